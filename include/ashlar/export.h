@@ -1,0 +1,5 @@
+// Marks what the shared library shows to its users. Everything else is compiled with hidden
+// visibility. Harmless in a static build.
+#pragma once
+
+#define ASHLAR_EXPORT [[gnu::visibility("default")]]

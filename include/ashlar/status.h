@@ -1,0 +1,87 @@
+// How a call says that it failed: `Status`, and `Result<T>` for calls that return something.
+// Nothing in the library below the public facades throws; these two carry every failure.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "ashlar/export.h"
+
+namespace ashlar {
+
+// What kind of failure it is decides what a caller can do about it.
+enum class StatusKind {
+  kOk,
+  kOutOfMemory,  // there is no room; give something back and try again. Nothing changed.
+  kUsage,        // the caller's mistake: a precondition does not hold. Nothing changed.
+  kUnsupported,  // this device cannot do that; its properties say so. Nothing changed.
+  kDeviceFault,  // a driver or system call failed for a reason of its own; see code().
+  kDeviceLost,   // the device failed for good: every later call on it fails the same way.
+  kFormat,       // unreadable input: the message says where, and what was expected.
+};
+
+ASHLAR_EXPORT std::string_view name(StatusKind kind);
+
+// The outcome of a call: ok, or a kind with a sentence that says what was wanted, what was found,
+// and what to do. One pointer wide; null means ok.
+class [[nodiscard]] ASHLAR_EXPORT Status {
+ public:
+  Status() = default;
+
+  static Status out_of_memory(std::string message);
+  static Status usage(std::string message);
+  static Status unsupported(std::string message);
+  static Status format(std::string message);
+  // `call` is the driver's or system's own name for what failed, `code` its own number for why.
+  static Status device_fault(std::string_view call, long code, std::string message);
+  static Status device_lost(std::string_view call, long code, std::string message);
+
+  bool ok() const { return detail_ == nullptr; }
+  bool is(StatusKind kind) const { return this->kind() == kind; }
+  bool is_out_of_memory() const { return is(StatusKind::kOutOfMemory); }
+
+  StatusKind kind() const;
+  const std::string& message() const;  // empty when ok
+  const std::string& call() const;     // empty unless a driver or system call failed
+  long code() const;                   // 0 unless a driver or system call failed
+
+  // "out of memory: device 0 has 2.00 MiB free, 4.00 MiB wanted"; "ok" when ok.
+  std::string to_string() const;
+
+ private:
+  struct Detail;
+  explicit Status(Detail detail);
+  // Shared by the copies of one status, none of which can change it.
+  std::shared_ptr<const Detail> detail_;
+};
+
+// A value, or the status that says why there is none.
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : value_(std::move(value)) {}
+  Result(Status failure) : status_(std::move(failure)) {}
+
+  bool ok() const { return value_.has_value(); }
+  // Ok exactly when there is a value.
+  const Status& status() const { return status_; }
+
+  // REQUIRES: ok().
+  T& value() & { return *value_; }
+  const T& value() const& { return *value_; }
+  T&& value() && { return *std::move(value_); }
+  T& operator*() & { return *value_; }
+  const T& operator*() const& { return *value_; }
+  T&& operator*() && { return *std::move(value_); }
+  T* operator->() { return &*value_; }
+  const T* operator->() const { return &*value_; }
+
+ private:
+  std::optional<T> value_;
+  Status status_;
+};
+
+}  // namespace ashlar

@@ -1,0 +1,30 @@
+// Arithmetic on sizes and alignments. Alignments are powers of two.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+namespace ashlar {
+
+constexpr bool is_aligned(uint64_t value, uint64_t alignment) {
+  return (value & (alignment - 1)) == 0;
+}
+
+constexpr uint64_t align_down(uint64_t value, uint64_t alignment) {
+  return value & ~(alignment - 1);
+}
+
+// REQUIRES: the result fits; use try_align_up for sizes from outside.
+constexpr uint64_t align_up(uint64_t value, uint64_t alignment) {
+  return align_down(value + alignment - 1, alignment);
+}
+
+// Empty when the result does not fit.
+constexpr std::optional<uint64_t> try_align_up(uint64_t value, uint64_t alignment) {
+  if (value > UINT64_MAX - (alignment - 1)) return std::nullopt;
+  return align_up(value, alignment);
+}
+
+}  // namespace ashlar

@@ -1,0 +1,28 @@
+// What happens when an invariant of ours is broken.
+#include "base/check.h"
+
+#include <atomic>
+#include <cstdlib>
+
+#include "base/text.h"
+
+namespace ashlar {
+namespace {
+
+// Relaxed is enough: the handler is a plain function, nothing else is published with it.
+std::atomic<FailureHandler> failure_handler{nullptr};
+
+}  // namespace
+
+FailureHandler set_failure_handler(FailureHandler handler) {
+  return failure_handler.exchange(handler, std::memory_order_relaxed);
+}
+
+void check_failed(const char* condition, const char* file, int line) {
+  if (FailureHandler handler = failure_handler.load(std::memory_order_relaxed)) {
+    handler(text("broken invariant: ", condition, " (", file, ":", line, ")"));
+  }
+  std::abort();
+}
+
+}  // namespace ashlar

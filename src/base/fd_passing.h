@@ -1,0 +1,47 @@
+// Messages with a file descriptor attached, between processes of one user on one machine: the
+// little of Unix sockets that sharing memory needs. Sockets are sequenced packets (one message is
+// one packet) under abstract names, so nothing is left behind in any file system.
+// Every wait has a deadline. All descriptors are close-on-exec.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "ashlar/status.h"
+#include "ashlar/unique_fd.h"
+
+namespace ashlar {
+
+struct PeerCredentials {
+  pid_t pid = 0;
+  uid_t uid = 0;
+};
+
+struct ReceivedMessage {
+  size_t bytes = 0;  // how much of the buffer was filled
+  UniqueFd fd;       // invalid if none was attached
+};
+
+// A listening socket under an abstract name. REQUIRES: at most 100 characters.
+Result<UniqueFd> listen_abstract(std::string_view name);
+Result<UniqueFd> connect_abstract(std::string_view name);
+
+// The next connection, or an invalid descriptor when `stop_fd` became readable first.
+Result<UniqueFd> accept_or_stop(int listening_fd, int stop_fd);
+
+// Who is at the other end, as the kernel knows it.
+Result<PeerCredentials> peer_credentials(int socket_fd);
+
+// `attached_fd` of -1 attaches nothing. The descriptor stays the caller's.
+Status send_message(int socket_fd, std::span<const uint8_t> bytes, int attached_fd,
+                    std::chrono::milliseconds timeout);
+// kFormat: the message is longer than the buffer, or the other end closed without one.
+Result<ReceivedMessage> receive_message(int socket_fd, std::span<uint8_t> buffer,
+                                        std::chrono::milliseconds timeout);
+
+}  // namespace ashlar

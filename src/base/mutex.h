@@ -1,0 +1,88 @@
+// Mutexes whose rules clang checks: which field needs which lock, which function needs it held.
+// Plain std::mutex underneath; with other compilers the annotations vanish.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <shared_mutex>
+
+#if defined(__clang__)
+#define ASHLAR_THREAD_ATTRIBUTE(x) __attribute__((x))
+#else
+#define ASHLAR_THREAD_ATTRIBUTE(x)
+#endif
+
+#define ASHLAR_CAPABILITY(x) ASHLAR_THREAD_ATTRIBUTE(capability(x))
+#define ASHLAR_SCOPED_CAPABILITY ASHLAR_THREAD_ATTRIBUTE(scoped_lockable)
+#define ASHLAR_GUARDED_BY(x) ASHLAR_THREAD_ATTRIBUTE(guarded_by(x))
+#define ASHLAR_REQUIRES(...) ASHLAR_THREAD_ATTRIBUTE(requires_capability(__VA_ARGS__))
+#define ASHLAR_REQUIRES_SHARED(...) ASHLAR_THREAD_ATTRIBUTE(requires_shared_capability(__VA_ARGS__))
+#define ASHLAR_EXCLUDES(...) ASHLAR_THREAD_ATTRIBUTE(locks_excluded(__VA_ARGS__))
+#define ASHLAR_ACQUIRE(...) ASHLAR_THREAD_ATTRIBUTE(acquire_capability(__VA_ARGS__))
+#define ASHLAR_ACQUIRE_SHARED(...) ASHLAR_THREAD_ATTRIBUTE(acquire_shared_capability(__VA_ARGS__))
+#define ASHLAR_RELEASE(...) ASHLAR_THREAD_ATTRIBUTE(release_capability(__VA_ARGS__))
+#define ASHLAR_RELEASE_GENERIC(...) ASHLAR_THREAD_ATTRIBUTE(release_generic_capability(__VA_ARGS__))
+
+namespace ashlar {
+
+class ASHLAR_CAPABILITY("mutex") Mutex {
+ public:
+  void lock() ASHLAR_ACQUIRE() { mutex_.lock(); }
+  void unlock() ASHLAR_RELEASE() { mutex_.unlock(); }
+
+ private:
+  friend class MutexLock;
+  std::mutex mutex_;
+};
+
+// Holds a mutex for a scope, and can wait on a condition meanwhile.
+class ASHLAR_SCOPED_CAPABILITY MutexLock {
+ public:
+  explicit MutexLock(Mutex& mutex) ASHLAR_ACQUIRE(mutex) : lock_(mutex.mutex_) {}
+  ~MutexLock() ASHLAR_RELEASE() {}
+  MutexLock(const MutexLock&) = delete;
+  MutexLock& operator=(const MutexLock&) = delete;
+
+  // Callers loop: `while (!ready_) lock.wait(changed_);`, so that the analysis sees the lock held.
+  void wait(std::condition_variable& changed) { changed.wait(lock_); }
+
+ private:
+  std::unique_lock<std::mutex> lock_;
+};
+
+class ASHLAR_CAPABILITY("mutex") SharedMutex {
+ public:
+  void lock() ASHLAR_ACQUIRE() { mutex_.lock(); }
+  void unlock() ASHLAR_RELEASE() { mutex_.unlock(); }
+  void lock_shared() ASHLAR_ACQUIRE_SHARED() { mutex_.lock_shared(); }
+  void unlock_shared() ASHLAR_RELEASE() { mutex_.unlock_shared(); }
+
+ private:
+  std::shared_mutex mutex_;
+};
+
+class ASHLAR_SCOPED_CAPABILITY WriterLock {
+ public:
+  explicit WriterLock(SharedMutex& mutex) ASHLAR_ACQUIRE(mutex) : mutex_(mutex) { mutex_.lock(); }
+  ~WriterLock() ASHLAR_RELEASE() { mutex_.unlock(); }
+  WriterLock(const WriterLock&) = delete;
+  WriterLock& operator=(const WriterLock&) = delete;
+
+ private:
+  SharedMutex& mutex_;
+};
+
+class ASHLAR_SCOPED_CAPABILITY ReaderLock {
+ public:
+  explicit ReaderLock(SharedMutex& mutex) ASHLAR_ACQUIRE_SHARED(mutex) : mutex_(mutex) {
+    mutex_.lock_shared();
+  }
+  ~ReaderLock() ASHLAR_RELEASE() { mutex_.unlock_shared(); }
+  ReaderLock(const ReaderLock&) = delete;
+  ReaderLock& operator=(const ReaderLock&) = delete;
+
+ private:
+  SharedMutex& mutex_;
+};
+
+}  // namespace ashlar

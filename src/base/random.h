@@ -1,0 +1,33 @@
+// Reproducible random numbers: the same seed gives the same numbers on every machine and with
+// every standard library, which std::uniform_int_distribution does not promise.
+#pragma once
+
+#include <cstdint>
+
+namespace ashlar {
+
+// Steele, Lea and Flood's SplitMix64: one word of state, passes the usual batteries, and is enough
+// for choosing among a few alternatives. Not for secrets.
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed) {}
+
+  uint64_t next() {
+    state_ += 0x9e3779b97f4a7c15ULL;
+    uint64_t mixed = state_;
+    mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9ULL;
+    mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebULL;
+    return mixed ^ (mixed >> 31);
+  }
+
+  // A number in [0, bound). REQUIRES: bound > 0. The bias is below bound / 2^64.
+  uint64_t below(uint64_t bound) { return next() % bound; }
+
+  // A number in [0, 1).
+  double fraction() { return static_cast<double>(next() >> 11) * 0x1p-53; }
+
+ private:
+  uint64_t state_;
+};
+
+}  // namespace ashlar

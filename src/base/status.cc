@@ -1,0 +1,75 @@
+// Status: one pointer to an immutable description, or null.
+#include "ashlar/status.h"
+
+#include "base/text.h"
+
+namespace ashlar {
+
+struct Status::Detail {
+  StatusKind kind;
+  std::string message;
+  std::string call;
+  long code = 0;
+};
+
+std::string_view name(StatusKind kind) {
+  switch (kind) {
+    case StatusKind::kOk: return "ok";
+    case StatusKind::kOutOfMemory: return "out of memory";
+    case StatusKind::kUsage: return "usage error";
+    case StatusKind::kUnsupported: return "unsupported";
+    case StatusKind::kDeviceFault: return "device fault";
+    case StatusKind::kDeviceLost: return "device lost";
+    case StatusKind::kFormat: return "format error";
+  }
+  return "unknown";
+}
+
+Status::Status(Detail detail) : detail_(std::make_shared<const Detail>(std::move(detail))) {}
+
+Status Status::out_of_memory(std::string message) {
+  return Status({StatusKind::kOutOfMemory, std::move(message), {}, 0});
+}
+
+Status Status::usage(std::string message) {
+  return Status({StatusKind::kUsage, std::move(message), {}, 0});
+}
+
+Status Status::unsupported(std::string message) {
+  return Status({StatusKind::kUnsupported, std::move(message), {}, 0});
+}
+
+Status Status::format(std::string message) {
+  return Status({StatusKind::kFormat, std::move(message), {}, 0});
+}
+
+Status Status::device_fault(std::string_view call, long code, std::string message) {
+  return Status({StatusKind::kDeviceFault, std::move(message), std::string(call), code});
+}
+
+Status Status::device_lost(std::string_view call, long code, std::string message) {
+  return Status({StatusKind::kDeviceLost, std::move(message), std::string(call), code});
+}
+
+StatusKind Status::kind() const { return detail_ ? detail_->kind : StatusKind::kOk; }
+
+const std::string& Status::message() const {
+  static const std::string none;
+  return detail_ ? detail_->message : none;
+}
+
+const std::string& Status::call() const {
+  static const std::string none;
+  return detail_ ? detail_->call : none;
+}
+
+long Status::code() const { return detail_ ? detail_->code : 0; }
+
+std::string Status::to_string() const {
+  if (ok()) return "ok";
+  std::string described = text(name(kind()), ": ", message());
+  if (!call().empty()) described += text(" (", call(), ", code ", code(), ")");
+  return described;
+}
+
+}  // namespace ashlar

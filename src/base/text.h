@@ -1,0 +1,26 @@
+// Building messages: text(a, b, c) puts its arguments one after the other.
+#pragma once
+
+#include <sstream>
+#include <string>
+
+#include "ashlar/types.h"
+
+namespace ashlar {
+
+template <typename... Parts>
+std::string text(const Parts&... parts) {
+  std::ostringstream out;
+  (out << ... << parts);
+  return std::move(out).str();
+}
+
+std::ostream& operator<<(std::ostream& out, DeviceAddress address);        // 0x7f0000200000
+std::ostream& operator<<(std::ostream& out, const AddressRange& range);    // 0x… + 2097152 B
+
+template <typename Tag>
+std::ostream& operator<<(std::ostream& out, Id<Tag> id) {
+  return out << id.value();
+}
+
+}  // namespace ashlar

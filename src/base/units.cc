@@ -1,0 +1,68 @@
+// Reading and writing sizes.
+#include "base/units.h"
+
+#include <array>
+#include <cctype>
+#include <cmath>
+#include <cstdlib>
+
+#include "base/text.h"
+
+namespace ashlar {
+namespace {
+
+constexpr std::string_view kUnitLetters = "KMGTP";
+
+Status not_a_size(std::string_view given) {
+  return Status::format(text("\"", given, "\" is not a size (expected a number of bytes with an ",
+                             "optional unit, such as 80GiB)"));
+}
+
+// The power of 1024 that a unit stands for; -1 if it is none.
+int power_of(std::string_view unit) {
+  if (unit.empty()) return 0;
+  const char first = static_cast<char>(std::toupper(static_cast<unsigned char>(unit[0])));
+  if (first == 'B' && unit.size() == 1) return 0;
+  const size_t letter = kUnitLetters.find(first);
+  if (letter == std::string_view::npos) return -1;
+  std::string rest;
+  for (char c : unit.substr(1)) rest += static_cast<char>(std::tolower(c));
+  const bool known = rest.empty() || rest == "b" || rest == "ib";
+  return known ? static_cast<int>(letter) + 1 : -1;
+}
+
+}  // namespace
+
+Result<size_t> parse_bytes(std::string_view given) {
+  const std::string digits(given.substr(0, given.find_first_not_of("0123456789.")));
+  std::string_view unit = given.substr(digits.size());
+  if (!unit.empty() && unit[0] == ' ') unit.remove_prefix(1);
+
+  const int power = power_of(unit);
+  const bool is_number = !digits.empty() && digits != "." &&
+                         digits.find('.') == digits.rfind('.') && digits.size() <= 24;
+  if (power < 0 || !is_number) return not_a_size(given);
+
+  // long double holds every whole number below 2^64 on x86-64 and aarch64, so whole bytes are
+  // exact.
+  const long double bytes = std::ldexp(std::strtold(digits.c_str(), nullptr), power * 10);
+  if (bytes >= 0x1p63L || bytes != std::floor(bytes)) return not_a_size(given);
+  return static_cast<size_t>(bytes);
+}
+
+std::string format_bytes(size_t bytes) {
+  if (bytes < kKiB) return text(bytes, " B");
+  int power = 0;
+  size_t whole = bytes;
+  size_t remainder = 0;
+  while (whole >= kKiB && power < static_cast<int>(kUnitLetters.size())) {
+    remainder = whole % kKiB;
+    whole /= kKiB;
+    ++power;
+  }
+  const size_t hundredths = remainder * 100 / kKiB;
+  return text(whole, hundredths < 10 ? ".0" : ".", hundredths, " ",
+              kUnitLetters[static_cast<size_t>(power) - 1], "iB");
+}
+
+}  // namespace ashlar

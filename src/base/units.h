@@ -1,0 +1,24 @@
+// Sizes as people write them: "141GiB", "512", "1.5 MiB"; and back.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "ashlar/status.h"
+
+namespace ashlar {
+
+inline constexpr size_t kKiB = size_t{1} << 10;
+inline constexpr size_t kMiB = size_t{1} << 20;
+inline constexpr size_t kGiB = size_t{1} << 30;
+
+// A number, whole or with decimals, and an optional unit: B, K, KB, KiB, and so on up to P.
+// All are powers of 1024, as accelerator tools mean them; case and one space do not matter.
+// kFormat: not a size, or not a whole number of bytes below 2^63.
+Result<size_t> parse_bytes(std::string_view text);
+
+// "512 B", "20.00 MiB", "141.00 GiB": two decimals from KiB on, cut rather than rounded up.
+std::string format_bytes(size_t bytes);
+
+}  // namespace ashlar

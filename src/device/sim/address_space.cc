@@ -1,0 +1,377 @@
+// Reservations, mappings and who may touch them. Moving bytes is in address_space_transfer.cc.
+#include "device/sim/address_space.h"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/align.h"
+#include "base/check.h"
+#include "base/text.h"
+
+namespace ashlar::sim {
+namespace {
+
+// Invented addresses start where no host mapping can be: nothing may be confused with a pointer.
+constexpr uint64_t kFirstInvented = uint64_t{1} << 50;
+constexpr uint64_t kEndInvented = uint64_t{1} << 62;
+
+int protection_for(Access access) {
+  switch (access) {
+    case Access::kNone: return PROT_NONE;
+    case Access::kRead: return PROT_READ;
+    case Access::kReadWrite: return PROT_READ | PROT_WRITE;
+  }
+  return PROT_NONE;
+}
+
+void* as_pointer(uint64_t address) { return reinterpret_cast<void*>(address); }
+
+Status out_of_addresses(size_t bytes) {
+  return Status::out_of_memory(text("no ", bytes, " B of addresses left in this process"));
+}
+
+// `bytes` of inaccessible host addresses at a multiple of `alignment`; 0 if there are none.
+uint64_t take_host_addresses(size_t bytes, size_t alignment, uint64_t hint) {
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  const size_t with_slack = bytes + alignment;
+  if (with_slack < bytes) return 0;
+  void* taken = ::mmap(as_pointer(hint), with_slack, PROT_NONE, kFlags, -1, 0);
+  if (taken == MAP_FAILED) return 0;
+  const auto start = reinterpret_cast<uint64_t>(taken);
+  const uint64_t aligned = align_up(start, alignment);
+  if (aligned > start) ::munmap(taken, aligned - start);
+  const uint64_t end = start + with_slack;
+  if (end > aligned + bytes) ::munmap(as_pointer(aligned + bytes), end - (aligned + bytes));
+  return aligned;
+}
+
+}  // namespace
+
+AddressSpace::AddressSpace(const Options& options, size_t max_mappings)
+    : backed_(options.backing == Backing::kMemory),
+      granularity_bytes_(options.granularity_bytes),
+      device_count_(options.device_count),
+      max_mappings_(max_mappings),
+      peer_access_(options.device_count * options.device_count, false),
+      next_invented_(kFirstInvented) {}
+
+AddressSpace::~AddressSpace() {
+  WriterLock lock(mutex_);
+  mappings_.clear();
+  while (!reservations_.empty()) drop_reservation_locked(reservations_.begin());
+}
+
+// --- reserved addresses -----------------------------------------------------------------------
+
+Result<DeviceAddress> AddressSpace::reserve(size_t bytes, const ReserveOptions& options) {
+  const size_t alignment =
+      options.alignment_bytes == 0 ? granularity_bytes_ : options.alignment_bytes;
+  if (bytes == 0 || !is_aligned(bytes, granularity_bytes_)) {
+    return Status::usage(text("cannot reserve ", bytes, " B: expected a positive multiple of the ",
+                              "granularity, ", granularity_bytes_));
+  }
+  if (!std::has_single_bit(alignment)) {
+    return Status::usage(text("cannot align to ", alignment, ": expected a power of two"));
+  }
+  WriterLock lock(mutex_);
+  return reserve_locked(bytes, std::max(alignment, granularity_bytes_), options.hint);
+}
+
+Result<DeviceAddress> AddressSpace::reserve_locked(size_t bytes, size_t alignment_bytes,
+                                                   DeviceAddress hint) {
+  Reservation reservation;
+  reservation.bytes = bytes;
+  DeviceAddress at;
+  if (backed_) {
+    if (bytes > SIZE_MAX / 4) return out_of_addresses(bytes);
+    at = DeviceAddress(take_host_addresses(2 * bytes, alignment_bytes, hint.value()));
+    reservation.shadow_distance = bytes;
+  } else {
+    at = invent_locked(bytes, alignment_bytes, hint);
+  }
+  if (at.is_null()) return out_of_addresses(bytes);
+  if (backed_) reservation.watch = watch_host_access({at, bytes});
+  reservations_.emplace(at, reservation);
+  return at;
+}
+
+DeviceAddress AddressSpace::invent_locked(size_t bytes, size_t alignment_bytes,
+                                          DeviceAddress hint) {
+  const AddressRange wished{hint, bytes};
+  if (!hint.is_null() && is_aligned(hint.value(), alignment_bytes) && !wished.overflows()) {
+    const auto after = reservations_.lower_bound(wished.begin);
+    const bool right_is_free = after == reservations_.end() || after->first >= wished.end();
+    const bool left_is_free = reservation_of(wished.begin) == reservations_.end();
+    if (right_is_free && left_is_free) return hint;
+  }
+  for (;;) {
+    const uint64_t at = align_up(next_invented_, alignment_bytes);
+    if (at > kEndInvented || bytes > kEndInvented - at) return {};
+    next_invented_ = at + bytes;
+    // A hint may have put a reservation in the way.
+    const auto after = reservations_.lower_bound(DeviceAddress(at));
+    const bool free_here = (after == reservations_.end() || after->first.value() >= at + bytes) &&
+                           reservation_of(DeviceAddress(at)) == reservations_.end();
+    if (free_here) return DeviceAddress(at);
+  }
+}
+
+Status AddressSpace::free_addresses(AddressRange range) {
+  WriterLock lock(mutex_);
+  const auto reservation = reservations_.find(range.begin);
+  if (reservation == reservations_.end() || reservation->second.bytes != range.bytes ||
+      reservation->second.plain) {
+    return Status::usage(text("cannot free the addresses ", range, ": not one reservation"));
+  }
+  const auto mapping = mappings_.lower_bound(range.begin);
+  if (mapping != mappings_.end() && mapping->first < range.end()) {
+    return Status::usage(text("cannot free the addresses ", range, ": an extent is mapped at ",
+                              mapping->first, "; unmap it first"));
+  }
+  drop_reservation_locked(reservation);
+  return {};
+}
+
+void AddressSpace::drop_reservation_locked(Reservations::iterator reservation) {
+  const DeviceAddress at = reservation->first;
+  if (backed_) {
+    unwatch_host_access(reservation->second.watch);
+    ::munmap(as_pointer(at.value()), 2 * reservation->second.bytes);
+  }
+  reservations_.erase(reservation);
+}
+
+// --- mapped extents ---------------------------------------------------------------------------
+
+Status AddressSpace::map(DeviceAddress at, std::shared_ptr<Extent> extent, DeviceIndex owner) {
+  const AddressRange range{at, extent->bytes()};
+  if (!is_aligned(at.value(), granularity_bytes_)) {
+    return Status::usage(text("cannot map at ", at, ": expected a multiple of the granularity, ",
+                              granularity_bytes_));
+  }
+  WriterLock lock(mutex_);
+  const auto reservation = reservation_of(at);
+  if (reservation == reservations_.end() || reservation->second.plain ||
+      !AddressRange{reservation->first, reservation->second.bytes}.contains(range)) {
+    return Status::usage(text("cannot map ", range, ": not inside one reservation"));
+  }
+  const auto next = mappings_.lower_bound(at);
+  if (mapping_of(at) != mappings_.end() || (next != mappings_.end() && next->first < range.end())) {
+    return Status::usage(text("cannot map ", range, ": something is mapped there already"));
+  }
+  const std::vector<Access> nobody(device_count_, Access::kNone);
+  const auto mapping =
+      insert_locked(at, {std::move(extent), owner, MappingKind::kMapped, nobody, PROT_NONE});
+  if (run_count_ <= max_mappings_) return {};
+  erase_locked(mapping);
+  return Status::out_of_memory(text("no more than ", max_mappings_, " separate mappings: unmap ",
+                                    "some, or raise vm.max_map_count"));
+}
+
+Result<size_t> AddressSpace::set_access(AddressRange range, DeviceIndex accessor, Access access) {
+  if (accessor.value() >= device_count_) {
+    return Status::usage(text("cannot give access to device ", accessor, ": there are ",
+                              device_count_));
+  }
+  WriterLock lock(mutex_);
+  const Result<size_t> extent_count = count_tiles_locked(range);
+  if (!extent_count.ok()) return extent_count;
+  // The shadow serves all devices, so it allows what any of them may do.
+  const auto protection_of = [&](const Mapping& mapping) {
+    int protection = protection_for(access);
+    for (size_t i = 0; i < mapping.grants.size(); ++i) {
+      if (i != accessor.value()) protection |= protection_for(mapping.grants[i]);
+    }
+    return protection;
+  };
+  if (Status done = protect_locked(range, protection_of); !done.ok()) return done;
+  for (auto it = mappings_.find(range.begin); it != mappings_.end() && it->first < range.end();
+       ++it) {
+    it->second.grants[accessor.value()] = access;
+  }
+  return extent_count;
+}
+
+Result<size_t> AddressSpace::unmap(AddressRange range) {
+  WriterLock lock(mutex_);
+  const Result<size_t> extent_count = count_tiles_locked(range);
+  if (!extent_count.ok()) return extent_count;
+  hide_locked(range);
+  auto it = mappings_.find(range.begin);
+  while (it != mappings_.end() && it->first < range.end()) erase_locked(it++);
+  return extent_count;
+}
+
+Result<size_t> AddressSpace::count_tiles_locked(AddressRange range) const {
+  const auto refuse = [&](std::string_view why) -> Result<size_t> {
+    return Status::usage(text("the range ", range, " ", why,
+                              ": expected whole mapped extents without a hole"));
+  };
+  if (range.bytes == 0) return refuse("is empty");
+  if (range.overflows()) return refuse("overflows");
+  DeviceAddress at = range.begin;
+  size_t extent_count = 0;
+  for (auto it = mappings_.find(at); at < range.end(); ++it) {
+    if (it == mappings_.end() || it->first != at) return refuse("is not mapped throughout");
+    if (it->second.kind != MappingKind::kMapped) return refuse("was not made by map");
+    at = at + it->second.extent->bytes();
+    ++extent_count;
+  }
+  if (at != range.end()) return refuse("cuts an extent");
+  return extent_count;
+}
+
+// --- extents with an address of their own -----------------------------------------------------
+
+Result<DeviceAddress> AddressSpace::place(std::shared_ptr<Extent> extent, DeviceIndex owner,
+                                          MappingKind kind) {
+  const size_t bytes = extent->bytes();
+  WriterLock lock(mutex_);
+  Result<DeviceAddress> at = reserve_locked(bytes, granularity_bytes_, {});
+  if (!at.ok()) return at;
+  const auto reservation = reservations_.find(*at);
+  reservation->second.plain = true;
+  const auto mapping = insert_locked(*at, {std::move(extent), owner, kind, {}, PROT_NONE});
+  const auto open = [](const Mapping&) { return PROT_READ | PROT_WRITE; };
+  Status opened = run_count_ <= max_mappings_
+                      ? protect_locked({*at, bytes}, open)
+                      : Status::out_of_memory(text("no more than ", max_mappings_, " mappings"));
+  if (opened.ok()) return at;
+  erase_locked(mapping);
+  drop_reservation_locked(reservation);
+  return opened;
+}
+
+Result<size_t> AddressSpace::remove(DeviceAddress at, DeviceIndex owner, MappingKind kind) {
+  // Given back after unlocking: punching a hole in the file takes a while.
+  std::shared_ptr<Extent> extent;
+  WriterLock lock(mutex_);
+  const auto mapping = mappings_.find(at);
+  if (mapping == mappings_.end() || mapping->second.kind != kind ||
+      mapping->second.owner != owner) {
+    return Status::usage(text("nothing of this kind starts at ", at, " on device ", owner));
+  }
+  extent = mapping->second.extent;
+  erase_locked(mapping);
+  drop_reservation_locked(reservations_.find(at));
+  return extent->bytes();
+}
+
+Result<std::shared_ptr<Extent>> AddressSpace::placed(DeviceAddress at, DeviceIndex owner,
+                                                     MappingKind kind) const {
+  ReaderLock lock(mutex_);
+  const auto mapping = mappings_.find(at);
+  if (mapping == mappings_.end() || mapping->second.kind != kind ||
+      mapping->second.owner != owner) {
+    return Status::usage(text("nothing of this kind starts at ", at, " on device ", owner));
+  }
+  return mapping->second.extent;
+}
+
+void AddressSpace::set_peer_access(DeviceIndex accessor, DeviceIndex owner, bool enabled) {
+  WriterLock lock(mutex_);
+  peer_access_[accessor.value() * device_count_ + owner.value()] = enabled;
+}
+
+// --- the shadow: what the kernel has mapped -----------------------------------------------------
+
+char* AddressSpace::shadow_of(DeviceAddress at) const {
+  const auto reservation = reservation_of(at);
+  return static_cast<char*>(as_pointer(at.value() + reservation->second.shadow_distance));
+}
+
+// Neighbours whose file ranges continue each other are changed by one system call and share one
+// kernel mapping. All or nothing: what was changed before a failure is put back.
+Status AddressSpace::protect_locked(AddressRange range,
+                                    const std::function<int(const Mapping&)>& protection_of) {
+  auto it = mappings_.find(range.begin);
+  while (it != mappings_.end() && it->first < range.end()) {
+    const auto first = it;
+    const int protection = protection_of(first->second);
+    size_t bytes = 0;
+    do {
+      bytes += it->second.extent->bytes();
+      ++it;
+    } while (it != mappings_.end() && it->first < range.end() && continues_locked(it) &&
+             protection_of(it->second) == protection);
+    if (!backed_) continue;
+    Status done = protect_run_locked(first->first, bytes, first->second, protection);
+    if (done.ok()) continue;
+    for (auto undo = mappings_.find(range.begin); undo != it; ++undo) {
+      (void)protect_run_locked(undo->first, undo->second.extent->bytes(), undo->second,
+                               undo->second.protection);
+    }
+    return done;
+  }
+  for (auto done = mappings_.find(range.begin); done != it; ++done) {
+    done->second.protection = protection_of(done->second);
+  }
+  return {};
+}
+
+Status AddressSpace::protect_run_locked(DeviceAddress at, size_t bytes, const Mapping& first,
+                                        int protection) {
+  const Extent& extent = *first.extent;
+  const void* mapped = ::mmap(shadow_of(at), bytes, protection, MAP_SHARED | MAP_FIXED, extent.fd(),
+                              static_cast<off_t>(extent.offset()));
+  if (mapped != MAP_FAILED) return {};
+  const int code = errno;
+  if (code == ENOMEM) {
+    return Status::out_of_memory(text("the host has no room for another mapping at ", at,
+                                      " (vm.max_map_count, or its memory limit)"));
+  }
+  return Status::device_fault("mmap", code, std::strerror(code));
+}
+
+// One mapping replaced by nothing cannot need more kernel entries than there were, except where a
+// merged one is cut in two; a failure would leave the pages visible, which only loses the fault.
+void AddressSpace::hide_locked(AddressRange range) {
+  if (!backed_) return;
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+  (void)::mmap(shadow_of(range.begin), range.bytes, PROT_NONE, kFlags, -1, 0);
+}
+
+// --- look-ups -----------------------------------------------------------------------------------
+
+AddressSpace::Reservations::const_iterator AddressSpace::reservation_of(DeviceAddress at) const {
+  auto after = reservations_.upper_bound(at);
+  if (after == reservations_.begin()) return reservations_.end();
+  const auto candidate = std::prev(after);
+  return at - candidate->first < candidate->second.bytes ? candidate : reservations_.end();
+}
+
+AddressSpace::Mappings::const_iterator AddressSpace::mapping_of(DeviceAddress at) const {
+  auto after = mappings_.upper_bound(at);
+  if (after == mappings_.begin()) return mappings_.end();
+  const auto candidate = std::prev(after);
+  return at - candidate->first < candidate->second.extent->bytes() ? candidate : mappings_.end();
+}
+
+bool AddressSpace::continues_locked(Mappings::const_iterator right) const {
+  if (right == mappings_.end() || right == mappings_.begin()) return false;
+  const auto left = std::prev(right);
+  const Extent& before = *left->second.extent;
+  const Extent& after = *right->second.extent;
+  return left->first + before.bytes() == right->first && before.fd() == after.fd() &&
+         before.offset() + before.bytes() == after.offset() &&
+         reservation_of(left->first) == reservation_of(right->first);
+}
+
+// A mapping that continues the one before it costs nothing; one that the next continues saves what
+// the next cost so far.
+AddressSpace::Mappings::iterator AddressSpace::insert_locked(DeviceAddress at, Mapping mapping) {
+  const auto inserted = mappings_.emplace(at, std::move(mapping)).first;
+  if (!continues_locked(inserted)) ++run_count_;
+  if (continues_locked(std::next(inserted))) --run_count_;
+  return inserted;
+}
+
+void AddressSpace::erase_locked(Mappings::iterator mapping) {
+  if (!continues_locked(mapping)) --run_count_;
+  if (continues_locked(std::next(mapping))) ++run_count_;
+  mappings_.erase(mapping);
+}
+
+}  // namespace ashlar::sim

@@ -1,0 +1,56 @@
+// Entering and accounting for calls.
+#include "device/sim/call_gate.h"
+
+namespace ashlar::sim {
+
+Status CallGate::enter(DeviceCall call) {
+  if (is_lost()) return lost_status();
+  Status struck = faults_.apply(call, device_);
+  if (struck.is(StatusKind::kDeviceLost)) lose(struck);
+  return struck;
+}
+
+void CallGate::charge(DeviceCall call, const CallSize& size) {
+  const auto index = static_cast<size_t>(call);
+  counts_[index].fetch_add(1, std::memory_order_relaxed);
+  modelled_ns_[index].fetch_add(modelled_call_ns(call, size), std::memory_order_relaxed);
+}
+
+Status CallGate::lost_status() const {
+  MutexLock lock(mutex_);
+  return reason_;
+}
+
+void CallGate::lose(const Status& reason) {
+  MutexLock lock(mutex_);
+  if (is_lost()) return;
+  reason_ = reason.is(StatusKind::kDeviceLost)
+                ? reason
+                : Status::device_lost(reason.call(), reason.code(), reason.message());
+  lost_.store(true, std::memory_order_release);
+}
+
+void CallGate::revive() {
+  MutexLock lock(mutex_);
+  reason_ = {};
+  lost_.store(false, std::memory_order_release);
+}
+
+CallCosts CallGate::costs() const {
+  CallCosts costs;
+  for (size_t i = 0; i < kDeviceCallCount; ++i) {
+    costs.count[i] = counts_[i].load(std::memory_order_relaxed);
+    costs.modelled_ns[i] = modelled_ns_[i].load(std::memory_order_relaxed);
+    costs.total_ns += costs.modelled_ns[i];
+  }
+  return costs;
+}
+
+void CallGate::reset_costs() {
+  for (size_t i = 0; i < kDeviceCallCount; ++i) {
+    counts_[i].store(0, std::memory_order_relaxed);
+    modelled_ns_[i].store(0, std::memory_order_relaxed);
+  }
+}
+
+}  // namespace ashlar::sim

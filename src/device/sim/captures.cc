@@ -1,0 +1,247 @@
+// Capturing work as graphs.
+#include "device/sim/captures.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/text.h"
+
+namespace ashlar::sim {
+namespace {
+
+CaptureMode& mode_of_this_thread() {
+  thread_local CaptureMode mode = CaptureMode::kGlobal;
+  return mode;
+}
+
+Status invalidated(std::string_view call) {
+  return Status::usage(text(call, " is not allowed here during a capture, and has invalidated it"));
+}
+
+void merge_into(std::vector<NodeId>& tail, const std::vector<NodeId>& nodes) {
+  std::set<NodeId> merged(tail.begin(), tail.end());
+  merged.insert(nodes.begin(), nodes.end());
+  tail.assign(merged.begin(), merged.end());
+}
+
+// Ids rise in the order of capture, so a graph's nodes are sorted by id.
+const GraphNode* find_node(const Graph& graph, NodeId id) {
+  const auto found = std::lower_bound(
+      graph.nodes.begin(), graph.nodes.end(), id,
+      [](const GraphNode& node, NodeId wanted) { return node.id < wanted; });
+  return found != graph.nodes.end() && found->id == id ? &*found : nullptr;
+}
+
+std::set<NodeId> with_ancestors(const Graph& graph, const std::vector<NodeId>& tail) {
+  std::set<NodeId> reached;
+  std::vector<NodeId> left = tail;
+  while (!left.empty()) {
+    const NodeId id = left.back();
+    left.pop_back();
+    if (!reached.insert(id).second) continue;
+    const GraphNode* node = find_node(graph, id);
+    left.insert(left.end(), node->after.begin(), node->after.end());
+  }
+  return reached;
+}
+
+}  // namespace
+
+// --- the life of a capture ----------------------------------------------------------------------
+
+Status Captures::begin(const Stream& stream, CaptureMode mode) {
+  MutexLock lock(mutex_);
+  if (of_locked(stream) != nullptr) return Status::usage("the stream is capturing already");
+  Capture capture;
+  capture.id = CaptureId(++last_capture_);
+  capture.mode = mode;
+  capture.thread = std::this_thread::get_id();
+  capture.origin = &stream;
+  capture.graph = std::make_shared<Graph>();
+  capture.graph->id = GraphId(++last_graph_);
+  capture.graph->device = stream.device();
+  capture.tails[&stream] = {};
+  captures_.emplace(capture.id, std::move(capture));
+  active_count_.fetch_add(1, std::memory_order_relaxed);
+  return {};
+}
+
+Result<GraphId> Captures::end(const Stream& stream) {
+  MutexLock lock(mutex_);
+  Capture* found = of_locked(stream);
+  if (found == nullptr) return Status::usage("the stream is not capturing");
+  const Capture ended = std::move(*found);
+  captures_.erase(ended.id);
+  active_count_.fetch_sub(1, std::memory_order_relaxed);
+  if (ended.origin != &stream) {
+    return Status::usage("the capture began in another stream; it is ended, without a graph");
+  }
+  if (Status well = check_ended_well(ended); !well.ok()) return well;
+  graphs_.emplace(ended.graph->id, ended.graph);
+  return ended.graph->id;
+}
+
+Status Captures::check_ended_well(const Capture& capture) {
+  if (capture.invalidated) return Status::usage("the capture was invalidated; there is no graph");
+  const std::set<NodeId> joined =
+      with_ancestors(*capture.graph, capture.tails.at(capture.origin));
+  for (const auto& [stream, tail] : capture.tails) {
+    for (NodeId node : tail) {
+      if (joined.contains(node)) continue;
+      return Status::usage("a stream that joined the capture was not joined back: record an event "
+                           "in it and let the first stream wait for that; there is no graph");
+    }
+  }
+  return {};
+}
+
+CaptureState Captures::state(const Stream& stream) const {
+  if (active_count_.load(std::memory_order_relaxed) == 0) return {};
+  MutexLock lock(mutex_);
+  const Capture* capture = of_locked(stream);
+  if (capture == nullptr) return {};
+  const CaptureStatus status =
+      capture->invalidated ? CaptureStatus::kInvalidated : CaptureStatus::kActive;
+  return {status, capture->id, capture->graph->id, capture->tails.at(&stream)};
+}
+
+bool Captures::capturing(const Stream& stream) const {
+  if (active_count_.load(std::memory_order_relaxed) == 0) return false;
+  MutexLock lock(mutex_);
+  return of_locked(stream) != nullptr;
+}
+
+// --- what a capturing stream does instead of working ------------------------------------------------
+
+Status Captures::add(const Stream& stream, std::function<void()> run, int64_t modelled_ns) {
+  MutexLock lock(mutex_);
+  Capture* capture = of_locked(stream);
+  if (capture == nullptr) return Status::usage("the stream is not capturing any more");
+  if (capture->invalidated) return Status::usage("the stream's capture was invalidated; end it");
+  const NodeId id(++last_node_);
+  std::vector<NodeId>& tail = capture->tails[&stream];
+  capture->graph->nodes.push_back({id, tail, std::move(run), modelled_ns});
+  tail = {id};
+  return {};
+}
+
+Result<CapturedMark> Captures::mark(const Stream& stream) const {
+  MutexLock lock(mutex_);
+  const Capture* capture = of_locked(stream);
+  if (capture == nullptr) return Status::usage("the stream is not capturing any more");
+  return CapturedMark{capture->id, capture->tails.at(&stream)};
+}
+
+Status Captures::join(const Stream& stream, const CapturedMark& mark) {
+  MutexLock lock(mutex_);
+  const auto found = captures_.find(mark.capture);
+  Capture* current = of_locked(stream);
+  if (found == captures_.end()) {
+    if (current != nullptr) current->invalidated = true;
+    return Status::usage("the event was recorded in a capture that has ended");
+  }
+  Capture& joined = found->second;
+  if (current != nullptr && current != &joined) {
+    current->invalidated = true;
+    joined.invalidated = true;
+    return Status::usage("the stream and the event belong to different captures; both are invalid");
+  }
+  merge_into(joined.tails[&stream], mark.nodes);
+  return {};
+}
+
+Status Captures::refuse_outside_work(const Stream& stream) {
+  MutexLock lock(mutex_);
+  if (Capture* capture = of_locked(stream)) capture->invalidated = true;
+  return invalidated("waiting for an event recorded outside of the capture");
+}
+
+// --- what must not be done meanwhile ----------------------------------------------------------------
+
+Status Captures::allow_query(const Stream& stream, std::string_view call) {
+  if (active_count_.load(std::memory_order_relaxed) == 0) return {};
+  MutexLock lock(mutex_);
+  Capture* capture = of_locked(stream);
+  if (capture == nullptr) return {};
+  capture->invalidated = true;
+  return invalidated(call);
+}
+
+Status Captures::allow_query(const Event& event, std::string_view call) {
+  if (event.captured == nullptr) return {};
+  MutexLock lock(mutex_);
+  const auto found = captures_.find(event.captured->capture);
+  if (found != captures_.end()) found->second.invalidated = true;
+  return Status::usage(text(call, ": the event was recorded in a capture, and stands for no work"));
+}
+
+Status Captures::allow_unsafe(std::string_view call) {
+  const CaptureMode own_mode = mode_of_this_thread();
+  if (active_count_.load(std::memory_order_relaxed) == 0) return {};
+  if (own_mode == CaptureMode::kRelaxed) return {};
+  MutexLock lock(mutex_);
+  bool allowed = true;
+  for (auto& [id, capture] : captures_) {
+    const bool own = capture.thread == std::this_thread::get_id();
+    const bool forbids =
+        (capture.mode == CaptureMode::kGlobal && (own || own_mode == CaptureMode::kGlobal)) ||
+        (capture.mode == CaptureMode::kThreadLocal && own);
+    if (!forbids) continue;
+    capture.invalidated = true;
+    allowed = false;
+  }
+  return allowed ? Status() : invalidated(call);
+}
+
+CaptureMode Captures::exchange_thread_mode(CaptureMode mode) {
+  return std::exchange(mode_of_this_thread(), mode);
+}
+
+// --- graphs ---------------------------------------------------------------------------------------
+
+Result<std::shared_ptr<const Graph>> Captures::find_graph(DeviceIndex device, GraphId id) const {
+  MutexLock lock(mutex_);
+  const auto found = graphs_.find(id);
+  if (found == graphs_.end() || found->second->device != device) {
+    return Status::usage(text("graph ", id, " is not a finished graph of device ", device));
+  }
+  return found->second;
+}
+
+Status Captures::destroy_graph(DeviceIndex device, GraphId id) {
+  Result<std::shared_ptr<const Graph>> graph = find_graph(device, id);
+  if (!graph.ok()) return graph.status();
+  MutexLock lock(mutex_);
+  if (graphs_.erase(id) == 0) return Status::usage(text("graph ", id, " was destroyed already"));
+  return {};
+}
+
+Result<std::vector<NodeId>> Captures::dependencies(DeviceIndex device, NodeId node) const {
+  MutexLock lock(mutex_);
+  const auto look_in = [&](const Graph& graph) {
+    return graph.device == device ? find_node(graph, node) : nullptr;
+  };
+  for (const auto& [id, capture] : captures_) {
+    if (const GraphNode* found = look_in(*capture.graph)) return found->after;
+  }
+  for (const auto& [id, graph] : graphs_) {
+    if (const GraphNode* found = look_in(*graph)) return found->after;
+  }
+  return Status::usage(text("there is no node ", node, " on device ", device));
+}
+
+Captures::Capture* Captures::of_locked(const Stream& stream) {
+  for (auto& [id, capture] : captures_) {
+    if (capture.tails.contains(&stream)) return &capture;
+  }
+  return nullptr;
+}
+
+const Captures::Capture* Captures::of_locked(const Stream& stream) const {
+  for (const auto& [id, capture] : captures_) {
+    if (capture.tails.contains(&stream)) return &capture;
+  }
+  return nullptr;
+}
+
+}  // namespace ashlar::sim

@@ -1,0 +1,61 @@
+// The table of events.
+#include "device/sim/events.h"
+
+#include "base/text.h"
+
+namespace ashlar::sim {
+namespace {
+
+Status unknown(EventId id) { return Status::usage(text("there is no event ", id)); }
+
+}  // namespace
+
+EventId Events::create(DeviceIndex device, const EventOptions& options) {
+  WriterLock lock(mutex_);
+  const EventId id(++last_id_);
+  events_.emplace(id, Event{device, options.timing, nullptr, nullptr});
+  return id;
+}
+
+Status Events::destroy(DeviceIndex device, EventId id) {
+  if (Result<Event> event = find(device, id); !event.ok()) return event.status();
+  WriterLock lock(mutex_);
+  return events_.erase(id) == 1 ? Status() : unknown(id);
+}
+
+Result<Event> Events::find(EventId id) const {
+  ReaderLock lock(mutex_);
+  const auto found = events_.find(id);
+  if (found == events_.end()) return unknown(id);
+  return found->second;
+}
+
+Result<Event> Events::find(DeviceIndex device, EventId id) const {
+  Result<Event> event = find(id);
+  if (event.ok() && event->device != device) {
+    return Status::usage(text("event ", id, " belongs to device ", event->device, ", not to ",
+                              device));
+  }
+  return event;
+}
+
+Status Events::record(EventId id, std::shared_ptr<Completion> completion) {
+  WriterLock lock(mutex_);
+  const auto found = events_.find(id);
+  if (found == events_.end()) return unknown(id);
+  found->second.recorded = std::move(completion);
+  found->second.captured = nullptr;
+  return {};
+}
+
+Status Events::record(EventId id, CapturedMark mark) {
+  auto captured = std::make_shared<const CapturedMark>(std::move(mark));
+  WriterLock lock(mutex_);
+  const auto found = events_.find(id);
+  if (found == events_.end()) return unknown(id);
+  found->second.recorded = nullptr;
+  found->second.captured = std::move(captured);
+  return {};
+}
+
+}  // namespace ashlar::sim

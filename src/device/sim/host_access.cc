@@ -1,0 +1,103 @@
+// A SIGSEGV handler that says when the host touched simulated device memory. It only reads atomics
+// and writes to standard error; then the previous handler, or the default, does what it would have
+// done. This is the one place in the library that prints, and only when asked to.
+#include "device/sim/host_access.h"
+
+#include <csignal>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+#include "ashlar/sim.h"
+#include "base/mutex.h"
+
+namespace ashlar::sim {
+namespace {
+
+// A slot is free when its end is 0. `begin` is written before `end` is published (release), and the
+// handler reads `end` first (acquire), so that it never pairs a new end with an old begin.
+struct Slot {
+  std::atomic<uint64_t> begin{0};
+  std::atomic<uint64_t> end{0};
+};
+
+std::array<Slot, 4096> slots;
+Mutex slots_mutex;
+size_t next_slot ASHLAR_GUARDED_BY(slots_mutex) = 0;  // where to look for a free one first
+struct sigaction previous_action;
+std::atomic<bool> installed{false};
+
+bool is_device_memory(uint64_t address) {
+  for (const Slot& slot : slots) {
+    const uint64_t end = slot.end.load(std::memory_order_acquire);
+    if (address < end && address >= slot.begin.load(std::memory_order_relaxed)) return true;
+  }
+  return false;
+}
+
+void write_text(const char* text) {
+  size_t length = 0;
+  while (text[length] != '\0') ++length;
+  (void)!::write(STDERR_FILENO, text, length);
+}
+
+void write_address(uint64_t address) {
+  char digits[19] = "0x";
+  int at = 2;
+  for (int shift = 60; shift >= 0; shift -= 4) {
+    const char digit = "0123456789abcdef"[(address >> shift) & 15];
+    if (digit != '0' || at > 2 || shift == 0) digits[at++] = digit;
+  }
+  digits[at] = '\0';
+  write_text(digits);
+}
+
+void handle_fault(int number, siginfo_t* info, void* context) {
+  const auto address = reinterpret_cast<uint64_t>(info->si_addr);
+  if (is_device_memory(address)) {
+    write_text("ashlar sim: the host touched device memory at ");
+    write_address(address);
+    write_text(": copy it with the device, or look at it through sim::Machine::memory\n");
+  }
+  if ((previous_action.sa_flags & SA_SIGINFO) != 0) {
+    previous_action.sa_sigaction(number, info, context);
+  } else if (previous_action.sa_handler != SIG_DFL && previous_action.sa_handler != SIG_IGN) {
+    previous_action.sa_handler(number);
+  } else {
+    // The faulting instruction runs again on return, and then ends the process as it should.
+    ::sigaction(number, &previous_action, nullptr);
+  }
+}
+
+}  // namespace
+
+size_t watch_host_access(AddressRange range) {
+  MutexLock lock(slots_mutex);
+  for (size_t tried = 0; tried < slots.size(); ++tried) {
+    const size_t index = next_slot++ % slots.size();
+    Slot& slot = slots[index];
+    if (slot.end.load(std::memory_order_relaxed) != 0) continue;
+    slot.begin.store(range.begin.value(), std::memory_order_relaxed);
+    slot.end.store(range.end().value(), std::memory_order_release);
+    return index;
+  }
+  return kNoWatch;
+}
+
+void unwatch_host_access(size_t watch) {
+  if (watch == kNoWatch) return;
+  MutexLock lock(slots_mutex);
+  slots[watch].end.store(0, std::memory_order_release);
+}
+
+void explain_host_access() {
+  if (installed.exchange(true)) return;
+  struct sigaction action {};
+  action.sa_sigaction = handle_fault;
+  action.sa_flags = SA_SIGINFO | SA_NODEFER;
+  ::sigaction(SIGSEGV, &action, &previous_action);
+}
+
+}  // namespace ashlar::sim

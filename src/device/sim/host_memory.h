@@ -1,0 +1,38 @@
+// Pinned host memory of the machine: allocated here, or registered by its owner. Thread safe.
+#pragma once
+
+#include <map>
+
+#include "ashlar/device.h"
+#include "base/mutex.h"
+
+namespace ashlar::sim {
+
+class HostMemory {
+ public:
+  ~HostMemory();
+
+  Result<void*> allocate(size_t bytes, DeviceIndex device);
+  Status free(void* memory, DeviceIndex device);
+  Status add(void* memory, size_t bytes, DeviceIndex device);
+  Status remove(void* memory, DeviceIndex device);
+
+  AddressDescription describe(DeviceAddress at) const;
+
+ private:
+  struct Range {
+    size_t bytes = 0;
+    DeviceIndex device;
+    bool allocated = false;  // by us; otherwise registered
+  };
+  using Ranges = std::map<DeviceAddress, Range>;
+
+  // The range that starts at `memory`, of that origin and device; end() if there is none.
+  Ranges::iterator find_locked(const void* memory, DeviceIndex device, bool allocated)
+      ASHLAR_REQUIRES(mutex_);
+
+  mutable Mutex mutex_;
+  Ranges ranges_ ASHLAR_GUARDED_BY(mutex_);
+};
+
+}  // namespace ashlar::sim

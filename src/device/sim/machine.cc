@@ -1,0 +1,206 @@
+// Making a machine from options, and what it offers beside its devices.
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <fstream>
+
+#include "ashlar/sim.h"
+#include "base/check.h"
+#include "base/random.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "device/sim/parts.h"
+#include "device/sim/sim_device.h"
+
+namespace ashlar::sim {
+namespace {
+
+constexpr size_t kMostDevices = 64;
+constexpr size_t kMostCapacityBytes = size_t{1} << 46;
+constexpr size_t kLeastGranularityBytes = 64 * kKiB;  // the largest page of any host we run on
+constexpr size_t kAllocationAlignmentBytes = 512;
+
+Status check(const Options& options) {
+  if (options.device_count < 1 || options.device_count > kMostDevices) {
+    return Status::usage(text("device_count: ", options.device_count, " (expected 1 to ",
+                              kMostDevices, ")"));
+  }
+  const size_t granularity = options.granularity_bytes;
+  if (!std::has_single_bit(granularity) || granularity < kLeastGranularityBytes) {
+    return Status::usage(text("granularity_bytes: ", granularity,
+                              " (expected a power of two from ", kLeastGranularityBytes, ")"));
+  }
+  if (options.capacity_bytes < granularity || options.capacity_bytes > kMostCapacityBytes) {
+    return Status::usage(text("capacity_bytes: ", options.capacity_bytes, " (expected ",
+                              granularity, " to ", kMostCapacityBytes, ")"));
+  }
+  return {};
+}
+
+// A mapping needs one kernel entry and leaves at most one gap beside it. The reserve is for the
+// rest of the process.
+size_t mappings_the_host_allows() {
+  constexpr size_t kReserve = 8192;
+  constexpr size_t kLeast = 1024;
+  size_t limit = 65530;
+  std::ifstream("/proc/sys/vm/max_map_count") >> limit;
+  return limit > kReserve + 2 * kLeast ? (limit - kReserve) / 2 : kLeast;
+}
+
+// The same in every process of this boot of this host, and different for each device.
+std::array<uint8_t, 16> device_uuid(size_t index) {
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  Random mixed(std::hash<std::string>()(boot) + index);
+  std::array<uint8_t, 16> uuid{};
+  for (uint8_t& byte : uuid) byte = static_cast<uint8_t>(mixed.next());
+  uuid[6] = static_cast<uint8_t>((uuid[6] & 0x0f) | 0x80);  // version 8: our own making
+  uuid[8] = static_cast<uint8_t>((uuid[8] & 0x3f) | 0x80);
+  return uuid;
+}
+
+DeviceProperties describe_device(const Options& options, size_t index, size_t max_mappings) {
+  const bool has_bytes = options.backing == Backing::kMemory;
+  DeviceProperties properties;
+  properties.backend = "sim";
+  properties.index = DeviceIndex(index);
+  properties.name = has_bytes ? "Ashlar simulated device" : "Ashlar simulated device, no bytes";
+  properties.uuid = device_uuid(index);
+  properties.capacity_bytes = options.capacity_bytes;
+  properties.allocation_alignment_bytes = kAllocationAlignmentBytes;
+  properties.has_virtual_memory = true;
+  properties.granularity_bytes = options.granularity_bytes;
+  properties.can_alias = true;
+  properties.max_mappings = has_bytes ? max_mappings : 0;
+  properties.can_export_fd = has_bytes;
+  properties.can_export_fabric = has_bytes;
+  properties.can_share_allocations = has_bytes;
+  properties.has_stream_pool = true;
+  properties.has_capture = true;
+  properties.checks_stream_ids = true;
+  properties.greatest_priority = 1;
+  return properties;
+}
+
+}  // namespace
+
+Machine::Parts::Parts(const Options& chosen, size_t max_mappings, std::unique_ptr<Clock> made_clock)
+    : options(chosen),
+      own_clock(std::move(made_clock)),
+      clock(own_clock ? *own_clock : *chosen.clock),
+      faults(chosen.seed.value_or(0), clock),
+      addresses(options, max_mappings),
+      fabric(options.ipc_timeout),
+      streams(options, clock) {}
+
+Machine::Parts::~Parts() = default;
+
+Result<std::unique_ptr<Machine>> Machine::create(const Options& options) {
+  if (Status sensible = check(options); !sensible.ok()) return sensible;
+  std::unique_ptr<Clock> clock;
+  if (options.clock == nullptr) {
+    clock = options.seed ? std::unique_ptr<Clock>(std::make_unique<ManualClock>())
+                         : std::make_unique<SteadyClock>();
+  }
+  const bool has_bytes = options.backing == Backing::kMemory;
+  const size_t asked = options.max_mappings;
+  const size_t max_mappings = asked != 0 ? asked : has_bytes ? mappings_the_host_allows() : SIZE_MAX;
+  auto parts = std::make_unique<Parts>(options, max_mappings, std::move(clock));
+  for (size_t i = 0; i < options.device_count; ++i) {
+    Result<std::unique_ptr<PhysicalMemory>> memory = PhysicalMemory::create(options);
+    if (!memory.ok()) return memory.status();
+    parts->memories.push_back(*std::move(memory));
+    parts->devices.push_back(std::make_unique<SimDevice>(
+        *parts, describe_device(options, i, max_mappings), *parts->memories.back()));
+  }
+  return std::unique_ptr<Machine>(new Machine(std::move(parts)));
+}
+
+Machine::Machine(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+
+Machine::~Machine() { parts_->faults.release_hangs(); }
+
+size_t Machine::device_count() const { return parts_->devices.size(); }
+
+Device& Machine::device(DeviceIndex index) {
+  ASHLAR_CHECK(index.value() < device_count());
+  return *parts_->devices[index.value()];
+}
+
+Clock& Machine::clock() { return parts_->clock; }
+
+// --- device work and memory ---------------------------------------------------------------------
+
+Status Machine::launch(DeviceIndex device, StreamId stream, Kernel kernel) {
+  if (device.value() >= device_count()) return Status::usage(text("there is no device ", device));
+  if (!kernel) return Status::usage("there is no kernel to launch");
+  const bool has_bytes = parts_->options.backing == Backing::kMemory;
+  auto work = [this, device, has_bytes, kernel = std::move(kernel)] {
+    return has_bytes ? kernel(DeviceMemory(*this, device)) : Status();
+  };
+  return parts_->devices[device.value()]->launch(stream, std::move(work));
+}
+
+DeviceMemory Machine::memory(DeviceIndex accessor) {
+  ASHLAR_CHECK(accessor.value() < device_count());
+  return DeviceMemory(*this, accessor);
+}
+
+Result<void*> DeviceMemory::bytes(DeviceAddress at, size_t wanted_bytes, Access access) const {
+  Machine::Parts& parts = machine_.parts();
+  if (parts.options.backing == Backing::kBookkeeping) {
+    return Status::unsupported("in bookkeeping, device memory has no bytes");
+  }
+  return parts.addresses.shadow(accessor_, {at, wanted_bytes}, access);
+}
+
+// --- the order of things ------------------------------------------------------------------------
+
+Status Machine::hold(DeviceIndex device, StreamId stream) {
+  if (device.value() >= device_count()) return Status::usage(text("there is no device ", device));
+  Result<std::shared_ptr<Stream>> found = parts_->streams.find(device, stream);
+  if (found.ok()) (*found)->hold();
+  return found.status();
+}
+
+Status Machine::resume(DeviceIndex device, StreamId stream) {
+  if (device.value() >= device_count()) return Status::usage(text("there is no device ", device));
+  Result<std::shared_ptr<Stream>> found = parts_->streams.find(device, stream);
+  if (found.ok()) (*found)->resume();
+  return found.status();
+}
+
+bool Machine::step() {
+  Scheduler* scheduler = parts_->streams.scheduler();
+  return scheduler != nullptr && scheduler->step();
+}
+
+// --- faults and cost ----------------------------------------------------------------------------
+
+void Machine::inject(FaultRule rule) { parts_->faults.inject(std::move(rule)); }
+void Machine::clear_faults() { parts_->faults.clear(); }
+void Machine::release_hangs() { parts_->faults.release_hangs(); }
+size_t Machine::hanging_count() const { return parts_->faults.hanging_count(); }
+
+void Machine::lose(DeviceIndex device, Status reason) {
+  ASHLAR_CHECK(device.value() < device_count());
+  parts_->devices[device.value()]->gate().lose(reason);
+}
+
+void Machine::revive(DeviceIndex device) {
+  ASHLAR_CHECK(device.value() < device_count());
+  parts_->devices[device.value()]->gate().revive();
+}
+
+CallCosts Machine::costs(DeviceIndex device) const {
+  ASHLAR_CHECK(device.value() < device_count());
+  return parts_->devices[device.value()]->gate().costs();
+}
+
+void Machine::reset_costs(DeviceIndex device) {
+  ASHLAR_CHECK(device.value() < device_count());
+  parts_->devices[device.value()]->gate().reset_costs();
+}
+
+}  // namespace ashlar::sim

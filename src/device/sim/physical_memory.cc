@@ -1,0 +1,135 @@
+// memfds: made, sealed, punched.
+#include "device/sim/physical_memory.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/text.h"
+#include "base/units.h"
+
+namespace ashlar::sim {
+namespace {
+
+// Offsets only rise, so the file is as long as files get and as large as what is touched.
+constexpr off_t kFileBytes = off_t{1} << 62;
+
+Status system_fault(std::string_view call, std::string_view what) {
+  const int code = errno;
+  const bool too_many_files = code == EMFILE || code == ENFILE;
+  return Status::device_fault(
+      call, code, text(what, ": ", std::strerror(code),
+                       too_many_files ? " (exportable extents use one each: raise ulimit -n)" : ""));
+}
+
+// Sealed against shrinking: an importer must not be able to pull memory from under the exporter.
+Result<UniqueFd> make_file(off_t bytes) {
+  UniqueFd file(::memfd_create("ashlar-sim", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!file.valid()) return system_fault("memfd_create", "cannot make device memory");
+  if (::ftruncate(file.get(), bytes) != 0) {
+    return system_fault("ftruncate", "cannot size device memory");
+  }
+  if (::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    return system_fault("fcntl", "cannot seal device memory");
+  }
+  return file;
+}
+
+// A descriptor from outside is believed only if it is sealed as ours are: an unsealed file could be
+// cut short later, and every access of ours would end in SIGBUS.
+Result<uint64_t> size_of_device_file(int fd) {
+  struct stat described {};
+  constexpr int kNeeded = F_SEAL_SHRINK | F_SEAL_GROW;
+  const int seals = ::fcntl(fd, F_GET_SEALS);
+  if (seals < 0 || (seals & kNeeded) != kNeeded || ::fstat(fd, &described) != 0) {
+    return Status::usage(text("file descriptor ", fd, " is not memory of a simulated device"));
+  }
+  return static_cast<uint64_t>(described.st_size);
+}
+
+}  // namespace
+
+Extent::~Extent() {
+  if (home_ != nullptr) home_->give_back(*this);
+}
+
+Result<std::unique_ptr<PhysicalMemory>> PhysicalMemory::create(const Options& options) {
+  UniqueFd file;
+  if (options.backing == Backing::kMemory) {
+    Result<UniqueFd> made = make_file(kFileBytes);
+    if (!made.ok()) return made.status();
+    file = *std::move(made);
+  }
+  return std::unique_ptr<PhysicalMemory>(
+      new PhysicalMemory(options.capacity_bytes, std::move(file)));
+}
+
+Result<std::shared_ptr<Extent>> PhysicalMemory::create_extent(size_t bytes,
+                                                              const CreateOptions& exportable) {
+  std::shared_ptr<Extent> extent(new Extent);
+  if (exportable.export_fd || exportable.export_fabric) {
+    Result<UniqueFd> own = make_file(static_cast<off_t>(bytes));
+    if (!own.ok()) return own.status();
+    extent->own_fd_ = *std::move(own);
+    extent->fd_ = extent->own_fd_.get();
+  }
+  if (!try_take(bytes)) {
+    return Status::out_of_memory(text(format_bytes(bytes), " wanted, ",
+                                      format_bytes(capacity_bytes_ - used_bytes()), " of ",
+                                      format_bytes(capacity_bytes_), " free"));
+  }
+  extent->home_ = this;
+  extent->bytes_ = bytes;
+  extent->exportable_ = exportable;
+  if (!extent->own_fd_.valid() && file_.valid()) {
+    extent->fd_ = file_.get();
+    extent->offset_ = next_offset_.fetch_add(bytes, std::memory_order_relaxed);
+  }
+  return extent;
+}
+
+Result<std::shared_ptr<Extent>> PhysicalMemory::import_extent(int fd, size_t bytes) {
+  Result<uint64_t> file_bytes = size_of_device_file(fd);
+  if (!file_bytes.ok()) return file_bytes.status();
+  if (*file_bytes != bytes) {
+    return Status::usage(text("the extent has ", *file_bytes, " B, ", bytes, " B were expected"));
+  }
+  return import_part(fd, 0, bytes);
+}
+
+Result<std::shared_ptr<Extent>> PhysicalMemory::import_part(int fd, uint64_t offset, size_t bytes) {
+  Result<uint64_t> file_bytes = size_of_device_file(fd);
+  if (!file_bytes.ok()) return file_bytes.status();
+  if (offset > *file_bytes || bytes > *file_bytes - offset) {
+    return Status::usage(text("the device's memory ends before ", bytes, " B at offset ", offset));
+  }
+  std::shared_ptr<Extent> extent(new Extent);
+  extent->own_fd_.reset(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  if (!extent->own_fd_.valid()) return system_fault("fcntl", "cannot keep the descriptor");
+  extent->fd_ = extent->own_fd_.get();
+  extent->offset_ = offset;
+  extent->bytes_ = bytes;
+  extent->exportable_.export_fd = true;
+  return extent;
+}
+
+bool PhysicalMemory::try_take(size_t bytes) {
+  size_t used = used_bytes_.load(std::memory_order_relaxed);
+  do {
+    if (bytes > capacity_bytes_ - used) return false;
+  } while (!used_bytes_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
+  return true;
+}
+
+void PhysicalMemory::give_back(const Extent& extent) {
+  used_bytes_.fetch_sub(extent.bytes(), std::memory_order_relaxed);
+  if (extent.own_fd_.valid() || !file_.valid()) return;
+  // A failure would only keep pages that nobody reads again; there is nothing better to do.
+  (void)::fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                    static_cast<off_t>(extent.offset_), static_cast<off_t>(extent.bytes_));
+}
+
+}  // namespace ashlar::sim

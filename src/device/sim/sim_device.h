@@ -1,0 +1,157 @@
+// One simulated device: the contract of `Device`, each function by way of the part of the machine
+// that knows about it. Every call passes the same gate (faults, loss, cost) in `call`.
+//
+// sim_device.cc has memory and sharing, sim_device_work.cc streams, events, work and capture.
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+
+#include "ashlar/device.h"
+#include "base/mutex.h"
+#include "device/last_error.h"
+#include "device/sim/call_gate.h"
+#include "device/sim/parts.h"
+#include "device/sim/physical_memory.h"
+#include "device/sim/stream_pool.h"
+
+namespace ashlar::sim {
+
+class SimDevice final : public Device {
+ public:
+  // `parts` outlives the device; `memory` is its own physical memory.
+  SimDevice(Machine::Parts& parts, DeviceProperties properties, PhysicalMemory& memory);
+
+  CallGate& gate() { return gate_; }
+  // Device work proper, for Machine::launch.
+  Status launch(StreamId stream, std::function<Status()> kernel);
+
+  const DeviceProperties& properties() const override { return properties_; }
+  Result<MemoryUse> memory_use() override;
+  Result<std::vector<ProcessUse>> processes() override;
+  Status last_error() override;
+  Status take_last_error() override;
+
+  Result<DeviceAddress> allocate(size_t bytes) override;
+  Status free(DeviceAddress address) override;
+  Result<AddressDescription> describe(DeviceAddress address) override;
+
+  Result<DeviceAddress> reserve(size_t bytes, const ReserveOptions& options) override;
+  Status free_addresses(AddressRange range) override;
+  Result<ExtentId> create(size_t bytes, const CreateOptions& options) override;
+  Status release(ExtentId extent) override;
+  Status map(DeviceAddress at, ExtentId extent) override;
+  Status set_access(AddressRange range, DeviceIndex accessor, Access access) override;
+  Status unmap(AddressRange range) override;
+
+  Result<UniqueFd> export_fd(ExtentId extent) override;
+  Result<ExtentId> import_fd(int fd, size_t bytes) override;
+  Result<FabricHandle> export_fabric(ExtentId extent) override;
+  Result<ExtentId> import_fabric(const FabricHandle& handle, size_t bytes) override;
+  Result<AllocationHandle> share_allocation(DeviceAddress address) override;
+  Result<DeviceAddress> open_allocation(const AllocationHandle& handle) override;
+  Status close_allocation(DeviceAddress address) override;
+
+  Result<bool> can_access_peer(DeviceIndex peer) override;
+  Status enable_peer_access(DeviceIndex peer) override;
+  Status disable_peer_access(DeviceIndex peer) override;
+
+  Result<void*> allocate_host(size_t bytes) override;
+  Status free_host(void* memory) override;
+  Status register_host(void* memory, size_t bytes) override;
+  Status unregister_host(void* memory) override;
+
+  Result<StreamId> create_stream(const StreamOptions& options) override;
+  Status destroy_stream(StreamId stream) override;
+  Result<bool> is_idle(StreamId stream) override;
+  Status synchronize_stream(StreamId stream) override;
+  Status synchronize_device() override;
+
+  Result<EventId> create_event(const EventOptions& options) override;
+  Status destroy_event(EventId event) override;
+  Status record_event(EventId event, StreamId stream) override;
+  Result<bool> is_done(EventId event) override;
+  Status synchronize_event(EventId event) override;
+  Status wait_event(StreamId stream, EventId event) override;
+  Result<double> elapsed_ms(EventId begin, EventId end) override;
+
+  Status copy_to_device(DeviceAddress to, const void* from, size_t bytes, StreamId stream) override;
+  Status copy_to_host(void* to, DeviceAddress from, size_t bytes, StreamId stream) override;
+  Status copy(DeviceAddress to, DeviceAddress from, size_t bytes, StreamId stream) override;
+  Status copy_to_peer(DeviceIndex peer, DeviceAddress to, DeviceAddress from, size_t bytes,
+                      StreamId stream) override;
+  Status fill(DeviceAddress at, uint8_t value, size_t bytes, StreamId stream) override;
+  Status call_host(StreamId stream, std::function<void()> function) override;
+
+  Result<DeviceAddress> allocate_async(size_t bytes, StreamId stream) override;
+  Status free_async(DeviceAddress address, StreamId stream) override;
+  Result<PoolUse> pool_use() override;
+  Status reset_pool_peaks() override;
+  Status set_pool_threshold(size_t keep_bytes) override;
+  Status trim_pool(size_t keep_bytes) override;
+
+  Status begin_capture(StreamId stream, CaptureMode mode) override;
+  Result<GraphId> end_capture(StreamId stream) override;
+  Result<CaptureState> capture_state(StreamId stream) override;
+  Result<std::vector<NodeId>> node_dependencies(NodeId node) override;
+  Result<CaptureMode> exchange_capture_mode(CaptureMode mode) override;
+  Status launch_graph(GraphId graph, StreamId stream) override;
+  Status destroy_graph(GraphId graph) override;
+
+ private:
+  // One call from entry to account: `body(size)` does the work and may say how large it was.
+  template <typename Body>
+  auto call(DeviceCall kind, const Body& body) -> decltype(body(std::declval<CallSize&>()));
+
+  DeviceIndex index() const { return properties_.index; }
+  Status check_peer(DeviceIndex peer) const;
+  Status check_host_pointer(const void* memory) const;
+
+  Result<std::shared_ptr<Extent>> find_extent(ExtentId id) const;
+  ExtentId keep_extent(std::shared_ptr<Extent> extent);
+
+  // Queues `work` in the stream, or notes it in the stream's capture. Its failure loses the device.
+  Status enqueue(StreamId stream, std::function<Status()> work, int64_t modelled_ns);
+  Status transfer(DeviceIndex to_accessor, DeviceAddress to, DeviceAddress from, size_t bytes,
+                  StreamId stream);
+  // Waits on the host; reports a device lost meanwhile.
+  Status wait_for(const Completion& completion);
+  Status lost_or_ok() const { return gate_.is_lost() ? gate_.lost_status() : Status(); }
+
+  Machine::Parts& parts_;
+  const DeviceProperties properties_;
+  PhysicalMemory& memory_;
+  CallGate gate_;
+  LastError last_error_;
+  StreamPool pool_;
+
+  mutable Mutex extents_mutex_;
+  std::unordered_map<ExtentId, std::shared_ptr<Extent>> extents_ ASHLAR_GUARDED_BY(extents_mutex_);
+};
+
+template <typename Body>
+auto SimDevice::call(DeviceCall kind, const Body& body)
+    -> decltype(body(std::declval<CallSize&>())) {
+  const auto status_of = []<typename Outcome>(const Outcome& outcome) -> Status {
+    if constexpr (std::is_same_v<Outcome, Status>) {
+      return outcome;
+    } else {
+      return outcome.status();
+    }
+  };
+  if (Status entered = gate_.enter(kind); !entered.ok()) {
+    last_error_.note(entered);
+    return entered;
+  }
+  CallSize size;
+  auto outcome = body(size);
+  if (outcome.ok()) {
+    gate_.charge(kind, size);
+  } else {
+    last_error_.note(status_of(outcome));
+  }
+  if (Scheduler* scheduler = parts_.streams.scheduler()) scheduler->drift();
+  return outcome;
+}
+
+}  // namespace ashlar::sim

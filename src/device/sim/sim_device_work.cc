@@ -1,0 +1,326 @@
+// The simulated device's work: streams, events, copies, host calls, captures and graphs.
+#include "base/text.h"
+#include "device/sim/sim_device.h"
+
+namespace ashlar::sim {
+
+// --- streams ------------------------------------------------------------------------------------
+
+Result<StreamId> SimDevice::create_stream(const StreamOptions& options) {
+  return call(DeviceCall::kCreateStream, [&](CallSize&) -> Result<StreamId> {
+    if (options.priority < 0 || options.priority > properties_.greatest_priority) {
+      return Status::usage(text("a priority of ", options.priority, " (expected 0 to ",
+                                properties_.greatest_priority, ")"));
+    }
+    return parts_.streams.create(index(), options.priority);
+  });
+}
+
+Status SimDevice::destroy_stream(StreamId id) {
+  return call(DeviceCall::kDestroyStream, [&](CallSize&) -> Status {
+    Result<std::shared_ptr<Stream>> stream = parts_.streams.find(index(), id);
+    if (!stream.ok()) return stream.status();
+    if (parts_.captures.capturing(**stream)) {
+      return Status::usage(text("stream ", id, " is capturing; end the capture first"));
+    }
+    return parts_.streams.destroy(index(), id);
+  });
+}
+
+Result<bool> SimDevice::is_idle(StreamId id) {
+  return call(DeviceCall::kIsIdle, [&](CallSize&) -> Result<bool> {
+    Result<std::shared_ptr<Stream>> stream = parts_.streams.find(index(), id);
+    if (!stream.ok()) return stream.status();
+    if (Status ok = parts_.captures.allow_query(**stream, "is_idle"); !ok.ok()) return ok;
+    if (Status ok = parts_.captures.allow_unsafe("is_idle"); !ok.ok()) return ok;
+    const bool idle = (*stream)->idle();
+    if (Status well = lost_or_ok(); !well.ok()) return well;
+    return idle;
+  });
+}
+
+Status SimDevice::synchronize_stream(StreamId id) {
+  return call(DeviceCall::kSynchronizeStream, [&](CallSize&) -> Status {
+    Result<std::shared_ptr<Stream>> stream = parts_.streams.find(index(), id);
+    if (!stream.ok()) return stream.status();
+    if (Status ok = parts_.captures.allow_query(**stream, "synchronize_stream"); !ok.ok()) return ok;
+    if (Status ok = parts_.captures.allow_unsafe("synchronize_stream"); !ok.ok()) return ok;
+    return wait_for(*(*stream)->mark());
+  });
+}
+
+Status SimDevice::synchronize_device() {
+  return call(DeviceCall::kSynchronizeDevice, [&](CallSize&) -> Status {
+    if (Status ok = parts_.captures.allow_unsafe("synchronize_device"); !ok.ok()) return ok;
+    std::vector<std::shared_ptr<Completion>> marks;
+    for (const auto& stream : parts_.streams.of_device(index())) {
+      Status ok = parts_.captures.allow_query(*stream, "synchronize_device");
+      if (!ok.ok()) return ok;
+      marks.push_back(stream->mark());
+    }
+    for (const auto& mark : marks) {
+      if (Status done = wait_for(*mark); !done.ok()) return done;
+    }
+    return {};
+  });
+}
+
+Status SimDevice::wait_for(const Completion& completion) {
+  if (Status waited = parts_.streams.wait(completion); !waited.ok()) return waited;
+  pool_.trim_to_threshold();
+  return lost_or_ok();
+}
+
+// --- events -------------------------------------------------------------------------------------
+
+Result<EventId> SimDevice::create_event(const EventOptions& options) {
+  return call(DeviceCall::kCreateEvent, [&](CallSize&) -> Result<EventId> {
+    return parts_.events.create(index(), options);
+  });
+}
+
+Status SimDevice::destroy_event(EventId event) {
+  return call(DeviceCall::kDestroyEvent,
+              [&](CallSize&) { return parts_.events.destroy(index(), event); });
+}
+
+Status SimDevice::record_event(EventId event_id, StreamId stream_id) {
+  return call(DeviceCall::kRecordEvent, [&](CallSize&) -> Status {
+    Result<std::shared_ptr<Stream>> stream = parts_.streams.find(index(), stream_id);
+    if (!stream.ok()) return stream.status();
+    Result<Event> event = parts_.events.find(index(), event_id);
+    if (!event.ok()) return event.status();
+    if (!parts_.captures.capturing(**stream)) {
+      return parts_.events.record(event_id, (*stream)->mark());
+    }
+    Result<CapturedMark> mark = parts_.captures.mark(**stream);
+    if (!mark.ok()) return mark.status();
+    return parts_.events.record(event_id, *std::move(mark));
+  });
+}
+
+Result<bool> SimDevice::is_done(EventId event_id) {
+  return call(DeviceCall::kIsDone, [&](CallSize&) -> Result<bool> {
+    Result<Event> event = parts_.events.find(index(), event_id);
+    if (!event.ok()) return event.status();
+    if (Status ok = parts_.captures.allow_query(*event, "is_done"); !ok.ok()) return ok;
+    if (Status ok = parts_.captures.allow_unsafe("is_done"); !ok.ok()) return ok;
+    const bool done = event->recorded == nullptr || event->recorded->done();
+    if (Status well = lost_or_ok(); !well.ok()) return well;
+    return done;
+  });
+}
+
+Status SimDevice::synchronize_event(EventId event_id) {
+  return call(DeviceCall::kSynchronizeEvent, [&](CallSize&) -> Status {
+    Result<Event> event = parts_.events.find(index(), event_id);
+    if (!event.ok()) return event.status();
+    if (Status ok = parts_.captures.allow_query(*event, "synchronize_event"); !ok.ok()) return ok;
+    if (Status ok = parts_.captures.allow_unsafe("synchronize_event"); !ok.ok()) return ok;
+    return event->recorded ? wait_for(*event->recorded) : Status();
+  });
+}
+
+Status SimDevice::wait_event(StreamId stream_id, EventId event_id) {
+  return call(DeviceCall::kWaitEvent, [&](CallSize&) -> Status {
+    Result<std::shared_ptr<Stream>> stream = parts_.streams.find(index(), stream_id);
+    if (!stream.ok()) return stream.status();
+    Result<Event> event = parts_.events.find(event_id);
+    if (!event.ok()) return event.status();
+    if (event->captured) return parts_.captures.join(**stream, *event->captured);
+    if (event->recorded == nullptr) return {};
+    if (parts_.captures.capturing(**stream)) {
+      return parts_.captures.refuse_outside_work(**stream);
+    }
+    if (!event->recorded->done()) (*stream)->push({{}, event->recorded, nullptr, 0});
+    return {};
+  });
+}
+
+Result<double> SimDevice::elapsed_ms(EventId begin, EventId end) {
+  return call(DeviceCall::kElapsedMs, [&](CallSize&) -> Result<double> {
+    std::array<Event, 2> events;
+    const std::array<EventId, 2> ids = {begin, end};
+    for (size_t i = 0; i < ids.size(); ++i) {
+      Result<Event> event = parts_.events.find(index(), ids[i]);
+      if (!event.ok()) return event.status();
+      if (!event->timing || !event->recorded || !event->recorded->done()) {
+        return Status::usage(text("event ", ids[i], " has no time: expected one made with timing, ",
+                                  "recorded and done"));
+      }
+      events[i] = *std::move(event);
+    }
+    const int64_t elapsed_ns =
+        events[1].recorded->finished_at_ns() - events[0].recorded->finished_at_ns();
+    return static_cast<double>(elapsed_ns) * 1e-6;
+  });
+}
+
+// --- work ---------------------------------------------------------------------------------------
+
+Status SimDevice::enqueue(StreamId id, std::function<Status()> work, int64_t modelled_ns) {
+  Result<std::shared_ptr<Stream>> stream = parts_.streams.find(index(), id);
+  if (!stream.ok()) return stream.status();
+  auto run = [this, id, work = std::move(work)] {
+    if (gate_.is_lost()) return;
+    const Status done = work();
+    if (done.ok()) return;
+    gate_.lose(Status::device_lost("work", done.code(),
+                                   text("work in stream ", id, " of device ", index(), " failed: ",
+                                        done.message())));
+  };
+  if (parts_.captures.capturing(**stream)) {
+    return parts_.captures.add(**stream, std::move(run), modelled_ns);
+  }
+  (*stream)->push({std::move(run), nullptr, nullptr, modelled_ns});
+  return {};
+}
+
+Status SimDevice::launch(StreamId stream, std::function<Status()> kernel) {
+  constexpr int64_t kKernelNs = 5000;
+  return call(DeviceCall::kLaunch,
+              [&](CallSize&) { return enqueue(stream, std::move(kernel), kKernelNs); });
+}
+
+Status SimDevice::check_host_pointer(const void* memory) const {
+  if (memory == nullptr) return Status::usage("null where host memory was expected");
+  const DeviceAddress at(reinterpret_cast<uint64_t>(memory));
+  if (!parts_.addresses.is_reserved(at)) return {};
+  return Status::usage(text(at, " is a device address where host memory was expected"));
+}
+
+Status SimDevice::copy_to_device(DeviceAddress to, const void* from, size_t bytes,
+                                 StreamId stream) {
+  return call(DeviceCall::kCopyToDevice, [&](CallSize& size) -> Status {
+    size.bytes = bytes;
+    if (Status ok = check_host_pointer(from); !ok.ok()) return ok;
+    Status ok = parts_.addresses.check(index(), {to, bytes}, Access::kReadWrite);
+    if (!ok.ok()) return ok;
+    auto work = [this, to, from, bytes] { return parts_.addresses.write({index(), to}, from, bytes); };
+    return enqueue(stream, work, modelled_move_ns(Path::kHostLink, bytes));
+  });
+}
+
+Status SimDevice::copy_to_host(void* to, DeviceAddress from, size_t bytes, StreamId stream) {
+  return call(DeviceCall::kCopyToHost, [&](CallSize& size) -> Status {
+    size.bytes = bytes;
+    if (Status ok = check_host_pointer(to); !ok.ok()) return ok;
+    Status ok = parts_.addresses.check(index(), {from, bytes}, Access::kRead);
+    if (!ok.ok()) return ok;
+    auto work = [this, to, from, bytes] { return parts_.addresses.read(to, {index(), from}, bytes); };
+    return enqueue(stream, work, modelled_move_ns(Path::kHostLink, bytes));
+  });
+}
+
+Status SimDevice::copy(DeviceAddress to, DeviceAddress from, size_t bytes, StreamId stream) {
+  return call(DeviceCall::kCopy, [&](CallSize& size) {
+    size.bytes = bytes;
+    return transfer(index(), to, from, bytes, stream);
+  });
+}
+
+Status SimDevice::copy_to_peer(DeviceIndex peer, DeviceAddress to, DeviceAddress from, size_t bytes,
+                               StreamId stream) {
+  return call(DeviceCall::kCopyToPeer, [&](CallSize& size) -> Status {
+    size.bytes = bytes;
+    if (Status known = check_peer(peer); !known.ok()) return known;
+    return transfer(peer, to, from, bytes, stream);
+  });
+}
+
+Status SimDevice::transfer(DeviceIndex to_accessor, DeviceAddress to, DeviceAddress from,
+                           size_t bytes, StreamId stream) {
+  Status target = parts_.addresses.check(to_accessor, {to, bytes}, Access::kReadWrite);
+  if (!target.ok()) return target;
+  Status source = parts_.addresses.check(index(), {from, bytes}, Access::kRead);
+  if (!source.ok()) return source;
+  if (to < from + bytes && from < to + bytes) {
+    return Status::usage(text("the ranges ", AddressRange{to, bytes}, " and ",
+                              AddressRange{from, bytes}, " overlap"));
+  }
+  auto work = [this, to_accessor, to, from, bytes] {
+    return parts_.addresses.transfer({to_accessor, to}, {index(), from}, bytes);
+  };
+  return enqueue(stream, work, modelled_move_ns(Path::kDeviceMemory, bytes));
+}
+
+Status SimDevice::fill(DeviceAddress at, uint8_t value, size_t bytes, StreamId stream) {
+  return call(DeviceCall::kFill, [&](CallSize& size) -> Status {
+    size.bytes = bytes;
+    Status ok = parts_.addresses.check(index(), {at, bytes}, Access::kReadWrite);
+    if (!ok.ok()) return ok;
+    auto work = [this, at, value, bytes] {
+      return parts_.addresses.fill({index(), at}, value, bytes);
+    };
+    return enqueue(stream, work, modelled_move_ns(Path::kDeviceMemory, bytes));
+  });
+}
+
+Status SimDevice::call_host(StreamId stream, std::function<void()> function) {
+  return call(DeviceCall::kCallHost, [&](CallSize&) -> Status {
+    if (!function) return Status::usage("there is no function to call");
+    auto work = [function = std::move(function)] {
+      function();
+      return Status();
+    };
+    return enqueue(stream, std::move(work), 0);
+  });
+}
+
+// --- capture ------------------------------------------------------------------------------------
+
+Status SimDevice::begin_capture(StreamId id, CaptureMode mode) {
+  return call(DeviceCall::kBeginCapture, [&](CallSize&) -> Status {
+    Result<std::shared_ptr<Stream>> stream = parts_.streams.find(index(), id);
+    if (!stream.ok()) return stream.status();
+    return parts_.captures.begin(**stream, mode);
+  });
+}
+
+Result<GraphId> SimDevice::end_capture(StreamId id) {
+  return call(DeviceCall::kEndCapture, [&](CallSize&) -> Result<GraphId> {
+    Result<std::shared_ptr<Stream>> stream = parts_.streams.find(index(), id);
+    if (!stream.ok()) return stream.status();
+    return parts_.captures.end(**stream);
+  });
+}
+
+Result<CaptureState> SimDevice::capture_state(StreamId id) {
+  return call(DeviceCall::kCaptureState, [&](CallSize&) -> Result<CaptureState> {
+    Result<std::shared_ptr<Stream>> stream = parts_.streams.find(index(), id);
+    if (!stream.ok()) return stream.status();
+    return parts_.captures.state(**stream);
+  });
+}
+
+Result<std::vector<NodeId>> SimDevice::node_dependencies(NodeId node) {
+  return call(DeviceCall::kNodeDependencies,
+              [&](CallSize&) { return parts_.captures.dependencies(index(), node); });
+}
+
+Result<CaptureMode> SimDevice::exchange_capture_mode(CaptureMode mode) {
+  return call(DeviceCall::kExchangeCaptureMode, [&](CallSize&) -> Result<CaptureMode> {
+    return Captures::exchange_thread_mode(mode);
+  });
+}
+
+Status SimDevice::launch_graph(GraphId id, StreamId stream) {
+  return call(DeviceCall::kLaunchGraph, [&](CallSize&) -> Status {
+    Result<std::shared_ptr<const Graph>> graph = parts_.captures.find_graph(index(), id);
+    if (!graph.ok()) return graph.status();
+    int64_t modelled_ns = 0;
+    for (const GraphNode& node : (*graph)->nodes) modelled_ns += node.modelled_ns;
+    auto work = [graph = *graph] {
+      for (const GraphNode& node : graph->nodes) node.run();
+      return Status();
+    };
+    return enqueue(stream, work, modelled_ns);
+  });
+}
+
+Status SimDevice::destroy_graph(GraphId id) {
+  return call(DeviceCall::kDestroyGraph,
+              [&](CallSize&) { return parts_.captures.destroy_graph(index(), id); });
+}
+
+}  // namespace ashlar::sim

@@ -1,0 +1,131 @@
+// Taking, giving back and trimming pool blocks.
+#include "device/sim/stream_pool.h"
+
+#include <algorithm>
+
+#include "base/align.h"
+#include "base/text.h"
+#include "base/units.h"
+
+namespace ashlar::sim {
+namespace {
+
+constexpr size_t kBlockAlignment = 64 * kKiB;
+
+}  // namespace
+
+Result<DeviceAddress> StreamPool::allocate(size_t bytes, StreamId stream) {
+  const auto rounded = try_align_up(bytes, kBlockAlignment);
+  if (bytes == 0) return Status::usage("cannot allocate 0 B");
+  if (!rounded) return Status::out_of_memory(text("no device has ", bytes, " B"));
+  MutexLock lock(mutex_);
+  DeviceAddress at;
+  if (const auto found = reusable_locked(*rounded, stream); found != blocks_.end()) {
+    at = found->first;
+  } else {
+    Result<DeviceAddress> grown = grow_locked(*rounded);
+    if (!grown.ok()) return grown;
+    at = *grown;
+  }
+  Block& block = blocks_[at];
+  block.in_use = true;
+  block.freed = nullptr;
+  use_.used_bytes += block.bytes;
+  note_peaks_locked();
+  return at;
+}
+
+// The smallest block that fits without wasting more than it uses. What this stream freed is ready
+// for its own later work; what others freed, once the free has happened.
+StreamPool::Blocks::iterator StreamPool::reusable_locked(size_t bytes, StreamId stream) {
+  auto best = blocks_.end();
+  for (auto it = blocks_.begin(); it != blocks_.end(); ++it) {
+    const Block& block = it->second;
+    if (block.in_use || block.bytes < bytes || block.bytes > 2 * bytes) continue;
+    if (block.freed_on != stream && !block.freed->done()) continue;
+    if (best == blocks_.end() || block.bytes < best->second.bytes) best = it;
+  }
+  return best;
+}
+
+Result<DeviceAddress> StreamPool::grow_locked(size_t bytes) {
+  Result<std::shared_ptr<Extent>> extent = memory_.create_extent(bytes, {});
+  if (!extent.ok() && extent.status().is_out_of_memory()) {
+    trim_locked(0);
+    extent = memory_.create_extent(bytes, {});
+  }
+  if (!extent.ok()) return extent.status();
+  Result<DeviceAddress> at = addresses_.place(*std::move(extent), device_, MappingKind::kPool);
+  if (!at.ok()) return at;
+  blocks_[*at].bytes = bytes;
+  use_.reserved_bytes += bytes;
+  return at;
+}
+
+Status StreamPool::check_allocated(DeviceAddress at) const {
+  MutexLock lock(mutex_);
+  const auto found = blocks_.find(at);
+  if (found != blocks_.end() && found->second.in_use) return {};
+  return Status::usage(text(at, " is not allocated from the pool of device ", device_));
+}
+
+Status StreamPool::free(DeviceAddress at, StreamId stream,
+                        std::shared_ptr<const Completion> completion) {
+  MutexLock lock(mutex_);
+  const auto found = blocks_.find(at);
+  if (found == blocks_.end() || !found->second.in_use) {
+    return Status::usage(text(at, " was freed already"));
+  }
+  Block& block = found->second;
+  block.in_use = false;
+  block.freed_on = stream;
+  block.freed = std::move(completion);
+  use_.used_bytes -= block.bytes;
+  return {};
+}
+
+PoolUse StreamPool::use() const {
+  MutexLock lock(mutex_);
+  return use_;
+}
+
+void StreamPool::reset_peaks() {
+  MutexLock lock(mutex_);
+  use_.reserved_peak_bytes = use_.reserved_bytes;
+  use_.used_peak_bytes = use_.used_bytes;
+}
+
+void StreamPool::set_threshold(size_t keep_bytes) {
+  MutexLock lock(mutex_);
+  threshold_bytes_ = keep_bytes;
+}
+
+void StreamPool::trim(size_t keep_bytes) {
+  MutexLock lock(mutex_);
+  trim_locked(keep_bytes);
+}
+
+void StreamPool::trim_to_threshold() {
+  MutexLock lock(mutex_);
+  trim_locked(threshold_bytes_);
+}
+
+void StreamPool::trim_locked(size_t keep_bytes) {
+  for (auto it = blocks_.begin(); it != blocks_.end() && use_.reserved_bytes > keep_bytes;) {
+    const Block& block = it->second;
+    const bool unused = !block.in_use && block.freed->done();
+    if (!unused || !addresses_.remove(it->first, device_, MappingKind::kPool).ok()) {
+      ++it;
+      continue;
+    }
+    use_.reserved_bytes -= block.bytes;
+    it = blocks_.erase(it);
+  }
+}
+
+void StreamPool::note_peaks_locked() {
+  use_.reserved_peak_bytes = std::max(use_.reserved_peak_bytes, use_.reserved_bytes);
+  use_.used_peak_bytes = std::max(use_.used_peak_bytes, use_.used_bytes);
+}
+
+}  // namespace ashlar::sim
