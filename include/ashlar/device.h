@@ -27,8 +27,9 @@
 //                 default stream is one of them, with no further meaning promised. A stream id is
 //                 the driver's own handle, so that a program can pass streams it made itself; a
 //                 back end that cannot tell a foreign one says so (`checks_stream_ids`).
-//  Addresses      are unique in the process across the devices of a back end. The host must not
-//                 dereference them.
+//  Addresses      are unique in the process across the devices of a back end. A reservation, and
+//                 what is mapped in it, is changed only through the device that made it. The host
+//                 must not dereference device addresses.
 //  Async errors   Work that fails on the device reports at the next call that waits for it or
 //                 queries it, and makes the device lost.
 #pragma once
@@ -95,7 +96,7 @@ enum class Access { kNone, kRead, kReadWrite };
 
 struct ReserveOptions {
   size_t alignment_bytes = 0;  // power of two; 0: the device's granularity
-  DeviceAddress hint;          // a wish; the reservation may lie elsewhere
+  DeviceAddress hint{};          // a wish; the reservation may lie elsewhere
 };
 
 struct CreateOptions {
@@ -297,8 +298,9 @@ class ASHLAR_EXPORT Device {
   // thread that exchanged its own mode to kRelaxed may always make them.
 
   virtual Status begin_capture(StreamId stream, CaptureMode mode) = 0;
-  // Ends the capture in any case. kUsage: not the stream it began in, invalidated, or a stream
-  // that joined was not joined back; there is no graph then.
+  // Ends the capture. kUsage, without a graph: it was invalidated, or a stream that joined was not
+  // joined back. kUsage, and it goes on, invalidated: the stream only joined it; it must be ended
+  // where it began. kUsage, and nothing changed: the stream is not capturing.
   virtual Result<GraphId> end_capture(StreamId stream) = 0;
   virtual Result<CaptureState> capture_state(StreamId stream) = 0;
   // What must finish before the node starts. REQUIRES: a node of a graph that still exists.

@@ -27,15 +27,18 @@ namespace ashlar::sim {
 // that millions of allocations cost no mapping; copies and kernels are accepted and move nothing.
 enum class Backing { kMemory, kBookkeeping };
 
+inline constexpr size_t kMostDevices = 64;
+inline constexpr size_t kMostCapacityBytes = size_t{1} << 46;
+
 struct Options {
-  size_t device_count = 2;
-  size_t capacity_bytes = size_t{141} << 30;
-  size_t granularity_bytes = size_t{2} << 20;  // a power of two, at least the host's page
+  size_t device_count = 2;                     // 1 .. kMostDevices
+  size_t capacity_bytes = size_t{141} << 30;   // of each device; up to kMostCapacityBytes
+  size_t granularity_bytes = size_t{2} << 20;  // a power of two, from 64 KiB
   Backing backing = Backing::kMemory;
   // Set: nothing runs by itself. Work advances inside device calls, on the calling thread, in an
   // order that follows from the seed, on a clock that advances only by modelled work. For programs
   // that call the machine from one thread at a time.
-  std::optional<uint64_t> seed;
+  std::optional<uint64_t> seed{};
   // Times events and injected latency. Null: the machine's own (steady, or manual with a seed).
   // It outlives the machine.
   Clock* clock = nullptr;
@@ -86,20 +89,20 @@ enum class FaultAction {
 // Picks calls: the `nth` of its kind (1 is the next one), and the `count - 1` after it; each of
 // those with `probability`, drawn from the machine's seed.
 struct FaultRule {
-  std::optional<DeviceCall> call;     // empty: every call
-  std::optional<DeviceIndex> device;  // empty: on every device
+  std::optional<DeviceCall> call{};     // empty: every call
+  std::optional<DeviceIndex> device{};  // empty: on every device
   uint64_t nth = 1;
   uint64_t count = 1;  // kForever: all from the nth on
   double probability = 1.0;
   FaultAction action = FaultAction::kFail;
-  Status status;                      // for kFail; ok stands for a kDeviceFault
+  Status status{};                      // for kFail; ok stands for a kDeviceFault
   std::chrono::nanoseconds delay{0};  // for kDelay
 
   static constexpr uint64_t kForever = UINT64_MAX;
 };
 
-// What the driver calls of one device have come to, at the prices of the cost model: one H200
-// under driver 580, as docs/design/cost_model.md lists them.
+// What the driver calls of one device that succeeded have come to, at the prices of the cost model:
+// one H200 under driver 580, as docs/design/cost_model.md lists them.
 struct CallCosts {
   std::array<uint64_t, kDeviceCallCount> count{};
   std::array<int64_t, kDeviceCallCount> modelled_ns{};

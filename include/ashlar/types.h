@@ -55,7 +55,7 @@ class DeviceAddress {
 
 // The half-open range [begin, begin + bytes).
 struct AddressRange {
-  DeviceAddress begin;
+  DeviceAddress begin{};
   size_t bytes = 0;
 
   constexpr DeviceAddress end() const { return begin + bytes; }

@@ -65,31 +65,33 @@ AddressSpace::~AddressSpace() {
 
 // --- reserved addresses -----------------------------------------------------------------------
 
-Result<DeviceAddress> AddressSpace::reserve(size_t bytes, const ReserveOptions& options) {
-  const size_t alignment =
-      options.alignment_bytes == 0 ? granularity_bytes_ : options.alignment_bytes;
+Result<DeviceAddress> AddressSpace::reserve(size_t bytes, const ReserveOptions& options,
+                                            DeviceIndex owner) {
+  const size_t alignment = options.alignment_bytes;
   if (bytes == 0 || !is_aligned(bytes, granularity_bytes_)) {
     return Status::usage(text("cannot reserve ", bytes, " B: expected a positive multiple of the ",
                               "granularity, ", granularity_bytes_));
   }
-  if (!std::has_single_bit(alignment)) {
+  if (alignment != 0 && !std::has_single_bit(alignment)) {
     return Status::usage(text("cannot align to ", alignment, ": expected a power of two"));
   }
   WriterLock lock(mutex_);
-  return reserve_locked(bytes, std::max(alignment, granularity_bytes_), options.hint);
+  return reserve_locked(bytes, options, owner);
 }
 
-Result<DeviceAddress> AddressSpace::reserve_locked(size_t bytes, size_t alignment_bytes,
-                                                   DeviceAddress hint) {
+Result<DeviceAddress> AddressSpace::reserve_locked(size_t bytes, const ReserveOptions& options,
+                                                   DeviceIndex owner) {
+  const size_t alignment = std::max(options.alignment_bytes, granularity_bytes_);
   Reservation reservation;
   reservation.bytes = bytes;
+  reservation.owner = owner;
   DeviceAddress at;
   if (backed_) {
     if (bytes > SIZE_MAX / 4) return out_of_addresses(bytes);
-    at = DeviceAddress(take_host_addresses(2 * bytes, alignment_bytes, hint.value()));
+    at = DeviceAddress(take_host_addresses(2 * bytes, alignment, options.hint.value()));
     reservation.shadow_distance = bytes;
   } else {
-    at = invent_locked(bytes, alignment_bytes, hint);
+    at = invent_locked(bytes, alignment, options.hint);
   }
   if (at.is_null()) return out_of_addresses(bytes);
   if (backed_) reservation.watch = watch_host_access({at, bytes});
@@ -118,12 +120,13 @@ DeviceAddress AddressSpace::invent_locked(size_t bytes, size_t alignment_bytes,
   }
 }
 
-Status AddressSpace::free_addresses(AddressRange range) {
+Status AddressSpace::free_addresses(AddressRange range, DeviceIndex owner) {
   WriterLock lock(mutex_);
   const auto reservation = reservations_.find(range.begin);
   if (reservation == reservations_.end() || reservation->second.bytes != range.bytes ||
-      reservation->second.plain) {
-    return Status::usage(text("cannot free the addresses ", range, ": not one reservation"));
+      reservation->second.plain || reservation->second.owner != owner) {
+    return Status::usage(text("cannot free the addresses ", range, ": not one reservation of device ",
+                              owner));
   }
   const auto mapping = mappings_.lower_bound(range.begin);
   if (mapping != mappings_.end() && mapping->first < range.end()) {
@@ -154,8 +157,10 @@ Status AddressSpace::map(DeviceAddress at, std::shared_ptr<Extent> extent, Devic
   WriterLock lock(mutex_);
   const auto reservation = reservation_of(at);
   if (reservation == reservations_.end() || reservation->second.plain ||
+      reservation->second.owner != owner ||
       !AddressRange{reservation->first, reservation->second.bytes}.contains(range)) {
-    return Status::usage(text("cannot map ", range, ": not inside one reservation"));
+    return Status::usage(text("cannot map ", range, ": not inside one reservation of device ",
+                              owner));
   }
   const auto next = mappings_.lower_bound(at);
   if (mapping_of(at) != mappings_.end() || (next != mappings_.end() && next->first < range.end())) {
@@ -165,22 +170,24 @@ Status AddressSpace::map(DeviceAddress at, std::shared_ptr<Extent> extent, Devic
   const auto mapping =
       insert_locked(at, {std::move(extent), owner, MappingKind::kMapped, nobody, PROT_NONE});
   if (run_count_ <= max_mappings_) return {};
-  erase_locked(mapping);
+  (void)erase_locked(mapping);  // the caller's id keeps the extent
   return Status::out_of_memory(text("no more than ", max_mappings_, " separate mappings: unmap ",
                                     "some, or raise vm.max_map_count"));
 }
 
-Result<size_t> AddressSpace::set_access(AddressRange range, DeviceIndex accessor, Access access) {
+Result<size_t> AddressSpace::set_access(AddressRange range, const Grant& grant,
+                                        DeviceIndex owner) {
+  const DeviceIndex accessor = grant.accessor;
   if (accessor.value() >= device_count_) {
     return Status::usage(text("cannot give access to device ", accessor, ": there are ",
                               device_count_));
   }
   WriterLock lock(mutex_);
-  const Result<size_t> extent_count = count_tiles_locked(range);
+  const Result<size_t> extent_count = count_tiles_locked(range, owner);
   if (!extent_count.ok()) return extent_count;
   // The shadow serves all devices, so it allows what any of them may do.
   const auto protection_of = [&](const Mapping& mapping) {
-    int protection = protection_for(access);
+    int protection = protection_for(grant.access);
     for (size_t i = 0; i < mapping.grants.size(); ++i) {
       if (i != accessor.value()) protection |= protection_for(mapping.grants[i]);
     }
@@ -189,22 +196,24 @@ Result<size_t> AddressSpace::set_access(AddressRange range, DeviceIndex accessor
   if (Status done = protect_locked(range, protection_of); !done.ok()) return done;
   for (auto it = mappings_.find(range.begin); it != mappings_.end() && it->first < range.end();
        ++it) {
-    it->second.grants[accessor.value()] = access;
+    it->second.grants[accessor.value()] = grant.access;
   }
   return extent_count;
 }
 
-Result<size_t> AddressSpace::unmap(AddressRange range) {
+Result<size_t> AddressSpace::unmap(AddressRange range, DeviceIndex owner) {
+  std::vector<std::shared_ptr<Extent>> unmapped;
   WriterLock lock(mutex_);
-  const Result<size_t> extent_count = count_tiles_locked(range);
+  const Result<size_t> extent_count = count_tiles_locked(range, owner);
   if (!extent_count.ok()) return extent_count;
   hide_locked(range);
   auto it = mappings_.find(range.begin);
-  while (it != mappings_.end() && it->first < range.end()) erase_locked(it++);
+  while (it != mappings_.end() && it->first < range.end()) unmapped.push_back(erase_locked(it++));
   return extent_count;
 }
 
-Result<size_t> AddressSpace::count_tiles_locked(AddressRange range) const {
+Result<size_t> AddressSpace::count_tiles_locked(AddressRange range,
+                                                DeviceIndex owner) const {
   const auto refuse = [&](std::string_view why) -> Result<size_t> {
     return Status::usage(text("the range ", range, " ", why,
                               ": expected whole mapped extents without a hole"));
@@ -216,6 +225,7 @@ Result<size_t> AddressSpace::count_tiles_locked(AddressRange range) const {
   for (auto it = mappings_.find(at); at < range.end(); ++it) {
     if (it == mappings_.end() || it->first != at) return refuse("is not mapped throughout");
     if (it->second.kind != MappingKind::kMapped) return refuse("was not made by map");
+    if (it->second.owner != owner) return refuse("belongs to another device");
     at = at + it->second.extent->bytes();
     ++extent_count;
   }
@@ -228,8 +238,9 @@ Result<size_t> AddressSpace::count_tiles_locked(AddressRange range) const {
 Result<DeviceAddress> AddressSpace::place(std::shared_ptr<Extent> extent, DeviceIndex owner,
                                           MappingKind kind) {
   const size_t bytes = extent->bytes();
+  std::shared_ptr<Extent> not_placed;
   WriterLock lock(mutex_);
-  Result<DeviceAddress> at = reserve_locked(bytes, granularity_bytes_, {});
+  Result<DeviceAddress> at = reserve_locked(bytes, {}, owner);
   if (!at.ok()) return at;
   const auto reservation = reservations_.find(*at);
   reservation->second.plain = true;
@@ -239,13 +250,12 @@ Result<DeviceAddress> AddressSpace::place(std::shared_ptr<Extent> extent, Device
                       ? protect_locked({*at, bytes}, open)
                       : Status::out_of_memory(text("no more than ", max_mappings_, " mappings"));
   if (opened.ok()) return at;
-  erase_locked(mapping);
+  not_placed = erase_locked(mapping);
   drop_reservation_locked(reservation);
   return opened;
 }
 
 Result<size_t> AddressSpace::remove(DeviceAddress at, DeviceIndex owner, MappingKind kind) {
-  // Given back after unlocking: punching a hole in the file takes a while.
   std::shared_ptr<Extent> extent;
   WriterLock lock(mutex_);
   const auto mapping = mappings_.find(at);
@@ -253,8 +263,7 @@ Result<size_t> AddressSpace::remove(DeviceAddress at, DeviceIndex owner, Mapping
       mapping->second.owner != owner) {
     return Status::usage(text("nothing of this kind starts at ", at, " on device ", owner));
   }
-  extent = mapping->second.extent;
-  erase_locked(mapping);
+  extent = erase_locked(mapping);
   drop_reservation_locked(reservations_.find(at));
   return extent->bytes();
 }
@@ -368,10 +377,12 @@ AddressSpace::Mappings::iterator AddressSpace::insert_locked(DeviceAddress at, M
   return inserted;
 }
 
-void AddressSpace::erase_locked(Mappings::iterator mapping) {
+std::shared_ptr<Extent> AddressSpace::erase_locked(Mappings::iterator mapping) {
   if (!continues_locked(mapping)) --run_count_;
   if (continues_locked(std::next(mapping))) ++run_count_;
+  std::shared_ptr<Extent> extent = std::move(mapping->second.extent);
   mappings_.erase(mapping);
+  return extent;
 }
 
 }  // namespace ashlar::sim

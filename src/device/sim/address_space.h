@@ -38,12 +38,17 @@ class AddressSpace {
 
   // --- reserved addresses and mapped extents (the contract's virtual memory) ------------------
 
-  Result<DeviceAddress> reserve(size_t bytes, const ReserveOptions& options);
-  Status free_addresses(AddressRange range);
+  // `owner` reserved the addresses; they are nobody else's to change.
+  Result<DeviceAddress> reserve(size_t bytes, const ReserveOptions& options, DeviceIndex owner);
+  Status free_addresses(AddressRange range, DeviceIndex owner);
   Status map(DeviceAddress at, std::shared_ptr<Extent> extent, DeviceIndex owner);
   // Both say how many extents the range covers.
-  Result<size_t> set_access(AddressRange range, DeviceIndex accessor, Access access);
-  Result<size_t> unmap(AddressRange range);
+  struct Grant {
+    DeviceIndex accessor;
+    Access access = Access::kNone;
+  };
+  Result<size_t> set_access(AddressRange range, const Grant& grant, DeviceIndex owner);
+  Result<size_t> unmap(AddressRange range, DeviceIndex owner);
 
   // --- extents with an address of their own ---------------------------------------------------
 
@@ -82,6 +87,7 @@ class AddressSpace {
  private:
   struct Reservation {
     size_t bytes = 0;
+    DeviceIndex owner;
     uint64_t shadow_distance = 0;  // 0 in bookkeeping
     bool plain = false;            // belongs to a placed extent; not the user's to free or map into
     size_t watch = kNoWatch;       // see host_access.h
@@ -96,8 +102,8 @@ class AddressSpace {
   using Reservations = std::map<DeviceAddress, Reservation>;
   using Mappings = std::map<DeviceAddress, Mapping>;
 
-  Result<DeviceAddress> reserve_locked(size_t bytes, size_t alignment_bytes, DeviceAddress hint)
-      ASHLAR_REQUIRES(mutex_);
+  Result<DeviceAddress> reserve_locked(size_t bytes, const ReserveOptions& options,
+                                       DeviceIndex owner) ASHLAR_REQUIRES(mutex_);
   DeviceAddress invent_locked(size_t bytes, size_t alignment_bytes, DeviceAddress hint)
       ASHLAR_REQUIRES(mutex_);
   void drop_reservation_locked(Reservations::iterator reservation) ASHLAR_REQUIRES(mutex_);
@@ -105,7 +111,8 @@ class AddressSpace {
   Reservations::const_iterator reservation_of(DeviceAddress at) const
       ASHLAR_REQUIRES_SHARED(mutex_);
   Mappings::const_iterator mapping_of(DeviceAddress at) const ASHLAR_REQUIRES_SHARED(mutex_);
-  Result<size_t> count_tiles_locked(AddressRange range) const ASHLAR_REQUIRES_SHARED(mutex_);
+  Result<size_t> count_tiles_locked(AddressRange range, DeviceIndex owner) const
+      ASHLAR_REQUIRES_SHARED(mutex_);
   Status check_locked(DeviceIndex accessor, AddressRange range, Access wanted) const
       ASHLAR_REQUIRES_SHARED(mutex_);
   bool may_access_locked(const Mapping& mapping, DeviceIndex accessor, Access wanted) const
@@ -115,7 +122,9 @@ class AddressSpace {
   // Whether the mapping at `right` continues, in address and file, the one before it.
   bool continues_locked(Mappings::const_iterator right) const ASHLAR_REQUIRES_SHARED(mutex_);
   Mappings::iterator insert_locked(DeviceAddress at, Mapping mapping) ASHLAR_REQUIRES(mutex_);
-  void erase_locked(Mappings::iterator mapping) ASHLAR_REQUIRES(mutex_);
+  // Returns the extent, so that the last reference can be let go after unlocking: that punches a
+  // hole, which takes a while.
+  std::shared_ptr<Extent> erase_locked(Mappings::iterator mapping) ASHLAR_REQUIRES(mutex_);
   Status protect_locked(AddressRange range, const std::function<int(const Mapping&)>& protection_of)
       ASHLAR_REQUIRES(mutex_);
   Status protect_run_locked(DeviceAddress at, size_t bytes, const Mapping& first, int protection)

@@ -70,12 +70,14 @@ Result<GraphId> Captures::end(const Stream& stream) {
   MutexLock lock(mutex_);
   Capture* found = of_locked(stream);
   if (found == nullptr) return Status::usage("the stream is not capturing");
+  if (found->origin != &stream) {
+    found->invalidated = true;
+    return Status::usage("the capture began in another stream, and must be ended there; it is now "
+                         "invalidated");
+  }
   const Capture ended = std::move(*found);
   captures_.erase(ended.id);
   active_count_.fetch_sub(1, std::memory_order_relaxed);
-  if (ended.origin != &stream) {
-    return Status::usage("the capture began in another stream; it is ended, without a graph");
-  }
   if (Status well = check_ended_well(ended); !well.ok()) return well;
   graphs_.emplace(ended.graph->id, ended.graph);
   return ended.graph->id;

@@ -25,10 +25,15 @@ constexpr Row kSetAccess = {27, 33, 62, 85, 316};
 constexpr Row kUnmap = {23, 20, 24, 38, 95};
 constexpr Row kRelease = {15, 19, 81, 552, 5369};
 constexpr Row kExportFd = {1100, 1100, 1100, 1500, 1500};
+constexpr Row kFreeAddresses = {0.8, 2.2, 2.3, 2.3, 2.2};
 
 // Ranges of many extents cost by the extent: 512 of 2 MiB took 17.6 ms to open.
 constexpr double kSetAccessPerExtent = 34.4;
 constexpr double kUnmapPerExtent = 23;
+
+// Pinning and unpinning go by the page.
+constexpr double kAllocateHostPerMiB = 350;
+constexpr double kFreeHostPerMiB = 93;
 
 // Linear in the logarithm of the size between the measured sizes; the same below the smallest; in
 // proportion to the size above the largest, where the cost is that of the memory itself.
@@ -49,6 +54,10 @@ double by_extent(const Row& row, double per_extent, const CallSize& size) {
   return std::max(as_one, per_extent * static_cast<double>(size.extents));
 }
 
+double per_mib(double us, size_t bytes) {
+  return us * static_cast<double>(bytes) / static_cast<double>(kMiB);
+}
+
 double modelled_us(DeviceCall call, const CallSize& size) {
   switch (call) {
     case DeviceCall::kAllocate: return between(kAllocate, size.bytes);
@@ -60,9 +69,20 @@ double modelled_us(DeviceCall call, const CallSize& size) {
     case DeviceCall::kUnmap: return by_extent(kUnmap, kUnmapPerExtent, size);
     case DeviceCall::kRelease: return between(kRelease, size.bytes);
     case DeviceCall::kExportFd: return between(kExportFd, size.bytes);
+    case DeviceCall::kFreeAddresses: return between(kFreeAddresses, size.bytes);
+    case DeviceCall::kImportFd: return 18.8;
+    case DeviceCall::kAllocateHost: return per_mib(kAllocateHostPerMiB, size.bytes);
+    case DeviceCall::kFreeHost: return per_mib(kFreeHostPerMiB, size.bytes);
+    case DeviceCall::kMemoryUse: return 5.0;
+    case DeviceCall::kCreateStream: return 2.7;
+    case DeviceCall::kSynchronizeStream: return 0.55;
+    case DeviceCall::kSynchronizeDevice: return 0.3;
+    case DeviceCall::kIsIdle: return 0.1;
+    case DeviceCall::kCreateEvent: return 0.4;
     case DeviceCall::kRecordEvent: return 0.45;
     case DeviceCall::kIsDone: return 0.41;
-    case DeviceCall::kSynchronizeStream: return 0.55;
+    case DeviceCall::kWaitEvent: return 0.3;
+    case DeviceCall::kFill: return 1.7;
     case DeviceCall::kAllocateAsync: return 0.5;
     case DeviceCall::kFreeAsync: return 0.5;
     default: return 0;

@@ -23,11 +23,11 @@ struct Layout {
   std::array<uint8_t, 4> magic{};
   uint8_t version = 0;
   uint8_t kind = 0;
-  uint8_t zero[2] = {};
+  std::array<uint8_t, 2> zero{};
   uint32_t pid = 0;  // as the exporter sees itself; for messages only
   std::array<uint8_t, 16> socket_name{};
   std::array<uint8_t, 16> secret{};
-  uint8_t rest[20] = {};
+  std::array<uint8_t, 20> rest{};
 };
 static_assert(sizeof(Layout) == sizeof(HandleBytes));
 
@@ -72,6 +72,9 @@ Result<Layout> parse(const HandleBytes& handle, HandleKind kind) {
     return Status::usage(kind == HandleKind::kExtent
                              ? "the handle stands for an allocation, not for an extent"
                              : "the handle stands for an extent, not for an allocation");
+  }
+  if (layout.zero != Layout().zero || layout.rest != Layout().rest) {
+    return Status::usage("the handle has bytes set where none belong");
   }
   return layout;
 }
@@ -125,8 +128,10 @@ Result<HandleBytes> Fabric::export_extent(const std::shared_ptr<Extent>& extent,
 Result<std::shared_ptr<Extent>> Fabric::import_extent(const HandleBytes& handle, HandleKind kind) {
   Result<Layout> layout = parse(handle, kind);
   if (!layout.ok()) return layout.status();
-  if (std::shared_ptr<Extent> own = find_export(layout->secret, kind)) return own;
-
+  if (is_own(layout->socket_name)) {
+    std::shared_ptr<Extent> own = find_export(layout->secret, kind);
+    return own ? Result(own) : exporter_gone(layout->pid, Status::usage("it has released it"));
+  }
   Result<UniqueFd> connection = connect_abstract(socket_name(layout->socket_name));
   if (!connection.ok()) return exporter_gone(layout->pid, connection.status());
   Result<PeerCredentials> peer = peer_credentials(connection->get());
@@ -203,6 +208,11 @@ std::shared_ptr<Extent> Fabric::find_export(const Secret& secret, HandleKind kin
   const auto found = exports_.find(secret);
   if (found == exports_.end() || found->second.kind != kind) return nullptr;
   return found->second.extent.lock();
+}
+
+bool Fabric::is_own(const Secret& name) {
+  MutexLock lock(mutex_);
+  return server_.joinable() && name == name_;
 }
 
 void Fabric::forget_expired_locked() {

@@ -47,6 +47,7 @@ class Fabric {
   void serve();
   void answer(int connection_fd);
   std::shared_ptr<Extent> find_export(const Secret& secret, HandleKind kind);
+  bool is_own(const Secret& name);
   void forget_expired_locked() ASHLAR_REQUIRES(mutex_);
 
   const std::chrono::milliseconds timeout_;

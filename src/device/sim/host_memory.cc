@@ -13,6 +13,11 @@ DeviceAddress address_of(const void* memory) {
   return DeviceAddress(reinterpret_cast<uint64_t>(memory));
 }
 
+Status not_allocated(const void* memory, DeviceIndex device) {
+  return Status::usage(text(address_of(memory), " is not pinned memory allocated by device ",
+                            device));
+}
+
 }  // namespace
 
 HostMemory::~HostMemory() {
@@ -23,7 +28,6 @@ HostMemory::~HostMemory() {
 }
 
 Result<void*> HostMemory::allocate(size_t bytes, DeviceIndex device) {
-  if (bytes == 0) return Status::usage("cannot allocate 0 B of host memory");
   void* memory =
       ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
@@ -34,16 +38,20 @@ Result<void*> HostMemory::allocate(size_t bytes, DeviceIndex device) {
   return memory;
 }
 
-Status HostMemory::free(void* memory, DeviceIndex device) {
+Status HostMemory::check_allocated(const void* memory, DeviceIndex device) const {
+  MutexLock lock(mutex_);
+  if (find_locked(memory, device, true) != ranges_.end()) return {};
+  return not_allocated(memory, device);
+}
+
+Result<size_t> HostMemory::free(void* memory, DeviceIndex device) {
   MutexLock lock(mutex_);
   const auto found = find_locked(memory, device, true);
-  if (found == ranges_.end()) {
-    return Status::usage(text(address_of(memory), " is not pinned memory allocated by device ",
-                              device));
-  }
-  ::munmap(memory, found->second.bytes);
+  if (found == ranges_.end()) return not_allocated(memory, device);
+  const size_t bytes = found->second.bytes;
+  ::munmap(memory, bytes);
   ranges_.erase(found);
-  return {};
+  return bytes;
 }
 
 Status HostMemory::add(void* memory, size_t bytes, DeviceIndex device) {
@@ -84,8 +92,8 @@ AddressDescription HostMemory::describe(DeviceAddress at) const {
   return {MemoryKind::kHost, range.device, {begin, range.bytes}};
 }
 
-HostMemory::Ranges::iterator HostMemory::find_locked(const void* memory, DeviceIndex device,
-                                                     bool allocated) {
+HostMemory::Ranges::const_iterator HostMemory::find_locked(const void* memory, DeviceIndex device,
+                                                           bool allocated) const {
   const auto found = ranges_.find(address_of(memory));
   if (found == ranges_.end() || found->second.device != device ||
       found->second.allocated != allocated) {

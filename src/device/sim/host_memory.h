@@ -12,8 +12,12 @@ class HostMemory {
  public:
   ~HostMemory();
 
+  // REQUIRES: bytes is not 0.
   Result<void*> allocate(size_t bytes, DeviceIndex device);
-  Status free(void* memory, DeviceIndex device);
+  // kUsage: not the start of memory that the device allocated.
+  Status check_allocated(const void* memory, DeviceIndex device) const;
+  // Says how large it was.
+  Result<size_t> free(void* memory, DeviceIndex device);
   Status add(void* memory, size_t bytes, DeviceIndex device);
   Status remove(void* memory, DeviceIndex device);
 
@@ -28,7 +32,7 @@ class HostMemory {
   using Ranges = std::map<DeviceAddress, Range>;
 
   // The range that starts at `memory`, of that origin and device; end() if there is none.
-  Ranges::iterator find_locked(const void* memory, DeviceIndex device, bool allocated)
+  Ranges::const_iterator find_locked(const void* memory, DeviceIndex device, bool allocated) const
       ASHLAR_REQUIRES(mutex_);
 
   mutable Mutex mutex_;

@@ -16,8 +16,6 @@
 namespace ashlar::sim {
 namespace {
 
-constexpr size_t kMostDevices = 64;
-constexpr size_t kMostCapacityBytes = size_t{1} << 46;
 constexpr size_t kLeastGranularityBytes = 64 * kKiB;  // the largest page of any host we run on
 constexpr size_t kAllocationAlignmentBytes = 512;
 

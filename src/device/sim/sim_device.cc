@@ -65,6 +65,8 @@ Result<DeviceAddress> SimDevice::allocate(size_t bytes) {
 
 Status SimDevice::free(DeviceAddress address) {
   return call(DeviceCall::kFree, [&](CallSize& size) -> Status {
+    const auto known = parts_.addresses.placed(address, index(), MappingKind::kAllocation);
+    if (!known.ok()) return known.status();
     if (Status ok = parts_.captures.allow_unsafe("free"); !ok.ok()) return ok;
     Result<size_t> freed = parts_.addresses.remove(address, index(), MappingKind::kAllocation);
     if (freed.ok()) size.bytes = *freed;
@@ -85,13 +87,15 @@ Result<AddressDescription> SimDevice::describe(DeviceAddress address) {
 Result<DeviceAddress> SimDevice::reserve(size_t bytes, const ReserveOptions& options) {
   return call(DeviceCall::kReserve, [&](CallSize& size) {
     size.bytes = bytes;
-    return parts_.addresses.reserve(bytes, options);
+    return parts_.addresses.reserve(bytes, options, index());
   });
 }
 
 Status SimDevice::free_addresses(AddressRange range) {
-  return call(DeviceCall::kFreeAddresses,
-              [&](CallSize&) { return parts_.addresses.free_addresses(range); });
+  return call(DeviceCall::kFreeAddresses, [&](CallSize& size) {
+    size.bytes = range.bytes;
+    return parts_.addresses.free_addresses(range, index());
+  });
 }
 
 Result<ExtentId> SimDevice::create(size_t bytes, const CreateOptions& options) {
@@ -138,7 +142,7 @@ Status SimDevice::map(DeviceAddress at, ExtentId id) {
 
 Status SimDevice::set_access(AddressRange range, DeviceIndex accessor, Access access) {
   return call(DeviceCall::kSetAccess, [&](CallSize& size) -> Status {
-    Result<size_t> extents = parts_.addresses.set_access(range, accessor, access);
+    Result<size_t> extents = parts_.addresses.set_access(range, {accessor, access}, index());
     if (extents.ok()) size = {range.bytes, *extents};
     return extents.status();
   });
@@ -146,7 +150,7 @@ Status SimDevice::set_access(AddressRange range, DeviceIndex accessor, Access ac
 
 Status SimDevice::unmap(AddressRange range) {
   return call(DeviceCall::kUnmap, [&](CallSize& size) -> Status {
-    Result<size_t> extents = parts_.addresses.unmap(range);
+    Result<size_t> extents = parts_.addresses.unmap(range, index());
     if (extents.ok()) size = {range.bytes, *extents};
     return extents.status();
   });
@@ -293,15 +297,20 @@ Status SimDevice::disable_peer_access(DeviceIndex peer) {
 Result<void*> SimDevice::allocate_host(size_t bytes) {
   return call(DeviceCall::kAllocateHost, [&](CallSize& size) -> Result<void*> {
     size.bytes = bytes;
+    if (bytes == 0) return Status::usage("cannot allocate 0 B of host memory");
     if (Status ok = parts_.captures.allow_unsafe("allocate_host"); !ok.ok()) return ok;
     return parts_.host_memory.allocate(bytes, index());
   });
 }
 
 Status SimDevice::free_host(void* memory) {
-  return call(DeviceCall::kFreeHost, [&](CallSize&) -> Status {
+  return call(DeviceCall::kFreeHost, [&](CallSize& size) -> Status {
+    Status known = parts_.host_memory.check_allocated(memory, index());
+    if (!known.ok()) return known;
     if (Status ok = parts_.captures.allow_unsafe("free_host"); !ok.ok()) return ok;
-    return parts_.host_memory.free(memory, index());
+    Result<size_t> freed = parts_.host_memory.free(memory, index());
+    if (freed.ok()) size.bytes = *freed;
+    return freed.status();
   });
 }
 

@@ -20,6 +20,10 @@ Stream::~Stream() {
 
 void Stream::push(Task task) {
   MutexLock lock(mutex_);
+  push_locked(std::move(task));
+}
+
+void Stream::push_locked(Task task) {
   if (stopped_) {
     if (task.completes) task.completes->finish(clock_.now_ns());
     return;
@@ -29,12 +33,15 @@ void Stream::push(Task task) {
   changed_.notify_all();
 }
 
+// Looks and pushes under one lock: the worker of a closed stream ends as soon as it finds nothing
+// left, and a mark pushed after that would never be reached.
 std::shared_ptr<Completion> Stream::mark() {
   auto completion = std::make_shared<Completion>();
-  if (idle()) {
+  MutexLock lock(mutex_);
+  if (tasks_.empty() && !running_) {
     completion->finish(clock_.now_ns());
   } else {
-    push({{}, nullptr, completion, 0});
+    push_locked({{}, nullptr, completion, 0});
   }
   return completion;
 }

@@ -55,6 +55,7 @@ class Stream {
   bool run_one();
 
  private:
+  void push_locked(Task task) ASHLAR_REQUIRES(mutex_);
   void start_worker_locked() ASHLAR_REQUIRES(mutex_);
   void work();
   void perform(Task& task);

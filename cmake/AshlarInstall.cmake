@@ -1,0 +1,23 @@
+# Installs the library, its headers, a package config for find_package(ashlar), and the tool.
+include(CMakePackageConfigHelpers)
+include(GNUInstallDirs)
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ashlar)
+
+install(TARGETS ashlar EXPORT ashlar-targets FILE_SET HEADERS)
+install(EXPORT ashlar-targets NAMESPACE ashlar:: DESTINATION ${package_dir})
+
+configure_package_config_file(
+  cmake/ashlar-config.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/ashlar-config.cmake
+  INSTALL_DESTINATION ${package_dir})
+# Before 1.0 a minor version may break its users.
+write_basic_package_version_file(
+  ${CMAKE_CURRENT_BINARY_DIR}/ashlar-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(
+  FILES ${CMAKE_CURRENT_BINARY_DIR}/ashlar-config.cmake
+        ${CMAKE_CURRENT_BINARY_DIR}/ashlar-config-version.cmake
+  DESTINATION ${package_dir})
+
+if(TARGET ashlar_cli)
+  install(TARGETS ashlar_cli)
+endif()

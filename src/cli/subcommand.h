@@ -1,0 +1,38 @@
+// What a sub-command is: a row of the table in main.cc. To add one, write its file, declare its
+// row here, and list it there.
+#pragma once
+
+#include <functional>
+#include <string_view>
+
+#include "ashlar/sim.h"
+#include "cli/console.h"
+#include "cli/exit_code.h"
+#include "config/environment.h"
+
+namespace CLI {
+class App;
+}
+
+namespace ashlar {
+
+// What a command finds when it runs: arguments and environment are parsed and in order.
+struct Session {
+  Console& console;
+  const Environment& environment;
+  const sim::Options& sim_options;
+};
+
+using Run = std::function<ExitCode(const Session& session)>;
+
+struct Subcommand {
+  std::string_view name;
+  std::string_view summary;  // one line, for `ashlar --help`
+  // Declares the command's own options on `parser`, and returns what to run once they are parsed.
+  Run (*prepare)(CLI::App& parser);
+};
+
+extern const Subcommand kInfo;
+extern const Subcommand kDemo;
+
+}  // namespace ashlar

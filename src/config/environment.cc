@@ -1,0 +1,178 @@
+// The table of environment variables and the functions that read their values. A new variable is
+// one row of kVariables and one parse function.
+#include "config/environment.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <vector>
+
+#include "base/text.h"
+#include "base/units.h"
+#include "config/nearest_name.h"
+
+namespace ashlar {
+namespace {
+
+Status refuse_unknown(const Environment& environment);
+Status parse_devices(const EnvironmentVariable& row, std::string_view value, sim::Options& options);
+Status parse_capacity(const EnvironmentVariable& row, std::string_view value,
+                      sim::Options& options);
+Status parse_seed(const EnvironmentVariable& row, std::string_view value, sim::Options& options);
+Status parse_backing(const EnvironmentVariable& row, std::string_view value, sim::Options& options);
+
+constexpr std::string_view kPrefix = "ASHLAR_";
+
+constexpr std::array kVariables = {
+    EnvironmentVariable{
+        .name = "ASHLAR_SIM_DEVICES",
+        .sets = "devices of the simulated machine",
+        .expected = "a whole number from 1 to 64",
+        .default_text = "2",
+        .help = "How many accelerators there are. They can all reach each other's memory.",
+        .parse = parse_devices,
+    },
+    EnvironmentVariable{
+        .name = "ASHLAR_SIM_CAPACITY",
+        .sets = "memory of each simulated device",
+        .expected = "a number of bytes with an optional unit, such as 80GiB",
+        .default_text = "141GiB",
+        .help = "2 MiB to 64 TiB. Memory nobody writes to costs the host nothing.",
+        .parse = parse_capacity,
+    },
+    EnvironmentVariable{
+        .name = "ASHLAR_SIM_SEED",
+        .sets = "seed for the order in which streams advance",
+        .expected = "a whole number from 0 to 18446744073709551615",
+        .default_text = "",
+        .help = "Makes a run repeatable. Without it, streams run on threads of their own.",
+        .parse = parse_seed,
+    },
+    EnvironmentVariable{
+        .name = "ASHLAR_SIM_BACKING",
+        .sets = "what stands behind device memory",
+        .expected = "memory or bookkeeping",
+        .default_text = "memory",
+        .help = "With bookkeeping, addresses hold nothing: for counting, not for computing.",
+        .parse = parse_backing,
+    },
+};
+
+}  // namespace
+
+Result<sim::Options> sim_options_from(const Environment& environment) {
+  if (Status status = refuse_unknown(environment); !status.ok()) return status;
+  sim::Options options;
+  for (const EnvironmentVariable& row : kVariables) {
+    const std::optional<std::string_view> value = environment.value(row.name);
+    if (!value) continue;
+    if (Status status = row.parse(row, *value, options); !status.ok()) return status;
+  }
+  return options;
+}
+
+std::span<const EnvironmentVariable> environment_variables() { return kVariables; }
+
+Environment::Environment(Values values) : values_(std::move(values)) {
+  std::erase_if(values_, [](const auto& variable) { return variable.second.empty(); });
+}
+
+Environment Environment::of_process() {
+  Values values;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view variable = *entry;
+    const size_t equals = variable.find('=');
+    if (equals == std::string_view::npos) continue;
+    // The first of several entries of one name is the one that getenv(3) would find.
+    values.emplace(variable.substr(0, equals), variable.substr(equals + 1));
+  }
+  return Environment(std::move(values));
+}
+
+std::optional<std::string_view> Environment::value(std::string_view variable) const {
+  const auto found = values_.find(variable);
+  if (found == values_.end()) return std::nullopt;
+  return found->second;
+}
+
+namespace {
+
+Status refuse_unknown(const Environment& environment) {
+  std::vector<std::string_view> known;
+  for (const EnvironmentVariable& row : kVariables) known.push_back(row.name);
+
+  for (const auto& [name, value] : environment.values()) {
+    if (!name.starts_with(kPrefix)) continue;
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    const std::optional<std::string_view> meant = nearest_name(name, known);
+    if (meant) return Status::usage(text(name, ": no such variable; did you mean ", *meant, "?"));
+    std::string list;
+    for (std::string_view each : known) list += text(list.empty() ? "" : ", ", each);
+    return Status::usage(text(name, ": no such variable (expected one of ", list,
+                              "); unset it, since ", kPrefix, "* is Ashlar's own prefix"));
+  }
+  return Status();
+}
+
+// `ASHLAR_SIM_CAPACITY: "12x" is not a size (expected …)`.
+Status wrong_value(const EnvironmentVariable& row, std::string_view value, std::string_view problem,
+                   std::string_view expected) {
+  return Status::usage(text(row.name, ": \"", value, "\" ", problem, " (expected ", expected, ")"));
+}
+
+// A whole decimal number and nothing else; empty when it is not one or does not fit.
+std::optional<uint64_t> parse_whole_number(std::string_view value) {
+  uint64_t number = 0;
+  const char* end = value.data() + value.size();
+  const std::from_chars_result read = std::from_chars(value.data(), end, number);
+  if (read.ec != std::errc{} || read.ptr != end) return std::nullopt;
+  return number;
+}
+
+Status parse_devices(const EnvironmentVariable& row, std::string_view value,
+                     sim::Options& options) {
+  const std::optional<uint64_t> count = parse_whole_number(value);
+  if (!count || *count < 1 || *count > sim::kMostDevices) {
+    return wrong_value(row, value, "is not a number of devices", row.expected);
+  }
+  options.device_count = *count;
+  return Status();
+}
+
+Status parse_capacity(const EnvironmentVariable& row, std::string_view value,
+                      sim::Options& options) {
+  const Result<size_t> bytes = parse_bytes(value);
+  if (!bytes.ok()) return wrong_value(row, value, "is not a size", row.expected);
+  const size_t least_bytes = options.granularity_bytes;
+  if (*bytes < least_bytes || *bytes > sim::kMostCapacityBytes) {
+    const std::string range =
+        text(format_bytes(least_bytes), " to ", format_bytes(sim::kMostCapacityBytes));
+    return wrong_value(row, value, *bytes < least_bytes ? "is too small" : "is too large", range);
+  }
+  options.capacity_bytes = *bytes;
+  return Status();
+}
+
+Status parse_seed(const EnvironmentVariable& row, std::string_view value, sim::Options& options) {
+  const std::optional<uint64_t> seed = parse_whole_number(value);
+  if (!seed) return wrong_value(row, value, "is not a seed", row.expected);
+  options.seed = *seed;
+  return Status();
+}
+
+Status parse_backing(const EnvironmentVariable& row, std::string_view value,
+                     sim::Options& options) {
+  if (value == "memory") {
+    options.backing = sim::Backing::kMemory;
+  } else if (value == "bookkeeping") {
+    options.backing = sim::Backing::kBookkeeping;
+  } else {
+    return wrong_value(row, value, "is not a kind of backing", row.expected);
+  }
+  return Status();
+}
+
+}  // namespace
+}  // namespace ashlar

@@ -1,0 +1,57 @@
+// The environment variables Ashlar listens to: one table with a row for each, and the only place
+// that reads the process's environment. The CLI and tests turn it into `sim::Options` here and
+// hand those down; nothing below ever asks the environment itself.
+//
+// Pure functions over values, but for Environment::of_process, which must not run while another
+// thread changes the environment.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "ashlar/sim.h"
+#include "ashlar/status.h"
+
+namespace ashlar {
+
+// Variables and their values. A variable with an empty value counts as unset.
+class Environment {
+ public:
+  using Values = std::map<std::string, std::string, std::less<>>;
+
+  Environment() = default;
+  explicit Environment(Values values);
+  // What this process was given.
+  static Environment of_process();
+
+  std::optional<std::string_view> value(std::string_view variable) const;
+  // In alphabetical order; without the unset ones.
+  const Values& values() const { return values_; }
+
+ private:
+  Values values_;
+};
+
+// One row of the table. The texts are for people: they stand in messages, `ashlar info` and
+// `ashlar --help`.
+struct EnvironmentVariable {
+  std::string_view name;
+  std::string_view sets;          // "devices of the simulated machine"
+  std::string_view expected;      // "a whole number from 1 to 64"; completes "expected …"
+  std::string_view default_text;  // a value with the same effect as none; empty: there is none
+  std::string_view help;          // why one would set it
+  // Sets its option. kUsage: the value is wrong; then `options` is untouched.
+  Status (*parse)(const EnvironmentVariable& row, std::string_view value, sim::Options& options);
+};
+
+std::span<const EnvironmentVariable> environment_variables();
+
+// The simulated machine that the environment asks for.
+// kUsage: a value is wrong, or there is a variable whose name starts with ASHLAR_ that is not in
+// the table. The message names the variable, the value, and what was expected.
+Result<sim::Options> sim_options_from(const Environment& environment);
+
+}  // namespace ashlar

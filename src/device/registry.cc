@@ -1,0 +1,117 @@
+// The table of back ends. A new back end is one row: its name, and the function that opens it or
+// says why it cannot be used here.
+#include "device/registry.h"
+
+#include <array>
+#include <span>
+
+#include "base/text.h"
+#include "device/driver_library.h"
+
+namespace ashlar {
+namespace {
+
+using OpenedDevices = Result<std::unique_ptr<DeviceSet>>;
+
+OpenedDevices open_sim(const BackendOptions& options);
+OpenedDevices open_cuda(const BackendOptions& options);
+OpenedDevices open_hip(const BackendOptions& options);
+
+struct BackendRow {
+  std::string_view name;
+  OpenedDevices (*open)(const BackendOptions& options);
+  bool is_fallback = false;  // must open: without it there is no registry
+};
+
+constexpr std::array kBackends = {
+    BackendRow{.name = "sim", .open = open_sim, .is_fallback = true},
+    BackendRow{.name = "cuda", .open = open_cuda},
+    BackendRow{.name = "hip", .open = open_hip},
+};
+
+}  // namespace
+
+Result<Registry> Registry::create(const BackendOptions& options) {
+  std::vector<Backend> backends;
+  for (const BackendRow& row : kBackends) {
+    OpenedDevices opened = row.open(options);
+    if (row.is_fallback && !opened.ok()) return opened.status();
+    backends.emplace_back(row.name, std::move(opened));
+  }
+  return Registry(std::move(backends));
+}
+
+const Backend* Registry::find(std::string_view name) const {
+  for (const Backend& backend : backends_) {
+    if (backend.name() == name) return &backend;
+  }
+  return nullptr;
+}
+
+std::vector<Device*> Registry::devices() const {
+  std::vector<Device*> all;
+  for (const Backend& backend : backends_) {
+    all.insert(all.end(), backend.devices().begin(), backend.devices().end());
+  }
+  return all;
+}
+
+Backend::Backend(std::string_view name, Result<std::unique_ptr<DeviceSet>> opened)
+    : name_(name), availability_(opened.status()) {
+  if (!opened.ok()) return;
+  owner_ = std::move(*opened);
+  for (size_t index = 0; index < owner_->device_count(); ++index) {
+    devices_.push_back(&owner_->device(DeviceIndex(index)));
+  }
+}
+
+namespace {
+
+class SimDevices final : public DeviceSet {
+ public:
+  explicit SimDevices(std::unique_ptr<sim::Machine> machine) : machine_(std::move(machine)) {}
+  size_t device_count() const override { return machine_->device_count(); }
+  Device& device(DeviceIndex index) override { return machine_->device(index); }
+
+ private:
+  std::unique_ptr<sim::Machine> machine_;
+};
+
+OpenedDevices open_sim(const BackendOptions& options) {
+  Result<std::unique_ptr<sim::Machine>> machine = sim::Machine::create(options.sim);
+  if (!machine.ok()) return machine.status();
+  return std::unique_ptr<DeviceSet>(std::make_unique<SimDevices>(*std::move(machine)));
+}
+
+struct Vendor {
+  std::string_view backend;
+  std::string_view driver;                     // what people call it
+  std::span<const char* const> library_names;  // in order of preference
+};
+
+// Why the vendor's back end cannot be used: the driver is missing, or this version of Ashlar does
+// not speak to it yet.
+Status why_unavailable(const Vendor& vendor) {
+  const Result<DriverLibrary> driver = DriverLibrary::open(vendor.library_names);
+  if (!driver.ok()) {
+    return Status::unsupported(text("no ", vendor.driver, " driver: ", driver.status().message()));
+  }
+  return Status::unsupported(text("driver found (", driver->name(),
+                                  "), but this version of Ashlar has no ", vendor.backend,
+                                  " back end yet"));
+}
+
+OpenedDevices open_cuda(const BackendOptions&) {
+  static constexpr const char* kNames[] = {"libcuda.so.1"};
+  return why_unavailable({.backend = "cuda", .driver = "CUDA", .library_names = kNames});
+}
+
+OpenedDevices open_hip(const BackendOptions&) {
+  // The plain name comes with the development package only; a driver alone has a version.
+  static constexpr const char* kNames[] = {"libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6",
+                                           "libamdhip64.so.5"};
+  return why_unavailable({.backend = "hip", .driver = "HIP", .library_names = kNames});
+}
+
+}  // namespace
+}  // namespace ashlar

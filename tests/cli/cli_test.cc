@@ -1,0 +1,346 @@
+// The command line as others depend on it: exit codes, what goes to which stream, the JSON, and
+// the sentences that say what was wrong. Every test runs the real tool.
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "ashlar/unique_fd.h"
+#include "cli/run_cli.h"
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define ASHLAR_TEST_SANITIZED 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define ASHLAR_TEST_SANITIZED 1
+#endif
+
+namespace ashlar {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+constexpr int kDone = 0;
+constexpr int kNo = 1;
+constexpr int kUsage = 2;
+
+const CliRun kEightLargeDevices = {
+    .arguments = {"info", "--json"},
+    .environment = {{"ASHLAR_SIM_DEVICES", "8"}, {"ASHLAR_SIM_CAPACITY", "141GiB"}},
+};
+
+// --- info ------------------------------------------------------------------------------------
+
+TEST(CliInfoTest, JsonListsEightDevicesOfTheCapacityThatWasAskedFor) {
+  const CliOutcome outcome = run_cli(kEightLargeDevices);
+  ASSERT_EQ(outcome.exit_code, kDone) << outcome.err;
+  const json answer = json::parse(outcome.out);
+  ASSERT_EQ(answer["devices"].size(), 8U);
+  std::set<std::string> uuids;
+  for (size_t i = 0; i < 8; ++i) {
+    const json& device = answer["devices"][i];
+    EXPECT_EQ(device["backend"], "sim");
+    EXPECT_EQ(device["index"], i);
+    EXPECT_EQ(device["capacity_bytes"], 151397597184);
+    EXPECT_EQ(device["free_bytes"], 151397597184);
+    EXPECT_THAT(device["uuid"].get<std::string>(),
+                MatchesRegex("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"));
+    uuids.insert(device["uuid"]);
+  }
+  EXPECT_EQ(uuids.size(), 8U) << "two devices have the same uuid";
+}
+
+TEST(CliInfoTest, EightLargeDevicesTakeLessThan100MiBOfTheHost) {
+#if defined(ASHLAR_TEST_SANITIZED)
+  GTEST_SKIP() << "SKIPPED: a sanitizer's own memory counts as resident; run preset release";
+#endif
+  const CliOutcome outcome = run_cli(kEightLargeDevices);
+  ASSERT_EQ(outcome.exit_code, kDone) << outcome.err;
+  EXPECT_GT(outcome.peak_resident_bytes, 0U);
+  EXPECT_LT(outcome.peak_resident_bytes, size_t{100} << 20);
+}
+
+TEST(CliInfoTest, JsonIsOneObjectAndNothingElseIsPrinted) {
+  const CliOutcome outcome = run_cli({.arguments = {"info", "--json"}});
+  EXPECT_EQ(outcome.exit_code, kDone);
+  EXPECT_EQ(outcome.err, "");
+  const json answer = json::parse(outcome.out);
+  EXPECT_TRUE(answer.is_object());
+  EXPECT_EQ(answer["devices"].size(), 2U) << "the default machine has two devices";
+  EXPECT_TRUE(answer["version"].is_string());
+}
+
+TEST(CliInfoTest, JsonSaysOfEveryBackEndWhetherItIsAvailableOrWhyNot) {
+  const json answer = json::parse(run_cli({.arguments = {"info", "--json"}}).out);
+  ASSERT_EQ(answer["backends"].size(), 3U);
+  std::set<std::string> names;
+  for (const json& backend : answer["backends"]) {
+    names.insert(backend["name"]);
+    EXPECT_EQ(backend["available"].get<bool>(), backend["reason"].is_null());
+  }
+  EXPECT_EQ(names, (std::set<std::string>{"cuda", "hip", "sim"}));
+  EXPECT_EQ(answer["backends"][0],
+            (json{{"name", "sim"}, {"available", true}, {"reason", nullptr}}));
+}
+
+// A folder in which the C library goes by the name of a driver; gone at the end.
+class FolderWithDriver {
+ public:
+  explicit FolderWithDriver(const char* driver) {
+    std::string pattern = (std::filesystem::temp_directory_path() / "ashlar_XXXXXX").string();
+    EXPECT_NE(mkdtemp(pattern.data()), nullptr);
+    path_ = pattern;
+    Dl_info c_library = {};
+    EXPECT_NE(dladdr(dlsym(RTLD_NEXT, "gnu_get_libc_version"), &c_library), 0);
+    std::filesystem::create_symlink(std::filesystem::canonical(c_library.dli_fname),
+                                    path_ / driver);
+  }
+  ~FolderWithDriver() { std::filesystem::remove_all(path_); }
+  std::string path() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+TEST(CliInfoTest, ADriverThatIsThereIsSaidToBeFound) {
+  const FolderWithDriver folder("libamdhip64.so");
+  const CliOutcome outcome = run_cli(
+      {.arguments = {"info", "--json"}, .environment = {{"LD_LIBRARY_PATH", folder.path()}}});
+  ASSERT_EQ(outcome.exit_code, kDone) << outcome.err;
+  EXPECT_EQ(json::parse(outcome.out)["backends"][2]["reason"],
+            "driver found (libamdhip64.so), but this version of Ashlar has no hip back end yet");
+}
+
+TEST(CliInfoTest, JsonDescribesWhatADeviceCanDo) {
+  const json answer = json::parse(run_cli({.arguments = {"info", "--json"}}).out);
+  const json& device = answer["devices"][0];
+  for (const char* yes_or_no :
+       {"has_virtual_memory", "can_alias", "can_export_fd", "can_export_fabric",
+        "can_share_allocations", "has_stream_pool", "has_capture", "checks_stream_ids"}) {
+    EXPECT_TRUE(device[yes_or_no].is_boolean()) << yes_or_no;
+  }
+  EXPECT_EQ(device["granularity_bytes"], 2097152);
+  EXPECT_FALSE(device["name"].get<std::string>().empty());
+}
+
+TEST(CliInfoTest, TheTableForPeopleNamesDevicesBackEndsAndVariables) {
+  const CliOutcome outcome =
+      run_cli({.arguments = {"info"}, .environment = {{"ASHLAR_SIM_DEVICES", "3"}}});
+  EXPECT_EQ(outcome.exit_code, kDone);
+  EXPECT_EQ(outcome.err, "");
+  for (const char* wanted : {"sim:0", "sim:2", "141.00 GiB", "cuda", "hip", "ASHLAR_SIM_DEVICES",
+                             "ASHLAR_SIM_CAPACITY", "ASHLAR_SIM_SEED", "ASHLAR_SIM_BACKING"}) {
+    EXPECT_THAT(outcome.out, HasSubstr(wanted));
+  }
+  EXPECT_THAT(outcome.out, Not(HasSubstr("sim:3")));
+}
+
+TEST(CliInfoTest, SeedAndBookkeepingMakeAMachineToo) {
+  const CliOutcome outcome =
+      run_cli({.arguments = {"info", "--json"},
+               .environment = {{"ASHLAR_SIM_SEED", "1"}, {"ASHLAR_SIM_BACKING", "bookkeeping"}}});
+  EXPECT_EQ(outcome.exit_code, kDone) << outcome.err;
+  EXPECT_EQ(json::parse(outcome.out)["devices"].size(), 2U);
+}
+
+TEST(CliInfoTest, TheLargestMachineThatCanBeAskedForIsMade) {
+  const CliOutcome outcome =
+      run_cli({.arguments = {"info", "--json"},
+               .environment = {{"ASHLAR_SIM_DEVICES", "64"}, {"ASHLAR_SIM_CAPACITY", "64TiB"}}});
+  ASSERT_EQ(outcome.exit_code, kDone) << outcome.err;
+  EXPECT_EQ(json::parse(outcome.out)["devices"].size(), 64U);
+}
+
+// --- wrong variables, commands and options ---------------------------------------------------
+
+struct WrongVariable {
+  const char* name;
+  const char* value;
+  const char* message;
+};
+
+class CliWrongVariableTest : public ::testing::TestWithParam<WrongVariable> {};
+
+TEST_P(CliWrongVariableTest, EndsWithUsageAndSaysWhatWasExpected) {
+  for (const char* command : {"info", "demo"}) {
+    const CliOutcome outcome =
+        run_cli({.arguments = {command}, .environment = {{GetParam().name, GetParam().value}}});
+    EXPECT_EQ(outcome.exit_code, kUsage);
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_EQ(outcome.err, std::string("ashlar: ") + GetParam().message + "\n");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, CliWrongVariableTest,
+    ::testing::Values(
+        WrongVariable{"ASHLAR_SIM_CAPACITY", "12x",
+                      "ASHLAR_SIM_CAPACITY: \"12x\" is not a size (expected a number of bytes with "
+                      "an optional unit, such as 80GiB)"},
+        WrongVariable{"ASHLAR_SIM_DEVICES", "0",
+                      "ASHLAR_SIM_DEVICES: \"0\" is not a number of devices (expected a whole "
+                      "number from 1 to 64)"},
+        WrongVariable{"ASHLAR_SIM_SEED", "x",
+                      "ASHLAR_SIM_SEED: \"x\" is not a seed (expected a whole number from 0 to "
+                      "18446744073709551615)"},
+        WrongVariable{"ASHLAR_SIM_BACKING", "paper",
+                      "ASHLAR_SIM_BACKING: \"paper\" is not a kind of backing (expected memory or "
+                      "bookkeeping)"},
+        WrongVariable{"ASHLAR_SIM_DEVCES", "8",
+                      "ASHLAR_SIM_DEVCES: no such variable; did you mean ASHLAR_SIM_DEVICES?"}),
+    [](const auto& each) { return std::string(each.param.name); });
+
+TEST(CliUsageTest, AMistypedCommandGetsTheNearestOneSuggested) {
+  const CliOutcome outcome = run_cli({.arguments = {"inof", "--json"}});
+  EXPECT_EQ(outcome.exit_code, kUsage);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(outcome.err, "ashlar: there is no command \"inof\"; did you mean info?\n");
+}
+
+TEST(CliUsageTest, AnUnknownCommandGetsTheListOfAll) {
+  const CliOutcome outcome = run_cli({.arguments = {"frobnicate"}});
+  EXPECT_EQ(outcome.exit_code, kUsage);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("\"frobnicate\""), HasSubstr("info, demo"),
+                                 HasSubstr("ashlar --help")));
+}
+
+TEST(CliUsageTest, NoCommandAtAllIsWrongUsage) {
+  const CliOutcome outcome = run_cli({});
+  EXPECT_EQ(outcome.exit_code, kUsage);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_THAT(outcome.err, HasSubstr("ashlar --help"));
+}
+
+TEST(CliUsageTest, AMistypedOptionGetsTheNearestOneSuggested) {
+  const CliOutcome outcome = run_cli({.arguments = {"info", "--jsn"}});
+  EXPECT_EQ(outcome.exit_code, kUsage);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("--jsn"), HasSubstr("did you mean --json?")));
+}
+
+TEST(CliUsageTest, AWordTooManyIsWrongUsage) {
+  for (const char* extra : {"again", "demo", "--no-such-option", "-x"}) {
+    const CliOutcome outcome = run_cli({.arguments = {"info", extra}});
+    EXPECT_EQ(outcome.exit_code, kUsage) << extra;
+    EXPECT_EQ(outcome.out, "") << extra;
+    EXPECT_THAT(outcome.err, HasSubstr(extra));
+  }
+}
+
+TEST(CliUsageTest, AnOptionInPlaceOfACommandIsWrongUsage) {
+  const CliOutcome outcome = run_cli({.arguments = {"--json"}});
+  EXPECT_EQ(outcome.exit_code, kUsage);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_THAT(outcome.err, StartsWith("ashlar: "));
+}
+
+// --- help and version ------------------------------------------------------------------------
+
+TEST(CliHelpTest, NamesCommandsVariablesAndExitCodes) {
+  for (const char* option : {"--help", "-h"}) {
+    const CliOutcome outcome = run_cli({.arguments = {option}});
+    EXPECT_EQ(outcome.exit_code, kDone);
+    EXPECT_EQ(outcome.err, "");
+    for (const char* wanted :
+         {"info", "demo", "ASHLAR_SIM_DEVICES", "ASHLAR_SIM_BACKING", "141GiB", "Exit codes"}) {
+      EXPECT_THAT(outcome.out, HasSubstr(wanted));
+    }
+  }
+}
+
+TEST(CliHelpTest, EveryCommandHasItsOwn) {
+  EXPECT_THAT(run_cli({.arguments = {"info", "--help"}}).out, HasSubstr("--json"));
+  EXPECT_THAT(run_cli({.arguments = {"demo", "--help"}}).out, HasSubstr("ASHLAR_SIM_SEED"));
+}
+
+TEST(CliHelpTest, IsGivenEvenWhenAVariableIsWrong) {
+  const CliRun run = {.arguments = {"--help"}, .environment = {{"ASHLAR_SIM_DEVICES", "none"}}};
+  EXPECT_EQ(run_cli(run).exit_code, kDone);
+}
+
+TEST(CliHelpTest, VersionIsOneLine) {
+  const CliOutcome outcome = run_cli({.arguments = {"--version"}});
+  EXPECT_EQ(outcome.exit_code, kDone);
+  EXPECT_THAT(outcome.out, MatchesRegex("ashlar [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+  const json answer = json::parse(run_cli({.arguments = {"info", "--json"}}).out);
+  EXPECT_EQ("ashlar " + answer["version"].get<std::string>() + "\n", outcome.out);
+}
+
+// --- output that cannot be written -----------------------------------------------------------
+
+TEST(CliOutputTest, AReaderThatLeavesEarlyIsNoFailure) {
+  for (const char* command : {"info", "demo", "--help"}) {
+    int ends[2];
+    ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+    UniqueFd reader(ends[0]);
+    const UniqueFd writer(ends[1]);
+    reader.reset();
+    const CliOutcome outcome = run_cli_into(writer.get(), {.arguments = {command}});
+    EXPECT_EQ(outcome.signal, 0) << command;
+    EXPECT_EQ(outcome.exit_code, kDone) << command;
+    EXPECT_EQ(outcome.err, "") << command;
+  }
+}
+
+TEST(CliOutputTest, AFullDiskIsReported) {
+  const UniqueFd full(open("/dev/full", O_WRONLY | O_CLOEXEC));
+  ASSERT_TRUE(full.valid());
+  const CliOutcome outcome = run_cli_into(full.get(), {.arguments = {"info"}});
+  EXPECT_EQ(outcome.exit_code, kNo);
+  EXPECT_EQ(outcome.err, "ashlar: the output cannot be written: No space left on device\n");
+}
+
+TEST(CliOutputTest, AClosedStandardOutputIsReportedAndNothingElseTakesItsPlace) {
+  const CliOutcome outcome = run_cli_into(-1, {.arguments = {"info"}});
+  EXPECT_EQ(outcome.exit_code, kNo);
+  EXPECT_EQ(outcome.err, "ashlar: the output cannot be written: Bad file descriptor\n");
+}
+
+// --- demo ------------------------------------------------------------------------------------
+
+// Everything from the heading of the second part on.
+std::string seeded_part(const std::string& out) {
+  const size_t begin = out.find("The same work with a seed");
+  EXPECT_NE(begin, std::string::npos);
+  return begin == std::string::npos ? "" : out.substr(begin);
+}
+
+TEST(CliDemoTest, TellsTheStoryAndFindsEverythingRight) {
+  const CliOutcome outcome = run_cli({.arguments = {"demo"}});
+  EXPECT_EQ(outcome.exit_code, kDone) << outcome.out << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  for (const char* wanted :
+       {"What was asked", "out of memory", "sim:1 reduce", "What must hold",
+        "would have cost on an H200", "create", "seed 7", "All of it came out right."}) {
+    EXPECT_THAT(outcome.out, HasSubstr(wanted));
+  }
+  EXPECT_THAT(outcome.out, Not(HasSubstr("  NO ")));
+}
+
+TEST(CliDemoTest, TheSeededPartIsTheSameInEveryRun) {
+  const std::string once = seeded_part(run_cli({.arguments = {"demo"}}).out);
+  EXPECT_EQ(seeded_part(run_cli({.arguments = {"demo"}}).out), once);
+}
+
+TEST(CliDemoTest, TheSeedComesFromTheEnvironmentWhenItIsThere) {
+  const CliOutcome outcome =
+      run_cli({.arguments = {"demo"}, .environment = {{"ASHLAR_SIM_SEED", "123"}}});
+  EXPECT_EQ(outcome.exit_code, kDone) << outcome.err;
+  EXPECT_THAT(seeded_part(outcome.out), AllOf(HasSubstr("seed 123"), Not(HasSubstr("seed 7"))));
+}
+
+}  // namespace
+}  // namespace ashlar

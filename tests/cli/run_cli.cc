@@ -1,0 +1,92 @@
+// posix_spawn(3), files without names for the streams, and wait4(2) for how it ended and what it
+// took.
+#include "cli/run_cli.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "ashlar/unique_fd.h"
+
+namespace ashlar {
+namespace {
+
+UniqueFd nameless_file() {
+  UniqueFd file(memfd_create("run_cli", MFD_CLOEXEC));
+  EXPECT_TRUE(file.valid());
+  return file;
+}
+
+std::string contents(const UniqueFd& file) {
+  std::string all(static_cast<size_t>(lseek(file.get(), 0, SEEK_END)), '\0');
+  EXPECT_EQ(pread(file.get(), all.data(), all.size(), 0), static_cast<ssize_t>(all.size()));
+  return all;
+}
+
+// Ours, without Ashlar's own variables, and with those of the run.
+std::vector<std::string> environment_of(const CliRun& run) {
+  std::vector<std::string> entries;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string variable = *entry;
+    const bool is_replaced = run.environment.count(variable.substr(0, variable.find('='))) > 0;
+    if (!is_replaced && !variable.starts_with("ASHLAR_")) entries.push_back(variable);
+  }
+  for (const auto& [name, value] : run.environment) entries.push_back(name + "=" + value);
+  return entries;
+}
+
+// What exec(3) wants: pointers into `strings`, and a null at the end.
+std::vector<char*> pointers_to(std::vector<std::string>& strings) {
+  std::vector<char*> pointers;
+  for (std::string& each : strings) pointers.push_back(each.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+}  // namespace
+
+CliOutcome run_cli_into(int standard_output, const CliRun& run) {
+  std::vector<std::string> arguments = {ASHLAR_CLI_PATH};
+  arguments.insert(arguments.end(), run.arguments.begin(), run.arguments.end());
+  std::vector<std::string> environment = environment_of(run);
+  const UniqueFd err = nameless_file();
+
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  if (standard_output >= 0) {
+    posix_spawn_file_actions_adddup2(&actions, standard_output, STDOUT_FILENO);
+  } else {
+    posix_spawn_file_actions_addclose(&actions, STDOUT_FILENO);
+  }
+  posix_spawn_file_actions_adddup2(&actions, err.get(), STDERR_FILENO);
+  pid_t child = 0;
+  const int error = posix_spawn(&child, ASHLAR_CLI_PATH, &actions, nullptr,
+                                pointers_to(arguments).data(), pointers_to(environment).data());
+  posix_spawn_file_actions_destroy(&actions);
+  CliOutcome outcome;
+  EXPECT_EQ(error, 0) << ASHLAR_CLI_PATH << " cannot be started";
+  if (error != 0) return outcome;
+
+  int status = 0;
+  rusage usage = {};
+  EXPECT_EQ(wait4(child, &status, 0, &usage), child);
+  if (WIFEXITED(status)) outcome.exit_code = WEXITSTATUS(status);
+  if (WIFSIGNALED(status)) outcome.signal = WTERMSIG(status);
+  outcome.err = contents(err);
+  outcome.peak_resident_bytes = static_cast<size_t>(usage.ru_maxrss) * 1024;
+  return outcome;
+}
+
+CliOutcome run_cli(const CliRun& run) {
+  const UniqueFd out = nameless_file();
+  CliOutcome outcome = run_cli_into(out.get(), run);
+  outcome.out = contents(out);
+  return outcome;
+}
+
+}  // namespace ashlar

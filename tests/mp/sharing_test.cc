@@ -1,0 +1,245 @@
+// Simulated device memory shared between real processes, and what is left when one is killed.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+
+#include "ashlar/sim.h"
+#include "base/fd_passing.h"
+#include "base/units.h"
+#include "mp/child_process.h"
+
+namespace ashlar::sim {
+namespace {
+
+constexpr DeviceIndex kFirst{0};
+constexpr size_t kExtentBytes = 4 * kMiB;
+constexpr std::chrono::seconds kPatience{30};
+
+// One process's own machine, with the words the tests need.
+class Process {
+ public:
+  Process() {
+    Options options;
+    options.capacity_bytes = kGiB;
+    machine_ = *Machine::create(options);
+  }
+  Device& device() { return machine_->device(kFirst); }
+
+  // Maps the extent and gives up its id: the mapping keeps the memory.
+  DeviceAddress map(ExtentId extent) {
+    const DeviceAddress at = *device().reserve(kExtentBytes);
+    if (!device().map(at, extent).ok() || !device().release(extent).ok()) return {};
+    const Status opened = device().set_access({at, kExtentBytes}, kFirst, Access::kReadWrite);
+    return opened.ok() ? at : DeviceAddress();
+  }
+  bool write(DeviceAddress at, uint32_t value) {
+    return device().copy_to_device(at, &value, sizeof(value), kDefaultStream).ok() &&
+           device().synchronize_device().ok();
+  }
+  uint32_t read(DeviceAddress at) {
+    uint32_t value = 0;
+    EXPECT_TRUE(device().copy_to_host(&value, at, sizeof(value), kDefaultStream).ok());
+    EXPECT_TRUE(device().synchronize_device().ok());
+    return value;
+  }
+  void unmap(DeviceAddress at) {
+    EXPECT_TRUE(device().unmap({at, kExtentBytes}).ok());
+    EXPECT_TRUE(device().free_addresses({at, kExtentBytes}).ok());
+  }
+
+ private:
+  std::unique_ptr<Machine> machine_;
+};
+
+// Tells the other side about an extent of ours, as descriptor.
+bool send_extent(int socket_fd, Device& device, ExtentId extent) {
+  Result<UniqueFd> fd = device.export_fd(extent);
+  return fd.ok() &&
+         send_message(socket_fd, std::array<uint8_t, 1>{1}, fd->get(), kPatience).ok();
+}
+
+Result<ExtentId> receive_extent(int socket_fd, Device& device) {
+  std::array<uint8_t, 1> byte{};
+  Result<ReceivedMessage> message = receive_message(socket_fd, byte, kPatience);
+  if (!message.ok()) return message.status();
+  return device.import_fd(message->fd.get(), kExtentBytes);
+}
+
+template <size_t N>
+bool send_handle(int socket_fd, const std::array<uint8_t, N>& handle) {
+  return send_message(socket_fd, handle, -1, kPatience).ok();
+}
+
+FabricHandle receive_handle(int socket_fd) {
+  FabricHandle handle{};
+  EXPECT_TRUE(receive_message(socket_fd, handle, kPatience).ok());
+  return handle;
+}
+
+// Whatever could outlive a process: files, and names of local sockets.
+std::set<std::string> traces_of_ashlar() {
+  std::set<std::string> found;
+  for (const char* folder : {"/dev/shm", "/tmp"}) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      const std::string path = entry.path().string();
+      if (path.find("ashlar-") != std::string::npos) found.insert(path);
+    }
+  }
+  std::ifstream sockets("/proc/net/unix");
+  for (std::string line; std::getline(sockets, line);) {
+    const size_t name = line.find("@ashlar-fabric-");
+    if (name != std::string::npos) found.insert(line.substr(name));
+  }
+  return found;
+}
+
+class SharingTest : public ::testing::Test {
+ protected:
+  void TearDown() override { EXPECT_EQ(traces_of_ashlar(), before_); }
+  const std::set<std::string> before_ = traces_of_ashlar();
+};
+
+// The child exports an extent holding 111, then waits to be killed or told to end.
+int export_by_fd(int socket_fd) {
+  Process process;
+  const ExtentId extent = *process.device().create(kExtentBytes, {.export_fd = true});
+  if (!send_extent(socket_fd, process.device(), extent)) return 1;
+  const DeviceAddress at = process.map(extent);
+  if (!process.write(at, 111) || !tell(socket_fd)) return 2;
+  if (!hear(socket_fd)) return 3;
+  return process.read(at + 64) == 222 ? 0 : 4;
+}
+
+TEST_F(SharingTest, TwoProcessesSeeEachOthersWritesByFd) {
+  ChildProcess child(export_by_fd);
+  Process process;
+  Result<ExtentId> extent = receive_extent(child.socket_fd(), process.device());
+  ASSERT_TRUE(extent.ok()) << extent.status().to_string();
+  const DeviceAddress at = process.map(*extent);
+  ASSERT_TRUE(hear(child.socket_fd()));
+  EXPECT_EQ(process.read(at), 111u);
+  ASSERT_TRUE(process.write(at + 64, 222));
+  ASSERT_TRUE(tell(child.socket_fd()));
+  EXPECT_EQ(child.wait(), 0);
+  EXPECT_EQ(process.device().memory_use()->free_bytes, kGiB) << "an import uses no capacity here";
+}
+
+TEST_F(SharingTest, KillingTheExporterLeavesTheImporterWorking) {
+  ChildProcess child(export_by_fd);
+  Process process;
+  Result<ExtentId> extent = receive_extent(child.socket_fd(), process.device());
+  ASSERT_TRUE(extent.ok()) << extent.status().to_string();
+  ASSERT_TRUE(hear(child.socket_fd()));
+  child.kill();
+  const DeviceAddress at = process.map(*extent);
+  EXPECT_EQ(process.read(at), 111u);
+  EXPECT_TRUE(process.write(at, 333));
+  EXPECT_EQ(process.read(at), 333u);
+  process.unmap(at);
+}
+
+TEST_F(SharingTest, KillingTheImporterLeavesTheExporterWorkingAndItsMemoryAccountedFor) {
+  ChildProcess child([](int socket_fd) {
+    Process importer;
+    Result<ExtentId> extent = receive_extent(socket_fd, importer.device());
+    if (!extent.ok()) return 1;
+    const DeviceAddress at = importer.map(*extent);
+    if (!importer.write(at, 444) || !tell(socket_fd)) return 2;
+    return hear(socket_fd) ? 0 : 3;
+  });
+  Process process;
+  const ExtentId extent = *process.device().create(kExtentBytes, {.export_fd = true});
+  ASSERT_TRUE(send_extent(child.socket_fd(), process.device(), extent));
+  ASSERT_TRUE(hear(child.socket_fd()));
+  child.kill();
+  const DeviceAddress at = process.map(extent);
+  EXPECT_EQ(process.read(at), 444u);
+  EXPECT_EQ(process.device().memory_use()->free_bytes, kGiB - kExtentBytes);
+  process.unmap(at);
+  EXPECT_EQ(process.device().memory_use()->free_bytes, kGiB);
+}
+
+TEST_F(SharingTest, AFabricHandleWorksAcrossProcessesUntilTheExporterIsGone) {
+  ChildProcess child([](int socket_fd) {
+    Process exporter;
+    const ExtentId extent = *exporter.device().create(kExtentBytes, {.export_fabric = true});
+    Result<FabricHandle> handle = exporter.device().export_fabric(extent);
+    if (!handle.ok() || !exporter.write(exporter.map(extent), 555)) return 1;
+    if (!send_handle(socket_fd, *handle)) return 2;
+    return hear(socket_fd) ? 0 : 3;
+  });
+  Process process;
+  const FabricHandle handle = receive_handle(child.socket_fd());
+  const Status wrong_size =
+      process.device().import_fabric(handle, kExtentBytes + 2 * kMiB).status();
+  EXPECT_EQ(wrong_size.kind(), StatusKind::kUsage) << wrong_size.to_string();
+  Result<ExtentId> extent = process.device().import_fabric(handle, kExtentBytes);
+  ASSERT_TRUE(extent.ok()) << extent.status().to_string();
+  const DeviceAddress at = process.map(*extent);
+  EXPECT_EQ(process.read(at), 555u);
+
+  child.kill();
+  EXPECT_EQ(process.read(at), 555u);
+  const Status late = process.device().import_fabric(handle, kExtentBytes).status();
+  EXPECT_EQ(late.kind(), StatusKind::kDeviceFault) << late.to_string();
+  EXPECT_NE(late.message().find("exporter"), std::string::npos) << late.to_string();
+}
+
+TEST_F(SharingTest, AReleasedExtentCannotBeImportedByItsFabricHandleAnyMore) {
+  ChildProcess child([](int socket_fd) {
+    Process exporter;
+    const ExtentId extent = *exporter.device().create(kExtentBytes, {.export_fabric = true});
+    Result<FabricHandle> handle = exporter.device().export_fabric(extent);
+    if (!handle.ok() || !exporter.device().release(extent).ok()) return 1;
+    if (!send_handle(socket_fd, *handle)) return 2;
+    return hear(socket_fd) ? 0 : 3;
+  });
+  Process process;
+  const FabricHandle handle = receive_handle(child.socket_fd());
+  const Status late = process.device().import_fabric(handle, kExtentBytes).status();
+  EXPECT_EQ(late.kind(), StatusKind::kDeviceFault);
+  EXPECT_NE(late.message().find("released"), std::string::npos) << late.to_string();
+  ASSERT_TRUE(tell(child.socket_fd()));
+  EXPECT_EQ(child.wait(), 0);
+}
+
+TEST_F(SharingTest, APlainAllocationCanBeOpenedByAnotherProcess) {
+  ChildProcess child([](int socket_fd) {
+    Process owner;
+    const DeviceAddress at = *owner.device().allocate(kMiB);
+    Result<AllocationHandle> handle = owner.device().share_allocation(at);
+    if (!handle.ok() || !owner.write(at, 666) || !send_handle(socket_fd, *handle)) return 1;
+    if (!hear(socket_fd) || owner.read(at) != 777 || !tell(socket_fd)) return 2;
+    return hear(socket_fd) ? 0 : 3;
+  });
+  Process process;
+  const AllocationHandle handle = receive_handle(child.socket_fd());
+  Result<DeviceAddress> at = process.device().open_allocation(handle);
+  ASSERT_TRUE(at.ok()) << at.status().to_string();
+  EXPECT_EQ(process.read(*at), 666u);
+  ASSERT_TRUE(process.write(*at, 777));
+  ASSERT_TRUE(tell(child.socket_fd()));
+  ASSERT_TRUE(hear(child.socket_fd())) << "the owner did not see our write";
+  child.kill();
+  EXPECT_EQ(process.read(*at), 777u) << "what is open stays, though the owner was killed";
+  EXPECT_TRUE(process.device().close_allocation(*at).ok());
+  EXPECT_EQ(process.device().close_allocation(*at).kind(), StatusKind::kUsage);
+}
+
+TEST_F(SharingTest, DevicesHaveTheSameIdentityInEveryProcess) {
+  ChildProcess child([](int socket_fd) {
+    Process other;
+    return send_message(socket_fd, other.device().properties().uuid, -1, kPatience).ok() ? 0 : 1;
+  });
+  Process process;
+  std::array<uint8_t, 16> uuid{};
+  ASSERT_TRUE(receive_message(child.socket_fd(), uuid, kPatience).ok());
+  EXPECT_EQ(uuid, process.device().properties().uuid);
+  EXPECT_EQ(child.wait(), 0);
+}
+
+}  // namespace
+}  // namespace ashlar::sim

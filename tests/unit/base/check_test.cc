@@ -1,0 +1,30 @@
+// Broken invariants stop the process, after telling the handler.
+#include "base/check.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <string>
+
+namespace ashlar {
+namespace {
+
+TEST(CheckDeathTest, ABrokenInvariantTellsTheHandlerAndAborts) {
+  EXPECT_DEATH(
+      {
+        set_failure_handler([](std::string_view description) {
+          std::fprintf(stderr, "told: %s\n", std::string(description).c_str());
+        });
+        ASHLAR_CHECK(1 + 1 == 3);
+      },
+      "told: broken invariant: 1 \\+ 1 == 3 \\(.*check_test.cc");
+}
+
+TEST(CheckTest, AHoldingInvariantCostsNothingVisible) {
+  int evaluated = 0;
+  ASHLAR_CHECK(++evaluated == 1);
+  EXPECT_EQ(evaluated, 1);
+}
+
+}  // namespace
+}  // namespace ashlar

@@ -1,0 +1,111 @@
+// Messages with descriptors attached, and what happens when the other end misbehaves.
+#include "base/fd_passing.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <string>
+
+#include "base/text.h"
+
+namespace ashlar {
+namespace {
+
+using std::chrono::milliseconds;
+
+struct Pair {
+  UniqueFd near;
+  UniqueFd far;
+};
+
+Pair connected() {
+  int ends[2] = {-1, -1};
+  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+  return {UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+TEST(FdPassingTest, ADescriptorArrivesWithItsMessageAndIsCloseOnExec) {
+  Pair pair = connected();
+  UniqueFd file(::memfd_create("test", MFD_CLOEXEC));
+  ASSERT_EQ(::write(file.get(), "stone", 5), 5);
+  const std::array<uint8_t, 3> sent = {1, 2, 3};
+  ASSERT_TRUE(send_message(pair.near.get(), sent, file.get(), milliseconds(1000)).ok());
+
+  std::array<uint8_t, 8> buffer{};
+  Result<ReceivedMessage> got = receive_message(pair.far.get(), buffer, milliseconds(1000));
+  ASSERT_TRUE(got.ok()) << got.status().to_string();
+  EXPECT_EQ(got->bytes, 3u);
+  EXPECT_EQ(buffer[2], 3);
+  ASSERT_TRUE(got->fd.valid());
+  EXPECT_NE(::fcntl(got->fd.get(), F_GETFD) & FD_CLOEXEC, 0);
+  std::array<char, 6> text{};
+  EXPECT_EQ(::pread(got->fd.get(), text.data(), 5, 0), 5);
+  EXPECT_STREQ(text.data(), "stone");
+}
+
+TEST(FdPassingTest, AMessageWithoutADescriptorHasNone) {
+  Pair pair = connected();
+  ASSERT_TRUE(send_message(pair.near.get(), std::array<uint8_t, 1>{9}, -1, milliseconds(1000)).ok());
+  std::array<uint8_t, 8> buffer{};
+  Result<ReceivedMessage> got = receive_message(pair.far.get(), buffer, milliseconds(1000));
+  ASSERT_TRUE(got.ok());
+  EXPECT_FALSE(got->fd.valid());
+}
+
+TEST(FdPassingTest, SilenceEndsAtTheDeadline) {
+  Pair pair = connected();
+  std::array<uint8_t, 8> buffer{};
+  Result<ReceivedMessage> got = receive_message(pair.far.get(), buffer, milliseconds(20));
+  ASSERT_FALSE(got.ok());
+  EXPECT_EQ(got.status().code(), ETIMEDOUT);
+}
+
+TEST(FdPassingTest, AHangUpAndAnOverlongMessageAreFormatErrors) {
+  Pair pair = connected();
+  ASSERT_TRUE(
+      send_message(pair.near.get(), std::array<uint8_t, 9>{}, -1, milliseconds(1000)).ok());
+  std::array<uint8_t, 8> buffer{};
+  EXPECT_EQ(receive_message(pair.far.get(), buffer, milliseconds(1000)).status().kind(),
+            StatusKind::kFormat);
+  pair.near.reset();
+  EXPECT_EQ(receive_message(pair.far.get(), buffer, milliseconds(1000)).status().kind(),
+            StatusKind::kFormat);
+}
+
+TEST(FdPassingTest, ListeningEndsWhenToldTo) {
+  const std::string name = text("ashlar-test-", ::getpid());
+  Result<UniqueFd> listening = listen_abstract(name);
+  ASSERT_TRUE(listening.ok()) << listening.status().to_string();
+  EXPECT_FALSE(listen_abstract(name).ok()) << "two listeners under one name";
+
+  UniqueFd stop(::eventfd(0, EFD_CLOEXEC));
+  Result<UniqueFd> caller = connect_abstract(name);
+  ASSERT_TRUE(caller.ok());
+  Result<UniqueFd> accepted = accept_or_stop(listening->get(), stop.get());
+  ASSERT_TRUE(accepted.ok());
+  ASSERT_TRUE(accepted->valid());
+  Result<PeerCredentials> peer = peer_credentials(accepted->get());
+  ASSERT_TRUE(peer.ok());
+  EXPECT_EQ(peer->uid, ::getuid());
+  EXPECT_EQ(peer->pid, ::getpid());
+
+  const uint64_t one = 1;
+  ASSERT_EQ(::write(stop.get(), &one, sizeof(one)), 8);
+  Result<UniqueFd> none = accept_or_stop(listening->get(), stop.get());
+  ASSERT_TRUE(none.ok());
+  EXPECT_FALSE(none->valid());
+}
+
+TEST(FdPassingTest, NobodyAtTheAddressIsAFaultAtOnce) {
+  const Result<UniqueFd> nobody = connect_abstract("ashlar-test-nobody-listens-here");
+  EXPECT_EQ(nobody.status().code(), ECONNREFUSED);
+}
+
+}  // namespace
+}  // namespace ashlar

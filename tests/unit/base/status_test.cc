@@ -1,0 +1,56 @@
+// Status and Result: what a failure carries.
+#include "ashlar/status.h"
+
+#include <gtest/gtest.h>
+
+namespace ashlar {
+namespace {
+
+TEST(StatusTest, OkCarriesNothing) {
+  const Status ok;
+  EXPECT_TRUE(ok.ok());
+  EXPECT_EQ(ok.kind(), StatusKind::kOk);
+  EXPECT_EQ(ok.message(), "");
+  EXPECT_EQ(ok.to_string(), "ok");
+}
+
+TEST(StatusTest, AFaultNamesTheCallAndItsCode) {
+  const Status fault = Status::device_fault("cuMemMap", 1, "invalid argument");
+  EXPECT_EQ(fault.kind(), StatusKind::kDeviceFault);
+  EXPECT_EQ(fault.call(), "cuMemMap");
+  EXPECT_EQ(fault.code(), 1);
+  EXPECT_EQ(fault.to_string(), "device fault: invalid argument (cuMemMap, code 1)");
+}
+
+TEST(StatusTest, CopiesSayTheSame) {
+  const Status first = Status::usage("a size of 0 B");
+  const Status second = first;
+  EXPECT_EQ(second.message(), "a size of 0 B");
+  EXPECT_TRUE(second.is(StatusKind::kUsage));
+}
+
+TEST(StatusTest, OutOfMemoryIsToldApart) {
+  EXPECT_TRUE(Status::out_of_memory("full").is_out_of_memory());
+  EXPECT_FALSE(Status::usage("full").is_out_of_memory());
+  EXPECT_FALSE(Status().is_out_of_memory());
+}
+
+TEST(ResultTest, HoldsAValueOrAFailureNeverBoth) {
+  const Result<int> value = 7;
+  ASSERT_TRUE(value.ok());
+  EXPECT_EQ(*value, 7);
+  EXPECT_TRUE(value.status().ok());
+
+  const Result<int> failure = Status::unsupported("no");
+  EXPECT_FALSE(failure.ok());
+  EXPECT_EQ(failure.status().kind(), StatusKind::kUnsupported);
+}
+
+TEST(ResultTest, MovesOutWhatCannotBeCopied) {
+  Result<std::unique_ptr<int>> made = std::make_unique<int>(3);
+  const std::unique_ptr<int> taken = *std::move(made);
+  EXPECT_EQ(*taken, 3);
+}
+
+}  // namespace
+}  // namespace ashlar

@@ -1,0 +1,168 @@
+// The ASHLAR_* variables: what they set, and what is said when they are wrong. Everything goes
+// through `Environment` values, but for the one test of the process's own environment.
+#include "config/environment.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <set>
+
+#include "base/units.h"
+
+namespace ashlar {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+Result<sim::Options> options_from(Environment::Values values) {
+  return sim_options_from(Environment(std::move(values)));
+}
+
+Result<sim::Options> options_with(const std::string& name, const std::string& value) {
+  return options_from({{name, value}});
+}
+
+// The message of the failure that must come, checked to be the user's mistake.
+std::string complaint_about(const std::string& name, const std::string& value) {
+  const Result<sim::Options> options = options_with(name, value);
+  EXPECT_FALSE(options.ok()) << name << "=" << value;
+  EXPECT_EQ(options.status().kind(), StatusKind::kUsage);
+  return options.status().message();
+}
+
+void expect_same_options(const sim::Options& found, const sim::Options& wanted) {
+  EXPECT_EQ(found.device_count, wanted.device_count);
+  EXPECT_EQ(found.capacity_bytes, wanted.capacity_bytes);
+  EXPECT_EQ(found.granularity_bytes, wanted.granularity_bytes);
+  EXPECT_EQ(found.backing, wanted.backing);
+  EXPECT_EQ(found.seed, wanted.seed);
+}
+
+TEST(EnvironmentTest, NothingSetGivesTheDefaults) {
+  const Result<sim::Options> options = sim_options_from(Environment());
+  ASSERT_TRUE(options.ok());
+  expect_same_options(*options, sim::Options());
+}
+
+TEST(EnvironmentTest, EveryVariableSetsItsOption) {
+  const Result<sim::Options> options = options_from({
+      {"ASHLAR_SIM_DEVICES", "8"},
+      {"ASHLAR_SIM_CAPACITY", "80GiB"},
+      {"ASHLAR_SIM_SEED", "42"},
+      {"ASHLAR_SIM_BACKING", "bookkeeping"},
+  });
+  ASSERT_TRUE(options.ok()) << options.status().to_string();
+  EXPECT_EQ(options->device_count, 8U);
+  EXPECT_EQ(options->capacity_bytes, 80 * kGiB);
+  EXPECT_EQ(options->seed, 42U);
+  EXPECT_EQ(options->backing, sim::Backing::kBookkeeping);
+}
+
+TEST(EnvironmentTest, TheDefaultTextOfEachVariableHasTheEffectOfLeavingItUnset) {
+  for (const EnvironmentVariable& row : environment_variables()) {
+    if (row.default_text.empty()) continue;
+    const Result<sim::Options> options =
+        options_with(std::string(row.name), std::string(row.default_text));
+    ASSERT_TRUE(options.ok()) << options.status().to_string();
+    expect_same_options(*options, sim::Options());
+  }
+}
+
+TEST(EnvironmentTest, EveryRowSaysWhatItSetsAndWhatItExpects) {
+  std::set<std::string_view> names;
+  for (const EnvironmentVariable& row : environment_variables()) {
+    EXPECT_TRUE(row.name.starts_with("ASHLAR_"));
+    EXPECT_TRUE(names.insert(row.name).second) << row.name << " twice";
+    EXPECT_FALSE(row.sets.empty());
+    EXPECT_FALSE(row.expected.empty());
+    EXPECT_FALSE(row.help.empty());
+  }
+}
+
+TEST(EnvironmentTest, AnEmptyValueCountsAsUnset) {
+  const Result<sim::Options> options =
+      options_from({{"ASHLAR_SIM_DEVICES", ""}, {"ASHLAR_NO_SUCH_THING", ""}});
+  ASSERT_TRUE(options.ok()) << options.status().to_string();
+  expect_same_options(*options, sim::Options());
+}
+
+TEST(EnvironmentTest, AWrongCapacityIsNamedWithItsValueAndWhatWasExpected) {
+  EXPECT_EQ(complaint_about("ASHLAR_SIM_CAPACITY", "12x"),
+            "ASHLAR_SIM_CAPACITY: \"12x\" is not a size (expected a number of bytes with an "
+            "optional unit, such as 80GiB)");
+}
+
+TEST(EnvironmentTest, ACapacityOutOfRangeIsRefusedWithTheRange) {
+  EXPECT_THAT(complaint_about("ASHLAR_SIM_CAPACITY", "1KiB"),
+              AllOf(HasSubstr("\"1KiB\" is too small"), HasSubstr("2.00 MiB to 64.00 TiB")));
+  EXPECT_THAT(complaint_about("ASHLAR_SIM_CAPACITY", "65TiB"),
+              AllOf(HasSubstr("\"65TiB\" is too large"), HasSubstr("2.00 MiB to 64.00 TiB")));
+  EXPECT_THAT(complaint_about("ASHLAR_SIM_CAPACITY", "0"), HasSubstr("too small"));
+}
+
+TEST(EnvironmentTest, TheEndsOfTheCapacityRangeAreInside) {
+  EXPECT_EQ(options_with("ASHLAR_SIM_CAPACITY", "2MiB")->capacity_bytes, 2 * kMiB);
+  EXPECT_EQ(options_with("ASHLAR_SIM_CAPACITY", "64TiB")->capacity_bytes, size_t{1} << 46);
+}
+
+TEST(EnvironmentTest, ADeviceCountFromOneToSixtyFourIsTakenAndNothingElse) {
+  EXPECT_EQ(options_with("ASHLAR_SIM_DEVICES", "1")->device_count, 1U);
+  EXPECT_EQ(options_with("ASHLAR_SIM_DEVICES", "64")->device_count, 64U);
+  for (const char* wrong :
+       {"0", "65", "-1", "+1", "two", "8 ", " 8", "1e1", "8.0", "0x8", "99999999999999999999999"}) {
+    EXPECT_EQ(complaint_about("ASHLAR_SIM_DEVICES", wrong),
+              std::string("ASHLAR_SIM_DEVICES: \"") + wrong +
+                  "\" is not a number of devices (expected a whole number from 1 to 64)");
+  }
+}
+
+TEST(EnvironmentTest, ASeedIsAnyWholeNumberOfSixtyFourBits) {
+  EXPECT_EQ(options_with("ASHLAR_SIM_SEED", "0")->seed, 0U);
+  EXPECT_EQ(options_with("ASHLAR_SIM_SEED", "18446744073709551615")->seed, UINT64_MAX);
+  EXPECT_THAT(complaint_about("ASHLAR_SIM_SEED", "18446744073709551616"),
+              HasSubstr("is not a seed (expected a whole number from 0"));
+  EXPECT_THAT(complaint_about("ASHLAR_SIM_SEED", "lucky"), HasSubstr("\"lucky\" is not a seed"));
+}
+
+TEST(EnvironmentTest, ABackingIsMemoryOrBookkeepingAndNothingElse) {
+  EXPECT_EQ(options_with("ASHLAR_SIM_BACKING", "memory")->backing, sim::Backing::kMemory);
+  EXPECT_EQ(complaint_about("ASHLAR_SIM_BACKING", "Memory"),
+            "ASHLAR_SIM_BACKING: \"Memory\" is not a kind of backing (expected memory or "
+            "bookkeeping)");
+}
+
+TEST(EnvironmentTest, AMistypedVariableIsRefusedWithTheNearestName) {
+  EXPECT_EQ(complaint_about("ASHLAR_SIM_DEVCES", "8"),
+            "ASHLAR_SIM_DEVCES: no such variable; did you mean ASHLAR_SIM_DEVICES?");
+  EXPECT_THAT(complaint_about("ASHLAR_SIM_CAPACTIY", "8"), HasSubstr("ASHLAR_SIM_CAPACITY?"));
+  EXPECT_THAT(complaint_about("ASHLAR_SIM_SEEDS", "8"), HasSubstr("ASHLAR_SIM_SEED?"));
+}
+
+TEST(EnvironmentTest, AVariableOfOursThatResemblesNoneIsRefusedWithTheListOfAll) {
+  EXPECT_THAT(complaint_about("ASHLAR_COLOUR_OF_THE_VIEWER", "red"),
+              AllOf(HasSubstr("ASHLAR_COLOUR_OF_THE_VIEWER: no such variable"),
+                    HasSubstr("ASHLAR_SIM_DEVICES, ASHLAR_SIM_CAPACITY")));
+}
+
+TEST(EnvironmentTest, VariablesOfOthersAreNoneOfOurBusiness) {
+  const Result<sim::Options> options =
+      options_from({{"PATH", "/usr/bin"}, {"ASHLARSIM", "x"}, {"MY_ASHLAR_SIM_DEVICES", "x"}});
+  EXPECT_TRUE(options.ok()) << options.status().to_string();
+}
+
+TEST(EnvironmentTest, TheProcessEnvironmentIsReadAsItIs) {
+  ASSERT_EQ(setenv("ASHLAR_SIM_DEVICES", "3", 1), 0);
+  ASSERT_EQ(setenv("ENVIRONMENT_TEST_EQUALS", "a=b", 1), 0);
+  const Environment environment = Environment::of_process();
+  ASSERT_EQ(unsetenv("ASHLAR_SIM_DEVICES"), 0);
+  ASSERT_EQ(unsetenv("ENVIRONMENT_TEST_EQUALS"), 0);
+
+  EXPECT_EQ(environment.value("ASHLAR_SIM_DEVICES"), "3");
+  EXPECT_EQ(environment.value("ENVIRONMENT_TEST_EQUALS"), "a=b");
+  EXPECT_EQ(environment.value("ENVIRONMENT_TEST_NOT_THERE"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace ashlar

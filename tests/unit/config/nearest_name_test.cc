@@ -1,0 +1,50 @@
+// What counts as a slip of the fingers, and what does not.
+#include "config/nearest_name.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+namespace ashlar {
+namespace {
+
+constexpr std::array<std::string_view, 4> kKnown = {"info", "demo", "replay", "report"};
+
+TEST(NearestNameTest, OneWrongMissingAddedOrSwappedLetterIsForgiven) {
+  EXPECT_EQ(nearest_name("imfo", kKnown), "info");
+  EXPECT_EQ(nearest_name("inf", kKnown), "info");
+  EXPECT_EQ(nearest_name("infoo", kKnown), "info");
+  EXPECT_EQ(nearest_name("ifno", kKnown), "info");
+}
+
+TEST(NearestNameTest, TheNameWithTheFewestEditsWins) {
+  EXPECT_EQ(nearest_name("repaly", kKnown), "replay");
+  EXPECT_EQ(nearest_name("reprot", kKnown), "report");
+}
+
+TEST(NearestNameTest, OfEquallyNearNamesTheFirstIsTaken) {
+  constexpr std::array<std::string_view, 2> known = {"bat", "cat"};
+  EXPECT_EQ(nearest_name("hat", known), "bat");
+}
+
+TEST(NearestNameTest, AnExactNameIsItsOwnNearest) {
+  EXPECT_EQ(nearest_name("demo", kKnown), "demo");
+}
+
+TEST(NearestNameTest, ANameThatIsTooFarFromAllIsNotGuessed) {
+  EXPECT_EQ(nearest_name("zzzzzz", kKnown), std::nullopt);
+  EXPECT_EQ(nearest_name("synchronize", kKnown), std::nullopt);
+}
+
+TEST(NearestNameTest, NothingTypedOrNothingKnownGivesNothing) {
+  EXPECT_EQ(nearest_name("", kKnown), std::nullopt);
+  EXPECT_EQ(nearest_name("info", {}), std::nullopt);
+}
+
+TEST(NearestNameTest, AShortNameNoneOfWhoseLettersWereTypedIsNotGuessed) {
+  constexpr std::array<std::string_view, 1> known = {"ab"};
+  EXPECT_EQ(nearest_name("xy", known), std::nullopt);
+}
+
+}  // namespace
+}  // namespace ashlar

@@ -1,0 +1,97 @@
+// The back ends of this build: the simulated one is always there, the others say why not.
+#include "device/registry.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "base/units.h"
+
+namespace ashlar {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+Registry registry_with(size_t device_count, size_t capacity_bytes = kGiB) {
+  BackendOptions options;
+  options.sim.device_count = device_count;
+  options.sim.capacity_bytes = capacity_bytes;
+  Result<Registry> registry = Registry::create(options);
+  EXPECT_TRUE(registry.ok()) << registry.status().to_string();
+  return *std::move(registry);
+}
+
+TEST(RegistryTest, KnowsTheThreeBackEnds) {
+  const Registry registry = registry_with(1);
+  std::vector<std::string_view> names;
+  for (const Backend& backend : registry.backends()) names.push_back(backend.name());
+  EXPECT_THAT(names, ElementsAre("sim", "cuda", "hip"));
+}
+
+TEST(RegistryTest, TheSimulatedMachineHasTheShapeThatWasAskedFor) {
+  const Registry registry = registry_with(5, 3 * kGiB);
+  const Backend* sim = registry.find("sim");
+  ASSERT_NE(sim, nullptr);
+  EXPECT_TRUE(sim->is_available());
+  ASSERT_EQ(sim->devices().size(), 5U);
+  for (size_t i = 0; i < 5; ++i) {
+    const DeviceProperties& properties = sim->devices()[i]->properties();
+    EXPECT_EQ(properties.backend, "sim");
+    EXPECT_EQ(properties.index, DeviceIndex(i));
+    EXPECT_EQ(properties.capacity_bytes, 3 * kGiB);
+  }
+}
+
+TEST(RegistryTest, AWrongOptionOfTheSimulatedMachineIsTheCallersMistake) {
+  BackendOptions options;
+  options.sim.device_count = 0;
+  const Result<Registry> registry = Registry::create(options);
+  ASSERT_FALSE(registry.ok());
+  EXPECT_EQ(registry.status().kind(), StatusKind::kUsage);
+  EXPECT_THAT(registry.status().message(), HasSubstr("device_count"));
+}
+
+// True on machines with a driver and on those without.
+TEST(RegistryTest, AVendorBackEndSaysWhyItIsMissing) {
+  const Registry registry = registry_with(1);
+  for (const char* name : {"cuda", "hip"}) {
+    const Backend* backend = registry.find(name);
+    ASSERT_NE(backend, nullptr);
+    EXPECT_FALSE(backend->is_available());
+    EXPECT_TRUE(backend->devices().empty());
+    EXPECT_EQ(backend->availability().kind(), StatusKind::kUnsupported);
+  }
+  EXPECT_THAT(registry.find("cuda")->availability().message(),
+              AnyOf(StartsWith("no CUDA driver: libcuda.so.1: "),
+                    StartsWith("driver found (libcuda.so.1), but this version of Ashlar has no")));
+  EXPECT_THAT(registry.find("hip")->availability().message(),
+              AnyOf(StartsWith("no HIP driver: "), StartsWith("driver found (libamdhip64.so")));
+}
+
+TEST(RegistryTest, AnUnknownBackEndIsNotFound) {
+  const Registry registry = registry_with(1);
+  EXPECT_EQ(registry.find("metal"), nullptr);
+  EXPECT_EQ(registry.find(""), nullptr);
+}
+
+TEST(RegistryTest, DevicesOfAllBackEndsComeInOneList) {
+  const Registry registry = registry_with(3);
+  const std::vector<Device*> devices = registry.devices();
+  EXPECT_EQ(devices, registry.find("sim")->devices());
+  EXPECT_EQ(std::set<Device*>(devices.begin(), devices.end()).size(), 3U);
+}
+
+TEST(RegistryTest, DevicesStayWhereTheyAreWhenTheRegistryMoves) {
+  Registry original = registry_with(2);
+  const std::vector<Device*> before = original.devices();
+  const Registry moved = std::move(original);
+  EXPECT_EQ(moved.devices(), before);
+  EXPECT_TRUE(before.front()->memory_use().ok());
+}
+
+}  // namespace
+}  // namespace ashlar

@@ -1,0 +1,217 @@
+// Faults on demand: the n-th call of a kind fails, is late, hangs, or takes the device with it.
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "machine_fixture.h"
+
+namespace ashlar::sim {
+namespace {
+
+class FaultsTest : public ::testing::Test {
+ protected:
+  FaultsTest() {
+    Options options = small_options();
+    options.clock = &clock_;
+    machine_ = make_machine(options);
+  }
+  Device& device() { return machine_->device(kFirst); }
+
+  ManualClock clock_;
+  std::unique_ptr<Machine> machine_;
+};
+
+TEST_F(FaultsTest, TheNthCallOfAKindFailsAndTheOthersDoNot) {
+  machine_->inject({.call = DeviceCall::kCreate,
+                    .nth = 3,
+                    .count = 2,
+                    .status = Status::out_of_memory("injected")});
+  std::vector<StatusKind> kinds;
+  for (int i = 0; i < 6; ++i) {
+    (void)device().reserve(2 * kMiB).ok();
+    kinds.push_back(device().create(2 * kMiB).status().kind());
+  }
+  using enum StatusKind;
+  EXPECT_EQ(kinds, (std::vector{kOk, kOk, kOutOfMemory, kOutOfMemory, kOk, kOk}));
+  EXPECT_EQ(device().memory_use()->free_bytes, kGiB - 4 * 2 * kMiB) << "a failed call took memory";
+}
+
+TEST_F(FaultsTest, ARuleCanBeForOneDeviceOnly) {
+  machine_->inject({.device = kSecond, .count = FaultRule::kForever});
+  EXPECT_TRUE(device().memory_use().ok());
+  const Status struck = machine_->device(kSecond).memory_use().status();
+  EXPECT_EQ(struck.kind(), StatusKind::kDeviceFault);
+  EXPECT_EQ(struck.call(), "memory_use");
+  machine_->clear_faults();
+  EXPECT_TRUE(machine_->device(kSecond).memory_use().ok());
+}
+
+TEST_F(FaultsTest, ADelayPassesOnTheInjectedClock) {
+  machine_->inject({.call = DeviceCall::kAllocate,
+                    .action = FaultAction::kDelay,
+                    .delay = std::chrono::milliseconds(7)});
+  const int64_t before = clock_.now_ns();
+  EXPECT_TRUE(device().allocate(kMiB).ok());
+  EXPECT_EQ(clock_.now_ns() - before, 7'000'000);
+}
+
+TEST_F(FaultsTest, AHangingCallGoesOnWhenReleased) {
+  machine_->inject({.call = DeviceCall::kAllocate, .action = FaultAction::kHang});
+  Result<DeviceAddress> allocated = Status::usage("not called yet");
+  std::thread caller([&] { allocated = device().allocate(kMiB); });
+  while (machine_->hanging_count() == 0) std::this_thread::yield();
+  EXPECT_TRUE(device().memory_use().ok()) << "other calls must not hang";
+  machine_->release_hangs();
+  caller.join();
+  EXPECT_TRUE(allocated.ok());
+}
+
+TEST_F(FaultsTest, ALostDeviceFailsEveryLaterCallAndTheOtherDeviceWorksOn) {
+  const DeviceAddress at = *device().allocate(kMiB);
+  machine_->inject({.call = DeviceCall::kFill, .action = FaultAction::kLoseDevice});
+  EXPECT_EQ(device().fill(at, 1, kMiB, kDefaultStream).kind(), StatusKind::kDeviceLost);
+  EXPECT_EQ(device().memory_use().status().kind(), StatusKind::kDeviceLost);
+  EXPECT_EQ(device().synchronize_device().kind(), StatusKind::kDeviceLost);
+  EXPECT_EQ(device().take_last_error().kind(), StatusKind::kDeviceLost);
+  EXPECT_EQ(device().last_error().kind(), StatusKind::kDeviceLost) << "a loss cannot be taken";
+  EXPECT_TRUE(machine_->device(kSecond).memory_use().ok());
+  machine_->revive(kFirst);
+  EXPECT_TRUE(device().free(at).ok());
+}
+
+TEST_F(FaultsTest, AKernelThatTouchesWhatItMayNotLosesTheDevice) {
+  const StreamId stream = *device().create_stream();
+  ASSERT_TRUE(machine_->launch(kFirst, stream, [](const DeviceMemory& memory) {
+    return memory.view<int>(DeviceAddress(4096), 1).status();
+  }).ok());
+  bool later_work_ran = false;
+  (void)device().call_host(stream, [&] { later_work_ran = true; }).ok();
+  const Status waited = device().synchronize_stream(stream);
+  EXPECT_EQ(waited.kind(), StatusKind::kDeviceLost);
+  EXPECT_NE(waited.message().find("0x1000"), std::string::npos) << waited.to_string();
+  EXPECT_FALSE(later_work_ran);
+}
+
+TEST_F(FaultsTest, ACopyOfMemoryUnmappedMeanwhileLosesTheDeviceAndNotTheProcess) {
+  const MappedRange mapped = map_extents(device(), 1);
+  ASSERT_TRUE(machine_->hold(kFirst, kDefaultStream).ok());
+  ASSERT_TRUE(device().fill(mapped.range.begin, 1, kMiB, kDefaultStream).ok());
+  ASSERT_TRUE(device().unmap(mapped.range).ok());
+  ASSERT_TRUE(machine_->resume(kFirst, kDefaultStream).ok());
+  EXPECT_EQ(device().synchronize_stream(kDefaultStream).kind(), StatusKind::kDeviceLost);
+}
+
+TEST(FaultsSeedTest, ChancesFollowFromTheSeed) {
+  const auto failures = [](uint64_t seed) {
+    Options options = small_options();
+    options.seed = seed;
+    const std::unique_ptr<Machine> machine = make_machine(options);
+    machine->inject({.call = DeviceCall::kMemoryUse,
+                     .count = FaultRule::kForever,
+                     .probability = 0.3});
+    std::vector<bool> failed;
+    for (int i = 0; i < 200; ++i) {
+      failed.push_back(!machine->device(kFirst).memory_use().ok());
+    }
+    return failed;
+  };
+  const std::vector<bool> once = failures(5);
+  EXPECT_EQ(failures(5), once);
+  EXPECT_NE(failures(6), once);
+  const auto count = std::count(once.begin(), once.end(), true);
+  EXPECT_GT(count, 30);
+  EXPECT_LT(count, 90);
+}
+
+// Every contract function passes the gate: a fault on any call must surface as that call's failure.
+TEST_F(FaultsTest, EveryKindOfCallCanBeMadeToFail) {
+  Device& d = device();
+  const auto fails = [&](DeviceCall call, const std::function<Status()>& make) {
+    machine_->clear_faults();
+    machine_->inject({.call = call, .status = Status::device_fault("injected", 7, "boom")});
+    const Status status = make();
+    EXPECT_EQ(status.code(), 7) << name(call) << ": " << status.to_string();
+  };
+  const DeviceAddress none;
+  const StreamId stream = kDefaultStream;
+  char byte = 0;
+  using enum DeviceCall;
+  fails(kMemoryUse, [&] { return d.memory_use().status(); });
+  fails(kProcesses, [&] { return d.processes().status(); });
+  fails(kAllocate, [&] { return d.allocate(1).status(); });
+  fails(kFree, [&] { return d.free(none); });
+  fails(kDescribe, [&] { return d.describe(none).status(); });
+  fails(kReserve, [&] { return d.reserve(2 * kMiB).status(); });
+  fails(kFreeAddresses, [&] { return d.free_addresses({}); });
+  fails(kCreate, [&] { return d.create(2 * kMiB).status(); });
+  fails(kRelease, [&] { return d.release(ExtentId(1)); });
+  fails(kMap, [&] { return d.map(none, ExtentId(1)); });
+  fails(kSetAccess, [&] { return d.set_access({}, kFirst, Access::kNone); });
+  fails(kUnmap, [&] { return d.unmap({}); });
+  fails(kExportFd, [&] { return d.export_fd(ExtentId(1)).status(); });
+  fails(kImportFd, [&] { return d.import_fd(-1, 1).status(); });
+  fails(kExportFabric, [&] { return d.export_fabric(ExtentId(1)).status(); });
+  fails(kImportFabric, [&] { return d.import_fabric({}, 1).status(); });
+  fails(kShareAllocation, [&] { return d.share_allocation(none).status(); });
+  fails(kOpenAllocation, [&] { return d.open_allocation({}).status(); });
+  fails(kCloseAllocation, [&] { return d.close_allocation(none); });
+  fails(kCanAccessPeer, [&] { return d.can_access_peer(kSecond).status(); });
+  fails(kEnablePeerAccess, [&] { return d.enable_peer_access(kSecond); });
+  fails(kDisablePeerAccess, [&] { return d.disable_peer_access(kSecond); });
+  fails(kAllocateHost, [&] { return d.allocate_host(1).status(); });
+  fails(kFreeHost, [&] { return d.free_host(&byte); });
+  fails(kRegisterHost, [&] { return d.register_host(&byte, 1); });
+  fails(kUnregisterHost, [&] { return d.unregister_host(&byte); });
+  fails(kCreateStream, [&] { return d.create_stream().status(); });
+  fails(kDestroyStream, [&] { return d.destroy_stream(stream); });
+  fails(kIsIdle, [&] { return d.is_idle(stream).status(); });
+  fails(kSynchronizeStream, [&] { return d.synchronize_stream(stream); });
+  fails(kSynchronizeDevice, [&] { return d.synchronize_device(); });
+  fails(kCreateEvent, [&] { return d.create_event().status(); });
+  fails(kDestroyEvent, [&] { return d.destroy_event(EventId(1)); });
+  fails(kRecordEvent, [&] { return d.record_event(EventId(1), stream); });
+  fails(kIsDone, [&] { return d.is_done(EventId(1)).status(); });
+  fails(kSynchronizeEvent, [&] { return d.synchronize_event(EventId(1)); });
+  fails(kWaitEvent, [&] { return d.wait_event(stream, EventId(1)); });
+  fails(kElapsedMs, [&] { return d.elapsed_ms(EventId(1), EventId(1)).status(); });
+}
+
+TEST_F(FaultsTest, EveryKindOfWorkCanBeMadeToFail) {
+  Device& d = device();
+  const auto fails = [&](DeviceCall call, const std::function<Status()>& make) {
+    machine_->clear_faults();
+    machine_->inject({.call = call, .status = Status::device_fault("injected", 7, "boom")});
+    const Status status = make();
+    EXPECT_EQ(status.code(), 7) << name(call) << ": " << status.to_string();
+  };
+  const DeviceAddress none;
+  const StreamId stream = kDefaultStream;
+  char byte = 0;
+  using enum DeviceCall;
+  fails(kCopyToDevice, [&] { return d.copy_to_device(none, &byte, 1, stream); });
+  fails(kCopyToHost, [&] { return d.copy_to_host(&byte, none, 1, stream); });
+  fails(kCopy, [&] { return d.copy(none, none, 1, stream); });
+  fails(kCopyToPeer, [&] { return d.copy_to_peer(kSecond, none, none, 1, stream); });
+  fails(kFill, [&] { return d.fill(none, 0, 1, stream); });
+  fails(kCallHost, [&] { return d.call_host(stream, [] {}); });
+  fails(kAllocateAsync, [&] { return d.allocate_async(1, stream).status(); });
+  fails(kFreeAsync, [&] { return d.free_async(none, stream); });
+  fails(kPoolUse, [&] { return d.pool_use().status(); });
+  fails(kResetPoolPeaks, [&] { return d.reset_pool_peaks(); });
+  fails(kSetPoolThreshold, [&] { return d.set_pool_threshold(0); });
+  fails(kTrimPool, [&] { return d.trim_pool(0); });
+  fails(kBeginCapture, [&] { return d.begin_capture(stream, CaptureMode::kGlobal); });
+  fails(kEndCapture, [&] { return d.end_capture(stream).status(); });
+  fails(kCaptureState, [&] { return d.capture_state(stream).status(); });
+  fails(kNodeDependencies, [&] { return d.node_dependencies(NodeId(1)).status(); });
+  fails(kExchangeCaptureMode,
+        [&] { return d.exchange_capture_mode(CaptureMode::kGlobal).status(); });
+  fails(kLaunchGraph, [&] { return d.launch_graph(GraphId(1), stream); });
+  fails(kDestroyGraph, [&] { return d.destroy_graph(GraphId(1)); });
+  fails(kLaunch, [&] {
+    return machine_->launch(kFirst, stream, [](const DeviceMemory&) { return Status(); });
+  });
+}
+
+}  // namespace
+}  // namespace ashlar::sim

@@ -1,0 +1,387 @@
+#!/usr/bin/env python3
+"""Asks an NVIDIA driver what it does where the device contract had to choose, and what it costs.
+
+Each fact is one line: a name and the driver's answer. Needs a GPU and libcuda.so.1, nothing else:
+    python3 tools/gpu/driver_facts.py
+docs/design/driver_facts.md holds the answers the contract and the cost model were built on.
+"""
+
+import ctypes
+import os
+import statistics
+import threading
+import time
+from ctypes import byref, c_int, c_size_t, c_uint, c_uint64, c_void_p
+
+MIB = 1 << 20
+cu = ctypes.CDLL("libcuda.so.1")
+GLOBAL, THREAD_LOCAL, RELAXED = 0, 1, 2
+
+
+def error_name(code):
+    text = ctypes.c_char_p()
+    cu.cuGetErrorName(code, byref(text))
+    return "ok" if code == 0 else text.value.decode() if text.value else str(code)
+
+
+def must(code):
+    if code != 0:
+        raise SystemExit(f"unexpected {error_name(code)}")
+
+
+def fact(name, code):
+    print(f"{name:<64} {error_name(code) if isinstance(code, int) else code}", flush=True)
+
+
+class Location(ctypes.Structure):
+    _fields_ = [("type", c_int), ("id", c_int)]
+
+
+class AllocationProp(ctypes.Structure):
+    _fields_ = [("type", c_int), ("handle_types", c_int), ("location", Location),
+                ("win32", c_void_p), ("flags", ctypes.c_ubyte * 8)]
+
+
+class AccessDesc(ctypes.Structure):
+    _fields_ = [("location", Location), ("flags", c_int)]
+
+
+def prop(exportable=True):
+    made = AllocationProp()
+    made.type, made.handle_types = 1, 1 if exportable else 0
+    made.location.type, made.location.id = 1, 0
+    return made
+
+
+def create(size):
+    handle = c_uint64()
+    must(cu.cuMemCreate(byref(handle), c_size_t(size), byref(prop()), c_uint64(0)))
+    return handle
+
+
+def reserve(size):
+    at = c_uint64()
+    must(cu.cuMemAddressReserve(byref(at), c_size_t(size), c_size_t(0), c_uint64(0), c_uint64(0)))
+    return at
+
+
+def at_plus(at, offset):
+    return c_uint64(at.value + offset)
+
+
+def map_at(at, size, handle):
+    return cu.cuMemMap(at, c_size_t(size), c_size_t(0), handle, c_uint64(0))
+
+
+def allow(at, size, flags=3):
+    access = AccessDesc()
+    access.location.type, access.location.id, access.flags = 1, 0, flags
+    return cu.cuMemSetAccess(at, c_size_t(size), byref(access), c_size_t(1))
+
+
+def unmap(at, size):
+    return cu.cuMemUnmap(at, c_size_t(size))
+
+
+def allocate(size):
+    at = c_uint64()
+    return cu.cuMemAlloc_v2(byref(at), c_size_t(size)), at
+
+
+def stream():
+    made = c_void_p()
+    must(cu.cuStreamCreate(byref(made), c_uint(1)))
+    return made
+
+
+def event(flags=2):
+    made = c_void_p()
+    must(cu.cuEventCreate(byref(made), c_uint(flags)))
+    return made
+
+
+def virtual_memory():
+    granule = 2 * MIB
+    at = reserve(8 * granule)
+    first, second = create(granule), create(granule)
+    big = create(2 * granule)
+    fact("map: at an address inside no reservation", map_at(c_uint64(granule), granule, first))
+    fact("map: misaligned address", map_at(at_plus(at, 4096), granule, first))
+    fact("map: part of an extent", map_at(at, granule, big))
+    fact("map: first", map_at(at, granule, first))
+    fact("map: over something mapped", map_at(at, granule, second))
+    fact("map: the same extent elsewhere (alias)", map_at(at_plus(at, 4 * granule), granule, first))
+    fact("map: neighbour", map_at(at_plus(at, granule), granule, second))
+    fact("map: an extent of two granules", map_at(at_plus(at, 2 * granule), 2 * granule, big))
+    fact("set_access: over a hole", allow(at, 8 * granule))
+    fact("set_access: cutting an extent", allow(at_plus(at, 2 * granule), granule))
+    fact("set_access: two extents at once", allow(at, 2 * granule))
+    fact("set_access: the rest", allow(at_plus(at, 2 * granule), 3 * granule))
+    fact("set_access: to nobody again (NONE)", allow(at, granule, 0))
+    fact("free_addresses: with mappings in it", cu.cuMemAddressFree(at, c_size_t(8 * granule)))
+    fact("unmap: cutting an extent", unmap(at_plus(at, 2 * granule), granule))
+    fact("release: while mapped", cu.cuMemRelease(first))
+    fact("release: twice", cu.cuMemRelease(first))
+    fact("unmap: two extents at once", unmap(at, 2 * granule))
+    fact("unmap: again", unmap(at, 2 * granule))
+    fact("unmap: over a hole", unmap(at, 8 * granule))
+    fact("free_addresses: part of a reservation", cu.cuMemAddressFree(at, c_size_t(granule)))
+    fact("free_addresses: whole", cu.cuMemAddressFree(at, c_size_t(8 * granule)))
+    fact("free_addresses: twice", cu.cuMemAddressFree(at, c_size_t(8 * granule)))
+    # cuMemRelease of a handle that was never given out ends the process, so it is not asked here.
+    bad = c_uint64()
+    fact("create: 0 B", cu.cuMemCreate(byref(bad), c_size_t(0), byref(prop()), c_uint64(0)))
+    fact("create: 4 KiB", cu.cuMemCreate(byref(bad), c_size_t(4096), byref(prop()), c_uint64(0)))
+    fact("create: 1 TiB", cu.cuMemCreate(byref(bad), c_size_t(1 << 40), byref(prop()), c_uint64(0)))
+    fact("import fd: not an extent", cu.cuMemImportFromShareableHandle(
+        byref(bad), c_void_p(os.open("/dev/null", os.O_RDWR)), c_int(1)))
+    must(cu.cuMemRelease(second))
+    must(cu.cuMemRelease(big))
+
+
+def plain_memory():
+    fact("allocate: 0 B", allocate(0)[0])
+    fact("allocate: 2^62 B", allocate(1 << 62)[0])
+    fact("allocate: 2^64 - 1 B", allocate((1 << 64) - 1)[0])
+    code, at = allocate(MIB)
+    must(code)
+    fact("free: inside an allocation", cu.cuMemFree_v2(at_plus(at, 512)))
+    fact("free: never given out", cu.cuMemFree_v2(c_uint64(4096)))
+    fact("free: right", cu.cuMemFree_v2(at))
+    fact("free: twice", cu.cuMemFree_v2(at))
+    s = stream()
+    code = cu.cuMemAllocAsync(byref(at), c_size_t(MIB), s)
+    must(code)
+    fact("free: memory of the stream-ordered pool", cu.cuMemFree_v2(at))
+    must(cu.cuMemAllocAsync(byref(at), c_size_t(MIB), s))
+    must(cu.cuMemFreeAsync(at, s))
+    fact("free_async: twice", cu.cuMemFreeAsync(at, s))
+    fact("free_async: never given out", cu.cuMemFreeAsync(c_uint64(4096), s))
+    must(cu.cuStreamSynchronize(s))
+    host = c_void_p()
+    must(cu.cuMemHostAlloc(byref(host), c_size_t(MIB), c_uint(0)))
+    fact("register_host: memory that is pinned", cu.cuMemHostRegister_v2(host, c_size_t(MIB), 0))
+    fact("free_host: inside", cu.cuMemFreeHost(c_void_p(host.value + 64)))
+    fact("free_host: right", cu.cuMemFreeHost(host))
+    buffer = ctypes.create_string_buffer(4 * MIB)
+    where = (ctypes.addressof(buffer) + MIB) & ~4095
+    fact("register_host: first", cu.cuMemHostRegister_v2(c_void_p(where), c_size_t(MIB), 0))
+    fact("register_host: overlapping",
+         cu.cuMemHostRegister_v2(c_void_p(where + 4096), c_size_t(MIB), 0))
+    fact("unregister_host: inside", cu.cuMemHostUnregister(c_void_p(where + 4096)))
+    fact("unregister_host: right", cu.cuMemHostUnregister(c_void_p(where)))
+    fact("unregister_host: twice", cu.cuMemHostUnregister(c_void_p(where)))
+    code, at = allocate(2 * MIB)
+    must(code)
+    fact("copy_to_host: past the end of an allocation by 1 GiB", cu.cuMemcpyDtoHAsync_v2(
+        buffer, at_plus(at, 1 << 30), c_size_t(64), s))
+    fact("copy_to_host: 0 B", cu.cuMemcpyDtoHAsync_v2(buffer, at, c_size_t(0), s))
+    fact("fill: 0 B", cu.cuMemsetD8Async(at, ctypes.c_ubyte(1), c_size_t(0), s))
+    must(cu.cuMemFree_v2(at))
+
+
+def events_and_streams():
+    s, t = stream(), stream()
+    plain, timed = event(), event(0)
+    fact("is_done: never recorded", cu.cuEventQuery(plain))
+    fact("wait_event: never recorded", cu.cuStreamWaitEvent(s, plain, c_uint(0)))
+    ms = ctypes.c_float()
+    fact("elapsed: never recorded", cu.cuEventElapsedTime(byref(ms), timed, timed))
+    must(cu.cuEventRecord(plain, s))
+    must(cu.cuStreamSynchronize(s))
+    fact("elapsed: made without timing", cu.cuEventElapsedTime(byref(ms), plain, plain))
+    fact("destroy_stream: the default stream", cu.cuStreamDestroy_v2(c_void_p(0)))
+    must(cu.cuStreamDestroy_v2(t))
+
+
+def in_capture(name, action, mode=GLOBAL, other_thread=False, own_mode=None):
+    """The answer of `action` while a capture goes on, and what became of the capture."""
+    s = stream()
+    must(cu.cuStreamBeginCapture_v2(s, c_int(mode)))
+    outcome = []
+
+    def act():
+        if other_thread:
+            must(cu.cuCtxSetCurrent(context))
+        previous = c_int(own_mode if own_mode is not None else GLOBAL)
+        must(cu.cuThreadExchangeStreamCaptureMode(byref(previous)))
+        outcome.append(action(s))
+        must(cu.cuThreadExchangeStreamCaptureMode(byref(previous)))
+
+    if other_thread:
+        thread = threading.Thread(target=act)
+        thread.start()
+        thread.join()
+    else:
+        act()
+    status = c_int()
+    cu.cuStreamIsCapturing(s, byref(status))
+    graph = c_void_p()
+    ended = cu.cuStreamEndCapture(s, byref(graph))
+    state = {0: "none", 1: "active", 2: "invalidated"}[status.value]
+    fact(f"capture: {name}", f"{error_name(outcome[0])}; capture {state}; end {error_name(ended)}")
+    cu.cuStreamDestroy_v2(s)
+
+
+def captures():
+    other, done = stream(), event()
+    must(cu.cuEventRecord(done, other))
+    must(cu.cuStreamSynchronize(other))
+    host = c_void_p()
+    must(cu.cuMemHostAlloc(byref(host), c_size_t(MIB), c_uint(0)))
+    _, spare = allocate(MIB)
+    at, handle = reserve(2 * MIB), create(2 * MIB)
+
+    def free_spare(_):
+        return cu.cuMemFree_v2(spare)
+
+    def new_host(_):
+        made = c_void_p()
+        return cu.cuMemHostAlloc(byref(made), c_size_t(MIB), c_uint(0))
+
+    in_capture("nothing", lambda s: 0)
+    in_capture("allocate", lambda s: allocate(MIB)[0])
+    in_capture("allocate, other thread", lambda s: allocate(MIB)[0], other_thread=True)
+    in_capture("allocate, this thread relaxed", lambda s: allocate(MIB)[0], own_mode=RELAXED)
+    in_capture("allocate, thread-local capture", lambda s: allocate(MIB)[0], THREAD_LOCAL)
+    in_capture("allocate, thread-local capture, other thread", lambda s: allocate(MIB)[0],
+               THREAD_LOCAL, other_thread=True)
+    in_capture("allocate, global capture, other thread is thread-local",
+               lambda s: allocate(MIB)[0], GLOBAL, other_thread=True, own_mode=THREAD_LOCAL)
+    in_capture("allocate, relaxed capture", lambda s: allocate(MIB)[0], RELAXED)
+    in_capture("free", free_spare)
+    in_capture("allocate_host", new_host)
+    in_capture("free_host", lambda s: cu.cuMemFreeHost(host))
+    in_capture("synchronize_device", lambda s: cu.cuCtxSynchronize())
+    in_capture("synchronize_stream of another stream", lambda s: cu.cuStreamSynchronize(other))
+    in_capture("synchronize_stream of the capturing stream", cu.cuStreamSynchronize)
+    in_capture("is_idle of another stream", lambda s: cu.cuStreamQuery(other))
+    in_capture("is_idle of the capturing stream", cu.cuStreamQuery)
+    in_capture("is_idle of the capturing stream, relaxed", cu.cuStreamQuery, RELAXED)
+    in_capture("is_done of an event outside", lambda s: cu.cuEventQuery(done))
+    in_capture("is_done of an event outside, relaxed capture", lambda s: cu.cuEventQuery(done),
+               RELAXED)
+    in_capture("synchronize_event outside", lambda s: cu.cuEventSynchronize(done))
+    in_capture("wait_event on an event outside", lambda s: cu.cuStreamWaitEvent(s, done, 0))
+    in_capture("create", lambda s: cu.cuMemCreate(byref(c_uint64()), c_size_t(2 * MIB),
+                                                  byref(prop()), c_uint64(0)))
+    in_capture("map", lambda s: map_at(at, 2 * MIB, handle))
+    in_capture("set_access", lambda s: allow(at, 2 * MIB))
+    in_capture("unmap", lambda s: unmap(at, 2 * MIB))
+    in_capture("release", lambda s: cu.cuMemRelease(handle))
+    in_capture("destroy_stream of the capturing stream", lambda s: 0)
+    in_capture("end_capture on a stream not capturing",
+               lambda s: cu.cuStreamEndCapture(other, byref(c_void_p())))
+    in_capture("begin_capture twice", lambda s: cu.cuStreamBeginCapture_v2(s, c_int(GLOBAL)))
+    in_capture("allocate_async", lambda s: cu.cuMemAllocAsync(byref(c_uint64()), c_size_t(MIB), s))
+
+    def fork(s):
+        must(cu.cuEventRecord(forked, s))
+        return cu.cuStreamWaitEvent(other, forked, c_uint(0))
+
+    forked = event()
+    in_capture("fork without work, not joined", fork)
+
+    def fork_and_work(s):
+        must(fork(s))
+        return cu.cuMemsetD8Async(cell, ctypes.c_ubyte(1), c_size_t(64), other)
+
+    _, cell = allocate(MIB)
+    in_capture("fork with work, not joined", fork_and_work)
+
+    def end_on_fork(s):
+        must(fork(s))
+        return cu.cuStreamEndCapture(other, byref(c_void_p()))
+
+    in_capture("end_capture on a stream that joined", end_on_fork)
+
+    def query_captured(s):
+        must(cu.cuEventRecord(forked, s))
+        return cu.cuEventQuery(forked)
+
+    in_capture("is_done of a captured event", query_captured)
+    in_capture("is_done of a captured event, relaxed capture", query_captured, RELAXED)
+
+
+def median_us(action, undo=None, count=200):
+    times = []
+    for _ in range(count):
+        begin = time.perf_counter_ns()
+        made = action()
+        times.append(time.perf_counter_ns() - begin)
+        if undo:
+            undo(made)
+    return statistics.median(times) / 1000
+
+
+def costs():
+    """Python's own cost of a call, about 0.3 us, is in every figure; see the first line."""
+    s = stream()
+    print()
+    fact("us: python calling cuDriverGetVersion", f"{median_us(lambda: cu.cuDriverGetVersion(byref(c_int()))):.2f}")
+    fact("us: memory_use", f"{median_us(lambda: cu.cuMemGetInfo_v2(byref(c_size_t()), byref(c_size_t()))):.2f}")
+    for size in (2 * MIB, 256 * MIB, 8192 * MIB):
+        print(f"   {size // MIB} MiB")
+        fact("us: free_addresses", f"{median_us_of(reserve, lambda at: must(cu.cuMemAddressFree(at, c_size_t(size))), size):.2f}")
+        handle, fd = create(size), c_int()
+        must(cu.cuMemExportToShareableHandle(byref(fd), handle, c_int(1), c_uint64(0)))
+
+        def import_fd(fd=fd):
+            made = c_uint64()
+            must(cu.cuMemImportFromShareableHandle(byref(made), c_void_p(fd.value), c_int(1)))
+            return made
+
+        fact("us: import_fd", f"{median_us(import_fd, lambda made: must(cu.cuMemRelease(made)), 20):.2f}")
+        must(cu.cuMemRelease(handle))
+        os.close(fd.value)
+    for size in (2 * MIB, 64 * MIB, 512 * MIB):
+        print(f"   {size // MIB} MiB")
+
+        def pinned(size=size):
+            made = c_void_p()
+            must(cu.cuMemHostAlloc(byref(made), c_size_t(size), c_uint(0)))
+            return made
+
+        fact("us: allocate_host", f"{median_us(pinned, lambda made: must(cu.cuMemFreeHost(made)), 10):.1f}")
+        fact("us: free_host", f"{median_us_of(lambda _: pinned(), lambda made: must(cu.cuMemFreeHost(made)), size, 10):.1f}")
+    e = event()
+    fact("us: create_event", f"{median_us(event, lambda made: must(cu.cuEventDestroy_v2(made))):.2f}")
+    fact("us: record_event", f"{median_us(lambda: cu.cuEventRecord(e, s)):.2f}")
+    fact("us: is_done", f"{median_us(lambda: cu.cuEventQuery(e)):.2f}")
+    fact("us: wait_event", f"{median_us(lambda: cu.cuStreamWaitEvent(s, e, c_uint(0))):.2f}")
+    fact("us: create_stream", f"{median_us(stream, lambda made: must(cu.cuStreamDestroy_v2(made)), 30):.2f}")
+    fact("us: is_idle", f"{median_us(lambda: cu.cuStreamQuery(s)):.2f}")
+    fact("us: synchronize_device, idle", f"{median_us(lambda: cu.cuCtxSynchronize()):.2f}")
+    _, at = allocate(MIB)
+    fact("us: fill, queued", f"{median_us(lambda: cu.cuMemsetD8Async(at, ctypes.c_ubyte(1), c_size_t(4096), s)):.2f}")
+    must(cu.cuCtxSynchronize())
+    handle = ctypes.create_string_buffer(64)
+    fact("us: share_allocation", f"{median_us(lambda: cu.cuIpcGetMemHandle(handle, at)):.2f}")
+
+
+def median_us_of(make, measured, size, count=100):
+    times = []
+    for _ in range(count):
+        made = make(size)
+        begin = time.perf_counter_ns()
+        measured(made)
+        times.append(time.perf_counter_ns() - begin)
+    return statistics.median(times) / 1000
+
+
+def main():
+    global context
+    must(cu.cuInit(0))
+    context = c_void_p()
+    must(cu.cuDevicePrimaryCtxRetain(byref(context), c_int(0)))
+    must(cu.cuCtxSetCurrent(context))
+    version, name = c_int(), ctypes.create_string_buffer(64)
+    must(cu.cuDriverGetVersion(byref(version)))
+    must(cu.cuDeviceGetName(name, 64, c_int(0)))
+    print(f"{name.value.decode()}, driver API {version.value}")
+    for part in (virtual_memory, plain_memory, events_and_streams, captures, costs):
+        print(f"\n--- {part.__name__}")
+        part()
+
+
+main()

@@ -1,0 +1,299 @@
+#!/usr/bin/env python3
+"""Tests tidy.py: every rule finds what it forbids, and leaves alone what it allows."""
+
+import datetime
+import unittest
+
+import tidy
+import tidy_cpp
+import tidy_text
+import tidy_tree
+
+TABLE = {
+    "folders": {
+        "include/ashlar": [],
+        "src/base": [],
+        "src/device": ["src/base"],
+        "src/config": ["src/base"],
+        "src/cli": ["*"],
+        "tests": ["*"],
+    },
+    "restricted_headers": {"include/ashlar/sim.h": ["src/cli", "tests"]},
+    "libraries": {"gtest/": ["tests"], "cuda.h": ["src/device"]},
+    "system": {"headers": ["unistd.h", "sys/"]},
+    "homes": {
+        "environment": ["src/config"],
+        "printing": ["src/cli"],
+        "exceptions": ["src/cli"],
+        "new_and_delete": ["src/base/intrusive_list.h"],
+    },
+}
+
+
+def find(rule, files, table=None, **arguments):
+    """The rule's findings in these files as text, one per line."""
+    tree = tidy_text.Tree(files, TABLE if table is None else table)
+    return "\n".join(str(finding) for finding in rule(tree, **arguments))
+
+
+class RuleTest(unittest.TestCase):
+    def assert_finds(self, rule, path, text, wanted, **arguments):
+        self.assertIn(wanted, find(rule, {path: text}, **arguments))
+
+    def assert_clean(self, rule, path, text, **arguments):
+        self.assertEqual(find(rule, {path: text}, **arguments), "")
+
+
+class SplitTest(unittest.TestCase):
+    def test_comments_and_literals_are_told_from_code(self):
+        text = """f("// not a comment"); // a comment "with quotes"
+int n = 1'000; /* two
+lines */ g();"""
+        code, comments = tidy_text.split_cpp(text)
+        self.assertEqual(len(code), len(text))
+        self.assertNotIn("comment", code)
+        self.assertIn("1'000", code)
+        self.assertIn("g();", code)
+        self.assertIn('// a comment "with quotes"', comments)
+        self.assertNotIn("not a comment", comments)
+
+    def test_raw_strings_are_literals(self):
+        code, _ = tidy_text.split_cpp('auto s = R"x(new " // delete)x"; int after;')
+        self.assertNotIn("new", code)
+        self.assertIn("int after;", code)
+
+
+class FunctionTest(unittest.TestCase):
+    def names_and_lengths(self, text):
+        found = tidy_text.functions(tidy_text.SourceFile("a.cc", text))
+        return [(function.name, function.line_count) for function in found]
+
+    def test_functions_are_found_in_namespaces_and_classes(self):
+        text = """namespace a {
+class Mutex {
+ public:
+  void lock() { m_.lock(); }
+};
+int one(int n)
+    const {
+  if (n) {
+    return 2;
+  }
+  return 1;
+}
+}  // namespace a
+"""
+        self.assertEqual(self.names_and_lengths(text), [("lock", 1), ("one", 7)])
+
+    def test_braces_of_values_are_no_bodies(self):
+        text = """const int table[] = {
+  f(1),
+};
+void declared(const Options& options = {});
+Thing::Thing(int n) : a_{n}, b_{} {
+  use(n);
+}
+#define ASHLAR_X(x) \\
+  { x
+int last() {
+}
+"""
+        self.assertEqual(self.names_and_lengths(text), [("Thing::Thing", 3), ("last", 2)])
+
+
+class CppRuleTest(RuleTest):
+    def test_line_length(self):
+        self.assert_finds(tidy_cpp.line_length, "src/a.cc", "x" * 101, "src/a.cc:1: 101 columns")
+        self.assert_clean(tidy_cpp.line_length, "src/a.cc", "x" * 100)
+        self.assert_clean(tidy_cpp.line_length, "README.md", "x" * 101)
+
+    def test_file_length(self):
+        self.assert_finds(tidy_cpp.file_length, "a.cc", "// a\n" * 401, "Long because")
+        self.assert_clean(tidy_cpp.file_length, "a.cc", "// Long because so.\n" + "x\n" * 400)
+        self.assert_finds(
+            tidy_cpp.file_length, "a.cc", "// Long because so.\n" + "x\n" * 800, "at most 800")
+
+    def test_function_length(self):
+        body = "  step();\n" * 59
+        self.assert_finds(
+            tidy_cpp.function_length, "a.cc", f"\nint f() {{\n{body}}}\n", "a.cc:2: f has 61 lines")
+        self.assert_clean(tidy_cpp.function_length, "a.cc", f"int f() {{\n{body[10:]}}}\n")
+
+    def test_head_comment(self):
+        self.assert_finds(tidy_cpp.head_comment, "a.cc", "#include <a>\n", "no head comment")
+        self.assert_clean(tidy_cpp.head_comment, "a.cc", "// What lives here.\n")
+
+    def test_pragma_once(self):
+        self.assert_finds(tidy_cpp.pragma_once, "a.h", "// #pragma once\n", "no `#pragma once`")
+        self.assert_clean(tidy_cpp.pragma_once, "a.h", "// A.\n#pragma once\n")
+
+    def test_macros(self):
+        self.assert_finds(tidy_cpp.macros, "a.h", "#define MAX(a, b) a", "macro MAX")
+        self.assert_clean(tidy_cpp.macros, "a.h", "#define ASHLAR_CHECK(c) c")
+
+    def test_environment(self):
+        text = 'auto v = std::getenv("HOME");'
+        self.assert_finds(tidy_cpp.environment, "src/base/a.cc", text, "src/config only")
+        self.assert_clean(tidy_cpp.environment, "src/config/a.cc", text)
+        self.assert_clean(tidy_cpp.environment, "src/base/a.cc", "// getenv is for others")
+
+    def test_printing(self):
+        for act in ("std::cout << 1;", "std::cerr << 1;", 'printf("a");', "fputs(a, stderr);"):
+            self.assert_finds(tidy_cpp.printing, "src/base/a.cc", act, "prints nothing")
+            self.assert_clean(tidy_cpp.printing, "src/cli/a.cc", act)
+        self.assert_clean(tidy_cpp.printing, "src/base/a.cc", "std::snprintf(a, n, f);")
+
+    def test_exceptions(self):
+        self.assert_finds(tidy_cpp.exceptions, "src/base/a.cc", "throw 1;", "return a Status")
+        self.assert_clean(tidy_cpp.exceptions, "src/base/a.cc", "// may throw")
+
+    def test_new_and_delete(self):
+        rule = tidy_cpp.new_and_delete
+        self.assert_finds(rule, "src/base/a.cc", "auto* p = new int;", "`new`")
+        self.assert_finds(rule, "src/base/a.cc", "delete p;", "`delete`")
+        self.assert_clean(rule, "src/base/intrusive_list.h", "delete p;")
+        self.assert_clean(rule, "src/base/a.cc", "A(const A&) = delete;")
+        self.assert_clean(rule, "src/base/a.cc", "return std::unique_ptr<A>(\n    new A(1));")
+
+    def test_to_do(self):
+        mark = "TO" + "DO"
+        self.assert_finds(tidy_cpp.to_do, "src/a.cc", f"// {mark}: later", "without an issue")
+        self.assert_clean(tidy_cpp.to_do, "src/a.cc", f"// {mark}(#12): later")
+
+    def test_commented_out_code(self):
+        for line in ("// return x;", "//  queue.push(x);", "// count_ += 1;", "// if (x) {"):
+            self.assert_finds(tidy_cpp.commented_out_code, "a.cc", line, "commented-out code")
+        for line in ("// Sizes are bytes;", "// It is (x) or (y);", "int a = 1;  // a count"):
+            self.assert_clean(tidy_cpp.commented_out_code, "a.cc", line)
+
+    def test_side_effects_in_checks(self):
+        rule = tidy_cpp.side_effects_in_checks
+        for condition in ("n++ < 3", "n = 3", "do_it()", "map_.erase(\n    key) == 1", "take()"):
+            self.assert_finds(rule, "src/a.cc", f"ASHLAR_DCHECK({condition});", "inside a check")
+        for condition in ("n <= 3", "a == b && is_free(c)", "it != map_.end()", "free_bytes() > 0"):
+            self.assert_clean(rule, "src/a.cc", f"ASHLAR_CHECK({condition});")
+
+    def test_for_testing(self):
+        rule = tidy_cpp.for_testing
+        self.assert_finds(rule, "src/base/a.cc", "  a.count_for_testing();", "outside tests/")
+        self.assert_clean(rule, "src/base/a.h", "  int count_for_testing() const;")
+        self.assert_clean(rule, "tests/a.cc", "  a.count_for_testing();")
+
+    def test_disabled_tests(self):
+        def check(comment):
+            text = f"{comment}\nTEST(A, DISABLED_Works) {{}}\n"
+            return find(tidy_cpp.disabled_tests, {"tests/a.cc": text},
+                        today=datetime.date(2030, 6, 1))
+
+        self.assertIn("wanted above it", check("// some day"))
+        self.assertIn("expired on 2030-05-31", check("// #7, expires 2030-05-31: flaky"))
+        self.assertEqual(check("// #7, expires 2030-06-01: flaky"), "")
+
+
+class TreeRuleTest(RuleTest):
+    def test_layer_table(self):
+        upward = dict(TABLE, folders={"src/base": ["src/device"], "src/device": []})
+        self.assertIn("src/base lists src/device", find(tidy_tree.layer_table, {}, upward))
+        self.assert_finds(tidy_tree.layer_table, "src/attic/a.cc", "", "src/attic has no line")
+        self.assertEqual(find(tidy_tree.layer_table, {"src/base/sub/a.cc": ""}), "")
+
+    def find_include(self, path, line, rule=tidy_tree.layers):
+        others = ("src/base/b.h", "src/device/d.h", "src/config/c.h", "include/ashlar/v.h",
+                  "include/ashlar/sim.h", "tests/help/t.h")
+        return find(rule, {**{other: "" for other in others}, path: line})
+
+    def test_layers(self):
+        cases = [
+            ("src/base/a.cc", "device/d.h", "src/base includes src/device/d.h"),
+            ("src/device/a.cc", "config/c.h", "src/device includes src/config/c.h"),
+            ("src/base/a.cc", "ashlar/sim.h", "which is for src/cli, tests"),
+            ("src/base/a.cc", "lost.h", "no file of ours"),
+            ("include/ashlar/a.h", "base/b.h", "include/ashlar includes src/base/b.h"),
+        ]
+        for path, name, wanted in cases:
+            self.assertIn(wanted, self.find_include(path, f'#include "{name}"'))
+        for path, name in [("src/device/a.cc", "base/b.h"), ("src/base/a.cc", "ashlar/v.h"),
+                           ("src/cli/a.cc", "config/c.h"), ("tests/a.cc", "ashlar/sim.h"),
+                           ("tests/a.cc", "help/t.h"), ("src/base/a.cc", "b.h")]:
+            self.assertEqual(self.find_include(path, f'#include "{name}"'), "")
+        self.assertEqual(self.find_include("src/base/a.cc", '// #include "device/d.h"'), "")
+
+    def test_libraries(self):
+        rule = tidy_tree.libraries
+        cases = [
+            ("src/base/a.cc", "gtest/gtest.h", "belongs to tests"),
+            ("src/base/a.cc", "cuda.h", "belongs to src/device"),
+            ("src/base/a.cc", "boost/any.hpp", "nor a library"),
+            ("include/ashlar/a.h", "unistd.h", "standard library only"),
+        ]
+        for path, name, wanted in cases:
+            self.assertIn(wanted, self.find_include(path, f"#include <{name}>", rule))
+        for path, name in [("src/base/a.cc", "vector"), ("src/base/a.cc", "sys/mman.h"),
+                           ("tests/a.cc", "gtest/gtest.h"), ("tests/a.cc", "ashlar/v.h")]:
+            self.assertEqual(self.find_include(path, f"#include <{name}>", rule), "")
+
+    def test_listed_in_cmake(self):
+        def check(path, lists):
+            return find(tidy_tree.listed_in_cmake, {path: "", **lists})
+
+        lists = {"src/CMakeLists.txt": "target_sources(x base/a.cc ${ROOT}/include/ashlar/v.h)"}
+        self.assertEqual(check("src/base/a.cc", lists), "")
+        self.assertEqual(check("include/ashlar/v.h", lists), "")
+        self.assertEqual(check("src/base/inner.h", lists), "")
+        self.assertIn("not listed", check("src/base/b.cc", lists))
+        self.assertIn("not listed", check("src/device/base/a.cc", lists))
+        self.assertIn("not listed", check("include/ashlar/w.h", lists))
+
+    def test_links(self):
+        self.assert_finds(tidy_tree.links, "docs/a.md", "[b](b.md)", "link to b.md")
+        self.assert_finds(tidy_tree.links, "docs/a.md", "[b](../src)", "link to ../src")
+        for text in ("[a](a.md#part)", "[x](https://example.org)", "[y](#here)", "[z](../docs)"):
+            self.assert_clean(tidy_tree.links, "docs/a.md", text)
+
+    def test_paths_named(self):
+        rule = tidy_tree.paths_named
+        self.assert_finds(rule, "a.md", "see `src/lost.cc`", "names src/lost.cc")
+        self.assert_finds(rule, "a.md", "run `./scripts/lost --now`", "names scripts/lost")
+        self.assert_finds(rule, "src/a.cc", "// See docs/lost.md.", "names docs/lost.md")
+        self.assert_clean(rule, "CHANGELOG.md", "`src/lost.cc` is gone")
+        files = {"src/a.h": "", "src/b.h": "// src/a.h and src/b.h.", "a.md": "`src/{a,b}.h`, "
+                 "`src/`, `src/*.h`, `src/<name>.h`"}
+        self.assertEqual(find(rule, files), "")
+
+    def test_quoted_files(self):
+        def check(quoted):
+            readme = f"<!-- quoted from examples/a.cc -->\n```cpp\n{quoted}\n```\n"
+            return find(tidy_tree.quoted_files,
+                        {"README.md": readme, "examples/a.cc": "// Head.\nint a;\n"})
+
+        self.assertEqual(check("int a;"), "")
+        self.assertIn("not what examples/a.cc says", check("int b;"))
+        self.assert_finds(tidy_tree.quoted_files, "README.md",
+                          "<!-- quoted from b.cc -->\n```\n```\n", "does not exist")
+
+    def test_machine_paths(self):
+        self.assert_finds(
+            tidy_tree.machine_paths, "a.md", "in /ho" + "me/somebody/src", "a path of one machine")
+        self.assert_clean(tidy_tree.machine_paths, "a.md", "`build/home/x` and /usr/lib")
+
+
+class CommandTest(unittest.TestCase):
+    def test_every_rule_has_a_test_and_says_what_it_wants(self):
+        tests = dir(CppRuleTest) + dir(TreeRuleTest)
+        for rule in tidy.RULES:
+            self.assertIn(f"test_{rule.__name__}", tests)
+            self.assertTrue(rule.__doc__)
+
+    def test_findings_are_sorted_and_name_their_rule(self):
+        tree = tidy_text.Tree({"src/base/b.h": "throw 1;", "src/base/a.h": "// A."}, TABLE)
+        found = tidy.check(tree)
+        self.assertEqual(found, sorted(found))
+        self.assertIn("exceptions", [rule_name for _, rule_name in found])
+
+    def test_the_table_of_the_house_is_sound(self):
+        tree = tidy_text.Tree({}, tidy.read_table())
+        self.assertEqual(list(tidy_tree.layer_table(tree)), [])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,211 @@
+"""The rules of tidy.py for C++: size, shape, and the words that have a home elsewhere. Each rule is
+a function from the tree to findings."""
+
+import datetime
+import re
+
+import tidy_text
+
+MAX_COLUMNS = 100
+MAX_FILE_LINES = 800
+MAX_UNEXPLAINED_FILE_LINES = 400
+MAX_FUNCTION_LINES = 60
+
+# Everything that ends up in the library or the command line tool.
+SHIPPED = ("include", "src")
+
+
+def line_length(tree):
+    """Lines of code have at most 100 columns. Prose and data may have more."""
+    for file in tree.files:
+        if file.path.endswith((".md", ".json")):
+            continue
+        for number, line in enumerate(file.lines, start=1):
+            if len(line) > MAX_COLUMNS:
+                yield file.finding(number, f"{len(line)} columns (at most {MAX_COLUMNS})")
+
+
+def file_length(tree):
+    """A file has at most 800 lines, and above 400 says "Long because ..." in its head."""
+    for file in tree.cpp() + tree.with_suffix(".py"):
+        count = len(file.lines)
+        if count > MAX_FILE_LINES:
+            yield file.finding(1, f"{count} lines (at most {MAX_FILE_LINES}): split it")
+        elif count > MAX_UNEXPLAINED_FILE_LINES and not any(
+                "Long because" in line for line in file.lines[:12]):
+            yield file.finding(
+                1, f"{count} lines: above {MAX_UNEXPLAINED_FILE_LINES} the head comment says why,"
+                ' with "Long because ..."')
+
+
+def function_length(tree):
+    """A function has at most 60 lines, from its signature to its last brace."""
+    for file in tree.cpp():
+        for function in tidy_text.functions(file):
+            if function.line_count > MAX_FUNCTION_LINES:
+                yield file.finding(
+                    function.first_line, f"{function.name} has {function.line_count} lines"
+                    f" (at most {MAX_FUNCTION_LINES}): give its parts names")
+
+
+def head_comment(tree):
+    """Every C++ file starts with a comment that says what lives there."""
+    for file in tree.cpp():
+        if not file.head:
+            yield file.finding(1, "no head comment (wanted: what lives here, in `//` lines)")
+
+
+def pragma_once(tree):
+    """Every header is guarded by `#pragma once`."""
+    for file in tree.with_suffix(".h"):
+        if not any(line.strip() == "#pragma once" for line in file.code):
+            yield file.finding(1, "no `#pragma once`")
+
+
+def macros(tree):
+    """Macros are called ASHLAR_*."""
+    for file in tree.cpp():
+        for number, match in file.find(r"^\s*#\s*define\s+(?!ASHLAR_)(\w+)"):
+            yield file.finding(number, f"macro {match.group(1)} (wanted: a function or constant;"
+                               " else ASHLAR_...)")
+
+
+def _outside_home(tree, thing, pattern, message):
+    """Findings for `pattern` in shipped code outside the homes of `thing`."""
+    for file in tree.cpp(*SHIPPED):
+        if file.is_in(*tree.home_of(thing)):
+            continue
+        for number, match in file.find(pattern):
+            yield file.finding(number, f"`{match.group().strip()}`: {message}")
+
+
+def environment(tree):
+    """Only config/ reads the environment; everybody else is given options."""
+    return _outside_home(tree, "environment", r"\b(secure_getenv|getenv|setenv|putenv|environ)\b",
+                         "the environment is read in src/config only")
+
+
+def printing(tree):
+    """The library prints nothing; the command line tool does."""
+    return _outside_home(
+        tree, "printing",
+        r"\bstd::(cout|cerr|clog)\b|\b(v?f?printf|f?puts|putchar|perror)\s*(?=\()",
+        "the library prints nothing (wanted: a Status, or the caller's own words)")
+
+
+def exceptions(tree):
+    """Nothing below the public facades throws."""
+    return _outside_home(tree, "exceptions", r"\bthrow\b",
+                         "nothing below the facades throws (wanted: return a Status)")
+
+
+def new_and_delete(tree):
+    """Ownership is a value or a smart pointer. Where a constructor is private, `new` may stand in
+    the expression that makes the pointer."""
+    for file in tree.cpp(*SHIPPED):
+        if file.is_in(*tree.home_of("new_and_delete")):
+            continue
+        for number, match in file.find(r"(?<!operator )(?:\bnew\b|(?<!= )\bdelete\b)"):
+            before = " ".join(file.code[max(0, number - 2) : number - 1])
+            before += file.code[number - 1][: match.start()]
+            if match.group() == "new" and re.search(_MAKES_POINTER, before):
+                continue
+            yield file.finding(number, f"`{match.group()}` (wanted: a value, or std::make_unique)")
+
+
+_MAKES_POINTER = r"\b(unique|shared)_ptr<[^;]*>\s*\w*\(\s*$"
+
+
+def to_do(tree):
+    """A note of work left to do names its issue."""
+    marks = "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X"])
+    for file in tree.files:
+        for number, match in file.find(rf"\b({marks})\b(?!\(#\d+\))", file.lines):
+            yield file.finding(number, f"{match.group()} without an issue (wanted:"
+                               f" {match.group()}(#123): ...)")
+
+
+def commented_out_code(tree):
+    """Comments are sentences. Old code is in the history."""
+    code = re.compile(
+        r"^\s*//\s*(?:(?:return|if|for|while|delete|using|auto|const)\b.*[;{]"
+        r"|[\w:.>-]+\([^)]*\);|[\w.>*\[\]-]+ [+-]?= .*;|[{}])\s*$")
+    for file in tree.cpp():
+        for number, line in enumerate(file.comments, start=1):
+            if code.match(line):
+                yield file.finding(number, f"commented-out code: {line.strip()}")
+
+
+# What a function that changes something is called, by its first word.
+_ACTS = frozenset("""
+    acquire add advance allocate assign begin clear close collect commit create destroy do
+    emplace end erase exchange export fetch fill free grow import insert launch lock map merge
+    move notify open pop push put record release remove reserve reset resize restore run set
+    signal sleep split start step stop store swap take trim try unlock unmap update wait write
+""".split())
+# Nouns that make a name with such a first word a question: free_bytes(), lock_count().
+_NOUNS = ("bytes", "count", "id", "index", "size", "range", "address")
+
+
+def side_effects_in_checks(tree):
+    """A check may not be evaluated, so nothing may happen in it."""
+    for file in tree.cpp(*SHIPPED):
+        text = "\n".join(file.code)
+        for match in re.finditer(r"(?<!define )\bASHLAR_D?CHECK\(", text):
+            condition = _in_parentheses(text, match.end())
+            effect = _side_effect(condition)
+            if effect:
+                yield file.finding(
+                    text.count("\n", 0, match.start()) + 1,
+                    f"`{effect}` inside a check (wanted: do it first, then check the outcome)")
+
+
+def _in_parentheses(text, start):
+    depth = 1
+    for position in range(start, len(text)):
+        depth += {"(": 1, ")": -1}.get(text[position], 0)
+        if depth == 0:
+            return text[start:position]
+    return text[start:]
+
+
+def _side_effect(condition):
+    """The first thing in the condition that looks like an act; empty if nothing does."""
+    operator = re.search(r"\+\+|--|(?<![=!<>])=(?!=)", re.sub(r"\[=\]", "", condition))
+    if operator:
+        return operator.group()
+    for match in re.finditer(r"(\w+)\s*\(", condition):
+        words = match.group(1).split("_")
+        is_container_end = words in (["begin"], ["end"])
+        if words[0] in _ACTS and words[-1] not in _NOUNS and not is_container_end:
+            return match.group(1) + "()"
+    return ""
+
+
+def for_testing(tree):
+    """What is called _for_testing is called by tests only."""
+    for file in tree.cpp(*SHIPPED):
+        for number, match in file.find(r"(?:\.|->|^\s*|\breturn )(\w+_for_testing)\s*\("):
+            yield file.finding(number, f"{match.group(1)} is called outside tests/")
+
+
+def disabled_tests(tree, today=None):
+    """A disabled test names an issue and the day on which it must work again or go."""
+    today = today or datetime.date.today()
+    for file in tree.cpp("tests"):
+        for number, match in file.find(r"\bDISABLED_\w+"):
+            reason = " ".join(file.lines[max(0, number - 4) : number])
+            issue = re.search(r"#\d+", reason)
+            expiry = re.search(r"expires (\d{4}-\d{2}-\d{2})", reason)
+            if not issue or not expiry:
+                yield file.finding(number, f"{match.group()} (wanted above it: `// #123, expires"
+                                   " 2031-12-31: why`)")
+            elif datetime.date.fromisoformat(expiry.group(1)) < today:
+                yield file.finding(number, f"{match.group()} expired on {expiry.group(1)}")
+
+
+RULES = [
+    line_length, file_length, function_length, head_comment, pragma_once, macros, environment,
+    printing, exceptions, new_and_delete, to_do, commented_out_code, side_effects_in_checks,
+    for_testing, disabled_tests,
+]

@@ -1,0 +1,202 @@
+"""What the rules of tidy.py look at: source files with their comments and code told apart, and the
+tree of them. Reads text; knows no rule."""
+
+import dataclasses
+import functools
+import pathlib
+import re
+
+CPP_SUFFIXES = (".h", ".cc")
+TEXT_SUFFIXES = CPP_SUFFIXES + (".py", ".md", ".cmake", ".toml", ".json", ".txt", ".in")
+# Folders that hold no work of ours.
+SKIPPED_FOLDERS = {".git", "build", "__pycache__"}
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class Finding:
+    """One breach of one rule: what was found, and what is wanted."""
+
+    path: str
+    line: int
+    message: str
+
+    def __str__(self):
+        return f"{self.path}:{self.line}: {self.message}"
+
+
+class SourceFile:
+    """A text file. For C++, `code` and `comments` are its lines with the rest blanked out."""
+
+    def __init__(self, path, text):
+        self.path = path
+        self.text = text
+        self.lines = text.splitlines()
+
+    @property
+    def is_cpp(self):
+        return self.path.endswith(CPP_SUFFIXES)
+
+    def is_in(self, *folders):
+        """Whether the file is, or lies below, one of these paths."""
+        return any(self.path == f or self.path.startswith(f + "/") for f in folders)
+
+    @functools.cached_property
+    def _parts(self):
+        code, comments = split_cpp(self.text)
+        return code.splitlines(), comments.splitlines()
+
+    @property
+    def code(self):
+        return self._parts[0]
+
+    @property
+    def comments(self):
+        return self._parts[1]
+
+    def find(self, pattern, lines=None):
+        """(line number, match) for every match of `pattern`; in the code unless lines are given."""
+        for number, line in enumerate(self.code if lines is None else lines, start=1):
+            for match in re.finditer(pattern, line):
+                yield number, match
+
+    def finding(self, line, message):
+        return Finding(self.path, line, message)
+
+    @property
+    def head(self):
+        """The comment the file starts with; empty if there is none."""
+        lines = []
+        for line in self.lines:
+            if not line.startswith("//"):
+                break
+            lines.append(line)
+        return "\n".join(lines)
+
+
+class Tree:
+    """All files by path, with the table of layers. Tests make one from a dictionary of texts."""
+
+    def __init__(self, texts, table, other_paths=()):
+        self.files = [SourceFile(path, text) for path, text in sorted(texts.items())]
+        self.by_path = {file.path: file for file in self.files}
+        self.table = table
+        self.paths = set(texts) | set(other_paths)
+        for path in list(self.paths):
+            self.paths.update(str(parent) for parent in pathlib.PurePosixPath(path).parents)
+
+    @classmethod
+    def read(cls, root, table):
+        """Every file below `root`. Scripts have no suffix, so a `#!` line makes a file text too."""
+        texts, others = {}, []
+        for path in sorted(root.rglob("*")):
+            relative = path.relative_to(root)
+            if SKIPPED_FOLDERS & set(relative.parent.parts) or not path.is_file():
+                continue
+            if path.suffix in TEXT_SUFFIXES or path.read_bytes()[:2] == b"#!":
+                texts[relative.as_posix()] = path.read_text(encoding="utf-8")
+            else:
+                others.append(relative.as_posix())
+        return cls(texts, table, others)
+
+    def cpp(self, *folders):
+        """The C++ files; below these folders if any are named."""
+        return [f for f in self.files if f.is_cpp and (not folders or f.is_in(*folders))]
+
+    def with_suffix(self, *suffixes):
+        return [f for f in self.files if f.path.endswith(suffixes)]
+
+    def home_of(self, thing):
+        """The files and folders where `thing`, forbidden elsewhere, has its home."""
+        return self.table["homes"][thing]
+
+
+_CPP_PART = re.compile(
+    r"""(?P<comment>//[^\n]*|/\*.*?\*/)
+      | (?P<raw>R"(?P<fence>[^(\s]*)\(.*?\)(?P=fence)")
+      | (?P<string>"(?:\\.|[^"\\\n])*")
+      | (?P<character>(?<![0-9A-Fa-f])'(?:\\.|[^'\\\n])+')""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def _blank(text):
+    return re.sub(r"[^\n]", " ", text)
+
+
+def split_cpp(text):
+    """The same text twice: only the code (literals emptied), and only the comments."""
+    code, comments, position = [], [], 0
+    for match in _CPP_PART.finditer(text):
+        before, part = text[position : match.start()], match.group()
+        code.append(before)
+        comments.append(_blank(before))
+        if match.group("comment"):
+            code.append(_blank(part))
+            comments.append(part)
+        else:
+            code.append(part[0] + _blank(part[1:-1]) + part[-1])
+            comments.append(_blank(part))
+        position = match.end()
+    code.append(text[position:])
+    comments.append(_blank(text[position:]))
+    return "".join(code), "".join(comments)
+
+
+@dataclasses.dataclass(frozen=True)
+class Function:
+    """Where a function's definition stands: the first line of its signature to its last brace."""
+
+    name: str
+    first_line: int
+    last_line: int
+
+    @property
+    def line_count(self):
+        return self.last_line - self.first_line + 1
+
+
+_SCOPE = re.compile(
+    r"(template\s*<.*>\s*)?(inline\s+)?(namespace|class|struct|union|enum|extern)\b")
+_BEFORE_SIGNATURE = re.compile(r"\s*((public|protected|private):\s*)*")
+
+
+def functions(file):
+    """The function definitions of a C++ file, by counting braces: an estimate that holds for code
+    that clang-format has seen and that hides no braces in macros."""
+    directive = re.compile(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
+    text = directive.sub(lambda match: _blank(match.group()), "\n".join(file.code))
+
+    def line_at(position):
+        return text.count("\n", 0, position) + 1
+
+    start = 0  # of the declaration we are in
+    depth = 0  # of braces that belong to it: a body's, or an initializer's
+    name, first_line = None, 0  # of the function whose body we are in
+    for match in re.finditer(r"[{};]", text):
+        symbol = match.group()
+        if depth > 0:
+            depth += {"{": 1, "}": -1}.get(symbol, 0)
+            if depth == 0 and name:
+                yield Function(name, first_line, line_at(match.start()))
+                name, start = None, match.end()
+            continue
+        declaration = text[start : match.start()]
+        if symbol == "{" and _is_initializer(declaration):
+            depth = 1
+            continue
+        signature_at = _BEFORE_SIGNATURE.match(declaration).end()
+        found = re.search(r"([\w:~]+)\s*\(", declaration)
+        if symbol == "{" and found and not _SCOPE.match(declaration, signature_at):
+            name, depth = found.group(1), 1
+            first_line = line_at(start + signature_at)
+        start = match.end()
+
+
+def _is_initializer(declaration):
+    """Whether a brace after this text opens a value rather than a body: in a parameter list, after
+    `=`, or right behind a name. A body's brace has a space before it."""
+    return (
+        declaration.count("(") > declaration.count(")")
+        or declaration.rstrip().endswith("=")
+        or re.search(r"[\w>\]]$", declaration) is not None
+    )

@@ -1,0 +1,191 @@
+"""The rules of tidy.py for the tree: layers, lists of sources, and documents that tell the truth.
+Each rule is a function from the tree to findings."""
+
+import fnmatch
+import posixpath
+import re
+
+from tidy_text import Finding
+
+INCLUDE = r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)'
+# The folders whose files documents and comments may name, and must name rightly.
+OUR_FOLDERS = (
+    "benchmarks|cmake|docs|examples|include|python|scripts|src|tests|tools|viewer")
+
+
+def _includes(file):
+    """(line number, name, is quoted) for each include. Names are literals, so they are looked up
+    in the raw lines, at places where the code has an include."""
+    for number, line in enumerate(file.lines, start=1):
+        match = re.match(INCLUDE, line)
+        if match and file.code[number - 1].lstrip().startswith("#"):
+            yield number, match.group(1) or match.group(2), match.group(1) is not None
+
+
+def _resolve(tree, file, name):
+    """The path of the file that an include names; None if it is not one of ours."""
+    here = posixpath.dirname(file.path)
+    for folder in ("src", "include", "tests", here):
+        path = posixpath.normpath(posixpath.join(folder, name))
+        if path in tree.by_path:
+            return path
+    return None
+
+
+def _folder_of(tree, path):
+    """The deepest folder of the table that holds the path; None if none does."""
+    folders = [f for f in tree.table["folders"] if path.startswith(f + "/")]
+    return max(folders, key=len, default=None)
+
+
+def _allowed_folders(tree, folder):
+    """The folders whose files `folder` may include, its own first."""
+    order = list(tree.table["folders"])
+    listed = tree.table["folders"][folder]
+    above = order[: order.index(folder)]
+    return [folder, "include/ashlar"] + (above if listed == ["*"] else listed)
+
+
+def layer_table(tree):
+    """The table itself has no upward or circular line, and a place for every folder of ours."""
+    seen = []
+    for folder, listed in tree.table["folders"].items():
+        for other in listed:
+            if other != "*" and other not in seen:
+                yield _table_finding(f"{folder} lists {other}, which is not above it in the table")
+        seen.append(folder)
+    for file in tree.cpp("src", "include", "examples", "tests"):
+        if not _folder_of(tree, file.path):
+            yield _table_finding(f"{posixpath.dirname(file.path)} has no line in [folders]")
+
+
+def _table_finding(message):
+    return Finding("tools/layers.toml", 1, message)
+
+
+def layers(tree):
+    """A folder includes its own files and what the table lists for it: never a sibling, never
+    upward. Public headers that are not for everybody say for whom they are."""
+    for file in tree.cpp():
+        folder = _folder_of(tree, file.path)
+        if not folder:
+            continue
+        for number, name, quoted in _includes(file):
+            path = _resolve(tree, file, name)
+            if path is None:
+                if quoted:
+                    yield file.finding(number, f'"{name}" is no file of ours (libraries: <...>)')
+                continue
+            if _folder_of(tree, path) not in _allowed_folders(tree, folder):
+                yield file.finding(
+                    number, f"{folder} includes {path} (allowed:"
+                    f" {', '.join(_allowed_folders(tree, folder))}; see tools/layers.toml)")
+            users = tree.table["restricted_headers"].get(path)
+            if users and folder not in users and path != file.path:
+                yield file.finding(number, f"{folder} includes {path}, which is for"
+                                   f" {', '.join(users)}")
+
+
+def libraries(tree):
+    """The core includes the standard library and the system; every other library has its folders,
+    and public headers include the standard library only."""
+    system = tuple(tree.table["system"]["headers"])
+    for file in tree.cpp():
+        for number, name, quoted in _includes(file):
+            if quoted or _resolve(tree, file, name) or re.fullmatch(r"[a-z_0-9]+", name):
+                continue
+            homes = [homes for prefix, homes in tree.table["libraries"].items()
+                     if name.startswith(prefix)]
+            if homes and not file.is_in(*homes[0]):
+                yield file.finding(number, f"<{name}> belongs to {', '.join(homes[0])}")
+            elif not homes and not name.startswith(system):
+                yield file.finding(number, f"<{name}> is neither the standard's nor the system's"
+                                   " nor a library of tools/layers.toml")
+            elif not homes and file.is_in("include"):
+                yield file.finding(number, f"<{name}>: public headers include the standard library"
+                                   " only")
+
+
+def listed_in_cmake(tree):
+    """Every source stands in a list of a CMakeLists.txt above it, and every public header too."""
+    for file in tree.cpp("src", "tests", "examples", "include"):
+        if not file.is_in("include") and file.path.endswith(".h"):
+            continue
+        lists = tree.with_suffix("CMakeLists.txt", ".cmake")
+        if not any(_lists(list_file, file.path) for list_file in lists):
+            yield file.finding(1, "not listed in any CMakeLists.txt")
+
+
+def _lists(list_file, path):
+    folder = posixpath.dirname(list_file.path)
+    names = {path, posixpath.relpath(path, folder or ".")}
+    return any(re.search(rf"(?<![\w./]){re.escape(name)}\b|\}}/{re.escape(name)}\b", list_file.text)
+               for name in names)
+
+
+def links(tree):
+    """Relative links in documents lead somewhere."""
+    for file in tree.with_suffix(".md"):
+        for number, match in file.find(r"\]\(([^)\s]+)\)", file.lines):
+            target = match.group(1).split("#")[0]
+            if not target or re.match(r"[a-z]+:", target):
+                continue
+            path = posixpath.normpath(posixpath.join(posixpath.dirname(file.path), target))
+            if path not in tree.paths:
+                yield file.finding(number, f"link to {target}, which does not exist")
+
+
+def paths_named(tree):
+    """Files and folders that documents (in backticks) and comments name exist. The change log is
+    history, and may name what is gone."""
+    path = rf"(?:\./)?(?P<path>(?:{OUR_FOLDERS})/[\w./*{{}},<>-]*)"
+    for file in tree.with_suffix(".md") + tree.cpp():
+        if file.path == "CHANGELOG.md":
+            continue
+        places = (file.find(rf"\b{path}", file.comments) if file.is_cpp
+                  else file.find(rf"`{path}", file.lines))
+        for number, match in places:
+            named = match.group("path").rstrip("./,")
+            if "<" not in named and not _exists(tree, named):
+                yield file.finding(number, f"names {named}, which does not exist")
+
+
+def _exists(tree, named):
+    return all(any(fnmatch.fnmatch(path, choice) for path in tree.paths)
+               if "*" in choice else choice in tree.paths for choice in _choices(named))
+
+
+def _choices(named):
+    """`a/{b,c}.h` is a/b.h and a/c.h."""
+    match = re.search(r"\{([^{}]*)\}", named)
+    if not match:
+        return [named]
+    return [choice for word in match.group(1).split(",")
+            for choice in _choices(named[: match.start()] + word + named[match.end() :])]
+
+
+def quoted_files(tree):
+    """Code that a document quotes from a file is that file, less its head comment. The document
+    says so with `<!-- quoted from PATH -->` on the line before the block."""
+    for file in tree.with_suffix(".md"):
+        pattern = r"<!-- quoted from (\S+) -->\n```\w*\n(.*?)```"
+        for match in re.finditer(pattern, file.text, re.DOTALL):
+            number = file.text.count("\n", 0, match.start()) + 1
+            source = tree.by_path.get(match.group(1))
+            if source is None:
+                yield file.finding(number, f"quotes {match.group(1)}, which does not exist")
+            elif match.group(2).strip() != source.text[len(source.head) :].strip():
+                yield file.finding(number, f"the quoted code is not what {source.path} says")
+
+
+def machine_paths(tree):
+    """Nothing names a folder of somebody's own machine."""
+    for file in tree.files:
+        for number, match in file.find(r"(?<![\w.>}*-])/(?:home|root|work|Users)/\w+", file.lines):
+            yield file.finding(number, f"{match.group()}: a path of one machine")
+
+
+RULES = [
+    layer_table, layers, libraries, listed_in_cmake, links, paths_named, quoted_files,
+    machine_paths,
+]
