@@ -54,9 +54,10 @@ def layer_table(tree):
             if other != "*" and other not in seen:
                 yield _table_finding(f"{folder} lists {other}, which is not above it in the table")
         seen.append(folder)
-    for file in tree.cpp("src", "include", "examples", "tests"):
-        if not _folder_of(tree, file.path):
-            yield _table_finding(f"{posixpath.dirname(file.path)} has no line in [folders]")
+    files = tree.cpp("src", "include", "examples", "tests")
+    homeless = {posixpath.dirname(f.path) for f in files if not _folder_of(tree, f.path)}
+    for folder in sorted(homeless):
+        yield _table_finding(f"{folder} has no line in [folders]")
 
 
 def _table_finding(message):

@@ -96,7 +96,7 @@ enum class Access { kNone, kRead, kReadWrite };
 
 struct ReserveOptions {
   size_t alignment_bytes = 0;  // power of two; 0: the device's granularity
-  DeviceAddress hint{};          // a wish; the reservation may lie elsewhere
+  DeviceAddress hint{};        // a wish; the reservation may lie elsewhere
 };
 
 struct CreateOptions {

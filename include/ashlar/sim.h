@@ -54,8 +54,8 @@ class Machine;
 // that need to look. It stays valid until the memory is unmapped or freed.
 class ASHLAR_EXPORT DeviceMemory {
  public:
-  // `count` values from `at`, for reading if T is const. kUsage: some part of them is not accessible
-  // so to the device. kUnsupported: in bookkeeping there are no bytes to see.
+  // `count` values from `at`, for reading if T is const. kUsage: some part of them is not
+  // accessible so to the device. kUnsupported: in bookkeeping there are no bytes to see.
   template <typename T>
   Result<std::span<T>> view(DeviceAddress at, size_t count) const {
     const size_t wanted_bytes = count > SIZE_MAX / sizeof(T) ? SIZE_MAX : count * sizeof(T);
@@ -95,7 +95,7 @@ struct FaultRule {
   uint64_t count = 1;  // kForever: all from the nth on
   double probability = 1.0;
   FaultAction action = FaultAction::kFail;
-  Status status{};                      // for kFail; ok stands for a kDeviceFault
+  Status status{};                    // for kFail; ok stands for a kDeviceFault
   std::chrono::nanoseconds delay{0};  // for kDelay
 
   static constexpr uint64_t kForever = UINT64_MAX;
@@ -128,6 +128,10 @@ class ASHLAR_EXPORT Machine {
   Status launch(DeviceIndex device, StreamId stream, Kernel kernel);
   // Memory as that device sees it, for a test that looks from outside of any kernel.
   DeviceMemory memory(DeviceIndex accessor);
+
+  // In bookkeeping: the device's next allocation or reservation lies here, if that is free; for
+  // replays, where addresses decide between equal blocks. Calls are queued.
+  void place_next(DeviceIndex device, DeviceAddress at);
 
   // --- the order of things --------------------------------------------------------------------
 

@@ -34,6 +34,16 @@ using CaptureId = Id<struct CaptureTag>;   // one capture, from its begin to its
 // Every device has this stream from the start; it is never created and never destroyed.
 inline constexpr StreamId kDefaultStream{};
 
+// Names a pool of an allocator. Pools made for a capture and pools made by a user count separately,
+// as PyTorch's do; {0, 0} is the default pool.
+struct PoolId {
+  uint64_t capture = 0;
+  uint64_t user = 0;
+
+  constexpr bool is_default() const { return capture == 0 && user == 0; }
+  friend constexpr auto operator<=>(const PoolId&, const PoolId&) = default;
+};
+
 // A position in device memory. Not a pointer: the host cannot dereference it by accident.
 class DeviceAddress {
  public:
@@ -71,7 +81,5 @@ struct AddressRange {
 
 template <typename Tag>
 struct std::hash<ashlar::Id<Tag>> {
-  size_t operator()(ashlar::Id<Tag> id) const noexcept {
-    return std::hash<uint64_t>()(id.value());
-  }
+  size_t operator()(ashlar::Id<Tag> id) const noexcept { return std::hash<uint64_t>()(id.value()); }
 };

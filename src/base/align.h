@@ -21,6 +21,11 @@ constexpr uint64_t align_up(uint64_t value, uint64_t alignment) {
   return align_down(value + alignment - 1, alignment);
 }
 
+// The same for steps that need not be powers of two. REQUIRES: the result fits.
+constexpr uint64_t align_up_to(uint64_t value, uint64_t step) {
+  return (value + step - 1) / step * step;
+}
+
 // Empty when the result does not fit.
 constexpr std::optional<uint64_t> try_align_up(uint64_t value, uint64_t alignment) {
   if (value > UINT64_MAX - (alignment - 1)) return std::nullopt;

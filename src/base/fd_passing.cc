@@ -51,9 +51,9 @@ Status wait_ready(int socket_fd, short events, std::chrono::milliseconds timeout
     if (ready > 0) return {};
     if (ready < 0 && errno == EINTR) continue;
     if (ready < 0) return system_fault("poll", "cannot wait for the other process");
-    return Status::device_fault("poll", ETIMEDOUT,
-                                text("the other process did not answer within ", timeout.count(),
-                                     " ms"));
+    return Status::device_fault(
+        "poll", ETIMEDOUT,
+        text("the other process did not answer within ", timeout.count(), " ms"));
   }
 }
 

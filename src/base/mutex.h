@@ -50,6 +50,18 @@ class ASHLAR_SCOPED_CAPABILITY MutexLock {
   std::unique_lock<std::mutex> lock_;
 };
 
+// Lets go of a held mutex for a scope, for calling code that must not run under it.
+class ASHLAR_SCOPED_CAPABILITY MutexUnlock {
+ public:
+  explicit MutexUnlock(Mutex& mutex) ASHLAR_RELEASE(mutex) : mutex_(mutex) { mutex_.unlock(); }
+  ~MutexUnlock() ASHLAR_RELEASE() { mutex_.lock(); }
+  MutexUnlock(const MutexUnlock&) = delete;
+  MutexUnlock& operator=(const MutexUnlock&) = delete;
+
+ private:
+  Mutex& mutex_;
+};
+
 class ASHLAR_CAPABILITY("mutex") SharedMutex {
  public:
   void lock() ASHLAR_ACQUIRE() { mutex_.lock(); }

@@ -15,8 +15,8 @@ std::string text(const Parts&... parts) {
   return std::move(out).str();
 }
 
-std::ostream& operator<<(std::ostream& out, DeviceAddress address);        // 0x7f0000200000
-std::ostream& operator<<(std::ostream& out, const AddressRange& range);    // 0x… + 2097152 B
+std::ostream& operator<<(std::ostream& out, DeviceAddress address);      // 0x7f0000200000
+std::ostream& operator<<(std::ostream& out, const AddressRange& range);  // 0x… + 2097152 B
 
 template <typename Tag>
 std::ostream& operator<<(std::ostream& out, Id<Tag> id) {

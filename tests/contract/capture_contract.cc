@@ -162,13 +162,14 @@ TEST_P(CaptureContract, NodeDependenciesRefusesANodeThatNeverWas) {
 // --- fork and join ------------------------------------------------------------------------------
 
 TEST_P(CaptureContract, AnotherStreamJoinsByAnEventAndIsJoinedBackByAnother) {
-  const DeviceAddress a = allocated(3 * 4096);
+  constexpr size_t kBytes = 4096;
+  const DeviceAddress a = allocated(3 * kBytes);
   const StreamId main = new_stream();
   const StreamId side = new_stream();
   const EventId fork = new_event();
   const EventId join = new_event();
   must(device().begin_capture(main, CaptureMode::kGlobal));
-  must(device().fill(a, 1, 4096, main));
+  must(device().fill(a, 1, kBytes, main));
   const NodeId root = state_of(main).tail.at(0);
   must(device().record_event(fork, main));
   EXPECT_EQ(state_of(side).status, CaptureStatus::kNone);
@@ -179,7 +180,7 @@ TEST_P(CaptureContract, AnotherStreamJoinsByAnEventAndIsJoinedBackByAnother) {
   EXPECT_EQ(joined.graph, state_of(main).graph);
   EXPECT_EQ(joined.tail, std::vector<NodeId>{root});
 
-  must(device().copy(a + 4096, a, 4096, side));
+  must(device().copy(a + kBytes, a, kBytes, side));
   const NodeId on_side = state_of(side).tail.at(0);
   must(device().call_host(main, [] {}));
   const NodeId on_main = state_of(main).tail.at(0);
@@ -189,16 +190,16 @@ TEST_P(CaptureContract, AnotherStreamJoinsByAnEventAndIsJoinedBackByAnother) {
   must(device().record_event(join, side));
   must(device().wait_event(main, join));
   EXPECT_EQ(as_set(state_of(main).tail), (std::set<NodeId>{on_main, on_side}));
-  must(device().copy(a + 2 * 4096, a + 4096, 4096, main));
+  must(device().copy(a + 2 * kBytes, a + kBytes, kBytes, main));
   const NodeId last = state_of(main).tail.at(0);
   EXPECT_EQ(as_set(must(device().node_dependencies(last))), (std::set<NodeId>{on_main, on_side}));
 
   const GraphId graph = captured(main);
   EXPECT_EQ(state_of(side).status, CaptureStatus::kNone);
-  write(a, Bytes(3 * 4096, 0));
+  write(a, Bytes(3 * kBytes, 0));
   must(device().launch_graph(graph, main));
   must(device().synchronize_stream(main));
-  EXPECT_EQ(read_back(a, 3 * 4096), Bytes(3 * 4096, 1));
+  EXPECT_EQ(read_back(a, 3 * kBytes), Bytes(3 * kBytes, 1));
 }
 
 TEST_P(CaptureContract, WorkBehindALaunchWaitsForAllBranchesOfTheGraph) {

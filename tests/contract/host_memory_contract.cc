@@ -179,7 +179,8 @@ TEST_P(HostMemoryContract, RegisterHostRefusesMemoryThatIsPinnedAlready) {
   }
   must(device().register_host(own.page(0), 2 * page));
   must(device().register_host(own.page(4), 2 * page));
-  for (const size_t first : {0, 2, 4}) must(device().unregister_host(own.page(first)));
+  for (const size_t first : {size_t{0}, size_t{2}, size_t{4}})
+    must(device().unregister_host(own.page(first)));
 }
 
 TEST_P(HostMemoryContract, RegisterHostRefusesMemoryThatAnotherDevicePinned) {

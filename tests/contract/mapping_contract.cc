@@ -45,8 +45,8 @@ TEST_P(VirtualMemoryContract, MapRefusesPlacesThatAreNotFreeAddressesOfOneReserv
   {
     const Untouched untouched(*this);
     expect_usage(device().map({}, one));
-    expect_usage(device().map(begin + 1, one));
-    expect_usage(device().map(begin + granule / 2, one));
+    expect_usage(device().map(begin + 2 * granule + 1, one));
+    expect_usage(device().map(begin + 2 * granule + granule / 2, one));
     expect_usage(device().map(begin + granule, one));
     expect_usage(device().map(begin, two));
     expect_usage(device().map(begin + 3 * granule, two));

@@ -28,7 +28,7 @@ TEST_P(VirtualMemoryContract, ReservationsAreAlignedAndTakeNoMemory) {
 
 TEST_P(VirtualMemoryContract, ReserveHonoursTheAlignment) {
   const size_t granule = granule_bytes();
-  for (const size_t factor : {1, 2, 16, 512}) {
+  for (const size_t factor : {size_t{1}, size_t{2}, size_t{16}, size_t{512}}) {
     const DeviceAddress begin =
         must(device().reserve(granule, {.alignment_bytes = factor * granule}));
     keep_addresses({begin, granule}, device());

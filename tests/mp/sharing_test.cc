@@ -57,8 +57,7 @@ class Process {
 // Tells the other side about an extent of ours, as descriptor.
 bool send_extent(int socket_fd, Device& device, ExtentId extent) {
   Result<UniqueFd> fd = device.export_fd(extent);
-  return fd.ok() &&
-         send_message(socket_fd, std::array<uint8_t, 1>{1}, fd->get(), kPatience).ok();
+  return fd.ok() && send_message(socket_fd, std::array<uint8_t, 1>{1}, fd->get(), kPatience).ok();
 }
 
 Result<ExtentId> receive_extent(int socket_fd, Device& device) {

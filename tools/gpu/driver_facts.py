@@ -303,70 +303,77 @@ def captures():
     in_capture("is_done of a captured event, relaxed capture", query_captured, RELAXED)
 
 
-def median_us(action, undo=None, count=200):
+def median_us(measured, make=None, undo=None, count=100):
+    """The median time of `measured`, given what `make` made; `undo` cleans up after it."""
     times = []
     for _ in range(count):
+        made = make() if make else None
         begin = time.perf_counter_ns()
-        made = action()
+        result = measured(made) if make else measured()
         times.append(time.perf_counter_ns() - begin)
         if undo:
-            undo(made)
+            undo(result)
     return statistics.median(times) / 1000
+
+
+def cost(name, measured, **options):
+    fact(f"us: {name}", f"{median_us(measured, **options):.2f}")
+
+
+def extent_costs(size):
+    print(f"   {size // MIB} MiB")
+    cost("free_addresses", lambda at: must(cu.cuMemAddressFree(at, c_size_t(size))),
+         make=lambda: reserve(size))
+    handle, fd = create(size), c_int()
+    must(cu.cuMemExportToShareableHandle(byref(fd), handle, c_int(1), c_uint64(0)))
+
+    def import_fd():
+        made = c_uint64()
+        must(cu.cuMemImportFromShareableHandle(byref(made), c_void_p(fd.value), c_int(1)))
+        return made
+
+    cost("import_fd", import_fd, undo=lambda made: must(cu.cuMemRelease(made)), count=20)
+    must(cu.cuMemRelease(handle))
+    os.close(fd.value)
+
+
+def host_memory_costs(size):
+    print(f"   {size // MIB} MiB")
+
+    def pinned():
+        made = c_void_p()
+        must(cu.cuMemHostAlloc(byref(made), c_size_t(size), c_uint(0)))
+        return made
+
+    def free(made):
+        must(cu.cuMemFreeHost(made))
+
+    cost("allocate_host", pinned, undo=free, count=10)
+    cost("free_host", free, make=pinned, count=10)
 
 
 def costs():
-    """Python's own cost of a call, about 0.3 us, is in every figure; see the first line."""
-    s = stream()
-    print()
-    fact("us: python calling cuDriverGetVersion", f"{median_us(lambda: cu.cuDriverGetVersion(byref(c_int()))):.2f}")
-    fact("us: memory_use", f"{median_us(lambda: cu.cuMemGetInfo_v2(byref(c_size_t()), byref(c_size_t()))):.2f}")
-    for size in (2 * MIB, 256 * MIB, 8192 * MIB):
-        print(f"   {size // MIB} MiB")
-        fact("us: free_addresses", f"{median_us_of(reserve, lambda at: must(cu.cuMemAddressFree(at, c_size_t(size))), size):.2f}")
-        handle, fd = create(size), c_int()
-        must(cu.cuMemExportToShareableHandle(byref(fd), handle, c_int(1), c_uint64(0)))
-
-        def import_fd(fd=fd):
-            made = c_uint64()
-            must(cu.cuMemImportFromShareableHandle(byref(made), c_void_p(fd.value), c_int(1)))
-            return made
-
-        fact("us: import_fd", f"{median_us(import_fd, lambda made: must(cu.cuMemRelease(made)), 20):.2f}")
-        must(cu.cuMemRelease(handle))
-        os.close(fd.value)
-    for size in (2 * MIB, 64 * MIB, 512 * MIB):
-        print(f"   {size // MIB} MiB")
-
-        def pinned(size=size):
-            made = c_void_p()
-            must(cu.cuMemHostAlloc(byref(made), c_size_t(size), c_uint(0)))
-            return made
-
-        fact("us: allocate_host", f"{median_us(pinned, lambda made: must(cu.cuMemFreeHost(made)), 10):.1f}")
-        fact("us: free_host", f"{median_us_of(lambda _: pinned(), lambda made: must(cu.cuMemFreeHost(made)), size, 10):.1f}")
-    e = event()
-    fact("us: create_event", f"{median_us(event, lambda made: must(cu.cuEventDestroy_v2(made))):.2f}")
-    fact("us: record_event", f"{median_us(lambda: cu.cuEventRecord(e, s)):.2f}")
-    fact("us: is_done", f"{median_us(lambda: cu.cuEventQuery(e)):.2f}")
-    fact("us: wait_event", f"{median_us(lambda: cu.cuStreamWaitEvent(s, e, c_uint(0))):.2f}")
-    fact("us: create_stream", f"{median_us(stream, lambda made: must(cu.cuStreamDestroy_v2(made)), 30):.2f}")
-    fact("us: is_idle", f"{median_us(lambda: cu.cuStreamQuery(s)):.2f}")
-    fact("us: synchronize_device, idle", f"{median_us(lambda: cu.cuCtxSynchronize()):.2f}")
+    """Python's own cost of a call is in every figure; the first line says how much that is."""
+    s, e = stream(), event()
     _, at = allocate(MIB)
-    fact("us: fill, queued", f"{median_us(lambda: cu.cuMemsetD8Async(at, ctypes.c_ubyte(1), c_size_t(4096), s)):.2f}")
-    must(cu.cuCtxSynchronize())
     handle = ctypes.create_string_buffer(64)
-    fact("us: share_allocation", f"{median_us(lambda: cu.cuIpcGetMemHandle(handle, at)):.2f}")
-
-
-def median_us_of(make, measured, size, count=100):
-    times = []
-    for _ in range(count):
-        made = make(size)
-        begin = time.perf_counter_ns()
-        measured(made)
-        times.append(time.perf_counter_ns() - begin)
-    return statistics.median(times) / 1000
+    cost("python calling cuDriverGetVersion", lambda: cu.cuDriverGetVersion(byref(c_int())))
+    cost("memory_use", lambda: cu.cuMemGetInfo_v2(byref(c_size_t()), byref(c_size_t())))
+    for size in (2 * MIB, 256 * MIB, 8192 * MIB):
+        extent_costs(size)
+    for size in (2 * MIB, 64 * MIB, 512 * MIB):
+        host_memory_costs(size)
+    cost("create_event", event, undo=lambda made: must(cu.cuEventDestroy_v2(made)))
+    cost("record_event", lambda: cu.cuEventRecord(e, s))
+    cost("is_done", lambda: cu.cuEventQuery(e))
+    cost("wait_event", lambda: cu.cuStreamWaitEvent(s, e, c_uint(0)))
+    cost("create_stream", stream, undo=lambda made: must(cu.cuStreamDestroy_v2(made)), count=30)
+    cost("is_idle", lambda: cu.cuStreamQuery(s))
+    cost("synchronize_device, idle", cu.cuCtxSynchronize)
+    cost("fill, queued",
+         lambda: cu.cuMemsetD8Async(at, ctypes.c_ubyte(1), c_size_t(4096), s))
+    must(cu.cuCtxSynchronize())
+    cost("share_allocation", lambda: cu.cuIpcGetMemHandle(handle, at))
 
 
 def main():

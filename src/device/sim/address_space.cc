@@ -91,7 +91,12 @@ Result<DeviceAddress> AddressSpace::reserve_locked(size_t bytes, const ReserveOp
     at = DeviceAddress(take_host_addresses(2 * bytes, alignment, options.hint.value()));
     reservation.shadow_distance = bytes;
   } else {
-    at = invent_locked(bytes, alignment, options.hint);
+    DeviceAddress hint = options.hint;
+    if (std::deque<DeviceAddress>& wishes = wishes_[owner]; !wishes.empty()) {
+      hint = wishes.front();
+      wishes.pop_front();
+    }
+    at = invent_locked(bytes, alignment, hint);
   }
   if (at.is_null()) return out_of_addresses(bytes);
   if (backed_) reservation.watch = watch_host_access({at, bytes});
@@ -125,8 +130,8 @@ Status AddressSpace::free_addresses(AddressRange range, DeviceIndex owner) {
   const auto reservation = reservations_.find(range.begin);
   if (reservation == reservations_.end() || reservation->second.bytes != range.bytes ||
       reservation->second.plain || reservation->second.owner != owner) {
-    return Status::usage(text("cannot free the addresses ", range, ": not one reservation of device ",
-                              owner));
+    return Status::usage(
+        text("cannot free the addresses ", range, ": not one reservation of device ", owner));
   }
   const auto mapping = mappings_.lower_bound(range.begin);
   if (mapping != mappings_.end() && mapping->first < range.end()) {
@@ -159,8 +164,8 @@ Status AddressSpace::map(DeviceAddress at, std::shared_ptr<Extent> extent, Devic
   if (reservation == reservations_.end() || reservation->second.plain ||
       reservation->second.owner != owner ||
       !AddressRange{reservation->first, reservation->second.bytes}.contains(range)) {
-    return Status::usage(text("cannot map ", range, ": not inside one reservation of device ",
-                              owner));
+    return Status::usage(
+        text("cannot map ", range, ": not inside one reservation of device ", owner));
   }
   const auto next = mappings_.lower_bound(at);
   if (mapping_of(at) != mappings_.end() || (next != mappings_.end() && next->first < range.end())) {
@@ -175,12 +180,11 @@ Status AddressSpace::map(DeviceAddress at, std::shared_ptr<Extent> extent, Devic
                                     "some, or raise vm.max_map_count"));
 }
 
-Result<size_t> AddressSpace::set_access(AddressRange range, const Grant& grant,
-                                        DeviceIndex owner) {
+Result<size_t> AddressSpace::set_access(AddressRange range, const Grant& grant, DeviceIndex owner) {
   const DeviceIndex accessor = grant.accessor;
   if (accessor.value() >= device_count_) {
-    return Status::usage(text("cannot give access to device ", accessor, ": there are ",
-                              device_count_));
+    return Status::usage(
+        text("cannot give access to device ", accessor, ": there are ", device_count_));
   }
   WriterLock lock(mutex_);
   const Result<size_t> extent_count = count_tiles_locked(range, owner);
@@ -212,11 +216,10 @@ Result<size_t> AddressSpace::unmap(AddressRange range, DeviceIndex owner) {
   return extent_count;
 }
 
-Result<size_t> AddressSpace::count_tiles_locked(AddressRange range,
-                                                DeviceIndex owner) const {
+Result<size_t> AddressSpace::count_tiles_locked(AddressRange range, DeviceIndex owner) const {
   const auto refuse = [&](std::string_view why) -> Result<size_t> {
-    return Status::usage(text("the range ", range, " ", why,
-                              ": expected whole mapped extents without a hole"));
+    return Status::usage(
+        text("the range ", range, " ", why, ": expected whole mapped extents without a hole"));
   };
   if (range.bytes == 0) return refuse("is empty");
   if (range.overflows()) return refuse("overflows");
@@ -277,6 +280,11 @@ Result<std::shared_ptr<Extent>> AddressSpace::placed(DeviceAddress at, DeviceInd
     return Status::usage(text("nothing of this kind starts at ", at, " on device ", owner));
   }
   return mapping->second.extent;
+}
+
+void AddressSpace::place_next(DeviceIndex owner, DeviceAddress at) {
+  WriterLock lock(mutex_);
+  wishes_[owner].push_back(at);
 }
 
 void AddressSpace::set_peer_access(DeviceIndex accessor, DeviceIndex owner, bool enabled) {

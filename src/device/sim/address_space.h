@@ -15,6 +15,7 @@
 // invented, the shadow does not exist, and transfers move nothing.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -54,7 +55,8 @@ class AddressSpace {
 
   // Reserves, maps and opens `extent` to its owner and the owner's enabled peers.
   Result<DeviceAddress> place(std::shared_ptr<Extent> extent, DeviceIndex owner, MappingKind kind);
-  // Undoes place, and says how large it was. kUsage: no mapping of that kind and owner starts there.
+  // Undoes place, and says how large it was. kUsage: no mapping of that kind and owner starts
+  // there.
   Result<size_t> remove(DeviceAddress at, DeviceIndex owner, MappingKind kind);
   // The extent placed at `at`. kUsage as for remove.
   Result<std::shared_ptr<Extent>> placed(DeviceAddress at, DeviceIndex owner,
@@ -62,7 +64,11 @@ class AddressSpace {
 
   void set_peer_access(DeviceIndex accessor, DeviceIndex owner, bool enabled);
 
-  // --- questions and transfers, as `accessor` sees memory -----------------------------------------
+  // In bookkeeping: where the owner's next reservation goes, if it can.
+  void place_next(DeviceIndex owner, DeviceAddress at);
+
+  // --- questions and transfers, as `accessor` sees memory
+  // -----------------------------------------
 
   AddressDescription describe(DeviceAddress at) const;
   bool is_reserved(DeviceAddress at) const;
@@ -142,6 +148,7 @@ class AddressSpace {
   size_t run_count_ ASHLAR_GUARDED_BY(mutex_) = 0;
   std::vector<bool> peer_access_ ASHLAR_GUARDED_BY(mutex_);  // [accessor * device_count_ + owner]
   uint64_t next_invented_ ASHLAR_GUARDED_BY(mutex_);
+  std::map<DeviceIndex, std::deque<DeviceAddress>> wishes_ ASHLAR_GUARDED_BY(mutex_);
 };
 
 }  // namespace ashlar::sim

@@ -29,7 +29,8 @@ AddressDescription AddressSpace::describe(DeviceAddress at) const {
   ReaderLock lock(mutex_);
   const auto mapping = mapping_of(at);
   if (mapping == mappings_.end()) return {};
-  return {MemoryKind::kDevice, mapping->second.owner,
+  return {MemoryKind::kDevice,
+          mapping->second.owner,
           {mapping->first, mapping->second.extent->bytes()}};
 }
 

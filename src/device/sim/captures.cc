@@ -26,9 +26,9 @@ void merge_into(std::vector<NodeId>& tail, const std::vector<NodeId>& nodes) {
 
 // Ids rise in the order of capture, so a graph's nodes are sorted by id.
 const GraphNode* find_node(const Graph& graph, NodeId id) {
-  const auto found = std::lower_bound(
-      graph.nodes.begin(), graph.nodes.end(), id,
-      [](const GraphNode& node, NodeId wanted) { return node.id < wanted; });
+  const auto found =
+      std::lower_bound(graph.nodes.begin(), graph.nodes.end(), id,
+                       [](const GraphNode& node, NodeId wanted) { return node.id < wanted; });
   return found != graph.nodes.end() && found->id == id ? &*found : nullptr;
 }
 
@@ -72,8 +72,9 @@ Result<GraphId> Captures::end(const Stream& stream) {
   if (found == nullptr) return Status::usage("the stream is not capturing");
   if (found->origin != &stream) {
     found->invalidated = true;
-    return Status::usage("the capture began in another stream, and must be ended there; it is now "
-                         "invalidated");
+    return Status::usage(
+        "the capture began in another stream, and must be ended there; it is now "
+        "invalidated");
   }
   const Capture ended = std::move(*found);
   captures_.erase(ended.id);
@@ -85,13 +86,13 @@ Result<GraphId> Captures::end(const Stream& stream) {
 
 Status Captures::check_ended_well(const Capture& capture) {
   if (capture.invalidated) return Status::usage("the capture was invalidated; there is no graph");
-  const std::set<NodeId> joined =
-      with_ancestors(*capture.graph, capture.tails.at(capture.origin));
+  const std::set<NodeId> joined = with_ancestors(*capture.graph, capture.tails.at(capture.origin));
   for (const auto& [stream, tail] : capture.tails) {
     for (NodeId node : tail) {
       if (joined.contains(node)) continue;
-      return Status::usage("a stream that joined the capture was not joined back: record an event "
-                           "in it and let the first stream wait for that; there is no graph");
+      return Status::usage(
+          "a stream that joined the capture was not joined back: record an event "
+          "in it and let the first stream wait for that; there is no graph");
     }
   }
   return {};
@@ -113,7 +114,8 @@ bool Captures::capturing(const Stream& stream) const {
   return of_locked(stream) != nullptr;
 }
 
-// --- what a capturing stream does instead of working ------------------------------------------------
+// --- what a capturing stream does instead of working
+// ------------------------------------------------
 
 Status Captures::add(const Stream& stream, std::function<void()> run, int64_t modelled_ns) {
   MutexLock lock(mutex_);
@@ -158,7 +160,8 @@ Status Captures::refuse_outside_work(const Stream& stream) {
   return invalidated("waiting for an event recorded outside of the capture");
 }
 
-// --- what must not be done meanwhile ----------------------------------------------------------------
+// --- what must not be done meanwhile
+// ----------------------------------------------------------------
 
 Status Captures::allow_query(const Stream& stream, std::string_view call) {
   if (active_count_.load(std::memory_order_relaxed) == 0) return {};
@@ -199,7 +202,8 @@ CaptureMode Captures::exchange_thread_mode(CaptureMode mode) {
   return std::exchange(mode_of_this_thread(), mode);
 }
 
-// --- graphs ---------------------------------------------------------------------------------------
+// --- graphs
+// ---------------------------------------------------------------------------------------
 
 Result<std::shared_ptr<const Graph>> Captures::find_graph(DeviceIndex device, GraphId id) const {
   MutexLock lock(mutex_);

@@ -61,7 +61,7 @@ class Captures {
  private:
   struct Capture {
     CaptureId id;
-    CaptureMode mode;
+    CaptureMode mode = CaptureMode::kGlobal;
     std::thread::id thread;
     const Stream* origin = nullptr;
     std::shared_ptr<Graph> graph;

@@ -33,8 +33,8 @@ Result<Event> Events::find(EventId id) const {
 Result<Event> Events::find(DeviceIndex device, EventId id) const {
   Result<Event> event = find(id);
   if (event.ok() && event->device != device) {
-    return Status::usage(text("event ", id, " belongs to device ", event->device, ", not to ",
-                              device));
+    return Status::usage(
+        text("event ", id, " belongs to device ", event->device, ", not to ", device));
   }
   return event;
 }

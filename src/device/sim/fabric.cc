@@ -65,8 +65,8 @@ Result<Layout> parse(const HandleBytes& handle, HandleKind kind) {
   std::memcpy(&layout, handle.data(), sizeof(layout));
   if (layout.magic != kMagic) return Status::usage("these 64 bytes are not a simulated handle");
   if (layout.version != kVersion) {
-    return Status::usage(text("the handle is of version ", int{layout.version}, ", this is ",
-                              int{kVersion}));
+    return Status::usage(
+        text("the handle is of version ", int{layout.version}, ", this is ", int{kVersion}));
   }
   if (layout.kind != static_cast<uint8_t>(kind)) {
     return Status::usage(kind == HandleKind::kExtent
@@ -80,9 +80,9 @@ Result<Layout> parse(const HandleBytes& handle, HandleKind kind) {
 }
 
 Status exporter_gone(uint32_t pid, const Status& why) {
-  return Status::device_fault(why.call().empty() ? "import" : why.call(), why.code(),
-                              text("the exporter (process ", pid, ") did not give the memory: ",
-                                   why.message()));
+  return Status::device_fault(
+      why.call().empty() ? "import" : why.call(), why.code(),
+      text("the exporter (process ", pid, ") did not give the memory: ", why.message()));
 }
 
 }  // namespace
@@ -142,8 +142,7 @@ Result<std::shared_ptr<Extent>> Fabric::import_extent(const HandleBytes& handle,
   Status asked = send_message(connection->get(), bytes_of(question), -1, timeout_);
   if (!asked.ok()) return exporter_gone(layout->pid, asked);
   Answer answer;
-  Result<ReceivedMessage> received =
-      receive_message(connection->get(), bytes_of(answer), timeout_);
+  Result<ReceivedMessage> received = receive_message(connection->get(), bytes_of(answer), timeout_);
   if (!received.ok()) return exporter_gone(layout->pid, received.status());
   if (received->bytes != sizeof(answer) || answer.bytes == 0 || !received->fd.valid()) {
     return exporter_gone(layout->pid, Status::usage("it has released it"));
@@ -151,7 +150,8 @@ Result<std::shared_ptr<Extent>> Fabric::import_extent(const HandleBytes& handle,
   return PhysicalMemory::import_part(received->fd.get(), answer.offset, answer.bytes);
 }
 
-// --- the exporter's side ----------------------------------------------------------------------------
+// --- the exporter's side
+// ----------------------------------------------------------------------------
 
 Status Fabric::start_locked() {
   if (server_.joinable()) return {};

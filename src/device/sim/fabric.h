@@ -40,7 +40,7 @@ class Fabric {
   using Secret = std::array<uint8_t, 16>;
   struct Export {
     std::weak_ptr<Extent> extent;
-    HandleKind kind;
+    HandleKind kind = HandleKind::kExtent;
   };
 
   Status start_locked() ASHLAR_REQUIRES(mutex_);

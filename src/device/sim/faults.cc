@@ -25,12 +25,8 @@ Status Faults::apply(DeviceCall call, DeviceIndex device) {
     case FaultAction::kFail:
       if (!picked.status.ok()) return picked.status;
       return Status::device_fault(name(call), 999, "injected fault");
-    case FaultAction::kDelay:
-      clock_.sleep_ns(picked.delay.count());
-      return {};
-    case FaultAction::kHang:
-      hang();
-      return {};
+    case FaultAction::kDelay: clock_.sleep_ns(picked.delay.count()); return {};
+    case FaultAction::kHang: hang(); return {};
     case FaultAction::kLoseDevice:
       return Status::device_lost(name(call), 999, text("injected loss of device ", device));
   }

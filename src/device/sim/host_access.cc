@@ -3,8 +3,8 @@
 // done. This is the one place in the library that prints, and only when asked to.
 #include "device/sim/host_access.h"
 
-#include <csignal>
 #include <unistd.h>
+#include <csignal>
 
 #include <array>
 #include <atomic>

@@ -14,8 +14,8 @@ DeviceAddress address_of(const void* memory) {
 }
 
 Status not_allocated(const void* memory, DeviceIndex device) {
-  return Status::usage(text(address_of(memory), " is not pinned memory allocated by device ",
-                            device));
+  return Status::usage(
+      text(address_of(memory), " is not pinned memory allocated by device ", device));
 }
 
 }  // namespace
@@ -28,8 +28,7 @@ HostMemory::~HostMemory() {
 }
 
 Result<void*> HostMemory::allocate(size_t bytes, DeviceIndex device) {
-  void* memory =
-      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
     return Status::out_of_memory(text("the host has no ", bytes, " B for pinned memory"));
   }
@@ -62,9 +61,8 @@ Status HostMemory::add(void* memory, size_t bytes, DeviceIndex device) {
   MutexLock lock(mutex_);
   const auto next = ranges_.lower_bound(range.begin);
   const bool overlaps_next = next != ranges_.end() && next->first < range.end();
-  const bool overlaps_previous =
-      next != ranges_.begin() &&
-      range.begin - std::prev(next)->first < std::prev(next)->second.bytes;
+  const bool overlaps_previous = next != ranges_.begin() && range.begin - std::prev(next)->first <
+                                                                std::prev(next)->second.bytes;
   if (overlaps_next || overlaps_previous) {
     return Status::usage(text("cannot pin ", range, ": a part of it is pinned already"));
   }

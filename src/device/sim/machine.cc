@@ -21,13 +21,13 @@ constexpr size_t kAllocationAlignmentBytes = 512;
 
 Status check(const Options& options) {
   if (options.device_count < 1 || options.device_count > kMostDevices) {
-    return Status::usage(text("device_count: ", options.device_count, " (expected 1 to ",
-                              kMostDevices, ")"));
+    return Status::usage(
+        text("device_count: ", options.device_count, " (expected 1 to ", kMostDevices, ")"));
   }
   const size_t granularity = options.granularity_bytes;
   if (!std::has_single_bit(granularity) || granularity < kLeastGranularityBytes) {
-    return Status::usage(text("granularity_bytes: ", granularity,
-                              " (expected a power of two from ", kLeastGranularityBytes, ")"));
+    return Status::usage(text("granularity_bytes: ", granularity, " (expected a power of two from ",
+                              kLeastGranularityBytes, ")"));
   }
   if (options.capacity_bytes < granularity || options.capacity_bytes > kMostCapacityBytes) {
     return Status::usage(text("capacity_bytes: ", options.capacity_bytes, " (expected ",
@@ -103,7 +103,9 @@ Result<std::unique_ptr<Machine>> Machine::create(const Options& options) {
   }
   const bool has_bytes = options.backing == Backing::kMemory;
   const size_t asked = options.max_mappings;
-  const size_t max_mappings = asked != 0 ? asked : has_bytes ? mappings_the_host_allows() : SIZE_MAX;
+  const size_t max_mappings = asked != 0  ? asked
+                              : has_bytes ? mappings_the_host_allows()
+                                          : SIZE_MAX;
   auto parts = std::make_unique<Parts>(options, max_mappings, std::move(clock));
   for (size_t i = 0; i < options.device_count; ++i) {
     Result<std::unique_ptr<PhysicalMemory>> memory = PhysicalMemory::create(options);
@@ -151,6 +153,10 @@ Result<void*> DeviceMemory::bytes(DeviceAddress at, size_t wanted_bytes, Access 
     return Status::unsupported("in bookkeeping, device memory has no bytes");
   }
   return parts.addresses.shadow(accessor_, {at, wanted_bytes}, access);
+}
+
+void Machine::place_next(DeviceIndex device, DeviceAddress at) {
+  parts_->addresses.place_next(device, at);
 }
 
 // --- the order of things ------------------------------------------------------------------------

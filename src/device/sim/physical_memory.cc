@@ -21,8 +21,9 @@ Status system_fault(std::string_view call, std::string_view what) {
   const int code = errno;
   const bool too_many_files = code == EMFILE || code == ENFILE;
   return Status::device_fault(
-      call, code, text(what, ": ", std::strerror(code),
-                       too_many_files ? " (exportable extents use one each: raise ulimit -n)" : ""));
+      call, code,
+      text(what, ": ", std::strerror(code),
+           too_many_files ? " (exportable extents use one each: raise ulimit -n)" : ""));
 }
 
 // Sealed against shrinking: an importer must not be able to pull memory from under the exporter.

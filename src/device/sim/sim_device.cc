@@ -41,7 +41,9 @@ Result<std::vector<ProcessUse>> SimDevice::processes() {
   });
 }
 
-Status SimDevice::last_error() { return gate_.is_lost() ? gate_.lost_status() : last_error_.peek(); }
+Status SimDevice::last_error() {
+  return gate_.is_lost() ? gate_.lost_status() : last_error_.peek();
+}
 
 Status SimDevice::take_last_error() {
   const Status taken = last_error_.take();
@@ -225,8 +227,8 @@ Result<ExtentId> SimDevice::import_fabric(const FabricHandle& handle, size_t byt
         parts_.fabric.import_extent(handle, HandleKind::kExtent);
     if (!extent.ok()) return extent.status();
     if ((*extent)->bytes() != bytes) {
-      return Status::usage(text("the extent has ", (*extent)->bytes(), " B, ", bytes,
-                                " B were expected"));
+      return Status::usage(
+          text("the extent has ", (*extent)->bytes(), " B, ", bytes, " B were expected"));
     }
     return keep_extent(*std::move(extent));
   });
@@ -263,8 +265,8 @@ Status SimDevice::close_allocation(DeviceAddress address) {
 
 Status SimDevice::check_peer(DeviceIndex peer) const {
   if (peer.value() < parts_.options.device_count) return {};
-  return Status::usage(text("there is no device ", peer, " (there are ",
-                            parts_.options.device_count, ")"));
+  return Status::usage(
+      text("there is no device ", peer, " (there are ", parts_.options.device_count, ")"));
 }
 
 Result<bool> SimDevice::can_access_peer(DeviceIndex peer) {
@@ -324,7 +326,8 @@ Status SimDevice::unregister_host(void* memory) {
               [&](CallSize&) { return parts_.host_memory.remove(memory, index()); });
 }
 
-// --- the stream-ordered pool ----------------------------------------------------------------------
+// --- the stream-ordered pool
+// ----------------------------------------------------------------------
 
 Result<DeviceAddress> SimDevice::allocate_async(size_t bytes, StreamId id) {
   return call(DeviceCall::kAllocateAsync, [&](CallSize& size) -> Result<DeviceAddress> {

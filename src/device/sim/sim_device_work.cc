@@ -43,7 +43,8 @@ Status SimDevice::synchronize_stream(StreamId id) {
   return call(DeviceCall::kSynchronizeStream, [&](CallSize&) -> Status {
     Result<std::shared_ptr<Stream>> stream = parts_.streams.find(index(), id);
     if (!stream.ok()) return stream.status();
-    if (Status ok = parts_.captures.allow_query(**stream, "synchronize_stream"); !ok.ok()) return ok;
+    if (Status ok = parts_.captures.allow_query(**stream, "synchronize_stream"); !ok.ok())
+      return ok;
     if (Status ok = parts_.captures.allow_unsafe("synchronize_stream"); !ok.ok()) return ok;
     return wait_for(*(*stream)->mark());
   });
@@ -74,9 +75,8 @@ Status SimDevice::wait_for(const Completion& completion) {
 // --- events -------------------------------------------------------------------------------------
 
 Result<EventId> SimDevice::create_event(const EventOptions& options) {
-  return call(DeviceCall::kCreateEvent, [&](CallSize&) -> Result<EventId> {
-    return parts_.events.create(index(), options);
-  });
+  return call(DeviceCall::kCreateEvent,
+              [&](CallSize&) -> Result<EventId> { return parts_.events.create(index(), options); });
 }
 
 Status SimDevice::destroy_event(EventId event) {
@@ -165,9 +165,9 @@ Status SimDevice::enqueue(StreamId id, std::function<Status()> work, int64_t mod
     if (gate_.is_lost()) return;
     const Status done = work();
     if (done.ok()) return;
-    gate_.lose(Status::device_lost("work", done.code(),
-                                   text("work in stream ", id, " of device ", index(), " failed: ",
-                                        done.message())));
+    gate_.lose(Status::device_lost(
+        "work", done.code(),
+        text("work in stream ", id, " of device ", index(), " failed: ", done.message())));
   };
   if (parts_.captures.capturing(**stream)) {
     return parts_.captures.add(**stream, std::move(run), modelled_ns);
@@ -196,7 +196,9 @@ Status SimDevice::copy_to_device(DeviceAddress to, const void* from, size_t byte
     if (Status ok = check_host_pointer(from); !ok.ok()) return ok;
     Status ok = parts_.addresses.check(index(), {to, bytes}, Access::kReadWrite);
     if (!ok.ok()) return ok;
-    auto work = [this, to, from, bytes] { return parts_.addresses.write({index(), to}, from, bytes); };
+    auto work = [this, to, from, bytes] {
+      return parts_.addresses.write({index(), to}, from, bytes);
+    };
     return enqueue(stream, work, modelled_move_ns(Path::kHostLink, bytes));
   });
 }
@@ -207,7 +209,9 @@ Status SimDevice::copy_to_host(void* to, DeviceAddress from, size_t bytes, Strea
     if (Status ok = check_host_pointer(to); !ok.ok()) return ok;
     Status ok = parts_.addresses.check(index(), {from, bytes}, Access::kRead);
     if (!ok.ok()) return ok;
-    auto work = [this, to, from, bytes] { return parts_.addresses.read(to, {index(), from}, bytes); };
+    auto work = [this, to, from, bytes] {
+      return parts_.addresses.read(to, {index(), from}, bytes);
+    };
     return enqueue(stream, work, modelled_move_ns(Path::kHostLink, bytes));
   });
 }

@@ -51,7 +51,8 @@ TEST(FdPassingTest, ADescriptorArrivesWithItsMessageAndIsCloseOnExec) {
 
 TEST(FdPassingTest, AMessageWithoutADescriptorHasNone) {
   Pair pair = connected();
-  ASSERT_TRUE(send_message(pair.near.get(), std::array<uint8_t, 1>{9}, -1, milliseconds(1000)).ok());
+  ASSERT_TRUE(
+      send_message(pair.near.get(), std::array<uint8_t, 1>{9}, -1, milliseconds(1000)).ok());
   std::array<uint8_t, 8> buffer{};
   Result<ReceivedMessage> got = receive_message(pair.far.get(), buffer, milliseconds(1000));
   ASSERT_TRUE(got.ok());
@@ -68,8 +69,7 @@ TEST(FdPassingTest, SilenceEndsAtTheDeadline) {
 
 TEST(FdPassingTest, AHangUpAndAnOverlongMessageAreFormatErrors) {
   Pair pair = connected();
-  ASSERT_TRUE(
-      send_message(pair.near.get(), std::array<uint8_t, 9>{}, -1, milliseconds(1000)).ok());
+  ASSERT_TRUE(send_message(pair.near.get(), std::array<uint8_t, 9>{}, -1, milliseconds(1000)).ok());
   std::array<uint8_t, 8> buffer{};
   EXPECT_EQ(receive_message(pair.far.get(), buffer, milliseconds(1000)).status().kind(),
             StatusKind::kFormat);

@@ -25,9 +25,9 @@ TEST(UnitsTest, WholeBytesAreExactUpToTheLargest) {
 }
 
 TEST(UnitsTest, WhatIsNotASizeIsRefusedWithTheTextAndAnExample) {
-  for (const char* wrong : {"", "12x", "GiB", "-1", "1..5", ".", "1e9", "0x10", " 5", "5  GiB",
-                            "1.0000001KiB", "9223372036854775808", "99999999999PiB", "5GiBs",
-                            "1111111111111111111111111"}) {
+  for (const char* wrong :
+       {"", "12x", "GiB", "-1", "1..5", ".", "1e9", "0x10", " 5", "5  GiB", "1.0000001KiB",
+        "9223372036854775808", "99999999999PiB", "5GiBs", "1111111111111111111111111"}) {
     const Result<size_t> parsed = parse_bytes(wrong);
     ASSERT_FALSE(parsed.ok()) << wrong << " was read as " << *parsed;
     EXPECT_EQ(parsed.status().kind(), StatusKind::kFormat);

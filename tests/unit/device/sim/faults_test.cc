@@ -81,9 +81,12 @@ TEST_F(FaultsTest, ALostDeviceFailsEveryLaterCallAndTheOtherDeviceWorksOn) {
 
 TEST_F(FaultsTest, AKernelThatTouchesWhatItMayNotLosesTheDevice) {
   const StreamId stream = *device().create_stream();
-  ASSERT_TRUE(machine_->launch(kFirst, stream, [](const DeviceMemory& memory) {
-    return memory.view<int>(DeviceAddress(4096), 1).status();
-  }).ok());
+  ASSERT_TRUE(machine_
+                  ->launch(kFirst, stream,
+                           [](const DeviceMemory& memory) {
+                             return memory.view<int>(DeviceAddress(4096), 1).status();
+                           })
+                  .ok());
   bool later_work_ran = false;
   (void)device().call_host(stream, [&] { later_work_ran = true; }).ok();
   const Status waited = device().synchronize_stream(stream);
@@ -106,9 +109,8 @@ TEST(FaultsSeedTest, ChancesFollowFromTheSeed) {
     Options options = small_options();
     options.seed = seed;
     const std::unique_ptr<Machine> machine = make_machine(options);
-    machine->inject({.call = DeviceCall::kMemoryUse,
-                     .count = FaultRule::kForever,
-                     .probability = 0.3});
+    machine->inject(
+        {.call = DeviceCall::kMemoryUse, .count = FaultRule::kForever, .probability = 0.3});
     std::vector<bool> failed;
     for (int i = 0; i < 200; ++i) {
       failed.push_back(!machine->device(kFirst).memory_use().ok());

@@ -39,8 +39,7 @@ inline MappedRange map_extents(Device& device, size_t count) {
     made.extents.push_back(*device.create(granule));
     EXPECT_TRUE(device.map(made.range.begin + i * granule, made.extents.back()).ok());
   }
-  EXPECT_TRUE(
-      device.set_access(made.range, device.properties().index, Access::kReadWrite).ok());
+  EXPECT_TRUE(device.set_access(made.range, device.properties().index, Access::kReadWrite).ok());
   return made;
 }
 

@@ -10,8 +10,8 @@ namespace ashlar::sim {
 namespace {
 
 struct Outcome {
-  std::vector<int> order;       // which kernel ran when
-  std::vector<uint32_t> sums;   // what the memory held in the end
+  std::vector<int> order;      // which kernel ran when
+  std::vector<uint32_t> sums;  // what the memory held in the end
   double elapsed_ms = 0;
   friend bool operator==(const Outcome&, const Outcome&) = default;
 };
@@ -131,10 +131,13 @@ TEST(SeededMachineTest, StepRunsOnePieceOfWork) {
   const StreamId stream = *machine->device(kFirst).create_stream();
   ASSERT_TRUE(machine->hold(kFirst, stream).ok());
   for (int i = 0; i < 3; ++i) {
-    ASSERT_TRUE(machine->launch(kFirst, stream, [&](const DeviceMemory&) {
-      ++ran;
-      return Status();
-    }).ok());
+    ASSERT_TRUE(machine
+                    ->launch(kFirst, stream,
+                             [&](const DeviceMemory&) {
+                               ++ran;
+                               return Status();
+                             })
+                    .ok());
   }
   EXPECT_FALSE(machine->step());
   ASSERT_TRUE(machine->resume(kFirst, stream).ok());

@@ -3,8 +3,8 @@
 
 #include <atomic>
 #include <fstream>
-#include <thread>
 #include <string>
+#include <thread>
 
 #include "machine_fixture.h"
 

@@ -1,0 +1,124 @@
+// Device memory for a C++ program: fast, ordered by streams, cached between uses.
+//
+//   ashlar::Allocator allocator(device);
+//   ashlar::Buffer weights = allocator.allocate(64 << 20, stream);
+//   …queue work on `stream` that uses weights.address()…
+//   // leaving the scope frees it; work already queued on `stream` is safe
+//
+// Memory belongs to the stream it was allocated on. Freed, it may be handed out again to that
+// stream at once, since later work runs after earlier work. If another stream uses it too, say so
+// with record_stream: then it is not reused before that stream has got past its work so far.
+//
+// Every function may be called from any thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "ashlar/device.h"
+#include "ashlar/errors.h"
+#include "ashlar/export.h"
+#include "ashlar/oom_notice.h"
+#include "ashlar/options.h"
+#include "ashlar/pool.h"
+#include "ashlar/stats.h"
+#include "ashlar/trace.h"
+
+namespace ashlar {
+
+struct Block;
+class Engine;
+
+// Device memory with one owner. Freed when it goes out of scope, without a look-up.
+class ASHLAR_EXPORT Buffer {
+ public:
+  Buffer() = default;
+  Buffer(Buffer&& other) noexcept;
+  Buffer& operator=(Buffer&& other) noexcept;
+  ~Buffer() { reset(); }
+
+  DeviceAddress address() const { return address_; }  // null for a buffer of 0 B
+  size_t bytes() const { return bytes_; }             // as asked for
+  explicit operator bool() const { return !address_.is_null(); }
+
+  // A stream uses the buffer, on its own device or on another. Throws UsageError if empty.
+  void record_stream(StreamId stream);
+  void record_stream(Device& device, StreamId stream);
+
+  // Frees now. A failure of the device surfaces at the allocator's next call.
+  void reset() noexcept;
+
+ private:
+  friend class Allocator;
+  Buffer(Engine& engine, Block* block, DeviceAddress address, size_t bytes)
+      : engine_(&engine), block_(block), address_(address), bytes_(bytes) {}
+
+  Engine* engine_ = nullptr;
+  Block* block_ = nullptr;
+  DeviceAddress address_;
+  size_t bytes_ = 0;
+};
+
+class ASHLAR_EXPORT Allocator {
+ public:
+  // The device outlives the allocator, the allocator its buffers. Throws UsageError for options
+  // that make no sense.
+  explicit Allocator(Device& device, const AllocatorOptions& options = {});
+  // Gives all memory back to the device, also what is still in use.
+  ~Allocator();
+  Allocator(const Allocator&) = delete;
+  Allocator& operator=(const Allocator&) = delete;
+
+  Device& device() const;
+
+  // Throws OutOfMemory, or DeviceError. 0 B give an empty buffer.
+  Buffer allocate(size_t bytes, StreamId stream = kDefaultStream);
+
+  // The same with plain addresses, for code that cannot keep a Buffer. 0 B give the null address,
+  // and freeing that does nothing. An address that is not an allocation's: UsageError, nothing
+  // changed.
+  DeviceAddress allocate_raw(size_t bytes, StreamId stream = kDefaultStream);
+  void free_raw(DeviceAddress address);
+  void record_stream(DeviceAddress address, StreamId stream);
+  void record_stream(DeviceAddress address, Device& device, StreamId stream);
+
+  // Gives cached memory back to the device. Waits for pending frees.
+  void trim();
+  // At most this share of the device's capacity; 1 lifts the limit. Throws UsageError outside [0,
+  // 1].
+  void set_memory_fraction(double fraction);
+  double memory_fraction() const;
+
+  AllocatorStats stats() const;
+  void reset_peak_stats();
+  void reset_total_stats();
+
+  // --- pools ----------------------------------------------------------------------------------
+  // A pool holds its memory apart from the others. Made by a user, {0, n}; for a capture, {n, 0}.
+  PoolId make_pool(PoolOptions options = {});
+  PoolId make_capture_pool();
+  void retain_pool(PoolId pool);
+  // Let go by all who held it, a pool's memory goes back to the device with the next trim.
+  void release_pool(PoolId pool);
+  void trim(PoolId pool);
+  int pool_use_count(PoolId pool) const;
+  // Between begin and end, what the filter accepts is allocated from the pool; begin also holds it.
+  void begin_routing(PoolId pool, RouteFilter filter);
+  void end_routing(PoolId pool);
+  // Around the time in which streams of the device are capturing.
+  void capture_began();
+  void capture_ended();
+
+  // --- hooks: called with no lock held; they may call the allocator
+  // ---------------------------------
+  void add_tracker(TraceTracker tracker);
+  void add_oom_observer(std::function<void(const OomNotice&)> observer);
+  void add_rejection_observer(std::function<void(const OomNotice&)> observer);
+  void add_free_memory_callback(std::function<bool()> callback);
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace ashlar

@@ -1,0 +1,53 @@
+// What the public facades throw. Inside the library failures are values (`Status`); they become
+// exceptions at one place, on their way out.
+#pragma once
+
+#include <new>
+#include <stdexcept>
+#include <string>
+
+#include "ashlar/export.h"
+#include "ashlar/status.h"
+
+namespace ashlar {
+
+// The device has no memory, after everything was tried. what() is the report.
+class ASHLAR_EXPORT OutOfMemory : public std::bad_alloc {
+ public:
+  explicit OutOfMemory(Status status) : status_(std::move(status)) {}
+  const char* what() const noexcept override { return status_.message().c_str(); }
+  const Status& status() const { return status_; }
+
+ private:
+  Status status_;
+};
+
+// Any other failure. what() says it in words, status() for programs.
+class ASHLAR_EXPORT Error : public std::runtime_error {
+ public:
+  explicit Error(Status status) : runtime_error(status.to_string()), status_(std::move(status)) {}
+  const Status& status() const { return status_; }
+
+ private:
+  Status status_;
+};
+
+// The caller's mistake; nothing changed.
+class ASHLAR_EXPORT UsageError : public Error {
+ public:
+  using Error::Error;
+};
+
+// A driver or system call failed, or the device is lost.
+class ASHLAR_EXPORT DeviceError : public Error {
+ public:
+  using Error::Error;
+};
+
+// Unreadable input.
+class ASHLAR_EXPORT FormatError : public Error {
+ public:
+  using Error::Error;
+};
+
+}  // namespace ashlar

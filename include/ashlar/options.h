@@ -1,0 +1,72 @@
+// How an allocator behaves: plain values, given to it when it is made. Each allocator has its own.
+// The same settings as text ("expandable_segments:True,max_split_size_mb:512") are read by
+// src/config, and every name there is listed by `ashlar config`.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+namespace ashlar {
+
+enum class EngineKind { kClassic };
+
+// How many addresses an expandable segment reserves: a share of the device's capacity or a number
+// of bytes, whichever is set. Never more than 9/8 of the capacity.
+struct ReserveSize {
+  double capacity_fraction = 0;
+  size_t bytes = 0;
+  friend bool operator==(const ReserveSize&, const ReserveSize&) = default;
+};
+
+// Pinned host memory.
+struct PinnedOptions {
+  bool use_background_threads = false;  // poll events from a thread of its own
+  bool use_host_register = false;       // allocate, touch and register, instead of allocate_host
+  size_t register_thread_count = 1;     // threads that touch pages before registering; power of two
+  size_t reserve_segment_bytes = 0;     // one segment taken at the start and never given back
+  // Larger requests are not rounded, larger blocks are given back instead of cached.
+  std::optional<size_t> max_round_bytes{};
+  std::optional<size_t> max_cached_bytes{};
+  friend bool operator==(const PinnedOptions&, const PinnedOptions&) = default;
+};
+
+struct AllocatorOptions {
+  // One entry per power of two from 1 MiB on: index floor(log2(bytes)) - 20, kept in range.
+  static constexpr size_t kRoundupSlotCount = 16;
+
+  EngineKind engine = EngineKind::kClassic;
+  // Behave as PyTorch's allocator to the last act, its known weaknesses included: for replays, and
+  // for moving over step by step. docs/guide/options.md lists what changes.
+  bool pytorch_compatible = false;
+
+  // --- where blocks come from -----------------------------------------------------------------
+  size_t large_segment_bytes = size_t{20} << 20;  // above 10 MiB; also the expandable granule
+  std::optional<size_t> max_split_bytes{};        // larger blocks are never split
+  // How much larger than a request above max_split_bytes its block may be. Unset: a large segment.
+  std::optional<size_t> max_non_split_rounding_bytes{};
+  std::array<uint32_t, kRoundupSlotCount> roundup_power2_divisions{};  // 0 and 1: off
+  bool expandable_segments = false;
+  std::optional<ReserveSize> expandable_reserve{};
+  std::map<std::string, ReserveSize> expandable_reserve_by_class{};
+
+  // --- limits and giving back -------------------------------------------------------------------
+  double memory_fraction = 1.0;             // of the device's capacity; 1: no limit of our own
+  double garbage_collection_threshold = 0;  // of the limit; 0: off
+  bool reject_before_device_oom = false;    // refuse above the limit without asking the device
+
+  // --- concurrency and capture
+  // --------------------------------------------------------------------
+  bool unlock_during_device_allocate = false;
+  bool capture_stream_reuse =
+      false;  // reuse blocks within a capture where its graph proves it safe
+
+  PinnedOptions pinned;
+
+  friend bool operator==(const AllocatorOptions&, const AllocatorOptions&) = default;
+};
+
+}  // namespace ashlar

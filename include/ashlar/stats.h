@@ -1,0 +1,79 @@
+// What an allocator has done, in numbers: values, copied out at one moment. flatten() gives them
+// under the names PyTorch uses ("allocated_bytes.all.peak"), which docs/guide/statistics.md
+// explains.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ashlar/export.h"
+
+namespace ashlar {
+
+// One quantity that rises and falls:  current == risen - fallen  since the beginning.
+struct Stat {
+  int64_t current = 0;
+  int64_t peak = 0;
+  int64_t risen = 0;   // sum of all increases since the last reset
+  int64_t fallen = 0;  // sum of all decreases since the last reset
+
+  void rise(int64_t by) {
+    current += by;
+    risen += by;
+    if (current > peak) peak = current;
+  }
+  void fall(int64_t by) {
+    current -= by;
+    fallen += by;
+  }
+  void reset_peak() { peak = current; }
+  void reset_totals() { risen = fallen = 0; }
+};
+
+// A quantity for all blocks together, and for the small and the large ones alone.
+struct StatTriple {
+  Stat all;
+  Stat small_pool;
+  Stat large_pool;
+
+  Stat& of(bool is_small) { return is_small ? small_pool : large_pool; }
+  void rise(bool is_small, int64_t by) {
+    all.rise(by);
+    of(is_small).rise(by);
+  }
+  void fall(bool is_small, int64_t by) {
+    all.fall(by);
+    of(is_small).fall(by);
+  }
+};
+
+struct AllocatorStats {
+  StatTriple allocation;       // blocks handed out
+  StatTriple allocated_bytes;  // their sizes
+  StatTriple active;           // blocks handed out or pending
+  StatTriple active_bytes;
+  StatTriple requested_bytes;  // what was asked for, of the active ones
+  StatTriple segment;          // plain segments held from the device
+  StatTriple reserved_bytes;   // all memory held from the device
+  StatTriple inactive_split;   // free parts of plain segments that are in use otherwise
+  StatTriple inactive_split_bytes;
+  Stat oversize_allocations;  // above max_split_bytes
+  Stat oversize_segments;
+  int64_t alloc_retries = 0;     // allocations that needed the cache flushed
+  int64_t ooms = 0;              // failures reported to the caller
+  int64_t oom_rejections = 0;    // refused without asking the device
+  int64_t sync_all_streams = 0;  // times the host waited for all pending frees
+  int64_t device_allocs = 0;     // calls that got memory from the device
+  int64_t device_frees = 0;      // calls that gave it back
+  int64_t max_split_bytes = -1;  // the option; -1: unlimited
+
+  ASHLAR_EXPORT void reset_peaks();
+  ASHLAR_EXPORT void reset_totals();
+  // PyTorch's names and values, in a fixed order.
+  ASHLAR_EXPORT std::vector<std::pair<std::string, int64_t>> flatten() const;
+};
+
+}  // namespace ashlar
