@@ -16,7 +16,8 @@
 //                   every later call returns it. Queued work is dropped; waits return.
 //  Order          Argument mistakes are found before the device is asked for anything.
 //  Sizes          are in bytes and never 0. Where a size must be a multiple of a granularity, the
-//                 caller rounds: a device rounds nothing up behind the caller's back.
+//                 caller rounds: a device rounds nothing up behind the caller's back. Too large is
+//                 kOutOfMemory, however large.
 //  Threads        Any function may be called from any thread at any time; nobody selects a
 //                 "current device". Taking something back (free, release, destroy, unmap) while
 //                 another thread is still handing it to a call is the caller's race, as with
@@ -89,7 +90,7 @@ enum class MemoryKind { kUnknown, kDevice, kHost };
 struct AddressDescription {
   MemoryKind kind = MemoryKind::kUnknown;
   DeviceIndex device;  // whose memory it is; for host memory, who pinned it
-  AddressRange range;  // the allocation, mapped extent, or pinned range it lies in
+  AddressRange range;  // the allocation (as the device rounded it), extent, or pinned range
 };
 
 enum class Access { kNone, kRead, kReadWrite };
@@ -175,14 +176,15 @@ class ASHLAR_EXPORT Device {
   // Physical memory with no address. REQUIRES: multiple of the granularity.
   virtual Result<ExtentId> create(size_t bytes, const CreateOptions& options = {}) = 0;
   // Gives up the id. The memory returns to the device when its last mapping and the last import of
-  // it are gone too.
+  // it are gone too. A descriptor keeps the bytes alive, but counts for nothing in memory_use.
   virtual Status release(ExtentId extent) = 0;
 
   // Puts a whole extent behind [at, at + its size): parts of extents cannot be mapped. It is not
   // accessible until set_access. REQUIRES: aligned to the granularity, inside one reservation,
   // nothing mapped there yet; mapped nowhere else unless `can_alias`. kOutOfMemory: max_mappings.
   virtual Status map(DeviceAddress at, ExtentId extent) = 0;
-  // REQUIRES: the range starts and ends with a mapped extent and has no hole.
+  // REQUIRES: the range starts and ends with a mapped extent and has no hole. kUnsupported: the
+  // accessor cannot reach this device, or the device knows no kRead.
   virtual Status set_access(AddressRange range, DeviceIndex accessor, Access access) = 0;
   // REQUIRES: as for set_access. Does not wait: the caller knows that no work needs the range.
   virtual Status unmap(AddressRange range) = 0;
@@ -192,7 +194,8 @@ class ASHLAR_EXPORT Device {
   // A new file descriptor for the extent. REQUIRES: created with `export_fd`, or imported so.
   virtual Result<UniqueFd> export_fd(ExtentId extent) = 0;
   // The exporter's memory under an id of this process; works after the exporter released it or
-  // died. The descriptor stays the caller's. REQUIRES: `bytes` is the extent's size.
+  // died. The descriptor stays the caller's. Any device of the back end may import it. REQUIRES:
+  // `bytes` is the extent's size.
   // kUsage: the descriptor is not an exported extent of that size.
   virtual Result<ExtentId> import_fd(int fd, size_t bytes) = 0;
 
@@ -204,6 +207,7 @@ class ASHLAR_EXPORT Device {
   // REQUIRES: `address` is the start of an allocation. The exporter keeps it allocated while
   // others have it open.
   virtual Result<AllocationHandle> share_allocation(DeviceAddress address) = 0;
+  // For other processes; in the exporter's own it may be kUnsupported. kUsage: not a handle.
   virtual Result<DeviceAddress> open_allocation(const AllocationHandle& handle) = 0;
   // REQUIRES: `address` came from open_allocation and was not closed since.
   virtual Status close_allocation(DeviceAddress address) = 0;
@@ -236,7 +240,7 @@ class ASHLAR_EXPORT Device {
   // True when everything queued so far has finished, the last piece included.
   virtual Result<bool> is_idle(StreamId stream) = 0;
   virtual Status synchronize_stream(StreamId stream) = 0;
-  // Waits for every stream of this device.
+  // Waits for every stream of this device, destroyed ones with work left included.
   virtual Status synchronize_device() = 0;
 
   // --- events ----------------------------------------------------------------------------
@@ -260,7 +264,8 @@ class ASHLAR_EXPORT Device {
   // --- work ------------------------------------------------------------------------------
   // All of it is queued, and ranges are checked when queued: device ranges must be mapped and
   // accessible to this device. Host memory is read or written when the work runs, and must live
-  // until then.
+  // until then; if it is not pinned, the call may wait for the stream. A null host pointer and an
+  // empty function are kUsage.
 
   virtual Status copy_to_device(DeviceAddress to, const void* from, size_t bytes,
                                 StreamId stream) = 0;
@@ -275,7 +280,7 @@ class ASHLAR_EXPORT Device {
   virtual Status call_host(StreamId stream, std::function<void()> function) = 0;
 
   // --- the driver's stream-ordered pool -----------------------------------------------------
-  // Not during capture (kUnsupported).
+  // Not in a capturing stream (kUnsupported).
 
   // Usable by work queued in `stream` from here on. kOutOfMemory as for allocate.
   virtual Result<DeviceAddress> allocate_async(size_t bytes, StreamId stream) = 0;
@@ -291,12 +296,17 @@ class ASHLAR_EXPORT Device {
   // --- capture ---------------------------------------------------------------------------
   // Between begin and end, work queued in the stream is not run but noted as nodes of a graph.
   // Another stream joins the capture by waiting for an event recorded in it, and must be joined
-  // back, by an event, before the end. While a capture goes on, calls that wait for or query its
-  // streams and events fail with kUsage and invalidate it. So do the calls that might wait
-  // unseen (allocate, free, allocate_host, free_host, synchronize_*, is_idle, is_done): in mode
-  // kGlobal from any thread, in kThreadLocal from the capturing thread, in kRelaxed none; and a
-  // thread that exchanged its own mode to kRelaxed may always make them.
+  // back, by an event, before the end. Begin and end belong in one thread.
+  //
+  // These fail with kUsage and invalidate the capture: waiting for or querying its streams and
+  // events (synchronize_device too, while a stream of the device captures); waiting in it for an
+  // event recorded outside; and the calls that might wait unseen (allocate, free, allocate_host,
+  // free_host, synchronize_*, is_idle, is_done, on any device): in mode kGlobal from any thread, in
+  // kThreadLocal from the capturing thread, in kRelaxed none. A thread that exchanged its own mode
+  // to kRelaxed may always make the latter; one in kThreadLocal is bound by its own captures only.
+  // An invalidated capture takes no more work (kUsage) and is still to be ended.
 
+  // kUsage: the stream is capturing. kUnsupported: the default stream, where that cannot be.
   virtual Status begin_capture(StreamId stream, CaptureMode mode) = 0;
   // Ends the capture. kUsage, without a graph: it was invalidated, or a stream that joined was not
   // joined back. kUsage, and it goes on, invalidated: the stream only joined it; it must be ended

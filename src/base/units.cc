@@ -52,16 +52,13 @@ Result<size_t> parse_bytes(std::string_view given) {
 
 std::string format_bytes(size_t bytes) {
   if (bytes < kKiB) return text(bytes, " B");
-  int power = 0;
-  size_t whole = bytes;
-  size_t remainder = 0;
-  while (whole >= kKiB && power < static_cast<int>(kUnitLetters.size())) {
-    remainder = whole % kKiB;
-    whole /= kKiB;
-    ++power;
-  }
-  const size_t hundredths = remainder * 100 / kKiB;
-  return text(whole, hundredths < 10 ? ".0" : ".", hundredths, " ",
+  int power = 1;
+  while (power < static_cast<int>(kUnitLetters.size()) && (bytes >> (10 * power)) >= kKiB) ++power;
+  const size_t whole = bytes >> (10 * power);
+  // Of the part below the unit only its thousand-and-twenty-fourths matter for two decimals.
+  const size_t remainder = (bytes >> (10 * (power - 1))) % kKiB;
+  const size_t hundredths = whole * 100 + (remainder * 100 + kKiB / 2) / kKiB;
+  return text(hundredths / 100, hundredths % 100 < 10 ? ".0" : ".", hundredths % 100, " ",
               kUnitLetters[static_cast<size_t>(power) - 1], "iB");
 }
 

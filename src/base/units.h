@@ -18,7 +18,7 @@ inline constexpr size_t kGiB = size_t{1} << 30;
 // kFormat: not a size, or not a whole number of bytes below 2^63.
 Result<size_t> parse_bytes(std::string_view text);
 
-// "512 B", "20.00 MiB", "141.00 GiB": two decimals from KiB on, cut rather than rounded up.
+// "512 B", "20.00 MiB", "141.00 GiB": two decimals from KiB on, rounded.
 std::string format_bytes(size_t bytes);
 
 }  // namespace ashlar

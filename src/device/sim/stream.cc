@@ -106,16 +106,17 @@ bool Stream::take_locked(Task& task) {
   return true;
 }
 
-// The task counts as running until its completion is done, so that an idle stream has nothing left
-// that anybody could still be waiting for.
+// The task stops running and its completion is done in one step: an idle stream has nothing left
+// that anybody could be waiting for, and a stream that was waited for is idle.
 void Stream::perform(Task& task) {
   if (task.after) task.after->wait();
   if (task.run) task.run();
   if (scheduler_ != nullptr && task.modelled_ns > 0) clock_.sleep_ns(task.modelled_ns);
-  if (task.completes) task.completes->finish(clock_.now_ns());
-  task = {};
+  const std::shared_ptr<Completion> completes = std::move(task.completes);
+  task = {};  // what the task holds is let go before anybody hears that it is done
   MutexLock lock(mutex_);
   running_ = false;
+  if (completes) completes->finish(clock_.now_ns());
   changed_.notify_all();
 }
 

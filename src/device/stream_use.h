@@ -1,0 +1,23 @@
+// A stream that uses some memory, and whether it is capturing: what every allocator must know
+// before it hands the memory out again.
+#pragma once
+
+#include "ashlar/device.h"
+#include "ashlar/types.h"
+
+namespace ashlar {
+
+// A stream that uses a block, with the device that runs it: events are recorded there.
+struct StreamUse {
+  Device* device = nullptr;
+  StreamId stream;
+  friend bool operator==(const StreamUse&, const StreamUse&) = default;
+};
+
+// What the stream's capture has come to; kNone on a device that captures nothing.
+inline Result<CaptureState> capture_state(const StreamUse& use) {
+  if (!use.device->properties().has_capture) return CaptureState{};
+  return use.device->capture_state(use.stream);
+}
+
+}  // namespace ashlar
