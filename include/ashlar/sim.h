@@ -3,7 +3,8 @@
 // only a simulation can offer: kernels written as host functions, a look behind the curtain,
 // faults on demand, holding a stream, a seed for the order of things, and a modelled clock.
 //
-// Thread safe, like the devices themselves. The machine outlives every use of its devices.
+// Thread safe, like the devices themselves. The machine outlives every use of its devices. A child
+// made by fork must not use its parent's machine; the end of its copy does nothing.
 #pragma once
 
 #include <array>
@@ -58,6 +59,8 @@ class ASHLAR_EXPORT DeviceMemory {
   // accessible so to the device. kUnsupported: in bookkeeping there are no bytes to see.
   template <typename T>
   Result<std::span<T>> view(DeviceAddress at, size_t count) const {
+    if (at.value() % alignof(T) != 0)
+      return Status::usage("the address is not aligned for the type");
     const size_t wanted_bytes = count > SIZE_MAX / sizeof(T) ? SIZE_MAX : count * sizeof(T);
     const Access access = std::is_const_v<T> ? Access::kRead : Access::kReadWrite;
     Result<void*> memory = bytes(at, wanted_bytes, access);
@@ -74,8 +77,8 @@ class ASHLAR_EXPORT DeviceMemory {
   DeviceIndex accessor_;
 };
 
-// Device work. Runs when its stream gets there; a failure makes the device lost, as an illegal
-// access does on hardware. It must not call a device.
+// Device work. Runs when its stream gets there; a failure, or an exception, makes the device lost,
+// as an illegal access does on hardware. It must not call a device.
 using Kernel = std::function<Status(const DeviceMemory& memory)>;
 
 // What happens to the calls a rule picks.

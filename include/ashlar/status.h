@@ -63,7 +63,10 @@ template <typename T>
 class [[nodiscard]] Result {
  public:
   Result(T value) : value_(std::move(value)) {}
-  Result(Status failure) : status_(std::move(failure)) {}
+  // REQUIRES: not ok. An ok status has no value to go with it, and becomes a failure that says so.
+  Result(Status failure) : status_(std::move(failure)) {
+    if (status_.ok()) status_ = Status::device_fault("Result", 0, "neither a value nor a failure");
+  }
 
   bool ok() const { return value_.has_value(); }
   // Ok exactly when there is a value.

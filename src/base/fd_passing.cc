@@ -3,10 +3,13 @@
 
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <vector>
 
 #include "base/check.h"
 #include "base/text.h"
@@ -57,6 +60,22 @@ Status wait_ready(int socket_fd, short events, std::chrono::milliseconds timeout
   }
 }
 
+// Every descriptor that came with the message, each with an owner.
+std::vector<UniqueFd> take_descriptors(msghdr& message) {
+  std::vector<UniqueFd> taken;
+  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
+       header = CMSG_NXTHDR(&message, header)) {
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+    const size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < count; ++i) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof(int));
+      taken.emplace_back(fd);
+    }
+  }
+  return taken;
+}
+
 }  // namespace
 
 Result<UniqueFd> listen_abstract(std::string_view name) {
@@ -71,9 +90,12 @@ Result<UniqueFd> listen_abstract(std::string_view name) {
   return made;
 }
 
-Result<UniqueFd> connect_abstract(std::string_view name) {
+Result<UniqueFd> connect_abstract(std::string_view name, std::chrono::milliseconds timeout) {
   Result<UniqueFd> made = new_socket();
   if (!made.ok()) return made;
+  // A listener that accepts nobody would keep us waiting otherwise.
+  const timeval limit{timeout.count() / 1000, timeout.count() % 1000 * 1000};
+  ::setsockopt(made->get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
   const AbstractAddress at = abstract_address(name);
   const auto* address = reinterpret_cast<const sockaddr*>(&at.address);
   if (::connect(made->get(), address, at.length) != 0) {
@@ -128,7 +150,8 @@ Status send_message(int socket_fd, std::span<const uint8_t> bytes, int attached_
 Result<ReceivedMessage> receive_message(int socket_fd, std::span<uint8_t> buffer,
                                         std::chrono::milliseconds timeout) {
   iovec part{buffer.data(), buffer.size()};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  // Room for more than the one we want: what arrives must be closed, not lost.
+  alignas(cmsghdr) char control[CMSG_SPACE(8 * sizeof(int))] = {};
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
@@ -138,20 +161,15 @@ Result<ReceivedMessage> receive_message(int socket_fd, std::span<uint8_t> buffer
   const ssize_t got = ::recvmsg(socket_fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
   if (got < 0) return system_fault("recvmsg", "cannot receive");
 
-  ReceivedMessage received;
-  const cmsghdr* header = CMSG_FIRSTHDR(&message);
-  if (header != nullptr && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
-      header->cmsg_len == CMSG_LEN(sizeof(int))) {
-    int fd = -1;
-    std::memcpy(&fd, CMSG_DATA(header), sizeof(int));
-    received.fd.reset(fd);
-  }
+  std::vector<UniqueFd> attached = take_descriptors(message);
   if (got == 0) return Status::format("the other process closed without an answer");
   // A cut control message may have dropped descriptors we would otherwise believe in.
-  if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
-    return Status::format("the other process sent a longer message than was agreed");
+  if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 || attached.size() > 1) {
+    return Status::format("the other process sent more than was agreed");
   }
+  ReceivedMessage received;
   received.bytes = static_cast<size_t>(got);
+  if (!attached.empty()) received.fd = std::move(attached.front());
   return received;
 }
 

@@ -29,7 +29,7 @@ struct ReceivedMessage {
 
 // A listening socket under an abstract name. REQUIRES: at most 100 characters.
 Result<UniqueFd> listen_abstract(std::string_view name);
-Result<UniqueFd> connect_abstract(std::string_view name);
+Result<UniqueFd> connect_abstract(std::string_view name, std::chrono::milliseconds timeout);
 
 // The next connection, or an invalid descriptor when `stop_fd` became readable first.
 Result<UniqueFd> accept_or_stop(int listening_fd, int stop_fd);
@@ -40,7 +40,8 @@ Result<PeerCredentials> peer_credentials(int socket_fd);
 // `attached_fd` of -1 attaches nothing. The descriptor stays the caller's.
 Status send_message(int socket_fd, std::span<const uint8_t> bytes, int attached_fd,
                     std::chrono::milliseconds timeout);
-// kFormat: the message is longer than the buffer, or the other end closed without one.
+// kFormat: the message is longer than the buffer, has more than one descriptor attached, or the
+// other end closed without one.
 Result<ReceivedMessage> receive_message(int socket_fd, std::span<uint8_t> buffer,
                                         std::chrono::milliseconds timeout);
 

@@ -2,9 +2,10 @@
 // Plain std::mutex underneath; with other compilers the annotations vanish.
 #pragma once
 
+#include <pthread.h>
+
 #include <condition_variable>
 #include <mutex>
-#include <shared_mutex>
 
 #if defined(__clang__)
 #define ASHLAR_THREAD_ATTRIBUTE(x) __attribute__((x))
@@ -62,15 +63,22 @@ class ASHLAR_SCOPED_CAPABILITY MutexUnlock {
   Mutex& mutex_;
 };
 
+// Writers go first: with std::shared_mutex, readers that keep coming can keep a writer out for
+// seconds. A thread must not lock it shared twice.
 class ASHLAR_CAPABILITY("mutex") SharedMutex {
  public:
-  void lock() ASHLAR_ACQUIRE() { mutex_.lock(); }
-  void unlock() ASHLAR_RELEASE() { mutex_.unlock(); }
-  void lock_shared() ASHLAR_ACQUIRE_SHARED() { mutex_.lock_shared(); }
-  void unlock_shared() ASHLAR_RELEASE() { mutex_.unlock_shared(); }
+  SharedMutex() = default;
+  ~SharedMutex() { ::pthread_rwlock_destroy(&lock_); }
+  SharedMutex(const SharedMutex&) = delete;
+  SharedMutex& operator=(const SharedMutex&) = delete;
+
+  void lock() ASHLAR_ACQUIRE() { ::pthread_rwlock_wrlock(&lock_); }
+  void unlock() ASHLAR_RELEASE() { ::pthread_rwlock_unlock(&lock_); }
+  void lock_shared() ASHLAR_ACQUIRE_SHARED() { ::pthread_rwlock_rdlock(&lock_); }
+  void unlock_shared() ASHLAR_RELEASE() { ::pthread_rwlock_unlock(&lock_); }
 
  private:
-  std::shared_mutex mutex_;
+  pthread_rwlock_t lock_ = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 };
 
 class ASHLAR_SCOPED_CAPABILITY WriterLock {

@@ -3,8 +3,8 @@
 
 #include <array>
 #include <cctype>
+#include <charconv>
 #include <cmath>
-#include <cstdlib>
 
 #include "base/text.h"
 
@@ -18,6 +18,8 @@ Status not_a_size(std::string_view given) {
                              "optional unit, such as 80GiB)"));
 }
 
+char lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
+
 // The power of 1024 that a unit stands for; -1 if it is none.
 int power_of(std::string_view unit) {
   if (unit.empty()) return 0;
@@ -26,7 +28,7 @@ int power_of(std::string_view unit) {
   const size_t letter = kUnitLetters.find(first);
   if (letter == std::string_view::npos) return -1;
   std::string rest;
-  for (char c : unit.substr(1)) rest += static_cast<char>(std::tolower(c));
+  for (char c : unit.substr(1)) rest += lower(c);
   const bool known = rest.empty() || rest == "b" || rest == "ib";
   return known ? static_cast<int>(letter) + 1 : -1;
 }
@@ -43,10 +45,18 @@ Result<size_t> parse_bytes(std::string_view given) {
                          digits.find('.') == digits.rfind('.') && digits.size() <= 24;
   if (power < 0 || !is_number) return not_a_size(given);
 
-  // long double holds every whole number below 2^64 on x86-64 and aarch64, so whole bytes are
-  // exact.
-  const long double bytes = std::ldexp(std::strtold(digits.c_str(), nullptr), power * 10);
-  if (bytes >= 0x1p63L || bytes != std::floor(bytes)) return not_a_size(given);
+  // from_chars, unlike strtold, does not go by the program's locale. long double holds every whole
+  // number below 2^63 on x86-64 and aarch64, so whole bytes are exact.
+  long double number = 0;
+  const char* end = digits.data() + digits.size();
+  const std::from_chars_result read = std::from_chars(digits.data(), end, number);
+  if (read.ec != std::errc{} || read.ptr != end) return not_a_size(given);
+  const long double bytes = std::ldexp(number, power * 10);
+  if (bytes >= 0x1p63L) return not_a_size(given);
+  if (bytes != std::floor(bytes)) {
+    return Status::format(
+        text("\"", given, "\" is not a whole number of bytes (expected a size ", "such as 80GiB)"));
+  }
   return static_cast<size_t>(bytes);
 }
 

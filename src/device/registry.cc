@@ -20,11 +20,10 @@ OpenedDevices open_hip(const BackendOptions& options);
 struct BackendRow {
   std::string_view name;
   OpenedDevices (*open)(const BackendOptions& options);
-  bool is_fallback = false;  // must open: without it there is no registry
 };
 
 constexpr std::array kBackends = {
-    BackendRow{.name = "sim", .open = open_sim, .is_fallback = true},
+    BackendRow{.name = "sim", .open = open_sim},
     BackendRow{.name = "cuda", .open = open_cuda},
     BackendRow{.name = "hip", .open = open_hip},
 };
@@ -35,7 +34,8 @@ Result<Registry> Registry::create(const BackendOptions& options) {
   std::vector<Backend> backends;
   for (const BackendRow& row : kBackends) {
     OpenedDevices opened = row.open(options);
-    if (row.is_fallback && !opened.ok()) return opened.status();
+    // Options that make no sense are the caller's to mend; anything else is a reason to tell.
+    if (opened.status().is(StatusKind::kUsage)) return opened.status();
     backends.emplace_back(row.name, std::move(opened));
   }
   return Registry(std::move(backends));

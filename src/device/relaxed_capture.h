@@ -16,6 +16,7 @@ class RelaxedCapture {
     if (!device.properties().has_capture) return;
     const Result<CaptureMode> before = device.exchange_capture_mode(CaptureMode::kRelaxed);
     if (before.ok()) before_ = *before;
+    status_ = before.status();
   }
   // Tried twice: a thread that stays relaxed would break the rules of later captures unseen.
   ~RelaxedCapture() {
@@ -25,9 +26,13 @@ class RelaxedCapture {
   RelaxedCapture(const RelaxedCapture&) = delete;
   RelaxedCapture& operator=(const RelaxedCapture&) = delete;
 
+  // Why the device did not grant it; ok if it did. Going on regardless may break a capture.
+  const Status& status() const { return status_; }
+
  private:
   Device& device_;
   std::optional<CaptureMode> before_;
+  Status status_;
 };
 
 }  // namespace ashlar

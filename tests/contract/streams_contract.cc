@@ -114,6 +114,21 @@ TEST_P(StreamsContract, SynchronizeStreamWaitsForItsWork) {
   EXPECT_TRUE(must(device().is_idle(stream)));
 }
 
+TEST_P(StreamsContract, AStreamIsIdleAsSoonAsItWasWaitedFor) {
+  const StreamId stream = new_stream();
+  const EventId event = new_event();
+  for (int round = 0; round < 300; ++round) {
+    must(device().call_host(stream, [] {}));
+    must(device().synchronize_stream(stream));
+    ASSERT_TRUE(must(device().is_idle(stream))) << "in round " << round;
+    must(device().call_host(stream, [] {}));
+    must(device().record_event(event, stream));
+    must(device().synchronize_device());
+    ASSERT_TRUE(must(device().is_idle(stream))) << "in round " << round;
+    ASSERT_TRUE(must(device().is_done(event))) << "in round " << round;
+  }
+}
+
 TEST_P(StreamsContract, SynchronizeDeviceWaitsForEveryStream) {
   const StreamId busy = new_stream();
   new_stream();

@@ -88,8 +88,9 @@ Result<DeviceAddress> AddressSpace::reserve_locked(size_t bytes, const ReserveOp
   DeviceAddress at;
   if (backed_) {
     if (bytes > SIZE_MAX / 4) return out_of_addresses(bytes);
-    at = DeviceAddress(take_host_addresses(2 * bytes, alignment, options.hint.value()));
-    reservation.shadow_distance = bytes;
+    reservation.shadow_distance = bytes + granularity_bytes_;
+    const size_t both_halves = 2 * reservation.shadow_distance;
+    at = DeviceAddress(take_host_addresses(both_halves, alignment, options.hint.value()));
   } else {
     DeviceAddress hint = options.hint;
     if (std::deque<DeviceAddress>& wishes = wishes_[owner]; !wishes.empty()) {
@@ -146,7 +147,7 @@ void AddressSpace::drop_reservation_locked(Reservations::iterator reservation) {
   const DeviceAddress at = reservation->first;
   if (backed_) {
     unwatch_host_access(reservation->second.watch);
-    ::munmap(as_pointer(at.value()), 2 * reservation->second.bytes);
+    ::munmap(as_pointer(at.value()), 2 * reservation->second.shadow_distance);
   }
   reservations_.erase(reservation);
 }
@@ -173,9 +174,13 @@ Status AddressSpace::map(DeviceAddress at, std::shared_ptr<Extent> extent, Devic
   }
   const std::vector<Access> nobody(device_count_, Access::kNone);
   const auto mapping =
-      insert_locked(at, {std::move(extent), owner, MappingKind::kMapped, nobody, PROT_NONE});
+      insert_locked(at, {std::move(extent), owner, MappingKind::kMapped, nobody, PROT_NONE, false});
   if (run_count_ <= max_mappings_) return {};
   (void)erase_locked(mapping);  // the caller's id keeps the extent
+  return too_many_mappings();
+}
+
+Status AddressSpace::too_many_mappings() const {
   return Status::out_of_memory(text("no more than ", max_mappings_, " separate mappings: unmap ",
                                     "some, or raise vm.max_map_count"));
 }
@@ -190,14 +195,16 @@ Result<size_t> AddressSpace::set_access(AddressRange range, const Grant& grant, 
   const Result<size_t> extent_count = count_tiles_locked(range, owner);
   if (!extent_count.ok()) return extent_count;
   // The shadow serves all devices, so it allows what any of them may do.
-  const auto protection_of = [&](const Mapping& mapping) {
-    int protection = protection_for(grant.access);
-    for (size_t i = 0; i < mapping.grants.size(); ++i) {
-      if (i != accessor.value()) protection |= protection_for(mapping.grants[i]);
-    }
-    return protection;
-  };
-  if (Status done = protect_locked(range, protection_of); !done.ok()) return done;
+  std::vector<int> protections;
+  for (auto it = mappings_.find(range.begin); it != mappings_.end() && it->first < range.end();
+       ++it) {
+    std::vector<Access> grants = it->second.grants;
+    grants[accessor.value()] = grant.access;
+    int protection = PROT_NONE;
+    for (Access access : grants) protection |= protection_for(access);
+    protections.push_back(protection);
+  }
+  if (Status done = protect_locked(range, protections); !done.ok()) return done;
   for (auto it = mappings_.find(range.begin); it != mappings_.end() && it->first < range.end();
        ++it) {
     it->second.grants[accessor.value()] = grant.access;
@@ -210,6 +217,7 @@ Result<size_t> AddressSpace::unmap(AddressRange range, DeviceIndex owner) {
   WriterLock lock(mutex_);
   const Result<size_t> extent_count = count_tiles_locked(range, owner);
   if (!extent_count.ok()) return extent_count;
+  unmapped.reserve(*extent_count);
   hide_locked(range);
   auto it = mappings_.find(range.begin);
   while (it != mappings_.end() && it->first < range.end()) unmapped.push_back(erase_locked(it++));
@@ -247,11 +255,8 @@ Result<DeviceAddress> AddressSpace::place(std::shared_ptr<Extent> extent, Device
   if (!at.ok()) return at;
   const auto reservation = reservations_.find(*at);
   reservation->second.plain = true;
-  const auto mapping = insert_locked(*at, {std::move(extent), owner, kind, {}, PROT_NONE});
-  const auto open = [](const Mapping&) { return PROT_READ | PROT_WRITE; };
-  Status opened = run_count_ <= max_mappings_
-                      ? protect_locked({*at, bytes}, open)
-                      : Status::out_of_memory(text("no more than ", max_mappings_, " mappings"));
+  const auto mapping = insert_locked(*at, {std::move(extent), owner, kind, {}, PROT_NONE, false});
+  Status opened = protect_locked({*at, bytes}, {PROT_READ | PROT_WRITE});
   if (opened.ok()) return at;
   not_placed = erase_locked(mapping);
   drop_reservation_locked(reservation);
@@ -299,47 +304,73 @@ char* AddressSpace::shadow_of(DeviceAddress at) const {
   return static_cast<char*>(as_pointer(at.value() + reservation->second.shadow_distance));
 }
 
-// Neighbours whose file ranges continue each other are changed by one system call and share one
-// kernel mapping. All or nothing: what was changed before a failure is put back.
-Status AddressSpace::protect_locked(AddressRange range,
-                                    const std::function<int(const Mapping&)>& protection_of) {
+Status AddressSpace::protect_locked(AddressRange range, const std::vector<int>& protections) {
+  std::vector<int> before;
+  for (auto it = mappings_.find(range.begin); it != mappings_.end() && it->first < range.end();
+       ++it) {
+    before.push_back(it->second.protection);
+  }
+  set_protections_locked(range, protections);
+  Status shown = run_count_ <= max_mappings_ ? show_locked(range) : too_many_mappings();
+  if (shown.ok()) return shown;
+  set_protections_locked(range, before);
+  (void)show_locked(range).ok();  // it was so a moment ago
+  return shown;
+}
+
+void AddressSpace::set_protections_locked(AddressRange range, const std::vector<int>& protections) {
+  run_count_ -= runs_in_locked(range);
+  auto it = mappings_.find(range.begin);
+  for (int protection : protections) (it++)->second.protection = protection;
+  run_count_ += runs_in_locked(range);
+}
+
+size_t AddressSpace::runs_in_locked(AddressRange range) const {
+  size_t count = 0;
+  auto it = mappings_.find(range.begin);
+  for (; it != mappings_.end() && it->first < range.end(); ++it) {
+    if (!continues_locked(it)) ++count;
+  }
+  if (it != mappings_.end() && !continues_locked(it)) ++count;
+  return count;
+}
+
+// Makes the kernel's mappings what ours say. Neighbours that continue each other are changed by one
+// system call and share one kernel mapping.
+Status AddressSpace::show_locked(AddressRange range) {
+  if (!backed_) return {};
   auto it = mappings_.find(range.begin);
   while (it != mappings_.end() && it->first < range.end()) {
     const auto first = it;
-    const int protection = protection_of(first->second);
     size_t bytes = 0;
     do {
       bytes += it->second.extent->bytes();
       ++it;
     } while (it != mappings_.end() && it->first < range.end() && continues_locked(it) &&
-             protection_of(it->second) == protection);
-    if (!backed_) continue;
-    Status done = protect_run_locked(first->first, bytes, first->second, protection);
-    if (done.ok()) continue;
-    for (auto undo = mappings_.find(range.begin); undo != it; ++undo) {
-      (void)protect_run_locked(undo->first, undo->second.extent->bytes(), undo->second,
-                               undo->second.protection);
-    }
-    return done;
-  }
-  for (auto done = mappings_.find(range.begin); done != it; ++done) {
-    done->second.protection = protection_of(done->second);
+             it->second.in_shadow == first->second.in_shadow);
+    Status shown = show_run_locked(first->first, bytes, first->second);
+    if (!shown.ok()) return shown;
+    for (auto done = first; done != it; ++done) done->second.in_shadow = true;
   }
   return {};
 }
 
-Status AddressSpace::protect_run_locked(DeviceAddress at, size_t bytes, const Mapping& first,
-                                        int protection) {
-  const Extent& extent = *first.extent;
-  const void* mapped = ::mmap(shadow_of(at), bytes, protection, MAP_SHARED | MAP_FIXED, extent.fd(),
-                              static_cast<off_t>(extent.offset()));
-  if (mapped != MAP_FAILED) return {};
+Status AddressSpace::show_run_locked(DeviceAddress at, size_t bytes, const Mapping& first) {
+  // What is mapped keeps its pages in the tables; only what may be done with them changes.
+  if (first.in_shadow) {
+    if (::mprotect(shadow_of(at), bytes, first.protection) == 0) return {};
+  } else {
+    const Extent& extent = *first.extent;
+    const void* mapped = ::mmap(shadow_of(at), bytes, first.protection, MAP_SHARED | MAP_FIXED,
+                                extent.fd(), static_cast<off_t>(extent.offset()));
+    if (mapped != MAP_FAILED) return {};
+  }
   const int code = errno;
   if (code == ENOMEM) {
     return Status::out_of_memory(text("the host has no room for another mapping at ", at,
                                       " (vm.max_map_count, or its memory limit)"));
   }
-  return Status::device_fault("mmap", code, std::strerror(code));
+  return Status::device_fault(first.in_shadow ? "mprotect" : "mmap", code, std::strerror(code));
 }
 
 // One mapping replaced by nothing cannot need more kernel entries than there were, except where a
@@ -373,6 +404,7 @@ bool AddressSpace::continues_locked(Mappings::const_iterator right) const {
   const Extent& after = *right->second.extent;
   return left->first + before.bytes() == right->first && before.fd() == after.fd() &&
          before.offset() + before.bytes() == after.offset() &&
+         left->second.protection == right->second.protection &&
          reservation_of(left->first) == reservation_of(right->first);
 }
 

@@ -5,18 +5,18 @@
 // device addresses: it stays inaccessible for ever, so a host dereference faults whatever the
 // devices are doing meanwhile. The second half, its shadow, is where extents are really mapped
 // and where device work reads and writes:   shadow address == device address + shadow_distance.
+// A granule that is never accessible follows each half, so that running past either end faults.
 //
 // Invariants:  mappings do not overlap and lie inside one reservation each;
 //              a plain mapping fills its reservation;
 //              run_count == number of mappings that do not continue the file range of the one
-//              before them (what the kernel needs one entry for).
+//              before them under the same protection (what the kernel needs one entry for).
 //
 // Thread safe: readers (device work, checks) share, changes exclude. In bookkeeping, addresses are
 // invented, the shadow does not exist, and transfers move nothing.
 #pragma once
 
 #include <deque>
-#include <functional>
 #include <map>
 #include <memory>
 #include <vector>
@@ -104,6 +104,7 @@ class AddressSpace {
     MappingKind kind = MappingKind::kMapped;
     std::vector<Access> grants;  // by device index; unused by placed extents
     int protection = 0;          // what the shadow has now
+    bool in_shadow = false;      // it was opened once, and the kernel has it mapped
   };
   using Reservations = std::map<DeviceAddress, Reservation>;
   using Mappings = std::map<DeviceAddress, Mapping>;
@@ -131,10 +132,17 @@ class AddressSpace {
   // Returns the extent, so that the last reference can be let go after unlocking: that punches a
   // hole, which takes a while.
   std::shared_ptr<Extent> erase_locked(Mappings::iterator mapping) ASHLAR_REQUIRES(mutex_);
-  Status protect_locked(AddressRange range, const std::function<int(const Mapping&)>& protection_of)
+  // Gives every mapping of the range its new protection, in their order. All or nothing.
+  Status protect_locked(AddressRange range, const std::vector<int>& protections)
       ASHLAR_REQUIRES(mutex_);
-  Status protect_run_locked(DeviceAddress at, size_t bytes, const Mapping& first, int protection)
+  void set_protections_locked(AddressRange range, const std::vector<int>& protections)
       ASHLAR_REQUIRES(mutex_);
+  Status show_locked(AddressRange range) ASHLAR_REQUIRES(mutex_);
+  Status show_run_locked(DeviceAddress at, size_t bytes, const Mapping& first)
+      ASHLAR_REQUIRES(mutex_);
+  Status too_many_mappings() const;
+  // How many of the mappings from `range.begin` up to and including the one behind it start a run.
+  size_t runs_in_locked(AddressRange range) const ASHLAR_REQUIRES_SHARED(mutex_);
   void hide_locked(AddressRange range) ASHLAR_REQUIRES(mutex_);
 
   const bool backed_;

@@ -11,7 +11,7 @@ namespace ashlar::sim {
 namespace {
 
 // The lock is let go between steps, so that a long copy does not keep others from mapping.
-constexpr size_t kStepBytes = size_t{4} << 20;
+constexpr size_t kStepBytes = size_t{1} << 20;
 
 // Calls `move(offset, bytes)` for each step until one fails.
 template <typename Move>

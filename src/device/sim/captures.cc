@@ -67,6 +67,7 @@ Status Captures::begin(const Stream& stream, CaptureMode mode) {
 }
 
 Result<GraphId> Captures::end(const Stream& stream) {
+  Capture ended;  // let go after unlocking: captured work may be anything
   MutexLock lock(mutex_);
   Capture* found = of_locked(stream);
   if (found == nullptr) return Status::usage("the stream is not capturing");
@@ -76,7 +77,7 @@ Result<GraphId> Captures::end(const Stream& stream) {
         "the capture began in another stream, and must be ended there; it is now "
         "invalidated");
   }
-  const Capture ended = std::move(*found);
+  ended = std::move(*found);
   captures_.erase(ended.id);
   active_count_.fetch_sub(1, std::memory_order_relaxed);
   if (Status well = check_ended_well(ended); !well.ok()) return well;
@@ -96,6 +97,20 @@ Status Captures::check_ended_well(const Capture& capture) {
     }
   }
   return {};
+}
+
+void Captures::drop(DeviceIndex device) {
+  std::vector<Capture> dropped;
+  MutexLock lock(mutex_);
+  for (auto it = captures_.begin(); it != captures_.end();) {
+    if (it->second.graph->device != device) {
+      ++it;
+      continue;
+    }
+    dropped.push_back(std::move(it->second));
+    it = captures_.erase(it);
+    active_count_.fetch_sub(1, std::memory_order_relaxed);
+  }
 }
 
 CaptureState Captures::state(const Stream& stream) const {

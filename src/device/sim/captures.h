@@ -56,6 +56,9 @@ class Captures {
   Status destroy_graph(DeviceIndex device, GraphId id);
   Result<std::vector<NodeId>> dependencies(DeviceIndex device, NodeId node) const;
 
+  // The device is lost, and its captures with it.
+  void drop(DeviceIndex device);
+
   static CaptureMode exchange_thread_mode(CaptureMode mode);
 
  private:

@@ -11,6 +11,7 @@
 
 #include "base/fd_passing.h"
 #include "base/text.h"
+#include "base/thread.h"
 
 namespace ashlar::sim {
 namespace {
@@ -103,15 +104,15 @@ Result<HandleBytes> Fabric::export_extent(const std::shared_ptr<Extent>& extent,
   if (Status started = start_locked(); !started.ok()) return started;
   forget_expired_locked();
   Secret secret{};
-  bool known = false;
-  for (const auto& [candidate, entry] : exports_) {
-    if (entry.kind != kind || entry.extent.lock() != extent) continue;
-    secret = candidate;
-    known = true;
-  }
-  if (!known) {
+  const auto known = secrets_.find({extent.get(), kind});
+  // Another extent may have lived at the same place before.
+  if (known != secrets_.end() && exports_.at(known->second).extent.lock() == extent) {
+    secret = known->second;
+  } else {
     if (!draw_secret(secret)) return Status::device_fault("getrandom", errno, "no random bytes");
+    if (known != secrets_.end()) exports_.erase(known->second);
     exports_[secret] = {extent, kind};
+    secrets_[{extent.get(), kind}] = secret;
   }
   Layout layout;
   layout.magic = kMagic;
@@ -132,7 +133,7 @@ Result<std::shared_ptr<Extent>> Fabric::import_extent(const HandleBytes& handle,
     std::shared_ptr<Extent> own = find_export(layout->secret, kind);
     return own ? Result(own) : exporter_gone(layout->pid, Status::usage("it has released it"));
   }
-  Result<UniqueFd> connection = connect_abstract(socket_name(layout->socket_name));
+  Result<UniqueFd> connection = connect_abstract(socket_name(layout->socket_name), timeout_);
   if (!connection.ok()) return exporter_gone(layout->pid, connection.status());
   Result<PeerCredentials> peer = peer_credentials(connection->get());
   if (!peer.ok()) return peer.status();
@@ -162,7 +163,9 @@ Status Fabric::start_locked() {
   if (!stop.valid()) return Status::device_fault("eventfd", errno, std::strerror(errno));
   listening_ = *std::move(listening);
   stop_ = std::move(stop);
-  server_ = std::thread([this] { serve(); });
+  Result<std::thread> server = start_thread([this] { serve(); });
+  if (!server.ok()) return server.status();
+  server_ = *std::move(server);
   return {};
 }
 
@@ -192,7 +195,7 @@ void Fabric::answer(int connection_fd) {
   if (!peer.ok() || peer->uid != ::getuid()) return;
   Question question;
   // One importer at a time is served, so none may keep the others waiting for long.
-  constexpr std::chrono::milliseconds kPatience{1000};
+  constexpr std::chrono::milliseconds kPatience{50};
   Result<ReceivedMessage> asked = receive_message(connection_fd, bytes_of(question), kPatience);
   if (!asked.ok() || asked->bytes != sizeof(question)) return;
   const std::shared_ptr<Extent> extent =
@@ -215,8 +218,15 @@ bool Fabric::is_own(const Secret& name) {
   return server_.joinable() && name == name_;
 }
 
+// Now and then, so that each export pays for a constant share of it.
 void Fabric::forget_expired_locked() {
-  std::erase_if(exports_, [](const auto& entry) { return entry.second.extent.expired(); });
+  if (exports_.size() < sweep_at_) return;
+  std::erase_if(secrets_, [&](const auto& known) ASHLAR_REQUIRES(mutex_) {
+    const bool expired = exports_.at(known.second).extent.expired();
+    if (expired) exports_.erase(known.second);
+    return expired;
+  });
+  sweep_at_ = 2 * exports_.size() + 64;
 }
 
 }  // namespace ashlar::sim

@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <thread>
+#include <utility>
 
 #include "ashlar/device.h"
 #include "base/mutex.h"
@@ -54,7 +55,9 @@ class Fabric {
 
   Mutex mutex_;
   std::map<Secret, Export> exports_ ASHLAR_GUARDED_BY(mutex_);
-  Secret name_ ASHLAR_GUARDED_BY(mutex_){};  // of the socket
+  std::map<std::pair<const Extent*, HandleKind>, Secret> secrets_ ASHLAR_GUARDED_BY(mutex_);
+  size_t sweep_at_ ASHLAR_GUARDED_BY(mutex_) = 64;  // how many exports there may be till then
+  Secret name_ ASHLAR_GUARDED_BY(mutex_){};         // of the socket
   UniqueFd listening_ ASHLAR_GUARDED_BY(mutex_);
   UniqueFd stop_ ASHLAR_GUARDED_BY(mutex_);  // readable when the thread must end
   std::thread server_ ASHLAR_GUARDED_BY(mutex_);

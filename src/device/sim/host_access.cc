@@ -25,6 +25,7 @@ struct Slot {
 
 std::array<Slot, 4096> slots;
 Mutex slots_mutex;
+size_t used_slots ASHLAR_GUARDED_BY(slots_mutex) = 0;
 size_t next_slot ASHLAR_GUARDED_BY(slots_mutex) = 0;  // where to look for a free one first
 struct sigaction previous_action;
 std::atomic<bool> installed{false};
@@ -66,8 +67,10 @@ void handle_fault(int number, siginfo_t* info, void* context) {
   } else if (previous_action.sa_handler != SIG_DFL && previous_action.sa_handler != SIG_IGN) {
     previous_action.sa_handler(number);
   } else {
-    // The faulting instruction runs again on return, and then ends the process as it should.
+    // The faulting instruction runs again on return, and then ends the process as it should. A
+    // signal that somebody sent does not come again by itself.
     ::sigaction(number, &previous_action, nullptr);
+    if (info->si_code <= 0) ::raise(number);
   }
 }
 
@@ -75,12 +78,14 @@ void handle_fault(int number, siginfo_t* info, void* context) {
 
 size_t watch_host_access(AddressRange range) {
   MutexLock lock(slots_mutex);
+  if (used_slots == slots.size()) return kNoWatch;
   for (size_t tried = 0; tried < slots.size(); ++tried) {
     const size_t index = next_slot++ % slots.size();
     Slot& slot = slots[index];
     if (slot.end.load(std::memory_order_relaxed) != 0) continue;
     slot.begin.store(range.begin.value(), std::memory_order_relaxed);
     slot.end.store(range.end().value(), std::memory_order_release);
+    ++used_slots;
     return index;
   }
   return kNoWatch;
@@ -90,13 +95,15 @@ void unwatch_host_access(size_t watch) {
   if (watch == kNoWatch) return;
   MutexLock lock(slots_mutex);
   slots[watch].end.store(0, std::memory_order_release);
+  --used_slots;
 }
 
 void explain_host_access() {
   if (installed.exchange(true)) return;
   struct sigaction action {};
   action.sa_sigaction = handle_fault;
-  action.sa_flags = SA_SIGINFO | SA_NODEFER;
+  // On the alternate stack, if the thread has one: the fault may be a stack that has run out.
+  action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
   ::sigaction(SIGSEGV, &action, &previous_action);
 }
 

@@ -33,6 +33,11 @@ Status check(const Options& options) {
     return Status::usage(text("capacity_bytes: ", options.capacity_bytes, " (expected ",
                               granularity, " to ", kMostCapacityBytes, ")"));
   }
+  constexpr std::chrono::hours kLongest{1};
+  if (options.ipc_timeout <= options.ipc_timeout.zero() || options.ipc_timeout > kLongest) {
+    return Status::usage(
+        text("ipc_timeout: ", options.ipc_timeout.count(), " ms (expected 1 ms to an hour)"));
+  }
   return {};
 }
 
@@ -50,7 +55,9 @@ size_t mappings_the_host_allows() {
 std::array<uint8_t, 16> device_uuid(size_t index) {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  Random mixed(std::hash<std::string>()(boot) + index);
+  uint64_t seed = 0;
+  for (char c : boot) seed = Random(seed + static_cast<unsigned char>(c)).next();
+  Random mixed(seed + index);
   std::array<uint8_t, 16> uuid{};
   for (uint8_t& byte : uuid) byte = static_cast<uint8_t>(mixed.next());
   uuid[6] = static_cast<uint8_t>((uuid[6] & 0x0f) | 0x80);  // version 8: our own making
@@ -70,7 +77,7 @@ DeviceProperties describe_device(const Options& options, size_t index, size_t ma
   properties.has_virtual_memory = true;
   properties.granularity_bytes = options.granularity_bytes;
   properties.can_alias = true;
-  properties.max_mappings = has_bytes ? max_mappings : 0;
+  properties.max_mappings = max_mappings == SIZE_MAX ? 0 : max_mappings;
   properties.can_export_fd = has_bytes;
   properties.can_export_fabric = has_bytes;
   properties.can_share_allocations = has_bytes;
@@ -119,7 +126,14 @@ Result<std::unique_ptr<Machine>> Machine::create(const Options& options) {
 
 Machine::Machine(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 
-Machine::~Machine() { parts_->faults.release_hangs(); }
+Machine::~Machine() {
+  if (parts_->process != ::getpid()) {
+    // A forked child's copy: its threads are not there, and its files are its parent's.
+    (void)parts_.release();
+    return;
+  }
+  parts_->faults.release_hangs();
+}
 
 size_t Machine::device_count() const { return parts_->devices.size(); }
 
@@ -189,7 +203,7 @@ size_t Machine::hanging_count() const { return parts_->faults.hanging_count(); }
 
 void Machine::lose(DeviceIndex device, Status reason) {
   ASHLAR_CHECK(device.value() < device_count());
-  parts_->devices[device.value()]->gate().lose(reason);
+  parts_->devices[device.value()]->lose(reason);
 }
 
 void Machine::revive(DeviceIndex device) {

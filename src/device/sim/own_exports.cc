@@ -9,7 +9,10 @@ void OwnExports::add(const std::shared_ptr<Extent>& extent) {
   struct stat described {};
   if (::fstat(extent->fd(), &described) != 0) return;
   MutexLock lock(mutex_);
-  std::erase_if(extents_, [](const auto& entry) { return entry.second.expired(); });
+  if (extents_.size() >= sweep_at_) {
+    std::erase_if(extents_, [](const auto& entry) { return entry.second.expired(); });
+    sweep_at_ = 2 * extents_.size() + 64;
+  }
   extents_[{described.st_dev, described.st_ino}] = extent;
 }
 

@@ -24,6 +24,7 @@ class OwnExports {
 
   Mutex mutex_;
   std::map<FileId, std::weak_ptr<Extent>> extents_ ASHLAR_GUARDED_BY(mutex_);
+  size_t sweep_at_ ASHLAR_GUARDED_BY(mutex_) = 64;  // how many there may be till then
 };
 
 }  // namespace ashlar::sim

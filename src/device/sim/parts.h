@@ -2,6 +2,8 @@
 // go before everything their work may touch, mappings before the memory they keep.
 #pragma once
 
+#include <unistd.h>
+
 #include <atomic>
 #include <memory>
 #include <vector>
@@ -26,6 +28,7 @@ struct Machine::Parts {
   ~Parts();
 
   const Options options;
+  const pid_t process = ::getpid();        // whose machine it is; not a forked child's
   const std::unique_ptr<Clock> own_clock;  // null when one was injected
   Clock& clock;
   Faults faults;

@@ -3,11 +3,14 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
+#include "base/align.h"
 #include "base/text.h"
 #include "base/units.h"
 
@@ -15,7 +18,15 @@ namespace ashlar::sim {
 namespace {
 
 // Offsets only rise, so the file is as long as files get and as large as what is touched.
-constexpr off_t kFileBytes = off_t{1} << 62;
+constexpr uint64_t kFileBytes = uint64_t{1} << 62;
+
+// What this process may make of a file: to exceed it is a signal, not an error code.
+uint64_t longest_file_bytes() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kFileBytes;
+  constexpr uint64_t kLargestPage = 64 * kKiB;
+  return std::min<uint64_t>(kFileBytes, limit.rlim_cur / kLargestPage * kLargestPage);
+}
 
 Status system_fault(std::string_view call, std::string_view what) {
   const int code = errno;
@@ -27,10 +38,14 @@ Status system_fault(std::string_view call, std::string_view what) {
 }
 
 // Sealed against shrinking: an importer must not be able to pull memory from under the exporter.
-Result<UniqueFd> make_file(off_t bytes) {
+Result<UniqueFd> make_file(uint64_t bytes) {
+  if (bytes > longest_file_bytes()) {
+    return Status::device_fault("ftruncate", EFBIG,
+                                text("no file of ", bytes, " B is allowed: raise ulimit -f"));
+  }
   UniqueFd file(::memfd_create("ashlar-sim", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file.valid()) return system_fault("memfd_create", "cannot make device memory");
-  if (::ftruncate(file.get(), bytes) != 0) {
+  if (::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) {
     return system_fault("ftruncate", "cannot size device memory");
   }
   if (::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
@@ -44,8 +59,11 @@ Result<UniqueFd> make_file(off_t bytes) {
 Result<uint64_t> size_of_device_file(int fd) {
   struct stat described {};
   constexpr int kNeeded = F_SEAL_SHRINK | F_SEAL_GROW;
+  constexpr int kForbidden = F_SEAL_WRITE | F_SEAL_FUTURE_WRITE;
   const int seals = ::fcntl(fd, F_GET_SEALS);
-  if (seals < 0 || (seals & kNeeded) != kNeeded || ::fstat(fd, &described) != 0) {
+  const int mode = ::fcntl(fd, F_GETFL);
+  const bool sealed_right = seals >= 0 && (seals & (kNeeded | kForbidden)) == kNeeded;
+  if (!sealed_right || mode < 0 || (mode & O_ACCMODE) != O_RDWR || ::fstat(fd, &described) != 0) {
     return Status::usage(text("file descriptor ", fd, " is not memory of a simulated device"));
   }
   return static_cast<uint64_t>(described.st_size);
@@ -59,37 +77,54 @@ Extent::~Extent() {
 
 Result<std::unique_ptr<PhysicalMemory>> PhysicalMemory::create(const Options& options) {
   UniqueFd file;
+  const uint64_t file_bytes = longest_file_bytes();
   if (options.backing == Backing::kMemory) {
-    Result<UniqueFd> made = make_file(kFileBytes);
+    Result<UniqueFd> made = make_file(file_bytes);
     if (!made.ok()) return made.status();
     file = *std::move(made);
   }
   return std::unique_ptr<PhysicalMemory>(
-      new PhysicalMemory(options.capacity_bytes, std::move(file)));
+      new PhysicalMemory(options.capacity_bytes, std::move(file), file_bytes));
 }
 
 Result<std::shared_ptr<Extent>> PhysicalMemory::create_extent(size_t bytes,
                                                               const CreateOptions& exportable) {
   std::shared_ptr<Extent> extent(new Extent);
-  if (exportable.export_fd || exportable.export_fabric) {
-    Result<UniqueFd> own = make_file(static_cast<off_t>(bytes));
-    if (!own.ok()) return own.status();
-    extent->own_fd_ = *std::move(own);
-    extent->fd_ = extent->own_fd_.get();
-  }
   if (!try_take(bytes)) {
     return Status::out_of_memory(text(format_bytes(bytes), " wanted, ",
                                       format_bytes(capacity_bytes_ - used_bytes()), " of ",
                                       format_bytes(capacity_bytes_), " free"));
   }
+  // From here on, letting go of the extent gives the capacity back.
   extent->home_ = this;
   extent->bytes_ = bytes;
   extent->exportable_ = exportable;
-  if (!extent->own_fd_.valid() && file_.valid()) {
-    extent->fd_ = file_.get();
-    extent->offset_ = next_offset_.fetch_add(bytes, std::memory_order_relaxed);
-  }
+  if (Status placed = place(*extent); !placed.ok()) return placed;
   return extent;
+}
+
+// Finds room in a file: its own if it is to be exported, else the next of the device's.
+Status PhysicalMemory::place(Extent& extent) {
+  if (extent.exportable_.export_fd || extent.exportable_.export_fabric) {
+    Result<UniqueFd> own = make_file(extent.bytes_);
+    if (!own.ok()) return own.status();
+    extent.own_fd_ = *std::move(own);
+    extent.fd_ = extent.own_fd_.get();
+    return {};
+  }
+  if (!file_.valid()) return {};
+  uint64_t offset = next_offset_.load(std::memory_order_relaxed);
+  do {
+    if (extent.bytes_ > file_bytes_ - offset) {
+      return Status::out_of_memory(
+          "the simulated device's file is used up: make a new machine, or "
+          "raise ulimit -f");
+    }
+  } while (!next_offset_.compare_exchange_weak(offset, offset + extent.bytes_,
+                                               std::memory_order_relaxed));
+  extent.fd_ = file_.get();
+  extent.offset_ = offset;
+  return {};
 }
 
 Result<std::shared_ptr<Extent>> PhysicalMemory::import_extent(int fd, size_t bytes) {
@@ -98,12 +133,18 @@ Result<std::shared_ptr<Extent>> PhysicalMemory::import_extent(int fd, size_t byt
   if (*file_bytes != bytes) {
     return Status::usage(text("the extent has ", *file_bytes, " B, ", bytes, " B were expected"));
   }
-  return import_part(fd, 0, bytes);
+  Result<std::shared_ptr<Extent>> extent = import_part(fd, 0, bytes);
+  if (extent.ok()) (*extent)->exportable_.export_fd = true;  // what came by fd can go on by fd
+  return extent;
 }
 
 Result<std::shared_ptr<Extent>> PhysicalMemory::import_part(int fd, uint64_t offset, size_t bytes) {
   Result<uint64_t> file_bytes = size_of_device_file(fd);
   if (!file_bytes.ok()) return file_bytes.status();
+  constexpr uint64_t kLargestPage = 64 * kKiB;
+  if (bytes == 0 || !is_aligned(bytes | offset, kLargestPage)) {
+    return Status::usage(text(bytes, " B at offset ", offset, " are no whole pages"));
+  }
   if (offset > *file_bytes || bytes > *file_bytes - offset) {
     return Status::usage(text("the device's memory ends before ", bytes, " B at offset ", offset));
   }
@@ -113,7 +154,6 @@ Result<std::shared_ptr<Extent>> PhysicalMemory::import_part(int fd, uint64_t off
   extent->fd_ = extent->own_fd_.get();
   extent->offset_ = offset;
   extent->bytes_ = bytes;
-  extent->exportable_.export_fd = true;
   return extent;
 }
 
@@ -127,7 +167,7 @@ bool PhysicalMemory::try_take(size_t bytes) {
 
 void PhysicalMemory::give_back(const Extent& extent) {
   used_bytes_.fetch_sub(extent.bytes(), std::memory_order_relaxed);
-  if (extent.own_fd_.valid() || !file_.valid()) return;
+  if (extent.own_fd_.valid() || extent.fd_ < 0) return;
   // A failure would only keep pages that nobody reads again; there is nothing better to do.
   (void)::fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                     static_cast<off_t>(extent.offset_), static_cast<off_t>(extent.bytes_));

@@ -53,8 +53,9 @@ class PhysicalMemory {
   // kOutOfMemory: less than `bytes` is free.
   Result<std::shared_ptr<Extent>> create_extent(size_t bytes, const CreateOptions& exportable);
 
+  // kUsage, in both: the file is not memory of a simulated device that can be written to.
   // Somebody else's extent, by its own file, which is duplicated. Uses nobody's capacity here.
-  // kUsage: not memory of a simulated device, or not of that size.
+  // kUsage: not of that size.
   static Result<std::shared_ptr<Extent>> import_extent(int fd, size_t bytes);
   // The same for a part of their device's file.
   static Result<std::shared_ptr<Extent>> import_part(int fd, uint64_t offset, size_t bytes);
@@ -64,13 +65,15 @@ class PhysicalMemory {
 
  private:
   friend class Extent;
-  PhysicalMemory(size_t capacity_bytes, UniqueFd file)
-      : capacity_bytes_(capacity_bytes), file_(std::move(file)) {}
+  PhysicalMemory(size_t capacity_bytes, UniqueFd file, uint64_t file_bytes)
+      : capacity_bytes_(capacity_bytes), file_(std::move(file)), file_bytes_(file_bytes) {}
   bool try_take(size_t bytes);
+  Status place(Extent& extent);
   void give_back(const Extent& extent);
 
   const size_t capacity_bytes_;
   const UniqueFd file_;  // invalid in bookkeeping
+  const uint64_t file_bytes_;
   // Relaxed throughout: the counters order nothing but themselves.
   std::atomic<size_t> used_bytes_{0};
   std::atomic<uint64_t> next_offset_{0};

@@ -223,6 +223,10 @@ Result<ExtentId> SimDevice::import_fabric(const FabricHandle& handle, size_t byt
   return call(DeviceCall::kImportFabric, [&](CallSize& size) -> Result<ExtentId> {
     size.bytes = bytes;
     if (!properties_.can_export_fabric) return Status::unsupported("no bytes in bookkeeping");
+    if (bytes == 0 || !is_aligned(bytes, properties_.granularity_bytes)) {
+      return Status::usage(text("cannot import ", bytes, " B: expected a multiple of ",
+                                properties_.granularity_bytes));
+    }
     Result<std::shared_ptr<Extent>> extent =
         parts_.fabric.import_extent(handle, HandleKind::kExtent);
     if (!extent.ok()) return extent.status();

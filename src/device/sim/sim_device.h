@@ -23,6 +23,8 @@ class SimDevice final : public Device {
   SimDevice(Machine::Parts& parts, DeviceProperties properties, PhysicalMemory& memory);
 
   CallGate& gate() { return gate_; }
+  // Fails for good: queued work is dropped, so that waits for it return, and captures are gone.
+  void lose(const Status& reason);
   // Device work proper, for Machine::launch.
   Status launch(StreamId stream, std::function<Status()> kernel);
 
@@ -114,6 +116,7 @@ class SimDevice final : public Device {
   Status enqueue(StreamId stream, std::function<Status()> work, int64_t modelled_ns);
   Status transfer(DeviceIndex to_accessor, DeviceAddress to, DeviceAddress from, size_t bytes,
                   StreamId stream);
+  void drop_work();
   // Waits on the host; reports a device lost meanwhile.
   Status wait_for(const Completion& completion);
   Status lost_or_ok() const { return gate_.is_lost() ? gate_.lost_status() : Status(); }
@@ -140,6 +143,7 @@ auto SimDevice::call(DeviceCall kind, const Body& body)
     }
   };
   if (Status entered = gate_.enter(kind); !entered.ok()) {
+    if (entered.is(StatusKind::kDeviceLost)) drop_work();
     last_error_.note(entered);
     return entered;
   }

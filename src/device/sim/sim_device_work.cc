@@ -1,8 +1,24 @@
 // The simulated device's work: streams, events, copies, host calls, captures and graphs.
+#include <exception>
+
 #include "base/text.h"
 #include "device/sim/sim_device.h"
 
 namespace ashlar::sim {
+namespace {
+
+// Work is user code, and runs where nobody could catch what it throws.
+Status run_guarded(const std::function<Status()>& work) {
+  try {
+    return work();
+  } catch (const std::exception& thrown) {
+    return Status::device_fault("work", 0, text("it threw \"", thrown.what(), "\""));
+  } catch (...) {
+    return Status::device_fault("work", 0, "it threw something");
+  }
+}
+
+}  // namespace
 
 // --- streams ------------------------------------------------------------------------------------
 
@@ -132,8 +148,8 @@ Status SimDevice::wait_event(StreamId stream_id, EventId event_id) {
     if (parts_.captures.capturing(**stream)) {
       return parts_.captures.refuse_outside_work(**stream);
     }
-    if (!event->recorded->done()) (*stream)->push({{}, event->recorded, nullptr, 0});
-    return {};
+    if (event->recorded->done()) return {};
+    return (*stream)->push({{}, event->recorded, nullptr, 0});
   });
 }
 
@@ -163,17 +179,26 @@ Status SimDevice::enqueue(StreamId id, std::function<Status()> work, int64_t mod
   if (!stream.ok()) return stream.status();
   auto run = [this, id, work = std::move(work)] {
     if (gate_.is_lost()) return;
-    const Status done = work();
+    const Status done = run_guarded(work);
     if (done.ok()) return;
-    gate_.lose(Status::device_lost(
+    lose(Status::device_lost(
         "work", done.code(),
         text("work in stream ", id, " of device ", index(), " failed: ", done.message())));
   };
   if (parts_.captures.capturing(**stream)) {
     return parts_.captures.add(**stream, std::move(run), modelled_ns);
   }
-  (*stream)->push({std::move(run), nullptr, nullptr, modelled_ns});
-  return {};
+  return (*stream)->push({std::move(run), nullptr, nullptr, modelled_ns});
+}
+
+void SimDevice::lose(const Status& reason) {
+  gate_.lose(reason);
+  drop_work();
+}
+
+void SimDevice::drop_work() {
+  for (const auto& stream : parts_.streams.of_device(index())) stream->drop();
+  parts_.captures.drop(index());
 }
 
 Status SimDevice::launch(StreamId stream, std::function<Status()> kernel) {

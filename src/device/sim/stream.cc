@@ -1,6 +1,7 @@
 // A queue and its worker.
 #include "device/sim/stream.h"
 
+#include "base/thread.h"
 #include "device/sim/scheduler.h"
 
 namespace ashlar::sim {
@@ -18,19 +19,20 @@ Stream::~Stream() {
   if (worker.joinable()) worker.join();
 }
 
-void Stream::push(Task task) {
+Status Stream::push(Task task) {
   MutexLock lock(mutex_);
-  push_locked(std::move(task));
+  return push_locked(std::move(task));
 }
 
-void Stream::push_locked(Task task) {
+Status Stream::push_locked(Task task) {
   if (stopped_) {
     if (task.completes) task.completes->finish(clock_.now_ns());
-    return;
+    return {};
   }
+  if (Status started = start_worker_locked(); !started.ok()) return started;
   tasks_.push_back(std::move(task));
-  if (scheduler_ == nullptr) start_worker_locked();
   changed_.notify_all();
+  return {};
 }
 
 // Looks and pushes under one lock: the worker of a closed stream ends as soon as it finds nothing
@@ -41,7 +43,8 @@ std::shared_ptr<Completion> Stream::mark() {
   if (tasks_.empty() && !running_) {
     completion->finish(clock_.now_ns());
   } else {
-    push_locked({{}, nullptr, completion, 0});
+    // There is a worker already, so that this cannot fail.
+    (void)push_locked({{}, nullptr, completion, 0}).ok();
   }
   return completion;
 }
@@ -65,7 +68,17 @@ void Stream::resume() {
 void Stream::close() {
   MutexLock lock(mutex_);
   closed_ = true;
+  held_ = false;
   changed_.notify_all();
+}
+
+void Stream::drop() {
+  std::deque<Task> dropped;
+  {
+    MutexLock lock(mutex_);
+    dropped.swap(tasks_);
+  }
+  finish_dropped(dropped);
 }
 
 void Stream::stop() {
@@ -76,6 +89,10 @@ void Stream::stop() {
     dropped.swap(tasks_);
     changed_.notify_all();
   }
+  finish_dropped(dropped);
+}
+
+void Stream::finish_dropped(std::deque<Task>& dropped) {
   for (Task& task : dropped) {
     if (task.completes) task.completes->finish(clock_.now_ns());
   }
@@ -120,8 +137,12 @@ void Stream::perform(Task& task) {
   changed_.notify_all();
 }
 
-void Stream::start_worker_locked() {
-  if (!worker_.joinable()) worker_ = std::thread([this] { work(); });
+Status Stream::start_worker_locked() {
+  if (scheduler_ != nullptr || worker_.joinable()) return {};
+  Result<std::thread> started = start_thread([this] { work(); });
+  if (!started.ok()) return started.status();
+  worker_ = *std::move(started);
+  return {};
 }
 
 void Stream::work() {

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "ashlar/clock.h"
+#include "ashlar/status.h"
 #include "ashlar/types.h"
 #include "base/mutex.h"
 #include "device/sim/completion.h"
@@ -36,7 +37,8 @@ class Stream {
   DeviceIndex device() const { return device_; }
   int priority() const { return priority_; }
 
-  void push(Task task);
+  // kDeviceFault: there is no thread for it; the task was not queued.
+  Status push(Task task);
   // The completion of everything pushed so far; done at once if the stream is idle.
   std::shared_ptr<Completion> mark();
   // Nothing queued and nothing running.
@@ -45,8 +47,10 @@ class Stream {
   void hold();
   void resume();
 
-  // No more tasks will come; the worker ends when the queue is empty.
+  // No more tasks will come, and nobody can hold it; the worker ends when the queue is empty.
   void close();
+  // Drops what is queued, and goes on.
+  void drop();
   // Drops what is queued; the worker ends after what it is running. The stream stays idle.
   void stop();
 
@@ -55,8 +59,9 @@ class Stream {
   bool run_one();
 
  private:
-  void push_locked(Task task) ASHLAR_REQUIRES(mutex_);
-  void start_worker_locked() ASHLAR_REQUIRES(mutex_);
+  Status push_locked(Task task) ASHLAR_REQUIRES(mutex_);
+  Status start_worker_locked() ASHLAR_REQUIRES(mutex_);
+  void finish_dropped(std::deque<Task>& dropped);
   void work();
   void perform(Task& task);
   bool take_locked(Task& task) ASHLAR_REQUIRES(mutex_);

@@ -19,15 +19,13 @@ Result<DeviceAddress> StreamPool::allocate(size_t bytes, StreamId stream) {
   if (bytes == 0) return Status::usage("cannot allocate 0 B");
   if (!rounded) return Status::out_of_memory(text("no device has ", bytes, " B"));
   MutexLock lock(mutex_);
-  DeviceAddress at;
-  if (const auto found = reusable_locked(*rounded, stream); found != blocks_.end()) {
-    at = found->first;
-  } else {
+  DeviceAddress at = take_reusable_locked(*rounded, stream);
+  if (at.is_null()) {
     Result<DeviceAddress> grown = grow_locked(*rounded);
     if (!grown.ok()) return grown;
     at = *grown;
   }
-  Block& block = blocks_[at];
+  Block& block = blocks_[at.value()];
   block.in_use = true;
   block.freed = nullptr;
   use_.used_bytes += block.bytes;
@@ -37,15 +35,16 @@ Result<DeviceAddress> StreamPool::allocate(size_t bytes, StreamId stream) {
 
 // The smallest block that fits without wasting more than it uses. What this stream freed is ready
 // for its own later work; what others freed, once the free has happened.
-StreamPool::Blocks::iterator StreamPool::reusable_locked(size_t bytes, StreamId stream) {
-  auto best = blocks_.end();
-  for (auto it = blocks_.begin(); it != blocks_.end(); ++it) {
-    const Block& block = it->second;
-    if (block.in_use || block.bytes < bytes || block.bytes > 2 * bytes) continue;
+DeviceAddress StreamPool::take_reusable_locked(size_t bytes, StreamId stream) {
+  for (auto it = free_.lower_bound({bytes, {}}); it != free_.end() && it->first <= 2 * bytes;
+       ++it) {
+    const Block& block = blocks_.at(it->second.value());
     if (block.freed_on != stream && !block.freed->done()) continue;
-    if (best == blocks_.end() || block.bytes < best->second.bytes) best = it;
+    const DeviceAddress at = it->second;
+    free_.erase(it);
+    return at;
   }
-  return best;
+  return {};
 }
 
 Result<DeviceAddress> StreamPool::grow_locked(size_t bytes) {
@@ -57,14 +56,14 @@ Result<DeviceAddress> StreamPool::grow_locked(size_t bytes) {
   if (!extent.ok()) return extent.status();
   Result<DeviceAddress> at = addresses_.place(*std::move(extent), device_, MappingKind::kPool);
   if (!at.ok()) return at;
-  blocks_[*at].bytes = bytes;
+  blocks_[at->value()].bytes = bytes;
   use_.reserved_bytes += bytes;
   return at;
 }
 
 Status StreamPool::check_allocated(DeviceAddress at) const {
   MutexLock lock(mutex_);
-  const auto found = blocks_.find(at);
+  const auto found = blocks_.find(at.value());
   if (found != blocks_.end() && found->second.in_use) return {};
   return Status::usage(text(at, " is not allocated from the pool of device ", device_));
 }
@@ -72,7 +71,7 @@ Status StreamPool::check_allocated(DeviceAddress at) const {
 Status StreamPool::free(DeviceAddress at, StreamId stream,
                         std::shared_ptr<const Completion> completion) {
   MutexLock lock(mutex_);
-  const auto found = blocks_.find(at);
+  const auto found = blocks_.find(at.value());
   if (found == blocks_.end() || !found->second.in_use) {
     return Status::usage(text(at, " was freed already"));
   }
@@ -81,6 +80,7 @@ Status StreamPool::free(DeviceAddress at, StreamId stream,
   block.freed_on = stream;
   block.freed = std::move(completion);
   use_.used_bytes -= block.bytes;
+  free_.insert({block.bytes, at});
   return {};
 }
 
@@ -111,15 +111,16 @@ void StreamPool::trim_to_threshold() {
 }
 
 void StreamPool::trim_locked(size_t keep_bytes) {
-  for (auto it = blocks_.begin(); it != blocks_.end() && use_.reserved_bytes > keep_bytes;) {
-    const Block& block = it->second;
-    const bool unused = !block.in_use && block.freed->done();
-    if (!unused || !addresses_.remove(it->first, device_, MappingKind::kPool).ok()) {
+  for (auto it = free_.begin(); it != free_.end() && use_.reserved_bytes > keep_bytes;) {
+    const auto [bytes, at] = *it;
+    const bool unused = blocks_.at(at.value()).freed->done();
+    if (!unused || !addresses_.remove(at, device_, MappingKind::kPool).ok()) {
       ++it;
       continue;
     }
-    use_.reserved_bytes -= block.bytes;
-    it = blocks_.erase(it);
+    use_.reserved_bytes -= bytes;
+    blocks_.erase(at.value());
+    it = free_.erase(it);
   }
 }
 

@@ -3,9 +3,10 @@
 // A stand-in for what drivers offer, not a policy to admire. Thread safe.
 #pragma once
 
-#include <map>
 #include <memory>
+#include <set>
 #include <unordered_map>
+#include <utility>
 
 #include "ashlar/device.h"
 #include "base/mutex.h"
@@ -40,9 +41,8 @@ class StreamPool {
     StreamId freed_on;
     std::shared_ptr<const Completion> freed;  // null while in use
   };
-  using Blocks = std::map<DeviceAddress, Block>;
-
-  Blocks::iterator reusable_locked(size_t bytes, StreamId stream) ASHLAR_REQUIRES(mutex_);
+  // Null: there is none.
+  DeviceAddress take_reusable_locked(size_t bytes, StreamId stream) ASHLAR_REQUIRES(mutex_);
   Result<DeviceAddress> grow_locked(size_t bytes) ASHLAR_REQUIRES(mutex_);
   void trim_locked(size_t keep_bytes) ASHLAR_REQUIRES(mutex_);
   void note_peaks_locked() ASHLAR_REQUIRES(mutex_);
@@ -52,7 +52,8 @@ class StreamPool {
   AddressSpace& addresses_;
 
   mutable Mutex mutex_;
-  Blocks blocks_ ASHLAR_GUARDED_BY(mutex_);
+  std::unordered_map<uint64_t, Block> blocks_ ASHLAR_GUARDED_BY(mutex_);       // by address
+  std::set<std::pair<size_t, DeviceAddress>> free_ ASHLAR_GUARDED_BY(mutex_);  // by size
   PoolUse use_ ASHLAR_GUARDED_BY(mutex_);
   size_t threshold_bytes_ ASHLAR_GUARDED_BY(mutex_) = 0;
 };

@@ -12,10 +12,14 @@ Streams::Streams(const Options& options, Clock& clock)
 }
 
 Streams::~Streams() {
-  WriterLock lock(mutex_);
-  for (const auto& stream : defaults_) stream->stop();
-  for (const auto& [id, stream] : streams_) stream->stop();
-  for (const auto& stream : retired_) stream->stop();
+  // What is dropped may run user code (a functor's end), so not under the lock.
+  std::vector<std::shared_ptr<Stream>> all = defaults_;
+  {
+    WriterLock lock(mutex_);
+    for (const auto& [id, stream] : streams_) all.push_back(stream);
+    all.insert(all.end(), retired_.begin(), retired_.end());
+  }
+  for (const auto& stream : all) stream->stop();
 }
 
 std::shared_ptr<Stream> Streams::make(DeviceIndex device, int priority) {

@@ -10,7 +10,9 @@
 
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <string>
+#include <vector>
 
 #include "base/text.h"
 
@@ -59,6 +61,50 @@ TEST(FdPassingTest, AMessageWithoutADescriptorHasNone) {
   EXPECT_FALSE(got->fd.valid());
 }
 
+TEST(FdPassingTest, MoreDescriptorsThanAgreedAreRefusedAndClosed) {
+  Pair pair = connected();
+  UniqueFd file(::memfd_create("test", MFD_CLOEXEC));
+  const int before = ::dup(file.get());
+  ::close(before);
+  const int attached[2] = {file.get(), file.get()};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(attached))] = {};
+  uint8_t byte = 1;
+  iovec part{&byte, 1};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof(control);
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof(attached));
+  std::memcpy(CMSG_DATA(header), attached, sizeof(attached));
+  ASSERT_EQ(::sendmsg(pair.near.get(), &message, 0), 1);
+
+  std::array<uint8_t, 8> buffer{};
+  EXPECT_EQ(receive_message(pair.far.get(), buffer, milliseconds(1000)).status().kind(),
+            StatusKind::kFormat);
+  const int after = ::dup(file.get());
+  ::close(after);
+  EXPECT_EQ(after, before) << "the next free descriptor is another: some were leaked";
+}
+
+TEST(FdPassingTest, AListenerThatAcceptsNobodyEndsAtTheDeadline) {
+  const std::string name = text("ashlar-test-full-", ::getpid());
+  Result<UniqueFd> listening = listen_abstract(name);
+  ASSERT_TRUE(listening.ok());
+  ASSERT_EQ(::listen(listening->get(), 0), 0);
+  std::vector<UniqueFd> callers;
+  Status last;
+  while (last.ok() && callers.size() < 10) {
+    Result<UniqueFd> caller = connect_abstract(name, milliseconds(20));
+    last = caller.status();
+    if (caller.ok()) callers.push_back(*std::move(caller));
+  }
+  EXPECT_FALSE(last.ok()) << "nobody was ever turned away";
+}
+
 TEST(FdPassingTest, SilenceEndsAtTheDeadline) {
   Pair pair = connected();
   std::array<uint8_t, 8> buffer{};
@@ -85,7 +131,7 @@ TEST(FdPassingTest, ListeningEndsWhenToldTo) {
   EXPECT_FALSE(listen_abstract(name).ok()) << "two listeners under one name";
 
   UniqueFd stop(::eventfd(0, EFD_CLOEXEC));
-  Result<UniqueFd> caller = connect_abstract(name);
+  Result<UniqueFd> caller = connect_abstract(name, milliseconds(1000));
   ASSERT_TRUE(caller.ok());
   Result<UniqueFd> accepted = accept_or_stop(listening->get(), stop.get());
   ASSERT_TRUE(accepted.ok());
@@ -103,7 +149,8 @@ TEST(FdPassingTest, ListeningEndsWhenToldTo) {
 }
 
 TEST(FdPassingTest, NobodyAtTheAddressIsAFaultAtOnce) {
-  const Result<UniqueFd> nobody = connect_abstract("ashlar-test-nobody-listens-here");
+  const Result<UniqueFd> nobody =
+      connect_abstract("ashlar-test-nobody-listens-here", milliseconds(1000));
   EXPECT_EQ(nobody.status().code(), ECONNREFUSED);
 }
 

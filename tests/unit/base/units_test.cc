@@ -42,7 +42,9 @@ TEST(UnitsTest, SizesAreWrittenWithTwoDecimals) {
   EXPECT_EQ(format_bytes(1024), "1.00 KiB");
   EXPECT_EQ(format_bytes(20 * kMiB + kMiB / 2), "20.50 MiB");
   EXPECT_EQ(format_bytes(151397597184), "141.00 GiB");
-  EXPECT_EQ(format_bytes(kGiB - 1), "1023.99 MiB");
+  EXPECT_EQ(format_bytes(SIZE_MAX), "16384.00 PiB");
+  EXPECT_EQ(format_bytes(3002197606), "2.80 GiB") << "as PyTorch rounds it";
+  EXPECT_EQ(format_bytes(kGiB - 1), "1024.00 MiB");
 }
 
 TEST(AlignTest, RoundsToPowersOfTwoAndNoticesOverflow) {

@@ -81,17 +81,22 @@ TEST(SimMemoryTest, TheLimitOnMappingsIsOutOfMemoryAndCountsRunsNotExtents) {
 
 TEST(SimMemoryTest, CuttingARunInTwoCountsBothParts) {
   Options options = small_options();
-  options.max_mappings = 2;
+  options.max_mappings = 3;
   const std::unique_ptr<Machine> machine = make_machine(options);
   Device& device = machine->device(kFirst);
   const size_t granule = device.properties().granularity_bytes;
   const MappedRange run = map_extents(device, 3);
-  ASSERT_TRUE(device.unmap({run.range.begin + granule, granule}).ok());
-  const DeviceAddress apart = *device.reserve(granule);
+  const AddressRange middle{run.range.begin + granule, granule};
+  ASSERT_TRUE(device.unmap(middle).ok());
+  const DeviceAddress apart = *device.reserve(4 * granule);
+  ASSERT_TRUE(device.map(apart, *device.create(granule)).ok());
   const ExtentId extent = *device.create(granule);
-  EXPECT_TRUE(device.map(apart, extent).is_out_of_memory());
-  ASSERT_TRUE(device.map(run.range.begin + granule, run.extents[1]).ok());
-  EXPECT_TRUE(device.map(apart, extent).ok()) << "the parts are one run again";
+  EXPECT_TRUE(device.map(apart + 2 * granule, extent).is_out_of_memory());
+  ASSERT_TRUE(device.unmap({apart, granule}).ok());
+  ASSERT_TRUE(device.map(middle.begin, run.extents[1]).ok());
+  ASSERT_TRUE(device.set_access(middle, kFirst, Access::kReadWrite).ok());
+  EXPECT_TRUE(device.map(apart, extent).ok());
+  EXPECT_TRUE(device.map(apart + 2 * granule, extent).ok()) << "the parts are one run again";
 }
 
 TEST(SimMemoryTest, AFileThatIsNotASealedExtentIsNotImported) {
