@@ -106,6 +106,8 @@ def new_and_delete(tree):
         if file.is_in(*tree.home_of("new_and_delete")):
             continue
         for number, match in file.find(r"(?<!operator )(?:\bnew\b|(?<!= )\bdelete\b)"):
+            if file.code[number - 1].lstrip().startswith("#include"):
+                continue
             before = " ".join(file.code[max(0, number - 2) : number - 1])
             before += file.code[number - 1][: match.start()]
             if match.group() == "new" and re.search(_MAKES_POINTER, before):

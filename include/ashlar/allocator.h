@@ -14,6 +14,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "ashlar/device.h"
 #include "ashlar/errors.h"
@@ -88,6 +89,12 @@ class ASHLAR_EXPORT Allocator {
   // 1].
   void set_memory_fraction(double fraction);
   double memory_fraction() const;
+
+  // How many addresses the stream's expandable segments reserve goes by its class, if it has one;
+  // an empty name clears it. A class's default counts where the options say nothing.
+  void set_stream_class(StreamId stream, std::string name);
+  std::string stream_class(StreamId stream) const;
+  void set_default_class_fraction(const std::string& name, double capacity_fraction);
 
   AllocatorStats stats() const;
   void reset_peak_stats();

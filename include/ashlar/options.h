@@ -44,7 +44,7 @@ struct AllocatorOptions {
   bool pytorch_compatible = false;
 
   // --- where blocks come from -----------------------------------------------------------------
-  size_t large_segment_bytes = size_t{20} << 20;  // above 10 MiB; also the expandable granule
+  size_t large_segment_bytes = size_t{20} << 20;  // from 11 MiB; also the expandable granule
   std::optional<size_t> max_split_bytes{};        // larger blocks are never split
   // How much larger than a request above max_split_bytes its block may be. Unset: a large segment.
   std::optional<size_t> max_non_split_rounding_bytes{};

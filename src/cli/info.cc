@@ -209,7 +209,7 @@ std::string info_as_text(const Registry& registry, const Environment& environmen
       "Ashlar {}\n\nBack ends\n{}\nDevices\n{}{}\n"
       "Variables that shape the simulated machine\n{}",
       kVersion, backends_as_text(registry), devices_as_text(devices),
-      all_capabilities_as_text(devices), variables_in(environment));
+      all_capabilities_as_text(devices), machine_variables_in(environment));
 }
 
 }  // namespace

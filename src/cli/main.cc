@@ -22,7 +22,7 @@
 namespace ashlar {
 namespace {
 
-constexpr std::array<const Subcommand*, 2> kSubcommands = {&kInfo, &kDemo};
+constexpr std::array<const Subcommand*, 4> kSubcommands = {&kInfo, &kConfig, &kBench, &kDemo};
 
 // A sub-command together with its parser.
 struct Prepared {

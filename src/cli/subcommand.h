@@ -33,6 +33,8 @@ struct Subcommand {
 };
 
 extern const Subcommand kInfo;
+extern const Subcommand kConfig;
+extern const Subcommand kBench;
 extern const Subcommand kDemo;
 
 }  // namespace ashlar

@@ -14,9 +14,10 @@ std::string default_of(const EnvironmentVariable& row) {
 
 }  // namespace
 
-std::string variables_in(const Environment& environment) {
+std::string machine_variables_in(const Environment& environment) {
   Table table({{"variable"}, {"now"}, {"default"}, {"sets"}});
   for (const EnvironmentVariable& row : environment_variables()) {
+    if (row.scope != VariableScope::kSimulatedMachine) continue;
     table.add({std::string(row.name), std::string(environment.value(row.name).value_or("-")),
                default_of(row), fmt::format("{} ({})", row.sets, row.expected)});
   }

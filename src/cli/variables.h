@@ -1,4 +1,4 @@
-// The ASHLAR_* environment variables as text, for `ashlar info` and `ashlar --help`.
+// The environment variables as text, for `ashlar info` and `ashlar --help`.
 #pragma once
 
 #include <string>
@@ -7,10 +7,11 @@
 
 namespace ashlar {
 
-// One line each: what is set now, what it would be otherwise, and what it sets.
-std::string variables_in(const Environment& environment);
+// Those that shape the simulated machine, one line each: what is set now, what it would be
+// otherwise, and what it sets.
+std::string machine_variables_in(const Environment& environment);
 
-// What each expects, and why one would set it.
+// All of them: what each expects, and why one would set it.
 std::string variables_help();
 
 }  // namespace ashlar

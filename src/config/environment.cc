@@ -1,17 +1,18 @@
 // The table of environment variables and the functions that read their values. A new variable is
-// one row of kVariables and one parse function.
+// one row of kVariables and, unless it is for allocators, one parse function.
 #include "config/environment.h"
 
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <vector>
 
 #include "base/text.h"
 #include "base/units.h"
+#include "config/allocator_options.h"
 #include "config/nearest_name.h"
+#include "config/numbers.h"
 
 namespace ashlar {
 namespace {
@@ -24,10 +25,24 @@ Status parse_seed(const EnvironmentVariable& row, std::string_view value, sim::O
 Status parse_backing(const EnvironmentVariable& row, std::string_view value, sim::Options& options);
 
 constexpr std::string_view kPrefix = "ASHLAR_";
+constexpr std::string_view kOwnSettings = "ASHLAR_ALLOC_CONF";
+
+constexpr EnvironmentVariable allocator_variable(std::string_view name, std::string_view help) {
+  return {
+      .name = name,
+      .scope = VariableScope::kAllocator,
+      .sets = "settings of allocators",
+      .expected = "options as ashlar config lists them, such as expandable_segments:True",
+      .default_text = "",
+      .help = help,
+      .parse = nullptr,
+  };
+}
 
 constexpr std::array kVariables = {
     EnvironmentVariable{
         .name = "ASHLAR_SIM_DEVICES",
+        .scope = VariableScope::kSimulatedMachine,
         .sets = "devices of the simulated machine",
         .expected = "a whole number from 1 to 64",
         .default_text = "2",
@@ -36,6 +51,7 @@ constexpr std::array kVariables = {
     },
     EnvironmentVariable{
         .name = "ASHLAR_SIM_CAPACITY",
+        .scope = VariableScope::kSimulatedMachine,
         .sets = "memory of each simulated device",
         .expected = "a number of bytes with an optional unit, such as 80GiB",
         .default_text = "141GiB",
@@ -44,6 +60,7 @@ constexpr std::array kVariables = {
     },
     EnvironmentVariable{
         .name = "ASHLAR_SIM_SEED",
+        .scope = VariableScope::kSimulatedMachine,
         .sets = "seed for the order in which streams advance",
         .expected = "a whole number from 0 to 18446744073709551615",
         .default_text = "",
@@ -52,12 +69,17 @@ constexpr std::array kVariables = {
     },
     EnvironmentVariable{
         .name = "ASHLAR_SIM_BACKING",
+        .scope = VariableScope::kSimulatedMachine,
         .sets = "what stands behind device memory",
         .expected = "memory or bookkeeping",
         .default_text = "memory",
         .help = "With bookkeeping, addresses hold nothing: for counting, not for computing.",
         .parse = parse_backing,
     },
+    allocator_variable(kOwnSettings, "Counts before PyTorch's variables."),
+    allocator_variable("PYTORCH_CUDA_ALLOC_CONF", "PyTorch's; read if none above it is set."),
+    allocator_variable("PYTORCH_HIP_ALLOC_CONF", "PyTorch's; read if none above it is set."),
+    allocator_variable("PYTORCH_ALLOC_CONF", "PyTorch's; read if none above it is set."),
 };
 
 }  // namespace
@@ -67,10 +89,30 @@ Result<sim::Options> sim_options_from(const Environment& environment) {
   sim::Options options;
   for (const EnvironmentVariable& row : kVariables) {
     const std::optional<std::string_view> value = environment.value(row.name);
-    if (!value) continue;
+    if (!value || row.scope != VariableScope::kSimulatedMachine) continue;
     if (Status status = row.parse(row, *value, options); !status.ok()) return status;
   }
   return options;
+}
+
+Result<AllocatorOptions> allocator_options_from(const Environment& environment) {
+  if (Status status = refuse_unknown(environment); !status.ok()) return status;
+  const EnvironmentVariable* row = allocator_variable_in(environment);
+  if (row == nullptr) return AllocatorOptions();
+  Result<AllocatorOptions> options = parse_allocator_options(*environment.value(row->name));
+  if (options.ok()) return options;
+  // A text that PyTorch takes and we do not is no reason to change what PyTorch gets.
+  const std::string_view advice =
+      row->name == kOwnSettings ? "" : "; where ASHLAR_ALLOC_CONF is set, it is read instead";
+  return Status::usage(text(row->name, ": ", options.status().message(), advice));
+}
+
+const EnvironmentVariable* allocator_variable_in(const Environment& environment) {
+  const auto found =
+      std::find_if(kVariables.begin(), kVariables.end(), [&](const EnvironmentVariable& row) {
+        return row.scope == VariableScope::kAllocator && environment.value(row.name).has_value();
+      });
+  return found == kVariables.end() ? nullptr : &*found;
 }
 
 std::span<const EnvironmentVariable> environment_variables() { return kVariables; }
@@ -101,7 +143,9 @@ namespace {
 
 Status refuse_unknown(const Environment& environment) {
   std::vector<std::string_view> known;
-  for (const EnvironmentVariable& row : kVariables) known.push_back(row.name);
+  for (const EnvironmentVariable& row : kVariables) {
+    if (row.name.starts_with(kPrefix)) known.push_back(row.name);
+  }
 
   for (const auto& [name, value] : environment.values()) {
     if (!name.starts_with(kPrefix)) continue;
@@ -120,15 +164,6 @@ Status refuse_unknown(const Environment& environment) {
 Status wrong_value(const EnvironmentVariable& row, std::string_view value, std::string_view problem,
                    std::string_view expected) {
   return Status::usage(text(row.name, ": \"", value, "\" ", problem, " (expected ", expected, ")"));
-}
-
-// A whole decimal number and nothing else; empty when it is not one or does not fit.
-std::optional<uint64_t> parse_whole_number(std::string_view value) {
-  uint64_t number = 0;
-  const char* end = value.data() + value.size();
-  const std::from_chars_result read = std::from_chars(value.data(), end, number);
-  if (read.ec != std::errc{} || read.ptr != end) return std::nullopt;
-  return number;
 }
 
 Status parse_devices(const EnvironmentVariable& row, std::string_view value,

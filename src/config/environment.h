@@ -1,6 +1,7 @@
 // The environment variables Ashlar listens to: one table with a row for each, and the only place
-// that reads the process's environment. The CLI and tests turn it into `sim::Options` here and
-// hand those down; nothing below ever asks the environment itself.
+// that reads the process's environment. The CLI, the public facades and tests turn it into
+// `sim::Options` and `AllocatorOptions` here and hand those down; nothing below ever asks the
+// environment itself.
 //
 // Pure functions over values, but for Environment::of_process, which must not run while another
 // thread changes the environment.
@@ -12,6 +13,7 @@
 #include <string>
 #include <string_view>
 
+#include "ashlar/options.h"
 #include "ashlar/sim.h"
 #include "ashlar/status.h"
 
@@ -35,15 +37,25 @@ class Environment {
   Values values_;
 };
 
-// One row of the table. The texts are for people: they stand in messages, `ashlar info` and
-// `ashlar --help`.
+// What a variable shapes.
+enum class VariableScope {
+  kSimulatedMachine,
+  // All settings of an allocator in one text. Of these rows the first one that is set counts, and
+  // the others are not even read.
+  kAllocator,
+};
+
+// One row of the table. The texts are for people: they stand in messages, `ashlar info`,
+// `ashlar config` and `ashlar --help`.
 struct EnvironmentVariable {
   std::string_view name;
+  VariableScope scope;
   std::string_view sets;          // "devices of the simulated machine"
   std::string_view expected;      // "a whole number from 1 to 64"; completes "expected …"
   std::string_view default_text;  // a value with the same effect as none; empty: there is none
   std::string_view help;          // why one would set it
-  // Sets its option. kUsage: the value is wrong; then `options` is untouched.
+  // Sets its option; null for scope kAllocator.
+  // kUsage: the value is wrong; then `options` is untouched.
   Status (*parse)(const EnvironmentVariable& row, std::string_view value, sim::Options& options);
 };
 
@@ -53,5 +65,11 @@ std::span<const EnvironmentVariable> environment_variables();
 // kUsage: a value is wrong, or there is a variable whose name starts with ASHLAR_ that is not in
 // the table. The message names the variable, the value, and what was expected.
 Result<sim::Options> sim_options_from(const Environment& environment);
+
+// The settings that the environment gives to allocators that are not told otherwise. Fails as
+// sim_options_from does; variables of other scopes may be wrong.
+Result<AllocatorOptions> allocator_options_from(const Environment& environment);
+// The row of the variable they come from; null: none is set.
+const EnvironmentVariable* allocator_variable_in(const Environment& environment);
 
 }  // namespace ashlar

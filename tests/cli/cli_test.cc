@@ -175,7 +175,7 @@ struct WrongVariable {
 class CliWrongVariableTest : public ::testing::TestWithParam<WrongVariable> {};
 
 TEST_P(CliWrongVariableTest, EndsWithUsageAndSaysWhatWasExpected) {
-  for (const char* command : {"info", "demo"}) {
+  for (const char* command : {"info", "config", "demo"}) {
     const CliOutcome outcome =
         run_cli({.arguments = {command}, .environment = {{GetParam().name, GetParam().value}}});
     EXPECT_EQ(outcome.exit_code, kUsage);
@@ -213,7 +213,7 @@ TEST(CliUsageTest, AMistypedCommandGetsTheNearestOneSuggested) {
 TEST(CliUsageTest, AnUnknownCommandGetsTheListOfAll) {
   const CliOutcome outcome = run_cli({.arguments = {"frobnicate"}});
   EXPECT_EQ(outcome.exit_code, kUsage);
-  EXPECT_THAT(outcome.err, AllOf(HasSubstr("\"frobnicate\""), HasSubstr("info, demo"),
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("\"frobnicate\""), HasSubstr("info, config, "),
                                  HasSubstr("ashlar --help")));
 }
 
@@ -255,7 +255,8 @@ TEST(CliHelpTest, NamesCommandsVariablesAndExitCodes) {
     EXPECT_EQ(outcome.exit_code, kDone);
     EXPECT_EQ(outcome.err, "");
     for (const char* wanted :
-         {"info", "demo", "ASHLAR_SIM_DEVICES", "ASHLAR_SIM_BACKING", "141GiB", "Exit codes"}) {
+         {"info", "config", "demo", "ASHLAR_SIM_DEVICES", "ASHLAR_SIM_BACKING", "141GiB",
+          "ASHLAR_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "Exit codes"}) {
       EXPECT_THAT(outcome.out, HasSubstr(wanted));
     }
   }
@@ -263,6 +264,7 @@ TEST(CliHelpTest, NamesCommandsVariablesAndExitCodes) {
 
 TEST(CliHelpTest, EveryCommandHasItsOwn) {
   EXPECT_THAT(run_cli({.arguments = {"info", "--help"}}).out, HasSubstr("--json"));
+  EXPECT_THAT(run_cli({.arguments = {"config", "--help"}}).out, HasSubstr("--check"));
   EXPECT_THAT(run_cli({.arguments = {"demo", "--help"}}).out, HasSubstr("ASHLAR_SIM_SEED"));
 }
 
@@ -282,7 +284,7 @@ TEST(CliHelpTest, VersionIsOneLine) {
 // --- output that cannot be written -----------------------------------------------------------
 
 TEST(CliOutputTest, AReaderThatLeavesEarlyIsNoFailure) {
-  for (const char* command : {"info", "demo", "--help"}) {
+  for (const char* command : {"info", "config", "demo", "--help"}) {
     int ends[2];
     ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
     UniqueFd reader(ends[0]);

@@ -27,13 +27,14 @@ std::string contents(const UniqueFd& file) {
   return all;
 }
 
-// Ours, without Ashlar's own variables, and with those of the run.
+// Ours, without the variables that Ashlar listens to, and with those of the run.
 std::vector<std::string> environment_of(const CliRun& run) {
   std::vector<std::string> entries;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string variable = *entry;
     const bool is_replaced = run.environment.count(variable.substr(0, variable.find('='))) > 0;
-    if (!is_replaced && !variable.starts_with("ASHLAR_")) entries.push_back(variable);
+    const bool is_heard = variable.starts_with("ASHLAR_") || variable.starts_with("PYTORCH_");
+    if (!is_replaced && !is_heard) entries.push_back(variable);
   }
   for (const auto& [name, value] : run.environment) entries.push_back(name + "=" + value);
   return entries;

@@ -10,7 +10,8 @@ namespace ashlar {
 
 struct CliRun {
   std::vector<std::string> arguments = {};
-  std::map<std::string, std::string> environment = {};  // and nothing else that starts with ASHLAR_
+  // And nothing else that starts with ASHLAR_ or PYTORCH_.
+  std::map<std::string, std::string> environment = {};
 };
 
 struct CliOutcome {

@@ -1,4 +1,4 @@
-// The ASHLAR_* variables: what they set, and what is said when they are wrong. Everything goes
+// The environment variables: what they set, and what is said when they are wrong. Everything goes
 // through `Environment` values, but for the one test of the process's own environment.
 #include "config/environment.h"
 
@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <array>
 #include <set>
 
 #include "base/units.h"
@@ -15,6 +16,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 Result<sim::Options> options_from(Environment::Values values) {
   return sim_options_from(Environment(std::move(values)));
@@ -73,7 +75,8 @@ TEST(EnvironmentTest, TheDefaultTextOfEachVariableHasTheEffectOfLeavingItUnset) 
 TEST(EnvironmentTest, EveryRowSaysWhatItSetsAndWhatItExpects) {
   std::set<std::string_view> names;
   for (const EnvironmentVariable& row : environment_variables()) {
-    EXPECT_TRUE(row.name.starts_with("ASHLAR_"));
+    EXPECT_TRUE(row.name.starts_with("ASHLAR_") || row.name.starts_with("PYTORCH_")) << row.name;
+    EXPECT_EQ(row.parse == nullptr, row.scope == VariableScope::kAllocator) << row.name;
     EXPECT_TRUE(names.insert(row.name).second) << row.name << " twice";
     EXPECT_FALSE(row.sets.empty());
     EXPECT_FALSE(row.expected.empty());
@@ -141,15 +144,85 @@ TEST(EnvironmentTest, AMistypedVariableIsRefusedWithTheNearestName) {
 }
 
 TEST(EnvironmentTest, AVariableOfOursThatResemblesNoneIsRefusedWithTheListOfAll) {
-  EXPECT_THAT(complaint_about("ASHLAR_COLOUR_OF_THE_VIEWER", "red"),
-              AllOf(HasSubstr("ASHLAR_COLOUR_OF_THE_VIEWER: no such variable"),
-                    HasSubstr("ASHLAR_SIM_DEVICES, ASHLAR_SIM_CAPACITY")));
+  EXPECT_THAT(
+      complaint_about("ASHLAR_COLOUR_OF_THE_VIEWER", "red"),
+      AllOf(HasSubstr("ASHLAR_COLOUR_OF_THE_VIEWER: no such variable"),
+            HasSubstr("ASHLAR_SIM_DEVICES, ASHLAR_SIM_CAPACITY"), Not(HasSubstr("PYTORCH_"))));
 }
 
 TEST(EnvironmentTest, VariablesOfOthersAreNoneOfOurBusiness) {
   const Result<sim::Options> options =
       options_from({{"PATH", "/usr/bin"}, {"ASHLARSIM", "x"}, {"MY_ASHLAR_SIM_DEVICES", "x"}});
   EXPECT_TRUE(options.ok()) << options.status().to_string();
+}
+
+// --- settings of allocators ------------------------------------------------------------------
+
+// In the order in which they count.
+const std::array<std::string, 4> kAllocatorVariables = {
+    "ASHLAR_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_ALLOC_CONF"};
+
+Result<AllocatorOptions> allocator_options_with(const std::string& name, const std::string& value) {
+  return allocator_options_from(Environment(Environment::Values{{name, value}}));
+}
+
+TEST(AllocatorVariablesTest, NothingSetGivesTheDefaults) {
+  const Result<AllocatorOptions> options = allocator_options_from(Environment());
+  ASSERT_TRUE(options.ok());
+  EXPECT_EQ(*options, AllocatorOptions());
+  EXPECT_EQ(allocator_variable_in(Environment()), nullptr);
+}
+
+TEST(AllocatorVariablesTest, OfThoseThatAreSetTheFirstCountsAndTheOthersAreNotRead) {
+  Environment::Values values;
+  for (size_t i = kAllocatorVariables.size(); i-- > 0;) {
+    values[kAllocatorVariables[i]] = "max_split_size_mb:" + std::to_string(20 + i);
+    const Environment environment(values);
+    const Result<AllocatorOptions> options = allocator_options_from(environment);
+    ASSERT_TRUE(options.ok()) << options.status().to_string();
+    EXPECT_EQ(options->max_split_bytes, (20 + i) * kMiB);
+    ASSERT_NE(allocator_variable_in(environment), nullptr);
+    EXPECT_EQ(allocator_variable_in(environment)->name, kAllocatorVariables[i]);
+    values[kAllocatorVariables[i]] = "nonsense";
+  }
+}
+
+TEST(AllocatorVariablesTest, AnEmptyOneCountsAsUnset) {
+  const Environment environment(
+      {{"ASHLAR_ALLOC_CONF", ""}, {"PYTORCH_ALLOC_CONF", "expandable_segments:True"}});
+  EXPECT_TRUE(allocator_options_from(environment)->expandable_segments);
+}
+
+TEST(AllocatorVariablesTest, AWrongValueIsNamedWithTheVariableAndTheOption) {
+  const Result<AllocatorOptions> ours =
+      allocator_options_with("ASHLAR_ALLOC_CONF", "max_split_size_mb:12x");
+  EXPECT_EQ(ours.status().kind(), StatusKind::kUsage);
+  EXPECT_EQ(ours.status().message(),
+            "ASHLAR_ALLOC_CONF: max_split_size_mb: \"12x\" is not a number (expected 20–1048576 or "
+            "unlimited)");
+  const Result<AllocatorOptions> theirs =
+      allocator_options_with("PYTORCH_ALLOC_CONF", "backend:cudaMallocAsync");
+  EXPECT_EQ(theirs.status().kind(), StatusKind::kUsage);
+  EXPECT_EQ(theirs.status().message(),
+            "PYTORCH_ALLOC_CONF: backend: \"cudaMallocAsync\" is not available in this version "
+            "(expected native); where ASHLAR_ALLOC_CONF is set, it is read instead");
+}
+
+TEST(AllocatorVariablesTest, TheSimulatedMachineDoesNotMindThem) {
+  EXPECT_TRUE(options_from({{"ASHLAR_ALLOC_CONF", "nonsense"}, {"PYTORCH_ALLOC_CONF", "x"}}).ok());
+}
+
+TEST(AllocatorVariablesTest, TheVariablesOfTheSimulatedMachineAreNotTheirs) {
+  const Environment environment(Environment::Values{{"ASHLAR_SIM_DEVICES", "none"}});
+  EXPECT_EQ(allocator_variable_in(environment), nullptr);
+  EXPECT_TRUE(allocator_options_from(environment).ok());
+}
+
+TEST(AllocatorVariablesTest, AMistypedVariableIsRefused) {
+  const Result<AllocatorOptions> options =
+      allocator_options_with("ASHLAR_ALOC_CONF", "expandable_segments:True");
+  EXPECT_EQ(options.status().message(),
+            "ASHLAR_ALOC_CONF: no such variable; did you mean ASHLAR_ALLOC_CONF?");
 }
 
 TEST(EnvironmentTest, TheProcessEnvironmentIsReadAsItIs) {

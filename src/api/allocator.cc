@@ -1,0 +1,226 @@
+// The allocator a program sees: checks arguments, calls the engine, turns failures into exceptions.
+#include "ashlar/allocator.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "api/unwrap.h"
+#include "base/text.h"
+#include "engine/block_table.h"
+#include "engine/classic/classic_engine.h"
+#include "engine/engine.h"
+
+namespace ashlar {
+
+struct Allocator::Parts {
+  Parts(Device& its_device, const AllocatorOptions& options)
+      : device(its_device), engine(its_device, options) {}
+
+  Device& device;
+  classic::ClassicEngine engine;
+  BlockTable raw;  // blocks handed out as plain addresses
+  // Relaxed: only uniqueness matters.
+  std::atomic<uint64_t> last_user_pool{0};
+  std::atomic<uint64_t> last_capture_pool{0};
+};
+
+namespace {
+
+// What src/config refuses as text is refused as a value too.
+Status check(const AllocatorOptions& options) {
+  const auto is_power_of_two = [](uint32_t each) { return (each & (each - 1)) == 0; };
+  if (!(options.memory_fraction >= 0 && options.memory_fraction <= 1)) {
+    return Status::usage(text("memory_fraction: ", options.memory_fraction, " (expected 0 to 1)"));
+  }
+  const double threshold = options.garbage_collection_threshold;
+  if (!(threshold >= 0 && threshold < 1)) {
+    return Status::usage(
+        text("garbage_collection_threshold: ", threshold, " (expected 0 to below 1)"));
+  }
+  if (options.large_segment_bytes <= kOwnSegmentBytes) {
+    return Status::usage(text("large_segment_bytes: ", options.large_segment_bytes,
+                              " (expected more than ", kOwnSegmentBytes, ")"));
+  }
+  for (const auto& limit : {options.max_split_bytes, options.max_non_split_rounding_bytes}) {
+    if (!limit || *limit >= options.large_segment_bytes) continue;
+    return Status::usage(text("max_split_bytes or max_non_split_rounding_bytes: ", *limit,
+                              " (expected at least a large segment, ", options.large_segment_bytes,
+                              ")"));
+  }
+  const auto& divisions = options.roundup_power2_divisions;
+  if (!std::all_of(divisions.begin(), divisions.end(), is_power_of_two)) {
+    return Status::usage("roundup_power2_divisions: expected powers of two, or 0 for off");
+  }
+  return {};
+}
+
+}  // namespace
+
+Allocator::Allocator(Device& device, const AllocatorOptions& options) {
+  unwrap(check(options));
+  parts_ = std::make_unique<Parts>(device, options);
+}
+
+Allocator::~Allocator() = default;
+
+Device& Allocator::device() const { return parts_->device; }
+
+Buffer Allocator::allocate(size_t bytes, StreamId stream) {
+  if (bytes == 0) return {};
+  Block* block = unwrap(parts_->engine.allocate({bytes, stream}));
+  return Buffer(parts_->engine, block, block->address, bytes);
+}
+
+// --- plain addresses
+// ------------------------------------------------------------------------------
+
+namespace {
+
+Status not_an_allocation(DeviceAddress address) {
+  return Status::usage(text(address, " is not an allocation of this allocator, or was freed"));
+}
+
+}  // namespace
+
+DeviceAddress Allocator::allocate_raw(size_t bytes, StreamId stream) {
+  if (bytes == 0) return {};
+  Block* block = unwrap(parts_->engine.allocate({bytes, stream}));
+  parts_->raw.insert(block);
+  return block->address;
+}
+
+void Allocator::free_raw(DeviceAddress address) {
+  if (address.is_null()) return;
+  Block* block = parts_->raw.take(address);
+  if (block == nullptr) unwrap(not_an_allocation(address));
+  unwrap(parts_->engine.free(block));
+}
+
+void Allocator::record_stream(DeviceAddress address, StreamId stream) {
+  record_stream(address, parts_->device, stream);
+}
+
+void Allocator::record_stream(DeviceAddress address, Device& device, StreamId stream) {
+  Block* block = parts_->raw.find(address);
+  if (block == nullptr) unwrap(not_an_allocation(address));
+  unwrap(parts_->engine.record_stream(block, {&device, stream}));
+}
+
+// --- limits and looking
+// ---------------------------------------------------------------------------
+
+void Allocator::trim() { unwrap(parts_->engine.trim({})); }
+
+void Allocator::set_memory_fraction(double fraction) {
+  unwrap(parts_->engine.set_memory_fraction(fraction));
+}
+
+void Allocator::set_stream_class(StreamId stream, std::string name) {
+  parts_->engine.set_stream_class(stream, std::move(name));
+}
+
+std::string Allocator::stream_class(StreamId stream) const {
+  return parts_->engine.stream_class(stream);
+}
+
+void Allocator::set_default_class_fraction(const std::string& name, double capacity_fraction) {
+  if (!(capacity_fraction > 0)) {
+    unwrap(Status::usage(text("a share of ", capacity_fraction, " (expected more than 0)")));
+  }
+  parts_->engine.set_default_class_fraction(name, capacity_fraction);
+}
+
+double Allocator::memory_fraction() const { return parts_->engine.memory_fraction(); }
+AllocatorStats Allocator::stats() const { return parts_->engine.stats(); }
+void Allocator::reset_peak_stats() { parts_->engine.reset_peak_stats(); }
+void Allocator::reset_total_stats() { parts_->engine.reset_total_stats(); }
+
+// --- pools
+// ----------------------------------------------------------------------------------------
+
+PoolId Allocator::make_pool(PoolOptions options) {
+  const PoolId pool{0, parts_->last_user_pool.fetch_add(1, std::memory_order_relaxed) + 1};
+  unwrap(parts_->engine.create_pool(pool, std::move(options)));
+  return pool;
+}
+
+PoolId Allocator::make_capture_pool() {
+  const PoolId pool{parts_->last_capture_pool.fetch_add(1, std::memory_order_relaxed) + 1, 0};
+  unwrap(parts_->engine.create_pool(pool, {}));
+  return pool;
+}
+
+void Allocator::retain_pool(PoolId pool) { unwrap(parts_->engine.retain_pool(pool)); }
+void Allocator::release_pool(PoolId pool) { unwrap(parts_->engine.release_pool(pool)); }
+void Allocator::trim(PoolId pool) { unwrap(parts_->engine.trim(pool)); }
+
+int Allocator::pool_use_count(PoolId pool) const {
+  return unwrap(parts_->engine.pool_use_count(pool));
+}
+
+void Allocator::begin_routing(PoolId pool, RouteFilter filter) {
+  if (!filter) unwrap(Status::usage("there is no filter to route by"));
+  unwrap(parts_->engine.begin_routing(pool, std::move(filter)));
+}
+
+void Allocator::end_routing(PoolId pool) { unwrap(parts_->engine.end_routing(pool)); }
+void Allocator::capture_began() { parts_->engine.capture_began(); }
+void Allocator::capture_ended() { parts_->engine.capture_ended(); }
+
+// --- hooks
+// ----------------------------------------------------------------------------------------
+
+void Allocator::add_tracker(TraceTracker tracker) {
+  parts_->engine.add_tracker(std::move(tracker));
+}
+
+void Allocator::add_oom_observer(std::function<void(const OomNotice&)> observer) {
+  parts_->engine.add_oom_observer(std::move(observer));
+}
+
+void Allocator::add_rejection_observer(std::function<void(const OomNotice&)> observer) {
+  parts_->engine.add_rejection_observer(std::move(observer));
+}
+
+void Allocator::add_free_memory_callback(std::function<bool()> callback) {
+  parts_->engine.add_free_memory_callback(std::move(callback));
+}
+
+// --- buffers
+// --------------------------------------------------------------------------------------
+
+Buffer::Buffer(Buffer&& other) noexcept
+    : engine_(std::exchange(other.engine_, nullptr)),
+      block_(std::exchange(other.block_, nullptr)),
+      address_(std::exchange(other.address_, {})),
+      bytes_(std::exchange(other.bytes_, 0)) {}
+
+Buffer& Buffer::operator=(Buffer&& other) noexcept {
+  if (this == &other) return *this;
+  reset();
+  engine_ = std::exchange(other.engine_, nullptr);
+  block_ = std::exchange(other.block_, nullptr);
+  address_ = std::exchange(other.address_, {});
+  bytes_ = std::exchange(other.bytes_, 0);
+  return *this;
+}
+
+void Buffer::record_stream(StreamId stream) {
+  if (block_ == nullptr) unwrap(Status::usage("an empty buffer is used by no stream"));
+  record_stream(engine_->device(), stream);
+}
+
+void Buffer::record_stream(Device& device, StreamId stream) {
+  if (block_ == nullptr) unwrap(Status::usage("an empty buffer is used by no stream"));
+  unwrap(engine_->record_stream(block_, {&device, stream}));
+}
+
+void Buffer::reset() noexcept {
+  if (block_ != nullptr) engine_->free_quietly(block_);
+  engine_ = nullptr;
+  block_ = nullptr;
+  address_ = {};
+  bytes_ = 0;
+}
+
+}  // namespace ashlar

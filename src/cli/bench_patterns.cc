@@ -1,0 +1,221 @@
+// The contestants, the patterns, and taking turns.
+#include "cli/bench_patterns.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <functional>
+#include <latch>
+#include <map>
+#include <memory>
+#include <thread>
+
+#include "ashlar/allocator.h"
+#include "ashlar/sim.h"
+#include "base/random.h"
+#include "base/units.h"
+
+namespace ashlar {
+namespace {
+
+// Loaded, not linked: linked, it would replace malloc for the whole tool.
+struct Mimalloc {
+  void* (*take)(size_t bytes) = nullptr;
+  void (*give)(void* memory) = nullptr;
+  std::string missing;
+
+  static Mimalloc load() {
+    Mimalloc found;
+    void* library = ::dlopen("libmimalloc.so.2", RTLD_NOW | RTLD_LOCAL);
+    if (library != nullptr) {
+      found.take = reinterpret_cast<void* (*)(size_t)>(::dlsym(library, "mi_malloc"));
+      found.give = reinterpret_cast<void (*)(void*)>(::dlsym(library, "mi_free"));
+    }
+    if (found.take == nullptr || found.give == nullptr) {
+      found.missing = "no reference: libmimalloc.so.2 is not installed (Debian: libmimalloc2.0)";
+    }
+    return found;
+  }
+};
+
+// --- contestants: each can take memory and give it back, from one thread -------------------------
+
+struct MimallocUser {
+  using Held = void*;
+  const Mimalloc& library;
+  Held take(size_t bytes) const { return library.take(bytes); }
+  void give(Held& held) const { library.give(held); }
+};
+
+struct BufferUser {
+  using Held = Buffer;
+  Allocator& allocator;
+  StreamId stream;
+  Held take(size_t bytes) const { return allocator.allocate(bytes, stream); }
+  void give(Held& held) const { held.reset(); }
+};
+
+struct RawUser {
+  using Held = DeviceAddress;
+  Allocator& allocator;
+  StreamId stream;
+  Held take(size_t bytes) const { return allocator.allocate_raw(bytes, stream); }
+  void give(Held& held) const { allocator.free_raw(held); }
+};
+
+// --- patterns: nanoseconds per allocate and free
+// ---------------------------------------------------
+
+using Nanoseconds = std::chrono::duration<double, std::nano>;
+
+template <typename User>
+double time_pairs(const User& user, size_t bytes, size_t count) {
+  const auto begin = std::chrono::steady_clock::now();
+  for (size_t i = 0; i < count; ++i) {
+    typename User::Held held = user.take(bytes);
+    user.give(held);
+  }
+  const Nanoseconds spent = std::chrono::steady_clock::now() - begin;
+  return spent.count() / static_cast<double>(count);
+}
+
+size_t draw_size(Random& random) {
+  constexpr double kLeast = 9;  // 512 B
+  constexpr double kMost = 24;  // 16 MiB
+  return static_cast<size_t>(std::exp2(kLeast + random.fraction() * (kMost - kLeast)));
+}
+
+template <typename User>
+double time_churn(const User& user, size_t live, size_t count) {
+  Random random(live);
+  std::vector<typename User::Held> held;
+  for (size_t i = 0; i < live; ++i) held.push_back(user.take(draw_size(random)));
+  struct Step {
+    size_t slot;
+    size_t bytes;
+  };
+  std::vector<Step> steps;
+  for (size_t i = 0; i < count; ++i) steps.push_back({random.below(live), draw_size(random)});
+
+  const auto begin = std::chrono::steady_clock::now();
+  for (const Step& step : steps) {
+    user.give(held[step.slot]);
+    held[step.slot] = user.take(step.bytes);
+  }
+  const Nanoseconds spent = std::chrono::steady_clock::now() - begin;
+  for (auto& each : held) user.give(each);
+  return spent.count() / static_cast<double>(count);
+}
+
+template <typename User>
+double time_threads(const std::vector<User>& users, size_t bytes, size_t count) {
+  std::latch start(static_cast<ptrdiff_t>(users.size()));
+  std::vector<double> spent(users.size());
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < users.size(); ++i) {
+    threads.emplace_back([&, i] {
+      start.arrive_and_wait();
+      spent[i] = time_pairs(users[i], bytes, count);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return *std::max_element(spent.begin(), spent.end());
+}
+
+// --- taking turns
+// ----------------------------------------------------------------------------------
+
+// One line of the outcome, and how to measure it once.
+struct Entry {
+  BenchResult result;
+  std::function<double()> measure;
+};
+
+// A machine and an allocator on it, with a stream for each thread.
+struct Subject {
+  std::unique_ptr<sim::Machine> machine;
+  std::unique_ptr<Allocator> allocator;
+  std::vector<StreamId> streams;
+
+  static Result<Subject> create() {
+    sim::Options options;
+    options.device_count = 1;
+    options.backing = sim::Backing::kBookkeeping;
+    Result<std::unique_ptr<sim::Machine>> machine = sim::Machine::create(options);
+    if (!machine.ok()) return machine.status();
+    Subject subject;
+    subject.machine = *std::move(machine);
+    Device& device = subject.machine->device(DeviceIndex(0));
+    subject.allocator = std::make_unique<Allocator>(device);
+    for (int i = 0; i < 2; ++i) {
+      Result<StreamId> stream = device.create_stream();
+      if (!stream.ok()) return stream.status();
+      subject.streams.push_back(*stream);
+    }
+    return subject;
+  }
+};
+
+template <typename User>
+void add_entries(std::vector<Entry>& entries, const std::string& name,
+                 const std::vector<User>& users, size_t count) {
+  const User& first = users.front();
+  for (size_t bytes : {size_t{512}, 64 * kKiB, 2 * kMiB, 16 * kMiB}) {
+    entries.push_back(
+        {{"pair", name, bytes, 0, 1, 0}, [=] { return time_pairs(first, bytes, count); }});
+  }
+  for (size_t live : {size_t{100}, size_t{1000}, size_t{10000}}) {
+    entries.push_back(
+        {{"churn", name, 0, live, 1, 0}, [=] { return time_churn(first, live, count); }});
+  }
+  entries.push_back({{"threads", name, 512, 0, users.size(), 0},
+                     [=] { return time_threads(users, 512, count); }});
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+}  // namespace
+
+Result<BenchOutcome> run_bench(const BenchEffort& effort) {
+  const Mimalloc mimalloc = Mimalloc::load();
+  Result<Subject> subject = Subject::create();
+  if (!subject.ok()) return subject.status();
+  Allocator& allocator = *subject->allocator;
+  std::vector<MimallocUser> mimalloc_users(2, MimallocUser{mimalloc});
+  std::vector<BufferUser> buffer_users;
+  std::vector<RawUser> raw_users;
+  for (StreamId stream : subject->streams) {
+    buffer_users.push_back({allocator, stream});
+    raw_users.push_back({allocator, stream});
+  }
+
+  std::vector<Entry> entries;
+  if (mimalloc.missing.empty()) {
+    add_entries(entries, "mimalloc", mimalloc_users, effort.operations);
+  }
+  add_entries(entries, "classic.buffer", buffer_users, effort.operations);
+  add_entries(entries, "classic.raw", raw_users, effort.operations);
+
+  // The first round warms up and is not counted.
+  std::map<const Entry*, std::vector<double>> measured;
+  for (size_t round = 0; round <= effort.rounds; ++round) {
+    for (const Entry& entry : entries) {
+      const double ns = entry.measure();
+      if (round > 0) measured[&entry].push_back(ns);
+    }
+  }
+  BenchOutcome outcome{{}, mimalloc.missing};
+  for (Entry& entry : entries) {
+    entry.result.ns = median(measured[&entry]);
+    outcome.results.push_back(entry.result);
+  }
+  return outcome;
+}
+
+}  // namespace ashlar

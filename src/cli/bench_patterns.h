@@ -1,0 +1,37 @@
+// What `ashlar bench` measures, and of whom: the same patterns of allocating and freeing on our
+// engines (on a simulated device that keeps books only, so that their own cost is what is seen) and
+// on mimalloc, the reference for what a memory allocator can cost at all.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "ashlar/status.h"
+
+namespace ashlar {
+
+// One figure: the median over several rounds, in which the allocators took turns.
+struct BenchResult {
+  std::string name;       // "pair": allocate and free; "churn": free one of many, allocate another;
+                          // "threads": pairs on several threads, each with a stream of its own
+  std::string allocator;  // "mimalloc", "classic.buffer", "classic.raw"
+  size_t bytes = 0;       // of each block; 0: 512 B to 16 MiB, log-uniform
+  size_t live = 0;        // blocks held all the while
+  size_t threads = 1;
+  double ns = 0;  // per allocate and free, as each thread sees it
+};
+
+struct BenchOutcome {
+  std::vector<BenchResult> results;
+  std::string missing;  // why there is no reference; empty if there is one
+};
+
+struct BenchEffort {
+  size_t rounds = 9;
+  size_t operations = 20000;  // per round
+};
+
+Result<BenchOutcome> run_bench(const BenchEffort& effort);
+
+}  // namespace ashlar

@@ -1,0 +1,179 @@
+// `ashlar config`: every option of an allocator, with what the environment makes of it; and, with
+// --check, what a text of settings comes to. For people as tables, for scripts as one JSON object.
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "cli/subcommand.h"
+#include "cli/table.h"
+#include "config/allocator_options.h"
+
+namespace ashlar {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct ConfigOptions {
+  bool json = false;
+  std::optional<std::string> check{};
+};
+
+// The settings of this process, and where they come from.
+struct Current {
+  AllocatorOptions options;
+  const EnvironmentVariable* variable = nullptr;  // null: from nowhere, all are the defaults
+};
+
+Run prepare_config(CLI::App& parser);
+ExitCode run_config(const ConfigOptions& asked, const Session& session);
+ExitCode run_check(const ConfigOptions& asked, const Session& session);
+std::string table_as_json(const Current& current, const Environment& environment);
+std::string table_as_text(const Current& current, const Environment& environment);
+std::string values_as_json(const AllocatorOptions& options);
+std::string values_as_text(const AllocatorOptions& options);
+
+}  // namespace
+
+const Subcommand kConfig = {
+    .name = "config",
+    .summary = "List the options of an allocator, or check a text of settings",
+    .prepare = prepare_config,
+};
+
+namespace {
+
+Run prepare_config(CLI::App& parser) {
+  // Shared by the parser, which fills it in, and the function that runs afterwards.
+  auto asked = std::make_shared<ConfigOptions>();
+  parser.add_flag("--json", asked->json, "Print one JSON object and nothing else")
+      ->disable_flag_override();
+  parser.add_option("--check", asked->check,
+                    "Print what these settings come to, such as \"expandable_segments:True\"");
+  return [asked](const Session& session) {
+    return asked->check ? run_check(*asked, session) : run_config(*asked, session);
+  };
+}
+
+ExitCode complain(const Status& failure, const Session& session) {
+  session.console.complain(failure.message());
+  return exit_code_for(failure);
+}
+
+ExitCode run_config(const ConfigOptions& asked, const Session& session) {
+  const Result<AllocatorOptions> options = allocator_options_from(session.environment);
+  if (!options.ok()) return complain(options.status(), session);
+  const Current current = {.options = *options,
+                           .variable = allocator_variable_in(session.environment)};
+  session.console.print(asked.json ? table_as_json(current, session.environment)
+                                   : table_as_text(current, session.environment));
+  return ExitCode::kDone;
+}
+
+ExitCode run_check(const ConfigOptions& asked, const Session& session) {
+  const Result<AllocatorOptions> options = parse_allocator_options(*asked.check);
+  if (!options.ok()) return complain(options.status(), session);
+  session.console.print(asked.json ? values_as_json(*options) : values_as_text(*options));
+  return ExitCode::kDone;
+}
+
+// --- the table of options --------------------------------------------------------------------
+
+// Settings may hold any bytes; JSON may not.
+std::string dump(const Json& answer) {
+  return answer.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Json text_or_null(std::string_view text) { return text.empty() ? Json() : Json(text); }
+
+std::string table_as_json(const Current& current, const Environment& environment) {
+  Json options = Json::array();
+  for (const OptionRow& row : allocator_option_table()) {
+    const std::string value = row.print(row, current.options);
+    const bool is_set = current.variable != nullptr && value != row.default_text;
+    options.push_back({
+        {"name", row.name},
+        {"alias", text_or_null(row.alias)},
+        {"type", row.type},
+        {"unit", text_or_null(row.unit)},
+        {"default", row.default_text},
+        {"range", row.range},
+        {"value", value},
+        {"set_by", is_set ? Json(current.variable->name) : Json()},
+        {"help", row.help},
+    });
+  }
+  Json variables = Json::array();
+  for (const EnvironmentVariable& row : environment_variables()) {
+    if (row.scope != VariableScope::kAllocator) continue;
+    variables.push_back({{"name", row.name},
+                         {"value", text_or_null(environment.value(row.name).value_or(""))},
+                         {"is_used", &row == current.variable}});
+  }
+  return dump({{"conf", format_allocator_options(current.options)},
+               {"options", options},
+               {"variables", variables}});
+}
+
+// "now 512 (ASHLAR_ALLOC_CONF); default off; takes 1–1048576 or off (MiB)".
+std::string facts_of(const OptionRow& row, const Current& current) {
+  const std::string value = row.print(row, current.options);
+  std::string facts;
+  if (current.variable != nullptr && value != row.default_text) {
+    facts = fmt::format("now {} ({}); ", value, current.variable->name);
+  }
+  facts += fmt::format("default {}; takes {}", row.default_text, row.range);
+  return row.unit.empty() ? facts : fmt::format("{} ({})", facts, row.unit);
+}
+
+std::string variables_as_text(const Current& current, const Environment& environment) {
+  Table table({{}, {}, {}});
+  for (const EnvironmentVariable& row : environment_variables()) {
+    if (row.scope != VariableScope::kAllocator) continue;
+    const std::string_view value = environment.value(row.name).value_or("-");
+    const std::string_view use = &row == current.variable      ? "used"
+                                 : environment.value(row.name) ? "not used"
+                                                               : "";
+    table.add({std::string(row.name), std::string(use), std::string(value)});
+  }
+  return table.to_text();
+}
+
+std::string table_as_text(const Current& current, const Environment& environment) {
+  Table table({{}, {}});
+  for (const OptionRow& row : allocator_option_table()) {
+    table.add({std::string(row.name), facts_of(row, current)});
+    table.add({row.alias.empty() ? "" : fmt::format("or {}", row.alias), std::string(row.help)});
+  }
+  return fmt::format(
+      "Options of an allocator, given to it as \"name:value,name:value\"\n{}\n"
+      "Variables they are read from; the first that is set counts\n{}",
+      table.to_text(), variables_as_text(current, environment));
+}
+
+// --- what settings come to -------------------------------------------------------------------
+
+std::string values_as_json(const AllocatorOptions& options) {
+  Json values = Json::object();
+  for (const OptionRow& row : allocator_option_table()) {
+    values[std::string(row.name)] = row.print(row, options);
+  }
+  return dump({{"conf", format_allocator_options(options)}, {"values", values}});
+}
+
+std::string values_as_text(const AllocatorOptions& options) {
+  Table table({{"option"}, {"default"}, {"value"}});
+  for (const OptionRow& row : allocator_option_table()) {
+    table.add({std::string(row.name), std::string(row.default_text), row.print(row, options)});
+  }
+  const std::string settings = format_allocator_options(options);
+  return fmt::format("{}\n\n{}", settings.empty() ? "All options have their defaults." : settings,
+                     table.to_text());
+}
+
+}  // namespace
+}  // namespace ashlar

@@ -1,0 +1,124 @@
+// From text to options and back, row by row. What a row accepts is its own business.
+#include "config/allocator_options.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/text.h"
+#include "config/nearest_name.h"
+
+namespace ashlar {
+namespace {
+
+// An assignment and the row it is for.
+struct Setting {
+  const OptionRow* row;
+  OptionAssignment given;
+};
+
+Result<std::vector<Setting>> read_settings(std::string_view given);
+void reset_as_pytorch_does(AllocatorOptions& options);
+Result<AllocatorOptions> print_and_read(const OptionRow& row, const AllocatorOptions& options);
+
+}  // namespace
+
+Result<AllocatorOptions> parse_allocator_options(std::string_view text,
+                                                 const AllocatorOptions& base) {
+  const Result<std::vector<Setting>> settings = read_settings(text);
+  if (!settings.ok()) return settings.status();
+  AllocatorOptions options = base;
+  if (base.pytorch_compatible) reset_as_pytorch_does(options);
+  for (const Setting& setting : *settings) {
+    Status status = setting.row->set(*setting.row, setting.given, options);
+    if (!status.ok()) return status;
+  }
+  if (Status status = check_allocator_options(options); !status.ok()) return status;
+  return options;
+}
+
+std::string format_allocator_options(const AllocatorOptions& options) {
+  std::string text;
+  for (const OptionRow& row : allocator_option_table()) {
+    const std::string value = row.print(row, options);
+    if (value == row.default_text) continue;
+    if (!text.empty()) text += ",";
+    text.append(row.name).append(":").append(value);
+  }
+  return text;
+}
+
+// An option is right when what is printed of it can be read back, with the others as they are.
+Status check_allocator_options(const AllocatorOptions& options) {
+  for (const OptionRow& row : allocator_option_table()) {
+    const Result<AllocatorOptions> same = print_and_read(row, options);
+    if (!same.ok()) return same.status();
+  }
+  // Only now that there is no NaN, which is not even equal to itself.
+  for (const OptionRow& row : allocator_option_table()) {
+    if (*print_and_read(row, options) == options) continue;
+    return Status::usage(
+        text(row.name, ": this value cannot be written (expected ", row.range, ")"));
+  }
+  return Status();
+}
+
+namespace {
+
+Result<AllocatorOptions> print_and_read(const OptionRow& row, const AllocatorOptions& options) {
+  const std::string setting = text(row.name, ":", row.print(row, options));
+  const Result<std::vector<OptionAssignment>> read = read_option_text(setting);
+  if (!read.ok()) return read.status();
+  AllocatorOptions same = options;
+  for (const OptionAssignment& given : *read) {
+    if (Status status = row.set(row, given, same); !status.ok()) return status;
+  }
+  return same;
+}
+
+Result<const OptionRow*> find_row(std::string_view name) {
+  std::vector<std::string_view> known;
+  for (const OptionRow& row : allocator_option_table()) {
+    if (name == row.name || (name == row.alias && !row.alias.empty())) return &row;
+    known.push_back(row.name);
+    if (!row.alias.empty()) known.push_back(row.alias);
+  }
+  constexpr size_t kLongestMistypedName = 100;  // nearest_name takes long over long ones
+  const std::string problem = text(excerpt(name), ": no such option");
+  const std::optional<std::string_view> meant =
+      name.size() > kLongestMistypedName ? std::nullopt : nearest_name(name, known);
+  if (meant) return Status::usage(text(problem, "; did you mean ", *meant, "?"));
+  return Status::usage(text(problem, " (ashlar config lists all)"));
+}
+
+// In the order in which they are to be set: the size of a large segment first, since others are
+// bounded by it.
+Result<std::vector<Setting>> read_settings(std::string_view given) {
+  Result<std::vector<OptionAssignment>> assignments = read_option_text(given);
+  if (!assignments.ok()) return assignments.status();
+  std::vector<Setting> settings;
+  for (OptionAssignment& each : *assignments) {
+    const Result<const OptionRow*> row = find_row(each.name);
+    if (!row.ok()) return row.status();
+    const auto is_same = [&](const Setting& earlier) { return earlier.row == *row; };
+    if (std::any_of(settings.begin(), settings.end(), is_same)) {
+      return Status::usage(
+          text(each.name, ": ", in_quotes(each.value), " is its second value (expected one)"));
+    }
+    settings.push_back({.row = *row, .given = std::move(each)});
+  }
+  std::stable_partition(settings.begin(), settings.end(), [](const Setting& setting) {
+    return setting.row->name == "large_segment_size_mb";
+  });
+  return settings;
+}
+
+void reset_as_pytorch_does(AllocatorOptions& options) {
+  const AllocatorOptions defaults;
+  options.max_split_bytes = defaults.max_split_bytes;
+  options.max_non_split_rounding_bytes = defaults.max_non_split_rounding_bytes;
+  options.roundup_power2_divisions = defaults.roundup_power2_divisions;
+  options.garbage_collection_threshold = defaults.garbage_collection_threshold;
+}
+
+}  // namespace
+}  // namespace ashlar

@@ -1,0 +1,145 @@
+// A reader that walks the text once, from left to right, and names the first thing out of place.
+#include "config/option_text.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace ashlar {
+namespace {
+
+constexpr std::string_view kSeparators = ",:[]";
+constexpr std::string_view kWhitespace = " \t\n\v\f\r";
+constexpr size_t kMostExcerptBytes = 80;
+
+std::string_view trim(std::string_view word) {
+  const size_t begin = word.find_first_not_of(kWhitespace);
+  if (begin == std::string_view::npos) return {};
+  return word.substr(begin, word.find_last_not_of(kWhitespace) + 1 - begin);
+}
+
+class Reader {
+ public:
+  explicit Reader(std::string_view text) : rest_(trim(text)) {}
+
+  bool at_end() const { return rest_.empty(); }
+  Result<OptionAssignment> read_assignment();
+  // The comma between two assignments, or the end.
+  Status read_comma_or_end(const OptionAssignment& before);
+
+ private:
+  // What stands before the next separator; may be empty.
+  std::string_view read_word();
+  bool take(char separator);
+  Status read_list(OptionAssignment& assignment);
+  Result<ListEntry> read_entry(std::string_view option);
+  Status missing_value(std::string_view option) const;
+  // What stands where something else was expected.
+  std::string found() const;
+
+  std::string_view rest_;  // what is left to read, without whitespace before and after it
+};
+
+Result<OptionAssignment> Reader::read_assignment() {
+  OptionAssignment assignment;
+  assignment.name = read_word();
+  if (assignment.name.empty()) {
+    return Status::usage(text("an option is missing before ", found(), " (expected name:value)"));
+  }
+  if (!take(':')) return missing_value(assignment.name);
+  const std::string_view from_value = rest_;
+  if (take('[')) {
+    assignment.is_list = true;
+    if (Status status = read_list(assignment); !status.ok()) return status;
+    assignment.value = trim(from_value.substr(0, from_value.size() - rest_.size()));
+    return assignment;
+  }
+  assignment.value = read_word();
+  if (assignment.value.empty()) return missing_value(assignment.name);
+  return assignment;
+}
+
+Status Reader::missing_value(std::string_view option) const {
+  return Status::usage(
+      text(excerpt(option), ": a value is missing before ", found(), " (expected name:value)"));
+}
+
+Status Reader::read_comma_or_end(const OptionAssignment& before) {
+  if (at_end()) return Status();
+  if (!take(',')) {
+    return Status::usage(text(excerpt(before.name), ": ", in_quotes(before.value),
+                              " is followed by ", found(), " (expected a comma or the end)"));
+  }
+  if (!at_end()) return Status();
+  return Status::usage(text(excerpt(before.name), ": ", in_quotes(before.value),
+                            " is followed by a comma and the end (expected another name:value)"));
+}
+
+Status Reader::read_list(OptionAssignment& assignment) {
+  if (take(']')) return Status();
+  while (true) {
+    Result<ListEntry> entry = read_entry(assignment.name);
+    if (!entry.ok()) return entry.status();
+    assignment.entries.push_back(*entry);
+    if (take(']')) return Status();
+    if (take(',')) continue;
+    return Status::usage(text(excerpt(assignment.name), ": in the list, ", in_quotes(entry->value),
+                              " is followed by ", found(), " (expected a comma or ])"));
+  }
+}
+
+Result<ListEntry> Reader::read_entry(std::string_view option) {
+  ListEntry entry;
+  entry.name = read_word();
+  if (entry.name.empty()) {
+    return Status::usage(text(excerpt(option), ": in the list, an entry is missing before ",
+                              found(), " (expected name:value)"));
+  }
+  if (take(':')) entry.value = read_word();
+  if (!entry.value.empty()) return entry;
+  return Status::usage(text(excerpt(option), ": in the list, ", in_quotes(entry.name),
+                            " is followed by ", found(), " (expected name:value)"));
+}
+
+std::string_view Reader::read_word() {
+  const size_t end = std::min(rest_.find_first_of(kSeparators), rest_.size());
+  const std::string_view word = trim(rest_.substr(0, end));
+  rest_ = trim(rest_.substr(end));
+  return word;
+}
+
+bool Reader::take(char separator) {
+  if (!rest_.starts_with(separator)) return false;
+  rest_ = trim(rest_.substr(1));
+  return true;
+}
+
+std::string Reader::found() const { return at_end() ? "the end" : in_quotes(rest_); }
+
+}  // namespace
+
+Result<std::vector<OptionAssignment>> read_option_text(std::string_view given) {
+  std::vector<OptionAssignment> assignments;
+  Reader reader(given);
+  while (!reader.at_end()) {
+    Result<OptionAssignment> assignment = reader.read_assignment();
+    if (!assignment.ok()) return assignment.status();
+    if (Status status = reader.read_comma_or_end(*assignment); !status.ok()) return status;
+    assignments.push_back(*std::move(assignment));
+  }
+  return assignments;
+}
+
+std::string excerpt(std::string_view given) {
+  size_t end = std::min(given.size(), kMostExcerptBytes);
+  // No cut within a character of several bytes: all but its first are 10xxxxxx.
+  while (end < given.size() && end > 0 && (given[end] & 0xC0) == 0x80) --end;
+  std::string shown = text(given.substr(0, end), end < given.size() ? "…" : "");
+  std::replace_if(
+      shown.begin(), shown.end(), [](char c) { return c >= 0 && c < ' '; }, ' ');
+  return shown;
+}
+
+std::string in_quotes(std::string_view given) { return text('"', excerpt(given), '"'); }
+
+}  // namespace ashlar

@@ -1,0 +1,59 @@
+// A block: a contiguous range of a segment, in one of four states. "Active" is allocated or
+// pending. A block belongs for ever to the stream of its segment.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "ashlar/device.h"
+#include "ashlar/types.h"
+
+namespace ashlar {
+
+// A stream that uses a block, with the device that runs it: events are recorded there.
+struct StreamUse {
+  Device* device = nullptr;
+  StreamId stream;
+  friend bool operator==(const StreamUse&, const StreamUse&) = default;
+};
+
+namespace classic {
+class FreePool;
+class ExpandableSegment;
+}  // namespace classic
+
+enum class BlockState {
+  kAllocated,  // handed to the caller
+  kPending,    // freed by the caller, but work on another stream may still be using it
+  kFree,       // in its pool, ready for the stream it belongs to
+  kUnmapped,   // addresses of an expandable segment with no memory behind them
+};
+
+struct Block {
+  BlockState state = BlockState::kFree;
+  DeviceAddress address;
+  size_t bytes = 0;
+  size_t requested_bytes = 0;  // what the caller asked for; 0 unless active
+  StreamId stream;
+  classic::FreePool* pool = nullptr;
+  classic::ExpandableSegment* expandable = nullptr;  // null: part of a plain segment
+
+  Block* previous = nullptr;  // neighbours in the same segment, by address
+  Block* next = nullptr;
+
+  uint32_t event_count = 0;  // events that must be done before it is free; only when pending
+  uint64_t free_since = 0;   // the pool's search count when it became free; for collection by age
+  uint64_t serial = 0;       // rises with every block made: an order for registrations
+  std::vector<StreamUse> uses;  // other streams, declared by record_stream
+
+  DeviceAddress end() const { return address + bytes; }
+  bool is_split() const { return previous != nullptr || next != nullptr; }
+  bool is_allocated() const { return state == BlockState::kAllocated; }
+  bool is_mapped() const { return state != BlockState::kUnmapped; }
+  bool is_active() const {
+    return state == BlockState::kAllocated || state == BlockState::kPending;
+  }
+};
+
+}  // namespace ashlar

@@ -1,0 +1,157 @@
+// Taking and restoring the state of a private pool.
+#include "engine/classic/checkpoint.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/text.h"
+#include "engine/classic/classic_engine.h"
+
+namespace ashlar::classic {
+namespace {
+
+Status cannot_find(DeviceAddress address) {
+  return Status::usage(
+      text("could not find the segment at ", address, ": it was given back since the checkpoint"));
+}
+
+Status pending_events(const Block& block) {
+  return Status::usage(text("the block at ", block.address, " still waits for other streams: ",
+                            "synchronize them before a checkpoint"));
+}
+
+// The stretches of a segment that have memory behind them.
+std::vector<AddressRange> mapped_runs(const SegmentRecord& segment) {
+  std::vector<AddressRange> runs;
+  for (const BlockRecord& block : segment.blocks) {
+    if (block.state == BlockState::kUnmapped) continue;
+    if (!runs.empty() && runs.back().end() == block.range.begin) {
+      runs.back().bytes += block.range.bytes;
+    } else {
+      runs.push_back(block.range);
+    }
+  }
+  return runs;
+}
+
+}  // namespace
+
+// --- taking
+// ---------------------------------------------------------------------------------------
+
+Result<PoolCheckpoint> ClassicEngine::checkpoint(PoolId id) {
+  MutexLock lock(mutex_);
+  const PrivatePool* pool = find_pool(id);
+  if (pool == nullptr) return Status::usage("there is no such pool to checkpoint");
+  if (pool->is_freeable()) return Status::usage("a pool that was let go has no checkpoint");
+  if (Status resolved = resolve_deferred(); !resolved.ok()) return resolved;
+  PoolCheckpoint taken{id, {}};
+  for (const Block* first : first_blocks_of(*pool)) {
+    SegmentRecord segment{first->pool->is_small(), {}};
+    for (const Block* block = first; block != nullptr; block = block->next) {
+      if (block->state == BlockState::kPending) return pending_events(*block);
+      segment.blocks.push_back(
+          {{block->address, block->bytes}, block->requested_bytes, block->state});
+    }
+    taken.segments.push_back(std::move(segment));
+  }
+  return taken;
+}
+
+// Every segment of the pool, by its first block, in address order.
+std::vector<Block*> ClassicEngine::first_blocks_of(const PrivatePool& pool) const {
+  std::map<DeviceAddress, Block*> first_blocks;
+  const auto consider = [&](Block* block) {
+    if (block->previous == nullptr && block->pool->owner() == &pool) {
+      first_blocks[block->address] = block;
+    }
+  };
+  for (Block* block : active_) consider(block);
+  for (const FreePool* free : {&pool.large, &pool.small}) {
+    for (Block* block : free->blocks()) consider(block);
+    for (Block* block : free->unmapped()) consider(block);
+  }
+  std::vector<Block*> ordered;
+  for (const auto& [address, block] : first_blocks) ordered.push_back(block);
+  return ordered;
+}
+
+// --- restoring
+// ------------------------------------------------------------------------------------
+
+Result<CheckpointChange> ClassicEngine::restore(const PoolCheckpoint& checkpoint) {
+  Result<CheckpointChange> change = [&]() -> Result<CheckpointChange> {
+    MutexLock lock(mutex_);
+    return restore_locked(checkpoint);
+  }();
+  tell_trackers();
+  return change;
+}
+
+// Checked in full before anything changes: a restore that fails leaves the pool as it was.
+Result<CheckpointChange> ClassicEngine::restore_locked(const PoolCheckpoint& checkpoint) {
+  const PrivatePool* pool = find_pool(checkpoint.pool);
+  if (pool == nullptr) return Status::usage("there is no such pool to restore");
+  if (Status resolved = resolve_deferred(); !resolved.ok()) return resolved;
+  std::vector<AddressRange> runs_now;
+  std::vector<Block*> allocated;
+  for (Block* first : first_blocks_of(*pool)) {
+    SegmentRecord now;
+    for (Block* block = first; block != nullptr; block = block->next) {
+      const bool waits = block->state == BlockState::kPending || !block->uses.empty();
+      if (waits) return pending_events(*block);
+      if (block->is_allocated()) allocated.push_back(block);
+      now.blocks.push_back({{block->address, block->bytes}, 0, block->state});
+    }
+    const std::vector<AddressRange> runs = mapped_runs(now);
+    runs_now.insert(runs_now.end(), runs.begin(), runs.end());
+  }
+  for (const SegmentRecord& segment : checkpoint.segments) {
+    for (const AddressRange& run : mapped_runs(segment)) {
+      const bool is_there = std::find(runs_now.begin(), runs_now.end(), run) != runs_now.end();
+      if (!is_there) return cannot_find(run.begin);
+    }
+  }
+
+  CheckpointChange change;
+  for (Block* block : allocated) {
+    change.freed.push_back(block->address);
+    if (Status freed = free_locked(block); !freed.ok()) return freed;
+  }
+  for (const SegmentRecord& segment : checkpoint.segments) {
+    restore_segment(*pool, segment, change);
+  }
+  return change;
+}
+
+// Each mapped run of the segment is one free block now. It is cut as recorded, whatever the rules
+// for splitting say today, and what was free then becomes free again.
+void ClassicEngine::restore_segment(const PrivatePool& pool, const SegmentRecord& segment,
+                                    CheckpointChange& change) {
+  const FreePool& free = segment.is_small ? pool.small : pool.large;
+  std::vector<Block*> to_free;
+  Block* rest = nullptr;  // the free block that the next record is cut from
+  for (const BlockRecord& record : segment.blocks) {
+    if (record.state == BlockState::kUnmapped) continue;
+    if (rest == nullptr || rest->address != record.range.begin) {
+      rest = *std::find_if(free.blocks().begin(), free.blocks().end(), [&](const Block* block) {
+        return block->address == record.range.begin;
+      });
+    }
+    rest->pool->erase(rest);
+    Search search;
+    search.request = {record.requested_bytes, rest->stream};
+    search.block_bytes = record.range.bytes;
+    search.pool = rest->pool;
+    Block* block = hand_out(rest, search, SplitRule::kExactly);
+    if (block == rest) rest = nullptr;
+    if (record.state == BlockState::kAllocated) {
+      change.allocated.push_back(block);
+    } else {
+      to_free.push_back(block);
+    }
+  }
+  for (Block* block : to_free) (void)free_locked(block).ok();
+}
+
+}  // namespace ashlar::classic

@@ -1,0 +1,222 @@
+// PyTorch's caching allocator policy, as an engine. One lock for all of it, as there.
+//
+// classic_engine.cc   allocate, free, record_stream: the story, and hand-out
+// grow.cc             memory from the device: plain segments and expandable ones
+// reclaim.cc          memory back to the device: the ladder's rungs, trim, collection by age
+// pools.cc            private pools and routing
+// deferred.cc         frees that must wait for a capture to end
+// checkpoint.cc       the state of a private pool, taken and restored
+//
+// Invariants (validate.cc checks them):
+//   blocks of a segment, in address order, tile it; no two free neighbours of equal kind stay
+//   apart; pool members == free blocks; counters == sums over blocks.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "ashlar/options.h"
+#include "base/mutex.h"
+#include "engine/block_store.h"
+#include "engine/classic/checkpoint.h"
+#include "engine/classic/expandable_segment.h"
+#include "engine/classic/free_pool.h"
+#include "engine/classic/private_pool.h"
+#include "engine/engine.h"
+#include "engine/pending_frees.h"
+#include "engine/size_policy.h"
+
+namespace ashlar::classic {
+
+class ClassicEngine final : public Engine {
+ public:
+  // `device` outlives the engine. REQUIRES: options that src/config would accept.
+  ClassicEngine(Device& device, const AllocatorOptions& options);
+  // Gives everything back to the device, blocks in use included: their addresses die with it.
+  ~ClassicEngine() override;
+
+  Device& device() const override { return device_; }
+  Result<Block*> allocate(const Request& request) override;
+  Status free(Block* block) override;
+  void free_quietly(Block* block) override;
+  Status record_stream(Block* block, const StreamUse& use) override;
+  Status trim(PoolId pool) override;
+  Status set_memory_fraction(double fraction) override;
+  double memory_fraction() const override;
+  Status create_pool(PoolId pool, PoolOptions options) override;
+  Status retain_pool(PoolId pool) override;
+  Status release_pool(PoolId pool) override;
+  Result<int> pool_use_count(PoolId pool) const override;
+  Status begin_routing(PoolId pool, RouteFilter filter) override;
+  Status end_routing(PoolId pool) override;
+  void capture_began() override;
+  void capture_ended() override;
+  AllocatorStats stats() const override;
+  void reset_peak_stats() override;
+  void reset_total_stats() override;
+  void add_tracker(TraceTracker tracker) override;
+  void add_oom_observer(std::function<void(const OomNotice&)> observer) override;
+  void add_rejection_observer(std::function<void(const OomNotice&)> observer) override;
+  void add_free_memory_callback(std::function<bool()> callback) override;
+
+  // Another device may touch this one's memory: what there is, and what will be.
+  Status add_accessor(DeviceIndex accessor);
+
+  // The state of a pool, and setting it back to that. kUsage: there is no such pool, a block still
+  // waits for other streams, or a segment is gone since; nothing changed then.
+  Result<PoolCheckpoint> checkpoint(PoolId pool);
+  Result<CheckpointChange> restore(const PoolCheckpoint& checkpoint);
+
+  // How many addresses the stream's expandable segments reserve goes by its class, if it has one
+  // (expandable_segments_reserve_by_class); an empty class clears it. A default for a class counts
+  // where the options say nothing.
+  void set_stream_class(StreamId stream, std::string name);
+  std::string stream_class(StreamId stream) const;
+  void set_default_class_fraction(const std::string& name, double capacity_fraction);
+
+  // Every invariant above; the first one that does not hold, in words.
+  Status validate() const;
+
+ private:
+  // One request on its way: what it asks for, and what has been found out about it.
+  struct Search {
+    Request request;
+    size_t block_bytes = 0;
+    size_t segment_bytes = 0;
+    FreePool* pool = nullptr;
+    bool expandable = false;  // this request may use expandable segments
+    bool rejected = false;    // refused by our own limit, without asking the device
+  };
+  // A segment that is no longer ours, on its way to where it came from.
+  struct Returned {
+    std::shared_ptr<SegmentSource> source;  // shared with its pool, which may be gone first
+    AddressRange range;
+  };
+  // A pool and the filter that sends allocations to it.
+  struct Route {
+    PoolId pool;
+    RouteFilter filter;
+  };
+
+  // --- classic_engine.cc
+  Result<Block*> allocate_locked(Search& search) ASHLAR_REQUIRES(mutex_);
+  Result<Block*> find_or_grow(Search& search) ASHLAR_REQUIRES(mutex_);
+  Block* take_cached(const Search& search) ASHLAR_REQUIRES(mutex_);
+  // What is left of a block is cut off by the usual rules, or exactly as wanted.
+  enum class SplitRule { kUsual, kExactly };
+  Block* hand_out(Block* block, const Search& search, SplitRule rule = SplitRule::kUsual)
+      ASHLAR_REQUIRES(mutex_);
+  bool should_split(const Block& block, const Search& search) const ASHLAR_REQUIRES(mutex_);
+  Block* split_front(Block* rest, size_t bytes) ASHLAR_REQUIRES(mutex_);
+  // A new block of the same segment, linked in between two neighbours; in no pool yet.
+  Block* new_part(const Block& like, AddressRange range, Block* previous, Block* next)
+      ASHLAR_REQUIRES(mutex_);
+  Status free_locked(Block* block) ASHLAR_REQUIRES(mutex_);
+  void make_free(Block* block) ASHLAR_REQUIRES(mutex_);
+  size_t merge(Block* into, Block* neighbour) ASHLAR_REQUIRES(mutex_);
+  Status collect_pending() ASHLAR_REQUIRES(mutex_);
+  bool ask_callbacks() ASHLAR_REQUIRES(mutex_);
+  // Counts and notes the failure, tells observers, and puts the numbers into words.
+  Status report_oom(const Search& search) ASHLAR_REQUIRES(mutex_);
+
+  // --- grow.cc
+  Result<Block*> grow(Search& search, bool is_retry) ASHLAR_REQUIRES(mutex_);
+  Result<Block*> grow_plain(const Search& search) ASHLAR_REQUIRES(mutex_);
+  Result<DeviceAddress> device_allocate(const Search& search) ASHLAR_REQUIRES(mutex_);
+  Result<Block*> grow_expandable(const Search& search) ASHLAR_REQUIRES(mutex_);
+  Result<Block*> find_expandable(const Search& search) ASHLAR_REQUIRES(mutex_);
+  Status map_block(Block* block, size_t bytes) ASHLAR_REQUIRES(mutex_);
+  size_t reserve_bytes(StreamId stream, size_t granule_bytes) const ASHLAR_REQUIRES(mutex_);
+  std::optional<ReserveSize> reserve_setting(StreamId stream) const ASHLAR_REQUIRES(mutex_);
+  std::string reserve_hint(const Search& search) const ASHLAR_REQUIRES(mutex_);
+
+  // --- reclaim.cc
+  Result<Block*> reclaim_and_retry(Search& search, Status why) ASHLAR_REQUIRES(mutex_);
+  Block* borrow_from_overflow_pools(const Search& search) ASHLAR_REQUIRES(mutex_);
+  bool release_oversize(const Search& search) ASHLAR_REQUIRES(mutex_);
+  void collect_by_age() ASHLAR_REQUIRES(mutex_);
+  Status wait_for_pending(PoolId pool) ASHLAR_REQUIRES(mutex_);
+  Status release_cached(PoolId pool) ASHLAR_REQUIRES(mutex_);
+  void release_blocks(FreePool& pool) ASHLAR_REQUIRES(mutex_);
+  // Says whether the device took it back. If not, it stays in its pool.
+  bool release_segment(Block* block) ASHLAR_REQUIRES(mutex_);
+  // Tells the pools' own sources, without the lock, which segments they get back.
+  void give_back_to_sources() ASHLAR_REQUIRES(mutex_);
+  void unmap_block(Block* block) ASHLAR_REQUIRES(mutex_);
+  void destroy_expandable(Block* block) ASHLAR_REQUIRES(mutex_);
+
+  // --- pools.cc
+  FreePool& pool_for(size_t block_bytes, StreamId stream) ASHLAR_REQUIRES(mutex_);
+  PrivatePool* find_pool(PoolId pool) const ASHLAR_REQUIRES(mutex_);
+
+  // --- deferred.cc
+  // A freed block that waits for a capture, and the nodes that use it (empty: unknown).
+  struct Deferred {
+    Block* block = nullptr;
+    std::vector<NodeId> markers;
+  };
+  bool is_capturing(const StreamUse& use) const ASHLAR_REQUIRES(mutex_);
+  // Its own stream, or one that uses it, is capturing.
+  bool involves_capture(const Block& block) const ASHLAR_REQUIRES(mutex_);
+  void defer(Block* block) ASHLAR_REQUIRES(mutex_);
+  std::vector<NodeId> free_markers(const Block& block) const ASHLAR_REQUIRES(mutex_);
+  void reuse_within_capture(StreamId stream) ASHLAR_REQUIRES(mutex_);
+  const std::unordered_set<NodeId>& nodes_behind(StreamId stream, const CaptureState& state)
+      ASHLAR_REQUIRES(mutex_);
+  Status resolve_deferred() ASHLAR_REQUIRES(mutex_);
+
+  // --- checkpoint.cc
+  std::vector<Block*> first_blocks_of(const PrivatePool& pool) const ASHLAR_REQUIRES(mutex_);
+  Result<CheckpointChange> restore_locked(const PoolCheckpoint& checkpoint) ASHLAR_REQUIRES(mutex_);
+  void restore_segment(const PrivatePool& pool, const SegmentRecord& segment,
+                       CheckpointChange& change) ASHLAR_REQUIRES(mutex_);
+
+  void note(TraceAction action, const Block& block, size_t bytes) ASHLAR_REQUIRES(mutex_);
+  // Gives the trackers what was noted, in order, without the lock. One thread at a time: what
+  // others note meanwhile, trackers included, is told by the one that is at it.
+  void tell_trackers() ASHLAR_EXCLUDES(mutex_);
+
+  Device& device_;
+  const AllocatorOptions options_;
+  const SizePolicy sizes_;
+  const size_t capacity_bytes_;
+
+  mutable Mutex mutex_;
+  BlockStore blocks_ ASHLAR_GUARDED_BY(mutex_);
+  FreePool large_ ASHLAR_GUARDED_BY(mutex_){false, nullptr};
+  FreePool small_ ASHLAR_GUARDED_BY(mutex_){true, nullptr};
+  std::map<PoolId, std::unique_ptr<PrivatePool>> pools_ ASHLAR_GUARDED_BY(mutex_);
+  std::vector<Route> routes_ ASHLAR_GUARDED_BY(mutex_);
+  std::unordered_set<Block*> active_ ASHLAR_GUARDED_BY(mutex_);
+  PendingFrees pending_ ASHLAR_GUARDED_BY(mutex_);
+  std::vector<Deferred> deferred_ ASHLAR_GUARDED_BY(mutex_);
+  // Nodes known to come before what a stream does next in a capture.
+  std::map<std::pair<CaptureId, StreamId>, std::unordered_set<NodeId>> behind_
+      ASHLAR_GUARDED_BY(mutex_);
+  // Uses declared while capturing: they are the graph's, and need no event afterwards.
+  std::unordered_map<Block*, std::vector<StreamUse>> capture_uses_ ASHLAR_GUARDED_BY(mutex_);
+  int capture_count_ ASHLAR_GUARDED_BY(mutex_) = 0;
+  std::vector<std::unique_ptr<ExpandableSegment>> expandable_ ASHLAR_GUARDED_BY(mutex_);
+  std::vector<DeviceIndex> accessors_ ASHLAR_GUARDED_BY(mutex_);
+  std::map<StreamId, std::string> stream_classes_ ASHLAR_GUARDED_BY(mutex_);
+  std::map<std::string, double> default_class_fractions_ ASHLAR_GUARDED_BY(mutex_);
+  AllocatorStats stats_ ASHLAR_GUARDED_BY(mutex_);
+  size_t held_bytes_ ASHLAR_GUARDED_BY(mutex_) = 0;     // from the device, segments of all kinds
+  size_t growing_bytes_ ASHLAR_GUARDED_BY(mutex_) = 0;  // asked of the device now, unlocked
+  std::vector<Returned> returned_ ASHLAR_GUARDED_BY(mutex_);
+  double memory_fraction_ ASHLAR_GUARDED_BY(mutex_) = 1.0;
+  Status late_error_ ASHLAR_GUARDED_BY(mutex_);  // of a free path; the next allocate reports it
+
+  std::vector<TraceEntry> entries_ ASHLAR_GUARDED_BY(mutex_);
+  bool is_telling_ ASHLAR_GUARDED_BY(mutex_) = false;  // a thread is in tell_trackers
+  std::vector<TraceTracker> trackers_ ASHLAR_GUARDED_BY(mutex_);
+  std::vector<std::function<void(const OomNotice&)>> oom_observers_ ASHLAR_GUARDED_BY(mutex_);
+  std::vector<std::function<void(const OomNotice&)>> rejection_observers_ ASHLAR_GUARDED_BY(mutex_);
+  std::vector<std::function<bool()>> callbacks_ ASHLAR_GUARDED_BY(mutex_);
+};
+
+}  // namespace ashlar::classic

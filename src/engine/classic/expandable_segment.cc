@@ -1,0 +1,140 @@
+// Growing and shrinking in place.
+#include "engine/classic/expandable_segment.h"
+
+#include "base/align.h"
+
+namespace ashlar::classic {
+
+Result<std::unique_ptr<ExpandableSegment>> ExpandableSegment::create(
+    Device& device, const Shape& shape, const std::vector<DeviceIndex>& accessors) {
+  Result<DeviceAddress> base = device.reserve(shape.reserve_bytes);
+  if (!base.ok()) return base.status();
+  std::unique_ptr<ExpandableSegment> segment(new ExpandableSegment(device, shape, *base));
+  segment->accessors_ = accessors;
+  return segment;
+}
+
+ExpandableSegment::ExpandableSegment(Device& device, const Shape& shape, DeviceAddress base)
+    : device_(device),
+      stream_(shape.stream),
+      granule_bytes_(shape.granule_bytes),
+      range_{base, shape.reserve_bytes} {}
+
+ExpandableSegment::~ExpandableSegment() {
+  // A device that refuses here is lost or gone; there is nobody left to tell.
+  Status late_error = for_each_run([this](AddressRange run) { return device_.unmap(run); });
+  release_extents(range_, late_error);
+  release_leftovers(late_error);
+  (void)device_.free_addresses(range_).ok();
+}
+
+Result<size_t> ExpandableSegment::map(DeviceAddress begin, size_t bytes) {
+  const size_t first = granule_of(begin);
+  const size_t count = (bytes + granule_bytes_ - 1) / granule_bytes_;
+  Result<std::vector<ExtentId>> extents = create_extents(count);
+  if (!extents.ok()) return extents.status();
+  if (Status mapped = map_extents(first, *extents); !mapped.ok()) {
+    Status ignored;  // the failure to map says it all
+    for (ExtentId extent : *extents) release(extent, ignored);
+    return mapped;
+  }
+  if (extents_.size() < first + count) extents_.resize(first + count);
+  for (size_t i = 0; i < count; ++i) extents_[first + i] = (*extents)[i];
+  mapped_bytes_ += count * granule_bytes_;
+  return count * granule_bytes_;
+}
+
+Result<std::vector<ExtentId>> ExpandableSegment::create_extents(size_t count) {
+  std::vector<ExtentId> extents;
+  extents.reserve(count);
+  for (size_t i = 0; i < count; ++i) {
+    Result<ExtentId> extent = device_.create(granule_bytes_);
+    if (!extent.ok()) {
+      Status ignored;  // the failure to create says it all
+      for (ExtentId made : extents) release(made, ignored);
+      return extent.status();
+    }
+    extents.push_back(*extent);
+  }
+  return extents;
+}
+
+Status ExpandableSegment::map_extents(size_t first_granule, const std::vector<ExtentId>& extents) {
+  const DeviceAddress begin = address_of(first_granule);
+  size_t mapped_count = 0;
+  Status status;
+  while (mapped_count < extents.size()) {
+    status = device_.map(address_of(first_granule + mapped_count), extents[mapped_count]);
+    if (!status.ok()) break;
+    ++mapped_count;
+  }
+  if (status.ok()) status = open({begin, extents.size() * granule_bytes_});
+  if (!status.ok() && mapped_count > 0) {
+    (void)device_.unmap({begin, mapped_count * granule_bytes_}).ok();
+  }
+  return status;
+}
+
+Status ExpandableSegment::open(AddressRange range) {
+  for (DeviceIndex accessor : accessors_) {
+    Status opened = device_.set_access(range, accessor, Access::kReadWrite);
+    if (!opened.ok()) return opened;
+  }
+  return {};
+}
+
+Result<AddressRange> ExpandableSegment::unmap(AddressRange range, Status& late_error) {
+  const size_t begin_offset = align_up_to(range.begin - range_.begin, granule_bytes_);
+  const size_t end_offset = (range.end() - range_.begin) / granule_bytes_ * granule_bytes_;
+  if (begin_offset >= end_offset) return AddressRange{};
+  const AddressRange whole{range_.begin + begin_offset, end_offset - begin_offset};
+  if (Status waited = device_.synchronize_stream(stream_); !waited.ok()) return waited;
+  if (Status unmapped = device_.unmap(whole); !unmapped.ok()) return unmapped;
+  release_leftovers(late_error);
+  release_extents(whole, late_error);
+  return whole;
+}
+
+void ExpandableSegment::release_extents(AddressRange range, Status& late_error) {
+  const size_t end = std::min(granule_of(range.end()), extents_.size());
+  for (size_t i = granule_of(range.begin); i < end; ++i) {
+    if (!extents_[i]) continue;
+    release(*extents_[i], late_error);
+    extents_[i].reset();
+    mapped_bytes_ -= granule_bytes_;
+  }
+  while (!extents_.empty() && !extents_.back()) extents_.pop_back();
+}
+
+void ExpandableSegment::release(ExtentId extent, Status& late_error) {
+  Status released = device_.release(extent);
+  if (released.ok()) return;
+  late_error = released;
+  leftovers_.push_back(extent);
+}
+
+void ExpandableSegment::release_leftovers(Status& late_error) {
+  for (ExtentId extent : std::exchange(leftovers_, {})) release(extent, late_error);
+}
+
+Status ExpandableSegment::add_accessor(DeviceIndex accessor) {
+  Status opened = for_each_run(
+      [&](AddressRange run) { return device_.set_access(run, accessor, Access::kReadWrite); });
+  if (opened.ok()) accessors_.push_back(accessor);
+  return opened;
+}
+
+Status ExpandableSegment::for_each_run(const std::function<Status(AddressRange)>& visit) const {
+  for (size_t i = 0; i < extents_.size();) {
+    size_t end = i;
+    while (end < extents_.size() && extents_[end]) ++end;
+    if (end > i) {
+      Status visited = visit({address_of(i), (end - i) * granule_bytes_});
+      if (!visited.ok()) return visited;
+    }
+    i = end + 1;
+  }
+  return {};
+}
+
+}  // namespace ashlar::classic

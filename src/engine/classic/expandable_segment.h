@@ -1,0 +1,67 @@
+// A segment that grows in place: many more addresses than memory, and memory mapped behind them
+// one granule at a time, where it is needed. Guarded by the engine's lock.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "ashlar/device.h"
+
+namespace ashlar::classic {
+
+class ExpandableSegment {
+ public:
+  struct Shape {
+    StreamId stream;
+    size_t granule_bytes = 0;
+    size_t reserve_bytes = 0;  // a multiple of the granule
+  };
+  // `device` outlives the segment; `accessors` are the devices that may touch its memory, itself
+  // included.
+  static Result<std::unique_ptr<ExpandableSegment>> create(
+      Device& device, const Shape& shape, const std::vector<DeviceIndex>& accessors);
+  // Unmaps what is mapped, without waiting.
+  ~ExpandableSegment();
+
+  AddressRange range() const { return range_; }
+  StreamId stream() const { return stream_; }
+  size_t granule_bytes() const { return granule_bytes_; }
+  size_t mapped_bytes() const { return mapped_bytes_; }
+
+  // Maps whole granules from `begin` so that `bytes` are covered, and says how many were mapped.
+  // All or nothing. REQUIRES: begin is at a granule, nothing of the range is mapped.
+  Result<size_t> map(DeviceAddress begin, size_t bytes);
+  // Unmaps the whole granules inside the range, and says which range that was (empty: none fits).
+  // Waits for the segment's own stream first: unmapping waits for nothing by itself. Memory that
+  // the device then fails to take back is offered again later, and `late_error` says why.
+  Result<AddressRange> unmap(AddressRange range, Status& late_error);
+
+  // Opens what is mapped, and what will be, to another device.
+  Status add_accessor(DeviceIndex accessor);
+
+ private:
+  ExpandableSegment(Device& device, const Shape& shape, DeviceAddress base);
+  size_t granule_of(DeviceAddress at) const { return (at - range_.begin) / granule_bytes_; }
+  DeviceAddress address_of(size_t granule) const { return range_.begin + granule * granule_bytes_; }
+  Result<std::vector<ExtentId>> create_extents(size_t count);
+  Status map_extents(size_t first_granule, const std::vector<ExtentId>& extents);
+  Status open(AddressRange range);
+  // Calls `visit` with each stretch of mapped granules, until one fails.
+  Status for_each_run(const std::function<Status(AddressRange)>& visit) const;
+  void release_extents(AddressRange range, Status& late_error);
+  void release(ExtentId extent, Status& late_error);
+  void release_leftovers(Status& late_error);
+
+  Device& device_;
+  const StreamId stream_;
+  const size_t granule_bytes_;
+  const AddressRange range_;
+  std::vector<DeviceIndex> accessors_;
+  std::vector<std::optional<ExtentId>> extents_;  // by granule; only as long as needed
+  std::vector<ExtentId> leftovers_;  // mapped nowhere, but the device did not take them back yet
+  size_t mapped_bytes_ = 0;
+};
+
+}  // namespace ashlar::classic

@@ -1,0 +1,322 @@
+// Memory back to the device: the rungs of the ladder that an allocation climbs when the device is
+// full, trim, and collection by age.
+#include <algorithm>
+
+#include "base/text.h"
+#include "base/units.h"
+#include "device/relaxed_capture.h"
+#include "engine/classic/classic_engine.h"
+
+namespace ashlar::classic {
+
+// --- the ladder
+// -----------------------------------------------------------------------------------
+
+Result<Block*> ClassicEngine::reclaim_and_retry(Search& search, Status why) {
+  if (search.rejected) return why;
+  if (Block* borrowed = borrow_from_overflow_pools(search)) return borrowed;
+  if (release_oversize(search)) {
+    give_back_to_sources();
+    Result<Block*> grown = grow(search, false);
+    if (grown.ok() || !grown.status().is_out_of_memory()) return grown;
+  }
+  if (is_capturing({&device_, search.request.stream})) return why;
+  // PyTorch waits for everything and gives everything back in one go. Waiting alone often helps
+  // already, and then the cache stays warm.
+  if (!options_.pytorch_compatible) {
+    if (Status waited = wait_for_pending({}); !waited.ok()) return waited;
+    if (Block* block = take_cached(search)) return block;
+  }
+  if (Status released = release_cached({}); !released.ok()) return released;
+  return grow(search, true);
+}
+
+// Cached blocks of pools that said they may serve others; such a pool does not grow for it.
+Block* ClassicEngine::borrow_from_overflow_pools(const Search& search) {
+  if (search.pool->owner() != nullptr) return nullptr;
+  for (auto& [id, pool] : pools_) {
+    if (!pool->options.use_on_oom) continue;
+    FreePool& lender = search.pool->is_small() ? pool->small : pool->large;
+    const Wanted wanted{search.request.stream, search.block_bytes, false};
+    if (Block* block = lender.take_best_fit(wanted, sizes_)) return block;
+  }
+  return nullptr;
+}
+
+// With a limit on splitting, blocks above it serve few requests: give back one that is large
+// enough, or as many of the largest as make up for the request.
+bool ClassicEngine::release_oversize(const Search& search) {
+  if (sizes_.max_split_bytes() == SIZE_MAX) return false;
+  FreePool& pool = *search.pool;
+  const StreamId stream = search.request.stream;
+  const size_t wanted_bytes = std::max(search.block_bytes, sizes_.max_split_bytes());
+  const auto fitting = pool.first_of_at_least(stream, wanted_bytes);
+  const bool fits = fitting != pool.blocks().end() && (*fitting)->stream == stream;
+  if (fits && (*fitting)->expandable == nullptr && !(*fitting)->is_split()) {
+    return release_segment(*fitting);
+  }
+  size_t released_bytes = 0;
+  while (released_bytes < wanted_bytes) {
+    const auto largest = pool.largest(stream);
+    if (largest == pool.blocks().end()) return false;
+    Block* block = *largest;
+    // A split one is never as large while the limit stands, but the limit is not ours to trust.
+    if (block->bytes < sizes_.max_split_bytes() || block->expandable != nullptr ||
+        block->is_split()) {
+      return false;
+    }
+    released_bytes += block->bytes;
+    if (!release_segment(block)) return false;
+  }
+  return true;
+}
+
+// Gives back the older half of the unused large segments, until we hold less than the threshold.
+void ClassicEngine::collect_by_age() {
+  if (memory_fraction_ >= 1 || options_.garbage_collection_threshold <= 0) return;
+  const double limit = memory_fraction_ * static_cast<double>(capacity_bytes_);
+  const auto target = static_cast<size_t>(options_.garbage_collection_threshold * limit);
+  if (held_bytes_ <= target) return;
+  const size_t wanted_bytes = held_bytes_ - target;
+  size_t released_bytes = 0;
+  for (bool any = true; any && released_bytes < wanted_bytes;) {
+    any = false;
+    uint64_t total_age = 0;
+    uint64_t count = 0;
+    for (const Block* block : large_.blocks()) {
+      if (block->is_split()) continue;
+      total_age += large_.search_count - block->free_since;
+      ++count;
+    }
+    if (count == 0) return;
+    const double average = static_cast<double>(total_age) / static_cast<double>(count);
+    for (auto it = large_.blocks().begin(); it != large_.blocks().end();) {
+      Block* block = *it++;
+      const auto age = static_cast<double>(large_.search_count - block->free_since);
+      if (block->is_split() || block->expandable != nullptr || age < average) continue;
+      const size_t block_bytes = block->bytes;
+      if (!release_segment(block)) continue;
+      any = true;
+      released_bytes += block_bytes;
+    }
+  }
+}
+
+// --- trim
+// -----------------------------------------------------------------------------------------
+
+Status ClassicEngine::trim(PoolId pool) {
+  const Status released = [&] {
+    MutexLock lock(mutex_);
+    Status status = release_cached(pool);
+    if (status.ok()) status = std::exchange(late_error_, {});
+    return status;
+  }();
+  tell_trackers();
+  return released;
+}
+
+Status ClassicEngine::wait_for_pending(PoolId pool) {
+  ++stats_.sync_all_streams;
+  std::optional<RelaxedCapture> relaxed;
+  if (capture_count_ != 0) relaxed.emplace(device_);
+  if (relaxed && !relaxed->status().ok()) return relaxed->status();
+  std::vector<Block*> finished;
+  std::function<bool(const Block&)> wanted;
+  if (!pool.is_default()) {
+    wanted = [pool](const Block& block) {
+      return block.pool->owner() != nullptr && block.pool->owner()->id == pool;
+    };
+  }
+  if (Status resolved = resolve_deferred(); !resolved.ok()) return resolved;
+  Status waited = pending_.wait_for_all(finished, wanted);
+  for (Block* block : finished) make_free(block);
+  return waited;
+}
+
+Status ClassicEngine::release_cached(PoolId pool) {
+  if (pool.is_default() && capture_count_ == 0) {
+    if (Status waited = wait_for_pending({}); !waited.ok()) return waited;
+    release_blocks(large_);
+    release_blocks(small_);
+  }
+  for (auto it = pools_.begin(); it != pools_.end();) {
+    PrivatePool& candidate = *it->second;
+    const bool meant = candidate.is_freeable() && (pool.is_default() || candidate.id == pool);
+    if (meant && !pool.is_default()) {
+      if (Status waited = wait_for_pending(pool); !waited.ok()) return waited;
+    }
+    if (meant) {
+      release_blocks(candidate.small);
+      release_blocks(candidate.large);
+    }
+    const bool gone = meant && candidate.segment_count == 0 && candidate.search_count == 0;
+    it = gone ? pools_.erase(it) : std::next(it);
+  }
+  give_back_to_sources();
+  return {};
+}
+
+void ClassicEngine::release_blocks(FreePool& pool) {
+  std::vector<Block*> to_unmap;
+  for (auto it = pool.blocks().begin(); it != pool.blocks().end();) {
+    Block* block = *it++;
+    if (block->expandable != nullptr) {
+      to_unmap.push_back(block);
+    } else if (!block->is_split()) {
+      release_segment(block);
+    }
+  }
+  for (Block* block : to_unmap) unmap_block(block);
+  for (auto it = pool.unmapped().begin(); it != pool.unmapped().end();) {
+    Block* block = *it++;
+    if (!block->is_split()) destroy_expandable(block);
+  }
+}
+
+// A whole plain segment. If the device refuses to take it back, the next call says so.
+bool ClassicEngine::release_segment(Block* block) {
+  FreePool& pool = *block->pool;
+  PrivatePool* owner = pool.owner();
+  if (owner != nullptr && owner->has_custom_source()) {
+    returned_.push_back({owner->options.source, {block->address, block->bytes}});
+  } else {
+    std::optional<RelaxedCapture> relaxed;
+    if (capture_count_ != 0) relaxed.emplace(device_);
+    Status freed = relaxed ? relaxed->status() : Status();
+    if (freed.ok()) freed = device_.free(block->address);
+    if (!freed.ok()) {
+      late_error_ = freed;
+      return false;
+    }
+  }
+  pool.erase(block);
+  note(TraceAction::kSegmentFree, *block, block->bytes);
+  if (owner != nullptr) --owner->segment_count;
+  held_bytes_ -= block->bytes;
+  const bool is_small = pool.is_small();
+  stats_.segment.fall(is_small, 1);
+  stats_.reserved_bytes.fall(is_small, static_cast<int64_t>(block->bytes));
+  if (block->bytes >= sizes_.max_split_bytes()) stats_.oversize_segments.fall(1);
+  ++stats_.device_frees;
+  blocks_.give_back(block);
+  return true;
+}
+
+void ClassicEngine::give_back_to_sources() {
+  while (!returned_.empty()) {
+    const std::vector<Returned> returned = std::exchange(returned_, {});
+    MutexUnlock unlocked(mutex_);
+    for (const Returned& each : returned) each.source->free(each.range.begin, each.range.bytes);
+  }
+}
+
+// The whole granules of a free block; what is left of it at either end stays free.
+void ClassicEngine::unmap_block(Block* block) {
+  if (is_capturing({&device_, block->stream})) return;  // it could not be waited for
+  std::optional<RelaxedCapture> relaxed;
+  if (capture_count_ != 0) relaxed.emplace(device_);
+  if (relaxed && !relaxed->status().ok()) {
+    late_error_ = relaxed->status();
+    return;
+  }
+  const Result<AddressRange> unmapped =
+      block->expandable->unmap({block->address, block->bytes}, late_error_);
+  if (!unmapped.ok()) {
+    late_error_ = unmapped.status();
+    return;
+  }
+  if (unmapped->bytes == 0) return;
+  FreePool& pool = *block->pool;
+  pool.erase(block);
+  const size_t before_bytes = unmapped->begin - block->address;
+  const size_t after_bytes = block->end() - unmapped->end();
+  block->address = unmapped->begin;
+  block->bytes = unmapped->bytes;
+  const DeviceAddress begin = unmapped->begin;
+  if (before_bytes > 0) {
+    const DeviceAddress before(begin.value() - before_bytes);
+    pool.insert(new_part(*block, {before, before_bytes}, block->previous, block));
+  }
+  if (after_bytes > 0) {
+    pool.insert(new_part(*block, {unmapped->end(), after_bytes}, block, block->next));
+  }
+  block->state = BlockState::kUnmapped;
+  merge(block, block->previous);
+  merge(block, block->next);
+  pool.insert_unmapped(block);
+  held_bytes_ -= unmapped->bytes;
+  stats_.reserved_bytes.fall(pool.is_small(), static_cast<int64_t>(unmapped->bytes));
+  ++stats_.device_frees;
+  Block part = *block;
+  part.address = begin;
+  note(TraceAction::kSegmentUnmap, part, unmapped->bytes);
+}
+
+void ClassicEngine::destroy_expandable(Block* block) {
+  const ExpandableSegment* segment = block->expandable;
+  block->pool->erase_unmapped(block);
+  if (PrivatePool* owner = block->pool->owner()) --owner->segment_count;
+  blocks_.give_back(block);
+  std::erase_if(expandable_, [&](const auto& each) { return each.get() == segment; });
+}
+
+// --- limits and the report
+// ------------------------------------------------------------------------
+
+Status ClassicEngine::set_memory_fraction(double fraction) {
+  if (!(fraction >= 0 && fraction <= 1)) {
+    return Status::usage(text("a memory fraction of ", fraction, " (expected 0 to 1)"));
+  }
+  MutexLock lock(mutex_);
+  memory_fraction_ = fraction;
+  return {};
+}
+
+double ClassicEngine::memory_fraction() const {
+  MutexLock lock(mutex_);
+  return memory_fraction_;
+}
+
+Status ClassicEngine::report_oom(const Search& search) {
+  const Result<MemoryUse> use = device_.memory_use();
+  const size_t device_free_bytes = use.ok() ? use->free_bytes : 0;
+  const bool limited = memory_fraction_ < 1;
+  const auto limit_bytes =
+      limited ? static_cast<size_t>(memory_fraction_ * static_cast<double>(capacity_bytes_))
+              : capacity_bytes_;
+  const auto allocated = static_cast<size_t>(stats_.allocated_bytes.all.current);
+  const auto reserved = static_cast<size_t>(stats_.reserved_bytes.all.current);
+  const DeviceIndex index = device_.properties().index;
+
+  std::string message = text("tried to allocate ", format_bytes(search.request.bytes),
+                             " (a segment of ", format_bytes(search.segment_bytes), ") on device ",
+                             index, ", which has ", format_bytes(capacity_bytes_), " in all and ",
+                             format_bytes(device_free_bytes), " free. ");
+  if (limited) message += text(format_bytes(limit_bytes), " are allowed to this process. ");
+  message += text(format_bytes(allocated), " are allocated; ", format_bytes(reserved - allocated),
+                  " are reserved but not allocated.");
+  if (!options_.expandable_segments && reserved - allocated > search.segment_bytes) {
+    message += " If that is fragmentation, expandable_segments:True may avoid it.";
+  }
+
+  message += reserve_hint(search);
+
+  if (!search.rejected) {
+    ++stats_.ooms;
+    Block nothing;
+    nothing.address = DeviceAddress(device_free_bytes);
+    nothing.stream = search.request.stream;
+    nothing.pool = search.pool;
+    note(TraceAction::kOom, nothing, search.block_bytes);
+  }
+  const auto observers = search.rejected ? rejection_observers_ : oom_observers_;
+  const OomNotice notice{index, search.segment_bytes, limit_bytes, device_free_bytes};
+  if (!observers.empty()) {
+    MutexUnlock unlocked(mutex_);
+    for (const auto& observer : observers) observer(notice);
+  }
+  return Status::out_of_memory(std::move(message));
+}
+
+}  // namespace ashlar::classic

@@ -1,0 +1,179 @@
+// `ashlar config` as others depend on it: the table of options, where settings come from, and the
+// check of a text. Every test runs the real tool.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/run_cli.h"
+#include "config/allocator_options.h"
+
+namespace ashlar {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+constexpr int kDone = 0;
+constexpr int kUsage = 2;
+
+CliOutcome check(const std::string& settings) {
+  return run_cli({.arguments = {"config", "--check", settings}});
+}
+
+json config_as_json(const std::map<std::string, std::string>& environment) {
+  const CliOutcome outcome =
+      run_cli({.arguments = {"config", "--json"}, .environment = environment});
+  EXPECT_EQ(outcome.exit_code, kDone) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  return json::parse(outcome.out);
+}
+
+json option_named(const json& answer, std::string_view name) {
+  for (const json& option : answer["options"]) {
+    if (option["name"] == name) return option;
+  }
+  ADD_FAILURE() << name << " is not listed";
+  return {};
+}
+
+// --- the table -------------------------------------------------------------------------------
+
+TEST(CliConfigTest, JsonListsEveryOptionWithItsTextsAndDefaults) {
+  const json answer = config_as_json({});
+  EXPECT_EQ(answer["conf"], "");
+  ASSERT_EQ(answer["options"].size(), allocator_option_table().size());
+  for (const OptionRow& row : allocator_option_table()) {
+    const json option = option_named(answer, row.name);
+    EXPECT_EQ(option["default"], row.default_text);
+    EXPECT_EQ(option["value"], row.default_text);
+    EXPECT_EQ(option["range"], row.range);
+    EXPECT_EQ(option["help"], row.help);
+    EXPECT_TRUE(option["set_by"].is_null());
+  }
+  EXPECT_EQ(option_named(answer, "max_split_size_mb")["unit"], "MiB");
+  EXPECT_TRUE(option_named(answer, "engine")["unit"].is_null());
+  EXPECT_EQ(option_named(answer, "release_lock_on_cudamalloc")["alias"],
+            "release_lock_on_hipmalloc");
+}
+
+TEST(CliConfigTest, JsonSaysWhatIsSetAndByWhichVariable) {
+  const json answer =
+      config_as_json({{"ASHLAR_ALLOC_CONF", "expandable_segments:True,backend:native"},
+                      {"PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:64"}});
+  EXPECT_EQ(answer["conf"], "expandable_segments:True");
+  const json option = option_named(answer, "expandable_segments");
+  EXPECT_EQ(option["value"], "True");
+  EXPECT_EQ(option["default"], "False");
+  EXPECT_EQ(option["set_by"], "ASHLAR_ALLOC_CONF");
+  EXPECT_TRUE(option_named(answer, "max_split_size_mb")["set_by"].is_null());
+  ASSERT_EQ(answer["variables"].size(), 4U);
+  EXPECT_EQ(answer["variables"][0], (json{{"name", "ASHLAR_ALLOC_CONF"},
+                                          {"value", "expandable_segments:True,backend:native"},
+                                          {"is_used", true}}));
+  EXPECT_EQ(answer["variables"][1], (json{{"name", "PYTORCH_CUDA_ALLOC_CONF"},
+                                          {"value", "max_split_size_mb:64"},
+                                          {"is_used", false}}));
+  EXPECT_EQ(answer["variables"][3],
+            (json{{"name", "PYTORCH_ALLOC_CONF"}, {"value", nullptr}, {"is_used", false}}));
+}
+
+TEST(CliConfigTest, TheTableForPeopleNamesEveryOptionAndWhatIsSet) {
+  const CliOutcome outcome =
+      run_cli({.arguments = {"config"},
+               .environment = {{"PYTORCH_HIP_ALLOC_CONF", "max_split_size_mb:64"},
+                               {"PYTORCH_ALLOC_CONF", "not read"}}});
+  EXPECT_EQ(outcome.exit_code, kDone);
+  EXPECT_EQ(outcome.err, "");
+  for (const OptionRow& row : allocator_option_table()) {
+    EXPECT_THAT(outcome.out, HasSubstr("  " + std::string(row.name) + " "));
+  }
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("now 64 (PYTORCH_HIP_ALLOC_CONF)"),
+                                 HasSubstr("default 20; takes 11–1048576 (MiB)"),
+                                 HasSubstr("or release_lock_on_hipmalloc"), HasSubstr("not used")));
+}
+
+TEST(CliConfigTest, AWrongVariableIsWrongUsageAndNamed) {
+  const CliOutcome outcome = run_cli(
+      {.arguments = {"config"}, .environment = {{"ASHLAR_ALLOC_CONF", "max_split_size_mb:12x"}}});
+  EXPECT_EQ(outcome.exit_code, kUsage);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(outcome.err,
+            "ashlar: ASHLAR_ALLOC_CONF: max_split_size_mb: \"12x\" is not a number (expected "
+            "20–1048576 or unlimited)\n");
+}
+
+TEST(CliConfigTest, CommandsThatMakeNoAllocatorDoNotMindItsVariables) {
+  EXPECT_EQ(run_cli({.arguments = {"info"},
+                     .environment = {{"PYTORCH_CUDA_ALLOC_CONF", "backend:cudaMallocAsync"}}})
+                .exit_code,
+            kDone);
+}
+
+// --- checking a text -------------------------------------------------------------------------
+
+TEST(CliConfigTest, CheckPrintsTheCanonicalTextAndEveryValue) {
+  const CliOutcome outcome = check("expandable_segments:True, max_split_size_mb:64");
+  EXPECT_EQ(outcome.exit_code, kDone) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_THAT(outcome.out, StartsWith("max_split_size_mb:64,expandable_segments:True\n"));
+  for (const OptionRow& row : allocator_option_table()) {
+    EXPECT_THAT(outcome.out, HasSubstr("  " + std::string(row.name) + " "));
+  }
+}
+
+TEST(CliConfigTest, CheckOfNothingSaysThatAllIsDefault) {
+  const CliOutcome outcome = check("");
+  EXPECT_EQ(outcome.exit_code, kDone) << outcome.err;
+  EXPECT_THAT(outcome.out, StartsWith("All options have their defaults.\n"));
+}
+
+TEST(CliConfigTest, CheckAsJsonIsOneObjectOfTextAndValues) {
+  const CliOutcome outcome = run_cli(
+      {.arguments = {"config", "--json", "--check", "roundup_power2_divisions:[64:8,>:2]"}});
+  EXPECT_EQ(outcome.exit_code, kDone) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  const json answer = json::parse(outcome.out);
+  EXPECT_EQ(answer["conf"], "roundup_power2_divisions:[64:8,>:2]");
+  EXPECT_EQ(answer["values"].size(), allocator_option_table().size());
+  EXPECT_EQ(answer["values"]["roundup_power2_divisions"], "[64:8,>:2]");
+  EXPECT_EQ(answer["values"]["large_segment_size_mb"], "20");
+}
+
+TEST(CliConfigTest, CheckOfAWrongTextIsWrongUsageAndExplained) {
+  for (const bool as_json : {false, true}) {
+    CliRun run = {.arguments = {"config", "--check", "max_split_size_mb:12x"}};
+    if (as_json) run.arguments.push_back("--json");
+    const CliOutcome outcome = run_cli(run);
+    EXPECT_EQ(outcome.exit_code, kUsage);
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_EQ(outcome.err,
+              "ashlar: max_split_size_mb: \"12x\" is not a number (expected 20–1048576 or "
+              "unlimited)\n");
+  }
+  EXPECT_EQ(check("max_split_size:64").err,
+            "ashlar: max_split_size: no such option; did you mean max_split_size_mb?\n");
+  EXPECT_EQ(check("[a:1]").exit_code, kUsage);
+}
+
+TEST(CliConfigTest, CheckIsAboutItsTextAndNotAboutTheEnvironment) {
+  const CliOutcome outcome =
+      run_cli({.arguments = {"config", "--check", "expandable_segments:True"},
+               .environment = {{"ASHLAR_ALLOC_CONF", "nonsense"}}});
+  EXPECT_EQ(outcome.exit_code, kDone) << outcome.err;
+  EXPECT_THAT(outcome.out, Not(HasSubstr("ASHLAR_ALLOC_CONF")));
+}
+
+TEST(CliConfigTest, BytesThatAreNoUtf8DoNotBreakTheJson) {
+  const CliOutcome outcome =
+      run_cli({.arguments = {"config", "--json", "--check",
+                             "expandable_segments_reserve_by_class:[c\xff:0.5]"}});
+  EXPECT_EQ(outcome.exit_code, kDone) << outcome.err;
+  EXPECT_TRUE(json::accept(outcome.out));
+}
+
+}  // namespace
+}  // namespace ashlar

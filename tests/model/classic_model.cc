@@ -1,0 +1,291 @@
+// Searching, splitting, merging and growing, one element after the other.
+#include "classic_model.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "base/units.h"
+
+namespace ashlar::model {
+
+std::optional<uint64_t> ClassicModel::allocate(size_t bytes, StreamId stream) {
+  const Wanted wanted = wanted_for(bytes, stream);
+  std::optional<Place> found = search(wanted);
+  if (!found) {
+    collect_by_age();
+    found = grow(wanted);
+    if (!found) found = climb(wanted);
+  }
+  if (found) return hand_out(*found, wanted);
+  ++ooms_;
+  return std::nullopt;
+}
+
+bool ClassicModel::would_climb(size_t bytes, StreamId stream) const {
+  const Wanted wanted = wanted_for(bytes, stream);
+  if (best_fit(wanted, wanted.list, options_.expandable_segments)) return false;
+  ClassicModel trial = *this;
+  (void)trial.search(wanted);
+  trial.collect_by_age();
+  if (trial.is_above_limit(wanted)) return true;
+  // An expandable segment may need less than that, or more: whoever climbs needlessly loses
+  // nothing but a pending block or two.
+  const size_t most = wanted.bytes + 2 * granule(wanted.list.is_small);
+  return trial.held_bytes_ + std::max(wanted.segment_bytes, most) > capacity_bytes_;
+}
+
+ClassicModel::Wanted ClassicModel::wanted_for(size_t bytes, StreamId stream) const {
+  Wanted wanted{bytes, rounded(bytes), 0, stream, {}};
+  wanted.list.is_small = wanted.bytes <= kMiB;
+  for (const auto& [id, pool] : pools_) {
+    if (pool.routed == stream) wanted.list.pool = id;
+  }
+  wanted.segment_bytes = wanted.list.is_small ? 2 * kMiB
+                         : wanted.bytes < 10 * kMiB
+                             ? options_.large_segment_bytes
+                             : (wanted.bytes + 2 * kMiB - 1) / (2 * kMiB) * (2 * kMiB);
+  return wanted;
+}
+
+size_t ClassicModel::rounded(size_t bytes) const {
+  if (bytes < 512) return 512;
+  size_t power = 1;
+  size_t log2 = 0;
+  while (power * 2 <= bytes) {
+    power *= 2;
+    ++log2;
+  }
+  const size_t slot = log2 < 20 ? 0 : std::min<size_t>(log2 - 20, 15);
+  const size_t divisions = options_.roundup_power2_divisions[slot];
+  if (divisions > 1 && bytes > 512 * divisions) {
+    if (bytes == power) return bytes;
+    const size_t step = power / divisions;
+    return (bytes + step - 1) / step * step;
+  }
+  return (bytes + 511) / 512 * 512;
+}
+
+bool ClassicModel::is_above_limit(const Wanted& wanted) const {
+  const auto limit = static_cast<size_t>(fraction_ * static_cast<double>(capacity_bytes_));
+  return fraction_ < 1 && held_bytes_ + wanted.segment_bytes > limit;
+}
+
+// By stream, size and address.
+std::vector<ClassicModel::Place> ClassicModel::free_places(const List& list,
+                                                           std::optional<StreamId> stream) const {
+  std::vector<Place> places;
+  for (size_t s = 0; s < segments_.size(); ++s) {
+    const Segment& segment = segments_[s];
+    if (segment.list != list || (stream && segment.stream != *stream)) continue;
+    for (size_t p = 0; p < segment.parts.size(); ++p) {
+      if (segment.parts[p].state == State::kFree) places.push_back({s, p});
+    }
+  }
+  std::sort(places.begin(), places.end(), [&](Place a, Place b) {
+    return std::make_tuple(segments_[a.segment].stream, part(a).bytes, part(a).address) <
+           std::make_tuple(segments_[b.segment].stream, part(b).bytes, part(b).address);
+  });
+  return places;
+}
+
+std::optional<ClassicModel::Place> ClassicModel::best_fit(const Wanted& wanted, const List& list,
+                                                          bool expandable) const {
+  std::vector<Place> places = free_places(list, wanted.stream);
+  std::erase_if(places, [&](Place at) {
+    return part(at).bytes < wanted.bytes || (segments_[at.segment].expandable && !expandable);
+  });
+  if (places.empty()) return std::nullopt;
+  const auto reach = [&](Place at) {
+    const std::vector<Part>& parts = segments_[at.segment].parts;
+    const bool grows = at.part + 1 < parts.size() && parts[at.part + 1].state == State::kUnmapped;
+    return part(at).bytes + (grows ? parts[at.part + 1].bytes : 0);
+  };
+  size_t chosen = 0;
+  while (expandable && chosen + 1 < places.size() &&
+         reach(places[chosen + 1]) < reach(places[chosen])) {
+    ++chosen;
+  }
+  const size_t found_bytes = part(places[chosen]).bytes;
+  if (options_.max_split_bytes) {
+    const size_t limit = *options_.max_split_bytes;
+    const size_t slack =
+        options_.max_non_split_rounding_bytes.value_or(options_.large_segment_bytes);
+    if (wanted.bytes < limit && found_bytes >= limit) return std::nullopt;
+    if (wanted.bytes >= limit && found_bytes >= wanted.bytes + slack) return std::nullopt;
+  }
+  return places[chosen];
+}
+
+std::optional<ClassicModel::Place> ClassicModel::search(const Wanted& wanted) {
+  if (fraction_ < 1 && options_.garbage_collection_threshold > 0) ++searches_[wanted.list];
+  return best_fit(wanted, wanted.list, options_.expandable_segments);
+}
+
+uint64_t ClassicModel::hand_out(Place at, const Wanted& wanted) {
+  Segment& segment = segments_[at.segment];
+  const size_t rest = part(at).bytes - wanted.bytes;
+  const auto pool = pools_.find(segment.list.pool);
+  const bool never = pool != pools_.end() && pool->second.no_split;
+  const bool fine = segment.list.is_small || options_.expandable_segments;
+  const bool below_limit = wanted.bytes < options_.max_split_bytes.value_or(SIZE_MAX);
+  if (!never && (fine ? rest >= 512 : below_limit && rest > kMiB)) {
+    Part left = part(at);
+    left.address += wanted.bytes;
+    left.bytes = rest;
+    left.since = searches_[segment.list];
+    part(at).bytes = wanted.bytes;
+    segment.parts.insert(segment.parts.begin() + static_cast<ptrdiff_t>(at.part) + 1, left);
+  }
+  part(at).state = State::kAllocated;
+  part(at).requested_bytes = wanted.requested_bytes;
+  return part(at).address;
+}
+
+void ClassicModel::free(uint64_t address, State state) {
+  const Place at = find(address);
+  part(at).state = state;
+  if (state == State::kFree) make_free(at);
+}
+
+void ClassicModel::complete(uint64_t address) { make_free(find(address)); }
+
+// Merges with free neighbours, and says where the result lies.
+ClassicModel::Place ClassicModel::make_free(Place at) {
+  Segment& segment = segments_[at.segment];
+  std::vector<Part>& parts = segment.parts;
+  parts[at.part].state = State::kFree;
+  parts[at.part].requested_bytes = 0;
+  if (at.part + 1 < parts.size() && parts[at.part + 1].state == State::kFree) {
+    parts[at.part].bytes += parts[at.part + 1].bytes;
+    parts.erase(parts.begin() + static_cast<ptrdiff_t>(at.part) + 1);
+  }
+  if (at.part > 0 && parts[at.part - 1].state == State::kFree) {
+    parts[at.part - 1].bytes += parts[at.part].bytes;
+    parts.erase(parts.begin() + static_cast<ptrdiff_t>(at.part));
+    --at.part;
+  }
+  parts[at.part].since = searches_[segment.list];
+  return at;
+}
+
+ClassicModel::Place ClassicModel::find(uint64_t address) const {
+  for (size_t s = 0; s < segments_.size(); ++s) {
+    for (size_t p = 0; p < segments_[s].parts.size(); ++p) {
+      if (segments_[s].parts[p].address == address) return {s, p};
+    }
+  }
+  std::abort();  // the test asked for a block that it was never given
+}
+
+// --- growing ------------------------------------------------------------------------------------
+
+size_t ClassicModel::granule(bool is_small) const {
+  return is_small ? 2 * kMiB : options_.large_segment_bytes;
+}
+
+std::optional<ClassicModel::Place> ClassicModel::grow(const Wanted& wanted) {
+  if (is_above_limit(wanted)) return std::nullopt;
+  return options_.expandable_segments ? grow_expandable(wanted) : grow_plain(wanted);
+}
+
+std::optional<ClassicModel::Place> ClassicModel::grow_plain(const Wanted& wanted) {
+  if (held_bytes_ + wanted.segment_bytes > capacity_bytes_) return std::nullopt;
+  const uint64_t base = take_place();
+  segments_.push_back({wanted.list, wanted.stream, false, {{base, wanted.segment_bytes}}});
+  held_bytes_ += wanted.segment_bytes;
+  act(TraceAction::kSegmentAlloc, base, wanted.segment_bytes);
+  return Place{segments_.size() - 1, 0};
+}
+
+std::optional<ClassicModel::Place> ClassicModel::grow_expandable(const Wanted& wanted) {
+  Place at = find_room(wanted);
+  if (part(at).state == State::kUnmapped) {
+    if (!map(at, std::min(part(at).bytes, wanted.bytes))) return std::nullopt;
+  }
+  while (part(at).bytes < wanted.bytes) {
+    Place next{at.segment, at.part + 1};
+    if (!map(next, std::min(part(next).bytes, wanted.bytes - part(at).bytes))) return std::nullopt;
+    at = next;
+  }
+  return at;
+}
+
+// The lowest unmapped part from which, or from the free part before which, there is room.
+ClassicModel::Place ClassicModel::find_room(const Wanted& wanted) {
+  std::optional<Place> lowest;
+  for (size_t s = 0; s < segments_.size(); ++s) {
+    const Segment& segment = segments_[s];
+    if (segment.list != wanted.list || segment.stream != wanted.stream) continue;
+    for (size_t p = 0; p < segment.parts.size(); ++p) {
+      if (segment.parts[p].state != State::kUnmapped) continue;
+      const size_t from = p > 0 && segment.parts[p - 1].state == State::kFree ? p - 1 : p;
+      size_t room = 0;
+      for (size_t q = from; q < segment.parts.size(); ++q) {
+        const State state = segment.parts[q].state;
+        if (state != State::kFree && state != State::kUnmapped) break;
+        room += segment.parts[q].bytes;
+      }
+      const Place here{s, from};
+      if (room >= wanted.bytes && (!lowest || part(here).address < part(*lowest).address)) {
+        lowest = here;
+      }
+    }
+  }
+  if (lowest) return *lowest;
+  const size_t step = granule(wanted.list.is_small);
+  const size_t reserve = (capacity_bytes_ + capacity_bytes_ / 8 + step - 1) / step * step;
+  const uint64_t base = take_place();
+  segments_.push_back({wanted.list, wanted.stream, true, {{base, reserve, State::kUnmapped}}});
+  return {segments_.size() - 1, 0};
+}
+
+uint64_t ClassicModel::take_place() {
+  const uint64_t place = places_.front();
+  places_.pop_front();
+  return place;
+}
+
+// `at` moves to the free part that results.
+bool ClassicModel::map(Place& at, size_t bytes) {
+  Segment& segment = segments_[at.segment];
+  const size_t step = granule(segment.list.is_small);
+  const size_t mapped = (bytes + step - 1) / step * step;
+  if (held_bytes_ + mapped > capacity_bytes_) return false;
+  held_bytes_ += mapped;
+  act(TraceAction::kSegmentMap, part(at).address, mapped);
+  if (mapped < part(at).bytes) {
+    const Part rest{part(at).address + mapped, part(at).bytes - mapped, State::kUnmapped};
+    part(at).bytes = mapped;
+    segment.parts.insert(segment.parts.begin() + static_cast<ptrdiff_t>(at.part) + 1, rest);
+  }
+  at = make_free(at);
+  return true;
+}
+
+AllocatorStats ClassicModel::sums() const {
+  AllocatorStats sums;
+  for (const Segment& segment : segments_) {
+    const bool is_small = segment.list.is_small;
+    if (!segment.expandable) sums.segment.rise(is_small, 1);
+    for (const Part& each : segment.parts) {
+      const auto bytes = static_cast<int64_t>(each.bytes);
+      if (each.state != State::kUnmapped) sums.reserved_bytes.rise(is_small, bytes);
+      if (each.state == State::kAllocated) {
+        sums.allocation.rise(is_small, 1);
+        sums.allocated_bytes.rise(is_small, bytes);
+      }
+      if (each.state == State::kAllocated || each.state == State::kPending) {
+        sums.active.rise(is_small, 1);
+        sums.active_bytes.rise(is_small, bytes);
+        sums.requested_bytes.rise(is_small, static_cast<int64_t>(each.requested_bytes));
+      }
+      if (each.state == State::kFree && !segment.expandable && segment.parts.size() > 1) {
+        sums.inactive_split.rise(is_small, 1);
+        sums.inactive_split_bytes.rise(is_small, bytes);
+      }
+    }
+  }
+  return sums;
+}
+
+}  // namespace ashlar::model

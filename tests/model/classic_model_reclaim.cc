@@ -1,0 +1,150 @@
+// The model's ladder, its trim, and its collection by age.
+#include <algorithm>
+
+#include "classic_model.h"
+
+namespace ashlar::model {
+
+std::optional<ClassicModel::Place> ClassicModel::climb(const Wanted& wanted) {
+  if (wanted.list.pool.is_default()) {
+    for (const auto& [id, pool] : pools_) {
+      if (!pool.use_on_oom) continue;
+      const List lender{id, wanted.list.is_small};
+      if (std::optional<Place> lent = best_fit(wanted, lender, false)) return lent;
+    }
+  }
+  if (release_oversize(wanted)) {
+    if (std::optional<Place> grown = grow(wanted)) return grown;
+  }
+  if (!options_.pytorch_compatible) {
+    if (std::optional<Place> found = search(wanted)) return found;
+  }
+  release_all();
+  ++retries_;
+  return grow(wanted);
+}
+
+bool ClassicModel::release_oversize(const Wanted& wanted) {
+  if (!options_.max_split_bytes || options_.expandable_segments) return false;
+  const size_t limit = *options_.max_split_bytes;
+  const size_t target = std::max(wanted.bytes, limit);
+  const std::vector<Place> places = free_places(wanted.list, wanted.stream);
+  for (const Place at : places) {
+    if (part(at).bytes < target) continue;
+    release_segment(part(at).address);
+    return true;
+  }
+  std::vector<uint64_t> addresses;
+  size_t released = 0;
+  for (auto it = places.rbegin(); it != places.rend() && released < target; ++it) {
+    if (part(*it).bytes < limit) break;
+    released += part(*it).bytes;
+    addresses.push_back(part(*it).address);
+  }
+  for (uint64_t address : addresses) release_segment(address);
+  return released >= target;
+}
+
+void ClassicModel::collect_by_age() {
+  if (fraction_ >= 1 || options_.garbage_collection_threshold <= 0) return;
+  const double limit = fraction_ * static_cast<double>(capacity_bytes_);
+  const auto target = static_cast<size_t>(options_.garbage_collection_threshold * limit);
+  if (held_bytes_ <= target) return;
+  const size_t wanted_bytes = held_bytes_ - target;
+  const List list{};
+  size_t released = 0;
+  while (released < wanted_bytes) {
+    std::vector<Place> whole = free_places(list, std::nullopt);
+    std::erase_if(whole, [&](Place at) { return segments_[at.segment].parts.size() > 1; });
+    if (whole.empty()) return;
+    double total = 0;
+    for (const Place at : whole) total += static_cast<double>(searches_[list] - part(at).since);
+    std::vector<uint64_t> old;
+    for (const Place at : whole) {
+      const auto age = static_cast<double>(searches_[list] - part(at).since);
+      const bool counts = age >= total / static_cast<double>(whole.size());
+      if (!counts || segments_[at.segment].expandable) continue;
+      old.push_back(part(at).address);
+      released += part(at).bytes;
+    }
+    if (old.empty()) return;
+    for (uint64_t address : old) release_segment(address);
+  }
+}
+
+void ClassicModel::trim() { release_all(); }
+
+void ClassicModel::release_all() {
+  release_list({{}, false});
+  release_list({{}, true});
+  for (auto it = pools_.begin(); it != pools_.end();) {
+    const PoolId id = it->first;
+    if (!it->second.freeable) {
+      ++it;
+      continue;
+    }
+    release_list({id, true});
+    release_list({id, false});
+    const bool gone = std::none_of(segments_.begin(), segments_.end(),
+                                   [&](const Segment& each) { return each.list.pool == id; });
+    it = gone ? pools_.erase(it) : std::next(it);
+  }
+}
+
+void ClassicModel::release_list(const List& list) {
+  std::vector<uint64_t> whole;
+  std::vector<uint64_t> mapped;
+  for (const Place at : free_places(list, std::nullopt)) {
+    const Segment& segment = segments_[at.segment];
+    if (segment.expandable) mapped.push_back(part(at).address);
+    if (!segment.expandable && segment.parts.size() == 1) whole.push_back(part(at).address);
+  }
+  for (uint64_t address : whole) release_segment(address);
+  for (uint64_t address : mapped) unmap(address);
+  std::erase_if(segments_, [&](const Segment& each) {
+    return each.list == list && each.parts.size() == 1 && each.parts[0].state == State::kUnmapped;
+  });
+}
+
+void ClassicModel::release_segment(uint64_t address) {
+  const Place at = find(address);
+  const size_t bytes = part(at).bytes;
+  act(TraceAction::kSegmentFree, address, bytes);
+  held_bytes_ -= bytes;
+  segments_.erase(segments_.begin() + static_cast<ptrdiff_t>(at.segment));
+}
+
+// The whole granules of a free part; the slivers at its ends stay free.
+void ClassicModel::unmap(uint64_t address) {
+  const Place at = find(address);
+  Segment& segment = segments_[at.segment];
+  const Part whole = part(at);
+  const uint64_t base = segment.parts[0].address;
+  const size_t step = granule(segment.list.is_small);
+  const uint64_t begin = base + (whole.address - base + step - 1) / step * step;
+  const uint64_t end = base + (whole.address + whole.bytes - base) / step * step;
+  if (begin >= end) return;
+  act(TraceAction::kSegmentUnmap, begin, end - begin);
+  held_bytes_ -= end - begin;
+  std::vector<Part> parts;
+  const uint64_t since = searches_[segment.list];
+  const auto add = [&](Part each) {
+    if (each.bytes == 0) return;
+    const bool merges =
+        !parts.empty() && parts.back().state == State::kUnmapped && each.state == State::kUnmapped;
+    if (merges) parts.back().bytes += each.bytes;
+    if (!merges) parts.push_back(each);
+  };
+  for (const Part& each : segment.parts) {
+    if (each.address != whole.address) {
+      add(each);
+      continue;
+    }
+    add({whole.address, begin - whole.address, State::kFree, 0, since});
+    add({begin, end - begin, State::kUnmapped});
+    add({end, whole.address + whole.bytes - end, State::kFree, 0, since});
+  }
+  segment.parts = std::move(parts);
+}
+
+}  // namespace ashlar::model

@@ -1,0 +1,53 @@
+// A list of operations, run on the engine and on the model side by side: drawn from a seed, printed
+// in words, and cut down to the few that matter when the two disagree.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ashlar/options.h"
+
+namespace ashlar::model {
+
+enum class Kind {
+  kAllocate,  // `number` bytes on stream `which`
+  kFree,      // the live block `number`, counted round and round
+  kUse,       // the same block, on stream `which`
+  kFinish,    // stream `which` gets past its work
+  kTrim,
+  kFraction,  // one of a few limits
+  kRoute,     // stream `which` to pool `number`, which is made if it is not there
+  kUnroute,   // pool `number`
+  kDrop,      // nobody holds pool `number` any more
+};
+
+struct Operation {
+  Kind kind = Kind::kAllocate;
+  uint64_t number = 0;
+  size_t which = 0;
+};
+
+struct Setting {
+  AllocatorOptions options;
+  size_t capacity_bytes = 0;
+};
+
+struct Disagreement {
+  size_t step = 0;
+  std::string what;
+};
+
+Setting draw_setting(uint64_t seed);
+std::vector<Operation> draw_operations(uint64_t seed, size_t count);
+std::string to_text(const Setting& setting);
+std::string to_text(const std::vector<Operation>& operations);
+
+// Compares addresses and device calls at every step; sums and invariants at every `check_every`th.
+std::optional<Disagreement> run(const Setting& setting, const std::vector<Operation>& operations,
+                                size_t check_every);
+
+// A shorter list that still disagrees. REQUIRES: this one does.
+std::vector<Operation> shrink(const Setting& setting, std::vector<Operation> operations);
+
+}  // namespace ashlar::model

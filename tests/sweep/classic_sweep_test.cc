@@ -1,0 +1,227 @@
+// The n-th call to the device fails, for every n, in every way: the classic engine ends in a clear
+// error or a success, and never loses memory. Afterwards everything can be given back.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include "ashlar/sim.h"
+#include "base/units.h"
+#include "engine/classic/classic_engine.h"
+
+namespace ashlar::classic {
+namespace {
+
+constexpr DeviceIndex kDevice{0};
+constexpr PoolId kPool{0, 1};
+constexpr PoolId kCapturePool{1, 0};
+
+// One run of the workload. Whatever fails is left out; the rest goes on.
+class Workload {
+ public:
+  explicit Workload(const AllocatorOptions& options) {
+    sim::Options machine_options;
+    machine_options.device_count = 1;
+    machine_options.capacity_bytes = 128 * kMiB;
+    machine_options.backing = sim::Backing::kBookkeeping;
+    machine_options.seed = 1;
+    machine_ = *sim::Machine::create(machine_options);
+    side_ = *device().create_stream();
+    captured_ = *device().create_stream();
+    engine_ = std::make_unique<ClassicEngine>(device(), options);
+  }
+
+  // The call after the one that fails takes an hour of the machine's own time: the clock tells
+  // whether the run got that far.
+  void inject(uint64_t nth, const Status& status) {
+    machine_->inject({.nth = nth, .status = status});
+    machine_->inject(
+        {.nth = nth + 1, .action = sim::FaultAction::kDelay, .delay = std::chrono::hours(1)});
+    begin_ns_ = machine_->clock().now_ns();
+  }
+  bool went_beyond() const {
+    const std::chrono::nanoseconds passed(machine_->clock().now_ns() - begin_ns_);
+    return passed >= std::chrono::hours(1);
+  }
+  void run() {
+    fill_and_use();
+    use_pools();
+    run_out();
+    capture();
+    expect_clear(engine_->trim({}));
+  }
+  // Without faults, everything goes back.
+  void expect_nothing_lost();
+
+ private:
+  Device& device() { return machine_->device(kDevice); }
+  static void expect_clear(const Status& status) {
+    const bool clear =
+        status.ok() || status.is_out_of_memory() || status.is(StatusKind::kDeviceFault);
+    EXPECT_TRUE(clear) << status.to_string();
+    EXPECT_TRUE(status.ok() || !status.message().empty());
+  }
+  void allocate(size_t bytes, StreamId stream = kDefaultStream) {
+    const Result<Block*> block = engine_->allocate({bytes, stream});
+    expect_clear(block.status());
+    if (block.ok()) live_.push_back(*block);
+  }
+  void use_last() {
+    if (!live_.empty()) expect_clear(engine_->record_stream(live_.back(), {&device(), side_}));
+  }
+  void free_first() {
+    if (live_.empty()) return;
+    Block* block = live_.front();
+    live_.erase(live_.begin());
+    expect_clear(engine_->free(block));
+  }
+  void fill_and_use();
+  void use_pools();
+  void run_out();
+  void capture();
+
+  std::unique_ptr<sim::Machine> machine_;
+  std::unique_ptr<ClassicEngine> engine_;
+  StreamId side_;
+  StreamId captured_;
+  std::vector<Block*> live_;
+  int64_t begin_ns_ = 0;
+};
+
+void Workload::fill_and_use() {
+  for (size_t bytes : {size_t{512}, 3 * kMiB, 15 * kMiB, kMiB, 3 * kMiB}) {
+    allocate(bytes);
+    use_last();
+    allocate(bytes, side_);
+    if (bytes > kMiB) free_first();
+  }
+  expect_clear(engine_->trim({}));
+  allocate(30 * kMiB);
+  free_first();
+  free_first();
+}
+
+void Workload::use_pools() {
+  expect_clear(engine_->create_pool(kPool, {}));
+  expect_clear(engine_->begin_routing(kPool, [](StreamId) { return true; }));
+  allocate(5 * kMiB);
+  use_last();
+  allocate(512);
+  expect_clear(engine_->end_routing(kPool));
+  free_first();
+  expect_clear(engine_->release_pool(kPool));
+}
+
+void Workload::run_out() {
+  for (int i = 0; i < 4; ++i) allocate(28 * kMiB);
+  while (live_.size() > 3) free_first();
+  for (int i = 0; i < 2; ++i) allocate(35 * kMiB, side_);
+  while (live_.size() > 2) free_first();
+}
+
+void Workload::capture() {
+  expect_clear(engine_->begin_routing(kCapturePool,
+                                      [this](StreamId stream) { return stream == captured_; }));
+  engine_->capture_began();
+  const bool began = device().begin_capture(captured_, CaptureMode::kGlobal).ok();
+  if (began) {
+    allocate(4 * kMiB, captured_);
+    use_last();
+    if (!live_.empty()) {
+      Block* last = live_.back();
+      live_.pop_back();
+      expect_clear(engine_->free(last));
+    }
+    allocate(4 * kMiB, captured_);
+    allocate(512);
+    if (!device().end_capture(captured_).ok()) {
+      machine_->clear_faults();
+      (void)device().end_capture(captured_).ok();
+    }
+  }
+  engine_->capture_ended();
+  expect_clear(engine_->end_routing(kCapturePool));
+}
+
+void Workload::expect_nothing_lost() {
+  machine_->clear_faults();
+  EXPECT_TRUE(engine_->validate().ok()) << engine_->validate().to_string();
+  for (Block* block : std::exchange(live_, {})) EXPECT_TRUE(engine_->free(block).ok());
+  const bool pool_left = engine_->pool_use_count(kPool).ok() && *engine_->pool_use_count(kPool) > 0;
+  if (pool_left) {
+    EXPECT_TRUE(engine_->release_pool(kPool).ok());
+  }
+  EXPECT_TRUE(engine_->release_pool(kCapturePool).ok());
+  expect_clear(engine_->trim({}));  // may still report what failed before
+  const Status trimmed = engine_->trim({});
+  EXPECT_TRUE(trimmed.ok()) << trimmed.to_string();
+  const Status valid = engine_->validate();
+  EXPECT_TRUE(valid.ok()) << valid.to_string();
+  const AllocatorStats stats = engine_->stats();
+  EXPECT_EQ(stats.allocation.all.current, 0);
+  EXPECT_EQ(stats.active_bytes.all.current, 0);
+  EXPECT_EQ(stats.requested_bytes.all.current, 0);
+  EXPECT_EQ(stats.reserved_bytes.all.current, 0);
+  EXPECT_EQ(stats.segment.all.current, 0);
+  EXPECT_EQ(stats.inactive_split_bytes.all.current, 0);
+  EXPECT_FALSE(engine_->pool_use_count(kPool).ok()) << "the pool was not destroyed";
+  EXPECT_FALSE(engine_->pool_use_count(kCapturePool).ok()) << "the pool was not destroyed";
+  const MemoryUse use = *device().memory_use();
+  EXPECT_EQ(use.free_bytes, use.total_bytes);
+}
+
+struct SweepCase {
+  const char* name;
+  AllocatorOptions options;
+  Status status;
+};
+
+class ClassicSweepTest : public ::testing::TestWithParam<SweepCase> {};
+
+TEST_P(ClassicSweepTest, EveryCallMayFailAndNothingIsLost) {
+  uint64_t nth = 1;
+  for (bool more = true; more; ++nth) {
+    SCOPED_TRACE(nth);
+    Workload workload(GetParam().options);
+    workload.inject(nth, GetParam().status);
+    workload.run();
+    more = workload.went_beyond();
+    workload.expect_nothing_lost();
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(nth, 60U) << "the workload hardly calls the device";
+  RecordProperty("call_count", std::to_string(nth));
+}
+
+AllocatorOptions with(bool expandable, bool compatible) {
+  AllocatorOptions options;
+  options.expandable_segments = expandable;
+  options.pytorch_compatible = compatible;
+  return options;
+}
+
+AllocatorOptions collecting() {
+  AllocatorOptions options;
+  options.memory_fraction = 0.95;
+  options.garbage_collection_threshold = 0.2;
+  options.max_split_bytes = 20 * kMiB;
+  return options;
+}
+
+const Status kFull = Status::out_of_memory("injected");
+const Status kFault = Status::device_fault("injected", 999, "injected");
+
+INSTANTIATE_TEST_SUITE_P(Kinds, ClassicSweepTest,
+                         ::testing::Values(SweepCase{"PlainFull", with(false, false), kFull},
+                                           SweepCase{"PlainFault", with(false, false), kFault},
+                                           SweepCase{"CompatibleFull", with(false, true), kFull},
+                                           SweepCase{"CompatibleFault", with(false, true), kFault},
+                                           SweepCase{"ExpandableFull", with(true, false), kFull},
+                                           SweepCase{"ExpandableFault", with(true, false), kFault},
+                                           SweepCase{"CollectingFull", collecting(), kFull},
+                                           SweepCase{"CollectingFault", collecting(), kFault}),
+                         [](const auto& each) { return each.param.name; });
+
+}  // namespace
+}  // namespace ashlar::classic

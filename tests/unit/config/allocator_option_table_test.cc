@@ -1,0 +1,320 @@
+// Every option of an allocator as text: its default, values that are taken, values that are not and
+// what is said of them. The guide for users has a line for each.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <sstream>
+
+#include "base/units.h"
+#include "config/allocator_options.h"
+
+namespace ashlar {
+namespace {
+
+using ::testing::HasSubstr;
+
+AllocatorOptions parse(std::string_view text, const AllocatorOptions& base = {}) {
+  const Result<AllocatorOptions> options = parse_allocator_options(text, base);
+  EXPECT_TRUE(options.ok()) << text << "\n" << options.status().to_string();
+  return options.ok() ? *options : AllocatorOptions();
+}
+
+// The message of the failure that must come, checked to be the user's mistake.
+std::string complaint_about(std::string_view text) {
+  const Result<AllocatorOptions> options = parse_allocator_options(text);
+  EXPECT_FALSE(options.ok()) << text;
+  EXPECT_EQ(options.status().kind(), StatusKind::kUsage);
+  return options.status().message();
+}
+
+// --- values that are taken -------------------------------------------------------------------
+
+struct TakenValue {
+  const char* setting;
+  void (*change)(AllocatorOptions& options);  // that it makes to the defaults
+  const char* canonical = nullptr;            // null: as written; empty: it is the default
+};
+
+const TakenValue kTaken[] = {
+    {"engine:classic", [](auto& o) { o.engine = EngineKind::kClassic; }, ""},
+    {"compat:pytorch", [](auto& o) { o.pytorch_compatible = true; }},
+    {"compat:none", [](auto&) {}, ""},
+    {"backend:native", [](auto&) {}, ""},
+    {"large_segment_size_mb:11", [](auto& o) { o.large_segment_bytes = 11 * kMiB; }},
+    {"large_segment_size_mb:1048576", [](auto& o) { o.large_segment_bytes = size_t{1} << 40; }},
+    {"large_segment_size_mb:20", [](auto&) {}, ""},
+    {"max_split_size_mb:20", [](auto& o) { o.max_split_bytes = 20 * kMiB; }},
+    {"max_split_size_mb:1048576", [](auto& o) { o.max_split_bytes = size_t{1} << 40; }},
+    {"max_split_size_mb:20.5", [](auto& o) { o.max_split_bytes = 20 * kMiB + kMiB / 2; }},
+    {"max_split_size_mb:unlimited", [](auto&) {}, ""},
+    {"max_non_split_rounding_mb:20", [](auto& o) { o.max_non_split_rounding_bytes = 20 * kMiB; }},
+    {"max_non_split_rounding_mb:1048576",
+     [](auto& o) { o.max_non_split_rounding_bytes = size_t{1} << 40; }},
+    {"max_non_split_rounding_mb:large_segment_size_mb", [](auto&) {}, ""},
+    {"roundup_power2_divisions:4", [](auto& o) { o.roundup_power2_divisions.fill(4); }},
+    {"roundup_power2_divisions:[1:4]", [](auto& o) { o.roundup_power2_divisions = {4}; }},
+    {"roundup_power2_divisions:off", [](auto&) {}, ""},
+    {"expandable_segments:True", [](auto& o) { o.expandable_segments = true; }},
+    {"expandable_segments:False", [](auto&) {}, ""},
+    {"expandable_segments_reserve:0.25",
+     [](auto& o) { o.expandable_reserve = {.capacity_fraction = 0.25}; }},
+    {"expandable_segments_reserve:8",
+     [](auto& o) { o.expandable_reserve = {.capacity_fraction = 8}; }},
+    {"expandable_segments_reserve:8G", [](auto& o) { o.expandable_reserve = {.bytes = 8 * kGiB}; }},
+    {"expandable_segments_reserve:1.5G",
+     [](auto& o) { o.expandable_reserve = {.bytes = kGiB + kGiB / 2}; }},
+    {"expandable_segments_reserve:1048576G",
+     [](auto& o) { o.expandable_reserve = {.bytes = size_t{1} << 50}; }},
+    {"expandable_segments_reserve:unset", [](auto&) {}, ""},
+    {"expandable_segments_reserve_by_class:[comm:0.5,compute:8G]",
+     [](auto& o) {
+       o.expandable_reserve_by_class["comm"] = {.capacity_fraction = 0.5};
+       o.expandable_reserve_by_class["compute"] = {.bytes = 8 * kGiB};
+     }},
+    {"expandable_segments_reserve_by_class:[]", [](auto&) {}, ""},
+    {"garbage_collection_threshold:0.8", [](auto& o) { o.garbage_collection_threshold = 0.8; }},
+    {"garbage_collection_threshold:1e-3", [](auto& o) { o.garbage_collection_threshold = 0.001; },
+     "garbage_collection_threshold:0.001"},
+    {"garbage_collection_threshold:off", [](auto&) {}, ""},
+    {"per_process_memory_fraction:0.5", [](auto& o) { o.memory_fraction = 0.5; }},
+    {"per_process_memory_fraction:0", [](auto& o) { o.memory_fraction = 0; }},
+    {"per_process_memory_fraction:1.0", [](auto&) {}, ""},
+    {"throw_on_cudamalloc_oom:True", [](auto& o) { o.reject_before_device_oom = true; }},
+    {"throw_on_hipmalloc_oom:True", [](auto& o) { o.reject_before_device_oom = true; },
+     "throw_on_cudamalloc_oom:True"},
+    {"release_lock_on_cudamalloc:True", [](auto& o) { o.unlock_during_device_allocate = true; }},
+    {"release_lock_on_hipmalloc:True", [](auto& o) { o.unlock_during_device_allocate = true; },
+     "release_lock_on_cudamalloc:True"},
+    {"graph_capture_record_stream_reuse:True", [](auto& o) { o.capture_stream_reuse = true; }},
+    {"pinned_use_background_threads:True", [](auto& o) { o.pinned.use_background_threads = true; }},
+    {"pinned_use_cuda_host_register:True", [](auto& o) { o.pinned.use_host_register = true; }},
+    {"pinned_use_hip_host_register:True", [](auto& o) { o.pinned.use_host_register = true; },
+     "pinned_use_cuda_host_register:True"},
+    {"pinned_num_register_threads:1", [](auto&) {}, ""},
+    {"pinned_num_register_threads:128", [](auto& o) { o.pinned.register_thread_count = 128; }},
+    {"pinned_reserve_segment_size_mb:1", [](auto& o) { o.pinned.reserve_segment_bytes = kMiB; }},
+    {"pinned_reserve_segment_size_mb:1048576",
+     [](auto& o) { o.pinned.reserve_segment_bytes = size_t{1} << 40; }},
+    {"pinned_reserve_segment_size_mb:off", [](auto&) {}, ""},
+    {"pinned_max_round_threshold_mb:0", [](auto& o) { o.pinned.max_round_bytes = 0; }},
+    {"pinned_max_round_threshold_mb:1048576",
+     [](auto& o) { o.pinned.max_round_bytes = size_t{1} << 40; }},
+    {"pinned_max_cached_size_mb:0", [](auto& o) { o.pinned.max_cached_bytes = 0; }},
+    {"pinned_max_cached_size_mb:64", [](auto& o) { o.pinned.max_cached_bytes = 64 * kMiB; }},
+    {"pinned_free_catch_all:True", [](auto&) {}, ""},
+    {"pinned_free_catch_all:False", [](auto&) {}, ""},
+};
+
+TEST(AllocatorOptionTableTest, EveryGoodValueChangesItsOptionAndNoOther) {
+  for (const TakenValue& taken : kTaken) {
+    AllocatorOptions wanted;
+    taken.change(wanted);
+    EXPECT_EQ(parse(taken.setting), wanted) << taken.setting;
+  }
+}
+
+TEST(AllocatorOptionTableTest, EveryGoodValueIsWrittenInItsCanonicalForm) {
+  for (const TakenValue& taken : kTaken) {
+    const char* canonical = taken.canonical == nullptr ? taken.setting : taken.canonical;
+    EXPECT_EQ(format_allocator_options(parse(taken.setting)), canonical) << taken.setting;
+  }
+}
+
+// --- values that are not ---------------------------------------------------------------------
+
+struct WrongValue {
+  const char* name;
+  const char* value;
+  const char* rest_of_message;
+};
+
+constexpr const char* kNoBoolean = "is not a boolean (expected True or False)";
+constexpr const char* kNoSplitSize = "is not a number (expected 20–1048576 or unlimited)";
+constexpr const char* kSplitRange = "is out of range (expected 20–1048576 or unlimited)";
+constexpr const char* kThresholdRange = "is out of range (expected above 0 and below 1, or off)";
+constexpr const char* kReserveRange =
+    "is out of range (expected a fraction above 0, GiB up to 1048576G, or unset)";
+constexpr const char* kNoReserve =
+    "is neither a fraction nor a number of GiB (expected a fraction above 0, GiB up to 1048576G, "
+    "or unset)";
+
+const WrongValue kWrong[] = {
+    {"engine", "paged", "is not an engine of this version (expected classic)"},
+    {"compat", "PyTorch", "is not known (expected pytorch or none)"},
+    {"backend", "cudaMallocAsync", "is not available in this version (expected native)"},
+    {"backend", "hipMallocAsync", "is not available in this version (expected native)"},
+    {"backend", "Native", "is not a kind of allocator (expected native)"},
+    {"large_segment_size_mb", "10", "is out of range (expected 11–1048576)"},
+    {"large_segment_size_mb", "1048577", "is out of range (expected 11–1048576)"},
+    {"large_segment_size_mb", "twenty", "is not a number (expected 11–1048576)"},
+    {"max_split_size_mb", "12x", kNoSplitSize},
+    {"max_split_size_mb", "0x200", kNoSplitSize},
+    {"max_split_size_mb", "1e3", kNoSplitSize},
+    {"max_split_size_mb", "+32", kNoSplitSize},
+    {"max_split_size_mb", "5 12", kNoSplitSize},
+    {"max_split_size_mb", "nan", kNoSplitSize},
+    {"max_split_size_mb", "inf", kNoSplitSize},
+    {"max_split_size_mb", "-inf", kNoSplitSize},
+    {"max_split_size_mb", "-", kNoSplitSize},
+    {"max_split_size_mb", ".", kNoSplitSize},
+    {"max_split_size_mb", "Unlimited", kNoSplitSize},
+    {"max_split_size_mb", "[1:2]", kNoSplitSize},
+    {"max_split_size_mb", "-32", kSplitRange},
+    {"max_split_size_mb", "19", kSplitRange},
+    {"max_split_size_mb", "19.99", kSplitRange},
+    {"max_split_size_mb", "1048577", kSplitRange},
+    {"max_split_size_mb", "18446744073709551616", kSplitRange},
+    {"max_split_size_mb", "20.1",
+     "is not a whole number of bytes (expected 20–1048576 or unlimited)"},
+    {"max_non_split_rounding_mb", "19", "is out of range (expected 20–1048576)"},
+    {"max_non_split_rounding_mb", "1048577", "is out of range (expected 20–1048576)"},
+    {"max_non_split_rounding_mb", "unlimited", "is not a number (expected 20–1048576)"},
+    {"roundup_power2_divisions", "3",
+     "is not a power of two (expected a power of two up to 1048576, a list such as "
+     "[256:1,512:2,>:8], or off)"},
+    {"expandable_segments", "true", kNoBoolean},
+    {"expandable_segments", "1", kNoBoolean},
+    {"expandable_segments_reserve", "0", kReserveRange},
+    {"expandable_segments_reserve", "-0.5", kReserveRange},
+    {"expandable_segments_reserve", "0G", kReserveRange},
+    {"expandable_segments_reserve", "1e999", kReserveRange},
+    {"expandable_segments_reserve", "1048577G", kReserveRange},
+    {"expandable_segments_reserve", "nan", kNoReserve},
+    {"expandable_segments_reserve", "infG", kNoReserve},
+    {"expandable_segments_reserve", "8GiB", kNoReserve},
+    {"expandable_segments_reserve", "G", kNoReserve},
+    {"expandable_segments_reserve", "0.1G",
+     "is not a whole number of bytes (expected a fraction above 0, GiB up to 1048576G, or unset)"},
+    {"expandable_segments_reserve_by_class", "0.5",
+     "is not a list (expected a list such as [comm:0.1,compute:8G])"},
+    {"expandable_segments_reserve_by_class", "[a:1G,a:2G]",
+     "has \"a\" twice (expected a list such as [comm:0.1,compute:8G])"},
+    {"garbage_collection_threshold", "0", kThresholdRange},
+    {"garbage_collection_threshold", "1", kThresholdRange},
+    {"garbage_collection_threshold", "-0.5", kThresholdRange},
+    {"garbage_collection_threshold", "1e-999", kThresholdRange},
+    {"garbage_collection_threshold", "nan",
+     "is not a number (expected above 0 and below 1, or off)"},
+    {"per_process_memory_fraction", "1.01", "is out of range (expected 0–1)"},
+    {"per_process_memory_fraction", "-0.01", "is out of range (expected 0–1)"},
+    {"per_process_memory_fraction", "half", "is not a number (expected 0–1)"},
+    {"throw_on_cudamalloc_oom", "yes", kNoBoolean},
+    {"throw_on_hipmalloc_oom", "yes", kNoBoolean},
+    {"release_lock_on_cudamalloc", "TRUE", kNoBoolean},
+    {"graph_capture_record_stream_reuse", "on", kNoBoolean},
+    {"pinned_use_background_threads", "0", kNoBoolean},
+    {"pinned_use_cuda_host_register", "T", kNoBoolean},
+    {"pinned_num_register_threads", "0",
+     "is not a power of two (expected a power of two up to 128)"},
+    {"pinned_num_register_threads", "3",
+     "is not a power of two (expected a power of two up to 128)"},
+    {"pinned_num_register_threads", "256", "is out of range (expected a power of two up to 128)"},
+    {"pinned_reserve_segment_size_mb", "0", "is out of range (expected 1–1048576 or off)"},
+    {"pinned_reserve_segment_size_mb", "1048577", "is out of range (expected 1–1048576 or off)"},
+    {"pinned_max_round_threshold_mb", "-1", "is out of range (expected 0–1048576 or unlimited)"},
+    {"pinned_max_cached_size_mb", "x", "is not a number (expected 0–1048576 or unlimited)"},
+    {"pinned_free_catch_all", "maybe", kNoBoolean},
+};
+
+TEST(AllocatorOptionTableTest, EveryBadValueIsNamedWithItsOptionAndWhatWasExpected) {
+  for (const WrongValue& wrong : kWrong) {
+    const std::string setting = std::string(wrong.name) + ":" + wrong.value;
+    EXPECT_EQ(complaint_about(setting),
+              std::string(wrong.name) + ": \"" + wrong.value + "\" " + wrong.rest_of_message);
+  }
+}
+
+TEST(AllocatorOptionTableTest, AWrongEntryOfAListIsNamed) {
+  EXPECT_EQ(complaint_about("expandable_segments_reserve_by_class:[a:1G,b:x]"),
+            "expandable_segments_reserve_by_class: b: \"x\" is neither a fraction nor a number of "
+            "GiB (expected a fraction above 0, or GiB up to 1048576G)");
+}
+
+// --- the table -------------------------------------------------------------------------------
+
+TEST(AllocatorOptionTableTest, EveryOptionIsTriedWithGoodAndBadValues) {
+  std::set<std::string_view> taken;
+  for (const TakenValue& each : kTaken) {
+    const std::string_view setting = each.setting;
+    taken.insert(setting.substr(0, setting.find(':')));
+  }
+  std::set<std::string_view> wrong;
+  for (const WrongValue& each : kWrong) wrong.insert(each.name);
+  for (const OptionRow& row : allocator_option_table()) {
+    EXPECT_TRUE(taken.contains(row.name)) << row.name;
+    EXPECT_TRUE(wrong.contains(row.name)) << row.name;
+    EXPECT_TRUE(row.alias.empty() || taken.contains(row.alias)) << row.alias;
+  }
+}
+
+TEST(AllocatorOptionTableTest, TheDefaultTextIsWhatAnOptionHasAndCanBeGiven) {
+  for (const OptionRow& row : allocator_option_table()) {
+    EXPECT_EQ(row.print(row, AllocatorOptions()), row.default_text);
+    EXPECT_EQ(parse(std::string(row.name) + ":" + std::string(row.default_text)),
+              AllocatorOptions());
+  }
+}
+
+TEST(AllocatorOptionTableTest, TheDefaultTextTakesAChangedOptionBack) {
+  for (const TakenValue& taken : kTaken) {
+    const AllocatorOptions changed = parse(taken.setting);
+    for (const OptionRow& row : allocator_option_table()) {
+      if (row.print(row, changed) == row.default_text) continue;
+      const std::string back = std::string(row.name) + ":" + std::string(row.default_text);
+      EXPECT_EQ(parse(back, changed), AllocatorOptions()) << taken.setting << ", then " << back;
+    }
+  }
+}
+
+TEST(AllocatorOptionTableTest, EveryRowHasItsTextsAndANameOfItsOwn) {
+  std::set<std::string_view> names;
+  for (const OptionRow& row : allocator_option_table()) {
+    EXPECT_TRUE(names.insert(row.name).second) << row.name << " twice";
+    EXPECT_TRUE(row.alias.empty() || names.insert(row.alias).second) << row.alias << " twice";
+    EXPECT_FALSE(row.type.empty()) << row.name;
+    EXPECT_FALSE(row.range.empty()) << row.name;
+    EXPECT_FALSE(row.help.empty()) << row.name;
+    EXPECT_EQ(row.name.ends_with("_mb"), row.unit == "MiB") << row.name;
+  }
+}
+
+// --- the guide -------------------------------------------------------------------------------
+
+std::string guide() {
+  std::ifstream file(ASHLAR_SOURCE_DIR "/docs/guide/options.md");
+  std::string all((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  EXPECT_FALSE(all.empty()) << "docs/guide/options.md cannot be read";
+  return all;
+}
+
+TEST(OptionsGuideTest, HasALineWithDefaultAndRangeForEveryOption) {
+  const std::string text = guide();
+  for (const OptionRow& row : allocator_option_table()) {
+    const std::string line = "\n| `" + std::string(row.name) + "` | " +
+                             std::string(row.default_text) + " | " + std::string(row.range) + " | ";
+    EXPECT_NE(text.find(line), std::string::npos) << "there is no line " << line;
+    EXPECT_THAT(text, HasSubstr(row.alias.empty() ? "" : "`" + std::string(row.alias) + "`"));
+  }
+}
+
+TEST(OptionsGuideTest, HasNoLineForAnOptionThatIsNotThere) {
+  std::istringstream lines(guide());
+  size_t found = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("| `")) continue;
+    const std::string name = line.substr(3, line.find('`', 3) - 3);
+    const std::span<const OptionRow> table = allocator_option_table();
+    EXPECT_TRUE(std::any_of(table.begin(), table.end(), [&](const OptionRow& row) {
+      return row.name == name;
+    })) << name;
+    ++found;
+  }
+  EXPECT_EQ(found, allocator_option_table().size());
+}
+
+}  // namespace
+}  // namespace ashlar

@@ -1,0 +1,172 @@
+// How options go together: several in one text, one text after another, and options that were not
+// read from text at all. What each option takes is the business of allocator_option_table_test.cc.
+#include "config/allocator_options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "base/units.h"
+
+namespace ashlar {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+AllocatorOptions parse(std::string_view text, const AllocatorOptions& base = {}) {
+  const Result<AllocatorOptions> options = parse_allocator_options(text, base);
+  EXPECT_TRUE(options.ok()) << text << "\n" << options.status().to_string();
+  return options.ok() ? *options : AllocatorOptions();
+}
+
+// The message of the failure that must come, checked to be the user's mistake.
+std::string complaint_about(std::string_view text, const AllocatorOptions& base = {}) {
+  const Result<AllocatorOptions> options = parse_allocator_options(text, base);
+  EXPECT_FALSE(options.ok()) << text;
+  EXPECT_EQ(options.status().kind(), StatusKind::kUsage);
+  return options.status().message();
+}
+
+// --- several options -------------------------------------------------------------------------
+
+TEST(AllocatorOptionsTest, AnEmptyTextKeepsEverything) {
+  const AllocatorOptions base = parse("expandable_segments:True,max_split_size_mb:64");
+  EXPECT_EQ(parse("", base), base);
+  EXPECT_EQ(parse(" \n", base), base);
+}
+
+TEST(AllocatorOptionsTest, SeveralOptionsAreWrittenInTheOrderOfTheTable) {
+  const AllocatorOptions options = parse(" expandable_segments : True , max_split_size_mb : 64 ");
+  EXPECT_TRUE(options.expandable_segments);
+  EXPECT_EQ(options.max_split_bytes, 64 * kMiB);
+  EXPECT_EQ(format_allocator_options(options), "max_split_size_mb:64,expandable_segments:True");
+}
+
+TEST(AllocatorOptionsTest, AnOptionGivenTwiceIsRefusedUnderEitherName) {
+  EXPECT_EQ(complaint_about("expandable_segments:True,expandable_segments:True"),
+            "expandable_segments: \"True\" is its second value (expected one)");
+  EXPECT_EQ(complaint_about("release_lock_on_cudamalloc:True,release_lock_on_hipmalloc:False"),
+            "release_lock_on_hipmalloc: \"False\" is its second value (expected one)");
+}
+
+TEST(AllocatorOptionsTest, AnUnknownOptionGetsTheNearestNameSuggested) {
+  EXPECT_EQ(complaint_about("max_split_size:64"),
+            "max_split_size: no such option; did you mean max_split_size_mb?");
+  EXPECT_EQ(complaint_about("Expandable_Segments:True"),
+            "Expandable_Segments: no such option; did you mean expandable_segments?");
+  EXPECT_EQ(complaint_about("release_lock_on_hip_malloc:True"),
+            "release_lock_on_hip_malloc: no such option; did you mean release_lock_on_hipmalloc?");
+}
+
+TEST(AllocatorOptionsTest, AnUnknownOptionThatResemblesNoneIsRefusedWithWhereToLook) {
+  EXPECT_EQ(complaint_about("colour:red"), "colour: no such option (ashlar config lists all)");
+  EXPECT_THAT(complaint_about(std::string(100000, 'x') + ":1"),
+              AllOf(HasSubstr("xxx…: no such option"), HasSubstr("ashlar config")));
+}
+
+TEST(AllocatorOptionsTest, ABadSeparatorIsRefused) {
+  EXPECT_THAT(complaint_about("expandable_segments=True"), HasSubstr("expected name:value"));
+  EXPECT_THAT(complaint_about("expandable_segments:True;max_split_size_mb:64"),
+              HasSubstr("\"True;max_split_size_mb\" is followed by \":64\""));
+  EXPECT_THAT(complaint_about("expandable_segments:True:max_split_size_mb"),
+              HasSubstr("\"True\" is followed by \":max_split_size_mb\""));
+}
+
+TEST(AllocatorOptionsTest, BoundsFollowTheLargeSegmentWhereverItStands) {
+  const AllocatorOptions options = parse("max_split_size_mb:12,large_segment_size_mb:12");
+  EXPECT_EQ(options.max_split_bytes, 12 * kMiB);
+  EXPECT_EQ(complaint_about("max_split_size_mb:63,large_segment_size_mb:64"),
+            "max_split_size_mb: \"63\" is out of range (expected 64–1048576 or unlimited)");
+  EXPECT_EQ(complaint_about("max_non_split_rounding_mb:32,large_segment_size_mb:64"),
+            "max_non_split_rounding_mb: \"32\" is out of range (expected 64–1048576)");
+}
+
+TEST(AllocatorOptionsTest, ALargeSegmentThatPassesAnEarlierBoundIsRefused) {
+  const AllocatorOptions base = parse("max_split_size_mb:32");
+  EXPECT_EQ(complaint_about("large_segment_size_mb:64", base),
+            "max_split_size_mb: \"32\" is out of range (expected 64–1048576 or unlimited)");
+}
+
+// --- reading again ---------------------------------------------------------------------------
+
+constexpr const char* kResetByPytorch =
+    "max_split_size_mb:64,max_non_split_rounding_mb:32,roundup_power2_divisions:4,"
+    "garbage_collection_threshold:0.5";
+
+TEST(AllocatorOptionsTest, ASecondTextChangesOnlyWhatItNames) {
+  const AllocatorOptions base = parse(kResetByPytorch);
+  const AllocatorOptions again = parse("expandable_segments:True,max_split_size_mb:128", base);
+  AllocatorOptions wanted = base;
+  wanted.expandable_segments = true;
+  wanted.max_split_bytes = 128 * kMiB;
+  EXPECT_EQ(again, wanted);
+}
+
+TEST(AllocatorOptionsTest, UnderCompatASecondTextResetsWhatPytorchResets) {
+  const AllocatorOptions base = parse(std::string(kResetByPytorch) +
+                                      ",compat:pytorch,large_segment_size_mb:24,"
+                                      "per_process_memory_fraction:0.5");
+  EXPECT_EQ(parse("expandable_segments:True", base),
+            parse("compat:pytorch,large_segment_size_mb:24,per_process_memory_fraction:0.5,"
+                  "expandable_segments:True"));
+  EXPECT_EQ(parse("max_split_size_mb:128", base).max_split_bytes, 128 * kMiB);
+  EXPECT_EQ(parse("", base), parse("compat:pytorch,large_segment_size_mb:24,"
+                                   "per_process_memory_fraction:0.5"));
+}
+
+TEST(AllocatorOptionsTest, AListReplacesTheOneBefore) {
+  const AllocatorOptions base =
+      parse("expandable_segments_reserve_by_class:[a:1G],roundup_power2_divisions:[1:2,>:4]");
+  const AllocatorOptions again =
+      parse("expandable_segments_reserve_by_class:[b:2G],roundup_power2_divisions:[2:8]", base);
+  EXPECT_EQ(again.expandable_reserve_by_class.size(), 1U);
+  EXPECT_EQ(again.expandable_reserve_by_class.count("b"), 1U);
+  EXPECT_EQ(again.roundup_power2_divisions[15], 0U);
+}
+
+// --- options that were not read from text ----------------------------------------------------
+
+std::string complaint_after(const std::function<void(AllocatorOptions&)>& change) {
+  AllocatorOptions options;
+  change(options);
+  const Status status = check_allocator_options(options);
+  EXPECT_EQ(status.kind(), StatusKind::kUsage);
+  return status.message();
+}
+
+TEST(AllocatorOptionsTest, OptionsMadeByHandAreHeldToTheSameRanges) {
+  EXPECT_TRUE(check_allocator_options(AllocatorOptions()).ok());
+  EXPECT_EQ(complaint_after([](auto& o) { o.memory_fraction = -0.5; }),
+            "per_process_memory_fraction: \"-0.5\" is out of range (expected 0–1)");
+  EXPECT_THAT(complaint_after([](auto& o) { o.memory_fraction = std::nan(""); }),
+              HasSubstr("per_process_memory_fraction: \"nan\" is not a number"));
+  EXPECT_THAT(complaint_after([](auto& o) { o.large_segment_bytes = SIZE_MAX; }),
+              HasSubstr("large_segment_size_mb: "));
+  EXPECT_THAT(complaint_after([](auto& o) { o.max_split_bytes = kMiB; }),
+              HasSubstr("max_split_size_mb: \"1\" is out of range (expected 20–1048576"));
+  EXPECT_THAT(complaint_after([](auto& o) { o.roundup_power2_divisions[3] = 3; }),
+              HasSubstr("roundup_power2_divisions: "));
+  EXPECT_THAT(complaint_after([](auto& o) { o.pinned.register_thread_count = 0; }),
+              HasSubstr("pinned_num_register_threads: \"0\""));
+  EXPECT_THAT(complaint_after([](auto& o) { o.expandable_reserve = ReserveSize(); }),
+              HasSubstr("expandable_segments_reserve: \"0\" is out of range"));
+}
+
+TEST(AllocatorOptionsTest, WhatCannotBeWrittenIsRefused) {
+  EXPECT_EQ(complaint_after(
+                [](auto& o) { o.expandable_reserve = {.capacity_fraction = 0.5, .bytes = kGiB}; }),
+            "expandable_segments_reserve: this value cannot be written (expected a fraction above "
+            "0, GiB up to 1048576G, or unset)");
+  for (const char* name : {"", " a", "a,b", "a:b", "a]", "x:1],expandable_segments:[y"}) {
+    EXPECT_THAT(
+        complaint_after([&](auto& o) { o.expandable_reserve_by_class[name] = {.bytes = kGiB}; }),
+        HasSubstr("expandable_segments"))
+        << name;
+  }
+}
+
+}  // namespace
+}  // namespace ashlar

@@ -1,0 +1,57 @@
+// The calling thread's permission to go on during a capture.
+#include "device/relaxed_capture.h"
+
+#include "unit/device/sim/machine_fixture.h"
+
+namespace ashlar {
+namespace {
+
+class RelaxedCaptureTest : public ::testing::Test {
+ protected:
+  RelaxedCaptureTest() : machine_(sim::make_machine(sim::small_options())) {
+    stream_ = *device().create_stream();
+    EXPECT_TRUE(device().begin_capture(stream_, CaptureMode::kGlobal).ok());
+  }
+  Device& device() { return machine_->device(sim::kFirst); }
+  CaptureMode mode() {
+    const CaptureMode before = *device().exchange_capture_mode(CaptureMode::kGlobal);
+    EXPECT_TRUE(device().exchange_capture_mode(before).ok());
+    return before;
+  }
+
+  std::unique_ptr<sim::Machine> machine_;
+  StreamId stream_;
+};
+
+TEST_F(RelaxedCaptureTest, HoldsWhileItLives) {
+  {
+    const RelaxedCapture relaxed(device());
+    EXPECT_TRUE(device().allocate_host(4096).ok());
+  }
+  EXPECT_TRUE(device().end_capture(stream_).ok());
+  EXPECT_EQ(mode(), CaptureMode::kGlobal);
+}
+
+TEST_F(RelaxedCaptureTest, GivesBackTheModeThatTheThreadHad) {
+  ASSERT_TRUE(device().exchange_capture_mode(CaptureMode::kThreadLocal).ok());
+  { const RelaxedCapture relaxed(device()); }
+  EXPECT_EQ(mode(), CaptureMode::kThreadLocal);
+  ASSERT_TRUE(device().exchange_capture_mode(CaptureMode::kGlobal).ok());
+}
+
+TEST_F(RelaxedCaptureTest, AFailureOnTheWayBackLeavesNoThreadRelaxed) {
+  machine_->inject({.call = DeviceCall::kExchangeCaptureMode, .nth = 2});
+  { const RelaxedCapture relaxed(device()); }
+  EXPECT_EQ(mode(), CaptureMode::kGlobal);
+}
+
+TEST_F(RelaxedCaptureTest, WhatWasNotGrantedIsNotGivenBack) {
+  ASSERT_TRUE(device().exchange_capture_mode(CaptureMode::kThreadLocal).ok());
+  machine_->inject({.call = DeviceCall::kExchangeCaptureMode});
+  { const RelaxedCapture relaxed(device()); }
+  EXPECT_EQ(mode(), CaptureMode::kThreadLocal);
+  ASSERT_TRUE(device().exchange_capture_mode(CaptureMode::kGlobal).ok());
+}
+
+}  // namespace
+}  // namespace ashlar

@@ -1,0 +1,237 @@
+// The allocator a program sees: buffers, plain addresses, and what is thrown for which mistake.
+#include "ashlar/allocator.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "ashlar/sim.h"
+#include "base/units.h"
+
+namespace ashlar {
+namespace {
+
+class AllocatorTest : public ::testing::Test {
+ protected:
+  AllocatorTest() {
+    sim::Options options;
+    options.device_count = 1;
+    options.capacity_bytes = 256 * kMiB;
+    options.seed = 1;  // with real memory
+    machine_ = *sim::Machine::create(options);
+  }
+  Device& device() { return machine_->device(DeviceIndex(0)); }
+  size_t used_bytes() {
+    const MemoryUse use = *device().memory_use();
+    return use.total_bytes - use.free_bytes;
+  }
+  std::unique_ptr<sim::Machine> machine_;
+};
+
+TEST_F(AllocatorTest, ABufferIsFreedWhenItGoesOutOfScope) {
+  Allocator allocator(device());
+  DeviceAddress address;
+  {
+    const Buffer buffer = allocator.allocate(100);
+    EXPECT_TRUE(buffer);
+    EXPECT_EQ(buffer.bytes(), 100U);
+    address = buffer.address();
+    EXPECT_EQ(allocator.stats().allocation.all.current, 1);
+  }
+  EXPECT_EQ(allocator.stats().allocation.all.current, 0);
+  EXPECT_EQ(allocator.allocate(100).address(), address);
+}
+
+TEST_F(AllocatorTest, DeviceWorkSeesTheMemory) {
+  AllocatorOptions options;
+  for (bool expandable : {false, true}) {
+    options.expandable_segments = expandable;
+    Allocator allocator(device(), options);
+    const Buffer buffer = allocator.allocate(4096);
+    ASSERT_TRUE(device().fill(buffer.address(), 7, buffer.bytes(), kDefaultStream).ok());
+    std::vector<uint8_t> bytes(4096);
+    ASSERT_TRUE(device().copy_to_host(bytes.data(), buffer.address(), 4096, kDefaultStream).ok());
+    ASSERT_TRUE(device().synchronize_stream(kDefaultStream).ok());
+    EXPECT_EQ(bytes, std::vector<uint8_t>(4096, 7));
+  }
+  EXPECT_EQ(used_bytes(), 0U);
+}
+
+TEST_F(AllocatorTest, ABufferMovesWithItsMemory) {
+  Allocator allocator(device());
+  Buffer first = allocator.allocate(512);
+  const DeviceAddress address = first.address();
+  Buffer second = std::move(first);
+  EXPECT_EQ(second.address(), address);
+  Buffer third = allocator.allocate(kMiB);
+  third = std::move(second);
+  EXPECT_EQ(third.address(), address);
+  EXPECT_EQ(allocator.stats().allocation.all.current, 1) << "what it held before is freed";
+  Buffer& same = third;
+  third = std::move(same);
+  EXPECT_EQ(third.address(), address);
+  third.reset();
+  third.reset();
+  EXPECT_FALSE(third);
+  EXPECT_EQ(allocator.stats().allocation.all.current, 0);
+}
+
+TEST_F(AllocatorTest, NothingIsAnEmptyBuffer) {
+  Allocator allocator(device());
+  Buffer nothing = allocator.allocate(0);
+  EXPECT_FALSE(nothing);
+  EXPECT_TRUE(nothing.address().is_null());
+  EXPECT_THROW(nothing.record_stream(kDefaultStream), UsageError);
+  EXPECT_TRUE(allocator.allocate_raw(0).is_null());
+  EXPECT_NO_THROW(allocator.free_raw({}));
+  EXPECT_EQ(used_bytes(), 0U);
+}
+
+TEST_F(AllocatorTest, ABufferUsedElsewhereWaitsForThatStream) {
+  Allocator allocator(device());
+  const StreamId other = *device().create_stream();
+  Buffer buffer = allocator.allocate(20 * kMiB);
+  const DeviceAddress address = buffer.address();
+  ASSERT_TRUE(machine_->hold(DeviceIndex(0), other).ok());
+  ASSERT_TRUE(device().fill(address, 1, 512, other).ok());
+  buffer.record_stream(other);
+  buffer.reset();
+  const Buffer meanwhile = allocator.allocate(20 * kMiB);
+  EXPECT_NE(meanwhile.address(), address);
+  ASSERT_TRUE(machine_->resume(DeviceIndex(0), other).ok());
+  ASSERT_TRUE(device().synchronize_stream(other).ok());
+  EXPECT_EQ(allocator.allocate(20 * kMiB).address(), address);
+}
+
+// --- plain addresses ----------------------------------------------------------------------------
+
+TEST_F(AllocatorTest, PlainAddressesAreAllocatedAndFreed) {
+  Allocator allocator(device());
+  const DeviceAddress address = allocator.allocate_raw(512);
+  allocator.record_stream(address, *device().create_stream());
+  allocator.free_raw(address);
+  EXPECT_EQ(allocator.stats().allocation.all.current, 0);
+}
+
+TEST_F(AllocatorTest, FreeingWhatIsNotAnAllocationIsAMistakeAndChangesNothing) {
+  Allocator allocator(device());
+  const DeviceAddress address = allocator.allocate_raw(1024);
+  const Buffer buffer = allocator.allocate(512);
+  const int64_t before = allocator.stats().allocated_bytes.all.current;
+  EXPECT_THROW(allocator.free_raw(address + 512), UsageError) << "inside of one";
+  EXPECT_THROW(allocator.free_raw(DeviceAddress(4096)), UsageError) << "foreign";
+  EXPECT_THROW(allocator.free_raw(buffer.address()), UsageError) << "somebody owns it";
+  EXPECT_THROW(allocator.record_stream(address + 512, kDefaultStream), UsageError);
+  EXPECT_EQ(allocator.stats().allocated_bytes.all.current, before);
+  allocator.free_raw(address);
+  EXPECT_THROW(allocator.free_raw(address), UsageError) << "twice";
+  EXPECT_THROW(allocator.record_stream(address, kDefaultStream), UsageError);
+  EXPECT_EQ(allocator.stats().allocation.all.current, 1);
+}
+
+TEST_F(AllocatorTest, AnAddressOfAnotherAllocatorIsForeign) {
+  Allocator first(device());
+  Allocator second(device());
+  const DeviceAddress address = first.allocate_raw(512);
+  EXPECT_THROW(second.free_raw(address), UsageError);
+  first.free_raw(address);
+}
+
+// --- failures -----------------------------------------------------------------------------------
+
+TEST_F(AllocatorTest, OutOfMemoryIsABadAllocWithAReport) {
+  Allocator allocator(device());
+  for (size_t bytes : {kGiB, (size_t{1} << 60) - 1, size_t{1} << 60, SIZE_MAX}) {
+    SCOPED_TRACE(bytes);
+    EXPECT_THROW(static_cast<void>(allocator.allocate(bytes)), std::bad_alloc);
+    try {
+      static_cast<void>(allocator.allocate_raw(bytes));
+      FAIL();
+    } catch (const OutOfMemory& error) {
+      EXPECT_TRUE(error.status().is_out_of_memory());
+      EXPECT_NE(std::string(error.what()).find("tried to allocate"), std::string::npos);
+    }
+  }
+  EXPECT_EQ(used_bytes(), 0U);
+}
+
+TEST_F(AllocatorTest, AFaultOfTheDeviceIsADeviceError) {
+  Allocator allocator(device());
+  machine_->inject({.call = DeviceCall::kAllocate});
+  EXPECT_THROW(static_cast<void>(allocator.allocate(512)), DeviceError);
+  EXPECT_NO_THROW(static_cast<void>(allocator.allocate(512)));
+}
+
+TEST_F(AllocatorTest, AFailureInADestructorSurfacesWithTheNextCall) {
+  Allocator allocator(device());
+  {
+    Buffer buffer = allocator.allocate(512);
+    buffer.record_stream(*device().create_stream());
+    machine_->inject({.call = DeviceCall::kRecordEvent});
+  }
+  EXPECT_THROW(allocator.trim(), DeviceError);
+  EXPECT_NO_THROW(allocator.trim());
+  EXPECT_EQ(used_bytes(), 0U);
+}
+
+TEST_F(AllocatorTest, ABadFractionIsAMistakeAndTheOldOneStays) {
+  Allocator allocator(device());
+  allocator.set_memory_fraction(0.5);
+  for (double fraction : {-0.25, 1.5, std::numeric_limits<double>::quiet_NaN()}) {
+    EXPECT_THROW(allocator.set_memory_fraction(fraction), UsageError);
+  }
+  EXPECT_EQ(allocator.memory_fraction(), 0.5);
+}
+
+TEST_F(AllocatorTest, OptionsThatMakeNoSenseAreRefused) {
+  const auto refuses = [&](const std::function<void(AllocatorOptions&)>& spoil) {
+    AllocatorOptions options;
+    spoil(options);
+    EXPECT_THROW(Allocator(device(), options), UsageError);
+  };
+  refuses([](AllocatorOptions& options) { options.memory_fraction = -1; });
+  refuses([](AllocatorOptions& options) { options.memory_fraction = 1.5; });
+  refuses([](AllocatorOptions& options) { options.garbage_collection_threshold = -0.5; });
+  refuses([](AllocatorOptions& options) { options.large_segment_bytes = 0; });
+  refuses([](AllocatorOptions& options) { options.max_split_bytes = 1; });
+}
+
+// --- pools --------------------------------------------------------------------------------------
+
+TEST_F(AllocatorTest, PoolsForUsersAndForCapturesCountSeparately) {
+  Allocator allocator(device());
+  EXPECT_EQ(allocator.make_pool(), (PoolId{0, 1}));
+  EXPECT_EQ(allocator.make_pool(), (PoolId{0, 2}));
+  EXPECT_EQ(allocator.make_capture_pool(), (PoolId{1, 0}));
+  EXPECT_EQ(allocator.pool_use_count({0, 2}), 1);
+  EXPECT_THROW(static_cast<void>(allocator.pool_use_count({0, 3})), UsageError);
+}
+
+TEST_F(AllocatorTest, APoolIsRoutedToAndLetGo) {
+  Allocator allocator(device());
+  const PoolId pool = allocator.make_pool();
+  EXPECT_THROW(allocator.begin_routing(pool, nullptr), UsageError);
+  allocator.begin_routing(pool, [](StreamId) { return true; });
+  EXPECT_THROW(allocator.begin_routing(pool, [](StreamId) { return true; }), UsageError);
+  static_cast<void>(allocator.allocate(20 * kMiB));
+  allocator.end_routing(pool);
+  EXPECT_THROW(allocator.end_routing(pool), UsageError);
+  allocator.release_pool(pool);
+  allocator.release_pool(pool);
+  EXPECT_THROW(allocator.release_pool(pool), UsageError);
+  EXPECT_EQ(used_bytes(), 20 * kMiB);
+  allocator.trim(pool);
+  EXPECT_EQ(used_bytes(), 0U);
+}
+
+TEST_F(AllocatorTest, TheDestructorGivesEverythingBack) {
+  {
+    Allocator allocator(device());
+    static_cast<void>(allocator.allocate_raw(30 * kMiB));
+    static_cast<void>(allocator.allocate_raw(512));
+  }
+  EXPECT_EQ(used_bytes(), 0U);
+}
+
+}  // namespace
+}  // namespace ashlar

@@ -1,0 +1,159 @@
+// Frees during a capture: set aside until it is over, or reused within it where its graph proves
+// that to be safe.
+#include <gtest/gtest.h>
+
+#include "engine_fixture.h"
+
+namespace ashlar::classic {
+namespace {
+
+constexpr PoolId kPool{1, 0};
+
+class CaptureTest : public EngineFixture {
+ protected:
+  void start_capture(bool reuse) {
+    AllocatorOptions options;
+    options.capture_stream_reuse = reuse;
+    start(options);
+    main_ = new_stream();
+    side_ = new_stream();
+    route(kPool);
+    engine_->capture_began();
+    must(device().begin_capture(main_, CaptureMode::kThreadLocal));
+  }
+  void end_capture() {
+    must(device().end_capture(main_).status());
+    engine_->capture_ended();
+    end_route(kPool);
+  }
+  void work(StreamId stream) {
+    must(device().call_host(stream, [] {}));
+  }
+  // What `first` has done so far comes before what `then` does next.
+  void order(StreamId first, StreamId then) {
+    const EventId event = *device().create_event();
+    must(device().record_event(event, first));
+    must(device().wait_event(then, event));
+    must(device().destroy_event(event));
+  }
+  // A block of the main stream that the side stream works on, freed.
+  DeviceAddress free_block_used_on_both() {
+    Block* block = allocate(kMiB, main_);
+    const DeviceAddress address = block->address;
+    work(main_);
+    order(main_, side_);
+    work(side_);
+    use_on(block, side_);
+    free(block);
+    return address;
+  }
+
+  StreamId main_;
+  StreamId side_;
+};
+
+TEST_F(CaptureTest, ABlockUsedByTwoCapturingStreamsIsSetAsideUntilTheCaptureIsOver) {
+  start_capture(false);
+  const DeviceAddress at = free_block_used_on_both();
+  order(side_, main_);
+  EXPECT_NE(allocate(kMiB, main_)->address, at);
+  EXPECT_EQ(stats().active.all.current, 2);
+  end_capture();
+  free(allocate(kMiB, main_));
+  EXPECT_EQ(stats().active.all.current, 1) << "no event is needed: the graph has the use";
+  EXPECT_EQ(calls(DeviceCall::kIsDone), 0u);
+}
+
+TEST_F(CaptureTest, AnAllocationOutsideOfTheCaptureDoesNotFreeWhatIsSetAside) {
+  start_capture(false);
+  const DeviceAddress at = free_block_used_on_both();
+  order(side_, main_);
+  allocate(512);  // on a stream that is not part of the capture
+  EXPECT_NE(allocate(kMiB, main_)->address, at);
+  EXPECT_EQ(stats().active.all.current, 3);
+  end_capture();
+}
+
+TEST_F(CaptureTest, TrimmingDuringACaptureDoesNotDisturbIt) {
+  start();
+  const PoolId released{0, 9};
+  const StreamId captured = new_stream();
+  route(released);
+  cache(20 * kMiB);
+  end_route(released);
+  must(engine_->release_pool(released));
+  Block* pending = allocate(20 * kMiB);
+  use_on(pending, new_stream());
+  engine_->capture_began();
+  must(device().begin_capture(captured, CaptureMode::kGlobal));
+  free(pending);
+  trim();
+  EXPECT_EQ(calls(DeviceCall::kFree), 1U) << "of the pool that nobody holds";
+  must(device().end_capture(captured).status());
+  engine_->capture_ended();
+}
+
+TEST_F(CaptureTest, WithReuseABlockComesBackOnceTheGraphHasPassedItsLastUse) {
+  start_capture(true);
+  const DeviceAddress at = free_block_used_on_both();
+  Block* before = allocate(kMiB, main_);
+  EXPECT_NE(before->address, at) << "the side stream's use is not behind the main stream yet";
+  order(side_, main_);
+  EXPECT_EQ(allocate(kMiB, main_)->address, at);
+  end_capture();
+}
+
+TEST_F(CaptureTest, WithReuseAStreamOutsideOfTheCaptureProvesNothing) {
+  start_capture(true);
+  const StreamId outside = busy_stream();
+  Block* block = allocate(kMiB, main_);
+  const DeviceAddress at = block->address;
+  work(main_);
+  use_on(block, outside);
+  free(block);
+  work(main_);
+  EXPECT_NE(allocate(kMiB, main_)->address, at);
+  end_capture();
+  EXPECT_NE(allocate(kMiB, main_)->address, at) << "the outside stream still uses it";
+  finish(outside);
+  free(allocate(512, main_));
+  EXPECT_EQ(stats().active.all.current, 2);
+}
+
+TEST_F(CaptureTest, AUseFromBeforeTheCaptureStillNeedsItsEventAfterwards) {
+  start();
+  main_ = new_stream();
+  const StreamId busy = busy_stream();
+  Block* block = allocate(kMiB, main_);
+  const DeviceAddress at = block->address;
+  use_on(block, busy);
+  engine_->capture_began();
+  must(device().begin_capture(main_, CaptureMode::kThreadLocal));
+  free(block);
+  must(device().end_capture(main_).status());
+  engine_->capture_ended();
+  EXPECT_NE(allocate(kMiB, main_)->address, at);
+  finish(busy);
+  EXPECT_EQ(allocate(kMiB, main_)->address, at);
+}
+
+TEST_F(CaptureTest, TheDeviceIsAskedForMemoryDuringACaptureWithoutDisturbingIt) {
+  start_capture(false);
+  allocate(32 * kMiB, main_);
+  EXPECT_EQ(device().capture_state(main_)->status, CaptureStatus::kActive);
+  end_capture();
+}
+
+TEST_F(CaptureTest, ACaptureElsewhereIsNotDisturbedByCollectingPendingFrees) {
+  start_capture(true);
+  free_block_used_on_both();
+  const StreamId bystander = new_stream();
+  free(allocate(kMiB, bystander));
+  free(allocate(kMiB, bystander));
+  EXPECT_EQ(device().capture_state(main_)->status, CaptureStatus::kActive);
+  order(side_, main_);
+  end_capture();
+}
+
+}  // namespace
+}  // namespace ashlar::classic

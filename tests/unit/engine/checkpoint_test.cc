@@ -1,0 +1,147 @@
+// A private pool set back to what it was: with blocks too many, too few, and cut differently.
+#include "engine/classic/checkpoint.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "engine_fixture.h"
+
+namespace ashlar::classic {
+namespace {
+
+constexpr PoolId kPool{1, 0};
+
+class CheckpointTest : public EngineFixture {
+ protected:
+  void start_pool(const AllocatorOptions& options = {}) {
+    start(options);
+    route(kPool);
+  }
+  PoolCheckpoint take() {
+    Result<PoolCheckpoint> taken = engine_->checkpoint(kPool);
+    EXPECT_TRUE(taken.ok()) << taken.status().to_string();
+    return taken.ok() ? *taken : PoolCheckpoint{};
+  }
+  CheckpointChange restore(const PoolCheckpoint& checkpoint) {
+    Result<CheckpointChange> change = engine_->restore(checkpoint);
+    EXPECT_TRUE(change.ok()) << change.status().to_string();
+    must(engine_->validate());
+    return change.ok() ? *change : CheckpointChange{};
+  }
+  static std::vector<DeviceAddress> addresses(const std::vector<Block*>& blocks) {
+    std::vector<DeviceAddress> found;
+    for (const Block* block : blocks) found.push_back(block->address);
+    std::sort(found.begin(), found.end());
+    return found;
+  }
+};
+
+TEST_F(CheckpointTest, BlocksAllocatedSinceAreFreedAndThoseFreedSinceAreBack) {
+  start_pool();
+  Block* kept = allocate(512);
+  Block* freed_later = allocate(64 * kKiB);
+  const DeviceAddress kept_at = kept->address;
+  const DeviceAddress freed_at = freed_later->address;
+  const PoolCheckpoint checkpoint = take();
+
+  free(freed_later);
+  Block* added = allocate(kKiB);
+  EXPECT_EQ(added->address, freed_at) << "the freed place is used again, cut differently";
+  const CheckpointChange change = restore(checkpoint);
+  EXPECT_EQ(change.freed.size(), 2u);
+  EXPECT_EQ(addresses(change.allocated), (std::vector{kept_at, freed_at}));
+  EXPECT_EQ(stats().allocated_bytes.all.current, static_cast<int64_t>(512 + 64 * kKiB));
+  for (Block* block : change.allocated) free(block);
+  EXPECT_EQ(stats().allocated_bytes.all.current, 0);
+}
+
+TEST_F(CheckpointTest, FreeBlocksBetweenLiveOnesAreFreeAgain) {
+  start_pool();
+  Block* first = allocate(kKiB);
+  Block* hole = allocate(kKiB);
+  allocate(kKiB);
+  const DeviceAddress hole_at = hole->address;
+  free(hole);
+  const PoolCheckpoint checkpoint = take();
+  EXPECT_EQ(allocate(kKiB)->address, hole_at);
+  free(first);
+  restore(checkpoint);
+  EXPECT_EQ(allocate(kKiB)->address, hole_at);
+}
+
+TEST_F(CheckpointTest, SegmentsMadeSinceAreLeftFree) {
+  start_pool();
+  allocate(kKiB);
+  const PoolCheckpoint checkpoint = take();
+  Block* large = allocate(32 * kMiB);
+  const DeviceAddress large_at = large->address;
+  const CheckpointChange change = restore(checkpoint);
+  EXPECT_NE(std::find(change.freed.begin(), change.freed.end(), large_at), change.freed.end());
+  EXPECT_EQ(allocate(32 * kMiB)->address, large_at);
+}
+
+TEST_F(CheckpointTest, ExpandableSegmentsAreRestoredAroundTheirUnmappedTail) {
+  AllocatorOptions options;
+  options.expandable_segments = true;
+  start_pool(options);
+  Block* first = allocate(8 * kMiB);
+  Block* second = allocate(8 * kMiB);
+  const DeviceAddress first_at = first->address;
+  const DeviceAddress second_at = second->address;
+  const PoolCheckpoint checkpoint = take();
+  free(first);
+  free(second);
+  const CheckpointChange change = restore(checkpoint);
+  EXPECT_EQ(addresses(change.allocated), (std::vector{first_at, second_at}));
+}
+
+TEST_F(CheckpointTest, ASegmentGivenBackSinceIsAnErrorAndNothingChanges) {
+  start_pool();
+  Block* block = allocate(32 * kMiB);
+  const PoolCheckpoint checkpoint = take();
+  free(block);
+  end_route(kPool);
+  must(engine_->release_pool(kPool));
+  trim(kPool);
+  const Status refused_restore = engine_->restore(checkpoint).status();
+  EXPECT_EQ(refused_restore.kind(), StatusKind::kUsage) << refused_restore.to_string();
+  EXPECT_EQ(stats().reserved_bytes.all.current, 0);
+}
+
+TEST_F(CheckpointTest, AnotherShapeOfTheMemoryIsFoundBeforeAnythingIsFreed) {
+  start_pool();
+  Block* live = allocate(kKiB);
+  PoolCheckpoint checkpoint = take();
+  checkpoint.segments.front().blocks.front().range.begin = DeviceAddress(4096);
+  const Status wrong = engine_->restore(checkpoint).status();
+  EXPECT_EQ(wrong.kind(), StatusKind::kUsage);
+  EXPECT_NE(wrong.message().find("could not find"), std::string::npos) << wrong.to_string();
+  EXPECT_TRUE(live->is_allocated());
+}
+
+TEST_F(CheckpointTest, BlocksThatWaitForOtherStreamsForbidACheckpoint) {
+  start_pool();
+  const StreamId busy = busy_stream();
+  Block* used = allocate(kKiB);
+  use_on(used, busy);
+  free(used);
+  const Status taken = engine_->checkpoint(kPool).status();
+  EXPECT_EQ(taken.kind(), StatusKind::kUsage);
+  EXPECT_NE(taken.message().find("synchronize"), std::string::npos) << taken.to_string();
+  finish(busy);
+  free(allocate(kKiB));
+  EXPECT_TRUE(engine_->checkpoint(kPool).ok());
+}
+
+TEST_F(CheckpointTest, UnknownAndReleasedPoolsHaveNone) {
+  start_pool();
+  EXPECT_EQ(engine_->checkpoint({7, 0}).status().kind(), StatusKind::kUsage);
+  EXPECT_EQ(engine_->restore({{7, 0}, {}}).status().kind(), StatusKind::kUsage);
+  allocate(kKiB);
+  must(engine_->release_pool(kPool));
+  EXPECT_EQ(engine_->checkpoint(kPool).status().kind(), StatusKind::kUsage);
+}
+
+}  // namespace
+}  // namespace ashlar::classic

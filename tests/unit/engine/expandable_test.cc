@@ -1,0 +1,257 @@
+// Segments that grow in place.
+#include <gmock/gmock.h>
+
+#include "engine_fixture.h"
+
+namespace ashlar::classic {
+namespace {
+
+using enum TraceAction;
+using ::testing::ElementsAre;
+
+class ExpandableTest : public EngineFixture {
+ protected:
+  void start_expandable(size_t capacity_bytes = kGiB) {
+    AllocatorOptions options;
+    options.expandable_segments = true;
+    options.pytorch_compatible = true;
+    start(options, capacity_bytes);
+  }
+  int64_t reserved_mib() const {
+    return stats().reserved_bytes.all.current / static_cast<int64_t>(kMiB);
+  }
+};
+
+TEST_F(ExpandableTest, TheWorkedExampleOfTheSpecificationHolds) {
+  start_expandable();
+  Block* first = allocate(16 * kMiB);
+  const DeviceAddress base = first->address;
+  Block* second = allocate(16 * kMiB);
+  EXPECT_EQ(second->address, base + 16 * kMiB) << "grown in place";
+  EXPECT_EQ(reserved_mib(), 40);
+  free(first);
+  Block* third = allocate(30 * kMiB);
+  EXPECT_EQ(third->address, base + 32 * kMiB);
+  EXPECT_EQ(reserved_mib(), 80);
+  trim();
+  EXPECT_EQ(reserved_mib(), 80) << "no granule is wholly free";
+  free(second);
+  free(third);
+  trim();
+  EXPECT_EQ(reserved_mib(), 0);
+  EXPECT_EQ(calls(DeviceCall::kFreeAddresses), 1U) << "the segment is gone";
+  EXPECT_EQ(calls(DeviceCall::kReserve), 1U);
+}
+
+TEST_F(ExpandableTest, SmallSegmentsGrowByTwoMiB) {
+  start_expandable();
+  allocate(512);
+  EXPECT_EQ(reserved_mib(), 2);
+  for (int i = 0; i < 3; ++i) allocate(kMiB);
+  EXPECT_EQ(reserved_mib(), 4);
+  EXPECT_EQ(calls(DeviceCall::kReserve), 1U);
+}
+
+TEST_F(ExpandableTest, LargeRequestsMapOnlyWhatTheyNeed) {
+  start_expandable();
+  allocate(100 * kMiB);
+  EXPECT_EQ(reserved_mib(), 100);
+  allocate(30 * kMiB);
+  EXPECT_EQ(reserved_mib(), 140);
+  EXPECT_EQ(stats().segment.all.current, 0) << "plain segments only";
+  EXPECT_EQ(calls(DeviceCall::kAllocate), 0U);
+}
+
+TEST_F(ExpandableTest, WhatIsFreeBeforeTheTailIsUsedFirst) {
+  start_expandable();
+  Block* first = allocate(2 * kMiB);  // leaves 18 MiB
+  EXPECT_EQ(allocate(30 * kMiB)->address, first->end());
+  EXPECT_EQ(reserved_mib(), 40) << "12 MiB were missing, not 30";
+}
+
+TEST_F(ExpandableTest, HolesAreRefilledAtTheLowestAddress) {
+  start_expandable();
+  std::vector<Block*> blocks;
+  for (int i = 0; i < 5; ++i) blocks.push_back(allocate(20 * kMiB));
+  const DeviceAddress low = blocks[1]->address;
+  free(blocks[3]);
+  free(blocks[1]);
+  trim();
+  EXPECT_EQ(reserved_mib(), 60);
+  EXPECT_EQ(allocate(20 * kMiB)->address, low);
+  EXPECT_EQ(reserved_mib(), 80);
+}
+
+TEST_F(ExpandableTest, AHoleThatIsTooSmallIsPassedOver) {
+  start_expandable();
+  std::vector<Block*> blocks;
+  for (int i = 0; i < 3; ++i) blocks.push_back(allocate(20 * kMiB));
+  const DeviceAddress end = blocks[2]->end();
+  free(blocks[1]);
+  trim();
+  EXPECT_EQ(allocate(30 * kMiB)->address, end);
+}
+
+TEST_F(ExpandableTest, ABlockThatCannotGrowIsPreferredToTheGrowableTail) {
+  start_expandable();
+  Block* fixed = allocate(30 * kMiB);
+  Block* divider = allocate(10 * kMiB);
+  const DeviceAddress inside = fixed->address;
+  free(fixed);                        // 30 MiB between others
+  Block* tail = allocate(20 * kMiB);  // taken from the 30
+  EXPECT_EQ(tail->address, inside);
+  free(tail);
+  Block* end = allocate(36 * kMiB);  // maps two granules, and leaves 4 MiB growable
+  Block* taken = allocate(4 * kMiB);
+  EXPECT_EQ(taken->address, inside) << "although 4 MiB at the tail would fit better";
+  free(divider);
+  free(end);
+}
+
+TEST_F(ExpandableTest, BlocksAreSplitDownTo512Bytes) {
+  start_expandable();
+  Block* block = allocate(20 * kMiB - 512);
+  EXPECT_EQ(block->bytes, 20 * kMiB - 512);
+  ASSERT_NE(block->next, nullptr);
+  EXPECT_EQ(block->next->bytes, 512U);
+  EXPECT_EQ(block->next->state, BlockState::kFree);
+}
+
+TEST_F(ExpandableTest, OnlyWholeGranulesAreUnmapped) {
+  start_expandable();
+  Block* first = allocate(30 * kMiB);
+  Block* second = allocate(50 * kMiB);
+  const DeviceAddress base = first->address;
+  free(second);
+  device_acts();
+  trim();
+  EXPECT_THAT(device_acts(), ElementsAre(kSegmentUnmap));
+  EXPECT_EQ(reserved_mib(), 40) << "the granule that the first one reaches into stays";
+  EXPECT_EQ(allocate(10 * kMiB)->address, base + 30 * kMiB);
+}
+
+TEST_F(ExpandableTest, UnmappingWaitsForTheSegmentsStream) {
+  start_expandable();
+  cache(20 * kMiB);
+  EXPECT_EQ(calls(DeviceCall::kSynchronizeStream), 0U);
+  trim();
+  EXPECT_EQ(calls(DeviceCall::kSynchronizeStream), 1U);
+}
+
+TEST_F(ExpandableTest, EveryStreamHasItsOwnSegment) {
+  start_expandable();
+  const StreamId other = new_stream();
+  Block* mine = allocate(20 * kMiB);
+  Block* theirs = allocate(20 * kMiB, other);
+  EXPECT_NE(mine->expandable, theirs->expandable);
+  EXPECT_EQ(calls(DeviceCall::kReserve), 2U);
+}
+
+TEST_F(ExpandableTest, AMappingThatFailsHalfWayIsUndoneAndTriedAgain) {
+  start_expandable();
+  run_out(DeviceCall::kCreate, 1, 2);  // in the first attempt, and not in the second
+  Block* block = allocate(50 * kMiB);
+  EXPECT_EQ(block->bytes, 50 * kMiB);
+  EXPECT_EQ(reserved_mib(), 60);
+  EXPECT_EQ(used_bytes(), 60 * kMiB);
+  EXPECT_EQ(stats().alloc_retries, 1);
+}
+
+TEST_F(ExpandableTest, WhatWasMappedBeforeAFailureIsFreeAndUsed) {
+  AllocatorOptions options;
+  options.expandable_segments = true;
+  start(options);
+  std::vector<Block*> blocks;
+  for (int i = 0; i < 4; ++i) blocks.push_back(allocate(20 * kMiB));
+  const DeviceAddress base = blocks[0]->address;
+  free(blocks[0]);
+  free(blocks[2]);
+  trim();           // holes at 0 and 2
+  free(blocks[1]);  // free between two holes
+  trace_.clear();
+  machine_->inject({.call = DeviceCall::kCreate, .nth = 2});  // the first hole only
+  EXPECT_EQ(refused(60 * kMiB).kind(), StatusKind::kDeviceFault) << "so that nothing is flushed";
+  EXPECT_EQ(reserved_mib(), 60);
+  EXPECT_EQ(allocate(40 * kMiB)->address, base) << "the hole, and what follows it";
+  EXPECT_EQ(reserved_mib(), 60) << "no more was mapped for it";
+  free(blocks[3]);
+}
+
+TEST_F(ExpandableTest, EveryCallOfAMappingMayFailAndNothingIsLost) {
+  using enum DeviceCall;
+  for (DeviceCall call : {kReserve, kCreate, kMap, kSetAccess}) {
+    SCOPED_TRACE(name(call));
+    start_expandable();
+    machine_->inject({.call = call});
+    EXPECT_EQ(refused(30 * kMiB).kind(), StatusKind::kDeviceFault);
+    EXPECT_EQ(used_bytes(), 0U);
+    must(engine_->validate());
+    Block* block = allocate(30 * kMiB);
+    free(block);
+    trim();
+    EXPECT_EQ(used_bytes(), 0U);
+    engine_.reset();
+  }
+}
+
+TEST_F(ExpandableTest, MemoryTheDeviceDoesNotTakeBackIsOfferedAgain) {
+  using enum DeviceCall;
+  for (DeviceCall call : {kSynchronizeStream, kUnmap, kRelease}) {
+    SCOPED_TRACE(name(call));
+    start_expandable();
+    cache(30 * kMiB);
+    machine_->inject({.call = call});
+    EXPECT_EQ(engine_->trim({}).kind(), StatusKind::kDeviceFault);
+    must(engine_->validate());
+    trim();
+    EXPECT_EQ(used_bytes(), 0U);
+    EXPECT_EQ(reserved_mib(), 0);
+    engine_.reset();
+  }
+}
+
+TEST_F(ExpandableTest, ASegmentThatNeverGotMemoryGoesWithTheNextTrim) {
+  start_expandable();
+  run_out(DeviceCall::kCreate, 2);
+  EXPECT_EQ(refused(30 * kMiB).kind(), StatusKind::kOutOfMemory);
+  trim();
+  EXPECT_EQ(calls(DeviceCall::kFreeAddresses), calls(DeviceCall::kReserve));
+}
+
+TEST_F(ExpandableTest, ARequestAboveTheReserveIsOutOfMemory) {
+  AllocatorOptions options;
+  options.expandable_segments = true;
+  options.expandable_reserve = ReserveSize{.bytes = 100 * kMiB};
+  start(options);
+  int notices = 0;
+  engine_->add_oom_observer([&](const OomNotice&) { ++notices; });
+  EXPECT_EQ(refused(120 * kMiB).kind(), StatusKind::kOutOfMemory);
+  EXPECT_EQ(notices, 1);
+  allocate(100 * kMiB);
+  allocate(20 * kMiB);
+  EXPECT_EQ(calls(DeviceCall::kReserve), 2U) << "the first segment is full";
+}
+
+TEST_F(ExpandableTest, TheLimitCountsMappedMemory) {
+  AllocatorOptions options;
+  options.expandable_segments = true;
+  options.memory_fraction = 0.5;
+  start(options, 100 * kMiB);
+  Block* kept = allocate(40 * kMiB);
+  EXPECT_EQ(refused(20 * kMiB).kind(), StatusKind::kOutOfMemory);
+  free(kept);
+}
+
+TEST_F(ExpandableTest, ExpandableBlocksAreNotLent) {
+  start_expandable();
+  const PoolId lender{0, 1};
+  must(engine_->create_pool(lender, {.use_on_oom = true}));
+  route(lender);
+  const DeviceAddress cached = cache(40 * kMiB);
+  end_route(lender);
+  run_out(DeviceCall::kCreate, 1);
+  EXPECT_NE(allocate(40 * kMiB)->address, cached);
+}
+
+}  // namespace
+}  // namespace ashlar::classic

@@ -1,0 +1,118 @@
+// Trackers, observers and callbacks: when they are called, and that they may call back.
+#include <gmock/gmock.h>
+
+#include "engine_fixture.h"
+
+namespace ashlar::classic {
+namespace {
+
+using enum TraceAction;
+using ::testing::ElementsAre;
+
+class HooksTest : public EngineFixture {
+ protected:
+  std::vector<TraceAction> actions() {
+    std::vector<TraceAction> actions;
+    for (const TraceEntry& entry : std::exchange(trace_, {})) actions.push_back(entry.action);
+    return actions;
+  }
+};
+
+TEST_F(HooksTest, TrackersSeeEveryActInOrder) {
+  start();
+  Block* block = allocate(100);
+  ASSERT_EQ(trace_.size(), 2U);
+  EXPECT_EQ(trace_[0].bytes, 2 * kMiB);
+  EXPECT_EQ(trace_[1].bytes, 100U) << "as requested";
+  EXPECT_EQ(trace_[1].address, block->address);
+  EXPECT_EQ(trace_[1].device, DeviceIndex(0));
+  EXPECT_THAT(actions(), ElementsAre(kSegmentAlloc, kAlloc));
+  const StreamId other = busy_stream();
+  use_on(block, other);
+  free(block);
+  EXPECT_THAT(actions(), ElementsAre(kFreeRequested));
+  finish(other);
+  trim();
+  EXPECT_THAT(actions(), ElementsAre(kFreeCompleted, kSegmentFree));
+}
+
+TEST_F(HooksTest, AnOutOfMemoryEntryNamesTheRoundedRequestAndWhatWasFree) {
+  start({}, 64 * kMiB);
+  EXPECT_EQ(refused(100 * kMiB + 1).kind(), StatusKind::kOutOfMemory);
+  ASSERT_FALSE(trace_.empty());
+  EXPECT_EQ(trace_.back().action, kOom);
+  EXPECT_EQ(trace_.back().bytes, 100 * kMiB + 512);
+  EXPECT_EQ(trace_.back().address, DeviceAddress(64 * kMiB));
+}
+
+TEST_F(HooksTest, ATrackerMayCallTheEngineAndTheOrderHolds) {
+  start();
+  std::vector<TraceAction> seen;
+  Block* own = nullptr;
+  engine_->add_tracker([&](const TraceEntry& entry) {
+    seen.push_back(entry.action);
+    if (entry.action == kSegmentAlloc && own == nullptr) own = *engine_->allocate({512, {}});
+  });
+  Block* block = allocate(512);
+  EXPECT_THAT(seen, ElementsAre(kSegmentAlloc, kAlloc, kAlloc));
+  ASSERT_EQ(trace_.size(), 3U);
+  EXPECT_EQ(trace_[1].address, block->address) << "the tracker's own act comes after it";
+  EXPECT_EQ(trace_[2].address, own->address);
+}
+
+TEST_F(HooksTest, EveryObserverHearsOfAnOutOfMemoryAndMayCallTheEngine) {
+  start({}, 64 * kMiB);
+  int heard = 0;
+  for (int i = 0; i < 2; ++i) {
+    engine_->add_oom_observer([&](const OomNotice& notice) {
+      ++heard;
+      EXPECT_EQ(notice.wanted_bytes, 100 * kMiB);
+      EXPECT_EQ(notice.limit_bytes, 64 * kMiB);
+      EXPECT_EQ(notice.device_free_bytes, 64 * kMiB);
+      EXPECT_EQ(engine_->stats().ooms, 1);
+      Block* small = *engine_->allocate({512, {}});
+      must(engine_->free(small));
+      must(engine_->trim({}));
+    });
+  }
+  EXPECT_EQ(refused(100 * kMiB).kind(), StatusKind::kOutOfMemory);
+  EXPECT_EQ(heard, 2);
+}
+
+TEST_F(HooksTest, ObserversDoNotHearOfAnAllocationThatWasSaved) {
+  start();
+  int heard = 0;
+  engine_->add_oom_observer([&](const OomNotice&) { ++heard; });
+  run_out(DeviceCall::kAllocate, 1);
+  allocate(512);
+  EXPECT_EQ(heard, 0);
+}
+
+TEST_F(HooksTest, AllCallbacksAreAskedAndMayAllocate) {
+  start();
+  std::vector<int> asked;
+  bool nested = false;
+  engine_->add_free_memory_callback([&] {
+    asked.push_back(1);
+    if (!std::exchange(nested, true)) must(engine_->allocate({512, {}}).status());
+    return true;
+  });
+  engine_->add_free_memory_callback([&] {
+    asked.push_back(2);
+    return false;
+  });
+  allocate(20 * kMiB);
+  EXPECT_THAT(asked, ElementsAre(1, 1, 2, 2)) << "also for the allocation of the first one";
+}
+
+TEST_F(HooksTest, CallbacksAreNotAskedWhenTheCacheServes) {
+  start();
+  cache(512);
+  int asked = 0;
+  engine_->add_free_memory_callback([&] { return ++asked != 0; });
+  allocate(512);
+  EXPECT_EQ(asked, 0);
+}
+
+}  // namespace
+}  // namespace ashlar::classic

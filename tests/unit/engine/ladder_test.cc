@@ -1,0 +1,313 @@
+// What an allocation tries when the device is full, in which order, and what it counts.
+#include <gmock/gmock.h>
+
+#include "engine_fixture.h"
+
+namespace ashlar::classic {
+namespace {
+
+using enum TraceAction;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class LadderTest : public EngineFixture {
+ protected:
+  static AllocatorOptions compatible() {
+    AllocatorOptions options;
+    options.pytorch_compatible = true;
+    return options;
+  }
+  // Has more work than gets done while somebody merely looks at it.
+  StreamId slow_stream() {
+    const StreamId stream = new_stream();
+    for (int i = 0; i < 1000; ++i) must(device().call_host(stream, [] {}));
+    return stream;
+  }
+};
+
+TEST_F(LadderTest, AFullDeviceIsAskedAgainAfterTheCacheWasGivenBack) {
+  start(compatible());
+  cache(20 * kMiB);
+  device_acts();
+  run_out(DeviceCall::kAllocate, 1);
+  allocate(40 * kMiB);
+  EXPECT_THAT(device_acts(), ElementsAre(kSegmentFree, kSegmentAlloc));
+  EXPECT_EQ(stats().alloc_retries, 1);
+  EXPECT_EQ(stats().ooms, 0);
+  EXPECT_EQ(stats().sync_all_streams, 1);
+}
+
+TEST_F(LadderTest, ADeviceThatStaysFullEndsInAReport) {
+  start(compatible());
+  Block* kept = allocate(20 * kMiB);
+  cache(30 * kMiB);
+  device_acts();
+  run_out(DeviceCall::kAllocate, 2);
+  const Status status = refused(40 * kMiB);
+  EXPECT_EQ(status.kind(), StatusKind::kOutOfMemory);
+  EXPECT_THAT(device_acts(), ElementsAre(kSegmentFree, kOom));
+  EXPECT_EQ(stats().alloc_retries, 1);
+  EXPECT_EQ(stats().ooms, 1);
+  EXPECT_THAT(status.message(), HasSubstr("40.00 MiB"));
+  EXPECT_THAT(status.message(), HasSubstr("20.00 MiB are allocated"));
+  free(kept);
+}
+
+TEST_F(LadderTest, CallbacksAreAskedBeforeTheDevice) {
+  start();
+  Block* sacrifice = allocate(20 * kMiB);
+  const DeviceAddress address = sacrifice->address;
+  int asked = 0;
+  engine_->add_free_memory_callback([&] {
+    ++asked;
+    if (sacrifice != nullptr) must(engine_->free(std::exchange(sacrifice, nullptr)));
+    return true;
+  });
+  EXPECT_EQ(allocate(20 * kMiB)->address, address);
+  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(calls(DeviceCall::kAllocate), 1U);
+}
+
+TEST_F(LadderTest, ACallbackThatFreedNothingDoesNotCauseAnotherSearch) {
+  start();
+  Block* sacrifice = allocate(20 * kMiB);
+  const DeviceAddress address = sacrifice->address;
+  engine_->add_free_memory_callback([&] {
+    if (sacrifice != nullptr) must(engine_->free(std::exchange(sacrifice, nullptr)));
+    return false;
+  });
+  EXPECT_NE(allocate(20 * kMiB)->address, address);
+}
+
+TEST_F(LadderTest, OverflowPoolsComeBeforeTheFlush) {
+  start(compatible());
+  const PoolId lender{0, 1};
+  must(engine_->create_pool(lender, {.use_on_oom = true}));
+  route(lender);
+  const DeviceAddress lent = cache(40 * kMiB);
+  end_route(lender);
+  cache(20 * kMiB);
+  device_acts();
+  run_out(DeviceCall::kAllocate, 1);
+  EXPECT_EQ(allocate(40 * kMiB)->address, lent);
+  EXPECT_THAT(device_acts(), ElementsAre());
+  EXPECT_EQ(stats().alloc_retries, 0);
+}
+
+TEST_F(LadderTest, OversizeBlocksAreGivenBackBeforeTheFlush) {
+  AllocatorOptions options = compatible();
+  options.max_split_bytes = 30 * kMiB;
+  start(options);
+  cache(20 * kMiB);
+  const DeviceAddress first = cache(100 * kMiB);
+  Block* other = allocate(150 * kMiB);
+  free(other);
+  trace_.clear();
+  run_out(DeviceCall::kAllocate, 1);
+  allocate(60 * kMiB);
+  ASSERT_EQ(trace_.size(), 3U);
+  EXPECT_EQ(trace_[0].action, kSegmentFree);
+  EXPECT_EQ(trace_[0].address, first) << "the smallest that is large enough";
+  EXPECT_EQ(trace_[1].action, kSegmentAlloc);
+  EXPECT_EQ(stats().alloc_retries, 0);
+  EXPECT_EQ(stats().sync_all_streams, 0);
+}
+
+TEST_F(LadderTest, SeveralOversizeBlocksAreGivenBackLargestFirst) {
+  AllocatorOptions options = compatible();
+  options.max_split_bytes = 30 * kMiB;
+  start(options);
+  Block* small = allocate(40 * kMiB);
+  Block* middle = allocate(60 * kMiB);
+  Block* large = allocate(80 * kMiB);
+  const DeviceAddress middle_address = middle->address;
+  const DeviceAddress large_address = large->address;
+  for (Block* block : {small, middle, large}) free(block);
+  trace_.clear();
+  run_out(DeviceCall::kAllocate, 1);
+  allocate(130 * kMiB);
+  ASSERT_EQ(trace_.size(), 4U);
+  EXPECT_EQ(trace_[0].address, large_address);
+  EXPECT_EQ(trace_[1].address, middle_address);
+  EXPECT_EQ(trace_[2].action, kSegmentAlloc);
+}
+
+TEST_F(LadderTest, ASplitSegmentIsNotGivenBackAsOversize) {
+  AllocatorOptions options = compatible();
+  options.large_segment_bytes = 128 * kMiB;
+  options.max_split_bytes = 64 * kMiB;
+  options.max_non_split_rounding_bytes = 20 * kMiB;
+  start(options);
+  Block* kept = allocate(2 * kMiB);  // leaves 126 MiB, split and above the limit
+  run_out(DeviceCall::kAllocate, 1);
+  allocate(70 * kMiB);
+  EXPECT_EQ(calls(DeviceCall::kFree), 0U);
+  free(kept);
+}
+
+TEST_F(LadderTest, WaitingForPendingFreesMayBeEnoughToKeepTheCache) {
+  start({}, 64 * kMiB);
+  const StreamId slow = slow_stream();
+  Block* block = allocate(40 * kMiB);
+  const DeviceAddress address = block->address;
+  use_on(block, slow);
+  free(block);
+  cache(512);
+  device_acts();
+  EXPECT_EQ(allocate(40 * kMiB)->address, address);
+  EXPECT_THAT(device_acts(), ElementsAre()) << "the cache stays warm";
+  EXPECT_EQ(stats().sync_all_streams, 1);
+  EXPECT_EQ(stats().alloc_retries, 0);
+}
+
+TEST_F(LadderTest, PyTorchsWayIsToFlushWithoutLookingAgain) {
+  start(compatible(), 64 * kMiB);
+  const StreamId slow = slow_stream();
+  Block* block = allocate(40 * kMiB);
+  use_on(block, slow);
+  free(block);
+  device_acts();
+  allocate(40 * kMiB);
+  EXPECT_THAT(device_acts(), ElementsAre(kSegmentFree, kSegmentAlloc));
+  EXPECT_EQ(stats().sync_all_streams, 1);
+  EXPECT_EQ(stats().alloc_retries, 1);
+}
+
+// --- other failures -----------------------------------------------------------------------------
+
+TEST_F(LadderTest, AFaultOfTheDeviceIsReportedAtOnceAndNothingIsFlushed) {
+  start();
+  cache(20 * kMiB);
+  machine_->inject({.call = DeviceCall::kAllocate});
+  EXPECT_EQ(refused(40 * kMiB).kind(), StatusKind::kDeviceFault);
+  EXPECT_EQ(calls(DeviceCall::kFree), 0U);
+  EXPECT_EQ(stats().ooms, 0);
+  EXPECT_EQ(stats().alloc_retries, 0);
+}
+
+TEST_F(LadderTest, ASegmentTheDeviceDoesNotTakeBackStaysInTheCache) {
+  start();
+  const DeviceAddress address = cache(20 * kMiB);
+  machine_->inject({.call = DeviceCall::kFree});
+  EXPECT_EQ(engine_->trim({}).kind(), StatusKind::kDeviceFault);
+  EXPECT_EQ(stats().reserved_bytes.all.current, static_cast<int64_t>(20 * kMiB));
+  EXPECT_EQ(allocate(20 * kMiB)->address, address);
+}
+
+// --- limits -------------------------------------------------------------------------------------
+
+TEST_F(LadderTest, AboveTheLimitTheDeviceIsNotAsked) {
+  AllocatorOptions options = compatible();
+  options.memory_fraction = 0.5;
+  start(options, 100 * kMiB);
+  Block* kept = allocate(30 * kMiB);
+  const Status status = refused(22 * kMiB);
+  EXPECT_EQ(status.kind(), StatusKind::kOutOfMemory);
+  EXPECT_THAT(status.message(), HasSubstr("50.00 MiB are allowed"));
+  EXPECT_EQ(calls(DeviceCall::kAllocate), 1U);
+  EXPECT_EQ(stats().alloc_retries, 1) << "the limit climbs the same ladder";
+  EXPECT_EQ(allocate(20 * kMiB)->bytes, 20 * kMiB) << "exactly the limit";
+  free(kept);
+}
+
+TEST_F(LadderTest, TheLimitFlushesTheCacheToMakeRoom) {
+  AllocatorOptions options = compatible();
+  options.memory_fraction = 0.5;
+  start(options, 100 * kMiB);
+  cache(40 * kMiB);
+  allocate(44 * kMiB);
+  EXPECT_EQ(stats().reserved_bytes.all.current, static_cast<int64_t>(44 * kMiB));
+}
+
+TEST_F(LadderTest, TheLimitCanBeChangedAndLifted) {
+  start({}, 100 * kMiB);
+  must(engine_->set_memory_fraction(0.25));
+  EXPECT_EQ(engine_->memory_fraction(), 0.25);
+  EXPECT_EQ(refused(40 * kMiB).kind(), StatusKind::kOutOfMemory);
+  must(engine_->set_memory_fraction(1));
+  allocate(40 * kMiB);
+}
+
+TEST_F(LadderTest, AFractionOutsideOfZeroToOneIsAMistake) {
+  start();
+  for (double fraction : {-0.1, 1.1, std::numeric_limits<double>::quiet_NaN()}) {
+    EXPECT_EQ(engine_->set_memory_fraction(fraction).kind(), StatusKind::kUsage);
+  }
+  EXPECT_EQ(engine_->memory_fraction(), 1.0);
+}
+
+TEST_F(LadderTest, ARejectionSkipsTheLadder) {
+  AllocatorOptions options;
+  options.memory_fraction = 0.5;
+  options.reject_before_device_oom = true;
+  start(options, 100 * kMiB);
+  cache(40 * kMiB);
+  int rejections = 0;
+  int ooms = 0;
+  engine_->add_rejection_observer([&](const OomNotice& notice) {
+    ++rejections;
+    EXPECT_EQ(notice.wanted_bytes, 44 * kMiB);
+    EXPECT_EQ(notice.limit_bytes, 50 * kMiB);
+  });
+  engine_->add_oom_observer([&](const OomNotice&) { ++ooms; });
+  EXPECT_EQ(refused(44 * kMiB).kind(), StatusKind::kOutOfMemory);
+  EXPECT_EQ(rejections, 1);
+  EXPECT_EQ(ooms, 0);
+  EXPECT_EQ(stats().oom_rejections, 1);
+  EXPECT_EQ(stats().ooms, 0);
+  EXPECT_EQ(stats().alloc_retries, 0);
+  EXPECT_EQ(stats().reserved_bytes.all.current, static_cast<int64_t>(40 * kMiB)) << "no flush";
+}
+
+// --- collection by age --------------------------------------------------------------------------
+
+class CollectionTest : public EngineFixture {
+ protected:
+  static AllocatorOptions collecting() {
+    AllocatorOptions options;
+    options.memory_fraction = 0.9;
+    options.garbage_collection_threshold = 0.5;
+    return options;
+  }
+};
+
+TEST_F(CollectionTest, OldWholeLargeSegmentsAreGivenBackAboveTheThreshold) {
+  start(collecting(), 400 * kMiB);    // collects above 180 MiB
+  Block* split = allocate(4 * kMiB);  // splits a large segment, which stays
+  Block* first = allocate(60 * kMiB);
+  const DeviceAddress old = first->address;
+  free(first);
+  for (int i = 0; i < 10; ++i) cache(80 * kMiB);
+  cache(512);  // a small one stays too
+  Block* fresh = allocate(100 * kMiB);
+  EXPECT_EQ(calls(DeviceCall::kFree), 0U) << "not above the threshold yet";
+  trace_.clear();
+  allocate(90 * kMiB);
+  ASSERT_FALSE(trace_.empty());
+  EXPECT_EQ(trace_[0].action, TraceAction::kSegmentFree);
+  EXPECT_EQ(trace_[0].address, old);
+  EXPECT_EQ(stats().reserved_bytes.small_pool.current, static_cast<int64_t>(2 * kMiB));
+  free(split);
+  free(fresh);
+}
+
+TEST_F(CollectionTest, BelowTheThresholdNothingIsCollected) {
+  start(collecting(), 400 * kMiB);
+  cache(60 * kMiB);
+  allocate(100 * kMiB);
+  EXPECT_EQ(calls(DeviceCall::kFree), 0U);
+}
+
+TEST_F(CollectionTest, WithoutALimitNothingIsCollected) {
+  AllocatorOptions options = collecting();
+  options.memory_fraction = 1;
+  start(options, 400 * kMiB);
+  cache(60 * kMiB);
+  Block* fresh = allocate(200 * kMiB);
+  allocate(100 * kMiB);
+  EXPECT_EQ(calls(DeviceCall::kFree), 0U);
+  free(fresh);
+}
+
+}  // namespace
+}  // namespace ashlar::classic

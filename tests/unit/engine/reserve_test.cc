@@ -1,0 +1,101 @@
+// How many addresses expandable segments reserve: by fraction, by size, by class of stream.
+#include <gtest/gtest.h>
+
+#include "engine_fixture.h"
+
+namespace ashlar::classic {
+namespace {
+
+class ReserveTest : public EngineFixture {
+ protected:
+  // What the message says about a request that fits the device and not the stream's reserve.
+  size_t reserved_for(StreamId stream) {
+    message_ = refused(kGiB, stream).to_string();
+    const size_t at = message_.find("no more than ");
+    return at == std::string::npos ? 0 : std::stoull(message_.substr(at + 13));
+  }
+  static AllocatorOptions expandable() {
+    AllocatorOptions options;
+    options.expandable_segments = true;
+    return options;
+  }
+  std::string message_;
+};
+
+TEST_F(ReserveTest, AFractionOfTheCapacityIsRoundedUpToGranules) {
+  AllocatorOptions options = expandable();
+  options.expandable_reserve = ReserveSize{0.25, 0};
+  start(options);
+  EXPECT_EQ(reserved_for(kDefaultStream), 260 * kMiB) << message_;
+  EXPECT_NE(message_.find("expandable_segments_reserve"), std::string::npos);
+}
+
+TEST_F(ReserveTest, AClassCountsBeforeTheSettingForAll) {
+  AllocatorOptions options = expandable();
+  options.expandable_reserve = ReserveSize{0.5, 0};
+  options.expandable_reserve_by_class["side"] = ReserveSize{0, 100 * kMiB};
+  start(options);
+  const StreamId side = new_stream();
+  engine_->set_stream_class(side, "side");
+  EXPECT_EQ(engine_->stream_class(side), "side");
+  EXPECT_EQ(reserved_for(side), 100 * kMiB) << message_;
+  EXPECT_NE(message_.find("of class side"), std::string::npos) << message_;
+  EXPECT_EQ(reserved_for(kDefaultStream), 520 * kMiB);
+}
+
+TEST_F(ReserveTest, AnUnknownClassFallsBackToTheSettingForAll) {
+  AllocatorOptions options = expandable();
+  options.expandable_reserve = ReserveSize{0.25, 0};
+  start(options);
+  engine_->set_stream_class(kDefaultStream, "unheard of");
+  EXPECT_EQ(reserved_for(kDefaultStream), 260 * kMiB);
+  engine_->set_stream_class(kDefaultStream, "");
+  EXPECT_EQ(engine_->stream_class(kDefaultStream), "");
+}
+
+TEST_F(ReserveTest, AClassDefaultCountsOnlyWhereTheOptionsSayNothing) {
+  start(expandable());
+  engine_->set_stream_class(kDefaultStream, "side");
+  engine_->set_default_class_fraction("side", 0.25);
+  EXPECT_EQ(reserved_for(kDefaultStream), 260 * kMiB);
+}
+
+TEST_F(ReserveTest, AClassDefaultYieldsToTheSettingForAll) {
+  AllocatorOptions options = expandable();
+  options.expandable_reserve = ReserveSize{0.5, 0};
+  start(options);
+  engine_->set_stream_class(kDefaultStream, "side");
+  engine_->set_default_class_fraction("side", 0.25);
+  EXPECT_EQ(reserved_for(kDefaultStream), 520 * kMiB);
+}
+
+TEST_F(ReserveTest, AbsurdSettingsSaturateAtNineEighthsOfTheCapacity) {
+  AllocatorOptions options = expandable();
+  options.expandable_reserve = ReserveSize{1e300, 0};
+  start(options);
+  allocate(900 * kMiB);
+  EXPECT_EQ(calls(DeviceCall::kReserve), 1u);
+}
+
+TEST_F(ReserveTest, ARequestLargerThanTheDeviceIsNotBlamedOnTheReserve) {
+  AllocatorOptions options = expandable();
+  options.expandable_reserve = ReserveSize{0.25, 0};
+  start(options);
+  const Status refusal = refused(2 * kGiB);
+  EXPECT_TRUE(refusal.is_out_of_memory());
+  EXPECT_EQ(refusal.message().find("reserve no"), std::string::npos) << refusal.to_string();
+  EXPECT_EQ(refusal.message().find("expandable_segments_reserve"), std::string::npos);
+}
+
+TEST_F(ReserveTest, ARequestLargerThanTheReserveTellsTheObservers) {
+  AllocatorOptions options = expandable();
+  options.expandable_reserve = ReserveSize{0.25, 0};
+  start(options);
+  int told = 0;
+  engine_->add_oom_observer([&](const OomNotice&) { ++told; });
+  EXPECT_TRUE(refused(512 * kMiB).is_out_of_memory());
+  EXPECT_EQ(told, 1);
+}
+
+}  // namespace
+}  // namespace ashlar::classic

@@ -1,0 +1,127 @@
+// The counters: what makes each rise and fall, peaks and totals, and PyTorch's names.
+#include <gmock/gmock.h>
+
+#include "engine_fixture.h"
+
+namespace ashlar::classic {
+namespace {
+
+class EngineStatsTest : public EngineFixture {};
+
+TEST_F(EngineStatsTest, AllocatedFallsWhenFreedAndActiveWhenDone) {
+  start();
+  const StreamId other = busy_stream();
+  Block* block = allocate(kMiB + 1);
+  use_on(block, other);
+  AllocatorStats seen = stats();
+  EXPECT_EQ(seen.allocation.large_pool.current, 1);
+  EXPECT_EQ(seen.allocated_bytes.all.current, static_cast<int64_t>(kMiB + 512));
+  EXPECT_EQ(seen.requested_bytes.all.current, static_cast<int64_t>(kMiB + 1));
+  EXPECT_EQ(seen.allocation.small_pool.current, 0);
+  free(block);
+  seen = stats();
+  EXPECT_EQ(seen.allocated_bytes.all.current, 0);
+  EXPECT_EQ(seen.active_bytes.all.current, static_cast<int64_t>(kMiB + 512));
+  EXPECT_EQ(seen.requested_bytes.all.current, static_cast<int64_t>(kMiB + 1));
+  finish(other);
+  trim();
+  seen = stats();
+  EXPECT_EQ(seen.active_bytes.all.current, 0);
+  EXPECT_EQ(seen.requested_bytes.all.current, 0);
+  EXPECT_EQ(seen.reserved_bytes.all.current, 0);
+}
+
+TEST_F(EngineStatsTest, InactiveSplitIsWhatIsFreeBesideBlocksInUse) {
+  start();
+  Block* first = allocate(4 * kMiB);
+  EXPECT_EQ(stats().inactive_split.all.current, 1);
+  EXPECT_EQ(stats().inactive_split_bytes.all.current, static_cast<int64_t>(16 * kMiB));
+  Block* second = allocate(6 * kMiB);
+  EXPECT_EQ(stats().inactive_split_bytes.all.current, static_cast<int64_t>(10 * kMiB));
+  free(first);
+  EXPECT_EQ(stats().inactive_split.all.current, 2);
+  EXPECT_EQ(stats().inactive_split_bytes.all.current, static_cast<int64_t>(14 * kMiB));
+  free(second);
+  EXPECT_EQ(stats().inactive_split.all.current, 0);
+  EXPECT_EQ(stats().inactive_split_bytes.all.current, 0);
+}
+
+TEST_F(EngineStatsTest, ExpandableSegmentsAreNeverInactiveSplit) {
+  AllocatorOptions options;
+  options.expandable_segments = true;
+  start(options);
+  Block* first = allocate(4 * kMiB);
+  allocate(4 * kMiB);
+  free(first);
+  EXPECT_EQ(stats().inactive_split.all.current, 0);
+  EXPECT_EQ(stats().inactive_split_bytes.all.risen, 0);
+}
+
+TEST_F(EngineStatsTest, DeviceCallsAreCounted) {
+  start();
+  cache(20 * kMiB);
+  cache(512);
+  trim();
+  EXPECT_EQ(stats().device_allocs, 2);
+  EXPECT_EQ(stats().device_frees, 2);
+  EXPECT_EQ(stats().segment.all.risen, 2);
+}
+
+TEST_F(EngineStatsTest, MappingsAreCountedAsDeviceCalls) {
+  AllocatorOptions options;
+  options.expandable_segments = true;
+  start(options);
+  Block* block = allocate(20 * kMiB);
+  allocate(20 * kMiB);
+  free(block);
+  trim();
+  EXPECT_EQ(stats().device_allocs, 2);
+  EXPECT_EQ(stats().device_frees, 1);
+}
+
+TEST_F(EngineStatsTest, PeaksAreResetToWhatIsThere) {
+  start();
+  Block* block = allocate(4 * kMiB);
+  cache(8 * kMiB);
+  EXPECT_EQ(stats().allocated_bytes.all.peak, static_cast<int64_t>(12 * kMiB));
+  engine_->reset_peak_stats();
+  EXPECT_EQ(stats().allocated_bytes.all.peak, static_cast<int64_t>(4 * kMiB));
+  EXPECT_EQ(stats().allocation.all.risen, 2) << "totals stay";
+  free(block);
+}
+
+TEST_F(EngineStatsTest, TotalsAndCountersAreResetTogether) {
+  start({}, 64 * kMiB);
+  Block* block = allocate(4 * kMiB);
+  EXPECT_EQ(refused(100 * kMiB).kind(), StatusKind::kOutOfMemory);
+  engine_->reset_total_stats();
+  const AllocatorStats seen = stats();
+  EXPECT_EQ(seen.allocation.all.risen, 0);
+  EXPECT_EQ(seen.allocation.all.current, 1);
+  EXPECT_EQ(seen.ooms, 0);
+  EXPECT_EQ(seen.alloc_retries, 0);
+  EXPECT_EQ(seen.sync_all_streams, 0);
+  EXPECT_EQ(seen.device_allocs, 0);
+  free(block);
+}
+
+TEST_F(EngineStatsTest, NamesAndValuesAreThoseOfPyTorch) {
+  AllocatorOptions options;
+  options.max_split_bytes = 64 * kMiB;
+  start(options);
+  Block* block = allocate(100);
+  std::map<std::string, int64_t> flat;
+  for (const auto& [key, value] : stats().flatten()) flat[key] = value;
+  EXPECT_EQ(flat.at("allocation.all.current"), 1);
+  EXPECT_EQ(flat.at("allocated_bytes.small_pool.peak"), 512);
+  EXPECT_EQ(flat.at("requested_bytes.all.allocated"), 100);
+  EXPECT_EQ(flat.at("reserved_bytes.all.current"), static_cast<int64_t>(2 * kMiB));
+  EXPECT_EQ(flat.at("inactive_split_bytes.large_pool.freed"), 0);
+  EXPECT_EQ(flat.at("num_alloc_retries"), 0);
+  EXPECT_EQ(flat.at("num_device_alloc"), 1);
+  EXPECT_EQ(flat.at("max_split_size"), static_cast<int64_t>(64 * kMiB));
+  free(block);
+}
+
+}  // namespace
+}  // namespace ashlar::classic
