@@ -1,0 +1,94 @@
+// The shadow of AddressSpace: what the kernel has mapped, made to follow what the books say.
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/text.h"
+#include "device/sim/address_space.h"
+
+namespace ashlar::sim {
+
+char* AddressSpace::shadow_of(DeviceAddress at) const {
+  const auto reservation = reservation_of(at);
+  return reinterpret_cast<char*>(at.value() + reservation->second.shadow_distance);
+}
+
+Status AddressSpace::protect_locked(AddressRange range, const std::vector<int>& protections) {
+  std::vector<int> before;
+  for (auto it = mappings_.find(range.begin); it != mappings_.end() && it->first < range.end();
+       ++it) {
+    before.push_back(it->second.protection);
+  }
+  set_protections_locked(range, protections);
+  Status shown = run_count_ <= max_mappings_ ? show_locked(range) : too_many_mappings();
+  if (shown.ok()) return shown;
+  set_protections_locked(range, before);
+  (void)show_locked(range).ok();  // it was so a moment ago
+  return shown;
+}
+
+void AddressSpace::set_protections_locked(AddressRange range, const std::vector<int>& protections) {
+  run_count_ -= runs_in_locked(range);
+  auto it = mappings_.find(range.begin);
+  for (int protection : protections) (it++)->second.protection = protection;
+  run_count_ += runs_in_locked(range);
+}
+
+size_t AddressSpace::runs_in_locked(AddressRange range) const {
+  size_t count = 0;
+  auto it = mappings_.find(range.begin);
+  for (; it != mappings_.end() && it->first < range.end(); ++it) {
+    if (!continues_locked(it)) ++count;
+  }
+  if (it != mappings_.end() && !continues_locked(it)) ++count;
+  return count;
+}
+
+// Makes the kernel's mappings what ours say. Neighbours that continue each other are changed by one
+// system call and share one kernel mapping.
+Status AddressSpace::show_locked(AddressRange range) {
+  if (!backed_) return {};
+  auto it = mappings_.find(range.begin);
+  while (it != mappings_.end() && it->first < range.end()) {
+    const auto first = it;
+    size_t bytes = 0;
+    do {
+      bytes += it->second.extent->bytes();
+      ++it;
+    } while (it != mappings_.end() && it->first < range.end() && continues_locked(it) &&
+             it->second.in_shadow == first->second.in_shadow);
+    Status shown = show_run_locked(first->first, bytes, first->second);
+    if (!shown.ok()) return shown;
+    for (auto done = first; done != it; ++done) done->second.in_shadow = true;
+  }
+  return {};
+}
+
+Status AddressSpace::show_run_locked(DeviceAddress at, size_t bytes, const Mapping& first) {
+  // What is mapped keeps its pages in the tables; only what may be done with them changes.
+  if (first.in_shadow) {
+    if (::mprotect(shadow_of(at), bytes, first.protection) == 0) return {};
+  } else {
+    const Extent& extent = *first.extent;
+    const void* mapped = ::mmap(shadow_of(at), bytes, first.protection, MAP_SHARED | MAP_FIXED,
+                                extent.fd(), static_cast<off_t>(extent.offset()));
+    if (mapped != MAP_FAILED) return {};
+  }
+  const int code = errno;
+  if (code == ENOMEM) {
+    return Status::out_of_memory(text("the host has no room for another mapping at ", at,
+                                      " (vm.max_map_count, or its memory limit)"));
+  }
+  return Status::device_fault(first.in_shadow ? "mprotect" : "mmap", code, std::strerror(code));
+}
+
+// One mapping replaced by nothing cannot need more kernel entries than there were, except where a
+// merged one is cut in two; a failure would leave the pages visible, which only loses the fault.
+void AddressSpace::hide_locked(AddressRange range) {
+  if (!backed_) return;
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+  (void)::mmap(shadow_of(range.begin), range.bytes, PROT_NONE, kFlags, -1, 0);
+}
+
+}  // namespace ashlar::sim
