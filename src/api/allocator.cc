@@ -1,11 +1,11 @@
 // The allocator a program sees: checks arguments, calls the engine, turns failures into exceptions.
 #include "ashlar/allocator.h"
 
-#include <algorithm>
 #include <atomic>
 
 #include "api/unwrap.h"
 #include "base/text.h"
+#include "config/allocator_options.h"
 #include "engine/block_table.h"
 #include "engine/classic/classic_engine.h"
 #include "engine/engine.h"
@@ -24,40 +24,8 @@ struct Allocator::Parts {
   std::atomic<uint64_t> last_capture_pool{0};
 };
 
-namespace {
-
-// What src/config refuses as text is refused as a value too.
-Status check(const AllocatorOptions& options) {
-  const auto is_power_of_two = [](uint32_t each) { return (each & (each - 1)) == 0; };
-  if (!(options.memory_fraction >= 0 && options.memory_fraction <= 1)) {
-    return Status::usage(text("memory_fraction: ", options.memory_fraction, " (expected 0 to 1)"));
-  }
-  const double threshold = options.garbage_collection_threshold;
-  if (!(threshold >= 0 && threshold < 1)) {
-    return Status::usage(
-        text("garbage_collection_threshold: ", threshold, " (expected 0 to below 1)"));
-  }
-  if (options.large_segment_bytes <= kOwnSegmentBytes) {
-    return Status::usage(text("large_segment_bytes: ", options.large_segment_bytes,
-                              " (expected more than ", kOwnSegmentBytes, ")"));
-  }
-  for (const auto& limit : {options.max_split_bytes, options.max_non_split_rounding_bytes}) {
-    if (!limit || *limit >= options.large_segment_bytes) continue;
-    return Status::usage(text("max_split_bytes or max_non_split_rounding_bytes: ", *limit,
-                              " (expected at least a large segment, ", options.large_segment_bytes,
-                              ")"));
-  }
-  const auto& divisions = options.roundup_power2_divisions;
-  if (!std::all_of(divisions.begin(), divisions.end(), is_power_of_two)) {
-    return Status::usage("roundup_power2_divisions: expected powers of two, or 0 for off");
-  }
-  return {};
-}
-
-}  // namespace
-
 Allocator::Allocator(Device& device, const AllocatorOptions& options) {
-  unwrap(check(options));
+  unwrap(check_allocator_options(options));
   parts_ = std::make_unique<Parts>(device, options);
 }
 
@@ -165,7 +133,7 @@ void Allocator::begin_routing(PoolId pool, RouteFilter filter) {
 
 void Allocator::end_routing(PoolId pool) { unwrap(parts_->engine.end_routing(pool)); }
 void Allocator::capture_began() { parts_->engine.capture_began(); }
-void Allocator::capture_ended() { parts_->engine.capture_ended(); }
+void Allocator::capture_ended() { unwrap(parts_->engine.capture_ended()); }
 
 // --- hooks
 // ----------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 // Building messages: text(a, b, c) puts its arguments one after the other.
 #pragma once
 
+#include <locale>
 #include <sstream>
 #include <string>
 
@@ -11,6 +12,7 @@ namespace ashlar {
 template <typename... Parts>
 std::string text(const Parts&... parts) {
   std::ostringstream out;
+  out.imbue(std::locale::classic());  // numbers read the same whatever the program's locale
   (out << ... << parts);
   return std::move(out).str();
 }

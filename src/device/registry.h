@@ -1,6 +1,6 @@
 // The way to a device: the back ends of this build, whether each can be used here and why not, and
-// the devices behind them. One row of the table in registry.cc per back end; the simulated one is
-// the fallback that is always there.
+// the devices behind them. One row of the table in registry.cc per back end; the simulated one
+// is always there, unless the system refuses it memory.
 //
 // Constant after construction, so any thread may ask. Options are an argument: the text and the
 // environment they come from are read in config/, by whoever makes the registry.

@@ -60,9 +60,9 @@ class Engine {
   // last. Makes the pool if there is none, and holds it; end_routing does not let go.
   virtual Status begin_routing(PoolId pool, RouteFilter filter) = 0;
   virtual Status end_routing(PoolId pool) = 0;
-  // Between these, streams of this device may be capturing.
+  // Between these, streams of this device may be capturing. kUsage: more ends than beginnings.
   virtual void capture_began() = 0;
-  virtual void capture_ended() = 0;
+  virtual Status capture_ended() = 0;
 
   // --- looking ----------------------------------------------------------------------------------
   virtual AllocatorStats stats() const = 0;

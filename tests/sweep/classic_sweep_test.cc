@@ -140,7 +140,7 @@ void Workload::capture() {
       (void)device().end_capture(captured_).ok();
     }
   }
-  engine_->capture_ended();
+  EXPECT_TRUE(engine_->capture_ended().ok());
   expect_clear(engine_->end_routing(kCapturePool));
 }
 

@@ -54,7 +54,7 @@ class ClassicEngine final : public Engine {
   Status begin_routing(PoolId pool, RouteFilter filter) override;
   Status end_routing(PoolId pool) override;
   void capture_began() override;
-  void capture_ended() override;
+  Status capture_ended() override;
   AllocatorStats stats() const override;
   void reset_peak_stats() override;
   void reset_total_stats() override;

@@ -101,9 +101,11 @@ void ClassicEngine::capture_began() {
   ++capture_count_;
 }
 
-void ClassicEngine::capture_ended() {
+Status ClassicEngine::capture_ended() {
   MutexLock lock(mutex_);
+  if (capture_count_ == 0) return Status::usage("no capture has begun that could end");
   --capture_count_;
+  return {};
 }
 
 }  // namespace ashlar::classic

@@ -23,7 +23,7 @@ class CaptureTest : public EngineFixture {
   }
   void end_capture() {
     must(device().end_capture(main_).status());
-    engine_->capture_ended();
+    must(engine_->capture_ended());
     end_route(kPool);
   }
   void work(StreamId stream) {
@@ -90,7 +90,7 @@ TEST_F(CaptureTest, TrimmingDuringACaptureDoesNotDisturbIt) {
   trim();
   EXPECT_EQ(calls(DeviceCall::kFree), 1U) << "of the pool that nobody holds";
   must(device().end_capture(captured).status());
-  engine_->capture_ended();
+  must(engine_->capture_ended());
 }
 
 TEST_F(CaptureTest, WithReuseABlockComesBackOnceTheGraphHasPassedItsLastUse) {
@@ -131,7 +131,7 @@ TEST_F(CaptureTest, AUseFromBeforeTheCaptureStillNeedsItsEventAfterwards) {
   must(device().begin_capture(main_, CaptureMode::kThreadLocal));
   free(block);
   must(device().end_capture(main_).status());
-  engine_->capture_ended();
+  must(engine_->capture_ended());
   EXPECT_NE(allocate(kMiB, main_)->address, at);
   finish(busy);
   EXPECT_EQ(allocate(kMiB, main_)->address, at);
@@ -153,6 +153,13 @@ TEST_F(CaptureTest, ACaptureElsewhereIsNotDisturbedByCollectingPendingFrees) {
   EXPECT_EQ(device().capture_state(main_)->status, CaptureStatus::kActive);
   order(side_, main_);
   end_capture();
+}
+
+TEST_F(CaptureTest, MoreEndsThanBeginningsAreRefused) {
+  start();
+  EXPECT_EQ(engine_->capture_ended().kind(), StatusKind::kUsage);
+  engine_->capture_began();
+  EXPECT_TRUE(engine_->capture_ended().ok());
 }
 
 }  // namespace

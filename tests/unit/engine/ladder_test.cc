@@ -274,21 +274,22 @@ class CollectionTest : public EngineFixture {
 TEST_F(CollectionTest, OldWholeLargeSegmentsAreGivenBackAboveTheThreshold) {
   start(collecting(), 400 * kMiB);    // collects above 180 MiB
   Block* split = allocate(4 * kMiB);  // splits a large segment, which stays
+  Block* kept = allocate(50 * kMiB);
+  cache(512);  // a small one stays too
   Block* first = allocate(60 * kMiB);
   const DeviceAddress old = first->address;
   free(first);
   for (int i = 0; i < 10; ++i) cache(80 * kMiB);
-  cache(512);  // a small one stays too
-  Block* fresh = allocate(100 * kMiB);
-  EXPECT_EQ(calls(DeviceCall::kFree), 0U) << "not above the threshold yet";
+  EXPECT_EQ(calls(DeviceCall::kFree), 0U) << "nobody asked the device above the threshold yet";
   trace_.clear();
   allocate(90 * kMiB);
-  ASSERT_FALSE(trace_.empty());
+  ASSERT_EQ(trace_.size(), 3U);
   EXPECT_EQ(trace_[0].action, TraceAction::kSegmentFree);
   EXPECT_EQ(trace_[0].address, old);
+  EXPECT_EQ(trace_[1].action, TraceAction::kSegmentAlloc) << "the young one stays";
   EXPECT_EQ(stats().reserved_bytes.small_pool.current, static_cast<int64_t>(2 * kMiB));
   free(split);
-  free(fresh);
+  free(kept);
 }
 
 TEST_F(CollectionTest, BelowTheThresholdNothingIsCollected) {

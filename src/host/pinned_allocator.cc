@@ -1,0 +1,264 @@
+// Allocate, free, record_stream. `allocate` is the table of contents for the rest.
+#include "host/pinned_allocator.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/text.h"
+#include "base/units.h"
+#include "device/relaxed_capture.h"
+
+namespace ashlar {
+namespace {
+
+// Says whether it was new.
+template <typename T>
+bool add_once(std::vector<T>& all, const T& one) {
+  if (std::find(all.begin(), all.end(), one) != all.end()) return false;
+  all.push_back(one);
+  return true;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<PinnedAllocator>> PinnedAllocator::create(Device& device,
+                                                                 const AllocatorOptions& options,
+                                                                 Clock& clock) {
+  std::unique_ptr<PinnedAllocator> made(new PinnedAllocator(device, options, clock));
+  const int64_t began_ns = clock.now_ns();
+  if (Status reserved = made->source_.reserve(); !reserved.ok()) return reserved;
+  if (options.pinned.reserve_segment_bytes != 0) {
+    MutexLock lock(made->mutex_);
+    ++made->stats_.host_allocs;
+    made->stats_.host_alloc_time.note(clock.now_ns() - began_ns);
+  }
+  return made;
+}
+
+PinnedAllocator::PinnedAllocator(Device& device, const AllocatorOptions& options, Clock& clock)
+    : device_(device),
+      clock_(clock),
+      sizes_(options),
+      source_(device, options.pinned),
+      cache_(sizes_),
+      class_counts_(sizes_.class_count()) {
+  if (!options.pinned.use_background_threads) return;
+  poller_ = std::make_unique<Poller>(clock, [this] { return collect_finished(IfBusy::kReturn); });
+}
+
+// Blocks in use have no events yet; waiting for the devices of their streams is all that is left.
+// What fails is tried twice: there is no later call to try again, or to tell.
+PinnedAllocator::~PinnedAllocator() {
+  poller_.reset();
+  pending_.wait_for_all();
+  std::set<Device*> users;
+  std::vector<PinnedMemory> held;
+  {
+    MutexLock lock(mutex_);
+    for (const auto& [begin, block] : by_address_) {
+      if (block->memory.origin != PinnedOrigin::kReserved) held.push_back(block->memory);
+      if (block->state == PinnedState::kPending) continue;
+      for (const StreamUse& use : block->uses) users.insert(use.device);
+    }
+  }
+  for (Device* user : users) {
+    const RelaxedCapture relaxed(*user);
+    if (user->synchronize_device().ok()) continue;
+    (void)user->synchronize_device().ok();
+  }
+  for (const PinnedMemory& memory : held) {
+    if (source_.give_back(memory).ok()) continue;
+    (void)source_.give_back(memory).ok();
+  }
+}
+
+// --- allocate -----------------------------------------------------------------------------------
+
+Result<PinnedBlock*> PinnedAllocator::allocate(size_t bytes) {
+  if (bytes == 0) return Status::usage("cannot allocate 0 B of pinned memory");
+  if (bytes >= PinnedSizes::kUnreasonableBytes) {
+    return out_of_memory(bytes, Status::out_of_memory("no host has an exabyte"));
+  }
+  if (poller_ == nullptr) collect_finished(IfBusy::kReturn);
+  {
+    MutexLock lock(mutex_);
+    if (!late_error_.ok()) return std::exchange(late_error_, {});
+    if (PinnedBlock* block = take_cached(bytes)) return block;
+  }
+  return grow(bytes);
+}
+
+PinnedBlock* PinnedAllocator::take_cached(size_t bytes) {
+  PinnedBlock* block = cache_.take(sizes_.fit(bytes));
+  return block == nullptr ? nullptr : hand_out(block, bytes);
+}
+
+// When the host is full, work that is done meanwhile often helps already, and the cache stays warm.
+Result<PinnedBlock*> PinnedAllocator::grow(size_t bytes) {
+  Result<PinnedMemory> memory = obtain(bytes);
+  if (!memory.ok() && memory.status().is_out_of_memory()) {
+    collect_finished(IfBusy::kWait);
+    {
+      MutexLock lock(mutex_);
+      if (PinnedBlock* block = take_cached(bytes)) return block;
+      ++stats_.alloc_retries;
+    }
+    release_cached();
+    memory = obtain(bytes);
+  }
+  if (!memory.ok() && memory.status().is_out_of_memory()) {
+    return out_of_memory(bytes, memory.status());
+  }
+  if (!memory.ok()) return memory.status();
+  MutexLock lock(mutex_);
+  return hand_out(adopt(*memory), bytes);
+}
+
+Result<PinnedMemory> PinnedAllocator::obtain(size_t bytes) {
+  const int64_t began_ns = clock_.now_ns();
+  Result<PinnedMemory> memory = source_.obtain(sizes_.fit(bytes).block_bytes);
+  const int64_t took_ns = clock_.now_ns() - began_ns;
+  if (!memory.ok() || memory->origin == PinnedOrigin::kReserved) return memory;
+  MutexLock lock(mutex_);
+  ++stats_.host_allocs;
+  stats_.host_alloc_time.note(took_ns);
+  return memory;
+}
+
+PinnedBlock* PinnedAllocator::adopt(const PinnedMemory& memory) {
+  if (spare_.empty()) {
+    blocks_.emplace_back();
+    blocks_.back().owner = this;
+    spare_.push_back(&blocks_.back());
+  }
+  PinnedBlock* block = spare_.back();
+  by_address_.emplace(memory.begin, block);
+  spare_.pop_back();
+  block->memory = memory;
+  block->state = PinnedState::kFree;
+  ++class_counts_[sizes_.class_of(memory.bytes)];
+  stats_.allocations.rise(1);
+  stats_.allocated_bytes.rise(static_cast<int64_t>(memory.bytes));
+  return block;
+}
+
+PinnedBlock* PinnedAllocator::hand_out(PinnedBlock* block, size_t bytes) {
+  block->state = PinnedState::kAllocated;
+  block->requested_bytes = bytes;
+  stats_.active_requests.rise(1);
+  stats_.active_bytes.rise(static_cast<int64_t>(block->bytes()));
+  stats_.requested_bytes.rise(static_cast<int64_t>(bytes));
+  return block;
+}
+
+Status PinnedAllocator::out_of_memory(size_t bytes, const Status& why) {
+  MutexLock lock(mutex_);
+  ++stats_.ooms;
+  const auto size = [](const Stat& stat) {
+    return format_bytes(static_cast<size_t>(stat.current));
+  };
+  return Status::out_of_memory(
+      text("tried to allocate ", format_bytes(bytes), " of pinned memory for device ",
+           device_.properties().index, ": ", why.message(), ". This allocator holds ",
+           size(stats_.allocated_bytes), " in ", stats_.allocations.current, " blocks, of which ",
+           size(stats_.active_bytes), " are active: ", size(stats_.pending_bytes),
+           " of those were freed and wait for streams, ", size(stats_.graph_bytes),
+           " were freed and are kept for graphs"));
+}
+
+// --- free ---------------------------------------------------------------------------------------
+
+Status PinnedAllocator::free(PinnedBlock* block) {
+  if (block == nullptr || block->owner != this) {
+    return Status::usage("the block to be freed does not belong to this allocator");
+  }
+  bool is_used = false;
+  bool any_unwanted = false;
+  {
+    MutexLock lock(mutex_);
+    if (block->state != PinnedState::kAllocated) {
+      return Status::usage(text("the block at ", block->memory.begin, " was freed already"));
+    }
+    is_used = settle(block);
+    any_unwanted = !unwanted_.empty();
+  }
+  if (is_used) watch({block});
+  if (any_unwanted) give_back_unwanted();
+  if (poller_ == nullptr) collect_finished(IfBusy::kReturn);
+  return {};
+}
+
+Status PinnedAllocator::free(void* memory) {
+  PinnedBlock* block = nullptr;
+  {
+    MutexLock lock(mutex_);
+    block = find(memory);
+    if (block == nullptr || block->memory.begin != memory ||
+        block->state != PinnedState::kAllocated) {
+      return Status::usage(text(memory, " is not the start of a block of pinned memory in use"));
+    }
+  }
+  return free(block);
+}
+
+PinnedBlock* PinnedAllocator::find(const void* memory) const {
+  const auto* at = static_cast<const std::byte*>(memory);
+  const auto after = by_address_.upper_bound(at);
+  if (after == by_address_.begin()) return nullptr;
+  PinnedBlock* block = std::prev(after)->second;
+  return at < block->memory.begin + block->bytes() ? block : nullptr;
+}
+
+// --- streams and captures
+// -------------------------------------------------------------------------
+
+Result<bool> PinnedAllocator::record_stream(PinnedBlock* block, const StreamUse& use) {
+  if (block == nullptr || block->owner != this) return false;
+  if (use.device == nullptr) return Status::usage("a stream was to be recorded without a device");
+  const Result<CaptureState> capture = capture_state(use);
+  if (!capture.ok()) return capture.status();
+  MutexLock lock(mutex_);
+  if (block->state != PinnedState::kAllocated) {
+    return Status::usage(text("a stream was recorded for the block at ", block->memory.begin,
+                              ", which was freed already"));
+  }
+  if (capture->status != CaptureStatus::kActive) {
+    add_once(block->uses, use);
+    return true;
+  }
+  std::vector<PinnedBlock*>& captured = captured_[capture->capture];
+  if (add_once(block->captures, capture->capture)) captured.push_back(block);
+  return true;
+}
+
+Result<bool> PinnedAllocator::record_stream(const void* memory, const StreamUse& use) {
+  PinnedBlock* block = nullptr;
+  {
+    MutexLock lock(mutex_);
+    block = find(memory);
+    if (block == nullptr || block->state != PinnedState::kAllocated) return false;
+  }
+  return record_stream(block, use);
+}
+
+void PinnedAllocator::release_capture(CaptureId capture, std::span<const StreamUse> launched_on) {
+  std::vector<PinnedBlock*> pending;
+  {
+    MutexLock lock(mutex_);
+    const std::vector<PinnedBlock*> captured = std::move(captured_[capture]);
+    captured_.erase(capture);
+    for (PinnedBlock* block : captured) {
+      std::erase(block->captures, capture);
+      for (const StreamUse& use : launched_on) add_once(block->uses, use);
+      if (block->state != PinnedState::kInGraph || !block->captures.empty()) continue;
+      stats_.graph_blocks.fall(1);
+      stats_.graph_bytes.fall(static_cast<int64_t>(block->bytes()));
+      if (settle(block)) pending.push_back(block);
+    }
+  }
+  watch(pending);
+  if (poller_ == nullptr) collect_finished(IfBusy::kReturn);
+  give_back_unwanted();
+}
+
+}  // namespace ashlar

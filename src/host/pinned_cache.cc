@@ -1,0 +1,59 @@
+// Best fit over size classes.
+#include "host/pinned_cache.h"
+
+#include <algorithm>
+
+namespace ashlar {
+
+void PinnedCache::insert(PinnedBlock* block) {
+  classes_[sizes_.class_of(block->bytes())].push_back(block);
+}
+
+// Few classes lie between the two sizes, three at most, and in the first that has a fitting block
+// is the best one.
+PinnedBlock* PinnedCache::take(const PinnedFit& fit) {
+  const size_t last = sizes_.class_of(fit.most_bytes);
+  for (size_t index = sizes_.class_of(fit.block_bytes); index <= last; ++index) {
+    Class& blocks = classes_[index];
+    const auto best = best_of(blocks, fit);
+    if (best == blocks.end()) continue;
+    PinnedBlock* block = *best;
+    blocks.erase(best);
+    return block;
+  }
+  return nullptr;
+}
+
+// Blocks of one class differ in size only where requests were not rounded. Usually the last one
+// fits exactly, and nothing is searched.
+PinnedCache::Class::iterator PinnedCache::best_of(Class& blocks, const PinnedFit& fit) {
+  auto best = blocks.end();
+  for (auto it = blocks.end(); it != blocks.begin();) {
+    --it;
+    const size_t bytes = (*it)->bytes();
+    if (bytes < fit.block_bytes || bytes > fit.most_bytes) continue;
+    if (best == blocks.end() || bytes < (*best)->bytes()) best = it;
+    if (bytes == fit.block_bytes) break;
+  }
+  return best;
+}
+
+std::vector<PinnedBlock*> PinnedCache::take_returnable() {
+  std::vector<PinnedBlock*> taken;
+  for (Class& blocks : classes_) {
+    const auto returnable = std::stable_partition(
+        blocks.begin(), blocks.end(),
+        [](const PinnedBlock* block) { return block->memory.origin == PinnedOrigin::kReserved; });
+    taken.insert(taken.end(), returnable, blocks.end());
+    blocks.erase(returnable, blocks.end());
+  }
+  return taken;
+}
+
+size_t PinnedCache::block_count() const {
+  size_t count = 0;
+  for (const Class& blocks : classes_) count += blocks.size();
+  return count;
+}
+
+}  // namespace ashlar

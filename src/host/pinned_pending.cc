@@ -1,0 +1,230 @@
+// Recording and collecting events.
+#include "host/pinned_pending.h"
+
+#include <set>
+
+#include "device/relaxed_capture.h"
+
+namespace ashlar {
+namespace {
+
+void keep_first(Status& kept, const Status& status) {
+  if (kept.ok()) kept = status;
+}
+
+}  // namespace
+
+PinnedPending::~PinnedPending() {
+  std::vector<std::pair<Device*, EventId>> events;
+  {
+    MutexLock lock(mutex_);
+    for (const auto& [key, queue] : queues_) {
+      for (const Waiting& waiting : queue) events.emplace_back(key.device, waiting.event);
+    }
+    for (const auto& [device, spare] : spare_) {
+      for (EventId event : spare) events.emplace_back(device, event);
+    }
+  }
+  for (const auto& [device, event] : events) {
+    if (device->destroy_event(event).ok()) continue;
+    (void)device->destroy_event(event).ok();
+  }
+}
+
+// --- add ----------------------------------------------------------------------------------------
+
+// All events of a block come into the queues together: were the first one there and done before the
+// second, the block would seem finished.
+Status PinnedPending::add(PinnedBlock* block) {
+  const Recorded recorded = record_uses(*block);
+  MutexLock lock(mutex_);
+  put_in_place(block, recorded);
+  if (!block->uses.empty()) unrecorded_.push_back(block);
+  return recorded.failure;
+}
+
+PinnedPending::Recorded PinnedPending::record_uses(PinnedBlock& block) {
+  Recorded recorded;
+  std::vector<StreamUse> left;
+  for (const StreamUse& use : block.uses) {
+    Result<EventId> event = take_event(*use.device);
+    if (!event.ok()) {
+      keep_first(recorded.failure, event.status());
+      left.push_back(use);
+      continue;
+    }
+    const Result<bool> done = record_use(use, *event);
+    if (done.ok() && *done) {
+      recorded.events.emplace_back(key_of(use), *event);
+      continue;
+    }
+    {
+      MutexLock lock(mutex_);
+      spare_[use.device].push_back(*event);
+    }
+    keep_first(recorded.failure, done.status());
+    if (done.status().is(StatusKind::kUsage)) {
+      recorded.stranded_on.push_back(use.device);
+    } else {
+      left.push_back(use);
+    }
+  }
+  block.uses = std::move(left);
+  return recorded;
+}
+
+// Looks again afterwards: another thread may have begun a capture meanwhile, and asking for an
+// event that was captured would invalidate it.
+Result<bool> PinnedPending::record_use(const StreamUse& use, EventId event) {
+  const auto is_capturing = [&]() -> Result<bool> {
+    const Result<CaptureState> state = capture_state(use);
+    if (!state.ok()) return state.status();
+    return state->status != CaptureStatus::kNone;
+  };
+  const Result<bool> before = is_capturing();
+  if (!before.ok() || *before) return before.ok() ? Result<bool>(false) : before;
+  if (Status recorded = use.device->record_event(event, use.stream); !recorded.ok()) {
+    return recorded;
+  }
+  const Result<bool> after = is_capturing();
+  return after.ok() ? Result<bool>(!*after) : after;
+}
+
+Result<EventId> PinnedPending::take_event(Device& device) {
+  {
+    MutexLock lock(mutex_);
+    std::vector<EventId>& spare = spare_[&device];
+    if (!spare.empty()) {
+      const EventId event = spare.back();
+      spare.pop_back();
+      return event;
+    }
+  }
+  return device.create_event();
+}
+
+void PinnedPending::put_in_place(PinnedBlock* block, const Recorded& recorded) {
+  for (const auto& [key, event] : recorded.events) {
+    queues_[key].push_back({event, block});
+    ++block->event_count;
+  }
+  for (Device* device : recorded.stranded_on) {
+    stranded_.push_back({device, block});
+    ++block->event_count;
+  }
+}
+
+PinnedPending::Key PinnedPending::key_of(const StreamUse& use) {
+  return {use.device->properties().index, use.device, use.stream};
+}
+
+// --- collect ------------------------------------------------------------------------------------
+
+Status PinnedPending::collect(std::vector<PinnedBlock*>& finished) {
+  Round round;
+  {
+    MutexLock lock(mutex_);
+    round.unrecorded.swap(unrecorded_);
+  }
+  for (PinnedBlock* block : round.unrecorded) keep_first(round.failure, add(block));
+  {
+    MutexLock lock(mutex_);
+    round.queues.swap(queues_);
+  }
+  for (auto& [key, queue] : round.queues) collect_queue(key, queue, round, finished);
+  put_back(round);
+  return round.failure;
+}
+
+// An event that the device does not know, or that was captured after all, will never be done.
+void PinnedPending::collect_queue(const Key& key, std::deque<Waiting>& queue, Round& round,
+                                  std::vector<PinnedBlock*>& finished) {
+  const RelaxedCapture relaxed(*key.device);
+  while (!queue.empty()) {
+    const auto [event, block] = queue.front();
+    const Result<bool> done = key.device->is_done(event);
+    keep_first(round.failure, done.status());
+    const bool lost_meaning = done.status().is(StatusKind::kUsage);
+    if (!lost_meaning && (!done.ok() || !*done)) return;
+    queue.pop_front();
+    round.spare.emplace_back(key.device, event);
+    if (lost_meaning) {
+      round.stranded.push_back({key.device, block});
+    } else if (--block->event_count == 0 && block->uses.empty()) {
+      finished.push_back(block);
+    }
+  }
+}
+
+// What was added meanwhile was recorded later, and goes behind.
+void PinnedPending::put_back(Round& round) {
+  std::erase_if(round.queues, [](const auto& entry) { return entry.second.empty(); });
+  MutexLock lock(mutex_);
+  round.queues.swap(queues_);
+  for (const auto& [key, added] : round.queues) {
+    std::deque<Waiting>& place = queues_[key];
+    place.insert(place.end(), added.begin(), added.end());
+  }
+  for (const auto& [device, event] : round.spare) spare_[device].push_back(event);
+  stranded_.insert(stranded_.end(), round.stranded.begin(), round.stranded.end());
+}
+
+// --- waiting ------------------------------------------------------------------------------------
+
+Status PinnedPending::wait_for_stranded(std::vector<PinnedBlock*>& finished) {
+  std::vector<Stranded> stranded;
+  {
+    MutexLock lock(mutex_);
+    stranded.swap(stranded_);
+  }
+  Status failure;
+  std::map<Device*, Status> waited;
+  std::vector<Stranded> left;
+  for (const Stranded& each : stranded) {
+    if (!waited.contains(each.device)) {
+      const RelaxedCapture relaxed(*each.device);
+      waited[each.device] = each.device->synchronize_device();
+    }
+    keep_first(failure, waited[each.device]);
+    if (!waited[each.device].ok()) {
+      left.push_back(each);
+    } else if (--each.block->event_count == 0 && each.block->uses.empty()) {
+      finished.push_back(each.block);
+    }
+  }
+  MutexLock lock(mutex_);
+  stranded_.insert(stranded_.end(), left.begin(), left.end());
+  return failure;
+}
+
+void PinnedPending::wait_for_all() {
+  std::vector<std::pair<Device*, EventId>> events;
+  std::set<Device*> whole_devices;  // where an event does not stand for all the work
+  {
+    MutexLock lock(mutex_);
+    for (const auto& [key, queue] : queues_) {
+      for (const Waiting& waiting : queue) events.emplace_back(key.device, waiting.event);
+    }
+    for (const PinnedBlock* block : unrecorded_) {
+      for (const StreamUse& use : block->uses) whole_devices.insert(use.device);
+    }
+    for (const Stranded& each : stranded_) whole_devices.insert(each.device);
+  }
+  for (const auto& [device, event] : events) {
+    const RelaxedCapture relaxed(*device);
+    if (device->synchronize_event(event).ok()) continue;
+    (void)device->synchronize_event(event).ok();
+  }
+  for (Device* device : whole_devices) {
+    const RelaxedCapture relaxed(*device);
+    if (device->synchronize_device().ok()) continue;
+    (void)device->synchronize_device().ok();
+  }
+}
+
+bool PinnedPending::empty() const {
+  MutexLock lock(mutex_);
+  return queues_.empty() && unrecorded_.empty();
+}
+
+}  // namespace ashlar

@@ -1,0 +1,226 @@
+// What becomes of freed blocks: kept for a graph, pending for streams, cached, or given back to the
+// host. And the statistics, which follow blocks on that way.
+#include "base/text.h"
+#include "host/pinned_allocator.h"
+
+namespace ashlar {
+
+// --- from freed to free
+// ---------------------------------------------------------------------------
+
+bool PinnedAllocator::settle(PinnedBlock* block) {
+  const auto bytes = static_cast<int64_t>(block->bytes());
+  if (!block->captures.empty()) {
+    block->state = PinnedState::kInGraph;
+    stats_.graph_blocks.rise(1);
+    stats_.graph_bytes.rise(bytes);
+    return false;
+  }
+  if (block->uses.empty()) {
+    make_free(block);
+    return false;
+  }
+  block->state = PinnedState::kPending;
+  stats_.pending_blocks.rise(1);
+  stats_.pending_bytes.rise(bytes);
+  return true;
+}
+
+void PinnedAllocator::make_free(PinnedBlock* block) {
+  const auto bytes = static_cast<int64_t>(block->bytes());
+  if (block->state == PinnedState::kPending) {
+    stats_.pending_blocks.fall(1);
+    stats_.pending_bytes.fall(bytes);
+  }
+  stats_.active_requests.fall(1);
+  stats_.active_bytes.fall(bytes);
+  stats_.requested_bytes.fall(static_cast<int64_t>(block->requested_bytes));
+  block->requested_bytes = 0;
+  block->state = PinnedState::kFree;
+  // A part of the reserve segment cannot go back, so it is cached however large it is.
+  if (block->memory.origin == PinnedOrigin::kReserved || sizes_.is_cacheable(block->bytes())) {
+    cache_.insert(block);
+  } else {
+    unwanted_.push_back(block);
+  }
+}
+
+void PinnedAllocator::watch(const std::vector<PinnedBlock*>& pending) {
+  if (pending.empty()) return;
+  Status failure;
+  for (PinnedBlock* block : pending) {
+    const Status added = pending_.add(block);
+    if (failure.ok()) failure = added;
+  }
+  if (!failure.ok()) {
+    MutexLock lock(mutex_);
+    note_late(failure);
+  }
+  if (poller_ != nullptr && !poller_->wake()) collect_finished(IfBusy::kReturn);
+}
+
+// --- collecting
+// -----------------------------------------------------------------------------------
+
+bool PinnedAllocator::collect_finished(IfBusy if_busy) {
+  if (if_busy == IfBusy::kReturn && pending_.empty()) return false;
+  if (!begin_collecting(if_busy)) return true;
+  std::vector<PinnedBlock*> finished;
+  const Status failure = pending_.collect(finished);
+  const bool more = !pending_.empty();
+  end_collecting(finished, failure);
+  return more;
+}
+
+void PinnedAllocator::collect_stranded() {
+  begin_collecting(IfBusy::kWait);
+  std::vector<PinnedBlock*> finished;
+  const Status failure = pending_.wait_for_stranded(finished);
+  end_collecting(finished, failure);
+}
+
+bool PinnedAllocator::begin_collecting(IfBusy if_busy) {
+  MutexLock lock(mutex_);
+  while (collecting_) {
+    if (if_busy == IfBusy::kReturn) return false;
+    lock.wait(collected_);
+  }
+  collecting_ = true;
+  return true;
+}
+
+void PinnedAllocator::end_collecting(const std::vector<PinnedBlock*>& finished,
+                                     const Status& failure) {
+  {
+    MutexLock lock(mutex_);
+    for (PinnedBlock* block : finished) make_free(block);
+    if (!failure.ok()) note_late(failure);
+    collecting_ = false;
+    collected_.notify_all();
+  }
+  give_back_unwanted();
+}
+
+// --- back to the host
+// -----------------------------------------------------------------------------
+
+Status PinnedAllocator::trim() {
+  collect_finished(IfBusy::kWait);
+  collect_stranded();
+  release_cached();
+  MutexLock lock(mutex_);
+  return std::exchange(late_error_, {});
+}
+
+void PinnedAllocator::release_cached() {
+  {
+    MutexLock lock(mutex_);
+    const std::vector<PinnedBlock*> returnable = cache_.take_returnable();
+    unwanted_.insert(unwanted_.end(), returnable.begin(), returnable.end());
+  }
+  give_back_unwanted();
+}
+
+// A block leaves the table before its memory leaves us: the host may hand the same address out
+// again at once. A failure changed nothing, so the block is as good as before, and is cached.
+void PinnedAllocator::give_back_unwanted() {
+  MutexLock lock(mutex_);
+  while (!unwanted_.empty()) {
+    PinnedBlock* block = unwanted_.back();
+    unwanted_.pop_back();
+    by_address_.erase(block->memory.begin);
+    Status given_back;
+    int64_t took_ns = 0;
+    {
+      MutexUnlock unlocked(mutex_);
+      const int64_t began_ns = clock_.now_ns();
+      given_back = source_.give_back(block->memory);
+      took_ns = clock_.now_ns() - began_ns;
+    }
+    if (!given_back.ok()) {
+      note_late(given_back);
+      by_address_.emplace(block->memory.begin, block);
+      cache_.insert(block);
+      continue;
+    }
+    ++stats_.host_frees;
+    stats_.host_free_time.note(took_ns);
+    stats_.allocations.fall(1);
+    stats_.allocated_bytes.fall(static_cast<int64_t>(block->bytes()));
+    block->memory = {};
+    block->state = PinnedState::kNone;
+    spare_.push_back(block);
+  }
+}
+
+void PinnedAllocator::note_late(const Status& failure) {
+  ++stats_.late_errors;
+  if (late_error_.ok()) late_error_ = failure;
+}
+
+// --- looking
+// ----------------------------------------------------------------------------------------
+
+HostStats PinnedAllocator::stats() const {
+  MutexLock lock(mutex_);
+  HostStats stats = stats_;
+  stats.reserve_bytes = source_.reserve_bytes();
+  stats.reserve_used_bytes = source_.reserve_used_bytes();
+  for (size_t index = 0; index < class_counts_.size(); ++index) {
+    if (class_counts_[index] == 0) continue;
+    stats.size_classes.push_back({sizes_.class_bytes(index), class_counts_[index]});
+  }
+  return stats;
+}
+
+void PinnedAllocator::reset_peak_stats() {
+  MutexLock lock(mutex_);
+  stats_.reset_peaks();
+}
+
+void PinnedAllocator::reset_total_stats() {
+  MutexLock lock(mutex_);
+  stats_.reset_totals();
+  class_counts_.assign(class_counts_.size(), 0);
+}
+
+Status PinnedAllocator::validate() const {
+  MutexLock lock(mutex_);
+  HostStats sums;
+  size_t free_count = 0;
+  size_t memory_count = 0;
+  for (const PinnedBlock& block : blocks_) {
+    const auto bytes = static_cast<int64_t>(block.bytes());
+    const bool is_pending = block.state == PinnedState::kPending;
+    const bool is_in_graph = block.state == PinnedState::kInGraph;
+    if (block.state == PinnedState::kNone) continue;
+    ++memory_count;
+    free_count += block.state == PinnedState::kFree ? 1 : 0;
+    sums.allocated_bytes.current += bytes;
+    sums.active_requests.current += block.is_active() ? 1 : 0;
+    sums.active_bytes.current += block.is_active() ? bytes : 0;
+    sums.requested_bytes.current += static_cast<int64_t>(block.requested_bytes);
+    sums.pending_bytes.current += is_pending ? bytes : 0;
+    sums.graph_bytes.current += is_in_graph ? bytes : 0;
+    const auto found = by_address_.find(block.memory.begin);
+    if (found == by_address_.end() || found->second != &block) {
+      return Status::usage(text("the block at ", block.memory.begin, " is not in the table"));
+    }
+    if (is_in_graph == block.captures.empty() && block.state != PinnedState::kAllocated) {
+      return Status::usage(text("the block at ", block.memory.begin, " forgot its captures"));
+    }
+  }
+  const bool right = sums.allocated_bytes.current == stats_.allocated_bytes.current &&
+                     sums.active_requests.current == stats_.active_requests.current &&
+                     sums.active_bytes.current == stats_.active_bytes.current &&
+                     sums.requested_bytes.current == stats_.requested_bytes.current &&
+                     sums.pending_bytes.current == stats_.pending_bytes.current &&
+                     sums.graph_bytes.current == stats_.graph_bytes.current;
+  if (!right) return Status::usage("the counters are not the sums over the blocks");
+  if (free_count != cache_.block_count() || memory_count != by_address_.size()) {
+    return Status::usage("the cache or the table does not hold what it should");
+  }
+  return {};
+}
+
+}  // namespace ashlar

@@ -1,0 +1,51 @@
+// The thread and its loop.
+#include "host/poller.h"
+
+#include <system_error>
+
+namespace ashlar {
+
+Poller::~Poller() {
+  std::thread thread;
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+    thread.swap(thread_);
+    changed_.notify_all();
+  }
+  if (thread.joinable()) thread.join();
+}
+
+bool Poller::wake() {
+  MutexLock lock(mutex_);
+  awake_ = true;
+  changed_.notify_all();
+  if (thread_.joinable()) return true;
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (const std::system_error&) {
+    return false;
+  }
+  return true;
+}
+
+// Falls asleep before it polls, so that a wake during the poll is not lost.
+void Poller::run() {
+  for (;;) {
+    {
+      MutexLock lock(mutex_);
+      while (!awake_ && !stopping_) lock.wait(changed_);
+      if (stopping_) return;
+      awake_ = false;
+    }
+    if (!poll_()) continue;
+    {
+      MutexLock lock(mutex_);
+      awake_ = true;
+      if (stopping_) return;
+    }
+    clock_.sleep_ns(kPeriodNs);
+  }
+}
+
+}  // namespace ashlar

@@ -1,0 +1,240 @@
+// Allocating and freeing pinned memory: reuse, bad input, limits, a full host, and what is locked
+// while the device is asked.
+#include "host/pinned_allocator.h"
+
+#include <cstring>
+#include <functional>
+#include <thread>
+
+#include "pinned_fixture.h"
+
+namespace ashlar {
+namespace {
+
+using PinnedAllocatorTest = PinnedTest;
+
+Status host_full() { return Status::out_of_memory("injected: the host is full"); }
+
+TEST_F(PinnedAllocatorTest, MemoryIsPinnedAndTheCallersToWrite) {
+  PinnedBlock* block = allocate(100'000);
+  ASSERT_GE(block->bytes(), 100'000U);
+  std::memset(block->memory.begin, 7, block->bytes());
+  const DeviceAddress at(reinterpret_cast<uint64_t>(block->memory.begin));
+  EXPECT_EQ(device().describe(at)->kind, MemoryKind::kHost);
+}
+
+TEST_F(PinnedAllocatorTest, AFreedBlockIsUsedAgainWithoutTheDevice) {
+  PinnedBlock* block = allocate(kMiB);
+  std::byte* memory = block->memory.begin;
+  free(block);
+  const int64_t before = machine_->costs(sim::kFirst).total_ns;
+  EXPECT_EQ(allocate(kMiB)->memory.begin, memory);
+  EXPECT_EQ(machine_->costs(sim::kFirst).total_ns, before);
+}
+
+TEST_F(PinnedAllocatorTest, BlocksInUseAreNeverShared) {
+  PinnedBlock* first = allocate(kMiB);
+  PinnedBlock* second = allocate(kMiB);
+  const std::byte* low = std::min(first->memory.begin, second->memory.begin);
+  const std::byte* high = std::max(first->memory.begin, second->memory.begin);
+  EXPECT_GE(high - low, static_cast<ptrdiff_t>(kMiB));
+}
+
+TEST_F(PinnedAllocatorTest, APointerIsFreedByOneLookUp) {
+  PinnedBlock* block = allocate(kMiB);
+  std::byte* memory = block->memory.begin;
+  EXPECT_TRUE(pinned().free(memory).ok());
+  EXPECT_EQ(allocate(kMiB), block);
+}
+
+TEST_F(PinnedAllocatorTest, BadInputIsRefusedAndChangesNothing) {
+  PinnedBlock* block = allocate(kMiB);
+  PinnedBlock* freed = allocate(2 * kMiB);
+  free(freed);
+  const std::unique_ptr<PinnedAllocator> other =
+      *PinnedAllocator::create(other_device(), options_, clock_);
+  PinnedBlock* foreign = *other->allocate(kMiB);
+  const auto before = pinned().stats().flatten();
+  int on_the_stack = 0;
+  EXPECT_EQ(pinned().allocate(0).status().kind(), StatusKind::kUsage);
+  EXPECT_EQ(pinned().free(static_cast<PinnedBlock*>(nullptr)).kind(), StatusKind::kUsage);
+  EXPECT_EQ(pinned().free(static_cast<void*>(nullptr)).kind(), StatusKind::kUsage);
+  EXPECT_EQ(pinned().free(&on_the_stack).kind(), StatusKind::kUsage);
+  EXPECT_EQ(pinned().free(block->memory.begin + 1).kind(), StatusKind::kUsage);
+  EXPECT_EQ(pinned().free(freed).kind(), StatusKind::kUsage) << "double free";
+  EXPECT_EQ(pinned().free(freed->memory.begin).kind(), StatusKind::kUsage) << "double free";
+  EXPECT_EQ(pinned().free(foreign).kind(), StatusKind::kUsage) << "another device's";
+  EXPECT_EQ(pinned().free(foreign->memory.begin).kind(), StatusKind::kUsage);
+  EXPECT_EQ(pinned().stats().flatten(), before);
+  EXPECT_TRUE(pinned().validate().ok()) << pinned().validate().to_string();
+}
+
+TEST_F(PinnedAllocatorTest, MoreThanAnyHostHasIsOutOfMemory) {
+  for (const size_t bytes : {size_t{1} << 60, size_t{1} << 59, SIZE_MAX}) {
+    EXPECT_EQ(pinned().allocate(bytes).status().kind(), StatusKind::kOutOfMemory) << bytes;
+  }
+  EXPECT_EQ(pinned().stats().ooms, 3);
+}
+
+TEST_F(PinnedAllocatorTest, BlocksAboveTheLimitAreGivenBackInsteadOfCached) {
+  options_.pinned.max_cached_bytes = kMiB;
+  PinnedBlock* small = allocate(kMiB);
+  PinnedBlock* large = allocate(kMiB + 1);
+  free(small);
+  free(large);
+  EXPECT_EQ(call_count(DeviceCall::kFreeHost), 1U);
+  EXPECT_EQ(pinned().stats().allocated_bytes.current, static_cast<int64_t>(kMiB));
+  EXPECT_TRUE(pinned().validate().ok()) << pinned().validate().to_string();
+}
+
+TEST_F(PinnedAllocatorTest, PowersOfTwoAreForPyTorchsSakeOnly) {
+  EXPECT_EQ(allocate(5 * kMiB)->bytes(), 5 * kMiB);
+  allocator_.reset();
+  options_.pytorch_compatible = true;
+  EXPECT_EQ(allocate(5 * kMiB)->bytes(), 8 * kMiB);
+}
+
+TEST_F(PinnedAllocatorTest, TrimGivesBackWhatIsFreeAndNothingElse) {
+  PinnedBlock* used = allocate(kMiB);
+  free(allocate(2 * kMiB));
+  free(allocate(4 * kMiB));
+  EXPECT_TRUE(pinned().trim().ok());
+  EXPECT_EQ(call_count(DeviceCall::kFreeHost), 2U);
+  EXPECT_EQ(pinned().stats().allocated_bytes.current, static_cast<int64_t>(used->bytes()));
+  std::memset(used->memory.begin, 1, used->bytes());
+}
+
+TEST_F(PinnedAllocatorTest, EverythingGoesBackAtTheEndAlsoWhatIsInUse) {
+  allocate(kMiB);
+  free(allocate(2 * kMiB));
+  allocator_.reset();
+  EXPECT_EQ(call_count(DeviceCall::kAllocateHost), 2U);
+  EXPECT_EQ(call_count(DeviceCall::kFreeHost), 2U);
+}
+
+// --- a full host
+// ----------------------------------------------------------------------------------
+
+TEST_F(PinnedAllocatorTest, AFullHostIsAskedAgainAfterTheCacheWasGivenBack) {
+  free(allocate(16 * kMiB));
+  fail_next(DeviceCall::kAllocateHost, host_full());
+  EXPECT_NE(allocate(kMiB), nullptr);
+  EXPECT_EQ(call_count(DeviceCall::kFreeHost), 1U);
+  EXPECT_EQ(pinned().stats().alloc_retries, 1);
+  EXPECT_EQ(pinned().stats().ooms, 0);
+}
+
+TEST_F(PinnedAllocatorTest, AHostThatStaysFullIsOutOfMemoryWithNumbers) {
+  const StreamId stream = busy_stream();
+  free_used_on(allocate(3 * kMiB), stream);
+  PinnedBlock* block = allocate(2 * kMiB);
+  machine_->inject({.call = DeviceCall::kAllocateHost, .count = 2, .status = host_full()});
+  const Status full = pinned().allocate(kMiB).status();
+  EXPECT_EQ(full.kind(), StatusKind::kOutOfMemory);
+  for (const char* part : {"1.00 MiB of pinned memory for device 0", "the host is full",
+                           "holds 5.00 MiB in 2 blocks", "3.00 MiB of those were freed and wait"}) {
+    EXPECT_NE(full.message().find(part), std::string::npos) << part << " in: " << full.message();
+  }
+  EXPECT_EQ(pinned().stats().ooms, 1);
+  EXPECT_TRUE(pinned().validate().ok());
+  EXPECT_NE(allocate(kMiB), block) << "the next call finds the host well again";
+}
+
+// Time is asked for right before the host is: the moment for work to finish meanwhile.
+class ClockWithHook final : public Clock {
+ public:
+  int64_t now_ns() override {
+    if (hook) hook();
+    return 0;
+  }
+  void sleep_ns(int64_t) override {}
+
+  std::function<void()> hook;
+};
+
+TEST_F(PinnedAllocatorTest, WorkThatIsDoneWhenTheHostIsFullSavesTheCache) {
+  ClockWithHook clock;
+  allocator_ = *PinnedAllocator::create(device(), options_, clock);
+  const StreamId stream = busy_stream();
+  PinnedBlock* used = allocate(kMiB);
+  free(allocate(64 * kMiB));
+  free_used_on(used, stream);
+  clock.hook = [&] { finish(stream); };
+  fail_next(DeviceCall::kAllocateHost, host_full());
+  EXPECT_EQ(allocate(kMiB), used);
+  EXPECT_EQ(call_count(DeviceCall::kFreeHost), 0U) << "the cache was given back for nothing";
+  EXPECT_EQ(pinned().stats().alloc_retries, 0);
+  clock.hook = nullptr;
+  allocator_.reset();
+}
+
+TEST_F(PinnedAllocatorTest, AnotherFailureOfTheHostIsToldAsItIs) {
+  free(allocate(16 * kMiB));
+  fail_next(DeviceCall::kAllocateHost);
+  EXPECT_EQ(pinned().allocate(kMiB).status().kind(), StatusKind::kDeviceFault);
+  EXPECT_EQ(call_count(DeviceCall::kFreeHost), 0U);
+}
+
+// --- errors where nobody waits for an answer
+// ------------------------------------------------------
+
+TEST_F(PinnedAllocatorTest, AFailureToGiveBackIsToldByTheNextCallAndTheBlockIsKept) {
+  options_.pinned.max_cached_bytes = kMiB;
+  PinnedBlock* large = allocate(2 * kMiB);
+  fail_next(DeviceCall::kFreeHost);
+  free(large);
+  const Status told = pinned().allocate(kMiB).status();
+  EXPECT_EQ(told.kind(), StatusKind::kDeviceFault);
+  EXPECT_EQ(told.call(), "free_host");
+  EXPECT_EQ(pinned().stats().late_errors, 1);
+  EXPECT_EQ(pinned().stats().allocations.current, 1);
+  EXPECT_TRUE(pinned().validate().ok()) << pinned().validate().to_string();
+  EXPECT_TRUE(pinned().trim().ok()) << "told once";
+  EXPECT_EQ(pinned().stats().allocations.current, 0);
+}
+
+TEST_F(PinnedAllocatorTest, TrimTellsWhatItCouldNotGiveBack) {
+  free(allocate(kMiB));
+  free(allocate(2 * kMiB));
+  fail_next(DeviceCall::kFreeHost);
+  EXPECT_EQ(pinned().trim().kind(), StatusKind::kDeviceFault);
+  EXPECT_EQ(pinned().stats().allocations.current, 1) << "the other one was given back";
+  EXPECT_TRUE(pinned().trim().ok());
+  EXPECT_EQ(pinned().stats().allocations.current, 0);
+}
+
+// --- what is locked
+// -------------------------------------------------------------------------------
+
+// While a call of the device does not return, the others are still served.
+class PinnedLockTest : public PinnedTest, public ::testing::WithParamInterface<DeviceCall> {};
+
+TEST_P(PinnedLockTest, NoLockIsHeldDuringDeviceCalls) {
+  options_.pinned.max_cached_bytes = kMiB;
+  const StreamId stream = busy_stream();
+  PinnedBlock* pending = allocate(kMiB);
+  free_used_on(pending, stream);
+  PinnedBlock* used = allocate(512 * kKiB);
+  use_on(used, stream);
+  PinnedBlock* large = allocate(8 * kMiB);
+  free(allocate(64 * kKiB));
+  machine_->inject({.call = GetParam(), .action = sim::FaultAction::kHang});
+  std::thread caller([&] {
+    EXPECT_TRUE(pinned().allocate(2 * kMiB).ok());
+    EXPECT_TRUE(pinned().free(used).ok());
+    EXPECT_TRUE(pinned().free(large).ok());
+  });
+  while (machine_->hanging_count() == 0) std::this_thread::yield();
+  free(allocate(64 * kKiB));
+  EXPECT_GT(pinned().stats().active_requests.current, 0);
+  machine_->release_hangs();
+  caller.join();
+}
+
+INSTANTIATE_TEST_SUITE_P(Calls, PinnedLockTest,
+                         ::testing::Values(DeviceCall::kAllocateHost, DeviceCall::kFreeHost,
+                                           DeviceCall::kRecordEvent, DeviceCall::kIsDone),
+                         [](const auto& each) { return std::string(name(each.param)); });
+
+}  // namespace
+}  // namespace ashlar

@@ -1,0 +1,83 @@
+// Which cached block serves a request.
+#include "host/pinned_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+
+#include "base/units.h"
+
+namespace ashlar {
+namespace {
+
+class PinnedCacheTest : public ::testing::Test {
+ protected:
+  PinnedBlock* insert(size_t bytes, PinnedOrigin origin = PinnedOrigin::kAllocated) {
+    PinnedBlock& block = blocks_.emplace_back();
+    block.memory = {nullptr, bytes, origin};
+    cache().insert(&block);
+    return &block;
+  }
+  PinnedBlock* take(size_t bytes) { return cache().take(sizes().fit(bytes)); }
+
+  const PinnedSizes& sizes() {
+    if (sizes_ == nullptr) sizes_ = std::make_unique<PinnedSizes>(options_);
+    return *sizes_;
+  }
+  PinnedCache& cache() {
+    if (cache_ == nullptr) cache_ = std::make_unique<PinnedCache>(sizes());
+    return *cache_;
+  }
+
+  AllocatorOptions options_;
+
+ private:
+  std::deque<PinnedBlock> blocks_;
+  std::unique_ptr<PinnedSizes> sizes_;
+  std::unique_ptr<PinnedCache> cache_;
+};
+
+TEST_F(PinnedCacheTest, TheSmallestThatFitsServesAndOfEqualsTheLastInserted) {
+  insert(1280 * kKiB);
+  PinnedBlock* first = insert(1152 * kKiB);
+  PinnedBlock* second = insert(1152 * kKiB);
+  EXPECT_EQ(take(kMiB + 1), second);
+  EXPECT_EQ(take(kMiB + 1), first);
+}
+
+TEST_F(PinnedCacheTest, ABlockAQuarterLargerServesAndALargerOneDoesNot) {
+  PinnedBlock* quarter = insert(1280 * kKiB);
+  EXPECT_EQ(take(kMiB), quarter);
+  insert(1280 * kKiB + 4 * kKiB);
+  EXPECT_EQ(take(kMiB), nullptr);
+  EXPECT_EQ(cache().block_count(), 1U);
+}
+
+TEST_F(PinnedCacheTest, ASmallRequestMayWasteAPage) {
+  PinnedBlock* two_pages = insert(8 * kKiB);
+  insert(12 * kKiB);
+  EXPECT_EQ(take(4 * kKiB), two_pages);
+  EXPECT_EQ(take(4 * kKiB), nullptr);
+}
+
+// PyTorch's issue 192722: blocks that were not rounded up lie among larger ones of their bucket.
+TEST_F(PinnedCacheTest, ABlockOfTheSameClassThatIsTooSmallNeverServes) {
+  options_.pytorch_compatible = true;
+  options_.pinned.max_round_bytes = 4 * kMiB;
+  insert(5 * kMiB);
+  EXPECT_EQ(take(6 * kMiB), nullptr);
+  PinnedBlock* seven = insert(7 * kMiB);
+  insert(8 * kMiB);
+  EXPECT_EQ(take(6 * kMiB), seven);
+}
+
+TEST_F(PinnedCacheTest, PartsOfTheReserveSegmentCannotGoBackToTheHost) {
+  PinnedBlock* reserved = insert(kMiB, PinnedOrigin::kReserved);
+  PinnedBlock* allocated = insert(kMiB);
+  PinnedBlock* registered = insert(2 * kMiB, PinnedOrigin::kRegistered);
+  EXPECT_EQ(cache().take_returnable(), (std::vector{allocated, registered}));
+  EXPECT_EQ(take(kMiB), reserved);
+}
+
+}  // namespace
+}  // namespace ashlar

@@ -1,0 +1,200 @@
+// Pinned memory and captures: what the allocator does meanwhile disturbs no capture, and what a
+// graph may use is kept until its owner says that the graph is gone.
+#include <thread>
+
+#include "pinned_fixture.h"
+
+namespace ashlar {
+namespace {
+
+constexpr size_t kBytes = 64 * kKiB;
+
+class PinnedCaptureTest : public PinnedTest {
+ protected:
+  CaptureId begin(StreamId stream, CaptureMode mode = CaptureMode::kGlobal) {
+    EXPECT_TRUE(device().begin_capture(stream, mode).ok());
+    return device().capture_state(stream)->capture;
+  }
+  GraphId end(StreamId stream) {
+    const Result<GraphId> graph = device().end_capture(stream);
+    EXPECT_TRUE(graph.ok()) << "the capture was disturbed: " << graph.status().to_string();
+    return graph.ok() ? *graph : GraphId();
+  }
+  // A block that a capture used, and which was freed since.
+  PinnedBlock* freed_in_capture(StreamId stream, CaptureId* capture) {
+    PinnedBlock* block = allocate(kBytes);
+    *capture = begin(stream);
+    free_used_on(block, stream);
+    end(stream);
+    return block;
+  }
+};
+
+TEST_F(PinnedCaptureTest, AllocatingAndGivingBackDisturbsNoCapture) {
+  options_.pinned.max_cached_bytes = kMiB;
+  for (const bool use_host_register : {false, true}) {
+    options_.pinned.use_host_register = use_host_register;
+    allocator_.reset();
+    const StreamId stream = *device().create_stream();
+    begin(stream);
+    free(allocate(kBytes));
+    free(allocate(2 * kMiB));
+    EXPECT_TRUE(pinned().trim().ok());
+    end(stream);
+    EXPECT_EQ(pinned().stats().allocations.current, 0);
+  }
+}
+
+TEST_F(PinnedCaptureTest, LookingForFinishedWorkDisturbsNoCapture) {
+  const StreamId stream = busy_stream();
+  PinnedBlock* block = allocate(kBytes);
+  free_used_on(block, stream);
+  const StreamId capturing = *device().create_stream();
+  begin(capturing);
+  EXPECT_NE(allocate(kBytes), block);
+  finish(stream);
+  EXPECT_EQ(allocate(kBytes), block);
+  end(capturing);
+}
+
+TEST_F(PinnedCaptureTest, TheThreadsOwnModeIsLeftAsItWas) {
+  const StreamId stream = *device().create_stream();
+  begin(stream);
+  allocate(kBytes);
+  EXPECT_FALSE(device().allocate_host(kBytes).ok()) << "the thread stayed relaxed";
+  EXPECT_FALSE(device().end_capture(stream).ok());
+}
+
+TEST_F(PinnedCaptureTest, ABlockUsedInACaptureIsKeptForItsGraph) {
+  const StreamId stream = *device().create_stream();
+  CaptureId capture;
+  PinnedBlock* block = freed_in_capture(stream, &capture);
+  EXPECT_NE(allocate(kBytes), block);
+  EXPECT_TRUE(pinned().trim().ok());
+  const HostStats stats = pinned().stats();
+  EXPECT_EQ(stats.graph_blocks.current, 1);
+  EXPECT_EQ(stats.graph_bytes.current, static_cast<int64_t>(block->bytes()));
+  EXPECT_EQ(stats.active_requests.current, 2);
+  EXPECT_EQ(call_count(DeviceCall::kRecordEvent), 0U) << "an event would become part of the graph";
+  EXPECT_TRUE(pinned().validate().ok()) << pinned().validate().to_string();
+}
+
+TEST_F(PinnedCaptureTest, ItComesBackWhenTheGraphIsGone) {
+  const StreamId stream = *device().create_stream();
+  CaptureId capture;
+  PinnedBlock* block = freed_in_capture(stream, &capture);
+  pinned().release_capture(capture);
+  EXPECT_EQ(pinned().stats().graph_blocks.current, 0);
+  EXPECT_EQ(pinned().stats().active_requests.current, 0);
+  EXPECT_EQ(allocate(kBytes), block);
+}
+
+TEST_F(PinnedCaptureTest, ItWaitsForLaunchesOfTheGraphThatAreStillRunning) {
+  const StreamId stream = *device().create_stream();
+  CaptureId capture;
+  PinnedBlock* block = freed_in_capture(stream, &capture);
+  const StreamUse launched_on{&device(), busy_stream()};
+  pinned().release_capture(capture, std::span(&launched_on, 1));
+  EXPECT_EQ(pinned().stats().graph_blocks.current, 0);
+  EXPECT_NE(allocate(kBytes), block);
+  finish(launched_on.stream);
+  EXPECT_EQ(allocate(kBytes), block);
+}
+
+TEST_F(PinnedCaptureTest, ItWaitsForEveryCaptureThatUsedIt) {
+  const StreamId stream = *device().create_stream();
+  PinnedBlock* block = allocate(kBytes);
+  const CaptureId first = begin(stream);
+  use_on(block, stream);
+  use_on(block, stream);
+  end(stream);
+  CaptureId second = begin(stream);
+  use_on(block, stream);
+  end(stream);
+  free(block);
+  pinned().release_capture(first);
+  EXPECT_EQ(pinned().stats().graph_blocks.current, 1);
+  pinned().release_capture(first);
+  EXPECT_EQ(pinned().stats().graph_blocks.current, 1) << "released twice is released once";
+  pinned().release_capture(second);
+  EXPECT_EQ(allocate(kBytes), block);
+}
+
+TEST_F(PinnedCaptureTest, ABlockStillInUseWhenItsGraphGoesIsFreedAsAnyOther) {
+  const StreamId stream = *device().create_stream();
+  PinnedBlock* block = allocate(kBytes);
+  const CaptureId capture = begin(stream);
+  use_on(block, stream);
+  end(stream);
+  pinned().release_capture(capture);
+  EXPECT_EQ(pinned().stats().active_requests.current, 1);
+  free(block);
+  EXPECT_EQ(allocate(kBytes), block);
+}
+
+TEST_F(PinnedCaptureTest, EarlierWorkOfAStreamIsWaitedForAfterItsCapture) {
+  const StreamId stream = busy_stream();
+  PinnedBlock* block = allocate(kBytes);
+  use_on(block, stream);
+  begin(stream);
+  free(block);
+  EXPECT_NE(allocate(kBytes), block);
+  EXPECT_EQ(call_count(DeviceCall::kRecordEvent), 0U) << "it would have been captured";
+  end(stream);
+  EXPECT_NE(allocate(kBytes), block) << "the stream is still busy";
+  EXPECT_EQ(call_count(DeviceCall::kRecordEvent), 1U);
+  finish(stream);
+  EXPECT_EQ(allocate(kBytes), block);
+}
+
+TEST_F(PinnedCaptureTest, EarlierWorkIsWaitedForEvenIfTheGraphIsGoneFirst) {
+  const StreamId stream = busy_stream();
+  PinnedBlock* block = allocate(kBytes);
+  use_on(block, stream);
+  const CaptureId capture = begin(stream);
+  use_on(block, stream);
+  free(block);
+  end(stream);
+  pinned().release_capture(capture);
+  EXPECT_NE(allocate(kBytes), block);
+  finish(stream);
+  EXPECT_EQ(allocate(kBytes), block);
+}
+
+TEST_F(PinnedCaptureTest, ACaptureThatBeginsInTheMiddleOfAFreeIsNotDisturbed) {
+  const StreamId stream = *device().create_stream();
+  PinnedBlock* block = allocate(kBytes);
+  use_on(block, stream);
+  machine_->inject({.call = DeviceCall::kRecordEvent, .action = sim::FaultAction::kHang});
+  std::thread freeing([&] { free(block); });
+  while (machine_->hanging_count() == 0) std::this_thread::yield();
+  begin(stream);
+  machine_->release_hangs();
+  freeing.join();
+  EXPECT_NE(allocate(kBytes), block) << "no event tells yet";
+  end(stream);
+  EXPECT_EQ(allocate(kBytes), block);
+}
+
+TEST_F(PinnedCaptureTest, AnInvalidatedCaptureHoldsNothing) {
+  const StreamId stream = *device().create_stream();
+  begin(stream);
+  EXPECT_FALSE(device().synchronize_stream(stream).ok());
+  PinnedBlock* block = allocate(kBytes);
+  free_used_on(block, stream);
+  EXPECT_EQ(pinned().stats().graph_blocks.current, 0);
+  EXPECT_NE(allocate(kBytes), block) << "no event tells yet";
+  EXPECT_FALSE(device().end_capture(stream).ok());
+  EXPECT_EQ(allocate(kBytes), block);
+}
+
+TEST_F(PinnedCaptureTest, BlocksOfCapturesNeverReleasedGoWithTheAllocator) {
+  const StreamId stream = *device().create_stream();
+  CaptureId capture;
+  freed_in_capture(stream, &capture);
+  allocator_.reset();
+  EXPECT_EQ(call_count(DeviceCall::kFreeHost), 1U);
+}
+
+}  // namespace
+}  // namespace ashlar

@@ -1,0 +1,92 @@
+// Eight threads on one allocator, on shared streams, freeing each other's blocks. Device work
+// writes to the blocks, so that a block used again too early is a race that ThreadSanitizer sees,
+// and a byte that this test sees.
+#include <thread>
+
+#include "base/random.h"
+#include "pinned_fixture.h"
+
+namespace ashlar {
+namespace {
+
+constexpr size_t kThreadCount = 8;
+constexpr int kRoundCount = 400;
+
+class PinnedConcurrencyTest : public PinnedTest, public ::testing::WithParamInterface<bool> {
+ protected:
+  PinnedConcurrencyTest() {
+    options_.pinned.use_background_threads = GetParam();
+    options_.pinned.max_cached_bytes = 256 * kKiB;
+    options_.pinned.reserve_segment_bytes = 64 * kKiB;
+    allocator_ = *PinnedAllocator::create(device(), options_, steady_);
+    for (int i = 0; i < 4; ++i) streams_.push_back(*device().create_stream());
+  }
+  ~PinnedConcurrencyTest() override { allocator_.reset(); }
+
+  void work(uint64_t seed) {
+    Random random(seed);
+    for (int i = 0; i < kRoundCount; ++i) {
+      const size_t bytes = 2 + random.below(size_t{4} << random.below(17));
+      PinnedBlock* block = allocate(bytes);
+      ASSERT_NE(block, nullptr);
+      const auto tag = static_cast<std::byte>(seed);
+      std::byte* memory = block->memory.begin;
+      memory[0] = memory[bytes - 1] = tag;
+      for (uint64_t uses = random.below(3); uses > 0; --uses) {
+        // In turn: two streams writing one block would race with each other.
+        const StreamId stream = streams_[seed % streams_.size()];
+        ASSERT_TRUE(device().call_host(stream, [=] { memory[0] = tag; }).ok());
+        if (random.below(2) == 0) {
+          use_on(block, stream);
+        } else {
+          ASSERT_TRUE(*pinned().record_stream(memory + bytes - 1, {&device(), stream}));
+        }
+      }
+      ASSERT_EQ(memory[bytes - 1], tag) << "somebody else has this block";
+      PinnedBlock* other = exchange(block, random);
+      if (other != nullptr) free(other);
+      if (random.below(50) == 0) ASSERT_TRUE(pinned().trim().ok());
+      if (random.below(20) == 0) {
+        const HostStats stats = pinned().stats();
+        ASSERT_LE(stats.active_bytes.current, stats.allocated_bytes.current);
+        ASSERT_LE(stats.pending_blocks.current, stats.active_requests.current);
+      }
+    }
+  }
+
+  // Puts the block on the table and takes another one, or none, from it.
+  PinnedBlock* exchange(PinnedBlock* block, Random& random) {
+    MutexLock lock(mutex_);
+    table_.push_back(block);
+    if (table_.size() < 16) return nullptr;
+    std::swap(table_[random.below(table_.size())], table_.back());
+    PinnedBlock* taken = table_.back();
+    table_.pop_back();
+    return taken;
+  }
+
+  SteadyClock steady_;
+  std::vector<StreamId> streams_;
+  Mutex mutex_;
+  std::vector<PinnedBlock*> table_;
+};
+
+TEST_P(PinnedConcurrencyTest, ThreadsShareBlocksStreamsAndTheCache) {
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < kThreadCount; ++i) threads.emplace_back([this, i] { work(i + 1); });
+  for (std::thread& thread : threads) thread.join();
+  for (PinnedBlock* block : table_) free(block);
+  ASSERT_TRUE(device().synchronize_device().ok());
+  ASSERT_TRUE(pinned().trim().ok());
+  const HostStats stats = pinned().stats();
+  EXPECT_EQ(stats.active_requests.current, 0);
+  EXPECT_EQ(stats.pending_blocks.current, 0);
+  EXPECT_EQ(stats.active_requests.risen, static_cast<int64_t>(kThreadCount * kRoundCount));
+  EXPECT_LE(stats.allocated_bytes.current, static_cast<int64_t>(stats.reserve_used_bytes));
+  EXPECT_TRUE(pinned().validate().ok()) << pinned().validate().to_string();
+}
+
+INSTANTIATE_TEST_SUITE_P(WithAndWithoutPoller, PinnedConcurrencyTest, ::testing::Bool());
+
+}  // namespace
+}  // namespace ashlar

@@ -1,0 +1,130 @@
+// A naive model of the pinned allocator: plain lists, searched from end to end, with its own
+// arithmetic. The random test does everything twice, here and there, and compares.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "ashlar/host_stats.h"
+#include "ashlar/options.h"
+
+namespace ashlar {
+
+struct ModelBlock {
+  const std::byte* begin = nullptr;
+  size_t bytes = 0;
+  size_t requested_bytes = 0;
+  bool is_reserved = false;
+  std::set<size_t> uses;  // streams for which no event was recorded
+  std::set<uint64_t> captures;
+  std::map<size_t, int> wait_until;  // stream: how much of its work must be done
+};
+
+struct ModelStream {
+  int queued_count = 0;
+  int done_count = 0;
+  bool is_capturing = false;
+};
+
+class PinnedModel {
+ public:
+  PinnedModel(const AllocatorOptions& options, size_t stream_count)
+      : streams(stream_count),
+        options_(options),
+        reserve_left_bytes_(options.pinned.reserve_segment_bytes) {}
+
+  // How large new memory for the request would be.
+  size_t block_bytes(size_t requested) const {
+    const size_t max_round = options_.pinned.max_round_bytes.value_or(SIZE_MAX);
+    const bool rounds = requested <= max_round && requested <= max_cached_bytes();
+    if (options_.pytorch_compatible) return rounds ? std::bit_ceil(requested) : requested;
+    size_t in_pages = 4096;
+    while (in_pages < requested) in_pages += 4096;
+    if (!rounds || requested <= 32768) return in_pages;
+    size_t step = 4096;
+    while (step * 16 < requested) step *= 2;
+    size_t in_steps = step * 8;
+    while (in_steps < requested) in_steps += step;
+    return in_steps <= max_cached_bytes() ? in_steps : in_pages;
+  }
+
+  // The size of the cached block that serves the request; empty if new memory must be had.
+  std::optional<size_t> best_cached_bytes(size_t requested) const {
+    const size_t least = block_bytes(requested);
+    const size_t most = options_.pytorch_compatible
+                            ? std::bit_ceil(requested)
+                            : requested + std::max<size_t>(requested / 4, 4096);
+    std::optional<size_t> best;
+    for (const ModelBlock& block : cached) {
+      if (block.bytes < least || block.bytes > most) continue;
+      if (!best || block.bytes < *best) best = block.bytes;
+    }
+    return best;
+  }
+
+  // Whether new memory of that size is cut from the reserve segment; cuts it.
+  bool cut_reserve(size_t bytes) {
+    const size_t cut = (bytes + 4095) / 4096 * 4096;
+    if (cut > reserve_left_bytes_) return false;
+    reserve_left_bytes_ -= cut;
+    return true;
+  }
+
+  void settle(ModelBlock block) {
+    if (!block.captures.empty()) {
+      in_graph.push_back(std::move(block));
+    } else {
+      pending.push_back(std::move(block));
+    }
+  }
+
+  // What every allocate, free and trim does: events where they can be recorded, and then all that
+  // is done becomes free.
+  void sweep() {
+    std::vector<ModelBlock> still_pending;
+    for (ModelBlock& block : pending) {
+      std::erase_if(block.uses, [&](size_t use) {
+        if (streams[use].is_capturing) return false;
+        block.wait_until[use] = std::max(block.wait_until[use], streams[use].queued_count);
+        return true;
+      });
+      std::erase_if(block.wait_until, [&](const auto& wait) {
+        return streams[wait.first].done_count >= wait.second;
+      });
+      if (!block.uses.empty() || !block.wait_until.empty()) {
+        still_pending.push_back(std::move(block));
+      } else if (block.is_reserved || block.bytes <= max_cached_bytes()) {
+        cached.push_back(std::move(block));
+      } else {
+        ++host_frees;
+      }
+    }
+    pending = std::move(still_pending);
+  }
+
+  void trim() {
+    sweep();
+    host_frees += std::erase_if(cached, [](const ModelBlock& block) { return !block.is_reserved; });
+  }
+
+  std::vector<ModelStream> streams;
+  std::vector<ModelBlock> live;
+  std::vector<ModelBlock> pending;
+  std::vector<ModelBlock> in_graph;
+  std::vector<ModelBlock> cached;
+  size_t host_allocs = 0;
+  size_t host_frees = 0;
+
+ private:
+  size_t max_cached_bytes() const { return options_.pinned.max_cached_bytes.value_or(SIZE_MAX); }
+
+  const AllocatorOptions options_;
+  size_t reserve_left_bytes_;
+};
+
+}  // namespace ashlar

@@ -1,0 +1,294 @@
+// Blocks that streams use: freed for the caller, and used again only when the streams are done.
+#include <atomic>
+#include <thread>
+
+#include "pinned_fixture.h"
+
+namespace ashlar {
+namespace {
+
+using PinnedStreamsTest = PinnedTest;
+
+// A block that is done comes back at once, since the last one freed is the first one used again.
+constexpr size_t kBytes = 64 * kKiB;
+
+TEST_F(PinnedStreamsTest, ABlockIsNotUsedAgainWhileItsStreamIsBusy) {
+  const StreamId stream = busy_stream();
+  PinnedBlock* block = allocate(kBytes);
+  free_used_on(block, stream);
+  PinnedBlock* other = allocate(kBytes);
+  EXPECT_NE(other, block);
+  EXPECT_EQ(pinned().stats().pending_blocks.current, 1);
+  finish(stream);
+  EXPECT_EQ(allocate(kBytes), block);
+  EXPECT_EQ(pinned().stats().pending_blocks.current, 0);
+}
+
+TEST_F(PinnedStreamsTest, ABlockWhoseStreamIsIdleIsFreeAtOnce) {
+  PinnedBlock* block = allocate(kBytes);
+  free_used_on(block, *device().create_stream());
+  EXPECT_EQ(pinned().stats().active_requests.current, 0);
+  EXPECT_EQ(allocate(kBytes), block);
+}
+
+TEST_F(PinnedStreamsTest, ABlockWaitsForEveryStreamThatUsesIt) {
+  const StreamId first = busy_stream();
+  const StreamId second = busy_stream();
+  PinnedBlock* block = allocate(kBytes);
+  use_on(block, first);
+  use_on(block, second);
+  use_on(block, first);
+  free(block);
+  EXPECT_EQ(call_count(DeviceCall::kRecordEvent), 2U) << "one event per stream";
+  finish(first);
+  EXPECT_NE(allocate(kBytes), block);
+  finish(second);
+  EXPECT_EQ(allocate(kBytes), block);
+}
+
+TEST_F(PinnedStreamsTest, OnlyWorkQueuedBeforeTheFreeHoldsABlockUp) {
+  const StreamId stream = busy_stream();
+  PinnedBlock* block = allocate(kBytes);
+  free_used_on(block, stream);
+  finish(stream);
+  ASSERT_TRUE(machine_->hold(sim::kFirst, stream).ok());
+  ASSERT_TRUE(device().call_host(stream, [] {}).ok());
+  EXPECT_EQ(allocate(kBytes), block);
+}
+
+TEST_F(PinnedStreamsTest, ASlowStreamHoldsUpOnlyItsOwnBlocks) {
+  const StreamId slow = busy_stream();
+  const StreamId fast = busy_stream();
+  PinnedBlock* slow_block = allocate(kBytes);
+  PinnedBlock* fast_block = allocate(kBytes);
+  free_used_on(slow_block, slow);
+  free_used_on(fast_block, fast);
+  finish(fast);
+  EXPECT_EQ(allocate(kBytes), fast_block);
+  EXPECT_EQ(pinned().stats().pending_blocks.current, 1);
+}
+
+TEST_F(PinnedStreamsTest, AFreeLooksForFinishedWorkToo) {
+  const StreamId stream = busy_stream();
+  PinnedBlock* block = allocate(kBytes);
+  PinnedBlock* other = allocate(kBytes);
+  free_used_on(block, stream);
+  finish(stream);
+  free(other);
+  EXPECT_EQ(pinned().stats().active_requests.current, 0);
+}
+
+TEST_F(PinnedStreamsTest, AnotherDevicesStreamIsWaitedForThere) {
+  const StreamId stream = busy_stream_of(sim::kSecond);
+  PinnedBlock* block = allocate(kBytes);
+  use_on(block, {&other_device(), stream});
+  free(block);
+  EXPECT_NE(allocate(kBytes), block);
+  finish_on(sim::kSecond, stream);
+  EXPECT_EQ(allocate(kBytes), block);
+}
+
+TEST_F(PinnedStreamsTest, ALargeBlockIsGivenBackOnlyAfterItsStreams) {
+  options_.pinned.max_cached_bytes = 4 * kKiB;
+  const StreamId stream = busy_stream();
+  free_used_on(allocate(kBytes), stream);
+  EXPECT_TRUE(pinned().trim().ok());
+  EXPECT_EQ(call_count(DeviceCall::kFreeHost), 0U);
+  finish(stream);
+  free(allocate(kKiB));
+  EXPECT_EQ(call_count(DeviceCall::kFreeHost), 1U);
+}
+
+TEST_F(PinnedStreamsTest, EventsAreUsedAgain) {
+  const StreamId stream = busy_stream();
+  for (int i = 0; i < 10; ++i) {
+    free_used_on(allocate(kBytes), stream);
+    finish(stream);
+  }
+  EXPECT_EQ(call_count(DeviceCall::kCreateEvent), 1U);
+  allocator_.reset();
+  EXPECT_EQ(call_count(DeviceCall::kDestroyEvent), 1U);
+}
+
+TEST_F(PinnedStreamsTest, AnyPointerInsideABlockNamesIt) {
+  const StreamId stream = busy_stream();
+  PinnedBlock* block = allocate(kBytes);
+  const StreamUse use{&device(), stream};
+  EXPECT_TRUE(*pinned().record_stream(block->memory.begin + block->bytes() - 1, use));
+  free(block);
+  EXPECT_NE(allocate(kBytes), block);
+}
+
+TEST_F(PinnedStreamsTest, MemoryThatIsNotOursIsNotRecorded) {
+  const StreamUse use{&device(), busy_stream()};
+  PinnedBlock* block = allocate(kBytes);
+  PinnedBlock* freed = allocate(kBytes);
+  free(freed);
+  int on_the_stack = 0;
+  EXPECT_FALSE(*pinned().record_stream(&on_the_stack, use));
+  EXPECT_FALSE(*pinned().record_stream(static_cast<const void*>(nullptr), use));
+  EXPECT_FALSE(*pinned().record_stream(freed->memory.begin, use));
+  EXPECT_FALSE(*pinned().record_stream(block->memory.begin + block->bytes(), use));
+  EXPECT_EQ(pinned().record_stream(freed, use).status().kind(), StatusKind::kUsage);
+  EXPECT_EQ(pinned().record_stream(block, {&device(), StreamId(12345)}).status().kind(),
+            StatusKind::kUsage);
+  EXPECT_EQ(pinned().record_stream(block, {}).status().kind(), StatusKind::kUsage);
+  free(block);
+  EXPECT_EQ(pinned().stats().active_requests.current, 0) << "nothing of it was noted";
+}
+
+TEST_F(PinnedStreamsTest, TrimWaitsForAThreadThatIsCollectingAlready) {
+  const StreamId stream = busy_stream();
+  free_used_on(allocate(kBytes), stream);
+  finish(stream);
+  machine_->inject({.call = DeviceCall::kIsDone, .action = sim::FaultAction::kHang});
+  std::thread collecting([&] { free(allocate(2 * kMiB)); });
+  while (machine_->hanging_count() == 0) std::this_thread::yield();
+  std::atomic<bool> trimmed = false;
+  std::thread trimming([&] {
+    EXPECT_TRUE(pinned().trim().ok());
+    trimmed = true;
+  });
+  // A trim that does not wait gets its chance to miss the block.
+  for (int i = 0; i < 1000 && !trimmed; ++i) std::this_thread::yield();
+  machine_->release_hangs();
+  trimming.join();
+  collecting.join();
+  EXPECT_LE(pinned().stats().allocated_bytes.current, static_cast<int64_t>(2 * kMiB));
+  EXPECT_EQ(pinned().stats().pending_blocks.current, 0);
+}
+
+class PinnedEndTest : public PinnedTest {
+ protected:
+  // A block that work in the stream will write to.
+  PinnedBlock* block_written_on(StreamId stream) {
+    PinnedBlock* block = allocate(kBytes);
+    use_on(block, stream);
+    const auto write = [this, memory = block->memory.begin] {
+      *memory = std::byte{1};
+      was_pinned_ = call_count(DeviceCall::kFreeHost) == 0;
+    };
+    EXPECT_TRUE(device().call_host(stream, write).ok());
+    return block;
+  }
+
+  // Ends the allocator while the stream is busy.
+  void expect_end_waits_for(StreamId stream) {
+    std::atomic<bool> gone = false;
+    std::thread owner([&] {
+      allocator_.reset();
+      gone = true;
+    });
+    // An allocator that does not wait gets its chance to do harm.
+    for (int i = 0; i < 1000 && !gone; ++i) std::this_thread::yield();
+    ASSERT_TRUE(machine_->resume(sim::kFirst, stream).ok());
+    owner.join();
+    ASSERT_TRUE(device().synchronize_stream(stream).ok());
+    EXPECT_TRUE(was_pinned_);
+    EXPECT_EQ(call_count(DeviceCall::kFreeHost), 1U);
+  }
+
+ private:
+  bool was_pinned_ = false;
+};
+
+TEST_F(PinnedEndTest, WaitsForStreamsThatUseABlockInUse) {
+  const StreamId stream = busy_stream();
+  block_written_on(stream);
+  expect_end_waits_for(stream);
+}
+
+TEST_F(PinnedEndTest, WaitsForStreamsThatUseAPendingBlock) {
+  const StreamId stream = busy_stream();
+  free(block_written_on(stream));
+  expect_end_waits_for(stream);
+}
+
+TEST_F(PinnedEndTest, WaitsForStreamsWhoseEventCouldNotBeRecorded) {
+  const StreamId stream = busy_stream();
+  machine_->inject({.call = DeviceCall::kRecordEvent, .count = 2});
+  free(block_written_on(stream));
+  expect_end_waits_for(stream);
+}
+
+// --- failures
+// -------------------------------------------------------------------------------------
+
+TEST_F(PinnedStreamsTest, AFailedEventIsToldByTheNextCallAndRecordedLater) {
+  for (const DeviceCall call :
+       {DeviceCall::kCreateEvent, DeviceCall::kRecordEvent, DeviceCall::kCaptureState}) {
+    allocator_.reset();
+    const StreamId stream = busy_stream();
+    PinnedBlock* block = allocate(kBytes);
+    use_on(block, stream);
+    // Twice: at the free, and when the free looks for finished work.
+    machine_->inject({.call = call, .count = 2});
+    free(block);
+    EXPECT_EQ(pinned().stats().late_errors, 2) << name(call);
+    EXPECT_EQ(pinned().allocate(kBytes).status().call(), name(call));
+    EXPECT_NE(allocate(kBytes), block) << name(call) << ": the stream is busy";
+    finish(stream);
+    EXPECT_EQ(allocate(kBytes), block) << name(call);
+  }
+}
+
+TEST_F(PinnedStreamsTest, AFailedQueryIsToldAndTheOtherStreamsAreLookedAtNevertheless) {
+  const StreamId first = busy_stream();
+  const StreamId second = busy_stream();
+  PinnedBlock* first_block = allocate(kBytes);
+  PinnedBlock* second_block = allocate(kBytes);
+  free_used_on(first_block, first);
+  free_used_on(second_block, second);
+  finish(first);
+  finish(second);
+  fail_next(DeviceCall::kIsDone);
+  EXPECT_EQ(pinned().allocate(kBytes).status().call(), "is_done");
+  EXPECT_EQ(pinned().stats().pending_blocks.current, 1);
+  EXPECT_EQ(allocate(kBytes), first_block);
+  EXPECT_EQ(allocate(kBytes), second_block);
+}
+
+TEST_F(PinnedStreamsTest, ABlockOfADestroyedStreamComesBackWithTheNextTrim) {
+  options_.pinned.max_cached_bytes = kBytes;
+  const StreamId stream = *device().create_stream();
+  PinnedBlock* block = allocate(kBytes);
+  use_on(block, stream);
+  ASSERT_TRUE(device().destroy_stream(stream).ok());
+  free(block);
+  EXPECT_EQ(pinned().allocate(kBytes).status().kind(), StatusKind::kUsage) << "told once";
+  EXPECT_NE(allocate(kBytes), block);
+  EXPECT_EQ(call_count(DeviceCall::kSynchronizeDevice), 0U);
+  EXPECT_TRUE(pinned().trim().ok());
+  EXPECT_EQ(call_count(DeviceCall::kSynchronizeDevice), 1U);
+  EXPECT_EQ(pinned().stats().pending_blocks.current, 0);
+  EXPECT_EQ(call_count(DeviceCall::kFreeHost), 1U);
+}
+
+TEST_F(PinnedStreamsTest, ABlockWhoseEventMeansNothingAnyMoreComesBackWithTheNextTrim) {
+  const StreamId stream = busy_stream();
+  PinnedBlock* block = allocate(kBytes);
+  free_used_on(block, stream);
+  finish(stream);
+  fail_next(DeviceCall::kIsDone, Status::usage("injected: no such event"));
+  EXPECT_EQ(pinned().allocate(kBytes).status().kind(), StatusKind::kUsage);
+  EXPECT_NE(allocate(kBytes), block);
+  EXPECT_EQ(pinned().stats().pending_blocks.current, 1);
+  EXPECT_TRUE(pinned().trim().ok());
+  EXPECT_EQ(pinned().stats().pending_blocks.current, 0);
+}
+
+TEST_F(PinnedStreamsTest, ALostDeviceIsToldAndItsBlocksAreGivenBackWhenItIsWell) {
+  const StreamId stream = busy_stream();
+  free_used_on(allocate(kBytes), stream);
+  machine_->lose(sim::kFirst, Status::device_lost("work", 1, "injected"));
+  EXPECT_EQ(pinned().allocate(kBytes).status().kind(), StatusKind::kDeviceLost);
+  EXPECT_EQ(pinned().trim().kind(), StatusKind::kDeviceLost);
+  EXPECT_TRUE(pinned().validate().ok());
+  machine_->revive(sim::kFirst);
+  finish(stream);
+  EXPECT_TRUE(pinned().trim().ok());
+  EXPECT_EQ(pinned().stats().allocations.current, 0);
+}
+
+}  // namespace
+}  // namespace ashlar
