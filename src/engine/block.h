@@ -6,17 +6,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "ashlar/device.h"
 #include "ashlar/types.h"
+#include "device/stream_use.h"
 
 namespace ashlar {
-
-// A stream that uses a block, with the device that runs it: events are recorded there.
-struct StreamUse {
-  Device* device = nullptr;
-  StreamId stream;
-  friend bool operator==(const StreamUse&, const StreamUse&) = default;
-};
 
 namespace classic {
 class FreePool;

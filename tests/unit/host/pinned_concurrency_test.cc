@@ -45,7 +45,9 @@ class PinnedConcurrencyTest : public PinnedTest, public ::testing::WithParamInte
       ASSERT_EQ(memory[bytes - 1], tag) << "somebody else has this block";
       PinnedBlock* other = exchange(block, random);
       if (other != nullptr) free(other);
-      if (random.below(50) == 0) ASSERT_TRUE(pinned().trim().ok());
+      if (random.below(50) == 0) {
+        ASSERT_TRUE(pinned().trim().ok());
+      }
       if (random.below(20) == 0) {
         const HostStats stats = pinned().stats();
         ASSERT_LE(stats.active_bytes.current, stats.allocated_bytes.current);

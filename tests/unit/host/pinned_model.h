@@ -20,9 +20,9 @@ struct ModelBlock {
   size_t bytes = 0;
   size_t requested_bytes = 0;
   bool is_reserved = false;
-  std::set<size_t> uses;  // streams for which no event was recorded
-  std::set<uint64_t> captures;
-  std::map<size_t, int> wait_until;  // stream: how much of its work must be done
+  std::set<size_t> uses{};  // streams for which no event was recorded
+  std::set<uint64_t> captures{};
+  std::map<size_t, int> wait_until{};  // stream: how much of its work must be done
 };
 
 struct ModelStream {

@@ -80,7 +80,9 @@ TEST(PollerTest, AWakeDuringAPollIsNotLost) {
   std::atomic<int> polls = 0;
   Poller* self = nullptr;
   Poller poller(clock, [&] {
-    if (++polls == 1) EXPECT_TRUE(self->wake());
+    if (++polls == 1) {
+      EXPECT_TRUE(self->wake());
+    }
     return false;
   });
   self = &poller;
