@@ -1,4 +1,5 @@
 // The host must not touch device memory: it faults, and the fault can be explained.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -58,6 +59,9 @@ TEST(HostAccessDeathTest, AddressesStayForbiddenAfterTheyWereUnmapped) {
 }
 
 TEST(HostAccessDeathTest, OtherFaultsAreNotOurs) {
+  using ::testing::AllOf;
+  using ::testing::HasSubstr;
+  using ::testing::Not;
   EXPECT_DEATH(
       {
         explain_host_access();
@@ -65,7 +69,7 @@ TEST(HostAccessDeathTest, OtherFaultsAreNotOurs) {
         volatile uint64_t nowhere = 64;
         (void)*as_host_pointer(DeviceAddress(nowhere));
       },
-      "before\n([^h]|h[^o])*$");
+      AllOf(HasSubstr("before"), Not(HasSubstr("the host touched device memory"))));
 }
 
 TEST(HostAccessTest, TheGuardShowsWhatTheDeviceSees) {
