@@ -16,6 +16,13 @@ class FaultsTest : public ::testing::Test {
     machine_ = make_machine(options);
   }
   Device& device() { return machine_->device(kFirst); }
+  // A fault injected into this kind of call comes out of the call that `make` makes.
+  void fails(DeviceCall call, const std::function<Status()>& make) {
+    machine_->clear_faults();
+    machine_->inject({.call = call, .status = Status::device_fault("injected", 7, "boom")});
+    const Status status = make();
+    EXPECT_EQ(status.code(), 7) << name(call) << ": " << status.to_string();
+  }
 
   ManualClock clock_;
   std::unique_ptr<Machine> machine_;
@@ -128,12 +135,6 @@ TEST(FaultsSeedTest, ChancesFollowFromTheSeed) {
 // Every contract function passes the gate: a fault on any call must surface as that call's failure.
 TEST_F(FaultsTest, EveryKindOfCallCanBeMadeToFail) {
   Device& d = device();
-  const auto fails = [&](DeviceCall call, const std::function<Status()>& make) {
-    machine_->clear_faults();
-    machine_->inject({.call = call, .status = Status::device_fault("injected", 7, "boom")});
-    const Status status = make();
-    EXPECT_EQ(status.code(), 7) << name(call) << ": " << status.to_string();
-  };
   const DeviceAddress none;
   const StreamId stream = kDefaultStream;
   char byte = 0;
@@ -180,12 +181,6 @@ TEST_F(FaultsTest, EveryKindOfCallCanBeMadeToFail) {
 
 TEST_F(FaultsTest, EveryKindOfWorkCanBeMadeToFail) {
   Device& d = device();
-  const auto fails = [&](DeviceCall call, const std::function<Status()>& make) {
-    machine_->clear_faults();
-    machine_->inject({.call = call, .status = Status::device_fault("injected", 7, "boom")});
-    const Status status = make();
-    EXPECT_EQ(status.code(), 7) << name(call) << ": " << status.to_string();
-  };
   const DeviceAddress none;
   const StreamId stream = kDefaultStream;
   char byte = 0;
