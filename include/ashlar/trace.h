@@ -21,18 +21,31 @@ enum class TraceAction {
   kSegmentUnmap,
   kSnapshot,  // a snapshot was taken; bytes: all active ones
   kOom,       // an allocation failed; bytes: as rounded, address: what the device had free
+  kAnnotate,  // the user said something about a live block; user_metadata: the text
 };
+
+// Positions in the tables of a snapshot.
+using StackId = SmallId<struct StackTag>;
+using StringId = SmallId<struct StringTag>;
 
 // "alloc", "free_requested", and so on: the names PyTorch writes.
 ASHLAR_EXPORT std::string_view name(TraceAction action);
 
+// Stacks and texts are positions in tables (snapshot.h); 0 stands for none. Trackers see 0: they
+// are filled in where history is recorded.
 struct TraceEntry {
   TraceAction action = TraceAction::kAlloc;
-  DeviceIndex device;
-  DeviceAddress address;
+  bool has_pool = true;  // false: read from a file that does not tell
+  StackId stack{};
+  StringId compile_context{};
+  StringId user_metadata{};
+  DeviceIndex device{};
+  DeviceAddress address{};
   size_t bytes = 0;
-  StreamId stream;
-  PoolId pool;
+  StreamId stream{};
+  PoolId pool{};
+  int64_t time_us = 0;  // since 1970; 0: not recorded
+  friend bool operator==(const TraceEntry&, const TraceEntry&) = default;
 };
 
 // Sees every act, in order, after the allocator has unlocked: it may call the allocator.

@@ -11,17 +11,21 @@ namespace ashlar {
 
 // A 64-bit identity that cannot be mixed up with another kind of identity or with a number.
 // What the value means is the giver's business: a CUDA stream's id is its driver handle.
-template <typename Tag>
+template <typename Tag, typename Value = uint64_t>
 class Id {
  public:
   constexpr Id() = default;
-  constexpr explicit Id(uint64_t value) : value_(value) {}
-  constexpr uint64_t value() const { return value_; }
+  constexpr explicit Id(Value value) : value_(value) {}
+  constexpr Value value() const { return value_; }
   friend constexpr auto operator<=>(Id, Id) = default;
 
  private:
-  uint64_t value_ = 0;
+  Value value_ = 0;
 };
+
+// The same where millions are kept: a position in a table.
+template <typename Tag>
+using SmallId = Id<Tag, uint32_t>;
 
 using DeviceIndex = Id<struct DeviceTag>;  // position of a device within its back end
 using StreamId = Id<struct StreamTag>;     // an ordered queue of device work
@@ -79,7 +83,9 @@ struct AddressRange {
 
 }  // namespace ashlar
 
-template <typename Tag>
-struct std::hash<ashlar::Id<Tag>> {
-  size_t operator()(ashlar::Id<Tag> id) const noexcept { return std::hash<uint64_t>()(id.value()); }
+template <typename Tag, typename Value>
+struct std::hash<ashlar::Id<Tag, Value>> {
+  size_t operator()(ashlar::Id<Tag, Value> id) const noexcept {
+    return std::hash<Value>()(id.value());
+  }
 };

@@ -72,6 +72,7 @@ std::string_view name(TraceAction action) {
     case TraceAction::kSegmentUnmap: return "segment_unmap";
     case TraceAction::kSnapshot: return "snapshot";
     case TraceAction::kOom: return "oom";
+    case TraceAction::kAnnotate: return "annotate";
   }
   return "unknown";
 }

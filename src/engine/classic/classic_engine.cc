@@ -349,8 +349,14 @@ Status ClassicEngine::add_accessor(DeviceIndex accessor) {
 void ClassicEngine::note(TraceAction action, const Block& block, size_t bytes) {
   if (trackers_.empty()) return;
   const PrivatePool* owner = block.pool->owner();
-  entries_.push_back({action, device_.properties().index, block.address, bytes, block.stream,
-                      owner == nullptr ? PoolId{} : owner->id});
+  TraceEntry entry;
+  entry.action = action;
+  entry.device = device_.properties().index;
+  entry.address = block.address;
+  entry.bytes = bytes;
+  entry.stream = block.stream;
+  entry.pool = owner == nullptr ? PoolId{} : owner->id;
+  entries_.push_back(entry);
 }
 
 void ClassicEngine::tell_trackers() {

@@ -1,0 +1,98 @@
+// What an allocator held at one moment, and how it came to that: values with no policy, copied out
+// of an allocator or read from a file. The words are PyTorch's where it has them, so that its
+// snapshot files and ours say the same things (docs/formats/).
+//
+// Stacks, frames and strings that many entries share are kept once, in tables, and named by their
+// position there. Position 0 of each table stands for "none".
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "ashlar/trace.h"
+#include "ashlar/types.h"
+
+namespace ashlar {
+
+// One function on the way to an allocation.
+struct Frame {
+  std::string name{};
+  std::string filename{};
+  int64_t line = 0;
+  // What a compiler of graphs adds to a frame, under PyTorch's keys ("fx_node_op", …).
+  std::vector<std::pair<std::string, std::string>> extra{};
+  friend bool operator==(const Frame&, const Frame&) = default;
+};
+
+// A captured stack: positions in SnapshotTables::frames, innermost first.
+struct Stack {
+  std::vector<uint32_t> frames{};
+  // For work of a backward pass, the forward pass's stack, as lines of text.
+  std::vector<std::string> forward{};
+  friend bool operator==(const Stack&, const Stack&) = default;
+};
+
+struct SnapshotTables {
+  std::vector<Frame> frames = {{}};
+  std::vector<Stack> stacks = {{}};
+  std::vector<std::string> strings = {{}};
+  friend bool operator==(const SnapshotTables&, const SnapshotTables&) = default;
+};
+
+enum class SnapshotBlockState { kAllocated, kPendingFree, kInactive };
+
+struct SnapshotBlock {
+  DeviceAddress address;
+  size_t bytes = 0;
+  size_t requested_bytes = 0;  // of an inactive block: what was last asked for, or 0
+  SnapshotBlockState state = SnapshotBlockState::kInactive;
+  StackId stack;
+  friend bool operator==(const SnapshotBlock&, const SnapshotBlock&) = default;
+};
+
+// Blocks in address order; they tile it:  sum(block.bytes) == total_bytes. Of an expandable
+// segment, each contiguous mapped run is a segment of its own.
+struct SnapshotSegment {
+  DeviceIndex device;
+  DeviceAddress address;
+  size_t total_bytes = 0;
+  size_t allocated_bytes = 0;  // of allocated blocks
+  size_t active_bytes = 0;     // of allocated and pending ones
+  size_t requested_bytes = 0;  // what was asked for, of the active ones
+  StreamId stream;
+  bool is_large = false;
+  bool is_expandable = false;
+  PoolId pool;
+  StackId stack;  // of the call that got it from the device
+  std::vector<SnapshotBlock> blocks{};
+  friend bool operator==(const SnapshotSegment&, const SnapshotSegment&) = default;
+};
+
+// A moment that the program marked: {"name": …, "stage": "START" or "END"}, or other fields.
+struct Annotation {
+  DeviceIndex device;
+  int64_t time_us = 0;
+  std::vector<std::pair<std::string, std::string>> fields{};
+  friend bool operator==(const Annotation&, const Annotation&) = default;
+};
+
+// A setting's value: PyTorch writes flags, numbers, text, and one table of numbers.
+using SettingValue =
+    std::variant<bool, int64_t, double, std::string, std::vector<std::pair<std::string, int64_t>>>;
+
+struct Snapshot {
+  std::vector<SnapshotSegment> segments{};               // by device, then by address
+  std::vector<std::vector<TraceEntry>> device_traces{};  // by device; oldest entry first
+  std::vector<Annotation> annotations{};
+  std::vector<std::pair<std::string, SettingValue>> settings{};
+  // The same for pinned host memory, where it was recorded.
+  std::vector<SnapshotSegment> host_segments{};
+  std::vector<std::vector<TraceEntry>> host_traces{};
+  SnapshotTables tables{};
+  friend bool operator==(const Snapshot&, const Snapshot&) = default;
+};
+
+}  // namespace ashlar
