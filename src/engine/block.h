@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "ashlar/stats.h"
 #include "ashlar/types.h"
+#include "base/intrusive_tree.h"
 #include "device/stream_use.h"
 
 namespace ashlar {
@@ -23,7 +25,8 @@ enum class BlockState {
   kUnmapped,   // addresses of an expandable segment with no memory behind them
 };
 
-struct Block {
+// As a TreeNode it is in the index of its pool's free blocks, or of the unmapped ones.
+struct Block : TreeNode {
   BlockState state = BlockState::kFree;
   DeviceAddress address;
   size_t bytes = 0;
@@ -37,8 +40,9 @@ struct Block {
 
   uint32_t event_count = 0;  // events that must be done before it is free; only when pending
   uint64_t free_since = 0;   // the pool's search count when it became free; for collection by age
-  uint64_t serial = 0;       // rises with every block made: an order for registrations
-  std::vector<StreamUse> uses;  // other streams, declared by record_stream
+  uint64_t serial = 0;       // rises with every block made: an order for registrations; never 0
+  UsageStats* stream_usage = nullptr;  // what its stream has; of the engine's statistics
+  std::vector<StreamUse> uses;         // other streams, declared by record_stream
 
   DeviceAddress end() const { return address + bytes; }
   bool is_split() const { return previous != nullptr || next != nullptr; }

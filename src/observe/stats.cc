@@ -20,16 +20,46 @@ void for_each_triple(Stats& stats, const Visit& visit) {
   visit("segment", stats.segment);
 }
 
+template <typename Triple, typename Visit>
+void for_each_member(const std::string& field, Triple& triple, const Visit& visit) {
+  visit(field + ".all", triple.all);
+  visit(field + ".small_pool", triple.small_pool);
+  visit(field + ".large_pool", triple.large_pool);
+}
+
+template <typename Usage, typename Visit>
+void for_each_of_usage(const std::string& field, Usage& usage, const Visit& visit) {
+  visit(field + ".allocation", usage.allocation);
+  visit(field + ".allocated_bytes", usage.allocated_bytes);
+  visit(field + ".active_bytes", usage.active_bytes);
+  visit(field + ".requested_bytes", usage.requested_bytes);
+}
+
+// What pools and streams have. A pool's reserved bytes go under the name PyTorch has for them,
+// where it has one.
+template <typename Stats, typename Visit>
+void for_each_part(Stats& stats, const Visit& visit) {
+  for (auto& [id, usage] : stats.pools) {
+    const std::string pool = std::to_string(id.capture) + "_" + std::to_string(id.user);
+    for_each_of_usage("pool." + pool, usage, visit);
+    const std::string reserved =
+        id.is_default() ? "pool.0_0.reserved_bytes" : "reserved_bytes_by_private_pools." + pool;
+    for_each_member(reserved, usage.reserved_bytes, visit);
+  }
+  for (auto& [id, usage] : stats.streams) {
+    const std::string stream = "stream." + std::to_string(id.value());
+    for_each_of_usage(stream, usage, visit);
+    for_each_member(stream + ".reserved_bytes", usage.reserved_bytes, visit);
+  }
+}
+
 template <typename Stats, typename Visit>
 void for_each_stat(Stats& stats, const Visit& visit) {
-  for_each_triple(stats, [&](const char* name, auto& triple) {
-    const std::string field = name;
-    visit(field + ".all", triple.all);
-    visit(field + ".small_pool", triple.small_pool);
-    visit(field + ".large_pool", triple.large_pool);
-  });
+  for_each_triple(stats,
+                  [&](const char* name, auto& triple) { for_each_member(name, triple, visit); });
   visit(std::string("oversize_allocations"), stats.oversize_allocations);
   visit(std::string("oversize_segments"), stats.oversize_segments);
+  for_each_part(stats, visit);
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 #include "engine/classic/checkpoint.h"
 
 #include <algorithm>
-#include <map>
 
 #include "base/text.h"
 #include "engine/classic/classic_engine.h"
@@ -59,21 +58,15 @@ Result<PoolCheckpoint> ClassicEngine::checkpoint(PoolId id) {
 }
 
 // Every segment of the pool, by its first block, in address order.
-std::vector<Block*> ClassicEngine::first_blocks_of(const PrivatePool& pool) const {
-  std::map<DeviceAddress, Block*> first_blocks;
-  const auto consider = [&](Block* block) {
-    if (block->previous == nullptr && block->pool->owner() == &pool) {
-      first_blocks[block->address] = block;
-    }
-  };
-  for (Block* block : active_) consider(block);
-  for (const FreePool* free : {&pool.large, &pool.small}) {
-    for (Block* block : free->blocks()) consider(block);
-    for (Block* block : free->unmapped()) consider(block);
-  }
-  std::vector<Block*> ordered;
-  for (const auto& [address, block] : first_blocks) ordered.push_back(block);
-  return ordered;
+std::vector<Block*> ClassicEngine::first_blocks_of(const PrivatePool& pool) {
+  std::vector<Block*> first_blocks;
+  blocks_.for_each([&](Block* block) {
+    const bool is_first = block->previous == nullptr && block->pool->owner() == &pool;
+    if (is_first) first_blocks.push_back(block);
+  });
+  std::sort(first_blocks.begin(), first_blocks.end(),
+            [](const Block* a, const Block* b) { return a->address < b->address; });
+  return first_blocks;
 }
 
 // --- restoring
@@ -134,9 +127,8 @@ void ClassicEngine::restore_segment(const PrivatePool& pool, const SegmentRecord
   for (const BlockRecord& record : segment.blocks) {
     if (record.state == BlockState::kUnmapped) continue;
     if (rest == nullptr || rest->address != record.range.begin) {
-      rest = *std::find_if(free.blocks().begin(), free.blocks().end(), [&](const Block* block) {
-        return block->address == record.range.begin;
-      });
+      rest = free.blocks().first();
+      while (rest->address != record.range.begin) rest = FreePool::Blocks::next(rest);
     }
     rest->pool->erase(rest);
     Search search;

@@ -23,17 +23,8 @@ ClassicEngine::ClassicEngine(Device& device, const AllocatorOptions& options)
 ClassicEngine::~ClassicEngine() {
   MutexLock lock(mutex_);
   (void)device_.synchronize_device().ok();
-  std::vector<const Block*> first_blocks;
-  const auto consider = [&](const Block* block) {
-    if (block->previous == nullptr && block->expandable == nullptr) first_blocks.push_back(block);
-  };
-  std::for_each(active_.begin(), active_.end(), consider);
-  std::vector<const FreePool*> all = {&large_, &small_};
-  for (const auto& [id, pool] : pools_) all.insert(all.end(), {&pool->large, &pool->small});
-  for (const FreePool* pool : all) {
-    std::for_each(pool->blocks().begin(), pool->blocks().end(), consider);
-  }
-  for (const Block* block : first_blocks) {
+  blocks_.for_each([&](const Block* block) {
+    if (block->previous != nullptr || block->expandable != nullptr) return;
     const PrivatePool* owner = block->pool->owner();
     if (owner != nullptr && owner->has_custom_source()) {
       size_t bytes = 0;
@@ -42,7 +33,7 @@ ClassicEngine::~ClassicEngine() {
     } else {
       (void)device_.free(block->address).ok();
     }
-  }
+  });
 }
 
 // --- allocate -----------------------------------------------------------------------------------
@@ -53,13 +44,16 @@ Result<Block*> ClassicEngine::allocate(const Request& request) {
     return Status::out_of_memory(
         text("tried to allocate ", request.bytes, " B: no device has an exabyte"));
   }
+  bool has_news = false;
   Result<Block*> block = [&] {
     MutexLock lock(mutex_);
     Search search;
     search.request = request;
-    return allocate_locked(search);
+    Result<Block*> allocated = allocate_locked(search);
+    has_news = !entries_.empty();
+    return allocated;
   }();
-  tell_trackers();
+  if (has_news) tell_trackers();
   return block;
 }
 
@@ -116,26 +110,17 @@ Block* ClassicEngine::hand_out(Block* block, const Search& search, SplitRule rul
     Block* rest = block;
     block = split_front(block, search.block_bytes);
     if (is_plain && was_split) {
-      stats_.inactive_split_bytes.fall(is_small, static_cast<int64_t>(block->bytes));
+      count_inactive_split(is_small, 0, -static_cast<int64_t>(block->bytes));
     } else if (is_plain) {
-      stats_.inactive_split.rise(is_small, 1);
-      stats_.inactive_split_bytes.rise(is_small, static_cast<int64_t>(rest->bytes));
+      count_inactive_split(is_small, 1, static_cast<int64_t>(rest->bytes));
     }
   } else if (is_plain && was_split) {
-    stats_.inactive_split.fall(is_small, 1);
-    stats_.inactive_split_bytes.fall(is_small, static_cast<int64_t>(block->bytes));
+    count_inactive_split(is_small, -1, -static_cast<int64_t>(block->bytes));
   }
   block->state = BlockState::kAllocated;
   block->requested_bytes = search.request.bytes;
-  active_.insert(block);
   note(TraceAction::kAlloc, *block, search.request.bytes);
-  const auto bytes = static_cast<int64_t>(block->bytes);
-  stats_.allocation.rise(is_small, 1);
-  stats_.allocated_bytes.rise(is_small, bytes);
-  stats_.active.rise(is_small, 1);
-  stats_.active_bytes.rise(is_small, bytes);
-  stats_.requested_bytes.rise(is_small, static_cast<int64_t>(search.request.bytes));
-  if (block->bytes >= sizes_.max_split_bytes()) stats_.oversize_allocations.rise(1);
+  count_handed_out(*block);
   return block;
 }
 
@@ -164,6 +149,7 @@ Block* ClassicEngine::new_part(const Block& like, AddressRange range, Block* pre
   part->stream = like.stream;
   part->pool = like.pool;
   part->expandable = like.expandable;
+  part->stream_usage = like.stream_usage;
   part->previous = previous;
   part->next = next;
   if (previous != nullptr) previous->next = part;
@@ -174,29 +160,28 @@ Block* ClassicEngine::new_part(const Block& like, AddressRange range, Block* pre
 // --- free ---------------------------------------------------------------------------------------
 
 Status ClassicEngine::free(Block* block) {
+  bool has_news = false;
   const Status freed = [&] {
     MutexLock lock(mutex_);
-    return free_locked(block);
+    Status status = free_locked(block);
+    has_news = !entries_.empty();
+    return status;
   }();
-  tell_trackers();
+  if (has_news) tell_trackers();
   return freed;
 }
 
 void ClassicEngine::free_quietly(Block* block) {
-  {
-    MutexLock lock(mutex_);
-    if (Status freed = free_locked(block); !freed.ok()) late_error_ = freed;
-  }
-  tell_trackers();
+  Status freed = free(block);
+  if (freed.ok()) return;
+  MutexLock lock(mutex_);
+  late_error_ = std::move(freed);
 }
 
 Status ClassicEngine::free_locked(Block* block) {
   block->state = BlockState::kPending;
-  const bool is_small = block->pool->is_small();
-  stats_.allocation.fall(is_small, 1);
-  stats_.allocated_bytes.fall(is_small, static_cast<int64_t>(block->bytes));
+  count_free_requested(*block);
   note(TraceAction::kFreeRequested, *block, block->requested_bytes);
-  if (block->bytes >= sizes_.max_split_bytes()) stats_.oversize_allocations.fall(1);
   if (block->uses.empty()) {
     make_free(block);
     return {};
@@ -213,13 +198,9 @@ Status ClassicEngine::free_locked(Block* block) {
 
 void ClassicEngine::make_free(Block* block) {
   note(TraceAction::kFreeCompleted, *block, block->requested_bytes);
-  const bool is_small = block->pool->is_small();
-  stats_.active.fall(is_small, 1);
-  stats_.active_bytes.fall(is_small, static_cast<int64_t>(block->bytes));
-  stats_.requested_bytes.fall(is_small, static_cast<int64_t>(block->requested_bytes));
+  count_freed(*block);
   block->requested_bytes = 0;
-  active_.erase(block);
-  capture_uses_.erase(block);
+  if (!capture_uses_.empty()) capture_uses_.erase(block);
   block->state = BlockState::kFree;
 
   int64_t split_count = 0;
@@ -236,10 +217,7 @@ void ClassicEngine::make_free(Block* block) {
     ++split_count;
     split_bytes += static_cast<int64_t>(block->bytes);
   }
-  if (split_count > 0) stats_.inactive_split.rise(is_small, split_count);
-  if (split_count < 0) stats_.inactive_split.fall(is_small, -split_count);
-  if (split_bytes > 0) stats_.inactive_split_bytes.rise(is_small, split_bytes);
-  if (split_bytes < 0) stats_.inactive_split_bytes.fall(is_small, -split_bytes);
+  count_inactive_split(block->pool->is_small(), split_count, split_bytes);
 }
 
 // How many bytes the neighbour brought; 0 if it could not be merged. REQUIRES: `into` is free or

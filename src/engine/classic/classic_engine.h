@@ -5,6 +5,7 @@
 // reclaim.cc          memory back to the device: the ladder's rungs, trim, collection by age
 // pools.cc            private pools and routing
 // deferred.cc         frees that must wait for a capture to end
+// counting.cc         the statistics
 // checkpoint.cc       the state of a private pool, taken and restored
 //
 // Invariants (validate.cc checks them):
@@ -152,6 +153,7 @@ class ClassicEngine final : public Engine {
   // --- pools.cc
   FreePool& pool_for(size_t block_bytes, StreamId stream) ASHLAR_REQUIRES(mutex_);
   PrivatePool* find_pool(PoolId pool) const ASHLAR_REQUIRES(mutex_);
+  void add_pool(PoolId pool, PoolOptions options) ASHLAR_REQUIRES(mutex_);
 
   // --- deferred.cc
   // A freed block that waits for a capture, and the nodes that use it (empty: unknown).
@@ -169,8 +171,18 @@ class ClassicEngine final : public Engine {
       ASHLAR_REQUIRES(mutex_);
   Status resolve_deferred() ASHLAR_REQUIRES(mutex_);
 
+  // --- counting.cc
+  void count_handed_out(const Block& block) ASHLAR_REQUIRES(mutex_);
+  void count_free_requested(const Block& block) ASHLAR_REQUIRES(mutex_);
+  void count_freed(const Block& block) ASHLAR_REQUIRES(mutex_);
+  // Memory from the device and back to it: a plain segment, or a part of an expandable one.
+  void count_reserved(const Block& block, size_t bytes) ASHLAR_REQUIRES(mutex_);
+  void count_given_back(const Block& block, size_t bytes) ASHLAR_REQUIRES(mutex_);
+  void count_inactive_split(bool is_small, int64_t more, int64_t more_bytes)
+      ASHLAR_REQUIRES(mutex_);
+
   // --- checkpoint.cc
-  std::vector<Block*> first_blocks_of(const PrivatePool& pool) const ASHLAR_REQUIRES(mutex_);
+  std::vector<Block*> first_blocks_of(const PrivatePool& pool) ASHLAR_REQUIRES(mutex_);
   Result<CheckpointChange> restore_locked(const PoolCheckpoint& checkpoint) ASHLAR_REQUIRES(mutex_);
   void restore_segment(const PrivatePool& pool, const SegmentRecord& segment,
                        CheckpointChange& change) ASHLAR_REQUIRES(mutex_);
@@ -187,11 +199,11 @@ class ClassicEngine final : public Engine {
 
   mutable Mutex mutex_;
   BlockStore blocks_ ASHLAR_GUARDED_BY(mutex_);
-  FreePool large_ ASHLAR_GUARDED_BY(mutex_){false, nullptr};
-  FreePool small_ ASHLAR_GUARDED_BY(mutex_){true, nullptr};
+  AllocatorStats stats_ ASHLAR_GUARDED_BY(mutex_);
+  FreePool large_ ASHLAR_GUARDED_BY(mutex_){false, nullptr, stats_.pools[PoolId{}]};
+  FreePool small_ ASHLAR_GUARDED_BY(mutex_){true, nullptr, stats_.pools[PoolId{}]};
   std::map<PoolId, std::unique_ptr<PrivatePool>> pools_ ASHLAR_GUARDED_BY(mutex_);
   std::vector<Route> routes_ ASHLAR_GUARDED_BY(mutex_);
-  std::unordered_set<Block*> active_ ASHLAR_GUARDED_BY(mutex_);
   PendingFrees pending_ ASHLAR_GUARDED_BY(mutex_);
   std::vector<Deferred> deferred_ ASHLAR_GUARDED_BY(mutex_);
   // Nodes known to come before what a stream does next in a capture.
@@ -204,7 +216,6 @@ class ClassicEngine final : public Engine {
   std::vector<DeviceIndex> accessors_ ASHLAR_GUARDED_BY(mutex_);
   std::map<StreamId, std::string> stream_classes_ ASHLAR_GUARDED_BY(mutex_);
   std::map<std::string, double> default_class_fractions_ ASHLAR_GUARDED_BY(mutex_);
-  AllocatorStats stats_ ASHLAR_GUARDED_BY(mutex_);
   size_t held_bytes_ ASHLAR_GUARDED_BY(mutex_) = 0;     // from the device, segments of all kinds
   size_t growing_bytes_ ASHLAR_GUARDED_BY(mutex_) = 0;  // asked of the device now, unlocked
   std::vector<Returned> returned_ ASHLAR_GUARDED_BY(mutex_);

@@ -32,13 +32,9 @@ Result<Block*> ClassicEngine::grow_plain(const Search& search) {
   block->bytes = search.segment_bytes;
   block->stream = search.request.stream;
   block->pool = search.pool;
+  block->stream_usage = &stats_.streams[search.request.stream];
   if (PrivatePool* owner = search.pool->owner()) ++owner->segment_count;
-  held_bytes_ += block->bytes;
-  const bool is_small = search.pool->is_small();
-  stats_.segment.rise(is_small, 1);
-  stats_.reserved_bytes.rise(is_small, static_cast<int64_t>(block->bytes));
-  if (block->bytes >= sizes_.max_split_bytes()) stats_.oversize_segments.rise(1);
-  ++stats_.device_allocs;
+  count_reserved(*block, block->bytes);
   note(TraceAction::kSegmentAlloc, *block, block->bytes);
   return block;
 }
@@ -100,9 +96,9 @@ Result<Block*> ClassicEngine::find_expandable(const Search& search) {
   };
   const StreamId stream = search.request.stream;
   const FreePool& pool = *search.pool;
-  for (auto it = pool.first_unmapped(stream);
-       it != pool.unmapped().end() && (*it)->stream == stream; ++it) {
-    Block* candidate = usable((*it)->previous) ? (*it)->previous : *it;
+  for (Block* unmapped = pool.first_unmapped(stream); unmapped != nullptr;
+       unmapped = FreePool::next_unmapped(unmapped)) {
+    Block* candidate = usable(unmapped->previous) ? unmapped->previous : unmapped;
     if (has_room(candidate)) return candidate;
   }
   const size_t granule = align_up_to(sizes_.expandable_granule_bytes(pool.is_small()),
@@ -119,6 +115,7 @@ Result<Block*> ClassicEngine::find_expandable(const Search& search) {
   block->bytes = (*segment)->range().bytes;
   block->stream = stream;
   block->pool = search.pool;
+  block->stream_usage = &stats_.streams[stream];
   block->expandable = segment->get();
   block->state = BlockState::kUnmapped;
   search.pool->insert_unmapped(block);
@@ -145,9 +142,7 @@ Status ClassicEngine::map_block(Block* block, size_t bytes) {
   merge(block, block->previous);
   merge(block, block->next);
   pool.insert(block);
-  held_bytes_ += *mapped;
-  stats_.reserved_bytes.rise(pool.is_small(), static_cast<int64_t>(*mapped));
-  ++stats_.device_allocs;
+  count_reserved(*block, *mapped);
   Block part = *block;
   part.address = mapped_from;
   note(TraceAction::kSegmentMap, part, *mapped);

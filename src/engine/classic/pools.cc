@@ -35,8 +35,12 @@ Status ClassicEngine::create_pool(PoolId pool, PoolOptions options) {
   if (find_pool(pool) != nullptr) {
     return Status::usage(text("there is a pool ", to_text(pool), " already"));
   }
-  pools_.emplace(pool, std::make_unique<PrivatePool>(pool, std::move(options)));
+  add_pool(pool, std::move(options));
   return {};
+}
+
+void ClassicEngine::add_pool(PoolId pool, PoolOptions options) {
+  pools_.emplace(pool, std::make_unique<PrivatePool>(pool, std::move(options), stats_.pools[pool]));
 }
 
 Status ClassicEngine::retain_pool(PoolId pool) {
@@ -80,7 +84,7 @@ Status ClassicEngine::begin_routing(PoolId pool, RouteFilter filter) {
   if (found != nullptr) {
     ++found->use_count;
   } else {
-    pools_.emplace(pool, std::make_unique<PrivatePool>(pool, PoolOptions{}));
+    add_pool(pool, {});
   }
   routes_.push_back({pool, std::move(filter)});
   return {};

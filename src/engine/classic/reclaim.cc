@@ -50,16 +50,14 @@ bool ClassicEngine::release_oversize(const Search& search) {
   FreePool& pool = *search.pool;
   const StreamId stream = search.request.stream;
   const size_t wanted_bytes = std::max(search.block_bytes, sizes_.max_split_bytes());
-  const auto fitting = pool.first_of_at_least(stream, wanted_bytes);
-  const bool fits = fitting != pool.blocks().end() && (*fitting)->stream == stream;
-  if (fits && (*fitting)->expandable == nullptr && !(*fitting)->is_split()) {
-    return release_segment(*fitting);
+  Block* fitting = pool.first_of_at_least(stream, wanted_bytes);
+  if (fitting != nullptr && fitting->expandable == nullptr && !fitting->is_split()) {
+    return release_segment(fitting);
   }
   size_t released_bytes = 0;
   while (released_bytes < wanted_bytes) {
-    const auto largest = pool.largest(stream);
-    if (largest == pool.blocks().end()) return false;
-    Block* block = *largest;
+    Block* block = pool.largest(stream);
+    if (block == nullptr) return false;
     // A split one is never as large while the limit stands, but the limit is not ours to trust.
     if (block->bytes < sizes_.max_split_bytes() || block->expandable != nullptr ||
         block->is_split()) {
@@ -90,8 +88,8 @@ void ClassicEngine::collect_by_age() {
     }
     if (count == 0) return;
     const double average = static_cast<double>(total_age) / static_cast<double>(count);
-    for (auto it = large_.blocks().begin(); it != large_.blocks().end();) {
-      Block* block = *it++;
+    for (Block *block = large_.blocks().first(), *next = nullptr; block != nullptr; block = next) {
+      next = FreePool::Blocks::next(block);
       const auto age = static_cast<double>(large_.search_count - block->free_since);
       if (block->is_split() || block->expandable != nullptr || age < average) continue;
       const size_t block_bytes = block->bytes;
@@ -151,6 +149,7 @@ Status ClassicEngine::release_cached(PoolId pool) {
       release_blocks(candidate.large);
     }
     const bool gone = meant && candidate.segment_count == 0 && candidate.search_count == 0;
+    if (gone) stats_.pools.erase(candidate.id);
     it = gone ? pools_.erase(it) : std::next(it);
   }
   give_back_to_sources();
@@ -159,8 +158,8 @@ Status ClassicEngine::release_cached(PoolId pool) {
 
 void ClassicEngine::release_blocks(FreePool& pool) {
   std::vector<Block*> to_unmap;
-  for (auto it = pool.blocks().begin(); it != pool.blocks().end();) {
-    Block* block = *it++;
+  for (Block *block = pool.blocks().first(), *next = nullptr; block != nullptr; block = next) {
+    next = FreePool::Blocks::next(block);
     if (block->expandable != nullptr) {
       to_unmap.push_back(block);
     } else if (!block->is_split()) {
@@ -168,8 +167,8 @@ void ClassicEngine::release_blocks(FreePool& pool) {
     }
   }
   for (Block* block : to_unmap) unmap_block(block);
-  for (auto it = pool.unmapped().begin(); it != pool.unmapped().end();) {
-    Block* block = *it++;
+  for (Block *block = pool.unmapped().first(), *next = nullptr; block != nullptr; block = next) {
+    next = FreePool::UnmappedBlocks::next(block);
     if (!block->is_split()) destroy_expandable(block);
   }
 }
@@ -193,12 +192,7 @@ bool ClassicEngine::release_segment(Block* block) {
   pool.erase(block);
   note(TraceAction::kSegmentFree, *block, block->bytes);
   if (owner != nullptr) --owner->segment_count;
-  held_bytes_ -= block->bytes;
-  const bool is_small = pool.is_small();
-  stats_.segment.fall(is_small, 1);
-  stats_.reserved_bytes.fall(is_small, static_cast<int64_t>(block->bytes));
-  if (block->bytes >= sizes_.max_split_bytes()) stats_.oversize_segments.fall(1);
-  ++stats_.device_frees;
+  count_given_back(*block, block->bytes);
   blocks_.give_back(block);
   return true;
 }
@@ -245,9 +239,7 @@ void ClassicEngine::unmap_block(Block* block) {
   merge(block, block->previous);
   merge(block, block->next);
   pool.insert_unmapped(block);
-  held_bytes_ -= unmapped->bytes;
-  stats_.reserved_bytes.fall(pool.is_small(), static_cast<int64_t>(unmapped->bytes));
-  ++stats_.device_frees;
+  count_given_back(*block, unmapped->bytes);
   Block part = *block;
   part.address = begin;
   note(TraceAction::kSegmentUnmap, part, unmapped->bytes);
