@@ -15,9 +15,12 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "ashlar/checkpoint.h"
 #include "ashlar/device.h"
 #include "ashlar/errors.h"
+#include "ashlar/expandable_use.h"
 #include "ashlar/export.h"
 #include "ashlar/oom_notice.h"
 #include "ashlar/options.h"
@@ -48,6 +51,8 @@ class ASHLAR_EXPORT Buffer {
 
   // Frees now. A failure of the device surfaces at the allocator's next call.
   void reset() noexcept;
+  // Lets go without freeing, because Allocator::restore has done so already.
+  void forget() noexcept;
 
  private:
   friend class Allocator;
@@ -60,11 +65,18 @@ class ASHLAR_EXPORT Buffer {
   size_t bytes_ = 0;
 };
 
+// What restoring a pool changed. An address may be in both: whoever had it before has it no more.
+struct RestoredPool {
+  std::vector<DeviceAddress> freed{};  // were allocated, and are not: their buffers must `forget`
+  std::vector<Buffer> allocated{};     // are allocated now, of the sizes asked for at the time
+};
+
 class ASHLAR_EXPORT Allocator {
  public:
-  // The device outlives the allocator, the allocator its buffers. Throws UsageError for options
-  // that make no sense.
-  explicit Allocator(Device& device, const AllocatorOptions& options = {});
+  // The device outlives the allocator, the allocator its buffers. Without options, those that the
+  // environment asks for. Throws UsageError for options that make no sense.
+  explicit Allocator(Device& device);
+  Allocator(Device& device, const AllocatorOptions& options);
   // Gives all memory back to the device, also what is still in use.
   ~Allocator();
   Allocator(const Allocator&) = delete;
@@ -89,6 +101,10 @@ class ASHLAR_EXPORT Allocator {
   // 1].
   void set_memory_fraction(double fraction);
   double memory_fraction() const;
+  // While caching is off, each allocation is the device's own, and goes back to it when it is free:
+  // for tools that check memory accesses. What is cached already stays cached.
+  void set_caching(bool caching);
+  bool is_caching() const;
 
   // How many addresses the stream's expandable segments reserve goes by its class, if it has one;
   // an empty name clears it. A class's default counts where the options say nothing.
@@ -99,6 +115,10 @@ class ASHLAR_EXPORT Allocator {
   AllocatorStats stats() const;
   void reset_peak_stats();
   void reset_total_stats();
+  // The largest block that could be handed out without asking the device, on the right stream and
+  // from the right pool. 0: nothing is cached.
+  size_t largest_cached_bytes() const;
+  std::vector<ExpandableUse> expandable_segments() const;
 
   // --- pools ----------------------------------------------------------------------------------
   // A pool holds its memory apart from the others. Made by a user, {0, n}; for a capture, {n, 0}.
@@ -115,6 +135,13 @@ class ASHLAR_EXPORT Allocator {
   // Around the time in which streams of the device are capturing.
   void capture_began();
   void capture_ended();
+  // What the pool has handed out, by address.
+  std::vector<DeviceAddress> live_in_pool(PoolId pool) const;
+  // The state of a pool, and setting it back to that: what was allocated then is allocated again,
+  // at the same addresses, and nothing else. For graphs that share a pool. Throws UsageError,
+  // with nothing changed: a block still waits for other streams, or a segment is gone since.
+  PoolCheckpoint checkpoint(PoolId pool);
+  RestoredPool restore(const PoolCheckpoint& checkpoint);
 
   // --- hooks: called with no lock held; they may call the allocator
   // ---------------------------------

@@ -34,6 +34,7 @@ struct Block : TreeNode {
   StreamId stream;
   classic::FreePool* pool = nullptr;
   classic::ExpandableSegment* expandable = nullptr;  // null: part of a plain segment
+  bool is_uncached = false;  // a segment of its own, which goes back to the device when it is free
 
   Block* previous = nullptr;  // neighbours in the same segment, by address
   Block* next = nullptr;

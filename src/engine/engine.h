@@ -7,8 +7,11 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <vector>
 
+#include "ashlar/checkpoint.h"
+#include "ashlar/expandable_use.h"
 #include "ashlar/oom_notice.h"
 #include "ashlar/pool.h"
 #include "ashlar/stats.h"
@@ -21,6 +24,13 @@ namespace ashlar {
 struct Request {
   size_t bytes = 0;  // not 0
   StreamId stream;
+};
+
+// What restoring a checkpoint changed. An address may be in both: whoever had it before has it no
+// more.
+struct CheckpointChange {
+  std::vector<DeviceAddress> freed;  // were allocated, and are not the caller's any more
+  std::vector<Block*> allocated;     // are allocated now; the caller's to free
 };
 
 class Engine {
@@ -48,6 +58,16 @@ class Engine {
   // Of the device's capacity. kUsage: outside of [0, 1].
   virtual Status set_memory_fraction(double fraction) = 0;
   virtual double memory_fraction() const = 0;
+  // While caching is off, each allocation is the device's own and goes back to it when it is free:
+  // for tools that check memory accesses. What is cached already stays cached.
+  virtual void set_caching(bool caching) = 0;
+  virtual bool is_caching() const = 0;
+  // How many addresses the stream's expandable segments reserve goes by its class, if it has one
+  // (expandable_segments_reserve_by_class); an empty class clears it. A default for a class counts
+  // where the options say nothing.
+  virtual void set_stream_class(StreamId stream, std::string name) = 0;
+  virtual std::string stream_class(StreamId stream) const = 0;
+  virtual void set_default_class_fraction(const std::string& name, double capacity_fraction) = 0;
 
   // --- pools ----------------------------------------------------------------------------------
   // kUsage, in all of these: there is no such pool, or it is not in the state named.
@@ -63,11 +83,21 @@ class Engine {
   // Between these, streams of this device may be capturing. kUsage: more ends than beginnings.
   virtual void capture_began() = 0;
   virtual Status capture_ended() = 0;
+  // The addresses of the pool's allocated blocks, in order.
+  virtual Result<std::vector<DeviceAddress>> live_in_pool(PoolId pool) const = 0;
+  // The state of a pool, and setting it back to that. kUsage: there is no such pool, a block still
+  // waits for other streams, or a segment is gone since; nothing changed then.
+  virtual Result<PoolCheckpoint> checkpoint(PoolId pool) = 0;
+  virtual Result<CheckpointChange> restore(const PoolCheckpoint& checkpoint) = 0;
 
   // --- looking ----------------------------------------------------------------------------------
   virtual AllocatorStats stats() const = 0;
   virtual void reset_peak_stats() = 0;
   virtual void reset_total_stats() = 0;
+  // The largest block that an allocation could get without asking the device, on the right stream
+  // and from the right pool. 0: nothing is cached.
+  virtual size_t largest_cached_bytes() const = 0;
+  virtual std::vector<ExpandableUse> expandable_segments() const = 0;
 
   // --- hooks --------------------------------------------------------------------------------
   virtual void add_tracker(TraceTracker tracker) = 0;

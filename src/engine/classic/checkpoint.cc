@@ -1,5 +1,5 @@
 // Taking and restoring the state of a private pool.
-#include "engine/classic/checkpoint.h"
+#include "ashlar/checkpoint.h"
 
 #include <algorithm>
 
@@ -19,11 +19,16 @@ Status pending_events(const Block& block) {
                             "synchronize them before a checkpoint"));
 }
 
+BlockRecord::State recorded_state(const Block& block) {
+  if (!block.is_mapped()) return BlockRecord::State::kUnmapped;
+  return block.is_allocated() ? BlockRecord::State::kAllocated : BlockRecord::State::kFree;
+}
+
 // The stretches of a segment that have memory behind them.
 std::vector<AddressRange> mapped_runs(const SegmentRecord& segment) {
   std::vector<AddressRange> runs;
   for (const BlockRecord& block : segment.blocks) {
-    if (block.state == BlockState::kUnmapped) continue;
+    if (block.state == BlockRecord::State::kUnmapped) continue;
     if (!runs.empty() && runs.back().end() == block.range.begin) {
       runs.back().bytes += block.range.bytes;
     } else {
@@ -50,7 +55,7 @@ Result<PoolCheckpoint> ClassicEngine::checkpoint(PoolId id) {
     for (const Block* block = first; block != nullptr; block = block->next) {
       if (block->state == BlockState::kPending) return pending_events(*block);
       segment.blocks.push_back(
-          {{block->address, block->bytes}, block->requested_bytes, block->state});
+          {{block->address, block->bytes}, block->requested_bytes, recorded_state(*block)});
     }
     taken.segments.push_back(std::move(segment));
   }
@@ -94,7 +99,7 @@ Result<CheckpointChange> ClassicEngine::restore_locked(const PoolCheckpoint& che
       const bool waits = block->state == BlockState::kPending || !block->uses.empty();
       if (waits) return pending_events(*block);
       if (block->is_allocated()) allocated.push_back(block);
-      now.blocks.push_back({{block->address, block->bytes}, 0, block->state});
+      now.blocks.push_back({{block->address, block->bytes}, 0, recorded_state(*block)});
     }
     const std::vector<AddressRange> runs = mapped_runs(now);
     runs_now.insert(runs_now.end(), runs.begin(), runs.end());
@@ -125,7 +130,7 @@ void ClassicEngine::restore_segment(const PrivatePool& pool, const SegmentRecord
   std::vector<Block*> to_free;
   Block* rest = nullptr;  // the free block that the next record is cut from
   for (const BlockRecord& record : segment.blocks) {
-    if (record.state == BlockState::kUnmapped) continue;
+    if (record.state == BlockRecord::State::kUnmapped) continue;
     if (rest == nullptr || rest->address != record.range.begin) {
       rest = free.blocks().first();
       while (rest->address != record.range.begin) rest = FreePool::Blocks::next(rest);
@@ -137,7 +142,7 @@ void ClassicEngine::restore_segment(const PrivatePool& pool, const SegmentRecord
     search.pool = rest->pool;
     Block* block = hand_out(rest, search, SplitRule::kExactly);
     if (block == rest) rest = nullptr;
-    if (record.state == BlockState::kAllocated) {
+    if (record.state == BlockRecord::State::kAllocated) {
       change.allocated.push_back(block);
     } else {
       to_free.push_back(block);

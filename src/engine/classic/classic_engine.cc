@@ -14,7 +14,8 @@ ClassicEngine::ClassicEngine(Device& device, const AllocatorOptions& options)
       sizes_(options),
       capacity_bytes_(device.properties().capacity_bytes),
       accessors_{device.properties().index},
-      memory_fraction_(options.memory_fraction) {
+      memory_fraction_(options.memory_fraction),
+      caching_(options.caching) {
   stats_.max_split_bytes =
       options.max_split_bytes ? static_cast<int64_t>(*options.max_split_bytes) : -1;
 }
@@ -50,6 +51,7 @@ Result<Block*> ClassicEngine::allocate(const Request& request) {
     Search search;
     search.request = request;
     Result<Block*> allocated = allocate_locked(search);
+    give_back_to_sources();
     has_news = !entries_.empty();
     return allocated;
   }();
@@ -75,7 +77,7 @@ Result<Block*> ClassicEngine::allocate_locked(Search& search) {
   // Whoever lets go of the pool while we are unlocked must not take it away.
   PrivatePool* pinned = search.pool->owner();
   if (pinned != nullptr) ++pinned->search_count;
-  Result<Block*> found = find_or_grow(search);
+  Result<Block*> found = caching_ ? find_or_grow(search) : allocate_uncached(search);
   if (pinned != nullptr) --pinned->search_count;
   return found;
 }
@@ -91,6 +93,21 @@ Result<Block*> ClassicEngine::find_or_grow(Search& search) {
     grown = reclaim_and_retry(search, grown.status());
   }
   if (!grown.ok()) return grown.status().is_out_of_memory() ? report_oom(search) : grown.status();
+  return hand_out(*grown, search);
+}
+
+// A segment for this block alone, taken and given back with it.
+Result<Block*> ClassicEngine::allocate_uncached(Search& search) {
+  search.expandable = false;
+  search.segment_bytes = search.block_bytes;
+  Result<Block*> grown = grow(search, false);
+  const bool is_full = !grown.ok() && grown.status().is_out_of_memory() && !search.rejected;
+  if (is_full && !is_capturing({&device_, search.request.stream})) {
+    if (Status released = release_cached({}); !released.ok()) return released;
+    grown = grow(search, true);
+  }
+  if (!grown.ok()) return grown.status().is_out_of_memory() ? report_oom(search) : grown.status();
+  (*grown)->is_uncached = true;
   return hand_out(*grown, search);
 }
 
@@ -164,6 +181,7 @@ Status ClassicEngine::free(Block* block) {
   const Status freed = [&] {
     MutexLock lock(mutex_);
     Status status = free_locked(block);
+    give_back_to_sources();
     has_news = !entries_.empty();
     return status;
   }();
@@ -212,6 +230,10 @@ void ClassicEngine::make_free(Block* block) {
     split_bytes -= static_cast<int64_t>(merged);
   }
   block->pool->insert(block);
+  if (block->is_uncached) {
+    release_segment(block);
+    return;
+  }
   if (block->expandable != nullptr) return;
   if (block->is_split()) {
     ++split_count;
@@ -267,53 +289,6 @@ Status ClassicEngine::collect_pending() {
   return collected;
 }
 
-// --- looking and hooks --------------------------------------------------------------------------
-
-AllocatorStats ClassicEngine::stats() const {
-  MutexLock lock(mutex_);
-  return stats_;
-}
-
-void ClassicEngine::reset_peak_stats() {
-  MutexLock lock(mutex_);
-  stats_.reset_peaks();
-}
-
-void ClassicEngine::reset_total_stats() {
-  MutexLock lock(mutex_);
-  stats_.reset_totals();
-}
-
-void ClassicEngine::add_tracker(TraceTracker tracker) {
-  MutexLock lock(mutex_);
-  trackers_.push_back(std::move(tracker));
-}
-
-void ClassicEngine::add_oom_observer(std::function<void(const OomNotice&)> observer) {
-  MutexLock lock(mutex_);
-  oom_observers_.push_back(std::move(observer));
-}
-
-void ClassicEngine::add_rejection_observer(std::function<void(const OomNotice&)> observer) {
-  MutexLock lock(mutex_);
-  rejection_observers_.push_back(std::move(observer));
-}
-
-void ClassicEngine::add_free_memory_callback(std::function<bool()> callback) {
-  MutexLock lock(mutex_);
-  callbacks_.push_back(std::move(callback));
-}
-
-// All of them are asked, whatever the first ones say.
-bool ClassicEngine::ask_callbacks() {
-  if (callbacks_.empty()) return false;
-  const std::vector<std::function<bool()>> callbacks = callbacks_;
-  bool any_freed = false;
-  MutexUnlock unlocked(mutex_);
-  for (const std::function<bool()>& callback : callbacks) any_freed |= callback();
-  return any_freed;
-}
-
 Status ClassicEngine::add_accessor(DeviceIndex accessor) {
   MutexLock lock(mutex_);
   if (std::find(accessors_.begin(), accessors_.end(), accessor) != accessors_.end()) return {};
@@ -322,34 +297,6 @@ Status ClassicEngine::add_accessor(DeviceIndex accessor) {
   }
   accessors_.push_back(accessor);
   return {};
-}
-
-void ClassicEngine::note(TraceAction action, const Block& block, size_t bytes) {
-  if (trackers_.empty()) return;
-  const PrivatePool* owner = block.pool->owner();
-  TraceEntry entry;
-  entry.action = action;
-  entry.device = device_.properties().index;
-  entry.address = block.address;
-  entry.bytes = bytes;
-  entry.stream = block.stream;
-  entry.pool = owner == nullptr ? PoolId{} : owner->id;
-  entries_.push_back(entry);
-}
-
-void ClassicEngine::tell_trackers() {
-  MutexLock lock(mutex_);
-  if (is_telling_) return;
-  is_telling_ = true;
-  while (!entries_.empty()) {
-    const std::vector<TraceEntry> entries = std::exchange(entries_, {});
-    const std::vector<TraceTracker> trackers = trackers_;
-    MutexUnlock unlocked(mutex_);
-    for (const TraceEntry& entry : entries) {
-      for (const TraceTracker& tracker : trackers) tracker(entry);
-    }
-  }
-  is_telling_ = false;
 }
 
 }  // namespace ashlar::classic

@@ -6,6 +6,7 @@
 // pools.cc            private pools and routing
 // deferred.cc         frees that must wait for a capture to end
 // counting.cc         the statistics
+// looking.cc          what it tells: statistics, and hooks
 // checkpoint.cc       the state of a private pool, taken and restored
 //
 // Invariants (validate.cc checks them):
@@ -23,7 +24,6 @@
 #include "ashlar/options.h"
 #include "base/mutex.h"
 #include "engine/block_store.h"
-#include "engine/classic/checkpoint.h"
 #include "engine/classic/expandable_segment.h"
 #include "engine/classic/free_pool.h"
 #include "engine/classic/private_pool.h"
@@ -48,6 +48,11 @@ class ClassicEngine final : public Engine {
   Status trim(PoolId pool) override;
   Status set_memory_fraction(double fraction) override;
   double memory_fraction() const override;
+  void set_caching(bool caching) override;
+  bool is_caching() const override;
+  void set_stream_class(StreamId stream, std::string name) override;
+  std::string stream_class(StreamId stream) const override;
+  void set_default_class_fraction(const std::string& name, double capacity_fraction) override;
   Status create_pool(PoolId pool, PoolOptions options) override;
   Status retain_pool(PoolId pool) override;
   Status release_pool(PoolId pool) override;
@@ -56,9 +61,14 @@ class ClassicEngine final : public Engine {
   Status end_routing(PoolId pool) override;
   void capture_began() override;
   Status capture_ended() override;
+  Result<std::vector<DeviceAddress>> live_in_pool(PoolId pool) const override;
+  Result<PoolCheckpoint> checkpoint(PoolId pool) override;
+  Result<CheckpointChange> restore(const PoolCheckpoint& checkpoint) override;
   AllocatorStats stats() const override;
   void reset_peak_stats() override;
   void reset_total_stats() override;
+  size_t largest_cached_bytes() const override;
+  std::vector<ExpandableUse> expandable_segments() const override;
   void add_tracker(TraceTracker tracker) override;
   void add_oom_observer(std::function<void(const OomNotice&)> observer) override;
   void add_rejection_observer(std::function<void(const OomNotice&)> observer) override;
@@ -66,18 +76,6 @@ class ClassicEngine final : public Engine {
 
   // Another device may touch this one's memory: what there is, and what will be.
   Status add_accessor(DeviceIndex accessor);
-
-  // The state of a pool, and setting it back to that. kUsage: there is no such pool, a block still
-  // waits for other streams, or a segment is gone since; nothing changed then.
-  Result<PoolCheckpoint> checkpoint(PoolId pool);
-  Result<CheckpointChange> restore(const PoolCheckpoint& checkpoint);
-
-  // How many addresses the stream's expandable segments reserve goes by its class, if it has one
-  // (expandable_segments_reserve_by_class); an empty class clears it. A default for a class counts
-  // where the options say nothing.
-  void set_stream_class(StreamId stream, std::string name);
-  std::string stream_class(StreamId stream) const;
-  void set_default_class_fraction(const std::string& name, double capacity_fraction);
 
   // Every invariant above; the first one that does not hold, in words.
   Status validate() const;
@@ -106,6 +104,7 @@ class ClassicEngine final : public Engine {
   // --- classic_engine.cc
   Result<Block*> allocate_locked(Search& search) ASHLAR_REQUIRES(mutex_);
   Result<Block*> find_or_grow(Search& search) ASHLAR_REQUIRES(mutex_);
+  Result<Block*> allocate_uncached(Search& search) ASHLAR_REQUIRES(mutex_);
   Block* take_cached(const Search& search) ASHLAR_REQUIRES(mutex_);
   // What is left of a block is cut off by the usual rules, or exactly as wanted.
   enum class SplitRule { kUsual, kExactly };
@@ -220,6 +219,7 @@ class ClassicEngine final : public Engine {
   size_t growing_bytes_ ASHLAR_GUARDED_BY(mutex_) = 0;  // asked of the device now, unlocked
   std::vector<Returned> returned_ ASHLAR_GUARDED_BY(mutex_);
   double memory_fraction_ ASHLAR_GUARDED_BY(mutex_) = 1.0;
+  bool caching_ ASHLAR_GUARDED_BY(mutex_) = true;
   Status late_error_ ASHLAR_GUARDED_BY(mutex_);  // of a free path; the next allocate reports it
 
   std::vector<TraceEntry> entries_ ASHLAR_GUARDED_BY(mutex_);

@@ -108,7 +108,7 @@ Result<Block*> ClassicEngine::find_expandable(const Search& search) {
     return Status::out_of_memory(text("larger than an expandable segment, ", reserve, " B"));
   }
   Result<std::unique_ptr<ExpandableSegment>> segment =
-      ExpandableSegment::create(device_, {stream, granule, reserve}, accessors_);
+      ExpandableSegment::create(device_, {stream, pool.is_small(), granule, reserve}, accessors_);
   if (!segment.ok()) return segment.status();
   Block* block = blocks_.take();
   block->address = (*segment)->range().begin;

@@ -100,6 +100,19 @@ Status ClassicEngine::end_routing(PoolId pool) {
   return {};
 }
 
+Result<std::vector<DeviceAddress>> ClassicEngine::live_in_pool(PoolId pool) const {
+  MutexLock lock(mutex_);
+  const PrivatePool* wanted = find_pool(pool);
+  if (wanted == nullptr && !pool.is_default()) return no_such_pool(pool);
+  std::vector<DeviceAddress> live;
+  blocks_.for_each([&](const Block* block) {
+    const bool counts = block->is_allocated() && block->pool->owner() == wanted;
+    if (counts) live.push_back(block->address);
+  });
+  std::sort(live.begin(), live.end());
+  return live;
+}
+
 void ClassicEngine::capture_began() {
   MutexLock lock(mutex_);
   ++capture_count_;
