@@ -14,7 +14,9 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ashlar/checkpoint.h"
@@ -22,9 +24,11 @@
 #include "ashlar/errors.h"
 #include "ashlar/expandable_use.h"
 #include "ashlar/export.h"
+#include "ashlar/history.h"
 #include "ashlar/oom_notice.h"
 #include "ashlar/options.h"
 #include "ashlar/pool.h"
+#include "ashlar/snapshot.h"
 #include "ashlar/stats.h"
 #include "ashlar/trace.h"
 
@@ -69,6 +73,11 @@ class ASHLAR_EXPORT Buffer {
 struct RestoredPool {
   std::vector<DeviceAddress> freed{};  // were allocated, and are not: their buffers must `forget`
   std::vector<Buffer> allocated{};     // are allocated now, of the sizes asked for at the time
+};
+
+struct SnapshotOptions {
+  std::optional<PoolId> pool{};  // only this pool's segments; one that does not exist has none
+  bool include_traces = true;    // what happened, not only what is
 };
 
 class ASHLAR_EXPORT Allocator {
@@ -120,6 +129,20 @@ class ASHLAR_EXPORT Allocator {
   size_t largest_cached_bytes() const;
   std::vector<ExpandableUse> expandable_segments() const;
 
+  // --- history: what was done, and from where ---------------------------------------------------
+  // Records from here on; again, goes on under other options. Throws UsageError if stacks are
+  // wanted but none can be had.
+  void start_history(HistoryOptions options = {});
+  // Ends recording, and forgets.
+  void stop_history();
+  bool is_history_on() const;
+  // Marks this moment in the history, if it is on; see Region.
+  void annotate(std::vector<std::pair<std::string, std::string>> fields);
+  // Says something about a live block.
+  void annotate(DeviceAddress address, const std::string& text);
+  // What is held now, and what history there is. Names of functions are looked up only here.
+  Snapshot snapshot(const SnapshotOptions& options = {});
+
   // --- pools ----------------------------------------------------------------------------------
   // A pool holds its memory apart from the others. Made by a user, {0, n}; for a capture, {n, 0}.
   PoolId make_pool(PoolOptions options = {});
@@ -153,6 +176,19 @@ class ASHLAR_EXPORT Allocator {
  private:
   struct Parts;
   std::unique_ptr<Parts> parts_;
+};
+
+// A stretch of the program with a name, in the history of an allocator that outlives it.
+class ASHLAR_EXPORT Region {
+ public:
+  Region(Allocator& allocator, std::string name);
+  ~Region();
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
+
+ private:
+  Allocator& allocator_;
+  std::string name_;
 };
 
 }  // namespace ashlar

@@ -1,28 +1,18 @@
 // The allocator a program sees: checks arguments, calls the engine, turns failures into exceptions.
 #include "ashlar/allocator.h"
 
-#include <atomic>
-
+#include "api/allocator_parts.h"
 #include "api/unwrap.h"
 #include "base/text.h"
 #include "config/allocator_options.h"
-#include "engine/block_table.h"
 #include "engine/classic/classic_engine.h"
-#include "engine/engine.h"
 
 namespace ashlar {
 
-struct Allocator::Parts {
-  Parts(Device& its_device, const AllocatorOptions& options)
-      : device(its_device), engine(std::make_unique<classic::ClassicEngine>(its_device, options)) {}
-
-  Device& device;
-  std::unique_ptr<Engine> engine;
-  BlockTable raw;  // blocks handed out as plain addresses
-  // Relaxed: only uniqueness matters.
-  std::atomic<uint64_t> last_user_pool{0};
-  std::atomic<uint64_t> last_capture_pool{0};
-};
+Allocator::Parts::Parts(Device& its_device, const AllocatorOptions& its_options)
+    : device(its_device),
+      options(its_options),
+      engine(std::make_unique<classic::ClassicEngine>(its_device, its_options)) {}
 
 Allocator::Allocator(Device& device) : Allocator(device, options_from_environment()) {}
 
@@ -35,10 +25,24 @@ Allocator::~Allocator() = default;
 
 Device& Allocator::device() const { return parts_->device; }
 
+namespace {
+
+// The stack of whoever called the facade, if history wants it; `caller` is where that call returns.
+StackId allocating_stack(Engine& engine, const void* caller) {
+  return engine.history().capture(RecordContext::kState, caller);
+}
+StackId freeing_stack(Engine& engine, const void* caller) {
+  return engine.history().capture(RecordContext::kAll, caller);
+}
+
+}  // namespace
+
 Buffer Allocator::allocate(size_t bytes, StreamId stream) {
   if (bytes == 0) return {};
-  Block* block = unwrap(parts_->engine->allocate({bytes, stream}));
-  return Buffer(*parts_->engine, block, block->address, bytes);
+  Engine& engine = *parts_->engine;
+  Block* block = unwrap(
+      engine.allocate({bytes, stream, allocating_stack(engine, __builtin_return_address(0))}));
+  return Buffer(engine, block, block->address, bytes);
 }
 
 // --- plain addresses
@@ -54,7 +58,9 @@ Status not_an_allocation(DeviceAddress address) {
 
 DeviceAddress Allocator::allocate_raw(size_t bytes, StreamId stream) {
   if (bytes == 0) return {};
-  Block* block = unwrap(parts_->engine->allocate({bytes, stream}));
+  Engine& engine = *parts_->engine;
+  Block* block = unwrap(
+      engine.allocate({bytes, stream, allocating_stack(engine, __builtin_return_address(0))}));
   parts_->raw.insert(block);
   return block->address;
 }
@@ -63,7 +69,7 @@ void Allocator::free_raw(DeviceAddress address) {
   if (address.is_null()) return;
   Block* block = parts_->raw.take(address);
   if (block == nullptr) unwrap(not_an_allocation(address));
-  unwrap(parts_->engine->free(block));
+  unwrap(parts_->engine->free(block, freeing_stack(*parts_->engine, __builtin_return_address(0))));
 }
 
 void Allocator::record_stream(DeviceAddress address, StreamId stream) {
@@ -79,7 +85,9 @@ void Allocator::record_stream(DeviceAddress address, Device& device, StreamId st
 // --- limits and looking
 // ---------------------------------------------------------------------------
 
-void Allocator::trim() { unwrap(parts_->engine->trim({})); }
+void Allocator::trim() {
+  unwrap(parts_->engine->trim({}, freeing_stack(*parts_->engine, __builtin_return_address(0))));
+}
 
 void Allocator::set_memory_fraction(double fraction) {
   unwrap(parts_->engine->set_memory_fraction(fraction));
@@ -130,7 +138,9 @@ PoolId Allocator::make_capture_pool() {
 
 void Allocator::retain_pool(PoolId pool) { unwrap(parts_->engine->retain_pool(pool)); }
 void Allocator::release_pool(PoolId pool) { unwrap(parts_->engine->release_pool(pool)); }
-void Allocator::trim(PoolId pool) { unwrap(parts_->engine->trim(pool)); }
+void Allocator::trim(PoolId pool) {
+  unwrap(parts_->engine->trim(pool, freeing_stack(*parts_->engine, __builtin_return_address(0))));
+}
 
 int Allocator::pool_use_count(PoolId pool) const {
   return unwrap(parts_->engine->pool_use_count(pool));
@@ -214,7 +224,8 @@ void Buffer::record_stream(Device& device, StreamId stream) {
 }
 
 void Buffer::reset() noexcept {
-  if (block_ != nullptr) engine_->free_quietly(block_);
+  if (block_ != nullptr)
+    engine_->free_quietly(block_, freeing_stack(*engine_, __builtin_return_address(0)));
   forget();
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ashlar/stats.h"
+#include "ashlar/trace.h"
 #include "ashlar/types.h"
 #include "base/intrusive_tree.h"
 #include "device/stream_use.h"
@@ -43,6 +44,8 @@ struct Block : TreeNode {
   uint64_t free_since = 0;   // the pool's search count when it became free; for collection by age
   uint64_t serial = 0;       // rises with every block made: an order for registrations; never 0
   UsageStats* stream_usage = nullptr;  // what its stream has; of the engine's statistics
+  StackId stack{};                     // of whoever allocated it; none unless active
+  StackId segment_stack{};             // of whoever made the device give its memory
   std::vector<StreamUse> uses;         // other streams, declared by record_stream
 
   DeviceAddress end() const { return address + bytes; }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,16 +15,19 @@
 #include "ashlar/expandable_use.h"
 #include "ashlar/oom_notice.h"
 #include "ashlar/pool.h"
+#include "ashlar/snapshot.h"
 #include "ashlar/stats.h"
 #include "ashlar/status.h"
 #include "ashlar/trace.h"
 #include "engine/block.h"
+#include "observe/history.h"
 
 namespace ashlar {
 
 struct Request {
   size_t bytes = 0;  // not 0
-  StreamId stream;
+  StreamId stream{};
+  StackId stack{};  // of the caller, where history asks for it
 };
 
 // What restoring a checkpoint changed. An address may be in both: whoever had it before has it no
@@ -43,16 +47,16 @@ class Engine {
   virtual Result<Block*> allocate(const Request& request) = 0;
   // REQUIRES: `block` came from allocate and was not freed since. From any thread. If the device
   // fails, the block stays pending, and is tried again with the next allocation.
-  virtual Status free(Block* block) = 0;
+  virtual Status free(Block* block, StackId stack = {}) = 0;
   // The same for destructors: a failure is reported by the next allocate or trim.
-  virtual void free_quietly(Block* block) = 0;
+  virtual void free_quietly(Block* block, StackId stack = {}) = 0;
   // The block is also used by work queued so far in that stream: it is not reused before that work
   // is done. Its own stream needs no telling.
   virtual Status record_stream(Block* block, const StreamUse& use) = 0;
 
   // Gives cached memory back to the device: all of it, or what a freeable pool has. Waits for
   // pending frees.
-  virtual Status trim(PoolId pool = {}) = 0;
+  virtual Status trim(PoolId pool = {}, StackId stack = {}) = 0;
 
   // --- limits -------------------------------------------------------------------------------
   // Of the device's capacity. kUsage: outside of [0, 1].
@@ -91,6 +95,13 @@ class Engine {
   virtual Result<CheckpointChange> restore(const PoolCheckpoint& checkpoint) = 0;
 
   // --- looking ----------------------------------------------------------------------------------
+  // The engine records into it; callers start it, capture stacks with it, and read it.
+  virtual History& history() = 0;
+  // What is held, by address, of one pool or of all; stacks are the history's. The look is an act
+  // of its own, and recorded.
+  virtual std::vector<SnapshotSegment> segments(std::optional<PoolId> pool = {}) = 0;
+  // Records what the user says about a live block. kUsage: none starts there.
+  virtual Status annotate(DeviceAddress address, const std::string& said) = 0;
   virtual AllocatorStats stats() const = 0;
   virtual void reset_peak_stats() = 0;
   virtual void reset_total_stats() = 0;

@@ -48,6 +48,7 @@ Result<Block*> ClassicEngine::allocate(const Request& request) {
   bool has_news = false;
   Result<Block*> block = [&] {
     MutexLock lock(mutex_);
+    acting_stack_ = request.stack;
     Search search;
     search.request = request;
     Result<Block*> allocated = allocate_locked(search);
@@ -136,6 +137,7 @@ Block* ClassicEngine::hand_out(Block* block, const Search& search, SplitRule rul
   }
   block->state = BlockState::kAllocated;
   block->requested_bytes = search.request.bytes;
+  block->stack = search.request.stack;
   note(TraceAction::kAlloc, *block, search.request.bytes);
   count_handed_out(*block);
   return block;
@@ -167,6 +169,7 @@ Block* ClassicEngine::new_part(const Block& like, AddressRange range, Block* pre
   part->pool = like.pool;
   part->expandable = like.expandable;
   part->stream_usage = like.stream_usage;
+  part->segment_stack = like.segment_stack;
   part->previous = previous;
   part->next = next;
   if (previous != nullptr) previous->next = part;
@@ -176,10 +179,11 @@ Block* ClassicEngine::new_part(const Block& like, AddressRange range, Block* pre
 
 // --- free ---------------------------------------------------------------------------------------
 
-Status ClassicEngine::free(Block* block) {
+Status ClassicEngine::free(Block* block, StackId stack) {
   bool has_news = false;
   const Status freed = [&] {
     MutexLock lock(mutex_);
+    acting_stack_ = stack;
     Status status = free_locked(block);
     give_back_to_sources();
     has_news = !entries_.empty();
@@ -189,8 +193,8 @@ Status ClassicEngine::free(Block* block) {
   return freed;
 }
 
-void ClassicEngine::free_quietly(Block* block) {
-  Status freed = free(block);
+void ClassicEngine::free_quietly(Block* block, StackId stack) {
+  Status freed = free(block, stack);
   if (freed.ok()) return;
   MutexLock lock(mutex_);
   late_error_ = std::move(freed);
@@ -218,6 +222,7 @@ void ClassicEngine::make_free(Block* block) {
   note(TraceAction::kFreeCompleted, *block, block->requested_bytes);
   count_freed(*block);
   block->requested_bytes = 0;
+  block->stack = {};
   if (!capture_uses_.empty()) capture_uses_.erase(block);
   block->state = BlockState::kFree;
 

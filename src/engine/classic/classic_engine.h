@@ -7,6 +7,7 @@
 // deferred.cc         frees that must wait for a capture to end
 // counting.cc         the statistics
 // looking.cc          what it tells: statistics, and hooks
+// snapshot.cc         what it holds, block by block
 // checkpoint.cc       the state of a private pool, taken and restored
 //
 // Invariants (validate.cc checks them):
@@ -42,10 +43,10 @@ class ClassicEngine final : public Engine {
 
   Device& device() const override { return device_; }
   Result<Block*> allocate(const Request& request) override;
-  Status free(Block* block) override;
-  void free_quietly(Block* block) override;
+  Status free(Block* block, StackId stack = {}) override;
+  void free_quietly(Block* block, StackId stack = {}) override;
   Status record_stream(Block* block, const StreamUse& use) override;
-  Status trim(PoolId pool) override;
+  Status trim(PoolId pool = {}, StackId stack = {}) override;
   Status set_memory_fraction(double fraction) override;
   double memory_fraction() const override;
   void set_caching(bool caching) override;
@@ -64,6 +65,9 @@ class ClassicEngine final : public Engine {
   Result<std::vector<DeviceAddress>> live_in_pool(PoolId pool) const override;
   Result<PoolCheckpoint> checkpoint(PoolId pool) override;
   Result<CheckpointChange> restore(const PoolCheckpoint& checkpoint) override;
+  History& history() override { return history_; }
+  std::vector<SnapshotSegment> segments(std::optional<PoolId> pool = {}) override;
+  Status annotate(DeviceAddress address, const std::string& said) override;
   AllocatorStats stats() const override;
   void reset_peak_stats() override;
   void reset_total_stats() override;
@@ -222,6 +226,8 @@ class ClassicEngine final : public Engine {
   bool caching_ ASHLAR_GUARDED_BY(mutex_) = true;
   Status late_error_ ASHLAR_GUARDED_BY(mutex_);  // of a free path; the next allocate reports it
 
+  History history_;                                 // has a lock of its own
+  StackId acting_stack_ ASHLAR_GUARDED_BY(mutex_);  // of the call that holds the lock
   std::vector<TraceEntry> entries_ ASHLAR_GUARDED_BY(mutex_);
   bool is_telling_ ASHLAR_GUARDED_BY(mutex_) = false;  // a thread is in tell_trackers
   std::vector<TraceTracker> trackers_ ASHLAR_GUARDED_BY(mutex_);

@@ -33,6 +33,7 @@ Result<Block*> ClassicEngine::grow_plain(const Search& search) {
   block->stream = search.request.stream;
   block->pool = search.pool;
   block->stream_usage = &stats_.streams[search.request.stream];
+  block->segment_stack = search.request.stack;
   if (PrivatePool* owner = search.pool->owner()) ++owner->segment_count;
   count_reserved(*block, block->bytes);
   note(TraceAction::kSegmentAlloc, *block, block->bytes);
@@ -60,6 +61,7 @@ Result<DeviceAddress> ClassicEngine::device_allocate(const Search& search) {
     MutexUnlock unlocked(mutex_);
     at = ask();
   }
+  acting_stack_ = search.request.stack;
   growing_bytes_ -= search.segment_bytes;
   return at;
 }
@@ -132,6 +134,7 @@ Status ClassicEngine::map_block(Block* block, size_t bytes) {
   FreePool& pool = *block->pool;
   pool.erase_unmapped(block);
   block->state = BlockState::kFree;
+  block->segment_stack = acting_stack_;
   if (*mapped < block->bytes) {
     Block* rest =
         new_part(*block, {block->address + *mapped, block->bytes - *mapped}, block, block->next);

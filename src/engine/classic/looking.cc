@@ -79,9 +79,13 @@ bool ClassicEngine::ask_callbacks() {
   return any_freed;
 }
 
+// Who freed it may not be known; who allocated it is the next best thing to say.
 void ClassicEngine::note(TraceAction action, const Block& block, size_t bytes) {
-  if (trackers_.empty()) return;
+  if (trackers_.empty() && !history_.is_on()) return;
   const PrivatePool* owner = block.pool->owner();
+  const bool is_free =
+      action == TraceAction::kFreeRequested || action == TraceAction::kFreeCompleted;
+  const StackId fallback = is_free ? block.stack : block.segment_stack;
   TraceEntry entry;
   entry.action = action;
   entry.device = device_.properties().index;
@@ -89,7 +93,10 @@ void ClassicEngine::note(TraceAction action, const Block& block, size_t bytes) {
   entry.bytes = bytes;
   entry.stream = block.stream;
   entry.pool = owner == nullptr ? PoolId{} : owner->id;
-  entries_.push_back(entry);
+  entry.stack = acting_stack_;
+  if (entry.stack == StackId()) entry.stack = fallback;
+  history_.record(entry);
+  if (!trackers_.empty()) entries_.push_back(entry);
 }
 
 void ClassicEngine::tell_trackers() {

@@ -103,9 +103,10 @@ void ClassicEngine::collect_by_age() {
 // --- trim
 // -----------------------------------------------------------------------------------------
 
-Status ClassicEngine::trim(PoolId pool) {
+Status ClassicEngine::trim(PoolId pool, StackId stack) {
   const Status released = [&] {
     MutexLock lock(mutex_);
+    acting_stack_ = stack;
     Status status = release_cached(pool);
     if (status.ok()) status = std::exchange(late_error_, {});
     return status;
