@@ -48,6 +48,12 @@ struct StatTriple {
     all.fall(by);
     of(is_small).fall(by);
   }
+  void reset_peak() {
+    for (Stat* stat : {&all, &small_pool, &large_pool}) stat->reset_peak();
+  }
+  void reset_totals() {
+    for (Stat* stat : {&all, &small_pool, &large_pool}) stat->reset_totals();
+  }
 };
 
 struct AllocatorStats {
