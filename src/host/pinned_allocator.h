@@ -45,6 +45,8 @@ class PinnedAllocator {
   PinnedAllocator(const PinnedAllocator&) = delete;
   PinnedAllocator& operator=(const PinnedAllocator&) = delete;
 
+  Device& device() const { return device_; }
+
   // Memory of at least `bytes`, and no more than PinnedSizes says; contents are arbitrary.
   // kUsage: 0 B. kOutOfMemory: the host has none, even after the cache was given back. Any other
   // failure may be one that a free or the poller met earlier: it is told once, and trying again may
