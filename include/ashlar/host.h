@@ -24,6 +24,7 @@
 #include "ashlar/export.h"
 #include "ashlar/host_stats.h"
 #include "ashlar/options.h"
+#include "ashlar/pool.h"
 #include "ashlar/stream_use.h"
 
 namespace ashlar {
@@ -89,12 +90,14 @@ class ASHLAR_EXPORT HostAllocator {
   // Aligned to pages of 4 KiB, contents arbitrary. 0 B give an empty buffer. Throws OutOfMemory
   // when the host has none, even after the cache was given back; or DeviceError, which may also be
   // one that an earlier free met: it is told once, and trying again may well succeed.
-  HostBuffer allocate(size_t bytes);
+  // The stream decides about the pool (see begin_routing), and about nothing else: a stream that
+  // uses the memory is still to be recorded.
+  HostBuffer allocate(size_t bytes, StreamId stream = kDefaultStream);
 
   // The same with plain pointers, for code that cannot keep a HostBuffer. 0 B give null, and
   // freeing that does nothing. A pointer that did not come from allocate_raw, or was freed:
   // UsageError, nothing changed.
-  void* allocate_raw(size_t bytes);
+  void* allocate_raw(size_t bytes, StreamId stream = kDefaultStream);
   void free_raw(void* memory);
 
   // Work queued in the stream uses memory that may lie anywhere inside a buffer, or inside what
@@ -111,8 +114,20 @@ class ASHLAR_EXPORT HostAllocator {
   // for a stream without a device; nothing changed.
   void release_capture(CaptureId capture, std::span<const StreamUse> launched_on = {});
 
-  // Gives cached memory back to the host, except parts of the reserve segment. Waits for no work,
-  // unless a stream was destroyed before memory that it used was freed: then for that device.
+  // A pool keeps its memory apart: what was allocated from it is used again only by it. Between
+  // begin and end, what the filter accepts is allocated from the pool; of several, from the one
+  // begun last. Begin makes the pool if there is none, under any id but the default's (such as one
+  // that an Allocator gave), and holds it. Let go as often as it was held, its memory goes back to
+  // the host with the next trim. Throws UsageError for a pool that is not there, or not in the
+  // state named.
+  void begin_routing(PoolId pool, RouteFilter filter);
+  void end_routing(PoolId pool);
+  void release_pool(PoolId pool);
+  int pool_use_count(PoolId pool) const;
+
+  // Gives cached memory back to the host, except parts of the reserve segment, and what belongs to
+  // pools that are held. Waits for no work, unless a stream was destroyed before memory that it
+  // used was freed: then for that device.
   void trim();
 
   HostStats stats() const;

@@ -49,17 +49,17 @@ HostAllocator::~HostAllocator() = default;
 
 Device& HostAllocator::device() const { return parts_->device; }
 
-HostBuffer HostAllocator::allocate(size_t bytes) {
+HostBuffer HostAllocator::allocate(size_t bytes, StreamId stream) {
   if (bytes == 0) return {};
-  return {*parts_->pinned, unwrap(parts_->pinned->allocate(bytes)), bytes};
+  return {*parts_->pinned, unwrap(parts_->pinned->allocate(bytes, stream)), bytes};
 }
 
 // --- plain pointers
 // -------------------------------------------------------------------------------
 
 // A buffer owns the block until the table does: should the table not grow, nothing is lost.
-void* HostAllocator::allocate_raw(size_t bytes) {
-  HostBuffer buffer = allocate(bytes);
+void* HostAllocator::allocate_raw(size_t bytes, StreamId stream) {
+  HostBuffer buffer = allocate(bytes, stream);
   if (!buffer) return nullptr;
   {
     MutexLock lock(parts_->mutex);
@@ -103,6 +103,20 @@ void HostAllocator::release_capture(CaptureId capture, std::span<const StreamUse
     unwrap(Status::usage("a graph was launched on a stream without a device (expected both)"));
   }
   parts_->pinned->release_capture(capture, launched_on);
+}
+
+// --- pools
+// ----------------------------------------------------------------------------------------
+
+void HostAllocator::begin_routing(PoolId pool, RouteFilter filter) {
+  unwrap(parts_->pinned->begin_routing(pool, std::move(filter)));
+}
+
+void HostAllocator::end_routing(PoolId pool) { unwrap(parts_->pinned->end_routing(pool)); }
+void HostAllocator::release_pool(PoolId pool) { unwrap(parts_->pinned->release_pool(pool)); }
+
+int HostAllocator::pool_use_count(PoolId pool) const {
+  return unwrap(parts_->pinned->pool_use_count(pool));
 }
 
 // --- giving back and looking

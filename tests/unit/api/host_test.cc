@@ -203,6 +203,31 @@ TEST_F(HostAllocatorTest, ALaunchWithoutADeviceIsAMistakeAndTheGraphKeepsItsMemo
   EXPECT_EQ(host.stats().graph_blocks.current, 1);
 }
 
+// --- pools --------------------------------------------------------------------------------------
+
+TEST_F(HostAllocatorTest, APoolIsRoutedToAndLetGo) {
+  HostAllocator host(device());
+  const PoolId pool{0, 1};
+  const StreamId stream = *device().create_stream();
+  const auto is_ours = [stream](StreamId asked) { return asked == stream; };
+  EXPECT_THROW(host.begin_routing(pool, nullptr), UsageError);
+  EXPECT_THROW(host.end_routing(pool), UsageError);
+  host.begin_routing(pool, is_ours);
+  EXPECT_THROW(host.begin_routing(pool, is_ours), UsageError);
+  const std::byte* data = host.allocate(kBytes, stream).data();
+  EXPECT_NE(host.allocate(kBytes).data(), data);
+  void* raw = host.allocate_raw(kBytes, stream);
+  EXPECT_EQ(raw, data);
+  host.free_raw(raw);
+  host.end_routing(pool);
+  EXPECT_EQ(host.pool_use_count(pool), 1);
+  host.release_pool(pool);
+  EXPECT_THROW(host.release_pool(pool), UsageError);
+  host.trim();
+  EXPECT_EQ(held_count(), 0U);
+  EXPECT_THROW(static_cast<void>(host.pool_use_count(pool)), UsageError);
+}
+
 // --- failures -----------------------------------------------------------------------------------
 
 TEST_F(HostAllocatorTest, OutOfMemoryIsABadAllocWithAReport) {
