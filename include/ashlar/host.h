@@ -3,8 +3,7 @@
 //
 //   ashlar::HostAllocator host(device);
 //   ashlar::HostBuffer staging = host.allocate(1 << 20);
-//   …fill staging.data(), queue a copy from it on `stream`…
-//   staging.record_stream(stream);
+//   …fill staging.data(), queue a copy from it on `stream`, staging.record_stream(stream)…
 //   // leaving the scope frees it; it is used again when `stream` has got past the copy
 //
 // Unlike device memory it belongs to no stream: every stream whose work uses it is to be recorded,
