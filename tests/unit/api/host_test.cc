@@ -135,14 +135,18 @@ TEST_F(HostAllocatorTest, FreeingWhatIsNotAnAllocationIsAMistakeAndChangesNothin
   const HostBuffer buffer = host.allocate(kBytes);
   void* freed = host.allocate_raw(kMiB);
   host.free_raw(freed);
+  HostBuffer heir = host.allocate(kMiB);
+  ASSERT_EQ(heir.data(), freed);
   int on_the_stack = 0;
   const auto before = host.stats().flatten();
   EXPECT_THROW(host.free_raw(&on_the_stack), UsageError) << "foreign";
   EXPECT_THROW(host.free_raw(memory + 1), UsageError) << "inside of one";
   EXPECT_THROW(host.free_raw(buffer.data()), UsageError) << "a buffer owns it";
-  EXPECT_THROW(host.free_raw(freed), UsageError) << "twice";
+  EXPECT_THROW(host.free_raw(freed), UsageError) << "twice, and a buffer has it now";
   EXPECT_THROW(other.free_raw(memory), UsageError) << "another allocator's";
   EXPECT_EQ(host.stats().flatten(), before);
+  heir.reset();
+  EXPECT_THROW(host.free_raw(freed), UsageError) << "twice";
   EXPECT_NO_THROW(host.free_raw(memory));
 }
 

@@ -15,7 +15,7 @@ constexpr StreamId kRouted{41};
 
 class PinnedPoolsTest : public PinnedTest {
  protected:
-  ~PinnedPoolsTest() override {
+  void TearDown() override {
     EXPECT_TRUE(pinned().validate().ok()) << pinned().validate().to_string();
   }
   void begin(PoolId pool, StreamId routed = kRouted) {
