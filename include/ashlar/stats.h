@@ -50,6 +50,12 @@ struct StatTriple {
     all.fall(by);
     of(is_small).fall(by);
   }
+  void reset_peak() {
+    for (Stat* stat : {&all, &small_pool, &large_pool}) stat->reset_peak();
+  }
+  void reset_totals() {
+    for (Stat* stat : {&all, &small_pool, &large_pool}) stat->reset_totals();
+  }
 };
 
 // What one stream, or one pool, has of an allocator's memory.

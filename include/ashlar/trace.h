@@ -48,7 +48,9 @@ struct TraceEntry {
   friend bool operator==(const TraceEntry&, const TraceEntry&) = default;
 };
 
-// Sees every act, in order, after the allocator has unlocked: it may call the allocator.
+// Sees every act, in order, after the allocator has unlocked: it may call the allocator. One thread
+// at a time tells the trackers, also of the acts of others: the call that caused an entry may have
+// returned on its own thread before the entry is told.
 using TraceTracker = std::function<void(const TraceEntry& entry)>;
 
 }  // namespace ashlar

@@ -285,9 +285,8 @@ Status ClassicEngine::collect_pending() {
     if (Status resolved = resolve_deferred(); !resolved.ok()) return resolved;
   }
   if (pending_.empty()) return {};
-  std::optional<RelaxedCapture> relaxed;
-  if (capture_count_ != 0) relaxed.emplace(device_);
-  if (relaxed && !relaxed->status().ok()) return relaxed->status();
+  const RelaxedCapture relaxed(device_, capture_count_);
+  if (!relaxed.status().ok()) return relaxed.status();
   std::vector<Block*> finished;
   Status collected = pending_.collect_finished(finished);
   for (Block* block : finished) make_free(block);

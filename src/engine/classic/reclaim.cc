@@ -117,9 +117,8 @@ Status ClassicEngine::trim(PoolId pool, StackId stack) {
 
 Status ClassicEngine::wait_for_pending(PoolId pool) {
   ++stats_.sync_all_streams;
-  std::optional<RelaxedCapture> relaxed;
-  if (capture_count_ != 0) relaxed.emplace(device_);
-  if (relaxed && !relaxed->status().ok()) return relaxed->status();
+  const RelaxedCapture relaxed(device_, capture_count_);
+  if (!relaxed.status().ok()) return relaxed.status();
   std::vector<Block*> finished;
   std::function<bool(const Block&)> wanted;
   if (!pool.is_default()) {
@@ -181,9 +180,8 @@ bool ClassicEngine::release_segment(Block* block) {
   if (owner != nullptr && owner->has_custom_source()) {
     returned_.push_back({owner->options.source, {block->address, block->bytes}});
   } else {
-    std::optional<RelaxedCapture> relaxed;
-    if (capture_count_ != 0) relaxed.emplace(device_);
-    Status freed = relaxed ? relaxed->status() : Status();
+    const RelaxedCapture relaxed(device_, capture_count_);
+    Status freed = relaxed.status();
     if (freed.ok()) freed = device_.free(block->address);
     if (!freed.ok()) {
       late_error_ = freed;
@@ -209,10 +207,9 @@ void ClassicEngine::give_back_to_sources() {
 // The whole granules of a free block; what is left of it at either end stays free.
 void ClassicEngine::unmap_block(Block* block) {
   if (is_capturing({&device_, block->stream})) return;  // it could not be waited for
-  std::optional<RelaxedCapture> relaxed;
-  if (capture_count_ != 0) relaxed.emplace(device_);
-  if (relaxed && !relaxed->status().ok()) {
-    late_error_ = relaxed->status();
+  const RelaxedCapture relaxed(device_, capture_count_);
+  if (!relaxed.status().ok()) {
+    late_error_ = relaxed.status();
     return;
   }
   const Result<AddressRange> unmapped =
