@@ -2,6 +2,7 @@
 #include "format/snapshot_builder.h"
 
 #include "base/text.h"
+#include "format/renumber.h"
 
 namespace ashlar {
 namespace {
@@ -24,6 +25,7 @@ SnapshotBuilder::SnapshotBuilder(ValueStore& store)
 Result<Snapshot> SnapshotBuilder::build(Value root, uint64_t bytes_read) {
   fields_.set_allowance(kVisitsAnyway + kVisitsPerByte * bytes_read);
   if (!read_root(root)) return Status::format("snapshot: " + fields_.problem());
+  renumber_tables(snapshot_);
   return std::move(snapshot_);
 }
 

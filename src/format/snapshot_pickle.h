@@ -13,4 +13,7 @@ namespace ashlar {
 // source.
 Result<Snapshot> read_snapshot_pickle(ByteSource& source, const ReadLimits& limits = {});
 
+// Protocol 4, for Python's pickle.load and PyTorch's viewer. Failures are the sink's.
+Status write_snapshot_pickle(const Snapshot& snapshot, ByteSink& sink);
+
 }  // namespace ashlar

@@ -1,15 +1,12 @@
 // Decoding one character at a time; plain ASCII, nearly all there is, eight bytes at a time.
 #include "format/utf8.h"
 
-#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
 namespace ashlar {
-namespace {
 
-// How many bytes the character at the start of `bytes` has; 0: it is none.
-size_t character_bytes(std::string_view bytes) {
+size_t utf8_character_bytes(std::string_view bytes) {
   const auto at = [bytes](size_t i) { return static_cast<uint8_t>(bytes[i]); };
   const uint8_t lead = at(0);
   if (lead < 0x80) return 1;
@@ -25,8 +22,6 @@ size_t character_bytes(std::string_view bytes) {
   return count;
 }
 
-}  // namespace
-
 bool is_utf8(std::string_view bytes) {
   while (!bytes.empty()) {
     uint64_t eight = 0;
@@ -37,7 +32,7 @@ bool is_utf8(std::string_view bytes) {
         continue;
       }
     }
-    const size_t count = character_bytes(bytes);
+    const size_t count = utf8_character_bytes(bytes);
     if (count == 0) return false;
     bytes.remove_prefix(count);
   }

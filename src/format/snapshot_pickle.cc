@@ -1,7 +1,11 @@
-// The machine builds values, the builder makes a snapshot of them.
-#include "format/pickle_machine.h"
-#include "format/snapshot_builder.h"
+// Reading: the machine builds values, the builder makes a snapshot of them. Writing: the schema in
+// the syntax of pickles.
 #include "format/snapshot_pickle.h"
+
+#include "format/pickle_machine.h"
+#include "format/pickle_writer.h"
+#include "format/snapshot_builder.h"
+#include "format/snapshot_writer.h"
 
 namespace ashlar {
 
@@ -19,6 +23,12 @@ Result<Snapshot> read_snapshot_pickle(ByteSource& source, const ReadLimits& limi
     bytes_read = machine.bytes_read();
   }
   return builder.build(root, bytes_read);
+}
+
+Status write_snapshot_pickle(const Snapshot& snapshot, ByteSink& sink) {
+  PickleWriter writer(sink);
+  write_snapshot(snapshot, writer);
+  return writer.finish();
 }
 
 }  // namespace ashlar
