@@ -61,7 +61,9 @@ DeviceAddress Allocator::allocate_raw(size_t bytes, StreamId stream) {
   Engine& engine = *parts_->engine;
   Block* block = unwrap(
       engine.allocate({bytes, stream, allocating_stack(engine, __builtin_return_address(0))}));
+  Buffer until_listed(engine, block, block->address, bytes);  // the table may have no room
   parts_->raw.insert(block);
+  until_listed.forget();
   return block->address;
 }
 

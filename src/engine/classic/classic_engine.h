@@ -157,6 +157,7 @@ class ClassicEngine final : public Engine {
   FreePool& pool_for(size_t block_bytes, StreamId stream) ASHLAR_REQUIRES(mutex_);
   PrivatePool* find_pool(PoolId pool) const ASHLAR_REQUIRES(mutex_);
   void add_pool(PoolId pool, PoolOptions options) ASHLAR_REQUIRES(mutex_);
+  bool is_routed_to(PoolId pool) const ASHLAR_REQUIRES(mutex_);
 
   // --- deferred.cc
   // A freed block that waits for a capture, and the nodes that use it (empty: unknown).

@@ -73,8 +73,7 @@ Result<int> ClassicEngine::pool_use_count(PoolId pool) const {
 Status ClassicEngine::begin_routing(PoolId pool, RouteFilter filter) {
   MutexLock lock(mutex_);
   if (pool.is_default()) return Status::usage("the default pool needs no routing");
-  const auto same = [&](const Route& route) { return route.pool == pool; };
-  if (std::any_of(routes_.begin(), routes_.end(), same)) {
+  if (is_routed_to(pool)) {
     return Status::usage(text("allocations are routed to pool ", to_text(pool), " already"));
   }
   PrivatePool* found = find_pool(pool);
@@ -88,6 +87,11 @@ Status ClassicEngine::begin_routing(PoolId pool, RouteFilter filter) {
   }
   routes_.push_back({pool, std::move(filter)});
   return {};
+}
+
+bool ClassicEngine::is_routed_to(PoolId pool) const {
+  const auto same = [&](const Route& route) { return route.pool == pool; };
+  return std::any_of(routes_.begin(), routes_.end(), same);
 }
 
 Status ClassicEngine::end_routing(PoolId pool) {
