@@ -148,8 +148,8 @@ Status ClassicEngine::release_cached(PoolId pool) {
       release_blocks(candidate.small);
       release_blocks(candidate.large);
     }
-    const bool needed = candidate.segment_count != 0 || candidate.search_count != 0 ||
-                        is_routed_to(candidate.id);
+    const bool needed =
+        candidate.segment_count != 0 || candidate.search_count != 0 || is_routed_to(candidate.id);
     const bool gone = meant && !needed;
     if (gone) stats_.pools.erase(candidate.id);
     it = gone ? pools_.erase(it) : std::next(it);
