@@ -5,14 +5,12 @@
 #include "api/unwrap.h"
 #include "base/text.h"
 #include "config/allocator_options.h"
-#include "engine/classic/classic_engine.h"
+#include "engine/make_engine.h"
 
 namespace ashlar {
 
 Allocator::Parts::Parts(Device& its_device, const AllocatorOptions& its_options)
-    : device(its_device),
-      options(its_options),
-      engine(std::make_unique<classic::ClassicEngine>(its_device, its_options)) {}
+    : device(its_device), options(its_options), engine(make_engine(its_device, its_options)) {}
 
 Allocator::Allocator(Device& device) : Allocator(device, options_from_environment()) {}
 

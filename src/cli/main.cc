@@ -22,8 +22,7 @@
 namespace ashlar {
 namespace {
 
-constexpr std::array<const Subcommand*, 5> kSubcommands = {&kExport, &kInfo, &kConfig, &kBench,
-                                                           &kDemo};
+constexpr std::array kSubcommands = {&kReplay, &kExport, &kInfo, &kConfig, &kBench, &kDemo};
 
 // A sub-command together with its parser.
 struct Prepared {

@@ -37,5 +37,6 @@ extern const Subcommand kConfig;
 extern const Subcommand kBench;
 extern const Subcommand kDemo;
 extern const Subcommand kExport;
+extern const Subcommand kReplay;
 
 }  // namespace ashlar

@@ -8,6 +8,7 @@
 // counting.cc         the statistics
 // looking.cc          what it tells: statistics, and hooks
 // snapshot.cc         what it holds, block by block
+// adopt.cc            segments of a recorded run taken over
 // checkpoint.cc       the state of a private pool, taken and restored
 //
 // Invariants (validate.cc checks them):
@@ -80,6 +81,11 @@ class ClassicEngine final : public Engine {
 
   // Another device may touch this one's memory: what there is, and what will be.
   Status add_accessor(DeviceIndex accessor);
+
+  // Takes over a segment as it was in a recorded run: memory from the device, and the same blocks
+  // in use, which it gives in the order of their addresses. Nobody is told. For replays.
+  // kUsage: it is expandable, or its blocks do not tile it.
+  Result<std::vector<Block*>> adopt(const SnapshotSegment& segment);
 
   // Every invariant above; the first one that does not hold, in words.
   Status validate() const;
