@@ -84,10 +84,9 @@ Result<ReplayOptions> options_for(const ReplayRequest& asked, const Recording& r
     options.allocator = *parsed;
   }
   if (asked.engine) {
-    Result<AllocatorOptions> parsed =
-        parse_allocator_options("engine:" + *asked.engine, options.allocator);
+    Result<AllocatorOptions> parsed = parse_allocator_options("engine:" + *asked.engine);
     if (!parsed.ok()) return parsed.status();
-    options.allocator = *parsed;
+    options.allocator.engine = parsed->engine;
   }
   const Result<std::optional<size_t>> capacity = size_of(asked.capacity, "--capacity");
   if (!capacity.ok()) return capacity.status();
