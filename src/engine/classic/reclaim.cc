@@ -108,6 +108,7 @@ void ClassicEngine::collect_by_age() {
 Status ClassicEngine::trim(PoolId pool) {
   const Status released = [&] {
     MutexLock lock(mutex_);
+    if (!pool.is_default() && find_pool(pool) == nullptr) return no_such_pool(pool);
     Status status = release_cached(pool);
     if (status.ok()) status = std::exchange(late_error_, {});
     return status;
@@ -253,8 +254,13 @@ void ClassicEngine::unmap_block(Block* block) {
   note(TraceAction::kSegmentUnmap, part, unmapped->bytes);
 }
 
+// If the device keeps the addresses, so does the segment, and the next trim tries again.
 void ClassicEngine::destroy_expandable(Block* block) {
-  const ExpandableSegment* segment = block->expandable;
+  ExpandableSegment* segment = block->expandable;
+  if (Status freed = segment->free_addresses(); !freed.ok()) {
+    late_error_ = freed;
+    return;
+  }
   block->pool->erase_unmapped(block);
   if (PrivatePool* owner = block->pool->owner()) --owner->segment_count;
   blocks_.give_back(block);
