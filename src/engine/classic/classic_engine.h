@@ -152,6 +152,7 @@ class ClassicEngine final : public Engine {
   // --- pools.cc
   FreePool& pool_for(size_t block_bytes, StreamId stream) ASHLAR_REQUIRES(mutex_);
   PrivatePool* find_pool(PoolId pool) const ASHLAR_REQUIRES(mutex_);
+  static Status no_such_pool(PoolId pool);
 
   // --- deferred.cc
   // A freed block that waits for a capture, and the nodes that use it (empty: unknown).
