@@ -3,6 +3,7 @@
 // for the simulated device as for the model, so that every address is predicted.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <optional>
@@ -70,6 +71,8 @@ class ClassicModel {
   void complete(uint64_t address);
   void trim();
   void set_fraction(double fraction) { fraction_ = fraction; }
+  // Empty: no capture goes on.
+  void set_capturing(std::vector<StreamId> streams) { capturing_ = std::move(streams); }
 
   std::map<PoolId, ModelPool>& pools() { return pools_; }
   // What concerned the device since it was last taken.
@@ -117,6 +120,9 @@ class ClassicModel {
   Part& part(Place at) { return segments_[at.segment].parts[at.part]; }
   const Part& part(Place at) const { return segments_[at.segment].parts[at.part]; }
   size_t granule(bool is_small) const;
+  bool is_capturing(StreamId stream) const {
+    return std::find(capturing_.begin(), capturing_.end(), stream) != capturing_.end();
+  }
   void act(TraceAction action, uint64_t address, size_t bytes) {
     acts_.push_back({action, address, bytes});
   }
@@ -127,6 +133,7 @@ class ClassicModel {
   size_t held_bytes_ = 0;
   std::deque<uint64_t> places_;
   std::vector<Segment> segments_;
+  std::vector<StreamId> capturing_;
   std::map<PoolId, ModelPool> pools_;
   std::map<List, uint64_t> searches_;
   std::vector<Act> acts_;

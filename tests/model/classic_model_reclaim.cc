@@ -16,6 +16,7 @@ std::optional<ClassicModel::Place> ClassicModel::climb(const Wanted& wanted) {
   if (release_oversize(wanted)) {
     if (std::optional<Place> grown = grow(wanted)) return grown;
   }
+  if (is_capturing(wanted.stream)) return std::nullopt;
   if (!options_.pytorch_compatible) {
     if (std::optional<Place> found = search(wanted)) return found;
   }
@@ -74,9 +75,12 @@ void ClassicModel::collect_by_age() {
 
 void ClassicModel::trim() { release_all(); }
 
+// A capture may be using what the default pool has cached: it stays.
 void ClassicModel::release_all() {
-  release_list({{}, false});
-  release_list({{}, true});
+  if (capturing_.empty()) {
+    release_list({{}, false});
+    release_list({{}, true});
+  }
   for (auto it = pools_.begin(); it != pools_.end();) {
     const PoolId id = it->first;
     if (!it->second.freeable) {
@@ -123,7 +127,7 @@ void ClassicModel::unmap(uint64_t address) {
   const size_t step = granule(segment.list.is_small);
   const uint64_t begin = base + (whole.address - base + step - 1) / step * step;
   const uint64_t end = base + (whole.address + whole.bytes - base) / step * step;
-  if (begin >= end) return;
+  if (begin >= end || is_capturing(segment.stream)) return;
   act(TraceAction::kSegmentUnmap, begin, end - begin);
   held_bytes_ -= end - begin;
   std::vector<Part> parts;

@@ -137,6 +137,44 @@ TEST_F(CaptureTest, AUseFromBeforeTheCaptureStillNeedsItsEventAfterwards) {
   EXPECT_EQ(allocate(kMiB, main_)->address, at);
 }
 
+TEST_F(CaptureTest, AUseFromBeforeTheCaptureCountsThoughItWasDeclaredWithinItAgain) {
+  start();
+  const StreamId busy = busy_stream();
+  Block* block = allocate(kMiB);
+  const DeviceAddress at = block->address;
+  use_on(block, busy);
+  engine_->capture_began();
+  must(device().begin_capture(busy, CaptureMode::kThreadLocal));
+  use_on(block, busy);
+  free(block);
+  must(device().end_capture(busy).status());
+  must(engine_->capture_ended());
+  EXPECT_NE(allocate(kMiB)->address, at);
+  finish(busy);
+  EXPECT_EQ(allocate(kMiB)->address, at);
+}
+
+TEST_F(CaptureTest, AUseAfterACaptureCountsThoughItWasDeclaredWithinItBefore) {
+  start();
+  const StreamId used = new_stream();
+  Block* block = allocate(kMiB);
+  const DeviceAddress at = block->address;
+  const auto capture = [&](bool is_first) {
+    engine_->capture_began();
+    must(device().begin_capture(used, CaptureMode::kThreadLocal));
+    is_first ? use_on(block, used) : free(block);
+    must(device().end_capture(used).status());
+    must(engine_->capture_ended());
+  };
+  capture(true);
+  keep_busy(device(), used);
+  use_on(block, used);
+  capture(false);
+  EXPECT_NE(allocate(kMiB)->address, at);
+  finish(used);
+  EXPECT_EQ(allocate(kMiB)->address, at);
+}
+
 TEST_F(CaptureTest, TheDeviceIsAskedForMemoryDuringACaptureWithoutDisturbingIt) {
   start_capture(false);
   allocate(32 * kMiB, main_);
