@@ -64,7 +64,8 @@ class ClassicModel {
 
   // Empty: out of memory.
   std::optional<uint64_t> allocate(size_t bytes, StreamId stream);
-  // Whether the request would need the device and find it or the limit full.
+  // Whether the request would have the engine wait for streams: it would need the device and find
+  // it or the limit full, or old segments would be given back on the way.
   bool would_climb(size_t bytes, StreamId stream) const;
   // Freed by the caller; free at once, or pending until complete().
   void free(uint64_t address, State state);
@@ -97,7 +98,7 @@ class ClassicModel {
 
   Wanted wanted_for(size_t bytes, StreamId stream) const;
   size_t rounded(size_t bytes) const;
-  bool is_above_limit(const Wanted& wanted) const;
+  bool is_above_limit(size_t more_bytes) const;
   std::vector<Place> free_places(const List& list, std::optional<StreamId> stream) const;
   std::optional<Place> best_fit(const Wanted& wanted, const List& list, bool expandable) const;
   std::optional<Place> search(const Wanted& wanted);

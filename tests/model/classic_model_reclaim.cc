@@ -27,6 +27,7 @@ std::optional<ClassicModel::Place> ClassicModel::climb(const Wanted& wanted) {
 
 bool ClassicModel::release_oversize(const Wanted& wanted) {
   if (!options_.max_split_bytes || options_.expandable_segments) return false;
+  if (is_capturing(wanted.stream)) return false;
   const size_t limit = *options_.max_split_bytes;
   const size_t target = std::max(wanted.bytes, limit);
   const std::vector<Place> places = free_places(wanted.list, wanted.stream);
@@ -64,7 +65,8 @@ void ClassicModel::collect_by_age() {
     for (const Place at : whole) {
       const auto age = static_cast<double>(searches_[list] - part(at).since);
       const bool counts = age >= total / static_cast<double>(whole.size());
-      if (!counts || segments_[at.segment].expandable) continue;
+      const Segment& segment = segments_[at.segment];
+      if (!counts || segment.expandable || is_capturing(segment.stream)) continue;
       old.push_back(part(at).address);
       released += part(at).bytes;
     }
@@ -100,6 +102,7 @@ void ClassicModel::release_list(const List& list) {
   std::vector<uint64_t> mapped;
   for (const Place at : free_places(list, std::nullopt)) {
     const Segment& segment = segments_[at.segment];
+    if (is_capturing(segment.stream)) continue;
     if (segment.expandable) mapped.push_back(part(at).address);
     if (!segment.expandable && segment.parts.size() == 1) whole.push_back(part(at).address);
   }
@@ -127,7 +130,7 @@ void ClassicModel::unmap(uint64_t address) {
   const size_t step = granule(segment.list.is_small);
   const uint64_t begin = base + (whole.address - base + step - 1) / step * step;
   const uint64_t end = base + (whole.address + whole.bytes - base) / step * step;
-  if (begin >= end || is_capturing(segment.stream)) return;
+  if (begin >= end) return;
   act(TraceAction::kSegmentUnmap, begin, end - begin);
   held_bytes_ -= end - begin;
   std::vector<Part> parts;

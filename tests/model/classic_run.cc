@@ -197,8 +197,8 @@ std::optional<size_t> Run::place_of(const Operation& operation) const {
   return static_cast<size_t>(found - live_.begin());
 }
 
-// When the device is full, the engine waits for all streams: here, it finds them done. For a stream
-// that is capturing it waits for nothing, and looks at no event.
+// When the engine would wait for streams, it finds them done. For a stream that is capturing it
+// looks at no event.
 void Run::allocate(const Operation& operation, StreamId stream) {
   const size_t bytes = operation.number;
   const bool is_capturing = capture_.includes(stream);
@@ -207,11 +207,9 @@ void Run::allocate(const Operation& operation, StreamId stream) {
   } else {
     complete();
   }
-  const bool climbs = !is_capturing && model_.would_climb(bytes, stream);
-  if (climbs) {
-    finish_all();
-    complete();
-  }
+  const bool climbs = model_.would_climb(bytes, stream);
+  if (climbs) finish_all();
+  if (climbs && !is_capturing) complete();
   while (model_.place_count() < 4) place_next();
   const Result<Block*> block = engine_->allocate({bytes, stream});
   const std::optional<uint64_t> predicted = model_.allocate(bytes, stream);

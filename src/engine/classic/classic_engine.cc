@@ -215,9 +215,10 @@ Status ClassicEngine::free_locked(Block* block) {
     return {};
   }
   Status added = pending_.add(block);
-  // Some event could not be recorded: it is tried again before the next allocation.
+  // Some event could not be recorded: it is tried again before the next allocation. A stream that
+  // is gone takes none any more, which is nobody's mistake: wait_for_gone_streams covers it.
   if (!added.ok()) deferred_.push_back({block, {}});
-  return added;
+  return added.is(StatusKind::kUsage) ? Status() : added;
 }
 
 void ClassicEngine::make_free(Block* block) {

@@ -125,6 +125,7 @@ class ClassicEngine final : public Engine {
 
   // --- grow.cc
   Result<Block*> grow(Search& search, bool is_retry) ASHLAR_REQUIRES(mutex_);
+  bool is_above_limit(size_t more_bytes) const ASHLAR_REQUIRES(mutex_);
   Result<Block*> grow_plain(const Search& search) ASHLAR_REQUIRES(mutex_);
   Result<DeviceAddress> device_allocate(const Search& search) ASHLAR_REQUIRES(mutex_);
   Result<Block*> grow_expandable(const Search& search) ASHLAR_REQUIRES(mutex_);
@@ -169,6 +170,7 @@ class ClassicEngine final : public Engine {
   const std::unordered_set<NodeId>& nodes_behind(StreamId stream, const CaptureState& state)
       ASHLAR_REQUIRES(mutex_);
   Status resolve_deferred() ASHLAR_REQUIRES(mutex_);
+  Status wait_for_gone_streams() ASHLAR_REQUIRES(mutex_);
 
   // --- checkpoint.cc
   std::vector<Block*> first_blocks_of(const PrivatePool& pool) const ASHLAR_REQUIRES(mutex_);

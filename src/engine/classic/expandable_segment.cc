@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/align.h"
+#include "device/stream_use.h"
 
 namespace ashlar::classic {
 
@@ -108,7 +109,7 @@ Result<AddressRange> ExpandableSegment::unmap(AddressRange range, Status& late_e
   const size_t end_offset = (range.end() - range_.begin) / granule_bytes_ * granule_bytes_;
   if (begin_offset >= end_offset) return AddressRange{};
   const AddressRange whole{range_.begin + begin_offset, end_offset - begin_offset};
-  if (Status waited = device_.synchronize_stream(stream_); !waited.ok()) return waited;
+  if (Status waited = wait_for({&device_, stream_}); !waited.ok()) return waited;
   if (Status unmapped = device_.unmap(whole); !unmapped.ok()) return unmapped;
   release_leftovers(late_error);
   release_extents(whole, late_error);

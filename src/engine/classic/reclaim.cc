@@ -130,6 +130,7 @@ Status ClassicEngine::wait_for_pending(PoolId pool) {
     };
   }
   if (Status resolved = resolve_deferred(); !resolved.ok()) return resolved;
+  if (Status waited = wait_for_gone_streams(); !waited.ok()) return waited;
   Status waited = pending_.wait_for_all(finished, wanted);
   for (Block* block : finished) make_free(block);
   return waited;
@@ -175,22 +176,23 @@ void ClassicEngine::release_blocks(FreePool& pool) {
   }
 }
 
-// A whole plain segment. If the device refuses to take it back, the next call says so.
+// A whole plain segment. Work that used it may still be queued in its stream, and a device need not
+// wait by itself. If the device refuses to take it back, the next call says so.
 bool ClassicEngine::release_segment(Block* block) {
+  if (is_capturing({&device_, block->stream})) return false;  // it could not be waited for
   FreePool& pool = *block->pool;
   PrivatePool* owner = pool.owner();
-  if (owner != nullptr && owner->has_custom_source()) {
-    returned_.push_back({owner->options.source, {block->address, block->bytes}});
-  } else {
-    std::optional<RelaxedCapture> relaxed;
-    if (capture_count_ != 0) relaxed.emplace(device_);
-    Status freed = relaxed ? relaxed->status() : Status();
-    if (freed.ok()) freed = device_.free(block->address);
-    if (!freed.ok()) {
-      late_error_ = freed;
-      return false;
-    }
+  const bool from_source = owner != nullptr && owner->has_custom_source();
+  std::optional<RelaxedCapture> relaxed;
+  if (capture_count_ != 0) relaxed.emplace(device_);
+  Status freed = relaxed ? relaxed->status() : Status();
+  if (freed.ok()) freed = wait_for({&device_, block->stream});
+  if (freed.ok() && !from_source) freed = device_.free(block->address);
+  if (!freed.ok()) {
+    late_error_ = freed;
+    return false;
   }
+  if (from_source) returned_.push_back({owner->options.source, {block->address, block->bytes}});
   pool.erase(block);
   note(TraceAction::kSegmentFree, *block, block->bytes);
   if (owner != nullptr) --owner->segment_count;
