@@ -2,141 +2,12 @@
 #include "classic_run.h"
 
 #include <algorithm>
-#include <array>
-#include <memory>
-#include <set>
 
-#include "ashlar/sim.h"
-#include "base/random.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "capture_shadow.h"
-#include "classic_model.h"
-#include "device/relaxed_capture.h"
-#include "engine/classic/classic_engine.h"
+#include "run.h"
 
 namespace ashlar::model {
-namespace {
-
-constexpr DeviceIndex kDevice{0};
-
-class Run {
- public:
-  explicit Run(const Setting& setting)
-      : model_(setting.options, setting.capacity_bytes),
-        reuses_(setting.options.capture_stream_reuse) {
-    sim::Options options;
-    options.device_count = 1;
-    options.capacity_bytes = setting.capacity_bytes;
-    options.backing = sim::Backing::kBookkeeping;
-    options.seed = 1;
-    machine_ = *sim::Machine::create(options);
-    engine_ = std::make_unique<classic::ClassicEngine>(device(), setting.options);
-    engine_->add_tracker([this](const TraceEntry& entry) { listen(entry); });
-    for (StreamId& stream : streams_) stream = *device().create_stream();
-    streams_[0] = kDefaultStream;
-    keep_all_busy();
-  }
-  ~Run() {
-    end_capture();
-    finish_all();
-  }
-
-  void step(const Operation& operation);
-  void check_sums();
-  const std::string& disagreement() const { return disagreement_; }
-  // Which operation allocated the block that this one means; empty: none.
-  std::optional<size_t> target_of(const Operation& operation) const {
-    const std::optional<size_t> place = place_of(operation);
-    return place ? std::optional(live_[*place].allocated_by) : std::nullopt;
-  }
-
- private:
-  struct Live {
-    Block* block = nullptr;
-    uint64_t address = 0;
-    size_t allocated_by = 0;  // the operation's id
-    std::set<StreamId> uses;
-    std::set<StreamId> capture_uses;  // of those, declared in captures only
-  };
-  // Freed while a capture had to do with it.
-  struct SetAside {
-    Live live;
-    std::set<uint64_t> markers;
-  };
-
-  Device& device() { return machine_->device(kDevice); }
-  void disagree(std::string what) {
-    if (disagreement_.empty()) disagreement_ = std::move(what);
-  }
-  void listen(const TraceEntry& entry);
-
-  std::optional<size_t> place_of(const Operation& operation) const;
-  void allocate(const Operation& operation, StreamId stream);
-  void place_next();
-  void free(size_t which);
-  void trim();
-  void route(size_t slot, StreamId stream);
-  void unroute(size_t slot);
-  void drop(size_t slot);
-  void use(Live& live, StreamId stream);
-  void begin_capture(size_t slot, StreamId stream);
-  void work(StreamId stream);
-  void order(StreamId first, StreamId then);
-  void end_capture();
-  bool involves_capture(const Live& live) const;
-  void resolve_set_aside();
-  void reuse_within_capture(StreamId stream);
-  void compare_acts();
-
-  // Work on every stream but the default one waits until it is let go on. A stream that captures
-  // was let go on before, and is left alone.
-  void keep_busy(StreamId stream) {
-    if (stream == kDefaultStream || capture_.includes(stream)) return;
-    (void)machine_->hold(kDevice, stream).ok();
-    (void)device().call_host(stream, [] {}).ok();
-    busy_.insert(stream);
-  }
-  void keep_all_busy() {
-    for (StreamId stream : streams_) keep_busy(stream);
-  }
-  void finish(StreamId stream) {
-    if (capture_.includes(stream)) return;
-    const RelaxedCapture relaxed(device());
-    (void)machine_->resume(kDevice, stream).ok();
-    (void)device().synchronize_stream(stream).ok();
-    busy_.erase(stream);
-    for (auto& [address, streams] : pending_) streams.erase(stream);
-  }
-  void finish_all() {
-    for (StreamId stream : streams_) finish(stream);
-  }
-  // The engine looks at its events: what is done is free.
-  void complete() {
-    resolve_set_aside();
-    for (auto it = pending_.begin(); it != pending_.end();) {
-      if (it->second.empty()) model_.complete(it->first);
-      it = it->second.empty() ? pending_.erase(it) : std::next(it);
-    }
-  }
-
-  std::unique_ptr<sim::Machine> machine_;
-  std::unique_ptr<classic::ClassicEngine> engine_;
-  ClassicModel model_;
-  const bool reuses_;
-  std::array<StreamId, 4> streams_;
-  std::array<PoolId, 3> slots_{};
-  uint64_t last_pool_ = 0;
-  std::vector<Live> live_;
-  std::map<uint64_t, std::set<StreamId>> pending_;  // and the streams that still use it
-  std::set<StreamId> busy_;
-  CaptureShadow capture_;
-  std::vector<SetAside> set_aside_;
-  std::vector<Act> acts_;
-  Random random_{1};
-  std::set<uint64_t> used_slots_;
-  std::string disagreement_;
-};
 
 void Run::listen(const TraceEntry& entry) {
   const bool concerns_device =
@@ -305,83 +176,6 @@ void Run::drop(size_t slot) {
   if (!engine_->release_pool(slots_[slot]).ok()) disagree("the pool was not let go");
 }
 
-// --- captures -----------------------------------------------------------------------------------
-
-void Run::begin_capture(size_t slot, StreamId stream) {
-  if (capture_.is_active() || stream == kDefaultStream) return;
-  route(slot, stream);
-  finish(stream);
-  engine_->capture_began();
-  const Status begun = device().begin_capture(stream, CaptureMode::kGlobal);
-  if (!begun.ok()) disagree(begun.to_string());
-  capture_.begin(stream);
-  model_.set_capturing(capture_.streams());
-}
-
-void Run::work(StreamId stream) {
-  if (!capture_.includes(stream)) return;
-  if (Status queued = device().call_host(stream, [] {}); !queued.ok()) disagree(queued.to_string());
-  capture_.work(stream);
-}
-
-// A stream that has taken no part cannot come before one that has: that would break the capture.
-void Run::order(StreamId first, StreamId then) {
-  const bool can_join = then != kDefaultStream && first != then;
-  if (!capture_.includes(first) || !can_join) return;
-  finish(then);
-  const EventId event = *device().create_event();
-  Status ordered = device().record_event(event, first);
-  if (ordered.ok()) ordered = device().wait_event(then, event);
-  if (!ordered.ok()) disagree(ordered.to_string());
-  (void)device().destroy_event(event).ok();
-  capture_.order(first, then);
-  model_.set_capturing(capture_.streams());
-}
-
-// The device tells if the engine did something that broke the capture.
-void Run::end_capture() {
-  if (!capture_.is_active()) return;
-  const StreamId origin = capture_.origin();
-  for (StreamId stream : std::vector(capture_.streams())) order(stream, origin);
-  const Result<GraphId> graph = device().end_capture(origin);
-  if (!graph.ok()) disagree(graph.status().to_string());
-  if (graph.ok()) (void)device().destroy_graph(*graph).ok();
-  if (!engine_->capture_ended().ok()) disagree("the capture did not end");
-  capture_.end();
-  model_.set_capturing({});
-  keep_all_busy();
-}
-
-bool Run::involves_capture(const Live& live) const {
-  return capture_.includes(live.block->stream) ||
-         std::any_of(live.uses.begin(), live.uses.end(),
-                     [&](StreamId stream) { return capture_.includes(stream); });
-}
-
-// What has no more to do with a capture waits for the uses that were not the capture's own.
-void Run::resolve_set_aside() {
-  std::erase_if(set_aside_, [&](const SetAside& each) {
-    if (involves_capture(each.live)) return false;
-    std::set<StreamId> left;
-    for (StreamId stream : each.live.uses) {
-      const bool waits = !each.live.capture_uses.contains(stream) && busy_.contains(stream);
-      if (waits) left.insert(stream);
-    }
-    pending_[each.live.address] = left;
-    return true;
-  });
-}
-
-void Run::reuse_within_capture(StreamId stream) {
-  if (!reuses_) return;
-  std::erase_if(set_aside_, [&](const SetAside& each) {
-    const bool is_candidate = each.live.block->stream == stream && !each.markers.empty();
-    if (!is_candidate || !capture_.are_behind(stream, each.markers)) return false;
-    model_.complete(each.live.address);
-    return true;
-  });
-}
-
 // --- comparing ----------------------------------------------------------------------------------
 
 void Run::compare_acts() {
@@ -427,8 +221,6 @@ void Run::check_sums() {
   }
 }
 
-}  // namespace
-
 std::optional<Disagreement> run(const Setting& setting, const std::vector<Operation>& operations,
                                 size_t check_every) {
   Run run(setting);
@@ -438,48 +230,6 @@ std::optional<Disagreement> run(const Setting& setting, const std::vector<Operat
     if (!run.disagreement().empty()) return Disagreement{i, run.disagreement()};
   }
   return std::nullopt;
-}
-
-namespace {
-
-// Up to the one that disagrees, each block named by the operation that allocated it.
-std::vector<Operation> with_targets(const Setting& setting, std::vector<Operation> operations) {
-  Run run(setting);
-  for (size_t i = 0; i < operations.size(); ++i) {
-    operations[i].target = run.target_of(operations[i]);
-    run.step(operations[i]);
-    run.check_sums();
-    if (!run.disagreement().empty()) operations.resize(i + 1);
-  }
-  return operations;
-}
-
-// Leaves out ever smaller stretches that do not matter.
-std::vector<Operation> without_stretches(const Setting& setting,
-                                         std::vector<Operation> operations) {
-  for (size_t chunk = operations.size() / 2; chunk > 0; chunk /= 2) {
-    for (size_t at = 0; at + chunk <= operations.size();) {
-      std::vector<Operation> candidate = operations;
-      const auto begin = candidate.begin() + static_cast<ptrdiff_t>(at);
-      candidate.erase(begin, begin + static_cast<ptrdiff_t>(chunk));
-      const std::optional<Disagreement> found = run(setting, candidate, 1);
-      if (found) candidate.resize(found->step + 1);
-      if (found) operations = std::move(candidate);
-      if (!found) at += chunk;
-    }
-  }
-  return operations;
-}
-
-}  // namespace
-
-std::vector<Operation> shrink(const Setting& setting, std::vector<Operation> operations) {
-  operations = with_targets(setting, std::move(operations));
-  for (size_t before = SIZE_MAX; operations.size() < before;) {
-    before = operations.size();
-    operations = without_stretches(setting, std::move(operations));
-  }
-  return operations;
 }
 
 }  // namespace ashlar::model
