@@ -120,6 +120,58 @@ TEST_F(CaptureTest, WithReuseAStreamOutsideOfTheCaptureProvesNothing) {
   EXPECT_EQ(stats().active.all.current, 2);
 }
 
+TEST_F(CaptureTest, WithReuseStreamsOfTwoCapturesProveNothing) {
+  start_capture(true);
+  const StreamId elsewhere = new_stream();
+  engine_->capture_began();
+  must(device().begin_capture(elsewhere, CaptureMode::kThreadLocal));
+  Block* block = allocate(kMiB, main_);
+  const DeviceAddress at = block->address;
+  work(main_);
+  work(elsewhere);
+  use_on(block, elsewhere);
+  free(block);
+  work(main_);
+  EXPECT_NE(allocate(kMiB, main_)->address, at);
+  must(device().end_capture(elsewhere).status());
+  must(engine_->capture_ended());
+  end_capture();
+  free(allocate(512));
+  EXPECT_EQ(stats().active.all.current, 1) << "both captures are over";
+}
+
+TEST_F(CaptureTest, AFullDeviceDoesNotFlushTheCacheForAStreamThatIsCapturing) {
+  start();
+  cache(30 * kMiB);
+  main_ = new_stream();
+  engine_->capture_began();
+  must(device().begin_capture(main_, CaptureMode::kThreadLocal));
+  run_out(DeviceCall::kAllocate, 1);
+  EXPECT_EQ(refused(40 * kMiB, main_).kind(), StatusKind::kOutOfMemory);
+  EXPECT_EQ(stats().alloc_retries, 0);
+  EXPECT_EQ(calls(DeviceCall::kFree), 0U);
+  must(device().end_capture(main_).status());
+  must(engine_->capture_ended());
+}
+
+TEST_F(CaptureTest, MemoryOfAStreamThatIsCapturingIsGivenBackAfterwards) {
+  start();
+  main_ = new_stream();
+  route(kPool);
+  cache(30 * kMiB, main_);
+  end_route(kPool);
+  must(engine_->release_pool(kPool));
+  engine_->capture_began();
+  must(device().begin_capture(main_, CaptureMode::kThreadLocal));
+  trim();
+  EXPECT_EQ(calls(DeviceCall::kFree), 0U) << "its stream cannot be waited for";
+  EXPECT_EQ(device().capture_state(main_)->status, CaptureStatus::kActive);
+  must(device().end_capture(main_).status());
+  must(engine_->capture_ended());
+  trim();
+  EXPECT_EQ(calls(DeviceCall::kFree), 1U);
+}
+
 TEST_F(CaptureTest, AUseFromBeforeTheCaptureStillNeedsItsEventAfterwards) {
   start();
   main_ = new_stream();

@@ -271,6 +271,22 @@ TEST_F(ExpandableTest, TheLimitCountsMappedMemory) {
   free(kept);
 }
 
+TEST_F(ExpandableTest, TheLimitCountsWholeGranulesExceptInPyTorchsWay) {
+  for (bool compatible : {false, true}) {
+    SCOPED_TRACE(compatible);
+    AllocatorOptions options;
+    options.expandable_segments = true;
+    options.pytorch_compatible = compatible;
+    options.memory_fraction = 0.5;
+    start(options, 100 * kMiB);
+    allocate(24 * kMiB);  // maps 40 MiB
+    const Result<Block*> more = engine_->allocate({10 * kMiB, new_stream()});
+    EXPECT_EQ(more.ok(), compatible);
+    EXPECT_EQ(used_bytes(), compatible ? 60 * kMiB : 40 * kMiB);
+    engine_.reset();
+  }
+}
+
 TEST_F(ExpandableTest, ExpandableBlocksAreNotLent) {
   start_expandable();
   const PoolId lender{0, 1};
