@@ -73,8 +73,8 @@ TEST_P(EngineHooksContract, NoAddressIsHandedOutAgainBeforeItsFreeIsCompleted) {
   });
   const StreamId used = new_stream();
   for (int i = 0; i < 60; ++i) {
-    Block* first = allocate((i % 5 + 1) * 400'000);
-    Block* second = allocate((i % 3 + 1) * 300);
+    Block* first = allocate((i % 5 + 1) * size_t{400'000});
+    Block* second = allocate((i % 3 + 1) * size_t{300});
     if (i % 4 == 0) use_on(first, used);
     free(first);
     free(second);

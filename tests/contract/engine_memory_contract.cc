@@ -72,7 +72,7 @@ TEST_P(EngineMemoryContract, BlocksCanBeFreedInAnyOrder) {
   Random random(3);
   for (int round = 0; round < 3; ++round) {
     std::vector<Block*> blocks;
-    for (int i = 0; i < 40; ++i) blocks.push_back(allocate((i % 8 + 1) * 300'000));
+    for (int i = 0; i < 40; ++i) blocks.push_back(allocate((i % 8 + 1) * size_t{300'000}));
     if (round == 1) std::reverse(blocks.begin(), blocks.end());
     for (size_t i = blocks.size(); round == 2 && i > 1; --i) {
       std::swap(blocks[i - 1], blocks[random.below(i)]);

@@ -167,7 +167,7 @@ TEST_P(EngineStreamsContract, MemoryIsNotGivenBackWhileItsOwnStreamIsAtWork) {
   hold(stream);
   fill(block, 1);
   free(block);
-  std::thread trimming([&] { EXPECT_TRUE(ok(engine().trim())); });
+  std::jthread trimming([&] { EXPECT_TRUE(ok(engine().trim())); });
   EXPECT_TRUE(stays([&] { return used_bytes() > 0; }));
   let_go_on(stream);  // fails if the work found nothing to work on
   trimming.join();
@@ -191,7 +191,7 @@ TEST_P(EngineStreamsContract, TrimWaitsForPendingFrees) {
   use_on(block, busy);
   free(block);
   std::atomic<bool> done = false;
-  std::thread trimming([&] {
+  std::jthread trimming([&] {
     EXPECT_TRUE(ok(engine().trim()));
     done = true;
   });
