@@ -29,8 +29,8 @@ class Engine {
 
   virtual Device& device() const = 0;
 
-  // At a multiple of 256, as drivers promise and kernels rely on. kOutOfMemory: after everything was
-  // tried; the message is the report. kUsage: a size of 0.
+  // At a multiple of 256, as drivers promise and kernels rely on. kOutOfMemory: after everything
+  // was tried; the message is the report. kUsage: a size of 0.
   virtual Result<Block*> allocate(const Request& request) = 0;
   // REQUIRES: `block` came from allocate and was not freed since. From any thread. If the device
   // fails, the block stays pending, and is tried again with the next allocation.
