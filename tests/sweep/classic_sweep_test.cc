@@ -190,7 +190,7 @@ struct SweepCase {
   sim::FaultRule fault;
 };
 
-void PrintTo(const SweepCase& each, std::ostream* out) { *out << each.name; }
+std::ostream& operator<<(std::ostream& out, const SweepCase& each) { return out << each.name; }
 
 class ClassicSweepTest : public ::testing::TestWithParam<SweepCase> {};
 
