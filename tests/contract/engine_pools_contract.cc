@@ -178,6 +178,20 @@ TEST_P(EnginePoolsContract, TrimmingOnePoolLeavesTheOthersAlone) {
   EXPECT_TRUE(exists(kSecond));
 }
 
+TEST_P(EnginePoolsContract, TrimmingAPoolWaitsForItsPendingFrees) {
+  const StreamId used = busy_stream();
+  route(kFirst);
+  Block* block = allocate(5 * kMiB);
+  end_route(kFirst);
+  use_on(block, used);
+  free(block);
+  must(engine().release_pool(kFirst));
+  must(machine_->resume(kDevice, used));
+  must(engine().trim(kFirst));
+  EXPECT_FALSE(exists(kFirst));
+  EXPECT_EQ(used_bytes(), 0U);
+}
+
 // --- sources of segments ------------------------------------------------------------------------
 
 TEST_P(EnginePoolsContract, APoolWithASourceTakesItsMemoryThereAndGivesItBack) {
