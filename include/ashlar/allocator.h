@@ -150,6 +150,8 @@ class ASHLAR_EXPORT Allocator {
   void retain_pool(PoolId pool);
   // Let go by all who held it, a pool's memory goes back to the device with the next trim.
   void release_pool(PoolId pool);
+  // Of one pool; leaves it alone while somebody holds it, and has nothing to do once it is gone.
+  // Throws UsageError if it was never made.
   void trim(PoolId pool);
   int pool_use_count(PoolId pool) const;
   // Between begin and end, what the filter accepts is allocated from the pool; begin also holds it.

@@ -138,8 +138,15 @@ PoolId Allocator::make_capture_pool() {
 
 void Allocator::retain_pool(PoolId pool) { unwrap(parts_->engine->retain_pool(pool)); }
 void Allocator::release_pool(PoolId pool) { unwrap(parts_->engine->release_pool(pool)); }
+
+// Whoever ran out of memory, or trimmed everything, may have been first: that is no mistake.
 void Allocator::trim(PoolId pool) {
-  unwrap(parts_->engine->trim(pool, freeing_stack(*parts_->engine, __builtin_return_address(0))));
+  const bool was_made = pool.user <= parts_->last_user_pool.load(std::memory_order_relaxed) &&
+                        pool.capture <= parts_->last_capture_pool.load(std::memory_order_relaxed);
+  Engine& engine = *parts_->engine;
+  Status trimmed = engine.trim(pool, freeing_stack(engine, __builtin_return_address(0)));
+  if (trimmed.is(StatusKind::kUsage) && was_made) return;
+  unwrap(std::move(trimmed));
 }
 
 int Allocator::pool_use_count(PoolId pool) const {

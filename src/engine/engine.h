@@ -1,5 +1,5 @@
 // A policy that hands out the memory of one device. Everything above speaks to engines through
-// this interface; `tests/contract/` will hold the suite that each must pass.
+// this interface; `tests/contract/engine_contract.h` has the suite that each must pass.
 //
 // Every function may be called from any thread, except that a block is the caller's alone between
 // its allocation and its free. User code (trackers, observers, sources of segments, free-memory
@@ -43,7 +43,8 @@ class Engine {
 
   virtual Device& device() const = 0;
 
-  // kOutOfMemory: after everything was tried; the message is the report. kUsage: a size of 0.
+  // At a multiple of 256, as drivers promise and kernels rely on. kOutOfMemory: after everything
+  // was tried; the message is the report. kUsage: a size of 0.
   virtual Result<Block*> allocate(const Request& request) = 0;
   // REQUIRES: `block` came from allocate and was not freed since. From any thread. If the device
   // fails, the block stays pending, and is tried again with the next allocation.
@@ -54,8 +55,9 @@ class Engine {
   // is done. Its own stream needs no telling.
   virtual Status record_stream(Block* block, const StreamUse& use) = 0;
 
-  // Gives cached memory back to the device: all of it, or what a freeable pool has. Waits for
-  // pending frees.
+  // Gives cached memory back to the device: all of it, or what one pool has. Waits for pending
+  // frees. A pool that somebody still holds is left as it is, which is no failure: of several
+  // holders, each may trim after letting go. kUsage: there is no such pool (any more).
   virtual Status trim(PoolId pool = {}, StackId stack = {}) = 0;
 
   // --- limits -------------------------------------------------------------------------------

@@ -135,6 +135,7 @@ class ClassicEngine final : public Engine {
 
   // --- grow.cc
   Result<Block*> grow(Search& search, bool is_retry) ASHLAR_REQUIRES(mutex_);
+  bool is_above_limit(size_t more_bytes) const ASHLAR_REQUIRES(mutex_);
   Result<Block*> grow_plain(const Search& search) ASHLAR_REQUIRES(mutex_);
   Result<DeviceAddress> device_allocate(const Search& search) ASHLAR_REQUIRES(mutex_);
   Result<Block*> grow_expandable(const Search& search) ASHLAR_REQUIRES(mutex_);
@@ -164,6 +165,7 @@ class ClassicEngine final : public Engine {
   PrivatePool* find_pool(PoolId pool) const ASHLAR_REQUIRES(mutex_);
   void add_pool(PoolId pool, PoolOptions options) ASHLAR_REQUIRES(mutex_);
   bool is_routed_to(PoolId pool) const ASHLAR_REQUIRES(mutex_);
+  static Status no_such_pool(PoolId pool);
 
   // --- deferred.cc
   // A freed block that waits for a capture, and the nodes that use it (empty: unknown).
@@ -180,6 +182,7 @@ class ClassicEngine final : public Engine {
   const std::unordered_set<NodeId>& nodes_behind(StreamId stream, const CaptureState& state)
       ASHLAR_REQUIRES(mutex_);
   Status resolve_deferred() ASHLAR_REQUIRES(mutex_);
+  Status wait_for_gone_streams() ASHLAR_REQUIRES(mutex_);
 
   // --- counting.cc
   void count_handed_out(const Block& block) ASHLAR_REQUIRES(mutex_);

@@ -1,7 +1,10 @@
 // Growing and shrinking in place.
 #include "engine/classic/expandable_segment.h"
 
+#include <utility>
+
 #include "base/align.h"
+#include "device/stream_use.h"
 
 namespace ashlar::classic {
 
@@ -22,14 +25,31 @@ ExpandableSegment::ExpandableSegment(Device& device, const Shape& shape, DeviceA
       range_{base, shape.reserve_bytes} {}
 
 ExpandableSegment::~ExpandableSegment() {
-  // A device that refuses here is lost or gone; there is nobody left to tell.
-  Status late_error = for_each_run([this](AddressRange run) { return device_.unmap(run); });
-  release_extents(range_, late_error);
-  release_leftovers(late_error);
-  (void)device_.free_addresses(range_).ok();
+  // One stretch that the device does not let go is no reason to keep the others.
+  (void)for_each_run([this](AddressRange run) {
+    (void)device_.unmap(run).ok();
+    return Status();
+  }).ok();
+  Status ignored;
+  release_extents(range_, ignored);
+  if (has_addresses_) (void)free_addresses().ok();
+}
+
+Status ExpandableSegment::free_addresses() {
+  Status left;
+  release_leftovers(left);
+  if (!left.ok()) return left;
+  Status freed = device_.free_addresses(range_);
+  has_addresses_ = !freed.ok();
+  return freed;
 }
 
 Result<size_t> ExpandableSegment::map(DeviceAddress begin, size_t bytes) {
+  if (!strays_.empty()) {
+    Status left;
+    release_leftovers(left);
+    if (!strays_.empty()) return left;  // they may lie where we want to map
+  }
   const size_t first = granule_of(begin);
   const size_t count = (bytes + granule_bytes_ - 1) / granule_bytes_;
   Result<std::vector<ExtentId>> extents = create_extents(count);
@@ -71,7 +91,8 @@ Status ExpandableSegment::map_extents(size_t first_granule, const std::vector<Ex
   }
   if (status.ok()) status = open({begin, extents.size() * granule_bytes_});
   if (!status.ok() && mapped_count > 0) {
-    (void)device_.unmap({begin, mapped_count * granule_bytes_}).ok();
+    const AddressRange mapped{begin, mapped_count * granule_bytes_};
+    if (!device_.unmap(mapped).ok()) strays_.push_back(mapped);
   }
   return status;
 }
@@ -89,7 +110,7 @@ Result<AddressRange> ExpandableSegment::unmap(AddressRange range, Status& late_e
   const size_t end_offset = (range.end() - range_.begin) / granule_bytes_ * granule_bytes_;
   if (begin_offset >= end_offset) return AddressRange{};
   const AddressRange whole{range_.begin + begin_offset, end_offset - begin_offset};
-  if (Status waited = device_.synchronize_stream(stream_); !waited.ok()) return waited;
+  if (Status waited = wait_for({&device_, stream_}); !waited.ok()) return waited;
   if (Status unmapped = device_.unmap(whole); !unmapped.ok()) return unmapped;
   release_leftovers(late_error);
   release_extents(whole, late_error);
@@ -115,6 +136,12 @@ void ExpandableSegment::release(ExtentId extent, Status& late_error) {
 }
 
 void ExpandableSegment::release_leftovers(Status& late_error) {
+  for (const AddressRange& stray : std::exchange(strays_, {})) {
+    Status unmapped = device_.unmap(stray);
+    if (unmapped.ok()) continue;
+    late_error = unmapped;
+    strays_.push_back(stray);
+  }
   for (ExtentId extent : std::exchange(leftovers_, {})) release(extent, late_error);
 }
 

@@ -23,7 +23,8 @@ class ExpandableSegment {
   // included.
   static Result<std::unique_ptr<ExpandableSegment>> create(
       Device& device, const Shape& shape, const std::vector<DeviceIndex>& accessors);
-  // Unmaps what is mapped, without waiting.
+  // Unmaps what is mapped, without waiting, and gives up the addresses. For what the device refuses
+  // there is nobody left to tell.
   ~ExpandableSegment();
 
   AddressRange range() const { return range_; }
@@ -40,6 +41,10 @@ class ExpandableSegment {
   // the device then fails to take back is offered again later, and `late_error` says why.
   Result<AddressRange> unmap(AddressRange range, Status& late_error);
 
+  // Gives up the addresses; afterwards only the destructor may be called. If the device refuses,
+  // the segment is as before and can be asked again. REQUIRES: nothing is mapped.
+  Status free_addresses();
+
   // Opens what is mapped, and what will be, to another device.
   Status add_accessor(DeviceIndex accessor);
 
@@ -54,6 +59,7 @@ class ExpandableSegment {
   Status for_each_run(const std::function<Status(AddressRange)>& visit) const;
   void release_extents(AddressRange range, Status& late_error);
   void release(ExtentId extent, Status& late_error);
+  // Tries again to undo what the device did not let us undo before.
   void release_leftovers(Status& late_error);
 
   Device& device_;
@@ -63,8 +69,10 @@ class ExpandableSegment {
   const AddressRange range_;
   std::vector<DeviceIndex> accessors_;
   std::vector<std::optional<ExtentId>> extents_;  // by granule; only as long as needed
-  std::vector<ExtentId> leftovers_;  // mapped nowhere, but the device did not take them back yet
+  std::vector<AddressRange> strays_;  // mapped for nobody: mapping more failed, and undoing it too
+  std::vector<ExtentId> leftovers_;   // counted nowhere, but the device did not take them back yet
   size_t mapped_bytes_ = 0;
+  bool has_addresses_ = true;
 };
 
 }  // namespace ashlar::classic
