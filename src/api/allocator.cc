@@ -1,28 +1,12 @@
 // The allocator a program sees: checks arguments, calls the engine, turns failures into exceptions.
 #include "ashlar/allocator.h"
 
-#include <atomic>
-
+#include "api/allocator_parts.h"
 #include "api/unwrap.h"
 #include "base/text.h"
 #include "config/allocator_options.h"
-#include "engine/block_table.h"
-#include "engine/classic/classic_engine.h"
-#include "engine/engine.h"
 
 namespace ashlar {
-
-struct Allocator::Parts {
-  Parts(Device& its_device, const AllocatorOptions& options)
-      : device(its_device), engine(its_device, options) {}
-
-  Device& device;
-  classic::ClassicEngine engine;
-  BlockTable raw;  // blocks handed out as plain addresses
-  // Relaxed: only uniqueness matters.
-  std::atomic<uint64_t> last_user_pool{0};
-  std::atomic<uint64_t> last_capture_pool{0};
-};
 
 Allocator::Allocator(Device& device, const AllocatorOptions& options) {
   unwrap(check_allocator_options(options));
@@ -42,13 +26,9 @@ Buffer Allocator::allocate(size_t bytes, StreamId stream) {
 // --- plain addresses
 // ------------------------------------------------------------------------------
 
-namespace {
-
 Status not_an_allocation(DeviceAddress address) {
   return Status::usage(text(address, " is not an allocation of this allocator, or was freed"));
 }
-
-}  // namespace
 
 DeviceAddress Allocator::allocate_raw(size_t bytes, StreamId stream) {
   if (bytes == 0) return {};
@@ -77,7 +57,10 @@ void Allocator::record_stream(DeviceAddress address, Device& device, StreamId st
 // --- limits and looking
 // ---------------------------------------------------------------------------
 
-void Allocator::trim() { unwrap(parts_->engine.trim({})); }
+void Allocator::trim() {
+  unwrap(parts_->imports.collect());
+  unwrap(parts_->engine.trim({}));
+}
 
 void Allocator::set_memory_fraction(double fraction) {
   unwrap(parts_->engine.set_memory_fraction(fraction));

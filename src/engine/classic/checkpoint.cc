@@ -20,6 +20,11 @@ Status pending_events(const Block& block) {
                             "synchronize them before a checkpoint"));
 }
 
+Status shared_block(const Block& block) {
+  return Status::usage(text("the block at ", block.address, " is shared with other processes: ",
+                            "end the sharing before a restore"));
+}
+
 // The stretches of a segment that have memory behind them.
 std::vector<AddressRange> mapped_runs(const SegmentRecord& segment) {
   std::vector<AddressRange> runs;
@@ -99,6 +104,7 @@ Result<CheckpointChange> ClassicEngine::restore_locked(const PoolCheckpoint& che
     SegmentRecord now;
     for (Block* block = first; block != nullptr; block = block->next) {
       const bool waits = block->state == BlockState::kPending || !block->uses.empty();
+      if (block->hold_count > 0) return shared_block(*block);
       if (waits) return pending_events(*block);
       if (block->is_allocated()) allocated.push_back(block);
       now.blocks.push_back({{block->address, block->bytes}, 0, block->state});

@@ -197,6 +197,10 @@ Status ClassicEngine::free_locked(Block* block) {
   stats_.allocated_bytes.fall(is_small, static_cast<int64_t>(block->bytes));
   note(TraceAction::kFreeRequested, *block, block->requested_bytes);
   if (block->bytes >= sizes_.max_split_bytes()) stats_.oversize_allocations.fall(1);
+  return block->hold_count > 0 ? Status() : finish_free(block);
+}
+
+Status ClassicEngine::finish_free(Block* block) {
   if (block->uses.empty()) {
     make_free(block);
     return {};
@@ -334,16 +338,6 @@ bool ClassicEngine::ask_callbacks() {
   MutexUnlock unlocked(mutex_);
   for (const std::function<bool()>& callback : callbacks) any_freed |= callback();
   return any_freed;
-}
-
-Status ClassicEngine::add_accessor(DeviceIndex accessor) {
-  MutexLock lock(mutex_);
-  if (std::find(accessors_.begin(), accessors_.end(), accessor) != accessors_.end()) return {};
-  for (const auto& segment : expandable_) {
-    if (Status opened = segment->add_accessor(accessor); !opened.ok()) return opened;
-  }
-  accessors_.push_back(accessor);
-  return {};
 }
 
 void ClassicEngine::note(TraceAction action, const Block& block, size_t bytes) {

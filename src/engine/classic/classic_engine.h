@@ -44,6 +44,11 @@ class ClassicEngine final : public Engine {
   Status free(Block* block) override;
   void free_quietly(Block* block) override;
   Status record_stream(Block* block, const StreamUse& use) override;
+  void hold(Block* block) override;
+  void let_go(Block* block) override;
+  BlockMemory memory_of(const Block* block) const override;
+  Status add_accessor(DeviceIndex accessor) override;
+  bool is_accessor(DeviceIndex device) const override;
   Status trim(PoolId pool) override;
   Status set_memory_fraction(double fraction) override;
   double memory_fraction() const override;
@@ -62,9 +67,6 @@ class ClassicEngine final : public Engine {
   void add_oom_observer(std::function<void(const OomNotice&)> observer) override;
   void add_rejection_observer(std::function<void(const OomNotice&)> observer) override;
   void add_free_memory_callback(std::function<bool()> callback) override;
-
-  // Another device may touch this one's memory: what there is, and what will be.
-  Status add_accessor(DeviceIndex accessor);
 
   // The state of a pool, and setting it back to that. kUsage: there is no such pool, a block still
   // waits for other streams, or a segment is gone since; nothing changed then.
@@ -116,6 +118,8 @@ class ClassicEngine final : public Engine {
   Block* new_part(const Block& like, AddressRange range, Block* previous, Block* next)
       ASHLAR_REQUIRES(mutex_);
   Status free_locked(Block* block) ASHLAR_REQUIRES(mutex_);
+  // The rest of it, once nobody holds the block.
+  Status finish_free(Block* block) ASHLAR_REQUIRES(mutex_);
   void make_free(Block* block) ASHLAR_REQUIRES(mutex_);
   size_t merge(Block* into, Block* neighbour) ASHLAR_REQUIRES(mutex_);
   Status collect_pending() ASHLAR_REQUIRES(mutex_);
