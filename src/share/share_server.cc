@@ -61,7 +61,6 @@ Result<std::string> ShareServer::share(Block* block) {
   const BlockMemory memory = engine_.memory_of(block);
   {
     MutexLock lock(mutex_);
-    if (Status started = start_locked(); !started.ok()) return started;
     if (const auto known = ids_.find(block); known != ids_.end()) {
       Shared& shared = shared_.at(known->second);
       ++shared.share_count;
@@ -70,6 +69,10 @@ Result<std::string> ShareServer::share(Block* block) {
   }
   Result<ShareHandle> handle = describe(*block, memory);
   if (!handle.ok()) return handle.status();
+  {
+    MutexLock lock(mutex_);
+    if (Status started = start_locked(); !started.ok()) return started;
+  }
   engine_.hold(block);
   bool is_first = true;
   std::string bytes;
