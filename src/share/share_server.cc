@@ -59,14 +59,6 @@ ShareServer::~ShareServer() {
 
 Result<std::string> ShareServer::share(Block* block) {
   const BlockMemory memory = engine_.memory_of(block);
-  {
-    MutexLock lock(mutex_);
-    if (const auto known = ids_.find(block); known != ids_.end()) {
-      Shared& shared = shared_.at(known->second);
-      ++shared.share_count;
-      return shared.handle;
-    }
-  }
   Result<ShareHandle> handle = describe(*block, memory);
   if (!handle.ok()) return handle.status();
   {
@@ -91,7 +83,7 @@ Result<std::string> ShareServer::share(Block* block) {
     ++shared.share_count;
     bytes = shared.handle;
   }
-  if (!is_first) engine_.let_go(block);  // another thread shared it meanwhile, and holds it
+  if (!is_first) engine_.let_go(block);  // one hold is enough for all
   return bytes;
 }
 

@@ -15,6 +15,8 @@
 #include "base/units.h"
 #include "contract/waiting.h"
 #include "mp/child_process.h"
+#include "share/conversation.h"
+#include "share/share_format.h"
 
 namespace ashlar {
 namespace {
@@ -237,26 +239,46 @@ TEST_P(SharedBlocksTest, ImportersThatAreKilledWhileTheyOpenLeaveNoLease) {
   EXPECT_EQ(process.used_bytes(), 0U);
 }
 
-// Whoever is somebody else is hung up on without a word. Needs the right to become another user.
-TEST_P(SharedBlocksTest, AnotherUserIsRefused) {
-  const bool expandable = GetParam();
-  ChildProcess child([expandable](int socket_fd) {
-    const std::string handle = receive_handle(socket_fd);
-    if (::setuid(65534) != 0) return 77;
-    try {
-      (void)Process(expandable).allocator().open_shared(handle);
-    } catch (const Error&) {
-      return 0;
-    }
-    return 1;
+// --- other users: these need the right to become one
+// ----------------------------------------------
+
+constexpr uid_t kNobody = 65534;
+constexpr int kNotAllowed = 77;
+
+// Somebody else who asks by the rules is hung up on without a word.
+TEST_P(SharedBlocksTest, AnotherUserGetsNoAnswer) {
+  ChildProcess child([](int socket_fd) {
+    const Result<ShareHandle> handle = parse_share_handle(receive_handle(socket_fd));
+    if (!handle.ok()) return 1;
+    if (::setuid(kNobody) != 0) return kNotAllowed;
+    const Result<UniqueFd> caller = connect_abstract(socket_name(handle->exporter), kPatience);
+    if (!caller.ok()) return 2;
+    Question question;
+    question.exporter = handle->exporter;
+    question.share_id = handle->share_id;
+    (void)send_message(caller->get(), bytes_of(question), -1, kPatience).ok();
+    Answer answer;
+    const Result<ReceivedDescriptors> said =
+        receive_descriptors(caller->get(), bytes_of(answer), kMostFdsPerAnswer, kPatience);
+    return said.ok() && said->bytes > 0 ? 3 : 0;
   });
-  Process process(expandable);
+  Process process(GetParam());
   const Buffer buffer = process.allocator().allocate(kBlockBytes);
   const Share share = process.allocator().share(buffer);
   ASSERT_TRUE(send_handle(child.socket_fd(), share.handle()));
   const int answer = child.wait();
-  if (answer == 77) GTEST_SKIP() << "this test must be root to become somebody else";
+  if (answer == kNotAllowed) GTEST_SKIP() << "this test must be root to become somebody else";
   EXPECT_EQ(answer, 0);
+}
+
+TEST_P(SharedBlocksTest, AnotherUsersBlockIsNotOpened) {
+  ChildProcess child([](int socket_fd) {
+    return ::setuid(kNobody) != 0 ? kNotAllowed : export_block(socket_fd, GetParam());
+  });
+  Process process(GetParam());
+  const std::string handle = receive_handle(child.socket_fd());
+  if (handle.empty()) GTEST_SKIP() << "this test must be root to become somebody else";
+  EXPECT_THROW((void)process.allocator().open_shared(handle), UsageError);
 }
 
 }  // namespace
