@@ -67,8 +67,8 @@ SharedBuffer Allocator::open_shared(std::string_view handle, StreamId stream) {
   }
   std::shared_ptr<Import> import = unwrap(parts_->imports.open(handle));
   const StreamUse first{&parts_->device, stream};
-  return SharedBuffer(std::unique_ptr<SharedBuffer::Parts>(
-      new SharedBuffer::Parts{parts_->imports, parts_->device, std::move(import), {first}}));
+  SharedBuffer::Parts parts{parts_->imports, parts_->device, std::move(import), {first}};
+  return SharedBuffer(std::make_unique<SharedBuffer::Parts>(std::move(parts)));
 }
 
 SharedBuffer::SharedBuffer() = default;

@@ -26,6 +26,13 @@ std::string_view reason(const Answer& answer) {
   return "it did not understand: do both processes have the same version of Ashlar?";
 }
 
+// Whatever went wrong, with the name of the exporter.
+Status refused(const ShareHandle& handle, const Status& why) {
+  return Status::device_fault(why.call().empty() ? "open_shared" : why.call(), why.code(),
+                              text("the exporter (process ", handle.exporter_pid,
+                                   ") did not give the shared block: ", why.message()));
+}
+
 }  // namespace
 
 Lease::Lease(const ShareHandle& handle, std::chrono::milliseconds timeout, UniqueFd connection)
@@ -33,11 +40,8 @@ Lease::Lease(const ShareHandle& handle, std::chrono::milliseconds timeout, Uniqu
 
 Result<Lease> Lease::connect(const ShareHandle& handle, std::chrono::milliseconds timeout) {
   Result<UniqueFd> connection = connect_abstract(socket_name(handle.exporter), timeout);
-  Lease lease(handle, timeout, connection.ok() ? *std::move(connection) : UniqueFd());
-  if (!connection.ok()) {
-    const Status& why = connection.status();
-    return lease.refused(why.call(), why.code(), why.message());
-  }
+  if (!connection.ok()) return refused(handle, connection.status());
+  Lease lease(handle, timeout, *std::move(connection));
   const Result<PeerCredentials> peer = peer_credentials(lease.connection_.get());
   if (!peer.ok()) return peer.status();
   if (peer->uid != ::getuid()) {
@@ -53,21 +57,25 @@ Result<std::vector<UniqueFd>> Lease::ask(uint64_t first_granule) {
   question.share_id = handle_.share_id;
   question.first_granule = first_granule;
   if (Status sent = send_message(connection_.get(), bytes_of(question), -1, timeout_); !sent.ok()) {
-    return refused(sent.call(), sent.code(), sent.message());
+    return refused(handle_, sent);
   }
   Answer answer;
   Result<ReceivedDescriptors> received =
       receive_descriptors(connection_.get(), bytes_of(answer), kMostFdsPerAnswer, timeout_);
-  if (!received.ok()) {
-    return refused(received.status().call(), received.status().code(), received.status().message());
+  if (!received.ok()) return refused(handle_, received.status());
+  if (received->bytes == 0) {
+    return refused(handle_,
+                   Status::device_fault("recvmsg", ECONNRESET, "it closed without an answer"));
   }
-  if (received->bytes == 0) return refused("recvmsg", ECONNRESET, "it closed without an answer");
   answer.why.back() = '\0';
   const bool has_granules = handle_.kind == ShareHandle::Kind::kExtents;
   const bool is_whole = received->bytes == sizeof(answer) && answer.code == AnswerCode::kGranted &&
                         answer.fd_count == received->fds.size() &&
                         received->fds.empty() != has_granules;
-  if (!is_whole) return refused("open_shared", ENOENT, reason(answer));
+  if (!is_whole) {
+    return refused(handle_,
+                   Status::device_fault("open_shared", ENOENT, std::string(reason(answer))));
+  }
   return std::move(received->fds);
 }
 
@@ -75,12 +83,6 @@ bool Lease::is_exporter_alive() const {
   pollfd looked{connection_.get(), POLLIN, 0};
   if (::poll(&looked, 1, 0) <= 0) return true;
   return (looked.revents & (POLLHUP | POLLERR | POLLNVAL)) == 0;
-}
-
-Status Lease::refused(std::string_view call, long code, std::string_view why) const {
-  return Status::device_fault(call.empty() ? "open_shared" : call, code,
-                              text("the exporter (process ", handle_.exporter_pid,
-                                   ") did not give the shared block: ", why));
 }
 
 }  // namespace ashlar

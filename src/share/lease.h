@@ -26,7 +26,6 @@ class Lease {
 
  private:
   Lease(const ShareHandle& handle, std::chrono::milliseconds timeout, UniqueFd connection);
-  Status refused(std::string_view call, long code, std::string_view why) const;
 
   ShareHandle handle_;
   std::chrono::milliseconds timeout_;
