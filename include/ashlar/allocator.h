@@ -14,16 +14,23 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
+#include "ashlar/checkpoint.h"
 #include "ashlar/device.h"
 #include "ashlar/errors.h"
+#include "ashlar/expandable_use.h"
 #include "ashlar/export.h"
+#include "ashlar/history.h"
 #include "ashlar/oom_notice.h"
 #include "ashlar/options.h"
 #include "ashlar/pool.h"
 #include "ashlar/sharing.h"
+#include "ashlar/snapshot.h"
 #include "ashlar/stats.h"
 #include "ashlar/trace.h"
 
@@ -50,6 +57,8 @@ class ASHLAR_EXPORT Buffer {
 
   // Frees now. A failure of the device surfaces at the allocator's next call.
   void reset() noexcept;
+  // Lets go without freeing, because Allocator::restore has done so already.
+  void forget() noexcept;
 
  private:
   friend class Allocator;
@@ -70,11 +79,23 @@ struct CopyRequest {
   StreamId stream{};  // of the device that is copied from
 };
 
+// What restoring a pool changed. An address may be in both: whoever had it before has it no more.
+struct RestoredPool {
+  std::vector<DeviceAddress> freed{};  // were allocated, and are not: their buffers must `forget`
+  std::vector<Buffer> allocated{};     // are allocated now, of the sizes asked for at the time
+};
+
+struct SnapshotOptions {
+  std::optional<PoolId> pool{};  // only this pool's segments; one that does not exist has none
+  bool include_traces = true;    // what happened, not only what is
+};
+
 class ASHLAR_EXPORT Allocator {
  public:
-  // The device outlives the allocator, the allocator its buffers. Throws UsageError for options
-  // that make no sense.
-  explicit Allocator(Device& device, const AllocatorOptions& options = {});
+  // The device outlives the allocator, the allocator its buffers. Without options, those that the
+  // environment asks for. Throws UsageError for options that make no sense.
+  explicit Allocator(Device& device);
+  Allocator(Device& device, const AllocatorOptions& options);
   // Gives all memory back to the device, also what is still in use.
   ~Allocator();
   Allocator(const Allocator&) = delete;
@@ -99,6 +120,10 @@ class ASHLAR_EXPORT Allocator {
   // 1].
   void set_memory_fraction(double fraction);
   double memory_fraction() const;
+  // While caching is off, each allocation is the device's own, and goes back to it when it is free:
+  // for tools that check memory accesses. What is cached already stays cached.
+  void set_caching(bool caching);
+  bool is_caching() const;
 
   // How many addresses the stream's expandable segments reserve goes by its class, if it has one;
   // an empty name clears it. A class's default counts where the options say nothing.
@@ -109,6 +134,24 @@ class ASHLAR_EXPORT Allocator {
   AllocatorStats stats() const;
   void reset_peak_stats();
   void reset_total_stats();
+  // The largest block that could be handed out without asking the device, on the right stream and
+  // from the right pool. 0: nothing is cached.
+  size_t largest_cached_bytes() const;
+  std::vector<ExpandableUse> expandable_segments() const;
+
+  // --- history: what was done, and from where ---------------------------------------------------
+  // Records from here on; again, goes on under other options. Throws UsageError if stacks are
+  // wanted but none can be had.
+  void start_history(HistoryOptions options = {});
+  // Ends recording, and forgets.
+  void stop_history();
+  bool is_history_on() const;
+  // Marks this moment in the history, if it is on; see Region.
+  void annotate(std::vector<std::pair<std::string, std::string>> fields);
+  // Says something about a live block.
+  void annotate(DeviceAddress address, const std::string& text);
+  // What is held now, and what history there is. Names of functions are looked up only here.
+  Snapshot snapshot(const SnapshotOptions& options = {});
 
   // --- pools ----------------------------------------------------------------------------------
   // A pool holds its memory apart from the others. Made by a user, {0, n}; for a capture, {n, 0}.
@@ -125,6 +168,13 @@ class ASHLAR_EXPORT Allocator {
   // Around the time in which streams of the device are capturing.
   void capture_began();
   void capture_ended();
+  // What the pool has handed out, by address.
+  std::vector<DeviceAddress> live_in_pool(PoolId pool) const;
+  // The state of a pool, and setting it back to that: what was allocated then is allocated again,
+  // at the same addresses, and nothing else. For graphs that share a pool. Throws UsageError,
+  // with nothing changed: a block still waits for other streams, or a segment is gone since.
+  PoolCheckpoint checkpoint(PoolId pool);
+  RestoredPool restore(const PoolCheckpoint& checkpoint);
 
   // --- other processes: see sharing.h -----------------------------------------------------------
   // The whole block, named by its buffer or by the address that allocate_raw gave. Throws
@@ -162,6 +212,19 @@ class ASHLAR_EXPORT Allocator {
   AddressRange base_of(const Block* block) const;
 
   std::unique_ptr<Parts> parts_;
+};
+
+// A stretch of the program with a name, in the history of an allocator that outlives it.
+class ASHLAR_EXPORT Region {
+ public:
+  Region(Allocator& allocator, std::string name);
+  ~Region();
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
+
+ private:
+  Allocator& allocator_;
+  std::string name_;
 };
 
 }  // namespace ashlar

@@ -1,6 +1,6 @@
 // How an allocator behaves: plain values, given to it when it is made. Each allocator has its own.
-// The same settings as text ("expandable_segments:True,max_split_size_mb:512") are read by
-// src/config, and every name there is listed by `ashlar config`.
+// The same as text: "expandable_segments:True,max_split_size_mb:512", under the names that
+// `ashlar config` lists and docs/guide/options.md explains.
 #pragma once
 
 #include <array>
@@ -9,6 +9,9 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
+
+#include "ashlar/export.h"
 
 namespace ashlar {
 
@@ -56,6 +59,8 @@ struct AllocatorOptions {
   std::optional<ReserveSize> expandable_reserve{};
   std::map<std::string, ReserveSize> expandable_reserve_by_class{};
 
+  bool caching = true;  // false: every allocation is the device's own; for memory checkers
+
   // --- limits and giving back -------------------------------------------------------------------
   double memory_fraction = 1.0;             // of the device's capacity; 1: no limit of our own
   double garbage_collection_threshold = 0;  // of the limit; 0: off
@@ -71,5 +76,15 @@ struct AllocatorOptions {
 
   friend bool operator==(const AllocatorOptions&, const AllocatorOptions&) = default;
 };
+
+// `base` with the changes that the text asks for. Throws UsageError, which names the option, the
+// value and what was expected.
+ASHLAR_EXPORT AllocatorOptions parse_options(std::string_view text,
+                                             const AllocatorOptions& base = {});
+// What is not as it is by default, as text that reads back to the same.
+ASHLAR_EXPORT std::string format_options(const AllocatorOptions& options);
+// What ASHLAR_ALLOC_CONF, or one of PyTorch's variables, asks for. Throws as parse_options does.
+// Must not run while another thread changes the environment.
+ASHLAR_EXPORT AllocatorOptions options_from_environment();
 
 }  // namespace ashlar

@@ -1,6 +1,6 @@
 // What an allocator held at one moment, and how it came to that: values with no policy, copied out
 // of an allocator or read from a file. The words are PyTorch's where it has them, so that its
-// snapshot files and ours say the same things (docs/formats/).
+// snapshot files and ours say the same things.
 //
 // Stacks, frames and strings that many entries share are kept once, in tables, and named by their
 // position there. Position 0 of each table stands for "none".

@@ -5,11 +5,13 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "ashlar/export.h"
+#include "ashlar/types.h"
 
 namespace ashlar {
 
@@ -48,6 +50,21 @@ struct StatTriple {
     all.fall(by);
     of(is_small).fall(by);
   }
+  void reset_peak() {
+    for (Stat* stat : {&all, &small_pool, &large_pool}) stat->reset_peak();
+  }
+  void reset_totals() {
+    for (Stat* stat : {&all, &small_pool, &large_pool}) stat->reset_totals();
+  }
+};
+
+// What one stream, or one pool, has of an allocator's memory.
+struct UsageStats {
+  Stat allocation;       // blocks handed out
+  Stat allocated_bytes;  // their sizes
+  Stat active_bytes;     // of blocks handed out or pending
+  Stat requested_bytes;  // what was asked for, of the active ones
+  StatTriple reserved_bytes;
 };
 
 struct AllocatorStats {
@@ -62,17 +79,20 @@ struct AllocatorStats {
   StatTriple inactive_split_bytes;
   Stat oversize_allocations;  // above max_split_bytes
   Stat oversize_segments;
-  int64_t alloc_retries = 0;     // allocations that needed the cache flushed
-  int64_t ooms = 0;              // failures reported to the caller
-  int64_t oom_rejections = 0;    // refused without asking the device
-  int64_t sync_all_streams = 0;  // times the host waited for all pending frees
-  int64_t device_allocs = 0;     // calls that got memory from the device
-  int64_t device_frees = 0;      // calls that gave it back
-  int64_t max_split_bytes = -1;  // the option; -1: unlimited
+  int64_t alloc_retries = 0;           // allocations that needed the cache flushed
+  int64_t ooms = 0;                    // failures reported to the caller
+  int64_t oom_rejections = 0;          // refused without asking the device
+  int64_t sync_all_streams = 0;        // times the host waited for all pending frees
+  int64_t device_allocs = 0;           // calls that got memory from the device
+  int64_t device_frees = 0;            // calls that gave it back
+  int64_t max_split_bytes = -1;        // the option; -1: unlimited
+  std::map<PoolId, UsageStats> pools;  // {0, 0} is the default one; a pool that is gone is not here
+  std::map<StreamId, UsageStats> streams;  // every stream that memory was allocated on
 
   ASHLAR_EXPORT void reset_peaks();
   ASHLAR_EXPORT void reset_totals();
-  // PyTorch's names and values, in a fixed order.
+  // PyTorch's names and values, in a fixed order; then "pool.0_1.allocated_bytes.current" and
+  // "stream.7.allocated_bytes.current", which are ours.
   ASHLAR_EXPORT std::vector<std::pair<std::string, int64_t>> flatten() const;
 };
 

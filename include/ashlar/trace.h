@@ -11,7 +11,7 @@
 
 namespace ashlar {
 
-enum class TraceAction {
+enum class TraceAction : uint8_t {
   kAlloc,          // a block was handed out; bytes: as requested
   kFreeRequested,  // the caller freed it
   kFreeCompleted,  // it can be used again
@@ -35,7 +35,11 @@ ASHLAR_EXPORT std::string_view name(TraceAction action);
 // are filled in where history is recorded.
 struct TraceEntry {
   TraceAction action = TraceAction::kAlloc;
-  bool has_pool = true;  // false: read from a file that does not tell
+  // False: read from a file that does not tell; the field itself then has its default.
+  bool has_pool = true;
+  bool has_time = true;
+  bool has_compile_context = true;
+  bool has_user_metadata = true;
   StackId stack{};
   StringId compile_context{};
   StringId user_metadata{};
@@ -44,11 +48,13 @@ struct TraceEntry {
   size_t bytes = 0;
   StreamId stream{};
   PoolId pool{};
-  int64_t time_us = 0;  // since 1970; 0: not recorded
+  int64_t time_us = 0;  // since 1970
   friend bool operator==(const TraceEntry&, const TraceEntry&) = default;
 };
 
-// Sees every act, in order, after the allocator has unlocked: it may call the allocator.
+// Sees every act, in order, after the allocator has unlocked: it may call the allocator. One thread
+// at a time tells the trackers, also of the acts of others: the call that caused an entry may have
+// returned on its own thread before the entry is told.
 using TraceTracker = std::function<void(const TraceEntry& entry)>;
 
 }  // namespace ashlar

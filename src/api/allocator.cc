@@ -5,8 +5,16 @@
 #include "api/unwrap.h"
 #include "base/text.h"
 #include "config/allocator_options.h"
+#include "engine/classic/classic_engine.h"
 
 namespace ashlar {
+
+Allocator::Parts::Parts(Device& its_device, const AllocatorOptions& its_options)
+    : device(its_device),
+      options(its_options),
+      engine(std::make_unique<classic::ClassicEngine>(its_device, its_options)) {}
+
+Allocator::Allocator(Device& device) : Allocator(device, options_from_environment()) {}
 
 Allocator::Allocator(Device& device, const AllocatorOptions& options) {
   unwrap(check_allocator_options(options));
@@ -17,10 +25,24 @@ Allocator::~Allocator() = default;
 
 Device& Allocator::device() const { return parts_->device; }
 
+namespace {
+
+// The stack of whoever called the facade, if history wants it; `caller` is where that call returns.
+StackId allocating_stack(Engine& engine, const void* caller) {
+  return engine.history().capture(RecordContext::kState, caller);
+}
+StackId freeing_stack(Engine& engine, const void* caller) {
+  return engine.history().capture(RecordContext::kAll, caller);
+}
+
+}  // namespace
+
 Buffer Allocator::allocate(size_t bytes, StreamId stream) {
   if (bytes == 0) return {};
-  Block* block = unwrap(parts_->engine.allocate({bytes, stream}));
-  return Buffer(parts_->engine, block, block->address, bytes);
+  Engine& engine = *parts_->engine;
+  Block* block = unwrap(
+      engine.allocate({bytes, stream, allocating_stack(engine, __builtin_return_address(0))}));
+  return Buffer(engine, block, block->address, bytes);
 }
 
 // --- plain addresses
@@ -32,8 +54,12 @@ Status not_an_allocation(DeviceAddress address) {
 
 DeviceAddress Allocator::allocate_raw(size_t bytes, StreamId stream) {
   if (bytes == 0) return {};
-  Block* block = unwrap(parts_->engine.allocate({bytes, stream}));
+  Engine& engine = *parts_->engine;
+  Block* block = unwrap(
+      engine.allocate({bytes, stream, allocating_stack(engine, __builtin_return_address(0))}));
+  Buffer until_listed(engine, block, block->address, bytes);  // the table may have no room
   parts_->raw.insert(block);
+  until_listed.forget();
   return block->address;
 }
 
@@ -41,7 +67,7 @@ void Allocator::free_raw(DeviceAddress address) {
   if (address.is_null()) return;
   Block* block = parts_->raw.take(address);
   if (block == nullptr) unwrap(not_an_allocation(address));
-  unwrap(parts_->engine.free(block));
+  unwrap(parts_->engine->free(block, freeing_stack(*parts_->engine, __builtin_return_address(0))));
 }
 
 void Allocator::record_stream(DeviceAddress address, StreamId stream) {
@@ -51,7 +77,7 @@ void Allocator::record_stream(DeviceAddress address, StreamId stream) {
 void Allocator::record_stream(DeviceAddress address, Device& device, StreamId stream) {
   Block* block = parts_->raw.find(address);
   if (block == nullptr) unwrap(not_an_allocation(address));
-  unwrap(parts_->engine.record_stream(block, {&device, stream}));
+  unwrap(parts_->engine->record_stream(block, {&device, stream}));
 }
 
 // --- limits and looking
@@ -59,82 +85,112 @@ void Allocator::record_stream(DeviceAddress address, Device& device, StreamId st
 
 void Allocator::trim() {
   unwrap(parts_->imports.collect());
-  unwrap(parts_->engine.trim({}));
+  unwrap(parts_->engine->trim({}, freeing_stack(*parts_->engine, __builtin_return_address(0))));
 }
 
 void Allocator::set_memory_fraction(double fraction) {
-  unwrap(parts_->engine.set_memory_fraction(fraction));
+  unwrap(parts_->engine->set_memory_fraction(fraction));
 }
 
+void Allocator::set_caching(bool caching) { parts_->engine->set_caching(caching); }
+bool Allocator::is_caching() const { return parts_->engine->is_caching(); }
+
 void Allocator::set_stream_class(StreamId stream, std::string name) {
-  parts_->engine.set_stream_class(stream, std::move(name));
+  parts_->engine->set_stream_class(stream, std::move(name));
 }
 
 std::string Allocator::stream_class(StreamId stream) const {
-  return parts_->engine.stream_class(stream);
+  return parts_->engine->stream_class(stream);
 }
 
 void Allocator::set_default_class_fraction(const std::string& name, double capacity_fraction) {
   if (!(capacity_fraction > 0)) {
     unwrap(Status::usage(text("a share of ", capacity_fraction, " (expected more than 0)")));
   }
-  parts_->engine.set_default_class_fraction(name, capacity_fraction);
+  parts_->engine->set_default_class_fraction(name, capacity_fraction);
 }
 
-double Allocator::memory_fraction() const { return parts_->engine.memory_fraction(); }
-AllocatorStats Allocator::stats() const { return parts_->engine.stats(); }
-void Allocator::reset_peak_stats() { parts_->engine.reset_peak_stats(); }
-void Allocator::reset_total_stats() { parts_->engine.reset_total_stats(); }
+double Allocator::memory_fraction() const { return parts_->engine->memory_fraction(); }
+AllocatorStats Allocator::stats() const { return parts_->engine->stats(); }
+void Allocator::reset_peak_stats() { parts_->engine->reset_peak_stats(); }
+void Allocator::reset_total_stats() { parts_->engine->reset_total_stats(); }
+size_t Allocator::largest_cached_bytes() const { return parts_->engine->largest_cached_bytes(); }
+
+std::vector<ExpandableUse> Allocator::expandable_segments() const {
+  return parts_->engine->expandable_segments();
+}
 
 // --- pools
 // ----------------------------------------------------------------------------------------
 
 PoolId Allocator::make_pool(PoolOptions options) {
   const PoolId pool{0, parts_->last_user_pool.fetch_add(1, std::memory_order_relaxed) + 1};
-  unwrap(parts_->engine.create_pool(pool, std::move(options)));
+  unwrap(parts_->engine->create_pool(pool, std::move(options)));
   return pool;
 }
 
 PoolId Allocator::make_capture_pool() {
   const PoolId pool{parts_->last_capture_pool.fetch_add(1, std::memory_order_relaxed) + 1, 0};
-  unwrap(parts_->engine.create_pool(pool, {}));
+  unwrap(parts_->engine->create_pool(pool, {}));
   return pool;
 }
 
-void Allocator::retain_pool(PoolId pool) { unwrap(parts_->engine.retain_pool(pool)); }
-void Allocator::release_pool(PoolId pool) { unwrap(parts_->engine.release_pool(pool)); }
-void Allocator::trim(PoolId pool) { unwrap(parts_->engine.trim(pool)); }
+void Allocator::retain_pool(PoolId pool) { unwrap(parts_->engine->retain_pool(pool)); }
+void Allocator::release_pool(PoolId pool) { unwrap(parts_->engine->release_pool(pool)); }
+void Allocator::trim(PoolId pool) {
+  unwrap(parts_->engine->trim(pool, freeing_stack(*parts_->engine, __builtin_return_address(0))));
+}
 
 int Allocator::pool_use_count(PoolId pool) const {
-  return unwrap(parts_->engine.pool_use_count(pool));
+  return unwrap(parts_->engine->pool_use_count(pool));
 }
 
 void Allocator::begin_routing(PoolId pool, RouteFilter filter) {
   if (!filter) unwrap(Status::usage("there is no filter to route by"));
-  unwrap(parts_->engine.begin_routing(pool, std::move(filter)));
+  unwrap(parts_->engine->begin_routing(pool, std::move(filter)));
 }
 
-void Allocator::end_routing(PoolId pool) { unwrap(parts_->engine.end_routing(pool)); }
-void Allocator::capture_began() { parts_->engine.capture_began(); }
-void Allocator::capture_ended() { unwrap(parts_->engine.capture_ended()); }
+void Allocator::end_routing(PoolId pool) { unwrap(parts_->engine->end_routing(pool)); }
+void Allocator::capture_began() { parts_->engine->capture_began(); }
+void Allocator::capture_ended() { unwrap(parts_->engine->capture_ended()); }
+
+std::vector<DeviceAddress> Allocator::live_in_pool(PoolId pool) const {
+  return unwrap(parts_->engine->live_in_pool(pool));
+}
+
+PoolCheckpoint Allocator::checkpoint(PoolId pool) {
+  return unwrap(parts_->engine->checkpoint(pool));
+}
+
+RestoredPool Allocator::restore(const PoolCheckpoint& checkpoint) {
+  CheckpointChange change = unwrap(parts_->engine->restore(checkpoint));
+  RestoredPool restored;
+  for (const DeviceAddress address : change.freed) parts_->raw.take(address);
+  for (Block* block : change.allocated) {
+    restored.allocated.push_back(
+        Buffer(*parts_->engine, block, block->address, block->requested_bytes));
+  }
+  restored.freed = std::move(change.freed);
+  return restored;
+}
 
 // --- hooks
 // ----------------------------------------------------------------------------------------
 
 void Allocator::add_tracker(TraceTracker tracker) {
-  parts_->engine.add_tracker(std::move(tracker));
+  parts_->engine->add_tracker(std::move(tracker));
 }
 
 void Allocator::add_oom_observer(std::function<void(const OomNotice&)> observer) {
-  parts_->engine.add_oom_observer(std::move(observer));
+  parts_->engine->add_oom_observer(std::move(observer));
 }
 
 void Allocator::add_rejection_observer(std::function<void(const OomNotice&)> observer) {
-  parts_->engine.add_rejection_observer(std::move(observer));
+  parts_->engine->add_rejection_observer(std::move(observer));
 }
 
 void Allocator::add_free_memory_callback(std::function<bool()> callback) {
-  parts_->engine.add_free_memory_callback(std::move(callback));
+  parts_->engine->add_free_memory_callback(std::move(callback));
 }
 
 // --- buffers
@@ -167,7 +223,12 @@ void Buffer::record_stream(Device& device, StreamId stream) {
 }
 
 void Buffer::reset() noexcept {
-  if (block_ != nullptr) engine_->free_quietly(block_);
+  if (block_ != nullptr)
+    engine_->free_quietly(block_, freeing_stack(*engine_, __builtin_return_address(0)));
+  forget();
+}
+
+void Buffer::forget() noexcept {
   engine_ = nullptr;
   block_ = nullptr;
   address_ = {};

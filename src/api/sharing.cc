@@ -24,7 +24,7 @@ Share Allocator::share(DeviceAddress address) {
 
 Block* Allocator::block_of(const Buffer& buffer) const {
   if (buffer.block_ == nullptr) unwrap(Status::usage("an empty buffer has no memory to share"));
-  if (buffer.engine_ != &parts_->engine) {
+  if (buffer.engine_ != parts_->engine.get()) {
     unwrap(Status::usage(text("the buffer at ", buffer.address(), " is of another allocator")));
   }
   return buffer.block_;
@@ -126,7 +126,7 @@ AddressRange Allocator::base_allocation(DeviceAddress address) const {
 }
 
 AddressRange Allocator::base_of(const Block* block) const {
-  const BlockMemory memory = parts_->engine.memory_of(block);
+  const BlockMemory memory = parts_->engine->memory_of(block);
   if (memory.origin == BlockMemory::Origin::kExtents) {
     unwrap(Status::usage(
         "the block lies in an expandable segment, which is no allocation of the device and cannot "
@@ -146,7 +146,7 @@ void Allocator::enable_peer_access(Device& accessor) {
                               " cannot reach memory of back end ", own.backend)));
   }
   unwrap(accessor.enable_peer_access(own.index));
-  unwrap(parts_->engine.add_accessor(theirs.index));
+  unwrap(parts_->engine->add_accessor(theirs.index));
   unwrap(parts_->imports.add_accessor(theirs.index));
 }
 
@@ -154,7 +154,7 @@ void Allocator::enable_peer_access(Device& accessor) {
 void Allocator::copy_to(const Allocator& destination, const CopyRequest& copy) {
   Device& device = parts_->device;
   const DeviceIndex target = destination.parts_->device.properties().index;
-  const bool has_access = destination.parts_->engine.is_accessor(device.properties().index);
+  const bool has_access = destination.parts_->engine->is_accessor(device.properties().index);
   unwrap(has_access ? device.copy(copy.to, copy.from, copy.bytes, copy.stream)
                     : device.copy_to_peer(target, copy.to, copy.from, copy.bytes, copy.stream));
 }

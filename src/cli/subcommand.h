@@ -36,5 +36,6 @@ extern const Subcommand kInfo;
 extern const Subcommand kConfig;
 extern const Subcommand kBench;
 extern const Subcommand kDemo;
+extern const Subcommand kExport;
 
 }  // namespace ashlar

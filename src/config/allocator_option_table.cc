@@ -202,6 +202,16 @@ constexpr std::array kOptions = {
         .print = print<&AllocatorOptions::expandable_reserve_by_class, reserve_by_class_text>,
     },
     OptionRow{
+        .name = "caching",
+        .type = "boolean",
+        .default_text = "True",
+        .range = "True or False",
+        .help = "With False, every allocation is the device's own and goes back to it when freed: "
+                "for tools that check memory accesses.",
+        .set = set<&AllocatorOptions::caching, read_boolean>,
+        .print = print<&AllocatorOptions::caching, boolean_text>,
+    },
+    OptionRow{
         .name = "garbage_collection_threshold",
         .type = "fraction",
         .default_text = "off",

@@ -12,13 +12,17 @@ namespace ashlar {
 // Holds while it lives. Where the device does not grant it, the calls themselves will say so.
 class RelaxedCapture {
  public:
-  explicit RelaxedCapture(Device& device) : device_(device) {
-    if (!device.properties().has_capture) return;
+  explicit RelaxedCapture(Device& device) : RelaxedCapture(device, 1) {}
+  // For a caller who knows how many captures go on: with none, the device is not even asked.
+  RelaxedCapture(Device& device, int capture_count) : device_(device) {
+    if (capture_count == 0 || !device.properties().has_capture) return;
     const Result<CaptureMode> before = device.exchange_capture_mode(CaptureMode::kRelaxed);
     if (before.ok()) before_ = *before;
     status_ = before.status();
   }
-  // Tried twice: a thread that stays relaxed would break the rules of later captures unseen.
+  // Tried twice: a thread that stays relaxed breaks the rules of later captures unseen. Should the
+  // device refuse twice, the thread does stay so, and Device::last_error says why; a driver that
+  // cannot even change a thread's mode is lost, and captures nothing any more.
   ~RelaxedCapture() {
     if (!before_ || device_.exchange_capture_mode(*before_).ok()) return;
     (void)device_.exchange_capture_mode(*before_).ok();

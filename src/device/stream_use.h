@@ -1,18 +1,10 @@
-// A stream that uses some memory, and whether it is capturing: what every allocator must know
-// before it hands the memory out again.
+// Whether a stream that uses some memory is capturing: what every allocator must know before it
+// hands the memory out again.
 #pragma once
 
-#include "ashlar/device.h"
-#include "ashlar/types.h"
+#include "ashlar/stream_use.h"
 
 namespace ashlar {
-
-// A stream that uses a block, with the device that runs it: events are recorded there.
-struct StreamUse {
-  Device* device = nullptr;
-  StreamId stream;
-  friend bool operator==(const StreamUse&, const StreamUse&) = default;
-};
 
 // What the stream's capture has come to; kNone on a device that captures nothing.
 inline Result<CaptureState> capture_state(const StreamUse& use) {

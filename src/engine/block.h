@@ -6,7 +6,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "ashlar/stats.h"
+#include "ashlar/trace.h"
 #include "ashlar/types.h"
+#include "base/intrusive_tree.h"
 #include "device/stream_use.h"
 
 namespace ashlar {
@@ -23,7 +26,8 @@ enum class BlockState {
   kUnmapped,   // addresses of an expandable segment with no memory behind them
 };
 
-struct Block {
+// As a TreeNode it is in the index of its pool's free blocks, or of the unmapped ones.
+struct Block : TreeNode {
   BlockState state = BlockState::kFree;
   DeviceAddress address;
   size_t bytes = 0;
@@ -31,6 +35,7 @@ struct Block {
   StreamId stream;
   classic::FreePool* pool = nullptr;
   classic::ExpandableSegment* expandable = nullptr;  // null: part of a plain segment
+  bool is_uncached = false;  // a segment of its own, which goes back to the device when it is free
 
   Block* previous = nullptr;  // neighbours in the same segment, by address
   Block* next = nullptr;
@@ -38,8 +43,11 @@ struct Block {
   uint32_t event_count = 0;  // events that must be done before it is free; only when pending
   uint32_t hold_count = 0;   // while not 0 it does not become free, whoever frees it
   uint64_t free_since = 0;   // the pool's search count when it became free; for collection by age
-  uint64_t serial = 0;       // rises with every block made: an order for registrations
-  std::vector<StreamUse> uses;  // other streams, declared by record_stream
+  uint64_t serial = 0;       // rises with every block made: an order for registrations; never 0
+  UsageStats* stream_usage = nullptr;  // what its stream has; of the engine's statistics
+  StackId stack{};                     // of whoever allocated it; none unless active
+  StackId segment_stack{};             // of whoever made the device give its memory
+  std::vector<StreamUse> uses;         // other streams, declared by record_stream
 
   DeviceAddress end() const { return address + bytes; }
   bool is_split() const { return previous != nullptr || next != nullptr; }

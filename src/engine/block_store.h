@@ -23,9 +23,24 @@ class BlockStore {
     block->serial = ++last_serial_;
     return block;
   }
-  void give_back(Block* block) { spare_.push_back(block); }
+  void give_back(Block* block) {
+    block->serial = 0;
+    spare_.push_back(block);
+  }
 
-  size_t live_count() const { return blocks_.size() - spare_.size(); }
+  // Every block that is taken, in no order worth knowing.
+  template <typename Visit>
+  void for_each(const Visit& visit) {
+    for (Block& block : blocks_) {
+      if (block.serial != 0) visit(&block);
+    }
+  }
+  template <typename Visit>
+  void for_each(const Visit& visit) const {
+    for (const Block& block : blocks_) {
+      if (block.serial != 0) visit(&block);
+    }
+  }
 
  private:
   std::deque<Block> blocks_;

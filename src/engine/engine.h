@@ -7,20 +7,34 @@
 #pragma once
 
 #include <functional>
+#include <optional>
+#include <string>
 #include <vector>
 
+#include "ashlar/checkpoint.h"
+#include "ashlar/expandable_use.h"
 #include "ashlar/oom_notice.h"
 #include "ashlar/pool.h"
+#include "ashlar/snapshot.h"
 #include "ashlar/stats.h"
 #include "ashlar/status.h"
 #include "ashlar/trace.h"
 #include "engine/block.h"
+#include "observe/history.h"
 
 namespace ashlar {
 
 struct Request {
   size_t bytes = 0;  // not 0
-  StreamId stream;
+  StreamId stream{};
+  StackId stack{};  // of the caller, where history asks for it
+};
+
+// What restoring a checkpoint changed. An address may be in both: whoever had it before has it no
+// more.
+struct CheckpointChange {
+  std::vector<DeviceAddress> freed;  // were allocated, and are not the caller's any more
+  std::vector<Block*> allocated;     // are allocated now; the caller's to free
 };
 
 // Where the memory of a block comes from: what sharing it with another process needs to know.
@@ -47,9 +61,9 @@ class Engine {
   virtual Result<Block*> allocate(const Request& request) = 0;
   // REQUIRES: `block` came from allocate and was not freed since. From any thread. If the device
   // fails, the block stays pending, and is tried again with the next allocation.
-  virtual Status free(Block* block) = 0;
+  virtual Status free(Block* block, StackId stack = {}) = 0;
   // The same for destructors: a failure is reported by the next allocate or trim.
-  virtual void free_quietly(Block* block) = 0;
+  virtual void free_quietly(Block* block, StackId stack = {}) = 0;
   // The block is also used by work queued so far in that stream: it is not reused before that work
   // is done. Its own stream needs no telling.
   virtual Status record_stream(Block* block, const StreamUse& use) = 0;
@@ -70,12 +84,22 @@ class Engine {
   // --- giving back --------------------------------------------------------------------------
   // Gives cached memory back to the device: all of it, or what a freeable pool has. Waits for
   // pending frees.
-  virtual Status trim(PoolId pool = {}) = 0;
+  virtual Status trim(PoolId pool = {}, StackId stack = {}) = 0;
 
   // --- limits -------------------------------------------------------------------------------
   // Of the device's capacity. kUsage: outside of [0, 1].
   virtual Status set_memory_fraction(double fraction) = 0;
   virtual double memory_fraction() const = 0;
+  // While caching is off, each allocation is the device's own and goes back to it when it is free:
+  // for tools that check memory accesses. What is cached already stays cached.
+  virtual void set_caching(bool caching) = 0;
+  virtual bool is_caching() const = 0;
+  // How many addresses the stream's expandable segments reserve goes by its class, if it has one
+  // (expandable_segments_reserve_by_class); an empty class clears it. A default for a class counts
+  // where the options say nothing.
+  virtual void set_stream_class(StreamId stream, std::string name) = 0;
+  virtual std::string stream_class(StreamId stream) const = 0;
+  virtual void set_default_class_fraction(const std::string& name, double capacity_fraction) = 0;
 
   // --- pools ----------------------------------------------------------------------------------
   // kUsage, in all of these: there is no such pool, or it is not in the state named.
@@ -91,11 +115,28 @@ class Engine {
   // Between these, streams of this device may be capturing. kUsage: more ends than beginnings.
   virtual void capture_began() = 0;
   virtual Status capture_ended() = 0;
+  // The addresses of the pool's allocated blocks, in order.
+  virtual Result<std::vector<DeviceAddress>> live_in_pool(PoolId pool) const = 0;
+  // The state of a pool, and setting it back to that. kUsage: there is no such pool, a block still
+  // waits for other streams, or a segment is gone since; nothing changed then.
+  virtual Result<PoolCheckpoint> checkpoint(PoolId pool) = 0;
+  virtual Result<CheckpointChange> restore(const PoolCheckpoint& checkpoint) = 0;
 
   // --- looking ----------------------------------------------------------------------------------
+  // The engine records into it; callers start it, capture stacks with it, and read it.
+  virtual History& history() = 0;
+  // What is held, by address, of one pool or of all; stacks are the history's. The look is an act
+  // of its own, and recorded.
+  virtual std::vector<SnapshotSegment> segments(std::optional<PoolId> pool = {}) = 0;
+  // Records what the user says about a live block. kUsage: none starts there.
+  virtual Status annotate(DeviceAddress address, const std::string& said) = 0;
   virtual AllocatorStats stats() const = 0;
   virtual void reset_peak_stats() = 0;
   virtual void reset_total_stats() = 0;
+  // The largest block that an allocation could get without asking the device, on the right stream
+  // and from the right pool. 0: nothing is cached.
+  virtual size_t largest_cached_bytes() const = 0;
+  virtual std::vector<ExpandableUse> expandable_segments() const = 0;
 
   // --- hooks --------------------------------------------------------------------------------
   virtual void add_tracker(TraceTracker tracker) = 0;

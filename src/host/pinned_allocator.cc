@@ -40,7 +40,7 @@ PinnedAllocator::PinnedAllocator(Device& device, const AllocatorOptions& options
       clock_(clock),
       sizes_(options),
       source_(device, options.pinned),
-      cache_(sizes_),
+      pools_(sizes_),
       class_counts_(sizes_.class_count()) {
   if (!options.pinned.use_background_threads) return;
   poller_ = std::make_unique<Poller>(clock, [this] { return collect_finished(IfBusy::kReturn); });
@@ -74,33 +74,39 @@ PinnedAllocator::~PinnedAllocator() {
 
 // --- allocate -----------------------------------------------------------------------------------
 
-Result<PinnedBlock*> PinnedAllocator::allocate(size_t bytes) {
+Result<PinnedBlock*> PinnedAllocator::allocate(size_t bytes, StreamId stream) {
   if (bytes == 0) return Status::usage("cannot allocate 0 B of pinned memory");
   if (bytes >= PinnedSizes::kUnreasonableBytes) {
     return out_of_memory(bytes, Status::out_of_memory("no host has an exabyte"));
   }
   if (poller_ == nullptr) collect_finished(IfBusy::kReturn);
+  PinnedPool* pool = nullptr;
   {
     MutexLock lock(mutex_);
     if (!late_error_.ok()) return std::exchange(late_error_, {});
-    if (PinnedBlock* block = take_cached(bytes)) return block;
+    pool = &pools_.pool_for(stream);
+    if (PinnedBlock* block = take_cached(*pool, bytes)) return block;
+    ++pool->search_count;
   }
-  return grow(bytes);
+  Result<PinnedBlock*> grown = grow(*pool, bytes);
+  MutexLock lock(mutex_);
+  --pool->search_count;
+  return grown;
 }
 
-PinnedBlock* PinnedAllocator::take_cached(size_t bytes) {
-  PinnedBlock* block = cache_.take(sizes_.fit(bytes));
+PinnedBlock* PinnedAllocator::take_cached(PinnedPool& pool, size_t bytes) {
+  PinnedBlock* block = pool.cache.take(sizes_.fit(bytes));
   return block == nullptr ? nullptr : hand_out(block, bytes);
 }
 
 // When the host is full, work that is done meanwhile often helps already, and the cache stays warm.
-Result<PinnedBlock*> PinnedAllocator::grow(size_t bytes) {
+Result<PinnedBlock*> PinnedAllocator::grow(PinnedPool& pool, size_t bytes) {
   Result<PinnedMemory> memory = obtain(bytes);
   if (!memory.ok() && memory.status().is_out_of_memory()) {
     collect_finished(IfBusy::kWait);
     {
       MutexLock lock(mutex_);
-      if (PinnedBlock* block = take_cached(bytes)) return block;
+      if (PinnedBlock* block = take_cached(pool, bytes)) return block;
       ++stats_.alloc_retries;
     }
     release_cached();
@@ -111,7 +117,7 @@ Result<PinnedBlock*> PinnedAllocator::grow(size_t bytes) {
   }
   if (!memory.ok()) return memory.status();
   MutexLock lock(mutex_);
-  return hand_out(adopt(*memory), bytes);
+  return hand_out(adopt(pool, *memory), bytes);
 }
 
 Result<PinnedMemory> PinnedAllocator::obtain(size_t bytes) {
@@ -125,7 +131,7 @@ Result<PinnedMemory> PinnedAllocator::obtain(size_t bytes) {
   return memory;
 }
 
-PinnedBlock* PinnedAllocator::adopt(const PinnedMemory& memory) {
+PinnedBlock* PinnedAllocator::adopt(PinnedPool& pool, const PinnedMemory& memory) {
   if (spare_.empty()) {
     blocks_.emplace_back();
     blocks_.back().owner = this;
@@ -135,6 +141,8 @@ PinnedBlock* PinnedAllocator::adopt(const PinnedMemory& memory) {
   by_address_.emplace(memory.begin, block);
   spare_.pop_back();
   block->memory = memory;
+  block->pool = &pool;
+  ++pool.block_count;
   block->state = PinnedState::kFree;
   ++class_counts_[sizes_.class_of(memory.bytes)];
   stats_.allocations.rise(1);
@@ -259,6 +267,29 @@ void PinnedAllocator::release_capture(CaptureId capture, std::span<const StreamU
   watch(pending);
   if (poller_ == nullptr) collect_finished(IfBusy::kReturn);
   give_back_unwanted();
+}
+
+// --- pools
+// ----------------------------------------------------------------------------------------
+
+Status PinnedAllocator::begin_routing(PoolId pool, RouteFilter filter) {
+  MutexLock lock(mutex_);
+  return pools_.begin_routing(pool, std::move(filter));
+}
+
+Status PinnedAllocator::end_routing(PoolId pool) {
+  MutexLock lock(mutex_);
+  return pools_.end_routing(pool);
+}
+
+Status PinnedAllocator::release_pool(PoolId pool) {
+  MutexLock lock(mutex_);
+  return pools_.release(pool);
+}
+
+Result<int> PinnedAllocator::pool_use_count(PoolId pool) const {
+  MutexLock lock(mutex_);
+  return pools_.use_count(pool);
 }
 
 }  // namespace ashlar

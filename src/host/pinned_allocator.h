@@ -1,7 +1,7 @@
 // Pinned host memory of one device, cached: the way in to this folder. A request goes from here to
-// the cache of free blocks (pinned_cache.h), and on a miss to the host (pinned_source.h); a freed
-// block that streams may still be using waits in pinned_pending.h, looked after by every allocate
-// and free, or by a thread of its own (poller.h).
+// the cache of free blocks of its pool (pinned_pools.h, pinned_cache.h), and on a miss to the host
+// (pinned_source.h); a freed block that streams may still be using waits in pinned_pending.h,
+// looked after by every allocate and free, or by a thread of its own (poller.h).
 //
 // Every function may be called from any thread, except that a block is the caller's alone between
 // its allocation and its free. The lock is never held across a call of the device or the host.
@@ -24,8 +24,8 @@
 #include "ashlar/options.h"
 #include "base/mutex.h"
 #include "host/pinned_block.h"
-#include "host/pinned_cache.h"
 #include "host/pinned_pending.h"
+#include "host/pinned_pools.h"
 #include "host/pinned_sizes.h"
 #include "host/pinned_source.h"
 #include "host/poller.h"
@@ -45,11 +45,14 @@ class PinnedAllocator {
   PinnedAllocator(const PinnedAllocator&) = delete;
   PinnedAllocator& operator=(const PinnedAllocator&) = delete;
 
-  // Memory of at least `bytes`, and no more than PinnedSizes says; contents are arbitrary.
+  Device& device() const { return device_; }
+
+  // Memory of at least `bytes`, and no more than PinnedSizes says; contents are arbitrary. The
+  // stream decides about the pool, and about nothing else.
   // kUsage: 0 B. kOutOfMemory: the host has none, even after the cache was given back. Any other
   // failure may be one that a free or the poller met earlier: it is told once, and trying again may
   // well succeed.
-  Result<PinnedBlock*> allocate(size_t bytes);
+  Result<PinnedBlock*> allocate(size_t bytes, StreamId stream = kDefaultStream);
 
   // The memory is the allocator's again; it is used again, or given back, when every stream that
   // was recorded for it has done the work queued by now. A failure on the way there is told by the
@@ -72,7 +75,14 @@ class PinnedAllocator {
   // HostStats::graph_blocks counts them.
   void release_capture(CaptureId capture, std::span<const StreamUse> launched_on = {});
 
-  // Gives all free blocks back to the host, except parts of the reserve segment. Waits for no
+  // Pools keep what is freed apart; PinnedPools has the rules. The filter is called while locked.
+  Status begin_routing(PoolId pool, RouteFilter filter);
+  Status end_routing(PoolId pool);
+  Status release_pool(PoolId pool);
+  Result<int> pool_use_count(PoolId pool) const;
+
+  // Gives all free blocks back to the host, except parts of the reserve segment and those of pools
+  // that somebody holds. Waits for no
   // device work, unless a stream was destroyed before a block that it used was freed: then only its
   // device can tell when that work is done.
   Status trim();
@@ -91,10 +101,10 @@ class PinnedAllocator {
   PinnedAllocator(Device& device, const AllocatorOptions& options, Clock& clock);
 
   // --- pinned_allocator.cc
-  PinnedBlock* take_cached(size_t bytes) ASHLAR_REQUIRES(mutex_);
-  Result<PinnedBlock*> grow(size_t bytes) ASHLAR_EXCLUDES(mutex_);
+  PinnedBlock* take_cached(PinnedPool& pool, size_t bytes) ASHLAR_REQUIRES(mutex_);
+  Result<PinnedBlock*> grow(PinnedPool& pool, size_t bytes) ASHLAR_EXCLUDES(mutex_);
   Result<PinnedMemory> obtain(size_t bytes) ASHLAR_EXCLUDES(mutex_);
-  PinnedBlock* adopt(const PinnedMemory& memory) ASHLAR_REQUIRES(mutex_);
+  PinnedBlock* adopt(PinnedPool& pool, const PinnedMemory& memory) ASHLAR_REQUIRES(mutex_);
   PinnedBlock* hand_out(PinnedBlock* block, size_t bytes) ASHLAR_REQUIRES(mutex_);
   Status out_of_memory(size_t bytes, const Status& why) ASHLAR_EXCLUDES(mutex_);
   // The block that covers the address; null if there is none.
@@ -127,7 +137,7 @@ class PinnedAllocator {
   std::deque<PinnedBlock> blocks_ ASHLAR_GUARDED_BY(mutex_);   // all there ever were
   std::vector<PinnedBlock*> spare_ ASHLAR_GUARDED_BY(mutex_);  // without memory
   std::map<const std::byte*, PinnedBlock*, std::less<>> by_address_ ASHLAR_GUARDED_BY(mutex_);
-  PinnedCache cache_ ASHLAR_GUARDED_BY(mutex_);
+  PinnedPools pools_ ASHLAR_GUARDED_BY(mutex_);
   std::vector<PinnedBlock*> unwanted_ ASHLAR_GUARDED_BY(mutex_);  // to be given back to the host
   std::map<CaptureId, std::vector<PinnedBlock*>> captured_ ASHLAR_GUARDED_BY(mutex_);
   HostStats stats_ ASHLAR_GUARDED_BY(mutex_);  // less the counts by size class

@@ -12,6 +12,7 @@
 namespace ashlar {
 
 class PinnedAllocator;
+struct PinnedPool;
 
 // How memory was obtained decides how it is given back.
 enum class PinnedOrigin {
@@ -40,6 +41,7 @@ struct PinnedBlock {
   PinnedState state = PinnedState::kNone;
   const PinnedAllocator* owner = nullptr;
   PinnedMemory memory;
+  PinnedPool* pool = nullptr;       // whose cache it returns to; null without memory
   size_t requested_bytes = 0;       // what the caller asked for; 0 unless active
   std::vector<StreamUse> uses;      // streams whose queued work needs the block
   std::vector<CaptureId> captures;  // captures in which it was used, and whose graphs may run

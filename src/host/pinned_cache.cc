@@ -50,6 +50,15 @@ std::vector<PinnedBlock*> PinnedCache::take_returnable() {
   return taken;
 }
 
+std::vector<PinnedBlock*> PinnedCache::take_all() {
+  std::vector<PinnedBlock*> taken;
+  for (Class& blocks : classes_) {
+    taken.insert(taken.end(), blocks.begin(), blocks.end());
+    blocks.clear();
+  }
+  return taken;
+}
+
 size_t PinnedCache::block_count() const {
   size_t count = 0;
   for (const Class& blocks : classes_) count += blocks.size();

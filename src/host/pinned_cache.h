@@ -19,6 +19,7 @@ class PinnedCache {
   PinnedBlock* take(const PinnedFit& fit);
   // Takes out everything that can go back to the host: all but parts of the reserve segment.
   std::vector<PinnedBlock*> take_returnable();
+  std::vector<PinnedBlock*> take_all();
 
   size_t block_count() const;
 

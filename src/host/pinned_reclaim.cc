@@ -39,7 +39,7 @@ void PinnedAllocator::make_free(PinnedBlock* block) {
   block->state = PinnedState::kFree;
   // A part of the reserve segment cannot go back, so it is cached however large it is.
   if (block->memory.origin == PinnedOrigin::kReserved || sizes_.is_cacheable(block->bytes())) {
-    cache_.insert(block);
+    block->pool->cache.insert(block);
   } else {
     unwanted_.push_back(block);
   }
@@ -115,10 +115,12 @@ Status PinnedAllocator::trim() {
 void PinnedAllocator::release_cached() {
   {
     MutexLock lock(mutex_);
-    const std::vector<PinnedBlock*> returnable = cache_.take_returnable();
+    const std::vector<PinnedBlock*> returnable = pools_.take_returnable();
     unwanted_.insert(unwanted_.end(), returnable.begin(), returnable.end());
   }
   give_back_unwanted();
+  MutexLock lock(mutex_);
+  pools_.forget_empty_pools();
 }
 
 // A block leaves the table before its memory leaves us: the host may hand the same address out
@@ -140,7 +142,7 @@ void PinnedAllocator::give_back_unwanted() {
     if (!given_back.ok()) {
       note_late(given_back);
       by_address_.emplace(block->memory.begin, block);
-      cache_.insert(block);
+      block->pool->cache.insert(block);
       continue;
     }
     ++stats_.host_frees;
@@ -148,6 +150,7 @@ void PinnedAllocator::give_back_unwanted() {
     stats_.allocations.fall(1);
     stats_.allocated_bytes.fall(static_cast<int64_t>(block->bytes()));
     block->memory = {};
+    --std::exchange(block->pool, nullptr)->block_count;
     block->state = PinnedState::kNone;
     spare_.push_back(block);
   }
@@ -217,7 +220,7 @@ Status PinnedAllocator::validate() const {
                      sums.pending_bytes.current == stats_.pending_bytes.current &&
                      sums.graph_bytes.current == stats_.graph_bytes.current;
   if (!right) return Status::usage("the counters are not the sums over the blocks");
-  if (free_count != cache_.block_count() || memory_count != by_address_.size()) {
+  if (free_count != pools_.cached_count() || memory_count != by_address_.size()) {
     return Status::usage("the cache or the table does not hold what it should");
   }
   return {};

@@ -2,13 +2,23 @@
 #include "ashlar/stats.h"
 
 #include "ashlar/trace.h"
+#include "observe/named_stats.h"
 
 namespace ashlar {
 namespace {
 
-// Visits every quantity with its name, in PyTorch's order of fields.
+// What a pool or a stream has, but for what it reserves.
+template <typename Usage, typename Visit>
+void for_each_of_usage(const std::string& name, Usage& usage, const Visit& visit) {
+  visit(name + ".allocation", usage.allocation);
+  visit(name + ".allocated_bytes", usage.allocated_bytes);
+  visit(name + ".active_bytes", usage.active_bytes);
+  visit(name + ".requested_bytes", usage.requested_bytes);
+}
+
+// In PyTorch's order of fields; ours come last.
 template <typename Stats, typename Visit>
-void for_each_triple(Stats& stats, const Visit& visit) {
+void for_each_quantity(Stats& stats, const Visit& visit) {
   visit("active", stats.active);
   visit("active_bytes", stats.active_bytes);
   visit("allocated_bytes", stats.allocated_bytes);
@@ -18,46 +28,37 @@ void for_each_triple(Stats& stats, const Visit& visit) {
   visit("requested_bytes", stats.requested_bytes);
   visit("reserved_bytes", stats.reserved_bytes);
   visit("segment", stats.segment);
-}
-
-template <typename Stats, typename Visit>
-void for_each_stat(Stats& stats, const Visit& visit) {
-  for_each_triple(stats, [&](const char* name, auto& triple) {
-    const std::string field = name;
-    visit(field + ".all", triple.all);
-    visit(field + ".small_pool", triple.small_pool);
-    visit(field + ".large_pool", triple.large_pool);
-  });
-  visit(std::string("oversize_allocations"), stats.oversize_allocations);
-  visit(std::string("oversize_segments"), stats.oversize_segments);
+  visit("oversize_allocations", stats.oversize_allocations);
+  visit("oversize_segments", stats.oversize_segments);
+  visit("max_split_size", GivenStat{stats.max_split_bytes});
+  visit("num_alloc_retries", stats.alloc_retries);
+  visit("num_device_alloc", stats.device_allocs);
+  visit("num_device_free", stats.device_frees);
+  visit("num_oom_rejections", stats.oom_rejections);
+  visit("num_ooms", stats.ooms);
+  visit("num_sync_all_streams", stats.sync_all_streams);
+  for (auto& [id, usage] : stats.pools) {
+    const std::string pool = std::to_string(id.capture) + "_" + std::to_string(id.user);
+    for_each_of_usage("pool." + pool, usage, visit);
+    // PyTorch has a name for this, but not for the default pool's.
+    visit(id.is_default() ? "pool.0_0.reserved_bytes" : "reserved_bytes_by_private_pools." + pool,
+          usage.reserved_bytes);
+  }
+  for (auto& [id, usage] : stats.streams) {
+    const std::string stream = "stream." + std::to_string(id.value());
+    for_each_of_usage(stream, usage, visit);
+    visit(stream + ".reserved_bytes", usage.reserved_bytes);
+  }
 }
 
 }  // namespace
 
-void AllocatorStats::reset_peaks() {
-  for_each_stat(*this, [](const std::string&, Stat& stat) { stat.reset_peak(); });
-}
-
-void AllocatorStats::reset_totals() {
-  for_each_stat(*this, [](const std::string&, Stat& stat) { stat.reset_totals(); });
-  alloc_retries = ooms = oom_rejections = sync_all_streams = device_allocs = device_frees = 0;
-}
+void AllocatorStats::reset_peaks() { for_each_quantity(*this, ResetPeaks()); }
+void AllocatorStats::reset_totals() { for_each_quantity(*this, ResetTotals()); }
 
 std::vector<std::pair<std::string, int64_t>> AllocatorStats::flatten() const {
   std::vector<std::pair<std::string, int64_t>> flat;
-  for_each_stat(*this, [&](const std::string& field, const Stat& stat) {
-    flat.emplace_back(field + ".current", stat.current);
-    flat.emplace_back(field + ".peak", stat.peak);
-    flat.emplace_back(field + ".allocated", stat.risen);
-    flat.emplace_back(field + ".freed", stat.fallen);
-  });
-  flat.emplace_back("max_split_size", max_split_bytes);
-  flat.emplace_back("num_alloc_retries", alloc_retries);
-  flat.emplace_back("num_device_alloc", device_allocs);
-  flat.emplace_back("num_device_free", device_frees);
-  flat.emplace_back("num_oom_rejections", oom_rejections);
-  flat.emplace_back("num_ooms", ooms);
-  flat.emplace_back("num_sync_all_streams", sync_all_streams);
+  for_each_quantity(*this, Flatten{flat});
   return flat;
 }
 

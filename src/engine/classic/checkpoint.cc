@@ -1,8 +1,7 @@
 // Taking and restoring the state of a private pool.
-#include "engine/classic/checkpoint.h"
+#include "ashlar/checkpoint.h"
 
 #include <algorithm>
-#include <map>
 
 #include "base/text.h"
 #include "engine/classic/classic_engine.h"
@@ -25,11 +24,16 @@ Status shared_block(const Block& block) {
                             "end the sharing before a restore"));
 }
 
+BlockRecord::State recorded_state(const Block& block) {
+  if (!block.is_mapped()) return BlockRecord::State::kUnmapped;
+  return block.is_allocated() ? BlockRecord::State::kAllocated : BlockRecord::State::kFree;
+}
+
 // The stretches of a segment that have memory behind them.
 std::vector<AddressRange> mapped_runs(const SegmentRecord& segment) {
   std::vector<AddressRange> runs;
   for (const BlockRecord& block : segment.blocks) {
-    if (block.state == BlockState::kUnmapped) continue;
+    if (block.state == BlockRecord::State::kUnmapped) continue;
     if (!runs.empty() && runs.back().end() == block.range.begin) {
       runs.back().bytes += block.range.bytes;
     } else {
@@ -56,7 +60,7 @@ Result<PoolCheckpoint> ClassicEngine::checkpoint(PoolId id) {
     for (const Block* block = first; block != nullptr; block = block->next) {
       if (block->state == BlockState::kPending) return pending_events(*block);
       segment.blocks.push_back(
-          {{block->address, block->bytes}, block->requested_bytes, block->state});
+          {{block->address, block->bytes}, block->requested_bytes, recorded_state(*block)});
     }
     taken.segments.push_back(std::move(segment));
   }
@@ -64,21 +68,15 @@ Result<PoolCheckpoint> ClassicEngine::checkpoint(PoolId id) {
 }
 
 // Every segment of the pool, by its first block, in address order.
-std::vector<Block*> ClassicEngine::first_blocks_of(const PrivatePool& pool) const {
-  std::map<DeviceAddress, Block*> first_blocks;
-  const auto consider = [&](Block* block) {
-    if (block->previous == nullptr && block->pool->owner() == &pool) {
-      first_blocks[block->address] = block;
-    }
-  };
-  for (Block* block : active_) consider(block);
-  for (const FreePool* free : {&pool.large, &pool.small}) {
-    for (Block* block : free->blocks()) consider(block);
-    for (Block* block : free->unmapped()) consider(block);
-  }
-  std::vector<Block*> ordered;
-  for (const auto& [address, block] : first_blocks) ordered.push_back(block);
-  return ordered;
+std::vector<Block*> ClassicEngine::first_blocks_of(const PrivatePool& pool) {
+  std::vector<Block*> first_blocks;
+  blocks_.for_each([&](Block* block) {
+    const bool is_first = block->previous == nullptr && block->pool->owner() == &pool;
+    if (is_first) first_blocks.push_back(block);
+  });
+  std::sort(first_blocks.begin(), first_blocks.end(),
+            [](const Block* a, const Block* b) { return a->address < b->address; });
+  return first_blocks;
 }
 
 // --- restoring
@@ -107,7 +105,7 @@ Result<CheckpointChange> ClassicEngine::restore_locked(const PoolCheckpoint& che
       if (block->hold_count > 0) return shared_block(*block);
       if (waits) return pending_events(*block);
       if (block->is_allocated()) allocated.push_back(block);
-      now.blocks.push_back({{block->address, block->bytes}, 0, block->state});
+      now.blocks.push_back({{block->address, block->bytes}, 0, recorded_state(*block)});
     }
     const std::vector<AddressRange> runs = mapped_runs(now);
     runs_now.insert(runs_now.end(), runs.begin(), runs.end());
@@ -138,11 +136,10 @@ void ClassicEngine::restore_segment(const PrivatePool& pool, const SegmentRecord
   std::vector<Block*> to_free;
   Block* rest = nullptr;  // the free block that the next record is cut from
   for (const BlockRecord& record : segment.blocks) {
-    if (record.state == BlockState::kUnmapped) continue;
+    if (record.state == BlockRecord::State::kUnmapped) continue;
     if (rest == nullptr || rest->address != record.range.begin) {
-      rest = *std::find_if(free.blocks().begin(), free.blocks().end(), [&](const Block* block) {
-        return block->address == record.range.begin;
-      });
+      rest = free.blocks().first();
+      while (rest->address != record.range.begin) rest = FreePool::Blocks::next(rest);
     }
     rest->pool->erase(rest);
     Search search;
@@ -151,7 +148,7 @@ void ClassicEngine::restore_segment(const PrivatePool& pool, const SegmentRecord
     search.pool = rest->pool;
     Block* block = hand_out(rest, search, SplitRule::kExactly);
     if (block == rest) rest = nullptr;
-    if (record.state == BlockState::kAllocated) {
+    if (record.state == BlockRecord::State::kAllocated) {
       change.allocated.push_back(block);
     } else {
       to_free.push_back(block);

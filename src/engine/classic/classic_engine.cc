@@ -14,7 +14,8 @@ ClassicEngine::ClassicEngine(Device& device, const AllocatorOptions& options)
       sizes_(options),
       capacity_bytes_(device.properties().capacity_bytes),
       accessors_{device.properties().index},
-      memory_fraction_(options.memory_fraction) {
+      memory_fraction_(options.memory_fraction),
+      caching_(options.caching) {
   stats_.max_split_bytes =
       options.max_split_bytes ? static_cast<int64_t>(*options.max_split_bytes) : -1;
 }
@@ -23,17 +24,8 @@ ClassicEngine::ClassicEngine(Device& device, const AllocatorOptions& options)
 ClassicEngine::~ClassicEngine() {
   MutexLock lock(mutex_);
   (void)device_.synchronize_device().ok();
-  std::vector<const Block*> first_blocks;
-  const auto consider = [&](const Block* block) {
-    if (block->previous == nullptr && block->expandable == nullptr) first_blocks.push_back(block);
-  };
-  std::for_each(active_.begin(), active_.end(), consider);
-  std::vector<const FreePool*> all = {&large_, &small_};
-  for (const auto& [id, pool] : pools_) all.insert(all.end(), {&pool->large, &pool->small});
-  for (const FreePool* pool : all) {
-    std::for_each(pool->blocks().begin(), pool->blocks().end(), consider);
-  }
-  for (const Block* block : first_blocks) {
+  blocks_.for_each([&](const Block* block) {
+    if (block->previous != nullptr || block->expandable != nullptr) return;
     const PrivatePool* owner = block->pool->owner();
     if (owner != nullptr && owner->has_custom_source()) {
       size_t bytes = 0;
@@ -42,7 +34,7 @@ ClassicEngine::~ClassicEngine() {
     } else {
       (void)device_.free(block->address).ok();
     }
-  }
+  });
 }
 
 // --- allocate -----------------------------------------------------------------------------------
@@ -53,13 +45,18 @@ Result<Block*> ClassicEngine::allocate(const Request& request) {
     return Status::out_of_memory(
         text("tried to allocate ", request.bytes, " B: no device has an exabyte"));
   }
+  bool has_news = false;
   Result<Block*> block = [&] {
     MutexLock lock(mutex_);
+    acting_stack_ = request.stack;
     Search search;
     search.request = request;
-    return allocate_locked(search);
+    Result<Block*> allocated = allocate_locked(search);
+    give_back_to_sources();
+    has_news = !entries_.empty();
+    return allocated;
   }();
-  tell_trackers();
+  if (has_news) tell_trackers();
   return block;
 }
 
@@ -81,7 +78,7 @@ Result<Block*> ClassicEngine::allocate_locked(Search& search) {
   // Whoever lets go of the pool while we are unlocked must not take it away.
   PrivatePool* pinned = search.pool->owner();
   if (pinned != nullptr) ++pinned->search_count;
-  Result<Block*> found = find_or_grow(search);
+  Result<Block*> found = caching_ ? find_or_grow(search) : allocate_uncached(search);
   if (pinned != nullptr) --pinned->search_count;
   return found;
 }
@@ -97,6 +94,21 @@ Result<Block*> ClassicEngine::find_or_grow(Search& search) {
     grown = reclaim_and_retry(search, grown.status());
   }
   if (!grown.ok()) return grown.status().is_out_of_memory() ? report_oom(search) : grown.status();
+  return hand_out(*grown, search);
+}
+
+// A segment for this block alone, taken and given back with it.
+Result<Block*> ClassicEngine::allocate_uncached(Search& search) {
+  search.expandable = false;
+  search.segment_bytes = search.block_bytes;
+  Result<Block*> grown = grow(search, false);
+  const bool is_full = !grown.ok() && grown.status().is_out_of_memory() && !search.rejected;
+  if (is_full && !is_capturing({&device_, search.request.stream})) {
+    if (Status released = release_cached({}); !released.ok()) return released;
+    grown = grow(search, true);
+  }
+  if (!grown.ok()) return grown.status().is_out_of_memory() ? report_oom(search) : grown.status();
+  (*grown)->is_uncached = true;
   return hand_out(*grown, search);
 }
 
@@ -116,26 +128,18 @@ Block* ClassicEngine::hand_out(Block* block, const Search& search, SplitRule rul
     Block* rest = block;
     block = split_front(block, search.block_bytes);
     if (is_plain && was_split) {
-      stats_.inactive_split_bytes.fall(is_small, static_cast<int64_t>(block->bytes));
+      count_inactive_split(is_small, 0, -static_cast<int64_t>(block->bytes));
     } else if (is_plain) {
-      stats_.inactive_split.rise(is_small, 1);
-      stats_.inactive_split_bytes.rise(is_small, static_cast<int64_t>(rest->bytes));
+      count_inactive_split(is_small, 1, static_cast<int64_t>(rest->bytes));
     }
   } else if (is_plain && was_split) {
-    stats_.inactive_split.fall(is_small, 1);
-    stats_.inactive_split_bytes.fall(is_small, static_cast<int64_t>(block->bytes));
+    count_inactive_split(is_small, -1, -static_cast<int64_t>(block->bytes));
   }
   block->state = BlockState::kAllocated;
   block->requested_bytes = search.request.bytes;
-  active_.insert(block);
+  block->stack = search.request.stack;
   note(TraceAction::kAlloc, *block, search.request.bytes);
-  const auto bytes = static_cast<int64_t>(block->bytes);
-  stats_.allocation.rise(is_small, 1);
-  stats_.allocated_bytes.rise(is_small, bytes);
-  stats_.active.rise(is_small, 1);
-  stats_.active_bytes.rise(is_small, bytes);
-  stats_.requested_bytes.rise(is_small, static_cast<int64_t>(search.request.bytes));
-  if (block->bytes >= sizes_.max_split_bytes()) stats_.oversize_allocations.rise(1);
+  count_handed_out(*block);
   return block;
 }
 
@@ -164,6 +168,8 @@ Block* ClassicEngine::new_part(const Block& like, AddressRange range, Block* pre
   part->stream = like.stream;
   part->pool = like.pool;
   part->expandable = like.expandable;
+  part->stream_usage = like.stream_usage;
+  part->segment_stack = like.segment_stack;
   part->previous = previous;
   part->next = next;
   if (previous != nullptr) previous->next = part;
@@ -173,30 +179,31 @@ Block* ClassicEngine::new_part(const Block& like, AddressRange range, Block* pre
 
 // --- free ---------------------------------------------------------------------------------------
 
-Status ClassicEngine::free(Block* block) {
+Status ClassicEngine::free(Block* block, StackId stack) {
+  bool has_news = false;
   const Status freed = [&] {
     MutexLock lock(mutex_);
-    return free_locked(block);
+    acting_stack_ = stack;
+    Status status = free_locked(block);
+    give_back_to_sources();
+    has_news = !entries_.empty();
+    return status;
   }();
-  tell_trackers();
+  if (has_news) tell_trackers();
   return freed;
 }
 
-void ClassicEngine::free_quietly(Block* block) {
-  {
-    MutexLock lock(mutex_);
-    if (Status freed = free_locked(block); !freed.ok()) late_error_ = freed;
-  }
-  tell_trackers();
+void ClassicEngine::free_quietly(Block* block, StackId stack) {
+  Status freed = free(block, stack);
+  if (freed.ok()) return;
+  MutexLock lock(mutex_);
+  late_error_ = std::move(freed);
 }
 
 Status ClassicEngine::free_locked(Block* block) {
   block->state = BlockState::kPending;
-  const bool is_small = block->pool->is_small();
-  stats_.allocation.fall(is_small, 1);
-  stats_.allocated_bytes.fall(is_small, static_cast<int64_t>(block->bytes));
+  count_free_requested(*block);
   note(TraceAction::kFreeRequested, *block, block->requested_bytes);
-  if (block->bytes >= sizes_.max_split_bytes()) stats_.oversize_allocations.fall(1);
   return block->hold_count > 0 ? Status() : finish_free(block);
 }
 
@@ -217,13 +224,10 @@ Status ClassicEngine::finish_free(Block* block) {
 
 void ClassicEngine::make_free(Block* block) {
   note(TraceAction::kFreeCompleted, *block, block->requested_bytes);
-  const bool is_small = block->pool->is_small();
-  stats_.active.fall(is_small, 1);
-  stats_.active_bytes.fall(is_small, static_cast<int64_t>(block->bytes));
-  stats_.requested_bytes.fall(is_small, static_cast<int64_t>(block->requested_bytes));
+  count_freed(*block);
   block->requested_bytes = 0;
-  active_.erase(block);
-  capture_uses_.erase(block);
+  block->stack = {};
+  if (!capture_uses_.empty()) capture_uses_.erase(block);
   block->state = BlockState::kFree;
 
   int64_t split_count = 0;
@@ -235,15 +239,16 @@ void ClassicEngine::make_free(Block* block) {
     split_bytes -= static_cast<int64_t>(merged);
   }
   block->pool->insert(block);
+  if (block->is_uncached) {
+    release_segment(block);
+    return;
+  }
   if (block->expandable != nullptr) return;
   if (block->is_split()) {
     ++split_count;
     split_bytes += static_cast<int64_t>(block->bytes);
   }
-  if (split_count > 0) stats_.inactive_split.rise(is_small, split_count);
-  if (split_count < 0) stats_.inactive_split.fall(is_small, -split_count);
-  if (split_bytes > 0) stats_.inactive_split_bytes.rise(is_small, split_bytes);
-  if (split_bytes < 0) stats_.inactive_split_bytes.fall(is_small, -split_bytes);
+  count_inactive_split(block->pool->is_small(), split_count, split_bytes);
 }
 
 // How many bytes the neighbour brought; 0 if it could not be merged. REQUIRES: `into` is free or
@@ -284,88 +289,12 @@ Status ClassicEngine::collect_pending() {
     if (Status resolved = resolve_deferred(); !resolved.ok()) return resolved;
   }
   if (pending_.empty()) return {};
-  std::optional<RelaxedCapture> relaxed;
-  if (capture_count_ != 0) relaxed.emplace(device_);
-  if (relaxed && !relaxed->status().ok()) return relaxed->status();
+  const RelaxedCapture relaxed(device_, capture_count_);
+  if (!relaxed.status().ok()) return relaxed.status();
   std::vector<Block*> finished;
   Status collected = pending_.collect_finished(finished);
   for (Block* block : finished) make_free(block);
   return collected;
-}
-
-// --- looking and hooks --------------------------------------------------------------------------
-
-AllocatorStats ClassicEngine::stats() const {
-  MutexLock lock(mutex_);
-  return stats_;
-}
-
-void ClassicEngine::reset_peak_stats() {
-  MutexLock lock(mutex_);
-  stats_.reset_peaks();
-}
-
-void ClassicEngine::reset_total_stats() {
-  MutexLock lock(mutex_);
-  stats_.reset_totals();
-}
-
-void ClassicEngine::add_tracker(TraceTracker tracker) {
-  MutexLock lock(mutex_);
-  trackers_.push_back(std::move(tracker));
-}
-
-void ClassicEngine::add_oom_observer(std::function<void(const OomNotice&)> observer) {
-  MutexLock lock(mutex_);
-  oom_observers_.push_back(std::move(observer));
-}
-
-void ClassicEngine::add_rejection_observer(std::function<void(const OomNotice&)> observer) {
-  MutexLock lock(mutex_);
-  rejection_observers_.push_back(std::move(observer));
-}
-
-void ClassicEngine::add_free_memory_callback(std::function<bool()> callback) {
-  MutexLock lock(mutex_);
-  callbacks_.push_back(std::move(callback));
-}
-
-// All of them are asked, whatever the first ones say.
-bool ClassicEngine::ask_callbacks() {
-  if (callbacks_.empty()) return false;
-  const std::vector<std::function<bool()>> callbacks = callbacks_;
-  bool any_freed = false;
-  MutexUnlock unlocked(mutex_);
-  for (const std::function<bool()>& callback : callbacks) any_freed |= callback();
-  return any_freed;
-}
-
-void ClassicEngine::note(TraceAction action, const Block& block, size_t bytes) {
-  if (trackers_.empty()) return;
-  const PrivatePool* owner = block.pool->owner();
-  TraceEntry entry;
-  entry.action = action;
-  entry.device = device_.properties().index;
-  entry.address = block.address;
-  entry.bytes = bytes;
-  entry.stream = block.stream;
-  entry.pool = owner == nullptr ? PoolId{} : owner->id;
-  entries_.push_back(entry);
-}
-
-void ClassicEngine::tell_trackers() {
-  MutexLock lock(mutex_);
-  if (is_telling_) return;
-  is_telling_ = true;
-  while (!entries_.empty()) {
-    const std::vector<TraceEntry> entries = std::exchange(entries_, {});
-    const std::vector<TraceTracker> trackers = trackers_;
-    MutexUnlock unlocked(mutex_);
-    for (const TraceEntry& entry : entries) {
-      for (const TraceTracker& tracker : trackers) tracker(entry);
-    }
-  }
-  is_telling_ = false;
 }
 
 }  // namespace ashlar::classic

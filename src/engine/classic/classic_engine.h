@@ -5,6 +5,9 @@
 // reclaim.cc          memory back to the device: the ladder's rungs, trim, collection by age
 // pools.cc            private pools and routing
 // deferred.cc         frees that must wait for a capture to end
+// counting.cc         the statistics
+// looking.cc          what it tells: statistics, and hooks
+// snapshot.cc         what it holds, block by block
 // checkpoint.cc       the state of a private pool, taken and restored
 //
 // Invariants (validate.cc checks them):
@@ -22,7 +25,6 @@
 #include "ashlar/options.h"
 #include "base/mutex.h"
 #include "engine/block_store.h"
-#include "engine/classic/checkpoint.h"
 #include "engine/classic/expandable_segment.h"
 #include "engine/classic/free_pool.h"
 #include "engine/classic/private_pool.h"
@@ -41,17 +43,22 @@ class ClassicEngine final : public Engine {
 
   Device& device() const override { return device_; }
   Result<Block*> allocate(const Request& request) override;
-  Status free(Block* block) override;
-  void free_quietly(Block* block) override;
+  Status free(Block* block, StackId stack = {}) override;
+  void free_quietly(Block* block, StackId stack = {}) override;
   Status record_stream(Block* block, const StreamUse& use) override;
   void hold(Block* block) override;
   void let_go(Block* block) override;
   BlockMemory memory_of(const Block* block) const override;
   Status add_accessor(DeviceIndex accessor) override;
   bool is_accessor(DeviceIndex device) const override;
-  Status trim(PoolId pool) override;
+  Status trim(PoolId pool = {}, StackId stack = {}) override;
   Status set_memory_fraction(double fraction) override;
   double memory_fraction() const override;
+  void set_caching(bool caching) override;
+  bool is_caching() const override;
+  void set_stream_class(StreamId stream, std::string name) override;
+  std::string stream_class(StreamId stream) const override;
+  void set_default_class_fraction(const std::string& name, double capacity_fraction) override;
   Status create_pool(PoolId pool, PoolOptions options) override;
   Status retain_pool(PoolId pool) override;
   Status release_pool(PoolId pool) override;
@@ -60,25 +67,21 @@ class ClassicEngine final : public Engine {
   Status end_routing(PoolId pool) override;
   void capture_began() override;
   Status capture_ended() override;
+  Result<std::vector<DeviceAddress>> live_in_pool(PoolId pool) const override;
+  Result<PoolCheckpoint> checkpoint(PoolId pool) override;
+  Result<CheckpointChange> restore(const PoolCheckpoint& checkpoint) override;
+  History& history() override { return history_; }
+  std::vector<SnapshotSegment> segments(std::optional<PoolId> pool = {}) override;
+  Status annotate(DeviceAddress address, const std::string& said) override;
   AllocatorStats stats() const override;
   void reset_peak_stats() override;
   void reset_total_stats() override;
+  size_t largest_cached_bytes() const override;
+  std::vector<ExpandableUse> expandable_segments() const override;
   void add_tracker(TraceTracker tracker) override;
   void add_oom_observer(std::function<void(const OomNotice&)> observer) override;
   void add_rejection_observer(std::function<void(const OomNotice&)> observer) override;
   void add_free_memory_callback(std::function<bool()> callback) override;
-
-  // The state of a pool, and setting it back to that. kUsage: there is no such pool, a block still
-  // waits for other streams, or a segment is gone since; nothing changed then.
-  Result<PoolCheckpoint> checkpoint(PoolId pool);
-  Result<CheckpointChange> restore(const PoolCheckpoint& checkpoint);
-
-  // How many addresses the stream's expandable segments reserve goes by its class, if it has one
-  // (expandable_segments_reserve_by_class); an empty class clears it. A default for a class counts
-  // where the options say nothing.
-  void set_stream_class(StreamId stream, std::string name);
-  std::string stream_class(StreamId stream) const;
-  void set_default_class_fraction(const std::string& name, double capacity_fraction);
 
   // Every invariant above; the first one that does not hold, in words.
   Status validate() const;
@@ -107,6 +110,7 @@ class ClassicEngine final : public Engine {
   // --- classic_engine.cc
   Result<Block*> allocate_locked(Search& search) ASHLAR_REQUIRES(mutex_);
   Result<Block*> find_or_grow(Search& search) ASHLAR_REQUIRES(mutex_);
+  Result<Block*> allocate_uncached(Search& search) ASHLAR_REQUIRES(mutex_);
   Block* take_cached(const Search& search) ASHLAR_REQUIRES(mutex_);
   // What is left of a block is cut off by the usual rules, or exactly as wanted.
   enum class SplitRule { kUsual, kExactly };
@@ -156,6 +160,8 @@ class ClassicEngine final : public Engine {
   // --- pools.cc
   FreePool& pool_for(size_t block_bytes, StreamId stream) ASHLAR_REQUIRES(mutex_);
   PrivatePool* find_pool(PoolId pool) const ASHLAR_REQUIRES(mutex_);
+  void add_pool(PoolId pool, PoolOptions options) ASHLAR_REQUIRES(mutex_);
+  bool is_routed_to(PoolId pool) const ASHLAR_REQUIRES(mutex_);
 
   // --- deferred.cc
   // A freed block that waits for a capture, and the nodes that use it (empty: unknown).
@@ -173,8 +179,18 @@ class ClassicEngine final : public Engine {
       ASHLAR_REQUIRES(mutex_);
   Status resolve_deferred() ASHLAR_REQUIRES(mutex_);
 
+  // --- counting.cc
+  void count_handed_out(const Block& block) ASHLAR_REQUIRES(mutex_);
+  void count_free_requested(const Block& block) ASHLAR_REQUIRES(mutex_);
+  void count_freed(const Block& block) ASHLAR_REQUIRES(mutex_);
+  // Memory from the device and back to it: a plain segment, or a part of an expandable one.
+  void count_reserved(const Block& block, size_t bytes) ASHLAR_REQUIRES(mutex_);
+  void count_given_back(const Block& block, size_t bytes) ASHLAR_REQUIRES(mutex_);
+  void count_inactive_split(bool is_small, int64_t more, int64_t more_bytes)
+      ASHLAR_REQUIRES(mutex_);
+
   // --- checkpoint.cc
-  std::vector<Block*> first_blocks_of(const PrivatePool& pool) const ASHLAR_REQUIRES(mutex_);
+  std::vector<Block*> first_blocks_of(const PrivatePool& pool) ASHLAR_REQUIRES(mutex_);
   Result<CheckpointChange> restore_locked(const PoolCheckpoint& checkpoint) ASHLAR_REQUIRES(mutex_);
   void restore_segment(const PrivatePool& pool, const SegmentRecord& segment,
                        CheckpointChange& change) ASHLAR_REQUIRES(mutex_);
@@ -191,11 +207,11 @@ class ClassicEngine final : public Engine {
 
   mutable Mutex mutex_;
   BlockStore blocks_ ASHLAR_GUARDED_BY(mutex_);
-  FreePool large_ ASHLAR_GUARDED_BY(mutex_){false, nullptr};
-  FreePool small_ ASHLAR_GUARDED_BY(mutex_){true, nullptr};
+  AllocatorStats stats_ ASHLAR_GUARDED_BY(mutex_);
+  FreePool large_ ASHLAR_GUARDED_BY(mutex_){false, nullptr, stats_.pools[PoolId{}]};
+  FreePool small_ ASHLAR_GUARDED_BY(mutex_){true, nullptr, stats_.pools[PoolId{}]};
   std::map<PoolId, std::unique_ptr<PrivatePool>> pools_ ASHLAR_GUARDED_BY(mutex_);
   std::vector<Route> routes_ ASHLAR_GUARDED_BY(mutex_);
-  std::unordered_set<Block*> active_ ASHLAR_GUARDED_BY(mutex_);
   PendingFrees pending_ ASHLAR_GUARDED_BY(mutex_);
   std::vector<Deferred> deferred_ ASHLAR_GUARDED_BY(mutex_);
   // Nodes known to come before what a stream does next in a capture.
@@ -208,13 +224,15 @@ class ClassicEngine final : public Engine {
   std::vector<DeviceIndex> accessors_ ASHLAR_GUARDED_BY(mutex_);
   std::map<StreamId, std::string> stream_classes_ ASHLAR_GUARDED_BY(mutex_);
   std::map<std::string, double> default_class_fractions_ ASHLAR_GUARDED_BY(mutex_);
-  AllocatorStats stats_ ASHLAR_GUARDED_BY(mutex_);
   size_t held_bytes_ ASHLAR_GUARDED_BY(mutex_) = 0;     // from the device, segments of all kinds
   size_t growing_bytes_ ASHLAR_GUARDED_BY(mutex_) = 0;  // asked of the device now, unlocked
   std::vector<Returned> returned_ ASHLAR_GUARDED_BY(mutex_);
   double memory_fraction_ ASHLAR_GUARDED_BY(mutex_) = 1.0;
+  bool caching_ ASHLAR_GUARDED_BY(mutex_) = true;
   Status late_error_ ASHLAR_GUARDED_BY(mutex_);  // of a free path; the next allocate reports it
 
+  History history_;                                 // has a lock of its own
+  StackId acting_stack_ ASHLAR_GUARDED_BY(mutex_);  // of the call that holds the lock
   std::vector<TraceEntry> entries_ ASHLAR_GUARDED_BY(mutex_);
   bool is_telling_ ASHLAR_GUARDED_BY(mutex_) = false;  // a thread is in tell_trackers
   std::vector<TraceTracker> trackers_ ASHLAR_GUARDED_BY(mutex_);

@@ -17,6 +17,7 @@ Result<std::unique_ptr<ExpandableSegment>> ExpandableSegment::create(
 ExpandableSegment::ExpandableSegment(Device& device, const Shape& shape, DeviceAddress base)
     : device_(device),
       stream_(shape.stream),
+      is_small_(shape.is_small),
       granule_bytes_(shape.granule_bytes),
       can_export_fd_(shape.can_export_fd),
       range_{base, shape.reserve_bytes} {}

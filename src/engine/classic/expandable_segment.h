@@ -15,6 +15,7 @@ class ExpandableSegment {
  public:
   struct Shape {
     StreamId stream;
+    bool is_small = false;
     size_t granule_bytes = 0;
     size_t reserve_bytes = 0;    // a multiple of the granule
     bool can_export_fd = false;  // its extents are made so that other processes can open them
@@ -28,6 +29,7 @@ class ExpandableSegment {
 
   AddressRange range() const { return range_; }
   StreamId stream() const { return stream_; }
+  bool is_small() const { return is_small_; }
   size_t granule_bytes() const { return granule_bytes_; }
   size_t mapped_bytes() const { return mapped_bytes_; }
   bool can_export_fd() const { return can_export_fd_; }
@@ -63,6 +65,7 @@ class ExpandableSegment {
 
   Device& device_;
   const StreamId stream_;
+  const bool is_small_;
   const size_t granule_bytes_;
   const bool can_export_fd_;
   const AddressRange range_;

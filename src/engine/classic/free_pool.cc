@@ -6,13 +6,9 @@
 namespace ashlar::classic {
 namespace {
 
-// A block that stands for a position in the order. Its serial is not drawn.
-Block key(StreamId stream, size_t bytes, DeviceAddress address) {
-  Block block;
-  block.stream = stream;
-  block.bytes = bytes;
-  block.address = address;
-  return block;
+// The same block, if it is the stream's.
+Block* of_stream(Block* block, StreamId stream) {
+  return block != nullptr && block->stream == stream ? block : nullptr;
 }
 
 // With what it could grow into. The growable tail of a segment is left alone while a block that
@@ -33,27 +29,22 @@ bool FreePool::ByAddress::operator()(const Block* a, const Block* b) const {
 }
 
 Block* FreePool::take_best_fit(const Wanted& wanted, const SizePolicy& sizes) {
-  auto found = first_of_at_least(wanted.stream, wanted.bytes);
-  const auto in_stream = [&](Blocks::const_iterator it) {
-    return it != blocks_.end() && (*it)->stream == wanted.stream;
+  const auto after = [&](const Block* block) {
+    return of_stream(Blocks::next(block), wanted.stream);
   };
-  if (!in_stream(found)) return nullptr;
-  if ((*found)->expandable != nullptr) {
-    if (wanted.expandable) {
-      for (auto next = std::next(found); (*found)->expandable != nullptr && in_stream(next) &&
-                                         expandable_bytes(**next) < expandable_bytes(**found);
-           ++next) {
-        found = next;
-      }
-    } else {
-      while (in_stream(found) && (*found)->expandable != nullptr) ++found;
-      if (!in_stream(found)) return nullptr;
+  Block* found = first_of_at_least(wanted.stream, wanted.bytes);
+  if (wanted.expandable) {
+    while (found != nullptr && found->expandable != nullptr) {
+      Block* next = after(found);
+      if (next == nullptr || expandable_bytes(*next) >= expandable_bytes(*found)) break;
+      found = next;
     }
+  } else {
+    while (found != nullptr && found->expandable != nullptr) found = after(found);
   }
-  Block* block = *found;
-  if (!sizes.may_serve(block->bytes, wanted.bytes)) return nullptr;
+  if (found == nullptr || !sizes.may_serve(found->bytes, wanted.bytes)) return nullptr;
   blocks_.erase(found);
-  return block;
+  return found;
 }
 
 void FreePool::insert(Block* block) {
@@ -65,22 +56,27 @@ void FreePool::erase(Block* block) { blocks_.erase(block); }
 void FreePool::insert_unmapped(Block* block) { unmapped_.insert(block); }
 void FreePool::erase_unmapped(Block* block) { unmapped_.erase(block); }
 
-FreePool::UnmappedBlocks::const_iterator FreePool::first_unmapped(StreamId stream) const {
-  Block lowest = key(stream, 0, {});
-  return unmapped_.lower_bound(&lowest);
+Block* FreePool::first_unmapped(StreamId stream) const {
+  const auto is_before = [&](const Block& block) { return block.stream < stream; };
+  return of_stream(unmapped_.first_not(is_before), stream);
 }
 
-FreePool::Blocks::const_iterator FreePool::largest(StreamId stream) const {
-  Block beyond = key(stream, SIZE_MAX, DeviceAddress(UINT64_MAX));
-  auto after = blocks_.upper_bound(&beyond);
-  if (after == blocks_.begin()) return blocks_.end();
-  const auto last = std::prev(after);
-  return (*last)->stream == stream ? last : blocks_.end();
+Block* FreePool::next_unmapped(const Block* block) {
+  return of_stream(UnmappedBlocks::next(block), block->stream);
 }
 
-FreePool::Blocks::const_iterator FreePool::first_of_at_least(StreamId stream, size_t bytes) const {
-  Block lowest = key(stream, bytes, {});
-  return blocks_.lower_bound(&lowest);
+Block* FreePool::largest(StreamId stream) const {
+  const auto is_before = [&](const Block& block) { return block.stream <= stream; };
+  const Block* beyond = blocks_.first_not(is_before);
+  Block* last = beyond == nullptr ? blocks_.last() : Blocks::previous(beyond);
+  return of_stream(last, stream);
+}
+
+Block* FreePool::first_of_at_least(StreamId stream, size_t bytes) const {
+  const auto is_before = [&](const Block& block) {
+    return block.stream != stream ? block.stream < stream : block.bytes < bytes;
+  };
+  return of_stream(blocks_.first_not(is_before), stream);
 }
 
 }  // namespace ashlar::classic

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <set>
 
 #include "engine/block.h"
 #include "engine/size_policy.h"
@@ -22,10 +21,13 @@ struct Wanted {
 
 class FreePool {
  public:
-  FreePool(bool is_small, PrivatePool* owner) : is_small_(is_small), owner_(owner) {}
+  // `usage` outlives it: what its pool has, in the engine's statistics.
+  FreePool(bool is_small, PrivatePool* owner, UsageStats& usage)
+      : is_small_(is_small), owner_(owner), usage_(usage) {}
 
   bool is_small() const { return is_small_; }
   PrivatePool* owner() const { return owner_; }  // null: the default pool
+  UsageStats& usage() const { return usage_; }
 
   // Takes out the best fit: the smallest that is large enough, the lowest address among equals.
   // Null: none.
@@ -37,28 +39,31 @@ class FreePool {
   void insert_unmapped(Block* block);
   void erase_unmapped(Block* block);
 
+  // By stream, then by size, then by address.
   struct BySize {
     bool operator()(const Block* a, const Block* b) const;
   };
+  // By stream, then by address.
   struct ByAddress {
     bool operator()(const Block* a, const Block* b) const;
   };
-  using Blocks = std::set<Block*, BySize>;
-  using UnmappedBlocks = std::set<Block*, ByAddress>;
+  using Blocks = IntrusiveTree<Block, BySize>;
+  using UnmappedBlocks = IntrusiveTree<Block, ByAddress>;
 
   const Blocks& blocks() const { return blocks_; }
   const UnmappedBlocks& unmapped() const { return unmapped_; }
-  // The first unmapped block of the stream, or the end.
-  UnmappedBlocks::const_iterator first_unmapped(StreamId stream) const;
-  // The largest free block of the stream, or the end.
-  Blocks::const_iterator largest(StreamId stream) const;
-  Blocks::const_iterator first_of_at_least(StreamId stream, size_t bytes) const;
+  // Of one stream's blocks. Null: there is none.
+  Block* first_unmapped(StreamId stream) const;
+  static Block* next_unmapped(const Block* block);
+  Block* largest(StreamId stream) const;
+  Block* first_of_at_least(StreamId stream, size_t bytes) const;
 
   uint64_t search_count = 0;  // advanced by searches while collection by age is on
 
  private:
   const bool is_small_;
   PrivatePool* const owner_;
+  UsageStats& usage_;
   Blocks blocks_;
   UnmappedBlocks unmapped_;
 };

@@ -32,13 +32,10 @@ Result<Block*> ClassicEngine::grow_plain(const Search& search) {
   block->bytes = search.segment_bytes;
   block->stream = search.request.stream;
   block->pool = search.pool;
+  block->stream_usage = &stats_.streams[search.request.stream];
+  block->segment_stack = search.request.stack;
   if (PrivatePool* owner = search.pool->owner()) ++owner->segment_count;
-  held_bytes_ += block->bytes;
-  const bool is_small = search.pool->is_small();
-  stats_.segment.rise(is_small, 1);
-  stats_.reserved_bytes.rise(is_small, static_cast<int64_t>(block->bytes));
-  if (block->bytes >= sizes_.max_split_bytes()) stats_.oversize_segments.rise(1);
-  ++stats_.device_allocs;
+  count_reserved(*block, block->bytes);
   note(TraceAction::kSegmentAlloc, *block, block->bytes);
   return block;
 }
@@ -64,6 +61,7 @@ Result<DeviceAddress> ClassicEngine::device_allocate(const Search& search) {
     MutexUnlock unlocked(mutex_);
     at = ask();
   }
+  acting_stack_ = search.request.stack;
   growing_bytes_ -= search.segment_bytes;
   return at;
 }
@@ -100,9 +98,9 @@ Result<Block*> ClassicEngine::find_expandable(const Search& search) {
   };
   const StreamId stream = search.request.stream;
   const FreePool& pool = *search.pool;
-  for (auto it = pool.first_unmapped(stream);
-       it != pool.unmapped().end() && (*it)->stream == stream; ++it) {
-    Block* candidate = usable((*it)->previous) ? (*it)->previous : *it;
+  for (Block* unmapped = pool.first_unmapped(stream); unmapped != nullptr;
+       unmapped = FreePool::next_unmapped(unmapped)) {
+    Block* candidate = usable(unmapped->previous) ? unmapped->previous : unmapped;
     if (has_room(candidate)) return candidate;
   }
   const size_t granule = align_up_to(sizes_.expandable_granule_bytes(pool.is_small()),
@@ -113,14 +111,15 @@ Result<Block*> ClassicEngine::find_expandable(const Search& search) {
   }
   const bool can_export =
       options_.shareable_expandable_segments && device_.properties().can_export_fd;
-  Result<std::unique_ptr<ExpandableSegment>> segment =
-      ExpandableSegment::create(device_, {stream, granule, reserve, can_export}, accessors_);
+  Result<std::unique_ptr<ExpandableSegment>> segment = ExpandableSegment::create(
+      device_, {stream, pool.is_small(), granule, reserve, can_export}, accessors_);
   if (!segment.ok()) return segment.status();
   Block* block = blocks_.take();
   block->address = (*segment)->range().begin;
   block->bytes = (*segment)->range().bytes;
   block->stream = stream;
   block->pool = search.pool;
+  block->stream_usage = &stats_.streams[stream];
   block->expandable = segment->get();
   block->state = BlockState::kUnmapped;
   search.pool->insert_unmapped(block);
@@ -137,6 +136,7 @@ Status ClassicEngine::map_block(Block* block, size_t bytes) {
   FreePool& pool = *block->pool;
   pool.erase_unmapped(block);
   block->state = BlockState::kFree;
+  block->segment_stack = acting_stack_;
   if (*mapped < block->bytes) {
     Block* rest =
         new_part(*block, {block->address + *mapped, block->bytes - *mapped}, block, block->next);
@@ -147,9 +147,7 @@ Status ClassicEngine::map_block(Block* block, size_t bytes) {
   merge(block, block->previous);
   merge(block, block->next);
   pool.insert(block);
-  held_bytes_ += *mapped;
-  stats_.reserved_bytes.rise(pool.is_small(), static_cast<int64_t>(*mapped));
-  ++stats_.device_allocs;
+  count_reserved(*block, *mapped);
   Block part = *block;
   part.address = mapped_from;
   note(TraceAction::kSegmentMap, part, *mapped);

@@ -35,8 +35,12 @@ Status ClassicEngine::create_pool(PoolId pool, PoolOptions options) {
   if (find_pool(pool) != nullptr) {
     return Status::usage(text("there is a pool ", to_text(pool), " already"));
   }
-  pools_.emplace(pool, std::make_unique<PrivatePool>(pool, std::move(options)));
+  add_pool(pool, std::move(options));
   return {};
+}
+
+void ClassicEngine::add_pool(PoolId pool, PoolOptions options) {
+  pools_.emplace(pool, std::make_unique<PrivatePool>(pool, std::move(options), stats_.pools[pool]));
 }
 
 Status ClassicEngine::retain_pool(PoolId pool) {
@@ -69,8 +73,7 @@ Result<int> ClassicEngine::pool_use_count(PoolId pool) const {
 Status ClassicEngine::begin_routing(PoolId pool, RouteFilter filter) {
   MutexLock lock(mutex_);
   if (pool.is_default()) return Status::usage("the default pool needs no routing");
-  const auto same = [&](const Route& route) { return route.pool == pool; };
-  if (std::any_of(routes_.begin(), routes_.end(), same)) {
+  if (is_routed_to(pool)) {
     return Status::usage(text("allocations are routed to pool ", to_text(pool), " already"));
   }
   PrivatePool* found = find_pool(pool);
@@ -80,10 +83,15 @@ Status ClassicEngine::begin_routing(PoolId pool, RouteFilter filter) {
   if (found != nullptr) {
     ++found->use_count;
   } else {
-    pools_.emplace(pool, std::make_unique<PrivatePool>(pool, PoolOptions{}));
+    add_pool(pool, {});
   }
   routes_.push_back({pool, std::move(filter)});
   return {};
+}
+
+bool ClassicEngine::is_routed_to(PoolId pool) const {
+  const auto same = [&](const Route& route) { return route.pool == pool; };
+  return std::any_of(routes_.begin(), routes_.end(), same);
 }
 
 Status ClassicEngine::end_routing(PoolId pool) {
@@ -94,6 +102,19 @@ Status ClassicEngine::end_routing(PoolId pool) {
   }
   behind_.clear();  // the captures it knew of are over, or will be walked again
   return {};
+}
+
+Result<std::vector<DeviceAddress>> ClassicEngine::live_in_pool(PoolId pool) const {
+  MutexLock lock(mutex_);
+  const PrivatePool* wanted = find_pool(pool);
+  if (wanted == nullptr && !pool.is_default()) return no_such_pool(pool);
+  std::vector<DeviceAddress> live;
+  blocks_.for_each([&](const Block* block) {
+    const bool counts = block->is_allocated() && block->pool->owner() == wanted;
+    if (counts) live.push_back(block->address);
+  });
+  std::sort(live.begin(), live.end());
+  return live;
 }
 
 void ClassicEngine::capture_began() {

@@ -11,16 +11,19 @@ namespace ashlar::classic {
 // It is freeable when use_count is 0, and gone once it holds no segment any more and nobody is
 // allocating from it.
 struct PrivatePool {
-  PrivatePool(PoolId pool_id, PoolOptions pool_options)
-      : id(pool_id), options(std::move(pool_options)) {}
+  PrivatePool(PoolId pool_id, PoolOptions pool_options, UsageStats& usage)
+      : id(pool_id),
+        options(std::move(pool_options)),
+        large(false, this, usage),
+        small(true, this, usage) {}
 
   const PoolId id;
   const PoolOptions options;
   int use_count = 1;
   int64_t segment_count = 0;  // of both kinds
   int search_count = 0;       // allocations on their way, which may have unlocked meanwhile
-  FreePool large{false, this};
-  FreePool small{true, this};
+  FreePool large;
+  FreePool small;
 
   bool is_freeable() const { return use_count == 0; }
   bool has_custom_source() const { return options.source != nullptr; }

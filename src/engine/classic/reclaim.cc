@@ -50,16 +50,14 @@ bool ClassicEngine::release_oversize(const Search& search) {
   FreePool& pool = *search.pool;
   const StreamId stream = search.request.stream;
   const size_t wanted_bytes = std::max(search.block_bytes, sizes_.max_split_bytes());
-  const auto fitting = pool.first_of_at_least(stream, wanted_bytes);
-  const bool fits = fitting != pool.blocks().end() && (*fitting)->stream == stream;
-  if (fits && (*fitting)->expandable == nullptr && !(*fitting)->is_split()) {
-    return release_segment(*fitting);
+  Block* fitting = pool.first_of_at_least(stream, wanted_bytes);
+  if (fitting != nullptr && fitting->expandable == nullptr && !fitting->is_split()) {
+    return release_segment(fitting);
   }
   size_t released_bytes = 0;
   while (released_bytes < wanted_bytes) {
-    const auto largest = pool.largest(stream);
-    if (largest == pool.blocks().end()) return false;
-    Block* block = *largest;
+    Block* block = pool.largest(stream);
+    if (block == nullptr) return false;
     // A split one is never as large while the limit stands, but the limit is not ours to trust.
     if (block->bytes < sizes_.max_split_bytes() || block->expandable != nullptr ||
         block->is_split()) {
@@ -90,8 +88,8 @@ void ClassicEngine::collect_by_age() {
     }
     if (count == 0) return;
     const double average = static_cast<double>(total_age) / static_cast<double>(count);
-    for (auto it = large_.blocks().begin(); it != large_.blocks().end();) {
-      Block* block = *it++;
+    for (Block *block = large_.blocks().first(), *next = nullptr; block != nullptr; block = next) {
+      next = FreePool::Blocks::next(block);
       const auto age = static_cast<double>(large_.search_count - block->free_since);
       if (block->is_split() || block->expandable != nullptr || age < average) continue;
       const size_t block_bytes = block->bytes;
@@ -105,9 +103,10 @@ void ClassicEngine::collect_by_age() {
 // --- trim
 // -----------------------------------------------------------------------------------------
 
-Status ClassicEngine::trim(PoolId pool) {
+Status ClassicEngine::trim(PoolId pool, StackId stack) {
   const Status released = [&] {
     MutexLock lock(mutex_);
+    acting_stack_ = stack;
     Status status = release_cached(pool);
     if (status.ok()) status = std::exchange(late_error_, {});
     return status;
@@ -118,9 +117,8 @@ Status ClassicEngine::trim(PoolId pool) {
 
 Status ClassicEngine::wait_for_pending(PoolId pool) {
   ++stats_.sync_all_streams;
-  std::optional<RelaxedCapture> relaxed;
-  if (capture_count_ != 0) relaxed.emplace(device_);
-  if (relaxed && !relaxed->status().ok()) return relaxed->status();
+  const RelaxedCapture relaxed(device_, capture_count_);
+  if (!relaxed.status().ok()) return relaxed.status();
   std::vector<Block*> finished;
   std::function<bool(const Block&)> wanted;
   if (!pool.is_default()) {
@@ -150,7 +148,10 @@ Status ClassicEngine::release_cached(PoolId pool) {
       release_blocks(candidate.small);
       release_blocks(candidate.large);
     }
-    const bool gone = meant && candidate.segment_count == 0 && candidate.search_count == 0;
+    const bool needed =
+        candidate.segment_count != 0 || candidate.search_count != 0 || is_routed_to(candidate.id);
+    const bool gone = meant && !needed;
+    if (gone) stats_.pools.erase(candidate.id);
     it = gone ? pools_.erase(it) : std::next(it);
   }
   give_back_to_sources();
@@ -159,8 +160,8 @@ Status ClassicEngine::release_cached(PoolId pool) {
 
 void ClassicEngine::release_blocks(FreePool& pool) {
   std::vector<Block*> to_unmap;
-  for (auto it = pool.blocks().begin(); it != pool.blocks().end();) {
-    Block* block = *it++;
+  for (Block *block = pool.blocks().first(), *next = nullptr; block != nullptr; block = next) {
+    next = FreePool::Blocks::next(block);
     if (block->expandable != nullptr) {
       to_unmap.push_back(block);
     } else if (!block->is_split()) {
@@ -168,8 +169,8 @@ void ClassicEngine::release_blocks(FreePool& pool) {
     }
   }
   for (Block* block : to_unmap) unmap_block(block);
-  for (auto it = pool.unmapped().begin(); it != pool.unmapped().end();) {
-    Block* block = *it++;
+  for (Block *block = pool.unmapped().first(), *next = nullptr; block != nullptr; block = next) {
+    next = FreePool::UnmappedBlocks::next(block);
     if (!block->is_split()) destroy_expandable(block);
   }
 }
@@ -181,9 +182,8 @@ bool ClassicEngine::release_segment(Block* block) {
   if (owner != nullptr && owner->has_custom_source()) {
     returned_.push_back({owner->options.source, {block->address, block->bytes}});
   } else {
-    std::optional<RelaxedCapture> relaxed;
-    if (capture_count_ != 0) relaxed.emplace(device_);
-    Status freed = relaxed ? relaxed->status() : Status();
+    const RelaxedCapture relaxed(device_, capture_count_);
+    Status freed = relaxed.status();
     if (freed.ok()) freed = device_.free(block->address);
     if (!freed.ok()) {
       late_error_ = freed;
@@ -193,12 +193,7 @@ bool ClassicEngine::release_segment(Block* block) {
   pool.erase(block);
   note(TraceAction::kSegmentFree, *block, block->bytes);
   if (owner != nullptr) --owner->segment_count;
-  held_bytes_ -= block->bytes;
-  const bool is_small = pool.is_small();
-  stats_.segment.fall(is_small, 1);
-  stats_.reserved_bytes.fall(is_small, static_cast<int64_t>(block->bytes));
-  if (block->bytes >= sizes_.max_split_bytes()) stats_.oversize_segments.fall(1);
-  ++stats_.device_frees;
+  count_given_back(*block, block->bytes);
   blocks_.give_back(block);
   return true;
 }
@@ -214,10 +209,9 @@ void ClassicEngine::give_back_to_sources() {
 // The whole granules of a free block; what is left of it at either end stays free.
 void ClassicEngine::unmap_block(Block* block) {
   if (is_capturing({&device_, block->stream})) return;  // it could not be waited for
-  std::optional<RelaxedCapture> relaxed;
-  if (capture_count_ != 0) relaxed.emplace(device_);
-  if (relaxed && !relaxed->status().ok()) {
-    late_error_ = relaxed->status();
+  const RelaxedCapture relaxed(device_, capture_count_);
+  if (!relaxed.status().ok()) {
+    late_error_ = relaxed.status();
     return;
   }
   const Result<AddressRange> unmapped =
@@ -245,9 +239,7 @@ void ClassicEngine::unmap_block(Block* block) {
   merge(block, block->previous);
   merge(block, block->next);
   pool.insert_unmapped(block);
-  held_bytes_ -= unmapped->bytes;
-  stats_.reserved_bytes.fall(pool.is_small(), static_cast<int64_t>(unmapped->bytes));
-  ++stats_.device_frees;
+  count_given_back(*block, unmapped->bytes);
   Block part = *block;
   part.address = begin;
   note(TraceAction::kSegmentUnmap, part, unmapped->bytes);

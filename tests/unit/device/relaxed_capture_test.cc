@@ -45,6 +45,27 @@ TEST_F(RelaxedCaptureTest, AFailureOnTheWayBackLeavesNoThreadRelaxed) {
   EXPECT_EQ(mode(), CaptureMode::kGlobal);
 }
 
+TEST_F(RelaxedCaptureTest, ADeviceThatRefusesTwiceOnTheWayBackSaysSo) {
+  machine_->inject({.call = DeviceCall::kExchangeCaptureMode, .nth = 2, .count = 2});
+  { const RelaxedCapture relaxed(device()); }
+  EXPECT_EQ(device().last_error().kind(), StatusKind::kDeviceFault);
+  EXPECT_EQ(mode(), CaptureMode::kRelaxed);
+  ASSERT_TRUE(device().exchange_capture_mode(CaptureMode::kGlobal).ok());
+}
+
+TEST_F(RelaxedCaptureTest, TheDeviceIsNotAskedWhereNoCaptureGoesOn) {
+  machine_->inject({.call = DeviceCall::kExchangeCaptureMode, .count = 2});
+  {
+    const RelaxedCapture relaxed(device(), 0);
+    EXPECT_TRUE(relaxed.status().ok());
+  }
+  {
+    const RelaxedCapture relaxed(device(), 1);
+    EXPECT_FALSE(relaxed.status().ok()) << "the fault was still to come";
+  }
+  machine_->clear_faults();
+}
+
 TEST_F(RelaxedCaptureTest, WhatWasNotGrantedIsNotGivenBack) {
   ASSERT_TRUE(device().exchange_capture_mode(CaptureMode::kThreadLocal).ok());
   machine_->inject({.call = DeviceCall::kExchangeCaptureMode});

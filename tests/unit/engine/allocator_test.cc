@@ -76,6 +76,91 @@ TEST_F(AllocatorTest, ABufferMovesWithItsMemory) {
   EXPECT_EQ(allocator.stats().allocation.all.current, 0);
 }
 
+TEST_F(AllocatorTest, WithoutCachingEachBlockIsTheDevicesOwn) {
+  Allocator allocator(device(), parse_options("caching:False"));
+  {
+    const Buffer one = allocator.allocate(1000);
+    const Buffer two = allocator.allocate(3 * kMiB);
+    EXPECT_EQ(allocator.stats().reserved_bytes.all.current, static_cast<int64_t>(1024 + 3 * kMiB));
+    EXPECT_EQ(device().describe(one.address())->range.begin, one.address());
+    EXPECT_EQ(device().describe(two.address())->range.begin, two.address());
+  }
+  EXPECT_EQ(used_bytes(), 0U);
+  EXPECT_EQ(allocator.largest_cached_bytes(), 0U);
+
+  allocator.set_caching(true);
+  allocator.allocate(1000).reset();
+  EXPECT_EQ(allocator.largest_cached_bytes(), 2 * kMiB);
+  allocator.set_caching(false);
+  EXPECT_FALSE(allocator.is_caching());
+  const Buffer beside = allocator.allocate(1000);
+  EXPECT_GT(used_bytes(), 2 * kMiB) << "what is cached serves nobody meanwhile";
+}
+
+TEST_F(AllocatorTest, WithoutCachingABlockStillWaitsForOtherStreams) {
+  Allocator allocator(device(), parse_options("caching:False"));
+  const StreamId side = *device().create_stream();
+  ASSERT_TRUE(machine_->hold(DeviceIndex(0), side).ok());
+  ASSERT_TRUE(device().call_host(side, [] {}).ok());
+  Buffer buffer = allocator.allocate(kMiB);
+  buffer.record_stream(side);
+  buffer.reset();
+  EXPECT_EQ(used_bytes(), kMiB);
+  ASSERT_TRUE(machine_->resume(DeviceIndex(0), side).ok());
+  ASSERT_TRUE(device().synchronize_stream(side).ok());
+  allocator.trim();
+  EXPECT_EQ(used_bytes(), 0U);
+}
+
+TEST_F(AllocatorTest, WithoutCachingTheCacheMakesRoomForWhatIsAsked) {
+  Allocator allocator(device(), AllocatorOptions{});
+  allocator.allocate(200 * kMiB).reset();
+  allocator.set_caching(false);
+  const Buffer buffer = allocator.allocate(100 * kMiB);
+  EXPECT_EQ(used_bytes(), 100 * kMiB);
+  EXPECT_EQ(allocator.stats().alloc_retries, 1);
+}
+
+TEST_F(AllocatorTest, OptionsAreReadFromTextAndWrittenBack) {
+  const AllocatorOptions options = parse_options("expandable_segments:True");
+  EXPECT_TRUE(options.expandable_segments);
+  EXPECT_EQ(format_options(options), "expandable_segments:True");
+  EXPECT_THROW(parse_options("expandable_segments:yes"), UsageError);
+}
+
+TEST_F(AllocatorTest, ExpandableSegmentsAreShown) {
+  Allocator allocator(device(), parse_options("expandable_segments:True"));
+  const Buffer small = allocator.allocate(100);
+  const std::vector<ExpandableUse> uses = allocator.expandable_segments();
+  ASSERT_EQ(uses.size(), 1U);
+  EXPECT_TRUE(uses[0].is_small);
+  EXPECT_EQ(uses[0].mapped_bytes, 2 * kMiB);
+  EXPECT_TRUE(uses[0].reserved.contains(small.address()));
+}
+
+TEST_F(AllocatorTest, ARestoredPoolHasWhatItHadThen) {
+  Allocator allocator(device(), AllocatorOptions{});
+  const PoolId pool = allocator.make_pool();
+  allocator.begin_routing(pool, [](StreamId) { return true; });
+  Buffer kept = allocator.allocate(3000);
+  const DeviceAddress kept_at = kept.address();
+  const PoolCheckpoint then = allocator.checkpoint(pool);
+  Buffer later = allocator.allocate(5000);
+  const DeviceAddress raw = allocator.allocate_raw(700);
+  allocator.end_routing(pool);
+
+  RestoredPool restored = allocator.restore(then);
+  EXPECT_EQ(restored.freed.size(), 3U);
+  ASSERT_EQ(restored.allocated.size(), 1U);
+  EXPECT_EQ(restored.allocated[0].address(), kept_at);
+  EXPECT_EQ(restored.allocated[0].bytes(), 3000U);
+  kept.forget();
+  later.forget();
+  EXPECT_THROW(allocator.free_raw(raw), UsageError);
+  EXPECT_EQ(allocator.live_in_pool(pool), std::vector<DeviceAddress>{kept_at});
+  EXPECT_THROW(allocator.live_in_pool({0, 99}), UsageError);
+}
+
 TEST_F(AllocatorTest, NothingIsAnEmptyBuffer) {
   Allocator allocator(device());
   Buffer nothing = allocator.allocate(0);

@@ -1,5 +1,5 @@
 // A private pool set back to what it was: with blocks too many, too few, and cut differently.
-#include "engine/classic/checkpoint.h"
+#include "ashlar/checkpoint.h"
 
 #include <gtest/gtest.h>
 

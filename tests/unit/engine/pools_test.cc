@@ -351,5 +351,20 @@ TEST_F(SourceTest, APoolLetGoDuringAnAllocationFromItStays) {
   EXPECT_TRUE(source_->held.empty());
 }
 
+TEST_F(PoolsTest, APoolThatWasLetGoStaysWhileAllocationsAreRoutedToIt) {
+  start();
+  constexpr PoolId kPool{0, 1};
+  route(kPool);
+  must(engine_->release_pool(kPool));
+  trim(kPool);
+  trim();
+  Block* block = allocate(512);
+  EXPECT_EQ(stats().pools.at(kPool).allocation.current, 1);
+  end_route(kPool);
+  free(block);
+  trim(kPool);
+  EXPECT_FALSE(stats().pools.contains(kPool));
+}
+
 }  // namespace
 }  // namespace ashlar::classic

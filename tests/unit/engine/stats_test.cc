@@ -123,5 +123,40 @@ TEST_F(EngineStatsTest, NamesAndValuesAreThoseOfPyTorch) {
   free(block);
 }
 
+TEST_F(EngineStatsTest, EachPoolAndEachStreamHasItsOwn) {
+  start();
+  const StreamId side = new_stream();
+  constexpr PoolId kPool{0, 1};
+  route(kPool, side);
+  Block* here = allocate(100);
+  Block* there = allocate(3 * kMiB, side);
+  AllocatorStats seen = stats();
+  EXPECT_EQ(seen.pools.at({}).allocated_bytes.current, 512);
+  EXPECT_EQ(seen.pools.at(kPool).requested_bytes.current, static_cast<int64_t>(3 * kMiB));
+  EXPECT_EQ(seen.pools.at(kPool).reserved_bytes.large_pool.current,
+            static_cast<int64_t>(20 * kMiB));
+  EXPECT_EQ(seen.streams.at(side).allocation.current, 1);
+  EXPECT_EQ(seen.streams.at(kDefaultStream).reserved_bytes.all.peak,
+            static_cast<int64_t>(2 * kMiB));
+  std::map<std::string, int64_t> flat;
+  for (const auto& [key, value] : seen.flatten()) flat[key] = value;
+  EXPECT_EQ(flat.at("reserved_bytes_by_private_pools.0_1.all.current"),
+            static_cast<int64_t>(20 * kMiB));
+  EXPECT_EQ(flat.at("pool.0_0.allocated_bytes.current"), 512);
+  EXPECT_EQ(flat.at("stream." + std::to_string(side.value()) + ".allocation.allocated"), 1);
+
+  free(there);
+  engine_->reset_peak_stats();
+  seen = stats();
+  EXPECT_EQ(seen.pools.at(kPool).allocated_bytes.peak, 0);
+  EXPECT_EQ(seen.streams.at(side).active_bytes.current, 0);
+  end_route(kPool);
+  must(engine_->release_pool(kPool));
+  trim(kPool);
+  EXPECT_FALSE(stats().pools.contains(kPool));
+  EXPECT_EQ(stats().streams.at(side).reserved_bytes.all.current, 0);
+  free(here);
+}
+
 }  // namespace
 }  // namespace ashlar::classic

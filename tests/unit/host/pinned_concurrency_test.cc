@@ -11,6 +11,8 @@ namespace {
 
 constexpr size_t kThreadCount = 8;
 constexpr int kRoundCount = 400;
+constexpr PoolId kPool{0, 1};
+constexpr StreamId kRouted{1000};
 
 class PinnedConcurrencyTest : public PinnedTest, public ::testing::WithParamInterface<bool> {
  protected:
@@ -19,6 +21,8 @@ class PinnedConcurrencyTest : public PinnedTest, public ::testing::WithParamInte
     options_.pinned.max_cached_bytes = 256 * kKiB;
     options_.pinned.reserve_segment_bytes = 64 * kKiB;
     allocator_ = *PinnedAllocator::create(device(), options_, steady_);
+    const auto filter = [](StreamId stream) { return stream == kRouted; };
+    EXPECT_TRUE(allocator_->begin_routing(kPool, filter).ok());
     for (int i = 0; i < 4; ++i) streams_.push_back(*device().create_stream());
   }
   ~PinnedConcurrencyTest() override { allocator_.reset(); }
@@ -27,8 +31,10 @@ class PinnedConcurrencyTest : public PinnedTest, public ::testing::WithParamInte
     Random random(seed);
     for (int i = 0; i < kRoundCount; ++i) {
       const size_t bytes = 2 + random.below(size_t{4} << random.below(17));
-      PinnedBlock* block = allocate(bytes);
-      ASSERT_NE(block, nullptr);
+      const Result<PinnedBlock*> got =
+          pinned().allocate(bytes, random.below(2) == 0 ? kDefaultStream : kRouted);
+      ASSERT_TRUE(got.ok()) << got.status().to_string();
+      PinnedBlock* block = *got;
       const auto tag = static_cast<std::byte>(seed);
       std::byte* memory = block->memory.begin;
       memory[0] = memory[bytes - 1] = tag;
@@ -79,6 +85,8 @@ TEST_P(PinnedConcurrencyTest, ThreadsShareBlocksStreamsAndTheCache) {
   for (std::thread& thread : threads) thread.join();
   for (PinnedBlock* block : table_) free(block);
   ASSERT_TRUE(device().synchronize_device().ok());
+  ASSERT_TRUE(pinned().end_routing(kPool).ok());
+  ASSERT_TRUE(pinned().release_pool(kPool).ok());
   ASSERT_TRUE(pinned().trim().ok());
   const HostStats stats = pinned().stats();
   EXPECT_EQ(stats.active_requests.current, 0);

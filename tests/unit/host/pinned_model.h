@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <map>
@@ -20,6 +21,7 @@ struct ModelBlock {
   size_t bytes = 0;
   size_t requested_bytes = 0;
   bool is_reserved = false;
+  size_t pool = 0;          // 0: the default one
   std::set<size_t> uses{};  // streams for which no event was recorded
   std::set<uint64_t> captures{};
   std::map<size_t, int> wait_until{};  // stream: how much of its work must be done
@@ -29,6 +31,14 @@ struct ModelStream {
   int queued_count = 0;
   int done_count = 0;
   bool is_capturing = false;
+};
+
+struct ModelPool {
+  bool is_there = false;
+  bool is_routed_to = false;
+  int use_count = 0;
+
+  bool is_freeable() const { return use_count == 0 && !is_routed_to; }
 };
 
 class PinnedModel {
@@ -54,14 +64,14 @@ class PinnedModel {
   }
 
   // The size of the cached block that serves the request; empty if new memory must be had.
-  std::optional<size_t> best_cached_bytes(size_t requested) const {
+  std::optional<size_t> best_cached_bytes(size_t requested, size_t pool) const {
     const size_t least = block_bytes(requested);
     const size_t most = options_.pytorch_compatible
                             ? std::bit_ceil(requested)
                             : requested + std::max<size_t>(requested / 4, 4096);
     std::optional<size_t> best;
     for (const ModelBlock& block : cached) {
-      if (block.bytes < least || block.bytes > most) continue;
+      if (block.pool != pool || block.bytes < least || block.bytes > most) continue;
       if (!best || block.bytes < *best) best = block.bytes;
     }
     return best;
@@ -109,10 +119,26 @@ class PinnedModel {
 
   void trim() {
     sweep();
-    host_frees += std::erase_if(cached, [](const ModelBlock& block) { return !block.is_reserved; });
+    const auto is_open = [&](const ModelBlock& block) { return pools[block.pool].is_freeable(); };
+    host_frees += std::erase_if(
+        cached, [&](const ModelBlock& block) { return is_open(block) && !block.is_reserved; });
+    for (ModelBlock& block : cached) block.pool = is_open(block) ? 0 : block.pool;
+    for (size_t pool = 1; pool < pools.size(); ++pool) {
+      if (pools[pool].is_freeable() && !has_blocks(pool)) pools[pool].is_there = false;
+    }
+  }
+
+  bool has_blocks(size_t pool) const {
+    for (const auto* list : {&live, &pending, &in_graph, &cached}) {
+      for (const ModelBlock& block : *list) {
+        if (block.pool == pool) return true;
+      }
+    }
+    return false;
   }
 
   std::vector<ModelStream> streams;
+  std::array<ModelPool, 3> pools{};  // the first, the default, is never held nor routed to
   std::vector<ModelBlock> live;
   std::vector<ModelBlock> pending;
   std::vector<ModelBlock> in_graph;

@@ -1,5 +1,5 @@
-// Random runs against the naive model: allocations, frees, streams, captures and trims, all of it
-// compared after every step. Another seed: --gtest_random_seed=N.
+// Random runs against the naive model: allocations, frees, streams, captures, pools and trims, all
+// of it compared after every step. Another seed: --gtest_random_seed=N.
 #include <array>
 #include <iostream>
 
@@ -55,7 +55,9 @@ class PinnedRandomTest : public PinnedTest, public ::testing::WithParamInterface
     if (drawn < 91) return finish_stream();
     if (drawn < 94) return begin_capture();
     if (drawn < 96) return end_capture();
-    if (drawn < 99) return release_capture();
+    if (drawn < 97) return release_capture();
+    if (drawn < 98) return route_or_not();
+    if (drawn < 99) return let_go();
     EXPECT_TRUE(pinned().trim().ok());
     model_->trim();
   }
@@ -63,19 +65,24 @@ class PinnedRandomTest : public PinnedTest, public ::testing::WithParamInterface
   void allocate_some() {
     if (model_->live.size() > 40) return;
     const size_t bytes = 1 + random_.next() % (size_t{1} << (8 + random_.below(13)));
-    PinnedBlock* block = allocate(bytes);
-    ASSERT_NE(block, nullptr);
+    const size_t asked_pool = random_.below(model_->pools.size());
+    const size_t pool = model_->pools[asked_pool].is_routed_to ? asked_pool : 0;
+    const Result<PinnedBlock*> got = pinned().allocate(bytes, stream_of(asked_pool));
+    ASSERT_TRUE(got.ok()) << got.status().to_string();
+    PinnedBlock* block = *got;
     model_->sweep();
-    const std::optional<size_t> best = model_->best_cached_bytes(bytes);
+    const std::optional<size_t> best = model_->best_cached_bytes(bytes, pool);
     ModelBlock modelled{.begin = block->memory.begin, .bytes = block->bytes()};
     const auto same = [&](const ModelBlock& each) { return each.begin == modelled.begin; };
     const auto found = std::find_if(model_->cached.begin(), model_->cached.end(), same);
     ASSERT_EQ(block->bytes(), best.value_or(model_->block_bytes(bytes))) << "asked " << bytes;
     ASSERT_EQ(found != model_->cached.end(), best.has_value());
     if (best) {
+      ASSERT_EQ(found->pool, pool);
       modelled = *found;
       model_->cached.erase(found);
     } else {
+      modelled.pool = pool;
       modelled.is_reserved = model_->cut_reserve(modelled.bytes);
       model_->host_allocs += modelled.is_reserved ? 0 : 1;
     }
@@ -173,6 +180,33 @@ class PinnedRandomTest : public PinnedTest, public ::testing::WithParamInterface
       model_->settle(block);
     }
     model_->sweep();
+  }
+
+  // Each pool is for one stream, which has no other part in the test.
+  static StreamId stream_of(size_t pool) { return StreamId(1000 + pool); }
+  static PoolId id_of(size_t pool) { return {0, pool}; }
+
+  void route_or_not() {
+    const size_t index = 1 + random_.below(model_->pools.size() - 1);
+    ModelPool& pool = model_->pools[index];
+    const auto filter = [index](StreamId stream) { return stream == stream_of(index); };
+    const Status ended = pinned().end_routing(id_of(index));
+    ASSERT_EQ(ended.ok(), pool.is_routed_to);
+    if (std::exchange(pool.is_routed_to, false)) return;
+    const Status begun = pinned().begin_routing(id_of(index), filter);
+    ASSERT_EQ(begun.ok(), !pool.is_there || !pool.is_freeable()) << begun.to_string();
+    if (!begun.ok()) return;
+    pool.is_there = pool.is_routed_to = true;
+    ++pool.use_count;
+  }
+
+  void let_go() {
+    const size_t index = 1 + random_.below(model_->pools.size() - 1);
+    ModelPool& pool = model_->pools[index];
+    const Status released = pinned().release_pool(id_of(index));
+    ASSERT_EQ(released.ok(), pool.is_there && pool.use_count > 0);
+    if (released.ok()) --pool.use_count;
+    ASSERT_EQ(pinned().pool_use_count(id_of(index)).ok(), pool.is_there);
   }
 
   // --- comparing --------------------------------------------------------------------------------

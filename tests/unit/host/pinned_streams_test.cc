@@ -137,6 +137,29 @@ TEST_F(PinnedStreamsTest, MemoryThatIsNotOursIsNotRecorded) {
   EXPECT_EQ(pinned().stats().active_requests.current, 0) << "nothing of it was noted";
 }
 
+TEST_F(PinnedStreamsTest, ABlockThatWaitsIsNeitherFreedNorRecordedAgain) {
+  const StreamId stream = busy_stream();
+  PinnedBlock* pending = allocate(kBytes);
+  free_used_on(pending, stream);
+  const StreamId capturing = *device().create_stream();
+  PinnedBlock* in_graph = allocate(kBytes);
+  ASSERT_TRUE(device().begin_capture(capturing, CaptureMode::kGlobal).ok());
+  free_used_on(in_graph, capturing);
+  ASSERT_TRUE(device().end_capture(capturing).ok());
+  const auto before = pinned().stats().flatten();
+  for (PinnedBlock* block : {pending, in_graph}) {
+    const StreamUse use{&device(), stream};
+    EXPECT_EQ(pinned().free(block).kind(), StatusKind::kUsage);
+    EXPECT_EQ(pinned().free(block->memory.begin).kind(), StatusKind::kUsage);
+    EXPECT_EQ(pinned().record_stream(block, use).status().kind(), StatusKind::kUsage);
+    EXPECT_FALSE(*pinned().record_stream(block->memory.begin, use));
+  }
+  EXPECT_EQ(pinned().stats().flatten(), before);
+  EXPECT_TRUE(pinned().validate().ok()) << pinned().validate().to_string();
+  finish(stream);
+  EXPECT_EQ(allocate(kBytes), pending);
+}
+
 TEST_F(PinnedStreamsTest, TrimWaitsForAThreadThatIsCollectingAlready) {
   const StreamId stream = busy_stream();
   free_used_on(allocate(kBytes), stream);

@@ -76,10 +76,11 @@ class PinnedSweepTest : public ::testing::TestWithParam<SweepCase> {
       live.push_back(*block);
       return *block;
     }
-    // The work writes to the block: memory given back too early ends the test.
+    // The work writes to the block, each device to a byte of its own: memory given back too early
+    // ends the test.
     void use(PinnedBlock* block, const StreamUse& use) {
       if (block == nullptr || !allocator->record_stream(block, use).ok()) return;
-      std::byte* memory = block->memory.begin;
+      std::byte* memory = block->memory.begin + use.device->properties().index.value();
       (void)use.device->call_host(use.stream, [memory] { *memory = std::byte{2}; }).ok();
     }
     void free(PinnedBlock* block) {

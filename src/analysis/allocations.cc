@@ -1,0 +1,103 @@
+// One pass over the trace, with the allocation that lives at each address now.
+#include "analysis/allocations.h"
+
+#include <unordered_map>
+
+namespace ashlar {
+namespace {
+
+class Pass {
+ public:
+  explicit Pass(size_t entry_count) { found_.of_entry.assign(entry_count, Allocation::kNever); }
+
+  void visit(uint32_t index, const TraceEntry& entry) {
+    switch (entry.action) {
+      case TraceAction::kAlloc: make(index, entry); break;
+      case TraceAction::kFreeRequested: free(index, entry); break;
+      case TraceAction::kFreeCompleted: complete(index, entry); break;
+      default: break;
+    }
+  }
+
+  // Live at the end, but never seen.
+  void add_unseen(const SnapshotSegment& segment, const SnapshotBlock& block) {
+    if (block.state == SnapshotBlockState::kInactive || live_.contains(block.address.value())) {
+      return;
+    }
+    Allocation allocation;
+    allocation.address = block.address;
+    allocation.bytes = block.requested_bytes;
+    allocation.stream = segment.stream;
+    allocation.pool = segment.pool;
+    allocation.stack = block.stack;
+    found_.all.push_back(allocation);
+    ++found_.before_count;
+  }
+
+  Allocations result() { return std::move(found_); }
+
+ private:
+  void make(uint32_t index, const TraceEntry& entry) {
+    const uint32_t id = add(entry);
+    found_.all[id].made = index;
+    found_.of_entry[index] = id;
+    live_[entry.address.value()] = id;
+  }
+
+  void free(uint32_t index, const TraceEntry& entry) {
+    const uint32_t id = at(entry);
+    found_.all[id].freed = index;
+    found_.of_entry[index] = id;
+  }
+
+  void complete(uint32_t index, const TraceEntry& entry) {
+    const uint32_t id = at(entry);
+    Allocation& allocation = found_.all[id];
+    allocation.completed = index;
+    if (allocation.freed == Allocation::kNever) allocation.freed = index;
+    found_.of_entry[index] = id;
+    live_.erase(entry.address.value());
+  }
+
+  // The allocation that is being freed; one that nobody saw being made was there before.
+  uint32_t at(const TraceEntry& entry) {
+    const auto [place, is_new] = live_.try_emplace(entry.address.value(), 0);
+    if (is_new) {
+      place->second = add(entry);
+      ++found_.before_count;
+    }
+    return place->second;
+  }
+
+  uint32_t add(const TraceEntry& entry) {
+    Allocation allocation;
+    allocation.address = entry.address;
+    allocation.bytes = entry.bytes;
+    allocation.stream = entry.stream;
+    allocation.pool = entry.pool;
+    allocation.stack = entry.stack;
+    found_.all.push_back(allocation);
+    return static_cast<uint32_t>(found_.all.size() - 1);
+  }
+
+  Allocations found_;
+  std::unordered_map<uint64_t, uint32_t> live_;  // by address
+};
+
+}  // namespace
+
+Allocations find_allocations(const Snapshot& snapshot, DeviceIndex device) {
+  static const std::vector<TraceEntry> kNoTrace;
+  const bool has_trace = device.value() < snapshot.device_traces.size();
+  const std::vector<TraceEntry>& trace =
+      has_trace ? snapshot.device_traces[device.value()] : kNoTrace;
+  Pass pass(trace.size());
+  for (uint32_t i = 0; i < trace.size(); ++i) pass.visit(i, trace[i]);
+  for (const SnapshotSegment& segment : snapshot.segments) {
+    if (segment.device != device) continue;
+    for (const SnapshotBlock& block : segment.blocks) pass.add_unseen(segment, block);
+  }
+  return pass.result();
+}
+
+}  // namespace ashlar

@@ -1,0 +1,40 @@
+// The allocations of a recorded run: each from its making to its end, where a trace has them as
+// separate entries. What everything that asks about a trace begins with. Pure functions.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ashlar/snapshot.h"
+
+namespace ashlar {
+
+// Entries are named by their position in the device's trace.
+struct Allocation {
+  static constexpr uint32_t kNever = UINT32_MAX;
+
+  uint32_t made = kNever;       // kNever: it was there before the trace began
+  uint32_t freed = kNever;      // by its owner; kNever: it was not
+  uint32_t completed = kNever;  // when its memory could be used again
+  DeviceAddress address{};
+  size_t bytes = 0;  // as requested
+  StreamId stream{};
+  PoolId pool{};
+  StackId stack{};
+
+  bool was_there_before() const { return made == kNever; }
+};
+
+// Of one device. An entry that begins, ends or completes an allocation leads to it; kNever: another
+// kind of entry, or one that makes no sense where it stands.
+struct Allocations {
+  std::vector<Allocation> all;     // in the order of their first entries; never seen ones last
+  std::vector<uint32_t> of_entry;  // by entry
+  uint32_t before_count = 0;       // how many were there before
+};
+
+// Takes a trace as it comes: without its beginning, or with kinds of entries left out. Blocks that
+// are live at the end and have no entry are allocations, too. REQUIRES: fewer than 2^32 entries.
+Allocations find_allocations(const Snapshot& snapshot, DeviceIndex device);
+
+}  // namespace ashlar

@@ -1,0 +1,64 @@
+// What an allocator remembers and holds, for programs: history on and off, annotations, snapshots.
+#include <map>
+
+#include "api/allocator_parts.h"
+#include "api/unwrap.h"
+#include "config/snapshot_settings.h"
+#include "observe/symbols.h"
+
+namespace ashlar {
+namespace {
+
+// Puts names behind the history's stacks, those that the snapshot uses, and names them anew.
+void resolve_stacks(Snapshot& snapshot, const StackTable& stacks) {
+  const Symbols symbols;
+  StackTable::Added added;
+  const auto resolve = [&](StackId& stack) {
+    stack = stacks.add_to(snapshot.tables, stack, added, symbols);
+  };
+  for (SnapshotSegment& segment : snapshot.segments) {
+    resolve(segment.stack);
+    for (SnapshotBlock& block : segment.blocks) resolve(block.stack);
+  }
+  for (std::vector<TraceEntry>& trace : snapshot.device_traces) {
+    for (TraceEntry& entry : trace) resolve(entry.stack);
+  }
+}
+
+}  // namespace
+
+void Allocator::start_history(HistoryOptions options) {
+  unwrap(parts_->engine->history().start(std::move(options)));
+}
+
+void Allocator::stop_history() { parts_->engine->history().stop(); }
+bool Allocator::is_history_on() const { return parts_->engine->history().is_on(); }
+
+void Allocator::annotate(std::vector<std::pair<std::string, std::string>> fields) {
+  parts_->engine->history().annotate(parts_->device.properties().index, std::move(fields));
+}
+
+void Allocator::annotate(DeviceAddress address, const std::string& text) {
+  unwrap(parts_->engine->annotate(address, text));
+}
+
+Snapshot Allocator::snapshot(const SnapshotOptions& options) {
+  Snapshot snapshot;
+  Engine& engine = *parts_->engine;
+  snapshot.segments = engine.segments(options.pool);
+  const DeviceIndex device = parts_->device.properties().index;
+  snapshot.device_traces.resize(device.value() + 1);
+  if (options.include_traces) engine.history().read_into(snapshot, device);
+  snapshot.settings = settings_of(parts_->options);
+  resolve_stacks(snapshot, engine.history().stacks());
+  return snapshot;
+}
+
+Region::Region(Allocator& allocator, std::string name)
+    : allocator_(allocator), name_(std::move(name)) {
+  allocator_.annotate({{"name", name_}, {"stage", "START"}});
+}
+
+Region::~Region() { allocator_.annotate({{"name", name_}, {"stage", "END"}}); }
+
+}  // namespace ashlar

@@ -1,0 +1,38 @@
+// The counter, and the line through two moments.
+#include "base/ticks.h"
+
+#include <chrono>
+
+namespace ashlar {
+
+uint64_t ticks_now() {
+#if defined(__x86_64__)
+  return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+  uint64_t ticks = 0;
+  asm volatile("mrs %0, cntvct_el0" : "=r"(ticks));
+  return ticks;
+#else
+  return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+#endif
+}
+
+TickClock::TickClock() : start_(now()), last_(start_) {}
+
+void TickClock::calibrate() { last_ = now(); }
+
+TickClock::Moment TickClock::now() {
+  const auto unix_time = std::chrono::system_clock::now().time_since_epoch();
+  return {ticks_now(), std::chrono::duration_cast<std::chrono::nanoseconds>(unix_time).count()};
+}
+
+// Until the counter has moved enough to tell its pace, a tick counts for nothing.
+int64_t TickClock::unix_us(uint64_t ticks) const {
+  const double elapsed_ticks = static_cast<double>(last_.ticks - start_.ticks);
+  const double ns_per_tick =
+      elapsed_ticks > 0 ? static_cast<double>(last_.unix_ns - start_.unix_ns) / elapsed_ticks : 0;
+  const double since_start = static_cast<double>(static_cast<int64_t>(ticks - start_.ticks));
+  return (start_.unix_ns + static_cast<int64_t>(since_start * ns_per_tick)) / 1000;
+}
+
+}  // namespace ashlar

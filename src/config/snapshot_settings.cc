@@ -1,0 +1,106 @@
+// Both ways. The text of all settings says more than the single values, but these are what was in
+// force: they come last.
+#include "config/snapshot_settings.h"
+
+#include <cmath>
+
+#include "config/allocator_options.h"
+
+namespace ashlar {
+namespace {
+
+constexpr const char* kText = "PYTORCH_CUDA_ALLOC_CONF";
+constexpr const char* kMaxSplit = "max_split_size";
+constexpr const char* kCollection = "garbage_collection_threshold";
+constexpr const char* kExpandable = "expandable_segments";
+constexpr const char* kRegisterThreads = "pinned_num_register_threads";
+constexpr const char* kUnlock = "release_lock_on_cudamalloc";
+constexpr const char* kHostRegister = "pinned_use_cuda_host_register";
+constexpr const char* kReuse = "graph_capture_record_stream_reuse";
+constexpr const char* kRoundup = "roundup_power2_divisions";
+
+using Roundup = std::vector<std::pair<std::string, int64_t>>;
+
+// The key of a slot is its least size in MiB: "1", "2", "4", and so on.
+std::string roundup_key(size_t slot) { return std::to_string(uint64_t{1} << slot); }
+
+Roundup roundup_of(const AllocatorOptions& options) {
+  Roundup table;
+  for (size_t slot = 0; slot < options.roundup_power2_divisions.size(); ++slot) {
+    table.emplace_back(roundup_key(slot), options.roundup_power2_divisions[slot]);
+  }
+  return table;
+}
+
+void set_roundup(const Roundup& table, AllocatorOptions& options) {
+  for (size_t slot = 0; slot < options.roundup_power2_divisions.size(); ++slot) {
+    for (const auto& [key, divisions] : table) {
+      if (key != roundup_key(slot)) continue;
+      options.roundup_power2_divisions[slot] = static_cast<uint32_t>(divisions);
+    }
+  }
+}
+
+// One setting; what is not known, or not of the kind it should be, is left as it is.
+void set(const std::string& name, const SettingValue& value, AllocatorOptions& options) {
+  const bool* flag = std::get_if<bool>(&value);
+  const int64_t* number = std::get_if<int64_t>(&value);
+  const double* fraction = std::get_if<double>(&value);
+  if (name == kExpandable && flag != nullptr) options.expandable_segments = *flag;
+  if (name == kUnlock && flag != nullptr) options.unlock_during_device_allocate = *flag;
+  if (name == kReuse && flag != nullptr) options.capture_stream_reuse = *flag;
+  if (name == kHostRegister && flag != nullptr) options.pinned.use_host_register = *flag;
+  if (name == kMaxSplit && number != nullptr) {
+    options.max_split_bytes.reset();
+    if (*number > 0) options.max_split_bytes = static_cast<size_t>(*number);
+  }
+  if (name == kRegisterThreads && number != nullptr && *number > 0) {
+    options.pinned.register_thread_count = static_cast<size_t>(*number);
+  }
+  if (name == kCollection && fraction != nullptr) options.garbage_collection_threshold = *fraction;
+  if (name == kRoundup) {
+    if (const Roundup* table = std::get_if<Roundup>(&value)) set_roundup(*table, options);
+  }
+}
+
+}  // namespace
+
+SnapshotSettings settings_of(const AllocatorOptions& options) {
+  const int64_t max_split =
+      options.max_split_bytes ? static_cast<int64_t>(*options.max_split_bytes) : -1;
+  return {
+      {kText, format_allocator_options(options)},
+      {kMaxSplit, max_split},
+      {kCollection, options.garbage_collection_threshold},
+      {kExpandable, options.expandable_segments},
+      {kRegisterThreads, static_cast<int64_t>(options.pinned.register_thread_count)},
+      {kUnlock, options.unlock_during_device_allocate},
+      {kHostRegister, options.pinned.use_host_register},
+      {kReuse, options.capture_stream_reuse},
+      {kRoundup, roundup_of(options)},
+  };
+}
+
+RecordedOptions options_of(const SnapshotSettings& settings) {
+  RecordedOptions recorded;
+  recorded.options.pytorch_compatible = true;
+  for (const auto& [name, value] : settings) {
+    const std::string* text = std::get_if<std::string>(&value);
+    if (name != kText || text == nullptr) continue;
+    Result<AllocatorOptions> parsed = parse_allocator_options(*text, recorded.options);
+    if (parsed.ok()) {
+      recorded.options = *parsed;
+    } else {
+      recorded.ignored = parsed.status().message();
+    }
+  }
+  const AllocatorOptions from_text = recorded.options;
+  for (const auto& [name, value] : settings) set(name, value, recorded.options);
+  if (Status checked = check_allocator_options(recorded.options); !checked.ok()) {
+    recorded.ignored = checked.message();
+    recorded.options = from_text;
+  }
+  return recorded;
+}
+
+}  // namespace ashlar

@@ -1,0 +1,26 @@
+// The settings that a snapshot carries, under PyTorch's names, from an allocator's options and back
+// to them. Pure functions.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ashlar/options.h"
+#include "ashlar/snapshot.h"
+
+namespace ashlar {
+
+using SnapshotSettings = std::vector<std::pair<std::string, SettingValue>>;
+
+SnapshotSettings settings_of(const AllocatorOptions& options);
+
+// What a file was recorded under. `ignored` says what of it could not be understood; empty:
+// nothing.
+struct RecordedOptions {
+  AllocatorOptions options;  // pytorch_compatible
+  std::string ignored{};
+};
+RecordedOptions options_of(const SnapshotSettings& settings);
+
+}  // namespace ashlar

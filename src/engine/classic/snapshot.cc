@@ -1,0 +1,89 @@
+// What the engine holds, block by block, in the words of a snapshot.
+#include <algorithm>
+
+#include "base/text.h"
+#include "engine/classic/classic_engine.h"
+
+namespace ashlar::classic {
+namespace {
+
+SnapshotBlock shown(const Block& block) {
+  SnapshotBlock shown;
+  shown.address = block.address;
+  shown.bytes = block.bytes;
+  shown.requested_bytes = block.requested_bytes;
+  shown.stack = block.stack;
+  if (block.is_allocated()) shown.state = SnapshotBlockState::kAllocated;
+  if (block.state == BlockState::kPending) shown.state = SnapshotBlockState::kPendingFree;
+  return shown;
+}
+
+// From its first block to where its memory ends.
+SnapshotSegment shown_from(const Block& first, DeviceIndex device) {
+  SnapshotSegment segment;
+  segment.device = device;
+  segment.address = first.address;
+  segment.stream = first.stream;
+  segment.is_large = !first.pool->is_small();
+  segment.is_expandable = first.expandable != nullptr;
+  segment.stack = first.segment_stack;
+  if (const PrivatePool* owner = first.pool->owner()) segment.pool = owner->id;
+  for (const Block* block = &first; block != nullptr && block->is_mapped(); block = block->next) {
+    segment.blocks.push_back(shown(*block));
+    segment.total_bytes += block->bytes;
+    if (block->is_allocated()) segment.allocated_bytes += block->bytes;
+    if (!block->is_active()) continue;
+    segment.active_bytes += block->bytes;
+    segment.requested_bytes += block->requested_bytes;
+  }
+  return segment;
+}
+
+}  // namespace
+
+std::vector<SnapshotSegment> ClassicEngine::segments(std::optional<PoolId> pool) {
+  std::vector<SnapshotSegment> segments;
+  bool has_news = false;
+  {
+    MutexLock lock(mutex_);
+    acting_stack_ = {};
+    const DeviceIndex device = device_.properties().index;
+    blocks_.for_each([&](const Block* block) {
+      const bool is_first = block->previous == nullptr || !block->previous->is_mapped();
+      if (!is_first || !block->is_mapped()) return;
+      const PrivatePool* owner = block->pool->owner();
+      const PoolId its_pool = owner == nullptr ? PoolId{} : owner->id;
+      if (pool && its_pool != *pool) return;
+      segments.push_back(shown_from(*block, device));
+    });
+    Block nothing;
+    nothing.pool = &large_;
+    note(TraceAction::kSnapshot, nothing, static_cast<size_t>(stats_.active_bytes.all.current));
+    has_news = !entries_.empty();
+  }
+  std::sort(segments.begin(), segments.end(),
+            [](const auto& a, const auto& b) { return a.address < b.address; });
+  if (has_news) tell_trackers();
+  return segments;
+}
+
+Status ClassicEngine::annotate(DeviceAddress address, const std::string& said) {
+  MutexLock lock(mutex_);
+  const Block* found = nullptr;
+  blocks_.for_each([&](const Block* block) {
+    if (block->is_allocated() && block->address == address) found = block;
+  });
+  if (found == nullptr) return Status::usage(text("no live block starts at ", address));
+  TraceEntry entry;
+  entry.action = TraceAction::kAnnotate;
+  entry.device = device_.properties().index;
+  entry.address = address;
+  entry.bytes = found->requested_bytes;
+  entry.stream = found->stream;
+  if (const PrivatePool* owner = found->pool->owner()) entry.pool = owner->id;
+  entry.stack = found->stack;
+  history_.record(entry, &said);
+  return {};
+}
+
+}  // namespace ashlar::classic

@@ -1,0 +1,53 @@
+// gzip, by zlib.
+#include <zlib.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "files/decoder.h"
+
+namespace ashlar {
+namespace {
+
+constexpr int kGzipWithLargestWindow = 16 + MAX_WBITS;
+constexpr size_t kMostAtOnce = size_t{1} << 30;  // zlib counts in 32 bits
+
+class GzipDecoder final : public Decoder {
+ public:
+  GzipDecoder() : started_(inflateInit2(&stream_, kGzipWithLargestWindow)) {}
+  ~GzipDecoder() override { inflateEnd(&stream_); }
+  GzipDecoder(const GzipDecoder&) = delete;
+  GzipDecoder& operator=(const GzipDecoder&) = delete;
+
+  Result<Progress> decode(const Input& input, std::span<char> output) override {
+    if (started_ != Z_OK) return Status::format("gzip cannot start: no memory");
+    if (input.bytes.empty()) return Progress{.is_complete = is_complete_};
+    if (is_complete_) inflateReset(&stream_);  // the next member
+    // zlib does not write to its input, but does not say so.
+    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(input.bytes.data()));
+    stream_.avail_in = static_cast<uInt>(std::min(input.bytes.size(), kMostAtOnce));
+    stream_.next_out = reinterpret_cast<Bytef*>(output.data());
+    stream_.avail_out = static_cast<uInt>(std::min(output.size(), kMostAtOnce));
+    const Progress before = {.consumed = stream_.avail_in, .produced = stream_.avail_out};
+    const int result = inflate(&stream_, Z_NO_FLUSH);
+    if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR) {
+      return Status::format(
+          text("the gzip data is damaged (zlib's code ", result, "; expected a whole .gz file)"));
+    }
+    is_complete_ = result == Z_STREAM_END;
+    return Progress{.consumed = before.consumed - stream_.avail_in,
+                    .produced = before.produced - stream_.avail_out,
+                    .is_complete = is_complete_};
+  }
+
+ private:
+  z_stream stream_{};
+  int started_;
+  bool is_complete_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Decoder> make_gzip_decoder() { return std::make_unique<GzipDecoder>(); }
+
+}  // namespace ashlar

@@ -1,0 +1,39 @@
+// A look at the first byte behind any compression tells pickle from JSON.
+#include "files/read_snapshot.h"
+
+#include "base/text.h"
+#include "files/json_reader.h"
+#include "files/sniffed_source.h"
+#include "format/snapshot_pickle.h"
+
+namespace ashlar {
+namespace {
+
+Result<Snapshot> read_from(std::unique_ptr<ByteSource> bytes, const ReadLimits& limits) {
+  constexpr size_t kEnough = 64;
+  SniffedSource source(std::move(bytes));
+  const Result<std::string_view> first = source.peek(kEnough);
+  if (!first.ok()) return first.status();
+  if (first->empty()) return Status::format("the file is empty (expected a snapshot)");
+  if (first->front() == '\x80') return read_snapshot_pickle(source, limits);
+  const size_t start = first->find_first_not_of(" \t\r\n\xef\xbb\xbf");
+  if (start != std::string_view::npos && ((*first)[start] == '{' || (*first)[start] == '[')) {
+    return read_snapshot_json(source, limits);
+  }
+  return Status::format(
+      "byte 0: neither a pickle nor JSON (expected a snapshot as PyTorch's "
+      "_dump_snapshot or `ashlar export` writes it)");
+}
+
+}  // namespace
+
+Result<Snapshot> read_snapshot(const std::string& path, const ReadOptions& options) {
+  Result<std::unique_ptr<ByteSource>> input = open_input(path, options.input);
+  Result<Snapshot> snapshot =
+      input.ok() ? read_from(*std::move(input), options.limits) : Result<Snapshot>(input.status());
+  if (snapshot.ok() || !snapshot.status().is(StatusKind::kFormat)) return snapshot;
+  return Status::format(
+      text(path == "-" ? "standard input" : path, ": ", snapshot.status().message()));
+}
+
+}  // namespace ashlar

@@ -1,0 +1,22 @@
+// Snapshots from files, whatever they are: pickle or JSON, plain or compressed.
+#pragma once
+
+#include <string>
+
+#include "ashlar/snapshot.h"
+#include "ashlar/status.h"
+#include "files/input.h"
+#include "format/read_limits.h"
+
+namespace ashlar {
+
+struct ReadOptions {
+  InputOptions input{};
+  ReadLimits limits{};
+};
+
+// "-" is standard input.
+// kFormat: it cannot be opened or read, or is no snapshot; the message starts with the path.
+Result<Snapshot> read_snapshot(const std::string& path, const ReadOptions& options = {});
+
+}  // namespace ashlar

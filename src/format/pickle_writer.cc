@@ -1,0 +1,181 @@
+// Opcodes and the memo.
+#include "format/pickle_writer.h"
+
+#include <bit>
+#include <utility>
+
+namespace ashlar {
+namespace {
+
+constexpr uint32_t kBatch =
+    1000;  // PyTorch's viewer cannot take 120,000 at once; Python writes these
+
+template <typename Number>
+void put_little_endian(ByteWriter& out, Number number) {
+  out.put(std::string_view(reinterpret_cast<const char*>(&number), sizeof(number)));
+}
+
+}  // namespace
+
+PickleWriter::PickleWriter(ByteSink& sink) : ValueWriter(sink) {
+  words_.fill(kNotInMemo);
+  out_.put("\x80\x04");
+}
+
+Status PickleWriter::finish() {
+  out_.put('.');
+  return out_.finish();
+}
+
+void PickleWriter::begin(Container container) {
+  begin_value();
+  out_.put(container.opcode);
+  if (next_shared_) memo_of(*std::exchange(next_shared_, std::nullopt)) = put_memoize();
+  open_.push_back(container);
+}
+
+void PickleWriter::end() {
+  if (open_.back().item_count > 0) out_.put(open_.back().close);
+  open_.pop_back();
+}
+
+void PickleWriter::begin_item() {
+  Container& container = open_.back();
+  if (container.item_count == kBatch) {
+    out_.put(container.close);
+    container.item_count = 0;
+  }
+  if (container.item_count++ == 0) out_.put('(');
+}
+
+void PickleWriter::begin_value() {
+  if (!open_.empty() && open_.back().close == 'e') begin_item();
+}
+
+void PickleWriter::key(std::string_view name) {
+  begin_item();
+  put_string(name);
+}
+
+void PickleWriter::key(Key name) {
+  begin_item();
+  put_word(name);
+}
+
+void PickleWriter::integer(int64_t value) {
+  begin_value();
+  put_number(value);
+}
+
+void PickleWriter::natural(uint64_t value) {
+  begin_value();
+  if (value >> 63 == 0) return put_number(static_cast<int64_t>(value));
+  out_.put("\x8a\x09");
+  put_little_endian(out_, value);
+  out_.put('\0');
+}
+
+// The shortest form, as Python writes it.
+void PickleWriter::put_number(int64_t value) {
+  if (value >= 0 && value <= UINT8_MAX) {
+    out_.put('K');
+    put_little_endian(out_, static_cast<uint8_t>(value));
+  } else if (value >= 0 && value <= UINT16_MAX) {
+    out_.put('M');
+    put_little_endian(out_, static_cast<uint16_t>(value));
+  } else if (value >= INT32_MIN && value <= INT32_MAX) {
+    out_.put('J');
+    put_little_endian(out_, static_cast<int32_t>(value));
+  } else {
+    // Bytes of the value and one bit for its sign.
+    const uint64_t magnitude = static_cast<uint64_t>(value < 0 ? ~value : value);
+    const size_t length = static_cast<size_t>(std::bit_width(magnitude)) / 8 + 1;
+    out_.put('\x8a');
+    out_.put(static_cast<char>(length));
+    out_.put(std::string_view(reinterpret_cast<const char*>(&value), length));
+  }
+}
+
+void PickleWriter::real(double value) {
+  begin_value();
+  out_.put('G');
+  const uint64_t bits = std::bit_cast<uint64_t>(value);
+  for (int shift = 56; shift >= 0; shift -= 8) out_.put(static_cast<char>(bits >> shift));
+}
+
+void PickleWriter::flag(bool value) {
+  begin_value();
+  out_.put(value ? '\x88' : '\x89');
+}
+
+void PickleWriter::string(std::string_view value) {
+  begin_value();
+  put_string(value);
+}
+
+void PickleWriter::string(Key word) {
+  begin_value();
+  put_word(word);
+}
+
+void PickleWriter::pool(PoolId value) {
+  begin_value();
+  put_number(static_cast<int64_t>(value.capture));
+  put_number(static_cast<int64_t>(value.user));
+  out_.put('\x86');
+}
+
+bool PickleWriter::reuse(Shared kind, uint32_t index) {
+  const uint32_t memo_index = memo_of({kind, index});
+  if (memo_index == kNotInMemo) {
+    next_shared_ = {kind, index};
+    return false;
+  }
+  begin_value();
+  put_get(memo_index);
+  return true;
+}
+
+void PickleWriter::put_string(std::string_view value) {
+  const auto [place, is_new] = strings_.try_emplace(std::string(value), memo_count_);
+  if (!is_new) return put_get(place->second);
+  if (value.size() <= UINT8_MAX) {
+    out_.put('\x8c');
+    put_little_endian(out_, static_cast<uint8_t>(value.size()));
+  } else {
+    out_.put('X');
+    put_little_endian(out_, static_cast<uint32_t>(value.size()));
+  }
+  out_.put(value);
+  put_memoize();
+}
+
+void PickleWriter::put_word(Key word) {
+  uint32_t& memo_index = words_[static_cast<size_t>(word)];
+  if (memo_index != kNotInMemo) return put_get(memo_index);
+  put_string(ashlar::word(word));
+  memo_index = strings_.find(std::string(ashlar::word(word)))->second;
+}
+
+void PickleWriter::put_get(uint32_t memo_index) {
+  if (memo_index <= UINT8_MAX) {
+    out_.put('h');
+    put_little_endian(out_, static_cast<uint8_t>(memo_index));
+  } else {
+    out_.put('j');
+    put_little_endian(out_, memo_index);
+  }
+}
+
+uint32_t PickleWriter::put_memoize() {
+  out_.put('\x94');
+  return memo_count_++;
+}
+
+uint32_t& PickleWriter::memo_of(Thing thing) {
+  std::vector<uint32_t>& table = shared_[static_cast<size_t>(thing.kind)];
+  if (thing.index >= table.size()) table.resize(thing.index + 1, kNotInMemo);
+  return table[thing.index];
+}
+
+}  // namespace ashlar

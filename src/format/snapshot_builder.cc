@@ -1,0 +1,135 @@
+// The top of the schema, annotations and settings; entries and segments have their own readers.
+#include "format/snapshot_builder.h"
+
+#include "base/text.h"
+#include "format/renumber.h"
+
+namespace ashlar {
+namespace {
+
+// How often the values of a file may be looked at, per byte: honest files stay below one.
+constexpr uint64_t kVisitsPerByte = 8;
+constexpr uint64_t kVisitsAnyway = 4096;
+
+}  // namespace
+
+SnapshotBuilder::SnapshotBuilder(ValueStore& store)
+    : fields_(store),
+      stacks_(fields_, snapshot_.tables),
+      traces_(fields_, stacks_),
+      segments_(fields_, stacks_) {
+  add_words(store);
+  store.set_adopter(traces_);
+}
+
+Result<Snapshot> SnapshotBuilder::build(Value root, uint64_t bytes_read) {
+  fields_.set_allowance(kVisitsAnyway + kVisitsPerByte * bytes_read);
+  if (!read_root(root)) return Status::format("snapshot: " + fields_.problem());
+  renumber_tables(snapshot_);
+  return std::move(snapshot_);
+}
+
+// A list instead of a dict is the oldest form: segments only.
+bool SnapshotBuilder::read_root(Value root) {
+  if (root.kind == ValueKind::kList) {
+    return segments_.read_segments(Key::kSegments, root, snapshot_.segments);
+  }
+  std::span<const Value> items;
+  if (root.kind != ValueKind::kDict || fields_.store().adopted(root)) {
+    return fields_.fail(text("the file holds ", name(root.kind),
+                             " (expected a dict with \"segments\" and \"device_traces\")"));
+  }
+  if (!fields_.dict(Key::kSegments, root, items)) return false;
+  bool is_snapshot = false;
+  for (size_t i = 0; i < items.size(); i += 2) {
+    if (items[i].kind != ValueKind::kString) continue;
+    const Key key = key_of(items[i]);
+    const Value value = items[i + 1];
+    bool is_right = true;
+    is_snapshot |= key == Key::kSegments || key == Key::kDeviceTraces;
+    if (key == Key::kSegments) is_right = segments_.read_segments(key, value, snapshot_.segments);
+    if (key == Key::kDeviceTraces) {
+      is_right = traces_.read_traces(key, value, snapshot_.device_traces);
+    }
+    if (key == Key::kExternalAnnotations) is_right = read_annotations(value);
+    if (key == Key::kAllocatorSettings) is_right = read_settings(value);
+    if (key == Key::kHostSegments) {
+      is_right = segments_.read_segments(key, value, snapshot_.host_segments);
+    }
+    if (key == Key::kHostTraces) is_right = traces_.read_traces(key, value, snapshot_.host_traces);
+    if (!is_right) return false;
+  }
+  return is_snapshot ||
+         fields_.fail("the file has neither \"segments\" nor \"device_traces\" (expected both)");
+}
+
+bool SnapshotBuilder::read_annotations(Value list) {
+  std::span<const Value> items;
+  if (!fields_.list(Key::kExternalAnnotations, list, items)) return false;
+  for (size_t i = 0; i < items.size(); ++i) {
+    Annotation annotation;
+    if (!read_annotation(items[i], annotation)) {
+      return fields_.fail(text("external_annotations[", i, "]: ", fields_.problem()));
+    }
+    snapshot_.annotations.push_back(std::move(annotation));
+  }
+  return true;
+}
+
+bool SnapshotBuilder::read_annotation(Value dict, Annotation& annotation) {
+  std::span<const Value> items;
+  if (!fields_.dict(Key::kExternalAnnotations, dict, items)) return false;
+  for (size_t i = 0; i < items.size(); i += 2) {
+    if (items[i].kind != ValueKind::kString) continue;
+    const Key key = key_of(items[i]);
+    const Value value = items[i + 1];
+    if (key == Key::kDevice) {
+      if (!fields_.device(key, value, annotation.device)) return false;
+    } else if (key == Key::kTimeUs) {
+      if (!fields_.integer(key, value, annotation.time_us)) return false;
+    } else if (value.kind == ValueKind::kString) {
+      annotation.fields.emplace_back(fields_.text_of(items[i]), fields_.text_of(value));
+    }
+  }
+  return true;
+}
+
+// Settings of kinds that no version of PyTorch writes are left out.
+bool SnapshotBuilder::read_settings(Value dict) {
+  std::span<const Value> items;
+  if (!fields_.dict(Key::kAllocatorSettings, dict, items)) return false;
+  for (size_t i = 0; i < items.size(); i += 2) {
+    if (items[i].kind != ValueKind::kString) continue;
+    const Value value = items[i + 1];
+    SettingValue setting;
+    if (value.kind == ValueKind::kBool) {
+      setting = value.bits != 0;
+    } else if (value.is_integer()) {
+      setting = static_cast<int64_t>(value.bits);
+    } else if (value.kind == ValueKind::kFloat) {
+      setting = value.as_real();
+    } else if (value.kind == ValueKind::kString) {
+      setting = std::string(fields_.text_of(value));
+    } else if (value.kind == ValueKind::kDict) {
+      if (!read_table(value, setting.emplace<4>())) {
+        return fields_.fail(text("allocator_settings: ", fields_.problem()));
+      }
+    } else {
+      continue;
+    }
+    snapshot_.settings.emplace_back(fields_.text_of(items[i]), std::move(setting));
+  }
+  return true;
+}
+
+bool SnapshotBuilder::read_table(Value dict, std::vector<std::pair<std::string, int64_t>>& table) {
+  std::span<const Value> items;
+  if (!fields_.dict(Key::kAllocatorSettings, dict, items)) return false;
+  for (size_t i = 0; i < items.size(); i += 2) {
+    if (items[i].kind != ValueKind::kString || !items[i + 1].is_integer()) continue;
+    table.emplace_back(fields_.text_of(items[i]), static_cast<int64_t>(items[i + 1].bits));
+  }
+  return true;
+}
+
+}  // namespace ashlar

@@ -1,0 +1,80 @@
+// The spelling of the words.
+#include "format/snapshot_keys.h"
+
+#include <array>
+
+#include "base/check.h"
+
+namespace ashlar {
+namespace {
+
+constexpr std::array<std::string_view, static_cast<size_t>(Key::kCount)> kWords = {
+    "action",
+    "active_size",
+    "addr",
+    "address",
+    "allocated_size",
+    "allocator_settings",
+    "blocks",
+    "compile_context",
+    "device",
+    "device_free",
+    "device_traces",
+    "external_annotations",
+    "filename",
+    "forward_frames",
+    "frames",
+    "history",
+    "host_segments",
+    "host_traces",
+    "is_expandable",
+    "line",
+    "name",
+    "pool_id",
+    "real_size",
+    "requested_size",
+    "segment_pool_id",
+    "segment_type",
+    "segments",
+    "size",
+    "state",
+    "stream",
+    "time_us",
+    "total_size",
+    "user_metadata",
+    "N/A",
+    "",
+    "large",
+    "small",
+    "active_allocated",
+    "active_pending_free",
+    "active_awaiting_free",
+    "inactive",
+    "alloc",
+    "free_requested",
+    "free_completed",
+    "segment_alloc",
+    "segment_free",
+    "segment_map",
+    "segment_unmap",
+    "snapshot",
+    "oom",
+    "annotate",
+    "free",
+    "user_defined",
+};
+
+}  // namespace
+
+std::string_view word(Key key) { return kWords[static_cast<size_t>(key)]; }
+
+void add_words(ValueStore& store) {
+  ASHLAR_CHECK(store.string_count() == 0);
+  for (const std::string_view word : kWords) {
+    Value added;
+    const bool has_room = store.add_string(word, added);
+    ASHLAR_CHECK(has_room);
+  }
+}
+
+}  // namespace ashlar

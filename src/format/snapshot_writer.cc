@@ -1,0 +1,234 @@
+// The schema, from the top down.
+#include "format/snapshot_writer.h"
+
+#include <variant>
+
+namespace ashlar {
+namespace {
+
+class SnapshotWriter {
+ public:
+  SnapshotWriter(const Snapshot& snapshot, ValueWriter& writer)
+      : snapshot_(snapshot), tables_(snapshot.tables), writer_(writer) {}
+
+  void write();
+
+ private:
+  // Of entries that have no stack, the key is left out; segments and blocks have an empty list.
+  enum class NoStack { kLeftOut, kEmptyList };
+
+  void write_segments(const std::vector<SnapshotSegment>& segments);
+  void write_segment(const SnapshotSegment& segment);
+  void write_block(const SnapshotBlock& block);
+  void write_traces(const std::vector<std::vector<TraceEntry>>& traces);
+  void write_entry(const TraceEntry& entry);
+  void write_stack(StackId id, NoStack without);
+  void write_frame(uint32_t index);
+  void write_settings();
+  void write_setting(const SettingValue& value);
+  void write_annotations();
+
+  void write_string(StringId id, Key none);
+
+  const Snapshot& snapshot_;
+  const SnapshotTables& tables_;
+  ValueWriter& writer_;
+};
+
+void SnapshotWriter::write() {
+  writer_.begin_dict();
+  writer_.key(Key::kSegments);
+  write_segments(snapshot_.segments);
+  writer_.key(Key::kDeviceTraces);
+  write_traces(snapshot_.device_traces);
+  writer_.key(Key::kAllocatorSettings);
+  write_settings();
+  writer_.key(Key::kExternalAnnotations);
+  write_annotations();
+  if (!snapshot_.host_segments.empty() || !snapshot_.host_traces.empty()) {
+    writer_.key(Key::kHostSegments);
+    write_segments(snapshot_.host_segments);
+    writer_.key(Key::kHostTraces);
+    write_traces(snapshot_.host_traces);
+  }
+  writer_.end_dict();
+}
+
+void SnapshotWriter::write_segments(const std::vector<SnapshotSegment>& segments) {
+  writer_.begin_list();
+  for (const SnapshotSegment& segment : segments) write_segment(segment);
+  writer_.end_list();
+}
+
+void SnapshotWriter::write_segment(const SnapshotSegment& segment) {
+  writer_.begin_dict();
+  writer_.key(Key::kDevice);
+  writer_.natural(segment.device.value());
+  writer_.key(Key::kAddress);
+  writer_.natural(segment.address.value());
+  writer_.key(Key::kTotalSize);
+  writer_.natural(segment.total_bytes);
+  writer_.key(Key::kAllocatedSize);
+  writer_.natural(segment.allocated_bytes);
+  writer_.key(Key::kActiveSize);
+  writer_.natural(segment.active_bytes);
+  writer_.key(Key::kRequestedSize);
+  writer_.natural(segment.requested_bytes);
+  writer_.key(Key::kStream);
+  writer_.integer(static_cast<int64_t>(segment.stream.value()));
+  writer_.key(Key::kSegmentType);
+  writer_.string(segment.is_large ? Key::kLarge : Key::kSmall);
+  writer_.key(Key::kSegmentPoolId);
+  writer_.pool(segment.pool);
+  writer_.key(Key::kIsExpandable);
+  writer_.flag(segment.is_expandable);
+  write_stack(segment.stack, NoStack::kEmptyList);
+  writer_.key(Key::kBlocks);
+  writer_.begin_list();
+  for (const SnapshotBlock& block : segment.blocks) write_block(block);
+  writer_.end_list();
+  writer_.end_dict();
+}
+
+void SnapshotWriter::write_block(const SnapshotBlock& block) {
+  writer_.begin_dict();
+  writer_.key(Key::kAddress);
+  writer_.natural(block.address.value());
+  writer_.key(Key::kSize);
+  writer_.natural(block.bytes);
+  writer_.key(Key::kRequestedSize);
+  writer_.natural(block.requested_bytes);
+  writer_.key(Key::kState);
+  writer_.string(block.state == SnapshotBlockState::kAllocated     ? Key::kActiveAllocated
+                 : block.state == SnapshotBlockState::kPendingFree ? Key::kActivePendingFree
+                                                                   : Key::kInactive);
+  write_stack(block.stack, NoStack::kEmptyList);
+  writer_.end_dict();
+}
+
+void SnapshotWriter::write_traces(const std::vector<std::vector<TraceEntry>>& traces) {
+  writer_.begin_list();
+  for (const std::vector<TraceEntry>& trace : traces) {
+    writer_.begin_list();
+    for (const TraceEntry& entry : trace) write_entry(entry);
+    writer_.end_list();
+  }
+  writer_.end_list();
+}
+
+void SnapshotWriter::write_entry(const TraceEntry& entry) {
+  writer_.begin_dict();
+  writer_.key(Key::kAction);
+  writer_.string(
+      static_cast<Key>(static_cast<uint32_t>(Key::kAlloc) + static_cast<uint32_t>(entry.action)));
+  writer_.key(entry.action == TraceAction::kOom ? Key::kDeviceFree : Key::kAddr);
+  writer_.natural(entry.address.value());
+  writer_.key(Key::kSize);
+  writer_.natural(entry.bytes);
+  writer_.key(Key::kStream);
+  writer_.integer(static_cast<int64_t>(entry.stream.value()));
+  if (entry.has_time) {
+    writer_.key(Key::kTimeUs);
+    writer_.integer(entry.time_us);
+  }
+  if (entry.has_compile_context) {
+    writer_.key(Key::kCompileContext);
+    write_string(entry.compile_context, Key::kNotAvailable);
+  }
+  if (entry.has_user_metadata) {
+    writer_.key(Key::kUserMetadata);
+    write_string(entry.user_metadata, Key::kNothing);
+  }
+  if (entry.has_pool) {
+    writer_.key(Key::kPoolId);
+    writer_.pool(entry.pool);
+  }
+  write_stack(entry.stack, NoStack::kLeftOut);
+  writer_.end_dict();
+}
+
+void SnapshotWriter::write_string(StringId id, Key none) {
+  if (id == StringId()) return writer_.string(none);
+  writer_.string(tables_.strings[id.value()]);
+}
+
+void SnapshotWriter::write_stack(StackId id, NoStack without) {
+  if (id == StackId() && without == NoStack::kLeftOut) return;
+  const Stack& stack = tables_.stacks[id.value()];
+  writer_.key(Key::kFrames);
+  if (!writer_.reuse(Shared::kStack, id.value())) {
+    writer_.begin_list();
+    for (const uint32_t frame : stack.frames) write_frame(frame);
+    writer_.end_list();
+  }
+  if (stack.forward.empty()) return;
+  writer_.key(Key::kForwardFrames);
+  if (writer_.reuse(Shared::kForward, id.value())) return;
+  writer_.begin_list();
+  for (const std::string& line : stack.forward) writer_.string(line);
+  writer_.end_list();
+}
+
+void SnapshotWriter::write_frame(uint32_t index) {
+  if (writer_.reuse(Shared::kFrame, index)) return;
+  const Frame& frame = tables_.frames[index];
+  writer_.begin_dict();
+  writer_.key(Key::kName);
+  writer_.string(frame.name);
+  writer_.key(Key::kFilename);
+  writer_.string(frame.filename);
+  writer_.key(Key::kLine);
+  writer_.integer(frame.line);
+  for (const auto& [name, value] : frame.extra) {
+    writer_.key(name);
+    writer_.string(value);
+  }
+  writer_.end_dict();
+}
+
+void SnapshotWriter::write_settings() {
+  writer_.begin_dict();
+  for (const auto& [name, value] : snapshot_.settings) {
+    writer_.key(name);
+    write_setting(value);
+  }
+  writer_.end_dict();
+}
+
+void SnapshotWriter::write_setting(const SettingValue& value) {
+  if (const bool* flag = std::get_if<bool>(&value)) return writer_.flag(*flag);
+  if (const int64_t* number = std::get_if<int64_t>(&value)) return writer_.integer(*number);
+  if (const double* number = std::get_if<double>(&value)) return writer_.real(*number);
+  if (const std::string* words = std::get_if<std::string>(&value)) return writer_.string(*words);
+  writer_.begin_dict();
+  for (const auto& [name, number] : std::get<4>(value)) {
+    writer_.key(name);
+    writer_.integer(number);
+  }
+  writer_.end_dict();
+}
+
+void SnapshotWriter::write_annotations() {
+  writer_.begin_list();
+  for (const Annotation& annotation : snapshot_.annotations) {
+    writer_.begin_dict();
+    for (const auto& [name, value] : annotation.fields) {
+      writer_.key(name);
+      writer_.string(value);
+    }
+    writer_.key(Key::kDevice);
+    writer_.natural(annotation.device.value());
+    writer_.key(Key::kTimeUs);
+    writer_.integer(annotation.time_us);
+    writer_.end_dict();
+  }
+  writer_.end_list();
+}
+
+}  // namespace
+
+void write_snapshot(const Snapshot& snapshot, ValueWriter& writer) {
+  SnapshotWriter(snapshot, writer).write();
+}
+
+}  // namespace ashlar

@@ -1,0 +1,166 @@
+// Interning: by identity first, which costs a look, then by content.
+#include "format/stack_reader.h"
+
+#include <string_view>
+
+#include "base/text.h"
+
+namespace ashlar {
+namespace {
+
+// What a frame or stack costs besides its own parts.
+constexpr size_t kTableEntryBytes = 192;
+// Tells the number of a forward stack from that of a stack, on a converted list.
+constexpr uint32_t kForwardBit = uint32_t{1} << 31;
+
+// Keys of the indexes: every part with its length before it, so that no two are alike by accident.
+void append_number(std::string& key, uint64_t number) {
+  key.append(reinterpret_cast<const char*>(&number), sizeof(number));
+}
+
+void append_text(std::string& key, std::string_view part) {
+  append_number(key, part.size());
+  key += part;
+}
+
+}  // namespace
+
+bool StackReader::read(const Parts& parts, StackId& stack) {
+  stack = StackId();
+  if (parts.forward.kind != ValueKind::kNone) return read_with_forward(parts, stack);
+  return parts.frames.kind == ValueKind::kNone || read_frames(parts.frames, stack);
+}
+
+bool StackReader::read_frames(Value list, StackId& stack) {
+  ValueStore& store = fields_.store();
+  if (list.kind != ValueKind::kList) return fields_.fail(Key::kFrames, list, "a list");
+  if (const std::optional<uint32_t> known = store.converted(list)) {
+    stack = StackId(*known & ~kForwardBit);
+    return (*known & kForwardBit) == 0 ||
+           fields_.fail(Key::kFrames, list, "a list that is not also a forward stack");
+  }
+  std::span<const Value> items;
+  if (!fields_.list(Key::kFrames, list, items)) return false;
+  frames_.resize(items.size());
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (!read_frame(items[i], frames_[i])) return false;
+  }
+  if (!intern(frames_, {}, stack)) return false;
+  if (!items.empty()) store.convert(list, stack.value());
+  return true;
+}
+
+bool StackReader::read_with_forward(const Parts& parts, StackId& stack) {
+  StackId backward;
+  uint32_t forward = 0;
+  if (parts.frames.kind != ValueKind::kNone && !read_frames(parts.frames, backward)) return false;
+  if (!read_forward(parts.forward, forward)) return false;
+  const auto [place, is_new] =
+      pair_index_.try_emplace(uint64_t{backward.value()} << 32 | forward, uint32_t{0});
+  if (is_new) {
+    frames_ = tables_.stacks[backward.value()].frames;
+    if (!intern(frames_, forwards_[forward], stack)) return false;
+    place->second = stack.value();
+  }
+  stack = StackId(place->second);
+  return true;
+}
+
+bool StackReader::read_forward(Value list, uint32_t& forward) {
+  if (list.kind != ValueKind::kList) return fields_.fail(Key::kForwardFrames, list, "a list");
+  if (const std::optional<uint32_t> known = fields_.store().converted(list)) {
+    forward = *known & ~kForwardBit;
+    return (*known & kForwardBit) != 0 ||
+           fields_.fail(Key::kForwardFrames, list, "a list that is not also a stack");
+  }
+  std::span<const Value> lines;
+  if (!fields_.list(Key::kForwardFrames, list, lines)) return false;
+  std::vector<std::string> made;
+  for (const Value& line : lines) {
+    if (!fields_.string(Key::kForwardFrames, line)) return false;
+    made.emplace_back(fields_.text_of(line));
+    if (!charge(kTableEntryBytes + 2 * made.back().size())) return false;
+  }
+  forward = static_cast<uint32_t>(forwards_.size());
+  forwards_.push_back(std::move(made));
+  if (!lines.empty()) fields_.store().convert(list, forward | kForwardBit);
+  return charge(kTableEntryBytes);
+}
+
+bool StackReader::read_frame(Value dict, uint32_t& frame) {
+  if (dict.kind == ValueKind::kDict) {
+    if (const std::optional<uint32_t> known = fields_.store().converted(dict)) {
+      frame = *known;
+      return true;
+    }
+  }
+  std::span<const Value> items;
+  if (!fields_.dict(Key::kFrames, dict, items) || !make_frame(items, frame)) return false;
+  fields_.store().convert(dict, frame);
+  return true;
+}
+
+bool StackReader::make_frame(std::span<const Value> items, uint32_t& frame) {
+  Frame made;
+  for (size_t i = 0; i < items.size(); i += 2) {
+    if (items[i].kind != ValueKind::kString) continue;
+    const Value value = items[i + 1];
+    const Key key = key_of(items[i]);
+    if (key == Key::kName || key == Key::kFilename) {
+      if (!fields_.string(key, value)) return false;
+      (key == Key::kName ? made.name : made.filename) = fields_.text_of(value);
+    } else if (key == Key::kLine) {
+      if (!fields_.integer(key, value, made.line)) return false;
+    } else if (fields_.text_of(items[i]).starts_with("fx_") && value.kind == ValueKind::kString) {
+      made.extra.emplace_back(fields_.text_of(items[i]), fields_.text_of(value));
+    }
+  }
+  std::string key;
+  append_text(key, made.name);
+  append_text(key, made.filename);
+  append_number(key, static_cast<uint64_t>(made.line));
+  for (const auto& [name, value] : made.extra) {
+    append_text(key, name);
+    append_text(key, value);
+  }
+  const auto [place, is_new] =
+      frame_index_.try_emplace(std::move(key), static_cast<uint32_t>(tables_.frames.size()));
+  frame = place->second;
+  if (!is_new) return true;
+  tables_.frames.push_back(std::move(made));
+  return charge(kTableEntryBytes + 3 * place->first.size());
+}
+
+bool StackReader::intern(std::span<const uint32_t> frames, std::span<const std::string> forward,
+                         StackId& stack) {
+  key_.clear();
+  append_text(key_, {reinterpret_cast<const char*>(frames.data()), frames.size_bytes()});
+  for (const std::string& line : forward) append_text(key_, line);
+  if (const auto known = stack_index_.find(key_); known != stack_index_.end()) {
+    stack = StackId(known->second);
+    return true;
+  }
+  stack = StackId(static_cast<uint32_t>(tables_.stacks.size()));
+  stack_index_.emplace(key_, stack.value());
+  tables_.stacks.push_back(
+      {.frames = {frames.begin(), frames.end()}, .forward = {forward.begin(), forward.end()}});
+  return charge(kTableEntryBytes + 2 * key_.size());
+}
+
+bool StackReader::charge(size_t bytes) {
+  return fields_.store().charge(bytes) || fields_.fail(fields_.store().problem());
+}
+
+StringId StackReader::string(Value string, Key none) {
+  if (key_of(string) == none) return StringId();
+  const uint32_t index = string.index();
+  if (index >= string_ids_.size()) string_ids_.resize(fields_.store().string_count());
+  uint32_t& id = string_ids_[index];
+  if (id == 0) {
+    id = static_cast<uint32_t>(tables_.strings.size());
+    tables_.strings.emplace_back(fields_.text_of(string));
+  }
+  return StringId(id);
+}
+
+}  // namespace ashlar

@@ -1,0 +1,156 @@
+// From dicts to entries, and from lists of them to traces.
+#include "format/trace_reader.h"
+
+#include "base/text.h"
+
+namespace ashlar {
+namespace {
+
+// The number of an adopted entry that is not kept.
+constexpr uint32_t kNotKept = UINT32_MAX;
+
+bool has_key(std::span<const Value> items, Key key) {
+  for (size_t i = 0; i < items.size(); i += 2) {
+    if (items[i].kind == ValueKind::kString && key_of(items[i]) == key) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+DictAdopter::Answer TraceReader::adopt(std::span<const Value> items, uint32_t& number) {
+  if (!has_key(items, Key::kAction) || !has_key(items, Key::kSize)) return Answer::kNotMine;
+  Entry made;
+  if (!read(items, made)) return Answer::kWrong;
+  if (!made.is_kept) {
+    number = kNotKept;
+    return Answer::kTaken;
+  }
+  if (!fields_.store().charge(sizeof(TraceEntry))) {
+    fields_.fail(fields_.store().problem());
+    return Answer::kWrong;
+  }
+  number = static_cast<uint32_t>(adopted_.size());
+  adopted_.push_back(made.entry);
+  return Answer::kTaken;
+}
+
+bool TraceReader::read_traces(Key key, Value lists, std::vector<std::vector<TraceEntry>>& traces) {
+  std::span<const Value> items;
+  if (!fields_.list(key, lists, items)) return false;
+  if (items.size() > kMostDevices) {
+    return fields_.fail(key, lists, text("traces of at most ", kMostDevices, " devices"));
+  }
+  traces.resize(items.size());
+  for (size_t device = 0; device < items.size(); ++device) {
+    if (!read_trace(items[device], traces[device])) {
+      return fields_.fail(text(word(key), "[", device, "]", fields_.problem()));
+    }
+    for (TraceEntry& entry : traces[device]) entry.device = DeviceIndex(device);
+  }
+  return true;
+}
+
+bool TraceReader::read_trace(Value list, std::vector<TraceEntry>& trace) {
+  std::span<const Value> items;
+  if (!fields_.list(Key::kDeviceTraces, list, items)) return fields_.fail(": " + fields_.problem());
+  if (take_whole(items, trace)) return true;
+  trace.reserve(items.size());
+  for (size_t i = 0; i < items.size(); ++i) {
+    const bool is_dict = items[i].kind == ValueKind::kDict;
+    const std::optional<uint32_t> adopted =
+        is_dict ? fields_.store().adopted(items[i]) : std::nullopt;
+    if (adopted) {
+      if (*adopted != kNotKept) trace.push_back(adopted_[*adopted]);
+      continue;
+    }
+    Entry made;
+    std::span<const Value> parts;
+    if (!fields_.dict(Key::kDeviceTraces, items[i], parts) || !read(parts, made)) {
+      return fields_.fail(text("[", i, "]: ", fields_.problem()));
+    }
+    if (made.is_kept) trace.push_back(made.entry);
+  }
+  return true;
+}
+
+// The usual case: one device, whose trace is all there is. It need not be copied then.
+bool TraceReader::take_whole(std::span<const Value> items, std::vector<TraceEntry>& trace) {
+  if (items.empty() || items.size() != adopted_.size()) return false;
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (items[i].kind != ValueKind::kDict || fields_.store().adopted(items[i]) != i) return false;
+  }
+  if (is_taken_) return false;
+  is_taken_ = true;
+  trace = std::move(adopted_);
+  return true;
+}
+
+bool TraceReader::read(std::span<const Value> items, Entry& made) {
+  TraceEntry& entry = made.entry;
+  entry.has_pool = entry.has_time = entry.has_compile_context = entry.has_user_metadata = false;
+  stack_parts_ = {};
+  bool has_action = false;
+  bool has_size = false;
+  for (size_t i = 0; i < items.size(); i += 2) {
+    if (items[i].kind != ValueKind::kString) continue;
+    const Key key = key_of(items[i]);
+    if (!read_field(key, items[i + 1], made)) return false;
+    has_action |= key == Key::kAction;
+    has_size |= key == Key::kSize;
+  }
+  if (!has_action) return fields_.fail("an entry has no \"action\" (expected one)");
+  if (!has_size && made.is_kept) return fields_.fail("an entry has no \"size\" (expected one)");
+  return stacks_.read(stack_parts_, entry.stack);
+}
+
+bool TraceReader::read_field(Key key, Value value, Entry& made) {
+  TraceEntry& entry = made.entry;
+  uint64_t bits = 0;
+  switch (key) {
+    case Key::kAction: return read_action(value, made);
+    case Key::kAddr:
+    case Key::kDeviceFree:
+      if (!fields_.bits(key, value, bits)) return false;
+      entry.address = DeviceAddress(bits);
+      return true;
+    case Key::kSize: return fields_.bytes(key, value, entry.bytes);
+    case Key::kStream:
+      if (!fields_.bits(key, value, bits)) return false;
+      entry.stream = StreamId(bits);
+      return true;
+    case Key::kTimeUs: entry.has_time = true; return fields_.integer(key, value, entry.time_us);
+    case Key::kCompileContext:
+      if (!fields_.string(key, value)) return false;
+      entry.has_compile_context = true;
+      entry.compile_context = stacks_.string(value, Key::kNotAvailable);
+      return true;
+    case Key::kUserMetadata:
+      if (!fields_.string(key, value)) return false;
+      entry.has_user_metadata = true;
+      entry.user_metadata = stacks_.string(value, Key::kNothing);
+      return true;
+    case Key::kPoolId: entry.has_pool = true; return fields_.pool(key, value, entry.pool);
+    case Key::kFrames: stack_parts_.frames = value; return true;
+    case Key::kForwardFrames: stack_parts_.forward = value; return true;
+    default: return true;
+  }
+}
+
+bool TraceReader::read_action(Value value, Entry& made) {
+  if (!fields_.string(Key::kAction, value)) return false;
+  const Key action = key_of(value);
+  if (action >= Key::kAlloc && action <= Key::kAnnotate) {
+    made.entry.action = static_cast<TraceAction>(static_cast<uint32_t>(action) -
+                                                 static_cast<uint32_t>(Key::kAlloc));
+    return true;
+  }
+  if (action == Key::kFree) {
+    made.entry.action = TraceAction::kFreeCompleted;
+    return true;
+  }
+  made.is_kept = action != Key::kUserDefined;
+  return !made.is_kept || fields_.fail(Key::kAction, value, "the name of an act, such as alloc");
+}
+
+}  // namespace ashlar

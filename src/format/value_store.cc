@@ -1,0 +1,169 @@
+// Flat tables of strings and containers, and the memory they are charged for.
+#include "format/value_store.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "base/units.h"
+
+namespace ashlar {
+namespace {
+
+// What a distinct string costs besides its bytes: the table's entry and the index's node.
+constexpr size_t kStringBytes = 96;
+// What a list's items cost besides themselves: their own vector and its piece of heap.
+constexpr size_t kItemListBytes = 48;
+constexpr size_t kMostObjects = UINT32_MAX;
+
+}  // namespace
+
+std::string_view name(ValueKind kind) {
+  constexpr std::array<std::string_view, 10> kNames = {
+      "None",     "a flag",   "a number", "a number", "a number with decimals",
+      "a string", "raw data", "a tuple",  "a list",   "a dict"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+ValueStore::ValueStore(const ReadLimits& limits) : limit_bytes_(limits.value_bytes) {}
+
+bool ValueStore::add_string(std::string_view bytes, Value& made) {
+  if (const auto known = string_index_.find(bytes); known != string_index_.end()) {
+    made = Value::string(known->second);
+    return true;
+  }
+  if (!charge(bytes.size() + kStringBytes)) return false;
+  const uint32_t index = static_cast<uint32_t>(strings_.size());
+  string_index_.emplace(strings_.emplace_back(bytes), index);
+  made = Value::string(index);
+  return true;
+}
+
+// Tuples cannot change, so an equal one may be the same one: pool ids, one per trace entry, hardly
+// ever differ from the one before.
+bool ValueStore::add_tuple(std::span<const Value> items, Value& made) {
+  if (last_tuple_.kind == ValueKind::kTuple) {
+    const std::span<const Value> last = this->items(last_tuple_);
+    if (std::equal(last.begin(), last.end(), items.begin(), items.end())) {
+      made = last_tuple_;
+      return true;
+    }
+  }
+  if (!charge(items.size_bytes()) || !add_object(ValueKind::kTuple, made)) return false;
+  objects_.back().count = static_cast<uint32_t>(items.size());
+  objects_.back().place = static_cast<uint32_t>(tuple_items_.size());
+  tuple_items_.insert(tuple_items_.end(), items.begin(), items.end());
+  last_tuple_ = made;
+  return true;
+}
+
+bool ValueStore::append(Value list, std::span<const Value> items) {
+  ASHLAR_CHECK(list.kind == ValueKind::kList);
+  return add_items(objects_[list.index()], items);
+}
+
+bool ValueStore::set_items(Value dict, std::span<const Value> items) {
+  ASHLAR_CHECK(dict.kind == ValueKind::kDict && items.size() % 2 == 0);
+  const Object before = objects_[dict.index()];
+  if (adopter_ != nullptr && before.state == State::kPlain && before.count == 0) {
+    uint32_t number = 0;
+    const DictAdopter::Answer answer = adopter_->adopt(items, number);
+    if (answer == DictAdopter::Answer::kWrong) problem_ = adopter_->problem();
+    if (answer == DictAdopter::Answer::kTaken) {
+      objects_[dict.index()].state = State::kAdopted;
+      objects_[dict.index()].place = number;
+    }
+    if (answer != DictAdopter::Answer::kNotMine) return answer == DictAdopter::Answer::kTaken;
+  }
+  return add_items(objects_[dict.index()], items);
+}
+
+std::span<const Value> ValueStore::items(Value container) const {
+  ASHLAR_CHECK(container.is_container());
+  const Object& object = objects_[container.index()];
+  if (object.state != State::kPlain || object.count == 0) return {};
+  if (object.kind != ValueKind::kTuple) return item_lists_[object.place];
+  return std::span<const Value>(tuple_items_).subspan(object.place, object.count);
+}
+
+void ValueStore::convert(Value container, uint32_t number) {
+  Object& object = objects_[container.index()];
+  if (object.kind != ValueKind::kTuple) drop_items(object);
+  object.state = State::kConverted;
+  object.place = number;
+  if (container == last_tuple_) last_tuple_ = {};
+}
+
+void ValueStore::forget_since(size_t count) {
+  while (objects_.size() > count) {
+    Object& object = objects_.back();
+    if (object.kind != ValueKind::kTuple) drop_items(object);
+    charged_bytes_ -= sizeof(Object);
+    objects_.pop_back();
+  }
+  last_tuple_ = {};
+}
+
+bool ValueStore::charge(size_t bytes) {
+  if (!can_hold(bytes)) return false;
+  charged_bytes_ += bytes;
+  return true;
+}
+
+bool ValueStore::can_hold(size_t bytes) {
+  if (bytes > limit_bytes_ - charged_bytes_) {
+    problem_ = text("the values need more than ", format_bytes(limit_bytes_),
+                    " of memory (expected: less, unless the limit is raised)");
+    return false;
+  }
+  return true;
+}
+
+bool ValueStore::add_object(ValueKind kind, Value& made) {
+  if (objects_.size() >= kMostObjects) {
+    problem_ = "there are more than 2^32 lists, tuples and dicts (expected: fewer)";
+    return false;
+  }
+  if (!charge(sizeof(Object))) return false;
+  made = {kind, objects_.size()};
+  objects_.push_back({.kind = kind});
+  return true;
+}
+
+bool ValueStore::add_items(Object& object, std::span<const Value> items) {
+  if (object.state != State::kPlain) {
+    problem_ = text(name(object.kind),
+                    " changes after it was complete and in use (expected: complete before use)");
+    return false;
+  }
+  if (items.empty()) return true;
+  const size_t bytes = items.size_bytes() + (object.count == 0 ? kItemListBytes : 0);
+  if (!charge(bytes)) return false;
+  if (object.count == 0) {
+    if (free_item_lists_.empty()) {
+      free_item_lists_.push_back(static_cast<uint32_t>(item_lists_.size()));
+      item_lists_.emplace_back();
+    }
+    object.place = free_item_lists_.back();
+    free_item_lists_.pop_back();
+  }
+  std::vector<Value>& own = item_lists_[object.place];
+  own.insert(own.end(), items.begin(), items.end());
+  object.count = static_cast<uint32_t>(own.size());
+  return true;
+}
+
+// The room is used again by the next list of its like; a large one goes back.
+void ValueStore::drop_items(Object& object) {
+  if (object.state != State::kPlain || object.count == 0) return;
+  constexpr size_t kRoomWorthKeeping = 1024;
+  std::vector<Value>& own = item_lists_[object.place];
+  charged_bytes_ -= own.size() * sizeof(Value) + kItemListBytes;
+  own.clear();
+  if (own.capacity() > kRoomWorthKeeping) own = {};
+  free_item_lists_.push_back(object.place);
+  object.count = 0;
+}
+
+}  // namespace ashlar

@@ -1,0 +1,154 @@
+// The values that a pickle or a JSON text is made of, kept in flat tables: a value is 16 bytes, a
+// string is kept once, and nothing points, so that depth, cycles and sharing cost nothing to build
+// or to drop. Readers of syntax (pickle_machine.cc, JSON) fill it; snapshot_builder.cc reads it.
+//
+// Memory is bounded by ReadLimits: a change that would exceed it returns false and changes nothing;
+// so does a change of a value that was adopted or converted. problem() then says why.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "format/read_limits.h"
+#include "format/seeded_hash.h"
+
+namespace ashlar {
+
+enum class ValueKind : uint8_t {
+  kNone,
+  kBool,
+  kInteger,
+  kLargeInteger,  // from 2^63 to 2^64 - 1
+  kFloat,
+  kString,
+  kBytes,  // nobody wants them: they are not kept
+  kTuple,
+  kList,
+  kDict,
+};
+
+// "a list", "a string": for messages.
+std::string_view name(ValueKind kind);
+
+struct Value {
+  ValueKind kind = ValueKind::kNone;
+  uint64_t bits = 0;
+
+  static Value boolean(bool value) { return {ValueKind::kBool, value ? 1u : 0u}; }
+  static Value integer(int64_t value) {
+    return {ValueKind::kInteger, static_cast<uint64_t>(value)};
+  }
+  static Value unsigned_integer(uint64_t value) {
+    return {value >> 63 != 0 ? ValueKind::kLargeInteger : ValueKind::kInteger, value};
+  }
+  static Value real(double value) { return {ValueKind::kFloat, std::bit_cast<uint64_t>(value)}; }
+  static Value string(uint32_t index) { return {ValueKind::kString, index}; }
+
+  bool is_integer() const {
+    return kind == ValueKind::kInteger || kind == ValueKind::kLargeInteger;
+  }
+  bool is_container() const { return kind >= ValueKind::kTuple; }
+  uint32_t index() const { return static_cast<uint32_t>(bits); }  // of a string or container
+  double as_real() const { return std::bit_cast<double>(bits); }
+  friend bool operator==(const Value&, const Value&) = default;
+};
+
+// Looks at every dict when its items are complete, and may take it in its own form, so that
+// millions of them need not be kept in this one.
+class DictAdopter {
+ public:
+  enum class Answer { kNotMine, kTaken, kWrong };
+  virtual ~DictAdopter() = default;
+  // Keys and values in turn. kTaken: `number` is what to find it by. kWrong: problem() says why.
+  virtual Answer adopt(std::span<const Value> items, uint32_t& number) = 0;
+  virtual const std::string& problem() const = 0;
+};
+
+class ValueStore {
+ public:
+  explicit ValueStore(const ReadLimits& limits);
+  ValueStore(const ValueStore&) = delete;
+  ValueStore& operator=(const ValueStore&) = delete;
+
+  // The adopter outlives the filling.
+  void set_adopter(DictAdopter& adopter) { adopter_ = &adopter; }
+
+  // Equal strings have equal indexes; the n-th distinct one has index n, from 0.
+  bool add_string(std::string_view bytes, Value& made);
+  bool add_list(Value& made) { return add_object(ValueKind::kList, made); }
+  bool add_dict(Value& made) { return add_object(ValueKind::kDict, made); }
+  bool add_tuple(std::span<const Value> items, Value& made);
+
+  // Items of a dict are keys and values in turn; where a key stands twice, the later one counts.
+  // REQUIRES: `list` is one; `dict` is one, and the count of items even.
+  bool append(Value list, std::span<const Value> items);
+  bool set_items(Value dict, std::span<const Value> items);
+
+  std::string_view string_at(uint32_t index) const { return strings_[index]; }
+  size_t string_count() const { return strings_.size(); }
+  // Of a list or tuple: its items. Of a dict: keys and values. Empty for what was adopted or
+  // converted. REQUIRES: a container.
+  std::span<const Value> items(Value container) const;
+
+  // Under which number the adopter took a dict.
+  std::optional<uint32_t> adopted(Value dict) const {
+    const Object& object = objects_[dict.index()];
+    return object.state == State::kAdopted ? std::optional(object.place) : std::nullopt;
+  }
+
+  // A reader that has turned a container into something of its own may leave a number and give up
+  // the items; whoever changes the container later is refused.
+  void convert(Value container, uint32_t number);
+  std::optional<uint32_t> converted(Value container) const {
+    const Object& object = objects_[container.index()];
+    return object.state == State::kConverted ? std::optional(object.place) : std::nullopt;
+  }
+
+  // Forgets the containers made since `object_count()` was `count`.
+  // REQUIRES: nobody refers to them any more.
+  size_t object_count() const { return objects_.size(); }
+  void forget_since(size_t count);
+
+  // Counts memory that others hold for the sake of these values.
+  bool charge(size_t bytes);
+  // Whether charge() would say yes.
+  bool can_hold(size_t bytes);
+  const std::string& problem() const { return problem_; }
+
+ private:
+  enum class State : uint8_t { kPlain, kAdopted, kConverted };
+
+  // Of a tuple, `place` is where its items start in tuple_items_; of a plain list or dict that has
+  // items, where they are in item_lists_; of an adopted or converted one, its number.
+  struct Object {
+    ValueKind kind;
+    State state = State::kPlain;
+    uint32_t count = 0;
+    uint32_t place = 0;
+  };
+
+  bool add_object(ValueKind kind, Value& made);
+  bool add_items(Object& object, std::span<const Value> items);
+  void drop_items(Object& object);
+
+  const size_t limit_bytes_;
+  size_t charged_bytes_ = 0;
+  DictAdopter* adopter_ = nullptr;
+  std::deque<std::string> strings_;
+  std::unordered_map<std::string_view, uint32_t, SeededHash> string_index_;
+  std::vector<Object> objects_;
+  std::vector<Value> tuple_items_;
+  std::vector<std::vector<Value>> item_lists_;
+  std::vector<uint32_t> free_item_lists_;
+  Value last_tuple_{};  // kNone: there is none yet
+  std::string problem_;
+};
+
+}  // namespace ashlar

@@ -1,0 +1,169 @@
+// Recording and reading.
+#include "observe/history.h"
+
+#include <algorithm>
+
+#include "base/call_stack.h"
+#include "observe/thread_context.h"
+
+namespace ashlar {
+
+// --- what a thread says
+// ----------------------------------------------------------------------------
+
+ThreadContext& thread_context() {
+  thread_local ThreadContext context;
+  return context;
+}
+
+void push_compile_context(std::string name) {
+  thread_context().compile_contexts.push_back(std::move(name));
+}
+
+void pop_compile_context() {
+  std::vector<std::string>& contexts = thread_context().compile_contexts;
+  if (!contexts.empty()) contexts.pop_back();
+}
+
+void set_user_metadata(std::string text) { thread_context().user_metadata = std::move(text); }
+std::string user_metadata() { return thread_context().user_metadata; }
+
+// --- beginning and ending
+// --------------------------------------------------------------------------
+
+Status History::start(HistoryOptions options) {
+  const bool wants_stacks = options.context != RecordContext::kNever;
+  if (wants_stacks && !options.native_stacks && options.provider == nullptr) {
+    return Status::usage("stacks are to be recorded, but neither native ones nor a provider's");
+  }
+  MutexLock lock(mutex_);
+  if (options.clear) clear();
+  resize(std::max<size_t>(options.max_entries, 1));
+  skipped_ = 0;
+  for (const TraceAction action : options.skip_actions) {
+    skipped_ |= uint32_t{1} << static_cast<uint32_t>(action);
+  }
+  context_.store(options.context, std::memory_order_relaxed);
+  options_ = std::move(options);
+  options_.max_entries = std::max<size_t>(options_.max_entries, 1);
+  is_on_.store(true, std::memory_order_relaxed);
+  return {};
+}
+
+void History::stop() {
+  MutexLock lock(mutex_);
+  is_on_.store(false, std::memory_order_relaxed);
+  context_.store(RecordContext::kNever, std::memory_order_relaxed);
+  clear();
+  options_ = {};
+}
+
+void History::clear() {
+  pieces_.clear();
+  count_ = next_ = 0;
+  annotations_.clear();
+  next_annotation_ = 0;
+}
+
+// Keeps the newest entries that fit.
+void History::resize(size_t max_entries) {
+  if (max_entries == options_.max_entries) return;
+  const std::vector<TraceEntry> kept = entries();
+  const size_t first = kept.size() > max_entries ? kept.size() - max_entries : 0;
+  pieces_.clear();
+  count_ = kept.size() - first;
+  for (size_t i = 0; i < count_; ++i) {
+    if (i % kPieceEntries == 0) pieces_.push_back(std::make_unique<Piece>());
+    slot(i) = kept[first + i];
+  }
+  next_ = count_ % max_entries;
+}
+
+// --- recording
+// -------------------------------------------------------------------------------------
+
+StackId History::capture(RecordContext from, const void* first) {
+  if (context() < from || context() == RecordContext::kNever) return {};
+  std::shared_ptr<FrameProvider> provider;
+  bool native = false;
+  {
+    MutexLock lock(mutex_);
+    provider = options_.provider;
+    native = options_.native_stacks;
+  }
+  constexpr size_t kDeepest = 128;
+  std::array<uint64_t, kDeepest> words{};
+  const size_t provided = provider == nullptr ? 0 : std::min(provider->gather(words), kDeepest);
+  size_t count = provided;
+  if (native) count += capture_call_stack(std::span(words).subspan(provided), first);
+  return stacks_.intern({std::span(words).first(count), provided, std::move(provider)});
+}
+
+void History::record(const TraceEntry& entry, const std::string* text) {
+  if (!is_on()) return;
+  const ThreadContext& said = thread_context();
+  const std::string& metadata = text != nullptr ? *text : said.user_metadata;
+  MutexLock lock(mutex_);
+  if ((skipped_ >> static_cast<uint32_t>(entry.action) & 1) != 0 || !is_on()) return;
+  if (next_ == pieces_.size() * kPieceEntries) pieces_.push_back(std::make_unique<Piece>());
+  TraceEntry& kept = slot(next_);
+  kept = entry;
+  kept.time_us = static_cast<int64_t>(ticks_now());  // ticks, until read
+  if (context() < RecordContext::kAlloc) kept.stack = {};
+  if (!said.compile_contexts.empty()) kept.compile_context = intern(said.compile_contexts.back());
+  if (!metadata.empty()) kept.user_metadata = intern(metadata);
+  count_ = std::max(count_, next_ + 1);
+  next_ = next_ + 1 == options_.max_entries ? 0 : next_ + 1;
+}
+
+void History::annotate(DeviceIndex device,
+                       std::vector<std::pair<std::string, std::string>> fields) {
+  if (!is_on()) return;
+  Annotation annotation{device, static_cast<int64_t>(ticks_now()), std::move(fields)};
+  MutexLock lock(mutex_);
+  if (annotations_.size() < options_.max_entries) {
+    annotations_.push_back(std::move(annotation));
+    return;
+  }
+  annotations_[next_annotation_] = std::move(annotation);
+  next_annotation_ = (next_annotation_ + 1) % annotations_.size();
+}
+
+StringId History::intern(const std::string& text) {
+  const auto [place, is_new] =
+      string_ids_.try_emplace(text, StringId(static_cast<uint32_t>(strings_.size())));
+  if (is_new) strings_.push_back(text);
+  return place->second;
+}
+
+// --- reading
+// ---------------------------------------------------------------------------------------
+
+std::vector<TraceEntry> History::entries() const {
+  std::vector<TraceEntry> ordered;
+  ordered.reserve(count_);
+  const size_t oldest = count_ == options_.max_entries ? next_ : 0;
+  for (size_t i = 0; i < count_; ++i) ordered.push_back(slot((oldest + i) % count_));
+  return ordered;
+}
+
+void History::read_into(Snapshot& snapshot, DeviceIndex device) const {
+  MutexLock lock(mutex_);
+  clock_.calibrate();
+  if (snapshot.device_traces.size() <= device.value()) {
+    snapshot.device_traces.resize(device.value() + 1);
+  }
+  std::vector<TraceEntry>& trace = snapshot.device_traces[device.value()];
+  trace = entries();
+  for (TraceEntry& entry : trace) {
+    entry.time_us = clock_.unix_us(static_cast<uint64_t>(entry.time_us));
+  }
+  for (size_t i = 0; i < annotations_.size(); ++i) {
+    Annotation annotation = annotations_[(next_annotation_ + i) % annotations_.size()];
+    annotation.time_us = clock_.unix_us(static_cast<uint64_t>(annotation.time_us));
+    snapshot.annotations.push_back(std::move(annotation));
+  }
+  snapshot.tables.strings = strings_;
+}
+
+}  // namespace ashlar

@@ -1,0 +1,79 @@
+// The ring of an allocator's last acts. An engine records into it while it holds its own lock, so
+// that entries are in order; whoever takes a snapshot reads it. Thread safe; its lock is the last
+// of all (docs/design/locking.md).
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ashlar/history.h"
+#include "ashlar/status.h"
+#include "base/mutex.h"
+#include "base/ticks.h"
+#include "observe/stack_table.h"
+
+namespace ashlar {
+
+class History {
+ public:
+  // Begins, or goes on under other options. kUsage: stacks are wanted, but none of either kind.
+  Status start(HistoryOptions options);
+  // Ends, and forgets everything but stacks that live blocks name.
+  void stop();
+
+  // Relaxed: an act at the very moment of the change may go either way.
+  bool is_on() const { return is_on_.load(std::memory_order_relaxed); }
+  RecordContext context() const { return context_.load(std::memory_order_relaxed); }
+
+  // The caller's stack, if the level asks for it from `from` on. Call it before taking any lock:
+  // the provider is somebody else's code. Native frames begin with the return address `first`.
+  StackId capture(RecordContext from, const void* first);
+  // Stamps time and the thread's context on the entry, and keeps it. Entries name a stack only from
+  // level kAlloc on. `text` replaces what the thread has said, if it is given.
+  void record(const TraceEntry& entry, const std::string* text = nullptr);
+  void annotate(DeviceIndex device, std::vector<std::pair<std::string, std::string>> fields);
+
+  // Appends what there is to a snapshot, oldest first: entries as one device's trace, annotations,
+  // and the texts they name. Stack ids are still this history's.
+  void read_into(Snapshot& snapshot, DeviceIndex device) const;
+  const StackTable& stacks() const { return stacks_; }
+
+ private:
+  // Grows by pieces, so that a ring of millions costs nothing before it is needed, and never moves.
+  static constexpr size_t kPieceEntries = 4096;
+  using Piece = std::array<TraceEntry, kPieceEntries>;
+
+  TraceEntry& slot(size_t index) ASHLAR_REQUIRES(mutex_) {
+    return (*pieces_[index / kPieceEntries])[index % kPieceEntries];
+  }
+  const TraceEntry& slot(size_t index) const ASHLAR_REQUIRES(mutex_) {
+    return (*pieces_[index / kPieceEntries])[index % kPieceEntries];
+  }
+  // In order of age.
+  std::vector<TraceEntry> entries() const ASHLAR_REQUIRES(mutex_);
+  void resize(size_t max_entries) ASHLAR_REQUIRES(mutex_);
+  void clear() ASHLAR_REQUIRES(mutex_);
+  StringId intern(const std::string& text) ASHLAR_REQUIRES(mutex_);
+
+  StackTable stacks_;
+  std::atomic<bool> is_on_{false};
+  std::atomic<RecordContext> context_{RecordContext::kNever};
+
+  mutable Mutex mutex_;
+  HistoryOptions options_ ASHLAR_GUARDED_BY(mutex_);
+  uint32_t skipped_ ASHLAR_GUARDED_BY(mutex_) = 0;  // a bit for each action
+  mutable TickClock clock_ ASHLAR_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<Piece>> pieces_ ASHLAR_GUARDED_BY(mutex_);
+  size_t count_ ASHLAR_GUARDED_BY(mutex_) = 0;  // entries in the ring
+  size_t next_ ASHLAR_GUARDED_BY(mutex_) = 0;   // where the next one goes
+  std::vector<Annotation> annotations_ ASHLAR_GUARDED_BY(mutex_);
+  size_t next_annotation_ ASHLAR_GUARDED_BY(mutex_) = 0;
+  std::vector<std::string> strings_ ASHLAR_GUARDED_BY(mutex_) = {{}};
+  std::map<std::string, StringId, std::less<>> string_ids_ ASHLAR_GUARDED_BY(mutex_);
+};
+
+}  // namespace ashlar

@@ -1,0 +1,64 @@
+// What is done with every quantity of some statistics: reset, or told under its name. A kind of
+// statistics lists its quantities once, as a function that shows each to a visitor with its public
+// name; the visitors are here. Values only; no locks.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ashlar/host_stats.h"
+#include "ashlar/stats.h"
+
+namespace ashlar {
+
+// A number that is told but never reset: a setting, say.
+struct GivenStat {
+  int64_t value = 0;
+};
+
+// Counters have no peak.
+struct ResetPeaks {
+  void operator()(const std::string& /*name*/, auto& quantity) const { quantity.reset_peak(); }
+  void operator()(const std::string& /*name*/, int64_t& /*counter*/) const {}
+  void operator()(const std::string& /*name*/, GivenStat /*given*/) const {}
+};
+
+struct ResetTotals {
+  void operator()(const std::string& /*name*/, auto& quantity) const { quantity.reset_totals(); }
+  void operator()(const std::string& /*name*/, int64_t& counter) const { counter = 0; }
+  void operator()(const std::string& /*name*/, GivenStat /*given*/) const {}
+};
+
+// PyTorch's names: "<quantity>.<value>", times in microseconds.
+struct Flatten {
+  std::vector<std::pair<std::string, int64_t>>& flat;
+
+  void operator()(const std::string& name, const Stat& stat) const {
+    flat.emplace_back(name + ".current", stat.current);
+    flat.emplace_back(name + ".peak", stat.peak);
+    flat.emplace_back(name + ".allocated", stat.risen);
+    flat.emplace_back(name + ".freed", stat.fallen);
+  }
+  void operator()(const std::string& name, const StatTriple& triple) const {
+    (*this)(name + ".all", triple.all);
+    (*this)(name + ".small_pool", triple.small_pool);
+    (*this)(name + ".large_pool", triple.large_pool);
+  }
+  void operator()(const std::string& name, const DurationStat& time) const {
+    flat.emplace_back(name + ".total", time.total_ns / 1000);
+    flat.emplace_back(name + ".max", time.max_ns / 1000);
+    flat.emplace_back(name + ".min", time.min_ns / 1000);
+    flat.emplace_back(name + ".count", time.count);
+    flat.emplace_back(name + ".avg", time.count == 0 ? 0 : time.total_ns / time.count / 1000);
+  }
+  void operator()(const std::string& name, int64_t counter) const {
+    flat.emplace_back(name, counter);
+  }
+  void operator()(const std::string& name, GivenStat given) const {
+    flat.emplace_back(name, given.value);
+  }
+};
+
+}  // namespace ashlar

@@ -1,0 +1,81 @@
+// Interning, and reading.
+#include "observe/stack_table.h"
+
+#include <algorithm>
+
+#include "observe/symbols.h"
+
+namespace ashlar {
+namespace {
+
+uint64_t hash_of(const RawStack& stack) {
+  uint64_t hash = stack.provided_count;
+  for (const uint64_t word : stack.words) {
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL;
+    hash ^= hash >> 29;
+  }
+  return hash;
+}
+
+}  // namespace
+
+StackId StackTable::intern(const RawStack& stack) {
+  if (stack.words.empty()) return {};
+  const uint64_t hash = hash_of(stack);
+  const auto find = [&]() ASHLAR_REQUIRES(mutex_) {
+    const auto [first, last] = by_hash_.equal_range(hash);
+    for (auto each = first; each != last; ++each) {
+      const Stored& stored = *stacks_[each->second];
+      const bool same = stored.provided_count == stack.provided_count &&
+                        stored.provider == stack.provider &&
+                        std::equal(stored.words.begin(), stored.words.end(), stack.words.begin(),
+                                   stack.words.end());
+      if (same) return StackId(each->second + 1);
+    }
+    return StackId();
+  };
+  {
+    MutexLock lock(mutex_);
+    if (const StackId known = find(); known != StackId()) return known;
+  }
+  // New: the provider is somebody else's code, and must not find us locked.
+  if (stack.provider != nullptr) {
+    for (const uint64_t word : stack.words.first(stack.provided_count)) stack.provider->keep(word);
+  }
+  MutexLock lock(mutex_);
+  if (const StackId known = find(); known != StackId()) return known;
+  stacks_.push_back(std::make_unique<Stored>(
+      Stored{{stack.words.begin(), stack.words.end()}, stack.provided_count, stack.provider}));
+  by_hash_.emplace(hash, static_cast<uint32_t>(stacks_.size() - 1));
+  return StackId(static_cast<uint32_t>(stacks_.size()));
+}
+
+StackId StackTable::add_to(SnapshotTables& tables, StackId stack, Added& added,
+                           const Symbols& symbols) const {
+  if (stack == StackId()) return {};
+  if (const auto known = added.stacks.find(stack); known != added.stacks.end()) {
+    return known->second;
+  }
+  const Stored* stored = nullptr;  // never changes, and lives as long as the table
+  {
+    MutexLock lock(mutex_);
+    stored = stacks_[stack.value() - 1].get();
+  }
+  Stack readable;
+  for (size_t i = 0; i < stored->words.size(); ++i) {
+    FrameProvider* provider = i < stored->provided_count ? stored->provider.get() : nullptr;
+    const auto [place, is_new] = added.frames.try_emplace(
+        {provider, stored->words[i]}, static_cast<uint32_t>(tables.frames.size()));
+    if (is_new) {
+      tables.frames.push_back(provider != nullptr ? provider->describe(stored->words[i])
+                                                  : symbols.describe(stored->words[i]));
+    }
+    readable.frames.push_back(place->second);
+  }
+  tables.stacks.push_back(std::move(readable));
+  const StackId id(static_cast<uint32_t>(tables.stacks.size() - 1));
+  added.stacks.emplace(stack, id);
+  return id;
+}
+
+}  // namespace ashlar

@@ -1,0 +1,144 @@
+// libdw is found at run time, like a vendor's driver: the core needs no library to build. Its few
+// functions are declared here by hand, as their documentation has them.
+#include "observe/symbols.h"
+
+#include <cxxabi.h>
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <sstream>
+
+namespace ashlar {
+namespace {
+
+std::string demangled(const char* name) {
+  int status = 0;
+  char* readable = abi::__cxa_demangle(name, nullptr, nullptr, &status);
+  std::string text = status == 0 && readable != nullptr ? readable : name;
+  std::free(readable);
+  return text;
+}
+
+std::string hexadecimal(uint64_t value) {
+  std::ostringstream out;
+  out << "0x" << std::hex << value;
+  return out.str();
+}
+
+// What dladdr knows: exported functions, and which object an address lies in.
+Frame describe_by_linker(uint64_t address) {
+  Frame frame;
+  Dl_info found{};
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): an address of code is what is asked about.
+  if (::dladdr(reinterpret_cast<const void*>(address), &found) == 0) {
+    frame.name = hexadecimal(address);
+    return frame;
+  }
+  frame.filename = found.dli_fname == nullptr ? "" : found.dli_fname;
+  const auto base = reinterpret_cast<uint64_t>(found.dli_fbase);
+  frame.name =
+      found.dli_sname != nullptr ? demangled(found.dli_sname) : "+" + hexadecimal(address - base);
+  return frame;
+}
+
+}  // namespace
+
+// --- libdw ---------------------------------------------------------------------------------------
+
+class Symbols::DebugInformation {
+ public:
+  static std::unique_ptr<DebugInformation> open();
+  ~DebugInformation();
+  DebugInformation(const DebugInformation&) = delete;
+  DebugInformation& operator=(const DebugInformation&) = delete;
+
+  // Fills in what is known; false: nothing.
+  bool describe(uint64_t address, Frame& frame) const;
+
+ private:
+  struct Callbacks {  // Dwfl_Callbacks
+    void* find_elf;
+    void* find_debuginfo;
+    void* section_address;
+    char** debuginfo_path;
+  };
+  DebugInformation() = default;
+  template <typename Function>
+  bool bind(Function& function, const char* name) {
+    function = reinterpret_cast<Function>(::dlsym(library_, name));
+    return function != nullptr;
+  }
+
+  void* library_ = nullptr;
+  void* session_ = nullptr;  // Dwfl*
+  char* no_path_ = nullptr;
+  Callbacks callbacks_{};
+  void* (*begin_)(const Callbacks*) = nullptr;
+  void (*end_)(void*) = nullptr;
+  int (*report_)(void*, pid_t) = nullptr;
+  int (*report_end_)(void*, void*, void*) = nullptr;
+  void* (*module_of_)(void*, uint64_t) = nullptr;
+  const char* (*name_of_)(void*, uint64_t) = nullptr;
+  void* (*line_of_)(void*, uint64_t) = nullptr;
+  const char* (*line_info_)(void*, uint64_t*, int*, int*, uint64_t*, uint64_t*) = nullptr;
+};
+
+std::unique_ptr<Symbols::DebugInformation> Symbols::DebugInformation::open() {
+  std::unique_ptr<DebugInformation> debug(new DebugInformation());
+  debug->library_ = ::dlopen("libdw.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (debug->library_ == nullptr) return nullptr;
+  const bool bound = debug->bind(debug->begin_, "dwfl_begin") &&
+                     debug->bind(debug->end_, "dwfl_end") &&
+                     debug->bind(debug->report_, "dwfl_linux_proc_report") &&
+                     debug->bind(debug->report_end_, "dwfl_report_end") &&
+                     debug->bind(debug->module_of_, "dwfl_addrmodule") &&
+                     debug->bind(debug->name_of_, "dwfl_module_addrname") &&
+                     debug->bind(debug->line_of_, "dwfl_module_getsrc") &&
+                     debug->bind(debug->line_info_, "dwfl_lineinfo") &&
+                     debug->bind(debug->callbacks_.find_elf, "dwfl_linux_proc_find_elf") &&
+                     debug->bind(debug->callbacks_.find_debuginfo, "dwfl_standard_find_debuginfo");
+  if (!bound) return nullptr;
+  debug->callbacks_.debuginfo_path = &debug->no_path_;
+  debug->session_ = debug->begin_(&debug->callbacks_);
+  if (debug->session_ == nullptr) return nullptr;
+  const bool reported = debug->report_(debug->session_, ::getpid()) == 0 &&
+                        debug->report_end_(debug->session_, nullptr, nullptr) == 0;
+  return reported ? std::move(debug) : nullptr;
+}
+
+Symbols::DebugInformation::~DebugInformation() {
+  if (session_ != nullptr) end_(session_);
+  // libdw stays loaded: what it registered with the process is not undone by closing it.
+}
+
+bool Symbols::DebugInformation::describe(uint64_t address, Frame& frame) const {
+  void* module = module_of_(session_, address);
+  if (module == nullptr) return false;
+  const char* name = name_of_(module, address);
+  if (name == nullptr) return false;
+  frame.name = demangled(name);
+  if (void* line = line_of_(module, address)) {
+    int number = 0;
+    const char* file = line_info_(line, nullptr, &number, nullptr, nullptr, nullptr);
+    if (file != nullptr) frame.filename = file;
+    frame.line = number;
+  }
+  return true;
+}
+
+// --- both ----------------------------------------------------------------------------------------
+
+Symbols::Symbols() : debug_(DebugInformation::open()) {}
+Symbols::~Symbols() = default;
+
+// A return address is that of the next instruction, which may be another line's or even another
+// function's: the call is what lies before it.
+Frame Symbols::describe(uint64_t return_address) const {
+  const uint64_t call = return_address - 1;
+  Frame frame = describe_by_linker(call);
+  if (debug_ != nullptr) (void)debug_->describe(call, frame);
+  return frame;
+}
+
+}  // namespace ashlar

@@ -1,0 +1,72 @@
+// The allocations of a trace, also of one that is not whole.
+#include "analysis/allocations.h"
+
+#include <gtest/gtest.h>
+
+#include "unit/analysis/trace_builder.h"
+
+namespace ashlar {
+namespace {
+
+constexpr DeviceIndex kDevice{0};
+constexpr uint32_t kNever = Allocation::kNever;
+
+TEST(AllocationsTest, ALifeIsFoundFromItsEntries) {
+  TraceBuilder trace;
+  trace.alloc(512, 100, 7).act(TraceAction::kFreeRequested, 512, 100, 7);
+  trace.alloc(1024, 200).act(TraceAction::kFreeCompleted, 512, 100, 7);
+  const Allocations found = find_allocations(trace.snapshot(), kDevice);
+  ASSERT_EQ(found.all.size(), 2U);
+  const Allocation& first = found.all[0];
+  EXPECT_EQ(first.made, 0U);
+  EXPECT_EQ(first.freed, 1U);
+  EXPECT_EQ(first.completed, 3U);
+  EXPECT_EQ(first.stream, StreamId(7));
+  EXPECT_EQ(found.all[1].freed, kNever);
+  EXPECT_EQ(found.of_entry, (std::vector<uint32_t>{0, 0, 1, 0}));
+  EXPECT_EQ(found.before_count, 0U);
+}
+
+TEST(AllocationsTest, AnAddressThatIsUsedAgainIsAnotherAllocation) {
+  TraceBuilder trace;
+  trace.alloc(512, 100).free(512, 100).alloc(512, 300);
+  const Allocations found = find_allocations(trace.snapshot(), kDevice);
+  ASSERT_EQ(found.all.size(), 2U);
+  EXPECT_EQ(found.all[1].made, 3U);
+  EXPECT_EQ(found.all[1].bytes, 300U);
+}
+
+TEST(AllocationsTest, WhatIsFreedButWasNeverMadeWasThereBefore) {
+  TraceBuilder trace;
+  trace.free(512, 100).act(TraceAction::kFreeCompleted, 4096, 64);
+  const Allocations found = find_allocations(trace.snapshot(), kDevice);
+  ASSERT_EQ(found.all.size(), 2U);
+  EXPECT_EQ(found.before_count, 2U);
+  EXPECT_TRUE(found.all[0].was_there_before());
+  EXPECT_EQ(found.all[0].freed, 0U);
+  EXPECT_EQ(found.all[1].freed, 2U) << "its request was not recorded";
+}
+
+TEST(AllocationsTest, WhatIsLiveAtTheEndWithoutAnEntryWasThereBefore) {
+  TraceBuilder trace;
+  trace.alloc(512, 100);
+  SnapshotSegment segment;
+  segment.address = DeviceAddress(512);
+  segment.stream = StreamId(3);
+  segment.blocks = {{DeviceAddress(512), 512, 100, SnapshotBlockState::kAllocated, {}},
+                    {DeviceAddress(1024), 512, 300, SnapshotBlockState::kAllocated, {}},
+                    {DeviceAddress(1536), 512, 300, SnapshotBlockState::kInactive, {}}};
+  trace.snapshot().segments = {segment};
+  const Allocations found = find_allocations(trace.snapshot(), kDevice);
+  ASSERT_EQ(found.all.size(), 2U);
+  EXPECT_TRUE(found.all[1].was_there_before());
+  EXPECT_EQ(found.all[1].bytes, 300U);
+  EXPECT_EQ(found.all[1].stream, StreamId(3));
+}
+
+TEST(AllocationsTest, ADeviceWithoutATraceHasNone) {
+  EXPECT_TRUE(find_allocations(Snapshot(), DeviceIndex(5)).all.empty());
+}
+
+}  // namespace
+}  // namespace ashlar

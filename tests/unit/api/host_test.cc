@@ -1,0 +1,380 @@
+// Pinned host memory as a program sees it: buffers, plain pointers, graphs, and what is thrown for
+// which mistake. How the memory is cached is tests/unit/host's business.
+#include "ashlar/host.h"
+
+#include <functional>
+#include <thread>
+
+#include "unit/host/pinned_fixture.h"
+
+namespace ashlar {
+namespace {
+
+constexpr size_t kBytes = 64 * kKiB;
+
+class HostAllocatorTest : public PinnedTest {
+ protected:
+  int64_t active_count(const HostAllocator& host) { return host.stats().active_requests.current; }
+  // Memory obtained from the device and not given back.
+  uint64_t held_count() {
+    return call_count(DeviceCall::kAllocateHost) - call_count(DeviceCall::kFreeHost);
+  }
+};
+
+// --- buffers ------------------------------------------------------------------------------------
+
+TEST_F(HostAllocatorTest, ABufferIsFreedWhenItGoesOutOfScopeAndUsedAgain) {
+  HostAllocator host(device());
+  std::byte* data = nullptr;
+  {
+    const HostBuffer buffer = host.allocate(100);
+    EXPECT_TRUE(buffer);
+    EXPECT_EQ(buffer.bytes(), 100U);
+    data = buffer.data();
+    EXPECT_EQ(active_count(host), 1);
+  }
+  EXPECT_EQ(active_count(host), 0);
+  EXPECT_EQ(host.allocate(100).data(), data);
+  EXPECT_EQ(&host.device(), &device());
+}
+
+TEST_F(HostAllocatorTest, TheDeviceCopiesFromABufferAndBack) {
+  HostAllocator host(device());
+  const HostBuffer sent = host.allocate(3 * sizeof(int));
+  const HostBuffer received = host.allocate(3 * sizeof(int));
+  const std::vector<int> numbers{1, 20, 300};
+  ASSERT_EQ(sent.as<int>().size(), 3U);
+  std::copy(numbers.begin(), numbers.end(), sent.as<int>().begin());
+  const DeviceAddress at = *device().allocate(sent.bytes());
+  const StreamId stream = *device().create_stream();
+  ASSERT_TRUE(device().copy_to_device(at, sent.data(), sent.bytes(), stream).ok());
+  ASSERT_TRUE(device().copy_to_host(received.data(), at, sent.bytes(), stream).ok());
+  ASSERT_TRUE(device().synchronize_stream(stream).ok());
+  EXPECT_TRUE(std::equal(numbers.begin(), numbers.end(), received.as<int>().begin()));
+  const DeviceAddress pinned_at(reinterpret_cast<uint64_t>(sent.data()));
+  EXPECT_EQ(device().describe(pinned_at)->kind, MemoryKind::kHost);
+}
+
+TEST_F(HostAllocatorTest, ABufferMovesWithItsMemory) {
+  HostAllocator host(device());
+  HostBuffer first = host.allocate(512);
+  const std::byte* data = first.data();
+  HostBuffer second = std::move(first);
+  EXPECT_EQ(second.data(), data);
+  EXPECT_EQ(second.bytes(), 512U);
+  HostBuffer third = host.allocate(kMiB);
+  third = std::move(second);
+  EXPECT_EQ(third.data(), data);
+  EXPECT_EQ(active_count(host), 1) << "what it held before is freed";
+  HostBuffer& same = third;
+  third = std::move(same);
+  EXPECT_EQ(third.data(), data);
+  third.reset();
+  third.reset();
+  EXPECT_FALSE(third);
+  EXPECT_EQ(third.bytes(), 0U);
+  EXPECT_EQ(active_count(host), 0);
+}
+
+TEST_F(HostAllocatorTest, NothingIsAnEmptyBuffer) {
+  HostAllocator host(device());
+  HostBuffer nothing = host.allocate(0);
+  EXPECT_FALSE(nothing);
+  EXPECT_EQ(nothing.data(), nullptr);
+  EXPECT_TRUE(nothing.as<int>().empty());
+  EXPECT_THROW(nothing.record_stream(kDefaultStream), UsageError);
+  EXPECT_THROW(nothing.record_stream(device(), kDefaultStream), UsageError);
+  EXPECT_EQ(host.allocate_raw(0), nullptr);
+  EXPECT_NO_THROW(host.free_raw(nullptr));
+  EXPECT_EQ(call_count(DeviceCall::kAllocateHost), 0U);
+}
+
+TEST_F(HostAllocatorTest, ABufferWaitsForTheStreamsThatUseItAlsoOfAnotherDevice) {
+  HostAllocator host(device());
+  const StreamId here = busy_stream();
+  const StreamId there = busy_stream_of(sim::kSecond);
+  HostBuffer buffer = host.allocate(kBytes);
+  const std::byte* data = buffer.data();
+  buffer.record_stream(here);
+  buffer.record_stream(other_device(), there);
+  buffer.reset();
+  EXPECT_EQ(host.stats().pending_blocks.current, 1);
+  EXPECT_NE(host.allocate(kBytes).data(), data);
+  finish(here);
+  host.trim();
+  EXPECT_NE(host.allocate(kBytes).data(), data);
+  finish_on(sim::kSecond, there);
+  EXPECT_EQ(host.allocate(kBytes).data(), data);
+}
+
+TEST_F(HostAllocatorTest, AStreamThatDoesNotExistIsAMistake) {
+  HostAllocator host(device());
+  HostBuffer buffer = host.allocate(kBytes);
+  const std::byte* data = buffer.data();
+  EXPECT_THROW(buffer.record_stream(StreamId(12345)), UsageError);
+  buffer.reset();
+  EXPECT_EQ(host.allocate(kBytes).data(), data) << "nothing is waited for";
+}
+
+// --- plain pointers -----------------------------------------------------------------------------
+
+TEST_F(HostAllocatorTest, PlainPointersAreAllocatedAndFreed) {
+  HostAllocator host(device());
+  void* memory = host.allocate_raw(kBytes);
+  EXPECT_TRUE(host.record_stream(memory, *device().create_stream()));
+  EXPECT_EQ(active_count(host), 1);
+  host.free_raw(memory);
+  EXPECT_EQ(active_count(host), 0);
+  EXPECT_EQ(host.allocate_raw(kBytes), memory);
+}
+
+TEST_F(HostAllocatorTest, FreeingWhatIsNotAnAllocationIsAMistakeAndChangesNothing) {
+  HostAllocator host(device());
+  HostAllocator other(device());
+  auto* memory = static_cast<std::byte*>(host.allocate_raw(kBytes));
+  const HostBuffer buffer = host.allocate(kBytes);
+  void* freed = host.allocate_raw(kMiB);
+  host.free_raw(freed);
+  HostBuffer heir = host.allocate(kMiB);
+  ASSERT_EQ(heir.data(), freed);
+  int on_the_stack = 0;
+  const auto before = host.stats().flatten();
+  EXPECT_THROW(host.free_raw(&on_the_stack), UsageError) << "foreign";
+  EXPECT_THROW(host.free_raw(memory + 1), UsageError) << "inside of one";
+  EXPECT_THROW(host.free_raw(buffer.data()), UsageError) << "a buffer owns it";
+  EXPECT_THROW(host.free_raw(freed), UsageError) << "twice, and a buffer has it now";
+  EXPECT_THROW(other.free_raw(memory), UsageError) << "another allocator's";
+  EXPECT_EQ(host.stats().flatten(), before);
+  heir.reset();
+  EXPECT_THROW(host.free_raw(freed), UsageError) << "twice";
+  EXPECT_NO_THROW(host.free_raw(memory));
+}
+
+TEST_F(HostAllocatorTest, AnyPointerInsideNamesItsMemoryAndOthersAreNobodys) {
+  HostAllocator host(device());
+  const StreamId stream = busy_stream();
+  HostBuffer buffer = host.allocate(kBytes);
+  const std::byte* data = buffer.data();
+  int on_the_stack = 0;
+  EXPECT_FALSE(host.record_stream(&on_the_stack, stream));
+  EXPECT_FALSE(host.record_stream(nullptr, stream));
+  EXPECT_TRUE(host.record_stream(data + kBytes - 1, stream));
+  buffer.reset();
+  EXPECT_FALSE(host.record_stream(data, stream)) << "it was freed";
+  EXPECT_NE(host.allocate(kBytes).data(), data);
+  finish(stream);
+}
+
+// --- graphs -------------------------------------------------------------------------------------
+
+// What whoever owns a graph does: remember the capture, and release it when the graph goes.
+TEST_F(HostAllocatorTest, WhatAGraphUsesIsKeptUntilItsCaptureIsReleased) {
+  HostAllocator host(device());
+  const StreamId stream = *device().create_stream();
+  HostBuffer buffer = host.allocate(kBytes);
+  const std::byte* data = buffer.data();
+  ASSERT_TRUE(device().begin_capture(stream, CaptureMode::kGlobal).ok());
+  const CaptureId capture = device().capture_state(stream)->capture;
+  buffer.record_stream(stream);
+  buffer.reset();
+  const Result<GraphId> graph = device().end_capture(stream);
+  ASSERT_TRUE(graph.ok()) << graph.status().to_string();
+  EXPECT_EQ(host.stats().graph_blocks.current, 1);
+  EXPECT_NE(host.allocate(kBytes).data(), data);
+
+  const StreamUse launched_on{&device(), busy_stream()};
+  ASSERT_TRUE(device().launch_graph(*graph, launched_on.stream).ok());
+  ASSERT_TRUE(device().destroy_graph(*graph).ok());
+  host.release_capture(capture, std::span(&launched_on, 1));
+  EXPECT_EQ(host.stats().graph_blocks.current, 0);
+  EXPECT_NE(host.allocate(kBytes).data(), data) << "a launch is still running";
+  finish(launched_on.stream);
+  EXPECT_EQ(host.allocate(kBytes).data(), data);
+  EXPECT_NO_THROW(host.release_capture(capture)) << "again";
+}
+
+TEST_F(HostAllocatorTest, ALaunchWithoutADeviceIsAMistakeAndTheGraphKeepsItsMemory) {
+  HostAllocator host(device());
+  const StreamId stream = *device().create_stream();
+  HostBuffer buffer = host.allocate(kBytes);
+  ASSERT_TRUE(device().begin_capture(stream, CaptureMode::kGlobal).ok());
+  const CaptureId capture = device().capture_state(stream)->capture;
+  buffer.record_stream(stream);
+  buffer.reset();
+  ASSERT_TRUE(device().end_capture(stream).ok());
+  const StreamUse nowhere{nullptr, stream};
+  EXPECT_THROW(host.release_capture(capture, std::span(&nowhere, 1)), UsageError);
+  EXPECT_EQ(host.stats().graph_blocks.current, 1);
+}
+
+// --- pools --------------------------------------------------------------------------------------
+
+TEST_F(HostAllocatorTest, APoolIsRoutedToAndLetGo) {
+  HostAllocator host(device());
+  const PoolId pool{0, 1};
+  const StreamId stream = *device().create_stream();
+  const auto is_ours = [stream](StreamId asked) { return asked == stream; };
+  EXPECT_THROW(host.begin_routing(pool, nullptr), UsageError);
+  EXPECT_THROW(host.end_routing(pool), UsageError);
+  host.begin_routing(pool, is_ours);
+  EXPECT_THROW(host.begin_routing(pool, is_ours), UsageError);
+  const std::byte* data = host.allocate(kBytes, stream).data();
+  EXPECT_NE(host.allocate(kBytes).data(), data);
+  void* raw = host.allocate_raw(kBytes, stream);
+  EXPECT_EQ(raw, data);
+  host.free_raw(raw);
+  host.end_routing(pool);
+  EXPECT_EQ(host.pool_use_count(pool), 1);
+  host.release_pool(pool);
+  EXPECT_THROW(host.release_pool(pool), UsageError);
+  host.trim();
+  EXPECT_EQ(held_count(), 0U);
+  EXPECT_THROW(static_cast<void>(host.pool_use_count(pool)), UsageError);
+}
+
+// --- failures -----------------------------------------------------------------------------------
+
+TEST_F(HostAllocatorTest, OutOfMemoryIsABadAllocWithAReport) {
+  HostAllocator host(device());
+  for (const size_t bytes : {size_t{1} << 60, SIZE_MAX}) {
+    EXPECT_THROW(static_cast<void>(host.allocate(bytes)), std::bad_alloc);
+    try {
+      static_cast<void>(host.allocate_raw(bytes));
+      FAIL();
+    } catch (const OutOfMemory& error) {
+      EXPECT_NE(std::string(error.what()).find("tried to allocate"), std::string::npos);
+    }
+  }
+  EXPECT_EQ(host.stats().ooms, 4);
+  EXPECT_EQ(active_count(host), 0);
+}
+
+TEST_F(HostAllocatorTest, AFaultOfTheDeviceIsADeviceErrorAndRaisedAtOnce) {
+  HostAllocator host(device());
+  fail_next(DeviceCall::kAllocateHost);
+  EXPECT_THROW(static_cast<void>(host.allocate(kBytes)), DeviceError);
+  EXPECT_EQ(host.stats().alloc_retries, 0);
+  EXPECT_NO_THROW(static_cast<void>(host.allocate(kBytes)));
+}
+
+TEST_F(HostAllocatorTest, AFailureInADestructorSurfacesWithTheNextCall) {
+  HostAllocator host(device());
+  const StreamId stream = *device().create_stream();
+  for (const bool by_trim : {false, true}) {
+    {
+      HostBuffer buffer = host.allocate(kBytes);
+      buffer.record_stream(stream);
+      // Twice, as the free looks at pending blocks too.
+      machine_->inject({.call = DeviceCall::kRecordEvent, .count = 2});
+    }
+    if (by_trim) {
+      EXPECT_THROW(host.trim(), DeviceError);
+    } else {
+      EXPECT_THROW(static_cast<void>(host.allocate(kBytes)), DeviceError);
+    }
+    EXPECT_NO_THROW(host.trim());
+    EXPECT_EQ(active_count(host), 0) << "and the memory is not lost";
+  }
+}
+
+TEST_F(HostAllocatorTest, OptionsThatMakeNoSenseAreRefused) {
+  const auto refuses = [&](const std::function<void(AllocatorOptions&)>& spoil) {
+    AllocatorOptions options;
+    spoil(options);
+    EXPECT_THROW(HostAllocator(device(), options), UsageError);
+  };
+  refuses([](AllocatorOptions& options) { options.pinned.register_thread_count = 0; });
+  refuses([](AllocatorOptions& options) { options.pinned.register_thread_count = 3; });
+  refuses([](AllocatorOptions& options) { options.pinned.register_thread_count = 256; });
+  refuses([](AllocatorOptions& options) { options.pinned.reserve_segment_bytes = SIZE_MAX; });
+  refuses([](AllocatorOptions& options) { options.memory_fraction = -1; });
+  EXPECT_EQ(held_count(), 0U);
+}
+
+TEST_F(HostAllocatorTest, AReserveSegmentThatCannotBeHadIsAnErrorAtTheStart) {
+  AllocatorOptions options;
+  options.pinned.reserve_segment_bytes = kMiB;
+  fail_next(DeviceCall::kAllocateHost, Status::out_of_memory("injected: the host is full"));
+  EXPECT_THROW(HostAllocator(device(), options), OutOfMemory);
+  fail_next(DeviceCall::kAllocateHost);
+  EXPECT_THROW(HostAllocator(device(), options), DeviceError);
+  EXPECT_NO_THROW(HostAllocator(device(), options));
+  EXPECT_EQ(held_count(), 0U);
+}
+
+// --- giving back and looking --------------------------------------------------------------------
+
+TEST_F(HostAllocatorTest, TrimGivesBackWhatIsFreeAndTheEndAllTheRest) {
+  {
+    HostAllocator host(device());
+    static_cast<void>(host.allocate_raw(kBytes));
+    static_cast<void>(host.allocate(kMiB));
+    EXPECT_EQ(held_count(), 2U);
+    host.trim();
+    EXPECT_EQ(held_count(), 1U);
+  }
+  EXPECT_EQ(held_count(), 0U);
+}
+
+TEST_F(HostAllocatorTest, PeaksAndTotalsAreResetSeparately) {
+  HostAllocator host(device());
+  static_cast<void>(host.allocate(kMiB));
+  host.reset_peak_stats();
+  EXPECT_EQ(host.stats().active_requests.peak, 0);
+  EXPECT_EQ(host.stats().active_requests.risen, 1);
+  host.reset_total_stats();
+  EXPECT_EQ(host.stats().active_requests.risen, 0);
+  EXPECT_EQ(host.stats().host_allocs, 0);
+}
+
+TEST_F(HostAllocatorTest, TimeIsMeasuredByTheClockGiven) {
+  HostAllocator host(device(), {}, clock_);
+  machine_->inject({.call = DeviceCall::kAllocateHost,
+                    .action = sim::FaultAction::kDelay,
+                    .delay = std::chrono::microseconds(12)});
+  static_cast<void>(host.allocate(kMiB));
+  EXPECT_EQ(host.stats().host_alloc_time.total_ns, 12'000);
+}
+
+TEST_F(HostAllocatorTest, TheOptionsDecideSizesAndWhoLooksForFinishedWork) {
+  AllocatorOptions options;
+  options.pytorch_compatible = true;
+  options.pinned.use_background_threads = true;
+  HostAllocator host(device(), options, clock_);
+  const StreamId stream = busy_stream();
+  HostBuffer buffer = host.allocate(5 * kMiB);
+  EXPECT_EQ(host.stats().active_bytes.current, static_cast<int64_t>(8 * kMiB));
+  buffer.record_stream(stream);
+  buffer.reset();
+  EXPECT_EQ(active_count(host), 1);
+  finish(stream);
+  while (active_count(host) != 0) std::this_thread::yield();
+}
+
+// --- threads ------------------------------------------------------------------------------------
+
+using HostAllocatorConcurrencyTest = HostAllocatorTest;
+
+TEST_F(HostAllocatorConcurrencyTest, OfTwoThreadsThatFreeOnePointerOneIsRefused) {
+  constexpr int kRounds = 200;
+  HostAllocator host(device());
+  for (int round = 0; round < kRounds; ++round) {
+    void* memory = host.allocate_raw(kBytes);
+    std::atomic<int> refused_count{0};
+    const auto free_it = [&] {
+      try {
+        host.free_raw(memory);
+      } catch (const UsageError&) {
+        ++refused_count;
+      }
+    };
+    std::thread other(free_it);
+    free_it();
+    other.join();
+    ASSERT_EQ(refused_count, 1);
+  }
+  EXPECT_EQ(active_count(host), 0);
+}
+
+}  // namespace
+}  // namespace ashlar

@@ -1,0 +1,196 @@
+// What a program sees of an allocator's past and present.
+#include "ashlar/snapshot.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "ashlar/allocator.h"
+#include "ashlar/sim.h"
+#include "base/units.h"
+
+namespace ashlar {
+namespace {
+
+class SnapshotTest : public ::testing::Test {
+ protected:
+  SnapshotTest() {
+    sim::Options options;
+    options.device_count = 2;
+    options.capacity_bytes = kGiB;
+    options.backing = sim::Backing::kBookkeeping;
+    options.seed = 1;
+    machine_ = *sim::Machine::create(options);
+  }
+  Device& device() { return machine_->device(DeviceIndex(1)); }
+  std::unique_ptr<sim::Machine> machine_;
+};
+
+std::string innermost(const Snapshot& snapshot, StackId stack) {
+  const Stack& found = snapshot.tables.stacks[stack.value()];
+  return found.frames.empty() ? "" : snapshot.tables.frames[found.frames[0]].name;
+}
+
+__attribute__((noinline)) Buffer allocate_weights(Allocator& allocator) {
+  Buffer buffer = allocator.allocate(3 * kMiB);
+  asm volatile("");
+  return buffer;
+}
+
+__attribute__((noinline)) void drop_weights(Buffer& buffer) {
+  buffer.reset();
+  asm volatile("");
+}
+
+TEST_F(SnapshotTest, SegmentsShowTheirBlocks) {
+  Allocator allocator(device(), AllocatorOptions{});
+  const Buffer one = allocator.allocate(1000);
+  const Buffer two = allocator.allocate(3 * kMiB);
+  const Snapshot snapshot = allocator.snapshot();
+  ASSERT_EQ(snapshot.segments.size(), 2U);
+  size_t total = 0;
+  for (const SnapshotSegment& segment : snapshot.segments) {
+    EXPECT_EQ(segment.device, DeviceIndex(1));
+    size_t bytes = 0;
+    for (const SnapshotBlock& block : segment.blocks) {
+      EXPECT_EQ(block.address, segment.address + bytes);
+      bytes += block.bytes;
+    }
+    EXPECT_EQ(bytes, segment.total_bytes);
+    total += segment.total_bytes;
+    const Buffer& buffer = segment.is_large ? two : one;
+    EXPECT_EQ(segment.blocks[0].address, buffer.address());
+    EXPECT_EQ(segment.blocks[0].state, SnapshotBlockState::kAllocated);
+    EXPECT_EQ(segment.requested_bytes, buffer.bytes());
+    EXPECT_EQ(segment.blocks[1].state, SnapshotBlockState::kInactive);
+  }
+  EXPECT_EQ(total, static_cast<size_t>(allocator.stats().reserved_bytes.all.current));
+}
+
+TEST_F(SnapshotTest, AnExpandableSegmentIsShownByItsMappedRuns) {
+  Allocator allocator(device(), parse_options("expandable_segments:True"));
+  Buffer first = allocator.allocate(20 * kMiB);
+  Buffer second = allocator.allocate(20 * kMiB);
+  const Buffer third = allocator.allocate(20 * kMiB);
+  second.reset();
+  allocator.trim();
+  const Snapshot snapshot = allocator.snapshot();
+  ASSERT_EQ(snapshot.segments.size(), 2U);
+  EXPECT_TRUE(snapshot.segments[0].is_expandable);
+  EXPECT_EQ(snapshot.segments[0].total_bytes, 20 * kMiB);
+  EXPECT_EQ(snapshot.segments[1].address, third.address());
+}
+
+TEST_F(SnapshotTest, OnePoolCanBeShownAlone) {
+  Allocator allocator(device(), AllocatorOptions{});
+  const Buffer outside = allocator.allocate(1000);
+  const PoolId pool = allocator.make_pool();
+  allocator.begin_routing(pool, [](StreamId) { return true; });
+  const Buffer inside = allocator.allocate(1000);
+  allocator.end_routing(pool);
+  const Snapshot snapshot = allocator.snapshot({.pool = pool});
+  ASSERT_EQ(snapshot.segments.size(), 1U);
+  EXPECT_EQ(snapshot.segments[0].pool, pool);
+  EXPECT_TRUE(allocator.snapshot({.pool = PoolId{0, 99}}).segments.empty());
+}
+
+TEST_F(SnapshotTest, TheTraceTellsWhatHappenedAndWhere) {
+  Allocator allocator(device(), AllocatorOptions{});
+  HistoryOptions options;
+  options.context = RecordContext::kAll;
+  allocator.start_history(options);
+  Buffer weights = allocate_weights(allocator);
+  Snapshot snapshot = allocator.snapshot();
+  const SnapshotBlock& block = snapshot.segments[0].blocks[0];
+  EXPECT_NE(innermost(snapshot, block.stack).find("allocate_weights"), std::string::npos)
+      << innermost(snapshot, block.stack);
+  drop_weights(weights);
+  snapshot = allocator.snapshot();
+  ASSERT_EQ(snapshot.device_traces.size(), 2U);
+  std::vector<std::string_view> actions;
+  for (const TraceEntry& entry : snapshot.device_traces[1]) actions.push_back(name(entry.action));
+  EXPECT_EQ(actions,
+            (std::vector<std::string_view>{"segment_alloc", "alloc", "snapshot", "free_requested",
+                                           "free_completed", "snapshot"}));
+  const TraceEntry& freed = snapshot.device_traces[1][3];
+  EXPECT_NE(innermost(snapshot, freed.stack).find("drop_weights"), std::string::npos)
+      << innermost(snapshot, freed.stack);
+  EXPECT_EQ(freed.bytes, 3 * kMiB);
+}
+
+TEST_F(SnapshotTest, WithoutFreeStacksAFreeNamesTheAllocation) {
+  Allocator allocator(device(), AllocatorOptions{});
+  HistoryOptions options;
+  options.context = RecordContext::kAlloc;
+  allocator.start_history(options);
+  Buffer weights = allocate_weights(allocator);
+  drop_weights(weights);
+  const Snapshot snapshot = allocator.snapshot();
+  const std::vector<TraceEntry>& trace = snapshot.device_traces[1];
+  EXPECT_EQ(trace[2].action, TraceAction::kFreeRequested);
+  EXPECT_EQ(trace[2].stack, trace[1].stack);
+}
+
+TEST_F(SnapshotTest, TracesCanBeLeftOut) {
+  Allocator allocator(device(), AllocatorOptions{});
+  allocator.start_history();
+  const Buffer buffer = allocator.allocate(100);
+  EXPECT_TRUE(allocator.snapshot({.include_traces = false}).device_traces[1].empty());
+  EXPECT_TRUE(allocator.is_history_on());
+  allocator.stop_history();
+  EXPECT_TRUE(allocator.snapshot().device_traces[1].empty());
+}
+
+TEST_F(SnapshotTest, RegionsAndWordsAreInTheHistory) {
+  Allocator allocator(device(), AllocatorOptions{});
+  allocator.start_history();
+  const Buffer buffer = allocator.allocate(100);
+  { const Region region(allocator, "forward"); }
+  allocator.annotate(buffer.address(), "the weights");
+  EXPECT_THROW(allocator.annotate(buffer.address() + 512, "nothing"), UsageError);
+  const Snapshot snapshot = allocator.snapshot();
+  ASSERT_EQ(snapshot.annotations.size(), 2U);
+  EXPECT_EQ(snapshot.annotations[0].fields[1].second, "START");
+  EXPECT_EQ(snapshot.annotations[1].fields[1].second, "END");
+  const TraceEntry& said = snapshot.device_traces[1][2];
+  EXPECT_EQ(said.action, TraceAction::kAnnotate);
+  EXPECT_EQ(snapshot.tables.strings[said.user_metadata.value()], "the weights");
+}
+
+TEST_F(SnapshotTest, TheSettingsAreTheAllocators) {
+  Allocator allocator(device(), parse_options("max_split_size_mb:64,expandable_segments:True"));
+  const Snapshot snapshot = allocator.snapshot();
+  const std::map<std::string, SettingValue> settings(snapshot.settings.begin(),
+                                                     snapshot.settings.end());
+  EXPECT_EQ(std::get<int64_t>(settings.at("max_split_size")), static_cast<int64_t>(64 * kMiB));
+  EXPECT_TRUE(std::get<bool>(settings.at("expandable_segments")));
+}
+
+// Four threads allocate while one looks: run by preset tsan.
+TEST(SnapshotConcurrencyTest, LookingWhileOthersAllocate) {
+  sim::Options options;
+  options.capacity_bytes = kGiB;
+  options.backing = sim::Backing::kBookkeeping;
+  const std::unique_ptr<sim::Machine> machine = *sim::Machine::create(options);
+  Allocator allocator(machine->device(DeviceIndex(0)), AllocatorOptions{});
+  HistoryOptions history;
+  history.max_entries = 500;
+  history.context = RecordContext::kAll;
+  allocator.start_history(history);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (size_t i = 0; i < 200; ++i) {
+        const Buffer buffer = allocator.allocate(512 * (i % 7 + 1));
+      }
+    });
+  }
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_LE(allocator.snapshot().device_traces[0].size(), 500U);
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(allocator.snapshot().device_traces[0].size(), 500U);
+}
+
+}  // namespace
+}  // namespace ashlar

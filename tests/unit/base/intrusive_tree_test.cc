@@ -1,0 +1,111 @@
+// The ordered set that carries no nodes of its own.
+#include "base/intrusive_tree.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "base/random.h"
+
+namespace ashlar {
+namespace {
+
+struct Number : TreeNode {
+  int value = 0;
+};
+struct ByValue {
+  bool operator()(const Number* a, const Number* b) const { return a->value < b->value; }
+};
+using Numbers = IntrusiveTree<Number, ByValue>;
+
+std::vector<int> values(const Numbers& tree) {
+  std::vector<int> in_order;
+  for (const Number* each : tree) in_order.push_back(each->value);
+  return in_order;
+}
+
+TEST(IntrusiveTreeTest, AnEmptyTreeHasNothing) {
+  const Numbers tree;
+  EXPECT_TRUE(tree.empty());
+  EXPECT_EQ(tree.first(), nullptr);
+  EXPECT_EQ(tree.last(), nullptr);
+  EXPECT_EQ(tree.first_not([](const Number&) { return true; }), nullptr);
+}
+
+TEST(IntrusiveTreeTest, AMemberThatWasErasedCanComeBackUnderAnotherKey) {
+  Number a, b;
+  a.value = 1;
+  b.value = 2;
+  Numbers tree;
+  tree.insert(&a);
+  tree.insert(&b);
+  tree.erase(&a);
+  a.value = 3;
+  tree.insert(&a);
+  EXPECT_EQ(values(tree), (std::vector<int>{2, 3}));
+  EXPECT_EQ(Numbers::next(&b), &a);
+  EXPECT_EQ(Numbers::previous(&a), &b);
+  EXPECT_EQ(Numbers::next(&a), nullptr);
+  EXPECT_EQ(Numbers::previous(&b), nullptr);
+}
+
+// Against std::set, with searches from every value in between.
+TEST(IntrusiveTreeTest, RandomInsertionsAndErasuresKeepTheOrder) {
+  Random random(7);
+  std::vector<Number> numbers(300);
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i].value = static_cast<int>(2 * i);
+  std::set<int> model;
+  Numbers tree;
+  for (int step = 0; step < 20'000; ++step) {
+    Number& drawn = numbers[random.below(numbers.size())];
+    if (model.insert(drawn.value).second) {
+      tree.insert(&drawn);
+    } else {
+      model.erase(drawn.value);
+      tree.erase(&drawn);
+    }
+    ASSERT_EQ(tree.size(), model.size());
+    const int wanted = static_cast<int>(random.below(2 * numbers.size() + 2));
+    const Number* found = tree.first_not([&](const Number& each) { return each.value < wanted; });
+    const auto expected = model.lower_bound(wanted);
+    ASSERT_EQ(found == nullptr, expected == model.end());
+    if (found != nullptr) {
+      ASSERT_EQ(found->value, *expected);
+    }
+    if (step % 100 == 0) {
+      ASSERT_EQ(values(tree), std::vector<int>(model.begin(), model.end()));
+    }
+  }
+  std::vector<int> backwards;
+  for (const Number* each = tree.last(); each != nullptr; each = Numbers::previous(each)) {
+    backwards.push_back(each->value);
+  }
+  EXPECT_EQ(backwards, std::vector<int>(model.rbegin(), model.rend()));
+}
+
+// Sorted insertions are what a plain search tree degrades under; a walk from the root would then be
+// as long as the tree. Counted, not timed.
+TEST(IntrusiveTreeTest, SortedInsertionsLeaveItShallow) {
+  constexpr int kCount = 10'000;
+  std::vector<Number> numbers(kCount);
+  Numbers tree;
+  for (int i = 0; i < kCount; ++i) {
+    numbers[static_cast<size_t>(i)].value = i;
+    tree.insert(&numbers[static_cast<size_t>(i)]);
+  }
+  int most = 0;
+  for (int wanted = 0; wanted < kCount; wanted += 97) {
+    int looked_at = 0;
+    tree.first_not([&](const Number& each) {
+      ++looked_at;
+      return each.value < wanted;
+    });
+    most = std::max(most, looked_at);
+  }
+  EXPECT_LT(most, 60);
+}
+
+}  // namespace
+}  // namespace ashlar

@@ -1,0 +1,46 @@
+// Options as a snapshot carries them.
+#include "config/snapshot_settings.h"
+
+#include <gtest/gtest.h>
+
+#include "config/allocator_options.h"
+
+namespace ashlar {
+namespace {
+
+TEST(SnapshotSettingsTest, OptionsComeBackFromWhatIsWritten) {
+  for (const char* text : {"", "expandable_segments:True", "max_split_size_mb:64",
+                           "roundup_power2_divisions:[256:1,512:2,>:8]", "large_segment_size_mb:40",
+                           "garbage_collection_threshold:0.8,per_process_memory_fraction:0.5"}) {
+    AllocatorOptions options = *parse_allocator_options(text);
+    const RecordedOptions read = options_of(settings_of(options));
+    options.pytorch_compatible = true;
+    EXPECT_EQ(read.options, options) << text;
+    EXPECT_EQ(read.ignored, "");
+  }
+}
+
+TEST(SnapshotSettingsTest, TheValuesInForceCountBeforeTheText) {
+  const RecordedOptions read =
+      options_of({{"expandable_segments", true}, {"PYTORCH_CUDA_ALLOC_CONF", std::string()}});
+  EXPECT_TRUE(read.options.expandable_segments);
+}
+
+TEST(SnapshotSettingsTest, WhatIsNotUnderstoodIsSaidAndTheRestCounts) {
+  const RecordedOptions read =
+      options_of({{"PYTORCH_CUDA_ALLOC_CONF", std::string("no_such_option:1")},
+                  {"max_split_size", int64_t{64} << 20},
+                  {"expandable_segments", int64_t{1}}});
+  EXPECT_NE(read.ignored.find("no_such_option"), std::string::npos);
+  EXPECT_EQ(read.options.max_split_bytes, size_t{64} << 20);
+  EXPECT_FALSE(read.options.expandable_segments);
+}
+
+TEST(SnapshotSettingsTest, ValuesThatMakeNoSenseAreLeftOut) {
+  const RecordedOptions read = options_of({{"garbage_collection_threshold", 7.5}});
+  EXPECT_EQ(read.options.garbage_collection_threshold, 0);
+  EXPECT_NE(read.ignored, "");
+}
+
+}  // namespace
+}  // namespace ashlar

@@ -1,0 +1,173 @@
+// Pools of pinned memory: kept apart, routed to by stream, held and let go.
+#include "host/pinned_pools.h"
+
+#include <thread>
+
+#include "pinned_fixture.h"
+
+namespace ashlar {
+namespace {
+
+constexpr size_t kBytes = 64 * kKiB;
+constexpr PoolId kPool{0, 7};
+constexpr PoolId kOtherPool{3, 0};
+constexpr StreamId kRouted{41};
+
+class PinnedPoolsTest : public PinnedTest {
+ protected:
+  void TearDown() override {
+    EXPECT_TRUE(pinned().validate().ok()) << pinned().validate().to_string();
+  }
+  void begin(PoolId pool, StreamId routed = kRouted) {
+    const auto filter = [routed](StreamId stream) { return stream == routed; };
+    const Status begun = pinned().begin_routing(pool, filter);
+    ASSERT_TRUE(begun.ok()) << begun.to_string();
+  }
+  void end(PoolId pool) { ASSERT_TRUE(pinned().end_routing(pool).ok()); }
+  void let_go(PoolId pool) { ASSERT_TRUE(pinned().release_pool(pool).ok()); }
+  PinnedBlock* allocate_on(StreamId stream, size_t bytes = kBytes) {
+    const Result<PinnedBlock*> block = pinned().allocate(bytes, stream);
+    EXPECT_TRUE(block.ok()) << block.status().to_string();
+    return block.ok() ? *block : nullptr;
+  }
+  int64_t held_count() { return pinned().stats().allocations.current; }
+};
+
+TEST_F(PinnedPoolsTest, WhatTheFilterAcceptsComesFromThePoolAndReturnsToIt) {
+  begin(kPool);
+  PinnedBlock* block = allocate_on(kRouted);
+  free(block);
+  EXPECT_NE(allocate_on(kDefaultStream), block) << "the pool keeps it apart";
+  EXPECT_EQ(allocate_on(kRouted), block);
+  free(block);
+  end(kPool);
+  EXPECT_NE(allocate_on(kRouted), block) << "nothing is routed there any more";
+  begin(kPool);
+  EXPECT_EQ(allocate_on(kRouted), block);
+}
+
+TEST_F(PinnedPoolsTest, APendingBlockReturnsToItsPool) {
+  begin(kPool);
+  const StreamId stream = busy_stream();
+  PinnedBlock* block = allocate_on(kRouted);
+  free_used_on(block, stream);
+  finish(stream);
+  EXPECT_NE(allocate_on(kDefaultStream), block);
+  EXPECT_EQ(allocate_on(kRouted), block);
+}
+
+TEST_F(PinnedPoolsTest, OfSeveralPoolsTheOneBegunLastServes) {
+  begin(kPool);
+  PinnedBlock* first = allocate_on(kRouted);
+  free(first);
+  begin(kOtherPool);
+  PinnedBlock* second = allocate_on(kRouted);
+  EXPECT_NE(second, first);
+  free(second);
+  end(kPool);
+  begin(kPool);
+  EXPECT_EQ(allocate_on(kRouted), first);
+  end(kPool);
+  EXPECT_EQ(allocate_on(kRouted), second);
+}
+
+TEST_F(PinnedPoolsTest, TrimLeavesPoolsAloneThatAreHeldOrRoutedTo) {
+  begin(kPool);
+  PinnedBlock* block = allocate_on(kRouted);
+  free(block);
+  let_go(kPool);
+  EXPECT_TRUE(pinned().trim().ok());
+  EXPECT_EQ(held_count(), 1) << "routed to";
+  end(kPool);
+  EXPECT_TRUE(pinned().trim().ok());
+  EXPECT_EQ(held_count(), 0);
+  EXPECT_FALSE(pinned().pool_use_count(kPool).ok()) << "gone";
+
+  begin(kPool);
+  end(kPool);
+  begin(kPool);
+  end(kPool);
+  EXPECT_EQ(*pinned().pool_use_count(kPool), 2);
+  let_go(kPool);
+  EXPECT_TRUE(pinned().trim().ok());
+  EXPECT_EQ(*pinned().pool_use_count(kPool), 1) << "held";
+}
+
+TEST_F(PinnedPoolsTest, APoolThatWasLetGoLastsUntilItsBlocksAreFreed) {
+  begin(kPool);
+  PinnedBlock* block = allocate_on(kRouted);
+  end(kPool);
+  let_go(kPool);
+  EXPECT_TRUE(pinned().trim().ok());
+  EXPECT_EQ(*pinned().pool_use_count(kPool), 0);
+  free(block);
+  EXPECT_EQ(held_count(), 1) << "until the next trim";
+  EXPECT_TRUE(pinned().trim().ok());
+  EXPECT_EQ(held_count(), 0);
+  EXPECT_FALSE(pinned().pool_use_count(kPool).ok());
+}
+
+TEST_F(PinnedPoolsTest, APoolOutlivesAnAllocationOnItsWay) {
+  begin(kPool);
+  machine_->inject({.call = DeviceCall::kAllocateHost, .action = sim::FaultAction::kHang});
+  PinnedBlock* block = nullptr;
+  std::thread allocating([&] { block = allocate_on(kRouted); });
+  while (machine_->hanging_count() == 0) std::this_thread::yield();
+  end(kPool);
+  let_go(kPool);
+  EXPECT_TRUE(pinned().trim().ok());
+  EXPECT_TRUE(pinned().pool_use_count(kPool).ok());
+  machine_->release_hangs();
+  allocating.join();
+  free(block);
+  EXPECT_TRUE(pinned().trim().ok());
+  EXPECT_EQ(held_count(), 0);
+}
+
+TEST_F(PinnedPoolsTest, AFullHostGetsTheMemoryOfPoolsThatWereLetGo) {
+  begin(kPool);
+  free(allocate_on(kRouted));
+  end(kPool);
+  let_go(kPool);
+  fail_next(DeviceCall::kAllocateHost, Status::out_of_memory("injected: the host is full"));
+  allocate_on(kDefaultStream);
+  EXPECT_EQ(held_count(), 1);
+  EXPECT_EQ(call_count(DeviceCall::kFreeHost), 1U);
+}
+
+TEST_F(PinnedPoolsTest, PartsOfTheReserveSegmentOutliveTheirPoolInTheDefaultOne) {
+  options_.pinned.reserve_segment_bytes = kMiB;
+  begin(kPool);
+  PinnedBlock* block = allocate_on(kRouted);
+  free(block);
+  EXPECT_NE(allocate_on(kDefaultStream), block);
+  end(kPool);
+  let_go(kPool);
+  EXPECT_TRUE(pinned().trim().ok());
+  EXPECT_FALSE(pinned().pool_use_count(kPool).ok());
+  EXPECT_EQ(allocate_on(kDefaultStream), block);
+}
+
+TEST_F(PinnedPoolsTest, MisuseIsRefusedAndChangesNothing) {
+  const auto is_misuse = [](const Status& status) { return status.is(StatusKind::kUsage); };
+  const RouteFilter everything = [](StreamId) { return true; };
+  EXPECT_TRUE(is_misuse(pinned().begin_routing({}, everything))) << "the default pool";
+  EXPECT_TRUE(is_misuse(pinned().begin_routing(kPool, nullptr)));
+  EXPECT_TRUE(is_misuse(pinned().end_routing(kPool)));
+  EXPECT_TRUE(is_misuse(pinned().release_pool(kPool)));
+  EXPECT_TRUE(is_misuse(pinned().pool_use_count(kPool).status()));
+  begin(kPool);
+  EXPECT_TRUE(is_misuse(pinned().begin_routing(kPool, everything))) << "twice";
+  EXPECT_EQ(*pinned().pool_use_count(kPool), 1);
+  PinnedBlock* block = allocate_on(kRouted);
+  end(kPool);
+  EXPECT_TRUE(is_misuse(pinned().end_routing(kPool))) << "twice";
+  let_go(kPool);
+  EXPECT_TRUE(is_misuse(pinned().release_pool(kPool))) << "more often than held";
+  EXPECT_TRUE(is_misuse(pinned().begin_routing(kPool, everything))) << "let go, not gone yet";
+  EXPECT_EQ(*pinned().pool_use_count(kPool), 0);
+  free(block);
+}
+
+}  // namespace
+}  // namespace ashlar

@@ -1,0 +1,248 @@
+// The ring of acts: what stays, in which order, with which time, text and stack.
+#include "observe/history.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "observe/symbols.h"
+
+namespace ashlar {
+namespace {
+
+TraceEntry act(uint64_t address, TraceAction action = TraceAction::kAlloc) {
+  TraceEntry entry;
+  entry.action = action;
+  entry.address = DeviceAddress(address);
+  return entry;
+}
+
+class HistoryTest : public ::testing::Test {
+ protected:
+  void start(HistoryOptions options) {
+    const Status started = history_.start(std::move(options));
+    ASSERT_TRUE(started.ok()) << started.to_string();
+  }
+  void start_with_room_for(size_t entries) {
+    HistoryOptions options;
+    options.max_entries = entries;
+    start(options);
+  }
+  std::vector<uint64_t> addresses() {
+    std::vector<uint64_t> found;
+    for (const TraceEntry& entry : trace()) found.push_back(entry.address.value());
+    return found;
+  }
+  std::vector<TraceEntry> trace() {
+    snapshot_ = {};
+    history_.read_into(snapshot_, DeviceIndex(0));
+    return snapshot_.device_traces[0];
+  }
+  std::string said(StringId text) const { return snapshot_.tables.strings[text.value()]; }
+
+  History history_;
+  Snapshot snapshot_;
+};
+
+TEST_F(HistoryTest, NothingIsKeptBeforeItStarts) {
+  history_.record(act(1));
+  EXPECT_TRUE(addresses().empty());
+}
+
+TEST_F(HistoryTest, TheOldestEntriesGiveWay) {
+  start_with_room_for(3);
+  for (uint64_t i = 1; i <= 5; ++i) history_.record(act(i));
+  EXPECT_EQ(addresses(), (std::vector<uint64_t>{3, 4, 5}));
+}
+
+TEST_F(HistoryTest, ManyPiecesAreOneRing) {
+  start_with_room_for(10'000);
+  for (uint64_t i = 0; i < 25'000; ++i) history_.record(act(i));
+  const std::vector<uint64_t> kept = addresses();
+  ASSERT_EQ(kept.size(), 10'000U);
+  EXPECT_EQ(kept.front(), 15'000U);
+  EXPECT_EQ(kept.back(), 24'999U);
+}
+
+TEST_F(HistoryTest, ASmallerRingKeepsTheNewestAndALargerOneGoesOn) {
+  start_with_room_for(5);
+  for (uint64_t i = 1; i <= 7; ++i) history_.record(act(i));
+  start_with_room_for(2);
+  EXPECT_EQ(addresses(), (std::vector<uint64_t>{6, 7}));
+  start_with_room_for(4);
+  for (uint64_t i = 8; i <= 10; ++i) history_.record(act(i));
+  EXPECT_EQ(addresses(), (std::vector<uint64_t>{7, 8, 9, 10}));
+}
+
+TEST_F(HistoryTest, ClearForgetsAndStopForgetsToo) {
+  start_with_room_for(5);
+  history_.record(act(1));
+  HistoryOptions options;
+  options.max_entries = 5;
+  options.clear = true;
+  start(options);
+  EXPECT_TRUE(addresses().empty());
+  history_.record(act(2));
+  history_.stop();
+  EXPECT_TRUE(addresses().empty());
+  history_.record(act(3));
+  EXPECT_TRUE(addresses().empty());
+}
+
+TEST_F(HistoryTest, SkippedActionsDoNotEnter) {
+  HistoryOptions options;
+  options.skip_actions = {TraceAction::kFreeRequested};
+  start(options);
+  history_.record(act(1));
+  history_.record(act(1, TraceAction::kFreeRequested));
+  history_.record(act(1, TraceAction::kFreeCompleted));
+  EXPECT_EQ(trace().size(), 2U);
+}
+
+TEST_F(HistoryTest, TimesAreThoseOfTheCalendarAndInOrder) {
+  const auto unix_us = [] {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    return std::chrono::duration_cast<std::chrono::microseconds>(now).count();
+  };
+  start_with_room_for(1000);
+  const int64_t before = unix_us();
+  for (uint64_t i = 0; i < 1000; ++i) history_.record(act(i));
+  const std::vector<TraceEntry> entries = trace();
+  const int64_t after = unix_us();
+  int64_t last = before - 1000;  // what the two clocks may differ by
+  for (const TraceEntry& entry : entries) {
+    EXPECT_GE(entry.time_us, last);
+    last = entry.time_us;
+  }
+  EXPECT_LE(last, after + 1000);
+}
+
+TEST_F(HistoryTest, WhatTheThreadSaysIsStampedOnItsEntries) {
+  start_with_room_for(10);
+  history_.record(act(1));
+  push_compile_context("outer");
+  push_compile_context("inner");
+  set_user_metadata("epoch 3");
+  history_.record(act(2));
+  pop_compile_context();
+  set_user_metadata("");
+  history_.record(act(3));
+  pop_compile_context();
+  pop_compile_context();  // one too many is no harm
+  const std::vector<TraceEntry> entries = trace();
+  EXPECT_EQ(entries[0].compile_context, StringId());
+  EXPECT_EQ(said(entries[1].compile_context), "inner");
+  EXPECT_EQ(said(entries[1].user_metadata), "epoch 3");
+  EXPECT_EQ(said(entries[2].compile_context), "outer");
+  EXPECT_EQ(entries[2].user_metadata, StringId());
+}
+
+TEST_F(HistoryTest, AnnotationsAreARingOfTheirOwn) {
+  start_with_room_for(2);
+  for (const char* name : {"a", "b", "c"}) history_.annotate(DeviceIndex(0), {{"name", name}});
+  trace();
+  ASSERT_EQ(snapshot_.annotations.size(), 2U);
+  EXPECT_EQ(snapshot_.annotations[0].fields[0].second, "b");
+  EXPECT_EQ(snapshot_.annotations[1].fields[0].second, "c");
+}
+
+// --- stacks
+// ------------------------------------------------------------------------------------------
+
+__attribute__((noinline)) StackId capture_caller(History& history) {
+  return history.capture(RecordContext::kState, __builtin_return_address(0));
+}
+
+__attribute__((noinline)) StackId capture_from_here(History& history) {
+  const StackId stack = capture_caller(history);
+  asm volatile("");  // the call is no tail call
+  return stack;
+}
+
+TEST_F(HistoryTest, StacksAreCapturedFromTheLevelThatIsAskedFor) {
+  HistoryOptions options;
+  options.context = RecordContext::kAlloc;
+  start(options);
+  EXPECT_NE(history_.capture(RecordContext::kState, nullptr), StackId());
+  EXPECT_EQ(history_.capture(RecordContext::kAll, nullptr), StackId());
+  options.context = RecordContext::kNever;
+  start(options);
+  EXPECT_EQ(history_.capture(RecordContext::kNever, nullptr), StackId());
+}
+
+TEST_F(HistoryTest, EntriesNameStacksOnlyFromLevelAllocOn) {
+  HistoryOptions options;
+  options.context = RecordContext::kState;
+  start(options);
+  TraceEntry entry = act(1);
+  entry.stack = history_.capture(RecordContext::kState, nullptr);
+  history_.record(entry);
+  options.context = RecordContext::kAlloc;
+  start(options);
+  history_.record(entry);
+  const std::vector<TraceEntry> entries = trace();
+  EXPECT_EQ(entries[0].stack, StackId());
+  EXPECT_EQ(entries[1].stack, entry.stack);
+}
+
+TEST_F(HistoryTest, OneStackIsKeptOnceAndReadAsNames) {
+  HistoryOptions options;
+  options.context = RecordContext::kAll;
+  start(options);
+  StackId first, second;
+  for (StackId* stack : {&first, &second}) *stack = capture_from_here(history_);
+  EXPECT_EQ(first, second);
+  SnapshotTables tables;
+  StackTable::Added added;
+  const Symbols symbols;
+  const StackId read = history_.stacks().add_to(tables, first, added, symbols);
+  EXPECT_EQ(history_.stacks().add_to(tables, first, added, symbols), read);
+  const Stack& stack = tables.stacks[read.value()];
+  ASSERT_GE(stack.frames.size(), 2U);
+  const Frame& innermost = tables.frames[stack.frames[0]];
+  EXPECT_NE(innermost.name.find("capture_from_here"), std::string::npos) << innermost.name;
+  EXPECT_NE(innermost.filename.find("history_test.cc"), std::string::npos) << innermost.filename;
+  EXPECT_GT(innermost.line, 0);
+}
+
+class Interpreter : public FrameProvider {
+ public:
+  size_t gather(std::span<uint64_t> frames) override {
+    frames[0] = 7;
+    frames[1] = 8;
+    return 2;
+  }
+  void keep(uint64_t frame) override { kept.push_back(frame); }
+  Frame describe(uint64_t frame) override {
+    return {"python" + std::to_string(frame), "a.py", 1, {}};
+  }
+  std::vector<uint64_t> kept;
+};
+
+TEST_F(HistoryTest, AProvidersFramesComeFirstAndAreKeptOnce) {
+  const auto interpreter = std::make_shared<Interpreter>();
+  HistoryOptions options;
+  options.context = RecordContext::kAll;
+  options.native_stacks = false;
+  options.provider = interpreter;
+  start(options);
+  const StackId stack = history_.capture(RecordContext::kAll, nullptr);
+  EXPECT_EQ(history_.capture(RecordContext::kAll, nullptr), stack);
+  EXPECT_EQ(interpreter->kept, (std::vector<uint64_t>{7, 8}));
+  SnapshotTables tables;
+  StackTable::Added added;
+  const StackId read = history_.stacks().add_to(tables, stack, added, Symbols());
+  ASSERT_EQ(tables.stacks[read.value()].frames.size(), 2U);
+  EXPECT_EQ(tables.frames[tables.stacks[read.value()].frames[0]].name, "python7");
+}
+
+TEST_F(HistoryTest, StacksOfNoKindAreAMistake) {
+  HistoryOptions options;
+  options.context = RecordContext::kAll;
+  options.native_stacks = false;
+  EXPECT_EQ(history_.start(options).kind(), StatusKind::kUsage);
+  EXPECT_FALSE(history_.is_on());
+}
+
+}  // namespace
+}  // namespace ashlar
