@@ -46,13 +46,9 @@ Buffer Allocator::allocate(size_t bytes, StreamId stream) {
 // --- plain addresses
 // ------------------------------------------------------------------------------
 
-namespace {
-
 Status not_an_allocation(DeviceAddress address) {
   return Status::usage(text(address, " is not an allocation of this allocator, or was freed"));
 }
-
-}  // namespace
 
 DeviceAddress Allocator::allocate_raw(size_t bytes, StreamId stream) {
   if (bytes == 0) return {};
@@ -86,6 +82,7 @@ void Allocator::record_stream(DeviceAddress address, Device& device, StreamId st
 // ---------------------------------------------------------------------------
 
 void Allocator::trim() {
+  unwrap(parts_->imports.collect());
   unwrap(parts_->engine->trim({}, freeing_stack(*parts_->engine, __builtin_return_address(0))));
 }
 

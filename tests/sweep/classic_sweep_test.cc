@@ -52,6 +52,7 @@ class Workload {
   }
   void run() {
     fill_and_use();
+    hold_and_let_go();
     use_pools();
     run_out();
     capture();
@@ -83,6 +84,7 @@ class Workload {
     expect_clear(engine_->free(block));
   }
   void fill_and_use();
+  void hold_and_let_go();
   void use_pools();
   void run_out();
   void capture();
@@ -113,6 +115,18 @@ void Workload::fill_and_use() {
   allocate(30 * kMiB);
   free_first();
   free_first();
+}
+
+// As a block that another process has open when its owner frees it.
+void Workload::hold_and_let_go() {
+  allocate(3 * kMiB);
+  if (live_.empty()) return;
+  use_last();
+  Block* block = live_.back();
+  live_.pop_back();
+  engine_->hold(block);
+  expect_clear(engine_->free(block));
+  engine_->let_go(block);
 }
 
 void Workload::use_pools() {

@@ -213,6 +213,10 @@ Status ClassicEngine::free_locked(Block* block) {
   block->state = BlockState::kPending;
   count_free_requested(*block);
   note(TraceAction::kFreeRequested, *block, block->requested_bytes);
+  return block->hold_count > 0 ? Status() : finish_free(block);
+}
+
+Status ClassicEngine::finish_free(Block* block) {
   if (block->uses.empty()) {
     make_free(block);
     return {};
@@ -306,16 +310,6 @@ Status ClassicEngine::collect_pending() {
   Status collected = pending_.collect_finished(finished);
   for (Block* block : finished) make_free(block);
   return collected;
-}
-
-Status ClassicEngine::add_accessor(DeviceIndex accessor) {
-  MutexLock lock(mutex_);
-  if (std::find(accessors_.begin(), accessors_.end(), accessor) != accessors_.end()) return {};
-  for (const auto& segment : expandable_) {
-    if (Status opened = segment->add_accessor(accessor); !opened.ok()) return opened;
-  }
-  accessors_.push_back(accessor);
-  return {};
 }
 
 }  // namespace ashlar::classic

@@ -47,6 +47,11 @@ class ClassicEngine final : public Engine {
   Status free(Block* block, StackId stack = {}) override;
   void free_quietly(Block* block, StackId stack = {}) override;
   Status record_stream(Block* block, const StreamUse& use) override;
+  void hold(Block* block) override;
+  void let_go(Block* block) override;
+  BlockMemory memory_of(const Block* block) const override;
+  Status add_accessor(DeviceIndex accessor) override;
+  bool is_accessor(DeviceIndex device) const override;
   Status trim(PoolId pool = {}, StackId stack = {}) override;
   Status set_memory_fraction(double fraction) override;
   double memory_fraction() const override;
@@ -78,9 +83,6 @@ class ClassicEngine final : public Engine {
   void add_oom_observer(std::function<void(const OomNotice&)> observer) override;
   void add_rejection_observer(std::function<void(const OomNotice&)> observer) override;
   void add_free_memory_callback(std::function<bool()> callback) override;
-
-  // Another device may touch this one's memory: what there is, and what will be.
-  Status add_accessor(DeviceIndex accessor);
 
   // Takes over a segment as it was in a recorded run: memory from the device, and the same blocks
   // in use, which it gives in the order of their addresses. Nobody is told. For replays.
@@ -126,6 +128,8 @@ class ClassicEngine final : public Engine {
   Block* new_part(const Block& like, AddressRange range, Block* previous, Block* next)
       ASHLAR_REQUIRES(mutex_);
   Status free_locked(Block* block) ASHLAR_REQUIRES(mutex_);
+  // The rest of it, once nobody holds the block.
+  Status finish_free(Block* block) ASHLAR_REQUIRES(mutex_);
   void make_free(Block* block) ASHLAR_REQUIRES(mutex_);
   size_t merge(Block* into, Block* neighbour) ASHLAR_REQUIRES(mutex_);
   Status collect_pending() ASHLAR_REQUIRES(mutex_);

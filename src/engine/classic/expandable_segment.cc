@@ -22,6 +22,7 @@ ExpandableSegment::ExpandableSegment(Device& device, const Shape& shape, DeviceA
       stream_(shape.stream),
       is_small_(shape.is_small),
       granule_bytes_(shape.granule_bytes),
+      can_export_fd_(shape.can_export_fd),
       range_{base, shape.reserve_bytes} {}
 
 ExpandableSegment::~ExpandableSegment() {
@@ -69,7 +70,7 @@ Result<std::vector<ExtentId>> ExpandableSegment::create_extents(size_t count) {
   std::vector<ExtentId> extents;
   extents.reserve(count);
   for (size_t i = 0; i < count; ++i) {
-    Result<ExtentId> extent = device_.create(granule_bytes_);
+    Result<ExtentId> extent = device_.create(granule_bytes_, {.export_fd = can_export_fd_});
     if (!extent.ok()) {
       Status ignored;  // the failure to create says it all
       for (ExtentId made : extents) release(made, ignored);
@@ -115,6 +116,19 @@ Result<AddressRange> ExpandableSegment::unmap(AddressRange range, Status& late_e
   release_leftovers(late_error);
   release_extents(whole, late_error);
   return whole;
+}
+
+AddressRange ExpandableSegment::granules_around(AddressRange range) const {
+  const size_t begin = granule_of(range.begin);
+  const size_t end = (range.end() - range_.begin + granule_bytes_ - 1) / granule_bytes_;
+  return {address_of(begin), (end - begin) * granule_bytes_};
+}
+
+std::vector<ExtentId> ExpandableSegment::extents_in(AddressRange granules) const {
+  std::vector<ExtentId> extents;
+  const size_t end = granule_of(granules.end());
+  for (size_t i = granule_of(granules.begin); i < end; ++i) extents.push_back(*extents_[i]);
+  return extents;
 }
 
 void ExpandableSegment::release_extents(AddressRange range, Status& late_error) {

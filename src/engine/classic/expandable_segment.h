@@ -17,7 +17,8 @@ class ExpandableSegment {
     StreamId stream;
     bool is_small = false;
     size_t granule_bytes = 0;
-    size_t reserve_bytes = 0;  // a multiple of the granule
+    size_t reserve_bytes = 0;    // a multiple of the granule
+    bool can_export_fd = false;  // its extents are made so that other processes can open them
   };
   // `device` outlives the segment; `accessors` are the devices that may touch its memory, itself
   // included.
@@ -32,6 +33,12 @@ class ExpandableSegment {
   bool is_small() const { return is_small_; }
   size_t granule_bytes() const { return granule_bytes_; }
   size_t mapped_bytes() const { return mapped_bytes_; }
+  bool can_export_fd() const { return can_export_fd_; }
+
+  // The whole granules that a range touches, and what is mapped there. REQUIRES: inside the
+  // segment; all of the range is mapped.
+  AddressRange granules_around(AddressRange range) const;
+  std::vector<ExtentId> extents_in(AddressRange granules) const;
 
   // Maps whole granules from `begin` so that `bytes` are covered, and says how many were mapped.
   // All or nothing. REQUIRES: begin is at a granule, nothing of the range is mapped.
@@ -66,6 +73,7 @@ class ExpandableSegment {
   const StreamId stream_;
   const bool is_small_;
   const size_t granule_bytes_;
+  const bool can_export_fd_;
   const AddressRange range_;
   std::vector<DeviceIndex> accessors_;
   std::vector<std::optional<ExtentId>> extents_;  // by granule; only as long as needed

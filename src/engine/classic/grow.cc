@@ -118,8 +118,10 @@ Result<Block*> ClassicEngine::find_expandable(const Search& search) {
   if (reserve < search.block_bytes) {
     return Status::out_of_memory(text("larger than an expandable segment, ", reserve, " B"));
   }
-  Result<std::unique_ptr<ExpandableSegment>> segment =
-      ExpandableSegment::create(device_, {stream, pool.is_small(), granule, reserve}, accessors_);
+  const bool can_export =
+      options_.shareable_expandable_segments && device_.properties().can_export_fd;
+  Result<std::unique_ptr<ExpandableSegment>> segment = ExpandableSegment::create(
+      device_, {stream, pool.is_small(), granule, reserve, can_export}, accessors_);
   if (!segment.ok()) return segment.status();
   Block* block = blocks_.take();
   block->address = (*segment)->range().begin;
