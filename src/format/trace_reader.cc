@@ -41,7 +41,7 @@ bool TraceReader::read_traces(Key key, Value lists, std::vector<std::vector<Trac
   if (items.size() > kMostDevices) {
     return fields_.fail(key, lists, text("traces of at most ", kMostDevices, " devices"));
   }
-  traces.resize(items.size());
+  traces.assign(items.size(), {});
   for (size_t device = 0; device < items.size(); ++device) {
     if (!read_trace(items[device], traces[device])) {
       return fields_.fail(text(word(key), "[", device, "]", fields_.problem()));

@@ -113,7 +113,7 @@ TEST(TraceCsv, HasARowPerEntryAndQuotesWhatNeedsIt) {
   ASSERT_TRUE(write_trace_csv(sample_snapshot(), sink).ok());
   EXPECT_THAT(sink.text, HasSubstr("memory,device,index,time_us,action,address,size,stream,"));
   EXPECT_THAT(sink.text,
-              HasSubstr("device,0,1,1934352532461225,alloc,139637976727552,1048476,-1,0,0,"
+              HasSubstr("device,0,1,1934339153729961,alloc,139637976727552,1048476,-1,0,0,"
                         "Torch-Compiled Region: 0/1,\"step 7, \"\"warm-up\"\"\",1,"
                         "\"inner a \"\"b\"\"\\\n\x01é.py:70000\"\r\n"));
   EXPECT_THAT(sink.text,
