@@ -46,35 +46,38 @@ TEST(JsonReader, SaysWhatIsWrongWithTheText) {
 }
 
 TEST(JsonReader, RefusesEveryTruncation) {
-  const std::string text = written(sample_snapshot());
+  Snapshot small;
+  small.device_traces.push_back(sample_snapshot().host_traces[0]);
+  const std::string text = written(small);
   for (size_t length = 0; length + 1 < text.size(); ++length) {
     EXPECT_THAT(problem_of(std::string_view(text).substr(0, length)), HasSubstr("JSON, byte "));
   }
 }
 
 TEST(JsonReader, RefusesDeepNesting) {
-  EXPECT_THAT(problem_of(std::string(1'000'000, '[')), HasSubstr("nested deeper than 1000"));
-  EXPECT_THAT(problem_of(pickle::repeat("{\"a\":", 100'000)), HasSubstr("nested deeper than 1000"));
+  EXPECT_THAT(problem_of(std::string(100'000, '[')), HasSubstr("nested deeper than 1000"));
+  EXPECT_THAT(problem_of(pickle::repeat("{\"a\":", 10'000)), HasSubstr("nested deeper than 1000"));
 }
 
 TEST(JsonReader, RefusesValuesBeyondTheLimit) {
   const ReadLimits limits = {.value_bytes = size_t{1} << 20};
-  EXPECT_THAT(problem_of("[" + pickle::repeat("0,", 1 << 20), limits), HasSubstr("1.00 MiB"));
-  EXPECT_THAT(problem_of("[" + pickle::repeat("[],", 1 << 20), limits), HasSubstr("1.00 MiB"));
+  EXPECT_THAT(problem_of("[" + pickle::repeat("0,", 100'000), limits), HasSubstr("1.00 MiB"));
+  EXPECT_THAT(problem_of("[" + pickle::repeat("[],", 100'000), limits), HasSubstr("1.00 MiB"));
 }
 
 TEST(JsonReader, RefusesAStringThatDoesNotEnd) {
-  EXPECT_THAT(problem_of("[\"" + std::string(70 << 20, 'x')), HasSubstr("a string beyond 64 MiB"));
+  EXPECT_THAT(problem_of("[\"" + std::string(3 << 20, 'x'), {.value_bytes = size_t{1} << 20}),
+              HasSubstr("a string longer than the limit"));
 }
 
 TEST(JsonReader, ForgetsTheStacksOfEntriesItHasRead) {
-  // Twenty thousand entries with their stacks written out, within a limit that holds the
+  // Three thousand entries with their stacks written out, within a limit that holds the
   // entries, but not all the frames as values too.
   Snapshot snapshot = sample_snapshot();
-  for (int i = 0; i < 20'000; ++i) {
+  for (int i = 0; i < 3000; ++i) {
     snapshot.device_traces[0].push_back(snapshot.device_traces[0][1]);
   }
-  const Result<Snapshot> read_back = read(written(snapshot), {.value_bytes = size_t{4} << 20});
+  const Result<Snapshot> read_back = read(written(snapshot), {.value_bytes = size_t{1} << 20});
   ASSERT_TRUE(read_back.ok()) << read_back.status().message();
   EXPECT_EQ(*read_back, snapshot);
 }

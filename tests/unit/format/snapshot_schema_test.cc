@@ -1,5 +1,5 @@
 // What a file says and what it means: every version of PyTorch's schema, and what is wrong with
-// files that are none.
+// files that are none. Long because each version of the schema has its own file.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
