@@ -10,7 +10,7 @@
 namespace ashlar {
 namespace {
 
-constexpr size_t kBufferBytes = size_t{256} << 10;
+constexpr size_t kBufferBytes = size_t{64} << 10;
 
 }  // namespace
 

@@ -80,8 +80,9 @@ TEST(Input, DamageIsTold) {
 TEST(Input, ABombIsStoppedAtTheLimit) {
   const std::string zeros(64 << 20, '\0');
   for (const Compression compression : kCompressed) {
-    EXPECT_THAT(read_through(compressed(zeros, compression), {.most_bytes = 10 << 20}),
-                HasSubstr("has more than 10.00 MiB when decompressed"));
+    const std::string outcome =
+        read_through(compressed(zeros, compression), {.most_bytes = 10 << 20});
+    EXPECT_THAT(outcome.substr(0, 200), HasSubstr("has more than 10.00 MiB when decompressed"));
   }
 }
 

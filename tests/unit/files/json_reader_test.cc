@@ -71,13 +71,12 @@ TEST(JsonReader, RefusesAStringThatDoesNotEnd) {
 }
 
 TEST(JsonReader, ForgetsTheStacksOfEntriesItHasRead) {
-  // Three thousand entries with their stacks written out, within a limit that holds the
-  // entries, but not all the frames as values too.
+  // Three hundred entries with their stacks of a hundred frames written out, within a limit that
+  // holds the entries, but not every frame of each.
   Snapshot snapshot = sample_snapshot();
-  for (int i = 0; i < 3000; ++i) {
-    snapshot.device_traces[0].push_back(snapshot.device_traces[0][1]);
-  }
-  const Result<Snapshot> read_back = read(written(snapshot), {.value_bytes = size_t{1} << 20});
+  snapshot.tables.stacks[1].frames.assign(100, 1);
+  for (int i = 0; i < 300; ++i) snapshot.device_traces[0].push_back(snapshot.device_traces[0][1]);
+  const Result<Snapshot> read_back = read(written(snapshot), {.value_bytes = size_t{256} << 10});
   ASSERT_TRUE(read_back.ok()) << read_back.status().message();
   EXPECT_EQ(*read_back, snapshot);
 }
