@@ -135,9 +135,6 @@ class ASHLAR_EXPORT Machine {
   // In bookkeeping: the device's next allocation or reservation lies here, if that is free; for
   // replays, where addresses decide between equal blocks. Calls are queued.
   void place_next(DeviceIndex device, DeviceAddress at);
-  // In bookkeeping: where a driver has put allocations before, in order. The next one of a size
-  // lies where the next of these of that size lies, if that is free; others lie below them all.
-  void place_like(DeviceIndex device, const std::vector<AddressRange>& before);
 
   // --- the order of things --------------------------------------------------------------------
 

@@ -24,16 +24,6 @@ bool same_policy(AllocatorOptions a, const AllocatorOptions& b) {
   return a == b;
 }
 
-// Where the driver put segments, in order.
-std::vector<AddressRange> recorded_segments(const std::vector<TraceEntry>& trace) {
-  std::vector<AddressRange> segments;
-  for (const TraceEntry& entry : trace) {
-    if (entry.action == TraceAction::kSegmentAlloc)
-      segments.push_back({entry.address, entry.bytes});
-  }
-  return segments;
-}
-
 class Run {
  public:
   Run(const Snapshot& snapshot, const Allocations& allocations, const ReplayOptions& options);
@@ -132,7 +122,6 @@ Status Run::set_up() {
   machine_->reset_costs(kReplayed);
   reserved_bytes_ = peak_bytes_ = static_cast<size_t>(engine_->stats().reserved_bytes.all.current);
   result_.reserved.push_back({0, reserved_bytes_});
-  if (!same_settings_) machine_->place_like(kReplayed, recorded_segments(trace_));
   engine_->add_tracker([this](const TraceEntry& entry) { see(entry); });
   return {};
 }

@@ -254,7 +254,9 @@ Result<DeviceAddress> AddressSpace::place(std::shared_ptr<Extent> extent, Device
   WriterLock lock(mutex_);
   ReserveOptions options;
   const bool is_up_to_us = !backed_ && wishes_[owner].empty();
-  if (is_up_to_us) options.hint = plain_address_locked(bytes, owner);
+  if (is_up_to_us) {
+    options.hint = DeviceAddress(plain_addresses_.take(align_up_to(bytes, granularity_bytes_)));
+  }
   Result<DeviceAddress> at = reserve_locked(bytes, options, owner);
   if (!at.ok()) return at;
   const auto reservation = reservations_.find(*at);
@@ -294,27 +296,6 @@ Result<std::shared_ptr<Extent>> AddressSpace::placed(DeviceAddress at, DeviceInd
 void AddressSpace::place_next(DeviceIndex owner, DeviceAddress at) {
   WriterLock lock(mutex_);
   wishes_[owner].push_back(at);
-}
-
-void AddressSpace::place_like(DeviceIndex owner, const std::vector<AddressRange>& before) {
-  WriterLock lock(mutex_);
-  uint64_t lowest = kFirstInvented;
-  for (const AddressRange& range : before) {
-    wishes_by_size_[{owner, range.bytes}].push_back(range.begin);
-    lowest = std::min(lowest, range.begin.value());
-  }
-  plain_addresses_ = DriverAddresses(std::min(kFirstPlain, lowest / 2), lowest);
-}
-
-DeviceAddress AddressSpace::plain_address_locked(size_t bytes, DeviceIndex owner) {
-  if (const auto wishes = wishes_by_size_.find({owner, bytes}); wishes != wishes_by_size_.end()) {
-    while (!wishes->second.empty()) {
-      const DeviceAddress wish = wishes->second.front();
-      wishes->second.pop_front();
-      if (is_free_locked({wish, bytes})) return wish;
-    }
-  }
-  return DeviceAddress(plain_addresses_.take(align_up_to(bytes, granularity_bytes_)));
 }
 
 void AddressSpace::set_peer_access(DeviceIndex accessor, DeviceIndex owner, bool enabled) {

@@ -67,7 +67,6 @@ class AddressSpace {
 
   // In bookkeeping: where the owner's next reservation goes, if it can.
   void place_next(DeviceIndex owner, DeviceAddress at);
-  void place_like(DeviceIndex owner, const std::vector<AddressRange>& before);
 
   // --- questions and transfers, as `accessor` sees memory
   // -----------------------------------------
@@ -113,8 +112,6 @@ class AddressSpace {
 
   Result<DeviceAddress> reserve_locked(size_t bytes, const ReserveOptions& options,
                                        DeviceIndex owner) ASHLAR_REQUIRES(mutex_);
-  // Where a driver would put a plain allocation.
-  DeviceAddress plain_address_locked(size_t bytes, DeviceIndex owner) ASHLAR_REQUIRES(mutex_);
   bool is_free_locked(AddressRange range) const ASHLAR_REQUIRES_SHARED(mutex_);
   DeviceAddress invent_locked(size_t bytes, size_t alignment_bytes, DeviceAddress hint)
       ASHLAR_REQUIRES(mutex_);
@@ -163,8 +160,6 @@ class AddressSpace {
   uint64_t next_invented_ ASHLAR_GUARDED_BY(mutex_);
   DriverAddresses plain_addresses_ ASHLAR_GUARDED_BY(mutex_);
   std::map<DeviceIndex, std::deque<DeviceAddress>> wishes_ ASHLAR_GUARDED_BY(mutex_);
-  std::map<std::pair<DeviceIndex, size_t>, std::deque<DeviceAddress>> wishes_by_size_
-      ASHLAR_GUARDED_BY(mutex_);
 };
 
 }  // namespace ashlar::sim

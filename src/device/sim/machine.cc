@@ -173,10 +173,6 @@ void Machine::place_next(DeviceIndex device, DeviceAddress at) {
   parts_->addresses.place_next(device, at);
 }
 
-void Machine::place_like(DeviceIndex device, const std::vector<AddressRange>& before) {
-  parts_->addresses.place_like(device, before);
-}
-
 // --- the order of things ------------------------------------------------------------------------
 
 Status Machine::hold(DeviceIndex device, StreamId stream) {
