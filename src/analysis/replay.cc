@@ -216,6 +216,7 @@ Status Run::allocate(uint32_t index, const TraceEntry& entry) {
   ++result_.alloc_count;
   if (block.ok()) {
     live_[id] = *block;
+    if ((*block)->address == entry.address) ++result_.same_address_count;
   } else if (block.status().is_out_of_memory()) {
     note_oom(index, block.status(), false);
   } else {

@@ -44,6 +44,7 @@ struct ReplayResult {
   uint64_t event_count = 0;
   uint64_t alloc_count = 0;
   uint64_t free_count = 0;
+  uint64_t same_address_count = 0;  // blocks that lie where they lay
   AllocatorStats stats{};
   std::vector<ReplayedOom> ooms{};
   sim::CallCosts driver{};

@@ -41,6 +41,21 @@ constexpr EnvironmentVariable allocator_variable(std::string_view name, std::str
   };
 }
 
+constexpr EnvironmentVariable no_caching_variable(std::string_view name) {
+  return {
+      .name = name,
+      .scope = VariableScope::kAllocatorSwitch,
+      .sets = "option caching",
+      .expected = "1, 0, True or False",
+      .default_text = "0",
+      .help =
+          "PyTorch's: with 1, nothing is cached. Settings that name the option count before it.",
+      .parse = nullptr,
+      .option = "caching",
+      .when_on = "False",
+  };
+}
+
 constexpr std::array kVariables = {
     EnvironmentVariable{
         .name = "ASHLAR_SIM_DEVICES",
@@ -97,6 +112,8 @@ constexpr std::array kVariables = {
         .parse = nullptr,
         .option = "expandable_segments_ipc",
     },
+    no_caching_variable("PYTORCH_NO_CUDA_MEMORY_CACHING"),
+    no_caching_variable("PYTORCH_NO_HIP_MEMORY_CACHING"),
 };
 
 }  // namespace
@@ -212,8 +229,8 @@ Result<AllocatorOptions> options_by_switches(const Environment& environment) {
     if (!is_on && *value != "0" && *value != "False") {
       return wrong_value(row, *value, "is not a switch", row.expected);
     }
-    Result<AllocatorOptions> changed =
-        parse_allocator_options(text(row.option, is_on ? ":True" : ":False"), options);
+    Result<AllocatorOptions> changed = parse_allocator_options(
+        text(row.option, ":", is_on == (row.when_on == "True") ? "True" : "False"), options);
     if (!changed.ok()) return changed;
     options = *std::move(changed);
   }

@@ -60,7 +60,8 @@ struct EnvironmentVariable {
   // Sets its option; null for the scopes of allocators.
   // kUsage: the value is wrong; then `options` is untouched.
   Status (*parse)(const EnvironmentVariable& row, std::string_view value, sim::Options& options);
-  std::string_view option = {};  // of kAllocatorSwitch: the option it sets
+  std::string_view option = {};       // of kAllocatorSwitch: the option it sets
+  std::string_view when_on = "True";  // and to what, when the switch is on
 };
 
 std::span<const EnvironmentVariable> environment_variables();

@@ -70,7 +70,7 @@ TEST(CliConfigTest, JsonSaysWhatIsSetAndByWhichVariable) {
   EXPECT_EQ(option["default"], "False");
   EXPECT_EQ(option["set_by"], "ASHLAR_ALLOC_CONF");
   EXPECT_TRUE(option_named(answer, "max_split_size_mb")["set_by"].is_null());
-  ASSERT_EQ(answer["variables"].size(), 5U);
+  ASSERT_EQ(answer["variables"].size(), 7U);
   EXPECT_EQ(answer["variables"][0], (json{{"name", "ASHLAR_ALLOC_CONF"},
                                           {"value", "expandable_segments:True,backend:native"},
                                           {"is_used", true}}));

@@ -231,6 +231,13 @@ TEST(AllocatorVariablesTest, ASwitchOfPyTorchsSetsItsOptionUnlessTheSettingsName
             "False)");
 }
 
+TEST(AllocatorVariablesTest, NoCachingSwitchesCachingOff) {
+  for (const char* name : {"PYTORCH_NO_CUDA_MEMORY_CACHING", "PYTORCH_NO_HIP_MEMORY_CACHING"}) {
+    EXPECT_FALSE(allocator_options_with(name, "1")->caching);
+    EXPECT_TRUE(allocator_options_with(name, "0")->caching);
+  }
+}
+
 TEST(AllocatorVariablesTest, TheSimulatedMachineDoesNotMindThem) {
   EXPECT_TRUE(options_from({{"ASHLAR_ALLOC_CONF", "nonsense"}, {"PYTORCH_ALLOC_CONF", "x"}}).ok());
 }
