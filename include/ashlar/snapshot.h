@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "ashlar/export.h"
 #include "ashlar/trace.h"
 #include "ashlar/types.h"
 
@@ -94,5 +95,9 @@ struct Snapshot {
   SnapshotTables tables{};
   friend bool operator==(const Snapshot&, const Snapshot&) = default;
 };
+
+// Writes it as PyTorch does (`torch.cuda.memory._dump_snapshot`): what opens PyTorch's snapshots
+// opens this. Throws DeviceError, with the system's reason, if the file cannot be written.
+ASHLAR_EXPORT void save_snapshot(const Snapshot& snapshot, const std::string& path);
 
 }  // namespace ashlar

@@ -4,6 +4,8 @@
 #include "api/allocator_parts.h"
 #include "api/unwrap.h"
 #include "config/snapshot_settings.h"
+#include "files/output.h"
+#include "format/snapshot_pickle.h"
 #include "observe/symbols.h"
 
 namespace ashlar {
@@ -52,6 +54,12 @@ Snapshot Allocator::snapshot(const SnapshotOptions& options) {
   snapshot.settings = settings_of(parts_->options);
   resolve_stacks(snapshot, engine.history().stacks());
   return snapshot;
+}
+
+void save_snapshot(const Snapshot& snapshot, const std::string& path) {
+  FileSink sink = unwrap(FileSink::open(path));
+  unwrap(write_snapshot_pickle(snapshot, sink));
+  unwrap(sink.close());
 }
 
 Region::Region(Allocator& allocator, std::string name)

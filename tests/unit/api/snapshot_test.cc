@@ -3,11 +3,17 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <map>
 #include <thread>
 
 #include "ashlar/allocator.h"
 #include "ashlar/sim.h"
 #include "base/units.h"
+#include "format/renumber.h"
+#include "format/snapshot_pickle.h"
 
 namespace ashlar {
 namespace {
@@ -164,6 +170,34 @@ TEST_F(SnapshotTest, TheSettingsAreTheAllocators) {
                                                      snapshot.settings.end());
   EXPECT_EQ(std::get<int64_t>(settings.at("max_split_size")), static_cast<int64_t>(64 * kMiB));
   EXPECT_TRUE(std::get<bool>(settings.at("expandable_segments")));
+}
+
+TEST_F(SnapshotTest, WhatIsSavedIsReadBackTheSame) {
+  Allocator allocator(device(), AllocatorOptions{});
+  HistoryOptions options;
+  options.context = RecordContext::kAll;
+  allocator.start_history(options);
+  push_compile_context("a region");
+  Buffer weights = allocate_weights(allocator);
+  pop_compile_context();
+  drop_weights(weights);
+  { const Region region(allocator, "forward"); }
+  Snapshot snapshot = allocator.snapshot();
+  const std::string path = ::testing::TempDir() + "/ashlar_snapshot_test.pickle";
+  save_snapshot(snapshot, path);
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  std::remove(path.c_str());
+  MemorySource source(bytes);
+  const Result<Snapshot> read = read_snapshot_pickle(source);
+  ASSERT_TRUE(read.ok()) << read.status().to_string();
+  renumber_tables(snapshot);
+  EXPECT_EQ(*read, snapshot);
+}
+
+TEST_F(SnapshotTest, AFileThatCannotBeWrittenIsAnError) {
+  Allocator allocator(device(), AllocatorOptions{});
+  EXPECT_THROW(save_snapshot(allocator.snapshot(), "/no/such/folder/x.pickle"), DeviceError);
 }
 
 // Four threads allocate while one looks: run by preset tsan.
