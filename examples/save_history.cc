@@ -1,0 +1,30 @@
+// Records what an allocator does, with stacks, and saves it as PyTorch saves its snapshots.
+#include <cstdio>
+
+#include "ashlar/allocator.h"
+#include "ashlar/sim.h"
+
+using namespace ashlar;
+
+static Buffer load_weights(Allocator& allocator) { return allocator.allocate(64 << 20); }
+
+int main(int argument_count, char** arguments) {
+  const auto machine = sim::Machine::create({});
+  if (!machine.ok()) return 1;
+  Allocator allocator((*machine)->device(DeviceIndex(0)));
+
+  HistoryOptions history;
+  history.context = RecordContext::kAll;  // stacks of allocations and frees
+  allocator.start_history(history);
+  const Buffer weights = load_weights(allocator);
+  {
+    const Region step(allocator, "step 1");
+    for (size_t layer = 1; layer <= 4; ++layer) {
+      const Buffer activations = allocator.allocate(layer * 3'000'000);
+    }
+  }
+  const Snapshot snapshot = allocator.snapshot();
+  std::printf("%zu entries, %zu segments\n", snapshot.device_traces[0].size(),
+              snapshot.segments.size());
+  if (argument_count > 1) save_snapshot(snapshot, arguments[1]);
+}
