@@ -36,7 +36,7 @@ class Search {
 
  private:
   std::vector<size_t> floors_of(const Course& course) const;
-  bool rises_all_along(const std::vector<size_t>& floors, size_t& rising_count) const;
+  static size_t rising_parts(const std::vector<size_t>& floors);
   uint32_t last_entry(size_t part) const;
 
   const std::vector<TraceEntry>& trace_;
@@ -160,8 +160,8 @@ std::optional<Leak> Search::judge(const Course& course, size_t least_growth_byte
   const size_t first = leak.floors.front();
   const size_t last = leak.floors.back();
   if (last < first || last - first < least_growth_bytes) return std::nullopt;
-  size_t rising_count = 0;
-  if (!rises_all_along(leak.floors, rising_count)) return std::nullopt;
+  const size_t rising_count = rising_parts(leak.floors);
+  if (rising_count < options_.least_rising_parts) return std::nullopt;
 
   std::vector<double> entries;
   std::vector<double> seconds;
@@ -202,19 +202,15 @@ std::vector<size_t> Search::floors_of(const Course& course) const {
 }
 
 // A rise counts when it passes all that was before, so that what comes and goes does not.
-bool Search::rises_all_along(const std::vector<size_t>& floors, size_t& rising_count) const {
-  rising_count = 0;
+size_t Search::rising_parts(const std::vector<size_t>& floors) {
+  size_t count = 0;
   size_t highest = floors.front();
-  size_t largest_rise = 0;
   for (size_t floor : floors) {
     if (floor <= highest) continue;
-    ++rising_count;
-    largest_rise = std::max(largest_rise, floor - highest);
+    ++count;
     highest = floor;
   }
-  const size_t growth = floors.back() - floors.front();
-  const bool is_kept = floors.back() >= highest - (highest - floors.front()) / 10;
-  return rising_count >= options_.least_rising_parts && largest_rise <= growth / 2 && is_kept;
+  return count;
 }
 
 uint32_t Search::last_entry(size_t part) const {

@@ -45,7 +45,7 @@ struct LeakOptions {
   // Groups that grew less are left out: a part of the largest live bytes at any one time.
   double least_growth = 0.001;
   double least_r_squared = 0.8;
-  // A leak rises in at least so many parts, and in none by more than half of all its growth.
+  // In at least so many parts the floor of a leak rises above all that was before.
   size_t least_rising_parts = 4;
 };
 

@@ -113,9 +113,8 @@ class Packer {
   const PackingOptions options_;
   std::vector<uint32_t> input_of_rank_;
   std::vector<Lifetime> lifetimes_;  // by rank: in the order in which they begin
-  // By rank: the ranks that begin during its life, [first_rank_, begun_before_). Those that begin
-  // with it count as well.
-  std::vector<uint32_t> first_rank_;
+  // By rank: how many begin before it ends. Of two that exist together, the rank of the later one
+  // lies in [rank, begun_before_) of the earlier.
   std::vector<uint32_t> begun_before_;
   Order important_;                // the ranks that attempts are about
   uint64_t negligible_bytes_ = 0;  // up to so large the others are
@@ -144,15 +143,11 @@ Packer::Packer(const std::vector<Lifetime>& given, const PackingOptions& options
       input_of_rank_.begin(), input_of_rank_.end(),
       [&](uint32_t left, uint32_t right) { return given[left].begin < given[right].begin; });
   for (uint32_t input : input_of_rank_) lifetimes_.push_back(given[input]);
-  const auto begun_before = [&](uint32_t time) {
-    const auto first =
-        std::lower_bound(lifetimes_.begin(), lifetimes_.end(), time,
-                         [](const Lifetime& each, uint32_t moment) { return each.begin < moment; });
-    return static_cast<uint32_t>(first - lifetimes_.begin());
-  };
   for (const Lifetime& lifetime : lifetimes_) {
-    first_rank_.push_back(begun_before(lifetime.begin));
-    begun_before_.push_back(begun_before(lifetime.end));
+    const auto first =
+        std::lower_bound(lifetimes_.begin(), lifetimes_.end(), lifetime.end,
+                         [](const Lifetime& each, uint32_t time) { return each.begin < time; });
+    begun_before_.push_back(static_cast<uint32_t>(first - lifetimes_.begin()));
   }
 }
 
@@ -268,9 +263,9 @@ void Packer::pile_up(const Order& order, size_t first) {
   skyline_.clear();
   for (size_t i = 0; i < order.size(); ++i) {
     const uint32_t rank = order[i];
-    if (i >= first) put(rank, skyline_.highest(first_rank_[rank], begun_before_[rank]));
+    if (i >= first) put(rank, skyline_.highest(rank, begun_before_[rank]));
     const uint64_t top = addresses_[rank] + lifetimes_[rank].bytes;
-    skyline_.raise(first_rank_[rank], begun_before_[rank], top);
+    skyline_.raise(rank, begun_before_[rank], top);
   }
 }
 

@@ -75,6 +75,43 @@ TEST(LeaksTest, SetUpIsNoneWheneverItHappens) {
   }
 }
 
+TEST(LeaksTest, SetUpDoesNotHideALeakOfTheSameStack) {
+  Loop loop;
+  for (size_t i = 0; i < kSteps; ++i) {
+    loop.step();
+    loop.keep(i == kSteps / 2 ? 150'000 : 1000, 3);
+  }
+  EXPECT_EQ(leaks_in(loop.trace).growing.size(), 1U);
+}
+
+TEST(LeaksTest, SetUpInAFewStepsIsNone) {
+  Loop loop;
+  for (size_t i = 0; i < kSteps; ++i) {
+    loop.step();
+    if (i == kSteps / 4 || i == kSteps / 2 || i == kSteps * 3 / 4) loop.keep(1'000'000, 3);
+  }
+  EXPECT_TRUE(leaks_in(loop.trace).growing.empty());
+}
+
+TEST(LeaksTest, GrowthThatEndsEarlyIsNone) {
+  Loop loop;
+  for (size_t i = 0; i < kSteps; ++i) {
+    loop.step();
+    if (i < kSteps / 4) loop.keep(100'000, 3);
+  }
+  EXPECT_TRUE(leaks_in(loop.trace).growing.empty());
+}
+
+TEST(LeaksTest, WhatIsFreedBetweenEverLargerUsesIsNone) {
+  Loop loop;
+  for (uint64_t i = 1; i <= kSteps; ++i) {
+    loop.trace.alloc(7, i * 100'000).from(3);
+    for (int use = 0; use < 20; ++use) loop.step();
+    if (i < kSteps) loop.trace.free(7, i * 100'000);
+  }
+  EXPECT_TRUE(leaks_in(loop.trace).growing.empty());
+}
+
 TEST(LeaksTest, WhatGrowsAndIsGivenBackIsNone) {
   Loop loop;
   for (size_t season = 0; season < 4; ++season) {
