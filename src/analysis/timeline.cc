@@ -37,9 +37,9 @@ Timeline make_timeline(const Snapshot& snapshot, DeviceIndex device,
 }
 
 const std::vector<TraceEntry>& trace_of(const Snapshot& snapshot, DeviceIndex device) {
-  static const std::vector<TraceEntry> kNone;
+  static const std::vector<TraceEntry> none;
   const bool has_trace = device.value() < snapshot.device_traces.size();
-  return has_trace ? snapshot.device_traces[device.value()] : kNone;
+  return has_trace ? snapshot.device_traces[device.value()] : none;
 }
 
 DeviceIndex busiest_device(const Snapshot& snapshot) {
