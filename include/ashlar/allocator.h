@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,7 @@
 #include "ashlar/oom_notice.h"
 #include "ashlar/options.h"
 #include "ashlar/pool.h"
+#include "ashlar/sharing.h"
 #include "ashlar/snapshot.h"
 #include "ashlar/stats.h"
 #include "ashlar/trace.h"
@@ -67,6 +69,14 @@ class ASHLAR_EXPORT Buffer {
   Block* block_ = nullptr;
   DeviceAddress address_;
   size_t bytes_ = 0;
+};
+
+// A copy between two allocators' memory; a struct, since two addresses look alike.
+struct CopyRequest {
+  DeviceAddress to{};
+  DeviceAddress from{};
+  size_t bytes = 0;
+  StreamId stream{};  // of the device that is copied from
 };
 
 // What restoring a pool changed. An address may be in both: whoever had it before has it no more.
@@ -150,6 +160,8 @@ class ASHLAR_EXPORT Allocator {
   void retain_pool(PoolId pool);
   // Let go by all who held it, a pool's memory goes back to the device with the next trim.
   void release_pool(PoolId pool);
+  // Of one pool; leaves it alone while somebody holds it, and has nothing to do once it is gone.
+  // Throws UsageError if it was never made.
   void trim(PoolId pool);
   int pool_use_count(PoolId pool) const;
   // Between begin and end, what the filter accepts is allocated from the pool; begin also holds it.
@@ -166,6 +178,29 @@ class ASHLAR_EXPORT Allocator {
   PoolCheckpoint checkpoint(PoolId pool);
   RestoredPool restore(const PoolCheckpoint& checkpoint);
 
+  // --- other processes: see sharing.h -----------------------------------------------------------
+  // The whole block, named by its buffer or by the address that allocate_raw gave. Throws
+  // UsageError for memory that cannot be shared: expandable segments need expandable_segments_ipc.
+  Share share(const Buffer& buffer);
+  Share share(DeviceAddress address);
+  // Opens a block that another allocator shared. It is for work on `stream`, as if allocated there.
+  // The same handle again gives the same address. Throws FormatError: not a handle, or from a newer
+  // version. UsageError: of another device, or of this very allocator. DeviceError: the exporter is
+  // gone, or has ended the share.
+  SharedBuffer open_shared(std::string_view handle, StreamId stream = kDefaultStream);
+  // The allocation of the device that the block is part of. Throws UsageError for blocks of
+  // expandable segments, which are part of none.
+  AddressRange base_allocation(const Buffer& buffer) const;
+  AddressRange base_allocation(DeviceAddress address) const;
+
+  // --- other devices ----------------------------------------------------------------------------
+  // From here on, `accessor` may touch what this allocator has, what it will have, and what it
+  // opened of other processes. Throws UsageError where the devices cannot.
+  void enable_peer_access(Device& accessor);
+  // Copies from this allocator's memory to another's, in the best way there is. Queued, like all
+  // work.
+  void copy_to(const Allocator& destination, const CopyRequest& copy);
+
   // --- hooks: called with no lock held; they may call the allocator
   // ---------------------------------
   void add_tracker(TraceTracker tracker);
@@ -175,6 +210,9 @@ class ASHLAR_EXPORT Allocator {
 
  private:
   struct Parts;
+  Block* block_of(const Buffer& buffer) const;
+  AddressRange base_of(const Block* block) const;
+
   std::unique_ptr<Parts> parts_;
 };
 

@@ -53,6 +53,9 @@ struct AllocatorOptions {
   std::optional<size_t> max_non_split_rounding_bytes{};
   std::array<uint32_t, kRoundupSlotCount> roundup_power2_divisions{};  // 0 and 1: off
   bool expandable_segments = false;
+  // Their memory can be shared with other processes. Each granule then is an object of its own to
+  // the system, which on the simulated device costs a file descriptor.
+  bool shareable_expandable_segments = false;
   std::optional<ReserveSize> expandable_reserve{};
   std::map<std::string, ReserveSize> expandable_reserve_by_class{};
 

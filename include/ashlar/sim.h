@@ -141,6 +141,9 @@ class ASHLAR_EXPORT Machine {
   // Starts nothing more in this stream until resumed; what is running finishes. With a seed, a
   // call that waits for a held stream returns kDeviceFault instead of waiting for ever.
   Status hold(DeviceIndex device, StreamId stream);
+  // With a seed: the same, but a call that has to wait lets it go, with all others held so: time
+  // passes while one waits.
+  Status hold_until_waited(DeviceIndex device, StreamId stream);
   Status resume(DeviceIndex device, StreamId stream);
   // With a seed: runs one piece of work that is ready, if any. Says whether there was one.
   bool step();

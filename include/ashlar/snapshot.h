@@ -6,7 +6,7 @@
 // position there. Position 0 of each table stands for "none".
 #pragma once
 
-#include <map>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <variant>

@@ -5,14 +5,12 @@
 #include "api/unwrap.h"
 #include "base/text.h"
 #include "config/allocator_options.h"
-#include "engine/classic/classic_engine.h"
+#include "engine/make_engine.h"
 
 namespace ashlar {
 
 Allocator::Parts::Parts(Device& its_device, const AllocatorOptions& its_options)
-    : device(its_device),
-      options(its_options),
-      engine(std::make_unique<classic::ClassicEngine>(its_device, its_options)) {}
+    : device(its_device), options(its_options), engine(make_engine(its_device, its_options)) {}
 
 Allocator::Allocator(Device& device) : Allocator(device, options_from_environment()) {}
 
@@ -48,13 +46,9 @@ Buffer Allocator::allocate(size_t bytes, StreamId stream) {
 // --- plain addresses
 // ------------------------------------------------------------------------------
 
-namespace {
-
 Status not_an_allocation(DeviceAddress address) {
   return Status::usage(text(address, " is not an allocation of this allocator, or was freed"));
 }
-
-}  // namespace
 
 DeviceAddress Allocator::allocate_raw(size_t bytes, StreamId stream) {
   if (bytes == 0) return {};
@@ -88,6 +82,7 @@ void Allocator::record_stream(DeviceAddress address, Device& device, StreamId st
 // ---------------------------------------------------------------------------
 
 void Allocator::trim() {
+  unwrap(parts_->imports.collect());
   unwrap(parts_->engine->trim({}, freeing_stack(*parts_->engine, __builtin_return_address(0))));
 }
 
@@ -140,8 +135,15 @@ PoolId Allocator::make_capture_pool() {
 
 void Allocator::retain_pool(PoolId pool) { unwrap(parts_->engine->retain_pool(pool)); }
 void Allocator::release_pool(PoolId pool) { unwrap(parts_->engine->release_pool(pool)); }
+
+// Whoever ran out of memory, or trimmed everything, may have been first: that is no mistake.
 void Allocator::trim(PoolId pool) {
-  unwrap(parts_->engine->trim(pool, freeing_stack(*parts_->engine, __builtin_return_address(0))));
+  const bool was_made = pool.user <= parts_->last_user_pool.load(std::memory_order_relaxed) &&
+                        pool.capture <= parts_->last_capture_pool.load(std::memory_order_relaxed);
+  Engine& engine = *parts_->engine;
+  Status trimmed = engine.trim(pool, freeing_stack(engine, __builtin_return_address(0)));
+  if (trimmed.is(StatusKind::kUsage) && was_made) return;
+  unwrap(std::move(trimmed));
 }
 
 int Allocator::pool_use_count(PoolId pool) const {

@@ -7,6 +7,8 @@
 #include "ashlar/allocator.h"
 #include "engine/block_table.h"
 #include "engine/engine.h"
+#include "share/imports.h"
+#include "share/share_server.h"
 
 namespace ashlar {
 
@@ -18,8 +20,13 @@ struct Allocator::Parts {
   // Relaxed: only uniqueness matters.
   std::atomic<uint64_t> last_user_pool{0};
   std::atomic<uint64_t> last_capture_pool{0};
+  ShareServer shares{*engine};  // ends before the engine whose blocks it holds
+  Imports imports{device};
 
   Parts(Device& its_device, const AllocatorOptions& its_options);
 };
+
+// What is said of an address that nobody was given, or that was freed.
+Status not_an_allocation(DeviceAddress address);
 
 }  // namespace ashlar

@@ -60,6 +60,29 @@ Status wait_ready(int socket_fd, short events, std::chrono::milliseconds timeout
   }
 }
 
+Status send_attached(int socket_fd, std::span<const uint8_t> bytes, std::span<const int> fds,
+                     std::chrono::milliseconds timeout) {
+  ASHLAR_CHECK(fds.size() <= kMostAttachedFds);
+  iovec part{const_cast<uint8_t*>(bytes.data()), bytes.size()};
+  alignas(cmsghdr) char control[CMSG_SPACE(kMostAttachedFds * sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  if (!fds.empty()) {
+    message.msg_control = control;
+    message.msg_controllen = CMSG_SPACE(fds.size_bytes());
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(fds.size_bytes());
+    std::memcpy(CMSG_DATA(header), fds.data(), fds.size_bytes());
+  }
+  if (Status ready = wait_ready(socket_fd, POLLOUT, timeout); !ready.ok()) return ready;
+  const ssize_t sent = ::sendmsg(socket_fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent != static_cast<ssize_t>(bytes.size())) return system_fault("sendmsg", "cannot send");
+  return {};
+}
+
 // Every descriptor that came with the message, each with an owner.
 std::vector<UniqueFd> take_descriptors(msghdr& message) {
   std::vector<UniqueFd> taken;
@@ -116,6 +139,12 @@ Result<UniqueFd> accept_or_stop(int listening_fd, int stop_fd) {
   }
 }
 
+Result<UniqueFd> accept_waiting(int listening_fd) {
+  UniqueFd accepted(::accept4(listening_fd, nullptr, nullptr, SOCK_CLOEXEC));
+  if (!accepted.valid()) return system_fault("accept", "cannot accept");
+  return accepted;
+}
+
 Result<PeerCredentials> peer_credentials(int socket_fd) {
   ucred credentials{};
   socklen_t length = sizeof(credentials);
@@ -127,31 +156,33 @@ Result<PeerCredentials> peer_credentials(int socket_fd) {
 
 Status send_message(int socket_fd, std::span<const uint8_t> bytes, int attached_fd,
                     std::chrono::milliseconds timeout) {
-  iovec part{const_cast<uint8_t*>(bytes.data()), bytes.size()};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  if (attached_fd >= 0) {
-    message.msg_control = control;
-    message.msg_controllen = sizeof(control);
-    cmsghdr* header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(header), &attached_fd, sizeof(int));
-  }
-  if (Status ready = wait_ready(socket_fd, POLLOUT, timeout); !ready.ok()) return ready;
-  const ssize_t sent = ::sendmsg(socket_fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-  if (sent != static_cast<ssize_t>(bytes.size())) return system_fault("sendmsg", "cannot send");
-  return {};
+  return send_attached(socket_fd, bytes, {&attached_fd, attached_fd >= 0 ? size_t{1} : 0}, timeout);
+}
+
+Status send_descriptors(int socket_fd, std::span<const uint8_t> bytes,
+                        std::span<const UniqueFd> fds, std::chrono::milliseconds timeout) {
+  std::vector<int> attached;
+  for (const UniqueFd& fd : fds) attached.push_back(fd.get());
+  return send_attached(socket_fd, bytes, attached, timeout);
 }
 
 Result<ReceivedMessage> receive_message(int socket_fd, std::span<uint8_t> buffer,
                                         std::chrono::milliseconds timeout) {
+  Result<ReceivedDescriptors> got = receive_descriptors(socket_fd, buffer, 1, timeout);
+  if (!got.ok()) return got.status();
+  if (got->bytes == 0) return Status::format("the other process closed without an answer");
+  ReceivedMessage received;
+  received.bytes = got->bytes;
+  if (!got->fds.empty()) received.fd = std::move(got->fds.front());
+  return received;
+}
+
+Result<ReceivedDescriptors> receive_descriptors(int socket_fd, std::span<uint8_t> buffer,
+                                                size_t most_fds,
+                                                std::chrono::milliseconds timeout) {
   iovec part{buffer.data(), buffer.size()};
-  // Room for more than the one we want: what arrives must be closed, not lost.
-  alignas(cmsghdr) char control[CMSG_SPACE(8 * sizeof(int))] = {};
+  // Room for all there can be: what arrives must be closed, not lost.
+  alignas(cmsghdr) char control[CMSG_SPACE(kMostAttachedFds * sizeof(int))] = {};
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
@@ -161,15 +192,15 @@ Result<ReceivedMessage> receive_message(int socket_fd, std::span<uint8_t> buffer
   const ssize_t got = ::recvmsg(socket_fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
   if (got < 0) return system_fault("recvmsg", "cannot receive");
 
-  std::vector<UniqueFd> attached = take_descriptors(message);
-  if (got == 0) return Status::format("the other process closed without an answer");
-  // A cut control message may have dropped descriptors we would otherwise believe in.
-  if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 || attached.size() > 1) {
+  ReceivedDescriptors received{static_cast<size_t>(got), take_descriptors(message)};
+  if ((message.msg_flags & MSG_TRUNC) != 0 || received.fds.size() > most_fds) {
     return Status::format("the other process sent more than was agreed");
   }
-  ReceivedMessage received;
-  received.bytes = static_cast<size_t>(got);
-  if (!attached.empty()) received.fd = std::move(attached.front());
+  // There was room for all: the kernel could not give us some, and we must not believe in the rest.
+  if ((message.msg_flags & MSG_CTRUNC) != 0) {
+    return Status::device_fault("recvmsg", EMFILE,
+                                "not all descriptors could be received: raise ulimit -n");
+  }
   return received;
 }
 

@@ -90,11 +90,18 @@ std::string dump(const Json& answer) {
 
 Json text_or_null(std::string_view text) { return text.empty() ? Json() : Json(text); }
 
+bool is_used(const EnvironmentVariable& row, const Current& current,
+             const Environment& environment) {
+  if (row.scope == VariableScope::kAllocator) return &row == current.variable;
+  return environment.value(row.name) && variable_behind(row.option, environment) == &row;
+}
+
 std::string table_as_json(const Current& current, const Environment& environment) {
   Json options = Json::array();
   for (const OptionRow& row : allocator_option_table()) {
     const std::string value = row.print(row, current.options);
-    const bool is_set = current.variable != nullptr && value != row.default_text;
+    const EnvironmentVariable* variable = variable_behind(row.name, environment);
+    const bool is_set = variable != nullptr && value != row.default_text;
     options.push_back({
         {"name", row.name},
         {"alias", text_or_null(row.alias)},
@@ -103,16 +110,16 @@ std::string table_as_json(const Current& current, const Environment& environment
         {"default", row.default_text},
         {"range", row.range},
         {"value", value},
-        {"set_by", is_set ? Json(current.variable->name) : Json()},
+        {"set_by", is_set ? Json(variable->name) : Json()},
         {"help", row.help},
     });
   }
   Json variables = Json::array();
   for (const EnvironmentVariable& row : environment_variables()) {
-    if (row.scope != VariableScope::kAllocator) continue;
+    if (row.scope == VariableScope::kSimulatedMachine) continue;
     variables.push_back({{"name", row.name},
                          {"value", text_or_null(environment.value(row.name).value_or(""))},
-                         {"is_used", &row == current.variable}});
+                         {"is_used", is_used(row, current, environment)}});
   }
   return dump({{"conf", format_allocator_options(current.options)},
                {"options", options},
@@ -120,11 +127,12 @@ std::string table_as_json(const Current& current, const Environment& environment
 }
 
 // "now 512 (ASHLAR_ALLOC_CONF); default off; takes 1–1048576 or off (MiB)".
-std::string facts_of(const OptionRow& row, const Current& current) {
+std::string facts_of(const OptionRow& row, const Current& current, const Environment& environment) {
   const std::string value = row.print(row, current.options);
+  const EnvironmentVariable* variable = variable_behind(row.name, environment);
   std::string facts;
-  if (current.variable != nullptr && value != row.default_text) {
-    facts = fmt::format("now {} ({}); ", value, current.variable->name);
+  if (variable != nullptr && value != row.default_text) {
+    facts = fmt::format("now {} ({}); ", value, variable->name);
   }
   facts += fmt::format("default {}; takes {}", row.default_text, row.range);
   return row.unit.empty() ? facts : fmt::format("{} ({})", facts, row.unit);
@@ -133,11 +141,11 @@ std::string facts_of(const OptionRow& row, const Current& current) {
 std::string variables_as_text(const Current& current, const Environment& environment) {
   Table table({{}, {}, {}});
   for (const EnvironmentVariable& row : environment_variables()) {
-    if (row.scope != VariableScope::kAllocator) continue;
+    if (row.scope == VariableScope::kSimulatedMachine) continue;
     const std::string_view value = environment.value(row.name).value_or("-");
-    const std::string_view use = &row == current.variable      ? "used"
-                                 : environment.value(row.name) ? "not used"
-                                                               : "";
+    const std::string_view use = is_used(row, current, environment) ? "used"
+                                 : environment.value(row.name)      ? "not used"
+                                                                    : "";
     table.add({std::string(row.name), std::string(use), std::string(value)});
   }
   return table.to_text();
@@ -146,12 +154,12 @@ std::string variables_as_text(const Current& current, const Environment& environ
 std::string table_as_text(const Current& current, const Environment& environment) {
   Table table({{}, {}});
   for (const OptionRow& row : allocator_option_table()) {
-    table.add({std::string(row.name), facts_of(row, current)});
+    table.add({std::string(row.name), facts_of(row, current, environment)});
     table.add({row.alias.empty() ? "" : fmt::format("or {}", row.alias), std::string(row.help)});
   }
   return fmt::format(
       "Options of an allocator, given to it as \"name:value,name:value\"\n{}\n"
-      "Variables they are read from; the first that is set counts\n{}",
+      "Variables they are read from; the first that is set counts, then a single switch\n{}",
       table.to_text(), variables_as_text(current, environment));
 }
 

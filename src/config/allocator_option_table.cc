@@ -171,6 +171,16 @@ constexpr std::array kOptions = {
         .print = print<&AllocatorOptions::expandable_segments, boolean_text>,
     },
     OptionRow{
+        .name = "expandable_segments_ipc",
+        .type = "boolean",
+        .default_text = "False",
+        .range = "True or False",
+        .help = "Memory of expandable segments can be shared with other processes; costs the "
+                "system one object per granule.",
+        .set = set<&AllocatorOptions::shareable_expandable_segments, read_boolean>,
+        .print = print<&AllocatorOptions::shareable_expandable_segments, boolean_text>,
+    },
+    OptionRow{
         .name = "expandable_segments_reserve",
         .type = "reserve",
         .default_text = "unset",

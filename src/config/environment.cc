@@ -18,6 +18,7 @@ namespace ashlar {
 namespace {
 
 Status refuse_unknown(const Environment& environment);
+Result<AllocatorOptions> options_by_switches(const Environment& environment);
 Status parse_devices(const EnvironmentVariable& row, std::string_view value, sim::Options& options);
 Status parse_capacity(const EnvironmentVariable& row, std::string_view value,
                       sim::Options& options);
@@ -36,6 +37,22 @@ constexpr EnvironmentVariable allocator_variable(std::string_view name, std::str
       .default_text = "",
       .help = help,
       .parse = nullptr,
+      .option = {},
+  };
+}
+
+constexpr EnvironmentVariable no_caching_variable(std::string_view name) {
+  return {
+      .name = name,
+      .scope = VariableScope::kAllocatorSwitch,
+      .sets = "option caching",
+      .expected = "1, 0, True or False",
+      .default_text = "0",
+      .help =
+          "PyTorch's: with 1, nothing is cached. Settings that name the option count before it.",
+      .parse = nullptr,
+      .option = "caching",
+      .when_on = "False",
   };
 }
 
@@ -48,6 +65,7 @@ constexpr std::array kVariables = {
         .default_text = "2",
         .help = "How many accelerators there are. They can all reach each other's memory.",
         .parse = parse_devices,
+        .option = {},
     },
     EnvironmentVariable{
         .name = "ASHLAR_SIM_CAPACITY",
@@ -57,6 +75,7 @@ constexpr std::array kVariables = {
         .default_text = "141GiB",
         .help = "2 MiB to 64 TiB. Memory nobody writes to costs the host nothing.",
         .parse = parse_capacity,
+        .option = {},
     },
     EnvironmentVariable{
         .name = "ASHLAR_SIM_SEED",
@@ -66,6 +85,7 @@ constexpr std::array kVariables = {
         .default_text = "",
         .help = "Makes a run repeatable. Without it, streams run on threads of their own.",
         .parse = parse_seed,
+        .option = {},
     },
     EnvironmentVariable{
         .name = "ASHLAR_SIM_BACKING",
@@ -75,11 +95,25 @@ constexpr std::array kVariables = {
         .default_text = "memory",
         .help = "With bookkeeping, addresses hold nothing: for counting, not for computing.",
         .parse = parse_backing,
+        .option = {},
     },
     allocator_variable(kOwnSettings, "Counts before PyTorch's variables."),
     allocator_variable("PYTORCH_CUDA_ALLOC_CONF", "PyTorch's; read if none above it is set."),
     allocator_variable("PYTORCH_HIP_ALLOC_CONF", "PyTorch's; read if none above it is set."),
     allocator_variable("PYTORCH_ALLOC_CONF", "PyTorch's; read if none above it is set."),
+    EnvironmentVariable{
+        .name = "TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC",
+        .scope = VariableScope::kAllocatorSwitch,
+        .sets = "option expandable_segments_ipc",
+        .expected = "1, 0, True or False",
+        .default_text = "0",
+        .help = "PyTorch's, where it is on unless switched off. Settings that name the option "
+                "count before it.",
+        .parse = nullptr,
+        .option = "expandable_segments_ipc",
+    },
+    no_caching_variable("PYTORCH_NO_CUDA_MEMORY_CACHING"),
+    no_caching_variable("PYTORCH_NO_HIP_MEMORY_CACHING"),
 };
 
 }  // namespace
@@ -97,9 +131,10 @@ Result<sim::Options> sim_options_from(const Environment& environment) {
 
 Result<AllocatorOptions> allocator_options_from(const Environment& environment) {
   if (Status status = refuse_unknown(environment); !status.ok()) return status;
+  const Result<AllocatorOptions> base = options_by_switches(environment);
   const EnvironmentVariable* row = allocator_variable_in(environment);
-  if (row == nullptr) return AllocatorOptions();
-  Result<AllocatorOptions> options = parse_allocator_options(*environment.value(row->name));
+  if (!base.ok() || row == nullptr) return base;
+  Result<AllocatorOptions> options = parse_allocator_options(*environment.value(row->name), *base);
   if (options.ok()) return options;
   // A text that PyTorch takes and we do not is no reason to change what PyTorch gets.
   const std::string_view advice =
@@ -113,6 +148,24 @@ const EnvironmentVariable* allocator_variable_in(const Environment& environment)
         return row.scope == VariableScope::kAllocator && environment.value(row.name).has_value();
       });
   return found == kVariables.end() ? nullptr : &*found;
+}
+
+// A text that names the option counts, also where it gives the option its default.
+const EnvironmentVariable* variable_behind(std::string_view option,
+                                           const Environment& environment) {
+  const EnvironmentVariable* texts = allocator_variable_in(environment);
+  if (texts != nullptr) {
+    const Result<std::vector<OptionAssignment>> given =
+        read_option_text(*environment.value(texts->name));
+    const auto names_it = [&](const OptionAssignment& each) { return each.name == option; };
+    if (given.ok() && std::any_of(given->begin(), given->end(), names_it)) return texts;
+  }
+  const auto found =
+      std::find_if(kVariables.begin(), kVariables.end(), [&](const EnvironmentVariable& row) {
+        return row.scope == VariableScope::kAllocatorSwitch && row.option == option &&
+               environment.value(row.name).has_value();
+      });
+  return found == kVariables.end() ? texts : &*found;
 }
 
 std::span<const EnvironmentVariable> environment_variables() { return kVariables; }
@@ -164,6 +217,24 @@ Status refuse_unknown(const Environment& environment) {
 Status wrong_value(const EnvironmentVariable& row, std::string_view value, std::string_view problem,
                    std::string_view expected) {
   return Status::usage(text(row.name, ": \"", value, "\" ", problem, " (expected ", expected, ")"));
+}
+
+// The defaults, less what single switches say.
+Result<AllocatorOptions> options_by_switches(const Environment& environment) {
+  AllocatorOptions options;
+  for (const EnvironmentVariable& row : kVariables) {
+    const std::optional<std::string_view> value = environment.value(row.name);
+    if (!value || row.scope != VariableScope::kAllocatorSwitch) continue;
+    const bool is_on = *value == "1" || *value == "True";
+    if (!is_on && *value != "0" && *value != "False") {
+      return wrong_value(row, *value, "is not a switch", row.expected);
+    }
+    Result<AllocatorOptions> changed = parse_allocator_options(
+        text(row.option, ":", is_on == (row.when_on == "True") ? "True" : "False"), options);
+    if (!changed.ok()) return changed;
+    options = *std::move(changed);
+  }
+  return options;
 }
 
 Status parse_devices(const EnvironmentVariable& row, std::string_view value,

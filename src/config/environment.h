@@ -43,6 +43,9 @@ enum class VariableScope {
   // All settings of an allocator in one text. Of these rows the first one that is set counts, and
   // the others are not even read.
   kAllocator,
+  // One option of an allocator, named by `option`, as a switch: 1, 0, True or False. A text of
+  // settings that names the option counts before it.
+  kAllocatorSwitch,
 };
 
 // One row of the table. The texts are for people: they stand in messages, `ashlar info`,
@@ -54,9 +57,11 @@ struct EnvironmentVariable {
   std::string_view expected;      // "a whole number from 1 to 64"; completes "expected …"
   std::string_view default_text;  // a value with the same effect as none; empty: there is none
   std::string_view help;          // why one would set it
-  // Sets its option; null for scope kAllocator.
+  // Sets its option; null for the scopes of allocators.
   // kUsage: the value is wrong; then `options` is untouched.
   Status (*parse)(const EnvironmentVariable& row, std::string_view value, sim::Options& options);
+  std::string_view option = {};       // of kAllocatorSwitch: the option it sets
+  std::string_view when_on = "True";  // and to what, when the switch is on
 };
 
 std::span<const EnvironmentVariable> environment_variables();
@@ -69,7 +74,9 @@ Result<sim::Options> sim_options_from(const Environment& environment);
 // The settings that the environment gives to allocators that are not told otherwise. Fails as
 // sim_options_from does; variables of other scopes may be wrong.
 Result<AllocatorOptions> allocator_options_from(const Environment& environment);
-// The row of the variable they come from; null: none is set.
+// The row of the variable with their text; null: none is set.
 const EnvironmentVariable* allocator_variable_in(const Environment& environment);
+// The row of the variable that an option's value comes from; null: from none.
+const EnvironmentVariable* variable_behind(std::string_view option, const Environment& environment);
 
 }  // namespace ashlar

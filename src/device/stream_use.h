@@ -12,4 +12,11 @@ inline Result<CaptureState> capture_state(const StreamUse& use) {
   return use.device->capture_state(use.stream);
 }
 
+// Waits until the stream has passed its work so far. Of a stream that was destroyed some may be
+// left, and then only waiting for the whole device is sure to cover it.
+inline Status wait_for(const StreamUse& use) {
+  Status waited = use.device->synchronize_stream(use.stream);
+  return waited.is(StatusKind::kUsage) ? use.device->synchronize_device() : waited;
+}
+
 }  // namespace ashlar

@@ -41,6 +41,7 @@ struct Block : TreeNode {
   Block* next = nullptr;
 
   uint32_t event_count = 0;  // events that must be done before it is free; only when pending
+  uint32_t hold_count = 0;   // while not 0 it does not become free, whoever frees it
   uint64_t free_since = 0;   // the pool's search count when it became free; for collection by age
   uint64_t serial = 0;       // rises with every block made: an order for registrations; never 0
   UsageStats* stream_usage = nullptr;  // what its stream has; of the engine's statistics

@@ -1,5 +1,5 @@
 // A policy that hands out the memory of one device. Everything above speaks to engines through
-// this interface; `tests/contract/` will hold the suite that each must pass.
+// this interface; `tests/contract/engine_contract.h` has the suite that each must pass.
 //
 // Every function may be called from any thread, except that a block is the caller's alone between
 // its allocation and its free. User code (trackers, observers, sources of segments, free-memory
@@ -37,13 +37,28 @@ struct CheckpointChange {
   std::vector<Block*> allocated;     // are allocated now; the caller's to free
 };
 
+// Where the memory of a block comes from: what sharing it with another process needs to know.
+struct BlockMemory {
+  enum class Origin {
+    kAllocation,  // one plain allocation of the device: `range` is all of it
+    kExtents,     // extents mapped in a row: `range` is those that the block touches
+    kSource,      // a pool's own source of segments, of which the engine knows no more
+  };
+  Origin origin = Origin::kAllocation;
+  AddressRange range{};             // contains the block
+  std::vector<ExtentId> extents{};  // of kExtents, in address order, each of granule_bytes
+  size_t granule_bytes = 0;
+  bool can_export_fd = false;  // the extents were made so that they can travel
+};
+
 class Engine {
  public:
   virtual ~Engine() = default;
 
   virtual Device& device() const = 0;
 
-  // kOutOfMemory: after everything was tried; the message is the report. kUsage: a size of 0.
+  // At a multiple of 256, as drivers promise and kernels rely on. kOutOfMemory: after everything
+  // was tried; the message is the report. kUsage: a size of 0.
   virtual Result<Block*> allocate(const Request& request) = 0;
   // REQUIRES: `block` came from allocate and was not freed since. From any thread. If the device
   // fails, the block stays pending, and is tried again with the next allocation.
@@ -54,8 +69,23 @@ class Engine {
   // is done. Its own stream needs no telling.
   virtual Status record_stream(Block* block, const StreamUse& use) = 0;
 
-  // Gives cached memory back to the device: all of it, or what a freeable pool has. Waits for
-  // pending frees.
+  // --- sharing and peers --------------------------------------------------------------------
+  // A held block that is freed stays pending, memory and all, until everybody who held it has let
+  // go; then the free goes on as usual. REQUIRES: the block is allocated, or held already.
+  virtual void hold(Block* block) = 0;
+  // From any thread. REQUIRES: held. If the device fails, the next allocate or trim says so.
+  virtual void let_go(Block* block) = 0;
+  // What it says stays true while the block is allocated or held.
+  virtual BlockMemory memory_of(const Block* block) const = 0;
+  // Another device may touch this one's memory: what there is, and what will be.
+  virtual Status add_accessor(DeviceIndex accessor) = 0;
+  // Whether that was said of the device; true for the engine's own.
+  virtual bool is_accessor(DeviceIndex device) const = 0;
+
+  // --- giving back --------------------------------------------------------------------------
+  // Gives cached memory back to the device: all of it, or what one pool has. Waits for pending
+  // frees. A pool that somebody still holds is left as it is, which is no failure: of several
+  // holders, each may trim after letting go. kUsage: there is no such pool (any more).
   virtual Status trim(PoolId pool = {}, StackId stack = {}) = 0;
 
   // --- limits -------------------------------------------------------------------------------

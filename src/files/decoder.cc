@@ -4,7 +4,7 @@
 namespace ashlar {
 namespace {
 
-constexpr size_t kBufferBytes = 256 * 1024;
+constexpr size_t kBufferBytes = size_t{256} << 10;
 
 }  // namespace
 

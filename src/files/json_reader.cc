@@ -3,11 +3,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include <iterator>
+#include <istream>
+#include <streambuf>
 #include <vector>
 
 #include "base/text.h"
-#include "format/byte_reader.h"
 #include "format/snapshot_builder.h"
 #include "format/value_store.h"
 
@@ -18,60 +18,41 @@ using Json = nlohmann::json;
 
 // Nothing in a snapshot is deeper than ten.
 constexpr size_t kMostDepth = 1000;
-// The parser holds a string or number as a whole before it says anything.
-constexpr uint64_t kLongestToken = uint64_t{64} << 20;
 
-// The bytes as the parser wants them, and how many since its last call.
-class JsonBytes {
+// The bytes as the parser wants them, and how many since its last call: it holds a string or number
+// as a whole before it says anything.
+class JsonBytes final : public std::streambuf {
  public:
-  explicit JsonBytes(ByteSource& source) : reader_(source) { advance(); }
+  JsonBytes(ByteSource& source, const ReadLimits& limits)
+      : source_(source), limits_(limits), buffer_(kBufferBytes) {}
 
-  bool has_ended() const { return has_ended_; }
-  char current() const { return current_; }
-  void advance() {
-    const char* byte = is_too_long() ? nullptr : reader_.take(1);
-    has_ended_ = byte == nullptr;
-    if (!has_ended_) current_ = *byte;
+  uint64_t offset() const { return base_ + static_cast<uint64_t>(gptr() - eback()); }
+  void note_call() { last_call_ = offset(); }
+  bool is_too_long() const { return offset() - last_call_ > limits_.value_bytes; }
+  // What went wrong with the source; ok also at its end.
+  const Status& failure() const { return failure_; }
+
+ protected:
+  int_type underflow() override {
+    base_ = offset();
+    setg(buffer_.data(), buffer_.data(), buffer_.data());
+    if (!failure_.ok() || is_too_long()) return traits_type::eof();
+    const Result<size_t> got = source_.read(buffer_);
+    if (!got.ok()) failure_ = got.status();
+    if (!got.ok() || *got == 0) return traits_type::eof();
+    setg(buffer_.data(), buffer_.data(), buffer_.data() + *got);
+    return traits_type::to_int_type(buffer_.front());
   }
-  void note_call() { last_call_ = reader_.offset(); }
-  bool is_too_long() const { return reader_.offset() - last_call_ > kLongestToken; }
-  const ByteReader& reader() const { return reader_; }
 
  private:
-  ByteReader reader_;
+  static constexpr size_t kBufferBytes = size_t{64} * 1024;
+
+  ByteSource& source_;
+  const ReadLimits limits_;
+  std::vector<char> buffer_;
+  uint64_t base_ = 0;  // position of the buffer's first byte
   uint64_t last_call_ = 0;
-  char current_ = 0;
-  bool has_ended_ = false;
-};
-
-// Two of these are equal exactly when both are at the end.
-class JsonIterator {
- public:
-  using iterator_category = std::input_iterator_tag;
-  using value_type = char;
-  using difference_type = ptrdiff_t;
-  using pointer = const char*;
-  using reference = char;
-
-  explicit JsonIterator(JsonBytes* bytes) : bytes_(bytes) {}
-  char operator*() const { return bytes_->current(); }
-  JsonIterator& operator++() {
-    bytes_->advance();
-    return *this;
-  }
-  JsonIterator operator++(int) {
-    JsonIterator before = *this;
-    bytes_->advance();
-    return before;
-  }
-  friend bool operator==(const JsonIterator& a, const JsonIterator& b) {
-    return a.is_at_end() == b.is_at_end();
-  }
-  friend bool operator!=(const JsonIterator& a, const JsonIterator& b) { return !(a == b); }
-
- private:
-  bool is_at_end() const { return bytes_ == nullptr || bytes_->has_ended(); }
-  JsonBytes* bytes_;
+  Status failure_;
 };
 
 class JsonValues final : public nlohmann::json_sax<Json> {
@@ -80,8 +61,8 @@ class JsonValues final : public nlohmann::json_sax<Json> {
 
   Value root() const { return stack_.back(); }
   Status failure() const {
-    if (!bytes_.reader().failure().ok()) return bytes_.reader().failure();
-    return Status::format(text("JSON, byte ", bytes_.reader().offset(), ": ", problem_));
+    if (!bytes_.failure().ok()) return bytes_.failure();
+    return Status::format(text("JSON, byte ", bytes_.offset(), ": ", problem_));
   }
 
   bool null() override { return push({}); }
@@ -116,7 +97,8 @@ class JsonValues final : public nlohmann::json_sax<Json> {
   }
   bool parse_error(size_t /*position*/, const std::string& /*token*/,
                    const nlohmann::detail::exception& error) override {
-    if (bytes_.is_too_long()) return fail("a string beyond 64 MiB (expected a shorter one)");
+    if (bytes_.is_too_long())
+      return fail("a string longer than the limit of values (expected a shorter one)");
     const std::string_view message = error.what();
     const size_t start = message.find("] ");  // behind the library's own number of the error
     return fail(message.substr(start == std::string_view::npos ? 0 : start + 2));
@@ -171,12 +153,11 @@ class JsonValues final : public nlohmann::json_sax<Json> {
 Result<Snapshot> read_snapshot_json(ByteSource& source, const ReadLimits& limits) {
   ValueStore store(limits);
   SnapshotBuilder builder(store);
-  JsonBytes bytes(source);
+  JsonBytes bytes(source, limits);
   JsonValues values(bytes, store);
-  if (!Json::sax_parse(JsonIterator(&bytes), JsonIterator(nullptr), &values)) {
-    return values.failure();
-  }
-  return builder.build(values.root(), bytes.reader().offset());
+  std::istream stream(&bytes);
+  if (!Json::sax_parse(stream, &values)) return values.failure();
+  return builder.build(values.root(), bytes.offset());
 }
 
 }  // namespace ashlar

@@ -6,7 +6,7 @@
 namespace ashlar {
 namespace {
 
-constexpr size_t kBufferBytes = 1024 * 1024;
+constexpr size_t kBufferBytes = size_t{1} << 20;
 
 }  // namespace
 

@@ -10,7 +10,7 @@
 namespace ashlar {
 namespace {
 
-constexpr size_t kBufferBytes = 256 * 1024;
+constexpr size_t kBufferBytes = size_t{64} << 10;
 
 }  // namespace
 

@@ -45,7 +45,7 @@ class ByteWriter {
   }
 
  private:
-  static constexpr size_t kFlushBytes = 64 * 1024;
+  static constexpr size_t kFlushBytes = size_t{64} << 10;
 
   void flush() {
     if (failure_.ok() && !buffer_.empty()) failure_ = sink_.write(buffer_);

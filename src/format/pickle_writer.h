@@ -38,8 +38,8 @@ class PickleWriter final : public ValueWriter {
   static constexpr uint32_t kNotInMemo = UINT32_MAX;
 
   struct Container {
-    char opcode;
-    char close;  // the opcode that adds the items above a mark
+    char opcode = 0;
+    char close = 0;  // the opcode that adds the items above a mark
     uint32_t item_count = 0;
   };
   struct Thing {

@@ -9,6 +9,7 @@ namespace ashlar {
 bool SegmentReader::read_segments(Key key, Value list, std::vector<SnapshotSegment>& segments) {
   std::span<const Value> items;
   if (!fields_.list(key, list, items)) return false;
+  segments.clear();  // where a key stands twice, the later one counts
   for (size_t i = 0; i < items.size(); ++i) {
     SnapshotSegment segment;
     if (!read_segment(items[i], segment)) {

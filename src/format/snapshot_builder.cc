@@ -66,6 +66,7 @@ bool SnapshotBuilder::read_root(Value root) {
 bool SnapshotBuilder::read_annotations(Value list) {
   std::span<const Value> items;
   if (!fields_.list(Key::kExternalAnnotations, list, items)) return false;
+  snapshot_.annotations.clear();
   for (size_t i = 0; i < items.size(); ++i) {
     Annotation annotation;
     if (!read_annotation(items[i], annotation)) {
@@ -98,6 +99,7 @@ bool SnapshotBuilder::read_annotation(Value dict, Annotation& annotation) {
 bool SnapshotBuilder::read_settings(Value dict) {
   std::span<const Value> items;
   if (!fields_.dict(Key::kAllocatorSettings, dict, items)) return false;
+  snapshot_.settings.clear();
   for (size_t i = 0; i < items.size(); i += 2) {
     if (items[i].kind != ValueKind::kString) continue;
     const Value value = items[i + 1];

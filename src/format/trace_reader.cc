@@ -41,7 +41,7 @@ bool TraceReader::read_traces(Key key, Value lists, std::vector<std::vector<Trac
   if (items.size() > kMostDevices) {
     return fields_.fail(key, lists, text("traces of at most ", kMostDevices, " devices"));
   }
-  traces.resize(items.size());
+  traces.assign(items.size(), {});
   for (size_t device = 0; device < items.size(); ++device) {
     if (!read_trace(items[device], traces[device])) {
       return fields_.fail(text(word(key), "[", device, "]", fields_.problem()));
@@ -60,6 +60,9 @@ bool TraceReader::read_trace(Value list, std::vector<TraceEntry>& trace) {
     const bool is_dict = items[i].kind == ValueKind::kDict;
     const std::optional<uint32_t> adopted =
         is_dict ? fields_.store().adopted(items[i]) : std::nullopt;
+    if (adopted && is_taken_) {
+      return fields_.fail(text("[", i, "]: an entry of another trace (expected each only once)"));
+    }
     if (adopted) {
       if (*adopted != kNotKept) trace.push_back(adopted_[*adopted]);
       continue;
@@ -74,13 +77,13 @@ bool TraceReader::read_trace(Value list, std::vector<TraceEntry>& trace) {
   return true;
 }
 
-// The usual case: one device, whose trace is all there is. It need not be copied then.
+// The usual case: one device, whose trace is all there is. It is not copied then, and nothing is
+// left for a second trace that would have the same entries.
 bool TraceReader::take_whole(std::span<const Value> items, std::vector<TraceEntry>& trace) {
-  if (items.empty() || items.size() != adopted_.size()) return false;
+  if (items.empty() || items.size() != adopted_.size() || is_taken_) return false;
   for (size_t i = 0; i < items.size(); ++i) {
     if (items[i].kind != ValueKind::kDict || fields_.store().adopted(items[i]) != i) return false;
   }
-  if (is_taken_) return false;
   is_taken_ = true;
   trace = std::move(adopted_);
   return true;

@@ -128,7 +128,7 @@ class ValueStore {
   // Of a tuple, `place` is where its items start in tuple_items_; of a plain list or dict that has
   // items, where they are in item_lists_; of an adopted or converted one, its number.
   struct Object {
-    ValueKind kind;
+    ValueKind kind = ValueKind::kNone;
     State state = State::kPlain;
     uint32_t count = 0;
     uint32_t place = 0;

@@ -70,7 +70,7 @@ TEST(CliConfigTest, JsonSaysWhatIsSetAndByWhichVariable) {
   EXPECT_EQ(option["default"], "False");
   EXPECT_EQ(option["set_by"], "ASHLAR_ALLOC_CONF");
   EXPECT_TRUE(option_named(answer, "max_split_size_mb")["set_by"].is_null());
-  ASSERT_EQ(answer["variables"].size(), 4U);
+  ASSERT_EQ(answer["variables"].size(), 7U);
   EXPECT_EQ(answer["variables"][0], (json{{"name", "ASHLAR_ALLOC_CONF"},
                                           {"value", "expandable_segments:True,backend:native"},
                                           {"is_used", true}}));
@@ -79,6 +79,16 @@ TEST(CliConfigTest, JsonSaysWhatIsSetAndByWhichVariable) {
                                           {"is_used", false}}));
   EXPECT_EQ(answer["variables"][3],
             (json{{"name", "PYTORCH_ALLOC_CONF"}, {"value", nullptr}, {"is_used", false}}));
+}
+
+TEST(CliConfigTest, JsonNamesTheSwitchThatSetAnOption) {
+  const json answer = config_as_json({{"TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC", "1"}});
+  const json option = option_named(answer, "expandable_segments_ipc");
+  EXPECT_EQ(option["value"], "True");
+  EXPECT_EQ(option["set_by"], "TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC");
+  EXPECT_EQ(
+      answer["variables"][4],
+      (json{{"name", "TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC"}, {"value", "1"}, {"is_used", true}}));
 }
 
 TEST(CliConfigTest, TheTableForPeopleNamesEveryOptionAndWhatIsSet) {

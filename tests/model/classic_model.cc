@@ -27,11 +27,12 @@ bool ClassicModel::would_climb(size_t bytes, StreamId stream) const {
   ClassicModel trial = *this;
   (void)trial.search(wanted);
   trial.collect_by_age();
-  if (trial.is_above_limit(wanted)) return true;
+  if (trial.held_bytes_ != held_bytes_) return true;
   // An expandable segment may need less than that, or more: whoever climbs needlessly loses
   // nothing but a pending block or two.
-  const size_t most = wanted.bytes + 2 * granule(wanted.list.is_small);
-  return trial.held_bytes_ + std::max(wanted.segment_bytes, most) > capacity_bytes_;
+  const size_t most =
+      std::max(wanted.segment_bytes, wanted.bytes + 2 * granule(wanted.list.is_small));
+  return trial.is_above_limit(most) || trial.held_bytes_ + most > capacity_bytes_;
 }
 
 ClassicModel::Wanted ClassicModel::wanted_for(size_t bytes, StreamId stream) const {
@@ -65,9 +66,9 @@ size_t ClassicModel::rounded(size_t bytes) const {
   return (bytes + 511) / 512 * 512;
 }
 
-bool ClassicModel::is_above_limit(const Wanted& wanted) const {
+bool ClassicModel::is_above_limit(size_t more_bytes) const {
   const auto limit = static_cast<size_t>(fraction_ * static_cast<double>(capacity_bytes_));
-  return fraction_ < 1 && held_bytes_ + wanted.segment_bytes > limit;
+  return fraction_ < 1 && held_bytes_ + more_bytes > limit;
 }
 
 // By stream, size and address.
@@ -184,7 +185,7 @@ size_t ClassicModel::granule(bool is_small) const {
 }
 
 std::optional<ClassicModel::Place> ClassicModel::grow(const Wanted& wanted) {
-  if (is_above_limit(wanted)) return std::nullopt;
+  if (is_above_limit(wanted.segment_bytes)) return std::nullopt;
   return options_.expandable_segments ? grow_expandable(wanted) : grow_plain(wanted);
 }
 
@@ -251,6 +252,7 @@ bool ClassicModel::map(Place& at, size_t bytes) {
   const size_t step = granule(segment.list.is_small);
   const size_t mapped = (bytes + step - 1) / step * step;
   if (held_bytes_ + mapped > capacity_bytes_) return false;
+  if (!options_.pytorch_compatible && is_above_limit(mapped)) return false;
   held_bytes_ += mapped;
   act(TraceAction::kSegmentMap, part(at).address, mapped);
   if (mapped < part(at).bytes) {

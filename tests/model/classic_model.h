@@ -3,6 +3,7 @@
 // for the simulated device as for the model, so that every address is predicted.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <optional>
@@ -63,13 +64,16 @@ class ClassicModel {
 
   // Empty: out of memory.
   std::optional<uint64_t> allocate(size_t bytes, StreamId stream);
-  // Whether the request would need the device and find it or the limit full.
+  // Whether the request would have the engine wait for streams: it would need the device and find
+  // it or the limit full, or old segments would be given back on the way.
   bool would_climb(size_t bytes, StreamId stream) const;
   // Freed by the caller; free at once, or pending until complete().
   void free(uint64_t address, State state);
   void complete(uint64_t address);
   void trim();
   void set_fraction(double fraction) { fraction_ = fraction; }
+  // Empty: no capture goes on.
+  void set_capturing(std::vector<StreamId> streams) { capturing_ = std::move(streams); }
 
   std::map<PoolId, ModelPool>& pools() { return pools_; }
   // What concerned the device since it was last taken.
@@ -94,7 +98,7 @@ class ClassicModel {
 
   Wanted wanted_for(size_t bytes, StreamId stream) const;
   size_t rounded(size_t bytes) const;
-  bool is_above_limit(const Wanted& wanted) const;
+  bool is_above_limit(size_t more_bytes) const;
   std::vector<Place> free_places(const List& list, std::optional<StreamId> stream) const;
   std::optional<Place> best_fit(const Wanted& wanted, const List& list, bool expandable) const;
   std::optional<Place> search(const Wanted& wanted);
@@ -117,6 +121,9 @@ class ClassicModel {
   Part& part(Place at) { return segments_[at.segment].parts[at.part]; }
   const Part& part(Place at) const { return segments_[at.segment].parts[at.part]; }
   size_t granule(bool is_small) const;
+  bool is_capturing(StreamId stream) const {
+    return std::find(capturing_.begin(), capturing_.end(), stream) != capturing_.end();
+  }
   void act(TraceAction action, uint64_t address, size_t bytes) {
     acts_.push_back({action, address, bytes});
   }
@@ -127,6 +134,7 @@ class ClassicModel {
   size_t held_bytes_ = 0;
   std::deque<uint64_t> places_;
   std::vector<Segment> segments_;
+  std::vector<StreamId> capturing_;
   std::map<PoolId, ModelPool> pools_;
   std::map<List, uint64_t> searches_;
   std::vector<Act> acts_;

@@ -16,6 +16,7 @@ std::optional<ClassicModel::Place> ClassicModel::climb(const Wanted& wanted) {
   if (release_oversize(wanted)) {
     if (std::optional<Place> grown = grow(wanted)) return grown;
   }
+  if (is_capturing(wanted.stream)) return std::nullopt;
   if (!options_.pytorch_compatible) {
     if (std::optional<Place> found = search(wanted)) return found;
   }
@@ -26,6 +27,7 @@ std::optional<ClassicModel::Place> ClassicModel::climb(const Wanted& wanted) {
 
 bool ClassicModel::release_oversize(const Wanted& wanted) {
   if (!options_.max_split_bytes || options_.expandable_segments) return false;
+  if (is_capturing(wanted.stream)) return false;
   const size_t limit = *options_.max_split_bytes;
   const size_t target = std::max(wanted.bytes, limit);
   const std::vector<Place> places = free_places(wanted.list, wanted.stream);
@@ -63,7 +65,8 @@ void ClassicModel::collect_by_age() {
     for (const Place at : whole) {
       const auto age = static_cast<double>(searches_[list] - part(at).since);
       const bool counts = age >= total / static_cast<double>(whole.size());
-      if (!counts || segments_[at.segment].expandable) continue;
+      const Segment& segment = segments_[at.segment];
+      if (!counts || segment.expandable || is_capturing(segment.stream)) continue;
       old.push_back(part(at).address);
       released += part(at).bytes;
     }
@@ -74,9 +77,12 @@ void ClassicModel::collect_by_age() {
 
 void ClassicModel::trim() { release_all(); }
 
+// A capture may be using what the default pool has cached: it stays.
 void ClassicModel::release_all() {
-  release_list({{}, false});
-  release_list({{}, true});
+  if (capturing_.empty()) {
+    release_list({{}, false});
+    release_list({{}, true});
+  }
   for (auto it = pools_.begin(); it != pools_.end();) {
     const PoolId id = it->first;
     if (!it->second.freeable) {
@@ -96,6 +102,7 @@ void ClassicModel::release_list(const List& list) {
   std::vector<uint64_t> mapped;
   for (const Place at : free_places(list, std::nullopt)) {
     const Segment& segment = segments_[at.segment];
+    if (is_capturing(segment.stream)) continue;
     if (segment.expandable) mapped.push_back(part(at).address);
     if (!segment.expandable && segment.parts.size() == 1) whole.push_back(part(at).address);
   }

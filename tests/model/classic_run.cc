@@ -2,100 +2,12 @@
 #include "classic_run.h"
 
 #include <algorithm>
-#include <array>
-#include <memory>
-#include <set>
 
-#include "ashlar/sim.h"
-#include "base/random.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "classic_model.h"
-#include "engine/classic/classic_engine.h"
+#include "run.h"
 
 namespace ashlar::model {
-namespace {
-
-constexpr DeviceIndex kDevice{0};
-
-class Run {
- public:
-  explicit Run(const Setting& setting) : model_(setting.options, setting.capacity_bytes) {
-    sim::Options options;
-    options.device_count = 1;
-    options.capacity_bytes = setting.capacity_bytes;
-    options.backing = sim::Backing::kBookkeeping;
-    options.seed = 1;
-    machine_ = *sim::Machine::create(options);
-    engine_ = std::make_unique<classic::ClassicEngine>(device(), setting.options);
-    engine_->add_tracker([this](const TraceEntry& entry) { listen(entry); });
-    for (StreamId& stream : streams_) stream = *device().create_stream();
-    streams_[0] = kDefaultStream;
-    for (StreamId stream : streams_) keep_busy(stream);
-  }
-  ~Run() { finish_all(); }
-
-  void step(const Operation& operation);
-  void check_sums();
-  const std::string& disagreement() const { return disagreement_; }
-
- private:
-  struct Live {
-    Block* block = nullptr;
-    uint64_t address = 0;
-    std::set<StreamId> uses;
-  };
-
-  Device& device() { return machine_->device(kDevice); }
-  void disagree(std::string what) {
-    if (disagreement_.empty()) disagreement_ = std::move(what);
-  }
-  void listen(const TraceEntry& entry);
-
-  void allocate(size_t bytes, StreamId stream);
-  void place_next();
-  void free(size_t which);
-  void trim();
-  void route(size_t slot, StreamId stream);
-  void unroute(size_t slot);
-  void drop(size_t slot);
-  void compare_acts();
-
-  // Work on every stream but the default one waits until it is let go on.
-  void keep_busy(StreamId stream) {
-    if (stream == kDefaultStream) return;
-    (void)machine_->hold(kDevice, stream).ok();
-    (void)device().call_host(stream, [] {}).ok();
-  }
-  void finish(StreamId stream) {
-    (void)machine_->resume(kDevice, stream).ok();
-    (void)device().synchronize_stream(stream).ok();
-    for (auto& [address, streams] : pending_) streams.erase(stream);
-  }
-  void finish_all() {
-    for (StreamId stream : streams_) finish(stream);
-  }
-  // The engine looks at its events: what is done is free.
-  void complete() {
-    for (auto it = pending_.begin(); it != pending_.end();) {
-      if (it->second.empty()) model_.complete(it->first);
-      it = it->second.empty() ? pending_.erase(it) : std::next(it);
-    }
-  }
-
-  std::unique_ptr<sim::Machine> machine_;
-  std::unique_ptr<classic::ClassicEngine> engine_;
-  ClassicModel model_;
-  std::array<StreamId, 4> streams_;
-  std::array<PoolId, 3> slots_{};
-  uint64_t last_pool_ = 0;
-  std::vector<Live> live_;
-  std::map<uint64_t, std::set<StreamId>> pending_;  // and the streams that still use it
-  std::vector<Act> acts_;
-  Random random_{1};
-  std::set<uint64_t> used_slots_;
-  std::string disagreement_;
-};
 
 void Run::listen(const TraceEntry& entry) {
   const bool concerns_device =
@@ -107,16 +19,14 @@ void Run::listen(const TraceEntry& entry) {
 void Run::step(const Operation& operation) {
   const StreamId stream = streams_[operation.which % streams_.size()];
   const size_t slot = operation.number % slots_.size();
-  const size_t which = live_.empty() ? 0 : operation.number % live_.size();
+  const std::optional<size_t> place = place_of(operation);
   switch (operation.kind) {
-    case Kind::kAllocate: allocate(operation.number, stream); break;
+    case Kind::kAllocate: allocate(operation, stream); break;
     case Kind::kFree:
-      if (!live_.empty()) free(which);
+      if (place) free(*place);
       break;
     case Kind::kUse:
-      if (live_.empty() || stream == kDefaultStream) break;
-      (void)engine_->record_stream(live_[which].block, {&device(), stream}).ok();
-      if (live_[which].block->stream != stream) live_[which].uses.insert(stream);
+      if (place && stream != kDefaultStream) use(live_[*place], stream);
       break;
     case Kind::kFinish:
       finish(stream);
@@ -132,26 +42,51 @@ void Run::step(const Operation& operation) {
     case Kind::kRoute: route(slot, stream); break;
     case Kind::kUnroute: unroute(slot); break;
     case Kind::kDrop: drop(slot); break;
+    case Kind::kCapture: begin_capture(slot, stream); break;
+    case Kind::kWork: work(stream); break;
+    case Kind::kOrder: {
+      if (!capture_.is_active()) break;
+      const std::vector<StreamId>& captured = capture_.streams();
+      const StreamId other = captured[operation.number / 2 % captured.size()];
+      const bool is_first = operation.number % 2 == 0;
+      order(is_first ? other : stream, is_first ? stream : other);
+      break;
+    }
+    case Kind::kEnd: end_capture(); break;
   }
   compare_acts();
 }
 
-// When the device is full, the engine waits for all streams: here, it finds them done.
-void Run::allocate(size_t bytes, StreamId stream) {
-  complete();
-  const bool climbs = model_.would_climb(bytes, stream);
-  if (climbs) {
-    finish_all();
+std::optional<size_t> Run::place_of(const Operation& operation) const {
+  const bool means_block = operation.kind == Kind::kFree || operation.kind == Kind::kUse;
+  if (!means_block || live_.empty()) return std::nullopt;
+  if (!operation.target) return operation.number % live_.size();
+  const auto found = std::find_if(live_.begin(), live_.end(), [&](const Live& each) {
+    return each.allocated_by == *operation.target;
+  });
+  if (found == live_.end()) return std::nullopt;
+  return static_cast<size_t>(found - live_.begin());
+}
+
+// When the engine would wait for streams, it finds them done. For a stream that is capturing it
+// looks at no event.
+void Run::allocate(const Operation& operation, StreamId stream) {
+  const size_t bytes = operation.number;
+  const bool is_capturing = capture_.includes(stream);
+  if (is_capturing) {
+    reuse_within_capture(stream);
+  } else {
     complete();
   }
+  const bool climbs = model_.would_climb(bytes, stream);
+  if (climbs) finish_all();
+  if (climbs && !is_capturing) complete();
   while (model_.place_count() < 4) place_next();
   const Result<Block*> block = engine_->allocate({bytes, stream});
   const std::optional<uint64_t> predicted = model_.allocate(bytes, stream);
-  if (climbs) {
-    for (StreamId each : streams_) keep_busy(each);
-  }
+  if (climbs) keep_all_busy();
   if (!block.ok() && !block.status().is_out_of_memory()) disagree(block.status().to_string());
-  if (block.ok()) live_.push_back({*block, (*block)->address.value(), {}});
+  if (block.ok()) live_.push_back({*block, (*block)->address.value(), operation.id, {}, {}});
   if (block.ok() != predicted.has_value()) {
     disagree(text("the model says ", predicted ? "a block" : "out of memory", ", the engine ",
                   block.ok() ? "a block" : block.status().to_string()));
@@ -175,17 +110,35 @@ void Run::free(size_t which) {
   const Live live = live_[which];
   live_[which] = live_.back();
   live_.pop_back();
+  std::set<StreamId> streams = live.uses;
+  streams.insert(live.block->stream);
   if (Status freed = engine_->free(live.block); !freed.ok()) disagree(freed.to_string());
   model_.free(live.address, live.uses.empty() ? State::kFree : State::kPending);
-  if (!live.uses.empty()) pending_[live.address] = live.uses;
+  if (live.uses.empty()) return;
+  if (involves_capture(live)) {
+    set_aside_.push_back({live, capture_.markers(streams)});
+  } else {
+    pending_[live.address] = live.uses;
+  }
 }
 
+// During a capture, it waits for nothing.
 void Run::trim() {
   finish_all();
-  complete();
+  if (!capture_.is_active()) complete();
   if (Status trimmed = engine_->trim({}); !trimmed.ok()) disagree(trimmed.to_string());
   model_.trim();
-  for (StreamId stream : streams_) keep_busy(stream);
+  keep_all_busy();
+}
+
+void Run::use(Live& live, StreamId stream) {
+  if (Status used = engine_->record_stream(live.block, {&device(), stream}); !used.ok()) {
+    disagree(used.to_string());
+  }
+  if (live.block->stream == stream) return;
+  const bool is_new = live.uses.insert(stream).second;
+  if (!capture_.includes(stream)) live.capture_uses.erase(stream);
+  if (capture_.includes(stream) && is_new) live.capture_uses.insert(stream);
 }
 
 // --- pools --------------------------------------------------------------------------------------
@@ -268,8 +221,6 @@ void Run::check_sums() {
   }
 }
 
-}  // namespace
-
 std::optional<Disagreement> run(const Setting& setting, const std::vector<Operation>& operations,
                                 size_t check_every) {
   Run run(setting);
@@ -279,25 +230,6 @@ std::optional<Disagreement> run(const Setting& setting, const std::vector<Operat
     if (!run.disagreement().empty()) return Disagreement{i, run.disagreement()};
   }
   return std::nullopt;
-}
-
-std::vector<Operation> shrink(const Setting& setting, std::vector<Operation> operations) {
-  const auto disagrees = [&](const std::vector<Operation>& candidate) {
-    return run(setting, candidate, 1);
-  };
-  if (const auto found = disagrees(operations)) operations.resize(found->step + 1);
-  for (size_t chunk = operations.size() / 2; chunk > 0; chunk /= 2) {
-    for (size_t at = 0; at + chunk <= operations.size();) {
-      std::vector<Operation> candidate = operations;
-      const auto begin = candidate.begin() + static_cast<ptrdiff_t>(at);
-      candidate.erase(begin, begin + static_cast<ptrdiff_t>(chunk));
-      const std::optional<Disagreement> found = disagrees(candidate);
-      if (found) candidate.resize(found->step + 1);
-      if (found) operations = std::move(candidate);
-      if (!found) at += chunk;
-    }
-  }
-  return operations;
 }
 
 }  // namespace ashlar::model

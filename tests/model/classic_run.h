@@ -20,12 +20,20 @@ enum class Kind {
   kRoute,     // stream `which` to pool `number`, which is made if it is not there
   kUnroute,   // pool `number`
   kDrop,      // nobody holds pool `number` any more
+  kCapture,   // stream `which` begins to capture, if none does, routed to pool `number`
+  kWork,      // stream `which` works, if it is capturing
+  kOrder,     // a captured stream before stream `which`, which joins; or `which` before it
+  kEnd,       // the capture ends
 };
 
 struct Operation {
   Kind kind = Kind::kAllocate;
   uint64_t number = 0;
   size_t which = 0;
+  size_t id = 0;  // its place in the list as drawn, from 1
+  // For kFree and kUse: the block that operation allocated, if it is live, whatever `number` says.
+  // So a list can be cut without changing what the rest of it means.
+  std::optional<size_t> target{};
 };
 
 struct Setting {

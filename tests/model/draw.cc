@@ -26,15 +26,19 @@ struct Weight {
   uint64_t weight;
 };
 
-constexpr std::array<Weight, 9> kWeights = {{{Kind::kAllocate, 450},
-                                             {Kind::kFree, 400},
-                                             {Kind::kUse, 80},
-                                             {Kind::kFinish, 35},
-                                             {Kind::kTrim, 3},
-                                             {Kind::kFraction, 2},
-                                             {Kind::kRoute, 12},
-                                             {Kind::kUnroute, 12},
-                                             {Kind::kDrop, 6}}};
+constexpr std::array<Weight, 13> kWeights = {{{Kind::kAllocate, 440},
+                                              {Kind::kFree, 380},
+                                              {Kind::kUse, 80},
+                                              {Kind::kFinish, 35},
+                                              {Kind::kTrim, 3},
+                                              {Kind::kFraction, 2},
+                                              {Kind::kRoute, 12},
+                                              {Kind::kUnroute, 12},
+                                              {Kind::kDrop, 6},
+                                              {Kind::kCapture, 6},
+                                              {Kind::kWork, 12},
+                                              {Kind::kOrder, 9},
+                                              {Kind::kEnd, 3}}};
 
 Kind draw_kind(Random& random) {
   uint64_t point = random.below(1000);
@@ -54,6 +58,7 @@ Setting draw_setting(uint64_t seed) {
   setting.capacity_bytes = (size_t{128} << random.below(3)) * kMiB;
   options.pytorch_compatible = random.below(2) == 0;
   options.expandable_segments = random.below(5) < 2;
+  options.capture_stream_reuse = random.below(2) == 0;
   options.large_segment_bytes = std::array{20, 20, 12, 32}[random.below(4)] * kMiB;
   if (random.below(3) == 0) {
     options.max_split_bytes = options.large_segment_bytes + random.below(3) * 7 * kMiB;
@@ -80,7 +85,7 @@ std::vector<Operation> draw_operations(uint64_t seed, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     const Kind kind = draw_kind(random);
     const uint64_t number = kind == Kind::kAllocate ? draw_bytes(random) : random.below(1 << 20);
-    operations.push_back({kind, number, random.below(4)});
+    operations.push_back({kind, number, random.below(4), i + 1, std::nullopt});
   }
   return operations;
 }
@@ -90,8 +95,9 @@ std::string to_text(const Setting& setting) {
   std::string line =
       text("capacity ", setting.capacity_bytes >> 20, " MiB, large segments ",
            options.large_segment_bytes >> 20, " MiB, compatible ", options.pytorch_compatible,
-           ", expandable ", options.expandable_segments, ", fraction ", options.memory_fraction,
-           ", collect above ", options.garbage_collection_threshold, ", max split ",
+           ", expandable ", options.expandable_segments, ", reuse within captures ",
+           options.capture_stream_reuse, ", fraction ", options.memory_fraction, ", collect above ",
+           options.garbage_collection_threshold, ", max split ",
            options.max_split_bytes.value_or(0) >> 20, " MiB, rounding ",
            options.max_non_split_rounding_bytes.value_or(0) >> 20, " MiB, divisions");
   for (uint32_t divisions : options.roundup_power2_divisions) line += text(" ", divisions);
@@ -100,11 +106,13 @@ std::string to_text(const Setting& setting) {
 
 std::string to_text(const std::vector<Operation>& operations) {
   constexpr std::array kNames = {"allocate", "free",  "use",     "finish", "trim",
-                                 "fraction", "route", "unroute", "drop"};
+                                 "fraction", "route", "unroute", "drop",   "capture",
+                                 "work",     "order", "end"};
   std::string lines;
   for (const Operation& each : operations) {
-    lines += text("  ", kNames[static_cast<size_t>(each.kind)], " ", each.number, ", stream ",
-                  each.which, "\n");
+    lines += text("  ", each.id, ": ", kNames[static_cast<size_t>(each.kind)], " ");
+    lines += each.target ? text("block of ", *each.target) : text(each.number);
+    lines += text(", stream ", each.which, "\n");
   }
   return lines;
 }

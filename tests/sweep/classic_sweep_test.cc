@@ -1,9 +1,13 @@
 // The n-th call to the device fails, for every n, in every way: the classic engine ends in a clear
-// error or a success, and never loses memory. Afterwards everything can be given back.
+// error or a success, and never loses memory. Afterwards everything can be given back; of a lost
+// device, once it is well again.
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <memory>
+#include <ostream>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "ashlar/sim.h"
@@ -33,19 +37,22 @@ class Workload {
   }
 
   // The call after the one that fails takes an hour of the machine's own time: the clock tells
-  // whether the run got that far.
-  void inject(uint64_t nth, const Status& status) {
-    machine_->inject({.nth = nth, .status = status});
+  // whether the run got that far. A device that was lost says so itself.
+  void inject(uint64_t nth, sim::FaultRule fault) {
+    fault.nth = nth;
+    loses_device_ = fault.action == sim::FaultAction::kLoseDevice;
+    machine_->inject(fault);
     machine_->inject(
         {.nth = nth + 1, .action = sim::FaultAction::kDelay, .delay = std::chrono::hours(1)});
     begin_ns_ = machine_->clock().now_ns();
   }
   bool went_beyond() const {
     const std::chrono::nanoseconds passed(machine_->clock().now_ns() - begin_ns_);
-    return passed >= std::chrono::hours(1);
+    return was_lost_ || passed >= std::chrono::hours(1);
   }
   void run() {
     fill_and_use();
+    hold_and_let_go();
     use_pools();
     run_out();
     capture();
@@ -56,9 +63,9 @@ class Workload {
 
  private:
   Device& device() { return machine_->device(kDevice); }
-  static void expect_clear(const Status& status) {
-    const bool clear =
-        status.ok() || status.is_out_of_memory() || status.is(StatusKind::kDeviceFault);
+  void expect_clear(const Status& status) const {
+    const StatusKind worst = loses_device_ ? StatusKind::kDeviceLost : StatusKind::kDeviceFault;
+    const bool clear = status.ok() || status.is_out_of_memory() || status.is(worst);
     EXPECT_TRUE(clear) << status.to_string();
     EXPECT_TRUE(status.ok() || !status.message().empty());
   }
@@ -77,9 +84,15 @@ class Workload {
     expect_clear(engine_->free(block));
   }
   void fill_and_use();
+  void hold_and_let_go();
   void use_pools();
   void run_out();
   void capture();
+  void make_well() {
+    was_lost_ = was_lost_ || device().last_error().is(StatusKind::kDeviceLost);
+    machine_->clear_faults();
+    machine_->revive(kDevice);
+  }
 
   std::unique_ptr<sim::Machine> machine_;
   std::unique_ptr<ClassicEngine> engine_;
@@ -87,6 +100,8 @@ class Workload {
   StreamId captured_;
   std::vector<Block*> live_;
   int64_t begin_ns_ = 0;
+  bool loses_device_ = false;
+  bool was_lost_ = false;
 };
 
 void Workload::fill_and_use() {
@@ -100,6 +115,18 @@ void Workload::fill_and_use() {
   allocate(30 * kMiB);
   free_first();
   free_first();
+}
+
+// As a block that another process has open when its owner frees it.
+void Workload::hold_and_let_go() {
+  allocate(3 * kMiB);
+  if (live_.empty()) return;
+  use_last();
+  Block* block = live_.back();
+  live_.pop_back();
+  engine_->hold(block);
+  expect_clear(engine_->free(block));
+  engine_->let_go(block);
 }
 
 void Workload::use_pools() {
@@ -136,7 +163,7 @@ void Workload::capture() {
     allocate(4 * kMiB, captured_);
     allocate(512);
     if (!device().end_capture(captured_).ok()) {
-      machine_->clear_faults();
+      make_well();
       (void)device().end_capture(captured_).ok();
     }
   }
@@ -145,7 +172,7 @@ void Workload::capture() {
 }
 
 void Workload::expect_nothing_lost() {
-  machine_->clear_faults();
+  make_well();
   EXPECT_TRUE(engine_->validate().ok()) << engine_->validate().to_string();
   for (Block* block : std::exchange(live_, {})) EXPECT_TRUE(engine_->free(block).ok());
   const bool pool_left = engine_->pool_use_count(kPool).ok() && *engine_->pool_use_count(kPool) > 0;
@@ -172,10 +199,12 @@ void Workload::expect_nothing_lost() {
 }
 
 struct SweepCase {
-  const char* name;
+  std::string name;
   AllocatorOptions options;
-  Status status;
+  sim::FaultRule fault;
 };
+
+std::ostream& operator<<(std::ostream& out, const SweepCase& each) { return out << each.name; }
 
 class ClassicSweepTest : public ::testing::TestWithParam<SweepCase> {};
 
@@ -184,10 +213,10 @@ TEST_P(ClassicSweepTest, EveryCallMayFailAndNothingIsLost) {
   for (bool more = true; more; ++nth) {
     SCOPED_TRACE(nth);
     Workload workload(GetParam().options);
-    workload.inject(nth, GetParam().status);
+    workload.inject(nth, GetParam().fault);
     workload.run();
-    more = workload.went_beyond();
     workload.expect_nothing_lost();
+    more = workload.went_beyond();
     if (HasFailure()) return;
   }
   EXPECT_GT(nth, 60U) << "the workload hardly calls the device";
@@ -209,18 +238,25 @@ AllocatorOptions collecting() {
   return options;
 }
 
-const Status kFull = Status::out_of_memory("injected");
-const Status kFault = Status::device_fault("injected", 999, "injected");
+// Every setting with every way to fail.
+std::vector<SweepCase> cases() {
+  const std::vector<std::pair<std::string, AllocatorOptions>> settings = {
+      {"Plain", with(false, false)},
+      {"Compatible", with(false, true)},
+      {"Expandable", with(true, false)},
+      {"Collecting", collecting()}};
+  const std::vector<std::pair<std::string, sim::FaultRule>> faults = {
+      {"Full", {.status = Status::out_of_memory("injected")}},
+      {"Fault", {.status = Status::device_fault("injected", 999, "injected")}},
+      {"Lost", {.action = sim::FaultAction::kLoseDevice}}};
+  std::vector<SweepCase> all;
+  for (const auto& [setting, options] : settings) {
+    for (const auto& [fault, rule] : faults) all.push_back({setting + fault, options, rule});
+  }
+  return all;
+}
 
-INSTANTIATE_TEST_SUITE_P(Kinds, ClassicSweepTest,
-                         ::testing::Values(SweepCase{"PlainFull", with(false, false), kFull},
-                                           SweepCase{"PlainFault", with(false, false), kFault},
-                                           SweepCase{"CompatibleFull", with(false, true), kFull},
-                                           SweepCase{"CompatibleFault", with(false, true), kFault},
-                                           SweepCase{"ExpandableFull", with(true, false), kFull},
-                                           SweepCase{"ExpandableFault", with(true, false), kFault},
-                                           SweepCase{"CollectingFull", collecting(), kFull},
-                                           SweepCase{"CollectingFault", collecting(), kFault}),
+INSTANTIATE_TEST_SUITE_P(Kinds, ClassicSweepTest, ::testing::ValuesIn(cases()),
                          [](const auto& each) { return each.param.name; });
 
 }  // namespace

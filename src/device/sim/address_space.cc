@@ -14,6 +14,8 @@ namespace {
 // Invented addresses start where no host mapping can be: nothing may be confused with a pointer.
 constexpr uint64_t kFirstInvented = uint64_t{1} << 50;
 constexpr uint64_t kEndInvented = uint64_t{1} << 62;
+// Plain allocations lie below; and above what processes have, where recorded addresses come from.
+constexpr uint64_t kFirstPlain = uint64_t{1} << 48;
 
 int protection_for(Access access) {
   switch (access) {
@@ -53,7 +55,8 @@ AddressSpace::AddressSpace(const Options& options, size_t max_mappings)
       device_count_(options.device_count),
       max_mappings_(max_mappings),
       peer_access_(options.device_count * options.device_count, false),
-      next_invented_(kFirstInvented) {}
+      next_invented_(kFirstInvented),
+      plain_addresses_(kFirstPlain, kFirstInvented) {}
 
 AddressSpace::~AddressSpace() {
   WriterLock lock(mutex_);
@@ -105,23 +108,22 @@ Result<DeviceAddress> AddressSpace::reserve_locked(size_t bytes, const ReserveOp
 
 DeviceAddress AddressSpace::invent_locked(size_t bytes, size_t alignment_bytes,
                                           DeviceAddress hint) {
-  const AddressRange wished{hint, bytes};
-  if (!hint.is_null() && is_aligned(hint.value(), alignment_bytes) && !wished.overflows()) {
-    const auto after = reservations_.lower_bound(wished.begin);
-    const bool right_is_free = after == reservations_.end() || after->first >= wished.end();
-    const bool left_is_free = reservation_of(wished.begin) == reservations_.end();
-    if (right_is_free && left_is_free) return hint;
-  }
+  const bool can_be = !hint.is_null() && is_aligned(hint.value(), alignment_bytes);
+  if (can_be && is_free_locked({hint, bytes})) return hint;
   for (;;) {
     const uint64_t at = align_up(next_invented_, alignment_bytes);
     if (at > kEndInvented || bytes > kEndInvented - at) return {};
     next_invented_ = at + bytes;
     // A hint may have put a reservation in the way.
-    const auto after = reservations_.lower_bound(DeviceAddress(at));
-    const bool free_here = (after == reservations_.end() || after->first.value() >= at + bytes) &&
-                           reservation_of(DeviceAddress(at)) == reservations_.end();
-    if (free_here) return DeviceAddress(at);
+    if (is_free_locked({DeviceAddress(at), bytes})) return DeviceAddress(at);
   }
+}
+
+bool AddressSpace::is_free_locked(AddressRange range) const {
+  if (range.overflows()) return false;
+  const auto after = reservations_.lower_bound(range.begin);
+  const bool right_is_free = after == reservations_.end() || after->first >= range.end();
+  return right_is_free && reservation_of(range.begin) == reservations_.end();
 }
 
 Status AddressSpace::free_addresses(AddressRange range, DeviceIndex owner) {
@@ -143,6 +145,7 @@ Status AddressSpace::free_addresses(AddressRange range, DeviceIndex owner) {
 
 void AddressSpace::drop_reservation_locked(Reservations::iterator reservation) {
   const DeviceAddress at = reservation->first;
+  plain_addresses_.give_back(at.value());
   if (backed_) {
     unwatch_host_access(reservation->second.watch);
     ::munmap(as_pointer(at.value()), 2 * reservation->second.shadow_distance);
@@ -249,7 +252,12 @@ Result<DeviceAddress> AddressSpace::place(std::shared_ptr<Extent> extent, Device
   const size_t bytes = extent->bytes();
   std::shared_ptr<Extent> not_placed;
   WriterLock lock(mutex_);
-  Result<DeviceAddress> at = reserve_locked(bytes, {}, owner);
+  ReserveOptions options;
+  const bool is_up_to_us = !backed_ && wishes_[owner].empty();
+  if (is_up_to_us) {
+    options.hint = DeviceAddress(plain_addresses_.take(align_up_to(bytes, granularity_bytes_)));
+  }
+  Result<DeviceAddress> at = reserve_locked(bytes, options, owner);
   if (!at.ok()) return at;
   const auto reservation = reservations_.find(*at);
   reservation->second.plain = true;

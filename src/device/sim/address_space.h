@@ -24,6 +24,7 @@
 #include "ashlar/device.h"
 #include "ashlar/sim.h"
 #include "base/mutex.h"
+#include "device/sim/driver_addresses.h"
 #include "device/sim/host_access.h"
 #include "device/sim/physical_memory.h"
 
@@ -111,6 +112,7 @@ class AddressSpace {
 
   Result<DeviceAddress> reserve_locked(size_t bytes, const ReserveOptions& options,
                                        DeviceIndex owner) ASHLAR_REQUIRES(mutex_);
+  bool is_free_locked(AddressRange range) const ASHLAR_REQUIRES_SHARED(mutex_);
   DeviceAddress invent_locked(size_t bytes, size_t alignment_bytes, DeviceAddress hint)
       ASHLAR_REQUIRES(mutex_);
   void drop_reservation_locked(Reservations::iterator reservation) ASHLAR_REQUIRES(mutex_);
@@ -156,6 +158,7 @@ class AddressSpace {
   size_t run_count_ ASHLAR_GUARDED_BY(mutex_) = 0;
   std::vector<bool> peer_access_ ASHLAR_GUARDED_BY(mutex_);  // [accessor * device_count_ + owner]
   uint64_t next_invented_ ASHLAR_GUARDED_BY(mutex_);
+  DriverAddresses plain_addresses_ ASHLAR_GUARDED_BY(mutex_);
   std::map<DeviceIndex, std::deque<DeviceAddress>> wishes_ ASHLAR_GUARDED_BY(mutex_);
 };
 

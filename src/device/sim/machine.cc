@@ -182,6 +182,13 @@ Status Machine::hold(DeviceIndex device, StreamId stream) {
   return found.status();
 }
 
+Status Machine::hold_until_waited(DeviceIndex device, StreamId stream) {
+  if (device.value() >= device_count()) return Status::usage(text("there is no device ", device));
+  Result<std::shared_ptr<Stream>> found = parts_->streams.find(device, stream);
+  if (found.ok()) (*found)->hold_until_waited();
+  return found.status();
+}
+
 Status Machine::resume(DeviceIndex device, StreamId stream) {
   if (device.value() >= device_count()) return Status::usage(text("there is no device ", device));
   Result<std::shared_ptr<Stream>> found = parts_->streams.find(device, stream);

@@ -42,6 +42,7 @@ Status Scheduler::run_until(const Completion& awaited) {
     // Another thread may be running the very task; otherwise nobody is left to make progress.
     if (running_count_ == 0) {
       if (awaited.done()) return {};
+      if (resume_held_until_waited()) continue;
       return Status::device_fault("scheduler", 0,
                                   "nothing can run: every stream with work left is held or waits "
                                   "for work that was dropped or is held; resume one");
@@ -49,6 +50,15 @@ Status Scheduler::run_until(const Completion& awaited) {
     lock.wait(finished_);
   }
   return {};
+}
+
+bool Scheduler::resume_held_until_waited() {
+  bool any = false;
+  for (const std::weak_ptr<Stream>& known : streams_) {
+    const std::shared_ptr<Stream> stream = known.lock();
+    if (stream != nullptr && stream->resume_for_waiting()) any = true;
+  }
+  return any;
 }
 
 // A stream of priority p counts p + 1 times.

@@ -34,6 +34,7 @@ class Scheduler {
 
  private:
   std::shared_ptr<Stream> draw_locked() ASHLAR_REQUIRES(mutex_);
+  bool resume_held_until_waited() ASHLAR_REQUIRES(mutex_);
 
   Mutex mutex_;
   std::condition_variable finished_;

@@ -59,16 +59,29 @@ void Stream::hold() {
   held_ = true;
 }
 
+void Stream::hold_until_waited() {
+  MutexLock lock(mutex_);
+  held_ = held_until_waited_ = true;
+}
+
 void Stream::resume() {
   MutexLock lock(mutex_);
-  held_ = false;
+  held_ = held_until_waited_ = false;
   changed_.notify_all();
+}
+
+bool Stream::resume_for_waiting() {
+  MutexLock lock(mutex_);
+  if (!held_until_waited_) return false;
+  held_ = held_until_waited_ = false;
+  changed_.notify_all();
+  return true;
 }
 
 void Stream::close() {
   MutexLock lock(mutex_);
   closed_ = true;
-  held_ = false;
+  held_ = held_until_waited_ = false;
   changed_.notify_all();
 }
 

@@ -45,7 +45,10 @@ class Stream {
   bool idle() const;
 
   void hold();
+  void hold_until_waited();
   void resume();
+  // Somebody has to wait: resumes it if it was held until then, and says whether it was.
+  bool resume_for_waiting();
 
   // No more tasks will come, and nobody can hold it; the worker ends when the queue is empty.
   void close();
@@ -76,6 +79,7 @@ class Stream {
   std::deque<Task> tasks_ ASHLAR_GUARDED_BY(mutex_);
   bool running_ ASHLAR_GUARDED_BY(mutex_) = false;
   bool held_ ASHLAR_GUARDED_BY(mutex_) = false;
+  bool held_until_waited_ ASHLAR_GUARDED_BY(mutex_) = false;  // implies held_
   bool closed_ ASHLAR_GUARDED_BY(mutex_) = false;
   bool stopped_ ASHLAR_GUARDED_BY(mutex_) = false;
   std::thread worker_ ASHLAR_GUARDED_BY(mutex_);

@@ -19,6 +19,11 @@ Status pending_events(const Block& block) {
                             "synchronize them before a checkpoint"));
 }
 
+Status shared_block(const Block& block) {
+  return Status::usage(text("the block at ", block.address, " is shared with other processes: ",
+                            "end the sharing before a restore"));
+}
+
 BlockRecord::State recorded_state(const Block& block) {
   if (!block.is_mapped()) return BlockRecord::State::kUnmapped;
   return block.is_allocated() ? BlockRecord::State::kAllocated : BlockRecord::State::kFree;
@@ -97,6 +102,7 @@ Result<CheckpointChange> ClassicEngine::restore_locked(const PoolCheckpoint& che
     SegmentRecord now;
     for (Block* block = first; block != nullptr; block = block->next) {
       const bool waits = block->state == BlockState::kPending || !block->uses.empty();
+      if (block->hold_count > 0) return shared_block(*block);
       if (waits) return pending_events(*block);
       if (block->is_allocated()) allocated.push_back(block);
       now.blocks.push_back({{block->address, block->bytes}, 0, recorded_state(*block)});

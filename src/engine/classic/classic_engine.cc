@@ -7,10 +7,19 @@
 #include "device/relaxed_capture.h"
 
 namespace ashlar::classic {
+namespace {
+
+// As in PyTorch, a device without virtual memory has plain segments only, whatever the option says.
+AllocatorOptions supported(AllocatorOptions options, const DeviceProperties& properties) {
+  options.expandable_segments = options.expandable_segments && properties.has_virtual_memory;
+  return options;
+}
+
+}  // namespace
 
 ClassicEngine::ClassicEngine(Device& device, const AllocatorOptions& options)
     : device_(device),
-      options_(options),
+      options_(supported(options, device.properties())),
       sizes_(options),
       capacity_bytes_(device.properties().capacity_bytes),
       accessors_{device.properties().index},
@@ -204,6 +213,10 @@ Status ClassicEngine::free_locked(Block* block) {
   block->state = BlockState::kPending;
   count_free_requested(*block);
   note(TraceAction::kFreeRequested, *block, block->requested_bytes);
+  return block->hold_count > 0 ? Status() : finish_free(block);
+}
+
+Status ClassicEngine::finish_free(Block* block) {
   if (block->uses.empty()) {
     make_free(block);
     return {};
@@ -213,9 +226,10 @@ Status ClassicEngine::free_locked(Block* block) {
     return {};
   }
   Status added = pending_.add(block);
-  // Some event could not be recorded: it is tried again before the next allocation.
+  // Some event could not be recorded: it is tried again before the next allocation. A stream that
+  // is gone takes none any more, which is nobody's mistake: wait_for_gone_streams covers it.
   if (!added.ok()) deferred_.push_back({block, {}});
-  return added;
+  return added.is(StatusKind::kUsage) ? Status() : added;
 }
 
 void ClassicEngine::make_free(Block* block) {
@@ -273,10 +287,15 @@ size_t ClassicEngine::merge(Block* into, Block* neighbour) {
 Status ClassicEngine::record_stream(Block* block, const StreamUse& use) {
   MutexLock lock(mutex_);
   if (use.device == &device_ && use.stream == block->stream) return {};
-  if (std::find(block->uses.begin(), block->uses.end(), use) == block->uses.end()) {
-    block->uses.push_back(use);
+  const bool is_new = std::find(block->uses.begin(), block->uses.end(), use) == block->uses.end();
+  if (is_new) block->uses.push_back(use);
+  // A stream that was named outside of captures too has work of its own to be waited for.
+  if (!is_capturing(use)) {
+    const auto captured = capture_uses_.find(block);
+    if (captured != capture_uses_.end()) std::erase(captured->second, use);
+  } else if (is_new) {
+    capture_uses_[block].push_back(use);
   }
-  if (is_capturing(use)) capture_uses_[block].push_back(use);
   return {};
 }
 
@@ -291,16 +310,6 @@ Status ClassicEngine::collect_pending() {
   Status collected = pending_.collect_finished(finished);
   for (Block* block : finished) make_free(block);
   return collected;
-}
-
-Status ClassicEngine::add_accessor(DeviceIndex accessor) {
-  MutexLock lock(mutex_);
-  if (std::find(accessors_.begin(), accessors_.end(), accessor) != accessors_.end()) return {};
-  for (const auto& segment : expandable_) {
-    if (Status opened = segment->add_accessor(accessor); !opened.ok()) return opened;
-  }
-  accessors_.push_back(accessor);
-  return {};
 }
 
 }  // namespace ashlar::classic

@@ -8,6 +8,7 @@
 // counting.cc         the statistics
 // looking.cc          what it tells: statistics, and hooks
 // snapshot.cc         what it holds, block by block
+// adopt.cc            segments of a recorded run taken over
 // checkpoint.cc       the state of a private pool, taken and restored
 //
 // Invariants (validate.cc checks them):
@@ -46,6 +47,11 @@ class ClassicEngine final : public Engine {
   Status free(Block* block, StackId stack = {}) override;
   void free_quietly(Block* block, StackId stack = {}) override;
   Status record_stream(Block* block, const StreamUse& use) override;
+  void hold(Block* block) override;
+  void let_go(Block* block) override;
+  BlockMemory memory_of(const Block* block) const override;
+  Status add_accessor(DeviceIndex accessor) override;
+  bool is_accessor(DeviceIndex device) const override;
   Status trim(PoolId pool = {}, StackId stack = {}) override;
   Status set_memory_fraction(double fraction) override;
   double memory_fraction() const override;
@@ -78,8 +84,10 @@ class ClassicEngine final : public Engine {
   void add_rejection_observer(std::function<void(const OomNotice&)> observer) override;
   void add_free_memory_callback(std::function<bool()> callback) override;
 
-  // Another device may touch this one's memory: what there is, and what will be.
-  Status add_accessor(DeviceIndex accessor);
+  // Takes over a segment as it was in a recorded run: memory from the device, and the same blocks
+  // in use, which it gives in the order of their addresses. Nobody is told. For replays.
+  // kUsage: it is expandable, or its blocks do not tile it.
+  Result<std::vector<Block*>> adopt(const SnapshotSegment& segment);
 
   // Every invariant above; the first one that does not hold, in words.
   Status validate() const;
@@ -120,6 +128,8 @@ class ClassicEngine final : public Engine {
   Block* new_part(const Block& like, AddressRange range, Block* previous, Block* next)
       ASHLAR_REQUIRES(mutex_);
   Status free_locked(Block* block) ASHLAR_REQUIRES(mutex_);
+  // The rest of it, once nobody holds the block.
+  Status finish_free(Block* block) ASHLAR_REQUIRES(mutex_);
   void make_free(Block* block) ASHLAR_REQUIRES(mutex_);
   size_t merge(Block* into, Block* neighbour) ASHLAR_REQUIRES(mutex_);
   Status collect_pending() ASHLAR_REQUIRES(mutex_);
@@ -129,6 +139,7 @@ class ClassicEngine final : public Engine {
 
   // --- grow.cc
   Result<Block*> grow(Search& search, bool is_retry) ASHLAR_REQUIRES(mutex_);
+  bool is_above_limit(size_t more_bytes) const ASHLAR_REQUIRES(mutex_);
   Result<Block*> grow_plain(const Search& search) ASHLAR_REQUIRES(mutex_);
   Result<DeviceAddress> device_allocate(const Search& search) ASHLAR_REQUIRES(mutex_);
   Result<Block*> grow_expandable(const Search& search) ASHLAR_REQUIRES(mutex_);
@@ -158,6 +169,7 @@ class ClassicEngine final : public Engine {
   PrivatePool* find_pool(PoolId pool) const ASHLAR_REQUIRES(mutex_);
   void add_pool(PoolId pool, PoolOptions options) ASHLAR_REQUIRES(mutex_);
   bool is_routed_to(PoolId pool) const ASHLAR_REQUIRES(mutex_);
+  static Status no_such_pool(PoolId pool);
 
   // --- deferred.cc
   // A freed block that waits for a capture, and the nodes that use it (empty: unknown).
@@ -174,6 +186,7 @@ class ClassicEngine final : public Engine {
   const std::unordered_set<NodeId>& nodes_behind(StreamId stream, const CaptureState& state)
       ASHLAR_REQUIRES(mutex_);
   Status resolve_deferred() ASHLAR_REQUIRES(mutex_);
+  Status wait_for_gone_streams() ASHLAR_REQUIRES(mutex_);
 
   // --- counting.cc
   void count_handed_out(const Block& block) ASHLAR_REQUIRES(mutex_);

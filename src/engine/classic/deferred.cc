@@ -100,7 +100,9 @@ Status ClassicEngine::resolve_deferred() {
       capture_uses_.erase(captured);
     }
     status = pending_.add(block);
-    if (!status.ok()) {
+    const bool stream_is_gone = status.is(StatusKind::kUsage);
+    if (stream_is_gone) status = {};
+    if (stream_is_gone || !status.ok()) {
       left.push_back(std::move(each));
     } else if (block->event_count == 0) {
       make_free(block);
@@ -108,6 +110,22 @@ Status ClassicEngine::resolve_deferred() {
   }
   deferred_ = std::move(left);
   return status;
+}
+
+// Blocks used by streams that were destroyed before an event could be recorded there: only a wait
+// for the device covers what those had left to do. During a capture it would break that.
+Status ClassicEngine::wait_for_gone_streams() {
+  if (capture_count_ != 0) return {};
+  while (!deferred_.empty()) {
+    Block* block = deferred_.back().block;
+    for (; !block->uses.empty(); block->uses.pop_back()) {
+      Status waited = block->uses.back().device->synchronize_device();
+      if (!waited.ok()) return waited;
+    }
+    deferred_.pop_back();
+    if (block->event_count == 0) make_free(block);
+  }
+  return {};
 }
 
 }  // namespace ashlar::classic

@@ -1,7 +1,10 @@
 // Growing and shrinking in place.
 #include "engine/classic/expandable_segment.h"
 
+#include <utility>
+
 #include "base/align.h"
+#include "device/stream_use.h"
 
 namespace ashlar::classic {
 
@@ -19,17 +22,35 @@ ExpandableSegment::ExpandableSegment(Device& device, const Shape& shape, DeviceA
       stream_(shape.stream),
       is_small_(shape.is_small),
       granule_bytes_(shape.granule_bytes),
+      can_export_fd_(shape.can_export_fd),
       range_{base, shape.reserve_bytes} {}
 
 ExpandableSegment::~ExpandableSegment() {
-  // A device that refuses here is lost or gone; there is nobody left to tell.
-  Status late_error = for_each_run([this](AddressRange run) { return device_.unmap(run); });
-  release_extents(range_, late_error);
-  release_leftovers(late_error);
-  (void)device_.free_addresses(range_).ok();
+  // One stretch that the device does not let go is no reason to keep the others.
+  (void)for_each_run([this](AddressRange run) {
+    (void)device_.unmap(run).ok();
+    return Status();
+  }).ok();
+  Status ignored;
+  release_extents(range_, ignored);
+  if (has_addresses_) (void)free_addresses().ok();
+}
+
+Status ExpandableSegment::free_addresses() {
+  Status left;
+  release_leftovers(left);
+  if (!left.ok()) return left;
+  Status freed = device_.free_addresses(range_);
+  has_addresses_ = !freed.ok();
+  return freed;
 }
 
 Result<size_t> ExpandableSegment::map(DeviceAddress begin, size_t bytes) {
+  if (!strays_.empty()) {
+    Status left;
+    release_leftovers(left);
+    if (!strays_.empty()) return left;  // they may lie where we want to map
+  }
   const size_t first = granule_of(begin);
   const size_t count = (bytes + granule_bytes_ - 1) / granule_bytes_;
   Result<std::vector<ExtentId>> extents = create_extents(count);
@@ -49,7 +70,7 @@ Result<std::vector<ExtentId>> ExpandableSegment::create_extents(size_t count) {
   std::vector<ExtentId> extents;
   extents.reserve(count);
   for (size_t i = 0; i < count; ++i) {
-    Result<ExtentId> extent = device_.create(granule_bytes_);
+    Result<ExtentId> extent = device_.create(granule_bytes_, {.export_fd = can_export_fd_});
     if (!extent.ok()) {
       Status ignored;  // the failure to create says it all
       for (ExtentId made : extents) release(made, ignored);
@@ -71,7 +92,8 @@ Status ExpandableSegment::map_extents(size_t first_granule, const std::vector<Ex
   }
   if (status.ok()) status = open({begin, extents.size() * granule_bytes_});
   if (!status.ok() && mapped_count > 0) {
-    (void)device_.unmap({begin, mapped_count * granule_bytes_}).ok();
+    const AddressRange mapped{begin, mapped_count * granule_bytes_};
+    if (!device_.unmap(mapped).ok()) strays_.push_back(mapped);
   }
   return status;
 }
@@ -89,11 +111,24 @@ Result<AddressRange> ExpandableSegment::unmap(AddressRange range, Status& late_e
   const size_t end_offset = (range.end() - range_.begin) / granule_bytes_ * granule_bytes_;
   if (begin_offset >= end_offset) return AddressRange{};
   const AddressRange whole{range_.begin + begin_offset, end_offset - begin_offset};
-  if (Status waited = device_.synchronize_stream(stream_); !waited.ok()) return waited;
+  if (Status waited = wait_for({&device_, stream_}); !waited.ok()) return waited;
   if (Status unmapped = device_.unmap(whole); !unmapped.ok()) return unmapped;
   release_leftovers(late_error);
   release_extents(whole, late_error);
   return whole;
+}
+
+AddressRange ExpandableSegment::granules_around(AddressRange range) const {
+  const size_t begin = granule_of(range.begin);
+  const size_t end = (range.end() - range_.begin + granule_bytes_ - 1) / granule_bytes_;
+  return {address_of(begin), (end - begin) * granule_bytes_};
+}
+
+std::vector<ExtentId> ExpandableSegment::extents_in(AddressRange granules) const {
+  std::vector<ExtentId> extents;
+  const size_t end = granule_of(granules.end());
+  for (size_t i = granule_of(granules.begin); i < end; ++i) extents.push_back(*extents_[i]);
+  return extents;
 }
 
 void ExpandableSegment::release_extents(AddressRange range, Status& late_error) {
@@ -115,6 +150,12 @@ void ExpandableSegment::release(ExtentId extent, Status& late_error) {
 }
 
 void ExpandableSegment::release_leftovers(Status& late_error) {
+  for (const AddressRange& stray : std::exchange(strays_, {})) {
+    Status unmapped = device_.unmap(stray);
+    if (unmapped.ok()) continue;
+    late_error = unmapped;
+    strays_.push_back(stray);
+  }
   for (ExtentId extent : std::exchange(leftovers_, {})) release(extent, late_error);
 }
 

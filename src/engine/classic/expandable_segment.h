@@ -17,13 +17,15 @@ class ExpandableSegment {
     StreamId stream;
     bool is_small = false;
     size_t granule_bytes = 0;
-    size_t reserve_bytes = 0;  // a multiple of the granule
+    size_t reserve_bytes = 0;    // a multiple of the granule
+    bool can_export_fd = false;  // its extents are made so that other processes can open them
   };
   // `device` outlives the segment; `accessors` are the devices that may touch its memory, itself
   // included.
   static Result<std::unique_ptr<ExpandableSegment>> create(
       Device& device, const Shape& shape, const std::vector<DeviceIndex>& accessors);
-  // Unmaps what is mapped, without waiting.
+  // Unmaps what is mapped, without waiting, and gives up the addresses. For what the device refuses
+  // there is nobody left to tell.
   ~ExpandableSegment();
 
   AddressRange range() const { return range_; }
@@ -31,6 +33,12 @@ class ExpandableSegment {
   bool is_small() const { return is_small_; }
   size_t granule_bytes() const { return granule_bytes_; }
   size_t mapped_bytes() const { return mapped_bytes_; }
+  bool can_export_fd() const { return can_export_fd_; }
+
+  // The whole granules that a range touches, and what is mapped there. REQUIRES: inside the
+  // segment; all of the range is mapped.
+  AddressRange granules_around(AddressRange range) const;
+  std::vector<ExtentId> extents_in(AddressRange granules) const;
 
   // Maps whole granules from `begin` so that `bytes` are covered, and says how many were mapped.
   // All or nothing. REQUIRES: begin is at a granule, nothing of the range is mapped.
@@ -39,6 +47,10 @@ class ExpandableSegment {
   // Waits for the segment's own stream first: unmapping waits for nothing by itself. Memory that
   // the device then fails to take back is offered again later, and `late_error` says why.
   Result<AddressRange> unmap(AddressRange range, Status& late_error);
+
+  // Gives up the addresses; afterwards only the destructor may be called. If the device refuses,
+  // the segment is as before and can be asked again. REQUIRES: nothing is mapped.
+  Status free_addresses();
 
   // Opens what is mapped, and what will be, to another device.
   Status add_accessor(DeviceIndex accessor);
@@ -54,17 +66,21 @@ class ExpandableSegment {
   Status for_each_run(const std::function<Status(AddressRange)>& visit) const;
   void release_extents(AddressRange range, Status& late_error);
   void release(ExtentId extent, Status& late_error);
+  // Tries again to undo what the device did not let us undo before.
   void release_leftovers(Status& late_error);
 
   Device& device_;
   const StreamId stream_;
   const bool is_small_;
   const size_t granule_bytes_;
+  const bool can_export_fd_;
   const AddressRange range_;
   std::vector<DeviceIndex> accessors_;
   std::vector<std::optional<ExtentId>> extents_;  // by granule; only as long as needed
-  std::vector<ExtentId> leftovers_;  // mapped nowhere, but the device did not take them back yet
+  std::vector<AddressRange> strays_;  // mapped for nobody: mapping more failed, and undoing it too
+  std::vector<ExtentId> leftovers_;   // counted nowhere, but the device did not take them back yet
   size_t mapped_bytes_ = 0;
+  bool has_addresses_ = true;
 };
 
 }  // namespace ashlar::classic

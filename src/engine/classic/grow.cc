@@ -7,19 +7,28 @@
 #include "engine/classic/classic_engine.h"
 
 namespace ashlar::classic {
+namespace {
+
+Status above_limit() { return Status::out_of_memory("above the limit of this process"); }
+
+}  // namespace
+
 Result<Block*> ClassicEngine::grow(Search& search, bool is_retry) {
   if (is_retry) ++stats_.alloc_retries;
-  const bool limited = memory_fraction_ < 1;
-  const auto limit_bytes =
-      static_cast<size_t>(memory_fraction_ * static_cast<double>(capacity_bytes_));
-  const size_t taken_bytes = held_bytes_ + growing_bytes_;
-  const bool above_limit = limited && taken_bytes + search.segment_bytes > limit_bytes;
-  if (above_limit && options_.reject_before_device_oom) {
+  const bool above = is_above_limit(search.segment_bytes);
+  if (above && options_.reject_before_device_oom) {
     search.rejected = true;
     ++stats_.oom_rejections;
   }
-  if (above_limit) return Status::out_of_memory("above the limit of this process");
+  if (above) return above_limit();
   return search.expandable ? grow_expandable(search) : grow_plain(search);
+}
+
+bool ClassicEngine::is_above_limit(size_t more_bytes) const {
+  if (memory_fraction_ >= 1) return false;
+  const auto limit_bytes =
+      static_cast<size_t>(memory_fraction_ * static_cast<double>(capacity_bytes_));
+  return held_bytes_ + growing_bytes_ + more_bytes > limit_bytes;
 }
 
 // --- plain segments -----------------------------------------------------------------------------
@@ -109,8 +118,10 @@ Result<Block*> ClassicEngine::find_expandable(const Search& search) {
   if (reserve < search.block_bytes) {
     return Status::out_of_memory(text("larger than an expandable segment, ", reserve, " B"));
   }
-  Result<std::unique_ptr<ExpandableSegment>> segment =
-      ExpandableSegment::create(device_, {stream, pool.is_small(), granule, reserve}, accessors_);
+  const bool can_export =
+      options_.shareable_expandable_segments && device_.properties().can_export_fd;
+  Result<std::unique_ptr<ExpandableSegment>> segment = ExpandableSegment::create(
+      device_, {stream, pool.is_small(), granule, reserve, can_export}, accessors_);
   if (!segment.ok()) return segment.status();
   Block* block = blocks_.take();
   block->address = (*segment)->range().begin;
@@ -129,6 +140,9 @@ Result<Block*> ClassicEngine::find_expandable(const Search& search) {
 // Puts memory behind the front of an unmapped block, which then is free and merged.
 Status ClassicEngine::map_block(Block* block, size_t bytes) {
   const DeviceAddress mapped_from = block->address;
+  const size_t mapped_bytes = align_up_to(bytes, block->expandable->granule_bytes());
+  // PyTorch holds against its limit what a plain segment would have taken.
+  if (!options_.pytorch_compatible && is_above_limit(mapped_bytes)) return above_limit();
   Result<size_t> mapped = block->expandable->map(mapped_from, bytes);
   if (!mapped.ok()) return mapped.status();
   FreePool& pool = *block->pool;

@@ -9,9 +9,11 @@ namespace {
 
 std::string to_text(PoolId pool) { return text("{", pool.capture, ", ", pool.user, "}"); }
 
-Status no_such_pool(PoolId pool) { return Status::usage(text("there is no pool ", to_text(pool))); }
-
 }  // namespace
+
+Status ClassicEngine::no_such_pool(PoolId pool) {
+  return Status::usage(text("there is no pool ", to_text(pool)));
+}
 
 // The route named last wins.
 FreePool& ClassicEngine::pool_for(size_t block_bytes, StreamId stream) {

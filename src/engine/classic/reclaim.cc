@@ -107,6 +107,7 @@ Status ClassicEngine::trim(PoolId pool, StackId stack) {
   const Status released = [&] {
     MutexLock lock(mutex_);
     acting_stack_ = stack;
+    if (!pool.is_default() && find_pool(pool) == nullptr) return no_such_pool(pool);
     Status status = release_cached(pool);
     if (status.ok()) status = std::exchange(late_error_, {});
     return status;
@@ -127,6 +128,7 @@ Status ClassicEngine::wait_for_pending(PoolId pool) {
     };
   }
   if (Status resolved = resolve_deferred(); !resolved.ok()) return resolved;
+  if (Status waited = wait_for_gone_streams(); !waited.ok()) return waited;
   Status waited = pending_.wait_for_all(finished, wanted);
   for (Block* block : finished) make_free(block);
   return waited;
@@ -175,21 +177,22 @@ void ClassicEngine::release_blocks(FreePool& pool) {
   }
 }
 
-// A whole plain segment. If the device refuses to take it back, the next call says so.
+// A whole plain segment. Work that used it may still be queued in its stream, and a device need not
+// wait by itself. If the device refuses to take it back, the next call says so.
 bool ClassicEngine::release_segment(Block* block) {
+  if (is_capturing({&device_, block->stream})) return false;  // it could not be waited for
   FreePool& pool = *block->pool;
   PrivatePool* owner = pool.owner();
-  if (owner != nullptr && owner->has_custom_source()) {
-    returned_.push_back({owner->options.source, {block->address, block->bytes}});
-  } else {
-    const RelaxedCapture relaxed(device_, capture_count_);
-    Status freed = relaxed.status();
-    if (freed.ok()) freed = device_.free(block->address);
-    if (!freed.ok()) {
-      late_error_ = freed;
-      return false;
-    }
+  const bool from_source = owner != nullptr && owner->has_custom_source();
+  const RelaxedCapture relaxed(device_, capture_count_);
+  Status freed = relaxed.status();
+  if (freed.ok()) freed = wait_for({&device_, block->stream});
+  if (freed.ok() && !from_source) freed = device_.free(block->address);
+  if (!freed.ok()) {
+    late_error_ = freed;
+    return false;
   }
+  if (from_source) returned_.push_back({owner->options.source, {block->address, block->bytes}});
   pool.erase(block);
   note(TraceAction::kSegmentFree, *block, block->bytes);
   if (owner != nullptr) --owner->segment_count;
@@ -245,8 +248,13 @@ void ClassicEngine::unmap_block(Block* block) {
   note(TraceAction::kSegmentUnmap, part, unmapped->bytes);
 }
 
+// If the device keeps the addresses, so does the segment, and the next trim tries again.
 void ClassicEngine::destroy_expandable(Block* block) {
-  const ExpandableSegment* segment = block->expandable;
+  ExpandableSegment* segment = block->expandable;
+  if (Status freed = segment->free_addresses(); !freed.ok()) {
+    late_error_ = freed;
+    return;
+  }
   block->pool->erase_unmapped(block);
   if (PrivatePool* owner = block->pool->owner()) --owner->segment_count;
   blocks_.give_back(block);

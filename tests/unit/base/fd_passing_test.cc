@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -88,6 +89,52 @@ TEST(FdPassingTest, MoreDescriptorsThanAgreedAreRefusedAndClosed) {
   const int after = ::dup(file.get());
   ::close(after);
   EXPECT_EQ(after, before) << "the next free descriptor is another: some were leaked";
+}
+
+TEST(FdPassingTest, SeveralDescriptorsArriveInOrderAndNoMoreThanAgreed) {
+  Pair pair = connected();
+  std::vector<UniqueFd> files;
+  for (char name : {'a', 'b', 'c'}) {
+    files.emplace_back(::memfd_create("test", MFD_CLOEXEC));
+    ASSERT_EQ(::write(files.back().get(), &name, 1), 1);
+  }
+  const std::array<uint8_t, 2> sent = {7, 8};
+  const milliseconds patience(1000);
+  ASSERT_TRUE(send_descriptors(pair.near.get(), sent, files, patience).ok());
+  std::array<uint8_t, 8> buffer{};
+  Result<ReceivedDescriptors> got = receive_descriptors(pair.far.get(), buffer, 3, patience);
+  ASSERT_TRUE(got.ok()) << got.status().to_string();
+  EXPECT_EQ(got->bytes, 2U);
+  ASSERT_EQ(got->fds.size(), 3U);
+  for (size_t i = 0; i < 3; ++i) {
+    char name = 0;
+    EXPECT_EQ(::pread(got->fds[i].get(), &name, 1, 0), 1);
+    EXPECT_EQ(name, "abc"[i]);
+  }
+  ASSERT_TRUE(send_descriptors(pair.near.get(), sent, files, patience).ok());
+  EXPECT_EQ(receive_descriptors(pair.far.get(), buffer, 2, patience).status().kind(),
+            StatusKind::kFormat);
+  pair.near.reset();
+  EXPECT_EQ(receive_descriptors(pair.far.get(), buffer, 2, patience)->bytes, 0U);
+}
+
+TEST(FdPassingTest, DescriptorsThatTheSystemCannotGiveAreAFaultAndNotAHalf) {
+  Pair pair = connected();
+  std::vector<UniqueFd> files;
+  for (int i = 0; i < 4; ++i) files.emplace_back(::memfd_create("test", MFD_CLOEXEC));
+  const milliseconds patience(1000);
+  ASSERT_TRUE(send_descriptors(pair.near.get(), std::array<uint8_t, 1>{1}, files, patience).ok());
+  const UniqueFd next(::dup(pair.near.get()));
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit tight = before;
+  tight.rlim_cur = static_cast<rlim_t>(next.get()) + 2;  // one more than there are
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &tight), 0);
+  std::array<uint8_t, 8> buffer{};
+  const Result<ReceivedDescriptors> got = receive_descriptors(pair.far.get(), buffer, 4, patience);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(got.status().kind(), StatusKind::kDeviceFault);
+  EXPECT_EQ(got.status().code(), EMFILE);
 }
 
 TEST(FdPassingTest, AListenerThatAcceptsNobodyEndsAtTheDeadline) {

@@ -63,6 +63,7 @@ AllocatorOptions draw_options(Random& random) {
   options.max_non_split_rounding_bytes = draw_optional_bytes(random, options.large_segment_bytes);
   if (one_in(random, 2)) draw_roundup(random, options);
   options.expandable_segments = one_in(random, 2);
+  options.shareable_expandable_segments = one_in(random, 2);
   if (one_in(random, 2)) options.expandable_reserve = draw_reserve(random);
   for (const char* name : {"compute", "comm-0", "größe", "a b", "<x>"}) {
     if (one_in(random, 4)) options.expandable_reserve_by_class[name] = draw_reserve(random);

@@ -75,8 +75,9 @@ TEST(EnvironmentTest, TheDefaultTextOfEachVariableHasTheEffectOfLeavingItUnset) 
 TEST(EnvironmentTest, EveryRowSaysWhatItSetsAndWhatItExpects) {
   std::set<std::string_view> names;
   for (const EnvironmentVariable& row : environment_variables()) {
-    EXPECT_TRUE(row.name.starts_with("ASHLAR_") || row.name.starts_with("PYTORCH_")) << row.name;
-    EXPECT_EQ(row.parse == nullptr, row.scope == VariableScope::kAllocator) << row.name;
+    EXPECT_TRUE(row.name.starts_with("ASHLAR_") || row.name.find("TORCH_") != row.name.npos);
+    EXPECT_EQ(row.parse != nullptr, row.scope == VariableScope::kSimulatedMachine) << row.name;
+    EXPECT_EQ(row.option.empty(), row.scope != VariableScope::kAllocatorSwitch) << row.name;
     EXPECT_TRUE(names.insert(row.name).second) << row.name << " twice";
     EXPECT_FALSE(row.sets.empty());
     EXPECT_FALSE(row.expected.empty());
@@ -206,6 +207,35 @@ TEST(AllocatorVariablesTest, AWrongValueIsNamedWithTheVariableAndTheOption) {
   EXPECT_EQ(theirs.status().message(),
             "PYTORCH_ALLOC_CONF: backend: \"cudaMallocAsync\" is not available in this version "
             "(expected native); where ASHLAR_ALLOC_CONF is set, it is read instead");
+}
+
+TEST(AllocatorVariablesTest, ASwitchOfPyTorchsSetsItsOptionUnlessTheSettingsNameIt) {
+  constexpr const char* kSwitch = "TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC";
+  for (const char* on : {"1", "True"}) {
+    EXPECT_TRUE(allocator_options_with(kSwitch, on)->shareable_expandable_segments) << on;
+  }
+  for (const char* off : {"0", "False"}) {
+    EXPECT_FALSE(allocator_options_with(kSwitch, off)->shareable_expandable_segments) << off;
+  }
+  const Environment beside({{kSwitch, "1"}, {"PYTORCH_ALLOC_CONF", "expandable_segments:True"}});
+  EXPECT_TRUE(allocator_options_from(beside)->shareable_expandable_segments);
+  EXPECT_TRUE(allocator_options_from(beside)->expandable_segments);
+  EXPECT_EQ(variable_behind("expandable_segments_ipc", beside)->name, kSwitch);
+  EXPECT_EQ(variable_behind("expandable_segments", beside)->name, "PYTORCH_ALLOC_CONF");
+  const Environment against(
+      {{kSwitch, "1"}, {"ASHLAR_ALLOC_CONF", "expandable_segments_ipc:False"}});
+  EXPECT_FALSE(allocator_options_from(against)->shareable_expandable_segments);
+  EXPECT_EQ(variable_behind("expandable_segments_ipc", against)->name, "ASHLAR_ALLOC_CONF");
+  EXPECT_EQ(allocator_options_with(kSwitch, "yes").status().message(),
+            "TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC: \"yes\" is not a switch (expected 1, 0, True or "
+            "False)");
+}
+
+TEST(AllocatorVariablesTest, NoCachingSwitchesCachingOff) {
+  for (const char* name : {"PYTORCH_NO_CUDA_MEMORY_CACHING", "PYTORCH_NO_HIP_MEMORY_CACHING"}) {
+    EXPECT_FALSE(allocator_options_with(name, "1")->caching);
+    EXPECT_TRUE(allocator_options_with(name, "0")->caching);
+  }
 }
 
 TEST(AllocatorVariablesTest, TheSimulatedMachineDoesNotMindThem) {

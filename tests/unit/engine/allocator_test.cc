@@ -309,6 +309,16 @@ TEST_F(AllocatorTest, APoolIsRoutedToAndLetGo) {
   EXPECT_EQ(used_bytes(), 0U);
 }
 
+TEST_F(AllocatorTest, APoolThatIsGoneHasNothingToTrimAndOneNeverMadeIsAMistake) {
+  Allocator allocator(device());
+  const PoolId pool = allocator.make_pool();
+  allocator.release_pool(pool);
+  allocator.trim();
+  allocator.trim(pool);
+  EXPECT_THROW(allocator.trim(PoolId{0, pool.user + 1}), UsageError);
+  EXPECT_THROW(allocator.trim(PoolId{1, 0}), UsageError);
+}
+
 TEST_F(AllocatorTest, TheDestructorGivesEverythingBack) {
   {
     Allocator allocator(device());

@@ -120,6 +120,57 @@ TEST_F(CaptureTest, WithReuseAStreamOutsideOfTheCaptureProvesNothing) {
   EXPECT_EQ(stats().active.all.current, 2);
 }
 
+TEST_F(CaptureTest, WithReuseStreamsOfTwoCapturesProveNothing) {
+  start_capture(true);
+  const StreamId elsewhere = new_stream();
+  engine_->capture_began();
+  must(device().begin_capture(elsewhere, CaptureMode::kThreadLocal));
+  Block* block = allocate(kMiB, main_);
+  const DeviceAddress at = block->address;
+  work(main_);
+  use_on(block, elsewhere);  // which has done nothing yet, and so has no node to wait for
+  free(block);
+  work(main_);
+  EXPECT_NE(allocate(kMiB, main_)->address, at);
+  must(device().end_capture(elsewhere).status());
+  must(engine_->capture_ended());
+  end_capture();
+  free(allocate(512));
+  EXPECT_EQ(stats().active.all.current, 1) << "both captures are over";
+}
+
+TEST_F(CaptureTest, AFullDeviceDoesNotFlushTheCacheForAStreamThatIsCapturing) {
+  start();
+  cache(30 * kMiB);
+  main_ = new_stream();
+  engine_->capture_began();
+  must(device().begin_capture(main_, CaptureMode::kThreadLocal));
+  run_out(DeviceCall::kAllocate, 1);
+  EXPECT_EQ(refused(40 * kMiB, main_).kind(), StatusKind::kOutOfMemory);
+  EXPECT_EQ(stats().alloc_retries, 0);
+  EXPECT_EQ(calls(DeviceCall::kFree), 0U);
+  must(device().end_capture(main_).status());
+  must(engine_->capture_ended());
+}
+
+TEST_F(CaptureTest, MemoryOfAStreamThatIsCapturingIsGivenBackAfterwards) {
+  start();
+  main_ = new_stream();
+  route(kPool);
+  cache(30 * kMiB, main_);
+  end_route(kPool);
+  must(engine_->release_pool(kPool));
+  engine_->capture_began();
+  must(device().begin_capture(main_, CaptureMode::kThreadLocal));
+  trim();
+  EXPECT_EQ(calls(DeviceCall::kFree), 0U) << "its stream cannot be waited for";
+  EXPECT_EQ(device().capture_state(main_)->status, CaptureStatus::kActive);
+  must(device().end_capture(main_).status());
+  must(engine_->capture_ended());
+  trim();
+  EXPECT_EQ(calls(DeviceCall::kFree), 1U);
+}
+
 TEST_F(CaptureTest, AUseFromBeforeTheCaptureStillNeedsItsEventAfterwards) {
   start();
   main_ = new_stream();
@@ -135,6 +186,44 @@ TEST_F(CaptureTest, AUseFromBeforeTheCaptureStillNeedsItsEventAfterwards) {
   EXPECT_NE(allocate(kMiB, main_)->address, at);
   finish(busy);
   EXPECT_EQ(allocate(kMiB, main_)->address, at);
+}
+
+TEST_F(CaptureTest, AUseFromBeforeTheCaptureCountsThoughItWasDeclaredWithinItAgain) {
+  start();
+  const StreamId busy = busy_stream();
+  Block* block = allocate(kMiB);
+  const DeviceAddress at = block->address;
+  use_on(block, busy);
+  engine_->capture_began();
+  must(device().begin_capture(busy, CaptureMode::kThreadLocal));
+  use_on(block, busy);
+  free(block);
+  must(device().end_capture(busy).status());
+  must(engine_->capture_ended());
+  EXPECT_NE(allocate(kMiB)->address, at);
+  finish(busy);
+  EXPECT_EQ(allocate(kMiB)->address, at);
+}
+
+TEST_F(CaptureTest, AUseAfterACaptureCountsThoughItWasDeclaredWithinItBefore) {
+  start();
+  const StreamId used = new_stream();
+  Block* block = allocate(kMiB);
+  const DeviceAddress at = block->address;
+  const auto capture = [&](bool is_first) {
+    engine_->capture_began();
+    must(device().begin_capture(used, CaptureMode::kThreadLocal));
+    is_first ? use_on(block, used) : free(block);
+    must(device().end_capture(used).status());
+    must(engine_->capture_ended());
+  };
+  capture(true);
+  keep_busy(device(), used);
+  use_on(block, used);
+  capture(false);
+  EXPECT_NE(allocate(kMiB)->address, at);
+  finish(used);
+  EXPECT_EQ(allocate(kMiB)->address, at);
 }
 
 TEST_F(CaptureTest, TheDeviceIsAskedForMemoryDuringACaptureWithoutDisturbingIt) {

@@ -196,7 +196,7 @@ TEST_F(ExpandableTest, EveryCallOfAMappingMayFailAndNothingIsLost) {
 
 TEST_F(ExpandableTest, MemoryTheDeviceDoesNotTakeBackIsOfferedAgain) {
   using enum DeviceCall;
-  for (DeviceCall call : {kSynchronizeStream, kUnmap, kRelease}) {
+  for (DeviceCall call : {kSynchronizeStream, kUnmap, kRelease, kFreeAddresses}) {
     SCOPED_TRACE(name(call));
     start_expandable();
     cache(30 * kMiB);
@@ -206,8 +206,37 @@ TEST_F(ExpandableTest, MemoryTheDeviceDoesNotTakeBackIsOfferedAgain) {
     trim();
     EXPECT_EQ(used_bytes(), 0U);
     EXPECT_EQ(reserved_mib(), 0);
+    EXPECT_EQ(calls(kFreeAddresses), calls(kReserve));
     engine_.reset();
   }
+}
+
+TEST_F(ExpandableTest, AMappingThatCouldNotBeUndoneIsUndoneLater) {
+  start_expandable();
+  machine_->inject({.call = DeviceCall::kMap, .nth = 2});
+  machine_->inject({.call = DeviceCall::kUnmap});
+  EXPECT_EQ(refused(40 * kMiB).kind(), StatusKind::kDeviceFault);
+  EXPECT_EQ(used_bytes(), 20 * kMiB) << "mapped, and counted nowhere";
+  machine_->inject({.call = DeviceCall::kUnmap});
+  EXPECT_EQ(refused(40 * kMiB).kind(), StatusKind::kDeviceFault) << "it still lies in the way";
+  Block* block = allocate(40 * kMiB);
+  EXPECT_EQ(used_bytes(), 40 * kMiB);
+  free(block);
+  trim();
+  EXPECT_EQ(used_bytes(), 0U);
+}
+
+TEST_F(ExpandableTest, AtTheEndOneStretchThatIsNotLetGoDoesNotKeepTheOthers) {
+  start_expandable();
+  std::vector<Block*> blocks;
+  for (int i = 0; i < 5; ++i) blocks.push_back(allocate(20 * kMiB));
+  free(blocks[1]);
+  free(blocks[3]);
+  trim();
+  EXPECT_EQ(used_bytes(), 60 * kMiB) << "three stretches with holes between them";
+  machine_->inject({.call = DeviceCall::kUnmap});
+  engine_.reset();
+  EXPECT_EQ(used_bytes(), 20 * kMiB);
 }
 
 TEST_F(ExpandableTest, ASegmentThatNeverGotMemoryGoesWithTheNextTrim) {
@@ -240,6 +269,22 @@ TEST_F(ExpandableTest, TheLimitCountsMappedMemory) {
   Block* kept = allocate(40 * kMiB);
   EXPECT_EQ(refused(20 * kMiB).kind(), StatusKind::kOutOfMemory);
   free(kept);
+}
+
+TEST_F(ExpandableTest, TheLimitCountsWholeGranulesExceptInPyTorchsWay) {
+  for (bool compatible : {false, true}) {
+    SCOPED_TRACE(compatible);
+    AllocatorOptions options;
+    options.expandable_segments = true;
+    options.pytorch_compatible = compatible;
+    options.memory_fraction = 0.5;
+    start(options, 100 * kMiB);
+    allocate(24 * kMiB);  // maps 40 MiB
+    const Result<Block*> more = engine_->allocate({10 * kMiB, new_stream()});
+    EXPECT_EQ(more.ok(), compatible);
+    EXPECT_EQ(used_bytes(), compatible ? 60 * kMiB : 40 * kMiB);
+    engine_.reset();
+  }
 }
 
 TEST_F(ExpandableTest, ExpandableBlocksAreNotLent) {

@@ -9,6 +9,7 @@ namespace {
 using enum TraceAction;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class LadderTest : public EngineFixture {
  protected:
@@ -51,6 +52,27 @@ TEST_F(LadderTest, ADeviceThatStaysFullEndsInAReport) {
   EXPECT_THAT(status.message(), HasSubstr("40.00 MiB"));
   EXPECT_THAT(status.message(), HasSubstr("20.00 MiB are allocated"));
   free(kept);
+}
+
+TEST_F(LadderTest, TheReportSaysWhatIsThereWhatIsAllowedAndWhatMayHelp) {
+  AllocatorOptions options = compatible();
+  options.memory_fraction = 0.5;
+  start(options, 400 * kMiB);
+  Block* kept = allocate(12 * kMiB);
+  Block* other = allocate(100 * kMiB);
+  Block* part = allocate(2 * kMiB);  // strands the other 18 MiB of its segment
+  const std::string message = refused(120 * kMiB).message();
+  for (const char* wanted :
+       {"tried to allocate 120.00 MiB", "device 0", "400.00 MiB in all", "268.00 MiB free",
+        "200.00 MiB are allowed", "114.00 MiB are allocated", "18.00 MiB are reserved"}) {
+    EXPECT_THAT(message, HasSubstr(wanted));
+  }
+  EXPECT_THAT(message, Not(HasSubstr("expandable_segments:True"))) << "18 MiB would not help";
+  run_out(DeviceCall::kAllocate, 2);
+  EXPECT_THAT(refused(14 * kMiB, new_stream()).message(), HasSubstr("expandable_segments:True"));
+  free(kept);
+  free(other);
+  free(part);
 }
 
 TEST_F(LadderTest, CallbacksAreAskedBeforeTheDevice) {
@@ -290,6 +312,17 @@ TEST_F(CollectionTest, OldWholeLargeSegmentsAreGivenBackAboveTheThreshold) {
   EXPECT_EQ(stats().reserved_bytes.small_pool.current, static_cast<int64_t>(2 * kMiB));
   free(split);
   free(kept);
+}
+
+TEST_F(CollectionTest, ExpandableSegmentsAreNotCollected) {
+  AllocatorOptions options = collecting();
+  options.expandable_segments = true;
+  start(options, 400 * kMiB);
+  const StreamId stream = new_stream();
+  cache(100 * kMiB);
+  allocate(100 * kMiB, stream);
+  allocate(60 * kMiB, stream);  // above the threshold
+  EXPECT_EQ(calls(DeviceCall::kUnmap), 0U);
 }
 
 TEST_F(CollectionTest, BelowTheThresholdNothingIsCollected) {

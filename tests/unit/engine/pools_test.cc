@@ -185,6 +185,28 @@ TEST_F(PoolsTest, TrimmingAPoolWaitsForItsOwnPendingFreesOnly) {
   finish(busy);
 }
 
+TEST_F(PoolsTest, TrimmingAPoolThatIsHeldChangesNothingAndIsNoMistake) {
+  start();
+  route(kFirst);
+  cache(20 * kMiB);
+  end_route(kFirst);
+  trim(kFirst);
+  EXPECT_EQ(calls(DeviceCall::kFree), 0U);
+  EXPECT_EQ(use_count(kFirst), 1);
+  must(engine_->release_pool(kFirst));
+  trim(kFirst);
+  EXPECT_EQ(calls(DeviceCall::kFree), 1U);
+}
+
+TEST_F(PoolsTest, TrimmingAPoolThatIsGoneOrNeverWasIsAMistake) {
+  start();
+  EXPECT_EQ(engine_->trim(kFirst).kind(), StatusKind::kUsage);
+  must(engine_->create_pool(kFirst, {}));
+  must(engine_->release_pool(kFirst));
+  trim(kFirst);
+  EXPECT_EQ(engine_->trim(kFirst).kind(), StatusKind::kUsage);
+}
+
 TEST_F(PoolsTest, APoolThatWasLetGoCannotBeUsedAgain) {
   start();
   route(kFirst);

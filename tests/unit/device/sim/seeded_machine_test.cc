@@ -148,5 +148,18 @@ TEST(SeededMachineTest, StepRunsOnePieceOfWork) {
   EXPECT_FALSE(machine->step());
 }
 
+TEST(SeededMachineTest, AWaitLetsGoOfWhatIsHeldUntilThen) {
+  Options options = small_options();
+  options.seed = 3;
+  const std::unique_ptr<Machine> machine = make_machine(options);
+  Device& device = machine->device(kFirst);
+  const StreamId stream = *device.create_stream();
+  ASSERT_TRUE(machine->hold_until_waited(kFirst, stream).ok());
+  ASSERT_TRUE(device.call_host(stream, [] {}).ok());
+  for (int i = 0; i < 50; ++i) EXPECT_FALSE(*device.is_idle(stream)) << "asking is not waiting";
+  EXPECT_TRUE(device.synchronize_stream(stream).ok());
+  EXPECT_TRUE(*device.is_idle(stream));
+}
+
 }  // namespace
 }  // namespace ashlar::sim

@@ -1,0 +1,45 @@
+// An allocation that finds no room frees segments and then takes one, or fails: what follows, and
+// whether there was room, tells the two apart.
+#include "analysis/flushes.h"
+
+#include <algorithm>
+
+namespace ashlar {
+namespace {
+
+bool gives_back(TraceAction action) {
+  return action == TraceAction::kSegmentFree || action == TraceAction::kSegmentUnmap;
+}
+
+bool takes(TraceAction action) {
+  return action == TraceAction::kSegmentAlloc || action == TraceAction::kSegmentMap;
+}
+
+}  // namespace
+
+std::vector<Flush> find_flushes(const std::vector<TraceEntry>& trace,
+                                const FlushQuestion& question) {
+  const bool collects_by_age = question.recorded->garbage_collection_threshold > 0;
+  std::vector<Flush> flushes;
+  size_t held_bytes = question.start_reserved_bytes;
+  for (uint32_t i = 0; i < trace.size(); ++i) {
+    if (takes(trace[i].action)) held_bytes += trace[i].bytes;
+    if (!gives_back(trace[i].action)) continue;
+    Flush flush{i, i, false};
+    size_t freed_bytes = 0;
+    while (flush.end < trace.size() && gives_back(trace[flush.end].action)) {
+      freed_bytes += trace[flush.end++].bytes;
+    }
+    const TraceEntry* next = flush.end < trace.size() ? &trace[flush.end] : nullptr;
+    const bool failed_anyway = next != nullptr && next->action == TraceAction::kOom;
+    const bool took_more = next != nullptr && takes(next->action);
+    const bool had_no_room = took_more && held_bytes + next->bytes > question.limit_bytes;
+    flush.asked_for = !failed_anyway && !had_no_room && !(took_more && collects_by_age);
+    flushes.push_back(flush);
+    held_bytes -= std::min(held_bytes, freed_bytes);
+    i = flush.end - 1;
+  }
+  return flushes;
+}
+
+}  // namespace ashlar

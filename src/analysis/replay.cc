@@ -1,0 +1,357 @@
+// The order of things is the trace's; everything else is the engine's doing.
+#include "analysis/replay.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "analysis/flushes.h"
+#include "analysis/starting_state.h"
+#include "base/text.h"
+#include "engine/classic/classic_engine.h"
+#include "engine/make_engine.h"
+
+namespace ashlar {
+namespace {
+
+constexpr DeviceIndex kReplayed{0};
+constexpr size_t kModelledCapacity = 150109880320;  // the H200 that the costs were measured on
+
+// Settings that decide where blocks land.
+bool same_policy(AllocatorOptions a, const AllocatorOptions& b) {
+  a.pinned = b.pinned;
+  a.unlock_during_device_allocate = b.unlock_during_device_allocate;
+  a.memory_fraction = b.memory_fraction;
+  return a == b;
+}
+
+class Run {
+ public:
+  Run(const Snapshot& snapshot, const Allocations& allocations, const ReplayOptions& options);
+  Status set_up();
+  Status perform_all();
+  ReplayResult result();
+
+ private:
+  Status start_as_recorded(const StartingState& start);
+  Status start_with_allocations();
+  Status perform(uint32_t index);
+  Status allocate(uint32_t index, const TraceEntry& entry);
+  Status ask_for_what_failed(uint32_t index, const TraceEntry& entry);
+  Status free(uint32_t index);
+  Status complete(uint32_t index);
+  Status use_pool(PoolId pool);
+  Status give_back(const Flush& flush);
+  StreamId stream_of(StreamId recorded);
+  void note_oom(uint32_t index, const Status& status, bool was_recorded);
+  void see(const TraceEntry& entry);
+
+  const Snapshot& snapshot_;
+  const std::vector<TraceEntry>& trace_;
+  const Allocations& allocations_;
+  const ReplayOptions& options_;
+  const bool same_settings_;
+
+  std::unique_ptr<sim::Machine> machine_;
+  std::unique_ptr<Engine> engine_;
+  std::unordered_map<StreamId, StreamId> streams_;   // recorded to replayed
+  std::unordered_map<StreamId, StreamId> recorded_;  // and back
+  std::vector<Flush> flushes_;
+  size_t next_flush_ = 0;
+
+  std::vector<Block*> live_;                        // by allocation
+  std::unordered_map<uint32_t, StreamId> pending_;  // by allocation: the stream that holds it back
+  std::vector<StreamId> spare_streams_;             // to hold back others
+  PoolId current_pool_;                             // that allocations are routed to
+  std::vector<PoolId> routed_;
+  uint32_t current_entry_ = 0;
+  size_t reserved_bytes_ = 0;
+  size_t peak_bytes_ = 0;
+  std::vector<SegmentAct> acts_;
+  ReplayResult result_;
+};
+
+Run::Run(const Snapshot& snapshot, const Allocations& allocations, const ReplayOptions& options)
+    : snapshot_(snapshot),
+      trace_(snapshot.device_traces[options.device.value()]),
+      allocations_(allocations),
+      options_(options),
+      same_settings_(same_policy(options.allocator, options.recorded)),
+      live_(allocations.all.size()) {}
+
+// --- setting up
+// ------------------------------------------------------------------------------------
+
+Status Run::set_up() {
+  sim::Options machine;
+  machine.device_count = 1;
+  machine.capacity_bytes = options_.capacity_bytes;
+  machine.backing = sim::Backing::kBookkeeping;
+  machine.seed = 1;
+  Result<std::unique_ptr<sim::Machine>> made = sim::Machine::create(machine);
+  if (!made.ok()) return made.status();
+  machine_ = *std::move(made);
+  AllocatorOptions allocator = options_.allocator;
+  const size_t limit_bytes = options_.cap_bytes.value_or(options_.capacity_bytes);
+  if (options_.cap_bytes) {
+    const auto cap = static_cast<double>(*options_.cap_bytes);
+    allocator.memory_fraction = std::min(1.0, cap / static_cast<double>(options_.capacity_bytes));
+  }
+  engine_ = make_engine(machine_->device(kReplayed), allocator);
+
+  // In the order of the recorded handles: what is given back is given back in that order.
+  std::vector<StreamId> handles;
+  for (const TraceEntry& entry : trace_) {
+    if (handles.empty() || handles.back() != entry.stream) handles.push_back(entry.stream);
+  }
+  for (const Allocation& allocation : allocations_.all) {
+    if (handles.empty() || handles.back() != allocation.stream)
+      handles.push_back(allocation.stream);
+  }
+  std::sort(handles.begin(), handles.end());
+  for (const StreamId handle : handles) stream_of(handle);
+
+  const SizePolicy sizes(options_.recorded);
+  const StartingState start = rebuild_start(snapshot_, options_.device, allocations_, sizes);
+  flushes_ = find_flushes(trace_, {start.reserved_bytes, limit_bytes, &options_.recorded});
+  const bool can_adopt = same_settings_ && start.expandable_bytes == 0 &&
+                         options_.allocator.engine == EngineKind::kClassic;
+  Status started = can_adopt ? start_as_recorded(start) : start_with_allocations();
+  if (!started.ok()) return started;
+  engine_->reset_peak_stats();
+  engine_->reset_total_stats();
+  machine_->reset_costs(kReplayed);
+  reserved_bytes_ = peak_bytes_ = static_cast<size_t>(engine_->stats().reserved_bytes.all.current);
+  result_.reserved.push_back({0, reserved_bytes_});
+  engine_->add_tracker([this](const TraceEntry& entry) { see(entry); });
+  return {};
+}
+
+Status Run::start_as_recorded(const StartingState& start) {
+  auto& engine = static_cast<classic::ClassicEngine&>(*engine_);
+  size_t next = 0;
+  for (SnapshotSegment segment : start.segments) {
+    machine_->place_next(kReplayed, segment.address);
+    segment.stream = stream_of(segment.stream);
+    const Result<std::vector<Block*>> blocks = engine.adopt(segment);
+    if (!blocks.ok()) return blocks.status();
+    for (Block* block : *blocks) live_[start.allocations[next++]] = block;
+  }
+  return {};
+}
+
+// In the order of their addresses, for want of a better one.
+Status Run::start_with_allocations() {
+  std::vector<uint32_t> before;
+  for (uint32_t id = 0; id < allocations_.all.size(); ++id) {
+    if (allocations_.all[id].was_there_before()) before.push_back(id);
+  }
+  std::sort(before.begin(), before.end(), [&](uint32_t a, uint32_t b) {
+    return allocations_.all[a].address < allocations_.all[b].address;
+  });
+  for (const uint32_t id : before) {
+    const Allocation& allocation = allocations_.all[id];
+    if (allocation.bytes == 0) continue;
+    Result<Block*> block = engine_->allocate({allocation.bytes, stream_of(allocation.stream)});
+    if (block.ok()) {
+      live_[id] = *block;
+    } else if (block.status().is_out_of_memory()) {
+      note_oom(0, block.status(), false);
+    } else {
+      return block.status();
+    }
+  }
+  return {};
+}
+
+StreamId Run::stream_of(StreamId recorded) {
+  const auto [place, is_new] = streams_.try_emplace(recorded, kDefaultStream);
+  if (is_new && recorded != kDefaultStream) {
+    place->second = *machine_->device(kReplayed).create_stream();
+  }
+  if (is_new) recorded_[place->second] = recorded;
+  return place->second;
+}
+
+// --- the acts
+// ----------------------------------------------------------------------------------------
+
+Status Run::perform_all() {
+  for (uint32_t i = 0; i < trace_.size(); ++i) {
+    current_entry_ = i;
+    if (Status performed = perform(i); !performed.ok()) return performed;
+    if (options_.look_after == i) result_.looked_at = engine_->segments();
+    if (options_.progress && i % 65536 == 0) {
+      options_.progress(static_cast<double>(i) / static_cast<double>(trace_.size()));
+    }
+  }
+  return {};
+}
+
+Status Run::perform(uint32_t index) {
+  const TraceEntry& entry = trace_[index];
+  switch (entry.action) {
+    case TraceAction::kAlloc: return allocate(index, entry);
+    case TraceAction::kFreeRequested: return free(index);
+    case TraceAction::kFreeCompleted: return complete(index);
+    case TraceAction::kOom: return ask_for_what_failed(index, entry);
+    case TraceAction::kSegmentAlloc:
+      // Among equal blocks the lowest address is taken, and where a segment lies is the driver's
+      // choice.
+      if (same_settings_) machine_->place_next(kReplayed, entry.address);
+      return {};
+    case TraceAction::kSegmentFree:
+    case TraceAction::kSegmentUnmap: {
+      const bool begins = next_flush_ < flushes_.size() && flushes_[next_flush_].begin == index;
+      return begins ? give_back(flushes_[next_flush_++]) : Status();
+    }
+    default: return {};
+  }
+}
+
+Status Run::allocate(uint32_t index, const TraceEntry& entry) {
+  if (entry.bytes == 0) return {};
+  const uint32_t id = allocations_.of_entry[index];
+  if (Status routed = use_pool(allocations_.all[id].pool); !routed.ok()) return routed;
+  Result<Block*> block = engine_->allocate({entry.bytes, stream_of(entry.stream)});
+  ++result_.alloc_count;
+  if (block.ok()) {
+    live_[id] = *block;
+    if ((*block)->address == entry.address) ++result_.same_address_count;
+  } else if (block.status().is_out_of_memory()) {
+    note_oom(index, block.status(), false);
+  } else {
+    return block.status();
+  }
+  return {};
+}
+
+// The program lived on without it; where it can be had now, it is had for a moment.
+Status Run::ask_for_what_failed(uint32_t index, const TraceEntry& entry) {
+  if (Status routed = use_pool(entry.pool); !routed.ok()) return routed;
+  Result<Block*> block = engine_->allocate({entry.bytes, stream_of(entry.stream)});
+  if (block.ok()) return engine_->free(*block);
+  if (!block.status().is_out_of_memory()) return block.status();
+  note_oom(index, block.status(), true);
+  return {};
+}
+
+// If its memory could not be used again at once, some stream was still using it: one that we hold
+// until then.
+Status Run::free(uint32_t index) {
+  const uint32_t id = allocations_.of_entry[index];
+  const Allocation& allocation = allocations_.all[id];
+  Block* block = std::exchange(live_[id], nullptr);
+  if (block == nullptr) return {};
+  ++result_.free_count;
+  const bool at_once = allocation.completed == index || allocation.completed == index + 1;
+  if (at_once) return engine_->free(block);
+  Device& device = machine_->device(kReplayed);
+  if (spare_streams_.empty()) spare_streams_.push_back(*device.create_stream());
+  const StreamId user = spare_streams_.back();
+  spare_streams_.pop_back();
+  Status status = machine_->hold_until_waited(kReplayed, user);
+  if (status.ok()) status = device.call_host(user, [] {});
+  if (status.ok()) status = engine_->record_stream(block, {&device, user});
+  if (status.ok()) status = engine_->free(block);
+  pending_[id] = user;
+  return status;
+}
+
+Status Run::complete(uint32_t index) {
+  const uint32_t id = allocations_.of_entry[index];
+  if (live_[id] != nullptr) return free(index);  // its request is not in the trace
+  const auto found = pending_.find(id);
+  if (found == pending_.end()) return {};
+  Status status = machine_->resume(kReplayed, found->second);
+  if (status.ok()) status = machine_->device(kReplayed).synchronize_stream(found->second);
+  spare_streams_.push_back(found->second);
+  pending_.erase(found);
+  return status;
+}
+
+// Sends the next allocations to a pool.
+Status Run::use_pool(PoolId pool) {
+  current_pool_ = pool;
+  const bool known =
+      pool.is_default() || std::find(routed_.begin(), routed_.end(), pool) != routed_.end();
+  if (known) return {};
+  routed_.push_back(pool);
+  return engine_->begin_routing(pool, [this, pool](StreamId) { return current_pool_ == pool; });
+}
+
+// A pool whose segments go was let go first; if it is used again, it is another one of that name.
+Status Run::give_back(const Flush& flush) {
+  if (!flush.asked_for) return {};
+  for (uint32_t i = flush.begin; i < flush.end; ++i) {
+    const PoolId pool = trace_[i].pool;
+    if (!trace_[i].has_pool || std::erase(routed_, pool) == 0) continue;
+    Status ended = engine_->end_routing(pool);
+    if (ended.ok()) ended = engine_->release_pool(pool);
+    if (!ended.ok()) return ended;
+  }
+  return engine_->trim();
+}
+
+// --- what is seen
+// -------------------------------------------------------------------------------------
+
+void Run::see(const TraceEntry& entry) {
+  if (!is_segment_act(entry.action)) return;
+  acts_.push_back({entry.action, entry.bytes, recorded_[entry.stream], result_.alloc_count});
+  const bool grows =
+      entry.action == TraceAction::kSegmentAlloc || entry.action == TraceAction::kSegmentMap;
+  reserved_bytes_ = grows ? reserved_bytes_ + entry.bytes : reserved_bytes_ - entry.bytes;
+  result_.reserved.push_back({current_entry_, reserved_bytes_});
+  if (reserved_bytes_ <= peak_bytes_) return;
+  peak_bytes_ = reserved_bytes_;
+  result_.peak_entry = current_entry_;
+}
+
+void Run::note_oom(uint32_t index, const Status& status, bool was_recorded) {
+  result_.ooms.push_back({index, was_recorded, status.message()});
+}
+
+ReplayResult Run::result() {
+  result_.event_count = trace_.size();
+  result_.stats = engine_->stats();
+  result_.driver = machine_->costs(kReplayed);
+  if (!trace_.empty()) {
+    result_.recorded_us = static_cast<double>(trace_.back().time_us - trace_.front().time_us);
+  }
+  if (same_settings_) result_.fidelity = compare(segment_acts_of(trace_), acts_);
+  for (SnapshotSegment& segment : result_.looked_at) segment.stream = recorded_[segment.stream];
+  return std::move(result_);
+}
+
+}  // namespace
+
+size_t assumed_capacity_bytes(const Snapshot& snapshot, DeviceIndex device) {
+  const SizePolicy sizes{AllocatorOptions{}};
+  const Allocations nothing;
+  size_t held = rebuild_start(snapshot, device, nothing, sizes).reserved_bytes;
+  size_t most = held;
+  if (device.value() < snapshot.device_traces.size()) {
+    for (const TraceEntry& entry : snapshot.device_traces[device.value()]) {
+      const bool grows =
+          entry.action == TraceAction::kSegmentAlloc || entry.action == TraceAction::kSegmentMap;
+      if (!is_segment_act(entry.action)) continue;
+      held = grows ? held + entry.bytes : held - std::min(held, entry.bytes);
+      most = std::max(most, held);
+    }
+  }
+  return std::max(kModelledCapacity, 2 * most);
+}
+
+Result<ReplayResult> replay(const Snapshot& snapshot, const Allocations& allocations,
+                            const ReplayOptions& options) {
+  if (options.device.value() >= snapshot.device_traces.size()) {
+    return Status::usage(text("there is no device ", options.device, " in the snapshot, which has ",
+                              snapshot.device_traces.size()));
+  }
+  Run run(snapshot, allocations, options);
+  if (Status ready = run.set_up(); !ready.ok()) return ready;
+  if (Status performed = run.perform_all(); !performed.ok()) return performed;
+  return run.result();
+}
+
+}  // namespace ashlar

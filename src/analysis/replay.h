@@ -1,0 +1,66 @@
+// A recorded run lived through again: the real engine on the simulated device, allocation by
+// allocation. Under the settings of the recording it does what was done; under others, it tells
+// what would have been.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "analysis/allocations.h"
+#include "analysis/fidelity.h"
+#include "ashlar/options.h"
+#include "ashlar/sim.h"
+#include "ashlar/snapshot.h"
+#include "ashlar/stats.h"
+
+namespace ashlar {
+
+struct ReplayOptions {
+  AllocatorOptions allocator{};
+  AllocatorOptions recorded{};  // what the run was recorded under
+  DeviceIndex device{};
+  size_t capacity_bytes = 0;                     // of the device
+  std::optional<size_t> cap_bytes{};             // the most this process may have
+  std::optional<uint32_t> look_after{};          // an entry after which the segments are looked at
+  std::function<void(double share)> progress{};  // now and then
+};
+
+// An allocation that failed.
+struct ReplayedOom {
+  uint32_t entry = 0;
+  bool was_recorded = false;  // it failed in the recorded run, too
+  std::string message{};
+};
+
+// What was held after an entry; only where it changed.
+struct ReservedChange {
+  uint32_t entry = 0;
+  size_t reserved_bytes = 0;
+};
+
+struct ReplayResult {
+  uint64_t event_count = 0;
+  uint64_t alloc_count = 0;
+  uint64_t free_count = 0;
+  uint64_t same_address_count = 0;  // blocks that lie where they lay
+  AllocatorStats stats{};
+  std::vector<ReplayedOom> ooms{};
+  sim::CallCosts driver{};
+  double recorded_us = 0;              // from the first entry to the last
+  std::optional<Fidelity> fidelity{};  // null: under other settings than the recorded ones
+  std::vector<ReservedChange> reserved{};
+  uint32_t peak_entry = 0;                   // where the reserved bytes were the most, first
+  std::vector<SnapshotSegment> looked_at{};  // after `look_after`; stream ids as recorded
+};
+
+// The capacity to assume where nobody says: that of the device the cost model is about, or what
+// the recorded run had, if that is more.
+size_t assumed_capacity_bytes(const Snapshot& snapshot, DeviceIndex device);
+
+// kUsage: the options make no sense, or there is no such device in the snapshot.
+Result<ReplayResult> replay(const Snapshot& snapshot, const Allocations& allocations,
+                            const ReplayOptions& options);
+
+}  // namespace ashlar

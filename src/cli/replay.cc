@@ -1,0 +1,252 @@
+// `ashlar replay`: a recorded run lived through again, under its own settings or others.
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "analysis/replay.h"
+#include "ashlar/device_call.h"
+#include "base/units.h"
+#include "cli/recording.h"
+#include "cli/subcommand.h"
+#include "cli/table.h"
+#include "config/allocator_options.h"
+
+namespace ashlar {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct ReplayRequest {
+  std::string file{};
+  std::optional<std::string> engine{};
+  std::optional<std::string> conf{};
+  std::optional<std::string> capacity{};
+  std::optional<std::string> cap{};
+  std::optional<uint64_t> device{};
+  bool json = false;
+};
+
+Run prepare_replay(CLI::App& parser);
+ExitCode run_replay(const ReplayRequest& asked, const Session& session);
+
+}  // namespace
+
+const Subcommand kReplay = {
+    .name = "replay",
+    .summary = "Live through a recorded run again, under other settings if you like",
+    .prepare = prepare_replay,
+};
+
+namespace {
+
+Run prepare_replay(CLI::App& parser) {
+  // Shared by the parser, which fills it in, and the function that runs afterwards.
+  auto asked = std::make_shared<ReplayRequest>();
+  parser
+      .add_option("FILE", asked->file,
+                  "Snapshot: pickle or JSON, plain or compressed (.xz, .zst, .gz); - reads "
+                  "standard input")
+      ->required();
+  parser.add_option("--engine", asked->engine, "classic; by default, what the settings say");
+  parser.add_option("--conf", asked->conf,
+                    "Settings, \"name:value,...\"; by default those of the recording");
+  parser.add_option("--capacity", asked->capacity, "What the device has, such as 80GiB");
+  parser.add_option("--cap", asked->cap, "The most the process may have, such as 14GiB");
+  parser.add_option("--device", asked->device, "By default, the one with the longest history");
+  parser.add_flag("--json", asked->json, "One JSON object, for programs");
+  return [asked](const Session& session) { return run_replay(*asked, session); };
+}
+
+Result<std::optional<size_t>> size_of(const std::optional<std::string>& text,
+                                      std::string_view option) {
+  if (!text) return std::optional<size_t>();
+  const Result<size_t> bytes = parse_bytes(*text);
+  if (bytes.ok() && *bytes > 0) return std::optional<size_t>(*bytes);
+  return Status::usage(fmt::format(
+      "{}: {} is not a size (expected a number and a unit, such as 80GiB)", option, *text));
+}
+
+// What of the request is the replay's business; `recording` outlives it.
+Result<ReplayOptions> options_for(const ReplayRequest& asked, const Recording& recording) {
+  ReplayOptions options;
+  options.device = recording.device;
+  options.recorded = recording.options;
+  options.allocator = recording.options;
+  if (asked.conf) {
+    AllocatorOptions base;
+    base.pytorch_compatible = true;
+    Result<AllocatorOptions> parsed = parse_allocator_options(*asked.conf, base);
+    if (!parsed.ok()) return parsed.status();
+    options.allocator = *parsed;
+  }
+  if (asked.engine) {
+    Result<AllocatorOptions> parsed = parse_allocator_options("engine:" + *asked.engine);
+    if (!parsed.ok()) return parsed.status();
+    options.allocator.engine = parsed->engine;
+  }
+  const Result<std::optional<size_t>> capacity = size_of(asked.capacity, "--capacity");
+  if (!capacity.ok()) return capacity.status();
+  const Result<std::optional<size_t>> cap = size_of(asked.cap, "--cap");
+  if (!cap.ok()) return cap.status();
+  options.capacity_bytes = capacity->has_value()
+                               ? **capacity
+                               : assumed_capacity_bytes(recording.snapshot, recording.device);
+  options.cap_bytes = *cap;
+  return options;
+}
+
+// The settings as one would write them; that it acts as PyTorch goes without saying.
+std::string conf_of(AllocatorOptions options) {
+  options.engine = EngineKind::kClassic;
+  options.pytorch_compatible = false;
+  return format_allocator_options(options);
+}
+
+std::string engine_of(const AllocatorOptions& options) {
+  switch (options.engine) {
+    case EngineKind::kClassic: return "classic";
+  }
+  return {};
+}
+
+Json act_as_json(const std::optional<SegmentAct>& act) {
+  return act ? Json(describe(*act)) : Json();
+}
+
+Json fidelity_as_json(const std::optional<Fidelity>& fidelity) {
+  if (!fidelity) return {};
+  Json divergence;
+  if (const auto& first = fidelity->first_divergence) {
+    divergence = {{"index", first->index},
+                  {"recorded", act_as_json(first->recorded)},
+                  {"replayed", act_as_json(first->replayed)}};
+  }
+  return {{"recorded", fidelity->recorded},
+          {"matched", fidelity->matched},
+          {"first_divergence", divergence}};
+}
+
+Json driver_as_json(const ReplayResult& result) {
+  Json calls = Json::object();
+  for (size_t i = 0; i < kDeviceCallCount; ++i) {
+    const auto call = static_cast<DeviceCall>(i);
+    if (result.driver.count_of(call) == 0) continue;
+    calls[std::string(name(call))] = result.driver.count_of(call);
+  }
+  const double modelled_us = static_cast<double>(result.driver.total_ns) / 1000;
+  return {{"calls", calls},
+          {"modelled_us", modelled_us},
+          {"share_of_run", result.recorded_us > 0 ? modelled_us / result.recorded_us : 0.0}};
+}
+
+struct Replayed {
+  const Recording& recording;
+  const ReplayOptions& options;
+  const ReplayResult& result;
+  double seconds = 0;
+};
+
+std::string as_json(const Replayed& replayed) {
+  const ReplayResult& result = replayed.result;
+  const AllocatorStats& stats = result.stats;
+  Json ooms = Json::array();
+  for (const ReplayedOom& oom : result.ooms) {
+    ooms.push_back(
+        {{"entry", oom.entry}, {"was_recorded", oom.was_recorded}, {"message", oom.message}});
+  }
+  const Json answer = {
+      {"file", replayed.recording.file},
+      {"engine", engine_of(replayed.options.allocator)},
+      {"conf", conf_of(replayed.options.allocator)},
+      {"device", replayed.options.device.value()},
+      {"capacity_bytes", replayed.options.capacity_bytes},
+      {"events", result.event_count},
+      {"allocs", result.alloc_count},
+      {"frees", result.free_count},
+      {"peak_requested_bytes", stats.requested_bytes.all.peak},
+      {"peak_allocated_bytes", stats.allocated_bytes.all.peak},
+      {"peak_active_bytes", stats.active_bytes.all.peak},
+      {"peak_reserved_bytes", stats.reserved_bytes.all.peak},
+      {"retries", stats.alloc_retries},
+      {"ooms", result.ooms.size()},
+      {"oom_entries", ooms},
+      {"driver", driver_as_json(result)},
+      {"fidelity", fidelity_as_json(result.fidelity)},
+      {"seconds", replayed.seconds},
+  };
+  return answer.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string fidelity_as_text(const Fidelity& fidelity) {
+  if (!fidelity.first_divergence && fidelity.recorded == fidelity.matched) {
+    return fmt::format("all {} acts on segments as recorded", group_digits(fidelity.recorded));
+  }
+  const Divergence& first = *fidelity.first_divergence;
+  return fmt::format("{} of {} acts on segments as recorded; first otherwise: {}, recorded: {}",
+                     group_digits(fidelity.matched), group_digits(fidelity.recorded),
+                     first.replayed ? describe(*first.replayed) : "nothing",
+                     first.recorded ? describe(*first.recorded) : "nothing");
+}
+
+std::string as_text(const Replayed& replayed) {
+  const ReplayResult& result = replayed.result;
+  const AllocatorStats& stats = result.stats;
+  const auto bytes = [](const Stat& stat) { return format_bytes(static_cast<size_t>(stat.peak)); };
+  const std::string conf = conf_of(replayed.options.allocator);
+  const double modelled_us = static_cast<double>(result.driver.total_ns) / 1000;
+  const double share = result.recorded_us > 0 ? 100 * modelled_us / result.recorded_us : 0;
+  Table table({{}, {}});
+  table.add({"settings", fmt::format("{} {}", engine_of(replayed.options.allocator),
+                                     conf.empty() ? "(defaults)" : conf)});
+  table.add(
+      {"entries", fmt::format("{}: {} allocations, {} frees", group_digits(result.event_count),
+                              group_digits(result.alloc_count), group_digits(result.free_count))});
+  table.add({"peak requested", bytes(stats.requested_bytes.all)});
+  table.add({"peak allocated", bytes(stats.allocated_bytes.all)});
+  table.add(
+      {"peak reserved",
+       fmt::format("{}, {:.3f} times what was requested", bytes(stats.reserved_bytes.all),
+                   static_cast<double>(stats.reserved_bytes.all.peak) /
+                       static_cast<double>(std::max<int64_t>(stats.requested_bytes.all.peak, 1)))});
+  table.add({"out of memory", fmt::format("{} times; {} flushes of the cache", result.ooms.size(),
+                                          stats.alloc_retries)});
+  table.add({"driver",
+             fmt::format("{:.1f} ms as modelled, {:.2f} % of the run", modelled_us / 1000, share)});
+  if (result.fidelity) table.add({"fidelity", fidelity_as_text(*result.fidelity)});
+  std::string text = fmt::format("{}, device {}\n{}", replayed.recording.file,
+                                 replayed.options.device.value(), table.to_text());
+  if (!result.ooms.empty()) {
+    const ReplayedOom& first = result.ooms.front();
+    text += fmt::format("\nFirst failure, at entry {}{}: {}\n", group_digits(first.entry),
+                        first.was_recorded ? " as recorded" : "", first.message);
+  }
+  return text;
+}
+
+ExitCode run_replay(const ReplayRequest& asked, const Session& session) {
+  const auto complain = [&](const Status& failure) {
+    session.console.complain(failure.message());
+    return exit_code_for(failure);
+  };
+  const auto started = std::chrono::steady_clock::now();
+  const Result<Recording> recording = read_recording(asked.file, asked.device);
+  if (!recording.ok()) return complain(recording.status());
+  if (!recording->ignored.empty()) {
+    session.console.complain("settings of the recording are left out: " + recording->ignored);
+  }
+  const Result<ReplayOptions> options = options_for(asked, *recording);
+  if (!options.ok()) return complain(options.status());
+  const Result<ReplayResult> result = replay(recording->snapshot, recording->allocations, *options);
+  if (!result.ok()) return complain(result.status());
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
+  const Replayed replayed{*recording, *options, *result, seconds.count()};
+  session.console.print(asked.json ? as_json(replayed) : as_text(replayed));
+  return result->ooms.empty() ? ExitCode::kDone : ExitCode::kNo;
+}
+
+}  // namespace
+}  // namespace ashlar

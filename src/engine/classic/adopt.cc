@@ -1,0 +1,45 @@
+// Taking over a segment as a snapshot has it, for replays that begin in the middle of a run.
+#include "base/text.h"
+#include "engine/classic/classic_engine.h"
+
+namespace ashlar::classic {
+
+Result<std::vector<Block*>> ClassicEngine::adopt(const SnapshotSegment& segment) {
+  size_t tiled_bytes = 0;
+  for (const SnapshotBlock& block : segment.blocks) {
+    const bool follows = block.address == segment.address + tiled_bytes && block.bytes > 0;
+    if (!follows)
+      return Status::usage(text("the blocks of the segment do not tile it at ", block.address));
+    tiled_bytes += block.bytes;
+  }
+  if (tiled_bytes != segment.total_bytes || segment.is_expandable) {
+    return Status::usage(text("cannot take over the segment at ", segment.address,
+                              ": it is expandable, or its blocks do not add up"));
+  }
+  MutexLock lock(mutex_);
+  Search search;
+  search.request.stream = segment.stream;
+  search.segment_bytes = segment.total_bytes;
+  search.pool = segment.is_large ? &large_ : &small_;
+  Result<Block*> grown = grow_plain(search);
+  if (!grown.ok()) return grown.status();
+
+  // Cut from the front, block by block; what was free is let go at the end, as neighbours merge.
+  std::vector<Block*> active;
+  std::vector<Block*> to_free;
+  Block* rest = *grown;
+  for (const SnapshotBlock& wanted : segment.blocks) {
+    const bool is_active = wanted.state != SnapshotBlockState::kInactive;
+    search.block_bytes = wanted.bytes;
+    search.request.bytes = is_active ? wanted.requested_bytes : wanted.bytes;
+    const bool is_last = rest->bytes == wanted.bytes;
+    Block* block = hand_out(rest, search, SplitRule::kExactly);
+    if (!is_last) search.pool->erase(rest);
+    (is_active ? active : to_free).push_back(block);
+  }
+  for (Block* block : to_free) (void)free_locked(block).ok();
+  entries_.clear();  // what led here is not part of the replay
+  return active;
+}
+
+}  // namespace ashlar::classic

@@ -1,0 +1,65 @@
+// Blocks that other processes or other devices see: who holds them, where their memory lies, and
+// who may touch it.
+#include <algorithm>
+
+#include "base/check.h"
+#include "engine/classic/classic_engine.h"
+
+namespace ashlar::classic {
+
+void ClassicEngine::hold(Block* block) {
+  MutexLock lock(mutex_);
+  ASHLAR_CHECK(block->is_allocated() || block->hold_count > 0);
+  ++block->hold_count;
+}
+
+// A held block that was freed is pending and waits for no event yet: those are recorded now, so
+// that work queued since the free counts too.
+void ClassicEngine::let_go(Block* block) {
+  {
+    MutexLock lock(mutex_);
+    ASHLAR_CHECK(block->hold_count > 0);
+    --block->hold_count;
+    if (block->hold_count > 0 || block->is_allocated()) return;
+    if (Status freed = finish_free(block); !freed.ok()) late_error_ = freed;
+  }
+  tell_trackers();
+}
+
+BlockMemory ClassicEngine::memory_of(const Block* block) const {
+  MutexLock lock(mutex_);
+  BlockMemory memory;
+  if (block->expandable != nullptr) {
+    const ExpandableSegment& segment = *block->expandable;
+    memory.origin = BlockMemory::Origin::kExtents;
+    memory.granule_bytes = segment.granule_bytes();
+    memory.can_export_fd = segment.can_export_fd();
+    memory.range = segment.granules_around({block->address, block->bytes});
+    memory.extents = segment.extents_in(memory.range);
+    return memory;
+  }
+  const PrivatePool* owner = block->pool->owner();
+  if (owner != nullptr && owner->has_custom_source()) memory.origin = BlockMemory::Origin::kSource;
+  const Block* first = block;
+  while (first->previous != nullptr) first = first->previous;
+  memory.range.begin = first->address;
+  for (; first != nullptr; first = first->next) memory.range.bytes += first->bytes;
+  return memory;
+}
+
+Status ClassicEngine::add_accessor(DeviceIndex accessor) {
+  MutexLock lock(mutex_);
+  if (std::find(accessors_.begin(), accessors_.end(), accessor) != accessors_.end()) return {};
+  for (const auto& segment : expandable_) {
+    if (Status opened = segment->add_accessor(accessor); !opened.ok()) return opened;
+  }
+  accessors_.push_back(accessor);
+  return {};
+}
+
+bool ClassicEngine::is_accessor(DeviceIndex device) const {
+  MutexLock lock(mutex_);
+  return std::find(accessors_.begin(), accessors_.end(), device) != accessors_.end();
+}
+
+}  // namespace ashlar::classic

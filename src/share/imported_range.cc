@@ -1,0 +1,78 @@
+// Importing, mapping, and the way back.
+#include "share/imported_range.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace ashlar {
+
+Result<std::unique_ptr<ImportedGranules>> ImportedGranules::reserve(Device& device,
+                                                                    const Shape& shape) {
+  const size_t bytes = shape.granule_bytes * shape.granule_count;
+  const Result<DeviceAddress> base = device.reserve(bytes);
+  if (!base.ok()) return base.status();
+  return std::unique_ptr<ImportedGranules>(
+      new ImportedGranules(device, shape.granule_bytes, {*base, bytes}));
+}
+
+// The mapping keeps the memory, so the id is not needed any longer.
+Status ImportedGranules::add(int fd) {
+  const DeviceAddress at = range_.begin + mapped_count_ * granule_bytes_;
+  ASHLAR_CHECK(at < range_.end());
+  const Result<ExtentId> extent = device_.import_fd(fd, granule_bytes_);
+  if (!extent.ok()) return extent.status();
+  const Status mapped = device_.map(at, *extent);
+  if (mapped.ok()) ++mapped_count_;
+  const Status released = device_.release(*extent);
+  if (!released.ok()) leftovers_.push_back(*extent);
+  return mapped.ok() ? released : mapped;
+}
+
+Status ImportedGranules::open_to(DeviceIndex accessor) {
+  MutexLock lock(mutex_);
+  if (std::find(accessors_.begin(), accessors_.end(), accessor) != accessors_.end()) return {};
+  Status opened = device_.set_access(range_, accessor, Access::kReadWrite);
+  if (opened.ok()) accessors_.push_back(accessor);
+  return opened;
+}
+
+Status ImportedGranules::close() {
+  if (mapped_count_ > 0) {
+    const AddressRange mapped{range_.begin, mapped_count_ * granule_bytes_};
+    if (Status unmapped = device_.unmap(mapped); !unmapped.ok()) return unmapped;
+    mapped_count_ = 0;
+  }
+  while (!leftovers_.empty()) {
+    if (Status released = device_.release(leftovers_.back()); !released.ok()) return released;
+    leftovers_.pop_back();
+  }
+  if (is_reserved_) {
+    if (Status freed = device_.free_addresses(range_); !freed.ok()) return freed;
+    is_reserved_ = false;
+  }
+  return {};
+}
+
+Result<std::unique_ptr<OpenedAllocation>> OpenedAllocation::open(Device& device,
+                                                                 const AllocationHandle& handle) {
+  const Result<DeviceAddress> address = device.open_allocation(handle);
+  if (!address.ok()) return address.status();
+  return std::unique_ptr<OpenedAllocation>(new OpenedAllocation(device, *address));
+}
+
+Status OpenedAllocation::measure() {
+  const Result<AddressDescription> described = device_.describe(range_.begin);
+  if (!described.ok()) return described.status();
+  range_.bytes = described->range.end() - range_.begin;
+  return {};
+}
+
+Status OpenedAllocation::close() {
+  if (!is_open_) return {};
+  Status closed = device_.close_allocation(range_.begin);
+  if (closed.ok()) is_open_ = false;
+  return closed;
+}
+
+}  // namespace ashlar

@@ -1,0 +1,200 @@
+// Little-endian, at fixed places; what is not named is zero, and must be.
+#include "share/share_format.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "base/check.h"
+#include "base/text.h"
+
+namespace ashlar {
+namespace {
+
+constexpr std::string_view kMagic = "ashshare";
+constexpr uint8_t kNoDescriptors = 0;    // of kind 'c'
+constexpr uint8_t kFileDescriptors = 1;  // of kind 'e'
+constexpr uint8_t kFabricHandles = 2;    // known, and not understood by this version
+
+// Where each field begins.
+enum Place : size_t {
+  kMagicAt = 0,
+  kVersionAt = 8,
+  kKindAt = 10,
+  kTransportAt = 11,
+  kPidAt = 12,
+  kDeviceAt = 16,
+  kExporterAt = 32,
+  kShareIdAt = 48,
+  kOffsetAt = 56,
+  kBytesAt = 64,
+  kRangeBytesAt = 72,
+  kGranuleBytesAt = 80,
+  kGranuleCountAt = 88,
+  kAllocationAt = 96,
+  kZeroAt = 160,
+};
+static_assert(kZeroAt + 32 == kShareHandleBytes);
+
+template <typename T>
+void put(std::string& bytes, Place at, T value) {
+  for (size_t i = 0; i < sizeof(T); ++i)
+    bytes[at + i] = static_cast<char>((value >> (8 * i)) & 255);
+}
+
+template <typename T>
+T get(std::string_view bytes, Place at) {
+  T value = 0;
+  for (size_t i = 0; i < sizeof(T); ++i) {
+    value = static_cast<T>(value | static_cast<T>(static_cast<uint8_t>(bytes[at + i])) << (8 * i));
+  }
+  return value;
+}
+
+template <size_t N>
+void put(std::string& bytes, Place at, const std::array<uint8_t, N>& value) {
+  std::memcpy(bytes.data() + at, value.data(), N);
+}
+
+template <size_t N>
+void get(std::string_view bytes, Place at, std::array<uint8_t, N>& value) {
+  std::memcpy(value.data(), bytes.data() + at, N);
+}
+
+Status not_a_handle(std::string why) {
+  return Status::format(text("this is not the handle of a shared block: ", why));
+}
+
+Status check_version(std::string_view bytes) {
+  if (bytes.size() < kKindAt || !bytes.starts_with(kMagic)) {
+    return not_a_handle(text("its ", bytes.size(), " bytes do not begin with ", kMagic));
+  }
+  const auto version = get<uint16_t>(bytes, kVersionAt);
+  if (version > kShareFormatVersion) {
+    return Status::format(text("the handle is from a newer version (format ", version,
+                               ", this reads ", kShareFormatVersion,
+                               "): update Ashlar in this process, or use one version in both"));
+  }
+  if (version == 0) return not_a_handle("there is no format 0");
+  if (bytes.size() != kShareHandleBytes) {
+    return not_a_handle(text("it has ", bytes.size(), " bytes, expected ", kShareHandleBytes));
+  }
+  return {};
+}
+
+bool is_zero(std::string_view bytes) {
+  return std::all_of(bytes.begin(), bytes.end(), [](char byte) { return byte == 0; });
+}
+
+// What a handle of this kind must not have, or must.
+Status check_kind(std::string_view bytes, const ShareHandle& handle) {
+  const auto transport = get<uint8_t>(bytes, kTransportAt);
+  if (!is_zero(bytes.substr(kZeroAt))) return not_a_handle("bytes are set where none belong");
+  switch (handle.kind) {
+    case ShareHandle::Kind::kAllocation:
+      if (transport != kNoDescriptors || handle.granule_bytes != 0 || handle.granule_count != 0) {
+        return not_a_handle("it is one of a plain allocation, and speaks of granules");
+      }
+      return {};
+    case ShareHandle::Kind::kExtents:
+      if (transport == kFabricHandles) {
+        return Status::format(
+            "the handle's memory travels over a fabric, which this version does "
+            "not do: share it by file descriptor");
+      }
+      if (transport != kFileDescriptors) {
+        return not_a_handle(text("it is to travel in an unknown way, ", int{transport}));
+      }
+      if (!is_zero(bytes.substr(kAllocationAt, sizeof(AllocationHandle)))) {
+        return not_a_handle("it is one of granules, and has the handle of an allocation");
+      }
+      return {};
+  }
+  return not_a_handle(text("it is of an unknown kind, ", int{get<uint8_t>(bytes, kKindAt)}));
+}
+
+Status check_numbers(const ShareHandle& handle) {
+  const uint64_t range = handle.range_bytes;
+  if (handle.bytes == 0 || range > kMostSharedBytes || handle.offset > range ||
+      handle.bytes > range - handle.offset) {
+    return not_a_handle(text("a block of ", handle.bytes, " B at offset ", handle.offset, " of ",
+                             range, " B makes no sense"));
+  }
+  if (handle.kind == ShareHandle::Kind::kAllocation) return {};
+  const uint64_t granule = handle.granule_bytes;
+  const uint64_t count = handle.granule_count;
+  const bool fits = count != 0 && count <= kMostSharedGranules && granule != 0 &&
+                    range % granule == 0 && range / granule == count;
+  if (!fits) {
+    return not_a_handle(text(count, " granules of ", granule, " B are no range of ", range, " B"));
+  }
+  const uint64_t behind = range - handle.offset - handle.bytes;
+  if (handle.offset >= granule || behind >= granule) {
+    return not_a_handle("it has granules that the block does not touch");
+  }
+  return {};
+}
+
+ShareHandle bare_handle(std::string_view bytes) {
+  ShareHandle handle;
+  handle.is_bare = true;
+  std::memcpy(handle.allocation.data(), bytes.data(), handle.allocation.size());
+  return handle;
+}
+
+}  // namespace
+
+std::string to_bytes(const ShareHandle& handle) {
+  const bool has_extents = handle.kind == ShareHandle::Kind::kExtents;
+  std::string bytes(kShareHandleBytes, '\0');
+  std::memcpy(bytes.data() + kMagicAt, kMagic.data(), kMagic.size());
+  put(bytes, kVersionAt, kShareFormatVersion);
+  put(bytes, kKindAt, static_cast<uint8_t>(handle.kind));
+  put(bytes, kTransportAt, has_extents ? kFileDescriptors : kNoDescriptors);
+  put(bytes, kPidAt, handle.exporter_pid);
+  put(bytes, kDeviceAt, handle.device);
+  put(bytes, kExporterAt, handle.exporter);
+  put(bytes, kShareIdAt, handle.share_id);
+  put(bytes, kOffsetAt, handle.offset);
+  put(bytes, kBytesAt, handle.bytes);
+  put(bytes, kRangeBytesAt, handle.range_bytes);
+  put(bytes, kGranuleBytesAt, handle.granule_bytes);
+  put(bytes, kGranuleCountAt, handle.granule_count);
+  put(bytes, kAllocationAt, handle.allocation);
+  return bytes;
+}
+
+Result<ShareHandle> parse_share_handle(std::string_view bytes) {
+  if (bytes.size() == sizeof(AllocationHandle) && !bytes.starts_with(kMagic)) {
+    return bare_handle(bytes);
+  }
+  if (Status known = check_version(bytes); !known.ok()) return known;
+  ShareHandle handle;
+  handle.kind = static_cast<ShareHandle::Kind>(get<uint8_t>(bytes, kKindAt));
+  handle.exporter_pid = get<uint32_t>(bytes, kPidAt);
+  get(bytes, kDeviceAt, handle.device);
+  get(bytes, kExporterAt, handle.exporter);
+  handle.share_id = get<uint64_t>(bytes, kShareIdAt);
+  handle.offset = get<uint64_t>(bytes, kOffsetAt);
+  handle.bytes = get<uint64_t>(bytes, kBytesAt);
+  handle.range_bytes = get<uint64_t>(bytes, kRangeBytesAt);
+  handle.granule_bytes = get<uint64_t>(bytes, kGranuleBytesAt);
+  handle.granule_count = get<uint64_t>(bytes, kGranuleCountAt);
+  get(bytes, kAllocationAt, handle.allocation);
+  if (Status kind = check_kind(bytes, handle); !kind.ok()) return kind;
+  if (Status numbers = check_numbers(handle); !numbers.ok()) return numbers;
+  return handle;
+}
+
+std::string to_hex(const std::array<uint8_t, 16>& bytes) {
+  std::string hex;
+  for (uint8_t byte : bytes) {
+    hex += "0123456789abcdef"[byte >> 4];
+    hex += "0123456789abcdef"[byte & 15];
+  }
+  return hex;
+}
+
+std::string socket_name(const ExporterToken& token) { return "ashlar-share-" + to_hex(token); }
+
+}  // namespace ashlar

@@ -1,0 +1,226 @@
+// Blocks: as large as asked for, apart from each other, with contents that stay. And the account
+// that the engine gives of them.
+#include <algorithm>
+
+#include "base/random.h"
+#include "engine_contract.h"
+
+namespace ashlar::contract {
+
+TEST_P(EngineMemoryContract, BlocksOfAnySizeAreLargeEnoughAlignedAndApart) {
+  for (size_t bytes : {1, 255, 256, 257, 511, 512, 513, 4096, 100'000}) allocate(bytes);
+  for (size_t bytes : {kMiB - 1, kMiB, kMiB + 1, 2 * kMiB, 10 * kMiB, 33 * kMiB}) allocate(bytes);
+  const StreamId stream = new_stream();
+  for (size_t bytes : {size_t{1}, 4 * kMiB}) allocate(bytes, stream);
+  EXPECT_EQ(stats().allocation.all.current, 17);
+}
+
+TEST_P(EngineMemoryContract, EveryByteThatWasAskedForCanBeUsed) {
+  for (size_t bytes : {size_t{1}, size_t{777}, kMiB + 1, 21 * kMiB}) {
+    Block* block = allocate(bytes);
+    fill(block, 0x5a);
+    EXPECT_TRUE(holds(block, 0x5a)) << bytes;
+  }
+}
+
+TEST_P(EngineMemoryContract, TheMemoryIsThisDevices) {
+  Block* block = allocate(3 * kMiB);
+  const AddressDescription found = must(device().describe(block->address + 2 * kMiB));
+  EXPECT_EQ(found.kind, MemoryKind::kDevice);
+  EXPECT_EQ(found.device, device().properties().index);
+  EXPECT_EQ(&engine().device(), &device());
+}
+
+TEST_P(EngineMemoryContract, ContentsSurviveWhateverHappensToOtherBlocks) {
+  struct Kept {
+    Block* block;
+    uint8_t value;
+  };
+  Random random(7);
+  const std::vector<StreamId> streams = {kDefaultStream, new_stream(), new_stream()};
+  std::vector<Kept> kept;
+  for (int step = 0; step < 400; ++step) {
+    if (kept.size() > 24 || (!kept.empty() && random.below(3) == 0)) {
+      std::swap(kept[random.below(kept.size())], kept.back());
+      EXPECT_TRUE(holds(kept.back().block, kept.back().value)) << "step " << step;
+      free(kept.back().block);
+      kept.pop_back();
+    } else {
+      const size_t bytes = 1 + random.below(size_t{1} << (9 + random.below(13)));
+      Block* block = allocate(bytes, streams[random.below(streams.size())]);
+      kept.push_back({block, static_cast<uint8_t>(random.below(256))});
+      fill(block, kept.back().value);
+    }
+    if (step % 97 == 0) must(engine().trim());
+  }
+  for (const Kept& each : kept) EXPECT_TRUE(holds(each.block, each.value));
+  expect_empties();
+}
+
+TEST_P(EngineMemoryContract, FreedMemoryServesAgainInsteadOfMoreFromTheDevice) {
+  free(allocate(5 * kMiB));
+  free(allocate(700));
+  const int64_t reserved = stats().reserved_bytes.all.current;
+  for (int i = 0; i < 100; ++i) {
+    free(allocate(5 * kMiB));
+    free(allocate(700));
+  }
+  EXPECT_EQ(stats().reserved_bytes.all.peak, reserved);
+}
+
+TEST_P(EngineMemoryContract, BlocksCanBeFreedInAnyOrder) {
+  Random random(3);
+  for (int round = 0; round < 3; ++round) {
+    std::vector<Block*> blocks;
+    for (int i = 0; i < 40; ++i) blocks.push_back(allocate((i % 8 + 1) * size_t{300'000}));
+    if (round == 1) std::reverse(blocks.begin(), blocks.end());
+    for (size_t i = blocks.size(); round == 2 && i > 1; --i) {
+      std::swap(blocks[i - 1], blocks[random.below(i)]);
+    }
+    for (Block* block : blocks) free(block);
+    EXPECT_EQ(active_count(), 0);
+  }
+  expect_empties();
+}
+
+TEST_P(EngineMemoryContract, ASizeOfNothingIsAMistakeAndChangesNothing) {
+  allocate(512);
+  const auto before = stats().flatten();
+  EXPECT_EQ(refused(0).kind(), StatusKind::kUsage);
+  EXPECT_EQ(stats().flatten(), before);
+}
+
+TEST_P(EngineMemoryContract, SizesThatNoDeviceHasAreOutOfMemoryAndChangeNothing) {
+  Block* kept = allocate(512);
+  fill(kept, 1);
+  const int64_t allocated = stats().allocated_bytes.all.current;
+  const std::vector<size_t> sizes = {kCapacityBytes + 1,    size_t{1} << 45, size_t{1} << 60,
+                                     (size_t{1} << 63) + 1, SIZE_MAX - 1,    SIZE_MAX};
+  for (size_t bytes : sizes) {
+    EXPECT_EQ(refused(bytes).kind(), StatusKind::kOutOfMemory) << bytes;
+  }
+  EXPECT_EQ(stats().allocated_bytes.all.current, allocated);
+  EXPECT_TRUE(holds(kept, 1));
+}
+
+TEST_P(EngineMemoryContract, TrimGivesEverythingBackWhenNothingIsInUse) {
+  const StreamId stream = new_stream();
+  for (size_t bytes : {size_t{512}, kMiB, 5 * kMiB, 40 * kMiB}) {
+    allocate(bytes);
+    allocate(bytes, stream);
+  }
+  EXPECT_GT(used_bytes(), 0U);
+  free_all();
+  must(engine().trim());
+  EXPECT_EQ(used_bytes(), 0U);
+  EXPECT_EQ(stats().reserved_bytes.all.current, 0);
+  fill(allocate(3 * kMiB), 1);
+}
+
+TEST_P(EngineMemoryContract, TrimLeavesBlocksInUseAlone) {
+  Block* small = allocate(512);
+  Block* large = allocate(20 * kMiB);
+  free(allocate(40 * kMiB, new_stream()));
+  fill(small, 3);
+  fill(large, 4);
+  const size_t used = used_bytes();
+  must(engine().trim());
+  EXPECT_LE(used_bytes(), used - 40 * kMiB);
+  EXPECT_TRUE(holds(small, 3));
+  EXPECT_TRUE(holds(large, 4));
+}
+
+TEST_P(EngineMemoryContract, TheEndOfTheEngineGivesBackBlocksInUseToo) {
+  const StreamId busy = busy_stream();
+  allocate(512);
+  allocate(40 * kMiB);
+  free(allocate(5 * kMiB));
+  use_on(allocate(kMiB), busy);
+  Block* pending = allocate(2 * kMiB);
+  use_on(pending, busy);
+  free(pending);
+  EXPECT_GT(used_bytes(), 0U);  // the fixture sees that it comes to nothing
+}
+
+// --- the account --------------------------------------------------------------------------------
+
+// One quantity as the test keeps it.
+struct Shadow {
+  int64_t current = 0;
+  int64_t peak = 0;
+  int64_t risen = 0;
+  int64_t fallen = 0;
+
+  void add(int64_t by) {
+    current += by;
+    (by > 0 ? risen : fallen) += by > 0 ? by : -by;
+    peak = std::max(peak, current);
+  }
+  void expect_is(const StatTriple& stat, const char* name) const {
+    EXPECT_EQ(stat.all.current, current) << name;
+    EXPECT_EQ(stat.all.peak, peak) << name;
+    EXPECT_EQ(stat.all.risen, risen) << name;
+    EXPECT_EQ(stat.all.fallen, fallen) << name;
+    EXPECT_EQ(stat.small_pool.current + stat.large_pool.current, current) << name;
+  }
+};
+
+struct ShadowAccount {
+  Shadow count;
+  Shadow allocated;
+  Shadow requested;
+
+  void note(const Block& block, int64_t sign) {
+    count.add(sign);
+    allocated.add(sign * static_cast<int64_t>(block.bytes));
+    requested.add(sign * static_cast<int64_t>(block.requested_bytes));
+  }
+  void expect_agrees(const AllocatorStats& stats) const {
+    count.expect_is(stats.allocation, "allocation");
+    count.expect_is(stats.active, "active");
+    allocated.expect_is(stats.allocated_bytes, "allocated_bytes");
+    allocated.expect_is(stats.active_bytes, "active_bytes");
+    requested.expect_is(stats.requested_bytes, "requested_bytes");
+    EXPECT_GE(stats.reserved_bytes.all.current, allocated.current);
+    EXPECT_GE(stats.reserved_bytes.all.peak, allocated.peak);
+  }
+};
+
+TEST_P(EngineMemoryContract, TheStatisticsAgreeWithAnAccountKeptOutside) {
+  ShadowAccount account;
+  Random random(11);
+  std::vector<Block*> blocks;
+  for (int step = 0; step < 200; ++step) {
+    if (blocks.size() > 20 || (!blocks.empty() && random.below(2) == 0)) {
+      std::swap(blocks[random.below(blocks.size())], blocks.back());
+      account.note(*blocks.back(), -1);
+      free(blocks.back());
+      blocks.pop_back();
+    } else {
+      blocks.push_back(allocate(1 + random.below(6 * kMiB)));
+      account.note(*blocks.back(), 1);
+    }
+    account.expect_agrees(stats());
+    EXPECT_LE(static_cast<size_t>(stats().reserved_bytes.all.current), used_bytes());
+    if (HasFailure()) return;
+  }
+}
+
+TEST_P(EngineMemoryContract, PeaksAreResetToWhatIsThereAndTotalsToNothing) {
+  Block* kept = allocate(3 * kMiB);
+  free(allocate(30 * kMiB));
+  engine().reset_peak_stats();
+  AllocatorStats now = stats();
+  EXPECT_EQ(now.allocated_bytes.all.peak, static_cast<int64_t>(kept->bytes));
+  EXPECT_EQ(now.reserved_bytes.all.peak, now.reserved_bytes.all.current);
+  EXPECT_GT(now.allocated_bytes.all.fallen, 0) << "totals are another matter";
+  engine().reset_total_stats();
+  now = stats();
+  EXPECT_EQ(now.allocation.all.risen, 0);
+  EXPECT_EQ(now.allocated_bytes.all.fallen, 0);
+  EXPECT_EQ(now.allocated_bytes.all.current, static_cast<int64_t>(kept->bytes));
+  free(kept);
+  EXPECT_EQ(stats().allocation.all.fallen, 1);
+}
+
+}  // namespace ashlar::contract

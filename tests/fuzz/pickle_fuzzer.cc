@@ -1,0 +1,34 @@
+// Any bytes as a pickle: they are read or refused. What was read can be written, and is then read
+// as the same.
+#include "base/check.h"
+#include "format/snapshot_pickle.h"
+#include "fuzz/fuzz_sink.h"
+
+namespace ashlar {
+namespace {
+
+void fuzz(std::string_view bytes) {
+  MemorySource source(bytes);
+  const Result<Snapshot> snapshot = read_snapshot_pickle(source, kFuzzLimits);
+  if (!snapshot.ok()) {
+    ASHLAR_CHECK(snapshot.status().is(StatusKind::kFormat));
+    return;
+  }
+  FuzzSink first;
+  ASHLAR_CHECK(write_snapshot_pickle(*snapshot, first).ok());
+  MemorySource written(first.text);
+  const Result<Snapshot> again = read_snapshot_pickle(written);
+  ASHLAR_CHECK(again.ok());
+  // By what is written, since a setting may be a number that does not equal itself.
+  FuzzSink second;
+  ASHLAR_CHECK(write_snapshot_pickle(*again, second).ok());
+  ASHLAR_CHECK(first.text == second.text);
+}
+
+}  // namespace
+}  // namespace ashlar
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t count) {
+  ashlar::fuzz({reinterpret_cast<const char*>(bytes), count});
+  return 0;
+}

@@ -1,0 +1,207 @@
+// Recorded PyTorch runs, replayed: the same segments at the same point, the same blocks at the same
+// addresses, the same figures; and predicted under other settings, against what PyTorch itself came
+// to (traces/pytorch_truth.tsv, from torch.cuda.memory_stats).
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "analysis/replay.h"
+#include "base/units.h"
+#include "config/allocator_options.h"
+#include "config/snapshot_settings.h"
+#include "files/read_snapshot.h"
+
+namespace ashlar {
+namespace {
+
+constexpr size_t kRecordedCapacity = 150109880320;  // of the H200 the traces come from
+const std::string kTraces = std::string(ASHLAR_GOLDEN_FOLDER) + "/traces/";
+
+// A row of the truth, by column.
+using Row = std::map<std::string, std::string>;
+
+std::vector<Row> read_truth() {
+  std::ifstream file(kTraces + "pytorch_truth.tsv");
+  const auto cells = [](const std::string& line) {
+    std::vector<std::string> found;
+    std::istringstream in(line);
+    for (std::string cell; std::getline(in, cell, '\t');) found.push_back(cell);
+    return found;
+  };
+  std::string line;
+  std::getline(file, line);
+  const std::vector<std::string> columns = cells(line);
+  std::vector<Row> rows;
+  while (std::getline(file, line)) {
+    const std::vector<std::string> values = cells(line);
+    Row row;
+    for (size_t i = 0; i < values.size(); ++i) row[columns.at(i)] = values[i];
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+Row truth_of(const std::string& workload, const std::string& settings) {
+  for (const Row& row : read_truth()) {
+    if (row.at("workload") == workload && row.at("settings") == settings) return row;
+  }
+  ADD_FAILURE() << "no row for " << workload << " " << settings;
+  return {};
+}
+
+// `settings` null: as recorded.
+ReplayResult replay_of(const std::string& name, const char* settings,
+                       std::optional<size_t> cap_bytes = {}) {
+  const Result<Snapshot> snapshot = read_snapshot(kTraces + name + ".pickle.xz");
+  if (!snapshot.ok()) {
+    ADD_FAILURE() << snapshot.status().to_string();
+    return {};
+  }
+  ReplayOptions options;
+  options.recorded = options_of(snapshot->settings).options;
+  options.allocator = options.recorded;
+  if (settings != nullptr) {
+    AllocatorOptions compatible;
+    compatible.pytorch_compatible = true;
+    options.allocator = *parse_allocator_options(settings, compatible);
+  }
+  options.capacity_bytes = kRecordedCapacity;
+  options.cap_bytes = cap_bytes;
+  const Allocations allocations = find_allocations(*snapshot, options.device);
+  Result<ReplayResult> result = replay(*snapshot, allocations, options);
+  EXPECT_TRUE(result.ok()) << result.status().to_string();
+  return result.ok() ? *std::move(result) : ReplayResult();
+}
+
+struct Named {
+  const char* column;
+  int64_t value;
+};
+
+std::vector<Named> figures_of(const AllocatorStats& stats) {
+  return {{"allocated_bytes.all.peak", stats.allocated_bytes.all.peak},
+          {"reserved_bytes.all.peak", stats.reserved_bytes.all.peak},
+          {"requested_bytes.all.peak", stats.requested_bytes.all.peak},
+          {"active_bytes.all.peak", stats.active_bytes.all.peak},
+          {"inactive_split_bytes.all.peak", stats.inactive_split_bytes.all.peak},
+          {"reserved_bytes.all.current", stats.reserved_bytes.all.current},
+          {"segment.all.peak", stats.segment.all.peak},
+          {"num_alloc_retries", stats.alloc_retries},
+          {"num_device_alloc", stats.device_allocs},
+          {"num_device_free", stats.device_frees}};
+}
+
+void expect_exact(const ReplayResult& result, const Row& truth) {
+  for (const Named& figure : figures_of(result.stats)) {
+    EXPECT_EQ(figure.value, std::stoll(truth.at(figure.column))) << figure.column;
+  }
+}
+
+// --- as recorded
+// -----------------------------------------------------------------------------------
+
+struct Recorded {
+  const char* name;
+  const char* workload;
+  const char* settings;
+  std::optional<size_t> cap_bytes{};
+};
+
+class ReplayAsRecorded : public ::testing::TestWithParam<Recorded> {};
+
+TEST_P(ReplayAsRecorded, EveryActAndEveryFigureIsPytorchs) {
+  const ReplayResult result = replay_of(GetParam().name, nullptr, GetParam().cap_bytes);
+  ASSERT_TRUE(result.fidelity.has_value());
+  EXPECT_FALSE(result.fidelity->first_divergence)
+      << describe(*result.fidelity->first_divergence->recorded);
+  EXPECT_EQ(result.fidelity->matched, result.fidelity->recorded);
+  EXPECT_GT(result.fidelity->recorded, 0U);
+  EXPECT_TRUE(result.ooms.empty());
+  expect_exact(result, truth_of(GetParam().workload, GetParam().settings));
+  // An expandable segment's addresses are the process's, and nobody knows where they began.
+  const bool is_expandable = GetParam().settings != std::string("default");
+  EXPECT_EQ(result.same_address_count, is_expandable ? 0 : result.alloc_count);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Traces, ReplayAsRecorded,
+    ::testing::Values(Recorded{"gnn_sampling.1", "gnn_sampling", "default"},
+                      Recorded{"unet_multires.1", "unet_multires", "default"},
+                      Recorded{"resnet_multires.1", "resnet_multires", "default"},
+                      Recorded{"moe_streams.1", "moe_streams", "default"},
+                      Recorded{"rlhf_phases.1", "rlhf_phases", "default"},
+                      Recorded{"gpt2_capped.1", "gpt2_capped", "default", 14 * kGiB},
+                      Recorded{"gpt2_varlen.1.expandable", "gpt2_varlen",
+                               "expandable_segments:True"}),
+    [](const auto& tested) {
+      std::string name = tested.param.name;
+      for (char& letter : name) letter = letter == '.' ? '_' : letter;
+      return name;
+    });
+
+TEST(ReplayOfAFailure, ItFailsWhereItFailed) {
+  const ReplayResult result = replay_of(
+      "oom.1", nullptr, static_cast<size_t>(0.02 * static_cast<double>(kRecordedCapacity)));
+  ASSERT_EQ(result.ooms.size(), 1U);
+  EXPECT_EQ(result.ooms[0].entry, 480U);
+  EXPECT_TRUE(result.ooms[0].was_recorded);
+  EXPECT_FALSE(result.fidelity->first_divergence);
+  // PyTorch's own message had these figures.
+  for (const char* figure : {"2.80 GiB are allowed", "2.64 GiB are allocated",
+                             "142.44 MiB are reserved", "a segment of 26.00 MiB"}) {
+    EXPECT_NE(result.ooms[0].message.find(figure), std::string::npos) << result.ooms[0].message;
+  }
+}
+
+// --- predicted
+// ---------------------------------------------------------------------------------------
+
+struct Predicted {
+  const char* workload;
+  const char* settings;
+  double tolerance_percent;
+  std::optional<size_t> cap_bytes{};
+};
+
+class ReplayPredicts : public ::testing::TestWithParam<Predicted> {};
+
+TEST_P(ReplayPredicts, ThePeakThatPytorchReached) {
+  const Predicted& wanted = GetParam();
+  const std::string name = std::string(wanted.workload) + ".1";
+  const ReplayResult result = replay_of(name, wanted.settings, wanted.cap_bytes);
+  EXPECT_FALSE(result.fidelity.has_value());
+  const Row truth = truth_of(wanted.workload, wanted.settings);
+  const auto reserved = std::stod(truth.at("reserved_bytes.all.peak"));
+  const double off_percent =
+      100 * std::abs(static_cast<double>(result.stats.reserved_bytes.all.peak) - reserved) /
+      reserved;
+  EXPECT_LE(off_percent, wanted.tolerance_percent);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Traces, ReplayPredicts,
+    ::testing::Values(Predicted{"gnn_sampling", "expandable_segments:True", 0},
+                      Predicted{"gnn_sampling", "max_split_size_mb:64", 0.3},
+                      Predicted{"gnn_sampling", "roundup_power2_divisions:8", 0.3},
+                      Predicted{"unet_multires", "expandable_segments:True", 0},
+                      Predicted{"unet_multires", "max_split_size_mb:64", 0.3},
+                      Predicted{"unet_multires", "roundup_power2_divisions:8", 0.3},
+                      Predicted{"resnet_multires", "expandable_segments:True", 0},
+                      Predicted{"resnet_multires", "max_split_size_mb:64", 0.3},
+                      Predicted{"resnet_multires", "roundup_power2_divisions:8", 0.3},
+                      Predicted{"moe_streams", "expandable_segments:True", 5},
+                      Predicted{"moe_streams", "max_split_size_mb:64", 5},
+                      Predicted{"moe_streams", "roundup_power2_divisions:8", 5},
+                      Predicted{"rlhf_phases", "expandable_segments:True", 0},
+                      Predicted{"rlhf_phases", "max_split_size_mb:128", 1},
+                      Predicted{"gpt2_capped", "expandable_segments:True", 0, 14 * kGiB},
+                      Predicted{"gpt2_capped", "garbage_collection_threshold:0.8", 1, 14 * kGiB},
+                      Predicted{"gpt2_capped", "max_split_size_mb:128", 1, 14 * kGiB},
+                      Predicted{"gpt2_capped", "roundup_power2_divisions:[64:2,256:4,1024:8,>:8]",
+                                1, 14 * kGiB}));
+
+}  // namespace
+}  // namespace ashlar

@@ -1,0 +1,31 @@
+#!/usr/bin/env python3
+"""Figures of a snapshot, by Python's own reader, for the golden tests to compare ours with:
+segments, blocks, entries, sums. Given two files, prints whether Python finds them equal instead.
+For files that come with the repository only: unpickling executes what the file says."""
+
+import lzma
+import pickle
+import sys
+
+
+def load(path):
+    with (lzma.open if path.endswith(".xz") else open)(path, "rb") as file:
+        return pickle.load(file)
+
+
+if len(sys.argv) == 3:
+    print("equal" if load(sys.argv[1]) == load(sys.argv[2]) else "different")
+    sys.exit()
+
+snapshot = load(sys.argv[1])
+segments = snapshot["segments"]
+blocks = [block for segment in segments for block in segment["blocks"]]
+entries = [entry for trace in snapshot["device_traces"] for entry in trace]
+print(
+    len(segments), sum(segment["total_size"] for segment in segments),
+    len(blocks), sum(block["requested_size"] for block in blocks),
+    len(entries), sum(entry["size"] for entry in entries),
+    sum(entry.get("addr", 0) for entry in entries) % 2**64,
+    sum(entry["time_us"] for entry in entries) % 2**64,
+    sum(len(entry.get("frames", [])) for entry in entries),
+    len(snapshot["external_annotations"]))

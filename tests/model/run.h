@@ -1,0 +1,144 @@
+// One run: an engine and the model, each operation on the one, then on the other, then a
+// comparison. classic_run.cc has memory, pools and the comparison, classic_run_captures.cc the
+// captures.
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ashlar/sim.h"
+#include "base/random.h"
+#include "capture_shadow.h"
+#include "classic_model.h"
+#include "classic_run.h"
+#include "device/relaxed_capture.h"
+#include "engine/classic/classic_engine.h"
+
+namespace ashlar::model {
+
+class Run {
+ public:
+  explicit Run(const Setting& setting)
+      : model_(setting.options, setting.capacity_bytes),
+        reuses_(setting.options.capture_stream_reuse) {
+    sim::Options options;
+    options.device_count = 1;
+    options.capacity_bytes = setting.capacity_bytes;
+    options.backing = sim::Backing::kBookkeeping;
+    options.seed = 1;
+    machine_ = *sim::Machine::create(options);
+    engine_ = std::make_unique<classic::ClassicEngine>(device(), setting.options);
+    engine_->add_tracker([this](const TraceEntry& entry) { listen(entry); });
+    for (StreamId& stream : streams_) stream = *device().create_stream();
+    streams_[0] = kDefaultStream;
+    keep_all_busy();
+  }
+  ~Run() {
+    end_capture();
+    finish_all();
+  }
+
+  void step(const Operation& operation);
+  void check_sums();
+  const std::string& disagreement() const { return disagreement_; }
+  // Which operation allocated the block that this one means; empty: none.
+  std::optional<size_t> target_of(const Operation& operation) const {
+    const std::optional<size_t> place = place_of(operation);
+    return place ? std::optional(live_[*place].allocated_by) : std::nullopt;
+  }
+
+ private:
+  static constexpr DeviceIndex kDevice{0};
+
+  struct Live {
+    Block* block = nullptr;
+    uint64_t address = 0;
+    size_t allocated_by = 0;  // the operation's id
+    std::set<StreamId> uses;
+    std::set<StreamId> capture_uses;  // of those, declared in captures only
+  };
+  // Freed while a capture had to do with it.
+  struct SetAside {
+    Live live;
+    std::set<uint64_t> markers;
+  };
+
+  Device& device() { return machine_->device(kDevice); }
+  void disagree(std::string what) {
+    if (disagreement_.empty()) disagreement_ = std::move(what);
+  }
+  void listen(const TraceEntry& entry);
+
+  std::optional<size_t> place_of(const Operation& operation) const;
+  void allocate(const Operation& operation, StreamId stream);
+  void place_next();
+  void free(size_t which);
+  void trim();
+  void route(size_t slot, StreamId stream);
+  void unroute(size_t slot);
+  void drop(size_t slot);
+  void use(Live& live, StreamId stream);
+  void begin_capture(size_t slot, StreamId stream);
+  void work(StreamId stream);
+  void order(StreamId first, StreamId then);
+  void end_capture();
+  bool involves_capture(const Live& live) const;
+  void resolve_set_aside();
+  void reuse_within_capture(StreamId stream);
+  void compare_acts();
+
+  // Work on every stream but the default one waits until it is let go on. A stream that captures
+  // was let go on before, and is left alone.
+  void keep_busy(StreamId stream) {
+    if (stream == kDefaultStream || capture_.includes(stream)) return;
+    (void)machine_->hold(kDevice, stream).ok();
+    (void)device().call_host(stream, [] {}).ok();
+    busy_.insert(stream);
+  }
+  void keep_all_busy() {
+    for (StreamId stream : streams_) keep_busy(stream);
+  }
+  void finish(StreamId stream) {
+    if (capture_.includes(stream)) return;
+    const RelaxedCapture relaxed(device());
+    (void)machine_->resume(kDevice, stream).ok();
+    (void)device().synchronize_stream(stream).ok();
+    busy_.erase(stream);
+    for (auto& [address, streams] : pending_) streams.erase(stream);
+  }
+  void finish_all() {
+    for (StreamId stream : streams_) finish(stream);
+  }
+  // The engine looks at its events: what is done is free.
+  void complete() {
+    resolve_set_aside();
+    for (auto it = pending_.begin(); it != pending_.end();) {
+      if (it->second.empty()) model_.complete(it->first);
+      it = it->second.empty() ? pending_.erase(it) : std::next(it);
+    }
+  }
+
+  std::unique_ptr<sim::Machine> machine_;
+  std::unique_ptr<classic::ClassicEngine> engine_;
+  ClassicModel model_;
+  const bool reuses_;
+  std::array<StreamId, 4> streams_;
+  std::array<PoolId, 3> slots_{};
+  uint64_t last_pool_ = 0;
+  std::vector<Live> live_;
+  std::map<uint64_t, std::set<StreamId>> pending_;  // and the streams that still use it
+  std::set<StreamId> busy_;
+  CaptureShadow capture_;
+  std::vector<SetAside> set_aside_;
+  std::vector<Act> acts_;
+  Random random_{1};
+  std::set<uint64_t> used_slots_;
+  std::string disagreement_;
+};
+
+}  // namespace ashlar::model

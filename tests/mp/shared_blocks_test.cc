@@ -1,0 +1,285 @@
+// Blocks of an allocator shared between real processes: contents, lifetimes, and what is left when
+// either side is killed.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ashlar/allocator.h"
+#include "ashlar/sim.h"
+#include "base/fd_passing.h"
+#include "base/units.h"
+#include "contract/waiting.h"
+#include "mp/child_process.h"
+#include "share/conversation.h"
+#include "share/share_format.h"
+
+namespace ashlar {
+namespace {
+
+using contract::eventually;
+
+constexpr std::chrono::seconds kPatience{30};
+constexpr size_t kBlockBytes = 50 * kMiB;  // three granules, or a segment of its own
+
+// One process's own machine and allocator.
+class Process {
+ public:
+  explicit Process(bool expandable) {
+    sim::Options options;
+    options.capacity_bytes = kGiB;
+    machine_ = *sim::Machine::create(options);
+    AllocatorOptions settings;
+    settings.expandable_segments = expandable;
+    settings.shareable_expandable_segments = true;
+    allocator_ = std::make_unique<Allocator>(device(), settings);
+  }
+  Device& device() { return machine_->device(DeviceIndex(0)); }
+  Allocator& allocator() { return *allocator_; }
+  void end_allocator() { allocator_.reset(); }
+  size_t used_bytes() {
+    const MemoryUse use = *device().memory_use();
+    return use.total_bytes - use.free_bytes;
+  }
+  int64_t active_bytes() { return allocator_->stats().active_bytes.all.current; }
+  bool write(DeviceAddress at, uint32_t value) {
+    return device().copy_to_device(at, &value, sizeof(value), kDefaultStream).ok() &&
+           device().synchronize_device().ok();
+  }
+  uint32_t read(DeviceAddress at) {
+    uint32_t value = 0;
+    EXPECT_TRUE(device().copy_to_host(&value, at, sizeof(value), kDefaultStream).ok());
+    EXPECT_TRUE(device().synchronize_device().ok());
+    return value;
+  }
+
+ private:
+  std::unique_ptr<sim::Machine> machine_;
+  std::unique_ptr<Allocator> allocator_;
+};
+
+bool send_handle(int socket_fd, const std::string& handle) {
+  const std::vector<uint8_t> bytes(handle.begin(), handle.end());
+  return send_message(socket_fd, bytes, -1, kPatience).ok();
+}
+
+std::string receive_handle(int socket_fd) {
+  std::array<uint8_t, 512> bytes{};
+  const Result<ReceivedMessage> got = receive_message(socket_fd, bytes, kPatience);
+  if (!got.ok()) return {};
+  return {bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(got->bytes)};
+}
+
+std::set<std::string> sockets_of_shares() {
+  std::set<std::string> found;
+  std::ifstream sockets("/proc/net/unix");
+  for (std::string line; std::getline(sockets, line);) {
+    const size_t name = line.find("@ashlar-share-");
+    if (name != std::string::npos) found.insert(line.substr(name));
+  }
+  return found;
+}
+
+class SharedBlocksTest : public ::testing::TestWithParam<bool> {
+ protected:
+  void TearDown() override { EXPECT_EQ(sockets_of_shares(), before_); }
+  const std::set<std::string> before_ = sockets_of_shares();
+};
+
+INSTANTIATE_TEST_SUITE_P(PlainAndExpandable, SharedBlocksTest, ::testing::Bool(),
+                         [](const auto& each) { return each.param ? "Expandable" : "Plain"; });
+
+// Shares a block that holds 111 at its start and at its end, then does what it is told: with the
+// first byte it frees the buffer and ends the share, with the second it ends.
+int export_block(int socket_fd, bool expandable) {
+  Process process(expandable);
+  Buffer front = process.allocator().allocate(3 * kMiB);
+  Buffer buffer = process.allocator().allocate(kBlockBytes);
+  const DeviceAddress address = buffer.address();
+  if (!process.write(address, 111) || !process.write(address + (kBlockBytes - 4), 112)) return 1;
+  Share share = process.allocator().share(buffer);
+  if (!send_handle(socket_fd, share.handle()) || !hear(socket_fd)) return 2;
+  if (process.read(address + 64) != 222) return 3;
+  buffer.reset();
+  share.reset();
+  // Not reused while the importer has it.
+  if (process.allocator().allocate(kBlockBytes).address() == address) return 4;
+  if (!tell(socket_fd) || !hear(socket_fd)) return 5;
+  // The importer has closed it.
+  const bool is_back =
+      eventually([&] { return process.active_bytes() == static_cast<int64_t>(3 * kMiB); });
+  if (!is_back) return 6;
+  front.reset();
+  process.allocator().trim();
+  return process.used_bytes() == 0 ? 0 : 7;
+}
+
+TEST_P(SharedBlocksTest, ABlockIsSeenByAnotherProcessAndReusedOnlyAfterItHasClosedIt) {
+  ChildProcess child([](int socket_fd) { return export_block(socket_fd, GetParam()); });
+  Process process(GetParam());
+  const std::string handle = receive_handle(child.socket_fd());
+  SharedBuffer seen = process.allocator().open_shared(handle);
+  EXPECT_EQ(seen.bytes(), kBlockBytes);
+  EXPECT_EQ(process.read(seen.address()), 111U);
+  EXPECT_EQ(process.read(seen.address() + (kBlockBytes - 4)), 112U);
+  {
+    const SharedBuffer again = process.allocator().open_shared(handle);
+    EXPECT_EQ(again.address(), seen.address()) << "the same handle is the same memory";
+  }
+  ASSERT_TRUE(process.write(seen.address() + 64, 222));
+  ASSERT_TRUE(tell(child.socket_fd()));
+  ASSERT_TRUE(hear(child.socket_fd()));
+  EXPECT_TRUE(seen.is_exporter_alive());
+  EXPECT_EQ(process.read(seen.address()), 111U) << "freed by its owner, and still ours";
+  EXPECT_THROW((void)Process(GetParam()).allocator().open_shared(handle), DeviceError);
+  seen.reset();
+  ASSERT_TRUE(tell(child.socket_fd()));
+  EXPECT_EQ(child.wait(), 0);
+}
+
+TEST_P(SharedBlocksTest, KillingTheImporterGivesTheBlockBack) {
+  const bool expandable = GetParam();
+  ChildProcess child([expandable](int socket_fd) {
+    Process importer(expandable);
+    const SharedBuffer seen = importer.allocator().open_shared(receive_handle(socket_fd));
+    if (importer.read(seen.address()) != 555 || !tell(socket_fd)) return 1;
+    return hear(socket_fd) ? 2 : 3;  // killed before that
+  });
+  Process process(expandable);
+  Buffer buffer = process.allocator().allocate(kBlockBytes);
+  const DeviceAddress address = buffer.address();
+  ASSERT_TRUE(process.write(address, 555));
+  {
+    const Share share = process.allocator().share(buffer);
+    ASSERT_TRUE(send_handle(child.socket_fd(), share.handle()));
+    ASSERT_TRUE(hear(child.socket_fd()));
+  }
+  buffer.reset();
+  EXPECT_GT(process.active_bytes(), 0);
+  EXPECT_NE(process.allocator().allocate(kBlockBytes).address(), address);
+  child.kill();
+  EXPECT_TRUE(eventually([&] { return process.active_bytes() == 0; }));
+  process.allocator().trim();
+  EXPECT_EQ(process.used_bytes(), 0U) << "memory accounting returns to zero";
+}
+
+TEST_P(SharedBlocksTest, KillingTheExporterLeavesTheImporterWhatItHas) {
+  ChildProcess child([](int socket_fd) { return export_block(socket_fd, GetParam()); });
+  Process process(GetParam());
+  const std::string handle = receive_handle(child.socket_fd());
+  SharedBuffer seen = process.allocator().open_shared(handle);
+  child.kill();
+  EXPECT_TRUE(eventually([&] { return !seen.is_exporter_alive(); }));
+  EXPECT_EQ(process.read(seen.address()), 111U);
+  EXPECT_EQ(process.read(seen.address() + (kBlockBytes - 4)), 112U);
+  EXPECT_TRUE(process.write(seen.address(), 333));
+  EXPECT_EQ(process.allocator().open_shared(handle).address(), seen.address())
+      << "what is open can be opened, with nobody to ask";
+  seen.reset();
+  process.allocator().trim();
+  EXPECT_EQ(process.used_bytes(), 0U);
+  EXPECT_THROW((void)process.allocator().open_shared(handle), DeviceError);
+}
+
+// Killed at the worst moments: the exporter while importers come and go without end.
+TEST_P(SharedBlocksTest, AnExporterKilledWhileItIsAskedLeavesAClearErrorAndNothingElse) {
+  for (int round = 0; round < 5; ++round) {
+    ChildProcess child([](int socket_fd) { return export_block(socket_fd, GetParam()); });
+    Process process(GetParam());
+    const std::string handle = receive_handle(child.socket_fd());
+    bool is_killed = false;
+    for (int i = 0; i < 1000; ++i) {
+      try {
+        (void)process.allocator().open_shared(handle);
+      } catch (const DeviceError&) {
+        EXPECT_TRUE(is_killed);
+        break;
+      }
+      if (i == 3 + round) {
+        child.kill();
+        is_killed = true;
+      }
+    }
+    process.allocator().trim();
+    EXPECT_EQ(process.used_bytes(), 0U);
+    process.end_allocator();
+  }
+}
+
+TEST_P(SharedBlocksTest, ImportersThatAreKilledWhileTheyOpenLeaveNoLease) {
+  const bool expandable = GetParam();
+  std::vector<std::unique_ptr<ChildProcess>> children;
+  for (int i = 0; i < 8; ++i) {
+    children.push_back(std::make_unique<ChildProcess>([expandable](int socket_fd) {
+      const std::string handle = receive_handle(socket_fd);
+      Process importer(expandable);
+      for (;;) {
+        const SharedBuffer seen = importer.allocator().open_shared(handle);
+        if (!tell(socket_fd)) return 1;
+      }
+    }));
+  }
+  Process process(expandable);
+  Buffer buffer = process.allocator().allocate(kBlockBytes);
+  Share share = process.allocator().share(buffer);
+  for (const auto& child : children) ASSERT_TRUE(send_handle(child->socket_fd(), share.handle()));
+  for (size_t i = 0; i < children.size(); ++i) {
+    // Each a little later than the one before, wherever it is then.
+    for (size_t count = 0; count <= i; ++count) ASSERT_TRUE(hear(children[i]->socket_fd()));
+    children[i]->kill();
+  }
+  buffer.reset();
+  share.reset();
+  EXPECT_TRUE(eventually([&] { return process.active_bytes() == 0; }));
+  process.allocator().trim();
+  EXPECT_EQ(process.used_bytes(), 0U);
+}
+
+// --- other users: these need the right to become one
+// ----------------------------------------------
+
+constexpr uid_t kNobody = 65534;
+constexpr int kNotAllowed = 77;
+
+// Somebody else who asks by the rules is hung up on without a word.
+TEST_P(SharedBlocksTest, AnotherUserGetsNoAnswer) {
+  ChildProcess child([](int socket_fd) {
+    const Result<ShareHandle> handle = parse_share_handle(receive_handle(socket_fd));
+    if (!handle.ok()) return 1;
+    if (::setuid(kNobody) != 0) return kNotAllowed;
+    const Result<UniqueFd> caller = connect_abstract(socket_name(handle->exporter), kPatience);
+    if (!caller.ok()) return 2;
+    Question question;
+    question.exporter = handle->exporter;
+    question.share_id = handle->share_id;
+    (void)send_message(caller->get(), bytes_of(question), -1, kPatience).ok();
+    Answer answer;
+    const Result<ReceivedDescriptors> said =
+        receive_descriptors(caller->get(), bytes_of(answer), kMostFdsPerAnswer, kPatience);
+    return said.ok() && said->bytes > 0 ? 3 : 0;
+  });
+  Process process(GetParam());
+  const Buffer buffer = process.allocator().allocate(kBlockBytes);
+  const Share share = process.allocator().share(buffer);
+  ASSERT_TRUE(send_handle(child.socket_fd(), share.handle()));
+  const int answer = child.wait();
+  if (answer == kNotAllowed) GTEST_SKIP() << "this test must be root to become somebody else";
+  EXPECT_EQ(answer, 0);
+}
+
+TEST_P(SharedBlocksTest, AnotherUsersBlockIsNotOpened) {
+  ChildProcess child([](int socket_fd) {
+    return ::setuid(kNobody) != 0 ? kNotAllowed : export_block(socket_fd, GetParam());
+  });
+  Process process(GetParam());
+  const std::string handle = receive_handle(child.socket_fd());
+  if (handle.empty()) GTEST_SKIP() << "this test must be root to become somebody else";
+  EXPECT_THROW((void)process.allocator().open_shared(handle), UsageError);
+}
+
+}  // namespace
+}  // namespace ashlar

@@ -1,0 +1,88 @@
+// What was there before a trace that lost its beginning.
+#include "analysis/starting_state.h"
+
+#include <gtest/gtest.h>
+
+#include "unit/analysis/trace_builder.h"
+
+namespace ashlar {
+namespace {
+
+constexpr size_t kMiB = size_t{1} << 20;
+constexpr DeviceIndex kDevice{0};
+
+StartingState start_of(const Snapshot& snapshot) {
+  return rebuild_start(snapshot, kDevice, find_allocations(snapshot, kDevice),
+                       SizePolicy(AllocatorOptions{}));
+}
+
+SnapshotSegment large_segment(uint64_t address, size_t bytes) {
+  SnapshotSegment segment;
+  segment.address = DeviceAddress(address);
+  segment.total_bytes = bytes;
+  segment.is_large = true;
+  return segment;
+}
+
+TEST(StartingStateTest, AWholeTraceBeginsWithNothing) {
+  TraceBuilder trace;
+  trace.act(TraceAction::kSegmentAlloc, 4096, 20 * kMiB).alloc(4096, 2 * kMiB);
+  SnapshotSegment segment = large_segment(4096, 20 * kMiB);
+  segment.blocks = {
+      {DeviceAddress(4096), 2 * kMiB, 2 * kMiB, SnapshotBlockState::kAllocated, {}},
+      {DeviceAddress(4096 + 2 * kMiB), 18 * kMiB, 0, SnapshotBlockState::kInactive, {}}};
+  trace.snapshot().segments = {segment};
+  const StartingState start = start_of(trace.snapshot());
+  EXPECT_TRUE(start.segments.empty());
+  EXPECT_EQ(start.reserved_bytes, 0U);
+}
+
+TEST(StartingStateTest, WhatWasFreedMeanwhileIsPutBack) {
+  TraceBuilder trace;
+  trace.free(4096, 3 * kMiB).act(TraceAction::kSegmentFree, 4096, 20 * kMiB);
+  const StartingState start = start_of(trace.snapshot());
+  ASSERT_EQ(start.segments.size(), 1U);
+  const SnapshotSegment& segment = start.segments[0];
+  EXPECT_TRUE(segment.is_large);
+  ASSERT_EQ(segment.blocks.size(), 2U);
+  EXPECT_EQ(segment.blocks[0].bytes, 3 * kMiB);
+  EXPECT_EQ(segment.blocks[0].state, SnapshotBlockState::kAllocated);
+  EXPECT_EQ(segment.blocks[1].bytes, 17 * kMiB);
+  EXPECT_EQ(start.allocations, std::vector<uint32_t>{0});
+}
+
+TEST(StartingStateTest, ALargeBlockKeepsWhatIsTooLittleToSplitOff) {
+  TraceBuilder trace;
+  trace.free(4096, 20 * kMiB - 1000).act(TraceAction::kSegmentFree, 4096, 20 * kMiB);
+  const StartingState start = start_of(trace.snapshot());
+  ASSERT_EQ(start.segments[0].blocks.size(), 1U);
+  EXPECT_EQ(start.segments[0].blocks[0].bytes, 20 * kMiB);
+}
+
+TEST(StartingStateTest, WhatIsStillThereHasTheSizeItHas) {
+  TraceBuilder trace;
+  SnapshotSegment segment = large_segment(4096, 20 * kMiB);
+  segment.blocks = {
+      {DeviceAddress(4096), 12 * kMiB, 11 * kMiB, SnapshotBlockState::kAllocated, {}},
+      {DeviceAddress(4096 + 12 * kMiB), 8 * kMiB, 0, SnapshotBlockState::kInactive, {}}};
+  trace.snapshot().segments = {segment};
+  trace.alloc(4096 + 12 * kMiB, 8 * kMiB).free(4096 + 12 * kMiB, 8 * kMiB);
+  const StartingState start = start_of(trace.snapshot());
+  ASSERT_EQ(start.segments[0].blocks.size(), 2U);
+  EXPECT_EQ(start.segments[0].blocks[0].bytes, 12 * kMiB);
+  EXPECT_EQ(start.segments[0].blocks[1].state, SnapshotBlockState::kInactive);
+}
+
+TEST(StartingStateTest, ExpandableSegmentsAreCountedOnly) {
+  TraceBuilder trace;
+  SnapshotSegment segment = large_segment(4096, 60 * kMiB);
+  segment.is_expandable = true;
+  trace.snapshot().segments = {segment};
+  trace.act(TraceAction::kSegmentMap, 4096, 20 * kMiB);
+  const StartingState start = start_of(trace.snapshot());
+  EXPECT_EQ(start.expandable_bytes, 40 * kMiB);
+  EXPECT_EQ(start.reserved_bytes, 40 * kMiB);
+}
+
+}  // namespace
+}  // namespace ashlar

@@ -1,0 +1,124 @@
+// Plain and compressed input, whole, damaged, cut off, and far too large.
+#include "files/input.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "unit/files/compressed.h"
+
+namespace ashlar {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr Compression kAll[] = {Compression::kNone, Compression::kXz, Compression::kZstd,
+                                Compression::kGzip};
+constexpr Compression kCompressed[] = {Compression::kXz, Compression::kZstd, Compression::kGzip};
+
+// Everything, or why not.
+std::string read_all(ByteSource& source) {
+  std::string all;
+  std::vector<char> part(100'000);
+  while (true) {
+    const Result<size_t> got = source.read(part);
+    if (!got.ok()) return "failed: " + got.status().message();
+    if (*got == 0) return all;
+    all.append(part.data(), *got);
+  }
+}
+
+std::string read_through(const std::string& bytes, const InputOptions& options = {}) {
+  Result<std::unique_ptr<ByteSource>> source =
+      open_input(std::make_unique<MemorySource>(bytes), options);
+  if (!source.ok()) return source.status().message();
+  return read_all(**source);
+}
+
+std::string some_bytes() {
+  std::string bytes;
+  for (uint32_t i = 0; i < 300'000; ++i) bytes += std::to_string(i * 7919 % 1000);
+  return bytes;
+}
+
+TEST(Input, IsRecognisedByItsFirstBytes) {
+  const std::string bytes = some_bytes();
+  for (const Compression compression : kAll) {
+    // Not EXPECT_EQ, which would print them.
+    EXPECT_TRUE(read_through(compressed(bytes, compression)) == bytes);
+    EXPECT_TRUE(read_through(compressed(bytes, compression), {.decompress_ahead = false}) == bytes);
+    EXPECT_EQ(read_through(compressed("", compression)), "");
+    EXPECT_EQ(read_through(compressed("x", compression)), "x");
+  }
+}
+
+TEST(Input, StreamsOneAfterTheOtherAreOne) {
+  for (const Compression compression : kCompressed) {
+    EXPECT_EQ(read_through(compressed("one ", compression) + compressed("two", compression)),
+              "one two");
+  }
+}
+
+TEST(Input, CutOffIsToldForEveryLength) {
+  for (const Compression compression : kCompressed) {
+    const std::string whole = compressed("some bytes of which there are not many", compression);
+    for (size_t length = 6; length < whole.size(); ++length) {
+      EXPECT_THAT(read_through(whole.substr(0, length)), HasSubstr("cut off")) << length;
+    }
+  }
+}
+
+TEST(Input, DamageIsTold) {
+  for (const Compression compression : kCompressed) {
+    std::string bytes = compressed(some_bytes(), compression);
+    for (size_t i = bytes.size() / 2; i < bytes.size() / 2 + 50; ++i) bytes[i] ^= '\x55';
+    EXPECT_THAT(read_through(bytes).substr(0, 200), HasSubstr("is damaged"));
+    EXPECT_THAT(read_through(compressed("x", compression) + "something else entirely"),
+                HasSubstr("is damaged"));
+  }
+}
+
+TEST(Input, ABombIsStoppedAtTheLimit) {
+  const std::string zeros(64 << 20, '\0');
+  for (const Compression compression : kCompressed) {
+    const std::string outcome =
+        read_through(compressed(zeros, compression), {.most_bytes = 10 << 20});
+    EXPECT_THAT(outcome.substr(0, 200), HasSubstr("has more than 10.00 MiB when decompressed"));
+  }
+}
+
+TEST(Input, ADictionaryThatWouldTakeGigabytesIsRefused) {
+  // The header of an xz block whose filter asks for a dictionary of 4 GiB less one byte.
+  const std::string_view header("\xfd\x37zXZ\0\0\x01\x69\x22\xde\x36\x02\0\x21\x01\x28\0\0\0", 20);
+  const std::string bomb =
+      std::string(header) + std::string("\xd9\x31\xed\x44", 4) + std::string(100, '\x01');
+  EXPECT_THAT(read_through(bomb),
+              testing::AnyOf(HasSubstr("beyond 256 MiB"), HasSubstr("is damaged")));
+}
+
+TEST(Input, WhatCannotBeOpenedIsUnreadable) {
+  const Result<std::unique_ptr<ByteSource>> missing = open_input("/no/such/file");
+  EXPECT_TRUE(missing.status().is(StatusKind::kFormat));
+  EXPECT_THAT(missing.status().message(), HasSubstr("No such file"));
+  EXPECT_THAT(open_input("/").status().message(), HasSubstr("Is a directory"));
+}
+
+TEST(InputConcurrency, AReaderThatLeavesEarlyStopsTheThread) {
+  const std::string bytes = compressed(std::string(64 << 20, '\0'), Compression::kZstd);
+  for (int i = 0; i < 20; ++i) {
+    Result<std::unique_ptr<ByteSource>> source =
+        open_input(std::make_unique<MemorySource>(bytes), {});
+    ASSERT_TRUE(source.ok());
+    std::vector<char> part(10);
+    const bool leaves_before_the_first_byte = i % 2 == 0;
+    if (leaves_before_the_first_byte) continue;
+    EXPECT_TRUE((*source)->read(part).ok());
+  }
+}
+
+TEST(InputConcurrency, WhatIsReadAheadArrivesInOrder) {
+  const std::string bytes = some_bytes() + some_bytes() + some_bytes();
+  EXPECT_TRUE(read_through(compressed(bytes, Compression::kZstd)) == bytes);
+}
+
+}  // namespace
+}  // namespace ashlar

@@ -1,0 +1,85 @@
+// JSON, as we write it and as others might.
+#include "files/json_reader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "format/snapshot_json.h"
+#include "unit/format/pickle_text.h"
+#include "unit/format/sample_snapshot.h"
+
+namespace ashlar {
+namespace {
+
+using ::testing::HasSubstr;
+
+Result<Snapshot> read(std::string_view text, const ReadLimits& limits = {}) {
+  MemorySource source(text);
+  return read_snapshot_json(source, limits);
+}
+
+std::string problem_of(std::string_view text, const ReadLimits& limits = {}) {
+  const Result<Snapshot> snapshot = read(text, limits);
+  EXPECT_TRUE(snapshot.status().is(StatusKind::kFormat));
+  return snapshot.status().message();
+}
+
+std::string written(const Snapshot& snapshot) {
+  StringSink sink;
+  EXPECT_TRUE(write_snapshot_json(snapshot, sink).ok());
+  return sink.text;
+}
+
+TEST(JsonReader, ReadsBackWhatIsWritten) {
+  const Result<Snapshot> snapshot = read(written(sample_snapshot()));
+  ASSERT_TRUE(snapshot.ok()) << snapshot.status().message();
+  EXPECT_EQ(*snapshot, sample_snapshot());
+}
+
+TEST(JsonReader, SaysWhatIsWrongWithTheText) {
+  EXPECT_THAT(problem_of(""), HasSubstr("JSON, byte 0: "));
+  EXPECT_THAT(problem_of("{\"segments\": [}"), HasSubstr("JSON, byte 15: "));
+  EXPECT_THAT(problem_of("{\"segments\": 1e999}"), HasSubstr("JSON, byte 1"));
+  EXPECT_THAT(problem_of("{\"segments\": []} x"), HasSubstr("JSON, byte 18"));
+  EXPECT_THAT(problem_of("{\"segments\": \"\xff\"}"), HasSubstr("ill-formed UTF-8"));
+  EXPECT_THAT(problem_of("[1, 2]"), HasSubstr("segments[0]: "));
+}
+
+TEST(JsonReader, RefusesEveryTruncation) {
+  Snapshot small;
+  small.device_traces.push_back(sample_snapshot().host_traces[0]);
+  const std::string text = written(small);
+  for (size_t length = 0; length + 1 < text.size(); ++length) {
+    EXPECT_THAT(problem_of(std::string_view(text).substr(0, length)), HasSubstr("JSON, byte "));
+  }
+}
+
+TEST(JsonReader, RefusesDeepNesting) {
+  EXPECT_THAT(problem_of(std::string(100'000, '[')), HasSubstr("nested deeper than 1000"));
+  EXPECT_THAT(problem_of(pickle::repeat("{\"a\":", 10'000)), HasSubstr("nested deeper than 1000"));
+}
+
+TEST(JsonReader, RefusesValuesBeyondTheLimit) {
+  const ReadLimits limits = {.value_bytes = size_t{1} << 20};
+  EXPECT_THAT(problem_of("[" + pickle::repeat("0,", 100'000), limits), HasSubstr("1.00 MiB"));
+  EXPECT_THAT(problem_of("[" + pickle::repeat("[],", 100'000), limits), HasSubstr("1.00 MiB"));
+}
+
+TEST(JsonReader, RefusesAStringThatDoesNotEnd) {
+  EXPECT_THAT(problem_of("[\"" + std::string(3 << 20, 'x'), {.value_bytes = size_t{1} << 20}),
+              HasSubstr("a string longer than the limit"));
+}
+
+TEST(JsonReader, ForgetsTheStacksOfEntriesItHasRead) {
+  // Three hundred entries with their stacks of a hundred frames written out, within a limit that
+  // holds the entries, but not every frame of each.
+  Snapshot snapshot = sample_snapshot();
+  snapshot.tables.stacks[1].frames.assign(100, 1);
+  for (int i = 0; i < 300; ++i) snapshot.device_traces[0].push_back(snapshot.device_traces[0][1]);
+  const Result<Snapshot> read_back = read(written(snapshot), {.value_bytes = size_t{256} << 10});
+  ASSERT_TRUE(read_back.ok()) << read_back.status().message();
+  EXPECT_EQ(*read_back, snapshot);
+}
+
+}  // namespace
+}  // namespace ashlar

@@ -1,0 +1,97 @@
+// Written and read back.
+#include "format/snapshot_pickle.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "format/snapshot_writer.h"
+#include "unit/format/cpp_style_writer.h"
+#include "unit/format/pickle_text.h"
+#include "unit/format/sample_snapshot.h"
+
+namespace ashlar {
+namespace {
+
+std::string written(const Snapshot& snapshot) {
+  StringSink sink;
+  EXPECT_TRUE(write_snapshot_pickle(snapshot, sink).ok());
+  return sink.text;
+}
+
+Snapshot read(const std::string& bytes) {
+  MemorySource source(bytes);
+  Result<Snapshot> snapshot = read_snapshot_pickle(source);
+  EXPECT_TRUE(snapshot.ok()) << snapshot.status().message();
+  return snapshot.ok() ? *std::move(snapshot) : Snapshot();
+}
+
+size_t count_of(std::string_view part, std::string_view text) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string_view::npos; at = text.find(part, at + 1)) {
+    ++count;
+  }
+  return count;
+}
+
+TEST(SnapshotPickle, WhatIsWrittenIsReadBack) {
+  EXPECT_EQ(read(written(sample_snapshot())), sample_snapshot());
+  EXPECT_EQ(read(written({})), Snapshot());
+}
+
+TEST(SnapshotPickle, WhatCppWritesIsRead) {
+  StringSink sink;
+  CppStyleWriter writer(sink);
+  write_snapshot(sample_snapshot(), writer);
+  ASSERT_TRUE(writer.finish().ok());
+  EXPECT_EQ(read(sink.text), sample_snapshot());
+}
+
+TEST(SnapshotPickle, StringsFramesAndStacksAreWrittenOnce) {
+  Snapshot snapshot = sample_snapshot();
+  for (int i = 0; i < 100; ++i) snapshot.device_traces[0].push_back(snapshot.device_traces[0][1]);
+  const std::string bytes = written(snapshot);
+  EXPECT_EQ(count_of("compile_context", bytes), 1u);
+  EXPECT_EQ(count_of("Torch-Compiled Region", bytes), 1u);
+  EXPECT_EQ(count_of("inner", bytes), 1u);
+  EXPECT_EQ(count_of("fx_node_op", bytes), 1u);
+}
+
+TEST(SnapshotPickle, BatchesHaveAtMostAThousandItems) {
+  Snapshot snapshot;
+  snapshot.device_traces.resize(1);
+  snapshot.device_traces[0].resize(2500);
+  // One batch of the outer list and three of the inner one; each entry's dict has its own.
+  const std::string bytes = written(snapshot);
+  EXPECT_EQ(count_of("ue", bytes), 2u + 1u);
+  EXPECT_EQ(read(bytes).device_traces[0].size(), 2500u);
+}
+
+TEST(SnapshotPickle, SnapshotsAreReadInWhateverOrderTheirFilesAre) {
+  // Host traces before device traces: the tables come out the same.
+  Snapshot snapshot = sample_snapshot();
+  snapshot.host_traces[0][0].stack = StackId(2);
+  const Snapshot again = read(written(snapshot));
+  EXPECT_EQ(read(written(again)), again);
+}
+
+// Takes so many bytes, and no more.
+class FullSink final : public ByteSink {
+ public:
+  explicit FullSink(size_t bytes) : left_(bytes) {}
+  Status write(std::string_view bytes) override {
+    if (bytes.size() > left_) return Status::device_fault("write", 28, "no space left");
+    left_ -= bytes.size();
+    return {};
+  }
+
+ private:
+  size_t left_;
+};
+
+TEST(SnapshotPickle, AFullDiskIsTold) {
+  FullSink sink(1000);
+  EXPECT_EQ(write_snapshot_pickle(sample_snapshot(), sink).message(), "no space left");
+}
+
+}  // namespace
+}  // namespace ashlar

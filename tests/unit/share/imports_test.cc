@@ -1,0 +1,277 @@
+// The importer: the same handle is the same memory, closing waits for streams and never for us, and
+// whatever fails half-way leaves nothing behind.
+#include "share/imports.h"
+
+#include <gmock/gmock.h>
+
+#include "share_fixture.h"
+
+namespace ashlar {
+namespace {
+
+using ::testing::HasSubstr;
+
+class ImportsFixture : public ::testing::Test {
+ protected:
+  explicit ImportsFixture(const AllocatorOptions& options) : exporter_(options) {
+    importer_.allocator.reset();
+  }
+  Device& device() { return importer_.device(); }
+  std::shared_ptr<Import> open(Imports& imports, const std::string& handle) {
+    Result<std::shared_ptr<Import>> import = imports.open(handle);
+    EXPECT_TRUE(import.ok()) << import.status().to_string();
+    return import.ok() ? *import : nullptr;
+  }
+  static bool must(const Status& status) {
+    EXPECT_TRUE(status.ok()) << status.to_string();
+    return status.ok();
+  }
+
+  Side exporter_;
+  Side importer_;  // its machine only
+};
+
+class PlainImportsTest : public ImportsFixture {
+ protected:
+  PlainImportsTest() : ImportsFixture(plain_options()) {}
+};
+
+class ExpandableImportsTest : public ImportsFixture {
+ protected:
+  ExpandableImportsTest() : ImportsFixture(expandable_options()) {}
+};
+
+class ImportsTest : public ImportsFixture, public ::testing::WithParamInterface<bool> {
+ protected:
+  ImportsTest() : ImportsFixture(GetParam() ? expandable_options() : plain_options()) {}
+};
+
+INSTANTIATE_TEST_SUITE_P(PlainAndExpandable, ImportsTest, ::testing::Bool(),
+                         [](const auto& each) { return each.param ? "Expandable" : "Plain"; });
+
+TEST_P(ImportsTest, TheSameHandleIsTheSameMemoryUnderOneLease) {
+  Imports imports(device());
+  const Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
+  const Share share = exporter_.allocator->share(buffer);
+  std::shared_ptr<Import> first = open(imports, share.handle());
+  std::shared_ptr<Import> second = open(imports, share.handle());
+  EXPECT_EQ(first, second);
+  imports.close(std::move(first), {});
+  exporter_.write(buffer.address(), 41);
+  EXPECT_EQ(importer_.read(second->block.begin), 41U) << "closing one of two closes nothing";
+  imports.close(std::move(second), {});
+}
+
+TEST_F(PlainImportsTest, TwoBlocksOfOneAllocationOpenItOnce) {
+  Imports imports(device());
+  const Buffer a = exporter_.allocator->allocate(3 * kMiB);
+  const Buffer b = exporter_.allocator->allocate(3 * kMiB);
+  const Share of_a = exporter_.allocator->share(a);
+  const Share of_b = exporter_.allocator->share(b);
+  std::shared_ptr<Import> first = open(imports, of_a.handle());
+  std::shared_ptr<Import> second = open(imports, of_b.handle());
+  EXPECT_EQ(importer_.calls(DeviceCall::kOpenAllocation), 1U);
+  EXPECT_EQ(second->block.begin - first->block.begin, b.address() - a.address());
+  imports.close(std::move(first), {});
+  EXPECT_EQ(importer_.calls(DeviceCall::kCloseAllocation), 0U);
+  imports.close(std::move(second), {});
+  EXPECT_EQ(importer_.calls(DeviceCall::kCloseAllocation), 1U);
+}
+
+TEST_F(ExpandableImportsTest, AnImportReservesExactlyTheGranulesShared) {
+  Imports imports(device());
+  const Buffer front = exporter_.allocator->allocate(15 * kMiB);
+  const Buffer buffer = exporter_.allocator->allocate(20 * kMiB);
+  const Share share = exporter_.allocator->share(buffer);
+  std::shared_ptr<Import> import = open(imports, share.handle());
+  EXPECT_EQ(import->range->range().bytes, 40 * kMiB);
+  EXPECT_EQ(import->block.begin - import->range->range().begin, 15 * kMiB);
+  imports.close(std::move(import), {});
+}
+
+TEST_P(ImportsTest, ClosingGoesOnOnlyWhenTheStreamsHavePassed) {
+  Imports imports(device());
+  Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
+  Share share = exporter_.allocator->share(buffer);
+  std::shared_ptr<Import> import = open(imports, share.handle());
+  const StreamId busy = *device().create_stream();
+  ASSERT_TRUE(must(importer_.machine->hold(DeviceIndex(0), busy)));
+  ASSERT_TRUE(must(device().fill(import->block.begin, 7, 4, busy)));
+  const DeviceAddress address = import->block.begin;
+  imports.close(std::move(import), {{&device(), busy}});
+  buffer.reset();
+  share.reset();
+  EXPECT_TRUE(must(imports.collect()));
+  EXPECT_EQ(importer_.read(address), 0U) << "still mapped, though the work is not done";
+  EXPECT_GT(exporter_.active_bytes(), 0) << "the lease is still there";
+
+  ASSERT_TRUE(must(importer_.machine->resume(DeviceIndex(0), busy)));
+  ASSERT_TRUE(must(device().synchronize_stream(busy)));
+  EXPECT_TRUE(must(imports.collect()));
+  EXPECT_TRUE(eventually([&] { return exporter_.active_bytes() == 0; }));
+  EXPECT_EQ(device().describe(address)->kind, MemoryKind::kUnknown);
+}
+
+TEST_P(ImportsTest, WhatIsOpenedAgainWhileItsClosingIsPendingIsTheSameMemory) {
+  Imports imports(device());
+  const Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
+  const Share share = exporter_.allocator->share(buffer);
+  std::shared_ptr<Import> import = open(imports, share.handle());
+  const DeviceAddress address = import->block.begin;
+  const StreamId busy = *device().create_stream();
+  ASSERT_TRUE(must(importer_.machine->hold(DeviceIndex(0), busy)));
+  ASSERT_TRUE(must(device().call_host(busy, [] {})));
+  imports.close(std::move(import), {{&device(), busy}});
+  std::shared_ptr<Import> again = open(imports, share.handle());
+  EXPECT_EQ(again->block.begin, address);
+  ASSERT_TRUE(must(importer_.machine->resume(DeviceIndex(0), busy)));
+  ASSERT_TRUE(must(device().synchronize_stream(busy)));
+  EXPECT_TRUE(must(imports.collect()));
+  EXPECT_EQ(importer_.read(address), 0U);
+  imports.close(std::move(again), {});
+}
+
+TEST_P(ImportsTest, TheDestructorWaitsForTheStreams) {
+  const Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
+  const Share share = exporter_.allocator->share(buffer);
+  const StreamId side = *device().create_stream();
+  {
+    Imports imports(device());
+    std::shared_ptr<Import> import = open(imports, share.handle());
+    for (int i = 0; i < 20; ++i) {
+      ASSERT_TRUE(must(device().fill(import->block.begin, 9, 3 * kMiB, side)));
+    }
+    imports.close(std::move(import), {{&device(), side}});
+  }
+  EXPECT_TRUE(*device().is_idle(side));
+  EXPECT_EQ(exporter_.read(buffer.address()), 0x09090909U);
+}
+
+// An event recorded in a capturing stream would become part of its graph.
+TEST_P(ImportsTest, ACapturingStreamIsLeftAloneUntilItsCaptureEnds) {
+  Imports imports(device());
+  const Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
+  const Share share = exporter_.allocator->share(buffer);
+  std::shared_ptr<Import> import = open(imports, share.handle());
+  const DeviceAddress address = import->block.begin;
+  const StreamId stream = *device().create_stream();
+  ASSERT_TRUE(must(device().begin_capture(stream, CaptureMode::kGlobal)));
+  ASSERT_TRUE(must(device().fill(address, 1, 4, stream)));
+  imports.close(std::move(import), {{&device(), stream}});
+  EXPECT_TRUE(must(imports.collect()));
+  EXPECT_EQ(device().describe(address)->kind, MemoryKind::kDevice);
+  const Result<GraphId> graph = device().end_capture(stream);
+  ASSERT_TRUE(graph.ok()) << "closing broke the capture: " << graph.status().to_string();
+  EXPECT_TRUE(eventually([&] {
+    return imports.collect().ok() && device().describe(address)->kind == MemoryKind::kUnknown;
+  }));
+}
+
+TEST_P(ImportsTest, AHandleOfAnotherDeviceIsRefusedWithBothNames) {
+  Imports imports(importer_.device(1));
+  const Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
+  const Share share = exporter_.allocator->share(buffer);
+  const Status refused = imports.open(share.handle()).status();
+  EXPECT_EQ(refused.kind(), StatusKind::kUsage);
+  EXPECT_THAT(refused.message(), HasSubstr(to_hex(importer_.device(0).properties().uuid)));
+  EXPECT_THAT(refused.message(), HasSubstr(to_hex(importer_.device(1).properties().uuid)));
+}
+
+TEST_P(ImportsTest, AHandleWhoseNumbersAreForgedIsRefusedAndLeavesNothing) {
+  Imports imports(device());
+  const Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
+  const Share share = exporter_.allocator->share(buffer);
+  ShareHandle forged = *parse_share_handle(share.handle());
+  if (GetParam()) {
+    forged.granule_count = 2;
+    forged.range_bytes = 2 * forged.granule_bytes;
+    forged.bytes = forged.range_bytes;
+  } else {
+    forged.range_bytes = kGiB;
+    forged.offset = kGiB - forged.bytes;
+  }
+  EXPECT_FALSE(imports.open(to_bytes(forged)).ok());
+  EXPECT_TRUE(must(imports.collect()));
+  std::shared_ptr<Import> right = open(imports, share.handle());
+  imports.close(std::move(right), {});
+}
+
+TEST_F(ExpandableImportsTest, AnAccessorIsGivenWhatIsOpenAndWhatWillBe) {
+  Imports imports(device());
+  const Buffer a = exporter_.allocator->allocate(3 * kMiB);
+  const Buffer b = exporter_.allocator->allocate(3 * kMiB);
+  const Share of_a = exporter_.allocator->share(a);
+  const Share of_b = exporter_.allocator->share(b);
+  std::shared_ptr<Import> before = open(imports, of_a.handle());
+  Device& peer = importer_.device(1);
+  EXPECT_FALSE(peer.fill(before->block.begin, 1, 4, kDefaultStream).ok());
+  ASSERT_TRUE(must(imports.add_accessor(DeviceIndex(1))));
+  std::shared_ptr<Import> after = open(imports, of_b.handle());
+  EXPECT_TRUE(must(peer.fill(before->block.begin, 1, 4, kDefaultStream)));
+  EXPECT_TRUE(must(peer.fill(after->block.begin, 1, 4, kDefaultStream)));
+  ASSERT_TRUE(must(peer.synchronize_device()));
+  imports.close(std::move(before), {});
+  imports.close(std::move(after), {});
+}
+
+// --- failures
+// -------------------------------------------------------------------------------------
+
+// The n-th call of an import, of its use and of its end fails, for every n.
+TEST_P(ImportsTest, AFailureOfAnyCallIsReportedAndLeavesNothingBehind) {
+  Buffer buffer = exporter_.allocator->allocate(50 * kMiB);
+  Share share = exporter_.allocator->share(buffer);
+  const size_t mapped_before = importer_.used_bytes();
+  uint64_t nth = 1;
+  for (bool any_failed = true; any_failed; ++nth) {
+    ASSERT_LT(nth, 200U) << "the import never gets through";
+    any_failed = false;
+    uint64_t calls_undone = 0;
+    {
+      Imports imports(device());
+      importer_.machine->inject(
+          {.nth = nth, .status = Status::device_fault("injected", 1, "injected")});
+      Result<std::shared_ptr<Import>> import = imports.open(share.handle());
+      if (import.ok()) {
+        imports.close(*std::move(import), {{&device(), kDefaultStream}});
+      } else {
+        any_failed = true;
+        EXPECT_THAT(import.status().message(), HasSubstr("injected"));
+      }
+      const Status late = imports.collect();
+      if (!late.ok()) any_failed = true;
+      importer_.machine->clear_faults();
+      // Whatever could not be undone is undone by now, or with this.
+      EXPECT_TRUE(must(device().synchronize_device()));
+      EXPECT_TRUE(must(imports.collect())) << nth;
+      calls_undone = importer_.calls(DeviceCall::kReserve) +
+                     importer_.calls(DeviceCall::kOpenAllocation) -
+                     importer_.calls(DeviceCall::kFreeAddresses) -
+                     importer_.calls(DeviceCall::kCloseAllocation);
+      EXPECT_EQ(importer_.calls(DeviceCall::kImportFd), importer_.calls(DeviceCall::kRelease));
+    }
+    EXPECT_EQ(calls_undone, 0U) << "call " << nth << " failed, and addresses were left";
+    EXPECT_EQ(importer_.used_bytes(), mapped_before);
+  }
+  EXPECT_GT(nth, 5U) << "no call was ever failed";
+  buffer.reset();
+  share.reset();
+  EXPECT_TRUE(eventually([&] { return exporter_.active_bytes() == 0; })) << "a lease was left";
+}
+
+TEST_P(ImportsTest, AFailedCloseIsReportedOnceAndTriedAgain) {
+  Imports imports(device());
+  const Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
+  const Share share = exporter_.allocator->share(buffer);
+  std::shared_ptr<Import> import = open(imports, share.handle());
+  const DeviceAddress address = import->block.begin;
+  importer_.machine->inject(
+      {.call = GetParam() ? DeviceCall::kUnmap : DeviceCall::kCloseAllocation});
+  imports.close(std::move(import), {});
+  EXPECT_EQ(imports.collect().kind(), StatusKind::kDeviceFault);
+  EXPECT_EQ(device().describe(address)->kind, MemoryKind::kUnknown) << "the second try succeeded";
+  EXPECT_TRUE(must(imports.collect()));
+}
+
+}  // namespace
+}  // namespace ashlar

@@ -1,0 +1,63 @@
+// Two machines in one process, as two processes would have them: one allocator shares, the other
+// opens. With real memory, so that contents can be compared.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "ashlar/allocator.h"
+#include "ashlar/sim.h"
+#include "base/units.h"
+#include "contract/waiting.h"
+
+namespace ashlar {
+
+using contract::eventually;
+
+inline AllocatorOptions plain_options() { return {}; }
+
+inline AllocatorOptions expandable_options() {
+  AllocatorOptions options;
+  options.expandable_segments = true;
+  options.shareable_expandable_segments = true;
+  return options;
+}
+
+// A machine with an allocator, in a test's words.
+class Side {
+ public:
+  explicit Side(const AllocatorOptions& options = {}) {
+    sim::Options machine_options;
+    machine_options.device_count = 2;
+    machine_options.capacity_bytes = kGiB;
+    machine = *sim::Machine::create(machine_options);
+    allocator = std::make_unique<Allocator>(device(), options);
+  }
+
+  Device& device(uint64_t index = 0) const { return machine->device(DeviceIndex(index)); }
+  size_t used_bytes() const {
+    const MemoryUse use = *device().memory_use();
+    return use.total_bytes - use.free_bytes;
+  }
+  int64_t active_bytes() const { return allocator->stats().active_bytes.all.current; }
+  uint64_t calls(DeviceCall call) const { return machine->costs(DeviceIndex(0)).count_of(call); }
+
+  void write(DeviceAddress at, uint32_t value) const {
+    EXPECT_TRUE(device().copy_to_device(at, &value, sizeof(value), kDefaultStream).ok());
+    EXPECT_TRUE(device().synchronize_stream(kDefaultStream).ok());
+  }
+  uint32_t read(DeviceAddress at) const {
+    uint32_t value = 0;
+    const Status copied = device().copy_to_host(&value, at, sizeof(value), kDefaultStream);
+    EXPECT_TRUE(copied.ok()) << copied.to_string();
+    EXPECT_TRUE(device().synchronize_stream(kDefaultStream).ok());
+    return value;
+  }
+
+  std::unique_ptr<sim::Machine> machine;
+  std::unique_ptr<Allocator> allocator;
+};
+
+}  // namespace ashlar

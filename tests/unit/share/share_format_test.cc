@@ -1,0 +1,217 @@
+// The bytes of a share handle: every field there and back, and what is said of bytes that are none.
+#include "share/share_format.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "base/random.h"
+#include "base/units.h"
+
+namespace ashlar {
+namespace {
+
+using ::testing::HasSubstr;
+
+ShareHandle plain() {
+  ShareHandle handle;
+  handle.kind = ShareHandle::Kind::kAllocation;
+  std::iota(handle.device.begin(), handle.device.end(), uint8_t{1});
+  std::iota(handle.exporter.begin(), handle.exporter.end(), uint8_t{101});
+  handle.exporter_pid = 0x01020304;
+  handle.share_id = 0x1122334455667788;
+  handle.offset = 3 * kMiB;
+  handle.bytes = 5 * kMiB + 7;
+  handle.range_bytes = 20 * kMiB;
+  std::iota(handle.allocation.begin(), handle.allocation.end(), uint8_t{17});
+  return handle;
+}
+
+ShareHandle extents() {
+  ShareHandle handle = plain();
+  handle.kind = ShareHandle::Kind::kExtents;
+  handle.allocation = {};
+  handle.offset = 15 * kMiB;
+  handle.bytes = 30 * kMiB;
+  handle.range_bytes = 60 * kMiB;
+  handle.granule_bytes = 20 * kMiB;
+  handle.granule_count = 3;
+  return handle;
+}
+
+std::string complaint_about(const std::string& bytes) {
+  const Result<ShareHandle> handle = parse_share_handle(bytes);
+  EXPECT_FALSE(handle.ok());
+  EXPECT_EQ(handle.status().kind(), StatusKind::kFormat);
+  return handle.status().message();
+}
+
+TEST(ShareFormatTest, WhatIsWrittenIsRead) {
+  for (const ShareHandle& handle : {plain(), extents()}) {
+    const std::string bytes = to_bytes(handle);
+    EXPECT_EQ(bytes.size(), kShareHandleBytes);
+    const Result<ShareHandle> read = parse_share_handle(bytes);
+    ASSERT_TRUE(read.ok()) << read.status().to_string();
+    EXPECT_EQ(*read, handle);
+  }
+}
+
+TEST(ShareFormatTest, EveryFieldChangesTheBytesAndEqualHandlesAreEqualBytes) {
+  const std::string before = to_bytes(extents());
+  EXPECT_EQ(to_bytes(extents()), before);
+  const auto changed = [](auto change) {
+    ShareHandle handle = extents();
+    change(handle);
+    return to_bytes(handle);
+  };
+  EXPECT_NE(changed([](ShareHandle& h) { h.device[15] = 0; }), before);
+  EXPECT_NE(changed([](ShareHandle& h) { h.exporter[15] = 0; }), before);
+  EXPECT_NE(changed([](ShareHandle& h) { ++h.exporter_pid; }), before);
+  EXPECT_NE(changed([](ShareHandle& h) { h.share_id += uint64_t{1} << 56; }), before);
+  EXPECT_NE(changed([](ShareHandle& h) { ++h.offset; }), before);
+  EXPECT_NE(changed([](ShareHandle& h) { ++h.bytes; }), before);
+  EXPECT_NE(changed([](ShareHandle& h) { ++h.range_bytes; }), before);
+  EXPECT_NE(changed([](ShareHandle& h) { ++h.granule_bytes; }), before);
+  EXPECT_NE(changed([](ShareHandle& h) { ++h.granule_count; }), before);
+  EXPECT_NE(changed([](ShareHandle& h) { h.allocation[63] = 1; }), before);
+}
+
+TEST(ShareFormatTest, TheBytesLieWhereTheDocumentSays) {
+  const std::string bytes = to_bytes(extents());
+  EXPECT_EQ(bytes.substr(0, 8), "ashshare");
+  EXPECT_EQ(bytes.substr(8, 2), std::string("\1\0", 2));
+  EXPECT_EQ(bytes[10], 'e');
+  EXPECT_EQ(bytes[11], 1);
+  EXPECT_EQ(bytes.substr(12, 4), "\x04\x03\x02\x01");
+  EXPECT_EQ(bytes[16], 1);
+  EXPECT_EQ(bytes[32], 101);
+  EXPECT_EQ(bytes.substr(48, 8), "\x88\x77\x66\x55\x44\x33\x22\x11");
+  EXPECT_EQ(bytes.substr(88, 8), std::string("\3\0\0\0\0\0\0\0", 8));
+  EXPECT_EQ(bytes.substr(96), std::string(96, '\0')) << "what is not used is zero";
+  EXPECT_EQ(to_bytes(plain())[10], 'c');
+  EXPECT_EQ(to_bytes(plain())[11], 0);
+  EXPECT_EQ(to_bytes(plain()).substr(80, 16), std::string(16, '\0'));
+  EXPECT_EQ(to_bytes(plain())[96], 17);
+  EXPECT_EQ(to_bytes(plain()).substr(160), std::string(32, '\0'));
+}
+
+TEST(ShareFormatTest, AHandleCutShortAnywhereIsNone) {
+  for (const ShareHandle& handle : {plain(), extents()}) {
+    const std::string bytes = to_bytes(handle);
+    for (size_t length = 0; length < bytes.size(); ++length) {
+      EXPECT_THAT(complaint_about(bytes.substr(0, length)), HasSubstr("not the handle")) << length;
+    }
+    EXPECT_THAT(complaint_about(bytes + '\0'), HasSubstr("it has 193 bytes, expected 192"));
+    EXPECT_THAT(complaint_about(bytes + bytes), HasSubstr("expected 192"));
+  }
+}
+
+TEST(ShareFormatTest, AHandleOfANewerVersionIsSaidToBeOneWhateverItsLength) {
+  std::string bytes = to_bytes(plain());
+  bytes[8] = 2;
+  EXPECT_THAT(complaint_about(bytes), HasSubstr("from a newer version (format 2, this reads 1)"));
+  EXPECT_THAT(complaint_about(bytes.substr(0, 30)), HasSubstr("from a newer version"));
+  EXPECT_THAT(complaint_about(bytes + "more"), HasSubstr("from a newer version"));
+  bytes[8] = 0;
+  EXPECT_THAT(complaint_about(bytes), HasSubstr("there is no format 0"));
+}
+
+TEST(ShareFormatTest, AnUnknownKindOrWayToTravelIsNamed) {
+  std::string bytes = to_bytes(extents());
+  bytes[10] = 'x';
+  EXPECT_THAT(complaint_about(bytes), HasSubstr("of an unknown kind, 120"));
+  bytes = to_bytes(extents());
+  bytes[11] = 9;
+  EXPECT_THAT(complaint_about(bytes), HasSubstr("in an unknown way, 9"));
+  bytes[11] = 2;
+  EXPECT_THAT(complaint_about(bytes), HasSubstr("over a fabric"));
+  bytes = to_bytes(plain());
+  bytes[11] = 1;
+  EXPECT_THAT(complaint_about(bytes), HasSubstr("speaks of granules"));
+}
+
+TEST(ShareFormatTest, EveryByteThatMustBeZeroIsHeldToIt) {
+  for (size_t at = 160; at < kShareHandleBytes; ++at) {
+    std::string bytes = to_bytes(plain());
+    bytes[at] = 1;
+    EXPECT_THAT(complaint_about(bytes), HasSubstr("set where none belong")) << at;
+  }
+  for (size_t at = 96; at < 160; ++at) {
+    std::string bytes = to_bytes(extents());
+    bytes[at] = 1;
+    EXPECT_THAT(complaint_about(bytes), HasSubstr("handle of an allocation")) << at;
+  }
+  for (size_t at = 80; at < 96; ++at) {
+    std::string bytes = to_bytes(plain());
+    bytes[at] = 1;
+    EXPECT_THAT(complaint_about(bytes), HasSubstr("speaks of granules")) << at;
+  }
+}
+
+TEST(ShareFormatTest, NumbersThatDoNotFitTogetherAreRefused) {
+  const auto wrong = [](ShareHandle handle, auto change) {
+    change(handle);
+    return complaint_about(to_bytes(handle));
+  };
+  constexpr const char* kSenseless = "makes no sense";
+  constexpr const char* kNoRange = "are no range of";
+  EXPECT_THAT(wrong(plain(), [](ShareHandle& h) { h.bytes = 0; }), HasSubstr(kSenseless));
+  EXPECT_THAT(wrong(plain(), [](ShareHandle& h) { h.offset = 21 * kMiB; }), HasSubstr(kSenseless));
+  EXPECT_THAT(wrong(plain(), [](ShareHandle& h) { h.bytes = 18 * kMiB; }), HasSubstr(kSenseless));
+  EXPECT_THAT(wrong(plain(), [](ShareHandle& h) { h.bytes = UINT64_MAX; }), HasSubstr(kSenseless));
+  EXPECT_THAT(wrong(plain(), [](ShareHandle& h) { h.range_bytes = UINT64_MAX; }),
+              HasSubstr(kSenseless));
+  EXPECT_THAT(wrong(extents(), [](ShareHandle& h) { h.granule_count = 0; }), HasSubstr(kNoRange));
+  EXPECT_THAT(wrong(extents(), [](ShareHandle& h) { h.granule_bytes = 0; }), HasSubstr(kNoRange));
+  EXPECT_THAT(wrong(extents(), [](ShareHandle& h) { h.granule_count = 4; }), HasSubstr(kNoRange));
+  EXPECT_THAT(wrong(extents(), [](ShareHandle& h) { h.granule_bytes += 1; }), HasSubstr(kNoRange));
+  EXPECT_THAT(wrong(extents(),
+                    [](ShareHandle& h) {
+                      h.granule_bytes = uint64_t{1} << 62;  // times 4 it is 0 again
+                      h.granule_count = 4;
+                    }),
+              HasSubstr(kNoRange));
+  EXPECT_THAT(wrong(extents(),
+                    [](ShareHandle& h) {
+                      h.granule_bytes = 1;
+                      h.granule_count = h.range_bytes;
+                    }),
+              HasSubstr(kNoRange));
+  EXPECT_THAT(wrong(extents(), [](ShareHandle& h) { h.bytes = 20 * kMiB; }),
+              HasSubstr("granules that the block does not touch"));
+  EXPECT_THAT(wrong(extents(), [](ShareHandle& h) { h.offset = 20 * kMiB; }),
+              HasSubstr("granules that the block does not touch"));
+}
+
+TEST(ShareFormatTest, ABareAllocationHandleIsTakenAsOne) {
+  std::string bytes(64, 'h');
+  const Result<ShareHandle> handle = parse_share_handle(bytes);
+  ASSERT_TRUE(handle.ok()) << handle.status().to_string();
+  EXPECT_TRUE(handle->is_bare);
+  EXPECT_EQ(handle->kind, ShareHandle::Kind::kAllocation);
+  EXPECT_EQ(handle->allocation[63], 'h');
+  EXPECT_EQ(handle->offset, 0U);
+}
+
+// Whatever the bytes: a value that is written as the same bytes again, or a complaint.
+TEST(ShareFormatTest, RandomlyChangedHandlesAreReadConsistentlyOrRefused) {
+  const uint64_t seed = 20261115;
+  Random random(seed);
+  for (int run = 0; run < 20000; ++run) {
+    std::string bytes = to_bytes(random.below(2) == 0 ? plain() : extents());
+    for (uint64_t changes = 1 + random.below(3); changes > 0; --changes) {
+      bytes[random.below(bytes.size())] = static_cast<char>(random.below(256));
+    }
+    const Result<ShareHandle> handle = parse_share_handle(bytes);
+    if (handle.ok()) {
+      EXPECT_EQ(to_bytes(*handle), bytes) << "seed " << seed << ", run " << run;
+      EXPECT_LE(handle->offset + handle->bytes, handle->range_bytes);
+    } else {
+      EXPECT_EQ(handle.status().kind(), StatusKind::kFormat);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ashlar

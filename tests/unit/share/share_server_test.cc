@@ -1,0 +1,321 @@
+// The exporter: what it shares, whom it answers, and that nobody can keep it from answering others.
+#include "share/share_server.h"
+
+#include <gmock/gmock.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "base/fd_passing.h"
+#include "engine/classic/classic_engine.h"
+#include "share/lease.h"
+#include "share_fixture.h"
+
+namespace ashlar {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+
+constexpr milliseconds kPatience{30000};
+
+size_t open_fd_count() {
+  const std::filesystem::directory_iterator files("/proc/self/fd");
+  return static_cast<size_t>(std::distance(begin(files), end(files)));
+}
+
+// An engine on a machine, and a server for it.
+class ShareServerTest : public ::testing::Test {
+ protected:
+  void start(const AllocatorOptions& options, const ShareServer::Limits& limits = {}) {
+    sim::Options machine_options;
+    machine_options.capacity_bytes = 2 * kGiB;
+    machine_ = *sim::Machine::create(machine_options);
+    engine_ = std::make_unique<classic::ClassicEngine>(device(), options);
+    server_ = std::make_unique<ShareServer>(*engine_, limits);
+  }
+  Device& device() { return machine_->device(DeviceIndex(0)); }
+  Block* allocate(size_t bytes) { return *engine_->allocate({bytes, kDefaultStream}); }
+  std::string share(Block* block) {
+    const Result<std::string> handle = server_->share(block);
+    EXPECT_TRUE(handle.ok()) << handle.status().to_string();
+    return handle.ok() ? *handle : std::string();
+  }
+  static Lease connect(const std::string& handle) {
+    return *Lease::connect(*parse_share_handle(handle), kPatience);
+  }
+  // A connection by hand, to say what a Lease would not.
+  static UniqueFd call(const std::string& handle) {
+    return *connect_abstract(socket_name(parse_share_handle(handle)->exporter), kPatience);
+  }
+  static bool is_hung_up(const UniqueFd& connection) {
+    pollfd waiting{connection.get(), POLLIN, 0};
+    if (::poll(&waiting, 1, static_cast<int>(kPatience.count())) <= 0) return false;
+    uint8_t byte = 0;
+    return ::recv(connection.get(), &byte, 1, MSG_DONTWAIT) <= 0;
+  }
+  bool is_free_again() {
+    return eventually([&] { return engine_->stats().active.all.current == 0; });
+  }
+
+  std::unique_ptr<sim::Machine> machine_;
+  std::unique_ptr<classic::ClassicEngine> engine_;
+  std::unique_ptr<ShareServer> server_;
+};
+
+TEST_F(ShareServerTest, TheHandleNamesDeviceExporterAndBlock) {
+  start(expandable_options());
+  (void)allocate(15 * kMiB);
+  Block* block = allocate(20 * kMiB + 5);
+  const ShareHandle handle = *parse_share_handle(share(block));
+  EXPECT_EQ(handle.kind, ShareHandle::Kind::kExtents);
+  EXPECT_EQ(handle.device, device().properties().uuid);
+  EXPECT_EQ(handle.exporter_pid, static_cast<uint32_t>(::getpid()));
+  EXPECT_TRUE(server_->is_own(handle.exporter));
+  EXPECT_FALSE(server_->is_own(ExporterToken{}));
+  EXPECT_EQ(handle.offset, 15 * kMiB);
+  EXPECT_EQ(handle.bytes, 20 * kMiB + 5);
+  EXPECT_EQ(handle.granule_bytes, 20 * kMiB);
+  EXPECT_EQ(handle.granule_count, 2U) << "only the granules that cover the block";
+  server_->end_share(block);
+}
+
+TEST_F(ShareServerTest, SharingABlockTwiceGivesTheSameHandleAndTakesTwoEnds) {
+  start(plain_options());
+  Block* block = allocate(kMiB);
+  const std::string handle = share(block);
+  EXPECT_EQ(share(block), handle);
+  engine_->free_quietly(block);
+  server_->end_share(block);
+  EXPECT_EQ(engine_->stats().active.all.current, 1) << "one of two shares is left";
+  server_->end_share(block);
+  EXPECT_EQ(engine_->stats().active.all.current, 0);
+}
+
+TEST_F(ShareServerTest, AnotherBlockAtTheSamePlaceGetsAnotherHandle) {
+  start(plain_options());
+  Block* block = allocate(kMiB);
+  const DeviceAddress address = block->address;
+  const std::string handle = share(block);
+  server_->end_share(block);
+  engine_->free_quietly(block);
+  Block* next = allocate(kMiB);
+  ASSERT_EQ(next->address, address);
+  EXPECT_NE(share(next), handle);
+  EXPECT_FALSE(connect(handle).ask(0).ok());
+  server_->end_share(next);
+}
+
+TEST_F(ShareServerTest, ALeaseKeepsTheBlockUntilItsConnectionCloses) {
+  start(plain_options());
+  Block* block = allocate(kMiB);
+  const std::string handle = share(block);
+  {
+    Lease lease = connect(handle);
+    ASSERT_TRUE(lease.ask(0).ok());
+    EXPECT_TRUE(lease.is_exporter_alive());
+    server_->end_share(block);
+    engine_->free_quietly(block);
+    EXPECT_EQ(engine_->stats().active.all.current, 1);
+    const Status late = connect(handle).ask(0).status();
+    EXPECT_EQ(late.kind(), StatusKind::kDeviceFault);
+    EXPECT_THAT(late.message(), HasSubstr("it has ended that share"));
+  }
+  EXPECT_TRUE(is_free_again());
+}
+
+TEST_F(ShareServerTest, SharingAgainWhatIsStillLeasedGivesTheSameHandle) {
+  start(plain_options());
+  Block* block = allocate(kMiB);
+  const std::string handle = share(block);
+  Lease lease = connect(handle);
+  ASSERT_TRUE(lease.ask(0).ok());
+  server_->end_share(block);
+  EXPECT_EQ(share(block), handle);
+  EXPECT_TRUE(connect(handle).ask(0).ok());
+  server_->end_share(block);
+}
+
+TEST_F(ShareServerTest, ManyGranulesComeInPartsAndNoDescriptorStaysOpen) {
+  start(expandable_options());
+  Block* block = allocate(70 * 20 * kMiB);
+  const std::string handle = share(block);
+  Lease lease = connect(handle);
+  const size_t before = open_fd_count();
+  size_t count = 0;
+  while (count < 70) {
+    Result<std::vector<UniqueFd>> fds = lease.ask(count);
+    ASSERT_TRUE(fds.ok()) << fds.status().to_string();
+    ASSERT_LE(fds->size(), kMostFdsPerAnswer);
+    ASSERT_FALSE(fds->empty());
+    for (const UniqueFd& fd : *fds) EXPECT_TRUE(device().import_fd(fd.get(), 20 * kMiB).ok());
+    count += fds->size();
+  }
+  EXPECT_EQ(count, 70U);
+  // Ours are closed by now; the server closes its own once it has sent them.
+  EXPECT_TRUE(eventually([&] { return open_fd_count() <= before + 1; }));
+  EXPECT_FALSE(lease.ask(70).ok()) << "there is no granule 70";
+  server_->end_share(block);
+}
+
+TEST_F(ShareServerTest, WhatCannotBeSharedIsRefusedWithWhatToDo) {
+  AllocatorOptions options;
+  options.expandable_segments = true;
+  start(options);
+  Block* block = allocate(kMiB);
+  const Status refused = server_->share(block).status();
+  EXPECT_EQ(refused.kind(), StatusKind::kUnsupported);
+  EXPECT_THAT(refused.message(), HasSubstr("expandable_segments_ipc:True"));
+  engine_->free_quietly(block);
+  EXPECT_EQ(engine_->stats().active.all.current, 0) << "nothing holds it";
+}
+
+TEST_F(ShareServerTest, AFailureOfTheExportersDeviceReachesTheImporterInWords) {
+  start(expandable_options());
+  Block* block = allocate(kMiB);
+  const std::string handle = share(block);
+  machine_->inject({.call = DeviceCall::kExportFd,
+                    .status = Status::device_fault("cuMemExport", 7, "no export today")});
+  Lease lease = connect(handle);
+  const Status refused = lease.ask(0).status();
+  EXPECT_EQ(refused.kind(), StatusKind::kDeviceFault);
+  EXPECT_THAT(refused.message(), HasSubstr("no export today"));
+  server_->end_share(block);
+  engine_->free_quietly(block);
+  EXPECT_TRUE(is_free_again()) << "a refused caller has no lease";
+}
+
+// --- callers who misbehave
+// ------------------------------------------------------------------------
+
+TEST_F(ShareServerTest, WhoeverConnectsAndSaysNothingIsHungUpOn) {
+  start(plain_options(), {.patience = milliseconds(20), .most_connections = 4});
+  const std::string handle = share(allocate(kMiB));
+  EXPECT_TRUE(is_hung_up(call(handle)));
+}
+
+TEST_F(ShareServerTest, GarbageIsHungUpOnAndOthersAreServed) {
+  start(plain_options());
+  Block* block = allocate(kMiB);
+  const std::string handle = share(block);
+  for (size_t bytes : {size_t{1}, sizeof(Question) - 1, sizeof(Question), size_t{4096}}) {
+    const UniqueFd caller = call(handle);
+    const std::vector<uint8_t> garbage(bytes, 0xa5);
+    ASSERT_TRUE(send_message(caller.get(), garbage, -1, kPatience).ok());
+    Answer answer;
+    const Result<ReceivedMessage> said = receive_message(caller.get(), bytes_of(answer), kPatience);
+    EXPECT_TRUE(!said.ok() || answer.code != AnswerCode::kGranted);
+    EXPECT_TRUE(is_hung_up(caller)) << bytes;
+  }
+  EXPECT_TRUE(connect(handle).ask(0).ok());
+  server_->end_share(block);
+}
+
+TEST_F(ShareServerTest, AQuestionWithAWrongTokenShareOrGranuleGetsNothing) {
+  start(expandable_options());
+  Block* block = allocate(kMiB);
+  const ShareHandle right = *parse_share_handle(share(block));
+  const auto ask = [&](Question question) {
+    const UniqueFd caller = *connect_abstract(socket_name(right.exporter), kPatience);
+    EXPECT_TRUE(send_message(caller.get(), bytes_of(question), -1, kPatience).ok());
+    Answer answer;
+    EXPECT_TRUE(receive_message(caller.get(), bytes_of(answer), kPatience).ok());
+    return answer.code;
+  };
+  Question good;
+  good.exporter = right.exporter;
+  good.share_id = right.share_id;
+  EXPECT_EQ(ask(good), AnswerCode::kGranted);
+  Question question = good;
+  question.exporter[3] ^= 1;
+  EXPECT_EQ(ask(question), AnswerCode::kNotUnderstood);
+  question = good;
+  question.share_id += 1;
+  EXPECT_EQ(ask(question), AnswerCode::kNoSuchShare);
+  question = good;
+  question.first_granule = 1;
+  EXPECT_EQ(ask(question), AnswerCode::kNotUnderstood);
+  question.first_granule = UINT64_MAX;
+  EXPECT_EQ(ask(question), AnswerCode::kNotUnderstood);
+  question = good;
+  question.version = 99;
+  EXPECT_EQ(ask(question), AnswerCode::kNotUnderstood);
+  server_->end_share(block);
+  engine_->free_quietly(block);
+  EXPECT_TRUE(is_free_again());
+}
+
+TEST_F(ShareServerTest, ALeaseIsForOneShareOnly) {
+  start(expandable_options());
+  Block* first = allocate(kMiB);
+  Block* second = allocate(kMiB);
+  const ShareHandle handle = *parse_share_handle(share(first));
+  const ShareHandle other = *parse_share_handle(share(second));
+  const UniqueFd caller = *connect_abstract(socket_name(handle.exporter), kPatience);
+  Question question;
+  question.exporter = handle.exporter;
+  Answer answer;
+  for (uint64_t id : {handle.share_id, other.share_id}) {
+    question.share_id = id;
+    ASSERT_TRUE(send_message(caller.get(), bytes_of(question), -1, kPatience).ok());
+    ASSERT_TRUE(receive_message(caller.get(), bytes_of(answer), kPatience).ok());
+  }
+  EXPECT_EQ(answer.code, AnswerCode::kNotUnderstood);
+  EXPECT_TRUE(is_hung_up(caller));
+  server_->end_share(first);
+  server_->end_share(second);
+}
+
+TEST_F(ShareServerTest, OneWhoNeverReadsDoesNotKeepOthersWaiting) {
+  start(expandable_options());
+  Block* block = allocate(kMiB);
+  const std::string handle = share(block);
+  const ShareHandle parsed = *parse_share_handle(handle);
+  const UniqueFd deaf = call(handle);
+  Question question;
+  question.exporter = parsed.exporter;
+  question.share_id = parsed.share_id;
+  // Until the server hangs up, since its answers are not read.
+  while (send_message(deaf.get(), bytes_of(question), -1, milliseconds(1000)).ok()) {
+  }
+  EXPECT_TRUE(connect(handle).ask(0).ok());
+  server_->end_share(block);
+  engine_->free_quietly(block);
+  EXPECT_TRUE(is_free_again());
+}
+
+TEST_F(ShareServerTest, MoreCallersThanAllowedAreToldSo) {
+  start(plain_options(), {.patience = kPatience, .most_connections = 1});
+  Block* block = allocate(kMiB);
+  const std::string handle = share(block);
+  {
+    Lease lease = connect(handle);
+    ASSERT_TRUE(lease.ask(0).ok());
+    Answer answer;
+    const UniqueFd second = call(handle);
+    ASSERT_TRUE(receive_message(second.get(), bytes_of(answer), kPatience).ok());
+    EXPECT_EQ(answer.code, AnswerCode::kTooMany);
+  }
+  EXPECT_TRUE(eventually([&] { return connect(handle).ask(0).ok(); }));
+  server_->end_share(block);
+}
+
+TEST_F(ShareServerTest, TheEndOfTheServerEndsSharesAndLeases) {
+  start(plain_options());
+  Block* block = allocate(kMiB);
+  const std::string handle = share(block);
+  Lease lease = connect(handle);
+  ASSERT_TRUE(lease.ask(0).ok());
+  engine_->free_quietly(block);
+  server_.reset();
+  EXPECT_EQ(engine_->stats().active.all.current, 0);
+  EXPECT_FALSE(lease.is_exporter_alive());
+  const Status gone = Lease::connect(*parse_share_handle(handle), kPatience).status();
+  EXPECT_EQ(gone.kind(), StatusKind::kDeviceFault);
+  EXPECT_THAT(gone.message(), HasSubstr("the exporter (process"));
+}
+
+}  // namespace
+}  // namespace ashlar

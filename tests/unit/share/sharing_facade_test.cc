@@ -1,0 +1,249 @@
+// Sharing as a program sees it: Share, SharedBuffer, peers, and what is thrown for which mistake.
+#include "ashlar/sharing.h"
+
+#include <gmock/gmock.h>
+
+#include "share_fixture.h"
+
+namespace ashlar {
+namespace {
+
+using ::testing::HasSubstr;
+
+template <typename Error>
+std::string complaint(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  ADD_FAILURE() << "nothing, or something else, was thrown";
+  return {};
+}
+
+class SharingFacadeTest : public ::testing::TestWithParam<bool> {
+ protected:
+  SharingFacadeTest() : exporter_(GetParam() ? expandable_options() : plain_options()) {}
+  Side exporter_;
+  Side importer_;
+};
+
+INSTANTIATE_TEST_SUITE_P(PlainAndExpandable, SharingFacadeTest, ::testing::Bool(),
+                         [](const auto& each) { return each.param ? "Expandable" : "Plain"; });
+
+TEST_P(SharingFacadeTest, WhatOneWritesTheOtherReads) {
+  const Buffer other = exporter_.allocator->allocate(3 * kMiB);  // so that the offset is not 0
+  const Buffer buffer = exporter_.allocator->allocate(3 * kMiB + 5);
+  const Share share = exporter_.allocator->share(buffer);
+  SharedBuffer seen = importer_.allocator->open_shared(share.handle());
+  EXPECT_TRUE(seen);
+  EXPECT_EQ(seen.bytes(), 3 * kMiB + 5);
+  EXPECT_TRUE(seen.is_exporter_alive());
+  exporter_.write(buffer.address(), 111);
+  EXPECT_EQ(importer_.read(seen.address()), 111U);
+  importer_.write(seen.address() + 2 * kMiB, 222);
+  EXPECT_EQ(exporter_.read(buffer.address() + 2 * kMiB), 222U);
+  EXPECT_EQ(importer_.allocator->open_shared(share.handle()).address(), seen.address());
+}
+
+TEST_P(SharingFacadeTest, APlainAddressCanBeSharedByItsStart) {
+  const DeviceAddress address = exporter_.allocator->allocate_raw(3 * kMiB);
+  {
+    const Share share = exporter_.allocator->share(address);
+    exporter_.write(address, 5);
+    EXPECT_EQ(importer_.read(importer_.allocator->open_shared(share.handle()).address()), 5U);
+  }
+  EXPECT_THAT(complaint<UsageError>([&] { (void)exporter_.allocator->share(address + 512); }),
+              HasSubstr("is not an allocation"));
+  exporter_.allocator->free_raw(address);
+  EXPECT_THAT(complaint<UsageError>([&] { (void)exporter_.allocator->share(address); }),
+              HasSubstr("is not an allocation"));
+}
+
+TEST_P(SharingFacadeTest, MemoryIsReusedOnlyWhenShareAndImportAreGone) {
+  Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
+  const DeviceAddress address = buffer.address();
+  Share share = exporter_.allocator->share(buffer);
+  SharedBuffer seen = importer_.allocator->open_shared(share.handle());
+  buffer.reset();
+  share.reset();
+  EXPECT_FALSE(share);
+  EXPECT_NE(exporter_.allocator->allocate(3 * kMiB).address(), address);
+  seen.reset();
+  EXPECT_FALSE(seen);
+  EXPECT_TRUE(eventually([&] { return exporter_.active_bytes() == 0; }));
+  EXPECT_EQ(exporter_.allocator->allocate(3 * kMiB).address(), address);
+}
+
+TEST_P(SharingFacadeTest, SharesAndSharedBuffersMove) {
+  const Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
+  Share share = exporter_.allocator->share(buffer);
+  const std::string handle = share.handle();
+  Share moved = std::move(share);
+  EXPECT_FALSE(share);  // NOLINT(bugprone-use-after-move): a moved-from share is empty
+  EXPECT_EQ(moved.handle(), handle);
+  moved = Share();
+  EXPECT_THROW((void)importer_.allocator->open_shared(handle), DeviceError);
+
+  const Share again = exporter_.allocator->share(buffer);
+  SharedBuffer seen = importer_.allocator->open_shared(again.handle());
+  const DeviceAddress address = seen.address();
+  SharedBuffer other = std::move(seen);
+  EXPECT_FALSE(seen);  // NOLINT(bugprone-use-after-move): a moved-from buffer is empty
+  EXPECT_TRUE(seen.address().is_null());
+  EXPECT_EQ(other.address(), address);
+  other = SharedBuffer();
+  EXPECT_EQ(other.bytes(), 0U);
+}
+
+TEST_P(SharingFacadeTest, TheEndOfTheExportersAllocatorIsSeen) {
+  Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
+  Share share = exporter_.allocator->share(buffer);
+  exporter_.write(buffer.address(), 77);
+  const SharedBuffer seen = importer_.allocator->open_shared(share.handle());
+  share.reset();
+  buffer.reset();
+  exporter_.allocator.reset();
+  EXPECT_FALSE(seen.is_exporter_alive());
+  if (GetParam()) {
+    EXPECT_EQ(importer_.read(seen.address()), 77U) << "extents live on";
+  }
+}
+
+TEST_P(SharingFacadeTest, AStreamThatUsesItIsWaitedForAtTheClose) {
+  const Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
+  const Share share = exporter_.allocator->share(buffer);
+  const StreamId busy = *importer_.device().create_stream();
+  SharedBuffer seen = importer_.allocator->open_shared(share.handle());
+  const DeviceAddress address = seen.address();
+  ASSERT_TRUE(importer_.machine->hold(DeviceIndex(0), busy).ok());
+  ASSERT_TRUE(importer_.device().fill(address, 1, 4, busy).ok());
+  seen.record_stream(busy);
+  seen.record_stream(busy);
+  seen.reset();
+  importer_.allocator->trim();
+  EXPECT_EQ(importer_.device().describe(address)->kind, MemoryKind::kDevice);
+  ASSERT_TRUE(importer_.machine->resume(DeviceIndex(0), busy).ok());
+  ASSERT_TRUE(importer_.device().synchronize_stream(busy).ok());
+  importer_.allocator->trim();
+  EXPECT_EQ(importer_.device().describe(address)->kind, MemoryKind::kUnknown);
+}
+
+// --- mistakes
+// -------------------------------------------------------------------------------------
+
+TEST_P(SharingFacadeTest, MistakesAreTypedAndChangeNothing) {
+  Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
+  EXPECT_THAT(complaint<UsageError>([&] { (void)exporter_.allocator->share(Buffer()); }),
+              HasSubstr("an empty buffer"));
+  EXPECT_THAT(complaint<UsageError>([&] { (void)importer_.allocator->share(buffer); }),
+              HasSubstr("of another allocator"));
+  Share share = exporter_.allocator->share(buffer);
+  EXPECT_THAT(
+      complaint<UsageError>([&] { (void)exporter_.allocator->open_shared(share.handle()); }),
+      HasSubstr("shared that block itself"));
+  EXPECT_THAT(complaint<FormatError>([&] { (void)importer_.allocator->open_shared("nonsense"); }),
+              HasSubstr("not the handle"));
+  std::string newer = share.handle();
+  newer[8] = 9;
+  EXPECT_THAT(complaint<FormatError>([&] { (void)importer_.allocator->open_shared(newer); }),
+              HasSubstr("from a newer version"));
+  const std::string handle = share.handle();
+  share.reset();
+  EXPECT_THAT(complaint<DeviceError>([&] { (void)importer_.allocator->open_shared(handle); }),
+              HasSubstr("ended that share"));
+  SharedBuffer nothing;
+  EXPECT_THROW(nothing.record_stream(kDefaultStream), UsageError);
+  EXPECT_THROW((void)nothing.is_exporter_alive(), UsageError);
+  buffer.reset();
+  EXPECT_EQ(exporter_.active_bytes(), 0);
+}
+
+TEST(BareHandleTest, ABareAllocationHandleOpensAllOfItsAllocation) {
+  const Side exporter;
+  const Side importer;
+  const DeviceAddress at = *exporter.device().allocate(2 * kMiB);
+  exporter.write(at, 99);
+  const AllocationHandle handle = *exporter.device().share_allocation(at);
+  SharedBuffer seen = importer.allocator->open_shared(std::string(handle.begin(), handle.end()));
+  EXPECT_EQ(seen.bytes(), 2 * kMiB);
+  EXPECT_EQ(importer.read(seen.address()), 99U);
+  EXPECT_TRUE(seen.is_exporter_alive());
+  seen.reset();
+  EXPECT_TRUE(exporter.device().free(at).ok());
+}
+
+TEST_P(SharingFacadeTest, TheBaseAllocationIsTheSegmentAndExpandableBlocksHaveNone) {
+  const Buffer first = exporter_.allocator->allocate(3 * kMiB);
+  const Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
+  const DeviceAddress raw = exporter_.allocator->allocate_raw(3 * kMiB);
+  if (GetParam()) {
+    EXPECT_THAT(complaint<UsageError>([&] { (void)exporter_.allocator->base_allocation(buffer); }),
+                HasSubstr("expandable_segments:False"));
+    EXPECT_THROW((void)exporter_.allocator->base_allocation(raw), UsageError);
+  } else {
+    const AddressRange segment{first.address(), 20 * kMiB};
+    EXPECT_EQ(exporter_.allocator->base_allocation(buffer), segment);
+    EXPECT_EQ(exporter_.allocator->base_allocation(raw), segment);
+  }
+  EXPECT_THROW((void)exporter_.allocator->base_allocation(DeviceAddress(1)), UsageError);
+  EXPECT_THROW((void)importer_.allocator->base_allocation(buffer), UsageError);
+  exporter_.allocator->free_raw(raw);
+}
+
+// --- peers
+// ----------------------------------------------------------------------------------------
+
+TEST_P(SharingFacadeTest, APeerMayTouchWhatThereIsAndWhatWillBe) {
+  Device& peer = exporter_.device(1);
+  const Buffer before = exporter_.allocator->allocate(3 * kMiB);
+  EXPECT_FALSE(peer.fill(before.address(), 1, 4, kDefaultStream).ok());
+  exporter_.allocator->enable_peer_access(peer);
+  exporter_.allocator->enable_peer_access(peer);
+  const Buffer after = exporter_.allocator->allocate(60 * kMiB);
+  EXPECT_TRUE(peer.fill(before.address(), 1, 4, kDefaultStream).ok());
+  EXPECT_TRUE(peer.fill(after.address(), 1, 4, kDefaultStream).ok());
+  EXPECT_TRUE(peer.synchronize_device().ok());
+  EXPECT_THROW(exporter_.allocator->enable_peer_access(exporter_.device(0)), UsageError);
+}
+
+TEST_P(SharingFacadeTest, APeerMayTouchWhatWasOpenedOfOthers) {
+  const Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
+  const Share share = exporter_.allocator->share(buffer);
+  const SharedBuffer seen = importer_.allocator->open_shared(share.handle());
+  Device& peer = importer_.device(1);
+  EXPECT_FALSE(peer.fill(seen.address(), 3, 4, kDefaultStream).ok());
+  importer_.allocator->enable_peer_access(peer);
+  EXPECT_TRUE(peer.fill(seen.address(), 3, 4, kDefaultStream).ok());
+  EXPECT_TRUE(peer.synchronize_device().ok());
+  EXPECT_EQ(exporter_.read(buffer.address()), 0x03030303U);
+}
+
+TEST_P(SharingFacadeTest, ACopyIsPlainWhereThereIsAccessAndAPeersWhereNot) {
+  const AllocatorOptions options = GetParam() ? expandable_options() : plain_options();
+  Allocator other(exporter_.device(1), options);
+  const Buffer from = exporter_.allocator->allocate(3 * kMiB);
+  const Buffer near = exporter_.allocator->allocate(3 * kMiB);
+  const Buffer far = other.allocate(3 * kMiB);
+  exporter_.write(from.address(), 606);
+  const auto copy_to = [&](const Allocator& destination, const Buffer& to) {
+    exporter_.allocator->copy_to(destination, {to.address(), from.address(), 4, kDefaultStream});
+    EXPECT_TRUE(exporter_.device().synchronize_device().ok());
+  };
+  copy_to(*exporter_.allocator, near);
+  EXPECT_EQ(exporter_.read(near.address()), 606U);
+  EXPECT_EQ(exporter_.calls(DeviceCall::kCopy), 1U);
+
+  copy_to(other, far);
+  EXPECT_EQ(exporter_.calls(DeviceCall::kCopy), 1U);
+  EXPECT_EQ(exporter_.calls(DeviceCall::kCopyToPeer), 1U);
+
+  other.enable_peer_access(exporter_.device(0));
+  EXPECT_EQ(exporter_.read(far.address()), 606U);
+  copy_to(other, far);
+  EXPECT_EQ(exporter_.calls(DeviceCall::kCopy), 2U);
+  EXPECT_EQ(exporter_.calls(DeviceCall::kCopyToPeer), 1U);
+}
+
+}  // namespace
+}  // namespace ashlar
