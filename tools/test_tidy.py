@@ -106,6 +106,8 @@ class CppRuleTest(RuleTest):
         self.assert_finds(tidy_cpp.line_length, "src/a.cc", "x" * 101, "src/a.cc:1: 101 columns")
         self.assert_clean(tidy_cpp.line_length, "src/a.cc", "x" * 100)
         self.assert_clean(tidy_cpp.line_length, "README.md", "x" * 101)
+        self.assert_clean(tidy_cpp.line_length, "tests/golden/cli/leaks.txt", "x" * 101)
+        self.assert_finds(tidy_cpp.line_length, "tests/CMakeLists.txt", "x" * 101, "101 columns")
 
     def test_file_length(self):
         self.assert_finds(tidy_cpp.file_length, "a.cc", "// a\n" * 401, "Long because")

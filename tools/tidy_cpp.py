@@ -18,7 +18,8 @@ SHIPPED = ("include", "src")
 def line_length(tree):
     """Lines of code have at most 100 columns. Prose and data may have more."""
     for file in tree.files:
-        if file.path.endswith((".md", ".json")):
+        is_data = file.path.startswith("tests/golden/") and file.path.endswith(".txt")
+        if is_data or file.path.endswith((".md", ".json")):
             continue
         for number, line in enumerate(file.lines, start=1):
             if len(line) > MAX_COLUMNS:

@@ -38,5 +38,8 @@ extern const Subcommand kBench;
 extern const Subcommand kDemo;
 extern const Subcommand kExport;
 extern const Subcommand kReplay;
+extern const Subcommand kLeaks;
+extern const Subcommand kDiff;
+extern const Subcommand kGate;
 
 }  // namespace ashlar

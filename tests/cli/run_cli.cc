@@ -65,6 +65,7 @@ CliOutcome run_cli_into(int standard_output, const CliRun& run) {
     posix_spawn_file_actions_addclose(&actions, STDOUT_FILENO);
   }
   posix_spawn_file_actions_adddup2(&actions, err.get(), STDERR_FILENO);
+  if (!run.folder.empty()) posix_spawn_file_actions_addchdir_np(&actions, run.folder.c_str());
   pid_t child = 0;
   const int error = posix_spawn(&child, ASHLAR_CLI_PATH, &actions, nullptr,
                                 pointers_to(arguments).data(), pointers_to(environment).data());

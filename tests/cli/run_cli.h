@@ -12,6 +12,7 @@ struct CliRun {
   std::vector<std::string> arguments = {};
   // And nothing else that starts with ASHLAR_ or PYTORCH_.
   std::map<std::string, std::string> environment = {};
+  std::string folder = {};  // to run in; empty: where the test runs
 };
 
 struct CliOutcome {

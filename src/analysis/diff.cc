@@ -1,0 +1,86 @@
+// Both sides are added up under the same keys.
+#include "analysis/diff.h"
+
+#include <algorithm>
+#include <map>
+
+#include "analysis/size_class.h"
+
+namespace ashlar {
+namespace {
+
+using Rows = std::map<uint64_t, DiffRow>;
+
+std::map<StreamId, uint64_t> stream_numbers(const Allocations& allocations);
+template <typename Key>
+Rows add_up(const DiffSide& side, Key key);
+std::vector<DiffRow> compare(const Rows& base, const Rows& now);
+
+}  // namespace
+
+Diff make_diff(const DiffSide& base, const DiffSide& now) {
+  const auto by_stack = [](const DiffSide& side) {
+    return add_up(side, [&](const Allocation& allocation) {
+      return stack_number(side.stack_numbers, allocation.stack);
+    });
+  };
+  const auto by_size_class = [](const DiffSide& side) {
+    return add_up(side,
+                  [](const Allocation& allocation) { return size_class_of(allocation.bytes); });
+  };
+  const auto by_stream = [](const DiffSide& side) {
+    const std::map<StreamId, uint64_t> numbers = stream_numbers(side.allocations);
+    return add_up(side,
+                  [&](const Allocation& allocation) { return numbers.at(allocation.stream); });
+  };
+  return {.by_stack = compare(by_stack(base), by_stack(now)),
+          .by_size_class = compare(by_size_class(base), by_size_class(now)),
+          .by_stream = compare(by_stream(base), by_stream(now))};
+}
+
+namespace {
+
+std::map<StreamId, uint64_t> stream_numbers(const Allocations& allocations) {
+  std::map<StreamId, uint64_t> numbers = {{kDefaultStream, 0}};
+  for (const Allocation& allocation : allocations.all) {
+    numbers.try_emplace(allocation.stream, numbers.size());
+  }
+  return numbers;
+}
+
+// As if all of it were base.
+template <typename Key>
+Rows add_up(const DiffSide& side, Key key) {
+  Rows rows;
+  for (uint32_t id : side.which) {
+    const Allocation& allocation = side.allocations.all[id];
+    DiffRow& row = rows[key(allocation)];
+    row.base_bytes += allocation.bytes;
+    ++row.base_count;
+  }
+  return rows;
+}
+
+std::vector<DiffRow> compare(const Rows& base, const Rows& now) {
+  Rows both = base;
+  for (const auto& [key, row] : now) {
+    both[key].new_bytes = row.base_bytes;
+    both[key].new_count = row.base_count;
+  }
+  std::vector<DiffRow> rows;
+  for (auto& [key, row] : both) {
+    row.key = key;
+    rows.push_back(row);
+  }
+  std::stable_sort(rows.begin(), rows.end(), [](const DiffRow& left, const DiffRow& right) {
+    const auto size = [](const DiffRow& row) {
+      return std::max(row.base_bytes, row.new_bytes) - std::min(row.base_bytes, row.new_bytes);
+    };
+    if (size(left) != size(right)) return size(left) > size(right);
+    return left.base_bytes > right.base_bytes;
+  });
+  return rows;
+}
+
+}  // namespace
+}  // namespace ashlar

@@ -1,0 +1,221 @@
+// The allocations are sorted into groups; then each group's beginnings and ends are walked in
+// order.
+#include "analysis/leaks.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "analysis/size_class.h"
+
+namespace ashlar {
+namespace {
+
+// One change of a group's live bytes. Wraps where it falls.
+struct Change {
+  uint32_t entry = 0;
+  size_t bytes = 0;
+};
+
+// A group as it goes through the trace.
+struct Course {
+  size_t before_bytes = 0;
+  size_t live_bytes = 0;  // at the end
+  size_t live_count = 0;
+  std::vector<Change> changes{};  // in order
+};
+
+class Search {
+ public:
+  Search(const std::vector<TraceEntry>& trace, const LeakOptions& options)
+      : trace_(trace), options_(options) {}
+
+  // Empty: it is none.
+  std::optional<Leak> judge(const Course& course, size_t least_growth_bytes) const;
+
+ private:
+  std::vector<size_t> floors_of(const Course& course) const;
+  static size_t rising_parts(const std::vector<size_t>& floors);
+  uint32_t last_entry(size_t part) const;
+
+  const std::vector<TraceEntry>& trace_;
+  const LeakOptions& options_;
+};
+
+std::map<LeakGroup, Course> courses_of(const Allocations& allocations,
+                                       const std::vector<uint32_t>& stack_numbers, bool has_stacks);
+size_t most_live_bytes(const Allocations& allocations);
+
+}  // namespace
+
+Leaks find_leaks(const std::vector<TraceEntry>& trace, const Allocations& allocations,
+                 const std::vector<uint32_t>& stack_numbers, const LeakOptions& options) {
+  Leaks leaks;
+  leaks.has_stacks = std::any_of(
+      allocations.all.begin(), allocations.all.end(), [&](const Allocation& allocation) {
+        return stack_number(stack_numbers, allocation.stack) != StackIndex::kNoStack;
+      });
+  const std::map<LeakGroup, Course> courses =
+      courses_of(allocations, stack_numbers, leaks.has_stacks);
+  leaks.group_count = courses.size();
+  if (trace.size() < options.part_count) return leaks;
+
+  const auto least_growth_bytes = static_cast<size_t>(
+      std::ceil(options.least_growth * static_cast<double>(most_live_bytes(allocations))));
+  const Search search(trace, options);
+  for (const auto& [group, course] : courses) {
+    std::optional<Leak> leak = search.judge(course, std::max<size_t>(least_growth_bytes, 1));
+    if (!leak) continue;
+    leak->group = group;
+    leaks.growing.push_back(*std::move(leak));
+  }
+  std::stable_sort(
+      leaks.growing.begin(), leaks.growing.end(),
+      [](const Leak& left, const Leak& right) { return left.growth_bytes > right.growth_bytes; });
+  return leaks;
+}
+
+namespace {
+
+std::map<LeakGroup, Course> courses_of(const Allocations& allocations,
+                                       const std::vector<uint32_t>& stack_numbers,
+                                       bool has_stacks) {
+  std::map<LeakGroup, Course> courses;
+  for (const Allocation& allocation : allocations.all) {
+    LeakGroup group;
+    if (has_stacks) {
+      group.stack = stack_number(stack_numbers, allocation.stack);
+    } else {
+      group.size_class = size_class_of(allocation.bytes);
+      group.stream = allocation.stream;
+    }
+    Course& course = courses[group];
+    if (allocation.was_there_before()) {
+      course.before_bytes += allocation.bytes;
+    } else {
+      course.changes.push_back({allocation.made, allocation.bytes});
+    }
+    if (allocation.freed == Allocation::kNever) {
+      course.live_bytes += allocation.bytes;
+      ++course.live_count;
+    } else {
+      course.changes.push_back({allocation.freed, -allocation.bytes});
+    }
+  }
+  for (auto& [group, course] : courses) {
+    std::sort(course.changes.begin(), course.changes.end(),
+              [](const Change& left, const Change& right) { return left.entry < right.entry; });
+  }
+  return courses;
+}
+
+size_t most_live_bytes(const Allocations& allocations) {
+  size_t now = 0;
+  for (const Allocation& allocation : allocations.all) {
+    if (allocation.was_there_before()) now += allocation.bytes;
+  }
+  size_t most = now;
+  for (uint32_t entry = 0; entry < allocations.of_entry.size(); ++entry) {
+    const uint32_t id = allocations.of_entry[entry];
+    if (id == Allocation::kNever) continue;
+    if (allocations.all[id].made == entry) now += allocations.all[id].bytes;
+    if (allocations.all[id].freed == entry) now -= allocations.all[id].bytes;
+    most = std::max(most, now);
+  }
+  return most;
+}
+
+// Least squares through (x, y).
+struct Line {
+  double slope = 0;
+  double r_squared = 0;
+};
+
+Line fit(const std::vector<double>& x, const std::vector<size_t>& y) {
+  const auto count = static_cast<double>(x.size());
+  double mean_x = 0;
+  double mean_y = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    mean_x += x[i] / count;
+    mean_y += static_cast<double>(y[i]) / count;
+  }
+  double xx = 0;
+  double xy = 0;
+  double yy = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double dx = x[i] - mean_x;
+    const double dy = static_cast<double>(y[i]) - mean_y;
+    xx += dx * dx;
+    xy += dx * dy;
+    yy += dy * dy;
+  }
+  if (xx == 0 || yy == 0) return {};
+  return {.slope = xy / xx, .r_squared = xy * xy / (xx * yy)};
+}
+
+std::optional<Leak> Search::judge(const Course& course, size_t least_growth_bytes) const {
+  Leak leak;
+  leak.floors = floors_of(course);
+  const size_t first = leak.floors.front();
+  const size_t last = leak.floors.back();
+  if (last < first || last - first < least_growth_bytes) return std::nullopt;
+  const size_t rising_count = rising_parts(leak.floors);
+  if (rising_count < options_.least_rising_parts) return std::nullopt;
+
+  std::vector<double> entries;
+  std::vector<double> seconds;
+  for (size_t part = 0; part < leak.floors.size(); ++part) {
+    const TraceEntry& entry = trace_[last_entry(part)];
+    entries.push_back(static_cast<double>(last_entry(part)));
+    seconds.push_back(
+        (static_cast<double>(entry.time_us) - static_cast<double>(trace_.front().time_us)) * 1e-6);
+  }
+  const Line line = fit(entries, leak.floors);
+  if (line.r_squared < options_.least_r_squared) return std::nullopt;
+  if (trace_.front().has_time && trace_.back().has_time && seconds.back() > 0) {
+    leak.bytes_per_second = fit(seconds, leak.floors).slope;
+  }
+  leak.live_bytes = course.live_bytes;
+  leak.live_count = course.live_count;
+  leak.growth_bytes = last - first;
+  leak.bytes_per_1000_entries = line.slope * 1000;
+  leak.r_squared = line.r_squared;
+  leak.rising_share =
+      static_cast<double>(rising_count) / static_cast<double>(leak.floors.size() - 1);
+  return leak;
+}
+
+std::vector<size_t> Search::floors_of(const Course& course) const {
+  std::vector<size_t> floors(options_.part_count);
+  size_t now = course.before_bytes;
+  auto change = course.changes.begin();
+  for (size_t part = 0; part < floors.size(); ++part) {
+    size_t floor = now;
+    for (; change != course.changes.end() && change->entry <= last_entry(part); ++change) {
+      now += change->bytes;
+      floor = std::min(floor, now);
+    }
+    floors[part] = floor;
+  }
+  return floors;
+}
+
+// A rise counts when it passes all that was before, so that what comes and goes does not.
+size_t Search::rising_parts(const std::vector<size_t>& floors) {
+  size_t count = 0;
+  size_t highest = floors.front();
+  for (size_t floor : floors) {
+    if (floor <= highest) continue;
+    ++count;
+    highest = floor;
+  }
+  return count;
+}
+
+uint32_t Search::last_entry(size_t part) const {
+  return static_cast<uint32_t>((part + 1) * trace_.size() / options_.part_count - 1);
+}
+
+}  // namespace
+}  // namespace ashlar

@@ -1,0 +1,68 @@
+// Peaks by one pass over the entries' allocations; the packing is packing.cc's.
+#include "analysis/lower_bound.h"
+
+#include <algorithm>
+
+#include "base/align.h"
+
+namespace ashlar {
+namespace {
+
+constexpr size_t kAlignmentBytes = 512;
+
+// The highest sum of what exists at one time. An allocation changes it when it is made and when it
+// is completed; those that were there before come first.
+template <typename Bytes>
+size_t peak_of(const Allocations& allocations, Bytes bytes) {
+  size_t now = 0;
+  for (const Allocation& allocation : allocations.all) {
+    if (allocation.was_there_before()) now += bytes(allocation);
+  }
+  size_t peak = now;
+  for (uint32_t entry = 0; entry < allocations.of_entry.size(); ++entry) {
+    const uint32_t id = allocations.of_entry[entry];
+    if (id == Allocation::kNever) continue;
+    const Allocation& allocation = allocations.all[id];
+    if (allocation.made == entry) now += bytes(allocation);
+    if (allocation.completed == entry) now -= bytes(allocation);
+    peak = std::max(peak, now);
+  }
+  return peak;
+}
+
+// Larger ones are nonsense, and would overflow.
+size_t rounded_bytes_of(const Allocation& allocation) {
+  constexpr size_t kMostBytes = size_t{1} << 48;
+  return align_up(std::min(allocation.bytes, kMostBytes), kAlignmentBytes);
+}
+
+}  // namespace
+
+LowerBound find_lower_bound(const Allocations& allocations, const LowerBoundOptions& options) {
+  LowerBound bound;
+  bound.requested_bytes = peak_of(allocations, [](const Allocation& each) { return each.bytes; });
+  bound.rounded_bytes = peak_of(allocations, rounded_bytes_of);
+  const std::vector<Lifetime> lifetimes = lifetimes_of(allocations);
+  const Packing packing =
+      pack(lifetimes, {.work_limit = options.work_limit, .goal_bytes = bound.rounded_bytes});
+  bound.packed_bytes = packing.height_bytes;
+  bound.allocation_count = lifetimes.size();
+  bound.into_holes_count = packing.into_holes_count;
+  bound.attempt_count = packing.attempt_count;
+  return bound;
+}
+
+std::vector<Lifetime> lifetimes_of(const Allocations& allocations) {
+  const auto end_of_trace = static_cast<uint32_t>(allocations.of_entry.size()) + 1;
+  std::vector<Lifetime> lifetimes;
+  for (const Allocation& allocation : allocations.all) {
+    if (allocation.bytes == 0) continue;
+    const bool is_completed = allocation.completed != Allocation::kNever;
+    lifetimes.push_back({.begin = allocation.was_there_before() ? 0 : allocation.made + 1,
+                         .end = is_completed ? allocation.completed + 1 : end_of_trace,
+                         .bytes = rounded_bytes_of(allocation)});
+  }
+  return lifetimes;
+}
+
+}  // namespace ashlar

@@ -1,0 +1,204 @@
+// One pass forwards over the entries; sums wrap where a file holds nonsense, and harm nobody.
+#include "analysis/timeline.h"
+
+#include <algorithm>
+#include <map>
+
+#include "analysis/stack_index.h"
+
+namespace ashlar {
+namespace {
+
+// What the first entry found. Files that hold only some kinds of entries, or no segments, may lead
+// below zero; then there was at least so much.
+size_t reserved_before(const Snapshot& snapshot, DeviceIndex device);
+TimelinePoint before_first_entry(const Allocations& allocations);
+void step(const TraceEntry& entry, const Allocation* allocation, uint32_t index,
+          TimelinePoint& now);
+void find_peaks(const std::vector<TraceEntry>& trace, Timeline& timeline);
+
+}  // namespace
+
+Timeline make_timeline(const Snapshot& snapshot, DeviceIndex device,
+                       const Allocations& allocations) {
+  const std::vector<TraceEntry>& trace = trace_of(snapshot, device);
+  Timeline timeline;
+  timeline.before = before_first_entry(allocations);
+  timeline.before.reserved_bytes = reserved_before(snapshot, device);
+  timeline.points.reserve(trace.size());
+  TimelinePoint now = timeline.before;
+  for (uint32_t i = 0; i < trace.size(); ++i) {
+    const uint32_t id = allocations.of_entry[i];
+    step(trace[i], id == Allocation::kNever ? nullptr : &allocations.all[id], i, now);
+    timeline.points.push_back(now);
+  }
+  find_peaks(trace, timeline);
+  return timeline;
+}
+
+const std::vector<TraceEntry>& trace_of(const Snapshot& snapshot, DeviceIndex device) {
+  static const std::vector<TraceEntry> none;
+  const bool has_trace = device.value() < snapshot.device_traces.size();
+  return has_trace ? snapshot.device_traces[device.value()] : none;
+}
+
+DeviceIndex busiest_device(const Snapshot& snapshot) {
+  const auto longest = std::max_element(
+      snapshot.device_traces.begin(), snapshot.device_traces.end(),
+      [](const auto& left, const auto& right) { return left.size() < right.size(); });
+  if (longest != snapshot.device_traces.end() && !longest->empty()) {
+    return DeviceIndex(static_cast<uint64_t>(longest - snapshot.device_traces.begin()));
+  }
+  return snapshot.segments.empty() ? DeviceIndex() : snapshot.segments.front().device;
+}
+
+namespace {
+
+// The change of reserved memory, as a number that wraps.
+size_t reserved_change(const TraceEntry& entry) {
+  switch (entry.action) {
+    case TraceAction::kSegmentAlloc:
+    case TraceAction::kSegmentMap: return entry.bytes;
+    case TraceAction::kSegmentFree:
+    case TraceAction::kSegmentUnmap: return -entry.bytes;
+    default: return 0;
+  }
+}
+
+size_t reserved_before(const Snapshot& snapshot, DeviceIndex device) {
+  size_t change = 0;
+  int64_t lowest = 0;
+  for (const TraceEntry& entry : trace_of(snapshot, device)) {
+    change += reserved_change(entry);
+    lowest = std::min(lowest, static_cast<int64_t>(change));
+  }
+  size_t at_end = 0;
+  for (const SnapshotSegment& segment : snapshot.segments) {
+    if (segment.device == device) at_end += segment.total_bytes;
+  }
+  const size_t before = at_end - change;
+  const size_t least = -static_cast<size_t>(lowest);
+  return static_cast<int64_t>(before) < static_cast<int64_t>(least) ? least : before;
+}
+
+TimelinePoint before_first_entry(const Allocations& allocations) {
+  TimelinePoint before;
+  for (const Allocation& allocation : allocations.all) {
+    if (allocation.was_there_before()) before.live_bytes += allocation.bytes;
+  }
+  return before;
+}
+
+void step(const TraceEntry& entry, const Allocation* allocation, uint32_t index,
+          TimelinePoint& now) {
+  now.reserved_bytes += reserved_change(entry);
+  if (allocation == nullptr) return;
+  if (allocation->made == index) now.live_bytes += allocation->bytes;
+  if (allocation->freed == index) {
+    now.live_bytes -= allocation->bytes;
+    now.pending_bytes += allocation->bytes;
+  }
+  if (allocation->completed == index) now.pending_bytes -= allocation->bytes;
+}
+
+Peak at_least(size_t bytes) { return {.bytes = bytes}; }
+
+void find_peaks(const std::vector<TraceEntry>& trace, Timeline& timeline) {
+  timeline.requested = at_least(timeline.before.requested_bytes());
+  timeline.live = at_least(timeline.before.live_bytes);
+  timeline.pending = at_least(timeline.before.pending_bytes);
+  timeline.reserved = at_least(timeline.before.reserved_bytes);
+  size_t requested_at_reserved = timeline.before.requested_bytes();
+
+  for (uint32_t i = 0; i < trace.size(); ++i) {
+    const TimelinePoint& point = timeline.points[i];
+    const auto raise = [&](Peak& peak, size_t bytes) {
+      peak.bytes = bytes;
+      peak.entry = i;
+      peak.time_us = trace[i].has_time ? std::optional(trace[i].time_us) : std::nullopt;
+    };
+    const size_t requested = point.requested_bytes();
+    if (requested > timeline.requested.bytes) raise(timeline.requested, requested);
+    if (point.live_bytes > timeline.live.bytes) raise(timeline.live, point.live_bytes);
+    if (point.pending_bytes > timeline.pending.bytes) raise(timeline.pending, point.pending_bytes);
+    const bool is_higher = point.reserved_bytes > timeline.reserved.bytes;
+    const bool is_fuller =
+        point.reserved_bytes == timeline.reserved.bytes && requested > requested_at_reserved;
+    if (!is_higher && !is_fuller) continue;
+    raise(timeline.reserved, point.reserved_bytes);
+    requested_at_reserved = requested;
+  }
+}
+
+size_t value_of(const TimelinePoint& point, Quantity quantity) {
+  switch (quantity) {
+    case Quantity::kRequested: return point.requested_bytes();
+    case Quantity::kLive: return point.live_bytes;
+    case Quantity::kPending: return point.pending_bytes;
+    case Quantity::kReserved: return point.reserved_bytes;
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::vector<RangeInColumn> downsample(const Timeline& timeline, Quantity quantity,
+                                      size_t column_count) {
+  std::vector<RangeInColumn> columns(column_count);
+  const size_t count = timeline.points.size();
+  size_t last = value_of(timeline.before, quantity);
+  size_t next = 0;
+  for (size_t column = 0; column < column_count; ++column) {
+    RangeInColumn range = {.lowest = SIZE_MAX, .highest = 0};
+    for (; next < count && next * column_count / count == column; ++next) {
+      last = value_of(timeline.points[next], quantity);
+      range.lowest = std::min(range.lowest, last);
+      range.highest = std::max(range.highest, last);
+    }
+    const bool is_empty = range.lowest == SIZE_MAX && range.highest == 0;
+    columns[column] = is_empty ? RangeInColumn{.lowest = last, .highest = last} : range;
+  }
+  // What was there before the first entry has no column of its own.
+  const size_t before = value_of(timeline.before, quantity);
+  columns.front().lowest = std::min(columns.front().lowest, before);
+  columns.front().highest = std::max(columns.front().highest, before);
+  return columns;
+}
+
+size_t column_of(const Timeline& timeline, std::optional<uint32_t> entry, size_t column_count) {
+  return entry ? size_t{*entry} * column_count / timeline.points.size() : 0;
+}
+
+std::vector<uint32_t> present_at(const Allocations& allocations, std::optional<uint32_t> entry) {
+  std::vector<uint32_t> found;
+  for (uint32_t id = 0; id < allocations.all.size(); ++id) {
+    const Allocation& allocation = allocations.all[id];
+    const bool is_made = allocation.was_there_before() || (entry && allocation.made <= *entry);
+    const bool is_gone =
+        entry && allocation.completed != Allocation::kNever && allocation.completed <= *entry;
+    if (is_made && !is_gone) found.push_back(id);
+  }
+  return found;
+}
+
+std::vector<StackUse> group_by_stack(const Allocations& allocations,
+                                     const std::vector<uint32_t>& which,
+                                     const std::vector<uint32_t>& stack_numbers) {
+  std::map<uint32_t, StackUse> by_stack;
+  for (uint32_t id : which) {
+    const Allocation& allocation = allocations.all[id];
+    const uint32_t stack = stack_number(stack_numbers, allocation.stack);
+    StackUse& use = by_stack[stack];
+    use.stack = stack;
+    use.bytes += allocation.bytes;
+    ++use.count;
+  }
+  std::vector<StackUse> uses;
+  for (const auto& [stack, use] : by_stack) uses.push_back(use);
+  std::stable_sort(uses.begin(), uses.end(), [](const StackUse& left, const StackUse& right) {
+    return left.bytes > right.bytes;
+  });
+  return uses;
+}
+
+}  // namespace ashlar

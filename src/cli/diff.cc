@@ -1,0 +1,234 @@
+// `ashlar diff`: what two recorded runs hold, side by side: by stack, by size and by stream.
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/diff.h"
+#include "analysis/stack_index.h"
+#include "base/units.h"
+#include "cli/recorded_run.h"
+#include "cli/stack_text.h"
+#include "cli/subcommand.h"
+#include "cli/table.h"
+
+namespace ashlar {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kFramesShown = 3;
+
+struct DiffOptions {
+  std::string base{};
+  std::string now{};
+  std::optional<uint64_t> device{};
+  std::string at = "end";
+  size_t top = 10;
+  bool json = false;
+};
+
+// One of the two runs, with what is compared of it.
+struct Side {
+  RecordedRun run;
+  std::vector<uint32_t> stack_numbers{};
+  std::vector<uint32_t> which{};
+
+  DiffSide as_diff_side() const { return {run.allocations, stack_numbers, which}; }
+  size_t bytes() const;
+};
+
+struct Compared {
+  const Side& base;
+  const Side& now;
+  const StackIndex& stacks;
+  const Diff& diff;
+};
+
+Run prepare_diff(CLI::App& parser);
+ExitCode run_diff(const DiffOptions& asked, const Session& session);
+Result<Side> read_side(const std::string& file, const DiffOptions& asked);
+Json diff_as_json(const Compared& compared, const DiffOptions& asked);
+std::string diff_as_text(const Compared& compared, const DiffOptions& asked);
+
+}  // namespace
+
+const Subcommand kDiff = {
+    .name = "diff",
+    .summary = "Compare what two snapshots hold, by stack, by size and by stream",
+    .prepare = prepare_diff,
+};
+
+namespace {
+
+Run prepare_diff(CLI::App& parser) {
+  // Shared by the parser, which fills it in, and the function that runs afterwards.
+  auto asked = std::make_shared<DiffOptions>();
+  parser.add_option("BASE", asked->base, kSnapshotHelp)->required();
+  parser.add_option("NEW", asked->now, "Snapshot to compare with it")->required();
+  parser.add_option("--at", asked->at, "end, or peak: when each had the most requested bytes")
+      ->check(CLI::IsMember({"end", "peak"}))
+      ->capture_default_str();
+  parser.add_option("--device", asked->device, kDeviceHelp);
+  parser.add_option("--top", asked->top, "Rows to show of each table; --json has all")
+      ->capture_default_str();
+  parser.add_flag("--json", asked->json, "Print one JSON object and nothing else")
+      ->disable_flag_override();
+  return [asked](const Session& session) { return run_diff(*asked, session); };
+}
+
+ExitCode run_diff(const DiffOptions& asked, const Session& session) {
+  Result<Side> base = read_side(asked.base, asked);
+  if (!base.ok()) return complain(base.status(), session);
+  Result<Side> now = read_side(asked.now, asked);
+  if (!now.ok()) return complain(now.status(), session);
+  StackIndex stacks;
+  base->stack_numbers = stacks.add(base->run.snapshot.tables);
+  now->stack_numbers = stacks.add(now->run.snapshot.tables);
+  const Diff diff = make_diff(base->as_diff_side(), now->as_diff_side());
+  const Compared compared = {.base = *base, .now = *now, .stacks = stacks, .diff = diff};
+  if (asked.json) {
+    const Json answer = diff_as_json(compared, asked);
+    session.console.print(answer.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  } else {
+    session.console.print(diff_as_text(compared, asked));
+  }
+  return ExitCode::kDone;
+}
+
+Result<Side> read_side(const std::string& file, const DiffOptions& asked) {
+  Result<RecordedRun> run = read_run(file, asked.device);
+  if (!run.ok()) return run.status();
+  Side side = {.run = *std::move(run)};
+  std::optional<uint32_t> entry = side.run.timeline.requested.entry;
+  if (asked.at == "end") {
+    const size_t count = side.run.trace().size();
+    entry = count == 0 ? std::nullopt : std::optional(static_cast<uint32_t>(count - 1));
+  }
+  side.which = present_at(side.run.allocations, entry);
+  return side;
+}
+
+size_t Side::bytes() const {
+  size_t sum = 0;
+  for (uint32_t id : which) sum += run.allocations.all[id].bytes;
+  return sum;
+}
+
+// --- for programs ----------------------------------------------------------------------------
+
+Json side_as_json(const Side& side) {
+  return {{"file", side.run.file},
+          {"device", side.run.device.value()},
+          {"entries", side.run.trace().size()},
+          {"bytes", side.bytes()},
+          {"count", side.which.size()}};
+}
+
+Json row_as_json(const DiffRow& row) {
+  return {{"difference_bytes", row.difference()},
+          {"base_bytes", row.base_bytes},
+          {"base_count", row.base_count},
+          {"new_bytes", row.new_bytes},
+          {"new_count", row.new_count}};
+}
+
+Json diff_as_json(const Compared& compared, const DiffOptions& asked) {
+  Json by_stack = Json::array();
+  for (const DiffRow& row : compared.diff.by_stack) {
+    by_stack.push_back(row_as_json(row));
+    const auto number = static_cast<uint32_t>(row.key);
+    by_stack.back()["stack"] = stack_as_json(compared.stacks.frames(number));
+  }
+  Json by_size_class = Json::array();
+  for (const DiffRow& row : compared.diff.by_size_class) {
+    by_size_class.push_back(row_as_json(row));
+    by_size_class.back()["size_class_bytes"] = size_t{1} << row.key;
+  }
+  Json by_stream = Json::array();
+  for (const DiffRow& row : compared.diff.by_stream) {
+    by_stream.push_back(row_as_json(row));
+    by_stream.back()["stream"] = row.key;
+  }
+  return {{"at", asked.at},
+          {"base", side_as_json(compared.base)},
+          {"new", side_as_json(compared.now)},
+          {"difference_bytes", static_cast<int64_t>(compared.now.bytes() - compared.base.bytes())},
+          {"by_stack", by_stack},
+          {"by_size_class", by_size_class},
+          {"by_stream", by_stream}};
+}
+
+// --- for people ------------------------------------------------------------------------------
+
+std::string difference_text(size_t base_bytes, size_t new_bytes) {
+  if (new_bytes == base_bytes) return "0 B";
+  return new_bytes > base_bytes ? "+" + format_bytes(new_bytes - base_bytes)
+                                : "-" + format_bytes(base_bytes - new_bytes);
+}
+
+std::string sides_as_text(const Compared& compared) {
+  Table table({{}, {"bytes", Align::kRight}, {"count", Align::kRight}, {"of"}});
+  for (const Side* side : {&compared.base, &compared.now}) {
+    table.add({side == &compared.base ? "base" : "new", format_bytes(side->bytes()),
+               group_digits(side->which.size()),
+               fmt::format("{}, device {}", printable(side->run.file), side->run.device.value())});
+  }
+  table.add({"difference", difference_text(compared.base.bytes(), compared.now.bytes()), "", ""});
+  return table.to_text();
+}
+
+// `lines_of`: what a row is about, on one line or on several.
+template <typename LinesOf>
+std::string rows_as_text(const std::vector<DiffRow>& rows, size_t top, LinesOf lines_of) {
+  Table table({{"difference", Align::kRight},
+               {"base", Align::kRight},
+               {"new", Align::kRight},
+               {"counts", Align::kRight},
+               {}});
+  size_t shown = 0;
+  size_t equal = 0;
+  for (const DiffRow& row : rows) {
+    if (row.difference() == 0) ++equal;
+    if (row.difference() == 0 || shown == top) continue;
+    ++shown;
+    const std::vector<std::string> lines = lines_of(row.key);
+    table.add({difference_text(row.base_bytes, row.new_bytes), format_bytes(row.base_bytes),
+               format_bytes(row.new_bytes),
+               fmt::format("{} to {}", group_digits(row.base_count), group_digits(row.new_count)),
+               lines[0]});
+    for (size_t line = 1; line < lines.size(); ++line) table.add({"", "", "", "", lines[line]});
+  }
+  std::string text = shown == 0 ? "" : table.to_text();
+  const size_t more = rows.size() - equal - shown;
+  if (more > 0) text += fmt::format("  and {} more (--top shows them)\n", group_digits(more));
+  if (equal > 0) text += fmt::format("  {} without a difference\n", group_digits(equal));
+  return text.empty() ? "  nothing\n" : text;
+}
+
+std::string diff_as_text(const Compared& compared, const DiffOptions& asked) {
+  const auto stack = [&](uint64_t key) {
+    return stack_lines(compared.stacks.frames(static_cast<uint32_t>(key)), kFramesShown);
+  };
+  const auto size_class = [](uint64_t key) {
+    return std::vector<std::string>{fmt::format("from {}", format_bytes(size_t{1} << key))};
+  };
+  const auto stream = [](uint64_t key) {
+    return std::vector<std::string>{key == 0 ? "the default stream"
+                                             : fmt::format("stream {} in order", key)};
+  };
+  return fmt::format("What is there {}\n{}\nBy stack\n{}\nBy size\n{}\nBy stream\n{}",
+                     asked.at == "end" ? "at the end" : "when the most is requested",
+                     sides_as_text(compared),
+                     rows_as_text(compared.diff.by_stack, asked.top, stack),
+                     rows_as_text(compared.diff.by_size_class, asked.top, size_class),
+                     rows_as_text(compared.diff.by_stream, asked.top, stream));
+}
+
+}  // namespace
+}  // namespace ashlar

@@ -1,0 +1,132 @@
+// The same few cells, laid out three times.
+#include "cli/gate_reports.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/units.h"
+#include "cli/stack_text.h"
+#include "cli/table.h"
+
+namespace ashlar {
+namespace {
+
+std::string value_text(const GateCheck& check, double value) {
+  return check.unit == GateUnit::kBytes ? format_bytes(static_cast<size_t>(value))
+                                        : fmt::format("{:.2f} %", value * 100);
+}
+
+// Of bytes by how much per cent; of a part by how many points.
+std::string change_text(const GateCheck& check) {
+  if (check.unit == GateUnit::kPart) {
+    return fmt::format("{:+.2f} points", (check.now - check.base) * 100);
+  }
+  if (check.base == 0) return check.now == 0 ? "none" : "from nothing";
+  return fmt::format("{:+.2f} %", (check.now / check.base - 1) * 100);
+}
+
+// Two decimals may hide by how little a limit was missed; then whole bytes tell.
+std::string failure_text(const GateCheck& check) {
+  std::string exact;
+  if (check.unit == GateUnit::kBytes) {
+    exact = fmt::format(
+        " ({} more than allowed)",
+        format_bytes(std::max<size_t>(static_cast<size_t>(check.now - check.allowed), 1)));
+  }
+  return fmt::format("{}: {}, at most {} is allowed; base has {}{}", check.name,
+                     value_text(check, check.now), value_text(check, check.allowed),
+                     value_text(check, check.base), exact);
+}
+
+std::string sentence_of(const GateReport& report) {
+  const auto failed = std::count_if(report.verdict.checks.begin(), report.verdict.checks.end(),
+                                    [](const GateCheck& check) { return !check.is_passed(); });
+  if (failed == 0) return "Passed: no figure is worse than allowed.";
+  return fmt::format("Failed: {} of {} figures {} worse than allowed.", failed,
+                     report.verdict.checks.size(), failed == 1 ? "is" : "are");
+}
+
+// A file's name may hold anything but a slash and a zero.
+std::string escape_markdown(std::string_view text) {
+  std::string escaped;
+  for (char c : printable(text)) {
+    if (std::string_view("\\`*_{}[]<>#|!").find(c) != std::string_view::npos) escaped += '\\';
+    escaped += c;
+  }
+  return escaped;
+}
+
+}  // namespace
+
+std::string gate_as_text(const GateReport& report) {
+  Table table({{},
+               {"base", Align::kRight},
+               {"new", Align::kRight},
+               {"change", Align::kRight},
+               {"allowed", Align::kRight},
+               {}});
+  for (const GateCheck& check : report.verdict.checks) {
+    table.add({std::string(check.name), value_text(check, check.base), value_text(check, check.now),
+               change_text(check), value_text(check, check.allowed),
+               check.is_passed() ? "ok" : "WORSE"});
+  }
+  return fmt::format("base  {}\nnew   {}\n\n{}\n{}\n", printable(report.base),
+                     printable(report.now), table.to_text(), sentence_of(report));
+}
+
+std::string gate_as_markdown(const GateReport& report) {
+  std::string text = fmt::format(
+      "### Memory: {}\n\n{} against {}\n\n"
+      "| | base | new | change | allowed | |\n|---|--:|--:|--:|--:|---|\n",
+      sentence_of(report), escape_markdown(report.now), escape_markdown(report.base));
+  for (const GateCheck& check : report.verdict.checks) {
+    text +=
+        fmt::format("| {} | {} | {} | {} | {} | {} |\n", check.name, value_text(check, check.base),
+                    value_text(check, check.now), change_text(check),
+                    value_text(check, check.allowed), check.is_passed() ? "ok" : "**worse**");
+  }
+  return text;
+}
+
+std::string gate_as_junit(const GateReport& report) {
+  const auto failed = std::count_if(report.verdict.checks.begin(), report.verdict.checks.end(),
+                                    [](const GateCheck& check) { return !check.is_passed(); });
+  std::string text = fmt::format(
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+      "<testsuites tests=\"{0}\" failures=\"{1}\">\n"
+      "  <testsuite name=\"ashlar gate\" tests=\"{0}\" failures=\"{1}\" errors=\"0\">\n"
+      "    <properties>\n"
+      "      <property name=\"base\" value=\"{2}\"/>\n"
+      "      <property name=\"new\" value=\"{3}\"/>\n"
+      "    </properties>\n",
+      report.verdict.checks.size(), failed, escape_xml(report.base), escape_xml(report.now));
+  for (const GateCheck& check : report.verdict.checks) {
+    text +=
+        fmt::format("    <testcase classname=\"ashlar.gate\" name=\"{}\"", escape_xml(check.name));
+    if (check.is_passed()) {
+      text += "/>\n";
+      continue;
+    }
+    text += fmt::format(">\n      <failure message=\"{}\"/>\n    </testcase>\n",
+                        escape_xml(failure_text(check)));
+  }
+  return text + "  </testsuite>\n</testsuites>\n";
+}
+
+std::string escape_xml(std::string_view text) {
+  std::string escaped;
+  for (char c : printable(text)) {
+    switch (c) {
+      case '&': escaped += "&amp;"; break;
+      case '<': escaped += "&lt;"; break;
+      case '>': escaped += "&gt;"; break;
+      case '"': escaped += "&quot;"; break;
+      case '\'': escaped += "&apos;"; break;
+      default: escaped += c;
+    }
+  }
+  return escaped;
+}
+
+}  // namespace ashlar

@@ -1,0 +1,183 @@
+// `ashlar leaks`: whose live bytes keep growing over a recorded run, and how fast.
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "analysis/leaks.h"
+#include "analysis/stack_index.h"
+#include "base/units.h"
+#include "cli/recorded_run.h"
+#include "cli/stack_text.h"
+#include "cli/subcommand.h"
+#include "cli/table.h"
+
+namespace ashlar {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kFramesShown = 3;
+
+struct LeaksOptions {
+  std::string file{};
+  std::optional<uint64_t> device{};
+  size_t top = 10;
+  bool json = false;
+};
+
+Run prepare_leaks(CLI::App& parser);
+ExitCode run_leaks(const LeaksOptions& asked, const Session& session);
+Json leaks_as_json(const RecordedRun& run, const Leaks& leaks, const StackIndex& stacks);
+std::string leaks_as_text(const Leaks& leaks, const StackIndex& stacks, size_t top);
+
+}  // namespace
+
+const Subcommand kLeaks = {
+    .name = "leaks",
+    .summary = "Find the stacks whose live bytes keep growing, and how fast they do",
+    .prepare = prepare_leaks,
+};
+
+namespace {
+
+Run prepare_leaks(CLI::App& parser) {
+  // Shared by the parser, which fills it in, and the function that runs afterwards.
+  auto asked = std::make_shared<LeaksOptions>();
+  parser.add_option("FILE", asked->file, kSnapshotHelp)->required();
+  parser.add_option("--device", asked->device, kDeviceHelp);
+  parser.add_option("--top", asked->top, "Rows to show; --json has all")->capture_default_str();
+  parser.add_flag("--json", asked->json, "Print one JSON object and nothing else")
+      ->disable_flag_override();
+  parser.footer(
+      "A leak is a stack whose live bytes rise in every part of the trace, close to a straight\n"
+      "line, and stay: set-up, steady use and what comes and goes are none. Without stacks,\n"
+      "allocations of about the same size on one stream are taken together.");
+  return [asked](const Session& session) { return run_leaks(*asked, session); };
+}
+
+ExitCode run_leaks(const LeaksOptions& asked, const Session& session) {
+  const Result<RecordedRun> run = read_run(asked.file, asked.device);
+  if (!run.ok()) return complain(run.status(), session);
+  StackIndex stacks;
+  const std::vector<uint32_t> numbers = stacks.add(run->snapshot.tables);
+  const Leaks leaks = find_leaks(run->trace(), run->allocations, numbers);
+  if (asked.json) {
+    const Json answer = leaks_as_json(*run, leaks, stacks);
+    session.console.print(answer.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  } else {
+    const std::string plot = plot_of(*run, terminal_in(session.environment));
+    session.console.print(fmt::format("{}\n{}{}{}", title_of(*run), plot, plot.empty() ? "" : "\n",
+                                      leaks_as_text(leaks, stacks, asked.top)));
+  }
+  return ExitCode::kDone;
+}
+
+// --- for programs ----------------------------------------------------------------------------
+
+Json leak_as_json(const Leak& leak, bool has_stacks, const StackIndex& stacks) {
+  Json answer = {
+      {"growth_bytes", leak.growth_bytes},
+      {"live_bytes", leak.live_bytes},
+      {"live_count", leak.live_count},
+      {"bytes_per_second", leak.bytes_per_second ? Json(*leak.bytes_per_second) : Json()},
+      {"bytes_per_1000_entries", leak.bytes_per_1000_entries},
+      {"r_squared", leak.r_squared},
+      {"rising_share", leak.rising_share},
+      {"floor_bytes", leak.floors},
+  };
+  if (has_stacks) {
+    answer["stack"] = stack_as_json(stacks.frames(leak.group.stack));
+  } else {
+    answer["size_class_bytes"] = size_t{1} << leak.group.size_class;
+    answer["stream"] = leak.group.stream.value();
+  }
+  return answer;
+}
+
+Json leaks_as_json(const RecordedRun& run, const Leaks& leaks, const StackIndex& stacks) {
+  Json growing = Json::array();
+  for (const Leak& leak : leaks.growing) {
+    growing.push_back(leak_as_json(leak, leaks.has_stacks, stacks));
+  }
+  const std::optional<double> seconds = run.seconds();
+  return {{"file", run.file},
+          {"device", run.device.value()},
+          {"entries", run.trace().size()},
+          {"seconds", seconds ? Json(*seconds) : Json()},
+          {"grouped_by", leaks.has_stacks ? "stack" : "size_class_and_stream"},
+          {"groups", leaks.group_count},
+          {"live_bytes_at_begin", run.timeline.before.live_bytes},
+          {"live_bytes_at_end", run.timeline.at_end().live_bytes},
+          {"peak_requested_bytes", run.timeline.requested.bytes},
+          {"leaks", growing}};
+}
+
+// --- for people ------------------------------------------------------------------------------
+
+// Of what a leak is, of one or of several: "stacks", "sizes and streams".
+std::string groups_text(const Leaks& leaks, size_t count) {
+  const std::string noun = leaks.has_stacks ? "stack" : "group of one size and stream";
+  if (count == 1) return "1 " + noun;
+  return fmt::format("{} {}", group_digits(count),
+                     leaks.has_stacks ? "stacks" : "groups of one size and stream");
+}
+
+std::string rate_text(double bytes) {
+  return format_bytes(static_cast<size_t>(std::max(bytes, 0.0)));
+}
+
+std::string origin_text(const Leak& leak) {
+  const size_t from = size_t{1} << leak.group.size_class;
+  return fmt::format("sizes from {}, stream {}", format_bytes(from), leak.group.stream.value());
+}
+
+std::string leaks_as_text(const Leaks& leaks, const StackIndex& stacks, size_t top) {
+  std::string text;
+  if (leaks.growing.empty()) {
+    text = fmt::format("Nothing keeps growing ({} looked at).\n",
+                       groups_text(leaks, leaks.group_count));
+  } else {
+    size_t growth_bytes = 0;
+    for (const Leak& leak : leaks.growing) growth_bytes += leak.growth_bytes;
+    text = fmt::format("{} of {} keep{} growing: by {} since the start.\n\n",
+                       group_digits(leaks.growing.size()), groups_text(leaks, leaks.group_count),
+                       leaks.growing.size() == 1 ? "s" : "", format_bytes(growth_bytes));
+    Table table({{"growth", Align::kRight},
+                 {"per second", Align::kRight},
+                 {"per 1000 entries", Align::kRight},
+                 {"live now", Align::kRight},
+                 {"count", Align::kRight},
+                 {"fit", Align::kRight},
+                 {"made by"}});
+    for (size_t i = 0; i < std::min(top, leaks.growing.size()); ++i) {
+      const Leak& leak = leaks.growing[i];
+      const std::vector<std::string> lines =
+          leaks.has_stacks ? stack_lines(stacks.frames(leak.group.stack), kFramesShown)
+                           : std::vector<std::string>{origin_text(leak)};
+      table.add({format_bytes(leak.growth_bytes),
+                 leak.bytes_per_second ? rate_text(*leak.bytes_per_second) : "-",
+                 rate_text(leak.bytes_per_1000_entries), format_bytes(leak.live_bytes),
+                 group_digits(leak.live_count), fmt::format("{:.2f}", leak.r_squared), lines[0]});
+      for (size_t line = 1; line < lines.size(); ++line) {
+        table.add({"", "", "", "", "", "", lines[line]});
+      }
+    }
+    text += table.to_text();
+    if (leaks.growing.size() > top) {
+      text += fmt::format("  and {} more (--top shows them)\n",
+                          group_digits(leaks.growing.size() - top));
+    }
+  }
+  if (!leaks.has_stacks) {
+    text += "\nThe trace has no stacks; recorded with stacks, it would tell who allocates.\n";
+  }
+  return text;
+}
+
+}  // namespace
+}  // namespace ashlar

@@ -1,0 +1,100 @@
+// Reading, choosing the device, and the plot of it all.
+#include "cli/recorded_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "base/units.h"
+#include "cli/plot.h"
+#include "cli/stack_text.h"
+#include "cli/table.h"
+#include "files/read_snapshot.h"
+
+namespace ashlar {
+namespace {
+
+std::set<uint64_t> devices_in(const Snapshot& snapshot) {
+  std::set<uint64_t> devices;
+  for (uint64_t i = 0; i < snapshot.device_traces.size(); ++i) {
+    if (!snapshot.device_traces[i].empty()) devices.insert(i);
+  }
+  for (const SnapshotSegment& segment : snapshot.segments) devices.insert(segment.device.value());
+  return devices;
+}
+
+Result<DeviceIndex> choose_device(const Snapshot& snapshot, std::optional<uint64_t> wanted) {
+  if (!wanted) return busiest_device(snapshot);
+  const std::set<uint64_t> known = devices_in(snapshot);
+  if (known.contains(*wanted)) return DeviceIndex(*wanted);
+  if (known.empty()) return Status::usage("--device: the file knows nothing of any device");
+  return Status::usage(
+      fmt::format("--device: the file knows nothing of device {} (expected one of {})", *wanted,
+                  fmt::join(known, ", ")));
+}
+
+}  // namespace
+
+Result<RecordedRun> read_run(const std::string& file, std::optional<uint64_t> device) {
+  Result<Snapshot> snapshot = read_snapshot(file);
+  if (!snapshot.ok()) return snapshot.status();
+  const Result<DeviceIndex> chosen = choose_device(*snapshot, device);
+  if (!chosen.ok()) return chosen.status();
+  RecordedRun run;
+  run.file = file;
+  run.snapshot = *std::move(snapshot);
+  run.device = *chosen;
+  run.allocations = find_allocations(run.snapshot, run.device);
+  run.timeline = make_timeline(run.snapshot, run.device, run.allocations);
+  return run;
+}
+
+std::optional<double> RecordedRun::seconds() const {
+  const std::vector<TraceEntry>& entries = trace();
+  if (entries.empty() || !entries.front().has_time || !entries.back().has_time) return std::nullopt;
+  const double seconds =
+      (static_cast<double>(entries.back().time_us) - static_cast<double>(entries.front().time_us)) *
+      1e-6;
+  return seconds > 0 ? std::optional(seconds) : std::nullopt;
+}
+
+ExitCode complain(const Status& failure, const Session& session) {
+  session.console.complain(failure.message());
+  return exit_code_for(failure);
+}
+
+std::string title_of(const RecordedRun& run) {
+  std::string title = fmt::format("{}, device {}: ", printable(run.file), run.device.value());
+  if (run.trace().empty()) return title + "no trace, only what was there at the end\n";
+  title += fmt::format("{} entries", group_digits(run.trace().size()));
+  if (const std::optional<double> seconds = run.seconds()) {
+    title += fmt::format(" over {:.2f} s", *seconds);
+  }
+  if (run.allocations.before_count > 0) {
+    title += fmt::format("; {} allocations were there before",
+                         group_digits(run.allocations.before_count));
+  }
+  return title + "\n";
+}
+
+std::string plot_of(const RecordedRun& run, const Terminal& terminal) {
+  if (run.trace().empty()) return "";
+  const Timeline& timeline = run.timeline;
+  const size_t columns = plot_columns(terminal);
+  Plot plot;
+  plot.series = {{.name = "requested",
+                  .style = PlotStyle::kArea,
+                  .columns = downsample(timeline, Quantity::kRequested, columns)},
+                 {.name = "reserved",
+                  .style = PlotStyle::kLine,
+                  .columns = downsample(timeline, Quantity::kReserved, columns)}};
+  plot.mark = {.column = column_of(timeline, timeline.requested.entry, columns),
+               .text = fmt::format("most requested: {}", format_bytes(timeline.requested.bytes))};
+  plot.begin_text = "entry 0";
+  plot.end_text = fmt::format("entry {}", group_digits(run.trace().size() - 1));
+  return draw(plot, terminal);
+}
+
+}  // namespace ashlar

@@ -1,0 +1,46 @@
+// What the commands that look at a recorded run have in common: the file, the device, the first
+// answers, and the heading that says what is being looked at.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "analysis/allocations.h"
+#include "analysis/timeline.h"
+#include "ashlar/snapshot.h"
+#include "ashlar/status.h"
+#include "cli/subcommand.h"
+#include "cli/terminal.h"
+
+namespace ashlar {
+
+struct RecordedRun {
+  std::string file{};
+  Snapshot snapshot{};
+  DeviceIndex device{};
+  Allocations allocations{};
+  Timeline timeline{};
+
+  const std::vector<TraceEntry>& trace() const { return trace_of(snapshot, device); }
+  // From the first entry to the last; none: the trace does not tell.
+  std::optional<double> seconds() const;
+};
+
+inline constexpr const char* kSnapshotHelp =
+    "Snapshot: pickle or JSON, plain or compressed (.xz, .zst, .gz); - reads standard input";
+inline constexpr const char* kDeviceHelp = "Index of the device; default: the longest trace's";
+
+// kFormat: the file cannot be read. kUsage: it knows nothing of the device.
+Result<RecordedRun> read_run(const std::string& file, std::optional<uint64_t> device);
+
+// Prints the message, and returns the code that goes with it.
+ExitCode complain(const Status& failure, const Session& session);
+
+// "run.pickle, device 0: 813 entries over 1.24 s", and what is missing.
+std::string title_of(const RecordedRun& run);
+
+// Requested and reserved bytes over the whole trace. Empty where there is no trace.
+std::string plot_of(const RecordedRun& run, const Terminal& terminal);
+
+}  // namespace ashlar

@@ -1,0 +1,79 @@
+// Shortening, and making safe: names and paths come from files of strangers.
+#include "cli/stack_text.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <array>
+
+#include "format/utf8.h"
+
+namespace ashlar {
+namespace {
+
+// Names of C++ templates can fill a page.
+constexpr size_t kMostCharacters = 60;
+
+std::string shortened(std::string_view text) {
+  std::string safe;
+  size_t count = 0;
+  const std::string whole = printable(text);
+  for (std::string_view rest = whole; !rest.empty(); ++count) {
+    if (count == kMostCharacters) return safe + "...";
+    const size_t bytes = utf8_character_bytes(rest);
+    safe += rest.substr(0, bytes);
+    rest.remove_prefix(bytes);
+  }
+  return safe;
+}
+
+}  // namespace
+
+std::vector<std::string> stack_lines(const std::vector<const Frame*>& frames, size_t most) {
+  std::vector<std::string> lines;
+  for (const Frame* frame : frames) {
+    if (lines.size() == most) break;
+    const std::string name = frame->name.empty() ? "?" : shortened(frame->name);
+    lines.push_back(
+        fmt::format("{}  {}:{}", name, shortened(short_path(frame->filename)), frame->line));
+  }
+  if (lines.empty()) lines.emplace_back("(no stack was recorded)");
+  return lines;
+}
+
+nlohmann::ordered_json stack_as_json(const std::vector<const Frame*>& frames) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const Frame* frame : frames) {
+    list.push_back({{"name", frame->name}, {"filename", frame->filename}, {"line", frame->line}});
+  }
+  return list;
+}
+
+std::string short_path(std::string_view path) {
+  for (std::string_view folder : {"/site-packages/", "/dist-packages/"}) {
+    const size_t found = path.rfind(folder);
+    if (found != std::string_view::npos) return std::string(path.substr(found + folder.size()));
+  }
+  size_t slash = path.rfind('/');
+  if (slash == std::string_view::npos || slash == 0) return std::string(path);
+  slash = path.rfind('/', slash - 1);
+  return std::string(slash == std::string_view::npos ? path : path.substr(slash + 1));
+}
+
+std::string printable(std::string_view text) {
+  std::string safe;
+  while (!text.empty()) {
+    const size_t bytes = utf8_character_bytes(text);
+    const auto first = static_cast<unsigned char>(text[0]);
+    // U+0080 to U+009F are control characters as well.
+    const bool is_control =
+        first < 0x20 || first == 0x7f ||
+        (first == 0xc2 && bytes == 2 && static_cast<unsigned char>(text[1]) < 0xa0);
+    const bool is_bad = bytes == 0 || is_control || is_surrogate(text);
+    safe += is_bad ? "?" : text.substr(0, bytes);
+    text.remove_prefix(bytes == 0 ? 1 : bytes);
+  }
+  return safe;
+}
+
+}  // namespace ashlar

@@ -1,0 +1,222 @@
+// leaks, diff and gate: the JSON that programs read, exit codes, and what is said about bad input.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "cli/run_cli.h"
+
+namespace ashlar {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr int kDone = 0;
+constexpr int kNo = 1;
+constexpr int kUsage = 2;
+constexpr int kUnreadableInput = 3;
+
+constexpr size_t kMiB = 1 << 20;
+
+std::string trace(const std::string& name) {
+  return std::string(ASHLAR_GOLDEN_FOLDER) + "/traces/" + name + ".pickle.xz";
+}
+
+// One object on standard output, and nothing else anywhere.
+json json_of(std::vector<std::string> arguments, int exit_code = kDone) {
+  arguments.emplace_back("--json");
+  const CliOutcome outcome = run_cli({.arguments = std::move(arguments)});
+  EXPECT_EQ(outcome.exit_code, exit_code) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_TRUE(json::accept(outcome.out)) << outcome.out;
+  return json::parse(outcome.out, nullptr, false);
+}
+
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "ashlar_XXXXXX").string();
+    EXPECT_NE(mkdtemp(pattern.data()), nullptr);
+    path_ = pattern;
+  }
+  ~ScratchFolder() { std::filesystem::remove_all(path_); }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+
+  std::string file(const std::string& name) const { return (path_ / name).string(); }
+  std::string contents(const std::string& name) const {
+    std::ifstream file(path_ / name);
+    std::ostringstream text;
+    text << file.rdbuf();
+    return text.str();
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// --- leaks -----------------------------------------------------------------------------------
+
+TEST(CliLeaksTest, JsonNamesTheStackAndHowFastItGrows) {
+  const json answer = json_of({"leaks", trace("leaky")});
+  EXPECT_EQ(answer["grouped_by"], "stack");
+  EXPECT_EQ(answer["device"], 0);
+  EXPECT_EQ(answer["entries"], 484);
+  EXPECT_EQ(answer["live_bytes_at_end"], 640 * kMiB);
+  ASSERT_EQ(answer["leaks"].size(), 1U);
+  const json& leak = answer["leaks"][0];
+  EXPECT_EQ(leak["live_bytes"], 240 * kMiB);
+  EXPECT_EQ(leak["live_count"], 120);
+  // 2 MiB in four entries, of a millisecond each.
+  EXPECT_NEAR(leak["bytes_per_second"].get<double>(), 500.0 * kMiB, 5.0 * kMiB);
+  EXPECT_NEAR(leak["bytes_per_1000_entries"].get<double>(), 500.0 * kMiB, 5.0 * kMiB);
+  EXPECT_GT(leak["r_squared"].get<double>(), 0.99);
+  EXPECT_EQ(
+      leak["stack"][0],
+      (json{{"name", "append_loss"}, {"filename", "/srv/jobs/llm/metrics.py"}, {"line", 17}}));
+}
+
+TEST(CliLeaksTest, WithoutStacksJsonSaysWhatIsTakenTogether) {
+  const json answer = json_of({"leaks", trace("graph_pools.1")});
+  EXPECT_EQ(answer["grouped_by"], "size_class_and_stream");
+  EXPECT_EQ(answer["leaks"], json::array());
+}
+
+// --- diff ------------------------------------------------------------------------------------
+
+TEST(CliDiffTest, JsonAddsUpToWhatBothSidesHold) {
+  const json answer = json_of({"diff", trace("oom.1"), trace("leaky"), "--at", "peak"});
+  EXPECT_EQ(answer["at"], "peak");
+  EXPECT_EQ(answer["base"]["bytes"], 2818063137) << "the peak of what the run asked for";
+  EXPECT_EQ(answer["new"]["bytes"], 848 * kMiB);
+  const auto difference = answer["difference_bytes"].get<int64_t>();
+  EXPECT_EQ(difference, static_cast<int64_t>(848 * kMiB) - 2818063137);
+  for (const char* list : {"by_stack", "by_size_class", "by_stream"}) {
+    int64_t sum = 0;
+    for (const json& row : answer[list]) sum += row["difference_bytes"].get<int64_t>();
+    EXPECT_EQ(sum, difference) << list;
+  }
+  EXPECT_EQ(answer["by_stack"].size(), 4U);
+  EXPECT_EQ(answer["by_stack"][0]["stack"][0]["name"], "oom");
+}
+
+TEST(CliDiffTest, AFileDoesNotDifferFromItself) {
+  const json answer = json_of({"diff", trace("leaky"), trace("leaky")});
+  EXPECT_EQ(answer["difference_bytes"], 0);
+  for (const json& row : answer["by_stack"]) EXPECT_EQ(row["difference_bytes"], 0);
+}
+
+// --- gate ------------------------------------------------------------------------------------
+
+TEST(CliGateTest, PassesWhatIsNotWorseAndSaysSo) {
+  const json answer = json_of({"gate", trace("leaky"), trace("leaky"), "--peak", "+0%"});
+  EXPECT_EQ(answer["passed"], true);
+  ASSERT_EQ(answer["checks"].size(), 2U);
+  EXPECT_EQ(answer["checks"][0], (json{{"name", "peak requested"},
+                                       {"unit", "bytes"},
+                                       {"base", 848 * kMiB},
+                                       {"new", 848 * kMiB},
+                                       {"allowed", 848 * kMiB},
+                                       {"passed", true}}));
+}
+
+TEST(CliGateTest, ExitsWithNoWhenSomethingIsWorse) {
+  const json answer = json_of({"gate", trace("leaky"), trace("oom.1")}, kNo);
+  EXPECT_EQ(answer["passed"], false);
+  ASSERT_EQ(answer["checks"].size(), 3U) << "without limits, the usual ones are meant";
+  EXPECT_EQ(answer["checks"][0]["passed"], false);
+  EXPECT_EQ(answer["checks"][2]["unit"], "part");
+}
+
+TEST(CliGateTest, WritesMarkdownAndJUnitBesideItsAnswer) {
+  const ScratchFolder folder;
+  const CliOutcome outcome =
+      run_cli({.arguments = {"gate", trace("leaky"), trace("oom.1"), "--junit",
+                             folder.file("gate.xml"), "--markdown", folder.file("gate.md")}});
+  EXPECT_EQ(outcome.exit_code, kNo);
+  EXPECT_THAT(folder.contents("gate.xml"),
+              AllOf(HasSubstr("<testsuite name=\"ashlar gate\" tests=\"3\" failures=\"2\""),
+                    HasSubstr("<failure message=\"peak requested: ")));
+  EXPECT_THAT(folder.contents("gate.md"), HasSubstr("| peak requested | 848.00 MiB |"));
+  EXPECT_THAT(outcome.out, HasSubstr("Failed: 2 of 3 figures"));
+}
+
+TEST(CliGateTest, AFileThatCannotBeWrittenIsSaid) {
+  const CliOutcome outcome = run_cli(
+      {.arguments = {"gate", trace("leaky"), trace("leaky"), "--junit", "/nonexistent/gate.xml"}});
+  EXPECT_EQ(outcome.exit_code, kNo);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_THAT(outcome.err, HasSubstr("/nonexistent/gate.xml"));
+}
+
+TEST(CliGateTest, WrongLimitsAreWrongUsageBeforeAnythingIsRead) {
+  for (const std::vector<std::string>& wrong : std::vector<std::vector<std::string>>{
+           {"--peak", "much"}, {"--fragmentation", "+1MiB"}, {"--junit", "-"}}) {
+    CliRun run = {.arguments = {"gate", "missing", "missing"}};
+    run.arguments.insert(run.arguments.end(), wrong.begin(), wrong.end());
+    const CliOutcome outcome = run_cli(run);
+    EXPECT_EQ(outcome.exit_code, kUsage) << wrong[0];
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_THAT(outcome.err, HasSubstr(wrong[0]));
+  }
+}
+
+// --- all three -------------------------------------------------------------------------------
+
+TEST(CliLookingTest, UnreadableFilesAreNamedAndExitWithThree) {
+  const ScratchFolder folder;
+  std::ofstream(folder.file("broken")) << "\x80\x04]broken";
+  for (const std::string& file : {folder.file("broken"), folder.file("missing")}) {
+    for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+             {"leaks", file}, {"diff", trace("leaky"), file}, {"gate", file, trace("leaky")}}) {
+      for (const bool as_json : {false, true}) {
+        CliRun run = {.arguments = arguments};
+        if (as_json) run.arguments.emplace_back("--json");
+        const CliOutcome outcome = run_cli(run);
+        EXPECT_EQ(outcome.exit_code, kUnreadableInput) << arguments[0];
+        EXPECT_EQ(outcome.out, "");
+        EXPECT_THAT(outcome.err, HasSubstr(file));
+      }
+    }
+  }
+}
+
+TEST(CliLookingTest, WrongUsageExitsWithTwo) {
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {"leaks"},
+           {"leaks", trace("leaky"), "--device", "-1"},
+           {"diff", trace("leaky")},
+           {"diff", trace("leaky"), trace("leaky"), "--at", "noon"},
+           {"gate", trace("leaky")}}) {
+    const CliOutcome outcome = run_cli({.arguments = arguments});
+    EXPECT_EQ(outcome.exit_code, kUsage) << arguments.back();
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_NE(outcome.err, "");
+  }
+}
+
+TEST(CliLookingTest, ADeviceThatTheFileDoesNotKnowIsWrongUsage) {
+  const CliOutcome outcome = run_cli({.arguments = {"leaks", trace("leaky"), "--device", "7"}});
+  EXPECT_EQ(outcome.exit_code, kUsage);
+  EXPECT_EQ(outcome.err,
+            "ashlar: --device: the file knows nothing of device 7 (expected one of 0)\n");
+}
+
+TEST(CliLookingTest, ASnapshotWithoutATraceStillHasAnAnswer) {
+  const ScratchFolder folder;
+  std::ofstream(folder.file("empty.json")) << R"({"segments": [], "device_traces": [[]]})";
+  EXPECT_EQ(json_of({"leaks", folder.file("empty.json")})["entries"], 0);
+  EXPECT_EQ(json_of({"diff", folder.file("empty.json"), trace("leaky")})["new"]["count"], 121);
+  const CliOutcome outcome = run_cli({.arguments = {"leaks", folder.file("empty.json")}});
+  EXPECT_EQ(outcome.exit_code, kDone) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("no trace"));
+}
+
+}  // namespace
+}  // namespace ashlar

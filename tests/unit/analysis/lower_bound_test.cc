@@ -1,0 +1,91 @@
+// What nobody can beat, and what exists.
+#include "analysis/lower_bound.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "base/random.h"
+#include "unit/analysis/trace_builder.h"
+
+namespace ashlar {
+namespace {
+
+constexpr DeviceIndex kDevice{0};
+
+LowerBound bound_of(TraceBuilder& trace) {
+  return find_lower_bound(find_allocations(trace.snapshot(), kDevice));
+}
+
+TEST(LowerBoundTest, ThePeakIsOfWhatIsThereAtOneTime) {
+  TraceBuilder trace;
+  trace.alloc(0, 1000).free(0, 1000).alloc(0, 600).alloc(1024, 700);
+  const LowerBound bound = bound_of(trace);
+  EXPECT_EQ(bound.requested_bytes, 1300U);
+  EXPECT_EQ(bound.rounded_bytes, 2048U);
+  EXPECT_EQ(bound.packed_bytes, 2048U);
+  EXPECT_EQ(bound.allocation_count, 3U);
+}
+
+TEST(LowerBoundTest, PendingMemoryIsNotFree) {
+  TraceBuilder trace;
+  trace.alloc(0, 512).act(TraceAction::kFreeRequested, 0, 512).alloc(512, 512);
+  trace.act(TraceAction::kFreeCompleted, 0, 512);
+  EXPECT_EQ(bound_of(trace).packed_bytes, 1024U);
+}
+
+TEST(LowerBoundTest, WhatWasThereBeforeAndWhatIsNeverFreedCount) {
+  TraceBuilder trace;
+  trace.alloc(0, 512).free(4096, 100).alloc(512, 512);
+  const LowerBound bound = bound_of(trace);
+  EXPECT_EQ(bound.requested_bytes, 1024U);
+  EXPECT_EQ(bound.packed_bytes, 1024U);
+}
+
+TEST(LowerBoundTest, LifetimesBeginAtTheirEntryAndEndWithTheTrace) {
+  TraceBuilder trace;
+  trace.alloc(0, 1).free(4096, 513).alloc(512, 0);
+  const std::vector<Lifetime> lifetimes = lifetimes_of(find_allocations(trace.snapshot(), kDevice));
+  ASSERT_EQ(lifetimes.size(), 2U) << "an empty one needs no place";
+  EXPECT_EQ(lifetimes[0].begin, 1U);
+  EXPECT_EQ(lifetimes[0].end, 5U);
+  EXPECT_EQ(lifetimes[0].bytes, 512U);
+  EXPECT_EQ(lifetimes[1].begin, 0U);
+  EXPECT_EQ(lifetimes[1].end, 3U);
+  EXPECT_EQ(lifetimes[1].bytes, 1024U);
+}
+
+TEST(LowerBoundTest, TheBoundsOfRandomTracesAreInOrderAndThePackingExists) {
+  Random random(11);
+  for (int run = 0; run < 20; ++run) {
+    TraceBuilder trace;
+    std::map<uint64_t, size_t> live;
+    for (uint64_t address = 1; address < 400; ++address) {
+      live[address] = 1 + random.below(100'000);
+      trace.alloc(address, live[address]);
+      while (live.size() > 1 && random.below(2) == 0) {
+        const auto victim =
+            std::next(live.begin(), static_cast<ptrdiff_t>(random.below(live.size())));
+        trace.free(victim->first, victim->second);
+        live.erase(victim);
+      }
+    }
+    const Allocations allocations = find_allocations(trace.snapshot(), kDevice);
+    const LowerBound bound = find_lower_bound(allocations);
+    ASSERT_LE(bound.requested_bytes, bound.rounded_bytes) << run;
+    ASSERT_LE(bound.rounded_bytes, bound.packed_bytes) << run;
+    const std::vector<Lifetime> lifetimes = lifetimes_of(allocations);
+    const Packing packing = pack(lifetimes, {.goal_bytes = bound.rounded_bytes});
+    ASSERT_EQ(packing.height_bytes, bound.packed_bytes) << run;
+    ASSERT_TRUE(is_packed(lifetimes, packing)) << run;
+  }
+}
+
+TEST(LowerBoundTest, SizesThatMakeNoSenseAreSurvived) {
+  TraceBuilder trace;
+  trace.alloc(0, SIZE_MAX).alloc(512, SIZE_MAX - 1);
+  EXPECT_EQ(bound_of(trace).allocation_count, 2U);
+}
+
+}  // namespace
+}  // namespace ashlar

@@ -1,0 +1,189 @@
+// Bytes step by step, the peaks, and what is there at a moment.
+#include "analysis/timeline.h"
+
+#include <gtest/gtest.h>
+
+#include "unit/analysis/trace_builder.h"
+
+namespace ashlar {
+namespace {
+
+constexpr DeviceIndex kDevice{0};
+
+struct Looked {
+  Allocations allocations;
+  Timeline timeline;
+};
+
+Looked look(const Snapshot& snapshot) {
+  Looked looked = {.allocations = find_allocations(snapshot, kDevice), .timeline = {}};
+  looked.timeline = make_timeline(snapshot, kDevice, looked.allocations);
+  return looked;
+}
+
+std::vector<size_t> values(const Timeline& timeline, size_t (*of)(const TimelinePoint&)) {
+  std::vector<size_t> found;
+  for (const TimelinePoint& point : timeline.points) found.push_back(of(point));
+  return found;
+}
+
+size_t live(const TimelinePoint& point) { return point.live_bytes; }
+size_t pending(const TimelinePoint& point) { return point.pending_bytes; }
+size_t requested(const TimelinePoint& point) { return point.requested_bytes(); }
+size_t reserved(const TimelinePoint& point) { return point.reserved_bytes; }
+
+SnapshotSegment segment_of(size_t bytes) {
+  SnapshotSegment segment;
+  segment.total_bytes = bytes;
+  return segment;
+}
+
+// --- steps -----------------------------------------------------------------------------------
+
+TEST(TimelineTest, BytesPendAfterTheirFreeUntilItIsComplete) {
+  TraceBuilder trace;
+  trace.alloc(512, 100).alloc(1024, 30);
+  trace.act(TraceAction::kFreeRequested, 512, 100).act(TraceAction::kFreeCompleted, 512, 100);
+  const Timeline timeline = look(trace.snapshot()).timeline;
+  EXPECT_EQ(values(timeline, live), (std::vector<size_t>{100, 130, 30, 30}));
+  EXPECT_EQ(values(timeline, pending), (std::vector<size_t>{0, 0, 100, 0}));
+  EXPECT_EQ(values(timeline, requested), (std::vector<size_t>{100, 130, 130, 30}));
+}
+
+TEST(TimelineTest, WhatWasThereBeforeCountsFromTheStart) {
+  TraceBuilder trace;
+  trace.free(512, 100);
+  const Timeline timeline = look(trace.snapshot()).timeline;
+  EXPECT_EQ(timeline.before.live_bytes, 100U);
+  EXPECT_EQ(timeline.requested.bytes, 100U);
+  EXPECT_FALSE(timeline.requested.entry.has_value());
+  EXPECT_EQ(timeline.at_end().requested_bytes(), 0U);
+}
+
+TEST(TimelineTest, ReservedBytesFollowFromTheFinalSegmentsBackwards) {
+  TraceBuilder trace;
+  trace.act(TraceAction::kSegmentAlloc, 0, 20).act(TraceAction::kSegmentMap, 100, 5);
+  trace.act(TraceAction::kSegmentUnmap, 100, 5).act(TraceAction::kSegmentFree, 500, 7);
+  trace.snapshot().segments = {segment_of(40), segment_of(10)};
+  trace.snapshot().segments.push_back(segment_of(1000));
+  trace.snapshot().segments.back().device = DeviceIndex(1);
+  const Timeline timeline = look(trace.snapshot()).timeline;
+  EXPECT_EQ(timeline.before.reserved_bytes, 37U);
+  EXPECT_EQ(values(timeline, reserved), (std::vector<size_t>{57, 62, 57, 50}));
+}
+
+TEST(TimelineTest, ReservedBytesNeverFallBelowNothing) {
+  TraceBuilder trace;
+  trace.act(TraceAction::kSegmentFree, 0, 20).act(TraceAction::kSegmentAlloc, 0, 5);
+  const Timeline timeline = look(trace.snapshot()).timeline;
+  EXPECT_EQ(values(timeline, reserved), (std::vector<size_t>{0, 5}));
+}
+
+TEST(TimelineTest, SizesThatMakeNoSenseAreSurvived) {
+  TraceBuilder trace;
+  trace.alloc(0, SIZE_MAX).alloc(512, SIZE_MAX);
+  trace.act(TraceAction::kSegmentAlloc, 0, size_t{1} << 63);
+  trace.act(TraceAction::kSegmentFree, 0, SIZE_MAX);
+  EXPECT_EQ(look(trace.snapshot()).timeline.points.size(), 4U);
+}
+
+// --- peaks -----------------------------------------------------------------------------------
+
+TEST(TimelineTest, APeakIsTheFirstEntryThatReachesIt) {
+  TraceBuilder trace;
+  trace.alloc(512, 100).free(512, 100).alloc(512, 100);
+  const Timeline timeline = look(trace.snapshot()).timeline;
+  EXPECT_EQ(timeline.requested.bytes, 100U);
+  EXPECT_EQ(timeline.requested.entry, 0U);
+  EXPECT_EQ(timeline.requested.time_us, 1);
+  EXPECT_EQ(timeline.pending.entry, 1U);
+}
+
+TEST(TimelineTest, ThePeakOfReservedBytesIsWhereTheMostIsRequested) {
+  TraceBuilder trace;
+  trace.act(TraceAction::kSegmentAlloc, 0, 1000).alloc(0, 10).alloc(512, 400).free(512, 400);
+  const Timeline timeline = look(trace.snapshot()).timeline;
+  EXPECT_EQ(timeline.reserved.bytes, 1000U);
+  EXPECT_EQ(timeline.reserved.entry, 2U);
+  EXPECT_EQ(timeline.at(timeline.reserved.entry).requested_bytes(), 410U);
+}
+
+TEST(TimelineTest, AnEntryWithoutATimeGivesAPeakWithoutATime) {
+  TraceBuilder trace;
+  trace.alloc(512, 100);
+  trace.snapshot().device_traces[0][0].has_time = false;
+  EXPECT_FALSE(look(trace.snapshot()).timeline.requested.time_us.has_value());
+}
+
+// --- devices ---------------------------------------------------------------------------------
+
+TEST(TimelineTest, TheBusiestDeviceHasTheLongestTrace) {
+  Snapshot snapshot;
+  EXPECT_EQ(busiest_device(snapshot), DeviceIndex(0));
+  snapshot.segments = {segment_of(1)};
+  snapshot.segments[0].device = DeviceIndex(3);
+  EXPECT_EQ(busiest_device(snapshot), DeviceIndex(3));
+  snapshot.device_traces = {{{}}, {{}, {}}, {}};
+  EXPECT_EQ(busiest_device(snapshot), DeviceIndex(1));
+}
+
+TEST(TimelineTest, ADeviceWithoutATraceHasNoPoints) {
+  const Snapshot snapshot;
+  EXPECT_TRUE(trace_of(snapshot, DeviceIndex(9)).empty());
+  EXPECT_TRUE(look(snapshot).timeline.points.empty());
+}
+
+// --- columns ---------------------------------------------------------------------------------
+
+TEST(TimelineTest, DownsamplingKeepsEveryExtreme) {
+  TraceBuilder trace;
+  for (uint64_t i = 1; i <= 4; ++i) trace.alloc(512 * i, 10);
+  trace.free(512, 10).alloc(512, 500).free(512, 500);
+  const Timeline timeline = look(trace.snapshot()).timeline;
+  const std::vector<RangeInColumn> columns = downsample(timeline, Quantity::kRequested, 3);
+  ASSERT_EQ(columns.size(), 3U);
+  EXPECT_EQ(columns[0], (RangeInColumn{.lowest = 0, .highest = 30}));
+  EXPECT_EQ(columns[1], (RangeInColumn{.lowest = 30, .highest = 40}));
+  EXPECT_EQ(columns[2], (RangeInColumn{.lowest = 30, .highest = 530}));
+  EXPECT_EQ(column_of(timeline, 6, 3), 2U);
+  EXPECT_EQ(column_of(timeline, std::nullopt, 3), 0U);
+}
+
+TEST(TimelineTest, AColumnWithoutEntriesHasTheValueThatHeld) {
+  TraceBuilder trace;
+  trace.alloc(512, 10).alloc(1024, 5);
+  const Timeline timeline = look(trace.snapshot()).timeline;
+  const std::vector<RangeInColumn> columns = downsample(timeline, Quantity::kLive, 4);
+  EXPECT_EQ(columns[1], (RangeInColumn{.lowest = 10, .highest = 10}));
+  EXPECT_EQ(columns[3], (RangeInColumn{.lowest = 15, .highest = 15}));
+  EXPECT_EQ(downsample(Timeline(), Quantity::kReserved, 2).size(), 2U);
+}
+
+// --- what is there ---------------------------------------------------------------------------
+
+TEST(TimelineTest, PresentIsWhatOccupiesMemoryPendingOnesIncluded) {
+  TraceBuilder trace;
+  trace.alloc(512, 100).alloc(1024, 30).act(TraceAction::kFreeRequested, 512, 100);
+  trace.act(TraceAction::kFreeCompleted, 512, 100).free(4096, 7);
+  const Allocations allocations = look(trace.snapshot()).allocations;
+  EXPECT_EQ(present_at(allocations, std::nullopt), (std::vector<uint32_t>{2}));
+  EXPECT_EQ(present_at(allocations, 0), (std::vector<uint32_t>{0, 2}));
+  EXPECT_EQ(present_at(allocations, 2), (std::vector<uint32_t>{0, 1, 2}));
+  EXPECT_EQ(present_at(allocations, 3), (std::vector<uint32_t>{1, 2}));
+  EXPECT_EQ(present_at(allocations, 5), (std::vector<uint32_t>{1}));
+}
+
+TEST(TimelineTest, WhatIsPresentIsGroupedByStackLargestFirst) {
+  TraceBuilder trace;
+  trace.alloc(512, 10).from(1).alloc(1024, 30).from(2).alloc(2048, 25).from(3);
+  const Allocations allocations = look(trace.snapshot()).allocations;
+  // Stacks 1 and 3 say the same.
+  const std::vector<StackUse> uses =
+      group_by_stack(allocations, present_at(allocations, 2), {0, 7, 8, 7});
+  ASSERT_EQ(uses.size(), 2U);
+  EXPECT_EQ(uses[0], (StackUse{.stack = 7, .bytes = 35, .count = 2}));
+  EXPECT_EQ(uses[1], (StackUse{.stack = 8, .bytes = 30, .count = 1}));
+}
+
+}  // namespace
+}  // namespace ashlar

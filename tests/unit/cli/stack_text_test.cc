@@ -1,0 +1,60 @@
+// Stacks as people read them, from files that nobody vouches for.
+#include "cli/stack_text.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace ashlar {
+namespace {
+
+TEST(StackTextTest, PathsAreShortenedToWhatIdentifiesThem) {
+  EXPECT_EQ(short_path("/opt/venv/lib/python3.12/site-packages/torch/nn/modules/conv.py"),
+            "torch/nn/modules/conv.py");
+  EXPECT_EQ(short_path("/usr/lib/python3/dist-packages/numpy/core.py"), "numpy/core.py");
+  EXPECT_EQ(short_path("/srv/jobs/llm/train.py"), "llm/train.py");
+  EXPECT_EQ(short_path("llm/train.py"), "llm/train.py");
+  EXPECT_EQ(short_path("train.py"), "train.py");
+  EXPECT_EQ(short_path("/train.py"), "/train.py");
+  EXPECT_EQ(short_path(""), "");
+}
+
+TEST(StackTextTest, TheInnermostFramesAreShown) {
+  const Frame inner = {.name = "forward", .filename = "/srv/llm/model.py", .line = 3};
+  const Frame middle = {.name = "train", .filename = "train.py", .line = 9};
+  const Frame outer = {.name = "<module>", .filename = "train.py", .line = 20};
+  EXPECT_EQ(stack_lines({&inner, &middle, &outer}, 2),
+            (std::vector<std::string>{"forward  llm/model.py:3", "train  train.py:9"}));
+}
+
+TEST(StackTextTest, WithoutFramesItSaysSo) {
+  EXPECT_EQ(stack_lines({}, 3), (std::vector<std::string>{"(no stack was recorded)"}));
+}
+
+TEST(StackTextTest, LongNamesAreCutBetweenCharacters) {
+  std::string name;
+  for (int i = 0; i < 100; ++i) name += "é";
+  const Frame frame = {.name = name, .filename = "a.cc", .line = 1};
+  const std::string line = stack_lines({&frame}, 1)[0];
+  EXPECT_EQ(line, name.substr(0, 120) + "...  a.cc:1");
+}
+
+TEST(StackTextTest, NothingReachesTheTerminalThatWouldSteerIt) {
+  EXPECT_EQ(printable("a\x1b[2Jb\n\tc\x7f"), "a?[2Jb??c?");
+  EXPECT_EQ(printable("\xc2\x9b"
+                      "2J"),
+            "?2J")
+      << "a control character of two bytes";
+  EXPECT_EQ(printable("\xff\xfe"), "??");
+  EXPECT_EQ(printable("\xed\xa0\x80"), "?") << "half a pair of surrogates";
+  EXPECT_EQ(printable("größer ✓"), "größer ✓");
+}
+
+TEST(StackTextTest, ProgramsGetPathsInFull) {
+  const Frame frame = {.name = "f", .filename = "/srv/llm/model.py", .line = 3};
+  EXPECT_EQ(stack_as_json({&frame}).dump(),
+            R"([{"name":"f","filename":"/srv/llm/model.py","line":3}])");
+}
+
+}  // namespace
+}  // namespace ashlar
