@@ -37,8 +37,14 @@ class Pass {
   Allocations result() { return std::move(found_); }
 
  private:
+  // Whatever had the address before must have ended, though nobody said so.
   void make(uint32_t index, const TraceEntry& entry) {
     const uint32_t id = add(entry);
+    if (const auto before = live_.find(entry.address.value()); before != live_.end()) {
+      Allocation& ended = found_.all[before->second];
+      if (ended.freed == Allocation::kNever) ended.freed = index;
+      ended.completed = index;
+    }
     found_.all[id].made = index;
     found_.of_entry[index] = id;
     live_[entry.address.value()] = id;

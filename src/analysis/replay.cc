@@ -58,6 +58,8 @@ class Run {
   std::vector<Flush> flushes_;
   size_t next_flush_ = 0;
 
+  // By entry: the allocation whose address is handed out again though nobody saw it freed.
+  std::unordered_map<uint32_t, uint32_t> ended_unseen_;
   std::vector<Block*> live_;                        // by allocation
   std::unordered_map<uint32_t, StreamId> pending_;  // by allocation: the stream that holds it back
   std::vector<StreamId> spare_streams_;             // to hold back others
@@ -76,7 +78,14 @@ Run::Run(const Snapshot& snapshot, const Allocations& allocations, const ReplayO
       allocations_(allocations),
       options_(options),
       same_settings_(same_policy(options.allocator, options.recorded)),
-      live_(allocations.all.size()) {}
+      live_(allocations.all.size()) {
+  for (uint32_t id = 0; id < allocations.all.size(); ++id) {
+    const uint32_t completed = allocations.all[id].completed;
+    const bool unseen =
+        completed != Allocation::kNever && trace_[completed].action == TraceAction::kAlloc;
+    if (unseen) ended_unseen_[completed] = id;
+  }
+}
 
 // --- setting up
 // ------------------------------------------------------------------------------------
@@ -211,6 +220,11 @@ Status Run::perform(uint32_t index) {
 Status Run::allocate(uint32_t index, const TraceEntry& entry) {
   if (entry.bytes == 0) return {};
   const uint32_t id = allocations_.of_entry[index];
+  if (const auto unseen = ended_unseen_.find(index); unseen != ended_unseen_.end()) {
+    Block* block = std::exchange(live_[unseen->second], nullptr);
+    Status freed = block == nullptr ? Status() : engine_->free(block);
+    if (!freed.ok()) return freed;
+  }
   if (Status routed = use_pool(allocations_.all[id].pool); !routed.ok()) return routed;
   Result<Block*> block = engine_->allocate({entry.bytes, stream_of(entry.stream)});
   ++result_.alloc_count;

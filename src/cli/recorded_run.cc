@@ -11,6 +11,7 @@
 #include "cli/plot.h"
 #include "cli/stack_text.h"
 #include "cli/table.h"
+#include "config/snapshot_settings.h"
 #include "files/read_snapshot.h"
 
 namespace ashlar {
@@ -48,7 +49,23 @@ Result<RecordedRun> read_run(const std::string& file, std::optional<uint64_t> de
   run.device = *chosen;
   run.allocations = find_allocations(run.snapshot, run.device);
   run.timeline = make_timeline(run.snapshot, run.device, run.allocations);
+  RecordedOptions recorded = options_of(run.snapshot.settings);
+  run.options = std::move(recorded.options);
+  run.ignored = std::move(recorded.ignored);
   return run;
+}
+
+Status no_history(const RecordedRun& run) {
+  return Status::format(fmt::format(
+      "{}: there is no history of device {} in this snapshot, only what was held at the "
+      "end; record it with torch.cuda.memory._record_memory_history",
+      run.file, run.device.value()));
+}
+
+bool RecordedRun::has_oom() const {
+  const std::vector<TraceEntry>& entries = trace();
+  return std::any_of(entries.begin(), entries.end(),
+                     [](const TraceEntry& entry) { return entry.action == TraceAction::kOom; });
 }
 
 std::optional<double> RecordedRun::seconds() const {

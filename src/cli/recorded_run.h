@@ -8,6 +8,7 @@
 
 #include "analysis/allocations.h"
 #include "analysis/timeline.h"
+#include "ashlar/options.h"
 #include "ashlar/snapshot.h"
 #include "ashlar/status.h"
 #include "cli/subcommand.h"
@@ -21,8 +22,12 @@ struct RecordedRun {
   DeviceIndex device{};
   Allocations allocations{};
   Timeline timeline{};
+  AllocatorOptions options{};  // it was recorded under
+  std::string ignored{};       // what of its settings could not be understood; empty: nothing
 
   const std::vector<TraceEntry>& trace() const { return trace_of(snapshot, device); }
+  // An allocation failed.
+  bool has_oom() const;
   // From the first entry to the last; none: the trace does not tell.
   std::optional<double> seconds() const;
 };
@@ -33,6 +38,9 @@ inline constexpr const char* kDeviceHelp = "Index of the device; default: the lo
 
 // kFormat: the file cannot be read. kUsage: it knows nothing of the device.
 Result<RecordedRun> read_run(const std::string& file, std::optional<uint64_t> device);
+
+// What to say where a history is needed and there is none.
+Status no_history(const RecordedRun& run);
 
 // Prints the message, and returns the code that goes with it.
 ExitCode complain(const Status& failure, const Session& session);

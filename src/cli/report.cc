@@ -88,9 +88,11 @@ std::vector<std::string> advice_of(const Report& report) {
   std::vector<std::string> advice;
   const auto reserved = static_cast<size_t>(report.replayed.stats.reserved_bytes.all.peak);
   const auto enough = static_cast<size_t>(kWorthSaying * static_cast<double>(reserved));
-  if (!report.replayed.ooms.empty()) {
-    advice.push_back(
-        "It ran out of memory: `ashlar oom` says what was asked for and what would have fitted.");
+  if (const size_t count = report.replayed.ooms.size(); count > 0) {
+    advice.push_back(fmt::format(
+        "It ran out of memory {}: `ashlar oom` says what was asked for and what would have "
+        "fitted.",
+        count == 1 ? "once" : fmt::format("{} times", group_digits(count))));
   }
   bool any_saves = false;
   for (const Alternative& other : report.alternatives) {
@@ -228,6 +230,8 @@ ExitCode run_report(const ReportRequest& asked, const Session& session) {
   options.device = run->device;
   options.recorded = options.allocator = run->options;
   options.capacity_bytes = assumed_capacity_bytes(run->snapshot, run->device);
+  // Where it ran out, it had been allowed little more than it had.
+  if (run->has_oom()) options.cap_bytes = run->timeline.reserved.bytes;
   const Result<Report> report = make_report(run->snapshot, run->allocations, options);
   if (!report.ok()) return complain(report.status(), session);
 

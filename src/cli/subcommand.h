@@ -38,6 +38,7 @@ extern const Subcommand kBench;
 extern const Subcommand kDemo;
 extern const Subcommand kExport;
 extern const Subcommand kReplay;
+extern const Subcommand kReport;
 extern const Subcommand kLeaks;
 extern const Subcommand kDiff;
 extern const Subcommand kGate;

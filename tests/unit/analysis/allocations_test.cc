@@ -36,6 +36,15 @@ TEST(AllocationsTest, AnAddressThatIsUsedAgainIsAnotherAllocation) {
   EXPECT_EQ(found.all[1].bytes, 300U);
 }
 
+TEST(AllocationsTest, AnAddressThatIsHandedOutAgainWasFreedBefore) {
+  TraceBuilder trace;
+  trace.alloc(512, 100).alloc(512, 300);
+  const Allocations found = find_allocations(trace.snapshot(), kDevice);
+  ASSERT_EQ(found.all.size(), 2U);
+  EXPECT_EQ(found.all[0].completed, 1U);
+  EXPECT_EQ(found.all[1].freed, kNever);
+}
+
 TEST(AllocationsTest, WhatIsFreedButWasNeverMadeWasThereBefore) {
   TraceBuilder trace;
   trace.free(512, 100).act(TraceAction::kFreeCompleted, 4096, 64);
