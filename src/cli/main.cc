@@ -22,7 +22,8 @@
 namespace ashlar {
 namespace {
 
-constexpr std::array kSubcommands = {&kReplay, &kExport, &kInfo, &kConfig, &kBench, &kDemo};
+constexpr std::array kSubcommands = {&kReplay, &kTune,   &kExplainOom, &kExport,
+                                     &kInfo,   &kConfig, &kBench,      &kDemo};
 
 // A sub-command together with its parser.
 struct Prepared {

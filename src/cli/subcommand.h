@@ -38,5 +38,7 @@ extern const Subcommand kBench;
 extern const Subcommand kDemo;
 extern const Subcommand kExport;
 extern const Subcommand kReplay;
+extern const Subcommand kTune;
+extern const Subcommand kExplainOom;
 
 }  // namespace ashlar
