@@ -22,7 +22,8 @@ class Explanation {
  private:
   std::optional<uint32_t> recorded_failure() const;
   OomLimit infer_limit() const;
-  Result<bool> fails_under(size_t cap_bytes);
+  Result<bool> fails_under(size_t limit_bytes);
+  void set_limit(size_t limit_bytes);
   Status find_failure();
   void describe_request();
   OomState state_of(const ReplayResult& replayed) const;
@@ -83,7 +84,7 @@ Status Explanation::find_failure() {
   if (question_.is_limit_given || !recorded_) {
     const size_t limit = std::min(replaying_.capacity_bytes,
                                   replaying_.cap_bytes.value_or(replaying_.capacity_bytes));
-    report_.limit = {limit, limit, limit};
+    report_.limit = {limit, limit, limit, !replaying_.cap_bytes};
     return fails_under(limit).status();
   }
   report_.limit = infer_limit();
@@ -94,16 +95,27 @@ Status Explanation::find_failure() {
   const Result<bool> fails_above = fails_under(report_.limit.below_bytes - 1);
   if (!fails_above.ok() || *fails_above) return fails_above.status();
   replayed_.reset();  // something else failed, or nothing: it would explain another failure
-  replaying_.cap_bytes = lower;
-  report_.limit.replayed_bytes = lower;
+  set_limit(lower);
   return {};
+}
+
+// Only a device that is full is full to every engine: PyTorch lets expandable segments exceed a cap
+// by what they round up to.
+void Explanation::set_limit(size_t limit_bytes) {
+  report_.limit.replayed_bytes = limit_bytes;
+  if (!report_.limit.is_inferred()) return;
+  if (report_.limit.is_of_device) {
+    replaying_.capacity_bytes = limit_bytes;
+  } else {
+    replaying_.cap_bytes = limit_bytes;
+  }
 }
 
 // Whatever was held was allowed; whatever was refused was not. If the device was full rather than
 // the process limited, it also says how much more there was.
 OomLimit Explanation::infer_limit() const {
   size_t held = rebuild_start(snapshot_, replaying_.device, allocations_, sizes_).reserved_bytes;
-  OomLimit limit{held, SIZE_MAX, 0};
+  OomLimit limit{held, SIZE_MAX, 0, false};
   size_t held_at_refusal = 0;
   for (const TraceEntry& entry : trace_) {
     switch (entry.action) {
@@ -121,6 +133,7 @@ OomLimit Explanation::infer_limit() const {
         const size_t device_free = entry.address.value();
         if (device_free < segment_bytes) {
           limit.at_least_bytes = std::max(limit.at_least_bytes, held + device_free);
+          limit.is_of_device = true;
         }
         break;
       }
@@ -135,10 +148,8 @@ OomLimit Explanation::infer_limit() const {
 
 // Replays under the recorded settings up to the first failure. Whether that is the one looked for:
 // any, or where the limit is inferred, the recorded one.
-Result<bool> Explanation::fails_under(size_t cap_bytes) {
-  const bool is_inferred = !question_.is_limit_given && recorded_;
-  if (is_inferred) replaying_.cap_bytes = cap_bytes;
-  report_.limit.replayed_bytes = cap_bytes;
+Result<bool> Explanation::fails_under(size_t limit_bytes) {
+  set_limit(limit_bytes);
   ReplayOptions options;
   options.allocator = options.recorded = replaying_.recorded;
   options.device = replaying_.device;
@@ -149,7 +160,7 @@ Result<bool> Explanation::fails_under(size_t cap_bytes) {
   if (!replayed.ok()) return replayed.status();
   replayed_ = *std::move(replayed);
   if (replayed_->ooms.empty()) return false;
-  return !is_inferred || replayed_->ooms.front().entry == *recorded_;
+  return !report_.limit.is_inferred() || replayed_->ooms.front().entry == *recorded_;
 }
 
 void Explanation::describe_request() {

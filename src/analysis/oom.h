@@ -21,6 +21,7 @@ struct OomLimit {
   size_t at_least_bytes = 0;
   size_t below_bytes = 0;
   size_t replayed_bytes = 0;  // the limit that the replays were held to
+  bool is_of_device = false;  // all that the device had; false: a cap on the process
 
   bool is_inferred() const { return below_bytes != at_least_bytes; }
 };

@@ -184,6 +184,7 @@ class Workers {
       if (tell) tell(*share);
     }
     for (std::thread& thread : threads) thread.join();
+    if (tell) tell(1);
     return {};
   }
 

@@ -125,7 +125,8 @@ std::string as_json(const Recording& recording, const std::optional<OomReport>& 
     answer["limit"] = {{"is_inferred", report->limit.is_inferred()},
                        {"at_least_bytes", report->limit.at_least_bytes},
                        {"below_bytes", report->limit.below_bytes},
-                       {"replayed_bytes", report->limit.replayed_bytes}};
+                       {"replayed_bytes", report->limit.replayed_bytes},
+                       {"is_of_device", report->limit.is_of_device}};
     answer["state"] = state_as_json(tables, report->state);
     answer["settings_tried"] = report->settings.trials.size();
     answer["fitting"] = fitting;
