@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "analysis/flushes.h"
+#include "analysis/settings.h"
 #include "analysis/starting_state.h"
 #include "base/text.h"
 #include "engine/classic/classic_engine.h"
@@ -15,14 +16,6 @@ namespace {
 
 constexpr DeviceIndex kReplayed{0};
 constexpr size_t kModelledCapacity = 150109880320;  // the H200 that the costs were measured on
-
-// Settings that decide where blocks land.
-bool same_policy(AllocatorOptions a, const AllocatorOptions& b) {
-  a.pinned = b.pinned;
-  a.unlock_during_device_allocate = b.unlock_during_device_allocate;
-  a.memory_fraction = b.memory_fraction;
-  return a == b;
-}
 
 class Run {
  public:
@@ -42,7 +35,8 @@ class Run {
   Status use_pool(PoolId pool);
   Status give_back(const Flush& flush);
   StreamId stream_of(StreamId recorded);
-  void note_oom(uint32_t index, const Status& status, bool was_recorded);
+  void note_oom(ReplayedOom oom, const Status& status);
+  void look();
   void see(const TraceEntry& entry);
 
   const Snapshot& snapshot_;
@@ -164,7 +158,7 @@ Status Run::start_with_allocations() {
     if (block.ok()) {
       live_[id] = *block;
     } else if (block.status().is_out_of_memory()) {
-      note_oom(0, block.status(), false);
+      note_oom({.entry = 0, .bytes = allocation.bytes}, block.status());
     } else {
       return block.status();
     }
@@ -188,7 +182,11 @@ Status Run::perform_all() {
   for (uint32_t i = 0; i < trace_.size(); ++i) {
     current_entry_ = i;
     if (Status performed = perform(i); !performed.ok()) return performed;
-    if (options_.look_after == i) result_.looked_at = engine_->segments();
+    if (options_.look_after == i) look();
+    if (options_.stop_at_oom && !result_.ooms.empty()) {
+      look();
+      return {};
+    }
     if (options_.progress && i % 65536 == 0) {
       options_.progress(static_cast<double>(i) / static_cast<double>(trace_.size()));
     }
@@ -232,7 +230,7 @@ Status Run::allocate(uint32_t index, const TraceEntry& entry) {
     live_[id] = *block;
     if ((*block)->address == entry.address) ++result_.same_address_count;
   } else if (block.status().is_out_of_memory()) {
-    note_oom(index, block.status(), false);
+    note_oom({.entry = index, .bytes = entry.bytes}, block.status());
   } else {
     return block.status();
   }
@@ -245,7 +243,7 @@ Status Run::ask_for_what_failed(uint32_t index, const TraceEntry& entry) {
   Result<Block*> block = engine_->allocate({entry.bytes, stream_of(entry.stream)});
   if (block.ok()) return engine_->free(*block);
   if (!block.status().is_out_of_memory()) return block.status();
-  note_oom(index, block.status(), true);
+  note_oom({.entry = index, .bytes = entry.bytes, .was_recorded = true}, block.status());
   return {};
 }
 
@@ -321,8 +319,19 @@ void Run::see(const TraceEntry& entry) {
   result_.peak_entry = current_entry_;
 }
 
-void Run::note_oom(uint32_t index, const Status& status, bool was_recorded) {
-  result_.ooms.push_back({index, was_recorded, status.message()});
+void Run::note_oom(ReplayedOom oom, const Status& status) {
+  oom.message = status.message();
+  result_.ooms.push_back(std::move(oom));
+}
+
+void Run::look() {
+  result_.looked_at = engine_->segments();
+  result_.live_then.clear();
+  for (uint32_t id = 0; id < live_.size(); ++id) {
+    if (live_[id] != nullptr) result_.live_then.push_back({live_[id]->address, id});
+  }
+  std::sort(result_.live_then.begin(), result_.live_then.end(),
+            [](const auto& a, const auto& b) { return a.address < b.address; });
 }
 
 ReplayResult Run::result() {

@@ -21,17 +21,25 @@ struct ReplayOptions {
   AllocatorOptions allocator{};
   AllocatorOptions recorded{};  // what the run was recorded under
   DeviceIndex device{};
-  size_t capacity_bytes = 0;                     // of the device
-  std::optional<size_t> cap_bytes{};             // the most this process may have
-  std::optional<uint32_t> look_after{};          // an entry after which the segments are looked at
+  size_t capacity_bytes = 0;             // of the device
+  std::optional<size_t> cap_bytes{};     // the most this process may have
+  std::optional<uint32_t> look_after{};  // an entry after which the segments are looked at
+  bool stop_at_oom = false;  // end with the first failure, and look at the segments there
   std::function<void(double share)> progress{};  // now and then
 };
 
 // An allocation that failed.
 struct ReplayedOom {
   uint32_t entry = 0;
+  size_t bytes = 0;           // asked for; of a recorded failure, as rounded then
   bool was_recorded = false;  // it failed in the recorded run, too
   std::string message{};
+};
+
+// A live allocation, and where it lay in the replay.
+struct PlacedAllocation {
+  DeviceAddress address{};
+  uint32_t allocation = 0;  // position in Allocations::all
 };
 
 // What was held after an entry; only where it changed.
@@ -51,8 +59,9 @@ struct ReplayResult {
   double recorded_us = 0;              // from the first entry to the last
   std::optional<Fidelity> fidelity{};  // null: under other settings than the recorded ones
   std::vector<ReservedChange> reserved{};
-  uint32_t peak_entry = 0;                   // where the reserved bytes were the most, first
-  std::vector<SnapshotSegment> looked_at{};  // after `look_after`; stream ids as recorded
+  uint32_t peak_entry = 0;                    // where the reserved bytes were the most, first
+  std::vector<SnapshotSegment> looked_at{};   // after `look_after`; stream ids as recorded
+  std::vector<PlacedAllocation> live_then{};  // when they were looked at, by address
 };
 
 // The capacity to assume where nobody says: that of the device the cost model is about, or what

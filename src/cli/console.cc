@@ -52,4 +52,17 @@ void Console::complain(std::string_view message) {
   write_all(STDERR_FILENO, "ashlar: " + std::string(message) + "\n");
 }
 
+void Console::show_progress(double share) {
+  const int percent = static_cast<int>(100 * share);
+  if (percent == shown_percent_ || isatty(STDERR_FILENO) == 0) return;
+  shown_percent_ = percent;
+  write_all(STDERR_FILENO, "\r  " + std::to_string(percent) + " %");
+}
+
+void Console::clear_progress() {
+  if (shown_percent_ < 0) return;
+  shown_percent_ = -1;
+  write_all(STDERR_FILENO, "\r       \r");
+}
+
 }  // namespace ashlar

@@ -17,12 +17,17 @@ class Console {
   // One line, after "ashlar: ".
   void complain(std::string_view message);
 
+  // How far long work is, in one line that changes; only where somebody watches: on a terminal.
+  void show_progress(double share);
+  void clear_progress();
+
   // 0, or the error number of the first answer that could not be written.
   int print_error() const { return print_error_; }
 
  private:
   bool reader_left_ = false;
   int print_error_ = 0;
+  int shown_percent_ = -1;  // -1: no progress is shown
 };
 
 }  // namespace ashlar

@@ -22,8 +22,8 @@
 namespace ashlar {
 namespace {
 
-constexpr std::array kSubcommands = {&kReport, &kReplay, &kLeaks,  &kDiff,  &kGate,
-                                     &kExport, &kInfo,   &kConfig, &kBench, &kDemo};
+constexpr std::array kSubcommands = {&kReport, &kReplay, &kTune, &kExplainOom, &kLeaks, &kDiff,
+                                     &kGate,   &kExport, &kInfo, &kConfig,     &kBench, &kDemo};
 
 // A sub-command together with its parser.
 struct Prepared {

@@ -8,8 +8,10 @@
 #include <string>
 
 #include "analysis/replay.h"
+#include "analysis/settings.h"
 #include "ashlar/device_call.h"
 #include "base/units.h"
+#include "cli/limits.h"
 #include "cli/recording.h"
 #include "cli/subcommand.h"
 #include "cli/table.h"
@@ -24,8 +26,7 @@ struct ReplayRequest {
   std::string file{};
   std::optional<std::string> engine{};
   std::optional<std::string> conf{};
-  std::optional<std::string> capacity{};
-  std::optional<std::string> cap{};
+  LimitArguments limits{};
   std::optional<uint64_t> device{};
   bool json = false;
 };
@@ -54,20 +55,10 @@ Run prepare_replay(CLI::App& parser) {
   parser.add_option("--engine", asked->engine, "classic; by default, what the settings say");
   parser.add_option("--conf", asked->conf,
                     "Settings, \"name:value,...\"; by default those of the recording");
-  parser.add_option("--capacity", asked->capacity, "What the device has, such as 80GiB");
-  parser.add_option("--cap", asked->cap, "The most the process may have, such as 14GiB");
+  add_limit_options(parser, asked->limits);
   parser.add_option("--device", asked->device, "By default, the one with the longest history");
   parser.add_flag("--json", asked->json, "One JSON object, for programs");
   return [asked](const Session& session) { return run_replay(*asked, session); };
-}
-
-Result<std::optional<size_t>> size_of(const std::optional<std::string>& text,
-                                      std::string_view option) {
-  if (!text) return std::optional<size_t>();
-  const Result<size_t> bytes = parse_bytes(*text);
-  if (bytes.ok() && *bytes > 0) return std::optional<size_t>(*bytes);
-  return Status::usage(fmt::format(
-      "{}: {} is not a size (expected a number and a unit, such as 80GiB)", option, *text));
 }
 
 // What of the request is the replay's business; `recording` outlives it.
@@ -88,29 +79,11 @@ Result<ReplayOptions> options_for(const ReplayRequest& asked, const Recording& r
     if (!parsed.ok()) return parsed.status();
     options.allocator.engine = parsed->engine;
   }
-  const Result<std::optional<size_t>> capacity = size_of(asked.capacity, "--capacity");
-  if (!capacity.ok()) return capacity.status();
-  const Result<std::optional<size_t>> cap = size_of(asked.cap, "--cap");
-  if (!cap.ok()) return cap.status();
-  options.capacity_bytes = capacity->has_value()
-                               ? **capacity
-                               : assumed_capacity_bytes(recording.snapshot, recording.device);
-  options.cap_bytes = *cap;
+  const Result<Limits> limits = limits_of(asked.limits, recording);
+  if (!limits.ok()) return limits.status();
+  options.capacity_bytes = limits->capacity_bytes;
+  options.cap_bytes = limits->cap_bytes;
   return options;
-}
-
-// The settings as one would write them; that it acts as PyTorch goes without saying.
-std::string conf_of(AllocatorOptions options) {
-  options.engine = EngineKind::kClassic;
-  options.pytorch_compatible = false;
-  return format_allocator_options(options);
-}
-
-std::string engine_of(const AllocatorOptions& options) {
-  switch (options.engine) {
-    case EngineKind::kClassic: return "classic";
-  }
-  return {};
 }
 
 Json act_as_json(const std::optional<SegmentAct>& act) {

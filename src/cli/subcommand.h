@@ -42,5 +42,7 @@ extern const Subcommand kReport;
 extern const Subcommand kLeaks;
 extern const Subcommand kDiff;
 extern const Subcommand kGate;
+extern const Subcommand kTune;
+extern const Subcommand kExplainOom;
 
 }  // namespace ashlar

@@ -1,0 +1,33 @@
+// How much memory a replay may have: --capacity and --cap, for every command that replays.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "ashlar/status.h"
+#include "cli/recording.h"
+
+namespace CLI {
+class App;
+}
+
+namespace ashlar {
+
+struct LimitArguments {
+  std::optional<std::string> capacity{};
+  std::optional<std::string> cap{};
+};
+
+struct Limits {
+  size_t capacity_bytes = 0;          // of the device
+  std::optional<size_t> cap_bytes{};  // of the process
+  bool is_given = false;              // at least one of them was asked for
+};
+
+// `asked` outlives the parser.
+void add_limit_options(CLI::App& parser, LimitArguments& asked);
+
+// kUsage: one is not a size.
+Result<Limits> limits_of(const LimitArguments& asked, const Recording& recording);
+
+}  // namespace ashlar

@@ -1,0 +1,152 @@
+// `ashlar tune`: a recorded run replayed under many settings, and the best of them to paste.
+#include "analysis/tune.h"
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <memory>
+#include <string>
+
+#include "base/units.h"
+#include "cli/limits.h"
+#include "cli/recording.h"
+#include "cli/settings_text.h"
+#include "cli/subcommand.h"
+#include "cli/table.h"
+
+namespace ashlar {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct TuneRequest {
+  std::string file{};
+  LimitArguments limits{};
+  std::optional<uint64_t> device{};
+  size_t jobs = 0;
+  bool min_capacity = false;
+  bool json = false;
+};
+
+Run prepare_tune(CLI::App& parser);
+ExitCode run_tune(const TuneRequest& asked, const Session& session);
+
+}  // namespace
+
+const Subcommand kTune = {
+    .name = "tune",
+    .summary = "Replay a recorded run under many settings, and name the best",
+    .prepare = prepare_tune,
+};
+
+namespace {
+
+Run prepare_tune(CLI::App& parser) {
+  // Shared by the parser, which fills it in, and the function that runs afterwards.
+  auto asked = std::make_shared<TuneRequest>();
+  parser
+      .add_option("FILE", asked->file,
+                  "Snapshot: pickle or JSON, plain or compressed (.xz, .zst, .gz); - reads "
+                  "standard input")
+      ->required();
+  add_limit_options(parser, asked->limits);
+  parser.add_option("--device", asked->device, "By default, the one with the longest history");
+  parser.add_option("--jobs", asked->jobs, "Replays at once; by default, one for each core")
+      ->check(CLI::Range(1, 1024));
+  parser.add_flag("--min-capacity", asked->min_capacity,
+                  "Also find the smallest device on which each setting completes");
+  parser.add_flag("--json", asked->json, "One JSON object, for programs");
+  return [asked](const Session& session) { return run_tune(*asked, session); };
+}
+
+struct Tuned {
+  const Recording& recording;
+  const TuneOptions& options;
+  const TuneResult& result;
+
+  const Trial* best() const { return result.best ? &result.trials[*result.best] : nullptr; }
+};
+
+std::string as_json(const Tuned& tuned) {
+  Json results = Json::array();
+  for (const Trial& trial : tuned.result.trials) results.push_back(trial_as_json(trial));
+  const Trial* best = tuned.best();
+  Json answer = {
+      {"file", tuned.recording.file},
+      {"device", tuned.options.device.value()},
+      {"capacity_bytes", tuned.options.capacity_bytes},
+      {"cap_bytes", tuned.options.cap_bytes ? Json(*tuned.options.cap_bytes) : Json()},
+      {"results", results},
+      {"best", best != nullptr ? trial_as_json(*best) : Json()},
+      {"paste", best != nullptr ? Json(line_to_paste(best->setting)) : Json()},
+      {"lower_bound_bytes", tuned.result.lower_bound_bytes},
+  };
+  return answer.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+// What the best setting has over the recorded one.
+std::string gain(const Trial& best, const Trial& recorded) {
+  if (best.setting.is_recorded) return "The recorded settings are the best of these already.";
+  if (!recorded.completes()) {
+    return fmt::format("It completes; the recorded settings run out of memory {} time{}.",
+                       recorded.oom_count, recorded.oom_count == 1 ? "" : "s");
+  }
+  const size_t saved = recorded.peak_reserved_bytes - best.peak_reserved_bytes;
+  if (saved == 0) return "It reserves as much as the recorded settings, at less driver time.";
+  return fmt::format(
+      "It saves {} of the {} that the recorded settings reserve: {:.1f} %.", format_bytes(saved),
+      format_bytes(recorded.peak_reserved_bytes),
+      100 * static_cast<double>(saved) / static_cast<double>(recorded.peak_reserved_bytes));
+}
+
+std::string as_text(const Tuned& tuned) {
+  const TuneResult& result = tuned.result;
+  std::string text =
+      fmt::format("{}, device {}: {} settings replayed{}\n", tuned.recording.file,
+                  tuned.options.device.value(), result.trials.size(),
+                  tuned.options.cap_bytes
+                      ? fmt::format(" under a cap of {}", format_bytes(*tuned.options.cap_bytes))
+                      : "");
+  text += trials_as_text(result.trials, {.lower_bound_bytes = result.lower_bound_bytes,
+                                         .has_min_capacity = tuned.options.find_min_capacity});
+  text += fmt::format("\nRequested at the peak, which is the least that any needs: {}\n",
+                      format_bytes(result.lower_bound_bytes));
+  const Trial* best = tuned.best();
+  if (best == nullptr) {
+    return text + "None of them completes: every one runs out of memory.\n";
+  }
+  return text + fmt::format("{}\n\nBest: {}\n", gain(*best, result.trials.front()),
+                            line_to_paste(best->setting));
+}
+
+ExitCode run_tune(const TuneRequest& asked, const Session& session) {
+  const auto complain = [&](const Status& failure) {
+    session.console.complain(failure.message());
+    return exit_code_for(failure);
+  };
+  const Result<Recording> recording = read_recording(asked.file, asked.device);
+  if (!recording.ok()) return complain(recording.status());
+  if (!recording->ignored.empty()) {
+    session.console.complain("settings of the recording are left out: " + recording->ignored);
+  }
+  const Result<Limits> limits = limits_of(asked.limits, *recording);
+  if (!limits.ok()) return complain(limits.status());
+  TuneOptions options;
+  options.recorded = recording->options;
+  options.device = recording->device;
+  options.capacity_bytes = limits->capacity_bytes;
+  options.cap_bytes = limits->cap_bytes;
+  options.find_min_capacity = asked.min_capacity;
+  options.worker_count = asked.jobs;
+  options.progress = [&](double share) { session.console.show_progress(share); };
+  const Result<TuneResult> result = tune(recording->snapshot, recording->allocations, options);
+  session.console.clear_progress();
+  if (!result.ok()) return complain(result.status());
+  const Tuned tuned{*recording, options, *result};
+  session.console.print(asked.json ? as_json(tuned) : as_text(tuned));
+  return result->best ? ExitCode::kDone : ExitCode::kNo;
+}
+
+}  // namespace
+}  // namespace ashlar

@@ -1,0 +1,116 @@
+// `ashlar oom` as a shell sees it, on a real failure: a process that was allowed 2 % of a device
+// (tests/golden/traces/oom.1.pickle.xz).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "cli/run_cli.h"
+
+namespace ashlar {
+namespace {
+
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+const std::string kOomTrace = ASHLAR_GOLDEN_FOLDER "/traces/oom.1.pickle.xz";
+const std::string kOtherTrace = ASHLAR_GOLDEN_FOLDER "/traces/unet_multires.1.pickle.xz";
+constexpr int64_t kCapBytes = 150109880320 / 50;
+
+Json answer_to(const std::vector<std::string>& arguments) {
+  const CliOutcome outcome = run_cli({arguments});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  return Json::parse(outcome.out);
+}
+
+// PyTorch's message said: 2.64 GiB allocated, 142.44 MiB reserved but not allocated.
+void expect_what_pytorch_said(const Json& answer) {
+  EXPECT_EQ(answer["entry"], 480);
+  EXPECT_EQ(answer["was_recorded"], true);
+  EXPECT_EQ(answer["rounded_bytes"], 27032576);
+  EXPECT_EQ(answer["segment_bytes"], 26 << 20);
+  const Json& state = answer["state"];
+  const auto allocated = state["allocated_bytes"].get<double>();
+  const auto reserved = state["reserved_bytes"].get<double>();
+  EXPECT_NEAR(allocated / (1 << 30), 2.64, 0.005);
+  EXPECT_NEAR((reserved - allocated) / (1 << 20), 142.44, 0.005);
+  EXPECT_EQ(state["free_bytes"].get<double>(), reserved - allocated);
+  EXPECT_LT(state["largest_hole_bytes"].get<int64_t>(), 27032576);
+}
+
+TEST(OomCommand, ExplainsTheRecordedFailureUnderTheLimitItInfers) {
+  const Json answer = answer_to({"oom", kOomTrace, "--json"});
+  expect_what_pytorch_said(answer);
+  EXPECT_EQ(answer["device_free_bytes"], 145686528000);
+  EXPECT_EQ(answer["limit"]["is_inferred"], true);
+  EXPECT_LE(answer["limit"]["at_least_bytes"].get<int64_t>(), kCapBytes);
+  EXPECT_GT(answer["limit"]["below_bytes"].get<int64_t>(), kCapBytes);
+}
+
+TEST(OomCommand, ExplainsTheSameUnderTheTrueCap) {
+  const Json answer = answer_to({"oom", kOomTrace, "--json", "--cap", std::to_string(kCapBytes)});
+  expect_what_pytorch_said(answer);
+  EXPECT_EQ(answer["limit"]["is_inferred"], false);
+  EXPECT_EQ(answer["limit"]["at_least_bytes"], kCapBytes);
+}
+
+TEST(OomCommand, NamesWhoPinsTheFreeMemory) {
+  const Json answer = answer_to({"oom", kOomTrace, "--json"});
+  const Json& pinned = answer["state"]["pinned_segments"];
+  ASSERT_FALSE(pinned.empty());
+  for (const Json& segment : pinned) {
+    EXPECT_LE(segment["free_bytes"], pinned[0]["free_bytes"]);
+    const Json& block = segment["largest_blocks"][0];
+    EXPECT_EQ(block["frames"][0]["name"], "oom");
+    EXPECT_GT(block["age_us"], 0);
+  }
+}
+
+TEST(OomCommand, SettingsThatWouldHaveFittedDoSoWhenReplayed) {
+  const Json answer = answer_to({"oom", kOomTrace, "--json"});
+  bool has_expandable = false;
+  for (const Json& setting : answer["fitting"]) {
+    EXPECT_NE(setting["conf"], "");  // the defaults are what failed
+    has_expandable |= setting["conf"] == "expandable_segments:True";
+    const std::string cap = std::to_string(answer["limit"]["replayed_bytes"].get<int64_t>());
+    const CliOutcome replayed =
+        run_cli({{"replay", kOomTrace, "--conf", setting["conf"], "--cap", cap}});
+    EXPECT_EQ(replayed.exit_code, 0) << setting << replayed.out;
+  }
+  EXPECT_TRUE(has_expandable);
+}
+
+TEST(OomCommand, TextSaysThatTheLimitIsInferred) {
+  const CliOutcome outcome = run_cli({{"oom", kOomTrace}});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("out of memory at entry 480, as recorded"));
+  EXPECT_THAT(outcome.out, HasSubstr("between 2.79 GiB and 2.80 GiB; inferred"));
+  EXPECT_THAT(outcome.out, HasSubstr("26.00 MiB"));
+  EXPECT_THAT(outcome.out, HasSubstr("142.44 MiB"));
+  EXPECT_THAT(outcome.out, HasSubstr("Best: PYTORCH_CUDA_ALLOC_CONF=\"expandable_segments:True\""));
+}
+
+TEST(OomCommand, ARunThatFitsHasNothingToExplain) {
+  const CliOutcome outcome = run_cli({{"oom", kOtherTrace}});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.out, HasSubstr("no out of memory here"));
+  EXPECT_EQ(answer_to({"oom", kOtherTrace, "--json"})["out_of_memory"], false);
+}
+
+TEST(OomCommand, ACapThatIsTooSmallMakesARunFailWhereItDidNot) {
+  const Json answer = answer_to({"oom", kOtherTrace, "--json", "--cap", "100MiB"});
+  EXPECT_EQ(answer["out_of_memory"], true);
+  EXPECT_EQ(answer["was_recorded"], false);
+  EXPECT_GT(answer["requested_bytes"], 0);
+}
+
+TEST(OomCommand, WrongUsageAndUnreadableFilesAreSaid) {
+  EXPECT_EQ(run_cli({{"oom"}}).exit_code, 2);
+  EXPECT_EQ(run_cli({{"oom", kOomTrace, "--capacity", "0"}}).exit_code, 2);
+  EXPECT_EQ(run_cli({{"oom", "/nowhere/at/all.pickle"}}).exit_code, 3);
+}
+
+}  // namespace
+}  // namespace ashlar

@@ -1,0 +1,239 @@
+// Many settings side by side, and the choice among them.
+#include "analysis/tune.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "analysis/replay.h"
+#include "base/units.h"
+#include "unit/analysis/trace_builder.h"
+
+namespace ashlar {
+namespace {
+
+using ::testing::Contains;
+using ::testing::Each;
+using ::testing::Not;
+
+constexpr DeviceIndex kDevice{0};
+constexpr uint64_t kBase = 0x7f0000000000;
+
+AllocatorOptions pytorch_defaults() {
+  AllocatorOptions options;
+  options.pytorch_compatible = true;
+  return options;
+}
+
+std::vector<std::string> confs(const std::vector<Setting>& settings) {
+  std::vector<std::string> all;
+  all.reserve(settings.size());
+  for (const Setting& setting : settings) all.push_back(setting.conf);
+  return all;
+}
+
+TEST(SettingsTest, TheRecordedOneComesFirstAndOnlyOnce) {
+  AllocatorOptions recorded = pytorch_defaults();
+  recorded.expandable_segments = true;
+  const std::vector<Setting> settings = sensible_settings({.recorded = recorded});
+  EXPECT_EQ(settings[0].conf, "expandable_segments:True");
+  EXPECT_TRUE(settings[0].is_recorded);
+  EXPECT_EQ(settings[1].conf, "");
+  const std::vector<std::string> all = confs(settings);
+  EXPECT_EQ(std::count(all.begin(), all.end(), "expandable_segments:True"), 1);
+  for (size_t i = 1; i < settings.size(); ++i) EXPECT_FALSE(settings[i].is_recorded);
+}
+
+TEST(SettingsTest, WhatPeopleAreToldToTryIsThere) {
+  const auto all = confs(sensible_settings({.recorded = pytorch_defaults()}));
+  for (const char* conf :
+       {"", "expandable_segments:True", "max_split_size_mb:64", "max_split_size_mb:128",
+        "max_split_size_mb:256", "max_split_size_mb:512", "roundup_power2_divisions:4",
+        "roundup_power2_divisions:8", "large_segment_size_mb:64"}) {
+    EXPECT_THAT(all, Contains(conf));
+  }
+  EXPECT_THAT(all, Contains(testing::HasSubstr(":[")));
+}
+
+TEST(SettingsTest, GarbageCollectionIsTriedOnlyUnderALimit) {
+  const auto mentions_it = testing::HasSubstr("garbage_collection_threshold");
+  EXPECT_THAT(confs(sensible_settings({.recorded = pytorch_defaults()})), Each(Not(mentions_it)));
+  EXPECT_THAT(confs(sensible_settings({.recorded = pytorch_defaults(), .is_capped = true})),
+              Contains(mentions_it));
+  AllocatorOptions half = pytorch_defaults();
+  half.memory_fraction = 0.5;
+  const std::vector<Setting> settings = sensible_settings({.recorded = half});
+  EXPECT_THAT(confs(settings), Contains(mentions_it));
+  for (const Setting& setting : settings) EXPECT_EQ(setting.options.memory_fraction, 0.5);
+}
+
+TEST(SettingsTest, EveryOneActsAsPyTorch) {
+  for (const Setting& setting : sensible_settings({.recorded = pytorch_defaults()})) {
+    EXPECT_TRUE(setting.options.pytorch_compatible) << setting.conf;
+  }
+}
+
+// --- the choice ---------------------------------------------------------------------------------
+
+Trial made_up(std::string conf, size_t peak_bytes, double driver_us, size_t oom_count = 0) {
+  Trial trial;
+  trial.setting.conf = std::move(conf);
+  trial.peak_reserved_bytes = peak_bytes;
+  trial.driver_us = driver_us;
+  trial.oom_count = oom_count;
+  return trial;
+}
+
+TEST(BestSetting, OneThatRunsOutOfMemoryIsNoChoice) {
+  EXPECT_EQ(best_of({made_up("a", 10, 1, 1), made_up("b", 20, 2)}), 1U);
+  EXPECT_EQ(best_of({made_up("a", 10, 1, 1)}), std::nullopt);
+  EXPECT_EQ(best_of({}), std::nullopt);
+}
+
+TEST(BestSetting, TheLeastReservedWinsThenTheLeastDriverTimeThenTheShortestText) {
+  EXPECT_EQ(best_of({made_up("a", 20, 1), made_up("bbbb", 10, 9)}), 1U);
+  EXPECT_EQ(best_of({made_up("a", 10, 9), made_up("bbbb", 10, 1)}), 1U);
+  EXPECT_EQ(best_of({made_up("aaaa", 10, 1), made_up("b", 10, 1)}), 1U);
+  EXPECT_EQ(best_of({made_up("a", 10, 1), made_up("b", 10, 1)}), 0U);
+}
+
+// --- replays ------------------------------------------------------------------------------------
+
+// Twelve requests that each leave a hole too small for the next one: each takes a segment of its
+// own, while expandable segments need one range only.
+class TuneTest : public testing::Test {
+ protected:
+  TuneTest() {
+    uint64_t at = kBase;
+    for (size_t i = 0; i < 12; ++i) {
+      const size_t bytes = (12 + 4 * i) * kMiB;
+      trace_.act(TraceAction::kSegmentAlloc, at, bytes).alloc(at, bytes);
+      trace_.free(at, bytes);
+      at += bytes;
+    }
+    options_.recorded = pytorch_defaults();
+    options_.capacity_bytes = 8 * kGiB;
+  }
+
+  TuneResult tuned() {
+    const Allocations allocations = find_allocations(trace_.snapshot(), kDevice);
+    Result<TuneResult> result = tune(trace_.snapshot(), allocations, options_);
+    EXPECT_TRUE(result.ok()) << result.status().to_string();
+    return *std::move(result);
+  }
+
+  static const Trial& of(const TuneResult& result, const std::string& conf) {
+    for (const Trial& trial : result.trials) {
+      if (trial.setting.conf == conf) return trial;
+    }
+    ADD_FAILURE() << "no setting " << conf;
+    return result.trials.front();
+  }
+
+  TraceBuilder trace_;
+  TuneOptions options_;
+};
+
+TEST_F(TuneTest, ExpandableSegmentsWinWherePlainOnesLeaveHoles) {
+  const TuneResult result = tuned();
+  EXPECT_EQ(of(result, "").peak_reserved_bytes, 408 * kMiB);  // 12 + 16 + … + 56
+  EXPECT_EQ(of(result, "expandable_segments:True").peak_reserved_bytes, 60 * kMiB);
+  EXPECT_EQ(result.lower_bound_bytes, 56 * kMiB);
+  ASSERT_TRUE(result.best);
+  EXPECT_EQ(result.trials[*result.best].setting.conf, "expandable_segments:True");
+}
+
+TEST_F(TuneTest, NoSettingIsBestWhereNoneFits) {
+  options_.capacity_bytes = 40 * kMiB;
+  const TuneResult result = tuned();
+  EXPECT_FALSE(result.best);
+  for (const Trial& trial : result.trials) EXPECT_GT(trial.oom_count, 0U) << trial.setting.conf;
+}
+
+// Under shortage the cache is flushed, so that one segment at a time is enough.
+TEST_F(TuneTest, TheSmallestCapacityIsOneThatSufficesWhileAStepLessDoesNot) {
+  options_.find_min_capacity = true;
+  const TuneResult result = tuned();
+  EXPECT_EQ(of(result, "").min_capacity_bytes, 56 * kMiB);
+  EXPECT_EQ(of(result, "expandable_segments:True").min_capacity_bytes, 60 * kMiB);
+  const Allocations allocations = find_allocations(trace_.snapshot(), kDevice);
+  for (const Trial& trial : result.trials) {
+    ASSERT_TRUE(trial.min_capacity_bytes) << trial.setting.conf;
+    ReplayOptions replaying;
+    replaying.allocator = trial.setting.options;
+    replaying.recorded = options_.recorded;
+    replaying.capacity_bytes = *trial.min_capacity_bytes;
+    EXPECT_TRUE(replay(trace_.snapshot(), allocations, replaying)->ooms.empty());
+    replaying.capacity_bytes -= capacity_step_bytes(trial.peak_reserved_bytes);
+    EXPECT_FALSE(replay(trace_.snapshot(), allocations, replaying)->ooms.empty());
+  }
+}
+
+TEST_F(TuneTest, TheSmallestCapacityIsFoundAboveADeviceThatIsTooSmall) {
+  options_.find_min_capacity = true;
+  options_.capacity_bytes = 40 * kMiB;
+  const TuneResult result = tuned();
+  EXPECT_GT(of(result, "").oom_count, 0U);
+  EXPECT_EQ(of(result, "").min_capacity_bytes, 56 * kMiB);
+}
+
+TEST_F(TuneTest, NoCapacityHelpsAgainstACap) {
+  options_.find_min_capacity = true;
+  options_.cap_bytes = 40 * kMiB;
+  const TuneResult result = tuned();
+  for (const char* conf : {"", "expandable_segments:True", "max_split_size_mb:64"}) {
+    EXPECT_GT(of(result, conf).oom_count, 0U) << conf;
+    EXPECT_FALSE(of(result, conf).min_capacity_bytes) << conf;
+  }
+}
+
+TEST(CapacityStep, IsFineForLittleAndNeverAbove64MiB) {
+  EXPECT_EQ(capacity_step_bytes(0), 2 * kMiB);
+  EXPECT_EQ(capacity_step_bytes(kGiB), 4 * kMiB);
+  EXPECT_EQ(capacity_step_bytes(140 * kGiB), 64 * kMiB);
+}
+
+TEST_F(TuneTest, ASnapshotWithoutTheDeviceIsAUsageError) {
+  options_.device = DeviceIndex(7);
+  const Result<TuneResult> result = tune(trace_.snapshot(), {}, options_);
+  EXPECT_TRUE(result.status().is(StatusKind::kUsage)) << result.status().to_string();
+}
+
+class TuneConcurrency : public TuneTest {};
+
+TEST_F(TuneConcurrency, TheResultDoesNotDependOnTheNumberOfWorkers) {
+  options_.find_min_capacity = true;
+  options_.worker_count = 1;
+  const TuneResult alone = tuned();
+  options_.worker_count = 4;
+  const TuneResult together = tuned();
+  ASSERT_EQ(alone.trials.size(), together.trials.size());
+  for (size_t i = 0; i < alone.trials.size(); ++i) {
+    const Trial& a = alone.trials[i];
+    const Trial& b = together.trials[i];
+    EXPECT_EQ(a.setting.conf, b.setting.conf);
+    EXPECT_EQ(a.peak_reserved_bytes, b.peak_reserved_bytes) << a.setting.conf;
+    EXPECT_EQ(a.driver_us, b.driver_us) << a.setting.conf;
+    EXPECT_EQ(a.min_capacity_bytes, b.min_capacity_bytes) << a.setting.conf;
+  }
+  EXPECT_EQ(alone.best, together.best);
+}
+
+TEST_F(TuneConcurrency, ProgressIsToldOnTheCallersThreadAndEndsAtOne) {
+  const std::thread::id caller = std::this_thread::get_id();
+  double last = -1;
+  options_.worker_count = 4;
+  options_.progress = [&](double share) {
+    last = share;
+    EXPECT_EQ(std::this_thread::get_id(), caller);
+    EXPECT_GE(share, 0);
+    EXPECT_LE(share, 1);
+  };
+  tuned();
+  EXPECT_EQ(last, 1);
+}
+
+}  // namespace
+}  // namespace ashlar
