@@ -59,11 +59,6 @@ Run prepare_config(CLI::App& parser) {
   };
 }
 
-ExitCode complain(const Status& failure, const Session& session) {
-  session.console.complain(failure.message());
-  return exit_code_for(failure);
-}
-
 ExitCode run_config(const ConfigOptions& asked, const Session& session) {
   const Result<AllocatorOptions> options = allocator_options_from(session.environment);
   if (!options.ok()) return complain(options.status(), session);

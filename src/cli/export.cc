@@ -62,11 +62,6 @@ Run prepare_export(CLI::App& parser) {
   return [asked](const Session& session) { return run_export(*asked, session); };
 }
 
-ExitCode complain(const Status& failure, const Session& session) {
-  session.console.complain(failure.message());
-  return exit_code_for(failure);
-}
-
 // Standard output is written without the console: what would be a megabyte of pickle is not a
 // message. A reader that closes the pipe has read enough.
 ExitCode run_export(const ExportOptions& asked, const Session& session) {

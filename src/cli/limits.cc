@@ -26,7 +26,7 @@ void add_limit_options(CLI::App& parser, LimitArguments& asked) {
   parser.add_option("--cap", asked.cap, "The most the process may have, such as 14GiB");
 }
 
-Result<Limits> limits_of(const LimitArguments& asked, const Recording& recording) {
+Result<Limits> limits_of(const LimitArguments& asked, const RecordedRun& recording) {
   const Result<std::optional<size_t>> capacity = size_of(asked.capacity, "--capacity");
   if (!capacity.ok()) return capacity.status();
   const Result<std::optional<size_t>> cap = size_of(asked.cap, "--cap");

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "ashlar/status.h"
-#include "cli/recording.h"
+#include "cli/recorded_run.h"
 
 namespace CLI {
 class App;
@@ -28,6 +28,6 @@ struct Limits {
 void add_limit_options(CLI::App& parser, LimitArguments& asked);
 
 // kUsage: one is not a size.
-Result<Limits> limits_of(const LimitArguments& asked, const Recording& recording);
+Result<Limits> limits_of(const LimitArguments& asked, const RecordedRun& recording);
 
 }  // namespace ashlar

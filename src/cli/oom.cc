@@ -11,7 +11,7 @@
 
 #include "base/units.h"
 #include "cli/limits.h"
-#include "cli/recording.h"
+#include "cli/recorded_run.h"
 #include "cli/settings_text.h"
 #include "cli/subcommand.h"
 #include "cli/table.h"
@@ -45,13 +45,9 @@ namespace {
 Run prepare_oom(CLI::App& parser) {
   // Shared by the parser, which fills it in, and the function that runs afterwards.
   auto asked = std::make_shared<OomRequest>();
-  parser
-      .add_option("FILE", asked->file,
-                  "Snapshot: pickle or JSON, plain or compressed (.xz, .zst, .gz); - reads "
-                  "standard input")
-      ->required();
+  parser.add_option("FILE", asked->file, kSnapshotHelp)->required();
   add_limit_options(parser, asked->limits);
-  parser.add_option("--device", asked->device, "By default, the one with the longest history");
+  parser.add_option("--device", asked->device, kDeviceHelp);
   parser.add_option("--jobs", asked->jobs, "Replays at once; by default, one for each core")
       ->check(CLI::Range(1, 1024));
   parser.add_flag("--json", asked->json, "One JSON object, for programs");
@@ -103,7 +99,7 @@ Json state_as_json(const SnapshotTables& tables, const std::optional<OomState>& 
           {"pinned_segments", pinned}};
 }
 
-std::string as_json(const Recording& recording, const std::optional<OomReport>& report) {
+std::string as_json(const RecordedRun& recording, const std::optional<OomReport>& report) {
   Json answer = {{"file", recording.file},
                  {"device", recording.device.value()},
                  {"out_of_memory", report.has_value()}};
@@ -176,7 +172,7 @@ std::string limit_as_text(const OomLimit& limit) {
                      format_bytes(limit.at_least_bytes), format_bytes(limit.below_bytes));
 }
 
-std::string facts_as_text(const Recording& recording, const OomReport& report) {
+std::string facts_as_text(const RecordedRun& recording, const OomReport& report) {
   Table table({{}, {}});
   const std::string rounded =
       fmt::format("{} rounded up, in a segment of {}", format_bytes(report.rounded_bytes),
@@ -203,7 +199,7 @@ std::string facts_as_text(const Recording& recording, const OomReport& report) {
   return table.to_text();
 }
 
-std::string pinned_as_text(const Recording& recording, const OomState& state) {
+std::string pinned_as_text(const RecordedRun& recording, const OomState& state) {
   Table table({{"segment", Align::kRight},
                {"free", Align::kRight},
                {"hole", Align::kRight},
@@ -245,7 +241,7 @@ std::string fitting_as_text(const OomReport& report) {
   return text + fmt::format("\nBest: {}\n", line_to_paste(best.setting));
 }
 
-std::string as_text(const Recording& recording, const std::optional<OomReport>& report) {
+std::string as_text(const RecordedRun& recording, const std::optional<OomReport>& report) {
   std::string text = fmt::format("{}, device {}: ", recording.file, recording.device.value());
   if (!report) return text + "no out of memory here\n";
   text += fmt::format("out of memory at entry {}{}\n", group_digits(report->entry),
@@ -262,17 +258,13 @@ std::string as_text(const Recording& recording, const std::optional<OomReport>& 
 }
 
 ExitCode run_oom(const OomRequest& asked, const Session& session) {
-  const auto complain = [&](const Status& failure) {
-    session.console.complain(failure.message());
-    return exit_code_for(failure);
-  };
-  const Result<Recording> recording = read_recording(asked.file, asked.device);
-  if (!recording.ok()) return complain(recording.status());
+  const Result<RecordedRun> recording = read_history(asked.file, asked.device);
+  if (!recording.ok()) return complain(recording.status(), session);
   if (!recording->ignored.empty()) {
     session.console.complain("settings of the recording are left out: " + recording->ignored);
   }
   const Result<Limits> limits = limits_of(asked.limits, *recording);
-  if (!limits.ok()) return complain(limits.status());
+  if (!limits.ok()) return complain(limits.status(), session);
   OomQuestion question;
   question.is_limit_given = limits->is_given;
   question.replaying.recorded = recording->options;
@@ -284,7 +276,7 @@ ExitCode run_oom(const OomRequest& asked, const Session& session) {
   const Result<std::optional<OomReport>> report =
       explain_oom(recording->snapshot, recording->allocations, question);
   session.console.clear_progress();
-  if (!report.ok()) return complain(report.status());
+  if (!report.ok()) return complain(report.status(), session);
   session.console.print(asked.json ? as_json(*recording, *report) : as_text(*recording, *report));
   return ExitCode::kDone;
 }

@@ -55,11 +55,13 @@ Result<RecordedRun> read_run(const std::string& file, std::optional<uint64_t> de
   return run;
 }
 
-Status no_history(const RecordedRun& run) {
-  return Status::format(fmt::format(
-      "{}: there is no history of device {} in this snapshot, only what was held at the "
-      "end; record it with torch.cuda.memory._record_memory_history",
-      run.file, run.device.value()));
+Result<RecordedRun> read_history(const std::string& file, std::optional<uint64_t> device) {
+  Result<RecordedRun> run = read_run(file, device);
+  if (!run.ok() || !run->trace().empty()) return run;
+  return Status::format(
+      fmt::format("{}: there is no history of device {} in this snapshot, only what was held at "
+                  "the end; record it with torch.cuda.memory._record_memory_history",
+                  file, run->device.value()));
 }
 
 bool RecordedRun::has_oom() const {
@@ -75,11 +77,6 @@ std::optional<double> RecordedRun::seconds() const {
       (static_cast<double>(entries.back().time_us) - static_cast<double>(entries.front().time_us)) *
       1e-6;
   return seconds > 0 ? std::optional(seconds) : std::nullopt;
-}
-
-ExitCode complain(const Status& failure, const Session& session) {
-  session.console.complain(failure.message());
-  return exit_code_for(failure);
 }
 
 std::string title_of(const RecordedRun& run) {

@@ -39,11 +39,8 @@ inline constexpr const char* kDeviceHelp = "Index of the device; default: the lo
 // kFormat: the file cannot be read. kUsage: it knows nothing of the device.
 Result<RecordedRun> read_run(const std::string& file, std::optional<uint64_t> device);
 
-// What to say where a history is needed and there is none.
-Status no_history(const RecordedRun& run);
-
-// Prints the message, and returns the code that goes with it.
-ExitCode complain(const Status& failure, const Session& session);
+// The same, of a run with a history. kFormat: there is none of the device.
+Result<RecordedRun> read_history(const std::string& file, std::optional<uint64_t> device);
 
 // "run.pickle, device 0: 813 entries over 1.24 s", and what is missing.
 std::string title_of(const RecordedRun& run);

@@ -12,7 +12,7 @@
 #include "ashlar/device_call.h"
 #include "base/units.h"
 #include "cli/limits.h"
-#include "cli/recording.h"
+#include "cli/recorded_run.h"
 #include "cli/subcommand.h"
 #include "cli/table.h"
 #include "config/allocator_options.h"
@@ -47,22 +47,18 @@ namespace {
 Run prepare_replay(CLI::App& parser) {
   // Shared by the parser, which fills it in, and the function that runs afterwards.
   auto asked = std::make_shared<ReplayRequest>();
-  parser
-      .add_option("FILE", asked->file,
-                  "Snapshot: pickle or JSON, plain or compressed (.xz, .zst, .gz); - reads "
-                  "standard input")
-      ->required();
+  parser.add_option("FILE", asked->file, kSnapshotHelp)->required();
   parser.add_option("--engine", asked->engine, "classic; by default, what the settings say");
   parser.add_option("--conf", asked->conf,
                     "Settings, \"name:value,...\"; by default those of the recording");
   add_limit_options(parser, asked->limits);
-  parser.add_option("--device", asked->device, "By default, the one with the longest history");
+  parser.add_option("--device", asked->device, kDeviceHelp);
   parser.add_flag("--json", asked->json, "One JSON object, for programs");
   return [asked](const Session& session) { return run_replay(*asked, session); };
 }
 
 // What of the request is the replay's business; `recording` outlives it.
-Result<ReplayOptions> options_for(const ReplayRequest& asked, const Recording& recording) {
+Result<ReplayOptions> options_for(const ReplayRequest& asked, const RecordedRun& recording) {
   ReplayOptions options;
   options.device = recording.device;
   options.recorded = recording.options;
@@ -117,7 +113,7 @@ Json driver_as_json(const ReplayResult& result) {
 }
 
 struct Replayed {
-  const Recording& recording;
+  const RecordedRun& recording;
   const ReplayOptions& options;
   const ReplayResult& result;
   double seconds = 0;
@@ -201,20 +197,16 @@ std::string as_text(const Replayed& replayed) {
 }
 
 ExitCode run_replay(const ReplayRequest& asked, const Session& session) {
-  const auto complain = [&](const Status& failure) {
-    session.console.complain(failure.message());
-    return exit_code_for(failure);
-  };
   const auto started = std::chrono::steady_clock::now();
-  const Result<Recording> recording = read_recording(asked.file, asked.device);
-  if (!recording.ok()) return complain(recording.status());
+  const Result<RecordedRun> recording = read_history(asked.file, asked.device);
+  if (!recording.ok()) return complain(recording.status(), session);
   if (!recording->ignored.empty()) {
     session.console.complain("settings of the recording are left out: " + recording->ignored);
   }
   const Result<ReplayOptions> options = options_for(asked, *recording);
-  if (!options.ok()) return complain(options.status());
+  if (!options.ok()) return complain(options.status(), session);
   const Result<ReplayResult> result = replay(recording->snapshot, recording->allocations, *options);
-  if (!result.ok()) return complain(result.status());
+  if (!result.ok()) return complain(result.status(), session);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
   const Replayed replayed{*recording, *options, *result, seconds.count()};
   session.console.print(asked.json ? as_json(replayed) : as_text(replayed));

@@ -223,9 +223,8 @@ std::string advice_as_text(const Report& report) {
 }
 
 ExitCode run_report(const ReportRequest& asked, const Session& session) {
-  const Result<RecordedRun> run = read_run(asked.file, asked.device);
+  const Result<RecordedRun> run = read_history(asked.file, asked.device);
   if (!run.ok()) return complain(run.status(), session);
-  if (run->trace().empty()) return complain(no_history(*run), session);
   ReplayOptions options;
   options.device = run->device;
   options.recorded = options.allocator = run->options;

@@ -23,6 +23,12 @@ struct Session {
   const sim::Options& sim_options;
 };
 
+// Prints the message, and returns the code that goes with it.
+inline ExitCode complain(const Status& failure, const Session& session) {
+  session.console.complain(failure.message());
+  return exit_code_for(failure);
+}
+
 using Run = std::function<ExitCode(const Session& session)>;
 
 struct Subcommand {

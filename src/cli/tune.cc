@@ -10,7 +10,7 @@
 
 #include "base/units.h"
 #include "cli/limits.h"
-#include "cli/recording.h"
+#include "cli/recorded_run.h"
 #include "cli/settings_text.h"
 #include "cli/subcommand.h"
 #include "cli/table.h"
@@ -45,13 +45,9 @@ namespace {
 Run prepare_tune(CLI::App& parser) {
   // Shared by the parser, which fills it in, and the function that runs afterwards.
   auto asked = std::make_shared<TuneRequest>();
-  parser
-      .add_option("FILE", asked->file,
-                  "Snapshot: pickle or JSON, plain or compressed (.xz, .zst, .gz); - reads "
-                  "standard input")
-      ->required();
+  parser.add_option("FILE", asked->file, kSnapshotHelp)->required();
   add_limit_options(parser, asked->limits);
-  parser.add_option("--device", asked->device, "By default, the one with the longest history");
+  parser.add_option("--device", asked->device, kDeviceHelp);
   parser.add_option("--jobs", asked->jobs, "Replays at once; by default, one for each core")
       ->check(CLI::Range(1, 1024));
   parser.add_flag("--min-capacity", asked->min_capacity,
@@ -61,7 +57,7 @@ Run prepare_tune(CLI::App& parser) {
 }
 
 struct Tuned {
-  const Recording& recording;
+  const RecordedRun& recording;
   const TuneOptions& options;
   const TuneResult& result;
 
@@ -121,17 +117,13 @@ std::string as_text(const Tuned& tuned) {
 }
 
 ExitCode run_tune(const TuneRequest& asked, const Session& session) {
-  const auto complain = [&](const Status& failure) {
-    session.console.complain(failure.message());
-    return exit_code_for(failure);
-  };
-  const Result<Recording> recording = read_recording(asked.file, asked.device);
-  if (!recording.ok()) return complain(recording.status());
+  const Result<RecordedRun> recording = read_history(asked.file, asked.device);
+  if (!recording.ok()) return complain(recording.status(), session);
   if (!recording->ignored.empty()) {
     session.console.complain("settings of the recording are left out: " + recording->ignored);
   }
   const Result<Limits> limits = limits_of(asked.limits, *recording);
-  if (!limits.ok()) return complain(limits.status());
+  if (!limits.ok()) return complain(limits.status(), session);
   TuneOptions options;
   options.recorded = recording->options;
   options.device = recording->device;
@@ -142,7 +134,7 @@ ExitCode run_tune(const TuneRequest& asked, const Session& session) {
   options.progress = [&](double share) { session.console.show_progress(share); };
   const Result<TuneResult> result = tune(recording->snapshot, recording->allocations, options);
   session.console.clear_progress();
-  if (!result.ok()) return complain(result.status());
+  if (!result.ok()) return complain(result.status(), session);
   const Tuned tuned{*recording, options, *result};
   session.console.print(asked.json ? as_json(tuned) : as_text(tuned));
   return result->best ? ExitCode::kDone : ExitCode::kNo;
