@@ -17,6 +17,20 @@ namespace {
 constexpr DeviceIndex kReplayed{0};
 constexpr size_t kModelledCapacity = 150109880320;  // the H200 that the costs were measured on
 
+// The most that the recorded run held.
+size_t most_reserved(const std::vector<TraceEntry>& trace, size_t at_first) {
+  size_t held = at_first;
+  size_t most = held;
+  for (const TraceEntry& entry : trace) {
+    if (!is_segment_act(entry.action)) continue;
+    const bool grows =
+        entry.action == TraceAction::kSegmentAlloc || entry.action == TraceAction::kSegmentMap;
+    held = grows ? held + entry.bytes : held - std::min(held, entry.bytes);
+    most = std::max(most, held);
+  }
+  return most;
+}
+
 class Run {
  public:
   Run(const Snapshot& snapshot, const Allocations& allocations, const ReplayOptions& options);
@@ -115,7 +129,9 @@ Status Run::set_up() {
 
   const SizePolicy sizes(options_.recorded);
   const StartingState start = rebuild_start(snapshot_, options_.device, allocations_, sizes);
-  flushes_ = find_flushes(trace_, {start.reserved_bytes, limit_bytes, &options_.recorded});
+  // The limit of the recorded run is not known, but it cannot have been below what it had.
+  const size_t recorded_limit = std::max(limit_bytes, most_reserved(trace_, start.reserved_bytes));
+  flushes_ = find_flushes(trace_, {start.reserved_bytes, recorded_limit, &options_.recorded});
   const bool can_adopt = same_settings_ && start.expandable_bytes == 0 &&
                          options_.allocator.engine == EngineKind::kClassic;
   Status started = can_adopt ? start_as_recorded(start) : start_with_allocations();
@@ -349,19 +365,10 @@ ReplayResult Run::result() {
 }  // namespace
 
 size_t assumed_capacity_bytes(const Snapshot& snapshot, DeviceIndex device) {
+  if (device.value() >= snapshot.device_traces.size()) return kModelledCapacity;
   const SizePolicy sizes{AllocatorOptions{}};
-  const Allocations nothing;
-  size_t held = rebuild_start(snapshot, device, nothing, sizes).reserved_bytes;
-  size_t most = held;
-  if (device.value() < snapshot.device_traces.size()) {
-    for (const TraceEntry& entry : snapshot.device_traces[device.value()]) {
-      const bool grows =
-          entry.action == TraceAction::kSegmentAlloc || entry.action == TraceAction::kSegmentMap;
-      if (!is_segment_act(entry.action)) continue;
-      held = grows ? held + entry.bytes : held - std::min(held, entry.bytes);
-      most = std::max(most, held);
-    }
-  }
+  const size_t at_first = rebuild_start(snapshot, device, Allocations(), sizes).reserved_bytes;
+  const size_t most = most_reserved(snapshot.device_traces[device.value()], at_first);
   return std::max(kModelledCapacity, 2 * most);
 }
 

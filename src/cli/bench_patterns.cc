@@ -174,6 +174,17 @@ void add_entries(std::vector<Entry>& entries, const std::string& name,
                      [=] { return time_threads(users, 512, count); }});
 }
 
+// Pairs while the allocator records its history, without stacks, into a ring that is full already.
+double time_history(const BufferUser& user, size_t bytes, size_t count) {
+  HistoryOptions options;
+  options.max_entries = 4096;
+  user.allocator.start_history(options);
+  time_pairs(user, bytes, options.max_entries);
+  const double ns = time_pairs(user, bytes, count);
+  user.allocator.stop_history();
+  return ns;
+}
+
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
@@ -201,6 +212,8 @@ Result<BenchOutcome> run_bench(const BenchEffort& effort) {
   }
   add_entries(entries, "classic.buffer", buffer_users, effort.operations);
   add_entries(entries, "classic.raw", raw_users, effort.operations);
+  entries.push_back({{"history", "classic.buffer", 512, 0, 1, 0},
+                     [&] { return time_history(buffer_users.front(), 512, effort.operations); }});
 
   // The first round warms up and is not counted.
   std::map<const Entry*, std::vector<double>> measured;

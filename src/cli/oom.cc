@@ -13,6 +13,7 @@
 #include "cli/limits.h"
 #include "cli/recorded_run.h"
 #include "cli/settings_text.h"
+#include "cli/stack_text.h"
 #include "cli/subcommand.h"
 #include "cli/table.h"
 
@@ -133,15 +134,6 @@ std::string as_json(const RecordedRun& recording, const std::optional<OomReport>
 // --- for people
 // ---------------------------------------------------------------------------------
 
-// Names in a file may hold anything; a terminal must not obey them.
-std::string printable(std::string text) {
-  for (char& each : text) {
-    const auto byte = static_cast<unsigned char>(each);
-    if (byte < 0x20 || byte == 0x7F) each = '?';
-  }
-  return text;
-}
-
 // The innermost frames.
 std::string stack_as_text(const SnapshotTables& tables, StackId stack) {
   constexpr size_t kMostFrames = 3;
@@ -155,7 +147,7 @@ std::string stack_as_text(const SnapshotTables& tables, StackId stack) {
     text += fmt::format("{} ({}:{})", frame.name,
                         frame.filename.substr(frame.filename.find_last_of('/') + 1), frame.line);
   }
-  return printable(std::move(text));
+  return printable(text);
 }
 
 std::string age_as_text(const PinningBlock& block) {
