@@ -198,6 +198,7 @@ Result<ReceivedDescriptors> receive_descriptors(int socket_fd, std::span<uint8_t
   }
   // There was room for all: the kernel could not give us some, and we must not believe in the rest.
   if ((message.msg_flags & MSG_CTRUNC) != 0) {
+    received.fds.clear();
     return Status::device_fault("recvmsg", EMFILE,
                                 "not all descriptors could be received: raise ulimit -n");
   }

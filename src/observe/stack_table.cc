@@ -17,6 +17,13 @@ uint64_t hash_of(const RawStack& stack) {
   return hash;
 }
 
+uint32_t add_frame(SnapshotTables& tables, Frame frame, StackTable::Added& added) {
+  const auto [place, is_new] = added.frames_by_content.try_emplace(
+      {frame.name, frame.filename, frame.line}, static_cast<uint32_t>(tables.frames.size()));
+  if (is_new) tables.frames.push_back(std::move(frame));
+  return place->second;
+}
+
 }  // namespace
 
 StackId StackTable::intern(const RawStack& stack) {
@@ -64,18 +71,19 @@ StackId StackTable::add_to(SnapshotTables& tables, StackId stack, Added& added,
   Stack readable;
   for (size_t i = 0; i < stored->words.size(); ++i) {
     FrameProvider* provider = i < stored->provided_count ? stored->provider.get() : nullptr;
-    const auto [place, is_new] = added.frames.try_emplace(
-        {provider, stored->words[i]}, static_cast<uint32_t>(tables.frames.size()));
+    const auto [place, is_new] = added.frames.try_emplace({provider, stored->words[i]}, 0);
     if (is_new) {
-      tables.frames.push_back(provider != nullptr ? provider->describe(stored->words[i])
-                                                  : symbols.describe(stored->words[i]));
+      Frame frame = provider != nullptr ? provider->describe(stored->words[i])
+                                        : symbols.describe(stored->words[i]);
+      place->second = add_frame(tables, std::move(frame), added);
     }
     readable.frames.push_back(place->second);
   }
-  tables.stacks.push_back(std::move(readable));
-  const StackId id(static_cast<uint32_t>(tables.stacks.size() - 1));
-  added.stacks.emplace(stack, id);
-  return id;
+  const auto [same, is_first] = added.stacks_by_content.try_emplace(
+      readable.frames, StackId(static_cast<uint32_t>(tables.stacks.size())));
+  if (is_first) tables.stacks.push_back(std::move(readable));
+  added.stacks.emplace(stack, same->second);
+  return same->second;
 }
 
 }  // namespace ashlar

@@ -5,6 +5,8 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <string>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -29,6 +31,9 @@ class StackTable {
   struct Added {
     std::map<std::pair<const FrameProvider*, uint64_t>, uint32_t> frames;
     std::map<StackId, StackId> stacks;
+    // Several addresses of one line are one frame to a reader.
+    std::map<std::tuple<std::string, std::string, int64_t>, uint32_t> frames_by_content;
+    std::map<std::vector<uint32_t>, StackId> stacks_by_content;
   };
   StackId add_to(SnapshotTables& tables, StackId stack, Added& added,
                  const class Symbols& symbols) const;

@@ -64,6 +64,7 @@ class Symbols::DebugInformation {
     char** debuginfo_path;
   };
   DebugInformation() = default;
+  void describe_by_unit(void* module, uint64_t address, Frame& frame) const;
   template <typename Function>
   bool bind(Function& function, const char* name) {
     function = reinterpret_cast<Function>(::dlsym(library_, name));
@@ -82,6 +83,12 @@ class Symbols::DebugInformation {
   const char* (*name_of_)(void*, uint64_t) = nullptr;
   void* (*line_of_)(void*, uint64_t) = nullptr;
   const char* (*line_info_)(void*, uint64_t*, int*, int*, uint64_t*, uint64_t*) = nullptr;
+  // For compilers that leave out the index of addresses: each unit is asked.
+  void* (*next_unit_)(void*, void*, uint64_t*) = nullptr;
+  int (*unit_has_)(void*, uint64_t) = nullptr;
+  void* (*line_in_unit_)(void*, uint64_t) = nullptr;
+  const char* (*file_of_line_)(void*, uint64_t*, uint64_t*) = nullptr;
+  int (*number_of_line_)(void*, int*) = nullptr;
 };
 
 std::unique_ptr<Symbols::DebugInformation> Symbols::DebugInformation::open() {
@@ -96,6 +103,11 @@ std::unique_ptr<Symbols::DebugInformation> Symbols::DebugInformation::open() {
                      debug->bind(debug->name_of_, "dwfl_module_addrname") &&
                      debug->bind(debug->line_of_, "dwfl_module_getsrc") &&
                      debug->bind(debug->line_info_, "dwfl_lineinfo") &&
+                     debug->bind(debug->next_unit_, "dwfl_module_nextcu") &&
+                     debug->bind(debug->unit_has_, "dwarf_haspc") &&
+                     debug->bind(debug->line_in_unit_, "dwarf_getsrc_die") &&
+                     debug->bind(debug->file_of_line_, "dwarf_linesrc") &&
+                     debug->bind(debug->number_of_line_, "dwarf_lineno") &&
                      debug->bind(debug->callbacks_.find_elf, "dwfl_linux_proc_find_elf") &&
                      debug->bind(debug->callbacks_.find_debuginfo, "dwfl_standard_find_debuginfo");
   if (!bound) return nullptr;
@@ -123,8 +135,26 @@ bool Symbols::DebugInformation::describe(uint64_t address, Frame& frame) const {
     const char* file = line_info_(line, nullptr, &number, nullptr, nullptr, nullptr);
     if (file != nullptr) frame.filename = file;
     frame.line = number;
+  } else {
+    describe_by_unit(module, address, frame);
   }
   return true;
+}
+
+void Symbols::DebugInformation::describe_by_unit(void* module, uint64_t address,
+                                                 Frame& frame) const {
+  uint64_t bias = 0;  // what to subtract from an address to get the file's own
+  for (void* unit = next_unit_(module, nullptr, &bias); unit != nullptr;
+       unit = next_unit_(module, unit, &bias)) {
+    if (unit_has_(unit, address - bias) <= 0) continue;
+    void* line = line_in_unit_(unit, address - bias);
+    const char* file = line == nullptr ? nullptr : file_of_line_(line, nullptr, nullptr);
+    int number = 0;
+    if (file == nullptr || number_of_line_(line, &number) != 0) return;
+    frame.filename = file;
+    frame.line = number;
+    return;
+  }
 }
 
 // --- both ----------------------------------------------------------------------------------------
