@@ -7,10 +7,6 @@
 #include "ashlar/status.h"
 #include "cli/recorded_run.h"
 
-namespace CLI {
-class App;
-}
-
 namespace ashlar {
 
 struct LimitArguments {

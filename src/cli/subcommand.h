@@ -10,7 +10,7 @@
 #include "cli/exit_code.h"
 #include "config/environment.h"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): the name is theirs
 class App;
 }
 
