@@ -93,10 +93,10 @@ class Pass {
 }  // namespace
 
 Allocations find_allocations(const Snapshot& snapshot, DeviceIndex device) {
-  static const std::vector<TraceEntry> kNoTrace;
+  static const std::vector<TraceEntry> no_trace;
   const bool has_trace = device.value() < snapshot.device_traces.size();
   const std::vector<TraceEntry>& trace =
-      has_trace ? snapshot.device_traces[device.value()] : kNoTrace;
+      has_trace ? snapshot.device_traces[device.value()] : no_trace;
   Pass pass(trace.size());
   for (uint32_t i = 0; i < trace.size(); ++i) pass.visit(i, trace[i]);
   for (const SnapshotSegment& segment : snapshot.segments) {
