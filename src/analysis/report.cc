@@ -93,7 +93,6 @@ Result<Report> make_report(const Snapshot& snapshot, const Allocations& allocati
   report.causes = explain_gap(looked->looked_at, demand_at(trace, allocations, peak));
   report.at_peak = present_at(allocations, peak);
   report.alternatives = *std::move(alternatives);
-  report.peak_requested_bytes = static_cast<size_t>(report.replayed.stats.requested_bytes.all.peak);
   report.start_reserved_bytes = report.replayed.reserved.front().reserved_bytes;
   report.has_stacks = any_stack(allocations);
   return report;

@@ -23,7 +23,6 @@ struct Alternative {
 
 struct Report {
   ReplayResult replayed{};          // under the recorded settings
-  size_t peak_requested_bytes = 0;  // at any time
   Causes causes{};                  // at the peak of reserved memory
   std::vector<uint32_t> at_peak{};  // the allocations that were there, pending ones included
   LowerBound bound{};

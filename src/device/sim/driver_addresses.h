@@ -32,9 +32,11 @@ class DriverAddresses {
   };
   std::map<uint64_t, Chunk>::iterator chunk_of(uint64_t at);
   uint64_t new_chunk(size_t bytes);
+  void add_gap(uint64_t begin, uint64_t end);
 
-  uint64_t begin_;
-  uint64_t end_;
+  const uint64_t begin_;
+  uint64_t lowest_;                  // of all chunks so far, or the end of the addresses
+  std::map<uint64_t, size_t> gaps_;  // bytes, by address: above `lowest_`, left by chunks
   std::map<uint64_t, Chunk> chunks_;
   std::map<uint64_t, size_t> taken_;  // bytes, by address
   std::map<uint64_t, size_t> holes_;  // within chunks; never two side by side in one chunk
