@@ -15,7 +15,14 @@
 
 namespace ashlar {
 
-enum class EngineKind { kClassic };
+enum class EngineKind {
+  kClassic,  // PyTorch's policy
+  kPaged,    // memory moves between views instead of fragmenting
+};
+
+// Of the paged engine: how much driver time may be spent to save how much memory. The measured
+// curve is in docs/guide/paged.md.
+enum class PagedPolicy { kFast, kBalanced, kLean };
 
 // How many addresses an expandable segment reserves: a share of the device's capacity or a number
 // of bytes, whichever is set. Never more than 9/8 of the capacity.
@@ -42,6 +49,7 @@ struct AllocatorOptions {
   static constexpr size_t kRoundupSlotCount = 16;
 
   EngineKind engine = EngineKind::kClassic;
+  PagedPolicy policy = PagedPolicy::kBalanced;
   // Behave as PyTorch's allocator to the last act, its known weaknesses included: for replays, and
   // for moving over step by step. docs/guide/options.md lists what changes.
   bool pytorch_compatible = false;

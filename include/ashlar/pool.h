@@ -24,6 +24,9 @@ struct PoolOptions {
   std::shared_ptr<SegmentSource> source{};
   bool use_on_oom = false;  // its cached blocks may serve the default pool when nothing else does
   bool no_split = false;    // one block per segment
+  // An address keeps the memory that it first had, for registrations that are made once: with
+  // networks, with other devices. Costs memory where sizes vary.
+  bool never_remap = false;
 };
 
 // Which allocations go to a pool, asked by stream. Called while the allocator is locked: it may

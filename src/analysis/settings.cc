@@ -53,6 +53,7 @@ std::string conf_of(AllocatorOptions options) {
 std::string engine_of(const AllocatorOptions& options) {
   switch (options.engine) {
     case EngineKind::kClassic: return "classic";
+    case EngineKind::kPaged: return "paged";
   }
   return {};
 }

@@ -56,12 +56,30 @@ std::string print_default(const OptionRow& row, const AllocatorOptions&) {
 
 Result<EngineKind> read_engine(const Reading& reading) {
   if (reading.given.value == "classic") return EngineKind::kClassic;
+  if (reading.given.value == "paged") return EngineKind::kPaged;
   return wrong_value(reading, "is not an engine of this version");
 }
 
 std::string engine_text(EngineKind engine) {
   switch (engine) {
     case EngineKind::kClassic: return "classic";
+    case EngineKind::kPaged: return "paged";
+  }
+  return {};
+}
+
+Result<PagedPolicy> read_policy(const Reading& reading) {
+  if (reading.given.value == "fast") return PagedPolicy::kFast;
+  if (reading.given.value == "balanced") return PagedPolicy::kBalanced;
+  if (reading.given.value == "lean") return PagedPolicy::kLean;
+  return wrong_value(reading, "is not a policy of the paged engine");
+}
+
+std::string policy_text(PagedPolicy policy) {
+  switch (policy) {
+    case PagedPolicy::kFast: return "fast";
+    case PagedPolicy::kBalanced: return "balanced";
+    case PagedPolicy::kLean: return "lean";
   }
   return {};
 }
@@ -96,10 +114,19 @@ constexpr std::array kOptions = {
         .name = "engine",
         .type = "choice",
         .default_text = "classic",
-        .range = "classic",
-        .help = "Which policy hands out the memory: classic is PyTorch's.",
+        .range = "classic or paged",
+        .help = "Which policy hands out the memory: classic is PyTorch's, paged does not fragment.",
         .set = set<&AllocatorOptions::engine, read_engine>,
         .print = print<&AllocatorOptions::engine, engine_text>,
+    },
+    OptionRow{
+        .name = "policy",
+        .type = "choice",
+        .default_text = "balanced",
+        .range = "fast, balanced or lean",
+        .help = "How much driver time the paged engine spends to save memory.",
+        .set = set<&AllocatorOptions::policy, read_policy>,
+        .print = print<&AllocatorOptions::policy, policy_text>,
     },
     OptionRow{
         .name = "compat",

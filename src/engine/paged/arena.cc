@@ -1,0 +1,189 @@
+// Finding the range that a block spoils least, cutting it, and merging what is freed.
+#include "engine/paged/arena.h"
+
+#include "base/check.h"
+#include "engine/paged/paged_pool.h"
+
+namespace ashlar::paged {
+namespace {
+
+// How many ranges are looked at: more find no better ones worth their time (docs/design/paged.md).
+constexpr int kCandidates = 4;
+
+}  // namespace
+
+int64_t stranded_bytes(const View& view, AddressRange range, size_t offset, size_t bytes) {
+  if (view.is_plain) return 0;
+  const size_t begin = range.begin - view.reserved.begin;
+  const size_t end = begin + range.bytes;
+  int64_t touched = 0;
+  for (size_t i = view.slot_at(offset); i < view.slots.size(); ++i) {
+    const Slot& slot = view.slots[i];
+    if (slot.offset >= offset + bytes) break;
+    const bool is_whole = slot.offset >= begin && slot.end() <= end;
+    if (is_whole) touched += static_cast<int64_t>(slot.bytes);
+  }
+  return touched - static_cast<int64_t>(bytes);
+}
+
+PagedBlock* Arena::take(size_t bytes, double tolerance) {
+  Heap& heap = this->heap(SizePolicy::is_small(bytes));
+  if (PagedBlock* block = heap.quick.take(bytes)) return block;
+  heap.quick.flush([this](PagedBlock* block) { add_free(block); });
+  size_t offset = 0;
+  PagedBlock* range = best_range(heap, bytes, tolerance, offset);
+  if (range == nullptr) return nullptr;
+  heap.ranges.erase(range);
+  if (pool.options.no_split) return range;
+  const size_t begin = range->view->offset_of(*range);
+  if (offset > begin) {
+    PagedBlock* block = split(range, offset);
+    heap.ranges.insert(range);
+    range = block;
+  }
+  if (range->bytes > bytes) heap.ranges.insert(split(range, offset + bytes));
+  return range;
+}
+
+// Of the smallest few: where the least becomes useless, and the least is left over.
+PagedBlock* Arena::best_range(Heap& heap, size_t bytes, double tolerance, size_t& offset) {
+  PagedBlock* best = nullptr;
+  int64_t best_cost = INT64_MAX;
+  int64_t best_stranded = 0;
+  int left = kCandidates;
+  heap.ranges.visit_at_least(bytes, [&](PagedBlock* range) {
+    const View& view = *range->view;
+    const size_t begin = view.offset_of(*range);
+    const auto rest = static_cast<int64_t>(range->bytes - bytes);
+    const auto consider = [&](size_t at) {
+      const int64_t stranded = stranded_bytes(view, {range->address, range->bytes}, at, bytes);
+      const int64_t cost = stranded + rest / 2;
+      if (cost >= best_cost) return;
+      best = range;
+      best_cost = cost;
+      best_stranded = stranded;
+      offset = at;
+    };
+    consider(begin);
+    if (rest > 0 && !heap.is_small) consider(begin + static_cast<size_t>(rest));
+    return rest > 0 && !heap.is_small && --left > 0;
+  });
+  const bool is_good =
+      heap.is_small || static_cast<double>(best_stranded) <= tolerance * static_cast<double>(bytes);
+  return is_good ? best : nullptr;
+}
+
+void Arena::put(PagedBlock* block) {
+  block->state = BlockState::kFree;
+  if (!heap(block->view->is_small).quick.put(block)) add_free(block);
+}
+
+void Arena::flush() {
+  for (Heap& heap : heaps) heap.quick.flush([this](PagedBlock* block) { add_free(block); });
+}
+
+// --- blocks
+// -----------------------------------------------------------------------------------------
+
+PagedBlock* Arena::take_block() {
+  if (spare_ == nullptr) {
+    chunks_.push_back(std::make_unique<std::array<PagedBlock, 64>>());
+    for (PagedBlock& block : *chunks_.back()) {
+      block.list_next = spare_;
+      spare_ = &block;
+    }
+  }
+  PagedBlock* block = spare_;
+  spare_ = block->list_next;
+  return block;
+}
+
+PagedBlock* Arena::insert_block(View& view, AddressRange range, PagedBlock* next) {
+  PagedBlock* block = take_block();
+  block->state = BlockState::kPending;
+  block->address = range.begin;
+  block->bytes = range.bytes;
+  block->stream = stream;
+  block->arena = this;
+  block->view = &view;
+  block->requested_bytes = 0;
+  block->is_uncached = false;
+  block->is_quick = false;
+  block->next = next;
+  block->previous = next == nullptr ? view.last : next->previous;
+  if (block->previous != nullptr) {
+    block->previous->next = block;
+  } else {
+    view.first = block;
+  }
+  if (next != nullptr) {
+    next->previous = block;
+  } else {
+    view.last = block;
+  }
+  return block;
+}
+
+void Arena::remove_block(PagedBlock* block) {
+  View& view = *block->view;
+  if (block->previous != nullptr) {
+    block->previous->next = block->next;
+  } else {
+    view.first = block->after();
+  }
+  if (block->next != nullptr) {
+    block->next->previous = block->previous;
+  } else {
+    view.last = block->before();
+  }
+  block->view = nullptr;
+  block->list_next = spare_;
+  spare_ = block;
+}
+
+PagedBlock* Arena::split(PagedBlock* block, size_t offset) {
+  View& view = *block->view;
+  const size_t begin = view.offset_of(*block);
+  ASHLAR_DCHECK(offset > begin && offset < begin + block->bytes);
+  PagedBlock* second =
+      insert_block(view, {view.at(offset), begin + block->bytes - offset}, block->after());
+  second->state = block->state;
+  block->bytes = offset - begin;
+  return second;
+}
+
+// REQUIRES: both are free and in no list, or both are away.
+void Arena::merge_next(PagedBlock* block) {
+  block->bytes += block->next->bytes;
+  remove_block(block->after());
+}
+
+void Arena::add_free(PagedBlock* block) {
+  Heap& heap = this->heap(block->view->is_small);
+  block->state = BlockState::kFree;
+  block->is_quick = false;
+  const bool may_merge = !pool.options.no_split;
+  if (PagedBlock* next = block->after(); may_merge && next != nullptr && next->is_in_ranges()) {
+    heap.ranges.erase(next);
+    merge_next(block);
+  }
+  if (PagedBlock* before = block->before();
+      may_merge && before != nullptr && before->is_in_ranges()) {
+    heap.ranges.erase(before);
+    merge_next(before);
+    block = before;
+  }
+  heap.ranges.insert(block);
+}
+
+PagedBlock* Arena::add_away(PagedBlock* block) {
+  block->state = BlockState::kUnmapped;
+  if (block->next != nullptr && block->after()->is_away()) merge_next(block);
+  if (block->previous != nullptr && block->before()->is_away()) {
+    block = block->before();
+    merge_next(block);
+  }
+  return block;
+}
+
+}  // namespace ashlar::paged

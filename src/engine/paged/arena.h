@@ -1,0 +1,83 @@
+// The free ranges of one stream in one pool, and what was handed out of them. Streams that threads
+// use side by side have arenas of their own, so that those threads never wait for each other.
+//
+// Everything here needs the arena's lock. Locks of several arenas are taken in the order of their
+// serials, and only by who holds the engine's lock or its lock of counters.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "base/spin_mutex.h"
+#include "engine/paged/counters.h"
+#include "engine/paged/free_ranges.h"
+#include "engine/paged/quick_lists.h"
+
+namespace ashlar::paged {
+
+struct PagedPool;
+
+// Small blocks and large ones live apart, so that a few bytes never hold back a large extent.
+struct Heap {
+  bool is_small = false;
+  FreeRanges ranges;
+  QuickLists quick;
+  Counters counters;
+  Levels levels;
+};
+
+class Arena {
+ public:
+  Arena(PagedPool& its_pool, StreamId its_stream, uint64_t its_serial)
+      : pool(its_pool), stream(its_stream), serial(its_serial) {
+    heaps[1].is_small = true;
+  }
+
+  Heap& heap(bool is_small) { return heaps[is_small ? 1 : 0]; }
+  const Heap& heap(bool is_small) const { return heaps[is_small ? 1 : 0]; }
+
+  // A free block of exactly `bytes`, in no list any more, if that would not leave too much beside
+  // it unusable: more than `tolerance` of it. Null: there is none.
+  PagedBlock* take(size_t bytes, double tolerance);
+  // The block is free. Merged with its neighbours later.
+  void put(PagedBlock* block);
+  // Merges what was freed.
+  void flush();
+
+  // --- blocks, for whoever rearranges views ------------------------------------------------------
+  // A new block in front of `next`, or at the end of the view.
+  PagedBlock* insert_block(View& view, AddressRange range, PagedBlock* next);
+  void remove_block(PagedBlock* block);
+  // Cuts the block in two at `offset` of its view; gives the second part. Neither is in a list.
+  PagedBlock* split(PagedBlock* block, size_t offset);
+  // A block in no list: free from now on, merged at once.
+  void add_free(PagedBlock* block);
+  // A block in no list: away from now on, and merged with its like.
+  PagedBlock* add_away(PagedBlock* block);
+  void erase_free(PagedBlock* block) { heap(block->view->is_small).ranges.erase(block); }
+
+  PagedPool& pool;
+  const StreamId stream;
+  const uint64_t serial;
+  SpinMutex lock;
+  std::array<Heap, 2> heaps;
+  UsageStats* pool_usage = nullptr;  // where its counters are added up
+  UsageStats* stream_usage = nullptr;
+  bool is_gone = false;   // the stream was destroyed: no event tells when its work is done
+  bool is_quiet = false;  // somebody has just waited for all of the device
+
+ private:
+  PagedBlock* best_range(Heap& heap, size_t bytes, double tolerance, size_t& offset);
+  PagedBlock* take_block();
+  void merge_next(PagedBlock* block);
+
+  std::vector<std::unique_ptr<std::array<PagedBlock, 64>>> chunks_;
+  PagedBlock* spare_ = nullptr;
+};
+
+// The bytes of whole extents, free until now, that a block at [offset, offset + bytes) of a free
+// range [begin, end) would touch, less its own: what it makes useless to others.
+int64_t stranded_bytes(const View& view, AddressRange range, size_t offset, size_t bytes);
+
+}  // namespace ashlar::paged

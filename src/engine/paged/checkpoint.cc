@@ -1,0 +1,145 @@
+// Taking and restoring the state of a private pool. As long as the pool is held none of its
+// mappings goes, so that whatever was allocated once can be allocated there again.
+#include "ashlar/checkpoint.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "engine/paged/all_arenas.h"
+#include "engine/paged/paged_engine.h"
+
+namespace ashlar::paged {
+namespace {
+
+BlockRecord::State recorded_state(const PagedBlock& block) {
+  if (block.is_away()) return BlockRecord::State::kUnmapped;
+  return block.is_allocated() ? BlockRecord::State::kAllocated : BlockRecord::State::kFree;
+}
+
+Status waits(const PagedBlock& block) {
+  return Status::usage(text("the block at ", block.address,
+                            " still waits for other streams: ", "synchronize them first"));
+}
+
+}  // namespace
+
+Result<PoolCheckpoint> PagedEngine::checkpoint(PoolId id) {
+  MutexLock lock(mutex_);
+  const PagedPool* pool = find_pool(id);
+  if (pool == nullptr || id.is_default()) return no_such_pool(id);
+  if (pool->is_freeable()) return Status::usage("a pool that was let go has no checkpoint");
+  std::vector<Block*> finished;
+  Status collected = waiting_.collect(finished);
+  make_all_free(finished);
+  if (!collected.ok()) return collected;
+  AllArenas arenas(*pool);
+  for (const auto& [stream, arena] : pool->arenas) arena->flush();
+  PoolCheckpoint taken{id, {}};
+  for (const auto& view : pool->views) {
+    SegmentRecord segment{view->is_small, {}};
+    for (const PagedBlock* block = view->first; block != nullptr; block = block->after()) {
+      if (block->state == BlockState::kPending) return waits(*block);
+      if (block->is_uncached) return uncached(*block);
+      segment.blocks.push_back(
+          {{block->address, block->bytes}, block->requested_bytes, recorded_state(*block)});
+    }
+    taken.segments.push_back(std::move(segment));
+  }
+  return taken;
+}
+
+Status PagedEngine::uncached(const PagedBlock& block) {
+  return Status::usage(text("the block at ", block.address,
+                            " was allocated without caching, and is part of no checkpoint: free it "
+                            "first"));
+}
+
+Result<CheckpointChange> PagedEngine::restore(const PoolCheckpoint& checkpoint) {
+  Result<CheckpointChange> change = [&]() -> Result<CheckpointChange> {
+    MutexLock lock(mutex_);
+    acting_stack_ = {};
+    Result<CheckpointChange> restored = restore_locked(checkpoint);
+    refresh();
+    return restored;
+  }();
+  settle();
+  hooks_.tell();
+  return change;
+}
+
+// Checked in full before anything changes: a restore that fails leaves the pool as it was.
+Result<CheckpointChange> PagedEngine::restore_locked(const PoolCheckpoint& checkpoint) {
+  PagedPool* pool = find_pool(checkpoint.pool);
+  if (pool == nullptr || checkpoint.pool.is_default()) return no_such_pool(checkpoint.pool);
+  std::vector<Block*> finished;
+  Status collected = waiting_.collect(finished);
+  make_all_free(finished);
+  if (!collected.ok()) return collected;
+
+  CheckpointChange change;
+  AllArenas arenas(*pool);
+  std::vector<PagedBlock*> allocated;
+  for (const auto& view : pool->views) {
+    for (PagedBlock* block = view->first; block != nullptr; block = block->after()) {
+      if (block->hold_count > 0) {
+        return Status::usage(text("the block at ", block->address, " is shared with other ",
+                                  "processes: end the sharing before a restore"));
+      }
+      if (block->state == BlockState::kPending || !block->uses.empty()) return waits(*block);
+      if (block->is_uncached) return uncached(*block);
+      if (block->is_allocated()) allocated.push_back(block);
+    }
+  }
+  std::vector<Place> places;
+  for (const SegmentRecord& segment : checkpoint.segments) {
+    for (const BlockRecord& record : segment.blocks) {
+      if (record.state != BlockRecord::State::kAllocated) continue;
+      View* view = view_around(*pool, record.range);
+      if (view == nullptr) {
+        return Status::usage(text("could not find the memory at ", record.range.begin,
+                                  ": it was given back since the checkpoint"));
+      }
+      places.push_back({view, record});
+    }
+  }
+
+  for (PagedBlock* block : allocated) {
+    change.freed.push_back(block->address);
+    take_back(block, {});
+  }
+  for (const auto& [stream, arena] : pool->arenas) arena->flush();
+  for (const Place& place : places) change.allocated.push_back(allocate_at(*pool, place));
+  return change;
+}
+
+// Null: some of it has no memory any more.
+View* PagedEngine::view_around(const PagedPool& pool, AddressRange range) {
+  for (const auto& view : pool.views) {
+    if (!AddressRange{view->reserved.begin, view->mapped_bytes}.contains(range)) continue;
+    if (view->is_plain) return view.get();
+    const size_t begin = range.begin - view->reserved.begin;
+    for (size_t i = view->slot_at(begin);
+         i < view->slots.size() && view->slots[i].offset < begin + range.bytes; ++i) {
+      if (view->slots[i].extent == nullptr) return nullptr;
+    }
+    return view.get();
+  }
+  return nullptr;
+}
+
+// REQUIRES: nothing lives there, nor through other views on the same extents.
+Block* PagedEngine::allocate_at(PagedPool& pool, const Place& place) {
+  View& view = *place.view;
+  Arena& arena = *view.arena;
+  mark_idle(pool, [](const Arena&) { return true; });
+  PagedBlock* from = view.first;
+  while (from->end() <= place.record.range.begin) from = from->after();
+  Claim claim;
+  claim.view = &view;
+  claim_range(view, from, place.record.range, claim);
+  claim.offset = place.record.range.begin - view.reserved.begin;
+  return hand_out_of(claim, place.record.range.bytes,
+                     {place.record.requested_bytes, arena.stream, {}});
+}
+
+}  // namespace ashlar::paged

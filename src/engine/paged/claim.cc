@@ -1,0 +1,224 @@
+// Taking memory from where it lies idle to where it is wanted. A claim belongs to one request from
+// the moment the arenas are unlocked: driver calls come in between, and whatever fails is given up
+// such that the memory stays idle and in order.
+#include "base/check.h"
+#include "engine/paged/all_arenas.h"
+#include "engine/paged/paged_engine.h"
+
+namespace ashlar::paged {
+
+PagedEngine::Claim PagedEngine::claim(const Plan& plan, const Search& search) {
+  Claim claim;
+  claim.view = plan.view;
+  claim.offset = plan.offset;
+  claim.pieces = plan.pieces;
+  if (plan.from != nullptr) {
+    View& view = *plan.view;
+    PagedBlock* from = plan.from;
+    if (view.arena != search.arena) {
+      move_view(view, *search.arena);
+      from = view.first;
+    }
+    const size_t end = std::min(plan.offset + search.bytes, view.mapped_bytes);
+    claim_range(view, from, {view.at(plan.offset), end - plan.offset}, claim);
+  }
+  for (Extent* piece : claim.pieces) {
+    if (piece->home != nullptr) carve(*piece);
+    if (piece->arena != search.arena) claim.lenders.insert(piece->arena);
+  }
+  return claim;
+}
+
+// The blocks from `from` on are free or away as far as the range goes. What is away comes home by
+// whole slots, and stays part of the claim: nobody may use it before its lenders' work is in order.
+void PagedEngine::claim_range(View& view, PagedBlock* from, AddressRange range, Claim& claim) {
+  Arena& arena = *view.arena;
+  const size_t begin = range.begin - view.reserved.begin;
+  const size_t end = begin + range.bytes;
+  for (PagedBlock* block = from; block != nullptr && view.offset_of(*block) < end;) {
+    const size_t block_begin = view.offset_of(*block);
+    const size_t block_end = block_begin + block->bytes;
+    size_t cut_begin = std::max(begin, block_begin);
+    size_t cut_end = std::min(end, block_end);
+    if (block->is_away()) {
+      const size_t first = view.slot_at(cut_begin);
+      const size_t last = view.slot_at(cut_end - 1);
+      for (size_t i = first; i <= last; ++i) {
+        Extent& extent = *view.slots[i].extent;
+        if (extent.home != nullptr) carve(extent);
+        if (extent.arena != &arena) claim.lenders.insert(extent.arena);
+        come_home(extent, view, i);
+      }
+      cut_begin = view.slots[first].offset;
+      cut_end = view.slots[last].end();
+    } else {
+      arena.erase_free(block);
+    }
+    // Cut out first, and free what is left afterwards, which merges.
+    const bool is_away = block->is_away();
+    PagedBlock* wanted = cut_begin > block_begin ? arena.split(block, cut_begin) : block;
+    PagedBlock* rest = cut_end < block_end ? arena.split(wanted, cut_end) : nullptr;
+    wanted->state = BlockState::kPending;
+    if (!is_away && wanted != block) arena.add_free(block);
+    if (!is_away && rest != nullptr) arena.add_free(rest);
+    PagedBlock* next = wanted->after();
+    if (claim.block == nullptr) {
+      claim.block = wanted;
+    } else {
+      claim.block->bytes += wanted->bytes;
+      arena.remove_block(wanted);
+    }
+    block = next;
+  }
+}
+
+void PagedEngine::carve(Extent& extent) {
+  View& view = *extent.home;
+  Arena& arena = *view.arena;
+  const Slot& slot = view.slots[extent.home_slot];
+  PagedBlock* block = extent.idle_in;
+  ASHLAR_DCHECK(block != nullptr && block->is_in_ranges());
+  arena.erase_free(block);
+  const size_t begin = view.offset_of(*block);
+  const size_t end = begin + block->bytes;
+  PagedBlock* wanted = block;
+  if (slot.offset > begin) {
+    wanted = arena.split(block, slot.offset);
+    arena.heap(view.is_small).ranges.insert(block);
+  }
+  if (slot.end() < end) {
+    PagedBlock* rest = arena.split(wanted, slot.end());
+    arena.heap(view.is_small).ranges.insert(rest);
+    for (size_t i = extent.home_slot + 1; i < view.slots.size() && view.slots[i].end() <= end;
+         ++i) {
+      if (view.slots[i].extent != nullptr) view.slots[i].extent->idle_in = rest;
+    }
+  }
+  arena.add_away(wanted);
+  leave_home(extent);
+}
+
+void PagedEngine::leave_home(Extent& extent) {
+  extent.home = nullptr;
+  extent.idle_in = nullptr;
+}
+
+void PagedEngine::come_home(Extent& extent, View& view, size_t slot) {
+  extent.home = &view;
+  extent.home_slot = slot;
+  extent.idle_in = nullptr;
+  extent.idle_round = 0;
+}
+
+// REQUIRES: nothing in it is in use. All that is at home there leaves, so that none of it is used
+// on the new stream before the old one's work is in order.
+void PagedEngine::move_view(View& view, Arena& arena) {
+  Arena& before = *view.arena;
+  for (PagedBlock* block = view.first; block != nullptr; block = block->after()) {
+    if (!block->is_away()) before.erase_free(block);
+  }
+  for (size_t i = 0; i < view.slots.size(); ++i) {
+    Extent* extent = view.slots[i].extent;
+    if (extent != nullptr && extent->home == &view) leave_home(*extent);
+  }
+  while (view.first->next != nullptr) before.remove_block(view.first->after());
+  view.first->bytes = view.mapped_bytes;
+  view.first->state = BlockState::kUnmapped;
+  view.first->arena = &arena;
+  view.first->stream = arena.stream;
+  view.arena = &arena;
+}
+
+// An event cannot be recorded on a stream that is gone: its memory waits for somebody to wait for
+// the whole device.
+Status PagedEngine::hand_over(const std::set<Arena*>& lenders, Arena& borrower) {
+  if (lenders.empty()) return {};
+  if (!handover_) {
+    Result<EventId> event = device_.create_event();
+    if (!event.ok()) return event.status();
+    handover_ = *event;
+  }
+  for (Arena* lender : lenders) {
+    Status ordered = device_.record_event(*handover_, lender->stream);
+    lender->is_gone = ordered.is(StatusKind::kUsage);
+    if (lender->is_gone && lender->is_quiet) continue;
+    if (lender->is_gone) {
+      return Status::out_of_memory("memory of a stream that is gone must be waited for");
+    }
+    if (ordered.ok()) ordered = device_.wait_event(borrower.stream, *handover_);
+    if (!ordered.ok()) return ordered;
+  }
+  return {};
+}
+
+void PagedEngine::show_at_home(View& view, size_t begin, size_t end, Arena& arena) {
+  if (view.is_plain) return;
+  for (size_t i = view.slot_at(begin); i < view.slots.size() && view.slots[i].offset < end; ++i) {
+    Extent& extent = *view.slots[i].extent;
+    const AddressRange range{view.at(view.slots[i].offset), extent.bytes};
+    if (extent.shown == range && extent.arena == &arena) continue;
+    if (extent.shown.bytes != 0) {
+      note_memory(TraceAction::kSegmentUnmap, *extent.arena, extent.shown);
+    }
+    note_memory(TraceAction::kSegmentMap, arena, range);
+    count_lent(extent, arena, view.is_small);
+    extent.shown = range;
+    extent.arena = &arena;
+    extent.is_small = view.is_small;
+  }
+}
+
+Block* PagedEngine::hand_out_of(Claim& claim, size_t bytes, const Request& request) {
+  View& view = *claim.view;
+  Arena& arena = *view.arena;
+  PagedBlock* block = claim.block;
+  const size_t begin = view.offset_of(*block);
+  const size_t end = begin + block->bytes;
+  show_at_home(view, begin, end, arena);
+  if (claim.offset > begin) {
+    PagedBlock* before = block;
+    block = arena.split(block, claim.offset);
+    arena.add_free(before);
+  }
+  if (claim.offset + bytes < end) arena.add_free(arena.split(block, claim.offset + bytes));
+  block->segment_stack = view.stack;
+  hand_out(arena, block, request);
+  return block;
+}
+
+// REQUIRES: everything in the claim is mapped, and in order.
+Block* PagedEngine::finish_claim(Claim& claim, const Search& search) {
+  SpinLock lock(search.arena->lock);
+  return hand_out_of(claim, search.bytes, search.request);
+}
+
+// Whole extents become idle, without a home; what is left at the ends was free before.
+void PagedEngine::give_up(Claim& claim) {
+  if (claim.block == nullptr) return;
+  View& view = *claim.view;
+  Arena& arena = *view.arena;
+  SpinLock lock(arena.lock);
+  PagedBlock* block = claim.block;
+  const size_t begin = view.offset_of(*block);
+  const size_t end = begin + block->bytes;
+  size_t whole_begin = end;
+  size_t whole_end = end;
+  for (size_t i = view.slot_at(begin); i < view.slots.size() && view.slots[i].end() <= end; ++i) {
+    if (view.slots[i].offset < begin) continue;
+    whole_begin = std::min(whole_begin, view.slots[i].offset);
+    whole_end = view.slots[i].end();
+    leave_home(*view.slots[i].extent);
+  }
+  if (whole_begin < whole_end) {
+    PagedBlock* after = whole_end < end ? arena.split(block, whole_end) : nullptr;
+    PagedBlock* middle = whole_begin > begin ? arena.split(block, whole_begin) : block;
+    if (after != nullptr) arena.add_free(after);
+    if (middle != block) arena.add_free(block);
+    arena.add_away(middle);
+  } else {
+    arena.add_free(block);
+  }
+  claim.block = nullptr;
+}
+
+}  // namespace ashlar::paged

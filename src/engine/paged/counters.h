@@ -1,0 +1,60 @@
+// What an arena has handed out, counted where it happens. Sums over arenas are made when somebody
+// reads them; only their peaks need care. No arena may go above its `Levels` without all counters
+// being summed up, and levels are set so that as long as none does, no sum has a new peak.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace ashlar::paged {
+
+struct Amount {
+  int64_t count = 0;
+  int64_t bytes = 0;
+  int64_t requested_bytes = 0;
+
+  void add(const Amount& other) {
+    count += other.count;
+    bytes += other.bytes;
+    requested_bytes += other.requested_bytes;
+  }
+  void subtract(const Amount& other) {
+    count -= other.count;
+    bytes -= other.bytes;
+    requested_bytes -= other.requested_bytes;
+  }
+  friend bool operator==(const Amount&, const Amount&) = default;
+};
+
+struct Counters {
+  Amount allocated;
+  Amount pending;
+  Amount risen;  // all that was handed out since totals were reset; and what there was then
+  Amount allocated_at_reset;
+  Amount active_at_reset;
+
+  Amount active() const {
+    Amount sum = allocated;
+    sum.add(pending);
+    return sum;
+  }
+  void reset_totals() {
+    risen = {};
+    allocated_at_reset = allocated;
+    active_at_reset = active();
+  }
+};
+
+// How far `allocated` may rise unseen. At first not at all.
+struct Levels {
+  int64_t count = 0;
+  int64_t bytes = 0;
+  int64_t requested_bytes = 0;
+
+  bool allow(const Amount& allocated) const {
+    return allocated.count <= count && allocated.bytes <= bytes &&
+           allocated.requested_bytes <= requested_bytes;
+  }
+};
+
+}  // namespace ashlar::paged

@@ -1,0 +1,193 @@
+// Statistics. Arenas count for themselves; sums are made here, when somebody reads them or when an
+// arena reaches the level up to which nobody needs to look.
+#include <algorithm>
+
+#include "engine/paged/all_arenas.h"
+#include "engine/paged/paged_engine.h"
+
+namespace ashlar::paged {
+namespace {
+
+// The sums that a heap's counters are part of.
+struct Sums {
+  AllocatorStats& all;
+  UsageStats* pool;
+  UsageStats* stream;
+  bool is_small;
+};
+
+void forget(Stat& stat) { stat.current = stat.risen = stat.fallen = 0; }
+
+void forget(UsageStats& usage) {
+  for (Stat* stat :
+       {&usage.allocation, &usage.allocated_bytes, &usage.active_bytes, &usage.requested_bytes}) {
+    forget(*stat);
+  }
+}
+
+void forget(AllocatorStats& stats) {
+  for (StatTriple* triple : {&stats.allocation, &stats.allocated_bytes, &stats.active,
+                             &stats.active_bytes, &stats.requested_bytes}) {
+    for (Stat* stat : {&triple->all, &triple->small_pool, &triple->large_pool}) forget(*stat);
+  }
+  for (auto& [id, usage] : stats.pools) forget(usage);
+  for (auto& [id, usage] : stats.streams) forget(usage);
+}
+
+void add(Stat& stat, int64_t current, int64_t risen, int64_t at_reset) {
+  stat.current += current;
+  stat.risen += risen;
+  stat.fallen += risen - (current - at_reset);
+}
+
+void add(const Sums& sums, const Counters& counters) {
+  const Amount& now = counters.allocated;
+  const Amount active = counters.active();
+  const Amount& risen = counters.risen;
+  const Amount& then = counters.allocated_at_reset;
+  const Amount& active_then = counters.active_at_reset;
+  for (const bool whole : {true, false}) {
+    const auto part = [&](StatTriple& triple) -> Stat& {
+      return whole ? triple.all : triple.of(sums.is_small);
+    };
+    add(part(sums.all.allocation), now.count, risen.count, then.count);
+    add(part(sums.all.allocated_bytes), now.bytes, risen.bytes, then.bytes);
+    add(part(sums.all.active), active.count, risen.count, active_then.count);
+    add(part(sums.all.active_bytes), active.bytes, risen.bytes, active_then.bytes);
+    add(part(sums.all.requested_bytes), active.requested_bytes, risen.requested_bytes,
+        active_then.requested_bytes);
+  }
+  for (UsageStats* usage : {sums.pool, sums.stream}) {
+    if (usage == nullptr) continue;
+    add(usage->allocation, now.count, risen.count, then.count);
+    add(usage->allocated_bytes, now.bytes, risen.bytes, then.bytes);
+    add(usage->active_bytes, active.bytes, risen.bytes, active_then.bytes);
+    add(usage->requested_bytes, active.requested_bytes, risen.requested_bytes,
+        active_then.requested_bytes);
+  }
+}
+
+void raise_peak(Stat& stat) { stat.peak = std::max(stat.peak, stat.current); }
+
+void raise_peaks(UsageStats& usage) {
+  for (Stat* stat :
+       {&usage.allocation, &usage.allocated_bytes, &usage.active_bytes, &usage.requested_bytes}) {
+    raise_peak(*stat);
+  }
+}
+
+void raise_peaks(AllocatorStats& stats) {
+  for (StatTriple* triple : {&stats.allocation, &stats.allocated_bytes, &stats.active,
+                             &stats.active_bytes, &stats.requested_bytes}) {
+    for (Stat* stat : {&triple->all, &triple->small_pool, &triple->large_pool}) raise_peak(*stat);
+  }
+  for (auto& [id, usage] : stats.pools) raise_peaks(usage);
+  for (auto& [id, usage] : stats.streams) raise_peaks(usage);
+}
+
+int64_t room(const Stat& stat) { return stat.peak - stat.current; }
+
+// How far a heap could go before any sum that it is part of has a new peak.
+Amount room_of(const Sums& sums) {
+  const auto least = [&](const StatTriple& triple) {
+    return std::min(room(triple.all), room(sums.is_small ? triple.small_pool : triple.large_pool));
+  };
+  const AllocatorStats& all = sums.all;
+  Amount room_now{std::min({least(all.allocation), least(all.active), room(sums.pool->allocation),
+                            room(sums.stream->allocation)}),
+                  std::min({least(all.allocated_bytes), least(all.active_bytes),
+                            room(sums.pool->allocated_bytes), room(sums.pool->active_bytes),
+                            room(sums.stream->allocated_bytes), room(sums.stream->active_bytes)}),
+                  std::min({least(all.requested_bytes), room(sums.pool->requested_bytes),
+                            room(sums.stream->requested_bytes)})};
+  return room_now;
+}
+
+}  // namespace
+
+void PagedEngine::count_reserved(const Arena& arena, bool is_small, int64_t bytes) {
+  MutexLock lock(counting_mutex_);
+  ++(bytes > 0 ? stats_.device_allocs : stats_.device_frees);
+  for (StatTriple* reserved : {&stats_.reserved_bytes, &arena.pool_usage->reserved_bytes,
+                               &arena.stream_usage->reserved_bytes}) {
+    if (bytes > 0) reserved->rise(is_small, bytes);
+    if (bytes < 0) reserved->fall(is_small, -bytes);
+  }
+}
+
+// The memory stays reserved; who has it changes.
+void PagedEngine::count_lent(const Extent& extent, const Arena& to, bool is_small) {
+  const auto bytes = static_cast<int64_t>(extent.bytes);
+  MutexLock lock(counting_mutex_);
+  const auto move = [&](StatTriple& from, StatTriple& into) {
+    from.fall(extent.is_small, bytes);
+    into.rise(is_small, bytes);
+  };
+  if (extent.is_small != is_small) {
+    stats_.reserved_bytes.of(extent.is_small).fall(bytes);
+    stats_.reserved_bytes.of(is_small).rise(bytes);
+  }
+  move(extent.arena->pool_usage->reserved_bytes, to.pool_usage->reserved_bytes);
+  move(extent.arena->stream_usage->reserved_bytes, to.stream_usage->reserved_bytes);
+}
+
+void PagedEngine::settle(const Heap* asking) const {
+  MutexLock lock(counting_mutex_);
+  settle_locked(asking);
+}
+
+// The arena that asked gets half of the room that is left, the others share the rest: sooner or
+// later each has what it needs, and nobody asks any more.
+void PagedEngine::settle_locked(const Heap* asking) const {
+  AllArenas lock(arenas_);
+  forget(stats_);
+  for (Arena* arena : arenas_) {
+    for (Heap& heap : arena->heaps) {
+      add({stats_, arena->pool_usage, arena->stream_usage, heap.is_small}, heap.counters);
+    }
+  }
+  for (const auto& [stream, heaps] : retired_) {
+    for (const bool is_small : {false, true}) {
+      const auto found = stats_.streams.find(stream);
+      UsageStats* usage = found == stats_.streams.end() ? nullptr : &found->second;
+      add({stats_, nullptr, usage, is_small}, heaps[is_small ? 1 : 0]);
+    }
+  }
+  raise_peaks(stats_);
+  const auto others = static_cast<int64_t>(2 * arenas_.size() - 1);
+  for (Arena* arena : arenas_) {
+    for (Heap& heap : arena->heaps) {
+      const Amount room = room_of({stats_, arena->pool_usage, arena->stream_usage, heap.is_small});
+      const int64_t part = &heap == asking ? 2 : 2 * others;
+      const Amount& now = heap.counters.allocated;
+      heap.levels = {now.count + room.count / part, now.bytes + room.bytes / part,
+                     now.requested_bytes + room.requested_bytes / part};
+    }
+  }
+}
+
+AllocatorStats PagedEngine::stats() const {
+  MutexLock lock(counting_mutex_);
+  settle_locked(nullptr);
+  return stats_;
+}
+
+void PagedEngine::reset_peak_stats() {
+  MutexLock lock(counting_mutex_);
+  settle_locked(nullptr);
+  stats_.reset_peaks();
+  settle_locked(nullptr);
+}
+
+void PagedEngine::reset_total_stats() {
+  MutexLock lock(counting_mutex_);
+  settle_locked(nullptr);
+  stats_.reset_totals();
+  retired_.clear();
+  AllArenas all(arenas_);
+  for (Arena* arena : arenas_) {
+    for (Heap& heap : arena->heaps) heap.counters.reset_totals();
+  }
+}
+
+}  // namespace ashlar::paged

@@ -1,0 +1,252 @@
+// Driver calls: extents, mappings and addresses; and plain segments, where those are wanted.
+#include <algorithm>
+
+#include "base/align.h"
+#include "base/check.h"
+#include "device/relaxed_capture.h"
+#include "device/stream_use.h"
+#include "engine/paged/paged_engine.h"
+
+namespace ashlar::paged {
+
+size_t PagedEngine::limit_bytes() const {
+  if (memory_fraction_ >= 1) return capacity_bytes_;
+  return static_cast<size_t>(memory_fraction_ * static_cast<double>(capacity_bytes_));
+}
+
+bool PagedEngine::is_above_limit(size_t more_bytes) const {
+  return memory_fraction_ < 1 && held_bytes_ + growing_bytes_ + more_bytes > limit_bytes();
+}
+
+Status PagedEngine::check_limit(Search& search, size_t more_bytes) {
+  search.device_bytes = more_bytes;
+  if (!is_above_limit(more_bytes)) return {};
+  search.rejected = options_.reject_before_device_oom;
+  return Status::out_of_memory("above the limit of this process");
+}
+
+// --- views --------------------------------------------------------------------------------------
+
+// With room to grow at its end, if the device has the addresses.
+Result<View*> PagedEngine::new_view(const Search& search, size_t bytes) {
+  const size_t least = align_up_to(grown_bytes(search), granule_bytes_);
+  const size_t ample = align_up_to(std::max(capacity_bytes_ / 16, 2 * bytes), granule_bytes_);
+  size_t reserved_bytes = std::max(least, ample);
+  Result<DeviceAddress> at = device_.reserve(reserved_bytes);
+  if (!at.ok() && at.status().is_out_of_memory() && reserved_bytes > least) {
+    reserved_bytes = least;
+    at = device_.reserve(reserved_bytes);
+  }
+  if (!at.ok()) return at.status();
+  auto view = std::make_unique<View>();
+  view->reserved = {*at, reserved_bytes};
+  view->arena = search.arena;
+  view->is_small = search.is_small;
+  view->stack = search.request.stack;
+  search.pool->views.push_back(std::move(view));
+  return search.pool->views.back().get();
+}
+
+Result<std::vector<Extent*>> PagedEngine::create_extents(const Search& search,
+                                                         const std::vector<size_t>& sizes) {
+  std::vector<Extent*> created;
+  CreateOptions how;
+  how.export_fd = is_shareable();
+  for (const size_t bytes : sizes) {
+    const Result<ExtentId> id = device_.create(bytes, how);
+    if (!id.ok()) {
+      for (Extent* extent : created) release_extent(*search.pool, extent);
+      return id.status();
+    }
+    auto extent = std::make_unique<Extent>();
+    extent->id = *id;
+    extent->bytes = bytes;
+    extent->position = search.pool->extents.size();
+    extent->arena = search.arena;
+    extent->is_small = search.is_small;
+    created.push_back(extent.get());
+    search.pool->extents.push_back(std::move(extent));
+    held_bytes_ += bytes;
+    count_reserved(*search.arena, search.is_small, static_cast<int64_t>(bytes));
+  }
+  return created;
+}
+
+Status PagedEngine::map_behind(Claim& claim) {
+  View& view = *claim.view;
+  const size_t begin = view.mapped_bytes;
+  size_t end = begin;
+  Status status;
+  std::vector<Extent*> mapped;
+  for (Extent* extent : claim.pieces) {
+    status = device_.map(view.at(end), extent->id);
+    if (!status.ok()) break;
+    mapped.push_back(extent);
+    end += extent->bytes;
+  }
+  const AddressRange range{view.at(begin), end - begin};
+  for (size_t i = 0; status.ok() && i < accessors_.size(); ++i) {
+    status = device_.set_access(range, accessors_[i], Access::kReadWrite);
+  }
+  if (!status.ok() && range.bytes > 0) {
+    Status unmapped = device_.unmap(range);
+    if (unmapped.ok()) mapped.clear();
+    if (!unmapped.ok()) note_late(std::move(unmapped));
+  }
+  // Where even that failed, the mappings are there and nobody uses them.
+  SpinLock lock(view.arena->lock);
+  for (Extent* extent : mapped) {
+    extent->mappings.push_back({&view, view.slots.size()});
+    if (status.ok()) come_home(*extent, view, view.slots.size());
+    view.slots.push_back({view.mapped_bytes, extent->bytes, extent});
+    view.mapped_bytes += extent->bytes;
+  }
+  if (mapped.empty()) return status;
+  Arena& arena = *view.arena;
+  PagedBlock* added = arena.insert_block(view, range, nullptr);
+  if (!status.ok()) {
+    arena.add_away(added);
+  } else if (claim.block != nullptr) {
+    claim.block->bytes += added->bytes;
+    arena.remove_block(added);
+  } else {
+    claim.block = added;
+    claim.offset = begin;
+  }
+  return status;
+}
+
+// --- giving back
+// ----------------------------------------------------------------------------------
+
+bool PagedEngine::release_extent(PagedPool& pool, Extent* extent) {
+  ASHLAR_CHECK(extent->home == nullptr);
+  while (!extent->mappings.empty()) {
+    const Extent::Mapping mapping = extent->mappings.back();
+    Slot& slot = mapping.view->slots[mapping.slot];
+    if (Status unmapped = device_.unmap({mapping.view->at(slot.offset), slot.bytes});
+        !unmapped.ok()) {
+      note_late(std::move(unmapped));
+      return false;
+    }
+    SpinLock lock(mapping.view->arena->lock);
+    slot.extent = nullptr;
+    extent->mappings.pop_back();
+  }
+  if (Status released = device_.release(extent->id); !released.ok()) {
+    note_late(std::move(released));
+    return false;
+  }
+  if (extent->shown.bytes != 0) {
+    note_memory(TraceAction::kSegmentUnmap, *extent->arena, extent->shown);
+  }
+  held_bytes_ -= extent->bytes;
+  count_reserved(*extent->arena, extent->is_small, -static_cast<int64_t>(extent->bytes));
+  pool.extents.back()->position = extent->position;
+  std::swap(pool.extents[extent->position], pool.extents.back());
+  pool.extents.pop_back();
+  return true;
+}
+
+// REQUIRES: no slot has an extent any more.
+bool PagedEngine::release_view(View& view) {
+  if (Status freed = device_.free_addresses(view.reserved); !freed.ok()) {
+    note_late(std::move(freed));
+    return false;
+  }
+  {
+    SpinLock lock(view.arena->lock);
+    while (view.first != nullptr) view.arena->remove_block(view.first);
+  }
+  erase_view(view);
+  return true;
+}
+
+void PagedEngine::erase_view(View& view) {
+  std::vector<std::unique_ptr<View>>& views = view.arena->pool.views;
+  const auto found = std::find_if(views.begin(), views.end(),
+                                  [&](const auto& each) { return each.get() == &view; });
+  views.erase(found);
+}
+
+// --- plain segments
+// -------------------------------------------------------------------------------
+
+// A device's own allocation may take long, and a user's source may call us: neither finds us
+// locked.
+Result<Block*> PagedEngine::grow_plain(Search& search, size_t segment_bytes) {
+  if (Status allowed = check_limit(search, segment_bytes); !allowed.ok()) return allowed;
+  const std::shared_ptr<SegmentSource> source = search.pool->options.source;
+  Result<DeviceAddress> at = Status::out_of_memory("not asked yet");
+  growing_bytes_ += segment_bytes;
+  {
+    MutexUnlock unlocked(mutex_);
+    const RelaxedCapture relaxed(device_);
+    if (!relaxed.status().ok()) {
+      at = relaxed.status();
+    } else {
+      at = source ? source->allocate(segment_bytes, search.request.stream)
+                  : device_.allocate(segment_bytes);
+    }
+  }
+  growing_bytes_ -= segment_bytes;
+  acting_stack_ = search.request.stack;
+  if (!at.ok()) return at.status();
+
+  auto made = std::make_unique<View>();
+  View& view = *made;
+  view.reserved = {*at, segment_bytes};
+  view.mapped_bytes = segment_bytes;
+  view.arena = search.arena;
+  view.is_small = search.is_small;
+  view.is_plain = true;
+  view.source = source;
+  view.stack = search.request.stack;
+  search.pool->views.push_back(std::move(made));
+  held_bytes_ += segment_bytes;
+  count_reserved(*search.arena, search.is_small, static_cast<int64_t>(segment_bytes));
+  Arena& arena = *search.arena;
+  SpinLock lock(arena.lock);
+  note_memory(TraceAction::kSegmentAlloc, arena, view.reserved);
+  PagedBlock* block = arena.insert_block(view, view.reserved, nullptr);
+  block->segment_stack = view.stack;
+  const bool is_cut = segment_bytes > search.bytes && !search.pool->options.no_split;
+  if (is_cut) arena.add_free(arena.split(block, search.bytes));
+  hand_out(arena, block, search.request);
+  return block;
+}
+
+// A segment, if nothing of it is in use. Work that used it may still be queued in its stream. If
+// the device refuses to take it back, it stays, and the next call says so.
+bool PagedEngine::release_plain(View& view) {
+  Arena& arena = *view.arena;
+  if (waiting_.is_capturing({&device_, arena.stream})) return false;  // it could not be waited for
+  {
+    SpinLock lock(arena.lock);
+    if (view.first != view.last || !view.first->is_in_ranges()) return false;
+    arena.erase_free(view.first);
+    view.first->state = BlockState::kPending;
+  }
+  const RelaxedCapture relaxed(device_, waiting_.capture_count());
+  Status freed = relaxed.status();
+  if (freed.ok()) freed = wait_for({&device_, arena.stream});
+  if (freed.ok() && view.source == nullptr) freed = device_.free(view.reserved.begin);
+  if (!freed.ok()) {
+    note_late(std::move(freed));
+    SpinLock lock(arena.lock);
+    arena.add_free(view.first);
+    return false;
+  }
+  if (view.source != nullptr) returned_.push_back({view.source, view.reserved});
+  note_memory(TraceAction::kSegmentFree, arena, view.reserved);
+  held_bytes_ -= view.reserved.bytes;
+  count_reserved(arena, view.is_small, -static_cast<int64_t>(view.reserved.bytes));
+  {
+    SpinLock lock(arena.lock);
+    arena.remove_block(view.first);
+  }
+  erase_view(view);
+  return true;
+}
+
+}  // namespace ashlar::paged

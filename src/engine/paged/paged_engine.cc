@@ -1,0 +1,303 @@
+// Allocate, free, record_stream. The fast way is at the top; `find_or_grow` is the table of
+// contents for the rest.
+#include "engine/paged/paged_engine.h"
+
+#include <algorithm>
+
+#include "base/align.h"
+#include "base/text.h"
+#include "engine/paged/all_arenas.h"
+
+namespace ashlar::paged {
+namespace {
+
+std::atomic<uint64_t> last_serial{0};
+
+// What a view needs of a device. 0: it does not have that.
+size_t usable_granule_bytes(const DeviceProperties& properties) {
+  return properties.has_virtual_memory && properties.can_alias ? properties.granularity_bytes : 0;
+}
+
+// How much of a request may become useless beside it before other places are looked at.
+double tolerance_of(PagedPolicy policy) {
+  switch (policy) {
+    case PagedPolicy::kFast: return 0.5;
+    case PagedPolicy::kBalanced: return 0.05;
+    case PagedPolicy::kLean: return 0.02;
+  }
+  return 0;
+}
+
+}  // namespace
+
+PagedEngine::PagedEngine(Device& device, const AllocatorOptions& options)
+    : device_(device),
+      options_(options),
+      sizes_(AllocatorOptions{}),
+      capacity_bytes_(device.properties().capacity_bytes),
+      granule_bytes_(usable_granule_bytes(device.properties())),
+      serial_(++last_serial),
+      waiting_(device, options.capture_stream_reuse),
+      accessors_{device.properties().index},
+      memory_fraction_(options.memory_fraction),
+      caching_(options.caching) {
+  MutexLock lock(mutex_);
+  default_pool_ = &add_pool({}, {});
+  refresh();
+}
+
+// Nothing is told, and nothing that fails changes what is left to do.
+PagedEngine::~PagedEngine() {
+  std::vector<Returned> returned;
+  {
+    MutexLock lock(mutex_);
+    (void)device_.synchronize_device().ok();
+    if (handover_) (void)device_.destroy_event(*handover_).ok();
+    for (const auto& [id, pool] : pools_) {
+      for (const auto& extent : pool->extents) {
+        for (const Extent::Mapping& mapping : extent->mappings) {
+          const Slot& slot = mapping.view->slots[mapping.slot];
+          (void)device_.unmap({mapping.view->at(slot.offset), slot.bytes}).ok();
+        }
+        (void)device_.release(extent->id).ok();
+      }
+      for (const auto& view : pool->views) {
+        if (view->source != nullptr) {
+          returned.push_back({view->source, view->reserved});
+        } else if (view->is_plain) {
+          (void)device_.free(view->reserved.begin).ok();
+        } else {
+          (void)device_.free_addresses(view->reserved).ok();
+        }
+      }
+    }
+  }
+  for (const Returned& each : returned) each.source->free(each.range.begin, each.range.bytes);
+}
+
+// --- allocate -----------------------------------------------------------------------------------
+
+Result<Block*> PagedEngine::allocate(const Request& request) {
+  if (request.bytes == 0) return Status::usage("cannot allocate 0 B");
+  if (request.bytes >= kUnreasonableBytes) {
+    return Status::out_of_memory(
+        text("tried to allocate ", request.bytes, " B: no device has an exabyte"));
+  }
+  if (needs_care_.load(std::memory_order_relaxed)) return allocate_slowly(request);
+  Arena& arena = default_arena(request.stream);
+  PagedBlock* block = nullptr;
+  bool is_peak = false;
+  {
+    SpinLock lock(arena.lock);
+    block = arena.take(align_up(request.bytes, kMinBlockBytes), tolerance_of(options_.policy));
+    if (block != nullptr) is_peak = hand_out(arena, block, request);
+  }
+  if (block == nullptr) return allocate_slowly(request);
+  if (is_peak) settle(&arena.heap(block->view->is_small));
+  hooks_.tell();
+  return block;
+}
+
+Result<Block*> PagedEngine::allocate_slowly(const Request& request) {
+  Result<Block*> block = [&] {
+    MutexLock lock(mutex_);
+    acting_stack_ = request.stack;
+    Search search;
+    search.request = request;
+    Result<Block*> allocated = allocate_locked(search);
+    give_back_to_sources();
+    refresh();
+    return allocated;
+  }();
+  settle();
+  hooks_.tell();
+  return block;
+}
+
+Result<Block*> PagedEngine::allocate_locked(Search& search) {
+  if (!late_error_.ok()) return std::exchange(late_error_, {});
+  const StreamId stream = search.request.stream;
+  if (Status collected = collect_waiting(stream); !collected.ok()) return collected;
+  search.bytes = align_up(search.request.bytes, kMinBlockBytes);
+  search.is_small = SizePolicy::is_small(search.bytes);
+  search.pool = &pool_for(stream);
+  search.arena = &arena_of(*search.pool, stream);
+
+  // Whoever lets go of the pool while we are unlocked must not take it away.
+  ++search.pool->search_count;
+  Result<Block*> found = caching_ ? find_or_grow(search) : allocate_uncached(search);
+  --search.pool->search_count;
+  if (!found.ok() && found.status().is_out_of_memory()) return report_oom(search);
+  return found;
+}
+
+Result<Block*> PagedEngine::find_or_grow(Search& search) {
+  const double tolerance = tolerance_of(options_.policy);
+  Block* block = take_cached(search, tolerance);
+  if (block == nullptr && ask_callbacks()) block = take_cached(search, tolerance);
+  if (block != nullptr) return block;
+  Result<Block*> grown = grow(search);
+  if (grown.ok() || !grown.status().is_out_of_memory()) return grown;
+  return reclaim_and_retry(search, grown.status());
+}
+
+// A segment for this block alone, taken and given back with it.
+Result<Block*> PagedEngine::allocate_uncached(Search& search) {
+  Result<Block*> grown = grow_plain(search, search.bytes);
+  const bool is_full = !grown.ok() && grown.status().is_out_of_memory() && !search.rejected;
+  if (is_full && !waiting_.is_capturing({&device_, search.request.stream})) {
+    if (Status released = release_cached({}); !released.ok()) return released;
+    grown = grow_plain(search, search.bytes);
+  }
+  if (grown.ok()) (*grown)->is_uncached = true;
+  return grown;
+}
+
+Block* PagedEngine::take_cached(Search& search, double tolerance) {
+  SpinLock lock(search.arena->lock);
+  PagedBlock* block = search.arena->take(search.bytes, tolerance);
+  if (block != nullptr) hand_out(*search.arena, block, search.request);
+  return block;
+}
+
+bool PagedEngine::hand_out(Arena& arena, PagedBlock* block, const Request& request) {
+  block->state = BlockState::kAllocated;
+  block->requested_bytes = request.bytes;
+  block->stack = request.stack;
+  Heap& heap = arena.heap(block->view->is_small);
+  const Amount amount{1, static_cast<int64_t>(block->bytes),
+                      static_cast<int64_t>(block->requested_bytes)};
+  heap.counters.allocated.add(amount);
+  heap.counters.risen.add(amount);
+  note(TraceAction::kAlloc, *block, request.bytes, request.stack);
+  return !heap.levels.allow(heap.counters.allocated);
+}
+
+// --- free ---------------------------------------------------------------------------------------
+
+Status PagedEngine::free(Block* freed, StackId stack) {
+  auto* block = static_cast<PagedBlock*>(freed);
+  Arena& arena = *block->arena;
+  {
+    SpinLock lock(arena.lock);
+    const bool is_simple = block->uses.empty() && block->hold_count == 0 && !block->is_uncached;
+    if (!is_simple) block = nullptr;
+    if (block != nullptr) take_back(block, stack);
+  }
+  if (block == nullptr) return free_slowly(static_cast<PagedBlock*>(freed), stack);
+  hooks_.tell();
+  return {};
+}
+
+void PagedEngine::take_back(PagedBlock* block, StackId stack) {
+  Heap& heap = block->arena->heap(block->view->is_small);
+  note(TraceAction::kFreeRequested, *block, block->requested_bytes, stack);
+  note(TraceAction::kFreeCompleted, *block, block->requested_bytes, stack);
+  heap.counters.allocated.subtract(
+      {1, static_cast<int64_t>(block->bytes), static_cast<int64_t>(block->requested_bytes)});
+  block->requested_bytes = 0;
+  block->arena->put(block);
+}
+
+void PagedEngine::free_quietly(Block* block, StackId stack) {
+  Status freed = free(block, stack);
+  if (freed.ok()) return;
+  MutexLock lock(mutex_);
+  note_late(std::move(freed));
+  refresh();
+}
+
+Status PagedEngine::free_slowly(PagedBlock* block, StackId stack) {
+  const Status freed = [&] {
+    MutexLock lock(mutex_);
+    acting_stack_ = stack;
+    bool is_held = false;
+    {
+      SpinLock arena_lock(block->arena->lock);
+      Heap& heap = block->arena->heap(block->view->is_small);
+      block->state = BlockState::kPending;
+      const Amount amount{1, static_cast<int64_t>(block->bytes),
+                          static_cast<int64_t>(block->requested_bytes)};
+      heap.counters.allocated.subtract(amount);
+      heap.counters.pending.add(amount);
+      heap.levels = {};  // what is pending is active, and levels are about what is allocated
+      note(TraceAction::kFreeRequested, *block, block->requested_bytes, stack);
+      is_held = block->hold_count > 0;
+    }
+    Status status = is_held ? Status() : finish_free(block);
+    give_back_to_sources();
+    refresh();
+    return status;
+  }();
+  hooks_.tell();
+  return freed;
+}
+
+Status PagedEngine::finish_free(PagedBlock* block) {
+  std::vector<Block*> finished;
+  Status added = waiting_.add(block, finished);
+  make_all_free(finished);
+  return added;
+}
+
+void PagedEngine::make_all_free(const std::vector<Block*>& finished) {
+  for (Block* block : finished) make_free(static_cast<PagedBlock*>(block));
+}
+
+// REQUIRES: pending.
+void PagedEngine::make_free(PagedBlock* block) {
+  View& view = *block->view;
+  {
+    SpinLock lock(block->arena->lock);
+    Heap& heap = block->arena->heap(view.is_small);
+    note(TraceAction::kFreeCompleted, *block, block->requested_bytes, acting_stack_);
+    heap.counters.pending.subtract(
+        {1, static_cast<int64_t>(block->bytes), static_cast<int64_t>(block->requested_bytes)});
+    block->requested_bytes = 0;
+    if (!block->is_uncached) {
+      block->arena->put(block);
+      return;
+    }
+    block->arena->add_free(block);
+  }
+  release_plain(view);
+}
+
+Status PagedEngine::record_stream(Block* block, const StreamUse& use) {
+  MutexLock lock(mutex_);
+  SpinLock arena_lock(static_cast<PagedBlock*>(block)->arena->lock);
+  waiting_.record_use(block, use);
+  return {};
+}
+
+// What other streams were using, as far as they have passed.
+Status PagedEngine::collect_waiting(StreamId stream) {
+  if (waiting_.empty()) return {};
+  std::vector<Block*> finished;
+  Status collected;
+  if (waiting_.is_capturing({&device_, stream})) {
+    waiting_.collect_within_capture(stream, finished);
+  } else {
+    collected = waiting_.collect(finished);
+  }
+  make_all_free(finished);
+  return collected;
+}
+
+bool PagedEngine::ask_callbacks() {
+  MutexUnlock unlocked(mutex_);
+  return hooks_.ask_to_free();
+}
+
+void PagedEngine::refresh() {
+  const bool is_simple = routes_.empty() && waiting_.empty() && waiting_.capture_count() == 0 &&
+                         late_error_.ok() && caching_;
+  needs_care_.store(!is_simple, std::memory_order_relaxed);
+}
+
+// The first one is the one that explains the others.
+void PagedEngine::note_late(Status error) {
+  if (late_error_.ok()) late_error_ = std::move(error);
+}
+
+}  // namespace ashlar::paged

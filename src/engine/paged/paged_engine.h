@@ -1,0 +1,295 @@
+// Memory that does not fragment: physical memory moves from view to view instead of lying idle
+// between live blocks. docs/design/paged.md tells why it is built like this.
+//
+// paged_engine.cc   allocate, free, record_stream: the story, and the fast way
+// stitch.cc         a miss: which free memory to use, and through which addresses
+// claim.cc          taking that memory from where it is, or giving it up again
+// grow.cc           driver calls: extents, mappings, addresses, plain segments
+// reclaim.cc        memory back to the device: the ladder, trim
+// pools.cc          private pools and routing
+// counting.cc       statistics: sums over arenas, and their peaks
+// looking.cc        what it tells: hooks, history, snapshots, sharing
+// checkpoint.cc     the state of a private pool, taken and restored
+// validate.cc       the invariants
+//
+// Locks, in this order: mutex_ (everything slow), counting_mutex_ (the list of arenas, and what was
+// reserved), the arenas' own. A hit takes its arena's lock and no other. Driver calls are made
+// under mutex_ alone; users' code is called with no lock held.
+//
+// Invariants: the blocks of a view tile it; an extent is in use through at most one view, its home;
+// what is away covers whole slots, whose extents are not at home there; counters equal sums.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "ashlar/options.h"
+#include "base/mutex.h"
+#include "engine/engine.h"
+#include "engine/hooks.h"
+#include "engine/paged/paged_pool.h"
+#include "engine/size_policy.h"
+#include "engine/waiting_frees.h"
+
+namespace ashlar::paged {
+
+class PagedEngine final : public Engine {
+ public:
+  // `device` outlives the engine. REQUIRES: options that src/config would accept.
+  PagedEngine(Device& device, const AllocatorOptions& options);
+  // Gives everything back to the device, blocks in use included: their addresses die with it.
+  ~PagedEngine() override;
+
+  Device& device() const override { return device_; }
+  Result<Block*> allocate(const Request& request) override;
+  Status free(Block* block, StackId stack = {}) override;
+  void free_quietly(Block* block, StackId stack = {}) override;
+  Status record_stream(Block* block, const StreamUse& use) override;
+  void hold(Block* block) override;
+  void let_go(Block* block) override;
+  BlockMemory memory_of(const Block* block) const override;
+  Status add_accessor(DeviceIndex accessor) override;
+  bool is_accessor(DeviceIndex device) const override;
+  Status trim(PoolId pool = {}, StackId stack = {}) override;
+  Status set_memory_fraction(double fraction) override;
+  double memory_fraction() const override;
+  void set_caching(bool caching) override;
+  bool is_caching() const override;
+  void set_stream_class(StreamId stream, std::string name) override;
+  std::string stream_class(StreamId stream) const override;
+  void set_default_class_fraction(const std::string& name, double capacity_fraction) override;
+  Status create_pool(PoolId pool, PoolOptions options) override;
+  Status retain_pool(PoolId pool) override;
+  Status release_pool(PoolId pool) override;
+  Result<int> pool_use_count(PoolId pool) const override;
+  Status begin_routing(PoolId pool, RouteFilter filter) override;
+  Status end_routing(PoolId pool) override;
+  void capture_began() override;
+  Status capture_ended() override;
+  Result<std::vector<DeviceAddress>> live_in_pool(PoolId pool) const override;
+  Result<PoolCheckpoint> checkpoint(PoolId pool) override;
+  Result<CheckpointChange> restore(const PoolCheckpoint& checkpoint) override;
+  History& history() override { return history_; }
+  std::vector<SnapshotSegment> segments(std::optional<PoolId> pool = {}) override;
+  Status annotate(DeviceAddress address, const std::string& said) override;
+  AllocatorStats stats() const override;
+  void reset_peak_stats() override;
+  void reset_total_stats() override;
+  size_t largest_cached_bytes() const override;
+  std::vector<ExpandableUse> expandable_segments() const override;
+  void add_tracker(TraceTracker tracker) override;
+  void add_oom_observer(std::function<void(const OomNotice&)> observer) override;
+  void add_rejection_observer(std::function<void(const OomNotice&)> observer) override;
+  void add_free_memory_callback(std::function<bool()> callback) override;
+
+  // Every invariant above; the first one that does not hold, in words.
+  Status validate() const;
+
+ private:
+  // One request on its way: what it asks for, and what has been found out about it.
+  struct Search {
+    Request request;
+    size_t bytes = 0;
+    bool is_small = false;
+    PagedPool* pool = nullptr;
+    Arena* arena = nullptr;
+    size_t device_bytes = 0;  // what was last asked of the device, or would have been
+    bool rejected = false;    // refused by our own limit, without asking the device
+  };
+  // Where a miss could be served: a stretch of a view's addresses, all of whose memory is free or
+  // idle elsewhere; and for one that ends too early, what to map behind it.
+  struct Plan {
+    View* view = nullptr;        // null: a new one
+    PagedBlock* from = nullptr;  // the block that contains `offset`; null: nothing is there yet
+    size_t offset = 0;
+    std::vector<Extent*> pieces{};  // idle ones to be mapped at the view's end
+    size_t fresh_bytes = 0;         // and what is missing then
+    bool exists = false;
+  };
+  // What a plan has taken: a block that is nobody else's, around the place of the one to come.
+  struct Claim {
+    View* view = nullptr;
+    PagedBlock* block = nullptr;  // null: nothing of the view yet
+    size_t offset = 0;            // of the block to come
+    std::vector<Extent*> pieces{};
+    std::set<Arena*> lenders{};  // whose streams used the memory before
+  };
+  // A segment that is no longer ours, on its way to where it came from.
+  struct Returned {
+    std::shared_ptr<SegmentSource> source;
+    AddressRange range;
+  };
+  struct Route {
+    PoolId pool;
+    RouteFilter filter;
+  };
+
+  // --- paged_engine.cc
+  Result<Block*> allocate_slowly(const Request& request);
+  Result<Block*> allocate_locked(Search& search) ASHLAR_REQUIRES(mutex_);
+  Result<Block*> find_or_grow(Search& search) ASHLAR_REQUIRES(mutex_);
+  Result<Block*> allocate_uncached(Search& search) ASHLAR_REQUIRES(mutex_);
+  Block* take_cached(Search& search, double tolerance) ASHLAR_REQUIRES(mutex_);
+  // Both need the arena's lock. True: the counters may have a new peak.
+  bool hand_out(Arena& arena, PagedBlock* block, const Request& request);
+  void take_back(PagedBlock* block, StackId stack);
+  Status free_slowly(PagedBlock* block, StackId stack);
+  Status finish_free(PagedBlock* block) ASHLAR_REQUIRES(mutex_);
+  void make_free(PagedBlock* block) ASHLAR_REQUIRES(mutex_);
+  void make_all_free(const std::vector<Block*>& finished) ASHLAR_REQUIRES(mutex_);
+  Status collect_waiting(StreamId stream) ASHLAR_REQUIRES(mutex_);
+  bool ask_callbacks() ASHLAR_REQUIRES(mutex_);
+  // Says whether the next allocation may take the fast way.
+  void refresh() ASHLAR_REQUIRES(mutex_);
+  void note_late(Status error) ASHLAR_REQUIRES(mutex_);
+
+  // --- stitch.cc
+  Result<Block*> stitch(Search& search) ASHLAR_REQUIRES(mutex_);
+  Plan best_plan(const Search& search) ASHLAR_REQUIRES(mutex_);
+  void mark_idle(PagedPool& pool, const std::function<bool(const Arena&)>& lends)
+      ASHLAR_REQUIRES(mutex_);
+  bool is_lendable(const Arena& arena, const Search& search) ASHLAR_REQUIRES(mutex_);
+  Plan plan_placement(const Search& search) ASHLAR_REQUIRES(mutex_);
+  Plan plan_growth(const Search& search) ASHLAR_REQUIRES(mutex_);
+  Plan pieces_for(const Search& search, View* view, size_t have_bytes,
+                  const std::vector<Extent*>& idle) ASHLAR_REQUIRES(mutex_);
+  template <typename Visit>
+  void for_each_run(const View& view, const Search& search, const Visit& visit)
+      ASHLAR_REQUIRES(mutex_);
+  int64_t touched_idle_bytes(const View& view, size_t offset, size_t bytes) const
+      ASHLAR_REQUIRES(mutex_);
+  double cost_of(const Search& search, const Plan& plan) const ASHLAR_REQUIRES(mutex_);
+  size_t grown_bytes(const Search& search) const;
+  static size_t spare_bytes(const Search& search);
+  size_t small_extent_bytes() const;
+  bool is_shareable() const;
+  size_t shared_extent_bytes(bool is_small) const;
+  std::vector<size_t> fresh_sizes(const Search& search, size_t bytes) const ASHLAR_REQUIRES(mutex_);
+  bool is_idle(const Extent& extent) const ASHLAR_REQUIRES(mutex_) {
+    return extent.idle_round == idle_round_;
+  }
+
+  // --- claim.cc
+  Claim claim(const Plan& plan, const Search& search) ASHLAR_REQUIRES(mutex_);
+  void claim_range(View& view, PagedBlock* from, AddressRange range, Claim& claim)
+      ASHLAR_REQUIRES(mutex_);
+  // Takes an idle extent out of the free block that it is part of.
+  void carve(Extent& extent) ASHLAR_REQUIRES(mutex_);
+  void move_view(View& view, Arena& arena) ASHLAR_REQUIRES(mutex_);
+  void leave_home(Extent& extent) ASHLAR_REQUIRES(mutex_);
+  void come_home(Extent& extent, View& view, size_t slot) ASHLAR_REQUIRES(mutex_);
+  // Work of the lenders so far comes before what the borrower does next; no host waits.
+  Status hand_over(const std::set<Arena*>& lenders, Arena& borrower) ASHLAR_REQUIRES(mutex_);
+  // The extents in that part of the view are its arena's from now on, and trackers hear of it.
+  void show_at_home(View& view, size_t begin, size_t end, Arena& arena) ASHLAR_REQUIRES(mutex_);
+  // What is left and right of the block to come is free; the block itself is handed out.
+  Block* hand_out_of(Claim& claim, size_t bytes, const Request& request) ASHLAR_REQUIRES(mutex_);
+  Block* finish_claim(Claim& claim, const Search& search) ASHLAR_REQUIRES(mutex_);
+  void give_up(Claim& claim) ASHLAR_REQUIRES(mutex_);
+
+  // --- grow.cc
+  bool is_above_limit(size_t more_bytes) const ASHLAR_REQUIRES(mutex_);
+  size_t limit_bytes() const ASHLAR_REQUIRES(mutex_);
+  Status check_limit(Search& search, size_t more_bytes) ASHLAR_REQUIRES(mutex_);
+  Result<View*> new_view(const Search& search, size_t bytes) ASHLAR_REQUIRES(mutex_);
+  Result<std::vector<Extent*>> create_extents(const Search& search,
+                                              const std::vector<size_t>& sizes)
+      ASHLAR_REQUIRES(mutex_);
+  // Puts the pieces behind the view's end, and into the claim.
+  Status map_behind(Claim& claim) ASHLAR_REQUIRES(mutex_);
+  // Unmaps it everywhere and gives it back; what the device refuses stays, and the error is noted.
+  bool release_extent(PagedPool& pool, Extent* extent) ASHLAR_REQUIRES(mutex_);
+  bool release_view(View& view) ASHLAR_REQUIRES(mutex_);
+  Result<Block*> grow_plain(Search& search, size_t segment_bytes) ASHLAR_REQUIRES(mutex_);
+  bool release_plain(View& view) ASHLAR_REQUIRES(mutex_);
+  void erase_view(View& view) ASHLAR_REQUIRES(mutex_);
+
+  // --- reclaim.cc
+  Result<Block*> reclaim_and_retry(Search& search, Status why) ASHLAR_REQUIRES(mutex_);
+  Result<Block*> grow(Search& search) ASHLAR_REQUIRES(mutex_);
+  Block* borrow_from_overflow_pools(Search& search) ASHLAR_REQUIRES(mutex_);
+  Status wait_for_waiting(PoolId pool) ASHLAR_REQUIRES(mutex_);
+  Status release_cached(PoolId pool) ASHLAR_REQUIRES(mutex_);
+  void release_memory(PagedPool& pool) ASHLAR_REQUIRES(mutex_);
+  void set_quiet(PagedPool& pool, bool is_quiet) ASHLAR_REQUIRES(mutex_);
+  Status report_oom(const Search& search) ASHLAR_REQUIRES(mutex_);
+  void give_back_to_sources() ASHLAR_REQUIRES(mutex_);
+
+  // --- pools.cc
+  PagedPool& pool_for(StreamId stream) ASHLAR_REQUIRES(mutex_);
+  PagedPool* find_pool(PoolId pool) const ASHLAR_REQUIRES(mutex_);
+  PagedPool& add_pool(PoolId pool, PoolOptions options) ASHLAR_REQUIRES(mutex_);
+  void erase_pool(PoolId pool) ASHLAR_REQUIRES(mutex_);
+  bool is_routed_to(PoolId pool) const ASHLAR_REQUIRES(mutex_);
+  static Status no_such_pool(PoolId pool);
+  Arena& arena_of(PagedPool& pool, StreamId stream) ASHLAR_REQUIRES(mutex_);
+  Arena& default_arena(StreamId stream) ASHLAR_EXCLUDES(mutex_);
+
+  // --- counting.cc
+  void count_reserved(const Arena& arena, bool is_small, int64_t bytes) ASHLAR_REQUIRES(mutex_);
+  void count_lent(const Extent& extent, const Arena& to, bool is_small) ASHLAR_REQUIRES(mutex_);
+  // Sums up, raises peaks, and says how far each arena may go unseen from here.
+  void settle(const Heap* asking = nullptr) const ASHLAR_EXCLUDES(counting_mutex_);
+  void settle_locked(const Heap* asking) const ASHLAR_REQUIRES(counting_mutex_);
+
+  // --- looking.cc
+  void note(TraceAction action, const PagedBlock& block, size_t bytes, StackId stack);
+  void note_memory(TraceAction action, const Arena& arena, AddressRange range)
+      ASHLAR_REQUIRES(mutex_);
+  template <typename Visit>
+  void for_each_block(const Visit& visit) const ASHLAR_REQUIRES(mutex_);
+
+  // --- checkpoint.cc
+  // A block of a checkpoint, and where it lay.
+  struct Place {
+    View* view = nullptr;
+    BlockRecord record;
+  };
+  Result<CheckpointChange> restore_locked(const PoolCheckpoint& checkpoint) ASHLAR_REQUIRES(mutex_);
+  static View* view_around(const PagedPool& pool, AddressRange range);
+  Block* allocate_at(PagedPool& pool, const Place& place) ASHLAR_REQUIRES(mutex_);
+  static Status uncached(const PagedBlock& block);
+
+  Device& device_;
+  const AllocatorOptions options_;
+  const SizePolicy sizes_;
+  const size_t capacity_bytes_;
+  const size_t granule_bytes_;  // 0: the device has no views for us, and all pools are plain
+  const uint64_t serial_;       // no two engines of a process share one
+
+  std::atomic<bool> needs_care_{false};  // the fast way is closed
+
+  mutable Mutex mutex_;
+  std::map<PoolId, std::unique_ptr<PagedPool>> pools_ ASHLAR_GUARDED_BY(mutex_);
+  PagedPool* default_pool_ = nullptr;
+  std::vector<Route> routes_ ASHLAR_GUARDED_BY(mutex_);
+  WaitingFrees waiting_ ASHLAR_GUARDED_BY(mutex_);
+  std::vector<DeviceIndex> accessors_ ASHLAR_GUARDED_BY(mutex_);
+  std::map<StreamId, std::string> stream_classes_ ASHLAR_GUARDED_BY(mutex_);
+  std::map<std::string, double> default_class_fractions_ ASHLAR_GUARDED_BY(mutex_);
+  size_t held_bytes_ ASHLAR_GUARDED_BY(mutex_) = 0;
+  size_t growing_bytes_ ASHLAR_GUARDED_BY(mutex_) = 0;  // asked of the device now, unlocked
+  std::vector<Returned> returned_ ASHLAR_GUARDED_BY(mutex_);
+  double memory_fraction_ ASHLAR_GUARDED_BY(mutex_) = 1.0;
+  bool caching_ ASHLAR_GUARDED_BY(mutex_) = true;
+  Status late_error_ ASHLAR_GUARDED_BY(mutex_);  // of a free path; the next allocate reports it
+  StackId acting_stack_ ASHLAR_GUARDED_BY(mutex_);
+  uint64_t idle_round_ ASHLAR_GUARDED_BY(mutex_) = 0;         // the last one; see Extent
+  std::set<const Arena*> lenders_ ASHLAR_GUARDED_BY(mutex_);  // whose memory counts as idle in it
+  std::optional<EventId> handover_ ASHLAR_GUARDED_BY(mutex_);
+
+  mutable Mutex counting_mutex_;
+  std::vector<Arena*> arenas_ ASHLAR_GUARDED_BY(counting_mutex_);  // by serial
+  uint64_t last_arena_ ASHLAR_GUARDED_BY(counting_mutex_) = 0;
+  mutable AllocatorStats stats_ ASHLAR_GUARDED_BY(counting_mutex_);
+  // What arenas of pools that are gone have counted.
+  std::map<StreamId, std::array<Counters, 2>> retired_ ASHLAR_GUARDED_BY(counting_mutex_);
+
+  History history_;
+  Hooks hooks_;
+};
+
+}  // namespace ashlar::paged

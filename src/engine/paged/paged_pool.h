@@ -1,0 +1,33 @@
+// The default pool, or a private one: memory that is kept apart from that of the others, and lent
+// from stream to stream within.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "ashlar/pool.h"
+#include "engine/paged/arena.h"
+
+namespace ashlar::paged {
+
+// A private one is freeable when use_count is 0, and gone once it holds no memory any more and
+// nobody is allocating from it.
+struct PagedPool {
+  PagedPool(PoolId pool_id, PoolOptions pool_options, bool plain)
+      : id(pool_id), options(std::move(pool_options)), is_plain(plain) {}
+
+  const PoolId id;
+  const PoolOptions options;
+  const bool is_plain;  // whole segments: from a source, never split, or of a device without views
+  int use_count = 1;
+  int search_count = 0;  // allocations on their way, which may have unlocked meanwhile
+  std::map<StreamId, std::unique_ptr<Arena>> arenas;
+  std::vector<std::unique_ptr<View>> views;
+  std::vector<std::unique_ptr<Extent>> extents;
+
+  bool is_freeable() const { return use_count == 0; }
+  bool has_memory() const { return !views.empty() || !extents.empty(); }
+};
+
+}  // namespace ashlar::paged

@@ -1,0 +1,65 @@
+// Blocks that were freed a moment ago, each in the list of its very size: most programs ask for the
+// same sizes again. They are not merged with their neighbours until a request comes that none of
+// them fits. Not thread safe.
+#pragma once
+
+#include <array>
+#include <bit>
+
+#include "engine/paged/view.h"
+#include "engine/size_policy.h"
+
+namespace ashlar::paged {
+
+class QuickLists {
+ public:
+  // Null: there is none of that size.
+  PagedBlock* take(size_t bytes) {
+    List& list = list_for(bytes);
+    PagedBlock* block = list.first;
+    if (block == nullptr || block->bytes != bytes) return nullptr;
+    list.first = block->list_next;
+    if (list.first == nullptr) occupied_ &= ~bit_of(bytes);
+    block->is_quick = false;
+    return block;
+  }
+  // False: its list is taken by blocks of another size, and the block must be merged instead.
+  bool put(PagedBlock* block) {
+    List& list = list_for(block->bytes);
+    if (list.first != nullptr && list.first->bytes != block->bytes) return false;
+    block->is_quick = true;
+    block->list_next = list.first;
+    list.first = block;
+    occupied_ |= bit_of(block->bytes);
+    return true;
+  }
+  // Hands every block to `merge`, and has none afterwards.
+  template <typename Merge>
+  void flush(const Merge& merge) {
+    for (; occupied_ != 0; occupied_ &= occupied_ - 1) {
+      List& list = lists_[static_cast<size_t>(std::countr_zero(occupied_))];
+      for (PagedBlock *block = list.first, *next = nullptr; block != nullptr; block = next) {
+        next = block->list_next;
+        block->is_quick = false;
+        merge(block);
+      }
+      list.first = nullptr;
+    }
+  }
+
+ private:
+  struct List {
+    PagedBlock* first = nullptr;  // all are of its size
+  };
+  static constexpr size_t kListCount = 64;
+  static size_t index_of(size_t bytes) {
+    return ((bytes / kMinBlockBytes) * 0x9e3779b97f4a7c15ULL) >> 58;
+  }
+  static uint64_t bit_of(size_t bytes) { return uint64_t{1} << index_of(bytes); }
+  List& list_for(size_t bytes) { return lists_[index_of(bytes)]; }
+
+  std::array<List, kListCount> lists_{};
+  uint64_t occupied_ = 0;
+};
+
+}  // namespace ashlar::paged

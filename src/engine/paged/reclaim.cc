@@ -1,0 +1,223 @@
+// Memory back to the device: what an allocation tries when there is no more, and trim.
+#include <algorithm>
+
+#include "base/text.h"
+#include "base/units.h"
+#include "device/relaxed_capture.h"
+#include "device/stream_use.h"
+#include "engine/paged/all_arenas.h"
+#include "engine/paged/paged_engine.h"
+
+namespace ashlar::paged {
+
+Result<Block*> PagedEngine::grow(Search& search) {
+  if (!search.pool->is_plain) return stitch(search);
+  if (Block* block = take_cached(search, 1e9)) return block;
+  return grow_plain(search, sizes_.segment_bytes(search.bytes));
+}
+
+// --- the ladder
+// -----------------------------------------------------------------------------------
+
+Result<Block*> PagedEngine::reclaim_and_retry(Search& search, Status why) {
+  if (search.rejected) return why;
+  if (Block* borrowed = borrow_from_overflow_pools(search)) return borrowed;
+  if (waiting_.is_capturing({&device_, search.request.stream})) return why;
+  if (Status waited = wait_for_waiting({}); !waited.ok()) return waited;
+  Result<Block*> grown = grow(search);
+  if (grown.ok() || !grown.status().is_out_of_memory()) return grown;
+
+  // What this pool has idle was used already, but for what streams that are gone have left.
+  const bool any_gone = std::any_of(search.pool->arenas.begin(), search.pool->arenas.end(),
+                                    [](const auto& each) { return each.second->is_gone; });
+  if (any_gone && waiting_.capture_count() == 0) {
+    if (Status waited = device_.synchronize_device(); !waited.ok()) return waited;
+    set_quiet(*search.pool, true);
+    grown = grow(search);
+    set_quiet(*search.pool, false);
+    if (grown.ok() || !grown.status().is_out_of_memory()) return grown;
+  }
+  // The memory of others: whole segments, pools that were let go, and what is idle of small ones.
+  if (Status released = release_cached({}); !released.ok()) return released;
+  {
+    MutexLock lock(counting_mutex_);
+    ++stats_.alloc_retries;
+  }
+  return grow(search);
+}
+
+void PagedEngine::set_quiet(PagedPool& pool, bool is_quiet) {
+  for (const auto& [stream, arena] : pool.arenas) arena->is_quiet = is_quiet;
+}
+
+// Cached blocks of pools that said they may serve others; such a pool does not grow for it.
+Block* PagedEngine::borrow_from_overflow_pools(Search& search) {
+  if (search.pool != default_pool_) return nullptr;
+  for (const auto& [id, pool] : pools_) {
+    if (!pool->options.use_on_oom) continue;
+    const auto arena = pool->arenas.find(search.request.stream);
+    if (arena == pool->arenas.end()) continue;
+    Search lent = search;
+    lent.arena = arena->second.get();
+    if (Block* block = take_cached(lent, 1e9)) return block;
+  }
+  return nullptr;
+}
+
+Status PagedEngine::wait_for_waiting(PoolId pool) {
+  {
+    MutexLock lock(counting_mutex_);
+    ++stats_.sync_all_streams;
+  }
+  std::function<bool(const Block&)> wanted;
+  if (!pool.is_default()) {
+    wanted = [pool](const Block& block) {
+      return static_cast<const PagedBlock&>(block).arena->pool.id == pool;
+    };
+  }
+  std::vector<Block*> finished;
+  Status waited = waiting_.wait(finished, wanted);
+  make_all_free(finished);
+  return waited;
+}
+
+// --- trim
+// -----------------------------------------------------------------------------------------
+
+Status PagedEngine::trim(PoolId pool, StackId stack) {
+  const Status released = [&] {
+    MutexLock lock(mutex_);
+    acting_stack_ = stack;
+    if (!pool.is_default() && find_pool(pool) == nullptr) return no_such_pool(pool);
+    Status status = release_cached(pool);
+    if (status.ok()) status = std::exchange(late_error_, {});
+    give_back_to_sources();
+    refresh();
+    return status;
+  }();
+  settle();
+  hooks_.tell();
+  return released;
+}
+
+Status PagedEngine::release_cached(PoolId pool) {
+  if (pool.is_default() && waiting_.capture_count() == 0) {
+    if (Status waited = wait_for_waiting({}); !waited.ok()) return waited;
+    release_memory(*default_pool_);
+  }
+  std::vector<PoolId> gone;
+  for (const auto& [id, candidate] : pools_) {
+    const bool meant = candidate.get() != default_pool_ && candidate->is_freeable() &&
+                       (pool.is_default() || id == pool);
+    if (!meant) continue;
+    if (!pool.is_default()) {
+      if (Status waited = wait_for_waiting(pool); !waited.ok()) return waited;
+    }
+    release_memory(*candidate);
+    const bool needed = candidate->has_memory() || candidate->search_count != 0 || is_routed_to(id);
+    if (!needed) gone.push_back(id);
+  }
+  for (const PoolId id : gone) erase_pool(id);
+  give_back_to_sources();
+  return {};
+}
+
+// Whole extents that nobody uses, and whole segments. First they are taken out of circulation, then
+// the streams that used them are waited for, and only then the device gets them back.
+void PagedEngine::release_memory(PagedPool& pool) {
+  std::vector<View*> plain;
+  for (const auto& view : pool.views) {
+    if (view->is_plain) plain.push_back(view.get());
+  }
+  std::vector<Extent*> idle;
+  std::set<Arena*> used_by;
+  {
+    AllArenas lock(pool);
+    for (const auto& [stream, arena] : pool.arenas) arena->flush();
+    mark_idle(pool, [&](const Arena& arena) {
+      return !waiting_.is_capturing({&device_, arena.stream});
+    });
+    for (const auto& extent : pool.extents) {
+      if (!is_idle(*extent)) continue;
+      if (extent->home != nullptr) carve(*extent);
+      used_by.insert(extent->arena);
+      idle.push_back(extent.get());
+    }
+  }
+  for (View* view : plain) release_plain(*view);
+
+  const RelaxedCapture relaxed(device_, waiting_.capture_count());
+  Status waited = relaxed.status();
+  for (Arena* arena : used_by) {
+    if (waited.ok()) waited = wait_for({&device_, arena->stream});
+  }
+  if (!waited.ok()) {
+    note_late(std::move(waited));
+    return;
+  }
+  for (Extent* extent : idle) release_extent(pool, extent);
+  std::vector<View*> empty;
+  for (const auto& view : pool.views) {
+    const bool has_any = std::any_of(view->slots.begin(), view->slots.end(),
+                                     [](const Slot& slot) { return slot.extent != nullptr; });
+    if (!view->is_plain && !has_any) empty.push_back(view.get());
+  }
+  for (View* view : empty) release_view(*view);
+}
+
+void PagedEngine::give_back_to_sources() {
+  while (!returned_.empty()) {
+    const std::vector<Returned> returned = std::exchange(returned_, {});
+    MutexUnlock unlocked(mutex_);
+    for (const Returned& each : returned) each.source->free(each.range.begin, each.range.bytes);
+  }
+}
+
+// --- the report
+// -----------------------------------------------------------------------------------
+
+Status PagedEngine::report_oom(const Search& search) {
+  const Result<MemoryUse> use = device_.memory_use();
+  const size_t device_free_bytes = use.ok() ? use->free_bytes : 0;
+  const DeviceIndex index = device_.properties().index;
+  settle();
+  size_t allocated_bytes = 0;
+  size_t reserved_bytes = 0;
+  {
+    MutexLock lock(counting_mutex_);
+    ++(search.rejected ? stats_.oom_rejections : stats_.ooms);
+    allocated_bytes = static_cast<size_t>(stats_.allocated_bytes.all.current);
+    reserved_bytes = static_cast<size_t>(stats_.reserved_bytes.all.current);
+  }
+  std::string message = text("tried to allocate ", format_bytes(search.request.bytes), " (",
+                             format_bytes(search.device_bytes), " more from the device) on device ",
+                             index, ", which has ", format_bytes(capacity_bytes_), " in all and ",
+                             format_bytes(device_free_bytes), " free. ");
+  if (memory_fraction_ < 1) {
+    message += text(format_bytes(limit_bytes()), " are allowed to this process. ");
+  }
+  message +=
+      text(format_bytes(allocated_bytes), " are allocated; ",
+           format_bytes(reserved_bytes - allocated_bytes), " are reserved but not allocated.");
+  if (granule_bytes_ == 0) {
+    message += " The device cannot map memory at several addresses: whole segments are used.";
+  }
+  if (!search.rejected) {
+    TraceEntry entry;
+    entry.action = TraceAction::kOom;
+    entry.device = index;
+    entry.address = DeviceAddress(device_free_bytes);
+    entry.bytes = search.bytes;
+    entry.stream = search.request.stream;
+    entry.pool = search.pool->id;
+    entry.stack = acting_stack_;
+    history_.record(entry);
+    if (hooks_.has_trackers()) hooks_.put(entry);
+  }
+  const OomNotice notice{index, search.device_bytes, limit_bytes(), device_free_bytes};
+  MutexUnlock unlocked(mutex_);
+  hooks_.tell_oom(notice, search.rejected);
+  return Status::out_of_memory(std::move(message));
+}
+
+}  // namespace ashlar::paged

@@ -1,0 +1,334 @@
+// What a miss does. In this order: a place in some view whose memory is free or idle elsewhere,
+// which costs nothing; idle extents mapped behind one another; new memory from the device for what
+// is missing.
+#include <algorithm>
+
+#include "base/align.h"
+#include "base/units.h"
+#include "device/relaxed_capture.h"
+#include "engine/paged/all_arenas.h"
+#include "engine/paged/paged_engine.h"
+
+namespace ashlar::paged {
+namespace {
+
+// What mapping one more extent costs, held against memory: a millisecond for a MiB.
+constexpr double kBytesPerUs = double(kMiB) / 1000;
+constexpr double kMapUs = 34;
+constexpr double kCreateUs = 13;
+
+// How many extents all of the memory should be cut into, about.
+size_t share_of(PagedPolicy policy) {
+  switch (policy) {
+    case PagedPolicy::kFast: return 32;
+    case PagedPolicy::kBalanced: return 128;
+    case PagedPolicy::kLean: return 1024;
+  }
+  return 128;
+}
+
+}  // namespace
+
+Result<Block*> PagedEngine::stitch(Search& search) {
+  const RelaxedCapture relaxed(device_, waiting_.capture_count());
+  if (!relaxed.status().ok()) return relaxed.status();
+  Plan plan;
+  Claim claim;
+  {
+    AllArenas lock(*search.pool);
+    for (const auto& [stream, arena] : search.pool->arenas) arena->flush();
+    plan = best_plan(search);
+    search.device_bytes = plan.fresh_bytes;
+    Status allowed = plan.fresh_bytes == 0 ? Status() : check_limit(search, plan.fresh_bytes);
+    if (!allowed.ok()) return allowed;
+    claim = this->claim(plan, search);
+  }
+  const Status ready = [&]() -> Status {
+    if (Status ordered = hand_over(claim.lenders, *search.arena); !ordered.ok()) return ordered;
+    if (claim.pieces.empty() && plan.fresh_bytes == 0) return {};
+    if (claim.view == nullptr) {
+      Result<View*> view = new_view(search, search.bytes);
+      if (!view.ok()) return view.status();
+      claim.view = *view;
+    }
+    Result<std::vector<Extent*>> fresh =
+        create_extents(search, fresh_sizes(search, plan.fresh_bytes));
+    if (!fresh.ok()) return fresh.status();
+    claim.pieces.insert(claim.pieces.end(), fresh->begin(), fresh->end());
+    return map_behind(claim);
+  }();
+  if (!ready.ok()) {
+    give_up(claim);
+    if (claim.view != nullptr && claim.view->slots.empty()) release_view(*claim.view);
+    return ready;
+  }
+  return finish_claim(claim, search);
+}
+
+// Memory of streams that are still at work is borrowed only where that saves memory: the borrower's
+// work will have to wait for theirs.
+PagedEngine::Plan PagedEngine::best_plan(const Search& search) {
+  std::set<const Arena*> at_work;
+  for (const auto& [stream, arena] : search.pool->arenas) {
+    const bool is_other = arena.get() != search.arena && is_lendable(*arena, search);
+    if (!is_other) continue;
+    const Result<bool> idle = device_.is_idle(stream);
+    if (!idle.ok() || !*idle) at_work.insert(arena.get());
+  }
+  const auto plan_with = [&](bool borrow_from_all) {
+    mark_idle(*search.pool, [&](const Arena& arena) {
+      return is_lendable(arena, search) && (borrow_from_all || !at_work.contains(&arena));
+    });
+    Plan plan = plan_placement(search);
+    return plan.exists ? plan : plan_growth(search);
+  };
+  Plan plan = plan_with(false);
+  const bool could_save =
+      plan.fresh_bytes > 0 && !at_work.empty() && options_.policy != PagedPolicy::kFast;
+  if (!could_save) return plan;
+  const size_t fresh_bytes = plan.fresh_bytes;
+  plan = plan_with(true);
+  return plan.fresh_bytes < fresh_bytes ? plan : plan_with(false);
+}
+
+// Finds every extent that no block uses: those inside free blocks, and those without a home.
+void PagedEngine::mark_idle(PagedPool& pool, const std::function<bool(const Arena&)>& lends) {
+  ++idle_round_;
+  lenders_.clear();
+  for (const auto& [stream, arena] : pool.arenas) {
+    if (!lends(*arena)) continue;
+    lenders_.insert(arena.get());
+    for (Heap& heap : arena->heaps) {
+      heap.ranges.visit_at_least(granule_bytes_, [&](PagedBlock* block) {
+        const View& view = *block->view;
+        if (view.is_plain) return true;
+        const size_t begin = view.offset_of(*block);
+        const size_t end = begin + block->bytes;
+        for (size_t i = view.slot_at(begin); i < view.slots.size() && view.slots[i].end() <= end;
+             ++i) {
+          if (view.slots[i].offset < begin) continue;
+          view.slots[i].extent->idle_in = block;
+          view.slots[i].extent->idle_round = idle_round_;
+        }
+        return true;
+      });
+    }
+  }
+  for (const auto& extent : pool.extents) {
+    if (extent->home == nullptr && lenders_.contains(extent->arena))
+      extent->idle_round = idle_round_;
+  }
+}
+
+// Work of another stream is waited for by an event, which a capture would make its own.
+bool PagedEngine::is_lendable(const Arena& arena, const Search& search) {
+  if (&arena == search.arena) return true;
+  if (search.pool->options.never_remap) return false;
+  if (arena.is_gone && !arena.is_quiet) return false;
+  return !waiting_.is_capturing({&device_, arena.stream}) &&
+         !waiting_.is_capturing({&device_, search.arena->stream});
+}
+
+// Walks all views of the right kind, and finds the place where the least becomes useless.
+PagedEngine::Plan PagedEngine::plan_placement(const Search& search) {
+  Plan best;
+  int64_t best_cost = INT64_MAX;
+  for (const auto& each : search.pool->views) {
+    View& view = *each;
+    if (view.is_plain || view.is_small != search.is_small) continue;
+    const auto consider = [&](PagedBlock* first, size_t begin, size_t end) {
+      if (end - begin < search.bytes) return;
+      const auto rest = static_cast<int64_t>(end - begin - search.bytes);
+      for (const size_t offset : {begin, end - search.bytes}) {
+        const int64_t cost = touched_idle_bytes(view, offset, search.bytes) + rest / 2;
+        if (cost >= best_cost) continue;
+        best_cost = cost;
+        best.view = &view;
+        best.from = first;
+        best.offset = offset;
+        best.exists = true;
+      }
+    };
+    for_each_run(view, search, consider);
+  }
+  if (!best.exists) return best;
+  while (best.view->offset_of(*best.from) + best.from->bytes <= best.offset) {
+    best.from = best.from->after();
+  }
+  return best;
+}
+
+// Stretches of a view whose memory is free there, or idle elsewhere and could come back.
+template <typename Visit>
+void PagedEngine::for_each_run(const View& view, const Search& search, const Visit& visit) {
+  if (view.arena != search.arena) {
+    if (!lenders_.contains(view.arena)) return;
+    for (const PagedBlock* block = view.first; block != nullptr; block = block->after()) {
+      if (block->is_active()) return;  // somebody uses it: it stays with its stream
+    }
+  }
+  PagedBlock* first = nullptr;
+  size_t begin = 0;
+  const auto end_run = [&](size_t end) {
+    if (first != nullptr) visit(first, begin, end);
+    first = nullptr;
+  };
+  for (PagedBlock* block = view.first; block != nullptr; block = block->after()) {
+    const size_t block_begin = view.offset_of(*block);
+    if (block->is_active()) {
+      end_run(block_begin);
+      continue;
+    }
+    if (!block->is_away()) {
+      if (first == nullptr) begin = block_begin;
+      if (first == nullptr) first = block;
+      continue;
+    }
+    const size_t block_end = block_begin + block->bytes;
+    for (size_t i = view.slot_at(block_begin);
+         i < view.slots.size() && view.slots[i].offset < block_end; ++i) {
+      const Slot& slot = view.slots[i];
+      if (slot.extent == nullptr || !is_idle(*slot.extent)) {
+        end_run(slot.offset);
+        continue;
+      }
+      if (first == nullptr) begin = slot.offset;
+      if (first == nullptr) first = block;
+    }
+  }
+  end_run(view.mapped_bytes);
+}
+
+int64_t PagedEngine::touched_idle_bytes(const View& view, size_t offset, size_t bytes) const {
+  int64_t touched = 0;
+  for (size_t i = view.slot_at(offset); i < view.slots.size(); ++i) {
+    const Slot& slot = view.slots[i];
+    if (slot.offset >= offset + bytes) break;
+    if (slot.extent != nullptr && is_idle(*slot.extent))
+      touched += static_cast<int64_t>(slot.bytes);
+  }
+  return touched - static_cast<int64_t>(bytes);
+}
+
+// A new view, or more behind the end of one: whatever takes the least new memory, then the fewest
+// driver calls.
+PagedEngine::Plan PagedEngine::plan_growth(const Search& search) {
+  std::vector<Extent*> idle;
+  for (const auto& extent : search.pool->extents) {
+    const bool fits = is_shareable() ? extent->bytes == shared_extent_bytes(search.is_small)
+                                     : !search.is_small || extent->bytes <= small_extent_bytes();
+    if (is_idle(*extent) && fits && !search.pool->options.never_remap) {
+      idle.push_back(extent.get());
+    }
+  }
+  std::sort(idle.begin(), idle.end(), [](const Extent* a, const Extent* b) {
+    if (a->bytes != b->bytes) return a->bytes > b->bytes;
+    return a->mappings.size() != b->mappings.size() ? a->mappings.size() < b->mappings.size()
+                                                    : a->position < b->position;
+  });
+  Plan best = pieces_for(search, nullptr, 0, idle);
+  double best_cost = cost_of(search, best);
+  for (const auto& each : search.pool->views) {
+    View& view = *each;
+    if (view.is_plain || view.is_small != search.is_small) continue;
+    for_each_run(view, search, [&](PagedBlock* first, size_t begin, size_t end) {
+      const size_t have_bytes = end - begin;
+      const bool is_last = end == view.mapped_bytes && have_bytes < search.bytes;
+      if (!is_last || begin + grown_bytes(search) > view.reserved.bytes) return;
+      Plan plan = pieces_for(search, &view, have_bytes, idle);
+      plan.from = first;
+      plan.offset = begin;
+      const double cost = cost_of(search, plan);
+      if (cost >= best_cost) return;
+      best = std::move(plan);
+      best_cost = cost;
+    });
+  }
+  return best;
+}
+
+// The largest ones first, as long as they fit; then the smallest that covers the rest, unless that
+// would waste too much of it.
+PagedEngine::Plan PagedEngine::pieces_for(const Search& search, View* view, size_t have_bytes,
+                                          const std::vector<Extent*>& idle) {
+  Plan plan;
+  plan.view = view;
+  plan.exists = true;
+  size_t missing = search.bytes - have_bytes;
+  std::vector<Extent*> larger;  // than what was missing when it was their turn
+  for (Extent* extent : idle) {
+    if (view != nullptr && extent->is_mapped_in(view)) continue;
+    if (extent->bytes > missing) {
+      larger.push_back(extent);
+      continue;
+    }
+    plan.pieces.push_back(extent);
+    missing -= extent->bytes;
+    if (missing == 0) break;
+  }
+  if (missing > 0 && !larger.empty()) {
+    Extent* smallest = larger.back();
+    if (smallest->bytes - missing <= spare_bytes(search)) {
+      plan.pieces.push_back(smallest);
+      missing = 0;
+    }
+  }
+  const size_t step = is_shareable()    ? shared_extent_bytes(search.is_small)
+                      : search.is_small ? small_extent_bytes()
+                                        : granule_bytes_;
+  plan.fresh_bytes = align_up_to(missing, step);
+  return plan;
+}
+
+double PagedEngine::cost_of(const Search& search, const Plan& plan) const {
+  const auto fresh = static_cast<double>(fresh_sizes(search, plan.fresh_bytes).size());
+  const double us = kMapUs * (static_cast<double>(plan.pieces.size()) + fresh) + kCreateUs * fresh;
+  return static_cast<double>(plan.fresh_bytes) + us * kBytesPerUs;
+}
+
+// How much larger than what is missing the last piece may be.
+size_t PagedEngine::spare_bytes(const Search& search) {
+  return std::max(search.bytes / 4, 4 * kMiB);
+}
+
+// The most that a request can make a view grow by.
+size_t PagedEngine::grown_bytes(const Search& search) const {
+  return search.bytes + spare_bytes(search) + small_extent_bytes() + granule_bytes_;
+}
+
+// Memory that other processes may open is described to them by one size of extents.
+bool PagedEngine::is_shareable() const {
+  return options_.shareable_expandable_segments && device_.properties().can_export_fd;
+}
+
+size_t PagedEngine::shared_extent_bytes(bool is_small) const {
+  return align_up_to(sizes_.expandable_granule_bytes(is_small), granule_bytes_);
+}
+
+size_t PagedEngine::small_extent_bytes() const {
+  return align_up_to(kSmallSegmentBytes, granule_bytes_);
+}
+
+// A share of what there is: with more memory extents grow, so that their number stays within
+// bounds, and what each may waste stays a small part of the whole.
+std::vector<size_t> PagedEngine::fresh_sizes(const Search& search, size_t bytes) const {
+  if (is_shareable() || search.is_small) {
+    const size_t each =
+        is_shareable() ? shared_extent_bytes(search.is_small) : small_extent_bytes();
+    return std::vector<size_t>(bytes / each, each);
+  }
+  constexpr size_t kLargest = 64 * kMiB;
+  const size_t share = (held_bytes_ + search.bytes) / share_of(options_.policy);
+  const size_t each =
+      align_up_to(std::clamp(share, small_extent_bytes(), kLargest), granule_bytes_);
+  std::vector<size_t> sizes;
+  while (bytes > 0) {
+    // A rest that is not worth a call of its own joins the last one.
+    const size_t next = bytes < each + each / 2 ? bytes : each;
+    sizes.push_back(next);
+    bytes -= next;
+  }
+  return sizes;
+}
+
+}  // namespace ashlar::paged

@@ -1,0 +1,111 @@
+// The invariants of the paged engine, as code.
+#include <map>
+
+#include "base/text.h"
+#include "engine/paged/all_arenas.h"
+#include "engine/paged/paged_engine.h"
+
+namespace ashlar::paged {
+namespace {
+
+Status broken(std::string what) { return Status::device_fault("validate", 0, std::move(what)); }
+
+Status check_tiling(const View& view) {
+  size_t offset = 0;
+  const PagedBlock* before = nullptr;
+  for (const PagedBlock* block = view.first; block != nullptr; block = block->after()) {
+    if (view.offset_of(*block) != offset) return broken(text("a gap before ", block->address));
+    if (block->bytes == 0) return broken(text("an empty block at ", block->address));
+    if (block->before() != before) return broken(text("a wrong link at ", block->address));
+    if (block->arena != view.arena) return broken(text(block->address, " is in a foreign arena"));
+    const bool could_merge =
+        before != nullptr && before->state == block->state &&
+        (block->is_away() || (block->is_in_ranges() && before->is_in_ranges()));
+    if (could_merge && !view.arena->pool.options.no_split) {
+      return broken(text("neighbours at ", block->address, " were not merged"));
+    }
+    offset += block->bytes;
+    before = block;
+  }
+  if (before != view.last) return broken(text("a wrong end of the view at ", view.reserved.begin));
+  return offset == view.mapped_bytes ? Status() : broken("blocks do not tile their view");
+}
+
+// What is away is not at home; all else is.
+Status check_homes(const View& view) {
+  if (view.is_plain) return {};
+  size_t end = 0;
+  for (size_t i = 0; i < view.slots.size(); ++i) {
+    if (view.slots[i].offset != end) return broken("slots do not tile their view");
+    end = view.slots[i].end();
+  }
+  if (end != view.mapped_bytes) return broken("slots do not tile their view");
+  for (const PagedBlock* block = view.first; block != nullptr; block = block->after()) {
+    const size_t begin = view.offset_of(*block);
+    for (size_t i = view.slot_at(begin);
+         i < view.slots.size() && view.slots[i].offset < begin + block->bytes; ++i) {
+      const Slot& slot = view.slots[i];
+      const bool is_home =
+          slot.extent != nullptr && slot.extent->home == &view && slot.extent->home_slot == i;
+      if (is_home == block->is_away()) {
+        return broken(text("the memory at ", block->address, " is not where it should be"));
+      }
+      const bool is_whole = slot.offset >= begin && slot.end() <= begin + block->bytes;
+      if (block->is_away() && !is_whole) return broken("a part of a slot is away");
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Status PagedEngine::validate() const {
+  MutexLock lock(mutex_);
+  size_t held_bytes = 0;
+  std::map<const Arena*, Counters> sums;
+  for (const auto& [id, pool] : pools_) {
+    AllArenas arenas(*pool);
+    for (const auto& extent : pool->extents) {
+      held_bytes += extent->bytes;
+      for (const Extent::Mapping& mapping : extent->mappings) {
+        if (mapping.view->slots[mapping.slot].extent != extent.get()) {
+          return broken("an extent is not where it is mapped");
+        }
+      }
+      if (extent->home == nullptr) continue;
+      if (extent->home->slots[extent->home_slot].extent != extent.get()) {
+        return broken("an extent is not at home where it says");
+      }
+      if (extent->arena != extent->home->arena) return broken("an extent is in a foreign arena");
+    }
+    for (const auto& view : pool->views) {
+      if (view->is_plain) held_bytes += view->reserved.bytes;
+      if (Status tiled = check_tiling(*view); !tiled.ok()) return tiled;
+      if (Status homes = check_homes(*view); !homes.ok()) return homes;
+      for (const PagedBlock* block = view->first; block != nullptr; block = block->after()) {
+        if (!block->is_active()) continue;
+        Counters& counters = sums[block->arena];
+        (block->is_allocated() ? counters.allocated : counters.pending)
+            .add({1, static_cast<int64_t>(block->bytes),
+                  static_cast<int64_t>(block->requested_bytes)});
+      }
+    }
+    for (const auto& [stream, arena] : pool->arenas) {
+      Counters counted;
+      for (const Heap& heap : arena->heaps) {
+        counted.allocated.add(heap.counters.allocated);
+        counted.pending.add(heap.counters.pending);
+      }
+      const Counters& sum = sums[arena.get()];
+      if (!(sum.allocated == counted.allocated) || !(sum.pending == counted.pending)) {
+        return broken(text("the counters of stream ", stream.value(), " are off"));
+      }
+    }
+  }
+  if (held_bytes != held_bytes_) return broken("held bytes are off");
+  MutexLock counting(counting_mutex_);
+  const auto reserved = static_cast<size_t>(stats_.reserved_bytes.all.current);
+  return reserved == held_bytes_ ? Status() : broken("reserved bytes are off");
+}
+
+}  // namespace ashlar::paged

@@ -1,0 +1,94 @@
+// The three things the paged engine is made of.
+//
+//   Extent       physical memory from one create call
+//   View         a contiguous range of addresses, mapped over extents slot by slot
+//   PagedBlock   a part of a view: handed out, free, or `kUnmapped`, which here means that its
+//                memory serves another view at the moment
+//
+// An extent may be mapped in many views, but is at home in at most one: only there its memory is
+// handed out. Its other mappings cost nothing and wait to be used again. The blocks of a view tile
+// it; what is away begins and ends with whole slots.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "ashlar/pool.h"
+#include "engine/block.h"
+
+namespace ashlar::paged {
+
+class Arena;
+struct PagedBlock;
+struct View;
+
+struct Extent {
+  struct Mapping {
+    View* view = nullptr;
+    size_t slot = 0;
+  };
+  ExtentId id;
+  size_t bytes = 0;
+  size_t position = 0;     // in its pool's list
+  View* home = nullptr;    // null: its memory is idle, and part of no view's blocks
+  size_t home_slot = 0;    // in `home`
+  Arena* arena = nullptr;  // whose stream used it last
+  bool is_small = false;   // counted with the small ones
+  AddressRange shown{};    // where trackers believe it to be
+  std::vector<Mapping> mappings;
+
+  // While a stitch is planned: the free block that contains all of it, if there is one.
+  PagedBlock* idle_in = nullptr;
+  uint64_t idle_round = 0;
+
+  bool is_mapped_in(const View* view) const {
+    return std::any_of(mappings.begin(), mappings.end(),
+                       [&](const Mapping& mapping) { return mapping.view == view; });
+  }
+};
+
+struct PagedBlock : Block {
+  Arena* arena = nullptr;
+  View* view = nullptr;
+  PagedBlock* list_previous = nullptr;  // in a list of free blocks
+  PagedBlock* list_next = nullptr;
+  bool is_quick = false;  // free, but not merged: waits for a request of its very size
+
+  PagedBlock* before() const { return static_cast<PagedBlock*>(previous); }
+  PagedBlock* after() const { return static_cast<PagedBlock*>(next); }
+  bool is_away() const { return state == BlockState::kUnmapped; }
+  bool is_in_ranges() const { return state == BlockState::kFree && !is_quick; }
+};
+
+struct Slot {
+  size_t offset = 0;
+  size_t bytes = 0;
+  Extent* extent = nullptr;  // null: given back to the device
+  size_t end() const { return offset + bytes; }
+};
+
+struct View {
+  AddressRange reserved{};  // of a plain view: all that the device, or the source, gave
+  size_t mapped_bytes = 0;  // from the beginning
+  std::vector<Slot> slots;  // in order, without gaps; none in a plain view
+  Arena* arena = nullptr;
+  bool is_small = false;
+  bool is_plain = false;                  // one allocation of the device, or of a source
+  std::shared_ptr<SegmentSource> source;  // null: the device
+  StackId stack{};                        // of whoever made the device give its memory
+  PagedBlock* first = nullptr;
+  PagedBlock* last = nullptr;
+
+  size_t offset_of(const Block& block) const { return block.address - reserved.begin; }
+  DeviceAddress at(size_t offset) const { return reserved.begin + offset; }
+  // REQUIRES: offset < mapped_bytes, not plain.
+  size_t slot_at(size_t offset) const {
+    const auto after =
+        std::upper_bound(slots.begin(), slots.end(), offset,
+                         [](size_t at, const Slot& slot) { return at < slot.offset; });
+    return static_cast<size_t>(after - slots.begin()) - 1;
+  }
+};
+
+}  // namespace ashlar::paged

@@ -1,0 +1,71 @@
+// Blocks that their callers freed while work elsewhere may still be using them. Outside of captures
+// an event on each such stream tells when it is over (PendingFrees). While a stream that uses a
+// block is capturing, an event would become part of the graph, so the block is set aside until the
+// capture is over; or, where asked for, until the graph proves that whatever used the block comes
+// before what its stream does next. Guarded by the engine's lock.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "engine/block.h"
+#include "engine/pending_frees.h"
+
+namespace ashlar {
+
+class WaitingFrees {
+ public:
+  WaitingFrees(Device& device, bool reuse_within_captures)
+      : device_(device), reuse_within_captures_(reuse_within_captures) {}
+
+  // A stream uses an allocated block, too.
+  void record_use(Block* block, const StreamUse& use);
+  // The block was freed. Appended to `finished` if nothing uses it. A failure of the device leaves
+  // it set aside, to be tried again with the next collection.
+  Status add(Block* block, std::vector<Block*>& finished);
+  // All append what has become free to `finished`, also when they fail half-way.
+  Status collect(std::vector<Block*>& finished);
+  // What the stream's capture has finished with, as its graph shows.
+  void collect_within_capture(StreamId stream, std::vector<Block*>& finished);
+  // Waits for all, or for the wanted blocks only; not for what a capture still holds.
+  Status wait(std::vector<Block*>& finished, const std::function<bool(const Block&)>& wanted = {});
+
+  bool empty() const { return deferred_.empty() && pending_.empty(); }
+
+  // --- captures -------------------------------------------------------------------------------
+  void capture_began() { ++capture_count_; }
+  Status capture_ended();
+  int capture_count() const { return capture_count_; }
+  bool is_capturing(const StreamUse& use) const;
+  // The graphs that were walked may be over: they are walked again.
+  void forget_graphs() { behind_.clear(); }
+
+ private:
+  // A freed block that waits for a capture, and the nodes that use it (empty: unknown).
+  struct Deferred {
+    Block* block = nullptr;
+    std::vector<NodeId> markers;
+  };
+  bool involves_capture(const Block& block) const;
+  std::vector<NodeId> free_markers(const Block& block) const;
+  const std::unordered_set<NodeId>& nodes_behind(StreamId stream, const CaptureState& state);
+  void drop_captured_uses(Block* block);
+  Status resolve_deferred(std::vector<Block*>& finished);
+  Status wait_for_gone_streams(std::vector<Block*>& finished);
+  void finish(Block* block, std::vector<Block*>& finished);
+
+  Device& device_;
+  const bool reuse_within_captures_;
+  PendingFrees pending_;
+  std::vector<Deferred> deferred_;
+  // Nodes known to come before what a stream does next in a capture.
+  std::map<std::pair<CaptureId, StreamId>, std::unordered_set<NodeId>> behind_;
+  // Uses declared while capturing: they are the graph's, and need no event afterwards.
+  std::unordered_map<Block*, std::vector<StreamUse>> capture_uses_;
+  int capture_count_ = 0;
+};
+
+}  // namespace ashlar

@@ -1,0 +1,44 @@
+// The engines' contract suite on the paged engine, under its policies, and on a device
+// that has no views for it.
+#include <utility>
+
+#include "engine/paged/paged_engine.h"
+#include "engine_contract.h"
+
+namespace ashlar::contract {
+namespace {
+
+EngineUnderTest paged(std::string name, PagedPolicy policy) {
+  return {std::move(name),
+          [policy](Device& device, AllocatorOptions options) -> std::unique_ptr<Engine> {
+            options.policy = policy;
+            return std::make_unique<paged::PagedEngine>(device, options);
+          },
+          /*has_virtual_memory=*/true};
+}
+
+EngineUnderTest on_plain_device(EngineUnderTest engine) {
+  engine.name += "OnPlainDevice";
+  engine.has_virtual_memory = false;
+  return engine;
+}
+
+auto paged_engines() {
+  return testing::Values(paged("PagedBalanced", PagedPolicy::kBalanced),
+                         paged("PagedLean", PagedPolicy::kLean),
+                         paged("PagedFast", PagedPolicy::kFast),
+                         on_plain_device(paged("Paged", PagedPolicy::kBalanced)));
+}
+
+}  // namespace
+
+INSTANTIATE_TEST_SUITE_P(Paged, EngineMemoryContract, paged_engines(), engine_name);
+INSTANTIATE_TEST_SUITE_P(Paged, EngineStreamsContract, paged_engines(), engine_name);
+INSTANTIATE_TEST_SUITE_P(Paged, EnginePoolsContract, paged_engines(), engine_name);
+INSTANTIATE_TEST_SUITE_P(Paged, EngineCaptureContract, paged_engines(), engine_name);
+INSTANTIATE_TEST_SUITE_P(Paged, EngineLimitsContract, paged_engines(), engine_name);
+INSTANTIATE_TEST_SUITE_P(Paged, EngineHooksContract, paged_engines(), engine_name);
+INSTANTIATE_TEST_SUITE_P(Paged, EngineFailuresContract, paged_engines(), engine_name);
+INSTANTIATE_TEST_SUITE_P(Paged, EngineConcurrencyContract, paged_engines(), engine_name);
+
+}  // namespace ashlar::contract
