@@ -16,7 +16,9 @@ using Range = DriverAddresses::Range;
 constexpr size_t kChunkBytes = DriverAddresses::kChunkBytes;
 constexpr size_t kGranuleBytes = size_t{2} << 20;        // of what the driver hands out
 constexpr uint64_t kHighestAddress = uint64_t{1} << 52;  // more than any process has
-constexpr int kMostGuesses = 100;                        // for one address, so that nonsense ends
+// So that nonsense ends: of guesses for one address, and of acts that are believed.
+constexpr int kMostGuesses = 100;
+constexpr size_t kMostActs = 10000;
 
 Range range_of(const TraceEntry& entry) {
   return {entry.address.value(), entry.address.value() + entry.bytes};
@@ -72,7 +74,7 @@ Finder::Finder(const std::vector<TraceEntry>& trace) : trace_(trace) {
 }
 
 Unseen Finder::find() {
-  for (entry_ = 0; entry_ < trace_.size(); ++entry_) {
+  for (entry_ = 0; entry_ < trace_.size() && unseen_.acts.size() < kMostActs; ++entry_) {
     const TraceEntry& entry = trace_[entry_];
     const bool takes = entry.action == TraceAction::kSegmentAlloc && is_plausible(entry);
     if (takes) explain(entry_);
@@ -113,11 +115,11 @@ void Finder::note(UnseenAct::Kind kind, const Range& at) {
 // Room in an old chunk: as far as later segments lie there in a row, and from there to the next
 // segment or to the end of a chunk.
 bool Finder::reveal(const Range& segment) {
-  Range room{segment.begin, end_of_row(segment)};
-  const auto next = entries_.lower_bound(room.end);
-  room.end = align_up(room.end, kChunkBytes);
+  const uint64_t row_end = end_of_row(segment);
+  Range room{segment.begin, align_up(row_end, kChunkBytes)};
+  const auto next = entries_.lower_bound(row_end);
   if (next != entries_.end()) room.end = std::min(room.end, next->first);
-  if (addresses_.touches_chunk(room)) room.end = segment.end;
+  if (addresses_.touches_chunk(room)) room.end = row_end;
   if (addresses_.touches_chunk(room)) return false;
   addresses_.add_chunk(room, segment.bytes());
   note(UnseenAct::Kind::kRevealed, room);

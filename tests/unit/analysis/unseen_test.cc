@@ -107,6 +107,12 @@ TEST_F(UnseenTest, WhatANewChunkLeavesOutAboveItIsClosed) {
   EXPECT_EQ(found[0].at.end, kTop - 32 * kMiB);
 }
 
+TEST_F(UnseenTest, AddressesWithoutAnyRuleAreGivenUpInTheEnd) {
+  for (uint64_t i = 0; i < 30'000; ++i) takes(2, kTop + (i * 7919 % 30'000) * 66 * kMiB);
+  EXPECT_GE(acts().size(), 10'000U);
+  EXPECT_LE(acts().size(), 10'100U);
+}
+
 TEST_F(UnseenTest, SegmentsThatOverlapAndAddressesThatCannotBeAreNoMatter) {
   takes(20, kTop - 32 * kMiB);
   takes(20, kTop - 30 * kMiB);
