@@ -71,6 +71,7 @@ ReplayResult replay_of(const std::string& name, const char* settings,
   }
   options.capacity_bytes = kRecordedCapacity;
   options.cap_bytes = cap_bytes;
+  options.look_after = 1;
   const Allocations allocations = find_allocations(*snapshot, options.device);
   Result<ReplayResult> result = replay(*snapshot, allocations, options);
   EXPECT_TRUE(result.ok()) << result.status().to_string();
@@ -225,6 +226,12 @@ TEST_P(AddressesAreFound, WhereTheRecordedProcessHadThem) {
     ++segment_count;
   }
   EXPECT_LT(3 * find_unseen(trace).acts.size(), 4 * segment_count) << "the rule explains little";
+}
+
+TEST(ReplayUnderOtherSettings, ASegmentLiesInTheRoomThatTheRecordedProcessHad) {
+  const ReplayResult result = replay_of("rlhf_phases.1", "max_split_size_mb:128");
+  ASSERT_EQ(result.looked_at.size(), 1U);
+  EXPECT_EQ(result.looked_at[0].address.value(), 0x7f674c800000U) << "where the first one lay";
 }
 
 INSTANTIATE_TEST_SUITE_P(Traces, AddressesAreFound,

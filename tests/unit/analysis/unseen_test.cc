@@ -79,6 +79,36 @@ TEST_F(UnseenTest, AHoleThatIsUsedLaterWasFreeAndTheRevealedChunkIsNewer) {
   EXPECT_EQ(found[0].kind, Kind::kRevealed);
 }
 
+TEST_F(UnseenTest, AHoleThatIsNotUsedLaterWasTakenBeforeAnOldChunkServed) {
+  takes(20, kTop - 32 * kMiB);
+  takes(2, kTop + 62 * kMiB);
+  const std::vector<UnseenAct> found = acts();
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0].kind, Kind::kTook);
+  EXPECT_EQ(found[0].at.begin, kTop - 12 * kMiB);
+  EXPECT_EQ(found[1].kind, Kind::kRevealed);
+}
+
+TEST_F(UnseenTest, RoomEndsWhereAnotherSegmentBegins) {
+  takes(32, kTop - 32 * kMiB);
+  takes(2, kTop + 110 * kMiB);
+  takes(20, kTop + 120 * kMiB);
+  ASSERT_FALSE(acts().empty());
+  EXPECT_EQ(acts()[0].kind, Kind::kRevealed);
+  EXPECT_EQ(acts()[0].at.end, kTop + 120 * kMiB);
+}
+
+TEST_F(UnseenTest, SegmentsInARowThatIsLongerThanAChunkLieInAnOldOne) {
+  takes(20, kTop - 32 * kMiB);
+  takes(32, kTop + 320 * kMiB);
+  takes(40, kTop + 352 * kMiB);
+  const std::vector<UnseenAct> found = acts();
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].kind, Kind::kRevealed);
+  EXPECT_EQ(found[0].at.begin, kTop + 320 * kMiB);
+  EXPECT_EQ(found[0].at.end, kTop + 416 * kMiB);
+}
+
 TEST_F(UnseenTest, ANewChunkAboveTheOthersFoundAGap) {
   takes(20, kTop - 32 * kMiB);
   takes(20, kTop + 320 * kMiB);
