@@ -135,6 +135,9 @@ class ASHLAR_EXPORT Machine {
   // In bookkeeping: the device's next allocation or reservation lies here, if that is free; for
   // replays, where addresses decide between equal blocks. Calls are queued.
   void place_next(DeviceIndex device, DeviceAddress at);
+  // In bookkeeping: where the device's other plain allocations lie, if that is free; empty: the
+  // driver's rule says. The function must not call the machine.
+  void place_by(DeviceIndex device, std::function<DeviceAddress(size_t bytes)> choose);
 
   // --- the order of things --------------------------------------------------------------------
 

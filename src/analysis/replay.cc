@@ -2,9 +2,11 @@
 #include "analysis/replay.h"
 
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 
 #include "analysis/flushes.h"
+#include "analysis/likely_addresses.h"
 #include "analysis/settings.h"
 #include "analysis/starting_state.h"
 #include "base/text.h"
@@ -59,6 +61,7 @@ class Run {
   const ReplayOptions& options_;
   const bool same_settings_;
 
+  std::optional<LikelyAddresses> addresses_;  // unless they are the recorded ones
   std::unique_ptr<sim::Machine> machine_;
   std::unique_ptr<Engine> engine_;
   std::unordered_map<StreamId, StreamId> streams_;   // recorded to replayed
@@ -107,6 +110,11 @@ Status Run::set_up() {
   Result<std::unique_ptr<sim::Machine>> made = sim::Machine::create(machine);
   if (!made.ok()) return made.status();
   machine_ = *std::move(made);
+  if (!same_settings_) {
+    addresses_.emplace(trace_);
+    machine_->place_by(kReplayed,
+                       [this](size_t bytes) { return DeviceAddress(addresses_->take(bytes)); });
+  }
   AllocatorOptions allocator = options_.allocator;
   const size_t limit_bytes = options_.cap_bytes.value_or(options_.capacity_bytes);
   if (options_.cap_bytes) {
@@ -197,6 +205,7 @@ StreamId Run::stream_of(StreamId recorded) {
 Status Run::perform_all() {
   for (uint32_t i = 0; i < trace_.size(); ++i) {
     current_entry_ = i;
+    if (addresses_) addresses_->go_to(i);
     if (Status performed = perform(i); !performed.ok()) return performed;
     if (options_.look_after == i) look();
     if (options_.stop_at_oom && !result_.ooms.empty()) {
@@ -325,6 +334,8 @@ Status Run::give_back(const Flush& flush) {
 
 void Run::see(const TraceEntry& entry) {
   if (!is_segment_act(entry.action)) return;
+  const bool goes = entry.action == TraceAction::kSegmentFree;
+  if (addresses_ && goes) addresses_->give_back(entry.address.value());
   acts_.push_back({entry.action, entry.bytes, recorded_[entry.stream], result_.alloc_count});
   const bool grows =
       entry.action == TraceAction::kSegmentAlloc || entry.action == TraceAction::kSegmentMap;

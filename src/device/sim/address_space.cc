@@ -255,7 +255,9 @@ Result<DeviceAddress> AddressSpace::place(std::shared_ptr<Extent> extent, Device
   ReserveOptions options;
   const bool is_up_to_us = !backed_ && wishes_[owner].empty();
   if (is_up_to_us) {
-    options.hint = DeviceAddress(plain_addresses_.take(align_up_to(bytes, granularity_bytes_)));
+    const size_t place_bytes = align_up_to(bytes, granularity_bytes_);
+    const Choose& choose = choosers_[owner];
+    options.hint = choose ? choose(place_bytes) : DeviceAddress(plain_addresses_.take(place_bytes));
   }
   Result<DeviceAddress> at = reserve_locked(bytes, options, owner);
   if (!at.ok()) return at;
@@ -296,6 +298,11 @@ Result<std::shared_ptr<Extent>> AddressSpace::placed(DeviceAddress at, DeviceInd
 void AddressSpace::place_next(DeviceIndex owner, DeviceAddress at) {
   WriterLock lock(mutex_);
   wishes_[owner].push_back(at);
+}
+
+void AddressSpace::place_by(DeviceIndex owner, Choose choose) {
+  WriterLock lock(mutex_);
+  choosers_[owner] = std::move(choose);
 }
 
 void AddressSpace::set_peer_access(DeviceIndex accessor, DeviceIndex owner, bool enabled) {

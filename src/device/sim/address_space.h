@@ -17,6 +17,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <vector>
@@ -67,6 +68,9 @@ class AddressSpace {
 
   // In bookkeeping: where the owner's next reservation goes, if it can.
   void place_next(DeviceIndex owner, DeviceAddress at);
+  // In bookkeeping: where the owner's other plain allocations go, if they can.
+  using Choose = std::function<DeviceAddress(size_t bytes)>;
+  void place_by(DeviceIndex owner, Choose choose);
 
   // --- questions and transfers, as `accessor` sees memory
   // -----------------------------------------
@@ -160,6 +164,7 @@ class AddressSpace {
   uint64_t next_invented_ ASHLAR_GUARDED_BY(mutex_);
   DriverAddresses plain_addresses_ ASHLAR_GUARDED_BY(mutex_);
   std::map<DeviceIndex, std::deque<DeviceAddress>> wishes_ ASHLAR_GUARDED_BY(mutex_);
+  std::map<DeviceIndex, Choose> choosers_ ASHLAR_GUARDED_BY(mutex_);
 };
 
 }  // namespace ashlar::sim

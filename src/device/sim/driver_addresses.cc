@@ -7,98 +7,163 @@
 #include "base/align.h"
 
 namespace ashlar::sim {
-namespace {
 
-constexpr size_t kChunkBytes = size_t{32} << 20;
-
-}  // namespace
-
-DriverAddresses::DriverAddresses(uint64_t begin, uint64_t end)
-    : begin_(align_up(begin, kChunkBytes)), lowest_(end / kChunkBytes * kChunkBytes) {}
+DriverAddresses::DriverAddresses(uint64_t begin, uint64_t end) {
+  const Range all{align_up(begin, kChunkBytes), align_down(end, kChunkBytes)};
+  if (all.begin < all.end) gaps_[all.begin] = all.end;
+}
 
 uint64_t DriverAddresses::take(size_t bytes) {
-  if (bytes == 0 || bytes > SIZE_MAX / 2) return 0;
-  auto hole = holes_.begin();
-  while (hole != holes_.end() && hole->second < bytes) ++hole;
-  uint64_t at = 0;
-  if (hole != holes_.end()) {
-    at = hole->first;
-  } else {
-    at = new_chunk(bytes);
-    if (at == 0) return 0;
-    hole = holes_.find(at);
-  }
-  const size_t rest_bytes = hole->second - bytes;
-  holes_.erase(hole);
-  if (rest_bytes > 0) holes_[at + bytes] = rest_bytes;
-  taken_[at] = bytes;
-  ++chunk_of(at)->second.used_count;
+  const uint64_t at = where(bytes);
+  if (at == 0) return 0;
+  if (!hole_at(at)) add(*new_chunk_for(bytes), {.age = {++last_number_, 0}});
+  take_from_hole({at, at + bytes});
   return at;
 }
 
 void DriverAddresses::give_back(uint64_t at) {
   const auto taken = taken_.find(at);
   if (taken == taken_.end()) return;
-  uint64_t begin = at;
-  uint64_t end = at + taken->second;
+  const Range range{at, at + taken->second};
   taken_.erase(taken);
-  const auto chunk = chunk_of(at);
-  const uint64_t chunk_end = chunk->first + chunk->second.bytes;
-  if (const auto after = holes_.find(end); after != holes_.end() && end < chunk_end) {
-    end += after->second;
-    holes_.erase(after);
-  }
-  const auto next = holes_.lower_bound(begin);
-  if (next != holes_.begin()) {
-    const auto before = std::prev(next);
-    const bool touches = before->first + before->second == begin && begin > chunk->first;
-    if (touches) {
-      begin = before->first;
-      holes_.erase(before);
-    }
-  }
-  if (--chunk->second.used_count == 0) {
-    add_gap(chunk->first, chunk_end);
-    chunks_.erase(chunk);
+  const auto place = chunks_.find(chunk_at(at)->first);
+  Chunk& chunk = place->second;
+  const Range hole = free_around(place, range);
+  if (hole.begin < range.begin) chunk.holes.erase({range.begin - hole.begin, hole.begin});
+  if (range.end < hole.end) chunk.holes.erase({hole.end - range.end, range.end});
+  if (chunk.stays || hole.bytes() < chunk.bytes) {
+    chunk.holes.emplace(hole.bytes(), hole.begin);
+    with_holes_[chunk.age] = &chunk;
   } else {
-    holes_[begin] = end - begin;
+    with_holes_.erase(chunk.age);
+    chunks_.erase(place);
+    open_gap(hole);
   }
 }
 
-std::map<uint64_t, DriverAddresses::Chunk>::iterator DriverAddresses::chunk_of(uint64_t at) {
-  return std::prev(chunks_.upper_bound(at));
+// --- what there is
+// ---------------------------------------------------------------------------------------
+
+uint64_t DriverAddresses::where(size_t bytes) const {
+  if (bytes == 0) return 0;
+  if (const Chunk* chunk = chunk_with_room(bytes)) {
+    return chunk->holes.lower_bound({bytes, 0})->second;
+  }
+  return new_chunk_for(bytes).value_or(Range{}).begin;
 }
 
-// In the highest gap that is wide enough, at its upper end, or below everything; all of it a hole.
-uint64_t DriverAddresses::new_chunk(size_t bytes) {
-  const size_t chunk_bytes = align_up_to(bytes, kChunkBytes);
-  const auto fits = [&](const auto& gap) { return gap.second >= chunk_bytes; };
+std::optional<DriverAddresses::Range> DriverAddresses::new_chunk_for(size_t bytes) const {
+  if (bytes > SIZE_MAX / 2) return std::nullopt;
+  const size_t chunk_bytes = align_up(bytes, kChunkBytes);
+  const auto fits = [&](const auto& gap) {
+    return gap.second - gap.first >= chunk_bytes + kChunkBytes;
+  };
   const auto gap = std::find_if(gaps_.rbegin(), gaps_.rend(), fits);
-  uint64_t at = 0;
-  if (gap != gaps_.rend()) {
-    gap->second -= chunk_bytes;
-    at = gap->first + gap->second;
-    if (gap->second == 0) gaps_.erase(gap->first);
-  } else {
-    if (lowest_ < begin_ || lowest_ - begin_ < chunk_bytes) return 0;
-    at = lowest_ -= chunk_bytes;
-  }
-  chunks_[at] = {chunk_bytes, 0};
-  holes_[at] = chunk_bytes;
-  return at;
+  if (gap == gaps_.rend()) return std::nullopt;
+  const uint64_t at = align_down(gap->second - chunk_bytes, kChunkBytes);
+  return Range{at, at + chunk_bytes};
 }
 
-void DriverAddresses::add_gap(uint64_t begin, uint64_t end) {
-  if (const auto after = gaps_.find(end); after != gaps_.end()) {
-    end += after->second;
-    gaps_.erase(after);
+std::optional<DriverAddresses::Range> DriverAddresses::hole_at(uint64_t at) const {
+  const auto chunk = chunk_at(at);
+  if (chunk == chunks_.end()) return std::nullopt;
+  const Range hole = free_around(chunk, {at, at});
+  if (hole.begin > at || hole.end <= at) return std::nullopt;
+  return hole;
+}
+
+std::optional<DriverAddresses::Range> DriverAddresses::gap_at(uint64_t at) const {
+  auto gap = gaps_.upper_bound(at);
+  if (gap == gaps_.begin() || (--gap)->second <= at) return std::nullopt;
+  return Range{gap->first, gap->second};
+}
+
+bool DriverAddresses::touches_chunk(const Range& range) const {
+  const auto after = chunks_.lower_bound(range.end);
+  if (after == chunks_.begin()) return false;
+  const auto chunk = std::prev(after);
+  return range.begin < chunk->first + chunk->second.bytes;
+}
+
+bool DriverAddresses::touches_gap(const Range& range) const {
+  const auto after = gaps_.lower_bound(range.end);
+  return after != gaps_.begin() && range.begin < std::prev(after)->second;
+}
+
+DriverAddresses::Chunk* DriverAddresses::chunk_with_room(size_t bytes) const {
+  const auto has_room = [&](const auto& chunk) {
+    return chunk.second->holes.rbegin()->first >= bytes;
+  };
+  const auto found = std::find_if(with_holes_.begin(), with_holes_.end(), has_room);
+  return found == with_holes_.end() ? nullptr : found->second;
+}
+
+DriverAddresses::Chunks::const_iterator DriverAddresses::chunk_at(uint64_t at) const {
+  const auto after = chunks_.upper_bound(at);
+  if (after == chunks_.begin()) return chunks_.end();
+  const auto chunk = std::prev(after);
+  return at < chunk->first + chunk->second.bytes ? chunk : chunks_.end();
+}
+
+// From the last place taken before the range to the first after it, within the chunk.
+DriverAddresses::Range DriverAddresses::free_around(Chunks::const_iterator chunk,
+                                                    const Range& range) const {
+  Range hole{chunk->first, chunk->first + chunk->second.bytes};
+  const auto after = taken_.upper_bound(range.begin);
+  if (after != taken_.end()) hole.end = std::min(hole.end, after->first);
+  if (after != taken_.begin()) {
+    const auto before = std::prev(after);
+    hole.begin = std::max(hole.begin, before->first + before->second);
   }
-  const auto next = gaps_.lower_bound(begin);
-  if (next != gaps_.begin() && std::prev(next)->first + std::prev(next)->second == begin) {
-    begin = std::prev(next)->first;
-    gaps_.erase(std::prev(next));
+  return hole;
+}
+
+// --- changes
+// ---------------------------------------------------------------------------------------------
+
+void DriverAddresses::take_from_hole(const Range& range) {
+  Chunk& chunk = chunks_.find(chunk_at(range.begin)->first)->second;
+  const Range hole = *hole_at(range.begin);
+  chunk.holes.erase({hole.bytes(), hole.begin});
+  if (hole.begin < range.begin) chunk.holes.emplace(range.begin - hole.begin, hole.begin);
+  if (range.end < hole.end) chunk.holes.emplace(hole.end - range.end, range.end);
+  if (chunk.holes.empty()) with_holes_.erase(chunk.age);
+  taken_[range.begin] = range.bytes();
+}
+
+void DriverAddresses::add_chunk(const Range& range, size_t bytes) {
+  const Chunk* older = chunk_with_room(bytes);
+  const uint64_t number = older == nullptr ? 0 : older->age.first;
+  add(range, {.age = {number, ++last_number_}, .stays = true});
+}
+
+void DriverAddresses::add(const Range& range, Chunk chunk) {
+  close_gap(range);
+  chunk.bytes = range.bytes();
+  chunk.holes = {{range.bytes(), range.begin}};
+  Chunk& added = chunks_[range.begin] = std::move(chunk);
+  with_holes_[added.age] = &added;
+}
+
+void DriverAddresses::open_gap(Range range) {
+  auto gap = gaps_.upper_bound(range.begin);
+  if (gap != gaps_.begin() && std::prev(gap)->second >= range.begin) --gap;
+  while (gap != gaps_.end() && gap->first <= range.end) {
+    range = {std::min(range.begin, gap->first), std::max(range.end, gap->second)};
+    gap = gaps_.erase(gap);
   }
-  gaps_[begin] = end - begin;
+  gaps_[range.begin] = range.end;
+}
+
+void DriverAddresses::close_gap(const Range& range) {
+  auto gap = gaps_.upper_bound(range.begin);
+  if (gap != gaps_.begin() && std::prev(gap)->second > range.begin) --gap;
+  while (gap != gaps_.end() && gap->first < range.end) {
+    const Range open{gap->first, gap->second};
+    gap = gaps_.erase(gap);
+    if (open.begin < range.begin) gaps_[open.begin] = range.begin;
+    if (range.end < open.end) gaps_[range.end] = open.end;
+  }
 }
 
 }  // namespace ashlar::sim

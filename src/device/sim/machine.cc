@@ -173,6 +173,10 @@ void Machine::place_next(DeviceIndex device, DeviceAddress at) {
   parts_->addresses.place_next(device, at);
 }
 
+void Machine::place_by(DeviceIndex device, std::function<DeviceAddress(size_t bytes)> choose) {
+  parts_->addresses.place_by(device, std::move(choose));
+}
+
 // --- the order of things ------------------------------------------------------------------------
 
 Status Machine::hold(DeviceIndex device, StreamId stream) {

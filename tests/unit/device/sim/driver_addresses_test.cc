@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+#include <vector>
+
 #include "base/random.h"
 #include "base/units.h"
 
@@ -11,32 +15,50 @@ namespace {
 
 constexpr uint64_t kEnd = uint64_t{1} << 40;
 
-TEST(DriverAddressesTest, NewChunksLieBelowTheOthers) {
+// What was measured on an H200 under driver 580, with the context's own holes filled before: MiB
+// taken, or the n-th of them given back as -n; and how far below the first chunk's end each lay.
+struct Measured {
+  const char* name;
+  std::vector<int> acts;
+  std::vector<uint64_t> mib_below;
+};
+
+class MeasuredAddresses : public ::testing::TestWithParam<Measured> {};
+
+TEST_P(MeasuredAddresses, AreThoseOfTheRule) {
   DriverAddresses addresses(kMiB, kEnd);
-  EXPECT_EQ(addresses.take(20 * kMiB), kEnd - 32 * kMiB);
-  EXPECT_EQ(addresses.take(20 * kMiB), kEnd - 64 * kMiB);
-  EXPECT_EQ(addresses.take(94 * kMiB), kEnd - 160 * kMiB);
+  std::vector<uint64_t> found;
+  for (const int act : GetParam().acts) {
+    if (act < 0) {
+      addresses.give_back(kEnd - found.at(static_cast<size_t>(-act - 1)) * kMiB);
+    } else {
+      found.push_back((kEnd - addresses.take(static_cast<size_t>(act) * kMiB)) / kMiB);
+    }
+  }
+  EXPECT_EQ(found, GetParam().mib_below);
 }
 
-TEST(DriverAddressesTest, WhatIsLeftOfAChunkIsUsedFromTheLowestPlaceOn) {
-  DriverAddresses addresses(kMiB, kEnd);
-  const uint64_t first = addresses.take(20 * kMiB);
-  const uint64_t second = addresses.take(20 * kMiB);
-  EXPECT_EQ(addresses.take(2 * kMiB), second + 20 * kMiB);
-  EXPECT_EQ(addresses.take(2 * kMiB), second + 22 * kMiB);
-  EXPECT_EQ(addresses.take(12 * kMiB), first + 20 * kMiB) << "10 MiB are too few";
-}
-
-TEST(DriverAddressesTest, AnEmptyChunkGoesBackAndItsPlaceIsUsedAgain) {
-  DriverAddresses addresses(kMiB, kEnd);
-  const uint64_t first = addresses.take(20 * kMiB);
-  const uint64_t second = addresses.take(20 * kMiB);
-  addresses.take(20 * kMiB);
-  addresses.give_back(second);
-  EXPECT_EQ(addresses.take(30 * kMiB), second) << "the highest gap that is wide enough";
-  addresses.give_back(first);
-  EXPECT_EQ(addresses.take(20 * kMiB), first);
-}
+INSTANTIATE_TEST_SUITE_P(
+    Driver580, MeasuredAddresses,
+    ::testing::Values(
+        Measured{"NewChunksLieBelow", {20, 20, 94}, {32, 64, 160}},
+        Measured{"WhatIsLeftOfAChunkServes", {20, 20, 2, 2, 12}, {32, 64, 44, 42, 12}},
+        Measured{"TheNewestChunkIsFirst",
+                 {20, 20, 40, 20, -2, 30, 2, 2, 12, 2},
+                 {32, 64, 128, 88, 160, 130, 68, 12, 66}},
+        Measured{"TheSmallestHoleOfAChunkIsFirst",
+                 {320, 2, 2, 2, -2, 2, -1, 20, 2, -3, 2, 10, -6, 2},
+                 {320, 352, 350, 348, 352, 346, 326, 350, 32, 22}},
+        Measured{
+            "AGapAsNarrowAsTheChunkIsNotUsed", {20, 20, 20, -2, 20, 30}, {32, 64, 96, 128, 160}},
+        Measured{
+            "AGapWiderByAChunkIs", {20, 20, 20, 20, -2, -3, 20, 20}, {32, 64, 96, 128, 64, 160}},
+        Measured{"ANewChunkLiesAtTheUpperEndOfTheGap",
+                 {20, 20, 20, 20, 20, -2, -3, -4, 40, 20},
+                 {32, 64, 96, 128, 160, 96, 56}},
+        Measured{
+            "AnEmptyChunkGoesBack", {100, -1, 100, 200, -2, 20, 20}, {128, 128, 352, 152, 32}}),
+    [](const auto& tested) { return std::string(tested.param.name); });
 
 TEST(DriverAddressesTest, NothingOverlapsWhateverComesAndGoes) {
   DriverAddresses addresses(kMiB, kEnd);
@@ -63,11 +85,41 @@ TEST(DriverAddressesTest, NothingOverlapsWhateverComesAndGoes) {
 }
 
 TEST(DriverAddressesTest, WhatDoesNotFitIsRefused) {
-  DriverAddresses addresses(kEnd - 64 * kMiB, kEnd);
-  EXPECT_EQ(addresses.take(65 * kMiB), 0U);
+  DriverAddresses addresses(kEnd - 96 * kMiB, kEnd);
+  EXPECT_EQ(addresses.take(65 * kMiB), 0U) << "a chunk needs 32 MiB more than it has";
   EXPECT_NE(addresses.take(33 * kMiB), 0U);
   EXPECT_EQ(addresses.take(33 * kMiB), 0U);
+  EXPECT_EQ(addresses.take(SIZE_MAX), 0U);
+  EXPECT_EQ(addresses.take(0), 0U);
   addresses.give_back(12345);
+}
+
+TEST(DriverAddressesTest, AChunkThatIsAddedIsNewerThanThoseWithRoom) {
+  DriverAddresses addresses(kMiB, kEnd);
+  addresses.take(20 * kMiB);
+  addresses.add_chunk({kEnd + 10 * kMiB, kEnd + 20 * kMiB}, 2 * kMiB);
+  EXPECT_EQ(addresses.take(2 * kMiB), kEnd + 10 * kMiB);
+  addresses.take(20 * kMiB);
+  EXPECT_EQ(addresses.take(2 * kMiB), kEnd - 44 * kMiB) << "a chunk that was made later";
+}
+
+TEST(DriverAddressesTest, AChunkThatIsAddedIsOlderThanAllWhereNoneHadRoom) {
+  DriverAddresses addresses(kMiB, kEnd);
+  addresses.take(30 * kMiB);
+  addresses.add_chunk({kEnd, kEnd + 20 * kMiB}, 12 * kMiB);
+  EXPECT_EQ(addresses.take(2 * kMiB), kEnd - 2 * kMiB);
+  EXPECT_EQ(addresses.take(2 * kMiB), kEnd);
+}
+
+TEST(DriverAddressesTest, GapsThatTouchBecomeOneAndClosedOnesAreNotUsed) {
+  DriverAddresses addresses(kMiB, kEnd);
+  addresses.close_gap({kEnd - 128 * kMiB, kEnd});
+  addresses.open_gap({kEnd - 64 * kMiB, kEnd - 32 * kMiB});
+  EXPECT_EQ(addresses.where(20 * kMiB), kEnd - 160 * kMiB) << "32 MiB are too few";
+  addresses.open_gap({kEnd - 32 * kMiB, kEnd});
+  EXPECT_EQ(addresses.where(20 * kMiB), kEnd - 32 * kMiB);
+  EXPECT_EQ(addresses.take(20 * kMiB), kEnd - 32 * kMiB);
+  EXPECT_EQ(addresses.take(20 * kMiB), kEnd - 160 * kMiB);
 }
 
 }  // namespace

@@ -177,6 +177,28 @@ TEST(BookkeepingTest, WorkIsAcceptedAndMovesNothing) {
       << "ranges are checked all the same";
 }
 
+TEST(BookkeepingTest, PlainAllocationsLieWhereTheFunctionSaysIfThatIsFree) {
+  Options options = small_options();
+  options.backing = Backing::kBookkeeping;
+  const std::unique_ptr<Machine> machine = make_machine(options);
+  Device& device = machine->device(kFirst);
+  const DeviceAddress wish(0x7f0000000000);
+  size_t asked_bytes = 0;
+  machine->place_by(kFirst, [&](size_t bytes) {
+    asked_bytes = bytes;
+    return wish;
+  });
+  EXPECT_EQ(*device.allocate(3 * kMiB), wish);
+  EXPECT_EQ(asked_bytes, 4 * kMiB);
+  EXPECT_NE(*device.allocate(2 * kMiB), wish);
+  machine->place_next(kFirst, wish + kGiB);
+  EXPECT_EQ(*device.allocate(2 * kMiB), wish + kGiB) << "a wish for one comes first";
+  machine->place_by(kFirst, {});
+  asked_bytes = 0;
+  EXPECT_TRUE(device.allocate(2 * kMiB).ok());
+  EXPECT_EQ(asked_bytes, 0U);
+}
+
 TEST(BookkeepingTest, AHintIsTakenWhereItIsFree) {
   Options options = small_options();
   options.backing = Backing::kBookkeeping;
