@@ -278,8 +278,10 @@ Status PinnedAllocator::begin_routing(PoolId pool, RouteFilter filter) {
 }
 
 Status PinnedAllocator::end_routing(PoolId pool) {
+  Result<RouteFilter> ended = Status();  // the filter is dropped without the lock
   MutexLock lock(mutex_);
-  return pools_.end_routing(pool);
+  ended = pools_.end_routing(pool);
+  return ended.status();
 }
 
 Status PinnedAllocator::release_pool(PoolId pool) {

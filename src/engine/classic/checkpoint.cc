@@ -51,8 +51,10 @@ std::vector<AddressRange> mapped_runs(const SegmentRecord& segment) {
 Result<PoolCheckpoint> ClassicEngine::checkpoint(PoolId id) {
   MutexLock lock(mutex_);
   const PrivatePool* pool = find_pool(id);
-  if (pool == nullptr) return Status::usage("there is no such pool to checkpoint");
-  if (pool->is_freeable()) return Status::usage("a pool that was let go has no checkpoint");
+  if (pool == nullptr) return no_such_pool(id);
+  if (routes_.is_freeable(id)) {
+    return Status::usage(text("pool ", id, " was let go: it has no checkpoint"));
+  }
   if (Status resolved = resolve_deferred(); !resolved.ok()) return resolved;
   PoolCheckpoint taken{id, {}};
   for (const Block* first : first_blocks_of(*pool)) {
@@ -94,7 +96,7 @@ Result<CheckpointChange> ClassicEngine::restore(const PoolCheckpoint& checkpoint
 // Checked in full before anything changes: a restore that fails leaves the pool as it was.
 Result<CheckpointChange> ClassicEngine::restore_locked(const PoolCheckpoint& checkpoint) {
   const PrivatePool* pool = find_pool(checkpoint.pool);
-  if (pool == nullptr) return Status::usage("there is no such pool to restore");
+  if (pool == nullptr) return no_such_pool(checkpoint.pool);
   if (Status resolved = resolve_deferred(); !resolved.ok()) return resolved;
   std::vector<AddressRange> runs_now;
   std::vector<Block*> allocated;

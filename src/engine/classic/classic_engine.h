@@ -25,6 +25,7 @@
 
 #include "ashlar/options.h"
 #include "base/mutex.h"
+#include "base/routes.h"
 #include "engine/block_store.h"
 #include "engine/classic/expandable_segment.h"
 #include "engine/classic/free_pool.h"
@@ -107,11 +108,6 @@ class ClassicEngine final : public Engine {
     std::shared_ptr<SegmentSource> source;  // shared with its pool, which may be gone first
     AddressRange range;
   };
-  // A pool and the filter that sends allocations to it.
-  struct Route {
-    PoolId pool;
-    RouteFilter filter;
-  };
 
   // --- classic_engine.cc
   Result<Block*> allocate_locked(Search& search) ASHLAR_REQUIRES(mutex_);
@@ -168,8 +164,6 @@ class ClassicEngine final : public Engine {
   FreePool& pool_for(size_t block_bytes, StreamId stream) ASHLAR_REQUIRES(mutex_);
   PrivatePool* find_pool(PoolId pool) const ASHLAR_REQUIRES(mutex_);
   void add_pool(PoolId pool, PoolOptions options) ASHLAR_REQUIRES(mutex_);
-  bool is_routed_to(PoolId pool) const ASHLAR_REQUIRES(mutex_);
-  static Status no_such_pool(PoolId pool);
 
   // --- deferred.cc
   // A freed block that waits for a capture, and the nodes that use it (empty: unknown).
@@ -220,7 +214,7 @@ class ClassicEngine final : public Engine {
   FreePool large_ ASHLAR_GUARDED_BY(mutex_){false, nullptr, stats_.pools[PoolId{}]};
   FreePool small_ ASHLAR_GUARDED_BY(mutex_){true, nullptr, stats_.pools[PoolId{}]};
   std::map<PoolId, std::unique_ptr<PrivatePool>> pools_ ASHLAR_GUARDED_BY(mutex_);
-  std::vector<Route> routes_ ASHLAR_GUARDED_BY(mutex_);
+  Routes routes_ ASHLAR_GUARDED_BY(mutex_);  // knows the same pools
   PendingFrees pending_ ASHLAR_GUARDED_BY(mutex_);
   std::vector<Deferred> deferred_ ASHLAR_GUARDED_BY(mutex_);
   // Nodes known to come before what a stream does next in a capture.

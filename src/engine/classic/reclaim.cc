@@ -142,7 +142,8 @@ Status ClassicEngine::release_cached(PoolId pool) {
   }
   for (auto it = pools_.begin(); it != pools_.end();) {
     PrivatePool& candidate = *it->second;
-    const bool meant = candidate.is_freeable() && (pool.is_default() || candidate.id == pool);
+    const bool meant =
+        routes_.is_freeable(candidate.id) && (pool.is_default() || candidate.id == pool);
     if (meant && !pool.is_default()) {
       if (Status waited = wait_for_pending(pool); !waited.ok()) return waited;
     }
@@ -150,10 +151,11 @@ Status ClassicEngine::release_cached(PoolId pool) {
       release_blocks(candidate.small);
       release_blocks(candidate.large);
     }
-    const bool needed =
-        candidate.segment_count != 0 || candidate.search_count != 0 || is_routed_to(candidate.id);
-    const bool gone = meant && !needed;
-    if (gone) stats_.pools.erase(candidate.id);
+    const bool gone = meant && candidate.segment_count == 0 && candidate.search_count == 0;
+    if (gone) {
+      stats_.pools.erase(candidate.id);
+      routes_.forget(candidate.id);
+    }
     it = gone ? pools_.erase(it) : std::next(it);
   }
   give_back_to_sources();
