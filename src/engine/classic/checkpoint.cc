@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "engine/classic/classic_engine.h"
+#include "engine/classic/act.h"
 
 namespace ashlar::classic {
 namespace {
@@ -49,7 +49,7 @@ std::vector<AddressRange> mapped_runs(const SegmentRecord& segment) {
 // ---------------------------------------------------------------------------------------
 
 Result<PoolCheckpoint> ClassicEngine::checkpoint(PoolId id) {
-  MutexLock lock(mutex_);
+  Act act(*this, {});
   const PrivatePool* pool = find_pool(id);
   if (pool == nullptr) return no_such_pool(id);
   if (routes_.is_freeable(id)) {
@@ -85,12 +85,8 @@ std::vector<Block*> ClassicEngine::first_blocks_of(const PrivatePool& pool) {
 // ------------------------------------------------------------------------------------
 
 Result<CheckpointChange> ClassicEngine::restore(const PoolCheckpoint& checkpoint) {
-  Result<CheckpointChange> change = [&]() -> Result<CheckpointChange> {
-    MutexLock lock(mutex_);
-    return restore_locked(checkpoint);
-  }();
-  tell_trackers();
-  return change;
+  Act act(*this, {});
+  return restore_locked(checkpoint);
 }
 
 // Checked in full before anything changes: a restore that fails leaves the pool as it was.

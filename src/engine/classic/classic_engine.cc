@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "device/relaxed_capture.h"
+#include "engine/classic/act.h"
 
 namespace ashlar::classic {
 namespace {
@@ -54,19 +55,10 @@ Result<Block*> ClassicEngine::allocate(const Request& request) {
     return Status::out_of_memory(
         text("tried to allocate ", request.bytes, " B: no device has an exabyte"));
   }
-  bool has_news = false;
-  Result<Block*> block = [&] {
-    MutexLock lock(mutex_);
-    acting_stack_ = request.stack;
-    Search search;
-    search.request = request;
-    Result<Block*> allocated = allocate_locked(search);
-    give_back_to_sources();
-    has_news = !entries_.empty();
-    return allocated;
-  }();
-  if (has_news) tell_trackers();
-  return block;
+  Act act(*this, request.stack);
+  Search search;
+  search.request = request;
+  return allocate_locked(search);
 }
 
 Result<Block*> ClassicEngine::allocate_locked(Search& search) {
@@ -189,17 +181,8 @@ Block* ClassicEngine::new_part(const Block& like, AddressRange range, Block* pre
 // --- free ---------------------------------------------------------------------------------------
 
 Status ClassicEngine::free(Block* block, StackId stack) {
-  bool has_news = false;
-  const Status freed = [&] {
-    MutexLock lock(mutex_);
-    acting_stack_ = stack;
-    Status status = free_locked(block);
-    give_back_to_sources();
-    has_news = !entries_.empty();
-    return status;
-  }();
-  if (has_news) tell_trackers();
-  return freed;
+  Act act(*this, stack);
+  return free_locked(block);
 }
 
 void ClassicEngine::free_quietly(Block* block, StackId stack) {

@@ -1,5 +1,6 @@
 // PyTorch's caching allocator policy, as an engine. One lock for all of it, as there.
 //
+// act.h               the lock, held for an act and not while code of others runs
 // classic_engine.cc   allocate, free, record_stream: the story, and hand-out
 // grow.cc             memory from the device: plain segments and expandable ones
 // reclaim.cc          memory back to the device: the ladder's rungs, trim, collection by age
@@ -108,6 +109,10 @@ class ClassicEngine final : public Engine {
     std::shared_ptr<SegmentSource> source;  // shared with its pool, which may be gone first
     AddressRange range;
   };
+
+  // --- act.h
+  class Act;
+  class Pause;
 
   // --- classic_engine.cc
   Result<Block*> allocate_locked(Search& search) ASHLAR_REQUIRES(mutex_);
@@ -235,7 +240,7 @@ class ClassicEngine final : public Engine {
   Status late_error_ ASHLAR_GUARDED_BY(mutex_);  // of a free path; the next allocate reports it
 
   History history_;                                 // has a lock of its own
-  StackId acting_stack_ ASHLAR_GUARDED_BY(mutex_);  // of the call that holds the lock
+  StackId acting_stack_ ASHLAR_GUARDED_BY(mutex_);  // of the act that holds the lock
   std::vector<TraceEntry> entries_ ASHLAR_GUARDED_BY(mutex_);
   bool is_telling_ ASHLAR_GUARDED_BY(mutex_) = false;  // a thread is in tell_trackers
   std::vector<TraceTracker> trackers_ ASHLAR_GUARDED_BY(mutex_);

@@ -4,7 +4,7 @@
 #include "base/align.h"
 #include "base/text.h"
 #include "device/relaxed_capture.h"
-#include "engine/classic/classic_engine.h"
+#include "engine/classic/act.h"
 
 namespace ashlar::classic {
 namespace {
@@ -67,10 +67,9 @@ Result<DeviceAddress> ClassicEngine::device_allocate(const Search& search) {
   growing_bytes_ += search.segment_bytes;
   Result<DeviceAddress> at = Status::out_of_memory("not asked yet");
   {
-    MutexUnlock unlocked(mutex_);
+    Pause pause(*this);
     at = ask();
   }
-  acting_stack_ = search.request.stack;
   growing_bytes_ -= search.segment_bytes;
   return at;
 }

@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "device/relaxed_capture.h"
-#include "engine/classic/classic_engine.h"
+#include "engine/classic/act.h"
 
 namespace ashlar::classic {
 
@@ -104,16 +104,10 @@ void ClassicEngine::collect_by_age() {
 // -----------------------------------------------------------------------------------------
 
 Status ClassicEngine::trim(PoolId pool, StackId stack) {
-  const Status released = [&] {
-    MutexLock lock(mutex_);
-    acting_stack_ = stack;
-    if (!pool.is_default() && find_pool(pool) == nullptr) return no_such_pool(pool);
-    Status status = release_cached(pool);
-    if (status.ok()) status = std::exchange(late_error_, {});
-    return status;
-  }();
-  tell_trackers();
-  return released;
+  Act act(*this, stack);
+  if (!pool.is_default() && find_pool(pool) == nullptr) return no_such_pool(pool);
+  Status released = release_cached(pool);
+  return released.ok() ? std::exchange(late_error_, {}) : released;
 }
 
 Status ClassicEngine::wait_for_pending(PoolId pool) {
@@ -206,7 +200,7 @@ bool ClassicEngine::release_segment(Block* block) {
 void ClassicEngine::give_back_to_sources() {
   while (!returned_.empty()) {
     const std::vector<Returned> returned = std::exchange(returned_, {});
-    MutexUnlock unlocked(mutex_);
+    Pause pause(*this);
     for (const Returned& each : returned) each.source->free(each.range.begin, each.range.bytes);
   }
 }
@@ -315,7 +309,7 @@ Status ClassicEngine::report_oom(const Search& search) {
   const auto observers = search.rejected ? rejection_observers_ : oom_observers_;
   const OomNotice notice{index, search.segment_bytes, limit_bytes, device_free_bytes};
   if (!observers.empty()) {
-    MutexUnlock unlocked(mutex_);
+    Pause pause(*this);
     for (const auto& observer : observers) observer(notice);
   }
   return Status::out_of_memory(std::move(message));

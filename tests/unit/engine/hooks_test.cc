@@ -114,5 +114,31 @@ TEST_F(HooksTest, CallbacksAreNotAskedWhenTheCacheServes) {
   EXPECT_EQ(asked, 0);
 }
 
+TEST_F(HooksTest, AnAllocationKeepsItsOwnStackWhateverACallbackDoes) {
+  start();
+  Block* spare = allocate(2 * kMiB);
+  engine_->add_free_memory_callback([&] {
+    if (spare != nullptr) must(engine_->free(std::exchange(spare, nullptr), StackId(1)));
+    return false;
+  });
+  trace_.clear();
+  must(engine_->allocate({20 * kMiB, {}, StackId(2)}).status());
+  ASSERT_EQ(trace_.size(), 4U);
+  EXPECT_EQ(trace_[0].stack, StackId(1)) << "the callback's free";
+  EXPECT_EQ(trace_[2].action, kSegmentAlloc);
+  EXPECT_EQ(trace_[2].stack, StackId(2));
+}
+
+TEST_F(HooksTest, WhatLettingGoEndsIsNotPutDownToTheCallBeforeIt) {
+  start();
+  Block* block = *engine_->allocate({512, {}, StackId(1)});
+  engine_->hold(block);
+  free(block);
+  must(engine_->allocate({512, {}, StackId(2)}).status());
+  engine_->let_go(block);
+  EXPECT_EQ(trace_.back().action, kFreeCompleted);
+  EXPECT_EQ(trace_.back().stack, StackId(1)) << "who allocated it is all that is known";
+}
+
 }  // namespace
 }  // namespace ashlar::classic
