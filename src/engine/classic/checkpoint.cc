@@ -3,25 +3,44 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "engine/classic/act.h"
 
 namespace ashlar::classic {
 namespace {
 
-Status cannot_find(DeviceAddress address) {
-  return Status::usage(
-      text("could not find the segment at ", address, ": it was given back since the checkpoint"));
+Status cannot_find(DeviceAddress address, PoolId pool) {
+  return Status::usage(text("could not find the segment at ", address, " of pool ", pool,
+                            ": it was given back since the checkpoint"));
 }
 
-Status pending_events(const Block& block) {
-  return Status::usage(text("the block at ", block.address, " still waits for other streams: ",
-                            "synchronize them before a checkpoint"));
+// What stands in the way, and what to do about it.
+Status in_the_way(const Block& block, PoolId pool, const char* why) {
+  return Status::usage(text("the block at ", block.address, " of pool ", pool, " ", why));
 }
 
-Status shared_block(const Block& block) {
-  return Status::usage(text("the block at ", block.address, " is shared with other processes: ",
-                            "end the sharing before a restore"));
+// A block that belongs to its caller in a way that a list of ranges cannot say.
+Status check_recordable(const Block& block, PoolId pool) {
+  if (block.state == BlockState::kPending) {
+    return in_the_way(block, pool, "was freed but is still in use: synchronize its streams");
+  }
+  if (block.is_uncached) {
+    return in_the_way(block, pool, "was allocated while caching was off: free it first");
+  }
+  return {};
+}
+
+// The caller's block is taken away, so nobody else may have it.
+Status check_restorable(const Block& block, PoolId pool) {
+  if (block.hold_count > 0) {
+    return in_the_way(block, pool, "is shared with other processes: end that before a restore");
+  }
+  if (Status recordable = check_recordable(block, pool); !recordable.ok()) return recordable;
+  if (!block.uses.empty()) {
+    return in_the_way(block, pool, "is used by other streams: free it before a restore");
+  }
+  return {};
 }
 
 BlockRecord::State recorded_state(const Block& block) {
@@ -60,7 +79,7 @@ Result<PoolCheckpoint> ClassicEngine::checkpoint(PoolId id) {
   for (const Block* first : first_blocks_of(*pool)) {
     SegmentRecord segment{first->pool->is_small(), {}};
     for (const Block* block = first; block != nullptr; block = block->next) {
-      if (block->state == BlockState::kPending) return pending_events(*block);
+      if (Status right = check_recordable(*block, id); !right.ok()) return right;
       segment.blocks.push_back(
           {{block->address, block->bytes}, block->requested_bytes, recorded_state(*block)});
     }
@@ -99,9 +118,7 @@ Result<CheckpointChange> ClassicEngine::restore_locked(const PoolCheckpoint& che
   for (Block* first : first_blocks_of(*pool)) {
     SegmentRecord now;
     for (Block* block = first; block != nullptr; block = block->next) {
-      const bool waits = block->state == BlockState::kPending || !block->uses.empty();
-      if (block->hold_count > 0) return shared_block(*block);
-      if (waits) return pending_events(*block);
+      if (Status right = check_restorable(*block, pool->id); !right.ok()) return right;
       if (block->is_allocated()) allocated.push_back(block);
       now.blocks.push_back({{block->address, block->bytes}, 0, recorded_state(*block)});
     }
@@ -111,7 +128,7 @@ Result<CheckpointChange> ClassicEngine::restore_locked(const PoolCheckpoint& che
   for (const SegmentRecord& segment : checkpoint.segments) {
     for (const AddressRange& run : mapped_runs(segment)) {
       const bool is_there = std::find(runs_now.begin(), runs_now.end(), run) != runs_now.end();
-      if (!is_there) return cannot_find(run.begin);
+      if (!is_there) return cannot_find(run.begin, pool->id);
     }
   }
 
@@ -137,7 +154,10 @@ void ClassicEngine::restore_segment(const PrivatePool& pool, const SegmentRecord
     if (record.state == BlockRecord::State::kUnmapped) continue;
     if (rest == nullptr || rest->address != record.range.begin) {
       rest = free.blocks().first();
-      while (rest->address != record.range.begin) rest = FreePool::Blocks::next(rest);
+      while (rest != nullptr && rest->address != record.range.begin) {
+        rest = FreePool::Blocks::next(rest);
+      }
+      ASHLAR_CHECK(rest != nullptr);  // restore_locked found the run
     }
     rest->pool->erase(rest);
     Search search;
