@@ -94,7 +94,10 @@ Result<Block*> ClassicEngine::find_or_grow(Search& search) {
   if (!grown.ok() && grown.status().is_out_of_memory()) {
     grown = reclaim_and_retry(search, grown.status());
   }
-  if (!grown.ok()) return grown.status().is_out_of_memory() ? report_oom(search) : grown.status();
+  if (!grown.ok()) {
+    const Status why = grown.status();
+    return why.is_out_of_memory() ? report_oom(search, why) : why;
+  }
   return hand_out(*grown, search);
 }
 
@@ -108,7 +111,10 @@ Result<Block*> ClassicEngine::allocate_uncached(Search& search) {
     if (Status released = release_cached({}); !released.ok()) return released;
     grown = grow(search, true);
   }
-  if (!grown.ok()) return grown.status().is_out_of_memory() ? report_oom(search) : grown.status();
+  if (!grown.ok()) {
+    const Status why = grown.status();
+    return why.is_out_of_memory() ? report_oom(search, why) : why;
+  }
   (*grown)->is_uncached = true;
   return hand_out(*grown, search);
 }
@@ -186,10 +192,10 @@ Status ClassicEngine::free(Block* block, StackId stack) {
 }
 
 void ClassicEngine::free_quietly(Block* block, StackId stack) {
-  Status freed = free(block, stack);
+  const Status freed = free(block, stack);
   if (freed.ok()) return;
   MutexLock lock(mutex_);
-  late_error_ = std::move(freed);
+  note_late(freed);
 }
 
 Status ClassicEngine::free_locked(Block* block) {
@@ -280,6 +286,10 @@ Status ClassicEngine::record_stream(Block* block, const StreamUse& use) {
     capture_uses_[block].push_back(use);
   }
   return {};
+}
+
+void ClassicEngine::note_late(const Status& failure) {
+  if (late_error_.ok()) late_error_ = failure;
 }
 
 Status ClassicEngine::collect_pending() {

@@ -134,18 +134,24 @@ class ClassicEngine final : public Engine {
   void make_free(Block* block) ASHLAR_REQUIRES(mutex_);
   size_t merge(Block* into, Block* neighbour) ASHLAR_REQUIRES(mutex_);
   Status collect_pending() ASHLAR_REQUIRES(mutex_);
+  // Of several, the first is told: the others may well follow from it.
+  void note_late(const Status& failure) ASHLAR_REQUIRES(mutex_);
   bool ask_callbacks() ASHLAR_REQUIRES(mutex_);
   // Counts and notes the failure, tells observers, and puts the numbers into words.
-  Status report_oom(const Search& search) ASHLAR_REQUIRES(mutex_);
+  Status report_oom(const Search& search, const Status& why) ASHLAR_REQUIRES(mutex_);
 
   // --- grow.cc
   Result<Block*> grow(Search& search, bool is_retry) ASHLAR_REQUIRES(mutex_);
+  // What this process may take of the device.
+  size_t limit_bytes() const ASHLAR_REQUIRES(mutex_);
   bool is_above_limit(size_t more_bytes) const ASHLAR_REQUIRES(mutex_);
   Result<Block*> grow_plain(const Search& search) ASHLAR_REQUIRES(mutex_);
   Result<DeviceAddress> device_allocate(const Search& search) ASHLAR_REQUIRES(mutex_);
   Result<Block*> grow_expandable(const Search& search) ASHLAR_REQUIRES(mutex_);
   Result<Block*> find_expandable(const Search& search) ASHLAR_REQUIRES(mutex_);
   Status map_block(Block* block, size_t bytes) ASHLAR_REQUIRES(mutex_);
+  // What an expandable segment grows by: a multiple of what the device maps.
+  size_t granule_bytes(bool is_small) const;
   size_t reserve_bytes(StreamId stream, size_t granule_bytes) const ASHLAR_REQUIRES(mutex_);
   std::optional<ReserveSize> reserve_setting(StreamId stream) const ASHLAR_REQUIRES(mutex_);
   std::string reserve_hint(const Search& search) const ASHLAR_REQUIRES(mutex_);
@@ -228,8 +234,8 @@ class ClassicEngine final : public Engine {
   // Uses declared while capturing: they are the graph's, and need no event afterwards.
   std::unordered_map<Block*, std::vector<StreamUse>> capture_uses_ ASHLAR_GUARDED_BY(mutex_);
   int capture_count_ ASHLAR_GUARDED_BY(mutex_) = 0;
+  std::vector<DeviceIndex> accessors_ ASHLAR_GUARDED_BY(mutex_);  // outlive the segments
   std::vector<std::unique_ptr<ExpandableSegment>> expandable_ ASHLAR_GUARDED_BY(mutex_);
-  std::vector<DeviceIndex> accessors_ ASHLAR_GUARDED_BY(mutex_);
   std::map<StreamId, std::string> stream_classes_ ASHLAR_GUARDED_BY(mutex_);
   std::map<std::string, double> default_class_fractions_ ASHLAR_GUARDED_BY(mutex_);
   size_t held_bytes_ ASHLAR_GUARDED_BY(mutex_) = 0;     // from the device, segments of all kinds

@@ -72,7 +72,7 @@ bool ClassicEngine::release_oversize(const Search& search) {
 // Gives back the older half of the unused large segments, until we hold less than the threshold.
 void ClassicEngine::collect_by_age() {
   if (memory_fraction_ >= 1 || options_.garbage_collection_threshold <= 0) return;
-  const double limit = memory_fraction_ * static_cast<double>(capacity_bytes_);
+  const auto limit = static_cast<double>(limit_bytes());
   const auto target = static_cast<size_t>(options_.garbage_collection_threshold * limit);
   if (held_bytes_ <= target) return;
   const size_t wanted_bytes = held_bytes_ - target;
@@ -185,7 +185,7 @@ bool ClassicEngine::release_segment(Block* block) {
   if (freed.ok()) freed = wait_for({&device_, block->stream});
   if (freed.ok() && !from_source) freed = device_.free(block->address);
   if (!freed.ok()) {
-    late_error_ = freed;
+    note_late(freed);
     return false;
   }
   if (from_source) returned_.push_back({owner->options.source, {block->address, block->bytes}});
@@ -210,13 +210,13 @@ void ClassicEngine::unmap_block(Block* block) {
   if (is_capturing({&device_, block->stream})) return;  // it could not be waited for
   const RelaxedCapture relaxed(device_, capture_count_);
   if (!relaxed.status().ok()) {
-    late_error_ = relaxed.status();
+    note_late(relaxed.status());
     return;
   }
   const Result<AddressRange> unmapped =
       block->expandable->unmap({block->address, block->bytes}, late_error_);
   if (!unmapped.ok()) {
-    late_error_ = unmapped.status();
+    note_late(unmapped.status());
     return;
   }
   if (unmapped->bytes == 0) return;
@@ -248,7 +248,7 @@ void ClassicEngine::unmap_block(Block* block) {
 void ClassicEngine::destroy_expandable(Block* block) {
   ExpandableSegment* segment = block->expandable;
   if (Status freed = segment->free_addresses(); !freed.ok()) {
-    late_error_ = freed;
+    note_late(freed);
     return;
   }
   block->pool->erase_unmapped(block);
@@ -274,13 +274,12 @@ double ClassicEngine::memory_fraction() const {
   return memory_fraction_;
 }
 
-Status ClassicEngine::report_oom(const Search& search) {
+Status ClassicEngine::report_oom(const Search& search, const Status& why) {
   const Result<MemoryUse> use = device_.memory_use();
   const size_t device_free_bytes = use.ok() ? use->free_bytes : 0;
   const bool limited = memory_fraction_ < 1;
-  const auto limit_bytes =
-      limited ? static_cast<size_t>(memory_fraction_ * static_cast<double>(capacity_bytes_))
-              : capacity_bytes_;
+  const PrivatePool* owner = search.pool->owner();
+  const bool has_source = owner != nullptr && owner->has_custom_source();
   const auto allocated = static_cast<size_t>(stats_.allocated_bytes.all.current);
   const auto reserved = static_cast<size_t>(stats_.reserved_bytes.all.current);
   const DeviceIndex index = device_.properties().index;
@@ -289,13 +288,15 @@ Status ClassicEngine::report_oom(const Search& search) {
                              " (a segment of ", format_bytes(search.segment_bytes), ") on device ",
                              index, ", which has ", format_bytes(capacity_bytes_), " in all and ",
                              format_bytes(device_free_bytes), " free. ");
-  if (limited) message += text(format_bytes(limit_bytes), " are allowed to this process. ");
+  if (has_source) {
+    message += text("Pool ", owner->id, " has a source of its own: ", why.message(), ". ");
+  }
+  if (limited) message += text(format_bytes(limit_bytes()), " are allowed to this process. ");
   message += text(format_bytes(allocated), " are allocated; ", format_bytes(reserved - allocated),
                   " are reserved but not allocated.");
-  if (!options_.expandable_segments && reserved - allocated > search.segment_bytes) {
+  if (!options_.expandable_segments && !has_source && reserved - allocated > search.segment_bytes) {
     message += " If that is fragmentation, expandable_segments:True may avoid it.";
   }
-
   message += reserve_hint(search);
 
   if (!search.rejected) {
@@ -307,7 +308,7 @@ Status ClassicEngine::report_oom(const Search& search) {
     note(TraceAction::kOom, nothing, search.block_bytes);
   }
   const auto observers = search.rejected ? rejection_observers_ : oom_observers_;
-  const OomNotice notice{index, search.segment_bytes, limit_bytes, device_free_bytes};
+  const OomNotice notice{index, search.segment_bytes, limit_bytes(), device_free_bytes};
   if (!observers.empty()) {
     Pause pause(*this);
     for (const auto& observer : observers) observer(notice);

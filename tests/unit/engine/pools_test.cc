@@ -388,5 +388,14 @@ TEST_F(PoolsTest, APoolThatWasLetGoStaysWhileAllocationsAreRoutedToIt) {
   EXPECT_FALSE(stats().pools.contains(kPool));
 }
 
+TEST_F(SourceTest, TheReportNamesThePoolAndWhatItsSourceSaid) {
+  start_with_source();
+  source_->refusals = 2;
+  const Status refusal = refused(50 * kMiB);
+  EXPECT_NE(refusal.message().find("Pool {0, 1} has a source of its own: the source is empty."),
+            std::string::npos)
+      << refusal.to_string();
+}
+
 }  // namespace
 }  // namespace ashlar::classic
