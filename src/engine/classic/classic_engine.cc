@@ -32,19 +32,23 @@ ClassicEngine::ClassicEngine(Device& device, const AllocatorOptions& options)
 
 // Plain segments are found by their first blocks; expandable ones know what they have mapped.
 ClassicEngine::~ClassicEngine() {
-  MutexLock lock(mutex_);
   (void)device_.synchronize_device().ok();
-  blocks_.for_each([&](const Block* block) {
-    if (block->previous != nullptr || block->expandable != nullptr) return;
-    const PrivatePool* owner = block->pool->owner();
-    if (owner != nullptr && owner->has_custom_source()) {
-      size_t bytes = 0;
-      for (const Block* part = block; part != nullptr; part = part->next) bytes += part->bytes;
-      owner->options.source->free(block->address, bytes);
-    } else {
-      (void)device_.free(block->address).ok();
-    }
-  });
+  std::vector<Returned> returned;
+  {
+    MutexLock lock(mutex_);
+    blocks_.for_each([&](const Block* block) {
+      if (block->previous != nullptr || block->expandable != nullptr) return;
+      const PrivatePool* owner = block->pool->owner();
+      if (owner != nullptr && owner->has_custom_source()) {
+        size_t bytes = 0;
+        for (const Block* part = block; part != nullptr; part = part->next) bytes += part->bytes;
+        returned.push_back({owner->options.source, {block->address, bytes}});
+      } else {
+        (void)device_.free(block->address).ok();
+      }
+    });
+  }
+  for (const Returned& each : returned) each.source->free(each.range.begin, each.range.bytes);
 }
 
 // --- allocate -----------------------------------------------------------------------------------

@@ -104,7 +104,8 @@ class ClassicEngine final : public Engine {
     bool expandable = false;  // this request may use expandable segments
     bool rejected = false;    // refused by our own limit, without asking the device
   };
-  // A segment that is no longer ours, on its way to where it came from.
+  // A segment that is no longer ours, on its way to where it came from. Without one: a source whose
+  // pool is gone, and which may end with it.
   struct Returned {
     std::shared_ptr<SegmentSource> source;  // shared with its pool, which may be gone first
     AddressRange range;

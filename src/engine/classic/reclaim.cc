@@ -147,6 +147,7 @@ Status ClassicEngine::release_cached(PoolId pool) {
     }
     const bool gone = meant && candidate.segment_count == 0 && candidate.search_count == 0;
     if (gone) {
+      if (candidate.has_custom_source()) returned_.push_back({candidate.options.source, {}});
       stats_.pools.erase(candidate.id);
       routes_.forget(candidate.id);
     }
@@ -199,9 +200,12 @@ bool ClassicEngine::release_segment(Block* block) {
 
 void ClassicEngine::give_back_to_sources() {
   while (!returned_.empty()) {
-    const std::vector<Returned> returned = std::exchange(returned_, {});
+    std::vector<Returned> returned = std::exchange(returned_, {});
     Pause pause(*this);
-    for (const Returned& each : returned) each.source->free(each.range.begin, each.range.bytes);
+    for (const Returned& each : returned) {
+      if (each.range.bytes != 0) each.source->free(each.range.begin, each.range.bytes);
+    }
+    returned.clear();  // the last to know a source may be us
   }
 }
 

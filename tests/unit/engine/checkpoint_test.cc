@@ -174,6 +174,7 @@ TEST_F(CheckpointTest, UnknownAndReleasedPoolsHaveNone) {
   EXPECT_EQ(engine_->checkpoint({7, 0}).status().kind(), StatusKind::kUsage);
   EXPECT_EQ(engine_->restore({{7, 0}, {}}).status().kind(), StatusKind::kUsage);
   allocate(kKiB);
+  end_route(kPool);
   must(engine_->release_pool(kPool));
   EXPECT_EQ(engine_->checkpoint(kPool).status().kind(), StatusKind::kUsage);
 }
