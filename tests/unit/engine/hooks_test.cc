@@ -1,4 +1,5 @@
-// Trackers, observers and callbacks: when they are called, and that they may call back.
+// Trackers, observers, callbacks, and whatever else of a user's runs: when, and that it may call
+// back.
 #include <gmock/gmock.h>
 
 #include "engine_fixture.h"
@@ -8,6 +9,8 @@ namespace {
 
 using enum TraceAction;
 using ::testing::ElementsAre;
+
+constexpr PoolId kPool{0, 1};
 
 class HooksTest : public EngineFixture {
  protected:
@@ -138,6 +141,43 @@ TEST_F(HooksTest, WhatLettingGoEndsIsNotPutDownToTheCallBeforeIt) {
   engine_->let_go(block);
   EXPECT_EQ(trace_.back().action, kFreeCompleted);
   EXPECT_EQ(trace_.back().stack, StackId(1)) << "who allocated it is all that is known";
+}
+
+// Something of a user's that looks at the engine when it ends.
+struct LooksWhenItEnds {
+  explicit LooksWhenItEnds(ClassicEngine& looked_at) : engine(looked_at) {}
+  ~LooksWhenItEnds() { (void)engine.stats(); }
+  ClassicEngine& engine;
+};
+
+class LookingSource final : public SegmentSource {
+ public:
+  explicit LookingSource(ClassicEngine& engine) : looks_(engine) {}
+  Result<DeviceAddress> allocate(size_t, StreamId) override {
+    return Status::out_of_memory("the source is empty");
+  }
+  void free(DeviceAddress, size_t) override {}
+
+ private:
+  LooksWhenItEnds looks_;
+};
+
+TEST_F(HooksTest, ASourceThatEndsWithItsPoolMayCallTheEngine) {
+  start();
+  must(engine_->create_pool(kPool, {.source = std::make_shared<LookingSource>(*engine_)}));
+  must(engine_->release_pool(kPool));
+  trim();
+  EXPECT_FALSE(engine_->pool_use_count(kPool).ok());
+}
+
+TEST_F(HooksTest, AFilterThatEndsWithItsRouteMayCallTheEngine) {
+  start();
+  const auto filter = [&] {
+    return [looks = std::make_shared<LooksWhenItEnds>(*engine_)](StreamId) { return true; };
+  };
+  must(engine_->begin_routing(kPool, filter()));
+  EXPECT_FALSE(engine_->begin_routing(kPool, filter()).ok());
+  end_route(kPool);
 }
 
 }  // namespace
