@@ -118,7 +118,9 @@ TEST_F(HooksTest, CallbacksAreNotAskedWhenTheCacheServes) {
 }
 
 TEST_F(HooksTest, AnAllocationKeepsItsOwnStackWhateverACallbackDoes) {
-  start();
+  AllocatorOptions options;
+  options.pytorch_compatible = true;  // and so the device is asked under the lock
+  start(options);
   Block* spare = allocate(2 * kMiB);
   engine_->add_free_memory_callback([&] {
     if (spare != nullptr) must(engine_->free(std::exchange(spare, nullptr), StackId(1)));
