@@ -22,8 +22,9 @@ bool Poller::wake() {
   changed_.notify_all();
   if (thread_.joinable()) return true;
   Result<std::thread> started = start_thread([this] { run(); });
-  if (started.ok()) thread_ = *std::move(started);
-  return started.ok();
+  if (!started.ok()) return false;
+  thread_ = *std::move(started);
+  return true;
 }
 
 // Falls asleep before it polls, so that a wake during the poll is not lost.

@@ -99,7 +99,7 @@ Result<Block*> ClassicEngine::find_or_grow(Search& search) {
     grown = reclaim_and_retry(search, grown.status());
   }
   if (!grown.ok()) {
-    const Status why = grown.status();
+    const Status& why = grown.status();
     return why.is_out_of_memory() ? report_oom(search, why) : why;
   }
   return hand_out(*grown, search);
@@ -116,7 +116,7 @@ Result<Block*> ClassicEngine::allocate_uncached(Search& search) {
     grown = grow(search, true);
   }
   if (!grown.ok()) {
-    const Status why = grown.status();
+    const Status& why = grown.status();
     return why.is_out_of_memory() ? report_oom(search, why) : why;
   }
   (*grown)->is_uncached = true;
