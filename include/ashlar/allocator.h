@@ -201,7 +201,7 @@ class ASHLAR_EXPORT Allocator {
   // work.
   void copy_to(const Allocator& destination, const CopyRequest& copy);
 
-  // --- hooks: called with no lock held; they may call the allocator
+  // --- hooks: called with no lock held; they may call the allocator, and must not throw
   // ---------------------------------
   void add_tracker(TraceTracker tracker);
   void add_oom_observer(std::function<void(const OomNotice&)> observer);

@@ -28,7 +28,7 @@ enum class RecordContext {
 
 // Frames of another language, a Python interpreter's say. Functions are called with no lock held,
 // from the thread that allocates or frees, but for `describe`, which whoever takes a snapshot
-// calls.
+// calls. None may throw.
 class ASHLAR_EXPORT FrameProvider {
  public:
   virtual ~FrameProvider() = default;

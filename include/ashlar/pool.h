@@ -10,7 +10,8 @@
 namespace ashlar {
 
 // Where a pool's segments come from instead of the device: memory registered with a network card,
-// symmetric memory, a user's own allocator. Called with no lock held, from any thread.
+// symmetric memory, a user's own allocator. Called with no lock held, from any thread; must not
+// throw.
 class SegmentSource {
  public:
   virtual ~SegmentSource() = default;
@@ -30,7 +31,7 @@ struct PoolOptions {
 };
 
 // Which allocations go to a pool, asked by stream. Called while the allocator is locked: it may
-// look at the device and at the calling thread, and must not call the allocator.
+// look at the device and at the calling thread, and must neither call the allocator nor throw.
 using RouteFilter = std::function<bool(StreamId stream)>;
 
 }  // namespace ashlar

@@ -82,8 +82,11 @@ void Allocator::record_stream(DeviceAddress address, Device& device, StreamId st
 // ---------------------------------------------------------------------------
 
 void Allocator::trim() {
-  unwrap(parts_->imports.collect());
-  unwrap(parts_->engine->trim({}, freeing_stack(*parts_->engine, __builtin_return_address(0))));
+  Engine& engine = *parts_->engine;
+  Status imports_trimmed = parts_->imports.trim();
+  Status trimmed = engine.trim({}, freeing_stack(engine, __builtin_return_address(0)));
+  unwrap(std::move(imports_trimmed));
+  unwrap(std::move(trimmed));
 }
 
 void Allocator::set_memory_fraction(double fraction) {

@@ -151,7 +151,7 @@ Result<PeerCredentials> peer_credentials(int socket_fd) {
   if (::getsockopt(socket_fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) {
     return system_fault("getsockopt", "cannot tell who is at the other end");
   }
-  return PeerCredentials{credentials.pid, credentials.uid};
+  return PeerCredentials{credentials.uid};
 }
 
 Status send_message(int socket_fd, std::span<const uint8_t> bytes, int attached_fd,

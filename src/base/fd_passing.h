@@ -19,7 +19,6 @@
 namespace ashlar {
 
 struct PeerCredentials {
-  pid_t pid = 0;
   uid_t uid = 0;
 };
 

@@ -10,6 +10,10 @@ std::ostream& operator<<(std::ostream& out, DeviceAddress address) {
   return out;
 }
 
+std::ostream& operator<<(std::ostream& out, PoolId pool) {
+  return out << '{' << pool.capture << ", " << pool.user << '}';
+}
+
 std::ostream& operator<<(std::ostream& out, const AddressRange& range) {
   return out << range.begin << " + " << range.bytes << " B";
 }

@@ -18,6 +18,7 @@ std::string text(const Parts&... parts) {
 }
 
 std::ostream& operator<<(std::ostream& out, DeviceAddress address);      // 0x7f0000200000
+std::ostream& operator<<(std::ostream& out, PoolId pool);                // {1, 0}
 std::ostream& operator<<(std::ostream& out, const AddressRange& range);  // 0x… + 2097152 B
 
 template <typename Tag>

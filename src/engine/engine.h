@@ -3,7 +3,7 @@
 //
 // Every function may be called from any thread, except that a block is the caller's alone between
 // its allocation and its free. User code (trackers, observers, sources of segments, free-memory
-// callbacks) is called with no lock held, so that it may call the engine.
+// callbacks) is called with no lock held, so that it may call the engine; it must not throw.
 #pragma once
 
 #include <functional>

@@ -79,10 +79,13 @@ Result<PinnedBlock*> PinnedAllocator::allocate(size_t bytes, StreamId stream) {
   if (bytes >= PinnedSizes::kUnreasonableBytes) {
     return out_of_memory(bytes, Status::out_of_memory("no host has an exabyte"));
   }
-  if (poller_ == nullptr) collect_finished(IfBusy::kReturn);
   PinnedPool* pool = nullptr;
   {
     MutexLock lock(mutex_);
+    if (must_look_after_pending()) {
+      MutexUnlock unlocked(mutex_);
+      collect_finished(IfBusy::kReturn);
+    }
     if (!late_error_.ok()) return std::exchange(late_error_, {});
     pool = &pools_.pool_for(stream);
     if (PinnedBlock* block = take_cached(*pool, bytes)) return block;
@@ -182,6 +185,7 @@ Status PinnedAllocator::free(PinnedBlock* block) {
   }
   bool is_used = false;
   bool any_unwanted = false;
+  bool any_pending = false;
   {
     MutexLock lock(mutex_);
     if (block->state != PinnedState::kAllocated) {
@@ -189,24 +193,12 @@ Status PinnedAllocator::free(PinnedBlock* block) {
     }
     is_used = settle(block);
     any_unwanted = !unwanted_.empty();
+    any_pending = must_look_after_pending();
   }
   if (is_used) watch({block});
   if (any_unwanted) give_back_unwanted();
-  if (poller_ == nullptr) collect_finished(IfBusy::kReturn);
+  if (any_pending) collect_finished(IfBusy::kReturn);
   return {};
-}
-
-Status PinnedAllocator::free(void* memory) {
-  PinnedBlock* block = nullptr;
-  {
-    MutexLock lock(mutex_);
-    block = find(memory);
-    if (block == nullptr || block->memory.begin != memory ||
-        block->state != PinnedState::kAllocated) {
-      return Status::usage(text(memory, " is not the start of a block of pinned memory in use"));
-    }
-  }
-  return free(block);
 }
 
 PinnedBlock* PinnedAllocator::find(const void* memory) const {
@@ -278,8 +270,10 @@ Status PinnedAllocator::begin_routing(PoolId pool, RouteFilter filter) {
 }
 
 Status PinnedAllocator::end_routing(PoolId pool) {
+  Result<RouteFilter> ended = Status();  // the filter is dropped without the lock
   MutexLock lock(mutex_);
-  return pools_.end_routing(pool);
+  ended = pools_.end_routing(pool);
+  return ended.status();
 }
 
 Status PinnedAllocator::release_pool(PoolId pool) {

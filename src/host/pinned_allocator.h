@@ -56,11 +56,8 @@ class PinnedAllocator {
 
   // The memory is the allocator's again; it is used again, or given back, when every stream that
   // was recorded for it has done the work queued by now. A failure on the way there is told by the
-  // next allocate or trim. The block needs no look-up, the pointer one.
-  // kUsage: not a block of this allocator that is in use; nothing changed.
+  // next allocate or trim. kUsage: not a block of this allocator that is in use; nothing changed.
   Status free(PinnedBlock* block);
-  // REQUIRES: `memory` is the start of a block.
-  Status free(void* memory);
 
   // The block is used by work queued in that stream. False: this is not memory of ours, or, for a
   // pointer, no block in use. If the stream is capturing, the block belongs to that capture's graph
@@ -115,6 +112,10 @@ class PinnedAllocator {
   bool settle(PinnedBlock* block) ASHLAR_REQUIRES(mutex_);
   void make_free(PinnedBlock* block) ASHLAR_REQUIRES(mutex_);
   void watch(const std::vector<PinnedBlock*>& pending) ASHLAR_EXCLUDES(mutex_);
+  // Nobody else does it, and there is something to look after.
+  bool must_look_after_pending() const ASHLAR_REQUIRES(mutex_) {
+    return poller_ == nullptr && stats_.pending_blocks.current > 0;
+  }
   // Makes free what is done. Says whether calling again may find more.
   bool collect_finished(IfBusy if_busy) ASHLAR_EXCLUDES(mutex_);
   void collect_stranded() ASHLAR_EXCLUDES(mutex_);

@@ -124,6 +124,7 @@ Status PinnedPending::collect(std::vector<PinnedBlock*>& finished) {
   Round round;
   {
     MutexLock lock(mutex_);
+    in_round_ = true;
     round.unrecorded.swap(unrecorded_);
   }
   for (PinnedBlock* block : round.unrecorded) keep_first(round.failure, add(block));
@@ -160,6 +161,7 @@ void PinnedPending::collect_queue(const Key& key, std::deque<Waiting>& queue, Ro
 void PinnedPending::put_back(Round& round) {
   std::erase_if(round.queues, [](const auto& entry) { return entry.second.empty(); });
   MutexLock lock(mutex_);
+  in_round_ = false;
   round.queues.swap(queues_);
   for (const auto& [key, added] : round.queues) {
     std::deque<Waiting>& place = queues_[key];
@@ -224,7 +226,7 @@ void PinnedPending::wait_for_all() {
 
 bool PinnedPending::empty() const {
   MutexLock lock(mutex_);
-  return queues_.empty() && unrecorded_.empty();
+  return !in_round_ && queues_.empty() && unrecorded_.empty();
 }
 
 }  // namespace ashlar

@@ -40,7 +40,8 @@ class PinnedPending {
   // Waits for everything. For the end of the allocator: what fails is tried twice, then given up.
   void wait_for_all();
 
-  // Whether `collect` could ever find anything; stranded blocks do not count.
+  // Whether `collect` could ever find anything; stranded blocks do not count. False as well while
+  // somebody is collecting: what is left of it comes back only then.
   bool empty() const;
 
  private:
@@ -88,6 +89,7 @@ class PinnedPending {
   void put_back(Round& round) ASHLAR_EXCLUDES(mutex_);
 
   mutable Mutex mutex_;
+  bool in_round_ ASHLAR_GUARDED_BY(mutex_) = false;  // `collect` has taken out what there was
   Queues queues_ ASHLAR_GUARDED_BY(mutex_);
   std::vector<PinnedBlock*> unrecorded_ ASHLAR_GUARDED_BY(mutex_);  // have uses left
   std::vector<Stranded> stranded_ ASHLAR_GUARDED_BY(mutex_);        // each stands for an event

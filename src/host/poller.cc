@@ -1,7 +1,7 @@
 // The thread and its loop.
 #include "host/poller.h"
 
-#include <system_error>
+#include "base/thread.h"
 
 namespace ashlar {
 
@@ -21,11 +21,9 @@ bool Poller::wake() {
   awake_ = true;
   changed_.notify_all();
   if (thread_.joinable()) return true;
-  try {
-    thread_ = std::thread([this] { run(); });
-  } catch (const std::system_error&) {
-    return false;
-  }
+  Result<std::thread> started = start_thread([this] { run(); });
+  if (!started.ok()) return false;
+  thread_ = *std::move(started);
   return true;
 }
 

@@ -36,7 +36,9 @@ Status History::start(HistoryOptions options) {
   if (wants_stacks && !options.native_stacks && options.provider == nullptr) {
     return Status::usage("stacks are to be recorded, but neither native ones nor a provider's");
   }
+  std::shared_ptr<FrameProvider> replaced;  // a user's, and so dropped without the lock
   MutexLock lock(mutex_);
+  replaced = std::move(options_.provider);
   if (options.clear) clear();
   resize(std::max<size_t>(options.max_entries, 1));
   skipped_ = 0;
@@ -51,7 +53,9 @@ Status History::start(HistoryOptions options) {
 }
 
 void History::stop() {
+  std::shared_ptr<FrameProvider> provider;  // a user's, and so dropped without the lock
   MutexLock lock(mutex_);
+  provider = std::move(options_.provider);
   is_on_.store(false, std::memory_order_relaxed);
   context_.store(RecordContext::kNever, std::memory_order_relaxed);
   clear();
@@ -63,6 +67,8 @@ void History::clear() {
   count_ = next_ = 0;
   annotations_.clear();
   next_annotation_ = 0;
+  strings_ = {{}};
+  string_ids_.clear();
 }
 
 // Keeps the newest entries that fit.
@@ -77,6 +83,13 @@ void History::resize(size_t max_entries) {
     slot(i) = kept[first + i];
   }
   next_ = count_ % max_entries;
+
+  const auto oldest = static_cast<std::ptrdiff_t>(next_annotation_);
+  std::rotate(annotations_.begin(), annotations_.begin() + oldest, annotations_.end());
+  next_annotation_ = 0;
+  if (annotations_.size() <= max_entries) return;
+  const auto too_many = static_cast<std::ptrdiff_t>(annotations_.size() - max_entries);
+  annotations_.erase(annotations_.begin(), annotations_.begin() + too_many);
 }
 
 // --- recording
@@ -94,6 +107,7 @@ StackId History::capture(RecordContext from, const void* first) {
   constexpr size_t kDeepest = 128;
   std::array<uint64_t, kDeepest> words{};
   const size_t provided = provider == nullptr ? 0 : std::min(provider->gather(words), kDeepest);
+  if (provided == 0) provider = nullptr;  // it has no part in the stack
   size_t count = provided;
   if (native) count += capture_call_stack(std::span(words).subspan(provided), first);
   return stacks_.intern({std::span(words).first(count), provided, std::move(provider)});
@@ -105,6 +119,7 @@ void History::record(const TraceEntry& entry, const std::string* text) {
   const std::string& metadata = text != nullptr ? *text : said.user_metadata;
   MutexLock lock(mutex_);
   if ((skipped_ >> static_cast<uint32_t>(entry.action) & 1) != 0 || !is_on()) return;
+  if (strings_.size() / 4 > options_.max_entries) drop_unused_strings();
   if (next_ == pieces_.size() * kPieceEntries) pieces_.push_back(std::make_unique<Piece>());
   TraceEntry& kept = slot(next_);
   kept = entry;
@@ -121,6 +136,7 @@ void History::annotate(DeviceIndex device,
   if (!is_on()) return;
   Annotation annotation{device, static_cast<int64_t>(ticks_now()), std::move(fields)};
   MutexLock lock(mutex_);
+  if (!is_on()) return;
   if (annotations_.size() < options_.max_entries) {
     annotations_.push_back(std::move(annotation));
     return;
@@ -134,6 +150,19 @@ StringId History::intern(const std::string& text) {
       string_ids_.try_emplace(text, StringId(static_cast<uint32_t>(strings_.size())));
   if (is_new) strings_.push_back(text);
   return place->second;
+}
+
+// An entry names two at most, so that at least half of them go.
+void History::drop_unused_strings() {
+  const std::vector<std::string> before = std::exchange(strings_, {{}});
+  string_ids_.clear();
+  const auto keep = [&](StringId& text) ASHLAR_REQUIRES(mutex_) {
+    if (text != StringId()) text = intern(before[text.value()]);
+  };
+  for (size_t i = 0; i < count_; ++i) {
+    keep(slot(i).compile_context);
+    keep(slot(i).user_metadata);
+  }
 }
 
 // --- reading

@@ -22,7 +22,7 @@ class History {
  public:
   // Begins, or goes on under other options. kUsage: stacks are wanted, but none of either kind.
   Status start(HistoryOptions options);
-  // Ends, and forgets everything but stacks that live blocks name.
+  // Ends, and forgets everything but stacks: live blocks name them.
   void stop();
 
   // Relaxed: an act at the very moment of the change may go either way.
@@ -58,6 +58,9 @@ class History {
   void resize(size_t max_entries) ASHLAR_REQUIRES(mutex_);
   void clear() ASHLAR_REQUIRES(mutex_);
   StringId intern(const std::string& text) ASHLAR_REQUIRES(mutex_);
+  // Texts are kept for the entries that name them. A program that says something new with each act
+  // must not fill the memory, so now and then those that no entry names are dropped.
+  void drop_unused_strings() ASHLAR_REQUIRES(mutex_);
 
   StackTable stacks_;
   std::atomic<bool> is_on_{false};

@@ -7,7 +7,7 @@ namespace ashlar {
 namespace {
 
 template <typename Stats, typename Visit>
-void for_each_quantity(Stats& stats, const Visit& visit) {
+void for_each_host_quantity(Stats& stats, const Visit& visit) {
   visit("active_bytes", stats.active_bytes);
   visit("active_requests", stats.active_requests);
   visit("allocated_bytes", stats.allocated_bytes);
@@ -30,16 +30,16 @@ void for_each_quantity(Stats& stats, const Visit& visit) {
 
 }  // namespace
 
-void HostStats::reset_peaks() { for_each_quantity(*this, ResetPeaks()); }
+void HostStats::reset_peaks() { for_each_host_quantity(*this, ResetPeaks()); }
 
 void HostStats::reset_totals() {
-  for_each_quantity(*this, ResetTotals());
+  for_each_host_quantity(*this, ResetTotals());
   size_classes.clear();
 }
 
 std::vector<std::pair<std::string, int64_t>> HostStats::flatten() const {
   std::vector<std::pair<std::string, int64_t>> flat;
-  for_each_quantity(*this, Flatten{flat});
+  for_each_host_quantity(*this, Flatten{flat});
   for (const SizeClassCount& size_class : size_classes) {
     flat.emplace_back("bucket_allocation." + std::to_string(size_class.class_bytes),
                       size_class.count);

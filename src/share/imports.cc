@@ -182,29 +182,64 @@ Result<bool> Imports::is_done(Closing& closing) {
       return destroyed;
     }
   }
-  return closing.uses.empty();
+  return closing.uses.empty() && closing.gone_on.empty();
 }
 
-// An event for each stream that has none yet. A stream that is capturing gets none: it would become
-// part of the graph. It is looked at again later.
+// Each stream for itself: one that fails is tried again later, and holds up none of the others.
 Status Imports::record(Closing& closing) {
   std::vector<StreamUse> left;
-  Status status;
+  Status first;
   for (const StreamUse& use : std::exchange(closing.uses, {})) {
-    const Result<CaptureState> state = capture_state(use);
-    if (status.ok()) status = state.status();
-    if (!status.ok() || state->status != CaptureStatus::kNone) {
+    const Result<std::optional<EventId>> event = record(use);
+    if (event.status().is(StatusKind::kUsage)) {
+      closing.gone_on.push_back(use.device);
+    } else if (event.ok() && *event) {
+      closing.events.push_back({use.device, **event});
+    } else {
       left.push_back(use);
-      continue;
+      if (first.ok()) first = event.status();
     }
-    const Result<EventId> event = use.device->create_event();
-    status = event.ok() ? use.device->record_event(*event, use.stream) : event.status();
-    if (event.ok() && status.ok()) closing.events.push_back({use.device, *event});
-    if (event.ok() && !status.ok()) (void)use.device->destroy_event(*event).ok();
-    if (!status.ok()) left.push_back(use);
   }
   closing.uses = std::move(left);
-  return status;
+  return first;
+}
+
+// A stream that is capturing gets no event: it would become part of the graph. kUsage: there is no
+// such stream any more.
+Result<std::optional<EventId>> Imports::record(const StreamUse& use) {
+  const Result<CaptureState> state = capture_state(use);
+  if (!state.ok()) return state.status();
+  if (state->status != CaptureStatus::kNone) return std::optional<EventId>();
+  const Result<EventId> event = use.device->create_event();
+  if (!event.ok()) return event.status();
+  const Status recorded = use.device->record_event(*event, use.stream);
+  if (recorded.ok()) return std::optional<EventId>(*event);
+  (void)use.device->destroy_event(*event).ok();
+  return recorded;
+}
+
+Status Imports::trim() {
+  std::vector<Closing> closing;
+  {
+    MutexLock lock(mutex_);
+    closing.swap(closing_);
+  }
+  for (Closing& each : closing) {
+    while (!each.gone_on.empty()) {
+      Device& device = *each.gone_on.back();
+      const RelaxedCapture relaxed(device);
+      const Status waited = device.synchronize_device();
+      report(waited);
+      if (!waited.ok()) break;
+      each.gone_on.pop_back();
+    }
+  }
+  {
+    MutexLock lock(mutex_);
+    closing_.insert(closing_.end(), std::make_move_iterator(closing.begin()),
+                    std::make_move_iterator(closing.end()));
+  }
+  return collect();
 }
 
 // For the destructor, which has nobody to tell: a device that cannot even wait is lost, and does no
@@ -215,6 +250,7 @@ void Imports::wait(Closing& closing) {
     (void)each.device->destroy_event(each.event).ok();
   }
   for (const StreamUse& use : closing.uses) (void)use.device->synchronize_device().ok();
+  for (Device* device : closing.gone_on) (void)device->synchronize_device().ok();
 }
 
 std::shared_ptr<ImportedRange> Imports::owned(std::unique_ptr<ImportedRange> range) {
@@ -242,7 +278,7 @@ void Imports::retry_leftovers() {
 void Imports::report(const Status& failure) {
   if (failure.ok()) return;
   MutexLock lock(mutex_);
-  late_error_ = failure;
+  if (late_error_.ok()) late_error_ = failure;
 }
 
 }  // namespace ashlar

@@ -1,6 +1,6 @@
 // The blocks of other processes that an allocator has opened. The same handle opened twice is the
 // same memory at the same address, under one lease. What is closed goes when the streams that used
-// it have got past their work: nothing here waits for a device, except the destructor.
+// it have got past their work: nothing here waits for a device, except `trim` and the destructor.
 // Thread safe. No lock is held while a socket or the device is spoken to, except for opening an
 // import to another device.
 #pragma once
@@ -47,13 +47,16 @@ class Imports {
   void close(std::shared_ptr<Import> import, std::vector<StreamUse> uses);
   // Ends what the streams are done with. The first failure since the last call, in ending anything.
   Status collect();
+  // The same, but waits for the devices of streams that are gone: only those know whether the work
+  // queued there is done.
+  Status trim();
 
   // Another device may touch what is open, and what will be.
   Status add_accessor(DeviceIndex accessor);
 
  private:
-  // An import on its way out: with the streams that must be waited for, and with the events that
-  // stand for those where one could be recorded.
+  // An import on its way out: with the streams that must be waited for, with the events that stand
+  // for those where one could be recorded, and with the devices of those that were destroyed.
   struct Closing {
     std::shared_ptr<Import> import;
     std::vector<StreamUse> uses;
@@ -62,6 +65,7 @@ class Imports {
       EventId event;
     };
     std::vector<Recorded> events;
+    std::vector<Device*> gone_on;
     bool is_reported = false;  // that something failed was said already
   };
 
@@ -76,7 +80,9 @@ class Imports {
   void retire(std::unique_ptr<ImportedRange> range);
   void retry_leftovers();
 
+  // Records an event for each stream that has none yet; the first failure is told.
   static Status record(Closing& closing);
+  static Result<std::optional<EventId>> record(const StreamUse& use);
   static Result<bool> is_done(Closing& closing);
   static void wait(Closing& closing);
   void report(const Status& failure);

@@ -149,6 +149,19 @@ TEST_P(EnginePoolsContract, APoolsMemoryStaysUntilTheLastHolderHasLetGoAndATrim)
   EXPECT_FALSE(exists(kFirst));
 }
 
+TEST_P(EnginePoolsContract, APoolThatIsRoutedToKeepsItsMemoryThoughNobodyHoldsIt) {
+  route(kFirst);
+  free(allocate(5 * kMiB));
+  const size_t used = used_bytes();
+  must(engine().release_pool(kFirst));
+  must(engine().trim());
+  must(engine().trim(kFirst));
+  EXPECT_EQ(used_bytes(), used);
+  end_route(kFirst);
+  must(engine().trim(kFirst));
+  EXPECT_EQ(used_bytes(), 0U);
+}
+
 TEST_P(EnginePoolsContract, ALiveBlockKeepsAPoolThatWasLetGo) {
   route(kFirst);
   Block* kept = allocate(5 * kMiB);

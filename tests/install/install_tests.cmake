@@ -1,6 +1,7 @@
 # Uses Ashlar from another project in the three ways people do: installed, as a sub-directory, and
 # as a shared library. All of it stays below the build folder. The library is built just once more:
-# the one that is a sub-directory is shared, unoptimized, and also the one to be installed as such.
+# the one that is a sub-directory is shared, unoptimized, compiled several sources in one go, and
+# also the one to be installed as such.
 set(consumer_source ${CMAKE_CURRENT_SOURCE_DIR}/install)
 set(consumer_binary ${CMAKE_CURRENT_BINARY_DIR}/install)
 
@@ -29,7 +30,8 @@ ashlar_add_consumer(find_package -DCMAKE_PREFIX_PATH=${consumer_binary}/find_pac
 ashlar_add_install(find_package ${PROJECT_BINARY_DIR})
 
 ashlar_add_consumer(add_subdirectory
-  -DASHLAR_SOURCE_DIR=${PROJECT_SOURCE_DIR} -DASHLAR_INSTALL=ON -DBUILD_SHARED_LIBS=ON)
+  -DASHLAR_SOURCE_DIR=${PROJECT_SOURCE_DIR} -DASHLAR_INSTALL=ON -DBUILD_SHARED_LIBS=ON
+  -DCMAKE_UNITY_BUILD=ON)
 
 ashlar_add_consumer(shared -DCMAKE_PREFIX_PATH=${consumer_binary}/shared_prefix)
 ashlar_add_install(shared ${consumer_binary}/add_subdirectory)

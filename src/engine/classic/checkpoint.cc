@@ -3,25 +3,44 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/text.h"
-#include "engine/classic/classic_engine.h"
+#include "engine/classic/act.h"
 
 namespace ashlar::classic {
 namespace {
 
-Status cannot_find(DeviceAddress address) {
-  return Status::usage(
-      text("could not find the segment at ", address, ": it was given back since the checkpoint"));
+Status cannot_find(DeviceAddress address, PoolId pool) {
+  return Status::usage(text("could not find the segment at ", address, " of pool ", pool,
+                            ": it was given back since the checkpoint"));
 }
 
-Status pending_events(const Block& block) {
-  return Status::usage(text("the block at ", block.address, " still waits for other streams: ",
-                            "synchronize them before a checkpoint"));
+// What stands in the way, and what to do about it.
+Status in_the_way(const Block& block, PoolId pool, const char* why) {
+  return Status::usage(text("the block at ", block.address, " of pool ", pool, " ", why));
 }
 
-Status shared_block(const Block& block) {
-  return Status::usage(text("the block at ", block.address, " is shared with other processes: ",
-                            "end the sharing before a restore"));
+// A block that belongs to its caller in a way that a list of ranges cannot say.
+Status check_recordable(const Block& block, PoolId pool) {
+  if (block.state == BlockState::kPending) {
+    return in_the_way(block, pool, "was freed but is still in use: synchronize its streams");
+  }
+  if (block.is_uncached) {
+    return in_the_way(block, pool, "was allocated while caching was off: free it first");
+  }
+  return {};
+}
+
+// The caller's block is taken away, so nobody else may have it.
+Status check_restorable(const Block& block, PoolId pool) {
+  if (block.hold_count > 0) {
+    return in_the_way(block, pool, "is shared with other processes: end that before a restore");
+  }
+  if (Status recordable = check_recordable(block, pool); !recordable.ok()) return recordable;
+  if (!block.uses.empty()) {
+    return in_the_way(block, pool, "is used by other streams: free it before a restore");
+  }
+  return {};
 }
 
 BlockRecord::State recorded_state(const Block& block) {
@@ -49,16 +68,18 @@ std::vector<AddressRange> mapped_runs(const SegmentRecord& segment) {
 // ---------------------------------------------------------------------------------------
 
 Result<PoolCheckpoint> ClassicEngine::checkpoint(PoolId id) {
-  MutexLock lock(mutex_);
+  Act act(*this, {});
   const PrivatePool* pool = find_pool(id);
-  if (pool == nullptr) return Status::usage("there is no such pool to checkpoint");
-  if (pool->is_freeable()) return Status::usage("a pool that was let go has no checkpoint");
+  if (pool == nullptr) return no_such_pool(id);
+  if (routes_.is_freeable(id)) {
+    return Status::usage(text("pool ", id, " was let go: it has no checkpoint"));
+  }
   if (Status resolved = resolve_deferred(); !resolved.ok()) return resolved;
   PoolCheckpoint taken{id, {}};
   for (const Block* first : first_blocks_of(*pool)) {
     SegmentRecord segment{first->pool->is_small(), {}};
     for (const Block* block = first; block != nullptr; block = block->next) {
-      if (block->state == BlockState::kPending) return pending_events(*block);
+      if (Status right = check_recordable(*block, id); !right.ok()) return right;
       segment.blocks.push_back(
           {{block->address, block->bytes}, block->requested_bytes, recorded_state(*block)});
     }
@@ -83,27 +104,21 @@ std::vector<Block*> ClassicEngine::first_blocks_of(const PrivatePool& pool) {
 // ------------------------------------------------------------------------------------
 
 Result<CheckpointChange> ClassicEngine::restore(const PoolCheckpoint& checkpoint) {
-  Result<CheckpointChange> change = [&]() -> Result<CheckpointChange> {
-    MutexLock lock(mutex_);
-    return restore_locked(checkpoint);
-  }();
-  tell_trackers();
-  return change;
+  Act act(*this, {});
+  return restore_locked(checkpoint);
 }
 
 // Checked in full before anything changes: a restore that fails leaves the pool as it was.
 Result<CheckpointChange> ClassicEngine::restore_locked(const PoolCheckpoint& checkpoint) {
   const PrivatePool* pool = find_pool(checkpoint.pool);
-  if (pool == nullptr) return Status::usage("there is no such pool to restore");
+  if (pool == nullptr) return no_such_pool(checkpoint.pool);
   if (Status resolved = resolve_deferred(); !resolved.ok()) return resolved;
   std::vector<AddressRange> runs_now;
   std::vector<Block*> allocated;
   for (Block* first : first_blocks_of(*pool)) {
     SegmentRecord now;
     for (Block* block = first; block != nullptr; block = block->next) {
-      const bool waits = block->state == BlockState::kPending || !block->uses.empty();
-      if (block->hold_count > 0) return shared_block(*block);
-      if (waits) return pending_events(*block);
+      if (Status right = check_restorable(*block, pool->id); !right.ok()) return right;
       if (block->is_allocated()) allocated.push_back(block);
       now.blocks.push_back({{block->address, block->bytes}, 0, recorded_state(*block)});
     }
@@ -113,7 +128,7 @@ Result<CheckpointChange> ClassicEngine::restore_locked(const PoolCheckpoint& che
   for (const SegmentRecord& segment : checkpoint.segments) {
     for (const AddressRange& run : mapped_runs(segment)) {
       const bool is_there = std::find(runs_now.begin(), runs_now.end(), run) != runs_now.end();
-      if (!is_there) return cannot_find(run.begin);
+      if (!is_there) return cannot_find(run.begin, pool->id);
     }
   }
 
@@ -139,7 +154,10 @@ void ClassicEngine::restore_segment(const PrivatePool& pool, const SegmentRecord
     if (record.state == BlockRecord::State::kUnmapped) continue;
     if (rest == nullptr || rest->address != record.range.begin) {
       rest = free.blocks().first();
-      while (rest->address != record.range.begin) rest = FreePool::Blocks::next(rest);
+      while (rest != nullptr && rest->address != record.range.begin) {
+        rest = FreePool::Blocks::next(rest);
+      }
+      ASHLAR_CHECK(rest != nullptr);  // restore_locked found the run
     }
     rest->pool->erase(rest);
     Search search;

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "device/relaxed_capture.h"
+#include "engine/classic/act.h"
 
 namespace ashlar::classic {
 namespace {
@@ -31,19 +32,23 @@ ClassicEngine::ClassicEngine(Device& device, const AllocatorOptions& options)
 
 // Plain segments are found by their first blocks; expandable ones know what they have mapped.
 ClassicEngine::~ClassicEngine() {
-  MutexLock lock(mutex_);
   (void)device_.synchronize_device().ok();
-  blocks_.for_each([&](const Block* block) {
-    if (block->previous != nullptr || block->expandable != nullptr) return;
-    const PrivatePool* owner = block->pool->owner();
-    if (owner != nullptr && owner->has_custom_source()) {
-      size_t bytes = 0;
-      for (const Block* part = block; part != nullptr; part = part->next) bytes += part->bytes;
-      owner->options.source->free(block->address, bytes);
-    } else {
-      (void)device_.free(block->address).ok();
-    }
-  });
+  std::vector<Returned> returned;
+  {
+    MutexLock lock(mutex_);
+    blocks_.for_each([&](const Block* block) {
+      if (block->previous != nullptr || block->expandable != nullptr) return;
+      const PrivatePool* owner = block->pool->owner();
+      if (owner != nullptr && owner->has_custom_source()) {
+        size_t bytes = 0;
+        for (const Block* part = block; part != nullptr; part = part->next) bytes += part->bytes;
+        returned.push_back({owner->options.source, {block->address, bytes}});
+      } else {
+        (void)device_.free(block->address).ok();
+      }
+    });
+  }
+  for (const Returned& each : returned) each.source->free(each.range.begin, each.range.bytes);
 }
 
 // --- allocate -----------------------------------------------------------------------------------
@@ -54,19 +59,10 @@ Result<Block*> ClassicEngine::allocate(const Request& request) {
     return Status::out_of_memory(
         text("tried to allocate ", request.bytes, " B: no device has an exabyte"));
   }
-  bool has_news = false;
-  Result<Block*> block = [&] {
-    MutexLock lock(mutex_);
-    acting_stack_ = request.stack;
-    Search search;
-    search.request = request;
-    Result<Block*> allocated = allocate_locked(search);
-    give_back_to_sources();
-    has_news = !entries_.empty();
-    return allocated;
-  }();
-  if (has_news) tell_trackers();
-  return block;
+  Act act(*this, request.stack);
+  Search search;
+  search.request = request;
+  return allocate_locked(search);
 }
 
 Result<Block*> ClassicEngine::allocate_locked(Search& search) {
@@ -102,7 +98,10 @@ Result<Block*> ClassicEngine::find_or_grow(Search& search) {
   if (!grown.ok() && grown.status().is_out_of_memory()) {
     grown = reclaim_and_retry(search, grown.status());
   }
-  if (!grown.ok()) return grown.status().is_out_of_memory() ? report_oom(search) : grown.status();
+  if (!grown.ok()) {
+    const Status& why = grown.status();
+    return why.is_out_of_memory() ? report_oom(search, why) : why;
+  }
   return hand_out(*grown, search);
 }
 
@@ -116,7 +115,10 @@ Result<Block*> ClassicEngine::allocate_uncached(Search& search) {
     if (Status released = release_cached({}); !released.ok()) return released;
     grown = grow(search, true);
   }
-  if (!grown.ok()) return grown.status().is_out_of_memory() ? report_oom(search) : grown.status();
+  if (!grown.ok()) {
+    const Status& why = grown.status();
+    return why.is_out_of_memory() ? report_oom(search, why) : why;
+  }
   (*grown)->is_uncached = true;
   return hand_out(*grown, search);
 }
@@ -189,24 +191,15 @@ Block* ClassicEngine::new_part(const Block& like, AddressRange range, Block* pre
 // --- free ---------------------------------------------------------------------------------------
 
 Status ClassicEngine::free(Block* block, StackId stack) {
-  bool has_news = false;
-  const Status freed = [&] {
-    MutexLock lock(mutex_);
-    acting_stack_ = stack;
-    Status status = free_locked(block);
-    give_back_to_sources();
-    has_news = !entries_.empty();
-    return status;
-  }();
-  if (has_news) tell_trackers();
-  return freed;
+  Act act(*this, stack);
+  return free_locked(block);
 }
 
 void ClassicEngine::free_quietly(Block* block, StackId stack) {
-  Status freed = free(block, stack);
+  const Status freed = free(block, stack);
   if (freed.ok()) return;
   MutexLock lock(mutex_);
-  late_error_ = std::move(freed);
+  note_late(freed);
 }
 
 Status ClassicEngine::free_locked(Block* block) {
@@ -297,6 +290,10 @@ Status ClassicEngine::record_stream(Block* block, const StreamUse& use) {
     capture_uses_[block].push_back(use);
   }
   return {};
+}
+
+void ClassicEngine::note_late(const Status& failure) {
+  if (late_error_.ok()) late_error_ = failure;
 }
 
 Status ClassicEngine::collect_pending() {

@@ -1,5 +1,6 @@
 // PyTorch's caching allocator policy, as an engine. One lock for all of it, as there.
 //
+// act.h               the lock, held for an act and not while code of others runs
 // classic_engine.cc   allocate, free, record_stream: the story, and hand-out
 // grow.cc             memory from the device: plain segments and expandable ones
 // reclaim.cc          memory back to the device: the ladder's rungs, trim, collection by age
@@ -25,6 +26,7 @@
 
 #include "ashlar/options.h"
 #include "base/mutex.h"
+#include "base/routes.h"
 #include "engine/block_store.h"
 #include "engine/classic/expandable_segment.h"
 #include "engine/classic/free_pool.h"
@@ -102,16 +104,16 @@ class ClassicEngine final : public Engine {
     bool expandable = false;  // this request may use expandable segments
     bool rejected = false;    // refused by our own limit, without asking the device
   };
-  // A segment that is no longer ours, on its way to where it came from.
+  // A segment that is no longer ours, on its way to where it came from. Without one: a source whose
+  // pool is gone, and which may end with it.
   struct Returned {
     std::shared_ptr<SegmentSource> source;  // shared with its pool, which may be gone first
     AddressRange range;
   };
-  // A pool and the filter that sends allocations to it.
-  struct Route {
-    PoolId pool;
-    RouteFilter filter;
-  };
+
+  // --- act.h
+  class Act;
+  class Pause;
 
   // --- classic_engine.cc
   Result<Block*> allocate_locked(Search& search) ASHLAR_REQUIRES(mutex_);
@@ -133,18 +135,24 @@ class ClassicEngine final : public Engine {
   void make_free(Block* block) ASHLAR_REQUIRES(mutex_);
   size_t merge(Block* into, Block* neighbour) ASHLAR_REQUIRES(mutex_);
   Status collect_pending() ASHLAR_REQUIRES(mutex_);
+  // Of several, the first is told: the others may well follow from it.
+  void note_late(const Status& failure) ASHLAR_REQUIRES(mutex_);
   bool ask_callbacks() ASHLAR_REQUIRES(mutex_);
   // Counts and notes the failure, tells observers, and puts the numbers into words.
-  Status report_oom(const Search& search) ASHLAR_REQUIRES(mutex_);
+  Status report_oom(const Search& search, const Status& why) ASHLAR_REQUIRES(mutex_);
 
   // --- grow.cc
   Result<Block*> grow(Search& search, bool is_retry) ASHLAR_REQUIRES(mutex_);
+  // What this process may take of the device.
+  size_t limit_bytes() const ASHLAR_REQUIRES(mutex_);
   bool is_above_limit(size_t more_bytes) const ASHLAR_REQUIRES(mutex_);
   Result<Block*> grow_plain(const Search& search) ASHLAR_REQUIRES(mutex_);
   Result<DeviceAddress> device_allocate(const Search& search) ASHLAR_REQUIRES(mutex_);
   Result<Block*> grow_expandable(const Search& search) ASHLAR_REQUIRES(mutex_);
   Result<Block*> find_expandable(const Search& search) ASHLAR_REQUIRES(mutex_);
   Status map_block(Block* block, size_t bytes) ASHLAR_REQUIRES(mutex_);
+  // What an expandable segment grows by: a multiple of what the device maps.
+  size_t granule_bytes(bool is_small) const;
   size_t reserve_bytes(StreamId stream, size_t granule_bytes) const ASHLAR_REQUIRES(mutex_);
   std::optional<ReserveSize> reserve_setting(StreamId stream) const ASHLAR_REQUIRES(mutex_);
   std::string reserve_hint(const Search& search) const ASHLAR_REQUIRES(mutex_);
@@ -168,8 +176,6 @@ class ClassicEngine final : public Engine {
   FreePool& pool_for(size_t block_bytes, StreamId stream) ASHLAR_REQUIRES(mutex_);
   PrivatePool* find_pool(PoolId pool) const ASHLAR_REQUIRES(mutex_);
   void add_pool(PoolId pool, PoolOptions options) ASHLAR_REQUIRES(mutex_);
-  bool is_routed_to(PoolId pool) const ASHLAR_REQUIRES(mutex_);
-  static Status no_such_pool(PoolId pool);
 
   // --- deferred.cc
   // A freed block that waits for a capture, and the nodes that use it (empty: unknown).
@@ -220,7 +226,7 @@ class ClassicEngine final : public Engine {
   FreePool large_ ASHLAR_GUARDED_BY(mutex_){false, nullptr, stats_.pools[PoolId{}]};
   FreePool small_ ASHLAR_GUARDED_BY(mutex_){true, nullptr, stats_.pools[PoolId{}]};
   std::map<PoolId, std::unique_ptr<PrivatePool>> pools_ ASHLAR_GUARDED_BY(mutex_);
-  std::vector<Route> routes_ ASHLAR_GUARDED_BY(mutex_);
+  Routes routes_ ASHLAR_GUARDED_BY(mutex_);  // knows the same pools
   PendingFrees pending_ ASHLAR_GUARDED_BY(mutex_);
   std::vector<Deferred> deferred_ ASHLAR_GUARDED_BY(mutex_);
   // Nodes known to come before what a stream does next in a capture.
@@ -229,8 +235,8 @@ class ClassicEngine final : public Engine {
   // Uses declared while capturing: they are the graph's, and need no event afterwards.
   std::unordered_map<Block*, std::vector<StreamUse>> capture_uses_ ASHLAR_GUARDED_BY(mutex_);
   int capture_count_ ASHLAR_GUARDED_BY(mutex_) = 0;
+  std::vector<DeviceIndex> accessors_ ASHLAR_GUARDED_BY(mutex_);  // outlive the segments
   std::vector<std::unique_ptr<ExpandableSegment>> expandable_ ASHLAR_GUARDED_BY(mutex_);
-  std::vector<DeviceIndex> accessors_ ASHLAR_GUARDED_BY(mutex_);
   std::map<StreamId, std::string> stream_classes_ ASHLAR_GUARDED_BY(mutex_);
   std::map<std::string, double> default_class_fractions_ ASHLAR_GUARDED_BY(mutex_);
   size_t held_bytes_ ASHLAR_GUARDED_BY(mutex_) = 0;     // from the device, segments of all kinds
@@ -241,7 +247,7 @@ class ClassicEngine final : public Engine {
   Status late_error_ ASHLAR_GUARDED_BY(mutex_);  // of a free path; the next allocate reports it
 
   History history_;                                 // has a lock of its own
-  StackId acting_stack_ ASHLAR_GUARDED_BY(mutex_);  // of the call that holds the lock
+  StackId acting_stack_ ASHLAR_GUARDED_BY(mutex_);  // of the act that holds the lock
   std::vector<TraceEntry> entries_ ASHLAR_GUARDED_BY(mutex_);
   bool is_telling_ ASHLAR_GUARDED_BY(mutex_) = false;  // a thread is in tell_trackers
   std::vector<TraceTracker> trackers_ ASHLAR_GUARDED_BY(mutex_);

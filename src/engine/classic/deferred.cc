@@ -4,14 +4,17 @@
 // before whatever the stream does next.
 #include <algorithm>
 
+#include "device/stream_use.h"
 #include "engine/classic/classic_engine.h"
 
 namespace ashlar::classic {
 
 bool ClassicEngine::is_capturing(const StreamUse& use) const {
-  if (capture_count_ == 0) return false;
+  // The count is of this device's captures; others have theirs.
+  if (capture_count_ == 0 && use.device == &device_) return false;
+  const Result<CaptureState> state = capture_state(use);
+  if (state.status().is(StatusKind::kUsage)) return false;  // a stream that is gone
   // A device that cannot tell leaves us on the safe side.
-  const Result<CaptureState> state = use.device->capture_state(use.stream);
   return !state.ok() || state->status != CaptureStatus::kNone;
 }
 
@@ -116,16 +119,23 @@ Status ClassicEngine::resolve_deferred() {
 // for the device covers what those had left to do. During a capture it would break that.
 Status ClassicEngine::wait_for_gone_streams() {
   if (capture_count_ != 0) return {};
-  while (!deferred_.empty()) {
-    Block* block = deferred_.back().block;
-    for (; !block->uses.empty(); block->uses.pop_back()) {
-      Status waited = block->uses.back().device->synchronize_device();
-      if (!waited.ok()) return waited;
+  std::vector<Deferred> left;
+  Status status;
+  for (Deferred& each : std::exchange(deferred_, {})) {
+    Block* block = each.block;
+    const bool may_wait = status.ok() && !involves_capture(*block);
+    while (may_wait && status.ok() && !block->uses.empty()) {
+      status = block->uses.back().device->synchronize_device();
+      if (status.ok()) block->uses.pop_back();
     }
-    deferred_.pop_back();
-    if (block->event_count == 0) make_free(block);
+    if (!may_wait || !status.ok()) {
+      left.push_back(std::move(each));
+    } else if (block->event_count == 0) {
+      make_free(block);
+    }
   }
-  return {};
+  deferred_ = std::move(left);
+  return status;
 }
 
 }  // namespace ashlar::classic

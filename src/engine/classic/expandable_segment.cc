@@ -12,18 +12,18 @@ Result<std::unique_ptr<ExpandableSegment>> ExpandableSegment::create(
     Device& device, const Shape& shape, const std::vector<DeviceIndex>& accessors) {
   Result<DeviceAddress> base = device.reserve(shape.reserve_bytes);
   if (!base.ok()) return base.status();
-  std::unique_ptr<ExpandableSegment> segment(new ExpandableSegment(device, shape, *base));
-  segment->accessors_ = accessors;
-  return segment;
+  return std::unique_ptr<ExpandableSegment>(new ExpandableSegment(device, shape, *base, accessors));
 }
 
-ExpandableSegment::ExpandableSegment(Device& device, const Shape& shape, DeviceAddress base)
+ExpandableSegment::ExpandableSegment(Device& device, const Shape& shape, DeviceAddress base,
+                                     const std::vector<DeviceIndex>& accessors)
     : device_(device),
       stream_(shape.stream),
       is_small_(shape.is_small),
       granule_bytes_(shape.granule_bytes),
       can_export_fd_(shape.can_export_fd),
-      range_{base, shape.reserve_bytes} {}
+      range_{base, shape.reserve_bytes},
+      accessors_(accessors) {}
 
 ExpandableSegment::~ExpandableSegment() {
   // One stretch that the device does not let go is no reason to keep the others.
@@ -145,7 +145,7 @@ void ExpandableSegment::release_extents(AddressRange range, Status& late_error) 
 void ExpandableSegment::release(ExtentId extent, Status& late_error) {
   Status released = device_.release(extent);
   if (released.ok()) return;
-  late_error = released;
+  if (late_error.ok()) late_error = released;
   leftovers_.push_back(extent);
 }
 
@@ -153,17 +153,15 @@ void ExpandableSegment::release_leftovers(Status& late_error) {
   for (const AddressRange& stray : std::exchange(strays_, {})) {
     Status unmapped = device_.unmap(stray);
     if (unmapped.ok()) continue;
-    late_error = unmapped;
+    if (late_error.ok()) late_error = unmapped;
     strays_.push_back(stray);
   }
   for (ExtentId extent : std::exchange(leftovers_, {})) release(extent, late_error);
 }
 
-Status ExpandableSegment::add_accessor(DeviceIndex accessor) {
-  Status opened = for_each_run(
+Status ExpandableSegment::open_to(DeviceIndex accessor) {
+  return for_each_run(
       [&](AddressRange run) { return device_.set_access(run, accessor, Access::kReadWrite); });
-  if (opened.ok()) accessors_.push_back(accessor);
-  return opened;
 }
 
 Status ExpandableSegment::for_each_run(const std::function<Status(AddressRange)>& visit) const {

@@ -20,8 +20,8 @@ class ExpandableSegment {
     size_t reserve_bytes = 0;    // a multiple of the granule
     bool can_export_fd = false;  // its extents are made so that other processes can open them
   };
-  // `device` outlives the segment; `accessors` are the devices that may touch its memory, itself
-  // included.
+  // `device` outlives the segment, and so does the list `accessors`: whatever it says when memory
+  // is mapped, the device itself included, may touch that memory.
   static Result<std::unique_ptr<ExpandableSegment>> create(
       Device& device, const Shape& shape, const std::vector<DeviceIndex>& accessors);
   // Unmaps what is mapped, without waiting, and gives up the addresses. For what the device refuses
@@ -52,11 +52,12 @@ class ExpandableSegment {
   // the segment is as before and can be asked again. REQUIRES: nothing is mapped.
   Status free_addresses();
 
-  // Opens what is mapped, and what will be, to another device.
-  Status add_accessor(DeviceIndex accessor);
+  // Opens what is mapped to another device.
+  Status open_to(DeviceIndex accessor);
 
  private:
-  ExpandableSegment(Device& device, const Shape& shape, DeviceAddress base);
+  ExpandableSegment(Device& device, const Shape& shape, DeviceAddress base,
+                    const std::vector<DeviceIndex>& accessors);
   size_t granule_of(DeviceAddress at) const { return (at - range_.begin) / granule_bytes_; }
   DeviceAddress address_of(size_t granule) const { return range_.begin + granule * granule_bytes_; }
   Result<std::vector<ExtentId>> create_extents(size_t count);
@@ -75,7 +76,7 @@ class ExpandableSegment {
   const size_t granule_bytes_;
   const bool can_export_fd_;
   const AddressRange range_;
-  std::vector<DeviceIndex> accessors_;
+  const std::vector<DeviceIndex>& accessors_;
   std::vector<std::optional<ExtentId>> extents_;  // by granule; only as long as needed
   std::vector<AddressRange> strays_;  // mapped for nobody: mapping more failed, and undoing it too
   std::vector<ExtentId> leftovers_;   // counted nowhere, but the device did not take them back yet

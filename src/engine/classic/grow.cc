@@ -4,7 +4,7 @@
 #include "base/align.h"
 #include "base/text.h"
 #include "device/relaxed_capture.h"
-#include "engine/classic/classic_engine.h"
+#include "engine/classic/act.h"
 
 namespace ashlar::classic {
 namespace {
@@ -24,11 +24,13 @@ Result<Block*> ClassicEngine::grow(Search& search, bool is_retry) {
   return search.expandable ? grow_expandable(search) : grow_plain(search);
 }
 
+size_t ClassicEngine::limit_bytes() const {
+  if (memory_fraction_ >= 1) return capacity_bytes_;
+  return static_cast<size_t>(memory_fraction_ * static_cast<double>(capacity_bytes_));
+}
+
 bool ClassicEngine::is_above_limit(size_t more_bytes) const {
-  if (memory_fraction_ >= 1) return false;
-  const auto limit_bytes =
-      static_cast<size_t>(memory_fraction_ * static_cast<double>(capacity_bytes_));
-  return held_bytes_ + growing_bytes_ + more_bytes > limit_bytes;
+  return memory_fraction_ < 1 && held_bytes_ + growing_bytes_ + more_bytes > limit_bytes();
 }
 
 // --- plain segments -----------------------------------------------------------------------------
@@ -67,10 +69,9 @@ Result<DeviceAddress> ClassicEngine::device_allocate(const Search& search) {
   growing_bytes_ += search.segment_bytes;
   Result<DeviceAddress> at = Status::out_of_memory("not asked yet");
   {
-    MutexUnlock unlocked(mutex_);
+    Pause pause(*this);
     at = ask();
   }
-  acting_stack_ = search.request.stack;
   growing_bytes_ -= search.segment_bytes;
   return at;
 }
@@ -112,8 +113,7 @@ Result<Block*> ClassicEngine::find_expandable(const Search& search) {
     Block* candidate = usable(unmapped->previous) ? unmapped->previous : unmapped;
     if (has_room(candidate)) return candidate;
   }
-  const size_t granule = align_up_to(sizes_.expandable_granule_bytes(pool.is_small()),
-                                     device_.properties().granularity_bytes);
+  const size_t granule = granule_bytes(pool.is_small());
   const size_t reserve = reserve_bytes(stream, granule);
   if (reserve < search.block_bytes) {
     return Status::out_of_memory(text("larger than an expandable segment, ", reserve, " B"));
@@ -169,6 +169,11 @@ Status ClassicEngine::map_block(Block* block, size_t bytes) {
 // --- how many addresses to reserve
 // ------------------------------------------------------------------
 
+size_t ClassicEngine::granule_bytes(bool is_small) const {
+  return align_up_to(sizes_.expandable_granule_bytes(is_small),
+                     device_.properties().granularity_bytes);
+}
+
 // 9/8 of the capacity leaves room to move holes to the end; more is never reserved.
 size_t ClassicEngine::reserve_bytes(StreamId stream, size_t granule_bytes) const {
   const size_t most = capacity_bytes_ + capacity_bytes_ / 8;
@@ -199,7 +204,7 @@ std::optional<ReserveSize> ClassicEngine::reserve_setting(StreamId stream) const
 // What to say when a request is larger than what its stream reserves, but not than the device.
 std::string ClassicEngine::reserve_hint(const Search& search) const {
   if (!search.expandable || search.block_bytes > capacity_bytes_) return {};
-  const size_t granule = sizes_.expandable_granule_bytes(search.pool->is_small());
+  const size_t granule = granule_bytes(search.pool->is_small());
   const size_t reserve = reserve_bytes(search.request.stream, granule);
   if (search.block_bytes <= reserve) return {};
   const auto tagged = stream_classes_.find(search.request.stream);

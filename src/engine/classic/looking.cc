@@ -1,7 +1,7 @@
 // What the engine tells: statistics, what is cached, and the hooks, which run without the lock.
 #include <algorithm>
 
-#include "engine/classic/classic_engine.h"
+#include "engine/classic/act.h"
 
 namespace ashlar::classic {
 
@@ -74,7 +74,7 @@ bool ClassicEngine::ask_callbacks() {
   if (callbacks_.empty()) return false;
   const std::vector<std::function<bool()>> callbacks = callbacks_;
   bool any_freed = false;
-  MutexUnlock unlocked(mutex_);
+  Pause pause(*this);
   for (const std::function<bool()>& callback : callbacks) any_freed |= callback();
   return any_freed;
 }

@@ -5,25 +5,13 @@
 #include "engine/classic/classic_engine.h"
 
 namespace ashlar::classic {
-namespace {
 
-std::string to_text(PoolId pool) { return text("{", pool.capture, ", ", pool.user, "}"); }
-
-}  // namespace
-
-Status ClassicEngine::no_such_pool(PoolId pool) {
-  return Status::usage(text("there is no pool ", to_text(pool)));
-}
-
-// The route named last wins.
 FreePool& ClassicEngine::pool_for(size_t block_bytes, StreamId stream) {
   const bool is_small = SizePolicy::is_small(block_bytes);
-  for (auto route = routes_.rbegin(); route != routes_.rend(); ++route) {
-    if (!route->filter(stream)) continue;
-    PrivatePool& pool = *pools_.at(route->pool);
-    return is_small ? pool.small : pool.large;
-  }
-  return is_small ? small_ : large_;
+  const PoolId id = routes_.pool_for(stream);
+  if (id.is_default()) return is_small ? small_ : large_;
+  PrivatePool& pool = *pools_.at(id);
+  return is_small ? pool.small : pool.large;
 }
 
 PrivatePool* ClassicEngine::find_pool(PoolId pool) const {
@@ -33,12 +21,9 @@ PrivatePool* ClassicEngine::find_pool(PoolId pool) const {
 
 Status ClassicEngine::create_pool(PoolId pool, PoolOptions options) {
   MutexLock lock(mutex_);
-  if (pool.is_default()) return Status::usage("the default pool is always there");
-  if (find_pool(pool) != nullptr) {
-    return Status::usage(text("there is a pool ", to_text(pool), " already"));
-  }
-  add_pool(pool, std::move(options));
-  return {};
+  Status created = routes_.create(pool);
+  if (created.ok()) add_pool(pool, std::move(options));
+  return created;
 }
 
 void ClassicEngine::add_pool(PoolId pool, PoolOptions options) {
@@ -47,63 +32,32 @@ void ClassicEngine::add_pool(PoolId pool, PoolOptions options) {
 
 Status ClassicEngine::retain_pool(PoolId pool) {
   MutexLock lock(mutex_);
-  PrivatePool* found = find_pool(pool);
-  if (found == nullptr) return no_such_pool(pool);
-  if (found->is_freeable()) return Status::usage(text("pool ", to_text(pool), " was let go"));
-  ++found->use_count;
-  return {};
+  return routes_.retain(pool);
 }
 
 Status ClassicEngine::release_pool(PoolId pool) {
   MutexLock lock(mutex_);
-  PrivatePool* found = find_pool(pool);
-  if (found == nullptr) return no_such_pool(pool);
-  if (found->is_freeable()) {
-    return Status::usage(text("pool ", to_text(pool), " was let go more often than held"));
-  }
-  --found->use_count;
-  return {};
+  return routes_.release(pool);
 }
 
 Result<int> ClassicEngine::pool_use_count(PoolId pool) const {
   MutexLock lock(mutex_);
-  const PrivatePool* found = find_pool(pool);
-  if (found == nullptr) return no_such_pool(pool);
-  return found->use_count;
+  return routes_.use_count(pool);
 }
 
 Status ClassicEngine::begin_routing(PoolId pool, RouteFilter filter) {
   MutexLock lock(mutex_);
-  if (pool.is_default()) return Status::usage("the default pool needs no routing");
-  if (is_routed_to(pool)) {
-    return Status::usage(text("allocations are routed to pool ", to_text(pool), " already"));
-  }
-  PrivatePool* found = find_pool(pool);
-  if (found != nullptr && found->is_freeable()) {
-    return Status::usage(text("pool ", to_text(pool), " was let go"));
-  }
-  if (found != nullptr) {
-    ++found->use_count;
-  } else {
-    add_pool(pool, {});
-  }
-  routes_.push_back({pool, std::move(filter)});
-  return {};
-}
-
-bool ClassicEngine::is_routed_to(PoolId pool) const {
-  const auto same = [&](const Route& route) { return route.pool == pool; };
-  return std::any_of(routes_.begin(), routes_.end(), same);
+  Status begun = routes_.begin(pool, std::move(filter));
+  if (begun.ok() && find_pool(pool) == nullptr) add_pool(pool, {});
+  return begun;
 }
 
 Status ClassicEngine::end_routing(PoolId pool) {
+  Result<RouteFilter> ended = Status();  // the filter is dropped without the lock
   MutexLock lock(mutex_);
-  const auto same = [&](const Route& route) { return route.pool == pool; };
-  if (std::erase_if(routes_, same) == 0) {
-    return Status::usage(text("allocations are not routed to pool ", to_text(pool)));
-  }
-  behind_.clear();  // the captures it knew of are over, or will be walked again
-  return {};
+  ended = routes_.end(pool);
+  if (ended.ok()) behind_.clear();  // the captures it knew of are over, or will be walked again
+  return ended.status();
 }
 
 Result<std::vector<DeviceAddress>> ClassicEngine::live_in_pool(PoolId pool) const {

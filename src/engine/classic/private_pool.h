@@ -8,8 +8,8 @@
 
 namespace ashlar::classic {
 
-// It is freeable when use_count is 0, and gone once it holds no segment any more and nobody is
-// allocating from it.
+// Who holds it, the engine's Routes know. Once freeable, it is gone when it holds no segment any
+// more and nobody is allocating from it.
 struct PrivatePool {
   PrivatePool(PoolId pool_id, PoolOptions pool_options, UsageStats& usage)
       : id(pool_id),
@@ -19,13 +19,11 @@ struct PrivatePool {
 
   const PoolId id;
   const PoolOptions options;
-  int use_count = 1;
   int64_t segment_count = 0;  // of both kinds
   int search_count = 0;       // allocations on their way, which may have unlocked meanwhile
   FreePool large;
   FreePool small;
 
-  bool is_freeable() const { return use_count == 0; }
   bool has_custom_source() const { return options.source != nullptr; }
 };
 

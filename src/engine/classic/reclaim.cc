@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "device/relaxed_capture.h"
-#include "engine/classic/classic_engine.h"
+#include "engine/classic/act.h"
 
 namespace ashlar::classic {
 
@@ -72,7 +72,7 @@ bool ClassicEngine::release_oversize(const Search& search) {
 // Gives back the older half of the unused large segments, until we hold less than the threshold.
 void ClassicEngine::collect_by_age() {
   if (memory_fraction_ >= 1 || options_.garbage_collection_threshold <= 0) return;
-  const double limit = memory_fraction_ * static_cast<double>(capacity_bytes_);
+  const auto limit = static_cast<double>(limit_bytes());
   const auto target = static_cast<size_t>(options_.garbage_collection_threshold * limit);
   if (held_bytes_ <= target) return;
   const size_t wanted_bytes = held_bytes_ - target;
@@ -104,16 +104,10 @@ void ClassicEngine::collect_by_age() {
 // -----------------------------------------------------------------------------------------
 
 Status ClassicEngine::trim(PoolId pool, StackId stack) {
-  const Status released = [&] {
-    MutexLock lock(mutex_);
-    acting_stack_ = stack;
-    if (!pool.is_default() && find_pool(pool) == nullptr) return no_such_pool(pool);
-    Status status = release_cached(pool);
-    if (status.ok()) status = std::exchange(late_error_, {});
-    return status;
-  }();
-  tell_trackers();
-  return released;
+  Act act(*this, stack);
+  if (!pool.is_default() && find_pool(pool) == nullptr) return no_such_pool(pool);
+  Status released = release_cached(pool);
+  return released.ok() ? std::exchange(late_error_, {}) : released;
 }
 
 Status ClassicEngine::wait_for_pending(PoolId pool) {
@@ -142,7 +136,8 @@ Status ClassicEngine::release_cached(PoolId pool) {
   }
   for (auto it = pools_.begin(); it != pools_.end();) {
     PrivatePool& candidate = *it->second;
-    const bool meant = candidate.is_freeable() && (pool.is_default() || candidate.id == pool);
+    const bool meant =
+        routes_.is_freeable(candidate.id) && (pool.is_default() || candidate.id == pool);
     if (meant && !pool.is_default()) {
       if (Status waited = wait_for_pending(pool); !waited.ok()) return waited;
     }
@@ -150,10 +145,12 @@ Status ClassicEngine::release_cached(PoolId pool) {
       release_blocks(candidate.small);
       release_blocks(candidate.large);
     }
-    const bool needed =
-        candidate.segment_count != 0 || candidate.search_count != 0 || is_routed_to(candidate.id);
-    const bool gone = meant && !needed;
-    if (gone) stats_.pools.erase(candidate.id);
+    const bool gone = meant && candidate.segment_count == 0 && candidate.search_count == 0;
+    if (gone) {
+      if (candidate.has_custom_source()) returned_.push_back({candidate.options.source, {}});
+      stats_.pools.erase(candidate.id);
+      routes_.forget(candidate.id);
+    }
     it = gone ? pools_.erase(it) : std::next(it);
   }
   give_back_to_sources();
@@ -189,7 +186,7 @@ bool ClassicEngine::release_segment(Block* block) {
   if (freed.ok()) freed = wait_for({&device_, block->stream});
   if (freed.ok() && !from_source) freed = device_.free(block->address);
   if (!freed.ok()) {
-    late_error_ = freed;
+    note_late(freed);
     return false;
   }
   if (from_source) returned_.push_back({owner->options.source, {block->address, block->bytes}});
@@ -203,9 +200,12 @@ bool ClassicEngine::release_segment(Block* block) {
 
 void ClassicEngine::give_back_to_sources() {
   while (!returned_.empty()) {
-    const std::vector<Returned> returned = std::exchange(returned_, {});
-    MutexUnlock unlocked(mutex_);
-    for (const Returned& each : returned) each.source->free(each.range.begin, each.range.bytes);
+    std::vector<Returned> returned = std::exchange(returned_, {});
+    Pause pause(*this);
+    for (const Returned& each : returned) {
+      if (each.range.bytes != 0) each.source->free(each.range.begin, each.range.bytes);
+    }
+    returned.clear();  // the last to know a source may be us
   }
 }
 
@@ -214,13 +214,13 @@ void ClassicEngine::unmap_block(Block* block) {
   if (is_capturing({&device_, block->stream})) return;  // it could not be waited for
   const RelaxedCapture relaxed(device_, capture_count_);
   if (!relaxed.status().ok()) {
-    late_error_ = relaxed.status();
+    note_late(relaxed.status());
     return;
   }
   const Result<AddressRange> unmapped =
       block->expandable->unmap({block->address, block->bytes}, late_error_);
   if (!unmapped.ok()) {
-    late_error_ = unmapped.status();
+    note_late(unmapped.status());
     return;
   }
   if (unmapped->bytes == 0) return;
@@ -252,7 +252,7 @@ void ClassicEngine::unmap_block(Block* block) {
 void ClassicEngine::destroy_expandable(Block* block) {
   ExpandableSegment* segment = block->expandable;
   if (Status freed = segment->free_addresses(); !freed.ok()) {
-    late_error_ = freed;
+    note_late(freed);
     return;
   }
   block->pool->erase_unmapped(block);
@@ -278,13 +278,12 @@ double ClassicEngine::memory_fraction() const {
   return memory_fraction_;
 }
 
-Status ClassicEngine::report_oom(const Search& search) {
+Status ClassicEngine::report_oom(const Search& search, const Status& why) {
   const Result<MemoryUse> use = device_.memory_use();
   const size_t device_free_bytes = use.ok() ? use->free_bytes : 0;
   const bool limited = memory_fraction_ < 1;
-  const auto limit_bytes =
-      limited ? static_cast<size_t>(memory_fraction_ * static_cast<double>(capacity_bytes_))
-              : capacity_bytes_;
+  const PrivatePool* owner = search.pool->owner();
+  const bool has_source = owner != nullptr && owner->has_custom_source();
   const auto allocated = static_cast<size_t>(stats_.allocated_bytes.all.current);
   const auto reserved = static_cast<size_t>(stats_.reserved_bytes.all.current);
   const DeviceIndex index = device_.properties().index;
@@ -293,13 +292,15 @@ Status ClassicEngine::report_oom(const Search& search) {
                              " (a segment of ", format_bytes(search.segment_bytes), ") on device ",
                              index, ", which has ", format_bytes(capacity_bytes_), " in all and ",
                              format_bytes(device_free_bytes), " free. ");
-  if (limited) message += text(format_bytes(limit_bytes), " are allowed to this process. ");
+  if (has_source) {
+    message += text("Pool ", owner->id, " has a source of its own: ", why.message(), ". ");
+  }
+  if (limited) message += text(format_bytes(limit_bytes()), " are allowed to this process. ");
   message += text(format_bytes(allocated), " are allocated; ", format_bytes(reserved - allocated),
                   " are reserved but not allocated.");
-  if (!options_.expandable_segments && reserved - allocated > search.segment_bytes) {
+  if (!options_.expandable_segments && !has_source && reserved - allocated > search.segment_bytes) {
     message += " If that is fragmentation, expandable_segments:True may avoid it.";
   }
-
   message += reserve_hint(search);
 
   if (!search.rejected) {
@@ -311,9 +312,9 @@ Status ClassicEngine::report_oom(const Search& search) {
     note(TraceAction::kOom, nothing, search.block_bytes);
   }
   const auto observers = search.rejected ? rejection_observers_ : oom_observers_;
-  const OomNotice notice{index, search.segment_bytes, limit_bytes, device_free_bytes};
+  const OomNotice notice{index, search.segment_bytes, limit_bytes(), device_free_bytes};
   if (!observers.empty()) {
-    MutexUnlock unlocked(mutex_);
+    Pause pause(*this);
     for (const auto& observer : observers) observer(notice);
   }
   return Status::out_of_memory(std::move(message));

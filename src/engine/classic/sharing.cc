@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "engine/classic/classic_engine.h"
+#include "engine/classic/act.h"
 
 namespace ashlar::classic {
 
@@ -16,14 +16,11 @@ void ClassicEngine::hold(Block* block) {
 // A held block that was freed is pending and waits for no event yet: those are recorded now, so
 // that work queued since the free counts too.
 void ClassicEngine::let_go(Block* block) {
-  {
-    MutexLock lock(mutex_);
-    ASHLAR_CHECK(block->hold_count > 0);
-    --block->hold_count;
-    if (block->hold_count > 0 || block->is_allocated()) return;
-    if (Status freed = finish_free(block); !freed.ok()) late_error_ = freed;
-  }
-  tell_trackers();
+  Act act(*this, {});
+  ASHLAR_CHECK(block->hold_count > 0);
+  --block->hold_count;
+  if (block->hold_count > 0 || block->is_allocated()) return;
+  if (Status freed = finish_free(block); !freed.ok()) note_late(freed);
 }
 
 BlockMemory ClassicEngine::memory_of(const Block* block) const {
@@ -51,7 +48,7 @@ Status ClassicEngine::add_accessor(DeviceIndex accessor) {
   MutexLock lock(mutex_);
   if (std::find(accessors_.begin(), accessors_.end(), accessor) != accessors_.end()) return {};
   for (const auto& segment : expandable_) {
-    if (Status opened = segment->add_accessor(accessor); !opened.ok()) return opened;
+    if (Status opened = segment->open_to(accessor); !opened.ok()) return opened;
   }
   accessors_.push_back(accessor);
   return {};

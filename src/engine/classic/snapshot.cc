@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "engine/classic/classic_engine.h"
+#include "engine/classic/act.h"
 
 namespace ashlar::classic {
 namespace {
@@ -43,10 +43,8 @@ SnapshotSegment shown_from(const Block& first, DeviceIndex device) {
 
 std::vector<SnapshotSegment> ClassicEngine::segments(std::optional<PoolId> pool) {
   std::vector<SnapshotSegment> segments;
-  bool has_news = false;
   {
-    MutexLock lock(mutex_);
-    acting_stack_ = {};
+    Act act(*this, {});
     const DeviceIndex device = device_.properties().index;
     blocks_.for_each([&](const Block* block) {
       const bool is_first = block->previous == nullptr || !block->previous->is_mapped();
@@ -59,11 +57,9 @@ std::vector<SnapshotSegment> ClassicEngine::segments(std::optional<PoolId> pool)
     Block nothing;
     nothing.pool = &large_;
     note(TraceAction::kSnapshot, nothing, static_cast<size_t>(stats_.active_bytes.all.current));
-    has_news = !entries_.empty();
   }
   std::sort(segments.begin(), segments.end(),
             [](const auto& a, const auto& b) { return a.address < b.address; });
-  if (has_news) tell_trackers();
   return segments;
 }
 

@@ -251,5 +251,37 @@ TEST_F(CaptureTest, MoreEndsThanBeginningsAreRefused) {
   EXPECT_TRUE(engine_->capture_ended().ok());
 }
 
+// The engine is told of its own device's captures only.
+TEST_F(CaptureTest, ABlockUsedByACapturingStreamOfAnotherDeviceIsSetAside) {
+  start();
+  Device& other = machine_->device(DeviceIndex(1));
+  const StreamId capturing = *other.create_stream();
+  Block* block = allocate(kMiB);
+  const DeviceAddress at = block->address;
+  must(engine_->record_stream(block, {&other, capturing}));
+  must(other.begin_capture(capturing, CaptureMode::kThreadLocal));
+  free(block);
+  EXPECT_NE(allocate(kMiB)->address, at);
+  trim();
+  EXPECT_EQ(stats().active.all.current, 2) << "still set aside";
+  const Result<GraphId> graph = other.end_capture(capturing);
+  must(graph.status());
+  EXPECT_EQ(machine_->costs(DeviceIndex(1)).count_of(DeviceCall::kRecordEvent), 0U)
+      << "nothing of ours is in the graph";
+  EXPECT_EQ(allocate(kMiB)->address, at);
+}
+
+TEST_F(CaptureTest, AStreamOfAnotherDeviceThatIsGoneIsNotTakenForACapturingOne) {
+  start();
+  Device& other = machine_->device(DeviceIndex(1));
+  const StreamId gone = *other.create_stream();
+  Block* block = allocate(kMiB);
+  must(engine_->record_stream(block, {&other, gone}));
+  must(other.destroy_stream(gone));
+  free(block);
+  trim();
+  EXPECT_EQ(stats().active.all.current, 0);
+}
+
 }  // namespace
 }  // namespace ashlar::classic

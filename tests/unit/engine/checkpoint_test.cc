@@ -134,11 +134,47 @@ TEST_F(CheckpointTest, BlocksThatWaitForOtherStreamsForbidACheckpoint) {
   EXPECT_TRUE(engine_->checkpoint(kPool).ok());
 }
 
+TEST_F(CheckpointTest, ABlockInUseByOtherStreamsForbidsARestoreUntilItIsFreed) {
+  start_pool();
+  const PoolCheckpoint checkpoint = take();
+  Block* block = allocate(512);
+  const StreamId other = new_stream();
+  use_on(block, other);
+  const Status refused = engine_->restore(checkpoint).status();
+  EXPECT_EQ(refused.kind(), StatusKind::kUsage);
+  EXPECT_NE(refused.message().find("of pool {1, 0} is used by other streams: free it"),
+            std::string::npos)
+      << refused.to_string();
+  EXPECT_TRUE(block->is_allocated());
+  free(block);
+  must(device().synchronize_stream(other));
+  must(engine_->allocate({512, {}}).status());  // collects what is pending
+  restore(checkpoint);
+}
+
+// Such a block goes back to the device with its free: there would be nothing to restore it from.
+TEST_F(CheckpointTest, BlocksAllocatedWhileCachingIsOffForbidBoth) {
+  start_pool();
+  const PoolCheckpoint empty = take();
+  engine_->set_caching(false);
+  Block* uncached = allocate(512);
+  for (const Status& status :
+       {engine_->checkpoint(kPool).status(), engine_->restore(empty).status()}) {
+    EXPECT_EQ(status.kind(), StatusKind::kUsage);
+    EXPECT_NE(status.message().find("while caching was off"), std::string::npos)
+        << status.to_string();
+  }
+  EXPECT_TRUE(uncached->is_allocated());
+  free(uncached);
+  restore(take());
+}
+
 TEST_F(CheckpointTest, UnknownAndReleasedPoolsHaveNone) {
   start_pool();
   EXPECT_EQ(engine_->checkpoint({7, 0}).status().kind(), StatusKind::kUsage);
   EXPECT_EQ(engine_->restore({{7, 0}, {}}).status().kind(), StatusKind::kUsage);
   allocate(kKiB);
+  end_route(kPool);
   must(engine_->release_pool(kPool));
   EXPECT_EQ(engine_->checkpoint(kPool).status().kind(), StatusKind::kUsage);
 }

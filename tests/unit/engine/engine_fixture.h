@@ -20,6 +20,7 @@ class EngineFixture : public ::testing::Test {
     sim::Options machine_options;
     machine_options.device_count = 2;
     machine_options.capacity_bytes = capacity_bytes;
+    machine_options.granularity_bytes = granularity_bytes_;
     machine_options.backing = sim::Backing::kBookkeeping;
     machine_options.seed = 1;
     Result<std::unique_ptr<sim::Machine>> machine = sim::Machine::create(machine_options);
@@ -123,6 +124,7 @@ class EngineFixture : public ::testing::Test {
 
   static void must(const Status& status) { EXPECT_TRUE(status.ok()) << status.to_string(); }
 
+  size_t granularity_bytes_ = 2 * kMiB;  // of the machine; before `start`
   std::unique_ptr<sim::Machine> machine_;
   std::unique_ptr<ClassicEngine> engine_;
   std::vector<TraceEntry> trace_;

@@ -298,5 +298,18 @@ TEST_F(ExpandableTest, ExpandableBlocksAreNotLent) {
   EXPECT_NE(allocate(40 * kMiB)->address, cached);
 }
 
+TEST_F(ExpandableTest, ADeviceThatWasLetInAtTheSecondTryIsNotLetInTwice) {
+  start_expandable();
+  allocate(8 * kMiB);
+  allocate(512);  // another segment, of small blocks
+  machine_->inject({.call = DeviceCall::kSetAccess, .nth = 2});
+  EXPECT_FALSE(engine_->add_accessor(DeviceIndex(1)).ok());
+  EXPECT_FALSE(engine_->is_accessor(DeviceIndex(1)));
+  must(engine_->add_accessor(DeviceIndex(1)));
+  const uint64_t before = calls(DeviceCall::kSetAccess);
+  allocate(40 * kMiB);
+  EXPECT_EQ(calls(DeviceCall::kSetAccess) - before, 2u) << "once for each device";
+}
+
 }  // namespace
 }  // namespace ashlar::classic

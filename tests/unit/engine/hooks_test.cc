@@ -1,4 +1,5 @@
-// Trackers, observers and callbacks: when they are called, and that they may call back.
+// Trackers, observers, callbacks, and whatever else of a user's runs: when, and that it may call
+// back.
 #include <gmock/gmock.h>
 
 #include "engine_fixture.h"
@@ -8,6 +9,8 @@ namespace {
 
 using enum TraceAction;
 using ::testing::ElementsAre;
+
+constexpr PoolId kPool{0, 1};
 
 class HooksTest : public EngineFixture {
  protected:
@@ -112,6 +115,71 @@ TEST_F(HooksTest, CallbacksAreNotAskedWhenTheCacheServes) {
   engine_->add_free_memory_callback([&] { return ++asked != 0; });
   allocate(512);
   EXPECT_EQ(asked, 0);
+}
+
+TEST_F(HooksTest, AnAllocationKeepsItsOwnStackWhateverACallbackDoes) {
+  AllocatorOptions options;
+  options.pytorch_compatible = true;  // and so the device is asked under the lock
+  start(options);
+  Block* spare = allocate(2 * kMiB);
+  engine_->add_free_memory_callback([&] {
+    if (spare != nullptr) must(engine_->free(std::exchange(spare, nullptr), StackId(1)));
+    return false;
+  });
+  trace_.clear();
+  must(engine_->allocate({20 * kMiB, {}, StackId(2)}).status());
+  ASSERT_EQ(trace_.size(), 4U);
+  EXPECT_EQ(trace_[0].stack, StackId(1)) << "the callback's free";
+  EXPECT_EQ(trace_[2].action, kSegmentAlloc);
+  EXPECT_EQ(trace_[2].stack, StackId(2));
+}
+
+TEST_F(HooksTest, WhatLettingGoEndsIsNotPutDownToTheCallBeforeIt) {
+  start();
+  Block* block = *engine_->allocate({512, {}, StackId(1)});
+  engine_->hold(block);
+  free(block);
+  must(engine_->allocate({512, {}, StackId(2)}).status());
+  engine_->let_go(block);
+  EXPECT_EQ(trace_.back().action, kFreeCompleted);
+  EXPECT_EQ(trace_.back().stack, StackId(1)) << "who allocated it is all that is known";
+}
+
+// Something of a user's that looks at the engine when it ends.
+struct LooksWhenItEnds {
+  explicit LooksWhenItEnds(ClassicEngine& looked_at) : engine(looked_at) {}
+  ~LooksWhenItEnds() { (void)engine.stats(); }
+  ClassicEngine& engine;
+};
+
+class LookingSource final : public SegmentSource {
+ public:
+  explicit LookingSource(ClassicEngine& engine) : looks_(engine) {}
+  Result<DeviceAddress> allocate(size_t, StreamId) override {
+    return Status::out_of_memory("the source is empty");
+  }
+  void free(DeviceAddress, size_t) override {}
+
+ private:
+  LooksWhenItEnds looks_;
+};
+
+TEST_F(HooksTest, ASourceThatEndsWithItsPoolMayCallTheEngine) {
+  start();
+  must(engine_->create_pool(kPool, {.source = std::make_shared<LookingSource>(*engine_)}));
+  must(engine_->release_pool(kPool));
+  trim();
+  EXPECT_FALSE(engine_->pool_use_count(kPool).ok());
+}
+
+TEST_F(HooksTest, AFilterThatEndsWithItsRouteMayCallTheEngine) {
+  start();
+  const auto filter = [&] {
+    return [looks = std::make_shared<LooksWhenItEnds>(*engine_)](StreamId) { return true; };
+  };
+  must(engine_->begin_routing(kPool, filter()));
+  EXPECT_FALSE(engine_->begin_routing(kPool, filter()).ok());
+  end_route(kPool);
 }
 
 }  // namespace

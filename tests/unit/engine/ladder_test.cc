@@ -343,5 +343,17 @@ TEST_F(CollectionTest, WithoutALimitNothingIsCollected) {
   free(fresh);
 }
 
+TEST_F(LadderTest, OfSeveralLateFailuresTheFirstIsTold) {
+  start();
+  cache(20 * kMiB);
+  cache(40 * kMiB);
+  machine_->inject({.call = DeviceCall::kFree, .status = Status::device_fault("free", 1, "first")});
+  machine_->inject(
+      {.call = DeviceCall::kFree, .nth = 2, .status = Status::device_fault("free", 2, "second")});
+  const Status told = engine_->trim({});
+  EXPECT_NE(told.message().find("first"), std::string::npos) << told.to_string();
+  trim();
+}
+
 }  // namespace
 }  // namespace ashlar::classic

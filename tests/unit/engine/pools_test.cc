@@ -319,7 +319,11 @@ TEST_F(SourceTest, AnEmptySourceIsAskedAgainAfterTheFlush) {
   EXPECT_NE(allocate(5 * kMiB), nullptr);
   EXPECT_EQ(stats().alloc_retries, 1);
   source_->refusals = 2;
-  EXPECT_EQ(refused(50 * kMiB).kind(), StatusKind::kOutOfMemory);
+  const Status refusal = refused(50 * kMiB);
+  EXPECT_TRUE(refusal.is_out_of_memory());
+  EXPECT_NE(refusal.message().find("Pool {0, 1} has a source of its own: the source is empty."),
+            std::string::npos)
+      << refusal.to_string();
 }
 
 TEST_F(SourceTest, TheDestructorGivesSegmentsBackToTheSource) {

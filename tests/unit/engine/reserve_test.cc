@@ -97,5 +97,16 @@ TEST_F(ReserveTest, ARequestLargerThanTheReserveTellsTheObservers) {
   EXPECT_EQ(told, 1);
 }
 
+TEST_F(ReserveTest, TheReportNamesWhatReallyIsReservedOnACoarseDevice) {
+  granularity_bytes_ = 64 * kMiB;
+  AllocatorOptions options = expandable();
+  options.expandable_reserve = ReserveSize{0, 100 * kMiB};
+  start(options);
+  allocate(120 * kMiB);  // fits into two granules
+  const Status refusal = refused(130 * kMiB);
+  EXPECT_NE(refusal.message().find("reserves no more than 134217728 B"), std::string::npos)
+      << refusal.to_string();
+}
+
 }  // namespace
 }  // namespace ashlar::classic

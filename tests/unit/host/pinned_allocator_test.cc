@@ -40,31 +40,18 @@ TEST_F(PinnedAllocatorTest, BlocksInUseAreNeverShared) {
   EXPECT_GE(high - low, static_cast<ptrdiff_t>(kMiB));
 }
 
-TEST_F(PinnedAllocatorTest, APointerIsFreedByOneLookUp) {
-  PinnedBlock* block = allocate(kMiB);
-  std::byte* memory = block->memory.begin;
-  EXPECT_TRUE(pinned().free(memory).ok());
-  EXPECT_EQ(allocate(kMiB), block);
-}
-
 TEST_F(PinnedAllocatorTest, BadInputIsRefusedAndChangesNothing) {
-  PinnedBlock* block = allocate(kMiB);
+  allocate(kMiB);
   PinnedBlock* freed = allocate(2 * kMiB);
   free(freed);
   const std::unique_ptr<PinnedAllocator> other =
       *PinnedAllocator::create(other_device(), options_, clock_);
   PinnedBlock* foreign = *other->allocate(kMiB);
   const auto before = pinned().stats().flatten();
-  int on_the_stack = 0;
   EXPECT_EQ(pinned().allocate(0).status().kind(), StatusKind::kUsage);
-  EXPECT_EQ(pinned().free(static_cast<PinnedBlock*>(nullptr)).kind(), StatusKind::kUsage);
-  EXPECT_EQ(pinned().free(static_cast<void*>(nullptr)).kind(), StatusKind::kUsage);
-  EXPECT_EQ(pinned().free(&on_the_stack).kind(), StatusKind::kUsage);
-  EXPECT_EQ(pinned().free(block->memory.begin + 1).kind(), StatusKind::kUsage);
+  EXPECT_EQ(pinned().free(nullptr).kind(), StatusKind::kUsage);
   EXPECT_EQ(pinned().free(freed).kind(), StatusKind::kUsage) << "double free";
-  EXPECT_EQ(pinned().free(freed->memory.begin).kind(), StatusKind::kUsage) << "double free";
   EXPECT_EQ(pinned().free(foreign).kind(), StatusKind::kUsage) << "another device's";
-  EXPECT_EQ(pinned().free(foreign->memory.begin).kind(), StatusKind::kUsage);
   EXPECT_EQ(pinned().stats().flatten(), before);
   EXPECT_TRUE(pinned().validate().ok()) << pinned().validate().to_string();
 }

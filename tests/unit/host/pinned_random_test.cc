@@ -100,11 +100,7 @@ class PinnedRandomTest : public PinnedTest, public ::testing::WithParamInterface
     PinnedBlock* block = blocks_.at(freed.begin);
     ASSERT_EQ(freed.begin[0], tag_of(freed)) << "somebody else wrote here";
     ASSERT_EQ(freed.begin[freed.requested_bytes - 1], tag_of(freed));
-    if (random_.below(2) == 0) {
-      free(block);
-    } else {
-      ASSERT_TRUE(pinned().free(block->memory.begin).ok());
-    }
+    free(block);
     model_->settle(freed);
     model_->sweep();
   }

@@ -116,6 +116,23 @@ TEST_F(BackgroundPollingTest, TheThreadFindsFinishedWorkByItself) {
   EXPECT_EQ(clock_of_poller_.sleep_count(), 1) << "idle again, it asks for nothing";
 }
 
+TEST_F(BackgroundPollingTest, TheThreadDoesNotGiveUpBecauseAnotherIsAtIt) {
+  const StreamId stream = busy_stream();
+  PinnedBlock* block = allocate(kMiB);
+  free_used_on(block, stream);
+  clock_of_poller_.await_sleep(1);
+  machine_->inject({.call = DeviceCall::kIsDone, .action = sim::FaultAction::kHang});
+  std::thread trimming([&] { EXPECT_TRUE(pinned().trim().ok()); });
+  while (machine_->hanging_count() == 0) std::this_thread::yield();
+  clock_of_poller_.step();
+  clock_of_poller_.await_sleep(2);
+  machine_->release_hangs();
+  trimming.join();
+  finish(stream);
+  clock_of_poller_.step();
+  while (pinned().stats().active_requests.current > 0) std::this_thread::yield();
+}
+
 TEST_F(BackgroundPollingTest, WhatTheThreadMeetsIsToldByTheNextAllocate) {
   const StreamId stream = busy_stream();
   PinnedBlock* block = allocate(kMiB);

@@ -146,6 +146,74 @@ TEST_F(HistoryTest, AnnotationsAreARingOfTheirOwn) {
   EXPECT_EQ(snapshot_.annotations[1].fields[0].second, "c");
 }
 
+TEST_F(HistoryTest, AnnotationsStayInOrderWhenTheRingChangesItsSize) {
+  const auto names = [&] {
+    trace();
+    std::string all;
+    for (const Annotation& each : snapshot_.annotations) all += each.fields[0].second;
+    return all;
+  };
+  start_with_room_for(3);
+  for (const char* name : {"a", "b", "c", "d"}) history_.annotate(DeviceIndex(0), {{"name", name}});
+  start_with_room_for(4);
+  history_.annotate(DeviceIndex(0), {{"name", "e"}});
+  EXPECT_EQ(names(), "bcde");
+  start_with_room_for(2);
+  EXPECT_EQ(names(), "de");
+  history_.annotate(DeviceIndex(0), {{"name", "f"}});
+  EXPECT_EQ(names(), "ef");
+}
+
+TEST_F(HistoryTest, TextsAreForgottenWithTheEntriesThatNameThem) {
+  start_with_room_for(10);
+  for (uint64_t i = 0; i < 1000; ++i) {
+    const std::string text = "step " + std::to_string(i);
+    history_.record(act(i), &text);
+  }
+  const std::vector<TraceEntry> entries = trace();
+  EXPECT_EQ(said(entries.front().user_metadata), "step 990");
+  EXPECT_EQ(said(entries.back().user_metadata), "step 999");
+  EXPECT_LE(snapshot_.tables.strings.size(), 50U);
+  history_.stop();
+  trace();
+  EXPECT_EQ(snapshot_.tables.strings.size(), 1U) << "the empty one";
+}
+
+// A provider that knows no frames, and looks at the history when it ends.
+class LookingProvider final : public FrameProvider {
+ public:
+  explicit LookingProvider(History& history) : history_(history) {}
+  ~LookingProvider() override {
+    Snapshot snapshot;
+    history_.read_into(snapshot, DeviceIndex(0));
+  }
+  size_t gather(std::span<uint64_t>) override { return 0; }
+  void keep(uint64_t) override {}
+  Frame describe(uint64_t) override { return {}; }
+
+ private:
+  History& history_;
+};
+
+TEST_F(HistoryTest, AProviderWithoutFramesEndsWithTheHistoryAndMayLookAtIt) {
+  HistoryOptions options;
+  options.context = RecordContext::kAll;
+  options.provider = std::make_shared<LookingProvider>(history_);
+  const std::weak_ptr<FrameProvider> first = options.provider;
+  start(std::move(options));
+  EXPECT_NE(history_.capture(RecordContext::kState, nullptr), StackId()) << "native frames";
+  start_with_room_for(10);
+  EXPECT_TRUE(first.expired()) << "replaced";
+
+  HistoryOptions again;
+  again.context = RecordContext::kAll;
+  again.provider = std::make_shared<LookingProvider>(history_);
+  const std::weak_ptr<FrameProvider> second = again.provider;
+  start(std::move(again));
+  history_.stop();
+  EXPECT_TRUE(second.expired());
+}
+
 // --- stacks
 // ------------------------------------------------------------------------------------------
 

@@ -214,6 +214,62 @@ TEST_F(ExpandableImportsTest, AnAccessorIsGivenWhatIsOpenAndWhatWillBe) {
   imports.close(std::move(after), {});
 }
 
+// Only its device knows whether the work queued there is done.
+TEST_P(ImportsTest, AStreamThatIsGoneIsWaitedForByATrim) {
+  Imports imports(device());
+  const Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
+  const Share share = exporter_.allocator->share(buffer);
+  std::shared_ptr<Import> import = open(imports, share.handle());
+  const DeviceAddress address = import->block.begin;
+  const StreamId gone = *device().create_stream();
+  ASSERT_TRUE(must(device().fill(address, 7, 4, gone)));
+  ASSERT_TRUE(must(device().destroy_stream(gone)));
+  imports.close(std::move(import), {{&device(), gone}});
+  EXPECT_TRUE(must(imports.collect())) << "it is nobody's mistake";
+  EXPECT_EQ(device().describe(address)->kind, MemoryKind::kDevice);
+  EXPECT_TRUE(must(imports.trim()));
+  EXPECT_EQ(device().describe(address)->kind, MemoryKind::kUnknown);
+  EXPECT_EQ(exporter_.read(buffer.address()), 0x07070707U);
+}
+
+TEST_P(ImportsTest, AStreamThatFailsDoesNotHoldUpTheOthers) {
+  Imports imports(device());
+  const Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
+  const Share share = exporter_.allocator->share(buffer);
+  std::shared_ptr<Import> import = open(imports, share.handle());
+  const StreamId first = *device().create_stream();
+  const StreamId second = *device().create_stream();
+  importer_.machine->inject({.call = DeviceCall::kRecordEvent});
+  imports.close(std::move(import), {{&device(), first}, {&device(), second}});
+  EXPECT_EQ(importer_.calls(DeviceCall::kRecordEvent), 1U) << "of the second stream";
+  EXPECT_FALSE(imports.collect().ok()) << "what the close met";
+  EXPECT_TRUE(must(imports.collect()));
+}
+
+TEST_P(ImportsTest, OfSeveralFailuresTheFirstIsTold) {
+  Imports imports(device());
+  const Buffer a = exporter_.allocator->allocate(3 * kMiB);
+  const Buffer b = exporter_.allocator->allocate(3 * kMiB);
+  const Share of_a = exporter_.allocator->share(a);
+  const Share of_b = exporter_.allocator->share(b);
+  std::shared_ptr<Import> import_a = open(imports, of_a.handle());
+  std::shared_ptr<Import> import_b = open(imports, of_b.handle());
+  const StreamId stream = *device().create_stream();
+  const auto fail = [&](const char* why) {
+    importer_.machine->inject({.call = DeviceCall::kCreateEvent,
+                               .count = 2,
+                               .status = Status::device_fault("create_event", 1, why)});
+  };
+  fail("first");
+  imports.close(std::move(import_a), {{&device(), stream}});
+  importer_.machine->clear_faults();
+  fail("second");
+  imports.close(std::move(import_b), {{&device(), stream}});
+  importer_.machine->clear_faults();
+  EXPECT_THAT(imports.collect().message(), HasSubstr("first"));
+  EXPECT_TRUE(must(imports.collect()));
+}
+
 // --- failures
 // -------------------------------------------------------------------------------------
 

@@ -129,6 +129,20 @@ TEST_P(SharingFacadeTest, AStreamThatUsesItIsWaitedForAtTheClose) {
   EXPECT_EQ(importer_.device().describe(address)->kind, MemoryKind::kUnknown);
 }
 
+TEST_P(SharingFacadeTest, ATrimGivesBackWhatItCanThoughAnImportFails) {
+  const Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
+  const Share share = exporter_.allocator->share(buffer);
+  SharedBuffer seen = importer_.allocator->open_shared(share.handle());
+  importer_.allocator->allocate(3 * kMiB).reset();
+  EXPECT_GT(importer_.allocator->stats().reserved_bytes.all.current, 0);
+  seen.record_stream(*importer_.device().create_stream());
+  importer_.machine->inject({.call = DeviceCall::kCreateEvent});
+  seen.reset();
+  EXPECT_THROW(importer_.allocator->trim(), DeviceError);
+  EXPECT_EQ(importer_.allocator->stats().reserved_bytes.all.current, 0);
+  importer_.allocator->trim();
+}
+
 // --- mistakes
 // -------------------------------------------------------------------------------------
 

@@ -1,0 +1,88 @@
+// Holding pools, and routing to them.
+#include "base/routes.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/text.h"
+
+namespace ashlar {
+
+Status no_such_pool(PoolId pool) { return Status::usage(text("there is no pool ", pool)); }
+
+// --- holding ------------------------------------------------------------------------------------
+
+Status Routes::create(PoolId pool) {
+  if (pool.is_default()) return Status::usage("the default pool is always there");
+  if (!use_counts_.emplace(pool, 1).second) {
+    return Status::usage(text("there is a pool ", pool, " already"));
+  }
+  return {};
+}
+
+Status Routes::retain(PoolId pool) {
+  const auto found = use_counts_.find(pool);
+  if (found == use_counts_.end()) return no_such_pool(pool);
+  if (is_freeable(pool)) return Status::usage(text("pool ", pool, " was let go"));
+  ++found->second;
+  return {};
+}
+
+Status Routes::release(PoolId pool) {
+  const auto found = use_counts_.find(pool);
+  if (found == use_counts_.end()) return no_such_pool(pool);
+  if (found->second == 0) {
+    return Status::usage(text("pool ", pool, " was let go more often than held"));
+  }
+  --found->second;
+  return {};
+}
+
+Result<int> Routes::use_count(PoolId pool) const {
+  const auto found = use_counts_.find(pool);
+  if (found == use_counts_.end()) return no_such_pool(pool);
+  return found->second;
+}
+
+bool Routes::is_freeable(PoolId pool) const {
+  const auto found = use_counts_.find(pool);
+  return found != use_counts_.end() && found->second == 0 && !is_routed_to(pool);
+}
+
+// --- routing ------------------------------------------------------------------------------------
+
+Status Routes::begin(PoolId pool, RouteFilter&& filter) {
+  if (pool.is_default()) return Status::usage("the default pool needs no routing");
+  if (!filter) return Status::usage("there is no filter to route by");
+  if (is_routed_to(pool)) {
+    return Status::usage(text("allocations are routed to pool ", pool, " already"));
+  }
+  if (Status held = has(pool) ? retain(pool) : create(pool); !held.ok()) return held;
+  routes_.push_back({pool, std::move(filter)});
+  return {};
+}
+
+Result<RouteFilter> Routes::end(PoolId pool) {
+  const auto same = [&](const Route& route) { return route.pool == pool; };
+  const auto found = std::find_if(routes_.begin(), routes_.end(), same);
+  if (found == routes_.end()) {
+    return Status::usage(text("allocations are not routed to pool ", pool));
+  }
+  RouteFilter filter = std::move(found->filter);
+  routes_.erase(found);
+  return filter;
+}
+
+PoolId Routes::pool_for(StreamId stream) const {
+  for (auto route = routes_.rbegin(); route != routes_.rend(); ++route) {
+    if (route->filter(stream)) return route->pool;
+  }
+  return {};
+}
+
+bool Routes::is_routed_to(PoolId pool) const {
+  const auto same = [&](const Route& route) { return route.pool == pool; };
+  return std::any_of(routes_.begin(), routes_.end(), same);
+}
+
+}  // namespace ashlar
