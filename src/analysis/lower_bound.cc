@@ -19,14 +19,11 @@ size_t peak_of(const Allocations& allocations, Bytes bytes) {
     if (allocation.was_there_before()) now += bytes(allocation);
   }
   size_t peak = now;
-  for (uint32_t entry = 0; entry < allocations.of_entry.size(); ++entry) {
-    const uint32_t id = allocations.of_entry[entry];
-    if (id == Allocation::kNever) continue;
-    const Allocation& allocation = allocations.all[id];
+  for_each_change(allocations, [&](uint32_t entry, const Allocation& allocation) {
     if (allocation.made == entry) now += bytes(allocation);
     if (allocation.completed == entry) now -= bytes(allocation);
     peak = std::max(peak, now);
-  }
+  });
   return peak;
 }
 

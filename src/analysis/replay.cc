@@ -46,6 +46,8 @@ class Run {
   Status ask_for_what_failed(uint32_t index, const TraceEntry& entry);
   Status free(uint32_t index);
   Status complete(uint32_t index);
+  Status end_displaced(uint32_t index);
+  Status stop_holding(uint32_t id);
   Status use_pool(PoolId pool);
   Status give_back(const Flush& flush);
   StreamId stream_of(StreamId recorded);
@@ -65,9 +67,8 @@ class Run {
   std::unordered_map<StreamId, StreamId> recorded_;  // and back
   std::vector<Flush> flushes_;
   size_t next_flush_ = 0;
+  size_t next_displaced_ = 0;
 
-  // By entry: the allocation whose address is handed out again though nobody saw it freed.
-  std::unordered_map<uint32_t, uint32_t> ended_unseen_;
   std::vector<Block*> live_;                        // by allocation
   std::unordered_map<uint32_t, StreamId> pending_;  // by allocation: the stream that holds it back
   std::vector<StreamId> spare_streams_;             // to hold back others
@@ -86,14 +87,7 @@ Run::Run(const Snapshot& snapshot, const Allocations& allocations, const ReplayO
       allocations_(allocations),
       options_(options),
       same_settings_(same_policy(options.allocator, options.recorded)),
-      live_(allocations.all.size()) {
-  for (uint32_t id = 0; id < allocations.all.size(); ++id) {
-    const uint32_t completed = allocations.all[id].completed;
-    const bool unseen =
-        completed != Allocation::kNever && trace_[completed].action == TraceAction::kAlloc;
-    if (unseen) ended_unseen_[completed] = id;
-  }
-}
+      live_(allocations.all.size()) {}
 
 // --- setting up
 // ------------------------------------------------------------------------------------
@@ -232,13 +226,9 @@ Status Run::perform(uint32_t index) {
 }
 
 Status Run::allocate(uint32_t index, const TraceEntry& entry) {
+  if (Status ended = end_displaced(index); !ended.ok()) return ended;
   if (entry.bytes == 0) return {};
   const uint32_t id = allocations_.of_entry[index];
-  if (const auto unseen = ended_unseen_.find(index); unseen != ended_unseen_.end()) {
-    Block* block = std::exchange(live_[unseen->second], nullptr);
-    Status freed = block == nullptr ? Status() : engine_->free(block);
-    if (!freed.ok()) return freed;
-  }
   if (Status routed = use_pool(allocations_.all[id].pool); !routed.ok()) return routed;
   Result<Block*> block = engine_->allocate({entry.bytes, stream_of(entry.stream)});
   ++result_.alloc_count;
@@ -251,6 +241,16 @@ Status Run::allocate(uint32_t index, const TraceEntry& entry) {
     return block.status();
   }
   return {};
+}
+
+// What the entry displaces is gone, though no entry of its own says so: freed, if its owner still
+// had it, and not pending any more.
+Status Run::end_displaced(uint32_t index) {
+  const std::vector<DisplacedAllocation>& displaced = allocations_.displaced;
+  if (next_displaced_ == displaced.size() || displaced[next_displaced_].entry != index) return {};
+  const uint32_t id = displaced[next_displaced_++].allocation;
+  Block* block = std::exchange(live_[id], nullptr);
+  return block == nullptr ? stop_holding(id) : engine_->free(block);
 }
 
 // The program lived on without it; where it can be had now, it is had for a moment.
@@ -288,6 +288,11 @@ Status Run::free(uint32_t index) {
 Status Run::complete(uint32_t index) {
   const uint32_t id = allocations_.of_entry[index];
   if (live_[id] != nullptr) return free(index);  // its request is not in the trace
+  return stop_holding(id);
+}
+
+// Lets the stream go on that keeps the freed allocation pending, if one does.
+Status Run::stop_holding(uint32_t id) {
   const auto found = pending_.find(id);
   if (found == pending_.end()) return {};
   Status status = machine_->resume(kReplayed, found->second);

@@ -12,9 +12,9 @@ namespace {
 // What the first entry found. Files that hold only some kinds of entries, or no segments, may lead
 // below zero; then there was at least so much.
 size_t reserved_before(const Snapshot& snapshot, DeviceIndex device);
+size_t reserved_change(const TraceEntry& entry);
 TimelinePoint before_first_entry(const Allocations& allocations);
-void step(const TraceEntry& entry, const Allocation* allocation, uint32_t index,
-          TimelinePoint& now);
+void step(const Allocation& allocation, uint32_t entry, TimelinePoint& now);
 void find_peaks(const std::vector<TraceEntry>& trace, Timeline& timeline);
 
 }  // namespace
@@ -27,11 +27,17 @@ Timeline make_timeline(const Snapshot& snapshot, DeviceIndex device,
   timeline.before.reserved_bytes = reserved_before(snapshot, device);
   timeline.points.reserve(trace.size());
   TimelinePoint now = timeline.before;
-  for (uint32_t i = 0; i < trace.size(); ++i) {
-    const uint32_t id = allocations.of_entry[i];
-    step(trace[i], id == Allocation::kNever ? nullptr : &allocations.all[id], i, now);
-    timeline.points.push_back(now);
-  }
+  const auto go_to = [&](size_t end) {
+    while (timeline.points.size() < end) {
+      now.reserved_bytes += reserved_change(trace[timeline.points.size()]);
+      timeline.points.push_back(now);
+    }
+  };
+  for_each_change(allocations, [&](uint32_t entry, const Allocation& allocation) {
+    go_to(entry);
+    step(allocation, entry, now);
+  });
+  go_to(trace.size());
   find_peaks(trace, timeline);
   return timeline;
 }
@@ -89,16 +95,13 @@ TimelinePoint before_first_entry(const Allocations& allocations) {
   return before;
 }
 
-void step(const TraceEntry& entry, const Allocation* allocation, uint32_t index,
-          TimelinePoint& now) {
-  now.reserved_bytes += reserved_change(entry);
-  if (allocation == nullptr) return;
-  if (allocation->made == index) now.live_bytes += allocation->bytes;
-  if (allocation->freed == index) {
-    now.live_bytes -= allocation->bytes;
-    now.pending_bytes += allocation->bytes;
+void step(const Allocation& allocation, uint32_t entry, TimelinePoint& now) {
+  if (allocation.made == entry) now.live_bytes += allocation.bytes;
+  if (allocation.freed == entry) {
+    now.live_bytes -= allocation.bytes;
+    now.pending_bytes += allocation.bytes;
   }
-  if (allocation->completed == index) now.pending_bytes -= allocation->bytes;
+  if (allocation.completed == entry) now.pending_bytes -= allocation.bytes;
 }
 
 Peak at_least(size_t bytes) { return {.bytes = bytes}; }

@@ -34,6 +34,14 @@ TEST(LowerBoundTest, PendingMemoryIsNotFree) {
   EXPECT_EQ(bound_of(trace).packed_bytes, 1024U);
 }
 
+TEST(LowerBoundTest, WhatIsDisplacedNeedsNoMemoryAnyMore) {
+  TraceBuilder trace;
+  trace.alloc(0, 512).alloc(0, 1024).alloc(0, 512).alloc(4096, 512);
+  const LowerBound bound = bound_of(trace);
+  EXPECT_EQ(bound.requested_bytes, 1024U);
+  EXPECT_EQ(bound.packed_bytes, 1024U);
+}
+
 TEST(LowerBoundTest, WhatWasThereBeforeAndWhatIsNeverFreedCount) {
   TraceBuilder trace;
   trace.alloc(0, 512).free(4096, 100).alloc(512, 512);

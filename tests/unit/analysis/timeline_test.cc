@@ -50,6 +50,15 @@ TEST(TimelineTest, BytesPendAfterTheirFreeUntilItIsComplete) {
   EXPECT_EQ(values(timeline, requested), (std::vector<size_t>{100, 130, 130, 30}));
 }
 
+TEST(TimelineTest, WhatIsDisplacedCountsNoMore) {
+  TraceBuilder trace;
+  trace.alloc(512, 100).alloc(512, 300).act(TraceAction::kFreeRequested, 512, 300).alloc(512, 7);
+  const Timeline timeline = look(trace.snapshot()).timeline;
+  EXPECT_EQ(values(timeline, live), (std::vector<size_t>{100, 300, 0, 7}));
+  EXPECT_EQ(values(timeline, pending), (std::vector<size_t>{0, 0, 300, 0}));
+  EXPECT_EQ(timeline.requested.bytes, 300U);
+}
+
 TEST(TimelineTest, WhatWasThereBeforeCountsFromTheStart) {
   TraceBuilder trace;
   trace.free(512, 100);
