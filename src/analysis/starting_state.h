@@ -20,6 +20,10 @@ struct StartingState {
   size_t reserved_bytes = 0;    // all of it
 };
 
+// Positions in `allocations.all` of what was there before the first entry, by address. Of several at
+// one address the first seen counts: the others came later, unseen. Empty ones need no place.
+std::vector<uint32_t> present_before(const Allocations& allocations);
+
 StartingState rebuild_start(const Snapshot& snapshot, DeviceIndex device,
                             const Allocations& allocations, const SizePolicy& sizes);
 
