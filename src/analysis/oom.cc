@@ -160,7 +160,7 @@ Result<bool> Explanation::fails_under(size_t limit_bytes) {
   if (!replayed.ok()) return replayed.status();
   replayed_ = *std::move(replayed);
   if (replayed_->ooms.empty()) return false;
-  return !report_.limit.is_inferred() || replayed_->ooms.front().entry == *recorded_;
+  return !report_.limit.is_inferred() || replayed_->ooms.front().entry == recorded_;
 }
 
 void Explanation::describe_request() {
@@ -168,7 +168,14 @@ void Explanation::describe_request() {
   if (replayed_) {
     failed = replayed_->ooms.front();
   } else {
-    failed = {.entry = *recorded_, .bytes = trace_[*recorded_].bytes, .was_recorded = true};
+    const TraceEntry& entry = trace_[*recorded_];
+    failed = {.entry = recorded_,
+              .bytes = entry.bytes,
+              .was_recorded = true,
+              .stream = entry.stream,
+              .pool = entry.pool,
+              .stack = entry.stack,
+              .message = {}};
   }
   report_.entry = failed.entry;
   report_.was_recorded = failed.was_recorded;
@@ -176,10 +183,10 @@ void Explanation::describe_request() {
   if (!failed.was_recorded) report_.requested_bytes = failed.bytes;
   report_.rounded_bytes = failed.was_recorded ? asked : sizes_.block_bytes(asked);
   report_.segment_bytes = sizes_.segment_bytes(report_.rounded_bytes);
-  const TraceEntry& entry = trace_[failed.entry];
-  report_.stream = entry.stream;
-  report_.stack = entry.stack;
-  if (failed.was_recorded) report_.device_free_bytes = entry.address.value();
+  report_.stream = failed.stream;
+  report_.pool = failed.pool;
+  report_.stack = failed.stack;
+  if (failed.was_recorded) report_.device_free_bytes = trace_[*failed.entry].address.value();
 }
 
 // --- what was held
@@ -188,8 +195,7 @@ void Explanation::describe_request() {
 bool is_free(const SnapshotBlock& block) { return block.state == SnapshotBlockState::kInactive; }
 
 bool Explanation::is_usable(const SnapshotSegment& segment) const {
-  const TraceEntry& entry = trace_[report_.entry];
-  return segment.stream == entry.stream && segment.pool == entry.pool &&
+  return segment.stream == report_.stream && segment.pool == report_.pool &&
          segment.is_large != SizePolicy::is_small(report_.rounded_bytes);
 }
 
@@ -254,8 +260,12 @@ PinningBlock Explanation::pinning_block(const SnapshotBlock& block) const {
   if (allocation.was_there_before()) return pinning;
   pinning.made = allocation.made;
   const TraceEntry& made = trace_[allocation.made];
-  const TraceEntry& failed = trace_[report_.entry];
-  if (made.has_time && failed.has_time) pinning.age_us = failed.time_us - made.time_us;
+  const TraceEntry& failed = trace_[*report_.entry];
+  if (made.has_time && failed.has_time) {
+    const uint64_t age_us =
+        static_cast<uint64_t>(failed.time_us) - static_cast<uint64_t>(made.time_us);
+    pinning.age_us = static_cast<int64_t>(age_us);  // wraps where a file holds nonsense
+  }
   return pinning;
 }
 

@@ -61,12 +61,14 @@ struct OomState {
 };
 
 struct OomReport {
-  uint32_t entry = 0;
+  // Unset: what was there before the first entry has no room already.
+  std::optional<uint32_t> entry{};
   bool was_recorded = false;                // it failed in the recorded run, too
   std::optional<size_t> requested_bytes{};  // unset: the file only has it rounded
   size_t rounded_bytes = 0;
   size_t segment_bytes = 0;  // what it would have taken from the device
   StreamId stream{};
+  PoolId pool{};
   StackId stack{};
   size_t device_free_bytes = 0;  // as recorded, or else as replayed
   OomLimit limit{};

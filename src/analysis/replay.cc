@@ -5,9 +5,11 @@
 #include <unordered_map>
 
 #include "analysis/flushes.h"
+#include "analysis/replay_pools.h"
 #include "analysis/settings.h"
 #include "analysis/starting_state.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "engine/classic/classic_engine.h"
 #include "engine/make_engine.h"
 
@@ -40,7 +42,8 @@ class Run {
 
  private:
   Status start_as_recorded(const StartingState& start);
-  Status start_with_allocations();
+  Status adopt(SnapshotSegment segment, const uint32_t* allocations);
+  Status start_with(const std::vector<uint32_t>& before);
   Status perform(uint32_t index);
   Status allocate(uint32_t index, const TraceEntry& entry);
   Status ask_for_what_failed(uint32_t index, const TraceEntry& entry);
@@ -48,9 +51,9 @@ class Run {
   Status complete(uint32_t index);
   Status end_displaced(uint32_t index);
   Status stop_holding(uint32_t id);
-  Status use_pool(PoolId pool);
   Status give_back(const Flush& flush);
   StreamId stream_of(StreamId recorded);
+  ReplayedOom oom_at(uint32_t index) const;
   void note_oom(ReplayedOom oom, const Status& status);
   void look();
   void see(const TraceEntry& entry);
@@ -60,9 +63,11 @@ class Run {
   const Allocations& allocations_;
   const ReplayOptions& options_;
   const bool same_settings_;
+  const size_t limit_bytes_;  // that the process may have
 
   std::unique_ptr<sim::Machine> machine_;
   std::unique_ptr<Engine> engine_;
+  std::optional<ReplayPools> pools_;  // of the engine
   std::unordered_map<StreamId, StreamId> streams_;   // recorded to replayed
   std::unordered_map<StreamId, StreamId> recorded_;  // and back
   std::vector<Flush> flushes_;
@@ -72,8 +77,6 @@ class Run {
   std::vector<Block*> live_;                        // by allocation
   std::unordered_map<uint32_t, StreamId> pending_;  // by allocation: the stream that holds it back
   std::vector<StreamId> spare_streams_;             // to hold back others
-  PoolId current_pool_;                             // that allocations are routed to
-  std::vector<PoolId> routed_;
   uint32_t current_entry_ = 0;
   size_t reserved_bytes_ = 0;
   size_t peak_bytes_ = 0;
@@ -87,6 +90,7 @@ Run::Run(const Snapshot& snapshot, const Allocations& allocations, const ReplayO
       allocations_(allocations),
       options_(options),
       same_settings_(same_policy(options.allocator, options.recorded)),
+      limit_bytes_(std::min(options.capacity_bytes, options.cap_bytes.value_or(SIZE_MAX))),
       live_(allocations.all.size()) {}
 
 // --- setting up
@@ -102,12 +106,12 @@ Status Run::set_up() {
   if (!made.ok()) return made.status();
   machine_ = *std::move(made);
   AllocatorOptions allocator = options_.allocator;
-  const size_t limit_bytes = options_.cap_bytes.value_or(options_.capacity_bytes);
   if (options_.cap_bytes) {
     const auto cap = static_cast<double>(*options_.cap_bytes);
     allocator.memory_fraction = std::min(1.0, cap / static_cast<double>(options_.capacity_bytes));
   }
   engine_ = make_engine(machine_->device(kReplayed), allocator);
+  pools_.emplace(*engine_);
 
   // In the order of the recorded handles: what is given back is given back in that order.
   std::vector<StreamId> handles;
@@ -124,11 +128,11 @@ Status Run::set_up() {
   const SizePolicy sizes(options_.recorded);
   const StartingState start = rebuild_start(snapshot_, options_.device, allocations_, sizes);
   // The limit of the recorded run is not known, but it cannot have been below what it had.
-  const size_t recorded_limit = std::max(limit_bytes, most_reserved(trace_, start.reserved_bytes));
+  const size_t recorded_limit = std::max(limit_bytes_, most_reserved(trace_, start.reserved_bytes));
   flushes_ = find_flushes(trace_, {start.reserved_bytes, recorded_limit, &options_.recorded});
   const bool can_adopt = same_settings_ && start.expandable_bytes == 0 &&
                          options_.allocator.engine == EngineKind::kClassic;
-  Status started = can_adopt ? start_as_recorded(start) : start_with_allocations();
+  Status started = can_adopt ? start_as_recorded(start) : start_with(present_before(allocations_));
   if (!started.ok()) return started;
   engine_->reset_peak_stats();
   engine_->reset_total_stats();
@@ -139,36 +143,70 @@ Status Run::set_up() {
   return {};
 }
 
+// Segments of the default pool are taken over as they were. The engine cannot do that with those of
+// other pools: they come about by their allocations. What was only cached is left out if there is
+// no room for it, as any allocation would have flushed it.
 Status Run::start_as_recorded(const StartingState& start) {
-  auto& engine = static_cast<classic::ClassicEngine&>(*engine_);
-  size_t next = 0;
-  for (SnapshotSegment segment : start.segments) {
-    machine_->place_next(kReplayed, segment.address);
-    segment.stream = stream_of(segment.stream);
-    const Result<std::vector<Block*>> blocks = engine.adopt(segment);
-    if (!blocks.ok()) return blocks.status();
-    for (Block* block : *blocks) live_[start.allocations[next++]] = block;
+  const auto used_count = [](const SnapshotSegment& segment) {
+    return std::count_if(segment.blocks.begin(), segment.blocks.end(), [](const auto& block) {
+      return block.state != SnapshotBlockState::kInactive;
+    });
+  };
+  size_t needed_bytes = 0;  // by the segments in use that are still to come
+  for (const SnapshotSegment& segment : start.segments) {
+    if (used_count(segment) > 0) needed_bytes += segment.total_bytes;
   }
-  return {};
+  std::vector<uint32_t> in_pools;
+  size_t held_bytes = 0;
+  const uint32_t* next = start.allocations.data();
+  for (const SnapshotSegment& segment : start.segments) {
+    const uint32_t* const allocations = next;
+    next += used_count(segment);
+    const bool is_used = next != allocations;
+    if (is_used) needed_bytes -= segment.total_bytes;
+    if (!segment.pool.is_default()) {
+      in_pools.insert(in_pools.end(), allocations, next);
+    } else if (held_bytes + segment.total_bytes + (is_used ? 0 : needed_bytes) <= limit_bytes_) {
+      if (Status adopted = adopt(segment, allocations); !adopted.ok()) return adopted;
+      held_bytes += segment.total_bytes;
+    } else if (is_used) {
+      note_oom({.bytes = segment.total_bytes, .stream = segment.stream},
+               Status::out_of_memory(text("a segment of ", format_bytes(segment.total_bytes),
+                                          " was there when the trace began, with ",
+                                          format_bytes(held_bytes), " beside it, and only ",
+                                          format_bytes(limit_bytes_), " are allowed")));
+    }
+  }
+  return start_with(in_pools);
 }
 
-// In the order of their addresses, for want of a better one.
-Status Run::start_with_allocations() {
-  std::vector<uint32_t> before;
-  for (uint32_t id = 0; id < allocations_.all.size(); ++id) {
-    if (allocations_.all[id].was_there_before()) before.push_back(id);
+// `allocations`: those of the segment's blocks in use, in order.
+Status Run::adopt(SnapshotSegment segment, const uint32_t* allocations) {
+  machine_->place_next(kReplayed, segment.address);
+  const StreamId recorded = std::exchange(segment.stream, stream_of(segment.stream));
+  const auto blocks = static_cast<classic::ClassicEngine&>(*engine_).adopt(segment);
+  if (blocks.ok()) {
+    for (Block* block : *blocks) live_[*allocations++] = block;
+  } else if (blocks.status().is_out_of_memory()) {
+    note_oom({.bytes = segment.total_bytes, .stream = recorded}, blocks.status());
   }
-  std::sort(before.begin(), before.end(), [&](uint32_t a, uint32_t b) {
-    return allocations_.all[a].address < allocations_.all[b].address;
-  });
+  return blocks.ok() || blocks.status().is_out_of_memory() ? Status() : blocks.status();
+}
+
+// By address, for want of a better order.
+Status Run::start_with(const std::vector<uint32_t>& before) {
   for (const uint32_t id : before) {
     const Allocation& allocation = allocations_.all[id];
-    if (allocation.bytes == 0) continue;
+    if (Status routed = pools_->use(allocation.pool); !routed.ok()) return routed;
     Result<Block*> block = engine_->allocate({allocation.bytes, stream_of(allocation.stream)});
     if (block.ok()) {
       live_[id] = *block;
     } else if (block.status().is_out_of_memory()) {
-      note_oom({.entry = 0, .bytes = allocation.bytes}, block.status());
+      note_oom({.bytes = allocation.bytes,
+                .stream = allocation.stream,
+                .pool = allocation.pool,
+                .stack = allocation.stack},
+               block.status());
     } else {
       return block.status();
     }
@@ -189,18 +227,16 @@ StreamId Run::stream_of(StreamId recorded) {
 // ----------------------------------------------------------------------------------------
 
 Status Run::perform_all() {
-  for (uint32_t i = 0; i < trace_.size(); ++i) {
+  const auto is_over = [&] { return options_.stop_at_oom && !result_.ooms.empty(); };
+  for (uint32_t i = 0; i < trace_.size() && !is_over(); ++i) {
     current_entry_ = i;
     if (Status performed = perform(i); !performed.ok()) return performed;
     if (options_.look_after == i) look();
-    if (options_.stop_at_oom && !result_.ooms.empty()) {
-      look();
-      return {};
-    }
     if (options_.progress && i % 65536 == 0) {
       options_.progress(static_cast<double>(i) / static_cast<double>(trace_.size()));
     }
   }
+  if (is_over()) look();
   return {};
 }
 
@@ -229,14 +265,14 @@ Status Run::allocate(uint32_t index, const TraceEntry& entry) {
   if (Status ended = end_displaced(index); !ended.ok()) return ended;
   if (entry.bytes == 0) return {};
   const uint32_t id = allocations_.of_entry[index];
-  if (Status routed = use_pool(allocations_.all[id].pool); !routed.ok()) return routed;
+  if (Status routed = pools_->use(entry.pool); !routed.ok()) return routed;
   Result<Block*> block = engine_->allocate({entry.bytes, stream_of(entry.stream)});
   ++result_.alloc_count;
   if (block.ok()) {
     live_[id] = *block;
     if ((*block)->address == entry.address) ++result_.same_address_count;
   } else if (block.status().is_out_of_memory()) {
-    note_oom({.entry = index, .bytes = entry.bytes}, block.status());
+    note_oom(oom_at(index), block.status());
   } else {
     return block.status();
   }
@@ -255,11 +291,11 @@ Status Run::end_displaced(uint32_t index) {
 
 // The program lived on without it; where it can be had now, it is had for a moment.
 Status Run::ask_for_what_failed(uint32_t index, const TraceEntry& entry) {
-  if (Status routed = use_pool(entry.pool); !routed.ok()) return routed;
+  if (Status routed = pools_->use(entry.pool); !routed.ok()) return routed;
   Result<Block*> block = engine_->allocate({entry.bytes, stream_of(entry.stream)});
   if (block.ok()) return engine_->free(*block);
   if (!block.status().is_out_of_memory()) return block.status();
-  note_oom({.entry = index, .bytes = entry.bytes, .was_recorded = true}, block.status());
+  note_oom(oom_at(index), block.status());
   return {};
 }
 
@@ -302,27 +338,19 @@ Status Run::stop_holding(uint32_t id) {
   return status;
 }
 
-// Sends the next allocations to a pool.
-Status Run::use_pool(PoolId pool) {
-  current_pool_ = pool;
-  const bool known =
-      pool.is_default() || std::find(routed_.begin(), routed_.end(), pool) != routed_.end();
-  if (known) return {};
-  routed_.push_back(pool);
-  return engine_->begin_routing(pool, [this, pool](StreamId) { return current_pool_ == pool; });
-}
-
-// A pool whose segments go was let go first; if it is used again, it is another one of that name.
+// A pool whose segments go was let go first. Where nothing but pools gave back, the program let go
+// of them and left the rest of its cache as it was.
 Status Run::give_back(const Flush& flush) {
   if (!flush.asked_for) return {};
+  bool is_of_pools = true;
+  std::vector<PoolId> pools;
   for (uint32_t i = flush.begin; i < flush.end; ++i) {
     const PoolId pool = trace_[i].pool;
-    if (!trace_[i].has_pool || std::erase(routed_, pool) == 0) continue;
-    Status ended = engine_->end_routing(pool);
-    if (ended.ok()) ended = engine_->release_pool(pool);
-    if (!ended.ok()) return ended;
+    if (pool.is_default()) is_of_pools = false;
+    const bool is_new = !pool.is_default() && (pools.empty() || pools.back() != pool);
+    if (is_new) pools.push_back(pool);
   }
-  return engine_->trim();
+  return is_of_pools ? pools_->give_back(pools) : pools_->give_back_with_default(pools);
 }
 
 // --- what is seen
@@ -338,6 +366,16 @@ void Run::see(const TraceEntry& entry) {
   if (reserved_bytes_ <= peak_bytes_) return;
   peak_bytes_ = reserved_bytes_;
   result_.peak_entry = current_entry_;
+}
+
+ReplayedOom Run::oom_at(uint32_t index) const {
+  const TraceEntry& entry = trace_[index];
+  return {.entry = index,
+          .bytes = entry.bytes,
+          .was_recorded = entry.action == TraceAction::kOom,
+          .stream = entry.stream,
+          .pool = entry.pool,
+          .stack = entry.stack};
 }
 
 void Run::note_oom(ReplayedOom oom, const Status& status) {
@@ -363,7 +401,10 @@ ReplayResult Run::result() {
     result_.recorded_us = static_cast<double>(trace_.back().time_us - trace_.front().time_us);
   }
   if (same_settings_) result_.fidelity = compare(segment_acts_of(trace_), acts_);
-  for (SnapshotSegment& segment : result_.looked_at) segment.stream = recorded_[segment.stream];
+  for (SnapshotSegment& segment : result_.looked_at) {
+    segment.stream = recorded_[segment.stream];
+    segment.pool = pools_->recorded_of(segment.pool);
+  }
   return std::move(result_);
 }
 

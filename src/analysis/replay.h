@@ -30,9 +30,13 @@ struct ReplayOptions {
 
 // An allocation that failed.
 struct ReplayedOom {
-  uint32_t entry = 0;
+  // Unset: it was there before the first entry, and there is no room for it.
+  std::optional<uint32_t> entry{};
   size_t bytes = 0;           // asked for; of a recorded failure, as rounded then
   bool was_recorded = false;  // it failed in the recorded run, too
+  StreamId stream{};          // as recorded, like the rest
+  PoolId pool{};
+  StackId stack{};
   std::string message{};
 };
 
@@ -60,7 +64,7 @@ struct ReplayResult {
   std::optional<Fidelity> fidelity{};  // null: under other settings than the recorded ones
   std::vector<ReservedChange> reserved{};
   uint32_t peak_entry = 0;                    // where the reserved bytes were the most, first
-  std::vector<SnapshotSegment> looked_at{};   // after `look_after`; stream ids as recorded
+  std::vector<SnapshotSegment> looked_at{};   // after `look_after`; streams and pools as recorded
   std::vector<PlacedAllocation> live_then{};  // when they were looked at, by address
 };
 

@@ -111,7 +111,7 @@ std::string as_json(const RecordedRun& recording, const std::optional<OomReport>
     for (const Trial& trial : report->settings.trials) {
       if (trial.completes()) fitting.push_back(trial_as_json(trial));
     }
-    answer["entry"] = report->entry;
+    answer["entry"] = report->entry ? Json(*report->entry) : Json();
     answer["was_recorded"] = report->was_recorded;
     answer["requested_bytes"] = requested ? Json(*requested) : Json();
     answer["rounded_bytes"] = report->rounded_bytes;
@@ -236,7 +236,9 @@ std::string fitting_as_text(const OomReport& report) {
 std::string as_text(const RecordedRun& recording, const std::optional<OomReport>& report) {
   std::string text = fmt::format("{}, device {}: ", recording.file, recording.device.value());
   if (!report) return text + "no out of memory here\n";
-  text += fmt::format("out of memory at entry {}{}\n", group_digits(report->entry),
+  text += fmt::format("out of memory {}{}\n",
+                      report->entry ? "at entry " + group_digits(*report->entry)
+                                    : "with what was there before the first entry",
                       report->was_recorded ? ", as recorded" : ", in the replay");
   text += facts_as_text(recording, *report);
   if (!report->state) {

@@ -125,7 +125,7 @@ std::string as_json(const Replayed& replayed) {
   Json ooms = Json::array();
   for (const ReplayedOom& oom : result.ooms) {
     ooms.push_back(
-        {{"entry", oom.entry}, {"was_recorded", oom.was_recorded}, {"message", oom.message}});
+        {{"entry", oom.entry ? Json(*oom.entry) : Json()}, {"was_recorded", oom.was_recorded}, {"message", oom.message}});
   }
   const Json answer = {
       {"file", replayed.recording.file},
@@ -190,8 +190,10 @@ std::string as_text(const Replayed& replayed) {
                                  replayed.options.device.value(), table.to_text());
   if (!result.ooms.empty()) {
     const ReplayedOom& first = result.ooms.front();
-    text += fmt::format("\nFirst failure, at entry {}{}: {}\n", group_digits(first.entry),
-                        first.was_recorded ? " as recorded" : "", first.message);
+    text += fmt::format(
+        "\nFirst failure, {}{}: {}\n",
+        first.entry ? "at entry " + group_digits(*first.entry) : "before the first entry",
+        first.was_recorded ? " as recorded" : "", first.message);
   }
   return text;
 }

@@ -179,6 +179,21 @@ TEST_F(TuneTest, TheSmallestCapacityIsFoundAboveADeviceThatIsTooSmall) {
   EXPECT_EQ(of(result, "").min_capacity_bytes, 56 * kMiB);
 }
 
+TEST_F(TuneTest, ADeviceThatIsTooSmallForWhatWasThereBeforeIsToo) {
+  TraceBuilder truncated;
+  truncated.ends_with(kBase, 20 * kMiB, SnapshotBlockState::kAllocated);
+  truncated.ends_with(kBase + 20 * kMiB, 20 * kMiB, SnapshotBlockState::kAllocated);
+  truncated.act(TraceAction::kSnapshot, 0, 0);
+  trace_ = truncated;
+  options_.find_min_capacity = true;
+  options_.capacity_bytes = 30 * kMiB;
+  const TuneResult result = tuned();
+  for (const char* conf : {"", "max_split_size_mb:64"}) {
+    EXPECT_EQ(of(result, conf).oom_count, 1U) << conf;
+    EXPECT_EQ(of(result, conf).min_capacity_bytes, 40 * kMiB) << conf;
+  }
+}
+
 TEST_F(TuneTest, NoCapacityHelpsAgainstACap) {
   options_.find_min_capacity = true;
   options_.cap_bytes = 40 * kMiB;
