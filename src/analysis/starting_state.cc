@@ -11,9 +11,6 @@ namespace {
 // By address.
 using Segments = std::map<uint64_t, SnapshotSegment>;
 
-// Only small segments have this size: large ones begin at 10 MiB.
-bool is_large(size_t segment_bytes) { return segment_bytes != kSmallSegmentBytes; }
-
 void undo(const TraceEntry& entry, Segments& segments, StartingState& start) {
   switch (entry.action) {
     case TraceAction::kSegmentAlloc: segments.erase(entry.address.value()); break;
@@ -23,7 +20,7 @@ void undo(const TraceEntry& entry, Segments& segments, StartingState& start) {
       segment.address = entry.address;
       segment.total_bytes = entry.bytes;
       segment.stream = entry.stream;
-      segment.is_large = is_large(entry.bytes);
+      segment.is_large = is_large_segment(entry.bytes);
       segment.pool = entry.pool;
       segments[entry.address.value()] = segment;
       break;

@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "analysis/infer_pools.h"
 #include "base/units.h"
 #include "cli/plot.h"
 #include "cli/stack_text.h"
@@ -47,6 +48,7 @@ Result<RecordedRun> read_run(const std::string& file, std::optional<uint64_t> de
   run.file = file;
   run.snapshot = *std::move(snapshot);
   run.device = *chosen;
+  infer_pools(run.snapshot, run.device);
   run.allocations = find_allocations(run.snapshot, run.device);
   run.timeline = make_timeline(run.snapshot, run.device, run.allocations);
   RecordedOptions recorded = options_of(run.snapshot.settings);
