@@ -35,8 +35,4 @@ struct Report {
 Result<Report> make_report(const Snapshot& snapshot, const Allocations& allocations,
                            const ReplayOptions& options);
 
-// The demand that made the allocator take more from the device, at an entry of the trace.
-Demand demand_at(const std::vector<TraceEntry>& trace, const Allocations& allocations,
-                 uint32_t entry);
-
 }  // namespace ashlar

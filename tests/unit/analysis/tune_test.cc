@@ -69,6 +69,19 @@ TEST(SettingsTest, GarbageCollectionIsTriedOnlyUnderALimit) {
   for (const Setting& setting : settings) EXPECT_EQ(setting.options.memory_fraction, 0.5);
 }
 
+TEST(SettingsTest, ASettingKeepsTheRecordedLimitUnlessItHasItsOwn) {
+  AllocatorOptions half = pytorch_defaults();
+  half.memory_fraction = 0.5;
+  half.expandable_segments = true;
+  const Result<Setting> kept = setting_of("max_split_size_mb:64", half);
+  ASSERT_TRUE(kept.ok()) << kept.status().to_string();
+  EXPECT_EQ(kept->options.memory_fraction, 0.5);
+  EXPECT_FALSE(kept->options.expandable_segments) << "the text says all but the limit";
+  EXPECT_EQ(kept->conf, "max_split_size_mb:64");
+  EXPECT_EQ(setting_of("per_process_memory_fraction:1.0", half)->options.memory_fraction, 1.0);
+  EXPECT_FALSE(setting_of("max_split_size_mb:many", half).ok());
+}
+
 TEST(SettingsTest, EveryOneActsAsPyTorch) {
   for (const Setting& setting : sensible_settings({.recorded = pytorch_defaults()})) {
     EXPECT_TRUE(setting.options.pytorch_compatible) << setting.conf;
