@@ -163,15 +163,17 @@ std::optional<Leak> Search::judge(const Course& course, size_t least_growth_byte
 
   std::vector<double> entries;
   std::vector<double> seconds;
+  bool has_times = trace_.front().has_time;
   for (size_t part = 0; part < leak.floors.size(); ++part) {
     const TraceEntry& entry = trace_[last_entry(part)];
     entries.push_back(static_cast<double>(last_entry(part)));
+    has_times = has_times && entry.has_time;
     seconds.push_back(
         (static_cast<double>(entry.time_us) - static_cast<double>(trace_.front().time_us)) * 1e-6);
   }
   const Line line = fit(entries, leak.floors);
   if (line.r_squared < options_.least_r_squared) return std::nullopt;
-  if (trace_.front().has_time && trace_.back().has_time && seconds.back() > 0) {
+  if (has_times && seconds.back() > 0) {
     leak.bytes_per_second = fit(seconds, leak.floors).slope;
   }
   leak.live_bytes = course.live_bytes;

@@ -43,7 +43,6 @@ struct PinnedSegment {
   size_t free_bytes = 0;
   size_t largest_hole_bytes = 0;
   StreamId stream{};
-  PoolId pool{};
   bool is_usable = false;               // for the failed request, as far as stream and pool go
   size_t live_count = 0;                // blocks in use
   std::vector<PinningBlock> largest{};  // of them, a few
@@ -68,7 +67,6 @@ struct OomReport {
   size_t rounded_bytes = 0;
   size_t segment_bytes = 0;  // what it would have taken from the device
   StreamId stream{};
-  PoolId pool{};
   StackId stack{};
   size_t device_free_bytes = 0;  // as recorded, or else as replayed
   OomLimit limit{};

@@ -8,6 +8,7 @@
 #include "analysis/replay_pools.h"
 #include "analysis/settings.h"
 #include "analysis/starting_state.h"
+#include "analysis/timeline.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "engine/classic/classic_engine.h"
@@ -18,20 +19,6 @@ namespace {
 
 constexpr DeviceIndex kReplayed{0};
 constexpr size_t kModelledCapacity = 150109880320;  // the H200 that the costs were measured on
-
-// The most that the recorded run held.
-size_t most_reserved(const std::vector<TraceEntry>& trace, size_t at_first) {
-  size_t held = at_first;
-  size_t most = held;
-  for (const TraceEntry& entry : trace) {
-    if (!is_segment_act(entry.action)) continue;
-    const bool grows =
-        entry.action == TraceAction::kSegmentAlloc || entry.action == TraceAction::kSegmentMap;
-    held = grows ? held + entry.bytes : held - std::min(held, entry.bytes);
-    most = std::max(most, held);
-  }
-  return most;
-}
 
 class Run {
  public:
@@ -128,8 +115,10 @@ Status Run::set_up() {
   const SizePolicy sizes(options_.recorded);
   const StartingState start = rebuild_start(snapshot_, options_.device, allocations_, sizes);
   // The limit of the recorded run is not known, but it cannot have been below what it had.
-  const size_t recorded_limit = std::max(limit_bytes_, most_reserved(trace_, start.reserved_bytes));
-  flushes_ = find_flushes(trace_, {start.reserved_bytes, recorded_limit, &options_.recorded});
+  const size_t recorded_limit =
+      std::max(limit_bytes_, most_reserved(snapshot_, options_.device));
+  flushes_ = find_flushes(trace_, {reserved_before(snapshot_, options_.device), recorded_limit,
+                                   &options_.recorded});
   const bool can_adopt = same_settings_ && start.expandable_bytes == 0 &&
                          options_.allocator.engine == EngineKind::kClassic;
   Status started = can_adopt ? start_as_recorded(start) : start_with(present_before(allocations_));
@@ -359,9 +348,7 @@ Status Run::give_back(const Flush& flush) {
 void Run::see(const TraceEntry& entry) {
   if (!is_segment_act(entry.action)) return;
   acts_.push_back({entry.action, entry.bytes, recorded_[entry.stream], result_.alloc_count});
-  const bool grows =
-      entry.action == TraceAction::kSegmentAlloc || entry.action == TraceAction::kSegmentMap;
-  reserved_bytes_ = grows ? reserved_bytes_ + entry.bytes : reserved_bytes_ - entry.bytes;
+  reserved_bytes_ += reserved_change(entry);
   result_.reserved.push_back({current_entry_, reserved_bytes_});
   if (reserved_bytes_ <= peak_bytes_) return;
   peak_bytes_ = reserved_bytes_;
@@ -397,9 +384,7 @@ ReplayResult Run::result() {
   result_.event_count = trace_.size();
   result_.stats = engine_->stats();
   result_.driver = machine_->costs(kReplayed);
-  if (!trace_.empty()) {
-    result_.recorded_us = static_cast<double>(trace_.back().time_us - trace_.front().time_us);
-  }
+  result_.recorded_us = duration_us(trace_);
   if (same_settings_) result_.fidelity = compare(segment_acts_of(trace_), acts_);
   for (SnapshotSegment& segment : result_.looked_at) {
     segment.stream = recorded_[segment.stream];
@@ -411,11 +396,7 @@ ReplayResult Run::result() {
 }  // namespace
 
 size_t assumed_capacity_bytes(const Snapshot& snapshot, DeviceIndex device) {
-  if (device.value() >= snapshot.device_traces.size()) return kModelledCapacity;
-  const SizePolicy sizes{AllocatorOptions{}};
-  const size_t at_first = rebuild_start(snapshot, device, Allocations(), sizes).reserved_bytes;
-  const size_t most = most_reserved(snapshot.device_traces[device.value()], at_first);
-  return std::max(kModelledCapacity, 2 * most);
+  return std::max(kModelledCapacity, 2 * most_reserved(snapshot, device));
 }
 
 Result<ReplayResult> replay(const Snapshot& snapshot, const Allocations& allocations,

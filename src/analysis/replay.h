@@ -60,7 +60,7 @@ struct ReplayResult {
   AllocatorStats stats{};
   std::vector<ReplayedOom> ooms{};
   sim::CallCosts driver{};
-  double recorded_us = 0;              // from the first entry to the last
+  std::optional<double> recorded_us{};  // as duration_us() has it
   std::optional<Fidelity> fidelity{};  // null: under other settings than the recorded ones
   std::vector<ReservedChange> reserved{};
   uint32_t peak_entry = 0;                    // where the reserved bytes were the most, first

@@ -127,10 +127,8 @@ StartingState rebuild_start(const Snapshot& snapshot, DeviceIndex device,
       start.allocations.push_back(*std::prev(next));
     }
     tile(segment, std::move(used));
-    start.reserved_bytes += segment.total_bytes;
     start.segments.push_back(std::move(segment));
   }
-  start.reserved_bytes += start.expandable_bytes;
   return start;
 }
 

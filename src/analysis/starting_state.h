@@ -17,7 +17,6 @@ struct StartingState {
   // By block, in the order of segments and addresses: which allocation is in use there.
   std::vector<uint32_t> allocations{};
   size_t expandable_bytes = 0;  // mapped in expandable segments, whose addresses are not known
-  size_t reserved_bytes = 0;    // all of it
 };
 
 // Only small segments have their size: large ones begin at 10 MiB.

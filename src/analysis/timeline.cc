@@ -9,10 +9,6 @@
 namespace ashlar {
 namespace {
 
-// What the first entry found. Files that hold only some kinds of entries, or no segments, may lead
-// below zero; then there was at least so much.
-size_t reserved_before(const Snapshot& snapshot, DeviceIndex device);
-size_t reserved_change(const TraceEntry& entry);
 TimelinePoint before_first_entry(const Allocations& allocations);
 void step(const Allocation& allocation, uint32_t entry, TimelinePoint& now);
 void find_peaks(const std::vector<TraceEntry>& trace, Timeline& timeline);
@@ -58,9 +54,6 @@ DeviceIndex busiest_device(const Snapshot& snapshot) {
   return snapshot.segments.empty() ? DeviceIndex() : snapshot.segments.front().device;
 }
 
-namespace {
-
-// The change of reserved memory, as a number that wraps.
 size_t reserved_change(const TraceEntry& entry) {
   switch (entry.action) {
     case TraceAction::kSegmentAlloc:
@@ -86,6 +79,25 @@ size_t reserved_before(const Snapshot& snapshot, DeviceIndex device) {
   const size_t least = -static_cast<size_t>(lowest);
   return static_cast<int64_t>(before) < static_cast<int64_t>(least) ? least : before;
 }
+
+size_t most_reserved(const Snapshot& snapshot, DeviceIndex device) {
+  size_t held = reserved_before(snapshot, device);
+  size_t most = held;
+  for (const TraceEntry& entry : trace_of(snapshot, device)) {
+    held += reserved_change(entry);
+    most = std::max(most, held);
+  }
+  return most;
+}
+
+std::optional<double> duration_us(const std::vector<TraceEntry>& trace) {
+  if (trace.empty() || !trace.front().has_time || !trace.back().has_time) return std::nullopt;
+  const double us =
+      static_cast<double>(trace.back().time_us) - static_cast<double>(trace.front().time_us);
+  return us > 0 ? std::optional(us) : std::nullopt;
+}
+
+namespace {
 
 TimelinePoint before_first_entry(const Allocations& allocations) {
   TimelinePoint before;

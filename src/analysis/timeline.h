@@ -44,8 +44,7 @@ struct Timeline {
   const TimelinePoint& at_end() const { return points.empty() ? before : points.back(); }
 };
 
-// `allocations` are those of the same snapshot and device. What was reserved before the trace began
-// follows from the final segments, backwards.
+// `allocations` are those of the same snapshot and device.
 Timeline make_timeline(const Snapshot& snapshot, DeviceIndex device,
                        const Allocations& allocations);
 
@@ -53,6 +52,18 @@ Timeline make_timeline(const Snapshot& snapshot, DeviceIndex device,
 const std::vector<TraceEntry>& trace_of(const Snapshot& snapshot, DeviceIndex device);
 // The device with the longest trace; of those without, the first with a segment; or 0.
 DeviceIndex busiest_device(const Snapshot& snapshot);
+
+// How an entry changes what is reserved, as a number that wraps.
+size_t reserved_change(const TraceEntry& entry);
+// What was reserved before the first entry: what is at the end, with every act undone. Files that
+// hold only some kinds of entries, or no segments, may lead below zero; then there was at least so
+// much, and no sum of changes from here on is negative.
+size_t reserved_before(const Snapshot& snapshot, DeviceIndex device);
+// The most that was reserved at any time.
+size_t most_reserved(const Snapshot& snapshot, DeviceIndex device);
+
+// Microseconds from the first entry to the last; none: the trace does not tell.
+std::optional<double> duration_us(const std::vector<TraceEntry>& trace);
 
 // --- for plots -------------------------------------------------------------------------------
 

@@ -73,12 +73,8 @@ bool RecordedRun::has_oom() const {
 }
 
 std::optional<double> RecordedRun::seconds() const {
-  const std::vector<TraceEntry>& entries = trace();
-  if (entries.empty() || !entries.front().has_time || !entries.back().has_time) return std::nullopt;
-  const double seconds =
-      (static_cast<double>(entries.back().time_us) - static_cast<double>(entries.front().time_us)) *
-      1e-6;
-  return seconds > 0 ? std::optional(seconds) : std::nullopt;
+  const std::optional<double> us = duration_us(trace());
+  return us ? std::optional(*us * 1e-6) : std::nullopt;
 }
 
 std::string title_of(const RecordedRun& run) {

@@ -64,11 +64,9 @@ Result<ReplayOptions> options_for(const ReplayRequest& asked, const RecordedRun&
   options.recorded = recording.options;
   options.allocator = recording.options;
   if (asked.conf) {
-    AllocatorOptions base;
-    base.pytorch_compatible = true;
-    Result<AllocatorOptions> parsed = parse_allocator_options(*asked.conf, base);
-    if (!parsed.ok()) return parsed.status();
-    options.allocator = *parsed;
+    const Result<Setting> setting = setting_of(*asked.conf, recording.options);
+    if (!setting.ok()) return setting.status();
+    options.allocator = setting->options;
   }
   if (asked.engine) {
     Result<AllocatorOptions> parsed = parse_allocator_options("engine:" + *asked.engine);
@@ -109,7 +107,7 @@ Json driver_as_json(const ReplayResult& result) {
   const double modelled_us = static_cast<double>(result.driver.total_ns) / 1000;
   return {{"calls", calls},
           {"modelled_us", modelled_us},
-          {"share_of_run", result.recorded_us > 0 ? modelled_us / result.recorded_us : 0.0}};
+          {"share_of_run", result.recorded_us ? Json(modelled_us / *result.recorded_us) : Json()}};
 }
 
 struct Replayed {
@@ -167,7 +165,9 @@ std::string as_text(const Replayed& replayed) {
   const auto bytes = [](const Stat& stat) { return format_bytes(static_cast<size_t>(stat.peak)); };
   const std::string conf = conf_of(replayed.options.allocator);
   const double modelled_us = static_cast<double>(result.driver.total_ns) / 1000;
-  const double share = result.recorded_us > 0 ? 100 * modelled_us / result.recorded_us : 0;
+  const std::string share =
+      result.recorded_us ? fmt::format(", {:.2f} % of the run", 100 * modelled_us / *result.recorded_us)
+                         : "";
   Table table({{}, {}});
   table.add({"settings", fmt::format("{} {}", engine_of(replayed.options.allocator),
                                      conf.empty() ? "(defaults)" : conf)});
@@ -184,7 +184,7 @@ std::string as_text(const Replayed& replayed) {
   table.add({"out of memory", fmt::format("{} times; {} flushes of the cache", result.ooms.size(),
                                           stats.alloc_retries)});
   table.add({"driver",
-             fmt::format("{:.1f} ms as modelled, {:.2f} % of the run", modelled_us / 1000, share)});
+             fmt::format("{:.1f} ms as modelled{}", modelled_us / 1000, share)});
   if (result.fidelity) table.add({"fidelity", fidelity_as_text(*result.fidelity)});
   std::string text = fmt::format("{}, device {}\n{}", replayed.recording.file,
                                  replayed.options.device.value(), table.to_text());

@@ -143,5 +143,22 @@ TEST_F(ReplayTest, APoolThatIsUsedAfterItWasLetGoIsAnotherOne) {
   }
 }
 
+// --- time ----------------------------------------------------------------------------------------
+
+TEST_F(ReplayTest, ATraceWithoutTimesHasNoDuration) {
+  trace_.alloc(kBase, kMiB).free(kBase, kMiB);
+  EXPECT_EQ(replayed().recorded_us, 2.0);
+  for (TraceEntry& entry : trace_.snapshot().device_traces[0]) entry.has_time = false;
+  EXPECT_FALSE(replayed().recorded_us);
+}
+
+TEST_F(ReplayTest, TimesFarApartAreADurationAllTheSame) {
+  trace_.alloc(kBase, kMiB).free(kBase, kMiB);
+  std::vector<TraceEntry>& entries = trace_.snapshot().device_traces[0];
+  entries.front().time_us = INT64_MIN;
+  entries.back().time_us = INT64_MAX;
+  EXPECT_GT(replayed().recorded_us.value_or(0), 1.8e19);
+}
+
 }  // namespace
 }  // namespace ashlar

@@ -34,7 +34,6 @@ TEST(StartingStateTest, AWholeTraceBeginsWithNothing) {
   trace.snapshot().segments = {segment};
   const StartingState start = start_of(trace.snapshot());
   EXPECT_TRUE(start.segments.empty());
-  EXPECT_EQ(start.reserved_bytes, 0U);
 }
 
 TEST(StartingStateTest, WhatWasFreedMeanwhileIsPutBack) {
@@ -81,7 +80,6 @@ TEST(StartingStateTest, ExpandableSegmentsAreCountedOnly) {
   trace.act(TraceAction::kSegmentMap, 4096, 20 * kMiB);
   const StartingState start = start_of(trace.snapshot());
   EXPECT_EQ(start.expandable_bytes, 40 * kMiB);
-  EXPECT_EQ(start.reserved_bytes, 40 * kMiB);
 }
 
 // Nothing of this may end up as a block of no bytes, which no engine would take.

@@ -194,5 +194,16 @@ TEST(TimelineTest, WhatIsPresentIsGroupedByStackLargestFirst) {
   EXPECT_EQ(uses[1], (StackUse{.stack = 8, .bytes = 30, .count = 1}));
 }
 
+TEST(TimelineTest, TheMostReservedIsThePeakOfTheTimeline) {
+  TraceBuilder trace;
+  trace.act(TraceAction::kSegmentFree, 512, 100).act(TraceAction::kSegmentAlloc, 1024, 70);
+  trace.act(TraceAction::kSegmentMap, 4096, 40).act(TraceAction::kSegmentUnmap, 4096, 40);
+  trace.snapshot().segments = {segment_of(70)};
+  EXPECT_EQ(reserved_before(trace.snapshot(), kDevice), 100U);
+  EXPECT_EQ(most_reserved(trace.snapshot(), kDevice), 110U);
+  EXPECT_EQ(look(trace.snapshot()).timeline.reserved.bytes, 110U);
+  EXPECT_EQ(most_reserved(trace.snapshot(), DeviceIndex(4)), 0U);
+}
+
 }  // namespace
 }  // namespace ashlar
