@@ -57,13 +57,20 @@ Result<RecordedRun> read_run(const std::string& file, std::optional<uint64_t> de
   return run;
 }
 
-Result<RecordedRun> read_history(const std::string& file, std::optional<uint64_t> device) {
+Result<RecordedRun> read_history(const std::string& file, std::optional<uint64_t> device,
+                                 const Session& session) {
   Result<RecordedRun> run = read_run(file, device);
-  if (!run.ok() || !run->trace().empty()) return run;
-  return Status::format(
-      fmt::format("{}: there is no history of device {} in this snapshot, only what was held at "
-                  "the end; record it with torch.cuda.memory._record_memory_history",
-                  file, run->device.value()));
+  if (!run.ok()) return run;
+  if (run->trace().empty()) {
+    return Status::format(
+        fmt::format("{}: there is no history of device {} in this snapshot, only what was held at "
+                    "the end; record it with torch.cuda.memory._record_memory_history",
+                    file, run->device.value()));
+  }
+  if (!run->ignored.empty()) {
+    session.console.complain("settings of the recording are left out: " + run->ignored);
+  }
+  return run;
 }
 
 bool RecordedRun::has_oom() const {
