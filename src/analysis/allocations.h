@@ -25,8 +25,8 @@ struct Allocation {
   bool was_there_before() const { return made == kNever; }
 };
 
-// An allocation whose address was handed out again though nobody saw it come back: it ended with the
-// entry that did so. That entry leads to the new allocation, so this one stands here.
+// An allocation whose address was handed out again though nobody saw it come back: it ended with
+// the entry that did so. That entry leads to the new allocation, so this one stands here.
 struct DisplacedAllocation {
   uint32_t entry = 0;
   uint32_t allocation = 0;  // position in Allocations::all

@@ -16,9 +16,8 @@ size_t& cause_of(const SnapshotSegment& segment, const Demand& demand, Causes& c
 }  // namespace
 
 Demand demand_at(const TraceEntry& entry) {
-  return {.stream = entry.stream,
-          .is_large = !SizePolicy::is_small(entry.bytes),
-          .pool = entry.pool};
+  return {
+      .stream = entry.stream, .is_large = !SizePolicy::is_small(entry.bytes), .pool = entry.pool};
 }
 
 bool can_serve(const SnapshotSegment& segment, const Demand& demand) {

@@ -47,12 +47,10 @@ Inference::Inference(const std::vector<SnapshotSegment>& segments, DeviceIndex d
     : trace_(trace) {
   for (const SnapshotSegment& segment : segments) {
     if (segment.device != device) continue;
-    const auto live_count =
-        std::count_if(segment.blocks.begin(), segment.blocks.end(), [](const SnapshotBlock& block) {
-          return block.state != SnapshotBlockState::kInactive;
-        });
-    add(segment.address,
-        {segment.total_bytes, segment.pool, segment.is_expandable, live_count});
+    const auto live_count = std::count_if(
+        segment.blocks.begin(), segment.blocks.end(),
+        [](const SnapshotBlock& block) { return block.state != SnapshotBlockState::kInactive; });
+    add(segment.address, {segment.total_bytes, segment.pool, segment.is_expandable, live_count});
   }
 }
 

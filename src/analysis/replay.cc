@@ -54,7 +54,7 @@ class Run {
 
   std::unique_ptr<sim::Machine> machine_;
   std::unique_ptr<Engine> engine_;
-  std::optional<ReplayPools> pools_;  // of the engine
+  std::optional<ReplayPools> pools_;                 // of the engine
   std::unordered_map<StreamId, StreamId> streams_;   // recorded to replayed
   std::unordered_map<StreamId, StreamId> recorded_;  // and back
   std::vector<Flush> flushes_;
@@ -115,10 +115,9 @@ Status Run::set_up() {
   const SizePolicy sizes(options_.recorded);
   const StartingState start = rebuild_start(snapshot_, options_.device, allocations_, sizes);
   // The limit of the recorded run is not known, but it cannot have been below what it had.
-  const size_t recorded_limit =
-      std::max(limit_bytes_, most_reserved(snapshot_, options_.device));
-  flushes_ = find_flushes(trace_, {reserved_before(snapshot_, options_.device), recorded_limit,
-                                   &options_.recorded});
+  const size_t recorded_limit = std::max(limit_bytes_, most_reserved(snapshot_, options_.device));
+  flushes_ = find_flushes(
+      trace_, {reserved_before(snapshot_, options_.device), recorded_limit, &options_.recorded});
   const bool can_adopt = same_settings_ && start.expandable_bytes == 0 &&
                          options_.allocator.engine == EngineKind::kClassic;
   Status started = can_adopt ? start_as_recorded(start) : start_with(present_before(allocations_));

@@ -61,7 +61,7 @@ struct ReplayResult {
   std::vector<ReplayedOom> ooms{};
   sim::CallCosts driver{};
   std::optional<double> recorded_us{};  // as duration_us() has it
-  std::optional<Fidelity> fidelity{};  // null: under other settings than the recorded ones
+  std::optional<Fidelity> fidelity{};   // null: under other settings than the recorded ones
   std::vector<ReservedChange> reserved{};
   uint32_t peak_entry = 0;                    // where the reserved bytes were the most, first
   std::vector<SnapshotSegment> looked_at{};   // after `look_after`; streams and pools as recorded

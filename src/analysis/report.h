@@ -27,7 +27,7 @@ struct Report {
   std::vector<uint32_t> at_peak{};  // the allocations that were there, pending ones included
   LowerBound bound{};
   std::vector<Alternative> alternatives{};  // the least reserved first
-  size_t start_reserved_bytes = 0;          // not 0: the history lost its beginning
+  size_t start_reserved_bytes = 0;          // not 0: the history does not reach back to the start
   bool has_stacks = false;
 };
 

@@ -22,8 +22,8 @@ struct StartingState {
 // Only small segments have their size: large ones begin at 10 MiB.
 inline bool is_large_segment(size_t bytes) { return bytes != kSmallSegmentBytes; }
 
-// Positions in `allocations.all` of what was there before the first entry, by address. Of several at
-// one address the first seen counts: the others came later, unseen. Empty ones need no place.
+// Positions in `allocations.all` of what was there before the first entry, by address. Of several
+// at one address the first seen counts: the others came later, unseen. Empty ones need no place.
 std::vector<uint32_t> present_before(const Allocations& allocations);
 
 StartingState rebuild_start(const Snapshot& snapshot, DeviceIndex device,

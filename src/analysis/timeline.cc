@@ -120,8 +120,6 @@ Peak at_least(size_t bytes) { return {.bytes = bytes}; }
 
 void find_peaks(const std::vector<TraceEntry>& trace, Timeline& timeline) {
   timeline.requested = at_least(timeline.before.requested_bytes());
-  timeline.live = at_least(timeline.before.live_bytes);
-  timeline.pending = at_least(timeline.before.pending_bytes);
   timeline.reserved = at_least(timeline.before.reserved_bytes);
   size_t requested_at_reserved = timeline.before.requested_bytes();
 
@@ -134,8 +132,6 @@ void find_peaks(const std::vector<TraceEntry>& trace, Timeline& timeline) {
     };
     const size_t requested = point.requested_bytes();
     if (requested > timeline.requested.bytes) raise(timeline.requested, requested);
-    if (point.live_bytes > timeline.live.bytes) raise(timeline.live, point.live_bytes);
-    if (point.pending_bytes > timeline.pending.bytes) raise(timeline.pending, point.pending_bytes);
     const bool is_higher = point.reserved_bytes > timeline.reserved.bytes;
     const bool is_fuller =
         point.reserved_bytes == timeline.reserved.bytes && requested > requested_at_reserved;
@@ -148,8 +144,6 @@ void find_peaks(const std::vector<TraceEntry>& trace, Timeline& timeline) {
 size_t value_of(const TimelinePoint& point, Quantity quantity) {
   switch (quantity) {
     case Quantity::kRequested: return point.requested_bytes();
-    case Quantity::kLive: return point.live_bytes;
-    case Quantity::kPending: return point.pending_bytes;
     case Quantity::kReserved: return point.reserved_bytes;
   }
   return 0;

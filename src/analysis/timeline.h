@@ -34,8 +34,6 @@ struct Timeline {
   // The first entry that reached it. Of reserved memory, which often stays at its peak for long: of
   // the entries there, the first with the most requested bytes.
   Peak requested{};
-  Peak live{};
-  Peak pending{};
   Peak reserved{};
 
   const TimelinePoint& at(std::optional<uint32_t> entry) const {
@@ -67,7 +65,7 @@ std::optional<double> duration_us(const std::vector<TraceEntry>& trace);
 
 // --- for plots -------------------------------------------------------------------------------
 
-enum class Quantity { kRequested, kLive, kPending, kReserved };
+enum class Quantity { kRequested, kReserved };
 
 // What a quantity did in one of many equal parts of the trace.
 struct RangeInColumn {

@@ -50,8 +50,7 @@ TEST_F(InferPoolsTest, ASegmentThatIsThereAtTheEndSaysWhoseItsEntriesAre) {
   end_with(kFirst, kCached);
   end_with(kSecond, kCached, kPool);
   const PoolId none;
-  EXPECT_EQ(inferred(),
-            (std::vector<PoolId>{none, none, none, none, kPool, kPool, kPool, kPool}));
+  EXPECT_EQ(inferred(), (std::vector<PoolId>{none, none, none, none, kPool, kPool, kPool, kPool}));
   EXPECT_TRUE(trace_.snapshot().device_traces[0][4].has_pool);
 }
 
