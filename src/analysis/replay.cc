@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "analysis/flushes.h"
+#include "analysis/held_frees.h"
 #include "analysis/replay_pools.h"
 #include "analysis/settings.h"
 #include "analysis/starting_state.h"
@@ -37,7 +38,6 @@ class Run {
   Status free(uint32_t index);
   Status complete(uint32_t index);
   Status end_displaced(uint32_t index);
-  Status stop_holding(uint32_t id);
   Status give_back(const Flush& flush);
   StreamId stream_of(StreamId recorded);
   ReplayedOom oom_at(uint32_t index) const;
@@ -54,16 +54,15 @@ class Run {
 
   std::unique_ptr<sim::Machine> machine_;
   std::unique_ptr<Engine> engine_;
-  std::optional<ReplayPools> pools_;                 // of the engine
+  std::optional<ReplayPools> pools_;  // of the engine
+  std::optional<HeldFrees> held_frees_;
   std::unordered_map<StreamId, StreamId> streams_;   // recorded to replayed
   std::unordered_map<StreamId, StreamId> recorded_;  // and back
   std::vector<Flush> flushes_;
   size_t next_flush_ = 0;
   size_t next_displaced_ = 0;
 
-  std::vector<Block*> live_;                        // by allocation
-  std::unordered_map<uint32_t, StreamId> pending_;  // by allocation: the stream that holds it back
-  std::vector<StreamId> spare_streams_;             // to hold back others
+  std::vector<Block*> live_;  // by allocation
   uint32_t current_entry_ = 0;
   size_t reserved_bytes_ = 0;
   size_t peak_bytes_ = 0;
@@ -80,8 +79,7 @@ Run::Run(const Snapshot& snapshot, const Allocations& allocations, const ReplayO
       limit_bytes_(std::min(options.capacity_bytes, options.cap_bytes.value_or(SIZE_MAX))),
       live_(allocations.all.size()) {}
 
-// --- setting up
-// ------------------------------------------------------------------------------------
+// --- setting up ----------------------------------------------------------------------------------
 
 Status Run::set_up() {
   sim::Options machine;
@@ -99,6 +97,7 @@ Status Run::set_up() {
   }
   engine_ = make_engine(machine_->device(kReplayed), allocator);
   pools_.emplace(*engine_);
+  held_frees_.emplace(*machine_, *engine_);
 
   // In the order of the recorded handles: what is given back is given back in that order.
   std::vector<StreamId> handles;
@@ -211,8 +210,7 @@ StreamId Run::stream_of(StreamId recorded) {
   return place->second;
 }
 
-// --- the acts
-// ----------------------------------------------------------------------------------------
+// --- the acts ------------------------------------------------------------------------------------
 
 Status Run::perform_all() {
   const auto is_over = [&] { return options_.stop_at_oom && !result_.ooms.empty(); };
@@ -274,7 +272,7 @@ Status Run::end_displaced(uint32_t index) {
   if (next_displaced_ == displaced.size() || displaced[next_displaced_].entry != index) return {};
   const uint32_t id = displaced[next_displaced_++].allocation;
   Block* block = std::exchange(live_[id], nullptr);
-  return block == nullptr ? stop_holding(id) : engine_->free(block);
+  return block == nullptr ? held_frees_->let_go(id) : engine_->free(block);
 }
 
 // The program lived on without it; where it can be had now, it is had for a moment.
@@ -287,8 +285,7 @@ Status Run::ask_for_what_failed(uint32_t index, const TraceEntry& entry) {
   return {};
 }
 
-// If its memory could not be used again at once, some stream was still using it: one that we hold
-// until then.
+// If its memory could not be used again at once, some stream was still using it.
 Status Run::free(uint32_t index) {
   const uint32_t id = allocations_.of_entry[index];
   const Allocation& allocation = allocations_.all[id];
@@ -296,34 +293,13 @@ Status Run::free(uint32_t index) {
   if (block == nullptr) return {};
   ++result_.free_count;
   const bool at_once = allocation.completed == index || allocation.completed == index + 1;
-  if (at_once) return engine_->free(block);
-  Device& device = machine_->device(kReplayed);
-  if (spare_streams_.empty()) spare_streams_.push_back(*device.create_stream());
-  const StreamId user = spare_streams_.back();
-  spare_streams_.pop_back();
-  Status status = machine_->hold_until_waited(kReplayed, user);
-  if (status.ok()) status = device.call_host(user, [] {});
-  if (status.ok()) status = engine_->record_stream(block, {&device, user});
-  if (status.ok()) status = engine_->free(block);
-  pending_[id] = user;
-  return status;
+  return at_once ? engine_->free(block) : held_frees_->free(id, block);
 }
 
 Status Run::complete(uint32_t index) {
   const uint32_t id = allocations_.of_entry[index];
   if (live_[id] != nullptr) return free(index);  // its request is not in the trace
-  return stop_holding(id);
-}
-
-// Lets the stream go on that keeps the freed allocation pending, if one does.
-Status Run::stop_holding(uint32_t id) {
-  const auto found = pending_.find(id);
-  if (found == pending_.end()) return {};
-  Status status = machine_->resume(kReplayed, found->second);
-  if (status.ok()) status = machine_->device(kReplayed).synchronize_stream(found->second);
-  spare_streams_.push_back(found->second);
-  pending_.erase(found);
-  return status;
+  return held_frees_->let_go(id);
 }
 
 // A pool whose segments go was let go first. Where nothing but pools gave back, the program let go
@@ -341,8 +317,7 @@ Status Run::give_back(const Flush& flush) {
   return is_of_pools ? pools_->give_back(pools) : pools_->give_back_with_default(pools);
 }
 
-// --- what is seen
-// -------------------------------------------------------------------------------------
+// --- what is seen --------------------------------------------------------------------------------
 
 void Run::see(const TraceEntry& entry) {
   if (!is_segment_act(entry.action)) return;
