@@ -88,6 +88,15 @@ TEST_F(InferPoolsTest, WhereNothingStaysCachedTheCacheWasEmptied) {
   for (const PoolId pool : inferred()) EXPECT_TRUE(pool.is_default());
 }
 
+TEST_F(InferPoolsTest, WhatWasTakenLaterWasNotCachedThen) {
+  take(kSecond);
+  give_back(kSecond);
+  trace_.act(TraceAction::kSnapshot, 0, 0);
+  take(kFirst);
+  end_with(kFirst, kCached);
+  for (const PoolId pool : inferred()) EXPECT_TRUE(pool.is_default());
+}
+
 TEST_F(InferPoolsTest, WhatAnAllocationFlushedWasNoPools) {
   for (const TraceAction next : {TraceAction::kSegmentAlloc, TraceAction::kOom}) {
     trace_ = {};
