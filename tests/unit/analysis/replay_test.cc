@@ -129,6 +129,18 @@ TEST_F(ReplayTest, APoolThatIsLetGoLeavesTheOtherCachesAlone) {
   EXPECT_EQ(result.stats.reserved_bytes.all.current, 20 * kMiB);
 }
 
+TEST_F(ReplayTest, APoolThatWasUsedByTurnsIsLetGoAllTheSame) {
+  trace_.in_pool({0, 1}).act(TraceAction::kSegmentAlloc, kSecond, 20 * kMiB);
+  trace_.alloc(kSecond, 20 * kMiB).free(kSecond, 20 * kMiB);
+  trace_.in_pool({}).act(TraceAction::kSegmentAlloc, kBase, 20 * kMiB).alloc(kBase, 20 * kMiB);
+  trace_.in_pool({0, 1}).alloc(kSecond, 20 * kMiB).free(kSecond, 20 * kMiB);
+  trace_.act(TraceAction::kSegmentFree, kSecond, 20 * kMiB);
+  const ReplayResult result = replayed();
+  EXPECT_EQ(result.fidelity->matched, 3U);
+  EXPECT_EQ(result.same_address_count, 3U);
+  EXPECT_EQ(result.stats.reserved_bytes.all.current, 20 * kMiB);
+}
+
 // A hostile or lossy file: the pool gave back one segment, yet lives on in another.
 TEST_F(ReplayTest, APoolThatIsUsedAfterItWasLetGoIsAnotherOne) {
   trace_.in_pool({1, 0}).act(TraceAction::kSegmentAlloc, kBase, 20 * kMiB);
