@@ -44,6 +44,7 @@ class Pass {
       Allocation& ended = found_.all[before->second];
       if (ended.freed == Allocation::kNever) ended.freed = index;
       ended.completed = index;
+      found_.displaced.push_back({index, before->second});
     }
     found_.all[id].made = index;
     found_.of_entry[index] = id;

@@ -25,13 +25,35 @@ struct Allocation {
   bool was_there_before() const { return made == kNever; }
 };
 
+// An allocation whose address was handed out again though nobody saw it come back: it ended with
+// the entry that did so. That entry leads to the new allocation, so this one stands here.
+struct DisplacedAllocation {
+  uint32_t entry = 0;
+  uint32_t allocation = 0;  // position in Allocations::all
+};
+
 // Of one device. An entry that begins, ends or completes an allocation leads to it; kNever: another
 // kind of entry, or one that makes no sense where it stands.
 struct Allocations {
   std::vector<Allocation> all;     // in the order of their first entries; never seen ones last
   std::vector<uint32_t> of_entry;  // by entry
-  uint32_t before_count = 0;       // how many were there before
+  std::vector<DisplacedAllocation> displaced;  // in the order of entries, at most one for each
+  uint32_t before_count = 0;                   // how many were there before
 };
+
+// Calls visit(entry, allocation) for every entry that changes one, in order; where an allocation is
+// displaced, it goes before the new one comes.
+template <typename Visit>
+void for_each_change(const Allocations& allocations, Visit visit) {
+  auto displaced = allocations.displaced.begin();
+  for (uint32_t entry = 0; entry < allocations.of_entry.size(); ++entry) {
+    if (displaced != allocations.displaced.end() && displaced->entry == entry) {
+      visit(entry, allocations.all[(displaced++)->allocation]);
+    }
+    const uint32_t id = allocations.of_entry[entry];
+    if (id != Allocation::kNever) visit(entry, allocations.all[id]);
+  }
+}
 
 // Takes a trace as it comes: without its beginning, or with kinds of entries left out. Blocks that
 // are live at the end and have no entry are allocations, too. REQUIRES: fewer than 2^32 entries.

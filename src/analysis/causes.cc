@@ -1,6 +1,8 @@
 // Block by block.
 #include "analysis/causes.h"
 
+#include "engine/size_policy.h"
+
 namespace ashlar {
 namespace {
 
@@ -12,6 +14,16 @@ size_t& cause_of(const SnapshotSegment& segment, const Demand& demand, Causes& c
 }
 
 }  // namespace
+
+Demand demand_at(const TraceEntry& entry) {
+  return {
+      .stream = entry.stream, .is_large = !SizePolicy::is_small(entry.bytes), .pool = entry.pool};
+}
+
+bool can_serve(const SnapshotSegment& segment, const Demand& demand) {
+  return segment.pool == demand.pool && segment.stream == demand.stream &&
+         segment.is_large == demand.is_large;
+}
 
 Causes explain_gap(const std::vector<SnapshotSegment>& segments, const Demand& demand) {
   Causes causes;

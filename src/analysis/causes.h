@@ -17,6 +17,11 @@ struct Demand {
   PoolId pool{};
 };
 
+// What an entry of a trace asks for, or asked for in vain.
+Demand demand_at(const TraceEntry& entry);
+// Whether free memory there is of use to it, if only there is enough.
+bool can_serve(const SnapshotSegment& segment, const Demand& demand);
+
 struct Causes {
   size_t requested_bytes = 0;  // of blocks in use, pending ones included
   size_t rounding = 0;         // blocks in use that are larger than what was asked for

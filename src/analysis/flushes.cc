@@ -2,7 +2,7 @@
 // whether there was room, tells the two apart.
 #include "analysis/flushes.h"
 
-#include <algorithm>
+#include "analysis/timeline.h"
 
 namespace ashlar {
 namespace {
@@ -23,20 +23,19 @@ std::vector<Flush> find_flushes(const std::vector<TraceEntry>& trace,
   std::vector<Flush> flushes;
   size_t held_bytes = question.start_reserved_bytes;
   for (uint32_t i = 0; i < trace.size(); ++i) {
-    if (takes(trace[i].action)) held_bytes += trace[i].bytes;
+    const size_t held_before = held_bytes;
+    held_bytes += reserved_change(trace[i]);
     if (!gives_back(trace[i].action)) continue;
-    Flush flush{i, i, false};
-    size_t freed_bytes = 0;
+    Flush flush{i, i + 1, false};
     while (flush.end < trace.size() && gives_back(trace[flush.end].action)) {
-      freed_bytes += trace[flush.end++].bytes;
+      held_bytes += reserved_change(trace[flush.end++]);
     }
     const TraceEntry* next = flush.end < trace.size() ? &trace[flush.end] : nullptr;
     const bool failed_anyway = next != nullptr && next->action == TraceAction::kOom;
     const bool took_more = next != nullptr && takes(next->action);
-    const bool had_no_room = took_more && held_bytes + next->bytes > question.limit_bytes;
+    const bool had_no_room = took_more && held_before + next->bytes > question.limit_bytes;
     flush.asked_for = !failed_anyway && !had_no_room && !(took_more && collects_by_age);
     flushes.push_back(flush);
-    held_bytes -= std::min(held_bytes, freed_bytes);
     i = flush.end - 1;
   }
   return flushes;

@@ -116,13 +116,11 @@ size_t most_live_bytes(const Allocations& allocations) {
     if (allocation.was_there_before()) now += allocation.bytes;
   }
   size_t most = now;
-  for (uint32_t entry = 0; entry < allocations.of_entry.size(); ++entry) {
-    const uint32_t id = allocations.of_entry[entry];
-    if (id == Allocation::kNever) continue;
-    if (allocations.all[id].made == entry) now += allocations.all[id].bytes;
-    if (allocations.all[id].freed == entry) now -= allocations.all[id].bytes;
+  for_each_change(allocations, [&](uint32_t entry, const Allocation& allocation) {
+    if (allocation.made == entry) now += allocation.bytes;
+    if (allocation.freed == entry) now -= allocation.bytes;
     most = std::max(most, now);
-  }
+  });
   return most;
 }
 
@@ -165,15 +163,17 @@ std::optional<Leak> Search::judge(const Course& course, size_t least_growth_byte
 
   std::vector<double> entries;
   std::vector<double> seconds;
+  bool has_times = trace_.front().has_time;
   for (size_t part = 0; part < leak.floors.size(); ++part) {
     const TraceEntry& entry = trace_[last_entry(part)];
     entries.push_back(static_cast<double>(last_entry(part)));
+    has_times = has_times && entry.has_time;
     seconds.push_back(
         (static_cast<double>(entry.time_us) - static_cast<double>(trace_.front().time_us)) * 1e-6);
   }
   const Line line = fit(entries, leak.floors);
   if (line.r_squared < options_.least_r_squared) return std::nullopt;
-  if (trace_.front().has_time && trace_.back().has_time && seconds.back() > 0) {
+  if (has_times && seconds.back() > 0) {
     leak.bytes_per_second = fit(seconds, leak.floors).slope;
   }
   leak.live_bytes = course.live_bytes;
@@ -192,8 +192,12 @@ std::vector<size_t> Search::floors_of(const Course& course) const {
   auto change = course.changes.begin();
   for (size_t part = 0; part < floors.size(); ++part) {
     size_t floor = now;
-    for (; change != course.changes.end() && change->entry <= last_entry(part); ++change) {
-      now += change->bytes;
+    while (change != course.changes.end() && change->entry <= last_entry(part)) {
+      const uint32_t entry = change->entry;
+      // One entry may displace an allocation by another of the group: between the two is no time.
+      for (; change != course.changes.end() && change->entry == entry; ++change) {
+        now += change->bytes;
+      }
       floor = std::min(floor, now);
     }
     floors[part] = floor;

@@ -19,14 +19,11 @@ size_t peak_of(const Allocations& allocations, Bytes bytes) {
     if (allocation.was_there_before()) now += bytes(allocation);
   }
   size_t peak = now;
-  for (uint32_t entry = 0; entry < allocations.of_entry.size(); ++entry) {
-    const uint32_t id = allocations.of_entry[entry];
-    if (id == Allocation::kNever) continue;
-    const Allocation& allocation = allocations.all[id];
+  for_each_change(allocations, [&](uint32_t entry, const Allocation& allocation) {
     if (allocation.made == entry) now += bytes(allocation);
     if (allocation.completed == entry) now -= bytes(allocation);
     peak = std::max(peak, now);
-  }
+  });
   return peak;
 }
 
@@ -38,17 +35,12 @@ size_t rounded_bytes_of(const Allocation& allocation) {
 
 }  // namespace
 
-LowerBound find_lower_bound(const Allocations& allocations, const LowerBoundOptions& options) {
+LowerBound find_lower_bound(const Allocations& allocations) {
   LowerBound bound;
   bound.requested_bytes = peak_of(allocations, [](const Allocation& each) { return each.bytes; });
   bound.rounded_bytes = peak_of(allocations, rounded_bytes_of);
-  const std::vector<Lifetime> lifetimes = lifetimes_of(allocations);
-  const Packing packing =
-      pack(lifetimes, {.work_limit = options.work_limit, .goal_bytes = bound.rounded_bytes});
-  bound.packed_bytes = packing.height_bytes;
-  bound.allocation_count = lifetimes.size();
-  bound.into_holes_count = packing.into_holes_count;
-  bound.attempt_count = packing.attempt_count;
+  bound.packed_bytes =
+      pack(lifetimes_of(allocations), {.goal_bytes = bound.rounded_bytes}).height_bytes;
   return bound;
 }
 

@@ -16,16 +16,9 @@ struct LowerBound {
   size_t requested_bytes = 0;  // the peak of what was asked for and not yet given back
   size_t rounded_bytes = 0;    // the same, each rounded up to a multiple of 512 B
   size_t packed_bytes = 0;     // the height of the best packing found
-  size_t allocation_count = 0;
-  size_t into_holes_count = 0;  // as Packing has it: fewer than all if the work was limited
-  uint32_t attempt_count = 0;
 };
 
-struct LowerBoundOptions {
-  uint64_t work_limit = PackingOptions().work_limit;
-};
-
-LowerBound find_lower_bound(const Allocations& allocations, const LowerBoundOptions& options = {});
+LowerBound find_lower_bound(const Allocations& allocations);
 
 // The allocations as they are packed: rounded up to 512 B, pending time included, empty ones left
 // out. Time is the entry, counted from 1; 0 is before the first.

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 
+#include "analysis/causes.h"
 #include "analysis/replay.h"
-#include "analysis/starting_state.h"
+#include "analysis/timeline.h"
+#include "engine/size_policy.h"
 
 namespace ashlar {
 namespace {
@@ -27,7 +29,6 @@ class Explanation {
   Status find_failure();
   void describe_request();
   OomState state_of(const ReplayResult& replayed) const;
-  bool is_usable(const SnapshotSegment& segment) const;
   PinnedSegment pinned_segment(const SnapshotSegment& segment) const;
   PinningBlock pinning_block(const SnapshotBlock& block) const;
 
@@ -40,6 +41,7 @@ class Explanation {
   TuneOptions replaying_;                   // under the limit that was found
   std::optional<ReplayResult> replayed_;    // up to the failure
   OomReport report_;
+  Demand demand_;  // the request that failed
 };
 
 Explanation::Explanation(const Snapshot& snapshot, const Allocations& allocations,
@@ -114,32 +116,24 @@ void Explanation::set_limit(size_t limit_bytes) {
 // Whatever was held was allowed; whatever was refused was not. If the device was full rather than
 // the process limited, it also says how much more there was.
 OomLimit Explanation::infer_limit() const {
-  size_t held = rebuild_start(snapshot_, replaying_.device, allocations_, sizes_).reserved_bytes;
+  size_t held = reserved_before(snapshot_, replaying_.device);
   OomLimit limit{held, SIZE_MAX, 0, false};
   size_t held_at_refusal = 0;
   for (const TraceEntry& entry : trace_) {
-    switch (entry.action) {
-      case TraceAction::kSegmentAlloc:
-      case TraceAction::kSegmentMap: held += entry.bytes; break;
-      case TraceAction::kSegmentFree:
-      case TraceAction::kSegmentUnmap: held -= std::min(held, entry.bytes); break;
-      case TraceAction::kOom: {
-        const size_t rounded = std::min(entry.bytes, kUnreasonableBytes - 1);
-        const size_t segment_bytes = sizes_.segment_bytes(rounded);
-        if (held + segment_bytes < limit.below_bytes) {
-          limit.below_bytes = held + segment_bytes;
-          held_at_refusal = held;
-        }
-        const size_t device_free = entry.address.value();
-        if (device_free < segment_bytes) {
-          limit.at_least_bytes = std::max(limit.at_least_bytes, held + device_free);
-          limit.is_of_device = true;
-        }
-        break;
-      }
-      default: break;
-    }
+    held += reserved_change(entry);
     limit.at_least_bytes = std::max(limit.at_least_bytes, held);
+    if (entry.action != TraceAction::kOom) continue;
+    const size_t rounded = std::min(entry.bytes, kUnreasonableBytes - 1);
+    const size_t segment_bytes = sizes_.segment_bytes(rounded);
+    if (held + segment_bytes < limit.below_bytes) {
+      limit.below_bytes = held + segment_bytes;
+      held_at_refusal = held;
+    }
+    const size_t device_free = entry.address.value();
+    if (device_free < segment_bytes) {
+      limit.at_least_bytes = std::max(limit.at_least_bytes, held + device_free);
+      limit.is_of_device = true;
+    }
   }
   // A limit that was raised on the way, or a trace that makes no sense.
   if (limit.at_least_bytes >= limit.below_bytes) limit.at_least_bytes = held_at_refusal;
@@ -160,7 +154,7 @@ Result<bool> Explanation::fails_under(size_t limit_bytes) {
   if (!replayed.ok()) return replayed.status();
   replayed_ = *std::move(replayed);
   if (replayed_->ooms.empty()) return false;
-  return !report_.limit.is_inferred() || replayed_->ooms.front().entry == *recorded_;
+  return !report_.limit.is_inferred() || replayed_->ooms.front().entry == recorded_;
 }
 
 void Explanation::describe_request() {
@@ -168,7 +162,14 @@ void Explanation::describe_request() {
   if (replayed_) {
     failed = replayed_->ooms.front();
   } else {
-    failed = {.entry = *recorded_, .bytes = trace_[*recorded_].bytes, .was_recorded = true};
+    const TraceEntry& entry = trace_[*recorded_];
+    failed = {.entry = recorded_,
+              .bytes = entry.bytes,
+              .was_recorded = true,
+              .stream = entry.stream,
+              .pool = entry.pool,
+              .stack = entry.stack,
+              .message = {}};
   }
   report_.entry = failed.entry;
   report_.was_recorded = failed.was_recorded;
@@ -176,22 +177,18 @@ void Explanation::describe_request() {
   if (!failed.was_recorded) report_.requested_bytes = failed.bytes;
   report_.rounded_bytes = failed.was_recorded ? asked : sizes_.block_bytes(asked);
   report_.segment_bytes = sizes_.segment_bytes(report_.rounded_bytes);
-  const TraceEntry& entry = trace_[failed.entry];
-  report_.stream = entry.stream;
-  report_.stack = entry.stack;
-  if (failed.was_recorded) report_.device_free_bytes = entry.address.value();
+  report_.stream = failed.stream;
+  demand_ = {.stream = failed.stream,
+             .is_large = !SizePolicy::is_small(report_.rounded_bytes),
+             .pool = failed.pool};
+  report_.stack = failed.stack;
+  if (failed.was_recorded) report_.device_free_bytes = trace_[*failed.entry].address.value();
 }
 
 // --- what was held
 // --------------------------------------------------------------------------------
 
 bool is_free(const SnapshotBlock& block) { return block.state == SnapshotBlockState::kInactive; }
-
-bool Explanation::is_usable(const SnapshotSegment& segment) const {
-  const TraceEntry& entry = trace_[report_.entry];
-  return segment.stream == entry.stream && segment.pool == entry.pool &&
-         segment.is_large != SizePolicy::is_small(report_.rounded_bytes);
-}
 
 OomState Explanation::state_of(const ReplayResult& replayed) const {
   OomState state;
@@ -219,8 +216,7 @@ PinnedSegment Explanation::pinned_segment(const SnapshotSegment& segment) const 
   pinned.address = segment.address;
   pinned.total_bytes = segment.total_bytes;
   pinned.stream = segment.stream;
-  pinned.pool = segment.pool;
-  pinned.is_usable = is_usable(segment);
+  pinned.is_usable = can_serve(segment, demand_);
   std::vector<const SnapshotBlock*> live;
   for (const SnapshotBlock& block : segment.blocks) {
     if (!is_free(block)) {
@@ -254,8 +250,12 @@ PinningBlock Explanation::pinning_block(const SnapshotBlock& block) const {
   if (allocation.was_there_before()) return pinning;
   pinning.made = allocation.made;
   const TraceEntry& made = trace_[allocation.made];
-  const TraceEntry& failed = trace_[report_.entry];
-  if (made.has_time && failed.has_time) pinning.age_us = failed.time_us - made.time_us;
+  const TraceEntry& failed = trace_[*report_.entry];
+  if (made.has_time && failed.has_time) {
+    const uint64_t age_us =
+        static_cast<uint64_t>(failed.time_us) - static_cast<uint64_t>(made.time_us);
+    pinning.age_us = static_cast<int64_t>(age_us);  // wraps where a file holds nonsense
+  }
   return pinning;
 }
 

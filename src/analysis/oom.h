@@ -43,7 +43,6 @@ struct PinnedSegment {
   size_t free_bytes = 0;
   size_t largest_hole_bytes = 0;
   StreamId stream{};
-  PoolId pool{};
   bool is_usable = false;               // for the failed request, as far as stream and pool go
   size_t live_count = 0;                // blocks in use
   std::vector<PinningBlock> largest{};  // of them, a few
@@ -61,7 +60,8 @@ struct OomState {
 };
 
 struct OomReport {
-  uint32_t entry = 0;
+  // Unset: what was there before the first entry has no room already.
+  std::optional<uint32_t> entry{};
   bool was_recorded = false;                // it failed in the recorded run, too
   std::optional<size_t> requested_bytes{};  // unset: the file only has it rounded
   size_t rounded_bytes = 0;

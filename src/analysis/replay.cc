@@ -6,10 +6,14 @@
 #include <unordered_map>
 
 #include "analysis/flushes.h"
+#include "analysis/held_frees.h"
 #include "analysis/likely_addresses.h"
+#include "analysis/replay_pools.h"
 #include "analysis/settings.h"
 #include "analysis/starting_state.h"
+#include "analysis/timeline.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "engine/classic/classic_engine.h"
 #include "engine/make_engine.h"
 
@@ -18,20 +22,6 @@ namespace {
 
 constexpr DeviceIndex kReplayed{0};
 constexpr size_t kModelledCapacity = 150109880320;  // the H200 that the costs were measured on
-
-// The most that the recorded run held.
-size_t most_reserved(const std::vector<TraceEntry>& trace, size_t at_first) {
-  size_t held = at_first;
-  size_t most = held;
-  for (const TraceEntry& entry : trace) {
-    if (!is_segment_act(entry.action)) continue;
-    const bool grows =
-        entry.action == TraceAction::kSegmentAlloc || entry.action == TraceAction::kSegmentMap;
-    held = grows ? held + entry.bytes : held - std::min(held, entry.bytes);
-    most = std::max(most, held);
-  }
-  return most;
-}
 
 class Run {
  public:
@@ -42,15 +32,17 @@ class Run {
 
  private:
   Status start_as_recorded(const StartingState& start);
-  Status start_with_allocations();
+  Status adopt(SnapshotSegment segment, const uint32_t* allocations);
+  Status start_with(const std::vector<uint32_t>& before);
   Status perform(uint32_t index);
   Status allocate(uint32_t index, const TraceEntry& entry);
   Status ask_for_what_failed(uint32_t index, const TraceEntry& entry);
   Status free(uint32_t index);
   Status complete(uint32_t index);
-  Status use_pool(PoolId pool);
+  Status end_displaced(uint32_t index);
   Status give_back(const Flush& flush);
   StreamId stream_of(StreamId recorded);
+  ReplayedOom oom_at(uint32_t index) const;
   void note_oom(ReplayedOom oom, const Status& status);
   void look();
   void see(const TraceEntry& entry);
@@ -60,22 +52,20 @@ class Run {
   const Allocations& allocations_;
   const ReplayOptions& options_;
   const bool same_settings_;
+  const size_t limit_bytes_;  // that the process may have
 
   std::optional<LikelyAddresses> addresses_;  // unless they are the recorded ones
   std::unique_ptr<sim::Machine> machine_;
   std::unique_ptr<Engine> engine_;
+  std::optional<ReplayPools> pools_;  // of the engine
+  std::optional<HeldFrees> held_frees_;
   std::unordered_map<StreamId, StreamId> streams_;   // recorded to replayed
   std::unordered_map<StreamId, StreamId> recorded_;  // and back
   std::vector<Flush> flushes_;
   size_t next_flush_ = 0;
+  size_t next_displaced_ = 0;
 
-  // By entry: the allocation whose address is handed out again though nobody saw it freed.
-  std::unordered_map<uint32_t, uint32_t> ended_unseen_;
-  std::vector<Block*> live_;                        // by allocation
-  std::unordered_map<uint32_t, StreamId> pending_;  // by allocation: the stream that holds it back
-  std::vector<StreamId> spare_streams_;             // to hold back others
-  PoolId current_pool_;                             // that allocations are routed to
-  std::vector<PoolId> routed_;
+  std::vector<Block*> live_;  // by allocation
   uint32_t current_entry_ = 0;
   size_t reserved_bytes_ = 0;
   size_t peak_bytes_ = 0;
@@ -89,17 +79,10 @@ Run::Run(const Snapshot& snapshot, const Allocations& allocations, const ReplayO
       allocations_(allocations),
       options_(options),
       same_settings_(same_policy(options.allocator, options.recorded)),
-      live_(allocations.all.size()) {
-  for (uint32_t id = 0; id < allocations.all.size(); ++id) {
-    const uint32_t completed = allocations.all[id].completed;
-    const bool unseen =
-        completed != Allocation::kNever && trace_[completed].action == TraceAction::kAlloc;
-    if (unseen) ended_unseen_[completed] = id;
-  }
-}
+      limit_bytes_(std::min(options.capacity_bytes, options.cap_bytes.value_or(SIZE_MAX))),
+      live_(allocations.all.size()) {}
 
-// --- setting up
-// ------------------------------------------------------------------------------------
+// --- setting up ----------------------------------------------------------------------------------
 
 Status Run::set_up() {
   sim::Options machine;
@@ -116,12 +99,13 @@ Status Run::set_up() {
                        [this](size_t bytes) { return DeviceAddress(addresses_->take(bytes)); });
   }
   AllocatorOptions allocator = options_.allocator;
-  const size_t limit_bytes = options_.cap_bytes.value_or(options_.capacity_bytes);
   if (options_.cap_bytes) {
     const auto cap = static_cast<double>(*options_.cap_bytes);
     allocator.memory_fraction = std::min(1.0, cap / static_cast<double>(options_.capacity_bytes));
   }
   engine_ = make_engine(machine_->device(kReplayed), allocator);
+  pools_.emplace(*engine_);
+  held_frees_.emplace(*machine_, *engine_);
 
   // In the order of the recorded handles: what is given back is given back in that order.
   std::vector<StreamId> handles;
@@ -138,11 +122,12 @@ Status Run::set_up() {
   const SizePolicy sizes(options_.recorded);
   const StartingState start = rebuild_start(snapshot_, options_.device, allocations_, sizes);
   // The limit of the recorded run is not known, but it cannot have been below what it had.
-  const size_t recorded_limit = std::max(limit_bytes, most_reserved(trace_, start.reserved_bytes));
-  flushes_ = find_flushes(trace_, {start.reserved_bytes, recorded_limit, &options_.recorded});
+  const size_t recorded_limit = std::max(limit_bytes_, most_reserved(snapshot_, options_.device));
+  flushes_ = find_flushes(
+      trace_, {reserved_before(snapshot_, options_.device), recorded_limit, &options_.recorded});
   const bool can_adopt = same_settings_ && start.expandable_bytes == 0 &&
                          options_.allocator.engine == EngineKind::kClassic;
-  Status started = can_adopt ? start_as_recorded(start) : start_with_allocations();
+  Status started = can_adopt ? start_as_recorded(start) : start_with(present_before(allocations_));
   if (!started.ok()) return started;
   engine_->reset_peak_stats();
   engine_->reset_total_stats();
@@ -153,36 +138,70 @@ Status Run::set_up() {
   return {};
 }
 
+// Segments of the default pool are taken over as they were. The engine cannot do that with those of
+// other pools: they come about by their allocations. What was only cached is left out if there is
+// no room for it, as any allocation would have flushed it.
 Status Run::start_as_recorded(const StartingState& start) {
-  auto& engine = static_cast<classic::ClassicEngine&>(*engine_);
-  size_t next = 0;
-  for (SnapshotSegment segment : start.segments) {
-    machine_->place_next(kReplayed, segment.address);
-    segment.stream = stream_of(segment.stream);
-    const Result<std::vector<Block*>> blocks = engine.adopt(segment);
-    if (!blocks.ok()) return blocks.status();
-    for (Block* block : *blocks) live_[start.allocations[next++]] = block;
+  const auto used_count = [](const SnapshotSegment& segment) {
+    return std::count_if(segment.blocks.begin(), segment.blocks.end(), [](const auto& block) {
+      return block.state != SnapshotBlockState::kInactive;
+    });
+  };
+  size_t needed_bytes = 0;  // by the segments in use that are still to come
+  for (const SnapshotSegment& segment : start.segments) {
+    if (used_count(segment) > 0) needed_bytes += segment.total_bytes;
   }
-  return {};
+  std::vector<uint32_t> in_pools;
+  size_t held_bytes = 0;
+  const uint32_t* next = start.allocations.data();
+  for (const SnapshotSegment& segment : start.segments) {
+    const uint32_t* const allocations = next;
+    next += used_count(segment);
+    const bool is_used = next != allocations;
+    if (is_used) needed_bytes -= segment.total_bytes;
+    if (!segment.pool.is_default()) {
+      in_pools.insert(in_pools.end(), allocations, next);
+    } else if (held_bytes + segment.total_bytes + (is_used ? 0 : needed_bytes) <= limit_bytes_) {
+      if (Status adopted = adopt(segment, allocations); !adopted.ok()) return adopted;
+      held_bytes += segment.total_bytes;
+    } else if (is_used) {
+      note_oom({.bytes = segment.total_bytes, .stream = segment.stream},
+               Status::out_of_memory(text("a segment of ", format_bytes(segment.total_bytes),
+                                          " was there when the trace began, with ",
+                                          format_bytes(held_bytes), " beside it, and only ",
+                                          format_bytes(limit_bytes_), " are allowed")));
+    }
+  }
+  return start_with(in_pools);
 }
 
-// In the order of their addresses, for want of a better one.
-Status Run::start_with_allocations() {
-  std::vector<uint32_t> before;
-  for (uint32_t id = 0; id < allocations_.all.size(); ++id) {
-    if (allocations_.all[id].was_there_before()) before.push_back(id);
+// `allocations`: those of the segment's blocks in use, in order.
+Status Run::adopt(SnapshotSegment segment, const uint32_t* allocations) {
+  machine_->place_next(kReplayed, segment.address);
+  const StreamId recorded = std::exchange(segment.stream, stream_of(segment.stream));
+  const auto blocks = static_cast<classic::ClassicEngine&>(*engine_).adopt(segment);
+  if (blocks.ok()) {
+    for (Block* block : *blocks) live_[*allocations++] = block;
+  } else if (blocks.status().is_out_of_memory()) {
+    note_oom({.bytes = segment.total_bytes, .stream = recorded}, blocks.status());
   }
-  std::sort(before.begin(), before.end(), [&](uint32_t a, uint32_t b) {
-    return allocations_.all[a].address < allocations_.all[b].address;
-  });
+  return blocks.ok() || blocks.status().is_out_of_memory() ? Status() : blocks.status();
+}
+
+// By address, for want of a better order.
+Status Run::start_with(const std::vector<uint32_t>& before) {
   for (const uint32_t id : before) {
     const Allocation& allocation = allocations_.all[id];
-    if (allocation.bytes == 0) continue;
+    if (Status routed = pools_->use(allocation.pool); !routed.ok()) return routed;
     Result<Block*> block = engine_->allocate({allocation.bytes, stream_of(allocation.stream)});
     if (block.ok()) {
       live_[id] = *block;
     } else if (block.status().is_out_of_memory()) {
-      note_oom({.entry = 0, .bytes = allocation.bytes}, block.status());
+      note_oom({.bytes = allocation.bytes,
+                .stream = allocation.stream,
+                .pool = allocation.pool,
+                .stack = allocation.stack},
+               block.status());
     } else {
       return block.status();
     }
@@ -199,23 +218,20 @@ StreamId Run::stream_of(StreamId recorded) {
   return place->second;
 }
 
-// --- the acts
-// ----------------------------------------------------------------------------------------
+// --- the acts ------------------------------------------------------------------------------------
 
 Status Run::perform_all() {
-  for (uint32_t i = 0; i < trace_.size(); ++i) {
+  const auto is_over = [&] { return options_.stop_at_oom && !result_.ooms.empty(); };
+  for (uint32_t i = 0; i < trace_.size() && !is_over(); ++i) {
     current_entry_ = i;
     if (addresses_) addresses_->go_to(i);
     if (Status performed = perform(i); !performed.ok()) return performed;
     if (options_.look_after == i) look();
-    if (options_.stop_at_oom && !result_.ooms.empty()) {
-      look();
-      return {};
-    }
     if (options_.progress && i % 65536 == 0) {
       options_.progress(static_cast<double>(i) / static_cast<double>(trace_.size()));
     }
   }
+  if (is_over()) look();
   return {};
 }
 
@@ -241,39 +257,44 @@ Status Run::perform(uint32_t index) {
 }
 
 Status Run::allocate(uint32_t index, const TraceEntry& entry) {
+  if (Status ended = end_displaced(index); !ended.ok()) return ended;
   if (entry.bytes == 0) return {};
   const uint32_t id = allocations_.of_entry[index];
-  if (const auto unseen = ended_unseen_.find(index); unseen != ended_unseen_.end()) {
-    Block* block = std::exchange(live_[unseen->second], nullptr);
-    Status freed = block == nullptr ? Status() : engine_->free(block);
-    if (!freed.ok()) return freed;
-  }
-  if (Status routed = use_pool(allocations_.all[id].pool); !routed.ok()) return routed;
+  if (Status routed = pools_->use(entry.pool); !routed.ok()) return routed;
   Result<Block*> block = engine_->allocate({entry.bytes, stream_of(entry.stream)});
   ++result_.alloc_count;
   if (block.ok()) {
     live_[id] = *block;
     if ((*block)->address == entry.address) ++result_.same_address_count;
   } else if (block.status().is_out_of_memory()) {
-    note_oom({.entry = index, .bytes = entry.bytes}, block.status());
+    note_oom(oom_at(index), block.status());
   } else {
     return block.status();
   }
   return {};
 }
 
+// What the entry displaces is gone, though no entry of its own says so: freed, if its owner still
+// had it, and not pending any more.
+Status Run::end_displaced(uint32_t index) {
+  const std::vector<DisplacedAllocation>& displaced = allocations_.displaced;
+  if (next_displaced_ == displaced.size() || displaced[next_displaced_].entry != index) return {};
+  const uint32_t id = displaced[next_displaced_++].allocation;
+  Block* block = std::exchange(live_[id], nullptr);
+  return block == nullptr ? held_frees_->let_go(id) : engine_->free(block);
+}
+
 // The program lived on without it; where it can be had now, it is had for a moment.
 Status Run::ask_for_what_failed(uint32_t index, const TraceEntry& entry) {
-  if (Status routed = use_pool(entry.pool); !routed.ok()) return routed;
+  if (Status routed = pools_->use(entry.pool); !routed.ok()) return routed;
   Result<Block*> block = engine_->allocate({entry.bytes, stream_of(entry.stream)});
   if (block.ok()) return engine_->free(*block);
   if (!block.status().is_out_of_memory()) return block.status();
-  note_oom({.entry = index, .bytes = entry.bytes, .was_recorded = true}, block.status());
+  note_oom(oom_at(index), block.status());
   return {};
 }
 
-// If its memory could not be used again at once, some stream was still using it: one that we hold
-// until then.
+// If its memory could not be used again at once, some stream was still using it.
 Status Run::free(uint32_t index) {
   const uint32_t id = allocations_.of_entry[index];
   const Allocation& allocation = allocations_.all[id];
@@ -281,69 +302,52 @@ Status Run::free(uint32_t index) {
   if (block == nullptr) return {};
   ++result_.free_count;
   const bool at_once = allocation.completed == index || allocation.completed == index + 1;
-  if (at_once) return engine_->free(block);
-  Device& device = machine_->device(kReplayed);
-  if (spare_streams_.empty()) spare_streams_.push_back(*device.create_stream());
-  const StreamId user = spare_streams_.back();
-  spare_streams_.pop_back();
-  Status status = machine_->hold_until_waited(kReplayed, user);
-  if (status.ok()) status = device.call_host(user, [] {});
-  if (status.ok()) status = engine_->record_stream(block, {&device, user});
-  if (status.ok()) status = engine_->free(block);
-  pending_[id] = user;
-  return status;
+  return at_once ? engine_->free(block) : held_frees_->free(id, block);
 }
 
 Status Run::complete(uint32_t index) {
   const uint32_t id = allocations_.of_entry[index];
   if (live_[id] != nullptr) return free(index);  // its request is not in the trace
-  const auto found = pending_.find(id);
-  if (found == pending_.end()) return {};
-  Status status = machine_->resume(kReplayed, found->second);
-  if (status.ok()) status = machine_->device(kReplayed).synchronize_stream(found->second);
-  spare_streams_.push_back(found->second);
-  pending_.erase(found);
-  return status;
+  return held_frees_->let_go(id);
 }
 
-// Sends the next allocations to a pool.
-Status Run::use_pool(PoolId pool) {
-  current_pool_ = pool;
-  const bool known =
-      pool.is_default() || std::find(routed_.begin(), routed_.end(), pool) != routed_.end();
-  if (known) return {};
-  routed_.push_back(pool);
-  return engine_->begin_routing(pool, [this, pool](StreamId) { return current_pool_ == pool; });
-}
-
-// A pool whose segments go was let go first; if it is used again, it is another one of that name.
+// A pool whose segments go was let go first. Where nothing but pools gave back, the program let go
+// of them and left the rest of its cache as it was.
 Status Run::give_back(const Flush& flush) {
   if (!flush.asked_for) return {};
+  bool is_of_pools = true;
+  std::vector<PoolId> pools;
   for (uint32_t i = flush.begin; i < flush.end; ++i) {
     const PoolId pool = trace_[i].pool;
-    if (!trace_[i].has_pool || std::erase(routed_, pool) == 0) continue;
-    Status ended = engine_->end_routing(pool);
-    if (ended.ok()) ended = engine_->release_pool(pool);
-    if (!ended.ok()) return ended;
+    if (pool.is_default()) is_of_pools = false;
+    const bool is_new = !pool.is_default() && (pools.empty() || pools.back() != pool);
+    if (is_new) pools.push_back(pool);
   }
-  return engine_->trim();
+  return is_of_pools ? pools_->give_back(pools) : pools_->give_back_with_default(pools);
 }
 
-// --- what is seen
-// -------------------------------------------------------------------------------------
+// --- what is seen --------------------------------------------------------------------------------
 
 void Run::see(const TraceEntry& entry) {
   if (!is_segment_act(entry.action)) return;
   const bool goes = entry.action == TraceAction::kSegmentFree;
   if (addresses_ && goes) addresses_->give_back(entry.address.value());
   acts_.push_back({entry.action, entry.bytes, recorded_[entry.stream], result_.alloc_count});
-  const bool grows =
-      entry.action == TraceAction::kSegmentAlloc || entry.action == TraceAction::kSegmentMap;
-  reserved_bytes_ = grows ? reserved_bytes_ + entry.bytes : reserved_bytes_ - entry.bytes;
+  reserved_bytes_ += reserved_change(entry);
   result_.reserved.push_back({current_entry_, reserved_bytes_});
   if (reserved_bytes_ <= peak_bytes_) return;
   peak_bytes_ = reserved_bytes_;
   result_.peak_entry = current_entry_;
+}
+
+ReplayedOom Run::oom_at(uint32_t index) const {
+  const TraceEntry& entry = trace_[index];
+  return {.entry = index,
+          .bytes = entry.bytes,
+          .was_recorded = entry.action == TraceAction::kOom,
+          .stream = entry.stream,
+          .pool = entry.pool,
+          .stack = entry.stack};
 }
 
 void Run::note_oom(ReplayedOom oom, const Status& status) {
@@ -365,22 +369,19 @@ ReplayResult Run::result() {
   result_.event_count = trace_.size();
   result_.stats = engine_->stats();
   result_.driver = machine_->costs(kReplayed);
-  if (!trace_.empty()) {
-    result_.recorded_us = static_cast<double>(trace_.back().time_us - trace_.front().time_us);
-  }
+  result_.recorded_us = duration_us(trace_);
   if (same_settings_) result_.fidelity = compare(segment_acts_of(trace_), acts_);
-  for (SnapshotSegment& segment : result_.looked_at) segment.stream = recorded_[segment.stream];
+  for (SnapshotSegment& segment : result_.looked_at) {
+    segment.stream = recorded_[segment.stream];
+    segment.pool = pools_->recorded_of(segment.pool);
+  }
   return std::move(result_);
 }
 
 }  // namespace
 
 size_t assumed_capacity_bytes(const Snapshot& snapshot, DeviceIndex device) {
-  if (device.value() >= snapshot.device_traces.size()) return kModelledCapacity;
-  const SizePolicy sizes{AllocatorOptions{}};
-  const size_t at_first = rebuild_start(snapshot, device, Allocations(), sizes).reserved_bytes;
-  const size_t most = most_reserved(snapshot.device_traces[device.value()], at_first);
-  return std::max(kModelledCapacity, 2 * most);
+  return std::max(kModelledCapacity, 2 * most_reserved(snapshot, device));
 }
 
 Result<ReplayResult> replay(const Snapshot& snapshot, const Allocations& allocations,

@@ -30,9 +30,13 @@ struct ReplayOptions {
 
 // An allocation that failed.
 struct ReplayedOom {
-  uint32_t entry = 0;
+  // Unset: it was there before the first entry, and there is no room for it.
+  std::optional<uint32_t> entry{};
   size_t bytes = 0;           // asked for; of a recorded failure, as rounded then
   bool was_recorded = false;  // it failed in the recorded run, too
+  StreamId stream{};          // as recorded, like the rest
+  PoolId pool{};
+  StackId stack{};
   std::string message{};
 };
 
@@ -56,11 +60,11 @@ struct ReplayResult {
   AllocatorStats stats{};
   std::vector<ReplayedOom> ooms{};
   sim::CallCosts driver{};
-  double recorded_us = 0;              // from the first entry to the last
-  std::optional<Fidelity> fidelity{};  // null: under other settings than the recorded ones
+  std::optional<double> recorded_us{};  // as duration_us() has it
+  std::optional<Fidelity> fidelity{};   // null: under other settings than the recorded ones
   std::vector<ReservedChange> reserved{};
   uint32_t peak_entry = 0;                    // where the reserved bytes were the most, first
-  std::vector<SnapshotSegment> looked_at{};   // after `look_after`; stream ids as recorded
+  std::vector<SnapshotSegment> looked_at{};   // after `look_after`; streams and pools as recorded
   std::vector<PlacedAllocation> live_then{};  // when they were looked at, by address
 };
 

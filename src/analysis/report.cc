@@ -5,22 +5,17 @@
 #include <algorithm>
 #include <thread>
 
-#include "analysis/starting_state.h"
+#include "analysis/settings.h"
 #include "base/thread.h"
-#include "base/units.h"
 
 namespace ashlar {
 namespace {
 
 // Tried in this order; of a very long run only the first, to keep the page a matter of seconds.
-struct Change {
-  const char* conf;
-  void (*apply)(AllocatorOptions& options);
-};
-constexpr Change kAlternatives[] = {
-    {"expandable_segments:True", [](AllocatorOptions& o) { o.expandable_segments = true; }},
-    {"max_split_size_mb:256", [](AllocatorOptions& o) { o.max_split_bytes = 256 * kMiB; }},
-    {"roundup_power2_divisions:8", [](AllocatorOptions& o) { o.roundup_power2_divisions.fill(8); }},
+constexpr const char* kAlternatives[] = {
+    "expandable_segments:True",
+    "max_split_size_mb:256",
+    "roundup_power2_divisions:8",
 };
 constexpr size_t kLongTrace = 1'000'000;
 
@@ -29,15 +24,15 @@ Result<std::vector<Alternative>> try_alternatives(const Snapshot& snapshot,
                                                   ReplayOptions options) {
   const bool is_long = snapshot.device_traces[options.device.value()].size() > kLongTrace;
   std::vector<Alternative> tried;
-  for (const Change& change : kAlternatives) {
+  for (const char* conf : kAlternatives) {
     if (is_long && !tried.empty()) break;
-    options.allocator = {};
-    options.allocator.pytorch_compatible = true;
-    change.apply(options.allocator);
-    if (options.allocator == options.recorded) continue;
+    const Result<Setting> setting = setting_of(conf, options.recorded);
+    if (!setting.ok()) return setting.status();
+    if (same_policy(setting->options, options.recorded)) continue;
+    options.allocator = setting->options;
     const Result<ReplayResult> replayed = replay(snapshot, allocations, options);
     if (!replayed.ok()) return replayed.status();
-    tried.push_back({change.conf, static_cast<size_t>(replayed->stats.reserved_bytes.all.peak),
+    tried.push_back({setting->conf, static_cast<size_t>(replayed->stats.reserved_bytes.all.peak),
                      replayed->ooms.size()});
   }
   std::stable_sort(tried.begin(), tried.end(), [](const Alternative& a, const Alternative& b) {
@@ -53,17 +48,6 @@ bool any_stack(const Allocations& allocations) {
 }
 
 }  // namespace
-
-Demand demand_at(const std::vector<TraceEntry>& trace, const Allocations& allocations,
-                 uint32_t entry) {
-  if (entry >= trace.size()) return {};
-  Demand demand;
-  demand.stream = trace[entry].stream;
-  demand.is_large = !SizePolicy::is_small(trace[entry].bytes);
-  const uint32_t id = allocations.of_entry[entry];
-  if (id != Allocation::kNever) demand.pool = allocations.all[id].pool;
-  return demand;
-}
 
 Result<Report> make_report(const Snapshot& snapshot, const Allocations& allocations,
                            const ReplayOptions& options) {
@@ -90,7 +74,7 @@ Result<Report> make_report(const Snapshot& snapshot, const Allocations& allocati
   if (!alternatives.ok()) return alternatives.status();
 
   const std::vector<TraceEntry>& trace = snapshot.device_traces[options.device.value()];
-  report.causes = explain_gap(looked->looked_at, demand_at(trace, allocations, peak));
+  report.causes = explain_gap(looked->looked_at, trace.empty() ? Demand() : demand_at(trace[peak]));
   report.at_peak = present_at(allocations, peak);
   report.alternatives = *std::move(alternatives);
   report.start_reserved_bytes = report.replayed.reserved.front().reserved_bytes;

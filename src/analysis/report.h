@@ -27,16 +27,12 @@ struct Report {
   std::vector<uint32_t> at_peak{};  // the allocations that were there, pending ones included
   LowerBound bound{};
   std::vector<Alternative> alternatives{};  // the least reserved first
-  size_t start_reserved_bytes = 0;          // not 0: the history lost its beginning
+  size_t start_reserved_bytes = 0;          // not 0: the history does not reach back to the start
   bool has_stacks = false;
 };
 
 // `options` as for replay(), under the settings of the recording.
 Result<Report> make_report(const Snapshot& snapshot, const Allocations& allocations,
                            const ReplayOptions& options);
-
-// The demand that made the allocator take more from the device, at an entry of the trace.
-Demand demand_at(const std::vector<TraceEntry>& trace, const Allocations& allocations,
-                 uint32_t entry);
 
 }  // namespace ashlar

@@ -65,6 +65,17 @@ bool same_policy(AllocatorOptions a, const AllocatorOptions& b) {
   return a == b;
 }
 
+Result<Setting> setting_of(std::string_view conf, const AllocatorOptions& recorded) {
+  AllocatorOptions base;
+  base.pytorch_compatible = true;
+  const Result<AllocatorOptions> written = parse_allocator_options(conf, base);
+  if (!written.ok()) return written.status();
+  base.memory_fraction = recorded.memory_fraction;
+  const Result<AllocatorOptions> limited = parse_allocator_options(conf, base);
+  if (!limited.ok()) return limited.status();
+  return Setting{*limited, conf_of(*written), false};
+}
+
 std::vector<Setting> sensible_settings(const SettingsQuestion& question) {
   const AllocatorOptions& recorded = question.recorded;
   const bool is_capped = question.is_capped || recorded.memory_fraction < 1;
@@ -72,14 +83,9 @@ std::vector<Setting> sensible_settings(const SettingsQuestion& question) {
   settings.push_back({recorded, conf_of(recorded), true});
   for (const Row& row : kRows) {
     if (row.needs_cap && !is_capped) continue;
-    AllocatorOptions base;
-    base.pytorch_compatible = true;
-    Result<AllocatorOptions> options = parse_allocator_options(row.conf, base);
-    ASHLAR_CHECK(options.ok());
-    if (has_policy(settings, *options)) continue;
-    Setting setting{*options, conf_of(*options), false};
-    setting.options.memory_fraction = recorded.memory_fraction;
-    settings.push_back(std::move(setting));
+    Result<Setting> setting = setting_of(row.conf, recorded);
+    ASHLAR_CHECK(setting.ok());
+    if (!has_policy(settings, setting->options)) settings.push_back(*std::move(setting));
   }
   return settings;
 }

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ashlar/options.h"
+#include "ashlar/status.h"
 
 namespace ashlar {
 
@@ -21,6 +23,11 @@ std::string engine_of(const AllocatorOptions& options);
 
 // Settings that lead to the same blocks: they differ in limits, locks or pinned memory at most.
 bool same_policy(AllocatorOptions a, const AllocatorOptions& b);
+
+// The setting that a text stands for, "" for the defaults: as PyTorch acts, and under the limit
+// that the recorded settings carry unless the text has its own. kFormat or kUsage: as
+// parse_allocator_options().
+Result<Setting> setting_of(std::string_view conf, const AllocatorOptions& recorded);
 
 struct SettingsQuestion {
   AllocatorOptions recorded{};

@@ -11,9 +11,6 @@ namespace {
 // By address.
 using Segments = std::map<uint64_t, SnapshotSegment>;
 
-// Only small segments have this size: large ones begin at 10 MiB.
-bool is_large(size_t segment_bytes) { return segment_bytes != kSmallSegmentBytes; }
-
 void undo(const TraceEntry& entry, Segments& segments, StartingState& start) {
   switch (entry.action) {
     case TraceAction::kSegmentAlloc: segments.erase(entry.address.value()); break;
@@ -23,7 +20,7 @@ void undo(const TraceEntry& entry, Segments& segments, StartingState& start) {
       segment.address = entry.address;
       segment.total_bytes = entry.bytes;
       segment.stream = entry.stream;
-      segment.is_large = is_large(entry.bytes);
+      segment.is_large = is_large_segment(entry.bytes);
       segment.pool = entry.pool;
       segments[entry.address.value()] = segment;
       break;
@@ -42,7 +39,9 @@ std::unordered_map<uint64_t, size_t> final_block_bytes(const Snapshot& snapshot,
   std::unordered_map<uint64_t, size_t> bytes;
   for (const SnapshotSegment& segment : snapshot.segments) {
     if (segment.device != device) continue;
-    for (const SnapshotBlock& block : segment.blocks) bytes[block.address.value()] = block.bytes;
+    for (const SnapshotBlock& block : segment.blocks) {
+      if (block.bytes > 0) bytes[block.address.value()] = block.bytes;
+    }
   }
   return bytes;
 }
@@ -72,6 +71,20 @@ void tile(SnapshotSegment& segment, std::vector<SnapshotBlock> used) {
 
 }  // namespace
 
+std::vector<uint32_t> present_before(const Allocations& allocations) {
+  const auto address = [&](uint32_t id) { return allocations.all[id].address; };
+  std::vector<uint32_t> before;
+  for (uint32_t id = 0; id < allocations.all.size(); ++id) {
+    const Allocation& allocation = allocations.all[id];
+    if (allocation.was_there_before() && allocation.bytes > 0) before.push_back(id);
+  }
+  std::stable_sort(before.begin(), before.end(),
+                   [&](uint32_t a, uint32_t b) { return address(a) < address(b); });
+  const auto same = [&](uint32_t a, uint32_t b) { return address(a) == address(b); };
+  before.erase(std::unique(before.begin(), before.end(), same), before.end());
+  return before;
+}
+
 StartingState rebuild_start(const Snapshot& snapshot, DeviceIndex device,
                             const Allocations& allocations, const SizePolicy& sizes) {
   StartingState start;
@@ -92,21 +105,17 @@ StartingState rebuild_start(const Snapshot& snapshot, DeviceIndex device,
   }
 
   const std::unordered_map<uint64_t, size_t> final_bytes = final_block_bytes(snapshot, device);
-  std::vector<uint32_t> before;  // by address
-  for (uint32_t id = 0; id < allocations.all.size(); ++id) {
-    if (allocations.all[id].was_there_before()) before.push_back(id);
-  }
-  std::sort(before.begin(), before.end(), [&](uint32_t a, uint32_t b) {
-    return allocations.all[a].address < allocations.all[b].address;
-  });
+  const std::vector<uint32_t> before = present_before(allocations);
   auto next = before.begin();
   for (auto& [address, segment] : segments) {
+    if (segment.total_bytes == 0) continue;
     const AddressRange range{segment.address, segment.total_bytes};
     std::vector<SnapshotBlock> used;
     while (next != before.end() && allocations.all[*next].address < range.end()) {
       const Allocation& allocation = allocations.all[*next++];
       if (!range.contains(allocation.address)) continue;
-      SnapshotBlock block{allocation.address, sizes.block_bytes(allocation.bytes), allocation.bytes,
+      const size_t requested = std::min(allocation.bytes, segment.total_bytes);
+      SnapshotBlock block{allocation.address, sizes.block_bytes(requested), requested,
                           SnapshotBlockState::kAllocated, allocation.stack};
       const auto known = final_bytes.find(allocation.address.value());
       const bool never_ended = allocation.freed == Allocation::kNever;
@@ -118,10 +127,8 @@ StartingState rebuild_start(const Snapshot& snapshot, DeviceIndex device,
       start.allocations.push_back(*std::prev(next));
     }
     tile(segment, std::move(used));
-    start.reserved_bytes += segment.total_bytes;
     start.segments.push_back(std::move(segment));
   }
-  start.reserved_bytes += start.expandable_bytes;
   return start;
 }
 

@@ -17,8 +17,14 @@ struct StartingState {
   // By block, in the order of segments and addresses: which allocation is in use there.
   std::vector<uint32_t> allocations{};
   size_t expandable_bytes = 0;  // mapped in expandable segments, whose addresses are not known
-  size_t reserved_bytes = 0;    // all of it
 };
+
+// Only small segments have their size: large ones begin at 10 MiB.
+inline bool is_large_segment(size_t bytes) { return bytes != kSmallSegmentBytes; }
+
+// Positions in `allocations.all` of what was there before the first entry, by address. Of several
+// at one address the first seen counts: the others came later, unseen. Empty ones need no place.
+std::vector<uint32_t> present_before(const Allocations& allocations);
 
 StartingState rebuild_start(const Snapshot& snapshot, DeviceIndex device,
                             const Allocations& allocations, const SizePolicy& sizes);

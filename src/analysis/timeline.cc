@@ -9,12 +9,8 @@
 namespace ashlar {
 namespace {
 
-// What the first entry found. Files that hold only some kinds of entries, or no segments, may lead
-// below zero; then there was at least so much.
-size_t reserved_before(const Snapshot& snapshot, DeviceIndex device);
 TimelinePoint before_first_entry(const Allocations& allocations);
-void step(const TraceEntry& entry, const Allocation* allocation, uint32_t index,
-          TimelinePoint& now);
+void step(const Allocation& allocation, uint32_t entry, TimelinePoint& now);
 void find_peaks(const std::vector<TraceEntry>& trace, Timeline& timeline);
 
 }  // namespace
@@ -27,11 +23,17 @@ Timeline make_timeline(const Snapshot& snapshot, DeviceIndex device,
   timeline.before.reserved_bytes = reserved_before(snapshot, device);
   timeline.points.reserve(trace.size());
   TimelinePoint now = timeline.before;
-  for (uint32_t i = 0; i < trace.size(); ++i) {
-    const uint32_t id = allocations.of_entry[i];
-    step(trace[i], id == Allocation::kNever ? nullptr : &allocations.all[id], i, now);
-    timeline.points.push_back(now);
-  }
+  const auto go_to = [&](size_t end) {
+    while (timeline.points.size() < end) {
+      now.reserved_bytes += reserved_change(trace[timeline.points.size()]);
+      timeline.points.push_back(now);
+    }
+  };
+  for_each_change(allocations, [&](uint32_t entry, const Allocation& allocation) {
+    go_to(entry);
+    step(allocation, entry, now);
+  });
+  go_to(trace.size());
   find_peaks(trace, timeline);
   return timeline;
 }
@@ -52,9 +54,6 @@ DeviceIndex busiest_device(const Snapshot& snapshot) {
   return snapshot.segments.empty() ? DeviceIndex() : snapshot.segments.front().device;
 }
 
-namespace {
-
-// The change of reserved memory, as a number that wraps.
 size_t reserved_change(const TraceEntry& entry) {
   switch (entry.action) {
     case TraceAction::kSegmentAlloc:
@@ -81,6 +80,25 @@ size_t reserved_before(const Snapshot& snapshot, DeviceIndex device) {
   return static_cast<int64_t>(before) < static_cast<int64_t>(least) ? least : before;
 }
 
+size_t most_reserved(const Snapshot& snapshot, DeviceIndex device) {
+  size_t held = reserved_before(snapshot, device);
+  size_t most = held;
+  for (const TraceEntry& entry : trace_of(snapshot, device)) {
+    held += reserved_change(entry);
+    most = std::max(most, held);
+  }
+  return most;
+}
+
+std::optional<double> duration_us(const std::vector<TraceEntry>& trace) {
+  if (trace.empty() || !trace.front().has_time || !trace.back().has_time) return std::nullopt;
+  const double us =
+      static_cast<double>(trace.back().time_us) - static_cast<double>(trace.front().time_us);
+  return us > 0 ? std::optional(us) : std::nullopt;
+}
+
+namespace {
+
 TimelinePoint before_first_entry(const Allocations& allocations) {
   TimelinePoint before;
   for (const Allocation& allocation : allocations.all) {
@@ -89,24 +107,19 @@ TimelinePoint before_first_entry(const Allocations& allocations) {
   return before;
 }
 
-void step(const TraceEntry& entry, const Allocation* allocation, uint32_t index,
-          TimelinePoint& now) {
-  now.reserved_bytes += reserved_change(entry);
-  if (allocation == nullptr) return;
-  if (allocation->made == index) now.live_bytes += allocation->bytes;
-  if (allocation->freed == index) {
-    now.live_bytes -= allocation->bytes;
-    now.pending_bytes += allocation->bytes;
+void step(const Allocation& allocation, uint32_t entry, TimelinePoint& now) {
+  if (allocation.made == entry) now.live_bytes += allocation.bytes;
+  if (allocation.freed == entry) {
+    now.live_bytes -= allocation.bytes;
+    now.pending_bytes += allocation.bytes;
   }
-  if (allocation->completed == index) now.pending_bytes -= allocation->bytes;
+  if (allocation.completed == entry) now.pending_bytes -= allocation.bytes;
 }
 
 Peak at_least(size_t bytes) { return {.bytes = bytes}; }
 
 void find_peaks(const std::vector<TraceEntry>& trace, Timeline& timeline) {
   timeline.requested = at_least(timeline.before.requested_bytes());
-  timeline.live = at_least(timeline.before.live_bytes);
-  timeline.pending = at_least(timeline.before.pending_bytes);
   timeline.reserved = at_least(timeline.before.reserved_bytes);
   size_t requested_at_reserved = timeline.before.requested_bytes();
 
@@ -119,8 +132,6 @@ void find_peaks(const std::vector<TraceEntry>& trace, Timeline& timeline) {
     };
     const size_t requested = point.requested_bytes();
     if (requested > timeline.requested.bytes) raise(timeline.requested, requested);
-    if (point.live_bytes > timeline.live.bytes) raise(timeline.live, point.live_bytes);
-    if (point.pending_bytes > timeline.pending.bytes) raise(timeline.pending, point.pending_bytes);
     const bool is_higher = point.reserved_bytes > timeline.reserved.bytes;
     const bool is_fuller =
         point.reserved_bytes == timeline.reserved.bytes && requested > requested_at_reserved;
@@ -133,8 +144,6 @@ void find_peaks(const std::vector<TraceEntry>& trace, Timeline& timeline) {
 size_t value_of(const TimelinePoint& point, Quantity quantity) {
   switch (quantity) {
     case Quantity::kRequested: return point.requested_bytes();
-    case Quantity::kLive: return point.live_bytes;
-    case Quantity::kPending: return point.pending_bytes;
     case Quantity::kReserved: return point.reserved_bytes;
   }
   return 0;

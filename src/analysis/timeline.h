@@ -34,8 +34,6 @@ struct Timeline {
   // The first entry that reached it. Of reserved memory, which often stays at its peak for long: of
   // the entries there, the first with the most requested bytes.
   Peak requested{};
-  Peak live{};
-  Peak pending{};
   Peak reserved{};
 
   const TimelinePoint& at(std::optional<uint32_t> entry) const {
@@ -44,8 +42,7 @@ struct Timeline {
   const TimelinePoint& at_end() const { return points.empty() ? before : points.back(); }
 };
 
-// `allocations` are those of the same snapshot and device. What was reserved before the trace began
-// follows from the final segments, backwards.
+// `allocations` are those of the same snapshot and device.
 Timeline make_timeline(const Snapshot& snapshot, DeviceIndex device,
                        const Allocations& allocations);
 
@@ -54,9 +51,21 @@ const std::vector<TraceEntry>& trace_of(const Snapshot& snapshot, DeviceIndex de
 // The device with the longest trace; of those without, the first with a segment; or 0.
 DeviceIndex busiest_device(const Snapshot& snapshot);
 
+// How an entry changes what is reserved, as a number that wraps.
+size_t reserved_change(const TraceEntry& entry);
+// What was reserved before the first entry: what is at the end, with every act undone. Files that
+// hold only some kinds of entries, or no segments, may lead below zero; then there was at least so
+// much, and no sum of changes from here on is negative.
+size_t reserved_before(const Snapshot& snapshot, DeviceIndex device);
+// The most that was reserved at any time.
+size_t most_reserved(const Snapshot& snapshot, DeviceIndex device);
+
+// Microseconds from the first entry to the last; none: the trace does not tell.
+std::optional<double> duration_us(const std::vector<TraceEntry>& trace);
+
 // --- for plots -------------------------------------------------------------------------------
 
-enum class Quantity { kRequested, kLive, kPending, kReserved };
+enum class Quantity { kRequested, kReserved };
 
 // What a quantity did in one of many equal parts of the trace.
 struct RangeInColumn {

@@ -92,8 +92,6 @@ ReplayOptions Tuner::replay_options(const Setting& setting) const {
   return replaying;
 }
 
-// What a run held when it began may already be too much: then the replay itself fails for want of
-// memory.
 Result<Trial> Tuner::attempt(const Setting& setting, const Tell& tell) const {
   Trial trial;
   trial.setting = setting;
@@ -101,16 +99,11 @@ Result<Trial> Tuner::attempt(const Setting& setting, const Tell& tell) const {
   const double worth = options_.find_min_capacity ? kFirstReplayShare : 1;
   replaying.progress = [&](double share) { tell(share * worth); };
   const Result<ReplayResult> replayed = replay(snapshot_, allocations_, replaying);
-  if (replayed.ok()) {
-    trial.oom_count = replayed->ooms.size();
-    trial.peak_requested_bytes = static_cast<size_t>(replayed->stats.requested_bytes.all.peak);
-    trial.peak_reserved_bytes = static_cast<size_t>(replayed->stats.reserved_bytes.all.peak);
-    trial.driver_us = static_cast<double>(replayed->driver.total_ns) / 1000;
-  } else if (replayed.status().is_out_of_memory()) {
-    trial.oom_count = 1;
-  } else {
-    return replayed.status();
-  }
+  if (!replayed.ok()) return replayed.status();
+  trial.oom_count = replayed->ooms.size();
+  trial.peak_requested_bytes = static_cast<size_t>(replayed->stats.requested_bytes.all.peak);
+  trial.peak_reserved_bytes = static_cast<size_t>(replayed->stats.reserved_bytes.all.peak);
+  trial.driver_us = static_cast<double>(replayed->driver.total_ns) / 1000;
   if (!options_.find_min_capacity) return trial;
   Result<std::optional<size_t>> least = min_capacity(trial, tell);
   if (!least.ok()) return least.status();
@@ -122,9 +115,8 @@ Result<bool> Tuner::completes(ReplayOptions options, size_t capacity_bytes) cons
   options.capacity_bytes = capacity_bytes;
   options.stop_at_oom = true;
   const Result<ReplayResult> replayed = replay(snapshot_, allocations_, options);
-  if (replayed.ok()) return replayed->ooms.empty();
-  if (replayed.status().is_out_of_memory()) return false;
-  return replayed.status();
+  if (!replayed.ok()) return replayed.status();
+  return replayed->ooms.empty();
 }
 
 // Completion is not strictly monotone: with more room the cache is flushed later, blocks land
@@ -140,8 +132,8 @@ Result<std::optional<size_t>> Tuner::min_capacity(const Trial& trial, const Tell
         std::max(options.capacity_bytes, assumed_capacity_bytes(snapshot_, options_.device));
     options.stop_at_oom = true;
     const Result<ReplayResult> roomy = replay(snapshot_, allocations_, options);
-    if (!roomy.ok() && !roomy.status().is_out_of_memory()) return roomy.status();
-    if (!roomy.ok() || !roomy->ooms.empty()) return none;
+    if (!roomy.ok()) return roomy.status();
+    if (!roomy->ooms.empty()) return none;
     peak_bytes = static_cast<size_t>(roomy->stats.reserved_bytes.all.peak);
   }
   const size_t step = capacity_step_bytes(peak_bytes);

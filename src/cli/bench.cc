@@ -8,6 +8,7 @@
 
 #include "base/units.h"
 #include "cli/bench_patterns.h"
+#include "cli/json_answer.h"
 #include "cli/subcommand.h"
 #include "cli/table.h"
 
@@ -36,7 +37,7 @@ namespace {
 
 Run prepare_bench(CLI::App& parser) {
   auto arguments = std::make_shared<BenchArguments>();
-  parser.add_flag("--json", arguments->json, "Print one JSON object");
+  add_json_flag(parser, arguments->json);
   parser.add_option("--rounds", arguments->effort.rounds, "How often each is measured")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
@@ -61,7 +62,7 @@ ExitCode run_command(const Session& session, const BenchArguments& arguments) {
 }
 
 std::string as_json(const BenchOutcome& outcome) {
-  nlohmann::json results = nlohmann::json::array();
+  nlohmann::ordered_json results = nlohmann::ordered_json::array();
   for (const BenchResult& each : outcome.results) {
     results.push_back({{"name", each.name},
                        {"allocator", each.allocator},
@@ -70,7 +71,7 @@ std::string as_json(const BenchOutcome& outcome) {
                        {"threads", each.threads},
                        {"ns", each.ns}});
   }
-  return nlohmann::json{{"results", results}}.dump(2) + "\n";
+  return json_answer({{"results", results}});
 }
 
 // The same pattern's figure for the reference; 0 if there is none.

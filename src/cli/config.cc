@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "cli/json_answer.h"
 #include "cli/subcommand.h"
 #include "cli/table.h"
 #include "config/allocator_options.h"
@@ -50,8 +51,7 @@ namespace {
 Run prepare_config(CLI::App& parser) {
   // Shared by the parser, which fills it in, and the function that runs afterwards.
   auto asked = std::make_shared<ConfigOptions>();
-  parser.add_flag("--json", asked->json, "Print one JSON object and nothing else")
-      ->disable_flag_override();
+  add_json_flag(parser, asked->json);
   parser.add_option("--check", asked->check,
                     "Print what these settings come to, such as \"expandable_segments:True\"");
   return [asked](const Session& session) {
@@ -77,11 +77,6 @@ ExitCode run_check(const ConfigOptions& asked, const Session& session) {
 }
 
 // --- the table of options --------------------------------------------------------------------
-
-// Settings may hold any bytes; JSON may not.
-std::string dump(const Json& answer) {
-  return answer.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
 
 Json text_or_null(std::string_view text) { return text.empty() ? Json() : Json(text); }
 
@@ -116,9 +111,9 @@ std::string table_as_json(const Current& current, const Environment& environment
                          {"value", text_or_null(environment.value(row.name).value_or(""))},
                          {"is_used", is_used(row, current, environment)}});
   }
-  return dump({{"conf", format_allocator_options(current.options)},
-               {"options", options},
-               {"variables", variables}});
+  return json_answer({{"conf", format_allocator_options(current.options)},
+                      {"options", options},
+                      {"variables", variables}});
 }
 
 // "now 512 (ASHLAR_ALLOC_CONF); default off; takes 1–1048576 or off (MiB)".
@@ -165,7 +160,7 @@ std::string values_as_json(const AllocatorOptions& options) {
   for (const OptionRow& row : allocator_option_table()) {
     values[std::string(row.name)] = row.print(row, options);
   }
-  return dump({{"conf", format_allocator_options(options)}, {"values", values}});
+  return json_answer({{"conf", format_allocator_options(options)}, {"values", values}});
 }
 
 std::string values_as_text(const AllocatorOptions& options) {

@@ -12,6 +12,7 @@
 #include "analysis/diff.h"
 #include "analysis/stack_index.h"
 #include "base/units.h"
+#include "cli/json_answer.h"
 #include "cli/recorded_run.h"
 #include "cli/stack_text.h"
 #include "cli/subcommand.h"
@@ -77,8 +78,7 @@ Run prepare_diff(CLI::App& parser) {
   parser.add_option("--device", asked->device, kDeviceHelp);
   parser.add_option("--top", asked->top, "Rows to show of each table; --json has all")
       ->capture_default_str();
-  parser.add_flag("--json", asked->json, "Print one JSON object and nothing else")
-      ->disable_flag_override();
+  add_json_flag(parser, asked->json);
   return [asked](const Session& session) { return run_diff(*asked, session); };
 }
 
@@ -93,8 +93,7 @@ ExitCode run_diff(const DiffOptions& asked, const Session& session) {
   const Diff diff = make_diff(base->as_diff_side(), now->as_diff_side());
   const Compared compared = {.base = *base, .now = *now, .stacks = stacks, .diff = diff};
   if (asked.json) {
-    const Json answer = diff_as_json(compared, asked);
-    session.console.print(answer.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+    session.console.print(json_answer(diff_as_json(compared, asked)));
   } else {
     session.console.print(diff_as_text(compared, asked));
   }

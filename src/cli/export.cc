@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "cli/recorded_run.h"
 #include "cli/subcommand.h"
 #include "files/output.h"
 #include "files/read_snapshot.h"
@@ -50,11 +51,7 @@ namespace {
 Run prepare_export(CLI::App& parser) {
   // Shared by the parser, which fills it in, and the function that runs afterwards.
   auto asked = std::make_shared<ExportOptions>();
-  parser
-      .add_option("FILE", asked->file,
-                  "Snapshot: pickle or JSON, plain or compressed (.xz, .zst, .gz); - reads "
-                  "standard input")
-      ->required();
+  parser.add_option("FILE", asked->file, kSnapshotHelp)->required();
   parser.add_option("--to", asked->to, "pickle, json, perfetto or csv")
       ->required()
       ->check(CLI::IsMember(&writers()));

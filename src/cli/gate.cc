@@ -9,6 +9,7 @@
 
 #include "analysis/gate.h"
 #include "cli/gate_reports.h"
+#include "cli/json_answer.h"
 #include "cli/recorded_run.h"
 #include "cli/subcommand.h"
 #include "files/output.h"
@@ -59,8 +60,7 @@ Run prepare_gate(CLI::App& parser) {
   parser.add_option("--device", asked->device, kDeviceHelp);
   parser.add_option("--junit", asked->junit, "File for the verdict as JUnit XML");
   parser.add_option("--markdown", asked->markdown, "File for the verdict as Markdown");
-  parser.add_flag("--json", asked->json, "Print one JSON object and nothing else")
-      ->disable_flag_override();
+  add_json_flag(parser, asked->json);
   parser.footer(
       "Only what has a limit is judged; without any, --peak +2% and --fragmentation +1% are "
       "meant.\n"
@@ -85,8 +85,8 @@ ExitCode run_gate(const GateOptions& asked, const Session& session) {
   if (written.ok()) written = write_file(asked.markdown, gate_as_markdown(report));
   if (!written.ok()) return complain(written, session);
   if (asked.json) {
-    const Json answer = gate_as_json(report, base->device.value(), now->device.value());
-    session.console.print(answer.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+    session.console.print(
+        json_answer(gate_as_json(report, base->device.value(), now->device.value())));
   } else {
     session.console.print(gate_as_text(report));
   }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "cli/json_answer.h"
 #include "cli/subcommand.h"
 #include "cli/table.h"
 #include "cli/variables.h"
@@ -46,8 +47,7 @@ namespace {
 Run prepare_info(CLI::App& parser) {
   // Shared by the parser, which fills it in, and the function that runs afterwards.
   auto options = std::make_shared<InfoOptions>();
-  parser.add_flag("--json", options->json, "Print one JSON object and nothing else")
-      ->disable_flag_override();
+  add_json_flag(parser, options->json);
   return [options](const Session& session) { return run_info(*options, session); };
 }
 
@@ -58,7 +58,7 @@ ExitCode run_info(const InfoOptions& options, const Session& session) {
     return exit_code_for(registry.status());
   }
   if (options.json) {
-    session.console.print(info_as_json(*registry).dump(2) + "\n");
+    session.console.print(json_answer(info_as_json(*registry)));
   } else {
     session.console.print(info_as_text(*registry, session.environment));
   }

@@ -11,6 +11,7 @@
 #include "analysis/leaks.h"
 #include "analysis/stack_index.h"
 #include "base/units.h"
+#include "cli/json_answer.h"
 #include "cli/recorded_run.h"
 #include "cli/stack_text.h"
 #include "cli/subcommand.h"
@@ -51,12 +52,16 @@ Run prepare_leaks(CLI::App& parser) {
   parser.add_option("FILE", asked->file, kSnapshotHelp)->required();
   parser.add_option("--device", asked->device, kDeviceHelp);
   parser.add_option("--top", asked->top, "Rows to show; --json has all")->capture_default_str();
-  parser.add_flag("--json", asked->json, "Print one JSON object and nothing else")
-      ->disable_flag_override();
+  add_json_flag(parser, asked->json);
   parser.footer(
-      "A leak is a stack whose live bytes rise in every part of the trace, close to a straight\n"
-      "line, and stay: set-up, steady use and what comes and goes are none. Without stacks,\n"
-      "allocations of about the same size on one stream are taken together.");
+      "Of each stack, the least live bytes in each of 32 parts of the trace are its floor. A leak "
+      "is\n"
+      "a stack whose floor is higher at the end than at the start, rose in at least four parts "
+      "above\n"
+      "all that was before, and lies close to a straight line: set-up, steady use and what comes "
+      "and\n"
+      "goes are none. Without stacks, allocations of about the same size on one stream are taken\n"
+      "together.");
   return [asked](const Session& session) { return run_leaks(*asked, session); };
 }
 
@@ -67,8 +72,7 @@ ExitCode run_leaks(const LeaksOptions& asked, const Session& session) {
   const std::vector<uint32_t> numbers = stacks.add(run->snapshot.tables);
   const Leaks leaks = find_leaks(run->trace(), run->allocations, numbers);
   if (asked.json) {
-    const Json answer = leaks_as_json(*run, leaks, stacks);
-    session.console.print(answer.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+    session.console.print(json_answer(leaks_as_json(*run, leaks, stacks)));
   } else {
     const std::string plot = plot_of(*run, terminal_in(session.environment));
     session.console.print(fmt::format("{}\n{}{}{}", title_of(*run), plot, plot.empty() ? "" : "\n",

@@ -36,7 +36,6 @@ Result<Limits> limits_of(const LimitArguments& asked, const RecordedRun& recordi
                               ? **capacity
                               : assumed_capacity_bytes(recording.snapshot, recording.device);
   limits.cap_bytes = *cap;
-  limits.is_given = capacity->has_value() || cap->has_value();
   return limits;
 }
 

@@ -12,12 +12,13 @@ namespace ashlar {
 struct LimitArguments {
   std::optional<std::string> capacity{};
   std::optional<std::string> cap{};
+
+  bool any() const { return capacity || cap; }
 };
 
 struct Limits {
   size_t capacity_bytes = 0;          // of the device
   std::optional<size_t> cap_bytes{};  // of the process
-  bool is_given = false;              // at least one of them was asked for
 };
 
 // `asked` outlives the parser.

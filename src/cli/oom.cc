@@ -9,24 +9,24 @@
 #include <memory>
 #include <string>
 
+#include "analysis/stack_index.h"
 #include "base/units.h"
-#include "cli/limits.h"
-#include "cli/recorded_run.h"
+#include "cli/json_answer.h"
 #include "cli/settings_text.h"
 #include "cli/stack_text.h"
 #include "cli/subcommand.h"
 #include "cli/table.h"
+#include "cli/tune_arguments.h"
 
 namespace ashlar {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr size_t kFramesShown = 3;
+
 struct OomRequest {
-  std::string file{};
-  LimitArguments limits{};
-  std::optional<uint64_t> device{};
-  size_t jobs = 0;
+  TuneArguments arguments{};
   bool json = false;
 };
 
@@ -46,30 +46,28 @@ namespace {
 Run prepare_oom(CLI::App& parser) {
   // Shared by the parser, which fills it in, and the function that runs afterwards.
   auto asked = std::make_shared<OomRequest>();
-  parser.add_option("FILE", asked->file, kSnapshotHelp)->required();
-  add_limit_options(parser, asked->limits);
-  parser.add_option("--device", asked->device, kDeviceHelp);
-  parser.add_option("--jobs", asked->jobs, "Replays at once; by default, one for each core")
-      ->check(CLI::Range(1, 1024));
-  parser.add_flag("--json", asked->json, "One JSON object, for programs");
+  add_tune_arguments(parser, asked->arguments);
+  add_json_flag(parser, asked->json);
   return [asked](const Session& session) { return run_oom(*asked, session); };
 }
 
-// --- for programs
-// -------------------------------------------------------------------------------
+// The stacks of a snapshot, by the ids that its entries have.
+class Stacks {
+ public:
+  explicit Stacks(const SnapshotTables& tables) : numbers_(index_.add(tables)) {}
 
-Json stack_as_json(const SnapshotTables& tables, StackId stack) {
-  Json frames = Json::array();
-  if (stack.value() >= tables.stacks.size()) return frames;
-  for (const uint32_t id : tables.stacks[stack.value()].frames) {
-    if (id >= tables.frames.size()) continue;
-    const Frame& frame = tables.frames[id];
-    frames.push_back({{"name", frame.name}, {"filename", frame.filename}, {"line", frame.line}});
+  std::vector<const Frame*> frames(StackId stack) const {
+    return index_.frames(stack_number(numbers_, stack));
   }
-  return frames;
-}
 
-Json pinned_as_json(const SnapshotTables& tables, const PinnedSegment& segment) {
+ private:
+  StackIndex index_;
+  std::vector<uint32_t> numbers_;
+};
+
+// --- for programs ------------------------------------------------------------------------------
+
+Json pinned_as_json(const Stacks& stacks, const PinnedSegment& segment) {
   Json blocks = Json::array();
   for (const PinningBlock& block : segment.largest) {
     blocks.push_back({{"address", block.address.value()},
@@ -77,7 +75,7 @@ Json pinned_as_json(const SnapshotTables& tables, const PinnedSegment& segment) 
                       {"requested_bytes", block.requested_bytes},
                       {"made_at_entry", block.made ? Json(*block.made) : Json()},
                       {"age_us", block.age_us ? Json(*block.age_us) : Json()},
-                      {"frames", stack_as_json(tables, block.stack)}});
+                      {"frames", stack_as_json(stacks.frames(block.stack))}});
   }
   return {{"address", segment.address.value()}, {"total_bytes", segment.total_bytes},
           {"free_bytes", segment.free_bytes},   {"largest_hole_bytes", segment.largest_hole_bytes},
@@ -85,11 +83,11 @@ Json pinned_as_json(const SnapshotTables& tables, const PinnedSegment& segment) 
           {"live_blocks", segment.live_count},  {"largest_blocks", blocks}};
 }
 
-Json state_as_json(const SnapshotTables& tables, const std::optional<OomState>& state) {
+Json state_as_json(const Stacks& stacks, const std::optional<OomState>& state) {
   if (!state) return {};
   Json pinned = Json::array();
   for (const PinnedSegment& segment : state->pinned) {
-    pinned.push_back(pinned_as_json(tables, segment));
+    pinned.push_back(pinned_as_json(stacks, segment));
   }
   return {{"reserved_bytes", state->reserved_bytes},
           {"allocated_bytes", state->allocated_bytes},
@@ -105,50 +103,33 @@ std::string as_json(const RecordedRun& recording, const std::optional<OomReport>
                  {"device", recording.device.value()},
                  {"out_of_memory", report.has_value()}};
   if (report) {
-    const SnapshotTables& tables = recording.snapshot.tables;
+    const Stacks stacks(recording.snapshot.tables);
     const auto& requested = report->requested_bytes;
     Json fitting = Json::array();
     for (const Trial& trial : report->settings.trials) {
       if (trial.completes()) fitting.push_back(trial_as_json(trial));
     }
-    answer["entry"] = report->entry;
+    answer["entry"] = report->entry ? Json(*report->entry) : Json();
     answer["was_recorded"] = report->was_recorded;
     answer["requested_bytes"] = requested ? Json(*requested) : Json();
     answer["rounded_bytes"] = report->rounded_bytes;
     answer["segment_bytes"] = report->segment_bytes;
     answer["stream"] = report->stream.value();
-    answer["frames"] = stack_as_json(tables, report->stack);
+    answer["frames"] = stack_as_json(stacks.frames(report->stack));
     answer["device_free_bytes"] = report->device_free_bytes;
     answer["limit"] = {{"is_inferred", report->limit.is_inferred()},
                        {"at_least_bytes", report->limit.at_least_bytes},
                        {"below_bytes", report->limit.below_bytes},
                        {"replayed_bytes", report->limit.replayed_bytes},
                        {"is_of_device", report->limit.is_of_device}};
-    answer["state"] = state_as_json(tables, report->state);
+    answer["state"] = state_as_json(stacks, report->state);
     answer["settings_tried"] = report->settings.trials.size();
     answer["fitting"] = fitting;
   }
-  return answer.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_answer(answer);
 }
 
-// --- for people
-// ---------------------------------------------------------------------------------
-
-// The innermost frames.
-std::string stack_as_text(const SnapshotTables& tables, StackId stack) {
-  constexpr size_t kMostFrames = 3;
-  std::string text;
-  if (stack.value() >= tables.stacks.size()) return text;
-  const std::vector<uint32_t>& frames = tables.stacks[stack.value()].frames;
-  for (size_t i = 0; i < std::min(frames.size(), kMostFrames); ++i) {
-    if (frames[i] >= tables.frames.size()) continue;
-    const Frame& frame = tables.frames[frames[i]];
-    if (!text.empty()) text += " < ";
-    text += fmt::format("{} ({}:{})", frame.name,
-                        frame.filename.substr(frame.filename.find_last_of('/') + 1), frame.line);
-  }
-  return printable(text);
-}
+// --- for people --------------------------------------------------------------------------------
 
 std::string age_as_text(const PinningBlock& block) {
   if (!block.made) return "there from the start";
@@ -164,7 +145,7 @@ std::string limit_as_text(const OomLimit& limit) {
                      format_bytes(limit.at_least_bytes), format_bytes(limit.below_bytes));
 }
 
-std::string facts_as_text(const RecordedRun& recording, const OomReport& report) {
+std::string facts_as_text(const Stacks& stacks, const OomReport& report) {
   Table table({{}, {}});
   const std::string rounded =
       fmt::format("{} rounded up, in a segment of {}", format_bytes(report.rounded_bytes),
@@ -173,8 +154,10 @@ std::string facts_as_text(const RecordedRun& recording, const OomReport& report)
       {"asked for", report.requested_bytes
                         ? fmt::format("{}: {}", format_bytes(*report.requested_bytes), rounded)
                         : rounded});
-  const std::string by = stack_as_text(recording.snapshot.tables, report.stack);
-  if (!by.empty()) table.add({"by", by});
+  if (const auto frames = stacks.frames(report.stack); !frames.empty()) {
+    const std::vector<std::string> lines = stack_lines(frames, kFramesShown);
+    for (size_t i = 0; i < lines.size(); ++i) table.add({i == 0 ? "by" : "", lines[i]});
+  }
   table.add({"limit", limit_as_text(report.limit)});
   table.add({"device", fmt::format("{} free", format_bytes(report.device_free_bytes))});
   if (const auto& state = report.state) {
@@ -191,26 +174,27 @@ std::string facts_as_text(const RecordedRun& recording, const OomReport& report)
   return table.to_text();
 }
 
-std::string pinned_as_text(const RecordedRun& recording, const OomState& state) {
+std::string pinned_as_text(const Stacks& stacks, const OomState& state) {
   Table table({{"segment", Align::kRight},
                {"free", Align::kRight},
                {"hole", Align::kRight},
                {"kept by", Align::kRight},
-               {""}});
+               {},
+               {}});
   for (const PinnedSegment& segment : state.pinned) {
     bool is_first = true;
     for (const PinningBlock& block : segment.largest) {
-      const std::string who = stack_as_text(recording.snapshot.tables, block.stack);
-      const std::string what = who.empty() ? age_as_text(block) : age_as_text(block) + ", " + who;
+      const std::vector<std::string> lines = stack_lines(stacks.frames(block.stack), kFramesShown);
       table.add({is_first ? format_bytes(segment.total_bytes) : "",
                  is_first ? format_bytes(segment.free_bytes) : "",
                  is_first ? format_bytes(segment.largest_hole_bytes) : "",
-                 format_bytes(block.bytes), what});
+                 format_bytes(block.bytes), age_as_text(block), lines[0]});
+      for (size_t i = 1; i < lines.size(); ++i) table.add({"", "", "", "", "", lines[i]});
       is_first = false;
     }
     if (segment.live_count > segment.largest.size()) {
       table.add({"", "", "", fmt::format("+ {}", segment.live_count - segment.largest.size()),
-                 "smaller blocks"});
+                 "smaller blocks", ""});
     }
   }
   return table.to_text();
@@ -234,37 +218,32 @@ std::string fitting_as_text(const OomReport& report) {
 }
 
 std::string as_text(const RecordedRun& recording, const std::optional<OomReport>& report) {
-  std::string text = fmt::format("{}, device {}: ", recording.file, recording.device.value());
+  std::string text =
+      fmt::format("{}, device {}: ", printable(recording.file), recording.device.value());
   if (!report) return text + "no out of memory here\n";
-  text += fmt::format("out of memory at entry {}{}\n", group_digits(report->entry),
+  text += fmt::format("out of memory {}{}\n",
+                      report->entry ? "at entry " + group_digits(*report->entry)
+                                    : "with what was there before the first entry",
                       report->was_recorded ? ", as recorded" : ", in the replay");
-  text += facts_as_text(recording, *report);
+  const Stacks stacks(recording.snapshot.tables);
+  text += facts_as_text(stacks, *report);
   if (!report->state) {
     text +=
         "\nThe failure did not happen again in the replay, so what was held then is not known.\n";
   } else if (!report->state->pinned.empty()) {
     text += "\nWho keeps the free memory from being given back, where most of it is:\n";
-    text += pinned_as_text(recording, *report->state);
+    text += pinned_as_text(stacks, *report->state);
   }
   return text + "\n" + fitting_as_text(*report);
 }
 
 ExitCode run_oom(const OomRequest& asked, const Session& session) {
-  const Result<RecordedRun> recording = read_history(asked.file, asked.device);
+  const TuneArguments& arguments = asked.arguments;
+  const Result<RecordedRun> recording = read_history(arguments.file, arguments.device, session);
   if (!recording.ok()) return complain(recording.status(), session);
-  if (!recording->ignored.empty()) {
-    session.console.complain("settings of the recording are left out: " + recording->ignored);
-  }
-  const Result<Limits> limits = limits_of(asked.limits, *recording);
-  if (!limits.ok()) return complain(limits.status(), session);
-  OomQuestion question;
-  question.is_limit_given = limits->is_given;
-  question.replaying.recorded = recording->options;
-  question.replaying.device = recording->device;
-  question.replaying.capacity_bytes = limits->capacity_bytes;
-  question.replaying.cap_bytes = limits->cap_bytes;
-  question.replaying.worker_count = asked.jobs;
-  question.replaying.progress = [&](double share) { session.console.show_progress(share); };
+  const Result<TuneOptions> options = tune_options_of(arguments, *recording, session);
+  if (!options.ok()) return complain(options.status(), session);
+  const OomQuestion question = {.replaying = *options, .is_limit_given = arguments.limits.any()};
   const Result<std::optional<OomReport>> report =
       explain_oom(recording->snapshot, recording->allocations, question);
   session.console.clear_progress();

@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "analysis/infer_pools.h"
 #include "base/units.h"
 #include "cli/plot.h"
 #include "cli/stack_text.h"
@@ -47,6 +48,7 @@ Result<RecordedRun> read_run(const std::string& file, std::optional<uint64_t> de
   run.file = file;
   run.snapshot = *std::move(snapshot);
   run.device = *chosen;
+  infer_pools(run.snapshot, run.device);
   run.allocations = find_allocations(run.snapshot, run.device);
   run.timeline = make_timeline(run.snapshot, run.device, run.allocations);
   RecordedOptions recorded = options_of(run.snapshot.settings);
@@ -55,13 +57,20 @@ Result<RecordedRun> read_run(const std::string& file, std::optional<uint64_t> de
   return run;
 }
 
-Result<RecordedRun> read_history(const std::string& file, std::optional<uint64_t> device) {
+Result<RecordedRun> read_history(const std::string& file, std::optional<uint64_t> device,
+                                 const Session& session) {
   Result<RecordedRun> run = read_run(file, device);
-  if (!run.ok() || !run->trace().empty()) return run;
-  return Status::format(
-      fmt::format("{}: there is no history of device {} in this snapshot, only what was held at "
-                  "the end; record it with torch.cuda.memory._record_memory_history",
-                  file, run->device.value()));
+  if (!run.ok()) return run;
+  if (run->trace().empty()) {
+    return Status::format(
+        fmt::format("{}: there is no history of device {} in this snapshot, only what was held at "
+                    "the end; record it with torch.cuda.memory._record_memory_history",
+                    file, run->device.value()));
+  }
+  if (!run->ignored.empty()) {
+    session.console.complain("settings of the recording are left out: " + run->ignored);
+  }
+  return run;
 }
 
 bool RecordedRun::has_oom() const {
@@ -71,12 +80,8 @@ bool RecordedRun::has_oom() const {
 }
 
 std::optional<double> RecordedRun::seconds() const {
-  const std::vector<TraceEntry>& entries = trace();
-  if (entries.empty() || !entries.front().has_time || !entries.back().has_time) return std::nullopt;
-  const double seconds =
-      (static_cast<double>(entries.back().time_us) - static_cast<double>(entries.front().time_us)) *
-      1e-6;
-  return seconds > 0 ? std::optional(seconds) : std::nullopt;
+  const std::optional<double> us = duration_us(trace());
+  return us ? std::optional(*us * 1e-6) : std::nullopt;
 }
 
 std::string title_of(const RecordedRun& run) {

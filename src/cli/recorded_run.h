@@ -39,8 +39,10 @@ inline constexpr const char* kDeviceHelp = "Index of the device; default: the lo
 // kFormat: the file cannot be read. kUsage: it knows nothing of the device.
 Result<RecordedRun> read_run(const std::string& file, std::optional<uint64_t> device);
 
-// The same, of a run with a history. kFormat: there is none of the device.
-Result<RecordedRun> read_history(const std::string& file, std::optional<uint64_t> device);
+// The same, for commands that replay the run: it has a history, and what of its settings is left
+// out is complained of. kFormat: there is no history of the device.
+Result<RecordedRun> read_history(const std::string& file, std::optional<uint64_t> device,
+                                 const Session& session);
 
 // "run.pickle, device 0: 813 entries over 1.24 s", and what is missing.
 std::string title_of(const RecordedRun& run);

@@ -11,6 +11,7 @@
 #include "analysis/settings.h"
 #include "ashlar/device_call.h"
 #include "base/units.h"
+#include "cli/json_answer.h"
 #include "cli/limits.h"
 #include "cli/recorded_run.h"
 #include "cli/subcommand.h"
@@ -53,7 +54,7 @@ Run prepare_replay(CLI::App& parser) {
                     "Settings, \"name:value,...\"; by default those of the recording");
   add_limit_options(parser, asked->limits);
   parser.add_option("--device", asked->device, kDeviceHelp);
-  parser.add_flag("--json", asked->json, "One JSON object, for programs");
+  add_json_flag(parser, asked->json);
   return [asked](const Session& session) { return run_replay(*asked, session); };
 }
 
@@ -64,11 +65,9 @@ Result<ReplayOptions> options_for(const ReplayRequest& asked, const RecordedRun&
   options.recorded = recording.options;
   options.allocator = recording.options;
   if (asked.conf) {
-    AllocatorOptions base;
-    base.pytorch_compatible = true;
-    Result<AllocatorOptions> parsed = parse_allocator_options(*asked.conf, base);
-    if (!parsed.ok()) return parsed.status();
-    options.allocator = *parsed;
+    const Result<Setting> setting = setting_of(*asked.conf, recording.options);
+    if (!setting.ok()) return setting.status();
+    options.allocator = setting->options;
   }
   if (asked.engine) {
     Result<AllocatorOptions> parsed = parse_allocator_options("engine:" + *asked.engine);
@@ -109,7 +108,7 @@ Json driver_as_json(const ReplayResult& result) {
   const double modelled_us = static_cast<double>(result.driver.total_ns) / 1000;
   return {{"calls", calls},
           {"modelled_us", modelled_us},
-          {"share_of_run", result.recorded_us > 0 ? modelled_us / result.recorded_us : 0.0}};
+          {"share_of_run", result.recorded_us ? Json(modelled_us / *result.recorded_us) : Json()}};
 }
 
 struct Replayed {
@@ -124,8 +123,9 @@ std::string as_json(const Replayed& replayed) {
   const AllocatorStats& stats = result.stats;
   Json ooms = Json::array();
   for (const ReplayedOom& oom : result.ooms) {
-    ooms.push_back(
-        {{"entry", oom.entry}, {"was_recorded", oom.was_recorded}, {"message", oom.message}});
+    ooms.push_back({{"entry", oom.entry ? Json(*oom.entry) : Json()},
+                    {"was_recorded", oom.was_recorded},
+                    {"message", oom.message}});
   }
   const Json answer = {
       {"file", replayed.recording.file},
@@ -147,7 +147,7 @@ std::string as_json(const Replayed& replayed) {
       {"fidelity", fidelity_as_json(result.fidelity)},
       {"seconds", replayed.seconds},
   };
-  return answer.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_answer(answer);
 }
 
 std::string fidelity_as_text(const Fidelity& fidelity) {
@@ -167,7 +167,10 @@ std::string as_text(const Replayed& replayed) {
   const auto bytes = [](const Stat& stat) { return format_bytes(static_cast<size_t>(stat.peak)); };
   const std::string conf = conf_of(replayed.options.allocator);
   const double modelled_us = static_cast<double>(result.driver.total_ns) / 1000;
-  const double share = result.recorded_us > 0 ? 100 * modelled_us / result.recorded_us : 0;
+  const std::string share =
+      result.recorded_us
+          ? fmt::format(", {:.2f} % of the run", 100 * modelled_us / *result.recorded_us)
+          : "";
   Table table({{}, {}});
   table.add({"settings", fmt::format("{} {}", engine_of(replayed.options.allocator),
                                      conf.empty() ? "(defaults)" : conf)});
@@ -183,26 +186,24 @@ std::string as_text(const Replayed& replayed) {
                        static_cast<double>(std::max<int64_t>(stats.requested_bytes.all.peak, 1)))});
   table.add({"out of memory", fmt::format("{} times; {} flushes of the cache", result.ooms.size(),
                                           stats.alloc_retries)});
-  table.add({"driver",
-             fmt::format("{:.1f} ms as modelled, {:.2f} % of the run", modelled_us / 1000, share)});
+  table.add({"driver", fmt::format("{:.1f} ms as modelled{}", modelled_us / 1000, share)});
   if (result.fidelity) table.add({"fidelity", fidelity_as_text(*result.fidelity)});
   std::string text = fmt::format("{}, device {}\n{}", replayed.recording.file,
                                  replayed.options.device.value(), table.to_text());
   if (!result.ooms.empty()) {
     const ReplayedOom& first = result.ooms.front();
-    text += fmt::format("\nFirst failure, at entry {}{}: {}\n", group_digits(first.entry),
-                        first.was_recorded ? " as recorded" : "", first.message);
+    text += fmt::format(
+        "\nFirst failure, {}{}: {}\n",
+        first.entry ? "at entry " + group_digits(*first.entry) : "before the first entry",
+        first.was_recorded ? " as recorded" : "", first.message);
   }
   return text;
 }
 
 ExitCode run_replay(const ReplayRequest& asked, const Session& session) {
   const auto started = std::chrono::steady_clock::now();
-  const Result<RecordedRun> recording = read_history(asked.file, asked.device);
+  const Result<RecordedRun> recording = read_history(asked.file, asked.device, session);
   if (!recording.ok()) return complain(recording.status(), session);
-  if (!recording->ignored.empty()) {
-    session.console.complain("settings of the recording are left out: " + recording->ignored);
-  }
   const Result<ReplayOptions> options = options_for(asked, *recording);
   if (!options.ok()) return complain(options.status(), session);
   const Result<ReplayResult> result = replay(recording->snapshot, recording->allocations, *options);

@@ -13,6 +13,7 @@
 #include "analysis/report.h"
 #include "analysis/stack_index.h"
 #include "base/units.h"
+#include "cli/json_answer.h"
 #include "cli/recorded_run.h"
 #include "cli/stack_text.h"
 #include "cli/subcommand.h"
@@ -52,8 +53,7 @@ Run prepare_report(CLI::App& parser) {
   parser.add_option("FILE", asked->file, kSnapshotHelp)->required();
   parser.add_option("--device", asked->device, kDeviceHelp);
   parser.add_option("--top", asked->top, "Stacks to show")->capture_default_str();
-  parser.add_flag("--json", asked->json, "Print one JSON object and nothing else")
-      ->disable_flag_override();
+  add_json_flag(parser, asked->json);
   return [asked](const Session& session) { return run_report(*asked, session); };
 }
 
@@ -84,7 +84,22 @@ std::string percent(size_t part, size_t whole) {
   return fmt::format("{:.1f} %", 100 * static_cast<double>(part) / static_cast<double>(whole));
 }
 
-std::vector<std::string> advice_of(const Report& report) {
+// Blocks are larger than requests where the settings say so, or where too little is left to split
+// off: 1 MiB in a plain segment, 512 B in an expandable one.
+std::string rounding_advice(size_t bytes, const AllocatorOptions& recorded) {
+  const auto& divisions = recorded.roundup_power2_divisions;
+  const bool rounds_up =
+      std::any_of(divisions.begin(), divisions.end(), [](uint32_t count) { return count > 1; });
+  const char* what =
+      rounds_up ? "a finer roundup_power2_divisions, or none, saves some of it."
+      : recorded.expandable_segments
+          ? "blocks are multiples of 512 B; fewer and larger allocations have less of it."
+          : "blocks keep up to 1 MiB that is too little to split off; expandable_segments:True "
+            "splits it off.";
+  return fmt::format("{} are rounding: {}", format_bytes(bytes), what);
+}
+
+std::vector<std::string> advice_of(const Report& report, const AllocatorOptions& recorded) {
   std::vector<std::string> advice;
   const auto reserved = static_cast<size_t>(report.replayed.stats.reserved_bytes.all.peak);
   const auto enough = static_cast<size_t>(kWorthSaying * static_cast<double>(reserved));
@@ -115,13 +130,12 @@ std::vector<std::string> advice_of(const Report& report) {
         format_bytes(report.causes.other_stream)));
   }
   if (report.causes.rounding > enough) {
-    advice.push_back(
-        fmt::format("{} are rounding: a finer roundup_power2_divisions, or none, saves it.",
-                    format_bytes(report.causes.rounding)));
+    advice.push_back(rounding_advice(report.causes.rounding, recorded));
   }
   if (report.start_reserved_bytes > 0) {
     advice.push_back(fmt::format(
-        "The history lost its beginning ({} were held already): record with a larger max_entries.",
+        "The history has no beginning ({} were held already): start recording earlier, or with a "
+        "larger max_entries.",
         format_bytes(report.start_reserved_bytes)));
   }
   if (!report.has_stacks) {
@@ -169,9 +183,9 @@ std::string as_json(const RecordedRun& run, const Report& report, const StackInd
         {"stacks", at_peak}}},
       {"ooms", report.replayed.ooms.size()},
       {"alternatives", alternatives},
-      {"advice", advice_of(report)},
+      {"advice", advice_of(report, run.options)},
   };
-  return answer.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_answer(answer);
 }
 
 // --- for people --------------------------------------------------------------------------------
@@ -186,7 +200,7 @@ std::string peaks_as_text(const Report& report) {
                        static_cast<double>(std::max<int64_t>(stats.requested_bytes.all.peak, 1));
   table.add({"reserved", bytes(stats.reserved_bytes.all),
              fmt::format("from the device: {:.2f} times what was requested", times)});
-  table.add({"least", format_bytes(report.bound.rounded_bytes),
+  table.add({"least", format_bytes(report.bound.requested_bytes),
              fmt::format("nobody can do with less; a packing of {} exists",
                          format_bytes(report.bound.packed_bytes))});
   return "Peaks\n" + table.to_text();
@@ -216,14 +230,14 @@ std::string users_as_text(const std::vector<StackUse>& users, const StackIndex& 
   return "Who had it, at the peak\n" + table.to_text();
 }
 
-std::string advice_as_text(const Report& report) {
+std::string advice_as_text(const std::vector<std::string>& advice) {
   std::string text = "What to do\n";
-  for (const std::string& line : advice_of(report)) text += "  * " + line + "\n";
+  for (const std::string& line : advice) text += "  * " + line + "\n";
   return text;
 }
 
 ExitCode run_report(const ReportRequest& asked, const Session& session) {
-  const Result<RecordedRun> run = read_history(asked.file, asked.device);
+  const Result<RecordedRun> run = read_history(asked.file, asked.device, session);
   if (!run.ok()) return complain(run.status(), session);
   ReplayOptions options;
   options.device = run->device;
@@ -241,10 +255,10 @@ ExitCode run_report(const ReportRequest& asked, const Session& session) {
     session.console.print(as_json(*run, *report, stacks, users));
     return ExitCode::kDone;
   }
-  session.console.print(fmt::format("{}\n{}\n{}\n{}\n{}\n{}", title_of(*run),
-                                    plot_of(*run, terminal_in(session.environment)),
-                                    peaks_as_text(*report), causes_as_text(*report),
-                                    users_as_text(users, stacks, asked), advice_as_text(*report)));
+  session.console.print(fmt::format(
+      "{}\n{}\n{}\n{}\n{}\n{}", title_of(*run), plot_of(*run, terminal_in(session.environment)),
+      peaks_as_text(*report), causes_as_text(*report), users_as_text(users, stacks, asked),
+      advice_as_text(advice_of(*report, run->options))));
   return ExitCode::kDone;
 }
 

@@ -9,11 +9,11 @@
 #include <string>
 
 #include "base/units.h"
-#include "cli/limits.h"
-#include "cli/recorded_run.h"
+#include "cli/json_answer.h"
 #include "cli/settings_text.h"
 #include "cli/subcommand.h"
 #include "cli/table.h"
+#include "cli/tune_arguments.h"
 
 namespace ashlar {
 namespace {
@@ -21,10 +21,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct TuneRequest {
-  std::string file{};
-  LimitArguments limits{};
-  std::optional<uint64_t> device{};
-  size_t jobs = 0;
+  TuneArguments arguments{};
   bool min_capacity = false;
   bool json = false;
 };
@@ -45,14 +42,10 @@ namespace {
 Run prepare_tune(CLI::App& parser) {
   // Shared by the parser, which fills it in, and the function that runs afterwards.
   auto asked = std::make_shared<TuneRequest>();
-  parser.add_option("FILE", asked->file, kSnapshotHelp)->required();
-  add_limit_options(parser, asked->limits);
-  parser.add_option("--device", asked->device, kDeviceHelp);
-  parser.add_option("--jobs", asked->jobs, "Replays at once; by default, one for each core")
-      ->check(CLI::Range(1, 1024));
+  add_tune_arguments(parser, asked->arguments);
   parser.add_flag("--min-capacity", asked->min_capacity,
                   "Also find the smallest device on which each setting completes");
-  parser.add_flag("--json", asked->json, "One JSON object, for programs");
+  add_json_flag(parser, asked->json);
   return [asked](const Session& session) { return run_tune(*asked, session); };
 }
 
@@ -78,7 +71,7 @@ std::string as_json(const Tuned& tuned) {
       {"paste", best != nullptr ? Json(line_to_paste(best->setting)) : Json()},
       {"lower_bound_bytes", tuned.result.lower_bound_bytes},
   };
-  return answer.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_answer(answer);
 }
 
 // What the best setting has over the recorded one.
@@ -117,25 +110,16 @@ std::string as_text(const Tuned& tuned) {
 }
 
 ExitCode run_tune(const TuneRequest& asked, const Session& session) {
-  const Result<RecordedRun> recording = read_history(asked.file, asked.device);
+  const TuneArguments& arguments = asked.arguments;
+  const Result<RecordedRun> recording = read_history(arguments.file, arguments.device, session);
   if (!recording.ok()) return complain(recording.status(), session);
-  if (!recording->ignored.empty()) {
-    session.console.complain("settings of the recording are left out: " + recording->ignored);
-  }
-  const Result<Limits> limits = limits_of(asked.limits, *recording);
-  if (!limits.ok()) return complain(limits.status(), session);
-  TuneOptions options;
-  options.recorded = recording->options;
-  options.device = recording->device;
-  options.capacity_bytes = limits->capacity_bytes;
-  options.cap_bytes = limits->cap_bytes;
-  options.find_min_capacity = asked.min_capacity;
-  options.worker_count = asked.jobs;
-  options.progress = [&](double share) { session.console.show_progress(share); };
-  const Result<TuneResult> result = tune(recording->snapshot, recording->allocations, options);
+  Result<TuneOptions> options = tune_options_of(arguments, *recording, session);
+  if (!options.ok()) return complain(options.status(), session);
+  options->find_min_capacity = asked.min_capacity;
+  const Result<TuneResult> result = tune(recording->snapshot, recording->allocations, *options);
   session.console.clear_progress();
   if (!result.ok()) return complain(result.status(), session);
-  const Tuned tuned{*recording, options, *result};
+  const Tuned tuned{*recording, *options, *result};
   session.console.print(asked.json ? as_json(tuned) : as_text(tuned));
   return result->best ? ExitCode::kDone : ExitCode::kNo;
 }

@@ -1,4 +1,5 @@
-// leaks, diff and gate: the JSON that programs read, exit codes, and what is said about bad input.
+// The commands that look at recorded runs: the JSON that programs read, exit codes, and what is
+// said about bad input. oom and tune have files of their own.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@ namespace {
 using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr int kDone = 0;
 constexpr int kNo = 1;
@@ -167,7 +169,92 @@ TEST(CliGateTest, WrongLimitsAreWrongUsageBeforeAnythingIsRead) {
   }
 }
 
-// --- all three -------------------------------------------------------------------------------
+// --- report and replay -----------------------------------------------------------------------
+
+// A block of 11.1 MiB in a segment of 12 MiB, of which too little is left to split off; no times.
+std::string unsplit_run(const ScratchFolder& folder, const std::string& conf) {
+  std::ofstream(folder.file("run.json"))
+      << R"({"segments": [], "device_traces": [[)"
+      << R"({"action": "segment_alloc", "addr": 1048576, "size": 12582912, "stream": 0},)"
+      << R"({"action": "alloc", "addr": 1048576, "size": 11639193, "stream": 0}]],)"
+      << R"("allocator_settings": {"PYTORCH_CUDA_ALLOC_CONF": ")" << conf << R"("}})";
+  return folder.file("run.json");
+}
+
+TEST(CliReportTest, TheLeastIsTheSameForPeopleAndForPrograms) {
+  // As requested; rounded up to multiples of 512 B, as in a packing, it is 387.00 MiB.
+  const json graphs = json_of({"report", trace("graph_pools.1")});
+  EXPECT_EQ(graphs["lower_bound_bytes"], graphs["peak_requested_bytes"]);
+  EXPECT_THAT(run_cli({.arguments = {"report", trace("graph_pools.1")}}).out,
+              HasSubstr("least      386.99 MiB"));
+}
+
+TEST(CliReportTest, AdviceOnRoundingFitsTheSettingsOfTheRecording) {
+  const ScratchFolder folder;
+  const auto advice = [&](const std::string& conf) {
+    return json_of({"report", unsplit_run(folder, conf)})["advice"].dump();
+  };
+  EXPECT_THAT(advice(""), HasSubstr("too little to split off"));
+  EXPECT_THAT(advice("roundup_power2_divisions:2"), HasSubstr("a finer roundup_power2_divisions"));
+}
+
+TEST(CliReplayTest, ARunWithoutTimesHasNoShareOfIt) {
+  const ScratchFolder folder;
+  const std::string run = unsplit_run(folder, "");
+  EXPECT_TRUE(json_of({"replay", run})["driver"]["share_of_run"].is_null());
+  const CliOutcome outcome = run_cli({.arguments = {"replay", run}});
+  EXPECT_THAT(outcome.out, HasSubstr("ms as modelled\n"));
+  EXPECT_GT(json_of({"replay", trace("oom.1")})["driver"]["share_of_run"], 0.0);
+}
+
+TEST(CliReplayTest, WhatDoesNotFitBeforeTheFirstEntryIsSaid) {
+  const ScratchFolder folder;
+  std::ofstream(folder.file("late.json"))
+      << R"({"segments": [{"device": 0, "address": 2097152, "total_size": 20971520, "stream": 0,)"
+      << R"("segment_type": "large", "blocks": [{"address": 2097152, "size": 20971520,)"
+      << R"("requested_size": 20971520, "state": "active_allocated"}]}],)"
+      << R"("device_traces": [[{"action": "snapshot", "addr": 0, "size": 0, "stream": 0}]]})";
+  const std::string run = folder.file("late.json");
+  const json answer = json_of({"replay", run, "--capacity", "10MiB"}, kNo);
+  EXPECT_EQ(answer["ooms"], 1);
+  EXPECT_TRUE(answer["oom_entries"][0]["entry"].is_null());
+  EXPECT_THAT(run_cli({.arguments = {"replay", run, "--cap", "10MiB"}}).out,
+              HasSubstr("First failure, before the first entry: a segment of 20.00 MiB"));
+  EXPECT_THAT(run_cli({.arguments = {"oom", run, "--cap", "10MiB"}}).out,
+              HasSubstr("out of memory with what was there before the first entry"));
+}
+
+// --- all of them -----------------------------------------------------------------------------
+
+TEST(CliLookingTest, EveryCommandThatReplaysSaysWhichSettingsItLeavesOut) {
+  const ScratchFolder folder;
+  const std::string run = unsplit_run(folder, "nonsense:1");
+  for (const char* command : {"report", "replay", "tune", "oom"}) {
+    const CliOutcome outcome = run_cli({.arguments = {command, run}});
+    EXPECT_EQ(outcome.exit_code, kDone) << command;
+    EXPECT_THAT(outcome.err, HasSubstr("settings of the recording are left out: nonsense"))
+        << command;
+  }
+}
+
+TEST(CliLookingTest, JsonIsAFlagThatTakesNoValue) {
+  for (const char* command : {"bench", "config", "info"}) {
+    EXPECT_EQ(run_cli({.arguments = {command, "--json=false"}}).exit_code, kUsage) << command;
+  }
+  for (const char* command : {"leaks", "oom", "replay", "report", "tune"}) {
+    EXPECT_EQ(run_cli({.arguments = {command, trace("leaky"), "--json=false"}}).exit_code, kUsage)
+        << command;
+  }
+  for (const char* command : {"diff", "gate"}) {
+    const std::vector<std::string> both = {command, trace("leaky"), trace("leaky"), "--json=false"};
+    EXPECT_EQ(run_cli({.arguments = both}).exit_code, kUsage) << command;
+  }
+}
+
+TEST(CliLookingTest, HelpOnLeaksSaysWhatALeakIs) {
+  EXPECT_THAT(run_cli({.arguments = {"leaks", "--help"}}).out,
+              AllOf(HasSubstr("at least four parts"), Not(HasSubstr("every part"))));
+}
 
 TEST(CliLookingTest, UnreadableFilesAreNamedAndExitWithThree) {
   const ScratchFolder folder;

@@ -8,6 +8,7 @@
 #include <map>
 #include <sstream>
 
+#include "analysis/infer_pools.h"
 #include "analysis/likely_addresses.h"
 #include "analysis/replay.h"
 #include "base/units.h"
@@ -56,7 +57,7 @@ Row truth_of(const std::string& workload, const std::string& settings) {
 // `settings` null: as recorded.
 ReplayResult replay_of(const std::string& name, const char* settings,
                        std::optional<size_t> cap_bytes = {}) {
-  const Result<Snapshot> snapshot = read_snapshot(kTraces + name + ".pickle.xz");
+  Result<Snapshot> snapshot = read_snapshot(kTraces + name + ".pickle.xz");
   if (!snapshot.ok()) {
     ADD_FAILURE() << snapshot.status().to_string();
     return {};
@@ -72,6 +73,7 @@ ReplayResult replay_of(const std::string& name, const char* settings,
   options.capacity_bytes = kRecordedCapacity;
   options.cap_bytes = cap_bytes;
   options.look_after = 1;
+  infer_pools(*snapshot, options.device);
   const Allocations allocations = find_allocations(*snapshot, options.device);
   Result<ReplayResult> result = replay(*snapshot, allocations, options);
   EXPECT_TRUE(result.ok()) << result.status().to_string();
@@ -135,6 +137,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Recorded{"resnet_multires.1", "resnet_multires", "default"},
                       Recorded{"moe_streams.1", "moe_streams", "default"},
                       Recorded{"rlhf_phases.1", "rlhf_phases", "default"},
+                      Recorded{"graph_pools.1", "graph_pools", "default"},
                       Recorded{"gpt2_capped.1", "gpt2_capped", "default", 14 * kGiB},
                       Recorded{"gpt2_varlen.1.expandable", "gpt2_varlen",
                                "expandable_segments:True"}),

@@ -43,6 +43,22 @@ TEST(AllocationsTest, AnAddressThatIsHandedOutAgainWasFreedBefore) {
   ASSERT_EQ(found.all.size(), 2U);
   EXPECT_EQ(found.all[0].completed, 1U);
   EXPECT_EQ(found.all[1].freed, kNever);
+  EXPECT_EQ(found.of_entry, (std::vector<uint32_t>{0, 1}));
+  ASSERT_EQ(found.displaced.size(), 1U);
+  EXPECT_EQ(found.displaced[0].entry, 1U);
+  EXPECT_EQ(found.displaced[0].allocation, 0U);
+}
+
+TEST(AllocationsTest, ChangesAreVisitedInOrderWithTheDisplacedOneFirst) {
+  TraceBuilder trace;
+  trace.alloc(512, 100).act(TraceAction::kSnapshot, 0, 0).alloc(512, 300).free(512, 300);
+  std::vector<std::pair<uint32_t, size_t>> visited;
+  for_each_change(find_allocations(trace.snapshot(), kDevice),
+                  [&](uint32_t entry, const Allocation& allocation) {
+                    visited.emplace_back(entry, allocation.bytes);
+                  });
+  EXPECT_EQ(visited, (std::vector<std::pair<uint32_t, size_t>>{
+                         {0, 100}, {2, 100}, {2, 300}, {3, 300}, {4, 300}}));
 }
 
 TEST(AllocationsTest, WhatIsFreedButWasNeverMadeWasThereBefore) {

@@ -55,5 +55,25 @@ TEST(CausesTest, EveryByteIsCountedOnce) {
 
 TEST(CausesTest, NothingHasNoCause) { EXPECT_EQ(explain_gap({}, kDemand).reserved_bytes(), 0U); }
 
+TEST(DemandTest, IsWhatTheEntryAsksFor) {
+  TraceEntry entry;
+  entry.stream = StreamId(7);
+  entry.pool = {1, 0};
+  entry.bytes = (size_t{1} << 20) + 1;
+  const Demand demand = demand_at(entry);
+  SnapshotSegment segment;
+  segment.stream = StreamId(7);
+  segment.pool = {1, 0};
+  segment.is_large = true;
+  EXPECT_TRUE(can_serve(segment, demand));
+  entry.bytes = size_t{1} << 20;
+  EXPECT_FALSE(can_serve(segment, demand_at(entry))) << "a small block";
+  segment.pool = {};
+  EXPECT_FALSE(can_serve(segment, demand));
+  segment.pool = {1, 0};
+  segment.stream = {};
+  EXPECT_FALSE(can_serve(segment, demand));
+}
+
 }  // namespace
 }  // namespace ashlar

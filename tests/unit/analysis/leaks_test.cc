@@ -35,6 +35,29 @@ class Loop {
   uint64_t next_ = 1000;
 };
 
+// Growth is small or large beside the most that was live at one time.
+TEST(LeaksTest, WhatIsDisplacedIsNotLiveBesideALeak) {
+  Loop loop;
+  for (size_t i = 0; i < kSteps; ++i) {
+    loop.trace.alloc(2, 1'000'000).from(2);  // the free of the one before is lost
+    loop.keep(100, 3);
+  }
+  const Leaks leaks = leaks_in(loop.trace, {.least_growth = 0.005});
+  ASSERT_EQ(leaks.growing.size(), 1U);
+  EXPECT_EQ(leaks.growing[0].group.stack, 3U);
+}
+
+TEST(LeaksTest, AFloorDoesNotFallWhileOneAllocationDisplacesAnother) {
+  Loop loop;
+  for (size_t i = 0; i < kSteps; ++i) {
+    loop.trace.alloc(2, 500'000).from(3);
+    loop.keep(50'000, 3);
+  }
+  const Leaks leaks = leaks_in(loop.trace);
+  ASSERT_EQ(leaks.growing.size(), 1U);
+  EXPECT_GT(leaks.growing[0].floors.back(), kSteps * 50'000);
+}
+
 TEST(LeaksTest, AStackThatKeepsALittleOfEveryStepIsFound) {
   Loop loop;
   for (size_t i = 0; i < kSteps; ++i) {

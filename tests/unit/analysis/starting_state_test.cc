@@ -34,7 +34,6 @@ TEST(StartingStateTest, AWholeTraceBeginsWithNothing) {
   trace.snapshot().segments = {segment};
   const StartingState start = start_of(trace.snapshot());
   EXPECT_TRUE(start.segments.empty());
-  EXPECT_EQ(start.reserved_bytes, 0U);
 }
 
 TEST(StartingStateTest, WhatWasFreedMeanwhileIsPutBack) {
@@ -81,7 +80,33 @@ TEST(StartingStateTest, ExpandableSegmentsAreCountedOnly) {
   trace.act(TraceAction::kSegmentMap, 4096, 20 * kMiB);
   const StartingState start = start_of(trace.snapshot());
   EXPECT_EQ(start.expandable_bytes, 40 * kMiB);
-  EXPECT_EQ(start.reserved_bytes, 40 * kMiB);
+}
+
+// Nothing of this may end up as a block of no bytes, which no engine would take.
+TEST(StartingStateTest, BlocksAndSegmentsOfNoBytesAreLeftOut) {
+  TraceBuilder trace;
+  trace.free(4096, 0).free(4096 + kMiB, 2 * kMiB).free(4096 + kMiB, 3 * kMiB);
+  SnapshotSegment segment = large_segment(4096, 20 * kMiB);
+  segment.blocks = {{DeviceAddress(4096 + 8 * kMiB), 0, 100, SnapshotBlockState::kAllocated, {}}};
+  trace.snapshot().segments = {segment, large_segment(40 * kMiB, 0)};
+  const StartingState start = start_of(trace.snapshot());
+  ASSERT_EQ(start.segments.size(), 1U);
+  ASSERT_EQ(start.allocations.size(), 2U) << "of two at one address the first was there";
+  size_t bytes = 0;
+  for (const SnapshotBlock& block : start.segments[0].blocks) {
+    EXPECT_GT(block.bytes, 0U) << block.address.value();
+    bytes += block.bytes;
+  }
+  EXPECT_EQ(bytes, 20 * kMiB);
+  EXPECT_EQ(start.segments[0].blocks[1].bytes, 2 * kMiB);
+}
+
+TEST(StartingStateTest, ABlockIsNeverLargerThanItsSegment) {
+  TraceBuilder trace;
+  trace.free(4096, SIZE_MAX).act(TraceAction::kSegmentFree, 4096, 20 * kMiB);
+  const StartingState start = start_of(trace.snapshot());
+  ASSERT_EQ(start.segments[0].blocks.size(), 1U);
+  EXPECT_EQ(start.segments[0].blocks[0].bytes, 20 * kMiB);
 }
 
 }  // namespace

@@ -50,6 +50,15 @@ TEST(TimelineTest, BytesPendAfterTheirFreeUntilItIsComplete) {
   EXPECT_EQ(values(timeline, requested), (std::vector<size_t>{100, 130, 130, 30}));
 }
 
+TEST(TimelineTest, WhatIsDisplacedCountsNoMore) {
+  TraceBuilder trace;
+  trace.alloc(512, 100).alloc(512, 300).act(TraceAction::kFreeRequested, 512, 300).alloc(512, 7);
+  const Timeline timeline = look(trace.snapshot()).timeline;
+  EXPECT_EQ(values(timeline, live), (std::vector<size_t>{100, 300, 0, 7}));
+  EXPECT_EQ(values(timeline, pending), (std::vector<size_t>{0, 0, 300, 0}));
+  EXPECT_EQ(timeline.requested.bytes, 300U);
+}
+
 TEST(TimelineTest, WhatWasThereBeforeCountsFromTheStart) {
   TraceBuilder trace;
   trace.free(512, 100);
@@ -96,7 +105,6 @@ TEST(TimelineTest, APeakIsTheFirstEntryThatReachesIt) {
   EXPECT_EQ(timeline.requested.bytes, 100U);
   EXPECT_EQ(timeline.requested.entry, 0U);
   EXPECT_EQ(timeline.requested.time_us, 1);
-  EXPECT_EQ(timeline.pending.entry, 1U);
 }
 
 TEST(TimelineTest, ThePeakOfReservedBytesIsWhereTheMostIsRequested) {
@@ -153,7 +161,7 @@ TEST(TimelineTest, AColumnWithoutEntriesHasTheValueThatHeld) {
   TraceBuilder trace;
   trace.alloc(512, 10).alloc(1024, 5);
   const Timeline timeline = look(trace.snapshot()).timeline;
-  const std::vector<RangeInColumn> columns = downsample(timeline, Quantity::kLive, 4);
+  const std::vector<RangeInColumn> columns = downsample(timeline, Quantity::kRequested, 4);
   EXPECT_EQ(columns[1], (RangeInColumn{.lowest = 10, .highest = 10}));
   EXPECT_EQ(columns[3], (RangeInColumn{.lowest = 15, .highest = 15}));
   EXPECT_EQ(downsample(Timeline(), Quantity::kReserved, 2).size(), 2U);
@@ -183,6 +191,17 @@ TEST(TimelineTest, WhatIsPresentIsGroupedByStackLargestFirst) {
   ASSERT_EQ(uses.size(), 2U);
   EXPECT_EQ(uses[0], (StackUse{.stack = 7, .bytes = 35, .count = 2}));
   EXPECT_EQ(uses[1], (StackUse{.stack = 8, .bytes = 30, .count = 1}));
+}
+
+TEST(TimelineTest, TheMostReservedIsThePeakOfTheTimeline) {
+  TraceBuilder trace;
+  trace.act(TraceAction::kSegmentFree, 512, 100).act(TraceAction::kSegmentAlloc, 1024, 70);
+  trace.act(TraceAction::kSegmentMap, 4096, 40).act(TraceAction::kSegmentUnmap, 4096, 40);
+  trace.snapshot().segments = {segment_of(70)};
+  EXPECT_EQ(reserved_before(trace.snapshot(), kDevice), 100U);
+  EXPECT_EQ(most_reserved(trace.snapshot(), kDevice), 110U);
+  EXPECT_EQ(look(trace.snapshot()).timeline.reserved.bytes, 110U);
+  EXPECT_EQ(most_reserved(trace.snapshot(), DeviceIndex(4)), 0U);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // A trace written down by a test, entry by entry.
 #pragma once
 
+#include <optional>
+
 #include "ashlar/snapshot.h"
 
 namespace ashlar {
@@ -16,7 +18,8 @@ class TraceBuilder {
     entry.bytes = bytes;
     entry.stream = StreamId(stream);
     entry.time_us = ++time_us_;
-    entry.has_pool = false;
+    entry.has_pool = pool_.has_value();
+    entry.pool = pool_.value_or(PoolId());
     snapshot_.device_traces[0].push_back(entry);
     return *this;
   }
@@ -27,6 +30,22 @@ class TraceBuilder {
   TraceBuilder& free(uint64_t address, size_t bytes, uint64_t stream = 0) {
     act(TraceAction::kFreeRequested, address, bytes, stream);
     return act(TraceAction::kFreeCompleted, address, bytes, stream);
+  }
+  // The pool of everything from here on, as a file has it that tells.
+  TraceBuilder& in_pool(PoolId pool) {
+    pool_ = pool;
+    return *this;
+  }
+  // What is there at the end: a segment that is one block.
+  TraceBuilder& ends_with(uint64_t address, size_t bytes, SnapshotBlockState state) {
+    SnapshotSegment segment;
+    segment.address = DeviceAddress(address);
+    segment.total_bytes = bytes;
+    segment.is_large = true;
+    segment.pool = pool_.value_or(PoolId());
+    segment.blocks = {{DeviceAddress(address), bytes, bytes, state, {}}};
+    snapshot_.segments.push_back(segment);
+    return *this;
   }
   // The last entry's stack.
   TraceBuilder& from(uint32_t stack) {
@@ -39,6 +58,7 @@ class TraceBuilder {
  private:
   Snapshot snapshot_;
   int64_t time_us_ = 0;
+  std::optional<PoolId> pool_;
 };
 
 }  // namespace ashlar

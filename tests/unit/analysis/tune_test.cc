@@ -69,6 +69,19 @@ TEST(SettingsTest, GarbageCollectionIsTriedOnlyUnderALimit) {
   for (const Setting& setting : settings) EXPECT_EQ(setting.options.memory_fraction, 0.5);
 }
 
+TEST(SettingsTest, ASettingKeepsTheRecordedLimitUnlessItHasItsOwn) {
+  AllocatorOptions half = pytorch_defaults();
+  half.memory_fraction = 0.5;
+  half.expandable_segments = true;
+  const Result<Setting> kept = setting_of("max_split_size_mb:64", half);
+  ASSERT_TRUE(kept.ok()) << kept.status().to_string();
+  EXPECT_EQ(kept->options.memory_fraction, 0.5);
+  EXPECT_FALSE(kept->options.expandable_segments) << "the text says all but the limit";
+  EXPECT_EQ(kept->conf, "max_split_size_mb:64");
+  EXPECT_EQ(setting_of("per_process_memory_fraction:1.0", half)->options.memory_fraction, 1.0);
+  EXPECT_FALSE(setting_of("max_split_size_mb:many", half).ok());
+}
+
 TEST(SettingsTest, EveryOneActsAsPyTorch) {
   for (const Setting& setting : sensible_settings({.recorded = pytorch_defaults()})) {
     EXPECT_TRUE(setting.options.pytorch_compatible) << setting.conf;
@@ -177,6 +190,21 @@ TEST_F(TuneTest, TheSmallestCapacityIsFoundAboveADeviceThatIsTooSmall) {
   const TuneResult result = tuned();
   EXPECT_GT(of(result, "").oom_count, 0U);
   EXPECT_EQ(of(result, "").min_capacity_bytes, 56 * kMiB);
+}
+
+TEST_F(TuneTest, ADeviceThatIsTooSmallForWhatWasThereBeforeIsToo) {
+  TraceBuilder truncated;
+  truncated.ends_with(kBase, 20 * kMiB, SnapshotBlockState::kAllocated);
+  truncated.ends_with(kBase + 20 * kMiB, 20 * kMiB, SnapshotBlockState::kAllocated);
+  truncated.act(TraceAction::kSnapshot, 0, 0);
+  trace_ = truncated;
+  options_.find_min_capacity = true;
+  options_.capacity_bytes = 30 * kMiB;
+  const TuneResult result = tuned();
+  for (const char* conf : {"", "max_split_size_mb:64"}) {
+    EXPECT_EQ(of(result, conf).oom_count, 1U) << conf;
+    EXPECT_EQ(of(result, conf).min_capacity_bytes, 40 * kMiB) << conf;
+  }
 }
 
 TEST_F(TuneTest, NoCapacityHelpsAgainstACap) {

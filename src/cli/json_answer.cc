@@ -1,0 +1,18 @@
+// The same for every command.
+#include "cli/json_answer.h"
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+namespace ashlar {
+
+void add_json_flag(CLI::App& parser, bool& json) {
+  parser.add_flag("--json", json, "Print one JSON object and nothing else")
+      ->disable_flag_override();
+}
+
+std::string json_answer(const nlohmann::ordered_json& answer) {
+  return answer.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace ashlar

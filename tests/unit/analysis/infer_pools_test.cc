@@ -1,0 +1,139 @@
+// Pools that a file does not name: what follows, and what does not. A whole run is
+// tests/golden/replay_golden_test.cc's (graph_pools).
+#include "analysis/infer_pools.h"
+
+#include <gtest/gtest.h>
+
+#include "base/units.h"
+#include "unit/analysis/trace_builder.h"
+
+namespace ashlar {
+namespace {
+
+constexpr DeviceIndex kDevice{0};
+constexpr SnapshotBlockState kLive = SnapshotBlockState::kAllocated;
+constexpr SnapshotBlockState kCached = SnapshotBlockState::kInactive;
+constexpr size_t kBytes = 20 * kMiB;
+constexpr uint64_t kFirst = 100 * kMiB;
+constexpr uint64_t kSecond = 200 * kMiB;
+constexpr uint64_t kThird = 300 * kMiB;
+constexpr PoolId kPool{0, 1};
+
+// A trace without pools, and what becomes of it. At the end the default pool has the first segment.
+class InferPoolsTest : public testing::Test {
+ protected:
+  void take(uint64_t address) {
+    trace_.act(TraceAction::kSegmentAlloc, address, kBytes).alloc(address, kBytes);
+    trace_.free(address, kBytes);
+  }
+  void give_back(uint64_t address, size_t bytes = kBytes) {
+    trace_.act(TraceAction::kSegmentFree, address, bytes);
+  }
+  void end_with(uint64_t address, SnapshotBlockState state, PoolId pool = {}) {
+    trace_.ends_with(address, kBytes, state);
+    trace_.snapshot().segments.back().pool = pool;
+  }
+
+  std::vector<PoolId> inferred() {
+    infer_pools(trace_.snapshot(), kDevice);
+    std::vector<PoolId> pools;
+    for (const TraceEntry& entry : trace_.snapshot().device_traces[0]) pools.push_back(entry.pool);
+    return pools;
+  }
+
+  TraceBuilder trace_;
+};
+
+TEST_F(InferPoolsTest, ASegmentThatIsThereAtTheEndSaysWhoseItsEntriesAre) {
+  take(kFirst);
+  take(kSecond);
+  end_with(kFirst, kCached);
+  end_with(kSecond, kCached, kPool);
+  const PoolId none;
+  EXPECT_EQ(inferred(), (std::vector<PoolId>{none, none, none, none, kPool, kPool, kPool, kPool}));
+  EXPECT_TRUE(trace_.snapshot().device_traces[0][4].has_pool);
+}
+
+TEST_F(InferPoolsTest, AnAddressThatIsTakenAgainMayBeAnotherPools) {
+  take(kSecond);
+  give_back(kSecond);
+  take(kSecond);
+  end_with(kSecond, kLive, kPool);
+  const std::vector<PoolId> pools = inferred();
+  EXPECT_TRUE(pools[1].is_default());
+  EXPECT_TRUE(pools[4].is_default());
+  EXPECT_EQ(pools[6], kPool);
+}
+
+TEST_F(InferPoolsTest, SegmentsThatGoWhileOthersStayCachedWereAPools) {
+  take(kFirst);
+  take(kSecond);
+  take(kThird);
+  give_back(kSecond);
+  give_back(kThird);
+  end_with(kFirst, kCached);
+  const std::vector<PoolId> pools = inferred();
+  const PoolId pool = pools[4];
+  EXPECT_FALSE(pool.is_default());
+  for (size_t i = 0; i < 4; ++i) EXPECT_TRUE(pools[i].is_default()) << i;
+  for (size_t i = 4; i < pools.size(); ++i) EXPECT_EQ(pools[i], pool) << i;
+}
+
+TEST_F(InferPoolsTest, WhereNothingStaysCachedTheCacheWasEmptied) {
+  take(kFirst);
+  take(kSecond);
+  trace_.alloc(kFirst, kBytes);
+  give_back(kSecond);
+  end_with(kFirst, kLive);
+  for (const PoolId pool : inferred()) EXPECT_TRUE(pool.is_default());
+}
+
+TEST_F(InferPoolsTest, WhatWasTakenLaterWasNotCachedThen) {
+  take(kSecond);
+  give_back(kSecond);
+  trace_.act(TraceAction::kSnapshot, 0, 0);
+  take(kFirst);
+  end_with(kFirst, kCached);
+  for (const PoolId pool : inferred()) EXPECT_TRUE(pool.is_default());
+}
+
+TEST_F(InferPoolsTest, WhatAnAllocationFlushedWasNoPools) {
+  for (const TraceAction next : {TraceAction::kSegmentAlloc, TraceAction::kOom}) {
+    trace_ = {};
+    take(kFirst);
+    take(kSecond);
+    give_back(kSecond);
+    trace_.act(next, kThird, kBytes);
+    end_with(kFirst, kCached);
+    for (const PoolId pool : inferred()) EXPECT_TRUE(pool.is_default());
+  }
+}
+
+// Small segments go first, then by stream, size and address.
+TEST_F(InferPoolsTest, PoolsThatAreLetGoOneAfterTheOtherAreToldApartByTheirOrder) {
+  end_with(kFirst, kCached);
+  give_back(kThird, 2 * kMiB);
+  give_back(kSecond);
+  give_back(kSecond + kBytes);
+  give_back(kThird + kBytes, 2 * kMiB);
+  const std::vector<PoolId> pools = inferred();
+  EXPECT_EQ(pools[0], pools[1]);
+  EXPECT_EQ(pools[1], pools[2]);
+  EXPECT_NE(pools[2], pools[3]);
+  EXPECT_FALSE(pools[3].is_default());
+}
+
+TEST_F(InferPoolsTest, WhatTheFileTellsStays) {
+  trace_.in_pool({3, 0});
+  take(kSecond);
+  end_with(kSecond, kCached, kPool);
+  for (const PoolId pool : inferred()) EXPECT_EQ(pool, (PoolId{3, 0}));
+}
+
+TEST_F(InferPoolsTest, ADeviceWithoutATraceIsLeftAlone) {
+  infer_pools(trace_.snapshot(), DeviceIndex(9));
+  EXPECT_TRUE(trace_.snapshot().device_traces[0].empty());
+}
+
+}  // namespace
+}  // namespace ashlar
