@@ -70,9 +70,11 @@ Status WaitingFrees::capture_ended() {
 }
 
 bool WaitingFrees::is_capturing(const StreamUse& use) const {
+  // The count is of this device's captures; others have theirs.
   if (capture_count_ == 0 && use.device == &device_) return false;
   // A device that cannot tell leaves us on the safe side.
   const Result<CaptureState> state = capture_state(use);
+  if (state.status().is(StatusKind::kUsage)) return false;  // a stream that is gone
   return !state.ok() || state->status != CaptureStatus::kNone;
 }
 
@@ -175,16 +177,23 @@ Status WaitingFrees::resolve_deferred(std::vector<Block*>& finished) {
 // for the device covers what those had left to do. During a capture it would break that.
 Status WaitingFrees::wait_for_gone_streams(std::vector<Block*>& finished) {
   if (capture_count_ != 0) return {};
-  while (!deferred_.empty()) {
-    Block* block = deferred_.back().block;
-    for (; !block->uses.empty(); block->uses.pop_back()) {
-      Status waited = block->uses.back().device->synchronize_device();
-      if (!waited.ok()) return waited;
+  std::vector<Deferred> left;
+  Status status;
+  for (Deferred& each : std::exchange(deferred_, {})) {
+    Block* block = each.block;
+    const bool may_wait = status.ok() && !involves_capture(*block);
+    while (may_wait && status.ok() && !block->uses.empty()) {
+      status = block->uses.back().device->synchronize_device();
+      if (status.ok()) block->uses.pop_back();
     }
-    deferred_.pop_back();
-    if (block->event_count == 0) finish(block, finished);
+    if (!may_wait || !status.ok()) {
+      left.push_back(std::move(each));
+    } else if (block->event_count == 0) {
+      finish(block, finished);
+    }
   }
-  return {};
+  deferred_ = std::move(left);
+  return status;
 }
 
 }  // namespace ashlar

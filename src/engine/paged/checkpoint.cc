@@ -27,7 +27,7 @@ Result<PoolCheckpoint> PagedEngine::checkpoint(PoolId id) {
   MutexLock lock(mutex_);
   const PagedPool* pool = find_pool(id);
   if (pool == nullptr || id.is_default()) return no_such_pool(id);
-  if (pool->is_freeable()) return Status::usage("a pool that was let go has no checkpoint");
+  if (routes_.is_freeable(id)) return Status::usage("a pool that was let go has no checkpoint");
   std::vector<Block*> finished;
   Status collected = waiting_.collect(finished);
   make_all_free(finished);
@@ -39,7 +39,7 @@ Result<PoolCheckpoint> PagedEngine::checkpoint(PoolId id) {
     SegmentRecord segment{view->is_small, {}};
     for (const PagedBlock* block = view->first; block != nullptr; block = block->after()) {
       if (block->state == BlockState::kPending) return waits(*block);
-      if (block->is_uncached) return uncached(*block);
+      if (block->is_active() && block->is_uncached) return uncached(*block);
       segment.blocks.push_back(
           {{block->address, block->bytes}, block->requested_bytes, recorded_state(*block)});
     }
@@ -76,20 +76,6 @@ Result<CheckpointChange> PagedEngine::restore_locked(const PoolCheckpoint& check
   make_all_free(finished);
   if (!collected.ok()) return collected;
 
-  CheckpointChange change;
-  AllArenas arenas(*pool);
-  std::vector<PagedBlock*> allocated;
-  for (const auto& view : pool->views) {
-    for (PagedBlock* block = view->first; block != nullptr; block = block->after()) {
-      if (block->hold_count > 0) {
-        return Status::usage(text("the block at ", block->address, " is shared with other ",
-                                  "processes: end the sharing before a restore"));
-      }
-      if (block->state == BlockState::kPending || !block->uses.empty()) return waits(*block);
-      if (block->is_uncached) return uncached(*block);
-      if (block->is_allocated()) allocated.push_back(block);
-    }
-  }
   std::vector<Place> places;
   for (const SegmentRecord& segment : checkpoint.segments) {
     for (const BlockRecord& record : segment.blocks) {
@@ -103,13 +89,33 @@ Result<CheckpointChange> PagedEngine::restore_locked(const PoolCheckpoint& check
     }
   }
 
-  for (PagedBlock* block : allocated) {
-    change.freed.push_back(block->address);
-    take_back(block, {});
-  }
-  for (const auto& [stream, arena] : pool->arenas) arena->flush();
+  CheckpointChange change;
+  if (Status freed = free_all(*pool, change.freed); !freed.ok()) return freed;
   for (const Place& place : places) change.allocated.push_back(allocate_at(*pool, place));
   return change;
+}
+
+Status PagedEngine::free_all(PagedPool& pool, std::vector<DeviceAddress>& freed) {
+  AllArenas arenas(pool);
+  std::vector<PagedBlock*> allocated;
+  for (const auto& view : pool.views) {
+    for (PagedBlock* block = view->first; block != nullptr; block = block->after()) {
+      if (!block->is_active()) continue;
+      if (block->hold_count > 0) {
+        return Status::usage(text("the block at ", block->address, " is shared with other ",
+                                  "processes: end the sharing before a restore"));
+      }
+      if (block->state == BlockState::kPending || !block->uses.empty()) return waits(*block);
+      if (block->is_uncached) return uncached(*block);
+      allocated.push_back(block);
+    }
+  }
+  for (PagedBlock* block : allocated) {
+    freed.push_back(block->address);
+    take_back(block, {});
+  }
+  for (const auto& [stream, arena] : pool.arenas) arena->flush();
+  return {};
 }
 
 // Null: some of it has no memory any more.
@@ -130,16 +136,23 @@ View* PagedEngine::view_around(const PagedPool& pool, AddressRange range) {
 // REQUIRES: nothing lives there, nor through other views on the same extents.
 Block* PagedEngine::allocate_at(PagedPool& pool, const Place& place) {
   View& view = *place.view;
-  Arena& arena = *view.arena;
-  mark_idle(pool, [](const Arena&) { return true; });
-  PagedBlock* from = view.first;
-  while (from->end() <= place.record.range.begin) from = from->after();
   Claim claim;
   claim.view = &view;
-  claim_range(view, from, place.record.range, claim);
   claim.offset = place.record.range.begin - view.reserved.begin;
+  {
+    AllArenas arenas(pool);
+    mark_idle(pool, [](const Arena&) { return true; });
+    PagedBlock* from = view.first;
+    while (from->end() <= place.record.range.begin) from = from->after();
+    claim_range(view, from, place.record.range, claim);
+  }
+  if (Status ordered = hand_over(claim.lenders, *view.arena); !ordered.ok()) {
+    note_late(std::move(ordered));
+  }
+  show_at_home(claim);
+  SpinLock lock(view.arena->lock);
   return hand_out_of(claim, place.record.range.bytes,
-                     {place.record.requested_bytes, arena.stream, {}});
+                     {place.record.requested_bytes, view.arena->stream, {}});
 }
 
 }  // namespace ashlar::paged

@@ -151,8 +151,12 @@ Status PagedEngine::hand_over(const std::set<Arena*>& lenders, Arena& borrower) 
   return {};
 }
 
-void PagedEngine::show_at_home(View& view, size_t begin, size_t end, Arena& arena) {
+void PagedEngine::show_at_home(const Claim& claim) {
+  const View& view = *claim.view;
+  Arena& arena = *view.arena;
   if (view.is_plain) return;
+  const size_t begin = view.offset_of(*claim.block);
+  const size_t end = begin + claim.block->bytes;
   for (size_t i = view.slot_at(begin); i < view.slots.size() && view.slots[i].offset < end; ++i) {
     Extent& extent = *view.slots[i].extent;
     const AddressRange range{view.at(view.slots[i].offset), extent.bytes};
@@ -174,7 +178,6 @@ Block* PagedEngine::hand_out_of(Claim& claim, size_t bytes, const Request& reque
   PagedBlock* block = claim.block;
   const size_t begin = view.offset_of(*block);
   const size_t end = begin + block->bytes;
-  show_at_home(view, begin, end, arena);
   if (claim.offset > begin) {
     PagedBlock* before = block;
     block = arena.split(block, claim.offset);
@@ -188,6 +191,7 @@ Block* PagedEngine::hand_out_of(Claim& claim, size_t bytes, const Request& reque
 
 // REQUIRES: everything in the claim is mapped, and in order.
 Block* PagedEngine::finish_claim(Claim& claim, const Search& search) {
+  show_at_home(claim);
   SpinLock lock(search.arena->lock);
   return hand_out_of(claim, search.bytes, search.request);
 }

@@ -120,7 +120,7 @@ Result<Block*> PagedEngine::allocate_locked(Search& search) {
   if (Status collected = collect_waiting(stream); !collected.ok()) return collected;
   search.bytes = align_up(search.request.bytes, kMinBlockBytes);
   search.is_small = SizePolicy::is_small(search.bytes);
-  search.pool = &pool_for(stream);
+  search.pool = pools_.at(routes_.pool_for(stream)).get();
   search.arena = &arena_of(*search.pool, stream);
 
   // Whoever lets go of the pool while we are unlocked must not take it away.
@@ -290,7 +290,7 @@ bool PagedEngine::ask_callbacks() {
 }
 
 void PagedEngine::refresh() {
-  const bool is_simple = routes_.empty() && waiting_.empty() && waiting_.capture_count() == 0 &&
+  const bool is_simple = route_count_ == 0 && waiting_.empty() && waiting_.capture_count() == 0 &&
                          late_error_.ok() && caching_;
   needs_care_.store(!is_simple, std::memory_order_relaxed);
 }

@@ -28,6 +28,7 @@
 
 #include "ashlar/options.h"
 #include "base/mutex.h"
+#include "base/routes.h"
 #include "engine/engine.h"
 #include "engine/hooks.h"
 #include "engine/paged/paged_pool.h"
@@ -122,10 +123,6 @@ class PagedEngine final : public Engine {
     std::shared_ptr<SegmentSource> source;
     AddressRange range;
   };
-  struct Route {
-    PoolId pool;
-    RouteFilter filter;
-  };
 
   // --- paged_engine.cc
   Result<Block*> allocate_slowly(const Request& request);
@@ -183,8 +180,8 @@ class PagedEngine final : public Engine {
   void come_home(Extent& extent, View& view, size_t slot) ASHLAR_REQUIRES(mutex_);
   // Work of the lenders so far comes before what the borrower does next; no host waits.
   Status hand_over(const std::set<Arena*>& lenders, Arena& borrower) ASHLAR_REQUIRES(mutex_);
-  // The extents in that part of the view are its arena's from now on, and trackers hear of it.
-  void show_at_home(View& view, size_t begin, size_t end, Arena& arena) ASHLAR_REQUIRES(mutex_);
+  // The extents of the claim are its arena's from now on, and trackers hear of it.
+  void show_at_home(const Claim& claim) ASHLAR_REQUIRES(mutex_);
   // What is left and right of the block to come is free; the block itself is handed out.
   Block* hand_out_of(Claim& claim, size_t bytes, const Request& request) ASHLAR_REQUIRES(mutex_);
   Block* finish_claim(Claim& claim, const Search& search) ASHLAR_REQUIRES(mutex_);
@@ -219,12 +216,9 @@ class PagedEngine final : public Engine {
   void give_back_to_sources() ASHLAR_REQUIRES(mutex_);
 
   // --- pools.cc
-  PagedPool& pool_for(StreamId stream) ASHLAR_REQUIRES(mutex_);
   PagedPool* find_pool(PoolId pool) const ASHLAR_REQUIRES(mutex_);
   PagedPool& add_pool(PoolId pool, PoolOptions options) ASHLAR_REQUIRES(mutex_);
   void erase_pool(PoolId pool) ASHLAR_REQUIRES(mutex_);
-  bool is_routed_to(PoolId pool) const ASHLAR_REQUIRES(mutex_);
-  static Status no_such_pool(PoolId pool);
   Arena& arena_of(PagedPool& pool, StreamId stream) ASHLAR_REQUIRES(mutex_);
   Arena& default_arena(StreamId stream) ASHLAR_EXCLUDES(mutex_);
 
@@ -249,6 +243,7 @@ class PagedEngine final : public Engine {
     BlockRecord record;
   };
   Result<CheckpointChange> restore_locked(const PoolCheckpoint& checkpoint) ASHLAR_REQUIRES(mutex_);
+  Status free_all(PagedPool& pool, std::vector<DeviceAddress>& freed) ASHLAR_REQUIRES(mutex_);
   static View* view_around(const PagedPool& pool, AddressRange range);
   Block* allocate_at(PagedPool& pool, const Place& place) ASHLAR_REQUIRES(mutex_);
   static Status uncached(const PagedBlock& block);
@@ -265,7 +260,8 @@ class PagedEngine final : public Engine {
   mutable Mutex mutex_;
   std::map<PoolId, std::unique_ptr<PagedPool>> pools_ ASHLAR_GUARDED_BY(mutex_);
   PagedPool* default_pool_ = nullptr;
-  std::vector<Route> routes_ ASHLAR_GUARDED_BY(mutex_);
+  Routes routes_ ASHLAR_GUARDED_BY(mutex_);
+  int route_count_ ASHLAR_GUARDED_BY(mutex_) = 0;
   WaitingFrees waiting_ ASHLAR_GUARDED_BY(mutex_);
   std::vector<DeviceIndex> accessors_ ASHLAR_GUARDED_BY(mutex_);
   std::map<StreamId, std::string> stream_classes_ ASHLAR_GUARDED_BY(mutex_);

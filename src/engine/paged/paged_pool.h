@@ -11,22 +11,20 @@
 
 namespace ashlar::paged {
 
-// A private one is freeable when use_count is 0, and gone once it holds no memory any more and
-// nobody is allocating from it.
+// A private one is gone once it is freeable (base/routes.h), holds no memory any more, and nobody
+// is allocating from it.
 struct PagedPool {
   PagedPool(PoolId pool_id, PoolOptions pool_options, bool plain)
       : id(pool_id), options(std::move(pool_options)), is_plain(plain) {}
 
   const PoolId id;
   const PoolOptions options;
-  const bool is_plain;  // whole segments: from a source, never split, or of a device without views
-  int use_count = 1;
+  const bool is_plain;   // whole segments: from a source, never split, or of a device without views
   int search_count = 0;  // allocations on their way, which may have unlocked meanwhile
   std::map<StreamId, std::unique_ptr<Arena>> arenas;
   std::vector<std::unique_ptr<View>> views;
   std::vector<std::unique_ptr<Extent>> extents;
 
-  bool is_freeable() const { return use_count == 0; }
   bool has_memory() const { return !views.empty() || !extents.empty(); }
 };
 

@@ -2,27 +2,9 @@
 // when a stream first asks.
 #include <algorithm>
 
-#include "base/text.h"
 #include "engine/paged/paged_engine.h"
 
 namespace ashlar::paged {
-namespace {
-
-std::string to_text(PoolId pool) { return text("{", pool.capture, ", ", pool.user, "}"); }
-
-}  // namespace
-
-Status PagedEngine::no_such_pool(PoolId pool) {
-  return Status::usage(text("there is no pool ", to_text(pool)));
-}
-
-// The route named last wins.
-PagedPool& PagedEngine::pool_for(StreamId stream) {
-  for (auto route = routes_.rbegin(); route != routes_.rend(); ++route) {
-    if (route->filter(stream)) return *pools_.at(route->pool);
-  }
-  return *default_pool_;
-}
 
 PagedPool* PagedEngine::find_pool(PoolId pool) const {
   const auto found = pools_.find(pool);
@@ -40,6 +22,7 @@ void PagedEngine::erase_pool(PoolId pool) {
   const auto found = pools_.find(pool);
   const std::unique_ptr<PagedPool> erased = std::move(found->second);
   pools_.erase(found);
+  routes_.forget(pool);
   MutexLock lock(counting_mutex_);
   for (const auto& [stream, arena] : erased->arenas) {
     for (Heap& heap : arena->heaps) {
@@ -55,76 +38,42 @@ void PagedEngine::erase_pool(PoolId pool) {
 
 Status PagedEngine::create_pool(PoolId pool, PoolOptions options) {
   MutexLock lock(mutex_);
-  if (pool.is_default()) return Status::usage("the default pool is always there");
-  if (find_pool(pool) != nullptr) {
-    return Status::usage(text("there is a pool ", to_text(pool), " already"));
-  }
+  if (Status created = routes_.create(pool); !created.ok()) return created;
   add_pool(pool, std::move(options));
   return {};
 }
 
 Status PagedEngine::retain_pool(PoolId pool) {
   MutexLock lock(mutex_);
-  PagedPool* found = find_pool(pool);
-  if (found == nullptr || pool.is_default()) return no_such_pool(pool);
-  if (found->is_freeable()) return Status::usage(text("pool ", to_text(pool), " was let go"));
-  ++found->use_count;
-  return {};
+  return routes_.retain(pool);
 }
 
 Status PagedEngine::release_pool(PoolId pool) {
   MutexLock lock(mutex_);
-  PagedPool* found = find_pool(pool);
-  if (found == nullptr || pool.is_default()) return no_such_pool(pool);
-  if (found->is_freeable()) {
-    return Status::usage(text("pool ", to_text(pool), " was let go more often than held"));
-  }
-  --found->use_count;
-  return {};
+  return routes_.release(pool);
 }
 
 Result<int> PagedEngine::pool_use_count(PoolId pool) const {
   MutexLock lock(mutex_);
-  const PagedPool* found = find_pool(pool);
-  if (found == nullptr || pool.is_default()) return no_such_pool(pool);
-  return found->use_count;
+  return routes_.use_count(pool);
 }
 
 Status PagedEngine::begin_routing(PoolId pool, RouteFilter filter) {
   MutexLock lock(mutex_);
-  if (pool.is_default()) return Status::usage("the default pool needs no routing");
-  if (is_routed_to(pool)) {
-    return Status::usage(text("allocations are routed to pool ", to_text(pool), " already"));
-  }
-  PagedPool* found = find_pool(pool);
-  if (found != nullptr && found->is_freeable()) {
-    return Status::usage(text("pool ", to_text(pool), " was let go"));
-  }
-  if (found != nullptr) {
-    ++found->use_count;
-  } else {
-    add_pool(pool, {});
-  }
-  routes_.push_back({pool, std::move(filter)});
+  if (Status begun = routes_.begin(pool, std::move(filter)); !begun.ok()) return begun;
+  if (find_pool(pool) == nullptr) add_pool(pool, {});
+  ++route_count_;
   refresh();
   return {};
 }
 
-bool PagedEngine::is_routed_to(PoolId pool) const {
-  return std::any_of(routes_.begin(), routes_.end(),
-                     [&](const Route& route) { return route.pool == pool; });
-}
-
 Status PagedEngine::end_routing(PoolId pool) {
-  std::vector<Route> ended;  // the filter is the user's: it goes when we are unlocked
+  RouteFilter ended;  // the user's, and dropped without the lock
   MutexLock lock(mutex_);
-  const auto found = std::find_if(routes_.begin(), routes_.end(),
-                                  [&](const Route& route) { return route.pool == pool; });
-  if (found == routes_.end()) {
-    return Status::usage(text("allocations are not routed to pool ", to_text(pool)));
-  }
-  ended.push_back(std::move(*found));
-  routes_.erase(found);
+  Result<RouteFilter> filter = routes_.end(pool);
+  if (!filter.ok()) return filter.status();
+  ended = *std::move(filter);
+  --route_count_;
   waiting_.forget_graphs();
   refresh();
   return {};

@@ -107,15 +107,15 @@ Status PagedEngine::release_cached(PoolId pool) {
   }
   std::vector<PoolId> gone;
   for (const auto& [id, candidate] : pools_) {
-    const bool meant = candidate.get() != default_pool_ && candidate->is_freeable() &&
+    const bool meant = candidate.get() != default_pool_ && routes_.is_freeable(id) &&
                        (pool.is_default() || id == pool);
     if (!meant) continue;
     if (!pool.is_default()) {
       if (Status waited = wait_for_waiting(pool); !waited.ok()) return waited;
     }
     release_memory(*candidate);
-    const bool needed = candidate->has_memory() || candidate->search_count != 0 || is_routed_to(id);
-    if (!needed) gone.push_back(id);
+    const bool is_needed = candidate->has_memory() || candidate->search_count != 0;
+    if (!is_needed) gone.push_back(id);
   }
   for (const PoolId id : gone) erase_pool(id);
   give_back_to_sources();
