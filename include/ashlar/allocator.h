@@ -56,12 +56,20 @@ class ASHLAR_EXPORT Buffer {
   void record_stream(Device& device, StreamId stream);
 
   // Frees now. A failure of the device surfaces at the allocator's next call.
-  void reset() noexcept;
+  void reset() noexcept {
+    if (block_ != nullptr) free();
+  }
   // Lets go without freeing, because Allocator::restore has done so already.
-  void forget() noexcept;
+  void forget() noexcept {
+    engine_ = nullptr;
+    block_ = nullptr;
+    address_ = {};
+    bytes_ = 0;
+  }
 
  private:
   friend class Allocator;
+  void free() noexcept;
   Buffer(Engine& engine, Block* block, DeviceAddress address, size_t bytes)
       : engine_(&engine), block_(block), address_(address), bytes_(bytes) {}
 

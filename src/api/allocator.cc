@@ -55,9 +55,12 @@ DeviceAddress Allocator::allocate_raw(size_t bytes, StreamId stream) {
   Engine& engine = *parts_->engine;
   Block* block = unwrap(
       engine.allocate({bytes, stream, allocating_stack(engine, __builtin_return_address(0))}));
-  Buffer until_listed(engine, block, block->address, bytes);  // the table may have no room
-  parts_->raw.insert(block);
-  until_listed.forget();
+  try {
+    parts_->raw.insert(block);
+  } catch (const std::bad_alloc&) {  // no room for the table
+    engine.free_quietly(block);
+    throw;
+  }
   return block->address;
 }
 
@@ -230,17 +233,9 @@ void Buffer::record_stream(Device& device, StreamId stream) {
   unwrap(engine_->record_stream(block_, {&device, stream}));
 }
 
-void Buffer::reset() noexcept {
-  if (block_ != nullptr)
-    engine_->free_quietly(block_, freeing_stack(*engine_, __builtin_return_address(0)));
+void Buffer::free() noexcept {
+  engine_->free_quietly(block_, freeing_stack(*engine_, __builtin_return_address(0)));
   forget();
-}
-
-void Buffer::forget() noexcept {
-  engine_ = nullptr;
-  block_ = nullptr;
-  address_ = {};
-  bytes_ = 0;
 }
 
 }  // namespace ashlar

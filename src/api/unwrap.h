@@ -7,21 +7,15 @@
 
 namespace ashlar {
 
+[[noreturn]] void throw_failure(Status status);
+
 inline void unwrap(Status status) {
-  switch (status.kind()) {
-    case StatusKind::kOk: return;
-    case StatusKind::kOutOfMemory: throw OutOfMemory(std::move(status));
-    case StatusKind::kUsage:
-    case StatusKind::kUnsupported: throw UsageError(std::move(status));
-    case StatusKind::kDeviceFault:
-    case StatusKind::kDeviceLost: throw DeviceError(std::move(status));
-    case StatusKind::kFormat: throw FormatError(std::move(status));
-  }
+  if (!status.ok()) throw_failure(std::move(status));
 }
 
 template <typename T>
 T unwrap(Result<T> result) {
-  unwrap(result.status());
+  if (!result.ok()) throw_failure(result.status());
   return *std::move(result);
 }
 

@@ -126,7 +126,7 @@ class Engine {
 
   // --- looking ----------------------------------------------------------------------------------
   // The engine records into it; callers start it, capture stacks with it, and read it.
-  virtual History& history() = 0;
+  History& history() { return history_; }
   // What is held, by address, of one pool or of all; stacks are the history's. The look is an act
   // of its own, and recorded.
   virtual std::vector<SnapshotSegment> segments(std::optional<PoolId> pool = {}) = 0;
@@ -146,6 +146,9 @@ class Engine {
   virtual void add_rejection_observer(std::function<void(const OomNotice&)> observer) = 0;
   // Asked after a miss; true means that something was freed, and looking again may help.
   virtual void add_free_memory_callback(std::function<bool()> callback) = 0;
+
+ protected:
+  History history_;  // thread safe
 };
 
 }  // namespace ashlar

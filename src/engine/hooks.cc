@@ -29,8 +29,7 @@ void Hooks::put(const TraceEntry& entry) {
   entries_.push_back(entry);
 }
 
-void Hooks::tell() {
-  if (!has_trackers()) return;
+void Hooks::tell_trackers() {
   MutexLock lock(mutex_);
   if (is_telling_) return;
   is_telling_ = true;

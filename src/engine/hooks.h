@@ -26,12 +26,16 @@ class Hooks {
   bool has_trackers() const { return has_trackers_.load(std::memory_order_relaxed); }
   void put(const TraceEntry& entry);
   // --- all of these call users' code: with no lock held -----------------------------------------
-  void tell();
+  void tell() {
+    if (has_trackers()) tell_trackers();
+  }
   void tell_oom(const OomNotice& notice, bool is_rejection);
   // All of them are asked, whatever the first ones say. True: something was freed.
   bool ask_to_free();
 
  private:
+  void tell_trackers();
+
   mutable Mutex mutex_;
   std::atomic<bool> has_trackers_{false};
   bool is_telling_ ASHLAR_GUARDED_BY(mutex_) = false;

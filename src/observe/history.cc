@@ -11,10 +11,25 @@ namespace ashlar {
 // --- what a thread says
 // ----------------------------------------------------------------------------
 
+namespace {
+
+// Most threads say nothing, and then even looking for what they said would be felt.
+constinit thread_local ThreadContext* context_if_any = nullptr;
+
+}  // namespace
+
 ThreadContext& thread_context() {
-  thread_local ThreadContext context;
-  return context;
+  // The pointer is gone before what it points to, should somebody record while the thread ends.
+  struct Owned {
+    ThreadContext context;
+    Owned() { context_if_any = &context; }
+    ~Owned() { context_if_any = nullptr; }
+  };
+  thread_local Owned owned;
+  return owned.context;
 }
+
+const ThreadContext* thread_context_if_any() { return context_if_any; }
 
 void push_compile_context(std::string name) {
   thread_context().compile_contexts.push_back(std::move(name));
@@ -95,8 +110,7 @@ void History::resize(size_t max_entries) {
 // --- recording
 // -------------------------------------------------------------------------------------
 
-StackId History::capture(RecordContext from, const void* first) {
-  if (context() < from || context() == RecordContext::kNever) return {};
+StackId History::capture_now(const void* first) {
   std::shared_ptr<FrameProvider> provider;
   bool native = false;
   {
@@ -113,22 +127,30 @@ StackId History::capture(RecordContext from, const void* first) {
   return stacks_.intern({std::span(words).first(count), provided, std::move(provider)});
 }
 
-void History::record(const TraceEntry& entry, const std::string* text) {
+void History::record(std::span<const TraceEntry> entries, const std::string* text) {
   if (!is_on()) return;
-  const ThreadContext& said = thread_context();
-  const std::string& metadata = text != nullptr ? *text : said.user_metadata;
+  const ThreadContext* said = thread_context_if_any();
+  const std::string* metadata = text;
+  if (metadata == nullptr && said != nullptr) metadata = &said->user_metadata;
+  const bool has_compile_context = said != nullptr && !said->compile_contexts.empty();
+  const bool has_metadata = metadata != nullptr && !metadata->empty();
   MutexLock lock(mutex_);
-  if ((skipped_ >> static_cast<uint32_t>(entry.action) & 1) != 0 || !is_on()) return;
+  if (!is_on()) return;
   if (strings_.size() / 4 > options_.max_entries) drop_unused_strings();
-  if (next_ == pieces_.size() * kPieceEntries) pieces_.push_back(std::make_unique<Piece>());
-  TraceEntry& kept = slot(next_);
-  kept = entry;
-  kept.time_us = static_cast<int64_t>(ticks_now());  // ticks, until read
-  if (context() < RecordContext::kAlloc) kept.stack = {};
-  if (!said.compile_contexts.empty()) kept.compile_context = intern(said.compile_contexts.back());
-  if (!metadata.empty()) kept.user_metadata = intern(metadata);
-  count_ = std::max(count_, next_ + 1);
-  next_ = next_ + 1 == options_.max_entries ? 0 : next_ + 1;
+  const uint64_t ticks = ticks_now();
+  const bool keeps_stack = context() >= RecordContext::kAlloc;
+  for (const TraceEntry& entry : entries) {
+    if ((skipped_ >> static_cast<uint32_t>(entry.action) & 1) != 0) continue;
+    if (next_ == pieces_.size() * kPieceEntries) pieces_.push_back(std::make_unique<Piece>());
+    TraceEntry& kept = slot(next_);
+    kept = entry;
+    kept.time_us = static_cast<int64_t>(ticks);  // until read
+    if (!keeps_stack) kept.stack = {};
+    if (has_compile_context) kept.compile_context = intern(said->compile_contexts.back());
+    if (has_metadata) kept.user_metadata = intern(*metadata);
+    count_ = std::max(count_, next_ + 1);
+    next_ = next_ + 1 == options_.max_entries ? 0 : next_ + 1;
+  }
 }
 
 void History::annotate(DeviceIndex device,

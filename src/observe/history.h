@@ -7,6 +7,7 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,10 +32,17 @@ class History {
 
   // The caller's stack, if the level asks for it from `from` on. Call it before taking any lock:
   // the provider is somebody else's code. Native frames begin with the return address `first`.
-  StackId capture(RecordContext from, const void* first);
+  StackId capture(RecordContext from, const void* first) {
+    const RecordContext level = context();
+    return level < from || level == RecordContext::kNever ? StackId() : capture_now(first);
+  }
   // Stamps time and the thread's context on the entry, and keeps it. Entries name a stack only from
   // level kAlloc on. `text` replaces what the thread has said, if it is given.
-  void record(const TraceEntry& entry, const std::string* text = nullptr);
+  void record(const TraceEntry& entry, const std::string* text = nullptr) {
+    record(std::span(&entry, 1), text);
+  }
+  // Several acts of one moment.
+  void record(std::span<const TraceEntry> entries, const std::string* text = nullptr);
   void annotate(DeviceIndex device, std::vector<std::pair<std::string, std::string>> fields);
 
   // Appends what there is to a snapshot, oldest first: entries as one device's trace, annotations,
@@ -43,6 +51,8 @@ class History {
   const StackTable& stacks() const { return stacks_; }
 
  private:
+  StackId capture_now(const void* first);
+
   // Grows by pieces, so that a ring of millions costs nothing before it is needed, and never moves.
   static constexpr size_t kPieceEntries = 4096;
   using Piece = std::array<TraceEntry, kPieceEntries>;

@@ -13,5 +13,7 @@ struct ThreadContext {
 
 // The calling thread's own.
 ThreadContext& thread_context();
+// Null: it has said nothing so far.
+const ThreadContext* thread_context_if_any();
 
 }  // namespace ashlar

@@ -73,7 +73,6 @@ class ClassicEngine final : public Engine {
   Result<std::vector<DeviceAddress>> live_in_pool(PoolId pool) const override;
   Result<PoolCheckpoint> checkpoint(PoolId pool) override;
   Result<CheckpointChange> restore(const PoolCheckpoint& checkpoint) override;
-  History& history() override { return history_; }
   std::vector<SnapshotSegment> segments(std::optional<PoolId> pool = {}) override;
   Status annotate(DeviceAddress address, const std::string& said) override;
   AllocatorStats stats() const override;
@@ -246,7 +245,6 @@ class ClassicEngine final : public Engine {
   bool caching_ ASHLAR_GUARDED_BY(mutex_) = true;
   Status late_error_ ASHLAR_GUARDED_BY(mutex_);  // of a free path; the next allocate reports it
 
-  History history_;                                 // has a lock of its own
   StackId acting_stack_ ASHLAR_GUARDED_BY(mutex_);  // of the act that holds the lock
   std::vector<TraceEntry> entries_ ASHLAR_GUARDED_BY(mutex_);
   bool is_telling_ ASHLAR_GUARDED_BY(mutex_) = false;  // a thread is in tell_trackers

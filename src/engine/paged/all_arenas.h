@@ -20,14 +20,14 @@ class AllArenas {
   // REQUIRES: by serial.
   explicit AllArenas(std::vector<Arena*> arenas) : arenas_(std::move(arenas)) { lock(); }
   ~AllArenas() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
-    for (Arena* arena : arenas_) arena->lock.unlock();
+    for (Arena* arena : arenas_) arena->lock.unlock_plainly();
   }
   AllArenas(const AllArenas&) = delete;
   AllArenas& operator=(const AllArenas&) = delete;
 
  private:
   void lock() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
-    for (Arena* arena : arenas_) arena->lock.lock();
+    for (Arena* arena : arenas_) arena->lock.lock_plainly();
   }
 
   std::vector<Arena*> arenas_;

@@ -9,6 +9,7 @@ namespace {
 
 // How many ranges are looked at: more find no better ones worth their time (docs/design/paged.md).
 constexpr int kCandidates = 4;
+constexpr int kMoreCandidates = 12;  // where those were bad
 
 }  // namespace
 
@@ -26,9 +27,7 @@ int64_t stranded_bytes(const View& view, AddressRange range, size_t offset, size
   return touched - static_cast<int64_t>(bytes);
 }
 
-PagedBlock* Arena::take(size_t bytes, double tolerance) {
-  Heap& heap = this->heap(SizePolicy::is_small(bytes));
-  if (PagedBlock* block = heap.quick.take(bytes)) return block;
+PagedBlock* Arena::take_range(Heap& heap, size_t bytes, double tolerance) {
   heap.quick.flush([this](PagedBlock* block) { add_free(block); });
   size_t offset = 0;
   PagedBlock* range = best_range(heap, bytes, tolerance, offset);
@@ -51,6 +50,7 @@ PagedBlock* Arena::best_range(Heap& heap, size_t bytes, double tolerance, size_t
   int64_t best_cost = INT64_MAX;
   int64_t best_stranded = 0;
   int left = kCandidates;
+  const auto good_bytes = static_cast<int64_t>(tolerance * static_cast<double>(bytes));
   heap.ranges.visit_at_least(bytes, [&](PagedBlock* range) {
     const View& view = *range->view;
     const size_t begin = view.offset_of(*range);
@@ -66,16 +66,11 @@ PagedBlock* Arena::best_range(Heap& heap, size_t bytes, double tolerance, size_t
     };
     consider(begin);
     if (rest > 0 && !heap.is_small) consider(begin + static_cast<size_t>(rest));
-    return rest > 0 && !heap.is_small && --left > 0;
+    const bool is_enough = --left <= 0 && (best_stranded <= good_bytes || left <= -kMoreCandidates);
+    return rest > 0 && !heap.is_small && !is_enough;
   });
-  const bool is_good =
-      heap.is_small || static_cast<double>(best_stranded) <= tolerance * static_cast<double>(bytes);
-  return is_good ? best : nullptr;
-}
-
-void Arena::put(PagedBlock* block) {
-  block->state = BlockState::kFree;
-  if (!heap(block->view->is_small).quick.put(block)) add_free(block);
+  const bool is_good = best == nullptr || heap.is_small || best_stranded <= good_bytes;
+  return is_good || --heap.patience >= 0 ? best : nullptr;
 }
 
 void Arena::flush() {
@@ -106,6 +101,7 @@ PagedBlock* Arena::insert_block(View& view, AddressRange range, PagedBlock* next
   block->stream = stream;
   block->arena = this;
   block->view = &view;
+  block->is_small = view.is_small;
   block->requested_bytes = 0;
   block->is_uncached = false;
   block->is_quick = false;

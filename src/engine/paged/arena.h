@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "base/spin_mutex.h"
+#include "base/biased_mutex.h"
 #include "engine/paged/counters.h"
 #include "engine/paged/free_ranges.h"
 #include "engine/paged/quick_lists.h"
@@ -25,6 +25,9 @@ struct Heap {
   QuickLists quick;
   Counters counters;
   Levels levels;
+  // How many wasteful places are taken as they are, before all views are looked at again for a
+  // better one.
+  int64_t patience = 0;
 };
 
 class Arena {
@@ -39,9 +42,16 @@ class Arena {
 
   // A free block of exactly `bytes`, in no list any more, if that would not leave too much beside
   // it unusable: more than `tolerance` of it. Null: there is none.
-  PagedBlock* take(size_t bytes, double tolerance);
+  PagedBlock* take(size_t bytes, double tolerance) {
+    Heap& heap = this->heap(SizePolicy::is_small(bytes));
+    PagedBlock* block = heap.quick.take(bytes);
+    return block != nullptr ? block : take_range(heap, bytes, tolerance);
+  }
   // The block is free. Merged with its neighbours later.
-  void put(PagedBlock* block);
+  void put(PagedBlock* block) {
+    block->state = BlockState::kFree;
+    if (!heap(block->is_small).quick.put(block)) add_free(block);
+  }
   // Merges what was freed.
   void flush();
 
@@ -60,7 +70,7 @@ class Arena {
   PagedPool& pool;
   const StreamId stream;
   const uint64_t serial;
-  SpinMutex lock;
+  BiasedMutex lock;
   std::array<Heap, 2> heaps;
   UsageStats* pool_usage = nullptr;  // where its counters are added up
   UsageStats* stream_usage = nullptr;
@@ -68,6 +78,7 @@ class Arena {
   bool is_quiet = false;  // somebody has just waited for all of the device
 
  private:
+  PagedBlock* take_range(Heap& heap, size_t bytes, double tolerance);
   PagedBlock* best_range(Heap& heap, size_t bytes, double tolerance, size_t& offset);
   PagedBlock* take_block();
   void merge_next(PagedBlock* block);

@@ -150,7 +150,7 @@ Block* PagedEngine::allocate_at(PagedPool& pool, const Place& place) {
     note_late(std::move(ordered));
   }
   show_at_home(claim);
-  SpinLock lock(view.arena->lock);
+  BiasedLock lock(view.arena->lock);
   return hand_out_of(claim, place.record.range.bytes,
                      {place.record.requested_bytes, view.arena->stream, {}});
 }

@@ -192,7 +192,7 @@ Block* PagedEngine::hand_out_of(Claim& claim, size_t bytes, const Request& reque
 // REQUIRES: everything in the claim is mapped, and in order.
 Block* PagedEngine::finish_claim(Claim& claim, const Search& search) {
   show_at_home(claim);
-  SpinLock lock(search.arena->lock);
+  BiasedLock lock(search.arena->lock);
   return hand_out_of(claim, search.bytes, search.request);
 }
 
@@ -201,7 +201,7 @@ void PagedEngine::give_up(Claim& claim) {
   if (claim.block == nullptr) return;
   View& view = *claim.view;
   Arena& arena = *view.arena;
-  SpinLock lock(arena.lock);
+  BiasedLock lock(arena.lock);
   PagedBlock* block = claim.block;
   const size_t begin = view.offset_of(*block);
   const size_t end = begin + block->bytes;

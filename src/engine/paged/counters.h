@@ -45,15 +45,14 @@ struct Counters {
   }
 };
 
-// How far `allocated` may rise unseen. At first not at all.
+// How far `allocated` may rise unseen. At first not at all. No more is requested than is allocated,
+// so that a level of bytes stands for both.
 struct Levels {
   int64_t count = 0;
   int64_t bytes = 0;
-  int64_t requested_bytes = 0;
 
   bool allow(const Amount& allocated) const {
-    return allocated.count <= count && allocated.bytes <= bytes &&
-           allocated.requested_bytes <= requested_bytes;
+    return allocated.count <= count && allocated.bytes <= bytes;
   }
 };
 

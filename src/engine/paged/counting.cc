@@ -160,8 +160,8 @@ void PagedEngine::settle_locked(const Heap* asking) const {
       const Amount room = room_of({stats_, arena->pool_usage, arena->stream_usage, heap.is_small});
       const int64_t part = &heap == asking ? 2 : 2 * others;
       const Amount& now = heap.counters.allocated;
-      heap.levels = {now.count + room.count / part, now.bytes + room.bytes / part,
-                     now.requested_bytes + room.requested_bytes / part};
+      heap.levels = {now.count + room.count / part,
+                     now.bytes + std::min(room.bytes, room.requested_bytes) / part};
     }
   }
 }

@@ -29,7 +29,7 @@ Status PagedEngine::check_limit(Search& search, size_t more_bytes) {
 
 // With room to grow at its end, if the device has the addresses.
 Result<View*> PagedEngine::new_view(const Search& search, size_t bytes) {
-  const size_t least = align_up_to(grown_bytes(search), granule_bytes_);
+  const size_t least = align_up_to(std::max(grown_bytes(search), bytes), granule_bytes_);
   const size_t ample = align_up_to(std::max(capacity_bytes_ / 16, 2 * bytes), granule_bytes_);
   size_t reserved_bytes = std::max(least, ample);
   Result<DeviceAddress> at = device_.reserve(reserved_bytes);
@@ -94,7 +94,7 @@ Status PagedEngine::map_behind(Claim& claim) {
     if (!unmapped.ok()) note_late(std::move(unmapped));
   }
   // Where even that failed, the mappings are there and nobody uses them.
-  SpinLock lock(view.arena->lock);
+  BiasedLock lock(view.arena->lock);
   for (Extent* extent : mapped) {
     extent->mappings.push_back({&view, view.slots.size()});
     if (status.ok()) come_home(*extent, view, view.slots.size());
@@ -129,7 +129,7 @@ bool PagedEngine::release_extent(PagedPool& pool, Extent* extent) {
       note_late(std::move(unmapped));
       return false;
     }
-    SpinLock lock(mapping.view->arena->lock);
+    BiasedLock lock(mapping.view->arena->lock);
     slot.extent = nullptr;
     extent->mappings.pop_back();
   }
@@ -155,7 +155,7 @@ bool PagedEngine::release_view(View& view) {
     return false;
   }
   {
-    SpinLock lock(view.arena->lock);
+    BiasedLock lock(view.arena->lock);
     while (view.first != nullptr) view.arena->remove_block(view.first);
   }
   erase_view(view);
@@ -206,7 +206,7 @@ Result<Block*> PagedEngine::grow_plain(Search& search, size_t segment_bytes) {
   held_bytes_ += segment_bytes;
   count_reserved(*search.arena, search.is_small, static_cast<int64_t>(segment_bytes));
   Arena& arena = *search.arena;
-  SpinLock lock(arena.lock);
+  BiasedLock lock(arena.lock);
   note_memory(TraceAction::kSegmentAlloc, arena, view.reserved);
   PagedBlock* block = arena.insert_block(view, view.reserved, nullptr);
   block->segment_stack = view.stack;
@@ -222,7 +222,7 @@ bool PagedEngine::release_plain(View& view) {
   Arena& arena = *view.arena;
   if (waiting_.is_capturing({&device_, arena.stream})) return false;  // it could not be waited for
   {
-    SpinLock lock(arena.lock);
+    BiasedLock lock(arena.lock);
     if (view.first != view.last || !view.first->is_in_ranges()) return false;
     arena.erase_free(view.first);
     view.first->state = BlockState::kPending;
@@ -233,7 +233,7 @@ bool PagedEngine::release_plain(View& view) {
   if (freed.ok() && view.source == nullptr) freed = device_.free(view.reserved.begin);
   if (!freed.ok()) {
     note_late(std::move(freed));
-    SpinLock lock(arena.lock);
+    BiasedLock lock(arena.lock);
     arena.add_free(view.first);
     return false;
   }
@@ -242,7 +242,7 @@ bool PagedEngine::release_plain(View& view) {
   held_bytes_ -= view.reserved.bytes;
   count_reserved(arena, view.is_small, -static_cast<int64_t>(view.reserved.bytes));
   {
-    SpinLock lock(arena.lock);
+    BiasedLock lock(arena.lock);
     arena.remove_block(view.first);
   }
   erase_view(view);

@@ -25,27 +25,43 @@ void PagedEngine::add_free_memory_callback(std::function<bool()> callback) {
   hooks_.add_free_memory_callback(std::move(callback));
 }
 
-// Under the lock of the block's arena, so that entries of one address are in order. Who freed it
-// may not be known; who allocated it is the next best thing to say.
-void PagedEngine::note(TraceAction action, const PagedBlock& block, size_t bytes, StackId stack) {
-  if (!history_.is_on() && !hooks_.has_trackers()) return;
+// Who freed it may not be known; who allocated it is the next best thing to say.
+TraceEntry PagedEngine::entry_of(TraceAction action, const PagedBlock& block, size_t bytes,
+                                 StackId stack) const {
   TraceEntry entry;
   entry.action = action;
-  entry.device = device_.properties().index;
+  entry.device = index_;
   entry.address = block.address;
   entry.bytes = bytes;
   entry.stream = block.stream;
   entry.pool = block.arena->pool.id;
   entry.stack = stack == StackId() ? block.stack : stack;
+  return entry;
+}
+
+// Under the lock of the block's arena, so that entries of one address are in order.
+void PagedEngine::note_watched(TraceAction action, const PagedBlock& block, size_t bytes,
+                               StackId stack) {
+  const TraceEntry entry = entry_of(action, block, bytes, stack);
   history_.record(entry);
   if (hooks_.has_trackers()) hooks_.put(entry);
 }
 
+void PagedEngine::note_free(const PagedBlock& block, StackId stack) {
+  std::array<TraceEntry, 2> entries;
+  entries[0] = entry_of(TraceAction::kFreeRequested, block, block.requested_bytes, stack);
+  entries[1] = entries[0];
+  entries[1].action = TraceAction::kFreeCompleted;
+  history_.record(entries);
+  if (!hooks_.has_trackers()) return;
+  for (const TraceEntry& entry : entries) hooks_.put(entry);
+}
+
 void PagedEngine::note_memory(TraceAction action, const Arena& arena, AddressRange range) {
-  if (!history_.is_on() && !hooks_.has_trackers()) return;
+  if (!is_watched()) return;
   TraceEntry entry;
   entry.action = action;
-  entry.device = device_.properties().index;
+  entry.device = index_;
   entry.address = range.begin;
   entry.bytes = range.bytes;
   entry.stream = arena.stream;
@@ -101,7 +117,7 @@ SnapshotSegment shown_from(const PagedBlock& first, DeviceIndex device) {
 
 std::vector<SnapshotSegment> PagedEngine::segments(std::optional<PoolId> wanted) {
   std::vector<SnapshotSegment> segments;
-  const DeviceIndex device = device_.properties().index;
+  const DeviceIndex device = index_;
   {
     MutexLock lock(mutex_);
     for (const auto& [id, pool] : pools_) {
@@ -159,7 +175,7 @@ Status PagedEngine::annotate(DeviceAddress address, const std::string& said) {
     is_found = true;
     TraceEntry entry;
     entry.action = TraceAction::kAnnotate;
-    entry.device = device_.properties().index;
+    entry.device = index_;
     entry.address = address;
     entry.bytes = block.requested_bytes;
     entry.stream = block.stream;
@@ -206,7 +222,7 @@ std::vector<ExpandableUse> PagedEngine::expandable_segments() const {
 // ------------------------------------------------------------------------------
 
 void PagedEngine::hold(Block* block) {
-  SpinLock lock(static_cast<PagedBlock*>(block)->arena->lock);
+  BiasedLock lock(static_cast<PagedBlock*>(block)->arena->lock);
   ASHLAR_CHECK(block->is_allocated() || block->hold_count > 0);
   ++block->hold_count;
 }
@@ -218,7 +234,7 @@ void PagedEngine::let_go(Block* held) {
   {
     MutexLock lock(mutex_);
     {
-      SpinLock arena_lock(block->arena->lock);
+      BiasedLock arena_lock(block->arena->lock);
       ASHLAR_CHECK(block->hold_count > 0);
       --block->hold_count;
       if (block->hold_count > 0 || block->is_allocated()) return;

@@ -34,8 +34,10 @@ PagedEngine::PagedEngine(Device& device, const AllocatorOptions& options)
     : device_(device),
       options_(options),
       sizes_(AllocatorOptions{}),
+      index_(device.properties().index),
       capacity_bytes_(device.properties().capacity_bytes),
       granule_bytes_(usable_granule_bytes(device.properties())),
+      tolerance_(tolerance_of(options.policy)),
       serial_(++last_serial),
       waiting_(device, options.capture_stream_reuse),
       accessors_{device.properties().index},
@@ -88,8 +90,8 @@ Result<Block*> PagedEngine::allocate(const Request& request) {
   PagedBlock* block = nullptr;
   bool is_peak = false;
   {
-    SpinLock lock(arena.lock);
-    block = arena.take(align_up(request.bytes, kMinBlockBytes), tolerance_of(options_.policy));
+    BiasedLock lock(arena.lock);
+    block = arena.take(align_up(request.bytes, kMinBlockBytes), tolerance_);
     if (block != nullptr) is_peak = hand_out(arena, block, request);
   }
   if (block == nullptr) return allocate_slowly(request);
@@ -132,9 +134,8 @@ Result<Block*> PagedEngine::allocate_locked(Search& search) {
 }
 
 Result<Block*> PagedEngine::find_or_grow(Search& search) {
-  const double tolerance = tolerance_of(options_.policy);
-  Block* block = take_cached(search, tolerance);
-  if (block == nullptr && ask_callbacks()) block = take_cached(search, tolerance);
+  Block* block = take_cached(search, tolerance_);
+  if (block == nullptr && ask_callbacks()) block = take_cached(search, tolerance_);
   if (block != nullptr) return block;
   Result<Block*> grown = grow(search);
   if (grown.ok() || !grown.status().is_out_of_memory()) return grown;
@@ -154,57 +155,39 @@ Result<Block*> PagedEngine::allocate_uncached(Search& search) {
 }
 
 Block* PagedEngine::take_cached(Search& search, double tolerance) {
-  SpinLock lock(search.arena->lock);
+  BiasedLock lock(search.arena->lock);
   PagedBlock* block = search.arena->take(search.bytes, tolerance);
   if (block != nullptr) hand_out(*search.arena, block, search.request);
   return block;
-}
-
-bool PagedEngine::hand_out(Arena& arena, PagedBlock* block, const Request& request) {
-  block->state = BlockState::kAllocated;
-  block->requested_bytes = request.bytes;
-  block->stack = request.stack;
-  Heap& heap = arena.heap(block->view->is_small);
-  const Amount amount{1, static_cast<int64_t>(block->bytes),
-                      static_cast<int64_t>(block->requested_bytes)};
-  heap.counters.allocated.add(amount);
-  heap.counters.risen.add(amount);
-  note(TraceAction::kAlloc, *block, request.bytes, request.stack);
-  return !heap.levels.allow(heap.counters.allocated);
 }
 
 // --- free ---------------------------------------------------------------------------------------
 
 Status PagedEngine::free(Block* freed, StackId stack) {
   auto* block = static_cast<PagedBlock*>(freed);
-  Arena& arena = *block->arena;
-  {
-    SpinLock lock(arena.lock);
-    const bool is_simple = block->uses.empty() && block->hold_count == 0 && !block->is_uncached;
-    if (!is_simple) block = nullptr;
-    if (block != nullptr) take_back(block, stack);
-  }
-  if (block == nullptr) return free_slowly(static_cast<PagedBlock*>(freed), stack);
-  hooks_.tell();
-  return {};
+  return free_fast(block, stack) ? Status() : free_slowly(block, stack);
 }
 
-void PagedEngine::take_back(PagedBlock* block, StackId stack) {
-  Heap& heap = block->arena->heap(block->view->is_small);
-  note(TraceAction::kFreeRequested, *block, block->requested_bytes, stack);
-  note(TraceAction::kFreeCompleted, *block, block->requested_bytes, stack);
-  heap.counters.allocated.subtract(
-      {1, static_cast<int64_t>(block->bytes), static_cast<int64_t>(block->requested_bytes)});
-  block->requested_bytes = 0;
-  block->arena->put(block);
-}
-
-void PagedEngine::free_quietly(Block* block, StackId stack) {
-  Status freed = free(block, stack);
-  if (freed.ok()) return;
+void PagedEngine::free_quietly(Block* freed, StackId stack) {
+  auto* block = static_cast<PagedBlock*>(freed);
+  if (free_fast(block, stack)) return;
+  Status status = free_slowly(block, stack);
+  if (status.ok()) return;
   MutexLock lock(mutex_);
-  note_late(std::move(freed));
+  note_late(std::move(status));
   refresh();
+}
+
+// False: there is more to it.
+bool PagedEngine::free_fast(PagedBlock* block, StackId stack) {
+  {
+    BiasedLock lock(block->arena->lock);
+    const bool is_simple = block->uses.empty() && block->hold_count == 0 && !block->is_uncached;
+    if (!is_simple) return false;
+    take_back(block, stack);
+  }
+  hooks_.tell();
+  return true;
 }
 
 Status PagedEngine::free_slowly(PagedBlock* block, StackId stack) {
@@ -213,11 +196,10 @@ Status PagedEngine::free_slowly(PagedBlock* block, StackId stack) {
     acting_stack_ = stack;
     bool is_held = false;
     {
-      SpinLock arena_lock(block->arena->lock);
+      BiasedLock arena_lock(block->arena->lock);
       Heap& heap = block->arena->heap(block->view->is_small);
       block->state = BlockState::kPending;
-      const Amount amount{1, static_cast<int64_t>(block->bytes),
-                          static_cast<int64_t>(block->requested_bytes)};
+      const Amount amount = amount_of(*block);
       heap.counters.allocated.subtract(amount);
       heap.counters.pending.add(amount);
       heap.levels = {};  // what is pending is active, and levels are about what is allocated
@@ -248,12 +230,10 @@ void PagedEngine::make_all_free(const std::vector<Block*>& finished) {
 void PagedEngine::make_free(PagedBlock* block) {
   View& view = *block->view;
   {
-    SpinLock lock(block->arena->lock);
+    BiasedLock lock(block->arena->lock);
     Heap& heap = block->arena->heap(view.is_small);
     note(TraceAction::kFreeCompleted, *block, block->requested_bytes, acting_stack_);
-    heap.counters.pending.subtract(
-        {1, static_cast<int64_t>(block->bytes), static_cast<int64_t>(block->requested_bytes)});
-    block->requested_bytes = 0;
+    heap.counters.pending.subtract(amount_of(*block));
     if (!block->is_uncached) {
       block->arena->put(block);
       return;
@@ -265,7 +245,7 @@ void PagedEngine::make_free(PagedBlock* block) {
 
 Status PagedEngine::record_stream(Block* block, const StreamUse& use) {
   MutexLock lock(mutex_);
-  SpinLock arena_lock(static_cast<PagedBlock*>(block)->arena->lock);
+  BiasedLock arena_lock(static_cast<PagedBlock*>(block)->arena->lock);
   waiting_.record_use(block, use);
   return {};
 }

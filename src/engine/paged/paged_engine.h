@@ -73,7 +73,6 @@ class PagedEngine final : public Engine {
   Result<std::vector<DeviceAddress>> live_in_pool(PoolId pool) const override;
   Result<PoolCheckpoint> checkpoint(PoolId pool) override;
   Result<CheckpointChange> restore(const PoolCheckpoint& checkpoint) override;
-  History& history() override { return history_; }
   std::vector<SnapshotSegment> segments(std::optional<PoolId> pool = {}) override;
   Status annotate(DeviceAddress address, const std::string& said) override;
   AllocatorStats stats() const override;
@@ -98,6 +97,7 @@ class PagedEngine final : public Engine {
     PagedPool* pool = nullptr;
     Arena* arena = nullptr;
     size_t device_bytes = 0;  // what was last asked of the device, or would have been
+    bool must_save = false;   // memory is short: whatever it costs
     bool rejected = false;    // refused by our own limit, without asking the device
   };
   // Where a miss could be served: a stretch of a view's addresses, all of whose memory is free or
@@ -131,8 +131,26 @@ class PagedEngine final : public Engine {
   Result<Block*> allocate_uncached(Search& search) ASHLAR_REQUIRES(mutex_);
   Block* take_cached(Search& search, double tolerance) ASHLAR_REQUIRES(mutex_);
   // Both need the arena's lock. True: the counters may have a new peak.
-  bool hand_out(Arena& arena, PagedBlock* block, const Request& request);
-  void take_back(PagedBlock* block, StackId stack);
+  bool hand_out(Arena& arena, PagedBlock* block, const Request& request) {
+    block->state = BlockState::kAllocated;
+    block->requested_bytes = request.bytes;
+    block->stack = request.stack;
+    Heap& heap = arena.heap(block->is_small);
+    const Amount amount = amount_of(*block);
+    heap.counters.allocated.add(amount);
+    heap.counters.risen.add(amount);
+    note(TraceAction::kAlloc, *block, request.bytes, request.stack);
+    return !heap.levels.allow(heap.counters.allocated);
+  }
+  void take_back(PagedBlock* block, StackId stack) {
+    if (is_watched()) note_free(*block, stack);
+    block->arena->heap(block->is_small).counters.allocated.subtract(amount_of(*block));
+    block->arena->put(block);
+  }
+  static Amount amount_of(const Block& block) {
+    return {1, static_cast<int64_t>(block.bytes), static_cast<int64_t>(block.requested_bytes)};
+  }
+  bool free_fast(PagedBlock* block, StackId stack);
   Status free_slowly(PagedBlock* block, StackId stack);
   Status finish_free(PagedBlock* block) ASHLAR_REQUIRES(mutex_);
   void make_free(PagedBlock* block) ASHLAR_REQUIRES(mutex_);
@@ -164,6 +182,9 @@ class PagedEngine final : public Engine {
   size_t small_extent_bytes() const;
   bool is_shareable() const;
   size_t shared_extent_bytes(bool is_small) const;
+  size_t growth_step_bytes(const Search& search) const;
+  bool can_afford_to_stitch(const PagedPool& pool) const;
+  Plan plan_ample_growth(const Search& search) const ASHLAR_REQUIRES(mutex_);
   std::vector<size_t> fresh_sizes(const Search& search, size_t bytes) const ASHLAR_REQUIRES(mutex_);
   bool is_idle(const Extent& extent) const ASHLAR_REQUIRES(mutex_) {
     return extent.idle_round == idle_round_;
@@ -220,7 +241,12 @@ class PagedEngine final : public Engine {
   PagedPool& add_pool(PoolId pool, PoolOptions options) ASHLAR_REQUIRES(mutex_);
   void erase_pool(PoolId pool) ASHLAR_REQUIRES(mutex_);
   Arena& arena_of(PagedPool& pool, StreamId stream) ASHLAR_REQUIRES(mutex_);
-  Arena& default_arena(StreamId stream) ASHLAR_EXCLUDES(mutex_);
+  Arena& default_arena(StreamId stream) {
+    const LastArena& last = last_arena_used_;
+    const bool is_same = last.engine == serial_ && last.stream == stream;
+    return is_same ? *last.arena : find_default_arena(stream);
+  }
+  Arena& find_default_arena(StreamId stream) ASHLAR_EXCLUDES(mutex_);
 
   // --- counting.cc
   void count_reserved(const Arena& arena, bool is_small, int64_t bytes) ASHLAR_REQUIRES(mutex_);
@@ -230,7 +256,15 @@ class PagedEngine final : public Engine {
   void settle_locked(const Heap* asking) const ASHLAR_REQUIRES(counting_mutex_);
 
   // --- looking.cc
-  void note(TraceAction action, const PagedBlock& block, size_t bytes, StackId stack);
+  bool is_watched() const { return history_.is_on() || hooks_.has_trackers(); }
+  void note(TraceAction action, const PagedBlock& block, size_t bytes, StackId stack) {
+    if (is_watched()) note_watched(action, block, bytes, stack);
+  }
+  void note_watched(TraceAction action, const PagedBlock& block, size_t bytes, StackId stack);
+  // Asked for and done, at once.
+  void note_free(const PagedBlock& block, StackId stack);
+  TraceEntry entry_of(TraceAction action, const PagedBlock& block, size_t bytes,
+                      StackId stack) const;
   void note_memory(TraceAction action, const Arena& arena, AddressRange range)
       ASHLAR_REQUIRES(mutex_);
   template <typename Visit>
@@ -248,11 +282,22 @@ class PagedEngine final : public Engine {
   Block* allocate_at(PagedPool& pool, const Place& place) ASHLAR_REQUIRES(mutex_);
   static Status uncached(const PagedBlock& block);
 
+  // A thread mostly works on one stream of one engine, and arenas of the default pool live as long
+  // as their engine, whose serial nobody else ever has.
+  struct LastArena {
+    uint64_t engine = 0;
+    StreamId stream{};
+    Arena* arena = nullptr;
+  };
+  static constinit thread_local LastArena last_arena_used_;
+
   Device& device_;
   const AllocatorOptions options_;
   const SizePolicy sizes_;
+  const DeviceIndex index_;
   const size_t capacity_bytes_;
   const size_t granule_bytes_;  // 0: the device has no views for us, and all pools are plain
+  const double tolerance_;      // how much of a request may become useless beside it, unasked
   const uint64_t serial_;       // no two engines of a process share one
 
   std::atomic<bool> needs_care_{false};  // the fast way is closed
@@ -273,6 +318,7 @@ class PagedEngine final : public Engine {
   bool caching_ ASHLAR_GUARDED_BY(mutex_) = true;
   Status late_error_ ASHLAR_GUARDED_BY(mutex_);  // of a free path; the next allocate reports it
   StackId acting_stack_ ASHLAR_GUARDED_BY(mutex_);
+  int64_t visited_count_ ASHLAR_GUARDED_BY(mutex_) = 0;       // blocks, by the last plan
   uint64_t idle_round_ ASHLAR_GUARDED_BY(mutex_) = 0;         // the last one; see Extent
   std::set<const Arena*> lenders_ ASHLAR_GUARDED_BY(mutex_);  // whose memory counts as idle in it
   std::optional<EventId> handover_ ASHLAR_GUARDED_BY(mutex_);
@@ -284,7 +330,6 @@ class PagedEngine final : public Engine {
   // What arenas of pools that are gone have counted.
   std::map<StreamId, std::array<Counters, 2>> retired_ ASHLAR_GUARDED_BY(counting_mutex_);
 
-  History history_;
   Hooks hooks_;
 };
 

@@ -19,8 +19,10 @@ struct PagedPool {
 
   const PoolId id;
   const PoolOptions options;
-  const bool is_plain;   // whole segments: from a source, never split, or of a device without views
-  int search_count = 0;  // allocations on their way, which may have unlocked meanwhile
+  const bool is_plain;  // whole segments: from a source, never split, or of a device without views
+  double spent_us = 0;  // on stitching
+  int64_t spent_visits = 0;  // to blocks, looking for what to stitch
+  int search_count = 0;      // allocations on their way, which may have unlocked meanwhile
   std::map<StreamId, std::unique_ptr<Arena>> arenas;
   std::vector<std::unique_ptr<View>> views;
   std::vector<std::unique_ptr<Extent>> extents;

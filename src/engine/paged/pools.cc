@@ -107,19 +107,12 @@ Arena& PagedEngine::arena_of(PagedPool& pool, StreamId stream) {
   return *arena;
 }
 
-// A thread mostly works on one stream of one engine, and arenas of the default pool live as long as
-// their engine, whose serial nobody else ever has.
-Arena& PagedEngine::default_arena(StreamId stream) {
-  struct Last {
-    uint64_t engine = 0;
-    StreamId stream{};
-    Arena* arena = nullptr;
-  };
-  thread_local Last last;
-  if (last.engine == serial_ && last.stream == stream) return *last.arena;
+constinit thread_local PagedEngine::LastArena PagedEngine::last_arena_used_;
+
+Arena& PagedEngine::find_default_arena(StreamId stream) {
   MutexLock lock(mutex_);
-  last = {serial_, stream, &arena_of(*default_pool_, stream)};
-  return *last.arena;
+  last_arena_used_ = {serial_, stream, &arena_of(*default_pool_, stream)};
+  return *last_arena_used_.arena;
 }
 
 }  // namespace ashlar::paged

@@ -19,7 +19,6 @@ class QuickLists {
     PagedBlock* block = list.first;
     if (block == nullptr || block->bytes != bytes) return nullptr;
     list.first = block->list_next;
-    if (list.first == nullptr) occupied_ &= ~bit_of(bytes);
     block->is_quick = false;
     return block;
   }
@@ -30,36 +29,40 @@ class QuickLists {
     block->is_quick = true;
     block->list_next = list.first;
     list.first = block;
-    occupied_ |= bit_of(block->bytes);
+    if (!list.is_marked) mark(list);
     return true;
   }
   // Hands every block to `merge`, and has none afterwards.
   template <typename Merge>
   void flush(const Merge& merge) {
-    for (; occupied_ != 0; occupied_ &= occupied_ - 1) {
-      List& list = lists_[static_cast<size_t>(std::countr_zero(occupied_))];
+    for (; marked_ != 0; marked_ &= marked_ - 1) {
+      List& list = lists_[static_cast<size_t>(std::countr_zero(marked_))];
       for (PagedBlock *block = list.first, *next = nullptr; block != nullptr; block = next) {
         next = block->list_next;
         block->is_quick = false;
         merge(block);
       }
-      list.first = nullptr;
+      list = {};
     }
   }
 
  private:
   struct List {
     PagedBlock* first = nullptr;  // all are of its size
+    bool is_marked = false;       // it may have blocks; a list that is empty again stays so
   };
   static constexpr size_t kListCount = 64;
   static size_t index_of(size_t bytes) {
     return ((bytes / kMinBlockBytes) * 0x9e3779b97f4a7c15ULL) >> 58;
   }
-  static uint64_t bit_of(size_t bytes) { return uint64_t{1} << index_of(bytes); }
   List& list_for(size_t bytes) { return lists_[index_of(bytes)]; }
+  void mark(List& list) {
+    list.is_marked = true;
+    marked_ |= uint64_t{1} << (&list - lists_.data());
+  }
 
   std::array<List, kListCount> lists_{};
-  uint64_t occupied_ = 0;
+  uint64_t marked_ = 0;  // a bit for each list
 };
 
 }  // namespace ashlar::paged

@@ -11,7 +11,12 @@
 namespace ashlar::paged {
 
 Result<Block*> PagedEngine::grow(Search& search) {
-  if (!search.pool->is_plain) return stitch(search);
+  if (!search.pool->is_plain) {
+    Result<Block*> stitched = stitch(search);
+    const bool was_wasteful = !stitched.ok() && stitched.status().is_out_of_memory() &&
+                              !std::exchange(search.must_save, true);
+    return was_wasteful ? stitch(search) : stitched;
+  }
   if (Block* block = take_cached(search, 1e9)) return block;
   return grow_plain(search, sizes_.segment_bytes(search.bytes));
 }

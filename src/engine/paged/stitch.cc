@@ -17,6 +17,15 @@ constexpr double kBytesPerUs = double(kMiB) / 1000;
 constexpr double kMapUs = 34;
 constexpr double kCreateUs = 13;
 
+// What stitching may cost in driver calls, and looking for what to stitch in visits to blocks: so
+// much at first, and so much for each allocation. A program that spends more has sizes that never
+// come again, and is better off with some memory to spare.
+constexpr double kFirstUs = 50'000;
+constexpr double kUsPerAllocation = 2;
+constexpr int64_t kFirstVisits = 10'000'000;
+constexpr int64_t kVisitsPerAllocation = 4;
+constexpr int64_t kPatience = 1024;
+
 // How many extents all of the memory should be cut into, about.
 size_t share_of(PagedPolicy policy) {
   switch (policy) {
@@ -37,7 +46,16 @@ Result<Block*> PagedEngine::stitch(Search& search) {
   {
     AllArenas lock(*search.pool);
     for (const auto& [stream, arena] : search.pool->arenas) arena->flush();
-    plan = best_plan(search);
+    if (!can_afford_to_stitch(*search.pool) && !search.must_save) {
+      search.arena->heap(search.is_small).patience = kPatience;
+      PagedBlock* block = search.arena->take(search.bytes, tolerance_);
+      if (block != nullptr) {
+        hand_out(*search.arena, block, search.request);
+        return block;
+      }
+      plan = plan_ample_growth(search);
+    }
+    if (!plan.exists) plan = best_plan(search);
     search.device_bytes = plan.fresh_bytes;
     Status allowed = plan.fresh_bytes == 0 ? Status() : check_limit(search, plan.fresh_bytes);
     if (!allowed.ok()) return allowed;
@@ -47,7 +65,7 @@ Result<Block*> PagedEngine::stitch(Search& search) {
     if (Status ordered = hand_over(claim.lenders, *search.arena); !ordered.ok()) return ordered;
     if (claim.pieces.empty() && plan.fresh_bytes == 0) return {};
     if (claim.view == nullptr) {
-      Result<View*> view = new_view(search, search.bytes);
+      Result<View*> view = new_view(search, std::max(search.bytes, plan.fresh_bytes));
       if (!view.ok()) return view.status();
       claim.view = *view;
     }
@@ -63,6 +81,27 @@ Result<Block*> PagedEngine::stitch(Search& search) {
     return ready;
   }
   return finish_claim(claim, search);
+}
+
+// REQUIRES: the locks of the pool's arenas.
+bool PagedEngine::can_afford_to_stitch(const PagedPool& pool) const {
+  if (options_.policy == PagedPolicy::kLean) return true;
+  int64_t allocations = 0;
+  for (const auto& [stream, arena] : pool.arenas) {
+    for (const Heap& heap : arena->heaps) allocations += heap.counters.risen.count;
+  }
+  return pool.spent_us < kFirstUs + kUsPerAllocation * static_cast<double>(allocations) &&
+         pool.spent_visits < kFirstVisits + kVisitsPerAllocation * allocations;
+}
+
+// New memory, and more of it than is asked for, so that this happens less and less often; unless
+// the limit forbids it.
+PagedEngine::Plan PagedEngine::plan_ample_growth(const Search& search) const {
+  Plan plan;
+  plan.fresh_bytes =
+      align_up_to(std::max(search.bytes, held_bytes_ / 64), growth_step_bytes(search));
+  plan.exists = !is_above_limit(plan.fresh_bytes);
+  return plan;
 }
 
 // Memory of streams that are still at work is borrowed only where that saves memory: the borrower's
@@ -83,6 +122,8 @@ PagedEngine::Plan PagedEngine::best_plan(const Search& search) {
     return plan.exists ? plan : plan_growth(search);
   };
   Plan plan = plan_with(false);
+  search.pool->spent_us += kMapUs * static_cast<double>(plan.pieces.size());
+  search.pool->spent_visits += visited_count_;
   const bool could_save =
       plan.fresh_bytes > 0 && !at_work.empty() && options_.policy != PagedPolicy::kFast;
   if (!could_save) return plan;
@@ -94,6 +135,7 @@ PagedEngine::Plan PagedEngine::best_plan(const Search& search) {
 // Finds every extent that no block uses: those inside free blocks, and those without a home.
 void PagedEngine::mark_idle(PagedPool& pool, const std::function<bool(const Arena&)>& lends) {
   ++idle_round_;
+  visited_count_ = static_cast<int64_t>(pool.extents.size());
   lenders_.clear();
   for (const auto& [stream, arena] : pool.arenas) {
     if (!lends(*arena)) continue;
@@ -174,6 +216,7 @@ void PagedEngine::for_each_run(const View& view, const Search& search, const Vis
     first = nullptr;
   };
   for (PagedBlock* block = view.first; block != nullptr; block = block->after()) {
+    ++visited_count_;
     const size_t block_begin = view.offset_of(*block);
     if (block->is_active()) {
       end_run(block_begin);
@@ -187,6 +230,7 @@ void PagedEngine::for_each_run(const View& view, const Search& search, const Vis
     const size_t block_end = block_begin + block->bytes;
     for (size_t i = view.slot_at(block_begin);
          i < view.slots.size() && view.slots[i].offset < block_end; ++i) {
+      ++visited_count_;
       const Slot& slot = view.slots[i];
       if (slot.extent == nullptr || !is_idle(*slot.extent)) {
         end_run(slot.offset);
@@ -273,10 +317,7 @@ PagedEngine::Plan PagedEngine::pieces_for(const Search& search, View* view, size
       missing = 0;
     }
   }
-  const size_t step = is_shareable()    ? shared_extent_bytes(search.is_small)
-                      : search.is_small ? small_extent_bytes()
-                                        : granule_bytes_;
-  plan.fresh_bytes = align_up_to(missing, step);
+  plan.fresh_bytes = align_up_to(missing, growth_step_bytes(search));
   return plan;
 }
 
@@ -299,6 +340,11 @@ size_t PagedEngine::grown_bytes(const Search& search) const {
 // Memory that other processes may open is described to them by one size of extents.
 bool PagedEngine::is_shareable() const {
   return options_.shareable_expandable_segments && device_.properties().can_export_fd;
+}
+
+size_t PagedEngine::growth_step_bytes(const Search& search) const {
+  if (is_shareable()) return shared_extent_bytes(search.is_small);
+  return search.is_small ? small_extent_bytes() : granule_bytes_;
 }
 
 size_t PagedEngine::shared_extent_bytes(bool is_small) const {

@@ -53,6 +53,7 @@ struct PagedBlock : Block {
   View* view = nullptr;
   PagedBlock* list_previous = nullptr;  // in a list of free blocks
   PagedBlock* list_next = nullptr;
+  bool is_small = false;  // as its view
   bool is_quick = false;  // free, but not merged: waits for a request of its very size
 
   PagedBlock* before() const { return static_cast<PagedBlock*>(previous); }

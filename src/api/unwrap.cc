@@ -1,0 +1,21 @@
+// The kinds, one by one.
+#include "api/unwrap.h"
+
+#include "base/check.h"
+
+namespace ashlar {
+
+void throw_failure(Status status) {
+  switch (status.kind()) {
+    case StatusKind::kOk: break;
+    case StatusKind::kOutOfMemory: throw OutOfMemory(std::move(status));
+    case StatusKind::kUsage:
+    case StatusKind::kUnsupported: throw UsageError(std::move(status));
+    case StatusKind::kDeviceFault:
+    case StatusKind::kDeviceLost: throw DeviceError(std::move(status));
+    case StatusKind::kFormat: throw FormatError(std::move(status));
+  }
+  check_failed("a failure to throw", __FILE__, __LINE__);
+}
+
+}  // namespace ashlar

@@ -1,0 +1,70 @@
+// Records of threads, and the barrier.
+#include "base/biased_mutex.h"
+
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "base/check.h"
+
+namespace ashlar {
+namespace {
+
+Mutex spare_mutex;
+ThreadRecord* spare ASHLAR_GUARDED_BY(spare_mutex) = nullptr;
+
+// Gives the record to whoever comes next when the thread ends.
+struct Returning {
+  ThreadRecord** own = nullptr;
+  ~Returning() {
+    if (own == nullptr) return;
+    MutexLock lock(spare_mutex);
+    (*own)->next = spare;
+    spare = std::exchange(*own, nullptr);
+  }
+};
+
+long membarrier(int command) { return ::syscall(SYS_membarrier, command, 0, 0); }
+
+}  // namespace
+
+constinit thread_local ThreadRecord* ThreadRecord::own_ = nullptr;
+
+ThreadRecord* ThreadRecord::take_mine() {
+  thread_local Returning returning;
+  returning.own = &own_;
+  MutexLock lock(spare_mutex);
+  if (spare != nullptr) {
+    own_ = spare;
+    spare = spare->next;
+  } else {
+    own_ = new ThreadRecord;
+  }
+  return own_;
+}
+
+bool BiasedMutex::can_bias() {
+#if defined(__SANITIZE_THREAD__)
+  return false;
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+  return false;
+#endif
+#endif
+  static const bool registered = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0 &&
+                                 membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
+  return registered;
+}
+
+// From the barrier on, either we see that the owner is inside, or it sees that it owns no more.
+void BiasedMutex::wait_for_owner(ThreadRecord* owner) {
+  owner_.store(nullptr, std::memory_order_relaxed);
+  ASHLAR_CHECK(membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0);
+  for (int spins = 0; owner->is_inside.load(std::memory_order_acquire); ++spins) {
+    if (spins > 64) std::this_thread::yield();
+  }
+}
+
+}  // namespace ashlar

@@ -1,0 +1,103 @@
+// A lock that nearly always is taken by the same thread, such as an arena's by the thread that
+// works on its stream. Once a thread has taken it many times in a row it is that thread's: taking
+// it then costs two plain stores, without the atomic exchange that is half the price of a short
+// critical section. Whoever else comes takes that privilege away again, which costs a system call
+// (membarrier) that makes the owner's stores visible.
+//
+// Critical sections are short, and a thread is in one of them at a time, unless it took all with
+// lock_plainly.
+#pragma once
+
+#include <atomic>
+
+#include "base/spin_mutex.h"
+
+namespace ashlar {
+
+// What a thread shows of itself to threads that take a lock away from it. Never freed: a thread
+// that comes later takes over the record of one that has ended, and with it what that one owned.
+struct ThreadRecord {
+  std::atomic<bool> is_inside{false};
+  ThreadRecord* next = nullptr;  // in the list of spare ones
+
+  static ThreadRecord* mine() { return own_ != nullptr ? own_ : take_mine(); }
+
+ private:
+  static ThreadRecord* take_mine();
+  static constinit thread_local ThreadRecord* own_;
+};
+
+class ASHLAR_CAPABILITY("mutex") BiasedMutex {
+ public:
+  // For who takes many at once: no thread owns it afterwards.
+  void lock_plainly() ASHLAR_ACQUIRE() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
+    mutex_.lock();
+    take_away(ThreadRecord::mine());
+  }
+  void unlock_plainly() ASHLAR_RELEASE() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
+    mutex_.unlock();
+  }
+
+ private:
+  friend class BiasedLock;
+  static constexpr int kStreak = 64;  // times in a row that make a thread the owner
+
+  [[gnu::noinline]] void lock_with_others(ThreadRecord* me)
+      ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
+    mutex_.lock();
+    take_away(me);
+    if (last_ == me && can_bias()) {
+      if (++streak_ >= kStreak) owner_.store(me, std::memory_order_relaxed);
+    } else {
+      last_ = me;
+      streak_ = 0;
+    }
+  }
+  // REQUIRES: mutex_ is held.
+  void take_away(ThreadRecord* me) {
+    ThreadRecord* owner = owner_.load(std::memory_order_relaxed);
+    if (owner == nullptr) return;
+    if (owner != me) wait_for_owner(owner);
+    owner_.store(nullptr, std::memory_order_relaxed);
+    streak_ = 0;
+  }
+  void wait_for_owner(ThreadRecord* owner);
+  // False where the system cannot do what wait_for_owner needs, or a checker of races watches, who
+  // would not understand.
+  static bool can_bias();
+
+  SpinMutex mutex_;
+  std::atomic<ThreadRecord*> owner_{nullptr};
+  ThreadRecord* last_ = nullptr;  // by mutex_
+  int streak_ = 0;                // by mutex_
+};
+
+class ASHLAR_SCOPED_CAPABILITY BiasedLock {
+ public:
+  [[gnu::always_inline]] explicit BiasedLock(BiasedMutex& mutex) ASHLAR_ACQUIRE(mutex)
+      : mutex_(mutex), me_(ThreadRecord::mine()) {
+    if (mutex_.owner_.load(std::memory_order_relaxed) == me_) {
+      me_->is_inside.store(true, std::memory_order_relaxed);
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+      if (mutex_.owner_.load(std::memory_order_relaxed) == me_) return;
+      me_->is_inside.store(false, std::memory_order_release);
+    }
+    mutex_.lock_with_others(me_);
+    me_ = nullptr;
+  }
+  ~BiasedLock() ASHLAR_RELEASE() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
+    if (me_ != nullptr) {
+      me_->is_inside.store(false, std::memory_order_release);
+    } else {
+      mutex_.mutex_.unlock();
+    }
+  }
+  BiasedLock(const BiasedLock&) = delete;
+  BiasedLock& operator=(const BiasedLock&) = delete;
+
+ private:
+  BiasedMutex& mutex_;
+  ThreadRecord* me_;  // null: taken in the plain way
+};
+
+}  // namespace ashlar
