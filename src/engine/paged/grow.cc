@@ -98,7 +98,7 @@ Status PagedEngine::map_behind(Claim& claim) {
   for (Extent* extent : mapped) {
     extent->mappings.push_back({&view, view.slots.size()});
     if (status.ok()) come_home(*extent, view, view.slots.size());
-    view.slots.push_back({view.mapped_bytes, extent->bytes, extent});
+    view.slots.push_back({view.mapped_bytes, extent->bytes, extent, /*is_closed=*/!status.ok()});
     view.mapped_bytes += extent->bytes;
   }
   if (mapped.empty()) return status;

@@ -190,7 +190,7 @@ void PagedEngine::for_each_run(const View& view, const Search& search, const Vis
     for (size_t i = view.slot_at(block_begin);
          i < view.slots.size() && view.slots[i].offset < block_end; ++i) {
       const Slot& slot = view.slots[i];
-      if (slot.extent == nullptr || !is_idle(*slot.extent)) {
+      if (slot.extent == nullptr || slot.is_closed || !is_idle(*slot.extent)) {
         end_run(slot.offset);
         continue;
       }
