@@ -28,7 +28,7 @@ namespace {
 #define ASHLAR_IS_SLOW 0
 #endif
 
-constexpr uint64_t kOperationCount = ASHLAR_IS_SLOW ? 6'000 : 40'000;
+constexpr uint64_t kOperationCount = ASHLAR_IS_SLOW ? 3'000 : 12'000;
 constexpr uint64_t kActsPerRound = 250;  // of each thread, from one quiet point to the next
 constexpr size_t kCapacityBytes = 80 * kMiB;
 

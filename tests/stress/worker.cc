@@ -34,10 +34,17 @@ void Worker::act() {
   if (point < 970) return exchange();
   if (point < 980) return begin_or_end_session();
   if (point < 986) return limit();
-  if (point < 996) return fail_something();
+  if (point < 997) return fail_something();
+  if (point < 998) return expect_clear(field_.engine(random_.below(kDeviceCount)).trim());
+  go_without_cache();
+}
+
+// For a few acts of all threads only: it makes everything slow, and nothing is stitched.
+void Worker::go_without_cache() {
   paged::PagedEngine& engine = field_.engine(random_.below(kDeviceCount));
-  if (point < 999) return expect_clear(engine.trim());
-  engine.set_caching(random_.below(4) != 0);
+  engine.set_caching(false);
+  for (int i = 0; i < 8; ++i) allocate();
+  engine.set_caching(true);
 }
 
 // Phases of small blocks, middling ones, large ones, and all together, so that what one leaves

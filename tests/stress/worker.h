@@ -33,6 +33,7 @@ class Worker {
   void exchange();
   void begin_or_end_session();
   void end_session();
+  void go_without_cache();
   void limit();
   void fail_something();
   size_t draw_bytes();
