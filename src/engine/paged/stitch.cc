@@ -297,7 +297,8 @@ size_t PagedEngine::spare_bytes(const Search& search) {
 
 // The most that a request can make a view grow by.
 size_t PagedEngine::grown_bytes(const Search& search) const {
-  return search.bytes + spare_bytes(search) + small_extent_bytes() + granule_bytes_;
+  const size_t step = is_shareable() ? shared_extent_bytes(search.is_small) : small_extent_bytes();
+  return search.bytes + spare_bytes(search) + step + granule_bytes_;
 }
 
 // Memory that other processes may open is described to them by one size of extents.
