@@ -205,6 +205,7 @@ Result<Block*> PagedEngine::grow_plain(Search& search, size_t segment_bytes) {
   search.pool->views.push_back(std::move(made));
   held_bytes_ += segment_bytes;
   count_reserved(*search.arena, search.is_small, static_cast<int64_t>(segment_bytes));
+  count_segments(search.is_small, 1);
   Arena& arena = *search.arena;
   SpinLock lock(arena.lock);
   note_memory(TraceAction::kSegmentAlloc, arena, view.reserved);
@@ -241,6 +242,7 @@ bool PagedEngine::release_plain(View& view) {
   note_memory(TraceAction::kSegmentFree, arena, view.reserved);
   held_bytes_ -= view.reserved.bytes;
   count_reserved(arena, view.is_small, -static_cast<int64_t>(view.reserved.bytes));
+  count_segments(view.is_small, -1);
   {
     SpinLock lock(arena.lock);
     arena.remove_block(view.first);
