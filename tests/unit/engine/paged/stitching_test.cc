@@ -55,7 +55,7 @@ TEST_F(StitchingTest, ARepeatedPatternMakesNoDriverCallsAfterItsFirstRounds) {
     AllocatorOptions options;
     options.policy = policy;
     start(options);
-    constexpr int kRounds = 12;
+    constexpr int kRounds = 60;
     for (int round = 0; round < kRounds; ++round) {
       if (round == kRounds / 2) forget_calls();
       std::vector<Block*> live;
