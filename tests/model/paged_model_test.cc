@@ -94,8 +94,7 @@ TEST(PagedModelTest, EveryStepOfShortRunsIsInOrder) {
 }
 
 TEST(PagedModelTest, LongRunsAreInOrder) {
-  expect_in_order(1001,
-                  {.seed_count = 16, .operation_count = 30'000 / kScale, .check_every = 100});
+  expect_in_order(1001, {.seed_count = 16, .operation_count = 30'000 / kScale, .check_every = 100});
 }
 
 TEST(PagedModelTest, WhatWorkWroteIsThereUntilTheBlockIsFreed) {

@@ -1,3 +1,4 @@
+// Devices, streams and engines of the stress, and the hand that holds streams back.
 #include "field.h"
 
 #include <gtest/gtest.h>
@@ -27,8 +28,8 @@ Field::Field(uint64_t seed, size_t capacity_bytes, const AllocatorOptions& optio
 Field::~Field() { calm_down(); }
 
 void Field::stamp(const Held& held) {
-  const Status queued = machine_->launch(DeviceIndex(held.device), held.block->stream,
-                                         write_stamp(held.stamp));
+  const Status queued =
+      machine_->launch(DeviceIndex(held.device), held.block->stream, write_stamp(held.stamp));
   EXPECT_TRUE(queued.ok()) << queued.to_string();
 }
 

@@ -1,3 +1,4 @@
+// What a thread of the stress does, one act after the other.
 #include "worker.h"
 
 #include <gtest/gtest.h>
@@ -172,13 +173,23 @@ void Worker::limit() {
 }
 
 void Worker::fail_something() {
-  constexpr std::array kCalls = {
-      DeviceCall::kReserve,     DeviceCall::kCreate,      DeviceCall::kMap,
-      DeviceCall::kSetAccess,   DeviceCall::kUnmap,       DeviceCall::kRelease,
-      DeviceCall::kAllocate,    DeviceCall::kFree,        DeviceCall::kCreateEvent,
-      DeviceCall::kRecordEvent, DeviceCall::kWaitEvent,   DeviceCall::kIsDone,
-      DeviceCall::kIsIdle,      DeviceCall::kMemoryUse,   DeviceCall::kFreeAddresses,
-      DeviceCall::kSynchronizeStream, DeviceCall::kSynchronizeEvent};
+  constexpr std::array kCalls = {DeviceCall::kReserve,
+                                 DeviceCall::kCreate,
+                                 DeviceCall::kMap,
+                                 DeviceCall::kSetAccess,
+                                 DeviceCall::kUnmap,
+                                 DeviceCall::kRelease,
+                                 DeviceCall::kAllocate,
+                                 DeviceCall::kFree,
+                                 DeviceCall::kCreateEvent,
+                                 DeviceCall::kRecordEvent,
+                                 DeviceCall::kWaitEvent,
+                                 DeviceCall::kIsDone,
+                                 DeviceCall::kIsIdle,
+                                 DeviceCall::kMemoryUse,
+                                 DeviceCall::kFreeAddresses,
+                                 DeviceCall::kSynchronizeStream,
+                                 DeviceCall::kSynchronizeEvent};
   sim::FaultRule rule;
   rule.call = kCalls[random_.below(kCalls.size())];
   rule.device = DeviceIndex(random_.below(kDeviceCount));
@@ -186,9 +197,7 @@ void Worker::fail_something() {
   switch (random_.below(3)) {
     case 0: rule.status = Status::out_of_memory("injected"); break;
     case 1: rule.status = Status::device_fault("injected", 999, "injected"); break;
-    default:
-      rule.action = sim::FaultAction::kDelay;
-      rule.delay = std::chrono::microseconds(100);
+    default: rule.action = sim::FaultAction::kDelay; rule.delay = std::chrono::microseconds(100);
   }
   field_.machine().inject(rule);
 }

@@ -54,8 +54,9 @@ class Workload {
     fault.nth = nth;
     loses_device_ = fault.action == sim::FaultAction::kLoseDevice;
     machine_->inject(fault);
-    machine_->inject(
-        {.nth = nth + fault.count, .action = sim::FaultAction::kDelay, .delay = std::chrono::hours(1)});
+    machine_->inject({.nth = nth + fault.count,
+                      .action = sim::FaultAction::kDelay,
+                      .delay = std::chrono::hours(1)});
     begin_ns_ = machine_->clock().now_ns();
   }
   bool went_beyond() const {

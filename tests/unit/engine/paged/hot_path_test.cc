@@ -18,7 +18,7 @@ void* operator new(size_t bytes) {
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
-void operator delete(void* memory) noexcept { std::free(memory); }  // NOLINT
+void operator delete(void* memory) noexcept { std::free(memory); }          // NOLINT
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }  // NOLINT
 
 namespace ashlar::paged {
