@@ -242,6 +242,7 @@ class PagedEngine final : public Engine {
   struct Place {
     View* view = nullptr;
     BlockRecord record;
+    StreamId stream;
   };
   Result<CheckpointChange> restore_locked(const PoolCheckpoint& checkpoint) ASHLAR_REQUIRES(mutex_);
   Status free_all(PagedPool& pool, std::vector<DeviceAddress>& freed) ASHLAR_REQUIRES(mutex_);

@@ -170,6 +170,26 @@ TEST_F(StitchingTest, MemoryThatWasMappedButNotMadeAccessibleIsNeverHandedOut) {
   must(device().fill(block->address, 1, block->bytes, kDefaultStream));
 }
 
+TEST_F(StitchingTest, ARestoreWaitsForALenderWhoseWorkNoEventCanPutInOrder) {
+  start();
+  constexpr PoolId kPool{0, 1};
+  must(engine_->begin_routing(kPool, [](StreamId) { return true; }));
+  const StreamId lender = new_stream();
+  Block* block = allocate(64 * kMiB);
+  const Result<PoolCheckpoint> checkpoint = engine_->checkpoint(kPool);
+  ASSERT_TRUE(checkpoint.ok());
+  free(block);
+  free(allocate(64 * kMiB, lender));
+  forget_calls();
+  machine_->inject({.call = DeviceCall::kRecordEvent});
+  const Result<CheckpointChange> change = engine_->restore(*checkpoint);
+  ASSERT_TRUE(change.ok()) << change.status().to_string();
+  ASSERT_EQ(change->allocated.size(), 1U);
+  EXPECT_EQ(change->allocated.front()->stream, kDefaultStream) << "it is another stream's now";
+  EXPECT_EQ(calls(DeviceCall::kSynchronizeDevice), 1U);
+  must(engine_->end_routing(kPool));
+}
+
 TEST_F(StitchingTest, AViewOfShareableMemoryHasRoomForALargeExtent) {
   AllocatorOptions options;
   options.shareable_expandable_segments = true;
