@@ -91,7 +91,13 @@ void Worker::free_one() {
 
 void Worker::free(const Held& held) {
   field_.check(held);
-  expect_clear(field_.engine(held.device).free(held.block));
+  paged::PagedEngine& engine = field_.engine(held.device);
+  if (random_.below(20) != 0) return expect_clear(engine.free(held.block));
+  // Somebody else has it open: it stays as it is until they let go.
+  engine.hold(held.block);
+  expect_clear(engine.free(held.block));
+  field_.check(held);
+  engine.let_go(held.block);
 }
 
 void Worker::free_half() {
