@@ -23,7 +23,7 @@ namespace {
 #if defined(ASHLAR_SANITIZED)
 constexpr uint64_t kOperationCount = 4'000;
 #else
-constexpr uint64_t kOperationCount = 12'000;
+constexpr uint64_t kOperationCount = 10'000;
 #endif
 constexpr uint64_t kActsPerRound = 250;  // of each thread, from one quiet point to the next
 constexpr size_t kCapacityBytes = 80 * kMiB;
