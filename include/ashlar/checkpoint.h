@@ -20,6 +20,7 @@ struct BlockRecord {
 struct SegmentRecord {
   bool is_small = false;
   std::vector<BlockRecord> blocks{};
+  StreamId stream{};  // whose blocks they were
 };
 
 struct PoolCheckpoint {

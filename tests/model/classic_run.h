@@ -2,6 +2,7 @@
 // in words, and cut down to the few that matter when the two disagree.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -57,5 +58,14 @@ std::optional<Disagreement> run(const Setting& setting, const std::vector<Operat
 
 // A shorter list that still disagrees. REQUIRES: this one does.
 std::vector<Operation> shrink(const Setting& setting, std::vector<Operation> operations);
+
+// The same for whatever runs such lists.
+struct Trial {
+  // Up to the operation that disagrees, each block named by the one that allocated it.
+  std::function<std::vector<Operation>(std::vector<Operation>)> name_targets;
+  // Everything is compared at every step.
+  std::function<std::optional<Disagreement>(const std::vector<Operation>&)> run;
+};
+std::vector<Operation> shrink(const Trial& trial, std::vector<Operation> operations);
 
 }  // namespace ashlar::model

@@ -77,7 +77,7 @@ Result<PoolCheckpoint> ClassicEngine::checkpoint(PoolId id) {
   if (Status resolved = resolve_deferred(); !resolved.ok()) return resolved;
   PoolCheckpoint taken{id, {}};
   for (const Block* first : first_blocks_of(*pool)) {
-    SegmentRecord segment{first->pool->is_small(), {}};
+    SegmentRecord segment{first->pool->is_small(), {}, first->stream};
     for (const Block* block = first; block != nullptr; block = block->next) {
       if (Status right = check_recordable(*block, id); !right.ok()) return right;
       segment.blocks.push_back(

@@ -1,6 +1,8 @@
 // The locks of many arenas at once, in the order of their serials.
 #pragma once
 
+#include <algorithm>
+#include <span>
 #include <vector>
 
 #include "engine/paged/paged_pool.h"
@@ -12,13 +14,15 @@ namespace ashlar::paged {
 class AllArenas {
  public:
   explicit AllArenas(const PagedPool& pool) {
-    for (const auto& [stream, arena] : pool.arenas) arenas_.push_back(arena.get());
-    std::sort(arenas_.begin(), arenas_.end(),
+    for (const auto& [stream, arena] : pool.arenas) sorted_.push_back(arena.get());
+    std::sort(sorted_.begin(), sorted_.end(),
               [](const Arena* a, const Arena* b) { return a->serial < b->serial; });
+    arenas_ = sorted_;
     lock();
   }
-  // REQUIRES: by serial.
-  explicit AllArenas(std::vector<Arena*> arenas) : arenas_(std::move(arenas)) { lock(); }
+  // REQUIRES: by serial. Not copied: a hit that reaches a new peak comes here, and hits allocate
+  // nothing.
+  explicit AllArenas(const std::vector<Arena*>& arenas) : arenas_(arenas) { lock(); }
   ~AllArenas() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
     for (Arena* arena : arenas_) arena->lock.unlock_plainly();
   }
@@ -30,7 +34,8 @@ class AllArenas {
     for (Arena* arena : arenas_) arena->lock.lock_plainly();
   }
 
-  std::vector<Arena*> arenas_;
+  std::vector<Arena*> sorted_;
+  std::span<Arena* const> arenas_;
 };
 
 }  // namespace ashlar::paged

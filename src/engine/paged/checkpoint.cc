@@ -21,6 +21,12 @@ Status waits(const PagedBlock& block) {
                             " still waits for other streams: ", "synchronize them first"));
 }
 
+bool is_in_use(const View& view) {
+  const PagedBlock* block = view.first;
+  while (block != nullptr && !block->is_active()) block = block->after();
+  return block != nullptr;
+}
+
 }  // namespace
 
 Result<PoolCheckpoint> PagedEngine::checkpoint(PoolId id) {
@@ -36,7 +42,7 @@ Result<PoolCheckpoint> PagedEngine::checkpoint(PoolId id) {
   for (const auto& [stream, arena] : pool->arenas) arena->flush();
   PoolCheckpoint taken{id, {}};
   for (const auto& view : pool->views) {
-    SegmentRecord segment{view->is_small, {}};
+    SegmentRecord segment{view->is_small, {}, view->arena->stream};
     for (const PagedBlock* block = view->first; block != nullptr; block = block->after()) {
       if (block->state == BlockState::kPending) return waits(*block);
       if (block->is_active() && block->is_uncached) return uncached(*block);
@@ -85,7 +91,7 @@ Result<CheckpointChange> PagedEngine::restore_locked(const PoolCheckpoint& check
         return Status::usage(text("could not find the memory at ", record.range.begin,
                                   ": it was given back since the checkpoint"));
       }
-      places.push_back({view, record});
+      places.push_back({view, record, segment.stream});
     }
   }
 
@@ -139,15 +145,19 @@ Block* PagedEngine::allocate_at(PagedPool& pool, const Place& place) {
   Claim claim;
   claim.view = &view;
   claim.offset = place.record.range.begin - view.reserved.begin;
+  Arena& arena = arena_of(pool, place.stream);
   {
     AllArenas arenas(pool);
+    // Another stream may have taken over the view since: it goes back, and is in order below.
+    if (view.arena != &arena && !view.is_plain && !is_in_use(view)) move_view(view, arena);
     mark_idle(pool, [](const Arena&) { return true; });
     PagedBlock* from = view.first;
     while (from->end() <= place.record.range.begin) from = from->after();
     claim_range(view, from, place.record.range, claim);
   }
-  if (Status ordered = hand_over(claim.lenders, *view.arena); !ordered.ok()) {
-    note_late(std::move(ordered));
+  // The restore has gone too far to fail: where no event can put work in order, the host waits.
+  if (!hand_over(claim.lenders, *view.arena).ok()) {
+    if (Status waited = device_.synchronize_device(); !waited.ok()) note_late(std::move(waited));
   }
   show_at_home(claim);
   BiasedLock lock(view.arena->lock);

@@ -115,6 +115,13 @@ void PagedEngine::count_reserved(const Arena& arena, bool is_small, int64_t byte
   }
 }
 
+// Plain ones only: extents are no segments.
+void PagedEngine::count_segments(bool is_small, int64_t more) {
+  MutexLock lock(counting_mutex_);
+  if (more > 0) stats_.segment.rise(is_small, more);
+  if (more < 0) stats_.segment.fall(is_small, -more);
+}
+
 // The memory stays reserved; who has it changes.
 void PagedEngine::count_lent(const Extent& extent, const Arena& to, bool is_small) {
   const auto bytes = static_cast<int64_t>(extent.bytes);

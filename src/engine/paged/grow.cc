@@ -98,7 +98,7 @@ Status PagedEngine::map_behind(Claim& claim) {
   for (Extent* extent : mapped) {
     extent->mappings.push_back({&view, view.slots.size()});
     if (status.ok()) come_home(*extent, view, view.slots.size());
-    view.slots.push_back({view.mapped_bytes, extent->bytes, extent});
+    view.slots.push_back({view.mapped_bytes, extent->bytes, extent, /*is_closed=*/!status.ok()});
     view.mapped_bytes += extent->bytes;
   }
   if (mapped.empty()) return status;
@@ -205,6 +205,7 @@ Result<Block*> PagedEngine::grow_plain(Search& search, size_t segment_bytes) {
   search.pool->views.push_back(std::move(made));
   held_bytes_ += segment_bytes;
   count_reserved(*search.arena, search.is_small, static_cast<int64_t>(segment_bytes));
+  count_segments(search.is_small, 1);
   Arena& arena = *search.arena;
   BiasedLock lock(arena.lock);
   note_memory(TraceAction::kSegmentAlloc, arena, view.reserved);
@@ -241,6 +242,7 @@ bool PagedEngine::release_plain(View& view) {
   note_memory(TraceAction::kSegmentFree, arena, view.reserved);
   held_bytes_ -= view.reserved.bytes;
   count_reserved(arena, view.is_small, -static_cast<int64_t>(view.reserved.bytes));
+  count_segments(view.is_small, -1);
   {
     BiasedLock lock(arena.lock);
     arena.remove_block(view.first);

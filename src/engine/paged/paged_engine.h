@@ -250,6 +250,7 @@ class PagedEngine final : public Engine {
 
   // --- counting.cc
   void count_reserved(const Arena& arena, bool is_small, int64_t bytes) ASHLAR_REQUIRES(mutex_);
+  void count_segments(bool is_small, int64_t more) ASHLAR_REQUIRES(mutex_);
   void count_lent(const Extent& extent, const Arena& to, bool is_small) ASHLAR_REQUIRES(mutex_);
   // Sums up, raises peaks, and says how far each arena may go unseen from here.
   void settle(const Heap* asking = nullptr) const ASHLAR_EXCLUDES(counting_mutex_);
@@ -275,6 +276,7 @@ class PagedEngine final : public Engine {
   struct Place {
     View* view = nullptr;
     BlockRecord record;
+    StreamId stream;
   };
   Result<CheckpointChange> restore_locked(const PoolCheckpoint& checkpoint) ASHLAR_REQUIRES(mutex_);
   Status free_all(PagedPool& pool, std::vector<DeviceAddress>& freed) ASHLAR_REQUIRES(mutex_);

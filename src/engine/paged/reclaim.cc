@@ -139,7 +139,7 @@ void PagedEngine::release_memory(PagedPool& pool) {
   {
     AllArenas lock(pool);
     for (const auto& [stream, arena] : pool.arenas) arena->flush();
-    mark_idle(pool, [&](const Arena& arena) {
+    mark_idle(pool, [&](const Arena& arena) ASHLAR_REQUIRES(mutex_) {
       return !waiting_.is_capturing({&device_, arena.stream});
     });
     for (const auto& extent : pool.extents) {

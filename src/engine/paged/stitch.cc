@@ -61,7 +61,7 @@ Result<Block*> PagedEngine::stitch(Search& search) {
     if (!allowed.ok()) return allowed;
     claim = this->claim(plan, search);
   }
-  const Status ready = [&]() -> Status {
+  const Status ready = [&]() ASHLAR_REQUIRES(mutex_) -> Status {
     if (Status ordered = hand_over(claim.lenders, *search.arena); !ordered.ok()) return ordered;
     if (claim.pieces.empty() && plan.fresh_bytes == 0) return {};
     if (claim.view == nullptr) {
@@ -114,8 +114,8 @@ PagedEngine::Plan PagedEngine::best_plan(const Search& search) {
     const Result<bool> idle = device_.is_idle(stream);
     if (!idle.ok() || !*idle) at_work.insert(arena.get());
   }
-  const auto plan_with = [&](bool borrow_from_all) {
-    mark_idle(*search.pool, [&](const Arena& arena) {
+  const auto plan_with = [&](bool borrow_from_all) ASHLAR_REQUIRES(mutex_) {
+    mark_idle(*search.pool, [&](const Arena& arena) ASHLAR_REQUIRES(mutex_) {
       return is_lendable(arena, search) && (borrow_from_all || !at_work.contains(&arena));
     });
     Plan plan = plan_placement(search);
@@ -141,7 +141,7 @@ void PagedEngine::mark_idle(PagedPool& pool, const std::function<bool(const Aren
     if (!lends(*arena)) continue;
     lenders_.insert(arena.get());
     for (Heap& heap : arena->heaps) {
-      heap.ranges.visit_at_least(granule_bytes_, [&](PagedBlock* block) {
+      heap.ranges.visit_at_least(granule_bytes_, [&, round = idle_round_](PagedBlock* block) {
         const View& view = *block->view;
         if (view.is_plain) return true;
         const size_t begin = view.offset_of(*block);
@@ -150,7 +150,7 @@ void PagedEngine::mark_idle(PagedPool& pool, const std::function<bool(const Aren
              ++i) {
           if (view.slots[i].offset < begin) continue;
           view.slots[i].extent->idle_in = block;
-          view.slots[i].extent->idle_round = idle_round_;
+          view.slots[i].extent->idle_round = round;
         }
         return true;
       });
@@ -178,7 +178,8 @@ PagedEngine::Plan PagedEngine::plan_placement(const Search& search) {
   for (const auto& each : search.pool->views) {
     View& view = *each;
     if (view.is_plain || view.is_small != search.is_small) continue;
-    const auto consider = [&](PagedBlock* first, size_t begin, size_t end) {
+    const auto consider = [&](PagedBlock* first, size_t begin,
+                              size_t end) ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
       if (end - begin < search.bytes) return;
       const auto rest = static_cast<int64_t>(end - begin - search.bytes);
       for (const size_t offset : {begin, end - search.bytes}) {
@@ -200,7 +201,8 @@ PagedEngine::Plan PagedEngine::plan_placement(const Search& search) {
   return best;
 }
 
-// Stretches of a view whose memory is free there, or idle elsewhere and could come back.
+// Stretches of a view whose memory is free there, or idle elsewhere and could come back. Visitors
+// run under our lock, which the analysis of locks cannot see.
 template <typename Visit>
 void PagedEngine::for_each_run(const View& view, const Search& search, const Visit& visit) {
   if (view.arena != search.arena) {
@@ -232,7 +234,7 @@ void PagedEngine::for_each_run(const View& view, const Search& search, const Vis
          i < view.slots.size() && view.slots[i].offset < block_end; ++i) {
       ++visited_count_;
       const Slot& slot = view.slots[i];
-      if (slot.extent == nullptr || !is_idle(*slot.extent)) {
+      if (slot.extent == nullptr || slot.is_closed || !is_idle(*slot.extent)) {
         end_run(slot.offset);
         continue;
       }
@@ -275,18 +277,20 @@ PagedEngine::Plan PagedEngine::plan_growth(const Search& search) {
   for (const auto& each : search.pool->views) {
     View& view = *each;
     if (view.is_plain || view.is_small != search.is_small) continue;
-    for_each_run(view, search, [&](PagedBlock* first, size_t begin, size_t end) {
-      const size_t have_bytes = end - begin;
-      const bool is_last = end == view.mapped_bytes && have_bytes < search.bytes;
-      if (!is_last || begin + grown_bytes(search) > view.reserved.bytes) return;
-      Plan plan = pieces_for(search, &view, have_bytes, idle);
-      plan.from = first;
-      plan.offset = begin;
-      const double cost = cost_of(search, plan);
-      if (cost >= best_cost) return;
-      best = std::move(plan);
-      best_cost = cost;
-    });
+    for_each_run(view, search,
+                 [&](PagedBlock* first, size_t begin, size_t end)
+                     ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
+                       const size_t have_bytes = end - begin;
+                       const bool is_last = end == view.mapped_bytes && have_bytes < search.bytes;
+                       if (!is_last || begin + grown_bytes(search) > view.reserved.bytes) return;
+                       Plan plan = pieces_for(search, &view, have_bytes, idle);
+                       plan.from = first;
+                       plan.offset = begin;
+                       const double cost = cost_of(search, plan);
+                       if (cost >= best_cost) return;
+                       best = std::move(plan);
+                       best_cost = cost;
+                     });
   }
   return best;
 }
@@ -334,7 +338,8 @@ size_t PagedEngine::spare_bytes(const Search& search) {
 
 // The most that a request can make a view grow by.
 size_t PagedEngine::grown_bytes(const Search& search) const {
-  return search.bytes + spare_bytes(search) + small_extent_bytes() + granule_bytes_;
+  const size_t step = is_shareable() ? shared_extent_bytes(search.is_small) : small_extent_bytes();
+  return search.bytes + spare_bytes(search) + step + granule_bytes_;
 }
 
 // Memory that other processes may open is described to them by one size of extents.

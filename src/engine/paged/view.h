@@ -66,6 +66,7 @@ struct Slot {
   size_t offset = 0;
   size_t bytes = 0;
   Extent* extent = nullptr;  // null: given back to the device
+  bool is_closed = false;    // mapped, but not accessible: of no use but to be unmapped
   size_t end() const { return offset + bytes; }
 };
 

@@ -1,0 +1,187 @@
+// What trackers were told, added up, and held against what the engine says and the device has.
+#include "base/align.h"
+#include "base/text.h"
+#include "engine/size_policy.h"
+#include "paged_run.h"
+
+namespace ashlar::model {
+
+void PagedRun::listen(const TraceEntry& entry) {
+  switch (entry.action) {
+    case TraceAction::kAlloc: {
+      const size_t bytes = align_up(entry.bytes, kMinBlockBytes);
+      const Active active{bytes, entry.bytes, entry.stream, entry.pool};
+      if (!active_.emplace(entry.address, active).second) {
+        disagree(text("two blocks at ", entry.address));
+      }
+      count(active, 1, /*allocated=*/true, /*is_active=*/true);
+      break;
+    }
+    case TraceAction::kFreeRequested: {
+      const auto found = active_.find(entry.address);
+      if (found == active_.end()) return disagree("a free of no block");
+      found->second.is_pending = true;
+      count(found->second, -1, /*allocated=*/true, /*is_active=*/false);
+      break;
+    }
+    case TraceAction::kFreeCompleted: {
+      const auto found = active_.find(entry.address);
+      if (found == active_.end() || !found->second.is_pending) {
+        return disagree("a free was completed that nobody asked for");
+      }
+      count(found->second, -1, /*allocated=*/false, /*is_active=*/true);
+      give_pieces(found->second);
+      active_.erase(found);
+      break;
+    }
+    case TraceAction::kSegmentMap:
+    case TraceAction::kSegmentAlloc:
+      if (!shown_.emplace(entry.address, entry.bytes).second) disagree("mapped twice");
+      break;
+    case TraceAction::kSegmentUnmap:
+    case TraceAction::kSegmentFree: {
+      const auto found = shown_.find(entry.address);
+      const bool is_known = found != shown_.end() && found->second == entry.bytes;
+      if (!is_known) return disagree("unmapped what was not mapped");
+      shown_.erase(found);
+      break;
+    }
+    default: break;
+  }
+}
+
+void PagedRun::count(const Active& active, int64_t sign, bool allocated, bool is_active) {
+  const bool is_small = SizePolicy::is_small(active.bytes);
+  const auto change = [&](Stat& stat, int64_t by) {
+    if (sign > 0) stat.rise(by);
+    if (sign < 0) stat.fall(by);
+  };
+  const auto change_all = [&](StatTriple& triple, int64_t by) {
+    change(triple.all, by);
+    change(triple.of(is_small), by);
+  };
+  const auto bytes = static_cast<int64_t>(active.bytes);
+  const auto requested_bytes = static_cast<int64_t>(active.requested_bytes);
+  const std::array usages = {&account_.streams[active.stream], &account_.pools[active.pool]};
+  if (allocated) {
+    change_all(account_.allocation, 1);
+    change_all(account_.allocated_bytes, bytes);
+    for (UsageStats* usage : usages) {
+      change(usage->allocation, 1);
+      change(usage->allocated_bytes, bytes);
+    }
+  }
+  if (!is_active) return;
+  change_all(account_.active, 1);
+  change_all(account_.active_bytes, bytes);
+  change_all(account_.requested_bytes, requested_bytes);
+  for (UsageStats* usage : usages) {
+    change(usage->active_bytes, bytes);
+    change(usage->requested_bytes, requested_bytes);
+  }
+}
+
+// Which parts of which extents the block has. None of them may be another active block's.
+void PagedRun::take_pieces(const Block& block) {
+  const auto found = active_.find(block.address);
+  if (found == active_.end()) return disagree("a block that trackers do not know");
+  const BlockMemory memory = engine_->memory_of(&block);
+  if (!memory.range.contains(AddressRange{block.address, block.bytes})) {
+    return disagree("a block outside of its memory");
+  }
+  DeviceAddress at = memory.range.begin;
+  for (const ExtentId extent : memory.extents) {
+    const Result<AddressDescription> what = device().describe(at);
+    if (!what.ok() || what->range.begin != at) return disagree("an extent that is not there");
+    const DeviceAddress end = what->range.end();
+    const size_t first = block.address > at ? block.address - at : 0;
+    const size_t last = std::min(block.end(), end) - at;
+    const Piece piece{extent, first, last};
+    const auto after = owned_.lower_bound({extent, first});
+    const bool hits_next =
+        after != owned_.end() && after->first.first == extent && after->first.second < last;
+    const bool hits_before = after != owned_.begin() && std::prev(after)->first.first == extent &&
+                             std::prev(after)->second.first > first;
+    if (hits_next || hits_before) {
+      return disagree(text("the memory of the block at ", block.address, " is also that at ",
+                           hits_next ? after->second.second : std::prev(after)->second.second));
+    }
+    owned_[{extent, first}] = {last, block.address};
+    found->second.pieces.push_back(piece);
+    at = end;
+  }
+}
+
+void PagedRun::give_pieces(const Active& active) {
+  for (const Piece& piece : active.pieces) owned_.erase({piece.extent, piece.begin});
+}
+
+void PagedRun::compare(const std::string& name, const Stat& found, const Stat& kept) {
+  const bool is_same = found.current == kept.current && found.peak == kept.peak &&
+                       found.risen == kept.risen && found.fallen == kept.fallen;
+  if (is_same) return;
+  const auto words = [](const Stat& stat) {
+    return text(stat.current, " (peak ", stat.peak, ", risen ", stat.risen, ", fallen ",
+                stat.fallen, ")");
+  };
+  disagree(text(name, " is ", words(found), ", and should be ", words(kept)));
+}
+
+void PagedRun::check_sums() {
+  must(engine_->validate(), "validate");
+  const AllocatorStats found = engine_->stats();
+  const auto compare_triples = [&](const std::string& name, const StatTriple& a,
+                                   const StatTriple& b) {
+    compare(name, a.all, b.all);
+    compare(name + " of small blocks", a.small_pool, b.small_pool);
+    compare(name + " of large blocks", a.large_pool, b.large_pool);
+  };
+  compare_triples("allocation", found.allocation, account_.allocation);
+  compare_triples("allocated_bytes", found.allocated_bytes, account_.allocated_bytes);
+  compare_triples("active", found.active, account_.active);
+  compare_triples("active_bytes", found.active_bytes, account_.active_bytes);
+  compare_triples("requested_bytes", found.requested_bytes, account_.requested_bytes);
+  const auto compare_usages = [&](const std::string& name, const UsageStats& a,
+                                  const UsageStats& b) {
+    compare(name + " allocation", a.allocation, b.allocation);
+    compare(name + " allocated_bytes", a.allocated_bytes, b.allocated_bytes);
+    compare(name + " active_bytes", a.active_bytes, b.active_bytes);
+    compare(name + " requested_bytes", a.requested_bytes, b.requested_bytes);
+  };
+  for (const auto& [stream, usage] : found.streams) {
+    compare_usages(text("stream ", stream.value()), usage, account_.streams[stream]);
+  }
+  for (const auto& [pool, usage] : found.pools) {
+    compare_usages(text("pool ", pool.user), usage, account_.pools[pool]);
+  }
+  check_shown();
+  if (mismatch_count_.load() != 0) disagree("somebody's memory was clobbered");
+}
+
+// Every active block lies in memory that trackers know of, and that is all there is.
+void PagedRun::check_shown() {
+  size_t shown_bytes = 0;
+  DeviceAddress end;
+  for (const auto& [begin, bytes] : shown_) {
+    if (begin < end) disagree("trackers see two mappings at one address");
+    end = begin + bytes;
+    shown_bytes += bytes;
+  }
+  const MemoryUse use = *device().memory_use();
+  if (shown_bytes != use.total_bytes - use.free_bytes) {
+    disagree(text("trackers know of ", shown_bytes, " B of ", use.total_bytes - use.free_bytes));
+  }
+  for (const auto& [address, active] : active_) {
+    DeviceAddress at = address;
+    for (auto it = shown_.upper_bound(at); it != shown_.begin() && at < address + active.bytes;
+         ++it) {
+      const auto& [begin, bytes] = *std::prev(it);
+      if (at < begin || at >= begin + bytes) break;
+      at = begin + bytes;
+      if (it == shown_.end()) break;
+    }
+    if (at < address + active.bytes) disagree(text("nothing is mapped under ", address));
+  }
+}
+
+}  // namespace ashlar::model

@@ -1,0 +1,139 @@
+// Nothing is ever clobbered: every block is stamped by device work on its stream and checked before
+// it is freed, while memory moves between views, streams and threads, streams are held back at
+// random, calls fail, limits change and caches are emptied.
+//
+// Each run prints its seed and length first. ASHLAR_STRESS_SEED and ASHLAR_STRESS_OPERATIONS give
+// others: what CI runs is short. Threads race, so a seed repeats the acts but not their order.
+#include <gtest/gtest.h>
+
+#include <barrier>
+#include <charconv>
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <string_view>
+#include <thread>
+
+#include "base/units.h"
+#include "worker.h"
+
+namespace ashlar::stress {
+namespace {
+
+#if defined(ASHLAR_SANITIZED)
+constexpr uint64_t kOperationCount = 4'000;
+#else
+constexpr uint64_t kOperationCount = 10'000;
+#endif
+constexpr uint64_t kActsPerRound = 250;  // of each thread, from one quiet point to the next
+constexpr size_t kCapacityBytes = 80 * kMiB;
+
+uint64_t number_from(const char* variable, uint64_t otherwise) {
+  const char* given = std::getenv(variable);  // NOLINT(concurrency-mt-unsafe)
+  if (given == nullptr || *given == '\0') return otherwise;
+  const std::string_view digits = given;
+  uint64_t number = 0;
+  const auto [end, error] = std::from_chars(digits.begin(), digits.end(), number);
+  EXPECT_TRUE(error == std::errc() && end == digits.end())
+      << variable << ": " << digits << " is not a whole number of 64 bits";
+  return number;
+}
+
+class PagedConcurrencyStress : public ::testing::TestWithParam<PagedPolicy> {
+ protected:
+  void SetUp() override {
+    seed_ = number_from("ASHLAR_STRESS_SEED", 1 + static_cast<uint64_t>(GetParam()));
+    const uint64_t count = number_from("ASHLAR_STRESS_OPERATIONS", kOperationCount);
+    round_count_ = std::max<uint64_t>(1, count / kThreadCount / kActsPerRound);
+    std::cout << "seed " << seed_ << ", " << round_count_ * kActsPerRound * kThreadCount
+              << " operations" << std::endl;
+    AllocatorOptions options;
+    options.policy = GetParam();
+    field_ = std::make_unique<Field>(seed_, kCapacityBytes, options);
+    for (size_t i = 0; i < kThreadCount; ++i) {
+      workers_.push_back(std::make_unique<Worker>(*field_, seed_ * 1'000'003, i));
+    }
+  }
+
+  void run() {
+    std::barrier quiet(kThreadCount, [this]() noexcept { expect_in_order(); });
+    std::vector<std::thread> threads;
+    for (const auto& worker : workers_) {
+      threads.emplace_back([&, this] {
+        for (uint64_t round = 0; round < round_count_; ++round) {
+          for (uint64_t i = 0; i < kActsPerRound; ++i) worker->act();
+          quiet.arrive_and_wait();
+          if (HasFailure()) break;
+        }
+        worker->free_all();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  // While no thread is inside of any engine.
+  void expect_in_order() {
+    for (size_t device = 0; device < kDeviceCount; ++device) {
+      const Status valid = field_->engine(device).validate();
+      EXPECT_TRUE(valid.ok()) << "device " << device << ": " << valid.to_string();
+      size_t live_count = field_->left_count(device);
+      for (const auto& worker : workers_) live_count += worker->live_count(device);
+      const AllocatorStats stats = field_->engine(device).stats();
+      EXPECT_EQ(stats.allocation.all.current, static_cast<int64_t>(live_count));
+    }
+    EXPECT_EQ(field_->mismatch_count(), 0U) << "somebody's memory was clobbered";
+  }
+
+  void expect_nothing_lost() {
+    while (const std::optional<Held> held = field_->take()) {
+      field_->check(*held);
+      field_->engine(held->device).free_quietly(held->block);
+    }
+    field_->calm_down();
+    for (size_t i = 0; i < kDeviceCount; ++i) {
+      Device& device = field_->device(i);
+      EXPECT_TRUE(device.synchronize_device().ok());
+      (void)field_->engine(i).trim().ok();  // may still report what failed before
+      const Status trimmed = field_->engine(i).trim();
+      EXPECT_TRUE(trimmed.ok()) << trimmed.to_string();
+      EXPECT_EQ(field_->engine(i).stats().active.all.current, 0);
+      EXPECT_EQ(field_->engine(i).stats().reserved_bytes.all.current, 0);
+      const MemoryUse use = *device.memory_use();
+      EXPECT_EQ(use.free_bytes, use.total_bytes);
+    }
+    expect_in_order();
+  }
+
+  uint64_t seed_ = 0;
+  uint64_t round_count_ = 0;
+  std::unique_ptr<Field> field_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+};
+
+TEST_P(PagedConcurrencyStress, NothingIsEverClobbered) {
+  run();
+  expect_nothing_lost();
+  uint64_t map_count = 0;
+  uint64_t create_count = 0;
+  for (size_t i = 0; i < kDeviceCount; ++i) {
+    const sim::CallCosts costs = field_->machine().costs(DeviceIndex(i));
+    map_count += costs.count_of(DeviceCall::kMap);
+    create_count += costs.count_of(DeviceCall::kCreate);
+  }
+  EXPECT_GT(map_count, create_count) << "no extent was ever mapped twice: nothing was stitched";
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, PagedConcurrencyStress,
+                         ::testing::Values(PagedPolicy::kFast, PagedPolicy::kBalanced,
+                                           PagedPolicy::kLean),
+                         [](const auto& policy) {
+                           switch (policy.param) {
+                             case PagedPolicy::kFast: return "Fast";
+                             case PagedPolicy::kBalanced: return "Balanced";
+                             case PagedPolicy::kLean: return "Lean";
+                           }
+                           return "Unknown";
+                         });
+
+}  // namespace
+}  // namespace ashlar::stress

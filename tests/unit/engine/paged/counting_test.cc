@@ -1,0 +1,135 @@
+// Statistics that are summed up late and exact all the same.
+#include "engine/paged/counters.h"
+
+#include <array>
+#include <map>
+
+#include "base/align.h"
+#include "base/random.h"
+#include "paged_fixture.h"
+
+namespace ashlar::paged {
+namespace {
+
+TEST(LevelsTest, NothingIsAllowedAtFirst) {
+  EXPECT_FALSE(Levels{}.allow({1, 512, 1}));
+  EXPECT_TRUE(Levels{}.allow({}));
+}
+
+TEST(LevelsTest, EachQuantityHasItsOwnLevel) {
+  const Levels levels{2, 1024, 600};
+  EXPECT_TRUE(levels.allow({2, 1024, 600}));
+  EXPECT_FALSE(levels.allow({3, 1024, 600}));
+  EXPECT_FALSE(levels.allow({2, 1025, 600}));
+  EXPECT_FALSE(levels.allow({2, 1024, 601}));
+}
+
+TEST(CountersTest, ActiveIsAllocatedAndPending) {
+  Counters counters;
+  counters.allocated.add({2, 2048, 2000});
+  counters.pending.add({1, 512, 500});
+  EXPECT_EQ(counters.active(), (Amount{3, 2560, 2500}));
+  counters.reset_totals();
+  EXPECT_EQ(counters.risen, Amount{});
+  EXPECT_EQ(counters.allocated_at_reset, (Amount{2, 2048, 2000}));
+  EXPECT_EQ(counters.active_at_reset, (Amount{3, 2560, 2500}));
+}
+
+class CountingTest : public PagedFixture {};
+
+TEST_F(CountingTest, PeaksAreExactWhateverTheStreamsAndHoweverSeldomSomebodyLooks) {
+  start();
+  std::array<StreamId, 4> streams{};
+  for (StreamId& stream : streams) stream = new_stream();
+  Random random(1);
+  Stat count;
+  Stat bytes;
+  Stat requested;
+  std::map<StreamId, Stat> by_stream;
+  std::vector<Block*> live;
+  for (int i = 0; i < 20'000; ++i) {
+    if (live.size() < 2 || random.below(2) == 0) {
+      const size_t wanted = 1 + (random.next() >> (64 - 9 - random.below(12)));
+      const StreamId stream = streams[random.below(streams.size())];
+      Block* block = allocate(wanted, stream);
+      live.push_back(block);
+      count.rise(1);
+      bytes.rise(static_cast<int64_t>(block->bytes));
+      by_stream[stream].rise(static_cast<int64_t>(block->bytes));
+      requested.rise(static_cast<int64_t>(wanted));
+    } else {
+      std::swap(live[random.below(live.size())], live.back());
+      Block* block = live.back();
+      live.pop_back();
+      count.fall(1);
+      bytes.fall(static_cast<int64_t>(block->bytes));
+      by_stream[block->stream].fall(static_cast<int64_t>(block->bytes));
+      requested.fall(static_cast<int64_t>(block->requested_bytes));
+      free(block);
+    }
+    if (i == 8000) {
+      engine_->reset_peak_stats();
+      for (Stat* stat : {&count, &bytes, &requested}) stat->reset_peak();
+      for (auto& [stream, stat] : by_stream) stat.reset_peak();
+    }
+  }
+  const AllocatorStats found = stats();
+  EXPECT_EQ(found.allocation.all.peak, count.peak);
+  EXPECT_EQ(found.allocation.all.current, count.current);
+  EXPECT_EQ(found.allocated_bytes.all.peak, bytes.peak);
+  EXPECT_EQ(found.allocated_bytes.all.risen, bytes.risen);
+  EXPECT_EQ(found.allocated_bytes.all.fallen, bytes.fallen);
+  EXPECT_EQ(found.requested_bytes.all.peak, requested.peak);
+  for (const auto& [stream, stat] : by_stream) {
+    EXPECT_EQ(found.streams.at(stream).allocated_bytes.peak, stat.peak);
+    EXPECT_EQ(found.streams.at(stream).allocated_bytes.current, stat.current);
+  }
+}
+
+TEST_F(CountingTest, ABlockThatIsHeldAfterItsFreeCountsTowardsThePeakOfWhatIsActive) {
+  start();
+  std::array<Block*, 8> blocks{};
+  for (int i = 0; i < 5; ++i) {  // until eight blocks may be handed out unseen
+    for (Block*& block : blocks) block = allocate(4096);
+    for (Block* block : blocks) free(block);
+  }
+  Block* held = allocate(4096);
+  engine_->hold(held);
+  free(held);
+  for (Block*& block : blocks) block = allocate(4096);
+  for (Block* block : blocks) free(block);
+  EXPECT_EQ(stats().active.all.peak, 9);
+  EXPECT_EQ(stats().active_bytes.all.peak, 9 * 4096);
+  EXPECT_EQ(stats().allocation.all.peak, 8);
+  engine_->let_go(held);
+}
+
+TEST_F(CountingTest, TotalsBeginAnewWhenTheyAreReset) {
+  start();
+  Block* first = allocate(4096);
+  engine_->reset_total_stats();
+  allocate(1024);
+  free(first);
+  const AllocatorStats found = stats();
+  EXPECT_EQ(found.allocated_bytes.all.risen, 1024);
+  EXPECT_EQ(found.allocated_bytes.all.fallen, 4096);
+  EXPECT_EQ(found.allocated_bytes.all.current, 1024);
+}
+
+TEST_F(CountingTest, WhatAPoolHadCountedStaysInTheSumsWhenItIsGone) {
+  start();
+  constexpr PoolId kPool{0, 1};
+  must(engine_->begin_routing(kPool, [](StreamId) { return true; }));
+  free(allocate(4 * kMiB));
+  must(engine_->end_routing(kPool));
+  must(engine_->release_pool(kPool));
+  must(engine_->trim());
+  ASSERT_FALSE(engine_->pool_use_count(kPool).ok());
+  const AllocatorStats found = stats();
+  EXPECT_EQ(found.allocated_bytes.all.risen, static_cast<int64_t>(4 * kMiB));
+  EXPECT_EQ(found.allocated_bytes.all.peak, static_cast<int64_t>(4 * kMiB));
+  EXPECT_EQ(found.reserved_bytes.all.current, 0);
+}
+
+}  // namespace
+}  // namespace ashlar::paged

@@ -1,0 +1,97 @@
+// The lists of free blocks, by size.
+#include "engine/paged/free_ranges.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "base/random.h"
+#include "base/units.h"
+
+namespace ashlar::paged {
+namespace {
+
+class FreeRangesTest : public ::testing::Test {
+ protected:
+  PagedBlock* insert(size_t bytes) {
+    blocks_.push_back(std::make_unique<PagedBlock>());
+    blocks_.back()->bytes = bytes;
+    ranges_.insert(blocks_.back().get());
+    return blocks_.back().get();
+  }
+  std::vector<PagedBlock*> at_least(size_t bytes) const {
+    std::vector<PagedBlock*> found;
+    ranges_.visit_at_least(bytes, [&](PagedBlock* block) {
+      found.push_back(block);
+      return true;
+    });
+    return found;
+  }
+
+  FreeRanges ranges_;
+  std::vector<std::unique_ptr<PagedBlock>> blocks_;
+};
+
+TEST_F(FreeRangesTest, NothingIsFoundInNothing) { EXPECT_TRUE(at_least(512).empty()); }
+
+TEST_F(FreeRangesTest, OnlyBlocksThatAreLargeEnoughAreVisited) {
+  PagedBlock* exact = insert(3 * kMiB);
+  PagedBlock* larger = insert(3 * kMiB + 512);
+  insert(3 * kMiB - 512);
+  const std::vector<PagedBlock*> found = at_least(3 * kMiB);
+  EXPECT_EQ(std::set(found.begin(), found.end()), (std::set{exact, larger}));
+}
+
+TEST_F(FreeRangesTest, AVisitEndsWhenTheVisitorHasEnough) {
+  for (int i = 0; i < 10; ++i) insert(kMiB);
+  int visited = 0;
+  ranges_.visit_at_least(512, [&](PagedBlock*) { return ++visited < 3; });
+  EXPECT_EQ(visited, 3);
+}
+
+TEST_F(FreeRangesTest, TheVisitorMayEraseWhatItIsGiven) {
+  for (int i = 0; i < 10; ++i) insert(kMiB);
+  ranges_.visit_at_least(512, [&](PagedBlock* block) {
+    ranges_.erase(block);
+    return true;
+  });
+  EXPECT_TRUE(at_least(512).empty());
+}
+
+TEST_F(FreeRangesTest, SizesUpToAnExabyteHaveAList) {
+  PagedBlock* smallest = insert(512);
+  PagedBlock* largest = insert((size_t{1} << 46) + 512);
+  EXPECT_EQ(at_least(size_t{1} << 46), std::vector{largest});
+  EXPECT_EQ(at_least(512), (std::vector{smallest, largest}));
+}
+
+TEST_F(FreeRangesTest, RandomActsFindWhatASetFindsInNearlyTheSameOrder) {
+  Random random(1);
+  std::set<PagedBlock*> expected;
+  for (int i = 0; i < 5000; ++i) {
+    if (expected.empty() || random.below(5) < 3) {
+      expected.insert(insert(512 * (1 + (random.next() >> (40 + random.below(23))))));
+    } else {
+      auto victim = expected.begin();
+      std::advance(victim, static_cast<ptrdiff_t>(random.below(expected.size())));
+      ranges_.erase(*victim);
+      expected.erase(victim);
+    }
+    if (i % 50 != 0) continue;
+    const size_t wanted = 512 * (1 + (random.next() >> (40 + random.below(23))));
+    const std::vector<PagedBlock*> found = at_least(wanted);
+    for (size_t k = 1; k < found.size(); ++k) {
+      EXPECT_LE(found[k - 1]->bytes, found[k]->bytes + found[k]->bytes / 16);
+    }
+    std::set<PagedBlock*> large_enough;
+    for (PagedBlock* block : expected) {
+      if (block->bytes >= wanted) large_enough.insert(block);
+    }
+    ASSERT_EQ(std::set(found.begin(), found.end()), large_enough);
+  }
+}
+
+}  // namespace
+}  // namespace ashlar::paged

@@ -1,0 +1,81 @@
+// A hit costs neither a driver call nor an allocation on the heap: both are counted. The counting
+// operator new serves the whole executable.
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "paged_fixture.h"
+
+namespace {
+
+std::atomic<uint64_t> heap_count{0};  // only a number, read by the thread that caused it
+
+}  // namespace
+
+void* operator new(size_t bytes) {
+  heap_count.fetch_add(1, std::memory_order_relaxed);
+  void* memory = std::malloc(bytes == 0 ? 1 : bytes);  // NOLINT(cppcoreguidelines-no-malloc)
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+void operator delete(void* memory) noexcept { std::free(memory); }          // NOLINT
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }  // NOLINT
+
+namespace ashlar::paged {
+namespace {
+
+class HotPathTest : public PagedFixture {
+ protected:
+  void expect_hits_cost_nothing(const std::vector<size_t>& sizes) {
+    const auto round = [&] {
+      for (const size_t bytes : sizes) {
+        for (Block*& block : blocks_) block = *engine_->allocate({bytes, kDefaultStream});
+        for (Block* block : blocks_) (void)engine_->free(block).ok();
+      }
+    };
+    for (int i = 0; i < 3; ++i) round();  // what is cached, and the levels of the statistics
+    forget_calls();
+    const uint64_t before = heap_count.load();
+    for (int i = 0; i < 20; ++i) round();
+    EXPECT_EQ(heap_count.load() - before, 0U) << "allocations on the heap";
+    EXPECT_EQ(all_calls(), 0U) << "driver calls";
+  }
+
+  std::array<Block*, 8> blocks_{};
+};
+
+TEST_F(HotPathTest, TheCounterCounts) {
+  const uint64_t before = heap_count.load();
+  const auto something = std::make_unique<int>(1);
+  EXPECT_EQ(heap_count.load() - before, 1U);
+}
+
+TEST_F(HotPathTest, AHitOfOneSizeCostsNothing) {
+  start();
+  for (const size_t bytes : {size_t{512}, size_t{20'000}, kMiB, 16 * kMiB}) {
+    expect_hits_cost_nothing({bytes});
+  }
+}
+
+TEST_F(HotPathTest, HitsOfManySizesCostNothing) {
+  start();
+  expect_hits_cost_nothing({512, 1024, 5000, 100'000, 700, 300'000, 4096});
+}
+
+// Small blocks and large ones take turns in reaching the peaks, which are summed up each time.
+TEST_F(HotPathTest, AHitThatReachesAPeakCostsNothing) {
+  start();
+  allocate(512);  // so that the memory of small blocks is not lent to large ones
+  expect_hits_cost_nothing({512, 4 * kMiB});
+}
+
+TEST_F(HotPathTest, AMissIsSeenByBothCounters) {
+  start();
+  const uint64_t before = heap_count.load();
+  allocate(8 * kMiB);
+  EXPECT_GT(heap_count.load() - before, 0U);
+  EXPECT_GT(all_calls(), 0U);
+}
+
+}  // namespace
+}  // namespace ashlar::paged

@@ -1,0 +1,207 @@
+// What a miss costs: memory that is idle anywhere serves it, through other addresses if need be,
+// and only what is missing comes from the device.
+#include "ashlar/pool.h"
+#include "paged_fixture.h"
+
+namespace ashlar::paged {
+namespace {
+
+class StitchingTest : public PagedFixture {
+ protected:
+  uint64_t waits() const {
+    return calls(DeviceCall::kSynchronizeStream) + calls(DeviceCall::kSynchronizeEvent) +
+           calls(DeviceCall::kSynchronizeDevice);
+  }
+};
+
+TEST_F(StitchingTest, MemoryBetweenLiveBlocksServesALargeRequestWithoutMore) {
+  start();
+  leave_holes(8 * kMiB, 16);
+  const int64_t reserved = stats().reserved_bytes.all.current;
+  forget_calls();
+  EXPECT_NE(allocate(48 * kMiB), nullptr);
+  EXPECT_EQ(calls(DeviceCall::kCreate), 0U);
+  EXPECT_EQ(calls(DeviceCall::kAllocate), 0U);
+  EXPECT_EQ(stats().reserved_bytes.all.current, reserved);
+}
+
+TEST_F(StitchingTest, OnlyWhatIsMissingComesFromTheDevice) {
+  start();
+  leave_holes(8 * kMiB, 8);
+  const int64_t before = stats().reserved_bytes.all.current;
+  allocate(64 * kMiB);
+  const int64_t more = stats().reserved_bytes.all.current - before;
+  EXPECT_GT(more, 0);
+  EXPECT_LE(more, static_cast<int64_t>(48 * kMiB));
+}
+
+TEST_F(StitchingTest, AddressesThatWereStitchedBeforeAreUsedAgainWithoutTheDriver) {
+  start();
+  const std::vector<Block*> left = leave_holes(8 * kMiB, 16);
+  Block* large = allocate(48 * kMiB);
+  const DeviceAddress address = large->address;
+  free(large);
+  std::vector<Block*> small;
+  for (int i = 0; i < 6; ++i) small.push_back(allocate(8 * kMiB));
+  for (Block* block : small) free(block);
+  forget_calls();
+  EXPECT_EQ(allocate(48 * kMiB)->address, address);
+  EXPECT_EQ(calls(DeviceCall::kMap) + calls(DeviceCall::kCreate) + calls(DeviceCall::kUnmap), 0U);
+}
+
+TEST_F(StitchingTest, ARepeatedPatternMakesNoDriverCallsAfterItsFirstRounds) {
+  for (const PagedPolicy policy :
+       {PagedPolicy::kFast, PagedPolicy::kBalanced, PagedPolicy::kLean}) {
+    AllocatorOptions options;
+    options.policy = policy;
+    start(options);
+    constexpr int kRounds = 60;
+    for (int round = 0; round < kRounds; ++round) {
+      if (round == kRounds / 2) forget_calls();
+      std::vector<Block*> live;
+      for (size_t i = 1; i <= 20; ++i) {
+        live.push_back(allocate(i * 700 * kKiB));
+        if (i % 3 == 0) {
+          free(live[i / 2]);
+          live[i / 2] = allocate(i * kMiB + 512);
+        }
+      }
+      for (Block* block : live) free(block);
+    }
+    for (size_t i = 0; i < kDeviceCallCount; ++i) {
+      const auto call = static_cast<DeviceCall>(i);
+      EXPECT_EQ(calls(call), 0U) << name(call) << ", policy " << static_cast<int>(policy);
+    }
+    engine_.reset();
+  }
+}
+
+TEST_F(StitchingTest, MemoryOfAnIdleStreamIsBorrowedWithAnEventAndNoWaitOfTheHost) {
+  start();
+  const StreamId other = new_stream();
+  free(allocate(64 * kMiB, other));
+  forget_calls();
+  allocate(64 * kMiB);
+  EXPECT_EQ(calls(DeviceCall::kCreate), 0U);
+  EXPECT_EQ(calls(DeviceCall::kRecordEvent), 1U);
+  EXPECT_EQ(calls(DeviceCall::kWaitEvent), 1U);
+  EXPECT_EQ(waits(), 0U);
+}
+
+TEST_F(StitchingTest, WorkOfTheLenderComesBeforeWorkOfTheBorrower) {
+  start();
+  const StreamId lender = busy_stream();
+  const StreamId borrower = new_stream();
+  free(allocate(64 * kMiB, lender));
+  forget_calls();
+  allocate(64 * kMiB, borrower);
+  EXPECT_EQ(calls(DeviceCall::kCreate), 0U);
+  EXPECT_EQ(waits(), 0U);
+  bool is_done = false;
+  must(device().call_host(borrower, [&] { is_done = true; }));
+  while (machine_->step()) {
+  }
+  EXPECT_FALSE(is_done) << "the borrower did not wait for the lender";
+  finish(lender);
+  must(device().synchronize_stream(borrower));
+  EXPECT_TRUE(is_done);
+}
+
+TEST_F(StitchingTest, TheFastPolicyTakesNewMemoryRatherThanWaitForABusyStream) {
+  AllocatorOptions options;
+  options.policy = PagedPolicy::kFast;
+  start(options);
+  const StreamId lender = busy_stream();
+  free(allocate(64 * kMiB, lender));
+  forget_calls();
+  allocate(64 * kMiB);
+  EXPECT_GT(calls(DeviceCall::kCreate), 0U);
+  EXPECT_EQ(calls(DeviceCall::kWaitEvent), 0U);
+  finish(lender);
+}
+
+TEST_F(StitchingTest, WhatAnotherStreamStillUsesIsNotBorrowed) {
+  start();
+  const StreamId user = busy_stream();
+  Block* block = allocate(64 * kMiB);
+  use_on(block, user);
+  free(block);
+  forget_calls();
+  allocate(64 * kMiB);
+  EXPECT_GT(calls(DeviceCall::kCreate), 0U);
+  finish(user);
+}
+
+TEST_F(StitchingTest, APoolThatNeverRemapsMapsEachExtentOnce) {
+  start();
+  constexpr PoolId kPool{0, 1};
+  PoolOptions options;
+  options.never_remap = true;
+  must(engine_->create_pool(kPool, options));
+  must(engine_->begin_routing(kPool, [](StreamId) { return true; }));
+  const StreamId other = new_stream();
+  leave_holes(8 * kMiB, 16);
+  allocate(48 * kMiB);
+  leave_holes(8 * kMiB, 4, other);
+  allocate(30 * kMiB, other);
+  EXPECT_EQ(calls(DeviceCall::kMap), calls(DeviceCall::kCreate));
+  EXPECT_EQ(calls(DeviceCall::kWaitEvent), 0U);
+  must(engine_->end_routing(kPool));
+}
+
+TEST_F(StitchingTest, ADeviceWithoutViewsIsServedInWholeSegmentsAndTheReportSaysSo) {
+  start({}, /*on_plain_device=*/true);
+  leave_holes(8 * kMiB, 16);
+  EXPECT_EQ(calls(DeviceCall::kMap) + calls(DeviceCall::kCreate), 0U);
+  EXPECT_GT(calls(DeviceCall::kAllocate), 0U);
+  EXPECT_GT(stats().segment.all.current, 0);
+  const Result<Block*> refused = engine_->allocate({2 * kGiB, kDefaultStream});
+  ASSERT_TRUE(refused.status().is_out_of_memory());
+  EXPECT_NE(refused.status().message().find("whole segments"), std::string::npos);
+}
+
+TEST_F(StitchingTest, MemoryThatWasMappedButNotMadeAccessibleIsNeverHandedOut) {
+  start();
+  machine_->inject({.call = DeviceCall::kSetAccess});
+  machine_->inject({.call = DeviceCall::kUnmap});
+  EXPECT_FALSE(engine_->allocate({8 * kMiB, kDefaultStream}).ok());
+  EXPECT_FALSE(engine_->allocate({8 * kMiB, kDefaultStream}).ok()) << "the unmap failed, too";
+  const Block* block = allocate(8 * kMiB);
+  must(device().fill(block->address, 1, block->bytes, kDefaultStream));
+}
+
+TEST_F(StitchingTest, ARestoreWaitsForALenderWhoseWorkNoEventCanPutInOrder) {
+  start();
+  constexpr PoolId kPool{0, 1};
+  must(engine_->begin_routing(kPool, [](StreamId) { return true; }));
+  const StreamId lender = new_stream();
+  Block* block = allocate(64 * kMiB);
+  const Result<PoolCheckpoint> checkpoint = engine_->checkpoint(kPool);
+  ASSERT_TRUE(checkpoint.ok());
+  free(block);
+  free(allocate(64 * kMiB, lender));
+  forget_calls();
+  machine_->inject({.call = DeviceCall::kRecordEvent});
+  const Result<CheckpointChange> change = engine_->restore(*checkpoint);
+  ASSERT_TRUE(change.ok()) << change.status().to_string();
+  ASSERT_EQ(change->allocated.size(), 1U);
+  EXPECT_EQ(change->allocated.front()->stream, kDefaultStream) << "it is another stream's now";
+  EXPECT_EQ(calls(DeviceCall::kSynchronizeDevice), 1U);
+  must(engine_->end_routing(kPool));
+}
+
+TEST_F(StitchingTest, AViewOfShareableMemoryHasRoomForALargeExtent) {
+  AllocatorOptions options;
+  options.shareable_expandable_segments = true;
+  sim::Options small;
+  small.device_count = 1;
+  small.capacity_bytes = 64 * kMiB;
+  small.backing = sim::Backing::kBookkeeping;
+  small.seed = 1;
+  machine_ = *sim::Machine::create(small);
+  engine_ = std::make_unique<PagedEngine>(device(), options);
+  allocate(kMiB + 1);
+}
+
+}  // namespace
+}  // namespace ashlar::paged
