@@ -28,31 +28,23 @@ void PagedEngine::add_free_memory_callback(std::function<bool()> callback) {
 // Under the lock of the block's arena, so that entries of one address are in order. Who freed it
 // may not be known; who allocated it is the next best thing to say.
 void PagedEngine::note(TraceAction action, const PagedBlock& block, size_t bytes, StackId stack) {
-  if (!history_.is_on() && !hooks_.has_trackers()) return;
-  TraceEntry entry;
-  entry.action = action;
-  entry.device = device_.properties().index;
-  entry.address = block.address;
-  entry.bytes = bytes;
-  entry.stream = block.stream;
+  if (!hooks_.wants_entries()) return;
+  TraceEntry entry = entry_of(action, block, bytes);
   entry.pool = block.arena->pool.id;
-  entry.stack = stack == StackId() ? block.stack : stack;
-  history_.record(entry);
-  if (hooks_.has_trackers()) hooks_.put(entry);
+  if (stack != StackId()) entry.stack = stack;
+  hooks_.put(entry);
 }
 
 void PagedEngine::note_memory(TraceAction action, const Arena& arena, AddressRange range) {
-  if (!history_.is_on() && !hooks_.has_trackers()) return;
+  if (!hooks_.wants_entries()) return;
   TraceEntry entry;
   entry.action = action;
-  entry.device = device_.properties().index;
   entry.address = range.begin;
   entry.bytes = range.bytes;
   entry.stream = arena.stream;
   entry.pool = arena.pool.id;
   entry.stack = acting_stack_;
-  history_.record(entry);
-  if (hooks_.has_trackers()) hooks_.put(entry);
+  hooks_.put(entry);
 }
 
 // --- snapshots
@@ -117,10 +109,8 @@ std::vector<SnapshotSegment> PagedEngine::segments(std::optional<PoolId> wanted)
     }
     TraceEntry entry;
     entry.action = TraceAction::kSnapshot;
-    entry.device = device;
     entry.bytes = static_cast<size_t>(stats().active_bytes.all.current);
-    history_.record(entry);
-    if (hooks_.has_trackers()) hooks_.put(entry);
+    hooks_.put(entry);
   }
   std::sort(segments.begin(), segments.end(),
             [](const auto& a, const auto& b) { return a.address < b.address; });
@@ -157,15 +147,9 @@ Status PagedEngine::annotate(DeviceAddress address, const std::string& said) {
   for_each_block([&](const PagedBlock& block) {
     if (!block.is_allocated() || block.address != address) return;
     is_found = true;
-    TraceEntry entry;
-    entry.action = TraceAction::kAnnotate;
-    entry.device = device_.properties().index;
-    entry.address = address;
-    entry.bytes = block.requested_bytes;
-    entry.stream = block.stream;
+    TraceEntry entry = entry_of(TraceAction::kAnnotate, block, block.requested_bytes);
     entry.pool = block.arena->pool.id;
-    entry.stack = block.stack;
-    history_.record(entry, &said);
+    hooks_.put_said(entry, said);
   });
   return is_found ? Status() : Status::usage(text("no live block starts at ", address));
 }
