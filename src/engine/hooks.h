@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <functional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -44,7 +45,8 @@ class Hooks {
   // Whether there is anybody to ask to free memory; if not, an engine need not unlock for it.
   bool has_callbacks() const;
 
-  // --- users' code is called: REQUIRES that the caller holds no lock ------------------------------
+  // --- users' code is called: REQUIRES that the caller holds no lock
+  // ------------------------------
   void tell();
   void tell_oom(const OomNotice& notice, bool is_rejection);
   // All of them are asked, whatever the first ones say. True: something was freed.

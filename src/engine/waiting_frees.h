@@ -23,8 +23,8 @@ class WaitingFrees {
 
   // A stream uses an allocated block, too.
   void record_use(Block* block, const StreamUse& use);
-  // The block was freed. REQUIRES: a stream uses it. A failure of the device leaves it set aside, to
-  // be tried again with the next collection.
+  // The block was freed. REQUIRES: a stream uses it. A failure of the device leaves it set aside,
+  // to be tried again with the next collection.
   Status add(Block* block);
   // All append what has become free to `finished`, in the order in which it did, also when they
   // fail half-way.
@@ -32,7 +32,8 @@ class WaitingFrees {
   // The same for an allocation on the stream. While that captures, its events are left alone, and
   // there is only what its graph shows to be over.
   Status collect_for(StreamId stream, std::vector<Block*>& finished);
-  // What was set aside and nothing uses any more; the rest of it gets its events. None is looked at.
+  // What was set aside and nothing uses any more; the rest of it gets its events. None is looked
+  // at.
   Status collect_set_aside(std::vector<Block*>& finished);
   // Waits for all, or for the wanted blocks only; not for what a capture still holds.
   Status wait(std::vector<Block*>& finished, const std::function<bool(const Block&)>& wanted = {});

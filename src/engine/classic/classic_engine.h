@@ -11,6 +11,9 @@
 // adopt.cc            segments of a recorded run taken over
 // checkpoint.cc       the state of a private pool, taken and restored
 //
+// Frees that wait for other streams and captures are in waiting_frees.cc, one folder up; who hears
+// of what it does, in hooks.cc there.
+//
 // Invariants (validate.cc checks them):
 //   blocks of a segment, in address order, tile it; no two free neighbours of equal kind stay
 //   apart; pool members == free blocks; counters == sums over blocks.

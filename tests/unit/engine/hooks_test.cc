@@ -34,8 +34,9 @@ class HooksTest : public ::testing::Test {
     return snapshot;
   }
   std::vector<size_t> recorded_bytes() const {
+    const Snapshot snapshot = recorded();
     std::vector<size_t> bytes;
-    for (const TraceEntry& entry : recorded().device_traces[kDevice.value()]) {
+    for (const TraceEntry& entry : snapshot.device_traces[kDevice.value()]) {
       bytes.push_back(entry.bytes);
     }
     return bytes;
@@ -98,9 +99,10 @@ TEST_F(HooksTest, EntriesNameTheDevice) {
   hooks_.put_said({}, "mine");
   hooks_.tell();
   EXPECT_EQ(heard, kDevice);
-  for (const TraceEntry& entry : recorded().device_traces[kDevice.value()]) {
-    EXPECT_EQ(entry.device, kDevice);
-  }
+  const Snapshot snapshot = recorded();
+  const std::vector<TraceEntry>& trace = snapshot.device_traces[kDevice.value()];
+  ASSERT_EQ(trace.size(), 2U);
+  for (const TraceEntry& entry : trace) EXPECT_EQ(entry.device, kDevice);
 }
 
 TEST_F(HooksTest, WhatAUserSaidIsForTheHistoryAlone) {
