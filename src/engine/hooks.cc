@@ -24,9 +24,32 @@ void Hooks::add_free_memory_callback(std::function<bool()> callback) {
   callbacks_.push_back(std::move(callback));
 }
 
-void Hooks::put(const TraceEntry& entry) {
+TraceEntry entry_of(TraceAction action, const Block& block, size_t bytes) {
+  TraceEntry entry;
+  entry.action = action;
+  entry.address = block.address;
+  entry.bytes = bytes;
+  entry.stream = block.stream;
+  entry.stack = block.stack;
+  return entry;
+}
+
+void Hooks::put(std::span<TraceEntry> entries) {
+  for (TraceEntry& entry : entries) entry.device = device_;
+  history_.record(entries);
+  if (!has_trackers()) return;
   MutexLock lock(mutex_);
-  entries_.push_back(entry);
+  entries_.insert(entries_.end(), entries.begin(), entries.end());
+}
+
+void Hooks::put_said(TraceEntry entry, const std::string& said) {
+  entry.device = device_;
+  history_.record(entry, &said);
+}
+
+void Hooks::forget_untold() {
+  MutexLock lock(mutex_);
+  entries_.clear();
 }
 
 void Hooks::tell_trackers() {
@@ -51,6 +74,11 @@ void Hooks::tell_oom(const OomNotice& notice, bool is_rejection) {
     observers = is_rejection ? rejection_observers_ : oom_observers_;
   }
   for (const OomObserver& observer : observers) observer(notice);
+}
+
+bool Hooks::has_callbacks() const {
+  MutexLock lock(mutex_);
+  return !callbacks_.empty();
 }
 
 bool Hooks::ask_to_free() {

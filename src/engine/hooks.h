@@ -1,31 +1,55 @@
-// Who wants to hear of an engine's acts. Entries are put in while the engine holds its locks and
-// told without any, one thread at a time: what others put in meanwhile, trackers included, is told
-// by the one that is at it. Thread safe.
+// Who hears of an engine's acts, and who is asked about them: the history, trackers, observers and
+// callbacks. Entries are put in while the engine holds the lock that orders its acts, and told to
+// trackers without any, one thread at a time: what others put in meanwhile, trackers included, is
+// told by the one that is at it. Thread safe.
 #pragma once
 
 #include <atomic>
 #include <functional>
+#include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "ashlar/oom_notice.h"
 #include "ashlar/trace.h"
 #include "base/mutex.h"
+#include "engine/block.h"
+#include "observe/history.h"
 
 namespace ashlar {
+
+// What every act on a block says of it, and that whoever allocated it did it. The engine adds the
+// pool, and puts whoever really did it where that is known.
+TraceEntry entry_of(TraceAction action, const Block& block, size_t bytes);
 
 class Hooks {
  public:
   using OomObserver = std::function<void(const OomNotice&)>;
+
+  // The engine's history, which outlives this, and the device that its entries name.
+  Hooks(History& history, DeviceIndex device) : history_(history), device_(device) {}
 
   void add_tracker(TraceTracker tracker);
   void add_oom_observer(OomObserver observer);
   void add_rejection_observer(OomObserver observer);
   void add_free_memory_callback(std::function<bool()> callback);
 
-  bool has_trackers() const { return has_trackers_.load(std::memory_order_relaxed); }
-  void put(const TraceEntry& entry);
-  // --- all of these call users' code: with no lock held -----------------------------------------
+  // Whether there is any sense in making entries.
+  bool wants_entries() const { return history_.is_on() || has_trackers(); }
+  // For the history at once, and for the trackers with the next `tell`.
+  void put(TraceEntry entry) { put(std::span(&entry, 1)); }
+  // Several acts of one moment.
+  void put(std::span<TraceEntry> entries);
+  // What a user said of a block: for the history alone.
+  void put_said(TraceEntry entry, const std::string& said);
+  // Trackers never hear of what was put in so far and not told.
+  void forget_untold();
+  // Whether there is anybody to ask to free memory; if not, an engine need not unlock for it.
+  bool has_callbacks() const;
+
+  // --- users' code is called: REQUIRES that the caller holds no lock
+  // ------------------------------
   void tell() {
     if (has_trackers()) tell_trackers();
   }
@@ -35,9 +59,15 @@ class Hooks {
 
  private:
   void tell_trackers();
+  bool has_trackers() const { return has_trackers_.load(std::memory_order_relaxed); }
+
+  History& history_;
+  const DeviceIndex device_;
+  // Relaxed: it says whether to look at the list, which is read under the lock. An act at the very
+  // moment at which the first tracker comes may go untold.
+  std::atomic<bool> has_trackers_{false};
 
   mutable Mutex mutex_;
-  std::atomic<bool> has_trackers_{false};
   bool is_telling_ ASHLAR_GUARDED_BY(mutex_) = false;
   std::vector<TraceEntry> entries_ ASHLAR_GUARDED_BY(mutex_);
   std::vector<TraceTracker> trackers_ ASHLAR_GUARDED_BY(mutex_);

@@ -21,47 +21,48 @@ void WaitingFrees::record_use(Block* block, const StreamUse& use) {
   }
 }
 
-Status WaitingFrees::add(Block* block, std::vector<Block*>& finished) {
-  if (block->uses.empty()) {
-    finish(block, finished);
-    return {};
-  }
+Status WaitingFrees::add(Block* block) {
   if (involves_capture(*block)) {
-    deferred_.push_back(
+    set_aside_.push_back(
         {block, reuse_within_captures_ ? free_markers(*block) : std::vector<NodeId>{}});
     return {};
   }
   Status added = pending_.add(block);
   // Some event could not be recorded: it is tried again before the next allocation. A stream that
   // is gone takes none any more, which is nobody's mistake: wait_for_gone_streams covers it.
-  if (!added.ok()) deferred_.push_back({block, {}});
+  if (added.ok()) {
+    capture_uses_.erase(block);
+  } else {
+    set_aside_.push_back({block, {}});
+  }
   return added.is(StatusKind::kUsage) ? Status() : added;
 }
 
-void WaitingFrees::finish(Block* block, std::vector<Block*>& finished) {
-  if (!capture_uses_.empty()) capture_uses_.erase(block);
-  finished.push_back(block);
-}
-
 Status WaitingFrees::collect(std::vector<Block*>& finished) {
-  if (Status resolved = resolve_deferred(finished); !resolved.ok()) return resolved;
+  if (Status collected = collect_set_aside(finished); !collected.ok()) return collected;
   if (pending_.empty()) return {};
   const RelaxedCapture relaxed(device_, capture_count_);
   if (!relaxed.status().ok()) return relaxed.status();
   return pending_.collect_finished(finished);
 }
 
+Status WaitingFrees::collect_for(StreamId stream, std::vector<Block*>& finished) {
+  if (empty()) return {};
+  if (!is_capturing({&device_, stream})) return collect(finished);
+  if (reuse_within_captures_) collect_within_capture(stream, finished);
+  return {};
+}
+
 Status WaitingFrees::wait(std::vector<Block*>& finished,
                           const std::function<bool(const Block&)>& wanted) {
   const RelaxedCapture relaxed(device_, capture_count_);
   if (!relaxed.status().ok()) return relaxed.status();
-  if (Status resolved = resolve_deferred(finished); !resolved.ok()) return resolved;
+  if (Status collected = collect_set_aside(finished); !collected.ok()) return collected;
   if (Status waited = wait_for_gone_streams(finished); !waited.ok()) return waited;
   return pending_.wait_for_all(finished, wanted);
 }
 
-// --- captures
-// ---------------------------------------------------------------------------------------
+// --- captures -----------------------------------------------------------------------------------
 
 Status WaitingFrees::capture_ended() {
   if (capture_count_ == 0) return Status::usage("no capture has begun that could end");
@@ -101,22 +102,23 @@ std::vector<NodeId> WaitingFrees::free_markers(const Block& block) const {
   return markers;
 }
 
+// What the stream's capture has finished with, as its graph shows.
 void WaitingFrees::collect_within_capture(StreamId stream, std::vector<Block*>& finished) {
-  if (!reuse_within_captures_) return;
-  const auto is_candidate = [&](const Deferred& each) {
+  const auto is_candidate = [&](const SetAside& each) {
     return each.block->stream == stream && !each.markers.empty();
   };
-  if (std::none_of(deferred_.begin(), deferred_.end(), is_candidate)) return;
+  if (std::none_of(set_aside_.begin(), set_aside_.end(), is_candidate)) return;
   const Result<CaptureState> state = device_.capture_state(stream);
   if (!state.ok() || state->status != CaptureStatus::kActive) return;
   const std::unordered_set<NodeId>& behind = nodes_behind(stream, *state);
-  std::erase_if(deferred_, [&](const Deferred& each) {
+  std::erase_if(set_aside_, [&](const SetAside& each) {
     const bool is_behind =
         is_candidate(each) && std::all_of(each.markers.begin(), each.markers.end(),
                                           [&](NodeId node) { return behind.contains(node); });
     if (is_behind) {
       each.block->uses.clear();
-      finish(each.block, finished);
+      capture_uses_.erase(each.block);
+      finished.push_back(each.block);
     }
     return is_behind;
   });
@@ -148,12 +150,10 @@ void WaitingFrees::drop_captured_uses(Block* block) {
   capture_uses_.erase(captured);
 }
 
-// What a capture does not hold any more gets its events now; the rest stays.
-Status WaitingFrees::resolve_deferred(std::vector<Block*>& finished) {
-  if (deferred_.empty()) return {};
-  std::vector<Deferred> left;
+Status WaitingFrees::collect_set_aside(std::vector<Block*>& finished) {
+  std::vector<SetAside> left;
   Status status;
-  for (Deferred& each : std::exchange(deferred_, {})) {
+  for (SetAside& each : std::exchange(set_aside_, {})) {
     Block* block = each.block;
     if (!status.ok() || involves_capture(*block)) {
       left.push_back(std::move(each));
@@ -166,10 +166,10 @@ Status WaitingFrees::resolve_deferred(std::vector<Block*>& finished) {
     if (stream_is_gone || !status.ok()) {
       left.push_back(std::move(each));
     } else if (block->event_count == 0) {
-      finish(block, finished);
+      finished.push_back(block);
     }
   }
-  deferred_ = std::move(left);
+  set_aside_ = std::move(left);
   return status;
 }
 
@@ -177,9 +177,9 @@ Status WaitingFrees::resolve_deferred(std::vector<Block*>& finished) {
 // for the device covers what those had left to do. During a capture it would break that.
 Status WaitingFrees::wait_for_gone_streams(std::vector<Block*>& finished) {
   if (capture_count_ != 0) return {};
-  std::vector<Deferred> left;
+  std::vector<SetAside> left;
   Status status;
-  for (Deferred& each : std::exchange(deferred_, {})) {
+  for (SetAside& each : std::exchange(set_aside_, {})) {
     Block* block = each.block;
     const bool may_wait = status.ok() && !involves_capture(*block);
     while (may_wait && status.ok() && !block->uses.empty()) {
@@ -188,11 +188,12 @@ Status WaitingFrees::wait_for_gone_streams(std::vector<Block*>& finished) {
     }
     if (!may_wait || !status.ok()) {
       left.push_back(std::move(each));
-    } else if (block->event_count == 0) {
-      finish(block, finished);
+      continue;
     }
+    capture_uses_.erase(block);
+    if (block->event_count == 0) finished.push_back(block);
   }
-  deferred_ = std::move(left);
+  set_aside_ = std::move(left);
   return status;
 }
 

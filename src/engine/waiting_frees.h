@@ -23,17 +23,22 @@ class WaitingFrees {
 
   // A stream uses an allocated block, too.
   void record_use(Block* block, const StreamUse& use);
-  // The block was freed. Appended to `finished` if nothing uses it. A failure of the device leaves
-  // it set aside, to be tried again with the next collection.
-  Status add(Block* block, std::vector<Block*>& finished);
-  // All append what has become free to `finished`, also when they fail half-way.
+  // The block was freed. REQUIRES: a stream uses it. A failure of the device leaves it set aside,
+  // to be tried again with the next collection.
+  Status add(Block* block);
+  // All append what has become free to `finished`, in the order in which it did, also when they
+  // fail half-way.
   Status collect(std::vector<Block*>& finished);
-  // What the stream's capture has finished with, as its graph shows.
-  void collect_within_capture(StreamId stream, std::vector<Block*>& finished);
+  // The same for an allocation on the stream. While that captures, its events are left alone, and
+  // there is only what its graph shows to be over.
+  Status collect_for(StreamId stream, std::vector<Block*>& finished);
+  // What was set aside and nothing uses any more; the rest of it gets its events. None is looked
+  // at.
+  Status collect_set_aside(std::vector<Block*>& finished);
   // Waits for all, or for the wanted blocks only; not for what a capture still holds.
   Status wait(std::vector<Block*>& finished, const std::function<bool(const Block&)>& wanted = {});
 
-  bool empty() const { return deferred_.empty() && pending_.empty(); }
+  bool empty() const { return set_aside_.empty() && pending_.empty(); }
 
   // --- captures -------------------------------------------------------------------------------
   void capture_began() { ++capture_count_; }
@@ -45,25 +50,26 @@ class WaitingFrees {
 
  private:
   // A freed block that waits for a capture, and the nodes that use it (empty: unknown).
-  struct Deferred {
+  struct SetAside {
     Block* block = nullptr;
     std::vector<NodeId> markers;
   };
+  // Its own stream, or one that uses it, is capturing.
   bool involves_capture(const Block& block) const;
   std::vector<NodeId> free_markers(const Block& block) const;
   const std::unordered_set<NodeId>& nodes_behind(StreamId stream, const CaptureState& state);
+  void collect_within_capture(StreamId stream, std::vector<Block*>& finished);
   void drop_captured_uses(Block* block);
-  Status resolve_deferred(std::vector<Block*>& finished);
   Status wait_for_gone_streams(std::vector<Block*>& finished);
-  void finish(Block* block, std::vector<Block*>& finished);
 
   Device& device_;
   const bool reuse_within_captures_;
   PendingFrees pending_;
-  std::vector<Deferred> deferred_;
+  std::vector<SetAside> set_aside_;
   // Nodes known to come before what a stream does next in a capture.
   std::map<std::pair<CaptureId, StreamId>, std::unordered_set<NodeId>> behind_;
-  // Uses declared while capturing: they are the graph's, and need no event afterwards.
+  // Uses declared while capturing: they are the graph's, and need no event afterwards. Only of
+  // blocks that are allocated or set aside.
   std::unordered_map<Block*, std::vector<StreamUse>> capture_uses_;
   int capture_count_ = 0;
 };

@@ -15,9 +15,8 @@ class ASHLAR_SCOPED_CAPABILITY ClassicEngine::Act {
   }
   ~Act() ASHLAR_RELEASE() {
     engine_.give_back_to_sources();
-    const bool has_news = !engine_.entries_.empty();
     engine_.mutex_.unlock();
-    if (has_news) engine_.tell_trackers();
+    engine_.hooks_.tell();
   }
   Act(const Act&) = delete;
   Act& operator=(const Act&) = delete;

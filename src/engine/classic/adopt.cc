@@ -38,7 +38,7 @@ Result<std::vector<Block*>> ClassicEngine::adopt(const SnapshotSegment& segment)
     (is_active ? active : to_free).push_back(block);
   }
   for (Block* block : to_free) (void)free_locked(block).ok();
-  entries_.clear();  // what led here is not part of the replay
+  hooks_.forget_untold();  // what led here is not part of the replay
   return active;
 }
 

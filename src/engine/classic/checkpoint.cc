@@ -74,7 +74,7 @@ Result<PoolCheckpoint> ClassicEngine::checkpoint(PoolId id) {
   if (routes_.is_freeable(id)) {
     return Status::usage(text("pool ", id, " was let go: it has no checkpoint"));
   }
-  if (Status resolved = resolve_deferred(); !resolved.ok()) return resolved;
+  if (Status collected = collect_set_aside(); !collected.ok()) return collected;
   PoolCheckpoint taken{id, {}};
   for (const Block* first : first_blocks_of(*pool)) {
     SegmentRecord segment{first->pool->is_small(), {}, first->stream};
@@ -112,7 +112,7 @@ Result<CheckpointChange> ClassicEngine::restore(const PoolCheckpoint& checkpoint
 Result<CheckpointChange> ClassicEngine::restore_locked(const PoolCheckpoint& checkpoint) {
   const PrivatePool* pool = find_pool(checkpoint.pool);
   if (pool == nullptr) return no_such_pool(checkpoint.pool);
-  if (Status resolved = resolve_deferred(); !resolved.ok()) return resolved;
+  if (Status collected = collect_set_aside(); !collected.ok()) return collected;
   std::vector<AddressRange> runs_now;
   std::vector<Block*> allocated;
   for (Block* first : first_blocks_of(*pool)) {

@@ -1,10 +1,7 @@
 // Allocate, free, record_stream. `allocate_locked` is the table of contents for the rest.
 #include "engine/classic/classic_engine.h"
 
-#include <algorithm>
-
 #include "base/text.h"
-#include "device/relaxed_capture.h"
 #include "engine/classic/act.h"
 
 namespace ashlar::classic {
@@ -23,9 +20,11 @@ ClassicEngine::ClassicEngine(Device& device, const AllocatorOptions& options)
       options_(supported(options, device.properties())),
       sizes_(options),
       capacity_bytes_(device.properties().capacity_bytes),
+      waiting_(device, options.capture_stream_reuse),
       accessors_{device.properties().index},
       memory_fraction_(options.memory_fraction),
-      caching_(options.caching) {
+      caching_(options.caching),
+      hooks_(history_, device.properties().index) {
   stats_.max_split_bytes =
       options.max_split_bytes ? static_cast<int64_t>(*options.max_split_bytes) : -1;
 }
@@ -68,11 +67,7 @@ Result<Block*> ClassicEngine::allocate(const Request& request) {
 Result<Block*> ClassicEngine::allocate_locked(Search& search) {
   if (!late_error_.ok()) return std::exchange(late_error_, {});
   const StreamId stream = search.request.stream;
-  if (!is_capturing({&device_, stream})) {
-    if (Status collected = collect_pending(); !collected.ok()) return collected;
-  } else if (options_.capture_stream_reuse) {
-    reuse_within_capture(stream);
-  }
+  if (Status collected = collect_waiting(stream); !collected.ok()) return collected;
   search.block_bytes = sizes_.block_bytes(search.request.bytes);
   search.segment_bytes = sizes_.segment_bytes(search.block_bytes);
   search.pool = &pool_for(search.block_bytes, stream);
@@ -111,7 +106,7 @@ Result<Block*> ClassicEngine::allocate_uncached(Search& search) {
   search.segment_bytes = search.block_bytes;
   Result<Block*> grown = grow(search, false);
   const bool is_full = !grown.ok() && grown.status().is_out_of_memory() && !search.rejected;
-  if (is_full && !is_capturing({&device_, search.request.stream})) {
+  if (is_full && !waiting_.is_capturing({&device_, search.request.stream})) {
     if (Status released = release_cached({}); !released.ok()) return released;
     grown = grow(search, true);
   }
@@ -214,15 +209,11 @@ Status ClassicEngine::finish_free(Block* block) {
     make_free(block);
     return {};
   }
-  if (involves_capture(*block)) {
-    defer(block);
-    return {};
-  }
-  Status added = pending_.add(block);
-  // Some event could not be recorded: it is tried again before the next allocation. A stream that
-  // is gone takes none any more, which is nobody's mistake: wait_for_gone_streams covers it.
-  if (!added.ok()) deferred_.push_back({block, {}});
-  return added.is(StatusKind::kUsage) ? Status() : added;
+  return waiting_.add(block);
+}
+
+void ClassicEngine::make_all_free(const std::vector<Block*>& finished) {
+  for (Block* block : finished) make_free(block);
 }
 
 void ClassicEngine::make_free(Block* block) {
@@ -230,7 +221,6 @@ void ClassicEngine::make_free(Block* block) {
   count_freed(*block);
   block->requested_bytes = 0;
   block->stack = {};
-  if (!capture_uses_.empty()) capture_uses_.erase(block);
   block->state = BlockState::kFree;
 
   int64_t split_count = 0;
@@ -279,16 +269,7 @@ size_t ClassicEngine::merge(Block* into, Block* neighbour) {
 
 Status ClassicEngine::record_stream(Block* block, const StreamUse& use) {
   MutexLock lock(mutex_);
-  if (use.device == &device_ && use.stream == block->stream) return {};
-  const bool is_new = std::find(block->uses.begin(), block->uses.end(), use) == block->uses.end();
-  if (is_new) block->uses.push_back(use);
-  // A stream that was named outside of captures too has work of its own to be waited for.
-  if (!is_capturing(use)) {
-    const auto captured = capture_uses_.find(block);
-    if (captured != capture_uses_.end()) std::erase(captured->second, use);
-  } else if (is_new) {
-    capture_uses_[block].push_back(use);
-  }
+  waiting_.record_use(block, use);
   return {};
 }
 
@@ -296,16 +277,17 @@ void ClassicEngine::note_late(const Status& failure) {
   if (late_error_.ok()) late_error_ = failure;
 }
 
-Status ClassicEngine::collect_pending() {
-  if (!deferred_.empty()) {
-    if (Status resolved = resolve_deferred(); !resolved.ok()) return resolved;
-  }
-  if (pending_.empty()) return {};
-  const RelaxedCapture relaxed(device_, capture_count_);
-  if (!relaxed.status().ok()) return relaxed.status();
+Status ClassicEngine::collect_waiting(StreamId stream) {
   std::vector<Block*> finished;
-  Status collected = pending_.collect_finished(finished);
-  for (Block* block : finished) make_free(block);
+  Status collected = waiting_.collect_for(stream, finished);
+  make_all_free(finished);
+  return collected;
+}
+
+Status ClassicEngine::collect_set_aside() {
+  std::vector<Block*> finished;
+  Status collected = waiting_.collect_set_aside(finished);
+  make_all_free(finished);
   return collected;
 }
 

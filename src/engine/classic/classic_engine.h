@@ -5,23 +5,22 @@
 // grow.cc             memory from the device: plain segments and expandable ones
 // reclaim.cc          memory back to the device: the ladder's rungs, trim, collection by age
 // pools.cc            private pools and routing
-// deferred.cc         frees that must wait for a capture to end
 // counting.cc         the statistics
 // looking.cc          what it tells: statistics, and hooks
 // snapshot.cc         what it holds, block by block
 // adopt.cc            segments of a recorded run taken over
 // checkpoint.cc       the state of a private pool, taken and restored
 //
+// Frees that wait for other streams and captures are in waiting_frees.cc, one folder up; who hears
+// of what it does, in hooks.cc there.
+//
 // Invariants (validate.cc checks them):
 //   blocks of a segment, in address order, tile it; no two free neighbours of equal kind stay
 //   apart; pool members == free blocks; counters == sums over blocks.
 #pragma once
 
-#include <atomic>
 #include <map>
 #include <memory>
-#include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "ashlar/options.h"
@@ -32,8 +31,9 @@
 #include "engine/classic/free_pool.h"
 #include "engine/classic/private_pool.h"
 #include "engine/engine.h"
-#include "engine/pending_frees.h"
+#include "engine/hooks.h"
 #include "engine/size_policy.h"
+#include "engine/waiting_frees.h"
 
 namespace ashlar::classic {
 
@@ -132,8 +132,12 @@ class ClassicEngine final : public Engine {
   // The rest of it, once nobody holds the block.
   Status finish_free(Block* block) ASHLAR_REQUIRES(mutex_);
   void make_free(Block* block) ASHLAR_REQUIRES(mutex_);
+  void make_all_free(const std::vector<Block*>& finished) ASHLAR_REQUIRES(mutex_);
   size_t merge(Block* into, Block* neighbour) ASHLAR_REQUIRES(mutex_);
-  Status collect_pending() ASHLAR_REQUIRES(mutex_);
+  // What other streams were using, as far as they have passed; for an allocation on this one.
+  Status collect_waiting(StreamId stream) ASHLAR_REQUIRES(mutex_);
+  // The part of it that waited for captures only.
+  Status collect_set_aside() ASHLAR_REQUIRES(mutex_);
   // Of several, the first is told: the others may well follow from it.
   void note_late(const Status& failure) ASHLAR_REQUIRES(mutex_);
   bool ask_callbacks() ASHLAR_REQUIRES(mutex_);
@@ -161,7 +165,7 @@ class ClassicEngine final : public Engine {
   Block* borrow_from_overflow_pools(const Search& search) ASHLAR_REQUIRES(mutex_);
   bool release_oversize(const Search& search) ASHLAR_REQUIRES(mutex_);
   void collect_by_age() ASHLAR_REQUIRES(mutex_);
-  Status wait_for_pending(PoolId pool) ASHLAR_REQUIRES(mutex_);
+  Status wait_for_waiting(PoolId pool) ASHLAR_REQUIRES(mutex_);
   Status release_cached(PoolId pool) ASHLAR_REQUIRES(mutex_);
   void release_blocks(FreePool& pool) ASHLAR_REQUIRES(mutex_);
   // Says whether the device took it back. If not, it stays in its pool.
@@ -175,23 +179,6 @@ class ClassicEngine final : public Engine {
   FreePool& pool_for(size_t block_bytes, StreamId stream) ASHLAR_REQUIRES(mutex_);
   PrivatePool* find_pool(PoolId pool) const ASHLAR_REQUIRES(mutex_);
   void add_pool(PoolId pool, PoolOptions options) ASHLAR_REQUIRES(mutex_);
-
-  // --- deferred.cc
-  // A freed block that waits for a capture, and the nodes that use it (empty: unknown).
-  struct Deferred {
-    Block* block = nullptr;
-    std::vector<NodeId> markers;
-  };
-  bool is_capturing(const StreamUse& use) const ASHLAR_REQUIRES(mutex_);
-  // Its own stream, or one that uses it, is capturing.
-  bool involves_capture(const Block& block) const ASHLAR_REQUIRES(mutex_);
-  void defer(Block* block) ASHLAR_REQUIRES(mutex_);
-  std::vector<NodeId> free_markers(const Block& block) const ASHLAR_REQUIRES(mutex_);
-  void reuse_within_capture(StreamId stream) ASHLAR_REQUIRES(mutex_);
-  const std::unordered_set<NodeId>& nodes_behind(StreamId stream, const CaptureState& state)
-      ASHLAR_REQUIRES(mutex_);
-  Status resolve_deferred() ASHLAR_REQUIRES(mutex_);
-  Status wait_for_gone_streams() ASHLAR_REQUIRES(mutex_);
 
   // --- counting.cc
   void count_handed_out(const Block& block) ASHLAR_REQUIRES(mutex_);
@@ -209,10 +196,8 @@ class ClassicEngine final : public Engine {
   void restore_segment(const PrivatePool& pool, const SegmentRecord& segment,
                        CheckpointChange& change) ASHLAR_REQUIRES(mutex_);
 
+  // --- looking.cc
   void note(TraceAction action, const Block& block, size_t bytes) ASHLAR_REQUIRES(mutex_);
-  // Gives the trackers what was noted, in order, without the lock. One thread at a time: what
-  // others note meanwhile, trackers included, is told by the one that is at it.
-  void tell_trackers() ASHLAR_EXCLUDES(mutex_);
 
   Device& device_;
   const AllocatorOptions options_;
@@ -226,14 +211,7 @@ class ClassicEngine final : public Engine {
   FreePool small_ ASHLAR_GUARDED_BY(mutex_){true, nullptr, stats_.pools[PoolId{}]};
   std::map<PoolId, std::unique_ptr<PrivatePool>> pools_ ASHLAR_GUARDED_BY(mutex_);
   Routes routes_ ASHLAR_GUARDED_BY(mutex_);  // knows the same pools
-  PendingFrees pending_ ASHLAR_GUARDED_BY(mutex_);
-  std::vector<Deferred> deferred_ ASHLAR_GUARDED_BY(mutex_);
-  // Nodes known to come before what a stream does next in a capture.
-  std::map<std::pair<CaptureId, StreamId>, std::unordered_set<NodeId>> behind_
-      ASHLAR_GUARDED_BY(mutex_);
-  // Uses declared while capturing: they are the graph's, and need no event afterwards.
-  std::unordered_map<Block*, std::vector<StreamUse>> capture_uses_ ASHLAR_GUARDED_BY(mutex_);
-  int capture_count_ ASHLAR_GUARDED_BY(mutex_) = 0;
+  WaitingFrees waiting_ ASHLAR_GUARDED_BY(mutex_);
   std::vector<DeviceIndex> accessors_ ASHLAR_GUARDED_BY(mutex_);  // outlive the segments
   std::vector<std::unique_ptr<ExpandableSegment>> expandable_ ASHLAR_GUARDED_BY(mutex_);
   std::map<StreamId, std::string> stream_classes_ ASHLAR_GUARDED_BY(mutex_);
@@ -246,12 +224,9 @@ class ClassicEngine final : public Engine {
   Status late_error_ ASHLAR_GUARDED_BY(mutex_);  // of a free path; the next allocate reports it
 
   StackId acting_stack_ ASHLAR_GUARDED_BY(mutex_);  // of the act that holds the lock
-  std::vector<TraceEntry> entries_ ASHLAR_GUARDED_BY(mutex_);
-  bool is_telling_ ASHLAR_GUARDED_BY(mutex_) = false;  // a thread is in tell_trackers
-  std::vector<TraceTracker> trackers_ ASHLAR_GUARDED_BY(mutex_);
-  std::vector<std::function<void(const OomNotice&)>> oom_observers_ ASHLAR_GUARDED_BY(mutex_);
-  std::vector<std::function<void(const OomNotice&)>> rejection_observers_ ASHLAR_GUARDED_BY(mutex_);
-  std::vector<std::function<bool()>> callbacks_ ASHLAR_GUARDED_BY(mutex_);
+
+  History history_;  // has a lock of its own, and so have the hooks
+  Hooks hooks_;
 };
 
 }  // namespace ashlar::classic

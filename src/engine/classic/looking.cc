@@ -49,69 +49,36 @@ void ClassicEngine::reset_total_stats() {
   stats_.reset_totals();
 }
 
-void ClassicEngine::add_tracker(TraceTracker tracker) {
-  MutexLock lock(mutex_);
-  trackers_.push_back(std::move(tracker));
-}
+void ClassicEngine::add_tracker(TraceTracker tracker) { hooks_.add_tracker(std::move(tracker)); }
 
 void ClassicEngine::add_oom_observer(std::function<void(const OomNotice&)> observer) {
-  MutexLock lock(mutex_);
-  oom_observers_.push_back(std::move(observer));
+  hooks_.add_oom_observer(std::move(observer));
 }
 
 void ClassicEngine::add_rejection_observer(std::function<void(const OomNotice&)> observer) {
-  MutexLock lock(mutex_);
-  rejection_observers_.push_back(std::move(observer));
+  hooks_.add_rejection_observer(std::move(observer));
 }
 
 void ClassicEngine::add_free_memory_callback(std::function<bool()> callback) {
-  MutexLock lock(mutex_);
-  callbacks_.push_back(std::move(callback));
+  hooks_.add_free_memory_callback(std::move(callback));
 }
 
-// All of them are asked, whatever the first ones say.
 bool ClassicEngine::ask_callbacks() {
-  if (callbacks_.empty()) return false;
-  const std::vector<std::function<bool()>> callbacks = callbacks_;
-  bool any_freed = false;
+  if (!hooks_.has_callbacks()) return false;
   Pause pause(*this);
-  for (const std::function<bool()>& callback : callbacks) any_freed |= callback();
-  return any_freed;
+  return hooks_.ask_to_free();
 }
 
 // Who freed it may not be known; who allocated it is the next best thing to say.
 void ClassicEngine::note(TraceAction action, const Block& block, size_t bytes) {
-  if (trackers_.empty() && !history_.is_on()) return;
-  const PrivatePool* owner = block.pool->owner();
+  if (!hooks_.wants_entries()) return;
   const bool is_free =
       action == TraceAction::kFreeRequested || action == TraceAction::kFreeCompleted;
   const StackId fallback = is_free ? block.stack : block.segment_stack;
-  TraceEntry entry;
-  entry.action = action;
-  entry.device = device_.properties().index;
-  entry.address = block.address;
-  entry.bytes = bytes;
-  entry.stream = block.stream;
-  entry.pool = owner == nullptr ? PoolId{} : owner->id;
-  entry.stack = acting_stack_;
-  if (entry.stack == StackId()) entry.stack = fallback;
-  history_.record(entry);
-  if (!trackers_.empty()) entries_.push_back(entry);
-}
-
-void ClassicEngine::tell_trackers() {
-  MutexLock lock(mutex_);
-  if (is_telling_) return;
-  is_telling_ = true;
-  while (!entries_.empty()) {
-    const std::vector<TraceEntry> entries = std::exchange(entries_, {});
-    const std::vector<TraceTracker> trackers = trackers_;
-    MutexUnlock unlocked(mutex_);
-    for (const TraceEntry& entry : entries) {
-      for (const TraceTracker& tracker : trackers) tracker(entry);
-    }
-  }
-  is_telling_ = false;
+  TraceEntry entry = entry_of(action, block, bytes);
+  if (const PrivatePool* owner = block.pool->owner()) entry.pool = owner->id;
+  entry.stack = acting_stack_ == StackId() ? fallback : acting_stack_;
+  hooks_.put(entry);
 }
 
 }  // namespace ashlar::classic

@@ -56,7 +56,7 @@ Status ClassicEngine::end_routing(PoolId pool) {
   Result<RouteFilter> ended = Status();  // the filter is dropped without the lock
   MutexLock lock(mutex_);
   ended = routes_.end(pool);
-  if (ended.ok()) behind_.clear();  // the captures it knew of are over, or will be walked again
+  if (ended.ok()) waiting_.forget_graphs();
   return ended.status();
 }
 
@@ -75,14 +75,12 @@ Result<std::vector<DeviceAddress>> ClassicEngine::live_in_pool(PoolId pool) cons
 
 void ClassicEngine::capture_began() {
   MutexLock lock(mutex_);
-  ++capture_count_;
+  waiting_.capture_began();
 }
 
 Status ClassicEngine::capture_ended() {
   MutexLock lock(mutex_);
-  if (capture_count_ == 0) return Status::usage("no capture has begun that could end");
-  --capture_count_;
-  return {};
+  return waiting_.capture_ended();
 }
 
 }  // namespace ashlar::classic

@@ -20,11 +20,11 @@ Result<Block*> ClassicEngine::reclaim_and_retry(Search& search, Status why) {
     Result<Block*> grown = grow(search, false);
     if (grown.ok() || !grown.status().is_out_of_memory()) return grown;
   }
-  if (is_capturing({&device_, search.request.stream})) return why;
+  if (waiting_.is_capturing({&device_, search.request.stream})) return why;
   // PyTorch waits for everything and gives everything back in one go. Waiting alone often helps
   // already, and then the cache stays warm.
   if (!options_.pytorch_compatible) {
-    if (Status waited = wait_for_pending({}); !waited.ok()) return waited;
+    if (Status waited = wait_for_waiting({}); !waited.ok()) return waited;
     if (Block* block = take_cached(search)) return block;
   }
   if (Status released = release_cached({}); !released.ok()) return released;
@@ -110,27 +110,23 @@ Status ClassicEngine::trim(PoolId pool, StackId stack) {
   return released.ok() ? std::exchange(late_error_, {}) : released;
 }
 
-Status ClassicEngine::wait_for_pending(PoolId pool) {
+Status ClassicEngine::wait_for_waiting(PoolId pool) {
   ++stats_.sync_all_streams;
-  const RelaxedCapture relaxed(device_, capture_count_);
-  if (!relaxed.status().ok()) return relaxed.status();
-  std::vector<Block*> finished;
   std::function<bool(const Block&)> wanted;
   if (!pool.is_default()) {
     wanted = [pool](const Block& block) {
       return block.pool->owner() != nullptr && block.pool->owner()->id == pool;
     };
   }
-  if (Status resolved = resolve_deferred(); !resolved.ok()) return resolved;
-  if (Status waited = wait_for_gone_streams(); !waited.ok()) return waited;
-  Status waited = pending_.wait_for_all(finished, wanted);
-  for (Block* block : finished) make_free(block);
+  std::vector<Block*> finished;
+  Status waited = waiting_.wait(finished, wanted);
+  make_all_free(finished);
   return waited;
 }
 
 Status ClassicEngine::release_cached(PoolId pool) {
-  if (pool.is_default() && capture_count_ == 0) {
-    if (Status waited = wait_for_pending({}); !waited.ok()) return waited;
+  if (pool.is_default() && waiting_.capture_count() == 0) {
+    if (Status waited = wait_for_waiting({}); !waited.ok()) return waited;
     release_blocks(large_);
     release_blocks(small_);
   }
@@ -139,7 +135,7 @@ Status ClassicEngine::release_cached(PoolId pool) {
     const bool meant =
         routes_.is_freeable(candidate.id) && (pool.is_default() || candidate.id == pool);
     if (meant && !pool.is_default()) {
-      if (Status waited = wait_for_pending(pool); !waited.ok()) return waited;
+      if (Status waited = wait_for_waiting(pool); !waited.ok()) return waited;
     }
     if (meant) {
       release_blocks(candidate.small);
@@ -177,11 +173,11 @@ void ClassicEngine::release_blocks(FreePool& pool) {
 // A whole plain segment. Work that used it may still be queued in its stream, and a device need not
 // wait by itself. If the device refuses to take it back, the next call says so.
 bool ClassicEngine::release_segment(Block* block) {
-  if (is_capturing({&device_, block->stream})) return false;  // it could not be waited for
+  if (waiting_.is_capturing({&device_, block->stream})) return false;  // it could not be waited for
   FreePool& pool = *block->pool;
   PrivatePool* owner = pool.owner();
   const bool from_source = owner != nullptr && owner->has_custom_source();
-  const RelaxedCapture relaxed(device_, capture_count_);
+  const RelaxedCapture relaxed(device_, waiting_.capture_count());
   Status freed = relaxed.status();
   if (freed.ok()) freed = wait_for({&device_, block->stream});
   if (freed.ok() && !from_source) freed = device_.free(block->address);
@@ -211,8 +207,8 @@ void ClassicEngine::give_back_to_sources() {
 
 // The whole granules of a free block; what is left of it at either end stays free.
 void ClassicEngine::unmap_block(Block* block) {
-  if (is_capturing({&device_, block->stream})) return;  // it could not be waited for
-  const RelaxedCapture relaxed(device_, capture_count_);
+  if (waiting_.is_capturing({&device_, block->stream})) return;  // it could not be waited for
+  const RelaxedCapture relaxed(device_, waiting_.capture_count());
   if (!relaxed.status().ok()) {
     note_late(relaxed.status());
     return;
@@ -311,12 +307,9 @@ Status ClassicEngine::report_oom(const Search& search, const Status& why) {
     nothing.pool = search.pool;
     note(TraceAction::kOom, nothing, search.block_bytes);
   }
-  const auto observers = search.rejected ? rejection_observers_ : oom_observers_;
   const OomNotice notice{index, search.segment_bytes, limit_bytes(), device_free_bytes};
-  if (!observers.empty()) {
-    Pause pause(*this);
-    for (const auto& observer : observers) observer(notice);
-  }
+  Pause pause(*this);
+  hooks_.tell_oom(notice, search.rejected);
   return Status::out_of_memory(std::move(message));
 }
 

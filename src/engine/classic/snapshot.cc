@@ -70,15 +70,9 @@ Status ClassicEngine::annotate(DeviceAddress address, const std::string& said) {
     if (block->is_allocated() && block->address == address) found = block;
   });
   if (found == nullptr) return Status::usage(text("no live block starts at ", address));
-  TraceEntry entry;
-  entry.action = TraceAction::kAnnotate;
-  entry.device = device_.properties().index;
-  entry.address = address;
-  entry.bytes = found->requested_bytes;
-  entry.stream = found->stream;
+  TraceEntry entry = entry_of(TraceAction::kAnnotate, *found, found->requested_bytes);
   if (const PrivatePool* owner = found->pool->owner()) entry.pool = owner->id;
-  entry.stack = found->stack;
-  history_.record(entry, &said);
+  hooks_.put_said(entry, said);
   return {};
 }
 

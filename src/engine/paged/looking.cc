@@ -26,49 +26,38 @@ void PagedEngine::add_free_memory_callback(std::function<bool()> callback) {
 }
 
 // Who freed it may not be known; who allocated it is the next best thing to say.
-TraceEntry PagedEngine::entry_of(TraceAction action, const PagedBlock& block, size_t bytes,
-                                 StackId stack) const {
-  TraceEntry entry;
-  entry.action = action;
-  entry.device = index_;
-  entry.address = block.address;
-  entry.bytes = bytes;
-  entry.stream = block.stream;
+TraceEntry PagedEngine::entry_about(TraceAction action, const PagedBlock& block, size_t bytes,
+                                    StackId stack) {
+  TraceEntry entry = entry_of(action, block, bytes);
   entry.pool = block.arena->pool.id;
-  entry.stack = stack == StackId() ? block.stack : stack;
+  if (stack != StackId()) entry.stack = stack;
   return entry;
 }
 
 // Under the lock of the block's arena, so that entries of one address are in order.
 void PagedEngine::note_watched(TraceAction action, const PagedBlock& block, size_t bytes,
                                StackId stack) {
-  const TraceEntry entry = entry_of(action, block, bytes, stack);
-  history_.record(entry);
-  if (hooks_.has_trackers()) hooks_.put(entry);
+  hooks_.put(entry_about(action, block, bytes, stack));
 }
 
 void PagedEngine::note_free(const PagedBlock& block, StackId stack) {
   std::array<TraceEntry, 2> entries;
-  entries[0] = entry_of(TraceAction::kFreeRequested, block, block.requested_bytes, stack);
+  entries[0] = entry_about(TraceAction::kFreeRequested, block, block.requested_bytes, stack);
   entries[1] = entries[0];
   entries[1].action = TraceAction::kFreeCompleted;
-  history_.record(entries);
-  if (!hooks_.has_trackers()) return;
-  for (const TraceEntry& entry : entries) hooks_.put(entry);
+  hooks_.put(entries);
 }
 
 void PagedEngine::note_memory(TraceAction action, const Arena& arena, AddressRange range) {
-  if (!is_watched()) return;
+  if (!hooks_.wants_entries()) return;
   TraceEntry entry;
   entry.action = action;
-  entry.device = index_;
   entry.address = range.begin;
   entry.bytes = range.bytes;
   entry.stream = arena.stream;
   entry.pool = arena.pool.id;
   entry.stack = acting_stack_;
-  history_.record(entry);
-  if (hooks_.has_trackers()) hooks_.put(entry);
+  hooks_.put(entry);
 }
 
 // --- snapshots
@@ -133,10 +122,8 @@ std::vector<SnapshotSegment> PagedEngine::segments(std::optional<PoolId> wanted)
     }
     TraceEntry entry;
     entry.action = TraceAction::kSnapshot;
-    entry.device = device;
     entry.bytes = static_cast<size_t>(stats().active_bytes.all.current);
-    history_.record(entry);
-    if (hooks_.has_trackers()) hooks_.put(entry);
+    hooks_.put(entry);
   }
   std::sort(segments.begin(), segments.end(),
             [](const auto& a, const auto& b) { return a.address < b.address; });
@@ -173,15 +160,9 @@ Status PagedEngine::annotate(DeviceAddress address, const std::string& said) {
   for_each_block([&](const PagedBlock& block) {
     if (!block.is_allocated() || block.address != address) return;
     is_found = true;
-    TraceEntry entry;
-    entry.action = TraceAction::kAnnotate;
-    entry.device = index_;
-    entry.address = address;
-    entry.bytes = block.requested_bytes;
-    entry.stream = block.stream;
+    TraceEntry entry = entry_of(TraceAction::kAnnotate, block, block.requested_bytes);
     entry.pool = block.arena->pool.id;
-    entry.stack = block.stack;
-    history_.record(entry, &said);
+    hooks_.put_said(entry, said);
   });
   return is_found ? Status() : Status::usage(text("no live block starts at ", address));
 }

@@ -42,7 +42,8 @@ PagedEngine::PagedEngine(Device& device, const AllocatorOptions& options)
       waiting_(device, options.capture_stream_reuse),
       accessors_{device.properties().index},
       memory_fraction_(options.memory_fraction),
-      caching_(options.caching) {
+      caching_(options.caching),
+      hooks_(history_, device.properties().index) {
   MutexLock lock(mutex_);
   default_pool_ = &add_pool({}, {});
   refresh();
@@ -216,10 +217,9 @@ Status PagedEngine::free_slowly(PagedBlock* block, StackId stack) {
 }
 
 Status PagedEngine::finish_free(PagedBlock* block) {
-  std::vector<Block*> finished;
-  Status added = waiting_.add(block, finished);
-  make_all_free(finished);
-  return added;
+  if (!block->uses.empty()) return waiting_.add(block);
+  make_free(block);
+  return {};
 }
 
 void PagedEngine::make_all_free(const std::vector<Block*>& finished) {
@@ -252,19 +252,14 @@ Status PagedEngine::record_stream(Block* block, const StreamUse& use) {
 
 // What other streams were using, as far as they have passed.
 Status PagedEngine::collect_waiting(StreamId stream) {
-  if (waiting_.empty()) return {};
   std::vector<Block*> finished;
-  Status collected;
-  if (waiting_.is_capturing({&device_, stream})) {
-    waiting_.collect_within_capture(stream, finished);
-  } else {
-    collected = waiting_.collect(finished);
-  }
+  Status collected = waiting_.collect_for(stream, finished);
   make_all_free(finished);
   return collected;
 }
 
 bool PagedEngine::ask_callbacks() {
+  if (!hooks_.has_callbacks()) return false;
   MutexUnlock unlocked(mutex_);
   return hooks_.ask_to_free();
 }

@@ -143,7 +143,7 @@ class PagedEngine final : public Engine {
     return !heap.levels.allow(heap.counters.allocated);
   }
   void take_back(PagedBlock* block, StackId stack) {
-    if (is_watched()) note_free(*block, stack);
+    if (hooks_.wants_entries()) note_free(*block, stack);
     block->arena->heap(block->is_small).counters.allocated.subtract(amount_of(*block));
     block->arena->put(block);
   }
@@ -257,15 +257,14 @@ class PagedEngine final : public Engine {
   void settle_locked(const Heap* asking) const ASHLAR_REQUIRES(counting_mutex_);
 
   // --- looking.cc
-  bool is_watched() const { return history_.is_on() || hooks_.has_trackers(); }
   void note(TraceAction action, const PagedBlock& block, size_t bytes, StackId stack) {
-    if (is_watched()) note_watched(action, block, bytes, stack);
+    if (hooks_.wants_entries()) note_watched(action, block, bytes, stack);
   }
   void note_watched(TraceAction action, const PagedBlock& block, size_t bytes, StackId stack);
   // Asked for and done, at once.
   void note_free(const PagedBlock& block, StackId stack);
-  TraceEntry entry_of(TraceAction action, const PagedBlock& block, size_t bytes,
-                      StackId stack) const;
+  static TraceEntry entry_about(TraceAction action, const PagedBlock& block, size_t bytes,
+                                StackId stack);
   void note_memory(TraceAction action, const Arena& arena, AddressRange range)
       ASHLAR_REQUIRES(mutex_);
   template <typename Visit>

@@ -210,14 +210,12 @@ Status PagedEngine::report_oom(const Search& search) {
   if (!search.rejected) {
     TraceEntry entry;
     entry.action = TraceAction::kOom;
-    entry.device = index;
     entry.address = DeviceAddress(device_free_bytes);
     entry.bytes = search.bytes;
     entry.stream = search.request.stream;
     entry.pool = search.pool->id;
     entry.stack = acting_stack_;
-    history_.record(entry);
-    if (hooks_.has_trackers()) hooks_.put(entry);
+    hooks_.put(entry);
   }
   const OomNotice notice{index, search.device_bytes, limit_bytes(), device_free_bytes};
   MutexUnlock unlocked(mutex_);

@@ -1,186 +1,205 @@
-// Trackers, observers, callbacks, and whatever else of a user's runs: when, and that it may call
-// back.
+// Who hears of acts, when, and in which order; without an engine. That engines tell what they do is
+// in classic_hooks_test.cc and in the contract suite.
+#include "engine/hooks.h"
+
 #include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
-#include "engine_fixture.h"
+#include <string>
+#include <thread>
 
-namespace ashlar::classic {
+namespace ashlar {
 namespace {
 
-using enum TraceAction;
 using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
-constexpr PoolId kPool{0, 1};
+constexpr DeviceIndex kDevice(3);
 
-class HooksTest : public EngineFixture {
+class HooksTest : public ::testing::Test {
  protected:
-  std::vector<TraceAction> actions() {
-    std::vector<TraceAction> actions;
-    for (const TraceEntry& entry : std::exchange(trace_, {})) actions.push_back(entry.action);
-    return actions;
+  void listen() {
+    hooks_.add_tracker([this](const TraceEntry& entry) { heard_.push_back(entry.bytes); });
   }
+  void put(size_t bytes) {
+    TraceEntry entry;
+    entry.bytes = bytes;
+    hooks_.put(entry);
+  }
+  void start_history() { EXPECT_TRUE(history_.start({}).ok()); }
+  Snapshot recorded() const {
+    Snapshot snapshot;
+    snapshot.device_traces.resize(kDevice.value() + 1);
+    history_.read_into(snapshot, kDevice);
+    return snapshot;
+  }
+  std::vector<size_t> recorded_bytes() const {
+    const Snapshot snapshot = recorded();
+    std::vector<size_t> bytes;
+    for (const TraceEntry& entry : snapshot.device_traces[kDevice.value()]) {
+      bytes.push_back(entry.bytes);
+    }
+    return bytes;
+  }
+
+  History history_;
+  Hooks hooks_{history_, kDevice};
+  std::vector<size_t> heard_;
 };
 
-TEST_F(HooksTest, TrackersSeeEveryActInOrder) {
-  start();
-  Block* block = allocate(100);
-  ASSERT_EQ(trace_.size(), 2U);
-  EXPECT_EQ(trace_[0].bytes, 2 * kMiB);
-  EXPECT_EQ(trace_[1].bytes, 100U) << "as requested";
-  EXPECT_EQ(trace_[1].address, block->address);
-  EXPECT_EQ(trace_[1].device, DeviceIndex(0));
-  EXPECT_THAT(actions(), ElementsAre(kSegmentAlloc, kAlloc));
-  const StreamId other = busy_stream();
-  use_on(block, other);
-  free(block);
-  EXPECT_THAT(actions(), ElementsAre(kFreeRequested));
-  finish(other);
-  trim();
-  EXPECT_THAT(actions(), ElementsAre(kFreeCompleted, kSegmentFree));
+TEST_F(HooksTest, AnEntrySaysWhatTheBlockIsAndWhoAllocatedIt) {
+  Block block;
+  block.address = DeviceAddress(512);
+  block.bytes = 2048;
+  block.stream = StreamId(7);
+  block.stack = StackId(9);
+  const TraceEntry entry = entry_of(TraceAction::kFreeCompleted, block, 100);
+  EXPECT_EQ(entry.action, TraceAction::kFreeCompleted);
+  EXPECT_EQ(entry.address, DeviceAddress(512));
+  EXPECT_EQ(entry.bytes, 100U);
+  EXPECT_EQ(entry.stream, StreamId(7));
+  EXPECT_EQ(entry.stack, StackId(9));
 }
 
-TEST_F(HooksTest, AnOutOfMemoryEntryNamesTheRoundedRequestAndWhatWasFree) {
-  start({}, 64 * kMiB);
-  EXPECT_EQ(refused(100 * kMiB + 1).kind(), StatusKind::kOutOfMemory);
-  ASSERT_FALSE(trace_.empty());
-  EXPECT_EQ(trace_.back().action, kOom);
-  EXPECT_EQ(trace_.back().bytes, 100 * kMiB + 512);
-  EXPECT_EQ(trace_.back().address, DeviceAddress(64 * kMiB));
+TEST_F(HooksTest, EntriesAreWantedOnceSomebodyListens) {
+  EXPECT_FALSE(hooks_.wants_entries());
+  start_history();
+  EXPECT_TRUE(hooks_.wants_entries());
+  history_.stop();
+  EXPECT_FALSE(hooks_.wants_entries());
+  listen();
+  EXPECT_TRUE(hooks_.wants_entries());
 }
 
-TEST_F(HooksTest, ATrackerMayCallTheEngineAndTheOrderHolds) {
-  start();
-  std::vector<TraceAction> seen;
-  Block* own = nullptr;
-  engine_->add_tracker([&](const TraceEntry& entry) {
-    seen.push_back(entry.action);
-    if (entry.action == kSegmentAlloc && own == nullptr) own = *engine_->allocate({512, {}});
+TEST_F(HooksTest, TrackersHearOnceAndInOrderWhenTheyAreTold) {
+  listen();
+  put(1);
+  put(2);
+  EXPECT_THAT(heard_, IsEmpty()) << "the engine is still locked";
+  hooks_.tell();
+  EXPECT_THAT(heard_, ElementsAre(1, 2));
+  hooks_.tell();
+  EXPECT_THAT(heard_, ElementsAre(1, 2));
+}
+
+TEST_F(HooksTest, TheHistoryHearsAtOnceAndTrackersOrNot) {
+  start_history();
+  put(1);
+  EXPECT_THAT(recorded_bytes(), ElementsAre(1));
+  listen();
+  put(2);
+  EXPECT_THAT(recorded_bytes(), ElementsAre(1, 2));
+}
+
+TEST_F(HooksTest, EntriesNameTheDevice) {
+  start_history();
+  DeviceIndex heard(0);
+  hooks_.add_tracker([&](const TraceEntry& entry) { heard = entry.device; });
+  put(1);
+  hooks_.put_said({}, "mine");
+  hooks_.tell();
+  EXPECT_EQ(heard, kDevice);
+  const Snapshot snapshot = recorded();
+  const std::vector<TraceEntry>& trace = snapshot.device_traces[kDevice.value()];
+  ASSERT_EQ(trace.size(), 2U);
+  for (const TraceEntry& entry : trace) EXPECT_EQ(entry.device, kDevice);
+}
+
+TEST_F(HooksTest, WhatAUserSaidIsForTheHistoryAlone) {
+  start_history();
+  listen();
+  TraceEntry entry;
+  entry.bytes = 1;
+  hooks_.put_said(entry, "the weights");
+  hooks_.tell();
+  EXPECT_THAT(heard_, IsEmpty());
+  const Snapshot snapshot = recorded();
+  const std::vector<TraceEntry>& trace = snapshot.device_traces[kDevice.value()];
+  ASSERT_EQ(trace.size(), 1U);
+  EXPECT_EQ(snapshot.tables.strings[trace[0].user_metadata.value()], "the weights");
+}
+
+TEST_F(HooksTest, ATrackerHearsNothingFromBeforeItCame) {
+  put(1);
+  listen();
+  put(2);
+  hooks_.tell();
+  EXPECT_THAT(heard_, ElementsAre(2));
+}
+
+TEST_F(HooksTest, WhatIsForgottenIsNotTold) {
+  listen();
+  put(1);
+  hooks_.forget_untold();
+  put(2);
+  hooks_.tell();
+  EXPECT_THAT(heard_, ElementsAre(2));
+}
+
+TEST_F(HooksTest, WhatATrackerCausesIsToldAfterWhatItHears) {
+  hooks_.add_tracker([this](const TraceEntry& entry) {
+    if (entry.bytes != 1) return;
+    put(3);
+    hooks_.tell();  // as the end of its call to the engine does
   });
-  Block* block = allocate(512);
-  EXPECT_THAT(seen, ElementsAre(kSegmentAlloc, kAlloc, kAlloc));
-  ASSERT_EQ(trace_.size(), 3U);
-  EXPECT_EQ(trace_[1].address, block->address) << "the tracker's own act comes after it";
-  EXPECT_EQ(trace_[2].address, own->address);
+  listen();
+  put(1);
+  put(2);
+  hooks_.tell();
+  EXPECT_THAT(heard_, ElementsAre(1, 2, 3));
 }
 
-TEST_F(HooksTest, EveryObserverHearsOfAnOutOfMemoryAndMayCallTheEngine) {
-  start({}, 64 * kMiB);
-  int heard = 0;
-  for (int i = 0; i < 2; ++i) {
-    engine_->add_oom_observer([&](const OomNotice& notice) {
-      ++heard;
-      EXPECT_EQ(notice.wanted_bytes, 100 * kMiB);
-      EXPECT_EQ(notice.limit_bytes, 64 * kMiB);
-      EXPECT_EQ(notice.device_free_bytes, 64 * kMiB);
-      EXPECT_EQ(engine_->stats().ooms, 1);
-      Block* small = *engine_->allocate({512, {}});
-      must(engine_->free(small));
-      must(engine_->trim({}));
+TEST_F(HooksTest, ATrackerMayBringAnother) {
+  bool is_first = true;
+  hooks_.add_tracker([&](const TraceEntry&) {
+    if (std::exchange(is_first, false)) listen();
+  });
+  put(1);
+  hooks_.tell();
+  put(2);
+  hooks_.tell();
+  EXPECT_THAT(heard_, ElementsAre(2));
+}
+
+TEST_F(HooksTest, ThreadsThatTellAtOnceTellEverythingOneAtATime) {
+  listen();  // unguarded: two tellers at once would be a race, which the tsan preset sees
+  constexpr size_t kThreads = 4;
+  constexpr size_t kEach = 500;
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < kThreads; ++i) {
+    threads.emplace_back([this] {
+      for (size_t n = 0; n < kEach; ++n) {
+        put(n);
+        hooks_.tell();
+      }
     });
   }
-  EXPECT_EQ(refused(100 * kMiB).kind(), StatusKind::kOutOfMemory);
-  EXPECT_EQ(heard, 2);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(heard_.size(), kThreads * kEach);
 }
 
-TEST_F(HooksTest, ObserversDoNotHearOfAnAllocationThatWasSaved) {
-  start();
-  int heard = 0;
-  engine_->add_oom_observer([&](const OomNotice&) { ++heard; });
-  run_out(DeviceCall::kAllocate, 1);
-  allocate(512);
-  EXPECT_EQ(heard, 0);
+TEST_F(HooksTest, RejectionsHaveObserversOfTheirOwn) {
+  std::vector<std::string> heard;
+  hooks_.add_oom_observer([&](const OomNotice&) { heard.emplace_back("oom"); });
+  hooks_.add_rejection_observer([&](const OomNotice&) { heard.emplace_back("rejection"); });
+  hooks_.tell_oom({}, false);
+  EXPECT_THAT(heard, ElementsAre("oom"));
+  hooks_.tell_oom({}, true);
+  EXPECT_THAT(heard, ElementsAre("oom", "rejection"));
 }
 
-TEST_F(HooksTest, AllCallbacksAreAskedAndMayAllocate) {
-  start();
-  std::vector<int> asked;
-  bool nested = false;
-  engine_->add_free_memory_callback([&] {
-    asked.push_back(1);
-    if (!std::exchange(nested, true)) must(engine_->allocate({512, {}}).status());
-    return true;
-  });
-  engine_->add_free_memory_callback([&] {
-    asked.push_back(2);
-    return false;
-  });
-  allocate(20 * kMiB);
-  EXPECT_THAT(asked, ElementsAre(1, 1, 2, 2)) << "also for the allocation of the first one";
-}
-
-TEST_F(HooksTest, CallbacksAreNotAskedWhenTheCacheServes) {
-  start();
-  cache(512);
+TEST_F(HooksTest, AllAreAskedToFreeAndOneThatDidIsEnough) {
+  EXPECT_FALSE(hooks_.has_callbacks());
+  EXPECT_FALSE(hooks_.ask_to_free());
   int asked = 0;
-  engine_->add_free_memory_callback([&] { return ++asked != 0; });
-  allocate(512);
-  EXPECT_EQ(asked, 0);
-}
-
-TEST_F(HooksTest, AnAllocationKeepsItsOwnStackWhateverACallbackDoes) {
-  AllocatorOptions options;
-  options.pytorch_compatible = true;  // and so the device is asked under the lock
-  start(options);
-  Block* spare = allocate(2 * kMiB);
-  engine_->add_free_memory_callback([&] {
-    if (spare != nullptr) must(engine_->free(std::exchange(spare, nullptr), StackId(1)));
-    return false;
-  });
-  trace_.clear();
-  must(engine_->allocate({20 * kMiB, {}, StackId(2)}).status());
-  ASSERT_EQ(trace_.size(), 4U);
-  EXPECT_EQ(trace_[0].stack, StackId(1)) << "the callback's free";
-  EXPECT_EQ(trace_[2].action, kSegmentAlloc);
-  EXPECT_EQ(trace_[2].stack, StackId(2));
-}
-
-TEST_F(HooksTest, WhatLettingGoEndsIsNotPutDownToTheCallBeforeIt) {
-  start();
-  Block* block = *engine_->allocate({512, {}, StackId(1)});
-  engine_->hold(block);
-  free(block);
-  must(engine_->allocate({512, {}, StackId(2)}).status());
-  engine_->let_go(block);
-  EXPECT_EQ(trace_.back().action, kFreeCompleted);
-  EXPECT_EQ(trace_.back().stack, StackId(1)) << "who allocated it is all that is known";
-}
-
-// Something of a user's that looks at the engine when it ends.
-struct LooksWhenItEnds {
-  explicit LooksWhenItEnds(ClassicEngine& looked_at) : engine(looked_at) {}
-  ~LooksWhenItEnds() { (void)engine.stats(); }
-  ClassicEngine& engine;
-};
-
-class LookingSource final : public SegmentSource {
- public:
-  explicit LookingSource(ClassicEngine& engine) : looks_(engine) {}
-  Result<DeviceAddress> allocate(size_t, StreamId) override {
-    return Status::out_of_memory("the source is empty");
-  }
-  void free(DeviceAddress, size_t) override {}
-
- private:
-  LooksWhenItEnds looks_;
-};
-
-TEST_F(HooksTest, ASourceThatEndsWithItsPoolMayCallTheEngine) {
-  start();
-  must(engine_->create_pool(kPool, {.source = std::make_shared<LookingSource>(*engine_)}));
-  must(engine_->release_pool(kPool));
-  trim();
-  EXPECT_FALSE(engine_->pool_use_count(kPool).ok());
-}
-
-TEST_F(HooksTest, AFilterThatEndsWithItsRouteMayCallTheEngine) {
-  start();
-  const auto filter = [&] {
-    return [looks = std::make_shared<LooksWhenItEnds>(*engine_)](StreamId) { return true; };
-  };
-  must(engine_->begin_routing(kPool, filter()));
-  EXPECT_FALSE(engine_->begin_routing(kPool, filter()).ok());
-  end_route(kPool);
+  hooks_.add_free_memory_callback([&] { return ++asked == 0; });
+  EXPECT_TRUE(hooks_.has_callbacks());
+  EXPECT_FALSE(hooks_.ask_to_free());
+  hooks_.add_free_memory_callback([&] { return ++asked != 0; });
+  hooks_.add_free_memory_callback([&] { return ++asked == 0; });
+  EXPECT_TRUE(hooks_.ask_to_free());
+  EXPECT_EQ(asked, 4);
 }
 
 }  // namespace
-}  // namespace ashlar::classic
+}  // namespace ashlar

@@ -1,0 +1,186 @@
+// Trackers, observers, callbacks, and whatever else of a user's runs: when, and that it may call
+// back.
+#include <gmock/gmock.h>
+
+#include "engine_fixture.h"
+
+namespace ashlar::classic {
+namespace {
+
+using enum TraceAction;
+using ::testing::ElementsAre;
+
+constexpr PoolId kPool{0, 1};
+
+class ClassicHooksTest : public EngineFixture {
+ protected:
+  std::vector<TraceAction> actions() {
+    std::vector<TraceAction> actions;
+    for (const TraceEntry& entry : std::exchange(trace_, {})) actions.push_back(entry.action);
+    return actions;
+  }
+};
+
+TEST_F(ClassicHooksTest, TrackersSeeEveryActInOrder) {
+  start();
+  Block* block = allocate(100);
+  ASSERT_EQ(trace_.size(), 2U);
+  EXPECT_EQ(trace_[0].bytes, 2 * kMiB);
+  EXPECT_EQ(trace_[1].bytes, 100U) << "as requested";
+  EXPECT_EQ(trace_[1].address, block->address);
+  EXPECT_EQ(trace_[1].device, DeviceIndex(0));
+  EXPECT_THAT(actions(), ElementsAre(kSegmentAlloc, kAlloc));
+  const StreamId other = busy_stream();
+  use_on(block, other);
+  free(block);
+  EXPECT_THAT(actions(), ElementsAre(kFreeRequested));
+  finish(other);
+  trim();
+  EXPECT_THAT(actions(), ElementsAre(kFreeCompleted, kSegmentFree));
+}
+
+TEST_F(ClassicHooksTest, AnOutOfMemoryEntryNamesTheRoundedRequestAndWhatWasFree) {
+  start({}, 64 * kMiB);
+  EXPECT_EQ(refused(100 * kMiB + 1).kind(), StatusKind::kOutOfMemory);
+  ASSERT_FALSE(trace_.empty());
+  EXPECT_EQ(trace_.back().action, kOom);
+  EXPECT_EQ(trace_.back().bytes, 100 * kMiB + 512);
+  EXPECT_EQ(trace_.back().address, DeviceAddress(64 * kMiB));
+}
+
+TEST_F(ClassicHooksTest, ATrackerMayCallTheEngineAndTheOrderHolds) {
+  start();
+  std::vector<TraceAction> seen;
+  Block* own = nullptr;
+  engine_->add_tracker([&](const TraceEntry& entry) {
+    seen.push_back(entry.action);
+    if (entry.action == kSegmentAlloc && own == nullptr) own = *engine_->allocate({512, {}});
+  });
+  Block* block = allocate(512);
+  EXPECT_THAT(seen, ElementsAre(kSegmentAlloc, kAlloc, kAlloc));
+  ASSERT_EQ(trace_.size(), 3U);
+  EXPECT_EQ(trace_[1].address, block->address) << "the tracker's own act comes after it";
+  EXPECT_EQ(trace_[2].address, own->address);
+}
+
+TEST_F(ClassicHooksTest, EveryObserverHearsOfAnOutOfMemoryAndMayCallTheEngine) {
+  start({}, 64 * kMiB);
+  int heard = 0;
+  for (int i = 0; i < 2; ++i) {
+    engine_->add_oom_observer([&](const OomNotice& notice) {
+      ++heard;
+      EXPECT_EQ(notice.wanted_bytes, 100 * kMiB);
+      EXPECT_EQ(notice.limit_bytes, 64 * kMiB);
+      EXPECT_EQ(notice.device_free_bytes, 64 * kMiB);
+      EXPECT_EQ(engine_->stats().ooms, 1);
+      Block* small = *engine_->allocate({512, {}});
+      must(engine_->free(small));
+      must(engine_->trim({}));
+    });
+  }
+  EXPECT_EQ(refused(100 * kMiB).kind(), StatusKind::kOutOfMemory);
+  EXPECT_EQ(heard, 2);
+}
+
+TEST_F(ClassicHooksTest, ObserversDoNotHearOfAnAllocationThatWasSaved) {
+  start();
+  int heard = 0;
+  engine_->add_oom_observer([&](const OomNotice&) { ++heard; });
+  run_out(DeviceCall::kAllocate, 1);
+  allocate(512);
+  EXPECT_EQ(heard, 0);
+}
+
+TEST_F(ClassicHooksTest, AllCallbacksAreAskedAndMayAllocate) {
+  start();
+  std::vector<int> asked;
+  bool nested = false;
+  engine_->add_free_memory_callback([&] {
+    asked.push_back(1);
+    if (!std::exchange(nested, true)) must(engine_->allocate({512, {}}).status());
+    return true;
+  });
+  engine_->add_free_memory_callback([&] {
+    asked.push_back(2);
+    return false;
+  });
+  allocate(20 * kMiB);
+  EXPECT_THAT(asked, ElementsAre(1, 1, 2, 2)) << "also for the allocation of the first one";
+}
+
+TEST_F(ClassicHooksTest, CallbacksAreNotAskedWhenTheCacheServes) {
+  start();
+  cache(512);
+  int asked = 0;
+  engine_->add_free_memory_callback([&] { return ++asked != 0; });
+  allocate(512);
+  EXPECT_EQ(asked, 0);
+}
+
+TEST_F(ClassicHooksTest, AnAllocationKeepsItsOwnStackWhateverACallbackDoes) {
+  AllocatorOptions options;
+  options.pytorch_compatible = true;  // and so the device is asked under the lock
+  start(options);
+  Block* spare = allocate(2 * kMiB);
+  engine_->add_free_memory_callback([&] {
+    if (spare != nullptr) must(engine_->free(std::exchange(spare, nullptr), StackId(1)));
+    return false;
+  });
+  trace_.clear();
+  must(engine_->allocate({20 * kMiB, {}, StackId(2)}).status());
+  ASSERT_EQ(trace_.size(), 4U);
+  EXPECT_EQ(trace_[0].stack, StackId(1)) << "the callback's free";
+  EXPECT_EQ(trace_[2].action, kSegmentAlloc);
+  EXPECT_EQ(trace_[2].stack, StackId(2));
+}
+
+TEST_F(ClassicHooksTest, WhatLettingGoEndsIsNotPutDownToTheCallBeforeIt) {
+  start();
+  Block* block = *engine_->allocate({512, {}, StackId(1)});
+  engine_->hold(block);
+  free(block);
+  must(engine_->allocate({512, {}, StackId(2)}).status());
+  engine_->let_go(block);
+  EXPECT_EQ(trace_.back().action, kFreeCompleted);
+  EXPECT_EQ(trace_.back().stack, StackId(1)) << "who allocated it is all that is known";
+}
+
+// Something of a user's that looks at the engine when it ends.
+struct LooksWhenItEnds {
+  explicit LooksWhenItEnds(ClassicEngine& looked_at) : engine(looked_at) {}
+  ~LooksWhenItEnds() { (void)engine.stats(); }
+  ClassicEngine& engine;
+};
+
+class LookingSource final : public SegmentSource {
+ public:
+  explicit LookingSource(ClassicEngine& engine) : looks_(engine) {}
+  Result<DeviceAddress> allocate(size_t, StreamId) override {
+    return Status::out_of_memory("the source is empty");
+  }
+  void free(DeviceAddress, size_t) override {}
+
+ private:
+  LooksWhenItEnds looks_;
+};
+
+TEST_F(ClassicHooksTest, ASourceThatEndsWithItsPoolMayCallTheEngine) {
+  start();
+  must(engine_->create_pool(kPool, {.source = std::make_shared<LookingSource>(*engine_)}));
+  must(engine_->release_pool(kPool));
+  trim();
+  EXPECT_FALSE(engine_->pool_use_count(kPool).ok());
+}
+
+TEST_F(ClassicHooksTest, AFilterThatEndsWithItsRouteMayCallTheEngine) {
+  start();
+  const auto filter = [&] {
+    return [looks = std::make_shared<LooksWhenItEnds>(*engine_)](StreamId) { return true; };
+  };
+  must(engine_->begin_routing(kPool, filter()));
+  EXPECT_FALSE(engine_->begin_routing(kPool, filter()).ok());
+  end_route(kPool);
+}
+
+}  // namespace
+}  // namespace ashlar::classic

@@ -1,0 +1,342 @@
+// Frees that wait, without an engine: what becomes free when, in which order, and what the device
+// is asked for it. That engines wait for what they must is in the contract suite.
+#include "engine/waiting_frees.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <memory>
+
+#include "ashlar/sim.h"
+
+namespace ashlar {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+constexpr StreamId kOwn = kDefaultStream;
+
+class WaitingFreesTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    sim::Options options;
+    options.device_count = 1;
+    options.backing = sim::Backing::kBookkeeping;
+    options.seed = 1;
+    machine_ = *sim::Machine::create(options);
+    start(false);
+  }
+  void start(bool reuse_within_captures) {
+    frees_ = std::make_unique<WaitingFrees>(device(), reuse_within_captures);
+  }
+  Device& device() { return machine_->device(DeviceIndex(0)); }
+  uint64_t calls(DeviceCall call) const { return machine_->costs(DeviceIndex(0)).count_of(call); }
+  void fail(DeviceCall call, uint64_t nth = 1) { machine_->inject({.call = call, .nth = nth}); }
+
+  // --- streams and captures ---------------------------------------------------------------------
+
+  StreamId new_stream() { return *device().create_stream(); }
+  StreamId busy_stream() {
+    const StreamId stream = new_stream();
+    must(machine_->hold(DeviceIndex(0), stream));
+    work(stream);
+    return stream;
+  }
+  void finish(StreamId stream) {
+    must(machine_->resume(DeviceIndex(0), stream));
+    must(device().synchronize_stream(stream));
+  }
+  void work(StreamId stream) {
+    must(device().call_host(stream, [] {}));
+  }
+  // What `first` has done so far comes before what `then` does next.
+  void order(StreamId first, StreamId then) {
+    const EventId event = *device().create_event();
+    must(device().record_event(event, first));
+    must(device().wait_event(then, event));
+    must(device().destroy_event(event));
+  }
+  void begin_capture(StreamId stream) {
+    frees_->capture_began();
+    must(device().begin_capture(stream, CaptureMode::kThreadLocal));
+  }
+  void end_capture(StreamId stream) {
+    must(device().end_capture(stream).status());
+    must(frees_->capture_ended());
+  }
+
+  // --- blocks -----------------------------------------------------------------------------------
+
+  Block* new_block(StreamId stream = kOwn) {
+    blocks_.emplace_back();
+    blocks_.back().stream = stream;
+    return &blocks_.back();
+  }
+  void use(Block* block, StreamId stream) { frees_->record_use(block, {&device(), stream}); }
+  // A block that was used on the stream and then freed.
+  Block* freed_after_use_on(StreamId stream) {
+    Block* block = new_block();
+    use(block, stream);
+    must(frees_->add(block));
+    return block;
+  }
+  std::vector<Block*> collect() {
+    std::vector<Block*> finished;
+    must(frees_->collect(finished));
+    return finished;
+  }
+  std::vector<Block*> collect_for(StreamId stream) {
+    std::vector<Block*> finished;
+    must(frees_->collect_for(stream, finished));
+    return finished;
+  }
+  std::vector<Block*> wait(const std::function<bool(const Block&)>& wanted = {}) {
+    std::vector<Block*> finished;
+    must(frees_->wait(finished, wanted));
+    return finished;
+  }
+
+  static void must(const Status& status) { EXPECT_TRUE(status.ok()) << status.to_string(); }
+
+  std::unique_ptr<sim::Machine> machine_;
+  std::deque<Block> blocks_;
+  std::unique_ptr<WaitingFrees> frees_;
+};
+
+TEST_F(WaitingFreesTest, WhatWasSetAsideComesBeforeWhatHadItsEventsAlready) {
+  const StreamId busy = busy_stream();
+  const StreamId captured = new_stream();
+  Block* pending = freed_after_use_on(busy);
+  begin_capture(captured);
+  Block* first = freed_after_use_on(captured);
+  Block* second = freed_after_use_on(captured);
+  end_capture(captured);
+  finish(busy);
+  EXPECT_THAT(collect(), ElementsAre(first, second, pending));
+  EXPECT_TRUE(frees_->empty());
+}
+
+TEST_F(WaitingFreesTest, WhatOnlyAGraphUsedNeedsNoEvent) {
+  const StreamId captured = new_stream();
+  begin_capture(captured);
+  Block* block = freed_after_use_on(captured);
+  EXPECT_THAT(collect(), IsEmpty());
+  end_capture(captured);
+  EXPECT_THAT(collect(), ElementsAre(block));
+  EXPECT_TRUE(block->uses.empty());
+  EXPECT_EQ(calls(DeviceCall::kRecordEvent), 0U);
+}
+
+TEST_F(WaitingFreesTest, AUseByAGraphGetsItsEventIfTheFreeComesAfterTheCapture) {
+  const StreamId captured = new_stream();
+  Block* block = new_block();
+  begin_capture(captured);
+  use(block, captured);
+  end_capture(captured);
+  must(frees_->add(block));
+  EXPECT_EQ(calls(DeviceCall::kRecordEvent), 1U);
+  must(device().synchronize_stream(captured));
+  EXPECT_THAT(collect(), ElementsAre(block));
+}
+
+TEST_F(WaitingFreesTest, CollectingWhatWasSetAsideLooksAtNoEvent) {
+  const StreamId busy = busy_stream();
+  const StreamId captured = new_stream();
+  Block* pending = freed_after_use_on(busy);
+  begin_capture(captured);
+  Block* set_aside = freed_after_use_on(captured);
+  end_capture(captured);
+  finish(busy);
+  std::vector<Block*> finished;
+  must(frees_->collect_set_aside(finished));
+  EXPECT_THAT(finished, ElementsAre(set_aside));
+  EXPECT_EQ(calls(DeviceCall::kIsDone), 0U);
+  EXPECT_THAT(collect(), ElementsAre(pending));
+}
+
+TEST_F(WaitingFreesTest, AnAllocationOfACapturingStreamLeavesEventsAlone) {
+  const StreamId busy = busy_stream();
+  const StreamId captured = new_stream();
+  Block* pending = freed_after_use_on(busy);
+  finish(busy);
+  begin_capture(captured);
+  EXPECT_THAT(collect_for(captured), IsEmpty());
+  EXPECT_EQ(calls(DeviceCall::kIsDone), 0U);
+  EXPECT_THAT(collect_for(busy), ElementsAre(pending)) << "another stream may have it";
+  end_capture(captured);
+}
+
+TEST_F(WaitingFreesTest, WhileNothingWaitsTheDeviceIsNotAsked) {
+  const StreamId captured = new_stream();
+  begin_capture(captured);
+  const uint64_t asked = calls(DeviceCall::kCaptureState);
+  EXPECT_THAT(collect_for(captured), IsEmpty());
+  EXPECT_EQ(calls(DeviceCall::kCaptureState), asked);
+  end_capture(captured);
+}
+
+// --- failures -----------------------------------------------------------------------------------
+
+TEST_F(WaitingFreesTest, WhatACollectionFoundBeforeItFailedIsNotLost) {
+  const StreamId busy = busy_stream();
+  const StreamId captured = new_stream();
+  begin_capture(captured);
+  Block* first = freed_after_use_on(captured);
+  Block* second = new_block(captured);
+  use(second, busy);
+  must(frees_->add(second));
+  Block* third = freed_after_use_on(captured);
+  end_capture(captured);
+  fail(DeviceCall::kRecordEvent);
+  std::vector<Block*> finished;
+  EXPECT_EQ(frees_->collect(finished).kind(), StatusKind::kDeviceFault);
+  EXPECT_THAT(finished, ElementsAre(first));
+  EXPECT_THAT(collect(), ElementsAre(third));
+  finish(busy);
+  EXPECT_THAT(collect(), ElementsAre(second));
+}
+
+TEST_F(WaitingFreesTest, ABlockWithSomeOfItsEventsWaitsForTheRest) {
+  const StreamId one = busy_stream();
+  const StreamId two = busy_stream();
+  Block* block = new_block();
+  use(block, one);
+  use(block, two);
+  fail(DeviceCall::kRecordEvent, 2);
+  EXPECT_EQ(frees_->add(block).kind(), StatusKind::kDeviceFault);
+  EXPECT_EQ(calls(DeviceCall::kRecordEvent), 1U);
+  finish(two);
+  EXPECT_THAT(collect(), IsEmpty()) << "now the other stream has its event, too";
+  EXPECT_EQ(calls(DeviceCall::kRecordEvent), 2U);
+  finish(one);
+  EXPECT_THAT(collect(), ElementsAre(block));
+}
+
+TEST_F(WaitingFreesTest, ADeviceThatCannotTellCountsAsCapturing) {
+  const StreamId stream = new_stream();
+  frees_->capture_began();
+  fail(DeviceCall::kCaptureState);
+  EXPECT_TRUE(frees_->is_capturing({&device(), stream}));
+  EXPECT_FALSE(frees_->is_capturing({&device(), stream}));
+}
+
+// --- waiting ------------------------------------------------------------------------------------
+
+TEST_F(WaitingFreesTest, AWaitForSomeLeavesTheOthers) {
+  const StreamId one = new_stream();
+  const StreamId two = busy_stream();
+  Block* wanted = freed_after_use_on(one);
+  Block* other = freed_after_use_on(two);
+  EXPECT_THAT(wait([&](const Block& block) { return &block == wanted; }), ElementsAre(wanted));
+  EXPECT_FALSE(frees_->empty());
+  finish(two);
+  EXPECT_THAT(wait(), ElementsAre(other));
+}
+
+TEST_F(WaitingFreesTest, NobodyWaitsForWhatACaptureHolds) {
+  const StreamId captured = new_stream();
+  begin_capture(captured);
+  Block* block = freed_after_use_on(captured);
+  EXPECT_THAT(wait(), IsEmpty());
+  end_capture(captured);
+  EXPECT_THAT(wait(), ElementsAre(block));
+}
+
+TEST_F(WaitingFreesTest, OnlyTheDeviceCanBeWaitedForWhenAStreamIsGoneAndNotDuringACapture) {
+  const StreamId gone = new_stream();
+  const StreamId captured = new_stream();
+  Block* block = new_block();
+  use(block, gone);
+  must(device().destroy_stream(gone));
+  must(frees_->add(block));
+  EXPECT_THAT(collect(), IsEmpty());
+  begin_capture(captured);
+  EXPECT_THAT(wait(), IsEmpty());
+  EXPECT_EQ(calls(DeviceCall::kSynchronizeDevice), 0U);
+  end_capture(captured);
+  EXPECT_THAT(wait(), ElementsAre(block));
+}
+
+TEST_F(WaitingFreesTest, AWaitForTheDeviceThatFailsIsTriedAgain) {
+  const StreamId gone = new_stream();
+  Block* block = new_block();
+  use(block, gone);
+  must(device().destroy_stream(gone));
+  must(frees_->add(block));
+  fail(DeviceCall::kSynchronizeDevice);
+  std::vector<Block*> finished;
+  EXPECT_EQ(frees_->wait(finished).kind(), StatusKind::kDeviceFault);
+  EXPECT_THAT(finished, IsEmpty());
+  EXPECT_THAT(wait(), ElementsAre(block));
+}
+
+// --- what a graph proves ------------------------------------------------------------------------
+
+class GraphProofTest : public WaitingFreesTest {
+ protected:
+  void SetUp() override {
+    WaitingFreesTest::SetUp();
+    start(true);
+    main_ = new_stream();
+    side_ = new_stream();
+    begin_capture(main_);
+    work(main_);
+    order(main_, side_);
+    work(side_);
+  }
+  void TearDown() override { end_capture(main_); }
+  // A block of one captured stream that the other has worked on.
+  Block* freed_by_both(StreamId own, StreamId other) {
+    Block* block = new_block(own);
+    use(block, other);
+    must(frees_->add(block));
+    return block;
+  }
+
+  StreamId main_;
+  StreamId side_;
+};
+
+TEST_F(GraphProofTest, ABlockIsFreeForItsStreamOnceThatComesAfterEveryUse) {
+  Block* block = freed_by_both(main_, side_);
+  EXPECT_THAT(collect_for(main_), IsEmpty()) << "what it does next runs beside the other's work";
+  order(side_, main_);
+  EXPECT_THAT(collect_for(main_), ElementsAre(block));
+  EXPECT_TRUE(block->uses.empty());
+}
+
+TEST_F(GraphProofTest, ABlockOfAnotherStreamIsNotThisOnes) {
+  Block* block = freed_by_both(side_, main_);
+  order(side_, main_);
+  EXPECT_THAT(collect_for(main_), IsEmpty());
+  order(main_, side_);
+  EXPECT_THAT(collect_for(side_), ElementsAre(block));
+  order(side_, main_);
+}
+
+TEST_F(GraphProofTest, WhatWasWalkedIsNotWalkedAgainUnlessItIsForgotten) {
+  freed_by_both(main_, side_);
+  EXPECT_THAT(collect_for(main_), IsEmpty());
+  const uint64_t walked = calls(DeviceCall::kNodeDependencies);
+  EXPECT_GT(walked, 0U);
+  EXPECT_THAT(collect_for(main_), IsEmpty());
+  EXPECT_EQ(calls(DeviceCall::kNodeDependencies), walked);
+  frees_->forget_graphs();
+  EXPECT_THAT(collect_for(main_), IsEmpty());
+  EXPECT_EQ(calls(DeviceCall::kNodeDependencies), 2 * walked);
+  order(side_, main_);
+}
+
+TEST_F(GraphProofTest, WithoutReuseNothingIsProven) {
+  frees_ = std::make_unique<WaitingFrees>(device(), false);
+  frees_->capture_began();
+  freed_by_both(main_, side_);
+  order(side_, main_);
+  EXPECT_THAT(collect_for(main_), IsEmpty());
+  EXPECT_EQ(calls(DeviceCall::kNodeDependencies), 0U);
+}
+
+}  // namespace
+}  // namespace ashlar
