@@ -115,8 +115,8 @@ void PagedEngine::mark_idle(PagedPool& pool, const std::function<bool(const Aren
     }
   }
   for (const auto& extent : pool.extents) {
-    if (extent->home == nullptr && lenders_.contains(extent->arena))
-      extent->idle_round = idle_round_;
+    const bool is_idle = extent->home == nullptr && !extent->is_leaving;
+    if (is_idle && lenders_.contains(extent->arena)) extent->idle_round = idle_round_;
   }
 }
 
