@@ -24,18 +24,27 @@ class Pausing : public PagedFixture {
   }
 
   // Small ones and large ones, some of them in stitched views, each with a value of its own.
-  std::vector<Block*> live_blocks(size_t rounds = 6) {
+  std::vector<Block*> live_blocks() {
     const StreamId side = new_stream();
     std::vector<Block*> gaps;
     std::vector<Block*> live;
-    for (size_t i = 0; i < rounds; ++i) {
+    for (size_t i = 0; i < 6; ++i) {
       live.push_back(allocate(700 * (i + 1)));
       gaps.push_back(allocate(7 * kMiB));
       live.push_back(allocate(3 * kMiB, side));
       live.push_back(allocate(5 * kMiB));
     }
     for (Block* gap : gaps) free(gap);
-    live.push_back(allocate(rounds * 5 * kMiB));
+    live.push_back(allocate(30 * kMiB));
+    for (size_t i = 0; i < live.size(); ++i) fill(live[i], value_of(i));
+    return live;
+  }
+  // The same in a few MiB, for what is done hundreds of times.
+  std::vector<Block*> few_live_blocks() {
+    Block* gap = allocate(4 * kMiB);
+    std::vector<Block*> live = {allocate(700), allocate(2 * kMiB, new_stream())};
+    free(gap);
+    live.push_back(allocate(5 * kMiB));
     for (size_t i = 0; i < live.size(); ++i) fill(live[i], value_of(i));
     return live;
   }
@@ -314,7 +323,7 @@ TEST_F(Pausing, NoFailureLosesAnything) {
         SCOPED_TRACE(testing::Message() << name(call) << " " << nth << " " << resumes_first);
         start();
         make_tagged();
-        const std::vector<Block*> live = live_blocks(2);
+        const std::vector<Block*> live = few_live_blocks();
         must(device().synchronize_device());
         const size_t reserved = reserved_bytes();
         machine_->inject({.call = call, .nth = nth});
@@ -341,7 +350,7 @@ TEST_F(Pausing, NoFailureLosesAnything) {
 }
 
 TEST_F(Pausing, AThousandCyclesEndWhereTheyBegan) {
-  Block* block = allocate(5 * kMiB);
+  Block* block = allocate(2 * kMiB);
   allocate(4000);
   fill(block, 3);
   must(pause_and_keep());
@@ -353,9 +362,9 @@ TEST_F(Pausing, AThousandCyclesEndWhereTheyBegan) {
   const uint64_t streams = calls(DeviceCall::kCreateStream);
   const uint64_t mappings = calls(DeviceCall::kMap) - calls(DeviceCall::kUnmap);
   for (int i = 0; i < 1000; ++i) {
-    must(i % 2 == 0 ? pause_and_keep() : pause());
+    must(i % 4 == 0 ? pause_and_keep() : pause());
     must(resume());
-    if (i % 2 == 1) fill(block, 3);
+    if (i % 4 == 3) fill(block, 3);
   }
   EXPECT_TRUE(holds(block, 3));
   EXPECT_EQ(used_bytes(), used);

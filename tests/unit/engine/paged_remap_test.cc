@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <set>
-#include <thread>
 
 #include "base/random.h"
 #include "paged_fixture.h"
@@ -190,38 +189,6 @@ TEST_F(Remapping, APoolThatNeverRemapsMapsEachAddressOnceUntilItGoes) {
   is_over = true;
   must(engine_->trim());
   EXPECT_FALSE(engine_->pool_use_count(kPool).ok());
-}
-
-TEST_F(Remapping, ThreadsSeeOneMirror) {
-  sim::Options free_running;
-  free_running.capacity_bytes = 2 * kGiB;
-  engine_.reset();
-  mirror_.clear();
-  machine_ = *sim::Machine::create(free_running);
-  engine_ = std::make_unique<PagedEngine>(device(), AllocatorOptions{});
-  observe(mirror_);
-  PoolOptions tagged;
-  tagged.tag = "sleeper";
-  make_pool(kPool, tagged);
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 4; ++i) {
-    threads.emplace_back([this, i] {
-      const StreamId stream = new_stream();
-      for (size_t step = 1; step < 60; ++step) {
-        if (i == 0 && step % 4 == 0) must(engine_->pause("sleeper", true));
-        if (i <= 1 && step % 4 <= 1) must(engine_->resume("sleeper"));
-        if (i == 2 && step % 5 == 0) must(engine_->trim());
-        if (i == 3 && step == 10) {
-          must(engine_->begin_routing(kPool, [stream](StreamId s) { return s == stream; }));
-        }
-        const Result<Block*> block = engine_->allocate({step * 300'000, stream});
-        if (block.ok()) free(*block);
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  must(engine_->resume("sleeper"));
-  expect_true(mirror_);
 }
 
 }  // namespace
