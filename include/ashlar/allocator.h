@@ -29,6 +29,7 @@
 #include "ashlar/oom_notice.h"
 #include "ashlar/options.h"
 #include "ashlar/pool.h"
+#include "ashlar/remap.h"
 #include "ashlar/sharing.h"
 #include "ashlar/snapshot.h"
 #include "ashlar/stats.h"
@@ -96,6 +97,12 @@ struct RestoredPool {
 struct SnapshotOptions {
   std::optional<PoolId> pool{};  // only this pool's segments; one that does not exist has none
   bool include_traces = true;    // what happened, not only what is
+};
+
+enum class PauseBackup { kNone, kHost };
+
+struct PauseOptions {
+  PauseBackup backup = PauseBackup::kNone;  // what is in the blocks: lost, or kept by the host
 };
 
 class ASHLAR_EXPORT Allocator {
@@ -186,6 +193,17 @@ class ASHLAR_EXPORT Allocator {
   PoolCheckpoint checkpoint(PoolId pool);
   RestoredPool restore(const PoolCheckpoint& checkpoint);
 
+  // --- pausing: see docs/guide/sleep.md ---------------------------------------------------------
+  // Gives the memory of all pools with this tag back to the device, while their blocks keep their
+  // addresses; waits for work on those blocks only. Until resumed, nothing can be allocated there,
+  // and no work may use the blocks; they can be freed. Doing either twice is doing it once. A
+  // failure half-way leaves the pools paused, with nothing lost: call either again. Throws
+  // UsageError: no pool has the tag, a block is shared with other processes, or the engine or the
+  // pool's kind cannot be paused. OutOfMemory: of the host for the backup, or of the device for
+  // resuming.
+  void pause(std::string_view tag, const PauseOptions& options = {});
+  void resume(std::string_view tag);
+
   // --- other processes: see sharing.h -----------------------------------------------------------
   // The whole block, named by its buffer or by the address that allocate_raw gave. Throws
   // UsageError for memory that cannot be shared: expandable segments need expandable_segments_ipc.
@@ -215,6 +233,9 @@ class ASHLAR_EXPORT Allocator {
   void add_oom_observer(std::function<void(const OomNotice&)> observer);
   void add_rejection_observer(std::function<void(const OomNotice&)> observer);
   void add_free_memory_callback(std::function<bool()> callback);
+  // Hears of every range that is mapped or will be unmapped, what is mapped already first. Throws
+  // UsageError if the engine cannot tell.
+  void add_remap_observer(RemapObserver observer);
 
  private:
   struct Parts;

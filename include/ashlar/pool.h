@@ -1,8 +1,9 @@
-// What a pool of an allocator can be given: a source of segments of its own, and two rules.
+// What a pool of an allocator can be given: a source of segments of its own, a tag, and rules.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "ashlar/status.h"
 #include "ashlar/types.h"
@@ -28,6 +29,9 @@ struct PoolOptions {
   // An address keeps the memory that it first had, for registrations that are made once: with
   // networks, with other devices. Costs memory where sizes vary.
   bool never_remap = false;
+  // What Allocator::pause and resume call it by, with others of the same tag; empty: none. Not with
+  // never_remap.
+  std::string tag{};
 };
 
 // Which allocations go to a pool, asked by stream. Called while the allocator is locked: it may

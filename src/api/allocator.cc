@@ -185,6 +185,15 @@ RestoredPool Allocator::restore(const PoolCheckpoint& checkpoint) {
   return restored;
 }
 
+// --- pausing
+// --------------------------------------------------------------------------------------
+
+void Allocator::pause(std::string_view tag, const PauseOptions& options) {
+  unwrap(parts_->engine->pause(tag, options.backup == PauseBackup::kHost));
+}
+
+void Allocator::resume(std::string_view tag) { unwrap(parts_->engine->resume(tag)); }
+
 // --- hooks
 // ----------------------------------------------------------------------------------------
 
@@ -202,6 +211,10 @@ void Allocator::add_rejection_observer(std::function<void(const OomNotice&)> obs
 
 void Allocator::add_free_memory_callback(std::function<bool()> callback) {
   parts_->engine->add_free_memory_callback(std::move(callback));
+}
+
+void Allocator::add_remap_observer(RemapObserver observer) {
+  unwrap(parts_->engine->add_remap_observer(std::move(observer)));
 }
 
 // --- buffers

@@ -127,7 +127,9 @@ AddressRange Allocator::base_allocation(DeviceAddress address) const {
 
 AddressRange Allocator::base_of(const Block* block) const {
   const BlockMemory memory = parts_->engine->memory_of(block);
-  if (memory.origin == BlockMemory::Origin::kExtents) {
+  const bool is_mapped = memory.origin == BlockMemory::Origin::kExtents ||
+                         memory.origin == BlockMemory::Origin::kPaused;
+  if (is_mapped) {
     unwrap(Status::usage(
         "the block lies in an expandable segment, which is no allocation of the device and cannot "
         "be shared between processes as one: use Allocator::share with expandable_segments_ipc, or "

@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <memory>
 #include <utility>
 
 #include "base/check.h"
@@ -40,7 +41,7 @@ ThreadRecord* ThreadRecord::take_mine() {
     own_ = spare;
     spare = spare->next;
   } else {
-    own_ = new ThreadRecord;
+    own_ = std::make_unique<ThreadRecord>().release();
   }
   return own_;
 }

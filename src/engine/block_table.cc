@@ -27,7 +27,9 @@ BlockTable::~BlockTable() {
     for (auto& group_place : region->groups) {
       const std::unique_ptr<Group> group(group_place.load(std::memory_order_relaxed));
       if (group == nullptr) continue;
-      for (auto& leaf : *group) delete leaf.load(std::memory_order_relaxed);
+      for (auto& leaf_place : *group) {
+        const std::unique_ptr<Leaf> leaf(leaf_place.load(std::memory_order_relaxed));
+      }
     }
   }
 }

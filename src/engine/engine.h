@@ -9,12 +9,14 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ashlar/checkpoint.h"
 #include "ashlar/expandable_use.h"
 #include "ashlar/oom_notice.h"
 #include "ashlar/pool.h"
+#include "ashlar/remap.h"
 #include "ashlar/snapshot.h"
 #include "ashlar/stats.h"
 #include "ashlar/status.h"
@@ -43,6 +45,7 @@ struct BlockMemory {
     kAllocation,  // one plain allocation of the device: `range` is all of it
     kExtents,     // extents mapped in a row: `range` is those that the block touches
     kSource,      // a pool's own source of segments, of which the engine knows no more
+    kPaused,      // none at the moment: its pool is paused
   };
   Origin origin = Origin::kAllocation;
   AddressRange range{};             // contains the block
@@ -75,7 +78,7 @@ class Engine {
   virtual void hold(Block* block) = 0;
   // From any thread. REQUIRES: held. If the device fails, the next allocate or trim says so.
   virtual void let_go(Block* block) = 0;
-  // What it says stays true while the block is allocated or held.
+  // What it says stays true while the block is held, or allocated in a pool that is not paused.
   virtual BlockMemory memory_of(const Block* block) const = 0;
   // Another device may touch this one's memory: what there is, and what will be.
   virtual Status add_accessor(DeviceIndex accessor) = 0;
@@ -87,6 +90,17 @@ class Engine {
   // frees. A pool that somebody still holds is left as it is, which is no failure: of several
   // holders, each may trim after letting go. kUsage: there is no such pool (any more).
   virtual Status trim(PoolId pool = {}, StackId stack = {}) = 0;
+
+  // --- pausing ------------------------------------------------------------------------------
+  // Gives the memory of all pools with this tag back to the device, while their blocks keep their
+  // addresses; and gets memory for them again. With `keep_contents`, the host keeps what the blocks
+  // hold meanwhile; without, it is undefined afterwards. Both wait for work that uses those blocks,
+  // and for nothing else; doing either twice is doing it once. If the device fails half-way, the
+  // pools count as paused, nothing that was kept is lost, and either may be called again. kUsage:
+  // no pool has the tag; some block is held, or some stream captures; from an observer of
+  // remapping. kUnsupported: the engine, or a pool made of whole segments, cannot do this.
+  virtual Status pause(std::string_view tag, bool keep_contents);
+  virtual Status resume(std::string_view tag);
 
   // --- limits -------------------------------------------------------------------------------
   // Of the device's capacity. kUsage: outside of [0, 1].
@@ -146,6 +160,8 @@ class Engine {
   virtual void add_rejection_observer(std::function<void(const OomNotice&)> observer) = 0;
   // Asked after a miss; true means that something was freed, and looking again may help.
   virtual void add_free_memory_callback(std::function<bool()> callback) = 0;
+  // It hears of what is mapped already before this returns. kUnsupported: the engine cannot tell.
+  virtual Status add_remap_observer(RemapObserver observer);
 
  protected:
   History history_;  // thread safe

@@ -58,14 +58,18 @@ ShareServer::~ShareServer() {
 // --- sharing ------------------------------------------------------------------------------------
 
 Result<std::string> ShareServer::share(Block* block) {
+  engine_.hold(block);  // first: what is held is not paused, and its memory stays what it is
   const BlockMemory memory = engine_.memory_of(block);
   Result<ShareHandle> handle = describe(*block, memory);
-  if (!handle.ok()) return handle.status();
-  {
+  Status ready = handle.status();
+  if (ready.ok()) {
     MutexLock lock(mutex_);
-    if (Status started = start_locked(); !started.ok()) return started;
+    ready = start_locked();
   }
-  engine_.hold(block);
+  if (!ready.ok()) {
+    engine_.let_go(block);
+    return ready;
+  }
   bool is_first = true;
   std::string bytes;
   {
@@ -122,6 +126,8 @@ Result<ShareHandle> ShareServer::describe(const Block& block, const BlockMemory&
       handle.granule_bytes = memory.granule_bytes;
       handle.granule_count = memory.extents.size();
       return handle;
+    case BlockMemory::Origin::kPaused:
+      return Status::usage("the block's pool is paused: resume it before sharing the block");
     case BlockMemory::Origin::kSource: break;
   }
   return Status::unsupported(

@@ -291,4 +291,26 @@ TEST_P(EnginePoolsContract, APoolThatSaidSoLendsWhatItHasCachedWhenNothingElseIs
   }
 }
 
+TEST_P(EnginePoolsContract, APoolWithATagIsPausedOrTheEngineSaysThatItCannotBe) {
+  PoolOptions options;
+  options.tag = "weights";
+  must(engine().create_pool(kFirst, options));
+  route(kFirst);
+  Block* block = allocate(5 * kMiB);
+  end_route(kFirst);
+  fill(block, 7);
+  const size_t before_bytes = used_bytes();
+  const Status paused = engine().pause("weights", true);
+  if (!paused.ok()) {
+    EXPECT_EQ(paused.kind(), StatusKind::kUnsupported) << paused.to_string();
+    EXPECT_EQ(used_bytes(), before_bytes);
+    EXPECT_TRUE(holds(block, 7));
+    return;
+  }
+  EXPECT_LT(used_bytes(), before_bytes);
+  must(engine().resume("weights"));
+  EXPECT_EQ(used_bytes(), before_bytes);
+  EXPECT_TRUE(holds(block, 7));
+}
+
 }  // namespace ashlar::contract

@@ -77,6 +77,7 @@ Result<CheckpointChange> PagedEngine::restore(const PoolCheckpoint& checkpoint) 
 Result<CheckpointChange> PagedEngine::restore_locked(const PoolCheckpoint& checkpoint) {
   PagedPool* pool = find_pool(checkpoint.pool);
   if (pool == nullptr || checkpoint.pool.is_default()) return no_such_pool(checkpoint.pool);
+  if (pool->is_paused) return paused(*pool);
   std::vector<Block*> finished;
   Status collected = waiting_.collect(finished);
   make_all_free(finished);

@@ -98,7 +98,10 @@ Status PagedEngine::map_behind(Claim& claim) {
   for (Extent* extent : mapped) {
     extent->mappings.push_back({&view, view.slots.size()});
     if (status.ok()) come_home(*extent, view, view.slots.size());
-    view.slots.push_back({view.mapped_bytes, extent->bytes, extent, /*is_closed=*/!status.ok()});
+    Slot slot{view.mapped_bytes, extent->bytes, extent};
+    slot.is_open = status.ok();
+    view.slots.push_back(slot);
+    remaps_.put_mapped({view.at(view.mapped_bytes), extent->bytes});
     view.mapped_bytes += extent->bytes;
   }
   if (mapped.empty()) return status;
@@ -124,8 +127,9 @@ bool PagedEngine::release_extent(PagedPool& pool, Extent* extent) {
   while (!extent->mappings.empty()) {
     const Extent::Mapping mapping = extent->mappings.back();
     Slot& slot = mapping.view->slots[mapping.slot];
-    if (Status unmapped = device_.unmap({mapping.view->at(slot.offset), slot.bytes});
-        !unmapped.ok()) {
+    Status unmapped =
+        slot.is_mapped ? device_.unmap({mapping.view->at(slot.offset), slot.bytes}) : Status();
+    if (!unmapped.ok()) {
       note_late(std::move(unmapped));
       return false;
     }
@@ -133,19 +137,36 @@ bool PagedEngine::release_extent(PagedPool& pool, Extent* extent) {
     slot.extent = nullptr;
     extent->mappings.pop_back();
   }
-  if (Status released = device_.release(extent->id); !released.ok()) {
-    note_late(std::move(released));
+  if (Status dropped = drop(*extent); !dropped.ok()) {
+    note_late(std::move(dropped));
     return false;
   }
-  if (extent->shown.bytes != 0) {
-    note_memory(TraceAction::kSegmentUnmap, *extent->arena, extent->shown);
-  }
-  held_bytes_ -= extent->bytes;
-  count_reserved(*extent->arena, extent->is_small, -static_cast<int64_t>(extent->bytes));
+  forget_backup(*extent);
   pool.extents.back()->position = extent->position;
   std::swap(pool.extents[extent->position], pool.extents.back());
   pool.extents.pop_back();
   return true;
+}
+
+void PagedEngine::announce_leaving(const std::vector<Extent*>& extents) {
+  for (Extent* extent : extents) {
+    extent->is_leaving = true;
+    for (const Extent::Mapping& mapping : extent->mappings) {
+      const Slot& slot = mapping.view->slots[mapping.slot];
+      if (slot.is_mapped) remaps_.put_unmapping({mapping.view->at(slot.offset), slot.bytes});
+    }
+  }
+  if (!remaps_.any() || extents.empty()) return;
+  MutexUnlock unlocked(mutex_);
+  remaps_.tell();
+}
+
+void PagedEngine::stay(Extent& extent) {
+  extent.is_leaving = false;
+  for (const Extent::Mapping& mapping : extent.mappings) {
+    const Slot& slot = mapping.view->slots[mapping.slot];
+    if (slot.is_mapped) remaps_.put_mapped({mapping.view->at(slot.offset), slot.bytes});
+  }
 }
 
 // REQUIRES: no slot has an extent any more.

@@ -25,6 +25,27 @@ void PagedEngine::add_free_memory_callback(std::function<bool()> callback) {
   hooks_.add_free_memory_callback(std::move(callback));
 }
 
+// What is about to be unmapped is not told as mapped: nobody would tell that it is gone.
+Status PagedEngine::add_remap_observer(RemapObserver observer) {
+  {
+    MutexLock lock(mutex_);
+    std::vector<AddressRange> mapped;
+    for (const auto& [id, pool] : pools_) {
+      for (const auto& view : pool->views) {
+        for (const Slot& slot : view->slots) {
+          const bool is_here = slot.extent != nullptr && slot.is_mapped;
+          if (is_here && !slot.extent->is_leaving) {
+            mapped.push_back({view->at(slot.offset), slot.bytes});
+          }
+        }
+      }
+    }
+    remaps_.add(std::move(observer), mapped);
+  }
+  remaps_.tell();
+  return {};
+}
+
 // Who freed it may not be known; who allocated it is the next best thing to say.
 TraceEntry PagedEngine::entry_about(TraceAction action, const PagedBlock& block, size_t bytes,
                                     StackId stack) {
@@ -110,7 +131,7 @@ std::vector<SnapshotSegment> PagedEngine::segments(std::optional<PoolId> wanted)
   {
     MutexLock lock(mutex_);
     for (const auto& [id, pool] : pools_) {
-      if (wanted && id != *wanted) continue;
+      if ((wanted && id != *wanted) || pool->is_paused) continue;
       AllArenas arenas(*pool);
       for (const auto& [stream, arena] : pool->arenas) arena->flush();
       for (const auto& view : pool->views) {
@@ -174,6 +195,7 @@ size_t PagedEngine::largest_cached_bytes() const {
   size_t run_bytes = 0;
   const View* view = nullptr;
   for_each_block([&](const PagedBlock& block) {
+    if (block.arena->pool.is_paused) return;
     if (block.view != view || block.state != BlockState::kFree) run_bytes = 0;
     view = block.view;
     if (block.state == BlockState::kFree) run_bytes += block.bytes;
@@ -191,7 +213,8 @@ std::vector<ExpandableUse> PagedEngine::expandable_segments() const {
       if (view->is_plain) continue;
       size_t home_bytes = 0;
       for (const Slot& slot : view->slots) {
-        if (slot.extent != nullptr && slot.extent->home == view.get()) home_bytes += slot.bytes;
+        const bool is_home = slot.extent != nullptr && slot.extent->home == view.get();
+        if (is_home && slot.is_mapped) home_bytes += slot.bytes;
       }
       uses.push_back({view->arena->stream, view->is_small, view->reserved, home_bytes});
     }
@@ -238,6 +261,10 @@ BlockMemory PagedEngine::memory_of(const Block* of) const {
     memory.range = view.reserved;
     return memory;
   }
+  if (block.arena->pool.is_paused) {
+    memory.origin = BlockMemory::Origin::kPaused;
+    return memory;
+  }
   memory.origin = BlockMemory::Origin::kExtents;
   memory.can_export_fd = is_shareable();
   const size_t begin = view.offset_of(block);
@@ -259,7 +286,7 @@ Status PagedEngine::add_accessor(DeviceIndex accessor) {
   for (const auto& [id, pool] : pools_) {
     for (const auto& view : pool->views) {
       for (const Slot& slot : view->slots) {
-        if (slot.extent == nullptr) continue;
+        if (slot.extent == nullptr || !slot.is_mapped) continue;
         Status opened =
             device_.set_access({view->at(slot.offset), slot.bytes}, accessor, Access::kReadWrite);
         if (!opened.ok()) return opened;

@@ -56,13 +56,17 @@ PagedEngine::~PagedEngine() {
     MutexLock lock(mutex_);
     (void)device_.synchronize_device().ok();
     if (handover_) (void)device_.destroy_event(*handover_).ok();
+    if (copier_) (void)device_.destroy_stream(*copier_).ok();
+    for (void* memory : stale_backups_) (void)device_.free_host(memory).ok();
     for (const auto& [id, pool] : pools_) {
       for (const auto& extent : pool->extents) {
         for (const Extent::Mapping& mapping : extent->mappings) {
           const Slot& slot = mapping.view->slots[mapping.slot];
+          if (!slot.is_mapped) continue;
           (void)device_.unmap({mapping.view->at(slot.offset), slot.bytes}).ok();
         }
-        (void)device_.release(extent->id).ok();
+        if (!extent->is_dropped) (void)device_.release(extent->id).ok();
+        if (void* kept = extent->backup.memory) (void)device_.free_host(kept).ok();
       }
       for (const auto& view : pool->views) {
         if (view->source != nullptr) {
@@ -114,6 +118,7 @@ Result<Block*> PagedEngine::allocate_slowly(const Request& request) {
   }();
   settle();
   hooks_.tell();
+  remaps_.tell();
   return block;
 }
 
@@ -124,6 +129,7 @@ Result<Block*> PagedEngine::allocate_locked(Search& search) {
   search.bytes = align_up(search.request.bytes, kMinBlockBytes);
   search.is_small = SizePolicy::is_small(search.bytes);
   search.pool = pools_.at(routes_.pool_for(stream)).get();
+  if (search.pool->is_paused) return paused(*search.pool);
   search.arena = &arena_of(*search.pool, stream);
 
   // Whoever lets go of the pool while we are unlocked must not take it away.
@@ -136,7 +142,9 @@ Result<Block*> PagedEngine::allocate_locked(Search& search) {
 
 Result<Block*> PagedEngine::find_or_grow(Search& search) {
   Block* block = take_cached(search, tolerance_);
-  if (block == nullptr && ask_callbacks()) block = take_cached(search, tolerance_);
+  if (block == nullptr && ask_callbacks() && !search.pool->is_paused) {
+    block = take_cached(search, tolerance_);
+  }
   if (block != nullptr) return block;
   Result<Block*> grown = grow(search);
   if (grown.ok() || !grown.status().is_out_of_memory()) return grown;

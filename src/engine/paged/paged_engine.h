@@ -6,6 +6,7 @@
 // claim.cc          taking that memory from where it is, or giving it up again
 // grow.cc           driver calls: extents, mappings, addresses, plain segments
 // reclaim.cc        memory back to the device: the ladder, trim
+// pause.cc          pools without memory for a while, and with it again
 // pools.cc          private pools and routing
 // counting.cc       statistics: sums over arenas, and their peaks
 // looking.cc        what it tells: hooks, history, snapshots, sharing
@@ -21,9 +22,12 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <map>
 #include <memory>
 #include <set>
+#include <string_view>
+#include <thread>
 #include <vector>
 
 #include "ashlar/options.h"
@@ -32,6 +36,7 @@
 #include "engine/engine.h"
 #include "engine/hooks.h"
 #include "engine/paged/paged_pool.h"
+#include "engine/remap_observers.h"
 #include "engine/size_policy.h"
 #include "engine/waiting_frees.h"
 
@@ -55,6 +60,8 @@ class PagedEngine final : public Engine {
   Status add_accessor(DeviceIndex accessor) override;
   bool is_accessor(DeviceIndex device) const override;
   Status trim(PoolId pool = {}, StackId stack = {}) override;
+  Status pause(std::string_view tag, bool keep_contents) override;
+  Status resume(std::string_view tag) override;
   Status set_memory_fraction(double fraction) override;
   double memory_fraction() const override;
   void set_caching(bool caching) override;
@@ -84,6 +91,7 @@ class PagedEngine final : public Engine {
   void add_oom_observer(std::function<void(const OomNotice&)> observer) override;
   void add_rejection_observer(std::function<void(const OomNotice&)> observer) override;
   void add_free_memory_callback(std::function<bool()> callback) override;
+  Status add_remap_observer(RemapObserver observer) override;
 
   // Every invariant above; the first one that does not hold, in words.
   Status validate() const;
@@ -220,6 +228,10 @@ class PagedEngine final : public Engine {
   Status map_behind(Claim& claim) ASHLAR_REQUIRES(mutex_);
   // Unmaps it everywhere and gives it back; what the device refuses stays, and the error is noted.
   bool release_extent(PagedPool& pool, Extent* extent) ASHLAR_REQUIRES(mutex_);
+  // Observers hear that these will be unmapped; that takes our lock away for a moment. From here on
+  // nobody uses the extents, until one is gone or must `stay` after all.
+  void announce_leaving(const std::vector<Extent*>& extents) ASHLAR_REQUIRES(mutex_);
+  void stay(Extent& extent) ASHLAR_REQUIRES(mutex_);
   bool release_view(View& view) ASHLAR_REQUIRES(mutex_);
   Result<Block*> grow_plain(Search& search, size_t segment_bytes) ASHLAR_REQUIRES(mutex_);
   bool release_plain(View& view) ASHLAR_REQUIRES(mutex_);
@@ -235,6 +247,30 @@ class PagedEngine final : public Engine {
   void set_quiet(PagedPool& pool, bool is_quiet) ASHLAR_REQUIRES(mutex_);
   Status report_oom(const Search& search) ASHLAR_REQUIRES(mutex_);
   void give_back_to_sources() ASHLAR_REQUIRES(mutex_);
+
+  // --- pause.cc
+  enum class Change { kPause, kPauseAndKeep, kResume };
+  enum class CopyWay { kToHost, kToDevice };
+  Status change_tagged(std::string_view tag, Change change);
+  Result<std::vector<PagedPool*>> tagged_pools(std::string_view tag) const ASHLAR_REQUIRES(mutex_);
+  static bool is_any_trimmed(const std::vector<PagedPool*>& pools);
+  static Status paused(const PagedPool& pool);
+  Status pause_pools(const std::vector<PagedPool*>& pools, bool keep_contents)
+      ASHLAR_REQUIRES(mutex_);
+  static Status check_pausable(PagedPool& pool);
+  Status wait_for_users(const std::vector<PagedPool*>& pools) ASHLAR_REQUIRES(mutex_);
+  Status back_up(const std::vector<PagedPool*>& pools) ASHLAR_REQUIRES(mutex_);
+  static void find_live(const PagedPool& pool, std::vector<Extent*>& live);
+  // REQUIRES: the extents' pools are changing, by this thread.
+  Status copy_backups(const std::vector<Extent*>& extents, CopyWay way);
+  Status drop_extents(const std::vector<PagedPool*>& pools) ASHLAR_REQUIRES(mutex_);
+  Status drop(Extent& extent) ASHLAR_REQUIRES(mutex_);
+  Status resume_pools(const std::vector<PagedPool*>& pools) ASHLAR_REQUIRES(mutex_);
+  Status bring_back(Extent& extent) ASHLAR_REQUIRES(mutex_);
+  Result<ExtentId> create_again(size_t bytes) ASHLAR_REQUIRES(mutex_);
+  void forget_backup(Extent& extent) ASHLAR_REQUIRES(mutex_);
+  void forget_backups(PagedPool& pool) ASHLAR_REQUIRES(mutex_);
+  void free_stale_backups() ASHLAR_REQUIRES(mutex_);
 
   // --- pools.cc
   PagedPool* find_pool(PoolId pool) const ASHLAR_REQUIRES(mutex_);
@@ -323,6 +359,10 @@ class PagedEngine final : public Engine {
   uint64_t idle_round_ ASHLAR_GUARDED_BY(mutex_) = 0;         // the last one; see Extent
   std::set<const Arena*> lenders_ ASHLAR_GUARDED_BY(mutex_);  // whose memory counts as idle in it
   std::optional<EventId> handover_ ASHLAR_GUARDED_BY(mutex_);
+  std::thread::id changer_ ASHLAR_GUARDED_BY(mutex_);  // who pauses or resumes now; nobody at most
+  std::condition_variable changed_;                    // `changer_` is done, or a trim
+  std::optional<StreamId> copier_;                     // of backups; the changer's
+  std::vector<void*> stale_backups_ ASHLAR_GUARDED_BY(mutex_);  // pinned, to be freed
 
   mutable Mutex counting_mutex_;
   std::vector<Arena*> arenas_ ASHLAR_GUARDED_BY(counting_mutex_);  // by serial
@@ -332,6 +372,7 @@ class PagedEngine final : public Engine {
   std::map<StreamId, std::array<Counters, 2>> retired_ ASHLAR_GUARDED_BY(counting_mutex_);
 
   Hooks hooks_;
+  RemapObservers remaps_;
 };
 
 }  // namespace ashlar::paged

@@ -20,13 +20,25 @@ struct PagedPool {
   const PoolId id;
   const PoolOptions options;
   const bool is_plain;  // whole segments: from a source, never split, or of a device without views
-  double spent_us = 0;  // on stitching
+  bool is_paused = false;    // some of its memory is not there, or none: nothing is allocated
+  bool is_changing = false;  // a call is pausing or resuming it, and may have unlocked meanwhile
+  int trim_count = 0;        // trims on their way, likewise
+  double spent_us = 0;       // on stitching
   int64_t spent_visits = 0;  // to blocks, looking for what to stitch
   int search_count = 0;      // allocations on their way, which may have unlocked meanwhile
   std::map<StreamId, std::unique_ptr<Arena>> arenas;
   std::vector<std::unique_ptr<View>> views;
   std::vector<std::unique_ptr<Extent>> extents;
 
+  // REQUIRES: the locks of its arenas.
+  bool has_active() const {
+    for (const auto& view : views) {
+      for (const PagedBlock* block = view->first; block != nullptr; block = block->after()) {
+        if (block->is_active()) return true;
+      }
+    }
+    return false;
+  }
   bool has_memory() const { return !views.empty() || !extents.empty(); }
 };
 

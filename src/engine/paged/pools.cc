@@ -2,6 +2,7 @@
 // when a stream first asks.
 #include <algorithm>
 
+#include "base/text.h"
 #include "engine/paged/paged_engine.h"
 
 namespace ashlar::paged {
@@ -37,6 +38,11 @@ void PagedEngine::erase_pool(PoolId pool) {
 }
 
 Status PagedEngine::create_pool(PoolId pool, PoolOptions options) {
+  if (options.never_remap && !options.tag.empty()) {
+    return Status::usage(text("the tag \"", options.tag,
+                              "\" is for pausing, which maps memory anew: a pool that never remaps "
+                              "cannot have one"));
+  }
   MutexLock lock(mutex_);
   if (Status created = routes_.create(pool); !created.ok()) return created;
   add_pool(pool, std::move(options));

@@ -11,6 +11,7 @@
 namespace ashlar::paged {
 
 Result<Block*> PagedEngine::grow(Search& search) {
+  if (search.pool->is_paused) return paused(*search.pool);
   if (!search.pool->is_plain) {
     Result<Block*> stitched = stitch(search);
     const bool was_wasteful = !stitched.ok() && stitched.status().is_out_of_memory() &&
@@ -59,7 +60,7 @@ void PagedEngine::set_quiet(PagedPool& pool, bool is_quiet) {
 Block* PagedEngine::borrow_from_overflow_pools(Search& search) {
   if (search.pool != default_pool_) return nullptr;
   for (const auto& [id, pool] : pools_) {
-    if (!pool->options.use_on_oom) continue;
+    if (!pool->options.use_on_oom || pool->is_paused) continue;
     const auto arena = pool->arenas.find(search.request.stream);
     if (arena == pool->arenas.end()) continue;
     Search lent = search;
@@ -95,6 +96,7 @@ Status PagedEngine::trim(PoolId pool, StackId stack) {
     acting_stack_ = stack;
     if (!pool.is_default() && find_pool(pool) == nullptr) return no_such_pool(pool);
     Status status = release_cached(pool);
+    free_stale_backups();
     if (status.ok()) status = std::exchange(late_error_, {});
     give_back_to_sources();
     refresh();
@@ -102,6 +104,7 @@ Status PagedEngine::trim(PoolId pool, StackId stack) {
   }();
   settle();
   hooks_.tell();
+  remaps_.tell();
   return released;
 }
 
@@ -110,19 +113,22 @@ Status PagedEngine::release_cached(PoolId pool) {
     if (Status waited = wait_for_waiting({}); !waited.ok()) return waited;
     release_memory(*default_pool_);
   }
-  std::vector<PoolId> gone;
+  // Pools may come and go while observers are told.
+  std::vector<PoolId> meant;
   for (const auto& [id, candidate] : pools_) {
-    const bool meant = candidate.get() != default_pool_ && routes_.is_freeable(id) &&
-                       (pool.is_default() || id == pool);
-    if (!meant) continue;
+    if (candidate.get() != default_pool_ && (pool.is_default() || id == pool)) meant.push_back(id);
+  }
+  for (const PoolId id : meant) {
+    PagedPool* candidate = find_pool(id);
+    if (candidate == nullptr || !routes_.is_freeable(id)) continue;
     if (!pool.is_default()) {
       if (Status waited = wait_for_waiting(pool); !waited.ok()) return waited;
     }
     release_memory(*candidate);
-    const bool is_needed = candidate->has_memory() || candidate->search_count != 0;
-    if (!is_needed) gone.push_back(id);
+    const bool is_needed =
+        candidate->has_memory() || candidate->search_count != 0 || candidate->is_changing;
+    if (!is_needed) erase_pool(id);
   }
-  for (const PoolId id : gone) erase_pool(id);
   give_back_to_sources();
   return {};
 }
@@ -130,6 +136,7 @@ Status PagedEngine::release_cached(PoolId pool) {
 // Whole extents that nobody uses, and whole segments. First they are taken out of circulation, then
 // the streams that used them are waited for, and only then the device gets them back.
 void PagedEngine::release_memory(PagedPool& pool) {
+  if (pool.is_changing) return;
   std::vector<View*> plain;
   for (const auto& view : pool.views) {
     if (view->is_plain) plain.push_back(view.get());
@@ -139,11 +146,12 @@ void PagedEngine::release_memory(PagedPool& pool) {
   {
     AllArenas lock(pool);
     for (const auto& [stream, arena] : pool.arenas) arena->flush();
+    const bool may_leave = !pool.options.never_remap || !pool.has_active();
     mark_idle(pool, [&](const Arena& arena) ASHLAR_REQUIRES(mutex_) {
       return !waiting_.is_capturing({&device_, arena.stream});
     });
     for (const auto& extent : pool.extents) {
-      if (!is_idle(*extent)) continue;
+      if (!is_idle(*extent) || !may_leave) continue;
       if (extent->home != nullptr) carve(*extent);
       used_by.insert(extent->arena);
       idle.push_back(extent.get());
@@ -160,7 +168,13 @@ void PagedEngine::release_memory(PagedPool& pool) {
     note_late(std::move(waited));
     return;
   }
-  for (Extent* extent : idle) release_extent(pool, extent);
+  ++pool.trim_count;
+  announce_leaving(idle);
+  for (Extent* extent : idle) {
+    if (!release_extent(pool, extent)) stay(*extent);
+  }
+  --pool.trim_count;
+  changed_.notify_all();
   std::vector<View*> empty;
   for (const auto& view : pool.views) {
     const bool has_any = std::any_of(view->slots.begin(), view->slots.end(),

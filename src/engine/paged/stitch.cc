@@ -157,8 +157,8 @@ void PagedEngine::mark_idle(PagedPool& pool, const std::function<bool(const Aren
     }
   }
   for (const auto& extent : pool.extents) {
-    if (extent->home == nullptr && lenders_.contains(extent->arena))
-      extent->idle_round = idle_round_;
+    const bool is_idle = extent->home == nullptr && !extent->is_leaving;
+    if (is_idle && lenders_.contains(extent->arena)) extent->idle_round = idle_round_;
   }
 }
 
@@ -234,7 +234,7 @@ void PagedEngine::for_each_run(const View& view, const Search& search, const Vis
          i < view.slots.size() && view.slots[i].offset < block_end; ++i) {
       ++visited_count_;
       const Slot& slot = view.slots[i];
-      if (slot.extent == nullptr || slot.is_closed || !is_idle(*slot.extent)) {
+      if (slot.extent == nullptr || !slot.is_open || !is_idle(*slot.extent)) {
         end_run(slot.offset);
         continue;
       }

@@ -66,7 +66,7 @@ Status PagedEngine::validate() const {
   for (const auto& [id, pool] : pools_) {
     AllArenas arenas(*pool);
     for (const auto& extent : pool->extents) {
-      held_bytes += extent->bytes;
+      if (!extent->is_dropped) held_bytes += extent->bytes;
       for (const Extent::Mapping& mapping : extent->mappings) {
         if (mapping.view->slots[mapping.slot].extent != extent.get()) {
           return broken("an extent is not where it is mapped");

@@ -23,6 +23,12 @@ class Arena;
 struct PagedBlock;
 struct View;
 
+// What a paused pool keeps of an extent's contents, in pinned memory of the host.
+struct Backup {
+  void* memory = nullptr;
+  AddressRange range{};  // where it belongs: all that is in use, where the extent is at home
+};
+
 struct Extent {
   struct Mapping {
     View* view = nullptr;
@@ -30,12 +36,15 @@ struct Extent {
   };
   ExtentId id;
   size_t bytes = 0;
-  size_t position = 0;     // in its pool's list
-  View* home = nullptr;    // null: its memory is idle, and part of no view's blocks
-  size_t home_slot = 0;    // in `home`
-  Arena* arena = nullptr;  // whose stream used it last
-  bool is_small = false;   // counted with the small ones
-  AddressRange shown{};    // where trackers believe it to be
+  size_t position = 0;      // in its pool's list
+  View* home = nullptr;     // null: its memory is idle, and part of no view's blocks
+  size_t home_slot = 0;     // in `home`
+  Arena* arena = nullptr;   // whose stream used it last
+  bool is_small = false;    // counted with the small ones
+  AddressRange shown{};     // where trackers believe it to be
+  bool is_leaving = false;  // on its way to the device: nobody may use it any more
+  bool is_dropped = false;  // while its pool is paused: it has no memory, and `id` says nothing
+  Backup backup{};          // of a paused pool
   std::vector<Mapping> mappings;
 
   // While a stitch is planned: the free block that contains all of it, if there is one.
@@ -66,7 +75,8 @@ struct Slot {
   size_t offset = 0;
   size_t bytes = 0;
   Extent* extent = nullptr;  // null: given back to the device
-  bool is_closed = false;    // mapped, but not accessible: of no use but to be unmapped
+  bool is_mapped = true;     // both are false only while the pool is paused, or in between
+  bool is_open = true;       // to all who have access; if not, of no use but to be unmapped
   size_t end() const { return offset + bytes; }
 };
 

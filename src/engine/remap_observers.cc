@@ -1,0 +1,53 @@
+// One thread tells at a time. An observer that calls the engine may make its thread tell again,
+// from within: then the others hear first what they had not heard yet, each in its order.
+#include "engine/remap_observers.h"
+
+namespace ashlar {
+
+void RemapObservers::add(RemapObserver observer, const std::vector<AddressRange>& mapped) {
+  auto listener = std::make_unique<Listener>();
+  listener->observer = std::move(observer);
+  for (const AddressRange& range : mapped) listener->notices.push_back({true, range});
+  MutexLock lock(mutex_);
+  listeners_.push_back(std::move(listener));
+  has_any_.store(true, std::memory_order_relaxed);
+}
+
+void RemapObservers::put(const Notice& notice) {
+  if (!any()) return;
+  MutexLock lock(mutex_);
+  for (const auto& listener : listeners_) listener->notices.push_back(notice);
+}
+
+void RemapObservers::tell() {
+  if (!any()) return;
+  MutexLock lock(mutex_);
+  const bool is_nested = teller_ == std::this_thread::get_id();
+  while (!is_nested && teller_ != std::thread::id()) lock.wait(told_);
+  teller_ = std::this_thread::get_id();
+  while (Listener* listener = next_listener()) {
+    const Notice notice = listener->notices.front();
+    listener->notices.pop_front();
+    MutexUnlock unlocked(mutex_);
+    const RemapObserver& observer = listener->observer;
+    const auto& hook = notice.is_mapped ? observer.after_map : observer.before_unmap;
+    if (hook) hook(notice.range);
+  }
+  if (is_nested) return;
+  teller_ = {};
+  told_.notify_all();
+}
+
+bool RemapObservers::is_telling_here() {
+  MutexLock lock(mutex_);
+  return teller_ == std::this_thread::get_id();
+}
+
+RemapObservers::Listener* RemapObservers::next_listener() {
+  for (const auto& listener : listeners_) {
+    if (!listener->notices.empty()) return listener.get();
+  }
+  return nullptr;
+}
+
+}  // namespace ashlar

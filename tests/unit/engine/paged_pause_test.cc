@@ -1,0 +1,380 @@
+// Pools that are paused and resumed: what they keep, what they wait for, and what a failure leaves.
+#include <gtest/gtest.h>
+
+#include "paged_fixture.h"
+
+namespace ashlar::paged {
+namespace {
+
+class Pausing : public PagedFixture {
+ protected:
+  void SetUp() override {
+    PagedFixture::SetUp();
+    make_tagged();
+  }
+  void make_tagged() {
+    PoolOptions options;
+    options.tag = "weights";
+    make_pool(kPool, options);
+    route(kPool);
+  }
+  void TearDown() override {
+    if (engine_->pool_use_count(kPool).ok()) (void)engine_->end_routing(kPool).ok();
+    PagedFixture::TearDown();
+  }
+
+  // Small ones and large ones, some of them in stitched views, each with a value of its own.
+  std::vector<Block*> live_blocks() {
+    const StreamId side = new_stream();
+    std::vector<Block*> gaps;
+    std::vector<Block*> live;
+    for (size_t i = 0; i < 6; ++i) {
+      live.push_back(allocate(700 * (i + 1)));
+      gaps.push_back(allocate(7 * kMiB));
+      live.push_back(allocate(3 * kMiB, side));
+      live.push_back(allocate(5 * kMiB));
+    }
+    for (Block* gap : gaps) free(gap);
+    live.push_back(allocate(30 * kMiB));
+    for (size_t i = 0; i < live.size(); ++i) fill(live[i], value_of(i));
+    return live;
+  }
+  // The same in a few MiB, for what is done hundreds of times.
+  std::vector<Block*> few_live_blocks() {
+    Block* gap = allocate(4 * kMiB);
+    std::vector<Block*> live = {allocate(700), allocate(2 * kMiB, new_stream())};
+    free(gap);
+    live.push_back(allocate(5 * kMiB));
+    for (size_t i = 0; i < live.size(); ++i) fill(live[i], value_of(i));
+    return live;
+  }
+  static uint8_t value_of(size_t i) { return static_cast<uint8_t>(i + 1); }
+  void expect_contents(const std::vector<Block*>& live) {
+    for (size_t i = 0; i < live.size(); ++i) EXPECT_TRUE(holds(live[i], value_of(i))) << i;
+  }
+  Status pause() { return engine_->pause("weights", false); }
+  Status pause_and_keep() { return engine_->pause("weights", true); }
+  Status resume() { return engine_->resume("weights"); }
+};
+
+TEST_F(Pausing, GivesTheMemoryBackAndKeepsTheAddresses) {
+  const std::vector<Block*> live = live_blocks();
+  const size_t reserved = reserved_bytes();
+  ASSERT_GT(reserved, 70 * kMiB);
+  must(pause());
+  EXPECT_EQ(reserved_bytes(), 0U);
+  EXPECT_EQ(used_bytes(), 0U);
+  expect_valid();
+  must(resume());
+  EXPECT_EQ(reserved_bytes(), reserved);
+  EXPECT_EQ(used_bytes(), reserved);
+  for (size_t i = 0; i < live.size(); ++i) fill(live[i], value_of(i));
+  expect_contents(live);
+}
+
+TEST_F(Pausing, ContentsComeBackFromABackup) {
+  const std::vector<Block*> live = live_blocks();
+  must(pause_and_keep());
+  EXPECT_EQ(used_bytes(), 0U);
+  must(resume());
+  expect_contents(live);
+  EXPECT_EQ(calls(DeviceCall::kAllocateHost), calls(DeviceCall::kFreeHost));
+}
+
+TEST_F(Pausing, StitchedViewsCanBeUsedThroughAllTheirAddressesAfterwards) {
+  std::vector<Block*> parts;
+  for (int i = 0; i < 4; ++i) parts.push_back(allocate(20 * kMiB));
+  for (Block* part : parts) free(part);
+  Block* whole = allocate(75 * kMiB);
+  free(whole);
+  must(pause_and_keep());
+  must(resume());
+  const uint64_t creates = calls(DeviceCall::kCreate);
+  const uint64_t maps = calls(DeviceCall::kMap);
+  for (Block*& part : parts) part = allocate(20 * kMiB);
+  for (size_t i = 0; i < parts.size(); ++i) fill(parts[i], value_of(i));
+  expect_contents(parts);
+  EXPECT_EQ(calls(DeviceCall::kCreate), creates);
+  EXPECT_EQ(calls(DeviceCall::kMap), maps);
+}
+
+TEST_F(Pausing, DoingItTwiceIsDoingItOnce) {
+  const std::vector<Block*> live = live_blocks();
+  const auto count = [&] {
+    uint64_t sum = 0;
+    for (const DeviceCall call : {DeviceCall::kMap, DeviceCall::kUnmap, DeviceCall::kCreate,
+                                  DeviceCall::kRelease, DeviceCall::kCopyToHost}) {
+      sum += calls(call);
+    }
+    return sum;
+  };
+  must(pause_and_keep());
+  const uint64_t after_pause = count();
+  must(pause_and_keep());
+  must(pause());
+  EXPECT_EQ(count(), after_pause);
+  must(resume());
+  expect_contents(live);
+  const uint64_t after_resume = count();
+  must(resume());
+  EXPECT_EQ(count(), after_resume);
+}
+
+TEST_F(Pausing, WaitsForTheWorkOnItsBlocksAndForNothingElse) {
+  end_route(kPool);
+  const StreamId elsewhere = busy_stream();
+  Block* other = allocate(2 * kMiB, elsewhere);
+  route(kPool);
+  const StreamId stream = new_stream();
+  Block* block = allocate(2 * kMiB, stream);
+  must(pause());
+  must(resume());
+
+  must(machine_->hold(kDevice, stream));
+  fill(block, 7);
+  EXPECT_FALSE(pause_and_keep().ok()) << "its own stream is not done";
+  EXPECT_EQ(engine_->memory_of(block).origin, BlockMemory::Origin::kExtents) << "it still runs";
+  finish(stream);
+  must(pause_and_keep());
+  must(resume());
+  EXPECT_TRUE(holds(block, 7));
+
+  must(engine_->record_stream(block, {&device(), elsewhere}));
+  EXPECT_FALSE(pause().ok()) << "a stream that uses it is not done";
+  finish(elsewhere);
+  must(pause());
+  must(resume());
+  free(block);
+  free(other);
+}
+
+TEST_F(Pausing, WaitsForBlocksThatWereFreedWhileOthersUsedThem) {
+  const StreamId busy = busy_stream();
+  Block* block = allocate(2 * kMiB);
+  must(engine_->record_stream(block, {&device(), busy}));
+  free(block);
+  EXPECT_FALSE(pause().ok());
+  EXPECT_GT(used_bytes(), 0U);
+  finish(busy);
+  must(pause());
+  EXPECT_EQ(used_bytes(), 0U);
+}
+
+TEST_F(Pausing, APausedPoolAllocatesNothingButFrees) {
+  Block* block = allocate(2 * kMiB);
+  must(pause());
+  const Status refused = engine_->allocate({1000, kDefaultStream}).status();
+  expect_kind(refused, StatusKind::kUsage);
+  EXPECT_NE(refused.to_string().find("weights"), std::string::npos) << refused.to_string();
+  end_route(kPool);
+  Block* outside = allocate(2 * kMiB);
+  free(block);
+  EXPECT_EQ(engine_->stats().allocation.all.current, 1);
+  must(resume());
+  route(kPool);
+  const uint64_t creates = calls(DeviceCall::kCreate);
+  Block* again = allocate(2 * kMiB);
+  EXPECT_EQ(calls(DeviceCall::kCreate), creates) << "what was freed is there to be used";
+  free(again);
+  free(outside);
+}
+
+TEST_F(Pausing, ASharedBlockCannotBePaused) {
+  Block* block = allocate(2 * kMiB);
+  engine_->hold(block);
+  const Status refused = pause();
+  expect_kind(refused, StatusKind::kUsage);
+  EXPECT_NE(refused.to_string().find("shared"), std::string::npos) << refused.to_string();
+  EXPECT_GT(used_bytes(), 0U);
+  engine_->let_go(block);
+  must(pause());
+  EXPECT_EQ(engine_->memory_of(block).origin, BlockMemory::Origin::kPaused);
+  free(block);
+}
+
+TEST_F(Pausing, AStreamThatIsCapturingIsNotWaitedFor) {
+  const StreamId stream = new_stream();
+  Block* block = allocate(2 * kMiB, stream);
+  engine_->capture_began();
+  must(device().begin_capture(stream, CaptureMode::kRelaxed));
+  expect_kind(pause(), StatusKind::kUsage);
+  EXPECT_TRUE(device().end_capture(stream).ok());
+  must(engine_->capture_ended());
+  must(pause());
+  free(block);
+}
+
+TEST_F(Pausing, MistakesAreToldAndChangeNothing) {
+  allocate(2 * kMiB);
+  expect_kind(engine_->pause("", false), StatusKind::kUsage);
+  expect_kind(engine_->pause("activations", false), StatusKind::kUsage);
+  expect_kind(engine_->resume("activations"), StatusKind::kUsage);
+  PoolOptions never;
+  never.tag = "weights";
+  never.never_remap = true;
+  expect_kind(engine_->create_pool({0, 7}, never), StatusKind::kUsage);
+  PoolOptions whole;
+  whole.tag = "weights";
+  whole.no_split = true;
+  make_pool({0, 8}, whole);
+  expect_kind(pause(), StatusKind::kUnsupported);
+  EXPECT_GT(used_bytes(), 0U);
+}
+
+TEST_F(Pausing, ABlockWithoutCachingCannotBePaused) {
+  engine_->set_caching(false);
+  Block* block = allocate(2 * kMiB);
+  engine_->set_caching(true);
+  expect_kind(pause(), StatusKind::kUnsupported);
+  free(block);
+  must(pause());
+}
+
+TEST_F(Pausing, APausedPoolThatIsLetGoIsGoneWithTheNextTrim) {
+  const std::vector<Block*> live = live_blocks();
+  must(pause_and_keep());
+  end_route(kPool);
+  must(engine_->release_pool(kPool));
+  must(engine_->release_pool(kPool));
+  must(engine_->trim());
+  EXPECT_TRUE(engine_->pool_use_count(kPool).ok()) << "blocks live there";
+  expect_valid();
+  for (Block* block : live) free(block);
+  must(engine_->trim());
+  EXPECT_FALSE(engine_->pool_use_count(kPool).ok());
+  EXPECT_EQ(calls(DeviceCall::kAllocateHost), calls(DeviceCall::kFreeHost));
+  EXPECT_EQ(calls(DeviceCall::kReserve), calls(DeviceCall::kFreeAddresses));
+}
+
+TEST_F(Pausing, TrackersSeeTheMemoryGoAndComeBack) {
+  live_blocks();
+  size_t unmapped_bytes = 0;
+  size_t mapped_bytes = 0;
+  engine_->add_tracker([&](const TraceEntry& entry) {
+    if (entry.action == TraceAction::kSegmentUnmap) unmapped_bytes += entry.bytes;
+    if (entry.action == TraceAction::kSegmentMap) mapped_bytes += entry.bytes;
+  });
+  const size_t reserved = reserved_bytes();
+  must(pause());
+  EXPECT_EQ(unmapped_bytes, reserved);
+  EXPECT_EQ(mapped_bytes, 0U);
+  EXPECT_TRUE(engine_->segments(kPool).empty());
+  must(resume());
+  EXPECT_EQ(mapped_bytes, reserved);
+  EXPECT_FALSE(engine_->segments(kPool).empty());
+}
+
+TEST_F(Pausing, WhoGotAccessMeanwhileHasItAfterwards) {
+  Block* block = allocate(2 * kMiB);
+  must(pause());
+  must(engine_->add_accessor(DeviceIndex(1)));
+  must(resume());
+  EXPECT_TRUE(machine_->memory(DeviceIndex(1)).view<uint8_t>(block->address, 2 * kMiB).ok());
+}
+
+TEST_F(Pausing, ResumingTakesWhatOthersHaveCached) {
+  start({}, 100 * kMiB);
+  make_tagged();
+  Block* block = allocate(60 * kMiB);
+  fill(block, 9);
+  must(pause_and_keep());
+  end_route(kPool);
+  free(allocate(80 * kMiB));
+  must(resume());
+  EXPECT_TRUE(holds(block, 9));
+}
+
+TEST_F(Pausing, ResumingWithoutRoomCanBeTriedAgain) {
+  start({}, 100 * kMiB);
+  make_tagged();
+  Block* block = allocate(60 * kMiB);
+  fill(block, 9);
+  must(pause_and_keep());
+  end_route(kPool);
+  Block* other = allocate(80 * kMiB);
+  expect_kind(resume(), StatusKind::kOutOfMemory);
+  expect_valid();
+  free(other);
+  must(resume());
+  EXPECT_TRUE(holds(block, 9));
+}
+
+TEST_F(Pausing, TheLimitOfTheProcessHoldsForResuming) {
+  start({}, 100 * kMiB);
+  make_tagged();
+  allocate(60 * kMiB);
+  must(pause());
+  must(engine_->set_memory_fraction(0.5));
+  expect_kind(resume(), StatusKind::kOutOfMemory);
+  must(engine_->set_memory_fraction(1));
+  must(resume());
+}
+
+// Each call of each kind fails once, wherever that happens to be; then whatever was begun is either
+// finished or taken back.
+TEST_F(Pausing, NoFailureLosesAnything) {
+  for (const DeviceCall call :
+       {DeviceCall::kUnmap, DeviceCall::kRelease, DeviceCall::kCreate, DeviceCall::kMap,
+        DeviceCall::kSetAccess, DeviceCall::kAllocateHost, DeviceCall::kFreeHost,
+        DeviceCall::kCopyToHost, DeviceCall::kCopyToDevice, DeviceCall::kSynchronizeStream,
+        DeviceCall::kCreateStream}) {
+    for (const bool resumes_first : {false, true}) {
+      for (uint64_t nth = 1; nth < 40; ++nth) {
+        SCOPED_TRACE(testing::Message() << name(call) << " " << nth << " " << resumes_first);
+        start();
+        make_tagged();
+        const std::vector<Block*> live = few_live_blocks();
+        must(device().synchronize_device());
+        const size_t reserved = reserved_bytes();
+        machine_->inject({.call = call, .nth = nth});
+        const bool paused = pause_and_keep().ok();
+        expect_valid();
+        const bool resumed = resume().ok();
+        expect_valid();
+        machine_->clear_faults();
+        if (!resumes_first) {
+          must(pause_and_keep());
+          EXPECT_EQ(used_bytes(), 0U);
+        }
+        must(resume());
+        expect_contents(live);
+        EXPECT_EQ(reserved_bytes(), reserved);
+        EXPECT_EQ(used_bytes(), reserved);
+        (void)engine_->trim().ok();  // tells of a failed free_host, and tries it again
+        EXPECT_EQ(calls(DeviceCall::kAllocateHost), calls(DeviceCall::kFreeHost));
+        if (testing::Test::HasFailure()) return;
+        if (paused && resumed) break;  // it met no failure, but for frees of the host's
+      }
+    }
+  }
+}
+
+TEST_F(Pausing, AThousandCyclesEndWhereTheyBegan) {
+  Block* block = allocate(2 * kMiB);
+  allocate(4000);
+  fill(block, 3);
+  must(pause_and_keep());
+  must(resume());
+  const size_t used = used_bytes();
+  const size_t reserved = reserved_bytes();
+  const size_t views = engine_->expandable_segments().size();
+  const uint64_t reservations = calls(DeviceCall::kReserve);
+  const uint64_t streams = calls(DeviceCall::kCreateStream);
+  const uint64_t mappings = calls(DeviceCall::kMap) - calls(DeviceCall::kUnmap);
+  for (int i = 0; i < 1000; ++i) {
+    must(i % 4 == 0 ? pause_and_keep() : pause());
+    must(resume());
+    if (i % 4 == 3) fill(block, 3);
+  }
+  EXPECT_TRUE(holds(block, 3));
+  EXPECT_EQ(used_bytes(), used);
+  EXPECT_EQ(reserved_bytes(), reserved);
+  EXPECT_EQ(engine_->expandable_segments().size(), views);
+  EXPECT_EQ(calls(DeviceCall::kReserve), reservations);
+  EXPECT_EQ(calls(DeviceCall::kCreateStream), streams);
+  EXPECT_EQ(calls(DeviceCall::kMap) - calls(DeviceCall::kUnmap), mappings);
+  EXPECT_EQ(calls(DeviceCall::kAllocateHost), calls(DeviceCall::kFreeHost));
+}
+
+}  // namespace
+}  // namespace ashlar::paged
