@@ -46,7 +46,9 @@ class ASHLAR_EXPORT Buffer {
   Buffer() = default;
   Buffer(Buffer&& other) noexcept;
   Buffer& operator=(Buffer&& other) noexcept;
-  ~Buffer() { reset(); }
+  ~Buffer() {
+    if (block_ != nullptr) reset();
+  }
 
   DeviceAddress address() const { return address_; }  // null for a buffer of 0 B
   size_t bytes() const { return bytes_; }             // as asked for
@@ -57,9 +59,7 @@ class ASHLAR_EXPORT Buffer {
   void record_stream(Device& device, StreamId stream);
 
   // Frees now. A failure of the device surfaces at the allocator's next call.
-  void reset() noexcept {
-    if (block_ != nullptr) free();
-  }
+  void reset() noexcept;
   // Lets go without freeing, because Allocator::restore has done so already.
   void forget() noexcept {
     engine_ = nullptr;
@@ -70,7 +70,6 @@ class ASHLAR_EXPORT Buffer {
 
  private:
   friend class Allocator;
-  void free() noexcept;
   Buffer(Engine& engine, Block* block, DeviceAddress address, size_t bytes)
       : engine_(&engine), block_(block), address_(address), bytes_(bytes) {}
 

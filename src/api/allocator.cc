@@ -246,7 +246,8 @@ void Buffer::record_stream(Device& device, StreamId stream) {
   unwrap(engine_->record_stream(block_, {&device, stream}));
 }
 
-void Buffer::free() noexcept {
+void Buffer::reset() noexcept {
+  if (block_ == nullptr) return;
   engine_->free_quietly(block_, freeing_stack(*engine_, __builtin_return_address(0)));
   forget();
 }

@@ -225,7 +225,6 @@ class ClassicEngine final : public Engine {
 
   StackId acting_stack_ ASHLAR_GUARDED_BY(mutex_);  // of the act that holds the lock
 
-  History history_;  // has a lock of its own, and so have the hooks
   Hooks hooks_;
 };
 

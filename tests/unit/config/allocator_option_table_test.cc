@@ -41,6 +41,10 @@ struct TakenValue {
 
 const TakenValue kTaken[] = {
     {"engine:classic", [](auto& o) { o.engine = EngineKind::kClassic; }, ""},
+    {"engine:paged", [](auto& o) { o.engine = EngineKind::kPaged; }},
+    {"policy:fast", [](auto& o) { o.policy = PagedPolicy::kFast; }},
+    {"policy:balanced", [](auto&) {}, ""},
+    {"policy:lean", [](auto& o) { o.policy = PagedPolicy::kLean; }},
     {"compat:pytorch", [](auto& o) { o.pytorch_compatible = true; }},
     {"compat:none", [](auto&) {}, ""},
     {"backend:native", [](auto&) {}, ""},
@@ -146,7 +150,8 @@ constexpr const char* kNoReserve =
     "or unset)";
 
 const WrongValue kWrong[] = {
-    {"engine", "paged", "is not an engine of this version (expected classic)"},
+    {"engine", "buddy", "is not an engine of this version (expected classic or paged)"},
+    {"policy", "frugal", "is not a policy of the paged engine (expected fast, balanced or lean)"},
     {"compat", "PyTorch", "is not known (expected pytorch or none)"},
     {"backend", "cudaMallocAsync", "is not available in this version (expected native)"},
     {"backend", "hipMallocAsync", "is not available in this version (expected native)"},
