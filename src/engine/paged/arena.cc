@@ -50,7 +50,8 @@ PagedBlock* Arena::best_range(Heap& heap, size_t bytes, double tolerance, size_t
   int64_t best_cost = INT64_MAX;
   int64_t best_stranded = 0;
   int left = kCandidates;
-  const auto good_bytes = static_cast<int64_t>(tolerance * static_cast<double>(bytes));
+  const double good_bytes = tolerance * static_cast<double>(bytes);
+  const auto is_good = [&] { return static_cast<double>(best_stranded) <= good_bytes; };
   heap.ranges.visit_at_least(bytes, [&](PagedBlock* range) {
     const View& view = *range->view;
     const size_t begin = view.offset_of(*range);
@@ -66,11 +67,11 @@ PagedBlock* Arena::best_range(Heap& heap, size_t bytes, double tolerance, size_t
     };
     consider(begin);
     if (rest > 0 && !heap.is_small) consider(begin + static_cast<size_t>(rest));
-    const bool is_enough = --left <= 0 && (best_stranded <= good_bytes || left <= -kMoreCandidates);
+    const bool is_enough = --left <= 0 && (is_good() || left <= -kMoreCandidates);
     return rest > 0 && !heap.is_small && !is_enough;
   });
-  const bool is_good = best == nullptr || heap.is_small || best_stranded <= good_bytes;
-  return is_good || --heap.patience >= 0 ? best : nullptr;
+  const bool is_taken = best == nullptr || heap.is_small || is_good() || --heap.patience >= 0;
+  return is_taken ? best : nullptr;
 }
 
 void Arena::flush() {
