@@ -31,19 +31,19 @@ long membarrier(int command) { return ::syscall(SYS_membarrier, command, 0, 0); 
 
 }  // namespace
 
-constinit thread_local ThreadRecord* ThreadRecord::own_ = nullptr;
+constinit thread_local ThreadRecord* ThreadRecord::own = nullptr;
 
 ThreadRecord* ThreadRecord::take_mine() {
   thread_local Returning returning;
-  returning.own = &own_;
+  returning.own = &own;
   MutexLock lock(spare_mutex);
   if (spare != nullptr) {
-    own_ = spare;
+    own = spare;
     spare = spare->next;
   } else {
-    own_ = std::make_unique<ThreadRecord>().release();
+    own = std::make_unique<ThreadRecord>().release();
   }
-  return own_;
+  return own;
 }
 
 bool BiasedMutex::can_bias() {

@@ -20,11 +20,11 @@ struct ThreadRecord {
   std::atomic<bool> is_inside{false};
   ThreadRecord* next = nullptr;  // in the list of spare ones
 
-  static ThreadRecord* mine() { return own_ != nullptr ? own_ : take_mine(); }
+  static ThreadRecord* mine() { return own != nullptr ? own : take_mine(); }
 
  private:
   static ThreadRecord* take_mine();
-  static constinit thread_local ThreadRecord* own_;
+  static constinit thread_local ThreadRecord* own;
 };
 
 class ASHLAR_CAPABILITY("mutex") BiasedMutex {

@@ -278,7 +278,7 @@ class PagedEngine final : public Engine {
   void erase_pool(PoolId pool) ASHLAR_REQUIRES(mutex_);
   Arena& arena_of(PagedPool& pool, StreamId stream) ASHLAR_REQUIRES(mutex_);
   Arena& default_arena(StreamId stream) {
-    const LastArena& last = last_arena_used_;
+    const LastArena& last = last_arena_used;
     const bool is_same = last.engine == serial_ && last.stream == stream;
     return is_same ? *last.arena : find_default_arena(stream);
   }
@@ -326,7 +326,7 @@ class PagedEngine final : public Engine {
     StreamId stream{};
     Arena* arena = nullptr;
   };
-  static constinit thread_local LastArena last_arena_used_;
+  static constinit thread_local LastArena last_arena_used;
 
   Device& device_;
   const AllocatorOptions options_;

@@ -113,12 +113,12 @@ Arena& PagedEngine::arena_of(PagedPool& pool, StreamId stream) {
   return *arena;
 }
 
-constinit thread_local PagedEngine::LastArena PagedEngine::last_arena_used_;
+constinit thread_local PagedEngine::LastArena PagedEngine::last_arena_used;
 
 Arena& PagedEngine::find_default_arena(StreamId stream) {
   MutexLock lock(mutex_);
-  last_arena_used_ = {serial_, stream, &arena_of(*default_pool_, stream)};
-  return *last_arena_used_.arena;
+  last_arena_used = {serial_, stream, &arena_of(*default_pool_, stream)};
+  return *last_arena_used.arena;
 }
 
 }  // namespace ashlar::paged
