@@ -2,6 +2,7 @@
 // exceptions at one place, on their way out.
 #pragma once
 
+#include <memory>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -14,22 +15,25 @@ namespace ashlar {
 // The device has no memory, after everything was tried. what() is the report.
 class ASHLAR_EXPORT OutOfMemory : public std::bad_alloc {
  public:
-  explicit OutOfMemory(Status status) : status_(std::move(status)) {}
-  const char* what() const noexcept override { return status_.message().c_str(); }
-  const Status& status() const { return status_; }
+  explicit OutOfMemory(Status status)
+      : status_(std::make_shared<const Status>(std::move(status))) {}
+  const char* what() const noexcept override { return status_->message().c_str(); }
+  const Status& status() const { return *status_; }
 
  private:
-  Status status_;
+  std::shared_ptr<const Status> status_;  // copying an exception must not fail
 };
 
 // Any other failure. what() says it in words, status() for programs.
 class ASHLAR_EXPORT Error : public std::runtime_error {
  public:
-  explicit Error(Status status) : runtime_error(status.to_string()), status_(std::move(status)) {}
-  const Status& status() const { return status_; }
+  explicit Error(Status status)
+      : runtime_error(status.to_string()),
+        status_(std::make_shared<const Status>(std::move(status))) {}
+  const Status& status() const { return *status_; }
 
  private:
-  Status status_;
+  std::shared_ptr<const Status> status_;
 };
 
 // The caller's mistake; nothing changed.

@@ -2,6 +2,7 @@
 // Nothing in the library below the public facades throws; these two carry every failure.
 #pragma once
 
+#include <concepts>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,6 +31,11 @@ ASHLAR_EXPORT std::string_view name(StatusKind kind);
 class [[nodiscard]] ASHLAR_EXPORT Status {
  public:
   Status() = default;
+  Status(const Status& other) : detail_(other.ok() ? nullptr : other.copy_detail()) {}
+  Status(Status&& other) noexcept = default;
+  Status& operator=(const Status& other) { return *this = Status(other); }
+  Status& operator=(Status&& other) noexcept = default;
+  ~Status() = default;
 
   static Status out_of_memory(std::string message);
   static Status usage(std::string message);
@@ -53,9 +59,14 @@ class [[nodiscard]] ASHLAR_EXPORT Status {
 
  private:
   struct Detail;
+  struct Deleter {
+    void operator()(const Detail* detail) const;
+  };
+  using OwnDetail = std::unique_ptr<const Detail, Deleter>;
   explicit Status(Detail detail);
-  // Shared by the copies of one status, none of which can change it.
-  std::shared_ptr<const Detail> detail_;
+  OwnDetail copy_detail() const;
+
+  OwnDetail detail_;  // null: ok
 };
 
 // A value, or the status that says why there is none.
@@ -67,8 +78,13 @@ class [[nodiscard]] Result {
   Result(Status failure) : status_(std::move(failure)) {
     if (status_.ok()) status_ = Status::device_fault("Result", 0, "neither a value nor a failure");
   }
+  // Of something that is a T, too, such as a pointer to what derives from it.
+  template <typename U>
+  requires std::convertible_to<U, T> Result(Result<U> other) : status_(other.status()) {
+    if (other.ok()) value_ = *std::move(other);
+  }
 
-  bool ok() const { return value_.has_value(); }
+  bool ok() const { return status_.ok(); }
   // Ok exactly when there is a value.
   const Status& status() const { return status_; }
 

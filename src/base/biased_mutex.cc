@@ -63,7 +63,7 @@ bool BiasedMutex::can_bias() {
 void BiasedMutex::wait_for_owner(ThreadRecord* owner) {
   owner_.store(nullptr, std::memory_order_relaxed);
   ASHLAR_CHECK(membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0);
-  for (int spins = 0; owner->is_inside.load(std::memory_order_acquire); ++spins) {
+  for (int spins = 0; inside(owner).load(std::memory_order_acquire); ++spins) {
     if (spins > 64) std::this_thread::yield();
   }
 }

@@ -4,21 +4,24 @@
 // critical section. Whoever else comes takes that privilege away again, which costs a system call
 // (membarrier) that makes the owner's stores visible.
 //
-// Critical sections are short, and a thread is in one of them at a time, unless it took all with
-// lock_plainly.
+// Critical sections are short, and a thread is in one of each rank at a time, unless it took all
+// with lock_plainly. Of two ranks, the lower one is taken first.
 #pragma once
 
+#include <array>
 #include <atomic>
 
 #include "base/spin_mutex.h"
 
 namespace ashlar {
 
+enum class LockRank : uint8_t { kArena, kHistory };
+
 // What a thread shows of itself to threads that take a lock away from it. Never freed: a thread
 // that comes later takes over the record of one that has ended, and with it what that one owned.
 struct ThreadRecord {
-  std::atomic<bool> is_inside{false};
-  ThreadRecord* next = nullptr;  // in the list of spare ones
+  std::array<std::atomic<bool>, 2> is_inside{};  // a lock that it owns, for each rank
+  ThreadRecord* next = nullptr;                  // in the list of spare ones
 
   static ThreadRecord* mine() { return own != nullptr ? own : take_mine(); }
 
@@ -29,6 +32,8 @@ struct ThreadRecord {
 
 class ASHLAR_CAPABILITY("mutex") BiasedMutex {
  public:
+  explicit BiasedMutex(LockRank rank) : rank_(rank) {}
+
   // For who takes many at once: no thread owns it afterwards.
   void lock_plainly() ASHLAR_ACQUIRE() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
     mutex_.lock();
@@ -66,6 +71,11 @@ class ASHLAR_CAPABILITY("mutex") BiasedMutex {
   // would not understand.
   static bool can_bias();
 
+  std::atomic<bool>& inside(ThreadRecord* thread) const {
+    return thread->is_inside[static_cast<size_t>(rank_)];
+  }
+
+  const LockRank rank_;
   SpinMutex mutex_;
   std::atomic<ThreadRecord*> owner_{nullptr};
   ThreadRecord* last_ = nullptr;  // by mutex_
@@ -76,18 +86,20 @@ class ASHLAR_SCOPED_CAPABILITY BiasedLock {
  public:
   [[gnu::always_inline]] explicit BiasedLock(BiasedMutex& mutex) ASHLAR_ACQUIRE(mutex)
       : mutex_(mutex), me_(ThreadRecord::mine()) {
-    if (mutex_.owner_.load(std::memory_order_relaxed) == me_) {
-      me_->is_inside.store(true, std::memory_order_relaxed);
+    if (mutex_.owner_.load(std::memory_order_relaxed) == me_) [[likely]] {
+      mutex_.inside(me_).store(true, std::memory_order_relaxed);
       std::atomic_signal_fence(std::memory_order_seq_cst);
-      if (mutex_.owner_.load(std::memory_order_relaxed) == me_) return;
-      me_->is_inside.store(false, std::memory_order_release);
+      if (mutex_.owner_.load(std::memory_order_relaxed) == me_) [[likely]]
+        return;
+      mutex_.inside(me_).store(false, std::memory_order_release);
     }
     mutex_.lock_with_others(me_);
     me_ = nullptr;
   }
-  ~BiasedLock() ASHLAR_RELEASE() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
-    if (me_ != nullptr) {
-      me_->is_inside.store(false, std::memory_order_release);
+  [[gnu::always_inline]] ~BiasedLock() ASHLAR_RELEASE()
+      ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
+    if (me_ != nullptr) [[likely]] {
+      mutex_.inside(me_).store(false, std::memory_order_release);
     } else {
       mutex_.mutex_.unlock();
     }

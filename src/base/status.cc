@@ -25,7 +25,16 @@ std::string_view name(StatusKind kind) {
   return "unknown";
 }
 
-Status::Status(Detail detail) : detail_(std::make_shared<const Detail>(std::move(detail))) {}
+void Status::Deleter::operator()(const Detail* detail) const {
+  std::default_delete<const Detail>()(detail);
+}
+
+Status::Status(Detail detail)
+    : detail_(std::make_unique<const Detail>(std::move(detail)).release()) {}
+
+Status::OwnDetail Status::copy_detail() const {
+  return OwnDetail(std::make_unique<const Detail>(*detail_).release());
+}
 
 Status Status::out_of_memory(std::string message) {
   return Status({StatusKind::kOutOfMemory, std::move(message), {}, 0});

@@ -36,11 +36,16 @@ class BlockTable {
     const std::atomic<Block*>* place = place_of(address);
     return place == nullptr ? nullptr : place->load(std::memory_order_acquire);
   }
-  // The same, and forgets it: of several threads that free an address, one gets the block.
+  // The same, and forgets it. Several threads that free an address at once may all get the block,
+  // since an exchange would cost more than all the rest: the engine, under its lock, takes it from
+  // one of them.
   Block* take(DeviceAddress address) {
     if (is_odd(address)) return take_odd(address);
     std::atomic<Block*>* place = place_of(address);
-    return place == nullptr ? nullptr : place->exchange(nullptr, std::memory_order_acq_rel);
+    if (place == nullptr) return nullptr;
+    Block* block = place->load(std::memory_order_acquire);
+    place->store(nullptr, std::memory_order_release);
+    return block;
   }
 
  private:

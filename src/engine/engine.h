@@ -63,8 +63,9 @@ class Engine {
   // At a multiple of 256, as drivers promise and kernels rely on. kOutOfMemory: after everything
   // was tried; the message is the report. kUsage: a size of 0.
   virtual Result<Block*> allocate(const Request& request) = 0;
-  // REQUIRES: `block` came from allocate and was not freed since. From any thread. If the device
-  // fails, the block stays pending, and is tried again with the next allocation.
+  // REQUIRES: `block` came from allocate, and has not been allocated again since it was freed, if
+  // it was. From any thread. kUsage: it was. If the device fails, the block stays pending, and is
+  // tried again with the next allocation.
   virtual Status free(Block* block, StackId stack = {}) = 0;
   // The same for destructors: a failure is reported by the next allocate or trim.
   virtual void free_quietly(Block* block, StackId stack = {}) = 0;

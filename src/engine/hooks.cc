@@ -1,6 +1,8 @@
 // Copies of the lists are taken under the lock, and called without it.
 #include "engine/hooks.h"
 
+#include "base/text.h"
+
 namespace ashlar {
 
 void Hooks::add_tracker(TraceTracker tracker) {
@@ -24,6 +26,10 @@ void Hooks::add_free_memory_callback(std::function<bool()> callback) {
   callbacks_.push_back(std::move(callback));
 }
 
+Status freed_twice(const Block& block) {
+  return Status::usage(text("the block at ", block.address, " was freed already"));
+}
+
 TraceEntry entry_of(TraceAction action, const Block& block, size_t bytes) {
   TraceEntry entry;
   entry.action = action;
@@ -34,16 +40,19 @@ TraceEntry entry_of(TraceAction action, const Block& block, size_t bytes) {
   return entry;
 }
 
-void Hooks::put(std::span<TraceEntry> entries) {
-  for (TraceEntry& entry : entries) entry.device = device_;
-  history_.record(entries);
-  if (!has_trackers()) return;
+void Hooks::put_untold(TraceEntry entry) {
+  entry.device = device_;
   MutexLock lock(mutex_);
-  entries_.insert(entries_.end(), entries.begin(), entries.end());
+  entries_.push_back(entry);
 }
 
-void Hooks::put_said(TraceEntry entry, const std::string& said) {
-  entry.device = device_;
+void Hooks::put_free_untold(TraceEntry entry) {
+  put_untold(entry);
+  entry.action = TraceAction::kFreeCompleted;
+  put_untold(entry);
+}
+
+void Hooks::put_said(const TraceEntry& entry, const std::string& said) {
   history_.record(entry, &said);
 }
 

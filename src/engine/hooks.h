@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <functional>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,11 +37,17 @@ class Hooks {
   // Whether there is any sense in making entries.
   bool wants_entries() const { return history_.is_on() || has_trackers(); }
   // For the history at once, and for the trackers with the next `tell`.
-  void put(TraceEntry entry) { put(std::span(&entry, 1)); }
-  // Several acts of one moment.
-  void put(std::span<TraceEntry> entries);
+  void put(const TraceEntry& entry) {
+    history_.record(entry);
+    if (has_trackers()) put_untold(entry);
+  }
+  // A free that is asked for and done at once: its first entry; the second one is the same again.
+  void put_free(const TraceEntry& requested) {
+    history_.record_free(requested);
+    if (has_trackers()) put_free_untold(requested);
+  }
   // What a user said of a block: for the history alone.
-  void put_said(TraceEntry entry, const std::string& said);
+  void put_said(const TraceEntry& entry, const std::string& said);
   // Trackers never hear of what was put in so far and not told.
   void forget_untold();
   // Whether there is anybody to ask to free memory; if not, an engine need not unlock for it.
@@ -59,6 +64,8 @@ class Hooks {
 
  private:
   void tell_trackers();
+  void put_untold(TraceEntry entry);
+  void put_free_untold(TraceEntry entry);
   bool has_trackers() const { return has_trackers_.load(std::memory_order_relaxed); }
 
   History& history_;

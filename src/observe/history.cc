@@ -52,7 +52,7 @@ Status History::start(HistoryOptions options) {
     return Status::usage("stacks are to be recorded, but neither native ones nor a provider's");
   }
   std::shared_ptr<FrameProvider> replaced;  // a user's, and so dropped without the lock
-  MutexLock lock(mutex_);
+  BiasedLock lock(mutex_);
   replaced = std::move(options_.provider);
   if (options.clear) clear();
   resize(std::max<size_t>(options.max_entries, 1));
@@ -69,7 +69,7 @@ Status History::start(HistoryOptions options) {
 
 void History::stop() {
   std::shared_ptr<FrameProvider> provider;  // a user's, and so dropped without the lock
-  MutexLock lock(mutex_);
+  BiasedLock lock(mutex_);
   provider = std::move(options_.provider);
   is_on_.store(false, std::memory_order_relaxed);
   context_.store(RecordContext::kNever, std::memory_order_relaxed);
@@ -89,13 +89,15 @@ void History::clear() {
 // Keeps the newest entries that fit.
 void History::resize(size_t max_entries) {
   if (max_entries == options_.max_entries) return;
-  const std::vector<TraceEntry> kept = entries();
-  const size_t first = kept.size() > max_entries ? kept.size() - max_entries : 0;
+  std::vector<Slot> kept;
+  for (size_t age = std::min(count_, max_entries); age > 0; --age) {
+    kept.push_back(slot((next_ + count_ - age) % count_));
+  }
   pieces_.clear();
-  count_ = kept.size() - first;
+  count_ = kept.size();
   for (size_t i = 0; i < count_; ++i) {
-    if (i % kPieceEntries == 0) pieces_.push_back(std::make_unique<Piece>());
-    slot(i) = kept[first + i];
+    if (i % kPieceSlots == 0) pieces_.push_back(std::make_unique<Piece>());
+    slot(i) = kept[i];
   }
   next_ = count_ % max_entries;
 
@@ -114,7 +116,7 @@ StackId History::capture_now(const void* first) {
   std::shared_ptr<FrameProvider> provider;
   bool native = false;
   {
-    MutexLock lock(mutex_);
+    BiasedLock lock(mutex_);
     provider = options_.provider;
     native = options_.native_stacks;
   }
@@ -127,37 +129,42 @@ StackId History::capture_now(const void* first) {
   return stacks_.intern({std::span(words).first(count), provided, std::move(provider)});
 }
 
-void History::record(std::span<const TraceEntry> entries, const std::string* text) {
-  if (!is_on()) return;
+void History::keep(const TraceEntry& entry, const std::string* text, bool is_whole_free) {
   const ThreadContext* said = thread_context_if_any();
   const std::string* metadata = text;
   if (metadata == nullptr && said != nullptr) metadata = &said->user_metadata;
   const bool has_compile_context = said != nullptr && !said->compile_contexts.empty();
   const bool has_metadata = metadata != nullptr && !metadata->empty();
-  MutexLock lock(mutex_);
+  BiasedLock lock(mutex_);
   if (!is_on()) return;
-  if (strings_.size() / 4 > options_.max_entries) drop_unused_strings();
-  const uint64_t ticks = ticks_now();
-  const bool keeps_stack = context() >= RecordContext::kAlloc;
-  for (const TraceEntry& entry : entries) {
-    if ((skipped_ >> static_cast<uint32_t>(entry.action) & 1) != 0) continue;
-    if (next_ == pieces_.size() * kPieceEntries) pieces_.push_back(std::make_unique<Piece>());
-    TraceEntry& kept = slot(next_);
-    kept = entry;
-    kept.time_us = static_cast<int64_t>(ticks);  // until read
-    if (!keeps_stack) kept.stack = {};
-    if (has_compile_context) kept.compile_context = intern(said->compile_contexts.back());
-    if (has_metadata) kept.user_metadata = intern(*metadata);
-    count_ = std::max(count_, next_ + 1);
-    next_ = next_ + 1 == options_.max_entries ? 0 : next_ + 1;
+  TraceAction action = entry.action;
+  if (skipped_ != 0 && is_whole_free) {
+    is_whole_free = !skips(TraceAction::kFreeRequested) && !skips(TraceAction::kFreeCompleted);
+    if (skips(action)) action = TraceAction::kFreeCompleted;
   }
+  if (skips(action)) return;
+  if (strings_.size() / 4 > options_.max_entries) drop_unused_strings();
+  if (next_ == pieces_.size() * kPieceSlots) pieces_.push_back(std::make_unique<Piece>());
+  Slot& kept = slot(next_);
+  kept.ticks = ticks_now();
+  kept.address = entry.address;
+  kept.bytes = entry.bytes;
+  kept.stream = entry.stream;
+  kept.pool = entry.pool;
+  kept.stack = context() >= RecordContext::kAlloc ? entry.stack : StackId();
+  kept.compile_context = has_compile_context ? intern(said->compile_contexts.back()) : StringId();
+  kept.user_metadata = has_metadata ? intern(*metadata) : StringId();
+  kept.action = action;
+  kept.is_whole_free = is_whole_free;
+  count_ = std::max(count_, next_ + 1);
+  next_ = next_ + 1 == options_.max_entries ? 0 : next_ + 1;
 }
 
 void History::annotate(DeviceIndex device,
                        std::vector<std::pair<std::string, std::string>> fields) {
   if (!is_on()) return;
   Annotation annotation{device, static_cast<int64_t>(ticks_now()), std::move(fields)};
-  MutexLock lock(mutex_);
+  BiasedLock lock(mutex_);
   if (!is_on()) return;
   if (annotations_.size() < options_.max_entries) {
     annotations_.push_back(std::move(annotation));
@@ -190,23 +197,41 @@ void History::drop_unused_strings() {
 // --- reading
 // ---------------------------------------------------------------------------------------
 
-std::vector<TraceEntry> History::entries() const {
-  std::vector<TraceEntry> ordered;
-  ordered.reserve(count_);
-  const size_t oldest = count_ == options_.max_entries ? next_ : 0;
-  for (size_t i = 0; i < count_; ++i) ordered.push_back(slot((oldest + i) % count_));
-  return ordered;
+std::vector<TraceEntry> History::entries(size_t max_entries) const {
+  std::vector<TraceEntry> newest_first;
+  newest_first.reserve(std::min(max_entries, 2 * count_));
+  const auto add = [&](const Slot& kept, TraceAction action) {
+    if (newest_first.size() == max_entries) return;
+    TraceEntry& entry = newest_first.emplace_back();
+    entry.action = action;
+    entry.stack = kept.stack;
+    entry.compile_context = kept.compile_context;
+    entry.user_metadata = kept.user_metadata;
+    entry.address = kept.address;
+    entry.bytes = kept.bytes;
+    entry.stream = kept.stream;
+    entry.pool = kept.pool;
+    entry.time_us = static_cast<int64_t>(kept.ticks);
+  };
+  for (size_t age = 1; age <= count_; ++age) {
+    const Slot& kept = slot((next_ + count_ - age) % count_);
+    if (kept.is_whole_free) add(kept, TraceAction::kFreeCompleted);
+    add(kept, kept.action);
+  }
+  std::reverse(newest_first.begin(), newest_first.end());
+  return newest_first;
 }
 
 void History::read_into(Snapshot& snapshot, DeviceIndex device) const {
-  MutexLock lock(mutex_);
+  BiasedLock lock(mutex_);
   clock_.calibrate();
   if (snapshot.device_traces.size() <= device.value()) {
     snapshot.device_traces.resize(device.value() + 1);
   }
   std::vector<TraceEntry>& trace = snapshot.device_traces[device.value()];
-  trace = entries();
+  trace = entries(options_.max_entries);
   for (TraceEntry& entry : trace) {
+    entry.device = device;
     entry.time_us = clock_.unix_us(static_cast<uint64_t>(entry.time_us));
   }
   for (size_t i = 0; i < annotations_.size(); ++i) {

@@ -7,13 +7,12 @@
 #include <atomic>
 #include <map>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "ashlar/history.h"
 #include "ashlar/status.h"
-#include "base/mutex.h"
+#include "base/biased_mutex.h"
 #include "base/ticks.h"
 #include "observe/stack_table.h"
 
@@ -39,10 +38,13 @@ class History {
   // Stamps time and the thread's context on the entry, and keeps it. Entries name a stack only from
   // level kAlloc on. `text` replaces what the thread has said, if it is given.
   void record(const TraceEntry& entry, const std::string* text = nullptr) {
-    record(std::span(&entry, 1), text);
+    if (is_on()) keep(entry, text, false);
   }
-  // Several acts of one moment.
-  void record(std::span<const TraceEntry> entries, const std::string* text = nullptr);
+  // Of a free that is asked for and done at once: the entry of the first, and the same again for
+  // the second.
+  void record_free(const TraceEntry& requested) {
+    if (is_on()) keep(requested, nullptr, true);
+  }
   void annotate(DeviceIndex device, std::vector<std::pair<std::string, std::string>> fields);
 
   // Appends what there is to a snapshot, oldest first: entries as one device's trace, annotations,
@@ -53,18 +55,36 @@ class History {
  private:
   StackId capture_now(const void* first);
 
-  // Grows by pieces, so that a ring of millions costs nothing before it is needed, and never moves.
-  static constexpr size_t kPieceEntries = 4096;
-  using Piece = std::array<TraceEntry, kPieceEntries>;
+  // What is kept of an entry: one line of the cache.
+  struct Slot {
+    uint64_t ticks = 0;
+    DeviceAddress address{};
+    size_t bytes = 0;
+    StreamId stream{};
+    PoolId pool{};
+    StackId stack{};
+    StringId compile_context{};
+    StringId user_metadata{};
+    TraceAction action = TraceAction::kAlloc;
+    bool is_whole_free = false;  // stands for two entries: asked for, and done
+  };
+  void keep(const TraceEntry& entry, const std::string* text, bool is_whole_free);
+  bool skips(TraceAction action) const ASHLAR_REQUIRES(mutex_) {
+    return (skipped_ >> static_cast<uint32_t>(action) & 1) != 0;
+  }
 
-  TraceEntry& slot(size_t index) ASHLAR_REQUIRES(mutex_) {
-    return (*pieces_[index / kPieceEntries])[index % kPieceEntries];
+  // Grows by pieces, so that a ring of millions costs nothing before it is needed, and never moves.
+  static constexpr size_t kPieceSlots = 4096;
+  using Piece = std::array<Slot, kPieceSlots>;
+
+  Slot& slot(size_t index) ASHLAR_REQUIRES(mutex_) {
+    return (*pieces_[index / kPieceSlots])[index % kPieceSlots];
   }
-  const TraceEntry& slot(size_t index) const ASHLAR_REQUIRES(mutex_) {
-    return (*pieces_[index / kPieceEntries])[index % kPieceEntries];
+  const Slot& slot(size_t index) const ASHLAR_REQUIRES(mutex_) {
+    return (*pieces_[index / kPieceSlots])[index % kPieceSlots];
   }
-  // In order of age.
-  std::vector<TraceEntry> entries() const ASHLAR_REQUIRES(mutex_);
+  // In order of age, as many of the newest as are asked for; times are still ticks.
+  std::vector<TraceEntry> entries(size_t max_entries) const ASHLAR_REQUIRES(mutex_);
   void resize(size_t max_entries) ASHLAR_REQUIRES(mutex_);
   void clear() ASHLAR_REQUIRES(mutex_);
   StringId intern(const std::string& text) ASHLAR_REQUIRES(mutex_);
@@ -76,12 +96,12 @@ class History {
   std::atomic<bool> is_on_{false};
   std::atomic<RecordContext> context_{RecordContext::kNever};
 
-  mutable Mutex mutex_;
+  mutable BiasedMutex mutex_{LockRank::kHistory};
   HistoryOptions options_ ASHLAR_GUARDED_BY(mutex_);
   uint32_t skipped_ ASHLAR_GUARDED_BY(mutex_) = 0;  // a bit for each action
   mutable TickClock clock_ ASHLAR_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<Piece>> pieces_ ASHLAR_GUARDED_BY(mutex_);
-  size_t count_ ASHLAR_GUARDED_BY(mutex_) = 0;  // entries in the ring
+  size_t count_ ASHLAR_GUARDED_BY(mutex_) = 0;  // slots in the ring
   size_t next_ ASHLAR_GUARDED_BY(mutex_) = 0;   // where the next one goes
   std::vector<Annotation> annotations_ ASHLAR_GUARDED_BY(mutex_);
   size_t next_annotation_ ASHLAR_GUARDED_BY(mutex_) = 0;

@@ -4,7 +4,7 @@
 
 namespace ashlar::classic {
 
-Result<std::vector<Block*>> ClassicEngine::adopt(const SnapshotSegment& segment) {
+Result<std::vector<ClassicBlock*>> ClassicEngine::adopt(const SnapshotSegment& segment) {
   size_t tiled_bytes = 0;
   for (const SnapshotBlock& block : segment.blocks) {
     const bool follows = block.address == segment.address + tiled_bytes && block.bytes > 0;
@@ -21,23 +21,23 @@ Result<std::vector<Block*>> ClassicEngine::adopt(const SnapshotSegment& segment)
   search.request.stream = segment.stream;
   search.segment_bytes = segment.total_bytes;
   search.pool = segment.is_large ? &large_ : &small_;
-  Result<Block*> grown = grow_plain(search);
+  Result<ClassicBlock*> grown = grow_plain(search);
   if (!grown.ok()) return grown.status();
 
   // Cut from the front, block by block; what was free is let go at the end, as neighbours merge.
-  std::vector<Block*> active;
-  std::vector<Block*> to_free;
-  Block* rest = *grown;
+  std::vector<ClassicBlock*> active;
+  std::vector<ClassicBlock*> to_free;
+  ClassicBlock* rest = *grown;
   for (const SnapshotBlock& wanted : segment.blocks) {
     const bool is_active = wanted.state != SnapshotBlockState::kInactive;
     search.block_bytes = wanted.bytes;
     search.request.bytes = is_active ? wanted.requested_bytes : wanted.bytes;
     const bool is_last = rest->bytes == wanted.bytes;
-    Block* block = hand_out(rest, search, SplitRule::kExactly);
+    ClassicBlock* block = hand_out(rest, search, SplitRule::kExactly);
     if (!is_last) search.pool->erase(rest);
     (is_active ? active : to_free).push_back(block);
   }
-  for (Block* block : to_free) (void)free_locked(block).ok();
+  for (ClassicBlock* block : to_free) (void)free_locked(block).ok();
   hooks_.forget_untold();  // what led here is not part of the replay
   return active;
 }

@@ -16,12 +16,12 @@ Status cannot_find(DeviceAddress address, PoolId pool) {
 }
 
 // What stands in the way, and what to do about it.
-Status in_the_way(const Block& block, PoolId pool, const char* why) {
+Status in_the_way(const ClassicBlock& block, PoolId pool, const char* why) {
   return Status::usage(text("the block at ", block.address, " of pool ", pool, " ", why));
 }
 
 // A block that belongs to its caller in a way that a list of ranges cannot say.
-Status check_recordable(const Block& block, PoolId pool) {
+Status check_recordable(const ClassicBlock& block, PoolId pool) {
   if (block.state == BlockState::kPending) {
     return in_the_way(block, pool, "was freed but is still in use: synchronize its streams");
   }
@@ -32,7 +32,7 @@ Status check_recordable(const Block& block, PoolId pool) {
 }
 
 // The caller's block is taken away, so nobody else may have it.
-Status check_restorable(const Block& block, PoolId pool) {
+Status check_restorable(const ClassicBlock& block, PoolId pool) {
   if (block.hold_count > 0) {
     return in_the_way(block, pool, "is shared with other processes: end that before a restore");
   }
@@ -43,7 +43,7 @@ Status check_restorable(const Block& block, PoolId pool) {
   return {};
 }
 
-BlockRecord::State recorded_state(const Block& block) {
+BlockRecord::State recorded_state(const ClassicBlock& block) {
   if (!block.is_mapped()) return BlockRecord::State::kUnmapped;
   return block.is_allocated() ? BlockRecord::State::kAllocated : BlockRecord::State::kFree;
 }
@@ -76,9 +76,9 @@ Result<PoolCheckpoint> ClassicEngine::checkpoint(PoolId id) {
   }
   if (Status collected = collect_set_aside(); !collected.ok()) return collected;
   PoolCheckpoint taken{id, {}};
-  for (const Block* first : first_blocks_of(*pool)) {
+  for (const ClassicBlock* first : first_blocks_of(*pool)) {
     SegmentRecord segment{first->pool->is_small(), {}, first->stream};
-    for (const Block* block = first; block != nullptr; block = block->next) {
+    for (const ClassicBlock* block = first; block != nullptr; block = block->next) {
       if (Status right = check_recordable(*block, id); !right.ok()) return right;
       segment.blocks.push_back(
           {{block->address, block->bytes}, block->requested_bytes, recorded_state(*block)});
@@ -89,14 +89,14 @@ Result<PoolCheckpoint> ClassicEngine::checkpoint(PoolId id) {
 }
 
 // Every segment of the pool, by its first block, in address order.
-std::vector<Block*> ClassicEngine::first_blocks_of(const PrivatePool& pool) {
-  std::vector<Block*> first_blocks;
-  blocks_.for_each([&](Block* block) {
+std::vector<ClassicBlock*> ClassicEngine::first_blocks_of(const PrivatePool& pool) {
+  std::vector<ClassicBlock*> first_blocks;
+  blocks_.for_each([&](ClassicBlock* block) {
     const bool is_first = block->previous == nullptr && block->pool->owner() == &pool;
     if (is_first) first_blocks.push_back(block);
   });
   std::sort(first_blocks.begin(), first_blocks.end(),
-            [](const Block* a, const Block* b) { return a->address < b->address; });
+            [](const ClassicBlock* a, const ClassicBlock* b) { return a->address < b->address; });
   return first_blocks;
 }
 
@@ -114,10 +114,10 @@ Result<CheckpointChange> ClassicEngine::restore_locked(const PoolCheckpoint& che
   if (pool == nullptr) return no_such_pool(checkpoint.pool);
   if (Status collected = collect_set_aside(); !collected.ok()) return collected;
   std::vector<AddressRange> runs_now;
-  std::vector<Block*> allocated;
-  for (Block* first : first_blocks_of(*pool)) {
+  std::vector<ClassicBlock*> allocated;
+  for (ClassicBlock* first : first_blocks_of(*pool)) {
     SegmentRecord now;
-    for (Block* block = first; block != nullptr; block = block->next) {
+    for (ClassicBlock* block = first; block != nullptr; block = block->next) {
       if (Status right = check_restorable(*block, pool->id); !right.ok()) return right;
       if (block->is_allocated()) allocated.push_back(block);
       now.blocks.push_back({{block->address, block->bytes}, 0, recorded_state(*block)});
@@ -133,7 +133,7 @@ Result<CheckpointChange> ClassicEngine::restore_locked(const PoolCheckpoint& che
   }
 
   CheckpointChange change;
-  for (Block* block : allocated) {
+  for (ClassicBlock* block : allocated) {
     change.freed.push_back(block->address);
     if (Status freed = free_locked(block); !freed.ok()) return freed;
   }
@@ -148,8 +148,8 @@ Result<CheckpointChange> ClassicEngine::restore_locked(const PoolCheckpoint& che
 void ClassicEngine::restore_segment(const PrivatePool& pool, const SegmentRecord& segment,
                                     CheckpointChange& change) {
   const FreePool& free = segment.is_small ? pool.small : pool.large;
-  std::vector<Block*> to_free;
-  Block* rest = nullptr;  // the free block that the next record is cut from
+  std::vector<ClassicBlock*> to_free;
+  ClassicBlock* rest = nullptr;  // the free block that the next record is cut from
   for (const BlockRecord& record : segment.blocks) {
     if (record.state == BlockRecord::State::kUnmapped) continue;
     if (rest == nullptr || rest->address != record.range.begin) {
@@ -164,7 +164,7 @@ void ClassicEngine::restore_segment(const PrivatePool& pool, const SegmentRecord
     search.request = {record.requested_bytes, rest->stream};
     search.block_bytes = record.range.bytes;
     search.pool = rest->pool;
-    Block* block = hand_out(rest, search, SplitRule::kExactly);
+    ClassicBlock* block = hand_out(rest, search, SplitRule::kExactly);
     if (block == rest) rest = nullptr;
     if (record.state == BlockRecord::State::kAllocated) {
       change.allocated.push_back(block);
@@ -172,7 +172,7 @@ void ClassicEngine::restore_segment(const PrivatePool& pool, const SegmentRecord
       to_free.push_back(block);
     }
   }
-  for (Block* block : to_free) (void)free_locked(block).ok();
+  for (ClassicBlock* block : to_free) (void)free_locked(block).ok();
 }
 
 }  // namespace ashlar::classic

@@ -35,12 +35,13 @@ ClassicEngine::~ClassicEngine() {
   std::vector<Returned> returned;
   {
     MutexLock lock(mutex_);
-    blocks_.for_each([&](const Block* block) {
+    blocks_.for_each([&](const ClassicBlock* block) {
       if (block->previous != nullptr || block->expandable != nullptr) return;
       const PrivatePool* owner = block->pool->owner();
       if (owner != nullptr && owner->has_custom_source()) {
         size_t bytes = 0;
-        for (const Block* part = block; part != nullptr; part = part->next) bytes += part->bytes;
+        for (const ClassicBlock* part = block; part != nullptr; part = part->next)
+          bytes += part->bytes;
         returned.push_back({owner->options.source, {block->address, bytes}});
       } else {
         (void)device_.free(block->address).ok();
@@ -64,7 +65,7 @@ Result<Block*> ClassicEngine::allocate(const Request& request) {
   return allocate_locked(search);
 }
 
-Result<Block*> ClassicEngine::allocate_locked(Search& search) {
+Result<ClassicBlock*> ClassicEngine::allocate_locked(Search& search) {
   if (!late_error_.ok()) return std::exchange(late_error_, {});
   const StreamId stream = search.request.stream;
   if (Status collected = collect_waiting(stream); !collected.ok()) return collected;
@@ -78,18 +79,18 @@ Result<Block*> ClassicEngine::allocate_locked(Search& search) {
   // Whoever lets go of the pool while we are unlocked must not take it away.
   PrivatePool* pinned = search.pool->owner();
   if (pinned != nullptr) ++pinned->search_count;
-  Result<Block*> found = caching_ ? find_or_grow(search) : allocate_uncached(search);
+  Result<ClassicBlock*> found = caching_ ? find_or_grow(search) : allocate_uncached(search);
   if (pinned != nullptr) --pinned->search_count;
   return found;
 }
 
-Result<Block*> ClassicEngine::find_or_grow(Search& search) {
-  Block* block = take_cached(search);
+Result<ClassicBlock*> ClassicEngine::find_or_grow(Search& search) {
+  ClassicBlock* block = take_cached(search);
   if (block == nullptr && ask_callbacks()) block = take_cached(search);
   if (block != nullptr) return hand_out(block, search);
 
   collect_by_age();
-  Result<Block*> grown = grow(search, false);
+  Result<ClassicBlock*> grown = grow(search, false);
   if (!grown.ok() && grown.status().is_out_of_memory()) {
     grown = reclaim_and_retry(search, grown.status());
   }
@@ -101,10 +102,10 @@ Result<Block*> ClassicEngine::find_or_grow(Search& search) {
 }
 
 // A segment for this block alone, taken and given back with it.
-Result<Block*> ClassicEngine::allocate_uncached(Search& search) {
+Result<ClassicBlock*> ClassicEngine::allocate_uncached(Search& search) {
   search.expandable = false;
   search.segment_bytes = search.block_bytes;
-  Result<Block*> grown = grow(search, false);
+  Result<ClassicBlock*> grown = grow(search, false);
   const bool is_full = !grown.ok() && grown.status().is_out_of_memory() && !search.rejected;
   if (is_full && !waiting_.is_capturing({&device_, search.request.stream})) {
     if (Status released = release_cached({}); !released.ok()) return released;
@@ -118,20 +119,20 @@ Result<Block*> ClassicEngine::allocate_uncached(Search& search) {
   return hand_out(*grown, search);
 }
 
-Block* ClassicEngine::take_cached(const Search& search) {
+ClassicBlock* ClassicEngine::take_cached(const Search& search) {
   const bool ages_count = memory_fraction_ < 1 && options_.garbage_collection_threshold > 0;
   if (ages_count) ++search.pool->search_count;
   return search.pool->take_best_fit({search.request.stream, search.block_bytes, search.expandable},
                                     sizes_);
 }
 
-Block* ClassicEngine::hand_out(Block* block, const Search& search, SplitRule rule) {
+ClassicBlock* ClassicEngine::hand_out(ClassicBlock* block, const Search& search, SplitRule rule) {
   const bool was_split = block->is_split();
   const bool is_small = block->pool->is_small();
   const bool is_plain = block->expandable == nullptr;
   const bool exactly = rule == SplitRule::kExactly;
   if (exactly ? block->bytes > search.block_bytes : should_split(*block, search)) {
-    Block* rest = block;
+    ClassicBlock* rest = block;
     block = split_front(block, search.block_bytes);
     if (is_plain && was_split) {
       count_inactive_split(is_small, 0, -static_cast<int64_t>(block->bytes));
@@ -149,7 +150,7 @@ Block* ClassicEngine::hand_out(Block* block, const Search& search, SplitRule rul
   return block;
 }
 
-bool ClassicEngine::should_split(const Block& block, const Search& search) const {
+bool ClassicEngine::should_split(const ClassicBlock& block, const Search& search) const {
   const PrivatePool* owner = block.pool->owner();
   if (owner != nullptr && owner->options.no_split) return false;
   const size_t rest = block.bytes - search.block_bytes;
@@ -158,17 +159,17 @@ bool ClassicEngine::should_split(const Block& block, const Search& search) const
 }
 
 // The rest keeps the block and goes back to its pool; the front is a new one.
-Block* ClassicEngine::split_front(Block* rest, size_t bytes) {
-  Block* front = new_part(*rest, {rest->address, bytes}, rest->previous, rest);
+ClassicBlock* ClassicEngine::split_front(ClassicBlock* rest, size_t bytes) {
+  ClassicBlock* front = new_part(*rest, {rest->address, bytes}, rest->previous, rest);
   rest->address = rest->address + bytes;
   rest->bytes -= bytes;
   rest->pool->insert(rest);
   return front;
 }
 
-Block* ClassicEngine::new_part(const Block& like, AddressRange range, Block* previous,
-                               Block* next) {
-  Block* part = blocks_.take();
+ClassicBlock* ClassicEngine::new_part(const ClassicBlock& like, AddressRange range,
+                                      ClassicBlock* previous, ClassicBlock* next) {
+  ClassicBlock* part = blocks_.take();
   part->address = range.begin;
   part->bytes = range.bytes;
   part->stream = like.stream;
@@ -187,7 +188,7 @@ Block* ClassicEngine::new_part(const Block& like, AddressRange range, Block* pre
 
 Status ClassicEngine::free(Block* block, StackId stack) {
   Act act(*this, stack);
-  return free_locked(block);
+  return free_locked(as_classic(block));
 }
 
 void ClassicEngine::free_quietly(Block* block, StackId stack) {
@@ -197,14 +198,15 @@ void ClassicEngine::free_quietly(Block* block, StackId stack) {
   note_late(freed);
 }
 
-Status ClassicEngine::free_locked(Block* block) {
+Status ClassicEngine::free_locked(ClassicBlock* block) {
+  if (!block->is_allocated()) return freed_twice(*block);
   block->state = BlockState::kPending;
   count_free_requested(*block);
   note(TraceAction::kFreeRequested, *block, block->requested_bytes);
   return block->hold_count > 0 ? Status() : finish_free(block);
 }
 
-Status ClassicEngine::finish_free(Block* block) {
+Status ClassicEngine::finish_free(ClassicBlock* block) {
   if (block->uses.empty()) {
     make_free(block);
     return {};
@@ -213,10 +215,10 @@ Status ClassicEngine::finish_free(Block* block) {
 }
 
 void ClassicEngine::make_all_free(const std::vector<Block*>& finished) {
-  for (Block* block : finished) make_free(block);
+  for (Block* block : finished) make_free(as_classic(block));
 }
 
-void ClassicEngine::make_free(Block* block) {
+void ClassicEngine::make_free(ClassicBlock* block) {
   note(TraceAction::kFreeCompleted, *block, block->requested_bytes);
   count_freed(*block);
   block->requested_bytes = 0;
@@ -225,7 +227,7 @@ void ClassicEngine::make_free(Block* block) {
 
   int64_t split_count = 0;
   int64_t split_bytes = 0;
-  for (Block* neighbour : {block->previous, block->next}) {
+  for (ClassicBlock* neighbour : {block->previous, block->next}) {
     const size_t merged = merge(block, neighbour);
     if (merged == 0) continue;
     --split_count;
@@ -246,7 +248,7 @@ void ClassicEngine::make_free(Block* block) {
 
 // How many bytes the neighbour brought; 0 if it could not be merged. REQUIRES: `into` is free or
 // unmapped, and in no pool.
-size_t ClassicEngine::merge(Block* into, Block* neighbour) {
+size_t ClassicEngine::merge(ClassicBlock* into, ClassicBlock* neighbour) {
   if (neighbour == nullptr || neighbour->state != into->state) return 0;
   if (neighbour == into->previous) {
     into->address = neighbour->address;

@@ -26,7 +26,7 @@
 #include "ashlar/options.h"
 #include "base/mutex.h"
 #include "base/routes.h"
-#include "engine/block_store.h"
+#include "engine/classic/block_store.h"
 #include "engine/classic/expandable_segment.h"
 #include "engine/classic/free_pool.h"
 #include "engine/classic/private_pool.h"
@@ -88,7 +88,7 @@ class ClassicEngine final : public Engine {
   // Takes over a segment as it was in a recorded run: memory from the device, and the same blocks
   // in use, which it gives in the order of their addresses. Nobody is told. For replays.
   // kUsage: it is expandable, or its blocks do not tile it.
-  Result<std::vector<Block*>> adopt(const SnapshotSegment& segment);
+  Result<std::vector<ClassicBlock*>> adopt(const SnapshotSegment& segment);
 
   // Every invariant above; the first one that does not hold, in words.
   Status validate() const;
@@ -115,25 +115,25 @@ class ClassicEngine final : public Engine {
   class Pause;
 
   // --- classic_engine.cc
-  Result<Block*> allocate_locked(Search& search) ASHLAR_REQUIRES(mutex_);
-  Result<Block*> find_or_grow(Search& search) ASHLAR_REQUIRES(mutex_);
-  Result<Block*> allocate_uncached(Search& search) ASHLAR_REQUIRES(mutex_);
-  Block* take_cached(const Search& search) ASHLAR_REQUIRES(mutex_);
+  Result<ClassicBlock*> allocate_locked(Search& search) ASHLAR_REQUIRES(mutex_);
+  Result<ClassicBlock*> find_or_grow(Search& search) ASHLAR_REQUIRES(mutex_);
+  Result<ClassicBlock*> allocate_uncached(Search& search) ASHLAR_REQUIRES(mutex_);
+  ClassicBlock* take_cached(const Search& search) ASHLAR_REQUIRES(mutex_);
   // What is left of a block is cut off by the usual rules, or exactly as wanted.
   enum class SplitRule { kUsual, kExactly };
-  Block* hand_out(Block* block, const Search& search, SplitRule rule = SplitRule::kUsual)
-      ASHLAR_REQUIRES(mutex_);
-  bool should_split(const Block& block, const Search& search) const ASHLAR_REQUIRES(mutex_);
-  Block* split_front(Block* rest, size_t bytes) ASHLAR_REQUIRES(mutex_);
+  ClassicBlock* hand_out(ClassicBlock* block, const Search& search,
+                         SplitRule rule = SplitRule::kUsual) ASHLAR_REQUIRES(mutex_);
+  bool should_split(const ClassicBlock& block, const Search& search) const ASHLAR_REQUIRES(mutex_);
+  ClassicBlock* split_front(ClassicBlock* rest, size_t bytes) ASHLAR_REQUIRES(mutex_);
   // A new block of the same segment, linked in between two neighbours; in no pool yet.
-  Block* new_part(const Block& like, AddressRange range, Block* previous, Block* next)
-      ASHLAR_REQUIRES(mutex_);
-  Status free_locked(Block* block) ASHLAR_REQUIRES(mutex_);
+  ClassicBlock* new_part(const ClassicBlock& like, AddressRange range, ClassicBlock* previous,
+                         ClassicBlock* next) ASHLAR_REQUIRES(mutex_);
+  Status free_locked(ClassicBlock* block) ASHLAR_REQUIRES(mutex_);
   // The rest of it, once nobody holds the block.
-  Status finish_free(Block* block) ASHLAR_REQUIRES(mutex_);
-  void make_free(Block* block) ASHLAR_REQUIRES(mutex_);
+  Status finish_free(ClassicBlock* block) ASHLAR_REQUIRES(mutex_);
+  void make_free(ClassicBlock* block) ASHLAR_REQUIRES(mutex_);
   void make_all_free(const std::vector<Block*>& finished) ASHLAR_REQUIRES(mutex_);
-  size_t merge(Block* into, Block* neighbour) ASHLAR_REQUIRES(mutex_);
+  size_t merge(ClassicBlock* into, ClassicBlock* neighbour) ASHLAR_REQUIRES(mutex_);
   // What other streams were using, as far as they have passed; for an allocation on this one.
   Status collect_waiting(StreamId stream) ASHLAR_REQUIRES(mutex_);
   // The part of it that waited for captures only.
@@ -145,15 +145,15 @@ class ClassicEngine final : public Engine {
   Status report_oom(const Search& search, const Status& why) ASHLAR_REQUIRES(mutex_);
 
   // --- grow.cc
-  Result<Block*> grow(Search& search, bool is_retry) ASHLAR_REQUIRES(mutex_);
+  Result<ClassicBlock*> grow(Search& search, bool is_retry) ASHLAR_REQUIRES(mutex_);
   // What this process may take of the device.
   size_t limit_bytes() const ASHLAR_REQUIRES(mutex_);
   bool is_above_limit(size_t more_bytes) const ASHLAR_REQUIRES(mutex_);
-  Result<Block*> grow_plain(const Search& search) ASHLAR_REQUIRES(mutex_);
+  Result<ClassicBlock*> grow_plain(const Search& search) ASHLAR_REQUIRES(mutex_);
   Result<DeviceAddress> device_allocate(const Search& search) ASHLAR_REQUIRES(mutex_);
-  Result<Block*> grow_expandable(const Search& search) ASHLAR_REQUIRES(mutex_);
-  Result<Block*> find_expandable(const Search& search) ASHLAR_REQUIRES(mutex_);
-  Status map_block(Block* block, size_t bytes) ASHLAR_REQUIRES(mutex_);
+  Result<ClassicBlock*> grow_expandable(const Search& search) ASHLAR_REQUIRES(mutex_);
+  Result<ClassicBlock*> find_expandable(const Search& search) ASHLAR_REQUIRES(mutex_);
+  Status map_block(ClassicBlock* block, size_t bytes) ASHLAR_REQUIRES(mutex_);
   // What an expandable segment grows by: a multiple of what the device maps.
   size_t granule_bytes(bool is_small) const;
   size_t reserve_bytes(StreamId stream, size_t granule_bytes) const ASHLAR_REQUIRES(mutex_);
@@ -161,19 +161,19 @@ class ClassicEngine final : public Engine {
   std::string reserve_hint(const Search& search) const ASHLAR_REQUIRES(mutex_);
 
   // --- reclaim.cc
-  Result<Block*> reclaim_and_retry(Search& search, Status why) ASHLAR_REQUIRES(mutex_);
-  Block* borrow_from_overflow_pools(const Search& search) ASHLAR_REQUIRES(mutex_);
+  Result<ClassicBlock*> reclaim_and_retry(Search& search, Status why) ASHLAR_REQUIRES(mutex_);
+  ClassicBlock* borrow_from_overflow_pools(const Search& search) ASHLAR_REQUIRES(mutex_);
   bool release_oversize(const Search& search) ASHLAR_REQUIRES(mutex_);
   void collect_by_age() ASHLAR_REQUIRES(mutex_);
   Status wait_for_waiting(PoolId pool) ASHLAR_REQUIRES(mutex_);
   Status release_cached(PoolId pool) ASHLAR_REQUIRES(mutex_);
   void release_blocks(FreePool& pool) ASHLAR_REQUIRES(mutex_);
   // Says whether the device took it back. If not, it stays in its pool.
-  bool release_segment(Block* block) ASHLAR_REQUIRES(mutex_);
+  bool release_segment(ClassicBlock* block) ASHLAR_REQUIRES(mutex_);
   // Tells the pools' own sources, without the lock, which segments they get back.
   void give_back_to_sources() ASHLAR_REQUIRES(mutex_);
-  void unmap_block(Block* block) ASHLAR_REQUIRES(mutex_);
-  void destroy_expandable(Block* block) ASHLAR_REQUIRES(mutex_);
+  void unmap_block(ClassicBlock* block) ASHLAR_REQUIRES(mutex_);
+  void destroy_expandable(ClassicBlock* block) ASHLAR_REQUIRES(mutex_);
 
   // --- pools.cc
   FreePool& pool_for(size_t block_bytes, StreamId stream) ASHLAR_REQUIRES(mutex_);
@@ -181,23 +181,23 @@ class ClassicEngine final : public Engine {
   void add_pool(PoolId pool, PoolOptions options) ASHLAR_REQUIRES(mutex_);
 
   // --- counting.cc
-  void count_handed_out(const Block& block) ASHLAR_REQUIRES(mutex_);
-  void count_free_requested(const Block& block) ASHLAR_REQUIRES(mutex_);
-  void count_freed(const Block& block) ASHLAR_REQUIRES(mutex_);
+  void count_handed_out(const ClassicBlock& block) ASHLAR_REQUIRES(mutex_);
+  void count_free_requested(const ClassicBlock& block) ASHLAR_REQUIRES(mutex_);
+  void count_freed(const ClassicBlock& block) ASHLAR_REQUIRES(mutex_);
   // Memory from the device and back to it: a plain segment, or a part of an expandable one.
-  void count_reserved(const Block& block, size_t bytes) ASHLAR_REQUIRES(mutex_);
-  void count_given_back(const Block& block, size_t bytes) ASHLAR_REQUIRES(mutex_);
+  void count_reserved(const ClassicBlock& block, size_t bytes) ASHLAR_REQUIRES(mutex_);
+  void count_given_back(const ClassicBlock& block, size_t bytes) ASHLAR_REQUIRES(mutex_);
   void count_inactive_split(bool is_small, int64_t more, int64_t more_bytes)
       ASHLAR_REQUIRES(mutex_);
 
   // --- checkpoint.cc
-  std::vector<Block*> first_blocks_of(const PrivatePool& pool) ASHLAR_REQUIRES(mutex_);
+  std::vector<ClassicBlock*> first_blocks_of(const PrivatePool& pool) ASHLAR_REQUIRES(mutex_);
   Result<CheckpointChange> restore_locked(const PoolCheckpoint& checkpoint) ASHLAR_REQUIRES(mutex_);
   void restore_segment(const PrivatePool& pool, const SegmentRecord& segment,
                        CheckpointChange& change) ASHLAR_REQUIRES(mutex_);
 
   // --- looking.cc
-  void note(TraceAction action, const Block& block, size_t bytes) ASHLAR_REQUIRES(mutex_);
+  void note(TraceAction action, const ClassicBlock& block, size_t bytes) ASHLAR_REQUIRES(mutex_);
 
   Device& device_;
   const AllocatorOptions options_;

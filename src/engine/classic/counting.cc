@@ -4,7 +4,7 @@
 
 namespace ashlar::classic {
 
-void ClassicEngine::count_handed_out(const Block& block) {
+void ClassicEngine::count_handed_out(const ClassicBlock& block) {
   const bool is_small = block.pool->is_small();
   const auto bytes = static_cast<int64_t>(block.bytes);
   const auto requested_bytes = static_cast<int64_t>(block.requested_bytes);
@@ -22,7 +22,7 @@ void ClassicEngine::count_handed_out(const Block& block) {
   }
 }
 
-void ClassicEngine::count_free_requested(const Block& block) {
+void ClassicEngine::count_free_requested(const ClassicBlock& block) {
   const bool is_small = block.pool->is_small();
   const auto bytes = static_cast<int64_t>(block.bytes);
   stats_.allocation.fall(is_small, 1);
@@ -34,7 +34,7 @@ void ClassicEngine::count_free_requested(const Block& block) {
   }
 }
 
-void ClassicEngine::count_freed(const Block& block) {
+void ClassicEngine::count_freed(const ClassicBlock& block) {
   const bool is_small = block.pool->is_small();
   const auto bytes = static_cast<int64_t>(block.bytes);
   const auto requested_bytes = static_cast<int64_t>(block.requested_bytes);
@@ -47,7 +47,7 @@ void ClassicEngine::count_freed(const Block& block) {
   }
 }
 
-void ClassicEngine::count_reserved(const Block& block, size_t bytes) {
+void ClassicEngine::count_reserved(const ClassicBlock& block, size_t bytes) {
   const bool is_small = block.pool->is_small();
   held_bytes_ += bytes;
   ++stats_.device_allocs;
@@ -60,7 +60,7 @@ void ClassicEngine::count_reserved(const Block& block, size_t bytes) {
   if (bytes >= sizes_.max_split_bytes()) stats_.oversize_segments.rise(1);
 }
 
-void ClassicEngine::count_given_back(const Block& block, size_t bytes) {
+void ClassicEngine::count_given_back(const ClassicBlock& block, size_t bytes) {
   const bool is_small = block.pool->is_small();
   held_bytes_ -= bytes;
   ++stats_.device_frees;

@@ -7,35 +7,35 @@ namespace ashlar::classic {
 namespace {
 
 // The same block, if it is the stream's.
-Block* of_stream(Block* block, StreamId stream) {
+ClassicBlock* of_stream(ClassicBlock* block, StreamId stream) {
   return block != nullptr && block->stream == stream ? block : nullptr;
 }
 
 // With what it could grow into. The growable tail of a segment is left alone while a block that
 // cannot grow serves as well.
-size_t expandable_bytes(const Block& block) {
-  const Block* next = block.next;
+size_t expandable_bytes(const ClassicBlock& block) {
+  const ClassicBlock* next = block.next;
   return block.bytes + (next != nullptr && !next->is_mapped() ? next->bytes : 0);
 }
 
 }  // namespace
 
-bool FreePool::BySize::operator()(const Block* a, const Block* b) const {
+bool FreePool::BySize::operator()(const ClassicBlock* a, const ClassicBlock* b) const {
   return std::tie(a->stream, a->bytes, a->address) < std::tie(b->stream, b->bytes, b->address);
 }
 
-bool FreePool::ByAddress::operator()(const Block* a, const Block* b) const {
+bool FreePool::ByAddress::operator()(const ClassicBlock* a, const ClassicBlock* b) const {
   return std::tie(a->stream, a->address) < std::tie(b->stream, b->address);
 }
 
-Block* FreePool::take_best_fit(const Wanted& wanted, const SizePolicy& sizes) {
-  const auto after = [&](const Block* block) {
+ClassicBlock* FreePool::take_best_fit(const Wanted& wanted, const SizePolicy& sizes) {
+  const auto after = [&](const ClassicBlock* block) {
     return of_stream(Blocks::next(block), wanted.stream);
   };
-  Block* found = first_of_at_least(wanted.stream, wanted.bytes);
+  ClassicBlock* found = first_of_at_least(wanted.stream, wanted.bytes);
   if (wanted.expandable) {
     while (found != nullptr && found->expandable != nullptr) {
-      Block* next = after(found);
+      ClassicBlock* next = after(found);
       if (next == nullptr || expandable_bytes(*next) >= expandable_bytes(*found)) break;
       found = next;
     }
@@ -47,33 +47,33 @@ Block* FreePool::take_best_fit(const Wanted& wanted, const SizePolicy& sizes) {
   return found;
 }
 
-void FreePool::insert(Block* block) {
+void FreePool::insert(ClassicBlock* block) {
   block->free_since = search_count;
   blocks_.insert(block);
 }
 
-void FreePool::erase(Block* block) { blocks_.erase(block); }
-void FreePool::insert_unmapped(Block* block) { unmapped_.insert(block); }
-void FreePool::erase_unmapped(Block* block) { unmapped_.erase(block); }
+void FreePool::erase(ClassicBlock* block) { blocks_.erase(block); }
+void FreePool::insert_unmapped(ClassicBlock* block) { unmapped_.insert(block); }
+void FreePool::erase_unmapped(ClassicBlock* block) { unmapped_.erase(block); }
 
-Block* FreePool::first_unmapped(StreamId stream) const {
-  const auto is_before = [&](const Block& block) { return block.stream < stream; };
+ClassicBlock* FreePool::first_unmapped(StreamId stream) const {
+  const auto is_before = [&](const ClassicBlock& block) { return block.stream < stream; };
   return of_stream(unmapped_.first_not(is_before), stream);
 }
 
-Block* FreePool::next_unmapped(const Block* block) {
+ClassicBlock* FreePool::next_unmapped(const ClassicBlock* block) {
   return of_stream(UnmappedBlocks::next(block), block->stream);
 }
 
-Block* FreePool::largest(StreamId stream) const {
-  const auto is_before = [&](const Block& block) { return block.stream <= stream; };
-  const Block* beyond = blocks_.first_not(is_before);
-  Block* last = beyond == nullptr ? blocks_.last() : Blocks::previous(beyond);
+ClassicBlock* FreePool::largest(StreamId stream) const {
+  const auto is_before = [&](const ClassicBlock& block) { return block.stream <= stream; };
+  const ClassicBlock* beyond = blocks_.first_not(is_before);
+  ClassicBlock* last = beyond == nullptr ? blocks_.last() : Blocks::previous(beyond);
   return of_stream(last, stream);
 }
 
-Block* FreePool::first_of_at_least(StreamId stream, size_t bytes) const {
-  const auto is_before = [&](const Block& block) {
+ClassicBlock* FreePool::first_of_at_least(StreamId stream, size_t bytes) const {
+  const auto is_before = [&](const ClassicBlock& block) {
     return block.stream != stream ? block.stream < stream : block.bytes < bytes;
   };
   return of_stream(blocks_.first_not(is_before), stream);

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "engine/block.h"
+#include "engine/classic/classic_block.h"
 #include "engine/size_policy.h"
 
 namespace ashlar::classic {
@@ -31,32 +31,32 @@ class FreePool {
 
   // Takes out the best fit: the smallest that is large enough, the lowest address among equals.
   // Null: none.
-  Block* take_best_fit(const Wanted& wanted, const SizePolicy& sizes);
+  ClassicBlock* take_best_fit(const Wanted& wanted, const SizePolicy& sizes);
 
   // Free and mapped blocks; `search_count` stamps their age.
-  void insert(Block* block);
-  void erase(Block* block);
-  void insert_unmapped(Block* block);
-  void erase_unmapped(Block* block);
+  void insert(ClassicBlock* block);
+  void erase(ClassicBlock* block);
+  void insert_unmapped(ClassicBlock* block);
+  void erase_unmapped(ClassicBlock* block);
 
   // By stream, then by size, then by address.
   struct BySize {
-    bool operator()(const Block* a, const Block* b) const;
+    bool operator()(const ClassicBlock* a, const ClassicBlock* b) const;
   };
   // By stream, then by address.
   struct ByAddress {
-    bool operator()(const Block* a, const Block* b) const;
+    bool operator()(const ClassicBlock* a, const ClassicBlock* b) const;
   };
-  using Blocks = IntrusiveTree<Block, BySize>;
-  using UnmappedBlocks = IntrusiveTree<Block, ByAddress>;
+  using Blocks = IntrusiveTree<ClassicBlock, BySize>;
+  using UnmappedBlocks = IntrusiveTree<ClassicBlock, ByAddress>;
 
   const Blocks& blocks() const { return blocks_; }
   const UnmappedBlocks& unmapped() const { return unmapped_; }
   // Of one stream's blocks. Null: there is none.
-  Block* first_unmapped(StreamId stream) const;
-  static Block* next_unmapped(const Block* block);
-  Block* largest(StreamId stream) const;
-  Block* first_of_at_least(StreamId stream, size_t bytes) const;
+  ClassicBlock* first_unmapped(StreamId stream) const;
+  static ClassicBlock* next_unmapped(const ClassicBlock* block);
+  ClassicBlock* largest(StreamId stream) const;
+  ClassicBlock* first_of_at_least(StreamId stream, size_t bytes) const;
 
   uint64_t search_count = 0;  // advanced by searches while collection by age is on
 

@@ -13,7 +13,7 @@ Status above_limit() { return Status::out_of_memory("above the limit of this pro
 
 }  // namespace
 
-Result<Block*> ClassicEngine::grow(Search& search, bool is_retry) {
+Result<ClassicBlock*> ClassicEngine::grow(Search& search, bool is_retry) {
   if (is_retry) ++stats_.alloc_retries;
   const bool above = is_above_limit(search.segment_bytes);
   if (above && options_.reject_before_device_oom) {
@@ -35,10 +35,10 @@ bool ClassicEngine::is_above_limit(size_t more_bytes) const {
 
 // --- plain segments -----------------------------------------------------------------------------
 
-Result<Block*> ClassicEngine::grow_plain(const Search& search) {
+Result<ClassicBlock*> ClassicEngine::grow_plain(const Search& search) {
   Result<DeviceAddress> at = device_allocate(search);
   if (!at.ok()) return at.status();
-  Block* block = blocks_.take();
+  ClassicBlock* block = blocks_.take();
   block->address = *at;
   block->bytes = search.segment_bytes;
   block->stream = search.request.stream;
@@ -78,17 +78,17 @@ Result<DeviceAddress> ClassicEngine::device_allocate(const Search& search) {
 
 // --- expandable segments ------------------------------------------------------------------------
 
-Result<Block*> ClassicEngine::grow_expandable(const Search& search) {
-  Result<Block*> found = find_expandable(search);
+Result<ClassicBlock*> ClassicEngine::grow_expandable(const Search& search) {
+  Result<ClassicBlock*> found = find_expandable(search);
   if (!found.ok()) return found;
-  Block* block = *found;
+  ClassicBlock* block = *found;
   if (!block->is_mapped()) {
     Status mapped = map_block(block, std::min(block->bytes, search.block_bytes));
     if (!mapped.ok()) return mapped;
   }
   // Free, then unmapped, then whatever: mapping more of the next one merges it backwards.
   while (block->bytes < search.block_bytes) {
-    Block* next = block->next;
+    ClassicBlock* next = block->next;
     Status mapped = map_block(next, std::min(next->bytes, search.block_bytes - block->bytes));
     if (!mapped.ok()) return mapped;
     block = next;
@@ -99,18 +99,20 @@ Result<Block*> ClassicEngine::grow_expandable(const Search& search) {
 
 // The lowest place where enough free and unmapped blocks follow each other, so that holes are
 // refilled first; or a new segment.
-Result<Block*> ClassicEngine::find_expandable(const Search& search) {
-  const auto usable = [](const Block* block) { return block != nullptr && !block->is_active(); };
-  const auto has_room = [&](const Block* block) {
+Result<ClassicBlock*> ClassicEngine::find_expandable(const Search& search) {
+  const auto usable = [](const ClassicBlock* block) {
+    return block != nullptr && !block->is_active();
+  };
+  const auto has_room = [&](const ClassicBlock* block) {
     size_t bytes = 0;
     for (; bytes < search.block_bytes && usable(block); block = block->next) bytes += block->bytes;
     return bytes >= search.block_bytes;
   };
   const StreamId stream = search.request.stream;
   const FreePool& pool = *search.pool;
-  for (Block* unmapped = pool.first_unmapped(stream); unmapped != nullptr;
+  for (ClassicBlock* unmapped = pool.first_unmapped(stream); unmapped != nullptr;
        unmapped = FreePool::next_unmapped(unmapped)) {
-    Block* candidate = usable(unmapped->previous) ? unmapped->previous : unmapped;
+    ClassicBlock* candidate = usable(unmapped->previous) ? unmapped->previous : unmapped;
     if (has_room(candidate)) return candidate;
   }
   const size_t granule = granule_bytes(pool.is_small());
@@ -123,7 +125,7 @@ Result<Block*> ClassicEngine::find_expandable(const Search& search) {
   Result<std::unique_ptr<ExpandableSegment>> segment = ExpandableSegment::create(
       device_, {stream, pool.is_small(), granule, reserve, can_export}, accessors_);
   if (!segment.ok()) return segment.status();
-  Block* block = blocks_.take();
+  ClassicBlock* block = blocks_.take();
   block->address = (*segment)->range().begin;
   block->bytes = (*segment)->range().bytes;
   block->stream = stream;
@@ -138,7 +140,7 @@ Result<Block*> ClassicEngine::find_expandable(const Search& search) {
 }
 
 // Puts memory behind the front of an unmapped block, which then is free and merged.
-Status ClassicEngine::map_block(Block* block, size_t bytes) {
+Status ClassicEngine::map_block(ClassicBlock* block, size_t bytes) {
   const DeviceAddress mapped_from = block->address;
   const size_t mapped_bytes = align_up_to(bytes, block->expandable->granule_bytes());
   // PyTorch holds against its limit what a plain segment would have taken.
@@ -150,7 +152,7 @@ Status ClassicEngine::map_block(Block* block, size_t bytes) {
   block->state = BlockState::kFree;
   block->segment_stack = acting_stack_;
   if (*mapped < block->bytes) {
-    Block* rest =
+    ClassicBlock* rest =
         new_part(*block, {block->address + *mapped, block->bytes - *mapped}, block, block->next);
     rest->state = BlockState::kUnmapped;
     block->bytes = *mapped;
@@ -160,7 +162,7 @@ Status ClassicEngine::map_block(Block* block, size_t bytes) {
   merge(block, block->next);
   pool.insert(block);
   count_reserved(*block, *mapped);
-  Block part = *block;
+  ClassicBlock part = *block;
   part.address = mapped_from;
   note(TraceAction::kSegmentMap, part, *mapped);
   return {};

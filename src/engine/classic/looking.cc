@@ -18,7 +18,7 @@ bool ClassicEngine::is_caching() const {
 size_t ClassicEngine::largest_cached_bytes() const {
   MutexLock lock(mutex_);
   size_t largest_bytes = 0;
-  blocks_.for_each([&](const Block* block) {
+  blocks_.for_each([&](const ClassicBlock* block) {
     if (block->state == BlockState::kFree) largest_bytes = std::max(largest_bytes, block->bytes);
   });
   return largest_bytes;
@@ -70,7 +70,7 @@ bool ClassicEngine::ask_callbacks() {
 }
 
 // Who freed it may not be known; who allocated it is the next best thing to say.
-void ClassicEngine::note(TraceAction action, const Block& block, size_t bytes) {
+void ClassicEngine::note(TraceAction action, const ClassicBlock& block, size_t bytes) {
   if (!hooks_.wants_entries()) return;
   const bool is_free =
       action == TraceAction::kFreeRequested || action == TraceAction::kFreeCompleted;

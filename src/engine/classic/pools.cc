@@ -65,7 +65,7 @@ Result<std::vector<DeviceAddress>> ClassicEngine::live_in_pool(PoolId pool) cons
   const PrivatePool* wanted = find_pool(pool);
   if (wanted == nullptr && !pool.is_default()) return no_such_pool(pool);
   std::vector<DeviceAddress> live;
-  blocks_.for_each([&](const Block* block) {
+  blocks_.for_each([&](const ClassicBlock* block) {
     const bool counts = block->is_allocated() && block->pool->owner() == wanted;
     if (counts) live.push_back(block->address);
   });

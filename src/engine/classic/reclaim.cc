@@ -12,12 +12,12 @@ namespace ashlar::classic {
 // --- the ladder
 // -----------------------------------------------------------------------------------
 
-Result<Block*> ClassicEngine::reclaim_and_retry(Search& search, Status why) {
+Result<ClassicBlock*> ClassicEngine::reclaim_and_retry(Search& search, Status why) {
   if (search.rejected) return why;
-  if (Block* borrowed = borrow_from_overflow_pools(search)) return borrowed;
+  if (ClassicBlock* borrowed = borrow_from_overflow_pools(search)) return borrowed;
   if (release_oversize(search)) {
     give_back_to_sources();
-    Result<Block*> grown = grow(search, false);
+    Result<ClassicBlock*> grown = grow(search, false);
     if (grown.ok() || !grown.status().is_out_of_memory()) return grown;
   }
   if (waiting_.is_capturing({&device_, search.request.stream})) return why;
@@ -25,20 +25,20 @@ Result<Block*> ClassicEngine::reclaim_and_retry(Search& search, Status why) {
   // already, and then the cache stays warm.
   if (!options_.pytorch_compatible) {
     if (Status waited = wait_for_waiting({}); !waited.ok()) return waited;
-    if (Block* block = take_cached(search)) return block;
+    if (ClassicBlock* block = take_cached(search)) return block;
   }
   if (Status released = release_cached({}); !released.ok()) return released;
   return grow(search, true);
 }
 
 // Cached blocks of pools that said they may serve others; such a pool does not grow for it.
-Block* ClassicEngine::borrow_from_overflow_pools(const Search& search) {
+ClassicBlock* ClassicEngine::borrow_from_overflow_pools(const Search& search) {
   if (search.pool->owner() != nullptr) return nullptr;
   for (auto& [id, pool] : pools_) {
     if (!pool->options.use_on_oom) continue;
     FreePool& lender = search.pool->is_small() ? pool->small : pool->large;
     const Wanted wanted{search.request.stream, search.block_bytes, false};
-    if (Block* block = lender.take_best_fit(wanted, sizes_)) return block;
+    if (ClassicBlock* block = lender.take_best_fit(wanted, sizes_)) return block;
   }
   return nullptr;
 }
@@ -50,13 +50,13 @@ bool ClassicEngine::release_oversize(const Search& search) {
   FreePool& pool = *search.pool;
   const StreamId stream = search.request.stream;
   const size_t wanted_bytes = std::max(search.block_bytes, sizes_.max_split_bytes());
-  Block* fitting = pool.first_of_at_least(stream, wanted_bytes);
+  ClassicBlock* fitting = pool.first_of_at_least(stream, wanted_bytes);
   if (fitting != nullptr && fitting->expandable == nullptr && !fitting->is_split()) {
     return release_segment(fitting);
   }
   size_t released_bytes = 0;
   while (released_bytes < wanted_bytes) {
-    Block* block = pool.largest(stream);
+    ClassicBlock* block = pool.largest(stream);
     if (block == nullptr) return false;
     // A split one is never as large while the limit stands, but the limit is not ours to trust.
     if (block->bytes < sizes_.max_split_bytes() || block->expandable != nullptr ||
@@ -81,14 +81,15 @@ void ClassicEngine::collect_by_age() {
     any = false;
     uint64_t total_age = 0;
     uint64_t count = 0;
-    for (const Block* block : large_.blocks()) {
+    for (const ClassicBlock* block : large_.blocks()) {
       if (block->is_split()) continue;
       total_age += large_.search_count - block->free_since;
       ++count;
     }
     if (count == 0) return;
     const double average = static_cast<double>(total_age) / static_cast<double>(count);
-    for (Block *block = large_.blocks().first(), *next = nullptr; block != nullptr; block = next) {
+    for (ClassicBlock *block = large_.blocks().first(), *next = nullptr; block != nullptr;
+         block = next) {
       next = FreePool::Blocks::next(block);
       const auto age = static_cast<double>(large_.search_count - block->free_since);
       if (block->is_split() || block->expandable != nullptr || age < average) continue;
@@ -115,7 +116,8 @@ Status ClassicEngine::wait_for_waiting(PoolId pool) {
   std::function<bool(const Block&)> wanted;
   if (!pool.is_default()) {
     wanted = [pool](const Block& block) {
-      return block.pool->owner() != nullptr && block.pool->owner()->id == pool;
+      const PrivatePool* owner = as_classic(&block)->pool->owner();
+      return owner != nullptr && owner->id == pool;
     };
   }
   std::vector<Block*> finished;
@@ -154,8 +156,9 @@ Status ClassicEngine::release_cached(PoolId pool) {
 }
 
 void ClassicEngine::release_blocks(FreePool& pool) {
-  std::vector<Block*> to_unmap;
-  for (Block *block = pool.blocks().first(), *next = nullptr; block != nullptr; block = next) {
+  std::vector<ClassicBlock*> to_unmap;
+  for (ClassicBlock *block = pool.blocks().first(), *next = nullptr; block != nullptr;
+       block = next) {
     next = FreePool::Blocks::next(block);
     if (block->expandable != nullptr) {
       to_unmap.push_back(block);
@@ -163,8 +166,9 @@ void ClassicEngine::release_blocks(FreePool& pool) {
       release_segment(block);
     }
   }
-  for (Block* block : to_unmap) unmap_block(block);
-  for (Block *block = pool.unmapped().first(), *next = nullptr; block != nullptr; block = next) {
+  for (ClassicBlock* block : to_unmap) unmap_block(block);
+  for (ClassicBlock *block = pool.unmapped().first(), *next = nullptr; block != nullptr;
+       block = next) {
     next = FreePool::UnmappedBlocks::next(block);
     if (!block->is_split()) destroy_expandable(block);
   }
@@ -172,7 +176,7 @@ void ClassicEngine::release_blocks(FreePool& pool) {
 
 // A whole plain segment. Work that used it may still be queued in its stream, and a device need not
 // wait by itself. If the device refuses to take it back, the next call says so.
-bool ClassicEngine::release_segment(Block* block) {
+bool ClassicEngine::release_segment(ClassicBlock* block) {
   if (waiting_.is_capturing({&device_, block->stream})) return false;  // it could not be waited for
   FreePool& pool = *block->pool;
   PrivatePool* owner = pool.owner();
@@ -206,7 +210,7 @@ void ClassicEngine::give_back_to_sources() {
 }
 
 // The whole granules of a free block; what is left of it at either end stays free.
-void ClassicEngine::unmap_block(Block* block) {
+void ClassicEngine::unmap_block(ClassicBlock* block) {
   if (waiting_.is_capturing({&device_, block->stream})) return;  // it could not be waited for
   const RelaxedCapture relaxed(device_, waiting_.capture_count());
   if (!relaxed.status().ok()) {
@@ -239,13 +243,13 @@ void ClassicEngine::unmap_block(Block* block) {
   merge(block, block->next);
   pool.insert_unmapped(block);
   count_given_back(*block, unmapped->bytes);
-  Block part = *block;
+  ClassicBlock part = *block;
   part.address = begin;
   note(TraceAction::kSegmentUnmap, part, unmapped->bytes);
 }
 
 // If the device keeps the addresses, so does the segment, and the next trim tries again.
-void ClassicEngine::destroy_expandable(Block* block) {
+void ClassicEngine::destroy_expandable(ClassicBlock* block) {
   ExpandableSegment* segment = block->expandable;
   if (Status freed = segment->free_addresses(); !freed.ok()) {
     note_late(freed);
@@ -301,7 +305,7 @@ Status ClassicEngine::report_oom(const Search& search, const Status& why) {
 
   if (!search.rejected) {
     ++stats_.ooms;
-    Block nothing;
+    ClassicBlock nothing;
     nothing.address = DeviceAddress(device_free_bytes);
     nothing.stream = search.request.stream;
     nothing.pool = search.pool;

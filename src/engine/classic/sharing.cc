@@ -20,10 +20,11 @@ void ClassicEngine::let_go(Block* block) {
   ASHLAR_CHECK(block->hold_count > 0);
   --block->hold_count;
   if (block->hold_count > 0 || block->is_allocated()) return;
-  if (Status freed = finish_free(block); !freed.ok()) note_late(freed);
+  if (Status freed = finish_free(as_classic(block)); !freed.ok()) note_late(freed);
 }
 
-BlockMemory ClassicEngine::memory_of(const Block* block) const {
+BlockMemory ClassicEngine::memory_of(const Block* shared) const {
+  const ClassicBlock* block = as_classic(shared);
   MutexLock lock(mutex_);
   BlockMemory memory;
   if (block->expandable != nullptr) {
@@ -37,7 +38,7 @@ BlockMemory ClassicEngine::memory_of(const Block* block) const {
   }
   const PrivatePool* owner = block->pool->owner();
   if (owner != nullptr && owner->has_custom_source()) memory.origin = BlockMemory::Origin::kSource;
-  const Block* first = block;
+  const ClassicBlock* first = block;
   while (first->previous != nullptr) first = first->previous;
   memory.range.begin = first->address;
   for (; first != nullptr; first = first->next) memory.range.bytes += first->bytes;

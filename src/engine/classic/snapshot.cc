@@ -9,7 +9,7 @@ namespace ashlar::classic {
 namespace {
 
 // From its first block to where its memory ends.
-SnapshotSegment shown_from(const Block& first, DeviceIndex device) {
+SnapshotSegment shown_from(const ClassicBlock& first, DeviceIndex device) {
   SnapshotSegment segment;
   segment.device = device;
   segment.address = first.address;
@@ -18,7 +18,8 @@ SnapshotSegment shown_from(const Block& first, DeviceIndex device) {
   segment.is_expandable = first.expandable != nullptr;
   segment.stack = first.segment_stack;
   if (const PrivatePool* owner = first.pool->owner()) segment.pool = owner->id;
-  for (const Block* block = &first; block != nullptr && block->is_mapped(); block = block->next) {
+  for (const ClassicBlock* block = &first; block != nullptr && block->is_mapped();
+       block = block->next) {
     show_block(*block, segment);
   }
   return segment;
@@ -31,7 +32,7 @@ std::vector<SnapshotSegment> ClassicEngine::segments(std::optional<PoolId> pool)
   {
     Act act(*this, {});
     const DeviceIndex device = device_.properties().index;
-    blocks_.for_each([&](const Block* block) {
+    blocks_.for_each([&](const ClassicBlock* block) {
       const bool is_first = block->previous == nullptr || !block->previous->is_mapped();
       if (!is_first || !block->is_mapped()) return;
       const PrivatePool* owner = block->pool->owner();
@@ -39,7 +40,7 @@ std::vector<SnapshotSegment> ClassicEngine::segments(std::optional<PoolId> pool)
       if (pool && its_pool != *pool) return;
       segments.push_back(shown_from(*block, device));
     });
-    Block nothing;
+    ClassicBlock nothing;
     nothing.pool = &large_;
     note(TraceAction::kSnapshot, nothing, static_cast<size_t>(stats_.active_bytes.all.current));
   }
@@ -50,8 +51,8 @@ std::vector<SnapshotSegment> ClassicEngine::segments(std::optional<PoolId> pool)
 
 Status ClassicEngine::annotate(DeviceAddress address, const std::string& said) {
   MutexLock lock(mutex_);
-  const Block* found = nullptr;
-  blocks_.for_each([&](const Block* block) {
+  const ClassicBlock* found = nullptr;
+  blocks_.for_each([&](const ClassicBlock* block) {
     if (block->is_allocated() && block->address == address) found = block;
   });
   if (found == nullptr) return Status::usage(text("no live block starts at ", address));

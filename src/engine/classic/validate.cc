@@ -11,12 +11,12 @@ Status broken(std::string what) { return Status::device_fault("validate", 0, std
 // One pool's free blocks: each free, mapped as it should be, and not beside one it should have been
 // merged with.
 Status check_pool(const FreePool& pool, size_t& free_bytes) {
-  for (const Block* block : pool.blocks()) {
+  for (const ClassicBlock* block : pool.blocks()) {
     if (block->state != BlockState::kFree) {
       return broken(text("the block at ", block->address, " is in a pool but not free"));
     }
     if (block->pool != &pool) return broken(text(block->address, " is in a foreign pool"));
-    for (const Block* neighbour : {block->previous, block->next}) {
+    for (const ClassicBlock* neighbour : {block->previous, block->next}) {
       if (neighbour == nullptr) continue;
       if (neighbour->state == BlockState::kFree) {
         return broken(text("free neighbours at ", block->address, " were not merged"));
@@ -27,7 +27,7 @@ Status check_pool(const FreePool& pool, size_t& free_bytes) {
     }
     free_bytes += block->bytes;
   }
-  for (const Block* block : pool.unmapped()) {
+  for (const ClassicBlock* block : pool.unmapped()) {
     if (block->state != BlockState::kUnmapped) {
       return broken(text("the block at ", block->address, " is not unmapped"));
     }
@@ -82,8 +82,8 @@ Status ClassicEngine::validate() const {
   }
   AllocatorStats sums;
   std::string gap;
-  blocks_.for_each([&](const Block* block) {
-    const Block* next = block->next;
+  blocks_.for_each([&](const ClassicBlock* block) {
+    const ClassicBlock* next = block->next;
     if (next != nullptr && next->address != block->end()) gap = text(block->address);
     if (!block->is_active()) {
       --listed_count;

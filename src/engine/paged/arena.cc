@@ -126,12 +126,12 @@ void Arena::remove_block(PagedBlock* block) {
   if (block->previous != nullptr) {
     block->previous->next = block->next;
   } else {
-    view.first = block->after();
+    view.first = block->next;
   }
   if (block->next != nullptr) {
     block->next->previous = block->previous;
   } else {
-    view.last = block->before();
+    view.last = block->previous;
   }
   block->view = nullptr;
   block->list_next = spare_;
@@ -143,7 +143,7 @@ PagedBlock* Arena::split(PagedBlock* block, size_t offset) {
   const size_t begin = view.offset_of(*block);
   ASHLAR_DCHECK(offset > begin && offset < begin + block->bytes);
   PagedBlock* second =
-      insert_block(view, {view.at(offset), begin + block->bytes - offset}, block->after());
+      insert_block(view, {view.at(offset), begin + block->bytes - offset}, block->next);
   second->state = block->state;
   block->bytes = offset - begin;
   return second;
@@ -152,7 +152,7 @@ PagedBlock* Arena::split(PagedBlock* block, size_t offset) {
 // REQUIRES: both are free and in no list, or both are away.
 void Arena::merge_next(PagedBlock* block) {
   block->bytes += block->next->bytes;
-  remove_block(block->after());
+  remove_block(block->next);
 }
 
 void Arena::add_free(PagedBlock* block) {
@@ -160,11 +160,11 @@ void Arena::add_free(PagedBlock* block) {
   block->state = BlockState::kFree;
   block->is_quick = false;
   const bool may_merge = !pool.options.no_split;
-  if (PagedBlock* next = block->after(); may_merge && next != nullptr && next->is_in_ranges()) {
+  if (PagedBlock* next = block->next; may_merge && next != nullptr && next->is_in_ranges()) {
     heap.ranges.erase(next);
     merge_next(block);
   }
-  if (PagedBlock* before = block->before();
+  if (PagedBlock* before = block->previous;
       may_merge && before != nullptr && before->is_in_ranges()) {
     heap.ranges.erase(before);
     merge_next(before);
@@ -175,9 +175,9 @@ void Arena::add_free(PagedBlock* block) {
 
 PagedBlock* Arena::add_away(PagedBlock* block) {
   block->state = BlockState::kUnmapped;
-  if (block->next != nullptr && block->after()->is_away()) merge_next(block);
-  if (block->previous != nullptr && block->before()->is_away()) {
-    block = block->before();
+  if (block->next != nullptr && block->next->is_away()) merge_next(block);
+  if (block->previous != nullptr && block->previous->is_away()) {
+    block = block->previous;
     merge_next(block);
   }
   return block;

@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "ashlar/stats.h"
 #include "base/biased_mutex.h"
 #include "engine/paged/counters.h"
 #include "engine/paged/free_ranges.h"
@@ -70,7 +71,7 @@ class Arena {
   PagedPool& pool;
   const StreamId stream;
   const uint64_t serial;
-  BiasedMutex lock;
+  BiasedMutex lock{LockRank::kArena};
   std::array<Heap, 2> heaps;
   UsageStats* pool_usage = nullptr;  // where its counters are added up
   UsageStats* stream_usage = nullptr;

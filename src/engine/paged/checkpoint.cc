@@ -23,7 +23,7 @@ Status waits(const PagedBlock& block) {
 
 bool is_in_use(const View& view) {
   const PagedBlock* block = view.first;
-  while (block != nullptr && !block->is_active()) block = block->after();
+  while (block != nullptr && !block->is_active()) block = block->next;
   return block != nullptr;
 }
 
@@ -43,7 +43,7 @@ Result<PoolCheckpoint> PagedEngine::checkpoint(PoolId id) {
   PoolCheckpoint taken{id, {}};
   for (const auto& view : pool->views) {
     SegmentRecord segment{view->is_small, {}, view->arena->stream};
-    for (const PagedBlock* block = view->first; block != nullptr; block = block->after()) {
+    for (const PagedBlock* block = view->first; block != nullptr; block = block->next) {
       if (block->state == BlockState::kPending) return waits(*block);
       if (block->is_active() && block->is_uncached) return uncached(*block);
       segment.blocks.push_back(
@@ -106,7 +106,7 @@ Status PagedEngine::free_all(PagedPool& pool, std::vector<DeviceAddress>& freed)
   AllArenas arenas(pool);
   std::vector<PagedBlock*> allocated;
   for (const auto& view : pool.views) {
-    for (PagedBlock* block = view->first; block != nullptr; block = block->after()) {
+    for (PagedBlock* block = view->first; block != nullptr; block = block->next) {
       if (!block->is_active()) continue;
       if (block->hold_count > 0) {
         return Status::usage(text("the block at ", block->address, " is shared with other ",
@@ -155,7 +155,7 @@ Block* PagedEngine::allocate_at(PagedPool& pool, const Place& place) {
     for (const auto& [stream, each] : pool.arenas) all.insert(each.get());
     mark_idle(pool, all);
     PagedBlock* from = view.first;
-    while (from->end() <= place.record.range.begin) from = from->after();
+    while (from->end() <= place.record.range.begin) from = from->next;
     claim_range(view, from, place.record.range, claim);
   }
   // The restore has gone too far to fail: where no event can put work in order, the host waits.

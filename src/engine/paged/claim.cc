@@ -61,7 +61,7 @@ void PagedEngine::claim_range(View& view, PagedBlock* from, AddressRange range, 
     wanted->state = BlockState::kPending;
     if (!is_away && wanted != block) arena.add_free(block);
     if (!is_away && rest != nullptr) arena.add_free(rest);
-    PagedBlock* next = wanted->after();
+    PagedBlock* next = wanted->next;
     if (claim.block == nullptr) {
       claim.block = wanted;
     } else {
@@ -114,14 +114,14 @@ void PagedEngine::come_home(Extent& extent, View& view, size_t slot) {
 // on the new stream before the old one's work is in order.
 void PagedEngine::move_view(View& view, Arena& arena) {
   Arena& before = *view.arena;
-  for (PagedBlock* block = view.first; block != nullptr; block = block->after()) {
+  for (PagedBlock* block = view.first; block != nullptr; block = block->next) {
     if (!block->is_away()) before.erase_free(block);
   }
   for (size_t i = 0; i < view.slots.size(); ++i) {
     Extent* extent = view.slots[i].extent;
     if (extent != nullptr && extent->home == &view) leave_home(*extent);
   }
-  while (view.first->next != nullptr) before.remove_block(view.first->after());
+  while (view.first->next != nullptr) before.remove_block(view.first->next);
   view.first->bytes = view.mapped_bytes;
   view.first->state = BlockState::kUnmapped;
   view.first->arena = &arena;
@@ -184,7 +184,6 @@ Block* PagedEngine::hand_out_of(Claim& claim, size_t bytes, const Request& reque
     arena.add_free(before);
   }
   if (claim.offset + bytes < end) arena.add_free(arena.split(block, claim.offset + bytes));
-  block->segment_stack = view.stack;
   hand_out(arena, block, request);
   return block;
 }

@@ -27,33 +27,42 @@ struct Amount {
 };
 
 struct Counters {
-  Amount allocated;
+  Amount risen;   // all that was handed out since totals were reset
+  Amount fallen;  // and all that was freed
   Amount pending;
-  Amount risen;  // all that was handed out since totals were reset; and what there was then
   Amount allocated_at_reset;
   Amount active_at_reset;
 
+  // What is handed out, beside what was when totals were reset.
+  Amount net() const {
+    Amount sum = risen;
+    sum.subtract(fallen);
+    return sum;
+  }
+  Amount allocated() const {
+    Amount sum = net();
+    sum.add(allocated_at_reset);
+    return sum;
+  }
   Amount active() const {
-    Amount sum = allocated;
+    Amount sum = allocated();
     sum.add(pending);
     return sum;
   }
   void reset_totals() {
-    risen = {};
-    allocated_at_reset = allocated;
     active_at_reset = active();
+    allocated_at_reset = allocated();
+    risen = fallen = {};
   }
 };
 
-// How far `allocated` may rise unseen. At first not at all. No more is requested than is allocated,
-// so that a level of bytes stands for both.
+// How far the `net` of counters may rise unseen. At first not at all. No more is requested than is
+// allocated, so that a level of bytes stands for both.
 struct Levels {
-  int64_t count = 0;
-  int64_t bytes = 0;
+  int64_t count = INT64_MIN;
+  int64_t bytes = INT64_MIN;
 
-  bool allow(const Amount& allocated) const {
-    return allocated.count <= count && allocated.bytes <= bytes;
-  }
+  bool allow(const Amount& net) const { return net.count <= count && net.bytes <= bytes; }
 };
 
 }  // namespace ashlar::paged

@@ -41,7 +41,7 @@ void add(Stat& stat, int64_t current, int64_t risen, int64_t at_reset) {
 }
 
 void add(const Sums& sums, const Counters& counters) {
-  const Amount& now = counters.allocated;
+  const Amount now = counters.allocated();
   const Amount active = counters.active();
   const Amount& risen = counters.risen;
   const Amount& then = counters.allocated_at_reset;
@@ -166,7 +166,7 @@ void PagedEngine::settle_locked(const Heap* asking) const {
     for (Heap& heap : arena->heaps) {
       const Amount room = room_of({stats_, arena->pool_usage, arena->stream_usage, heap.is_small});
       const int64_t part = &heap == asking ? 2 : 2 * others;
-      const Amount& now = heap.counters.allocated;
+      const Amount now = heap.counters.net();
       heap.levels = {now.count + room.count / part,
                      now.bytes + std::min(room.bytes, room.requested_bytes) / part};
     }
@@ -193,7 +193,10 @@ void PagedEngine::reset_total_stats() {
   retired_.clear();
   AllArenas all(arenas_);
   for (Arena* arena : arenas_) {
-    for (Heap& heap : arena->heaps) heap.counters.reset_totals();
+    for (Heap& heap : arena->heaps) {
+      heap.counters.reset_totals();
+      heap.levels = {};
+    }
   }
 }
 

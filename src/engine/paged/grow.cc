@@ -231,7 +231,6 @@ Result<Block*> PagedEngine::grow_plain(Search& search, size_t segment_bytes) {
   BiasedLock lock(arena.lock);
   note_memory(TraceAction::kSegmentAlloc, arena, view.reserved);
   PagedBlock* block = arena.insert_block(view, view.reserved, nullptr);
-  block->segment_stack = view.stack;
   const bool is_cut = segment_bytes > search.bytes && !search.pool->options.no_split;
   if (is_cut) arena.add_free(arena.split(block, search.bytes));
   hand_out(arena, block, search.request);

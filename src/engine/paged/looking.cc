@@ -63,11 +63,7 @@ void PagedEngine::note_watched(TraceAction action, const PagedBlock& block, size
 }
 
 void PagedEngine::note_free(const PagedBlock& block, StackId stack) {
-  std::array<TraceEntry, 2> entries;
-  entries[0] = entry_about(TraceAction::kFreeRequested, block, block.requested_bytes, stack);
-  entries[1] = entries[0];
-  entries[1].action = TraceAction::kFreeCompleted;
-  hooks_.put(entries);
+  hooks_.put_free(entry_about(TraceAction::kFreeRequested, block, block.requested_bytes, stack));
 }
 
 void PagedEngine::note_memory(TraceAction action, const Arena& arena, AddressRange range) {
@@ -99,7 +95,7 @@ SnapshotSegment shown_from(const PagedBlock& first, DeviceIndex device) {
   segment.stack = view.stack;
   segment.pool = first.arena->pool.id;
   for (const PagedBlock* block = &first; block != nullptr && !block->is_away();
-       block = block->after()) {
+       block = block->next) {
     show_block(*block, segment);
   }
   return segment;
@@ -117,8 +113,8 @@ std::vector<SnapshotSegment> PagedEngine::segments(std::optional<PoolId> wanted)
       AllArenas arenas(*pool);
       for (const auto& [stream, arena] : pool->arenas) arena->flush();
       for (const auto& view : pool->views) {
-        for (const PagedBlock* block = view->first; block != nullptr; block = block->after()) {
-          const bool is_first = block->previous == nullptr || block->before()->is_away();
+        for (const PagedBlock* block = view->first; block != nullptr; block = block->next) {
+          const bool is_first = block->previous == nullptr || block->previous->is_away();
           if (is_first && !block->is_away()) segments.push_back(shown_from(*block, device));
         }
       }
@@ -139,7 +135,7 @@ void PagedEngine::for_each_block(const Visit& visit) const {
   for (const auto& [id, pool] : pools_) {
     AllArenas arenas(*pool);
     for (const auto& view : pool->views) {
-      for (const PagedBlock* block = view->first; block != nullptr; block = block->after()) {
+      for (const PagedBlock* block = view->first; block != nullptr; block = block->next) {
         visit(*block);
       }
     }

@@ -84,28 +84,41 @@ PagedEngine::~PagedEngine() {
 
 // --- allocate -----------------------------------------------------------------------------------
 
-Result<Block*> PagedEngine::allocate(const Request& request) {
-  if (request.bytes == 0) return Status::usage("cannot allocate 0 B");
-  if (request.bytes >= kUnreasonableBytes) {
-    return Status::out_of_memory(
-        text("tried to allocate ", request.bytes, " B: no device has an exabyte"));
-  }
-  if (needs_care_.load(std::memory_order_relaxed)) return allocate_slowly(request);
+// Null: there is more to it.
+[[gnu::always_inline]] inline PagedBlock* PagedEngine::allocate_fast(const Request& request) {
+  const bool is_simple =
+      request.bytes - 1 < kUnreasonableBytes - 1 && !needs_care_.load(std::memory_order_relaxed);
+  if (!is_simple) [[unlikely]]
+    return nullptr;
   Arena& arena = default_arena(request.stream);
   PagedBlock* block = nullptr;
   bool is_peak = false;
   {
     BiasedLock lock(arena.lock);
     block = arena.take(align_up(request.bytes, kMinBlockBytes), tolerance_);
-    if (block != nullptr) is_peak = hand_out(arena, block, request);
+    if (block == nullptr) [[unlikely]]
+      return nullptr;
+    is_peak = hand_out(arena, block, request);
   }
-  if (block == nullptr) return allocate_slowly(request);
-  if (is_peak) settle(&arena.heap(block->view->is_small));
+  if (is_peak) [[unlikely]]
+    settle(&arena.heap(block->is_small));
   hooks_.tell();
   return block;
 }
 
+Result<Block*> PagedEngine::allocate(const Request& request) {
+  PagedBlock* block = allocate_fast(request);
+  if (block != nullptr) [[likely]]
+    return block;
+  return allocate_slowly(request);
+}
+
 Result<Block*> PagedEngine::allocate_slowly(const Request& request) {
+  if (request.bytes == 0) return Status::usage("cannot allocate 0 B");
+  if (request.bytes >= kUnreasonableBytes) {
+    return Status::out_of_memory(
+        text("tried to allocate ", request.bytes, " B: no device has an exabyte"));
+  }
   Result<Block*> block = [&] {
     MutexLock lock(mutex_);
     acting_stack_ = request.stack;
@@ -172,14 +185,34 @@ Block* PagedEngine::take_cached(Search& search, double tolerance) {
 
 // --- free ---------------------------------------------------------------------------------------
 
+// False: there is more to it.
+[[gnu::always_inline]] inline bool PagedEngine::free_fast(PagedBlock* block, StackId stack) {
+  {
+    BiasedLock lock(block->arena->lock);
+    const bool is_simple = block->is_allocated() && block->uses.empty() && block->hold_count == 0 &&
+                           !block->is_uncached;
+    if (!is_simple) [[unlikely]]
+      return false;
+    take_back(block, stack);
+  }
+  hooks_.tell();
+  return true;
+}
+
 Status PagedEngine::free(Block* freed, StackId stack) {
   auto* block = static_cast<PagedBlock*>(freed);
-  return free_fast(block, stack) ? Status() : free_slowly(block, stack);
+  if (free_fast(block, stack)) [[likely]]
+    return {};
+  return free_slowly(block, stack);
 }
 
 void PagedEngine::free_quietly(Block* freed, StackId stack) {
   auto* block = static_cast<PagedBlock*>(freed);
-  if (free_fast(block, stack)) return;
+  if (!free_fast(block, stack)) [[unlikely]]
+    free_slowly_and_quietly(block, stack);
+}
+
+void PagedEngine::free_slowly_and_quietly(PagedBlock* block, StackId stack) {
   Status status = free_slowly(block, stack);
   if (status.ok()) return;
   MutexLock lock(mutex_);
@@ -187,29 +220,18 @@ void PagedEngine::free_quietly(Block* freed, StackId stack) {
   refresh();
 }
 
-// False: there is more to it.
-bool PagedEngine::free_fast(PagedBlock* block, StackId stack) {
-  {
-    BiasedLock lock(block->arena->lock);
-    const bool is_simple = block->uses.empty() && block->hold_count == 0 && !block->is_uncached;
-    if (!is_simple) return false;
-    take_back(block, stack);
-  }
-  hooks_.tell();
-  return true;
-}
-
 Status PagedEngine::free_slowly(PagedBlock* block, StackId stack) {
-  const Status freed = [&] {
+  const Status freed = [&]() -> Status {
     MutexLock lock(mutex_);
     acting_stack_ = stack;
     bool is_held = false;
     {
       BiasedLock arena_lock(block->arena->lock);
-      Heap& heap = block->arena->heap(block->view->is_small);
+      if (!block->is_allocated()) return freed_twice(*block);
+      Heap& heap = block->arena->heap(block->is_small);
       block->state = BlockState::kPending;
       const Amount amount = amount_of(*block);
-      heap.counters.allocated.subtract(amount);
+      heap.counters.fallen.add(amount);
       heap.counters.pending.add(amount);
       heap.levels = {};  // what is pending is active, and levels are about what is allocated
       note(TraceAction::kFreeRequested, *block, block->requested_bytes, stack);

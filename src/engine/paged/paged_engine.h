@@ -139,7 +139,8 @@ class PagedEngine final : public Engine {
   };
 
   // --- paged_engine.cc
-  Result<Block*> allocate_slowly(const Request& request);
+  PagedBlock* allocate_fast(const Request& request);
+  [[gnu::noinline]] Result<Block*> allocate_slowly(const Request& request);
   Result<Block*> allocate_locked(Search& search) ASHLAR_REQUIRES(mutex_);
   Result<Block*> find_or_grow(Search& search) ASHLAR_REQUIRES(mutex_);
   Result<Block*> allocate_uncached(Search& search) ASHLAR_REQUIRES(mutex_);
@@ -151,21 +152,21 @@ class PagedEngine final : public Engine {
     block->stack = request.stack;
     Heap& heap = arena.heap(block->is_small);
     const Amount amount = amount_of(*block);
-    heap.counters.allocated.add(amount);
     heap.counters.risen.add(amount);
     note(TraceAction::kAlloc, *block, request.bytes, request.stack);
-    return !heap.levels.allow(heap.counters.allocated);
+    return !heap.levels.allow(heap.counters.net());
   }
   void take_back(PagedBlock* block, StackId stack) {
     if (hooks_.wants_entries()) note_free(*block, stack);
-    block->arena->heap(block->is_small).counters.allocated.subtract(amount_of(*block));
+    block->arena->heap(block->is_small).counters.fallen.add(amount_of(*block));
     block->arena->put(block);
   }
   static Amount amount_of(const Block& block) {
     return {1, static_cast<int64_t>(block.bytes), static_cast<int64_t>(block.requested_bytes)};
   }
   bool free_fast(PagedBlock* block, StackId stack);
-  Status free_slowly(PagedBlock* block, StackId stack);
+  [[gnu::noinline]] Status free_slowly(PagedBlock* block, StackId stack);
+  [[gnu::noinline]] void free_slowly_and_quietly(PagedBlock* block, StackId stack);
   Status finish_free(PagedBlock* block) ASHLAR_REQUIRES(mutex_);
   void make_free(PagedBlock* block) ASHLAR_REQUIRES(mutex_);
   void make_all_free(const std::vector<Block*>& finished) ASHLAR_REQUIRES(mutex_);

@@ -33,7 +33,7 @@ struct PagedPool {
   // REQUIRES: the locks of its arenas.
   bool has_active() const {
     for (const auto& view : views) {
-      for (const PagedBlock* block = view->first; block != nullptr; block = block->after()) {
+      for (const PagedBlock* block = view->first; block != nullptr; block = block->next) {
         if (block->is_active()) return true;
       }
     }

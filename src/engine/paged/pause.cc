@@ -110,7 +110,7 @@ Status PagedEngine::check_pausable(PagedPool& pool) {
   }
   AllArenas arenas(pool);
   for (const auto& view : pool.views) {
-    for (const PagedBlock* block = view->first; block != nullptr; block = block->after()) {
+    for (const PagedBlock* block = view->first; block != nullptr; block = block->next) {
       if (!block->is_active()) continue;
       if (block->hold_count > 0) {
         return Status::usage(text("the block at ", block->address,
@@ -137,7 +137,7 @@ Status PagedEngine::wait_for_users(const std::vector<PagedPool*>& pools) {
     AllArenas arenas(*pool);
     for (const auto& extent : pool->extents) add({&device_, extent->arena->stream});
     for (const auto& view : pool->views) {
-      for (const PagedBlock* block = view->first; block != nullptr; block = block->after()) {
+      for (const PagedBlock* block = view->first; block != nullptr; block = block->next) {
         if (!block->is_active()) continue;
         for (const StreamUse& use : block->uses) add(use);
       }
@@ -158,7 +158,7 @@ Status PagedEngine::wait_for_users(const std::vector<PagedPool*>& pools) {
     if (Status waited = wait_for_waiting(pool->id); !waited.ok()) return waited;
     AllArenas arenas(*pool);
     for (const auto& view : pool->views) {
-      for (const PagedBlock* block = view->first; block != nullptr; block = block->after()) {
+      for (const PagedBlock* block = view->first; block != nullptr; block = block->next) {
         if (block->state != BlockState::kPending) continue;
         return Status::usage(text("the block at ", block->address,
                                   " was freed, and waits for a capture: end the capture first"));
@@ -186,7 +186,7 @@ Status PagedEngine::back_up(const std::vector<PagedPool*>& pools) {
 void PagedEngine::find_live(const PagedPool& pool, std::vector<Extent*>& live) {
   AllArenas arenas(pool);
   for (const auto& view : pool.views) {
-    for (const PagedBlock* block = view->first; block != nullptr; block = block->after()) {
+    for (const PagedBlock* block = view->first; block != nullptr; block = block->next) {
       if (!block->is_allocated()) continue;
       const size_t begin = view->offset_of(*block);
       const size_t end = begin + block->bytes;

@@ -29,6 +29,7 @@ void PagedEngine::erase_pool(PoolId pool) {
     for (Heap& heap : arena->heaps) {
       Counters& kept = retired_[stream][heap.is_small ? 1 : 0];
       kept.risen.add(heap.counters.risen);
+      kept.fallen.add(heap.counters.fallen);
       kept.allocated_at_reset.add(heap.counters.allocated_at_reset);
       kept.active_at_reset.add(heap.counters.active_at_reset);
     }

@@ -199,7 +199,7 @@ PagedEngine::Plan PagedEngine::plan_placement(const Search& search) {
   }
   if (!best.exists) return best;
   while (best.view->offset_of(*best.from) + best.from->bytes <= best.offset) {
-    best.from = best.from->after();
+    best.from = best.from->next;
   }
   return best;
 }
@@ -210,7 +210,7 @@ template <typename Visit>
 void PagedEngine::for_each_run(const View& view, const Search& search, const Visit& visit) {
   if (view.arena != search.arena) {
     if (!lenders_.contains(view.arena)) return;
-    for (const PagedBlock* block = view.first; block != nullptr; block = block->after()) {
+    for (const PagedBlock* block = view.first; block != nullptr; block = block->next) {
       if (block->is_active()) return;  // somebody uses it: it stays with its stream
     }
   }
@@ -220,7 +220,7 @@ void PagedEngine::for_each_run(const View& view, const Search& search, const Vis
     if (first != nullptr) visit(first, begin, end);
     first = nullptr;
   };
-  for (PagedBlock* block = view.first; block != nullptr; block = block->after()) {
+  for (PagedBlock* block = view.first; block != nullptr; block = block->next) {
     ++visited_count_;
     const size_t block_begin = view.offset_of(*block);
     if (block->is_active()) {

@@ -13,10 +13,10 @@ Status broken(std::string what) { return Status::device_fault("validate", 0, std
 Status check_tiling(const View& view) {
   size_t offset = 0;
   const PagedBlock* before = nullptr;
-  for (const PagedBlock* block = view.first; block != nullptr; block = block->after()) {
+  for (const PagedBlock* block = view.first; block != nullptr; block = block->next) {
     if (view.offset_of(*block) != offset) return broken(text("a gap before ", block->address));
     if (block->bytes == 0) return broken(text("an empty block at ", block->address));
-    if (block->before() != before) return broken(text("a wrong link at ", block->address));
+    if (block->previous != before) return broken(text("a wrong link at ", block->address));
     if (block->arena != view.arena) return broken(text(block->address, " is in a foreign arena"));
     const bool could_merge =
         before != nullptr && before->state == block->state &&
@@ -40,7 +40,7 @@ Status check_homes(const View& view) {
     end = view.slots[i].end();
   }
   if (end != view.mapped_bytes) return broken("slots do not tile their view");
-  for (const PagedBlock* block = view.first; block != nullptr; block = block->after()) {
+  for (const PagedBlock* block = view.first; block != nullptr; block = block->next) {
     const size_t begin = view.offset_of(*block);
     for (size_t i = view.slot_at(begin);
          i < view.slots.size() && view.slots[i].offset < begin + block->bytes; ++i) {
@@ -82,10 +82,10 @@ Status PagedEngine::validate() const {
       if (view->is_plain) held_bytes += view->reserved.bytes;
       if (Status tiled = check_tiling(*view); !tiled.ok()) return tiled;
       if (Status homes = check_homes(*view); !homes.ok()) return homes;
-      for (const PagedBlock* block = view->first; block != nullptr; block = block->after()) {
+      for (const PagedBlock* block = view->first; block != nullptr; block = block->next) {
         if (!block->is_active()) continue;
         Counters& counters = sums[block->arena];
-        (block->is_allocated() ? counters.allocated : counters.pending)
+        (block->is_allocated() ? counters.risen : counters.pending)
             .add({1, static_cast<int64_t>(block->bytes),
                   static_cast<int64_t>(block->requested_bytes)});
       }
@@ -93,11 +93,11 @@ Status PagedEngine::validate() const {
     for (const auto& [stream, arena] : pool->arenas) {
       Counters counted;
       for (const Heap& heap : arena->heaps) {
-        counted.allocated.add(heap.counters.allocated);
+        counted.risen.add(heap.counters.allocated());
         counted.pending.add(heap.counters.pending);
       }
       const Counters& sum = sums[arena.get()];
-      if (!(sum.allocated == counted.allocated) || !(sum.pending == counted.pending)) {
+      if (!(sum.risen == counted.risen) || !(sum.pending == counted.pending)) {
         return broken(text("the counters of stream ", stream.value(), " are off"));
       }
     }

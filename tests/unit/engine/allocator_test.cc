@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <latch>
 #include <limits>
+#include <thread>
 
 #include "ashlar/sim.h"
 #include "base/units.h"
@@ -212,6 +215,34 @@ TEST_F(AllocatorTest, FreeingWhatIsNotAnAllocationIsAMistakeAndChangesNothing) {
   EXPECT_THROW(allocator.free_raw(address), UsageError) << "twice";
   EXPECT_THROW(allocator.record_stream(address, kDefaultStream), UsageError);
   EXPECT_EQ(allocator.stats().allocation.all.current, 1);
+}
+
+using AllocatorConcurrencyTest = AllocatorTest;
+
+TEST_F(AllocatorConcurrencyTest, OfSeveralThreadsThatFreeAnAddressAtOnceOneSucceeds) {
+  for (const EngineKind engine : {EngineKind::kClassic, EngineKind::kPaged}) {
+    AllocatorOptions options;
+    options.engine = engine;
+    Allocator allocator(device(), options);
+    for (int round = 0; round < 200; ++round) {
+      const DeviceAddress address = allocator.allocate_raw(512);
+      std::atomic<int> succeeded{0};
+      std::latch start(3);
+      const auto free = [&] {
+        start.arrive_and_wait();
+        try {
+          allocator.free_raw(address);
+          ++succeeded;
+        } catch (const UsageError&) {
+        }
+      };
+      std::vector<std::thread> threads;
+      for (int i = 0; i < 3; ++i) threads.emplace_back(free);
+      for (std::thread& thread : threads) thread.join();
+      ASSERT_EQ(succeeded, 1);
+      ASSERT_EQ(allocator.stats().allocation.all.current, 0);
+    }
+  }
 }
 
 TEST_F(AllocatorTest, AnAddressOfAnotherAllocatorIsForeign) {

@@ -46,7 +46,7 @@ class ArenaTest : public ::testing::Test {
   static std::vector<size_t> sizes(const View& view) {
     std::vector<size_t> found;
     size_t offset = 0;
-    for (const PagedBlock* block = view.first; block != nullptr; block = block->after()) {
+    for (const PagedBlock* block = view.first; block != nullptr; block = block->next) {
       EXPECT_EQ(view.offset_of(*block), offset) << "blocks do not tile their view";
       offset += block->bytes;
       found.push_back(block->bytes);
@@ -77,10 +77,10 @@ TEST_F(ArenaTest, ABlockBetweenTwoFreeOnesMergesWithBoth) {
   std::array<PagedBlock*, 3> blocks{};
   for (PagedBlock*& block : blocks) block = take(3 * kMiB);
   EXPECT_EQ(take(3 * kMiB), nullptr);
-  for (PagedBlock* block = view.first; block != nullptr; block = block->after()) {
+  for (PagedBlock* block = view.first; block != nullptr; block = block->next) {
     EXPECT_EQ(block->bytes, 3 * kMiB);
   }
-  PagedBlock* middle = view.first->after();
+  PagedBlock* middle = view.first->next;
   for (PagedBlock* block : blocks) {
     if (block != middle) arena_.add_free(block);
   }

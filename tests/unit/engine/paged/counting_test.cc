@@ -11,10 +11,7 @@
 namespace ashlar::paged {
 namespace {
 
-TEST(LevelsTest, NothingIsAllowedAtFirst) {
-  EXPECT_FALSE(Levels{}.allow({1, 512, 1}));
-  EXPECT_TRUE(Levels{}.allow({}));
-}
+TEST(LevelsTest, NothingIsAllowedAtFirst) { EXPECT_FALSE(Levels{}.allow({1, 512, 1})); }
 
 TEST(LevelsTest, BlocksAndBytesHaveALevelEach) {
   const Levels levels{2, 1024};
@@ -25,11 +22,13 @@ TEST(LevelsTest, BlocksAndBytesHaveALevelEach) {
 
 TEST(CountersTest, ActiveIsAllocatedAndPending) {
   Counters counters;
-  counters.allocated.add({2, 2048, 2000});
+  counters.risen.add({3, 4096, 4000});
+  counters.fallen.add({1, 2048, 2000});
   counters.pending.add({1, 512, 500});
   EXPECT_EQ(counters.active(), (Amount{3, 2560, 2500}));
   counters.reset_totals();
-  EXPECT_EQ(counters.risen, Amount{});
+  EXPECT_EQ(counters.net(), Amount{});
+  EXPECT_EQ(counters.allocated(), (Amount{2, 2048, 2000}));
   EXPECT_EQ(counters.allocated_at_reset, (Amount{2, 2048, 2000}));
   EXPECT_EQ(counters.active_at_reset, (Amount{3, 2560, 2500}));
 }

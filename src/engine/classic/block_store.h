@@ -5,25 +5,25 @@
 #include <deque>
 #include <vector>
 
-#include "engine/block.h"
+#include "engine/classic/classic_block.h"
 
-namespace ashlar {
+namespace ashlar::classic {
 
 class BlockStore {
  public:
   // A fresh block with a new serial.
-  Block* take() {
+  ClassicBlock* take() {
     if (spare_.empty()) {
       blocks_.emplace_back();
       spare_.push_back(&blocks_.back());
     }
-    Block* block = spare_.back();
+    ClassicBlock* block = spare_.back();
     spare_.pop_back();
-    *block = Block{};
+    *block = ClassicBlock{};
     block->serial = ++last_serial_;
     return block;
   }
-  void give_back(Block* block) {
+  void give_back(ClassicBlock* block) {
     block->serial = 0;
     spare_.push_back(block);
   }
@@ -31,21 +31,21 @@ class BlockStore {
   // Every block that is taken, in no order worth knowing.
   template <typename Visit>
   void for_each(const Visit& visit) {
-    for (Block& block : blocks_) {
+    for (ClassicBlock& block : blocks_) {
       if (block.serial != 0) visit(&block);
     }
   }
   template <typename Visit>
   void for_each(const Visit& visit) const {
-    for (const Block& block : blocks_) {
+    for (const ClassicBlock& block : blocks_) {
       if (block.serial != 0) visit(&block);
     }
   }
 
  private:
-  std::deque<Block> blocks_;
-  std::vector<Block*> spare_;
+  std::deque<ClassicBlock> blocks_;
+  std::vector<ClassicBlock*> spare_;
   uint64_t last_serial_ = 0;
 };
 
-}  // namespace ashlar
+}  // namespace ashlar::classic
