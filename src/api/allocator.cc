@@ -248,8 +248,10 @@ void Buffer::record_stream(Device& device, StreamId stream) {
 
 void Buffer::reset() noexcept {
   if (block_ == nullptr) return;
-  engine_->free_quietly(block_, freeing_stack(*engine_, __builtin_return_address(0)));
+  Engine& engine = *engine_;
+  Block* block = block_;
   forget();
+  engine.free_quietly(block, freeing_stack(engine, __builtin_return_address(0)));
 }
 
 }  // namespace ashlar

@@ -46,7 +46,7 @@ ThreadRecord* ThreadRecord::take_mine() {
   return own;
 }
 
-bool BiasedMutex::can_bias() {
+bool bias::is_possible() {
 #if defined(__SANITIZE_THREAD__)
   return false;
 #elif defined(__has_feature)
@@ -59,13 +59,8 @@ bool BiasedMutex::can_bias() {
   return registered;
 }
 
-// From the barrier on, either we see that the owner is inside, or it sees that it owns no more.
-void BiasedMutex::wait_for_owner(ThreadRecord* owner) {
-  owner_.store(nullptr, std::memory_order_relaxed);
+void bias::make_stores_visible() {
   ASHLAR_CHECK(membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0);
-  for (int spins = 0; inside(owner).load(std::memory_order_acquire); ++spins) {
-    if (spins > 64) std::this_thread::yield();
-  }
 }
 
 }  // namespace ashlar

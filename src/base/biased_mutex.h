@@ -19,39 +19,54 @@ enum class LockRank : uint8_t { kArena, kHistory };
 
 // What a thread shows of itself to threads that take a lock away from it. Never freed: a thread
 // that comes later takes over the record of one that has ended, and with it what that one owned.
-struct ThreadRecord {
+// Written with every lock, and so alone on its lines of the cache.
+struct alignas(128) ThreadRecord {
   std::array<std::atomic<bool>, 2> is_inside{};  // a lock that it owns, for each rank
   ThreadRecord* next = nullptr;                  // in the list of spare ones
 
   static ThreadRecord* mine() { return own != nullptr ? own : take_mine(); }
+  static ThreadRecord* mine_if_any() { return own; }
 
  private:
   static ThreadRecord* take_mine();
   static constinit thread_local ThreadRecord* own;
 };
 
+namespace bias {
+
+// False where the system cannot do the following, or a checker of races watches, who would not
+// understand.
+bool is_possible();
+// What every thread of the process has stored so far.
+void make_stores_visible();
+
+}  // namespace bias
+
+template <LockRank kRank>
 class ASHLAR_CAPABILITY("mutex") BiasedMutex {
  public:
-  explicit BiasedMutex(LockRank rank) : rank_(rank) {}
-
-  // For who takes many at once: no thread owns it afterwards.
+  // For who takes many at once: no other thread owns it afterwards.
   void lock_plainly() ASHLAR_ACQUIRE() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
     mutex_.lock();
-    take_away(ThreadRecord::mine());
+    ThreadRecord* me = ThreadRecord::mine();
+    if (owner_.load(std::memory_order_relaxed) != me) take_away(me);
   }
   void unlock_plainly() ASHLAR_RELEASE() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
     mutex_.unlock();
   }
 
  private:
+  template <LockRank>
   friend class BiasedLock;
+  template <LockRank>
+  friend class OwnedLock;
   static constexpr int kStreak = 64;  // times in a row that make a thread the owner
 
   [[gnu::noinline]] void lock_with_others(ThreadRecord* me)
       ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
     mutex_.lock();
     take_away(me);
-    if (last_ == me && can_bias()) {
+    if (last_ == me && bias::is_possible()) {
       if (++streak_ >= kStreak) owner_.store(me, std::memory_order_relaxed);
     } else {
       last_ = me;
@@ -66,25 +81,29 @@ class ASHLAR_CAPABILITY("mutex") BiasedMutex {
     owner_.store(nullptr, std::memory_order_relaxed);
     streak_ = 0;
   }
-  void wait_for_owner(ThreadRecord* owner);
-  // False where the system cannot do what wait_for_owner needs, or a checker of races watches, who
-  // would not understand.
-  static bool can_bias();
-
-  std::atomic<bool>& inside(ThreadRecord* thread) const {
-    return thread->is_inside[static_cast<size_t>(rank_)];
+  // From the barrier on, either we see that the owner is inside, or it sees that it owns no more.
+  void wait_for_owner(ThreadRecord* owner) {
+    owner_.store(nullptr, std::memory_order_relaxed);
+    bias::make_stores_visible();
+    for (int spins = 0; inside(owner).load(std::memory_order_acquire); ++spins) {
+      if (spins > 64) std::this_thread::yield();
+    }
   }
 
-  const LockRank rank_;
+  static std::atomic<bool>& inside(ThreadRecord* thread) {
+    return thread->is_inside[static_cast<size_t>(kRank)];
+  }
+
   SpinMutex mutex_;
   std::atomic<ThreadRecord*> owner_{nullptr};
   ThreadRecord* last_ = nullptr;  // by mutex_
   int streak_ = 0;                // by mutex_
 };
 
+template <LockRank kRank>
 class ASHLAR_SCOPED_CAPABILITY BiasedLock {
  public:
-  [[gnu::always_inline]] explicit BiasedLock(BiasedMutex& mutex) ASHLAR_ACQUIRE(mutex)
+  [[gnu::always_inline]] explicit BiasedLock(BiasedMutex<kRank>& mutex) ASHLAR_ACQUIRE(mutex)
       : mutex_(mutex), me_(ThreadRecord::mine()) {
     if (mutex_.owner_.load(std::memory_order_relaxed) == me_) [[likely]] {
       mutex_.inside(me_).store(true, std::memory_order_relaxed);
@@ -108,8 +127,38 @@ class ASHLAR_SCOPED_CAPABILITY BiasedLock {
   BiasedLock& operator=(const BiasedLock&) = delete;
 
  private:
-  BiasedMutex& mutex_;
+  BiasedMutex<kRank>& mutex_;
   ThreadRecord* me_;  // null: taken in the plain way
+};
+
+// For what can be left to others when it does not work at once: takes the lock only if this thread
+// owns it. A few instructions, and never a call.
+template <LockRank kRank>
+class OwnedLock {
+ public:
+  [[gnu::always_inline]] explicit OwnedLock(const BiasedMutex<kRank>& mutex)
+      : me_(ThreadRecord::mine_if_any()) {
+    if (me_ == nullptr || mutex.owner_.load(std::memory_order_relaxed) != me_) {
+      me_ = nullptr;
+      return;
+    }
+    BiasedMutex<kRank>::inside(me_).store(true, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (mutex.owner_.load(std::memory_order_relaxed) == me_) [[likely]]
+      return;
+    BiasedMutex<kRank>::inside(me_).store(false, std::memory_order_release);
+    me_ = nullptr;
+  }
+  [[gnu::always_inline]] ~OwnedLock() {
+    if (me_ != nullptr) BiasedMutex<kRank>::inside(me_).store(false, std::memory_order_release);
+  }
+  OwnedLock(const OwnedLock&) = delete;
+  OwnedLock& operator=(const OwnedLock&) = delete;
+
+  bool is_held() const { return me_ != nullptr; }
+
+ private:
+  ThreadRecord* me_;  // null: not held
 };
 
 }  // namespace ashlar

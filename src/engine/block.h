@@ -17,6 +17,7 @@ enum class BlockState : uint8_t {
   kAllocated,  // handed to the caller
   kPending,    // freed by the caller, but work on another stream may still be using it
   kFree,       // in its pool, ready for the stream it belongs to
+  kQuick,      // free, but not merged: waits for a request of its very size (paged)
   kUnmapped,   // addresses with no memory behind them at the moment
 };
 
@@ -34,6 +35,7 @@ struct Block {
 
   DeviceAddress end() const { return address + bytes; }
   bool is_allocated() const { return state == BlockState::kAllocated; }
+  bool is_free() const { return state == BlockState::kFree || state == BlockState::kQuick; }
   bool is_mapped() const { return state != BlockState::kUnmapped; }
   bool is_active() const {
     return state == BlockState::kAllocated || state == BlockState::kPending;

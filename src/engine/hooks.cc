@@ -46,10 +46,17 @@ void Hooks::put_untold(TraceEntry entry) {
   entries_.push_back(entry);
 }
 
-void Hooks::put_free_untold(TraceEntry entry) {
+void Hooks::put_untold(const History::Act& act) {
+  TraceEntry entry;
+  entry.action = act.action;
+  entry.stack = act.stack;
+  entry.address = act.address;
+  entry.bytes = act.bytes;
+  entry.stream = act.stream;
+  entry.pool = act.pool;
   put_untold(entry);
   entry.action = TraceAction::kFreeCompleted;
-  put_untold(entry);
+  if (act.is_whole_free) put_untold(entry);
 }
 
 void Hooks::put_said(const TraceEntry& entry, const std::string& said) {

@@ -36,15 +36,16 @@ class Hooks {
 
   // Whether there is any sense in making entries.
   bool wants_entries() const { return history_.is_on() || has_trackers(); }
+  bool has_trackers() const { return has_trackers_.load(std::memory_order_relaxed); }
   // For the history at once, and for the trackers with the next `tell`.
   void put(const TraceEntry& entry) {
     history_.record(entry);
     if (has_trackers()) put_untold(entry);
   }
-  // A free that is asked for and done at once: its first entry; the second one is the same again.
-  void put_free(const TraceEntry& requested) {
-    history_.record_free(requested);
-    if (has_trackers()) put_free_untold(requested);
+  // The same without an entry, where nobody but the history asks for one.
+  void put(const History::Act& act) {
+    history_.record(act);
+    if (has_trackers()) put_untold(act);
   }
   // What a user said of a block: for the history alone.
   void put_said(const TraceEntry& entry, const std::string& said);
@@ -65,8 +66,7 @@ class Hooks {
  private:
   void tell_trackers();
   void put_untold(TraceEntry entry);
-  void put_free_untold(TraceEntry entry);
-  bool has_trackers() const { return has_trackers_.load(std::memory_order_relaxed); }
+  void put_untold(const History::Act& act);
 
   History& history_;
   const DeviceIndex device_;

@@ -129,7 +129,7 @@ StackId History::capture_now(const void* first) {
   return stacks_.intern({std::span(words).first(count), provided, std::move(provider)});
 }
 
-void History::keep(const TraceEntry& entry, const std::string* text, bool is_whole_free) {
+void History::keep(Act act, const std::string* text) {
   const ThreadContext* said = thread_context_if_any();
   const std::string* metadata = text;
   if (metadata == nullptr && said != nullptr) metadata = &said->user_metadata;
@@ -137,25 +137,20 @@ void History::keep(const TraceEntry& entry, const std::string* text, bool is_who
   const bool has_metadata = metadata != nullptr && !metadata->empty();
   BiasedLock lock(mutex_);
   if (!is_on()) return;
-  TraceAction action = entry.action;
-  if (skipped_ != 0 && is_whole_free) {
-    is_whole_free = !skips(TraceAction::kFreeRequested) && !skips(TraceAction::kFreeCompleted);
-    if (skips(action)) action = TraceAction::kFreeCompleted;
+  if (skipped_ != 0 && act.is_whole_free) {
+    const bool skips_first = skips(TraceAction::kFreeRequested);
+    act.is_whole_free = !skips_first && !skips(TraceAction::kFreeCompleted);
+    if (skips_first) act.action = TraceAction::kFreeCompleted;
   }
-  if (skips(action)) return;
+  if (skips(act.action)) return;
   if (strings_.size() / 4 > options_.max_entries) drop_unused_strings();
   if (next_ == pieces_.size() * kPieceSlots) pieces_.push_back(std::make_unique<Piece>());
+  if (context() < RecordContext::kAlloc) act.stack = {};
   Slot& kept = slot(next_);
+  kept.act = act;
   kept.ticks = ticks_now();
-  kept.address = entry.address;
-  kept.bytes = entry.bytes;
-  kept.stream = entry.stream;
-  kept.pool = entry.pool;
-  kept.stack = context() >= RecordContext::kAlloc ? entry.stack : StackId();
   kept.compile_context = has_compile_context ? intern(said->compile_contexts.back()) : StringId();
   kept.user_metadata = has_metadata ? intern(*metadata) : StringId();
-  kept.action = action;
-  kept.is_whole_free = is_whole_free;
   count_ = std::max(count_, next_ + 1);
   next_ = next_ + 1 == options_.max_entries ? 0 : next_ + 1;
 }
@@ -204,19 +199,19 @@ std::vector<TraceEntry> History::entries(size_t max_entries) const {
     if (newest_first.size() == max_entries) return;
     TraceEntry& entry = newest_first.emplace_back();
     entry.action = action;
-    entry.stack = kept.stack;
+    entry.stack = kept.act.stack;
     entry.compile_context = kept.compile_context;
     entry.user_metadata = kept.user_metadata;
-    entry.address = kept.address;
-    entry.bytes = kept.bytes;
-    entry.stream = kept.stream;
-    entry.pool = kept.pool;
+    entry.address = kept.act.address;
+    entry.bytes = kept.act.bytes;
+    entry.stream = kept.act.stream;
+    entry.pool = kept.act.pool;
     entry.time_us = static_cast<int64_t>(kept.ticks);
   };
   for (size_t age = 1; age <= count_; ++age) {
     const Slot& kept = slot((next_ + count_ - age) % count_);
-    if (kept.is_whole_free) add(kept, TraceAction::kFreeCompleted);
-    add(kept, kept.action);
+    if (kept.act.is_whole_free) add(kept, TraceAction::kFreeCompleted);
+    add(kept, kept.act.action);
   }
   std::reverse(newest_first.begin(), newest_first.end());
   return newest_first;

@@ -38,12 +38,20 @@ class History {
   // Stamps time and the thread's context on the entry, and keeps it. Entries name a stack only from
   // level kAlloc on. `text` replaces what the thread has said, if it is given.
   void record(const TraceEntry& entry, const std::string* text = nullptr) {
-    if (is_on()) keep(entry, text, false);
+    if (is_on()) keep(act_of(entry), text);
   }
-  // Of a free that is asked for and done at once: the entry of the first, and the same again for
-  // the second.
-  void record_free(const TraceEntry& requested) {
-    if (is_on()) keep(requested, nullptr, true);
+  // The same for who has no entry yet, and for two of them at once.
+  struct Act {
+    TraceAction action = TraceAction::kAlloc;
+    bool is_whole_free = false;  // asked for, and done at once: kFreeRequested and kFreeCompleted
+    StackId stack{};
+    DeviceAddress address{};
+    size_t bytes = 0;
+    StreamId stream{};
+    PoolId pool{};
+  };
+  void record(const Act& act) {
+    if (is_on()) keep(act, nullptr);
   }
   void annotate(DeviceIndex device, std::vector<std::pair<std::string, std::string>> fields);
 
@@ -55,20 +63,17 @@ class History {
  private:
   StackId capture_now(const void* first);
 
-  // What is kept of an entry: one line of the cache.
+  // What is kept of an act: one line of the cache.
   struct Slot {
+    Act act;
     uint64_t ticks = 0;
-    DeviceAddress address{};
-    size_t bytes = 0;
-    StreamId stream{};
-    PoolId pool{};
-    StackId stack{};
     StringId compile_context{};
     StringId user_metadata{};
-    TraceAction action = TraceAction::kAlloc;
-    bool is_whole_free = false;  // stands for two entries: asked for, and done
   };
-  void keep(const TraceEntry& entry, const std::string* text, bool is_whole_free);
+  static Act act_of(const TraceEntry& entry) {
+    return {entry.action, false, entry.stack, entry.address, entry.bytes, entry.stream, entry.pool};
+  }
+  void keep(Act act, const std::string* text);
   bool skips(TraceAction action) const ASHLAR_REQUIRES(mutex_) {
     return (skipped_ >> static_cast<uint32_t>(action) & 1) != 0;
   }
@@ -96,7 +101,7 @@ class History {
   std::atomic<bool> is_on_{false};
   std::atomic<RecordContext> context_{RecordContext::kNever};
 
-  mutable BiasedMutex mutex_{LockRank::kHistory};
+  mutable BiasedMutex<LockRank::kHistory> mutex_;
   HistoryOptions options_ ASHLAR_GUARDED_BY(mutex_);
   uint32_t skipped_ ASHLAR_GUARDED_BY(mutex_) = 0;  // a bit for each action
   mutable TickClock clock_ ASHLAR_GUARDED_BY(mutex_);

@@ -53,6 +53,11 @@ PagedBlock* Arena::best_range(Heap& heap, size_t bytes, double tolerance, size_t
   const double good_bytes = tolerance * static_cast<double>(bytes);
   const auto is_good = [&] { return static_cast<double>(best_stranded) <= good_bytes; };
   heap.ranges.visit_at_least(bytes, [&](PagedBlock* range) {
+    if (heap.is_small) {  // what is useless there is lost in the crowd
+      best = range;
+      offset = range->view->offset_of(*range);
+      return false;
+    }
     const View& view = *range->view;
     const size_t begin = view.offset_of(*range);
     const auto rest = static_cast<int64_t>(range->bytes - bytes);
@@ -66,9 +71,9 @@ PagedBlock* Arena::best_range(Heap& heap, size_t bytes, double tolerance, size_t
       offset = at;
     };
     consider(begin);
-    if (rest > 0 && !heap.is_small) consider(begin + static_cast<size_t>(rest));
+    if (rest > 0) consider(begin + static_cast<size_t>(rest));
     const bool is_enough = --left <= 0 && (is_good() || left <= -kMoreCandidates);
-    return rest > 0 && !heap.is_small && !is_enough;
+    return rest > 0 && !is_enough;
   });
   const bool is_taken = best == nullptr || heap.is_small || is_good() || --heap.patience >= 0;
   return is_taken ? best : nullptr;
@@ -76,6 +81,36 @@ PagedBlock* Arena::best_range(Heap& heap, size_t bytes, double tolerance, size_t
 
 void Arena::flush() {
   for (Heap& heap : heaps) heap.quick.flush([this](PagedBlock* block) { add_free(block); });
+}
+
+// --- levels
+// -----------------------------------------------------------------------------------------
+
+Amount Arena::net() const {
+  Amount sum = heaps[0].counters.net();
+  sum.add(heaps[1].counters.net());
+  return sum;
+}
+
+void Arena::set_levels(const Levels& together, const std::array<Levels, 2>& own) {
+  levels_ = together;
+  const Levels half = together.room_above(net()).half();
+  for (Heap& heap : heaps) {
+    heap.own_levels = own[heap.is_small ? 1 : 0];
+    heap.levels = Levels::lower(Levels::above(heap.counters.net(), half), heap.own_levels);
+  }
+}
+
+void Arena::forget_levels() {
+  levels_ = {};
+  for (Heap& heap : heaps) heap.levels = heap.own_levels = {};
+}
+
+bool Arena::renew_levels(Heap& heap) {
+  const Amount together = net();
+  const bool is_allowed = levels_.allow(together) && heap.own_levels.allow(heap.counters.net());
+  if (is_allowed) set_levels(levels_, {heaps[0].own_levels, heaps[1].own_levels});
+  return is_allowed;
 }
 
 // --- blocks
@@ -105,7 +140,6 @@ PagedBlock* Arena::insert_block(View& view, AddressRange range, PagedBlock* next
   block->is_small = view.is_small;
   block->requested_bytes = 0;
   block->is_uncached = false;
-  block->is_quick = false;
   block->next = next;
   block->previous = next == nullptr ? view.last : next->previous;
   if (block->previous != nullptr) {
@@ -158,7 +192,6 @@ void Arena::merge_next(PagedBlock* block) {
 void Arena::add_free(PagedBlock* block) {
   Heap& heap = this->heap(block->view->is_small);
   block->state = BlockState::kFree;
-  block->is_quick = false;
   const bool may_merge = !pool.options.no_split;
   if (PagedBlock* next = block->next; may_merge && next != nullptr && next->is_in_ranges()) {
     heap.ranges.erase(next);

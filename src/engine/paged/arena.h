@@ -25,7 +25,8 @@ struct Heap {
   FreeRanges ranges;
   QuickLists quick;
   Counters counters;
-  Levels levels;
+  Levels levels;      // its part of what the arena may do
+  Levels own_levels;  // for the sums of small blocks, or of large ones, alone
   // How many wasteful places are taken as they are, before all views are looked at again for a
   // better one.
   int64_t patience = 0;
@@ -50,11 +51,19 @@ class Arena {
   }
   // The block is free. Merged with its neighbours later.
   void put(PagedBlock* block) {
-    block->state = BlockState::kFree;
     if (!heap(block->is_small).quick.put(block)) add_free(block);
   }
   // Merges what was freed.
   void flush();
+
+  // --- how far counters may rise unseen ----------------------------------------------------------
+  Amount net() const;
+  void set_levels(const Levels& together, const std::array<Levels, 2>& own);
+  // Nothing more is handed out unseen.
+  void forget_levels();
+  // The heap is above its level. False: so is the arena, or the heap above its own; somebody must
+  // look. True: its part has grown at the expense of the other's.
+  bool renew_levels(Heap& heap);
 
   // --- blocks, for whoever rearranges views ------------------------------------------------------
   // A new block in front of `next`, or at the end of the view.
@@ -71,7 +80,7 @@ class Arena {
   PagedPool& pool;
   const StreamId stream;
   const uint64_t serial;
-  BiasedMutex lock{LockRank::kArena};
+  BiasedMutex<LockRank::kArena> lock;
   std::array<Heap, 2> heaps;
   UsageStats* pool_usage = nullptr;  // where its counters are added up
   UsageStats* stream_usage = nullptr;
@@ -83,6 +92,8 @@ class Arena {
   PagedBlock* best_range(Heap& heap, size_t bytes, double tolerance, size_t& offset);
   PagedBlock* take_block();
   void merge_next(PagedBlock* block);
+
+  Levels levels_;  // for both heaps together
 
   std::vector<std::unique_ptr<std::array<PagedBlock, 64>>> chunks_;
   PagedBlock* spare_ = nullptr;

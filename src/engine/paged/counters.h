@@ -1,6 +1,7 @@
 // What an arena has handed out, counted where it happens. Sums over arenas are made when somebody
 // reads them; only their peaks need care. No arena may go above its `Levels` without all counters
-// being summed up, and levels are set so that as long as none does, no sum has a new peak.
+// being summed up, and levels are set so that as long as none does, no sum has a new peak. What its
+// two heaps may do together is divided between them, and divided anew where one has not enough.
 #pragma once
 
 #include <algorithm>
@@ -63,6 +64,15 @@ struct Levels {
   int64_t bytes = INT64_MIN;
 
   bool allow(const Amount& net) const { return net.count <= count && net.bytes <= bytes; }
+  // From what there is now on.
+  static Levels above(const Amount& net, const Levels& room) {
+    return {net.count + room.count, net.bytes + room.bytes};
+  }
+  Levels room_above(const Amount& net) const { return {count - net.count, bytes - net.bytes}; }
+  Levels half() const { return {count / 2, bytes / 2}; }
+  static Levels lower(const Levels& a, const Levels& b) {
+    return {std::min(a.count, b.count), std::min(a.bytes, b.bytes)};
+  }
 };
 
 }  // namespace ashlar::paged

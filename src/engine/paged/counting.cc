@@ -87,20 +87,38 @@ void raise_peaks(AllocatorStats& stats) {
 
 int64_t room(const Stat& stat) { return stat.peak - stat.current; }
 
-// How far a heap could go before any sum that it is part of has a new peak.
-Amount room_of(const Sums& sums) {
-  const auto least = [&](const StatTriple& triple) {
-    return std::min(room(triple.all), room(sums.is_small ? triple.small_pool : triple.large_pool));
-  };
-  const AllocatorStats& all = sums.all;
-  Amount room_now{std::min({least(all.allocation), least(all.active), room(sums.pool->allocation),
-                            room(sums.stream->allocation)}),
-                  std::min({least(all.allocated_bytes), least(all.active_bytes),
-                            room(sums.pool->allocated_bytes), room(sums.pool->active_bytes),
-                            room(sums.stream->allocated_bytes), room(sums.stream->active_bytes)}),
-                  std::min({least(all.requested_bytes), room(sums.pool->requested_bytes),
-                            room(sums.stream->requested_bytes)})};
-  return room_now;
+// Room below the peaks of some sums, and how many arenas they are sums of.
+struct Room {
+  Levels left;
+  int64_t arenas = 1;
+};
+
+Room room_of(const UsageStats& usage, int64_t arenas) {
+  return {{room(usage.allocation), std::min({room(usage.allocated_bytes), room(usage.active_bytes),
+                                             room(usage.requested_bytes)})},
+          arenas};
+}
+
+// Of all blocks, or of the small or the large ones alone.
+Room room_of(const AllocatorStats& all, Stat StatTriple::*part, int64_t arenas) {
+  return {{std::min(room(all.allocation.*part), room(all.active.*part)),
+           std::min({room(all.allocated_bytes.*part), room(all.active_bytes.*part),
+                     room(all.requested_bytes.*part)})},
+          arenas};
+}
+
+// The arena that asked gets at least half, and the others as much of the rest as each other: sooner
+// or later each has what it needs, and nobody asks any more.
+int64_t share_of(int64_t left, int64_t arenas, bool is_asking) {
+  const int64_t others = arenas - 1;
+  if (others == 0) return left;
+  const int64_t each = left / (2 * others);
+  return is_asking ? left - each * others : each;
+}
+
+Levels share_of(const Room& room, bool is_asking) {
+  return {share_of(room.left.count, room.arenas, is_asking),
+          share_of(room.left.bytes, room.arenas, is_asking)};
 }
 
 }  // namespace
@@ -138,14 +156,12 @@ void PagedEngine::count_lent(const Extent& extent, const Arena& to, bool is_smal
   move(extent.arena->stream_usage->reserved_bytes, to.stream_usage->reserved_bytes);
 }
 
-void PagedEngine::settle(const Heap* asking) const {
+void PagedEngine::settle(const Arena* asking) const {
   MutexLock lock(counting_mutex_);
   settle_locked(asking);
 }
 
-// The arena that asked gets half of the room that is left, the others share the rest: sooner or
-// later each has what it needs, and nobody asks any more.
-void PagedEngine::settle_locked(const Heap* asking) const {
+void PagedEngine::settle_locked(const Arena* asking) const {
   AllArenas lock(arenas_);
   forget(stats_);
   for (Arena* arena : arenas_) {
@@ -161,16 +177,29 @@ void PagedEngine::settle_locked(const Heap* asking) const {
     }
   }
   raise_peaks(stats_);
-  const auto others = static_cast<int64_t>(2 * arenas_.size() - 1);
-  for (Arena* arena : arenas_) {
-    for (Heap& heap : arena->heaps) {
-      const Amount room = room_of({stats_, arena->pool_usage, arena->stream_usage, heap.is_small});
-      const int64_t part = &heap == asking ? 2 : 2 * others;
-      const Amount now = heap.counters.net();
-      heap.levels = {now.count + room.count / part,
-                     now.bytes + std::min(room.bytes, room.requested_bytes) / part};
-    }
+  for (Arena* arena : arenas_) share_room(*arena, arena == asking);
+}
+
+// Each sum has its own sharers: a stream's are mostly one arena.
+void PagedEngine::share_room(Arena& arena, bool is_asking) const {
+  const auto count_if = [&](auto is_sharer) ASHLAR_REQUIRES(counting_mutex_) {
+    return static_cast<int64_t>(std::count_if(arenas_.begin(), arenas_.end(), is_sharer));
+  };
+  const auto all = static_cast<int64_t>(arenas_.size());
+  const int64_t of_pool =
+      count_if([&](const Arena* other) { return other->pool_usage == arena.pool_usage; });
+  const int64_t of_stream =
+      count_if([&](const Arena* other) { return other->stream_usage == arena.stream_usage; });
+  Levels together = share_of(room_of(stats_, &StatTriple::all, all), is_asking);
+  together = Levels::lower(together, share_of(room_of(*arena.pool_usage, of_pool), is_asking));
+  together = Levels::lower(together, share_of(room_of(*arena.stream_usage, of_stream), is_asking));
+  std::array<Levels, 2> own;
+  for (const Heap& heap : arena.heaps) {
+    const auto part = heap.is_small ? &StatTriple::small_pool : &StatTriple::large_pool;
+    own[heap.is_small ? 1 : 0] =
+        Levels::above(heap.counters.net(), share_of(room_of(stats_, part, all), is_asking));
   }
+  arena.set_levels(Levels::above(arena.net(), together), own);
 }
 
 AllocatorStats PagedEngine::stats() const {
@@ -193,10 +222,8 @@ void PagedEngine::reset_total_stats() {
   retired_.clear();
   AllArenas all(arenas_);
   for (Arena* arena : arenas_) {
-    for (Heap& heap : arena->heaps) {
-      heap.counters.reset_totals();
-      heap.levels = {};
-    }
+    for (Heap& heap : arena->heaps) heap.counters.reset_totals();
+    arena->forget_levels();
   }
 }
 

@@ -34,22 +34,38 @@ class FreeRanges {
   }
 
   // Blocks of at least `bytes`, nearly by size, until `visit` returns false. It may erase the block
-  // it is given.
+  // it is given. The list that also has smaller ones is left after a few of those, since each of
+  // them is a miss of the cache; its rest comes last.
   template <typename Visit>
   void visit_at_least(size_t bytes, const Visit& visit) const {
     const size_t first = list_of(bytes);
-    for (size_t list = next_occupied(first); list < kListCount; list = next_occupied(list + 1)) {
+    PagedBlock* rest = heads_[first];
+    for (int too_small = 0; rest != nullptr && too_small < kMostTooSmall;) {
+      PagedBlock* block = rest;
+      rest = block->list_next;
+      if (block->bytes < bytes) {
+        ++too_small;
+      } else if (!visit(block)) {
+        return;
+      }
+    }
+    for (size_t list = next_occupied(first + 1); list < kListCount;
+         list = next_occupied(list + 1)) {
       for (PagedBlock *block = heads_[list], *next = nullptr; block != nullptr; block = next) {
         next = block->list_next;
-        if (list == first && block->bytes < bytes) continue;
         if (!visit(block)) return;
       }
+    }
+    for (PagedBlock* block = rest; block != nullptr; block = rest) {
+      rest = block->list_next;
+      if (block->bytes >= bytes && !visit(block)) return;
     }
   }
 
  private:
   static constexpr size_t kParts = 16;  // lists for each power of two
   static constexpr size_t kListCount = 640;
+  static constexpr int kMostTooSmall = 4;
 
   static size_t list_of(size_t bytes) {
     const size_t units = bytes / kMinBlockBytes;

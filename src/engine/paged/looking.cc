@@ -48,22 +48,27 @@ Status PagedEngine::add_remap_observer(RemapObserver observer) {
 }
 
 // Who freed it may not be known; who allocated it is the next best thing to say.
-TraceEntry PagedEngine::entry_about(TraceAction action, const PagedBlock& block, size_t bytes,
-                                    StackId stack) {
-  TraceEntry entry = entry_of(action, block, bytes);
-  entry.pool = block.arena->pool.id;
-  if (stack != StackId()) entry.stack = stack;
-  return entry;
+History::Act PagedEngine::act_on(TraceAction action, const PagedBlock& block, size_t bytes,
+                                 StackId stack) {
+  return {action,
+          false,
+          stack != StackId() ? stack : block.stack,
+          block.address,
+          bytes,
+          block.stream,
+          block.arena->pool.id};
 }
 
 // Under the lock of the block's arena, so that entries of one address are in order.
 void PagedEngine::note_watched(TraceAction action, const PagedBlock& block, size_t bytes,
                                StackId stack) {
-  hooks_.put(entry_about(action, block, bytes, stack));
+  hooks_.put(act_on(action, block, bytes, stack));
 }
 
 void PagedEngine::note_free(const PagedBlock& block, StackId stack) {
-  hooks_.put_free(entry_about(TraceAction::kFreeRequested, block, block.requested_bytes, stack));
+  History::Act act = act_on(TraceAction::kFreeRequested, block, block.requested_bytes, stack);
+  act.is_whole_free = true;
+  hooks_.put(act);
 }
 
 void PagedEngine::note_memory(TraceAction action, const Arena& arena, AddressRange range) {
@@ -174,9 +179,9 @@ size_t PagedEngine::largest_cached_bytes() const {
   const View* view = nullptr;
   for_each_block([&](const PagedBlock& block) {
     if (block.arena->pool.is_paused) return;
-    if (block.view != view || block.state != BlockState::kFree) run_bytes = 0;
+    if (block.view != view || !block.is_free()) run_bytes = 0;
     view = block.view;
-    if (block.state == BlockState::kFree) run_bytes += block.bytes;
+    if (block.is_free()) run_bytes += block.bytes;
     largest_bytes = std::max(largest_bytes, run_bytes);
   });
   return largest_bytes;

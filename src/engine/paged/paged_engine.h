@@ -139,34 +139,44 @@ class PagedEngine final : public Engine {
   };
 
   // --- paged_engine.cc
-  PagedBlock* allocate_fast(const Request& request);
-  [[gnu::noinline]] Result<Block*> allocate_slowly(const Request& request);
+  PagedBlock* take_at_once(const Request& request);
+  bool put_at_once(PagedBlock* block);
+  [[gnu::noinline]] Result<Block*> allocate_from_arena(const Request& request);
+  Result<Block*> allocate_slowly(const Request& request);
   Result<Block*> allocate_locked(Search& search) ASHLAR_REQUIRES(mutex_);
   Result<Block*> find_or_grow(Search& search) ASHLAR_REQUIRES(mutex_);
   Result<Block*> allocate_uncached(Search& search) ASHLAR_REQUIRES(mutex_);
   Block* take_cached(Search& search, double tolerance) ASHLAR_REQUIRES(mutex_);
-  // Both need the arena's lock. True: the counters may have a new peak.
-  bool hand_out(Arena& arena, PagedBlock* block, const Request& request) {
+  // All need the arena's lock.
+  static void count_out(Heap& heap, PagedBlock* block, const Request& request) {
     block->state = BlockState::kAllocated;
     block->requested_bytes = request.bytes;
     block->stack = request.stack;
+    heap.counters.risen.add(amount_of(*block));
+  }
+  // True: the counters may have a new peak.
+  bool hand_out(Arena& arena, PagedBlock* block, const Request& request) {
     Heap& heap = arena.heap(block->is_small);
-    const Amount amount = amount_of(*block);
-    heap.counters.risen.add(amount);
+    count_out(heap, block, request);
     note(TraceAction::kAlloc, *block, request.bytes, request.stack);
-    return !heap.levels.allow(heap.counters.net());
+    return !heap.levels.allow(heap.counters.net()) && !arena.renew_levels(heap);
   }
   void take_back(PagedBlock* block, StackId stack) {
-    if (hooks_.wants_entries()) note_free(*block, stack);
+    if (is_watched()) note_free(*block, stack);
     block->arena->heap(block->is_small).counters.fallen.add(amount_of(*block));
     block->arena->put(block);
   }
   static Amount amount_of(const Block& block) {
     return {1, static_cast<int64_t>(block.bytes), static_cast<int64_t>(block.requested_bytes)};
   }
-  bool free_fast(PagedBlock* block, StackId stack);
-  [[gnu::noinline]] Status free_slowly(PagedBlock* block, StackId stack);
-  [[gnu::noinline]] void free_slowly_and_quietly(PagedBlock* block, StackId stack);
+  // Nothing has to happen before it is free.
+  static bool is_simple(const PagedBlock& block) {
+    return block.is_allocated() && block.uses.empty() && block.hold_count == 0 &&
+           !block.is_uncached;
+  }
+  [[gnu::noinline]] Status free_to_arena(PagedBlock* block, StackId stack);
+  [[gnu::noinline]] void free_to_arena_quietly(PagedBlock* block, StackId stack);
+  Status free_slowly(PagedBlock* block, StackId stack);
   Status finish_free(PagedBlock* block) ASHLAR_REQUIRES(mutex_);
   void make_free(PagedBlock* block) ASHLAR_REQUIRES(mutex_);
   void make_all_free(const std::vector<Block*>& finished) ASHLAR_REQUIRES(mutex_);
@@ -295,18 +305,20 @@ class PagedEngine final : public Engine {
   void count_segments(bool is_small, int64_t more) ASHLAR_REQUIRES(mutex_);
   void count_lent(const Extent& extent, const Arena& to, bool is_small) ASHLAR_REQUIRES(mutex_);
   // Sums up, raises peaks, and says how far each arena may go unseen from here.
-  void settle(const Heap* asking = nullptr) const ASHLAR_EXCLUDES(counting_mutex_);
-  void settle_locked(const Heap* asking) const ASHLAR_REQUIRES(counting_mutex_);
+  void settle(const Arena* asking = nullptr) const ASHLAR_EXCLUDES(counting_mutex_);
+  void settle_locked(const Arena* asking) const ASHLAR_REQUIRES(counting_mutex_);
+  void share_room(Arena& arena, bool is_asking) const ASHLAR_REQUIRES(counting_mutex_);
 
   // --- looking.cc
+  bool is_watched() const { return history_.is_on() || hooks_.has_trackers(); }
   void note(TraceAction action, const PagedBlock& block, size_t bytes, StackId stack) {
-    if (hooks_.wants_entries()) note_watched(action, block, bytes, stack);
+    if (is_watched()) note_watched(action, block, bytes, stack);
   }
   void note_watched(TraceAction action, const PagedBlock& block, size_t bytes, StackId stack);
   // Asked for and done, at once.
   void note_free(const PagedBlock& block, StackId stack);
-  static TraceEntry entry_about(TraceAction action, const PagedBlock& block, size_t bytes,
-                                StackId stack);
+  static History::Act act_on(TraceAction action, const PagedBlock& block, size_t bytes,
+                             StackId stack);
   void note_memory(TraceAction action, const Arena& arena, AddressRange range)
       ASHLAR_REQUIRES(mutex_);
   template <typename Visit>

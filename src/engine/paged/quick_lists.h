@@ -13,20 +13,22 @@ namespace ashlar::paged {
 
 class QuickLists {
  public:
-  // Null: there is none of that size.
+  // The block that `take` would give. Null: there is none of that size.
+  PagedBlock* find(size_t bytes) const {
+    PagedBlock* block = lists_[index_of(bytes)].first;
+    return block == nullptr || block->bytes != bytes ? nullptr : block;
+  }
+  // What becomes of it is the caller's to say.
   PagedBlock* take(size_t bytes) {
-    List& list = list_for(bytes);
-    PagedBlock* block = list.first;
-    if (block == nullptr || block->bytes != bytes) return nullptr;
-    list.first = block->list_next;
-    block->is_quick = false;
+    PagedBlock* block = find(bytes);
+    if (block != nullptr) list_for(bytes).first = block->list_next;
     return block;
   }
   // False: its list is taken by blocks of another size, and the block must be merged instead.
   bool put(PagedBlock* block) {
     List& list = list_for(block->bytes);
     if (list.first != nullptr && list.first->bytes != block->bytes) return false;
-    block->is_quick = true;
+    block->state = BlockState::kQuick;
     block->list_next = list.first;
     list.first = block;
     if (!list.is_marked) mark(list);
@@ -39,7 +41,7 @@ class QuickLists {
       List& list = lists_[static_cast<size_t>(std::countr_zero(marked_))];
       for (PagedBlock *block = list.first, *next = nullptr; block != nullptr; block = next) {
         next = block->list_next;
-        block->is_quick = false;
+        block->state = BlockState::kFree;
         merge(block);
       }
       list = {};

@@ -67,10 +67,9 @@ struct alignas(64) PagedBlock : Block {
   PagedBlock* list_previous = nullptr;  // in a list of free blocks
   PagedBlock* list_next = nullptr;
   bool is_small = false;  // as its view
-  bool is_quick = false;  // free, but not merged: waits for a request of its very size
 
   bool is_away() const { return state == BlockState::kUnmapped; }
-  bool is_in_ranges() const { return state == BlockState::kFree && !is_quick; }
+  bool is_in_ranges() const { return state == BlockState::kFree; }
 };
 
 struct Slot {

@@ -20,11 +20,10 @@ TEST(QuickListsTest, ABlockServesARequestOfItsVerySize) {
   QuickLists quick;
   PagedBlock block = block_of(1024);
   ASSERT_TRUE(quick.put(&block));
-  EXPECT_TRUE(block.is_quick);
+  EXPECT_EQ(block.state, BlockState::kQuick);
   EXPECT_EQ(quick.take(512), nullptr);
   EXPECT_EQ(quick.take(1536), nullptr);
   EXPECT_EQ(quick.take(1024), &block);
-  EXPECT_FALSE(block.is_quick);
   EXPECT_EQ(quick.take(1024), nullptr);
 }
 
@@ -45,7 +44,7 @@ TEST(QuickListsTest, SizesThatShareAListAreNeverMixedUp) {
   for (size_t i = 0; i < blocks.size(); ++i) {
     blocks[i].bytes = 512 * (i + 1);
     if (quick.put(&blocks[i])) kept.insert(&blocks[i]);
-    EXPECT_EQ(blocks[i].is_quick, kept.contains(&blocks[i]));
+    EXPECT_EQ(blocks[i].state == BlockState::kQuick, kept.contains(&blocks[i]));
   }
   EXPECT_LT(kept.size(), blocks.size()) << "nothing shares a list here";
   for (PagedBlock& block : blocks) {
@@ -63,7 +62,7 @@ TEST(QuickListsTest, FlushingHandsOverEachBlockOnce) {
   }
   std::set<PagedBlock*> flushed;
   quick.flush([&](PagedBlock* block) {
-    EXPECT_FALSE(block->is_quick);
+    EXPECT_EQ(block->state, BlockState::kFree);
     EXPECT_TRUE(flushed.insert(block).second);
   });
   EXPECT_EQ(flushed, kept);
