@@ -101,6 +101,11 @@ void Arena::set_levels(const Levels& together, const std::array<Levels, 2>& own)
   }
 }
 
+void Arena::remember_highest() {
+  highest_ = Levels::higher(highest_, net());
+  for (Heap& heap : heaps) heap.highest = Levels::higher(heap.highest, heap.counters.net());
+}
+
 void Arena::forget_levels() {
   levels_ = {};
   for (Heap& heap : heaps) heap.levels = heap.own_levels = {};

@@ -27,9 +27,12 @@ struct Heap {
   Counters counters;
   Levels levels;      // its part of what the arena may do
   Levels own_levels;  // for the sums of small blocks, or of large ones, alone
+  Levels highest;     // where it has been, as far as somebody looked
   // How many wasteful places are taken as they are, before all views are looked at again for a
   // better one.
   int64_t patience = 0;
+
+  Levels need() const { return highest.need_above(counters.net()); }
 };
 
 class Arena {
@@ -58,6 +61,12 @@ class Arena {
 
   // --- how far counters may rise unseen ----------------------------------------------------------
   Amount net() const;
+  void remember_highest();
+  void forget_highest() {
+    highest_ = {};
+    for (Heap& heap : heaps) heap.highest = {};
+  }
+  Levels need() const { return highest_.need_above(net()); }
   void set_levels(const Levels& together, const std::array<Levels, 2>& own);
   // Nothing more is handed out unseen.
   void forget_levels();
@@ -93,7 +102,8 @@ class Arena {
   PagedBlock* take_block();
   void merge_next(PagedBlock* block);
 
-  Levels levels_;  // for both heaps together
+  Levels levels_;   // for both heaps together
+  Levels highest_;  // likewise
 
   std::vector<std::unique_ptr<std::array<PagedBlock, 64>>> chunks_;
   PagedBlock* spare_ = nullptr;

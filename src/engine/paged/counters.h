@@ -69,6 +69,13 @@ struct Levels {
     return {net.count + room.count, net.bytes + room.bytes};
   }
   Levels room_above(const Amount& net) const { return {count - net.count, bytes - net.bytes}; }
+  // What is missing from there to here.
+  Levels need_above(const Amount& net) const {
+    return {std::max<int64_t>(count - net.count, 0), std::max<int64_t>(bytes - net.bytes, 0)};
+  }
+  static Levels higher(const Levels& level, const Amount& net) {
+    return {std::max(level.count, net.count), std::max(level.bytes, net.bytes)};
+  }
   Levels half() const { return {count / 2, bytes / 2}; }
   static Levels lower(const Levels& a, const Levels& b) {
     return {std::min(a.count, b.count), std::min(a.bytes, b.bytes)};

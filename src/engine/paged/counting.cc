@@ -87,38 +87,48 @@ void raise_peaks(AllocatorStats& stats) {
 
 int64_t room(const Stat& stat) { return stat.peak - stat.current; }
 
-// Room below the peaks of some sums, and how many arenas they are sums of.
-struct Room {
-  Levels left;
-  int64_t arenas = 1;
-};
-
-Room room_of(const UsageStats& usage, int64_t arenas) {
-  return {{room(usage.allocation), std::min({room(usage.allocated_bytes), room(usage.active_bytes),
-                                             room(usage.requested_bytes)})},
-          arenas};
+// How far a sum could rise before it has a new peak.
+Levels room_of(const UsageStats& usage) {
+  return {room(usage.allocation), std::min({room(usage.allocated_bytes), room(usage.active_bytes),
+                                            room(usage.requested_bytes)})};
 }
 
 // Of all blocks, or of the small or the large ones alone.
-Room room_of(const AllocatorStats& all, Stat StatTriple::*part, int64_t arenas) {
-  return {{std::min(room(all.allocation.*part), room(all.active.*part)),
-           std::min({room(all.allocated_bytes.*part), room(all.active_bytes.*part),
-                     room(all.requested_bytes.*part)})},
-          arenas};
+Levels room_of(const AllocatorStats& all, Stat StatTriple::*part) {
+  return {std::min(room(all.allocation.*part), room(all.active.*part)),
+          std::min({room(all.allocated_bytes.*part), room(all.active_bytes.*part),
+                    room(all.requested_bytes.*part)})};
 }
 
-// The arena that asked gets at least half, and the others as much of the rest as each other: sooner
-// or later each has what it needs, and nobody asks any more.
-int64_t share_of(int64_t left, int64_t arenas, bool is_asking) {
-  const int64_t others = arenas - 1;
-  if (others == 0) return left;
-  const int64_t each = left / (2 * others);
-  return is_asking ? left - each * others : each;
+// Those who share the room of one sum, and what they need to come where they have been before.
+struct Sharers {
+  Levels needs{0, 0};
+  Levels asked{0, 0};  // of that, by the one that asks
+  int64_t count = 0;
+
+  void add(const Levels& need, bool is_asking) {
+    ++count;
+    needs = Levels{needs.count + need.count, needs.bytes + need.bytes};
+    if (is_asking) asked = need;
+  }
+};
+
+// Where there is room for all needs, each gets what it needs and a part of the rest, half of which
+// goes to the one that asks: sooner or later nobody asks any more. Where there is not, that one
+// comes first.
+int64_t share_of(int64_t left, int64_t need, int64_t needs, int64_t asked, int64_t count,
+                 bool is_asking) {
+  const int64_t others = std::max<int64_t>(count - 1, 1);
+  if (needs <= left) return need + (left - needs) / (count == 1 ? 1 : is_asking ? 2 : 2 * others);
+  if (is_asking || count == 1) return std::min(need, left);
+  return std::max<int64_t>(left - asked, 0) / count;
 }
 
-Levels share_of(const Room& room, bool is_asking) {
-  return {share_of(room.left.count, room.arenas, is_asking),
-          share_of(room.left.bytes, room.arenas, is_asking)};
+Levels share_of(const Levels& left, const Levels& need, const Sharers& sharers, bool is_asking) {
+  return {share_of(left.count, need.count, sharers.needs.count, sharers.asked.count, sharers.count,
+                   is_asking),
+          share_of(left.bytes, need.bytes, sharers.needs.bytes, sharers.asked.bytes, sharers.count,
+                   is_asking)};
 }
 
 }  // namespace
@@ -177,27 +187,36 @@ void PagedEngine::settle_locked(const Arena* asking) const {
     }
   }
   raise_peaks(stats_);
-  for (Arena* arena : arenas_) share_room(*arena, arena == asking);
+  for (Arena* arena : arenas_) arena->remember_highest();
+  for (Arena* arena : arenas_) share_room(*arena, asking);
 }
 
 // Each sum has its own sharers: a stream's are mostly one arena.
-void PagedEngine::share_room(Arena& arena, bool is_asking) const {
-  const auto count_if = [&](auto is_sharer) ASHLAR_REQUIRES(counting_mutex_) {
-    return static_cast<int64_t>(std::count_if(arenas_.begin(), arenas_.end(), is_sharer));
-  };
-  const auto all = static_cast<int64_t>(arenas_.size());
-  const int64_t of_pool =
-      count_if([&](const Arena* other) { return other->pool_usage == arena.pool_usage; });
-  const int64_t of_stream =
-      count_if([&](const Arena* other) { return other->stream_usage == arena.stream_usage; });
-  Levels together = share_of(room_of(stats_, &StatTriple::all, all), is_asking);
-  together = Levels::lower(together, share_of(room_of(*arena.pool_usage, of_pool), is_asking));
-  together = Levels::lower(together, share_of(room_of(*arena.stream_usage, of_stream), is_asking));
+void PagedEngine::share_room(Arena& arena, const Arena* asking) const {
+  Sharers all;
+  Sharers of_pool;
+  Sharers of_stream;
+  std::array<Sharers, 2> of_size;
+  for (const Arena* each : arenas_) {
+    const bool is_asking = each == asking;
+    all.add(each->need(), is_asking);
+    if (each->pool_usage == arena.pool_usage) of_pool.add(each->need(), is_asking);
+    if (each->stream_usage == arena.stream_usage) of_stream.add(each->need(), is_asking);
+    for (const Heap& heap : each->heaps) of_size[heap.is_small ? 1 : 0].add(heap.need(), is_asking);
+  }
+  const bool is_asking = &arena == asking;
+  const Levels need = arena.need();
+  Levels together = share_of(room_of(stats_, &StatTriple::all), need, all, is_asking);
+  together =
+      Levels::lower(together, share_of(room_of(*arena.pool_usage), need, of_pool, is_asking));
+  together =
+      Levels::lower(together, share_of(room_of(*arena.stream_usage), need, of_stream, is_asking));
   std::array<Levels, 2> own;
   for (const Heap& heap : arena.heaps) {
+    const size_t kind = heap.is_small ? 1 : 0;
     const auto part = heap.is_small ? &StatTriple::small_pool : &StatTriple::large_pool;
-    own[heap.is_small ? 1 : 0] =
-        Levels::above(heap.counters.net(), share_of(room_of(stats_, part, all), is_asking));
+    own[kind] = Levels::above(heap.counters.net(), share_of(room_of(stats_, part), heap.need(),
+                                                            of_size[kind], is_asking));
   }
   arena.set_levels(Levels::above(arena.net(), together), own);
 }
@@ -212,6 +231,10 @@ void PagedEngine::reset_peak_stats() {
   MutexLock lock(counting_mutex_);
   settle_locked(nullptr);
   stats_.reset_peaks();
+  {
+    AllArenas all(arenas_);
+    for (Arena* arena : arenas_) arena->forget_highest();
+  }
   settle_locked(nullptr);
 }
 
@@ -224,6 +247,7 @@ void PagedEngine::reset_total_stats() {
   for (Arena* arena : arenas_) {
     for (Heap& heap : arena->heaps) heap.counters.reset_totals();
     arena->forget_levels();
+    arena->forget_highest();
   }
 }
 

@@ -307,7 +307,7 @@ class PagedEngine final : public Engine {
   // Sums up, raises peaks, and says how far each arena may go unseen from here.
   void settle(const Arena* asking = nullptr) const ASHLAR_EXCLUDES(counting_mutex_);
   void settle_locked(const Arena* asking) const ASHLAR_REQUIRES(counting_mutex_);
-  void share_room(Arena& arena, bool is_asking) const ASHLAR_REQUIRES(counting_mutex_);
+  void share_room(Arena& arena, const Arena* asking) const ASHLAR_REQUIRES(counting_mutex_);
 
   // --- looking.cc
   bool is_watched() const { return history_.is_on() || hooks_.has_trackers(); }
