@@ -60,9 +60,7 @@ std::vector<ClassicEngine::Piece> ClassicEngine::givable_pieces(TrimWait wait) {
     }
   }
   if (wait == TrimWait::kNever) drop_busy(blocks);
-  const auto age = [](const Block* block) {
-    return block->pool->search_count - block->free_since;
-  };
+  const auto age = [](const Block* block) { return block->pool->search_count - block->free_since; };
   std::stable_sort(blocks.begin(), blocks.end(), [&](const Block* a, const Block* b) {
     const bool is_needed_a = a->pool->owner() == nullptr;
     const bool is_needed_b = b->pool->owner() == nullptr;

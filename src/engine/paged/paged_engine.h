@@ -21,6 +21,8 @@
 //
 // Invariants: the blocks of a view tile it; an extent is in use through at most one view, its home;
 // what is away covers whole slots, whose extents are not at home there; counters equal sums.
+//
+// Long because it names every step of the files above.
 #pragma once
 
 #include <atomic>

@@ -37,9 +37,9 @@ void PagedEngine::retire_mappings() {
   const Crowd most = most_allowed();
   const Crowd now = unretired();
   if (now.mappings <= most.mappings && now.address_bytes <= most.address_bytes) return;
-  retire_down_to({now.mappings > most.mappings ? target_below(most.mappings) : SIZE_MAX,
-                  now.address_bytes > most.address_bytes ? target_below(most.address_bytes)
-                                                         : SIZE_MAX});
+  retire_down_to(
+      {now.mappings > most.mappings ? target_below(most.mappings) : SIZE_MAX,
+       now.address_bytes > most.address_bytes ? target_below(most.address_bytes) : SIZE_MAX});
 }
 
 // The device lacks mappings or addresses although we keep within our bounds: others need them.

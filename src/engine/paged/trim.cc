@@ -179,8 +179,7 @@ std::vector<Extent*> PagedEngine::take_idle(PagedPool& pool, size_t wanted_bytes
                          progress.idle.contains(extent->arena);
     (is_over ? idle : busy).push_back(extent.get());
   }
-  const auto take_from = [&](std::vector<Extent*>& extents,
-                             size_t bytes) ASHLAR_REQUIRES(mutex_) {
+  const auto take_from = [&](std::vector<Extent*>& extents, size_t bytes) ASHLAR_REQUIRES(mutex_) {
     std::stable_sort(extents.begin(), extents.end(), [&](const Extent* a, const Extent* b) {
       if (progress.has_passed(*a) != progress.has_passed(*b)) return progress.has_passed(*a);
       return a->bytes * (b->mappings.size() + 1) > b->bytes * (a->mappings.size() + 1);

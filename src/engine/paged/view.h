@@ -36,16 +36,16 @@ struct Extent {
   };
   ExtentId id;
   size_t bytes = 0;
-  size_t position = 0;      // in its pool's list
-  View* home = nullptr;     // null: its memory is idle, and part of no view's blocks
-  size_t home_slot = 0;     // in `home`
-  Arena* arena = nullptr;   // whose stream used it last
-  bool is_small = false;    // counted with the small ones
-  AddressRange shown{};     // where trackers believe it to be
+  size_t position = 0;        // in its pool's list
+  View* home = nullptr;       // null: its memory is idle, and part of no view's blocks
+  size_t home_slot = 0;       // in `home`
+  Arena* arena = nullptr;     // whose stream used it last
+  bool is_small = false;      // counted with the small ones
+  AddressRange shown{};       // where trackers believe it to be
   uint64_t marked_round = 0;  // of its arena's markers: set apart by a trim before that; 0: not
-  bool is_leaving = false;  // on its way to the device: nobody may use it any more
-  bool is_dropped = false;  // while its pool is paused: it has no memory, and `id` says nothing
-  Backup backup{};          // of a paused pool
+  bool is_leaving = false;    // on its way to the device: nobody may use it any more
+  bool is_dropped = false;    // while its pool is paused: it has no memory, and `id` says nothing
+  Backup backup{};            // of a paused pool
   std::vector<Mapping> mappings;
 
   // While a stitch is planned: the free block that contains all of it, if there is one.
@@ -78,12 +78,12 @@ struct PagedBlock : Block {
 struct Slot {
   size_t offset = 0;
   size_t bytes = 0;
-  Extent* extent = nullptr;  // null: given back to the device
-  bool is_mapped = true;     // both are false only while the pool is paused, or in between
-  bool is_open = true;       // to all who have access; if not, of no use but to be unmapped
-  bool is_announced = false; // it is retired, and observers hear or have heard that it goes
-  uint64_t retirement = 0;   // nobody may use it any more: it is unmapped with that one
-  uint64_t left_at = 0;      // when its memory last went elsewhere, as the engine counts
+  Extent* extent = nullptr;   // null: given back to the device
+  bool is_mapped = true;      // both are false only while the pool is paused, or in between
+  bool is_open = true;        // to all who have access; if not, of no use but to be unmapped
+  bool is_announced = false;  // it is retired, and observers hear or have heard that it goes
+  uint64_t retirement = 0;    // nobody may use it any more: it is unmapped with that one
+  uint64_t left_at = 0;       // when its memory last went elsewhere, as the engine counts
   size_t end() const { return offset + bytes; }
   bool is_retired() const { return retirement != 0; }
 };

@@ -1,4 +1,5 @@
 // Pools that are paused and resumed: what they keep, what they wait for, and what a failure leaves.
+// Long because a pause touches all that an engine does.
 #include <gtest/gtest.h>
 
 #include "paged_fixture.h"
@@ -281,8 +282,8 @@ TEST_F(Pausing, ASnapshotShowsTheBlocksAndThatTheirMemoryIsAway) {
     EXPECT_TRUE(segment.is_paused);
     reserved += segment.reserved_bytes();
     for (const SnapshotBlock& each : segment.blocks) {
-      is_shown = is_shown || (each.address == block->address &&
-                              each.state == SnapshotBlockState::kAllocated);
+      is_shown = is_shown ||
+                 (each.address == block->address && each.state == SnapshotBlockState::kAllocated);
     }
     segment.is_paused = false;
   }

@@ -73,6 +73,15 @@ TEST_F(RetireTest, EverChangingSizesKeepMappingsAndAddressesWithinBounds) {
   EXPECT_EQ(waits(), 0U);
 }
 
+// Few mappings, each of many MiB: the bound on addresses is the first to be reached.
+TEST_F(RetireTest, LargeExtentsKeepAddressesWithinBounds) {
+  start_with(PagedPolicy::kFast);
+  churn(3000);
+  EXPECT_LE(most_address_bytes_, 33 * kGiB);
+  EXPECT_GT(calls(DeviceCall::kFreeAddresses), 0U) << "there was nothing to bound";
+  EXPECT_EQ(waits(), 0U);
+}
+
 TEST_F(RetireTest, ADevicesLimitOfMappingsCountsToo) {
   start_with(PagedPolicy::kLean, 4096);
   churn(1000);
