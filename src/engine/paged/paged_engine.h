@@ -1,5 +1,6 @@
 // Memory that does not fragment: physical memory moves from view to view instead of lying idle
 // between live blocks. docs/design/paged.md tells why it is built like this.
+// Long because it names every step of the files below.
 //
 // paged_engine.cc   allocate, free, record_stream: the story, and the fast way
 // stitch.cc         a miss: which free memory to use, and through which addresses
@@ -21,8 +22,6 @@
 //
 // Invariants: the blocks of a view tile it; an extent is in use through at most one view, its home;
 // what is away covers whole slots, whose extents are not at home there; counters equal sums.
-//
-// Long because it names every step of the files above.
 #pragma once
 
 #include <atomic>
