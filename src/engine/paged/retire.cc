@@ -85,8 +85,9 @@ void PagedEngine::retire_down_to(const Crowd& target) {
       if (!view->is_plain && !view->is_retired) find_spare(*view, spare);
     }
   }
-  std::stable_sort(spare.begin(), spare.end(),
-                   [](const Spare& a, const Spare& b) { return a.left_at < b.left_at; });
+  std::sort(spare.begin(), spare.end(), [](const Spare& a, const Spare& b) {
+    return a.left_at != b.left_at ? a.left_at < b.left_at : a.begin() < b.begin();
+  });
   retire(spare, target);
   if (unretired().address_bytes <= target.address_bytes) return;
 
@@ -95,8 +96,10 @@ void PagedEngine::retire_down_to(const Crowd& target) {
   for (const auto& [id, pool] : pools_) {
     if (pool->may_unmap()) find_unused(*pool, unused);
   }
-  std::stable_sort(unused.begin(), unused.end(),
-                   [](const View* a, const View* b) { return a->claimed_at < b->claimed_at; });
+  std::sort(unused.begin(), unused.end(), [](const View* a, const View* b) {
+    return a->claimed_at != b->claimed_at ? a->claimed_at < b->claimed_at
+                                          : a->reserved.begin < b->reserved.begin;
+  });
   for (View* view : unused) {
     if (unretired().address_bytes <= target.address_bytes) return;
     spare.clear();

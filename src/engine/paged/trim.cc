@@ -180,9 +180,11 @@ std::vector<Extent*> PagedEngine::take_idle(PagedPool& pool, size_t wanted_bytes
     (is_over ? idle : busy).push_back(extent.get());
   }
   const auto take_from = [&](std::vector<Extent*>& extents, size_t bytes) ASHLAR_REQUIRES(mutex_) {
-    std::stable_sort(extents.begin(), extents.end(), [&](const Extent* a, const Extent* b) {
+    std::sort(extents.begin(), extents.end(), [&](const Extent* a, const Extent* b) {
       if (progress.has_passed(*a) != progress.has_passed(*b)) return progress.has_passed(*a);
-      return a->bytes * (b->mappings.size() + 1) > b->bytes * (a->mappings.size() + 1);
+      const size_t gain_a = a->bytes * (b->mappings.size() + 1);
+      const size_t gain_b = b->bytes * (a->mappings.size() + 1);
+      return gain_a != gain_b ? gain_a > gain_b : a->position < b->position;
     });
     std::vector<size_t> sizes;
     for (const Extent* extent : extents) sizes.push_back(extent->bytes);
@@ -270,8 +272,11 @@ size_t PagedEngine::release_segments(PagedPool& pool, size_t wanted_bytes, TrimW
     }
   }
   if (whole.empty() || (wait == TrimWait::kNever && !are_all_idle())) return 0;
-  std::stable_sort(whole.begin(), whole.end(), [](const View* a, const View* b) {
-    return a->reserved.bytes > b->reserved.bytes;
+  std::sort(whole.begin(), whole.end(), [](const View* a, const View* b) {
+    const AddressRange& range_a = a->reserved;
+    const AddressRange& range_b = b->reserved;
+    return range_a.bytes != range_b.bytes ? range_a.bytes > range_b.bytes
+                                          : range_a.begin < range_b.begin;
   });
   std::vector<size_t> sizes;
   for (const View* view : whole) sizes.push_back(view->reserved.bytes);

@@ -121,6 +121,8 @@ struct Spare {
   size_t count = 0;
   uint64_t left_at = 0;   // the latest of theirs
   bool is_whole = false;  // the view has nothing else
+
+  DeviceAddress begin() const { return view->at(view->slots[first].offset); }
 };
 
 // Mappings that are unmapped once the work before these events is done.
