@@ -34,6 +34,7 @@
 #include "ashlar/snapshot.h"
 #include "ashlar/stats.h"
 #include "ashlar/trace.h"
+#include "ashlar/trim.h"
 
 namespace ashlar {
 
@@ -130,6 +131,11 @@ class ASHLAR_EXPORT Allocator {
 
   // Gives cached memory back to the device. Waits for pending frees.
   void trim();
+  // Gives back whole extents or segments until no more than this is reserved, or nothing more can
+  // go; says how many bytes went. Unless asked to, it never waits for the device: memory that
+  // queued work may still use stays, and a later call finds it. What nobody will ask for again goes
+  // first, then what is cheapest to have again.
+  size_t trim_to(size_t reserved_bytes, const TrimOptions& options = {});
   // At most this share of the device's capacity; 1 lifts the limit. Throws UsageError outside [0,
   // 1].
   void set_memory_fraction(double fraction);

@@ -66,9 +66,13 @@ struct SnapshotSegment {
   StreamId stream;
   bool is_large = false;
   bool is_expandable = false;
+  // Of a pool that is paused: its blocks keep their addresses, and the device has the memory.
+  bool is_paused = false;
   PoolId pool;
   StackId stack;  // of the call that got it from the device
   std::vector<SnapshotBlock> blocks{};
+
+  size_t reserved_bytes() const { return is_paused ? 0 : total_bytes; }
   friend bool operator==(const SnapshotSegment&, const SnapshotSegment&) = default;
 };
 

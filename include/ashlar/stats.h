@@ -75,7 +75,9 @@ struct AllocatorStats {
   StatTriple requested_bytes;  // what was asked for, of the active ones
   StatTriple segment;          // plain segments held from the device
   StatTriple reserved_bytes;   // all memory held from the device
-  StatTriple inactive_split;   // free parts of plain segments that are in use otherwise
+  // Free parts of plain segments, or of a paged engine's extents, that are in use otherwise: cached
+  // memory that the device cannot have back.
+  StatTriple inactive_split;
   StatTriple inactive_split_bytes;
   Stat oversize_allocations;  // above max_split_bytes
   Stat oversize_segments;

@@ -92,7 +92,7 @@ StartingState rebuild_start(const Snapshot& snapshot, DeviceIndex device,
   for (const SnapshotSegment& segment : snapshot.segments) {
     if (segment.device != device) continue;
     if (segment.is_expandable) {
-      start.expandable_bytes += segment.total_bytes;
+      start.expandable_bytes += segment.reserved_bytes();
     } else {
       segments[segment.address.value()] = segment;
     }

@@ -73,7 +73,7 @@ size_t reserved_before(const Snapshot& snapshot, DeviceIndex device) {
   }
   size_t at_end = 0;
   for (const SnapshotSegment& segment : snapshot.segments) {
-    if (segment.device == device) at_end += segment.total_bytes;
+    if (segment.device == device) at_end += segment.reserved_bytes();
   }
   const size_t before = at_end - change;
   const size_t least = -static_cast<size_t>(lowest);

@@ -92,6 +92,12 @@ void Allocator::trim() {
   unwrap(std::move(trimmed));
 }
 
+size_t Allocator::trim_to(size_t reserved_bytes, const TrimOptions& options) {
+  Engine& engine = *parts_->engine;
+  const StackId stack = freeing_stack(engine, __builtin_return_address(0));
+  return unwrap(engine.trim_to({reserved_bytes, options.wait, stack}));
+}
+
 void Allocator::set_memory_fraction(double fraction) {
   unwrap(parts_->engine->set_memory_fraction(fraction));
 }

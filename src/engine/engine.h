@@ -22,6 +22,7 @@
 #include "ashlar/status.h"
 #include "ashlar/trace.h"
 #include "engine/block.h"
+#include "engine/giving_back.h"
 #include "observe/history.h"
 
 namespace ashlar {
@@ -91,6 +92,11 @@ class Engine {
   // frees. A pool that somebody still holds is left as it is, which is no failure: of several
   // holders, each may trim after letting go. kUsage: there is no such pool (any more).
   virtual Status trim(PoolId pool = {}, StackId stack = {}) = 0;
+  // The same for as much as is needed to have no more reserved than the target says, in whole
+  // extents or segments; says how many bytes went back. Unless it is told to, it never waits:
+  // memory that work may still use stays, and can be used as before. Memory of pools that nobody
+  // holds any more goes first.
+  virtual Result<size_t> trim_to(const TrimTarget& target) = 0;
 
   // --- pausing ------------------------------------------------------------------------------
   // Gives the memory of all pools with this tag back to the device, while their blocks keep their

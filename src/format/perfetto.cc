@@ -44,7 +44,7 @@ Counters at_the_start(const Snapshot& snapshot, size_t device) {
   Counters counters;
   for (const SnapshotSegment& segment : snapshot.segments) {
     if (segment.device.value() != device) continue;
-    counters.reserved += static_cast<int64_t>(segment.total_bytes);
+    counters.reserved += static_cast<int64_t>(segment.reserved_bytes());
     for (const SnapshotBlock& block : segment.blocks) {
       const int64_t bytes = static_cast<int64_t>(block.requested_bytes);
       if (block.state == SnapshotBlockState::kAllocated) counters.allocated += bytes;

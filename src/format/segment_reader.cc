@@ -82,6 +82,7 @@ bool SegmentReader::read_segment_field(Key key, Value value, SnapshotSegment& se
       return segment.is_large || value == Value::string(static_cast<uint32_t>(Key::kSmall)) ||
              fields_.fail(key, value, "large or small");
     case Key::kIsExpandable: return fields_.flag(key, value, segment.is_expandable);
+    case Key::kIsPaused: return fields_.flag(key, value, segment.is_paused);
     case Key::kSegmentPoolId: return fields_.pool(key, value, segment.pool);
     case Key::kFrames: stack_parts_.frames = value; return true;
     case Key::kForwardFrames: stack_parts_.forward = value; return true;

@@ -28,6 +28,7 @@ constexpr std::array<std::string_view, static_cast<size_t>(Key::kCount)> kWords 
     "host_segments",
     "host_traces",
     "is_expandable",
+    "is_paused",
     "line",
     "name",
     "pool_id",

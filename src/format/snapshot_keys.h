@@ -29,6 +29,7 @@ enum class Key : uint32_t {
   kHostSegments,
   kHostTraces,
   kIsExpandable,
+  kIsPaused,
   kLine,
   kName,
   kPoolId,

@@ -82,6 +82,10 @@ void SnapshotWriter::write_segment(const SnapshotSegment& segment) {
   writer_.pool(segment.pool);
   writer_.key(Key::kIsExpandable);
   writer_.flag(segment.is_expandable);
+  if (segment.is_paused) {
+    writer_.key(Key::kIsPaused);
+    writer_.flag(true);
+  }
   write_stack(segment.stack, NoStack::kEmptyList);
   writer_.key(Key::kBlocks);
   writer_.begin_list();

@@ -46,6 +46,7 @@ auto classic_engines() {
 }  // namespace
 
 INSTANTIATE_TEST_SUITE_P(Engine, EngineMemoryContract, classic_engines(), engine_name);
+INSTANTIATE_TEST_SUITE_P(Engine, EngineTrimContract, classic_engines(), engine_name);
 INSTANTIATE_TEST_SUITE_P(Engine, EngineStreamsContract, classic_engines(), engine_name);
 INSTANTIATE_TEST_SUITE_P(Engine, EnginePoolsContract, classic_engines(), engine_name);
 INSTANTIATE_TEST_SUITE_P(Engine, EngineCaptureContract, classic_engines(), engine_name);

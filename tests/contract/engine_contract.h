@@ -125,6 +125,17 @@ class EngineContract : public testing::TestWithParam<EngineUnderTest> {
 // --- one suite per group of behaviours ----------------------------------------------------------
 
 class EngineMemoryContract : public EngineContract {};
+class EngineTrimContract : public EngineContract {
+ protected:
+  size_t trim_to(size_t reserved_bytes, TrimWait wait = TrimWait::kNever) {
+    return must(engine().trim_to({reserved_bytes, wait, {}}));
+  }
+  size_t reserved_bytes() { return static_cast<size_t>(stats().reserved_bytes.all.current); }
+  // How often the host waited for the device.
+  uint64_t waits();
+  // Leaves so many free blocks of one size in the cache.
+  void cache(size_t bytes, int count, StreamId stream = kDefaultStream);
+};
 class EngineStreamsContract : public EngineContract {};
 class EnginePoolsContract : public EngineContract {};
 class EngineCaptureContract : public EngineContract {

@@ -27,6 +27,7 @@ struct Workload {
       for (size_t bytes : {size_t{512}, 3 * kMiB, 30 * kMiB}) allocate(bytes);
       use_and_free_first();
       use_and_free_first();
+      outcomes.push_back(engine.trim_to({4 * kMiB}).status());
       outcomes.push_back(engine.trim());
     }
   }

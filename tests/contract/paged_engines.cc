@@ -33,6 +33,7 @@ auto paged_engines() {
 }  // namespace
 
 INSTANTIATE_TEST_SUITE_P(Paged, EngineMemoryContract, paged_engines(), engine_name);
+INSTANTIATE_TEST_SUITE_P(Paged, EngineTrimContract, paged_engines(), engine_name);
 INSTANTIATE_TEST_SUITE_P(Paged, EngineStreamsContract, paged_engines(), engine_name);
 INSTANTIATE_TEST_SUITE_P(Paged, EnginePoolsContract, paged_engines(), engine_name);
 INSTANTIATE_TEST_SUITE_P(Paged, EngineCaptureContract, paged_engines(), engine_name);

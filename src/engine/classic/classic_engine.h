@@ -4,6 +4,7 @@
 // classic_engine.cc   allocate, free, record_stream: the story, and hand-out
 // grow.cc             memory from the device: plain segments and expandable ones
 // reclaim.cc          memory back to the device: the ladder's rungs, trim, collection by age
+// trim_to.cc          the same, as far as asked for
 // pools.cc            private pools and routing
 // counting.cc         the statistics
 // looking.cc          what it tells: statistics, and hooks
@@ -55,6 +56,7 @@ class ClassicEngine final : public Engine {
   Status add_accessor(DeviceIndex accessor) override;
   bool is_accessor(DeviceIndex device) const override;
   Status trim(PoolId pool = {}, StackId stack = {}) override;
+  Result<size_t> trim_to(const TrimTarget& target) override;
   Status set_memory_fraction(double fraction) override;
   double memory_fraction() const override;
   void set_caching(bool caching) override;
@@ -168,12 +170,29 @@ class ClassicEngine final : public Engine {
   Status wait_for_waiting(PoolId pool) ASHLAR_REQUIRES(mutex_);
   Status release_cached(PoolId pool) ASHLAR_REQUIRES(mutex_);
   void release_blocks(FreePool& pool) ASHLAR_REQUIRES(mutex_);
-  // Says whether the device took it back. If not, it stays in its pool.
-  bool release_segment(ClassicBlock* block) ASHLAR_REQUIRES(mutex_);
+  // Pools that nobody holds and that have no memory: this one, or all.
+  void erase_empty_pools(PoolId pool) ASHLAR_REQUIRES(mutex_);
+  // Says whether the device took it back. If not, it stays in its pool. REQUIRES: it may wait, or
+  // the segment's stream is idle.
+  bool release_segment(ClassicBlock* block, TrimWait wait = TrimWait::kForWork) ASHLAR_REQUIRES(mutex_);
   // Tells the pools' own sources, without the lock, which segments they get back.
   void give_back_to_sources() ASHLAR_REQUIRES(mutex_);
-  void unmap_block(ClassicBlock* block) ASHLAR_REQUIRES(mutex_);
+  // The whole granules of a part of a free block, and how many bytes those were. What is left of
+  // the block at either end stays free. REQUIRES: as for release_segment.
+  size_t unmap_part(ClassicBlock* block, AddressRange part, TrimWait wait) ASHLAR_REQUIRES(mutex_);
+  void destroy_empty_expandables(FreePool& pool) ASHLAR_REQUIRES(mutex_);
   void destroy_expandable(ClassicBlock* block) ASHLAR_REQUIRES(mutex_);
+
+  // --- trim_to.cc
+  // Free memory that the device could have back: a segment, or a granule of an expandable one.
+  struct Piece {
+    ClassicBlock* block = nullptr;
+    size_t bytes = 0;
+  };
+  Status collect_finished() ASHLAR_REQUIRES(mutex_);
+  std::vector<Piece> givable_pieces(TrimWait wait) ASHLAR_REQUIRES(mutex_);
+  void drop_busy(std::vector<ClassicBlock*>& blocks) const ASHLAR_REQUIRES(mutex_);
+  size_t give_back(const Piece& piece, TrimWait wait) ASHLAR_REQUIRES(mutex_);
 
   // --- pools.cc
   FreePool& pool_for(size_t block_bytes, StreamId stream) ASHLAR_REQUIRES(mutex_);

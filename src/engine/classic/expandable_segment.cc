@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/align.h"
-#include "device/stream_use.h"
 
 namespace ashlar::classic {
 
@@ -106,16 +105,18 @@ Status ExpandableSegment::open(AddressRange range) {
   return {};
 }
 
-Result<AddressRange> ExpandableSegment::unmap(AddressRange range, Status& late_error) {
+Status ExpandableSegment::unmap(AddressRange granules, Status& late_error) {
+  if (Status unmapped = device_.unmap(granules); !unmapped.ok()) return unmapped;
+  release_leftovers(late_error);
+  release_extents(granules, late_error);
+  return {};
+}
+
+AddressRange ExpandableSegment::granules_inside(AddressRange range) const {
   const size_t begin_offset = align_up_to(range.begin - range_.begin, granule_bytes_);
   const size_t end_offset = (range.end() - range_.begin) / granule_bytes_ * granule_bytes_;
-  if (begin_offset >= end_offset) return AddressRange{};
-  const AddressRange whole{range_.begin + begin_offset, end_offset - begin_offset};
-  if (Status waited = wait_for({&device_, stream_}); !waited.ok()) return waited;
-  if (Status unmapped = device_.unmap(whole); !unmapped.ok()) return unmapped;
-  release_leftovers(late_error);
-  release_extents(whole, late_error);
-  return whole;
+  if (begin_offset >= end_offset) return {};
+  return {range_.begin + begin_offset, end_offset - begin_offset};
 }
 
 AddressRange ExpandableSegment::granules_around(AddressRange range) const {

@@ -38,15 +38,15 @@ class ExpandableSegment {
   // The whole granules that a range touches, and what is mapped there. REQUIRES: inside the
   // segment; all of the range is mapped.
   AddressRange granules_around(AddressRange range) const;
+  AddressRange granules_inside(AddressRange range) const;  // empty: none fits
   std::vector<ExtentId> extents_in(AddressRange granules) const;
 
   // Maps whole granules from `begin` so that `bytes` are covered, and says how many were mapped.
   // All or nothing. REQUIRES: begin is at a granule, nothing of the range is mapped.
   Result<size_t> map(DeviceAddress begin, size_t bytes);
-  // Unmaps the whole granules inside the range, and says which range that was (empty: none fits).
-  // Waits for the segment's own stream first: unmapping waits for nothing by itself. Memory that
-  // the device then fails to take back is offered again later, and `late_error` says why.
-  Result<AddressRange> unmap(AddressRange range, Status& late_error);
+  // Unmaps whole granules. Memory that the device then fails to take back is offered again later,
+  // and `late_error` says why. REQUIRES: all of it is mapped, and no work needs it any more.
+  Status unmap(AddressRange granules, Status& late_error);
 
   // Gives up the addresses; afterwards only the destructor may be called. If the device refuses,
   // the segment is as before and can be asked again. REQUIRES: nothing is mapped.

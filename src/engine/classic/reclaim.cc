@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "device/relaxed_capture.h"
+#include "device/stream_use.h"
 #include "engine/classic/act.h"
 
 namespace ashlar::classic {
@@ -132,27 +133,33 @@ Status ClassicEngine::release_cached(PoolId pool) {
     release_blocks(large_);
     release_blocks(small_);
   }
-  for (auto it = pools_.begin(); it != pools_.end();) {
-    PrivatePool& candidate = *it->second;
-    const bool meant =
-        routes_.is_freeable(candidate.id) && (pool.is_default() || candidate.id == pool);
-    if (meant && !pool.is_default()) {
+  for (const auto& [id, candidate] : pools_) {
+    const bool is_meant = routes_.is_freeable(id) && (pool.is_default() || id == pool);
+    if (!is_meant) continue;
+    if (!pool.is_default()) {
       if (Status waited = wait_for_waiting(pool); !waited.ok()) return waited;
     }
-    if (meant) {
-      release_blocks(candidate.small);
-      release_blocks(candidate.large);
-    }
-    const bool gone = meant && candidate.segment_count == 0 && candidate.search_count == 0;
-    if (gone) {
+    release_blocks(candidate->small);
+    release_blocks(candidate->large);
+  }
+  erase_empty_pools(pool);
+  give_back_to_sources();
+  return {};
+}
+
+void ClassicEngine::erase_empty_pools(PoolId pool) {
+  for (auto it = pools_.begin(); it != pools_.end();) {
+    const PrivatePool& candidate = *it->second;
+    const bool is_meant =
+        routes_.is_freeable(candidate.id) && (pool.is_default() || candidate.id == pool);
+    const bool is_gone = is_meant && candidate.segment_count == 0 && candidate.search_count == 0;
+    if (is_gone) {
       if (candidate.has_custom_source()) returned_.push_back({candidate.options.source, {}});
       stats_.pools.erase(candidate.id);
       routes_.forget(candidate.id);
     }
-    it = gone ? pools_.erase(it) : std::next(it);
+    it = is_gone ? pools_.erase(it) : std::next(it);
   }
-  give_back_to_sources();
-  return {};
 }
 
 void ClassicEngine::release_blocks(FreePool& pool) {
@@ -166,9 +173,14 @@ void ClassicEngine::release_blocks(FreePool& pool) {
       release_segment(block);
     }
   }
-  for (ClassicBlock* block : to_unmap) unmap_block(block);
-  for (ClassicBlock *block = pool.unmapped().first(), *next = nullptr; block != nullptr;
-       block = next) {
+  for (ClassicBlock* block : to_unmap) {
+    unmap_part(block, {block->address, block->bytes}, TrimWait::kForWork);
+  }
+  destroy_empty_expandables(pool);
+}
+
+void ClassicEngine::destroy_empty_expandables(FreePool& pool) {
+  for (ClassicBlock *block = pool.unmapped().first(), *next = nullptr; block != nullptr; block = next) {
     next = FreePool::UnmappedBlocks::next(block);
     if (!block->is_split()) destroy_expandable(block);
   }
@@ -176,14 +188,15 @@ void ClassicEngine::release_blocks(FreePool& pool) {
 
 // A whole plain segment. Work that used it may still be queued in its stream, and a device need not
 // wait by itself. If the device refuses to take it back, the next call says so.
-bool ClassicEngine::release_segment(ClassicBlock* block) {
+bool ClassicEngine::release_segment(ClassicBlock* block, TrimWait wait) {
   if (waiting_.is_capturing({&device_, block->stream})) return false;  // it could not be waited for
   FreePool& pool = *block->pool;
   PrivatePool* owner = pool.owner();
   const bool from_source = owner != nullptr && owner->has_custom_source();
   const RelaxedCapture relaxed(device_, waiting_.capture_count());
   Status freed = relaxed.status();
-  if (freed.ok()) freed = wait_for({&device_, block->stream});
+  const bool may_wait = wait == TrimWait::kForWork;
+  if (freed.ok() && may_wait) freed = wait_for({&device_, block->stream});
   if (freed.ok() && !from_source) freed = device_.free(block->address);
   if (!freed.ok()) {
     note_late(freed);
@@ -209,43 +222,42 @@ void ClassicEngine::give_back_to_sources() {
   }
 }
 
-// The whole granules of a free block; what is left of it at either end stays free.
-void ClassicEngine::unmap_block(ClassicBlock* block) {
-  if (waiting_.is_capturing({&device_, block->stream})) return;  // it could not be waited for
+size_t ClassicEngine::unmap_part(ClassicBlock* block, AddressRange part, TrimWait wait) {
+  if (waiting_.is_capturing({&device_, block->stream})) return 0;  // it could not be waited for
+  const AddressRange whole = block->expandable->granules_inside(part);
+  if (whole.bytes == 0) return 0;
   const RelaxedCapture relaxed(device_, waiting_.capture_count());
-  if (!relaxed.status().ok()) {
-    note_late(relaxed.status());
-    return;
-  }
-  const Result<AddressRange> unmapped =
-      block->expandable->unmap({block->address, block->bytes}, late_error_);
+  Status unmapped = relaxed.status();
+  const bool may_wait = wait == TrimWait::kForWork;
+  if (unmapped.ok() && may_wait) unmapped = wait_for({&device_, block->stream});
+  if (unmapped.ok()) unmapped = block->expandable->unmap(whole, late_error_);
   if (!unmapped.ok()) {
-    note_late(unmapped.status());
-    return;
+    note_late(unmapped);
+    return 0;
   }
-  if (unmapped->bytes == 0) return;
   FreePool& pool = *block->pool;
   pool.erase(block);
-  const size_t before_bytes = unmapped->begin - block->address;
-  const size_t after_bytes = block->end() - unmapped->end();
-  block->address = unmapped->begin;
-  block->bytes = unmapped->bytes;
-  const DeviceAddress begin = unmapped->begin;
+  const size_t before_bytes = whole.begin - block->address;
+  const size_t after_bytes = block->end() - whole.end();
+  block->address = whole.begin;
+  block->bytes = whole.bytes;
+  const DeviceAddress begin = whole.begin;
   if (before_bytes > 0) {
     const DeviceAddress before(begin.value() - before_bytes);
     pool.insert(new_part(*block, {before, before_bytes}, block->previous, block));
   }
   if (after_bytes > 0) {
-    pool.insert(new_part(*block, {unmapped->end(), after_bytes}, block, block->next));
+    pool.insert(new_part(*block, {whole.end(), after_bytes}, block, block->next));
   }
   block->state = BlockState::kUnmapped;
   merge(block, block->previous);
   merge(block, block->next);
   pool.insert_unmapped(block);
-  count_given_back(*block, unmapped->bytes);
-  ClassicBlock part = *block;
-  part.address = begin;
-  note(TraceAction::kSegmentUnmap, part, unmapped->bytes);
+  count_given_back(*block, whole.bytes);
+  ClassicBlock gone = *block;
+  gone.address = begin;
+  note(TraceAction::kSegmentUnmap, gone, whole.bytes);
+  return whole.bytes;
 }
 
 // If the device keeps the addresses, so does the segment, and the next trim tries again.

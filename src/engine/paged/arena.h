@@ -7,6 +7,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "ashlar/stats.h"
@@ -95,6 +96,10 @@ class Arena {
   UsageStats* stream_usage = nullptr;
   bool is_gone = false;   // the stream was destroyed: no event tells when its work is done
   bool is_quiet = false;  // somebody has just waited for all of the device
+  // An event in the stream, and how many there were so far. What a trim set apart before the last
+  // one was recorded is not in use any more once that is done. The engine's, under its lock.
+  std::optional<EventId> marker;
+  uint64_t marker_round = 0;
 
  private:
   PagedBlock* take_range(Heap& heap, size_t bytes, double tolerance);

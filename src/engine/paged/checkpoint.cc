@@ -21,17 +21,11 @@ Status waits(const PagedBlock& block) {
                             " still waits for other streams: ", "synchronize them first"));
 }
 
-bool is_in_use(const View& view) {
-  const PagedBlock* block = view.first;
-  while (block != nullptr && !block->is_active()) block = block->next;
-  return block != nullptr;
-}
-
 }  // namespace
 
 Result<PoolCheckpoint> PagedEngine::checkpoint(PoolId id) {
   MutexLock lock(mutex_);
-  const PagedPool* pool = find_pool(id);
+  PagedPool* pool = find_pool(id);
   if (pool == nullptr || id.is_default()) return no_such_pool(id);
   if (routes_.is_freeable(id)) return Status::usage("a pool that was let go has no checkpoint");
   std::vector<Block*> finished;
@@ -40,6 +34,7 @@ Result<PoolCheckpoint> PagedEngine::checkpoint(PoolId id) {
   if (!collected.ok()) return collected;
   AllArenas arenas(*pool);
   for (const auto& [stream, arena] : pool->arenas) arena->flush();
+  pool->is_baked = true;
   PoolCheckpoint taken{id, {}};
   for (const auto& view : pool->views) {
     SegmentRecord segment{view->is_small, {}, view->arena->stream};
@@ -133,7 +128,7 @@ View* PagedEngine::view_around(const PagedPool& pool, AddressRange range) {
     const size_t begin = range.begin - view->reserved.begin;
     for (size_t i = view->slot_at(begin);
          i < view->slots.size() && view->slots[i].offset < begin + range.bytes; ++i) {
-      if (view->slots[i].extent == nullptr) return nullptr;
+      if (view->slots[i].extent == nullptr || view->slots[i].is_retired()) return nullptr;
     }
     return view.get();
   }

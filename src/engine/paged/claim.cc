@@ -99,6 +99,7 @@ void PagedEngine::carve(Extent& extent) {
 }
 
 void PagedEngine::leave_home(Extent& extent) {
+  extent.home->slots[extent.home_slot].left_at = ++move_count_;
   extent.home = nullptr;
   extent.idle_in = nullptr;
 }
@@ -108,6 +109,7 @@ void PagedEngine::come_home(Extent& extent, View& view, size_t slot) {
   extent.home_slot = slot;
   extent.idle_in = nullptr;
   extent.idle_round = 0;
+  extent.marked_round = 0;
 }
 
 // REQUIRES: nothing in it is in use. All that is at home there leaves, so that none of it is used
@@ -152,7 +154,8 @@ Status PagedEngine::hand_over(const std::set<Arena*>& lenders, Arena& borrower) 
 }
 
 void PagedEngine::show_at_home(const Claim& claim) {
-  const View& view = *claim.view;
+  View& view = *claim.view;
+  view.claimed_at = ++move_count_;
   Arena& arena = *view.arena;
   if (view.is_plain) return;
   const size_t begin = view.offset_of(*claim.block);

@@ -131,6 +131,56 @@ Levels share_of(const Levels& left, const Levels& need, const Sharers& sharers, 
                    is_asking)};
 }
 
+// Free parts of what is in use otherwise.
+struct Unusable {
+  int64_t count = 0;
+  int64_t bytes = 0;
+
+  void add(size_t part_bytes) {
+    if (part_bytes == 0) return;
+    ++count;
+    bytes += static_cast<int64_t>(part_bytes);
+  }
+};
+
+// What is free in a row, as far as it does not fill whole extents; of a plain segment, all of it
+// unless it is the whole segment. Found by looking, since hits have no time to count it: peaks and
+// totals are of what was seen.
+void add_unusable(const View& view, Unusable& sum) {
+  const PagedBlock* block = view.first;
+  while (block != nullptr) {
+    const size_t begin = view.offset_of(*block);
+    size_t end = begin;
+    for (; block != nullptr && block->is_free(); block = block->next) {
+      end += block->bytes;
+    }
+    if (end == begin) {
+      block = block->next;
+      continue;
+    }
+    if (view.is_plain) {
+      sum.add(end - begin < view.mapped_bytes ? end - begin : 0);
+      continue;
+    }
+    const Slot& first = view.slots[view.slot_at(begin)];
+    const Slot& last = view.slots[view.slot_at(end - 1)];
+    const bool is_cut_begin = first.offset < begin;
+    const bool is_cut_end = last.end() > end;
+    if (&first == &last) {
+      sum.add(is_cut_begin || is_cut_end ? end - begin : 0);
+      continue;
+    }
+    sum.add(is_cut_begin ? first.end() - begin : 0);
+    sum.add(is_cut_end ? end - last.offset : 0);
+  }
+}
+
+void set(StatTriple& triple, bool is_small, int64_t value) {
+  const int64_t more = value - triple.of(is_small).current;
+  if (more > 0) triple.rise(is_small, more);
+  if (more < 0) triple.fall(is_small, -more);
+}
+
 }  // namespace
 
 void PagedEngine::count_reserved(const Arena& arena, bool is_small, int64_t bytes) {
@@ -222,8 +272,24 @@ void PagedEngine::share_room(Arena& arena, const Arena* asking) const {
 }
 
 AllocatorStats PagedEngine::stats() const {
+  MutexLock lock(mutex_);
+  return stats_locked();
+}
+
+AllocatorStats PagedEngine::stats_locked() const {
+  std::array<Unusable, 2> unusable{};
+  for (const auto& [id, pool] : pools_) {
+    AllArenas arenas(*pool);
+    for (const auto& view : pool->views) {
+      if (view->is_plain || !pool->is_paused) add_unusable(*view, unusable[view->is_small ? 1 : 0]);
+    }
+  }
   MutexLock lock(counting_mutex_);
   settle_locked(nullptr);
+  for (const bool is_small : {false, true}) {
+    set(stats_.inactive_split, is_small, unusable[is_small ? 1 : 0].count);
+    set(stats_.inactive_split_bytes, is_small, unusable[is_small ? 1 : 0].bytes);
+  }
   return stats_;
 }
 

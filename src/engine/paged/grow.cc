@@ -28,16 +28,19 @@ Status PagedEngine::check_limit(Search& search, size_t more_bytes) {
 // --- views --------------------------------------------------------------------------------------
 
 // With room to grow at its end, if the device has the addresses.
-Result<View*> PagedEngine::new_view(const Search& search, size_t bytes) {
+Result<View*> PagedEngine::new_view(Search& search, size_t bytes) {
   const size_t least = align_up_to(std::max(grown_bytes(search), bytes), granule_bytes_);
   const size_t ample = align_up_to(std::max(capacity_bytes_ / 16, 2 * bytes), granule_bytes_);
-  size_t reserved_bytes = std::max(least, ample);
+  const bool is_crowded = address_bytes_ + ample > most_address_bytes();
+  size_t reserved_bytes = is_crowded ? least : std::max(least, ample);
   Result<DeviceAddress> at = device_.reserve(reserved_bytes);
   if (!at.ok() && at.status().is_out_of_memory() && reserved_bytes > least) {
     reserved_bytes = least;
     at = device_.reserve(reserved_bytes);
   }
+  search.lacks_room = !at.ok() && at.status().is_out_of_memory();
   if (!at.ok()) return at.status();
+  address_bytes_ += reserved_bytes;
   auto view = std::make_unique<View>();
   view->reserved = {*at, reserved_bytes};
   view->arena = search.arena;
@@ -72,7 +75,7 @@ Result<std::vector<Extent*>> PagedEngine::create_extents(const Search& search,
   return created;
 }
 
-Status PagedEngine::map_behind(Claim& claim) {
+Status PagedEngine::map_behind(Claim& claim, Search& search) {
   View& view = *claim.view;
   const size_t begin = view.mapped_bytes;
   size_t end = begin;
@@ -80,6 +83,7 @@ Status PagedEngine::map_behind(Claim& claim) {
   std::vector<Extent*> mapped;
   for (Extent* extent : claim.pieces) {
     status = device_.map(view.at(end), extent->id);
+    search.lacks_room = status.is_out_of_memory();
     if (!status.ok()) break;
     mapped.push_back(extent);
     end += extent->bytes;
@@ -97,6 +101,8 @@ Status PagedEngine::map_behind(Claim& claim) {
   BiasedLock lock(view.arena->lock);
   for (Extent* extent : mapped) {
     extent->mappings.push_back({&view, view.slots.size()});
+    ++mapping_count_;
+    has_mapped_ = true;
     if (status.ok()) come_home(*extent, view, view.slots.size());
     Slot slot{view.mapped_bytes, extent->bytes, extent};
     slot.is_open = status.ok();
@@ -133,9 +139,7 @@ bool PagedEngine::release_extent(PagedPool& pool, Extent* extent) {
       note_late(std::move(unmapped));
       return false;
     }
-    BiasedLock lock(mapping.view->arena->lock);
-    slot.extent = nullptr;
-    extent->mappings.pop_back();
+    forget_mapping(*mapping.view, mapping.slot);
   }
   if (Status dropped = drop(*extent); !dropped.ok()) {
     note_late(std::move(dropped));
@@ -153,7 +157,8 @@ void PagedEngine::announce_leaving(const std::vector<Extent*>& extents) {
     extent->is_leaving = true;
     for (const Extent::Mapping& mapping : extent->mappings) {
       const Slot& slot = mapping.view->slots[mapping.slot];
-      if (slot.is_mapped) remaps_.put_unmapping({mapping.view->at(slot.offset), slot.bytes});
+      if (!slot.is_mapped || slot.is_announced) continue;
+      remaps_.put_unmapping({mapping.view->at(slot.offset), slot.bytes});
     }
   }
   if (!remaps_.any() || extents.empty()) return;
@@ -165,7 +170,8 @@ void PagedEngine::stay(Extent& extent) {
   extent.is_leaving = false;
   for (const Extent::Mapping& mapping : extent.mappings) {
     const Slot& slot = mapping.view->slots[mapping.slot];
-    if (slot.is_mapped) remaps_.put_mapped({mapping.view->at(slot.offset), slot.bytes});
+    if (!slot.is_mapped || slot.is_announced) continue;
+    remaps_.put_mapped({mapping.view->at(slot.offset), slot.bytes});
   }
 }
 
@@ -178,6 +184,11 @@ bool PagedEngine::release_view(View& view) {
   {
     BiasedLock lock(view.arena->lock);
     while (view.first != nullptr) view.arena->remove_block(view.first);
+  }
+  address_bytes_ -= view.reserved.bytes;
+  if (view.is_retired) retired_address_bytes_ -= view.reserved.bytes;
+  for (Retirement& retirement : view.arena->pool.retired) {
+    std::erase_if(retirement.spare, [&](const Spare& spare) { return spare.view == &view; });
   }
   erase_view(view);
   return true;
@@ -239,7 +250,7 @@ Result<Block*> PagedEngine::grow_plain(Search& search, size_t segment_bytes) {
 
 // A segment, if nothing of it is in use. Work that used it may still be queued in its stream. If
 // the device refuses to take it back, it stays, and the next call says so.
-bool PagedEngine::release_plain(View& view) {
+bool PagedEngine::release_plain(View& view, TrimWait wait) {
   Arena& arena = *view.arena;
   if (waiting_.is_capturing({&device_, arena.stream})) return false;  // it could not be waited for
   {
@@ -250,7 +261,13 @@ bool PagedEngine::release_plain(View& view) {
   }
   const RelaxedCapture relaxed(device_, waiting_.capture_count());
   Status freed = relaxed.status();
-  if (freed.ok()) freed = wait_for({&device_, arena.stream});
+  const bool may_wait = wait == TrimWait::kForWork;
+  if (freed.ok() && may_wait) freed = wait_for({&device_, arena.stream});
+  if (freed.ok() && !may_wait && !is_stream_idle(arena.stream)) {
+    BiasedLock lock(arena.lock);
+    arena.add_free(view.first);
+    return false;
+  }
   if (freed.ok() && view.source == nullptr) freed = device_.free(view.reserved.begin);
   if (!freed.ok()) {
     note_late(std::move(freed));

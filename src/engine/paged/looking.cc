@@ -34,7 +34,7 @@ Status PagedEngine::add_remap_observer(RemapObserver observer) {
     for (const auto& [id, pool] : pools_) {
       for (const auto& view : pool->views) {
         for (const Slot& slot : view->slots) {
-          const bool is_here = slot.extent != nullptr && slot.is_mapped;
+          const bool is_here = slot.extent != nullptr && slot.is_mapped && !slot.is_announced;
           if (is_here && !slot.extent->is_leaving) {
             mapped.push_back({view->at(slot.offset), slot.bytes});
           }
@@ -97,6 +97,7 @@ SnapshotSegment shown_from(const PagedBlock& first, DeviceIndex device) {
   segment.stream = first.stream;
   segment.is_large = !view.is_small;
   segment.is_expandable = !view.is_plain;
+  segment.is_paused = !view.is_plain && first.arena->pool.is_paused;
   segment.stack = view.stack;
   segment.pool = first.arena->pool.id;
   for (const PagedBlock* block = &first; block != nullptr && !block->is_away();
@@ -114,7 +115,7 @@ std::vector<SnapshotSegment> PagedEngine::segments(std::optional<PoolId> wanted)
   {
     MutexLock lock(mutex_);
     for (const auto& [id, pool] : pools_) {
-      if ((wanted && id != *wanted) || pool->is_paused) continue;
+      if (wanted && id != *wanted) continue;
       AllArenas arenas(*pool);
       for (const auto& [stream, arena] : pool->arenas) arena->flush();
       for (const auto& view : pool->views) {
@@ -126,7 +127,7 @@ std::vector<SnapshotSegment> PagedEngine::segments(std::optional<PoolId> wanted)
     }
     TraceEntry entry;
     entry.action = TraceAction::kSnapshot;
-    entry.bytes = static_cast<size_t>(stats().active_bytes.all.current);
+    entry.bytes = static_cast<size_t>(stats_locked().active_bytes.all.current);
     hooks_.put(entry);
   }
   std::sort(segments.begin(), segments.end(),

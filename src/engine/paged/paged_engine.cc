@@ -56,6 +56,8 @@ PagedEngine::~PagedEngine() {
     MutexLock lock(mutex_);
     (void)device_.synchronize_device().ok();
     if (handover_) (void)device_.destroy_event(*handover_).ok();
+    for (const auto& [id, pool] : pools_) keep_events_of(*pool);
+    for (const EventId event : spare_events_) (void)device_.destroy_event(event).ok();
     if (copier_) (void)device_.destroy_stream(*copier_).ok();
     for (void* memory : stale_backups_) (void)device_.free_host(memory).ok();
     for (const auto& [id, pool] : pools_) {
@@ -153,6 +155,7 @@ Result<Block*> PagedEngine::allocate_slowly(const Request& request) {
     Search search;
     search.request = request;
     Result<Block*> allocated = allocate_locked(search);
+    if (std::exchange(has_mapped_, false)) retire_mappings();
     give_back_to_sources();
     refresh();
     return allocated;
@@ -172,6 +175,7 @@ Result<Block*> PagedEngine::allocate_locked(Search& search) {
   search.pool = pools_.at(routes_.pool_for(stream)).get();
   if (search.pool->is_paused) return paused(*search.pool);
   search.arena = &arena_of(*search.pool, stream);
+  if (waiting_.is_capturing({&device_, stream})) search.pool->is_baked = true;
 
   // Whoever lets go of the pool while we are unlocked must not take it away.
   ++search.pool->search_count;

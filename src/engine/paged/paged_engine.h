@@ -1,11 +1,14 @@
 // Memory that does not fragment: physical memory moves from view to view instead of lying idle
 // between live blocks. docs/design/paged.md tells why it is built like this.
+// Long because it names every step of the files below.
 //
 // paged_engine.cc   allocate, free, record_stream: the story, and the fast way
 // stitch.cc         a miss: which free memory to use, and through which addresses
 // claim.cc          taking that memory from where it is, or giving it up again
 // grow.cc           driver calls: extents, mappings, addresses, plain segments
-// reclaim.cc        memory back to the device: the ladder, trim
+// reclaim.cc        what is tried when there is no more memory: the ladder
+// retire.cc         mappings that nobody needs any more
+// trim.cc           memory back to the device, all of it or as far as asked for
 // pause.cc          pools without memory for a while, and with it again
 // pools.cc          private pools and routing
 // counting.cc       statistics: sums over arenas, and their peaks
@@ -60,6 +63,7 @@ class PagedEngine final : public Engine {
   Status add_accessor(DeviceIndex accessor) override;
   bool is_accessor(DeviceIndex device) const override;
   Status trim(PoolId pool = {}, StackId stack = {}) override;
+  Result<size_t> trim_to(const TrimTarget& target) override;
   Status pause(std::string_view tag, bool keep_contents) override;
   Status resume(std::string_view tag) override;
   Status set_memory_fraction(double fraction) override;
@@ -108,6 +112,7 @@ class PagedEngine final : public Engine {
     bool is_ample = false;    // more than necessary was planned for, to save time
     bool must_save = false;   // and that did not fit: now whatever it costs
     bool rejected = false;    // refused by our own limit, without asking the device
+    bool lacks_room = false;  // the device had no mappings or no addresses left
   };
   // Where a miss could be served: a stretch of a view's addresses, all of whose memory is free or
   // idle elsewhere; and for one that ends too early, what to map behind it.
@@ -131,6 +136,22 @@ class PagedEngine final : public Engine {
     size_t offset = 0;            // of the block to come
     std::vector<Extent*> pieces{};
     std::set<Arena*> lenders{};  // whose streams used the memory before
+  };
+  // How far the streams of a pool have got, as a trim sees it.
+  struct Progress {
+    std::set<const Arena*> lenders{};           // whose memory may leave at all
+    std::set<const Arena*> idle{};              // their streams have nothing to do
+    std::map<const Arena*, uint64_t> passed{};  // theirs have passed the marker of this round
+
+    bool has_passed(const Extent& extent) const {
+      const auto found = passed.find(extent.arena);
+      return found != passed.end() && found->second == extent.marked_round;
+    }
+  };
+  // How many mappings, and how many addresses.
+  struct Crowd {
+    size_t mappings = 0;
+    size_t address_bytes = 0;
   };
   // A segment that is no longer ours, on its way to where it came from.
   struct Returned {
@@ -236,12 +257,12 @@ class PagedEngine final : public Engine {
   bool is_above_limit(size_t more_bytes) const ASHLAR_REQUIRES(mutex_);
   size_t limit_bytes() const ASHLAR_REQUIRES(mutex_);
   Status check_limit(Search& search, size_t more_bytes) ASHLAR_REQUIRES(mutex_);
-  Result<View*> new_view(const Search& search, size_t bytes) ASHLAR_REQUIRES(mutex_);
+  Result<View*> new_view(Search& search, size_t bytes) ASHLAR_REQUIRES(mutex_);
   Result<std::vector<Extent*>> create_extents(const Search& search,
                                               const std::vector<size_t>& sizes)
       ASHLAR_REQUIRES(mutex_);
   // Puts the pieces behind the view's end, and into the claim.
-  Status map_behind(Claim& claim) ASHLAR_REQUIRES(mutex_);
+  Status map_behind(Claim& claim, Search& search) ASHLAR_REQUIRES(mutex_);
   // Unmaps it everywhere and gives it back; what the device refuses stays, and the error is noted.
   bool release_extent(PagedPool& pool, Extent* extent) ASHLAR_REQUIRES(mutex_);
   // Observers hear that these will be unmapped; that takes our lock away for a moment. From here on
@@ -250,7 +271,7 @@ class PagedEngine final : public Engine {
   void stay(Extent& extent) ASHLAR_REQUIRES(mutex_);
   bool release_view(View& view) ASHLAR_REQUIRES(mutex_);
   Result<Block*> grow_plain(Search& search, size_t segment_bytes) ASHLAR_REQUIRES(mutex_);
-  bool release_plain(View& view) ASHLAR_REQUIRES(mutex_);
+  bool release_plain(View& view, TrimWait wait = TrimWait::kForWork) ASHLAR_REQUIRES(mutex_);
   void erase_view(View& view) ASHLAR_REQUIRES(mutex_);
 
   // --- reclaim.cc
@@ -258,11 +279,60 @@ class PagedEngine final : public Engine {
   Result<Block*> grow(Search& search) ASHLAR_REQUIRES(mutex_);
   Block* borrow_from_overflow_pools(Search& search) ASHLAR_REQUIRES(mutex_);
   Status wait_for_waiting(PoolId pool) ASHLAR_REQUIRES(mutex_);
-  Status release_cached(PoolId pool) ASHLAR_REQUIRES(mutex_);
-  void release_memory(PagedPool& pool) ASHLAR_REQUIRES(mutex_);
   void set_quiet(PagedPool& pool, bool is_quiet) ASHLAR_REQUIRES(mutex_);
   Status report_oom(const Search& search) ASHLAR_REQUIRES(mutex_);
+
+  // --- retire.cc
+  void retire_mappings() ASHLAR_REQUIRES(mutex_);
+  Status shed_mappings() ASHLAR_REQUIRES(mutex_);
+  size_t most_spare_mappings(size_t extent_count) const;
+  size_t most_address_bytes() const;
+  Crowd most_allowed() const ASHLAR_REQUIRES(mutex_);
+  Crowd unretired() const ASHLAR_REQUIRES(mutex_);
+  void retire_down_to(const Crowd& target) ASHLAR_REQUIRES(mutex_);
+  void find_spare(View& view, std::vector<Spare>& spare) const ASHLAR_REQUIRES(mutex_);
+  static bool is_spare(const View& view, size_t slot);
+  static void find_unused(PagedPool& pool, std::vector<View*>& unused);
+  static bool is_in_use(const View& view);
+  bool vacate(View& view) ASHLAR_REQUIRES(mutex_);
+  void retire(const std::vector<Spare>& spare, const Crowd& target) ASHLAR_REQUIRES(mutex_);
+  bool record_behind(const Spare& spare, std::map<Arena*, std::optional<EventId>>& events)
+      ASHLAR_REQUIRES(mutex_);
+  // May unlock for a moment, to tell observers.
+  void unmap_retired() ASHLAR_REQUIRES(mutex_);
+  bool is_over(Retirement& retirement) ASHLAR_REQUIRES(mutex_);
+  void announce(Retirement& retirement) ASHLAR_REQUIRES(mutex_);
+  void unmap_spare(const Spare& spare, uint64_t retirement) ASHLAR_REQUIRES(mutex_);
+  void forget_mapping(View& view, size_t index) ASHLAR_REQUIRES(mutex_);
+
+  // --- validate.cc
+  Status check_crowd() const ASHLAR_REQUIRES(mutex_);
+
+  // --- trim.cc
+  void finish_trim() ASHLAR_REQUIRES(mutex_);
+  Status release_cached(PoolId pool) ASHLAR_REQUIRES(mutex_);
+  Result<size_t> release_down_to(const TrimTarget& target) ASHLAR_REQUIRES(mutex_);
+  Status collect_finished() ASHLAR_REQUIRES(mutex_);
+  std::vector<PoolId> trimmable_pools() const ASHLAR_REQUIRES(mutex_);
+  // All of these say how many bytes went back: about as many as wanted, or all there are.
+  size_t release_memory(PoolId pool, size_t wanted_bytes, TrimWait wait) ASHLAR_REQUIRES(mutex_);
+  size_t release_extents(PagedPool& pool, size_t wanted_bytes, TrimWait wait)
+      ASHLAR_REQUIRES(mutex_);
+  size_t release_segments(PagedPool& pool, size_t wanted_bytes, TrimWait wait)
+      ASHLAR_REQUIRES(mutex_);
+  void ask_progress(Arena& arena, Progress& progress) ASHLAR_REQUIRES(mutex_);
+  bool is_stream_idle(StreamId stream) ASHLAR_REQUIRES(mutex_);
+  bool are_all_idle() ASHLAR_REQUIRES(mutex_);
+  std::vector<Extent*> take_idle(PagedPool& pool, size_t wanted_bytes, TrimWait wait,
+                                 const Progress& progress) ASHLAR_REQUIRES(mutex_);
+  void set_apart_busy(std::vector<Extent*>& leaving, Progress& progress) ASHLAR_REQUIRES(mutex_);
+  // REQUIRES: they have no home, and no work needs them.
+  size_t give_back(PagedPool& pool, const std::vector<Extent*>& leaving) ASHLAR_REQUIRES(mutex_);
+  void release_empty_views(PagedPool& pool) ASHLAR_REQUIRES(mutex_);
   void give_back_to_sources() ASHLAR_REQUIRES(mutex_);
+  // An event after all that the arena's stream has been given so far; kUsage: the stream is gone.
+  Result<EventId> record_on(const Arena& arena) ASHLAR_REQUIRES(mutex_);
+  void give_back_event(EventId event) ASHLAR_REQUIRES(mutex_) { spare_events_.push_back(event); }
 
   // --- pause.cc
   enum class Change { kPause, kPauseAndKeep, kResume };
@@ -292,6 +362,8 @@ class PagedEngine final : public Engine {
   PagedPool* find_pool(PoolId pool) const ASHLAR_REQUIRES(mutex_);
   PagedPool& add_pool(PoolId pool, PoolOptions options) ASHLAR_REQUIRES(mutex_);
   void erase_pool(PoolId pool) ASHLAR_REQUIRES(mutex_);
+  // The pool goes; the events that were recorded for it serve others.
+  void keep_events_of(PagedPool& pool) ASHLAR_REQUIRES(mutex_);
   Arena& arena_of(PagedPool& pool, StreamId stream) ASHLAR_REQUIRES(mutex_);
   Arena& default_arena(StreamId stream) {
     const LastArena& last = last_arena_used;
@@ -304,6 +376,7 @@ class PagedEngine final : public Engine {
   void count_reserved(const Arena& arena, bool is_small, int64_t bytes) ASHLAR_REQUIRES(mutex_);
   void count_segments(bool is_small, int64_t more) ASHLAR_REQUIRES(mutex_);
   void count_lent(const Extent& extent, const Arena& to, bool is_small) ASHLAR_REQUIRES(mutex_);
+  AllocatorStats stats_locked() const ASHLAR_REQUIRES(mutex_);
   // Sums up, raises peaks, and says how far each arena may go unseen from here.
   void settle(const Arena* asking = nullptr) const ASHLAR_EXCLUDES(counting_mutex_);
   void settle_locked(const Arena* asking) const ASHLAR_REQUIRES(counting_mutex_);
@@ -368,6 +441,14 @@ class PagedEngine final : public Engine {
   std::map<std::string, double> default_class_fractions_ ASHLAR_GUARDED_BY(mutex_);
   size_t held_bytes_ ASHLAR_GUARDED_BY(mutex_) = 0;
   size_t growing_bytes_ ASHLAR_GUARDED_BY(mutex_) = 0;  // asked of the device now, unlocked
+  size_t mapping_count_ ASHLAR_GUARDED_BY(mutex_) = 0;  // of extents in views
+  size_t retired_count_ ASHLAR_GUARDED_BY(mutex_) = 0;  // of these
+  size_t address_bytes_ ASHLAR_GUARDED_BY(mutex_) = 0;  // reserved for views
+  size_t retired_address_bytes_ ASHLAR_GUARDED_BY(mutex_) = 0;
+  uint64_t last_retirement_ ASHLAR_GUARDED_BY(mutex_) = 0;
+  uint64_t last_announcement_ ASHLAR_GUARDED_BY(mutex_) = 0;
+  uint64_t move_count_ ASHLAR_GUARDED_BY(mutex_) = 0;  // of memory between views: their clock
+  bool has_mapped_ ASHLAR_GUARDED_BY(mutex_) = false;  // since mappings were last retired
   std::vector<Returned> returned_ ASHLAR_GUARDED_BY(mutex_);
   double memory_fraction_ ASHLAR_GUARDED_BY(mutex_) = 1.0;
   bool caching_ ASHLAR_GUARDED_BY(mutex_) = true;
@@ -377,6 +458,7 @@ class PagedEngine final : public Engine {
   uint64_t idle_round_ ASHLAR_GUARDED_BY(mutex_) = 0;         // the last one; see Extent
   std::set<const Arena*> lenders_ ASHLAR_GUARDED_BY(mutex_);  // whose memory counts as idle in it
   std::optional<EventId> handover_ ASHLAR_GUARDED_BY(mutex_);
+  std::vector<EventId> spare_events_ ASHLAR_GUARDED_BY(mutex_);  // free to be recorded again
   std::thread::id changer_ ASHLAR_GUARDED_BY(mutex_);  // who pauses or resumes now; nobody at most
   std::condition_variable changed_;                    // `changer_` is done, or a trim
   std::optional<StreamId> copier_;                     // of backups; the changer's

@@ -22,6 +22,7 @@ struct PagedPool {
   const bool is_plain;  // whole segments: from a source, never split, or of a device without views
   bool is_paused = false;    // some of its memory is not there, or none: nothing is allocated
   bool is_changing = false;  // a call is pausing or resuming it, and may have unlocked meanwhile
+  bool is_baked = false;     // a graph or a checkpoint knows its addresses
   int trim_count = 0;        // trims on their way, likewise
   double spent_us = 0;       // on stitching
   int64_t spent_visits = 0;  // to blocks, looking for what to stitch
@@ -29,6 +30,7 @@ struct PagedPool {
   std::map<StreamId, std::unique_ptr<Arena>> arenas;
   std::vector<std::unique_ptr<View>> views;
   std::vector<std::unique_ptr<Extent>> extents;
+  std::vector<Retirement> retired;
 
   // REQUIRES: the locks of its arenas.
   bool has_active() const {
@@ -38,6 +40,10 @@ struct PagedPool {
       }
     }
     return false;
+  }
+  // Whether mappings may go that are not in use.
+  bool may_unmap() const {
+    return !is_plain && !options.never_remap && !is_baked && !is_paused && !is_changing;
   }
   bool has_memory() const { return !views.empty() || !extents.empty(); }
 };

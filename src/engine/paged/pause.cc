@@ -301,6 +301,7 @@ Status PagedEngine::bring_back(Extent& extent) {
   }
   for (const Extent::Mapping& mapping : extent.mappings) {
     Slot& slot = mapping.view->slots[mapping.slot];
+    if (slot.is_retired()) continue;  // it was going anyway
     const AddressRange range{mapping.view->at(slot.offset), slot.bytes};
     if (!slot.is_mapped) {
       if (Status mapped = device_.map(range.begin, extent.id); !mapped.ok()) return mapped;

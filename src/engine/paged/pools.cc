@@ -24,6 +24,7 @@ void PagedEngine::erase_pool(PoolId pool) {
   const std::unique_ptr<PagedPool> erased = std::move(found->second);
   pools_.erase(found);
   routes_.forget(pool);
+  keep_events_of(*erased);
   MutexLock lock(counting_mutex_);
   for (const auto& [stream, arena] : erased->arenas) {
     for (Heap& heap : arena->heaps) {
@@ -36,6 +37,15 @@ void PagedEngine::erase_pool(PoolId pool) {
     std::erase(arenas_, arena.get());
   }
   stats_.pools.erase(pool);
+}
+
+void PagedEngine::keep_events_of(PagedPool& pool) {
+  for (const auto& [stream, arena] : pool.arenas) {
+    if (arena->marker) give_back_event(*std::exchange(arena->marker, std::nullopt));
+  }
+  for (const Retirement& retirement : std::exchange(pool.retired, {})) {
+    for (const EventId event : retirement.events) give_back_event(event);
+  }
 }
 
 Status PagedEngine::create_pool(PoolId pool, PoolOptions options) {

@@ -1,11 +1,8 @@
-// Memory back to the device: what an allocation tries when there is no more, and trim.
+// What an allocation tries when there is no more memory, and the report when nothing helped.
 #include <algorithm>
 
 #include "base/text.h"
 #include "base/units.h"
-#include "device/relaxed_capture.h"
-#include "device/stream_use.h"
-#include "engine/paged/all_arenas.h"
 #include "engine/paged/paged_engine.h"
 
 namespace ashlar::paged {
@@ -34,6 +31,11 @@ Result<Block*> PagedEngine::reclaim_and_retry(Search& search, Status why) {
   Result<Block*> grown = grow(search);
   if (grown.ok() || !grown.status().is_out_of_memory()) return grown;
 
+  if (search.lacks_room) {
+    if (Status shed = shed_mappings(); !shed.ok()) return shed;
+    grown = grow(search);
+    if (grown.ok() || !grown.status().is_out_of_memory()) return grown;
+  }
   // What this pool has idle was used already, but for what streams that are gone have left.
   const bool any_gone = std::any_of(search.pool->arenas.begin(), search.pool->arenas.end(),
                                     [](const auto& each) { return each.second->is_gone; });
@@ -88,113 +90,6 @@ Status PagedEngine::wait_for_waiting(PoolId pool) {
   return waited;
 }
 
-// --- trim
-// -----------------------------------------------------------------------------------------
-
-Status PagedEngine::trim(PoolId pool, StackId stack) {
-  const Status released = [&] {
-    MutexLock lock(mutex_);
-    acting_stack_ = stack;
-    if (!pool.is_default() && find_pool(pool) == nullptr) return no_such_pool(pool);
-    Status status = release_cached(pool);
-    free_stale_backups();
-    if (status.ok()) status = std::exchange(late_error_, {});
-    give_back_to_sources();
-    refresh();
-    return status;
-  }();
-  settle();
-  hooks_.tell();
-  remaps_.tell();
-  return released;
-}
-
-Status PagedEngine::release_cached(PoolId pool) {
-  if (pool.is_default() && waiting_.capture_count() == 0) {
-    if (Status waited = wait_for_waiting({}); !waited.ok()) return waited;
-    release_memory(*default_pool_);
-  }
-  // Pools may come and go while observers are told.
-  std::vector<PoolId> meant;
-  for (const auto& [id, candidate] : pools_) {
-    if (candidate.get() != default_pool_ && (pool.is_default() || id == pool)) meant.push_back(id);
-  }
-  for (const PoolId id : meant) {
-    PagedPool* candidate = find_pool(id);
-    if (candidate == nullptr || !routes_.is_freeable(id)) continue;
-    if (!pool.is_default()) {
-      if (Status waited = wait_for_waiting(pool); !waited.ok()) return waited;
-    }
-    release_memory(*candidate);
-    const bool is_needed =
-        candidate->has_memory() || candidate->search_count != 0 || candidate->is_changing;
-    if (!is_needed) erase_pool(id);
-  }
-  give_back_to_sources();
-  return {};
-}
-
-// Whole extents that nobody uses, and whole segments. First they are taken out of circulation, then
-// the streams that used them are waited for, and only then the device gets them back.
-void PagedEngine::release_memory(PagedPool& pool) {
-  if (pool.is_changing) return;
-  std::vector<View*> plain;
-  for (const auto& view : pool.views) {
-    if (view->is_plain) plain.push_back(view.get());
-  }
-  std::set<const Arena*> lenders;  // a stream that is capturing cannot be waited for
-  for (const auto& [stream, arena] : pool.arenas) {
-    if (!waiting_.is_capturing({&device_, stream})) lenders.insert(arena.get());
-  }
-  std::vector<Extent*> idle;
-  std::set<Arena*> used_by;
-  {
-    AllArenas lock(pool);
-    for (const auto& [stream, arena] : pool.arenas) arena->flush();
-    const bool may_leave = !pool.options.never_remap || !pool.has_active();
-    mark_idle(pool, lenders);
-    for (const auto& extent : pool.extents) {
-      if (!is_idle(*extent) || !may_leave) continue;
-      if (extent->home != nullptr) carve(*extent);
-      used_by.insert(extent->arena);
-      idle.push_back(extent.get());
-    }
-  }
-  for (View* view : plain) release_plain(*view);
-
-  const RelaxedCapture relaxed(device_, waiting_.capture_count());
-  Status waited = relaxed.status();
-  for (Arena* arena : used_by) {
-    if (waited.ok()) waited = wait_for({&device_, arena->stream});
-  }
-  if (!waited.ok()) {
-    note_late(std::move(waited));
-    return;
-  }
-  ++pool.trim_count;
-  announce_leaving(idle);
-  for (Extent* extent : idle) {
-    if (!release_extent(pool, extent)) stay(*extent);
-  }
-  --pool.trim_count;
-  changed_.notify_all();
-  std::vector<View*> empty;
-  for (const auto& view : pool.views) {
-    const bool has_any = std::any_of(view->slots.begin(), view->slots.end(),
-                                     [](const Slot& slot) { return slot.extent != nullptr; });
-    if (!view->is_plain && !has_any) empty.push_back(view.get());
-  }
-  for (View* view : empty) release_view(*view);
-}
-
-void PagedEngine::give_back_to_sources() {
-  while (!returned_.empty()) {
-    const std::vector<Returned> returned = std::exchange(returned_, {});
-    MutexUnlock unlocked(mutex_);
-    for (const Returned& each : returned) each.source->free(each.range.begin, each.range.bytes);
-  }
-}
-
 // --- the report
 // -----------------------------------------------------------------------------------
 
@@ -220,6 +115,10 @@ Status PagedEngine::report_oom(const Search& search) {
   message +=
       text(format_bytes(allocated_bytes), " are allocated; ",
            format_bytes(reserved_bytes - allocated_bytes), " are reserved but not allocated.");
+  if (search.lacks_room) {
+    message += text(" The device has no mappings or addresses left: ", mapping_count_,
+                    " mappings are in use here.");
+  }
   if (granule_bytes_ == 0) {
     message += " The device cannot map memory at several addresses: whole segments are used.";
   }

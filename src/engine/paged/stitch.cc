@@ -76,7 +76,7 @@ Result<Block*> PagedEngine::stitch(Search& search) {
         create_extents(search, fresh_sizes(search, plan.fresh_bytes));
     if (!fresh.ok()) return fresh.status();
     claim.pieces.insert(claim.pieces.end(), fresh->begin(), fresh->end());
-    return map_behind(claim);
+    return map_behind(claim, search);
   }();
   if (!ready.ok()) {
     give_up(claim);
@@ -237,7 +237,8 @@ void PagedEngine::for_each_run(const View& view, const Search& search, const Vis
          i < view.slots.size() && view.slots[i].offset < block_end; ++i) {
       ++visited_count_;
       const Slot& slot = view.slots[i];
-      if (slot.extent == nullptr || !slot.is_open || !is_idle(*slot.extent)) {
+      const bool is_usable = slot.extent != nullptr && slot.is_open && !slot.is_retired();
+      if (!is_usable || !is_idle(*slot.extent)) {
         end_run(slot.offset);
         continue;
       }

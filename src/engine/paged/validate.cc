@@ -1,4 +1,5 @@
 // The invariants of the paged engine, as code.
+#include <algorithm>
 #include <map>
 
 #include "base/text.h"
@@ -57,10 +58,70 @@ Status check_homes(const View& view) {
   return {};
 }
 
+// Every slot is known to its extent, and what is retired is in no use.
+Status check_mappings(const View& view) {
+  for (size_t i = 0; i < view.slots.size(); ++i) {
+    const Slot& slot = view.slots[i];
+    const auto is_here = [&](const Extent::Mapping& mapping) {
+      return mapping.view == &view && mapping.slot == i;
+    };
+    if (slot.is_retired() && (slot.extent == nullptr || slot.extent->is_at_home_in(view, i))) {
+      return broken(text("the mapping at ", view.at(slot.offset), " is retired and in use"));
+    }
+    if (slot.is_announced && !slot.is_retired()) return broken("a mapping goes and does not");
+    if (slot.extent == nullptr) continue;
+    const auto& mappings = slot.extent->mappings;
+    if (std::count_if(mappings.begin(), mappings.end(), is_here) != 1) {
+      return broken(text("an extent does not know that it is mapped at ", view.at(slot.offset)));
+    }
+    if (slot.bytes != slot.extent->bytes) return broken("an extent is mapped in part");
+  }
+  return {};
+}
+
 }  // namespace
+
+// Bounds on mappings and addresses are no invariants, since work in flight may hold back what is
+// retired; what is counted to keep them is.
+Status PagedEngine::check_crowd() const {
+  Crowd crowd;
+  Crowd retired;
+  size_t listed_count = 0;
+  for (const auto& [id, pool] : pools_) {
+    for (const auto& extent : pool->extents) {
+      crowd.mappings += extent->mappings.size();
+      if (pool->options.never_remap && extent->mappings.size() > 1) {
+        return broken("an extent of a pool that never remaps is mapped twice");
+      }
+    }
+    for (const auto& view : pool->views) {
+      if (view->is_plain) continue;
+      if (Status mapped = check_mappings(*view); !mapped.ok()) return mapped;
+      crowd.address_bytes += view->reserved.bytes;
+      if (view->is_retired) retired.address_bytes += view->reserved.bytes;
+      for (const Slot& slot : view->slots) retired.mappings += slot.is_retired() ? 1 : 0;
+    }
+    for (const Retirement& retirement : pool->retired) {
+      for (const Spare& spare : retirement.spare) {
+        for (size_t i = spare.first; i < spare.end; ++i) {
+          listed_count += spare.view->slots[i].retirement == retirement.serial ? 1 : 0;
+        }
+      }
+    }
+  }
+  if (crowd.mappings != mapping_count_ || retired.mappings != retired_count_) {
+    return broken("the count of mappings is off");
+  }
+  if (listed_count != retired_count_) return broken("a retired mapping would never be unmapped");
+  if (crowd.address_bytes != address_bytes_ || retired.address_bytes != retired_address_bytes_) {
+    return broken("the count of addresses is off");
+  }
+  return {};
+}
 
 Status PagedEngine::validate() const {
   MutexLock lock(mutex_);
+  if (Status counted = check_crowd(); !counted.ok()) return counted;
   size_t held_bytes = 0;
   std::map<const Arena*, Counters> sums;
   for (const auto& [id, pool] : pools_) {

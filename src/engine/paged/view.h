@@ -36,21 +36,25 @@ struct Extent {
   };
   ExtentId id;
   size_t bytes = 0;
-  size_t position = 0;      // in its pool's list
-  View* home = nullptr;     // null: its memory is idle, and part of no view's blocks
-  size_t home_slot = 0;     // in `home`
-  Arena* arena = nullptr;   // whose stream used it last
-  bool is_small = false;    // counted with the small ones
-  AddressRange shown{};     // where trackers believe it to be
-  bool is_leaving = false;  // on its way to the device: nobody may use it any more
-  bool is_dropped = false;  // while its pool is paused: it has no memory, and `id` says nothing
-  Backup backup{};          // of a paused pool
+  size_t position = 0;        // in its pool's list
+  View* home = nullptr;       // null: its memory is idle, and part of no view's blocks
+  size_t home_slot = 0;       // in `home`
+  Arena* arena = nullptr;     // whose stream used it last
+  bool is_small = false;      // counted with the small ones
+  AddressRange shown{};       // where trackers believe it to be
+  uint64_t marked_round = 0;  // of its arena's markers: set apart by a trim before that; 0: not
+  bool is_leaving = false;    // on its way to the device: nobody may use it any more
+  bool is_dropped = false;    // while its pool is paused: it has no memory, and `id` says nothing
+  Backup backup{};            // of a paused pool
   std::vector<Mapping> mappings;
 
   // While a stitch is planned: the free block that contains all of it, if there is one.
   PagedBlock* idle_in = nullptr;
   uint64_t idle_round = 0;
 
+  bool is_at_home_in(const View& view, size_t slot) const {
+    return home == &view && home_slot == slot;
+  }
   bool is_mapped_in(const View* view) const {
     return std::any_of(mappings.begin(), mappings.end(),
                        [&](const Mapping& mapping) { return mapping.view == view; });
@@ -75,10 +79,14 @@ struct alignas(64) PagedBlock : Block {
 struct Slot {
   size_t offset = 0;
   size_t bytes = 0;
-  Extent* extent = nullptr;  // null: given back to the device
-  bool is_mapped = true;     // both are false only while the pool is paused, or in between
-  bool is_open = true;       // to all who have access; if not, of no use but to be unmapped
+  Extent* extent = nullptr;   // null: given back to the device
+  bool is_mapped = true;      // both are false only while the pool is paused, or in between
+  bool is_open = true;        // to all who have access; if not, of no use but to be unmapped
+  bool is_announced = false;  // it is retired, and observers hear or have heard that it goes
+  uint64_t retirement = 0;    // nobody may use it any more: it is unmapped with that one
+  uint64_t left_at = 0;       // when its memory last went elsewhere, as the engine counts
   size_t end() const { return offset + bytes; }
+  bool is_retired() const { return retirement != 0; }
 };
 
 struct View {
@@ -88,6 +96,8 @@ struct View {
   Arena* arena = nullptr;
   bool is_small = false;
   bool is_plain = false;                  // one allocation of the device, or of a source
+  bool is_retired = false;                // all its slots are, and its addresses go with them
+  uint64_t claimed_at = 0;                // when a miss last used it, as the engine counts
   std::shared_ptr<SegmentSource> source;  // null: the device
   StackId stack{};                        // of whoever made the device give its memory
   PagedBlock* first = nullptr;
@@ -102,6 +112,26 @@ struct View {
                          [](size_t at, const Slot& slot) { return at < slot.offset; });
     return static_cast<size_t>(after - slots.begin()) - 1;
   }
+};
+
+// Slots of a view whose memory is not at home there: all of a view's, or some in a row.
+struct Spare {
+  View* view = nullptr;
+  size_t first = 0;
+  size_t end = 0;
+  size_t count = 0;
+  uint64_t left_at = 0;   // the latest of theirs
+  bool is_whole = false;  // the view has nothing else
+
+  DeviceAddress begin() const { return view->at(view->slots[first].offset); }
+};
+
+// Mappings that are unmapped once the work before these events is done.
+struct Retirement {
+  uint64_t serial = 0;
+  uint64_t announcement = 0;  // when observers were to be told, as the engine counts; 0: not yet
+  std::vector<EventId> events;
+  std::vector<Spare> spare;
 };
 
 }  // namespace ashlar::paged

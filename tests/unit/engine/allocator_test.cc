@@ -45,6 +45,23 @@ TEST_F(AllocatorTest, ABufferIsFreedWhenItGoesOutOfScope) {
   EXPECT_EQ(allocator.allocate(100).address(), address);
 }
 
+TEST_F(AllocatorTest, TrimmingToANumberOfBytesSaysWhatWentAndWaitsOnlyIfAsked) {
+  Allocator allocator(device());
+  const StreamId stream = *device().create_stream();
+  allocator.allocate(40 << 20);
+  allocator.allocate(30 << 20, stream);
+  EXPECT_EQ(allocator.trim_to(35 << 20), 40U << 20);
+  {
+    const Buffer buffer = allocator.allocate(30 << 20, stream);
+    ASSERT_TRUE(machine_->hold(DeviceIndex(0), stream).ok());
+    ASSERT_TRUE(device().fill(buffer.address(), 1, buffer.bytes(), stream).ok());
+  }
+  EXPECT_EQ(allocator.trim_to(0), 0U) << "the device is still at work with it";
+  ASSERT_TRUE(machine_->resume(DeviceIndex(0), stream).ok());
+  EXPECT_EQ(allocator.trim_to(0, {.wait = TrimWait::kForWork}), 30U << 20);
+  EXPECT_EQ(allocator.stats().reserved_bytes.all.current, 0);
+}
+
 TEST_F(AllocatorTest, DeviceWorkSeesTheMemory) {
   AllocatorOptions options;
   for (bool expandable : {false, true}) {

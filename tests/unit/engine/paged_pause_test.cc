@@ -1,4 +1,5 @@
 // Pools that are paused and resumed: what they keep, what they wait for, and what a failure leaves.
+// Long because a pause touches all that an engine does.
 #include <gtest/gtest.h>
 
 #include "paged_fixture.h"
@@ -258,10 +259,39 @@ TEST_F(Pausing, TrackersSeeTheMemoryGoAndComeBack) {
   must(pause());
   EXPECT_EQ(unmapped_bytes, reserved);
   EXPECT_EQ(mapped_bytes, 0U);
-  EXPECT_TRUE(engine_->segments(kPool).empty());
   must(resume());
   EXPECT_EQ(mapped_bytes, reserved);
   EXPECT_FALSE(engine_->segments(kPool).empty());
+}
+
+TEST_F(Pausing, ASnapshotShowsTheBlocksAndThatTheirMemoryIsAway) {
+  const Block* block = allocate(5 * kMiB);
+  free(allocate(9 * kMiB));
+  const auto look = [&] {
+    std::vector<SnapshotSegment> segments = engine_->segments(kPool);
+    EXPECT_FALSE(segments.empty());
+    return segments;
+  };
+  const std::vector<SnapshotSegment> before = look();
+  must(pause());
+  std::vector<SnapshotSegment> paused = look();
+  size_t reserved = 0;
+  bool is_shown = false;
+  for (SnapshotSegment& segment : paused) {
+    EXPECT_TRUE(segment.is_paused);
+    reserved += segment.reserved_bytes();
+    for (const SnapshotBlock& each : segment.blocks) {
+      is_shown = is_shown ||
+                 (each.address == block->address && each.state == SnapshotBlockState::kAllocated);
+    }
+    segment.is_paused = false;
+  }
+  EXPECT_TRUE(is_shown);
+  EXPECT_EQ(reserved, reserved_bytes());
+  EXPECT_EQ(paused, before);
+  EXPECT_EQ(engine_->stats().inactive_split_bytes.all.current, 0) << "there is no memory to split";
+  must(resume());
+  EXPECT_EQ(look(), before);
 }
 
 TEST_F(Pausing, WhoGotAccessMeanwhileHasItAfterwards) {

@@ -56,6 +56,7 @@ Snapshot sample_snapshot() {
   made.segments[1].device = DeviceIndex(1);
   made.segments[1].is_large = false;
   made.segments[1].is_expandable = true;
+  made.segments[1].is_paused = true;
 
   made.device_traces.resize(2);
   std::vector<TraceEntry>& trace = made.device_traces[0];

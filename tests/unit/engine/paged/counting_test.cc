@@ -129,5 +129,53 @@ TEST_F(CountingTest, WhatAPoolHadCountedStaysInTheSumsWhenItIsGone) {
   EXPECT_EQ(found.reserved_bytes.all.current, 0);
 }
 
+// --- what is free and cannot go -----------------------------------------------------------------
+
+TEST_F(CountingTest, FreePartsOfAnExtentThatIsInUseAreInactive) {
+  start();
+  Block* first = allocate(512);
+  Block* between = allocate(512);
+  Block* last = allocate(512);
+  free(between);
+  const AllocatorStats found = stats();
+  EXPECT_EQ(found.inactive_split.all.current, 2) << "between the two, and behind them";
+  EXPECT_EQ(found.inactive_split.small_pool.current, 2);
+  EXPECT_EQ(found.inactive_split_bytes.all.current, static_cast<int64_t>(2 * kMiB - 1024));
+  free(first);
+  free(last);
+  EXPECT_EQ(stats().inactive_split.all.current, 0);
+  EXPECT_EQ(stats().inactive_split_bytes.all.current, 0);
+  EXPECT_EQ(stats().inactive_split_bytes.all.peak, static_cast<int64_t>(2 * kMiB - 1024));
+}
+
+TEST_F(CountingTest, WhatIsReservedIsInUseOrInactiveOrCanBeGivenBack) {
+  for (const bool on_plain_device : {false, true}) {
+    start({}, on_plain_device);
+    Random random(5);
+    std::vector<Block*> live;
+    int64_t most_inactive = 0;
+    for (int step = 0; step < 400; ++step) {
+      if (live.size() > 30 || (!live.empty() && random.below(2) == 0)) {
+        std::swap(live[random.below(live.size())], live.back());
+        free(live.back());
+        live.pop_back();
+      } else {
+        live.push_back(allocate(1 + random.below(step % 3 == 0 ? 20 * kMiB : 300'000)));
+      }
+      if (step % 40 != 39) continue;
+      const AllocatorStats found = stats();
+      const int64_t cached = found.reserved_bytes.all.current - found.active_bytes.all.current;
+      const Result<size_t> given = engine_->trim_to({});
+      ASSERT_TRUE(given.ok());
+      EXPECT_EQ(cached - found.inactive_split_bytes.all.current, static_cast<int64_t>(*given));
+      most_inactive = std::max(most_inactive, found.inactive_split_bytes.all.current);
+    }
+    EXPECT_GT(most_inactive, 0);
+    for (Block* block : live) free(block);
+    EXPECT_EQ(stats().inactive_split_bytes.all.current, 0);
+    engine_.reset();
+  }
+}
+
 }  // namespace
 }  // namespace ashlar::paged

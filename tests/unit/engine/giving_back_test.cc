@@ -1,0 +1,35 @@
+// Which pieces go when only so much is wanted.
+#include "engine/giving_back.h"
+
+#include <gtest/gtest.h>
+
+namespace ashlar {
+namespace {
+
+using Positions = std::vector<size_t>;
+
+TEST(ChoosePieces, TakesThePreferredOnesUntilThereIsEnough) {
+  EXPECT_EQ(choose_pieces({4, 4, 4}, 8), (Positions{0, 1}));
+}
+
+TEST(ChoosePieces, TakesNothingWhereNothingIsWanted) {
+  EXPECT_TRUE(choose_pieces({4, 4}, 0).empty());
+}
+
+TEST(ChoosePieces, TakesAllWhereThatIsNotEnough) {
+  EXPECT_EQ(choose_pieces({4, 2}, 100), (Positions{0, 1}));
+  EXPECT_EQ(choose_pieces({4, 2}, SIZE_MAX), (Positions{0, 1}));
+}
+
+TEST(ChoosePieces, PassesOverAPieceThatIsLargerThanWhatIsMissing) {
+  EXPECT_EQ(choose_pieces({64, 2, 2}, 4), (Positions{1, 2}));
+}
+
+TEST(ChoosePieces, EndsWithTheSmallestThatCoversTheRest) {
+  EXPECT_EQ(choose_pieces({64, 16, 32}, 5), (Positions{1}));
+  EXPECT_EQ(choose_pieces({4, 64, 16}, 5), (Positions{2})) << "16 alone is enough";
+  EXPECT_EQ(choose_pieces({8, 64, 10}, 12), (Positions{0, 2}));
+}
+
+}  // namespace
+}  // namespace ashlar
