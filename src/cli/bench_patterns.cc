@@ -65,6 +65,8 @@ struct RawUser {
   void give(Held& held) const { allocator.free_raw(held); }
 };
 
+constexpr size_t kMost = 16 * kMiB;  // of a churn
+
 // --- patterns: nanoseconds per allocate and free
 // ---------------------------------------------------
 
@@ -81,23 +83,26 @@ double time_pairs(const User& user, size_t bytes, size_t count) {
   return spent.count() / static_cast<double>(count);
 }
 
-size_t draw_size(Random& random) {
-  constexpr double kLeast = 9;  // 512 B
-  constexpr double kMost = 24;  // 16 MiB
-  return static_cast<size_t>(std::exp2(kLeast + random.fraction() * (kMost - kLeast)));
+// From 512 B on, log-uniform.
+size_t draw_size(Random& random, size_t most_bytes) {
+  const double least = 9;
+  const double most = std::log2(static_cast<double>(most_bytes));
+  return static_cast<size_t>(std::exp2(least + random.fraction() * (most - least)));
 }
 
 template <typename User>
-double time_churn(const User& user, size_t live, size_t count) {
+double time_churn(const User& user, size_t live, size_t most_bytes, size_t count) {
   Random random(live);
   std::vector<typename User::Held> held;
-  for (size_t i = 0; i < live; ++i) held.push_back(user.take(draw_size(random)));
+  for (size_t i = 0; i < live; ++i) held.push_back(user.take(draw_size(random, most_bytes)));
   struct Step {
     size_t slot;
     size_t bytes;
   };
   std::vector<Step> steps;
-  for (size_t i = 0; i < count; ++i) steps.push_back({random.below(live), draw_size(random)});
+  for (size_t i = 0; i < count; ++i) {
+    steps.push_back({random.below(live), draw_size(random, most_bytes)});
+  }
 
   const auto begin = std::chrono::steady_clock::now();
   for (const Step& step : steps) {
@@ -139,7 +144,7 @@ struct Subject {
   std::unique_ptr<Allocator> allocator;
   std::vector<StreamId> streams;
 
-  static Result<Subject> create() {
+  static Result<Subject> create(EngineKind engine) {
     sim::Options options;
     options.device_count = 1;
     options.backing = sim::Backing::kBookkeeping;
@@ -148,7 +153,9 @@ struct Subject {
     Subject subject;
     subject.machine = *std::move(machine);
     Device& device = subject.machine->device(DeviceIndex(0));
-    subject.allocator = std::make_unique<Allocator>(device);
+    AllocatorOptions chosen;
+    chosen.engine = engine;
+    subject.allocator = std::make_unique<Allocator>(device, chosen);
     for (int i = 0; i < 2; ++i) {
       Result<StreamId> stream = device.create_stream();
       if (!stream.ok()) return stream.status();
@@ -162,16 +169,31 @@ template <typename User>
 void add_entries(std::vector<Entry>& entries, const std::string& name,
                  const std::vector<User>& users, size_t count) {
   const User& first = users.front();
-  for (size_t bytes : {size_t{512}, 64 * kKiB, 2 * kMiB, 16 * kMiB}) {
+  for (size_t bytes : {size_t{512}, 64 * kKiB, kMiB, 16 * kMiB}) {
     entries.push_back(
         {{"pair", name, bytes, 0, 1, 0}, [=] { return time_pairs(first, bytes, count); }});
   }
   for (size_t live : {size_t{100}, size_t{1000}, size_t{10000}}) {
     entries.push_back(
-        {{"churn", name, 0, live, 1, 0}, [=] { return time_churn(first, live, count); }});
+        {{"churn", name, 0, live, 1, 0}, [=] { return time_churn(first, live, kMost, count); }});
   }
   entries.push_back({{"threads", name, 512, 0, users.size(), 0},
                      [=] { return time_threads(users, 512, count); }});
+}
+
+// Pairs beside that many free holes, none of which fits.
+double time_holes(const BufferUser& user, size_t holes, size_t count) {
+  constexpr size_t kHole = 512;
+  constexpr size_t kPair = 4096;
+  std::vector<Buffer> kept;
+  std::vector<Buffer> freed;
+  for (size_t i = 0; i < holes; ++i) {
+    kept.push_back(user.take(kHole));
+    freed.push_back(user.take(kHole));
+  }
+  freed.clear();
+  time_pairs(user, kPair, 1);  // whatever tidies up does it now
+  return time_pairs(user, kPair, count);
 }
 
 // Pairs while the allocator records its history, without stacks, into a ring that is full already.
@@ -185,6 +207,20 @@ double time_history(const BufferUser& user, size_t bytes, size_t count) {
   return ns;
 }
 
+void add_engine(std::vector<Entry>& entries, const std::string& name, const Subject& subject,
+                size_t count) {
+  std::vector<BufferUser> buffer_users;
+  std::vector<RawUser> raw_users;
+  for (const StreamId stream : subject.streams) {
+    buffer_users.push_back({*subject.allocator, stream});
+    raw_users.push_back({*subject.allocator, stream});
+  }
+  add_entries(entries, name + ".buffer", buffer_users, count);
+  add_entries(entries, name + ".raw", raw_users, count);
+  entries.push_back({{"history", name + ".buffer", 512, 0, 1, 0},
+                     [=] { return time_history(buffer_users.front(), 512, count); }});
+}
+
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
@@ -195,25 +231,29 @@ double median(std::vector<double> values) {
 
 Result<BenchOutcome> run_bench(const BenchEffort& effort) {
   const Mimalloc mimalloc = Mimalloc::load();
-  Result<Subject> subject = Subject::create();
-  if (!subject.ok()) return subject.status();
-  Allocator& allocator = *subject->allocator;
-  std::vector<MimallocUser> mimalloc_users(2, MimallocUser{mimalloc});
-  std::vector<BufferUser> buffer_users;
-  std::vector<RawUser> raw_users;
-  for (StreamId stream : subject->streams) {
-    buffer_users.push_back({allocator, stream});
-    raw_users.push_back({allocator, stream});
-  }
-
+  const size_t count = effort.operations;
   std::vector<Entry> entries;
   if (mimalloc.missing.empty()) {
-    add_entries(entries, "mimalloc", mimalloc_users, effort.operations);
+    const std::vector<MimallocUser> users(2, MimallocUser{mimalloc});
+    add_entries(entries, "mimalloc", users, count);
+    entries.push_back({{"churn16k", "mimalloc", 0, 10000, 1, 0},
+                       [=] { return time_churn(users.front(), 10000, 16 * kKiB, count); }});
   }
-  add_entries(entries, "classic.buffer", buffer_users, effort.operations);
-  add_entries(entries, "classic.raw", raw_users, effort.operations);
-  entries.push_back({{"history", "classic.buffer", 512, 0, 1, 0},
-                     [&] { return time_history(buffer_users.front(), 512, effort.operations); }});
+  Result<Subject> classic = Subject::create(EngineKind::kClassic);
+  if (!classic.ok()) return classic.status();
+  add_engine(entries, "classic", *classic, count);
+  Result<Subject> paged = Subject::create(EngineKind::kPaged);
+  if (!paged.ok()) return paged.status();
+  add_engine(entries, "paged", *paged, count);
+  // Holes stay behind in the small memory of an allocator, which is therefore used for nothing
+  // else.
+  Result<Subject> holed = Subject::create(EngineKind::kPaged);
+  if (!holed.ok()) return holed.status();
+  for (const size_t holes : {size_t{1000}, size_t{1000000}}) {
+    const BufferUser user{*holed->allocator, holed->streams.front()};
+    entries.push_back({{"holes", "paged.buffer", 4096, holes, 1, 0},
+                       [=] { return time_holes(user, holes, count); }});
+  }
 
   // The first round warms up and is not counted.
   std::map<const Entry*, std::vector<double>> measured;

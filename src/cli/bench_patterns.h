@@ -14,11 +14,12 @@ namespace ashlar {
 // One figure: the median over several rounds, in which the allocators took turns.
 struct BenchResult {
   std::string name;       // "pair": allocate and free; "churn": free one of many, allocate another;
+                          // "churn16k": the same up to 16 KiB; "holes": pairs beside free holes;
                           // "threads": pairs on several threads, each with a stream of its own;
                           // "history": pairs that are recorded, without stacks
-  std::string allocator;  // "mimalloc", "classic.buffer", "classic.raw"
+  std::string allocator;  // "mimalloc", "classic.buffer", "paged.raw", …
   size_t bytes = 0;       // of each block; 0: 512 B to 16 MiB, log-uniform
-  size_t live = 0;        // blocks held all the while
+  size_t live = 0;        // blocks held all the while, or holes
   size_t threads = 1;
   double ns = 0;  // per allocate and free, as each thread sees it
 };

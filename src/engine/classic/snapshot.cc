@@ -3,20 +3,10 @@
 
 #include "base/text.h"
 #include "engine/classic/act.h"
+#include "engine/shown.h"
 
 namespace ashlar::classic {
 namespace {
-
-SnapshotBlock shown(const Block& block) {
-  SnapshotBlock shown;
-  shown.address = block.address;
-  shown.bytes = block.bytes;
-  shown.requested_bytes = block.requested_bytes;
-  shown.stack = block.stack;
-  if (block.is_allocated()) shown.state = SnapshotBlockState::kAllocated;
-  if (block.state == BlockState::kPending) shown.state = SnapshotBlockState::kPendingFree;
-  return shown;
-}
 
 // From its first block to where its memory ends.
 SnapshotSegment shown_from(const Block& first, DeviceIndex device) {
@@ -29,12 +19,7 @@ SnapshotSegment shown_from(const Block& first, DeviceIndex device) {
   segment.stack = first.segment_stack;
   if (const PrivatePool* owner = first.pool->owner()) segment.pool = owner->id;
   for (const Block* block = &first; block != nullptr && block->is_mapped(); block = block->next) {
-    segment.blocks.push_back(shown(*block));
-    segment.total_bytes += block->bytes;
-    if (block->is_allocated()) segment.allocated_bytes += block->bytes;
-    if (!block->is_active()) continue;
-    segment.active_bytes += block->bytes;
-    segment.requested_bytes += block->requested_bytes;
+    show_block(*block, segment);
   }
   return segment;
 }

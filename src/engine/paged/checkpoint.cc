@@ -151,7 +151,9 @@ Block* PagedEngine::allocate_at(PagedPool& pool, const Place& place) {
     AllArenas arenas(pool);
     // Another stream may have taken over the view since: it goes back, and is in order below.
     if (view.arena != &arena && !view.is_plain && !is_in_use(view)) move_view(view, arena);
-    mark_idle(pool, [](const Arena&) { return true; });
+    std::set<const Arena*> all;
+    for (const auto& [stream, each] : pool.arenas) all.insert(each.get());
+    mark_idle(pool, all);
     PagedBlock* from = view.first;
     while (from->end() <= place.record.range.begin) from = from->after();
     claim_range(view, from, place.record.range, claim);

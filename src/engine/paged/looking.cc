@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "engine/paged/all_arenas.h"
 #include "engine/paged/paged_engine.h"
+#include "engine/shown.h"
 
 namespace ashlar::paged {
 
@@ -86,20 +87,6 @@ void PagedEngine::note_memory(TraceAction action, const Arena& arena, AddressRan
 
 namespace {
 
-SnapshotBlock shown(const PagedBlock& block) {
-  SnapshotBlock shown;
-  shown.address = block.address;
-  shown.bytes = block.bytes;
-  shown.requested_bytes = block.requested_bytes;
-  shown.stack = block.stack;
-  switch (block.state) {
-    case BlockState::kAllocated: shown.state = SnapshotBlockState::kAllocated; break;
-    case BlockState::kPending: shown.state = SnapshotBlockState::kPendingFree; break;
-    default: shown.state = SnapshotBlockState::kInactive; break;
-  }
-  return shown;
-}
-
 // From a block on, as far as memory is there.
 SnapshotSegment shown_from(const PagedBlock& first, DeviceIndex device) {
   const View& view = *first.view;
@@ -113,12 +100,7 @@ SnapshotSegment shown_from(const PagedBlock& first, DeviceIndex device) {
   segment.pool = first.arena->pool.id;
   for (const PagedBlock* block = &first; block != nullptr && !block->is_away();
        block = block->after()) {
-    segment.blocks.push_back(shown(*block));
-    segment.total_bytes += block->bytes;
-    if (block->is_allocated()) segment.allocated_bytes += block->bytes;
-    if (!block->is_active()) continue;
-    segment.active_bytes += block->bytes;
-    segment.requested_bytes += block->requested_bytes;
+    show_block(*block, segment);
   }
   return segment;
 }

@@ -253,7 +253,6 @@ void PagedEngine::make_free(PagedBlock* block) {
 
 Status PagedEngine::record_stream(Block* block, const StreamUse& use) {
   MutexLock lock(mutex_);
-  BiasedLock arena_lock(static_cast<PagedBlock*>(block)->arena->lock);
   waiting_.record_use(block, use);
   return {};
 }

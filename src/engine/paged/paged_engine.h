@@ -105,7 +105,8 @@ class PagedEngine final : public Engine {
     PagedPool* pool = nullptr;
     Arena* arena = nullptr;
     size_t device_bytes = 0;  // what was last asked of the device, or would have been
-    bool must_save = false;   // memory is short: whatever it costs
+    bool is_ample = false;    // more than necessary was planned for, to save time
+    bool must_save = false;   // and that did not fit: now whatever it costs
     bool rejected = false;    // refused by our own limit, without asking the device
   };
   // Where a miss could be served: a stretch of a view's addresses, all of whose memory is free or
@@ -117,6 +118,11 @@ class PagedEngine final : public Engine {
     std::vector<Extent*> pieces{};  // idle ones to be mapped at the view's end
     size_t fresh_bytes = 0;         // and what is missing then
     bool exists = false;
+  };
+  // Whose memory may be borrowed for a request, its own arena's included.
+  struct Lenders {
+    std::set<const Arena*> idle{};     // their streams have nothing to do
+    std::set<const Arena*> at_work{};  // theirs have
   };
   // What a plan has taken: a block that is nobody else's, around the place of the one to come.
   struct Claim {
@@ -171,10 +177,9 @@ class PagedEngine final : public Engine {
 
   // --- stitch.cc
   Result<Block*> stitch(Search& search) ASHLAR_REQUIRES(mutex_);
-  Plan best_plan(const Search& search) ASHLAR_REQUIRES(mutex_);
-  void mark_idle(PagedPool& pool, const std::function<bool(const Arena&)>& lends)
-      ASHLAR_REQUIRES(mutex_);
-  bool is_lendable(const Arena& arena, const Search& search) ASHLAR_REQUIRES(mutex_);
+  Lenders find_lenders(const Search& search) ASHLAR_REQUIRES(mutex_);
+  Plan best_plan(const Search& search, const Lenders& lenders) ASHLAR_REQUIRES(mutex_);
+  void mark_idle(PagedPool& pool, const std::set<const Arena*>& lenders) ASHLAR_REQUIRES(mutex_);
   Plan plan_placement(const Search& search) ASHLAR_REQUIRES(mutex_);
   Plan plan_growth(const Search& search) ASHLAR_REQUIRES(mutex_);
   Plan pieces_for(const Search& search, View* view, size_t have_bytes,

@@ -14,9 +14,10 @@ Result<Block*> PagedEngine::grow(Search& search) {
   if (search.pool->is_paused) return paused(*search.pool);
   if (!search.pool->is_plain) {
     Result<Block*> stitched = stitch(search);
-    const bool was_wasteful = !stitched.ok() && stitched.status().is_out_of_memory() &&
-                              !std::exchange(search.must_save, true);
-    return was_wasteful ? stitch(search) : stitched;
+    const bool is_full = !stitched.ok() && stitched.status().is_out_of_memory();
+    if (!is_full || !search.is_ample) return stitched;
+    search.must_save = true;
+    return stitch(search);
   }
   if (Block* block = take_cached(search, 1e9)) return block;
   return grow_plain(search, sizes_.segment_bytes(search.bytes));
@@ -43,7 +44,7 @@ Result<Block*> PagedEngine::reclaim_and_retry(Search& search, Status why) {
     set_quiet(*search.pool, false);
     if (grown.ok() || !grown.status().is_out_of_memory()) return grown;
   }
-  // The memory of others: whole segments, pools that were let go, and what is idle of small ones.
+  // The memory of others: whole segments, pools that were let go, and extents of another size.
   if (Status released = release_cached({}); !released.ok()) return released;
   {
     MutexLock lock(counting_mutex_);
@@ -141,15 +142,17 @@ void PagedEngine::release_memory(PagedPool& pool) {
   for (const auto& view : pool.views) {
     if (view->is_plain) plain.push_back(view.get());
   }
+  std::set<const Arena*> lenders;  // a stream that is capturing cannot be waited for
+  for (const auto& [stream, arena] : pool.arenas) {
+    if (!waiting_.is_capturing({&device_, stream})) lenders.insert(arena.get());
+  }
   std::vector<Extent*> idle;
   std::set<Arena*> used_by;
   {
     AllArenas lock(pool);
     for (const auto& [stream, arena] : pool.arenas) arena->flush();
     const bool may_leave = !pool.options.never_remap || !pool.has_active();
-    mark_idle(pool, [&](const Arena& arena) ASHLAR_REQUIRES(mutex_) {
-      return !waiting_.is_capturing({&device_, arena.stream});
-    });
+    mark_idle(pool, lenders);
     for (const auto& extent : pool.extents) {
       if (!is_idle(*extent) || !may_leave) continue;
       if (extent->home != nullptr) carve(*extent);
@@ -198,7 +201,6 @@ void PagedEngine::give_back_to_sources() {
 Status PagedEngine::report_oom(const Search& search) {
   const Result<MemoryUse> use = device_.memory_use();
   const size_t device_free_bytes = use.ok() ? use->free_bytes : 0;
-  const DeviceIndex index = device_.properties().index;
   settle();
   size_t allocated_bytes = 0;
   size_t reserved_bytes = 0;
@@ -210,7 +212,7 @@ Status PagedEngine::report_oom(const Search& search) {
   }
   std::string message = text("tried to allocate ", format_bytes(search.request.bytes), " (",
                              format_bytes(search.device_bytes), " more from the device) on device ",
-                             index, ", which has ", format_bytes(capacity_bytes_), " in all and ",
+                             index_, ", which has ", format_bytes(capacity_bytes_), " in all and ",
                              format_bytes(device_free_bytes), " free. ");
   if (memory_fraction_ < 1) {
     message += text(format_bytes(limit_bytes()), " are allowed to this process. ");
@@ -231,7 +233,7 @@ Status PagedEngine::report_oom(const Search& search) {
     entry.stack = acting_stack_;
     hooks_.put(entry);
   }
-  const OomNotice notice{index, search.device_bytes, limit_bytes(), device_free_bytes};
+  const OomNotice notice{index_, search.device_bytes, limit_bytes(), device_free_bytes};
   MutexUnlock unlocked(mutex_);
   hooks_.tell_oom(notice, search.rejected);
   return Status::out_of_memory(std::move(message));

@@ -41,12 +41,14 @@ size_t share_of(PagedPolicy policy) {
 Result<Block*> PagedEngine::stitch(Search& search) {
   const RelaxedCapture relaxed(device_, waiting_.capture_count());
   if (!relaxed.status().ok()) return relaxed.status();
+  const Lenders lenders = find_lenders(search);
   Plan plan;
   Claim claim;
   {
     AllArenas lock(*search.pool);
     for (const auto& [stream, arena] : search.pool->arenas) arena->flush();
-    if (!can_afford_to_stitch(*search.pool) && !search.must_save) {
+    search.is_ample = !search.must_save && !can_afford_to_stitch(*search.pool);
+    if (search.is_ample) {
       search.arena->heap(search.is_small).patience = kPatience;
       PagedBlock* block = search.arena->take(search.bytes, tolerance_);
       if (block != nullptr) {
@@ -55,10 +57,11 @@ Result<Block*> PagedEngine::stitch(Search& search) {
       }
       plan = plan_ample_growth(search);
     }
-    if (!plan.exists) plan = best_plan(search);
+    if (!plan.exists) plan = best_plan(search, lenders);
     search.device_bytes = plan.fresh_bytes;
     Status allowed = plan.fresh_bytes == 0 ? Status() : check_limit(search, plan.fresh_bytes);
     if (!allowed.ok()) return allowed;
+    search.pool->spent_us += kMapUs * static_cast<double>(plan.pieces.size());
     claim = this->claim(plan, search);
   }
   const Status ready = [&]() ASHLAR_REQUIRES(mutex_) -> Status {
@@ -94,52 +97,61 @@ bool PagedEngine::can_afford_to_stitch(const PagedPool& pool) const {
          pool.spent_visits < kFirstVisits + kVisitsPerAllocation * allocations;
 }
 
-// New memory, and more of it than is asked for, so that this happens less and less often; unless
-// the limit forbids it.
+// New memory, and for large blocks more of it than is asked for, so that this happens less and less
+// often; unless the limit forbids it.
 PagedEngine::Plan PagedEngine::plan_ample_growth(const Search& search) const {
   Plan plan;
-  plan.fresh_bytes =
-      align_up_to(std::max(search.bytes, held_bytes_ / 64), growth_step_bytes(search));
+  const size_t ample_bytes = search.is_small ? 0 : held_bytes_ / 64;
+  plan.fresh_bytes = align_up_to(std::max(search.bytes, ample_bytes), growth_step_bytes(search));
   plan.exists = !is_above_limit(plan.fresh_bytes);
   return plan;
 }
 
+// Whose memory may be borrowed. The device is asked before any arena is locked; what it answers is
+// only about whom to prefer, since work is put in order whoever lends.
+PagedEngine::Lenders PagedEngine::find_lenders(const Search& search) {
+  Lenders lenders;
+  lenders.idle.insert(search.arena);
+  if (search.pool->options.never_remap) return lenders;
+  // Work of another stream is waited for by an event, which a capture would make its own.
+  if (waiting_.is_capturing({&device_, search.arena->stream})) return lenders;
+  for (const auto& [stream, arena] : search.pool->arenas) {
+    const bool is_waitable =
+        (!arena->is_gone || arena->is_quiet) && !waiting_.is_capturing({&device_, stream});
+    if (arena.get() == search.arena || !is_waitable) continue;
+    const Result<bool> idle = device_.is_idle(stream);
+    (idle.ok() && *idle ? lenders.idle : lenders.at_work).insert(arena.get());
+  }
+  return lenders;
+}
+
 // Memory of streams that are still at work is borrowed only where that saves memory: the borrower's
 // work will have to wait for theirs.
-PagedEngine::Plan PagedEngine::best_plan(const Search& search) {
-  std::set<const Arena*> at_work;
-  for (const auto& [stream, arena] : search.pool->arenas) {
-    const bool is_other = arena.get() != search.arena && is_lendable(*arena, search);
-    if (!is_other) continue;
-    const Result<bool> idle = device_.is_idle(stream);
-    if (!idle.ok() || !*idle) at_work.insert(arena.get());
-  }
-  const auto plan_with = [&](bool borrow_from_all) ASHLAR_REQUIRES(mutex_) {
-    mark_idle(*search.pool, [&](const Arena& arena) ASHLAR_REQUIRES(mutex_) {
-      return is_lendable(arena, search) && (borrow_from_all || !at_work.contains(&arena));
-    });
+PagedEngine::Plan PagedEngine::best_plan(const Search& search, const Lenders& lenders) {
+  const auto plan_with = [&](const std::set<const Arena*>& from) ASHLAR_REQUIRES(mutex_) {
+    mark_idle(*search.pool, from);
     Plan plan = plan_placement(search);
-    return plan.exists ? plan : plan_growth(search);
+    if (!plan.exists) plan = plan_growth(search);
+    search.pool->spent_visits += visited_count_;
+    return plan;
   };
-  Plan plan = plan_with(false);
-  search.pool->spent_us += kMapUs * static_cast<double>(plan.pieces.size());
-  search.pool->spent_visits += visited_count_;
+  Plan plan = plan_with(lenders.idle);
   const bool could_save =
-      plan.fresh_bytes > 0 && !at_work.empty() && options_.policy != PagedPolicy::kFast;
+      plan.fresh_bytes > 0 && !lenders.at_work.empty() && options_.policy != PagedPolicy::kFast;
   if (!could_save) return plan;
-  const size_t fresh_bytes = plan.fresh_bytes;
-  plan = plan_with(true);
-  return plan.fresh_bytes < fresh_bytes ? plan : plan_with(false);
+  std::set<const Arena*> all = lenders.idle;
+  all.insert(lenders.at_work.begin(), lenders.at_work.end());
+  Plan with_all = plan_with(all);
+  return with_all.fresh_bytes < plan.fresh_bytes ? with_all : plan;
 }
 
 // Finds every extent that no block uses: those inside free blocks, and those without a home.
-void PagedEngine::mark_idle(PagedPool& pool, const std::function<bool(const Arena&)>& lends) {
+void PagedEngine::mark_idle(PagedPool& pool, const std::set<const Arena*>& lenders) {
   ++idle_round_;
   visited_count_ = static_cast<int64_t>(pool.extents.size());
-  lenders_.clear();
+  lenders_ = lenders;
   for (const auto& [stream, arena] : pool.arenas) {
-    if (!lends(*arena)) continue;
-    lenders_.insert(arena.get());
+    if (!lenders.contains(arena.get())) continue;
     for (Heap& heap : arena->heaps) {
       heap.ranges.visit_at_least(granule_bytes_, [&, round = idle_round_](PagedBlock* block) {
         const View& view = *block->view;
@@ -158,17 +170,8 @@ void PagedEngine::mark_idle(PagedPool& pool, const std::function<bool(const Aren
   }
   for (const auto& extent : pool.extents) {
     const bool is_idle = extent->home == nullptr && !extent->is_leaving;
-    if (is_idle && lenders_.contains(extent->arena)) extent->idle_round = idle_round_;
+    if (is_idle && lenders.contains(extent->arena)) extent->idle_round = idle_round_;
   }
-}
-
-// Work of another stream is waited for by an event, which a capture would make its own.
-bool PagedEngine::is_lendable(const Arena& arena, const Search& search) {
-  if (&arena == search.arena) return true;
-  if (search.pool->options.never_remap) return false;
-  if (arena.is_gone && !arena.is_quiet) return false;
-  return !waiting_.is_capturing({&device_, arena.stream}) &&
-         !waiting_.is_capturing({&device_, search.arena->stream});
 }
 
 // Walks all views of the right kind, and finds the place where the least becomes useless.
