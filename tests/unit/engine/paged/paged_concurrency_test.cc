@@ -1,6 +1,7 @@
 // Threads that allocate, trim, pause and resume at once.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <thread>
 
 #include "paged_fixture.h"
@@ -8,14 +9,17 @@
 namespace ashlar::paged {
 namespace {
 
-class PagedConcurrency : public PagedFixture {};
+class PagedConcurrency : public PagedBytesFixture {
+ protected:
+  // Streams run by themselves.
+  void SetUp() override {
+    machine_options_.backing = sim::Backing::kMemory;
+    machine_options_.seed.reset();
+    start({}, 2 * kGiB);
+  }
+};
 
 TEST_F(PagedConcurrency, PausesTrimsAndAllocationsKeepOneMirrorTrue) {
-  sim::Options free_running;
-  free_running.capacity_bytes = 2 * kGiB;
-  engine_.reset();
-  machine_ = *sim::Machine::create(free_running);
-  engine_ = std::make_unique<PagedEngine>(device(), AllocatorOptions{});
   // No lock of its own: observers are called one at a time.
   std::map<DeviceAddress, size_t> mirror;
   RemapObserver observer;

@@ -1,6 +1,7 @@
 // Observers of remapping: a mirror that they keep covers exactly what is mapped.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 
 #include "base/random.h"
@@ -9,12 +10,12 @@
 namespace ashlar::paged {
 namespace {
 
-class Remapping : public PagedFixture {
+class Remapping : public PagedBytesFixture {
  protected:
   using Mirror = std::map<DeviceAddress, size_t>;
 
   void SetUp() override {
-    PagedFixture::SetUp();
+    PagedBytesFixture::SetUp();
     observe(mirror_);
   }
   void observe(Mirror& mirror) {
