@@ -1,6 +1,7 @@
 // Nothing is ever clobbered: every block is stamped by device work on its stream and checked before
 // it is freed, while memory moves between views, streams and threads, streams are held back at
-// random, calls fail, limits change and caches are emptied.
+// random and destroyed, work is captured and replayed, pools are paused and resumed, calls fail,
+// limits change and caches are emptied. Observers of remapping know what is mapped.
 //
 // Each run prints its seed and length first. ASHLAR_STRESS_SEED and ASHLAR_STRESS_OPERATIONS give
 // others: what CI runs is short. Threads race, so a seed repeats the acts but not their order.
@@ -80,14 +81,15 @@ class PagedConcurrencyStress : public ::testing::TestWithParam<PagedPolicy> {
       for (const auto& worker : workers_) live_count += worker->live_count(device);
       const AllocatorStats stats = field_->engine(device).stats();
       EXPECT_EQ(stats.allocation.all.current, static_cast<int64_t>(live_count));
+      field_->mirror(device).expect_true();
     }
-    EXPECT_EQ(field_->mismatch_count(), 0U) << "somebody's memory was clobbered";
+    const Mismatches& mismatches = field_->mismatches();
+    EXPECT_EQ(mismatches.count(), 0U) << "somebody's memory was clobbered: " << mismatches.first();
   }
 
   void expect_nothing_lost() {
     while (const std::optional<Held> held = field_->take()) {
-      field_->check(*held);
-      field_->engine(held->device).free_quietly(held->block);
+      field_->free(*held);
     }
     field_->calm_down();
     for (size_t i = 0; i < kDeviceCount; ++i) {

@@ -102,6 +102,7 @@ Result<Block*> PagedEngine::allocate(const Request& request) {
   if (block == nullptr) return allocate_slowly(request);
   if (is_peak) settle(&arena.heap(block->view->is_small));
   hooks_.tell();
+  remaps_.tell();  // another thread may have mapped this memory, and not told yet
   return block;
 }
 

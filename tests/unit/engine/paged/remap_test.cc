@@ -66,6 +66,20 @@ TEST_F(Remapping, WhatIsMappedIsToldBeforeItsFirstBlockIsHandedOut) {
   EXPECT_TRUE(mirror_.empty());
 }
 
+// Trackers are called between the two: as if another thread's allocation came in between.
+TEST_F(Remapping, WhatIsMappedIsToldBeforeAnyOtherBlockOfItIsHandedOut) {
+  bool has_come_between = false;
+  engine_->add_tracker([&](const TraceEntry& entry) {
+    if (entry.action != TraceAction::kAlloc || std::exchange(has_come_between, true)) return;
+    EXPECT_TRUE(mirror_.empty());
+    allocate(500);
+    EXPECT_EQ(calls(DeviceCall::kMap), 1U) << "it was meant to lie beside the other one";
+    EXPECT_EQ(mirror_.size(), 1U);
+  });
+  allocate(500);
+  EXPECT_TRUE(has_come_between);
+}
+
 TEST_F(Remapping, StitchingIsToldWhereTheMemoryAppears) {
   std::vector<Block*> parts;
   for (int i = 0; i < 4; ++i) parts.push_back(allocate(20 * kMiB));
