@@ -24,8 +24,9 @@ bool overlap(AddressRange a, AddressRange b) { return a.begin < b.end() && b.beg
 void Graphs::act() {
   const uint64_t point = random_.below(100);
   if (graphs_.size() < kMostGraphs && point < 15) return capture();
+  if (place_ && point < 40) return use_outside();
   if (graphs_.empty()) return;
-  if (point < 75) return replay();
+  if (point < 80) return replay();
   if (point < 93) return look();
   free_all();
 }
@@ -82,6 +83,10 @@ void Graphs::work_in_capture(Graph& graph) {
     }
   }
   for (const Held& held : graph.results) field_.check(held);
+  // What was allocated before is freed as ever, though nobody can look at it any more.
+  if (!outside_.empty()) {
+    expect_clear(field_.engine(place_->device).free(outside_.take_any(random_).block));
+  }
 }
 
 // Another stream looks at a block that is freed meanwhile: until the two are in order again, the
@@ -148,10 +153,19 @@ void Graphs::look() {
   if (user) Field::must_order(*user, place_->main);
 }
 
+// Others may borrow that memory, except while the stream captures.
+void Graphs::use_outside() {
+  if (outside_.size() >= 4) return field_.free(outside_.take_any(random_));
+  const Result<Held> held =
+      field_.allocate(place_->device, {draw_bytes(random_), place_->main.stream});
+  if (held.ok()) outside_.add(*held);
+}
+
 // Launches that are queued still run, and so do streams that are destroyed.
 void Graphs::free_all() {
   if (!place_) return;
   check_results();
+  while (!outside_.empty()) field_.free(outside_.take_any(random_));
   paged::PagedEngine& engine = field_.engine(place_->device);
   for (Graph& graph : std::exchange(graphs_, {})) {
     while (!graph.results.empty()) {
@@ -166,7 +180,7 @@ void Graphs::free_all() {
 }
 
 size_t Graphs::live_count(size_t device) const {
-  size_t count = 0;
+  size_t count = outside_.count_on(device);
   for (const Graph& graph : graphs_) count += graph.results.count_on(device);
   return count;
 }

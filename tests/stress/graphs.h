@@ -41,11 +41,13 @@ class Graphs {
   void replay();
   void look();
   void check_results();
+  void use_outside();
 
   Field& field_;
   Random& random_;
   std::optional<Place> place_;
   std::vector<Graph> graphs_;  // in the order in which they were captured
+  HeldBlocks outside_;         // of the same stream, but of no capture
 };
 
 }  // namespace ashlar::stress

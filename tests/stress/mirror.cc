@@ -78,7 +78,8 @@ void Mirror::expect_true() const {
 }
 
 bool Mirror::is_mapped(DeviceAddress at) const {
-  return engine_.device().describe(at)->kind == MemoryKind::kDevice;
+  const Result<AddressDescription> found = engine_.device().describe(at);
+  return found.ok() && found->kind == MemoryKind::kDevice;
 }
 
 }  // namespace ashlar::stress

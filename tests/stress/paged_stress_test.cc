@@ -24,7 +24,7 @@ namespace {
 #if defined(ASHLAR_SANITIZED)
 constexpr uint64_t kOperationCount = 4'000;
 #else
-constexpr uint64_t kOperationCount = 10'000;
+constexpr uint64_t kOperationCount = 8'000;
 #endif
 constexpr uint64_t kActsPerRound = 250;  // of each thread, from one quiet point to the next
 constexpr size_t kCapacityBytes = 80 * kMiB;
@@ -62,7 +62,7 @@ class PagedConcurrencyStress : public ::testing::TestWithParam<PagedPolicy> {
     for (const auto& worker : workers_) {
       threads.emplace_back([&, this] {
         for (uint64_t round = 0; round < round_count_; ++round) {
-          for (uint64_t i = 0; i < kActsPerRound; ++i) worker->act();
+          for (uint64_t i = 0; i < kActsPerRound && !HasFailure(); ++i) worker->act();
           quiet.arrive_and_wait();
           if (HasFailure()) break;
         }

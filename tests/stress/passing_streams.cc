@@ -68,7 +68,7 @@ void PassingStreams::free_orphan() {
 void PassingStreams::free_all() {
   while (!orphans_.empty()) free_orphan();
   while (!live_.empty()) field_.free(live_.take_any(random_));
-  while (stream_) destroy();
+  if (stream_) destroy();
 }
 
 }  // namespace ashlar::stress

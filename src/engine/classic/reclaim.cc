@@ -173,13 +173,13 @@ void ClassicEngine::release_blocks(FreePool& pool) {
 // A whole plain segment. Work that used it may still be queued in its stream, and a device need not
 // wait by itself. If the device refuses to take it back, the next call says so.
 bool ClassicEngine::release_segment(Block* block) {
-  if (waiting_.is_capturing({&device_, block->stream})) return false;  // it could not be waited for
+  if (!waiting_.is_waitable({&device_, block->stream})) return false;
   FreePool& pool = *block->pool;
   PrivatePool* owner = pool.owner();
   const bool from_source = owner != nullptr && owner->has_custom_source();
   const RelaxedCapture relaxed(device_, waiting_.capture_count());
   Status freed = relaxed.status();
-  if (freed.ok()) freed = wait_for({&device_, block->stream});
+  if (freed.ok()) freed = waiting_.wait_for_stream({&device_, block->stream});
   if (freed.ok() && !from_source) freed = device_.free(block->address);
   if (!freed.ok()) {
     note_late(freed);
@@ -207,7 +207,7 @@ void ClassicEngine::give_back_to_sources() {
 
 // The whole granules of a free block; what is left of it at either end stays free.
 void ClassicEngine::unmap_block(Block* block) {
-  if (waiting_.is_capturing({&device_, block->stream})) return;  // it could not be waited for
+  if (!waiting_.is_waitable({&device_, block->stream})) return;
   const RelaxedCapture relaxed(device_, waiting_.capture_count());
   if (!relaxed.status().ok()) {
     note_late(relaxed.status());

@@ -75,7 +75,7 @@ class Arena {
   UsageStats* pool_usage = nullptr;  // where its counters are added up
   UsageStats* stream_usage = nullptr;
   bool is_gone = false;   // the stream was destroyed: no event tells when its work is done
-  bool is_quiet = false;  // somebody has just waited for all of the device
+  bool is_quiet = false;  // somebody has waited for all of the device since
 
  private:
   PagedBlock* take_range(Heap& heap, size_t bytes, double tolerance);

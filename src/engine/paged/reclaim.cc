@@ -4,7 +4,6 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "device/relaxed_capture.h"
-#include "device/stream_use.h"
 #include "engine/paged/all_arenas.h"
 #include "engine/paged/paged_engine.h"
 
@@ -53,8 +52,9 @@ Result<Block*> PagedEngine::reclaim_and_retry(Search& search, Status why) {
   return grow(search);
 }
 
+// Of streams that were gone when the device was waited for: others may get work, and go, even now.
 void PagedEngine::set_quiet(PagedPool& pool, bool is_quiet) {
-  for (const auto& [stream, arena] : pool.arenas) arena->is_quiet = is_quiet;
+  for (const auto& [stream, arena] : pool.arenas) arena->is_quiet = is_quiet && arena->is_gone;
 }
 
 // Cached blocks of pools that said they may serve others; such a pool does not grow for it.
@@ -142,9 +142,9 @@ void PagedEngine::release_memory(PagedPool& pool) {
   for (const auto& view : pool.views) {
     if (view->is_plain) plain.push_back(view.get());
   }
-  std::set<const Arena*> lenders;  // a stream that is capturing cannot be waited for
+  std::set<const Arena*> lenders;
   for (const auto& [stream, arena] : pool.arenas) {
-    if (!waiting_.is_capturing({&device_, stream})) lenders.insert(arena.get());
+    if (waiting_.is_waitable({&device_, stream})) lenders.insert(arena.get());
   }
   std::vector<Extent*> idle;
   std::set<Arena*> used_by;
@@ -165,7 +165,7 @@ void PagedEngine::release_memory(PagedPool& pool) {
   const RelaxedCapture relaxed(device_, waiting_.capture_count());
   Status waited = relaxed.status();
   for (Arena* arena : used_by) {
-    if (waited.ok()) waited = wait_for({&device_, arena->stream});
+    if (waited.ok()) waited = waiting_.wait_for_stream({&device_, arena->stream});
   }
   if (!waited.ok()) {
     note_late(std::move(waited));
