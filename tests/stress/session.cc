@@ -26,15 +26,15 @@ Session::~Session() {
 Result<Held> Session::allocate(const Request& request) {
   const Wanted wanted(pool_);
   Result<Held> held = field_.allocate(device_, request);
-  if (held.ok() && options_.never_remap) expect_same_memory(*held);
+  if (held.ok() && options_.never_remap) expect_not_remapped(*held);
   return held;
 }
 
-void Session::expect_same_memory(const Held& held) {
+void Session::expect_not_remapped(const Held& held) {
   const BlockMemory memory = field_.engine(device_).memory_of(held.block);
   if (memory.origin != BlockMemory::Origin::kExtents) return;
-  const auto [known, is_new] = registered_.emplace(memory.range.begin, memory.extents.front());
-  EXPECT_EQ(known->second, memory.extents.front()) << "an address has other memory than it had";
+  const auto [known, is_new] = registered_.emplace(memory.extents.front(), memory.range.begin);
+  EXPECT_EQ(known->second, memory.range.begin) << "memory is not where it was registered";
 }
 
 }  // namespace ashlar::stress

@@ -20,13 +20,13 @@ class Session {
   Result<Held> allocate(const Request& request);
 
  private:
-  void expect_same_memory(const Held& held);
+  void expect_not_remapped(const Held& held);
 
   Field& field_;
   const size_t device_;
   const PoolId pool_;
   PoolOptions options_;
-  std::map<DeviceAddress, ExtentId> registered_;  // of a pool that never remaps: what was where
+  std::map<ExtentId, DeviceAddress> registered_;  // of a pool that never remaps: what was where
 };
 
 }  // namespace ashlar::stress

@@ -34,7 +34,7 @@ class Mismatches {
     first_ = text("block ", stamp.name, " at ", stamp.at, ", ", stamp.bytes, " B: word ", index,
                   " is ", found, " instead of ", stamp.word(index));
     const uint64_t name = (found - index) * kInverse;
-    if (name < kNameLimit) first_ += text(", which is block ", name, "'s");
+    if (name > 0 && name < kNameLimit) first_ += text(", which is block ", name, "'s");
   }
   uint64_t count() const {
     const std::lock_guard lock(mutex_);
