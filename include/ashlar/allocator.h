@@ -141,7 +141,8 @@ class ASHLAR_EXPORT Allocator {
   void set_memory_fraction(double fraction);
   double memory_fraction() const;
   // While caching is off, each allocation is the device's own, and goes back to it when it is free:
-  // for tools that check memory accesses. What is cached already stays cached.
+  // for tools that check memory accesses. What is cached already stays cached, and captures always
+  // get cached memory, which is their graph's.
   void set_caching(bool caching);
   bool is_caching() const;
 

@@ -114,7 +114,8 @@ class Engine {
   virtual Status set_memory_fraction(double fraction) = 0;
   virtual double memory_fraction() const = 0;
   // While caching is off, each allocation is the device's own and goes back to it when it is free:
-  // for tools that check memory accesses. What is cached already stays cached.
+  // for tools that check memory accesses. What is cached already stays cached, and captures always
+  // get cached memory, which is their graph's.
   virtual void set_caching(bool caching) = 0;
   virtual bool is_caching() const = 0;
   // How many addresses the stream's expandable segments reserve goes by its class, if it has one

@@ -19,8 +19,7 @@ void RemapObservers::put(const Notice& notice) {
   for (const auto& listener : listeners_) listener->notices.push_back(notice);
 }
 
-void RemapObservers::tell() {
-  if (!any()) return;
+void RemapObservers::tell_all() {
   MutexLock lock(mutex_);
   const bool is_nested = teller_ == std::this_thread::get_id();
   while (!is_nested && teller_ != std::thread::id()) lock.wait(told_);

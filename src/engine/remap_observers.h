@@ -25,7 +25,9 @@ class RemapObservers {
   void put_unmapping(AddressRange range) { put({false, range}); }
   // Calls users' code, with no lock held. When it returns, all that was put in before has been
   // told, by whichever thread; except what this thread is telling, if it was called from there.
-  void tell();
+  void tell() {
+    if (any()) tell_all();
+  }
   // Whether the calling thread is an observer's.
   bool is_telling_here();
 
@@ -39,6 +41,7 @@ class RemapObservers {
     std::deque<Notice> notices;  // not told yet
   };
   void put(const Notice& notice);
+  void tell_all();
   Listener* next_listener() ASHLAR_REQUIRES(mutex_);
 
   // Relaxed: an observer that is being added sees what the engine's lock lets it see.

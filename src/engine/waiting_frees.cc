@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "device/relaxed_capture.h"
 #include "device/stream_use.h"
 
@@ -77,6 +78,23 @@ bool WaitingFrees::is_capturing(const StreamUse& use) const {
   const Result<CaptureState> state = capture_state(use);
   if (state.status().is(StatusKind::kUsage)) return false;  // a stream that is gone
   return !state.ok() || state->status != CaptureStatus::kNone;
+}
+
+bool WaitingFrees::is_waitable(const StreamUse& use) const {
+  if (capture_count_ == 0 && use.device == &device_) return true;
+  const Result<CaptureState> state = capture_state(use);
+  if (state.status().is(StatusKind::kUsage)) return use.device != &device_;  // gone
+  return state.ok() && state->status == CaptureStatus::kNone;
+}
+
+Status WaitingFrees::wait_for_stream(const StreamUse& use) const {
+  if (capture_count_ == 0 || use.device != &device_) return wait_for(use);
+  Status waited = use.device->synchronize_stream(use.stream);
+  if (!waited.is(StatusKind::kUsage)) return waited;
+  return Status::device_fault("synchronize_stream", 0,
+                              text("stream ", use.stream.value(),
+                                   " was destroyed, and what it had left to do cannot be waited "
+                                   "for during a capture: try again after it"));
 }
 
 bool WaitingFrees::involves_capture(const Block& block) const {

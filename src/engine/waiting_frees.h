@@ -45,6 +45,11 @@ class WaitingFrees {
   Status capture_ended();
   int capture_count() const { return capture_count_; }
   bool is_capturing(const StreamUse& use) const;
+  // Whether waiting for the stream would disturb no capture. A stream that is gone can be waited
+  // for only with all of its device.
+  bool is_waitable(const StreamUse& use) const;
+  // REQUIRES: waitable. kDeviceFault: the stream was destroyed since, and may be waited for later.
+  Status wait_for_stream(const StreamUse& use) const;
   // The graphs that were walked may be over: they are walked again.
   void forget_graphs() { behind_.clear(); }
 

@@ -1,9 +1,5 @@
 // What the suites of single groups add to the fixture: when they skip, and the things that only
 // they obtain and take back.
-#include <exception>
-#include <latch>
-#include <thread>
-
 #include "device_contract.h"
 
 namespace ashlar::contract {
@@ -58,22 +54,6 @@ void CaptureContract::destroy_now(GraphId graph) {
 
 CaptureState CaptureContract::state_of(StreamId stream) {
   return must(device().capture_state(stream));
-}
-
-void ConcurrencyContract::on_threads(const std::function<void(size_t)>& act, size_t thread_count) {
-  std::latch start(static_cast<std::ptrdiff_t>(thread_count));
-  std::vector<std::thread> threads;
-  for (size_t i = 0; i < thread_count; ++i) {
-    threads.emplace_back([&start, &act, i] {
-      start.arrive_and_wait();
-      try {
-        act(i);
-      } catch (const std::exception& failure) {
-        ADD_FAILURE() << "thread " << i << ": " << failure.what();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
 }
 
 }  // namespace ashlar::contract

@@ -21,6 +21,7 @@
 #include <gtest/gtest.h>
 
 #include "ashlar/device.h"
+#include "on_threads.h"
 #include "waiting.h"
 
 namespace ashlar::contract {
@@ -291,7 +292,10 @@ class ConcurrencyContract : public DeviceContract {
   static constexpr size_t kThreadCount = 4;
   static constexpr size_t kRoundCount = 20;
   // Runs the act on that many threads at once; an exception in one fails the test.
-  void on_threads(const std::function<void(size_t)>& act, size_t thread_count = kThreadCount);
+  static void on_threads(const std::function<void(size_t)>& act,
+                         size_t thread_count = kThreadCount) {
+    run_on_threads(thread_count, act);
+  }
 };
 
 }  // namespace ashlar::contract

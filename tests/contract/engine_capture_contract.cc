@@ -66,6 +66,48 @@ TEST_P(EngineCaptureContract, AnAddressInAGraphKeepsItsMemoryUntilThePoolIsLetGo
   EXPECT_FALSE(exists(kPool));
 }
 
+TEST_P(EngineCaptureContract, WithoutCachingAnAddressInAGraphKeepsItsMemoryToo) {
+  const StreamId stream = new_stream();
+  const StreamId side = new_stream();
+  engine().set_caching(false);
+  begin_capture(stream);
+  Block* scratch = allocate(4 * kMiB, stream);
+  Block* shared = allocate(4 * kMiB, stream);
+  Block* result = allocate(4 * kMiB, stream);
+  for (Block* block : {scratch, shared, result}) fill(block, 0x51);
+  use_on(shared, side);
+  const DeviceAddress address = result->address;
+  free(scratch);
+  free(shared);
+  const GraphId graph = end_capture();
+  free(result);
+  Block* other = allocate(4 * kMiB, stream);
+  EXPECT_NE(other->address, address);
+  fill(other, 0x52);
+  must(engine().trim());
+  launch(graph, stream);
+  EXPECT_TRUE(holds(other, 0x52));
+}
+
+TEST_P(EngineCaptureContract, AStreamThatIsGoneIsNotWaitedForDuringACapture) {
+  constexpr PoolId kLetGo{0, 9};
+  const StreamId gone = new_stream();
+  const StreamId stream = new_stream();
+  route(kLetGo, gone);
+  free(allocate(512, gone));
+  free(allocate(40 * kMiB, gone));
+  end_route(kLetGo);
+  must(engine().release_pool(kLetGo));
+  must(device().destroy_stream(gone));
+  begin_capture(stream);
+  must(engine().trim());
+  must(engine().trim(kLetGo));
+  EXPECT_TRUE(is_capturing(stream));
+  end_capture();
+  must(engine().trim());
+  EXPECT_FALSE(exists(kLetGo));
+}
+
 TEST_P(EngineCaptureContract, MemoryFreedDuringACaptureServesTheCaptureAgain) {
   const StreamId stream = new_stream();
   begin_capture(stream);

@@ -2,9 +2,6 @@
 #include "engine_contract.h"
 
 #include <algorithm>
-#include <exception>
-#include <latch>
-#include <thread>
 #include <utility>
 
 #include "plain_device.h"
@@ -200,22 +197,6 @@ GraphId EngineCaptureContract::end_capture() {
 void EngineCaptureContract::launch(GraphId graph, StreamId stream) {
   must(device().launch_graph(graph, stream));
   must(device().synchronize_stream(stream));
-}
-
-void EngineConcurrencyContract::on_threads(const std::function<void(size_t)>& act) {
-  std::latch start(kThreadCount);
-  std::vector<std::thread> threads;
-  for (size_t i = 0; i < kThreadCount; ++i) {
-    threads.emplace_back([&start, &act, i] {
-      start.arrive_and_wait();
-      try {
-        act(i);
-      } catch (const std::exception& failure) {
-        ADD_FAILURE() << "thread " << i << ": " << failure.what();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
 }
 
 }  // namespace ashlar::contract

@@ -22,6 +22,7 @@
 #include "base/units.h"
 #include "device_contract.h"
 #include "engine/engine.h"
+#include "on_threads.h"
 
 namespace ashlar::contract {
 
@@ -160,7 +161,9 @@ class EngineFailuresContract : public EngineContract {};
 class EngineConcurrencyContract : public EngineContract {
  protected:
   static constexpr size_t kThreadCount = 8;
-  static void on_threads(const std::function<void(size_t)>& act);
+  static void on_threads(const std::function<void(size_t)>& act) {
+    run_on_threads(kThreadCount, act);
+  }
 };
 
 }  // namespace ashlar::contract

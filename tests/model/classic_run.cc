@@ -221,15 +221,4 @@ void Run::check_sums() {
   }
 }
 
-std::optional<Disagreement> run(const Setting& setting, const std::vector<Operation>& operations,
-                                size_t check_every) {
-  Run run(setting);
-  for (size_t i = 0; i < operations.size(); ++i) {
-    run.step(operations[i]);
-    if (i % check_every == 0 || i + 1 == operations.size()) run.check_sums();
-    if (!run.disagreement().empty()) return Disagreement{i, run.disagreement()};
-  }
-  return std::nullopt;
-}
-
 }  // namespace ashlar::model

@@ -2,7 +2,6 @@
 // in words, and cut down to the few that matter when the two disagree.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -51,21 +50,5 @@ Setting draw_setting(uint64_t seed);
 std::vector<Operation> draw_operations(uint64_t seed, size_t count);
 std::string to_text(const Setting& setting);
 std::string to_text(const std::vector<Operation>& operations);
-
-// Compares addresses and device calls at every step; sums and invariants at every `check_every`th.
-std::optional<Disagreement> run(const Setting& setting, const std::vector<Operation>& operations,
-                                size_t check_every);
-
-// A shorter list that still disagrees. REQUIRES: this one does.
-std::vector<Operation> shrink(const Setting& setting, std::vector<Operation> operations);
-
-// The same for whatever runs such lists.
-struct Trial {
-  // Up to the operation that disagrees, each block named by the one that allocated it.
-  std::function<std::vector<Operation>(std::vector<Operation>)> name_targets;
-  // Everything is compared at every step.
-  std::function<std::optional<Disagreement>(const std::vector<Operation>&)> run;
-};
-std::vector<Operation> shrink(const Trial& trial, std::vector<Operation> operations);
 
 }  // namespace ashlar::model

@@ -155,7 +155,8 @@ void PagedRun::check_sums() {
     compare_usages(text("pool ", pool.user), usage, account_.pools[pool]);
   }
   check_shown();
-  if (mismatch_count_.load() != 0) disagree("somebody's memory was clobbered");
+  if (mismatches_.count() != 0)
+    disagree(text("somebody's memory was clobbered: ", mismatches_.first()));
 }
 
 // Every active block lies in memory that trackers know of, and that is all there is.

@@ -126,9 +126,9 @@ void PagedRun::free(size_t place) {
   live_[place] = live_.back();
   live_.pop_back();
   if (setting_.has_contents) {
-    must(machine_->launch(kDevice, live.block->stream,
-                          stress::check_stamp(live.stamp, mismatch_count_)),
-         "check");
+    must(
+        machine_->launch(kDevice, live.block->stream, stress::check_stamp(live.stamp, mismatches_)),
+        "check");
   }
   must(engine_->free(live.block), "free");
 }
@@ -138,8 +138,7 @@ void PagedRun::use(const Live& live, StreamId stream) {
   must(device().record_event(event_, live.block->stream), "record_event");
   must(device().wait_event(stream, event_), "wait_event");
   if (setting_.has_contents) {
-    must(machine_->launch(kDevice, stream, stress::check_stamp(live.stamp, mismatch_count_)),
-         "check");
+    must(machine_->launch(kDevice, stream, stress::check_stamp(live.stamp, mismatches_)), "check");
   }
   must(engine_->record_stream(live.block, {&device(), stream}), "record_stream");
 }

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <map>
 #include <memory>
 #include <optional>
@@ -114,7 +113,7 @@ class PagedRun {
   // By extent and where it begins: where it ends, and whose it is.
   std::map<std::pair<ExtentId, size_t>, std::pair<size_t, DeviceAddress>> owned_;
   AllocatorStats account_;
-  std::atomic<uint64_t> mismatch_count_{0};  // read after the work is waited for
+  stress::Mismatches mismatches_;
   std::string disagreement_;
 };
 

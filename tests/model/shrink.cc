@@ -1,20 +1,8 @@
 // Cutting a list of operations down to the few that matter.
-#include "run.h"
+#include "model_runs.h"
 
 namespace ashlar::model {
 namespace {
-
-// Up to the one that disagrees, each block named by the operation that allocated it.
-std::vector<Operation> with_targets(const Setting& setting, std::vector<Operation> operations) {
-  Run run(setting);
-  for (size_t i = 0; i < operations.size(); ++i) {
-    operations[i].target = run.target_of(operations[i]);
-    run.step(operations[i]);
-    run.check_sums();
-    if (!run.disagreement().empty()) operations.resize(i + 1);
-  }
-  return operations;
-}
 
 // Leaves out ever smaller stretches that do not matter.
 std::vector<Operation> without_stretches(const Trial& trial, std::vector<Operation> operations) {
@@ -23,7 +11,7 @@ std::vector<Operation> without_stretches(const Trial& trial, std::vector<Operati
       std::vector<Operation> candidate = operations;
       const auto begin = candidate.begin() + static_cast<ptrdiff_t>(at);
       candidate.erase(begin, begin + static_cast<ptrdiff_t>(chunk));
-      const std::optional<Disagreement> found = trial.run(candidate);
+      const std::optional<Disagreement> found = trial.run(candidate, 1);
       if (found) candidate.resize(found->step + 1);
       if (found) operations = std::move(candidate);
       if (!found) at += chunk;
@@ -33,13 +21,6 @@ std::vector<Operation> without_stretches(const Trial& trial, std::vector<Operati
 }
 
 }  // namespace
-
-std::vector<Operation> shrink(const Setting& setting, std::vector<Operation> operations) {
-  const Trial trial{
-      [&](std::vector<Operation> all) { return with_targets(setting, std::move(all)); },
-      [&](const std::vector<Operation>& some) { return run(setting, some, 1); }};
-  return shrink(trial, std::move(operations));
-}
 
 std::vector<Operation> shrink(const Trial& trial, std::vector<Operation> operations) {
   operations = trial.name_targets(std::move(operations));

@@ -8,6 +8,12 @@
 
 namespace ashlar::stress {
 
+void expect_clear(const Status& status) {
+  const bool is_clear =
+      status.ok() || status.is_out_of_memory() || status.is(StatusKind::kDeviceFault);
+  EXPECT_TRUE(is_clear) << status.to_string();
+}
+
 Field::Field(uint64_t seed, size_t capacity_bytes, const AllocatorOptions& options) {
   sim::Options machine_options;
   machine_options.device_count = kDeviceCount;
@@ -16,6 +22,7 @@ Field::Field(uint64_t seed, size_t capacity_bytes, const AllocatorOptions& optio
   for (size_t i = 0; i < kDeviceCount; ++i) {
     for (StreamId& stream : streams_[i]) stream = *device(i).create_stream();
     engines_[i] = std::make_unique<paged::PagedEngine>(device(i), options);
+    mirrors_[i] = std::make_unique<Mirror>(*engines_[i]);
     for (size_t peer = 0; peer < kDeviceCount; ++peer) {
       if (peer == i) continue;
       EXPECT_TRUE(engines_[i]->add_accessor(DeviceIndex(peer)).ok());
@@ -27,19 +34,65 @@ Field::Field(uint64_t seed, size_t capacity_bytes, const AllocatorOptions& optio
 
 Field::~Field() { calm_down(); }
 
+// --- memory -------------------------------------------------------------------------------------
+
+Result<Held> Field::allocate(size_t device, const Request& request) {
+  const Result<Block*> block = engine(device).allocate(request);
+  expect_clear(block.status());
+  if (!block.ok()) return block.status();
+  EXPECT_EQ((*block)->stream, request.stream);
+  mirror(device).expect_told(**block);
+  const Held held{device, *block, {(*block)->address, (*block)->bytes, ++last_name_}};
+  stamp(held);
+  return held;
+}
+
+void Field::free(const Held& held) {
+  check(held);
+  expect_clear(engine(held.device).free(held.block));
+}
+
 void Field::stamp(const Held& held) {
   const Status queued =
       machine_->launch(DeviceIndex(held.device), held.block->stream, write_stamp(held.stamp));
   EXPECT_TRUE(queued.ok()) << queued.to_string();
 }
 
-void Field::check(const Held& held) { check_on(held, held.device, held.block->stream); }
+// --- looking ------------------------------------------------------------------------------------
 
-void Field::check_on(const Held& held, size_t device, StreamId stream) {
-  const Status queued =
-      machine_->launch(DeviceIndex(device), stream, check_stamp(held.stamp, mismatch_count_));
+void Field::check(const Held& held) { check_on(held, {&device(held.device), held.block->stream}); }
+
+void Field::check_on(const Held& held, const StreamUse& user) {
+  const Status queued = machine_->launch(user.device->properties().index, user.stream,
+                                         check_stamp(held.stamp, mismatches_));
   EXPECT_TRUE(queued.ok()) << queued.to_string();
 }
+
+std::optional<StreamUse> Field::look(const Held& held, Random& random) {
+  const size_t from = random.below(8) == 0 ? random.below(kDeviceCount) : held.device;
+  const StreamUse user{&device(from), any_stream(from, random)};
+  if (!order({&device(held.device), held.block->stream}, user)) return std::nullopt;
+  check_on(held, user);
+  expect_clear(engine(held.device).record_stream(held.block, user));
+  return user;
+}
+
+bool Field::order(const StreamUse& first, const StreamUse& then) {
+  const Result<EventId> event = first.device->create_event();
+  if (!event.ok()) return false;
+  const bool is_ordered = first.device->record_event(*event, first.stream).ok() &&
+                          then.device->wait_event(then.stream, *event).ok();
+  expect_clear(first.device->destroy_event(*event));
+  return is_ordered;
+}
+
+void Field::must_order(const StreamUse& first, const StreamUse& then) {
+  int left = 100;
+  while (!order(first, then) && left > 0) --left;
+  EXPECT_GT(left, 0) << "a stream cannot be waited for";
+}
+
+// --- for another thread to take -----------------------------------------------------------------
 
 void Field::leave(const Held& held) {
   const std::lock_guard lock(mutex_);
@@ -86,7 +139,7 @@ void Field::hold_and_resume(uint64_t seed) {
   std::unique_lock lock(mutex_);
   while (!is_calm_) {
     const size_t device = random.below(kDeviceCount);
-    const Stream stream{DeviceIndex(device), streams_[device][random.below(kStreamCount)]};
+    const Stream stream{DeviceIndex(device), any_stream(device, random)};
     EXPECT_TRUE(machine_->hold(stream.device, stream.stream).ok());
     held.push_back(stream);
     if (held.size() > random.below(kMostHeld)) resume_first();

@@ -1,6 +1,6 @@
 // Where the stress takes place: four small devices with eight streams each, an engine on each, a
 // hand that holds streams back and lets them go on, and a place where threads leave blocks for
-// others to free.
+// others to free. And what all who act there do: allocate, look, free.
 #pragma once
 
 #include <array>
@@ -13,9 +13,10 @@
 #include <vector>
 
 #include "ashlar/sim.h"
-#include "base/random.h"
+#include "ashlar/stream_use.h"
 #include "engine/paged/paged_engine.h"
-#include "stamps.h"
+#include "held_blocks.h"
+#include "mirror.h"
 
 namespace ashlar::stress {
 
@@ -23,12 +24,8 @@ inline constexpr size_t kDeviceCount = 4;
 inline constexpr size_t kStreamCount = 8;
 inline constexpr size_t kThreadCount = 4;
 
-// A block that somebody may use and free, and what must be in it.
-struct Held {
-  size_t device = 0;
-  Block* block = nullptr;
-  Stamp stamp;
-};
+// What injected faults may come to, and nothing else.
+void expect_clear(const Status& status);
 
 class Field {
  public:
@@ -41,17 +38,39 @@ class Field {
   sim::Machine& machine() { return *machine_; }
   Device& device(size_t index) { return machine_->device(DeviceIndex(index)); }
   paged::PagedEngine& engine(size_t index) { return *engines_[index]; }
-  StreamId stream(size_t device, size_t index) const { return streams_[device][index]; }
-  uint64_t next_name() { return ++last_name_; }
+  const Mirror& mirror(size_t index) const { return *mirrors_[index]; }
+  // One of those that all threads use.
+  StreamId any_stream(size_t device, Random& random) const {
+    return streams_[device][random.below(kStreamCount)];
+  }
+  // No two pools are called the same.
+  uint64_t next_pool() { return ++last_pool_; }
 
-  // Queued behind what the block's stream was given so far.
+  // --- memory -----------------------------------------------------------------------------------
+
+  // A block, stamped by work on its stream.
+  Result<Held> allocate(size_t device, const Request& request);
+  void free(const Held& held);
   void stamp(const Held& held);
-  void check(const Held& held);
-  // The same on another stream, which must be in order with the block's.
-  void check_on(const Held& held, size_t device, StreamId stream);
-  uint64_t mismatch_count() const { return mismatch_count_.load(); }
 
-  // For another thread to take.
+  // --- looking ----------------------------------------------------------------------------------
+  // All are queued behind what the stream was given so far.
+
+  void check(const Held& held);
+  // On another stream, which must be in order with the block's.
+  void check_on(const Held& held, const StreamUse& user);
+  // From another stream, now and then of another device: after what the block's own has done to it,
+  // and perhaps long after it was freed. Gives that stream; empty: a call failed, and nobody looks.
+  std::optional<StreamUse> look(const Held& held, Random& random);
+  const Mismatches& mismatches() const { return mismatches_; }
+
+  // What `first` has done so far comes before what `then` does next. False: a call failed.
+  static bool order(const StreamUse& first, const StreamUse& then);
+  // The same where nothing can be done without: faults do not last.
+  static void must_order(const StreamUse& first, const StreamUse& then);
+
+  // --- for another thread to take ---------------------------------------------------------------
+
   void leave(const Held& held);
   std::optional<Held> take();
   size_t left_count(size_t device) const;
@@ -65,8 +84,10 @@ class Field {
   std::unique_ptr<sim::Machine> machine_;
   std::array<std::array<StreamId, kStreamCount>, kDeviceCount> streams_{};
   std::array<std::unique_ptr<paged::PagedEngine>, kDeviceCount> engines_;
-  std::atomic<uint64_t> last_name_{0};       // only unique
-  std::atomic<uint64_t> mismatch_count_{0};  // read after the work is waited for
+  std::array<std::unique_ptr<Mirror>, kDeviceCount> mirrors_;
+  std::atomic<uint64_t> last_name_{0};  // both only unique
+  std::atomic<uint64_t> last_pool_{0};
+  Mismatches mismatches_;
   mutable std::mutex mutex_;
   std::vector<Held> left_;
   std::condition_variable calming_;

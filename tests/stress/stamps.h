@@ -3,11 +3,12 @@
 // seen, at an eighth of the price of writing every byte.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <memory>
+#include <mutex>
+#include <string>
 
 #include "ashlar/sim.h"
+#include "base/text.h"
 #include "engine/block.h"
 #include "engine/size_policy.h"
 
@@ -24,6 +25,35 @@ struct Stamp {
   uint64_t word(size_t index) const { return name * 0x9e3779b97f4a7c15ULL + index; }
 };
 
+// What was found to be wrong: in how many units, and the first of them in words.
+class Mismatches {
+ public:
+  void add(const Stamp& stamp, size_t index, uint64_t found) {
+    const std::lock_guard lock(mutex_);
+    if (count_++ > 0) return;
+    first_ = text("block ", stamp.name, " at ", stamp.at, ", ", stamp.bytes, " B: word ", index,
+                  " is ", found, " instead of ", stamp.word(index));
+    const uint64_t name = (found - index) * kInverse;
+    if (name > 0 && name < kNameLimit) first_ += text(", which is block ", name, "'s");
+  }
+  uint64_t count() const {
+    const std::lock_guard lock(mutex_);
+    return count_;
+  }
+  std::string first() const {
+    const std::lock_guard lock(mutex_);
+    return first_;
+  }
+
+ private:
+  static constexpr uint64_t kInverse = 0xf1de83e19937733dULL;  // of what names are multiplied by
+  static constexpr uint64_t kNameLimit = uint64_t{1} << 40;    // beyond it there are no names
+
+  mutable std::mutex mutex_;
+  uint64_t count_ = 0;
+  std::string first_;
+};
+
 // Work that stamps the block. REQUIRES: queued where the block may be used.
 inline sim::Kernel write_stamp(const Stamp& stamp) {
   return [stamp](const sim::DeviceMemory& memory) -> Status {
@@ -34,15 +64,14 @@ inline sim::Kernel write_stamp(const Stamp& stamp) {
   };
 }
 
-// Work that counts the units that no longer hold what was written. The counter outlives the work.
-inline sim::Kernel check_stamp(const Stamp& stamp, std::atomic<uint64_t>& mismatch_count) {
-  return [stamp, &mismatch_count](const sim::DeviceMemory& memory) -> Status {
+// Work that finds the units that no longer hold what was written. `mismatches` outlives the work.
+inline sim::Kernel check_stamp(const Stamp& stamp, Mismatches& mismatches) {
+  return [stamp, &mismatches](const sim::DeviceMemory& memory) -> Status {
     const auto words = memory.view<const uint64_t>(stamp.at, stamp.bytes / 8);
     if (!words.ok()) return words.status();
-    uint64_t wrong = 0;
-    for (size_t i = 0; i < words->size(); i += kStepWords) wrong += (*words)[i] != stamp.word(i);
-    // Only a number is wanted, and whoever reads it has waited for the work.
-    mismatch_count.fetch_add(wrong, std::memory_order_relaxed);
+    for (size_t i = 0; i < words->size(); i += kStepWords) {
+      if ((*words)[i] != stamp.word(i)) mismatches.add(stamp, i, (*words)[i]);
+    }
     return {};
   };
 }

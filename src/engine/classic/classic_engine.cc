@@ -76,10 +76,13 @@ Result<ClassicBlock*> ClassicEngine::allocate_locked(Search& search) {
   search.expandable =
       options_.expandable_segments && (owner == nullptr || !owner->has_custom_source());
 
+  // What a graph has in it must be there when it is launched, freed or not.
+  const bool is_cached = caching_ || waiting_.is_capturing({&device_, stream});
+
   // Whoever lets go of the pool while we are unlocked must not take it away.
   PrivatePool* pinned = search.pool->owner();
   if (pinned != nullptr) ++pinned->search_count;
-  Result<ClassicBlock*> found = caching_ ? find_or_grow(search) : allocate_uncached(search);
+  Result<ClassicBlock*> found = is_cached ? find_or_grow(search) : allocate_uncached(search);
   if (pinned != nullptr) --pinned->search_count;
   return found;
 }
@@ -107,7 +110,7 @@ Result<ClassicBlock*> ClassicEngine::allocate_uncached(Search& search) {
   search.segment_bytes = search.block_bytes;
   Result<ClassicBlock*> grown = grow(search, false);
   const bool is_full = !grown.ok() && grown.status().is_out_of_memory() && !search.rejected;
-  if (is_full && !waiting_.is_capturing({&device_, search.request.stream})) {
+  if (is_full) {
     if (Status released = release_cached({}); !released.ok()) return released;
     grown = grow(search, true);
   }

@@ -174,7 +174,8 @@ class ClassicEngine final : public Engine {
   void erase_empty_pools(PoolId pool) ASHLAR_REQUIRES(mutex_);
   // Says whether the device took it back. If not, it stays in its pool. REQUIRES: it may wait, or
   // the segment's stream is idle.
-  bool release_segment(ClassicBlock* block, TrimWait wait = TrimWait::kForWork) ASHLAR_REQUIRES(mutex_);
+  bool release_segment(ClassicBlock* block, TrimWait wait = TrimWait::kForWork)
+      ASHLAR_REQUIRES(mutex_);
   // Tells the pools' own sources, without the lock, which segments they get back.
   void give_back_to_sources() ASHLAR_REQUIRES(mutex_);
   // The whole granules of a part of a free block, and how many bytes those were. What is left of

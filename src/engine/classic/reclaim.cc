@@ -180,7 +180,8 @@ void ClassicEngine::release_blocks(FreePool& pool) {
 }
 
 void ClassicEngine::destroy_empty_expandables(FreePool& pool) {
-  for (ClassicBlock *block = pool.unmapped().first(), *next = nullptr; block != nullptr; block = next) {
+  for (ClassicBlock *block = pool.unmapped().first(), *next = nullptr; block != nullptr;
+       block = next) {
     next = FreePool::UnmappedBlocks::next(block);
     if (!block->is_split()) destroy_expandable(block);
   }
@@ -189,14 +190,14 @@ void ClassicEngine::destroy_empty_expandables(FreePool& pool) {
 // A whole plain segment. Work that used it may still be queued in its stream, and a device need not
 // wait by itself. If the device refuses to take it back, the next call says so.
 bool ClassicEngine::release_segment(ClassicBlock* block, TrimWait wait) {
-  if (waiting_.is_capturing({&device_, block->stream})) return false;  // it could not be waited for
+  if (!waiting_.is_waitable({&device_, block->stream})) return false;
   FreePool& pool = *block->pool;
   PrivatePool* owner = pool.owner();
   const bool from_source = owner != nullptr && owner->has_custom_source();
   const RelaxedCapture relaxed(device_, waiting_.capture_count());
   Status freed = relaxed.status();
   const bool may_wait = wait == TrimWait::kForWork;
-  if (freed.ok() && may_wait) freed = wait_for({&device_, block->stream});
+  if (freed.ok() && may_wait) freed = waiting_.wait_for_stream({&device_, block->stream});
   if (freed.ok() && !from_source) freed = device_.free(block->address);
   if (!freed.ok()) {
     note_late(freed);
@@ -223,13 +224,13 @@ void ClassicEngine::give_back_to_sources() {
 }
 
 size_t ClassicEngine::unmap_part(ClassicBlock* block, AddressRange part, TrimWait wait) {
-  if (waiting_.is_capturing({&device_, block->stream})) return 0;  // it could not be waited for
+  if (!waiting_.is_waitable({&device_, block->stream})) return 0;
   const AddressRange whole = block->expandable->granules_inside(part);
   if (whole.bytes == 0) return 0;
   const RelaxedCapture relaxed(device_, waiting_.capture_count());
   Status unmapped = relaxed.status();
   const bool may_wait = wait == TrimWait::kForWork;
-  if (unmapped.ok() && may_wait) unmapped = wait_for({&device_, block->stream});
+  if (unmapped.ok() && may_wait) unmapped = waiting_.wait_for_stream({&device_, block->stream});
   if (unmapped.ok()) unmapped = block->expandable->unmap(whole, late_error_);
   if (!unmapped.ok()) {
     note_late(unmapped);

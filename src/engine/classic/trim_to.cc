@@ -28,7 +28,8 @@ Result<size_t> ClassicEngine::trim_to(const TrimTarget& target) {
     bytes += pieces[i].bytes;
   }
   size_t given_bytes = 0;
-  for (ClassicBlock* block : in_order) given_bytes += give_back({block, chosen[block]}, target.wait);
+  for (ClassicBlock* block : in_order)
+    given_bytes += give_back({block, chosen[block]}, target.wait);
   erase_empty_pools({});
   if (!late_error_.ok()) return std::exchange(late_error_, {});
   return given_bytes;
@@ -60,7 +61,9 @@ std::vector<ClassicEngine::Piece> ClassicEngine::givable_pieces(TrimWait wait) {
     }
   }
   if (wait == TrimWait::kNever) drop_busy(blocks);
-  const auto age = [](const ClassicBlock* block) { return block->pool->search_count - block->free_since; };
+  const auto age = [](const ClassicBlock* block) {
+    return block->pool->search_count - block->free_since;
+  };
   std::stable_sort(blocks.begin(), blocks.end(), [&](const ClassicBlock* a, const ClassicBlock* b) {
     const bool is_needed_a = a->pool->owner() == nullptr;
     const bool is_needed_b = b->pool->owner() == nullptr;

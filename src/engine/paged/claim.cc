@@ -147,6 +147,10 @@ Status PagedEngine::hand_over(const std::set<Arena*>& lenders, Arena& borrower) 
     if (lender->is_gone) {
       return Status::out_of_memory("memory of a stream that is gone must be waited for");
     }
+    // Whoever waits for an event that became part of a capture becomes part of it, too.
+    if (ordered.ok() && waiting_.is_capturing({&device_, lender->stream})) {
+      return Status::out_of_memory("memory of a stream that has begun to capture stays there");
+    }
     if (ordered.ok()) ordered = device_.wait_event(borrower.stream, *handover_);
     if (!ordered.ok()) return ordered;
   }

@@ -4,7 +4,6 @@
 #include "base/align.h"
 #include "base/check.h"
 #include "device/relaxed_capture.h"
-#include "device/stream_use.h"
 #include "engine/paged/paged_engine.h"
 
 namespace ashlar::paged {
@@ -252,7 +251,7 @@ Result<Block*> PagedEngine::grow_plain(Search& search, size_t segment_bytes) {
 // the device refuses to take it back, it stays, and the next call says so.
 bool PagedEngine::release_plain(View& view, TrimWait wait) {
   Arena& arena = *view.arena;
-  if (waiting_.is_capturing({&device_, arena.stream})) return false;  // it could not be waited for
+  if (!waiting_.is_waitable({&device_, arena.stream})) return false;
   {
     BiasedLock lock(arena.lock);
     if (view.first != view.last || !view.first->is_in_ranges()) return false;
@@ -262,7 +261,7 @@ bool PagedEngine::release_plain(View& view, TrimWait wait) {
   const RelaxedCapture relaxed(device_, waiting_.capture_count());
   Status freed = relaxed.status();
   const bool may_wait = wait == TrimWait::kForWork;
-  if (freed.ok() && may_wait) freed = wait_for({&device_, arena.stream});
+  if (freed.ok() && may_wait) freed = waiting_.wait_for_stream({&device_, arena.stream});
   if (freed.ok() && !may_wait && !is_stream_idle(arena.stream)) {
     BiasedLock lock(arena.lock);
     arena.add_free(view.first);

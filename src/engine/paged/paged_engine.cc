@@ -145,6 +145,7 @@ Result<Block*> PagedEngine::allocate_from_arena(const Request& request) {
   if (block == nullptr) return allocate_slowly(request);
   if (is_peak) settle(&arena);
   hooks_.tell();
+  remaps_.tell();  // another thread may have mapped this memory, and not told yet
   return block;
 }
 
@@ -177,9 +178,12 @@ Result<Block*> PagedEngine::allocate_locked(Search& search) {
   search.arena = &arena_of(*search.pool, stream);
   if (waiting_.is_capturing({&device_, stream})) search.pool->is_baked = true;
 
+  // What a graph has in it must be there when it is launched, freed or not.
+  const bool is_cached = caching_ || waiting_.is_capturing({&device_, stream});
+
   // Whoever lets go of the pool while we are unlocked must not take it away.
   ++search.pool->search_count;
-  Result<Block*> found = caching_ ? find_or_grow(search) : allocate_uncached(search);
+  Result<Block*> found = is_cached ? find_or_grow(search) : allocate_uncached(search);
   --search.pool->search_count;
   if (!found.ok() && found.status().is_out_of_memory()) return report_oom(search);
   return found;
@@ -200,7 +204,7 @@ Result<Block*> PagedEngine::find_or_grow(Search& search) {
 Result<Block*> PagedEngine::allocate_uncached(Search& search) {
   Result<Block*> grown = grow_plain(search, search.bytes);
   const bool is_full = !grown.ok() && grown.status().is_out_of_memory() && !search.rejected;
-  if (is_full && !waiting_.is_capturing({&device_, search.request.stream})) {
+  if (is_full) {
     if (Status released = release_cached({}); !released.ok()) return released;
     grown = grow_plain(search, search.bytes);
   }

@@ -12,7 +12,6 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "device/relaxed_capture.h"
-#include "device/stream_use.h"
 #include "engine/paged/all_arenas.h"
 #include "engine/paged/paged_engine.h"
 
@@ -130,6 +129,7 @@ Status PagedEngine::check_pausable(PagedPool& pool) {
 // used on besides; and what was freed while others used it.
 Status PagedEngine::wait_for_users(const std::vector<PagedPool*>& pools) {
   std::vector<StreamUse> uses;
+  bool is_gone = false;  // one of them
   const auto add = [&](const StreamUse& use) {
     if (std::find(uses.begin(), uses.end(), use) == uses.end()) uses.push_back(use);
   };
@@ -144,15 +144,22 @@ Status PagedEngine::wait_for_users(const std::vector<PagedPool*>& pools) {
     }
   }
   for (const StreamUse& use : uses) {
-    if (!waiting_.is_capturing(use)) continue;
+    if (waiting_.is_waitable(use)) continue;
     return Status::usage(text("stream ", use.stream.value(),
-                              ", which uses the pool, is capturing: end the capture first"));
+                              ", which uses the pool, is capturing, or gone while others capture: "
+                              "end the capture first"));
   }
   {
     MutexUnlock unlocked(mutex_);
     for (const StreamUse& use : uses) {
-      if (Status waited = wait_for(use); !waited.ok()) return waited;
+      Status waited = use.device->synchronize_stream(use.stream);
+      if (!waited.ok() && !waited.is(StatusKind::kUsage)) return waited;
+      is_gone = is_gone || !waited.ok();
     }
+  }
+  // No capture begins while we are locked, which the wait for a whole device would break.
+  for (size_t i = 0; is_gone && i < uses.size(); ++i) {
+    if (Status waited = waiting_.wait_for_stream(uses[i]); !waited.ok()) return waited;
   }
   for (const PagedPool* pool : pools) {
     if (Status waited = wait_for_waiting(pool->id); !waited.ok()) return waited;

@@ -55,8 +55,9 @@ Result<Block*> PagedEngine::reclaim_and_retry(Search& search, Status why) {
   return grow(search);
 }
 
+// Of streams that were gone when the device was waited for: others may get work, and go, even now.
 void PagedEngine::set_quiet(PagedPool& pool, bool is_quiet) {
-  for (const auto& [stream, arena] : pool.arenas) arena->is_quiet = is_quiet;
+  for (const auto& [stream, arena] : pool.arenas) arena->is_quiet = is_quiet && arena->is_gone;
 }
 
 // Cached blocks of pools that said they may serve others; such a pool does not grow for it.

@@ -119,7 +119,8 @@ PagedEngine::Lenders PagedEngine::find_lenders(const Search& search) {
     const bool is_waitable =
         (!arena->is_gone || arena->is_quiet) && !waiting_.is_capturing({&device_, stream});
     if (arena.get() == search.arena || !is_waitable) continue;
-    const Result<bool> idle = device_.is_idle(stream);
+    // Where captures go on, any stream may begin one even now, and asking about it would break it.
+    const Result<bool> idle = waiting_.capture_count() == 0 ? device_.is_idle(stream) : false;
     (idle.ok() && *idle ? lenders.idle : lenders.at_work).insert(arena.get());
   }
   return lenders;

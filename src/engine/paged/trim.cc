@@ -114,9 +114,10 @@ size_t PagedEngine::release_memory(PoolId id, size_t wanted_bytes, TrimWait wait
 size_t PagedEngine::release_extents(PagedPool& pool, size_t wanted_bytes, TrimWait wait) {
   Progress progress;
   for (const auto& [stream, arena] : pool.arenas) {
-    if (waiting_.is_capturing({&device_, stream})) continue;  // it can be neither asked nor awaited
+    if (!waiting_.is_waitable({&device_, stream})) continue;  // it can be neither asked nor awaited
     progress.lenders.insert(arena.get());
-    if (wait == TrimWait::kNever) ask_progress(*arena, progress);
+    const bool may_ask = wait == TrimWait::kNever && waiting_.capture_count() == 0;
+    if (may_ask) ask_progress(*arena, progress);
   }
   const RelaxedCapture relaxed(device_, waiting_.capture_count());
   Status ready = relaxed.status();
@@ -132,7 +133,7 @@ size_t PagedEngine::release_extents(PagedPool& pool, size_t wanted_bytes, TrimWa
     std::set<const Arena*> used_by;
     for (const Extent* extent : leaving) used_by.insert(extent->arena);
     for (const Arena* arena : used_by) {
-      if (ready.ok()) ready = wait_for({&device_, arena->stream});
+      if (ready.ok()) ready = waiting_.wait_for_stream({&device_, arena->stream});
     }
   }
   if (!ready.ok()) {
@@ -156,6 +157,8 @@ void PagedEngine::ask_progress(Arena& arena, Progress& progress) {
 
 // A stream that was destroyed says nothing about what it had left to do.
 bool PagedEngine::is_stream_idle(StreamId stream) {
+  // Where captures go on, any stream may begin one even now, and asking about it would break it.
+  if (waiting_.capture_count() > 0) return false;
   Result<bool> idle = device_.is_idle(stream);
   if (!idle.ok() && !idle.status().is(StatusKind::kUsage)) note_late(idle.status());
   return idle.ok() && *idle;

@@ -19,6 +19,15 @@ class UnseenTest : public ::testing::Test {
   void gives_back(uint64_t at) { trace_.act(TraceAction::kSegmentFree, at, kMiB); }
   std::vector<UnseenAct> acts() { return find_unseen(trace_.snapshot().device_traces[0]).acts; }
 
+  // One act, and where.
+  void expect_only(Kind kind, uint64_t begin, uint64_t end) {
+    const std::vector<UnseenAct> found = acts();
+    ASSERT_EQ(found.size(), 1U);
+    EXPECT_EQ(found[0].kind, kind);
+    EXPECT_EQ(found[0].at.begin, begin);
+    EXPECT_EQ(found[0].at.end, end);
+  }
+
   TraceBuilder trace_;
 };
 
@@ -45,22 +54,15 @@ TEST_F(UnseenTest, AHoleThatIsPassedOverWasTaken) {
 TEST_F(UnseenTest, WhatLiesBeforeASegmentInItsHoleWasTaken) {
   takes(20, kTop - 32 * kMiB);
   takes(2, kTop - 8 * kMiB);
-  const std::vector<UnseenAct> found = acts();
-  ASSERT_EQ(found.size(), 1U);
-  EXPECT_EQ(found[0].kind, Kind::kTook);
-  EXPECT_EQ(found[0].at.begin, kTop - 12 * kMiB);
-  EXPECT_EQ(found[0].at.end, kTop - 8 * kMiB);
+  expect_only(Kind::kTook, kTop - 12 * kMiB, kTop - 8 * kMiB);
 }
 
 TEST_F(UnseenTest, ASegmentWithinNoKnownChunkRevealsOneUpToTheNext) {
   takes(20, kTop - 32 * kMiB);
   takes(40, kTop + 100 * kMiB);
   takes(20, kTop + 140 * kMiB);
-  const std::vector<UnseenAct> found = acts();
-  ASSERT_EQ(found.size(), 1U) << "the second lies behind the first in the same chunk";
-  EXPECT_EQ(found[0].kind, Kind::kRevealed);
-  EXPECT_EQ(found[0].at.begin, kTop + 100 * kMiB);
-  EXPECT_EQ(found[0].at.end, kTop + 160 * kMiB);
+  // The second lies behind the first in the same chunk.
+  expect_only(Kind::kRevealed, kTop + 100 * kMiB, kTop + 160 * kMiB);
 }
 
 TEST_F(UnseenTest, RoomReachesToTheEndOfAChunkWhereNothingIsKnownBefore) {
@@ -102,21 +104,14 @@ TEST_F(UnseenTest, SegmentsInARowThatIsLongerThanAChunkLieInAnOldOne) {
   takes(20, kTop - 32 * kMiB);
   takes(32, kTop + 320 * kMiB);
   takes(40, kTop + 352 * kMiB);
-  const std::vector<UnseenAct> found = acts();
-  ASSERT_EQ(found.size(), 1U);
-  EXPECT_EQ(found[0].kind, Kind::kRevealed);
-  EXPECT_EQ(found[0].at.begin, kTop + 320 * kMiB);
-  EXPECT_EQ(found[0].at.end, kTop + 416 * kMiB);
+  expect_only(Kind::kRevealed, kTop + 320 * kMiB, kTop + 416 * kMiB);
 }
 
 TEST_F(UnseenTest, ANewChunkAboveTheOthersFoundAGap) {
   takes(20, kTop - 32 * kMiB);
   takes(20, kTop + 320 * kMiB);
-  const std::vector<UnseenAct> found = acts();
-  ASSERT_EQ(found.size(), 1U);
-  EXPECT_EQ(found[0].kind, Kind::kOpenedGap);
-  EXPECT_EQ(found[0].at.begin, kTop + 288 * kMiB) << "32 MiB more than the chunk";
-  EXPECT_EQ(found[0].at.end, kTop + 352 * kMiB);
+  // 32 MiB more than the chunk.
+  expect_only(Kind::kOpenedGap, kTop + 288 * kMiB, kTop + 352 * kMiB);
 }
 
 TEST_F(UnseenTest, ASegmentDirectlyAboveAChunkIsInAnOldOne) {
@@ -130,11 +125,7 @@ TEST_F(UnseenTest, ASegmentDirectlyAboveAChunkIsInAnOldOne) {
 TEST_F(UnseenTest, WhatANewChunkLeavesOutAboveItIsClosed) {
   takes(20, kTop - 32 * kMiB);
   takes(20, kTop - 160 * kMiB);
-  const std::vector<UnseenAct> found = acts();
-  ASSERT_EQ(found.size(), 1U);
-  EXPECT_EQ(found[0].kind, Kind::kClosedGap);
-  EXPECT_EQ(found[0].at.begin, kTop - 128 * kMiB);
-  EXPECT_EQ(found[0].at.end, kTop - 32 * kMiB);
+  expect_only(Kind::kClosedGap, kTop - 128 * kMiB, kTop - 32 * kMiB);
 }
 
 TEST_F(UnseenTest, AddressesWithoutAnyRuleAreGivenUpInTheEnd) {

@@ -8,27 +8,18 @@
 #include <limits>
 #include <thread>
 
-#include "ashlar/sim.h"
-#include "base/units.h"
+#include "sim_fixture.h"
 
 namespace ashlar {
 namespace {
 
-class AllocatorTest : public ::testing::Test {
+class AllocatorTest : public SimFixture {
  protected:
   AllocatorTest() {
-    sim::Options options;
-    options.device_count = 1;
-    options.capacity_bytes = 256 * kMiB;
-    options.seed = 1;  // with real memory
-    machine_ = *sim::Machine::create(options);
+    machine_options_.capacity_bytes = 256 * kMiB;
+    machine_options_.backing = sim::Backing::kMemory;
+    make_machine();
   }
-  Device& device() { return machine_->device(DeviceIndex(0)); }
-  size_t used_bytes() {
-    const MemoryUse use = *device().memory_use();
-    return use.total_bytes - use.free_bytes;
-  }
-  std::unique_ptr<sim::Machine> machine_;
 };
 
 TEST_F(AllocatorTest, ABufferIsFreedWhenItGoesOutOfScope) {

@@ -2,14 +2,14 @@
 // that to be safe.
 #include <gtest/gtest.h>
 
-#include "engine_fixture.h"
+#include "classic_fixture.h"
 
 namespace ashlar::classic {
 namespace {
 
 constexpr PoolId kPool{1, 0};
 
-class CaptureTest : public EngineFixture {
+class CaptureTest : public ClassicFixture {
  protected:
   void start_capture(bool reuse) {
     AllocatorOptions options;

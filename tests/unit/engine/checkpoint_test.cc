@@ -5,14 +5,14 @@
 
 #include <algorithm>
 
-#include "engine_fixture.h"
+#include "classic_fixture.h"
 
 namespace ashlar::classic {
 namespace {
 
 constexpr PoolId kPool{1, 0};
 
-class CheckpointTest : public EngineFixture {
+class CheckpointTest : public ClassicFixture {
  protected:
   void start_pool(const AllocatorOptions& options = {}) {
     start(options);

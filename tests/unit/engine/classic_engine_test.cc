@@ -1,12 +1,12 @@
 // Where blocks come from and where they go: best fit, split, merge, and the sizes of segments.
 #include "engine/classic/classic_engine.h"
 
-#include "engine_fixture.h"
+#include "classic_fixture.h"
 
 namespace ashlar::classic {
 namespace {
 
-class ClassicEngineTest : public EngineFixture {};
+class ClassicEngineTest : public ClassicFixture {};
 
 TEST_F(ClassicEngineTest, SegmentsAndBlocksFollowTheSizeTable) {
   start();

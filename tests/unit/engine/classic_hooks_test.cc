@@ -2,7 +2,7 @@
 // back.
 #include <gmock/gmock.h>
 
-#include "engine_fixture.h"
+#include "classic_fixture.h"
 
 namespace ashlar::classic {
 namespace {
@@ -12,7 +12,7 @@ using ::testing::ElementsAre;
 
 constexpr PoolId kPool{0, 1};
 
-class ClassicHooksTest : public EngineFixture {
+class ClassicHooksTest : public ClassicFixture {
  protected:
   std::vector<TraceAction> actions() {
     std::vector<TraceAction> actions;

@@ -1,7 +1,7 @@
 // Segments that grow in place.
 #include <gmock/gmock.h>
 
-#include "engine_fixture.h"
+#include "classic_fixture.h"
 
 namespace ashlar::classic {
 namespace {
@@ -9,7 +9,7 @@ namespace {
 using enum TraceAction;
 using ::testing::ElementsAre;
 
-class ExpandableTest : public EngineFixture {
+class ExpandableTest : public ClassicFixture {
  protected:
   void start_expandable(size_t capacity_bytes = kGiB) {
     AllocatorOptions options;

@@ -2,12 +2,12 @@
 // memory until everybody has let go.
 #include <algorithm>
 
-#include "engine_fixture.h"
+#include "classic_fixture.h"
 
 namespace ashlar::classic {
 namespace {
 
-class HoldTest : public EngineFixture {};
+class HoldTest : public ClassicFixture {};
 
 TEST_F(HoldTest, AHeldBlockThatIsFreedIsNotReusedBeforeItIsLetGo) {
   start();

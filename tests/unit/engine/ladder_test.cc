@@ -1,7 +1,7 @@
 // What an allocation tries when the device is full, in which order, and what it counts.
 #include <gmock/gmock.h>
 
-#include "engine_fixture.h"
+#include "classic_fixture.h"
 
 namespace ashlar::classic {
 namespace {
@@ -11,7 +11,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-class LadderTest : public EngineFixture {
+class LadderTest : public ClassicFixture {
  protected:
   static AllocatorOptions compatible() {
     AllocatorOptions options;
@@ -283,7 +283,7 @@ TEST_F(LadderTest, ARejectionSkipsTheLadder) {
 
 // --- collection by age --------------------------------------------------------------------------
 
-class CollectionTest : public EngineFixture {
+class CollectionTest : public ClassicFixture {
  protected:
   static AllocatorOptions collecting() {
     AllocatorOptions options;

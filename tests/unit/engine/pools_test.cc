@@ -3,7 +3,7 @@
 
 #include <map>
 
-#include "engine_fixture.h"
+#include "classic_fixture.h"
 
 namespace ashlar::classic {
 namespace {
@@ -42,7 +42,7 @@ class CountingSource final : public SegmentSource {
   uint64_t next_ = uint64_t{1} << 52;
 };
 
-class PoolsTest : public EngineFixture {
+class PoolsTest : public ClassicFixture {
  protected:
   PoolId pool_of_last_alloc() const {
     for (auto entry = trace_.rbegin(); entry != trace_.rend(); ++entry) {

@@ -1,12 +1,12 @@
 // How many addresses expandable segments reserve: by fraction, by size, by class of stream.
 #include <gtest/gtest.h>
 
-#include "engine_fixture.h"
+#include "classic_fixture.h"
 
 namespace ashlar::classic {
 namespace {
 
-class ReserveTest : public EngineFixture {
+class ReserveTest : public ClassicFixture {
  protected:
   // What the message says about a request that fits the device and not the stream's reserve.
   size_t reserved_for(StreamId stream) {
@@ -98,7 +98,7 @@ TEST_F(ReserveTest, ARequestLargerThanTheReserveTellsTheObservers) {
 }
 
 TEST_F(ReserveTest, TheReportNamesWhatReallyIsReservedOnACoarseDevice) {
-  granularity_bytes_ = 64 * kMiB;
+  machine_options_.granularity_bytes = 64 * kMiB;
   AllocatorOptions options = expandable();
   options.expandable_reserve = ReserveSize{0, 100 * kMiB};
   start(options);

@@ -1,12 +1,12 @@
 // The counters: what makes each rise and fall, peaks and totals, and PyTorch's names.
 #include <gmock/gmock.h>
 
-#include "engine_fixture.h"
+#include "classic_fixture.h"
 
 namespace ashlar::classic {
 namespace {
 
-class EngineStatsTest : public EngineFixture {};
+class EngineStatsTest : public ClassicFixture {};
 
 TEST_F(EngineStatsTest, AllocatedFallsWhenFreedAndActiveWhenDone) {
   start();

@@ -1,10 +1,10 @@
 // Ownership by streams: who may reuse what, and when.
-#include "engine_fixture.h"
+#include "classic_fixture.h"
 
 namespace ashlar::classic {
 namespace {
 
-class EngineStreamsTest : public EngineFixture {};
+class EngineStreamsTest : public ClassicFixture {};
 
 TEST_F(EngineStreamsTest, ABlockServesOnlyTheStreamItBelongsTo) {
   start();

@@ -8,7 +8,7 @@
 #include <deque>
 #include <memory>
 
-#include "ashlar/sim.h"
+#include "sim_fixture.h"
 
 namespace ashlar {
 namespace {
@@ -18,39 +18,20 @@ using ::testing::IsEmpty;
 
 constexpr StreamId kOwn = kDefaultStream;
 
-class WaitingFreesTest : public ::testing::Test {
+class WaitingFreesTest : public SimFixture {
  protected:
   void SetUp() override {
-    sim::Options options;
-    options.device_count = 1;
-    options.backing = sim::Backing::kBookkeeping;
-    options.seed = 1;
-    machine_ = *sim::Machine::create(options);
+    make_machine();
     start(false);
   }
   void start(bool reuse_within_captures) {
     frees_ = std::make_unique<WaitingFrees>(device(), reuse_within_captures);
   }
-  Device& device() { return machine_->device(DeviceIndex(0)); }
-  uint64_t calls(DeviceCall call) const { return machine_->costs(DeviceIndex(0)).count_of(call); }
   void fail(DeviceCall call, uint64_t nth = 1) { machine_->inject({.call = call, .nth = nth}); }
 
   // --- streams and captures ---------------------------------------------------------------------
 
-  StreamId new_stream() { return *device().create_stream(); }
-  StreamId busy_stream() {
-    const StreamId stream = new_stream();
-    must(machine_->hold(DeviceIndex(0), stream));
-    work(stream);
-    return stream;
-  }
-  void finish(StreamId stream) {
-    must(machine_->resume(DeviceIndex(0), stream));
-    must(device().synchronize_stream(stream));
-  }
-  void work(StreamId stream) {
-    must(device().call_host(stream, [] {}));
-  }
+  void work(StreamId stream) { SimFixture::work(device(), stream); }
   // What `first` has done so far comes before what `then` does next.
   void order(StreamId first, StreamId then) {
     const EventId event = *device().create_event();
@@ -98,9 +79,6 @@ class WaitingFreesTest : public ::testing::Test {
     return finished;
   }
 
-  static void must(const Status& status) { EXPECT_TRUE(status.ok()) << status.to_string(); }
-
-  std::unique_ptr<sim::Machine> machine_;
   std::deque<Block> blocks_;
   std::unique_ptr<WaitingFrees> frees_;
 };

@@ -22,6 +22,16 @@ class ImportsFixture : public ::testing::Test {
     EXPECT_TRUE(import.ok()) << import.status().to_string();
     return import.ok() ? *import : nullptr;
   }
+  // A block of the exporter's, and leave for others to open it.
+  struct Shared {
+    Buffer buffer;
+    Share share;
+  };
+  Shared shared(size_t bytes) {
+    Buffer buffer = exporter_.allocator->allocate(bytes);
+    Share share = exporter_.allocator->share(buffer);
+    return {std::move(buffer), std::move(share)};
+  }
   static bool must(const Status& status) {
     EXPECT_TRUE(status.ok()) << status.to_string();
     return status.ok();
@@ -51,27 +61,24 @@ INSTANTIATE_TEST_SUITE_P(PlainAndExpandable, ImportsTest, ::testing::Bool(),
 
 TEST_P(ImportsTest, TheSameHandleIsTheSameMemoryUnderOneLease) {
   Imports imports(device());
-  const Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
-  const Share share = exporter_.allocator->share(buffer);
-  std::shared_ptr<Import> first = open(imports, share.handle());
-  std::shared_ptr<Import> second = open(imports, share.handle());
+  const Shared block = shared(3 * kMiB);
+  std::shared_ptr<Import> first = open(imports, block.share.handle());
+  std::shared_ptr<Import> second = open(imports, block.share.handle());
   EXPECT_EQ(first, second);
   imports.close(std::move(first), {});
-  exporter_.write(buffer.address(), 41);
+  exporter_.write(block.buffer.address(), 41);
   EXPECT_EQ(importer_.read(second->block.begin), 41U) << "closing one of two closes nothing";
   imports.close(std::move(second), {});
 }
 
 TEST_F(PlainImportsTest, TwoBlocksOfOneAllocationOpenItOnce) {
   Imports imports(device());
-  const Buffer a = exporter_.allocator->allocate(3 * kMiB);
-  const Buffer b = exporter_.allocator->allocate(3 * kMiB);
-  const Share of_a = exporter_.allocator->share(a);
-  const Share of_b = exporter_.allocator->share(b);
-  std::shared_ptr<Import> first = open(imports, of_a.handle());
-  std::shared_ptr<Import> second = open(imports, of_b.handle());
+  const Shared a = shared(3 * kMiB);
+  const Shared b = shared(3 * kMiB);
+  std::shared_ptr<Import> first = open(imports, a.share.handle());
+  std::shared_ptr<Import> second = open(imports, b.share.handle());
   EXPECT_EQ(importer_.calls(DeviceCall::kOpenAllocation), 1U);
-  EXPECT_EQ(second->block.begin - first->block.begin, b.address() - a.address());
+  EXPECT_EQ(second->block.begin - first->block.begin, b.buffer.address() - a.buffer.address());
   imports.close(std::move(first), {});
   EXPECT_EQ(importer_.calls(DeviceCall::kCloseAllocation), 0U);
   imports.close(std::move(second), {});
@@ -81,9 +88,8 @@ TEST_F(PlainImportsTest, TwoBlocksOfOneAllocationOpenItOnce) {
 TEST_F(ExpandableImportsTest, AnImportReservesExactlyTheGranulesShared) {
   Imports imports(device());
   const Buffer front = exporter_.allocator->allocate(15 * kMiB);
-  const Buffer buffer = exporter_.allocator->allocate(20 * kMiB);
-  const Share share = exporter_.allocator->share(buffer);
-  std::shared_ptr<Import> import = open(imports, share.handle());
+  const Shared block = shared(20 * kMiB);
+  std::shared_ptr<Import> import = open(imports, block.share.handle());
   EXPECT_EQ(import->range->range().bytes, 40 * kMiB);
   EXPECT_EQ(import->block.begin - import->range->range().begin, 15 * kMiB);
   imports.close(std::move(import), {});
@@ -91,16 +97,15 @@ TEST_F(ExpandableImportsTest, AnImportReservesExactlyTheGranulesShared) {
 
 TEST_P(ImportsTest, ClosingGoesOnOnlyWhenTheStreamsHavePassed) {
   Imports imports(device());
-  Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
-  Share share = exporter_.allocator->share(buffer);
-  std::shared_ptr<Import> import = open(imports, share.handle());
+  Shared block = shared(3 * kMiB);
+  std::shared_ptr<Import> import = open(imports, block.share.handle());
   const StreamId busy = *device().create_stream();
   ASSERT_TRUE(must(importer_.machine->hold(DeviceIndex(0), busy)));
   ASSERT_TRUE(must(device().fill(import->block.begin, 7, 4, busy)));
   const DeviceAddress address = import->block.begin;
   imports.close(std::move(import), {{&device(), busy}});
-  buffer.reset();
-  share.reset();
+  block.buffer.reset();
+  block.share.reset();
   EXPECT_TRUE(must(imports.collect()));
   EXPECT_EQ(importer_.read(address), 0U) << "still mapped, though the work is not done";
   EXPECT_GT(exporter_.active_bytes(), 0) << "the lease is still there";
@@ -114,15 +119,14 @@ TEST_P(ImportsTest, ClosingGoesOnOnlyWhenTheStreamsHavePassed) {
 
 TEST_P(ImportsTest, WhatIsOpenedAgainWhileItsClosingIsPendingIsTheSameMemory) {
   Imports imports(device());
-  const Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
-  const Share share = exporter_.allocator->share(buffer);
-  std::shared_ptr<Import> import = open(imports, share.handle());
+  const Shared block = shared(3 * kMiB);
+  std::shared_ptr<Import> import = open(imports, block.share.handle());
   const DeviceAddress address = import->block.begin;
   const StreamId busy = *device().create_stream();
   ASSERT_TRUE(must(importer_.machine->hold(DeviceIndex(0), busy)));
   ASSERT_TRUE(must(device().call_host(busy, [] {})));
   imports.close(std::move(import), {{&device(), busy}});
-  std::shared_ptr<Import> again = open(imports, share.handle());
+  std::shared_ptr<Import> again = open(imports, block.share.handle());
   EXPECT_EQ(again->block.begin, address);
   ASSERT_TRUE(must(importer_.machine->resume(DeviceIndex(0), busy)));
   ASSERT_TRUE(must(device().synchronize_stream(busy)));
@@ -132,27 +136,25 @@ TEST_P(ImportsTest, WhatIsOpenedAgainWhileItsClosingIsPendingIsTheSameMemory) {
 }
 
 TEST_P(ImportsTest, TheDestructorWaitsForTheStreams) {
-  const Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
-  const Share share = exporter_.allocator->share(buffer);
+  const Shared block = shared(3 * kMiB);
   const StreamId side = *device().create_stream();
   {
     Imports imports(device());
-    std::shared_ptr<Import> import = open(imports, share.handle());
+    std::shared_ptr<Import> import = open(imports, block.share.handle());
     for (int i = 0; i < 20; ++i) {
       ASSERT_TRUE(must(device().fill(import->block.begin, 9, 3 * kMiB, side)));
     }
     imports.close(std::move(import), {{&device(), side}});
   }
   EXPECT_TRUE(*device().is_idle(side));
-  EXPECT_EQ(exporter_.read(buffer.address()), 0x09090909U);
+  EXPECT_EQ(exporter_.read(block.buffer.address()), 0x09090909U);
 }
 
 // An event recorded in a capturing stream would become part of its graph.
 TEST_P(ImportsTest, ACapturingStreamIsLeftAloneUntilItsCaptureEnds) {
   Imports imports(device());
-  const Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
-  const Share share = exporter_.allocator->share(buffer);
-  std::shared_ptr<Import> import = open(imports, share.handle());
+  const Shared block = shared(3 * kMiB);
+  std::shared_ptr<Import> import = open(imports, block.share.handle());
   const DeviceAddress address = import->block.begin;
   const StreamId stream = *device().create_stream();
   ASSERT_TRUE(must(device().begin_capture(stream, CaptureMode::kGlobal)));
@@ -169,9 +171,8 @@ TEST_P(ImportsTest, ACapturingStreamIsLeftAloneUntilItsCaptureEnds) {
 
 TEST_P(ImportsTest, AHandleOfAnotherDeviceIsRefusedWithBothNames) {
   Imports imports(importer_.device(1));
-  const Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
-  const Share share = exporter_.allocator->share(buffer);
-  const Status refused = imports.open(share.handle()).status();
+  const Shared block = shared(3 * kMiB);
+  const Status refused = imports.open(block.share.handle()).status();
   EXPECT_EQ(refused.kind(), StatusKind::kUsage);
   EXPECT_THAT(refused.message(), HasSubstr(to_hex(importer_.device(0).properties().uuid)));
   EXPECT_THAT(refused.message(), HasSubstr(to_hex(importer_.device(1).properties().uuid)));
@@ -179,9 +180,8 @@ TEST_P(ImportsTest, AHandleOfAnotherDeviceIsRefusedWithBothNames) {
 
 TEST_P(ImportsTest, AHandleWhoseNumbersAreForgedIsRefusedAndLeavesNothing) {
   Imports imports(device());
-  const Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
-  const Share share = exporter_.allocator->share(buffer);
-  ShareHandle forged = *parse_share_handle(share.handle());
+  const Shared block = shared(3 * kMiB);
+  ShareHandle forged = *parse_share_handle(block.share.handle());
   if (GetParam()) {
     forged.granule_count = 2;
     forged.range_bytes = 2 * forged.granule_bytes;
@@ -192,21 +192,19 @@ TEST_P(ImportsTest, AHandleWhoseNumbersAreForgedIsRefusedAndLeavesNothing) {
   }
   EXPECT_FALSE(imports.open(to_bytes(forged)).ok());
   EXPECT_TRUE(must(imports.collect()));
-  std::shared_ptr<Import> right = open(imports, share.handle());
+  std::shared_ptr<Import> right = open(imports, block.share.handle());
   imports.close(std::move(right), {});
 }
 
 TEST_F(ExpandableImportsTest, AnAccessorIsGivenWhatIsOpenAndWhatWillBe) {
   Imports imports(device());
-  const Buffer a = exporter_.allocator->allocate(3 * kMiB);
-  const Buffer b = exporter_.allocator->allocate(3 * kMiB);
-  const Share of_a = exporter_.allocator->share(a);
-  const Share of_b = exporter_.allocator->share(b);
-  std::shared_ptr<Import> before = open(imports, of_a.handle());
+  const Shared a = shared(3 * kMiB);
+  const Shared b = shared(3 * kMiB);
+  std::shared_ptr<Import> before = open(imports, a.share.handle());
   Device& peer = importer_.device(1);
   EXPECT_FALSE(peer.fill(before->block.begin, 1, 4, kDefaultStream).ok());
   ASSERT_TRUE(must(imports.add_accessor(DeviceIndex(1))));
-  std::shared_ptr<Import> after = open(imports, of_b.handle());
+  std::shared_ptr<Import> after = open(imports, b.share.handle());
   EXPECT_TRUE(must(peer.fill(before->block.begin, 1, 4, kDefaultStream)));
   EXPECT_TRUE(must(peer.fill(after->block.begin, 1, 4, kDefaultStream)));
   ASSERT_TRUE(must(peer.synchronize_device()));
@@ -217,9 +215,8 @@ TEST_F(ExpandableImportsTest, AnAccessorIsGivenWhatIsOpenAndWhatWillBe) {
 // Only its device knows whether the work queued there is done.
 TEST_P(ImportsTest, AStreamThatIsGoneIsWaitedForByATrim) {
   Imports imports(device());
-  const Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
-  const Share share = exporter_.allocator->share(buffer);
-  std::shared_ptr<Import> import = open(imports, share.handle());
+  const Shared block = shared(3 * kMiB);
+  std::shared_ptr<Import> import = open(imports, block.share.handle());
   const DeviceAddress address = import->block.begin;
   const StreamId gone = *device().create_stream();
   ASSERT_TRUE(must(device().fill(address, 7, 4, gone)));
@@ -229,14 +226,13 @@ TEST_P(ImportsTest, AStreamThatIsGoneIsWaitedForByATrim) {
   EXPECT_EQ(device().describe(address)->kind, MemoryKind::kDevice);
   EXPECT_TRUE(must(imports.trim()));
   EXPECT_EQ(device().describe(address)->kind, MemoryKind::kUnknown);
-  EXPECT_EQ(exporter_.read(buffer.address()), 0x07070707U);
+  EXPECT_EQ(exporter_.read(block.buffer.address()), 0x07070707U);
 }
 
 TEST_P(ImportsTest, AStreamThatFailsDoesNotHoldUpTheOthers) {
   Imports imports(device());
-  const Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
-  const Share share = exporter_.allocator->share(buffer);
-  std::shared_ptr<Import> import = open(imports, share.handle());
+  const Shared block = shared(3 * kMiB);
+  std::shared_ptr<Import> import = open(imports, block.share.handle());
   const StreamId first = *device().create_stream();
   const StreamId second = *device().create_stream();
   importer_.machine->inject({.call = DeviceCall::kRecordEvent});
@@ -248,12 +244,10 @@ TEST_P(ImportsTest, AStreamThatFailsDoesNotHoldUpTheOthers) {
 
 TEST_P(ImportsTest, OfSeveralFailuresTheFirstIsTold) {
   Imports imports(device());
-  const Buffer a = exporter_.allocator->allocate(3 * kMiB);
-  const Buffer b = exporter_.allocator->allocate(3 * kMiB);
-  const Share of_a = exporter_.allocator->share(a);
-  const Share of_b = exporter_.allocator->share(b);
-  std::shared_ptr<Import> import_a = open(imports, of_a.handle());
-  std::shared_ptr<Import> import_b = open(imports, of_b.handle());
+  const Shared a = shared(3 * kMiB);
+  const Shared b = shared(3 * kMiB);
+  std::shared_ptr<Import> import_a = open(imports, a.share.handle());
+  std::shared_ptr<Import> import_b = open(imports, b.share.handle());
   const StreamId stream = *device().create_stream();
   const auto fail = [&](const char* why) {
     importer_.machine->inject({.call = DeviceCall::kCreateEvent,
@@ -275,8 +269,7 @@ TEST_P(ImportsTest, OfSeveralFailuresTheFirstIsTold) {
 
 // The n-th call of an import, of its use and of its end fails, for every n.
 TEST_P(ImportsTest, AFailureOfAnyCallIsReportedAndLeavesNothingBehind) {
-  Buffer buffer = exporter_.allocator->allocate(50 * kMiB);
-  Share share = exporter_.allocator->share(buffer);
+  Shared block = shared(50 * kMiB);
   const size_t mapped_before = importer_.used_bytes();
   uint64_t nth = 1;
   for (bool any_failed = true; any_failed; ++nth) {
@@ -287,7 +280,7 @@ TEST_P(ImportsTest, AFailureOfAnyCallIsReportedAndLeavesNothingBehind) {
       Imports imports(device());
       importer_.machine->inject(
           {.nth = nth, .status = Status::device_fault("injected", 1, "injected")});
-      Result<std::shared_ptr<Import>> import = imports.open(share.handle());
+      Result<std::shared_ptr<Import>> import = imports.open(block.share.handle());
       if (import.ok()) {
         imports.close(*std::move(import), {{&device(), kDefaultStream}});
       } else {
@@ -310,16 +303,15 @@ TEST_P(ImportsTest, AFailureOfAnyCallIsReportedAndLeavesNothingBehind) {
     EXPECT_EQ(importer_.used_bytes(), mapped_before);
   }
   EXPECT_GT(nth, 5U) << "no call was ever failed";
-  buffer.reset();
-  share.reset();
+  block.buffer.reset();
+  block.share.reset();
   EXPECT_TRUE(eventually([&] { return exporter_.active_bytes() == 0; })) << "a lease was left";
 }
 
 TEST_P(ImportsTest, AFailedCloseIsReportedOnceAndTriedAgain) {
   Imports imports(device());
-  const Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
-  const Share share = exporter_.allocator->share(buffer);
-  std::shared_ptr<Import> import = open(imports, share.handle());
+  const Shared block = shared(3 * kMiB);
+  std::shared_ptr<Import> import = open(imports, block.share.handle());
   const DeviceAddress address = import->block.begin;
   importer_.machine->inject(
       {.call = GetParam() ? DeviceCall::kUnmap : DeviceCall::kCloseAllocation});

@@ -116,10 +116,9 @@ TEST_F(CountingTest, TotalsBeginAnewWhenTheyAreReset) {
 
 TEST_F(CountingTest, WhatAPoolHadCountedStaysInTheSumsWhenItIsGone) {
   start();
-  constexpr PoolId kPool{0, 1};
-  must(engine_->begin_routing(kPool, [](StreamId) { return true; }));
+  route(kPool);
   free(allocate(4 * kMiB));
-  must(engine_->end_routing(kPool));
+  end_route(kPool);
   must(engine_->release_pool(kPool));
   must(engine_->trim());
   ASSERT_FALSE(engine_->pool_use_count(kPool).ok());

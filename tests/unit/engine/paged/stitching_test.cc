@@ -134,11 +134,10 @@ TEST_F(StitchingTest, WhatAnotherStreamStillUsesIsNotBorrowed) {
 
 TEST_F(StitchingTest, APoolThatNeverRemapsMapsEachExtentOnce) {
   start();
-  constexpr PoolId kPool{0, 1};
   PoolOptions options;
   options.never_remap = true;
-  must(engine_->create_pool(kPool, options));
-  must(engine_->begin_routing(kPool, [](StreamId) { return true; }));
+  make_pool(kPool, options);
+  route(kPool);
   const StreamId other = new_stream();
   leave_holes(8 * kMiB, 16);
   allocate(48 * kMiB);
@@ -146,11 +145,11 @@ TEST_F(StitchingTest, APoolThatNeverRemapsMapsEachExtentOnce) {
   allocate(30 * kMiB, other);
   EXPECT_EQ(calls(DeviceCall::kMap), calls(DeviceCall::kCreate));
   EXPECT_EQ(calls(DeviceCall::kWaitEvent), 0U);
-  must(engine_->end_routing(kPool));
+  end_route(kPool);
 }
 
 TEST_F(StitchingTest, ADeviceWithoutViewsIsServedInWholeSegmentsAndTheReportSaysSo) {
-  start({}, /*on_plain_device=*/true);
+  start_on_plain_device();
   leave_holes(8 * kMiB, 16);
   EXPECT_EQ(calls(DeviceCall::kMap) + calls(DeviceCall::kCreate), 0U);
   EXPECT_GT(calls(DeviceCall::kAllocate), 0U);
@@ -172,8 +171,7 @@ TEST_F(StitchingTest, MemoryThatWasMappedButNotMadeAccessibleIsNeverHandedOut) {
 
 TEST_F(StitchingTest, ARestoreWaitsForALenderWhoseWorkNoEventCanPutInOrder) {
   start();
-  constexpr PoolId kPool{0, 1};
-  must(engine_->begin_routing(kPool, [](StreamId) { return true; }));
+  route(kPool);
   const StreamId lender = new_stream();
   Block* block = allocate(64 * kMiB);
   const Result<PoolCheckpoint> checkpoint = engine_->checkpoint(kPool);
@@ -187,19 +185,13 @@ TEST_F(StitchingTest, ARestoreWaitsForALenderWhoseWorkNoEventCanPutInOrder) {
   ASSERT_EQ(change->allocated.size(), 1U);
   EXPECT_EQ(change->allocated.front()->stream, kDefaultStream) << "it is another stream's now";
   EXPECT_EQ(calls(DeviceCall::kSynchronizeDevice), 1U);
-  must(engine_->end_routing(kPool));
+  end_route(kPool);
 }
 
 TEST_F(StitchingTest, AViewOfShareableMemoryHasRoomForALargeExtent) {
   AllocatorOptions options;
   options.shareable_expandable_segments = true;
-  sim::Options small;
-  small.device_count = 1;
-  small.capacity_bytes = 64 * kMiB;
-  small.backing = sim::Backing::kBookkeeping;
-  small.seed = 1;
-  machine_ = *sim::Machine::create(small);
-  engine_ = std::make_unique<PagedEngine>(device(), options);
+  start(options, 64 * kMiB);
   allocate(kMiB + 1);
 }
 

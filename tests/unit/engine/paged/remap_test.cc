@@ -1,6 +1,7 @@
 // Observers of remapping: a mirror that they keep covers exactly what is mapped.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 
 #include "base/random.h"
@@ -9,12 +10,12 @@
 namespace ashlar::paged {
 namespace {
 
-class Remapping : public PagedFixture {
+class Remapping : public PagedBytesFixture {
  protected:
   using Mirror = std::map<DeviceAddress, size_t>;
 
   void SetUp() override {
-    PagedFixture::SetUp();
+    PagedBytesFixture::SetUp();
     observe(mirror_);
   }
   void observe(Mirror& mirror) {
@@ -63,6 +64,20 @@ TEST_F(Remapping, WhatIsMappedIsToldBeforeItsFirstBlockIsHandedOut) {
   EXPECT_FALSE(mirror_.empty()) << "cached memory stays mapped";
   must(engine_->trim());
   EXPECT_TRUE(mirror_.empty());
+}
+
+// Trackers are called between the two: as if another thread's allocation came in between.
+TEST_F(Remapping, WhatIsMappedIsToldBeforeAnyOtherBlockOfItIsHandedOut) {
+  bool has_come_between = false;
+  engine_->add_tracker([&](const TraceEntry& entry) {
+    if (entry.action != TraceAction::kAlloc || std::exchange(has_come_between, true)) return;
+    EXPECT_TRUE(mirror_.empty());
+    allocate(500);
+    EXPECT_EQ(calls(DeviceCall::kMap), 1U) << "it was meant to lie beside the other one";
+    EXPECT_EQ(mirror_.size(), 1U);
+  });
+  allocate(500);
+  EXPECT_TRUE(has_come_between);
 }
 
 TEST_F(Remapping, StitchingIsToldWhereTheMemoryAppears) {

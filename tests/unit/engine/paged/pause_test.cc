@@ -7,10 +7,10 @@
 namespace ashlar::paged {
 namespace {
 
-class Pausing : public PagedFixture {
+class Pausing : public PagedBytesFixture {
  protected:
   void SetUp() override {
-    PagedFixture::SetUp();
+    PagedBytesFixture::SetUp();
     make_tagged();
   }
   void make_tagged() {
@@ -21,7 +21,7 @@ class Pausing : public PagedFixture {
   }
   void TearDown() override {
     if (engine_->pool_use_count(kPool).ok()) (void)engine_->end_routing(kPool).ok();
-    PagedFixture::TearDown();
+    PagedBytesFixture::TearDown();
   }
 
   // Small ones and large ones, some of them in stitched views, each with a value of its own.

@@ -1,0 +1,188 @@
+// Captures and replays. A capture is one act: others go on meanwhile, and must not disturb it.
+#include "graphs.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/units.h"
+#include "routed.h"
+
+namespace ashlar::stress {
+namespace {
+
+constexpr size_t kMostGraphs = 3;
+
+size_t draw_bytes(Random& random) {
+  return static_cast<size_t>(std::exp2(9 + 12.5 * random.fraction()));
+}
+
+bool overlap(AddressRange a, AddressRange b) { return a.begin < b.end() && b.begin < a.end(); }
+
+}  // namespace
+
+void Graphs::act() {
+  const uint64_t point = random_.below(100);
+  if (graphs_.size() < kMostGraphs && point < 15) return capture();
+  if (place_ && point < 40) return use_outside();
+  if (graphs_.empty()) return;
+  if (point < 80) return replay();
+  if (point < 93) return look();
+  free_all();
+}
+
+bool Graphs::make_place() {
+  Place place;
+  place.device = random_.below(kDeviceCount);
+  place.pool = PoolId{field_.next_pool(), 0};
+  Device& device = field_.device(place.device);
+  const Result<StreamId> main = device.create_stream();
+  if (!main.ok()) return false;
+  const Result<StreamId> side = device.create_stream();
+  if (!side.ok()) {
+    expect_clear(device.destroy_stream(*main));
+    return false;
+  }
+  place.main = {&device, *main};
+  place.side = {&device, *side};
+  place_ = place;
+  return true;
+}
+
+// --- captures -----------------------------------------------------------------------------------
+
+void Graphs::capture() {
+  if (!place_ && !make_place()) return;
+  paged::PagedEngine& engine = field_.engine(place_->device);
+  expect_clear(engine.begin_routing(
+      place_->pool, [main = place_->main.stream, side = place_->side.stream](StreamId stream) {
+        return stream == main || stream == side;
+      }));
+  engine.capture_began();
+  const CaptureMode mode =
+      random_.below(2) == 0 ? CaptureMode::kThreadLocal : CaptureMode::kRelaxed;
+  const Status began = place_->main.device->begin_capture(place_->main.stream, mode);
+  expect_clear(began);
+  if (began.ok()) {
+    Graph graph;
+    work_in_capture(graph);
+    end_capture(std::move(graph));
+  }
+  expect_clear(engine.capture_ended());
+  expect_clear(engine.end_routing(place_->pool));
+}
+
+void Graphs::work_in_capture(Graph& graph) {
+  for (uint64_t left = 3 + random_.below(8); left > 0; --left) {
+    const Result<Held> held =
+        field_.allocate(place_->device, {draw_bytes(random_), place_->main.stream});
+    if (held.ok()) graph.results.add(*held);
+    if (random_.below(4) == 0) fork(graph);
+    while (!graph.results.empty() && random_.below(2) == 0) {
+      field_.free(graph.results.take_any(random_));
+    }
+  }
+  for (const Held& held : graph.results) field_.check(held);
+  // What was allocated before is freed as ever, though nobody can look at it any more.
+  if (!outside_.empty()) {
+    expect_clear(field_.engine(place_->device).free(outside_.take_any(random_).block));
+  }
+}
+
+// Another stream looks at a block that is freed meanwhile: until the two are in order again, the
+// block serves nobody.
+void Graphs::fork(Graph& graph) {
+  if (graph.results.empty()) return;
+  paged::PagedEngine& engine = field_.engine(place_->device);
+  const Held used = graph.results.take_any(random_);
+  Field::must_order(place_->main, place_->side);
+  field_.check_on(used, place_->side);
+  expect_clear(engine.record_stream(used.block, place_->side));
+  expect_clear(engine.free(used.block));
+  const Result<Held> beside =
+      field_.allocate(place_->device, {used.stamp.bytes, place_->main.stream});
+  if (beside.ok()) {
+    graph.results.add(*beside);
+    EXPECT_FALSE(
+        overlap({used.stamp.at, used.stamp.bytes}, {beside->stamp.at, beside->stamp.bytes}))
+        << "a block serves two streams of a capture at once";
+  }
+  Field::must_order(place_->side, place_->main);
+}
+
+void Graphs::end_capture(Graph graph) {
+  const Result<GraphId> ended = place_->main.device->end_capture(place_->main.stream);
+  EXPECT_TRUE(ended.ok()) << "somebody disturbed the capture: " << ended.status().to_string();
+  if (!ended.ok()) return;
+  graph.id = *ended;
+  graphs_.push_back(std::move(graph));
+}
+
+// --- replays ------------------------------------------------------------------------------------
+
+// On the stream of the capture, or on another one in between; now and then behind one that may be
+// held back.
+void Graphs::replay() {
+  const size_t which = random_.below(graphs_.size());
+  const StreamUse other{place_->main.device, field_.any_stream(place_->device, random_)};
+  const bool is_elsewhere = random_.below(3) == 0;
+  if (is_elsewhere) Field::must_order(place_->main, other);
+  if (!is_elsewhere && random_.below(2) == 0) Field::order(other, place_->main);
+  const StreamUse& on = is_elsewhere ? other : place_->main;
+  const Status launched = on.device->launch_graph(graphs_[which].id, on.stream);
+  expect_clear(launched);
+  if (is_elsewhere) Field::must_order(other, place_->main);
+  if (!launched.ok()) return;
+  graphs_[which].has_run = true;
+  for (size_t i = which + 1; i < graphs_.size(); ++i) graphs_[i].has_run = false;
+  check_results();
+}
+
+void Graphs::check_results() {
+  for (Graph& graph : graphs_) {
+    if (!graph.has_run) continue;
+    for (const Held& held : graph.results) field_.check(held);
+  }
+}
+
+// The next replay writes there, and waits for who looks.
+void Graphs::look() {
+  Graph& graph = graphs_[random_.below(graphs_.size())];
+  if (!graph.has_run || graph.results.empty()) return;
+  const std::optional<StreamUse> user = field_.look(graph.results.any(random_), random_);
+  if (user) Field::must_order(*user, place_->main);
+}
+
+// Others may borrow that memory, except while the stream captures.
+void Graphs::use_outside() {
+  if (outside_.size() >= 4) return field_.free(outside_.take_any(random_));
+  const Result<Held> held =
+      field_.allocate(place_->device, {draw_bytes(random_), place_->main.stream});
+  if (held.ok()) outside_.add(*held);
+}
+
+// Launches that are queued still run, and so do streams that are destroyed.
+void Graphs::free_all() {
+  if (!place_) return;
+  check_results();
+  while (!outside_.empty()) field_.free(outside_.take_any(random_));
+  paged::PagedEngine& engine = field_.engine(place_->device);
+  for (Graph& graph : std::exchange(graphs_, {})) {
+    while (!graph.results.empty()) {
+      expect_clear(engine.free(graph.results.take_any(random_).block));
+    }
+    expect_clear(place_->main.device->destroy_graph(graph.id));
+  }
+  let_go_of_pool(engine, place_->pool);
+  expect_clear(place_->main.device->destroy_stream(place_->main.stream));
+  expect_clear(place_->side.device->destroy_stream(place_->side.stream));
+  place_.reset();
+}
+
+size_t Graphs::live_count(size_t device) const {
+  size_t count = outside_.count_on(device);
+  for (const Graph& graph : graphs_) count += graph.results.count_on(device);
+  return count;
+}
+
+}  // namespace ashlar::stress

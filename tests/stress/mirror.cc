@@ -1,0 +1,85 @@
+// The observer, and what is held against what it was told.
+#include "mirror.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace ashlar::stress {
+
+Mirror::Mirror(Engine& engine) : engine_(engine) {
+  RemapObserver observer;
+  observer.after_map = [this](AddressRange range) { note_mapped(range); };
+  observer.before_unmap = [this](AddressRange range) { note_unmapping(range); };
+  EXPECT_TRUE(engine_.add_remap_observer(std::move(observer)).ok());
+}
+
+void Mirror::note_mapped(AddressRange range) {
+  {
+    const std::lock_guard lock(mutex_);
+    EXPECT_TRUE(told_.emplace(range.begin, range.bytes).second) << "mapped twice";
+    ++mapped_count_;
+  }
+  if (mapped_count_ % 16 == 0) call_the_engine();
+}
+
+void Mirror::note_unmapping(AddressRange range) {
+  EXPECT_TRUE(is_mapped(range.begin)) << "told too late";
+  const std::lock_guard lock(mutex_);
+  const auto found = told_.find(range.begin);
+  ASSERT_NE(found, told_.end()) << "it was never told as mapped";
+  EXPECT_EQ(found->second, range.bytes);
+  told_.erase(found);
+}
+
+// Observers may; whatever that leads to is told from within.
+void Mirror::call_the_engine() {
+  if (std::exchange(is_calling_, true)) return;
+  const Result<Block*> block = engine_.allocate({1, kDefaultStream});
+  if (block.ok()) engine_.free_quietly(*block);
+  is_calling_ = false;
+}
+
+void Mirror::expect_told(const Block& block) const {
+  {
+    const std::lock_guard lock(mutex_);
+    if (covers({block.address, block.bytes})) return;
+  }
+  EXPECT_NE(engine_.memory_of(&block).origin, BlockMemory::Origin::kExtents)
+      << "the block at " << block.address.value() << " is in memory that nobody was told of";
+}
+
+bool Mirror::covers(AddressRange range) const {
+  auto next = told_.upper_bound(range.begin);
+  if (next == told_.begin()) return false;
+  --next;
+  DeviceAddress known_to = next->first + next->second;
+  while (known_to < range.end()) {
+    ++next;
+    if (next == told_.end() || next->first != known_to) return false;
+    known_to = next->first + next->second;
+  }
+  return known_to > range.begin;
+}
+
+void Mirror::expect_true() const {
+  const size_t granule_bytes = engine_.device().properties().granularity_bytes;
+  std::set<DeviceAddress> told;
+  for (const auto& [begin, bytes] : told_) {
+    for (size_t at = 0; at < bytes; at += granule_bytes) told.insert(begin + at);
+  }
+  std::set<DeviceAddress> mapped;
+  for (const ExpandableUse& view : engine_.expandable_segments()) {
+    for (size_t at = 0; at < view.reserved.bytes; at += granule_bytes) {
+      if (is_mapped(view.reserved.begin + at)) mapped.insert(view.reserved.begin + at);
+    }
+  }
+  EXPECT_EQ(told, mapped);
+}
+
+bool Mirror::is_mapped(DeviceAddress at) const {
+  const Result<AddressDescription> found = engine_.device().describe(at);
+  return found.ok() && found->kind == MemoryKind::kDevice;
+}
+
+}  // namespace ashlar::stress

@@ -1,0 +1,40 @@
+// The life of a session.
+#include "session.h"
+
+#include <gtest/gtest.h>
+
+namespace ashlar::stress {
+
+Session::Session(Field& field, Random& random)
+    : field_(field), device_(random.below(kDeviceCount)), pool_{0, field.next_pool()} {
+  options_.never_remap = random.below(3) == 0;
+  options_.no_split = random.below(6) == 0;
+  options_.use_on_oom = random.below(3) == 0;
+  paged::PagedEngine& engine = field_.engine(device_);
+  expect_clear(engine.create_pool(pool_, options_));
+  expect_clear(engine.begin_routing(pool_, when_wanted(pool_)));
+}
+
+Session::~Session() {
+  paged::PagedEngine& engine = field_.engine(device_);
+  expect_clear(engine.end_routing(pool_));
+  let_go_of_pool(engine, pool_);
+  const Status trimmed = engine.trim(pool_);
+  if (!trimmed.is(StatusKind::kUsage)) expect_clear(trimmed);  // another thread's trim came first
+}
+
+Result<Held> Session::allocate(const Request& request) {
+  const Wanted wanted(pool_);
+  Result<Held> held = field_.allocate(device_, request);
+  if (held.ok() && options_.never_remap) expect_not_remapped(*held);
+  return held;
+}
+
+void Session::expect_not_remapped(const Held& held) {
+  const BlockMemory memory = field_.engine(device_).memory_of(held.block);
+  if (memory.origin != BlockMemory::Origin::kExtents) return;
+  const auto [known, is_new] = registered_.emplace(memory.extents.front(), memory.range.begin);
+  EXPECT_EQ(known->second, memory.range.begin) << "memory is not where it was registered";
+}
+
+}  // namespace ashlar::stress

@@ -1,0 +1,41 @@
+// A pool with a tag, and what one thread has in it: paused and resumed, with its contents kept or
+// written anew, while the others use the memory.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "field.h"
+
+namespace ashlar::stress {
+
+class Sleepers {
+ public:
+  Sleepers(Field& field, Random& random, size_t index)
+      : field_(field), random_(random), tag_("sleepers of thread " + std::to_string(index)) {}
+
+  void act();
+  // Awake or not.
+  void free_all();
+  size_t live_count(size_t device) const { return live_.count_on(device); }
+
+ private:
+  enum class Contents { kThere, kKept, kLost };
+
+  paged::PagedEngine& engine() { return field_.engine(device_); }
+  void make_pool();
+  void allocate();
+  void pause();
+  void resume();
+  bool is_awake() const { return contents_ == Contents::kThere; }
+
+  Field& field_;
+  Random& random_;
+  const std::string tag_;
+  size_t device_ = 0;
+  std::optional<PoolId> pool_;
+  HeldBlocks live_;
+  Contents contents_ = Contents::kThere;
+};
+
+}  // namespace ashlar::stress

@@ -1,0 +1,212 @@
+// The part of the workload that every engine goes through, and the checks; see sweep.h.
+#include "sweep/sweep.h"
+
+#include <chrono>
+#include <utility>
+
+#include "base/units.h"
+
+namespace ashlar::sweep {
+namespace {
+
+constexpr PoolId kPool{0, 1};
+constexpr PoolId kCapturePool{1, 0};
+
+}  // namespace
+
+std::ostream& operator<<(std::ostream& out, const SweepCase& each) { return out << each.name; }
+
+std::vector<NamedFault> single_faults() {
+  return {{"Full", {.status = Status::out_of_memory("injected")}},
+          {"Fault", {.status = Status::device_fault("injected", 999, "injected")}},
+          {"Lost", {.action = sim::FaultAction::kLoseDevice}}};
+}
+
+std::vector<SweepCase> combine(const std::vector<SweepCase>& settings,
+                               const std::vector<NamedFault>& faults) {
+  std::vector<SweepCase> all;
+  for (const SweepCase& setting : settings) {
+    for (const NamedFault& fault : faults) {
+      all.push_back(setting);
+      all.back().name += fault.name;
+      all.back().fault = fault.rule;
+    }
+  }
+  return all;
+}
+
+Workload::Workload(const SweepCase& each) {
+  sim::Options machine_options;
+  machine_options.device_count = 1;
+  machine_options.capacity_bytes = 128 * kMiB;
+  machine_options.backing = sim::Backing::kBookkeeping;
+  machine_options.seed = 1;
+  machine_ = *sim::Machine::create(machine_options);
+  if (each.on_plain_device) {
+    plain_ = std::make_unique<contract::PlainDevice>(machine_->device(kDevice));
+  }
+  side_ = *device().create_stream();
+  captured_ = *device().create_stream();
+}
+
+// The call after those that fail takes an hour of the machine's own time: the clock tells whether
+// the run got that far. A device that was lost says so itself.
+void Workload::inject(uint64_t nth, sim::FaultRule fault) {
+  fault.nth = nth;
+  loses_device_ = fault.action == sim::FaultAction::kLoseDevice;
+  machine_->inject(fault);
+  machine_->inject({.nth = nth + fault.count,
+                    .action = sim::FaultAction::kDelay,
+                    .delay = std::chrono::hours(1)});
+  begin_ns_ = machine_->clock().now_ns();
+}
+
+bool Workload::went_beyond() const {
+  const std::chrono::nanoseconds passed(machine_->clock().now_ns() - begin_ns_);
+  return was_lost_ || passed >= std::chrono::hours(1);
+}
+
+void Workload::run() {
+  fill_and_use();
+  run_special();
+  hold_and_let_go();
+  use_pools();
+  run_out();
+  capture();
+  expect_clear(engine().trim({}));
+}
+
+void Workload::fill_and_use() {
+  for (size_t bytes : {size_t{512}, 3 * kMiB, 15 * kMiB, kMiB, 3 * kMiB}) {
+    allocate(bytes);
+    use_last();
+    allocate(bytes, side_);
+    if (bytes > kMiB) free_first();
+  }
+  expect_clear(engine().trim({}));
+  allocate(30 * kMiB);
+  free_first();
+  free_first();
+}
+
+// As a block that another process has open when its owner frees it.
+void Workload::hold_and_let_go() {
+  allocate(3 * kMiB);
+  if (live_.empty()) return;
+  use_last();
+  Block* block = live_.back();
+  live_.pop_back();
+  engine().hold(block);
+  expect_clear(engine().free(block));
+  engine().let_go(block);
+}
+
+void Workload::use_pools() {
+  expect_clear(engine().create_pool(kPool, {}));
+  expect_clear(engine().begin_routing(kPool, [](StreamId) { return true; }));
+  allocate(5 * kMiB);
+  use_last();
+  allocate(512);
+  expect_clear(engine().end_routing(kPool));
+  free_first();
+  expect_clear(engine().release_pool(kPool));
+}
+
+void Workload::run_out() {
+  for (int i = 0; i < 4; ++i) allocate(28 * kMiB);
+  while (live_.size() > 3) free_first();
+  for (int i = 0; i < 2; ++i) allocate(35 * kMiB, side_);
+  while (live_.size() > 2) free_first();
+}
+
+void Workload::capture() {
+  expect_clear(engine().begin_routing(kCapturePool,
+                                      [this](StreamId stream) { return stream == captured_; }));
+  engine().capture_began();
+  const bool began = device().begin_capture(captured_, CaptureMode::kGlobal).ok();
+  if (began) {
+    allocate(4 * kMiB, captured_);
+    use_last();
+    if (!live_.empty()) free_at(live_.size() - 1);
+    allocate(4 * kMiB, captured_);
+    allocate(512);
+    if (!device().end_capture(captured_).ok()) {
+      make_well();
+      (void)device().end_capture(captured_).ok();
+    }
+  }
+  EXPECT_TRUE(engine().capture_ended().ok());
+  expect_clear(engine().end_routing(kCapturePool));
+}
+
+void Workload::expect_nothing_lost() {
+  make_well();
+  expect_valid();
+  for (Block* block : std::exchange(live_, {})) EXPECT_TRUE(engine().free(block).ok());
+  const Result<int> use_count = engine().pool_use_count(kPool);
+  if (use_count.ok() && *use_count > 0) {
+    EXPECT_TRUE(engine().release_pool(kPool).ok());
+  }
+  EXPECT_TRUE(engine().release_pool(kCapturePool).ok());
+  expect_clear(engine().trim({}));  // may still report what failed before
+  const Status trimmed = engine().trim({});
+  EXPECT_TRUE(trimmed.ok()) << trimmed.to_string();
+  expect_valid();
+  const AllocatorStats stats = engine().stats();
+  EXPECT_EQ(stats.allocation.all.current, 0);
+  EXPECT_EQ(stats.active_bytes.all.current, 0);
+  EXPECT_EQ(stats.requested_bytes.all.current, 0);
+  EXPECT_EQ(stats.reserved_bytes.all.current, 0);
+  EXPECT_EQ(stats.segment.all.current, 0);
+  EXPECT_EQ(stats.inactive_split_bytes.all.current, 0);
+  EXPECT_FALSE(engine().pool_use_count(kPool).ok()) << "the pool was not destroyed";
+  EXPECT_FALSE(engine().pool_use_count(kCapturePool).ok()) << "the pool was not destroyed";
+  const MemoryUse use = *device().memory_use();
+  EXPECT_EQ(use.free_bytes, use.total_bytes);
+}
+
+void Workload::expect_clear(const Status& status) const {
+  const StatusKind worst = loses_device_ ? StatusKind::kDeviceLost : StatusKind::kDeviceFault;
+  const bool clear = status.ok() || status.is_out_of_memory() || status.is(worst);
+  EXPECT_TRUE(clear) << status.to_string();
+  EXPECT_TRUE(status.ok() || !status.message().empty());
+}
+
+void Workload::expect_valid() const {
+  const Status valid = validate();
+  EXPECT_TRUE(valid.ok()) << valid.to_string();
+}
+
+void Workload::allocate(size_t bytes, StreamId stream) {
+  const Result<Block*> block = engine().allocate({bytes, stream});
+  expect_clear(block.status());
+  if (!block.ok()) return;
+  live_.push_back(*block);
+  touch(**block, bytes, stream);
+}
+
+void Workload::use_last() {
+  if (!live_.empty()) expect_clear(engine().record_stream(live_.back(), {&device(), side_}));
+}
+
+void Workload::free_at(size_t place) {
+  Block* block = live_[place];
+  live_.erase(live_.begin() + static_cast<ptrdiff_t>(place));
+  expect_clear(engine().free(block));
+}
+
+void Workload::free_first() {
+  if (!live_.empty()) free_at(0);
+}
+
+void Workload::free_all() {
+  while (!live_.empty()) free_first();
+}
+
+void Workload::make_well() {
+  was_lost_ = was_lost_ || device().last_error().is(StatusKind::kDeviceLost);
+  machine_->clear_faults();
+  machine_->revive(kDevice);
+}
+
+}  // namespace ashlar::sweep

@@ -1,0 +1,115 @@
+// The n-th call to the device fails, for every n, in every way: what the sweeps of all engines have
+// in common. An engine brings a Workload of its own; sweep.cc has the part that each goes through,
+// and what must be true afterwards.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "ashlar/options.h"
+#include "ashlar/sim.h"
+#include "contract/plain_device.h"
+#include "engine/engine.h"
+
+namespace ashlar::sweep {
+
+struct SweepCase {
+  std::string name;
+  AllocatorOptions options;
+  bool on_plain_device = false;
+  sim::FaultRule fault{};
+};
+std::ostream& operator<<(std::ostream& out, const SweepCase& each);
+
+struct NamedFault {
+  std::string name;
+  sim::FaultRule rule;
+};
+// No memory; a fault; a device that is lost.
+std::vector<NamedFault> single_faults();
+// Every setting with every way to fail, by both names.
+std::vector<SweepCase> combine(const std::vector<SweepCase>& settings,
+                               const std::vector<NamedFault>& faults);
+
+// One run on a machine of its own. Whatever fails is left out; the rest goes on. The engine is the
+// derived class's, made for `device()`.
+class Workload {
+ public:
+  explicit Workload(const SweepCase& each);
+  virtual ~Workload() = default;
+  Workload(const Workload&) = delete;
+  Workload& operator=(const Workload&) = delete;
+
+  void inject(uint64_t nth, sim::FaultRule fault);
+  void run();
+  // Without faults, everything goes back.
+  void expect_nothing_lost();
+  // Whether there was a call after those that failed.
+  bool went_beyond() const;
+  sim::CallCosts costs() const { return machine_->costs(kDevice); }
+
+ protected:
+  static constexpr DeviceIndex kDevice{0};
+
+  virtual Engine& engine() = 0;
+  virtual Status validate() const = 0;
+  // What this engine alone is put through.
+  virtual void run_special() {}
+  // Every block that was allocated.
+  virtual void touch(const Block& /*block*/, size_t /*bytes*/, StreamId /*stream*/) {}
+
+  sim::Machine& machine() { return *machine_; }
+  Device& device() { return plain_ != nullptr ? *plain_ : machine_->device(kDevice); }
+  StreamId side() const { return side_; }
+  size_t live_count() const { return live_.size(); }
+
+  void expect_clear(const Status& status) const;
+  void expect_valid() const;
+  void allocate(size_t bytes, StreamId stream = kDefaultStream);
+  void use_last();
+  void free_at(size_t place);
+  void free_first();
+  void free_all();
+
+ private:
+  void fill_and_use();
+  void hold_and_let_go();
+  void use_pools();
+  void run_out();
+  void capture();
+  void make_well();
+
+  std::unique_ptr<sim::Machine> machine_;
+  std::unique_ptr<contract::PlainDevice> plain_;
+  StreamId side_;
+  StreamId captured_;
+  std::vector<Block*> live_;
+  int64_t begin_ns_ = 0;
+  bool loses_device_ = false;
+  bool was_lost_ = false;
+};
+
+class SweepTest : public ::testing::TestWithParam<SweepCase> {
+ protected:
+  template <typename EngineWorkload>
+  void expect_nothing_lost_whichever_call_fails() {
+    uint64_t nth = 1;
+    for (bool more = true; more; ++nth) {
+      SCOPED_TRACE(nth);
+      EngineWorkload workload(GetParam());
+      workload.inject(nth, GetParam().fault);
+      workload.run();
+      workload.expect_nothing_lost();
+      more = workload.went_beyond();
+      if (HasFailure()) return;
+    }
+    EXPECT_GT(nth, 60U) << "the workload hardly calls the device";
+    RecordProperty("call_count", std::to_string(nth));
+  }
+};
+
+}  // namespace ashlar::sweep

@@ -1,0 +1,45 @@
+// A classic engine on a simulated device, and what it told of its acts.
+#pragma once
+
+#include <vector>
+
+#include "engine/classic/classic_engine.h"
+#include "unit/engine/engine_fixture.h"
+
+namespace ashlar::classic {
+
+class ClassicFixture : public EngineFixture<ClassicEngine> {
+ protected:
+  void start(const AllocatorOptions& options = {}, size_t capacity_bytes = kGiB) {
+    EngineFixture::start(options, capacity_bytes);
+    engine_->add_tracker([this](const TraceEntry& entry) { trace_.push_back(entry); });
+  }
+
+  // Leaves a free block of so many bytes in the cache, in a segment of its own.
+  DeviceAddress cache(size_t bytes, StreamId stream = kDefaultStream) {
+    Block* block = allocate(bytes, stream);
+    const DeviceAddress address = block->address;
+    free(block);
+    return address;
+  }
+  // The acts since the last look that concern the device.
+  std::vector<TraceAction> device_acts() {
+    std::vector<TraceAction> acts;
+    for (const TraceEntry& entry : std::exchange(trace_, {})) {
+      const bool concerns_caller = entry.action == TraceAction::kAlloc ||
+                                   entry.action == TraceAction::kFreeRequested ||
+                                   entry.action == TraceAction::kFreeCompleted;
+      if (!concerns_caller) acts.push_back(entry.action);
+    }
+    return acts;
+  }
+  // The next `count` calls of this kind fail, as if the device had no memory.
+  void run_out(DeviceCall call, uint64_t count, uint64_t nth = 1) {
+    machine_->inject(
+        {.call = call, .nth = nth, .count = count, .status = Status::out_of_memory("injected")});
+  }
+
+  std::vector<TraceEntry> trace_;
+};
+
+}  // namespace ashlar::classic

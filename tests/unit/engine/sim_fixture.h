@@ -1,0 +1,77 @@
+// A simulated machine in a test's words: streams that are busy until they finish, and what the
+// device was asked. It keeps books only, unless a test wants bytes, and follows a seed, so that the
+// same test sees the same order each time: a call that waits for a held stream fails instead of
+// waiting for ever.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <numeric>
+
+#include "contract/plain_device.h"
+#include "unit/device/sim/machine_fixture.h"
+
+namespace ashlar {
+
+class SimFixture : public ::testing::Test {
+ protected:
+  static constexpr DeviceIndex kDevice{0};
+
+  SimFixture() {
+    machine_options_.capacity_bytes = kGiB;
+    machine_options_.backing = sim::Backing::kBookkeeping;
+    machine_options_.seed = 1;
+  }
+  void make_machine() { machine_ = sim::make_machine(machine_options_); }
+
+  Device& device() { return plain_ != nullptr ? *plain_ : machine_->device(kDevice); }
+  size_t used_bytes() {
+    const MemoryUse use = *device().memory_use();
+    return use.total_bytes - use.free_bytes;
+  }
+
+  StreamId new_stream() { return *device().create_stream(); }
+  // A stream with a piece of work that does not start until `finish`.
+  StreamId busy_stream() {
+    const StreamId stream = new_stream();
+    keep_busy(device(), stream);
+    return stream;
+  }
+  void keep_busy(Device& on, StreamId stream) {
+    must(machine_->hold(on.properties().index, stream));
+    work(on, stream);
+  }
+  static void work(Device& on, StreamId stream) {
+    must(on.call_host(stream, [] {}));
+  }
+  void finish(StreamId stream) { finish(device(), stream); }
+  void finish(Device& on, StreamId stream) {
+    must(machine_->resume(on.properties().index, stream));
+    must(on.synchronize_stream(stream));
+  }
+
+  // Those that succeeded, since they were last forgotten.
+  uint64_t calls(DeviceCall call) const {
+    return machine_->costs(kDevice).count_of(call) - forgotten_.count_of(call);
+  }
+  uint64_t all_calls() const {
+    const auto sum = [](const sim::CallCosts& costs) {
+      return std::accumulate(costs.count.begin(), costs.count.end(), uint64_t{0});
+    };
+    return sum(machine_->costs(kDevice)) - sum(forgotten_);
+  }
+  void forget_calls() { forgotten_ = machine_->costs(kDevice); }
+
+  static void must(const Status& status) { EXPECT_TRUE(status.ok()) << status.to_string(); }
+  static void expect_kind(const Status& status, StatusKind kind) {
+    EXPECT_EQ(status.kind(), kind) << status.to_string();
+  }
+
+  sim::Options machine_options_;  // before the machine is made
+  std::unique_ptr<sim::Machine> machine_;
+  std::unique_ptr<contract::PlainDevice> plain_;  // instead of the machine's own
+  sim::CallCosts forgotten_;
+};
+
+}  // namespace ashlar
