@@ -157,6 +157,10 @@ Result<Block*> PagedEngine::allocate_uncached(Search& search) {
   const bool is_full = !grown.ok() && grown.status().is_out_of_memory() && !search.rejected;
   if (is_full && !waiting_.is_capturing({&device_, search.request.stream})) {
     if (Status released = release_cached({}); !released.ok()) return released;
+    {
+      MutexLock lock(counting_mutex_);
+      ++stats_.alloc_retries;
+    }
     grown = grow_plain(search, search.bytes);
   }
   if (grown.ok()) (*grown)->is_uncached = true;
