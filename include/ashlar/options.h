@@ -17,7 +17,7 @@ namespace ashlar {
 
 enum class EngineKind {
   kClassic,  // PyTorch's policy
-  kPaged,    // memory moves between views instead of fragmenting
+  kPaged,    // memory moves between views instead of fragmenting; whole segments where it cannot
 };
 
 // Of the paged engine: how much driver time may be spent to save how much memory. The measured
@@ -48,10 +48,11 @@ struct AllocatorOptions {
   // One entry per power of two from 1 MiB on: index floor(log2(bytes)) - 20, kept in range.
   static constexpr size_t kRoundupSlotCount = 16;
 
-  EngineKind engine = EngineKind::kClassic;
+  EngineKind engine = EngineKind::kPaged;
   PagedPolicy policy = PagedPolicy::kBalanced;
   // Behave as PyTorch's allocator to the last act, its known weaknesses included: for replays, and
-  // for moving over step by step. docs/guide/options.md lists what changes.
+  // for moving over step by step. Together with kClassic, which a text that says compat:pytorch
+  // means as well, unless it names an engine. docs/guide/options.md lists what changes.
   bool pytorch_compatible = false;
 
   // --- where blocks come from -----------------------------------------------------------------

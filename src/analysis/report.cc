@@ -3,19 +3,32 @@
 #include "analysis/report.h"
 
 #include <algorithm>
+#include <span>
 #include <thread>
 
-#include "analysis/settings.h"
 #include "base/thread.h"
 
 namespace ashlar {
 namespace {
 
-// Tried in this order; of a very long run only the first, to keep the page a matter of seconds.
-constexpr const char* kAlternatives[] = {
-    "expandable_segments:True",
-    "max_split_size_mb:256",
-    "roundup_power2_divisions:8",
+struct Attempt {
+  EngineKind engine;
+  const char* conf;
+  // A very long run is spared it, to keep the page a matter of seconds.
+  bool only_if_short = false;
+};
+
+// What is tried for a run of the classic engine, and for one of the paged.
+constexpr Attempt kForClassic[] = {
+    {EngineKind::kClassic, "expandable_segments:True"},
+    {EngineKind::kClassic, "max_split_size_mb:256", true},
+    {EngineKind::kClassic, "roundup_power2_divisions:8", true},
+    {EngineKind::kPaged, ""},
+};
+constexpr Attempt kForPaged[] = {
+    {EngineKind::kPaged, ""},
+    {EngineKind::kPaged, "policy:lean"},
+    {EngineKind::kClassic, "expandable_segments:True", true},
 };
 constexpr size_t kLongTrace = 1'000'000;
 
@@ -23,16 +36,20 @@ Result<std::vector<Alternative>> try_alternatives(const Snapshot& snapshot,
                                                   const Allocations& allocations,
                                                   ReplayOptions options) {
   const bool is_long = snapshot.device_traces[options.device.value()].size() > kLongTrace;
+  const bool is_paged = options.recorded.engine == EngineKind::kPaged;
   std::vector<Alternative> tried;
-  for (const char* conf : kAlternatives) {
-    if (is_long && !tried.empty()) break;
-    const Result<Setting> setting = setting_of(conf, options.recorded);
+  for (const Attempt& attempt : is_paged ? std::span<const Attempt>(kForPaged) : kForClassic) {
+    if (is_long && attempt.only_if_short) continue;
+    AllocatorOptions base = options.recorded;
+    base.engine = attempt.engine;
+    Result<Setting> setting = setting_of(attempt.conf, base);
     if (!setting.ok()) return setting.status();
     if (same_policy(setting->options, options.recorded)) continue;
     options.allocator = setting->options;
     const Result<ReplayResult> replayed = replay(snapshot, allocations, options);
     if (!replayed.ok()) return replayed.status();
-    tried.push_back({setting->conf, static_cast<size_t>(replayed->stats.reserved_bytes.all.peak),
+    tried.push_back({*std::move(setting),
+                     static_cast<size_t>(replayed->stats.reserved_bytes.all.peak),
                      replayed->ooms.size()});
   }
   std::stable_sort(tried.begin(), tried.end(), [](const Alternative& a, const Alternative& b) {

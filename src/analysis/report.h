@@ -2,13 +2,13 @@
 // had it, and what would have been better, each with a number.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "analysis/allocations.h"
 #include "analysis/causes.h"
 #include "analysis/lower_bound.h"
 #include "analysis/replay.h"
+#include "analysis/settings.h"
 #include "analysis/timeline.h"
 #include "ashlar/snapshot.h"
 
@@ -16,7 +16,7 @@ namespace ashlar {
 
 // The run under another setting, proven by replay.
 struct Alternative {
-  std::string conf{};
+  Setting setting{};
   size_t peak_reserved_bytes = 0;
   size_t oom_count = 0;
 };

@@ -17,7 +17,7 @@ struct Row {
 };
 
 // What PyTorch's users are told to try, and what goes well together.
-constexpr std::array kRows = {
+constexpr std::array kClassicRows = {
     Row{""},
     Row{"expandable_segments:True"},
     Row{"max_split_size_mb:64"},
@@ -37,6 +37,33 @@ constexpr std::array kRows = {
     Row{"max_split_size_mb:128,garbage_collection_threshold:0.8", true},
 };
 
+// The default policy first.
+constexpr std::array kPagedRows = {
+    Row{""},
+    Row{"policy:lean"},
+    Row{"policy:fast"},
+};
+
+// What an engine looks at when it hands out blocks.
+AllocatorOptions what_counts(const AllocatorOptions& options) {
+  AllocatorOptions kept = options;
+  if (options.engine == EngineKind::kPaged) {
+    kept = {};
+    kept.engine = options.engine;
+    kept.policy = options.policy;
+    kept.caching = options.caching;
+    kept.capture_stream_reuse = options.capture_stream_reuse;
+    kept.reject_before_device_oom = options.reject_before_device_oom;
+    kept.shareable_expandable_segments = options.shareable_expandable_segments;
+    return kept;
+  }
+  kept.policy = {};
+  kept.pinned = {};
+  kept.unlock_during_device_allocate = false;
+  kept.memory_fraction = 1;
+  return kept;
+}
+
 bool has_policy(const std::vector<Setting>& settings, const AllocatorOptions& options) {
   return std::any_of(settings.begin(), settings.end(),
                      [&](const Setting& setting) { return same_policy(setting.options, options); });
@@ -44,9 +71,15 @@ bool has_policy(const std::vector<Setting>& settings, const AllocatorOptions& op
 
 }  // namespace
 
+Origin origin_of(const AllocatorOptions& recorded) {
+  const bool is_pytorch = recorded.engine == EngineKind::kClassic && recorded.pytorch_compatible;
+  return is_pytorch ? Origin::kPytorch : Origin::kAshlar;
+}
+
 std::string conf_of(AllocatorOptions options) {
-  options.engine = EngineKind::kClassic;
-  options.pytorch_compatible = false;
+  const AllocatorOptions defaults;
+  options.engine = defaults.engine;
+  options.pytorch_compatible = defaults.pytorch_compatible;
   return format_allocator_options(options);
 }
 
@@ -58,16 +91,24 @@ std::string engine_of(const AllocatorOptions& options) {
   return {};
 }
 
-bool same_policy(AllocatorOptions a, const AllocatorOptions& b) {
-  a.pinned = b.pinned;
-  a.unlock_during_device_allocate = b.unlock_during_device_allocate;
-  a.memory_fraction = b.memory_fraction;
-  return a == b;
+std::string text_of(const Setting& setting, Origin origin) {
+  if (origin == Origin::kPytorch && can_be_set(setting, origin)) return setting.conf;
+  const std::string engine = "engine:" + engine_of(setting.options);
+  return setting.conf.empty() ? engine : engine + "," + setting.conf;
+}
+
+bool can_be_set(const Setting& setting, Origin origin) {
+  return origin == Origin::kAshlar || setting.options.engine == EngineKind::kClassic;
+}
+
+bool same_policy(const AllocatorOptions& a, const AllocatorOptions& b) {
+  return what_counts(a) == what_counts(b);
 }
 
 Result<Setting> setting_of(std::string_view conf, const AllocatorOptions& recorded) {
   AllocatorOptions base;
-  base.pytorch_compatible = true;
+  base.engine = recorded.engine;
+  base.pytorch_compatible = recorded.pytorch_compatible;
   const Result<AllocatorOptions> written = parse_allocator_options(conf, base);
   if (!written.ok()) return written.status();
   base.memory_fraction = recorded.memory_fraction;
@@ -81,12 +122,16 @@ std::vector<Setting> sensible_settings(const SettingsQuestion& question) {
   const bool is_capped = question.is_capped || recorded.memory_fraction < 1;
   std::vector<Setting> settings;
   settings.push_back({recorded, conf_of(recorded), true});
-  for (const Row& row : kRows) {
-    if (row.needs_cap && !is_capped) continue;
-    Result<Setting> setting = setting_of(row.conf, recorded);
+  const auto add = [&](EngineKind engine, const Row& row) {
+    if (row.needs_cap && !is_capped) return;
+    AllocatorOptions base = recorded;
+    base.engine = engine;
+    Result<Setting> setting = setting_of(row.conf, base);
     ASHLAR_CHECK(setting.ok());
     if (!has_policy(settings, setting->options)) settings.push_back(*std::move(setting));
-  }
+  };
+  for (const Row& row : kClassicRows) add(EngineKind::kClassic, row);
+  for (const Row& row : kPagedRows) add(EngineKind::kPaged, row);
   return settings;
 }
 

@@ -198,6 +198,20 @@ class Workers {
   std::vector<Result<Trial>> results_;
 };
 
+// Of those that complete and are admitted.
+template <typename Admits>
+std::optional<size_t> best_where(const std::vector<Trial>& trials, Admits admits) {
+  const auto rank = [](const Trial& trial) {
+    return std::tuple(trial.peak_reserved_bytes, trial.driver_us, trial.setting.conf.size());
+  };
+  std::optional<size_t> best;
+  for (size_t i = 0; i < trials.size(); ++i) {
+    if (!trials[i].completes() || !admits(trials[i])) continue;
+    if (!best || rank(trials[i]) < rank(trials[*best])) best = i;
+  }
+  return best;
+}
+
 }  // namespace
 
 Result<TuneResult> tune(const Snapshot& snapshot, const Allocations& allocations,
@@ -218,20 +232,25 @@ Result<TuneResult> tune(const Snapshot& snapshot, const Allocations& allocations
     result.lower_bound_bytes = std::max(result.lower_bound_bytes, trial->peak_requested_bytes);
     result.trials.push_back(*std::move(trial));
   }
-  result.best = best_of(result.trials);
+  result.origin = origin_of(options.recorded);
+  result.best = best_of(result.trials, result.origin);
+  result.paged = paged_of(result.trials);
   return result;
 }
 
-std::optional<size_t> best_of(const std::vector<Trial>& trials) {
-  const auto rank = [](const Trial& trial) {
-    return std::tuple(trial.peak_reserved_bytes, trial.driver_us, trial.setting.conf.size());
+std::optional<size_t> best_of(const std::vector<Trial>& trials, Origin origin) {
+  return best_where(trials, [&](const Trial& trial) { return can_be_set(trial.setting, origin); });
+}
+
+std::optional<size_t> paged_of(const std::vector<Trial>& trials) {
+  const auto is_paged = [](const Trial& trial) {
+    return trial.setting.options.engine == EngineKind::kPaged;
   };
-  std::optional<size_t> best;
-  for (size_t i = 0; i < trials.size(); ++i) {
-    if (!trials[i].completes()) continue;
-    if (!best || rank(trials[i]) < rank(trials[*best])) best = i;
-  }
-  return best;
+  const auto is_default = [&](const Trial& trial) {
+    return is_paged(trial) && trial.setting.conf.empty();
+  };
+  const std::optional<size_t> by_default = best_where(trials, is_default);
+  return by_default ? by_default : best_where(trials, is_paged);
 }
 
 size_t capacity_step_bytes(size_t enough_bytes) {

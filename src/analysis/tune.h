@@ -38,9 +38,12 @@ struct Trial {
 };
 
 struct TuneResult {
-  std::vector<Trial> trials{};   // in the order of sensible_settings()
-  std::optional<size_t> best{};  // position in `trials`; unset: none completes
-  size_t lower_bound_bytes = 0;  // peak requested: no setting can need less
+  std::vector<Trial> trials{};  // in the order of sensible_settings()
+  Origin origin{};              // of the run
+  // Positions in `trials`; unset: none completes.
+  std::optional<size_t> best{};   // of those that allocators of that origin can be told
+  std::optional<size_t> paged{};  // of the paged engine: its default policy, or else the best
+  size_t lower_bound_bytes = 0;   // peak requested: no setting can need less
 };
 
 // In parallel; the result does not depend on the order in which things happen.
@@ -48,9 +51,13 @@ struct TuneResult {
 Result<TuneResult> tune(const Snapshot& snapshot, const Allocations& allocations,
                         const TuneOptions& options);
 
-// Of those that complete: the least peak reserved, then the least driver time, then the shortest
-// text, then the first.
-std::optional<size_t> best_of(const std::vector<Trial>& trials);
+// Of those that complete and can be set: the least peak reserved, then the least driver time, then
+// the shortest text, then the first.
+std::optional<size_t> best_of(const std::vector<Trial>& trials, Origin origin);
+
+// What speaks for the paged engine: its default policy if that completes; otherwise the one that
+// best_of() would choose of the others.
+std::optional<size_t> paged_of(const std::vector<Trial>& trials);
 
 // How fine the smallest capacity is found: 64 MiB, or less where less is needed in all.
 size_t capacity_step_bytes(size_t enough_bytes);

@@ -131,9 +131,10 @@ AddressRange Allocator::base_of(const Block* block) const {
                          memory.origin == BlockMemory::Origin::kPaused;
   if (is_mapped) {
     unwrap(Status::usage(
-        "the block lies in an expandable segment, which is no allocation of the device and cannot "
-        "be shared between processes as one: use Allocator::share with expandable_segments_ipc, or "
-        "expandable_segments:False in the processes that share"));
+        "the block's memory (of the paged engine, or of an expandable segment) is no allocation of "
+        "the device and cannot be shared between processes as one: use Allocator::share with "
+        "expandable_segments_ipc, or engine:classic with expandable_segments:False in the "
+        "processes that share"));
   }
   return memory.range;
 }

@@ -212,9 +212,17 @@ std::string fitting_as_text(const OomReport& report) {
   }
   std::string text = fmt::format("{} of {} settings complete when replayed under {}:\n",
                                  fitting.size(), report.settings.trials.size(), under);
-  text += trials_as_text(fitting, {.lower_bound_bytes = report.settings.lower_bound_bytes});
-  const Trial& best = report.settings.trials[*report.settings.best];
-  return text + fmt::format("\nBest: {}\n", line_to_paste(best.setting));
+  const TuneResult& settings = report.settings;
+  text += trials_as_text(
+      fitting, {.origin = settings.origin, .lower_bound_bytes = settings.lower_bound_bytes});
+  text += "\n";
+  if (!settings.best) {
+    return text +
+           fmt::format("None of PyTorch's settings completes; Ashlar's paged engine does.\n{}\n",
+                       kWhoGetsPaged);
+  }
+  const Setting& best = settings.trials[*settings.best].setting;
+  return text + fmt::format("Best: {}\n", line_to_paste(best, settings.origin));
 }
 
 std::string as_text(const RecordedRun& recording, const std::optional<OomReport>& report) {

@@ -49,7 +49,9 @@ Run prepare_replay(CLI::App& parser) {
   // Shared by the parser, which fills it in, and the function that runs afterwards.
   auto asked = std::make_shared<ReplayRequest>();
   parser.add_option("FILE", asked->file, kSnapshotHelp)->required();
-  parser.add_option("--engine", asked->engine, "classic; by default, what the settings say");
+  parser.add_option(
+      "--engine", asked->engine,
+      "classic or paged; by default that of the recording, which for PyTorch's is classic");
   parser.add_option("--conf", asked->conf,
                     "Settings, \"name:value,...\"; by default those of the recording");
   add_limit_options(parser, asked->limits);

@@ -15,6 +15,7 @@
 #include "base/units.h"
 #include "cli/json_answer.h"
 #include "cli/recorded_run.h"
+#include "cli/settings_text.h"
 #include "cli/stack_text.h"
 #include "cli/subcommand.h"
 #include "cli/table.h"
@@ -107,16 +108,23 @@ std::vector<std::string> advice_of(const Report& report, const AllocatorOptions&
     advice.push_back(fmt::format(
         "It ran out of memory {}: `ashlar oom` says what was asked for and what would have "
         "fitted.",
-        count == 1 ? "once" : fmt::format("{} times", group_digits(count))));
+        times_as_text(count)));
   }
+  const Origin origin = origin_of(recorded);
   bool any_saves = false;
+  std::string paged;  // for whoever cannot set it
   for (const Alternative& other : report.alternatives) {
     if (other.oom_count > 0 || other.peak_reserved_bytes + enough > reserved) continue;
     const size_t saved = reserved - other.peak_reserved_bytes;
-    advice.push_back(fmt::format("{} {}: {} at its peak, {} ({}) less. Replayed, not guessed.",
-                                 any_saves ? "Or set" : "Set", other.conf,
-                                 format_bytes(other.peak_reserved_bytes), format_bytes(saved),
-                                 percent(saved, reserved)));
+    const std::string what = fmt::format("{} at its peak, {} ({}) less. Replayed, not guessed.",
+                                         format_bytes(other.peak_reserved_bytes),
+                                         format_bytes(saved), percent(saved, reserved));
+    if (!can_be_set(other.setting, origin)) {
+      paged = fmt::format("Ashlar's paged engine would have had {} {}", what, kWhoGetsPaged);
+      continue;
+    }
+    advice.push_back(fmt::format("{} {}: {}", any_saves ? "Or set" : "Set",
+                                 text_of(other.setting, origin), what));
     any_saves = true;
   }
   if (!any_saves) {
@@ -124,6 +132,7 @@ std::vector<std::string> advice_of(const Report& report, const AllocatorOptions&
         fmt::format("No setting that was tried would have saved {}; `ashlar tune` tries more.",
                     percent(enough, reserved)));
   }
+  if (!paged.empty()) advice.push_back(std::move(paged));
   if (report.causes.other_stream > enough) {
     advice.push_back(fmt::format(
         "{} were free on other streams: fewer streams for allocations would share them.",
@@ -154,7 +163,8 @@ std::string as_json(const RecordedRun& run, const Report& report, const StackInd
   for (const CauseRow& row : rows_of(report.causes)) causes[row.key] = row.bytes;
   Json alternatives = Json::array();
   for (const Alternative& other : report.alternatives) {
-    alternatives.push_back({{"conf", other.conf},
+    alternatives.push_back({{"engine", engine_of(other.setting.options)},
+                            {"conf", other.setting.conf},
                             {"peak_reserved_bytes", other.peak_reserved_bytes},
                             {"ooms", other.oom_count}});
   }
@@ -231,9 +241,9 @@ std::string users_as_text(const std::vector<StackUse>& users, const StackIndex& 
 }
 
 std::string advice_as_text(const std::vector<std::string>& advice) {
-  std::string text = "What to do\n";
-  for (const std::string& line : advice) text += "  * " + line + "\n";
-  return text;
+  Table table({{}, {}});
+  for (const std::string& line : advice) table.add({"*", line});
+  return "What to do\n" + table.to_text();
 }
 
 ExitCode run_report(const ReportRequest& asked, const Session& session) {

@@ -13,32 +13,49 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string setting_as_text(const Setting& setting) {
-  const std::string conf = setting.conf.empty() ? "(defaults)" : setting.conf;
-  return setting.is_recorded ? conf + ", as recorded" : conf;
+std::string setting_as_text(const Setting& setting, Origin origin) {
+  const std::string text = text_of(setting, origin);
+  return (text.empty() ? "(defaults)" : text) + (setting.is_recorded ? ", as recorded" : "");
+}
+
+std::vector<std::string> cells_of(const Trial& trial, const TrialTable& table) {
+  const auto bound = static_cast<double>(std::max<size_t>(table.lower_bound_bytes, 1));
+  std::vector<std::string> cells = {
+      setting_as_text(trial.setting, table.origin), format_bytes(trial.peak_reserved_bytes),
+      fmt::format("{:.3f}", static_cast<double>(trial.peak_reserved_bytes) / bound),
+      group_digits(trial.oom_count), fmt::format("{:.1f}", trial.driver_us / 1000)};
+  if (table.has_min_capacity) {
+    cells.push_back(trial.min_capacity_bytes ? format_bytes(*trial.min_capacity_bytes) : "none");
+  }
+  return cells;
 }
 
 }  // namespace
 
 std::string trials_as_text(const std::vector<Trial>& trials, const TrialTable& table) {
-  std::vector<Column> columns = {{"setting"},
+  std::vector<std::vector<std::string>> settable;
+  std::vector<std::vector<std::string>> others;
+  for (const Trial& trial : trials) {
+    (can_be_set(trial.setting, table.origin) ? settable : others).push_back(cells_of(trial, table));
+  }
+  const std::string others_heading = "Ashlar's paged engine";
+  const std::string heading = settable.empty()                   ? others_heading
+                              : table.origin == Origin::kPytorch ? "PyTorch's settings"
+                                                                 : "setting";
+  std::vector<Column> columns = {{heading},
                                  {"peak reserved", Align::kRight},
                                  {"× requested", Align::kRight},
                                  {"OOMs", Align::kRight},
                                  {"driver ms", Align::kRight}};
   if (table.has_min_capacity) columns.push_back({"least capacity", Align::kRight});
-  const auto bound = static_cast<double>(std::max<size_t>(table.lower_bound_bytes, 1));
   Table rows(columns);
-  for (const Trial& trial : trials) {
-    std::vector<std::string> cells = {
-        setting_as_text(trial.setting), format_bytes(trial.peak_reserved_bytes),
-        fmt::format("{:.3f}", static_cast<double>(trial.peak_reserved_bytes) / bound),
-        group_digits(trial.oom_count), fmt::format("{:.1f}", trial.driver_us / 1000)};
-    if (table.has_min_capacity) {
-      cells.push_back(trial.min_capacity_bytes ? format_bytes(*trial.min_capacity_bytes) : "none");
-    }
+  for (std::vector<std::string>& cells : settable) rows.add(std::move(cells));
+  if (!settable.empty() && !others.empty()) {
+    std::vector<std::string> cells(columns.size());
+    cells.front() = others_heading;
     rows.add(std::move(cells));
   }
+  for (std::vector<std::string>& cells : others) rows.add(std::move(cells));
   return rows.to_text();
 }
 
@@ -54,8 +71,30 @@ Json trial_as_json(const Trial& trial) {
 }
 
 // In quotes, since a list of divisions has characters that shells take for their own.
-std::string line_to_paste(const Setting& setting) {
-  return fmt::format("PYTORCH_CUDA_ALLOC_CONF=\"{}\"", setting.conf);
+std::string line_to_paste(const Setting& setting, Origin origin) {
+  return fmt::format("{}=\"{}\"",
+                     origin == Origin::kPytorch ? "PYTORCH_CUDA_ALLOC_CONF" : "ASHLAR_ALLOC_CONF",
+                     text_of(setting, origin));
+}
+
+std::string paged_as_text(const TuneResult& result) {
+  if (result.origin != Origin::kPytorch) return {};
+  if (!result.paged) return "Ashlar's paged engine runs out of memory, too.\n";
+  const Trial& paged = result.trials[*result.paged];
+  const Trial& recorded = result.trials.front();
+  const size_t before = recorded.peak_reserved_bytes;
+  const size_t now = paged.peak_reserved_bytes;
+  const size_t difference = std::max(before, now) - std::min(before, now);
+  const std::string compared =
+      recorded.completes()
+          ? fmt::format("{} ({:.1f} %) {} than the recorded one", format_bytes(difference),
+                        100 * static_cast<double>(difference) /
+                            static_cast<double>(std::max<size_t>(before, 1)),
+                        now <= before ? "less" : "more")
+          : "without running out of memory";
+  return fmt::format("Ashlar's paged engine{} would have reserved {}, {}.\n{}\n",
+                     paged.setting.conf.empty() ? "" : " with " + paged.setting.conf,
+                     format_bytes(now), compared, kWhoGetsPaged);
 }
 
 }  // namespace ashlar

@@ -97,4 +97,8 @@ std::string group_digits(uint64_t number) {
   return digits;
 }
 
+std::string times_as_text(uint64_t count) {
+  return count == 1 ? "once" : group_digits(count) + " times";
+}
+
 }  // namespace ashlar

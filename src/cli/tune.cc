@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "cli/json_answer.h"
 #include "cli/settings_text.h"
+#include "cli/stack_text.h"
 #include "cli/subcommand.h"
 #include "cli/table.h"
 #include "cli/tune_arguments.h"
@@ -33,7 +34,7 @@ ExitCode run_tune(const TuneRequest& asked, const Session& session);
 
 const Subcommand kTune = {
     .name = "tune",
-    .summary = "Replay a recorded run under many settings, and name the best",
+    .summary = "Replay a recorded run under many settings and engines, and name the best",
     .prepare = prepare_tune,
 };
 
@@ -55,7 +56,10 @@ struct Tuned {
   const TuneResult& result;
 
   const Trial* best() const { return result.best ? &result.trials[*result.best] : nullptr; }
+  const Trial* paged() const { return result.paged ? &result.trials[*result.paged] : nullptr; }
 };
+
+Json trial_or_null(const Trial* trial) { return trial != nullptr ? trial_as_json(*trial) : Json(); }
 
 std::string as_json(const Tuned& tuned) {
   Json results = Json::array();
@@ -67,24 +71,35 @@ std::string as_json(const Tuned& tuned) {
       {"capacity_bytes", tuned.options.capacity_bytes},
       {"cap_bytes", tuned.options.cap_bytes ? Json(*tuned.options.cap_bytes) : Json()},
       {"results", results},
-      {"best", best != nullptr ? trial_as_json(*best) : Json()},
-      {"paste", best != nullptr ? Json(line_to_paste(best->setting)) : Json()},
+      {"best", trial_or_null(best)},
+      {"paste", best != nullptr ? Json(line_to_paste(best->setting, tuned.result.origin)) : Json()},
+      {"paged", trial_or_null(tuned.paged())},
       {"lower_bound_bytes", tuned.result.lower_bound_bytes},
   };
   return json_answer(answer);
 }
 
+std::string name_of_all(Origin origin) {
+  return origin == Origin::kPytorch ? "PyTorch's settings" : "them";
+}
+
 // What the best setting has over the recorded one.
-std::string gain(const Trial& best, const Trial& recorded) {
-  if (best.setting.is_recorded) return "The recorded settings are the best of these already.";
+std::string gain(const Trial& best, const TuneResult& result) {
+  const Trial& recorded = result.trials.front();
+  const std::string which = "The best of " + name_of_all(result.origin);
+  if (best.setting.is_recorded) {
+    return fmt::format("{} is the recorded one already.", which);
+  }
   if (!recorded.completes()) {
-    return fmt::format("It completes; the recorded settings run out of memory {} time{}.",
-                       recorded.oom_count, recorded.oom_count == 1 ? "" : "s");
+    return fmt::format("{} completes; the recorded one runs out of memory {}.", which,
+                       times_as_text(recorded.oom_count));
   }
   const size_t saved = recorded.peak_reserved_bytes - best.peak_reserved_bytes;
-  if (saved == 0) return "It reserves as much as the recorded settings, at less driver time.";
+  if (saved == 0) {
+    return fmt::format("{} reserves as much as the recorded one, at less driver time.", which);
+  }
   return fmt::format(
-      "It saves {} of the {} that the recorded settings reserve: {:.1f} %.", format_bytes(saved),
+      "{} saves {} of the {} that the recorded one reserves: {:.1f} %.", which, format_bytes(saved),
       format_bytes(recorded.peak_reserved_bytes),
       100 * static_cast<double>(saved) / static_cast<double>(recorded.peak_reserved_bytes));
 }
@@ -92,21 +107,24 @@ std::string gain(const Trial& best, const Trial& recorded) {
 std::string as_text(const Tuned& tuned) {
   const TuneResult& result = tuned.result;
   std::string text =
-      fmt::format("{}, device {}: {} settings replayed{}\n", tuned.recording.file,
+      fmt::format("{}, device {}: {} settings replayed{}\n", printable(tuned.recording.file),
                   tuned.options.device.value(), result.trials.size(),
                   tuned.options.cap_bytes
                       ? fmt::format(" under a cap of {}", format_bytes(*tuned.options.cap_bytes))
                       : "");
-  text += trials_as_text(result.trials, {.lower_bound_bytes = result.lower_bound_bytes,
+  text += trials_as_text(result.trials, {.origin = result.origin,
+                                         .lower_bound_bytes = result.lower_bound_bytes,
                                          .has_min_capacity = tuned.options.find_min_capacity});
   text += fmt::format("\nRequested at the peak, which is the least that any needs: {}\n",
                       format_bytes(result.lower_bound_bytes));
+  if (const std::string paged = paged_as_text(result); !paged.empty()) text += "\n" + paged;
   const Trial* best = tuned.best();
   if (best == nullptr) {
-    return text + "None of them completes: every one runs out of memory.\n";
+    return text + fmt::format("\nNone of {} completes: every one runs out of memory.\n",
+                              name_of_all(result.origin));
   }
-  return text + fmt::format("{}\n\nBest: {}\n", gain(*best, result.trials.front()),
-                            line_to_paste(best->setting));
+  return text + fmt::format("\n{}\nBest: {}\n", gain(*best, result),
+                            line_to_paste(best->setting, result.origin));
 }
 
 ExitCode run_tune(const TuneRequest& asked, const Session& session) {

@@ -113,9 +113,9 @@ constexpr std::array kOptions = {
     OptionRow{
         .name = "engine",
         .type = "choice",
-        .default_text = "classic",
-        .range = "classic or paged",
-        .help = "Which policy hands out the memory: classic is PyTorch's, paged does not fragment.",
+        .default_text = "paged",
+        .range = "paged or classic",
+        .help = "Which policy hands out the memory: paged does not fragment, classic is PyTorch's.",
         .set = set<&AllocatorOptions::engine, read_engine>,
         .print = print<&AllocatorOptions::engine, engine_text>,
     },
@@ -133,7 +133,8 @@ constexpr std::array kOptions = {
         .type = "choice",
         .default_text = "none",
         .range = "pytorch or none",
-        .help = "With pytorch, behaves as PyTorch does to the last act, known weaknesses included.",
+        .help = "With pytorch, behaves as PyTorch does to the last act, known weaknesses included; "
+                "means engine:classic unless an engine is named.",
         .set = set<&AllocatorOptions::pytorch_compatible, read_compat>,
         .print = print<&AllocatorOptions::pytorch_compatible, compat_text>,
     },

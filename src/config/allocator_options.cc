@@ -17,6 +17,7 @@ struct Setting {
 };
 
 Result<std::vector<Setting>> read_settings(std::string_view given);
+bool names(const std::vector<Setting>& settings, std::string_view option);
 void reset_as_pytorch_does(AllocatorOptions& options);
 Result<AllocatorOptions> print_and_read(const OptionRow& row, const AllocatorOptions& options);
 
@@ -32,6 +33,9 @@ Result<AllocatorOptions> parse_allocator_options(std::string_view text,
     Status status = setting.row->set(*setting.row, setting.given, options);
     if (!status.ok()) return status;
   }
+  // To act as PyTorch does takes its policy.
+  const bool asks_for_pytorch = options.pytorch_compatible && names(*settings, "compat");
+  if (asks_for_pytorch && !names(*settings, "engine")) options.engine = EngineKind::kClassic;
   if (Status status = check_allocator_options(options); !status.ok()) return status;
   return options;
 }
@@ -40,7 +44,9 @@ std::string format_allocator_options(const AllocatorOptions& options) {
   std::string text;
   for (const OptionRow& row : allocator_option_table()) {
     const std::string value = row.print(row, options);
-    if (value == row.default_text) continue;
+    // compat:pytorch means an engine unless one is named.
+    const bool must_name = row.name == "engine" && options.pytorch_compatible;
+    if (value == row.default_text && !must_name) continue;
     if (!text.empty()) text += ",";
     text.append(row.name).append(":").append(value);
   }
@@ -110,6 +116,11 @@ Result<std::vector<Setting>> read_settings(std::string_view given) {
     return setting.row->name == "large_segment_size_mb";
   });
   return settings;
+}
+
+bool names(const std::vector<Setting>& settings, std::string_view option) {
+  return std::any_of(settings.begin(), settings.end(),
+                     [&](const Setting& setting) { return setting.row->name == option; });
 }
 
 void reset_as_pytorch_does(AllocatorOptions& options) {

@@ -35,12 +35,13 @@ std::span<const OptionRow> allocator_option_table();
 // `base` with the changes that the text asks for. If `base` is pytorch_compatible, the four options
 // that PyTorch resets when its settings are read again go back to their defaults unless the text
 // sets them: max_split_size_mb, max_non_split_rounding_mb, roundup_power2_divisions and
-// garbage_collection_threshold.
+// garbage_collection_threshold. A text with compat:pytorch that names no engine means the classic.
 // kUsage: the text is wrong, or the result is (see check_allocator_options).
 Result<AllocatorOptions> parse_allocator_options(std::string_view text,
                                                  const AllocatorOptions& base = {});
 
-// Every option that has not its default value, in the order of the table; empty: all have. It
+// Every option that has not its default value, in the order of the table; empty: all have. The
+// engine is named under compat:pytorch, too. It
 // parses back to the same options if check_allocator_options finds nothing wrong with them.
 std::string format_allocator_options(const AllocatorOptions& options);
 

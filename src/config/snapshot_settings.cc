@@ -63,13 +63,26 @@ void set(const std::string& name, const SettingValue& value, AllocatorOptions& o
   }
 }
 
+// The engine and whether it acts as PyTorch are always said: a file that does not say is PyTorch's.
+std::string text_of(const AllocatorOptions& options) {
+  std::string text;
+  for (const OptionRow& row : allocator_option_table()) {
+    const bool must_name = row.name == "engine" || row.name == "compat";
+    const std::string value = row.print(row, options);
+    if (value == row.default_text && !must_name) continue;
+    if (!text.empty()) text += ",";
+    text.append(row.name).append(":").append(value);
+  }
+  return text;
+}
+
 }  // namespace
 
 SnapshotSettings settings_of(const AllocatorOptions& options) {
   const int64_t max_split =
       options.max_split_bytes ? static_cast<int64_t>(*options.max_split_bytes) : -1;
   return {
-      {kText, format_allocator_options(options)},
+      {kText, text_of(options)},
       {kMaxSplit, max_split},
       {kCollection, options.garbage_collection_threshold},
       {kExpandable, options.expandable_segments},
@@ -83,6 +96,7 @@ SnapshotSettings settings_of(const AllocatorOptions& options) {
 
 RecordedOptions options_of(const SnapshotSettings& settings) {
   RecordedOptions recorded;
+  recorded.options.engine = EngineKind::kClassic;
   recorded.options.pytorch_compatible = true;
   for (const auto& [name, value] : settings) {
     const std::string* text = std::get_if<std::string>(&value);

@@ -15,10 +15,11 @@ using SnapshotSettings = std::vector<std::pair<std::string, SettingValue>>;
 
 SnapshotSettings settings_of(const AllocatorOptions& options);
 
-// What a file was recorded under. `ignored` says what of it could not be understood; empty:
-// nothing.
+// What a file was recorded under. Ours name their engine; what a file does not say is as PyTorch
+// has it, whatever an allocator of ours would do by default. `ignored` says what of it could not be
+// understood; empty: nothing.
 struct RecordedOptions {
-  AllocatorOptions options;  // pytorch_compatible
+  AllocatorOptions options;
   std::string ignored{};
 };
 RecordedOptions options_of(const SnapshotSettings& settings);

@@ -119,8 +119,8 @@ Result<ShareHandle> ShareServer::describe(const Block& block, const BlockMemory&
       }
       if (!memory.can_export_fd) {
         return Status::unsupported(
-            "the block lies in an expandable segment, whose memory cannot be shared: set "
-            "expandable_segments_ipc:True before it is allocated");
+            "the block's memory (of the paged engine, or of an expandable segment) cannot be "
+            "shared: set expandable_segments_ipc:True before it is allocated");
       }
       handle.kind = ShareHandle::Kind::kExtents;
       handle.granule_bytes = memory.granule_bytes;

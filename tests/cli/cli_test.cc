@@ -325,11 +325,20 @@ TEST(CliDemoTest, TellsTheStoryAndFindsEverythingRight) {
   EXPECT_EQ(outcome.exit_code, kDone) << outcome.out << outcome.err;
   EXPECT_EQ(outcome.err, "");
   for (const char* wanted :
-       {"What was asked", "out of memory", "sim:1 reduce", "What must hold",
+       {"One program, three allocators", "PyTorch, expandable_segments:True",
+        "Ashlar, engine:paged", "What was asked", "out of memory", "sim:1 reduce", "What must hold",
         "would have cost on an H200", "create", "seed 7", "All of it came out right."}) {
     EXPECT_THAT(outcome.out, HasSubstr(wanted));
   }
   EXPECT_THAT(outcome.out, Not(HasSubstr("  NO ")));
+}
+
+TEST(CliDemoTest, TheAllocatorsComeFirstAndWithAPlot) {
+  const std::string out =
+      run_cli({.arguments = {"demo"}, .environment = {{"LC_ALL", "C.UTF-8"}}}).out;
+  const std::string allocators = out.substr(0, out.find("Below them"));
+  EXPECT_THAT(allocators, HasSubstr("█ requested   ─ PyTorch   • PyTorch, expandable   × Ashlar"));
+  EXPECT_THAT(allocators, HasSubstr("yes  the paged engine"));
 }
 
 TEST(CliDemoTest, TheSeededPartIsTheSameInEveryRun) {

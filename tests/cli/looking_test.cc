@@ -198,6 +198,26 @@ TEST(CliReportTest, AdviceOnRoundingFitsTheSettingsOfTheRecording) {
   EXPECT_THAT(advice("roundup_power2_divisions:2"), HasSubstr("a finer roundup_power2_divisions"));
 }
 
+TEST(CliReportTest, ThePagedEngineIsNamedButNotAsASettingOfPyTorchs) {
+  const json advice = json_of({"report", trace("graph_pools.1")})["advice"];
+  EXPECT_THAT(advice.dump(), HasSubstr("Ashlar's paged engine"));
+  for (const json& line : advice) {
+    EXPECT_THAT(line.get<std::string>(), Not(HasSubstr("engine:paged")));
+  }
+}
+
+// As an allocator of Ashlar's records it.
+TEST(CliReportTest, ARunOfThePagedEngineIsToldItsOwnSettings) {
+  const ScratchFolder folder;
+  const json report = json_of({"report", unsplit_run(folder, "engine:paged,policy:fast")});
+  EXPECT_THAT(report["alternatives"].dump(), HasSubstr("policy:lean"));
+  EXPECT_THAT(report["advice"].dump(), Not(HasSubstr("PyTorch has no setting")));
+  const json tuned = json_of({"tune", unsplit_run(folder, "engine:paged,policy:fast")});
+  EXPECT_EQ(tuned["results"][0]["engine"], "paged");
+  EXPECT_EQ(tuned["results"][0]["conf"], "policy:fast");
+  EXPECT_THAT(tuned["paste"].get<std::string>(), HasSubstr("ASHLAR_ALLOC_CONF=\"engine:"));
+}
+
 TEST(CliReplayTest, ARunWithoutTimesHasNoShareOfIt) {
   const ScratchFolder folder;
   const std::string run = unsplit_run(folder, "");

@@ -71,15 +71,27 @@ TEST(OomCommand, NamesWhoPinsTheFreeMemory) {
 TEST(OomCommand, SettingsThatWouldHaveFittedDoSoWhenReplayed) {
   const Json answer = answer_to({"oom", kOomTrace, "--json"});
   bool has_expandable = false;
+  bool has_paged = false;
   for (const Json& setting : answer["fitting"]) {
-    EXPECT_NE(setting["conf"], "");  // the defaults are what failed
+    // PyTorch's defaults are what failed.
+    EXPECT_TRUE(setting["engine"] == "paged" || setting["conf"] != "") << setting;
     has_expandable |= setting["conf"] == "expandable_segments:True";
+    has_paged |= setting["engine"] == "paged";
     const std::string cap = std::to_string(answer["limit"]["replayed_bytes"].get<int64_t>());
-    const CliOutcome replayed =
-        run_cli({{"replay", kOomTrace, "--conf", setting["conf"], "--cap", cap}});
+    const CliOutcome replayed = run_cli({{"replay", kOomTrace, "--engine", setting["engine"],
+                                          "--conf", setting["conf"], "--cap", cap}});
     EXPECT_EQ(replayed.exit_code, 0) << setting << replayed.out;
   }
   EXPECT_TRUE(has_expandable);
+  EXPECT_TRUE(has_paged);
+}
+
+TEST(OomCommand, WhereOnlyThePagedEngineFitsNothingIsToBePasted) {
+  const CliOutcome outcome = run_cli({{"oom", kOomTrace, "--capacity", "2760MiB"}});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("None of PyTorch's settings completes"));
+  EXPECT_THAT(outcome.out, HasSubstr("PyTorch has no setting for it"));
+  EXPECT_THAT(outcome.out, testing::Not(HasSubstr("ALLOC_CONF")));
 }
 
 TEST(OomCommand, TextSaysThatTheLimitIsInferred) {

@@ -67,6 +67,7 @@ ReplayResult replay_of(const std::string& name, const char* settings,
   options.allocator = options.recorded;
   if (settings != nullptr) {
     AllocatorOptions compatible;
+    compatible.engine = EngineKind::kClassic;
     compatible.pytorch_compatible = true;
     options.allocator = *parse_allocator_options(settings, compatible);
   }

@@ -34,6 +34,7 @@ class Process {
     options.capacity_bytes = kGiB;
     machine_ = *sim::Machine::create(options);
     AllocatorOptions settings;
+    settings.engine = EngineKind::kClassic;
     settings.expandable_segments = expandable;
     settings.shareable_expandable_segments = true;
     allocator_ = std::make_unique<Allocator>(device(), settings);

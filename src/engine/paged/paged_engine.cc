@@ -206,6 +206,10 @@ Result<Block*> PagedEngine::allocate_uncached(Search& search) {
   const bool is_full = !grown.ok() && grown.status().is_out_of_memory() && !search.rejected;
   if (is_full) {
     if (Status released = release_cached({}); !released.ok()) return released;
+    {
+      MutexLock lock(counting_mutex_);
+      ++stats_.alloc_retries;
+    }
     grown = grow_plain(search, search.bytes);
   }
   if (grown.ok()) (*grown)->is_uncached = true;

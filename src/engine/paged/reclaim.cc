@@ -10,6 +10,11 @@ namespace ashlar::paged {
 Result<Block*> PagedEngine::grow(Search& search) {
   if (search.pool->is_paused) return paused(*search.pool);
   if (!search.pool->is_plain) {
+    // Refused before it is planned: the extents of an absurd size would fill the host's memory.
+    if (search.bytes > capacity_bytes_) {
+      search.device_bytes = search.bytes;
+      return Status::out_of_memory("more than the device has");
+    }
     Result<Block*> stitched = stitch(search);
     const bool is_full = !stitched.ok() && stitched.status().is_out_of_memory();
     if (!is_full || !search.is_ample) return stitched;

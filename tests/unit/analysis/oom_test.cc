@@ -24,6 +24,7 @@ class OomTest : public testing::Test {
     trace_.free(kFirst, 40 * kMiB).free(kSecond, 40 * kMiB);
     trace_.alloc(kFirst, 20 * kMiB).from(3);
     trace_.alloc(kSecond, 21 * kMiB).from(4);
+    question_.replaying.recorded.engine = EngineKind::kClassic;
     question_.replaying.recorded.pytorch_compatible = true;
     question_.replaying.capacity_bytes = 8 * kGiB;
   }

@@ -15,8 +15,9 @@ constexpr uint64_t kBase = 0x7f0000000000;
 class ReplayTest : public testing::Test {
  protected:
   ReplayTest() {
-    options_.allocator.pytorch_compatible = true;
+    options_.recorded.engine = EngineKind::kClassic;
     options_.recorded.pytorch_compatible = true;
+    options_.allocator = options_.recorded;
     options_.capacity_bytes = 8 * kGiB;
   }
 
@@ -59,6 +60,7 @@ constexpr uint64_t kThird = kBase + 40 * kMiB;
 
 AllocatorOptions other_settings() {
   AllocatorOptions options;
+  options.engine = EngineKind::kClassic;
   options.pytorch_compatible = true;
   options.max_split_bytes = 64 * kMiB;
   return options;

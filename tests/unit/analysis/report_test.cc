@@ -25,6 +25,7 @@ class ReportTest : public testing::Test {
       trace_.act(TraceAction::kSegmentAlloc, at, bytes).alloc(at, bytes).free(at, bytes);
       at += bytes;
     }
+    options_.recorded.engine = EngineKind::kClassic;
     options_.recorded.pytorch_compatible = true;
     options_.capacity_bytes = 8 * kGiB;
   }
@@ -39,7 +40,7 @@ class ReportTest : public testing::Test {
 
   std::vector<std::string> confs() {
     std::vector<std::string> all;
-    for (const Alternative& other : reported().alternatives) all.push_back(other.conf);
+    for (const Alternative& other : reported().alternatives) all.push_back(other.setting.conf);
     return all;
   }
 
@@ -54,7 +55,7 @@ TEST_F(ReportTest, AlternativesLiveUnderTheLimitOfTheRecording) {
   EXPECT_LE(report.replayed.stats.reserved_bytes.all.peak, 40 * kMiB);
   ASSERT_FALSE(report.alternatives.empty());
   for (const Alternative& other : report.alternatives) {
-    EXPECT_LE(other.peak_reserved_bytes, 40 * kMiB) << other.conf;
+    EXPECT_LE(other.peak_reserved_bytes, 40 * kMiB) << other.setting.conf;
   }
 }
 
@@ -63,6 +64,21 @@ TEST_F(ReportTest, WhatWouldDoTheSameAsTheRecordedSettingIsNoAlternative) {
   options_.recorded.expandable_segments = true;
   options_.recorded.unlock_during_device_allocate = true;  // leads to the same blocks
   EXPECT_THAT(confs(), Not(Contains("expandable_segments:True")));
+}
+
+TEST_F(ReportTest, ThePagedEngineIsTriedForEveryRunAndItsPoliciesForItsOwn) {
+  const auto texts = [&] {
+    std::vector<std::string> all;
+    for (const Alternative& other : reported().alternatives) {
+      all.push_back(text_of(other.setting, Origin::kAshlar));
+    }
+    return all;
+  };
+  EXPECT_THAT(texts(), Contains("engine:paged"));
+  options_.recorded = {};
+  options_.recorded.engine = EngineKind::kPaged;
+  EXPECT_THAT(texts(), testing::UnorderedElementsAre("engine:paged,policy:lean",
+                                                     "engine:classic,expandable_segments:True"));
 }
 
 }  // namespace

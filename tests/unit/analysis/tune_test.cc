@@ -23,7 +23,14 @@ constexpr uint64_t kBase = 0x7f0000000000;
 
 AllocatorOptions pytorch_defaults() {
   AllocatorOptions options;
+  options.engine = EngineKind::kClassic;
   options.pytorch_compatible = true;
+  return options;
+}
+
+AllocatorOptions paged_defaults() {
+  AllocatorOptions options;
+  options.engine = EngineKind::kPaged;
   return options;
 }
 
@@ -82,16 +89,87 @@ TEST(SettingsTest, ASettingKeepsTheRecordedLimitUnlessItHasItsOwn) {
   EXPECT_FALSE(setting_of("max_split_size_mb:many", half).ok());
 }
 
-TEST(SettingsTest, EveryOneActsAsPyTorch) {
-  for (const Setting& setting : sensible_settings({.recorded = pytorch_defaults()})) {
-    EXPECT_TRUE(setting.options.pytorch_compatible) << setting.conf;
+TEST(SettingsTest, EveryOneOfTheClassicEngineActsAsTheRecordedRunDid) {
+  for (const bool is_compatible : {true, false}) {
+    AllocatorOptions recorded = pytorch_defaults();
+    recorded.pytorch_compatible = is_compatible;
+    for (const Setting& setting : sensible_settings({.recorded = recorded})) {
+      if (setting.options.engine != EngineKind::kClassic) continue;
+      EXPECT_EQ(setting.options.pytorch_compatible, is_compatible) << setting.conf;
+    }
   }
+}
+
+TEST(SettingsTest, ThePagedEngineComesAfterPyTorchsSettingsWithItsDefaultFirst) {
+  const std::vector<Setting> settings = sensible_settings({.recorded = pytorch_defaults()});
+  std::vector<std::string> paged;
+  for (const Setting& setting : settings) {
+    const bool is_paged = setting.options.engine == EngineKind::kPaged;
+    if (is_paged) paged.push_back(setting.conf);
+    EXPECT_EQ(is_paged, !paged.empty()) << setting.conf;
+  }
+  EXPECT_THAT(paged, testing::ElementsAre("", "policy:lean", "policy:fast"));
+}
+
+TEST(SettingsTest, ARunOfThePagedEngineIsComparedWithPyTorchsSettingsAndItsOtherPolicies) {
+  AllocatorOptions recorded = paged_defaults();
+  recorded.policy = PagedPolicy::kLean;
+  const std::vector<Setting> settings = sensible_settings({.recorded = recorded});
+  EXPECT_EQ(settings[0].conf, "policy:lean");
+  EXPECT_TRUE(settings[0].is_recorded);
+  std::vector<std::string> texts;
+  for (const Setting& setting : settings) texts.push_back(text_of(setting, Origin::kAshlar));
+  EXPECT_EQ(std::count(texts.begin(), texts.end(), "engine:paged,policy:lean"), 1);
+  for (const char* text : {"engine:paged", "engine:paged,policy:fast", "engine:classic",
+                           "engine:classic,expandable_segments:True"}) {
+    EXPECT_THAT(texts, Contains(text));
+  }
+}
+
+TEST(SettingsTest, ATextMeansTheRecordedEngineUnlessItNamesAnother) {
+  EXPECT_EQ(setting_of("", pytorch_defaults())->options.engine, EngineKind::kClassic);
+  EXPECT_EQ(setting_of("policy:lean", paged_defaults())->options.engine, EngineKind::kPaged);
+  const Result<Setting> other = setting_of("engine:paged,policy:lean", pytorch_defaults());
+  EXPECT_EQ(other->options.engine, EngineKind::kPaged);
+  EXPECT_EQ(other->conf, "policy:lean") << "the engine is named apart";
+}
+
+TEST(SettingsTest, WhatAnEngineDoesNotLookAtMakesNoOtherPolicy) {
+  AllocatorOptions classic = pytorch_defaults();
+  classic.policy = PagedPolicy::kLean;
+  EXPECT_TRUE(same_policy(classic, pytorch_defaults()));
+  AllocatorOptions paged = paged_defaults();
+  paged.expandable_segments = true;
+  paged.pytorch_compatible = true;
+  EXPECT_TRUE(same_policy(paged, paged_defaults()));
+  paged.policy = PagedPolicy::kFast;
+  EXPECT_FALSE(same_policy(paged, paged_defaults()));
+  EXPECT_FALSE(same_policy(pytorch_defaults(), paged_defaults()));
+}
+
+TEST(SettingsTest, OnlyWhatActsAsPyTorchIsTakenForARunOfPyTorchs) {
+  EXPECT_EQ(origin_of(pytorch_defaults()), Origin::kPytorch);
+  EXPECT_EQ(origin_of(paged_defaults()), Origin::kAshlar);
+  AllocatorOptions ours = pytorch_defaults();
+  ours.pytorch_compatible = false;
+  EXPECT_EQ(origin_of(ours), Origin::kAshlar);
+}
+
+TEST(SettingsTest, PyTorchIsNeverToldOfAnEngine) {
+  const Setting classic = *setting_of("max_split_size_mb:64", pytorch_defaults());
+  const Setting paged = *setting_of("engine:paged", pytorch_defaults());
+  EXPECT_TRUE(can_be_set(classic, Origin::kPytorch));
+  EXPECT_FALSE(can_be_set(paged, Origin::kPytorch));
+  EXPECT_TRUE(can_be_set(paged, Origin::kAshlar));
+  EXPECT_EQ(text_of(classic, Origin::kPytorch), "max_split_size_mb:64");
+  EXPECT_EQ(text_of(classic, Origin::kAshlar), "engine:classic,max_split_size_mb:64");
 }
 
 // --- the choice ---------------------------------------------------------------------------------
 
 Trial made_up(std::string conf, size_t peak_bytes, double driver_us, size_t oom_count = 0) {
   Trial trial;
+  trial.setting.options.engine = EngineKind::kClassic;
   trial.setting.conf = std::move(conf);
   trial.peak_reserved_bytes = peak_bytes;
   trial.driver_us = driver_us;
@@ -99,17 +177,40 @@ Trial made_up(std::string conf, size_t peak_bytes, double driver_us, size_t oom_
   return trial;
 }
 
+Trial paged(std::string conf, size_t peak_bytes, size_t oom_count = 0) {
+  Trial trial = made_up(std::move(conf), peak_bytes, 1, oom_count);
+  trial.setting.options.engine = EngineKind::kPaged;
+  return trial;
+}
+
+std::optional<size_t> best_for_pytorch(const std::vector<Trial>& trials) {
+  return best_of(trials, Origin::kPytorch);
+}
+
 TEST(BestSetting, OneThatRunsOutOfMemoryIsNoChoice) {
-  EXPECT_EQ(best_of({made_up("a", 10, 1, 1), made_up("b", 20, 2)}), 1U);
-  EXPECT_EQ(best_of({made_up("a", 10, 1, 1)}), std::nullopt);
-  EXPECT_EQ(best_of({}), std::nullopt);
+  EXPECT_EQ(best_for_pytorch({made_up("a", 10, 1, 1), made_up("b", 20, 2)}), 1U);
+  EXPECT_EQ(best_for_pytorch({made_up("a", 10, 1, 1)}), std::nullopt);
+  EXPECT_EQ(best_for_pytorch({}), std::nullopt);
 }
 
 TEST(BestSetting, TheLeastReservedWinsThenTheLeastDriverTimeThenTheShortestText) {
-  EXPECT_EQ(best_of({made_up("a", 20, 1), made_up("bbbb", 10, 9)}), 1U);
-  EXPECT_EQ(best_of({made_up("a", 10, 9), made_up("bbbb", 10, 1)}), 1U);
-  EXPECT_EQ(best_of({made_up("aaaa", 10, 1), made_up("b", 10, 1)}), 1U);
-  EXPECT_EQ(best_of({made_up("a", 10, 1), made_up("b", 10, 1)}), 0U);
+  EXPECT_EQ(best_for_pytorch({made_up("a", 20, 1), made_up("bbbb", 10, 9)}), 1U);
+  EXPECT_EQ(best_for_pytorch({made_up("a", 10, 9), made_up("bbbb", 10, 1)}), 1U);
+  EXPECT_EQ(best_for_pytorch({made_up("aaaa", 10, 1), made_up("b", 10, 1)}), 1U);
+  EXPECT_EQ(best_for_pytorch({made_up("a", 10, 1), made_up("b", 10, 1)}), 0U);
+}
+
+TEST(BestSetting, AnotherEngineIsAChoiceForRunsOfAshlarOnly) {
+  const std::vector<Trial> trials = {made_up("a", 20, 1), paged("", 10)};
+  EXPECT_EQ(best_of(trials, Origin::kPytorch), 0U);
+  EXPECT_EQ(best_of(trials, Origin::kAshlar), 1U);
+  EXPECT_EQ(best_of({paged("", 10)}, Origin::kPytorch), std::nullopt);
+}
+
+TEST(BestSetting, TheDefaultPolicySpeaksForThePagedEngineWhereItCompletes) {
+  EXPECT_EQ(paged_of({made_up("", 5, 1), paged("lean", 10), paged("", 12)}), 2U);
+  EXPECT_EQ(paged_of({paged("", 12, 1), paged("fast", 11), paged("lean", 10)}), 2U);
+  EXPECT_EQ(paged_of({made_up("", 5, 1), paged("", 12, 1)}), std::nullopt);
 }
 
 // --- replays ------------------------------------------------------------------------------------
@@ -137,11 +238,11 @@ class TuneTest : public testing::Test {
     return *std::move(result);
   }
 
-  static const Trial& of(const TuneResult& result, const std::string& conf) {
+  static const Trial& of(const TuneResult& result, const std::string& text) {
     for (const Trial& trial : result.trials) {
-      if (trial.setting.conf == conf) return trial;
+      if (text_of(trial.setting, result.origin) == text) return trial;
     }
-    ADD_FAILURE() << "no setting " << conf;
+    ADD_FAILURE() << "no setting " << text;
     return result.trials.front();
   }
 
@@ -158,10 +259,27 @@ TEST_F(TuneTest, ExpandableSegmentsWinWherePlainOnesLeaveHoles) {
   EXPECT_EQ(result.trials[*result.best].setting.conf, "expandable_segments:True");
 }
 
+TEST_F(TuneTest, ThePagedEngineStandsBesideThemAndIsNotWhatOnePastes) {
+  const TuneResult result = tuned();
+  EXPECT_EQ(of(result, "engine:paged").peak_reserved_bytes, 56 * kMiB) << "nothing is wasted";
+  ASSERT_TRUE(result.paged);
+  EXPECT_EQ(text_of(result.trials[*result.paged].setting, result.origin), "engine:paged");
+  EXPECT_EQ(result.trials[*result.best].setting.options.engine, EngineKind::kClassic);
+}
+
+TEST_F(TuneTest, ForARunOfThePagedEngineAnyEngineCanBeTheBest) {
+  options_.recorded = paged_defaults();
+  const TuneResult result = tuned();
+  EXPECT_EQ(result.origin, Origin::kAshlar);
+  ASSERT_TRUE(result.best);
+  EXPECT_EQ(result.trials[*result.best].setting.options.engine, EngineKind::kPaged);
+}
+
 TEST_F(TuneTest, NoSettingIsBestWhereNoneFits) {
   options_.capacity_bytes = 40 * kMiB;
   const TuneResult result = tuned();
   EXPECT_FALSE(result.best);
+  EXPECT_FALSE(result.paged);
   for (const Trial& trial : result.trials) EXPECT_GT(trial.oom_count, 0U) << trial.setting.conf;
 }
 

@@ -40,12 +40,18 @@ struct TakenValue {
 };
 
 const TakenValue kTaken[] = {
-    {"engine:classic", [](auto& o) { o.engine = EngineKind::kClassic; }, ""},
-    {"engine:paged", [](auto& o) { o.engine = EngineKind::kPaged; }},
+    {"engine:classic", [](auto& o) { o.engine = EngineKind::kClassic; }},
+    {"engine:paged", [](auto&) {}, ""},
     {"policy:fast", [](auto& o) { o.policy = PagedPolicy::kFast; }},
     {"policy:balanced", [](auto&) {}, ""},
     {"policy:lean", [](auto& o) { o.policy = PagedPolicy::kLean; }},
-    {"compat:pytorch", [](auto& o) { o.pytorch_compatible = true; }},
+    {"compat:pytorch",
+     [](auto& o) {
+       o.pytorch_compatible = true;
+       o.engine = EngineKind::kClassic;
+     },
+     "engine:classic,compat:pytorch"},
+    {"engine:paged,compat:pytorch", [](auto& o) { o.pytorch_compatible = true; }},
     {"compat:none", [](auto&) {}, ""},
     {"backend:native", [](auto&) {}, ""},
     {"caching:False", [](auto& o) { o.caching = false; }},
@@ -150,7 +156,7 @@ constexpr const char* kNoReserve =
     "or unset)";
 
 const WrongValue kWrong[] = {
-    {"engine", "buddy", "is not an engine of this version (expected classic or paged)"},
+    {"engine", "buddy", "is not an engine of this version (expected paged or classic)"},
     {"policy", "frugal", "is not a policy of the paged engine (expected fast, balanced or lean)"},
     {"compat", "PyTorch", "is not known (expected pytorch or none)"},
     {"backend", "cudaMallocAsync", "is not available in this version (expected native)"},
@@ -272,11 +278,13 @@ TEST(AllocatorOptionTableTest, TheDefaultTextIsWhatAnOptionHasAndCanBeGiven) {
 TEST(AllocatorOptionTableTest, TheDefaultTextTakesAChangedOptionBack) {
   for (const TakenValue& taken : kTaken) {
     const AllocatorOptions changed = parse(taken.setting);
+    std::string back;
     for (const OptionRow& row : allocator_option_table()) {
       if (row.print(row, changed) == row.default_text) continue;
-      const std::string back = std::string(row.name) + ":" + std::string(row.default_text);
-      EXPECT_EQ(parse(back, changed), AllocatorOptions()) << taken.setting << ", then " << back;
+      if (!back.empty()) back += ",";
+      back.append(row.name).append(":").append(row.default_text);
     }
+    EXPECT_EQ(parse(back, changed), AllocatorOptions()) << taken.setting << ", then " << back;
   }
 }
 

@@ -57,6 +57,7 @@ void draw_roundup(Random& random, AllocatorOptions& options) {
 
 AllocatorOptions draw_options(Random& random) {
   AllocatorOptions options;
+  options.engine = one_in(random, 2) ? EngineKind::kClassic : EngineKind::kPaged;
   options.pytorch_compatible = one_in(random, 2);
   if (one_in(random, 2)) options.large_segment_bytes = draw_bytes(random, 11 * kMiB, kGiB);
   options.max_split_bytes = draw_optional_bytes(random, options.large_segment_bytes);

@@ -90,6 +90,15 @@ TEST(AllocatorOptionsTest, ALargeSegmentThatPassesAnEarlierBoundIsRefused) {
             "max_split_size_mb: \"32\" is out of range (expected 64–1048576 or unlimited)");
 }
 
+TEST(AllocatorOptionsTest, WhoAsksForPyTorchsWaysMeansItsEngineUnlessOneIsNamed) {
+  EXPECT_EQ(parse("").engine, EngineKind::kPaged);
+  EXPECT_EQ(parse("compat:pytorch").engine, EngineKind::kClassic);
+  EXPECT_EQ(parse("compat:none").engine, EngineKind::kPaged);
+  EXPECT_EQ(parse("compat:pytorch,engine:paged").engine, EngineKind::kPaged);
+  const AllocatorOptions paged = parse("engine:paged,compat:pytorch");
+  EXPECT_EQ(parse("max_split_size_mb:64", paged).engine, EngineKind::kPaged) << "not asked again";
+}
+
 // --- reading again ---------------------------------------------------------------------------
 
 constexpr const char* kResetByPytorch =

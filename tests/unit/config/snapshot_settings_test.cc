@@ -9,15 +9,24 @@ namespace ashlar {
 namespace {
 
 TEST(SnapshotSettingsTest, OptionsComeBackFromWhatIsWritten) {
-  for (const char* text : {"", "expandable_segments:True", "max_split_size_mb:64",
+  for (const char* text : {"", "policy:lean", "engine:classic", "compat:pytorch",
+                           "engine:classic,expandable_segments:True", "max_split_size_mb:64",
                            "roundup_power2_divisions:[256:1,512:2,>:8]", "large_segment_size_mb:40",
                            "garbage_collection_threshold:0.8,per_process_memory_fraction:0.5"}) {
-    AllocatorOptions options = *parse_allocator_options(text);
+    const AllocatorOptions options = *parse_allocator_options(text);
     const RecordedOptions read = options_of(settings_of(options));
-    options.pytorch_compatible = true;
     EXPECT_EQ(read.options, options) << text;
     EXPECT_EQ(read.ignored, "");
   }
+}
+
+TEST(SnapshotSettingsTest, WhatDoesNotNameItsEngineIsPyTorchs) {
+  for (const char* text : {"", "expandable_segments:True"}) {
+    const RecordedOptions read = options_of({{"PYTORCH_CUDA_ALLOC_CONF", std::string(text)}});
+    EXPECT_EQ(read.options.engine, EngineKind::kClassic) << text;
+    EXPECT_TRUE(read.options.pytorch_compatible) << text;
+  }
+  EXPECT_EQ(options_of({}).options.engine, EngineKind::kClassic);
 }
 
 TEST(SnapshotSettingsTest, TheValuesInForceCountBeforeTheText) {

@@ -54,10 +54,9 @@ TEST_F(AllocatorTest, TrimmingToANumberOfBytesSaysWhatWentAndWaitsOnlyIfAsked) {
 }
 
 TEST_F(AllocatorTest, DeviceWorkSeesTheMemory) {
-  AllocatorOptions options;
-  for (bool expandable : {false, true}) {
-    options.expandable_segments = expandable;
-    Allocator allocator(device(), options);
+  for (const char* settings :
+       {"engine:paged", "engine:classic", "engine:classic,expandable_segments:True"}) {
+    Allocator allocator(device(), parse_options(settings));
     const Buffer buffer = allocator.allocate(4096);
     ASSERT_TRUE(device().fill(buffer.address(), 7, buffer.bytes(), kDefaultStream).ok());
     std::vector<uint8_t> bytes(4096);
@@ -140,7 +139,7 @@ TEST_F(AllocatorTest, OptionsAreReadFromTextAndWrittenBack) {
 }
 
 TEST_F(AllocatorTest, ExpandableSegmentsAreShown) {
-  Allocator allocator(device(), parse_options("expandable_segments:True"));
+  Allocator allocator(device(), parse_options("engine:classic,expandable_segments:True"));
   const Buffer small = allocator.allocate(100);
   const std::vector<ExpandableUse> uses = allocator.expandable_segments();
   ASSERT_EQ(uses.size(), 1U);
@@ -280,10 +279,28 @@ TEST_F(AllocatorTest, OutOfMemoryIsABadAllocWithAReport) {
 }
 
 TEST_F(AllocatorTest, AFaultOfTheDeviceIsADeviceError) {
-  Allocator allocator(device());
+  Allocator classic(device(), parse_options("engine:classic"));
   machine_->inject({.call = DeviceCall::kAllocate});
-  EXPECT_THROW(static_cast<void>(allocator.allocate(512)), DeviceError);
-  EXPECT_NO_THROW(static_cast<void>(allocator.allocate(512)));
+  EXPECT_THROW(static_cast<void>(classic.allocate(512)), DeviceError);
+  EXPECT_NO_THROW(static_cast<void>(classic.allocate(512)));
+  Allocator paged(device(), parse_options("engine:paged"));
+  machine_->inject({.call = DeviceCall::kCreate});
+  EXPECT_THROW(static_cast<void>(paged.allocate(512)), DeviceError);
+  EXPECT_NO_THROW(static_cast<void>(paged.allocate(512)));
+}
+
+// Its memory is mapped, not allocated.
+TEST_F(AllocatorTest, TheEngineIsThePagedOneUnlessTheOptionsSayOtherwise) {
+  const auto calls = [&](DeviceCall call) {
+    return machine_->costs(DeviceIndex(0)).count_of(call);
+  };
+  Allocator by_default(device(), AllocatorOptions{});
+  static_cast<void>(by_default.allocate(3 * kMiB));
+  EXPECT_EQ(calls(DeviceCall::kAllocate), 0U);
+  EXPECT_GT(calls(DeviceCall::kMap), 0U);
+  Allocator classic(device(), parse_options("engine:classic"));
+  static_cast<void>(classic.allocate(3 * kMiB));
+  EXPECT_EQ(calls(DeviceCall::kAllocate), 1U);
 }
 
 TEST_F(AllocatorTest, AFailureInADestructorSurfacesWithTheNextCall) {

@@ -56,6 +56,7 @@ class ClassicConcurrencyTest : public ::testing::TestWithParam<ConcurrencyCase> 
   Device& device() { return machine_->device(DeviceIndex(0)); }
   AllocatorOptions options() const {
     AllocatorOptions options;
+    options.engine = EngineKind::kClassic;
     options.expandable_segments = GetParam().expandable;
     options.pytorch_compatible = GetParam().compatible;
     return options;

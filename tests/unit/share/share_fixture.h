@@ -16,10 +16,14 @@ namespace ashlar {
 
 using contract::eventually;
 
-inline AllocatorOptions plain_options() { return {}; }
+inline AllocatorOptions plain_options() {
+  AllocatorOptions options;
+  options.engine = EngineKind::kClassic;
+  return options;
+}
 
 inline AllocatorOptions expandable_options() {
-  AllocatorOptions options;
+  AllocatorOptions options = plain_options();
   options.expandable_segments = true;
   options.shareable_expandable_segments = true;
   return options;
@@ -28,7 +32,7 @@ inline AllocatorOptions expandable_options() {
 // A machine with an allocator, in a test's words.
 class Side {
  public:
-  explicit Side(const AllocatorOptions& options = {}) {
+  explicit Side(const AllocatorOptions& options = plain_options()) {
     sim::Options machine_options;
     machine_options.device_count = 2;
     machine_options.capacity_bytes = kGiB;
