@@ -14,24 +14,21 @@ namespace ashlar::cuda {
 
 class Nvml {
  public:
-  // kUnsupported: it is not here, lacks a function, or does not start; the message says which.
-  static Result<Nvml> open(const std::string& library);
-
-  // One entry for each process. kUnsupported: the monitor sees none although this one is there, as
-  // in containers with process numbers of their own.
-  Result<std::vector<ProcessUse>> processes(const std::array<uint8_t, 16>& uuid) const;
-
- private:
   using DeviceHandle = struct NvmlDeviceTag*;
-
- public:
-  // Of the second version of nvmlProcessInfo_t.
+  // The second version of the monitor's own record of a process.
   struct ProcessRecord {
     unsigned pid;
     unsigned long long used_bytes;
     unsigned gpu_instance;
     unsigned compute_instance;
   };
+
+  // kUnsupported: it is not here, lacks a function, or does not start; the message says which.
+  static Result<Nvml> open(const std::string& library);
+
+  // One entry for each process. kUnsupported: the monitor sees none although this one is there, as
+  // in containers with process numbers of their own.
+  Result<std::vector<ProcessUse>> processes(const std::array<uint8_t, 16>& uuid) const;
 
  private:
   explicit Nvml(DriverLibrary library) : library_(std::move(library)) {}

@@ -12,8 +12,9 @@ void Graphs::note(StreamId stream, const CaptureFacts& facts) {
   if (!is_capturing && captures_.empty()) return;
   const auto before = captures_.find(stream);
   if (before != captures_.end() && (!is_capturing || before->second != graph)) {
-    if (!graphs_.contains(before->second)) forget_nodes(before->second);
+    const GraphId former = before->second;
     captures_.erase(before);
+    if (!graphs_.contains(former)) forget_nodes(former);
   }
   if (!is_capturing) return;
   captures_[stream] = graph;
