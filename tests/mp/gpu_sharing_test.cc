@@ -59,9 +59,8 @@ class Process {
   }
   uint32_t read(DeviceAddress at) {
     uint32_t value = 0;
-    const bool is_read =
-        device().copy_to_host(&value, at, sizeof(value), kDefaultStream).ok() &&
-        device().synchronize_device().ok();
+    const bool is_read = device().copy_to_host(&value, at, sizeof(value), kDefaultStream).ok() &&
+                         device().synchronize_device().ok();
     return is_read ? value : 0;
   }
 

@@ -27,6 +27,8 @@ typename Map::mapped_type& must_have(Map& map, const char* what, uint64_t handle
 
 }  // namespace
 
+CaptureMode exchange_mode(CaptureMode mode) { return sim::Captures::exchange_thread_mode(mode); }
+
 Code code_of(const Status& status) {
   switch (status.kind()) {
     case StatusKind::kOk: return kDone;

@@ -137,6 +137,9 @@ class Core {
   uint64_t last_id_ = 0;
 };
 
+// The calling thread's mode: no device's business.
+CaptureMode exchange_mode(CaptureMode mode);
+
 Code code_of(const Status& status);
 template <typename T>
 Code code_of(const Result<T>& result) {
