@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "ashlar/device.h"
 #include "ashlar/export.h"
@@ -35,5 +36,22 @@ struct DriverOptions {
 // with the vendor's runtime and whoever else uses it, and makes none of its own.
 // kUnsupported: there is no driver here, or it is too old; the message says which and why.
 ASHLAR_EXPORT Result<std::unique_ptr<DeviceSet>> open_cuda(const DriverOptions& options = {});
+ASHLAR_EXPORT Result<std::unique_ptr<DeviceSet>> open_hip(const DriverOptions& options = {});
+
+struct AcceleratorOptions {
+  DriverOptions cuda{};
+  DriverOptions hip{};
+};
+
+// The devices of every vendor in one row, all called cuda as programs expect: cuda:0, cuda:1 and so
+// on, NVIDIA's first, then AMD's. A device's properties say who drives it
+// (DeviceProperties::driver), and nothing else tells them apart; of another vendor's devices none
+// is a peer. kUnsupported: no vendor's driver is here; the message has each one's reason.
+ASHLAR_EXPORT Result<std::unique_ptr<DeviceSet>> open_accelerators(
+    const AcceleratorOptions& options = {});
+
+// The number in "cuda:1", or in "hip:1", which is accepted and never written; "cuda" alone is 0.
+// kUsage: anything else.
+ASHLAR_EXPORT Result<DeviceIndex> accelerator_named(std::string_view name);
 
 }  // namespace ashlar

@@ -4,9 +4,6 @@
 
 #include <array>
 
-#include "base/text.h"
-#include "device/driver_library.h"
-
 namespace ashlar {
 namespace {
 
@@ -84,17 +81,7 @@ OpenedDevices open_sim(const BackendOptions& options) {
 
 OpenedDevices open_cuda_devices(const BackendOptions& options) { return open_cuda(options.cuda); }
 
-// The plain name comes with the development package only; a driver alone has a version.
-OpenedDevices open_hip_devices(const BackendOptions&) {
-  static constexpr const char* kNames[] = {"libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6",
-                                           "libamdhip64.so.5"};
-  const Result<DriverLibrary> driver = DriverLibrary::open(kNames);
-  if (!driver.ok()) {
-    return Status::unsupported(text("no HIP driver: ", driver.status().message()));
-  }
-  return Status::unsupported(text("driver found (", driver->name(),
-                                  "), but this version of Ashlar has no hip back end yet"));
-}
+OpenedDevices open_hip_devices(const BackendOptions& options) { return open_hip(options.hip); }
 
 }  // namespace
 }  // namespace ashlar

@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "base/text.h"
-#include "device/cuda/handles.h"
 
 namespace ashlar::cuda {
 namespace {

@@ -1,9 +1,14 @@
 // The neutral functions as CUDA's: streams, events, work, the pool, captures and graphs.
 #include "device/cuda/cuda_driver.h"
-#include "device/cuda/handles.h"
+#include "device/gpu/native.h"
 
 namespace ashlar::cuda {
 namespace {
+
+using gpu::native;
+using gpu::number_of;
+
+Stream native(StreamId stream) { return native<Stream>(stream.value()); }
 
 int pool_attribute(gpu::PoolFigure figure) {
   switch (figure) {

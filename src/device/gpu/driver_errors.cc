@@ -31,7 +31,9 @@ constexpr std::array kLost = {
 
 // A precondition does not hold, and the driver is the one that found it.
 constexpr std::array kMistakes = {
-    kInvalidValue, kInvalidHandle,
+    kInvalidValue,
+    kInvalidHandle,
+    17,   // invalid device pointer: of HIP alone
     401,  // illegal state: of a capture
     712,  // host memory already registered
     713,  // host memory not registered

@@ -27,6 +27,19 @@ class DriverFunction<int(Arguments...)> {
   int (*function_)(Arguments...) = nullptr;
 };
 
+// The same for a function that cannot fail, such as one that gives a text.
+template <typename... Arguments>
+class DriverFunction<const char*(Arguments...)> {
+ public:
+  const char* operator()(Arguments... arguments) const { return function_(arguments...); }
+  bool is_there() const { return function_ != nullptr; }
+
+ private:
+  friend class FunctionFinder;
+  const char* name_ = "";
+  const char* (*function_)(Arguments...) = nullptr;
+};
+
 // Finds the functions of one library and keeps account of those that are missing.
 class FunctionFinder {
  public:

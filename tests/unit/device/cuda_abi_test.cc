@@ -1,6 +1,6 @@
 // Our own declarations of the CUDA driver's binary interface against the vendor's header, where the
-// machine that compiles has one (CMake looks for it): sizes, places of fields, values, and the types
-// of the functions.
+// machine that compiles has one (CMake looks for it): sizes, places of fields, values, and the
+// types of the functions.
 #include "device/cuda/cuda_abi.h"
 
 #include <gtest/gtest.h>
@@ -21,8 +21,7 @@ constexpr bool passes_alike() {
   } else if constexpr (std::is_class_v<Ours>) {
     return std::is_class_v<Theirs> && sizeof(Ours) == sizeof(Theirs);
   } else {
-    return (std::is_integral_v<Theirs> || std::is_enum_v<Theirs>) &&
-           sizeof(Ours) == sizeof(Theirs);
+    return (std::is_integral_v<Theirs> || std::is_enum_v<Theirs>)&&sizeof(Ours) == sizeof(Theirs);
   }
 }
 
