@@ -53,7 +53,6 @@ namespace ashlar {
 struct DeviceProperties {
   std::string backend;             // "sim", "cuda", "hip"
   DeviceIndex index;               // position within the back end
-  std::string driver{};            // who is behind it, where it goes by another back end's name
   std::string name;                // "NVIDIA H200"
   std::array<uint8_t, 16> uuid{};  // the same in every process that sees this device
   std::string pci_id;              // "0000:1b:00.0"; empty where there is none

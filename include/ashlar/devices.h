@@ -20,6 +20,8 @@ class ASHLAR_EXPORT DeviceSet {
   virtual size_t device_count() const = 0;
   // REQUIRES: index below device_count().
   virtual Device& device(DeviceIndex index) = 0;
+  // The back end behind the device: its own, unless it goes by another's name. REQUIRES: as above.
+  virtual std::string_view driver(DeviceIndex index) const = 0;
 };
 
 struct DriverOptions {
@@ -44,9 +46,9 @@ struct AcceleratorOptions {
 };
 
 // The devices of every vendor in one row, all called cuda as programs expect: cuda:0, cuda:1 and so
-// on, NVIDIA's first, then AMD's. A device's properties say who drives it
-// (DeviceProperties::driver), and nothing else tells them apart; of another vendor's devices none
-// is a peer. kUnsupported: no vendor's driver is here; the message has each one's reason.
+// on, NVIDIA's first, then AMD's. The set says who drives which (DeviceSet::driver), the devices
+// do not; of another vendor's devices none is a peer.
+// kUnsupported: no vendor's driver is here; the message has each one's reason.
 ASHLAR_EXPORT Result<std::unique_ptr<DeviceSet>> open_accelerators(
     const AcceleratorOptions& options = {});
 

@@ -37,6 +37,16 @@ class Accelerators final : public DeviceSet {
     ASHLAR_CHECK(index.value() < devices_.size());
     return *devices_[index.value()];
   }
+  std::string_view driver(DeviceIndex index) const override {
+    ASHLAR_CHECK(index.value() < devices_.size());
+    size_t first = 0;
+    for (const auto& set : sets_) {
+      const size_t behind = index.value() - first;
+      if (behind < set->device_count()) return set->driver(DeviceIndex(behind));
+      first += set->device_count();
+    }
+    return kPublicName;
+  }
 
  private:
   Sets sets_;

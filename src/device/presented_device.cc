@@ -8,35 +8,37 @@ namespace ashlar {
 const DeviceProperties& PresentedDevice::properties() const {
   std::call_once(described_, [this] {
     properties_ = device_.properties();
-    properties_.driver = properties_.backend;
     properties_.backend = presentation_.backend;
     properties_.index = DeviceIndex(presentation_.first.value() + own_index_.value());
   });
   return properties_;
 }
 
-// The later of the two failures would be right, and nobody can tell: what was refused here did not
-// reach the device, so that it is the thread's last if it is there.
+// What is refused here takes the device's older failure away (own_number), so that one which the
+// device has is the later of the two.
 Status PresentedDevice::last_error() {
-  const Status refused = last_error_.peek();
-  return refused.ok() ? device_.last_error() : refused;
+  const Status failed = device_.last_error();
+  return failed.ok() ? last_error_.peek() : failed;
 }
 
 Status PresentedDevice::take_last_error() {
-  const Status refused = last_error_.take();
   const Status failed = device_.take_last_error();
-  return refused.ok() ? failed : refused;
+  const Status refused = last_error_.take();
+  return failed.ok() ? refused : failed;
+}
+
+bool PresentedDevice::is_of_own_set(DeviceIndex peer) const {
+  const uint64_t first = presentation_.first.value();
+  return peer.value() >= first && peer.value() - first < presentation_.set_count;
 }
 
 Result<DeviceIndex> PresentedDevice::own_number(DeviceIndex peer) {
-  const uint64_t first = presentation_.first.value();
-  if (peer.value() >= first && peer.value() - first < presentation_.set_count) {
-    return DeviceIndex(peer.value() - first);
-  }
+  if (is_of_own_set(peer)) return DeviceIndex(peer.value() - presentation_.first.value());
   const Status refused = peer.value() < presentation_.all_count
                              ? Status::unsupported(text("device ", peer, " is another vendor's"))
                              : Status::usage(text("there is no device ", peer, " (there are ",
                                                   presentation_.all_count, ")"));
+  (void)device_.take_last_error();
   last_error_.note(refused);
   return refused;
 }
@@ -56,11 +58,10 @@ Status PresentedDevice::set_access(AddressRange range, DeviceIndex accessor, Acc
 
 // Nobody reaches another vendor's device, and asking is no mistake.
 Result<bool> PresentedDevice::can_access_peer(DeviceIndex peer) {
+  if (peer.value() < presentation_.all_count && !is_of_own_set(peer)) return false;
   const Result<DeviceIndex> own = own_number(peer);
-  if (own.ok()) return device_.can_access_peer(*own);
-  if (!own.status().is(StatusKind::kUnsupported)) return own.status();
-  (void)last_error_.take();
-  return false;
+  if (!own.ok()) return own.status();
+  return device_.can_access_peer(*own);
 }
 
 Status PresentedDevice::enable_peer_access(DeviceIndex peer) {

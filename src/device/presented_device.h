@@ -155,6 +155,7 @@ class PresentedDevice final : public Device {
   Status destroy_graph(GraphId graph) override { return device_.destroy_graph(graph); }
 
  private:
+  bool is_of_own_set(DeviceIndex peer) const;
   // The peer as the device's own set numbers it. kUnsupported: it is another vendor's. kUsage:
   // there is no such device.
   Result<DeviceIndex> own_number(DeviceIndex peer);

@@ -68,6 +68,7 @@ class SimDevices final : public DeviceSet {
   explicit SimDevices(std::unique_ptr<sim::Machine> machine) : machine_(std::move(machine)) {}
   size_t device_count() const override { return machine_->device_count(); }
   Device& device(DeviceIndex index) override { return machine_->device(index); }
+  std::string_view driver(DeviceIndex) const override { return "sim"; }
 
  private:
   std::unique_ptr<sim::Machine> machine_;

@@ -84,4 +84,8 @@ std::unique_ptr<EngineMachine> cuda_stand_in_machine(size_t capacity_bytes) {
   return std::make_unique<StandInMachine>(open_cuda, ASHLAR_CUDA_STANDIN, capacity_bytes);
 }
 
+std::unique_ptr<EngineMachine> hip_stand_in_machine(size_t capacity_bytes) {
+  return std::make_unique<StandInMachine>(open_hip, ASHLAR_HIP_STANDIN, capacity_bytes);
+}
+
 }  // namespace ashlar::contract

@@ -26,7 +26,8 @@ class EngineMachine {
 };
 
 std::unique_ptr<EngineMachine> simulated_machine(size_t capacity_bytes);
-// The cuda back end over its stand-in driver. The next one replaces it.
+// A vendor's back end over its stand-in driver. The next one replaces it.
 std::unique_ptr<EngineMachine> cuda_stand_in_machine(size_t capacity_bytes);
+std::unique_ptr<EngineMachine> hip_stand_in_machine(size_t capacity_bytes);
 
 }  // namespace ashlar::contract

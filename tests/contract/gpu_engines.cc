@@ -15,6 +15,12 @@ EngineUnderTest on_cuda(EngineUnderTest engine) {
   return engine;
 }
 
+EngineUnderTest on_hip(EngineUnderTest engine) {
+  engine.name += "OnHip";
+  engine.machine = hip_stand_in_machine;
+  return engine;
+}
+
 EngineUnderTest classic_engine(std::string name, bool expandable) {
   return {std::move(name),
           [expandable](Device& device, AllocatorOptions options) -> std::unique_ptr<Engine> {
@@ -33,9 +39,8 @@ EngineUnderTest paged_engine() {
 }
 
 auto engines() {
-  return testing::Values(on_cuda(classic_engine("Classic", false)),
-                         on_cuda(classic_engine("ClassicExpandable", true)),
-                         on_cuda(paged_engine()));
+  return testing::Values(on_cuda(classic_engine("Classic", false)), on_cuda(paged_engine()),
+                         on_hip(classic_engine("ClassicExpandable", true)), on_hip(paged_engine()));
 }
 
 }  // namespace

@@ -25,6 +25,7 @@ class GpuDevices final : public DeviceSet {
     ASHLAR_CHECK(index.value() < devices_.size());
     return *devices_[index.value()];
   }
+  std::string_view driver(DeviceIndex) const override { return common_.driver->backend(); }
 
  private:
   Common common_;

@@ -1,5 +1,5 @@
-// The contract suite on the cuda back end: over the stand-in driver, which every machine has, and,
-// where ASHLAR_TEST_DEVICE=cuda asks for it, over the real one.
+// The contract suite on the vendors' back ends: over the stand-in drivers, which every machine has,
+// or, where ASHLAR_TEST_DEVICE=cuda asks for it, over the real CUDA driver.
 #include <cstdlib>
 #include <string_view>
 #include <utility>
@@ -28,16 +28,30 @@ Opened under_test(std::shared_ptr<DeviceSet> devices) {
   return std::unique_ptr<MachineUnderTest>(std::make_unique<OpenedDevices>(std::move(devices)));
 }
 
-Opened open_stand_in(size_t granularity_bytes, const standin::Abilities& abilities) {
+void restart(const char* library, size_t granularity_bytes, const standin::Abilities& abilities) {
   sim::Options options;
   options.device_count = 2;
   options.capacity_bytes = size_t{1} << 30;
   options.granularity_bytes = granularity_bytes;
-  standin::control_of(ASHLAR_CUDA_STANDIN).restart(options, abilities);
-  Result<std::unique_ptr<DeviceSet>> devices =
-      open_cuda({.library = ASHLAR_CUDA_STANDIN, .monitor_library = ASHLAR_CUDA_STANDIN});
-  if (!devices.ok()) return devices.status();
-  return under_test(*std::move(devices));
+  standin::control_of(library).restart(options, abilities);
+}
+
+Opened open_cuda_stand_in(size_t granularity_bytes, const standin::Abilities& abilities) {
+  restart(ASHLAR_CUDA_STANDIN, granularity_bytes, abilities);
+  return under_test(
+      must(open_cuda({.library = ASHLAR_CUDA_STANDIN, .monitor_library = ASHLAR_CUDA_STANDIN})));
+}
+
+Opened open_hip_stand_in(const standin::Abilities& abilities) {
+  restart(ASHLAR_HIP_STANDIN, size_t{64} << 10, abilities);
+  return under_test(must(open_hip({.library = ASHLAR_HIP_STANDIN})));
+}
+
+// AMD's devices where a program expects NVIDIA's.
+Opened open_hip_as_cuda() {
+  restart(ASHLAR_HIP_STANDIN, size_t{2} << 20, {});
+  return under_test(must(open_accelerators({.cuda = {.library = "libashlar_no_such_driver.so"},
+                                            .hip = {.library = ASHLAR_HIP_STANDIN}})));
 }
 
 // A context takes long to make, so one serves all tests.
@@ -62,9 +76,11 @@ std::vector<BackendUnderTest> backends() {
   const size_t coarse = size_t{2} << 20;
   const size_t fine = size_t{64} << 10;
   return {
-      {"CudaStandIn", [=] { return open_stand_in(coarse, {}); }},
-      {"CudaStandInWithLittle", [=] { return open_stand_in(fine, few); }},
-      {"CudaStandInPlain", [=] { return open_stand_in(coarse, plain); }},
+      {"CudaStandIn", [=] { return open_cuda_stand_in(coarse, {}); }},
+      {"CudaStandInWithLittle", [=] { return open_cuda_stand_in(fine, few); }},
+      {"HipStandIn", [=] { return open_hip_stand_in({}); }},
+      {"HipStandInPlain", [=] { return open_hip_stand_in(plain); }},
+      {"HipAsCuda", open_hip_as_cuda},
   };
 }
 
