@@ -74,6 +74,7 @@ struct GraphEdgeData {
 };
 
 inline constexpr int kSuccess = 0;
+inline constexpr int kInvalidAddress = 1;  // CUDA_ERROR_INVALID_VALUE, of pointer attributes
 inline constexpr int kNoDevice = 100;
 
 inline constexpr int kAttributeVirtualMemory = 102;

@@ -150,7 +150,8 @@ gpu::Outcome CudaDriver::allocate(size_t bytes, DeviceAddress& at) {
 
 gpu::Outcome CudaDriver::free(DeviceAddress at) { return api_.mem_free(at.value()); }
 
-// Asked for several attributes at once, the driver answers 0 for an address it does not know.
+// Asked for several attributes at once, the driver answers 0 for an address it does not know, or
+// calls one that cannot be an address invalid.
 gpu::Outcome CudaDriver::locate(DeviceAddress at, gpu::Location& location) {
   unsigned type = 0;
   int device = 0;
@@ -160,6 +161,7 @@ gpu::Outcome CudaDriver::locate(DeviceAddress at, gpu::Location& location) {
                       kPointerRangeSize};
   void* answers[] = {&type, &device, &begin, &bytes};
   const gpu::Outcome got = api_.pointer_get_attributes(4, attributes, answers, at.value());
+  if (got.code == kInvalidAddress) return {got.call, kSuccess};
   if (!got.ok() || bytes == 0 || (type != kMemoryTypeHost && type != kMemoryTypeDevice)) {
     return got;
   }

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/units.h"
+#include "standin/control.h"
 
 namespace ashlar {
 namespace {
@@ -74,6 +75,7 @@ TEST(RegistryTest, AVendorBackEndWithoutADriverSaysWhyItIsMissing) {
 
 TEST(RegistryTest, ADriversDevicesStandBesideTheSimulatedOnes) {
   BackendOptions options;
+  standin::control_of(ASHLAR_CUDA_STANDIN).restart(options.sim, {});
   options.cuda.library = ASHLAR_CUDA_STANDIN;
   const Result<Registry> registry = Registry::create(options);
   ASSERT_TRUE(registry.ok());
