@@ -154,8 +154,8 @@ TEST(CliInfoTest, DevicesOfADriverAreListedAndOneThatIsMissingSaysWhy) {
                .environment = {{"ASHLAR_CUDA_DRIVER", ASHLAR_CUDA_STANDIN},
                                {"ASHLAR_HIP_DRIVER", "libashlar_no_such_driver.so"}}});
   EXPECT_EQ(outcome.exit_code, kDone) << outcome.err;
-  for (const char* wanted : {"cuda:0", "cuda:1", "Ashlar stand-in GPU",
-                             "no HIP driver: libashlar_no_such_driver.so"}) {
+  for (const char* wanted :
+       {"cuda:0", "cuda:1", "Ashlar stand-in GPU", "no HIP driver: libashlar_no_such_driver.so"}) {
     EXPECT_THAT(outcome.out, HasSubstr(wanted));
   }
 }
