@@ -8,6 +8,7 @@ namespace {
 
 // Work of the user's, boxed for a driver that passes one pointer.
 struct HostCall {
+  explicit HostCall(std::function<void()> wanted) : function(std::move(wanted)) {}
   std::function<void()> function;
 };
 
