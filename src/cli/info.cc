@@ -52,7 +52,9 @@ Run prepare_info(CLI::App& parser) {
 }
 
 ExitCode run_info(const InfoOptions& options, const Session& session) {
-  const Result<Registry> registry = Registry::create({.sim = session.sim_options});
+  const Drivers drivers = drivers_from(session.environment);
+  const Result<Registry> registry =
+      Registry::create({.sim = session.sim_options, .cuda = drivers.cuda, .hip = drivers.hip});
   if (!registry.ok()) {
     session.console.complain(registry.status().to_string());
     return exit_code_for(registry.status());

@@ -27,6 +27,8 @@ Status parse_backing(const EnvironmentVariable& row, std::string_view value, sim
 
 constexpr std::string_view kPrefix = "ASHLAR_";
 constexpr std::string_view kOwnSettings = "ASHLAR_ALLOC_CONF";
+constexpr std::string_view kCudaDriver = "ASHLAR_CUDA_DRIVER";
+constexpr std::string_view kHipDriver = "ASHLAR_HIP_DRIVER";
 
 constexpr EnvironmentVariable allocator_variable(std::string_view name, std::string_view help) {
   return {
@@ -36,6 +38,19 @@ constexpr EnvironmentVariable allocator_variable(std::string_view name, std::str
       .expected = "options as ashlar config lists them, such as expandable_segments:True",
       .default_text = "",
       .help = help,
+      .parse = nullptr,
+      .option = {},
+  };
+}
+
+constexpr EnvironmentVariable driver_variable(std::string_view name, std::string_view sets) {
+  return {
+      .name = name,
+      .scope = VariableScope::kDriver,
+      .sets = sets,
+      .expected = "a name that the system's loader finds, or a path",
+      .default_text = "",
+      .help = "For drivers that stand elsewhere than usual, and for stand-ins in tests.",
       .parse = nullptr,
       .option = {},
   };
@@ -97,6 +112,8 @@ constexpr std::array kVariables = {
         .parse = parse_backing,
         .option = {},
     },
+    driver_variable(kCudaDriver, "library of the CUDA driver"),
+    driver_variable(kHipDriver, "library of the HIP driver"),
     allocator_variable(kOwnSettings, "Counts before PyTorch's variables."),
     allocator_variable("PYTORCH_CUDA_ALLOC_CONF", "PyTorch's; read if none above it is set."),
     allocator_variable("PYTORCH_HIP_ALLOC_CONF", "PyTorch's; read if none above it is set."),
@@ -127,6 +144,13 @@ Result<sim::Options> sim_options_from(const Environment& environment) {
     if (Status status = row.parse(row, *value, options); !status.ok()) return status;
   }
   return options;
+}
+
+Drivers drivers_from(const Environment& environment) {
+  Drivers named;
+  named.cuda.library = environment.value(kCudaDriver).value_or("");
+  named.hip.library = environment.value(kHipDriver).value_or("");
+  return named;
 }
 
 Result<AllocatorOptions> allocator_options_from(const Environment& environment) {

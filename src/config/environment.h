@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 
+#include "ashlar/devices.h"
 #include "ashlar/options.h"
 #include "ashlar/sim.h"
 #include "ashlar/status.h"
@@ -40,6 +41,8 @@ class Environment {
 // What a variable shapes.
 enum class VariableScope {
   kSimulatedMachine,
+  // The library of a vendor's driver, instead of the system's.
+  kDriver,
   // All settings of an allocator in one text. Of these rows the first one that is set counts, and
   // the others are not even read.
   kAllocator,
@@ -57,7 +60,7 @@ struct EnvironmentVariable {
   std::string_view expected;      // "a whole number from 1 to 64"; completes "expected …"
   std::string_view default_text;  // a value with the same effect as none; empty: there is none
   std::string_view help;          // why one would set it
-  // Sets its option; null for the scopes of allocators.
+  // Sets its option; null for all scopes but kSimulatedMachine.
   // kUsage: the value is wrong; then `options` is untouched.
   Status (*parse)(const EnvironmentVariable& row, std::string_view value, sim::Options& options);
   std::string_view option = {};       // of kAllocatorSwitch: the option it sets
@@ -70,6 +73,13 @@ std::span<const EnvironmentVariable> environment_variables();
 // kUsage: a value is wrong, or there is a variable whose name starts with ASHLAR_ that is not in
 // the table. The message names the variable, the value, and what was expected.
 Result<sim::Options> sim_options_from(const Environment& environment);
+
+// The vendors' drivers that the environment names.
+struct Drivers {
+  DriverOptions cuda{};
+  DriverOptions hip{};
+};
+Drivers drivers_from(const Environment& environment);
 
 // The settings that the environment gives to allocators that are not told otherwise. Fails as
 // sim_options_from does; variables of other scopes may be wrong.

@@ -20,7 +20,8 @@ Result<DriverLibrary> DriverLibrary::open(std::span<const char* const> names) {
   std::string telling_reason;
   std::string missing_reason;
   for (const char* name : names) {
-    if (void* handle = dlopen(name, RTLD_LAZY | RTLD_LOCAL)) return DriverLibrary(handle, name);
+    void* handle = dlopen(name, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
+    if (handle != nullptr) return DriverLibrary(handle, name);
     const char* error = dlerror();
     const std::string reason = error != nullptr ? error : std::string(name) + ": not loaded";
     std::string& kept = says_only_missing(reason, name) ? missing_reason : telling_reason;
@@ -32,5 +33,7 @@ Result<DriverLibrary> DriverLibrary::open(std::span<const char* const> names) {
 DriverLibrary::~DriverLibrary() {
   if (handle_ != nullptr) dlclose(handle_);
 }
+
+void* DriverLibrary::find(const char* function) const { return dlsym(handle_, function); }
 
 }  // namespace ashlar

@@ -3,10 +3,6 @@
 #include "device/registry.h"
 
 #include <array>
-#include <span>
-
-#include "base/text.h"
-#include "device/driver_library.h"
 
 namespace ashlar {
 namespace {
@@ -14,8 +10,8 @@ namespace {
 using OpenedDevices = Result<std::unique_ptr<DeviceSet>>;
 
 OpenedDevices open_sim(const BackendOptions& options);
-OpenedDevices open_cuda(const BackendOptions& options);
-OpenedDevices open_hip(const BackendOptions& options);
+OpenedDevices open_cuda_devices(const BackendOptions& options);
+OpenedDevices open_hip_devices(const BackendOptions& options);
 
 struct BackendRow {
   std::string_view name;
@@ -24,8 +20,8 @@ struct BackendRow {
 
 constexpr std::array kBackends = {
     BackendRow{.name = "sim", .open = open_sim},
-    BackendRow{.name = "cuda", .open = open_cuda},
-    BackendRow{.name = "hip", .open = open_hip},
+    BackendRow{.name = "cuda", .open = open_cuda_devices},
+    BackendRow{.name = "hip", .open = open_hip_devices},
 };
 
 }  // namespace
@@ -72,6 +68,7 @@ class SimDevices final : public DeviceSet {
   explicit SimDevices(std::unique_ptr<sim::Machine> machine) : machine_(std::move(machine)) {}
   size_t device_count() const override { return machine_->device_count(); }
   Device& device(DeviceIndex index) override { return machine_->device(index); }
+  std::string_view driver(DeviceIndex) const override { return "sim"; }
 
  private:
   std::unique_ptr<sim::Machine> machine_;
@@ -83,35 +80,9 @@ OpenedDevices open_sim(const BackendOptions& options) {
   return std::unique_ptr<DeviceSet>(std::make_unique<SimDevices>(*std::move(machine)));
 }
 
-struct Vendor {
-  std::string_view backend;
-  std::string_view driver;                     // what people call it
-  std::span<const char* const> library_names;  // in order of preference
-};
+OpenedDevices open_cuda_devices(const BackendOptions& options) { return open_cuda(options.cuda); }
 
-// Why the vendor's back end cannot be used: the driver is missing, or this version of Ashlar does
-// not speak to it yet.
-Status why_unavailable(const Vendor& vendor) {
-  const Result<DriverLibrary> driver = DriverLibrary::open(vendor.library_names);
-  if (!driver.ok()) {
-    return Status::unsupported(text("no ", vendor.driver, " driver: ", driver.status().message()));
-  }
-  return Status::unsupported(text("driver found (", driver->name(),
-                                  "), but this version of Ashlar has no ", vendor.backend,
-                                  " back end yet"));
-}
-
-OpenedDevices open_cuda(const BackendOptions&) {
-  static constexpr const char* kNames[] = {"libcuda.so.1"};
-  return why_unavailable({.backend = "cuda", .driver = "CUDA", .library_names = kNames});
-}
-
-OpenedDevices open_hip(const BackendOptions&) {
-  // The plain name comes with the development package only; a driver alone has a version.
-  static constexpr const char* kNames[] = {"libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6",
-                                           "libamdhip64.so.5"};
-  return why_unavailable({.backend = "hip", .driver = "HIP", .library_names = kNames});
-}
+OpenedDevices open_hip_devices(const BackendOptions& options) { return open_hip(options.hip); }
 
 }  // namespace
 }  // namespace ashlar

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ashlar/device.h"
+#include "ashlar/devices.h"
 #include "ashlar/sim.h"
 #include "ashlar/status.h"
 
@@ -18,16 +19,9 @@ namespace ashlar {
 
 // One field for each back end that takes options.
 struct BackendOptions {
-  sim::Options sim;
-};
-
-// The devices that one back end found, and whatever they need to live.
-class DeviceSet {
- public:
-  virtual ~DeviceSet() = default;
-  virtual size_t device_count() const = 0;
-  // REQUIRES: index below device_count().
-  virtual Device& device(DeviceIndex index) = 0;
+  sim::Options sim{};
+  DriverOptions cuda{};
+  DriverOptions hip{};
 };
 
 // A back end as this machine sees it. Not available: no devices. Available: perhaps none, too.

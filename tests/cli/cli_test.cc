@@ -148,6 +148,18 @@ TEST(CliInfoTest, TheTableForPeopleNamesDevicesBackEndsAndVariables) {
   EXPECT_THAT(outcome.out, Not(HasSubstr("sim:3")));
 }
 
+TEST(CliInfoTest, DevicesOfADriverAreListedAndOneThatIsMissingSaysWhy) {
+  const CliOutcome outcome =
+      run_cli({.arguments = {"info"},
+               .environment = {{"ASHLAR_CUDA_DRIVER", ASHLAR_CUDA_STANDIN},
+                               {"ASHLAR_HIP_DRIVER", "libashlar_no_such_driver.so"}}});
+  EXPECT_EQ(outcome.exit_code, kDone) << outcome.err;
+  for (const char* wanted :
+       {"cuda:0", "cuda:1", "Ashlar stand-in GPU", "no HIP driver: libashlar_no_such_driver.so"}) {
+    EXPECT_THAT(outcome.out, HasSubstr(wanted));
+  }
+}
+
 TEST(CliInfoTest, SeedAndBookkeepingMakeAMachineToo) {
   const CliOutcome outcome =
       run_cli({.arguments = {"info", "--json"},

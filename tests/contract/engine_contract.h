@@ -3,8 +3,9 @@
 // the suites; `classic_engines.cc` shows how.
 //
 // Nothing here knows an engine: how large blocks are beyond what was asked for, where they lie, and
-// how much is reserved for them is theirs to decide. The device is a simulated one, with memory
-// that holds bytes and streams that run by themselves unless they are held.
+// how much is reserved for them is theirs to decide. The devices are simulated ones, with memory
+// that holds bytes and streams that run by themselves unless they are held, or a vendor's back end
+// over such ones (`engine_machine.h`).
 #pragma once
 
 #include <functional>
@@ -22,6 +23,7 @@
 #include "base/units.h"
 #include "device_contract.h"
 #include "engine/engine.h"
+#include "engine_machine.h"
 #include "on_threads.h"
 
 namespace ashlar::contract {
@@ -31,6 +33,7 @@ struct EngineUnderTest {
   // With these options, but for those that make the engine the one it is.
   std::function<std::unique_ptr<Engine>(Device&, AllocatorOptions)> make;
   bool has_virtual_memory = true;  // of the device that it runs on
+  std::function<std::unique_ptr<EngineMachine>(size_t capacity_bytes)> machine = simulated_machine;
 };
 
 void PrintTo(const EngineUnderTest& engine, std::ostream* out);
@@ -111,7 +114,9 @@ class EngineContract : public testing::TestWithParam<EngineUnderTest> {
   // Failures of a free that nobody heard of are told now.
   void expect_empties();
 
-  std::unique_ptr<sim::Machine> machine_;
+  bool stays_lost() const { return machine_->stays_lost(); }
+
+  std::unique_ptr<EngineMachine> machine_;
 
  private:
   std::unique_ptr<Device> plain_;

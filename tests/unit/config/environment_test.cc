@@ -62,6 +62,15 @@ TEST(EnvironmentTest, EveryVariableSetsItsOption) {
   EXPECT_EQ(options->backing, sim::Backing::kBookkeeping);
 }
 
+TEST(EnvironmentTest, DriversAreNamedByVariablesOfTheirOwn) {
+  const Drivers named = drivers_from(Environment(
+      {{"ASHLAR_CUDA_DRIVER", "/opt/libcuda.so"}, {"ASHLAR_HIP_DRIVER", "libhip.so.9"}}));
+  EXPECT_EQ(named.cuda.library, "/opt/libcuda.so");
+  EXPECT_EQ(named.hip.library, "libhip.so.9");
+  EXPECT_EQ(drivers_from(Environment()).cuda.library, "");
+  EXPECT_TRUE(options_with("ASHLAR_CUDA_DRIVER", "/opt/libcuda.so").ok());
+}
+
 TEST(EnvironmentTest, TheDefaultTextOfEachVariableHasTheEffectOfLeavingItUnset) {
   for (const EnvironmentVariable& row : environment_variables()) {
     if (row.default_text.empty()) continue;

@@ -1,0 +1,59 @@
+// The way to a vendor's devices, for programs that make their own allocators: the driver is looked
+// for when asked, so that one binary runs on machines with and without it.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "ashlar/device.h"
+#include "ashlar/export.h"
+#include "ashlar/status.h"
+
+namespace ashlar {
+
+// The devices that one back end found, and whatever they need to live.
+class ASHLAR_EXPORT DeviceSet {
+ public:
+  virtual ~DeviceSet() = default;
+  virtual size_t device_count() const = 0;
+  // REQUIRES: index below device_count().
+  virtual Device& device(DeviceIndex index) = 0;
+  // The back end behind the device: its own, unless it goes by another's name. REQUIRES: as above.
+  virtual std::string_view driver(DeviceIndex index) const = 0;
+};
+
+struct DriverOptions {
+  // The driver's library instead of the system's: a name that the loader finds, or a path. Empty:
+  // the vendor's own name for it.
+  std::string library{};
+  // The same for the vendor's monitor, which knows the processes that use a device. Without it,
+  // Device::processes is unsupported.
+  std::string monitor_library{};
+};
+
+// Every device that the driver shows this process, in the driver's order; possibly none. A device
+// is taken into use by its first call: it shares the process's one context (CUDA's primary context)
+// with the vendor's runtime and whoever else uses it, and makes none of its own.
+// kUnsupported: there is no driver here, or it is too old; the message says which and why.
+ASHLAR_EXPORT Result<std::unique_ptr<DeviceSet>> open_cuda(const DriverOptions& options = {});
+ASHLAR_EXPORT Result<std::unique_ptr<DeviceSet>> open_hip(const DriverOptions& options = {});
+
+struct AcceleratorOptions {
+  DriverOptions cuda{};
+  DriverOptions hip{};
+};
+
+// The devices of every vendor in one row, all called cuda as programs expect: cuda:0, cuda:1 and so
+// on, NVIDIA's first, then AMD's. The set says who drives which (DeviceSet::driver), the devices
+// do not; of another vendor's devices none is a peer.
+// kUnsupported: no vendor's driver is here; the message has each one's reason.
+ASHLAR_EXPORT Result<std::unique_ptr<DeviceSet>> open_accelerators(
+    const AcceleratorOptions& options = {});
+
+// The number in "cuda:1", or in "hip:1", which is accepted and never written; "cuda" alone is 0.
+// kUsage: anything else.
+ASHLAR_EXPORT Result<DeviceIndex> accelerator_named(std::string_view name);
+
+}  // namespace ashlar

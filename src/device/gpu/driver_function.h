@@ -1,0 +1,83 @@
+// A function of a driver, found by name when the driver is loaded: called, it says by that name how
+// the call ended.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+
+#include "base/text.h"
+#include "device/driver_library.h"
+#include "device/gpu/driver.h"
+
+namespace ashlar::gpu {
+
+template <typename Signature>
+class DriverFunction;
+
+template <typename... Arguments>
+class DriverFunction<int(Arguments...)> {
+ public:
+  // REQUIRES: it was found.
+  Outcome operator()(Arguments... arguments) const { return {name_, function_(arguments...)}; }
+  bool is_there() const { return function_ != nullptr; }
+
+ private:
+  friend class FunctionFinder;
+  const char* name_ = "";
+  int (*function_)(Arguments...) = nullptr;
+};
+
+// The same for a function that cannot fail, such as one that gives a text.
+template <typename... Arguments>
+class DriverFunction<const char*(Arguments...)> {
+ public:
+  const char* operator()(Arguments... arguments) const { return function_(arguments...); }
+  bool is_there() const { return function_ != nullptr; }
+
+ private:
+  friend class FunctionFinder;
+  const char* name_ = "";
+  const char* (*function_)(Arguments...) = nullptr;
+};
+
+// Finds the functions of one library and keeps account of those that are missing.
+class FunctionFinder {
+ public:
+  // `library` outlives the finder.
+  explicit FunctionFinder(const DriverLibrary& library) : library_(library) {}
+
+  // The first of the names (literals) that the library has.
+  template <typename Signature>
+  void want(DriverFunction<Signature>& function, std::initializer_list<const char*> names) {
+    for (const char* name : names) {
+      void* found = library_.find(name);
+      if (found == nullptr) continue;
+      function.name_ = name;
+      function.function_ = reinterpret_cast<decltype(function.function_)>(found);
+      return;
+    }
+  }
+  // The same, and the library cannot be used without.
+  template <typename Signature>
+  void need(DriverFunction<Signature>& function, std::initializer_list<const char*> names) {
+    want(function, names);
+    if (!function.is_there()) missing_ += text(missing_.empty() ? "" : ", ", *names.begin());
+  }
+  template <typename Signature>
+  void need(DriverFunction<Signature>& function, const char* name) {
+    need(function, {name});
+  }
+
+  // kUnsupported: some function was needed and is missing; the message names them all.
+  Status status() const {
+    if (missing_.empty()) return {};
+    return Status::unsupported(
+        text(library_.name(), " has no ", missing_, "; expected a driver that has: update it"));
+  }
+
+ private:
+  const DriverLibrary& library_;
+  std::string missing_;
+};
+
+}  // namespace ashlar::gpu

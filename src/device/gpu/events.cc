@@ -1,0 +1,42 @@
+// A table.
+#include "device/gpu/events.h"
+
+#include "base/text.h"
+
+namespace ashlar::gpu {
+
+EventId Events::add(DeviceIndex owner, Handle event) {
+  WriterLock lock(mutex_);
+  const EventId id(++last_id_);
+  events_.emplace(id, Event{owner, event});
+  return id;
+}
+
+Result<Handle> Events::find(EventId event) const {
+  ReaderLock lock(mutex_);
+  const auto found = events_.find(event);
+  if (found == events_.end()) return Status::usage(text("there is no event ", event));
+  return found->second.handle;
+}
+
+Result<Handle> Events::find(EventId event, DeviceIndex owner) const {
+  ReaderLock lock(mutex_);
+  const auto found = events_.find(event);
+  if (found == events_.end() || found->second.owner != owner) {
+    return Status::usage(text("event ", event, " is not an event of device ", owner));
+  }
+  return found->second.handle;
+}
+
+Result<Handle> Events::remove(EventId event, DeviceIndex owner) {
+  WriterLock lock(mutex_);
+  const auto found = events_.find(event);
+  if (found == events_.end() || found->second.owner != owner) {
+    return Status::usage(text("event ", event, " is not an event of device ", owner));
+  }
+  const Handle handle = found->second.handle;
+  events_.erase(found);
+  return handle;
+}
+
+}  // namespace ashlar::gpu

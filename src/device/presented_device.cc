@@ -1,0 +1,83 @@
+// The few functions that numbers of devices go through.
+#include "device/presented_device.h"
+
+#include "base/text.h"
+
+namespace ashlar {
+
+const DeviceProperties& PresentedDevice::properties() const {
+  std::call_once(described_, [this] {
+    properties_ = device_.properties();
+    properties_.backend = presentation_.backend;
+    properties_.index = DeviceIndex(presentation_.first.value() + own_index_.value());
+  });
+  return properties_;
+}
+
+// What is refused here takes the device's older failure away (own_number), so that one which the
+// device has is the later of the two.
+Status PresentedDevice::last_error() {
+  const Status failed = device_.last_error();
+  return failed.ok() ? last_error_.peek() : failed;
+}
+
+Status PresentedDevice::take_last_error() {
+  const Status failed = device_.take_last_error();
+  const Status refused = last_error_.take();
+  return failed.ok() ? refused : failed;
+}
+
+bool PresentedDevice::is_of_own_set(DeviceIndex peer) const {
+  const uint64_t first = presentation_.first.value();
+  return peer.value() >= first && peer.value() - first < presentation_.set_count;
+}
+
+Result<DeviceIndex> PresentedDevice::own_number(DeviceIndex peer) {
+  if (is_of_own_set(peer)) return DeviceIndex(peer.value() - presentation_.first.value());
+  const Status refused = peer.value() < presentation_.all_count
+                             ? Status::unsupported(text("device ", peer, " is another vendor's"))
+                             : Status::usage(text("there is no device ", peer, " (there are ",
+                                                  presentation_.all_count, ")"));
+  (void)device_.take_last_error();
+  last_error_.note(refused);
+  return refused;
+}
+
+Result<AddressDescription> PresentedDevice::describe(DeviceAddress address) {
+  Result<AddressDescription> found = device_.describe(address);
+  if (found.ok() && found->kind != MemoryKind::kUnknown) {
+    found->device = DeviceIndex(presentation_.first.value() + found->device.value());
+  }
+  return found;
+}
+
+Status PresentedDevice::set_access(AddressRange range, DeviceIndex accessor, Access access) {
+  const Result<DeviceIndex> own = own_number(accessor);
+  return own.ok() ? device_.set_access(range, *own, access) : own.status();
+}
+
+// Nobody reaches another vendor's device, and asking is no mistake.
+Result<bool> PresentedDevice::can_access_peer(DeviceIndex peer) {
+  if (peer.value() < presentation_.all_count && !is_of_own_set(peer)) return false;
+  const Result<DeviceIndex> own = own_number(peer);
+  if (!own.ok()) return own.status();
+  return device_.can_access_peer(*own);
+}
+
+Status PresentedDevice::enable_peer_access(DeviceIndex peer) {
+  const Result<DeviceIndex> own = own_number(peer);
+  return own.ok() ? device_.enable_peer_access(*own) : own.status();
+}
+
+Status PresentedDevice::disable_peer_access(DeviceIndex peer) {
+  const Result<DeviceIndex> own = own_number(peer);
+  return own.ok() ? device_.disable_peer_access(*own) : own.status();
+}
+
+Status PresentedDevice::copy_to_peer(DeviceIndex peer, DeviceAddress to, DeviceAddress from,
+                                     size_t bytes, StreamId stream) {
+  const Result<DeviceIndex> own = own_number(peer);
+  return own.ok() ? device_.copy_to_peer(*own, to, from, bytes, stream) : own.status();
+}
+
+}  // namespace ashlar

@@ -1,0 +1,28 @@
+// The control functions, inside of a stand-in driver.
+#include "standin/control.h"
+#include "standin/exported.h"
+
+namespace ashlar::standin {
+namespace {
+
+void restart(const sim::Options& options, const Abilities& abilities) {
+  Core::get().restart(options, abilities);
+}
+Status hold(DeviceIndex device, StreamId stream) {
+  return Core::get().machine().hold(device, stream);
+}
+Status resume(DeviceIndex device, StreamId stream) {
+  return Core::get().machine().resume(device, stream);
+}
+void inject(const sim::FaultRule& rule) { Core::get().machine().inject(rule); }
+void clear_faults() { Core::get().machine().clear_faults(); }
+void lose(DeviceIndex device, const Status& reason) { Core::get().machine().lose(device, reason); }
+int use_count(size_t device) { return Core::get().use_count(device); }
+
+constexpr ControlTable kTable = {restart, hold, resume, inject, clear_faults, lose, use_count};
+
+}  // namespace
+
+ASHLAR_STANDIN const ControlTable* ashlar_standin_control() { return &kTable; }
+
+}  // namespace ashlar::standin

@@ -1,0 +1,229 @@
+// A driver's calls over the simulated machine: devices and memory. Streams and graphs are in
+// core_work.cc.
+#include "standin/core.h"
+
+#include <sys/stat.h>
+
+#include <cstring>
+#include <utility>
+
+#include "device/sim/parts.h"
+#include "standin/must_have.h"
+
+namespace ashlar::standin {
+CaptureMode exchange_mode(CaptureMode mode) { return sim::Captures::exchange_thread_mode(mode); }
+
+Code code_of(const Status& status) {
+  switch (status.kind()) {
+    case StatusKind::kOk: return kDone;
+    case StatusKind::kOutOfMemory: return kNoMemory;
+    case StatusKind::kUsage:
+    case StatusKind::kFormat: return kInvalidValue;
+    case StatusKind::kUnsupported: return kNotSupported;
+    case StatusKind::kDeviceFault: return kUnknown;
+    case StatusKind::kDeviceLost: return kLost;
+  }
+  return kUnknown;
+}
+
+// Never destroyed: a driver is there until the process is not.
+Core& Core::get() {
+  static Core* const core = std::make_unique<Core>().release();
+  return *core;
+}
+
+void Core::restart(const sim::Options& options, const Abilities& abilities) {
+  const std::lock_guard lock(mutex_);
+  machine_.reset();
+  abilities_ = abilities;
+  use_counts_.clear();
+  peers_.clear();
+  streams_.clear();
+  events_.clear();
+  extents_.clear();
+  mapped_at_.clear();
+  graphs_.clear();
+  nodes_.clear();
+  launchables_.clear();
+  objects_.clear();
+  Result<std::unique_ptr<sim::Machine>> made = sim::Machine::create(options);
+  if (!made.ok()) end_process("machine", 0);
+  machine_ = *std::move(made);
+}
+
+sim::Machine& Core::machine() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (machine_ != nullptr) return *machine_;
+  }
+  sim::Options options;
+  options.capacity_bytes = size_t{1} << 30;
+  restart(options, {});
+  return *machine_;
+}
+
+int Core::use_count(size_t device) {
+  const std::lock_guard lock(mutex_);
+  return use_counts_[device];
+}
+
+void Core::use(size_t device, int change) {
+  const std::lock_guard lock(mutex_);
+  use_counts_[device] += change;
+}
+
+// --- memory -------------------------------------------------------------------------------------
+
+Code Core::allocate(size_t on, uint64_t& at, size_t bytes) {
+  const Result<DeviceAddress> made = device(on).allocate(bytes);
+  if (made.ok()) at = made->value();
+  return code_of(made);
+}
+
+Code Core::free(size_t on, uint64_t at) { return code_of(device(on).free(DeviceAddress(at))); }
+
+Code Core::share(size_t on, uint64_t at, void* handle) {
+  if (!abilities_.share) return kNotSupported;
+  const Result<AllocationHandle> shared = device(on).share_allocation(DeviceAddress(at));
+  if (shared.ok()) std::memcpy(handle, shared->data(), shared->size());
+  return code_of(shared);
+}
+
+Code Core::open_shared(size_t on, const void* handle, uint64_t& at) {
+  AllocationHandle wanted{};
+  std::memcpy(wanted.data(), handle, wanted.size());
+  const Result<DeviceAddress> opened = device(on).open_allocation(wanted);
+  if (opened.ok()) at = opened->value();
+  return code_of(opened);
+}
+
+Code Core::close_shared(size_t on, uint64_t at) {
+  return code_of(device(on).close_allocation(DeviceAddress(at)));
+}
+
+Code Core::reserve(size_t on, size_t bytes, size_t alignment, uint64_t hint, uint64_t& at) {
+  if (!abilities_.virtual_memory) return kNotSupported;
+  const size_t granularity = device(on).properties().granularity_bytes;
+  if (!abilities_.alignment && alignment > granularity) return kNotSupported;
+  const Result<DeviceAddress> made =
+      device(on).reserve(bytes, {.alignment_bytes = alignment, .hint = DeviceAddress(hint)});
+  if (made.ok()) at = made->value();
+  return code_of(made);
+}
+
+Code Core::create(size_t on, size_t bytes, const CreateOptions& options, uint64_t& extent) {
+  if (!abilities_.virtual_memory || (options.export_fd && !abilities_.fd)) return kNotSupported;
+  // As where the service behind fabric handles is not running.
+  if (options.export_fabric && !abilities_.fabric) return kNotPermitted;
+  const Result<ExtentId> made = device(on).create(bytes, options);
+  if (!made.ok()) return code_of(made);
+  extent = made->value();
+  const std::lock_guard lock(mutex_);
+  extents_[extent] = {on, bytes};
+  return kDone;
+}
+
+Code Core::release(uint64_t extent) {
+  size_t owner = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    owner = must_have(extents_, "extent", extent).first;
+  }
+  const Code released = code_of(device(owner).release(ExtentId(extent)));
+  if (released != kDone) return released;
+  const std::lock_guard lock(mutex_);
+  extents_.erase(extent);
+  return kDone;
+}
+
+Code Core::map(size_t on, AddressRange range, uint64_t extent) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (must_have(extents_, "extent", extent).second != range.bytes) return kNotSupported;
+  }
+  if (!abilities_.alias) {
+    // One mapping at a time, as with drivers that remember one address for each extent.
+    const auto& own = machine().parts().addresses;
+    const std::lock_guard lock(mutex_);
+    const auto before = mapped_at_.find(extent);
+    if (before != mapped_at_.end() &&
+        own.describe(DeviceAddress(before->second)).kind != MemoryKind::kUnknown) {
+      return kInvalidValue;
+    }
+    mapped_at_[extent] = range.begin.value();
+  }
+  return code_of(device(on).map(range.begin, ExtentId(extent)));
+}
+
+Code Core::set_access(size_t on, AddressRange range, size_t accessor, Access access) {
+  if (access == Access::kRead && !abilities_.read_only) return kInvalidValue;
+  return code_of(device(on).set_access(range, DeviceIndex(accessor), access));
+}
+
+Code Core::export_fd(uint64_t extent, int& fd) {
+  size_t owner = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    owner = must_have(extents_, "extent", extent).first;
+  }
+  Result<UniqueFd> made = device(owner).export_fd(ExtentId(extent));
+  if (made.ok()) fd = made->release();
+  return code_of(made);
+}
+
+// A driver is not told the size, and knows it.
+Code Core::import_fd(size_t on, int fd, uint64_t& extent) {
+  struct stat file {};
+  if (::fstat(fd, &file) != 0 || file.st_size <= 0) return kUnknown;
+  const auto bytes = static_cast<size_t>(file.st_size);
+  const Result<ExtentId> made = device(on).import_fd(fd, bytes);
+  if (made.status().is(StatusKind::kUsage)) return kUnknown;
+  if (!made.ok()) return code_of(made);
+  extent = made->value();
+  const std::lock_guard lock(mutex_);
+  extents_[extent] = {on, bytes};
+  return kDone;
+}
+
+Code Core::export_fabric(uint64_t extent, void* handle) {
+  size_t owner = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    owner = must_have(extents_, "extent", extent).first;
+  }
+  const Result<FabricHandle> made = device(owner).export_fabric(ExtentId(extent));
+  if (made.ok()) std::memcpy(handle, made->data(), made->size());
+  return code_of(made);
+}
+
+Code Core::import_fabric(size_t on, const void* handle, uint64_t& extent) {
+  FabricHandle wanted{};
+  std::memcpy(wanted.data(), handle, wanted.size());
+  const Result<std::shared_ptr<sim::Extent>> known =
+      machine().parts().fabric.import_extent(wanted, sim::HandleKind::kExtent);
+  if (!known.ok()) return code_of(known);
+  const size_t bytes = (*known)->bytes();
+  const Result<ExtentId> made = device(on).import_fabric(wanted, bytes);
+  if (!made.ok()) return code_of(made);
+  extent = made->value();
+  const std::lock_guard lock(mutex_);
+  extents_[extent] = {on, bytes};
+  return kDone;
+}
+
+// Doing it twice is an error for a driver, if a harmless one.
+Code Core::enable_peer_access(size_t on, size_t peer) {
+  const Code enabled = code_of(device(on).enable_peer_access(DeviceIndex(peer)));
+  if (enabled != kDone) return enabled;
+  const std::lock_guard lock(mutex_);
+  return std::exchange(peers_[{on, peer}], true) ? kPeerAlready : kDone;
+}
+
+Code Core::disable_peer_access(size_t on, size_t peer) {
+  const Code disabled = code_of(device(on).disable_peer_access(DeviceIndex(peer)));
+  if (disabled != kDone) return disabled;
+  const std::lock_guard lock(mutex_);
+  return std::exchange(peers_[{on, peer}], false) ? kDone : kPeerNot;
+}
+
+}  // namespace ashlar::standin

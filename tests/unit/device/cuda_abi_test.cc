@@ -1,0 +1,167 @@
+// Our own declarations of the CUDA driver's binary interface against the vendor's header, where the
+// machine that compiles has one (CMake looks for it): sizes, places of fields, values, and the
+// types of the functions.
+#include "device/cuda/cuda_abi.h"
+
+#include <gtest/gtest.h>
+
+#if __has_include(<cuda.h>)
+#include <cuda.h>
+
+#include <type_traits>
+
+namespace ashlar::cuda {
+namespace {
+
+// Handles are pointers to something, numbers are numbers, and structures have their sizes.
+template <typename Ours, typename Theirs>
+constexpr bool passes_alike() {
+  if constexpr (std::is_pointer_v<Ours>) {
+    return std::is_pointer_v<Theirs>;
+  } else if constexpr (std::is_class_v<Ours>) {
+    return std::is_class_v<Theirs> && sizeof(Ours) == sizeof(Theirs);
+  } else {
+    return (std::is_integral_v<Theirs> || std::is_enum_v<Theirs>)&&sizeof(Ours) == sizeof(Theirs);
+  }
+}
+
+template <typename... Ours, typename... Theirs>
+constexpr bool alike(const Function<Ours...>&, CUresult (*)(Theirs...)) {
+  if constexpr (sizeof...(Ours) != sizeof...(Theirs)) {
+    return false;
+  } else {
+    return (passes_alike<Ours, Theirs>() && ...);
+  }
+}
+
+static_assert(sizeof(CUresult) == sizeof(int));
+static_assert(sizeof(Uuid) == sizeof(CUuuid));
+static_assert(sizeof(MemAccessDesc) == sizeof(CUmemAccessDesc));
+static_assert(offsetof(MemAccessDesc, flags) == offsetof(CUmemAccessDesc, flags));
+static_assert(sizeof(MemAllocationProp) == sizeof(CUmemAllocationProp));
+static_assert(offsetof(MemAllocationProp, requested_handle_types) ==
+              offsetof(CUmemAllocationProp, requestedHandleTypes));
+static_assert(offsetof(MemAllocationProp, location) == offsetof(CUmemAllocationProp, location));
+static_assert(offsetof(MemAllocationProp, gpu_direct_rdma_capable) ==
+              offsetof(CUmemAllocationProp, allocFlags.gpuDirectRDMACapable));
+static_assert(sizeof(MemPoolProps) == sizeof(CUmemPoolProps));
+static_assert(offsetof(MemPoolProps, location) == offsetof(CUmemPoolProps, location));
+static_assert(sizeof(IpcMemHandle) == sizeof(CUipcMemHandle));
+static_assert(sizeof(MemFabricHandle) == sizeof(CUmemFabricHandle));
+static_assert(sizeof(GraphEdgeData) == sizeof(CUgraphEdgeData));
+
+static_assert(kNoDevice == CUDA_ERROR_NO_DEVICE);
+static_assert(kAttributeVirtualMemory == CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
+static_assert(kAttributeRdmaWithVirtualMemory ==
+              CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
+static_assert(kAttributeMemoryPools == CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED);
+static_assert(kLocationDevice == CU_MEM_LOCATION_TYPE_DEVICE);
+static_assert(kAllocationPinned == CU_MEM_ALLOCATION_TYPE_PINNED);
+static_assert(kHandlePosixFd == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+static_assert(kHandleFabric == CU_MEM_HANDLE_TYPE_FABRIC);
+static_assert(kGranularityMinimum == CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+static_assert(kAccessRead == CU_MEM_ACCESS_FLAGS_PROT_READ);
+static_assert(kAccessReadWrite == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+static_assert(kPointerMemoryType == CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
+static_assert(kPointerDeviceOrdinal == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
+static_assert(kPointerRangeStart == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR);
+static_assert(kPointerRangeSize == CU_POINTER_ATTRIBUTE_RANGE_SIZE);
+static_assert(kMemoryTypeHost == CU_MEMORYTYPE_HOST);
+static_assert(kMemoryTypeDevice == CU_MEMORYTYPE_DEVICE);
+static_assert(kHostPortable == CU_MEMHOSTALLOC_PORTABLE);
+static_assert(kHostPortable == CU_MEMHOSTREGISTER_PORTABLE);
+static_assert(kStreamNonBlocking == CU_STREAM_NON_BLOCKING);
+static_assert(kEventDisableTiming == CU_EVENT_DISABLE_TIMING);
+static_assert(kIpcLazyEnablePeerAccess == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+static_assert(kPoolReleaseThreshold == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD);
+static_assert(kPoolReservedCurrent == CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+static_assert(kPoolReservedHigh == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH);
+static_assert(kPoolUsedCurrent == CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
+static_assert(kPoolUsedHigh == CU_MEMPOOL_ATTR_USED_MEM_HIGH);
+static_assert(kCaptureNone == CU_STREAM_CAPTURE_STATUS_NONE);
+static_assert(kCaptureActive == CU_STREAM_CAPTURE_STATUS_ACTIVE);
+static_assert(kUserObjectNoDestructorSync == CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
+static_assert(kGraphUserObjectMove == CU_GRAPH_USER_OBJECT_MOVE);
+
+// The modes are handed to the driver as they are numbered here.
+static_assert(static_cast<int>(CaptureMode::kGlobal) == CU_STREAM_CAPTURE_MODE_GLOBAL);
+static_assert(static_cast<int>(CaptureMode::kThreadLocal) == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+static_assert(static_cast<int>(CaptureMode::kRelaxed) == CU_STREAM_CAPTURE_MODE_RELAXED);
+
+constexpr Api kApi;
+
+static_assert(alike(kApi.device_get_name, cuDeviceGetName));
+static_assert(alike(kApi.device_get_uuid, cuDeviceGetUuid));
+static_assert(alike(kApi.device_get_pci_bus_id, cuDeviceGetPCIBusId));
+static_assert(alike(kApi.device_total_mem, cuDeviceTotalMem));
+static_assert(alike(kApi.device_get_attribute, cuDeviceGetAttribute));
+static_assert(alike(kApi.device_primary_ctx_retain, cuDevicePrimaryCtxRetain));
+static_assert(alike(kApi.device_primary_ctx_release, cuDevicePrimaryCtxRelease));
+static_assert(alike(kApi.ctx_push_current, cuCtxPushCurrent));
+static_assert(alike(kApi.ctx_pop_current, cuCtxPopCurrent));
+static_assert(alike(kApi.ctx_get_stream_priority_range, cuCtxGetStreamPriorityRange));
+static_assert(alike(kApi.ctx_enable_peer_access, cuCtxEnablePeerAccess));
+static_assert(alike(kApi.device_can_access_peer, cuDeviceCanAccessPeer));
+static_assert(alike(kApi.mem_get_info, cuMemGetInfo));
+static_assert(alike(kApi.mem_alloc, cuMemAlloc));
+static_assert(alike(kApi.mem_free, cuMemFree));
+static_assert(alike(kApi.pointer_get_attributes, cuPointerGetAttributes));
+static_assert(alike(kApi.ipc_get_mem_handle, cuIpcGetMemHandle));
+static_assert(alike(kApi.ipc_open_mem_handle, cuIpcOpenMemHandle));
+static_assert(alike(kApi.mem_host_alloc, cuMemHostAlloc));
+static_assert(alike(kApi.mem_host_register, cuMemHostRegister));
+static_assert(alike(kApi.mem_get_allocation_granularity, cuMemGetAllocationGranularity));
+static_assert(alike(kApi.mem_address_reserve, cuMemAddressReserve));
+static_assert(alike(kApi.mem_address_free, cuMemAddressFree));
+static_assert(alike(kApi.mem_create, cuMemCreate));
+static_assert(alike(kApi.mem_release, cuMemRelease));
+static_assert(alike(kApi.mem_map, cuMemMap));
+static_assert(alike(kApi.mem_set_access, cuMemSetAccess));
+static_assert(alike(kApi.mem_unmap, cuMemUnmap));
+static_assert(alike(kApi.mem_export_to_shareable_handle, cuMemExportToShareableHandle));
+static_assert(alike(kApi.mem_import_from_shareable_handle, cuMemImportFromShareableHandle));
+static_assert(alike(kApi.stream_create_with_priority, cuStreamCreateWithPriority));
+static_assert(alike(kApi.stream_wait_event, cuStreamWaitEvent));
+static_assert(alike(kApi.event_create, cuEventCreate));
+static_assert(alike(kApi.event_record, cuEventRecord));
+static_assert(alike(kApi.event_elapsed_time, cuEventElapsedTime));
+static_assert(alike(kApi.memcpy_htod_async, cuMemcpyHtoDAsync));
+static_assert(alike(kApi.memcpy_dtoh_async, cuMemcpyDtoHAsync));
+static_assert(alike(kApi.memcpy_dtod_async, cuMemcpyDtoDAsync));
+static_assert(alike(kApi.memcpy_peer_async, cuMemcpyPeerAsync));
+static_assert(alike(kApi.memset_d8_async, cuMemsetD8Async));
+static_assert(alike(kApi.launch_host_func, cuLaunchHostFunc));
+static_assert(alike(kApi.mem_pool_create, cuMemPoolCreate));
+static_assert(alike(kApi.mem_alloc_from_pool_async, cuMemAllocFromPoolAsync));
+static_assert(alike(kApi.mem_free_async, cuMemFreeAsync));
+static_assert(alike(kApi.mem_pool_get_attribute, cuMemPoolGetAttribute));
+static_assert(alike(kApi.mem_pool_set_attribute, cuMemPoolSetAttribute));
+static_assert(alike(kApi.mem_pool_trim_to, cuMemPoolTrimTo));
+static_assert(alike(kApi.stream_begin_capture, cuStreamBeginCapture));
+static_assert(alike(kApi.stream_end_capture, cuStreamEndCapture));
+static_assert(alike(kApi.thread_exchange_stream_capture_mode, cuThreadExchangeStreamCaptureMode));
+static_assert(alike(kApi.user_object_create, cuUserObjectCreate));
+static_assert(alike(kApi.user_object_release, cuUserObjectRelease));
+static_assert(alike(kApi.graph_retain_user_object, cuGraphRetainUserObject));
+static_assert(alike(kApi.graph_instantiate_with_flags, cuGraphInstantiateWithFlags));
+static_assert(alike(kApi.graph_launch, cuGraphLaunch));
+// The plain names stand for these versions since CUDA 13.
+#if CUDA_VERSION >= 13000
+static_assert(alike(kApi.stream_get_capture_info_v3, cuStreamGetCaptureInfo));
+static_assert(alike(kApi.graph_node_get_dependencies_v2, cuGraphNodeGetDependencies));
+#endif
+
+TEST(CudaAbiTest, OurDeclarationsAreTheVendors) {
+  SUCCEED() << "compared when this was compiled, with CUDA " << CUDA_VERSION;
+}
+
+}  // namespace
+}  // namespace ashlar::cuda
+
+#else
+
+TEST(CudaAbiTest, OurDeclarationsAreTheVendors) {
+  GTEST_SKIP() << "no cuda.h where this was compiled";
+}
+
+#endif

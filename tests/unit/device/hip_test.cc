@@ -1,0 +1,166 @@
+// What is different about HIP: the device that a thread has set, the runtime's last error, which
+// others ask for; and AMD's devices under the name of NVIDIA's.
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "ashlar/allocator.h"
+#include "ashlar/devices.h"
+#include "base/units.h"
+#include "standin/control.h"
+
+namespace ashlar {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+void restart(const char* library, size_t device_count) {
+  sim::Options options;
+  options.device_count = device_count;
+  options.capacity_bytes = kGiB;
+  standin::control_of(library).restart(options, {});
+}
+
+template <typename... Arguments>
+int runtime(const char* name, Arguments... arguments) {
+  void* library = dlopen(ASHLAR_HIP_STANDIN, RTLD_LAZY | RTLD_LOCAL);
+  const auto function = reinterpret_cast<int (*)(Arguments...)>(dlsym(library, name));
+  EXPECT_NE(function, nullptr) << name;
+  return function == nullptr ? -1 : function(arguments...);
+}
+
+int current_device() {
+  int device = -1;
+  EXPECT_EQ(runtime("hipGetDevice", &device), 0);
+  return device;
+}
+
+class HipTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    restart(ASHLAR_HIP_STANDIN, 2);
+    devices_ = *open_hip({.library = ASHLAR_HIP_STANDIN});
+  }
+  Device& device(size_t index = 0) { return devices_->device(DeviceIndex(index)); }
+
+  std::unique_ptr<DeviceSet> devices_;
+};
+
+TEST_F(HipTest, DevicesAreHips) {
+  EXPECT_EQ(device(1).properties().backend, "hip");
+  EXPECT_EQ(devices_->driver(DeviceIndex(1)), "hip");
+  EXPECT_TRUE(device(1).properties().has_virtual_memory);
+  EXPECT_EQ(device(1).properties().greatest_priority, 1);
+}
+
+TEST_F(HipTest, EveryFunctionThatALibraryLacksIsNamed) {
+  const auto opened = open_hip({.library = "libc.so.6"});
+  EXPECT_THAT(opened.status().message(),
+              AllOf(StartsWith("libc.so.6 has no hipGetErrorName, "), HasSubstr("hipMalloc")));
+}
+
+TEST_F(HipTest, CallsLeaveTheThreadsDeviceAsItWas) {
+  ASSERT_EQ(runtime("hipSetDevice", 1), 0);
+  const size_t before = device(1).memory_use()->free_bytes;
+  EXPECT_TRUE(device(0).allocate(kMiB).ok());
+  EXPECT_FALSE(device(0).allocate(0).ok());
+  EXPECT_EQ(current_device(), 1);
+  EXPECT_EQ(device(1).memory_use()->free_bytes, before);
+  ASSERT_EQ(runtime("hipSetDevice", 0), 0);
+}
+
+TEST_F(HipTest, AFailureIsNotLeftBehindForOthersToFind) {
+  EXPECT_TRUE(device().allocate(kGiB - kMiB).ok());
+  EXPECT_EQ(device().allocate(kGiB - kMiB).status().kind(), StatusKind::kOutOfMemory);
+  EXPECT_EQ(runtime("hipGetLastError"), 0);
+  EXPECT_THAT(device().last_error().message(), StartsWith("hipMalloc: hipErrorOutOfMemory"));
+}
+
+// --- one name for all ---------------------------------------------------------------------------
+
+class AcceleratorsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    restart(ASHLAR_CUDA_STANDIN, 1);
+    restart(ASHLAR_HIP_STANDIN, 2);
+    devices_ = *open_accelerators(
+        {.cuda = {.library = ASHLAR_CUDA_STANDIN}, .hip = {.library = ASHLAR_HIP_STANDIN}});
+  }
+  Device& device(size_t index) { return devices_->device(DeviceIndex(index)); }
+
+  std::unique_ptr<DeviceSet> devices_;
+};
+
+TEST_F(AcceleratorsTest, DevicesOfAllVendorsStandInOneRowUnderOneName) {
+  ASSERT_EQ(devices_->device_count(), 3U);
+  const std::vector<std::string> drivers = {"cuda", "hip", "hip"};
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(device(i).properties().backend, "cuda");
+    EXPECT_EQ(device(i).properties().index, DeviceIndex(i));
+    EXPECT_EQ(devices_->driver(DeviceIndex(i)), drivers[i]);
+  }
+  EXPECT_EQ(device(2).properties().pci_id, "0000:01:00.0") << "its vendor's second";
+}
+
+TEST_F(AcceleratorsTest, DevicesAreNumberedAsTheyArePresentedGoingInAndComingOut) {
+  const Result<DeviceAddress> at = device(2).allocate(kMiB);
+  EXPECT_EQ(device(1).describe(*at)->device, DeviceIndex(2));
+  EXPECT_TRUE(*device(1).can_access_peer(DeviceIndex(2)));
+  EXPECT_TRUE(device(1).enable_peer_access(DeviceIndex(2)).ok());
+  EXPECT_TRUE(device(1).fill(*at, 1, kMiB, kDefaultStream).ok());
+  EXPECT_TRUE(device(1).disable_peer_access(DeviceIndex(2)).ok());
+  EXPECT_FALSE(device(1).fill(*at, 1, kMiB, kDefaultStream).ok());
+  const Result<DeviceAddress> from = device(1).allocate(kMiB);
+  EXPECT_TRUE(device(1).copy_to_peer(DeviceIndex(2), *at, *from, kMiB, kDefaultStream).ok());
+}
+
+TEST_F(AcceleratorsTest, AnotherVendorsDeviceIsNoPeer) {
+  EXPECT_FALSE(*device(0).can_access_peer(DeviceIndex(1)));
+  EXPECT_TRUE(device(0).last_error().ok()) << "asking is no mistake";
+  EXPECT_EQ(device(1).enable_peer_access(DeviceIndex(0)).kind(), StatusKind::kUnsupported);
+  EXPECT_EQ(device(1).last_error().kind(), StatusKind::kUnsupported);
+  EXPECT_EQ(device(1).enable_peer_access(DeviceIndex(3)).kind(), StatusKind::kUsage);
+}
+
+TEST_F(AcceleratorsTest, TheLastErrorIsTheLaterOfWhatWasRefusedAndWhatTheDriverFailed) {
+  EXPECT_FALSE(device(1).allocate(0).ok());
+  EXPECT_FALSE(device(1).enable_peer_access(DeviceIndex(0)).ok());
+  EXPECT_EQ(device(1).last_error().kind(), StatusKind::kUnsupported);
+  EXPECT_FALSE(device(1).allocate(2 * kGiB).ok());
+  EXPECT_EQ(device(1).take_last_error().kind(), StatusKind::kOutOfMemory);
+  EXPECT_TRUE(device(1).take_last_error().ok());
+}
+
+TEST_F(AcceleratorsTest, AnAllocatorRunsOnADeviceWhoeverDrivesIt) {
+  for (size_t i = 0; i < 3; ++i) {
+    Allocator allocator(device(i), {});
+    const Buffer buffer = allocator.allocate(kMiB);
+    EXPECT_TRUE(device(i).fill(buffer.address(), 1, kMiB, kDefaultStream).ok());
+    EXPECT_TRUE(device(i).synchronize_device().ok());
+  }
+}
+
+TEST(AcceleratorNameTest, BothSpellingsAreAcceptedAndNothingElse) {
+  EXPECT_EQ(*accelerator_named("cuda"), DeviceIndex(0));
+  EXPECT_EQ(*accelerator_named("cuda:3"), DeviceIndex(3));
+  EXPECT_EQ(*accelerator_named("hip:12"), DeviceIndex(12));
+  for (const char* wrong : {"", "cuda:", "cuda:-1", "cuda:1x", "cuda1", "sim:0", "CUDA:0",
+                            "cuda:99999999999999999999999"}) {
+    EXPECT_EQ(accelerator_named(wrong).status().kind(), StatusKind::kUsage) << wrong;
+  }
+}
+
+TEST(AcceleratorNameTest, WithoutAnyDriverEachReasonIsGiven) {
+  const auto opened = open_accelerators(
+      {.cuda = {.library = "libashlar_none_1.so"}, .hip = {.library = "libashlar_none_2.so"}});
+  EXPECT_EQ(opened.status().kind(), StatusKind::kUnsupported);
+  EXPECT_THAT(opened.status().message(), AllOf(HasSubstr("no CUDA driver: libashlar_none_1.so"),
+                                               HasSubstr("no HIP driver: libashlar_none_2.so")));
+}
+
+}  // namespace
+}  // namespace ashlar
