@@ -99,11 +99,17 @@ Status Run::set_up() {
                        [this](size_t bytes) { return DeviceAddress(addresses_->take(bytes)); });
   }
   AllocatorOptions allocator = options_.allocator;
+  // Settings may come from a file that somebody sent: it must not name code to run.
+  if (!allocator.plugin.library.empty()) {
+    return Status::usage("a run cannot be replayed with a plug-in (expected no plugin_library)");
+  }
   if (options_.cap_bytes) {
     const auto cap = static_cast<double>(*options_.cap_bytes);
     allocator.memory_fraction = std::min(1.0, cap / static_cast<double>(options_.capacity_bytes));
   }
-  engine_ = make_engine(machine_->device(kReplayed), allocator);
+  Result<std::unique_ptr<Engine>> engine = make_engine(machine_->device(kReplayed), allocator);
+  if (!engine.ok()) return engine.status();
+  engine_ = *std::move(engine);
   pools_.emplace(*engine_);
   held_frees_.emplace(*machine_, *engine_);
 

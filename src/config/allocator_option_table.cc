@@ -11,13 +11,15 @@ namespace {
 
 // --- the fields behind the rows --------------------------------------------------------------
 
-// The field of AllocatorOptions, or of its pinned part, that a member pointer names.
+// The field of AllocatorOptions, or of one of its parts, that a member pointer names.
 template <auto kField, typename Options>
 auto& field(Options& options) {
   if constexpr (requires { options.*kField; }) {
     return options.*kField;
-  } else {
+  } else if constexpr (requires { options.pinned.*kField; }) {
     return options.pinned.*kField;
+  } else {
+    return options.plugin.*kField;
   }
 }
 
@@ -57,6 +59,7 @@ std::string print_default(const OptionRow& row, const AllocatorOptions&) {
 Result<EngineKind> read_engine(const Reading& reading) {
   if (reading.given.value == "classic") return EngineKind::kClassic;
   if (reading.given.value == "paged") return EngineKind::kPaged;
+  if (reading.given.value == "plugin") return EngineKind::kPlugin;
   return wrong_value(reading, "is not an engine of this version");
 }
 
@@ -64,6 +67,7 @@ std::string engine_text(EngineKind engine) {
   switch (engine) {
     case EngineKind::kClassic: return "classic";
     case EngineKind::kPaged: return "paged";
+    case EngineKind::kPlugin: return "plugin";
   }
   return {};
 }
@@ -114,8 +118,9 @@ constexpr std::array kOptions = {
         .name = "engine",
         .type = "choice",
         .default_text = "classic",
-        .range = "classic or paged",
-        .help = "Which policy hands out the memory: classic is PyTorch's, paged does not fragment.",
+        .range = "classic, paged or plugin",
+        .help = "Which policy hands out the memory: classic is PyTorch's, paged does not fragment, "
+                "plugin is somebody else's functions.",
         .set = set<&AllocatorOptions::engine, read_engine>,
         .print = print<&AllocatorOptions::engine, engine_text>,
     },
@@ -353,6 +358,43 @@ constexpr std::array kOptions = {
         .help = "Accepted for PyTorch's sake and without effect: here no free throws.",
         .set = set_free_catch_all,
         .print = print_default,
+    },
+    OptionRow{
+        .name = "plugin_library",
+        .type = "path",
+        .default_text = "none",
+        .range = "the path of a shared object, without , : [ or ], or none",
+        .help = "Where memory comes from instead of the device: with engine:plugin every "
+                "allocation, with engine:classic the segments.",
+        .set = set<&PluginOptions::library, read_path>,
+        .print = print<&PluginOptions::library, plain_text>,
+    },
+    OptionRow{
+        .name = "plugin_alloc",
+        .type = "name",
+        .default_text = "none",
+        .range = "the name of a function, or none",
+        .help = "Its function that allocates, in PyTorch's shape: alloc(size, device, stream).",
+        .set = set<&PluginOptions::alloc_symbol, read_symbol>,
+        .print = print<&PluginOptions::alloc_symbol, plain_text>,
+    },
+    OptionRow{
+        .name = "plugin_free",
+        .type = "name",
+        .default_text = "none",
+        .range = "the name of a function, or none",
+        .help = "Its function that frees: free(ptr, size, device, stream).",
+        .set = set<&PluginOptions::free_symbol, read_symbol>,
+        .print = print<&PluginOptions::free_symbol, plain_text>,
+    },
+    OptionRow{
+        .name = "plugin_hooks",
+        .type = "name",
+        .default_text = "auto",
+        .range = "the name of a table, or auto",
+        .help = "Its table of further functions; auto: ashlar_plugin_hooks, if it has one.",
+        .set = set<&PluginOptions::hooks_symbol, read_symbol>,
+        .print = print<&PluginOptions::hooks_symbol, plain_text>,
     },
 };
 
