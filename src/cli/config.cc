@@ -106,7 +106,7 @@ std::string table_as_json(const Current& current, const Environment& environment
   }
   Json variables = Json::array();
   for (const EnvironmentVariable& row : environment_variables()) {
-    if (row.scope == VariableScope::kSimulatedMachine) continue;
+    if (!is_for_allocators(row)) continue;
     variables.push_back({{"name", row.name},
                          {"value", text_or_null(environment.value(row.name).value_or(""))},
                          {"is_used", is_used(row, current, environment)}});
@@ -131,7 +131,7 @@ std::string facts_of(const OptionRow& row, const Current& current, const Environ
 std::string variables_as_text(const Current& current, const Environment& environment) {
   Table table({{}, {}, {}});
   for (const EnvironmentVariable& row : environment_variables()) {
-    if (row.scope == VariableScope::kSimulatedMachine) continue;
+    if (!is_for_allocators(row)) continue;
     const std::string_view value = environment.value(row.name).value_or("-");
     const std::string_view use = is_used(row, current, environment) ? "used"
                                  : environment.value(row.name)      ? "not used"

@@ -6,13 +6,13 @@
 
 #include "ashlar/c/ashlar.h"
 
-#define ASHLAR_EXPECT(condition)                                                              \
-  do {                                                                                        \
-    if (!(condition)) {                                                                       \
-      printf("line %d: %s does not hold (last message: %s)\n", __LINE__, #condition,          \
-             ashlar_last_message());                                                          \
-      ++failure_count;                                                                        \
-    }                                                                                         \
+#define ASHLAR_EXPECT(condition)                                                     \
+  do {                                                                               \
+    if (!(condition)) {                                                              \
+      printf("line %d: %s does not hold (last message: %s)\n", __LINE__, #condition, \
+             ashlar_last_message());                                                 \
+      ++failure_count;                                                               \
+    }                                                                                \
   } while (0)
 #define ASHLAR_EXPECT_OK(call) ASHLAR_EXPECT((call) == ASHLAR_OK)
 
@@ -278,8 +278,7 @@ static void pools(ashlar_device* device, ashlar_allocator* allocator) {
 static void plugins(ashlar_device* device, ashlar_allocator* allocator, const char* library) {
   ashlar_plugin* plugin = NULL;
   ASHLAR_EXPECT(ashlar_plugin_load(device, "/nowhere.so", "a", "f", &plugin) == ASHLAR_USAGE);
-  ASHLAR_EXPECT(ashlar_plugin_load(device, library, "none", "dummy_free", &plugin) ==
-                ASHLAR_USAGE);
+  ASHLAR_EXPECT(ashlar_plugin_load(device, library, "none", "dummy_free", &plugin) == ASHLAR_USAGE);
   ASHLAR_EXPECT(strstr(ashlar_last_message(), "has no symbol none") != NULL);
   ASHLAR_EXPECT_OK(ashlar_plugin_load(device, library, "dummy_alloc", "dummy_free", &plugin));
   ashlar_plugin_destroy(plugin);
@@ -380,8 +379,7 @@ static void hooks(ashlar_device* device) {
   ASHLAR_EXPECT(ashlar_add_tracker(allocator, NULL, NULL) == ASHLAR_USAGE);
   void* memory = NULL;
   ASHLAR_EXPECT_OK(ashlar_allocate(allocator, 4321, NULL, &memory));
-  ASHLAR_EXPECT(ashlar_allocate(allocator, (size_t)2 << 30, NULL, &memory) ==
-                ASHLAR_OUT_OF_MEMORY);
+  ASHLAR_EXPECT(ashlar_allocate(allocator, (size_t)2 << 30, NULL, &memory) == ASHLAR_OUT_OF_MEMORY);
   ASHLAR_EXPECT(entries == 1 && notices == 1 && questions >= 1);
   ashlar_allocator_destroy(allocator);
 }

@@ -84,9 +84,7 @@ ashlar_status failed_by_exception() noexcept {
 
 }  // namespace ashlar::c_api
 
-const char* ashlar_last_message() noexcept {
-  return ashlar::c_api::last_failure.message.data();
-}
+const char* ashlar_last_message() noexcept { return ashlar::c_api::last_failure.message.data(); }
 const char* ashlar_last_call() noexcept { return ashlar::c_api::last_failure.call.data(); }
 int64_t ashlar_last_code() noexcept { return ashlar::c_api::last_failure.code; }
 

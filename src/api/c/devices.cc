@@ -124,8 +124,8 @@ ashlar_status ashlar_event_record(ashlar_device* device, ashlar_event event,
 
 ashlar_status ashlar_event_wait(ashlar_device* device, ashlar_event event,
                                 ashlar_stream stream) noexcept {
-  return on_device(
-      device, [&](Device& its) { return its.wait_event(stream_id(stream), EventId(event)); });
+  return on_device(device,
+                   [&](Device& its) { return its.wait_event(stream_id(stream), EventId(event)); });
 }
 
 ashlar_status ashlar_event_synchronize(ashlar_device* device, ashlar_event event) noexcept {

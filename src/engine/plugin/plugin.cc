@@ -97,8 +97,8 @@ Status Plugin::call(const char* what, const Call& function) const {
     function();
     return {};
   } catch (const std::exception& thrown) {
-    return Status::device_fault(
-        what, 0, text("plug-in ", name(), " threw in ", what, ": ", thrown.what()));
+    return Status::device_fault(what, 0,
+                                text("plug-in ", name(), " threw in ", what, ": ", thrown.what()));
   } catch (...) {
     return Status::device_fault(
         what, 0, text("plug-in ", name(), " threw in ", what, " what is no std::exception"));
@@ -172,9 +172,8 @@ Status Plugin::begin_routing(DeviceIndex device, PoolId pool, const Route& route
 
 Status Plugin::end_routing(DeviceIndex device, PoolId pool) const {
   if (hooks_.end_allocate_to_pool == nullptr) return {};
-  return call("end_allocate_to_pool", [&] {
-    hooks_.end_allocate_to_pool(device_number(device), pool.capture, pool.user);
-  });
+  return call("end_allocate_to_pool",
+              [&] { hooks_.end_allocate_to_pool(device_number(device), pool.capture, pool.user); });
 }
 
 Status Plugin::release_pool(DeviceIndex device, PoolId pool) const {

@@ -33,12 +33,13 @@ class PluginEngine final : public classic::ClassicEngine {
  private:
   PluginEngine(Device& device, const AllocatorOptions& options,
                const std::shared_ptr<PluginSource>& source)
-      : ClassicEngine(device, options, {.source = source, .passes_each = true}), plugin_source_(source) {}
+      : ClassicEngine(device, options, {.source = source, .passes_each = true}),
+        plugin_source_(source) {}
   const Plugin& plugin() const { return plugin_source_->plugin(); }
   DeviceIndex index() const { return device().properties().index; }
 
   const std::shared_ptr<PluginSource> plugin_source_;  // shared with the engine below and its pools
-  Mutex filters_mutex_;  // never held while the plug-in is called
+  Mutex filters_mutex_;                                // never held while the plug-in is called
   // Filters that the plug-in was told of, until the end of their routing.
   std::map<PoolId, std::unique_ptr<RouteFilter>> filters_ ASHLAR_GUARDED_BY(filters_mutex_);
 };

@@ -85,6 +85,16 @@ TEST(EnvironmentTest, EveryRowSaysWhatItSetsAndWhatItExpects) {
   }
 }
 
+TEST(EnvironmentTest, TheBackEndForPyTorchIsOneOfThree) {
+  EXPECT_EQ(*torch_backend_from(Environment()), "cuda");
+  for (const char* name : {"cuda", "hip", "sim"}) {
+    EXPECT_EQ(*torch_backend_from(Environment({{"ASHLAR_TORCH_BACKEND", name}})), name);
+  }
+  EXPECT_EQ(torch_backend_from(Environment({{"ASHLAR_TORCH_BACKEND", "xpu"}})).status().message(),
+            "ASHLAR_TORCH_BACKEND: \"xpu\" is not a back end (expected cuda, hip or sim)");
+  EXPECT_FALSE(torch_backend_from(Environment({{"ASHLAR_TORCH", "sim"}})).ok());
+}
+
 TEST(EnvironmentTest, AnEmptyValueCountsAsUnset) {
   const Result<sim::Options> options =
       options_from({{"ASHLAR_SIM_DEVICES", ""}, {"ASHLAR_NO_SUCH_THING", ""}});

@@ -46,8 +46,10 @@ class PluginTest : public testing::Test {
 
   Device& device(uint64_t index = 0) { return machine_->device(DeviceIndex(index)); }
   static AllocatorOptions options(const std::string& more = {}) {
-    AllocatorOptions parsed = parse_options("engine:plugin,plugin_alloc:dummy_alloc,"
-                                            "plugin_free:dummy_free" + more);
+    AllocatorOptions parsed = parse_options(
+        "engine:plugin,plugin_alloc:dummy_alloc,"
+        "plugin_free:dummy_free" +
+        more);
     parsed.plugin.library = kCounting;
     return parsed;
   }
