@@ -8,6 +8,7 @@
 #include "analysis/flushes.h"
 #include "analysis/held_frees.h"
 #include "analysis/likely_addresses.h"
+#include "analysis/replay_engine.h"
 #include "analysis/replay_pools.h"
 #include "analysis/settings.h"
 #include "analysis/starting_state.h"
@@ -15,7 +16,6 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "engine/classic/classic_engine.h"
-#include "engine/make_engine.h"
 
 namespace ashlar {
 namespace {
@@ -99,17 +99,12 @@ Status Run::set_up() {
                        [this](size_t bytes) { return DeviceAddress(addresses_->take(bytes)); });
   }
   AllocatorOptions allocator = options_.allocator;
-  // Settings may come from a file that somebody sent: it must not name code to run.
-  if (!allocator.plugin.library.empty()) {
-    return Status::usage("a run cannot be replayed with a plug-in (expected no plugin_library)");
-  }
   if (options_.cap_bytes) {
     const auto cap = static_cast<double>(*options_.cap_bytes);
     allocator.memory_fraction = std::min(1.0, cap / static_cast<double>(options_.capacity_bytes));
   }
-  Result<std::unique_ptr<Engine>> engine = make_engine(machine_->device(kReplayed), allocator);
-  if (!engine.ok()) return engine.status();
-  engine_ = *std::move(engine);
+  Device& device = machine_->device(kReplayed);
+  if (Status made = make_replayed(device, allocator, engine_); !made.ok()) return made;
   pools_.emplace(*engine_);
   held_frees_.emplace(*machine_, *engine_);
 

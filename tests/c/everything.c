@@ -1,5 +1,6 @@
 // A program in C11 that uses every function of include/ashlar/c/ashlar.h, on the simulated device,
-// and says which expectation did not hold. tests/c/check_calls.py holds it to "every".
+// and says which expectation did not hold. tests/c/check_calls.py holds it to "every". Long because
+// there are so many.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

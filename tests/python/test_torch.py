@@ -174,8 +174,9 @@ class ProcessTest(unittest.TestCase):
         self.assertEqual(done.stdout, "fine\n", done.stderr)
 
     def test_enabling_too_late_is_refused(self):
-        done = in_a_process("import test_torch; sys.modules['torch'] = test_torch.fake_torch(True)\n"
-                            "import ashlar.torch; ashlar.torch.enable()")
+        done = in_a_process(
+            "import test_torch; sys.modules['torch'] = test_torch.fake_torch(is_initialized=True)\n"
+            "import ashlar.torch; ashlar.torch.enable()")
         self.assertIn("uses the GPU already", done.stderr)
         self.assertNotEqual(done.returncode, 0)
 

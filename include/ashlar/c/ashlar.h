@@ -6,8 +6,8 @@
 //   ashlar_allocator* allocator;
 //   void* weights;
 //   if (ashlar_device_open("cuda", 0, &device) != ASHLAR_OK) …ashlar_last_message() says why…
-//   ashlar_allocator_create(device, "engine:paged", &allocator);
-//   ashlar_allocate(allocator, 64 << 20, stream, &weights);
+//   ashlar_allocator_create(device, "engine:paged", &allocator);   // each says how it went
+//   ashlar_allocate(allocator, 64 << 20, stream, &weights);        // as this one does
 //   …queue work on `stream` that uses weights…
 //   ashlar_free(allocator, weights);                  // work already queued on `stream` is safe
 //

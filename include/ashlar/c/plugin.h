@@ -28,8 +28,7 @@ typedef void (*ashlar_plugin_free)(void* memory, size_t bytes, int device, void*
 // Says whether the pool that routing was begun for takes allocations on the stream.
 typedef int (*ashlar_plugin_filter)(void* stream, void* context);
 
-// Any function may be null. The plug-in exports the table as a constant:
-//   const struct ashlar_plugin_hooks ashlar_plugin_hooks = {ASHLAR_PLUGIN_ABI_VERSION, sizeof …};
+// Any function may be null. The plug-in exports a constant of this type, under the same name.
 struct ashlar_plugin_hooks {
   uint32_t abi_version;  // ASHLAR_PLUGIN_ABI_VERSION
   uint32_t struct_size;  // sizeof(struct ashlar_plugin_hooks), as the plug-in was compiled
