@@ -104,7 +104,7 @@ Status Run::set_up() {
     allocator.memory_fraction = std::min(1.0, cap / static_cast<double>(options_.capacity_bytes));
   }
   Device& device = machine_->device(kReplayed);
-  if (Status made = make_replayed(device, allocator, engine_); !made.ok()) return made;
+  if (Status ready = make_replayed(device, allocator, engine_); !ready.ok()) return ready;
   pools_.emplace(*engine_);
   held_frees_.emplace(*machine_, *engine_);
 

@@ -86,13 +86,16 @@ TEST(EnvironmentTest, EveryRowSaysWhatItSetsAndWhatItExpects) {
 }
 
 TEST(EnvironmentTest, TheBackEndForPyTorchIsOneOfThree) {
+  const auto backend_with = [](const std::string& name, const std::string& value) {
+    return torch_backend_from(Environment(Environment::Values{{name, value}}));
+  };
   EXPECT_EQ(*torch_backend_from(Environment()), "cuda");
   for (const char* name : {"cuda", "hip", "sim"}) {
-    EXPECT_EQ(*torch_backend_from(Environment({{"ASHLAR_TORCH_BACKEND", name}})), name);
+    EXPECT_EQ(*backend_with("ASHLAR_TORCH_BACKEND", name), name);
   }
-  EXPECT_EQ(torch_backend_from(Environment({{"ASHLAR_TORCH_BACKEND", "xpu"}})).status().message(),
+  EXPECT_EQ(backend_with("ASHLAR_TORCH_BACKEND", "xpu").status().message(),
             "ASHLAR_TORCH_BACKEND: \"xpu\" is not a back end (expected cuda, hip or sim)");
-  EXPECT_FALSE(torch_backend_from(Environment({{"ASHLAR_TORCH", "sim"}})).ok());
+  EXPECT_FALSE(backend_with("ASHLAR_TORCH", "sim").ok());
 }
 
 TEST(EnvironmentTest, AnEmptyValueCountsAsUnset) {
