@@ -12,7 +12,7 @@ import sys
 
 # Of namespace ashlar, or a template of std that was made here; special names (_ZT…) included.
 OURS = re.compile(r"_Z(T[ISV]|GV|TT|TS|Th|Tv)?\w*6ashlar")
-STANDARD = re.compile(r"_Z(T[ISV]|GV)?(N|NK|S|St|I)*(S[tabsiod]|9__gnu_cxx|10__cxxabiv1)")
+STANDARD = re.compile(r"_Z(T[ISV]|GV)?Z?(N|NK|S|St|I)*(S[tabsiod]|9__gnu_cxx|10__cxxabiv1)")
 
 
 def main():
