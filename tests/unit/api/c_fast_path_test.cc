@@ -23,6 +23,10 @@ void* operator new(size_t bytes) {
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  heap_count.fetch_add(1, std::memory_order_relaxed);
+  return std::malloc(bytes == 0 ? 1 : bytes);  // NOLINT(cppcoreguidelines-no-malloc)
+}
 void operator delete(void* memory) noexcept { std::free(memory); }          // NOLINT
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }  // NOLINT
 
