@@ -24,7 +24,7 @@ if(TARGET ashlar_cli)
 endif()
 
 if(TARGET ashlar_torch)
-  install(TARGETS ashlar_torch LIBRARY NAMELINK_SKIP)
+  install(TARGETS ashlar_torch)
   install(
     FILES python/ashlar/__init__.py python/ashlar/_library.py python/ashlar/torch.py
     DESTINATION ${CMAKE_INSTALL_DATADIR}/ashlar/python/ashlar)
