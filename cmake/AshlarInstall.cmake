@@ -1,4 +1,5 @@
-# Installs the library, its headers, a package config for find_package(ashlar), and the tool.
+# Installs the library, its headers, a package config for find_package(ashlar), the tool, and the
+# plug-in for PyTorch with its Python package.
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
@@ -20,4 +21,11 @@ install(
 
 if(TARGET ashlar_cli)
   install(TARGETS ashlar_cli)
+endif()
+
+if(TARGET ashlar_torch)
+  install(TARGETS ashlar_torch)
+  install(
+    FILES python/ashlar/__init__.py python/ashlar/_library.py python/ashlar/torch.py
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/ashlar/python/ashlar)
 endif()

@@ -227,11 +227,13 @@ class TreeRuleTest(RuleTest):
             ("src/base/a.cc", "cuda.h", "belongs to src/device"),
             ("src/base/a.cc", "boost/any.hpp", "nor a library"),
             ("include/ashlar/a.h", "unistd.h", "standard library only"),
+            ("include/ashlar/a.h", "stdint.h", "neither the standard's"),
         ]
         for path, name, wanted in cases:
             self.assertIn(wanted, self.find_include(path, f"#include <{name}>", rule))
         for path, name in [("src/base/a.cc", "vector"), ("src/base/a.cc", "sys/mman.h"),
-                           ("tests/a.cc", "gtest/gtest.h"), ("tests/a.cc", "ashlar/v.h")]:
+                           ("tests/a.cc", "gtest/gtest.h"), ("tests/a.cc", "ashlar/v.h"),
+                           ("include/ashlar/c/a.h", "stdint.h"), ("tests/c/a.c", "stdio.h")]:
             self.assertEqual(self.find_include(path, f"#include <{name}>", rule), "")
 
     def test_listed_in_cmake(self):

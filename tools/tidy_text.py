@@ -6,7 +6,7 @@ import functools
 import pathlib
 import re
 
-CPP_SUFFIXES = (".h", ".cc")
+CPP_SUFFIXES = (".h", ".cc", ".c")  # C is held to the same rules
 TEXT_SUFFIXES = CPP_SUFFIXES + (".py", ".md", ".cmake", ".toml", ".json", ".txt", ".in")
 # Folders that hold no work of ours.
 SKIPPED_FOLDERS = {".git", "build", "__pycache__"}

@@ -245,6 +245,7 @@ class ASHLAR_EXPORT Allocator {
 
  private:
   struct Parts;
+  friend struct AllocatorParts;
   Block* block_of(const Buffer& buffer) const;
   AddressRange base_of(const Block* block) const;
 

@@ -18,6 +18,7 @@ namespace ashlar {
 enum class EngineKind {
   kClassic,  // PyTorch's policy
   kPaged,    // memory moves between views instead of fragmenting; whole segments where it cannot
+  kPlugin,   // somebody else's functions see every allocation: PluginOptions says which
 };
 
 // Of the paged engine: how much driver time may be spent to save how much memory. The measured
@@ -42,6 +43,17 @@ struct PinnedOptions {
   std::optional<size_t> max_round_bytes{};
   std::optional<size_t> max_cached_bytes{};
   friend bool operator==(const PinnedOptions&, const PinnedOptions&) = default;
+};
+
+// Somebody else's alloc and free, by name, in a shared object: include/ashlar/c/plugin.h has their
+// shape. The plugin engine passes every allocation on to them, the classic one takes its segments
+// there, and a pool may: see ashlar/plugin.h. Without a library, there is none.
+struct PluginOptions {
+  std::string library{};
+  std::string alloc_symbol{};
+  std::string free_symbol{};
+  std::string hooks_symbol{};  // of a table that must be there; empty: the usual one, if it is
+  friend bool operator==(const PluginOptions&, const PluginOptions&) = default;
 };
 
 struct AllocatorOptions {
@@ -82,6 +94,7 @@ struct AllocatorOptions {
       false;  // reuse blocks within a capture where its graph proves it safe
 
   PinnedOptions pinned;
+  PluginOptions plugin;
 
   friend bool operator==(const AllocatorOptions&, const AllocatorOptions&) = default;
 };

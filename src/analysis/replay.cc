@@ -8,6 +8,7 @@
 #include "analysis/flushes.h"
 #include "analysis/held_frees.h"
 #include "analysis/likely_addresses.h"
+#include "analysis/replay_engine.h"
 #include "analysis/replay_pools.h"
 #include "analysis/settings.h"
 #include "analysis/starting_state.h"
@@ -15,7 +16,6 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "engine/classic/classic_engine.h"
-#include "engine/make_engine.h"
 
 namespace ashlar {
 namespace {
@@ -103,7 +103,8 @@ Status Run::set_up() {
     const auto cap = static_cast<double>(*options_.cap_bytes);
     allocator.memory_fraction = std::min(1.0, cap / static_cast<double>(options_.capacity_bytes));
   }
-  engine_ = make_engine(machine_->device(kReplayed), allocator);
+  Device& device = machine_->device(kReplayed);
+  if (Status ready = make_replayed(device, allocator, engine_); !ready.ok()) return ready;
   pools_.emplace(*engine_);
   held_frees_.emplace(*machine_, *engine_);
 

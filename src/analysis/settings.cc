@@ -87,6 +87,7 @@ std::string engine_of(const AllocatorOptions& options) {
   switch (options.engine) {
     case EngineKind::kClassic: return "classic";
     case EngineKind::kPaged: return "paged";
+    case EngineKind::kPlugin: return "plugin";
   }
   return {};
 }

@@ -10,7 +10,9 @@
 namespace ashlar {
 
 Allocator::Parts::Parts(Device& its_device, const AllocatorOptions& its_options)
-    : device(its_device), options(its_options), engine(make_engine(its_device, its_options)) {}
+    : device(its_device),
+      options(its_options),
+      engine(unwrap(make_engine(its_device, its_options))) {}
 
 Allocator::Allocator(Device& device) : Allocator(device, options_from_environment()) {}
 

@@ -26,6 +26,12 @@ struct Allocator::Parts {
   Parts(Device& its_device, const AllocatorOptions& its_options);
 };
 
+// For the border to C, which calls the engine directly where time counts.
+struct AllocatorParts {
+  static Allocator::Parts& of(const Allocator& allocator) { return *allocator.parts_; }
+  using Type = Allocator::Parts;
+};
+
 // What is said of an address that nobody was given, or that was freed.
 Status not_an_allocation(DeviceAddress address);
 

@@ -80,10 +80,6 @@ ExitCode run_check(const ConfigOptions& asked, const Session& session) {
 
 Json text_or_null(std::string_view text) { return text.empty() ? Json() : Json(text); }
 
-bool is_of_allocators(const EnvironmentVariable& row) {
-  return row.scope == VariableScope::kAllocator || row.scope == VariableScope::kAllocatorSwitch;
-}
-
 bool is_used(const EnvironmentVariable& row, const Current& current,
              const Environment& environment) {
   if (row.scope == VariableScope::kAllocator) return &row == current.variable;
@@ -110,7 +106,7 @@ std::string table_as_json(const Current& current, const Environment& environment
   }
   Json variables = Json::array();
   for (const EnvironmentVariable& row : environment_variables()) {
-    if (!is_of_allocators(row)) continue;
+    if (!is_for_allocators(row)) continue;
     variables.push_back({{"name", row.name},
                          {"value", text_or_null(environment.value(row.name).value_or(""))},
                          {"is_used", is_used(row, current, environment)}});
@@ -135,7 +131,7 @@ std::string facts_of(const OptionRow& row, const Current& current, const Environ
 std::string variables_as_text(const Current& current, const Environment& environment) {
   Table table({{}, {}, {}});
   for (const EnvironmentVariable& row : environment_variables()) {
-    if (!is_of_allocators(row)) continue;
+    if (!is_for_allocators(row)) continue;
     const std::string_view value = environment.value(row.name).value_or("-");
     const std::string_view use = is_used(row, current, environment) ? "used"
                                  : environment.value(row.name)      ? "not used"

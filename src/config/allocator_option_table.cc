@@ -1,5 +1,6 @@
 // The table of options: one row each. A new option is a field of AllocatorOptions and a row here;
-// docs/guide/options.md says what it is good for, and a test holds the two together.
+// docs/guide/options.md says what it is good for, and a test holds the two together. Long because
+// there are so many.
 #include <array>
 
 #include "config/allocator_options.h"
@@ -11,13 +12,15 @@ namespace {
 
 // --- the fields behind the rows --------------------------------------------------------------
 
-// The field of AllocatorOptions, or of its pinned part, that a member pointer names.
+// The field of AllocatorOptions, or of one of its parts, that a member pointer names.
 template <auto kField, typename Options>
 auto& field(Options& options) {
   if constexpr (requires { options.*kField; }) {
     return options.*kField;
-  } else {
+  } else if constexpr (requires { options.pinned.*kField; }) {
     return options.pinned.*kField;
+  } else {
+    return options.plugin.*kField;
   }
 }
 
@@ -57,6 +60,7 @@ std::string print_default(const OptionRow& row, const AllocatorOptions&) {
 Result<EngineKind> read_engine(const Reading& reading) {
   if (reading.given.value == "classic") return EngineKind::kClassic;
   if (reading.given.value == "paged") return EngineKind::kPaged;
+  if (reading.given.value == "plugin") return EngineKind::kPlugin;
   return wrong_value(reading, "is not an engine of this version");
 }
 
@@ -64,6 +68,7 @@ std::string engine_text(EngineKind engine) {
   switch (engine) {
     case EngineKind::kClassic: return "classic";
     case EngineKind::kPaged: return "paged";
+    case EngineKind::kPlugin: return "plugin";
   }
   return {};
 }
@@ -114,8 +119,9 @@ constexpr std::array kOptions = {
         .name = "engine",
         .type = "choice",
         .default_text = "paged",
-        .range = "paged or classic",
-        .help = "Which policy hands out the memory: paged does not fragment, classic is PyTorch's.",
+        .range = "paged, classic or plugin",
+        .help = "Which policy hands out the memory: paged does not fragment, classic is PyTorch's, "
+                "plugin is somebody else's functions.",
         .set = set<&AllocatorOptions::engine, read_engine>,
         .print = print<&AllocatorOptions::engine, engine_text>,
     },
@@ -354,6 +360,43 @@ constexpr std::array kOptions = {
         .help = "Accepted for PyTorch's sake and without effect: here no free throws.",
         .set = set_free_catch_all,
         .print = print_default,
+    },
+    OptionRow{
+        .name = "plugin_library",
+        .type = "path",
+        .default_text = "none",
+        .range = "the path of a shared object, without , : [ or ], or none",
+        .help = "Where memory comes from instead of the device: with engine:plugin every "
+                "allocation, with engine:classic the segments.",
+        .set = set<&PluginOptions::library, read_path>,
+        .print = print<&PluginOptions::library, plain_text>,
+    },
+    OptionRow{
+        .name = "plugin_alloc",
+        .type = "name",
+        .default_text = "none",
+        .range = "the name of a function, or none",
+        .help = "Its function that allocates, in PyTorch's shape: alloc(size, device, stream).",
+        .set = set<&PluginOptions::alloc_symbol, read_symbol>,
+        .print = print<&PluginOptions::alloc_symbol, plain_text>,
+    },
+    OptionRow{
+        .name = "plugin_free",
+        .type = "name",
+        .default_text = "none",
+        .range = "the name of a function, or none",
+        .help = "Its function that frees: free(ptr, size, device, stream).",
+        .set = set<&PluginOptions::free_symbol, read_symbol>,
+        .print = print<&PluginOptions::free_symbol, plain_text>,
+    },
+    OptionRow{
+        .name = "plugin_hooks",
+        .type = "name",
+        .default_text = "auto",
+        .range = "the name of a table, or auto",
+        .help = "Its table of further functions; auto: ashlar_plugin_hooks, if it has one.",
+        .set = set<&PluginOptions::hooks_symbol, read_symbol>,
+        .print = print<&PluginOptions::hooks_symbol, plain_text>,
     },
 };
 

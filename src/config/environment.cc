@@ -29,6 +29,7 @@ constexpr std::string_view kPrefix = "ASHLAR_";
 constexpr std::string_view kOwnSettings = "ASHLAR_ALLOC_CONF";
 constexpr std::string_view kCudaDriver = "ASHLAR_CUDA_DRIVER";
 constexpr std::string_view kHipDriver = "ASHLAR_HIP_DRIVER";
+constexpr std::string_view kTorchBackend = "ASHLAR_TORCH_BACKEND";
 
 constexpr EnvironmentVariable allocator_variable(std::string_view name, std::string_view help) {
   return {
@@ -131,6 +132,27 @@ constexpr std::array kVariables = {
     },
     no_caching_variable("PYTORCH_NO_CUDA_MEMORY_CACHING"),
     no_caching_variable("PYTORCH_NO_HIP_MEMORY_CACHING"),
+    EnvironmentVariable{
+        .name = kTorchBackend,
+        .scope = VariableScope::kTorch,
+        .sets = "back end that the plug-in for PyTorch takes memory from",
+        .expected = "cuda, hip or sim",
+        .default_text = "cuda",
+        .help = "With sim, the plug-in can be tried without a GPU, and without PyTorch.",
+        .parse = nullptr,
+        .option = {},
+    },
+    EnvironmentVariable{
+        .name = "ASHLAR_TORCH_LIBRARY",
+        .scope = VariableScope::kTorch,
+        .sets = "library that the Python package ashlar.torch loads",
+        .expected = "the path of libashlar_torch.so",
+        .default_text = "",
+        .help = "Without it, the package looks beside itself, in the build folder, and where the "
+                "system's loader looks.",
+        .parse = nullptr,
+        .option = {},
+    },
 };
 
 }  // namespace
@@ -151,6 +173,14 @@ Drivers drivers_from(const Environment& environment) {
   named.cuda.library = environment.value(kCudaDriver).value_or("");
   named.hip.library = environment.value(kHipDriver).value_or("");
   return named;
+}
+
+Result<std::string> torch_backend_from(const Environment& environment) {
+  if (Status status = refuse_unknown(environment); !status.ok()) return status;
+  const std::string_view value = environment.value(kTorchBackend).value_or("cuda");
+  if (value == "cuda" || value == "hip" || value == "sim") return std::string(value);
+  return Status::usage(
+      text(kTorchBackend, ": \"", value, "\" is not a back end (expected cuda, hip or sim)"));
 }
 
 Result<AllocatorOptions> allocator_options_from(const Environment& environment) {

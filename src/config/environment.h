@@ -49,6 +49,7 @@ enum class VariableScope {
   // One option of an allocator, named by `option`, as a switch: 1, 0, True or False. A text of
   // settings that names the option counts before it.
   kAllocatorSwitch,
+  kTorch,  // the plug-in for PyTorch: torch_backend_from, and what python/ashlar reads itself
 };
 
 // One row of the table. The texts are for people: they stand in messages, `ashlar info`,
@@ -69,6 +70,11 @@ struct EnvironmentVariable {
 
 std::span<const EnvironmentVariable> environment_variables();
 
+// Whether it says something about options of allocators.
+inline bool is_for_allocators(const EnvironmentVariable& row) {
+  return row.scope == VariableScope::kAllocator || row.scope == VariableScope::kAllocatorSwitch;
+}
+
 // The simulated machine that the environment asks for.
 // kUsage: a value is wrong, or there is a variable whose name starts with ASHLAR_ that is not in
 // the table. The message names the variable, the value, and what was expected.
@@ -80,6 +86,9 @@ struct Drivers {
   DriverOptions hip{};
 };
 Drivers drivers_from(const Environment& environment);
+
+// The back end whose devices PyTorch's device numbers stand for. Fails as sim_options_from does.
+Result<std::string> torch_backend_from(const Environment& environment);
 
 // The settings that the environment gives to allocators that are not told otherwise. Fails as
 // sim_options_from does; variables of other scopes may be wrong.

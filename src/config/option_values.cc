@@ -1,6 +1,7 @@
 // Reading and writing values, kind by kind in the order of the header.
 #include "config/option_values.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -82,6 +83,28 @@ Result<double> read_fraction_between(const Reading& reading) {
 std::string fraction_text(double fraction) {
   return decimal_text(fraction, DecimalForm::kExponentAllowed);
 }
+
+Result<std::string> read_path(const Reading& reading) {
+  const std::string_view given = reading.given.value;
+  const auto is_control = [](char c) { return c >= 0 && c < ' '; };
+  if (reading.given.is_list || std::any_of(given.begin(), given.end(), is_control)) {
+    return wrong_value(reading, "is not a path");
+  }
+  return std::string(given);
+}
+
+Result<std::string> read_symbol(const Reading& reading) {
+  const std::string_view given = reading.given.value;
+  const auto is_word = [](char c) {
+    return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  };
+  if (reading.given.is_list || !std::all_of(given.begin(), given.end(), is_word)) {
+    return wrong_value(reading, "is not a name in C");
+  }
+  return std::string(given);
+}
+
+std::string plain_text(const std::string& value) { return value; }
 
 Result<size_t> read_register_thread_count(const Reading& reading) {
   const std::optional<uint64_t> count = parse_whole_number(reading.given.value);

@@ -53,6 +53,11 @@ Result<double> read_fraction(const Reading& reading);          // [0, 1]
 Result<double> read_fraction_between(const Reading& reading);  // (0, 1)
 std::string fraction_text(double fraction);
 
+// A path, and the name of a symbol, both as they are.
+Result<std::string> read_path(const Reading& reading);
+Result<std::string> read_symbol(const Reading& reading);
+std::string plain_text(const std::string& value);
+
 // A power of two up to 128.
 Result<size_t> read_register_thread_count(const Reading& reading);
 std::string count_text(size_t count);

@@ -1,17 +1,66 @@
-// One line for each engine.
+// One line for each engine, and loading a plug-in for those that want one.
 #include "engine/make_engine.h"
 
 #include "engine/classic/classic_engine.h"
 #include "engine/paged/paged_engine.h"
+#include "engine/plugin/plugin_engine.h"
 
 namespace ashlar {
+namespace {
 
-std::unique_ptr<Engine> make_engine(Device& device, const AllocatorOptions& options) {
+using MadeEngine = Result<std::unique_ptr<Engine>>;
+
+// A library and its two functions come together, with an engine that has a use for them.
+Status check_plugin(const AllocatorOptions& options) {
+  const PluginOptions& plugin = options.plugin;
+  if (options.engine == EngineKind::kPlugin && plugin.library.empty()) {
+    return Status::usage("engine:plugin needs a plugin_library to take its memory from");
+  }
+  if (plugin.library.empty()) return {};
+  if (options.engine == EngineKind::kPaged) {
+    return Status::usage(
+        "plugin_library: the paged engine maps its memory itself (expected engine:plugin or "
+        "engine:classic; a pool of any engine may have a plug-in as its source)");
+  }
+  if (!plugin.alloc_symbol.empty() && !plugin.free_symbol.empty()) return {};
+  return Status::usage(
+      "plugin_library needs plugin_alloc and plugin_free, the names of its two functions");
+}
+
+MadeEngine make_plugin(Device& device, const AllocatorOptions& options) {
+  Result<std::shared_ptr<const Plugin>> plugin = Plugin::load(options.plugin);
+  if (!plugin.ok()) return plugin.status();
+  Result<std::unique_ptr<PluginEngine>> engine =
+      PluginEngine::create(device, options, *std::move(plugin));
+  if (!engine.ok()) return engine.status();
+  return std::unique_ptr<Engine>(*std::move(engine));
+}
+
+MadeEngine make_classic(Device& device, const AllocatorOptions& options) {
+  classic::EngineSource source;
+  if (!options.plugin.library.empty()) {
+    Result<std::shared_ptr<const Plugin>> plugin = Plugin::load(options.plugin);
+    if (!plugin.ok()) return plugin.status();
+    Result<std::shared_ptr<PluginSource>> created =
+        PluginSource::create(*std::move(plugin), device);
+    if (!created.ok()) return created.status();
+    source.source = *std::move(created);
+  }
+  return std::unique_ptr<Engine>(
+      std::make_unique<classic::ClassicEngine>(device, options, std::move(source)));
+}
+
+}  // namespace
+
+MadeEngine make_engine(Device& device, const AllocatorOptions& options) {
+  if (Status checked = check_plugin(options); !checked.ok()) return checked;
   switch (options.engine) {
     case EngineKind::kClassic: break;
-    case EngineKind::kPaged: return std::make_unique<paged::PagedEngine>(device, options);
+    case EngineKind::kPaged:
+      return std::unique_ptr<Engine>(std::make_unique<paged::PagedEngine>(device, options));
+    case EngineKind::kPlugin: return make_plugin(device, options);
   }
-  return std::make_unique<classic::ClassicEngine>(device, options);
+  return make_classic(device, options);
 }
 
 }  // namespace ashlar

@@ -5,11 +5,14 @@
 
 #include "ashlar/device.h"
 #include "ashlar/options.h"
+#include "ashlar/status.h"
 #include "engine/engine.h"
 
 namespace ashlar {
 
 // `device` outlives the engine. REQUIRES: options that src/config would accept.
-std::unique_ptr<Engine> make_engine(Device& device, const AllocatorOptions& options);
+// Fails only where a plug-in is asked for. kUsage: it cannot be loaded, options that go with it are
+// missing, or the engine has no use for it. kDeviceFault: it threw.
+Result<std::unique_ptr<Engine>> make_engine(Device& device, const AllocatorOptions& options);
 
 }  // namespace ashlar

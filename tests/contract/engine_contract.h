@@ -34,6 +34,8 @@ struct EngineUnderTest {
   std::function<std::unique_ptr<Engine>(Device&, AllocatorOptions)> make;
   bool has_virtual_memory = true;  // of the device that it runs on
   std::function<std::unique_ptr<EngineMachine>(size_t capacity_bytes)> machine = simulated_machine;
+  bool caches = true;        // what is freed stays with the engine, to be used again
+  bool frees_itself = true;  // the device's frees are the engine's, which hears them fail
 };
 
 void PrintTo(const EngineUnderTest& engine, std::ostream* out);

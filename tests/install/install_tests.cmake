@@ -12,7 +12,8 @@ function(ashlar_add_consumer name)
       --build-and-test ${consumer_source} ${consumer_binary}/${name}
       --build-generator ${CMAKE_GENERATOR}
       --build-options
-        -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER} -DCMAKE_MAKE_PROGRAM=${CMAKE_MAKE_PROGRAM}
+        -DCMAKE_C_COMPILER=${CMAKE_C_COMPILER} -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}
+        -DCMAKE_MAKE_PROGRAM=${CMAKE_MAKE_PROGRAM}
         ${ARGN}
       --test-command ${consumer_binary}/${name}/consumer)
   set_tests_properties(install.${name} PROPERTIES LABELS install TIMEOUT 600)
@@ -37,3 +38,11 @@ ashlar_add_consumer(shared -DCMAKE_PREFIX_PATH=${consumer_binary}/shared_prefix)
 ashlar_add_install(shared ${consumer_binary}/add_subdirectory)
 set_tests_properties(install.add_subdirectory PROPERTIES FIXTURES_SETUP shared_library)
 set_tests_properties(install.for_shared PROPERTIES FIXTURES_REQUIRED shared_library)
+
+# What the shared library shows is what a list says that it does.
+add_test(NAME install.exported_symbols
+  COMMAND ${ASHLAR_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/c/exported_symbols.py
+    ${consumer_binary}/add_subdirectory/ashlar/src/libashlar.so
+    ${CMAKE_CURRENT_SOURCE_DIR}/c/symbols.txt)
+set_tests_properties(install.exported_symbols PROPERTIES
+  LABELS install FIXTURES_REQUIRED shared_library)

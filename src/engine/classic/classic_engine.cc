@@ -15,9 +15,10 @@ AllocatorOptions supported(AllocatorOptions options, const DeviceProperties& pro
 
 }  // namespace
 
-ClassicEngine::ClassicEngine(Device& device, const AllocatorOptions& options)
+ClassicEngine::ClassicEngine(Device& device, const AllocatorOptions& options, EngineSource source)
     : device_(device),
       options_(supported(options, device.properties())),
+      source_(std::move(source)),
       sizes_(options),
       capacity_bytes_(device.properties().capacity_bytes),
       waiting_(device, options.capture_stream_reuse),
@@ -37,12 +38,11 @@ ClassicEngine::~ClassicEngine() {
     MutexLock lock(mutex_);
     blocks_.for_each([&](const ClassicBlock* block) {
       if (block->previous != nullptr || block->expandable != nullptr) return;
-      const PrivatePool* owner = block->pool->owner();
-      if (owner != nullptr && owner->has_custom_source()) {
+      if (const std::shared_ptr<SegmentSource>& source = source_of(*block->pool)) {
         size_t bytes = 0;
         for (const ClassicBlock* part = block; part != nullptr; part = part->next)
           bytes += part->bytes;
-        returned.push_back({owner->options.source, {block->address, bytes}});
+        returned.push_back({source, {block->address, bytes}});
       } else {
         (void)device_.free(block->address).ok();
       }
@@ -72,9 +72,7 @@ Result<ClassicBlock*> ClassicEngine::allocate_locked(Search& search) {
   search.block_bytes = sizes_.block_bytes(search.request.bytes);
   search.segment_bytes = sizes_.segment_bytes(search.block_bytes);
   search.pool = &pool_for(search.block_bytes, stream);
-  const PrivatePool* owner = search.pool->owner();
-  search.expandable =
-      options_.expandable_segments && (owner == nullptr || !owner->has_custom_source());
+  search.expandable = options_.expandable_segments && source_of(*search.pool) == nullptr;
 
   // What a graph has in it must be there when it is launched, freed or not.
   const bool is_cached = caching_ || waiting_.is_capturing({&device_, stream});
@@ -82,7 +80,8 @@ Result<ClassicBlock*> ClassicEngine::allocate_locked(Search& search) {
   // Whoever lets go of the pool while we are unlocked must not take it away.
   PrivatePool* pinned = search.pool->owner();
   if (pinned != nullptr) ++pinned->search_count;
-  Result<ClassicBlock*> found = is_cached ? find_or_grow(search) : allocate_uncached(search);
+  const bool caches = is_cached && !passes_each(*search.pool);
+  Result<ClassicBlock*> found = caches ? find_or_grow(search) : allocate_uncached(search);
   if (pinned != nullptr) --pinned->search_count;
   return found;
 }
@@ -107,8 +106,16 @@ Result<ClassicBlock*> ClassicEngine::find_or_grow(Search& search) {
 // A segment for this block alone, taken and given back with it.
 Result<ClassicBlock*> ClassicEngine::allocate_uncached(Search& search) {
   search.expandable = false;
+  if (passes_each(*search.pool)) search.block_bytes = search.request.bytes;
   search.segment_bytes = search.block_bytes;
   Result<ClassicBlock*> grown = grow(search, false);
+  if (passes_each(*search.pool) && !grown.ok() && grown.status().is_out_of_memory()) {
+    if (ask_callbacks()) grown = grow(search, false);
+    Search usual = search;
+    usual.block_bytes = sizes_.block_bytes(search.request.bytes);
+    ClassicBlock* lent = grown.ok() ? nullptr : borrow_from_overflow_pools(usual);
+    if (lent != nullptr) return hand_out(lent, usual);
+  }
   const bool is_full = !grown.ok() && grown.status().is_out_of_memory() && !search.rejected;
   if (is_full) {
     if (Status released = release_cached({}); !released.ok()) return released;

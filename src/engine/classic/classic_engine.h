@@ -38,10 +38,20 @@
 
 namespace ashlar::classic {
 
-class ClassicEngine final : public Engine {
+// Where an engine's memory comes from, if not from the device; pools may still have sources of
+// their own.
+struct EngineSource {
+  std::shared_ptr<SegmentSource> source{};  // null: the device. Shared with whoever gave it.
+  // The default pool keeps nothing: each allocation is the source's own, of exactly the size asked
+  // for, and goes back to it while work of its own stream may still be queued. Other pools, which
+  // captures rely on, take whole segments as ever.
+  bool passes_each = false;
+};
+
+class ClassicEngine : public Engine {
  public:
   // `device` outlives the engine. REQUIRES: options that src/config would accept.
-  ClassicEngine(Device& device, const AllocatorOptions& options);
+  ClassicEngine(Device& device, const AllocatorOptions& options, EngineSource source = {});
   // Gives everything back to the device, blocks in use included: their addresses die with it.
   ~ClassicEngine() override;
 
@@ -121,6 +131,13 @@ class ClassicEngine final : public Engine {
   Result<ClassicBlock*> find_or_grow(Search& search) ASHLAR_REQUIRES(mutex_);
   Result<ClassicBlock*> allocate_uncached(Search& search) ASHLAR_REQUIRES(mutex_);
   ClassicBlock* take_cached(const Search& search) ASHLAR_REQUIRES(mutex_);
+  // Null: the device.
+  const std::shared_ptr<SegmentSource>& source_of(const FreePool& pool) const {
+    return pool.owner() == nullptr ? source_.source : pool.owner()->options.source;
+  }
+  bool passes_each(const FreePool& pool) const {
+    return source_.passes_each && pool.owner() == nullptr;
+  }
   // What is left of a block is cut off by the usual rules, or exactly as wanted.
   enum class SplitRule { kUsual, kExactly };
   ClassicBlock* hand_out(ClassicBlock* block, const Search& search,
@@ -221,6 +238,7 @@ class ClassicEngine final : public Engine {
 
   Device& device_;
   const AllocatorOptions options_;
+  const EngineSource source_;
   const SizePolicy sizes_;
   const size_t capacity_bytes_;
 

@@ -55,8 +55,7 @@ Result<ClassicBlock*> ClassicEngine::grow_plain(const Search& search) {
 // locked. PyTorch keeps the lock unless asked. A capture does not forbid it: a graph that bakes the
 // address in is what private pools are for.
 Result<DeviceAddress> ClassicEngine::device_allocate(const Search& search) {
-  const PrivatePool* owner = search.pool->owner();
-  const std::shared_ptr<SegmentSource> source = owner == nullptr ? nullptr : owner->options.source;
+  const std::shared_ptr<SegmentSource> source = source_of(*search.pool);
   const auto ask = [&]() -> Result<DeviceAddress> {
     const RelaxedCapture relaxed(device_);
     if (!relaxed.status().ok()) return relaxed.status();

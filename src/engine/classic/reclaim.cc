@@ -193,17 +193,17 @@ bool ClassicEngine::release_segment(ClassicBlock* block, TrimWait wait) {
   if (!waiting_.is_waitable({&device_, block->stream})) return false;
   FreePool& pool = *block->pool;
   PrivatePool* owner = pool.owner();
-  const bool from_source = owner != nullptr && owner->has_custom_source();
+  const std::shared_ptr<SegmentSource>& source = source_of(pool);
   const RelaxedCapture relaxed(device_, waiting_.capture_count());
   Status freed = relaxed.status();
-  const bool may_wait = wait == TrimWait::kForWork;
+  const bool may_wait = wait == TrimWait::kForWork && !passes_each(pool);
   if (freed.ok() && may_wait) freed = waiting_.wait_for_stream({&device_, block->stream});
-  if (freed.ok() && !from_source) freed = device_.free(block->address);
+  if (freed.ok() && source == nullptr) freed = device_.free(block->address);
   if (!freed.ok()) {
     note_late(freed);
     return false;
   }
-  if (from_source) returned_.push_back({owner->options.source, {block->address, block->bytes}});
+  if (source != nullptr) returned_.push_back({source, {block->address, block->bytes}});
   pool.erase(block);
   note(TraceAction::kSegmentFree, *block, block->bytes);
   if (owner != nullptr) --owner->segment_count;
@@ -215,7 +215,10 @@ bool ClassicEngine::release_segment(ClassicBlock* block, TrimWait wait) {
 void ClassicEngine::give_back_to_sources() {
   while (!returned_.empty()) {
     std::vector<Returned> returned = std::exchange(returned_, {});
+    const int capture_count = waiting_.capture_count();
     Pause pause(*this);
+    // If it is not granted, the source still has to hear of it.
+    const RelaxedCapture relaxed(device_, capture_count);
     for (const Returned& each : returned) {
       if (each.range.bytes != 0) each.source->free(each.range.begin, each.range.bytes);
     }
@@ -296,7 +299,7 @@ Status ClassicEngine::report_oom(const Search& search, const Status& why) {
   const size_t device_free_bytes = use.ok() ? use->free_bytes : 0;
   const bool limited = memory_fraction_ < 1;
   const PrivatePool* owner = search.pool->owner();
-  const bool has_source = owner != nullptr && owner->has_custom_source();
+  const bool has_source = source_of(*search.pool) != nullptr;
   const auto allocated = static_cast<size_t>(stats_.allocated_bytes.all.current);
   const auto reserved = static_cast<size_t>(stats_.reserved_bytes.all.current);
   const DeviceIndex index = device_.properties().index;
@@ -305,8 +308,10 @@ Status ClassicEngine::report_oom(const Search& search, const Status& why) {
                              " (a segment of ", format_bytes(search.segment_bytes), ") on device ",
                              index, ", which has ", format_bytes(capacity_bytes_), " in all and ",
                              format_bytes(device_free_bytes), " free. ");
-  if (has_source) {
+  if (has_source && owner != nullptr) {
     message += text("Pool ", owner->id, " has a source of its own: ", why.message(), ". ");
+  } else if (has_source) {
+    message += text("The memory comes from elsewhere: ", why.message(), ". ");
   }
   if (limited) message += text(format_bytes(limit_bytes()), " are allowed to this process. ");
   message += text(format_bytes(allocated), " are allocated; ", format_bytes(reserved - allocated),

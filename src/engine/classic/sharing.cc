@@ -36,8 +36,7 @@ BlockMemory ClassicEngine::memory_of(const Block* shared) const {
     memory.extents = segment.extents_in(memory.range);
     return memory;
   }
-  const PrivatePool* owner = block->pool->owner();
-  if (owner != nullptr && owner->has_custom_source()) memory.origin = BlockMemory::Origin::kSource;
+  if (source_of(*block->pool) != nullptr) memory.origin = BlockMemory::Origin::kSource;
   const ClassicBlock* first = block;
   while (first->previous != nullptr) first = first->previous;
   memory.range.begin = first->address;

@@ -42,6 +42,7 @@ struct TakenValue {
 const TakenValue kTaken[] = {
     {"engine:classic", [](auto& o) { o.engine = EngineKind::kClassic; }},
     {"engine:paged", [](auto&) {}, ""},
+    {"engine:plugin", [](auto& o) { o.engine = EngineKind::kPlugin; }},
     {"policy:fast", [](auto& o) { o.policy = PagedPolicy::kFast; }},
     {"policy:balanced", [](auto&) {}, ""},
     {"policy:lean", [](auto& o) { o.policy = PagedPolicy::kLean; }},
@@ -120,6 +121,13 @@ const TakenValue kTaken[] = {
     {"pinned_max_cached_size_mb:64", [](auto& o) { o.pinned.max_cached_bytes = 64 * kMiB; }},
     {"pinned_free_catch_all:True", [](auto&) {}, ""},
     {"pinned_free_catch_all:False", [](auto&) {}, ""},
+    {"plugin_library:/opt/my pools/libpool.so.1",
+     [](auto& o) { o.plugin.library = "/opt/my pools/libpool.so.1"; }},
+    {"plugin_library:none", [](auto&) {}, ""},
+    {"plugin_alloc:my_alloc_2", [](auto& o) { o.plugin.alloc_symbol = "my_alloc_2"; }},
+    {"plugin_free:_my_free", [](auto& o) { o.plugin.free_symbol = "_my_free"; }},
+    {"plugin_hooks:MyHooks", [](auto& o) { o.plugin.hooks_symbol = "MyHooks"; }},
+    {"plugin_hooks:auto", [](auto&) {}, ""},
 };
 
 TEST(AllocatorOptionTableTest, EveryGoodValueChangesItsOptionAndNoOther) {
@@ -156,7 +164,7 @@ constexpr const char* kNoReserve =
     "or unset)";
 
 const WrongValue kWrong[] = {
-    {"engine", "buddy", "is not an engine of this version (expected paged or classic)"},
+    {"engine", "buddy", "is not an engine of this version (expected paged, classic or plugin)"},
     {"policy", "frugal", "is not a policy of the paged engine (expected fast, balanced or lean)"},
     {"compat", "PyTorch", "is not known (expected pytorch or none)"},
     {"backend", "cudaMallocAsync", "is not available in this version (expected native)"},
@@ -234,6 +242,11 @@ const WrongValue kWrong[] = {
     {"pinned_max_round_threshold_mb", "-1", "is out of range (expected 0–1048576 or unlimited)"},
     {"pinned_max_cached_size_mb", "x", "is not a number (expected 0–1048576 or unlimited)"},
     {"pinned_free_catch_all", "maybe", kNoBoolean},
+    {"plugin_library", "[a:b]",
+     "is not a path (expected the path of a shared object, without , : [ or ], or none)"},
+    {"plugin_alloc", "my-alloc", "is not a name in C (expected the name of a function, or none)"},
+    {"plugin_free", "free()", "is not a name in C (expected the name of a function, or none)"},
+    {"plugin_hooks", "my.hooks", "is not a name in C (expected the name of a table, or auto)"},
 };
 
 TEST(AllocatorOptionTableTest, EveryBadValueIsNamedWithItsOptionAndWhatWasExpected) {

@@ -94,6 +94,19 @@ TEST(EnvironmentTest, EveryRowSaysWhatItSetsAndWhatItExpects) {
   }
 }
 
+TEST(EnvironmentTest, TheBackEndForPyTorchIsOneOfThree) {
+  const auto backend_with = [](const std::string& name, const std::string& value) {
+    return torch_backend_from(Environment(Environment::Values{{name, value}}));
+  };
+  EXPECT_EQ(*torch_backend_from(Environment()), "cuda");
+  for (const char* name : {"cuda", "hip", "sim"}) {
+    EXPECT_EQ(*backend_with("ASHLAR_TORCH_BACKEND", name), name);
+  }
+  EXPECT_EQ(backend_with("ASHLAR_TORCH_BACKEND", "xpu").status().message(),
+            "ASHLAR_TORCH_BACKEND: \"xpu\" is not a back end (expected cuda, hip or sim)");
+  EXPECT_FALSE(backend_with("ASHLAR_TORCH", "sim").ok());
+}
+
 TEST(EnvironmentTest, AnEmptyValueCountsAsUnset) {
   const Result<sim::Options> options =
       options_from({{"ASHLAR_SIM_DEVICES", ""}, {"ASHLAR_NO_SUCH_THING", ""}});

@@ -1,0 +1,134 @@
+"""Finds and loads libashlar_torch.so, and speaks its C interface (include/ashlar/c/ashlar.h) by
+ctypes."""
+
+import ctypes
+import functools
+import os
+import pathlib
+
+NAME = "libashlar_torch.so"
+C_VERSION_MAJOR = 1  # of the header that this file follows
+
+STATUS_OK = 0
+STATUS_OUT_OF_MEMORY = 1
+STATUS_USAGE = 2
+STATUS_FORMAT = 6
+
+FORMAT_PICKLE = 0
+STACKS = {None: 0, "state": 1, "alloc": 2, "all": 3}  # PyTorch's words for `context`
+
+STAT_VISITOR = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int64, ctypes.c_void_p)
+
+
+class AshlarError(RuntimeError):
+    """A failure of the library; the text is its own."""
+
+
+class OutOfMemoryError(AshlarError):
+    """The device has no memory, after everything was tried."""
+
+
+class HistoryOptions(ctypes.Structure):
+    """ashlar_history_options."""
+
+    _fields_ = [("struct_size", ctypes.c_size_t), ("max_entries", ctypes.c_size_t),
+                ("stacks", ctypes.c_int32), ("clear", ctypes.c_int32)]
+
+
+_HANDLE = ctypes.c_void_p
+_SIGNATURES = {
+    "ashlar_c_version": (ctypes.c_uint32, []),
+    "ashlar_last_message": (ctypes.c_char_p, []),
+    "ashlar_torch_configure": (ctypes.c_int32, [ctypes.c_char_p, ctypes.c_char_p]),
+    "ashlar_torch_allocator": (_HANDLE, [ctypes.c_int]),
+    "ashlar_visit_stats": (ctypes.c_int32, [_HANDLE, STAT_VISITOR, ctypes.c_void_p]),
+    "ashlar_reset_peak_stats": (ctypes.c_int32, [_HANDLE]),
+    "ashlar_reset_total_stats": (ctypes.c_int32, [_HANDLE]),
+    "ashlar_trim": (ctypes.c_int32, [_HANDLE]),
+    "ashlar_history_start": (ctypes.c_int32, [_HANDLE, ctypes.POINTER(HistoryOptions)]),
+    "ashlar_history_stop": (ctypes.c_int32, [_HANDLE]),
+    "ashlar_snapshot": (ctypes.c_int32, [_HANDLE, ctypes.c_int32, ctypes.POINTER(_HANDLE)]),
+    "ashlar_save_snapshot": (ctypes.c_int32, [_HANDLE, ctypes.c_char_p]),
+    "ashlar_allocator_options": (ctypes.c_int32, [_HANDLE, ctypes.POINTER(_HANDLE)]),
+    "ashlar_bytes_data": (ctypes.c_void_p, [_HANDLE]),
+    "ashlar_bytes_size": (ctypes.c_size_t, [_HANDLE]),
+    "ashlar_bytes_destroy": (None, [_HANDLE]),
+}
+
+
+def candidates():
+    """Where the library may be, best first: beside the package, in the build folder of a checkout,
+    in the prefix it was installed to, and wherever the system's loader looks."""
+    here = pathlib.Path(__file__).resolve().parent
+    yield here / NAME
+    checkout = here.parent.parent
+    yield checkout / "build" / "release" / "lib" / NAME
+    for prefix in here.parents[2:5]:  # <prefix>/share/ashlar/python/ashlar
+        for folder in ("lib", "lib64"):
+            yield prefix / folder / NAME
+        yield from sorted((prefix / "lib").glob("*-linux-gnu/" + NAME))
+
+
+def path():
+    """The library's path, or its bare name, for the system's loader to find."""
+    named = os.environ.get("ASHLAR_TORCH_LIBRARY")
+    if named:
+        if not pathlib.Path(named).is_file():
+            raise AshlarError(f"ASHLAR_TORCH_LIBRARY: there is no file {named}")
+        return named
+    return next((str(each) for each in candidates() if each.is_file()), NAME)
+
+
+@functools.lru_cache(maxsize=None)
+def load():
+    """The library, with the signatures of its functions; the same one each time."""
+    where = path()
+    try:
+        library = ctypes.CDLL(where)
+    except OSError as failure:
+        raise AshlarError(
+            f"{NAME} cannot be loaded: {failure}. Build it (scripts/build), or name it with "
+            "ASHLAR_TORCH_LIBRARY") from failure
+    library.path = where
+    for name, (result, arguments) in _SIGNATURES.items():
+        function = getattr(library, name)
+        function.restype = result
+        function.argtypes = arguments
+    found = library.ashlar_c_version()
+    if found >> 16 != C_VERSION_MAJOR:
+        raise AshlarError(f"{where} has version {found >> 16} of the C interface (expected "
+                          f"{C_VERSION_MAJOR}): use the Python package that came with it")
+    return library
+
+
+def last_message():
+    """What the last call of this thread that failed had to say."""
+    return load().ashlar_last_message().decode("utf-8", "replace")
+
+
+def check(status):
+    """Raises what the status stands for."""
+    if status == STATUS_OK:
+        return
+    if status == STATUS_OUT_OF_MEMORY:
+        raise OutOfMemoryError(last_message())
+    if status in (STATUS_USAGE, STATUS_FORMAT):
+        raise ValueError(last_message())
+    raise AshlarError(last_message())
+
+
+def address_of(name):
+    """The address of a function, as PyTorch's setters of hooks take it."""
+    return ctypes.cast(getattr(load(), name), ctypes.c_void_p).value
+
+
+def take_bytes(call, *arguments):
+    """The bytes that a call of the library makes, as Python's."""
+    handle = _HANDLE()
+    check(call(*arguments, ctypes.byref(handle)))
+    try:
+        library = load()
+        return ctypes.string_at(library.ashlar_bytes_data(handle),
+                                library.ashlar_bytes_size(handle))
+    finally:
+        load().ashlar_bytes_destroy(handle)

@@ -1,0 +1,215 @@
+"""Ashlar under PyTorch.
+
+    import ashlar.torch
+    ashlar.torch.enable()            # before the first use of the GPU
+
+From then on, all memory that PyTorch takes from the GPU comes from Ashlar. PyTorch's own
+`torch.cuda.memory_stats()`, `memory_snapshot()` and `memory_summary()` do not work under a plug-in;
+`memory_stats()`, `snapshot()` and `summary()` here are for them, under the same names and in the
+same format. `mem_pool()` gives a `torch.cuda.MemPool` whose memory comes from Ashlar, for programs
+that keep PyTorch's allocator for the rest.
+
+PyTorch is imported when it is needed, not before."""
+
+import ctypes
+import importlib
+import os
+import pickle
+
+from ashlar import _library
+from ashlar._library import AshlarError, OutOfMemoryError
+
+__all__ = [
+    "AshlarError", "OutOfMemoryError", "configuration", "enable", "empty_cache", "is_enabled",
+    "mem_pool", "memory_allocated", "memory_reserved", "memory_stats", "record_memory_history",
+    "reset_peak_memory_stats", "save_snapshot", "snapshot", "summary",
+]
+
+# PyTorch's setters, and what they are given.
+_HOOKS = {
+    "set_init_fn": "ashlar_torch_init",
+    "set_reset_fn": "ashlar_torch_reset",
+    "set_memory_fraction_fn": "ashlar_torch_memory_fraction",
+    "set_base_alloc_fn": "ashlar_torch_base_alloc",
+    "set_record_stream_fn": "ashlar_torch_record_stream",
+    "set_begin_allocate_to_pool": "ashlar_torch_begin_allocate_to_pool",
+    "set_end_allocate_to_pool_fn": "ashlar_torch_end_allocate_to_pool",
+    "set_release_pool": "ashlar_torch_release_pool",
+}
+
+_enabled = None  # PyTorch's allocator object: it must live as long as the process
+_pool_allocator = None
+
+
+def enable(conf=None, backend=None):
+    """Makes Ashlar the allocator of this process. Once, before the first use of the GPU.
+
+    conf: options as docs/guide/options.md lists them, "engine:paged,policy:lean". Without, those of
+    ASHLAR_ALLOC_CONF; without that too, the paged engine. backend: "cuda", "hip" or "sim"; without,
+    that of ASHLAR_TORCH_BACKEND, or the one that this PyTorch was built for.
+
+    Raises ValueError for options that make no sense, and RuntimeError if it comes too late."""
+    global _enabled
+    if _enabled is not None:
+        raise RuntimeError("ashlar.torch is enabled already (expected one call)")
+    torch = importlib.import_module("torch")
+    if torch.cuda.is_initialized():
+        raise RuntimeError("PyTorch uses the GPU already: call ashlar.torch.enable() before the "
+                           "first tensor on it")
+    _configure(torch, conf, backend)
+    plugged = torch.cuda.memory.CUDAPluggableAllocator(
+        _library.load().path, "ashlar_torch_alloc", "ashlar_torch_free")
+    allocator = plugged.allocator()
+    for setter, function in _HOOKS.items():
+        getattr(allocator, setter)(_library.address_of(function))
+    torch.cuda.memory.change_current_allocator(plugged)
+    _enabled = plugged
+
+
+def is_enabled():
+    """Whether Ashlar is the allocator of this process."""
+    return _enabled is not None
+
+
+def mem_pool(conf=None, backend=None):
+    """A torch.cuda.MemPool whose segments come from Ashlar, for `torch.cuda.use_mem_pool`. The
+    first call configures, as `enable` does; later ones must say nothing, or the same."""
+    global _pool_allocator
+    torch = importlib.import_module("torch")
+    if _enabled is not None:
+        raise RuntimeError("under ashlar.torch.enable() PyTorch has no MemPool")
+    if _pool_allocator is None:
+        _configure(torch, conf, backend)
+        plugged = torch.cuda.memory.CUDAPluggableAllocator(
+            _library.load().path, "ashlar_torch_pool_alloc", "ashlar_torch_free")
+        _pool_allocator = plugged  # segments are given back long after the pool is gone
+    elif conf is not None or backend is not None:
+        raise RuntimeError("ashlar.torch is configured already (expected no conf and no backend)")
+    return torch.cuda.MemPool(_pool_allocator.allocator())
+
+
+def _configure(torch, conf, backend):
+    if conf is None and not os.environ.get("ASHLAR_ALLOC_CONF"):
+        conf = "engine:paged"
+    if backend is None and not os.environ.get("ASHLAR_TORCH_BACKEND"):
+        backend = "hip" if getattr(torch.version, "hip", None) else "cuda"
+    as_bytes = [None if text is None else text.encode() for text in (backend, conf)]
+    _library.check(_library.load().ashlar_torch_configure(*as_bytes))
+
+
+# --- looking ------------------------------------------------------------------------------------
+
+
+def memory_stats(device=None):
+    """The statistics of a device, under PyTorch's names: {"allocated_bytes.all.peak": ..., ...}."""
+    stats = {}
+
+    def note(name, value, _):
+        stats[name.decode()] = value
+
+    _library.check(_library.load().ashlar_visit_stats(
+        _allocator(device), _library.STAT_VISITOR(note), None))
+    return stats
+
+
+def memory_allocated(device=None):
+    """Bytes of all live tensors' blocks."""
+    return memory_stats(device)["allocated_bytes.all.current"]
+
+
+def memory_reserved(device=None):
+    """Bytes held from the device, live or cached."""
+    return memory_stats(device)["reserved_bytes.all.current"]
+
+
+def reset_peak_memory_stats(device=None):
+    """Peaks begin anew with what there is now."""
+    _library.check(_library.load().ashlar_reset_peak_stats(_allocator(device)))
+
+
+def empty_cache(device=None):
+    """Gives cached memory back to the device; torch.cuda.empty_cache() does so for all."""
+    _library.check(_library.load().ashlar_trim(_allocator(device)))
+
+
+def record_memory_history(enabled="all", max_entries=0, device=None):
+    """Records what is allocated and freed from now on, with the stacks of C++; enabled: "state",
+    "alloc", "all", or None to stop and forget. As torch.cuda.memory._record_memory_history."""
+    library = _library.load()
+    if enabled is None:
+        _library.check(library.ashlar_history_stop(_allocator(device)))
+        return
+    if enabled not in _library.STACKS:
+        raise ValueError(f'enabled={enabled!r} (expected "state", "alloc", "all" or None)')
+    options = _library.HistoryOptions(ctypes.sizeof(_library.HistoryOptions), max_entries,
+                                      _library.STACKS[enabled], 0)
+    _library.check(library.ashlar_history_start(_allocator(device), ctypes.byref(options)))
+
+
+def snapshot(device=None):
+    """What is held, and what history there is, as torch.cuda.memory._snapshot() gives it."""
+    library = _library.load()
+    return pickle.loads(_library.take_bytes(library.ashlar_snapshot, _allocator(device),
+                                            _library.FORMAT_PICKLE))
+
+
+def save_snapshot(path, device=None):
+    """The same into a file: for `ashlar report`, and for PyTorch's viewer."""
+    _library.check(_library.load().ashlar_save_snapshot(_allocator(device),
+                                                        os.fspath(path).encode()))
+
+
+def configuration(device=None):
+    """The options that are not the default, as text."""
+    return _library.take_bytes(_library.load().ashlar_allocator_options,
+                               _allocator(device)).decode()
+
+
+def summary(device=None):
+    """A table for people: what is in use, what is held, and what was."""
+    stats = memory_stats(device)
+    rows = [("", "now", "peak", "in all", "freed")]
+    for title, name in (("live", "allocated_bytes"), ("asked for", "requested_bytes"),
+                        ("live or pending", "active_bytes"), ("held", "reserved_bytes")):
+        rows.append((title, *(_in_bytes(stats[f"{name}.all.{column}"])
+                              for column in ("current", "peak", "allocated", "freed"))))
+    rows.append(("blocks", *(f"{stats[f'allocation.all.{column}']:,}"
+                             for column in ("current", "peak", "allocated", "freed"))))
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = ["  ".join([row[0].ljust(widths[0])]
+                       + [cell.rjust(width) for cell, width in zip(row[1:], widths[1:])]).rstrip()
+             for row in rows]
+    lines.append(f"calls of the device: {stats['num_device_alloc']:,} for more, "
+                 f"{stats['num_device_free']:,} to give back; out of memory: "
+                 f"{stats['num_ooms']:,}, after trying again: {stats['num_alloc_retries']:,}")
+    return f"Ashlar, device {_index(device)} ({configuration(device) or 'defaults'})\n" + \
+        "\n".join(lines)
+
+
+def _in_bytes(count):
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(count) < 1024 or unit == "GiB":
+            return f"{count:,} B" if unit == "B" else f"{count:,.2f} {unit}"
+        count /= 1024
+    raise AssertionError("there is always a unit")
+
+
+def _index(device):
+    """A device as people name it (None, 1, "cuda:1", torch.device) as its number."""
+    if isinstance(device, int):
+        return device
+    index = getattr(device, "index", None)
+    if isinstance(device, str):
+        _, _, number = device.partition(":")
+        index = int(number) if number else None
+    if isinstance(index, int):
+        return index
+    torch = importlib.import_module("torch")
+    return torch.cuda.current_device() if torch.cuda.is_initialized() else 0
+
+
+def _allocator(device):
+    found = _library.load().ashlar_torch_allocator(_index(device))
+    if not found:
+        raise AshlarError(_library.last_message())
+    return found

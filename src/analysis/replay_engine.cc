@@ -1,0 +1,18 @@
+// An engine of ours, and no other.
+#include "analysis/replay_engine.h"
+
+#include "engine/make_engine.h"
+
+namespace ashlar {
+
+Status make_replayed(Device& device, const AllocatorOptions& options,
+                     std::unique_ptr<Engine>& engine) {
+  if (!options.plugin.library.empty()) {
+    return Status::usage("a run cannot be replayed with a plug-in (expected no plugin_library)");
+  }
+  Result<std::unique_ptr<Engine>> made = make_engine(device, options);
+  if (made.ok()) engine = *std::move(made);
+  return made.status();
+}
+
+}  // namespace ashlar

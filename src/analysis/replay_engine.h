@@ -1,0 +1,18 @@
+// The engine that a recorded run is lived through with again.
+#pragma once
+
+#include <memory>
+
+#include "ashlar/device.h"
+#include "ashlar/options.h"
+#include "ashlar/status.h"
+#include "engine/engine.h"
+
+namespace ashlar {
+
+// Puts it into `engine`. kUsage: the options name a plug-in. They may come from a file that
+// somebody sent, which must not name code to run.
+Status make_replayed(Device& device, const AllocatorOptions& options,
+                     std::unique_ptr<Engine>& engine);
+
+}  // namespace ashlar

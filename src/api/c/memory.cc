@@ -1,0 +1,139 @@
+// Allocate and free for C: straight to the engine, with no exception, string, lock or heap
+// allocation of its own on the way. All else is in the files beside this one.
+#include "api/c/handles.h"
+
+using namespace ashlar;
+using namespace ashlar::c_api;
+
+namespace {
+
+constexpr const char* kNoAllocator = "allocator is null";
+constexpr const char* kNoBlock = "block is null, or was freed";
+
+StackId allocating_stack(Engine& engine, const void* caller) {
+  return engine.history().capture(RecordContext::kState, caller);
+}
+StackId freeing_stack(Engine& engine, const void* caller) {
+  return engine.history().capture(RecordContext::kAll, caller);
+}
+
+// A stale handle is noticed unless its block serves somebody else already.
+bool is_live(const ashlar_block* block) {
+  return block != nullptr && block_of(block)->is_allocated();
+}
+
+}  // namespace
+
+ashlar_status ashlar_allocate(ashlar_allocator* allocator, size_t bytes, ashlar_stream stream,
+                              void** memory) noexcept {
+  if (allocator == nullptr) return failed_usage(kNoAllocator);
+  if (memory == nullptr) return failed_usage("memory is null");
+  if (bytes == 0) {
+    *memory = nullptr;
+    return ASHLAR_OK;
+  }
+  Engine& engine = allocator->engine;
+  try {
+    const Result<Block*> block = engine.allocate(
+        {bytes, stream_id(stream), allocating_stack(engine, __builtin_return_address(0))});
+    if (!block.ok()) return failed(block.status());
+    try {
+      allocator->raw.insert(*block);
+    } catch (const std::bad_alloc&) {  // no room for the table
+      engine.free_quietly(*block);
+      throw;
+    }
+    *memory = memory_at((*block)->address);
+    return ASHLAR_OK;
+  } catch (...) {
+    return failed_by_exception();
+  }
+}
+
+ashlar_status ashlar_free(ashlar_allocator* allocator, void* memory) noexcept {
+  if (allocator == nullptr) return failed_usage(kNoAllocator);
+  if (memory == nullptr) return ASHLAR_OK;
+  Engine& engine = allocator->engine;
+  try {
+    Block* block = allocator->raw.take(address_of(memory));
+    if (block == nullptr) return failed(not_an_allocation(address_of(memory)));
+    return code_of(engine.free(block, freeing_stack(engine, __builtin_return_address(0))));
+  } catch (...) {
+    return failed_by_exception();
+  }
+}
+
+ashlar_status ashlar_allocate_block(ashlar_allocator* allocator, size_t bytes, ashlar_stream stream,
+                                    ashlar_block** block) noexcept {
+  if (allocator == nullptr) return failed_usage(kNoAllocator);
+  if (block == nullptr) return failed_usage("block is null");
+  Engine& engine = allocator->engine;
+  try {
+    const Result<Block*> allocated = engine.allocate(
+        {bytes, stream_id(stream), allocating_stack(engine, __builtin_return_address(0))});
+    if (!allocated.ok()) return failed(allocated.status());
+    *block = handle_of(*allocated);
+    return ASHLAR_OK;
+  } catch (...) {
+    return failed_by_exception();
+  }
+}
+
+ashlar_status ashlar_free_block(ashlar_allocator* allocator, ashlar_block* block) noexcept {
+  if (allocator == nullptr) return failed_usage(kNoAllocator);
+  if (!is_live(block)) return failed_usage(kNoBlock);
+  Engine& engine = allocator->engine;
+  try {
+    return code_of(
+        engine.free(block_of(block), freeing_stack(engine, __builtin_return_address(0))));
+  } catch (...) {
+    return failed_by_exception();
+  }
+}
+
+ashlar_status ashlar_record_block_stream(ashlar_allocator* allocator, ashlar_block* block,
+                                         ashlar_stream stream) noexcept {
+  if (allocator == nullptr) return failed_usage(kNoAllocator);
+  if (!is_live(block)) return failed_usage(kNoBlock);
+  Engine& engine = allocator->engine;
+  try {
+    return code_of(engine.record_stream(block_of(block), {&engine.device(), stream_id(stream)}));
+  } catch (...) {
+    return failed_by_exception();
+  }
+}
+
+void* ashlar_block_address(const ashlar_block* block) noexcept {
+  return block == nullptr ? nullptr : memory_at(block_of(block)->address);
+}
+
+size_t ashlar_block_bytes(const ashlar_block* block) noexcept {
+  return block == nullptr ? 0 : block_of(block)->requested_bytes;
+}
+
+ashlar_status ashlar_record_stream(ashlar_allocator* allocator, void* memory,
+                                   ashlar_stream stream) noexcept {
+  return guarded([&] {
+    require(allocator, "allocator");
+    allocator->allocator.record_stream(address_of(memory), stream_id(stream));
+  });
+}
+
+ashlar_status ashlar_record_stream_of(ashlar_allocator* allocator, void* memory,
+                                      ashlar_device* device, ashlar_stream stream) noexcept {
+  return guarded([&] {
+    require(allocator, "allocator");
+    require(device, "device");
+    allocator->allocator.record_stream(address_of(memory), device_of(device), stream_id(stream));
+  });
+}
+
+ashlar_status ashlar_base_allocation(ashlar_allocator* allocator, void* memory, void** base,
+                                     size_t* bytes) noexcept {
+  return guarded([&] {
+    require(allocator, "allocator");
+    const AddressRange range = allocator->allocator.base_allocation(address_of(memory));
+    if (base != nullptr) *base = memory_at(range.begin);
+    if (bytes != nullptr) *bytes = range.bytes;
+  });
+}

@@ -1,0 +1,47 @@
+// The registry that is made once and never ends.
+#include "api/process.h"
+
+#include <memory>
+
+#include "base/text.h"
+#include "config/environment.h"
+
+namespace ashlar {
+namespace {
+
+Result<Registry> open_registry() {
+  Result<sim::Options> sim = sim_options_from(Environment::of_process());
+  if (!sim.ok()) return sim.status();
+  return Registry::create({.sim = *std::move(sim)});
+}
+
+}  // namespace
+
+Result<const Registry*> process_registry() {
+  // On purpose without an owner: at exit, device memory is left to the driver.
+  static const Result<Registry>* const opened =
+      std::make_unique<const Result<Registry>>(open_registry()).release();
+  if (!opened->ok()) return opened->status();
+  return &opened->value();
+}
+
+Result<Device*> process_device(std::string_view backend, size_t index) {
+  const Result<const Registry*> registry = process_registry();
+  if (!registry.ok()) return registry.status();
+  const Backend* found = (*registry)->find(backend);
+  if (found == nullptr) {
+    std::string names;
+    for (const Backend& each : (*registry)->backends()) {
+      names += text(names.empty() ? "" : ", ", each.name());
+    }
+    return Status::usage(text("no back end is called ", backend, " (expected one of ", names, ")"));
+  }
+  if (!found->is_available()) return found->availability();
+  if (index >= found->devices().size()) {
+    return Status::usage(text("there is no device ", index, " of ", backend, ", which has ",
+                              found->devices().size()));
+  }
+  return found->devices()[index];
+}
+
+}  // namespace ashlar

@@ -1,0 +1,131 @@
+// From PyTorch's functions to an allocator's. Allocating and freeing go straight to the engine.
+#include "api/torch/torch_plugin.h"
+
+#include "api/torch/torch_devices.h"
+#include "api/unwrap.h"
+#include "base/text.h"
+
+using namespace ashlar;
+using namespace ashlar::c_api;
+using ashlar::torch::TorchDevices;
+
+namespace {
+
+std::optional<std::string> given(const char* text) {
+  return text == nullptr ? std::nullopt : std::optional<std::string>(text);
+}
+
+PoolId pool_of(TorchPoolId pool) { return {pool.first, pool.second}; }
+
+// 0 B give null. Throws.
+void* allocate(size_t bytes, int device, void* stream, const void* caller) {
+  if (bytes == 0) return nullptr;
+  ashlar_allocator& allocator = TorchDevices::of_process().allocator(device);
+  Engine& engine = allocator.engine;
+  const StackId stack = engine.history().capture(RecordContext::kState, caller);
+  Block* block = unwrap(engine.allocate({bytes, stream_id(stream), stack}));
+  try {
+    allocator.raw.insert(block);
+  } catch (const std::bad_alloc&) {  // no room for the table
+    engine.free_quietly(block);
+    throw;
+  }
+  return memory_at(block->address);
+}
+
+}  // namespace
+
+ashlar_status ashlar_torch_configure(const char* backend, const char* options) noexcept {
+  return guarded([&] {
+    if (options != nullptr) (void)parse_options(options);
+    unwrap(TorchDevices::of_process().configure(given(backend), given(options)));
+  });
+}
+
+ashlar_allocator* ashlar_torch_allocator(int device) noexcept {
+  ashlar_allocator* found = nullptr;
+  (void)guarded([&] { found = &TorchDevices::of_process().allocator(device); });
+  return found;
+}
+
+void* ashlar_torch_alloc(size_t bytes, int device, void* stream) {
+  return allocate(bytes, device, stream, __builtin_return_address(0));
+}
+
+void* ashlar_torch_pool_alloc(size_t bytes, int device, void* stream) noexcept {
+  void* memory = nullptr;
+  const void* caller = __builtin_return_address(0);
+  (void)guarded([&] { memory = allocate(bytes, device, stream, caller); });
+  return memory;
+}
+
+// PyTorch calls it from deleters, which cannot fail: what the device says is told by the next
+// allocation. PyTorch itself sees to it that only what was allocated comes here.
+void ashlar_torch_free(void* memory, size_t, int device, void*) noexcept {
+  if (memory == nullptr) return;
+  const void* caller = __builtin_return_address(0);
+  (void)guarded([&] {
+    ashlar_allocator& allocator = TorchDevices::of_process().allocator(device);
+    Block* block = allocator.raw.take(address_of(memory));
+    if (block == nullptr) return;
+    Engine& engine = allocator.engine;
+    engine.free_quietly(block, engine.history().capture(RecordContext::kAll, caller));
+  });
+}
+
+// --- hooks ---------------------------------------------------------------------------------------
+
+// Devices are opened when something is allocated on them: a process that forks before must not
+// have opened any.
+void ashlar_torch_init(int) noexcept {}
+
+void ashlar_torch_reset() {
+  TorchDevices::of_process().for_each([](ashlar_allocator& each) { each.allocator.trim(); });
+}
+
+void ashlar_torch_memory_fraction(double fraction, int device) {
+  TorchDevices::of_process().allocator(device).allocator.set_memory_fraction(fraction);
+}
+
+// Where the block is part of nothing that the device knows as one, it is the answer itself.
+void* ashlar_torch_base_alloc(void* memory, size_t* bytes) noexcept {
+  void* base = memory;
+  (void)guarded([&] {
+    ashlar_allocator* owner = TorchDevices::of_process().owner_of(memory);
+    if (owner == nullptr) return;
+    const Block* block = owner->raw.find(address_of(memory));
+    if (bytes != nullptr) *bytes = block->bytes;
+    const AddressRange range = owner->allocator.base_allocation(address_of(memory));
+    base = memory_at(range.begin);
+    if (bytes != nullptr) *bytes = range.bytes;
+  });
+  return base;
+}
+
+void ashlar_torch_record_stream(void* memory, void* stream) {
+  if (memory == nullptr) return;
+  ashlar_allocator* owner = TorchDevices::of_process().owner_of(memory);
+  if (owner == nullptr) unwrap(not_an_allocation(address_of(memory)));
+  owner->allocator.record_stream(address_of(memory), stream_id(stream));
+}
+
+// PyTorch begins a pool for a capture; that of a MemPool is PyTorch's own, and not told here.
+void ashlar_torch_begin_allocate_to_pool(int device, TorchPoolId pool,
+                                         std::function<bool(void*)> filter) {
+  if (!filter) unwrap(Status::usage("there is no filter to route by"));
+  Allocator& allocator = TorchDevices::of_process().allocator(device).allocator;
+  allocator.begin_routing(pool_of(pool), [filter = std::move(filter)](StreamId stream) {
+    return filter(stream_handle(stream));
+  });
+  allocator.capture_began();
+}
+
+void ashlar_torch_end_allocate_to_pool(int device, TorchPoolId pool) {
+  Allocator& allocator = TorchDevices::of_process().allocator(device).allocator;
+  allocator.end_routing(pool_of(pool));
+  allocator.capture_ended();
+}
+
+void ashlar_torch_release_pool(int device, TorchPoolId pool) {
+  TorchDevices::of_process().allocator(device).allocator.release_pool(pool_of(pool));
+}

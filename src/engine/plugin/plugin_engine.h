@@ -1,0 +1,47 @@
+// A plug-in as a whole engine: it sees every allocation and free, as under PyTorch, but with
+// statistics, history, snapshots, limits and pools. How blocks are counted, kept and told of is
+// ClassicEngine's business, whose memory comes from the plug-in; here are the plug-in's hooks.
+//
+// Pools beside the default one get whole segments from the plug-in and keep them until they are let
+// go: a graph relies on its addresses.
+#pragma once
+
+#include <map>
+#include <memory>
+
+#include "engine/classic/classic_engine.h"
+#include "engine/plugin/plugin_source.h"
+
+namespace ashlar {
+
+class PluginEngine final : public classic::ClassicEngine {
+ public:
+  // `device` outlives the engine. REQUIRES: options that src/config would accept.
+  static Result<std::unique_ptr<PluginEngine>> create(Device& device,
+                                                      const AllocatorOptions& options,
+                                                      std::shared_ptr<const Plugin> plugin);
+
+  Status record_stream(Block* block, const StreamUse& use) override;
+  Status trim(PoolId pool = {}, StackId stack = {}) override;
+  Status set_memory_fraction(double fraction) override;
+  BlockMemory memory_of(const Block* block) const override;
+  Status begin_routing(PoolId pool, RouteFilter filter) override;
+  Status end_routing(PoolId pool) override;
+  Status release_pool(PoolId pool) override;
+  bool is_caching() const override { return false; }
+
+ private:
+  PluginEngine(Device& device, const AllocatorOptions& options,
+               const std::shared_ptr<PluginSource>& source)
+      : ClassicEngine(device, options, {.source = source, .passes_each = true}),
+        plugin_source_(source) {}
+  const Plugin& plugin() const { return plugin_source_->plugin(); }
+  DeviceIndex index() const { return device().properties().index; }
+
+  const std::shared_ptr<PluginSource> plugin_source_;  // shared with the engine below and its pools
+  Mutex filters_mutex_;                                // never held while the plug-in is called
+  // Filters that the plug-in was told of, until the end of their routing.
+  std::map<PoolId, std::unique_ptr<RouteFilter>> filters_ ASHLAR_GUARDED_BY(filters_mutex_);
+};
+
+}  // namespace ashlar

@@ -1,0 +1,36 @@
+#!/usr/bin/env python3
+"""Holds the C interface together: every function that the header declares is exported by the list
+of symbols and called by the test program, and nothing else is listed.
+
+  check_calls.py HEADER... --symbols FILE --program FILE"""
+
+import argparse
+import pathlib
+import re
+import sys
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Compares header, list and program.")
+    parser.add_argument("headers", nargs="+", type=pathlib.Path)
+    parser.add_argument("--symbols", type=pathlib.Path, required=True)
+    parser.add_argument("--program", type=pathlib.Path, required=True)
+    arguments = parser.parse_args()
+
+    text = "".join(re.sub(r"//.*", "", header.read_text()) for header in arguments.headers)
+    declared = set(re.findall(r"ASHLAR_C_API[^;()]*?\b(ashlar_\w+)\s*\(", text))
+    listed = set(arguments.symbols.read_text().split())
+    called = set(re.findall(r"\b(ashlar_\w+)\s*\(", arguments.program.read_text()))
+    wrong = [f"{name}: declared, but not in {arguments.symbols.name}"
+             for name in sorted(declared - listed)]
+    wrong += [f"{name}: in {arguments.symbols.name}, but declared nowhere"
+              for name in sorted(listed - declared)]
+    wrong += [f"{name}: never called by {arguments.program.name}"
+              for name in sorted(declared - called)]
+    print("\n".join(wrong))
+    print(f"{len(declared)} functions, {len(wrong)} findings")
+    return 1 if wrong or not declared else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

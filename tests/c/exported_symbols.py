@@ -1,0 +1,43 @@
+#!/usr/bin/env python3
+"""Compares what a shared library exports with a list that is checked in: the C functions must be
+exactly those, and all else must be Ashlar's own C++ (or the standard library's templates).
+
+  exported_symbols.py LIBRARY LIST [LIST...] [--c-only]    --c-only: and no C++ at all"""
+
+import argparse
+import pathlib
+import re
+import subprocess
+import sys
+
+# Of namespace ashlar, or a template of std that was made here; special names (_ZT…) included.
+OURS = re.compile(r"_Z(T[ISV]|GV|TT|TS|Th|Tv)?\w*6ashlar")
+STANDARD = re.compile(r"_Z(T[ISV]|GV)?Z?(N|NK|S|St|I)*(S[tabsiod]|9__gnu_cxx|10__cxxabiv1)")
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Compares exported symbols with a list.")
+    parser.add_argument("library", type=pathlib.Path)
+    parser.add_argument("lists", nargs="+", type=pathlib.Path)
+    parser.add_argument("--c-only", action="store_true")
+    arguments = parser.parse_args()
+
+    output = subprocess.run(["nm", "-D", "--defined-only", str(arguments.library)],
+                            check=True, capture_output=True, text=True).stdout
+    exported = {line.split()[-1].split("@")[0] for line in output.splitlines()}
+    c_symbols = {name for name in exported if not name.startswith("_Z")}
+    wanted = {name for each in arguments.lists for name in each.read_text().split()}
+    wrong = [f"{name}: missing" for name in sorted(wanted - c_symbols)]
+    wrong += [f"{name}: exported, but in no list" for name in sorted(c_symbols - wanted)]
+    for name in sorted(exported - c_symbols):
+        is_fine = OURS.match(name) or STANDARD.match(name)
+        if arguments.c_only or not is_fine:
+            wrong.append(f"{name}: exported, and no function of C")
+    print("\n".join(wrong))
+    print(f"{len(c_symbols)} C functions, {len(exported - c_symbols)} others, "
+          f"{len(wrong)} findings")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

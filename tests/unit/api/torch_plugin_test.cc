@@ -1,0 +1,209 @@
+// The plug-in for PyTorch, called as PyTorch calls it: libashlar_torch.so alone, on the simulated
+// device, by the functions and C++ types that PyTorch has. What is asserted is what PyTorch relies
+// on.
+#include "api/torch/torch_plugin.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <atomic>
+#include <map>
+#include <new>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using testing::HasSubstr;
+
+constexpr TorchPoolId kGraphPool{7, 0};
+
+class TorchPluginTest : public testing::Test {
+ protected:
+  // The library belongs to the process: the first test decides what it is like.
+  static void SetUpTestSuite() {
+    setenv("ASHLAR_TORCH_BACKEND", "sim", 1);
+    setenv("ASHLAR_SIM_CAPACITY", "1GiB", 1);
+    ASSERT_EQ(ashlar_torch_configure(nullptr, "engine:paged"), ASHLAR_OK) << ashlar_last_message();
+  }
+  void TearDown() override { ashlar_torch_reset(); }
+
+  static ashlar_device* device() {
+    ashlar_device* found = nullptr;
+    EXPECT_EQ(ashlar_device_open("sim", 0, &found), ASHLAR_OK) << ashlar_last_message();
+    return found;
+  }
+  static void* new_stream() {
+    ashlar_stream stream = nullptr;
+    EXPECT_EQ(ashlar_stream_create(device(), 0, &stream), ASHLAR_OK) << ashlar_last_message();
+    return stream;
+  }
+  static ashlar_stats stats(int of = 0) {
+    ashlar_stats found{};
+    found.struct_size = sizeof found;
+    EXPECT_EQ(ashlar_get_stats(ashlar_torch_allocator(of), &found), ASHLAR_OK);
+    return found;
+  }
+  static void use(void* stream, void* memory, size_t bytes) {
+    ASSERT_EQ(ashlar_fill(device(), memory, 1, bytes, stream), ASHLAR_OK);
+  }
+};
+
+TEST_F(TorchPluginTest, MemoryIsHandedOutAndCountedAndTakenBack) {
+  void* memory = ashlar_torch_alloc(3 << 20, 0, nullptr);
+  ASSERT_NE(memory, nullptr);
+  EXPECT_EQ(stats().allocated_bytes.current, 3 << 20);
+  ashlar_torch_free(memory, 3 << 20, 0, nullptr);
+  EXPECT_EQ(stats().allocated_bytes.current, 0);
+}
+
+TEST_F(TorchPluginTest, EachDeviceHasAnAllocatorOfItsOwn) {
+  void* memory = ashlar_torch_alloc(1 << 20, 1, nullptr);
+  EXPECT_EQ(stats(1).allocation.current, 1);
+  EXPECT_EQ(stats(0).allocation.current, 0);
+  ashlar_torch_free(memory, 1 << 20, 1, nullptr);
+}
+
+TEST_F(TorchPluginTest, NoBytesAreNullAndFreeingNullDoesNothing) {
+  EXPECT_EQ(ashlar_torch_alloc(0, 0, nullptr), nullptr);
+  EXPECT_EQ(ashlar_torch_pool_alloc(0, 0, nullptr), nullptr);
+  ashlar_torch_free(nullptr, 0, 0, nullptr);
+}
+
+TEST_F(TorchPluginTest, OutOfMemoryIsThrownWithTheReportToTheWholeProcess) {
+  try {
+    ashlar_torch_alloc(size_t{2} << 30, 0, nullptr);
+    FAIL() << "PyTorch would have been given null, and does not look";
+  } catch (const std::bad_alloc& failure) {
+    EXPECT_THAT(failure.what(), HasSubstr("tried to allocate"));
+  }
+}
+
+TEST_F(TorchPluginTest, OutOfMemoryIsNullToAPool) {
+  EXPECT_EQ(ashlar_torch_pool_alloc(size_t{2} << 30, 0, nullptr), nullptr);
+  EXPECT_THAT(ashlar_last_message(), HasSubstr("tried to allocate"));
+}
+
+TEST_F(TorchPluginTest, ADeviceThatIsNotThereIsSaid) {
+  EXPECT_THROW(ashlar_torch_alloc(100, 5, nullptr), std::exception);
+  EXPECT_THROW(ashlar_torch_alloc(100, -1, nullptr), std::exception);
+  EXPECT_EQ(ashlar_torch_pool_alloc(100, 1000, nullptr), nullptr);
+  EXPECT_EQ(ashlar_torch_allocator(99), nullptr);
+  EXPECT_THAT(ashlar_last_message(), HasSubstr("99"));
+}
+
+TEST_F(TorchPluginTest, ConfiguringAfterTheFirstAllocationIsTooLate) {
+  ashlar_torch_free(ashlar_torch_alloc(100, 0, nullptr), 100, 0, nullptr);
+  EXPECT_EQ(ashlar_torch_configure("sim", "engine:classic"), ASHLAR_USAGE);
+  EXPECT_EQ(ashlar_torch_configure("sim", "engine:stone"), ASHLAR_USAGE);
+}
+
+TEST_F(TorchPluginTest, AStreamThatWasRecordedIsWaitedForBeforeReuse) {
+  void* own = new_stream();
+  void* other = new_stream();
+  const size_t bytes = 4 << 20;
+  void* memory = ashlar_torch_alloc(bytes, 0, own);
+  use(other, memory, bytes);
+  ashlar_torch_record_stream(memory, other);
+  ashlar_torch_free(memory, bytes, 0, own);
+  EXPECT_EQ(stats().allocated_bytes.current, 0);
+  EXPECT_EQ(stats().active_bytes.current, static_cast<int64_t>(bytes)) << "looked at later";
+  ASSERT_EQ(ashlar_stream_synchronize(device(), other), ASHLAR_OK);
+  ashlar_torch_reset();
+  EXPECT_EQ(stats().active_bytes.current, 0);
+  EXPECT_THROW(ashlar_torch_record_stream(memory, other), std::exception) << "it is nobody's";
+}
+
+TEST_F(TorchPluginTest, WithoutBeingRecordedItIsReusedOnItsOwnStreamAtOnce) {
+  void* own = new_stream();
+  const size_t bytes = 4 << 20;
+  void* memory = ashlar_torch_alloc(bytes, 0, own);
+  use(own, memory, bytes);
+  ashlar_torch_free(memory, bytes, 0, own);
+  EXPECT_EQ(ashlar_torch_alloc(bytes, 0, own), memory);
+  ashlar_torch_free(memory, bytes, 0, own);
+}
+
+TEST_F(TorchPluginTest, ResettingGivesCachedMemoryBack) {
+  ashlar_torch_free(ashlar_torch_alloc(9 << 20, 0, nullptr), 9 << 20, 0, nullptr);
+  EXPECT_GE(stats().reserved_bytes.current, 9 << 20);
+  ashlar_torch_reset();
+  EXPECT_EQ(stats().reserved_bytes.current, 0);
+}
+
+TEST_F(TorchPluginTest, TheFractionIsALimit) {
+  ashlar_torch_memory_fraction(0.25, 0);
+  EXPECT_THROW(ashlar_torch_alloc(size_t{300} << 20, 0, nullptr), std::bad_alloc);
+  ashlar_torch_memory_fraction(1, 0);
+  EXPECT_THROW(ashlar_torch_memory_fraction(2, 0), std::exception);
+}
+
+TEST_F(TorchPluginTest, TheBaseOfABlockContainsIt) {
+  void* memory = ashlar_torch_alloc(1000, 0, nullptr);
+  size_t bytes = 0;
+  const void* base = ashlar_torch_base_alloc(memory, &bytes);
+  EXPECT_LE(base, memory);
+  EXPECT_GE(static_cast<const char*>(base) + bytes, static_cast<char*>(memory) + 1000);
+  ashlar_torch_free(memory, 1000, 0, nullptr);
+  int elsewhere = 0;
+  EXPECT_EQ(ashlar_torch_base_alloc(&elsewhere, &bytes), &elsewhere);
+}
+
+TEST_F(TorchPluginTest, WhatACaptureAllocatesIsItsPoolsUntilThePoolIsReleased) {
+  void* captured = new_stream();
+  int asked = 0;
+  ashlar_torch_begin_allocate_to_pool(0, kGraphPool, [&](void* stream) {
+    ++asked;
+    return stream == captured;
+  });
+  void* inside = ashlar_torch_alloc(5 << 20, 0, captured);
+  void* outside = ashlar_torch_alloc(5 << 20, 0, nullptr);
+  EXPECT_GE(asked, 2);
+  ashlar_torch_free(inside, 5 << 20, 0, captured);
+  EXPECT_EQ(ashlar_torch_alloc(5 << 20, 0, captured), inside) << "a graph may use it again";
+  ashlar_torch_free(inside, 5 << 20, 0, captured);
+  ashlar_torch_end_allocate_to_pool(0, kGraphPool);
+
+  void* after = ashlar_torch_alloc(5 << 20, 0, captured);
+  EXPECT_NE(after, inside) << "the graph still has its addresses";
+  ashlar_torch_free(after, 5 << 20, 0, captured);
+  ashlar_torch_free(outside, 5 << 20, 0, nullptr);
+  ashlar_torch_reset();
+  EXPECT_GE(stats().reserved_bytes.current, 5 << 20) << "the pool is held";
+  ashlar_torch_release_pool(0, kGraphPool);
+  ashlar_torch_reset();
+  EXPECT_EQ(stats().reserved_bytes.current, 0);
+}
+
+TEST_F(TorchPluginTest, MistakesWithPoolsAreThrown) {
+  EXPECT_THROW(ashlar_torch_end_allocate_to_pool(0, kGraphPool), std::exception);
+  EXPECT_THROW(ashlar_torch_release_pool(0, {99, 0}), std::exception);
+  EXPECT_THROW(ashlar_torch_begin_allocate_to_pool(0, kGraphPool, {}), std::exception);
+}
+
+// As many threads as PyTorch has for the backward pass, each on a stream of its own, freeing what
+// others allocated.
+TEST_F(TorchPluginTest, ConcurrencyOfThreadsOnManyStreamsLosesNothing) {
+  constexpr int kThreadCount = 4;
+  std::vector<std::atomic<void*>> shared(64);
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < kThreadCount; ++thread) {
+    threads.emplace_back([&, thread, stream = new_stream(), other = new_stream()] {
+      for (int step = 0; step < 2000; ++step) {
+        const size_t place = static_cast<size_t>(step * 7 + thread * 13) % shared.size();
+        void* memory = ashlar_torch_alloc(static_cast<size_t>(step % 100 + 1) * 1000, 0, stream);
+        if (step % 3 == 0) ashlar_torch_record_stream(memory, other);
+        ashlar_torch_free(shared[place].exchange(memory), 0, 0, nullptr);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (std::atomic<void*>& each : shared) ashlar_torch_free(each.load(), 0, 0, nullptr);
+  ashlar_torch_reset();
+  EXPECT_EQ(stats().allocation.current, 0);
+  EXPECT_EQ(stats().reserved_bytes.current, 0);
+}
+
+}  // namespace
