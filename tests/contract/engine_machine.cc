@@ -34,6 +34,9 @@ class SimulatedMachine final : public EngineMachine {
   void lose(DeviceIndex device, const Status& reason) override { machine_->lose(device, reason); }
   void revive(DeviceIndex device) override { machine_->revive(device); }
   bool is_lost(DeviceIndex) override { return false; }
+  std::optional<sim::CallCosts> costs(DeviceIndex device) override {
+    return machine_->costs(device);
+  }
 
  private:
   std::unique_ptr<sim::Machine> machine_;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "ashlar/device.h"
 #include "ashlar/sim.h"
@@ -23,6 +24,8 @@ class EngineMachine {
   virtual void revive(DeviceIndex device) = 0;
   virtual bool stays_lost() const { return false; }
   virtual bool is_lost(DeviceIndex device) = 0;
+  // What was called so far. Nothing: that cannot be told here.
+  virtual std::optional<sim::CallCosts> costs(DeviceIndex) { return std::nullopt; }
 };
 
 std::unique_ptr<EngineMachine> simulated_machine(size_t capacity_bytes);

@@ -82,25 +82,22 @@ std::shared_ptr<const Plugin> plugin_on(Device& device) {
 }
 
 EngineUnderTest whole_engine() {
-  return {"Plugin",
-          [](Device& device, const AllocatorOptions& options) -> std::unique_ptr<Engine> {
+  return {.name = "Plugin",
+          .make = [](Device& device, const AllocatorOptions& options) -> std::unique_ptr<Engine> {
             return must(PluginEngine::create(device, options, plugin_on(device)));
           },
-          /*has_virtual_memory=*/true,
-          /*caches=*/false,
-          /*frees_itself=*/false};
+          .caches = false,
+          .frees_itself = false};
 }
 
 EngineUnderTest source_of_segments() {
-  return {"ClassicOnPlugin",
-          [](Device& device, const AllocatorOptions& options) -> std::unique_ptr<Engine> {
+  return {.name = "ClassicOnPlugin",
+          .make = [](Device& device, const AllocatorOptions& options) -> std::unique_ptr<Engine> {
             auto source = must(PluginSource::create(plugin_on(device), device));
             return std::make_unique<classic::ClassicEngine>(
                 device, options, classic::EngineSource{.source = std::move(source)});
           },
-          /*has_virtual_memory=*/true,
-          /*caches=*/true,
-          /*frees_itself=*/false};
+          .frees_itself = false};
 }
 
 auto plugin_engines() { return testing::Values(whole_engine(), source_of_segments()); }

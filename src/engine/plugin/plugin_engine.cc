@@ -34,7 +34,8 @@ Result<std::unique_ptr<PluginEngine>> PluginEngine::create(Device& device,
 // A plug-in that waits for streams by itself must hear of the free at once; else the block waits
 // here. Memory of pools is cached here, so that their blocks always wait here.
 Status PluginEngine::record_stream(Block* block, const StreamUse& use) {
-  const bool is_plugins = as_classic(block)->pool->owner() == nullptr && plugin().waits_for_streams();
+  const bool is_plugins =
+      classic::as_classic(block)->pool->owner() == nullptr && plugin().waits_for_streams();
   if (!is_plugins) return ClassicEngine::record_stream(block, use);
   return plugin().record_stream(block->address, use.stream);
 }

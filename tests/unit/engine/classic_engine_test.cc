@@ -75,8 +75,8 @@ TEST_F(ClassicEngineTest, ASmallBlockIsSplitWhen512BytesRemain) {
   EXPECT_EQ(rest->address, front->end());
   EXPECT_EQ(last->address, rest->end());
   EXPECT_EQ(last->bytes, kMiB);
-  ASSERT_NE(last->next, nullptr) << "512 B remain, and are split off";
-  EXPECT_EQ(last->next->bytes, 512U);
+  ASSERT_NE(as_classic(last)->next, nullptr) << "512 B remain, and are split off";
+  EXPECT_EQ(as_classic(last)->next->bytes, 512U);
 }
 
 TEST_F(ClassicEngineTest, ALargeBlockIsSplitOnlyWhenMoreThanOneMiBRemains) {
@@ -87,8 +87,8 @@ TEST_F(ClassicEngineTest, ALargeBlockIsSplitOnlyWhenMoreThanOneMiBRemains) {
   free(whole);
   Block* split = allocate(19 * kMiB - 512);
   EXPECT_EQ(split->bytes, 19 * kMiB - 512);
-  ASSERT_NE(split->next, nullptr);
-  EXPECT_EQ(split->next->bytes, kMiB + 512);
+  ASSERT_NE(as_classic(split)->next, nullptr);
+  EXPECT_EQ(as_classic(split)->next->bytes, kMiB + 512);
 }
 
 TEST_F(ClassicEngineTest, TheFrontIsHandedOutAndTheRestServesNext) {

@@ -112,9 +112,9 @@ TEST_F(ExpandableTest, BlocksAreSplitDownTo512Bytes) {
   start_expandable();
   Block* block = allocate(20 * kMiB - 512);
   EXPECT_EQ(block->bytes, 20 * kMiB - 512);
-  ASSERT_NE(block->next, nullptr);
-  EXPECT_EQ(block->next->bytes, 512U);
-  EXPECT_EQ(block->next->state, BlockState::kFree);
+  ASSERT_NE(as_classic(block)->next, nullptr);
+  EXPECT_EQ(as_classic(block)->next->bytes, 512U);
+  EXPECT_EQ(as_classic(block)->next->state, BlockState::kFree);
 }
 
 TEST_F(ExpandableTest, OnlyWholeGranulesAreUnmapped) {
@@ -143,7 +143,7 @@ TEST_F(ExpandableTest, EveryStreamHasItsOwnSegment) {
   const StreamId other = new_stream();
   Block* mine = allocate(20 * kMiB);
   Block* theirs = allocate(20 * kMiB, other);
-  EXPECT_NE(mine->expandable, theirs->expandable);
+  EXPECT_NE(as_classic(mine)->expandable, as_classic(theirs)->expandable);
   EXPECT_EQ(calls(DeviceCall::kReserve), 2U);
 }
 

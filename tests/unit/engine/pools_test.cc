@@ -309,7 +309,7 @@ TEST_F(SourceTest, SourcesAreUsedWithExpandableSegmentsToo) {
   AllocatorOptions options;
   options.expandable_segments = true;
   start_with_source(options);
-  EXPECT_EQ(allocate(5 * kMiB)->expandable, nullptr);
+  EXPECT_EQ(as_classic(allocate(5 * kMiB))->expandable, nullptr);
   EXPECT_EQ(source_->held.size(), 1U);
 }
 

@@ -38,6 +38,7 @@ class SimFixture : public ::testing::Test {
     keep_busy(device(), stream);
     return stream;
   }
+  void keep_busy(StreamId stream) { keep_busy(device(), stream); }
   void keep_busy(Device& on, StreamId stream) {
     must(machine_->hold(on.properties().index, stream));
     work(on, stream);

@@ -1,19 +1,15 @@
 // What the classic engine gives back first, and how much of it.
-#include "engine_fixture.h"
+#include "unit/engine/classic_fixture.h"
 
 namespace ashlar::classic {
 namespace {
 
-class TrimTo : public EngineFixture {
+class TrimTo : public ClassicFixture {
  protected:
   size_t trim_to(size_t reserved_bytes) {
     const Result<size_t> given = engine_->trim_to({reserved_bytes, TrimWait::kNever, {}});
     EXPECT_TRUE(given.ok()) << given.status().to_string();
     return given.ok() ? *given : 0;
-  }
-  void keep_busy(StreamId stream) {
-    must(machine_->hold(DeviceIndex(0), stream));
-    must(device().call_host(stream, [] {}));
   }
 };
 

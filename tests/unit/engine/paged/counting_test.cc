@@ -149,7 +149,7 @@ TEST_F(CountingTest, FreePartsOfAnExtentThatIsInUseAreInactive) {
 
 TEST_F(CountingTest, WhatIsReservedIsInUseOrInactiveOrCanBeGivenBack) {
   for (const bool on_plain_device : {false, true}) {
-    start({}, on_plain_device);
+    on_plain_device ? start_on_plain_device() : start();
     Random random(5);
     std::vector<Block*> live;
     int64_t most_inactive = 0;

@@ -74,7 +74,6 @@ TEST_F(TrimTest, WhatWasSetApartAndUsedSinceIsNotGivenBack) {
 
 TEST_F(TrimTest, APoolThatNeverRemapsIsLeftAloneWhileABlockOfItLives) {
   start();
-  constexpr PoolId kPool{0, 1};
   PoolOptions options;
   options.never_remap = true;
   must(engine_->create_pool(kPool, options));
@@ -104,7 +103,7 @@ TEST_F(TrimTest, ExtentsWithFewMappingsGoFirst) {
 }
 
 TEST_F(TrimTest, SegmentsOfADeviceWithoutViewsGoOnceEveryStreamIsIdle) {
-  start({}, /*on_plain_device=*/true);
+  start_on_plain_device();
   const StreamId busy = new_stream();
   free(allocate(20 * kMiB, busy));
   free(allocate(30 * kMiB));
