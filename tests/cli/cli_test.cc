@@ -115,13 +115,14 @@ class FolderWithDriver {
   std::filesystem::path path_;
 };
 
-TEST(CliInfoTest, ADriverThatIsThereIsSaidToBeFound) {
+TEST(CliInfoTest, ALibraryThatIsNoDriverIsSaidToLackItsFunctions) {
   const FolderWithDriver folder("libamdhip64.so");
   const CliOutcome outcome = run_cli(
       {.arguments = {"info", "--json"}, .environment = {{"LD_LIBRARY_PATH", folder.path()}}});
   ASSERT_EQ(outcome.exit_code, kDone) << outcome.err;
-  EXPECT_EQ(json::parse(outcome.out)["backends"][2]["reason"],
-            "driver found (libamdhip64.so), but this version of Ashlar has no hip back end yet");
+  const std::string reason = json::parse(outcome.out)["backends"][2]["reason"];
+  EXPECT_TRUE(reason.starts_with("libamdhip64.so has no hip")) << reason;
+  EXPECT_LT(reason.size(), 200U) << "a line that nobody reads: " << reason;
 }
 
 TEST(CliInfoTest, JsonDescribesWhatADeviceCanDo) {

@@ -151,7 +151,7 @@ class EnabledTest(unittest.TestCase):
     def test_the_summary_names_what_is_live_and_held(self):
         self.allocate(7 << 20)
         text = self.ashlar.summary()
-        self.assertIn("engine:paged", text)
+        self.assertIn("device 0 (defaults)", text)
         self.assertRegex(text, r"live +7\.00 MiB")
         self.assertRegex(text, r"held +\d")
 
@@ -190,7 +190,7 @@ class ProcessTest(unittest.TestCase):
                             "import ashlar.torch; ashlar.torch.enable()\n"
                             "print(ashlar.torch.configuration())",
                             ASHLAR_ALLOC_CONF="engine:paged,policy:lean")
-        self.assertEqual(done.stdout, "engine:paged,policy:lean\n", done.stderr)
+        self.assertEqual(done.stdout, "policy:lean\n", done.stderr)
 
     def test_a_pool_of_pytorchs_gets_its_segments_from_us(self):
         done = in_a_process(

@@ -61,23 +61,28 @@ class FunctionFinder {
   template <typename Signature>
   void need(DriverFunction<Signature>& function, std::initializer_list<const char*> names) {
     want(function, names);
-    if (!function.is_there()) missing_ += text(missing_.empty() ? "" : ", ", *names.begin());
+    if (function.is_there()) return;
+    constexpr int most_named = 3;
+    if (++missing_count_ <= most_named)
+      missing_ += text(missing_.empty() ? "" : ", ", *names.begin());
   }
   template <typename Signature>
   void need(DriverFunction<Signature>& function, const char* name) {
     need(function, {name});
   }
 
-  // kUnsupported: some function was needed and is missing; the message names them all.
+  // kUnsupported: some function was needed and is missing; the message names the first ones.
   Status status() const {
     if (missing_.empty()) return {};
-    return Status::unsupported(
-        text(library_.name(), " has no ", missing_, "; expected a driver that has: update it"));
+    return Status::unsupported(text(library_.name(), " has no ", missing_,
+                                    missing_count_ > 3 ? " and others" : "", " (", missing_count_,
+                                    " missing); expected a driver that has: update it"));
   }
 
  private:
   const DriverLibrary& library_;
   std::string missing_;
+  int missing_count_ = 0;
 };
 
 }  // namespace ashlar::gpu

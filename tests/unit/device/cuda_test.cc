@@ -25,12 +25,11 @@ TEST_F(CudaTest, AMissingDriverIsSaidByNameAndIsNoFault) {
               StartsWith("no CUDA driver: libashlar_no_such_driver.so.1"));
 }
 
-TEST_F(CudaTest, EveryFunctionThatALibraryLacksIsNamed) {
+TEST_F(CudaTest, TheFirstFunctionsThatALibraryLacksAreNamed) {
   const auto opened = open_cuda({.library = "libc.so.6"});
   EXPECT_EQ(opened.status().kind(), StatusKind::kUnsupported);
   EXPECT_THAT(opened.status().message(),
-              AllOf(StartsWith("libc.so.6 has no cuGetErrorName, "), HasSubstr("cuMemAlloc_v2"),
-                    HasSubstr("cuStreamGetCaptureInfo_v2"), HasSubstr("cuGraphDestroy")));
+              AllOf(StartsWith("libc.so.6 has no cuGetErrorName, "), HasSubstr(" and others (")));
 }
 
 TEST_F(CudaTest, DevicesHaveTheNamesAndNumbersOfTheirDriver) {

@@ -57,10 +57,10 @@ TEST_F(HipTest, DevicesAreHips) {
   EXPECT_EQ(device(1).properties().greatest_priority, 1);
 }
 
-TEST_F(HipTest, EveryFunctionThatALibraryLacksIsNamed) {
+TEST_F(HipTest, TheFirstFunctionsThatALibraryLacksAreNamed) {
   const auto opened = open_hip({.library = "libc.so.6"});
   EXPECT_THAT(opened.status().message(),
-              AllOf(StartsWith("libc.so.6 has no hipGetErrorName, "), HasSubstr("hipMalloc")));
+              AllOf(StartsWith("libc.so.6 has no hipGetErrorName, "), HasSubstr(" and others")));
 }
 
 TEST_F(HipTest, CallsLeaveTheThreadsDeviceAsItWas) {

@@ -37,7 +37,7 @@ TEST_F(AllocatorTest, ABufferIsFreedWhenItGoesOutOfScope) {
 }
 
 TEST_F(AllocatorTest, TrimmingToANumberOfBytesSaysWhatWentAndWaitsOnlyIfAsked) {
-  Allocator allocator(device());
+  Allocator allocator(device(), parse_options("engine:classic"));
   const StreamId stream = *device().create_stream();
   allocator.allocate(40 << 20);
   allocator.allocate(30 << 20, stream);
