@@ -237,6 +237,7 @@ void PagedEngine::settle_locked(const Arena* asking) const {
     }
   }
   raise_peaks(stats_);
+  highest_allocated_bytes_ = std::max(highest_allocated_bytes_, stats_.allocated_bytes.all.current);
   for (Arena* arena : arenas_) arena->remember_highest();
   for (Arena* arena : arenas_) share_room(*arena, asking);
 }
@@ -269,6 +270,11 @@ void PagedEngine::share_room(Arena& arena, const Arena* asking) const {
                                                             of_size[kind], is_asking));
   }
   arena.set_levels(Levels::above(arena.net(), together), own);
+}
+
+int64_t PagedEngine::highest_allocated_bytes() const {
+  MutexLock lock(counting_mutex_);
+  return highest_allocated_bytes_;
 }
 
 AllocatorStats PagedEngine::stats() const {

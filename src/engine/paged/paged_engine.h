@@ -228,6 +228,7 @@ class PagedEngine final : public Engine {
   bool is_shareable() const;
   size_t shared_extent_bytes(bool is_small) const;
   size_t growth_step_bytes(const Search& search) const;
+  bool holds_too_much(size_t more_bytes) const ASHLAR_REQUIRES(mutex_);
   bool can_afford_to_stitch(const PagedPool& pool) const;
   Plan plan_ample_growth(const Search& search) const ASHLAR_REQUIRES(mutex_);
   std::vector<size_t> fresh_sizes(const Search& search, size_t bytes) const ASHLAR_REQUIRES(mutex_);
@@ -377,6 +378,8 @@ class PagedEngine final : public Engine {
   void count_segments(bool is_small, int64_t more) ASHLAR_REQUIRES(mutex_);
   void count_lent(const Extent& extent, const Arena& to, bool is_small) ASHLAR_REQUIRES(mutex_);
   AllocatorStats stats_locked() const ASHLAR_REQUIRES(mutex_);
+  // At any moment so far, as far as somebody looked.
+  int64_t highest_allocated_bytes() const ASHLAR_EXCLUDES(counting_mutex_);
   // Sums up, raises peaks, and says how far each arena may go unseen from here.
   void settle(const Arena* asking = nullptr) const ASHLAR_EXCLUDES(counting_mutex_);
   void settle_locked(const Arena* asking) const ASHLAR_REQUIRES(counting_mutex_);
@@ -468,6 +471,7 @@ class PagedEngine final : public Engine {
   std::vector<Arena*> arenas_ ASHLAR_GUARDED_BY(counting_mutex_);  // by serial
   uint64_t last_arena_ ASHLAR_GUARDED_BY(counting_mutex_) = 0;
   mutable AllocatorStats stats_ ASHLAR_GUARDED_BY(counting_mutex_);
+  mutable int64_t highest_allocated_bytes_ ASHLAR_GUARDED_BY(counting_mutex_) = 0;
   // What arenas of pools that are gone have counted.
   std::map<StreamId, std::array<Counters, 2>> retired_ ASHLAR_GUARDED_BY(counting_mutex_);
 

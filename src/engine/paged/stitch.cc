@@ -18,13 +18,17 @@ constexpr double kMapUs = 34;
 constexpr double kCreateUs = 13;
 
 // What stitching may cost in driver calls, and looking for what to stitch in visits to blocks: so
-// much at first, and so much for each allocation. A program that spends more has sizes that never
-// come again, and is better off with some memory to spare.
+// much at first, and so much for each allocation, or for what it allocates. A program that spends
+// more has sizes that never come again, and is better off with some memory to spare.
 constexpr double kFirstUs = 50'000;
 constexpr double kUsPerAllocation = 2;
-constexpr int64_t kFirstVisits = 10'000'000;
+constexpr int64_t kFirstVisits = 15'000'000;
 constexpr int64_t kVisitsPerAllocation = 4;
+constexpr int64_t kVisitsPerMiB = 8;
 constexpr int64_t kPatience = 1024;
+
+// But not for any amount of it: what is held may be so many times what was ever live.
+double most_held(PagedPolicy policy) { return policy == PagedPolicy::kFast ? 1.5 : 1.25; }
 
 // How many extents all of the memory should be cut into, about.
 size_t share_of(PagedPolicy policy) {
@@ -42,12 +46,14 @@ Result<Block*> PagedEngine::stitch(Search& search) {
   const RelaxedCapture relaxed(device_, waiting_.capture_count());
   if (!relaxed.status().ok()) return relaxed.status();
   const Lenders lenders = find_lenders(search);
+  const bool must_save =
+      search.must_save || options_.policy == PagedPolicy::kLean || holds_too_much(search.bytes);
   Plan plan;
   Claim claim;
   {
     AllArenas lock(*search.pool);
     for (const auto& [stream, arena] : search.pool->arenas) arena->flush();
-    search.is_ample = !search.must_save && !can_afford_to_stitch(*search.pool);
+    search.is_ample = !must_save && !can_afford_to_stitch(*search.pool);
     if (search.is_ample) {
       search.arena->heap(search.is_small).patience = kPatience;
       PagedBlock* block = search.arena->take(search.bytes, tolerance_);
@@ -86,15 +92,22 @@ Result<Block*> PagedEngine::stitch(Search& search) {
   return finish_claim(claim, search);
 }
 
+// With what more would be asked for.
+bool PagedEngine::holds_too_much(size_t more_bytes) const {
+  const double live = static_cast<double>(highest_allocated_bytes());
+  return static_cast<double>(held_bytes_ + more_bytes) > most_held(options_.policy) * live;
+}
+
 // REQUIRES: the locks of the pool's arenas.
 bool PagedEngine::can_afford_to_stitch(const PagedPool& pool) const {
-  if (options_.policy == PagedPolicy::kLean) return true;
-  int64_t allocations = 0;
+  Amount risen;
   for (const auto& [stream, arena] : pool.arenas) {
-    for (const Heap& heap : arena->heaps) allocations += heap.counters.risen.count;
+    for (const Heap& heap : arena->heaps) risen.add(heap.counters.risen_in_all());
   }
-  return pool.spent_us < kFirstUs + kUsPerAllocation * static_cast<double>(allocations) &&
-         pool.spent_visits < kFirstVisits + kVisitsPerAllocation * allocations;
+  const int64_t visits = kFirstVisits + kVisitsPerAllocation * risen.count +
+                         kVisitsPerMiB * (risen.bytes / static_cast<int64_t>(kMiB));
+  return pool.spent_us < kFirstUs + kUsPerAllocation * static_cast<double>(risen.count) &&
+         pool.spent_visits < visits;
 }
 
 // New memory, and for large blocks more of it than is asked for, so that this happens less and less
