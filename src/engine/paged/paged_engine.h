@@ -4,6 +4,7 @@
 //
 // paged_engine.cc   allocate, free, record_stream: the story, and the fast way
 // stitch.cc         a miss: which free memory to use, and through which addresses
+// budget.cc         what that may cost
 // claim.cc          taking that memory from where it is, or giving it up again
 // grow.cc           driver calls: extents, mappings, addresses, plain segments
 // reclaim.cc        what is tried when there is no more memory: the ladder
@@ -228,13 +229,15 @@ class PagedEngine final : public Engine {
   bool is_shareable() const;
   size_t shared_extent_bytes(bool is_small) const;
   size_t growth_step_bytes(const Search& search) const;
-  bool holds_too_much(size_t more_bytes) const ASHLAR_REQUIRES(mutex_);
-  bool can_afford_to_stitch(const PagedPool& pool) const;
-  Plan plan_ample_growth(const Search& search) const ASHLAR_REQUIRES(mutex_);
   std::vector<size_t> fresh_sizes(const Search& search, size_t bytes) const ASHLAR_REQUIRES(mutex_);
   bool is_idle(const Extent& extent) const ASHLAR_REQUIRES(mutex_) {
     return extent.idle_round == idle_round_;
   }
+
+  // --- budget.cc
+  bool holds_too_much(size_t more_bytes) const ASHLAR_REQUIRES(mutex_);
+  bool can_afford_to_stitch(const PagedPool& pool) const;
+  Plan plan_ample_growth(const Search& search) const ASHLAR_REQUIRES(mutex_);
 
   // --- claim.cc
   Claim claim(const Plan& plan, const Search& search) ASHLAR_REQUIRES(mutex_);
