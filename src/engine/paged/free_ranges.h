@@ -39,6 +39,7 @@ class FreeRanges {
   template <typename Visit>
   void visit_at_least(size_t bytes, const Visit& visit) const {
     const size_t first = list_of(bytes);
+    if (first >= kListCount) return;  // no device has that much
     PagedBlock* rest = heads_[first];
     for (int too_small = 0; rest != nullptr && too_small < kMostTooSmall;) {
       PagedBlock* block = rest;

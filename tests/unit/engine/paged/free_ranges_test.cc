@@ -36,6 +36,14 @@ class FreeRangesTest : public ::testing::Test {
 
 TEST_F(FreeRangesTest, NothingIsFoundInNothing) { EXPECT_TRUE(at_least(512).empty()); }
 
+TEST_F(FreeRangesTest, WhatNoDeviceHasIsNotLookedFor) {
+  insert(64 * kGiB);
+  for (int bit = 30; bit < 64; ++bit) {
+    const size_t bytes = size_t{1} << bit;
+    EXPECT_EQ(at_least(bytes).size(), bytes <= 64 * kGiB ? 1U : 0U) << bytes;
+  }
+}
+
 TEST_F(FreeRangesTest, OnlyBlocksThatAreLargeEnoughAreVisited) {
   PagedBlock* exact = insert(3 * kMiB);
   PagedBlock* larger = insert(3 * kMiB + 512);
