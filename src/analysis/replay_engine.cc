@@ -11,8 +11,9 @@ Status make_replayed(Device& device, const AllocatorOptions& options,
     return Status::usage("a run cannot be replayed with a plug-in (expected no plugin_library)");
   }
   Result<std::unique_ptr<Engine>> made = make_engine(device, options);
-  if (made.ok()) engine = *std::move(made);
-  return made.status();
+  if (!made.ok()) return made.status();
+  engine = *std::move(made);
+  return {};
 }
 
 }  // namespace ashlar
