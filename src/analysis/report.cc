@@ -12,8 +12,8 @@ namespace ashlar {
 namespace {
 
 struct Attempt {
-  EngineKind engine;
-  const char* conf;
+  EngineKind engine = EngineKind::kClassic;
+  const char* conf = "";
   // A very long run is spared it, to keep the page a matter of seconds.
   bool only_if_short = false;
 };

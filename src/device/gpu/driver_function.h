@@ -62,7 +62,7 @@ class FunctionFinder {
   void need(DriverFunction<Signature>& function, std::initializer_list<const char*> names) {
     want(function, names);
     if (function.is_there()) return;
-    constexpr int most_named = 3;
+    const int most_named = 3;
     if (++missing_count_ <= most_named)
       missing_ += text(missing_.empty() ? "" : ", ", *names.begin());
   }

@@ -11,14 +11,14 @@
 
 namespace ashlar::hip {
 
-using Extent = struct ExtentTag*;  // hipMemGenericAllocationHandle_t
-using Stream = struct StreamTag*;
-using Event = struct EventTag*;
-using Graph = struct GraphTag*;
-using GraphNode = struct GraphNodeTag*;
-using GraphExec = struct GraphExecTag*;
-using MemPool = struct MemPoolTag*;
-using UserObject = struct UserObjectTag*;
+using Extent = struct HipExtentTag*;  // hipMemGenericAllocationHandle_t
+using Stream = struct HipStreamTag*;
+using Event = struct HipEventTag*;
+using Graph = struct HipGraphTag*;
+using GraphNode = struct HipGraphNodeTag*;
+using GraphExec = struct HipGraphExecTag*;
+using MemPool = struct HipMemPoolTag*;
+using UserObject = struct HipUserObjectTag*;
 using HostFunction = void (*)(void*);
 
 struct Uuid {
