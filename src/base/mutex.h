@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 
@@ -46,6 +47,10 @@ class ASHLAR_SCOPED_CAPABILITY MutexLock {
 
   // Callers loop: `while (!ready_) lock.wait(changed_);`, so that the analysis sees the lock held.
   void wait(std::condition_variable& changed) { changed.wait(lock_); }
+  // False: it is that late.
+  bool wait_until(std::condition_variable& changed, std::chrono::steady_clock::time_point end) {
+    return changed.wait_until(lock_, end) == std::cv_status::no_timeout;
+  }
 
  private:
   std::unique_lock<std::mutex> lock_;

@@ -93,10 +93,6 @@ TEST_P(EngineConcurrencyContract, ThreadsFreeEachOthersBlocks) {
 }
 
 TEST_P(EngineConcurrencyContract, PoolsComeAndGoWhileOthersAllocate) {
-  if (!GetParam().frees_itself) {
-    GTEST_SKIP() << "what goes back to a source is on its way without a lock: meanwhile the device "
-                    "is full for others";
-  }
   on_threads([&](size_t thread) {
     const StreamId stream = must(device().create_stream());
     for (uint64_t round = 0; round < 12; ++round) {

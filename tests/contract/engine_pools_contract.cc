@@ -1,6 +1,9 @@
 // Pools: what is allocated from them, what it shares with others, and when it goes.
+#include <atomic>
+#include <chrono>
 #include <map>
 #include <memory>
+#include <thread>
 
 #include "engine_contract.h"
 
@@ -24,6 +27,7 @@ class CountingSource final : public SegmentSource {
     return at;
   }
   void free(DeviceAddress address, size_t bytes) override {
+    if (before_free) before_free();
     const auto found = out.find(address);
     ASSERT_NE(found, out.end()) << "given back twice, or never given out";
     EXPECT_EQ(found->second, bytes);
@@ -38,6 +42,7 @@ class CountingSource final : public SegmentSource {
   }
 
   std::function<void()> before_allocate;
+  std::function<void()> before_free;
   bool is_empty = false;
   int allocate_count = 0;
   std::map<DeviceAddress, size_t> out;
@@ -238,6 +243,29 @@ TEST_P(EnginePoolsContract, ASourceMayCallTheEngine) {
   allocate(kMiB, outer);
   end_route(kFirst);
   EXPECT_EQ(source->allocate_count, 1);
+}
+
+// Others see the device full meanwhile, though nobody has the memory.
+TEST_P(EnginePoolsContract, WhatIsOnItsWayToASourceIsWaitedFor) {
+  const auto source = std::make_shared<CountingSource>(device());
+  must(engine().create_pool(kFirst, {.source = source}));
+  route(kFirst);
+  Block* block = must(engine().allocate({200 * kMiB, kDefaultStream}));
+  end_route(kFirst);
+  must(engine().release_pool(kFirst));
+  must(engine().release_pool(kFirst));
+  std::atomic<bool> is_leaving = false;
+  source->before_free = [&] {
+    is_leaving = true;
+    is_leaving.notify_all();
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  };
+  const std::jthread giving_back([&] {
+    EXPECT_TRUE(ok(engine().free(block)));
+    EXPECT_TRUE(ok(engine().trim()));
+  });
+  is_leaving.wait(false);
+  allocate(200 * kMiB);
 }
 
 TEST_P(EnginePoolsContract, AnEmptySourceIsOutOfMemoryAndAskedAgainLater) {

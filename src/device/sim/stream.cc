@@ -136,8 +136,9 @@ bool Stream::take_locked(Task& task) {
   return true;
 }
 
-// The task stops running and its completion is done in one step: an idle stream has nothing left
-// that anybody could be waiting for, and a stream that was waited for is idle.
+// The task stops running and its completion is done in one step, together with the marks behind it:
+// an idle stream has nothing left that anybody could be waiting for, and a stream that was waited
+// for is idle, also while others wait for it.
 void Stream::perform(Task& task) {
   if (task.after) task.after->wait();
   if (task.run) task.run();
@@ -147,6 +148,10 @@ void Stream::perform(Task& task) {
   MutexLock lock(mutex_);
   running_ = false;
   if (completes) completes->finish(clock_.now_ns());
+  while (!tasks_.empty() && tasks_.front().is_mark()) {
+    tasks_.front().completes->finish(clock_.now_ns());
+    tasks_.pop_front();
+  }
   changed_.notify_all();
 }
 

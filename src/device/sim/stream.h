@@ -25,6 +25,9 @@ struct Task {
   std::shared_ptr<const Completion> after;  // null, or what must be done before it starts
   std::shared_ptr<Completion> completes;    // null, or what becomes done with it
   int64_t modelled_ns = 0;                  // how far it moves a seeded machine's clock
+
+  // Nothing to do or to wait for: it is done with what comes before it.
+  bool is_mark() const { return !run && after == nullptr && completes != nullptr; }
 };
 
 class Stream {

@@ -33,7 +33,6 @@ ClassicEngine::ClassicEngine(Device& device, const AllocatorOptions& options, En
 // Plain segments are found by their first blocks; expandable ones know what they have mapped.
 ClassicEngine::~ClassicEngine() {
   (void)device_.synchronize_device().ok();
-  std::vector<Returned> returned;
   {
     MutexLock lock(mutex_);
     blocks_.for_each([&](const ClassicBlock* block) {
@@ -42,13 +41,13 @@ ClassicEngine::~ClassicEngine() {
         size_t bytes = 0;
         for (const ClassicBlock* part = block; part != nullptr; part = part->next)
           bytes += part->bytes;
-        returned.push_back({source, {block->address, bytes}});
+        returned_.add(source, {block->address, bytes});
       } else {
         (void)device_.free(block->address).ok();
       }
     });
   }
-  for (const Returned& each : returned) each.source->free(each.range.begin, each.range.bytes);
+  returned_.give_back();
 }
 
 // --- allocate -----------------------------------------------------------------------------------

@@ -33,6 +33,7 @@
 #include "engine/classic/private_pool.h"
 #include "engine/engine.h"
 #include "engine/hooks.h"
+#include "engine/returned_segments.h"
 #include "engine/size_policy.h"
 #include "engine/waiting_frees.h"
 
@@ -115,12 +116,6 @@ class ClassicEngine : public Engine {
     bool expandable = false;  // this request may use expandable segments
     bool rejected = false;    // refused by our own limit, without asking the device
   };
-  // A segment that is no longer ours, on its way to where it came from. Without one: a source whose
-  // pool is gone, and which may end with it.
-  struct Returned {
-    std::shared_ptr<SegmentSource> source;  // shared with its pool, which may be gone first
-    AddressRange range;
-  };
 
   // --- act.h
   class Act;
@@ -195,6 +190,7 @@ class ClassicEngine : public Engine {
       ASHLAR_REQUIRES(mutex_);
   // Tells the pools' own sources, without the lock, which segments they get back.
   void give_back_to_sources() ASHLAR_REQUIRES(mutex_);
+  void wait_for_sources() ASHLAR_REQUIRES(mutex_);
   // The whole granules of a part of a free block, and how many bytes those were. What is left of
   // the block at either end stays free. REQUIRES: as for release_segment.
   size_t unmap_part(ClassicBlock* block, AddressRange part, TrimWait wait) ASHLAR_REQUIRES(mutex_);
@@ -256,7 +252,7 @@ class ClassicEngine : public Engine {
   std::map<std::string, double> default_class_fractions_ ASHLAR_GUARDED_BY(mutex_);
   size_t held_bytes_ ASHLAR_GUARDED_BY(mutex_) = 0;     // from the device, segments of all kinds
   size_t growing_bytes_ ASHLAR_GUARDED_BY(mutex_) = 0;  // asked of the device now, unlocked
-  std::vector<Returned> returned_ ASHLAR_GUARDED_BY(mutex_);
+  ReturnedSegments returned_;
   double memory_fraction_ ASHLAR_GUARDED_BY(mutex_) = 1.0;
   bool caching_ ASHLAR_GUARDED_BY(mutex_) = true;
   Status late_error_ ASHLAR_GUARDED_BY(mutex_);  // of a free path; the next allocate reports it

@@ -144,6 +144,7 @@ Status ClassicEngine::release_cached(PoolId pool) {
   }
   erase_empty_pools(pool);
   give_back_to_sources();
+  wait_for_sources();
   return {};
 }
 
@@ -154,7 +155,7 @@ void ClassicEngine::erase_empty_pools(PoolId pool) {
         routes_.is_freeable(candidate.id) && (pool.is_default() || candidate.id == pool);
     const bool is_gone = is_meant && candidate.segment_count == 0 && candidate.search_count == 0;
     if (is_gone) {
-      if (candidate.has_custom_source()) returned_.push_back({candidate.options.source, {}});
+      if (candidate.has_custom_source()) returned_.add(candidate.options.source);
       stats_.pools.erase(candidate.id);
       routes_.forget(candidate.id);
     }
@@ -203,7 +204,7 @@ bool ClassicEngine::release_segment(ClassicBlock* block, TrimWait wait) {
     note_late(freed);
     return false;
   }
-  if (source != nullptr) returned_.push_back({source, {block->address, block->bytes}});
+  if (source != nullptr) returned_.add(source, {block->address, block->bytes});
   pool.erase(block);
   note(TraceAction::kSegmentFree, *block, block->bytes);
   if (owner != nullptr) --owner->segment_count;
@@ -214,16 +215,19 @@ bool ClassicEngine::release_segment(ClassicBlock* block, TrimWait wait) {
 
 void ClassicEngine::give_back_to_sources() {
   while (!returned_.empty()) {
-    std::vector<Returned> returned = std::exchange(returned_, {});
     const int capture_count = waiting_.capture_count();
     Pause pause(*this);
     // If it is not granted, the source still has to hear of it.
     const RelaxedCapture relaxed(device_, capture_count);
-    for (const Returned& each : returned) {
-      if (each.range.bytes != 0) each.source->free(each.range.begin, each.range.bytes);
-    }
-    returned.clear();  // the last to know a source may be us
+    returned_.give_back();
   }
+}
+
+// What other threads are giving back is nobody's until it arrives.
+void ClassicEngine::wait_for_sources() {
+  if (!returned_.are_others_giving()) return;
+  Pause pause(*this);
+  returned_.wait_for_others(kSourceWait);
 }
 
 size_t ClassicEngine::unmap_part(ClassicBlock* block, AddressRange part, TrimWait wait) {

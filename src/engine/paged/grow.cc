@@ -274,7 +274,7 @@ bool PagedEngine::release_plain(View& view, TrimWait wait) {
     arena.add_free(view.first);
     return false;
   }
-  if (view.source != nullptr) returned_.push_back({view.source, view.reserved});
+  if (view.source != nullptr) returned_.add(view.source, view.reserved);
   note_memory(TraceAction::kSegmentFree, arena, view.reserved);
   held_bytes_ -= view.reserved.bytes;
   count_reserved(arena, view.is_small, -static_cast<int64_t>(view.reserved.bytes));

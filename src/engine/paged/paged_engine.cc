@@ -51,7 +51,6 @@ PagedEngine::PagedEngine(Device& device, const AllocatorOptions& options)
 
 // Nothing is told, and nothing that fails changes what is left to do.
 PagedEngine::~PagedEngine() {
-  std::vector<Returned> returned;
   {
     MutexLock lock(mutex_);
     (void)device_.synchronize_device().ok();
@@ -72,7 +71,7 @@ PagedEngine::~PagedEngine() {
       }
       for (const auto& view : pool->views) {
         if (view->source != nullptr) {
-          returned.push_back({view->source, view->reserved});
+          returned_.add(view->source, view->reserved);
         } else if (view->is_plain) {
           (void)device_.free(view->reserved.begin).ok();
         } else {
@@ -81,7 +80,7 @@ PagedEngine::~PagedEngine() {
       }
     }
   }
-  for (const Returned& each : returned) each.source->free(each.range.begin, each.range.bytes);
+  returned_.give_back();
 }
 
 // --- allocate -----------------------------------------------------------------------------------

@@ -41,6 +41,7 @@
 #include "engine/hooks.h"
 #include "engine/paged/paged_pool.h"
 #include "engine/remap_observers.h"
+#include "engine/returned_segments.h"
 #include "engine/size_policy.h"
 #include "engine/waiting_frees.h"
 
@@ -153,11 +154,6 @@ class PagedEngine final : public Engine {
   struct Crowd {
     size_t mappings = 0;
     size_t address_bytes = 0;
-  };
-  // A segment that is no longer ours, on its way to where it came from.
-  struct Returned {
-    std::shared_ptr<SegmentSource> source;
-    AddressRange range;
   };
 
   // --- paged_engine.cc
@@ -334,6 +330,7 @@ class PagedEngine final : public Engine {
   size_t give_back(PagedPool& pool, const std::vector<Extent*>& leaving) ASHLAR_REQUIRES(mutex_);
   void release_empty_views(PagedPool& pool) ASHLAR_REQUIRES(mutex_);
   void give_back_to_sources() ASHLAR_REQUIRES(mutex_);
+  void wait_for_sources() ASHLAR_REQUIRES(mutex_);
   // An event after all that the arena's stream has been given so far; kUsage: the stream is gone.
   Result<EventId> record_on(const Arena& arena) ASHLAR_REQUIRES(mutex_);
   void give_back_event(EventId event) ASHLAR_REQUIRES(mutex_) { spare_events_.push_back(event); }
@@ -455,7 +452,7 @@ class PagedEngine final : public Engine {
   uint64_t last_announcement_ ASHLAR_GUARDED_BY(mutex_) = 0;
   uint64_t move_count_ ASHLAR_GUARDED_BY(mutex_) = 0;  // of memory between views: their clock
   bool has_mapped_ ASHLAR_GUARDED_BY(mutex_) = false;  // since mappings were last retired
-  std::vector<Returned> returned_ ASHLAR_GUARDED_BY(mutex_);
+  ReturnedSegments returned_;
   double memory_fraction_ ASHLAR_GUARDED_BY(mutex_) = 1.0;
   bool caching_ ASHLAR_GUARDED_BY(mutex_) = true;
   Status late_error_ ASHLAR_GUARDED_BY(mutex_);  // of a free path; the next allocate reports it

@@ -59,6 +59,7 @@ Status PagedEngine::release_cached(PoolId pool) {
     release_memory(id, SIZE_MAX, TrimWait::kForWork);
   }
   give_back_to_sources();
+  wait_for_sources();
   return {};
 }
 
@@ -301,10 +302,16 @@ bool PagedEngine::are_all_idle() {
 
 void PagedEngine::give_back_to_sources() {
   while (!returned_.empty()) {
-    const std::vector<Returned> returned = std::exchange(returned_, {});
     MutexUnlock unlocked(mutex_);
-    for (const Returned& each : returned) each.source->free(each.range.begin, each.range.bytes);
+    returned_.give_back();
   }
+}
+
+// What other threads are giving back is nobody's until it arrives.
+void PagedEngine::wait_for_sources() {
+  if (!returned_.are_others_giving()) return;
+  MutexUnlock unlocked(mutex_);
+  returned_.wait_for_others(kSourceWait);
 }
 
 // --- events -------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 // Our own declarations of the CUDA driver's binary interface against the vendor's header, where the
 // machine that compiles has one (CMake looks for it): sizes, places of fields, values, and the
-// types of the functions.
+// types of the functions. All of it is checked by the compiler: where this compiles, it holds.
 #include "device/cuda/cuda_abi.h"
 
 #include <gtest/gtest.h>
@@ -150,10 +150,6 @@ static_assert(alike(kApi.graph_launch, cuGraphLaunch));
 static_assert(alike(kApi.stream_get_capture_info_v3, cuStreamGetCaptureInfo));
 static_assert(alike(kApi.graph_node_get_dependencies_v2, cuGraphNodeGetDependencies));
 #endif
-
-TEST(CudaAbiTest, OurDeclarationsAreTheVendors) {
-  SUCCEED() << "compared when this was compiled, with CUDA " << CUDA_VERSION;
-}
 
 }  // namespace
 }  // namespace ashlar::cuda

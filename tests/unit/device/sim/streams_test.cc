@@ -48,6 +48,22 @@ TEST(SimStreamsTest, AHeldStreamStartsNothingAndOthersWorkOn) {
   EXPECT_EQ(ran, 11);
 }
 
+TEST(SimStreamsTest, WhoWaitsForAStreamDoesNotKeepItBusy) {
+  const std::unique_ptr<Machine> machine = make_machine(small_options());
+  Device& device = machine->device(kFirst);
+  const StreamId stream = *device.create_stream();
+  const EventId first = *device.create_event();
+  const EventId later = *device.create_event();
+  ASSERT_TRUE(machine->hold(kFirst, stream).ok());
+  ASSERT_TRUE(device.call_host(stream, [] {}).ok());
+  ASSERT_TRUE(device.record_event(first, stream).ok());
+  for (int i = 0; i < 10'000; ++i) ASSERT_TRUE(device.record_event(later, stream).ok());
+  ASSERT_TRUE(machine->resume(kFirst, stream).ok());
+  ASSERT_TRUE(device.synchronize_event(first).ok());
+  EXPECT_TRUE(*device.is_idle(stream));
+  EXPECT_TRUE(*device.is_done(later));
+}
+
 TEST(SimStreamsTest, RetiredStreamsFinishTheirWorkAndGiveUpTheirThreads) {
   const std::unique_ptr<Machine> machine = make_machine(small_options());
   Device& device = machine->device(kFirst);
