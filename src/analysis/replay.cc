@@ -21,6 +21,8 @@ namespace ashlar {
 namespace {
 
 constexpr DeviceIndex kReplayed{0};
+constexpr uint64_t kLongestRunUs = 366ULL * 24 * 3600 * 1'000'000;
+constexpr int64_t kUntimedActUs = 10;
 constexpr size_t kModelledCapacity = 150109880320;  // the H200 that the costs were measured on
 
 class Run {
@@ -34,6 +36,7 @@ class Run {
   Status start_as_recorded(const StartingState& start);
   Status adopt(SnapshotSegment segment, const uint32_t* allocations);
   Status start_with(const std::vector<uint32_t>& before);
+  void wait_until(const TraceEntry& entry);
   Status perform(uint32_t index);
   Status allocate(uint32_t index, const TraceEntry& entry);
   Status ask_for_what_failed(uint32_t index, const TraceEntry& entry);
@@ -55,6 +58,8 @@ class Run {
   const size_t limit_bytes_;  // that the process may have
 
   std::optional<LikelyAddresses> addresses_;  // unless they are the recorded ones
+  ManualClock clock_;
+  std::optional<int64_t> first_time_us_;  // in the trace
   std::unique_ptr<sim::Machine> machine_;
   std::unique_ptr<Engine> engine_;
   std::optional<ReplayPools> pools_;  // of the engine
@@ -90,6 +95,7 @@ Status Run::set_up() {
   machine.capacity_bytes = options_.capacity_bytes;
   machine.backing = sim::Backing::kBookkeeping;
   machine.seed = 1;
+  machine.clock = &clock_;
   Result<std::unique_ptr<sim::Machine>> made = sim::Machine::create(machine);
   if (!made.ok()) return made.status();
   machine_ = *std::move(made);
@@ -104,7 +110,7 @@ Status Run::set_up() {
     allocator.memory_fraction = std::min(1.0, cap / static_cast<double>(options_.capacity_bytes));
   }
   Device& device = machine_->device(kReplayed);
-  if (Status ready = make_replayed(device, allocator, engine_); !ready.ok()) return ready;
+  if (Status ready = make_replayed(device, allocator, clock_, engine_); !ready.ok()) return ready;
   pools_.emplace(*engine_);
   held_frees_.emplace(*machine_, *engine_);
 
@@ -226,6 +232,7 @@ Status Run::perform_all() {
   for (uint32_t i = 0; i < trace_.size() && !is_over(); ++i) {
     current_entry_ = i;
     if (addresses_) addresses_->go_to(i);
+    wait_until(trace_[i]);
     if (Status performed = perform(i); !performed.ok()) return performed;
     if (options_.look_after == i) look();
     if (options_.progress && i % 65536 == 0) {
@@ -234,6 +241,17 @@ Status Run::perform_all() {
   }
   if (is_over()) look();
   return {};
+}
+
+// As long as the recorded program took, which is what an engine's time is measured by.
+void Run::wait_until(const TraceEntry& entry) {
+  if (!entry.has_time) return clock_.advance_ns(kUntimedActUs * 1000);
+  if (!first_time_us_) first_time_us_ = entry.time_us;
+  const auto due_us = static_cast<uint64_t>(entry.time_us) - static_cast<uint64_t>(*first_time_us_);
+  const auto passed_us = static_cast<uint64_t>(clock_.now_ns()) / 1000;
+  // A file may say anything: nobody waits for longer than this, or backwards.
+  const bool is_sane = due_us > passed_us && due_us < kLongestRunUs;
+  if (is_sane) clock_.advance_ns(static_cast<int64_t>(due_us - passed_us) * 1000);
 }
 
 Status Run::perform(uint32_t index) {

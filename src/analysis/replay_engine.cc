@@ -5,12 +5,12 @@
 
 namespace ashlar {
 
-Status make_replayed(Device& device, const AllocatorOptions& options,
+Status make_replayed(Device& device, const AllocatorOptions& options, Clock& clock,
                      std::unique_ptr<Engine>& engine) {
   if (!options.plugin.library.empty()) {
     return Status::usage("a run cannot be replayed with a plug-in (expected no plugin_library)");
   }
-  Result<std::unique_ptr<Engine>> made = make_engine(device, options);
+  Result<std::unique_ptr<Engine>> made = make_engine(device, options, &clock);
   if (!made.ok()) return made.status();
   engine = *std::move(made);
   return {};

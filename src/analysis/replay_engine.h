@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "ashlar/clock.h"
 #include "ashlar/device.h"
 #include "ashlar/options.h"
 #include "ashlar/status.h"
@@ -10,9 +11,9 @@
 
 namespace ashlar {
 
-// Puts it into `engine`. kUsage: the options name a plug-in. They may come from a file that
-// somebody sent, which must not name code to run.
-Status make_replayed(Device& device, const AllocatorOptions& options,
+// Puts it into `engine`, which both outlive. kUsage: the options name a plug-in. They may come from
+// a file that somebody sent, which must not name code to run.
+Status make_replayed(Device& device, const AllocatorOptions& options, Clock& clock,
                      std::unique_ptr<Engine>& engine);
 
 }  // namespace ashlar

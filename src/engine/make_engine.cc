@@ -52,12 +52,12 @@ MadeEngine make_classic(Device& device, const AllocatorOptions& options) {
 
 }  // namespace
 
-MadeEngine make_engine(Device& device, const AllocatorOptions& options) {
+MadeEngine make_engine(Device& device, const AllocatorOptions& options, Clock* clock) {
   if (Status checked = check_plugin(options); !checked.ok()) return checked;
   switch (options.engine) {
     case EngineKind::kClassic: break;
     case EngineKind::kPaged:
-      return std::unique_ptr<Engine>(std::make_unique<paged::PagedEngine>(device, options));
+      return std::unique_ptr<Engine>(std::make_unique<paged::PagedEngine>(device, options, clock));
     case EngineKind::kPlugin: return make_plugin(device, options);
   }
   return make_classic(device, options);

@@ -17,14 +17,13 @@ int64_t stranded_bytes(const View& view, AddressRange range, size_t offset, size
   if (view.is_plain) return 0;
   const size_t begin = range.begin - view.reserved.begin;
   const size_t end = begin + range.bytes;
-  int64_t touched = 0;
-  for (size_t i = view.slot_at(offset); i < view.slots.size(); ++i) {
-    const Slot& slot = view.slots[i];
-    if (slot.offset >= offset + bytes) break;
-    const bool is_whole = slot.offset >= begin && slot.end() <= end;
-    if (is_whole) touched += static_cast<int64_t>(slot.bytes);
-  }
-  return touched - static_cast<int64_t>(bytes);
+  // Only the slots at the ends can be partly outside.
+  const Slot& first = view.slots[view.slot_at(offset)];
+  const Slot& last = view.slots[view.slot_at(offset + bytes - 1)];
+  const size_t whole_begin = first.offset >= begin ? first.offset : first.end();
+  const size_t whole_end = last.end() <= end ? last.end() : last.offset;
+  const size_t touched_bytes = whole_end > whole_begin ? whole_end - whole_begin : 0;
+  return static_cast<int64_t>(touched_bytes) - static_cast<int64_t>(bytes);
 }
 
 PagedBlock* Arena::take_range(Heap& heap, size_t bytes, double tolerance) {

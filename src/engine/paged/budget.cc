@@ -1,5 +1,4 @@
-// What saving memory may cost: driver time, and looking for what to save. Beyond that, memory is
-// taken that would not be needed, up to a bound.
+// Where the budget is used up, memory is taken that would not be needed; up to a bound.
 #include <algorithm>
 
 #include "base/align.h"
@@ -9,16 +8,7 @@
 namespace ashlar::paged {
 namespace {
 
-// What stitching may cost in driver calls, and looking for what to stitch in visits to blocks: so
-// much at first, and so much for each allocation, or for what it allocates. A program that spends
-// more has sizes that never come again, and is better off with some memory to spare.
-constexpr double kFirstUs = 50'000;
-constexpr double kUsPerAllocation = 2;
-constexpr int64_t kFirstVisits = 15'000'000;
-constexpr int64_t kVisitsPerAllocation = 4;
-constexpr int64_t kVisitsPerMiB = 8;
-
-// But not for any amount of it: what is held may be so many times what was ever live.
+// What is held may be so many times what was ever live, whatever the budget says.
 double most_held(PagedPolicy policy) { return policy == PagedPolicy::kFast ? 1.5 : 1.25; }
 
 }  // namespace
@@ -30,15 +20,12 @@ bool PagedEngine::holds_too_much(size_t more_bytes) const {
 }
 
 // REQUIRES: the locks of the pool's arenas.
-bool PagedEngine::can_afford_to_stitch(const PagedPool& pool) const {
+bool PagedEngine::can_afford_to_stitch(PagedPool& pool) {
   Amount risen;
   for (const auto& [stream, arena] : pool.arenas) {
     for (const Heap& heap : arena->heaps) risen.add(heap.counters.risen_in_all());
   }
-  const int64_t visits = kFirstVisits + kVisitsPerAllocation * risen.count +
-                         kVisitsPerMiB * (risen.bytes / static_cast<int64_t>(kMiB));
-  return pool.spent_us < kFirstUs + kUsPerAllocation * static_cast<double>(risen.count) &&
-         pool.spent_visits < visits;
+  return pool.budget.is_left(clock_.now_ns(), risen.count);
 }
 
 // New memory, and for large blocks more of it than is asked for, so that this happens less and less

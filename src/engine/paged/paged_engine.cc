@@ -28,10 +28,16 @@ double tolerance_of(PagedPolicy policy) {
   return 0;
 }
 
+Clock& host_clock() {
+  static SteadyClock clock;
+  return clock;
+}
+
 }  // namespace
 
-PagedEngine::PagedEngine(Device& device, const AllocatorOptions& options)
+PagedEngine::PagedEngine(Device& device, const AllocatorOptions& options, Clock* clock)
     : device_(device),
+      clock_(clock != nullptr ? *clock : host_clock()),
       options_(options),
       sizes_(AllocatorOptions{}),
       index_(device.properties().index),

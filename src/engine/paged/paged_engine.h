@@ -34,6 +34,7 @@
 #include <thread>
 #include <vector>
 
+#include "ashlar/clock.h"
 #include "ashlar/options.h"
 #include "base/mutex.h"
 #include "base/routes.h"
@@ -49,8 +50,9 @@ namespace ashlar::paged {
 
 class PagedEngine final : public Engine {
  public:
-  // `device` outlives the engine. REQUIRES: options that src/config would accept.
-  PagedEngine(Device& device, const AllocatorOptions& options);
+  // `device` and `clock` outlive the engine; without a clock it is the host's. REQUIRES: options
+  // that src/config would accept.
+  PagedEngine(Device& device, const AllocatorOptions& options, Clock* clock = nullptr);
   // Gives everything back to the device, blocks in use included: their addresses die with it.
   ~PagedEngine() override;
 
@@ -130,6 +132,11 @@ class PagedEngine final : public Engine {
   struct Lenders {
     std::set<const Arena*> idle{};     // their streams have nothing to do
     std::set<const Arena*> at_work{};  // theirs have
+  };
+  // The end of a view, as far as it could be used.
+  struct Tail {
+    PagedBlock* first = nullptr;  // null: nothing of it
+    size_t begin = 0;
   };
   // What a plan has taken: a block that is nobody else's, around the place of the one to come.
   struct Claim {
@@ -213,10 +220,11 @@ class PagedEngine final : public Engine {
   Plan plan_growth(const Search& search) ASHLAR_REQUIRES(mutex_);
   Plan pieces_for(const Search& search, View* view, size_t have_bytes,
                   const std::vector<Extent*>& idle) ASHLAR_REQUIRES(mutex_);
+  bool may_use(const View& view, const Search& search) ASHLAR_REQUIRES(mutex_);
+  bool may_return(const Slot& slot) const ASHLAR_REQUIRES(mutex_);
+  Tail find_tail(const View& view, const Search& search) ASHLAR_REQUIRES(mutex_);
   template <typename Visit>
   void for_each_run(const View& view, const Search& search, const Visit& visit)
-      ASHLAR_REQUIRES(mutex_);
-  int64_t touched_idle_bytes(const View& view, size_t offset, size_t bytes) const
       ASHLAR_REQUIRES(mutex_);
   double cost_of(const Search& search, const Plan& plan) const ASHLAR_REQUIRES(mutex_);
   size_t grown_bytes(const Search& search) const;
@@ -232,7 +240,7 @@ class PagedEngine final : public Engine {
 
   // --- budget.cc
   bool holds_too_much(size_t more_bytes) const ASHLAR_REQUIRES(mutex_);
-  bool can_afford_to_stitch(const PagedPool& pool) const;
+  bool can_afford_to_stitch(PagedPool& pool);
   Plan plan_ample_growth(const Search& search) const ASHLAR_REQUIRES(mutex_);
 
   // --- claim.cc
@@ -423,6 +431,7 @@ class PagedEngine final : public Engine {
   static constinit thread_local LastArena last_arena_used;
 
   Device& device_;
+  Clock& clock_;
   const AllocatorOptions options_;
   const SizePolicy sizes_;
   const DeviceIndex index_;

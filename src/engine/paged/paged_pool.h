@@ -8,6 +8,7 @@
 
 #include "ashlar/pool.h"
 #include "engine/paged/arena.h"
+#include "engine/paged/budget.h"
 
 namespace ashlar::paged {
 
@@ -24,8 +25,7 @@ struct PagedPool {
   bool is_changing = false;  // a call is pausing or resuming it, and may have unlocked meanwhile
   bool is_baked = false;     // a graph or a checkpoint knows its addresses
   int trim_count = 0;        // trims on their way, likewise
-  double spent_us = 0;       // on stitching
-  int64_t spent_visits = 0;  // to blocks, looking for what to stitch
+  Budget budget{};           // of stitching
   int search_count = 0;      // allocations on their way, which may have unlocked meanwhile
   std::map<StreamId, std::unique_ptr<Arena>> arenas;
   std::vector<std::unique_ptr<View>> views;

@@ -187,7 +187,7 @@ void PagedEngine::retire(const std::vector<Spare>& spare, const Crowd& target) {
     if (each.is_whole) retired_address_bytes_ += view.reserved.bytes;
     retirements[&pool].spare.push_back(each);
     // What unmapping costs, stitching has to save.
-    pool.spent_us += kUnmapUs * static_cast<double>(each.count);
+    pool.budget.spend_us(kUnmapUs * static_cast<double>(each.count));
   }
   for (const auto& [arena, event] : events) {
     if (!event) continue;

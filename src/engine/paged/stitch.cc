@@ -19,6 +19,9 @@ constexpr double kCreateUs = 13;
 
 constexpr int64_t kPatience = 1024;
 
+// Looking at more finds nothing better that is worth its time (docs/design/paged.md).
+constexpr int64_t kEnoughVisits = 1000;
+
 // How many extents all of the memory should be cut into, about.
 size_t share_of(PagedPolicy policy) {
   switch (policy) {
@@ -56,7 +59,7 @@ Result<Block*> PagedEngine::stitch(Search& search) {
     search.device_bytes = plan.fresh_bytes;
     Status allowed = plan.fresh_bytes == 0 ? Status() : check_limit(search, plan.fresh_bytes);
     if (!allowed.ok()) return allowed;
-    search.pool->spent_us += kMapUs * static_cast<double>(plan.pieces.size());
+    search.pool->budget.spend_us(kMapUs * static_cast<double>(plan.pieces.size()));
     claim = this->claim(plan, search);
   }
   const Status ready = [&]() ASHLAR_REQUIRES(mutex_) -> Status {
@@ -107,7 +110,7 @@ PagedEngine::Plan PagedEngine::best_plan(const Search& search, const Lenders& le
     mark_idle(*search.pool, from);
     Plan plan = plan_placement(search);
     if (!plan.exists) plan = plan_growth(search);
-    search.pool->spent_visits += visited_count_;
+    search.pool->budget.spend_visits(visited_count_);
     return plan;
   };
   Plan plan = plan_with(lenders.idle);
@@ -149,19 +152,27 @@ void PagedEngine::mark_idle(PagedPool& pool, const std::set<const Arena*>& lende
   }
 }
 
-// Walks all views of the right kind, and finds the place where the least becomes useless.
+// The place in a view where the least becomes useless. Old views mostly have other addresses of
+// what later ones have, too: once enough has been seen, a place that is not bad will do.
 PagedEngine::Plan PagedEngine::plan_placement(const Search& search) {
   Plan best;
   int64_t best_cost = INT64_MAX;
+  const bool must_see_all = options_.policy == PagedPolicy::kLean;
+  const int64_t enough = must_see_all ? INT64_MAX : visited_count_ + kEnoughVisits;
   for (const auto& each : search.pool->views) {
+    if (visited_count_ >= enough && best_cost <= static_cast<int64_t>(search.bytes)) break;
     View& view = *each;
     if (view.is_plain || view.is_small != search.is_small) continue;
+    if (view.mapped_bytes < search.bytes) continue;
     const auto consider = [&](PagedBlock* first, size_t begin,
                               size_t end) ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
       if (end - begin < search.bytes) return;
       const auto rest = static_cast<int64_t>(end - begin - search.bytes);
+      // Nothing is better than to use only what is useless already.
+      if (rest / 2 - static_cast<int64_t>(search.bytes) >= best_cost) return;
+      const AddressRange range{view.at(begin), end - begin};
       for (const size_t offset : {begin, end - search.bytes}) {
-        const int64_t cost = touched_idle_bytes(view, offset, search.bytes) + rest / 2;
+        const int64_t cost = stranded_bytes(view, range, offset, search.bytes) + rest / 2;
         if (cost >= best_cost) continue;
         best_cost = cost;
         best.view = &view;
@@ -179,16 +190,27 @@ PagedEngine::Plan PagedEngine::plan_placement(const Search& search) {
   return best;
 }
 
+// Its addresses: a view of another stream that somebody uses stays there.
+bool PagedEngine::may_use(const View& view, const Search& search) {
+  if (view.arena == search.arena) return true;
+  if (!lenders_.contains(view.arena)) return false;
+  for (const PagedBlock* block = view.first; block != nullptr; block = block->next) {
+    ++visited_count_;
+    if (block->is_active()) return false;
+  }
+  return true;
+}
+
+// Its memory is elsewhere, and could come back.
+bool PagedEngine::may_return(const Slot& slot) const {
+  return slot.extent != nullptr && slot.is_open && !slot.is_retired() && is_idle(*slot.extent);
+}
+
 // Stretches of a view whose memory is free there, or idle elsewhere and could come back. Visitors
 // run under our lock, which the analysis of locks cannot see.
 template <typename Visit>
 void PagedEngine::for_each_run(const View& view, const Search& search, const Visit& visit) {
-  if (view.arena != search.arena) {
-    if (!lenders_.contains(view.arena)) return;
-    for (const PagedBlock* block = view.first; block != nullptr; block = block->next) {
-      if (block->is_active()) return;  // somebody uses it: it stays with its stream
-    }
-  }
+  if (!may_use(view, search)) return;
   PagedBlock* first = nullptr;
   size_t begin = 0;
   const auto end_run = [&](size_t end) {
@@ -212,8 +234,7 @@ void PagedEngine::for_each_run(const View& view, const Search& search, const Vis
          i < view.slots.size() && view.slots[i].offset < block_end; ++i) {
       ++visited_count_;
       const Slot& slot = view.slots[i];
-      const bool is_usable = slot.extent != nullptr && slot.is_open && !slot.is_retired();
-      if (!is_usable || !is_idle(*slot.extent)) {
+      if (!may_return(slot)) {
         end_run(slot.offset);
         continue;
       }
@@ -224,15 +245,26 @@ void PagedEngine::for_each_run(const View& view, const Search& search, const Vis
   end_run(view.mapped_bytes);
 }
 
-int64_t PagedEngine::touched_idle_bytes(const View& view, size_t offset, size_t bytes) const {
-  int64_t touched = 0;
-  for (size_t i = view.slot_at(offset); i < view.slots.size(); ++i) {
-    const Slot& slot = view.slots[i];
-    if (slot.offset >= offset + bytes) break;
-    if (slot.extent != nullptr && is_idle(*slot.extent))
-      touched += static_cast<int64_t>(slot.bytes);
+// The same for the stretch at the end, which is empty where that is in use.
+PagedEngine::Tail PagedEngine::find_tail(const View& view, const Search& search) {
+  Tail tail{nullptr, view.mapped_bytes};
+  if (!may_use(view, search)) return tail;
+  for (PagedBlock* block = view.last; block != nullptr && !block->is_active();
+       block = block->previous) {
+    ++visited_count_;
+    const size_t block_begin = view.offset_of(*block);
+    if (!block->is_away()) {
+      tail = {block, block_begin};
+      continue;
+    }
+    while (tail.begin > block_begin) {
+      ++visited_count_;
+      const Slot& slot = view.slots[view.slot_at(tail.begin - 1)];
+      if (!may_return(slot)) return tail;
+      tail = {block, slot.offset};
+    }
   }
-  return touched - static_cast<int64_t>(bytes);
+  return tail;
 }
 
 // A new view, or more behind the end of one: whatever takes the least new memory, then the fewest
@@ -256,20 +288,17 @@ PagedEngine::Plan PagedEngine::plan_growth(const Search& search) {
   for (const auto& each : search.pool->views) {
     View& view = *each;
     if (view.is_plain || view.is_small != search.is_small) continue;
-    for_each_run(view, search,
-                 [&](PagedBlock* first, size_t begin, size_t end)
-                     ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
-                       const size_t have_bytes = end - begin;
-                       const bool is_last = end == view.mapped_bytes && have_bytes < search.bytes;
-                       if (!is_last || begin + grown_bytes(search) > view.reserved.bytes) return;
-                       Plan plan = pieces_for(search, &view, have_bytes, idle);
-                       plan.from = first;
-                       plan.offset = begin;
-                       const double cost = cost_of(search, plan);
-                       if (cost >= best_cost) return;
-                       best = std::move(plan);
-                       best_cost = cost;
-                     });
+    const Tail tail = find_tail(view, search);
+    const size_t have_bytes = view.mapped_bytes - tail.begin;
+    const bool has_room = tail.begin + grown_bytes(search) <= view.reserved.bytes;
+    if (have_bytes == 0 || have_bytes >= search.bytes || !has_room) continue;
+    Plan plan = pieces_for(search, &view, have_bytes, idle);
+    plan.from = tail.first;
+    plan.offset = tail.begin;
+    const double cost = cost_of(search, plan);
+    if (cost >= best_cost) continue;
+    best = std::move(plan);
+    best_cost = cost;
   }
   return best;
 }

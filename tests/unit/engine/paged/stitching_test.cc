@@ -1,7 +1,6 @@
 // What a miss costs: memory that is idle anywhere serves it, through other addresses if need be,
 // and only what is missing comes from the device.
 #include "ashlar/pool.h"
-#include "base/random.h"
 #include "paged_fixture.h"
 
 namespace ashlar::paged {
@@ -194,41 +193,6 @@ TEST_F(StitchingTest, AViewOfShareableMemoryHasRoomForALargeExtent) {
   options.shareable_expandable_segments = true;
   start(options, 64 * kMiB);
   allocate(kMiB + 1);
-}
-
-// A training step: what one layer makes is kept until the way back, where each is freed beside a
-// few blocks that live for a moment. No two steps have the same sizes.
-TEST_F(StitchingTest, HoweverLongSizesChangeWhatIsHeldStaysNearWhatWasLive) {
-  start({}, 64 * kGiB);
-  Random random(1);
-  const auto step = [&] {
-    const size_t length = 100 + random.below(1400);
-    std::vector<Block*> kept;
-    for (int layer = 0; layer < 6; ++layer) {
-      for (const size_t part : {1, 1, 3, 1, 1, 1, 1, 4, 4, 1}) {
-        Block* passing = allocate(length * 4096 * part + 512 * part);
-        kept.push_back(allocate(length * 4096 * part));
-        free(passing);
-      }
-    }
-    while (!kept.empty()) {
-      Block* passing = allocate(kept.back()->bytes);
-      free(kept.back());
-      kept.pop_back();
-      Block* another = allocate(length * 16384);
-      free(passing);
-      free(another);
-    }
-  };
-#if defined(ASHLAR_INVARIANTS) || defined(__SANITIZE_THREAD__)
-  const int steps = 20;
-#else
-  const int steps = 600;  // more than what stitching may cost without this bound
-#endif
-  for (int i = 0; i < steps; ++i) step();
-  const AllocatorStats found = stats();
-  EXPECT_LE(static_cast<double>(found.reserved_bytes.all.peak),
-            1.3 * static_cast<double>(found.allocated_bytes.all.peak));
 }
 
 }  // namespace

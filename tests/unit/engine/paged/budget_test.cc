@@ -1,0 +1,116 @@
+// What saving memory may cost, and what a program holds that spends all of it.
+#include "engine/paged/budget.h"
+
+#include "base/random.h"
+#include "paged_fixture.h"
+
+namespace ashlar::paged {
+namespace {
+
+constexpr int64_t kMs = 1'000'000;  // ns
+constexpr int64_t kMillion = 1'000'000;
+
+// --- looking ------------------------------------------------------------------------------------
+
+TEST(BudgetTest, LookingMayTakeASixteenthOfTheTime) {
+  Budget budget;
+  budget.spend_visits(100 * kMillion);  // more than there is
+  EXPECT_FALSE(budget.is_left(0, 0));
+  int64_t visits = 0;
+  for (int64_t ms = 1; ms <= 10'000; ++ms) {
+    for (; budget.is_left(ms * kMs, 0); visits += 1000) budget.spend_visits(1000);
+  }
+  // At 8 ns each, less what was owed.
+  EXPECT_NEAR(static_cast<double>(visits), 10'000 * 1e6 / 16 / 8 - 1e6, 10'000);
+}
+
+TEST(BudgetTest, WhatIsLeftOverIsKeptUpToATenthOfASecond) {
+  Budget budget;
+  EXPECT_TRUE(budget.is_left(0, 0));
+  EXPECT_TRUE(budget.is_left(3'600'000 * kMs, 0));  // an hour of doing nothing
+  budget.spend_visits(12 * kMillion);
+  EXPECT_TRUE(budget.is_left(3'600'000 * kMs, 0));
+  budget.spend_visits(kMillion);
+  EXPECT_FALSE(budget.is_left(3'600'000 * kMs, 0));
+}
+
+TEST(BudgetTest, WhatIsOwedIsSoonForgotten) {
+  Budget budget;
+  EXPECT_TRUE(budget.is_left(0, 0));
+  for (int i = 0; i < 1000; ++i) budget.spend_visits(100 * kMillion);
+  EXPECT_FALSE(budget.is_left(100 * kMs, 0));
+  EXPECT_TRUE(budget.is_left(200 * kMs, 0));
+}
+
+// --- driver time --------------------------------------------------------------------------------
+
+TEST(BudgetTest, DriverTimeGrowsWithTheNumberOfAllocations) {
+  Budget budget;
+  budget.spend_us(49'000);
+  EXPECT_TRUE(budget.is_left(0, 0));
+  budget.spend_us(2'000);
+  EXPECT_FALSE(budget.is_left(0, 0));
+  EXPECT_TRUE(budget.is_left(0, 1000));
+}
+
+// --- programs whose sizes never come again ------------------------------------------------------
+
+class SpendingTest : public PagedFixture {
+ protected:
+  void start_by_clock() {
+    start({}, 64 * kGiB);
+    engine_ = std::make_unique<PagedEngine>(device(), AllocatorOptions{}, &clock_);
+  }
+  // A training step: what one layer makes is kept until the way back, where each is freed beside a
+  // few blocks that live for a moment. No two steps have the same sizes.
+  void train_a_step() {
+    const size_t length = 100 + random_.below(1400);
+    std::vector<Block*> kept;
+    for (int layer = 0; layer < 6; ++layer) {
+      for (const size_t part : {1, 1, 3, 1, 1, 1, 1, 4, 4, 1}) {
+        Block* passing = allocate(length * 4096 * part + 512 * part);
+        kept.push_back(allocate(length * 4096 * part));
+        free(passing);
+      }
+    }
+    while (!kept.empty()) {
+      Block* passing = allocate(kept.back()->bytes);
+      free(kept.back());
+      kept.pop_back();
+      Block* another = allocate(length * 16384);
+      free(passing);
+      free(another);
+    }
+  }
+  double held_by_live() const {
+    const AllocatorStats found = stats();
+    return static_cast<double>(found.reserved_bytes.all.peak) /
+           static_cast<double>(found.allocated_bytes.all.peak);
+  }
+
+#if defined(ASHLAR_INVARIANTS) || defined(__SANITIZE_THREAD__)
+  static constexpr int kSteps = 20;
+#else
+  static constexpr int kSteps = 1500;  // more than what looking may cost at first
+#endif
+  ManualClock clock_;
+  Random random_{1};
+};
+
+TEST_F(SpendingTest, WhereStepsTakeTheirTimeNearlyNothingIsHeldBeyondWhatIsLive) {
+  start_by_clock();
+  for (int i = 0; i < kSteps; ++i) {
+    train_a_step();
+    clock_.advance_ns(30 * kMs);
+  }
+  EXPECT_LE(held_by_live(), 1.06);
+}
+
+TEST_F(SpendingTest, WhereNoTimeIsSpentElsewhereWhatIsHeldHasABound) {
+  start_by_clock();
+  for (int i = 0; i < kSteps; ++i) train_a_step();
+  EXPECT_LE(held_by_live(), 1.3);
+}
+
+}  // namespace
+}  // namespace ashlar::paged
