@@ -1,4 +1,5 @@
-// The order of things is the trace's; everything else is the engine's doing.
+// The order of things is the trace's; everything else is the engine's doing. Long because all acts
+// of a run share its state.
 #include "analysis/replay.h"
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include "analysis/flushes.h"
 #include "analysis/held_frees.h"
 #include "analysis/likely_addresses.h"
+#include "analysis/recorded_time.h"
 #include "analysis/replay_engine.h"
 #include "analysis/replay_pools.h"
 #include "analysis/settings.h"
@@ -21,8 +23,6 @@ namespace ashlar {
 namespace {
 
 constexpr DeviceIndex kReplayed{0};
-constexpr uint64_t kLongestRunUs = 366ULL * 24 * 3600 * 1'000'000;
-constexpr int64_t kUntimedActUs = 10;
 constexpr size_t kModelledCapacity = 150109880320;  // the H200 that the costs were measured on
 
 class Run {
@@ -36,7 +36,6 @@ class Run {
   Status start_as_recorded(const StartingState& start);
   Status adopt(SnapshotSegment segment, const uint32_t* allocations);
   Status start_with(const std::vector<uint32_t>& before);
-  void wait_until(const TraceEntry& entry);
   Status perform(uint32_t index);
   Status allocate(uint32_t index, const TraceEntry& entry);
   Status ask_for_what_failed(uint32_t index, const TraceEntry& entry);
@@ -58,8 +57,7 @@ class Run {
   const size_t limit_bytes_;  // that the process may have
 
   std::optional<LikelyAddresses> addresses_;  // unless they are the recorded ones
-  ManualClock clock_;
-  std::optional<int64_t> first_time_us_;  // in the trace
+  RecordedTime time_;
   std::unique_ptr<sim::Machine> machine_;
   std::unique_ptr<Engine> engine_;
   std::optional<ReplayPools> pools_;  // of the engine
@@ -95,7 +93,7 @@ Status Run::set_up() {
   machine.capacity_bytes = options_.capacity_bytes;
   machine.backing = sim::Backing::kBookkeeping;
   machine.seed = 1;
-  machine.clock = &clock_;
+  machine.clock = &time_.clock();
   Result<std::unique_ptr<sim::Machine>> made = sim::Machine::create(machine);
   if (!made.ok()) return made.status();
   machine_ = *std::move(made);
@@ -110,7 +108,8 @@ Status Run::set_up() {
     allocator.memory_fraction = std::min(1.0, cap / static_cast<double>(options_.capacity_bytes));
   }
   Device& device = machine_->device(kReplayed);
-  if (Status ready = make_replayed(device, allocator, clock_, engine_); !ready.ok()) return ready;
+  if (Status ready = make_replayed(device, allocator, time_.clock(), engine_); !ready.ok())
+    return ready;
   pools_.emplace(*engine_);
   held_frees_.emplace(*machine_, *engine_);
 
@@ -232,7 +231,7 @@ Status Run::perform_all() {
   for (uint32_t i = 0; i < trace_.size() && !is_over(); ++i) {
     current_entry_ = i;
     if (addresses_) addresses_->go_to(i);
-    wait_until(trace_[i]);
+    time_.wait_for(trace_[i]);
     if (Status performed = perform(i); !performed.ok()) return performed;
     if (options_.look_after == i) look();
     if (options_.progress && i % 65536 == 0) {
@@ -241,17 +240,6 @@ Status Run::perform_all() {
   }
   if (is_over()) look();
   return {};
-}
-
-// As long as the recorded program took, which is what an engine's time is measured by.
-void Run::wait_until(const TraceEntry& entry) {
-  if (!entry.has_time) return clock_.advance_ns(kUntimedActUs * 1000);
-  if (!first_time_us_) first_time_us_ = entry.time_us;
-  const auto due_us = static_cast<uint64_t>(entry.time_us) - static_cast<uint64_t>(*first_time_us_);
-  const auto passed_us = static_cast<uint64_t>(clock_.now_ns()) / 1000;
-  // A file may say anything: nobody waits for longer than this, or backwards.
-  const bool is_sane = due_us > passed_us && due_us < kLongestRunUs;
-  if (is_sane) clock_.advance_ns(static_cast<int64_t>(due_us - passed_us) * 1000);
 }
 
 Status Run::perform(uint32_t index) {
