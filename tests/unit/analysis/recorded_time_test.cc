@@ -37,7 +37,9 @@ TEST(RecordedTimeTest, TimesThatMakeNoSenseAreNotWaitedFor) {
 
 TEST(RecordedTimeTest, WithoutTimesAnActTakesTenMicroseconds) {
   RecordedTime time;
-  for (int i = 0; i < 3; ++i) time.wait_for(TraceEntry{});
+  TraceEntry untimed;
+  untimed.has_time = false;
+  for (int i = 0; i < 3; ++i) time.wait_for(untimed);
   EXPECT_EQ(time.clock().now_ns(), 30'000);
 }
 
