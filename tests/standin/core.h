@@ -1,6 +1,6 @@
 // What the stand-in drivers are made of: the calls of a GPU driver, by the numbers and habits that
-// NVIDIA's and AMD's have in common, over a simulated machine. cuda_*.cc and hip_*.cc give them the
-// vendors' names.
+// NVIDIA's and AMD's have in common, over a simulated machine. shared_*.cc, cuda.cc and hip.cc give
+// them the vendors' names.
 //
 // Handles are looked up as carelessly as a driver does: one that was never given out ends the
 // process, so that a back end that lets one through does not go unnoticed. Thread safe.

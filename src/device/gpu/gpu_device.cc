@@ -57,7 +57,7 @@ Status GpuDevice::open() {
   if (!stay.outcome().ok()) return done(stay.outcome());
   CaptureMode mode = CaptureMode::kRelaxed;
   if (Status relaxed = done(driver().exchange_capture_mode(mode)); !relaxed.ok()) return relaxed;
-  const Abilities found = try_out(driver(), ordinal(), facts_.granularity_bytes);
+  const Abilities found = try_out(driver(), ordinal(), facts_);
   const Outcome prioritized = driver().greatest_priority(properties_.greatest_priority);
   if (Status back = done(driver().exchange_capture_mode(mode)); !back.ok()) return back;
 

@@ -92,7 +92,8 @@ Result<ExtentId> GpuDevice::create(size_t bytes, const CreateOptions& options) {
     }
     if (Status fits = refuse_too_large(bytes); !fits.ok()) return fits;
     Extent extent{0, bytes, options};
-    const Driver::Create wanted{ordinal(), bytes, options.export_fd, options.export_fabric};
+    const Driver::Create wanted{ordinal(), bytes, options.export_fd, options.export_fabric,
+                                facts_.has_rdma};
     if (Status made = done(driver().create(wanted, extent.handle)); !made.ok()) return made;
     return keep_extent(extent);
   });
