@@ -16,6 +16,7 @@ class PlainDevice final : public ForwardingDevice {
     properties_.can_alias = false;
     properties_.can_export_fd = false;
     properties_.can_export_fabric = false;
+    properties_.can_export_imported = false;
   }
 
   const DeviceProperties& properties() const override { return properties_; }
