@@ -2,6 +2,8 @@
 #include <cstring>
 #include <string>
 
+#include "base/host_page.h"
+#include "base/units.h"
 #include "standin/here.h"
 
 namespace ashlar::standin {
@@ -21,6 +23,12 @@ CreateOptions exports_in(const MemAllocationProp& properties) {
 Access access_in(const MemAccessDesc& wanted) {
   if (wanted.flags == abi::kAccessReadWrite) return Access::kReadWrite;
   return wanted.flags == abi::kAccessRead ? Access::kRead : Access::kNone;
+}
+
+// Small host memory does not begin where a page does, as with CUDA 13, which packs it.
+size_t packed_offset(size_t bytes) {
+  constexpr size_t kOffset = 512;
+  return bytes <= kMiB ? kOffset : 0;
 }
 
 }  // namespace
@@ -119,14 +127,17 @@ ASHLAR_STANDIN_FOR(cuIpcCloseMemHandle, hipIpcCloseMemHandle)(Pointer at) {
 
 ASHLAR_STANDIN_FOR(cuMemHostAlloc, hipHostMalloc)(void** memory, size_t bytes, unsigned) {
   return here([&](size_t on) {
-    const Result<void*> made = Core::get().device(on).allocate_host(bytes);
-    if (made.ok()) *memory = *made;
+    const Result<void*> made = Core::get().device(on).allocate_host(bytes + packed_offset(bytes));
+    if (made.ok()) *memory = static_cast<char*>(*made) + packed_offset(bytes);
     return code_of(made);
   });
 }
 
 ASHLAR_STANDIN_FOR(cuMemFreeHost, hipHostFree)(void* memory) {
-  return here([&](size_t on) { return code_of(Core::get().device(on).free_host(memory)); });
+  const size_t offset = reinterpret_cast<uintptr_t>(memory) % host_page_bytes();
+  return here([&](size_t on) {
+    return code_of(Core::get().device(on).free_host(static_cast<char*>(memory) - offset));
+  });
 }
 
 ASHLAR_STANDIN_FOR(cuMemHostRegister_v2, hipHostRegister)(void* memory, size_t bytes, unsigned) {

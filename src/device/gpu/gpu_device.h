@@ -163,6 +163,8 @@ class GpuDevice final : public Device {
   Result<ExtentId> adopt(Extent imported);
   bool has_size(Handle extent, size_t bytes);
 
+  Result<Pinned> allocate_pages(size_t bytes);
+
   // kUsage: the accessor may not touch the range so.
   Status check_memory(DeviceIndex accessor, AddressRange range, Access wanted);
   Status check_memory(AddressRange range, Access wanted) {
