@@ -17,7 +17,8 @@ inline constexpr int kAttributeVirtualMemory = 102;
 inline constexpr int kAttributeRdmaWithVirtualMemory = 110;
 inline constexpr int kAttributeMemoryPools = 115;
 
-// The functions that only CUDA has, or has with other arguments, under their names less the prefix.
+// `shared` is what both vendors have; the others only CUDA has, or has with arguments of its own.
+// Names are the vendor's less their prefix.
 struct Api {
   gpu::abi::Api shared;
 

@@ -16,7 +16,8 @@ inline constexpr int kAttributeMemoryPools = 88;
 // expected; before it, the pointer leads to it.
 inline constexpr int kFirstVersionWithFdAsPointer = 70100000;
 
-// The functions that only HIP has, or has with other arguments, under their names less the prefix.
+// `shared` is what both vendors have; the others only HIP has, or has with arguments of its own.
+// Names are the vendor's less their prefix.
 struct Api {
   // Without virtual memory where the runtime has none.
   gpu::abi::Api shared;

@@ -235,6 +235,19 @@ TEST_F(CudaTest, WhatCouldNotBeTakenBackCanBeTakenBackAgain) {
   }
 }
 
+// The driver packs small host memory, so that a page more must be asked for.
+TEST_F(CudaTest, HostMemoryThatFailsHalfwayIsNotKnown) {
+  (void)device().properties();
+  control().inject({.call = DeviceCall::kAllocateHost, .nth = 2});
+  EXPECT_EQ(device().allocate_host(100).status().kind(), StatusKind::kDeviceFault);
+  const Result<void*> host = device().allocate_host(100);
+  ASSERT_TRUE(host.ok());
+  const DeviceAddress at(reinterpret_cast<uint64_t>(*host));
+  EXPECT_EQ(device().describe(at)->range, (AddressRange{at, 100}));
+  EXPECT_TRUE(device().free_host(*host).ok());
+  EXPECT_EQ(device().describe(at)->kind, MemoryKind::kUnknown) << "the driver still has it";
+}
+
 TEST_F(CudaTest, AnImportThatFailsHalfwayKeepsNothing) {
   const Result<ExtentId> extent = device().create(kGranule, {.export_fd = true});
   const Result<UniqueFd> fd = device().export_fd(*extent);
