@@ -66,6 +66,7 @@ struct DeviceProperties {
 
   bool can_export_fd = false;          // extents can travel as file descriptors
   bool can_export_fabric = false;      // extents can travel as 64-byte handles
+  bool can_export_imported = false;    // extents that were imported can travel on
   bool can_share_allocations = false;  // memory from allocate can be opened by other processes
   bool has_stream_pool = false;        // allocate_async and its relatives
   bool has_capture = false;            // begin_capture and its relatives
@@ -192,6 +193,7 @@ class ASHLAR_EXPORT Device {
   // --- sharing between processes -------------------------------------------------------------
 
   // A new file descriptor for the extent. REQUIRES: created with `export_fd`, or imported so.
+  // kUnsupported: it was imported, and the device has no `can_export_imported`.
   virtual Result<UniqueFd> export_fd(ExtentId extent) = 0;
   // The exporter's memory under an id of this process; works after the exporter released it or
   // died. The descriptor stays the caller's. Any device of the back end may import it. REQUIRES:
@@ -199,7 +201,7 @@ class ASHLAR_EXPORT Device {
   // kUsage: the descriptor is not an exported extent of that size.
   virtual Result<ExtentId> import_fd(int fd, size_t bytes) = 0;
 
-  // REQUIRES: created with `export_fabric`.
+  // REQUIRES: created with `export_fabric`, or imported so. kUnsupported: as for export_fd.
   virtual Result<FabricHandle> export_fabric(ExtentId extent) = 0;
   // kDeviceFault: the exporter is gone or has released the extent. kUsage: not a fabric handle.
   virtual Result<ExtentId> import_fabric(const FabricHandle& handle, size_t bytes) = 0;

@@ -100,6 +100,7 @@ Json device_as_json(Device& device) {
       {"max_mappings", properties.max_mappings},
       {"can_export_fd", properties.can_export_fd},
       {"can_export_fabric", properties.can_export_fabric},
+      {"can_export_imported", properties.can_export_imported},
       {"can_share_allocations", properties.can_share_allocations},
       {"has_stream_pool", properties.has_stream_pool},
       {"has_capture", properties.has_capture},

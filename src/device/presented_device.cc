@@ -7,7 +7,7 @@ namespace ashlar {
 
 const DeviceProperties& PresentedDevice::properties() const {
   std::call_once(described_, [this] {
-    properties_ = device_.properties();
+    properties_ = device().properties();
     properties_.backend = presentation_.backend;
     properties_.index = DeviceIndex(presentation_.first.value() + own_index_.value());
   });
@@ -17,12 +17,12 @@ const DeviceProperties& PresentedDevice::properties() const {
 // What is refused here takes the device's older failure away (own_number), so that one which the
 // device has is the later of the two.
 Status PresentedDevice::last_error() {
-  const Status failed = device_.last_error();
+  const Status failed = device().last_error();
   return failed.ok() ? last_error_.peek() : failed;
 }
 
 Status PresentedDevice::take_last_error() {
-  const Status failed = device_.take_last_error();
+  const Status failed = device().take_last_error();
   const Status refused = last_error_.take();
   return failed.ok() ? refused : failed;
 }
@@ -38,13 +38,13 @@ Result<DeviceIndex> PresentedDevice::own_number(DeviceIndex peer) {
                              ? Status::unsupported(text("device ", peer, " is another vendor's"))
                              : Status::usage(text("there is no device ", peer, " (there are ",
                                                   presentation_.all_count, ")"));
-  (void)device_.take_last_error();
+  (void)device().take_last_error();
   last_error_.note(refused);
   return refused;
 }
 
 Result<AddressDescription> PresentedDevice::describe(DeviceAddress address) {
-  Result<AddressDescription> found = device_.describe(address);
+  Result<AddressDescription> found = device().describe(address);
   if (found.ok() && found->kind != MemoryKind::kUnknown) {
     found->device = DeviceIndex(presentation_.first.value() + found->device.value());
   }
@@ -53,7 +53,7 @@ Result<AddressDescription> PresentedDevice::describe(DeviceAddress address) {
 
 Status PresentedDevice::set_access(AddressRange range, DeviceIndex accessor, Access access) {
   const Result<DeviceIndex> own = own_number(accessor);
-  return own.ok() ? device_.set_access(range, *own, access) : own.status();
+  return own.ok() ? device().set_access(range, *own, access) : own.status();
 }
 
 // Nobody reaches another vendor's device, and asking is no mistake.
@@ -61,23 +61,23 @@ Result<bool> PresentedDevice::can_access_peer(DeviceIndex peer) {
   if (peer.value() < presentation_.all_count && !is_of_own_set(peer)) return false;
   const Result<DeviceIndex> own = own_number(peer);
   if (!own.ok()) return own.status();
-  return device_.can_access_peer(*own);
+  return device().can_access_peer(*own);
 }
 
 Status PresentedDevice::enable_peer_access(DeviceIndex peer) {
   const Result<DeviceIndex> own = own_number(peer);
-  return own.ok() ? device_.enable_peer_access(*own) : own.status();
+  return own.ok() ? device().enable_peer_access(*own) : own.status();
 }
 
 Status PresentedDevice::disable_peer_access(DeviceIndex peer) {
   const Result<DeviceIndex> own = own_number(peer);
-  return own.ok() ? device_.disable_peer_access(*own) : own.status();
+  return own.ok() ? device().disable_peer_access(*own) : own.status();
 }
 
 Status PresentedDevice::copy_to_peer(DeviceIndex peer, DeviceAddress to, DeviceAddress from,
                                      size_t bytes, StreamId stream) {
   const Result<DeviceIndex> own = own_number(peer);
-  return own.ok() ? device_.copy_to_peer(*own, to, from, bytes, stream) : own.status();
+  return own.ok() ? device().copy_to_peer(*own, to, from, bytes, stream) : own.status();
 }
 
 }  // namespace ashlar

@@ -1,16 +1,14 @@
 // A device under another name and number: what a program sees when devices of several vendors stand
 // in one row (accelerators.cc). Everything is the device's own but its identity, and the numbers of
-// devices that go in and come out. A function that is added to `Device` and forgotten here does not
-// compile. Thread safe, as the device is.
+// devices that go in and come out: functions that have none are handed on. Thread safe, as the
+// device is.
 #pragma once
 
-#include <functional>
 #include <mutex>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include "ashlar/device.h"
+#include "device/forwarding_device.h"
 #include "device/last_error.h"
 
 namespace ashlar {
@@ -23,136 +21,22 @@ struct Presentation {
   size_t all_count = 0;      // devices in all sets
 };
 
-class PresentedDevice final : public Device {
+class PresentedDevice final : public ForwardingDevice {
  public:
   // `device` outlives this one. Does not call it: a device is taken into use by its first call.
   PresentedDevice(Device& device, DeviceIndex own_index, const Presentation& presentation)
-      : device_(device), own_index_(own_index), presentation_(presentation) {}
+      : ForwardingDevice(device), own_index_(own_index), presentation_(presentation) {}
 
   const DeviceProperties& properties() const override;
-  Result<MemoryUse> memory_use() override { return device_.memory_use(); }
-  Result<std::vector<ProcessUse>> processes() override { return device_.processes(); }
   Status last_error() override;
   Status take_last_error() override;
-
-  Result<DeviceAddress> allocate(size_t bytes) override { return device_.allocate(bytes); }
-  Status free(DeviceAddress address) override { return device_.free(address); }
   Result<AddressDescription> describe(DeviceAddress address) override;
-
-  Result<DeviceAddress> reserve(size_t bytes, const ReserveOptions& options) override {
-    return device_.reserve(bytes, options);
-  }
-  Status free_addresses(AddressRange range) override { return device_.free_addresses(range); }
-  Result<ExtentId> create(size_t bytes, const CreateOptions& options) override {
-    return device_.create(bytes, options);
-  }
-  Status release(ExtentId extent) override { return device_.release(extent); }
-  Status map(DeviceAddress at, ExtentId extent) override { return device_.map(at, extent); }
   Status set_access(AddressRange range, DeviceIndex accessor, Access access) override;
-  Status unmap(AddressRange range) override { return device_.unmap(range); }
-
-  Result<UniqueFd> export_fd(ExtentId extent) override { return device_.export_fd(extent); }
-  Result<ExtentId> import_fd(int fd, size_t bytes) override { return device_.import_fd(fd, bytes); }
-  Result<FabricHandle> export_fabric(ExtentId extent) override {
-    return device_.export_fabric(extent);
-  }
-  Result<ExtentId> import_fabric(const FabricHandle& handle, size_t bytes) override {
-    return device_.import_fabric(handle, bytes);
-  }
-  Result<AllocationHandle> share_allocation(DeviceAddress address) override {
-    return device_.share_allocation(address);
-  }
-  Result<DeviceAddress> open_allocation(const AllocationHandle& handle) override {
-    return device_.open_allocation(handle);
-  }
-  Status close_allocation(DeviceAddress address) override {
-    return device_.close_allocation(address);
-  }
-
   Result<bool> can_access_peer(DeviceIndex peer) override;
   Status enable_peer_access(DeviceIndex peer) override;
   Status disable_peer_access(DeviceIndex peer) override;
-
-  Result<void*> allocate_host(size_t bytes) override { return device_.allocate_host(bytes); }
-  Status free_host(void* memory) override { return device_.free_host(memory); }
-  Status register_host(void* memory, size_t bytes) override {
-    return device_.register_host(memory, bytes);
-  }
-  Status unregister_host(void* memory) override { return device_.unregister_host(memory); }
-
-  Result<StreamId> create_stream(const StreamOptions& options) override {
-    return device_.create_stream(options);
-  }
-  Status destroy_stream(StreamId stream) override { return device_.destroy_stream(stream); }
-  Result<bool> is_idle(StreamId stream) override { return device_.is_idle(stream); }
-  Status synchronize_stream(StreamId stream) override { return device_.synchronize_stream(stream); }
-  Status synchronize_device() override { return device_.synchronize_device(); }
-
-  Result<EventId> create_event(const EventOptions& options) override {
-    return device_.create_event(options);
-  }
-  Status destroy_event(EventId event) override { return device_.destroy_event(event); }
-  Status record_event(EventId event, StreamId stream) override {
-    return device_.record_event(event, stream);
-  }
-  Result<bool> is_done(EventId event) override { return device_.is_done(event); }
-  Status synchronize_event(EventId event) override { return device_.synchronize_event(event); }
-  Status wait_event(StreamId stream, EventId event) override {
-    return device_.wait_event(stream, event);
-  }
-  Result<double> elapsed_ms(EventId begin, EventId end) override {
-    return device_.elapsed_ms(begin, end);
-  }
-
-  Status copy_to_device(DeviceAddress to, const void* from, size_t bytes,
-                        StreamId stream) override {
-    return device_.copy_to_device(to, from, bytes, stream);
-  }
-  Status copy_to_host(void* to, DeviceAddress from, size_t bytes, StreamId stream) override {
-    return device_.copy_to_host(to, from, bytes, stream);
-  }
-  Status copy(DeviceAddress to, DeviceAddress from, size_t bytes, StreamId stream) override {
-    return device_.copy(to, from, bytes, stream);
-  }
   Status copy_to_peer(DeviceIndex peer, DeviceAddress to, DeviceAddress from, size_t bytes,
                       StreamId stream) override;
-  Status fill(DeviceAddress at, uint8_t value, size_t bytes, StreamId stream) override {
-    return device_.fill(at, value, bytes, stream);
-  }
-  Status call_host(StreamId stream, std::function<void()> function) override {
-    return device_.call_host(stream, std::move(function));
-  }
-
-  Result<DeviceAddress> allocate_async(size_t bytes, StreamId stream) override {
-    return device_.allocate_async(bytes, stream);
-  }
-  Status free_async(DeviceAddress address, StreamId stream) override {
-    return device_.free_async(address, stream);
-  }
-  Result<PoolUse> pool_use() override { return device_.pool_use(); }
-  Status reset_pool_peaks() override { return device_.reset_pool_peaks(); }
-  Status set_pool_threshold(size_t keep_bytes) override {
-    return device_.set_pool_threshold(keep_bytes);
-  }
-  Status trim_pool(size_t keep_bytes) override { return device_.trim_pool(keep_bytes); }
-
-  Status begin_capture(StreamId stream, CaptureMode mode) override {
-    return device_.begin_capture(stream, mode);
-  }
-  Result<GraphId> end_capture(StreamId stream) override { return device_.end_capture(stream); }
-  Result<CaptureState> capture_state(StreamId stream) override {
-    return device_.capture_state(stream);
-  }
-  Result<std::vector<NodeId>> node_dependencies(NodeId node) override {
-    return device_.node_dependencies(node);
-  }
-  Result<CaptureMode> exchange_capture_mode(CaptureMode mode) override {
-    return device_.exchange_capture_mode(mode);
-  }
-  Status launch_graph(GraphId graph, StreamId stream) override {
-    return device_.launch_graph(graph, stream);
-  }
-  Status destroy_graph(GraphId graph) override { return device_.destroy_graph(graph); }
 
  private:
   bool is_of_own_set(DeviceIndex peer) const;
@@ -160,7 +44,6 @@ class PresentedDevice final : public Device {
   // there is no such device.
   Result<DeviceIndex> own_number(DeviceIndex peer);
 
-  Device& device_;
   const DeviceIndex own_index_;
   const Presentation presentation_;
   LastError last_error_;  // of what is refused here

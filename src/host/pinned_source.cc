@@ -1,8 +1,6 @@
 // Obtaining pinned memory and giving it back.
 #include "host/pinned_source.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <system_error>
@@ -11,6 +9,7 @@
 
 #include "base/align.h"
 #include "base/check.h"
+#include "base/host_page.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "device/relaxed_capture.h"
@@ -18,12 +17,6 @@
 
 namespace ashlar {
 namespace {
-
-// Two registered ranges must not share a page, and pages may be larger than 4 KiB.
-size_t host_page_bytes() {
-  const long page_bytes = ::sysconf(_SC_PAGESIZE);
-  return page_bytes > 0 ? static_cast<size_t>(page_bytes) : PinnedSizes::kPageBytes;
-}
 
 // Volatile: these writes have no reader, and must happen all the same.
 void touch(std::byte* begin, std::byte* end) {
@@ -100,6 +93,7 @@ Result<PinnedMemory> PinnedSource::obtain_fresh(size_t bytes) {
   return PinnedMemory{static_cast<std::byte*>(*memory), bytes, PinnedOrigin::kAllocated};
 }
 
+// Two registered ranges must not share a page, and pages may be larger than 4 KiB.
 Result<PinnedMemory> PinnedSource::obtain_registered(size_t bytes) {
   const size_t page_bytes = host_page_bytes();
   const size_t padded_bytes = align_up(bytes, page_bytes);

@@ -128,9 +128,9 @@ TEST(CliInfoTest, ALibraryThatIsNoDriverIsSaidToLackItsFunctions) {
 TEST(CliInfoTest, JsonDescribesWhatADeviceCanDo) {
   const json answer = json::parse(run_cli({.arguments = {"info", "--json"}}).out);
   const json& device = answer["devices"][0];
-  for (const char* yes_or_no :
-       {"has_virtual_memory", "can_alias", "can_export_fd", "can_export_fabric",
-        "can_share_allocations", "has_stream_pool", "has_capture", "checks_stream_ids"}) {
+  for (const char* yes_or_no : {"has_virtual_memory", "can_alias", "can_export_fd",
+                                "can_export_fabric", "can_export_imported", "can_share_allocations",
+                                "has_stream_pool", "has_capture", "checks_stream_ids"}) {
     EXPECT_TRUE(device[yes_or_no].is_boolean()) << yes_or_no;
   }
   EXPECT_EQ(device["granularity_bytes"], 2097152);

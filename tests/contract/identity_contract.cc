@@ -131,7 +131,8 @@ TEST_P(IdentityContract, WhatThePropertiesDenyIsUnsupported) {
     expect_refused(StatusKind::kUnsupported, device(), status, __FILE__, line);
   };
   if (has.has_virtual_memory && has.can_export_fd && has.can_export_fabric &&
-      has.can_share_allocations && has.has_stream_pool && has.has_capture) {
+      has.can_export_imported && has.can_share_allocations && has.has_stream_pool &&
+      has.has_capture) {
     GTEST_SKIP() << "the device can do everything";
   }
   const size_t bytes = granule_bytes();
@@ -144,6 +145,19 @@ TEST_P(IdentityContract, WhatThePropertiesDenyIsUnsupported) {
   }
   if (has.has_virtual_memory && !has.can_export_fabric) {
     expect_unsupported(device().create(bytes, {.export_fabric = true}).status());
+  }
+  if (has.can_export_fd && !has.can_export_imported) {
+    UniqueFd fd = must(device().export_fd(created(bytes, {.export_fd = true})));
+    const ExtentId imported = must(device().import_fd(fd.get(), bytes));
+    keep_extent(imported);
+    expect_unsupported(device().export_fd(imported).status());
+  }
+  if (has.can_export_fabric && !has.can_export_imported) {
+    const ExtentId extent = created(bytes, {.export_fabric = true});
+    const FabricHandle handle = must(device().export_fabric(extent));
+    const ExtentId imported = must(device().import_fabric(handle, bytes));
+    keep_extent(imported);
+    expect_unsupported(device().export_fabric(imported).status());
   }
   if (!has.can_share_allocations) {
     expect_unsupported(device().share_allocation(allocated(bytes)).status());

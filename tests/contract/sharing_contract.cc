@@ -10,6 +10,7 @@ namespace {
 
 constexpr char kNoFd[] = "the device does not export file descriptors";
 constexpr char kNoFabric[] = "the device does not export fabric handles";
+constexpr char kNotAgain[] = "the device does not export what was imported";
 constexpr char kNoShared[] = "the device does not share allocations";
 constexpr CreateOptions kByFd{.export_fd = true, .export_fabric = false};
 constexpr CreateOptions kByFabric{.export_fd = false, .export_fabric = true};
@@ -105,6 +106,7 @@ TEST_P(SharingContract, TwoImportsAreReleasedIndependently) {
 
 TEST_P(SharingContract, AnImportedExtentCanBeExportedAgain) {
   if (!properties().can_export_fd) GTEST_SKIP() << kNoFd;
+  if (!properties().can_export_imported) GTEST_SKIP() << kNotAgain;
   const size_t granule = granule_bytes();
   const DeviceAddress begin = reserved(2 * granule);
   const ExtentId extent = created(granule, kByFd);
@@ -198,6 +200,17 @@ TEST_P(SharingContract, AnImportByFabricHandleOutlivesTheExportersId) {
   release_now(imported);
   EXPECT_TRUE(same_use(free_bytes(), before));
   expect_refused(StatusKind::kDeviceFault, device(), device().import_fabric(handle, granule));
+}
+
+TEST_P(SharingContract, AnImportByFabricHandleCanBeExportedAgain) {
+  if (!properties().can_export_fabric) GTEST_SKIP() << kNoFabric;
+  if (!properties().can_export_imported) GTEST_SKIP() << kNotAgain;
+  const ExtentId extent = created(granule_bytes(), kByFabric);
+  const FabricHandle handle = must(device().export_fabric(extent));
+  const ExtentId imported = must(device().import_fabric(handle, granule_bytes()));
+  keep_extent(imported);
+  const FabricHandle again = must(device().export_fabric(imported));
+  keep_extent(must(device().import_fabric(again, granule_bytes())));
 }
 
 TEST_P(SharingContract, AnImportByFabricHandleIsNotExportedAsADescriptor) {

@@ -118,18 +118,22 @@ Code Core::create(size_t on, size_t bytes, const CreateOptions& options, uint64_
   const Result<ExtentId> made = device(on).create(bytes, options);
   if (!made.ok()) return code_of(made);
   extent = made->value();
-  const std::lock_guard lock(mutex_);
-  extents_[extent] = {on, bytes};
+  keep_extent(extent, {on, bytes, false});
   return kDone;
 }
 
+void Core::keep_extent(uint64_t extent, const Extent& facts) {
+  const std::lock_guard lock(mutex_);
+  extents_[extent] = facts;
+}
+
+Core::Extent Core::extent_of(uint64_t extent) {
+  const std::lock_guard lock(mutex_);
+  return must_have(extents_, "extent", extent);
+}
+
 Code Core::release(uint64_t extent) {
-  size_t owner = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    owner = must_have(extents_, "extent", extent).first;
-  }
-  const Code released = code_of(device(owner).release(ExtentId(extent)));
+  const Code released = code_of(device(extent_of(extent).device).release(ExtentId(extent)));
   if (released != kDone) return released;
   const std::lock_guard lock(mutex_);
   extents_.erase(extent);
@@ -137,10 +141,7 @@ Code Core::release(uint64_t extent) {
 }
 
 Code Core::map(size_t on, AddressRange range, uint64_t extent) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (must_have(extents_, "extent", extent).second != range.bytes) return kNotSupported;
-  }
+  if (extent_of(extent).bytes != range.bytes) return kNotSupported;
   if (!abilities_.alias) {
     // One mapping at a time, as with drivers that remember one address for each extent.
     const auto& own = machine().parts().addresses;
@@ -160,13 +161,11 @@ Code Core::set_access(size_t on, AddressRange range, size_t accessor, Access acc
   return code_of(device(on).set_access(range, DeviceIndex(accessor), access));
 }
 
+// What was imported is not exported again, as with CUDA 13.
 Code Core::export_fd(uint64_t extent, int& fd) {
-  size_t owner = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    owner = must_have(extents_, "extent", extent).first;
-  }
-  Result<UniqueFd> made = device(owner).export_fd(ExtentId(extent));
+  const Extent facts = extent_of(extent);
+  if (facts.is_imported) return kInvalidValue;
+  Result<UniqueFd> made = device(facts.device).export_fd(ExtentId(extent));
   if (made.ok()) fd = made->release();
   return code_of(made);
 }
@@ -180,18 +179,14 @@ Code Core::import_fd(size_t on, int fd, uint64_t& extent) {
   if (made.status().is(StatusKind::kUsage)) return kUnknown;
   if (!made.ok()) return code_of(made);
   extent = made->value();
-  const std::lock_guard lock(mutex_);
-  extents_[extent] = {on, bytes};
+  keep_extent(extent, {on, bytes, true});
   return kDone;
 }
 
 Code Core::export_fabric(uint64_t extent, void* handle) {
-  size_t owner = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    owner = must_have(extents_, "extent", extent).first;
-  }
-  const Result<FabricHandle> made = device(owner).export_fabric(ExtentId(extent));
+  const Extent facts = extent_of(extent);
+  if (facts.is_imported) return kInvalidValue;
+  const Result<FabricHandle> made = device(facts.device).export_fabric(ExtentId(extent));
   if (made.ok()) std::memcpy(handle, made->data(), made->size());
   return code_of(made);
 }
@@ -206,8 +201,7 @@ Code Core::import_fabric(size_t on, const void* handle, uint64_t& extent) {
   const Result<ExtentId> made = device(on).import_fabric(wanted, bytes);
   if (!made.ok()) return code_of(made);
   extent = made->value();
-  const std::lock_guard lock(mutex_);
-  extents_[extent] = {on, bytes};
+  keep_extent(extent, {on, bytes, true});
   return kDone;
 }
 

@@ -1,6 +1,6 @@
 // What the stand-in drivers are made of: the calls of a GPU driver, by the numbers and habits that
-// NVIDIA's and AMD's have in common, over a simulated machine. cuda_*.cc and hip_*.cc give them the
-// vendors' names.
+// NVIDIA's and AMD's have in common, over a simulated machine. shared_*.cc, cuda.cc and hip.cc give
+// them the vendors' names.
 //
 // Handles are looked up as carelessly as a driver does: one that was never given out ends the
 // process, so that a back end that lets one through does not go unnoticed. Thread safe.
@@ -119,17 +119,25 @@ class Core {
     std::shared_ptr<Objects> objects = std::make_shared<Objects>();
   };
 
+  struct Extent {
+    size_t device = 0;
+    size_t bytes = 0;
+    bool is_imported = false;
+  };
+
   Code drop_graph_if_unused(uint64_t graph);
+  void keep_extent(uint64_t extent, const Extent& facts);
+  Extent extent_of(uint64_t extent);
 
   std::mutex mutex_;
   std::unique_ptr<sim::Machine> machine_;
   Abilities abilities_;
   std::map<size_t, int> use_counts_;
   std::map<std::pair<size_t, size_t>, bool> peers_;
-  std::map<uint64_t, size_t> streams_;  // these three by handle: whose it is
+  std::map<uint64_t, size_t> streams_;  // these two by handle: whose it is
   std::map<uint64_t, size_t> events_;
-  std::map<uint64_t, std::pair<size_t, size_t>> extents_;  // and how large
-  std::map<uint64_t, uint64_t> mapped_at_;                 // where each was last
+  std::map<uint64_t, Extent> extents_;
+  std::map<uint64_t, uint64_t> mapped_at_;  // where each was last
   std::map<uint64_t, Graph> graphs_;
   std::map<uint64_t, uint64_t> nodes_;        // by node: its graph
   std::map<uint64_t, uint64_t> launchables_;  // by launchable: its graph

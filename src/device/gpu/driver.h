@@ -1,5 +1,6 @@
 // What the shared logic (gpu_device.h) asks of a vendor's driver: one function for each driver call
-// it makes, under a neutral name. cuda/cuda_driver.h and hip/hip_driver.h answer, one line each.
+// it makes, under a neutral name. vendor_driver.h answers for the calls that vendors have in
+// common.
 //
 // Nothing is decided here: arguments go to the driver as they are, its answer comes back as it is.
 // Streams, events, graphs and nodes are the driver's own handles, as numbers. Thread safe, as
@@ -36,6 +37,7 @@ struct DeviceFacts {
   size_t total_bytes = 0;
   size_t granularity_bytes = 0;  // 0: no virtual memory
   bool has_stream_pool = false;
+  bool has_rdma = false;  // network cards can reach extents that were created for it
 };
 
 // What the calling thread had entered before, for leaving again.
@@ -113,6 +115,7 @@ class Driver {
     size_t bytes = 0;
     bool export_fd = false;
     bool export_fabric = false;
+    bool rdma = false;
   };
   virtual Outcome create(const Create& wanted, Handle& extent) = 0;
   virtual Outcome release(Handle extent) = 0;

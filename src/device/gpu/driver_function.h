@@ -4,6 +4,7 @@
 
 #include <initializer_list>
 #include <string>
+#include <string_view>
 
 #include "base/text.h"
 #include "device/driver_library.h"
@@ -18,13 +19,18 @@ template <typename... Arguments>
 class DriverFunction<int(Arguments...)> {
  public:
   // REQUIRES: it was found.
-  Outcome operator()(Arguments... arguments) const { return {name_, function_(arguments...)}; }
+  Outcome operator()(Arguments... arguments) const {
+    const Outcome outcome{name_, function_(arguments...)};
+    if (!outcome.ok() && after_failure_ != nullptr) (void)after_failure_();
+    return outcome;
+  }
   bool is_there() const { return function_ != nullptr; }
 
  private:
   friend class FunctionFinder;
   const char* name_ = "";
   int (*function_)(Arguments...) = nullptr;
+  int (*after_failure_)() = nullptr;
 };
 
 // The same for a function that cannot fail, such as one that gives a text.
@@ -43,17 +49,25 @@ class DriverFunction<const char*(Arguments...)> {
 // Finds the functions of one library and keeps account of those that are missing.
 class FunctionFinder {
  public:
-  // `library` outlives the finder.
-  explicit FunctionFinder(const DriverLibrary& library) : library_(library) {}
+  // `library` outlives the finder. Names that begin otherwise than `prefix` are another vendor's
+  // and passed over.
+  explicit FunctionFinder(const DriverLibrary& library, std::string_view prefix = "")
+      : library_(library), prefix_(prefix) {}
+
+  // Functions that are found from now on call this one after each of their failures.
+  void call_after_failures(const DriverFunction<int()>& function) {
+    after_failure_ = function.function_;
+  }
 
   // The first of the names (literals) that the library has.
   template <typename Signature>
   void want(DriverFunction<Signature>& function, std::initializer_list<const char*> names) {
     for (const char* name : names) {
-      void* found = library_.find(name);
+      void* found = is_own(name) ? library_.find(name) : nullptr;
       if (found == nullptr) continue;
       function.name_ = name;
       function.function_ = reinterpret_cast<decltype(function.function_)>(found);
+      if constexpr (requires { function.after_failure_; }) function.after_failure_ = after_failure_;
       return;
     }
   }
@@ -63,8 +77,8 @@ class FunctionFinder {
     want(function, names);
     if (function.is_there()) return;
     const int most_named = 3;
-    if (++missing_count_ <= most_named)
-      missing_ += text(missing_.empty() ? "" : ", ", *names.begin());
+    if (++missing_count_ > most_named) return;
+    missing_ += text(missing_.empty() ? "" : ", ", first_own(names));
   }
   template <typename Signature>
   void need(DriverFunction<Signature>& function, const char* name) {
@@ -80,7 +94,17 @@ class FunctionFinder {
   }
 
  private:
+  bool is_own(std::string_view name) const { return name.starts_with(prefix_); }
+  const char* first_own(std::initializer_list<const char*> names) const {
+    for (const char* name : names) {
+      if (is_own(name)) return name;
+    }
+    return "";
+  }
+
   const DriverLibrary& library_;
+  const std::string_view prefix_;
+  int (*after_failure_)() = nullptr;
   std::string missing_;
   int missing_count_ = 0;
 };

@@ -1,6 +1,8 @@
 // A device from its first call to its end: identity, plain memory, pinned host memory.
 #include "device/gpu/gpu_device.h"
 
+#include "base/align.h"
+#include "base/host_page.h"
 #include "base/text.h"
 #include "device/gpu/driver_errors.h"
 #include "device/gpu/trials.h"
@@ -12,10 +14,6 @@ namespace {
 constexpr size_t kPlainAlignmentBytes = 256;
 // More than any host has, and less than makes a driver's arithmetic overflow.
 constexpr size_t kMostHostBytes = size_t{1} << 46;
-
-AddressRange host_range(const void* memory, size_t bytes) {
-  return {DeviceAddress(reinterpret_cast<uint64_t>(memory)), bytes};
-}
 
 }  // namespace
 
@@ -57,7 +55,7 @@ Status GpuDevice::open() {
   if (!stay.outcome().ok()) return done(stay.outcome());
   CaptureMode mode = CaptureMode::kRelaxed;
   if (Status relaxed = done(driver().exchange_capture_mode(mode)); !relaxed.ok()) return relaxed;
-  const Abilities found = try_out(driver(), ordinal(), facts_.granularity_bytes);
+  const Abilities found = try_out(driver(), ordinal(), facts_);
   const Outcome prioritized = driver().greatest_priority(properties_.greatest_priority);
   if (Status back = done(driver().exchange_capture_mode(mode)); !back.ok()) return back;
 
@@ -170,51 +168,61 @@ Result<void*> GpuDevice::allocate_host(size_t bytes) {
   return call([&]() -> Result<void*> {
     if (bytes == 0) return Status::usage("cannot allocate 0 B of host memory");
     if (bytes > kMostHostBytes) return Status::out_of_memory(text("no host has ", bytes, " B"));
-    void* memory = nullptr;
-    if (Status made = done(driver().allocate_host(bytes, memory)); !made.ok()) return made;
-    const Status noted =
-        common_.pinned.add(PinnedKind::kAllocated, host_range(memory, bytes), index());
-    if (noted.ok()) return memory;
-    (void)driver().free_host(memory);
-    return noted;
+    const Result<Pinned> pinned = allocate_pages(bytes);
+    if (!pinned.ok()) return pinned.status();
+    if (Status noted = common_.pinned.add(*pinned); !noted.ok()) {
+      (void)driver().free_host(pinned->from_driver);
+      return noted;
+    }
+    return reinterpret_cast<void*>(pinned->range.begin.value());
   });
+}
+
+// Drivers pack small requests: CUDA 13 does those of up to 1 MiB, at multiples of 512 B. Then a
+// page more has one that begins where a page does.
+Result<Pinned> GpuDevice::allocate_pages(size_t bytes) {
+  const size_t page_bytes = host_page_bytes();
+  void* memory = nullptr;
+  if (Status made = done(driver().allocate_host(bytes, memory)); !made.ok()) return made;
+  if (!is_aligned(reinterpret_cast<uint64_t>(memory), page_bytes)) {
+    if (Status freed = done(driver().free_host(memory)); !freed.ok()) return freed;
+    Status made = done(driver().allocate_host(bytes + page_bytes, memory));
+    if (!made.ok()) return made;
+  }
+  const DeviceAddress begin(align_up(reinterpret_cast<uint64_t>(memory), page_bytes));
+  return Pinned{PinnedKind::kAllocated, index(), {begin, bytes}, memory};
 }
 
 Status GpuDevice::free_host(void* memory) {
   return call([&]() -> Status {
-    const DeviceAddress at = host_range(memory, 0).begin;
-    const Result<AddressRange> range = common_.pinned.remove(PinnedKind::kAllocated, at, index());
-    if (!range.ok()) return range.status();
-    Status freed = done(driver().free_host(memory));
-    if (!freed.ok()) (void)common_.pinned.add(PinnedKind::kAllocated, *range, index());
+    const Result<Pinned> pinned = common_.pinned.remove(PinnedKind::kAllocated, memory, index());
+    if (!pinned.ok()) return pinned.status();
+    Status freed = done(driver().free_host(pinned->from_driver));
+    if (!freed.ok()) (void)common_.pinned.add(*pinned);
     return freed;
   });
 }
 
 Status GpuDevice::register_host(void* memory, size_t bytes) {
   return call([&]() -> Status {
-    const AddressRange range = host_range(memory, bytes);
+    const AddressRange range{DeviceAddress(reinterpret_cast<uint64_t>(memory)), bytes};
     if (memory == nullptr || bytes == 0 || range.overflows()) {
       return Status::usage(text("cannot pin ", range, ": expected host memory"));
     }
-    if (Status free = common_.pinned.add(PinnedKind::kRegistered, range, index()); !free.ok()) {
-      return free;
-    }
+    Status free = common_.pinned.add({PinnedKind::kRegistered, index(), range, memory});
+    if (!free.ok()) return free;
     Status pinned = done(driver().register_host(memory, bytes));
-    if (!pinned.ok()) {
-      (void)common_.pinned.remove(PinnedKind::kRegistered, range.begin, index());
-    }
+    if (!pinned.ok()) (void)common_.pinned.remove(PinnedKind::kRegistered, memory, index());
     return pinned;
   });
 }
 
 Status GpuDevice::unregister_host(void* memory) {
   return call([&]() -> Status {
-    const DeviceAddress at = host_range(memory, 0).begin;
-    const Result<AddressRange> range = common_.pinned.remove(PinnedKind::kRegistered, at, index());
-    if (!range.ok()) return range.status();
+    const Result<Pinned> pinned = common_.pinned.remove(PinnedKind::kRegistered, memory, index());
+    if (!pinned.ok()) return pinned.status();
     Status unpinned = done(driver().unregister_host(memory));
-    if (!unpinned.ok()) (void)common_.pinned.add(PinnedKind::kRegistered, *range, index());
+    if (!unpinned.ok()) (void)common_.pinned.add(*pinned);
     return unpinned;
   });
 }

@@ -129,6 +129,7 @@ class GpuDevice final : public Device {
     Handle handle = 0;
     size_t bytes = 0;
     CreateOptions exportable;
+    bool is_imported = false;
   };
 
   // One call from entry to account: `body()` runs while the thread is in the device's context. A
@@ -156,9 +157,13 @@ class GpuDevice final : public Device {
   Result<AddressRange> reserve_range(size_t bytes, size_t alignment_bytes, DeviceAddress hint);
   Result<Extent> find_extent(ExtentId id) const;
   ExtentId keep_extent(const Extent& extent);
+  // kUnsupported: no driver exports what was imported.
+  Status refuse_imported(ExtentId id, const Extent& extent) const;
   // An imported extent under an id; released again if it is not of that size.
   Result<ExtentId> adopt(Extent imported);
   bool has_size(Handle extent, size_t bytes);
+
+  Result<Pinned> allocate_pages(size_t bytes);
 
   // kUsage: the accessor may not touch the range so.
   Status check_memory(DeviceIndex accessor, AddressRange range, Access wanted);

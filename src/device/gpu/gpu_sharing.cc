@@ -26,6 +26,7 @@ Result<UniqueFd> GpuDevice::export_fd(ExtentId id) {
     if (!extent->exportable.export_fd) {
       return Status::usage(text("extent ", id, " was not created with export_fd"));
     }
+    if (Status own = refuse_imported(id, *extent); !own.ok()) return own;
     int fd = -1;
     if (Status made = done(driver().export_fd(extent->handle, fd)); !made.ok()) return made;
     UniqueFd exported(fd);
@@ -42,7 +43,7 @@ Result<ExtentId> GpuDevice::import_fd(int fd, size_t bytes) {
     if (!properties_.can_export_fd) return Status::unsupported("no file descriptors here");
     if (Status sized = check_granules("import", bytes); !sized.ok()) return sized;
     if (::fcntl(fd, F_GETFD) < 0) return Status::usage(text(fd, " is no open file descriptor"));
-    Extent extent{0, bytes, {.export_fd = true}};
+    Extent extent{0, bytes, {.export_fd = true}, true};
     Status imported = done(driver().import_fd(fd, extent.handle));
     if (!imported.ok()) return not_a_handle(std::move(imported));
     return adopt(extent);
@@ -56,6 +57,7 @@ Result<FabricHandle> GpuDevice::export_fabric(ExtentId id) {
     if (!extent->exportable.export_fabric) {
       return Status::usage(text("extent ", id, " was not created with export_fabric"));
     }
+    if (Status own = refuse_imported(id, *extent); !own.ok()) return own;
     FabricHandle handle{};
     if (Status made = done(driver().export_fabric(extent->handle, handle)); !made.ok()) return made;
     return handle;
@@ -66,12 +68,17 @@ Result<ExtentId> GpuDevice::import_fabric(const FabricHandle& handle, size_t byt
   return call([&]() -> Result<ExtentId> {
     if (!properties_.can_export_fabric) return Status::unsupported("no fabric handles here");
     if (Status sized = check_granules("import", bytes); !sized.ok()) return sized;
-    Extent extent{0, bytes, {.export_fabric = true}};
+    Extent extent{0, bytes, {.export_fabric = true}, true};
     if (Status imported = done(driver().import_fabric(handle, extent.handle)); !imported.ok()) {
       return imported;
     }
     return adopt(extent);
   });
+}
+
+Status GpuDevice::refuse_imported(ExtentId id, const Extent& extent) const {
+  if (!extent.is_imported || properties_.can_export_imported) return {};
+  return Status::unsupported(text("extent ", id, " was imported: only its exporter can export it"));
 }
 
 Result<ExtentId> GpuDevice::adopt(Extent imported) {

@@ -91,8 +91,9 @@ Result<ExtentId> GpuDevice::create(size_t bytes, const CreateOptions& options) {
       return Status::unsupported("this device exports no fabric handles");
     }
     if (Status fits = refuse_too_large(bytes); !fits.ok()) return fits;
-    Extent extent{0, bytes, options};
-    const Driver::Create wanted{ordinal(), bytes, options.export_fd, options.export_fabric};
+    Extent extent{0, bytes, options, false};
+    const Driver::Create wanted{ordinal(), bytes, options.export_fd, options.export_fabric,
+                                facts_.has_rdma};
     if (Status made = done(driver().create(wanted, extent.handle)); !made.ok()) return made;
     return keep_extent(extent);
   });

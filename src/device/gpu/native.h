@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "device/gpu/driver.h"
+#include "device/gpu/driver_abi.h"
 
 namespace ashlar::gpu {
 
@@ -11,6 +12,8 @@ template <typename Native>
 Native native(Handle handle) {
   return reinterpret_cast<Native>(static_cast<uintptr_t>(handle));
 }
+
+inline abi::Stream native(StreamId stream) { return native<abi::Stream>(stream.value()); }
 
 template <typename Tag>
 Handle number_of(Tag* handle) {

@@ -5,23 +5,22 @@
 
 namespace ashlar::gpu {
 
-Status PinnedRanges::add(PinnedKind kind, AddressRange range, DeviceIndex owner) {
+Status PinnedRanges::add(const Pinned& pinned) {
+  const AddressRange range = pinned.range;
   MutexLock lock(mutex_);
   const auto after = ranges_.lower_bound(range.begin);
   const bool hits_next = after != ranges_.end() && after->first < range.end();
-  bool hits_previous = false;
-  if (after != ranges_.begin()) {
-    const auto previous = std::prev(after);
-    hits_previous = previous->first + previous->second.bytes > range.begin;
-  }
+  const bool hits_previous =
+      after != ranges_.begin() && std::prev(after)->second.range.end() > range.begin;
   if (hits_next || hits_previous) {
     return Status::usage(text("some part of ", range, " is pinned already"));
   }
-  ranges_.emplace(range.begin, Pinned{range.bytes, kind, owner});
+  ranges_.emplace(range.begin, pinned);
   return {};
 }
 
-Result<AddressRange> PinnedRanges::remove(PinnedKind kind, DeviceAddress at, DeviceIndex owner) {
+Result<Pinned> PinnedRanges::remove(PinnedKind kind, const void* memory, DeviceIndex owner) {
+  const DeviceAddress at(reinterpret_cast<uint64_t>(memory));
   MutexLock lock(mutex_);
   const auto found = ranges_.find(at);
   if (found == ranges_.end() || found->second.kind != kind || found->second.owner != owner) {
@@ -29,18 +28,18 @@ Result<AddressRange> PinnedRanges::remove(PinnedKind kind, DeviceAddress at, Dev
                               kind == PinnedKind::kAllocated ? " allocated" : " registered",
                               " starts at ", at));
   }
-  const AddressRange range{at, found->second.bytes};
+  const Pinned pinned = found->second;
   ranges_.erase(found);
-  return range;
+  return pinned;
 }
 
 std::optional<AddressDescription> PinnedRanges::describe(DeviceAddress at) const {
   MutexLock lock(mutex_);
   const auto after = ranges_.upper_bound(at);
   if (after == ranges_.begin()) return std::nullopt;
-  const auto& [begin, pinned] = *std::prev(after);
-  if (at - begin >= pinned.bytes) return std::nullopt;
-  return AddressDescription{MemoryKind::kHost, pinned.owner, {begin, pinned.bytes}};
+  const Pinned& pinned = std::prev(after)->second;
+  if (!pinned.range.contains(at)) return std::nullopt;
+  return AddressDescription{MemoryKind::kHost, pinned.owner, pinned.range};
 }
 
 }  // namespace ashlar::gpu

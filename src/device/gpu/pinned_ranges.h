@@ -12,21 +12,22 @@ namespace ashlar::gpu {
 
 enum class PinnedKind { kAllocated, kRegistered };
 
+struct Pinned {
+  PinnedKind kind = PinnedKind::kAllocated;
+  DeviceIndex owner;
+  AddressRange range;
+  void* from_driver = nullptr;  // what the driver takes back; range.begin or somewhat before it
+};
+
 class PinnedRanges {
  public:
   // kUsage: some part of the range is in here already.
-  Status add(PinnedKind kind, AddressRange range, DeviceIndex owner);
-  // The range that was added, which is gone now. kUsage: none of that kind and owner starts there.
-  Result<AddressRange> remove(PinnedKind kind, DeviceAddress at, DeviceIndex owner);
+  Status add(const Pinned& pinned);
+  // What was added, which is gone now. kUsage: none of that kind and owner starts there.
+  Result<Pinned> remove(PinnedKind kind, const void* memory, DeviceIndex owner);
   std::optional<AddressDescription> describe(DeviceAddress at) const;
 
  private:
-  struct Pinned {
-    size_t bytes = 0;
-    PinnedKind kind = PinnedKind::kAllocated;
-    DeviceIndex owner;
-  };
-
   mutable Mutex mutex_;
   std::map<DeviceAddress, Pinned> ranges_ ASHLAR_GUARDED_BY(mutex_);
 };

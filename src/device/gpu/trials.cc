@@ -78,13 +78,14 @@ bool creates(Driver& driver, const Driver::Create& wanted) {
 
 }  // namespace
 
-Abilities try_out(Driver& driver, int device, size_t granularity_bytes) {
+Abilities try_out(Driver& driver, int device, const DeviceFacts& facts) {
   Abilities found;
   found.can_share_allocations = shares_allocations(driver);
   Driver::Create wanted;
   wanted.device = device;
-  wanted.bytes = granularity_bytes;
-  found.has_virtual_memory = granularity_bytes != 0 && creates(driver, wanted);
+  wanted.bytes = facts.granularity_bytes;
+  wanted.rdma = facts.has_rdma;
+  found.has_virtual_memory = wanted.bytes != 0 && creates(driver, wanted);
   if (!found.has_virtual_memory) return found;
   found.can_alias = maps_twice(driver, wanted);
   wanted.export_fd = true;

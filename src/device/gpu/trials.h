@@ -3,8 +3,6 @@
 // says nothing of mapping one extent twice.
 #pragma once
 
-#include <cstddef>
-
 #include "device/gpu/driver.h"
 
 namespace ashlar::gpu {
@@ -19,6 +17,6 @@ struct Abilities {
 
 // Takes and gives back a granule at a time. REQUIRES: the device is entered, and the thread may
 // make calls that a capture forbids.
-Abilities try_out(Driver& driver, int device, size_t granularity_bytes);
+Abilities try_out(Driver& driver, int device, const DeviceFacts& facts);
 
 }  // namespace ashlar::gpu

@@ -1,17 +1,46 @@
-// The HIP runtime behind the neutral functions of gpu/driver.h.
+// The HIP runtime behind the neutral functions of gpu/driver.h: what it does in its own way.
 #pragma once
 
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "device/driver_library.h"
-#include "device/gpu/driver.h"
-#include "device/hip/hip_abi.h"
+#include "device/gpu/vendor_driver.h"
 
 namespace ashlar::hip {
 
-class HipDriver final : public gpu::Driver {
+inline constexpr int kAttributeMemoryPools = 88;
+
+// From this version of the runtime on, a descriptor to import is passed itself where a pointer is
+// expected; before it, the pointer leads to it.
+inline constexpr int kFirstVersionWithFdAsPointer = 70100000;
+
+// `shared` is what both vendors have; the others only HIP has, or has with arguments of its own.
+// Names are the vendor's less their prefix.
+struct Api {
+  // Without virtual memory where the runtime has none.
+  gpu::abi::Api shared;
+
+  gpu::DriverFunction<const char*(int)> get_error_name;
+  gpu::DriverFunction<const char*(int)> get_error_string;
+  gpu::abi::Function<> get_last_error;
+  gpu::abi::Function<int*> runtime_get_version;
+  gpu::abi::Function<int*> get_device;
+  gpu::abi::Function<int> set_device;
+  gpu::abi::Function<int, unsigned> device_enable_peer_access;
+  gpu::abi::Function<int> device_disable_peer_access;
+  gpu::abi::Function<gpu::abi::Pointer, int, gpu::abi::Pointer, int, size_t, gpu::abi::Stream>
+      memcpy_peer_async;
+};
+
+// kUnsupported: the library lacks a function; the message names the first that are missing.
+Result<Api> find_api(const DriverLibrary& library);
+
+class HipDriver final : public gpu::VendorDriver {
  public:
-  HipDriver(DriverLibrary library, const Api& api) : library_(std::move(library)), api_(api) {}
+  HipDriver(DriverLibrary library, const Api& api)
+      : VendorDriver(std::move(library), api.shared), own_(api) {}
 
   std::string_view backend() const override { return "hip"; }
   std::string error_text(int code) const override;
@@ -23,86 +52,14 @@ class HipDriver final : public gpu::Driver {
   gpu::Outcome enter(int device, gpu::Entered& entered) override;
   void leave(const gpu::Entered& entered) override;
   Result<std::vector<ProcessUse>> processes(const gpu::DeviceFacts& facts) override;
-  gpu::Outcome greatest_priority(int& priority) override;
-  gpu::Outcome memory_use(MemoryUse& use) override;
-
-  gpu::Outcome allocate(size_t bytes, DeviceAddress& at) override;
-  gpu::Outcome free(DeviceAddress at) override;
   gpu::Outcome locate(DeviceAddress at, gpu::Location& location) override;
-  gpu::Outcome share(DeviceAddress at, AllocationHandle& handle) override;
-  gpu::Outcome open_shared(const AllocationHandle& handle, DeviceAddress& at) override;
-  gpu::Outcome close_shared(DeviceAddress at) override;
-
-  gpu::Outcome reserve(const Reserve& wanted, DeviceAddress& at) override;
-  gpu::Outcome free_addresses(AddressRange range) override;
-  gpu::Outcome create(const Create& wanted, gpu::Handle& extent) override;
-  gpu::Outcome release(gpu::Handle extent) override;
-  gpu::Outcome map(AddressRange at, gpu::Handle extent) override;
-  gpu::Outcome set_access(AddressRange range, int accessor, Access access) override;
-  gpu::Outcome unmap(AddressRange range) override;
-  gpu::Outcome export_fd(gpu::Handle extent, int& fd) override;
   gpu::Outcome import_fd(int fd, gpu::Handle& extent) override;
-  gpu::Outcome export_fabric(gpu::Handle extent, FabricHandle& handle) override;
-  gpu::Outcome import_fabric(const FabricHandle& handle, gpu::Handle& extent) override;
-
-  gpu::Outcome can_access_peer(int device, int peer, bool& can) override;
   gpu::Outcome enable_peer_access(int peer) override;
   gpu::Outcome disable_peer_access(int peer) override;
-
-  gpu::Outcome allocate_host(size_t bytes, void*& memory) override;
-  gpu::Outcome free_host(void* memory) override;
-  gpu::Outcome register_host(void* memory, size_t bytes) override;
-  gpu::Outcome unregister_host(void* memory) override;
-
-  gpu::Outcome create_stream(int priority, StreamId& stream) override;
-  gpu::Outcome destroy_stream(StreamId stream) override;
-  gpu::Outcome query_stream(StreamId stream) override;
-  gpu::Outcome synchronize_stream(StreamId stream) override;
-  gpu::Outcome synchronize_device() override;
-  gpu::Outcome create_event(bool timing, gpu::Handle& event) override;
-  gpu::Outcome destroy_event(gpu::Handle event) override;
-  gpu::Outcome record_event(gpu::Handle event, StreamId stream) override;
-  gpu::Outcome query_event(gpu::Handle event) override;
-  gpu::Outcome synchronize_event(gpu::Handle event) override;
-  gpu::Outcome wait_event(StreamId stream, gpu::Handle event) override;
-  gpu::Outcome elapsed_ms(gpu::Handle begin, gpu::Handle end, float& ms) override;
-
-  gpu::Outcome copy_to_device(DeviceAddress to, const void* from, size_t bytes,
-                              StreamId stream) override;
-  gpu::Outcome copy_to_host(void* to, DeviceAddress from, size_t bytes, StreamId stream) override;
-  gpu::Outcome copy(DeviceAddress to, DeviceAddress from, size_t bytes, StreamId stream) override;
   gpu::Outcome copy_to_peer(const PeerCopy& copy, StreamId stream) override;
-  gpu::Outcome fill(DeviceAddress at, uint8_t value, size_t bytes, StreamId stream) override;
-  gpu::Outcome call_host(StreamId stream, void (*function)(void*), void* argument) override;
-
-  gpu::Outcome create_pool(int device, gpu::Handle& pool) override;
-  gpu::Outcome destroy_pool(gpu::Handle pool) override;
-  gpu::Outcome allocate_async(size_t bytes, gpu::Handle pool, StreamId stream,
-                              DeviceAddress& at) override;
-  gpu::Outcome free_async(DeviceAddress at, StreamId stream) override;
-  gpu::Outcome pool_figure(gpu::Handle pool, gpu::PoolFigure figure, uint64_t& bytes) override;
-  gpu::Outcome reset_pool_peak(gpu::Handle pool, gpu::PoolFigure figure) override;
-  gpu::Outcome set_pool_threshold(gpu::Handle pool, uint64_t bytes) override;
-  gpu::Outcome trim_pool(gpu::Handle pool, size_t keep_bytes) override;
-
-  gpu::Outcome begin_capture(StreamId stream, CaptureMode mode) override;
-  gpu::Outcome end_capture(StreamId stream, gpu::Handle& graph) override;
-  gpu::Outcome capture_facts(StreamId stream, gpu::CaptureFacts& facts) override;
-  gpu::Outcome node_dependencies(NodeId node, std::vector<NodeId>& before) override;
-  gpu::Outcome exchange_capture_mode(CaptureMode& mode) override;
-  gpu::Outcome keep_with_graph(gpu::Handle graph, const gpu::GraphKeepsake& keepsake) override;
-  gpu::Outcome make_launchable(gpu::Handle graph, gpu::Handle& launchable) override;
-  gpu::Outcome launch_graph(gpu::Handle launchable, StreamId stream) override;
-  gpu::Outcome destroy_launchable(gpu::Handle launchable) override;
-  gpu::Outcome destroy_graph(gpu::Handle graph) override;
 
  private:
-  // The runtime keeps the failure of a call for whoever asks for the thread's last error next, and
-  // others in the process do: what is told here is taken back there.
-  gpu::Outcome told(const gpu::Outcome& outcome) const;
-
-  const DriverLibrary library_;
-  const Api api_;
+  const Api own_;
   int version_ = 0;  // of the runtime; set when devices are counted
 };
 

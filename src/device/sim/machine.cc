@@ -80,6 +80,7 @@ DeviceProperties describe_device(const Options& options, size_t index, size_t ma
   properties.max_mappings = max_mappings == SIZE_MAX ? 0 : max_mappings;
   properties.can_export_fd = has_bytes;
   properties.can_export_fabric = has_bytes;
+  properties.can_export_imported = has_bytes;
   properties.can_share_allocations = has_bytes;
   properties.has_stream_pool = true;
   properties.has_capture = true;

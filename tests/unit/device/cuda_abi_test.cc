@@ -1,7 +1,7 @@
 // Our own declarations of the CUDA driver's binary interface against the vendor's header, where the
 // machine that compiles has one (CMake looks for it): sizes, places of fields, values, and the
 // types of the functions. All of it is checked by the compiler: where this compiles, it holds.
-#include "device/cuda/cuda_abi.h"
+#include "device/cuda/cuda_driver.h"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,12 @@
 
 #include <type_traits>
 
-namespace ashlar::cuda {
+namespace ashlar::gpu::abi {
 namespace {
+
+using cuda::kAttributeMemoryPools;
+using cuda::kAttributeRdmaWithVirtualMemory;
+using cuda::kAttributeVirtualMemory;
 
 // Handles are pointers to something, numbers are numbers, and structures have their sizes.
 template <typename Ours, typename Theirs>
@@ -89,18 +93,19 @@ static_assert(static_cast<int>(CaptureMode::kThreadLocal) == CU_STREAM_CAPTURE_M
 static_assert(static_cast<int>(CaptureMode::kRelaxed) == CU_STREAM_CAPTURE_MODE_RELAXED);
 
 constexpr Api kApi;
+constexpr cuda::Api kOwn;
 
 static_assert(alike(kApi.device_get_name, cuDeviceGetName));
 static_assert(alike(kApi.device_get_uuid, cuDeviceGetUuid));
 static_assert(alike(kApi.device_get_pci_bus_id, cuDeviceGetPCIBusId));
 static_assert(alike(kApi.device_total_mem, cuDeviceTotalMem));
 static_assert(alike(kApi.device_get_attribute, cuDeviceGetAttribute));
-static_assert(alike(kApi.device_primary_ctx_retain, cuDevicePrimaryCtxRetain));
-static_assert(alike(kApi.device_primary_ctx_release, cuDevicePrimaryCtxRelease));
-static_assert(alike(kApi.ctx_push_current, cuCtxPushCurrent));
-static_assert(alike(kApi.ctx_pop_current, cuCtxPopCurrent));
-static_assert(alike(kApi.ctx_get_stream_priority_range, cuCtxGetStreamPriorityRange));
-static_assert(alike(kApi.ctx_enable_peer_access, cuCtxEnablePeerAccess));
+static_assert(alike(kOwn.device_primary_ctx_retain, cuDevicePrimaryCtxRetain));
+static_assert(alike(kOwn.device_primary_ctx_release, cuDevicePrimaryCtxRelease));
+static_assert(alike(kOwn.ctx_push_current, cuCtxPushCurrent));
+static_assert(alike(kOwn.ctx_pop_current, cuCtxPopCurrent));
+static_assert(alike(kApi.get_stream_priority_range, cuCtxGetStreamPriorityRange));
+static_assert(alike(kOwn.ctx_enable_peer_access, cuCtxEnablePeerAccess));
 static_assert(alike(kApi.device_can_access_peer, cuDeviceCanAccessPeer));
 static_assert(alike(kApi.mem_get_info, cuMemGetInfo));
 static_assert(alike(kApi.mem_alloc, cuMemAlloc));
@@ -128,7 +133,7 @@ static_assert(alike(kApi.event_elapsed_time, cuEventElapsedTime));
 static_assert(alike(kApi.memcpy_htod_async, cuMemcpyHtoDAsync));
 static_assert(alike(kApi.memcpy_dtoh_async, cuMemcpyDtoHAsync));
 static_assert(alike(kApi.memcpy_dtod_async, cuMemcpyDtoDAsync));
-static_assert(alike(kApi.memcpy_peer_async, cuMemcpyPeerAsync));
+static_assert(alike(kOwn.memcpy_peer_async, cuMemcpyPeerAsync));
 static_assert(alike(kApi.memset_d8_async, cuMemsetD8Async));
 static_assert(alike(kApi.launch_host_func, cuLaunchHostFunc));
 static_assert(alike(kApi.mem_pool_create, cuMemPoolCreate));
@@ -152,7 +157,7 @@ static_assert(alike(kApi.graph_node_get_dependencies_v2, cuGraphNodeGetDependenc
 #endif
 
 }  // namespace
-}  // namespace ashlar::cuda
+}  // namespace ashlar::gpu::abi
 
 #else
 

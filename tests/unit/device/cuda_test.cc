@@ -129,17 +129,17 @@ class BesideOthersTest : public CudaTest {
   }
   void TearDown() override { EXPECT_EQ(driver("cuCtxPopCurrent_v2", &context_), 0); }
 
-  cuda::Pointer foreign_memory(size_t bytes) {
-    cuda::Pointer at = 0;
+  gpu::abi::Pointer foreign_memory(size_t bytes) {
+    gpu::abi::Pointer at = 0;
     EXPECT_EQ(driver("cuMemAlloc_v2", &at, bytes), 0);
     return at;
   }
-  cuda::Stream foreign_stream() {
-    cuda::Stream stream = nullptr;
+  gpu::abi::Stream foreign_stream() {
+    gpu::abi::Stream stream = nullptr;
     EXPECT_EQ(driver("cuStreamCreateWithPriority", &stream, 1U, 0), 0);
     return stream;
   }
-  static StreamId id_of(cuda::Stream stream) {
+  static StreamId id_of(gpu::abi::Stream stream) {
     return StreamId(reinterpret_cast<uintptr_t>(stream));
   }
 
@@ -171,7 +171,7 @@ TEST_F(BesideOthersTest, StreamsOfOthersAreUsedAndNotDestroyed) {
 }
 
 TEST_F(BesideOthersTest, ACaptureOfOthersIsSeenAndItsNodesAreForgottenAtItsEnd) {
-  const cuda::Stream theirs = foreign_stream();
+  const gpu::abi::Stream theirs = foreign_stream();
   const StreamId stream = id_of(theirs);
   const Result<DeviceAddress> at = device().allocate(kMiB);
   ASSERT_EQ(driver("cuStreamBeginCapture_v2", theirs, 2), 0);
@@ -181,7 +181,7 @@ TEST_F(BesideOthersTest, ACaptureOfOthersIsSeenAndItsNodesAreForgottenAtItsEnd) 
   const CaptureState state = *device().capture_state(stream);
   EXPECT_EQ(state.status, CaptureStatus::kActive);
   EXPECT_THAT(*device().node_dependencies(state.tail.at(0)), ElementsAre(first));
-  cuda::Graph graph = nullptr;
+  gpu::abi::Graph graph = nullptr;
   ASSERT_EQ(driver("cuStreamEndCapture", theirs, &graph), 0);
   ASSERT_EQ(driver("cuGraphDestroy", graph), 0);
   EXPECT_EQ(device().capture_state(stream)->status, CaptureStatus::kNone);
@@ -233,6 +233,19 @@ TEST_F(CudaTest, WhatCouldNotBeTakenBackCanBeTakenBackAgain) {
     EXPECT_TRUE(take_back().ok()) << name(call);
     EXPECT_EQ(take_back().kind(), StatusKind::kUsage) << name(call);
   }
+}
+
+// The driver packs small host memory, so that a page more must be asked for.
+TEST_F(CudaTest, HostMemoryThatFailsHalfwayIsNotKnown) {
+  (void)device().properties();
+  control().inject({.call = DeviceCall::kAllocateHost, .nth = 2});
+  EXPECT_EQ(device().allocate_host(100).status().kind(), StatusKind::kDeviceFault);
+  const Result<void*> host = device().allocate_host(100);
+  ASSERT_TRUE(host.ok());
+  const DeviceAddress at(reinterpret_cast<uint64_t>(*host));
+  EXPECT_EQ(device().describe(at)->range, (AddressRange{at, 100}));
+  EXPECT_TRUE(device().free_host(*host).ok());
+  EXPECT_EQ(device().describe(at)->kind, MemoryKind::kUnknown) << "the driver still has it";
 }
 
 TEST_F(CudaTest, AnImportThatFailsHalfwayKeepsNothing) {

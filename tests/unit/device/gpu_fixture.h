@@ -10,7 +10,7 @@
 
 #include "ashlar/devices.h"
 #include "base/units.h"
-#include "device/cuda/cuda_abi.h"
+#include "device/cuda/cuda_driver.h"
 #include "standin/control.h"
 
 namespace ashlar {

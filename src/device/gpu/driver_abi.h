@@ -1,7 +1,9 @@
-// The part of the CUDA driver's binary interface that we use, declared anew: so that Ashlar builds
-// without the vendor's headers, and one binary serves every driver from CUDA 11.4 on. Names of
-// types are the vendor's less their prefix; what a value means is in NVIDIA's driver API reference.
-// tests/unit/device/cuda_abi_test.cc compares all this with the vendor's header where there is one.
+// The part of the drivers' binary interface that we use and that NVIDIA's and AMD's have in common,
+// declared anew: so that Ashlar builds without the vendors' headers, and one binary serves every
+// CUDA driver from 11.4 and every ROCm from 6.0 on. HIP took over CUDA's structures and numbers;
+// what only one of them has is in cuda/cuda_driver.h and hip/hip_driver.h. Names of types are
+// NVIDIA's less their prefix; what a value means is in the vendors' references.
+// tests/unit/device/cuda_abi_test.cc compares all this with NVIDIA's header where there is one.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +11,13 @@
 
 #include "device/gpu/driver_function.h"
 
-namespace ashlar::cuda {
+namespace ashlar::gpu::abi {
 
-using Pointer = unsigned long long;             // CUdeviceptr
-using AllocationHandle64 = unsigned long long;  // CUmemGenericAllocationHandle
-using Context = struct ContextTag*;
+// Numbers in CUDA, pointers in HIP: on every machine that has either, these are passed alike.
+using Pointer = unsigned long long;  // CUdeviceptr, hipDeviceptr_t
+using Extent = unsigned long long;   // CUmemGenericAllocationHandle
+static_assert(sizeof(Pointer) == sizeof(void*));
+
 using Stream = struct StreamTag*;
 using Event = struct EventTag*;
 using Graph = struct GraphTag*;
@@ -74,12 +78,7 @@ struct GraphEdgeData {
 };
 
 inline constexpr int kSuccess = 0;
-inline constexpr int kInvalidAddress = 1;  // CUDA_ERROR_INVALID_VALUE, of pointer attributes
 inline constexpr int kNoDevice = 100;
-
-inline constexpr int kAttributeVirtualMemory = 102;
-inline constexpr int kAttributeRdmaWithVirtualMemory = 110;
-inline constexpr int kAttributeMemoryPools = 115;
 
 inline constexpr int kLocationDevice = 1;
 inline constexpr int kAllocationPinned = 1;
@@ -114,29 +113,20 @@ inline constexpr unsigned kUserObjectNoDestructorSync = 1;
 inline constexpr unsigned kGraphUserObjectMove = 1;
 
 template <typename... Arguments>
-using Function = gpu::DriverFunction<int(Arguments...)>;
+using Function = DriverFunction<int(Arguments...)>;
 
-// The driver's functions, under their names less the prefix "cu".
+// The functions that both drivers have, under CUDA's names less the prefix; driver_abi.cc has the
+// names in full.
 struct Api {
-  Function<int, const char**> get_error_name;
-  Function<int, const char**> get_error_string;
   Function<unsigned> init;
   Function<int*> device_get_count;
-  Function<int*, int> device_get;
   Function<char*, int, int> device_get_name;
   Function<Uuid*, int> device_get_uuid;
   Function<char*, int, int> device_get_pci_bus_id;
   Function<size_t*, int> device_total_mem;
   Function<int*, int, int> device_get_attribute;
-  Function<Context*, int> device_primary_ctx_retain;
-  Function<int> device_primary_ctx_release;
-  Function<Context*> ctx_get_current;
-  Function<Context> ctx_push_current;
-  Function<Context*> ctx_pop_current;
-  Function<int*, int*> ctx_get_stream_priority_range;
-  Function<> ctx_synchronize;
-  Function<Context, unsigned> ctx_enable_peer_access;
-  Function<Context> ctx_disable_peer_access;
+  Function<int*, int*> get_stream_priority_range;
+  Function<> synchronize;
   Function<int*, int, int> device_can_access_peer;
 
   Function<size_t*, size_t*> mem_get_info;
@@ -154,13 +144,13 @@ struct Api {
   Function<size_t*, const MemAllocationProp*, int> mem_get_allocation_granularity;
   Function<Pointer*, size_t, size_t, Pointer, unsigned long long> mem_address_reserve;
   Function<Pointer, size_t> mem_address_free;
-  Function<AllocationHandle64*, size_t, const MemAllocationProp*, unsigned long long> mem_create;
-  Function<AllocationHandle64> mem_release;
-  Function<Pointer, size_t, size_t, AllocationHandle64, unsigned long long> mem_map;
+  Function<Extent*, size_t, const MemAllocationProp*, unsigned long long> mem_create;
+  Function<Extent> mem_release;
+  Function<Pointer, size_t, size_t, Extent, unsigned long long> mem_map;
   Function<Pointer, size_t, const MemAccessDesc*, size_t> mem_set_access;
   Function<Pointer, size_t> mem_unmap;
-  Function<void*, AllocationHandle64, int, unsigned long long> mem_export_to_shareable_handle;
-  Function<AllocationHandle64*, void*, int> mem_import_from_shareable_handle;
+  Function<void*, Extent, int, unsigned long long> mem_export_to_shareable_handle;
+  Function<Extent*, void*, int> mem_import_from_shareable_handle;
 
   Function<Stream*, unsigned, int> stream_create_with_priority;
   Function<Stream> stream_destroy;
@@ -177,7 +167,6 @@ struct Api {
   Function<Pointer, const void*, size_t, Stream> memcpy_htod_async;
   Function<void*, Pointer, size_t, Stream> memcpy_dtoh_async;
   Function<Pointer, Pointer, size_t, Stream> memcpy_dtod_async;
-  Function<Pointer, Context, Pointer, Context, size_t, Stream> memcpy_peer_async;
   Function<Pointer, unsigned char, size_t, Stream> memset_d8_async;
   Function<Stream, HostFunction, void*> launch_host_func;
 
@@ -208,7 +197,8 @@ struct Api {
   Function<Graph> graph_destroy;
 };
 
-// kUnsupported: the library lacks a function; the message names every one that is missing.
-Result<Api> find_api(const DriverLibrary& library);
+// What the finder's library needs to have, all but virtual memory, and that.
+void find_api(FunctionFinder& finder, Api& api);
+void find_virtual_memory(FunctionFinder& finder, Api& api);
 
-}  // namespace ashlar::cuda
+}  // namespace ashlar::gpu::abi
