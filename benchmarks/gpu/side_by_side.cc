@@ -1,9 +1,7 @@
 // Pairs and churn of the paged engine, through its C interface, beside PyTorch's caching allocator
 // and the driver's stream-ordered pool, all in one process. A shared object: side_by_side.py builds
 // it, and calls it after PyTorch has taken the device into use.
-//
-// ASHLAR_WITH_TORCH and ASHLAR_WITH_CUDART say who takes part, so that a machine without a GPU can
-// try the rest, over a stand-in driver or the simulated device.
+// Who takes part is in contestants.h.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -15,21 +13,15 @@
 #include <memory>
 #include <random>
 #include <sstream>
-#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "ashlar/c/ashlar.h"
+#include "contestants.h"
 
-#if ASHLAR_WITH_TORCH
-#include <c10/cuda/CUDACachingAllocator.h>
-#endif
-#if ASHLAR_WITH_CUDART
-#include <cuda_runtime_api.h>
-#endif
-
+namespace side_by_side {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -43,64 +35,6 @@ constexpr int kMostThreads = 16;
 constexpr std::chrono::milliseconds kThreadsRun{60};
 constexpr std::chrono::seconds kMostPerPattern{5};  // after that, three rounds must do
 constexpr int kLeastRounds = 3;
-
-void must(ashlar_status status) {
-  if (status != ASHLAR_OK) throw std::runtime_error(ashlar_last_message());
-}
-
-// --- contestants: each can take memory and give it back, on its stream ---------------------------
-
-struct AddressUser {
-  using Held = void*;
-  ashlar_allocator* allocator;
-  ashlar_stream stream;
-  Held take(size_t bytes) const {
-    void* memory = nullptr;
-    must(ashlar_allocate(allocator, bytes, stream, &memory));
-    return memory;
-  }
-  void give(Held held) const { must(ashlar_free(allocator, held)); }
-};
-
-struct BlockUser {
-  using Held = ashlar_block*;
-  ashlar_allocator* allocator;
-  ashlar_stream stream;
-  Held take(size_t bytes) const {
-    ashlar_block* block = nullptr;
-    must(ashlar_allocate_block(allocator, bytes, stream, &block));
-    return block;
-  }
-  void give(Held held) const { must(ashlar_free_block(allocator, held)); }
-};
-
-#if ASHLAR_WITH_TORCH
-struct TorchUser {
-  using Held = void*;
-  cudaStream_t stream;
-  Held take(size_t bytes) const {
-    return c10::cuda::CUDACachingAllocator::raw_alloc_with_stream(bytes, stream);
-  }
-  void give(Held held) const { c10::cuda::CUDACachingAllocator::raw_delete(held); }
-};
-#endif
-
-#if ASHLAR_WITH_CUDART
-void must(cudaError_t error) {
-  if (error != cudaSuccess) throw std::runtime_error(cudaGetErrorString(error));
-}
-
-struct AsyncUser {
-  using Held = void*;
-  cudaStream_t stream;
-  Held take(size_t bytes) const {
-    void* memory = nullptr;
-    must(cudaMallocAsync(&memory, bytes, stream));
-    return memory;
-  }
-  void give(Held held) const { must(cudaFreeAsync(held, stream)); }
-};
-#endif
 
 // --- patterns ------------------------------------------------------------------------------------
 
@@ -138,20 +72,38 @@ std::vector<Step> draw_steps(size_t live, size_t count, uint64_t seed) {
   return steps;
 }
 
+// Live blocks, which are given back at the end, also where an allocation failed in between.
+template <typename User>
+class LiveBlocks {
+ public:
+  explicit LiveBlocks(const User& user) : user_(user) {}
+  LiveBlocks(const LiveBlocks&) = delete;
+  LiveBlocks& operator=(const LiveBlocks&) = delete;
+  ~LiveBlocks() {
+    for (typename User::Held each : held_) {
+      if (each != nullptr) user_.give(each);
+    }
+  }
+  void add(size_t bytes) { held_.push_back(user_.take(bytes)); }
+  void replace(const Step& step) {
+    user_.give(std::exchange(held_[step.slot], nullptr));
+    held_[step.slot] = user_.take(step.bytes);
+  }
+
+ private:
+  const User& user_;
+  std::vector<typename User::Held> held_;
+};
+
 // Nanoseconds per free of one of the live blocks, and allocation of another in its place.
 template <typename User>
 double time_churn(const User& user, size_t live, uint64_t seed) {
   const std::vector<Step> steps = draw_steps(live, kSteps, seed);
-  std::vector<typename User::Held> held;
-  for (const Step& step : draw_steps(live, live, seed + 1)) held.push_back(user.take(step.bytes));
+  LiveBlocks<User> blocks(user);
+  for (const Step& step : draw_steps(live, live, seed + 1)) blocks.add(step.bytes);
   const auto begin = Clock::now();
-  for (const Step& step : steps) {
-    user.give(held[step.slot]);
-    held[step.slot] = user.take(step.bytes);
-  }
-  const double spent = nanoseconds_since(begin);
-  for (auto& each : held) user.give(each);
-  return spent / double(kSteps);
+  for (const Step& step : steps) blocks.replace(step);
+  return nanoseconds_since(begin) / double(kSteps);
 }
 
 // Pairs a second of all threads together, each on a stream of its own.
@@ -366,6 +318,9 @@ void write(std::ostream& out, const Pattern& pattern, const Contestant& who,
 }
 
 }  // namespace
+}  // namespace side_by_side
+
+using namespace side_by_side;
 
 // JSON: {"results": [...]}, or {"failure": "..."}. The text stays until the next call.
 extern "C" ASHLAR_C_API const char* ashlar_side_by_side(const char* backend, int rounds) {
