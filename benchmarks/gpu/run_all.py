@@ -154,6 +154,17 @@ def parse(arguments):
     return asked
 
 
+def without_results(arguments):
+    """Where the file goes changes nothing in it, and is a path of one machine."""
+    kept = list(arguments)
+    for i, argument in enumerate(arguments):
+        if argument == "--results":
+            return kept[:i] + without_results(kept[i + 2:])
+        if argument.startswith("--results="):
+            return kept[:i] + without_results(kept[i + 1:])
+    return kept
+
+
 def main(arguments):
     asked = parse(arguments)
     asked.machine = find_machine()
@@ -162,7 +173,8 @@ def main(arguments):
               file=sys.stderr)
     settings = os.environ.get("ASHLAR_ALLOC_CONF")  # train.py lets it count
     command = [f"ASHLAR_ALLOC_CONF={settings}"] if settings else []
-    outcomes = run_steps(asked, " ".join([*command, "scripts/gpu", *arguments]))
+    command += ["scripts/gpu", *without_results(arguments)]
+    outcomes = run_steps(asked, " ".join(command))
     print("\n" + "\n".join(table(outcomes)))
     if asked.machine.gpu and not asked.without_gpu:
         path = pathlib.Path(asked.results) / asked.machine.file_name

@@ -114,18 +114,18 @@ def convolution(torch):
             return torch.relu(self.way(x) + self.short(x))
 
     widths = (64, 64, 128, 256, 512)
-    model = nn.Sequential(
+    body = nn.Sequential(
         nn.Conv2d(3, widths[0], 7, 2, 3, bias=False), nn.BatchNorm2d(widths[0]), nn.ReLU(),
         *(Residual(inner, outer, 2 if i else 1)
-          for i, (inner, outer) in enumerate(zip(widths, widths[1:]))),
-        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(widths[-1], 100)).cuda()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+          for i, (inner, outer) in enumerate(zip(widths, widths[1:])))).cuda()
+    head = nn.Linear(widths[-1], 100).cuda()
+    optimizer = torch.optim.SGD([*body.parameters(), *head.parameters()], lr=0.01, momentum=0.9)
 
     def step():
         side = draw.randrange(96, 289, 4)
         images = torch.randn(batch, 3, side, side, device="cuda")
         labels = torch.randint(100, (batch,), device="cuda")
-        loss = nn.functional.cross_entropy(model(images), labels)
+        loss = nn.functional.cross_entropy(head(body(images).mean((2, 3))), labels)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -193,6 +193,7 @@ def run(asked):
     """What is printed."""
     memory_stats = choose_allocator(asked.way)
     import torch
+    import torch.utils.deterministic
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.utils.deterministic.fill_uninitialized_memory = False
     torch.backends.cudnn.benchmark = False

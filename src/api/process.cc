@@ -14,9 +14,8 @@ Result<Registry> open_registry() {
   Result<sim::Options> sim = sim_options_from(Environment::of_process());
   if (!sim.ok()) return sim.status();
   Drivers drivers = drivers_from(Environment::of_process());
-  return Registry::create({.sim = *std::move(sim),
-                           .cuda = std::move(drivers.cuda),
-                           .hip = std::move(drivers.hip)});
+  return Registry::create(
+      {.sim = *std::move(sim), .cuda = std::move(drivers.cuda), .hip = std::move(drivers.hip)});
 }
 
 }  // namespace
