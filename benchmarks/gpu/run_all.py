@@ -43,15 +43,17 @@ class Machine:
 
 
 def find_machine():
+    """The first GPU. Containers may have the driver and no nvidia-smi."""
+    without_name = Machine(gpu="unknown GPU" if pathlib.Path("/dev/nvidiactl").exists() else "")
     query = ["nvidia-smi", "--query-gpu=name,driver_version,compute_cap",
              "--format=csv,noheader", "--id=0"]
     try:
         done = subprocess.run(query, capture_output=True, text=True, check=False, timeout=30)
     except (OSError, subprocess.TimeoutExpired):
-        return Machine()
+        return without_name
     fields = [field.strip() for field in done.stdout.strip().split(",")]
     if done.returncode != 0 or len(fields) != 3 or not fields[0]:
-        return Machine()
+        return without_name
     name, driver, capability = fields
     is_known = re.fullmatch(r"\d+\.\d+", capability)
     return Machine(name, driver, f"sm_{capability.replace('.', '')}" if is_known else "sm_90")
@@ -169,7 +171,7 @@ def main(arguments):
     asked = parse(arguments)
     asked.machine = find_machine()
     if not asked.machine.gpu and not asked.without_gpu:
-        print("gpu: nvidia-smi shows no GPU: what needs one will fail, and no results are written",
+        print("gpu: there is no GPU: what needs one will fail, and no results are written",
               file=sys.stderr)
     settings = os.environ.get("ASHLAR_ALLOC_CONF")  # train.py lets it count
     command = [f"ASHLAR_ALLOC_CONF={settings}"] if settings else []

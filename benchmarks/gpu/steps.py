@@ -136,11 +136,10 @@ def tests(asked):
     folder = pathlib.Path(asked.tests).resolve() if asked.tests else BUILD / "tests"
     for name, filter_text in SUITES.items():
         program = folder / name
-        if not program.is_file():
-            outcome.add(name, "not run", "no GoogleTest" if not asked.tests
-                        else f"no {name} among the tests handed in")
-        elif asked.without_gpu:
+        if asked.without_gpu or not asked.machine.gpu:
             outcome.add(name, "not run", "no GPU")
+        elif not program.is_file():
+            outcome.add(name, "not run", why_no_suites(asked))
         elif b"ASHLAR_TEST_DEVICE" not in program.read_bytes():
             outcome.add(name, "not run", "it knows stand-in drivers only")
         else:
@@ -150,6 +149,15 @@ def tests(asked):
             outcome.add(name, done.state, counts(done.output) or done.last_words())
             outcome.lines += [f"* {name}: {failed} failed" for failed in failed_tests(done.output)]
     return outcome
+
+
+def why_no_suites(asked):
+    if asked.tests:
+        return "not among the tests handed in"
+    cache = BUILD / "CMakeCache.txt"
+    text = cache.read_text(encoding="utf-8") if cache.is_file() else ""
+    has_google_test = re.search(r"^GTest_DIR:PATH=(?!.*NOTFOUND)", text, re.MULTILINE)
+    return "not built" if has_google_test else "no GoogleTest"
 
 
 def counts(output):
