@@ -76,7 +76,7 @@ def answer_of(*command):
 def run_steps(asked, command):
     """Runs what was asked for; gives the outcomes of all steps that ever ran in this build."""
     kept = {}
-    if KEPT.is_file() and asked.only != list(steps.STEPS):
+    if KEPT.is_file() and asked.only != list(steps.STEPS) and not asked.without_gpu:
         kept = json.loads(KEPT.read_text(encoding="utf-8"))
     for name in asked.only:
         print(f"\n=== {name}", flush=True)
@@ -89,8 +89,9 @@ def run_steps(asked, command):
         seconds = (datetime.datetime.now(datetime.timezone.utc) - started).total_seconds()
         kept[name] = {"rows": outcome.rows, "lines": outcome.lines, "seconds": round(seconds),
                       "command": command, "date": f"{started:%Y-%m-%d %H:%M} UTC"}
-        KEPT.parent.mkdir(parents=True, exist_ok=True)
-        KEPT.write_text(json.dumps(kept), encoding="utf-8")
+        if not asked.without_gpu:  # a trial is no outcome
+            KEPT.parent.mkdir(parents=True, exist_ok=True)
+            KEPT.write_text(json.dumps(kept), encoding="utf-8")
     return {name: kept[name] for name in steps.STEPS if name in kept}
 
 
