@@ -144,7 +144,7 @@ def tests(asked):
             outcome.add(name, "not run", "it knows stand-in drivers only")
         else:
             libraries = f"{folder}:{os.environ.get('LD_LIBRARY_PATH', '')}".rstrip(":")
-            done = run(name, [program, f"--gtest_filter={filter_text}", "--gtest_color=no"], 150,
+            done = run(name, [program, f"--gtest_filter={filter_text}", "--gtest_color=no"], 200,
                        {"ASHLAR_TEST_DEVICE": "cuda", "LD_LIBRARY_PATH": libraries})
             outcome.add(name, done.state, counts(done.output) or done.last_words())
             outcome.lines += [f"* {name}: {failed} failed" for failed in failed_tests(done.output)]
@@ -257,7 +257,7 @@ def train_all(asked):
                 length = ["--steps", runs["native"]["steps"]]
             done = run(f"train_{workload}_{way}", [
                 sys.executable, HERE / "train.py", workload, "--way", way, *length],
-                60 + 4 * asked.seconds, {"ASHLAR_TORCH_LIBRARY": str(LIBRARY)})
+                120 + 4 * asked.seconds, {"ASHLAR_TORCH_LIBRARY": str(LIBRARY)})
             runs[way] = read_json(done) if done.passed else {}
             if not runs[way]:
                 outcome.add(f"training: {workload}, {way}", done.state, done.last_words())
