@@ -2,6 +2,7 @@
 #include "api/process.h"
 
 #include <memory>
+#include <utility>
 
 #include "base/text.h"
 #include "config/environment.h"
@@ -12,7 +13,9 @@ namespace {
 Result<Registry> open_registry() {
   Result<sim::Options> sim = sim_options_from(Environment::of_process());
   if (!sim.ok()) return sim.status();
-  return Registry::create({.sim = *std::move(sim)});
+  Drivers drivers = drivers_from(Environment::of_process());
+  return Registry::create(
+      {.sim = *std::move(sim), .cuda = std::move(drivers.cuda), .hip = std::move(drivers.hip)});
 }
 
 }  // namespace

@@ -38,12 +38,20 @@ ChildProcess::~ChildProcess() {
 }
 
 void ChildProcess::kill() {
+  if (pid_ <= 0) {  // to the system, -1 is every process there is
+    ADD_FAILURE() << "the child is gone already";
+    return;
+  }
   ::kill(pid_, SIGKILL);
   wait();
 }
 
 int ChildProcess::wait() {
   int status = 0;
+  if (pid_ <= 0) {  // to the system, -1 is any child
+    ADD_FAILURE() << "the child is gone already";
+    return -1;
+  }
   EXPECT_EQ(::waitpid(pid_, &status, 0), pid_);
   pid_ = -1;
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

@@ -133,7 +133,7 @@ INSTANTIATE_TEST_SUITE_P(PlainAndExpandable, GpuSharingTest, ::testing::Bool(),
                          [](const auto& each) { return each.param ? "Expandable" : "Plain"; });
 
 TEST_P(GpuSharingTest, ABlockIsOneMemoryInTwoProcessesAndReusedWhenBothAreDone) {
-  start();
+  ASSERT_NO_FATAL_FAILURE(start());
   ASSERT_TRUE(tell(exporter_->socket_fd()));
   ASSERT_TRUE(hear(exporter_->socket_fd())) << "the exporter ended with " << exporter_->wait();
   ASSERT_TRUE(tell(importer_->socket_fd()));
@@ -142,7 +142,7 @@ TEST_P(GpuSharingTest, ABlockIsOneMemoryInTwoProcessesAndReusedWhenBothAreDone) 
 }
 
 TEST_P(GpuSharingTest, KillingTheImporterGivesTheBlockBack) {
-  start();
+  ASSERT_NO_FATAL_FAILURE(start());
   ASSERT_TRUE(tell(exporter_->socket_fd()));
   ASSERT_TRUE(hear(exporter_->socket_fd())) << "the exporter ended with " << exporter_->wait();
   importer_->kill();
@@ -152,7 +152,7 @@ TEST_P(GpuSharingTest, KillingTheImporterGivesTheBlockBack) {
 // By a file descriptor. Of plain memory, a real driver says that its exporter must keep it.
 TEST_P(GpuSharingTest, KillingTheExporterLeavesTheImporterWhatItHas) {
   if (!GetParam() && wants_real_device()) GTEST_SKIP() << "plain memory goes with its exporter";
-  start();
+  ASSERT_NO_FATAL_FAILURE(start());
   exporter_->kill();
   ASSERT_TRUE(tell(importer_->socket_fd()));
   EXPECT_EQ(importer_->wait(), 0);

@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+"""All that is claimed about a real GPU, in one run: builds from the checkout alone, runs the
+suites, the benchmarks, PyTorch and the stress on the device, prints one table, and writes it to
+benchmarks/results/<gpu>.md with the date and the command. scripts/gpu is how to call it.
+
+  scripts/gpu                          all steps: build, tests, bench, train, stress, sanitizer
+  --only STEP[,STEP...]                only these; the others' latest outcomes are kept
+  --tests DIR                          where the programs of the suites are, for a machine without
+                                       GoogleTest: build them elsewhere with ASHLAR_PORTABLE_TESTS
+  --seconds S                          how long each training runs, about; default: 6
+  --results DIR                        default: benchmarks/results
+  --without-gpu                        tries this script itself, on the simulated device; no results
+
+Needs an NVIDIA driver, nvcc, cmake, ninja, g++ and, for bench and train, PyTorch in python3. What
+is missing is said in its row. Exit: 0 all that ran passed, 1 something failed, 2 usage."""
+
+import argparse
+import dataclasses
+import datetime
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import steps
+
+KEPT = steps.BUILD / "outcomes.json"  # of the latest run of each step
+
+
+@dataclasses.dataclass
+class Machine:
+    """What nvidia-smi says of the first GPU; without it, what can be done all the same."""
+
+    gpu: str = ""
+    driver: str = ""
+    architecture: str = "sm_90"
+
+    @property
+    def file_name(self):
+        return re.sub(r"[^a-z0-9]+", "_", self.gpu.lower()).strip("_") + ".md"
+
+
+def find_machine():
+    """The first GPU. Containers may have the driver and no nvidia-smi."""
+    without_name = Machine(gpu="unknown GPU" if pathlib.Path("/dev/nvidiactl").exists() else "")
+    query = ["nvidia-smi", "--query-gpu=name,driver_version,compute_cap",
+             "--format=csv,noheader", "--id=0"]
+    try:
+        done = subprocess.run(query, capture_output=True, text=True, check=False, timeout=30)
+    except (OSError, subprocess.TimeoutExpired):
+        return without_name
+    fields = [field.strip() for field in done.stdout.strip().split(",")]
+    if done.returncode != 0 or len(fields) != 3 or not fields[0]:
+        return without_name
+    name, driver, capability = fields
+    is_known = re.fullmatch(r"\d+\.\d+", capability)
+    return Machine(name, driver, f"sm_{capability.replace('.', '')}" if is_known else "sm_90")
+
+
+def answer_of(*command):
+    """The first line that a command prints, or nothing."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=steps.ROOT,
+                              timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    lines = done.stdout.strip().splitlines()
+    return lines[0] if done.returncode == 0 and lines else ""
+
+
+# --- outcomes -------------------------------------------------------------------------------------
+
+
+def run_steps(asked, command):
+    """Runs what was asked for; gives the outcomes of all steps that ever ran in this build."""
+    kept = {}
+    if KEPT.is_file() and asked.only != list(steps.STEPS) and not asked.without_gpu:
+        kept = json.loads(KEPT.read_text(encoding="utf-8"))
+    for name in asked.only:
+        print(f"\n=== {name}", flush=True)
+        started = datetime.datetime.now(datetime.timezone.utc)
+        try:
+            outcome = steps.STEPS[name](asked)
+        except Exception as failure:  # a defect of a step must not cost the others
+            outcome = steps.Outcome()
+            outcome.add(name, "FAILED", f"{type(failure).__name__}: {failure}"[:200])
+        seconds = (datetime.datetime.now(datetime.timezone.utc) - started).total_seconds()
+        kept[name] = {"rows": outcome.rows, "lines": outcome.lines, "seconds": round(seconds),
+                      "command": command, "date": f"{started:%Y-%m-%d %H:%M} UTC"}
+        if not asked.without_gpu:  # a trial is no outcome
+            KEPT.parent.mkdir(parents=True, exist_ok=True)
+            KEPT.write_text(json.dumps(kept), encoding="utf-8")
+    return {name: kept[name] for name in steps.STEPS if name in kept}
+
+
+def table(outcomes):
+    lines = ["| what | outcome | figures |", "|---|---|---|"]
+    for outcome in outcomes.values():
+        lines += [f"| {what} | {state} | {figures} |" for what, state, figures in outcome["rows"]]
+    return lines
+
+
+def document(machine, outcomes):
+    """The file: what ran where, when and by which command, and what came of it."""
+    lines = [f"# {machine.gpu}", "", "Written by `scripts/gpu`; what the figures mean is in"
+             " [the benchmarks' README](../README.md#on-a-gpu).", ""]
+    torch = answer_of(sys.executable, "-c", "import torch; print(torch.__version__)")
+    toolkit = re.search(r"release ([\d.]+)", " ".join(all_lines_of("nvcc", "--version")))
+    lines += [f"* {machine.gpu}, driver {machine.driver}, toolkit"
+              f" {toolkit.group(1) if toolkit else 'not found'},"
+              f" PyTorch {torch or 'not found'}, host with {os.cpu_count()} cores"]
+    revision = answer_of("git", "rev-parse", "--short", "HEAD")
+    if revision:
+        lines.append(f"* commit {revision}")
+    for command in dict.fromkeys(outcome["command"] for outcome in outcomes.values()):
+        ran = [name for name, outcome in outcomes.items() if outcome["command"] == command]
+        dates = [outcomes[name]["date"] for name in ran]
+        seconds = sum(outcomes[name]["seconds"] for name in ran)
+        lines.append(f"* `{command}`, {dates[0]}, {seconds} s: {', '.join(ran)}")
+    lines += ["", *table(outcomes), ""]
+    for outcome in outcomes.values():
+        if outcome["lines"]:
+            lines += [*outcome["lines"], ""]
+    return "\n".join(lines)
+
+
+def all_lines_of(name, *arguments):
+    program = steps.tool(name)
+    if program is None:
+        return []
+    done = subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
+    return done.stdout.splitlines()
+
+
+# --- arguments ------------------------------------------------------------------------------------
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(
+        prog="scripts/gpu", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--only", default=",".join(steps.STEPS))
+    parser.add_argument("--tests", default="")
+    parser.add_argument("--seconds", type=float, default=6)
+    parser.add_argument("--results", default=str(steps.ROOT / "benchmarks" / "results"))
+    parser.add_argument("--without-gpu", action="store_true")
+    asked = parser.parse_args(arguments)
+    asked.only = [name for name in asked.only.split(",") if name]
+    for name in asked.only:
+        if name not in steps.STEPS:
+            parser.error(f"no step {name!r} (there are: {', '.join(steps.STEPS)})")
+    if not 1 <= asked.seconds <= 600:
+        parser.error(f"--seconds {asked.seconds} (expected 1 to 600)")
+    if asked.tests and not pathlib.Path(asked.tests).is_dir():
+        parser.error(f"--tests {asked.tests}: there is no such folder")
+    return asked
+
+
+def without_results(arguments):
+    """Where the file goes changes nothing in it, and is a path of one machine."""
+    kept = list(arguments)
+    for i, argument in enumerate(arguments):
+        if argument == "--results":
+            return kept[:i] + without_results(kept[i + 2:])
+        if argument.startswith("--results="):
+            return kept[:i] + without_results(kept[i + 1:])
+    return kept
+
+
+def main(arguments):
+    asked = parse(arguments)
+    asked.machine = find_machine()
+    if not asked.machine.gpu and not asked.without_gpu:
+        print("gpu: there is no GPU: what needs one will fail, and no results are written",
+              file=sys.stderr)
+    settings = os.environ.get("ASHLAR_ALLOC_CONF")  # train.py lets it count
+    command = [f"ASHLAR_ALLOC_CONF={settings}"] if settings else []
+    command += ["scripts/gpu", *without_results(arguments)]
+    outcomes = run_steps(asked, " ".join(command))
+    print("\n" + "\n".join(table(outcomes)))
+    if asked.machine.gpu and not asked.without_gpu:
+        path = pathlib.Path(asked.results) / asked.machine.file_name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(document(asked.machine, outcomes), encoding="utf-8")
+        print(f"\ngpu: written to {path}")
+    ran = [row for name in asked.only for row in outcomes[name]["rows"]]
+    return 1 if any(state.startswith("FAILED") for _, state, _ in ran) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

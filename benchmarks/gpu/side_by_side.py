@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""What allocating and freeing costs on a GPU: the paged engine through its C interface, PyTorch's
+caching allocator and cudaMallocAsync take turns in one process; medians of the rounds.
+
+  benchmarks/gpu/side_by_side.py            builds side_by_side.cc beside the library, and runs it
+  --library PATH                            default: build/gpu/lib/libashlar_torch.so
+  --rounds N                                default: 9
+  --json                                    the figures for programs
+  --ashlar-only [--backend sim]             without PyTorch and CUDA, to try it without a GPU
+
+Exit: 0 done, 1 it cannot be built or run."""
+
+import argparse
+import ctypes
+import importlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+COLUMNS = ("ashlar", "ashlar, by handle", "PyTorch", "cudaMallocAsync")
+
+
+def cuda_includes(torch):
+    """Where the runtime's headers may be: the toolkit, or the packages PyTorch came with."""
+    homes = [os.environ.get("CUDA_HOME", ""), os.environ.get("CUDA_PATH", ""), "/usr/local/cuda"]
+    folders = [pathlib.Path(home) / "include" for home in homes if home]
+    packages = pathlib.Path(torch.__file__).resolve().parent.parent / "nvidia"
+    folders += sorted(packages.glob("*/include"))
+    return [folder for folder in folders if (folder / "cuda_runtime_api.h").is_file()]
+
+
+def compile_command(library, target, torch):
+    """torch: the module, or None to leave PyTorch and CUDA out."""
+    folder = library.parent
+    command = [os.environ.get("CXX", "g++"), "-std=c++20", "-O2", "-shared", "-fPIC", "-pthread",
+               str(HERE / "side_by_side.cc"), "-o", str(target), f"-I{ROOT / 'include'}",
+               str(library), f"-Wl,-rpath,{folder}"]
+    if torch is None:
+        return command
+    home = pathlib.Path(torch.__file__).resolve().parent
+    abi = int(getattr(torch._C, "_GLIBCXX_USE_CXX11_ABI", True))
+    command += ["-DASHLAR_WITH_TORCH=1", "-DASHLAR_WITH_CUDART=1",
+                f"-D_GLIBCXX_USE_CXX11_ABI={abi}"]
+    command += [f"-isystem{home / 'include'}"]
+    command += [f"-isystem{folder}" for folder in cuda_includes(torch)]
+    # The runtime's own functions are found by way of libc10_cuda, which is linked to the runtime
+    # that PyTorch uses.
+    command += [f"-L{home / 'lib'}", f"-Wl,-rpath,{home / 'lib'}", "-Wl,--no-as-needed", "-lc10",
+                "-lc10_cuda"]
+    return command
+
+
+def build(library, torch):
+    """The path of the shared object, next to the library."""
+    target = library.parent / ("side_by_side.so" if torch else "side_by_side_alone.so")
+    command = compile_command(library, target, torch)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"side_by_side: failed: {' '.join(command)}\n{done.stderr[-4000:]}")
+    return target
+
+
+def measure(asked):
+    """The answer of side_by_side.cc, as it is."""
+    torch = None
+    if not asked.ashlar_only:
+        torch = importlib.import_module("torch")
+        torch.zeros(1, device="cuda")  # PyTorch's allocator and the runtime begin with this
+    library = pathlib.Path(asked.library).resolve()
+    if not library.is_file():
+        sys.exit(f"side_by_side: there is no {library} (expected libashlar_torch.so: scripts/gpu "
+                 "--only build)")
+    run = ctypes.CDLL(str(build(library, torch))).ashlar_side_by_side
+    run.restype = ctypes.c_char_p
+    run.argtypes = [ctypes.c_char_p, ctypes.c_int]
+    return json.loads(run(asked.backend.encode(), asked.rounds).decode())
+
+
+def in_bytes(count):
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count} {unit}"
+        count //= 1024
+    return f"{count} GiB"
+
+
+def title(row):
+    """What a row of the table measures."""
+    if row["pattern"] == "pair":
+        return f"pair, {in_bytes(row['bytes'])}"
+    if row["pattern"] == "threads":
+        threads = "1 thread" if row["threads"] == 1 else f"{row['threads']} threads"
+        return f"{threads}, pairs of {in_bytes(row['bytes'])}"
+    sizes = "sizes that come again" if row["pattern"] == "churn" else "fresh sizes"
+    return f"churn, {row['live']:,} live, {sizes}"
+
+
+def cell(row, ours):
+    """The figure, and for others how many times ours is faster."""
+    if row is None:
+        return ""
+    if "failure" in row:
+        return "failed"
+    if row["pattern"] == "threads":
+        text = f"{row['pairs_per_second'] / 1e6:,.2f} M/s"
+        ratio = ours.get("pairs_per_second", 0) / row["pairs_per_second"]
+    else:
+        text = f"{row['ns']:,.1f} ns"
+        ratio = row["ns"] / ours["ns"] if "ns" in ours else 0
+    is_other = not row["allocator"].startswith("ashlar")
+    return f"{text} ({ratio:.1f}×)" if is_other and ratio else text
+
+
+def markdown(results):
+    """The table, as lines. In brackets: how many times as fast Ashlar's plain address is."""
+    columns = [name for name in COLUMNS if any(row["allocator"] == name for row in results)]
+    lines = ["| pattern | " + " | ".join(columns) + " |", "|---|" + "--:|" * len(columns)]
+    rows = {}
+    for row in results:
+        rows.setdefault(title(row), {})[row["allocator"]] = row
+    for name, by_allocator in rows.items():
+        ours = by_allocator.get("ashlar", {})
+        cells = [cell(by_allocator.get(column), ours) for column in columns]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    for row in results:
+        if "failure" in row:
+            lines += ["", f"{row['allocator']}, {title(row)}: {row['failure'][:300]}"]
+    return lines
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
+    parser.add_argument("--library", default=str(ROOT / "build/gpu/lib/libashlar_torch.so"))
+    parser.add_argument("--backend", default="cuda")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--ashlar-only", action="store_true")
+    asked = parser.parse_args()
+    if asked.rounds < 1:
+        parser.error(f"--rounds {asked.rounds} (expected at least 1)")
+    answer = measure(asked)
+    if "failure" in answer:
+        sys.exit(f"side_by_side: {answer['failure']}")
+    print(json.dumps(answer) if asked.json else "\n".join(markdown(answer["results"])))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

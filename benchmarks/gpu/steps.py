@@ -1,0 +1,357 @@
+"""The steps of scripts/gpu: building, the suites, the benchmarks. Each gives rows for the table
+and, where there is more to tell, lines of Markdown. A step that fails says so in its row; none
+stops the others. run_all.py calls them."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+
+import side_by_side
+import train
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+BUILD = ROOT / "build" / "gpu"
+LIBRARY = BUILD / "lib" / "libashlar_torch.so"
+STRESS = BUILD / "bin" / "gpu_stress"
+LOGS = BUILD / "logs"
+
+SUITES = {  # which of their tests run on a vendor's device
+    "contract_tests": "Gpu/*",
+    "engine_contract_tests": "Gpu/*",
+    "mp_tests": "*GpuSharing*",
+}
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What a step came to: rows of (what, state, figures), and Markdown below the table."""
+
+    rows: list = dataclasses.field(default_factory=list)
+    lines: list = dataclasses.field(default_factory=list)
+
+    def add(self, what, state, figures=""):
+        self.rows.append((what, state, figures))
+        print(f"gpu: {what}: {state}{': ' if figures else ''}{figures}", flush=True)
+
+
+@dataclasses.dataclass
+class Run:
+    """One finished command."""
+
+    state: str  # "passed", "FAILED (exit code 1)" or "FAILED (no end after 60 s)"
+    output: str
+    errors: str
+
+    @property
+    def passed(self):
+        return self.state == "passed"
+
+    def last_words(self):
+        """Of whoever failed, for the table."""
+        lines = [line.strip() for line in (self.errors + self.output).splitlines() if line.strip()]
+        return lines[-1].replace("|", "/")[:200] if lines else ""
+
+
+def run(name, command, timeout_s, environment=None):
+    """Runs it to its end or its time limit; all that it says is in build/gpu/logs."""
+    LOGS.mkdir(parents=True, exist_ok=True)
+    command = [str(part) for part in command]
+    print(f"gpu: {' '.join(command)}", flush=True)
+    try:
+        process = subprocess.Popen(
+            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            errors="replace", env={**os.environ, **(environment or {})}, start_new_session=True)
+    except OSError as failure:
+        return Run(f"FAILED ({failure.strerror})", "", str(failure))
+    try:
+        output, errors = process.communicate(timeout=timeout_s)
+        code = process.returncode
+        state = "passed" if code == 0 else f"FAILED (exit code {code})"
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)  # with the children that it has, and none besides
+        output, errors = process.communicate()
+        state = f"FAILED (no end after {timeout_s} s)"
+    (LOGS / f"{name}.log").write_text(
+        f"$ {' '.join(command)}\n{output}\n--- errors\n{errors}\n--- {state}\n", encoding="utf-8")
+    return Run(state, output, errors)
+
+
+
+# --- build ----------------------------------------------------------------------------------------
+
+
+def build(asked):
+    """The library and the programs, from the checkout alone; the suites where GoogleTest is."""
+    outcome = Outcome()
+    configured = run("configure", ["cmake", "--preset", "gpu"], 60)
+    if not configured.passed:
+        outcome.add("build", configured.state, configured.last_words())
+        return outcome
+    made = run("build", ["cmake", "--build", "build/gpu", "--target", "ashlar_torch"], 400)
+    outcome.add("build: libashlar_torch.so", made.state, "" if made.passed else made.last_words())
+    if made.passed:
+        made = build_stress(asked)
+        outcome.add("build: gpu_stress", made.state, "" if made.passed else made.last_words())
+    if "left out" in configured.output or asked.tests or asked.without_gpu:
+        return outcome
+    made = run("build_tests", ["cmake", "--build", "build/gpu", "--target", *SUITES], 400)
+    outcome.add("build: suites", made.state, "" if made.passed else made.last_words())
+    return outcome
+
+
+def build_stress(asked):
+    STRESS.parent.mkdir(parents=True, exist_ok=True)
+    common = ["-std=c++20", "-O2", "-Iinclude", "-o", STRESS]
+    source = "benchmarks/gpu/stress.cu"
+    if asked.without_gpu:
+        return run("build_stress", [
+            "g++", *common, "-pthread", "-x", "c++", source, "-x", "none", LIBRARY,
+            f"-Wl,-rpath,{LIBRARY.parent}"], 120)
+    return run("build_stress", [
+        tool("nvcc") or "nvcc", *common, f"-arch={asked.machine.architecture}", source, LIBRARY,
+        "-Xlinker", f"-rpath={LIBRARY.parent}"], 120)
+
+
+def tool(name):
+    """A program of the toolkit, in the PATH or not."""
+    found = shutil.which(name)
+    homes = [os.environ.get("CUDA_HOME", ""), "/usr/local/cuda"]
+    places = [pathlib.Path(home) / "bin" / name for home in homes if home]
+    return found or next((str(place) for place in places if place.is_file()), None)
+
+
+# --- tests ----------------------------------------------------------------------------------------
+
+
+def tests(asked):
+    """The suites that know a real device, wherever their programs come from."""
+    outcome = Outcome()
+    folder = pathlib.Path(asked.tests).resolve() if asked.tests else BUILD / "tests"
+    for name, filter_text in SUITES.items():
+        program = folder / name
+        if asked.without_gpu or not asked.machine.gpu:
+            outcome.add(name, "not run", "no GPU")
+        elif not program.is_file():
+            outcome.add(name, "not run", why_no_suites(asked))
+        elif b"ASHLAR_TEST_DEVICE" not in program.read_bytes():
+            outcome.add(name, "not run", "it knows stand-in drivers only")
+        else:
+            libraries = f"{folder}:{os.environ.get('LD_LIBRARY_PATH', '')}".rstrip(":")
+            done = run(name, [program, f"--gtest_filter={filter_text}", "--gtest_color=no"], 200,
+                       {"ASHLAR_TEST_DEVICE": "cuda", "LD_LIBRARY_PATH": libraries})
+            outcome.add(name, done.state, counts(done.output) or done.last_words())
+            outcome.lines += [f"* {name}: {failed} failed" for failed in failed_tests(done.output)]
+    return outcome
+
+
+def why_no_suites(asked):
+    if asked.tests:
+        return "not among the tests handed in"
+    cache = BUILD / "CMakeCache.txt"
+    text = cache.read_text(encoding="utf-8") if cache.is_file() else ""
+    has_google_test = re.search(r"^GTest_DIR:PATH=(?!.*NOTFOUND)", text, re.MULTILINE)
+    return "not built" if has_google_test else "no GoogleTest"
+
+
+def counts(output):
+    """GoogleTest's own: "189 passed, 3 failed"."""
+    found = []
+    for word in ("PASSED", "SKIPPED", "FAILED"):
+        match = re.search(rf"^\[  {word} *\] (\d+) tests?", output, re.MULTILINE)
+        if match:
+            found.append(f"{match.group(1)} {word.lower()}")
+    return ", ".join(found)
+
+
+def failed_tests(output):
+    """The list at the end; while they run, lines with times in them say the same."""
+    names = re.findall(r"^\[  FAILED  \] (\S+?),?(?: where .*)?$", output, re.MULTILINE)
+    return sorted({name for name in names if "." in name})
+
+
+# --- bench ----------------------------------------------------------------------------------------
+
+
+def bench(asked):
+    """Pairs, churn and threads, side by side in one process."""
+    outcome = Outcome()
+    command = [sys.executable, HERE / "side_by_side.py", "--json", "--library", LIBRARY]
+    if asked.without_gpu:
+        command += ["--ashlar-only", "--backend", "sim", "--rounds", "1"]
+    done = run("bench", command, 240, {"ASHLAR_SIM_BACKING": "bookkeeping"})
+    results = read_json(done).get("results")
+    if not done.passed or not results:
+        outcome.add("side by side", done.state if not done.passed else "FAILED", done.last_words())
+        return outcome
+    failed = sum("failure" in row for row in results)
+    outcome.add("side by side", "passed" if not failed else f"FAILED ({failed} figures)",
+                headline(results))
+    outcome.lines = ["## Allocating and freeing, side by side", "",
+                     "One process, taking turns, medians; for others in brackets how many times as"
+                     " fast Ashlar's plain address is. Threads: all together, each on its own"
+                     " stream.", "",
+                     *side_by_side.markdown(results)]
+    return outcome
+
+
+def headline(results):
+    """How many times as fast as PyTorch's allocator, at the least: by pattern."""
+    figures = {}
+    for row in results:
+        key = (row["pattern"], row["bytes"], row["live"], row["threads"])
+        figures.setdefault(key, {})[row["allocator"]] = row
+    least = {}
+    for (pattern, *_), by in figures.items():
+        ours, theirs = by.get("ashlar", {}), by.get("PyTorch", {})
+        ratio = None
+        if "ns" in ours and "ns" in theirs:
+            ratio = theirs["ns"] / ours["ns"]
+        elif "pairs_per_second" in ours and "pairs_per_second" in theirs:
+            ratio = ours["pairs_per_second"] / theirs["pairs_per_second"]
+        if ratio is not None:
+            least[pattern] = min(ratio, least.get(pattern, ratio))
+    if not least:
+        return "PyTorch took no part"
+    return "of PyTorch's speed, at the least: " + ", ".join(
+        f"{pattern} {ratio:.1f}×" for pattern, ratio in least.items())
+
+
+def read_json(done):
+    """The last line of a command's output that is an object, or an empty one."""
+    for line in reversed(done.output.strip().splitlines()):
+        try:
+            value = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(value, dict):
+            return value
+    return {}
+
+
+# --- train ----------------------------------------------------------------------------------------
+
+
+def train_all(asked):
+    """Three workloads in three ways, each a process of its own; the first says how many steps."""
+    outcome = Outcome()
+    if asked.without_gpu:
+        outcome.add("training", "not run", "no GPU")
+        return outcome
+    outcome.lines = [
+        "## Training with PyTorch", "",
+        "Losses are compared step by step with those of PyTorch's allocator with its defaults.", "",
+        "| workload | allocator | steps | losses | steps/s | of native | peak requested | peak"
+        " reserved | reserved ÷ requested |", "|---|---|--:|---|--:|--:|--:|--:|--:|"]
+    for workload in train.WORKLOADS:
+        runs = {}
+        for way in train.WAYS:
+            length = ["--seconds", asked.seconds]
+            if runs.get("native"):
+                length = ["--steps", runs["native"]["steps"]]
+            done = run(f"train_{workload}_{way}", [
+                sys.executable, HERE / "train.py", workload, "--way", way, *length],
+                120 + 4 * asked.seconds, {"ASHLAR_TORCH_LIBRARY": str(LIBRARY)})
+            runs[way] = read_json(done) if done.passed else {}
+            if not runs[way]:
+                outcome.add(f"training: {workload}, {way}", done.state, done.last_words())
+        add_training(outcome, workload, runs)
+    return outcome
+
+
+def add_training(outcome, workload, runs):
+    """One row for the table of steps, and one of its own for each way."""
+    native, ours = runs.get("native"), runs.get("ashlar")
+    for way, done in runs.items():
+        if done:
+            outcome.lines.append(training_row(workload, way, done, native))
+    if not native or not ours:
+        return
+    # Where PyTorch's own allocator gives other losses at other addresses, ours may, too.
+    other = runs.get("expandable")
+    is_right = difference(ours, native) == "equal" or (
+        bool(other) and difference(other, native) != "equal")
+    speed = ours["steps_per_second"] / native["steps_per_second"]
+    outcome.add(
+        f"training: {workload}", "passed" if is_right else "FAILED (losses)",
+        f"losses {difference(ours, native)}; {speed:.3f} of native's speed; reserved ÷ requested"
+        f" {waste(ours):.3f} (native {waste(native):.3f})")
+
+
+def waste(done):
+    return done["peak_reserved_bytes"] / done["peak_requested_bytes"]
+
+
+def training_row(workload, way, done, native):
+    cells = [workload, way, f"{done['steps']:,}", difference(done, native) if native else "",
+             f"{done['steps_per_second']:.2f}",
+             f"{done['steps_per_second'] / native['steps_per_second']:.3f}" if native else "",
+             f"{done['peak_requested_bytes'] / 2**30:.3f} GiB",
+             f"{done['peak_reserved_bytes'] / 2**30:.3f} GiB",
+             f"{waste(done):.3f}"]
+    return "| " + " | ".join(cells) + " |"
+
+
+def difference(done, native):
+    """Of the losses: equal, or by how much they differ at most, and from which step on."""
+    if done is native:
+        return "—"
+    if len(done["losses"]) != len(native["losses"]):
+        return f"{len(done['losses'])} of {len(native['losses'])}"
+    pairs = list(zip(done["losses"], native["losses"]))
+    first = next((i for i, (a, b) in enumerate(pairs) if not a == b), None)
+    if first is None:
+        return "equal"
+    most = max(abs(a - b) / max(abs(b), 1e-12) for a, b in pairs)
+    return f"differ by {most:.1e} at most, from step {first} on"
+
+
+# --- stress ---------------------------------------------------------------------------------------
+
+
+def stress(asked):
+    """Contents checked by kernels, on eight streams."""
+    outcome = Outcome()
+    command = [STRESS, "--seconds", 10]
+    if asked.without_gpu:
+        command = [STRESS, "--short", "--backend", "sim"]
+    done = run("stress", command, 90)
+    told = read_json(done)
+    if not told:
+        outcome.add("stress, 8 streams", done.state, done.last_words())
+        return outcome
+    outcome.add(
+        "stress, 8 streams", done.state,
+        f"{told['mismatches']} mismatches in {told['blocks']:,} blocks,"
+        f" {told['checked_bytes'] / 2**30:.1f} GiB; {told['device_allocs']:,} calls for memory;"
+        f" reserved ÷ requested {waste(told):.3f}")
+    return outcome
+
+
+def sanitizer(asked):
+    """The short stress under compute-sanitizer. Errors that calls return are none of its business:
+    what a device can do is found by trial."""
+    outcome = Outcome()
+    program = tool("compute-sanitizer")
+    if asked.without_gpu or program is None:
+        outcome.add("compute-sanitizer", "not run",
+                    "no GPU" if asked.without_gpu else "no compute-sanitizer")
+        return outcome
+    done = run("sanitizer", [program, "--tool", "memcheck", "--report-api-errors", "no",
+                             "--error-exitcode", 9, STRESS, "--short", "--seconds", 60], 150)
+    summary = re.search(r"ERROR SUMMARY: .*", done.output + done.errors)
+    told = read_json(done)
+    mismatches = f"; {told['mismatches']} mismatches" if told else ""
+    outcome.add("compute-sanitizer, short stress", done.state,
+                (summary.group() if summary else done.last_words()) + mismatches)
+    return outcome
+
+
+STEPS = {"build": build, "tests": tests, "bench": bench, "train": train_all, "stress": stress,
+         "sanitizer": sanitizer}

@@ -1,0 +1,241 @@
+#!/usr/bin/env python3
+"""Trains a small model on the GPU, the same from the same seed whatever the allocator, and prints
+what it did as JSON: its losses, steps a second, and how much memory was held at most.
+
+  benchmarks/gpu/train.py WORKLOAD --way WAY
+  WORKLOAD             transformer (varying lengths), convolution (varying resolution), or experts
+                       (on several streams)
+  --way native         PyTorch's allocator with its defaults
+  --way expandable     the same with expandable_segments:True
+  --way ashlar         ashlar.torch.enable()
+  --steps N            so many steps; or
+  --seconds S          as many as that takes, for others to repeat
+
+Each run is a process of its own, since an allocator is chosen before the first tensor. The first
+steps are not timed. Needs PyTorch; for --way ashlar, libashlar_torch.so (ASHLAR_TORCH_LIBRARY)."""
+
+import argparse
+import json
+import os
+import pathlib
+import random
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+WARM_UP = 10  # steps
+WAYS = ("native", "expandable", "ashlar")
+
+
+def choose_allocator(way):
+    """Before PyTorch is imported: it reads its variables then. Gives the statistics' function."""
+    for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF"):
+        os.environ.pop(name, None)
+    # Otherwise matrix products may differ from run to run.
+    os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
+    if way == "expandable":
+        os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
+    if way == "ashlar":
+        sys.path.insert(0, str(ROOT / "python"))
+        import ashlar.torch
+        ashlar.torch.enable()
+        return ashlar.torch.memory_stats
+    import torch
+    return torch.cuda.memory_stats
+
+
+# --- workloads: each gives a function that makes one step, and returns its loss -------------------
+
+
+def transformer(torch):
+    """A decoder; every batch has another length."""
+    nn = torch.nn
+    width, heads, layers, words, batch = 768, 12, 6, 8192, 8
+    draw = random.Random(1)
+
+    class Layer(nn.Module):
+        """Attention written out: its fused forms are not the same from run to run."""
+
+        def __init__(self):
+            super().__init__()
+            self.before, self.between = nn.LayerNorm(width), nn.LayerNorm(width)
+            self.mix, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+            self.think = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(),
+                                       nn.Linear(4 * width, width))
+
+        def forward(self, x, mask):
+            count, length, _ = x.shape
+            parts = self.mix(self.before(x)).view(count, length, 3, heads, width // heads)
+            query, key, value = parts.permute(2, 0, 3, 1, 4).unbind(0)
+            scores = query @ key.transpose(-2, -1) * (width // heads) ** -0.5
+            weights = scores.masked_fill(mask, float("-inf")).softmax(-1)
+            x = x + self.out((weights @ value).transpose(1, 2).reshape(count, length, width))
+            return x + self.think(self.between(x))
+
+    embed = nn.Embedding(words, width).cuda()
+    stack = nn.ModuleList(Layer() for _ in range(layers)).cuda()
+    read = nn.Linear(width, words).cuda()
+    trained = [*embed.parameters(), *stack.parameters(), *read.parameters()]
+    optimizer = torch.optim.AdamW(trained, lr=1e-4)
+
+    def step():
+        length = draw.randrange(64, 769)
+        text = torch.randint(words, (batch, length + 1), device="cuda")
+        mask = torch.ones(length, length, dtype=torch.bool, device="cuda").triu(1)
+        with torch.autocast("cuda", torch.bfloat16):
+            x = embed(text[:, :-1])
+            for layer in stack:
+                x = layer(x, mask)
+            loss = nn.functional.cross_entropy(read(x).flatten(0, 1).float(),
+                                               text[:, 1:].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return step
+
+
+def convolution(torch):
+    """A residual net; every batch has another resolution."""
+    nn = torch.nn
+    draw = random.Random(2)
+    batch = 32
+
+    class Residual(nn.Module):
+        def __init__(self, inner, outer, stride):
+            super().__init__()
+            self.way = nn.Sequential(
+                nn.Conv2d(inner, outer, 3, stride, 1, bias=False), nn.BatchNorm2d(outer), nn.ReLU(),
+                nn.Conv2d(outer, outer, 3, 1, 1, bias=False), nn.BatchNorm2d(outer))
+            self.short = nn.Conv2d(inner, outer, 1, stride, bias=False)
+
+        def forward(self, x):
+            return torch.relu(self.way(x) + self.short(x))
+
+    widths = (64, 64, 128, 256, 512)
+    body = nn.Sequential(
+        nn.Conv2d(3, widths[0], 7, 2, 3, bias=False), nn.BatchNorm2d(widths[0]), nn.ReLU(),
+        *(Residual(inner, outer, 2 if i else 1)
+          for i, (inner, outer) in enumerate(zip(widths, widths[1:])))).cuda()
+    head = nn.Linear(widths[-1], 100).cuda()
+    optimizer = torch.optim.SGD([*body.parameters(), *head.parameters()], lr=0.01, momentum=0.9)
+
+    def step():
+        side = draw.randrange(96, 289, 4)
+        images = torch.randn(batch, 3, side, side, device="cuda")
+        labels = torch.randint(100, (batch,), device="cuda")
+        loss = nn.functional.cross_entropy(head(body(images).mean((2, 3))), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return step
+
+
+def experts(torch):
+    """A mixture of experts, each on one of four streams; how many tokens it gets varies."""
+    nn = torch.nn
+    width, count, layers = 1024, 8, 3
+    draw = random.Random(3)
+    streams = [torch.cuda.Stream() for _ in range(4)]
+
+    class Mixture(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.gate = nn.Linear(width, count)
+            self.experts = nn.ModuleList(
+                nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+                for _ in range(count))
+
+        def forward(self, x):
+            here = torch.cuda.current_stream()
+            weight, chosen = self.gate(x).softmax(-1).max(-1)
+            parts = [(chosen == i).nonzero().squeeze(1) for i in range(count)]
+            answers = []
+            for i, (expert, part) in enumerate(zip(self.experts, parts)):
+                stream = streams[i % len(streams)]
+                stream.wait_stream(here)
+                with torch.cuda.stream(stream):
+                    for used in (x, part, weight):
+                        used.record_stream(stream)
+                    answers.append(expert(x[part]) * weight[part, None])
+            for stream in streams:
+                here.wait_stream(stream)
+            result = torch.zeros_like(x)
+            for part, answer in zip(parts, answers):
+                answer.record_stream(here)
+                result = result.index_copy(0, part, answer)
+            return x + result
+
+    model = nn.Sequential(*(Mixture() for _ in range(layers))).cuda()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+
+    def step():
+        x = torch.randn(draw.randrange(2048, 8193), width, device="cuda")
+        loss = (model(x) - x.roll(1, 1)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return step
+
+
+WORKLOADS = {"transformer": transformer, "convolution": convolution, "experts": experts}
+
+
+# --- running --------------------------------------------------------------------------------------
+
+
+def run(asked):
+    """What is printed."""
+    memory_stats = choose_allocator(asked.way)
+    import torch
+    import torch.utils.deterministic
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.utils.deterministic.fill_uninitialized_memory = False
+    torch.backends.cudnn.benchmark = False
+    torch.backends.cudnn.deterministic = True
+    torch.manual_seed(0)
+    step = WORKLOADS[asked.workload](torch)
+    losses = [step() for _ in range(WARM_UP)]
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    while True:
+        losses.append(step())
+        timed = len(losses) - WARM_UP
+        if timed % 5 == 0:
+            torch.cuda.synchronize()  # or the host would be far ahead of the clock
+            if not asked.steps and time.perf_counter() - begin > asked.seconds:
+                break
+        if asked.steps and len(losses) >= asked.steps:
+            break
+    torch.cuda.synchronize()
+    seconds = time.perf_counter() - begin
+    stats = memory_stats()
+    return {
+        "workload": asked.workload, "way": asked.way, "torch": torch.__version__,
+        "steps": len(losses), "steps_per_second": timed / seconds,
+        "peak_reserved_bytes": stats["reserved_bytes.all.peak"],
+        "peak_requested_bytes": stats["requested_bytes.all.peak"],
+        "losses": torch.stack(losses).tolist(),
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
+    parser.add_argument("workload", choices=WORKLOADS)
+    parser.add_argument("--way", choices=WAYS, required=True)
+    parser.add_argument("--steps", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=6)
+    asked = parser.parse_args()
+    if asked.steps and asked.steps <= WARM_UP:
+        parser.error(f"--steps {asked.steps} (expected more than the {WARM_UP} that are not timed)")
+    print(json.dumps(run(asked)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

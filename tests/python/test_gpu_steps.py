@@ -1,0 +1,123 @@
+"""What scripts/gpu makes of the words of others: GoogleTest's counts, PyTorch's losses, programs
+that fail. Runs without a GPU and without PyTorch.
+
+  test_gpu_steps.py"""
+
+import contextlib
+import io
+import pathlib
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "benchmarks" / "gpu"))
+sys.dont_write_bytecode = True
+
+import side_by_side  # noqa: E402: its folder comes first
+import steps  # noqa: E402
+
+SUITE = """[ RUN      ] Gpu/SharingContract.AnImportIsExported/Cuda
+[  FAILED  ] Gpu/SharingContract.AnImportIsExported/Cuda, where GetParam() = Cuda (3 ms)
+[==========] 4 tests from 2 test suites ran. (20 ms total)
+[  PASSED  ] 2 tests.
+[  SKIPPED ] 1 test, listed below:
+[  SKIPPED ] Gpu/PeersContract.PeersReach/Cuda
+[  FAILED  ] 1 test, listed below:
+[  FAILED  ] Gpu/SharingContract.AnImportIsExported/Cuda, where GetParam() = Cuda
+
+ 1 FAILED TEST
+"""
+
+
+def trained(losses, reserved=105):
+    return {"steps": len(losses), "steps_per_second": 2.0, "losses": losses,
+            "peak_reserved_bytes": reserved, "peak_requested_bytes": 100}
+
+
+def quietly(act, *arguments):
+    with contextlib.redirect_stdout(io.StringIO()):
+        return act(*arguments)
+
+
+class SuitesTest(unittest.TestCase):
+    def test_counts_are_those_that_google_test_gives_at_its_end(self):
+        self.assertEqual(steps.counts(SUITE), "2 passed, 1 skipped, 1 failed")
+
+    def test_a_failed_test_is_named_once_without_its_parameters(self):
+        self.assertEqual(steps.failed_tests(SUITE),
+                         ["Gpu/SharingContract.AnImportIsExported/Cuda"])
+
+
+class TrainingTest(unittest.TestCase):
+    def row(self, **runs):
+        outcome = steps.Outcome()
+        quietly(steps.add_training, outcome, "transformer", runs)
+        return outcome.rows[0]
+
+    def test_equal_losses_pass(self):
+        native = trained([3.0, 2.0], reserved=170)
+        row = self.row(native=native, expandable=trained([3.0, 2.0]), ashlar=trained([3.0, 2.0]))
+        self.assertEqual(row[1], "passed")
+        self.assertIn("losses equal; 1.000 of native's speed", row[2])
+        self.assertIn("1.050 (native 1.700)", row[2])
+
+    def test_losses_that_only_we_change_fail(self):
+        native = trained([3.0, 2.0])
+        row = self.row(native=native, expandable=trained([3.0, 2.0]), ashlar=trained([3.0, 2.5]))
+        self.assertEqual(row[1], "FAILED (losses)")
+        self.assertIn("differ by 2.5e-01 at most, from step 1 on", row[2])
+
+    def test_losses_that_are_no_numbers_are_not_equal(self):
+        nothing = float("nan")
+        row = self.row(native=trained([nothing]), expandable=trained([3.0]),
+                       ashlar=trained([nothing]))
+        self.assertNotIn("equal;", row[2])
+
+
+class RunTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.addCleanup(setattr, steps, "LOGS", steps.LOGS)
+        steps.LOGS = pathlib.Path(folder.name)
+
+    def test_a_program_that_fails_says_so_and_its_words_are_kept(self):
+        sad = [sys.executable, "-c", "import sys; sys.exit('no memory')"]
+        done = quietly(steps.run, "sad", sad, 60)
+        self.assertEqual((done.state, done.last_words()), ("FAILED (exit code 1)", "no memory"))
+        self.assertIn("no memory", (steps.LOGS / "sad.log").read_text(encoding="utf-8"))
+
+    def test_a_program_that_is_not_there_is_a_failure_like_any_other(self):
+        done = quietly(steps.run, "none", ["./no_such_program"], 60)
+        self.assertTrue(done.state.startswith("FAILED"))
+
+    def test_a_program_without_an_end_is_ended(self):
+        endless = [sys.executable, "-c", "while True: pass"]
+        done = quietly(steps.run, "endless", endless, 1)
+        self.assertEqual(done.state, "FAILED (no end after 1 s)")
+
+    def test_the_answer_is_the_last_object_among_other_lines(self):
+        done = steps.Run("passed", 'warning: {\n{"steps": 1}\n{"steps": 2}\nbye\n', "")
+        self.assertEqual(steps.read_json(done), {"steps": 2})
+
+
+class SideBySideTest(unittest.TestCase):
+    def results(self):
+        common = {"bytes": 512, "live": 0, "threads": 1, "rounds": 9}
+        return [{**common, "pattern": "pair", "allocator": "ashlar", "ns": 20.0},
+                {**common, "pattern": "pair", "allocator": "PyTorch", "ns": 400.0},
+                {**common, "pattern": "threads", "allocator": "ashlar", "pairs_per_second": 5e7},
+                {**common, "pattern": "threads", "allocator": "PyTorch",
+                 "failure": "out of memory"}]
+
+    def test_ratios_say_how_many_times_as_fast_ours_is(self):
+        lines = side_by_side.markdown(self.results())
+        self.assertIn("| pair, 512 B | 20.0 ns | 400.0 ns (20.0×) |", lines)
+        self.assertIn("| 1 thread, pairs of 512 B | 50.00 M/s | failed |", lines)
+        self.assertIn("PyTorch, 1 thread, pairs of 512 B: out of memory", lines)
+        self.assertTrue(steps.headline(self.results()).endswith("pair 20.0×"))
+
+
+if __name__ == "__main__":
+    unittest.main()
