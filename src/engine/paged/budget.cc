@@ -8,24 +8,26 @@
 namespace ashlar::paged {
 namespace {
 
-// What is held may be so many times what was ever live, whatever the budget says.
-double most_held(PagedPolicy policy) { return policy == PagedPolicy::kFast ? 1.5 : 1.25; }
+// So many times what was ever live: above the first saving is urgent, and above the second it may
+// cost anything.
+double much_held(PagedPolicy policy) { return policy == PagedPolicy::kFast ? 1.5 : 1.25; }
+constexpr double kTooMuchHeld = 2;
 
 }  // namespace
 
-// With what more would be asked for.
-bool PagedEngine::holds_too_much(size_t more_bytes) const {
-  const double live = static_cast<double>(highest_allocated_bytes());
-  return static_cast<double>(held_bytes_ + more_bytes) > most_held(options_.policy) * live;
-}
-
 // REQUIRES: the locks of the pool's arenas.
-bool PagedEngine::can_afford_to_stitch(PagedPool& pool) {
+bool PagedEngine::can_afford_to_stitch(const Search& search) {
+  if (search.must_save || options_.policy == PagedPolicy::kLean) return true;
+  const auto live = static_cast<double>(highest_allocated_bytes());
+  const auto held = static_cast<double>(held_bytes_ + search.bytes);  // if it must be new
+  if (held > kTooMuchHeld * live) return true;
   Amount risen;
-  for (const auto& [stream, arena] : pool.arenas) {
+  for (const auto& [stream, arena] : search.pool->arenas) {
     for (const Heap& heap : arena->heaps) risen.add(heap.counters.risen_in_all());
   }
-  return pool.budget.is_left(clock_.now_ns(), risen.count);
+  const bool is_urgent = held > much_held(options_.policy) * live;
+  return search.pool->budget.is_left(is_urgent ? Budget::Need::kUrgent : Budget::Need::kUsual,
+                                     clock_.now_ns(), risen.count);
 }
 
 // New memory, and for large blocks more of it than is asked for, so that this happens less and less

@@ -9,19 +9,25 @@ namespace ashlar::paged {
 
 class Budget {
  public:
+  // Where much more is held than was ever live, saving is worth more.
+  enum class Need { kUsual, kUrgent };
+
   void spend_us(double driver_us) { spent_us_ += driver_us; }
   // To blocks, looking.
   void spend_visits(int64_t count) {
-    visits_left_ = std::max(visits_left_ - static_cast<double>(count), -kMostOwedVisits);
+    for (double* left : {&usual_left_, &urgent_left_}) {
+      *left = std::max(*left - static_cast<double>(count), -kMostOwedVisits);
+    }
   }
   // There is something left of both, at this time and after so many allocations.
-  bool is_left(int64_t now_ns, int64_t allocation_count) {
-    const int64_t passed_ns = last_ns_ == kNever ? 0 : now_ns - last_ns_;
+  bool is_left(Need need, int64_t now_ns, int64_t allocation_count) {
+    const auto passed_ns = last_ns_ == kNever ? 0 : static_cast<double>(now_ns - last_ns_);
     last_ns_ = now_ns;
-    visits_left_ =
-        std::min(visits_left_ + kVisitsPerNs * static_cast<double>(passed_ns), kMostVisits);
+    usual_left_ = std::min(usual_left_ + kVisitsPerNs * passed_ns, kMostVisits);
+    urgent_left_ = std::min(urgent_left_ + kUrgency * kVisitsPerNs * passed_ns, kMostVisits);
     const double us = kFirstUs + kUsPerAllocation * static_cast<double>(allocation_count);
-    return visits_left_ > 0 && spent_us_ < us;
+    if (need == Need::kUrgent) return urgent_left_ > 0 && spent_us_ < kUrgency * us;
+    return usual_left_ > 0 && spent_us_ < us;
   }
 
  private:
@@ -34,9 +40,11 @@ class Budget {
   static constexpr double kVisitsPerNs = 1.0 / 16 / 8;
   static constexpr double kMostVisits = 12'500'000;
   static constexpr double kMostOwedVisits = 1'000'000;
+  static constexpr double kUrgency = 4;  // times as much of both
 
   double spent_us_ = 0;
-  double visits_left_ = kMostVisits;
+  double usual_left_ = kMostVisits;
+  double urgent_left_ = kMostVisits;
   int64_t last_ns_ = kNever;
 };
 

@@ -239,8 +239,7 @@ class PagedEngine final : public Engine {
   }
 
   // --- budget.cc
-  bool holds_too_much(size_t more_bytes) const ASHLAR_REQUIRES(mutex_);
-  bool can_afford_to_stitch(PagedPool& pool);
+  bool can_afford_to_stitch(const Search& search) ASHLAR_REQUIRES(mutex_);
   Plan plan_ample_growth(const Search& search) const ASHLAR_REQUIRES(mutex_);
 
   // --- claim.cc

@@ -38,14 +38,12 @@ Result<Block*> PagedEngine::stitch(Search& search) {
   const RelaxedCapture relaxed(device_, waiting_.capture_count());
   if (!relaxed.status().ok()) return relaxed.status();
   const Lenders lenders = find_lenders(search);
-  const bool must_save =
-      search.must_save || options_.policy == PagedPolicy::kLean || holds_too_much(search.bytes);
   Plan plan;
   Claim claim;
   {
     AllArenas lock(*search.pool);
     for (const auto& [stream, arena] : search.pool->arenas) arena->flush();
-    search.is_ample = !must_save && !can_afford_to_stitch(*search.pool);
+    search.is_ample = !can_afford_to_stitch(search);
     if (search.is_ample) {
       search.arena->heap(search.is_small).patience = kPatience;
       PagedBlock* block = search.arena->take(search.bytes, tolerance_);
