@@ -229,6 +229,16 @@ TEST_F(AsyncEngineTest, WhatTheDriverKeepsCountsForTheLimit) {
   EXPECT_LE(used_bytes(), kGiB / 2);
 }
 
+TEST_F(AsyncEngineTest, UnderTheLimitWhatTheDriverKeepsMakesRoomWithoutAWait) {
+  must(engine_->set_memory_fraction(0.5));
+  free(allocate(400 * kMiB));
+  must(device().synchronize_stream(kDefaultStream));
+  forget_calls();
+  allocate(150 * kMiB);  // for which the simulated driver would not cut up the other
+  EXPECT_LE(used_bytes(), kGiB / 2);
+  EXPECT_EQ(waits(), 0U);
+}
+
 TEST_F(AsyncEngineTest, OutOfMemoryIsReportedWithTheNumbers) {
   allocate(kGiB - 64 * kMiB);
   const Status full = refused(100 * kMiB);
