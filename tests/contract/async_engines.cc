@@ -11,7 +11,6 @@ EngineUnderTest async(std::string name, bool has_virtual_memory) {
             return must(AsyncEngine::create(device, options));
           },
           .has_virtual_memory = has_virtual_memory,
-          .frees_itself = false,
           .tells_all = false};
 }
 

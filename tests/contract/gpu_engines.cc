@@ -44,7 +44,6 @@ EngineUnderTest async_engine() {
           .make = [](Device& device, const AllocatorOptions& options) -> std::unique_ptr<Engine> {
             return must(AsyncEngine::create(device, options));
           },
-          .frees_itself = false,
           .tells_all = false};
 }
 
