@@ -19,6 +19,7 @@ enum class EngineKind {
   kClassic,  // PyTorch's policy
   kPaged,    // memory moves between views instead of fragmenting; whole segments where it cannot
   kPlugin,   // somebody else's functions see every allocation: PluginOptions says which
+  kAsync,    // the driver's stream-ordered pool, on devices that have one
 };
 
 // Of the paged engine: how much driver time may be spent to save how much memory. The measured

@@ -88,6 +88,7 @@ std::string engine_of(const AllocatorOptions& options) {
     case EngineKind::kClassic: return "classic";
     case EngineKind::kPaged: return "paged";
     case EngineKind::kPlugin: return "plugin";
+    case EngineKind::kAsync: return "async";
   }
   return {};
 }

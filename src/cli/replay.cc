@@ -51,7 +51,8 @@ Run prepare_replay(CLI::App& parser) {
   parser.add_option("FILE", asked->file, kSnapshotHelp)->required();
   parser.add_option(
       "--engine", asked->engine,
-      "classic or paged; by default that of the recording, which for PyTorch's is classic");
+      "classic, paged or async; by default that of the recording, which for PyTorch's is "
+      "classic");
   parser.add_option("--conf", asked->conf,
                     "Settings, \"name:value,...\"; by default those of the recording");
   add_limit_options(parser, asked->limits);

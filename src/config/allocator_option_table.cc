@@ -61,6 +61,7 @@ Result<EngineKind> read_engine(const Reading& reading) {
   if (reading.given.value == "classic") return EngineKind::kClassic;
   if (reading.given.value == "paged") return EngineKind::kPaged;
   if (reading.given.value == "plugin") return EngineKind::kPlugin;
+  if (reading.given.value == "async") return EngineKind::kAsync;
   return wrong_value(reading, "is not an engine of this version");
 }
 
@@ -69,6 +70,7 @@ std::string engine_text(EngineKind engine) {
     case EngineKind::kClassic: return "classic";
     case EngineKind::kPaged: return "paged";
     case EngineKind::kPlugin: return "plugin";
+    case EngineKind::kAsync: return "async";
   }
   return {};
 }
@@ -101,8 +103,9 @@ Status set_backend(const OptionRow& row, const OptionAssignment& given, Allocato
   const Reading reading = {.given = given, .expected = row.range, .options = options};
   if (given.value == "native") return Status();
   const bool is_driver_pool = given.value == "cudaMallocAsync" || given.value == "hipMallocAsync";
-  return wrong_value(
-      reading, is_driver_pool ? "is not available in this version" : "is not a kind of allocator");
+  if (!is_driver_pool) return wrong_value(reading, "is not a kind of allocator");
+  options.engine = EngineKind::kAsync;
+  return Status();
 }
 
 // Frees never throw here, so there is nothing to switch on or off.
@@ -119,9 +122,9 @@ constexpr std::array kOptions = {
         .name = "engine",
         .type = "choice",
         .default_text = "paged",
-        .range = "paged, classic or plugin",
+        .range = "paged, classic, async or plugin",
         .help = "Which policy hands out the memory: paged does not fragment, classic is PyTorch's, "
-                "plugin is somebody else's functions.",
+                "async is the driver's stream-ordered pool, plugin is somebody else's functions.",
         .set = set<&AllocatorOptions::engine, read_engine>,
         .print = print<&AllocatorOptions::engine, engine_text>,
     },
@@ -148,9 +151,8 @@ constexpr std::array kOptions = {
         .name = "backend",
         .type = "choice",
         .default_text = "native",
-        .range = "native",
-        .help =
-            "PyTorch's switch to the driver's own pool (cudaMallocAsync), which is not there yet.",
+        .range = "native, cudaMallocAsync or hipMallocAsync",
+        .help = "PyTorch's switch to the driver's own pool: all but native mean engine:async.",
         .set = set_backend,
         .print = print_default,
     },

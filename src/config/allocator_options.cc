@@ -35,7 +35,10 @@ Result<AllocatorOptions> parse_allocator_options(std::string_view text,
   }
   // To act as PyTorch does takes its policy.
   const bool asks_for_pytorch = options.pytorch_compatible && names(*settings, "compat");
-  if (asks_for_pytorch && !names(*settings, "engine")) options.engine = EngineKind::kClassic;
+  const bool asks_for_pool = options.engine == EngineKind::kAsync && names(*settings, "backend");
+  if (asks_for_pytorch && !asks_for_pool && !names(*settings, "engine")) {
+    options.engine = EngineKind::kClassic;
+  }
   if (Status status = check_allocator_options(options); !status.ok()) return status;
   return options;
 }

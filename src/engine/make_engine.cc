@@ -1,6 +1,7 @@
 // One line for each engine, and loading a plug-in for those that want one.
 #include "engine/make_engine.h"
 
+#include "engine/async/async_engine.h"
 #include "engine/classic/classic_engine.h"
 #include "engine/paged/paged_engine.h"
 #include "engine/plugin/plugin_engine.h"
@@ -22,6 +23,11 @@ Status check_plugin(const AllocatorOptions& options) {
         "plugin_library: the paged engine maps its memory itself (expected engine:plugin or "
         "engine:classic; a pool of any engine may have a plug-in as its source)");
   }
+  if (options.engine == EngineKind::kAsync) {
+    return Status::usage(
+        "plugin_library: engine:async takes its memory from the driver's pool (expected "
+        "engine:plugin or engine:classic)");
+  }
   if (!plugin.alloc_symbol.empty() && !plugin.free_symbol.empty()) return {};
   return Status::usage(
       "plugin_library needs plugin_alloc and plugin_free, the names of its two functions");
@@ -32,6 +38,12 @@ MadeEngine make_plugin(Device& device, const AllocatorOptions& options) {
   if (!plugin.ok()) return plugin.status();
   Result<std::unique_ptr<PluginEngine>> engine =
       PluginEngine::create(device, options, *std::move(plugin));
+  if (!engine.ok()) return engine.status();
+  return std::unique_ptr<Engine>(*std::move(engine));
+}
+
+MadeEngine make_async(Device& device, const AllocatorOptions& options) {
+  Result<std::unique_ptr<AsyncEngine>> engine = AsyncEngine::create(device, options);
   if (!engine.ok()) return engine.status();
   return std::unique_ptr<Engine>(*std::move(engine));
 }
@@ -59,6 +71,7 @@ MadeEngine make_engine(Device& device, const AllocatorOptions& options, Clock* c
     case EngineKind::kPaged:
       return std::unique_ptr<Engine>(std::make_unique<paged::PagedEngine>(device, options, clock));
     case EngineKind::kPlugin: return make_plugin(device, options);
+    case EngineKind::kAsync: return make_async(device, options);
   }
   return make_classic(device, options);
 }

@@ -118,7 +118,7 @@ TEST(CliConfigTest, AWrongVariableIsWrongUsageAndNamed) {
 
 TEST(CliConfigTest, CommandsThatMakeNoAllocatorDoNotMindItsVariables) {
   EXPECT_EQ(run_cli({.arguments = {"info"},
-                     .environment = {{"PYTORCH_CUDA_ALLOC_CONF", "backend:cudaMallocAsync"}}})
+                     .environment = {{"PYTORCH_CUDA_ALLOC_CONF", "backend:cudaMalloc"}}})
                 .exit_code,
             kDone);
 }

@@ -227,6 +227,15 @@ TEST(CliReplayTest, ARunWithoutTimesHasNoShareOfIt) {
   EXPECT_GT(json_of({"replay", trace("oom.1")})["driver"]["share_of_run"], 0.0);
 }
 
+TEST(CliReplayTest, ARunIsReplayedOnTheDriversPoolToo) {
+  const json answer = json_of({"replay", trace("gnn_sampling.1"), "--engine", "async"});
+  EXPECT_EQ(answer["engine"], "async");
+  EXPECT_TRUE(answer["fidelity"].is_null());
+  EXPECT_EQ(answer["ooms"], 0);
+  EXPECT_EQ(answer["driver"]["calls"]["allocate_async"], answer["allocs"]);
+  EXPECT_GT(answer["peak_reserved_bytes"], answer["peak_allocated_bytes"]);
+}
+
 TEST(CliReplayTest, WhatDoesNotFitBeforeTheFirstEntryIsSaid) {
   const ScratchFolder folder;
   std::ofstream(folder.file("late.json"))

@@ -36,6 +36,7 @@ struct EngineUnderTest {
   std::function<std::unique_ptr<EngineMachine>(size_t capacity_bytes)> machine = simulated_machine;
   bool caches = true;        // what is freed stays with the engine, to be used again
   bool frees_itself = true;  // the device's frees are the engine's, which hears them fail
+  bool tells_all = true;     // what is reserved, it has told of; else a driver keeps more
 };
 
 void PrintTo(const EngineUnderTest& engine, std::ostream* out);

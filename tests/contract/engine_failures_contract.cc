@@ -97,7 +97,7 @@ TEST_P(EngineFailuresContract, AMemoryThatIsNotTakenBackIsToldAndOfferedAgain) {
   if (!GetParam().frees_itself) GTEST_SKIP() << "the device tells somebody else";
   free(allocate(5 * kMiB));
   free(allocate(30 * kMiB));
-  for (DeviceCall call : {DeviceCall::kFree, DeviceCall::kUnmap}) {
+  for (DeviceCall call : {DeviceCall::kFree, DeviceCall::kUnmap, DeviceCall::kTrimPool}) {
     machine_->inject({.call = call, .count = sim::FaultRule::kForever});
   }
   EXPECT_EQ(engine().trim().kind(), StatusKind::kDeviceFault);

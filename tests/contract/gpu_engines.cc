@@ -2,6 +2,7 @@
 // see every call that engines make of a device.
 #include <utility>
 
+#include "engine/async/async_engine.h"
 #include "engine/classic/classic_engine.h"
 #include "engine/paged/paged_engine.h"
 #include "engine_contract.h"
@@ -38,9 +39,18 @@ EngineUnderTest paged_engine() {
           /*has_virtual_memory=*/true};
 }
 
+EngineUnderTest async_engine() {
+  return {.name = "Async",
+          .make = [](Device& device, const AllocatorOptions& options) -> std::unique_ptr<Engine> {
+            return must(AsyncEngine::create(device, options));
+          },
+          .tells_all = false};
+}
+
 auto engines() {
   return testing::Values(on_cuda(classic_engine("Classic", false)), on_cuda(paged_engine()),
-                         on_hip(classic_engine("ClassicExpandable", true)), on_hip(paged_engine()));
+                         on_cuda(async_engine()), on_hip(classic_engine("ClassicExpandable", true)),
+                         on_hip(paged_engine()), on_hip(async_engine()));
 }
 
 }  // namespace

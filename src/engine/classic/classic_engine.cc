@@ -105,7 +105,10 @@ Result<ClassicBlock*> ClassicEngine::find_or_grow(Search& search) {
 // A segment for this block alone, taken and given back with it.
 Result<ClassicBlock*> ClassicEngine::allocate_uncached(Search& search) {
   search.expandable = false;
-  if (passes_each(*search.pool)) search.block_bytes = search.request.bytes;
+  if (passes_each(*search.pool)) {
+    search.block_bytes = search.request.bytes;
+    pass_on_left();
+  }
   search.segment_bytes = search.block_bytes;
   Result<ClassicBlock*> grown = grow(search, false);
   if (passes_each(*search.pool) && !grown.ok() && grown.status().is_out_of_memory()) {

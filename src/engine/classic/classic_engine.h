@@ -47,6 +47,10 @@ struct EngineSource {
   // for, and goes back to it while work of its own stream may still be queued. Other pools, which
   // captures rely on, take whole segments as ever.
   bool passes_each = false;
+  // Pools without a source of their own have this one, and not the device.
+  bool serves_pools = true;
+  // It keeps memory of the device for itself: see kept_bytes and trim_source.
+  bool keeps = false;
 };
 
 class ClassicEngine : public Engine {
@@ -106,7 +110,22 @@ class ClassicEngine : public Engine {
   // Every invariant above; the first one that does not hold, in words.
   Status validate() const;
 
+ protected:
+  // What is held of the device, as far as the engine knows, and the part of it that the default
+  // pool has: of an engine that passes each on, what its source has given.
+  struct Held {
+    size_t all_bytes = 0;
+    size_t given_bytes = 0;
+  };
+  Held held() const;
+
  private:
+  // Of a source that keeps memory for itself. How much more that is than it has given; called with
+  // the lock held.
+  virtual size_t kept_bytes(size_t) const { return 0; }
+  // Gives that back to the device. May wait; called without the lock, and relaxed in captures.
+  virtual Status trim_source() { return {}; }
+
   // One request on its way: what it asks for, and what has been found out about it.
   struct Search {
     Request request;
@@ -163,6 +182,7 @@ class ClassicEngine : public Engine {
   // What this process may take of the device.
   size_t limit_bytes() const ASHLAR_REQUIRES(mutex_);
   bool is_above_limit(size_t more_bytes) const ASHLAR_REQUIRES(mutex_);
+  size_t given_bytes() const ASHLAR_REQUIRES(mutex_);
   Result<ClassicBlock*> grow_plain(const Search& search) ASHLAR_REQUIRES(mutex_);
   Result<DeviceAddress> device_allocate(const Search& search) ASHLAR_REQUIRES(mutex_);
   Result<ClassicBlock*> grow_expandable(const Search& search) ASHLAR_REQUIRES(mutex_);
@@ -191,6 +211,9 @@ class ClassicEngine : public Engine {
   // Tells the pools' own sources, without the lock, which segments they get back.
   void give_back_to_sources() ASHLAR_REQUIRES(mutex_);
   void wait_for_sources() ASHLAR_REQUIRES(mutex_);
+  Status empty_source() ASHLAR_REQUIRES(mutex_);
+  // Blocks of a pool that passes each on, which a capture kept from going back.
+  void pass_on_left() ASHLAR_REQUIRES(mutex_);
   // The whole granules of a part of a free block, and how many bytes those were. What is left of
   // the block at either end stays free. REQUIRES: as for release_segment.
   size_t unmap_part(ClassicBlock* block, AddressRange part, TrimWait wait) ASHLAR_REQUIRES(mutex_);

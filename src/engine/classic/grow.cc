@@ -15,7 +15,10 @@ Status above_limit() { return Status::out_of_memory("above the limit of this pro
 
 Result<ClassicBlock*> ClassicEngine::grow(Search& search, bool is_retry) {
   if (is_retry) ++stats_.alloc_retries;
-  const bool above = is_above_limit(search.segment_bytes);
+  // What the source keeps may serve its own allocations, and nobody else's.
+  const bool counts_kept = source_.keeps && memory_fraction_ < 1 && !passes_each(*search.pool);
+  const size_t kept = counts_kept ? kept_bytes(given_bytes()) : 0;
+  const bool above = is_above_limit(search.segment_bytes + kept);
   if (above && options_.reject_before_device_oom) {
     search.rejected = true;
     ++stats_.oom_rejections;
@@ -31,6 +34,15 @@ size_t ClassicEngine::limit_bytes() const {
 
 bool ClassicEngine::is_above_limit(size_t more_bytes) const {
   return memory_fraction_ < 1 && held_bytes_ + growing_bytes_ + more_bytes > limit_bytes();
+}
+
+size_t ClassicEngine::given_bytes() const {
+  return static_cast<size_t>(stats_.pools.at(PoolId{}).reserved_bytes.all.current);
+}
+
+ClassicEngine::Held ClassicEngine::held() const {
+  MutexLock lock(mutex_);
+  return {held_bytes_, given_bytes()};
 }
 
 // --- plain segments -----------------------------------------------------------------------------

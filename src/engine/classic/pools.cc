@@ -27,7 +27,7 @@ Status ClassicEngine::create_pool(PoolId pool, PoolOptions options) {
 }
 
 void ClassicEngine::add_pool(PoolId pool, PoolOptions options) {
-  if (options.source == nullptr) options.source = source_.source;
+  if (options.source == nullptr && source_.serves_pools) options.source = source_.source;
   pools_.emplace(pool, std::make_unique<PrivatePool>(pool, std::move(options), stats_.pools[pool]));
 }
 

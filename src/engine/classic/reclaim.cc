@@ -145,7 +145,7 @@ Status ClassicEngine::release_cached(PoolId pool) {
   erase_empty_pools(pool);
   give_back_to_sources();
   wait_for_sources();
-  return {};
+  return pool.is_default() ? empty_source() : Status();
 }
 
 void ClassicEngine::erase_empty_pools(PoolId pool) {
@@ -228,6 +228,21 @@ void ClassicEngine::wait_for_sources() {
   if (!returned_.are_others_giving()) return;
   Pause pause(*this);
   returned_.wait_for_others(kSourceWait);
+}
+
+Status ClassicEngine::empty_source() {
+  if (!source_.keeps) return {};
+  const int capture_count = waiting_.capture_count();
+  Pause pause(*this);
+  const RelaxedCapture relaxed(device_, capture_count);
+  return relaxed.status().ok() ? trim_source() : relaxed.status();
+}
+
+void ClassicEngine::pass_on_left() {
+  for (FreePool* pool : {&small_, &large_}) {
+    if (pool->blocks().first() != nullptr) release_blocks(*pool);
+  }
+  give_back_to_sources();
 }
 
 size_t ClassicEngine::unmap_part(ClassicBlock* block, AddressRange part, TrimWait wait) {

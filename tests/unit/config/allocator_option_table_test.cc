@@ -43,6 +43,7 @@ const TakenValue kTaken[] = {
     {"engine:classic", [](auto& o) { o.engine = EngineKind::kClassic; }},
     {"engine:paged", [](auto&) {}, ""},
     {"engine:plugin", [](auto& o) { o.engine = EngineKind::kPlugin; }},
+    {"engine:async", [](auto& o) { o.engine = EngineKind::kAsync; }},
     {"policy:fast", [](auto& o) { o.policy = PagedPolicy::kFast; }},
     {"policy:balanced", [](auto&) {}, ""},
     {"policy:lean", [](auto& o) { o.policy = PagedPolicy::kLean; }},
@@ -55,6 +56,14 @@ const TakenValue kTaken[] = {
     {"engine:paged,compat:pytorch", [](auto& o) { o.pytorch_compatible = true; }},
     {"compat:none", [](auto&) {}, ""},
     {"backend:native", [](auto&) {}, ""},
+    {"backend:cudaMallocAsync", [](auto& o) { o.engine = EngineKind::kAsync; }, "engine:async"},
+    {"backend:hipMallocAsync", [](auto& o) { o.engine = EngineKind::kAsync; }, "engine:async"},
+    {"compat:pytorch,backend:cudaMallocAsync",
+     [](auto& o) {
+       o.pytorch_compatible = true;
+       o.engine = EngineKind::kAsync;
+     },
+     "engine:async,compat:pytorch"},
     {"caching:False", [](auto& o) { o.caching = false; }},
     {"caching:True", [](auto&) {}, ""},
     {"large_segment_size_mb:11", [](auto& o) { o.large_segment_bytes = 11 * kMiB; }},
@@ -164,12 +173,13 @@ constexpr const char* kNoReserve =
     "or unset)";
 
 const WrongValue kWrong[] = {
-    {"engine", "buddy", "is not an engine of this version (expected paged, classic or plugin)"},
+    {"engine", "buddy",
+     "is not an engine of this version (expected paged, classic, async or "
+     "plugin)"},
     {"policy", "frugal", "is not a policy of the paged engine (expected fast, balanced or lean)"},
     {"compat", "PyTorch", "is not known (expected pytorch or none)"},
-    {"backend", "cudaMallocAsync", "is not available in this version (expected native)"},
-    {"backend", "hipMallocAsync", "is not available in this version (expected native)"},
-    {"backend", "Native", "is not a kind of allocator (expected native)"},
+    {"backend", "Native",
+     "is not a kind of allocator (expected native, cudaMallocAsync or hipMallocAsync)"},
     {"large_segment_size_mb", "10", "is out of range (expected 11–1048576)"},
     {"large_segment_size_mb", "1048577", "is out of range (expected 11–1048576)"},
     {"large_segment_size_mb", "twenty", "is not a number (expected 11–1048576)"},

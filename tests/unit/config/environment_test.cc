@@ -224,11 +224,12 @@ TEST(AllocatorVariablesTest, AWrongValueIsNamedWithTheVariableAndTheOption) {
             "ASHLAR_ALLOC_CONF: max_split_size_mb: \"12x\" is not a number (expected 20–1048576 or "
             "unlimited)");
   const Result<AllocatorOptions> theirs =
-      allocator_options_with("PYTORCH_ALLOC_CONF", "backend:cudaMallocAsync");
+      allocator_options_with("PYTORCH_ALLOC_CONF", "backend:cudaMalloc");
   EXPECT_EQ(theirs.status().kind(), StatusKind::kUsage);
   EXPECT_EQ(theirs.status().message(),
-            "PYTORCH_ALLOC_CONF: backend: \"cudaMallocAsync\" is not available in this version "
-            "(expected native); where ASHLAR_ALLOC_CONF is set, it is read instead");
+            "PYTORCH_ALLOC_CONF: backend: \"cudaMalloc\" is not a kind of allocator (expected "
+            "native, cudaMallocAsync or hipMallocAsync); where ASHLAR_ALLOC_CONF is set, it is "
+            "read instead");
 }
 
 TEST(AllocatorVariablesTest, ASwitchOfPyTorchsSetsItsOptionUnlessTheSettingsNameIt) {

@@ -1,0 +1,199 @@
+// Allocating, freeing in stream order, and what could not be freed at once.
+#include "engine/async/driver_pool_source.h"
+
+#include <utility>
+
+#include "base/text.h"
+#include "device/stream_use.h"
+
+namespace ashlar {
+
+// All of it is kept, as PyTorch does it: memory that goes back to the device at each wait of the
+// host would make the pool as slow as no pool.
+Result<std::shared_ptr<DriverPoolSource>> DriverPoolSource::create(Device& device) {
+  if (!device.properties().has_stream_pool) {
+    return Status::unsupported(
+        text("engine:async needs a driver with a stream-ordered pool, which device ",
+             device.properties().index, " (", device.properties().name,
+             ") does not have: use engine:paged or engine:classic"));
+  }
+  if (Status kept = device.set_pool_threshold(SIZE_MAX); !kept.ok()) return kept;
+  if (Status reset = device.reset_pool_peaks(); !reset.ok()) return reset;
+  return std::shared_ptr<DriverPoolSource>(new DriverPoolSource(device));
+}
+
+DriverPoolSource::~DriverPoolSource() { (void)trim().ok(); }
+
+// --- allocate -----------------------------------------------------------------------------------
+
+Result<DeviceAddress> DriverPoolSource::allocate(size_t bytes, StreamId stream) {
+  if (Status late = take_late_error(); !late.ok()) return late;
+  (void)free_left(Wait::kNever).ok();  // told by the next trim, if it stays so
+  const Result<DeviceAddress> at = device_.allocate_async(bytes, stream);
+  if (at.status().is(StatusKind::kUnsupported)) {
+    return Status::usage(text("stream ", stream.value(),
+                              " is capturing, and the driver's pool has no memory for captures: "
+                              "route its allocations to a pool (begin_routing)"));
+  }
+  if (!at.ok()) return at;
+  {
+    MutexLock lock(mutex_);
+    given_[at->value()] = stream;
+  }
+  Status below = stay_below(most_bytes_());
+  if (below.ok()) return at;
+  free(*at, bytes);
+  return below;
+}
+
+// The driver says how much it took only afterwards.
+Status DriverPoolSource::stay_below(size_t most_bytes) {
+  if (most_bytes == SIZE_MAX) return {};
+  Result<PoolUse> use = device_.pool_use();
+  if (use.ok() && use->reserved_bytes <= most_bytes) return {};
+  if (use.ok()) {
+    if (Status trimmed = device_.trim_pool(most_bytes); !trimmed.ok()) return trimmed;
+    use = device_.pool_use();
+  }
+  if (!use.ok()) return use.status();
+  if (use->reserved_bytes <= most_bytes) return {};
+  return Status::out_of_memory("above the limit of this process");
+}
+
+// --- free ---------------------------------------------------------------------------------------
+
+void DriverPoolSource::free(DeviceAddress address, size_t) {
+  Freed freed{address, {}};
+  {
+    MutexLock lock(mutex_);
+    const auto found = given_.find(address.value());
+    if (found == given_.end()) return;  // not ours
+    freed.stream = found->second;
+    given_.erase(found);
+  }
+  Status done = free_on(freed, freed.stream);
+  if (done.ok()) return;
+  const bool waits = done.is(StatusKind::kUnsupported) || done.is(StatusKind::kUsage);
+  MutexLock lock(mutex_);
+  left_.push_back(freed);
+  if (!waits && late_error_.ok()) late_error_ = std::move(done);
+}
+
+// kUnsupported: the stream is capturing. kUsage: it is gone.
+Status DriverPoolSource::free_on(const Freed& freed, StreamId stream) {
+  Status done = device_.free_async(freed.address, stream);
+  if (!done.ok()) return done;
+  MutexLock lock(mutex_);
+  ++freed_on_[stream];
+  return {};
+}
+
+Status DriverPoolSource::free_left(Wait wait) {
+  std::vector<Freed> left;
+  {
+    MutexLock lock(mutex_);
+    left = std::exchange(left_, {});
+  }
+  Status first;
+  for (const Freed& each : left) {
+    Status done = free_on(each, each.stream);
+    if (done.is(StatusKind::kUsage) && wait == Wait::kForDevice) done = free_of_gone_stream(each);
+    if (done.ok()) continue;
+    const bool waits = done.is(StatusKind::kUnsupported) || done.is(StatusKind::kUsage);
+    if (!waits && first.ok()) first = std::move(done);
+    MutexLock lock(mutex_);
+    left_.push_back(each);
+  }
+  return first;
+}
+
+// What the stream had left to do is covered by waiting for the device, which would break a capture.
+Status DriverPoolSource::free_of_gone_stream(const Freed& freed) {
+  if (has_captures()) return Status::unsupported("a capture goes on");
+  if (Status waited = device_.synchronize_device(); !waited.ok()) return waited;
+  return free_on(freed, kDefaultStream);
+}
+
+// --- giving back --------------------------------------------------------------------------------
+
+Status DriverPoolSource::trim() {
+  const Status freed = free_left(Wait::kForDevice);
+  const Status waited = wait_for_frees();
+  const Status trimmed = device_.trim_pool(0);
+  const Status late = take_late_error();
+  for (const Status& each : {freed, waited, trimmed}) {
+    if (!each.ok()) return each;
+  }
+  return late;
+}
+
+Status DriverPoolSource::trim_to(size_t keep_bytes) {
+  if (Status freed = free_left(Wait::kNever); !freed.ok()) return freed;
+  return device_.trim_pool(keep_bytes);
+}
+
+Status DriverPoolSource::wait_for_frees() {
+  std::map<StreamId, uint64_t> waited_for;
+  {
+    MutexLock lock(mutex_);
+    waited_for = freed_on_;
+  }
+  const bool has_captures = this->has_captures();
+  for (const auto& [stream, count] : waited_for) {
+    if (has_captures && is_capturing(stream)) continue;
+    Status waited =
+        has_captures ? device_.synchronize_stream(stream) : wait_for({&device_, stream});
+    if (waited.is(StatusKind::kUsage)) continue;  // gone: after the capture
+    if (!waited.ok()) return waited;
+    MutexLock lock(mutex_);
+    const auto found = freed_on_.find(stream);
+    const bool was_all = found != freed_on_.end() && found->second == count;
+    if (was_all) freed_on_.erase(found);
+  }
+  return {};
+}
+
+// --- looking ------------------------------------------------------------------------------------
+
+PoolUse DriverPoolSource::use() const {
+  const Result<PoolUse> use = device_.pool_use();
+  return use.ok() ? *use : PoolUse{};
+}
+
+void DriverPoolSource::reset_peaks() {
+  Status reset = device_.reset_pool_peaks();
+  if (reset.ok()) return;
+  MutexLock lock(mutex_);
+  if (late_error_.ok()) late_error_ = std::move(reset);
+}
+
+Status DriverPoolSource::take_late_error() {
+  MutexLock lock(mutex_);
+  return std::exchange(late_error_, {});
+}
+
+// --- captures -----------------------------------------------------------------------------------
+
+void DriverPoolSource::capture_began() {
+  MutexLock lock(mutex_);
+  ++capture_count_;
+}
+
+void DriverPoolSource::capture_ended() {
+  MutexLock lock(mutex_);
+  --capture_count_;
+}
+
+bool DriverPoolSource::has_captures() const {
+  MutexLock lock(mutex_);
+  return capture_count_ > 0;
+}
+
+// A device that cannot tell leaves us on the safe side; a stream that is gone captures nothing.
+bool DriverPoolSource::is_capturing(StreamId stream) const {
+  const Result<CaptureState> state = capture_state({&device_, stream});
+  if (state.status().is(StatusKind::kUsage)) return false;
+  return !state.ok() || state->status != CaptureStatus::kNone;
+}
+
+}  // namespace ashlar
