@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <iostream>
 #include <latch>
 #include <memory>
 #include <random>
@@ -274,6 +275,8 @@ std::vector<Outcome> take_turns(const std::vector<Contestant>& contestants, cons
     if (round > kLeastRounds && Clock::now() - begin > kMostPerPattern) break;
     for (size_t i = 0; i < contestants.size(); ++i) {
       if (!outcomes[i].failure.empty()) continue;
+      // Whoever crashes is the one that was named last.
+      if (round == 0) std::cerr << contestants[i].name << ": " << pattern.name << std::endl;
       try {
         const double value = contestants[i].measure(pattern, round);
         if (round > 0) outcomes[i].values.push_back(value);

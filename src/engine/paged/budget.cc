@@ -15,19 +15,14 @@ constexpr double kTooMuchHeld = 2;
 
 }  // namespace
 
-// REQUIRES: the locks of the pool's arenas.
 bool PagedEngine::can_afford_to_stitch(const Search& search) {
   if (search.must_save || options_.policy == PagedPolicy::kLean) return true;
   const auto live = static_cast<double>(highest_allocated_bytes());
   const auto held = static_cast<double>(held_bytes_ + search.bytes);  // if it must be new
   if (held > kTooMuchHeld * live) return true;
-  Amount risen;
-  for (const auto& [stream, arena] : search.pool->arenas) {
-    for (const Heap& heap : arena->heaps) risen.add(heap.counters.risen_in_all());
-  }
   const bool is_urgent = held > much_held(options_.policy) * live;
   return search.pool->budget.is_left(is_urgent ? Budget::Need::kUrgent : Budget::Need::kUsual,
-                                     clock_.now_ns(), risen.count);
+                                     clock_.now_ns());
 }
 
 // New memory, and for large blocks more of it than is asked for, so that this happens less and less

@@ -33,13 +33,7 @@ struct Counters {
   Amount pending;
   Amount allocated_at_reset;
   Amount active_at_reset;
-  Amount risen_before_reset;
 
-  Amount risen_in_all() const {
-    Amount sum = risen_before_reset;
-    sum.add(risen);
-    return sum;
-  }
   // What is handed out, beside what was when totals were reset.
   Amount net() const {
     Amount sum = risen;
@@ -59,7 +53,6 @@ struct Counters {
   void reset_totals() {
     active_at_reset = active();
     allocated_at_reset = allocated();
-    risen_before_reset.add(risen);
     risen = fallen = {};
   }
 };

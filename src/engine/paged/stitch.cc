@@ -17,7 +17,10 @@ constexpr double kBytesPerUs = double(kMiB) / 1000;
 constexpr double kMapUs = 34;
 constexpr double kCreateUs = 13;
 
-constexpr int64_t kPatience = 1024;
+// How many wasteful places are taken as they are, where nothing is left to look for better ones,
+// and where that is scarce.
+constexpr int64_t kLongPatience = 1024;
+constexpr int64_t kSomePatience = 16;
 
 // Looking at more finds nothing better that is worth its time (docs/design/paged.md).
 constexpr int64_t kEnoughVisits = 1000;
@@ -45,7 +48,7 @@ Result<Block*> PagedEngine::stitch(Search& search) {
     for (const auto& [stream, arena] : search.pool->arenas) arena->flush();
     search.is_ample = !can_afford_to_stitch(search);
     if (search.is_ample) {
-      search.arena->heap(search.is_small).patience = kPatience;
+      search.arena->heap(search.is_small).patience = kLongPatience;
       PagedBlock* block = search.arena->take(search.bytes, tolerance_);
       if (block != nullptr) {
         hand_out(*search.arena, block, search.request);
@@ -54,6 +57,8 @@ Result<Block*> PagedEngine::stitch(Search& search) {
       plan = plan_ample_growth(search);
     }
     if (!plan.exists) plan = best_plan(search, lenders);
+    const bool is_scarce = options_.policy != PagedPolicy::kLean && search.pool->budget.is_scarce();
+    if (!search.is_ample && is_scarce) search.arena->heap(search.is_small).patience = kSomePatience;
     search.device_bytes = plan.fresh_bytes;
     Status allowed = plan.fresh_bytes == 0 ? Status() : check_limit(search, plan.fresh_bytes);
     if (!allowed.ok()) return allowed;
