@@ -40,9 +40,11 @@ Result<DeviceAddress> DriverPoolSource::allocate(size_t bytes, StreamId stream) 
     MutexLock lock(mutex_);
     given_[at->value()] = stream;
   }
-  Status below = stay_below(most_bytes_());
+  const size_t most_bytes = most_bytes_();
+  Status below = stay_below(most_bytes);
   if (below.ok()) return at;
   free(*at, bytes);
+  (void)device_.trim_pool(most_bytes).ok();  // or what the driver took for it would stay there
   return below;
 }
 

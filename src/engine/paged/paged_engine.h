@@ -239,7 +239,8 @@ class PagedEngine final : public Engine {
   }
 
   // --- budget.cc
-  bool can_afford_to_stitch(const Search& search) ASHLAR_REQUIRES(mutex_);
+  bool can_afford_to_stitch(const Search& search) ASHLAR_REQUIRES(mutex_)
+      ASHLAR_EXCLUDES(counting_mutex_);
   Plan plan_ample_growth(const Search& search) const ASHLAR_REQUIRES(mutex_);
 
   // --- claim.cc

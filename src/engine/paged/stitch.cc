@@ -41,12 +41,12 @@ Result<Block*> PagedEngine::stitch(Search& search) {
   const RelaxedCapture relaxed(device_, waiting_.capture_count());
   if (!relaxed.status().ok()) return relaxed.status();
   const Lenders lenders = find_lenders(search);
+  search.is_ample = !can_afford_to_stitch(search);  // before arenas are locked: it looks at sums
   Plan plan;
   Claim claim;
   {
     AllArenas lock(*search.pool);
     for (const auto& [stream, arena] : search.pool->arenas) arena->flush();
-    search.is_ample = !can_afford_to_stitch(search);
     if (search.is_ample) {
       search.arena->heap(search.is_small).patience = kLongPatience;
       PagedBlock* block = search.arena->take(search.bytes, tolerance_);
