@@ -36,7 +36,7 @@ Status PagedEngine::change_tagged(std::string_view tag, Change change) {
       pools = tagged_pools(tag);
     }
     if (!pools.ok()) return pools.status();
-    const RelaxedCapture relaxed(device_, waiting_.capture_count());
+    const RelaxedCapture relaxed(device_);  // captures may begin while we are unlocked
     if (!relaxed.status().ok()) return relaxed.status();
     changer_ = std::this_thread::get_id();
     acting_stack_ = {};
