@@ -357,7 +357,8 @@ class PagedEngine final : public Engine {
   Status back_up(const std::vector<PagedPool*>& pools) ASHLAR_REQUIRES(mutex_);
   static void find_live(const PagedPool& pool, std::vector<Extent*>& live);
   // REQUIRES: the extents' pools are changing, by this thread.
-  Status copy_backups(const std::vector<Extent*>& extents, CopyWay way);
+  Result<StreamId> find_copier() ASHLAR_REQUIRES(mutex_);
+  Status copy_backups(const std::vector<Extent*>& extents, CopyWay way, StreamId copier);
   Status drop_extents(const std::vector<PagedPool*>& pools) ASHLAR_REQUIRES(mutex_);
   Status drop(Extent& extent) ASHLAR_REQUIRES(mutex_);
   Status resume_pools(const std::vector<PagedPool*>& pools) ASHLAR_REQUIRES(mutex_);
@@ -473,7 +474,7 @@ class PagedEngine final : public Engine {
   std::vector<EventId> spare_events_ ASHLAR_GUARDED_BY(mutex_);  // free to be recorded again
   std::thread::id changer_ ASHLAR_GUARDED_BY(mutex_);  // who pauses or resumes now; nobody at most
   std::condition_variable changed_;                    // `changer_` is done, or a trim
-  std::optional<StreamId> copier_;                     // of backups; the changer's
+  std::optional<StreamId> copier_ ASHLAR_GUARDED_BY(mutex_);  // of backups
   std::vector<void*> stale_backups_ ASHLAR_GUARDED_BY(mutex_);  // pinned, to be freed
 
   mutable Mutex counting_mutex_;

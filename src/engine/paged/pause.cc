@@ -180,13 +180,15 @@ Status PagedEngine::back_up(const std::vector<PagedPool*>& pools) {
   std::vector<Extent*> live;
   for (const PagedPool* pool : pools) find_live(*pool, live);
   if (live.empty()) return {};
+  const Result<StreamId> copier = find_copier();
+  if (!copier.ok()) return copier.status();
   MutexUnlock unlocked(mutex_);
   for (Extent* extent : live) {
     const Result<void*> memory = device_.allocate_host(extent->backup.range.bytes);
     if (!memory.ok()) return memory.status();
     extent->backup.memory = *memory;
   }
-  return copy_backups(live, CopyWay::kToHost);
+  return copy_backups(live, CopyWay::kToHost, *copier);
 }
 
 // From the first byte in use to the last one, in each extent.
@@ -213,23 +215,29 @@ void PagedEngine::find_live(const PagedPool& pool, std::vector<Extent*>& live) {
   }
 }
 
-// On a stream of its own, which nobody else's work holds up; waits for it. Whatever was queued is
-// over before its host memory may go: should even the second wait fail, the device is lost.
-Status PagedEngine::copy_backups(const std::vector<Extent*>& extents, CopyWay way) {
+// A stream of its own, which nobody else's work holds up.
+Result<StreamId> PagedEngine::find_copier() {
   if (!copier_) {
     const Result<StreamId> made = device_.create_stream();
     if (!made.ok()) return made.status();
     copier_ = *made;
   }
+  return *copier_;
+}
+
+// Waits for it, and once more if that fails: the copies should be over before anything goes on.
+// Where they are not, free_stale_backups waits for them.
+Status PagedEngine::copy_backups(const std::vector<Extent*>& extents, CopyWay way,
+                                 StreamId copier) {
   Status copied;
   for (size_t i = 0; copied.ok() && i < extents.size(); ++i) {
     const auto& [memory, range] = extents[i]->backup;
     copied = way == CopyWay::kToHost
-                 ? device_.copy_to_host(memory, range.begin, range.bytes, *copier_)
-                 : device_.copy_to_device(range.begin, memory, range.bytes, *copier_);
+                 ? device_.copy_to_host(memory, range.begin, range.bytes, copier)
+                 : device_.copy_to_device(range.begin, memory, range.bytes, copier);
   }
-  Status waited = device_.synchronize_stream(*copier_);
-  if (!waited.ok()) (void)device_.synchronize_device().ok();
+  Status waited = device_.synchronize_stream(copier);
+  if (!waited.ok()) (void)device_.synchronize_stream(copier).ok();
   return copied.ok() ? std::move(waited) : std::move(copied);
 }
 
@@ -279,8 +287,11 @@ Status PagedEngine::resume_pools(const std::vector<PagedPool*>& pools) {
     }
   }
   if (!kept.empty()) {
+    const Result<StreamId> copier = find_copier();
+    if (!copier.ok()) return copier.status();
     MutexUnlock unlocked(mutex_);
-    if (Status restored = copy_backups(kept, CopyWay::kToDevice); !restored.ok()) return restored;
+    Status restored = copy_backups(kept, CopyWay::kToDevice, *copier);
+    if (!restored.ok()) return restored;
   }
   for (PagedPool* pool : pools) {
     pool->is_paused = false;
@@ -348,11 +359,14 @@ void PagedEngine::forget_backups(PagedPool& pool) {
   for (const auto& extent : pool.extents) forget_backup(*extent);
 }
 
-// What the device does not take back is offered again with the next change or trim.
+// What may still be copied to, because a wait failed, stays; so does what the device does not take
+// back. Both are tried again with the next change or trim.
 void PagedEngine::free_stale_backups() {
   if (stale_backups_.empty()) return;
-  const RelaxedCapture relaxed(device_, waiting_.capture_count());
+  const RelaxedCapture relaxed(device_);  // captures may begin while we are unlocked
   if (!relaxed.status().ok()) return;
+  const Result<bool> are_over = device_.is_idle(*copier_);
+  if (!are_over.ok() || !*are_over) return;
   std::vector<void*> stale = std::exchange(stale_backups_, {});
   Status failed;
   {

@@ -340,6 +340,26 @@ TEST_F(Pausing, TheLimitOfTheProcessHoldsForResuming) {
   must(resume());
 }
 
+TEST_F(Pausing, HostMemoryThatIsStillCopiedToIsNotFreed) {
+  fill(allocate(2 * kMiB), 1);
+  const StreamId before = new_stream();
+  must(pause_and_keep());
+  must(resume());
+  const StreamId copier(before.value() + 1);
+  ASSERT_EQ(new_stream().value(), before.value() + 2) << "the engine has made one stream";
+  forget_calls();
+  must(machine_->hold(kDevice, copier));
+  // The first wait is for the block's own stream.
+  machine_->inject({.call = DeviceCall::kSynchronizeStream, .nth = 2, .count = 2});
+  EXPECT_FALSE(pause_and_keep().ok());
+  EXPECT_EQ(calls(DeviceCall::kAllocateHost), 1U);
+  EXPECT_EQ(calls(DeviceCall::kFreeHost), 0U);
+  must(machine_->resume(kDevice, copier));
+  must(device().synchronize_stream(copier));
+  trim();
+  EXPECT_EQ(calls(DeviceCall::kFreeHost), 1U);
+}
+
 // Each call of each kind fails once, wherever that happens to be; then whatever was begun is either
 // finished or taken back.
 TEST_F(Pausing, NoFailureLosesAnything) {
@@ -347,7 +367,7 @@ TEST_F(Pausing, NoFailureLosesAnything) {
        {DeviceCall::kUnmap, DeviceCall::kRelease, DeviceCall::kCreate, DeviceCall::kMap,
         DeviceCall::kSetAccess, DeviceCall::kAllocateHost, DeviceCall::kFreeHost,
         DeviceCall::kCopyToHost, DeviceCall::kCopyToDevice, DeviceCall::kSynchronizeStream,
-        DeviceCall::kCreateStream}) {
+        DeviceCall::kIsIdle, DeviceCall::kCreateStream}) {
     for (const bool resumes_first : {false, true}) {
       for (uint64_t nth = 1; nth < 40; ++nth) {
         SCOPED_TRACE(testing::Message() << name(call) << " " << nth << " " << resumes_first);
