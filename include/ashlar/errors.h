@@ -54,4 +54,16 @@ class ASHLAR_EXPORT FormatError : public Error {
   using Error::Error;
 };
 
+// A deadline passed. What was begun is taken back, and may be tried again.
+class ASHLAR_EXPORT TimeoutError : public Error {
+ public:
+  using Error::Error;
+};
+
+// Another rank died or gave up; every later call on that group throws the same.
+class ASHLAR_EXPORT PeerError : public Error {
+ public:
+  using Error::Error;
+};
+
 }  // namespace ashlar

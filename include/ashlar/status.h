@@ -22,6 +22,8 @@ enum class StatusKind {
   kDeviceFault,  // a driver or system call failed for a reason of its own; see code().
   kDeviceLost,   // the device failed for good: every later call on it fails the same way.
   kFormat,       // unreadable input: the message says where, and what was expected.
+  kTimeout,      // a deadline passed; the message says what was waited for, and for whom.
+  kPeerLost,     // another rank died or gave up: its group has failed for good.
 };
 
 ASHLAR_EXPORT std::string_view name(StatusKind kind);
@@ -41,6 +43,8 @@ class [[nodiscard]] ASHLAR_EXPORT Status {
   static Status usage(std::string message);
   static Status unsupported(std::string message);
   static Status format(std::string message);
+  static Status timeout(std::string message);
+  static Status peer_lost(std::string message);
   // `call` is the driver's or system's own name for what failed, `code` its own number for why.
   static Status device_fault(std::string_view call, long code, std::string message);
   static Status device_lost(std::string_view call, long code, std::string message);

@@ -14,6 +14,8 @@ void throw_failure(Status status) {
     case StatusKind::kDeviceFault:
     case StatusKind::kDeviceLost: throw DeviceError(std::move(status));
     case StatusKind::kFormat: throw FormatError(std::move(status));
+    case StatusKind::kTimeout: throw TimeoutError(std::move(status));
+    case StatusKind::kPeerLost: throw PeerError(std::move(status));
   }
   check_failed("a failure to throw", __FILE__, __LINE__);
 }

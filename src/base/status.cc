@@ -21,6 +21,8 @@ std::string_view name(StatusKind kind) {
     case StatusKind::kDeviceFault: return "device fault";
     case StatusKind::kDeviceLost: return "device lost";
     case StatusKind::kFormat: return "format error";
+    case StatusKind::kTimeout: return "timeout";
+    case StatusKind::kPeerLost: return "peer lost";
   }
   return "unknown";
 }
@@ -50,6 +52,14 @@ Status Status::unsupported(std::string message) {
 
 Status Status::format(std::string message) {
   return Status({StatusKind::kFormat, std::move(message), {}, 0});
+}
+
+Status Status::timeout(std::string message) {
+  return Status({StatusKind::kTimeout, std::move(message), {}, 0});
+}
+
+Status Status::peer_lost(std::string message) {
+  return Status({StatusKind::kPeerLost, std::move(message), {}, 0});
 }
 
 Status Status::device_fault(std::string_view call, long code, std::string message) {

@@ -67,7 +67,9 @@ enum {
   ASHLAR_DEVICE_LOST = 5,         // the device failed for good
   ASHLAR_FORMAT = 6,              // unreadable input
   ASHLAR_HOST_OUT_OF_MEMORY = 7,  // the library itself could get no memory
-  ASHLAR_INTERNAL = 8             // a defect of the library, or of a callback that threw
+  ASHLAR_INTERNAL = 8,            // a defect of the library, or of a callback that threw
+  ASHLAR_TIMEOUT = 9,             // a deadline passed
+  ASHLAR_PEER_LOST = 10           // another rank died or gave up
 };
 // "ok", "out of memory", …; never null.
 ASHLAR_C_API const char* ashlar_status_name(ashlar_status status) ASHLAR_C_NOEXCEPT;

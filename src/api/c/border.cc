@@ -35,6 +35,8 @@ ashlar_status code_of(StatusKind kind) {
     case StatusKind::kDeviceFault: return ASHLAR_DEVICE_FAULT;
     case StatusKind::kDeviceLost: return ASHLAR_DEVICE_LOST;
     case StatusKind::kFormat: return ASHLAR_FORMAT;
+    case StatusKind::kTimeout: return ASHLAR_TIMEOUT;
+    case StatusKind::kPeerLost: return ASHLAR_PEER_LOST;
   }
   return ASHLAR_INTERNAL;
 }
@@ -97,6 +99,8 @@ const char* ashlar_status_name(ashlar_status status) noexcept {
     case ASHLAR_DEVICE_FAULT: return "device fault";
     case ASHLAR_DEVICE_LOST: return "device lost";
     case ASHLAR_FORMAT: return "format error";
+    case ASHLAR_TIMEOUT: return "timeout";
+    case ASHLAR_PEER_LOST: return "peer lost";
     case ASHLAR_HOST_OUT_OF_MEMORY: return "out of host memory";
     case ASHLAR_INTERNAL: return "internal";
     default: return "unknown";

@@ -474,7 +474,7 @@ class PagedEngine final : public Engine {
   std::vector<EventId> spare_events_ ASHLAR_GUARDED_BY(mutex_);  // free to be recorded again
   std::thread::id changer_ ASHLAR_GUARDED_BY(mutex_);  // who pauses or resumes now; nobody at most
   std::condition_variable changed_;                    // `changer_` is done, or a trim
-  std::optional<StreamId> copier_ ASHLAR_GUARDED_BY(mutex_);  // of backups
+  std::optional<StreamId> copier_ ASHLAR_GUARDED_BY(mutex_);    // of backups
   std::vector<void*> stale_backups_ ASHLAR_GUARDED_BY(mutex_);  // pinned, to be freed
 
   mutable Mutex counting_mutex_;

@@ -1,0 +1,38 @@
+// Deadlines, as far as they can be told without waiting.
+#include "base/deadline.h"
+
+#include <gtest/gtest.h>
+
+namespace ashlar {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(Deadline, NeverNeverPasses) {
+  EXPECT_TRUE(Deadline::never().is_never());
+  EXPECT_FALSE(Deadline::never().has_passed());
+  EXPECT_EQ(Deadline::never().left_for_poll(), -1);
+}
+
+TEST(Deadline, ATimeoutOfZeroIsForEver) { EXPECT_TRUE(Deadline::of_timeout(0ms).is_never()); }
+
+TEST(Deadline, WhatIsTooFarAwayIsNever) {
+  EXPECT_TRUE(Deadline::after(std::chrono::nanoseconds::max()).is_never());
+}
+
+TEST(Deadline, NothingIsLeftOfOneThatHasPassed) {
+  const Deadline passed = Deadline::after(-1s);
+  EXPECT_TRUE(passed.has_passed());
+  EXPECT_EQ(passed.left(), 0ns);
+  EXPECT_EQ(passed.left_for_poll(), 0);
+}
+
+TEST(Deadline, OneAheadHasTimeLeft) {
+  const Deadline ahead = Deadline::after(1h);
+  EXPECT_FALSE(ahead.has_passed());
+  EXPECT_GT(ahead.left(), 59min);
+  EXPECT_LE(ahead.left(), 1h);
+}
+
+}  // namespace
+}  // namespace ashlar
