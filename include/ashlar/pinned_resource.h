@@ -2,12 +2,11 @@
 //
 //   ashlar::HostAllocator host(device);
 //   ashlar::PinnedResource pinned(host);
-//   std::pmr::vector<float> staging(1 << 20, &pinned);   // a device copies from it without
-//   stopping
+//   std::pmr::vector<float> staging(1 << 20, &pinned);
 //
-// Each allocation is one of the HostAllocator, which caches them by size, and rounds to pages. For
-// many small ones, put a pool of the standard library in between:
-// std::pmr::synchronized_pool_resource(&pinned).
+// A device copies from that memory without help of the processor. Each allocation is one of the
+// HostAllocator, which caches them by size, and rounds to pages. For many small ones, put a pool of
+// the standard library in between: std::pmr::synchronized_pool_resource(&pinned).
 //
 // Memory that queued work still uses must not be freed, unless the HostAllocator was told of the
 // stream (HostAllocator::record_stream). That does not reach through a pool in between, which uses

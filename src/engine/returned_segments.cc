@@ -2,7 +2,10 @@
 #include "engine/returned_segments.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
+
+#include "device/relaxed_capture.h"
 
 namespace ashlar {
 
@@ -12,7 +15,7 @@ void ReturnedSegments::add(std::shared_ptr<SegmentSource> source, AddressRange r
   is_empty_.store(false, std::memory_order_release);
 }
 
-void ReturnedSegments::give_back() {
+void ReturnedSegments::give_back(Device& device) {
   const std::thread::id self = std::this_thread::get_id();
   std::vector<Segment> leaving;
   {
@@ -21,10 +24,14 @@ void ReturnedSegments::give_back() {
     is_empty_.store(true, std::memory_order_release);
     givers_.push_back(self);
   }
-  for (const Segment& each : leaving) {
-    if (each.range.bytes != 0) each.source->free(each.range.begin, each.range.bytes);
+  {
+    // If it is not granted, the sources still have to hear of them.
+    const RelaxedCapture relaxed(device);
+    for (const Segment& each : leaving) {
+      if (each.range.bytes != 0) each.source->free(each.range.begin, each.range.bytes);
+    }
+    leaving.clear();  // the last to know a source may be us
   }
-  leaving.clear();  // the last to know a source may be us
   MutexLock lock(mutex_);
   givers_.erase(std::find(givers_.begin(), givers_.end(), self));
   arrived_.notify_all();
@@ -40,8 +47,8 @@ bool ReturnedSegments::must_wait() const {
   return !givers_.empty() && std::find(givers_.begin(), givers_.end(), self) == givers_.end();
 }
 
-void ReturnedSegments::wait_for_others(std::chrono::milliseconds limit) {
-  const auto end = std::chrono::steady_clock::now() + limit;
+void ReturnedSegments::wait_for_others() {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
   MutexLock lock(mutex_);
   while (must_wait() && lock.wait_until(arrived_, end)) {
   }

@@ -4,19 +4,16 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <thread>
 #include <vector>
 
+#include "ashlar/device.h"
 #include "ashlar/pool.h"
 #include "base/mutex.h"
 
 namespace ashlar {
-
-// How long an engine waits for the sources of others before it gives up.
-inline constexpr std::chrono::milliseconds kSourceWait{1000};
 
 class ReturnedSegments {
  public:
@@ -24,11 +21,12 @@ class ReturnedSegments {
   void add(std::shared_ptr<SegmentSource> source, AddressRange range = {});
   // Asked at the end of every act, so without a lock.
   bool empty() const { return is_empty_.load(std::memory_order_acquire); }
-  // What was added so far. Call without locks: sources may do anything, also come back to here.
-  void give_back();
-  // Until what other threads are giving back has arrived, or the time is over: a source may wait
+  // What was added so far, in a way that breaks no capture on `device`. Call without locks: sources
+  // may do anything, also come back to here.
+  void give_back(Device& device);
+  // Until what other threads are giving back has arrived, or a second is over: a source may wait
   // for something that our caller holds. A thread that is giving back itself does not wait.
-  void wait_for_others(std::chrono::milliseconds limit);
+  void wait_for_others();
   bool are_others_giving() const;
 
  private:

@@ -20,6 +20,8 @@ Code code_of(const Status& status) {
     case StatusKind::kUsage:
     case StatusKind::kFormat: return kInvalidValue;
     case StatusKind::kUnsupported: return kNotSupported;
+    case StatusKind::kTimeout:
+    case StatusKind::kPeerLost:
     case StatusKind::kDeviceFault: return kUnknown;
     case StatusKind::kDeviceLost: return kLost;
   }

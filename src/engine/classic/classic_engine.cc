@@ -47,7 +47,7 @@ ClassicEngine::~ClassicEngine() {
       }
     });
   }
-  returned_.give_back();
+  returned_.give_back(device_);
 }
 
 // --- allocate -----------------------------------------------------------------------------------

@@ -215,11 +215,8 @@ bool ClassicEngine::release_segment(ClassicBlock* block, TrimWait wait) {
 
 void ClassicEngine::give_back_to_sources() {
   while (!returned_.empty()) {
-    const int capture_count = waiting_.capture_count();
     Pause pause(*this);
-    // If it is not granted, the source still has to hear of it.
-    const RelaxedCapture relaxed(device_, capture_count);
-    returned_.give_back();
+    returned_.give_back(device_);
   }
 }
 
@@ -227,14 +224,13 @@ void ClassicEngine::give_back_to_sources() {
 void ClassicEngine::wait_for_sources() {
   if (!returned_.are_others_giving()) return;
   Pause pause(*this);
-  returned_.wait_for_others(kSourceWait);
+  returned_.wait_for_others();
 }
 
 Status ClassicEngine::empty_source() {
   if (!source_.keeps) return {};
-  const int capture_count = waiting_.capture_count();
   Pause pause(*this);
-  const RelaxedCapture relaxed(device_, capture_count);
+  const RelaxedCapture relaxed(device_);  // captures may begin meanwhile
   return relaxed.status().ok() ? trim_source() : relaxed.status();
 }
 

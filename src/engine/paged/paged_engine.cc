@@ -86,7 +86,7 @@ PagedEngine::~PagedEngine() {
       }
     }
   }
-  returned_.give_back();
+  returned_.give_back(device_);
 }
 
 // --- allocate -----------------------------------------------------------------------------------

@@ -144,18 +144,15 @@ Status PagedEngine::wait_for_users(const std::vector<PagedPool*>& pools) {
     }
   }
   for (const StreamUse& use : uses) {
-    if (waiting_.is_waitable(use)) continue;
-    return Status::usage(text("stream ", use.stream.value(),
-                              ", which uses the pool, is capturing, or gone while others capture: "
-                              "end the capture first"));
-  }
-  {
-    MutexUnlock unlocked(mutex_);
-    for (const StreamUse& use : uses) {
-      Status waited = use.device->synchronize_stream(use.stream);
-      if (!waited.ok() && !waited.is(StatusKind::kUsage)) return waited;
-      is_gone = is_gone || !waited.ok();
+    if (!waiting_.is_waitable(use)) {  // asked again for each: captures begin while we wait
+      return Status::usage(text("stream ", use.stream.value(),
+                                ", which uses the pool, is capturing, or gone while others "
+                                "capture: end the capture first"));
     }
+    MutexUnlock unlocked(mutex_);
+    Status waited = use.device->synchronize_stream(use.stream);
+    if (!waited.ok() && !waited.is(StatusKind::kUsage)) return waited;
+    is_gone = is_gone || !waited.ok();
   }
   // No capture begins while we are locked, which the wait for a whole device would break.
   for (size_t i = 0; is_gone && i < uses.size(); ++i) {

@@ -303,7 +303,7 @@ bool PagedEngine::are_all_idle() {
 void PagedEngine::give_back_to_sources() {
   while (!returned_.empty()) {
     MutexUnlock unlocked(mutex_);
-    returned_.give_back();
+    returned_.give_back(device_);
   }
 }
 
@@ -311,7 +311,7 @@ void PagedEngine::give_back_to_sources() {
 void PagedEngine::wait_for_sources() {
   if (!returned_.are_others_giving()) return;
   MutexUnlock unlocked(mutex_);
-  returned_.wait_for_others(kSourceWait);
+  returned_.wait_for_others();
 }
 
 // --- events -------------------------------------------------------------------------------------
