@@ -1,8 +1,8 @@
 // What a pool may spend on saving memory: time of the driver for stitching, and of the host for
 // looking where to stitch. Both are a small part of the time that passes, so that saving costs a
 // program that much and no more; what is left over is kept for later, up to a bound. A program
-// meets most of its sizes in its first seconds, so it begins with something, and what saves much
-// may be paid for later. Guarded by the engine's lock.
+// meets most of its sizes in its first seconds, where the part is larger; and what saves much may
+// be paid for later. Guarded by the engine's lock.
 #pragma once
 
 #include <algorithm>
@@ -29,40 +29,48 @@ class Budget {
   bool is_left(Need need, double saved_part, int64_t now_ns) {
     const auto passed_ns = last_ns_ == kNever ? 0 : static_cast<double>(now_ns - last_ns_);
     last_ns_ = now_ns;
-    usual_.fill(passed_ns);
-    urgent_.fill(kUrgency * passed_ns);
+    const double young_ns = std::min(passed_ns, young_left_ns_);
+    young_left_ns_ -= young_ns;
+    usual_.fill(kYoungFactor * young_ns + (passed_ns - young_ns));
+    urgent_.fill(kYoungFactor * young_ns + kUrgentFactor * (passed_ns - young_ns));
     const Purse& purse = need == Need::kUrgent ? urgent_ : usual_;
     return purse.visits > 0 && purse.us > -kMostOwedUs * saved_part;
   }
   // Looking is to be done less often, or there will be nothing left.
-  bool is_scarce() const { return usual_.visits < kMostVisits / 2; }
+  bool is_scarce() const { return usual_.visits < usual_.highest_visits / 2; }
 
  private:
   static constexpr int64_t kNever = INT64_MIN;
-  static constexpr double kUrgency = 4;  // times as much of both
+  static constexpr double kUrgentFactor = 4;  // times as much of both
+  static constexpr double kYoungFactor = 10;
+  static constexpr double kYoungNs = 3e9;
   // A hundredth of the time is the driver's, and a little more for looking; a visit takes some 8
   // ns. They are counted, not measured, so that a replay does as the program would have done.
   static constexpr double kUsPerNs = 0.01 / 1000;
-  static constexpr double kFirstUs = 300'000;
+  static constexpr double kFirstUs = 5'000;
   static constexpr double kMostUs = 1'000'000;
   static constexpr double kMostOwedUs = 1'000'000;
   static constexpr double kVisitsPerNs = 0.015 / 8;
+  static constexpr double kFirstVisits = 600'000;
   static constexpr double kMostVisits = 12'500'000;
   static constexpr double kMostOwedVisits = 1'000'000;
 
   struct Purse {
     double us = kFirstUs;
-    double visits = kMostVisits;
+    double visits = kFirstVisits;
+    double highest_visits = kFirstVisits;  // that there were so far
 
     void fill(double passed_ns) {
       us = std::min(us + kUsPerNs * passed_ns, kMostUs);
       visits = std::min(visits + kVisitsPerNs * passed_ns, kMostVisits);
+      highest_visits = std::max(highest_visits, visits);
     }
   };
 
   Purse usual_;
   Purse urgent_;
   int64_t last_ns_ = kNever;
+  double young_left_ns_ = kYoungNs;
 };
 
 }  // namespace ashlar::paged

@@ -9,32 +9,50 @@ namespace {
 
 constexpr int64_t kMs = 1'000'000;  // ns
 constexpr int64_t kMillion = 1'000'000;
-constexpr double kLittle = 0;  // of what is held: nothing may be owed for it
+constexpr int64_t kGrownUpNs = 4'000 * kMs;  // 3 s of it young
+constexpr double kLittle = 0;                // of what is held: nothing may be owed for it
 using enum Budget::Need;
+
+// One that is no longer young, with nothing left.
+Budget grown_up() {
+  Budget budget;
+  (void)budget.is_left(kUsual, kLittle, 0);
+  (void)budget.is_left(kUsual, kLittle, kGrownUpNs);
+  budget.spend_us(10e6);
+  budget.spend_visits(100 * kMillion);
+  return budget;
+}
 
 // --- looking ------------------------------------------------------------------------------------
 
-int64_t visits_in_ten_seconds(Budget& budget, Budget::Need need) {
-  budget.spend_visits(100 * kMillion);  // more than there is
-  EXPECT_FALSE(budget.is_left(need, kLittle, 0));
+int64_t visits_between(Budget& budget, Budget::Need need, int64_t begin_ns, int64_t end_ns) {
   int64_t visits = 0;
-  for (int64_t ms = 1; ms <= 10'000; ++ms) {
-    for (; budget.is_left(need, kLittle, ms * kMs); visits += 1000) budget.spend_visits(1000);
+  for (int64_t now_ns = begin_ns + kMs; now_ns <= end_ns; now_ns += kMs) {
+    for (; budget.is_left(need, 1e9, now_ns); visits += 1000) budget.spend_visits(1000);
   }
   return visits;
 }
 
 TEST(BudgetTest, LookingMayTakeAHundredthAndAHalfOfTheTime) {
-  Budget budget;
-  const auto visits = static_cast<double>(visits_in_ten_seconds(budget, kUsual));
+  Budget budget = grown_up();
+  const auto visits =
+      static_cast<double>(visits_between(budget, kUsual, kGrownUpNs, kGrownUpNs + 10'000 * kMs));
   EXPECT_NEAR(visits, 10e9 * 0.015 / 8 - 1e6, 2000);  // at 8 ns each, less what was owed
 }
 
 TEST(BudgetTest, WhereSavingIsUrgentItMayTakeFourTimesAsMuch) {
-  Budget budget;
-  const auto visits = static_cast<double>(visits_in_ten_seconds(budget, kUrgent));
+  Budget budget = grown_up();
+  const auto visits =
+      static_cast<double>(visits_between(budget, kUrgent, kGrownUpNs, kGrownUpNs + 10'000 * kMs));
   EXPECT_NEAR(visits, 10e9 * 0.06 / 8 - 1e6, 2000);
-  EXPECT_FALSE(budget.is_left(kUsual, kLittle, 10'000 * kMs)) << "it is spent for all";
+  EXPECT_FALSE(budget.is_left(kUsual, kLittle, kGrownUpNs + 10'000 * kMs)) << "spent for all";
+}
+
+TEST(BudgetTest, InTheFirstSecondsItMayTakeTenTimesAsMuch) {
+  Budget budget;
+  (void)budget.is_left(kUsual, kLittle, 0);
+  const auto visits = static_cast<double>(visits_between(budget, kUsual, 0, 3000 * kMs));
+  EXPECT_NEAR(visits, 600'000 + 3e9 * 0.15 / 8, 2000);
 }
 
 TEST(BudgetTest, WhatIsLeftOverIsKeptUpToATenthOfASecond) {
@@ -49,15 +67,17 @@ TEST(BudgetTest, WhatIsLeftOverIsKeptUpToATenthOfASecond) {
 }
 
 TEST(BudgetTest, WhatIsOwedIsForgottenInASecond) {
-  Budget budget;
-  EXPECT_TRUE(budget.is_left(kUsual, kLittle, 0));
+  Budget budget = grown_up();
   for (int i = 0; i < 1000; ++i) budget.spend_visits(100 * kMillion);
-  EXPECT_FALSE(budget.is_left(kUsual, kLittle, 500 * kMs));
-  EXPECT_TRUE(budget.is_left(kUsual, kLittle, 600 * kMs));
+  EXPECT_FALSE(budget.is_left(kUsual, 1e9, kGrownUpNs + 500 * kMs));
+  EXPECT_TRUE(budget.is_left(kUsual, 1e9, kGrownUpNs + 600 * kMs));
 }
 
-TEST(BudgetTest, HalfOfWhatMayBeLeftIsScarce) {
+TEST(BudgetTest, LessThanHalfOfWhatThereWasIsScarce) {
   Budget budget;
+  EXPECT_FALSE(budget.is_scarce());
+  (void)budget.is_left(kUsual, kLittle, 0);
+  (void)budget.is_left(kUsual, kLittle, kGrownUpNs);
   EXPECT_FALSE(budget.is_scarce());
   budget.spend_visits(6 * kMillion);
   EXPECT_FALSE(budget.is_scarce());
@@ -70,19 +90,22 @@ TEST(BudgetTest, HalfOfWhatMayBeLeftIsScarce) {
 TEST(BudgetTest, TheDriverMayTakeAHundredthOfTheTimeAndSomethingAtFirst) {
   Budget budget;
   EXPECT_TRUE(budget.is_left(kUsual, kLittle, 0));
-  budget.spend_us(299'000);
+  budget.spend_us(4'000);
   EXPECT_TRUE(budget.is_left(kUsual, kLittle, 0));
   budget.spend_us(2'000);
   EXPECT_FALSE(budget.is_left(kUsual, kLittle, 0));
-  EXPECT_FALSE(budget.is_left(kUsual, kLittle, 90 * kMs));
-  EXPECT_TRUE(budget.is_left(kUrgent, kLittle, 90 * kMs));
-  EXPECT_TRUE(budget.is_left(kUsual, kLittle, 110 * kMs));
+  EXPECT_TRUE(budget.is_left(kUsual, kLittle, 11 * kMs)) << "ten times as much while it is young";
+  EXPECT_TRUE(budget.is_left(kUsual, kLittle, kGrownUpNs));
+  budget.spend_us(5'000 - 6'000 + 300'000 + 10'000 + 1'000);  // all of it, and 1 ms
+  EXPECT_FALSE(budget.is_left(kUsual, kLittle, kGrownUpNs + 90 * kMs));
+  EXPECT_TRUE(budget.is_left(kUrgent, kLittle, kGrownUpNs + 90 * kMs));
+  EXPECT_TRUE(budget.is_left(kUsual, kLittle, kGrownUpNs + 110 * kMs));
 }
 
 TEST(BudgetTest, WhatSavesMuchMayBePaidForLater) {
   Budget budget;
   EXPECT_TRUE(budget.is_left(kUsual, kLittle, 0));
-  budget.spend_us(300'000 + 90'000);
+  budget.spend_us(5'000 + 90'000);
   EXPECT_FALSE(budget.is_left(kUsual, kLittle, 0));
   EXPECT_TRUE(budget.is_left(kUsual, 0.1, 0));
   budget.spend_us(20'000);
