@@ -26,13 +26,13 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::string_view kMagic = "ashstor1";
-constexpr size_t kHeadBytes = 8 + 8 + 4;
+constexpr std::string_view kFileMagic = "ashstor1";
+constexpr size_t kFileHeadBytes = 8 + 8 + 4;
 constexpr const char* kLockName = "lock";
 constexpr const char* kBeingWritten = "being_written";
 constexpr std::string_view kFolderEnd = ".d";  // so that no part of a key is "..", or a file's name
 constexpr std::string_view kFileEnd = ".v";
-constexpr uint64_t kWritesBetweenSweeps = 1024;
+constexpr uint64_t kFileWritesBetweenSweeps = 1024;
 constexpr milliseconds kLongestLockRest{2};
 
 Status file_fault(std::string_view call, std::string_view path) {
@@ -75,8 +75,9 @@ Result<std::optional<Record>> read_record(int folder_fd, const std::string& path
   }
   struct stat found {};
   if (::fstat(file.get(), &found) != 0) return file_fault("fstat", path);
-  const bool is_sound = S_ISREG(found.st_mode) && found.st_size >= off_t{kHeadBytes} &&
-                        found.st_size <= static_cast<off_t>(kHeadBytes + Store::kMostValueBytes);
+  const bool is_sound =
+      S_ISREG(found.st_mode) && found.st_size >= off_t{kFileHeadBytes} &&
+      found.st_size <= static_cast<off_t>(kFileHeadBytes + Store::kMostValueBytes);
   std::string bytes(is_sound ? static_cast<size_t>(found.st_size) : 0, '\0');
   for (size_t at = 0; at < bytes.size();) {
     const ssize_t got =
@@ -87,13 +88,13 @@ Result<std::optional<Record>> read_record(int folder_fd, const std::string& path
     at += static_cast<size_t>(got);
   }
   WireReader reader(bytes);
-  const bool has_magic = reader.raw(kMagic.size()) == kMagic;
+  const bool has_magic = reader.raw(kFileMagic.size()) == kFileMagic;
   Record record;
   record.end_ns = reader.number<uint64_t>();
   record.value = reader.text(Store::kMostValueBytes);
   if (!has_magic || !reader.is_done()) {
     return Status::format(text("the store's file ", path, " holds no value: ", found.st_size,
-                               " bytes, expected ", kMagic, ", an end and a value"));
+                               " bytes, expected ", kFileMagic, ", an end and a value"));
   }
   return std::optional<Record>(std::move(record));
 }
@@ -215,7 +216,7 @@ Status FileStore::put(const std::string& path, std::string_view value, milliseco
       has_end ? now_ns() + static_cast<uint64_t>(std::chrono::nanoseconds(time_to_live).count())
               : 0;
   WireWriter record;
-  record.raw(kMagic).number(end_ns).text(value);
+  record.raw(kFileMagic).number(end_ns).text(value);
   {
     const UniqueFd file(::openat(folder_.get(), kBeingWritten,
                                  O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
@@ -228,8 +229,8 @@ Status FileStore::put(const std::string& path, std::string_view value, milliseco
   if (::renameat(folder_.get(), kBeingWritten, folder_.get(), path.c_str()) != 0) {
     return file_fault("rename", path);
   }
-  if (write_count_.fetch_add(1, std::memory_order_relaxed) % kWritesBetweenSweeps ==
-      kWritesBetweenSweeps - 1) {
+  if (write_count_.fetch_add(1, std::memory_order_relaxed) % kFileWritesBetweenSweeps ==
+      kFileWritesBetweenSweeps - 1) {
     sweep_locked();
   }
   return {};

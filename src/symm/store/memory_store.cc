@@ -13,7 +13,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 // Whoever left without a word is swept out once in so many writes.
-constexpr uint64_t kWritesBetweenSweeps = 256;
+constexpr uint64_t kMemoryWritesBetweenSweeps = 256;
 
 class MemoryStore final : public Store {
  public:
@@ -82,7 +82,7 @@ class MemoryStore final : public Store {
     Entry entry{std::move(value), {}};
     if (time_to_live.count() > 0) entry.end = Clock::now() + time_to_live;
     entries_.insert_or_assign(std::string(key), std::move(entry));
-    if (++write_count_ % kWritesBetweenSweeps == 0) {
+    if (++write_count_ % kMemoryWritesBetweenSweeps == 0) {
       std::erase_if(entries_, [](const auto& each) { return is_over(each.second); });
     }
     changed_.notify_all();

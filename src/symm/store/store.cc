@@ -12,8 +12,8 @@ namespace {
 
 // Between two looks: soon at first, since peers mostly come at the same time, and then so rarely
 // that a hundred who wait are no burden to a store.
-constexpr std::chrono::microseconds kFirstRest{50};
-constexpr std::chrono::milliseconds kLongestRest{10};
+constexpr std::chrono::microseconds kFirstStoreRest{50};
+constexpr std::chrono::milliseconds kLongestStoreRest{10};
 constexpr size_t kMostKeysNamed = 8;
 
 Status missing_keys(std::span<const std::string> keys) {
@@ -37,7 +37,7 @@ Result<std::vector<std::string>> Store::multi_get(std::span<const std::string> k
   std::vector<size_t> places(keys.size());  // of what is still missing
   for (size_t i = 0; i < keys.size(); ++i) places[i] = i;
   std::vector<std::string> missing(keys.begin(), keys.end());
-  std::chrono::nanoseconds pause = kFirstRest;
+  std::chrono::nanoseconds pause = kFirstStoreRest;
   while (!missing.empty()) {
     Result<std::vector<std::optional<std::string>>> found = look(missing, deadline);
     if (!found.ok()) return found.status();
@@ -59,7 +59,7 @@ Result<std::vector<std::string>> Store::multi_get(std::span<const std::string> k
     if (missing.empty()) break;
     if (deadline.has_passed()) return missing_keys(missing);
     rest(std::min(pause, deadline.left()));
-    pause = std::min<std::chrono::nanoseconds>(2 * pause, kLongestRest);
+    pause = std::min<std::chrono::nanoseconds>(2 * pause, kLongestStoreRest);
   }
   return values;
 }
@@ -85,7 +85,7 @@ Status Store::barrier(std::string_view key, int64_t count, std::chrono::millisec
   const Result<int64_t> own = add(come[0], 1, time_to_live, deadline);
   if (!own.ok()) return own.status();
   int64_t arrived = *own;
-  std::chrono::nanoseconds pause = kFirstRest;
+  std::chrono::nanoseconds pause = kFirstStoreRest;
   while (arrived < count) {
     const Result<std::vector<std::string>> seen = multi_get(come, deadline);
     if (!seen.ok()) return seen.status();
@@ -98,7 +98,7 @@ Status Store::barrier(std::string_view key, int64_t count, std::chrono::millisec
           text(arrived, " of ", count, " came to the barrier ", key, " before the deadline"));
     }
     rest(std::min(pause, deadline.left()));
-    pause = std::min<std::chrono::nanoseconds>(2 * pause, kLongestRest);
+    pause = std::min<std::chrono::nanoseconds>(2 * pause, kLongestStoreRest);
   }
   const Result<int64_t> last = add(gone, 1, time_to_live, deadline);
   if (!last.ok()) return last.status();

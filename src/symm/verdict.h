@@ -1,0 +1,48 @@
+// A group's failure as its store knows it. The first rank to fail writes down why; all others that
+// wait in the store read it, and so fail with the same sentence. Thread safe.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "ashlar/store.h"
+#include "symm/failure.h"
+
+namespace ashlar::symm {
+
+Status make_status(StatusKind kind, std::string message);
+
+// A status as others can read it; the system's code and call are for the rank itself.
+std::string to_bytes(const Status& status);
+// kFormat in place of what cannot be read.
+Status parse_status(std::string_view bytes);
+
+class Verdict {
+ public:
+  // Keys live for so long.
+  Verdict(std::shared_ptr<Store> store, std::string prefix, std::shared_ptr<Failure> failure,
+          std::chrono::milliseconds key_life);
+
+  // To be looked at by whoever waits in the store.
+  const std::string& key() const { return key_; }
+  Failure& failure() { return *failure_; }
+
+  // Fails the group for `reason`, unless it has failed before: returns why it did. Tries to let the
+  // others know, and does not insist: the store may be what failed.
+  Status announce(const Status& reason);
+  // What somebody else wrote under key().
+  Status adopt(std::string_view bytes);
+
+ private:
+  const std::shared_ptr<Store> store_;
+  const std::shared_ptr<Failure> failure_;  // also owned by the group and its links
+  const std::string key_;
+  const std::string election_key_;
+  const std::chrono::milliseconds key_life_;
+  std::atomic<bool> is_announced_{false};  // orders nothing: it only saves the store a question
+};
+
+}  // namespace ashlar::symm
