@@ -17,8 +17,6 @@ constexpr uint32_t kExchangeMagic = 0x78687361;  // "ashx"
 constexpr uint16_t kExchangeVersion = 1;
 constexpr nanoseconds kFirstExchangeRest = std::chrono::microseconds(50);
 constexpr nanoseconds kLongestExchangeRest = std::chrono::milliseconds(5);
-// For clearing away what is left.
-constexpr std::chrono::seconds kClearingPatience{2};
 
 }  // namespace
 
@@ -39,7 +37,7 @@ Result<std::vector<std::string>> Exchange::all_gather(std::string_view bytes, De
     (*records)[rank] = *std::move(given);
   }
   if (sequence_ > 0) (void)store_->erase(key(sequence_ - 1, seat.rank), deadline).ok();
-  ++sequence_;
+  verdict_.note_passed(++sequence_);
   return records;
 }
 
@@ -76,12 +74,6 @@ Status Exchange::finish(Deadline deadline) {
   return cleared.ok() ? erased.status() : cleared;
 }
 
-void Exchange::abandon() {
-  const Deadline deadline = Deadline::after(kClearingPatience);
-  (void)store_->erase(key(sequence_, options_.seat.rank), deadline).ok();
-  if (sequence_ > 0) (void)store_->erase(key(sequence_ - 1, options_.seat.rank), deadline).ok();
-}
-
 std::string Exchange::key(uint64_t sequence, int rank) const {
   return text(options_.prefix, '/', sequence, '/', rank);
 }
@@ -102,13 +94,15 @@ Result<std::vector<std::string>> Exchange::gather(const std::string& own_record,
   while (!waited_for.empty() || !is_set) {
     if (!is_set) {
       Status set = store_->set(own_key, own_record, options_.key_life, deadline);
-      if (!set.ok()) return set;
+      if (!set.ok()) return own_trouble(set);
     }
+    // Asked before looking: one that came and then failed has come.
+    const bool has_failed = verdict_.failure().has_happened();
+    const bool is_late = deadline.has_passed();
     std::vector<std::string> keys = {own_key, verdict_.key()};
     for (int rank : waited_for) keys.push_back(key(sequence_, rank));
     Result<std::vector<std::optional<std::string>>> found = store_->look(keys, deadline);
-    if (!found.ok()) return found.status();
-    if ((*found)[1]) return verdict_.adopt(*(*found)[1]);
+    if (!found.ok()) return own_trouble(found.status());
     is_set = (*found)[0].has_value();
     std::vector<int> still;
     for (size_t i = 0; i < waited_for.size(); ++i) {
@@ -117,9 +111,12 @@ Result<std::vector<std::string>> Exchange::gather(const std::string& own_record,
       if (record) records[waited_for[i]] = *std::move(record);
     }
     waited_for.swap(still);
-    if (waited_for.empty()) break;
-    if (verdict_.failure().has_happened()) return verdict_.failure().reason();
-    if (deadline.has_passed()) return missing(waited_for);
+    const std::optional<std::string>& verdict = (*found)[1];
+    const bool is_over = verdict && !Verdict::has_passed(*verdict, sequence_);
+    if (waited_for.empty() && !is_over) break;
+    if (verdict) return verdict_.adopt(*verdict);
+    if (has_failed) return verdict_.failure().reason();
+    if (is_late) return missing(waited_for);
     std::this_thread::sleep_for(std::min(pause, deadline.left()));
     pause = std::min(2 * pause, kLongestExchangeRest);
   }
@@ -147,6 +144,12 @@ Result<std::string> Exchange::checked(int rank, std::string_view record) const {
                                " bytes"));
   }
   return std::string(given);
+}
+
+// The others are going to read it, too.
+Status Exchange::own_trouble(const Status& status) const {
+  return make_status(status.kind(), text("rank ", options_.seat.rank, " of group ", options_.group,
+                                         " lost the store: ", status.message()));
 }
 
 Status Exchange::missing(const std::vector<int>& ranks) const {

@@ -40,15 +40,15 @@ class Exchange {
   Status barrier(Deadline deadline);
   // Ok if all give ok. Otherwise all get the same: what those said who did not. The group goes on.
   Status agree(const Status& own, Deadline deadline);
-  // A last barrier, after which nothing of the group's exchanges is left in the store.
+  // A last barrier, after which nothing of the group's exchanges is left in the store. What a group
+  // that failed leaves there ends with its time to live: another rank may still need it.
   Status finish(Deadline deadline);
-  // Clears away what is this rank's own; for a group that failed.
-  void abandon();
 
  private:
   std::string key(uint64_t sequence, int rank) const;
   Result<std::vector<std::string>> gather(const std::string& own_record, Deadline deadline);
   Result<std::string> checked(int rank, std::string_view record) const;
+  Status own_trouble(const Status& status) const;
   Status missing(const std::vector<int>& ranks) const;
 
   const std::shared_ptr<Store> store_;

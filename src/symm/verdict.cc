@@ -1,6 +1,8 @@
 // Writing down why, once.
 #include "symm/verdict.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "base/wire.h"
 
@@ -58,27 +60,41 @@ Verdict::Verdict(std::shared_ptr<Store> store, std::string prefix, std::shared_p
 
 // One is elected to write, so that two who fail at once do not say different things.
 Status Verdict::announce(const Status& reason) {
-  if (!is_announced_.exchange(true)) {
-    const Deadline deadline = Deadline::after(kTellingPatience);
-    const Status known = failure_->has_happened() ? failure_->reason() : reason;
-    const Result<int64_t> place = store_->add(election_key_, 1, key_life_, deadline);
-    if (place.ok() && *place == 1) {
-      (void)store_->set(key_, to_bytes(known), key_life_, deadline).ok();
-    } else if (place.ok()) {
-      const Result<std::string> written = store_->get(key_, deadline);
-      if (written.ok()) return adopt(*written);
-    }
+  {
+    MutexLock lock(mutex_);
+    if (!said_.ok()) return said_;
   }
   failure_->report(reason);
-  return failure_->reason();
+  const Status known = failure_->reason();
+  const Deadline deadline = Deadline::after(kTellingPatience);
+  const Result<int64_t> place = store_->add(election_key_, 1, key_life_, deadline);
+  if (place.ok() && *place > 1) {
+    const Result<std::string> written = store_->get(key_, deadline);
+    if (written.ok()) return adopt(*written);
+  } else if (place.ok()) {
+    WireWriter writer;
+    writer.number(passed_.load(std::memory_order_relaxed)).raw(to_bytes(known));
+    (void)store_->set(key_, writer.take(), key_life_, deadline).ok();
+  }
+  return keep(known);
 }
 
 Status Verdict::adopt(std::string_view bytes) {
-  is_announced_.store(true);
-  Status reason = parse_status(bytes);
+  const std::string_view status = bytes.substr(std::min(bytes.size(), sizeof(uint64_t)));
+  Status reason = parse_status(status);
   if (reason.ok()) reason = Status::format("a rank failed for no reason");
-  failure_->report(std::move(reason));
-  return failure_->reason();
+  failure_->report(reason);
+  return keep(std::move(reason));
+}
+
+bool Verdict::has_passed(std::string_view bytes, uint64_t sequence) {
+  return WireReader(bytes).number<uint64_t>() > sequence;
+}
+
+Status Verdict::keep(Status said) {
+  MutexLock lock(mutex_);
+  if (said_.ok()) said_ = std::move(said);
+  return said_;
 }
 
 }  // namespace ashlar::symm

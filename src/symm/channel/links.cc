@@ -33,18 +33,35 @@ Result<std::unique_ptr<Links>> Links::connect(Channel& channel, const Options& o
     if (!address) continue;
     Result<UniqueFd> socket = made->reach(rank, *address, deadline);
     if (!socket.ok()) {
-      made->say_goodbye(socket.status());
+      if (socket.status().is(StatusKind::kPeerLost)) made->failure_->report(socket.status());
+      made->give_up(rank, socket.status());
       return socket.status();
     }
-    auto link = std::make_shared<Link>();
-    link->socket = *std::move(socket);
-    link->peer = rank;
-    link->group = options.group_name;
-    link->failure = made->failure_;
-    made->links_[rank] = link;
-    channel.watch(std::move(link));
+    made->add(rank, *std::move(socket));
   }
   return made;
+}
+
+void Links::add(int rank, UniqueFd socket) {
+  auto link = std::make_shared<Link>();
+  link->socket = std::move(socket);
+  link->peer = rank;
+  link->group = options_.group_name;
+  link->failure = failure_;
+  links_[rank] = link;
+  channel_.watch(std::move(link));
+}
+
+// Those who called already are told why, too, or they would take us for dead.
+void Links::give_up(int first_unreached, const Status& reason) {
+  const Failure none;
+  for (int rank = first_unreached; rank < options_.seat.world_size; ++rank) {
+    if (!options_.peers[rank] || rank < options_.seat.rank) continue;
+    Result<UniqueFd> socket = channel_.fetch({options_.group, rank, options_.seat.rank}, none,
+                                             Deadline::after(std::chrono::nanoseconds(0)));
+    if (socket.ok()) add(rank, *std::move(socket));
+  }
+  say_goodbye(reason);
 }
 
 Links::Links(Channel& channel, const Options& options, std::shared_ptr<Failure> failure)

@@ -51,6 +51,8 @@ class Links {
   Links(Channel& channel, const Options& options, std::shared_ptr<Failure> failure);
 
   Result<UniqueFd> reach(int rank, const ChannelAddress& address, Deadline deadline);
+  void add(int rank, UniqueFd socket);
+  void give_up(int first_unreached, const Status& reason);
   Status lost(int rank) const;
 
   Channel& channel_;

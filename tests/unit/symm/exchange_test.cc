@@ -110,6 +110,16 @@ TEST_F(ExchangeTest, WhoComesTooLateLearnsTheSameSentence) {
   EXPECT_EQ(early.exchange.barrier(patience()).message(), late.message());
 }
 
+TEST_F(ExchangeTest, WhoFailsAfterAnExchangeDoesNotTakeItBack) {
+  Member quick(store_, {0, 2});
+  Member slow(store_, {1, 2});
+  std::thread other([&] { EXPECT_TRUE(slow.exchange.barrier(patience()).ok()); });
+  EXPECT_TRUE(quick.exchange.barrier(patience()).ok());
+  (void)quick.verdict.announce(Status::peer_lost("rank 0 of group test gave up")).ok();
+  other.join();
+  EXPECT_EQ(slow.exchange.barrier(patience()).message(), "rank 0 of group test gave up");
+}
+
 TEST_F(ExchangeTest, AFailureEndsTheWait) {
   Member member(store_, {0, 2});
   std::thread killer(

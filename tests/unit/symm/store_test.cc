@@ -215,7 +215,7 @@ TEST_P(StoreContract, KeepsPrefixesApart) {
 TEST_P(StoreConcurrency, WaitersSeeWhatOthersSet) {
   std::vector<std::thread> setters;
   for (int i = 0; i < 4; ++i) {
-    setters.emplace_back([this, i, store = place_->open()] {
+    setters.emplace_back([i, store = place_->open()] {
       EXPECT_TRUE(
           store->set("from/" + std::to_string(i), std::to_string(i * i), kNoEnd, patience()).ok());
     });
