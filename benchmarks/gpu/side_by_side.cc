@@ -2,18 +2,19 @@
 // and the driver's stream-ordered pool, all in one process. A shared object: side_by_side.py builds
 // it, and calls it after PyTorch has taken the device into use.
 // Who takes part is in contestants.h.
+// No streams of the standard library here: beside PyTorch, which brings one, a compiler may have
+// linked a second one into this object, and the two do not share their locales.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
 #include <exception>
 #include <functional>
-#include <iostream>
 #include <latch>
 #include <memory>
 #include <random>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
@@ -276,7 +277,9 @@ std::vector<Outcome> take_turns(const std::vector<Contestant>& contestants, cons
     for (size_t i = 0; i < contestants.size(); ++i) {
       if (!outcomes[i].failure.empty()) continue;
       // Whoever crashes is the one that was named last.
-      if (round == 0) std::cerr << contestants[i].name << ": " << pattern.name << std::endl;
+      if (round == 0) {
+        std::fprintf(stderr, "%s: %s\n", contestants[i].name.c_str(), pattern.name.c_str());
+      }
       try {
         const double value = contestants[i].measure(pattern, round);
         if (round > 0) outcomes[i].values.push_back(value);
@@ -307,17 +310,17 @@ std::string quoted(const std::string& text) {
   return result + '"';
 }
 
-void write(std::ostream& out, const Pattern& pattern, const Contestant& who,
-           const Outcome& outcome) {
-  out << "{\"pattern\": " << quoted(pattern.name) << ", \"bytes\": " << pattern.bytes
-      << ", \"live\": " << pattern.live << ", \"threads\": " << pattern.threads
-      << ", \"allocator\": " << quoted(who.name) << ", \"rounds\": " << outcome.values.size();
+std::string row(const Pattern& pattern, const Contestant& who, const Outcome& outcome) {
+  const std::string beginning =
+      "{\"pattern\": " + quoted(pattern.name) + ", \"bytes\": " + std::to_string(pattern.bytes) +
+      ", \"live\": " + std::to_string(pattern.live) +
+      ", \"threads\": " + std::to_string(pattern.threads) + ", \"allocator\": " + quoted(who.name) +
+      ", \"rounds\": " + std::to_string(outcome.values.size());
   if (!outcome.failure.empty() || outcome.values.empty()) {
-    out << ", \"failure\": " << quoted(outcome.failure) << "}";
-    return;
+    return beginning + ", \"failure\": " + quoted(outcome.failure) + "}";
   }
   const char* unit = pattern.name == "threads" ? "pairs_per_second" : "ns";
-  out << ", \"" << unit << "\": " << median(outcome.values) << "}";
+  return beginning + ", \"" + unit + "\": " + std::to_string(median(outcome.values)) + "}";
 }
 
 }  // namespace
@@ -330,18 +333,14 @@ extern "C" ASHLAR_C_API const char* ashlar_side_by_side(const char* backend, int
   static std::string answer;
   try {
     const std::vector<Contestant> contestants = all_contestants(backend);
-    std::ostringstream out;
-    out << "{\"results\": [";
-    bool is_first = true;
+    std::string rows;
     for (const Pattern& pattern : all_patterns()) {
       const std::vector<Outcome> outcomes = take_turns(contestants, pattern, rounds);
       for (size_t i = 0; i < contestants.size(); ++i) {
-        out << (std::exchange(is_first, false) ? "" : ",") << "\n  ";
-        write(out, pattern, contestants[i], outcomes[i]);
+        rows += (rows.empty() ? "\n  " : ",\n  ") + row(pattern, contestants[i], outcomes[i]);
       }
     }
-    out << "]}";
-    answer = out.str();
+    answer = "{\"results\": [" + rows + "]}";
   } catch (const std::exception& failure) {
     answer = "{\"failure\": " + quoted(failure.what()) + "}";
   }

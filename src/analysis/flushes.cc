@@ -19,6 +19,8 @@ bool takes(TraceAction action) {
 
 std::vector<Flush> find_flushes(const std::vector<TraceEntry>& trace,
                                 const FlushQuestion& question) {
+  // It puts memory behind other addresses all the time; that tells nothing about the program.
+  if (question.recorded->engine == EngineKind::kPaged) return {};
   const bool collects_by_age = question.recorded->garbage_collection_threshold > 0;
   std::vector<Flush> flushes;
   size_t held_bytes = question.start_reserved_bytes;

@@ -22,7 +22,7 @@ bool PagedEngine::can_afford_to_stitch(const Search& search) {
   if (held > kTooMuchHeld * live) return true;
   const bool is_urgent = held > much_held(options_.policy) * live;
   return search.pool->budget.is_left(is_urgent ? Budget::Need::kUrgent : Budget::Need::kUsual,
-                                     clock_.now_ns());
+                                     static_cast<double>(search.bytes) / held, clock_.now_ns());
 }
 
 // New memory, and for large blocks more of it than is asked for, so that this happens less and less

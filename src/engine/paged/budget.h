@@ -1,7 +1,8 @@
 // What a pool may spend on saving memory: time of the driver for stitching, and of the host for
 // looking where to stitch. Both are a small part of the time that passes, so that saving costs a
-// program that much and no more; what is left over is kept for later, up to a bound. Guarded by the
-// engine's lock.
+// program that much and no more; what is left over is kept for later, up to a bound. A program
+// meets most of its sizes in its first seconds, so it begins with something, and what saves much
+// may be paid for later. Guarded by the engine's lock.
 #pragma once
 
 #include <algorithm>
@@ -23,14 +24,15 @@ class Budget {
       purse->visits = std::max(purse->visits - static_cast<double>(count), -kMostOwedVisits);
     }
   }
-  // There is something left of both at this time.
-  bool is_left(Need need, int64_t now_ns) {
+  // There is something left of both at this time; or time of the driver may be owed for what saves
+  // `saved_part` of all that is held.
+  bool is_left(Need need, double saved_part, int64_t now_ns) {
     const auto passed_ns = last_ns_ == kNever ? 0 : static_cast<double>(now_ns - last_ns_);
     last_ns_ = now_ns;
     usual_.fill(passed_ns);
     urgent_.fill(kUrgency * passed_ns);
     const Purse& purse = need == Need::kUrgent ? urgent_ : usual_;
-    return purse.visits > 0 && purse.us > 0;
+    return purse.visits > 0 && purse.us > -kMostOwedUs * saved_part;
   }
   // Looking is to be done less often, or there will be nothing left.
   bool is_scarce() const { return usual_.visits < kMostVisits / 2; }
@@ -38,12 +40,13 @@ class Budget {
  private:
   static constexpr int64_t kNever = INT64_MIN;
   static constexpr double kUrgency = 4;  // times as much of both
-  // A hundredth of the time is the driver's, and another for looking; a visit takes some 8 ns. They
-  // are counted, not measured, so that a replay does as the program would have done.
+  // A hundredth of the time is the driver's, and a little more for looking; a visit takes some 8
+  // ns. They are counted, not measured, so that a replay does as the program would have done.
   static constexpr double kUsPerNs = 0.01 / 1000;
-  static constexpr double kFirstUs = 50'000;
+  static constexpr double kFirstUs = 300'000;
   static constexpr double kMostUs = 1'000'000;
-  static constexpr double kVisitsPerNs = 0.01 / 8;
+  static constexpr double kMostOwedUs = 1'000'000;
+  static constexpr double kVisitsPerNs = 0.015 / 8;
   static constexpr double kMostVisits = 12'500'000;
   static constexpr double kMostOwedVisits = 1'000'000;
 

@@ -112,8 +112,8 @@ void PagedEngine::come_home(Extent& extent, View& view, size_t slot) {
   extent.marked_round = 0;
 }
 
-// REQUIRES: nothing in it is in use. All that is at home there leaves, so that none of it is used
-// on the new stream before the old one's work is in order.
+// REQUIRES: it has slots, none of them in use. All that is at home there leaves, so that none of it
+// is used on the new stream before the old one's work is in order.
 void PagedEngine::move_view(View& view, Arena& arena) {
   Arena& before = *view.arena;
   for (PagedBlock* block = view.first; block != nullptr; block = block->next) {

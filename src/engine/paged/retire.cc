@@ -102,6 +102,10 @@ void PagedEngine::retire_down_to(const Crowd& target) {
   });
   for (View* view : unused) {
     if (unretired().address_bytes <= target.address_bytes) return;
+    if (view->slots.empty()) {  // it never got memory, and the device did not take it back
+      release_view(*view);
+      continue;
+    }
     spare.clear();
     if (!vacate(*view)) continue;
     find_spare(*view, spare);

@@ -21,7 +21,6 @@ constexpr double kCreateUs = 13;
 // and where that is scarce.
 constexpr int64_t kLongPatience = 1024;
 constexpr int64_t kSomePatience = 16;
-
 // Looking at more finds nothing better that is worth its time (docs/design/paged.md).
 constexpr int64_t kEnoughVisits = 1000;
 
@@ -156,14 +155,18 @@ void PagedEngine::mark_idle(PagedPool& pool, const std::set<const Arena*>& lende
 }
 
 // The place in a view where the least becomes useless. Old views mostly have other addresses of
-// what later ones have, too: once enough has been seen, a place that is not bad will do.
+// what later ones have, too: once enough has been seen, a place that is not bad will do. Where
+// looking is scarce, so will the first one of the very size.
 PagedEngine::Plan PagedEngine::plan_placement(const Search& search) {
   Plan best;
   int64_t best_cost = INT64_MAX;
   const bool must_see_all = options_.policy == PagedPolicy::kLean;
+  const bool is_scarce = !must_see_all && search.pool->budget.is_scarce();
+  bool is_perfect = false;
   const int64_t enough = must_see_all ? INT64_MAX : visited_count_ + kEnoughVisits;
   for (const auto& each : search.pool->views) {
-    if (visited_count_ >= enough && best_cost <= static_cast<int64_t>(search.bytes)) break;
+    const bool is_good = best_cost <= static_cast<int64_t>(search.bytes);
+    if ((visited_count_ >= enough && is_good) || (is_scarce && is_perfect)) break;
     View& view = *each;
     if (view.is_plain || view.is_small != search.is_small) continue;
     if (view.mapped_bytes < search.bytes) continue;
@@ -178,6 +181,7 @@ PagedEngine::Plan PagedEngine::plan_placement(const Search& search) {
         const int64_t cost = stranded_bytes(view, range, offset, search.bytes) + rest / 2;
         if (cost >= best_cost) continue;
         best_cost = cost;
+        is_perfect = rest == 0 && cost <= 0;
         best.view = &view;
         best.from = first;
         best.offset = offset;
@@ -342,7 +346,7 @@ double PagedEngine::cost_of(const Search& search, const Plan& plan) const {
   return static_cast<double>(plan.fresh_bytes) + us * kBytesPerUs;
 }
 
-// How much larger than what is missing the last piece may be.
+// By how much the last piece may be larger than what is missing.
 size_t PagedEngine::spare_bytes(const Search& search) {
   return std::max(search.bytes / 4, 4 * kMiB);
 }

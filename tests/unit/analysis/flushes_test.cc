@@ -1,6 +1,7 @@
 // Which segments were given back because the program said so.
 #include "analysis/flushes.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "unit/analysis/trace_builder.h"
@@ -12,6 +13,7 @@ constexpr size_t kSegment = size_t{20} << 20;
 
 class FlushesTest : public ::testing::Test {
  protected:
+  FlushesTest() { recorded_.engine = EngineKind::kClassic; }
   std::vector<Flush> found(size_t limit_bytes = SIZE_MAX) {
     return find_flushes(trace_.snapshot().device_traces[0], {0, limit_bytes, &recorded_});
   }
@@ -28,6 +30,12 @@ TEST_F(FlushesTest, WithRoomLeftTheProgramAskedForIt) {
   EXPECT_EQ(flushes[0].begin, 2U);
   EXPECT_EQ(flushes[0].end, 4U);
   EXPECT_TRUE(flushes[0].asked_for);
+}
+
+TEST_F(FlushesTest, ThePagedEngineUnmapsWithoutBeingAsked) {
+  recorded_.engine = EngineKind::kPaged;
+  trace_.act(TraceAction::kSegmentMap, 1, kSegment).act(TraceAction::kSegmentUnmap, 1, kSegment);
+  EXPECT_THAT(found(), testing::IsEmpty());
 }
 
 TEST_F(FlushesTest, WithoutRoomAnAllocationDidIt) {

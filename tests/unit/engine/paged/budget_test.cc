@@ -9,50 +9,51 @@ namespace {
 
 constexpr int64_t kMs = 1'000'000;  // ns
 constexpr int64_t kMillion = 1'000'000;
+constexpr double kLittle = 0;  // of what is held: nothing may be owed for it
 using enum Budget::Need;
 
 // --- looking ------------------------------------------------------------------------------------
 
 int64_t visits_in_ten_seconds(Budget& budget, Budget::Need need) {
   budget.spend_visits(100 * kMillion);  // more than there is
-  EXPECT_FALSE(budget.is_left(need, 0));
+  EXPECT_FALSE(budget.is_left(need, kLittle, 0));
   int64_t visits = 0;
   for (int64_t ms = 1; ms <= 10'000; ++ms) {
-    for (; budget.is_left(need, ms * kMs); visits += 1000) budget.spend_visits(1000);
+    for (; budget.is_left(need, kLittle, ms * kMs); visits += 1000) budget.spend_visits(1000);
   }
   return visits;
 }
 
-TEST(BudgetTest, LookingMayTakeAHundredthOfTheTime) {
+TEST(BudgetTest, LookingMayTakeAHundredthAndAHalfOfTheTime) {
   Budget budget;
   const auto visits = static_cast<double>(visits_in_ten_seconds(budget, kUsual));
-  EXPECT_NEAR(visits, 10e9 / 100 / 8 - 1e6, 2000);  // at 8 ns each, less what was owed
+  EXPECT_NEAR(visits, 10e9 * 0.015 / 8 - 1e6, 2000);  // at 8 ns each, less what was owed
 }
 
 TEST(BudgetTest, WhereSavingIsUrgentItMayTakeFourTimesAsMuch) {
   Budget budget;
   const auto visits = static_cast<double>(visits_in_ten_seconds(budget, kUrgent));
-  EXPECT_NEAR(visits, 10e9 / 25 / 8 - 1e6, 2000);
-  EXPECT_FALSE(budget.is_left(kUsual, 10'000 * kMs)) << "it is spent for all";
+  EXPECT_NEAR(visits, 10e9 * 0.06 / 8 - 1e6, 2000);
+  EXPECT_FALSE(budget.is_left(kUsual, kLittle, 10'000 * kMs)) << "it is spent for all";
 }
 
 TEST(BudgetTest, WhatIsLeftOverIsKeptUpToATenthOfASecond) {
   Budget budget;
   const int64_t hour = 3'600'000 * kMs;
-  EXPECT_TRUE(budget.is_left(kUsual, 0));
-  EXPECT_TRUE(budget.is_left(kUsual, hour));
+  EXPECT_TRUE(budget.is_left(kUsual, kLittle, 0));
+  EXPECT_TRUE(budget.is_left(kUsual, kLittle, hour));
   budget.spend_visits(12 * kMillion);
-  EXPECT_TRUE(budget.is_left(kUsual, hour));
+  EXPECT_TRUE(budget.is_left(kUsual, kLittle, hour));
   budget.spend_visits(kMillion);
-  EXPECT_FALSE(budget.is_left(kUsual, hour));
+  EXPECT_FALSE(budget.is_left(kUsual, kLittle, hour));
 }
 
 TEST(BudgetTest, WhatIsOwedIsForgottenInASecond) {
   Budget budget;
-  EXPECT_TRUE(budget.is_left(kUsual, 0));
+  EXPECT_TRUE(budget.is_left(kUsual, kLittle, 0));
   for (int i = 0; i < 1000; ++i) budget.spend_visits(100 * kMillion);
-  EXPECT_FALSE(budget.is_left(kUsual, 700 * kMs));
-  EXPECT_TRUE(budget.is_left(kUsual, 900 * kMs));
+  EXPECT_FALSE(budget.is_left(kUsual, kLittle, 500 * kMs));
+  EXPECT_TRUE(budget.is_left(kUsual, kLittle, 600 * kMs));
 }
 
 TEST(BudgetTest, HalfOfWhatMayBeLeftIsScarce) {
@@ -68,14 +69,25 @@ TEST(BudgetTest, HalfOfWhatMayBeLeftIsScarce) {
 
 TEST(BudgetTest, TheDriverMayTakeAHundredthOfTheTimeAndSomethingAtFirst) {
   Budget budget;
-  EXPECT_TRUE(budget.is_left(kUsual, 0));
-  budget.spend_us(49'000);
-  EXPECT_TRUE(budget.is_left(kUsual, 0));
+  EXPECT_TRUE(budget.is_left(kUsual, kLittle, 0));
+  budget.spend_us(299'000);
+  EXPECT_TRUE(budget.is_left(kUsual, kLittle, 0));
   budget.spend_us(2'000);
-  EXPECT_FALSE(budget.is_left(kUsual, 0));
-  EXPECT_FALSE(budget.is_left(kUsual, 90 * kMs));
-  EXPECT_TRUE(budget.is_left(kUrgent, 90 * kMs));
-  EXPECT_TRUE(budget.is_left(kUsual, 110 * kMs));
+  EXPECT_FALSE(budget.is_left(kUsual, kLittle, 0));
+  EXPECT_FALSE(budget.is_left(kUsual, kLittle, 90 * kMs));
+  EXPECT_TRUE(budget.is_left(kUrgent, kLittle, 90 * kMs));
+  EXPECT_TRUE(budget.is_left(kUsual, kLittle, 110 * kMs));
+}
+
+TEST(BudgetTest, WhatSavesMuchMayBePaidForLater) {
+  Budget budget;
+  EXPECT_TRUE(budget.is_left(kUsual, kLittle, 0));
+  budget.spend_us(300'000 + 90'000);
+  EXPECT_FALSE(budget.is_left(kUsual, kLittle, 0));
+  EXPECT_TRUE(budget.is_left(kUsual, 0.1, 0));
+  budget.spend_us(20'000);
+  EXPECT_FALSE(budget.is_left(kUsual, 0.1, 0));
+  EXPECT_TRUE(budget.is_left(kUsual, 0.2, 0));
 }
 
 // --- programs whose sizes never come again ------------------------------------------------------

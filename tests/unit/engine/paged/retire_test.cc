@@ -106,6 +106,21 @@ TEST_F(RetireTest, MappingsThatQueuedWorkMayUseStayUntilItIsDone) {
   EXPECT_GT(calls(DeviceCall::kUnmap), 0U);
 }
 
+// A view is made, and no memory for it; then the device does not take its addresses back.
+TEST_F(RetireTest, AViewThatNeverGotMemoryIsGivenBackWhenAddressesAreShort) {
+  start_with(PagedPolicy::kBalanced);
+  live_.push_back(allocate(4 * kMiB));
+  machine_->inject({.call = DeviceCall::kCreate});
+  machine_->inject({.call = DeviceCall::kFreeAddresses});
+  EXPECT_FALSE(engine_->allocate({8 * kMiB, kDefaultStream}).ok());
+  EXPECT_FALSE(engine_->allocate({8 * kMiB, kDefaultStream}).ok()) << "that is told now";
+  EXPECT_EQ(calls(DeviceCall::kFreeAddresses), 0U);
+  machine_->inject(
+      {.call = DeviceCall::kReserve, .count = 4, .status = Status::out_of_memory("no addresses")});
+  live_.push_back(allocate(8 * kMiB));
+  EXPECT_EQ(calls(DeviceCall::kFreeAddresses), 1U);
+}
+
 TEST_F(RetireTest, WhenTheDeviceHasNoMappingsLeftUnusedOnesGoBeforeAnAllocationFails) {
   start_with(PagedPolicy::kLean, 600);
   churn(1000);
