@@ -46,8 +46,11 @@ Result<Handle> Group::rendezvous(const void* pointer, Deadline deadline) {
     return Status::usage(text(pointer, " is no symmetric memory of rank ", seat_.rank,
                               ": allocate it from the arena that joined group ", options_.name));
   }
-  MutexLock lock(turn_);
+  // Without waiting for a turn, if we can.
   std::shared_ptr<const Peers> peers = arena_.peers_of(*found->block, roster_.token);
+  if (peers != nullptr) return Handle(std::move(peers), found->offset);
+  MutexLock lock(turn_);
+  peers = arena_.peers_of(*found->block, roster_.token);
   if (peers == nullptr) {
     if (is_over_) return Status::usage(text("group ", options_.name, " was left already"));
     Result<std::shared_ptr<const Peers>> met = meet(*found->block, deadline);
