@@ -57,7 +57,9 @@ TEST(Leases, RanksThatBeatLive) {
   here.leases.end(patience());
   there.leases.end(patience());
   const std::string keys[] = {"g/lives/0", "g/lives/1"};
-  for (const auto& left : *store->look(keys, patience())) EXPECT_FALSE(left);
+  const auto left = store->look(keys, patience());
+  EXPECT_FALSE((*left)[0]);
+  EXPECT_FALSE((*left)[1]);
 }
 
 TEST(Leases, OneThatStoodStillItselfBlamesNobody) {
