@@ -1,11 +1,14 @@
-# Installs the library, its headers, a package config for find_package(ashlar), the tool, and the
-# plug-in for PyTorch with its Python package.
+# Installs the library (and ashlar::redis, where it was built), its headers, a package config for
+# find_package(ashlar), the tool, and the plug-in for PyTorch with its Python package.
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ashlar)
 
 install(TARGETS ashlar EXPORT ashlar-targets FILE_SET HEADERS)
+if(TARGET ashlar_redis)
+  install(TARGETS ashlar_redis EXPORT ashlar-targets FILE_SET HEADERS)
+endif()
 install(EXPORT ashlar-targets NAMESPACE ashlar:: DESTINATION ${package_dir})
 
 configure_package_config_file(

@@ -1,0 +1,262 @@
+// Taking calls, and noticing ends.
+#include "symm/channel/channel.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/fd_passing.h"
+#include "base/text.h"
+#include "base/thread.h"
+#include "symm/channel/message.h"
+#include "symm/verdict.h"
+
+namespace ashlar::symm {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kRightNow{0};
+// How soon a wait sees that its group has failed.
+constexpr milliseconds kFetchSlice{20};
+
+std::span<const uint8_t> as_span(const std::string& bytes) {
+  return {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()};
+}
+
+milliseconds timeout_of(Deadline deadline) {
+  const int left = deadline.left_for_poll();
+  return left < 0 ? std::chrono::hours(24) : milliseconds(left);
+}
+
+}  // namespace
+
+Result<Token> draw_token() {
+  Token token{};
+  const ssize_t drawn = ::getrandom(token.data(), token.size(), 0);
+  if (drawn == static_cast<ssize_t>(token.size())) return token;
+  return Status::device_fault("getrandom", errno, "no random bytes for a token");
+}
+
+std::string to_hex(const Token& token) {
+  std::string hex;
+  for (uint8_t byte : token) {
+    hex += "0123456789abcdef"[byte >> 4];
+    hex += "0123456789abcdef"[byte & 15];
+  }
+  return hex;
+}
+
+Result<std::unique_ptr<Channel>> Channel::open(const Limits& limits) {
+  const Result<Token> name = draw_token();
+  const Result<Token> token = draw_token();
+  if (!name.ok() || !token.ok()) return name.ok() ? token.status() : name.status();
+  ChannelAddress address{"ashlar-symm-" + to_hex(*name), *token};
+  Result<UniqueFd> listening = listen_abstract(address.name);
+  if (!listening.ok()) return listening.status();
+  UniqueFd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake.valid()) return Status::device_fault("eventfd", errno, std::strerror(errno));
+  std::unique_ptr<Channel> channel(
+      new Channel(limits, std::move(address), *std::move(listening), std::move(wake)));
+  Result<std::thread> thread = start_thread([raw = channel.get()] { raw->serve(); });
+  if (!thread.ok()) return thread.status();
+  channel->thread_ = *std::move(thread);
+  return channel;
+}
+
+Channel::Channel(const Limits& limits, ChannelAddress address, UniqueFd listening, UniqueFd wake)
+    : limits_(limits),
+      address_(std::move(address)),
+      listening_(std::move(listening)),
+      wake_(std::move(wake)) {}
+
+Channel::~Channel() {
+  {
+    MutexLock lock(mutex_);
+    is_stopping_ = true;
+  }
+  wake();
+  if (thread_.joinable()) thread_.join();
+}
+
+Result<UniqueFd> Channel::call(const ChannelAddress& address, const LinkName& name,
+                               Deadline deadline) {
+  Result<UniqueFd> socket = connect_abstract(address.name, timeout_of(deadline));
+  if (!socket.ok()) {
+    return Status::peer_lost(text("rank ", name.to, " died: ", socket.status().message()));
+  }
+  const Result<PeerCredentials> peer = peer_credentials(socket->get());
+  if (!peer.ok()) return peer.status();
+  if (peer->uid != ::getuid()) {
+    return Status::usage(text("rank ", name.to, " runs as user ", peer->uid, ", this one as ",
+                              ::getuid(), ": ranks on one machine must have one user"));
+  }
+  Message hello;
+  hello.group = name.group;
+  hello.from = name.from;
+  hello.to = name.to;
+  hello.text = bytes_of(address.token);
+  const std::string bytes = to_bytes(hello);
+  if (Status sent = send_message(socket->get(), as_span(bytes), -1, timeout_of(deadline));
+      !sent.ok()) {
+    return sent;
+  }
+  return socket;
+}
+
+Result<UniqueFd> Channel::fetch(const LinkName& name, const Failure& failure, Deadline deadline) {
+  MutexLock lock(mutex_);
+  for (;;) {
+    if (const auto found = waiting_.find(name); found != waiting_.end()) {
+      UniqueFd socket = std::move(found->second);
+      waiting_.erase(found);
+      return socket;
+    }
+    if (failure.has_happened()) return failure.reason();
+    if (deadline.has_passed()) {
+      return Status::timeout(text("rank ", name.from, " did not call before the deadline"));
+    }
+    const auto slice = std::min<std::chrono::nanoseconds>(kFetchSlice, deadline.left());
+    lock.wait_until(arrived_, std::chrono::steady_clock::now() + slice);
+  }
+}
+
+void Channel::watch(std::shared_ptr<Link> link) {
+  {
+    MutexLock lock(mutex_);
+    links_.push_back(std::move(link));
+  }
+  wake();
+}
+
+void Channel::unwatch(const Link& link) {
+  {
+    MutexLock lock(mutex_);
+    std::erase_if(links_, [&](const auto& each) { return each.get() == &link; });
+  }
+  wake();  // so that the thread lets go of it, too
+}
+
+void Channel::wake() const {
+  const uint64_t one = 1;
+  (void)!::write(wake_.get(), &one, sizeof(one));
+}
+
+// --- on the channel's thread --------------------------------------------------------------------
+
+void Channel::serve() {
+  Watched watched;
+  while (wait_once(watched)) {
+  }
+}
+
+// False: it is time to stop.
+bool Channel::wait_once(Watched& watched) {
+  std::vector<pollfd> polled = {{wake_.get(), POLLIN, 0}, {listening_.get(), POLLIN, 0}};
+  {
+    MutexLock lock(mutex_);
+    if (is_stopping_) return false;
+    watched.links = links_;
+  }
+  Deadline next = Deadline::never();
+  for (const Caller& caller : watched.callers) {
+    polled.push_back({caller.socket.get(), POLLIN, 0});
+    if (caller.deadline.at() < next.at()) next = caller.deadline;
+  }
+  const size_t first_link = polled.size();
+  for (const auto& link : watched.links) polled.push_back({link->socket.get(), POLLRDHUP, 0});
+  if (::poll(polled.data(), polled.size(), next.left_for_poll()) < 0) return true;  // interrupted
+
+  if (polled[0].revents != 0) {
+    uint64_t count = 0;
+    (void)!::read(wake_.get(), &count, sizeof(count));
+  }
+  for (size_t i = 0; i < watched.links.size(); ++i) {
+    if (polled[first_link + i].revents != 0) note_end(watched.links[i]);
+  }
+  watched.links.clear();
+  for (size_t i = 0; i < watched.callers.size(); ++i) {
+    Caller& caller = watched.callers[i];
+    if (polled[i + 2].revents != 0) hear_out(std::move(caller.socket));
+    if (caller.deadline.has_passed()) caller.socket.reset();
+  }
+  std::erase_if(watched.callers, [](const Caller& caller) { return !caller.socket.valid(); });
+  if (polled[1].revents != 0) welcome(watched.callers);
+  return true;
+}
+
+// A stranger is hung up on without a word.
+void Channel::welcome(std::vector<Caller>& callers) {
+  Result<UniqueFd> socket = accept_waiting(listening_.get());
+  if (!socket.ok()) {
+    // Out of descriptors, most likely. The caller keeps waiting; do not spin meanwhile.
+    std::this_thread::sleep_for(milliseconds(10));
+    return;
+  }
+  const Result<PeerCredentials> peer = peer_credentials(socket->get());
+  if (!peer.ok() || peer->uid != ::getuid() || callers.size() >= limits_.most_waiting) return;
+  callers.push_back({*std::move(socket), Deadline::after(limits_.patience)});
+}
+
+// Whoever says nothing that makes sense is hung up on.
+void Channel::hear_out(UniqueFd socket) {
+  std::array<uint8_t, kMostMessageBytes> buffer{};
+  const Result<ReceivedMessage> got = receive_message(socket.get(), buffer, kRightNow);
+  if (!got.ok()) return;
+  const std::string_view bytes(reinterpret_cast<const char*>(buffer.data()), got->bytes);
+  const std::optional<Message> hello = parse_message(bytes);
+  const bool is_for_us = hello && hello->kind == MessageKind::kHello && !got->fd.valid() &&
+                         hello->text == bytes_of(address_.token);
+  if (!is_for_us) return;
+  MutexLock lock(mutex_);
+  if (waiting_.size() >= limits_.most_waiting) forget_ended_calls();
+  if (waiting_.size() >= limits_.most_waiting) return;
+  waiting_.insert_or_assign(LinkName{hello->group, hello->from, hello->to}, std::move(socket));
+  arrived_.notify_all();
+}
+
+void Channel::forget_ended_calls() {
+  std::erase_if(waiting_, [](const auto& each) {
+    pollfd polled{each.second.get(), POLLRDHUP, 0};
+    return ::poll(&polled, 1, 0) > 0;
+  });
+}
+
+// What is still unread may say that this is no death.
+void Channel::note_end(const std::shared_ptr<Link>& link) {
+  {
+    MutexLock lock(mutex_);
+    const auto found = std::find(links_.begin(), links_.end(), link);
+    if (found == links_.end()) return;  // given up meanwhile
+    links_.erase(found);
+  }
+  std::array<uint8_t, kMostMessageBytes> buffer{};
+  for (int failure_count = 0; failure_count < 2;) {
+    const Result<ReceivedDescriptors> got =
+        receive_descriptors(link->socket.get(), buffer, kMostAttachedFds, kRightNow);
+    // One that closed with something unread makes the first call fail, and only that.
+    if (!got.ok()) {
+      ++failure_count;
+      continue;
+    }
+    if (got->bytes == 0) break;
+    const std::string_view bytes(reinterpret_cast<const char*>(buffer.data()), got->bytes);
+    const std::optional<Message> message = parse_message(bytes);
+    if (message && message->kind == MessageKind::kFarewell) return;
+    if (message && message->kind == MessageKind::kFailed) {
+      const Status reason = parse_status(message->text);
+      if (reason.ok()) break;
+      link->failure->report(reason);
+      return;
+    }
+  }
+  link->failure->report(
+      Status::peer_lost(text("rank ", link->peer, " of group ", link->group, " died")));
+}
+
+}  // namespace ashlar::symm

@@ -1,0 +1,156 @@
+// Calling, being called, sending, receiving.
+#include "symm/channel/links.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/check.h"
+#include "base/fd_passing.h"
+#include "base/text.h"
+#include "symm/channel/message.h"
+#include "symm/verdict.h"
+
+namespace ashlar::symm {
+namespace {
+
+// How soon a wait sees that its group has failed.
+constexpr std::chrono::milliseconds kReceiveSlice{20};
+constexpr std::chrono::milliseconds kGoodbyePatience{100};
+
+std::span<const uint8_t> span_of(const std::string& bytes) {
+  return {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Links>> Links::connect(Channel& channel, const Options& options,
+                                              std::shared_ptr<Failure> failure, Deadline deadline) {
+  std::unique_ptr<Links> made(new Links(channel, options, std::move(failure)));
+  for (int rank = 0; rank < options.seat.world_size; ++rank) {
+    const std::optional<ChannelAddress>& address = options.peers[rank];
+    if (!address) continue;
+    Result<UniqueFd> socket = made->reach(rank, *address, deadline);
+    if (!socket.ok()) {
+      if (socket.status().is(StatusKind::kPeerLost)) made->failure_->report(socket.status());
+      made->give_up(rank, socket.status());
+      return socket.status();
+    }
+    made->add(rank, *std::move(socket));
+  }
+  return made;
+}
+
+void Links::add(int rank, UniqueFd socket) {
+  auto link = std::make_shared<Link>();
+  link->socket = std::move(socket);
+  link->peer = rank;
+  link->group = options_.group_name;
+  link->failure = failure_;
+  links_[rank] = link;
+  channel_.watch(std::move(link));
+}
+
+// Those who called already are told why, too, or they would take us for dead.
+void Links::give_up(int first_unreached, const Status& reason) {
+  const Failure none;
+  for (int rank = first_unreached; rank < options_.seat.world_size; ++rank) {
+    if (!options_.peers[rank] || rank < options_.seat.rank) continue;
+    Result<UniqueFd> socket = channel_.fetch({options_.group, rank, options_.seat.rank}, none,
+                                             Deadline::after(std::chrono::nanoseconds(0)));
+    if (socket.ok()) add(rank, *std::move(socket));
+  }
+  say_goodbye(reason);
+}
+
+Links::Links(Channel& channel, const Options& options, std::shared_ptr<Failure> failure)
+    : channel_(channel),
+      options_(options),
+      failure_(std::move(failure)),
+      links_(options.seat.world_size) {}
+
+Links::~Links() {
+  for (const auto& link : links_) {
+    if (link != nullptr) channel_.unwatch(*link);
+  }
+}
+
+Result<UniqueFd> Links::reach(int rank, const ChannelAddress& address, Deadline deadline) {
+  const int own = options_.seat.rank;
+  if (rank < own) return Channel::call(address, {options_.group, own, rank}, deadline);
+  return channel_.fetch({options_.group, rank, own}, *failure_, deadline);
+}
+
+Status Links::send(int rank, uint64_t sequence, std::string_view bytes, int fd, Deadline deadline) {
+  ASHLAR_CHECK(reaches(rank) && bytes.size() <= kMostMessageText);
+  Message message{MessageKind::kMemory, options_.group, sequence,
+                  options_.seat.rank,   rank,           std::string(bytes)};
+  const int left = deadline.left_for_poll();
+  const std::chrono::milliseconds timeout =
+      left < 0 ? std::chrono::hours(24) : std::chrono::milliseconds(left);
+  Status sent = send_message(links_[rank]->socket.get(), span_of(to_bytes(message)), fd, timeout);
+  if (sent.ok()) return sent;
+  if (sent.code() == ETIMEDOUT) {
+    return Status::timeout(text("rank ", rank, " of group ", options_.group_name,
+                                " took nothing before the deadline"));
+  }
+  return sent.code() == EPIPE || sent.code() == ECONNRESET ? lost(rank) : sent;
+}
+
+Result<Links::Received> Links::receive(int rank, uint64_t sequence, Deadline deadline) {
+  ASHLAR_CHECK(reaches(rank));
+  const int socket = links_[rank]->socket.get();
+  std::array<uint8_t, kMostMessageBytes> buffer{};
+  for (;;) {
+    if (failure_->has_happened()) return failure_->reason();
+    pollfd waiting{socket, POLLIN, 0};
+    const auto slice = std::min<std::chrono::nanoseconds>(kReceiveSlice, deadline.left());
+    if (::poll(&waiting, 1, Deadline::after(slice).left_for_poll()) <= 0) {
+      if (!deadline.has_passed()) continue;
+      return Status::timeout(text("rank ", rank, " of group ", options_.group_name,
+                                  " sent nothing before the deadline"));
+    }
+    Result<ReceivedMessage> got = receive_message(socket, buffer, std::chrono::milliseconds(0));
+    if (!got.ok() && got.status().code() == EMFILE) return got.status();
+    if (!got.ok()) return lost(rank);
+    const std::optional<Message> message =
+        parse_message({reinterpret_cast<const char*>(buffer.data()), got->bytes});
+    if (!message || message->group != options_.group || message->from != rank ||
+        message->to != options_.seat.rank) {
+      return Status::format(
+          text("rank ", rank, " of group ", options_.group_name, " sent what makes no sense"));
+    }
+    if (message->kind != MessageKind::kMemory) return lost(rank);
+    if (message->sequence < sequence) continue;
+    if (message->sequence > sequence) {
+      return Status::format(text("rank ", rank, " of group ", options_.group_name,
+                                 " is ahead: it sent number ", message->sequence, ", expected ",
+                                 sequence));
+    }
+    return Received{message->text, std::move(got->fd)};
+  }
+}
+
+void Links::say_goodbye(const Status& reason) {
+  Message message;
+  message.kind = reason.ok() ? MessageKind::kFarewell : MessageKind::kFailed;
+  message.group = options_.group;
+  message.from = options_.seat.rank;
+  if (!reason.ok()) message.text = to_bytes(reason);
+  for (const auto& link : links_) {
+    if (link == nullptr) continue;
+    message.to = link->peer;
+    const std::string bytes = to_bytes(message);
+    (void)send_message(link->socket.get(), span_of(bytes), -1, kGoodbyePatience).ok();
+    channel_.unwatch(*link);
+  }
+}
+
+Status Links::lost(int rank) const {
+  failure_->report(
+      Status::peer_lost(text("rank ", rank, " of group ", options_.group_name, " died")));
+  return failure_->reason();
+}
+
+}  // namespace ashlar::symm

@@ -1,0 +1,64 @@
+// The connections of one rank of a group to those of the others that it reaches through the
+// channel: on this machine, and in other processes. Thread safe as far as one act (a rendezvous) at
+// a time sends and receives; ends are noticed by the channel meanwhile.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "symm/channel/channel.h"
+#include "symm/seat.h"
+
+namespace ashlar::symm {
+
+class Links {
+ public:
+  struct Options {
+    Token group{};
+    std::string group_name{};  // for sentences
+    Seat seat{};
+    // By rank. None: not reached this way (ourselves, our own process, another machine).
+    std::vector<std::optional<ChannelAddress>> peers{};
+  };
+  struct Received {
+    std::string bytes{};
+    UniqueFd fd{};
+  };
+
+  // The higher of two ranks calls the lower one. `channel` outlives it.
+  static Result<std::unique_ptr<Links>> connect(Channel& channel, const Options& options,
+                                                std::shared_ptr<Failure> failure,
+                                                Deadline deadline);
+  // Whoever has not said anything is taken for dead by the others.
+  ~Links();
+  Links(const Links&) = delete;
+  Links& operator=(const Links&) = delete;
+
+  bool reaches(int rank) const { return links_[rank] != nullptr; }
+  // `fd` stays the caller's. REQUIRES: reaches(rank); at most 4,096 bytes.
+  Status send(int rank, uint64_t sequence, std::string_view bytes, int fd, Deadline deadline);
+  // What that rank sent under this number; what is left of earlier ones is dropped. Ends with the
+  // group's failure too. REQUIRES: reaches(rank).
+  Result<Received> receive(int rank, uint64_t sequence, Deadline deadline);
+
+  // The connections are about to end: because all are done (ok), or for `reason`.
+  void say_goodbye(const Status& reason);
+
+ private:
+  Links(Channel& channel, const Options& options, std::shared_ptr<Failure> failure);
+
+  Result<UniqueFd> reach(int rank, const ChannelAddress& address, Deadline deadline);
+  void add(int rank, UniqueFd socket);
+  void give_up(int first_unreached, const Status& reason);
+  Status lost(int rank) const;
+
+  Channel& channel_;
+  const Options options_;
+  const std::shared_ptr<Failure> failure_;
+  std::vector<std::shared_ptr<Link>> links_;  // by rank; the channel's thread owns them too
+};
+
+}  // namespace ashlar::symm

@@ -1,0 +1,66 @@
+// What is said on a connection between two ranks: a kind, a number that says which act it belongs
+// to, and a few bytes. Both ends are on one machine, perhaps with different versions of Ashlar.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/wire.h"
+#include "symm/channel/channel.h"
+
+namespace ashlar::symm {
+
+inline constexpr uint32_t kMessageMagic = 0x6c687361;  // "ashl"
+inline constexpr uint16_t kMessageVersion = 1;
+inline constexpr size_t kMostMessageText = 4096;
+inline constexpr size_t kMostMessageBytes = kMostMessageText + 64;
+
+enum class MessageKind : uint16_t {
+  kHello = 1,     // its text is the token of whom it is said to
+  kMemory = 2,    // with a descriptor
+  kFarewell = 3,  // the end comes, and is no death
+  kFailed = 4,    // the end comes, and its text says why
+};
+
+struct Message {
+  MessageKind kind = MessageKind::kHello;
+  Token group{};
+  uint64_t sequence = 0;
+  int from = 0;
+  int to = 0;
+  std::string text{};
+};
+
+inline std::string_view bytes_of(const Token& token) {
+  return {reinterpret_cast<const char*>(token.data()), token.size()};
+}
+
+inline std::string to_bytes(const Message& message) {
+  WireWriter writer;
+  writer.number(kMessageMagic).number(kMessageVersion);
+  writer.number(static_cast<uint16_t>(message.kind)).raw(bytes_of(message.group));
+  writer.number(message.sequence).number(message.from).number(message.to);
+  return writer.text(message.text).take();
+}
+
+// None: this is no message of ours.
+inline std::optional<Message> parse_message(std::string_view bytes) {
+  WireReader reader(bytes);
+  Message message;
+  const bool has_magic = reader.number<uint32_t>() == kMessageMagic;
+  const bool is_known = reader.number<uint16_t>() == kMessageVersion;
+  message.kind = static_cast<MessageKind>(reader.number<uint16_t>());
+  const std::string_view group = reader.raw(message.group.size());
+  std::copy(group.begin(), group.end(), message.group.begin());
+  message.sequence = reader.number<uint64_t>();
+  message.from = reader.number<int>();
+  message.to = reader.number<int>();
+  message.text = reader.text(kMostMessageText);
+  if (!has_magic || !is_known || !reader.is_done()) return std::nullopt;
+  return message;
+}
+
+}  // namespace ashlar::symm

@@ -1,0 +1,60 @@
+// What the ranks of one group do over its store: all give something and all get everything, or
+// meet. Each call has a number, so that calls of one group do not mix and a group that sits out
+// what another does is not disturbed. One call at a time: the group's lock sees to that.
+//
+// Whoever fails here (a rank did not come, a record makes no sense) has lost step with the others:
+// the group has failed for good, and all of its ranks learn the same sentence.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ashlar/store.h"
+#include "symm/seat.h"
+#include "symm/verdict.h"
+
+namespace ashlar::symm {
+
+class Exchange {
+ public:
+  struct Options {
+    std::string prefix{};  // of all keys
+    std::string group{};   // for sentences
+    Seat seat{};
+    std::chrono::milliseconds key_life = std::chrono::minutes(10);  // of what a crash leaves
+  };
+
+  // `verdict` outlives it, and has the same prefix.
+  Exchange(std::shared_ptr<Store> store, Verdict& verdict, Options options);
+
+  const Seat& seat() const { return options_.seat; }
+  // Of the next call: the same on all ranks.
+  uint64_t sequence() const { return sequence_; }
+
+  // What every rank gave, by rank. kTimeout names the ranks that did not come; kPeerLost the one
+  // that died meanwhile.
+  Result<std::vector<std::string>> all_gather(std::string_view bytes, Deadline deadline);
+  Status barrier(Deadline deadline);
+  // Ok if all give ok. Otherwise all get the same: what those said who did not. The group goes on.
+  Status agree(const Status& own, Deadline deadline);
+  // A last barrier, after which nothing of the group's exchanges is left in the store. What a group
+  // that failed leaves there ends with its time to live: another rank may still need it.
+  Status finish(Deadline deadline);
+
+ private:
+  std::string key(uint64_t sequence, int rank) const;
+  Result<std::vector<std::string>> gather(const std::string& own_record, Deadline deadline);
+  Result<std::string> checked(int rank, std::string_view record) const;
+  Status own_trouble(const Status& status) const;
+  Status missing(const std::vector<int>& ranks) const;
+
+  const std::shared_ptr<Store> store_;
+  Verdict& verdict_;
+  const Options options_;
+  uint64_t sequence_ = 0;
+};
+
+}  // namespace ashlar::symm

@@ -1,0 +1,233 @@
+// Joining and leaving. Where a rendezvous goes on: rendezvous.cc.
+#include "symm/group.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "symm/hash.h"
+
+namespace ashlar::symm {
+namespace {
+
+constexpr int kMostRanks = 1 << 16;
+constexpr std::chrono::seconds kPartingPatience{1};
+
+bool is_name(std::string_view name) {
+  return name.size() <= 64 && name.find('/') == std::string_view::npos &&
+         Store::check_key(name).ok();
+}
+
+Status check_options(const GroupOptions& options) {
+  if (!is_name(options.job) || !is_name(options.name)) {
+    return Status::usage(text("job '", options.job, "', group '", options.name,
+                              "': names are 1 to 64 printable characters without spaces and "
+                              "slashes"));
+  }
+  if (options.world_size < 1 || options.world_size > kMostRanks || options.rank < 0 ||
+      options.rank >= options.world_size) {
+    return Status::usage(text("rank ", options.rank, " of ", options.world_size,
+                              ": expected 0 <= rank < world size <= ", kMostRanks));
+  }
+  const std::set<uint64_t> distinct(options.members.begin(), options.members.end());
+  const bool has_all = options.members.size() == static_cast<size_t>(options.world_size) &&
+                       distinct.size() == options.members.size();
+  if (!options.members.empty() && !has_all) {
+    return Status::usage(text(options.members.size(), " members (", distinct.size(),
+                              " different ones) for ", options.world_size, " ranks"));
+  }
+  return {};
+}
+
+uint64_t member_of(const GroupOptions& options, int rank) {
+  return options.members.empty() ? static_cast<uint64_t>(rank) : options.members[rank];
+}
+
+// Groups of other members are others, whatever they are called.
+RosterOptions roster_options(const GroupOptions& options) {
+  uint64_t hash = hash_on(kHashStart, static_cast<uint64_t>(options.world_size));
+  for (int rank = 0; rank < options.world_size; ++rank) {
+    hash = hash_on(hash, member_of(options, rank));
+  }
+  return {text("ashlar/1/", options.job, '/', options.name, '/', std::hex, hash), options.name,
+          options.key_life};
+}
+
+std::string prefix_of(const GroupOptions& options, const Token& token) {
+  return text(roster_options(options).prefix, '/', to_hex(token));
+}
+
+std::vector<int> ranks_elsewhere(const Roster& roster, int own) {
+  std::vector<int> found;
+  for (const JoinRecord& each : roster.records) {
+    if (each.process != roster.records[own].process) found.push_back(each.seat.rank);
+  }
+  return found;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Group>> Group::join(Arena& arena, std::shared_ptr<Store> store,
+                                           const GroupOptions& options, Deadline deadline) {
+  if (store == nullptr) return Status::usage("a group needs a store to meet in");
+  if (Status good = check_options(options); !good.ok()) return good;
+  const Result<Token> attempt = draw_token();
+  if (!attempt.ok()) return attempt.status();
+  Process& process = arena.process();
+  JoinRecord own;
+  own.seat = {options.rank, options.world_size};
+  own.member = member_of(options, options.rank);
+  own.attempt = *attempt;
+  own.process = process.token();
+  own.host = process.host();
+  own.channel = process.channel().address();
+  own.backend = arena.backend().name();
+  own.device = arena.backend().device();
+  own.pad_bytes = options.pad_bytes;
+  if (options.on_phase) options.on_phase(Phase::kJoining);
+  Result<Roster> roster = gather_roster(*store, roster_options(options), own, deadline);
+  if (!roster.ok()) return roster.status();
+
+  std::unique_ptr<Group> group(new Group(arena, std::move(store), options, *std::move(roster)));
+  if (Status introduced = group->introduce(deadline); !introduced.ok()) return introduced;
+  if (options.pad_bytes > 0) {
+    Result<std::shared_ptr<const Peers>> pads = group->share_memory(options.pad_bytes, deadline);
+    if (!pads.ok()) {
+      (void)group->leave(deadline).ok();  // all do, since all failed
+      return pads.status();
+    }
+    group->pads_ = *std::move(pads);
+  }
+  return group;
+}
+
+Group::Group(Arena& arena, std::shared_ptr<Store> store, const GroupOptions& options, Roster roster)
+    : arena_(arena),
+      store_(std::move(store)),
+      options_(options),
+      seat_{options.rank, options.world_size},
+      roster_(std::move(roster)),
+      failure_(std::make_shared<Failure>()),
+      verdict_(store_, prefix(), failure_, options.key_life),
+      leases_(store_, verdict_,
+              {prefix(), options.name, seat_, ranks_elsewhere(roster_, options.rank),
+               arena.process().options().lease, options.key_life}),
+      exchange_(store_, verdict_, {prefix(), options.name, seat_, options.key_life}) {}
+
+Group::~Group() {
+  MutexLock lock(turn_);
+  if (is_over_) return;
+  part(verdict_.announce(Status::peer_lost(text("rank ", seat_.rank, " of group ", options_.name,
+                                                " went away without leaving: call leave"))));
+}
+
+std::string Group::prefix() const { return prefix_of(options_, roster_.token); }
+
+// From the roster to a group: the first exchange shows that all have it, so that it can go.
+Status Group::introduce(Deadline deadline) {
+  MutexLock lock(turn_);
+  arena_.process().heart().add(leases_);
+  Status met = exchange_.barrier(deadline);
+  clear_roster(*store_, roster_options(options_), roster_.token, seat_.rank,
+               Deadline::after(kPartingPatience));
+  if (met.ok()) {
+    reach(Phase::kLinking);
+    const Status fits = check_roster();
+    // All find the same, without a word.
+    met = fits.ok() ? exchange_.agree(connect(deadline), deadline) : fits;
+    // All failed alike, and go in peace.
+    if (!met.ok() && !failure_->has_happened()) {
+      part(exchange_.finish(deadline));
+      return met;
+    }
+  }
+  if (!met.ok()) part(met);
+  return met;
+}
+
+Status Group::check_roster() const {
+  const std::vector<JoinRecord>& all = roster_.records;
+  std::string backends;
+  std::string pads;
+  bool is_same_backend = true;
+  bool is_same_pad = true;
+  for (const JoinRecord& each : all) {
+    const int rank = each.seat.rank;
+    is_same_backend &= each.backend == all[0].backend;
+    is_same_pad &= each.pad_bytes == all[0].pad_bytes;
+    backends += text(rank == 0 ? "" : ", ", "rank ", rank, ": ", each.backend);
+    pads += text(rank == 0 ? "" : ", ", "rank ", rank, ": ", each.pad_bytes);
+  }
+  if (!is_same_backend) {
+    return Status::usage(
+        text("the ranks of group ", options_.name, " use different kinds of memory: ", backends));
+  }
+  if (!is_same_pad) {
+    return Status::usage(
+        text("the ranks of group ", options_.name, " want pads of different sizes: ", pads));
+  }
+  if (options_.may_share_device) return {};
+  std::map<DeviceUuid, int> owners;
+  for (const JoinRecord& each : all) {
+    if (each.device == DeviceUuid{}) continue;  // the host's memory is for all
+    const auto [owner, is_new] = owners.try_emplace(each.device, each.seat.rank);
+    if (is_new) continue;
+    return Status::usage(text("ranks ", owner->second, " and ", each.seat.rank, " of group ",
+                              options_.name, " use one device, ", to_hex(each.device),
+                              ": give each its own, or set may_share_device"));
+  }
+  return {};
+}
+
+Status Group::connect(Deadline deadline) {
+  Links::Options options;
+  options.group = roster_.token;
+  options.group_name = options_.name;
+  options.seat = seat_;
+  const JoinRecord& own = roster_.records[seat_.rank];
+  for (const JoinRecord& each : roster_.records) {
+    const bool is_reached = each.process != own.process && each.host == own.host;
+    options.peers.push_back(is_reached ? std::optional(each.channel) : std::nullopt);
+  }
+  Result<std::unique_ptr<Links>> links =
+      Links::connect(arena_.process().channel(), options, failure_, deadline);
+  if (!links.ok()) return links.status();
+  links_ = *std::move(links);
+  return {};
+}
+
+PeerAccess Group::peer_access(int rank) const {
+  const bool is_here = roster_.records[rank].host == roster_.records[seat_.rank].host;
+  return is_here ? PeerAccess::kDirect : PeerAccess::kRemote;
+}
+
+Status Group::barrier(Deadline deadline) {
+  MutexLock lock(turn_);
+  if (is_over_) return Status::usage(text("group ", options_.name, " was left already"));
+  return exchange_.barrier(deadline);
+}
+
+Status Group::leave(Deadline deadline) {
+  MutexLock lock(turn_);
+  if (is_over_) return Status::usage(text("group ", options_.name, " was left already"));
+  const Status finished = exchange_.finish(deadline);
+  part(finished);
+  return finished;
+}
+
+// Signs of life go on until the very end, since the others may still be busy.
+void Group::part(const Status& reason) {
+  is_over_ = true;
+  if (links_ != nullptr) links_->say_goodbye(reason);
+  links_.reset();
+  arena_.process().heart().remove(leases_);
+  leases_.end(Deadline::after(kPartingPatience));
+  arena_.forget_group(roster_.token);
+}
+
+void Group::reach(Phase phase) const {
+  if (options_.on_phase) options_.on_phase(phase);
+}
+
+}  // namespace ashlar::symm

@@ -1,0 +1,122 @@
+// A group: ranks that have met, know each other, and have a pad in common. Joining, leaving and
+// rendezvous are collective: all ranks of the group do them, in the same order; another thread of
+// the same rank waits its turn. What fails for one fails for all, with the same sentence.
+//
+// A rank that dies, or does not come in time, fails the group for good: `failure` says so to
+// everybody who waits for anything. Memory that is mapped stays mapped.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ashlar/store.h"
+#include "base/mutex.h"
+#include "symm/arena.h"
+#include "symm/channel/links.h"
+#include "symm/exchange.h"
+#include "symm/failure.h"
+#include "symm/leases.h"
+#include "symm/peers.h"
+#include "symm/roster.h"
+#include "symm/verdict.h"
+
+namespace ashlar::symm {
+
+// How far a rank has got, for whoever wants to watch (or, in tests, to interfere).
+enum class Phase {
+  kJoining,      // before it is known to others
+  kLinking,      // all records agree; connections are made next
+  kRecording,    // before it says what it brings to a rendezvous
+  kHandingOver,  // all records agree; memory is handed over next
+  kMapping,      // handed over; the others' is mapped next
+  kAgreeing,     // done; the others say next whether they are
+};
+
+struct GroupOptions {
+  std::string job = "job";     // jobs that share a store do not meet; no slashes, here and below
+  std::string name = "world";  // groups of one job do not meet, nor do those of other members
+  int rank = 0;
+  int world_size = 1;
+  std::vector<uint64_t> members{};  // of the job, by rank; empty: 0, 1, 2, ...
+  size_t pad_bytes = 0;             // of the group's own pad; the same on all ranks
+  bool may_share_device = false;    // several ranks on one device
+  std::chrono::milliseconds key_life = std::chrono::minutes(10);  // of what a crash leaves
+  std::function<void(Phase)> on_phase{};
+};
+
+class Group {
+ public:
+  // `arena` outlives it.
+  static Result<std::unique_ptr<Group>> join(Arena& arena, std::shared_ptr<Store> store,
+                                             const GroupOptions& options, Deadline deadline);
+  // Without leave before, the group fails for the others.
+  ~Group();
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  const std::string& name() const { return options_.name; }
+  const Seat& seat() const { return seat_; }
+  uint64_t member(int rank) const { return roster_.records[rank].member; }
+  const Token& token() const { return roster_.token; }
+  // Everybody who waits for the group looks here. Also owned by links, whose ends come at any time.
+  const std::shared_ptr<Failure>& failure() const { return failure_; }
+  // How the rank's memory is reached. REQUIRES: 0 <= rank < world size.
+  PeerAccess peer_access(int rank) const;
+  // The group's own pad: Peers::pad(rank) is pad_bytes of zeroes at first. Null: pad_bytes is 0.
+  const std::shared_ptr<const Peers>& pads() const { return pads_; }
+
+  // All ranks' memory of the block that covers `pointer`. The first time for each block it is
+  // collective; afterwards the same table is returned at once.
+  // kUsage: no symmetric memory of this rank (at once, and only here); or what the ranks brought
+  // does not match.
+  Result<Handle> rendezvous(const void* pointer, Deadline deadline) ASHLAR_EXCLUDES(turn_);
+  // Zeroed memory of all ranks that no block knows: Peers::pad. Collective.
+  Result<std::shared_ptr<const Peers>> share_memory(size_t bytes, Deadline deadline)
+      ASHLAR_EXCLUDES(turn_);
+  Status barrier(Deadline deadline) ASHLAR_EXCLUDES(turn_);
+
+  // Collective. Returns why it was no clean end; the group is over in any case.
+  Status leave(Deadline deadline) ASHLAR_EXCLUDES(turn_);
+
+ private:
+  Group(Arena& arena, std::shared_ptr<Store> store, const GroupOptions& options, Roster roster);
+
+  std::string prefix() const;
+  Status introduce(Deadline deadline) ASHLAR_EXCLUDES(turn_);
+  Status check_roster() const;
+  Status connect(Deadline deadline) ASHLAR_REQUIRES(turn_);
+  void part(const Status& reason) ASHLAR_REQUIRES(turn_);
+  void reach(Phase phase) const;
+
+  // --- rendezvous.cc
+  struct Brought;
+  Result<std::shared_ptr<const Peers>> meet(const Block& block, Deadline deadline)
+      ASHLAR_REQUIRES(turn_);
+  Status check_brought(const std::vector<Brought>& all) const;
+  Status hand_over(const Block& block, uint64_t sequence, Deadline deadline) ASHLAR_REQUIRES(turn_);
+  Result<std::vector<Peers::Peer>> take(const Block& block, const std::vector<Brought>& all,
+                                        uint64_t sequence, Deadline deadline)
+      ASHLAR_REQUIRES(turn_);
+
+  Arena& arena_;
+  const std::shared_ptr<Store> store_;
+  const GroupOptions options_;
+  const Seat seat_;
+  const Roster roster_;
+  const std::shared_ptr<Failure> failure_;
+  Verdict verdict_;
+  Leases leases_;
+  std::shared_ptr<const Peers> pads_;  // constant once joined
+
+  Mutex turn_;  // one collective act at a time; held while it waits, which is its purpose
+  Exchange exchange_ ASHLAR_GUARDED_BY(turn_);
+  std::unique_ptr<Links> links_ ASHLAR_GUARDED_BY(turn_);
+  uint64_t hidden_count_ ASHLAR_GUARDED_BY(turn_) = 0;
+  bool is_over_ ASHLAR_GUARDED_BY(turn_) = false;
+};
+
+}  // namespace ashlar::symm

@@ -1,0 +1,28 @@
+// A hash that is the same on all machines. Against mistakes, not against malice.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace ashlar::symm {
+
+inline constexpr uint64_t kHashStart = 0xcbf29ce484222325ULL;
+
+// Fowler, Noll and Vo's 1a, continued from `hash`.
+constexpr uint64_t hash_on(uint64_t hash, std::string_view bytes) {
+  for (char byte : bytes) {
+    hash ^= static_cast<uint8_t>(byte);
+    hash *= 0x100000001b3ULL;
+  }
+  return hash;
+}
+
+constexpr uint64_t hash_on(uint64_t hash, uint64_t number) {
+  for (int i = 0; i < 8; ++i) {
+    hash ^= (number >> (8 * i)) & 255;
+    hash *= 0x100000001b3ULL;
+  }
+  return hash;
+}
+
+}  // namespace ashlar::symm

@@ -1,0 +1,105 @@
+// Where every rank's memory is for this one: one table for each (block, group), made by a
+// rendezvous and shared by the block, and by all handles. Constant, so that any thread may read it;
+// keeps all that it names mapped, whoever has freed it meanwhile. And the handle, which is what
+// users hold.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/text.h"
+#include "symm/backend/backend.h"
+#include "symm/seat.h"
+
+namespace ashlar::symm {
+
+enum class PeerAccess {
+  kDirect,  // loads and stores
+  kRemote,  // put, get and signals only: it is on another machine
+};
+
+// A block begins with the user's pad, which is zero at first; the buffer follows, aligned to 128 B:
+//   front_bytes == pad_bytes rounded up to 128.
+struct BlockLayout {
+  size_t pad_bytes = 0;
+  size_t front_bytes = 0;
+  size_t buffer_bytes = 0;  // as they were asked for
+};
+
+class Peers {
+ public:
+  struct Peer {
+    PeerAccess access = PeerAccess::kDirect;
+    std::shared_ptr<Memory> memory{};  // null: remote
+  };
+
+  Peers(Seat seat, const BlockLayout& layout, std::vector<Peer> peers)
+      : seat_(seat), layout_(layout), peers_(std::move(peers)) {}
+
+  const Seat& seat() const { return seat_; }
+  size_t buffer_bytes() const { return layout_.buffer_bytes; }
+  size_t pad_bytes() const { return layout_.pad_bytes; }
+  // REQUIRES, here and below: 0 <= rank < world size. Null: remote.
+  PeerAccess access(int rank) const { return peers_[rank].access; }
+  std::byte* buffer(int rank) const {
+    const auto& memory = peers_[rank].memory;
+    return memory == nullptr ? nullptr : memory->base() + layout_.front_bytes;
+  }
+  std::byte* pad(int rank) const {
+    const auto& memory = peers_[rank].memory;
+    return memory == nullptr ? nullptr : memory->base();
+  }
+  // By rank: what algorithms over pointers take.
+  std::vector<std::byte*> buffers() const {
+    std::vector<std::byte*> all;
+    for (int rank = 0; rank < seat_.world_size; ++rank) all.push_back(buffer(rank));
+    return all;
+  }
+
+ private:
+  const Seat seat_;
+  const BlockLayout layout_;
+  const std::vector<Peer> peers_;
+};
+
+class Handle {
+ public:
+  Handle(std::shared_ptr<const Peers> peers, size_t offset)
+      : peers_(std::move(peers)), offset_(offset) {}
+
+  const Peers& peers() const { return *peers_; }
+  // From the buffer's beginning to what the rendezvous was called with.
+  size_t offset() const { return offset_; }
+
+  // `bytes` of a rank's memory, `offset` behind what the rendezvous was called with. Valid while a
+  // handle is. kUsage: no such rank, or not within the buffer; kUnsupported: it is remote.
+  Result<std::byte*> at(int rank, int64_t offset, size_t bytes) const;
+
+ private:
+  std::shared_ptr<const Peers> peers_;  // also owned by the block, and by other handles
+  size_t offset_;
+};
+
+inline Result<std::byte*> Handle::at(int rank, int64_t offset, size_t bytes) const {
+  const Seat& seat = peers_->seat();
+  if (rank < 0 || rank >= seat.world_size) {
+    return Status::usage(text("rank ", rank, ": expected 0 to ", seat.world_size - 1));
+  }
+  const size_t available = peers_->buffer_bytes() - offset_;
+  const bool fits = offset >= 0 && static_cast<uint64_t>(offset) <= available &&
+                    bytes <= available - static_cast<uint64_t>(offset);
+  if (!fits) {
+    return Status::usage(text(bytes, " bytes at offset ", offset, ": there are ", available,
+                              " bytes from the handle's offset on"));
+  }
+  if (peers_->access(rank) != PeerAccess::kDirect) {
+    return Status::unsupported(text("rank ", rank, "'s memory is on another machine than rank ",
+                                    seat.rank, "'s: use put and get"));
+  }
+  return peers_->buffer(rank) + offset_ + offset;
+}
+
+}  // namespace ashlar::symm

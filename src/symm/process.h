@@ -1,0 +1,56 @@
+// What there is once in each process, for all of its ranks and groups: who it is, its channel, its
+// heart, its back ends, and what its ranks lend to each other. Outlives arenas and groups. Not to
+// be used on both sides of a fork: threads stay on one. Thread safe.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "base/mutex.h"
+#include "symm/backend/backends.h"
+#include "symm/channel/channel.h"
+#include "symm/heart.h"
+
+namespace ashlar::symm {
+
+struct ProcessOptions {
+  std::chrono::milliseconds heartbeat{1000};  // between two signs of life
+  std::chrono::milliseconds lease{5000};      // without one, a rank is lost; more than a heartbeat
+};
+
+class Process {
+ public:
+  static Result<std::unique_ptr<Process>> start(const ProcessOptions& options);
+
+  const ProcessOptions& options() const { return options_; }
+  const Token& token() const { return token_; }
+  // Processes with the same one reach each other's channels: one kernel, one network namespace, in
+  // which abstract sockets live, one set of users.
+  const std::string& host() const { return host_; }
+  Channel& channel() { return *channel_; }
+  Heart& heart() { return *heart_; }
+  Backends& backends() { return backends_; }
+
+  // A number by which other ranks of this process find the memory, as long as it lives.
+  uint64_t lend(const std::shared_ptr<Memory>& memory);
+  // Null: there is none any more.
+  std::shared_ptr<Memory> borrow(uint64_t number);
+
+ private:
+  explicit Process(const ProcessOptions& options) : options_(options) {}
+
+  const ProcessOptions options_;
+  Token token_{};
+  std::string host_;
+  std::unique_ptr<Channel> channel_;
+  std::unique_ptr<Heart> heart_;
+  Backends backends_;
+
+  Mutex mutex_;
+  uint64_t last_number_ ASHLAR_GUARDED_BY(mutex_) = 0;
+  std::map<uint64_t, std::weak_ptr<Memory>> lent_ ASHLAR_GUARDED_BY(mutex_);
+};
+
+}  // namespace ashlar::symm

@@ -1,0 +1,202 @@
+// Publish, read, and meet under the name of what was read.
+#include "symm/roster.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "base/text.h"
+#include "base/wire.h"
+#include "symm/channel/message.h"
+#include "symm/hash.h"
+
+namespace ashlar::symm {
+namespace {
+
+using std::chrono::nanoseconds;
+
+constexpr uint32_t kRosterMagic = 0x6a687361;  // "ashj"
+constexpr uint16_t kRosterVersion = 1;
+constexpr nanoseconds kFirstRosterRest = std::chrono::microseconds(100);
+constexpr nanoseconds kLongestRosterRest = std::chrono::milliseconds(10);
+constexpr size_t kMostTransportBytes = 4096;
+
+template <size_t N>
+std::string_view view_of(const std::array<uint8_t, N>& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), N};
+}
+
+template <size_t N>
+void read_into(WireReader& reader, std::array<uint8_t, N>& bytes) {
+  const std::string_view from = reader.raw(N);
+  std::copy(from.begin(), from.end(), bytes.begin());
+}
+
+std::string join_key(const RosterOptions& options, int rank) {
+  return text(options.prefix, "/join/", rank);
+}
+
+std::string here_key(const RosterOptions& options, const Token& token, int rank) {
+  return text(options.prefix, '/', to_hex(token), "/here/", rank);
+}
+
+Token token_of(const std::vector<std::string>& records) {
+  Token token{};
+  uint64_t halves[2] = {kHashStart, hash_on(kHashStart, "second half")};
+  for (const std::string& record : records) {
+    for (uint64_t& half : halves) half = hash_on(hash_on(half, record.size()), record);
+  }
+  for (size_t i = 0; i < token.size(); ++i) {
+    token[i] = static_cast<uint8_t>(halves[i / 8] >> (8 * (i % 8)));
+  }
+  return token;
+}
+
+// One joining. `records_` are the ranks' records as they were last read; empty: none yet.
+class Gathering {
+ public:
+  Gathering(Store& store, const RosterOptions& options, const JoinRecord& own)
+      : store_(store),
+        options_(options),
+        seat_(own.seat),
+        own_bytes_(to_bytes(own)),
+        records_(static_cast<size_t>(seat_.world_size)) {}
+
+  Result<Roster> run(Deadline deadline) {
+    nanoseconds pause = kFirstRosterRest;
+    for (;;) {
+      std::vector<int> missing;
+      if (Status read = read_records(missing, deadline); !read.ok()) return fail(read);
+      if (missing.empty()) {
+        if (Status met = meet(missing, deadline); !met.ok()) return fail(met);
+      }
+      if (missing.empty()) return roster();
+      if (deadline.has_passed()) {
+        return fail(Status::timeout(text(name_ranks(missing), " of group ", options_.group,
+                                         " did not come to join before the deadline")));
+      }
+      std::this_thread::sleep_for(std::min(pause, deadline.left()));
+      pause = std::min(2 * pause, kLongestRosterRest);
+    }
+  }
+
+ private:
+  // What cannot be read is not there yet: its rank is going to write over it. What is gone was
+  // taken back by a rank that has its roster, and stays as it was.
+  Status read_records(std::vector<int>& missing, Deadline deadline) {
+    std::vector<std::string> keys;
+    for (int rank = 0; rank < seat_.world_size; ++rank) keys.push_back(join_key(options_, rank));
+    Result<std::vector<std::optional<std::string>>> found = store_.look(keys, deadline);
+    if (!found.ok()) return found.status();
+    for (int rank = 0; rank < seat_.world_size; ++rank) {
+      std::optional<std::string>& record = (*found)[rank];
+      if (rank == seat_.rank) {
+        if (record != own_bytes_) {
+          Status set = store_.set(keys[rank], own_bytes_, options_.key_life, deadline);
+          if (!set.ok()) return set;
+        }
+        records_[rank] = own_bytes_;
+        continue;
+      }
+      const Result<JoinRecord> parsed =
+          record ? parse_join_record(*record) : Result<JoinRecord>(Status::format("none"));
+      const bool is_sound =
+          parsed.ok() && parsed->seat.rank == rank && parsed->seat.world_size == seat_.world_size;
+      if (is_sound) records_[rank] = *std::move(record);
+      if (records_[rank].empty()) missing.push_back(rank);
+    }
+    return {};
+  }
+
+  Status meet(std::vector<int>& missing, Deadline deadline) {
+    const Token token = token_of(records_);
+    if (token != token_) {
+      leave_meeting(deadline);
+      token_ = token;
+    }
+    std::vector<std::string> keys;
+    for (int rank = 0; rank < seat_.world_size; ++rank) {
+      keys.push_back(here_key(options_, token_, rank));
+    }
+    const Result<std::vector<std::optional<std::string>>> found = store_.look(keys, deadline);
+    if (!found.ok()) return found.status();
+    for (int rank = 0; rank < seat_.world_size; ++rank) {
+      if (!(*found)[rank]) missing.push_back(rank);
+    }
+    if ((*found)[seat_.rank]) return {};
+    return store_.set(keys[seat_.rank], "here", options_.key_life, deadline);
+  }
+
+  void leave_meeting(Deadline deadline) {
+    if (token_ == Token{}) return;
+    (void)store_.erase(here_key(options_, token_, seat_.rank), deadline).ok();
+  }
+
+  Status fail(const Status& why) {
+    const Deadline deadline = Deadline::after(std::chrono::seconds(1));
+    leave_meeting(deadline);
+    (void)store_.erase(join_key(options_, seat_.rank), deadline).ok();
+    return why;
+  }
+
+  Result<Roster> roster() const {
+    Roster made;
+    made.token = token_;
+    for (const std::string& record : records_) made.records.push_back(*parse_join_record(record));
+    return made;
+  }
+
+  Store& store_;
+  const RosterOptions& options_;
+  const Seat seat_;
+  const std::string own_bytes_;
+  std::vector<std::string> records_;
+  Token token_{};
+};
+
+}  // namespace
+
+std::string to_bytes(const JoinRecord& record) {
+  WireWriter writer;
+  writer.number(kRosterMagic).number(kRosterVersion);
+  writer.number(record.seat.rank).number(record.seat.world_size).number(record.member);
+  writer.raw(view_of(record.attempt)).raw(view_of(record.process)).text(record.host);
+  writer.text(record.channel.name).raw(view_of(record.channel.token));
+  writer.text(record.backend).raw(view_of(record.device)).number(record.pad_bytes);
+  return writer.text(record.transport).take();
+}
+
+Result<JoinRecord> parse_join_record(std::string_view bytes) {
+  WireReader reader(bytes);
+  JoinRecord record;
+  const bool has_magic = reader.number<uint32_t>() == kRosterMagic;
+  const bool is_known = reader.number<uint16_t>() == kRosterVersion;
+  record.seat.rank = reader.number<int>();
+  record.seat.world_size = reader.number<int>();
+  record.member = reader.number<uint64_t>();
+  read_into(reader, record.attempt);
+  read_into(reader, record.process);
+  record.host = reader.text(512);
+  record.channel.name = reader.text(100);
+  read_into(reader, record.channel.token);
+  record.backend = reader.text(100);
+  read_into(reader, record.device);
+  record.pad_bytes = reader.number<uint64_t>();
+  record.transport = reader.text(kMostTransportBytes);
+  if (!has_magic || !is_known || !reader.is_done()) {
+    return Status::format("this is not the record of a rank that joins");
+  }
+  return record;
+}
+
+Result<Roster> gather_roster(Store& store, const RosterOptions& options, const JoinRecord& own,
+                             Deadline deadline) {
+  return Gathering(store, options, own).run(deadline);
+}
+
+void clear_roster(Store& store, const RosterOptions& options, const Token& token, int rank,
+                  Deadline deadline) {
+  (void)store.erase(join_key(options, rank), deadline).ok();
+  (void)store.erase(here_key(options, token, rank), deadline).ok();
+}
+
+}  // namespace ashlar::symm

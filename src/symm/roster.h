@@ -1,0 +1,54 @@
+// Who joins a group: a record of each rank, published in the store, on which all ranks agree before
+// anything else is done. What an earlier group of the same name left behind does no harm: the ranks
+// meet under a name made of all records as each of them read them, and one that read an old record
+// finds nobody there, looks again, and finds the new one.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "ashlar/store.h"
+#include "symm/backend/backend.h"
+#include "symm/channel/channel.h"
+#include "symm/seat.h"
+
+namespace ashlar::symm {
+
+struct JoinRecord {
+  Seat seat{};
+  uint64_t member = 0;  // which member of the job it is
+  Token attempt{};      // drawn for each joining, so that no two records are the same
+  Token process{};
+  std::string host{};
+  ChannelAddress channel{};
+  std::string backend{};
+  DeviceUuid device{};
+  uint64_t pad_bytes = 0;   // of the group's own pad
+  std::string transport{};  // where other machines reach it; empty: nowhere
+};
+
+std::string to_bytes(const JoinRecord& record);
+// kFormat: not a record of this version.
+Result<JoinRecord> parse_join_record(std::string_view bytes);
+
+// All records, the same on all ranks.
+struct Roster {
+  Token token{};  // of the group, as it was formed this time
+  std::vector<JoinRecord> records{};
+};
+
+struct RosterOptions {
+  std::string prefix{};  // of all keys of groups with this name and these members
+  std::string group{};   // for sentences
+  std::chrono::milliseconds key_life{};
+};
+
+// kTimeout names the ranks that did not come.
+Result<Roster> gather_roster(Store& store, const RosterOptions& options, const JoinRecord& own,
+                             Deadline deadline);
+// Takes what the rank published out of the store. REQUIRES: all ranks have their roster.
+void clear_roster(Store& store, const RosterOptions& options, const Token& token, int rank,
+                  Deadline deadline);
+
+}  // namespace ashlar::symm

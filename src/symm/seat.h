@@ -1,0 +1,27 @@
+// Who we are among how many, and how sentences name ranks.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "base/text.h"
+
+namespace ashlar::symm {
+
+// REQUIRES: 0 <= rank < world_size.
+struct Seat {
+  int rank = 0;
+  int world_size = 1;
+};
+
+// "rank 3", "ranks 1 and 3", "ranks 1, 3 and 5". REQUIRES: not empty.
+inline std::string name_ranks(std::span<const int> ranks) {
+  std::string named = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    const bool is_last = i + 1 == ranks.size();
+    named += text(i == 0 ? "" : is_last ? " and " : ", ", ranks[i]);
+  }
+  return named;
+}
+
+}  // namespace ashlar::symm

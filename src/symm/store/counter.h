@@ -1,0 +1,30 @@
+// Counters as stores keep them: decimal digits.
+#pragma once
+
+#include <charconv>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "ashlar/status.h"
+#include "base/text.h"
+
+namespace ashlar::symm {
+
+// kFormat: `digits` is no number. kUsage: the sum does not fit.
+inline Result<int64_t> sum_of(std::string_view key, std::string_view digits, int64_t amount) {
+  int64_t value = 0;
+  const char* end = digits.data() + digits.size();
+  const auto [read_to, error] = std::from_chars(digits.data(), end, value);
+  if (error != std::errc() || read_to != end) {
+    return Status::format(text("key ", key, " holds no counter: nothing can be added to it"));
+  }
+  int64_t sum = 0;
+  if (__builtin_add_overflow(value, amount, &sum)) {
+    return Status::usage(
+        text("counter ", key, ": ", value, " and ", amount, " do not fit 64 bits"));
+  }
+  return sum;
+}
+
+}  // namespace ashlar::symm

@@ -1,0 +1,299 @@
+// A folder: one file for each key, in folders named after the parts before its slashes.
+//
+// Whoever writes holds the lock of one file, which the kernel lets go of when its holder ends in
+// any way; whoever reads needs none, since a file is there whole or not at all (rename). There is
+// only one name for what is being written, so that a writer who was killed leaves no more behind
+// than the next one overwrites. Contents are not believed: kinds, sizes and heads are checked.
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <thread>
+
+#include "ashlar/store.h"
+#include "ashlar/unique_fd.h"
+#include "base/wire.h"
+#include "symm/store/counter.h"
+
+namespace ashlar::symm {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::string_view kFileMagic = "ashstor1";
+constexpr size_t kFileHeadBytes = 8 + 8 + 4;
+constexpr const char* kLockName = "lock";
+constexpr const char* kBeingWritten = "being_written";
+constexpr std::string_view kFolderEnd = ".d";  // so that no part of a key is "..", or a file's name
+constexpr std::string_view kFileEnd = ".v";
+constexpr uint64_t kFileWritesBetweenSweeps = 1024;
+constexpr milliseconds kLongestLockRest{2};
+
+Status file_fault(std::string_view call, std::string_view path) {
+  const int code = errno;
+  return Status::device_fault(call, code,
+                              text("the store's file ", path, ": ", std::strerror(code)));
+}
+
+// Machines have no other clock in common.
+uint64_t now_ns() {
+  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(since_1970).count());
+}
+
+struct Record {
+  std::string value;
+  uint64_t end_ns = 0;  // 0: it has no end
+
+  bool is_over() const { return end_ns != 0 && now_ns() >= end_ns; }
+};
+
+Status write_all(int fd, std::string_view bytes, std::string_view path) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return file_fault("write", path);
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+  return {};
+}
+
+// None: there is no such file. A FIFO or a device under the name must not hold us up.
+Result<std::optional<Record>> read_record(int folder_fd, const std::string& path) {
+  const UniqueFd file(
+      ::openat(folder_fd, path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!file.valid()) {
+    if (errno == ENOENT || errno == ENOTDIR) return std::optional<Record>();
+    return file_fault("open", path);
+  }
+  struct stat found {};
+  if (::fstat(file.get(), &found) != 0) return file_fault("fstat", path);
+  const bool is_sound =
+      S_ISREG(found.st_mode) && found.st_size >= off_t{kFileHeadBytes} &&
+      found.st_size <= static_cast<off_t>(kFileHeadBytes + Store::kMostValueBytes);
+  std::string bytes(is_sound ? static_cast<size_t>(found.st_size) : 0, '\0');
+  for (size_t at = 0; at < bytes.size();) {
+    const ssize_t got =
+        ::pread(file.get(), bytes.data() + at, bytes.size() - at, static_cast<off_t>(at));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return file_fault("read", path);
+    if (got == 0) break;
+    at += static_cast<size_t>(got);
+  }
+  WireReader reader(bytes);
+  const bool has_magic = reader.raw(kFileMagic.size()) == kFileMagic;
+  Record record;
+  record.end_ns = reader.number<uint64_t>();
+  record.value = reader.text(Store::kMostValueBytes);
+  if (!has_magic || !reader.is_done()) {
+    return Status::format(text("the store's file ", path, " holds no value: ", found.st_size,
+                               " bytes, expected ", kFileMagic, ", an end and a value"));
+  }
+  return std::optional<Record>(std::move(record));
+}
+
+class FileStore final : public Store {
+ public:
+  FileStore(UniqueFd folder, std::string name)
+      : folder_(std::move(folder)), name_(std::move(name)) {}
+
+  Status set(std::string_view key, std::string_view value, milliseconds time_to_live,
+             Deadline deadline) override;
+  Result<std::vector<std::optional<std::string>>> look(std::span<const std::string> keys,
+                                                       Deadline deadline) override;
+  Result<int64_t> add(std::string_view key, int64_t amount, milliseconds time_to_live,
+                      Deadline deadline) override;
+  Result<bool> erase(std::string_view key, Deadline deadline) override;
+  Status sweep(Deadline deadline);
+
+ private:
+  // Held until the descriptor goes. Each has its own, since threads would share one.
+  Result<UniqueFd> lock(Deadline deadline) const;
+  Status put(const std::string& path, std::string_view value, milliseconds time_to_live);
+  Status make_folders(const std::string& path) const;
+  Result<bool> remove(const std::string& path) const;
+  void sweep_locked() const;
+
+  const UniqueFd folder_;
+  const std::string name_;
+  std::atomic<uint64_t> write_count_{0};  // orders nothing: it only says when to sweep
+};
+
+// "a/b" is a.d/b.v
+std::string path_of(std::string_view key) {
+  std::string path;
+  for (char c : key) {
+    if (c == '/') path += kFolderEnd;
+    path += c;
+  }
+  return path.append(kFileEnd);
+}
+
+Status FileStore::set(std::string_view key, std::string_view value, milliseconds time_to_live,
+                      Deadline deadline) {
+  if (Status good = check_key(key); !good.ok()) return good;
+  if (Status good = check_value(value); !good.ok()) return good;
+  const Result<UniqueFd> held = lock(deadline);
+  if (!held.ok()) return held.status();
+  return put(path_of(key), value, time_to_live);
+}
+
+Result<std::vector<std::optional<std::string>>> FileStore::look(std::span<const std::string> keys,
+                                                                Deadline /*deadline*/) {
+  std::vector<std::optional<std::string>> values;
+  for (const std::string& key : keys) {
+    if (Status good = check_key(key); !good.ok()) return good;
+    Result<std::optional<Record>> record = read_record(folder_.get(), path_of(key));
+    if (!record.ok()) return record.status();
+    const bool is_there = record->has_value() && !(*record)->is_over();
+    values.push_back(is_there ? std::move((*record)->value) : std::optional<std::string>());
+  }
+  return values;
+}
+
+Result<int64_t> FileStore::add(std::string_view key, int64_t amount, milliseconds time_to_live,
+                               Deadline deadline) {
+  if (Status good = check_key(key); !good.ok()) return good;
+  const std::string path = path_of(key);
+  const Result<UniqueFd> held = lock(deadline);
+  if (!held.ok()) return held.status();
+  const Result<std::optional<Record>> before = read_record(folder_.get(), path);
+  if (!before.ok()) return before.status();
+  const bool is_there = before->has_value() && !(*before)->is_over();
+  const Result<int64_t> sum =
+      sum_of(key, is_there ? std::string_view((*before)->value) : "0", amount);
+  if (!sum.ok()) return sum;
+  if (Status written = put(path, text(*sum), time_to_live); !written.ok()) return written;
+  return sum;
+}
+
+Result<bool> FileStore::erase(std::string_view key, Deadline deadline) {
+  if (Status good = check_key(key); !good.ok()) return good;
+  const std::string path = path_of(key);
+  const Result<UniqueFd> held = lock(deadline);
+  if (!held.ok()) return held.status();
+  const Result<std::optional<Record>> before = read_record(folder_.get(), path);
+  const bool is_over = before.ok() && before->has_value() && (*before)->is_over();
+  Result<bool> removed = remove(path);
+  return removed.ok() && is_over ? Result<bool>(false) : removed;
+}
+
+Status FileStore::sweep(Deadline deadline) {
+  const Result<UniqueFd> held = lock(deadline);
+  if (!held.ok()) return held.status();
+  sweep_locked();
+  return {};
+}
+
+Result<UniqueFd> FileStore::lock(Deadline deadline) const {
+  UniqueFd file(
+      ::openat(folder_.get(), kLockName, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!file.valid()) return file_fault("open", kLockName);
+  std::chrono::nanoseconds pause = std::chrono::microseconds(20);
+  while (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR) return file_fault("flock", kLockName);
+    if (deadline.has_passed()) {
+      return Status::timeout(text("another process held the lock of the store ", name_,
+                                  " until the deadline: is it stopped?"));
+    }
+    std::this_thread::sleep_for(std::min(pause, deadline.left()));
+    pause = std::min<std::chrono::nanoseconds>(2 * pause, kLongestLockRest);
+  }
+  return file;
+}
+
+// REQUIRES: the lock is held, here and below.
+Status FileStore::put(const std::string& path, std::string_view value, milliseconds time_to_live) {
+  const bool has_end = time_to_live.count() > 0;
+  const uint64_t end_ns =
+      has_end ? now_ns() + static_cast<uint64_t>(std::chrono::nanoseconds(time_to_live).count())
+              : 0;
+  WireWriter record;
+  record.raw(kFileMagic).number(end_ns).text(value);
+  {
+    const UniqueFd file(::openat(folder_.get(), kBeingWritten,
+                                 O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (!file.valid()) return file_fault("open", kBeingWritten);
+    if (Status written = write_all(file.get(), record.take(), kBeingWritten); !written.ok()) {
+      return written;
+    }
+  }
+  if (Status made = make_folders(path); !made.ok()) return made;
+  if (::renameat(folder_.get(), kBeingWritten, folder_.get(), path.c_str()) != 0) {
+    return file_fault("rename", path);
+  }
+  if (write_count_.fetch_add(1, std::memory_order_relaxed) % kFileWritesBetweenSweeps ==
+      kFileWritesBetweenSweeps - 1) {
+    sweep_locked();
+  }
+  return {};
+}
+
+Status FileStore::make_folders(const std::string& path) const {
+  for (size_t at = path.find('/'); at != std::string::npos; at = path.find('/', at + 1)) {
+    const std::string folder = path.substr(0, at);
+    if (::mkdirat(folder_.get(), folder.c_str(), 0700) != 0 && errno != EEXIST) {
+      return file_fault("mkdir", folder);
+    }
+  }
+  return {};
+}
+
+// With the folders that nothing is left in.
+Result<bool> FileStore::remove(const std::string& path) const {
+  if (::unlinkat(folder_.get(), path.c_str(), 0) != 0) {
+    if (errno == ENOENT || errno == ENOTDIR) return false;
+    return file_fault("unlink", path);
+  }
+  for (size_t at = path.rfind('/'); at != std::string::npos && at > 0;
+       at = path.rfind('/', at - 1)) {
+    const std::string folder = path.substr(0, at);
+    if (::unlinkat(folder_.get(), folder.c_str(), AT_REMOVEDIR) != 0) break;
+  }
+  return true;
+}
+
+// What is over goes; what cannot be read is left alone, since it is not ours.
+void FileStore::sweep_locked() const {
+  namespace fs = std::filesystem;
+  std::vector<std::string> over;
+  std::error_code failed;
+  fs::recursive_directory_iterator at(name_, fs::directory_options::skip_permission_denied, failed);
+  for (; !failed && at != fs::recursive_directory_iterator(); at.increment(failed)) {
+    const std::string path = at->path().lexically_relative(name_).string();
+    if (!path.ends_with(kFileEnd)) continue;
+    const Result<std::optional<Record>> record = read_record(folder_.get(), path);
+    if (record.ok() && record->has_value() && (*record)->is_over()) over.push_back(path);
+  }
+  for (const std::string& path : over) (void)remove(path).ok();
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Store>> open_file_store(const std::string& folder) {
+  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
+    const int code = errno;
+    return Status::device_fault(
+        "mkdir", code, text("cannot make the store's folder ", folder, ": ", std::strerror(code)));
+  }
+  UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.valid()) {
+    const int code = errno;
+    return Status::device_fault(
+        "open", code, text("cannot open the store's folder ", folder, ": ", std::strerror(code)));
+  }
+  auto store = std::make_shared<FileStore>(std::move(fd), folder);
+  if (Status swept = store->sweep(Deadline::after(std::chrono::seconds(10))); !swept.ok()) {
+    return swept;
+  }
+  return std::shared_ptr<Store>(std::move(store));
+}
+
+}  // namespace ashlar::symm

@@ -1,0 +1,100 @@
+// Writing down why, once.
+#include "symm/verdict.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "base/wire.h"
+
+namespace ashlar::symm {
+namespace {
+
+constexpr uint32_t kStatusMagic = 0x73687361;  // "ashs"
+constexpr size_t kMostStatusText = 4000;
+// For telling others, after all is lost here.
+constexpr std::chrono::seconds kTellingPatience{2};
+
+}  // namespace
+
+Status make_status(StatusKind kind, std::string message) {
+  switch (kind) {
+    case StatusKind::kOk: return {};
+    case StatusKind::kOutOfMemory: return Status::out_of_memory(std::move(message));
+    case StatusKind::kUsage: return Status::usage(std::move(message));
+    case StatusKind::kUnsupported: return Status::unsupported(std::move(message));
+    case StatusKind::kDeviceFault: return Status::device_fault({}, 0, std::move(message));
+    case StatusKind::kDeviceLost: return Status::device_lost({}, 0, std::move(message));
+    case StatusKind::kFormat: return Status::format(std::move(message));
+    case StatusKind::kTimeout: return Status::timeout(std::move(message));
+    case StatusKind::kPeerLost: return Status::peer_lost(std::move(message));
+  }
+  return Status::format(std::move(message));
+}
+
+std::string to_bytes(const Status& status) {
+  const std::string_view message = status.message();
+  WireWriter writer;
+  writer.number(kStatusMagic).number(static_cast<uint8_t>(status.kind()));
+  return writer.text(message.substr(0, kMostStatusText)).take();
+}
+
+Status parse_status(std::string_view bytes) {
+  WireReader reader(bytes);
+  const bool has_magic = reader.number<uint32_t>() == kStatusMagic;
+  const auto kind = static_cast<StatusKind>(reader.number<uint8_t>());
+  std::string message(reader.text(kMostStatusText));
+  if (!has_magic || !reader.is_done()) return Status::format("another rank's status is unreadable");
+  if (kind > StatusKind::kPeerLost) {
+    return Status::format(text("another rank's status has the unknown kind ", int(kind)));
+  }
+  return make_status(kind, std::move(message));
+}
+
+Verdict::Verdict(std::shared_ptr<Store> store, std::string prefix, std::shared_ptr<Failure> failure,
+                 std::chrono::milliseconds key_life)
+    : store_(std::move(store)),
+      failure_(std::move(failure)),
+      key_(prefix + "/failed"),
+      election_key_(prefix + "/failing"),
+      key_life_(key_life) {}
+
+// One is elected to write, so that two who fail at once do not say different things.
+Status Verdict::announce(const Status& reason) {
+  {
+    MutexLock lock(mutex_);
+    if (!said_.ok()) return said_;
+  }
+  failure_->report(reason);
+  const Status known = failure_->reason();
+  const Deadline deadline = Deadline::after(kTellingPatience);
+  const Result<int64_t> place = store_->add(election_key_, 1, key_life_, deadline);
+  if (place.ok() && *place > 1) {
+    const Result<std::string> written = store_->get(key_, deadline);
+    if (written.ok()) return adopt(*written);
+  } else if (place.ok()) {
+    WireWriter writer;
+    writer.number(passed_.load(std::memory_order_relaxed)).raw(to_bytes(known));
+    (void)store_->set(key_, writer.take(), key_life_, deadline).ok();
+  }
+  return keep(known);
+}
+
+Status Verdict::adopt(std::string_view bytes) {
+  const std::string_view status = bytes.substr(std::min(bytes.size(), sizeof(uint64_t)));
+  Status reason = parse_status(status);
+  if (reason.ok()) reason = Status::format("a rank failed for no reason");
+  failure_->report(reason);
+  return keep(std::move(reason));
+}
+
+bool Verdict::has_passed(std::string_view bytes, uint64_t sequence) {
+  return WireReader(bytes).number<uint64_t>() > sequence;
+}
+
+Status Verdict::keep(Status said) {
+  MutexLock lock(mutex_);
+  if (said_.ok()) said_ = std::move(said);
+  return said_;
+}
+
+}  // namespace ashlar::symm

@@ -1,0 +1,63 @@
+// A group's failure as its store knows it. The first rank to fail writes down why; all others that
+// wait in the store read it, and so fail with the same sentence. Thread safe.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "ashlar/store.h"
+#include "base/mutex.h"
+#include "symm/failure.h"
+
+namespace ashlar::symm {
+
+Status make_status(StatusKind kind, std::string message);
+
+// A status as others can read it; the system's code and call are for the rank itself.
+std::string to_bytes(const Status& status);
+// kFormat in place of what cannot be read.
+Status parse_status(std::string_view bytes);
+
+class Verdict {
+ public:
+  // Keys live for so long.
+  Verdict(std::shared_ptr<Store> store, std::string prefix, std::shared_ptr<Failure> failure,
+          std::chrono::milliseconds key_life);
+
+  // To be looked at by whoever waits in the store.
+  const std::string& key() const { return key_; }
+  Failure& failure() { return *failure_; }
+
+  // Fails the group for `reason`, unless it has failed before: returns why it did, as the store has
+  // it. Tries to let the others know, and does not insist: the store may be what failed.
+  Status announce(const Status& reason) ASHLAR_EXCLUDES(mutex_);
+  // What somebody else wrote under key().
+  Status adopt(std::string_view bytes) ASHLAR_EXCLUDES(mutex_);
+
+  // How many exchanges this rank has got through; goes with what it announces.
+  void note_passed(uint64_t count) { passed_.store(count, std::memory_order_relaxed); }
+  // Whether whoever wrote `bytes` under key() had got through exchange `sequence`: then all came to
+  // it, and all others are to get through it, too.
+  static bool has_passed(std::string_view bytes, uint64_t sequence);
+
+ private:
+  Status keep(Status said) ASHLAR_EXCLUDES(mutex_);
+
+  const std::shared_ptr<Store> store_;
+  const std::shared_ptr<Failure> failure_;  // also owned by the group and its links
+  const std::string key_;
+  const std::string election_key_;
+  const std::chrono::milliseconds key_life_;
+  std::atomic<uint64_t> passed_{0};  // orders nothing: a number to be written down
+
+  // What the store has, ok as long as that is not known. `failure` may have another reason: that
+  // which this rank noticed first.
+  Mutex mutex_;
+  Status said_ ASHLAR_GUARDED_BY(mutex_);
+};
+
+}  // namespace ashlar::symm

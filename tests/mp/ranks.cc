@@ -1,0 +1,80 @@
+// fork, run, collect.
+#include "mp/ranks.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+namespace ashlar::symm {
+namespace {
+
+namespace fs = std::filesystem;
+
+}  // namespace
+
+Ranks::Ranks(int world_size, const RankBody& body) {
+  for (int rank = 0; rank < world_size; ++rank) {
+    children_.push_back(std::make_unique<ChildProcess>([&, rank](int) {
+      std::string said;
+      {
+        const size_t fds_before = open_fd_count();
+        try {  // a child that throws must not go on as a second test
+          RankParts parts(rank, world_size, *open_file_store(folder_.path()));
+          said = body(parts);
+        } catch (const std::exception& thrown) {
+          said = thrown.what();
+        }
+        if (open_fd_count() != fds_before) said += " [descriptors are left open]";
+        if (symmetric_mapping_count() != 0) said += " [memory is left mapped]";
+      }
+      std::ofstream(said_.path() + "/" + std::to_string(rank)) << said;
+      return 0;
+    }));
+  }
+}
+
+std::vector<std::string> Ranks::outcomes(int killed_last) {
+  std::vector<std::string> all(children_.size());
+  const auto collect = [&](int rank) {
+    const int ended = children_[rank]->wait();
+    std::ifstream file(said_.path() + "/" + std::to_string(rank));
+    all[rank] = {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    if (ended > 128) all[rank] = "killed";
+    if (ended != 0 && ended <= 128) all[rank] += " [ended with " + std::to_string(ended) + "]";
+  };
+  for (int rank = 0; rank < static_cast<int>(children_.size()); ++rank) {
+    if (rank != killed_last) collect(rank);
+  }
+  if (killed_last >= 0) {
+    children_[killed_last]->kill();
+    all[killed_last] = "killed";
+  }
+  return all;
+}
+
+std::vector<std::string> Ranks::left_in_store() const {
+  std::vector<std::string> left;
+  for (const auto& each : fs::recursive_directory_iterator(folder_.path())) {
+    const std::string name = fs::relative(each.path(), folder_.path()).string();
+    if (name != "lock") left.push_back(name);
+  }
+  return left;
+}
+
+size_t open_fd_count() {
+  return static_cast<size_t>(
+      std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator()));
+}
+
+size_t symmetric_mapping_count() {
+  size_t count = 0;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find("memfd:ashlar-symm") != std::string::npos) ++count;
+  }
+  return count;
+}
+
+}  // namespace ashlar::symm

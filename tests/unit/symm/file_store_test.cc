@@ -1,0 +1,103 @@
+// The store that is a folder: what it leaves there, and what it makes of what others put there.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "ashlar/store.h"
+#include "ashlar/unique_fd.h"
+#include "unit/symm/store_places.h"
+
+namespace ashlar::symm {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Keys = std::vector<std::string>;
+
+class FileStoreTest : public ::testing::Test {
+ protected:
+  std::vector<std::string> left() const {
+    std::vector<std::string> names;
+    for (const auto& each : fs::recursive_directory_iterator(folder_.path())) {
+      names.push_back(fs::relative(each.path(), folder_.path()).string());
+    }
+    return names;
+  }
+  void write(const std::string& name, const std::string& bytes) const {
+    std::ofstream(fs::path(folder_.path()) / name) << bytes;
+  }
+  Status look(const std::string& key) { return store_->look(Keys{key}, patience()).status(); }
+
+  TemporaryFolder folder_;
+  std::shared_ptr<Store> store_ = *open_file_store(folder_.path());
+};
+
+TEST_F(FileStoreTest, LeavesNothingButItsLock) {
+  ASSERT_TRUE(store_->set("a/b/c", "1", kNoEnd, patience()).ok());
+  ASSERT_TRUE(store_->set("a/d", "1", kNoEnd, patience()).ok());
+  ASSERT_TRUE(store_->add("count", 1, kNoEnd, patience()).ok());
+  for (const char* key : {"a/b/c", "a/d", "count"}) ASSERT_TRUE(*store_->erase(key, patience()));
+  EXPECT_THAT(left(), ElementsAre("lock"));
+}
+
+TEST_F(FileStoreTest, SweepsOutWhatIsOverWhenItIsOpened) {
+  ASSERT_TRUE(store_->set("dead/group/key", "1", milliseconds(1), patience()).ok());
+  std::this_thread::sleep_for(milliseconds(10));
+  const std::shared_ptr<Store> another = *open_file_store(folder_.path());
+  EXPECT_THAT(left(), ElementsAre("lock"));
+}
+
+TEST_F(FileStoreTest, DoesNotBelieveWhatOthersPutThere) {
+  write("short.v", "ashstor1");
+  write("other.v", std::string(64, 'x'));
+  write("cut.v", std::string("ashstor1\0\0\0\0\0\0\0\0\xff\0\0\0abc", 23));
+  write("more.v", std::string("ashstor1\0\0\0\0\0\0\0\0\1\0\0\0abc", 23));
+  fs::create_symlink("/etc/passwd", fs::path(folder_.path()) / "link.v");
+  fs::create_directory(fs::path(folder_.path()) / "folder.v");
+  ASSERT_EQ(::mkfifo((fs::path(folder_.path()) / "fifo.v").c_str(), 0600), 0);
+  for (const char* key : {"short", "other", "cut", "more", "folder", "fifo"}) {
+    EXPECT_EQ(look(key).kind(), StatusKind::kFormat) << key;
+  }
+  EXPECT_FALSE(look("link").ok());
+  EXPECT_TRUE(store_->set("short", "good now", kNoEnd, patience()).ok());
+  EXPECT_EQ(*store_->get("short", patience()), "good now");
+}
+
+TEST_F(FileStoreTest, RefusesAFileThatIsTooLongWithoutReadingIt) {
+  write("huge.v", "ashstor1");
+  fs::resize_file(fs::path(folder_.path()) / "huge.v", uint64_t{1} << 40);
+  EXPECT_EQ(look("huge").kind(), StatusKind::kFormat);
+}
+
+TEST_F(FileStoreTest, SaysThatAnotherProcessHoldsTheLock) {
+  const UniqueFd held(::open((fs::path(folder_.path()) / "lock").c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_EQ(::flock(held.get(), LOCK_EX), 0);
+  const Status late = store_->set("key", "1", kNoEnd, Deadline::after(milliseconds(20)));
+  EXPECT_EQ(late.kind(), StatusKind::kTimeout);
+  EXPECT_THAT(late.message(), HasSubstr("another process held the lock"));
+}
+
+TEST_F(FileStoreTest, OverwritesWhatAKilledWriterHadBegun) {
+  write("being_written", "half a rec");
+  ASSERT_TRUE(store_->set("key", "whole", kNoEnd, patience()).ok());
+  EXPECT_EQ(*store_->get("key", patience()), "whole");
+}
+
+TEST_F(FileStoreTest, SaysWhyAFolderCannotBeAStore) {
+  write("file", "");
+  const Status refused = open_file_store(folder_.path() + "/file").status();
+  EXPECT_EQ(refused.kind(), StatusKind::kDeviceFault);
+  EXPECT_THAT(refused.message(), HasSubstr("Not a directory"));
+  EXPECT_FALSE(open_file_store(folder_.path() + "/no/such").ok());
+}
+
+}  // namespace
+}  // namespace ashlar::symm

@@ -1,0 +1,152 @@
+// Groups whose ranks are threads of one process: what they share is the owner's own mapping.
+#include "symm/group.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "unit/symm/store_places.h"
+
+namespace ashlar::symm {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+
+class GroupConcurrency : public ::testing::TestWithParam<int> {
+ protected:
+  // Runs `body` for every rank on a thread of its own, each with an arena of its own.
+  template <typename Body>
+  void on_all_ranks(const Body& body) {
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < GetParam(); ++rank) {
+      threads.emplace_back([this, rank, &body] {
+        Arena arena(*process_, process_->backends().use(), {});
+        body(arena, options_of(rank));
+      });
+    }
+    for (std::thread& each : threads) each.join();
+  }
+  static GroupOptions options_of(int rank) {
+    GroupOptions options;
+    options.rank = rank;
+    options.world_size = GetParam();
+    options.pad_bytes = 256;
+    return options;
+  }
+
+  std::unique_ptr<Process> process_ = *Process::start({});
+  std::shared_ptr<Store> store_ = make_memory_store();
+};
+
+INSTANTIATE_TEST_SUITE_P(WorldSizes, GroupConcurrency, ::testing::Values(1, 2, 3, 5, 8),
+                         ::testing::PrintToStringParamName());
+
+TEST_P(GroupConcurrency, PeersOfOneProcessShareTheOwnersMapping) {
+  std::vector<std::byte*> buffers(GetParam());
+  on_all_ranks([&](Arena& arena, const GroupOptions& options) {
+    auto joined = Group::join(arena, store_, options, patience());
+    ASSERT_TRUE(joined.ok()) << joined.status().to_string();
+    Group& group = **joined;
+    buffers[options.rank] = *arena.allocate(64, {});
+    buffers[options.rank][3] = std::byte(options.rank);
+    const Result<Handle> handle = group.rendezvous(buffers[options.rank], patience());
+    ASSERT_TRUE(handle.ok()) << handle.status().to_string();
+    for (int rank = 0; rank < GetParam(); ++rank) {
+      EXPECT_EQ(handle->peers().buffer(rank), buffers[rank]);
+      EXPECT_EQ((*handle->at(rank, 3, 1))[0], std::byte(rank));
+      EXPECT_EQ(group.peer_access(rank), PeerAccess::kDirect);
+    }
+    EXPECT_EQ(group.pads()->pad_bytes(), 256U);
+    EXPECT_TRUE(group.leave(patience()).ok());
+    EXPECT_EQ(group.barrier(patience()).kind(), StatusKind::kUsage);
+  });
+}
+
+TEST_P(GroupConcurrency, TheSecondRendezvousOfABlockAsksNobody) {
+  on_all_ranks([&](Arena& arena, const GroupOptions& options) {
+    const std::unique_ptr<Group> group = *Group::join(arena, store_, options, patience());
+    std::byte* buffer = *arena.allocate(64, {});
+    const Result<Handle> first = group->rendezvous(buffer, patience());
+    ASSERT_TRUE(first.ok());
+    if (options.rank == 0) {
+      const Result<Handle> again = group->rendezvous(buffer + 16, at_once());
+      ASSERT_TRUE(again.ok()) << again.status().to_string();
+      EXPECT_EQ(&again->peers(), &first->peers());
+      EXPECT_EQ(again->offset(), 16U);
+      EXPECT_EQ(*again->at(0, 4, 4), buffer + 20);
+    }
+    EXPECT_TRUE(group->leave(patience()).ok());
+  });
+}
+
+TEST_P(GroupConcurrency, APersistentBlockKeepsItsPeers) {
+  on_all_ranks([&](Arena& arena, const GroupOptions& options) {
+    const std::unique_ptr<Group> group = *Group::join(arena, store_, options, patience());
+    std::byte* buffer = *arena.allocate(64, {{}, 1});
+    ASSERT_TRUE(group->rendezvous(buffer, patience()).ok());
+    ASSERT_TRUE(arena.free(buffer).ok());
+    EXPECT_EQ(group->rendezvous(buffer, at_once()).status().kind(), StatusKind::kUsage);
+    ASSERT_EQ(*arena.allocate(64, {{}, 1}), buffer);
+    EXPECT_TRUE(group->rendezvous(buffer, at_once()).ok());
+    EXPECT_TRUE(group->leave(patience()).ok());
+  });
+}
+
+class GroupTest : public ::testing::Test {
+ protected:
+  Status join(const GroupOptions& options) {
+    return Group::join(arena_, store_, options, Deadline::after(milliseconds(50))).status();
+  }
+  std::unique_ptr<Process> process_ = *Process::start({});
+  Arena arena_{*process_, process_->backends().use(), {}};
+  std::shared_ptr<Store> store_ = make_memory_store();
+};
+
+TEST_F(GroupTest, NamesTheRanksThatDidNotComeToJoin) {
+  GroupOptions options;
+  options.rank = 1;
+  options.world_size = 3;
+  const Status late = join(options);
+  EXPECT_EQ(late.kind(), StatusKind::kTimeout);
+  EXPECT_THAT(late.message(), HasSubstr("ranks 0 and 2 of group world did not come to join"));
+}
+
+TEST_F(GroupTest, RefusesWhatMakesNoSense) {
+  const auto refused = [&](auto change) {
+    GroupOptions options;
+    change(options);
+    return join(options).kind() == StatusKind::kUsage;
+  };
+  EXPECT_TRUE(refused([](GroupOptions& o) { o.rank = 1; }));
+  EXPECT_TRUE(refused([](GroupOptions& o) { o.rank = -1; }));
+  EXPECT_TRUE(refused([](GroupOptions& o) { o.world_size = 0; }));
+  EXPECT_TRUE(refused([](GroupOptions& o) { o.name = ""; }));
+  EXPECT_TRUE(refused([](GroupOptions& o) { o.name = "a/b"; }));
+  EXPECT_TRUE(refused([](GroupOptions& o) { o.job = std::string(65, 'x'); }));
+  EXPECT_TRUE(refused([](GroupOptions& o) { o.members = {1, 2}; }));
+  EXPECT_TRUE(refused([](GroupOptions& o) { o.world_size = 2, o.members = {1, 1}; }));
+  EXPECT_EQ(Group::join(arena_, nullptr, {}, patience()).status().kind(), StatusKind::kUsage);
+  EXPECT_EQ(Process::start({milliseconds(10), milliseconds(10)}).status().kind(),
+            StatusKind::kUsage);
+}
+
+TEST_F(GroupTest, AHandleGivesNothingOutsideItsBuffer) {
+  const std::unique_ptr<Group> group = *Group::join(arena_, store_, {}, patience());
+  std::byte* buffer = *arena_.allocate(100, {});
+  const Handle handle = *group->rendezvous(buffer + 10, patience());
+  EXPECT_EQ(*handle.at(0, 90, 0), buffer + 100);
+  EXPECT_EQ(*handle.at(0, 0, 90), buffer + 10);
+  const std::tuple<int, int64_t, size_t> wrong[] = {
+      {0, 0, 91},        {0, 91, 0},       {0, -1, 1}, {0, INT64_MIN, 1},
+      {0, INT64_MAX, 1}, {0, 1, SIZE_MAX}, {1, 0, 1},  {-1, 0, 1}};
+  for (const auto& [rank, offset, bytes] : wrong) {
+    EXPECT_EQ(handle.at(rank, offset, bytes).status().kind(), StatusKind::kUsage);
+  }
+  EXPECT_EQ(group->rendezvous(&handle, patience()).status().kind(), StatusKind::kUsage);
+  EXPECT_TRUE(group->leave(patience()).ok());
+}
+
+}  // namespace
+}  // namespace ashlar::symm

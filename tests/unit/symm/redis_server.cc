@@ -1,0 +1,64 @@
+// fork, exec, kill, wait.
+#include "unit/symm/redis_server.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+namespace ashlar::symm {
+namespace {
+
+constexpr const char* kProgram = "/usr/bin/redis-server";
+
+}  // namespace
+
+bool RedisServer::is_installed() { return ::access(kProgram, X_OK) == 0; }
+
+RedisServer::RedisServer() {
+  std::string folder = (std::filesystem::temp_directory_path() / "ashlar_redis_XXXXXX").string();
+  EXPECT_NE(::mkdtemp(folder.data()), nullptr);
+  folder_ = folder;
+  socket_path_ = folder_ + "/socket";
+  start();
+}
+
+RedisServer::~RedisServer() {
+  stop();
+  std::error_code ignored;
+  std::filesystem::remove_all(folder_, ignored);
+}
+
+void RedisServer::start() {
+  if (pid_ > 0) return;
+  const std::string log = folder_ + "/log";
+  pid_ = ::fork();
+  EXPECT_GE(pid_, 0);
+  if (pid_ != 0) return;
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // also if the test is killed
+  const int out = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+  ::dup2(out, STDOUT_FILENO);
+  ::dup2(out, STDERR_FILENO);
+  ::execl(kProgram, kProgram, "--port", "0", "--unixsocket", socket_path_.c_str(), "--save", "",
+          "--appendonly", "no", "--dir", folder_.c_str(), static_cast<char*>(nullptr));
+  ::_exit(127);
+}
+
+void RedisServer::stop() {
+  if (pid_ <= 0) return;
+  ::kill(pid_, SIGKILL);
+  int status = 0;
+  EXPECT_EQ(::waitpid(pid_, &status, 0), pid_);
+  pid_ = -1;
+}
+
+void RedisServer::suspend() { EXPECT_EQ(::kill(pid_, SIGSTOP), 0); }
+
+void RedisServer::resume() { EXPECT_EQ(::kill(pid_, SIGCONT), 0); }
+
+}  // namespace ashlar::symm

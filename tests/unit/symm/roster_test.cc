@@ -1,0 +1,145 @@
+// Who joins: records, and what is left of earlier ones.
+#include "symm/roster.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "symm/group.h"
+#include "unit/symm/store_places.h"
+
+namespace ashlar::symm {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+
+const RosterOptions kRosterOptions{"p", "test", std::chrono::minutes(1)};
+
+JoinRecord record_of(int rank, int world_size) {
+  JoinRecord record;
+  record.seat = {rank, world_size};
+  record.member = 40 + static_cast<uint64_t>(rank);
+  record.attempt = *draw_token();
+  record.process = {1, 2, 3};
+  record.host = "boot net";
+  record.channel = {"name", {4, 5}};
+  record.backend = "host";
+  record.device = {6};
+  record.pad_bytes = 77;
+  record.transport = "ucx";
+  return record;
+}
+
+TEST(Roster, ARecordReadsAsItWasWritten) {
+  const JoinRecord record = record_of(1, 3);
+  const std::string bytes = to_bytes(record);
+  EXPECT_EQ(to_bytes(*parse_join_record(bytes)), bytes);
+  EXPECT_EQ(parse_join_record(bytes)->channel.name, "name");
+  for (size_t cut = 0; cut < bytes.size(); ++cut) {
+    EXPECT_EQ(parse_join_record(bytes.substr(0, cut)).status().kind(), StatusKind::kFormat);
+  }
+  EXPECT_FALSE(parse_join_record(bytes + "x").ok());
+}
+
+TEST(RosterConcurrency, WhatWasLeftByACrashDoesNoHarm) {
+  const std::shared_ptr<Store> store = make_memory_store();
+  ASSERT_TRUE(store->set("p/join/0", to_bytes(record_of(0, 3)), kNoEnd, patience()).ok());
+  ASSERT_TRUE(store->set("p/join/1", "nonsense", kNoEnd, patience()).ok());
+  ASSERT_TRUE(store->set("p/join/2", to_bytes(record_of(2, 3)), kNoEnd, patience()).ok());
+  std::vector<Token> tokens(3);
+  std::vector<std::thread> ranks;
+  for (int rank = 2; rank >= 0; --rank) {
+    ranks.emplace_back([&, rank] {
+      const auto roster = gather_roster(*store, kRosterOptions, record_of(rank, 3), patience());
+      ASSERT_TRUE(roster.ok()) << roster.status().to_string();
+      EXPECT_EQ(roster->records[1].member, 41U);
+      tokens[rank] = roster->token;
+    });
+    std::this_thread::sleep_for(milliseconds(20));  // so that the first reads what is old
+  }
+  for (std::thread& each : ranks) each.join();
+  EXPECT_EQ(tokens[0], tokens[1]);
+  EXPECT_EQ(tokens[0], tokens[2]);
+}
+
+TEST(Roster, ARankWhoseOldRecordIsThereHasNotCome) {
+  const std::shared_ptr<Store> store = make_memory_store();
+  ASSERT_TRUE(store->set("p/join/1", to_bytes(record_of(1, 2)), kNoEnd, patience()).ok());
+  const Status late =
+      gather_roster(*store, kRosterOptions, record_of(0, 2), Deadline::after(milliseconds(30)))
+          .status();
+  EXPECT_EQ(late.kind(), StatusKind::kTimeout);
+  EXPECT_THAT(late.message(), HasSubstr("rank 1 of group test did not come to join"));
+  const std::string own[] = {"p/join/0"};
+  EXPECT_FALSE((*store->look(own, patience()))[0]);  // it takes back its own
+}
+
+// A device of somebody's own, on host memory.
+class DeviceBackend final : public Backend {
+ public:
+  explicit DeviceBackend(uint8_t id) : id_(id) {}
+  std::string_view name() const override { return id_ == 99 ? "another" : "device"; }
+  DeviceUuid device() const override { return {id_}; }
+  Result<std::shared_ptr<Memory>> allocate(size_t bytes, size_t zero_bytes) override {
+    if (id_ == 50) return Status::out_of_memory("the device is full");
+    return host_->allocate(bytes, zero_bytes);
+  }
+  Result<UniqueFd> export_fd(const Memory& memory) override { return host_->export_fd(memory); }
+  Result<std::shared_ptr<Memory>> import_fd(UniqueFd fd, size_t bytes) override {
+    return host_->import_fd(std::move(fd), bytes);
+  }
+
+ private:
+  const uint8_t id_;
+  std::unique_ptr<Backend> host_ = make_host_backend();
+};
+
+// What two ranks with these devices get to hear when they join.
+std::vector<Status> join_with(uint8_t first, uint8_t second, GroupOptions options) {
+  const std::shared_ptr<Store> store = make_memory_store();
+  std::vector<Status> said(2);
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < 2; ++rank) {
+    ranks.emplace_back([&, rank] {
+      const std::unique_ptr<Process> process = *Process::start({});
+      DeviceBackend backend(rank == 0 ? first : second);
+      Arena arena(*process, backend, {});
+      GroupOptions own = options;
+      own.rank = rank;
+      own.world_size = 2;
+      auto joined = Group::join(arena, store, own, patience());
+      said[rank] = joined.status();
+      if (joined.ok()) said[rank] = (*joined)->leave(patience());
+    });
+  }
+  for (std::thread& each : ranks) each.join();
+  EXPECT_EQ(said[0].message(), said[1].message());
+  return said;
+}
+
+TEST(RosterConcurrency, OneDeviceForTwoRanksIsRefusedUnlessItIsMeantSo) {
+  EXPECT_TRUE(join_with(1, 2, {})[0].ok());
+  const Status refused = join_with(7, 7, {})[0];
+  EXPECT_EQ(refused.kind(), StatusKind::kUsage);
+  EXPECT_THAT(refused.message(), HasSubstr("ranks 0 and 1 of group world use one device"));
+  GroupOptions options;
+  options.may_share_device = true;
+  EXPECT_TRUE(join_with(7, 7, options)[0].ok());
+}
+
+TEST(RosterConcurrency, DifferentKindsOfMemoryAreRefused) {
+  EXPECT_THAT(join_with(1, 99, {})[0].message(), HasSubstr("rank 0: device, rank 1: another"));
+}
+
+TEST(RosterConcurrency, AllHearThatOneHasNoMemoryForThePad) {
+  GroupOptions options;
+  options.pad_bytes = 100;
+  const Status full = join_with(1, 50, options)[1];
+  EXPECT_TRUE(full.is_out_of_memory());
+  EXPECT_EQ(full.message(), "rank 1: the device is full");
+}
+
+}  // namespace
+}  // namespace ashlar::symm
