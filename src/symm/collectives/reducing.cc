@@ -33,7 +33,7 @@ Part part_of(int rank, int world_size, size_t total_bytes) {
 void reduce_from(const Team& team, const Piece& piece, const Reduction& what, Part part,
                  std::byte* out) {
   // Few ranks need no allocation.
-  std::array<const std::byte*, 16> few;
+  std::array<const std::byte*, 16> few{};
   std::vector<const std::byte*> many;
   const auto ranks = static_cast<size_t>(team.world_size());
   if (ranks > few.size()) many.resize(ranks);

@@ -2,7 +2,6 @@
 #include "symm/reduce/reduce.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -27,13 +26,13 @@ const T* row(Sources sources, size_t source, size_t begin) {
 template <typename T>
 void combine_rows(CombineRow combine, Sources sources, T* out, size_t begin, size_t count) {
   // Bytes, because what they hold is the business of `combine`.
-  alignas(64) std::array<std::byte, kRowCount * sizeof(T)> partial;
+  alignas(64) std::byte partial[kRowCount * sizeof(T)];
   const void* left = row<T>(sources, 0, begin);
   for (size_t source = 1; source < sources.size(); ++source) {
-    void* to = partial.data();
+    void* to = partial;
     if (source + 1 == sources.size()) to = out + begin;
     combine(to, left, row<T>(sources, source, begin), count);
-    left = partial.data();
+    left = partial;
   }
 }
 
@@ -60,19 +59,19 @@ void reduce_halves(const Reduction& what, Sources sources, std::byte* out, size_
   const ReduceOp op = is_average ? ReduceOp::kSum : what.op;
   const CombineRow combine =
       rows.combine[static_cast<size_t>(op)][static_cast<size_t>(ElementType::kF32)];
-  alignas(64) std::array<float, kRowCount> total;
-  alignas(64) std::array<float, kRowCount> next;
+  alignas(64) float total[kRowCount];
+  alignas(64) float next[kRowCount];
   for (size_t begin = 0; begin < count; begin += kRowCount) {
     const size_t n = std::min(kRowCount, count - begin);
-    widen(total.data(), row<Half>(sources, 0, begin), n);
+    widen(total, row<Half>(sources, 0, begin), n);
     for (size_t source = 1; source < sources.size(); ++source) {
-      widen(next.data(), row<Half>(sources, source, begin), n);
-      combine(total.data(), total.data(), next.data(), n);
+      widen(next, row<Half>(sources, source, begin), n);
+      combine(total, total, next, n);
     }
     if (is_average) {
-      rows.divide_f32(total.data(), total.data(), static_cast<float>(sources.size()), n);
+      rows.divide_f32(total, total, static_cast<float>(sources.size()), n);
     }
-    narrow(reinterpret_cast<Half*>(out) + begin, total.data(), n);
+    narrow(reinterpret_cast<Half*>(out) + begin, total, n);
   }
 }
 

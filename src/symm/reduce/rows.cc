@@ -50,8 +50,8 @@ struct Product {
 template <typename T>
 ASHLAR_BODY T first_nan_or(T a, T b, T otherwise) {
   if constexpr (std::is_floating_point_v<T>) {
-    otherwise = b != b ? b : otherwise;
-    return a != a ? a : otherwise;
+    otherwise = __builtin_isnan(b) ? b : otherwise;
+    return __builtin_isnan(a) ? a : otherwise;
   } else {
     return otherwise;
   }
