@@ -11,7 +11,7 @@ namespace {
 using Scratch = std::vector<std::byte>;
 
 // What is reduced before it is sent on: it stays in the second cache meanwhile.
-constexpr size_t kChunkBytes = 64 * 1024;
+constexpr size_t kChunkBytes = size_t{64} * 1024;
 // Parts begin at whole cache lines, so that no two ranks write one.
 constexpr size_t kLineBytes = 64;
 

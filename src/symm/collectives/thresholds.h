@@ -11,7 +11,7 @@ namespace ashlar::symm {
 
 struct Thresholds {
   // All-reduces of up to so many bytes are done in one step.
-  size_t one_shot_bytes = 64 * 1024;
+  size_t one_shot_bytes = size_t{64} * 1024;
 
   struct Row {
     size_t bytes = 0;
