@@ -1,5 +1,5 @@
 // Deadlines, as far as they can be told without waiting.
-#include "base/deadline.h"
+#include "ashlar/deadline.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,222 @@
+// What the host's signals, barriers and collectives cost, each beside the plainest way to do the
+// same: a barrier of two compare-and-swaps for each pair, memcpy, and for all-reduce the other
+// algorithm. Ranks are processes (or threads, with --threads) on one piece of shared memory.
+//
+//   symm_host_ranks [--ranks N] [--threads] [--rounds N]
+//
+// Contestants take turns in one run; the figures are medians of the rounds, seen by rank 0.
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "symm/barrier.h"
+#include "symm/collectives/reducing.h"
+#include "symm/collectives/thresholds.h"
+
+namespace ashlar::symm {
+namespace {
+
+constexpr size_t kBufferBytes = size_t{16} << 20;
+constexpr int kChannels = 2;
+
+struct Settings {
+  int ranks = 2;
+  int rounds = 9;
+  bool use_threads = false;
+};
+
+// All memory of the ranks: pads, buffers, and slots for the plain barrier.
+struct Memory {
+  std::vector<std::byte*> pads;
+  std::vector<std::byte*> buffers;
+  std::vector<std::byte*> plain_slots;  // a line for each source
+};
+
+std::byte* map_shared(size_t bytes) {
+  void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED) std::abort();
+  return static_cast<std::byte*>(at);
+}
+
+Memory map_memory(int ranks) {
+  Memory memory;
+  for (int rank = 0; rank < ranks; ++rank) {
+    memory.pads.push_back(map_shared(*pad_bytes(ranks, kChannels)));
+    memory.buffers.push_back(map_shared(kBufferBytes));
+    memory.plain_slots.push_back(map_shared(64 * static_cast<size_t>(ranks)));
+    std::memset(memory.buffers.back(), 0, kBufferBytes);
+  }
+  return memory;
+}
+
+// Compare-and-swap until it works, and nothing else: no deadline, no failure, no sleep. With more
+// ranks than cores it yields, or it would never end.
+void plain_barrier(const Memory& memory, int rank, bool must_yield) {
+  const int ranks = static_cast<int>(memory.plain_slots.size());
+  const auto swap = [&](int owner, int source, uint32_t from, uint32_t to) {
+    std::byte* line = memory.plain_slots[static_cast<size_t>(owner)] + 64 * source;
+    std::atomic_ref<uint32_t> slot(*reinterpret_cast<uint32_t*>(line));
+    uint32_t expected = from;
+    while (!slot.compare_exchange_weak(expected, to)) {
+      expected = from;
+      if (must_yield) SharedMemory::yield();
+    }
+  };
+  for (int step = 1; step < ranks; ++step) swap((rank + step) % ranks, rank, 0, 1);
+  for (int step = 1; step < ranks; ++step) swap(rank, (rank + step) % ranks, 1, 0);
+}
+
+// One rank's life: everybody measures, rank 0 prints.
+class Bench {
+ public:
+  Bench(const Settings& settings, const Memory& memory, int rank)
+      : settings_(settings),
+        memory_(memory),
+        pads_(*Pads::over(rank, kChannels, memory.pads)),
+        is_crowded_(settings.ranks > static_cast<int>(std::thread::hardware_concurrency())) {}
+
+  void run() {
+    compare("barrier", 5000,
+            {{"plain", [this] { plain_barrier(memory_, pads_.rank(), is_crowded_); }},
+             {"all to all", [this] { meet(BarrierKind::kAllToAll); }},
+             {"dissemination", [this] { meet(BarrierKind::kDissemination); }}});
+    for (const size_t bytes : {size_t{64} << 10, size_t{1} << 20, size_t{16} << 20}) put(bytes);
+    for (size_t bytes = 1024; bytes <= kBufferBytes; bytes *= 4) all_reduce_of(bytes);
+    measure();
+  }
+
+ private:
+  struct Contestant {
+    const char* name;
+    std::function<void()> act;
+  };
+
+  void expect(const Status& status) {
+    if (status.ok()) return;
+    std::fprintf(stderr, "rank %d: %s\n", pads_.rank(), status.to_string().c_str());
+    std::_Exit(1);
+  }
+  void meet(BarrierKind kind) { expect(barrier(pads_, 0, kind, limits_)); }
+
+  void compare(const std::string& title, int turns, const std::vector<Contestant>& contestants) {
+    std::vector<std::vector<double>> found(contestants.size());
+    for (int round = 0; round <= settings_.rounds; ++round) {
+      for (size_t i = 0; i < contestants.size(); ++i) {
+        meet(BarrierKind::kAllToAll);
+        const auto begin = std::chrono::steady_clock::now();
+        for (int turn = 0; turn < turns; ++turn) contestants[i].act();
+        const std::chrono::duration<double, std::micro> taken =
+            std::chrono::steady_clock::now() - begin;
+        if (round > 0) found[i].push_back(taken.count() / turns);  // the first one warms up
+      }
+    }
+    if (pads_.rank() != 0) return;
+    std::printf("%-22s", title.c_str());
+    for (size_t i = 0; i < contestants.size(); ++i) {
+      std::sort(found[i].begin(), found[i].end());
+      std::printf("  %s %.3f us", contestants[i].name, found[i][found[i].size() / 2]);
+    }
+    std::printf("\n");
+    std::fflush(stdout);
+  }
+
+  // Into the next rank's buffer, with a signal after it; nobody else does anything there.
+  void put(size_t bytes) {
+    const int next = (pads_.rank() + 1) % settings_.ranks;
+    const int before = (pads_.rank() + settings_.ranks - 1) % settings_.ranks;
+    std::byte* to = memory_.buffers[static_cast<size_t>(next)];
+    const std::vector<std::byte> from(bytes, std::byte{1});
+    const int turns = static_cast<int>(std::max<size_t>(2, (size_t{64} << 20) / bytes));
+    compare("put " + std::to_string(bytes), turns,
+            {{"memcpy", [&] { std::memcpy(to, from.data(), bytes); }},
+             {"with a signal", [&] {
+                std::memcpy(to, from.data(), bytes);
+                expect(put_signal(pads_.slots(), next, 1, limits_));
+                expect(wait_signal(pads_.slots(), before, 1, limits_));
+              }}});
+  }
+
+  void all_reduce_of(size_t bytes) {
+    const AllReduce request{.piece = {.bases = memory_.buffers, .buffer_bytes = kBufferBytes},
+                            .count = static_cast<int64_t>(bytes / sizeof(float))};
+    const Team team{.pads = pads_, .order = order_, .channel = 0};
+    const int turns = static_cast<int>(std::clamp<size_t>((size_t{8} << 20) / bytes, 2, 2000));
+    compare("all-reduce " + std::to_string(bytes), turns,
+            {{"one-shot", [&] { expect(one_shot_all_reduce(team, request, limits_)); }},
+             {"two-shot", [&] { expect(two_shot_all_reduce(team, request, limits_)); }}});
+  }
+
+  void measure() {
+    const Team team{.pads = pads_, .order = order_, .channel = 0};
+    const Piece piece{.bases = memory_.buffers, .buffer_bytes = kBufferBytes};
+    const Result<Thresholds> found = measure_thresholds(team, piece, 5, limits_);
+    expect(found.status());
+    if (pads_.rank() == 0) std::printf("%s\n", found->to_string().c_str());
+  }
+
+  const Settings& settings_;
+  const Memory& memory_;
+  Pads pads_;
+  bool is_crowded_;
+  OrderGuard order_;
+  Failure failure_;
+  Limits limits_{failure_, Deadline::after(std::chrono::minutes(10))};
+};
+
+int run_all(const Settings& settings) {
+  const Memory memory = map_memory(settings.ranks);
+  const auto live = [&](int rank) { Bench(settings, memory, rank).run(); };
+  std::printf("%d ranks as %s, %u cores\n", settings.ranks,
+              settings.use_threads ? "threads" : "processes", std::thread::hardware_concurrency());
+  std::fflush(stdout);
+  if (settings.use_threads) {
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < settings.ranks; ++rank) threads.emplace_back(live, rank);
+    for (std::thread& thread : threads) thread.join();
+    return 0;
+  }
+  for (int rank = 0; rank < settings.ranks; ++rank) {
+    if (::fork() != 0) continue;
+    live(rank);
+    std::fflush(stdout);
+    ::_exit(0);
+  }
+  int failed = 0;
+  int status = 0;
+  while (::wait(&status) > 0) failed |= status;
+  return failed == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace ashlar::symm
+
+int main(int count, char** arguments) {
+  ashlar::symm::Settings settings;
+  for (int i = 1; i < count; ++i) {
+    const std::string word = arguments[i];
+    const int value = i + 1 < count ? std::atoi(arguments[i + 1]) : 0;
+    if (word == "--threads") {
+      settings.use_threads = true;
+    } else if (word == "--ranks" && value > 0) {
+      settings.ranks = value;
+      ++i;
+    } else if (word == "--rounds" && value > 0) {
+      settings.rounds = value;
+      ++i;
+    } else {
+      std::fprintf(stderr, "usage: symm_host_ranks [--ranks N] [--threads] [--rounds N]\n");
+      return 2;
+    }
+  }
+  return ashlar::symm::run_all(settings);
+}

@@ -1,0 +1,145 @@
+// All-to-all with shares of different sizes. How large they are, and where in the sender's piece
+// they begin, each rank writes into the notes of the others before they meet.
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "base/text.h"
+#include "symm/collectives/moving.h"
+
+namespace ashlar::symm {
+namespace {
+
+// What a rank sends to one other.
+struct Share {
+  uint64_t begin_bytes = 0;
+  uint64_t bytes = 0;
+};
+
+Result<std::vector<Share>> shares_of(const Team& team, const AllToAllV& request) {
+  const auto ranks = static_cast<size_t>(team.world_size());
+  if (request.row_bytes < 1) {
+    return Status::usage(text("rows of ", request.row_bytes, " bytes: there is at least one"));
+  }
+  for (const auto& [name, size] : {std::pair("splits", request.splits.size()),
+                                   {"out_splits", request.out_splits.size()},
+                                   {"out_offsets", request.out_offsets.size()}}) {
+    if (size == ranks) continue;
+    return Status::usage(text(name, " has ", size, " entries: there are ", ranks, " ranks"));
+  }
+  std::vector<Share> shares;
+  uint64_t begin = 0;
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    const int64_t rows = request.splits[rank];
+    const Result<size_t> bytes =
+        checked_bytes("a split", rows, static_cast<uint64_t>(request.row_bytes));
+    if (!bytes.ok()) {
+      return Status::usage(text("the split for rank ", rank, ": ", bytes.status().message()));
+    }
+    shares.push_back({.begin_bytes = begin, .bytes = *bytes});
+    begin += *bytes;  // of two numbers below 2^63
+    if (begin > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
+      return Status::usage(text("the splits up to rank ", rank, " add up to more than 2^63 bytes"));
+    }
+  }
+  return shares;
+}
+
+Status check(const Team& team, const AllToAllV& request, const std::vector<Share>& shares) {
+  const size_t total = shares.back().begin_bytes + shares.back().bytes;
+  if (Status wrong = check_piece(team, request.piece, total, 1); !wrong.ok()) return wrong;
+  const Result<size_t> room = checked_bytes("out_bytes", request.out_bytes, 1);
+  if (!room.ok()) return room.status();
+  return check_apart("out", request.out, *room, 1, {request.piece.of(team.rank()), total});
+}
+
+uint64_t code_for(const AllToAllV& request) {
+  return Call::code_of(Operation::kAllToAllV) | static_cast<uint64_t>(request.row_bytes) << 8;
+}
+
+void tell(const Team& team, const AllToAllV& request, const std::vector<Share>& shares) {
+  for (int peer = 0; peer < team.world_size(); ++peer) {
+    const Share& share = shares[static_cast<size_t>(peer)];
+    uint64_t* notes = team.pads.line(peer, team.channel, team.rank()).notes;
+    const auto offset = static_cast<uint64_t>(request.piece.offset_bytes);
+    SharedMemory::store(&notes[0], code_for(request), std::memory_order_relaxed);
+    SharedMemory::store(&notes[1], share.bytes, std::memory_order_relaxed);
+    SharedMemory::store(&notes[2], offset + share.begin_bytes, std::memory_order_relaxed);
+  }
+}
+
+// What `peer` said that it has for this rank; the offset is from the start of its buffer.
+Call heard_from(const Team& team, int peer) {
+  const uint64_t* notes = team.pads.line(team.rank(), team.channel, peer).notes;
+  return {.code = SharedMemory::load(&notes[0], std::memory_order_relaxed),
+          .bytes = SharedMemory::load(&notes[1], std::memory_order_relaxed),
+          .offset_bytes = SharedMemory::load(&notes[2], std::memory_order_relaxed)};
+}
+
+// Every rank sees whether all called this with the same rows. Only then do the notes mean shares.
+Status compare(const Team& team, const AllToAllV& request) {
+  for (int peer = 0; peer < team.world_size(); ++peer) {
+    const Call call = heard_from(team, peer);
+    if (call.code == code_for(request)) continue;
+    return Status::usage(text("the ranks call different things: rank ", team.rank(),
+                              " an all-to-all-v of rows of ", request.row_bytes, " bytes, rank ",
+                              peer, " something else; nothing was read or written"));
+  }
+  return {};
+}
+
+// Where all that comes goes. kUsage: not into that little room.
+Status receive(const Team& team, const AllToAllV& request) {
+  const auto row_bytes = static_cast<uint64_t>(request.row_bytes);
+  uint64_t begin = 0;
+  for (int peer = 0; peer < team.world_size(); ++peer) {
+    const Call share = heard_from(team, peer);
+    const size_t at = static_cast<size_t>(peer);
+    // A peer's word, but never beyond its buffer.
+    if (share.offset_bytes > request.piece.buffer_bytes ||
+        share.bytes > request.piece.buffer_bytes - share.offset_bytes) {
+      return Status::usage(text("rank ", peer, " offers ", share.bytes, " bytes at ",
+                                share.offset_bytes, ", which are not within its buffer"));
+    }
+    request.out_splits[at] = static_cast<int64_t>(share.bytes / row_bytes);
+    request.out_offsets[at] = static_cast<int64_t>(begin / row_bytes);
+    begin += share.bytes;
+  }
+  if (begin > static_cast<uint64_t>(request.out_bytes)) {
+    return Status::usage(text("out has room for ", request.out_bytes, " bytes, but ", begin,
+                              " come from all ranks"));
+  }
+  for (int step = 0; step < team.world_size(); ++step) {
+    const int peer = (team.rank() + step) % team.world_size();
+    const Call share = heard_from(team, peer);
+    const auto to = static_cast<uint64_t>(request.out_offsets[static_cast<size_t>(peer)]);
+    if (share.bytes == 0) continue;
+    std::memcpy(request.out + to * row_bytes,
+                request.piece.bases[static_cast<size_t>(peer)] + share.offset_bytes, share.bytes);
+  }
+  return {};
+}
+
+}  // namespace
+
+Status all_to_all_v(const Team& team, const AllToAllV& request, const Limits& limits) {
+  const Result<std::vector<Share>> shares = shares_of(team, request);
+  if (!shares.ok()) return shares.status();
+  if (Status wrong = check(team, request, *shares); !wrong.ok()) return wrong;
+  const Call call{.code = code_for(request),
+                  .bytes = shares->back().begin_bytes + shares->back().bytes,
+                  .offset_bytes = static_cast<uint64_t>(request.piece.offset_bytes)};
+  const auto meet = [&](OrderGuard::Progress& progress) -> Status {
+    tell(team, request, *shares);
+    if (Status met = barrier(team.pads, team.channel, limits); !met.ok()) return met;
+    progress.outcome = compare(team, request);
+    return {};
+  };
+  const auto work = [&](OrderGuard::Progress& progress) -> Status {
+    if (progress.outcome.ok()) progress.outcome = receive(team, request);
+    return {};
+  };
+  return team.order.run(call, {meet, work, meet_again(team, limits)});
+}
+
+}  // namespace ashlar::symm

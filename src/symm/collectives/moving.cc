@@ -1,0 +1,87 @@
+// All-gather, broadcast and all-to-all over pointers.
+#include "symm/collectives/moving.h"
+
+#include "base/text.h"
+
+namespace ashlar::symm {
+namespace {
+
+using Scratch = std::vector<std::byte>;
+
+Call call_for(uint64_t code, size_t bytes, const Piece& piece) {
+  return {.code = code, .bytes = bytes, .offset_bytes = static_cast<uint64_t>(piece.offset_bytes)};
+}
+
+// `act(peer)` for every rank, this one first, so that not all turn to the same one at once.
+template <typename Act>
+void for_each_peer(const Team& team, const Act& act) {
+  for (int step = 0; step < team.world_size(); ++step) {
+    act((team.rank() + step) % team.world_size());
+  }
+}
+
+}  // namespace
+
+Status all_gather(const Team& team, const AllGather& request, const Limits& limits) {
+  const auto ranks = static_cast<uint64_t>(team.world_size());
+  const Result<size_t> total = checked_bytes("bytes", request.bytes, ranks);
+  if (!total.ok()) return total.status();
+  if (Status wrong = check_piece(team, request.piece, *total, 1); !wrong.ok()) return wrong;
+  const size_t bytes = *total / ranks;
+  const size_t begin = bytes * static_cast<size_t>(team.rank());
+  const std::byte* own = request.piece.of(team.rank());
+  if (request.in != own + begin) {
+    Status wrong = check_apart("in", request.in, bytes, 1, {own, *total});
+    if (!wrong.ok()) return wrong;
+  }
+  const Call call = call_for(Call::code_of(Operation::kAllGather), bytes, request.piece);
+  const auto work = [&](Scratch&) {
+    for_each_peer(team,
+                  [&](int peer) { copy_bytes(request.piece.of(peer) + begin, request.in, bytes); });
+  };
+  return team.order.run(call,
+                        {meet_for(team, call, limits), doing(work), meet_again(team, limits)});
+}
+
+Status broadcast(const Team& team, const Broadcast& request, const Limits& limits) {
+  const Result<size_t> bytes = checked_bytes("bytes", request.bytes, 1);
+  if (!bytes.ok()) return bytes.status();
+  if (Status wrong = check_piece(team, request.piece, *bytes, 1); !wrong.ok()) return wrong;
+  if (Status wrong = team.pads.slots().check_rank(request.root); !wrong.ok()) {
+    return Status::usage(text("root: ", wrong.message()));
+  }
+  std::byte* own = request.piece.of(team.rank());
+  if (request.out != nullptr) {
+    Status wrong = check_apart("out", request.out, *bytes, 1, {own, *bytes});
+    if (!wrong.ok()) return wrong;
+  }
+  const Call call =
+      call_for(Call::code_of(Operation::kBroadcast, {}, request.root), *bytes, request.piece);
+  const auto work = [&](Scratch&) {
+    copy_bytes(request.out == nullptr ? own : request.out, request.piece.of(request.root), *bytes);
+  };
+  return team.order.run(call,
+                        {meet_for(team, call, limits), doing(work), meet_again(team, limits)});
+}
+
+Status all_to_all(const Team& team, const AllToAll& request, const Limits& limits) {
+  const auto ranks = static_cast<uint64_t>(team.world_size());
+  const Result<size_t> total = checked_bytes("bytes", request.bytes, ranks);
+  if (!total.ok()) return total.status();
+  if (Status wrong = check_piece(team, request.piece, *total, 1); !wrong.ok()) return wrong;
+  const std::span<const std::byte> own(request.piece.of(team.rank()), *total);
+  if (Status wrong = check_apart("out", request.out, *total, 1, own); !wrong.ok()) return wrong;
+  const size_t bytes = *total / ranks;
+  const size_t begin = bytes * static_cast<size_t>(team.rank());
+  const Call call = call_for(Call::code_of(Operation::kAllToAll), bytes, request.piece);
+  const auto work = [&](Scratch&) {
+    for_each_peer(team, [&](int peer) {
+      copy_bytes(request.out + bytes * static_cast<size_t>(peer), request.piece.of(peer) + begin,
+                 bytes);
+    });
+  };
+  return team.order.run(call,
+                        {meet_for(team, call, limits), doing(work), meet_again(team, limits)});
+}
+
+}  // namespace ashlar::symm

@@ -1,0 +1,67 @@
+// The order of a group's operations, and calls as words.
+#include "symm/collectives/order_guard.h"
+
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "base/text.h"
+
+namespace ashlar::symm {
+namespace {
+
+constexpr std::array<std::string_view, 7> kOperations{
+    "one-shot all-reduce", "two-shot all-reduce", "reduce-scatter", "all-gather",
+    "broadcast",           "all-to-all",          "all-to-all-v"};
+
+}  // namespace
+
+uint64_t Call::code_of(Operation operation, Reduction what, int root) {
+  return static_cast<uint64_t>(operation) | static_cast<uint64_t>(what.type) << 8 |
+         static_cast<uint64_t>(what.op) << 16 | static_cast<uint64_t>(root) << 32;
+}
+
+std::string Call::to_string() const {
+  const size_t operation = code & 0xFF;
+  if (operation >= kOperations.size()) return "something unknown";
+  std::string words = text(kOperations[operation], " (");
+  if (operation <= static_cast<size_t>(Operation::kReduceScatter)) {
+    words += text(name(static_cast<ReduceOp>(code >> 16 & 0xFF)), " of ",
+                  name(static_cast<ElementType>(code >> 8 & 0xFF)), ", ");
+  }
+  if (operation <= static_cast<size_t>(Operation::kTwoShotAllReduce) && code >> 32 == 0) {
+    words += "in place, ";
+  }
+  if (operation == static_cast<size_t>(Operation::kBroadcast)) {
+    words += text("from rank ", code >> 32, ", ");
+  }
+  return words + text(bytes, " bytes at ", offset_bytes, ")");
+}
+
+Status OrderGuard::run(const Call& call, std::initializer_list<Step> steps) {
+  MutexLock lock(mutex_);
+  if (!is_unfinished_) {
+    call_ = call;
+    next_step_ = 0;
+    progress_.outcome = Status();
+    progress_.has_left = false;
+  } else if (!(call == call_)) {
+    return Status::usage(text("a ", call.to_string(), " cannot begin: a ", call_.to_string(),
+                              " has timed out and waits to be called again"));
+  }
+  for (; next_step_ < steps.size(); ++next_step_) {
+    const Step& step = steps.begin()[next_step_];
+    Status ended = step(progress_);
+    is_unfinished_ = ended.is(StatusKind::kTimeout);
+    if (!ended.ok()) return ended;
+  }
+  ++sequence_;
+  return std::exchange(progress_.outcome, Status());
+}
+
+uint64_t OrderGuard::sequence() const {
+  MutexLock lock(mutex_);
+  return sequence_;
+}
+
+}  // namespace ashlar::symm

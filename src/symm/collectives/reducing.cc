@@ -1,0 +1,178 @@
+// All-reduce and reduce-scatter over pointers.
+#include "symm/collectives/reducing.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+namespace ashlar::symm {
+namespace {
+
+using Scratch = std::vector<std::byte>;
+
+// What is reduced before it is sent on: it stays in the second cache meanwhile.
+constexpr size_t kChunkBytes = size_t{64} * 1024;
+// Parts begin at whole cache lines, so that no two ranks write one.
+constexpr size_t kLineBytes = 64;
+
+struct Part {
+  size_t begin_bytes = 0;
+  size_t bytes = 0;
+};
+
+// The part of a rank: equal for all but the last, which may be short or empty.
+Part part_of(int rank, int world_size, size_t total_bytes) {
+  const auto ranks = static_cast<size_t>(world_size);
+  const size_t lines = (total_bytes + kLineBytes - 1) / kLineBytes;
+  const size_t step = (lines + ranks - 1) / ranks * kLineBytes;
+  const size_t begin = std::min(total_bytes, step * static_cast<size_t>(rank));
+  return {.begin_bytes = begin, .bytes = std::min(step, total_bytes - begin)};
+}
+
+// All ranks' bytes from there on, reduced to `out`.
+void reduce_from(const Team& team, const Piece& piece, const Reduction& what, Part part,
+                 std::byte* out) {
+  // Few ranks need no allocation.
+  std::array<const std::byte*, 16> few{};
+  std::vector<const std::byte*> many;
+  const auto ranks = static_cast<size_t>(team.world_size());
+  if (ranks > few.size()) many.resize(ranks);
+  const std::span<const std::byte*> sources(ranks > few.size() ? many.data() : few.data(), ranks);
+  for (int rank = 0; rank < team.world_size(); ++rank) {
+    sources[static_cast<size_t>(rank)] = piece.of(rank) + part.begin_bytes;
+  }
+  reduce(what, sources, out, part.bytes / element_bytes(what.type));
+}
+
+std::byte* room_in(Scratch& scratch, size_t bytes) {
+  if (scratch.size() < bytes) scratch.resize(bytes);
+  return scratch.data();
+}
+
+// The size of the piece, or what is wrong with the request.
+Result<size_t> check(const Team& team, const AllReduce& request) {
+  if (Status wrong = check_reducible(request.what.type, request.what.op); !wrong.ok()) return wrong;
+  const size_t element = element_bytes(request.what.type);
+  Result<size_t> bytes = checked_bytes("count", request.count, element);
+  if (!bytes.ok()) return bytes;
+  if (Status wrong = check_piece(team, request.piece, *bytes, element); !wrong.ok()) return wrong;
+  if (request.out != nullptr) {
+    const std::span<const std::byte> own(request.piece.of(team.rank()), *bytes);
+    Status wrong = check_apart("out", request.out, *bytes, element, own);
+    if (!wrong.ok()) return wrong;
+  }
+  return bytes;
+}
+
+Call call_for(Operation operation, const AllReduce& request, size_t bytes) {
+  return {.code = Call::code_of(operation, request.what, request.out == nullptr ? 0 : 1),
+          .bytes = bytes,
+          .offset_bytes = static_cast<uint64_t>(request.piece.offset_bytes)};
+}
+
+// Reduces this rank's part a chunk at a time, and writes each to all ranks. Nobody else reads or
+// writes that part of anybody's piece.
+void reduce_and_send(const Team& team, const AllReduce& request, size_t bytes) {
+  const Part part = part_of(team.rank(), team.world_size(), bytes);
+  for (size_t done = 0; done < part.bytes; done += kChunkBytes) {
+    const Part chunk{.begin_bytes = part.begin_bytes + done,
+                     .bytes = std::min(kChunkBytes, part.bytes - done)};
+    std::byte* own = request.piece.of(team.rank()) + chunk.begin_bytes;
+    reduce_from(team, request.piece, request.what, chunk, own);
+    for (int step = 1; step < team.world_size(); ++step) {
+      const int peer = (team.rank() + step) % team.world_size();
+      copy_bytes(request.piece.of(peer) + chunk.begin_bytes, own, chunk.bytes);
+    }
+  }
+}
+
+}  // namespace
+
+Status one_shot_all_reduce(const Team& team, const AllReduce& request, const Limits& limits) {
+  const Result<size_t> checked = check(team, request);
+  if (!checked.ok()) return checked.status();
+  const size_t bytes = *checked;
+  const Part whole{.begin_bytes = 0, .bytes = bytes};
+  const Call call = call_for(Operation::kOneShotAllReduce, request, bytes);
+  if (request.out != nullptr) {
+    const auto work = [&](Scratch&) {
+      reduce_from(team, request.piece, request.what, whole, request.out);
+    };
+    return team.order.run(call,
+                          {meet_for(team, call, limits), doing(work), meet_again(team, limits)});
+  }
+  // Others read this rank's input until they meet again; only then is it written over. The next
+  // operation begins with a meeting, so none is needed after that.
+  const auto work = [&](Scratch& scratch) {
+    reduce_from(team, request.piece, request.what, whole, room_in(scratch, bytes));
+  };
+  const auto put_back = [&](Scratch& scratch) {
+    copy_bytes(request.piece.of(team.rank()), scratch.data(), bytes);
+  };
+  return team.order.run(
+      call, {meet_for(team, call, limits), doing(work), meet_again(team, limits), doing(put_back)});
+}
+
+Status two_shot_all_reduce(const Team& team, const AllReduce& request, const Limits& limits) {
+  const Result<size_t> checked = check(team, request);
+  if (!checked.ok()) return checked.status();
+  const size_t bytes = *checked;
+  const Call call = call_for(Operation::kTwoShotAllReduce, request, bytes);
+  if (request.out == nullptr) {
+    const auto work = [&](Scratch&) { reduce_and_send(team, request, bytes); };
+    return team.order.run(call,
+                          {meet_for(team, call, limits), doing(work), meet_again(team, limits)});
+  }
+  // The result of a part waits for the others in its place in the input, which is put back at last.
+  const Part part = part_of(team.rank(), team.world_size(), bytes);
+  std::byte* own = request.piece.of(team.rank()) + part.begin_bytes;
+  const auto work = [&](Scratch& scratch) {
+    copy_bytes(room_in(scratch, part.bytes), own, part.bytes);
+    reduce_from(team, request.piece, request.what, part, own);
+  };
+  const auto collect = [&](Scratch&) {
+    for (int step = 0; step < team.world_size(); ++step) {
+      const int peer = (team.rank() + step) % team.world_size();
+      const Part theirs = part_of(peer, team.world_size(), bytes);
+      copy_bytes(request.out + theirs.begin_bytes, request.piece.of(peer) + theirs.begin_bytes,
+                 theirs.bytes);
+    }
+  };
+  const auto put_back = [&](Scratch& scratch) { copy_bytes(own, scratch.data(), part.bytes); };
+  return team.order.run(call, {meet_for(team, call, limits), doing(work), meet_again(team, limits),
+                               doing(collect), meet_again(team, limits), doing(put_back)});
+}
+
+Status all_reduce(const Team& team, const AllReduce& request, size_t one_shot_bytes,
+                  const Limits& limits) {
+  const Result<size_t> bytes = check(team, request);
+  if (!bytes.ok()) return bytes.status();
+  return *bytes <= one_shot_bytes ? one_shot_all_reduce(team, request, limits)
+                                  : two_shot_all_reduce(team, request, limits);
+}
+
+Status reduce_scatter(const Team& team, const ReduceScatter& request, const Limits& limits) {
+  if (Status wrong = check_reducible(request.what.type, request.what.op); !wrong.ok()) return wrong;
+  const size_t element = element_bytes(request.what.type);
+  const auto ranks = static_cast<uint64_t>(team.world_size());
+  const Result<size_t> total = checked_bytes("count", request.count, element * ranks);
+  if (!total.ok()) return total.status();
+  if (Status wrong = check_piece(team, request.piece, *total, element); !wrong.ok()) return wrong;
+  const size_t bytes = *total / ranks;
+  const Part part{.begin_bytes = bytes * static_cast<size_t>(team.rank()), .bytes = bytes};
+  const std::byte* own = request.piece.of(team.rank());
+  if (request.out != own + part.begin_bytes) {
+    Status wrong = check_apart("out", request.out, bytes, element, {own, *total});
+    if (!wrong.ok()) return wrong;
+  }
+  const Call call{.code = Call::code_of(Operation::kReduceScatter, request.what),
+                  .bytes = *total,
+                  .offset_bytes = static_cast<uint64_t>(request.piece.offset_bytes)};
+  const auto work = [&](Scratch&) {
+    reduce_from(team, request.piece, request.what, part, request.out);
+  };
+  return team.order.run(call,
+                        {meet_for(team, call, limits), doing(work), meet_again(team, limits)});
+}
+
+}  // namespace ashlar::symm

@@ -1,0 +1,44 @@
+// Collectives that compute: all-reduce in one step or two, and reduce-scatter.
+//
+// Any number of ranks. Elements are combined in rank order (symm/reduce/reduce.h), so all ranks get
+// the same bits. Arguments are checked before anybody is told anything. Every rank must call the
+// same with the same arguments, `out` excepted; if not, all get kUsage with what was called. A call
+// that ended with kTimeout can be made again (order_guard.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "symm/collectives/team.h"
+#include "symm/reduce/reduce.h"
+
+namespace ashlar::symm {
+
+struct AllReduce {
+  Piece piece{};
+  int64_t count = 0;  // of elements
+  Reduction what{};
+  // Where the result goes: nowhere in the piece, and the piece is as before afterwards. Null: in
+  // place.
+  std::byte* out = nullptr;
+};
+
+// Each rank reduces everything: one step, W times the reading. For what is small.
+Status one_shot_all_reduce(const Team& team, const AllReduce& request, const Limits& limits);
+// Each rank reduces a part and all collect the parts. For what is large.
+Status two_shot_all_reduce(const Team& team, const AllReduce& request, const Limits& limits);
+// One of the two: the first up to `one_shot_bytes` (thresholds.h).
+Status all_reduce(const Team& team, const AllReduce& request, size_t one_shot_bytes,
+                  const Limits& limits);
+
+struct ReduceScatter {
+  Piece piece{};
+  int64_t count = 0;  // of elements that each rank gets; the piece has W times as many
+  Reduction what{};
+  // This rank's part of the result. May be its own part of its own piece, but nothing else there.
+  std::byte* out = nullptr;
+};
+
+Status reduce_scatter(const Team& team, const ReduceScatter& request, const Limits& limits);
+
+}  // namespace ashlar::symm

@@ -1,0 +1,119 @@
+// The checks before a collective, and the meeting at its start.
+#include "symm/collectives/team.h"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+
+#include "base/align.h"
+#include "base/text.h"
+
+namespace ashlar::symm {
+namespace {
+
+void tell(const Team& team, const Call& call) {
+  for (int peer = 0; peer < team.world_size(); ++peer) {
+    uint64_t* notes = team.pads.line(peer, team.channel, team.rank()).notes;
+    // The barrier that follows makes them seen.
+    SharedMemory::store(&notes[0], call.code, std::memory_order_relaxed);
+    SharedMemory::store(&notes[1], call.bytes, std::memory_order_relaxed);
+    SharedMemory::store(&notes[2], call.offset_bytes, std::memory_order_relaxed);
+  }
+}
+
+// Every rank has the same notes from all, so either all agree or all say so.
+Status compare(const Team& team) {
+  const auto call_of = [&team](int rank) -> Call {
+    const uint64_t* notes = team.pads.line(team.rank(), team.channel, rank).notes;
+    return {.code = SharedMemory::load(&notes[0], std::memory_order_relaxed),
+            .bytes = SharedMemory::load(&notes[1], std::memory_order_relaxed),
+            .offset_bytes = SharedMemory::load(&notes[2], std::memory_order_relaxed)};
+  };
+  const Call first = call_of(0);
+  for (int rank = 1; rank < team.world_size(); ++rank) {
+    if (call_of(rank) == first) continue;
+    return Status::usage(text("the ranks call different things: rank 0 a ", first.to_string(),
+                              ", rank ", rank, " a ", call_of(rank).to_string(),
+                              "; nothing was read or written"));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<size_t> checked_bytes(const char* what, int64_t a, uint64_t b) {
+  uint64_t product = 0;
+  if (a < 0) return Status::usage(text(what, " is ", a, ": it cannot be negative"));
+  if (__builtin_mul_overflow(static_cast<uint64_t>(a), b, &product) ||
+      product > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
+    return Status::usage(text(what, " is ", a, ": times ", b, " bytes that is more than 2^63"));
+  }
+  return static_cast<size_t>(product);
+}
+
+Status check_piece(const Team& team, const Piece& piece, size_t bytes, size_t alignment) {
+  if (Status wrong = team.pads.slots().check_channel(team.channel); !wrong.ok()) return wrong;
+  if (piece.bases.size() != static_cast<size_t>(team.world_size())) {
+    return Status::usage(
+        text(piece.bases.size(), " buffers for ", team.world_size(), " ranks: each rank has one"));
+  }
+  for (int rank = 0; rank < team.world_size(); ++rank) {
+    const std::byte* base = piece.bases[static_cast<size_t>(rank)];
+    if (base == nullptr) {
+      return Status::unsupported(text("rank ", team.rank(), " cannot reach the buffer of rank ",
+                                      rank, " by pointer, which this collective needs"));
+    }
+    if (!is_aligned(reinterpret_cast<uintptr_t>(base), alignment)) {
+      return Status::usage(
+          text("the buffer of rank ", rank, " is not aligned to ", alignment, " bytes"));
+    }
+  }
+  if (piece.offset_bytes < 0) {
+    return Status::usage(text("offset ", piece.offset_bytes, ": it cannot be negative"));
+  }
+  const auto offset = static_cast<uint64_t>(piece.offset_bytes);
+  if (offset > piece.buffer_bytes || bytes > piece.buffer_bytes - offset) {
+    return Status::usage(text(bytes, " bytes at offset ", offset, " are not within a buffer of ",
+                              piece.buffer_bytes, " bytes"));
+  }
+  if (!is_aligned(offset, alignment)) {
+    return Status::usage(
+        text("offset ", offset, " is not a multiple of the element's ", alignment, " bytes"));
+  }
+  return {};
+}
+
+Status check_apart(const char* name, const std::byte* other, size_t bytes, size_t alignment,
+                   std::span<const std::byte> own) {
+  if (bytes == 0) return {};
+  if (other == nullptr) return Status::usage(text(name, " is null"));
+  const auto begin = reinterpret_cast<uintptr_t>(other);
+  if (!is_aligned(begin, alignment)) {
+    return Status::usage(text(name, " is not aligned to the element's ", alignment, " bytes"));
+  }
+  const auto own_begin = reinterpret_cast<uintptr_t>(own.data());
+  if (begin < own_begin + own.size() && own_begin < begin + bytes) {
+    return Status::usage(text(name, " overlaps this rank's buffer, which others read or write"));
+  }
+  return {};
+}
+
+OrderGuard::Step meet_for(const Team& team, const Call& call, const Limits& limits) {
+  return [&team, &call, &limits](OrderGuard::Progress& progress) -> Status {
+    tell(team, call);
+    if (Status met = barrier(team.pads, team.channel, limits); !met.ok()) return met;
+    progress.outcome = compare(team);
+    return {};
+  };
+}
+
+OrderGuard::Step meet_again(const Team& team, const Limits& limits) {
+  return [&team, &limits](OrderGuard::Progress& progress) -> Status {
+    if (progress.has_left) return {};
+    Status met = barrier(team.pads, team.channel, limits);
+    progress.has_left = met.ok() && !progress.outcome.ok();
+    return met;
+  };
+}
+
+}  // namespace ashlar::symm

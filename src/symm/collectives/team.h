@@ -1,0 +1,67 @@
+// What every collective begins with: who takes part, the memory it works on, the checks of it, and
+// meeting the others.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "ashlar/status.h"
+#include "symm/barrier.h"
+#include "symm/collectives/order_guard.h"
+#include "symm/pad.h"
+
+namespace ashlar::symm {
+
+// The ranks of a group, as one of them sees it.
+struct Team {
+  const Pads& pads;
+  OrderGuard& order;
+  int channel = 0;  // whose barriers nobody else uses
+
+  int rank() const { return pads.rank(); }
+  int world_size() const { return pads.world_size(); }
+};
+
+// The same place in every rank's buffer.
+struct Piece {
+  std::span<std::byte* const> bases{};  // of the buffers, one for each rank
+  size_t buffer_bytes = 0;              // of each
+  int64_t offset_bytes = 0;
+
+  // REQUIRES: checked.
+  std::byte* of(int rank) const { return bases[static_cast<size_t>(rank)] + offset_bytes; }
+};
+
+// a * b, or kUsage with `what` it was if one is negative or it does not fit a buffer.
+Result<size_t> checked_bytes(const char* what, int64_t a, uint64_t b);
+
+// kUsage: the channel does not exist, there is not a buffer for each rank, `bytes` at the offset
+// are not within them, or not aligned. kUnsupported: a buffer that cannot be reached by pointer.
+Status check_piece(const Team& team, const Piece& piece, size_t bytes, size_t alignment);
+// kUsage: `other` is null though bytes are wanted, not aligned, or shares some with `own`.
+Status check_apart(const char* name, const std::byte* other, size_t bytes, size_t alignment,
+                   std::span<const std::byte> own);
+
+// Nothing, if they are the same.
+inline void copy_bytes(std::byte* to, const std::byte* from, size_t bytes) {
+  if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
+}
+
+// The first step of a collective: tells all what this rank calls and meets them. If they call
+// different things, all find out, and the outcome names who.
+OrderGuard::Step meet_for(const Team& team, const Call& call, const Limits& limits);
+// A barrier. Ranks that disagree meet once, however many barriers their calls would have had: after
+// that nobody compares any more, and the next operation can begin.
+OrderGuard::Step meet_again(const Team& team, const Limits& limits);
+// Does `work(scratch)` unless the ranks disagree.
+template <typename Work>
+OrderGuard::Step doing(const Work& work) {
+  return [&work](OrderGuard::Progress& progress) -> Status {
+    if (progress.outcome.ok()) work(progress.scratch);
+    return {};
+  };
+}
+
+}  // namespace ashlar::symm

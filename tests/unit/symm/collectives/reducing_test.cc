@@ -1,0 +1,292 @@
+// All-reduce and reduce-scatter, by threads and by processes, against one reduction of everything.
+#include "symm/collectives/reducing.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "symm/collectives/thresholds.h"
+#include "unit/symm/collectives/world.h"
+
+namespace ashlar::symm {
+namespace {
+
+using testing::a_moment;
+using ::testing::AllOf;
+using testing::far_away;
+using ::testing::HasSubstr;
+using testing::World;
+
+using Algorithm = Status (*)(const Team&, const AllReduce&, const Limits&);
+constexpr Algorithm kAlgorithms[] = {one_shot_all_reduce, two_shot_all_reduce};
+
+const Failure kNoFailure;
+
+// What reducing the draws of all ranks gives.
+std::vector<std::byte> reduced(int world_size, size_t bytes, Reduction what, unsigned seed) {
+  std::vector<std::vector<std::byte>> inputs;
+  std::vector<const std::byte*> sources;
+  for (int rank = 0; rank < world_size; ++rank) inputs.push_back(World::draw(rank, bytes, seed));
+  for (const auto& input : inputs) sources.push_back(input.data());
+  std::vector<std::byte> out(bytes);
+  reduce(what, sources, out.data(), bytes / element_bytes(what.type));
+  return out;
+}
+
+struct Shape {
+  size_t count = 0;
+  size_t offset = 0;
+  Reduction what{};
+  size_t bytes() const { return count * element_bytes(what.type); }
+};
+
+const Limits& soon() {
+  static const Limits limits{kNoFailure, far_away()};
+  return limits;
+}
+
+// One rank's part: in place and to another place, both several times over.
+void all_reduce_often(World& world, int rank, const Shape& shape, Algorithm algorithm) {
+  for (unsigned round = 0; round < 3; ++round) {
+    const std::vector<std::byte> wanted = reduced(world.size(), shape.bytes(), shape.what, round);
+    const std::vector<std::byte> input = World::draw(rank, shape.bytes(), round);
+    std::vector<std::byte> out(shape.bytes());
+    AllReduce request{.piece = world.piece(static_cast<int64_t>(shape.offset)),
+                      .count = static_cast<int64_t>(shape.count),
+                      .what = shape.what,
+                      .out = out.data()};
+    world.fill(rank, shape.offset, input);
+    ASSERT_TRUE(algorithm(world.team(rank), request, soon()).ok());
+    ASSERT_EQ(out, wanted);
+    ASSERT_EQ(world.read(rank, shape.offset, shape.bytes()), input);
+    request.out = nullptr;
+    ASSERT_TRUE(algorithm(world.team(rank), request, soon()).ok());
+    ASSERT_EQ(world.read(rank, shape.offset, shape.bytes()), wanted);
+  }
+}
+
+TEST(AllReduceConcurrency, GivesAllRanksTheSameBits) {
+  for (const Algorithm algorithm : kAlgorithms) {
+    for (const int world_size : {1, 2, 3, 5, 8}) {
+      for (const size_t count : {1, 7, 16, 1000}) {
+        const Shape shape{.count = count, .offset = 8, .what = {ElementType::kF32}};
+        World world(world_size, shape.offset + shape.bytes());
+        testing::run_as_threads(world_size,
+                                [&](int rank) { all_reduce_often(world, rank, shape, algorithm); });
+        EXPECT_TRUE(world.buffers().guards_are_whole());
+      }
+    }
+  }
+}
+
+TEST(AllReduce, WorksForEveryTypeAmongProcesses) {
+  for (int type = 0; type < kElementTypeCount; ++type) {
+    for (const Algorithm algorithm : kAlgorithms) {
+      const Shape shape{
+          .count = 333, .offset = 16, .what = {static_cast<ElementType>(type), ReduceOp::kMax}};
+      World world(4, shape.offset + shape.bytes());
+      testing::run_as_processes(4,
+                                [&](int rank) { all_reduce_often(world, rank, shape, algorithm); });
+      EXPECT_TRUE(world.buffers().guards_are_whole());
+    }
+  }
+}
+
+TEST(AllReduce, WorksForSizesOfManyChunksAmongProcesses) {
+  for (const int world_size : {2, 3}) {
+    for (const Algorithm algorithm : kAlgorithms) {
+      const Shape shape{.count = 100'003, .what = {ElementType::kF32, ReduceOp::kAvg}};
+      World world(world_size, shape.bytes());
+      testing::run_as_processes(world_size,
+                                [&](int rank) { all_reduce_often(world, rank, shape, algorithm); });
+      EXPECT_TRUE(world.buffers().guards_are_whole());
+    }
+  }
+}
+
+TEST(AllReduceConcurrency, OfSeventyTwoRanksWorks) {
+  for (const Algorithm algorithm : kAlgorithms) {
+    const Shape shape{.count = 40, .what = {ElementType::kI32}};
+    World world(72, shape.bytes());
+    testing::run_as_threads(72, [&](int rank) { all_reduce_often(world, rank, shape, algorithm); });
+  }
+}
+
+TEST(AllReduceConcurrency, OfNothingIsAMeeting) {
+  World world(2, 16);
+  testing::run_as_threads(2, [&](int rank) {
+    EXPECT_TRUE(two_shot_all_reduce(world.team(rank), {.piece = world.piece(16)}, soon()).ok());
+  });
+  EXPECT_EQ(world.team(0).order.sequence(), 1u);
+}
+
+TEST(AllReduceConcurrency, TakesOneStepUpToTheThreshold) {
+  World world(2, 64);
+  testing::run_as_threads(2, [&](int rank) {
+    const AllReduce request{.piece = world.piece(), .count = 16};
+    ASSERT_TRUE(all_reduce(world.team(rank), request, 64, soon()).ok());
+    EXPECT_THAT(all_reduce(world.team(rank), request, rank == 0 ? 63 : 64, soon()).message(),
+                AllOf(HasSubstr("rank 0 a two-shot"), HasSubstr("rank 1 a one-shot")));
+  });
+}
+
+TEST(AllReduce, RefusesWhatCannotBeBeforeAnythingStarts) {
+  World world(2, 64);
+  std::vector<std::byte> out(64);
+  const auto refusal = [&](AllReduce request) {
+    const Status one = one_shot_all_reduce(world.team(0), request, {kNoFailure, a_moment()});
+    const Status two = two_shot_all_reduce(world.team(0), request, {kNoFailure, a_moment()});
+    EXPECT_EQ(one.kind(), StatusKind::kUsage);
+    EXPECT_EQ(one.message(), two.message());
+    return one.message();
+  };
+  const int64_t huge = std::numeric_limits<int64_t>::max();
+  EXPECT_THAT(refusal({.piece = world.piece(-4), .count = 1}), HasSubstr("offset -4"));
+  EXPECT_THAT(refusal({.piece = world.piece(2), .count = 1}), HasSubstr("multiple of"));
+  EXPECT_THAT(refusal({.piece = world.piece(64), .count = 1}), HasSubstr("not within"));
+  EXPECT_THAT(refusal({.piece = world.piece(huge - 3), .count = 1}), HasSubstr("not within"));
+  EXPECT_THAT(refusal({.piece = world.piece(), .count = 17}),
+              HasSubstr("68 bytes at offset 0 are not within a buffer of 64 bytes"));
+  EXPECT_THAT(refusal({.piece = world.piece(), .count = -1}), HasSubstr("negative"));
+  EXPECT_THAT(refusal({.piece = world.piece(), .count = huge}), HasSubstr("more than 2^63"));
+  EXPECT_THAT(
+      refusal({.piece = world.piece(), .count = 1, .what = {ElementType::kF16, ReduceOp::kOr}}),
+      HasSubstr("or of f16"));
+  EXPECT_THAT(refusal({.piece = world.piece(), .count = 4, .out = out.data() + 1}),
+              HasSubstr("out is not aligned"));
+  EXPECT_THAT(refusal({.piece = world.piece(), .count = 16, .out = world.buffers().of(0) + 60}),
+              HasSubstr("out overlaps"));
+  Piece few = world.piece();
+  few.bases = few.bases.first(1);
+  EXPECT_THAT(refusal({.piece = few, .count = 1}), HasSubstr("1 buffers for 2 ranks"));
+  EXPECT_EQ(world.team(0).pads.line(1, 1, 0).barrier, 0u);
+}
+
+TEST(AllReduce, NeedsBuffersThatCanBeReached) {
+  World world(2, 64);
+  const std::vector<std::byte*> bases{world.buffers().of(0), nullptr};
+  const Piece piece{.bases = bases, .buffer_bytes = 64};
+  EXPECT_EQ(one_shot_all_reduce(world.team(0), {.piece = piece, .count = 1}, soon()).kind(),
+            StatusKind::kUnsupported);
+}
+
+TEST(AllReduceConcurrency, OfRanksThatDisagreeFailsOnAllAndLeavesThemAbleToGoOn) {
+  World world(3, 256);
+  testing::run_as_threads(3, [&](int rank) {
+    std::vector<std::byte> out(64);
+    AllReduce request{.piece = world.piece(), .count = rank == 2 ? 8 : 16, .out = out.data()};
+    // Two of them would meet three times, one would meet twice.
+    const Algorithm algorithm = kAlgorithms[rank == 2 ? 0 : 1];
+    const Status wrong = algorithm(world.team(rank), request, soon());
+    EXPECT_EQ(wrong.kind(), StatusKind::kUsage);
+    EXPECT_THAT(wrong.message(),
+                AllOf(HasSubstr("rank 0 a two-shot all-reduce (sum of f32, 64 bytes at 0)"),
+                      HasSubstr("rank 2 a one-shot all-reduce (sum of f32, 32 bytes at 0)")));
+    all_reduce_often(world, rank, {.count = 16},
+                     algorithm == kAlgorithms[0] ? algorithm : kAlgorithms[0]);
+  });
+}
+
+TEST(AllReduceConcurrency, ThatTimedOutGoesOnWhereItStopped) {
+  for (const Algorithm algorithm : kAlgorithms) {
+    World world(2, 64);
+    const Shape shape{.count = 16};
+    for (int rank = 0; rank < 2; ++rank) world.fill(rank, 0, World::draw(rank, 64, 7));
+    const AllReduce request{.piece = world.piece(), .count = 16};
+    EXPECT_EQ(algorithm(world.team(0), request, {kNoFailure, a_moment()}).kind(),
+              StatusKind::kTimeout);
+    const AllReduce other{.piece = world.piece(), .count = 8};
+    const Status refused = algorithm(world.team(0), other, soon());
+    EXPECT_EQ(refused.kind(), StatusKind::kUsage);
+    EXPECT_THAT(refused.message(), HasSubstr("has timed out and waits to be called again"));
+    testing::run_as_threads(2, [&](int rank) {
+      ASSERT_TRUE(algorithm(world.team(rank), request, soon()).ok());
+      EXPECT_EQ(world.read(rank, 0, 64), reduced(2, 64, shape.what, 7));
+    });
+  }
+}
+
+TEST(AllReduce, EndsWithTheReasonOfTheGroupsFailure) {
+  World world(2, 64);
+  Failure failure;
+  failure.report(Status::peer_lost("rank 1 died"));
+  const AllReduce request{.piece = world.piece(), .count = 16};
+  EXPECT_EQ(two_shot_all_reduce(world.team(0), request, {failure}).message(), "rank 1 died");
+}
+
+TEST(AllReduceConcurrency, CallsOfOneRanksThreadsTakeTurns) {
+  World world(2, 64);
+  testing::run_as_threads(4, [&](int thread) {
+    const int rank = thread % 2;
+    const AllReduce request{.piece = world.piece(), .count = 16, .what = {ElementType::kU32}};
+    for (int i = 0; i < 50; ++i) {
+      ASSERT_TRUE(one_shot_all_reduce(world.team(rank), request, soon()).ok());
+    }
+  });
+  EXPECT_EQ(world.team(0).order.sequence(), 100u);
+}
+
+void reduce_scatter_once(World& world, int rank, const Shape& shape, bool is_in_place) {
+  const auto ranks = static_cast<size_t>(world.size());
+  const size_t total = shape.bytes() * ranks;
+  const std::vector<std::byte> wanted = reduced(world.size(), total, shape.what, 3);
+  world.fill(rank, shape.offset, World::draw(rank, total, 3));
+  std::vector<std::byte> room(shape.bytes());
+  const size_t begin = shape.bytes() * static_cast<size_t>(rank);
+  std::byte* own = world.buffers().of(rank) + shape.offset + begin;
+  std::byte* out = is_in_place ? own : room.data();
+  ASSERT_TRUE(reduce_scatter(world.team(rank),
+                             {.piece = world.piece(static_cast<int64_t>(shape.offset)),
+                              .count = static_cast<int64_t>(shape.count),
+                              .what = shape.what,
+                              .out = out},
+                             soon())
+                  .ok());
+  EXPECT_EQ(std::memcmp(out, wanted.data() + begin, shape.bytes()), 0);
+}
+
+TEST(ReduceScatterConcurrency, GivesEachRankItsPart) {
+  for (const int world_size : {1, 2, 3, 5}) {
+    const Shape shape{.count = 35, .offset = 4, .what = {ElementType::kBf16}};
+    World world(world_size, shape.offset + shape.bytes() * static_cast<size_t>(world_size));
+    testing::run_as_threads(world_size, [&](int rank) {
+      reduce_scatter_once(world, rank, shape, false);
+      reduce_scatter_once(world, rank, shape, true);
+    });
+    EXPECT_TRUE(world.buffers().guards_are_whole());
+  }
+}
+
+TEST(ReduceScatter, RefusesAnOutputThatIsMisalignedMissingOrAnothersPart) {
+  World world(2, 64);
+  std::vector<std::byte> room(64);
+  const auto refusal = [&](std::byte* out, int64_t count) {
+    const ReduceScatter request{.piece = world.piece(), .count = count, .out = out};
+    return reduce_scatter(world.team(0), request, {kNoFailure, a_moment()}).message();
+  };
+  EXPECT_THAT(refusal(room.data() + 2, 8), HasSubstr("out is not aligned"));
+  EXPECT_THAT(refusal(nullptr, 8), HasSubstr("out is null"));
+  EXPECT_THAT(refusal(world.buffers().of(0) + 32, 8), HasSubstr("out overlaps"));
+  EXPECT_THAT(refusal(room.data(), 9), HasSubstr("72 bytes at offset 0 are not within"));
+}
+
+TEST(ThresholdsConcurrency, AreMeasuredAlikeOnAllRanks) {
+  World world(2, 64 * 1024);
+  std::vector<std::string> tables(2);
+  testing::run_as_threads(2, [&](int rank) {
+    const Result<Thresholds> found = measure_thresholds(world.team(rank), world.piece(), 2, soon());
+    ASSERT_TRUE(found.ok()) << found.status().to_string();
+    EXPECT_EQ(found->rows.size(), 7u);
+    tables[static_cast<size_t>(rank)] = found->to_string();
+  });
+  EXPECT_EQ(tables[0], tables[1]);
+  EXPECT_THAT(tables[0], AllOf(HasSubstr("64.00 KiB"), HasSubstr("one-shot up to ")));
+}
+
+TEST(Thresholds, NeedRoomToMeasure) {
+  World world(1, 1024);
+  EXPECT_EQ(measure_thresholds(world.team(0), world.piece(), 1, soon()).status().kind(),
+            StatusKind::kUsage);
+}
+
+}  // namespace
+}  // namespace ashlar::symm

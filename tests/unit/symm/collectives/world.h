@@ -1,0 +1,58 @@
+// A group for tests of collectives: pads, buffers with guards, and an order for each rank.
+#pragma once
+
+#include <cstring>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "symm/collectives/team.h"
+#include "unit/symm/ranks.h"
+
+namespace ashlar::symm::testing {
+
+class World {
+ public:
+  World(int world_size, size_t buffer_bytes)
+      : pads_(world_size), buffers_(world_size, buffer_bytes), bases_(buffers_.bases()) {
+    for (int rank = 0; rank < world_size; ++rank) {
+      views_.push_back(pads_.of(rank));
+      orders_.push_back(std::make_unique<OrderGuard>());
+    }
+  }
+
+  int size() const { return static_cast<int>(views_.size()); }
+  Team team(int rank) const {
+    return {.pads = views_[static_cast<size_t>(rank)],
+            .order = *orders_[static_cast<size_t>(rank)],
+            .channel = 1};
+  }
+  Piece piece(int64_t offset_bytes = 0) const {
+    return {.bases = bases_, .buffer_bytes = buffers_.bytes(), .offset_bytes = offset_bytes};
+  }
+  RankMemory& buffers() { return buffers_; }
+  RankPads& pads() { return pads_; }
+
+  // Other bytes for each rank and seed, which are ordinary numbers in every type.
+  static std::vector<std::byte> draw(int rank, size_t bytes, unsigned seed) {
+    std::mt19937 random(seed * 1000 + static_cast<unsigned>(rank));
+    std::vector<std::byte> out(bytes);
+    for (std::byte& byte : out) byte = static_cast<std::byte>(random() & 0x3F);
+    return out;
+  }
+  void fill(int rank, size_t offset, const std::vector<std::byte>& with) {
+    if (!with.empty()) std::memcpy(buffers_.of(rank) + offset, with.data(), with.size());
+  }
+  std::vector<std::byte> read(int rank, size_t offset, size_t bytes) const {
+    return {buffers_.of(rank) + offset, buffers_.of(rank) + offset + bytes};
+  }
+
+ private:
+  RankPads pads_;
+  RankMemory buffers_;
+  std::vector<std::byte*> bases_;
+  std::vector<Pads> views_;
+  std::vector<std::unique_ptr<OrderGuard>> orders_;
+};
+
+}  // namespace ashlar::symm::testing
