@@ -1,11 +1,14 @@
-// The simulated machine by itself, and behind a stand-in driver.
+// The simulated machine by itself, and behind a stand-in driver; and a real one.
 #include "engine_machine.h"
 
+#include <functional>
 #include <utility>
 
 #include "ashlar/devices.h"
 #include "device_contract.h"
+#include "guarded_device.h"
 #include "standin/control.h"
+#include "stream_holder.h"
 
 namespace ashlar::contract {
 namespace {
@@ -77,6 +80,38 @@ class StandInMachine final : public EngineMachine {
   std::unique_ptr<DeviceSet> devices_;
 };
 
+// Holds the streams of the device that is guarded.
+struct Holding {
+  std::function<Status(StreamId)> hold;
+  std::function<Status(StreamId)> resume;
+};
+
+class GuardedMachine final : public EngineMachine {
+ public:
+  GuardedMachine(std::shared_ptr<DeviceSet> devices, Holding holding, size_t capacity_bytes)
+      : devices_(std::move(devices)),
+        holding_(std::move(holding)),
+        guarded_(devices_->device(DeviceIndex(0)), capacity_bytes) {}
+
+  Device& device(DeviceIndex index) override {
+    if (index != DeviceIndex(0)) must(Status::usage("one device is guarded"));
+    return guarded_;
+  }
+  bool has_two_devices() const override { return false; }
+  Status hold(DeviceIndex, StreamId stream) override { return holding_.hold(stream); }
+  Status resume(DeviceIndex, StreamId stream) override { return holding_.resume(stream); }
+  void inject(const sim::FaultRule& rule) override { guarded_.faults().inject(rule); }
+  void clear_faults() override { guarded_.faults().clear(); }
+  void lose(DeviceIndex, const Status& reason) override { guarded_.set_lost(reason); }
+  void revive(DeviceIndex) override { guarded_.set_lost({}); }
+  bool is_lost(DeviceIndex) override { return false; }
+
+ private:
+  std::shared_ptr<DeviceSet> devices_;
+  Holding holding_;
+  GuardedDevice guarded_;
+};
+
 }  // namespace
 
 std::unique_ptr<EngineMachine> simulated_machine(size_t capacity_bytes) {
@@ -89,6 +124,26 @@ std::unique_ptr<EngineMachine> cuda_stand_in_machine(size_t capacity_bytes) {
 
 std::unique_ptr<EngineMachine> hip_stand_in_machine(size_t capacity_bytes) {
   return std::make_unique<StandInMachine>(open_hip, ASHLAR_HIP_STANDIN, capacity_bytes);
+}
+
+// A context takes long to make, so one serves all tests.
+std::unique_ptr<EngineMachine> real_cuda_machine(size_t capacity_bytes) {
+  static const std::shared_ptr<DeviceSet> devices = must(open_cuda());
+  if (devices->device_count() == 0) must(Status::unsupported("the driver shows no device"));
+  static StreamHolder holder(devices->device(DeviceIndex(0)));
+  const Holding holding{[](StreamId stream) { return holder.hold(stream); },
+                        [](StreamId stream) { return holder.resume(stream); }};
+  return std::make_unique<GuardedMachine>(devices, holding, capacity_bytes);
+}
+
+std::unique_ptr<EngineMachine> guarded_stand_in_machine(size_t capacity_bytes) {
+  const standin::ControlTable& control = standin::control_of(ASHLAR_CUDA_STANDIN);
+  control.restart(two_devices(4 * capacity_bytes), {});
+  const Holding holding{
+      [&control](StreamId stream) { return control.hold(DeviceIndex(0), stream); },
+      [&control](StreamId stream) { return control.resume(DeviceIndex(0), stream); }};
+  return std::make_unique<GuardedMachine>(must(open_cuda({.library = ASHLAR_CUDA_STANDIN})),
+                                          holding, capacity_bytes);
 }
 
 }  // namespace ashlar::contract

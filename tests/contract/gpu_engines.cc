@@ -1,6 +1,10 @@
 // The engines' contract suite on vendors' back ends, over their stand-in drivers: enough engines to
-// see every call that engines make of a device.
+// see every call that engines make of a device. Or, where ASHLAR_TEST_DEVICE=cuda asks for it, on
+// the real CUDA device.
+#include <cstdlib>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "engine/async/async_engine.h"
 #include "engine/classic/classic_engine.h"
@@ -47,11 +51,36 @@ EngineUnderTest async_engine() {
           .tells_all = false};
 }
 
-auto engines() {
-  return testing::Values(on_cuda(classic_engine("Classic", false)), on_cuda(paged_engine()),
-                         on_cuda(async_engine()), on_hip(classic_engine("ClassicExpandable", true)),
-                         on_hip(paged_engine()), on_hip(async_engine()));
+EngineUnderTest guarded(EngineUnderTest engine) {
+  engine.name += "OnGuardedCuda";
+  engine.machine = guarded_stand_in_machine;
+  return engine;
 }
+
+EngineUnderTest on_real_cuda(EngineUnderTest engine) {
+  engine.name += "OnRealCuda";
+  engine.machine = real_cuda_machine;
+  return engine;
+}
+
+// What the guard counts and refuses is memory that engines take from the device themselves, so the
+// driver's own pool is not guarded.
+std::vector<EngineUnderTest> all_engines() {
+  const char* wanted = std::getenv("ASHLAR_TEST_DEVICE");
+  if (wanted != nullptr && std::string_view(wanted) == "cuda") {
+    return {on_real_cuda(classic_engine("Classic", false)),
+            on_real_cuda(classic_engine("ClassicExpandable", true)), on_real_cuda(paged_engine())};
+  }
+  return {on_cuda(classic_engine("Classic", false)),
+          on_cuda(paged_engine()),
+          on_cuda(async_engine()),
+          on_hip(classic_engine("ClassicExpandable", true)),
+          on_hip(paged_engine()),
+          on_hip(async_engine()),
+          guarded(paged_engine())};
+}
+
+auto engines() { return testing::ValuesIn(all_engines()); }
 
 }  // namespace
 

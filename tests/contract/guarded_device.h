@@ -1,0 +1,181 @@
+// A real device as the engines' contract suite needs it: it seems to have as much memory as the
+// test says, none of it used, and its calls can be made to fail. All else is the device's own.
+#pragma once
+
+#include <map>
+#include <utility>
+
+#include "ashlar/clock.h"
+#include "base/mutex.h"
+#include "device/forwarding_device.h"
+#include "device/sim/faults.h"
+
+namespace ashlar::contract {
+
+class GuardedDevice final : public ForwardingDevice {
+ public:
+  GuardedDevice(Device& device, size_t capacity_bytes)
+      : ForwardingDevice(device),
+        capacity_bytes_(capacity_bytes),
+        properties_(device.properties()),
+        faults_(1, clock_) {
+    properties_.capacity_bytes = capacity_bytes;
+  }
+
+  const DeviceProperties& properties() const override { return properties_; }
+
+  sim::Faults& faults() { return faults_; }
+  // Every call fails with this, until it is ok again.
+  void set_lost(Status reason) ASHLAR_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    lost_ = std::move(reason);
+  }
+
+  // --- memory: counted, and refused above the capacity -------------------------------------------
+
+  Result<MemoryUse> memory_use() override {
+    return gated(DeviceCall::kMemoryUse, [&]() -> Result<MemoryUse> {
+      MutexLock lock(mutex_);
+      return MemoryUse{capacity_bytes_ - used_bytes_, capacity_bytes_};
+    });
+  }
+  Result<DeviceAddress> allocate(size_t bytes) override {
+    return gated(DeviceCall::kAllocate, [&] {
+      return counted(bytes, allocations_, [&] { return ForwardingDevice::allocate(bytes); });
+    });
+  }
+  Status free(DeviceAddress address) override {
+    return gated(DeviceCall::kFree, [&] {
+      return uncounted(address, allocations_, [&] { return ForwardingDevice::free(address); });
+    });
+  }
+  Result<ExtentId> create(size_t bytes, const CreateOptions& options) override {
+    return gated(DeviceCall::kCreate, [&] {
+      return counted(bytes, extents_, [&] { return ForwardingDevice::create(bytes, options); });
+    });
+  }
+  Status release(ExtentId extent) override {
+    return gated(DeviceCall::kRelease, [&] {
+      return uncounted(extent, extents_, [&] { return ForwardingDevice::release(extent); });
+    });
+  }
+
+  // --- what engines call besides
+  // ------------------------------------------------------------------
+
+  Result<DeviceAddress> reserve(size_t bytes, const ReserveOptions& options) override {
+    return gated(DeviceCall::kReserve, [&] { return ForwardingDevice::reserve(bytes, options); });
+  }
+  Status free_addresses(AddressRange range) override {
+    return gated(DeviceCall::kFreeAddresses,
+                 [&] { return ForwardingDevice::free_addresses(range); });
+  }
+  Status map(DeviceAddress at, ExtentId extent) override {
+    return gated(DeviceCall::kMap, [&] { return ForwardingDevice::map(at, extent); });
+  }
+  Status set_access(AddressRange range, DeviceIndex accessor, Access access) override {
+    return gated(DeviceCall::kSetAccess,
+                 [&] { return ForwardingDevice::set_access(range, accessor, access); });
+  }
+  Status unmap(AddressRange range) override {
+    return gated(DeviceCall::kUnmap, [&] { return ForwardingDevice::unmap(range); });
+  }
+  Result<StreamId> create_stream(const StreamOptions& options) override {
+    return gated(DeviceCall::kCreateStream,
+                 [&] { return ForwardingDevice::create_stream(options); });
+  }
+  Status destroy_stream(StreamId stream) override {
+    return gated(DeviceCall::kDestroyStream,
+                 [&] { return ForwardingDevice::destroy_stream(stream); });
+  }
+  Result<bool> is_idle(StreamId stream) override {
+    return gated(DeviceCall::kIsIdle, [&] { return ForwardingDevice::is_idle(stream); });
+  }
+  Status synchronize_stream(StreamId stream) override {
+    return gated(DeviceCall::kSynchronizeStream,
+                 [&] { return ForwardingDevice::synchronize_stream(stream); });
+  }
+  Status synchronize_device() override {
+    return gated(DeviceCall::kSynchronizeDevice,
+                 [&] { return ForwardingDevice::synchronize_device(); });
+  }
+  Result<EventId> create_event(const EventOptions& options) override {
+    return gated(DeviceCall::kCreateEvent, [&] { return ForwardingDevice::create_event(options); });
+  }
+  Status destroy_event(EventId event) override {
+    return gated(DeviceCall::kDestroyEvent, [&] { return ForwardingDevice::destroy_event(event); });
+  }
+  Status record_event(EventId event, StreamId stream) override {
+    return gated(DeviceCall::kRecordEvent,
+                 [&] { return ForwardingDevice::record_event(event, stream); });
+  }
+  Result<bool> is_done(EventId event) override {
+    return gated(DeviceCall::kIsDone, [&] { return ForwardingDevice::is_done(event); });
+  }
+  Status synchronize_event(EventId event) override {
+    return gated(DeviceCall::kSynchronizeEvent,
+                 [&] { return ForwardingDevice::synchronize_event(event); });
+  }
+  Status wait_event(StreamId stream, EventId event) override {
+    return gated(DeviceCall::kWaitEvent,
+                 [&] { return ForwardingDevice::wait_event(stream, event); });
+  }
+  Result<CaptureState> capture_state(StreamId stream) override {
+    return gated(DeviceCall::kCaptureState,
+                 [&] { return ForwardingDevice::capture_state(stream); });
+  }
+  Result<CaptureMode> exchange_capture_mode(CaptureMode mode) override {
+    return gated(DeviceCall::kExchangeCaptureMode,
+                 [&] { return ForwardingDevice::exchange_capture_mode(mode); });
+  }
+
+ private:
+  template <typename Act>
+  auto gated(DeviceCall call, const Act& act) -> decltype(act()) {
+    Status refused = faults_.apply(call, properties().index);
+    if (refused.is(StatusKind::kDeviceLost)) set_lost(refused);
+    {
+      MutexLock lock(mutex_);
+      if (!lost_.ok()) refused = lost_;
+    }
+    if (!refused.ok()) return refused;
+    return act();
+  }
+  template <typename Id, typename Act>
+  Result<Id> counted(size_t bytes, std::map<Id, size_t>& sizes, const Act& act)
+      ASHLAR_EXCLUDES(mutex_) {
+    {
+      MutexLock lock(mutex_);
+      if (bytes > capacity_bytes_ - used_bytes_) return Status::out_of_memory("guarded: full");
+      used_bytes_ += bytes;
+    }
+    Result<Id> made = act();
+    MutexLock lock(mutex_);
+    if (made.ok()) sizes[*made] = bytes;
+    if (!made.ok()) used_bytes_ -= bytes;
+    return made;
+  }
+  template <typename Id, typename Act>
+  Status uncounted(const Id& id, std::map<Id, size_t>& sizes, const Act& act)
+      ASHLAR_EXCLUDES(mutex_) {
+    Status gone = act();
+    MutexLock lock(mutex_);
+    const auto found = sizes.find(id);
+    if (!gone.ok() || found == sizes.end()) return gone;
+    used_bytes_ -= found->second;
+    sizes.erase(found);
+    return gone;
+  }
+
+  const size_t capacity_bytes_;
+  DeviceProperties properties_;
+  SteadyClock clock_;
+  sim::Faults faults_;
+  Mutex mutex_;
+  size_t used_bytes_ ASHLAR_GUARDED_BY(mutex_) = 0;
+  std::map<DeviceAddress, size_t> allocations_;  // these two under `mutex_`, which a reference
+  std::map<ExtentId, size_t> extents_;           // to them cannot say
+  Status lost_ ASHLAR_GUARDED_BY(mutex_);
+};
+
+}  // namespace ashlar::contract
