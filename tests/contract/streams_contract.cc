@@ -193,15 +193,17 @@ void expect_stream_is_refused(Device& device, StreamId stream, DeviceAddress add
   }
 }
 
+// Every device knows those that it has destroyed itself; a driver may crash with their handles.
 TEST_P(StreamsContract, EveryFunctionRefusesAStreamThatWasNeverGivenOutOrIsDestroyed) {
-  if (!properties().checks_stream_ids) GTEST_SKIP() << "the device cannot tell foreign streams";
   const DeviceAddress address = allocated(4096);
   const EventId event = new_event();
   uint8_t* host = pinned_bytes(16);
   const StreamId destroyed = must(device().create_stream());
   must(device().destroy_stream(destroyed));
   const Untouched untouched(*this);
-  for (const StreamId stream : {never_given<StreamId>(), destroyed}) {
+  std::vector<StreamId> refused = {destroyed};
+  if (properties().checks_stream_ids) refused.push_back(never_given<StreamId>());
+  for (const StreamId stream : refused) {
     expect_stream_is_refused(device(), stream, address, event, host,
                              [this](const Status& status) { expect_usage(status); });
     if (has_other()) {

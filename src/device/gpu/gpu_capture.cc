@@ -26,7 +26,7 @@ Status GpuDevice::refuse_capturing(StreamId stream, const char* act) {
 }
 
 Status GpuDevice::begin_capture(StreamId stream, CaptureMode mode) {
-  return call([&]() -> Status {
+  return call_on(stream, [&]() -> Status {
     if (stream == kDefaultStream) {
       return Status::unsupported("the default stream cannot capture; make a stream for it");
     }
@@ -35,7 +35,7 @@ Status GpuDevice::begin_capture(StreamId stream, CaptureMode mode) {
 }
 
 Result<GraphId> GpuDevice::end_capture(StreamId stream) {
-  return call([&]() -> Result<GraphId> {
+  return call_on(stream, [&]() -> Result<GraphId> {
     const Result<CaptureFacts> before = capture_facts(stream);
     if (!before.ok()) return before.status();
     Handle graph = 0;
@@ -51,7 +51,7 @@ Result<GraphId> GpuDevice::end_capture(StreamId stream) {
 }
 
 Result<CaptureState> GpuDevice::capture_state(StreamId stream) {
-  return call([&]() -> Result<CaptureState> {
+  return call_on(stream, [&]() -> Result<CaptureState> {
     Result<CaptureFacts> facts = capture_facts(stream);
     if (!facts.ok()) return facts.status();
     if (facts->status == CaptureStatus::kNone) return CaptureState{};
@@ -83,7 +83,7 @@ Result<CaptureMode> GpuDevice::exchange_capture_mode(CaptureMode mode) {
 // --- graphs -------------------------------------------------------------------------------------
 
 Status GpuDevice::launch_graph(GraphId id, StreamId stream) {
-  return call([&]() -> Status {
+  return call_on(stream, [&]() -> Status {
     const Result<std::shared_ptr<CapturedGraph>> graph = graphs_.find(id);
     if (!graph.ok()) return graph.status();
     MutexLock lock((*graph)->mutex);
@@ -127,7 +127,7 @@ Result<Handle> GpuDevice::pool() {
 }
 
 Result<DeviceAddress> GpuDevice::allocate_async(size_t bytes, StreamId stream) {
-  return call([&]() -> Result<DeviceAddress> {
+  return call_on(stream, [&]() -> Result<DeviceAddress> {
     const Result<Handle> from = pool();
     if (!from.ok()) return from.status();
     if (bytes == 0) return Status::usage("cannot allocate 0 B");
@@ -142,7 +142,7 @@ Result<DeviceAddress> GpuDevice::allocate_async(size_t bytes, StreamId stream) {
 }
 
 Status GpuDevice::free_async(DeviceAddress address, StreamId stream) {
-  return call([&]() -> Status {
+  return call_on(stream, [&]() -> Status {
     if (Status outside = refuse_capturing(stream, "free_async"); !outside.ok()) return outside;
     const auto range = common_.places.remove(PlaceKind::kPooled, address, index());
     if (!range.ok()) return range.status();

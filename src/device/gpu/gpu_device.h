@@ -138,6 +138,10 @@ class GpuDevice final : public Device {
   auto call(const Body& body) -> decltype(body());
   template <typename Body>
   auto call_entered(const Body& body) -> decltype(body());
+  // The same on a stream. A driver may crash with one that was destroyed, so those are refused.
+  template <typename Body>
+  auto call_on(StreamId stream, const Body& body) -> decltype(body());
+  Status check_stream(StreamId stream) const;
 
   // Takes the device into use, once; ok ever after, or the same failure.
   Status ready() const;
@@ -199,7 +203,11 @@ class GpuDevice final : public Device {
   Status lost_ ASHLAR_GUARDED_BY(mutex_);
   std::unordered_map<ExtentId, Extent> extents_ ASHLAR_GUARDED_BY(mutex_);
   std::unordered_set<StreamId> streams_ ASHLAR_GUARDED_BY(mutex_);  // those this device made
-  Handle pool_ ASHLAR_GUARDED_BY(mutex_) = 0;                       // made when first asked for
+  // And has destroyed. A driver uses handles again: what it gives us anew is there again, but what
+  // it gave others is refused for ever.
+  std::unordered_set<StreamId> gone_streams_ ASHLAR_GUARDED_BY(mutex_);
+  std::atomic<bool> any_gone_{false};          // asked first, with every call
+  Handle pool_ ASHLAR_GUARDED_BY(mutex_) = 0;  // made when first asked for
 };
 
 // The thread's stay in a device's context.
@@ -234,6 +242,14 @@ auto GpuDevice::call(const Body& body) -> decltype(body()) {
   if (failure.is(StatusKind::kDeviceLost)) lose(failure);
   last_error_.note(failure);
   return outcome;
+}
+
+template <typename Body>
+auto GpuDevice::call_on(StreamId stream, const Body& body) -> decltype(body()) {
+  return call([&]() -> decltype(body()) {
+    if (Status there = check_stream(stream); !there.ok()) return there;
+    return body();
+  });
 }
 
 template <typename Body>

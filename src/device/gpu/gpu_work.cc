@@ -36,6 +36,7 @@ Result<StreamId> GpuDevice::create_stream(const StreamOptions& options) {
     }
     MutexLock lock(mutex_);
     streams_.insert(stream);
+    gone_streams_.erase(stream);
     return stream;
   });
 }
@@ -57,18 +58,28 @@ Status GpuDevice::destroy_stream(StreamId stream) {
     {
       MutexLock lock(mutex_);
       streams_.erase(stream);
+      gone_streams_.insert(stream);
+      any_gone_.store(true, std::memory_order_release);
     }
     Status destroyed = done(driver().destroy_stream(stream));
     if (!destroyed.ok()) {
       MutexLock lock(mutex_);
       streams_.insert(stream);
+      gone_streams_.erase(stream);
     }
     return destroyed;
   });
 }
 
+Status GpuDevice::check_stream(StreamId stream) const {
+  if (!any_gone_.load(std::memory_order_acquire)) return {};
+  MutexLock lock(mutex_);
+  if (!gone_streams_.contains(stream)) return {};
+  return Status::usage(text("stream ", stream, " was destroyed"));
+}
+
 Result<bool> GpuDevice::is_idle(StreamId stream) {
-  return call([&]() -> Result<bool> {
+  return call_on(stream, [&]() -> Result<bool> {
     const Outcome queried = driver().query_stream(stream);
     if (queried.ok() || queried.code == kNotReady) return queried.ok();
     return done(queried);
@@ -76,7 +87,7 @@ Result<bool> GpuDevice::is_idle(StreamId stream) {
 }
 
 Status GpuDevice::synchronize_stream(StreamId stream) {
-  return call([&] { return done(driver().synchronize_stream(stream)); });
+  return call_on(stream, [&] { return done(driver().synchronize_stream(stream)); });
 }
 
 Status GpuDevice::synchronize_device() {
@@ -102,7 +113,7 @@ Status GpuDevice::destroy_event(EventId event) {
 }
 
 Status GpuDevice::record_event(EventId event, StreamId stream) {
-  return call([&]() -> Status {
+  return call_on(stream, [&]() -> Status {
     const Result<Handle> handle = common_.events.find(event, index());
     if (!handle.ok()) return handle.status();
     return done(driver().record_event(*handle, stream));
@@ -128,7 +139,7 @@ Status GpuDevice::synchronize_event(EventId event) {
 }
 
 Status GpuDevice::wait_event(StreamId stream, EventId event) {
-  return call([&]() -> Status {
+  return call_on(stream, [&]() -> Status {
     const Result<Handle> handle = common_.events.find(event);
     if (!handle.ok()) return handle.status();
     return done(driver().wait_event(stream, *handle));
@@ -169,7 +180,7 @@ Status GpuDevice::check_host_pointer(const void* memory) const {
 
 Status GpuDevice::copy_to_device(DeviceAddress to, const void* from, size_t bytes,
                                  StreamId stream) {
-  return call([&]() -> Status {
+  return call_on(stream, [&]() -> Status {
     if (Status ok = check_host_pointer(from); !ok.ok()) return ok;
     if (Status ok = check_memory({to, bytes}, Access::kReadWrite); !ok.ok()) return ok;
     return done(driver().copy_to_device(to, from, bytes, stream));
@@ -177,7 +188,7 @@ Status GpuDevice::copy_to_device(DeviceAddress to, const void* from, size_t byte
 }
 
 Status GpuDevice::copy_to_host(void* to, DeviceAddress from, size_t bytes, StreamId stream) {
-  return call([&]() -> Status {
+  return call_on(stream, [&]() -> Status {
     if (Status ok = check_host_pointer(to); !ok.ok()) return ok;
     if (Status ok = check_memory({from, bytes}, Access::kRead); !ok.ok()) return ok;
     return done(driver().copy_to_host(to, from, bytes, stream));
@@ -197,7 +208,7 @@ Status GpuDevice::check_transfer(DeviceIndex to_accessor, DeviceAddress to, Devi
 }
 
 Status GpuDevice::copy(DeviceAddress to, DeviceAddress from, size_t bytes, StreamId stream) {
-  return call([&]() -> Status {
+  return call_on(stream, [&]() -> Status {
     if (Status ok = check_transfer(index(), to, from, bytes); !ok.ok()) return ok;
     return done(driver().copy(to, from, bytes, stream));
   });
@@ -205,7 +216,7 @@ Status GpuDevice::copy(DeviceAddress to, DeviceAddress from, size_t bytes, Strea
 
 Status GpuDevice::copy_to_peer(DeviceIndex peer, DeviceAddress to, DeviceAddress from, size_t bytes,
                                StreamId stream) {
-  return call([&]() -> Status {
+  return call_on(stream, [&]() -> Status {
     if (Status known = check_peer(peer); !known.ok()) return known;
     if (Status usable = common_.devices[peer.value()]->ready(); !usable.ok()) return usable;
     if (Status ok = check_transfer(peer, to, from, bytes); !ok.ok()) return ok;
@@ -215,14 +226,14 @@ Status GpuDevice::copy_to_peer(DeviceIndex peer, DeviceAddress to, DeviceAddress
 }
 
 Status GpuDevice::fill(DeviceAddress at, uint8_t value, size_t bytes, StreamId stream) {
-  return call([&]() -> Status {
+  return call_on(stream, [&]() -> Status {
     if (Status ok = check_memory({at, bytes}, Access::kReadWrite); !ok.ok()) return ok;
     return done(driver().fill(at, value, bytes, stream));
   });
 }
 
 Status GpuDevice::call_host(StreamId stream, std::function<void()> function) {
-  return call([&]() -> Status {
+  return call_on(stream, [&]() -> Status {
     if (!function) return Status::usage("there is no function to call");
     const Result<CaptureFacts> facts = capture_facts(stream);
     if (!facts.ok()) return facts.status();
