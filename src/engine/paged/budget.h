@@ -6,22 +6,24 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 namespace ashlar::paged {
 
 class Budget {
  public:
-  // Where much more is held than was ever live, saving is worth more.
-  enum class Need { kUsual, kUrgent };
+  // The more is held beyond what was ever live, the more is saving worth.
+  enum class Need { kUsual, kUrgent, kPressing };
 
   void spend_us(double driver_us) {
-    for (Purse* purse : {&usual_, &urgent_}) purse->us -= driver_us;
+    for (Purse& purse : purses_) purse.us -= driver_us;
   }
   // To blocks, looking. What had to be spent though there was nothing left is owed, for a while.
   void spend_visits(int64_t count) {
-    for (Purse* purse : {&usual_, &urgent_}) {
-      purse->visits = std::max(purse->visits - static_cast<double>(count), -kMostOwedVisits);
+    for (Purse& purse : purses_) {
+      purse.visits = std::max(purse.visits - static_cast<double>(count), -kMostOwedVisits);
     }
   }
   // There is something left of both at this time; or time of the driver may be owed for what saves
@@ -31,18 +33,20 @@ class Budget {
     last_ns_ = now_ns;
     const double young_ns = std::min(passed_ns, young_left_ns_);
     young_left_ns_ -= young_ns;
-    usual_.fill(kYoungFactor * young_ns + (passed_ns - young_ns));
-    urgent_.fill(kYoungFactor * young_ns + kUrgentFactor * (passed_ns - young_ns));
-    const Purse& purse = need == Need::kUrgent ? urgent_ : usual_;
+    for (size_t i = 0; i < purses_.size(); ++i) {
+      const double factor = kFactors[i];
+      purses_[i].fill(std::max(factor, kYoungFactor) * young_ns + factor * (passed_ns - young_ns));
+    }
+    const Purse& purse = purses_[static_cast<size_t>(need)];
     return purse.visits > 0 && purse.us > -kMostOwedUs * saved_part;
   }
   // Looking is to be done less often, or there will be nothing left.
-  bool is_scarce() const { return usual_.visits < usual_.highest_visits / 2; }
+  bool is_scarce() const { return purses_[0].visits < purses_[0].highest_visits / 2; }
 
  private:
   static constexpr int64_t kNever = INT64_MIN;
-  static constexpr double kUrgentFactor = 4;  // times as much of both
-  static constexpr double kYoungFactor = 10;
+  static constexpr std::array<double, 3> kFactors = {1, 4, 16};  // times as much of both, by need
+  static constexpr double kYoungFactor = 5;
   static constexpr double kYoungNs = 3e9;
   // A hundredth of the time is the driver's, and a little more for looking; a visit takes some 8
   // ns. They are counted, not measured, so that a replay does as the program would have done.
@@ -67,8 +71,7 @@ class Budget {
     }
   };
 
-  Purse usual_;
-  Purse urgent_;
+  std::array<Purse, 3> purses_;  // by need
   int64_t last_ns_ = kNever;
   double young_left_ns_ = kYoungNs;
 };

@@ -239,8 +239,12 @@ class PagedEngine final : public Engine {
   }
 
   // --- budget.cc
+  // What the driver takes for mapping one more extent.
+  static constexpr double kMapUs = 34;
   bool can_afford_to_stitch(const Search& search) ASHLAR_REQUIRES(mutex_)
       ASHLAR_EXCLUDES(counting_mutex_);
+  void charge_mapping(PagedPool& pool, size_t borrowed_count, size_t all_count, int64_t begin_ns)
+      ASHLAR_REQUIRES(mutex_);
   Plan plan_ample_growth(const Search& search) const ASHLAR_REQUIRES(mutex_);
 
   // --- claim.cc

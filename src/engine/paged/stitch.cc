@@ -14,7 +14,6 @@ namespace {
 
 // What mapping one more extent costs, held against memory: a millisecond for a MiB.
 constexpr double kBytesPerUs = double(kMiB) / 1000;
-constexpr double kMapUs = 34;
 constexpr double kCreateUs = 13;
 
 // How many wasteful places are taken as they are, where nothing is left to look for better ones,
@@ -61,9 +60,9 @@ Result<Block*> PagedEngine::stitch(Search& search) {
     search.device_bytes = plan.fresh_bytes;
     Status allowed = plan.fresh_bytes == 0 ? Status() : check_limit(search, plan.fresh_bytes);
     if (!allowed.ok()) return allowed;
-    search.pool->budget.spend_us(kMapUs * static_cast<double>(plan.pieces.size()));
     claim = this->claim(plan, search);
   }
+  const int64_t begin_ns = clock_.now_ns();
   const Status ready = [&]() ASHLAR_REQUIRES(mutex_) -> Status {
     if (Status ordered = hand_over(claim.lenders, *search.arena); !ordered.ok()) return ordered;
     if (claim.pieces.empty() && plan.fresh_bytes == 0) return {};
@@ -78,6 +77,7 @@ Result<Block*> PagedEngine::stitch(Search& search) {
     claim.pieces.insert(claim.pieces.end(), fresh->begin(), fresh->end());
     return map_behind(claim, search);
   }();
+  charge_mapping(*search.pool, plan.pieces.size(), claim.pieces.size(), begin_ns);
   if (!ready.ok()) {
     give_up(claim);
     if (claim.view != nullptr && claim.view->slots.empty()) release_view(*claim.view);
