@@ -1,0 +1,306 @@
+#include "ucx/ucx_worker.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <ucs/debug/log_def.h>
+
+#include <algorithm>
+#include <mutex>
+#include <thread>
+
+#include "base/text.h"
+#include "symm/transport.h"
+#include "ucx/envelope.h"
+#include "ucx/ucx_connection.h"
+
+namespace ashlar::symm {
+namespace {
+
+using std::chrono::microseconds;
+using Clock = std::chrono::steady_clock;
+
+constexpr microseconds kBehindDrivers{50};
+
+thread_local int hush_depth = 0;
+
+ucs_log_func_rc_t hear_log(const char*, unsigned, const char*, ucs_log_level_t,
+                           const ucs_log_component_config_t*, const char*, va_list) {
+  return hush_depth > 0 ? UCS_LOG_FUNC_RC_STOP : UCS_LOG_FUNC_RC_CONTINUE;
+}
+
+struct ConfigDeleter {
+  void operator()(ucp_config_t* config) const { ::ucp_config_release(config); }
+};
+using Config = std::unique_ptr<ucp_config_t, ConfigDeleter>;
+
+Result<Config> read_config(const UcxOptions& options) {
+  ucp_config_t* read = nullptr;
+  const ucs_status_t status = ::ucp_config_read(nullptr, nullptr, &read);
+  if (status != UCS_OK) {
+    return ucx_fault("ucp_config_read", status, "the environment's settings (UCX_...) are wrong");
+  }
+  Config config(read);
+  struct Setting {
+    const char* name;
+    std::string value;
+  };
+  // Atomics of network cards are none for the processor, which uses the same words.
+  for (const Setting& each :
+       {Setting{"TLS", options.transports}, Setting{"NET_DEVICES", options.devices},
+        Setting{"ATOMIC_MODE", "cpu"}}) {
+    if (each.value.empty()) continue;
+    if (::ucp_config_modify(config.get(), each.name, each.value.c_str()) != UCS_OK) {
+      return Status::usage(text("UCX does not take '", each.value, "' as ", each.name));
+    }
+  }
+  return config;
+}
+
+}  // namespace
+
+Hush::Hush() {
+  static std::once_flag once;
+  std::call_once(once, [] { ::ucs_log_push_handler(hear_log); });
+  ++hush_depth;
+}
+
+Hush::~Hush() { --hush_depth; }
+
+Status ucx_fault(std::string_view call, ucs_status_t status, const std::string& what) {
+  return Status::device_fault(call, status, text(what, ": ", ::ucs_status_string(status)));
+}
+
+Result<std::shared_ptr<UcxWorker>> UcxWorker::open(const UcxOptions& options) {
+  if (options.busy_poll.count() < 0 || options.busy_poll > std::chrono::seconds(1)) {
+    return Status::usage(
+        text("busy_poll of ", options.busy_poll.count(), " microseconds: expected 0 to 1000000"));
+  }
+  std::shared_ptr<UcxWorker> opened(new UcxWorker(options));
+  if (Status started = opened->start(options); !started.ok()) return started;
+  if (Status started = opened->start_thread(); !started.ok()) return started;
+  return opened;
+}
+
+UcxWorker::~UcxWorker() { end(); }
+
+Status UcxWorker::start(const UcxOptions& options) {
+  const Hush hush;
+  MutexLock lock(mutex);
+  const Result<Config> config = read_config(options);
+  if (!config.ok()) return config.status();
+  ucp_params_t params{};
+  params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
+  params.features = UCP_FEATURE_RMA | UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64 | UCP_FEATURE_WAKEUP;
+  params.name = "ashlar";
+  ucs_status_t status = ::ucp_init(&params, config->get(), &context_);
+  if (status != UCS_OK) {
+    return Status::usage(text("UCX finds nothing that it could use as '", options.transports,
+                              "' over '", options.devices, "': ", ::ucs_status_string(status)));
+  }
+  ucp_worker_params_t worker_params{};
+  worker_params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+  worker_params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
+  status = ::ucp_worker_create(context_, &worker_params, &worker_);
+  if (status != UCS_OK) return ucx_fault("ucp_worker_create", status, "no worker of UCX");
+  status = ::ucp_worker_get_efd(worker_, &event_fd_);
+  if (status != UCS_OK) return ucx_fault("ucp_worker_get_efd", status, "no events of UCX");
+
+  ucp_address_t* own = nullptr;
+  size_t bytes = 0;
+  status = ::ucp_worker_get_address(worker_, &own, &bytes);
+  if (status != UCS_OK) return ucx_fault("ucp_worker_get_address", status, "no address of UCX");
+  const auto* begin = reinterpret_cast<const char*>(own);
+  address_ = seal({EnvelopeKind::kAddress, 0, 0, {begin, begin + bytes}});
+  ::ucp_worker_release_address(worker_, own);
+  if (address_.size() > Transport::kMostAddressBytes) {
+    return Status::usage(text("UCX's address has ", address_.size(), " bytes, and the limit is ",
+                              Transport::kMostAddressBytes, ": name fewer devices"));
+  }
+  return {};
+}
+
+// As base/thread.h does, which is not for libraries outside the core.
+Status UcxWorker::start_thread() {
+  sigset_t blocked;
+  sigset_t before;
+  ::sigfillset(&blocked);
+  for (int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) ::sigdelset(&blocked, own);
+  ::pthread_sigmask(SIG_SETMASK, &blocked, &before);
+  const auto body = [](void* worker) -> void* {
+    static_cast<UcxWorker*>(worker)->answer_others();
+    return nullptr;
+  };
+  const int error = ::pthread_create(&thread_, nullptr, body, this);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (error != 0) return Status::device_fault("pthread_create", error, "no thread for UCX");
+  has_thread_ = true;
+  return {};
+}
+
+void UcxWorker::answer_others() {
+  const Hush hush;
+  Clock::time_point busy_until = Clock::now() + busy_poll_;
+  while (!is_ending_.load(std::memory_order_acquire)) {
+    if (drivers_.load(std::memory_order_relaxed) > 0) {
+      std::this_thread::sleep_for(kBehindDrivers);
+      continue;
+    }
+    bool has_work = false;
+    bool is_asleep = false;
+    bool has_outstanding = false;
+    {
+      MutexLock lock(mutex);
+      has_work = ::ucp_worker_progress(worker_) > 0;
+      if (!has_work && Clock::now() >= busy_until) {
+        is_asleep = ::ucp_worker_arm(worker_) == UCS_OK;
+        has_work = !is_asleep;
+      }
+      has_outstanding = with_ucx_count_ > 0;
+    }
+    if (has_work) busy_until = Clock::now() + busy_poll_;
+    if (is_asleep) {
+      // Room to send more is no event of every transport, so that what waits for it is looked
+      // after.
+      pollfd wanted{event_fd_, POLLIN, 0};
+      ::poll(&wanted, 1, has_outstanding ? 1 : -1);
+    } else if (!has_work) {
+      std::this_thread::yield();
+    }
+  }
+}
+
+void UcxWorker::progress() {
+  const Hush hush;
+  const Driving driving(*this);
+  MutexLock lock(mutex);
+  if (worker_ != nullptr) ::ucp_worker_progress(worker_);
+}
+
+void UcxWorker::end() {
+  MutexLock one(ending_);
+  const Hush hush;
+  for (const auto& connection : connections()) connection->close();
+  if (has_thread_) {
+    is_ending_.store(true, std::memory_order_release);
+    {
+      MutexLock lock(mutex);
+      wake_locked();
+    }
+    ::pthread_join(thread_, nullptr);
+    has_thread_ = false;
+  }
+  // One that was added meanwhile.
+  for (const auto& connection : connections()) connection->close();
+  MutexLock lock(mutex);
+  destroy_locked();
+  changed.notify_all();
+}
+
+void UcxWorker::destroy_locked() {
+  for (ucp_mem_h memory : mapped_) ::ucp_mem_unmap(context_, memory);
+  mapped_.clear();
+  if (worker_ != nullptr) ::ucp_worker_destroy(worker_);
+  worker_ = nullptr;
+  if (context_ != nullptr) ::ucp_cleanup(context_);
+  context_ = nullptr;
+}
+
+Status UcxWorker::check_locked() const {
+  if (worker_ != nullptr && !is_ending_.load(std::memory_order_relaxed)) return {};
+  return Status::usage("the transport (UCX) has ended already");
+}
+
+void UcxWorker::add(const std::shared_ptr<UcxConnection>& connection) {
+  MutexLock lock(mutex);
+  std::erase_if(connections_, [](const auto& each) { return each.expired(); });
+  connections_.push_back(connection);
+}
+
+std::vector<std::shared_ptr<UcxConnection>> UcxWorker::connections() {
+  MutexLock lock(mutex);
+  std::vector<std::shared_ptr<UcxConnection>> all;
+  for (const auto& each : connections_) {
+    if (std::shared_ptr<UcxConnection> alive = each.lock()) all.push_back(std::move(alive));
+  }
+  return all;
+}
+
+Operation& UcxWorker::take_locked(UcxConnection* connection) {
+  if (idle_.empty()) {
+    operations_.push_back(std::make_unique<Operation>());
+    idle_.push_back(operations_.back().get());
+  }
+  Operation& taken = *idle_.back();
+  idle_.pop_back();
+  taken.status = UCS_OK;
+  taken.has_waiter = true;
+  taken.connection = connection;
+  taken.worker = this;
+  taken.staged.clear();
+  return taken;
+}
+
+void UcxWorker::note_locked(Operation& operation, ucs_status_ptr_t answer) {
+  if (UCS_PTR_IS_PTR(answer)) {
+    operation.status = UCS_INPROGRESS;
+    ++with_ucx_count_;
+  } else {
+    operation.status = UCS_PTR_STATUS(answer);
+  }
+}
+
+void UcxWorker::leave_locked(Operation& operation) {
+  operation.has_waiter = false;
+  if (operation.status != UCS_INPROGRESS) idle_.push_back(&operation);
+}
+
+void UcxWorker::forget_locked(const UcxConnection* connection) {
+  for (const auto& each : operations_) {
+    if (each->connection == connection) each->connection = nullptr;
+  }
+}
+
+void UcxWorker::wake_locked() {
+  if (worker_ != nullptr) ::ucp_worker_signal(worker_);
+}
+
+// Called by UCX, and so by whoever holds the mutex: clang cannot know.
+void UcxWorker::on_done(void* request, ucs_status_t status, void* operation)
+    ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
+  Operation& done = *static_cast<Operation*>(operation);
+  ::ucp_request_free(request);
+  done.status = status;
+  --done.worker->with_ucx_count_;
+  if (status != UCS_OK && done.connection != nullptr) done.connection->lose_locked(status);
+  if (done.has_waiter) {
+    done.worker->changed.notify_all();
+  } else {
+    done.worker->idle_.push_back(&done);
+  }
+}
+
+Result<ucp_mem_h> UcxWorker::map_locked(void* start, size_t bytes) {
+  ucp_mem_map_params_t params{};
+  params.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH;
+  params.address = start;
+  params.length = bytes;
+  ucp_mem_h mapped = nullptr;
+  const ucs_status_t status = ::ucp_mem_map(context_, &params, &mapped);
+  if (status != UCS_OK) {
+    return ucx_fault("ucp_mem_map", status, text(bytes, " bytes were not registered"));
+  }
+  mapped_.insert(mapped);
+  return mapped;
+}
+
+void UcxWorker::unmap_locked(ucp_mem_h memory) {
+  if (mapped_.erase(memory) > 0) ::ucp_mem_unmap(context_, memory);
+}
+
+void UcxWorker::give_back(ucp_mem_h memory) {
+  const Hush hush;
+  MutexLock lock(mutex);
+  unmap_locked(memory);
+}
+
+}  // namespace ashlar::symm
