@@ -6,7 +6,8 @@
 //               other side
 //   get, fetch  have returned: the answer is here
 //   fence       what was put and posted before at this endpoint is seen before what comes after
-//   quiet       what was put and posted before at this endpoint is seen by everyone
+//   quiet       what was put and posted before at this endpoint is seen by everyone; or says that
+//               some of it was refused
 // Two calls without a fence between them may be seen in any order.
 //
 // Thread safe. Everything that waits ends by its deadline with kTimeout, and earlier when the group
@@ -60,8 +61,7 @@ class ASHLAR_EXPORT RemoteRegion {
   RemoteRegion& operator=(const RemoteRegion&) = delete;
 
   virtual size_t bytes() const = 0;
-  // A put or get that does not end in time ends its connection, since the caller's memory could be
-  // touched later otherwise: what follows at this endpoint is kPeerLost.
+  // After kTimeout the caller's memory is its own in any case; of a put, a part may arrive later.
   virtual Status put(uint64_t offset, std::span<const std::byte> from, Deadline deadline) = 0;
   virtual Status get(uint64_t offset, std::span<std::byte> into, Deadline deadline) = 0;
   // kUsage: a compare-and-swap, or a swap, whose answer nobody wants.

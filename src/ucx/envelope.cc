@@ -82,6 +82,7 @@ Result<Envelope> open_envelope(EnvelopeKind kind, std::string_view sealed) {
       (opened.bytes == 0 || opened.base + opened.bytes < opened.base)) {
     return Status::format("this key of UCX is of memory that cannot be");
   }
+  opened.content_bytes = content.size();
   opened.content.assign(content.begin(), content.end());
   opened.content.resize(content.size() + kZeroesBehind);
   return opened;

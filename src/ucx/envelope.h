@@ -1,6 +1,6 @@
-// Addresses and keys of UCX as bytes for the store. UCX reads them without knowing where they end,
-// and believes what they say; so they travel in an envelope with their length, the release that
-// wrote them (whose formats differ) and a hash, and are opened into memory that goes on with
+// Addresses and keys as bytes for the store. UCX reads its addresses without knowing where they
+// end, and believes what they say; so they travel in an envelope with their length, the release
+// that wrote them (whose formats differ) and a hash, and are opened into memory that goes on with
 // zeroes. That finds accidents: cut short, mixed up, of another release. It does not stop forgers.
 #pragma once
 
@@ -20,6 +20,7 @@ struct Envelope {
   uint64_t base = 0;  // kKey: where the region begins, and how long it is
   uint64_t bytes = 0;
   std::vector<char> content{};  // after opening: followed by zeroes
+  size_t content_bytes = 0;     // after opening: without them
 };
 
 std::string seal(const Envelope& envelope);

@@ -1,10 +1,8 @@
 #include "ucx/ucx_connection.h"
 
 #include <algorithm>
-#include <cstring>
 #include <thread>
 
-#include "base/check.h"
 #include "base/text.h"
 
 namespace ashlar::symm {
@@ -17,38 +15,23 @@ using Clock = std::chrono::steady_clock;
 constexpr microseconds kDriveItself{300};  // before it leaves progress to the worker's thread
 constexpr milliseconds kLongestRest{1};    // between looks at the group's failure
 constexpr std::chrono::seconds kClosingPatience{1};
-
-ucp_atomic_op_t op_of(AtomicKind kind) {
-  switch (kind) {
-    case AtomicKind::kAdd: return UCP_ATOMIC_OP_ADD;
-    case AtomicKind::kAnd: return UCP_ATOMIC_OP_AND;
-    case AtomicKind::kOr: return UCP_ATOMIC_OP_OR;
-    case AtomicKind::kXor: return UCP_ATOMIC_OP_XOR;
-    case AtomicKind::kSwap: return UCP_ATOMIC_OP_SWAP;
-    case AtomicKind::kCompareAndSwap: break;
-  }
-  return UCP_ATOMIC_OP_CSWAP;
-}
-
-// The number's bytes as a word of 4 or 8 has them in memory, whatever the byte order.
-void store_word(uint64_t& place, uint64_t value, WordBytes word) {
-  const auto low = static_cast<uint32_t>(value);
-  if (word == WordBytes::k8) {
-    place = value;
-  } else {
-    std::memcpy(&place, &low, sizeof(low));
-  }
-}
-
-uint64_t load_word(const uint64_t& place, WordBytes word) {
-  uint32_t low = 0;
-  std::memcpy(&low, &place, sizeof(low));
-  return word == WordBytes::k8 ? place : low;
-}
+constexpr size_t kMostUnanswered = 128;  // so that one who does not read costs 8 MiB
 
 void on_error(void* connection, ucp_ep_h, ucs_status_t status)
     ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
   static_cast<UcxConnection*>(connection)->lose_locked(status);
+}
+
+Message atomic_message(const RegionToken& region, const AtomicCall& wanted) {
+  Message message;
+  message.kind = MessageKind::kAtomic;
+  message.region = region;
+  message.offset = wanted.offset;
+  message.atomic = static_cast<uint32_t>(wanted.kind);
+  message.word_bytes = static_cast<uint32_t>(wanted.word);
+  message.operand = wanted.operand;
+  message.expected = wanted.expected;
+  return message;
 }
 
 }  // namespace
@@ -57,18 +40,16 @@ Result<std::shared_ptr<UcxConnection>> UcxConnection::open(std::shared_ptr<UcxWo
                                                            const Envelope& address, RemotePeer peer,
                                                            Deadline deadline) {
   const auto opened = std::make_shared<UcxConnection>(worker, std::move(peer));
-  {
-    MutexLock lock(worker->mutex);
-    if (Status good = worker->check_locked(); !good.ok()) return good;
-  }
   worker->add(opened);
   ucs_status_t status = opened->create(address, UCP_ERR_HANDLING_MODE_PEER);
   if (status == UCS_ERR_UNREACHABLE || status == UCS_ERR_UNSUPPORTED) {
     status = opened->create(address, UCP_ERR_HANDLING_MODE_NONE);
   }
+  if (Status good = opened->check(); !good.ok() && status == UCS_ERR_CANCELED) return good;
   if (status != UCS_OK) {
     return ucx_fault("ucp_ep_create", status, text(opened->who(), " cannot be connected to"));
   }
+  if (Status sent = opened->send({}, {}, deadline); !sent.ok()) return sent;
   if (Status reached = opened->quiet(deadline); !reached.ok()) return reached;
   return opened;
 }
@@ -90,172 +71,141 @@ ucs_status_t UcxConnection::create(const Envelope& address, ucp_err_handling_mod
 }
 
 Status UcxConnection::put(const Place& to, std::span<const std::byte> from, Deadline deadline) {
-  const Wish wish{"a put", Memory::kCallers, true};
-  return call(
-      wish, deadline,
-      [&](ucp_ep_h endpoint, Operation& operation, const ucp_request_param_t& param) {
-        const std::byte* source = from.data();
-        if (!can_be_forced_) {
-          operation.staged.assign(from.begin(), from.end());
-          source = operation.staged.data();
-        }
-        return ::ucp_put_nbx(endpoint, source, from.size(), to.address, to.key, &param);
-      },
-      [](Operation&) {});
-}
-
-Status UcxConnection::get(const Place& from, std::span<std::byte> into, Deadline deadline) {
-  const Wish wish{"a get", Memory::kCallers, false};
-  return call(
-      wish, deadline,
-      [&](ucp_ep_h endpoint, Operation& operation, const ucp_request_param_t& param) {
-        std::byte* target = into.data();
-        if (!can_be_forced_) {
-          operation.staged.resize(into.size());
-          target = operation.staged.data();
-        }
-        return ::ucp_get_nbx(endpoint, target, into.size(), from.address, from.key, &param);
-      },
-      [&](Operation& operation) {
-        std::copy(operation.staged.begin(), operation.staged.end(), into.begin());
-      });
-}
-
-Status UcxConnection::atomic(const Place& at, const AtomicCall& wanted, uint64_t* answer,
-                             Deadline deadline) {
-  const Wish wish{"an atomic", Memory::kOwn, answer == nullptr};
-  const bool compares = wanted.kind == AtomicKind::kCompareAndSwap;
-  return call(
-      wish, deadline,
-      [&](ucp_ep_h endpoint, Operation& operation, ucp_request_param_t& param) {
-        store_word(operation.operand, compares ? wanted.expected : wanted.operand, wanted.word);
-        store_word(operation.answer, wanted.operand, wanted.word);
-        param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
-        param.datatype = ucp_dt_make_contig(static_cast<size_t>(wanted.word));
-        if (answer != nullptr) {
-          param.op_attr_mask |= UCP_OP_ATTR_FIELD_REPLY_BUFFER;
-          param.reply_buffer = &operation.answer;
-        }
-        return ::ucp_atomic_op_nbx(endpoint, op_of(wanted.kind), &operation.operand, 1, at.address,
-                                   at.key, &param);
-      },
-      [&](Operation& operation) {
-        if (answer != nullptr) *answer = load_word(operation.answer, wanted.word);
-      });
-}
-
-// UCX 1.13 has a fence of its own, which orders what goes one way to the other side. Puts and
-// atomics may go two.
-Status UcxConnection::fence(Deadline deadline) {
-  {
-    MutexLock lock(worker_.mutex);
-    if (Status good = check_locked(); !good.ok()) return good;
-    if (quiet_count_ == put_count_) return {};
+  Message message;
+  message.kind = MessageKind::kPut;
+  message.region = to.region;
+  for (size_t done = 0; done < from.size(); done += kMostDataBytes) {
+    message.offset = to.offset + done;
+    const auto piece = from.subspan(done, std::min(kMostDataBytes, from.size() - done));
+    if (Status sent = send(message, piece, deadline); !sent.ok()) return sent;
   }
-  return quiet(deadline);
-}
-
-Status UcxConnection::quiet(Deadline deadline) {
-  uint64_t covered = 0;
-  {
-    MutexLock lock(worker_.mutex);
-    covered = put_count_;
-  }
-  const Wish wish{"what was sent", Memory::kOwn, false};
-  Status flushed = call(
-      wish, deadline,
-      [](ucp_ep_h endpoint, Operation&, const ucp_request_param_t& param) {
-        return ::ucp_ep_flush_nbx(endpoint, &param);
-      },
-      [](Operation&) {});
-  if (!flushed.ok()) return flushed;
-  MutexLock lock(worker_.mutex);
-  quiet_count_ = std::max(quiet_count_, covered);
   return {};
 }
 
-template <typename Post, typename Finish>
-Status UcxConnection::call(const Wish& wish, Deadline deadline, Post post, Finish finish) {
+Status UcxConnection::post(const RegionToken& region, const AtomicCall& wanted, Deadline deadline) {
+  return send(atomic_message(region, wanted), {}, deadline);
+}
+
+// The other side answers each; `quiet` waits for the answers.
+Status UcxConnection::send(Message message, std::span<const std::byte> data, Deadline deadline) {
   const Hush hush;
-  if (peer_.failure->has_happened()) return peer_.failure->reason();
-  Operation* operation = nullptr;
+  const auto has_room = [this]() ASHLAR_REQUIRES(worker_.mutex) {
+    return unanswered_.size() < kMostUnanswered;
+  };
+  if (Status room = wait(has_room, "what was sent earlier", deadline); !room.ok()) return room;
+  MutexLock lock(worker_.mutex);
+  if (Status good = check_locked(); !good.ok()) return good;
+  return ask_locked(message, {this, nullptr, {}}, data);
+}
+
+Status UcxConnection::get(const Place& from, std::span<std::byte> into, Deadline deadline) {
+  const Hush hush;
+  Waiter waiter;
+  Status asked;
+  {
+    MutexLock lock(worker_.mutex);
+    asked = check_locked();
+    Message message;
+    message.kind = MessageKind::kGet;
+    message.region = from.region;
+    for (size_t done = 0; asked.ok() && done < into.size(); done += kMostDataBytes) {
+      const auto piece = into.subspan(done, std::min(kMostDataBytes, into.size() - done));
+      message.offset = from.offset + done;
+      message.bytes = piece.size();
+      ++waiter.left_count;
+      asked = ask_locked(message, {this, &waiter, piece}, {});
+    }
+    if (!asked.ok()) worker_.stop_awaiting_locked(waiter);
+  }
+  return asked.ok() ? finish(waiter, "a get", deadline) : asked;
+}
+
+Result<uint64_t> UcxConnection::fetch(const RegionToken& region, const AtomicCall& wanted,
+                                      Deadline deadline) {
+  const Hush hush;
+  Waiter waiter;
+  waiter.left_count = 1;
   {
     MutexLock lock(worker_.mutex);
     if (Status good = check_locked(); !good.ok()) return good;
-    operation = &worker_.take_locked(this);
-    if (wish.is_put) ++put_count_;
-    ucp_request_param_t param{};
-    param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
-    param.cb.send = UcxWorker::on_done;
-    param.user_data = operation;
-    worker_.note_locked(*operation, post(endpoint_, *operation, param));
-    const bool is_left_to_ucx = wish.is_put && (wish.memory == Memory::kOwn || !can_be_forced_);
-    if (operation->status != UCS_INPROGRESS || is_left_to_ucx) {
-      if (operation->status == UCS_INPROGRESS) worker_.wake_locked();
-      Status ended =
-          operation->status == UCS_INPROGRESS ? Status() : outcome_locked(*operation, wish);
-      if (ended.ok()) finish(*operation);
-      worker_.leave_locked(*operation);
-      return ended;
+    const Status asked = ask_locked(atomic_message(region, wanted), {this, &waiter, {}}, {});
+    if (!asked.ok()) {
+      worker_.stop_awaiting_locked(waiter);
+      return asked;
     }
   }
-  Status ended = wait(*operation, wish, deadline);
+  if (Status done = finish(waiter, "an atomic", deadline); !done.ok()) return done;
+  return waiter.answer;
+}
+
+Status UcxConnection::ask_locked(Message message, const Awaited& awaited,
+                                 std::span<const std::byte> data) {
+  message.call = worker_.await_locked(awaited);
+  if (awaited.waiter == nullptr) unanswered_.insert(message.call);
+  const ucs_status_t status = worker_.send_locked(endpoint_, message, data);
+  if (status == UCS_OK) return {};
+  lose_locked(status);
+  return lost_;
+}
+
+Status UcxConnection::quiet(Deadline deadline) {
+  const Hush hush;
+  uint64_t last = 0;
+  {
+    MutexLock lock(worker_.mutex);
+    if (Status good = check_locked(); !good.ok()) return good;
+    if (!unanswered_.empty()) last = *unanswered_.rbegin();
+  }
+  const auto is_answered = [this, last]() ASHLAR_REQUIRES(worker_.mutex) {
+    return unanswered_.empty() || *unanswered_.begin() > last;
+  };
+  if (Status done = wait(is_answered, "what was sent", deadline); !done.ok()) return done;
   MutexLock lock(worker_.mutex);
-  if (ended.ok()) finish(*operation);
-  worker_.leave_locked(*operation);
-  return ended;
+  return std::exchange(refused_, Status());
 }
 
-Status UcxConnection::wait(Operation& operation, const Wish& wish, Deadline deadline) {
+Status UcxConnection::finish(Waiter& waiter, const char* what, Deadline deadline) {
+  Status done = wait([&waiter] { return waiter.left_count == 0; }, what, deadline);
+  {
+    MutexLock lock(worker_.mutex);
+    if (!done.ok()) worker_.stop_awaiting_locked(waiter);
+  }
+  return done.ok() ? outcome_status(waiter.outcome) : done;
+}
+
+template <typename IsDone>
+Status UcxConnection::wait(IsDone is_done, const char* what, Deadline deadline) {
+  if (peer_.failure->has_happened()) return peer_.failure->reason();
+  {
+    MutexLock lock(worker_.mutex);
+    if (is_done()) return {};
+  }
   const Clock::time_point rest_from = Clock::now() + kDriveItself;
-  {
-    const UcxWorker::Driving driving(worker_);
-    while (Clock::now() < rest_from) {
-      {
-        MutexLock lock(worker_.mutex);
-        if (worker_.worker() != nullptr) ::ucp_worker_progress(worker_.worker());
-        if (operation.status != UCS_INPROGRESS) return outcome_locked(operation, wish);
-      }
-      if (deadline.has_passed()) break;
-      std::this_thread::yield();
-    }
-  }
   for (;;) {
-    {
+    if (Clock::now() < rest_from) {
+      const UcxWorker::Driving driving(worker_);
       MutexLock lock(worker_.mutex);
-      if (operation.status != UCS_INPROGRESS) return outcome_locked(operation, wish);
-      if (Status good = worker_.check_locked(); !good.ok()) return good;
-      worker_.wake_locked();
+      worker_.progress_locked();
+      if (is_done()) return {};
+      if (Status good = check_locked(); !good.ok()) return good;
+    } else {
+      MutexLock lock(worker_.mutex);
+      if (is_done()) return {};
+      if (Status good = check_locked(); !good.ok()) return good;
       lock.wait_until(worker_.changed, std::min(deadline.at(), Clock::now() + kLongestRest));
-      if (operation.status != UCS_INPROGRESS) return outcome_locked(operation, wish);
+      if (is_done()) return {};
     }
-    if (peer_.failure->has_happened()) return give_up(operation, wish, peer_.failure->reason());
+    if (peer_.failure->has_happened()) return peer_.failure->reason();
     if (deadline.has_passed()) {
-      return give_up(
-          operation, wish,
-          Status::timeout(text(who(), ": ", wish.what, " was not done before the deadline")));
+      return Status::timeout(text(who(), ": ", what, " was not answered before the deadline"));
     }
+    std::this_thread::yield();
   }
 }
 
-// Memory of the caller's must be UCX's no more when this returns, and only the end of the endpoint
-// takes it back.
-Status UcxConnection::give_up(Operation& operation, const Wish& wish, Status why) {
-  if (wish.memory == Memory::kOwn || !can_be_forced_) return why;
-  {
-    MutexLock lock(worker_.mutex);
-    if (lost_.ok()) {
-      lost_ = Status::peer_lost(text(who(), ": the connection was given up earlier, together with ",
-                                     wish.what, " that was not done in time"));
-    }
-  }
-  close();
-  const Deadline patience = Deadline::after(kClosingPatience);
-  for (;;) {
-    MutexLock lock(worker_.mutex);
-    if (worker_.worker() != nullptr) ::ucp_worker_progress(worker_.worker());
-    if (operation.status != UCS_INPROGRESS || patience.has_passed()) return why;
-  }
+Status UcxConnection::check() {
+  MutexLock lock(worker_.mutex);
+  return check_locked();
 }
 
 Status UcxConnection::check_locked() const {
@@ -265,41 +215,28 @@ Status UcxConnection::check_locked() const {
   return {};
 }
 
-Status UcxConnection::outcome_locked(const Operation& operation, const Wish& wish) {
-  if (operation.status == UCS_OK) return {};
-  if (!lost_.ok()) return lost_;
-  if (Status good = worker_.check_locked(); !good.ok()) return good;
-  return ucx_fault("ucp", operation.status, text(who(), ": ", wish.what, " failed"));
+Status UcxConnection::outcome_status(Outcome outcome) const {
+  switch (outcome) {
+    case Outcome::kDone: return {};
+    case Outcome::kNoRegion:
+      return Status::usage(text(who(), " does not share this region any more"));
+    case Outcome::kBadCall: break;
+  }
+  return Status::usage(text(who(), " refused a call: it is not within the region"));
+}
+
+void UcxConnection::note_answer_locked(uint64_t call, Outcome outcome) {
+  unanswered_.erase(call);
+  if (refused_.ok()) refused_ = outcome_status(outcome);
 }
 
 void UcxConnection::lose_locked(ucs_status_t status) {
   if (!lost_.ok() || endpoint_ == nullptr) return;
   lost_ =
       Status::peer_lost(text(who(), ": the connection to it broke (", ::ucs_status_string(status),
-                             "): it has ended or cannot be "
-                             "reached any more"));
+                             "): it has ended or cannot be reached any more"));
   if (!is_parting_) peer_.failure->report(lost_);
   worker_.changed.notify_all();
-}
-
-Result<ucp_rkey_h> UcxConnection::open_key(const Envelope& key) {
-  const Hush hush;
-  MutexLock lock(worker_.mutex);
-  if (Status good = check_locked(); !good.ok()) return good;
-  ucp_rkey_h opened = nullptr;
-  const ucs_status_t status = ::ucp_ep_rkey_unpack(endpoint_, key.content.data(), &opened);
-  if (status != UCS_OK) {
-    return Status::format(
-        text("UCX does not take a key of ", who(), ": ", ::ucs_status_string(status)));
-  }
-  keys_.insert(opened);
-  return opened;
-}
-
-void UcxConnection::close_key(ucp_rkey_h key) {
-  const Hush hush;
-  MutexLock lock(worker_.mutex);
-  if (keys_.erase(key) > 0) ::ucp_rkey_destroy(key);
 }
 
 void UcxConnection::farewell() {
@@ -312,21 +249,20 @@ void UcxConnection::close() {
   ucs_status_ptr_t closing = nullptr;
   {
     MutexLock lock(worker_.mutex);
-    worker_.forget_locked(this);
+    worker_.stop_awaiting_locked(*this);
     if (endpoint_ == nullptr) return;
-    for (ucp_rkey_h key : keys_) ::ucp_rkey_destroy(key);
-    keys_.clear();
     ucp_request_param_t param{};
     param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
     if (can_be_forced_) param.flags = UCP_EP_CLOSE_FLAG_FORCE;
     closing = ::ucp_ep_close_nbx(endpoint_, &param);
     endpoint_ = nullptr;
+    worker_.changed.notify_all();
   }
   if (!UCS_PTR_IS_PTR(closing)) return;
   const Deadline patience = Deadline::after(kClosingPatience);
   for (;;) {
     MutexLock lock(worker_.mutex);
-    ::ucp_worker_progress(worker_.worker());
+    worker_.progress_locked();
     if (::ucp_request_check_status(closing) != UCS_INPROGRESS || patience.has_passed()) {
       ::ucp_request_free(closing);
       return;

@@ -1,6 +1,6 @@
 // One endpoint of UCX, for one rank of one group: what is asked of it, waited for, and how it is
-// lost. Peer failure mode where the transport has it; shared memory has not, and then the caller's
-// memory is never given to UCX, since nothing would take it back.
+// lost. In peer failure mode where the transport has it; shared memory has not, and then a death is
+// for others to notice. UCX never has the caller's memory, so that a call may be given up any time.
 #pragma once
 
 #include <ucp/api/ucp.h>
@@ -26,44 +26,38 @@ class UcxConnection {
   UcxConnection(const UcxConnection&) = delete;
   UcxConnection& operator=(const UcxConnection&) = delete;
 
-  Result<ucp_rkey_h> open_key(const Envelope& key);
-  void close_key(ucp_rkey_h key);
-
+  Status check();
   struct Place {
-    uint64_t address = 0;
-    ucp_rkey_h key = nullptr;
+    RegionToken region{};
+    uint64_t offset = 0;
   };
   Status put(const Place& to, std::span<const std::byte> from, Deadline deadline);
   Status get(const Place& from, std::span<std::byte> into, Deadline deadline);
-  // With `answer` null it does not wait for the other side.
-  Status atomic(const Place& at, const AtomicCall& call, uint64_t* answer, Deadline deadline);
-  Status fence(Deadline deadline);
+  Status post(const RegionToken& region, const AtomicCall& wanted, Deadline deadline);
+  Result<uint64_t> fetch(const RegionToken& region, const AtomicCall& wanted, Deadline deadline);
+  // Until all that was put and posted before is answered.
   Status quiet(Deadline deadline);
   void farewell();
   // For good; what waits here fails.
   void close();
 
+  // --- called from progress
   // The connection broke: the group hears of it.
   void lose_locked(ucs_status_t status) ASHLAR_REQUIRES(worker_.mutex);
+  // Of a put, or of something posted.
+  void note_answer_locked(uint64_t call, Outcome outcome) ASHLAR_REQUIRES(worker_.mutex);
 
  private:
-  enum class Memory { kOwn, kCallers };  // whose memory UCX has during a call
-  struct Wish {
-    const char* what = "";  // for sentences
-    Memory memory = Memory::kOwn;
-    bool is_put = false;  // a fence has to care
-  };
-
   ucs_status_t create(const Envelope& address, ucp_err_handling_mode_t mode);
-  // `post(endpoint, operation, param)` asks UCX; `finish(operation)` takes what it answered.
-  template <typename Post, typename Finish>
-  Status call(const Wish& wish, Deadline deadline, Post post, Finish finish);
-  // Until UCX is done with it, or it is given up: then `operation` may still be UCX's.
-  Status wait(Operation& operation, const Wish& wish, Deadline deadline);
-  Status give_up(Operation& operation, const Wish& wish, Status why);
-  Status check_locked() const ASHLAR_REQUIRES(worker_.mutex);
-  Status outcome_locked(const Operation& operation, const Wish& wish)
+  Status send(Message message, std::span<const std::byte> data, Deadline deadline);
+  Status ask_locked(Message message, const Awaited& awaited, std::span<const std::byte> data)
       ASHLAR_REQUIRES(worker_.mutex);
+  Status finish(Waiter& waiter, const char* what, Deadline deadline);
+  // `is_done()` is called with the mutex held.
+  template <typename IsDone>
+  Status wait(IsDone is_done, const char* what, Deadline deadline);
+  Status check_locked() const ASHLAR_REQUIRES(worker_.mutex);
+  Status outcome_status(Outcome outcome) const;
   std::string who() const;
 
   const std::shared_ptr<UcxWorker> keeper_;  // also owned by the transport, and by others like this
@@ -73,10 +67,9 @@ class UcxConnection {
 
   ucp_ep_h endpoint_ ASHLAR_GUARDED_BY(worker_.mutex) = nullptr;  // null: closed
   Status lost_ ASHLAR_GUARDED_BY(worker_.mutex);
+  Status refused_ ASHLAR_GUARDED_BY(worker_.mutex);  // the first put that was, until quiet says so
   bool is_parting_ ASHLAR_GUARDED_BY(worker_.mutex) = false;
-  uint64_t put_count_ ASHLAR_GUARDED_BY(worker_.mutex) = 0;
-  uint64_t quiet_count_ ASHLAR_GUARDED_BY(worker_.mutex) = 0;  // of these, so many are done
-  std::set<ucp_rkey_h> keys_ ASHLAR_GUARDED_BY(worker_.mutex);
+  std::set<uint64_t> unanswered_ ASHLAR_GUARDED_BY(worker_.mutex);  // puts and posts
 };
 
 }  // namespace ashlar::symm

@@ -2,6 +2,8 @@
 // ucx_connection.cc.
 #include "ashlar/ucx_transport.h"
 
+#include <cstring>
+
 #include "base/text.h"
 #include "symm/transport.h"
 #include "ucx/envelope.h"
@@ -13,15 +15,15 @@ namespace {
 
 class UcxRegion final : public Region {
  public:
-  UcxRegion(std::shared_ptr<UcxWorker> worker, ucp_mem_h memory, std::string key)
-      : worker_(std::move(worker)), memory_(memory), key_(std::move(key)) {}
-  ~UcxRegion() override { worker_->give_back(memory_); }
+  UcxRegion(std::shared_ptr<UcxWorker> worker, const RegionToken& token, std::string key)
+      : worker_(std::move(worker)), token_(token), key_(std::move(key)) {}
+  ~UcxRegion() override { worker_->forget(token_); }
 
   const std::string& key() const override { return key_; }
 
  private:
   const std::shared_ptr<UcxWorker> worker_;  // also owned by the transport, here and below
-  const ucp_mem_h memory_;
+  const RegionToken token_;
   const std::string key_;
 };
 
@@ -31,34 +33,30 @@ class UcxRemoteRegion final : public RemoteRegion {
     uint64_t base = 0;
     uint64_t bytes = 0;
   };
-  UcxRemoteRegion(std::shared_ptr<UcxConnection> connection, ucp_rkey_h key, const Range& range)
-      : connection_(std::move(connection)), key_(key), range_(range) {}
-  ~UcxRemoteRegion() override { connection_->close_key(key_); }
+  UcxRemoteRegion(std::shared_ptr<UcxConnection> connection, const RegionToken& token,
+                  const Range& range)
+      : connection_(std::move(connection)), token_(token), range_(range) {}
 
   size_t bytes() const override { return range_.bytes; }
 
   Status put(uint64_t offset, std::span<const std::byte> from, Deadline deadline) override {
     if (Status good = check(offset, from.size()); !good.ok() || from.empty()) return good;
-    return connection_->put({range_.base + offset, key_}, from, deadline);
+    return connection_->put({token_, offset}, from, deadline);
   }
   Status get(uint64_t offset, std::span<std::byte> into, Deadline deadline) override {
     if (Status good = check(offset, into.size()); !good.ok() || into.empty()) return good;
-    return connection_->get({range_.base + offset, key_}, into, deadline);
+    return connection_->get({token_, offset}, into, deadline);
   }
   Status post(const AtomicCall& call, Deadline deadline) override {
     if (call.kind == AtomicKind::kSwap || call.kind == AtomicKind::kCompareAndSwap) {
       return Status::usage("a swap has an answer: use fetch");
     }
     if (Status good = check_word(call); !good.ok()) return good;
-    return connection_->atomic({range_.base + call.offset, key_}, call, nullptr, deadline);
+    return connection_->post(token_, call, deadline);
   }
   Result<uint64_t> fetch(const AtomicCall& call, Deadline deadline) override {
     if (Status good = check_word(call); !good.ok()) return good;
-    uint64_t answer = 0;
-    const Status done =
-        connection_->atomic({range_.base + call.offset, key_}, call, &answer, deadline);
-    if (!done.ok()) return done;
-    return answer;
+    return connection_->fetch(token_, call, deadline);
   }
 
  private:
@@ -79,7 +77,7 @@ class UcxRemoteRegion final : public RemoteRegion {
   }
 
   const std::shared_ptr<UcxConnection> connection_;  // also owned by its endpoint
-  const ucp_rkey_h key_;
+  const RegionToken token_;
   const Range range_;
 };
 
@@ -91,12 +89,17 @@ class UcxEndpoint final : public Endpoint {
   Result<std::unique_ptr<RemoteRegion>> open(std::string_view key) override {
     const Result<Envelope> opened = open_envelope(EnvelopeKind::kKey, key);
     if (!opened.ok()) return opened.status();
-    const Result<ucp_rkey_h> unpacked = connection_->open_key(*opened);
-    if (!unpacked.ok()) return unpacked.status();
+    RegionToken token{};
+    if (opened->content_bytes != sizeof(token)) {
+      return Status::format("these bytes are no key of UCX");
+    }
+    std::memcpy(token.data(), opened->content.data(), sizeof(token));
+    if (Status good = connection_->check(); !good.ok()) return good;
     return std::unique_ptr<RemoteRegion>(std::make_unique<UcxRemoteRegion>(
-        connection_, *unpacked, UcxRemoteRegion::Range{opened->base, opened->bytes}));
+        connection_, token, UcxRemoteRegion::Range{opened->base, opened->bytes}));
   }
-  Status fence(Deadline deadline) override { return connection_->fence(deadline); }
+  // Messages may go several ways, so that only answers say what is there.
+  Status fence(Deadline deadline) override { return connection_->quiet(deadline); }
   Status quiet(Deadline deadline) override { return connection_->quiet(deadline); }
   void farewell() override { connection_->farewell(); }
 
@@ -141,30 +144,14 @@ class UcxTransport final : public Transport {
 
 Result<std::unique_ptr<Region>> UcxTransport::share(std::span<std::byte> memory) {
   if (memory.empty()) return Status::usage("no memory to share: expected at least 1 byte");
-  const Hush hush;
-  MutexLock lock(worker_->mutex);
-  if (Status good = worker_->check_locked(); !good.ok()) return good;
-  const Result<ucp_mem_h> mapped = worker_->map_locked(memory.data(), memory.size());
-  if (!mapped.ok()) return mapped.status();
-  void* packed = nullptr;
-  size_t bytes = 0;
-  const ucs_status_t status = ::ucp_rkey_pack(worker_->context(), *mapped, &packed, &bytes);
-  std::string key;
-  if (status == UCS_OK) {
-    const auto* begin = static_cast<const char*>(packed);
-    key = seal({EnvelopeKind::kKey,
-                reinterpret_cast<uintptr_t>(memory.data()),
-                memory.size(),
-                {begin, begin + bytes}});
-    ::ucp_rkey_buffer_release(packed);
-  }
-  if (status == UCS_OK && key.size() <= kMostKeyBytes) {
-    return std::unique_ptr<Region>(std::make_unique<UcxRegion>(worker_, *mapped, std::move(key)));
-  }
-  worker_->unmap_locked(*mapped);
-  if (status != UCS_OK) return ucx_fault("ucp_rkey_pack", status, "no key for shared memory");
-  return Status::usage(text("UCX's key has ", key.size(), " bytes, and the limit is ",
-                            kMostKeyBytes, ": name fewer devices"));
+  const Result<RegionToken> token = worker_->share(memory);
+  if (!token.ok()) return token.status();
+  const auto* begin = reinterpret_cast<const char*>(token->data());
+  std::string key = seal({EnvelopeKind::kKey,
+                          reinterpret_cast<uintptr_t>(memory.data()),
+                          memory.size(),
+                          {begin, begin + sizeof(*token)}});
+  return std::unique_ptr<Region>(std::make_unique<UcxRegion>(worker_, *token, std::move(key)));
 }
 
 }  // namespace

@@ -2,9 +2,11 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <sys/random.h>
 #include <ucs/debug/log_def.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <mutex>
 #include <thread>
 
@@ -44,10 +46,8 @@ Result<Config> read_config(const UcxOptions& options) {
     const char* name;
     std::string value;
   };
-  // Atomics of network cards are none for the processor, which uses the same words.
   for (const Setting& each :
-       {Setting{"TLS", options.transports}, Setting{"NET_DEVICES", options.devices},
-        Setting{"ATOMIC_MODE", "cpu"}}) {
+       {Setting{"TLS", options.transports}, Setting{"NET_DEVICES", options.devices}}) {
     if (each.value.empty()) continue;
     if (::ucp_config_modify(config.get(), each.name, each.value.c_str()) != UCS_OK) {
       return Status::usage(text("UCX does not take '", each.value, "' as ", each.name));
@@ -90,7 +90,7 @@ Status UcxWorker::start(const UcxOptions& options) {
   if (!config.ok()) return config.status();
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
-  params.features = UCP_FEATURE_RMA | UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64 | UCP_FEATURE_WAKEUP;
+  params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
   params.name = "ashlar";
   ucs_status_t status = ::ucp_init(&params, config->get(), &context_);
   if (status != UCS_OK) {
@@ -105,9 +105,23 @@ Status UcxWorker::start(const UcxOptions& options) {
   status = ::ucp_worker_get_efd(worker_, &event_fd_);
   if (status != UCS_OK) return ucx_fault("ucp_worker_get_efd", status, "no events of UCX");
 
+  ucp_am_handler_param_t handler{};
+  handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
+                       UCP_AM_HANDLER_PARAM_FIELD_ARG;
+  handler.id = kMessageId;
+  handler.cb = on_message;
+  handler.arg = this;
+  status = ::ucp_worker_set_am_recv_handler(worker_, &handler);
+  if (status != UCS_OK) {
+    return ucx_fault("ucp_worker_set_am_recv_handler", status, "no messages of UCX");
+  }
+  return publish_locked();
+}
+
+Status UcxWorker::publish_locked() {
   ucp_address_t* own = nullptr;
   size_t bytes = 0;
-  status = ::ucp_worker_get_address(worker_, &own, &bytes);
+  const ucs_status_t status = ::ucp_worker_get_address(worker_, &own, &bytes);
   if (status != UCS_OK) return ucx_fault("ucp_worker_get_address", status, "no address of UCX");
   const auto* begin = reinterpret_cast<const char*>(own);
   address_ = seal({EnvelopeKind::kAddress, 0, 0, {begin, begin + bytes}});
@@ -173,6 +187,10 @@ void UcxWorker::progress() {
   const Hush hush;
   const Driving driving(*this);
   MutexLock lock(mutex);
+  progress_locked();
+}
+
+void UcxWorker::progress_locked() {
   if (worker_ != nullptr) ::ucp_worker_progress(worker_);
 }
 
@@ -197,8 +215,8 @@ void UcxWorker::end() {
 }
 
 void UcxWorker::destroy_locked() {
-  for (ucp_mem_h memory : mapped_) ::ucp_mem_unmap(context_, memory);
-  mapped_.clear();
+  regions_.clear();
+  awaited_.clear();
   if (worker_ != nullptr) ::ucp_worker_destroy(worker_);
   worker_ = nullptr;
   if (context_ != nullptr) ::ucp_cleanup(context_);
@@ -225,82 +243,68 @@ std::vector<std::shared_ptr<UcxConnection>> UcxWorker::connections() {
   return all;
 }
 
-Operation& UcxWorker::take_locked(UcxConnection* connection) {
+Result<RegionToken> UcxWorker::share(std::span<std::byte> memory) {
+  RegionToken token{};
+  if (::getrandom(token.data(), sizeof(token), 0) != static_cast<ssize_t>(sizeof(token))) {
+    return Status::device_fault("getrandom", errno, "no random bytes for the key of a region");
+  }
+  MutexLock lock(mutex);
+  if (Status good = check_locked(); !good.ok()) return good;
+  regions_[token] = memory;
+  return token;
+}
+
+void UcxWorker::forget(const RegionToken& region) {
+  MutexLock lock(mutex);
+  regions_.erase(region);
+}
+
+ucs_status_t UcxWorker::send_locked(ucp_ep_h to, const Message& message,
+                                    std::span<const std::byte> data) {
   if (idle_.empty()) {
-    operations_.push_back(std::make_unique<Operation>());
-    idle_.push_back(operations_.back().get());
+    sendings_.push_back(std::make_unique<Sending>());
+    idle_.push_back(sendings_.back().get());
   }
-  Operation& taken = *idle_.back();
+  Sending& sending = *idle_.back();
   idle_.pop_back();
-  taken.status = UCS_OK;
-  taken.has_waiter = true;
-  taken.connection = connection;
-  taken.worker = this;
-  taken.staged.clear();
-  return taken;
-}
-
-void UcxWorker::note_locked(Operation& operation, ucs_status_ptr_t answer) {
+  sending.worker = this;
+  sending.message = message;
+  sending.data.assign(data.begin(), data.end());
+  ucp_request_param_t param{};
+  param.op_attr_mask =
+      UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
+  param.cb.send = on_sent;
+  param.user_data = &sending;
+  // Larger ones would be fetched by the other side, from memory that may be gone.
+  param.flags = UCP_AM_SEND_FLAG_EAGER;
+  if (message.kind != MessageKind::kAnswer) param.flags |= UCP_AM_SEND_FLAG_REPLY;
+  ucs_status_ptr_t answer =
+      ::ucp_am_send_nbx(to, kMessageId, &sending.message, sizeof(sending.message),
+                        sending.data.data(), sending.data.size(), &param);
   if (UCS_PTR_IS_PTR(answer)) {
-    operation.status = UCS_INPROGRESS;
     ++with_ucx_count_;
-  } else {
-    operation.status = UCS_PTR_STATUS(answer);
+    wake_locked();  // whoever called may have better things to do than progress
+    return UCS_OK;
   }
+  idle_.push_back(&sending);
+  return UCS_PTR_STATUS(answer);
 }
 
-void UcxWorker::leave_locked(Operation& operation) {
-  operation.has_waiter = false;
-  if (operation.status != UCS_INPROGRESS) idle_.push_back(&operation);
+uint64_t UcxWorker::await_locked(const Awaited& awaited) {
+  awaited_[++call_count_] = awaited;
+  return call_count_;
 }
 
-void UcxWorker::forget_locked(const UcxConnection* connection) {
-  for (const auto& each : operations_) {
-    if (each->connection == connection) each->connection = nullptr;
-  }
+void UcxWorker::stop_awaiting_locked(const Waiter& waiter) {
+  std::erase_if(awaited_, [&](const auto& each) { return each.second.waiter == &waiter; });
+}
+
+void UcxWorker::stop_awaiting_locked(const UcxConnection& connection) {
+  std::erase_if(awaited_, [&](const auto& each) { return each.second.connection == &connection; });
 }
 
 void UcxWorker::wake_locked() {
   if (worker_ != nullptr) ::ucp_worker_signal(worker_);
-}
-
-// Called by UCX, and so by whoever holds the mutex: clang cannot know.
-void UcxWorker::on_done(void* request, ucs_status_t status, void* operation)
-    ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
-  Operation& done = *static_cast<Operation*>(operation);
-  ::ucp_request_free(request);
-  done.status = status;
-  --done.worker->with_ucx_count_;
-  if (status != UCS_OK && done.connection != nullptr) done.connection->lose_locked(status);
-  if (done.has_waiter) {
-    done.worker->changed.notify_all();
-  } else {
-    done.worker->idle_.push_back(&done);
-  }
-}
-
-Result<ucp_mem_h> UcxWorker::map_locked(void* start, size_t bytes) {
-  ucp_mem_map_params_t params{};
-  params.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH;
-  params.address = start;
-  params.length = bytes;
-  ucp_mem_h mapped = nullptr;
-  const ucs_status_t status = ::ucp_mem_map(context_, &params, &mapped);
-  if (status != UCS_OK) {
-    return ucx_fault("ucp_mem_map", status, text(bytes, " bytes were not registered"));
-  }
-  mapped_.insert(mapped);
-  return mapped;
-}
-
-void UcxWorker::unmap_locked(ucp_mem_h memory) {
-  if (mapped_.erase(memory) > 0) ::ucp_mem_unmap(context_, memory);
-}
-
-void UcxWorker::give_back(ucp_mem_h memory) {
-  const Hush hush;
-  MutexLock lock(mutex);
-  unmap_locked(memory);
 }
 
 }  // namespace ashlar::symm

@@ -89,6 +89,17 @@ TEST_F(UcxTransportTest, RefusesWhatIsNotWithinTheRegion) {
   EXPECT_TRUE(remote_->put(256, {}, patience()).ok());
 }
 
+TEST_F(UcxTransportTest, SaysSoWhenTheOtherSideSharesARegionNoMore) {
+  region_.reset();
+  std::array<std::byte, 8> bytes{std::byte{1}};
+  EXPECT_THAT(remote_->get(0, bytes, patience()).to_string(),
+              HasSubstr("usage error: rank 5 of group lonely does not share this region any more"));
+  EXPECT_TRUE(remote_->put(0, bytes, patience()).ok());
+  EXPECT_EQ(endpoint_->quiet(patience()).kind(), StatusKind::kUsage);
+  EXPECT_TRUE(endpoint_->quiet(patience()).ok());  // once is enough
+  EXPECT_EQ(memory_[0], std::byte{0});
+}
+
 TEST_F(UcxTransportTest, RefusesBytesThatAreNoAddressAndNoKey) {
   const RemotePeer peer{5, "lonely", failure_};
   for (const std::string& bytes : {std::string(), std::string(100, 'x'), region_->key()}) {
@@ -124,7 +135,7 @@ TEST(UcxTransportOptionsTest, ThatUcxDoesNotTakeAreTheUsersMistake) {
   UcxOptions options;
   options.transports = "pigeons";
   EXPECT_EQ(open_ucx_transport(options).status().kind(), StatusKind::kUsage);
-  options = over_tcp();
+  options.transports = "tcp";
   options.devices = "no_such_device";
   EXPECT_EQ(open_ucx_transport(options).status().kind(), StatusKind::kUsage);
   options = over_tcp();
