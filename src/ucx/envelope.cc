@@ -1,3 +1,4 @@
+// Writing, and reading without belief.
 #include "ucx/envelope.h"
 
 #include <ucp/api/ucp.h>

@@ -1,3 +1,4 @@
+// Calls go out here; their answers arrive in serve.cc, and whoever waits finds them.
 #include "ucx/ucx_connection.h"
 
 #include <algorithm>

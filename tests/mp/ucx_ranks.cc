@@ -1,3 +1,4 @@
+// Meeting in the store, and leaving.
 #include "mp/ucx_ranks.h"
 
 #include <atomic>
