@@ -89,7 +89,9 @@ void UcxWorker::serve_locked(const Message& call, std::span<const std::byte> dat
   (void)send_locked(reply_to, answer, got);
 }
 
-void UcxWorker::take_answer_locked(const Message& answer, std::span<const std::byte> data) {
+// The mutex that the connection wants is this one's, too.
+void UcxWorker::take_answer_locked(const Message& answer, std::span<const std::byte> data)
+    ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
   const auto found = awaited_.find(answer.call);
   if (found == awaited_.end()) return;  // nobody waits for it any more
   const Awaited awaited = found->second;
