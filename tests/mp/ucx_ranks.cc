@@ -10,9 +10,11 @@ void must(const Status& status) {
   if (!status.ok()) throw std::runtime_error(status.to_string());
 }
 
-UcxRank::UcxRank(RankParts& parts, const std::string& transports) : parts_(parts) {
+UcxRank::UcxRank(RankParts& parts, const std::string& transports, const std::string& devices)
+    : parts_(parts) {
   UcxOptions options;
   options.transports = transports;
+  options.devices = devices;
   transport = must(open_ucx_transport(options));
   region_ = must(transport->share(memory_));
   Store& store = *parts.store;

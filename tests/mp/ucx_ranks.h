@@ -17,7 +17,7 @@ inline constexpr size_t kSharedBytes = size_t{1} << 20;
 class UcxRank {
  public:
   // Opens a transport, and meets the others in the store. Throws what went wrong.
-  UcxRank(RankParts& parts, const std::string& transports);
+  UcxRank(RankParts& parts, const std::string& transports, const std::string& devices = {});
 
   // All ranks come here, by way of the store.
   void barrier();
