@@ -1,8 +1,9 @@
 // UCX as the way to ranks on other machines. In a library of its own, ashlar::ucx, since the core
 // needs no other's.
 //
-// UCX trusts whom it is connected to: over TCP, whoever can reach a process' port can write to its
-// memory. Use it in networks where that is nobody else.
+// Calls of others are checked, and need a token that was drawn for the memory; but whoever can
+// reach a process' port speaks with UCX itself, which trusts. Use it in networks where that is
+// nobody else.
 #pragma once
 
 #include <chrono>

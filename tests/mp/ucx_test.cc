@@ -93,7 +93,7 @@ TEST_P(UcxProcesses, AddAndSwapAtomically) {
     must(self.endpoint(0).quiet(patience()));
     self.barrier();
     if (parts.rank == 0) {
-      const uint64_t all = 3 * kTimes;
+      const uint64_t all = uint64_t{3} * kTimes;
       if (self.own_word(0) != 3 * all) return text("posted: ", self.own_word(0));
       if (self.own_word(8) != 5 * all) return text("32 bits: ", self.own_word(8));
       if (self.own_word(16) != all) return text("fetched: ", self.own_word(16));
