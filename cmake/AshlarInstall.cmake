@@ -1,5 +1,6 @@
-# Installs the library (and ashlar::redis, where it was built), its headers, a package config for
-# find_package(ashlar), the tool, and the plug-in for PyTorch with its Python package.
+# Installs the library (and ashlar::redis and ashlar::ucx, where they were built), its headers, a
+# package config for find_package(ashlar), the tool, and the plug-in for PyTorch with its Python
+# package.
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
@@ -8,6 +9,9 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ashlar)
 install(TARGETS ashlar EXPORT ashlar-targets FILE_SET HEADERS)
 if(TARGET ashlar_redis)
   install(TARGETS ashlar_redis EXPORT ashlar-targets FILE_SET HEADERS)
+endif()
+if(TARGET ashlar_ucx)
+  install(TARGETS ashlar_ucx EXPORT ashlar-targets FILE_SET HEADERS)
 endif()
 install(EXPORT ashlar-targets NAMESPACE ashlar:: DESTINATION ${package_dir})
 

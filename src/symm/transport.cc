@@ -1,0 +1,11 @@
+// What others derive from.
+#include "symm/transport.h"
+
+namespace ashlar::symm {
+
+Region::~Region() = default;
+RemoteRegion::~RemoteRegion() = default;
+Endpoint::~Endpoint() = default;
+Transport::~Transport() = default;
+
+}  // namespace ashlar::symm

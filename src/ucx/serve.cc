@@ -1,0 +1,120 @@
+// What arrives: calls, which are checked, done and answered, and answers. UCX calls these from
+// progress, and so does whoever holds the mutex: clang cannot know.
+#include <atomic>
+#include <cstring>
+
+#include "symm/transport.h"
+#include "ucx/ucx_connection.h"
+#include "ucx/ucx_worker.h"
+
+namespace ashlar::symm {
+namespace {
+
+template <typename Word>
+uint64_t change(std::byte* at, const Message& call) {
+  const std::atomic_ref<Word> word(*reinterpret_cast<Word*>(at));
+  const auto operand = static_cast<Word>(call.operand);
+  switch (static_cast<AtomicKind>(call.atomic)) {
+    case AtomicKind::kAdd: return word.fetch_add(operand);
+    case AtomicKind::kAnd: return word.fetch_and(operand);
+    case AtomicKind::kOr: return word.fetch_or(operand);
+    case AtomicKind::kXor: return word.fetch_xor(operand);
+    case AtomicKind::kSwap: return word.exchange(operand);
+    case AtomicKind::kCompareAndSwap: break;
+  }
+  auto found = static_cast<Word>(call.expected);
+  word.compare_exchange_strong(found, operand);
+  return found;
+}
+
+bool is_within(const Message& call, uint64_t bytes, std::span<const std::byte> region) {
+  return call.offset <= region.size() && bytes <= region.size() - call.offset;
+}
+
+bool is_good_atomic(const Message& call, std::span<const std::byte> region) {
+  const bool is_word = call.word_bytes == 4 || call.word_bytes == 8;
+  return is_word && call.atomic <= static_cast<uint32_t>(AtomicKind::kCompareAndSwap) &&
+         is_within(call, call.word_bytes, region) &&
+         reinterpret_cast<uintptr_t>(region.data() + call.offset) % call.word_bytes == 0;
+}
+
+}  // namespace
+
+ucs_status_t UcxWorker::on_message(void* worker, const void* header, size_t header_bytes,
+                                   void* data, size_t data_bytes, const ucp_am_recv_param_t* param)
+    ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
+  Message message;
+  const bool is_here = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0;
+  if (header_bytes != sizeof(message) || !is_here || data_bytes > kMostDataBytes) return UCS_OK;
+  std::memcpy(&message, header, sizeof(message));
+  if (message.magic != kMessageMagic) return UCS_OK;
+  const std::span<const std::byte> with(static_cast<const std::byte*>(data), data_bytes);
+  if (message.kind == MessageKind::kAnswer) {
+    static_cast<UcxWorker*>(worker)->take_answer_locked(message, with);
+  } else if ((param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) != 0) {
+    static_cast<UcxWorker*>(worker)->serve_locked(message, with, param->reply_ep);
+  }
+  return UCS_OK;
+}
+
+void UcxWorker::serve_locked(const Message& call, std::span<const std::byte> data,
+                             ucp_ep_h reply_to) {
+  Message answer;
+  answer.kind = MessageKind::kAnswer;
+  answer.call = call.call;
+  answer.outcome = Outcome::kBadCall;
+  std::span<const std::byte> got;
+  const auto found = regions_.find(call.region);
+  if (call.kind == MessageKind::kHello) {
+    answer.outcome = Outcome::kDone;
+  } else if (found == regions_.end()) {
+    answer.outcome = Outcome::kNoRegion;
+  } else {
+    const std::span<std::byte> region = found->second;
+    if (call.kind == MessageKind::kPut && is_within(call, data.size(), region)) {
+      std::memcpy(region.data() + call.offset, data.data(), data.size());
+      answer.outcome = Outcome::kDone;
+    } else if (call.kind == MessageKind::kGet && call.bytes <= kMostDataBytes &&
+               is_within(call, call.bytes, region)) {
+      got = region.subspan(call.offset, call.bytes);
+      answer.outcome = Outcome::kDone;
+    } else if (call.kind == MessageKind::kAtomic && is_good_atomic(call, region)) {
+      std::byte* at = region.data() + call.offset;
+      answer.operand =
+          call.word_bytes == 8 ? change<uint64_t>(at, call) : change<uint32_t>(at, call);
+      answer.outcome = Outcome::kDone;
+    }
+  }
+  // One that cannot be told has gone, and its own calls with it.
+  (void)send_locked(reply_to, answer, got);
+}
+
+// The mutex that the connection wants is this one's, too.
+void UcxWorker::take_answer_locked(const Message& answer, std::span<const std::byte> data)
+    ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
+  const auto found = awaited_.find(answer.call);
+  if (found == awaited_.end()) return;  // nobody waits for it any more
+  const Awaited awaited = found->second;
+  awaited_.erase(found);
+  const bool fits = answer.outcome != Outcome::kDone || data.size() == awaited.into.size();
+  const Outcome outcome = fits ? answer.outcome : Outcome::kBadCall;
+  if (outcome == Outcome::kDone) std::copy(data.begin(), data.end(), awaited.into.begin());
+  if (awaited.waiter == nullptr) {
+    awaited.connection->note_answer_locked(answer.call, outcome);
+  } else {
+    awaited.waiter->answer = answer.operand;
+    if (awaited.waiter->outcome == Outcome::kDone) awaited.waiter->outcome = outcome;
+    --awaited.waiter->left_count;
+  }
+  changed.notify_all();
+}
+
+void UcxWorker::on_sent(void* request, ucs_status_t, void* sending)
+    ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
+  Sending& sent = *static_cast<Sending*>(sending);
+  ::ucp_request_free(request);
+  --sent.worker->with_ucx_count_;
+  sent.worker->idle_.push_back(&sent);
+}
+
+}  // namespace ashlar::symm

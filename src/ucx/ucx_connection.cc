@@ -1,0 +1,278 @@
+// Calls go out here; their answers arrive in serve.cc, and whoever waits finds them.
+#include "ucx/ucx_connection.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "base/text.h"
+
+namespace ashlar::symm {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+constexpr microseconds kDriveItself{300};  // before it leaves progress to the worker's thread
+constexpr milliseconds kLongestRest{1};    // between looks at the group's failure
+constexpr std::chrono::seconds kClosingPatience{1};
+constexpr size_t kMostUnanswered = 128;  // so that one who does not read costs 8 MiB
+
+void on_error(void* connection, ucp_ep_h, ucs_status_t status)
+    ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
+  static_cast<UcxConnection*>(connection)->lose_locked(status);
+}
+
+Message atomic_message(const RegionToken& region, const AtomicCall& wanted) {
+  Message message;
+  message.kind = MessageKind::kAtomic;
+  message.region = region;
+  message.offset = wanted.offset;
+  message.atomic = static_cast<uint32_t>(wanted.kind);
+  message.word_bytes = static_cast<uint32_t>(wanted.word);
+  message.operand = wanted.operand;
+  message.expected = wanted.expected;
+  return message;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<UcxConnection>> UcxConnection::open(std::shared_ptr<UcxWorker> worker,
+                                                           const Envelope& address, RemotePeer peer,
+                                                           Deadline deadline) {
+  const auto opened = std::make_shared<UcxConnection>(worker, std::move(peer));
+  worker->add(opened);
+  ucs_status_t status = opened->create(address, UCP_ERR_HANDLING_MODE_PEER);
+  if (status == UCS_ERR_UNREACHABLE || status == UCS_ERR_UNSUPPORTED) {
+    status = opened->create(address, UCP_ERR_HANDLING_MODE_NONE);
+  }
+  if (Status good = opened->check(); !good.ok() && status == UCS_ERR_CANCELED) return good;
+  if (status != UCS_OK) {
+    return ucx_fault("ucp_ep_create", status, text(opened->who(), " cannot be connected to"));
+  }
+  if (Status sent = opened->send({}, {}, deadline); !sent.ok()) return sent;
+  if (Status reached = opened->quiet(deadline); !reached.ok()) return reached;
+  return opened;
+}
+
+UcxConnection::~UcxConnection() { close(); }
+
+ucs_status_t UcxConnection::create(const Envelope& address, ucp_err_handling_mode_t mode) {
+  const Hush hush;
+  ucp_ep_params_t params{};
+  params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.address = reinterpret_cast<const ucp_address_t*>(address.content.data());
+  params.err_mode = mode;
+  params.err_handler = {on_error, this};
+  MutexLock lock(worker_.mutex);
+  if (!worker_.check_locked().ok()) return UCS_ERR_CANCELED;
+  can_be_forced_ = mode == UCP_ERR_HANDLING_MODE_PEER;
+  return ::ucp_ep_create(worker_.worker(), &params, &endpoint_);
+}
+
+Status UcxConnection::put(const Place& to, std::span<const std::byte> from, Deadline deadline) {
+  Message message;
+  message.kind = MessageKind::kPut;
+  message.region = to.region;
+  for (size_t done = 0; done < from.size(); done += kMostDataBytes) {
+    message.offset = to.offset + done;
+    const auto piece = from.subspan(done, std::min(kMostDataBytes, from.size() - done));
+    if (Status sent = send(message, piece, deadline); !sent.ok()) return sent;
+  }
+  return {};
+}
+
+Status UcxConnection::post(const RegionToken& region, const AtomicCall& wanted, Deadline deadline) {
+  return send(atomic_message(region, wanted), {}, deadline);
+}
+
+// The other side answers each; `quiet` waits for the answers.
+Status UcxConnection::send(Message message, std::span<const std::byte> data, Deadline deadline) {
+  const Hush hush;
+  const auto has_room = [this]() ASHLAR_REQUIRES(worker_.mutex) {
+    return unanswered_.size() < kMostUnanswered;
+  };
+  if (Status room = wait(has_room, "what was sent earlier", deadline); !room.ok()) return room;
+  MutexLock lock(worker_.mutex);
+  if (Status good = check_locked(); !good.ok()) return good;
+  return ask_locked(message, {this, nullptr, {}}, data);
+}
+
+Status UcxConnection::get(const Place& from, std::span<std::byte> into, Deadline deadline) {
+  const Hush hush;
+  Waiter waiter;
+  Status asked;
+  {
+    MutexLock lock(worker_.mutex);
+    asked = check_locked();
+    Message message;
+    message.kind = MessageKind::kGet;
+    message.region = from.region;
+    for (size_t done = 0; asked.ok() && done < into.size(); done += kMostDataBytes) {
+      const auto piece = into.subspan(done, std::min(kMostDataBytes, into.size() - done));
+      message.offset = from.offset + done;
+      message.bytes = piece.size();
+      ++waiter.left_count;
+      asked = ask_locked(message, {this, &waiter, piece}, {});
+    }
+    if (!asked.ok()) worker_.stop_awaiting_locked(waiter);
+  }
+  return asked.ok() ? finish(waiter, "a get", deadline) : asked;
+}
+
+Result<uint64_t> UcxConnection::fetch(const RegionToken& region, const AtomicCall& wanted,
+                                      Deadline deadline) {
+  const Hush hush;
+  Waiter waiter;
+  waiter.left_count = 1;
+  {
+    MutexLock lock(worker_.mutex);
+    if (Status good = check_locked(); !good.ok()) return good;
+    const Status asked = ask_locked(atomic_message(region, wanted), {this, &waiter, {}}, {});
+    if (!asked.ok()) {
+      worker_.stop_awaiting_locked(waiter);
+      return asked;
+    }
+  }
+  if (Status done = finish(waiter, "an atomic", deadline); !done.ok()) return done;
+  return waiter.answer;
+}
+
+Status UcxConnection::ask_locked(Message message, const Awaited& awaited,
+                                 std::span<const std::byte> data) {
+  message.call = worker_.await_locked(awaited);
+  if (awaited.waiter == nullptr) unanswered_.insert(message.call);
+  const ucs_status_t status = worker_.send_locked(endpoint_, message, data);
+  if (status == UCS_OK) return {};
+  lose_locked(status);
+  return lost_;
+}
+
+Status UcxConnection::quiet(Deadline deadline) {
+  const Hush hush;
+  uint64_t last = 0;
+  {
+    MutexLock lock(worker_.mutex);
+    if (Status good = check_locked(); !good.ok()) return good;
+    if (!unanswered_.empty()) last = *unanswered_.rbegin();
+  }
+  const auto is_answered = [this, last]() ASHLAR_REQUIRES(worker_.mutex) {
+    return unanswered_.empty() || *unanswered_.begin() > last;
+  };
+  if (Status done = wait(is_answered, "what was sent", deadline); !done.ok()) return done;
+  MutexLock lock(worker_.mutex);
+  return std::exchange(refused_, Status());
+}
+
+Status UcxConnection::finish(Waiter& waiter, const char* what, Deadline deadline) {
+  Status done = wait([&waiter] { return waiter.left_count == 0; }, what, deadline);
+  {
+    MutexLock lock(worker_.mutex);
+    if (!done.ok()) worker_.stop_awaiting_locked(waiter);
+  }
+  return done.ok() ? outcome_status(waiter.outcome) : done;
+}
+
+template <typename IsDone>
+Status UcxConnection::wait(IsDone is_done, const char* what, Deadline deadline) {
+  if (peer_.failure->has_happened()) return peer_.failure->reason();
+  {
+    MutexLock lock(worker_.mutex);
+    if (is_done()) return {};
+  }
+  const Clock::time_point rest_from = Clock::now() + kDriveItself;
+  for (;;) {
+    if (Clock::now() < rest_from) {
+      const UcxWorker::Driving driving(worker_);
+      MutexLock lock(worker_.mutex);
+      worker_.progress_locked();
+      if (is_done()) return {};
+      if (Status good = check_locked(); !good.ok()) return good;
+    } else {
+      MutexLock lock(worker_.mutex);
+      if (is_done()) return {};
+      if (Status good = check_locked(); !good.ok()) return good;
+      lock.wait_until(worker_.changed, std::min(deadline.at(), Clock::now() + kLongestRest));
+      if (is_done()) return {};
+    }
+    if (peer_.failure->has_happened()) return peer_.failure->reason();
+    if (deadline.has_passed()) {
+      return Status::timeout(text(who(), ": ", what, " was not answered before the deadline"));
+    }
+    std::this_thread::yield();
+  }
+}
+
+Status UcxConnection::check() {
+  MutexLock lock(worker_.mutex);
+  return check_locked();
+}
+
+Status UcxConnection::check_locked() const {
+  if (Status good = worker_.check_locked(); !good.ok()) return good;
+  if (!lost_.ok()) return lost_;
+  if (endpoint_ == nullptr) return Status::usage(text(who(), ": the connection is closed"));
+  return {};
+}
+
+Status UcxConnection::outcome_status(Outcome outcome) const {
+  switch (outcome) {
+    case Outcome::kDone: return {};
+    case Outcome::kNoRegion:
+      return Status::usage(text(who(), " does not share this region any more"));
+    case Outcome::kBadCall: break;
+  }
+  return Status::usage(text(who(), " refused a call: it is not within the region"));
+}
+
+void UcxConnection::note_answer_locked(uint64_t call, Outcome outcome) {
+  unanswered_.erase(call);
+  if (refused_.ok()) refused_ = outcome_status(outcome);
+}
+
+void UcxConnection::lose_locked(ucs_status_t status) {
+  if (!lost_.ok() || endpoint_ == nullptr) return;
+  lost_ =
+      Status::peer_lost(text(who(), ": the connection to it broke (", ::ucs_status_string(status),
+                             "): it has ended or cannot be reached any more"));
+  if (!is_parting_) peer_.failure->report(lost_);
+  worker_.changed.notify_all();
+}
+
+void UcxConnection::farewell() {
+  MutexLock lock(worker_.mutex);
+  is_parting_ = true;
+}
+
+void UcxConnection::close() {
+  const Hush hush;
+  ucs_status_ptr_t closing = nullptr;
+  {
+    MutexLock lock(worker_.mutex);
+    worker_.stop_awaiting_locked(*this);
+    if (endpoint_ == nullptr) return;
+    ucp_request_param_t param{};
+    param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+    if (can_be_forced_) param.flags = UCP_EP_CLOSE_FLAG_FORCE;
+    closing = ::ucp_ep_close_nbx(endpoint_, &param);
+    endpoint_ = nullptr;
+    worker_.changed.notify_all();
+  }
+  if (!UCS_PTR_IS_PTR(closing)) return;
+  const Deadline patience = Deadline::after(kClosingPatience);
+  for (;;) {
+    MutexLock lock(worker_.mutex);
+    worker_.progress_locked();
+    if (::ucp_request_check_status(closing) != UCS_INPROGRESS || patience.has_passed()) {
+      ::ucp_request_free(closing);
+      return;
+    }
+  }
+}
+
+std::string UcxConnection::who() const {
+  return text("rank ", peer_.rank, " of group ", peer_.group);
+}
+
+}  // namespace ashlar::symm

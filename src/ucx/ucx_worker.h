@@ -1,0 +1,147 @@
+// UCX's context and worker of one process, and the thread that answers others: what is put here is
+// written by whoever calls progress here. One mutex for all calls of UCX; whoever waits for
+// something calls progress itself meanwhile, and the thread keeps out of its way.
+#pragma once
+
+#include <pthread.h>
+#include <ucp/api/ucp.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ashlar/status.h"
+#include "ashlar/ucx_transport.h"
+#include "base/mutex.h"
+#include "ucx/message.h"
+
+namespace ashlar::symm {
+
+class UcxConnection;
+class UcxWorker;
+
+// UCX says on standard output what its caller is told by a status: not while this is there, on this
+// thread.
+class Hush {
+ public:
+  Hush();
+  ~Hush();
+  Hush(const Hush&) = delete;
+  Hush& operator=(const Hush&) = delete;
+};
+
+// A message that UCX has not sent yet, which needs its memory meanwhile.
+struct Sending {
+  UcxWorker* worker = nullptr;
+  Message message{};
+  std::vector<std::byte> data{};
+};
+
+// One who waits for answers. On the waiter's stack, and known to the worker while it is there.
+struct Waiter {
+  size_t left_count = 0;
+  uint64_t answer = 0;
+  Outcome outcome = Outcome::kDone;  // the first that is not kDone
+};
+
+// A call whose answer has not come.
+struct Awaited {
+  UcxConnection* connection = nullptr;
+  Waiter* waiter = nullptr;  // null: a put, or what was posted, which the connection counts
+  std::span<std::byte> into{};
+};
+
+class UcxWorker {
+ public:
+  static Result<std::shared_ptr<UcxWorker>> open(const UcxOptions& options);
+  ~UcxWorker();
+  UcxWorker(const UcxWorker&) = delete;
+  UcxWorker& operator=(const UcxWorker&) = delete;
+
+  const std::string& address() const { return address_; }
+  void progress() ASHLAR_EXCLUDES(mutex);
+  void end() ASHLAR_EXCLUDES(mutex, ending_);
+  void add(const std::shared_ptr<UcxConnection>& connection) ASHLAR_EXCLUDES(mutex);
+  std::vector<std::shared_ptr<UcxConnection>> connections() ASHLAR_EXCLUDES(mutex);
+
+  Result<RegionToken> share(std::span<std::byte> memory) ASHLAR_EXCLUDES(mutex);
+  void forget(const RegionToken& region) ASHLAR_EXCLUDES(mutex);
+
+  // kUsage: it has ended.
+  Status check_locked() const ASHLAR_REQUIRES(mutex);
+  ucp_worker_h worker() const ASHLAR_REQUIRES(mutex) { return worker_; }
+  void progress_locked() ASHLAR_REQUIRES(mutex);
+  // UCX has it when this returns, or has failed.
+  ucs_status_t send_locked(ucp_ep_h to, const Message& message, std::span<const std::byte> data)
+      ASHLAR_REQUIRES(mutex);
+  // The number of a call that is going to be sent.
+  uint64_t await_locked(const Awaited& awaited) ASHLAR_REQUIRES(mutex);
+  void stop_awaiting_locked(const Waiter& waiter) ASHLAR_REQUIRES(mutex);
+  void stop_awaiting_locked(const UcxConnection& connection) ASHLAR_REQUIRES(mutex);
+
+  // While it is there, the caller calls progress, and the thread need not.
+  class Driving {
+   public:
+    // The count is a hint: whoever reads an old one looks once too often or 50 us late.
+    explicit Driving(UcxWorker& worker) : count_(worker.drivers_) {
+      count_.fetch_add(1, std::memory_order_relaxed);
+    }
+    ~Driving() { count_.fetch_sub(1, std::memory_order_relaxed); }
+    Driving(const Driving&) = delete;
+    Driving& operator=(const Driving&) = delete;
+
+   private:
+    std::atomic<int>& count_;
+  };
+
+  Mutex mutex;                      // every call of UCX; sockets, too
+  std::condition_variable changed;  // an answer came, or a connection broke
+
+ private:
+  explicit UcxWorker(const UcxOptions& options) : busy_poll_(options.busy_poll) {}
+
+  Status start(const UcxOptions& options) ASHLAR_EXCLUDES(mutex);
+  Status publish_locked() ASHLAR_REQUIRES(mutex);
+  Status start_thread() ASHLAR_EXCLUDES(mutex);
+  void answer_others() ASHLAR_EXCLUDES(mutex);
+  void wake_locked() ASHLAR_REQUIRES(mutex);
+  void destroy_locked() ASHLAR_REQUIRES(mutex);
+
+  // --- serve.cc
+  static ucs_status_t on_message(void* worker, const void* header, size_t header_bytes, void* data,
+                                 size_t data_bytes, const ucp_am_recv_param_t* param);
+  static void on_sent(void* request, ucs_status_t status, void* sending);
+  void take_answer_locked(const Message& answer, std::span<const std::byte> data)
+      ASHLAR_REQUIRES(mutex);
+  void serve_locked(const Message& call, std::span<const std::byte> data, ucp_ep_h reply_to)
+      ASHLAR_REQUIRES(mutex);
+
+  const std::chrono::microseconds busy_poll_;
+  std::string address_;  // constant once started
+  int event_fd_ = -1;    // UCX's own; likewise
+  pthread_t thread_{};
+  bool has_thread_ = false;
+  std::atomic<int> drivers_{0};
+  // Whoever reads it late takes part a moment longer; the thread is joined before anything goes.
+  std::atomic<bool> is_ending_{false};
+
+  Mutex ending_;  // one end at a time; taken before mutex
+  ucp_context_h context_ ASHLAR_GUARDED_BY(mutex) = nullptr;
+  ucp_worker_h worker_ ASHLAR_GUARDED_BY(mutex) = nullptr;  // null: over
+  size_t with_ucx_count_ ASHLAR_GUARDED_BY(mutex) = 0;
+  std::vector<std::unique_ptr<Sending>> sendings_ ASHLAR_GUARDED_BY(mutex);
+  std::vector<Sending*> idle_ ASHLAR_GUARDED_BY(mutex);
+  uint64_t call_count_ ASHLAR_GUARDED_BY(mutex) = 0;
+  std::map<uint64_t, Awaited> awaited_ ASHLAR_GUARDED_BY(mutex);
+  std::map<RegionToken, std::span<std::byte>> regions_ ASHLAR_GUARDED_BY(mutex);
+  std::vector<std::weak_ptr<UcxConnection>> connections_ ASHLAR_GUARDED_BY(mutex);
+};
+
+Status ucx_fault(std::string_view call, ucs_status_t status, const std::string& what);
+
+}  // namespace ashlar::symm

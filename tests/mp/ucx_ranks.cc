@@ -1,0 +1,48 @@
+// Meeting in the store, and leaving.
+#include "mp/ucx_ranks.h"
+
+#include <atomic>
+#include <stdexcept>
+
+namespace ashlar::symm {
+
+void must(const Status& status) {
+  if (!status.ok()) throw std::runtime_error(status.to_string());
+}
+
+UcxRank::UcxRank(RankParts& parts, const std::string& transports, const std::string& devices)
+    : parts_(parts) {
+  UcxOptions options;
+  options.transports = transports;
+  options.devices = devices;
+  transport = must(open_ucx_transport(options));
+  region_ = must(transport->share(memory_));
+  Store& store = *parts.store;
+  must(store.set(text("address/", parts.rank), transport->address(), kNoEnd, patience()));
+  must(store.set(text("key/", parts.rank), region_->key(), kNoEnd, patience()));
+  for (int rank = 0; rank < parts.world_size; ++rank) {
+    const std::string address = must(store.get(text("address/", rank), patience()));
+    const std::string key = must(store.get(text("key/", rank), patience()));
+    endpoints_.push_back(must(transport->connect(address, {rank, "tested", failure}, patience())));
+    regions_.push_back(must(endpoints_.back()->open(key)));
+  }
+  barrier();
+}
+
+void UcxRank::barrier() {
+  const std::string key = text("barrier/", barrier_count_++);
+  must(parts_.store->barrier(key, parts_.world_size, kNoEnd, patience()));
+}
+
+void UcxRank::leave() {
+  must(transport->quiet(patience()));
+  for (const auto& endpoint : endpoints_) endpoint->farewell();
+  barrier();
+}
+
+uint64_t UcxRank::own_word(size_t offset) const {
+  auto* word = reinterpret_cast<uint64_t*>(const_cast<std::byte*>(memory_.data() + offset));
+  return std::atomic_ref<uint64_t>(*word).load(std::memory_order_acquire);
+}
+
+}  // namespace ashlar::symm

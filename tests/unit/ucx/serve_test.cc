@@ -1,0 +1,80 @@
+// Calls that no honest rank makes: the process whose memory it is refuses them by itself.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "symm/transport.h"
+#include "ucx/ucx_connection.h"
+
+namespace ashlar::symm {
+namespace {
+
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+Deadline patience() { return Deadline::after(std::chrono::seconds(30)); }
+
+UcxOptions over_tcp() {
+  UcxOptions options;
+  options.transports = "tcp";
+  return options;
+}
+
+class UcxServeTest : public ::testing::Test {
+ protected:
+  // Below the checks that a region of ours makes before anything is sent.
+  Status put(uint64_t offset, size_t bytes) {
+    const std::vector<std::byte> sent(bytes, std::byte{1});
+    if (Status done = liar_->put({token_, offset}, sent, patience()); !done.ok()) return done;
+    return liar_->quiet(patience());
+  }
+  Status get(uint64_t offset, size_t bytes) {
+    std::vector<std::byte> got(bytes);
+    return liar_->get({token_, offset}, got, patience());
+  }
+  Status change(uint64_t offset, AtomicKind kind, WordBytes word) {
+    return liar_->fetch(token_, {kind, word, offset, 1, 0}, patience()).status();
+  }
+
+  // The region lies in the middle: what is around it must stay as it is.
+  alignas(8) std::array<std::byte, 96> memory_{};
+  std::shared_ptr<UcxWorker> honest_ = *UcxWorker::open(over_tcp());
+  std::shared_ptr<UcxWorker> other_ = *UcxWorker::open(over_tcp());
+  RegionToken token_ = *honest_->share(std::span(memory_).subspan(32, 32));
+  std::shared_ptr<UcxConnection> liar_ =
+      *UcxConnection::open(other_, *open_envelope(EnvelopeKind::kAddress, honest_->address()),
+                           {4, "lied to", std::make_shared<Failure>()}, patience());
+};
+
+TEST_F(UcxServeTest, RefusesWhatIsNotWithinTheRegion) {
+  for (uint64_t offset :
+       {uint64_t{25}, uint64_t{33}, UINT64_MAX, UINT64_MAX - 7, UINT64_MAX - 31}) {
+    EXPECT_THAT(put(offset, 8).to_string(), HasSubstr("rank 4 of group lied to refused")) << offset;
+    EXPECT_THAT(get(offset, 8).to_string(), HasSubstr("rank 4 of group lied to refused")) << offset;
+    EXPECT_EQ(change(offset, AtomicKind::kAdd, WordBytes::k8).kind(), StatusKind::kUsage) << offset;
+  }
+  EXPECT_EQ(put(0, 33).kind(), StatusKind::kUsage);
+  EXPECT_EQ(get(0, size_t{1} << 20).kind(), StatusKind::kUsage);
+  EXPECT_THAT(memory_, Each(std::byte{0}));
+  EXPECT_TRUE(put(24, 8).ok());  // and lives on
+  EXPECT_EQ(memory_[63], std::byte{1});
+}
+
+TEST_F(UcxServeTest, RefusesAtomicsThatAreNone) {
+  EXPECT_EQ(change(4, AtomicKind::kAdd, WordBytes::k8).kind(), StatusKind::kUsage);
+  EXPECT_EQ(change(0, AtomicKind::kAdd, WordBytes{2}).kind(), StatusKind::kUsage);
+  EXPECT_EQ(change(0, AtomicKind{6}, WordBytes::k8).kind(), StatusKind::kUsage);
+  EXPECT_THAT(memory_, Each(std::byte{0}));
+  EXPECT_TRUE(change(0, AtomicKind::kAdd, WordBytes::k8).ok());
+}
+
+TEST_F(UcxServeTest, RefusesWhoeverDoesNotKnowTheToken) {
+  token_[1] ^= 1;
+  EXPECT_THAT(put(0, 8).to_string(), HasSubstr("does not share"));
+  EXPECT_THAT(get(0, 8).to_string(), HasSubstr("does not share"));
+  EXPECT_THAT(memory_, Each(std::byte{0}));
+}
+
+}  // namespace
+}  // namespace ashlar::symm
