@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "mp/child_process.h"
-#include "symm/group.h"
+#include "symm/circle.h"
 #include "unit/symm/store_places.h"
 
 namespace ashlar::symm {
@@ -20,16 +20,16 @@ struct RankParts {
   RankParts(int own_rank, int ranks, std::shared_ptr<Store> shared)
       : rank(own_rank), world_size(ranks), store(std::move(shared)) {}
 
-  GroupOptions options() const {
-    GroupOptions made;
+  CircleOptions options() const {
+    CircleOptions made;
     made.rank = rank;
     made.world_size = world_size;
     return made;
   }
-  std::unique_ptr<Group> join(const GroupOptions& with) {
-    return *Group::join(arena, store, with, patience());
+  std::unique_ptr<Circle> join(const CircleOptions& with) {
+    return *Circle::join(arena, store, with, patience());
   }
-  std::unique_ptr<Group> join() { return join(options()); }
+  std::unique_ptr<Circle> join() { return join(options()); }
 
   int rank;
   int world_size;
