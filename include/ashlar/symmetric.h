@@ -6,7 +6,7 @@
 //   symm::Buffer buffer = heap.allocate(4096);
 //   symm::Handle handle = group.rendezvous(buffer);
 //   handle.all_reduce(1024);                                          // sum of f32, in place
-//   group.leave();
+//   group.leave();                                                   // all do
 //
 // Collective calls are made by all ranks of the group, in the same order. Every timeout of 0 is for
 // ever; one that passes is a TimeoutError that says who was waited for. A rank that dies fails its

@@ -38,13 +38,22 @@ struct RankParts {
   Arena arena{*process, process->backends().use(), {}};
 };
 
+// One rank that brings its own: what a user has before it joins.
+struct BareRank {
+  int rank = 0;
+  int world_size = 1;
+  std::shared_ptr<Store> store{};
+};
+
 // What a rank says in the end: nothing, when all went well.
 using RankBody = std::function<std::string(RankParts& parts)>;
+using BareBody = std::function<std::string(const BareRank& rank)>;
 
 class Ranks {
  public:
   // Forks, and so must come before any thread of the test.
   Ranks(int world_size, const RankBody& body);
+  Ranks(int world_size, const BareBody& body);
 
   // By rank, when all have ended; "killed" for one that a signal ended. `killed_last` is killed
   // when the others are done: it is stopped.
