@@ -57,64 +57,73 @@ struct Trial {
   }
 };
 
-std::string try_all(const Trial& trial) {
+bool all_are(std::span<const int32_t> words, int32_t value) {
+  return std::ranges::all_of(words, [value](int32_t each) { return each == value; });
+}
+
+bool count_up(std::span<const int32_t> words, int first) {
+  for (const int32_t each : words) {
+    if (each != first++) return false;
+  }
+  return true;
+}
+
+std::string try_reducing(const Trial& trial) {
   const Handle& handle = trial.handle;
-  const int rank = trial.rank();
-  const int count = trial.count();
-  const auto ranks = static_cast<size_t>(count);
-  std::vector<int32_t> out(64);
-  const auto all_are = [](std::span<const int32_t> words, int32_t value) {
-    return std::ranges::all_of(words, [value](int32_t each) { return each == value; });
-  };
-  const auto in_rank_order = [&](std::span<const int32_t> words, int first) {
-    for (int from = 0; from < count; ++from) {
-      if (words[static_cast<size_t>(from)] != first + from) return false;
-    }
-    return true;
-  };
+  std::vector<int32_t> out(10);
+  const auto words = trial.words().first(10);
   std::string wrong = trial.run("one-shot", 40, [&] {
     handle.one_shot_all_reduce(10, kSumOfI32, trial.to(nullptr));
-    return all_are(trial.words().first(10), trial.sum());
+    return all_are(words, trial.sum());
   });
   wrong += trial.run("two-shot", 40, [&] {
     handle.two_shot_all_reduce(10, kSumOfI32, trial.to(nullptr));
-    return all_are(trial.words().first(10), trial.sum());
+    return all_are(words, trial.sum());
   });
   wrong += trial.run("two-shot to elsewhere", 40, [&] {
     handle.two_shot_all_reduce(10, kSumOfI32, trial.to(out.data()));
-    return all_are(std::span(out).first(10), trial.sum()) &&
-           all_are(trial.words().first(10), rank + 1);
+    return all_are(out, trial.sum()) && all_are(words, trial.rank() + 1);
   });
-  wrong += trial.run("reduce-scatter", 12 * ranks, [&] {
+  out.resize(3);
+  wrong += trial.run("reduce-scatter", 12 * static_cast<size_t>(trial.count()), [&] {
     handle.reduce_scatter(3, kSumOfI32, trial.to(out.data()));
-    return all_are(std::span(out).first(3), trial.sum());
+    return all_are(out, trial.sum());
   });
-  const int32_t mine = 70 + rank;
-  wrong += trial.run("all-gather", 4 * ranks, [&] {
+  return wrong;
+}
+
+std::string try_moving(const Trial& trial) {
+  const Handle& handle = trial.handle;
+  const int next = (trial.rank() + 1) % trial.count();
+  const auto ranks = static_cast<size_t>(trial.count());
+  const int32_t mine = 70 + trial.rank();
+  std::vector<int32_t> out(ranks);
+  std::string wrong = trial.run("all-gather", 4 * ranks, [&] {
     handle.all_gather(&mine, 4, trial.to(nullptr));
-    return in_rank_order(trial.words(), 70);
+    return count_up(trial.words().first(ranks), 70);
   });
   wrong += trial.run("broadcast", 20, [&] {
-    handle.broadcast(20, count - 1, trial.to(nullptr));
-    return all_are(trial.words().first(5), count);
+    handle.broadcast(20, trial.count() - 1, trial.to(nullptr));
+    return all_are(trial.words().first(5), trial.count());
   });
   wrong += trial.run("all-to-all", 4 * ranks, [&] {
     handle.all_to_all(4, trial.to(out.data()));
-    return in_rank_order(out, 1);
+    return count_up(out, 1);
   });
+  std::ranges::fill(out, 0);
   const std::vector<int64_t> splits(ranks, 1);
   std::vector<int64_t> out_splits(ranks);
   std::vector<int64_t> out_offsets(ranks);
   wrong += trial.run("all-to-all-v", 4 * ranks, [&] {
-    const RowExchange rows{4, splits, 256, out_splits, out_offsets};
+    const RowExchange rows{4, splits, trial.count() * 4, out_splits, out_offsets};
     handle.all_to_all_v(rows, trial.to(out.data()));
-    return in_rank_order(out, 1);
+    return count_up(out, 1);
   });
   wrong += trial.run("put and get", 4, [&] {
-    handle.put((rank + 1) % count, std::as_bytes(std::span(&mine, 1)));
+    handle.put(next, std::as_bytes(std::span(&mine, 1)));
     handle.barrier(1, kPatience);
     int32_t got = 0;
-    handle.get((rank + 1) % count, std::as_writable_bytes(std::span(&got, 1)));
+    handle.get(next, std::as_writable_bytes(std::span(&got, 1)));
     return got == mine;
   });
   return wrong;
@@ -125,7 +134,9 @@ TEST_P(SymmetricMemory, Row06InteriorPointersGiveHandlesWhoseOffsetAllOperations
                 for (const size_t begin : {size_t{4}, size_t{1000}, kBytes - 256}) {
                   const Handle inside = own.group.rendezvous(own.buffer.data() + begin, kPatience);
                   if (inside.offset() != begin) return "another offset";
-                  if (std::string wrong = try_all({own, inside, begin}); !wrong.empty())
+                  if (std::string wrong =
+                          try_reducing({own, inside, begin}) + try_moving({own, inside, begin});
+                      !wrong.empty())
                     return wrong;
                   if (thrown_by([&] { inside.view<std::byte>(0, 257, kBytes - begin - 256); }) ==
                       "nothing") {
@@ -192,69 +203,94 @@ TEST_P(SymmetricMemory, Row12ResultsAreBitwiseIdenticalAndGuardBytesUntouched) {
   EXPECT_THAT(ranks.outcomes(), Each(IsEmpty()));
 }
 
+CollectiveOptions at(int64_t offset_bytes, void* out = nullptr) {
+  return {offset_bytes, out, kPatience};
+}
+
+// What is not refused as it should be.
+std::string not_refused(std::span<const std::function<void()>> mistakes) {
+  for (size_t i = 0; i < mistakes.size(); ++i) {
+    const std::string said = thrown_by(mistakes[i]);
+    if (said.find("usage error") != 0) return text("mistake ", i, ": ", said);
+  }
+  return {};
+}
+
+constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+
+std::string mistakes_in_collectives(SymmetricRank& own) {
+  const Handle& handle = own.handle;
+  std::vector<std::byte> out(64);
+  const std::vector<int64_t> negative{1, -1, 1};
+  std::vector<int64_t> heard(3);
+  const std::function<void()> mistakes[] = {
+      [&] { handle.all_reduce(kBytes / 4 + 1, kSumOfI32); },
+      [&] { handle.all_reduce(-1, kSumOfI32); },
+      [&] { handle.all_reduce(kMost, kSumOfI32); },
+      [&] { handle.all_reduce(1, kSumOfI32, at(-4)); },
+      [&] { handle.all_reduce(1, kSumOfI32, at(kMost - 3)); },
+      [&] { handle.all_reduce(1, kSumOfI32, at(2)); },
+      [&] { handle.all_reduce(1, kSumOfI32, at(0, out.data() + 1)); },
+      [&] { handle.all_reduce(1, kSumOfI32, at(0, own.buffer.data())); },
+      [&] {
+        handle.all_reduce(1, {ElementType::kF32, ReduceOp::kAnd});
+      },
+      [&] { handle.all_reduce(1, {static_cast<ElementType>(12)}); },
+      [&] {
+        handle.all_reduce(1, {ElementType::kI32, static_cast<ReduceOp>(-1)});
+      },
+      [&] { handle.reduce_scatter(kBytes / 4 / 3 + 1, kSumOfI32, at(0, out.data())); },
+      [&] { handle.reduce_scatter(1, kSumOfI32, at(0)); },
+      [&] { handle.all_gather(out.data(), kBytes / 3 + 1); },
+      [&] { handle.all_gather(out.data(), kMost / 2); },
+      [&] { handle.broadcast(4, 3); },
+      [&] { handle.broadcast(4, -1); },
+      [&] { handle.all_to_all(-8, at(0, out.data())); },
+      [&] {
+        handle.all_to_all_v({4, negative, 64, heard, heard}, at(0, out.data()));
+      },
+      [&] {
+        handle.all_to_all_v({0, heard, 64, heard, heard}, at(0, out.data()));
+      },
+  };
+  return not_refused(mistakes);
+}
+
+std::string mistakes_of_one_rank(SymmetricRank& own) {
+  const Handle& handle = own.handle;
+  std::vector<std::byte> out(64);
+  const std::function<void()> mistakes[] = {
+      [&] { handle.put(3, out); },
+      [&] { handle.put(0, out, -1); },
+      [&] { handle.get(0, out, kBytes - 63); },
+      [&] { handle.get(0, out, kMost); },
+      [&] { handle.put_signal(3); },
+      [&] { handle.put_signal(1, 32); },
+      [&] { handle.wait_signal(-1); },
+      [&] { handle.barrier(-1); },
+      [&] { handle.barrier(32); },
+      [&] { (void)handle.view<int>(0, 1, -1); },
+      [&] { (void)handle.view<int>(0, kMost / 2); },
+      [&] { (void)handle.view<int>(0, 1, kMost / 4); },
+      [&] { (void)handle.signal_pad(0, 1, -1); },
+  };
+  return not_refused(mistakes);
+}
+
 // One rank makes all the mistakes: nobody else notices, and all go on.
 TEST(SymmetricMemory, Row13MistakesAreRefusedBeforeAnythingIsToldToAnybody) {
-  Ranks ranks(
-      3, with_memory(kBytes, [](SymmetricRank& own) -> std::string {
-        const Handle& handle = own.handle;
-        const auto words = own.buffer.as<int32_t>();
-        std::ranges::fill(words, own.handle.rank() + 1);
-        const int64_t most = std::numeric_limits<int64_t>::max();
-        const auto at = [](int64_t offset, void* out = nullptr) {
-          return CollectiveOptions{offset, out, kPatience};
-        };
-        std::vector<std::byte> out(64);
-        std::vector<int64_t> splits{1, -1, 1};
-        std::vector<int64_t> heard(3);
-        const std::function<void()> mistakes[] = {
-            [&] { handle.all_reduce(kBytes / 4 + 1, kSumOfI32); },
-            [&] { handle.all_reduce(-1, kSumOfI32); },
-            [&] { handle.all_reduce(most, kSumOfI32); },
-            [&] { handle.all_reduce(1, kSumOfI32, at(-4)); },
-            [&] { handle.all_reduce(1, kSumOfI32, at(most - 3)); },
-            [&] { handle.all_reduce(1, kSumOfI32, at(2)); },
-            [&] { handle.all_reduce(1, kSumOfI32, at(0, out.data() + 1)); },
-            [&] { handle.all_reduce(1, kSumOfI32, at(0, own.buffer.data())); },
-            [&] {
-              handle.all_reduce(1, {ElementType::kF32, ReduceOp::kAnd});
-            },
-            [&] { handle.all_reduce(1, {static_cast<ElementType>(12)}); },
-            [&] {
-              handle.all_reduce(1, {ElementType::kI32, static_cast<ReduceOp>(-1)});
-            },
-            [&] { handle.reduce_scatter(kBytes / 4 / 3 + 1, kSumOfI32, at(0, out.data())); },
-            [&] { handle.reduce_scatter(1, kSumOfI32, at(0)); },
-            [&] { handle.all_gather(out.data(), kBytes / 3 + 1); },
-            [&] { handle.all_gather(out.data(), most / 2); },
-            [&] { handle.broadcast(4, 3); },
-            [&] { handle.broadcast(4, -1); },
-            [&] { handle.all_to_all(-8, at(0, out.data())); },
-            [&] {
-              handle.all_to_all_v({4, splits, 64, heard, heard}, at(0, out.data()));
-            },
-            [&] {
-              handle.all_to_all_v({0, heard, 64, heard, heard}, at(0, out.data()));
-            },
-            [&] { handle.put(3, out); },
-            [&] { handle.put(0, out, -1); },
-            [&] { handle.get(0, out, kBytes - 63); },
-            [&] { handle.put_signal(3); },
-            [&] { handle.put_signal(1, 32); },
-            [&] { handle.wait_signal(-1); },
-            [&] { handle.barrier(-1); },
-            [&] { handle.barrier(32); },
-            [&] { (void)handle.view<int>(0, 1, -1); },
-            [&] { (void)handle.view<int>(0, most / 2); },
-        };
-        if (handle.rank() == 1) {
-          for (size_t i = 0; i < std::size(mistakes); ++i) {
-            const std::string said = thrown_by(mistakes[i]);
-            if (said.find("usage error") != 0) return text("mistake ", i, ": ", said);
-          }
-        }
-        handle.all_reduce(1, kSumOfI32, at(0));
-        return words[0] == 6 && words[1] == handle.rank() + 1 ? "" : "another sum";
-      }));
+  Ranks ranks(3, with_memory(kBytes, [](SymmetricRank& own) -> std::string {
+                const auto words = own.buffer.as<int32_t>();
+                words[0] = own.handle.rank() + 1;
+                words[1] = 5;
+                std::string wrong;
+                if (own.handle.rank() == 1) {
+                  wrong = mistakes_in_collectives(own) + mistakes_of_one_rank(own);
+                }
+                own.handle.all_reduce(1, kSumOfI32, at(0));
+                if (words[0] != 6 || words[1] != 5) return "another sum";
+                return wrong;
+              }));
   EXPECT_THAT(ranks.outcomes(), Each(IsEmpty()));
 }
 
