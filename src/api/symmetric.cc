@@ -60,7 +60,8 @@ struct Wanted {
 
 template <typename Extent>
 Result<Wanted> wanted_of(const Extent& extent) {
-  if (extent.offset < 0) return Status::usage(text("offset ", extent.offset, ": it is negative"));
+  if (extent.offset < 0)
+    return Status::usage(text("offset ", extent.offset, ": expected 0 or more"));
   const Result<size_t> bytes = checked_bytes("count", extent.count, extent.element_bytes);
   if (!bytes.ok()) return bytes.status();
   const Result<size_t> offset = checked_bytes("offset", extent.offset, extent.element_bytes);

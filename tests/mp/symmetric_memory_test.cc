@@ -230,6 +230,32 @@ TEST(SymmetricMemory, Row09OperationsOfAGroupTakeTurnsAndGroupsAreIndependent) {
   EXPECT_THAT(ranks.outcomes(), Each(IsEmpty()));
 }
 
+// Rank 0 has announced itself at every barrier a user can name when rank 1 begins to reduce.
+TEST(SymmetricMemory, Row09CollectivesUseNoneOfTheUsersChannels) {
+  Ranks ranks(
+      2, with_memory(8, [](SymmetricRank& own) -> std::string {
+        int& word = own.buffer.as<int>()[0];
+        word = own.group.rank();
+        if (own.group.rank() == 0) {
+          for (int channel = 0; channel < own.group.channel_count(); ++channel) {
+            (void)thrown_by([&] { own.group.barrier(channel, milliseconds(1)); });
+          }
+          own.handle.put_signal(1, 0, kPatience);
+          std::this_thread::sleep_for(milliseconds(50));
+          word = 10;
+        } else {
+          own.handle.wait_signal(0, 0, kPatience);
+        }
+        own.handle.all_reduce(1, {ElementType::kI32, ReduceOp::kSum}, {0, nullptr, kPatience});
+        const int sum = word;
+        for (int channel = 0; channel < own.group.channel_count(); ++channel) {
+          own.group.barrier(channel, kPatience);
+        }
+        return sum == 11 ? "" : "reduced before all had come";
+      }));
+  EXPECT_THAT(ranks.outcomes(), Each(IsEmpty()));
+}
+
 TEST(SymmetricMemory, Row10ASignalOfOneGroupNeverSatisfiesAnother) {
   Ranks ranks(
       2, with_memory(8, [](SymmetricRank& own) -> std::string {
