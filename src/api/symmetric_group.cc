@@ -31,7 +31,8 @@ Status check_options(const GroupOptions& options) {
 Status Group::Parts::state() const {
   MutexLock lock(mutex);
   if (is_left) return Status::usage(text("group ", options.name, " was left already"));
-  return circle->failure()->reason();
+  const Failure& failure = *circle->failure();
+  return failure.has_happened() ? failure.reason() : Status();
 }
 
 Status Group::Parts::check_channel(int channel) const {

@@ -267,7 +267,7 @@ TEST(CliLookingTest, EveryCommandThatReplaysSaysWhichSettingsItLeavesOut) {
 }
 
 TEST(CliLookingTest, JsonIsAFlagThatTakesNoValue) {
-  for (const char* command : {"bench", "config", "info"}) {
+  for (const char* command : {"bench", "config", "info", "symm-bench"}) {
     EXPECT_EQ(run_cli({.arguments = {command, "--json=false"}}).exit_code, kUsage) << command;
   }
   for (const char* command : {"leaks", "oom", "replay", "report", "tune"}) {
