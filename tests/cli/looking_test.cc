@@ -280,6 +280,17 @@ TEST(CliLookingTest, JsonIsAFlagThatTakesNoValue) {
   }
 }
 
+TEST(CliLookingTest, SymmBenchMeasuresEverythingBetweenItsRanks) {
+  const CliOutcome outcome =
+      run_cli({.arguments = {"symm-bench", "--ranks", "3", "--rounds", "1", "--json"}});
+  EXPECT_EQ(outcome.exit_code, kDone) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("\"ranks\": 3"));
+  for (const char* name : {"barrier", "memcpy", "put", "get", "all-reduce"}) {
+    EXPECT_THAT(outcome.out, HasSubstr("\"name\": \"" + std::string(name)));
+  }
+  EXPECT_EQ(run_cli({.arguments = {"symm-bench", "--ranks", "0"}}).exit_code, kUsage);
+}
+
 TEST(CliLookingTest, HelpOnLeaksSaysWhatALeakIs) {
   EXPECT_THAT(run_cli({.arguments = {"leaks", "--help"}}).out,
               AllOf(HasSubstr("at least four parts"), Not(HasSubstr("every part"))));
