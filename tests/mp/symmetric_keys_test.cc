@@ -12,7 +12,7 @@ using std::chrono::milliseconds;
 using ::testing::Each;
 using ::testing::IsEmpty;
 
-constexpr size_t kBytes = 64 * 1024;
+constexpr size_t kBytes = size_t{64} * 1024;
 
 // A store that remembers which keys were set, and whether each has an end.
 class RememberingStore : public Store {

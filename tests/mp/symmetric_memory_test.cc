@@ -21,7 +21,7 @@ using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr size_t kBytes = 64 * 1024;
+constexpr size_t kBytes = size_t{64} * 1024;
 
 INSTANTIATE_TEST_SUITE_P(WorldSizes, SymmetricMemory, ::testing::Values(1, 2, 3, 4, 5, 8),
                          ::testing::PrintToStringParamName());

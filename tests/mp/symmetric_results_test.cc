@@ -16,7 +16,7 @@ namespace {
 using ::testing::Each;
 using ::testing::IsEmpty;
 
-constexpr size_t kBytes = 64 * 1024;
+constexpr size_t kBytes = size_t{64} * 1024;
 constexpr uint8_t kGuardByte = 0xA5;
 constexpr std::byte kGuard{kGuardByte};
 const Reduction kSumOfI32{ElementType::kI32, ReduceOp::kSum};
@@ -115,7 +115,7 @@ std::string try_moving(const Trial& trial) {
   std::vector<int64_t> out_splits(ranks);
   std::vector<int64_t> out_offsets(ranks);
   wrong += trial.run("all-to-all-v", 4 * ranks, [&] {
-    const RowExchange rows{4, splits, trial.count() * 4, out_splits, out_offsets};
+    const RowExchange rows{4, splits, int64_t{4} * trial.count(), out_splits, out_offsets};
     handle.all_to_all_v(rows, trial.to(out.data()));
     return count_up(out, 1);
   });
