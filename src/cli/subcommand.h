@@ -41,6 +41,7 @@ struct Subcommand {
 extern const Subcommand kInfo;
 extern const Subcommand kConfig;
 extern const Subcommand kBench;
+extern const Subcommand kSymmBench;
 extern const Subcommand kDemo;
 extern const Subcommand kExport;
 extern const Subcommand kReplay;

@@ -10,16 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "ashlar/peer_access.h"
 #include "base/text.h"
 #include "symm/backend/backend.h"
 #include "symm/seat.h"
 
 namespace ashlar::symm {
-
-enum class PeerAccess {
-  kDirect,  // loads and stores
-  kRemote,  // put, get and signals only: it is on another machine
-};
 
 // A block begins with the user's pad, which is zero at first; the buffer follows, aligned to 128 B:
 //   front_bytes == pad_bytes rounded up to 128.
@@ -65,9 +61,9 @@ class Peers {
   const std::vector<Peer> peers_;
 };
 
-class Handle {
+class PeerHandle {
  public:
-  Handle(std::shared_ptr<const Peers> peers, size_t offset)
+  PeerHandle(std::shared_ptr<const Peers> peers, size_t offset)
       : peers_(std::move(peers)), offset_(offset) {}
 
   const Peers& peers() const { return *peers_; }
@@ -83,7 +79,7 @@ class Handle {
   size_t offset_;
 };
 
-inline Result<std::byte*> Handle::at(int rank, int64_t offset, size_t bytes) const {
+inline Result<std::byte*> PeerHandle::at(int rank, int64_t offset, size_t bytes) const {
   const Seat& seat = peers_->seat();
   if (rank < 0 || rank >= seat.world_size) {
     return Status::usage(text("rank ", rank, ": expected 0 to ", seat.world_size - 1));

@@ -6,12 +6,12 @@
 
 #include "base/text.h"
 #include "base/wire.h"
-#include "symm/group.h"
+#include "symm/circle.h"
 
 namespace ashlar::symm {
 
 // What a rank brings: the same on all ranks, but for the last two.
-struct Group::Brought {
+struct Circle::Brought {
   std::string scope{};
   uint64_t ordinal = 0;
   uint64_t sequence_hash = 0;
@@ -40,7 +40,7 @@ std::string differences(int world_size, const Value& value) {
 
 }  // namespace
 
-Result<Handle> Group::rendezvous(const void* pointer, Deadline deadline) {
+Result<PeerHandle> Circle::rendezvous(const void* pointer, Deadline deadline) {
   const std::optional<Arena::Found> found = arena_.find(pointer);
   if (!found) {
     return Status::usage(text(pointer, " is no symmetric memory of rank ", seat_.rank,
@@ -48,7 +48,7 @@ Result<Handle> Group::rendezvous(const void* pointer, Deadline deadline) {
   }
   // Without waiting for a turn, if we can.
   std::shared_ptr<const Peers> peers = arena_.peers_of(*found->block, roster_.token);
-  if (peers != nullptr) return Handle(std::move(peers), found->offset);
+  if (peers != nullptr) return PeerHandle(std::move(peers), found->offset);
   MutexLock lock(turn_);
   peers = arena_.peers_of(*found->block, roster_.token);
   if (peers == nullptr) {
@@ -58,10 +58,10 @@ Result<Handle> Group::rendezvous(const void* pointer, Deadline deadline) {
     peers = *std::move(met);
     arena_.keep_peers(*found->block, roster_.token, peers);
   }
-  return Handle(std::move(peers), found->offset);
+  return PeerHandle(std::move(peers), found->offset);
 }
 
-Result<std::shared_ptr<const Peers>> Group::share_memory(size_t bytes, Deadline deadline) {
+Result<std::shared_ptr<const Peers>> Circle::share_memory(size_t bytes, Deadline deadline) {
   MutexLock lock(turn_);
   if (is_over_) return Status::usage(text("group ", options_.name, " was left already"));
   const uint64_t ordinal = hidden_count_++;
@@ -72,7 +72,7 @@ Result<std::shared_ptr<const Peers>> Group::share_memory(size_t bytes, Deadline 
   return meet(**block, deadline);
 }
 
-Result<std::shared_ptr<const Peers>> Group::meet(const Block& block, Deadline deadline) {
+Result<std::shared_ptr<const Peers>> Circle::meet(const Block& block, Deadline deadline) {
   reach(Phase::kRecording);
   WireWriter own;
   own.text(block.scope).number(block.ordinal).number(block.sequence_hash);
@@ -114,7 +114,7 @@ Result<std::shared_ptr<const Peers>> Group::meet(const Block& block, Deadline de
 }
 
 // Every rank looks at the same records in the same order, and so finds the same.
-Status Group::check_brought(const std::vector<Brought>& all) const {
+Status Circle::check_brought(const std::vector<Brought>& all) const {
   const auto refuse = [this](std::string_view what, const std::string& listed) {
     return Status::usage(
         text("the ranks of group ", options_.name, " came with ", what, ": ", listed));
@@ -159,7 +159,7 @@ Status Group::check_brought(const std::vector<Brought>& all) const {
 }
 
 // Whoever cannot export says so with an empty hand: nobody is to wait for it.
-Status Group::hand_over(const Block& block, uint64_t sequence, Deadline deadline) {
+Status Circle::hand_over(const Block& block, uint64_t sequence, Deadline deadline) {
   Status outcome;
   for (int rank = 0; rank < seat_.world_size; ++rank) {
     if (!links_->reaches(rank)) continue;
@@ -175,8 +175,8 @@ Status Group::hand_over(const Block& block, uint64_t sequence, Deadline deadline
   return outcome;
 }
 
-Result<std::vector<Peers::Peer>> Group::take(const Block& block, const std::vector<Brought>& all,
-                                             uint64_t sequence, Deadline deadline) {
+Result<std::vector<Peers::Peer>> Circle::take(const Block& block, const std::vector<Brought>& all,
+                                              uint64_t sequence, Deadline deadline) {
   std::vector<Peers::Peer> peers(all.size());
   for (int rank = 0; rank < seat_.world_size; ++rank) {
     Peers::Peer& peer = peers[rank];

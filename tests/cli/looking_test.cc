@@ -267,7 +267,7 @@ TEST(CliLookingTest, EveryCommandThatReplaysSaysWhichSettingsItLeavesOut) {
 }
 
 TEST(CliLookingTest, JsonIsAFlagThatTakesNoValue) {
-  for (const char* command : {"bench", "config", "info"}) {
+  for (const char* command : {"bench", "config", "info", "symm-bench"}) {
     EXPECT_EQ(run_cli({.arguments = {command, "--json=false"}}).exit_code, kUsage) << command;
   }
   for (const char* command : {"leaks", "oom", "replay", "report", "tune"}) {
@@ -278,6 +278,17 @@ TEST(CliLookingTest, JsonIsAFlagThatTakesNoValue) {
     const std::vector<std::string> both = {command, trace("leaky"), trace("leaky"), "--json=false"};
     EXPECT_EQ(run_cli({.arguments = both}).exit_code, kUsage) << command;
   }
+}
+
+TEST(CliLookingTest, SymmBenchMeasuresEverythingBetweenItsRanks) {
+  const CliOutcome outcome =
+      run_cli({.arguments = {"symm-bench", "--ranks", "3", "--rounds", "1", "--json"}});
+  EXPECT_EQ(outcome.exit_code, kDone) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("\"ranks\": 3"));
+  for (const char* name : {"barrier", "memcpy", "put", "get", "all-reduce"}) {
+    EXPECT_THAT(outcome.out, HasSubstr("\"name\": \"" + std::string(name)));
+  }
+  EXPECT_EQ(run_cli({.arguments = {"symm-bench", "--ranks", "0"}}).exit_code, kUsage);
 }
 
 TEST(CliLookingTest, HelpOnLeaksSaysWhatALeakIs) {

@@ -14,15 +14,20 @@ namespace fs = std::filesystem;
 
 }  // namespace
 
-Ranks::Ranks(int world_size, const RankBody& body) {
+Ranks::Ranks(int world_size, const RankBody& body)
+    : Ranks(world_size, BareBody([&body](const BareRank& rank) {
+              RankParts parts(rank.rank, rank.world_size, rank.store);
+              return body(parts);
+            })) {}
+
+Ranks::Ranks(int world_size, const BareBody& body) {
   for (int rank = 0; rank < world_size; ++rank) {
     children_.push_back(std::make_unique<ChildProcess>([&, rank](int) {
       std::string said;
       {
         const size_t fds_before = open_fd_count();
         try {  // a child that throws must not go on as a second test
-          RankParts parts(rank, world_size, *open_file_store(folder_.path()));
-          said = body(parts);
+          said = body({rank, world_size, *open_file_store(folder_.path())});
         } catch (const std::exception& thrown) {
           said = thrown.what();
         }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "mp/child_process.h"
-#include "symm/group.h"
+#include "symm/circle.h"
 #include "unit/symm/store_places.h"
 
 namespace ashlar::symm {
@@ -20,16 +20,16 @@ struct RankParts {
   RankParts(int own_rank, int ranks, std::shared_ptr<Store> shared)
       : rank(own_rank), world_size(ranks), store(std::move(shared)) {}
 
-  GroupOptions options() const {
-    GroupOptions made;
+  CircleOptions options() const {
+    CircleOptions made;
     made.rank = rank;
     made.world_size = world_size;
     return made;
   }
-  std::unique_ptr<Group> join(const GroupOptions& with) {
-    return *Group::join(arena, store, with, patience());
+  std::unique_ptr<Circle> join(const CircleOptions& with) {
+    return *Circle::join(arena, store, with, patience());
   }
-  std::unique_ptr<Group> join() { return join(options()); }
+  std::unique_ptr<Circle> join() { return join(options()); }
 
   int rank;
   int world_size;
@@ -38,13 +38,22 @@ struct RankParts {
   Arena arena{*process, process->backends().use(), {}};
 };
 
+// One rank that brings its own: what a user has before it joins.
+struct BareRank {
+  int rank = 0;
+  int world_size = 1;
+  std::shared_ptr<Store> store{};
+};
+
 // What a rank says in the end: nothing, when all went well.
 using RankBody = std::function<std::string(RankParts& parts)>;
+using BareBody = std::function<std::string(const BareRank& rank)>;
 
 class Ranks {
  public:
   // Forks, and so must come before any thread of the test.
   Ranks(int world_size, const RankBody& body);
+  Ranks(int world_size, const BareBody& body);
 
   // By rank, when all have ended; "killed" for one that a signal ended. `killed_last` is killed
   // when the others are done: it is stopped.

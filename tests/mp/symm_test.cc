@@ -24,7 +24,7 @@ using ::testing::Not;
 constexpr size_t kBytes = 100'000;
 
 // Every rank writes its number everywhere in its buffer, and then reads all of the others'.
-std::string write_and_read(Group& group, const Handle& handle) {
+std::string write_and_read(Circle& group, const PeerHandle& handle) {
   const Seat& seat = group.seat();
   std::byte* own = *handle.at(seat.rank, 0, kBytes);
   std::memset(own, seat.rank + 1, kBytes);
@@ -49,12 +49,12 @@ INSTANTIATE_TEST_SUITE_P(WorldSizes, SymmetricProcesses, ::testing::Values(1, 2,
 
 TEST_P(SymmetricProcesses, ShareMemoryAndLeaveNothingBehind) {
   Ranks ranks(GetParam(), [](RankParts& parts) -> std::string {
-    GroupOptions options = parts.options();
+    CircleOptions options = parts.options();
     options.pad_bytes = 1000;
-    const std::unique_ptr<Group> group = parts.join(options);
+    const std::unique_ptr<Circle> group = parts.join(options);
     if (group->pads()->pad(parts.world_size - 1)[999] != std::byte{0}) return "no pad";
     std::byte* buffer = *parts.arena.allocate(kBytes, {});
-    const Result<Handle> handle = group->rendezvous(buffer, patience());
+    const Result<PeerHandle> handle = group->rendezvous(buffer, patience());
     if (!handle.ok()) return handle.status().to_string();
     if (std::string wrong = write_and_read(*group, *handle); !wrong.empty()) return wrong;
     return group->leave(patience()).message();
@@ -65,9 +65,9 @@ TEST_P(SymmetricProcesses, ShareMemoryAndLeaveNothingBehind) {
 
 TEST_P(SymmetricProcesses, KeepAPeersMemoryWhenItsOwnerFreesItFirst) {
   Ranks ranks(GetParam(), [](RankParts& parts) -> std::string {
-    const std::unique_ptr<Group> group = parts.join();
+    const std::unique_ptr<Circle> group = parts.join();
     std::byte* buffer = *parts.arena.allocate(kBytes, {});
-    const Result<Handle> handle = group->rendezvous(buffer, patience());
+    const Result<PeerHandle> handle = group->rendezvous(buffer, patience());
     if (!handle.ok()) return handle.status().to_string();
     if (parts.rank == 0 && !parts.arena.free(buffer).ok()) return "not freed";
     if (std::string wrong = write_and_read(*group, *handle); !wrong.empty()) return wrong;
@@ -81,7 +81,7 @@ TEST(SymmetricProcesses, UseOneBlockInSubGroupsInAnyOrder) {
     std::byte* buffer = *parts.arena.allocate(kBytes, {});
     // Two sub-groups of one name and other members, then one that overlaps both, then the world.
     const auto sub_group = [&](const std::string& name, std::vector<uint64_t> members) {
-      GroupOptions options;
+      CircleOptions options;
       options.name = name;
       options.members = members;
       options.world_size = static_cast<int>(members.size());
@@ -89,18 +89,18 @@ TEST(SymmetricProcesses, UseOneBlockInSubGroupsInAnyOrder) {
           static_cast<int>(std::find(members.begin(), members.end(), parts.rank) - members.begin());
       return parts.join(options);
     };
-    const std::unique_ptr<Group> pair =
+    const std::unique_ptr<Circle> pair =
         parts.rank < 2 ? sub_group("pair", {0, 1}) : sub_group("pair", {3, 2});
-    const Result<Handle> paired = pair->rendezvous(buffer, patience());
+    const Result<PeerHandle> paired = pair->rendezvous(buffer, patience());
     if (!paired.ok()) return paired.status().to_string();
-    std::unique_ptr<Group> middle;
+    std::unique_ptr<Circle> middle;
     if (parts.rank == 1 || parts.rank == 2) {
       middle = sub_group("middle", {1, 2});
-      const Result<Handle> met = middle->rendezvous(buffer, patience());
+      const Result<PeerHandle> met = middle->rendezvous(buffer, patience());
       if (!met.ok()) return met.status().to_string();
     }
-    const std::unique_ptr<Group> world = parts.join();
-    const Result<Handle> handle = world->rendezvous(buffer, patience());
+    const std::unique_ptr<Circle> world = parts.join();
+    const Result<PeerHandle> handle = world->rendezvous(buffer, patience());
     if (!handle.ok()) return handle.status().to_string();
     if (std::string wrong = write_and_read(*world, *handle); !wrong.empty()) return wrong;
     const int partner = 1 - pair->seat().rank;
@@ -116,11 +116,11 @@ TEST(SymmetricProcesses, UseOneBlockInSubGroupsInAnyOrder) {
 
 TEST(SymmetricProcesses, AllFailWithTheSameSentenceWhereSizesDifferAndGoOn) {
   Ranks ranks(3, [](RankParts& parts) -> std::string {
-    const std::unique_ptr<Group> group = parts.join();
+    const std::unique_ptr<Circle> group = parts.join();
     std::byte* wrong = *parts.arena.allocate(parts.rank == 1 ? 32 : 16, {{"wrong"}, {}});
     const Status refused = group->rendezvous(wrong, patience()).status();
     std::byte* buffer = *parts.arena.allocate(kBytes, {});
-    const Result<Handle> handle = group->rendezvous(buffer, patience());
+    const Result<PeerHandle> handle = group->rendezvous(buffer, patience());
     if (!handle.ok()) return handle.status().to_string();
     if (Status left = group->leave(patience()); !left.ok()) return left.to_string();
     return refused.to_string();
@@ -133,7 +133,7 @@ TEST(SymmetricProcesses, AllFailWithTheSameSentenceWhereSizesDifferAndGoOn) {
 
 TEST(SymmetricProcesses, AllFailWhereBlocksWereAllocatedInAnotherOrder) {
   Ranks ranks(2, [](RankParts& parts) -> std::string {
-    const std::unique_ptr<Group> group = parts.join();
+    const std::unique_ptr<Circle> group = parts.join();
     std::byte* first = *parts.arena.allocate(64, {});
     std::byte* second = *parts.arena.allocate(64, {});
     const Status refused = group->rendezvous(parts.rank == 0 ? first : second, patience()).status();
@@ -145,14 +145,14 @@ TEST(SymmetricProcesses, AllFailWhereBlocksWereAllocatedInAnotherOrder) {
 
 TEST(SymmetricProcesses, AllFailWhereOneHasNoDescriptorLeft) {
   Ranks ranks(3, [](RankParts& parts) -> std::string {
-    GroupOptions options = parts.options();
+    CircleOptions options = parts.options();
     options.on_phase = [&](Phase phase) {
       if (phase != Phase::kMapping || parts.rank != 1) return;
       const UniqueFd next(::dup(0));  // the lowest that is free
       const rlimit few{static_cast<rlim_t>(next.get()), 4096};
       ::setrlimit(RLIMIT_NOFILE, &few);
     };
-    const std::unique_ptr<Group> group = parts.join(options);
+    const std::unique_ptr<Circle> group = parts.join(options);
     std::byte* buffer = *parts.arena.allocate(kBytes, {});
     const Status refused = group->rendezvous(buffer, patience()).status();
     const rlimit many{1024, 4096};
@@ -165,7 +165,7 @@ TEST(SymmetricProcesses, AllFailWhereOneHasNoDescriptorLeft) {
 
 TEST(SymmetricProcesses, ARankThatDoesNotComeIsNamedAndLearnsTheSameWhenItDoes) {
   Ranks ranks(3, [](RankParts& parts) -> std::string {
-    const std::unique_ptr<Group> group = parts.join();
+    const std::unique_ptr<Circle> group = parts.join();
     std::byte* buffer = *parts.arena.allocate(kBytes, {});
     if (parts.rank == 2) {  // until the others have given up
       while (!group->failure()->has_happened()) std::this_thread::sleep_for(milliseconds(5));
@@ -178,7 +178,7 @@ TEST(SymmetricProcesses, ARankThatDoesNotComeIsNamedAndLearnsTheSameWhenItDoes) 
 
 TEST(SymmetricProcesses, WhoGoesAwayWithoutLeavingFailsTheGroupForTheOthers) {
   Ranks ranks(2, [](RankParts& parts) -> std::string {
-    std::unique_ptr<Group> group = parts.join();
+    std::unique_ptr<Circle> group = parts.join();
     if (parts.rank == 0) {
       group.reset();
       return "gone";
@@ -191,10 +191,10 @@ TEST(SymmetricProcesses, WhoGoesAwayWithoutLeavingFailsTheGroupForTheOthers) {
 TEST(SymmetricProcesses, AGroupCanBeFormedAgainAfterACrash) {
   Ranks ranks(2, [](RankParts& parts) -> std::string {
     for (int round = 0; round < 3; ++round) {
-      const std::unique_ptr<Group> group = parts.join();
+      const std::unique_ptr<Circle> group = parts.join();
       if (round == 0) continue;  // it ends as after a crash
       std::byte* buffer = *parts.arena.allocate(kBytes, {});
-      const Result<Handle> handle = group->rendezvous(buffer, patience());
+      const Result<PeerHandle> handle = group->rendezvous(buffer, patience());
       if (!handle.ok()) return handle.status().to_string();
       if (Status left = group->leave(patience()); !left.ok()) return left.to_string();
     }
@@ -234,7 +234,7 @@ INSTANTIATE_TEST_SUITE_P(Phases, SymmetricDeaths, ::testing::ValuesIn(all_blows(
 TEST_P(SymmetricDeaths, AllSurvivorsNameTheRankWithinTheirDeadline) {
   const Blow blow = GetParam();
   Ranks ranks(3, [&](RankParts& parts) -> std::string {
-    GroupOptions options = parts.options();
+    CircleOptions options = parts.options();
     options.on_phase = [&](Phase phase) {
       if (parts.rank == 1 && phase == blow.phase) ::raise(blow.signal);
     };
@@ -242,7 +242,8 @@ TEST_P(SymmetricDeaths, AllSurvivorsNameTheRankWithinTheirDeadline) {
     const bool is_alone = blow.phase == Phase::kJoining;
     const Deadline deadline = Deadline::after(is_alone ? seconds(1) : seconds(20));
     const auto late = [&] { return deadline.has_passed() && !is_alone ? " [late]" : ""; };
-    Result<std::unique_ptr<Group>> group = Group::join(parts.arena, parts.store, options, deadline);
+    Result<std::unique_ptr<Circle>> group =
+        Circle::join(parts.arena, parts.store, options, deadline);
     if (!group.ok()) return group.status().to_string() + late();
     std::byte* buffer = *parts.arena.allocate(kBytes, {});
     const Status lost = (*group)->rendezvous(buffer, deadline).status();

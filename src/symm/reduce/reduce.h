@@ -15,11 +15,6 @@
 
 namespace ashlar::symm {
 
-struct Reduction {
-  ElementType type = ElementType::kF32;
-  ReduceOp op = ReduceOp::kSum;
-};
-
 // REQUIRES: check_reducible; at least one source; all aligned to an element. `out` may be one of
 // the sources, but must not overlap one otherwise.
 void reduce(const Reduction& what, std::span<const std::byte* const> sources, std::byte* out,

@@ -6,7 +6,7 @@
 
 #include <thread>
 
-#include "symm/group.h"
+#include "symm/circle.h"
 #include "unit/symm/store_places.h"
 
 namespace ashlar::symm {
@@ -97,7 +97,7 @@ class DeviceBackend final : public Backend {
 };
 
 // What two ranks with these devices get to hear when they join.
-std::vector<Status> join_with(uint8_t first, uint8_t second, GroupOptions options) {
+std::vector<Status> join_with(uint8_t first, uint8_t second, CircleOptions options) {
   const std::shared_ptr<Store> store = make_memory_store();
   std::vector<Status> said(2);
   std::vector<std::thread> ranks;
@@ -106,10 +106,10 @@ std::vector<Status> join_with(uint8_t first, uint8_t second, GroupOptions option
       const std::unique_ptr<Process> process = *Process::start({});
       DeviceBackend backend(rank == 0 ? first : second);
       Arena arena(*process, backend, {});
-      GroupOptions own = options;
+      CircleOptions own = options;
       own.rank = rank;
       own.world_size = 2;
-      auto joined = Group::join(arena, store, own, patience());
+      auto joined = Circle::join(arena, store, own, patience());
       said[rank] = joined.status();
       if (joined.ok()) said[rank] = (*joined)->leave(patience());
     });
@@ -124,7 +124,7 @@ TEST(RosterConcurrency, OneDeviceForTwoRanksIsRefusedUnlessItIsMeantSo) {
   const Status refused = join_with(7, 7, {})[0];
   EXPECT_EQ(refused.kind(), StatusKind::kUsage);
   EXPECT_THAT(refused.message(), HasSubstr("ranks 0 and 1 of group world use one device"));
-  GroupOptions options;
+  CircleOptions options;
   options.may_share_device = true;
   EXPECT_TRUE(join_with(7, 7, options)[0].ok());
 }
@@ -134,7 +134,7 @@ TEST(RosterConcurrency, DifferentKindsOfMemoryAreRefused) {
 }
 
 TEST(RosterConcurrency, AllHearThatOneHasNoMemoryForThePad) {
-  GroupOptions options;
+  CircleOptions options;
   options.pad_bytes = 100;
   const Status full = join_with(1, 50, options)[1];
   EXPECT_TRUE(full.is_out_of_memory());

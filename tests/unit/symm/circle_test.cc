@@ -1,5 +1,5 @@
 // Groups whose ranks are threads of one process: what they share is the owner's own mapping.
-#include "symm/group.h"
+#include "symm/circle.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -28,8 +28,8 @@ class GroupConcurrency : public ::testing::TestWithParam<int> {
     }
     for (std::thread& each : threads) each.join();
   }
-  static GroupOptions options_of(int rank) {
-    GroupOptions options;
+  static CircleOptions options_of(int rank) {
+    CircleOptions options;
     options.rank = rank;
     options.world_size = GetParam();
     options.pad_bytes = 256;
@@ -45,13 +45,13 @@ INSTANTIATE_TEST_SUITE_P(WorldSizes, GroupConcurrency, ::testing::Values(1, 2, 3
 
 TEST_P(GroupConcurrency, PeersOfOneProcessShareTheOwnersMapping) {
   std::vector<std::byte*> buffers(GetParam());
-  on_all_ranks([&](Arena& arena, const GroupOptions& options) {
-    auto joined = Group::join(arena, store_, options, patience());
+  on_all_ranks([&](Arena& arena, const CircleOptions& options) {
+    auto joined = Circle::join(arena, store_, options, patience());
     ASSERT_TRUE(joined.ok()) << joined.status().to_string();
-    Group& group = **joined;
+    Circle& group = **joined;
     buffers[options.rank] = *arena.allocate(64, {});
     buffers[options.rank][3] = std::byte(options.rank);
-    const Result<Handle> handle = group.rendezvous(buffers[options.rank], patience());
+    const Result<PeerHandle> handle = group.rendezvous(buffers[options.rank], patience());
     ASSERT_TRUE(handle.ok()) << handle.status().to_string();
     for (int rank = 0; rank < GetParam(); ++rank) {
       EXPECT_EQ(handle->peers().buffer(rank), buffers[rank]);
@@ -65,13 +65,13 @@ TEST_P(GroupConcurrency, PeersOfOneProcessShareTheOwnersMapping) {
 }
 
 TEST_P(GroupConcurrency, TheSecondRendezvousOfABlockAsksNobody) {
-  on_all_ranks([&](Arena& arena, const GroupOptions& options) {
-    const std::unique_ptr<Group> group = *Group::join(arena, store_, options, patience());
+  on_all_ranks([&](Arena& arena, const CircleOptions& options) {
+    const std::unique_ptr<Circle> group = *Circle::join(arena, store_, options, patience());
     std::byte* buffer = *arena.allocate(64, {});
-    const Result<Handle> first = group->rendezvous(buffer, patience());
+    const Result<PeerHandle> first = group->rendezvous(buffer, patience());
     ASSERT_TRUE(first.ok());
     if (options.rank == 0) {
-      const Result<Handle> again = group->rendezvous(buffer + 16, at_once());
+      const Result<PeerHandle> again = group->rendezvous(buffer + 16, at_once());
       ASSERT_TRUE(again.ok()) << again.status().to_string();
       EXPECT_EQ(&again->peers(), &first->peers());
       EXPECT_EQ(again->offset(), 16U);
@@ -82,8 +82,8 @@ TEST_P(GroupConcurrency, TheSecondRendezvousOfABlockAsksNobody) {
 }
 
 TEST_P(GroupConcurrency, APersistentBlockKeepsItsPeers) {
-  on_all_ranks([&](Arena& arena, const GroupOptions& options) {
-    const std::unique_ptr<Group> group = *Group::join(arena, store_, options, patience());
+  on_all_ranks([&](Arena& arena, const CircleOptions& options) {
+    const std::unique_ptr<Circle> group = *Circle::join(arena, store_, options, patience());
     std::byte* buffer = *arena.allocate(64, {{}, 1});
     ASSERT_TRUE(group->rendezvous(buffer, patience()).ok());
     ASSERT_TRUE(arena.free(buffer).ok());
@@ -96,8 +96,8 @@ TEST_P(GroupConcurrency, APersistentBlockKeepsItsPeers) {
 
 class GroupTest : public ::testing::Test {
  protected:
-  Status join(const GroupOptions& options) {
-    return Group::join(arena_, store_, options, Deadline::after(milliseconds(50))).status();
+  Status join(const CircleOptions& options) {
+    return Circle::join(arena_, store_, options, Deadline::after(milliseconds(50))).status();
   }
   std::unique_ptr<Process> process_ = *Process::start({});
   Arena arena_{*process_, process_->backends().use(), {}};
@@ -105,7 +105,7 @@ class GroupTest : public ::testing::Test {
 };
 
 TEST_F(GroupTest, NamesTheRanksThatDidNotComeToJoin) {
-  GroupOptions options;
+  CircleOptions options;
   options.rank = 1;
   options.world_size = 3;
   const Status late = join(options);
@@ -115,27 +115,27 @@ TEST_F(GroupTest, NamesTheRanksThatDidNotComeToJoin) {
 
 TEST_F(GroupTest, RefusesWhatMakesNoSense) {
   const auto refused = [&](auto change) {
-    GroupOptions options;
+    CircleOptions options;
     change(options);
     return join(options).kind() == StatusKind::kUsage;
   };
-  EXPECT_TRUE(refused([](GroupOptions& o) { o.rank = 1; }));
-  EXPECT_TRUE(refused([](GroupOptions& o) { o.rank = -1; }));
-  EXPECT_TRUE(refused([](GroupOptions& o) { o.world_size = 0; }));
-  EXPECT_TRUE(refused([](GroupOptions& o) { o.name = ""; }));
-  EXPECT_TRUE(refused([](GroupOptions& o) { o.name = "a/b"; }));
-  EXPECT_TRUE(refused([](GroupOptions& o) { o.job = std::string(65, 'x'); }));
-  EXPECT_TRUE(refused([](GroupOptions& o) { o.members = {1, 2}; }));
-  EXPECT_TRUE(refused([](GroupOptions& o) { o.world_size = 2, o.members = {1, 1}; }));
-  EXPECT_EQ(Group::join(arena_, nullptr, {}, patience()).status().kind(), StatusKind::kUsage);
+  EXPECT_TRUE(refused([](CircleOptions& o) { o.rank = 1; }));
+  EXPECT_TRUE(refused([](CircleOptions& o) { o.rank = -1; }));
+  EXPECT_TRUE(refused([](CircleOptions& o) { o.world_size = 0; }));
+  EXPECT_TRUE(refused([](CircleOptions& o) { o.name = ""; }));
+  EXPECT_TRUE(refused([](CircleOptions& o) { o.name = "a/b"; }));
+  EXPECT_TRUE(refused([](CircleOptions& o) { o.job = std::string(65, 'x'); }));
+  EXPECT_TRUE(refused([](CircleOptions& o) { o.members = {1, 2}; }));
+  EXPECT_TRUE(refused([](CircleOptions& o) { o.world_size = 2, o.members = {1, 1}; }));
+  EXPECT_EQ(Circle::join(arena_, nullptr, {}, patience()).status().kind(), StatusKind::kUsage);
   EXPECT_EQ(Process::start({milliseconds(10), milliseconds(10)}).status().kind(),
             StatusKind::kUsage);
 }
 
 TEST_F(GroupTest, AHandleGivesNothingOutsideItsBuffer) {
-  const std::unique_ptr<Group> group = *Group::join(arena_, store_, {}, patience());
+  const std::unique_ptr<Circle> group = *Circle::join(arena_, store_, {}, patience());
   std::byte* buffer = *arena_.allocate(100, {});
-  const Handle handle = *group->rendezvous(buffer + 10, patience());
+  const PeerHandle handle = *group->rendezvous(buffer + 10, patience());
   EXPECT_EQ(*handle.at(0, 90, 0), buffer + 100);
   EXPECT_EQ(*handle.at(0, 0, 90), buffer + 10);
   const std::tuple<int, int64_t, size_t> wrong[] = {

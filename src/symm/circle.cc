@@ -1,5 +1,5 @@
 // Joining and leaving. Where a rendezvous goes on: rendezvous.cc.
-#include "symm/group.h"
+#include "symm/circle.h"
 
 #include <algorithm>
 #include <set>
@@ -19,7 +19,7 @@ bool is_name(std::string_view name) {
          Store::check_key(name).ok();
 }
 
-Status check_options(const GroupOptions& options) {
+Status check_options(const CircleOptions& options) {
   if (!is_name(options.job) || !is_name(options.name)) {
     return Status::usage(text("job '", options.job, "', group '", options.name,
                               "': names are 1 to 64 printable characters without spaces and "
@@ -40,12 +40,12 @@ Status check_options(const GroupOptions& options) {
   return {};
 }
 
-uint64_t member_of(const GroupOptions& options, int rank) {
+uint64_t member_of(const CircleOptions& options, int rank) {
   return options.members.empty() ? static_cast<uint64_t>(rank) : options.members[rank];
 }
 
 // Groups of other members are others, whatever they are called.
-RosterOptions roster_options(const GroupOptions& options) {
+RosterOptions roster_options(const CircleOptions& options) {
   uint64_t hash = hash_on(kHashStart, static_cast<uint64_t>(options.world_size));
   for (int rank = 0; rank < options.world_size; ++rank) {
     hash = hash_on(hash, member_of(options, rank));
@@ -54,7 +54,7 @@ RosterOptions roster_options(const GroupOptions& options) {
           options.key_life};
 }
 
-std::string prefix_of(const GroupOptions& options, const Token& token) {
+std::string prefix_of(const CircleOptions& options, const Token& token) {
   return text(roster_options(options).prefix, '/', to_hex(token));
 }
 
@@ -68,8 +68,8 @@ std::vector<int> ranks_elsewhere(const Roster& roster, int own) {
 
 }  // namespace
 
-Result<std::unique_ptr<Group>> Group::join(Arena& arena, std::shared_ptr<Store> store,
-                                           const GroupOptions& options, Deadline deadline) {
+Result<std::unique_ptr<Circle>> Circle::join(Arena& arena, std::shared_ptr<Store> store,
+                                             const CircleOptions& options, Deadline deadline) {
   if (store == nullptr) return Status::usage("a group needs a store to meet in");
   if (Status good = check_options(options); !good.ok()) return good;
   const Result<Token> attempt = draw_token();
@@ -89,7 +89,7 @@ Result<std::unique_ptr<Group>> Group::join(Arena& arena, std::shared_ptr<Store> 
   Result<Roster> roster = gather_roster(*store, roster_options(options), own, deadline);
   if (!roster.ok()) return roster.status();
 
-  std::unique_ptr<Group> group(new Group(arena, std::move(store), options, *std::move(roster)));
+  std::unique_ptr<Circle> group(new Circle(arena, std::move(store), options, *std::move(roster)));
   if (Status introduced = group->introduce(deadline); !introduced.ok()) return introduced;
   if (options.pad_bytes > 0) {
     Result<std::shared_ptr<const Peers>> pads = group->share_memory(options.pad_bytes, deadline);
@@ -102,7 +102,8 @@ Result<std::unique_ptr<Group>> Group::join(Arena& arena, std::shared_ptr<Store> 
   return group;
 }
 
-Group::Group(Arena& arena, std::shared_ptr<Store> store, const GroupOptions& options, Roster roster)
+Circle::Circle(Arena& arena, std::shared_ptr<Store> store, const CircleOptions& options,
+               Roster roster)
     : arena_(arena),
       store_(std::move(store)),
       options_(options),
@@ -115,17 +116,17 @@ Group::Group(Arena& arena, std::shared_ptr<Store> store, const GroupOptions& opt
                arena.process().options().lease, options.key_life}),
       exchange_(store_, verdict_, {prefix(), options.name, seat_, options.key_life}) {}
 
-Group::~Group() {
+Circle::~Circle() {
   MutexLock lock(turn_);
   if (is_over_) return;
   part(verdict_.announce(Status::peer_lost(text("rank ", seat_.rank, " of group ", options_.name,
                                                 " went away without leaving: call leave"))));
 }
 
-std::string Group::prefix() const { return prefix_of(options_, roster_.token); }
+std::string Circle::prefix() const { return prefix_of(options_, roster_.token); }
 
 // From the roster to a group: the first exchange shows that all have it, so that it can go.
-Status Group::introduce(Deadline deadline) {
+Status Circle::introduce(Deadline deadline) {
   MutexLock lock(turn_);
   arena_.process().heart().add(leases_);
   Status met = exchange_.barrier(deadline);
@@ -146,7 +147,7 @@ Status Group::introduce(Deadline deadline) {
   return met;
 }
 
-Status Group::check_roster() const {
+Status Circle::check_roster() const {
   const std::vector<JoinRecord>& all = roster_.records;
   std::string backends;
   std::string pads;
@@ -180,7 +181,7 @@ Status Group::check_roster() const {
   return {};
 }
 
-Status Group::connect(Deadline deadline) {
+Status Circle::connect(Deadline deadline) {
   Links::Options options;
   options.group = roster_.token;
   options.group_name = options_.name;
@@ -197,18 +198,18 @@ Status Group::connect(Deadline deadline) {
   return {};
 }
 
-PeerAccess Group::peer_access(int rank) const {
+PeerAccess Circle::peer_access(int rank) const {
   const bool is_here = roster_.records[rank].host == roster_.records[seat_.rank].host;
   return is_here ? PeerAccess::kDirect : PeerAccess::kRemote;
 }
 
-Status Group::barrier(Deadline deadline) {
+Status Circle::barrier(Deadline deadline) {
   MutexLock lock(turn_);
   if (is_over_) return Status::usage(text("group ", options_.name, " was left already"));
   return exchange_.barrier(deadline);
 }
 
-Status Group::leave(Deadline deadline) {
+Status Circle::leave(Deadline deadline) {
   MutexLock lock(turn_);
   if (is_over_) return Status::usage(text("group ", options_.name, " was left already"));
   const Status finished = exchange_.finish(deadline);
@@ -217,7 +218,7 @@ Status Group::leave(Deadline deadline) {
 }
 
 // Signs of life go on until the very end, since the others may still be busy.
-void Group::part(const Status& reason) {
+void Circle::part(const Status& reason) {
   is_over_ = true;
   if (links_ != nullptr) links_->say_goodbye(reason);
   links_.reset();
@@ -226,7 +227,7 @@ void Group::part(const Status& reason) {
   arena_.forget_group(roster_.token);
 }
 
-void Group::reach(Phase phase) const {
+void Circle::reach(Phase phase) const {
   if (options_.on_phase) options_.on_phase(phase);
 }
 

@@ -1,6 +1,7 @@
-// A group: ranks that have met, know each other, and have a pad in common. Joining, leaving and
-// rendezvous are collective: all ranks of the group do them, in the same order; another thread of
-// the same rank waits its turn. What fails for one fails for all, with the same sentence.
+// The ranks of a group that have met, know each other, and have a pad in common; what a user calls
+// a group (ashlar/symmetric.h) is made of it. Joining, leaving and rendezvous are collective: all
+// ranks of the group do them, in the same order; another thread of the same rank waits its turn.
+// What fails for one fails for all, with the same sentence.
 //
 // A rank that dies, or does not come in time, fails the group for good: `failure` says so to
 // everybody who waits for anything. Memory that is mapped stays mapped.
@@ -36,7 +37,7 @@ enum class Phase {
   kAgreeing,     // done; the others say next whether they are
 };
 
-struct GroupOptions {
+struct CircleOptions {
   std::string job = "job";     // jobs that share a store do not meet; no slashes, here and below
   std::string name = "world";  // groups of one job do not meet, nor do those of other members
   int rank = 0;
@@ -48,15 +49,15 @@ struct GroupOptions {
   std::function<void(Phase)> on_phase{};
 };
 
-class Group {
+class Circle {
  public:
   // `arena` outlives it.
-  static Result<std::unique_ptr<Group>> join(Arena& arena, std::shared_ptr<Store> store,
-                                             const GroupOptions& options, Deadline deadline);
+  static Result<std::unique_ptr<Circle>> join(Arena& arena, std::shared_ptr<Store> store,
+                                              const CircleOptions& options, Deadline deadline);
   // Without leave before, the group fails for the others.
-  ~Group();
-  Group(const Group&) = delete;
-  Group& operator=(const Group&) = delete;
+  ~Circle();
+  Circle(const Circle&) = delete;
+  Circle& operator=(const Circle&) = delete;
 
   const std::string& name() const { return options_.name; }
   const Seat& seat() const { return seat_; }
@@ -73,7 +74,7 @@ class Group {
   // collective; afterwards the same table is returned at once.
   // kUsage: no symmetric memory of this rank (at once, and only here); or what the ranks brought
   // does not match.
-  Result<Handle> rendezvous(const void* pointer, Deadline deadline) ASHLAR_EXCLUDES(turn_);
+  Result<PeerHandle> rendezvous(const void* pointer, Deadline deadline) ASHLAR_EXCLUDES(turn_);
   // Zeroed memory of all ranks that no block knows: Peers::pad. Collective.
   Result<std::shared_ptr<const Peers>> share_memory(size_t bytes, Deadline deadline)
       ASHLAR_EXCLUDES(turn_);
@@ -83,7 +84,7 @@ class Group {
   Status leave(Deadline deadline) ASHLAR_EXCLUDES(turn_);
 
  private:
-  Group(Arena& arena, std::shared_ptr<Store> store, const GroupOptions& options, Roster roster);
+  Circle(Arena& arena, std::shared_ptr<Store> store, const CircleOptions& options, Roster roster);
 
   std::string prefix() const;
   Status introduce(Deadline deadline) ASHLAR_EXCLUDES(turn_);
@@ -104,7 +105,7 @@ class Group {
 
   Arena& arena_;
   const std::shared_ptr<Store> store_;
-  const GroupOptions options_;
+  const CircleOptions options_;
   const Seat seat_;
   const Roster roster_;
   const std::shared_ptr<Failure> failure_;

@@ -1,0 +1,290 @@
+// Symmetric memory: ranks allocate the same buffer everywhere, read and write each other's, signal,
+// wait and reduce. Ranks are threads or processes.
+//
+//   symm::Heap heap;                                                  // on every rank
+//   symm::Group group = symm::Group::join(heap, store, {.rank = rank, .world_size = 4});
+//   symm::Buffer buffer = heap.allocate(4096);
+//   symm::Handle handle = group.rendezvous(buffer);
+//   handle.all_reduce(1024);                                          // sum of f32, in place
+//   group.leave();                                                   // all do
+//
+// Collective calls are made by all ranks of the group, in the same order. Every timeout of 0 is for
+// ever; one that passes is a TimeoutError that says who was waited for. A rank that dies fails its
+// group: whoever waits, and every later call, gets a PeerError with the same sentence. Mistakes are
+// UsageErrors, before anything is read or written. docs/guide/symmetric.md has the rest.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "ashlar/export.h"
+#include "ashlar/peer_access.h"
+#include "ashlar/reduction.h"
+#include "ashlar/status.h"
+#include "ashlar/store.h"
+
+namespace ashlar::symm {
+
+using Timeout = std::chrono::milliseconds;
+
+class Buffer;
+
+// --- memory -------------------------------------------------------------------------------------
+
+struct HeapOptions {
+  std::string backend = "host";  // where memory comes from: one of Heap::backends()
+  size_t pad_bytes = 9216;       // the user's words in front of each buffer; on all ranks the same
+  std::chrono::milliseconds heartbeat{1000};  // between two signs of life in the store
+  std::chrono::milliseconds lease{5000};      // a rank without one for so long is lost
+};
+
+struct AllocateOptions {
+  // The group whose ranks allocate it; empty: all ranks do.
+  std::string group{};
+  // The same address again for the same id (in this heap, for this group), once it was freed.
+  std::optional<uint64_t> persistent_id{};
+};
+
+// The symmetric memory of one rank. All ranks allocate the same in the same order; a rendezvous
+// checks it. Heaps of one process share what can be shared. Lives on in its buffers, groups and
+// handles. Thread safe. Not to be used on both sides of a fork.
+class ASHLAR_EXPORT Heap {
+ public:
+  // Throws UsageError: no such back end, or another is in use.
+  explicit Heap(const HeapOptions& options = {});
+
+  // Not collective. Aligned to 128 bytes; the pad in front is zero, the buffer is not promised to
+  // be. Throws UsageError: the persistent id is in use, or had another size; OutOfMemory.
+  Buffer allocate(size_t bytes, const AllocateOptions& options = {});
+  // How many buffers there are.
+  size_t live_count() const;
+  std::vector<std::string> backends() const;
+
+ private:
+  friend class Buffer;
+  friend class Group;
+  struct Parts;
+  explicit Heap(std::shared_ptr<Parts> parts) : parts_(std::move(parts)) {}
+
+  std::shared_ptr<Parts> parts_;  // also owned by buffers and groups
+};
+
+// This rank's part of a symmetric allocation. Freed where its scope ends: others who have it mapped
+// keep it, and so do handles.
+class ASHLAR_EXPORT Buffer {
+ public:
+  Buffer() = default;
+  Buffer(Buffer&& other) noexcept;
+  Buffer& operator=(Buffer&& other) noexcept;
+  ~Buffer() { reset(); }
+
+  std::byte* data() const { return data_; }
+  size_t bytes() const { return bytes_; }
+  explicit operator bool() const { return data_ != nullptr; }
+  // As many T as there are.
+  template <typename T>
+  std::span<T> as() const {
+    static_assert(std::is_trivially_copyable_v<T>);
+    return {reinterpret_cast<T*>(data_), bytes_ / sizeof(T)};
+  }
+
+  void reset() noexcept;
+
+ private:
+  friend class Heap;
+  Buffer(std::shared_ptr<Heap::Parts> heap, std::byte* data, size_t bytes)
+      : heap_(std::move(heap)), data_(data), bytes_(bytes) {}
+
+  std::shared_ptr<Heap::Parts> heap_;
+  std::byte* data_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+// --- ranks --------------------------------------------------------------------------------------
+
+struct GroupOptions {
+  int rank = 0;
+  int world_size = 1;
+  std::string name = "world";  // groups of other names or members do not meet; no slashes
+  std::string job = "job";     // jobs that share a store do not meet; no slashes
+  int channel_count = 32;      // for barriers and signals
+  // Which all-reduce is the quicker one for which size is measured when the group is joined.
+  // Otherwise `one_shot_bytes` says up to where it is the one-shot one.
+  bool measure_thresholds = true;
+  size_t one_shot_bytes = size_t{64} * 1024;
+  bool may_share_device = false;  // several ranks on one device
+  Timeout timeout{0};             // of joining
+};
+
+struct SubGroupOptions {
+  std::string name = "sub";
+  std::vector<int> ranks{};  // of the group it is made of, in the order of their new ranks
+  bool measure_thresholds = true;
+  Timeout timeout{0};
+};
+
+class Handle;
+
+// Ranks that have met. Operations of one group are kept in order, whichever thread calls them;
+// groups are independent of each other. Lives on in its handles. Thread safe.
+class ASHLAR_EXPORT Group {
+ public:
+  // Collective.
+  static Group join(const Heap& heap, std::shared_ptr<Store> store, const GroupOptions& options);
+  // Collective among `options.ranks` only, each of which calls it. Everything else is as here.
+  Group sub_group(const SubGroupOptions& options) const;
+  Group(Group&& other) noexcept;
+  Group& operator=(Group&& other) noexcept;
+  // Without leave before, and once its handles are gone too, the group fails for the others.
+  ~Group();
+
+  const std::string& name() const;
+  int rank() const;
+  int world_size() const;
+  int channel_count() const;
+  PeerAccess peer_access(int rank) const;
+  // Ok while the group works; then why it does not, for good.
+  Status failure() const;
+  // All-reduces of up to so many bytes are done in one shot; and the table that was measured.
+  size_t one_shot_bytes() const;
+  std::string thresholds() const;
+
+  // What all ranks wrote before it, all see after it. One that timed out is finished by calling it
+  // again. Channels are independent.
+  void barrier(int channel = 0, Timeout timeout = Timeout(0));
+
+  // All ranks' memory of the allocation that covers the address, which may be inside of it.
+  // Collective for the first time; afterwards it is at hand.
+  Handle rendezvous(const void* address, Timeout timeout = Timeout(0));
+  Handle rendezvous(const Buffer& buffer, Timeout timeout = Timeout(0));
+
+  // Collective. Throws why it was no clean end; the group is over in any case.
+  void leave(Timeout timeout = Timeout(0));
+
+ private:
+  friend class Handle;
+  struct Parts;
+  explicit Group(std::shared_ptr<Parts> parts);
+  static Group join_as(const Heap& heap, std::shared_ptr<Store> store, const GroupOptions& options,
+                       const std::vector<uint64_t>& members);
+
+  std::shared_ptr<Parts> parts_;  // also owned by handles
+};
+
+// --- what ranks do ------------------------------------------------------------------------------
+
+// Of a collective. All but `out` and `timeout` are the same on all ranks.
+struct CollectiveOptions {
+  int64_t offset_bytes = 0;  // where in the handle's memory it begins
+  // Where the result goes, outside of that memory. Null: in place, where there is such a thing.
+  void* out = nullptr;
+  Timeout timeout{0};  // the same call made again goes on where it stopped
+};
+
+// Rows for every rank, one after the other in the handle's memory, each rank with its own numbers.
+struct RowExchange {
+  int64_t row_bytes = 0;              // the same on all ranks
+  std::span<const int64_t> splits{};  // how many rows are for each rank
+  int64_t out_bytes = 0;              // room at CollectiveOptions::out
+  std::span<int64_t> out_splits{};    // how many rows came from each rank
+  std::span<int64_t> out_offsets{};   // and from which row on they are at `out`
+};
+
+// Every rank's memory of one allocation, from an offset on. Keeps all of it mapped, whoever has
+// freed it. Views end with the last handle. Thread safe.
+class ASHLAR_EXPORT Handle {
+ public:
+  int rank() const;
+  int world_size() const;
+  const std::string& group_name() const;
+  PeerAccess peer_access(int rank) const;
+
+  // --- where it is. By rank; null: on another machine. The beginnings, without the offset.
+  const std::vector<std::byte*>& buffer_ptrs() const;
+  const std::vector<std::byte*>& signal_pad_ptrs() const;
+  size_t buffer_bytes() const;  // as they were asked for
+  size_t signal_pad_bytes() const;
+  size_t offset() const;  // from the buffer's beginning to the address of the rendezvous
+
+  // `count` elements of a rank's memory, `offset` elements behind the handle's offset.
+  template <typename T>
+  std::span<T> view(int rank, int64_t count, int64_t offset = 0) const {
+    return {static_cast<T*>(checked_view<T>(rank, count, offset)), static_cast<size_t>(count)};
+  }
+  // Of a rank's pad, which nobody but the user touches.
+  template <typename T = uint32_t>
+  std::span<T> signal_pad(int rank) const {
+    return signal_pad<T>(rank, static_cast<int64_t>(signal_pad_bytes() / sizeof(T)));
+  }
+  template <typename T = uint32_t>
+  std::span<T> signal_pad(int rank, int64_t count, int64_t offset = 0) const {
+    return {static_cast<T*>(checked_pad<T>(rank, count, offset)), static_cast<size_t>(count)};
+  }
+
+  // --- one rank alone: bytes are copied when these return
+  void put(int to, std::span<const std::byte> from, int64_t offset_bytes = 0) const;
+  void get(int from, std::span<std::byte> to, int64_t offset_bytes = 0) const;
+
+  // --- two ranks. What was written before a signal is seen after the wait for it.
+  // A mailbox for one signal: put waits while the one before was not taken.
+  void put_signal(int to, int channel = 0, Timeout timeout = Timeout(0)) const;
+  void wait_signal(int from, int channel = 0, Timeout timeout = Timeout(0)) const;
+  // Counters that only grow: this rank's at another, another's at this one.
+  void add_signal(int to, uint64_t amount = 1, int channel = 0) const;
+  void wait_for_value(int from, uint64_t value, int channel = 0,
+                      Timeout timeout = Timeout(0)) const;
+  uint64_t counter_value(int from, int channel = 0) const;
+  void barrier(int channel = 0, Timeout timeout = Timeout(0)) const;  // the group's
+
+  // --- all ranks. Elements are combined in rank order: all get the same bits.
+  // By whichever of the two is the quicker.
+  void all_reduce(int64_t count, Reduction what = {}, const CollectiveOptions& options = {}) const;
+  void one_shot_all_reduce(int64_t count, Reduction what = {},
+                           const CollectiveOptions& options = {}) const;
+  void two_shot_all_reduce(int64_t count, Reduction what = {},
+                           const CollectiveOptions& options = {}) const;
+  // Each rank gets its part, of `count` elements, of the W parts; `out` is needed.
+  void reduce_scatter(int64_t count, Reduction what, const CollectiveOptions& options) const;
+  // All ranks' `bytes`, in rank order, in everybody's memory.
+  void all_gather(const void* in, int64_t bytes, const CollectiveOptions& options = {}) const;
+  void broadcast(int64_t bytes, int root, const CollectiveOptions& options = {}) const;
+  // The memory has a share of `bytes` for each rank; `out`, from each rank, is needed.
+  void all_to_all(int64_t bytes, const CollectiveOptions& options) const;
+  void all_to_all_v(const RowExchange& rows, const CollectiveOptions& options) const;
+
+ private:
+  friend class Group;
+  struct Parts;
+  struct Extent {
+    int64_t count = 0;
+    int64_t offset = 0;  // in elements
+    size_t element_bytes = 1;
+    size_t alignment = 1;
+  };
+  explicit Handle(std::shared_ptr<const Parts> parts) : parts_(std::move(parts)) {}
+
+  template <typename T>
+  void* checked_view(int rank, int64_t count, int64_t offset) const {
+    static_assert(std::is_trivially_copyable_v<T>);
+    return view_of(rank, {count, offset, sizeof(T), alignof(T)});
+  }
+  template <typename T>
+  void* checked_pad(int rank, int64_t count, int64_t offset) const {
+    static_assert(std::is_trivially_copyable_v<T>);
+    return pad_of(rank, {count, offset, sizeof(T), alignof(T)});
+  }
+  void* view_of(int rank, const Extent& extent) const;
+  void* pad_of(int rank, const Extent& extent) const;
+
+  std::shared_ptr<const Parts> parts_;  // copies of a handle are one handle
+};
+
+}  // namespace ashlar::symm

@@ -1,0 +1,187 @@
+// Groups: joined, measured, met in, left.
+#include <algorithm>
+#include <utility>
+
+#include "api/symmetric_parts.h"
+#include "api/unwrap.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "symm/barrier.h"
+
+namespace ashlar::symm {
+namespace {
+
+constexpr int kMeasuringRounds = 3;
+constexpr size_t kMostMeasuredBytes = 4 * kMiB;
+// Of all ranks together: they may be many.
+constexpr size_t kMostMeasuringBytes = 64 * kMiB;
+
+Status check_options(const GroupOptions& options) {
+  if (options.channel_count < 1 || options.channel_count >= kMaxChannels) {
+    return Status::usage(
+        text("channel_count is ", options.channel_count, ": expected 1 to ", kMaxChannels - 1));
+  }
+  return {};
+}
+
+}  // namespace
+
+// --- Group::Parts -------------------------------------------------------------------------------
+
+Status Group::Parts::state() const {
+  MutexLock lock(mutex);
+  if (is_left) return Status::usage(text("group ", options.name, " was left already"));
+  const Failure& failure = *circle->failure();
+  return failure.has_happened() ? failure.reason() : Status();
+}
+
+Status Group::Parts::check_channel(int channel) const {
+  if (channel >= 0 && channel < options.channel_count) return {};
+  return Status::usage(text("channel ", channel, ": expected 0 to ", options.channel_count - 1,
+                            "; GroupOptions::channel_count makes more"));
+}
+
+Status Group::Parts::barrier(int channel, Timeout timeout) {
+  if (Status wrong = check_channel(channel); !wrong.ok()) return wrong;
+  const Result<Deadline> deadline = deadline_of(timeout);
+  if (!deadline.ok()) return deadline.status();
+  if (Status over = state(); !over.ok()) return over;
+  MutexLock lock(channel_turns[static_cast<size_t>(channel)]);
+  return symm::barrier(*pads, channel, {.failure = *circle->failure(), .deadline = *deadline});
+}
+
+// In memory of its own, which goes afterwards.
+Status Group::Parts::measure(Deadline deadline) {
+  const auto ranks = static_cast<size_t>(options.world_size);
+  const size_t bytes = std::clamp(kMostMeasuringBytes / ranks, 4 * kKiB, kMostMeasuredBytes);
+  const Result<std::shared_ptr<const Peers>> room = circle->share_memory(bytes, deadline);
+  if (!room.ok()) return room.status();
+  std::vector<std::byte*> bases;
+  for (int rank = 0; rank < options.world_size; ++rank) {
+    // Only peers within reach are asked which way is the quicker.
+    if ((*room)->access(rank) != PeerAccess::kDirect) return {};
+    bases.push_back((*room)->pad(rank));
+  }
+  const Piece piece{.bases = bases, .buffer_bytes = bytes};
+  const Limits limits{.failure = *circle->failure(), .deadline = deadline};
+  Result<Thresholds> measured = measure_thresholds(team(), piece, kMeasuringRounds, limits);
+  if (!measured.ok()) return measured.status();
+  thresholds = *std::move(measured);
+  return {};
+}
+
+// --- joining and leaving ------------------------------------------------------------------------
+
+Group Group::join(const Heap& heap, std::shared_ptr<Store> store, const GroupOptions& options) {
+  return join_as(heap, std::move(store), options, {});
+}
+
+Group Group::sub_group(const SubGroupOptions& options) const {
+  const Parts& parent = *parts_;
+  unwrap(parent.state());
+  GroupOptions own = parent.options;
+  own.name = options.name;
+  own.measure_thresholds = options.measure_thresholds;
+  own.timeout = options.timeout;
+  own.world_size = static_cast<int>(options.ranks.size());
+  own.rank = -1;
+  std::vector<uint64_t> members;
+  for (const int rank : options.ranks) {
+    unwrap(parent.pads->slots().check_rank(rank));
+    if (rank == parent.options.rank) own.rank = static_cast<int>(members.size());
+    members.push_back(parent.circle->member(rank));
+  }
+  if (own.rank < 0) {
+    unwrap(Status::usage(text("rank ", parent.options.rank, " of group ", parent.options.name,
+                              " is none of the ranks of sub-group ", options.name,
+                              ": only those call sub_group")));
+  }
+  Heap heap(parent.heap);
+  return join_as(heap, parent.store, own, members);
+}
+
+Group Group::join_as(const Heap& heap, std::shared_ptr<Store> store, const GroupOptions& options,
+                     const std::vector<uint64_t>& members) {
+  unwrap(check_options(options));
+  const Deadline deadline = unwrap(deadline_of(options.timeout));
+  CircleOptions circle;
+  circle.job = options.job;
+  circle.name = options.name;
+  circle.rank = options.rank;
+  circle.world_size = options.world_size;
+  circle.members = members;
+  circle.pad_bytes = unwrap(pad_bytes(options.world_size, options.channel_count + 1));
+  circle.may_share_device = options.may_share_device;
+
+  auto parts = std::make_shared<Parts>(heap.parts_, std::move(store), options);
+  parts->circle = unwrap(Circle::join(*heap.parts_->arena, parts->store, circle, deadline));
+  std::vector<std::byte*> bases;
+  for (int rank = 0; rank < options.world_size; ++rank) {
+    bases.push_back(parts->circle->pads()->pad(rank));
+  }
+  parts->pads = std::make_unique<Pads>(
+      unwrap(Pads::over(options.rank, options.channel_count + 1, std::move(bases))));
+  parts->thresholds.one_shot_bytes = options.one_shot_bytes;
+  if (options.measure_thresholds) {
+    const Status measured = parts->measure(deadline);
+    // What all failed in alike leaves the group whole, and all leave it.
+    if (!measured.ok()) (void)parts->circle->leave(deadline).ok();
+    unwrap(measured);
+  }
+  return Group(std::move(parts));
+}
+
+void Group::leave(Timeout timeout) {
+  const Deadline deadline = unwrap(deadline_of(timeout));
+  {
+    MutexLock lock(parts_->mutex);
+    if (parts_->is_left) {
+      unwrap(Status::usage(text("group ", parts_->options.name, " was left already")));
+    }
+    parts_->is_left = true;
+  }
+  unwrap(parts_->circle->leave(deadline));
+}
+
+Group::Group(std::shared_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Group::Group(Group&& other) noexcept = default;
+Group& Group::operator=(Group&& other) noexcept = default;
+Group::~Group() = default;
+
+// --- asking -------------------------------------------------------------------------------------
+
+const std::string& Group::name() const { return parts_->options.name; }
+int Group::rank() const { return parts_->options.rank; }
+int Group::world_size() const { return parts_->options.world_size; }
+int Group::channel_count() const { return parts_->options.channel_count; }
+
+PeerAccess Group::peer_access(int rank) const {
+  unwrap(parts_->pads->slots().check_rank(rank));
+  return parts_->circle->peer_access(rank);
+}
+
+Status Group::failure() const { return parts_->circle->failure()->reason(); }
+size_t Group::one_shot_bytes() const { return parts_->thresholds.one_shot_bytes; }
+std::string Group::thresholds() const { return parts_->thresholds.to_string(); }
+
+// --- meeting ------------------------------------------------------------------------------------
+
+void Group::barrier(int channel, Timeout timeout) { unwrap(parts_->barrier(channel, timeout)); }
+
+Handle Group::rendezvous(const void* address, Timeout timeout) {
+  const Deadline deadline = unwrap(deadline_of(timeout));
+  unwrap(parts_->state());
+  PeerHandle met = unwrap(parts_->circle->rendezvous(address, deadline));
+  Handle::Parts made{parts_, std::move(met), {}, {}};
+  const Peers& peers = made.peers.peers();
+  made.buffers = peers.buffers();
+  for (int rank = 0; rank < world_size(); ++rank) made.pads.push_back(peers.pad(rank));
+  return Handle(std::make_shared<const Handle::Parts>(std::move(made)));
+}
+
+Handle Group::rendezvous(const Buffer& buffer, Timeout timeout) {
+  if (!buffer) unwrap(Status::usage("an empty buffer has no memory to meet for"));
+  return rendezvous(static_cast<const void*>(buffer.data()), timeout);
+}
+
+}  // namespace ashlar::symm

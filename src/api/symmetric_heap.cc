@@ -1,0 +1,102 @@
+// Heaps and their buffers, and the part that all heaps of a process share.
+#include <unistd.h>
+
+#include <map>
+#include <utility>
+
+#include "api/symmetric_parts.h"
+#include "api/unwrap.h"
+#include "base/text.h"
+
+namespace ashlar::symm {
+namespace {
+
+// Ranks that are threads of one process find each other's memory through what they share. Heaps
+// that want other times of life share nothing, and meet as if they were processes.
+class Processes {
+ public:
+  Result<std::shared_ptr<Process>> with(const ProcessOptions& options) ASHLAR_EXCLUDES(mutex_) {
+    // A child has none of its parent's threads.
+    const Key key{::getpid(), options.heartbeat, options.lease};
+    MutexLock lock(mutex_);
+    std::erase_if(running_, [](const auto& each) { return each.second.expired(); });
+    if (const auto found = running_.find(key); found != running_.end()) {
+      if (std::shared_ptr<Process> process = found->second.lock()) return process;
+    }
+    Result<std::unique_ptr<Process>> started = Process::start(options);
+    if (!started.ok()) return started.status();
+    std::shared_ptr<Process> process = *std::move(started);
+    running_.insert_or_assign(key, process);
+    return process;
+  }
+
+ private:
+  using Key = std::tuple<pid_t, std::chrono::milliseconds, std::chrono::milliseconds>;
+
+  Mutex mutex_;
+  std::map<Key, std::weak_ptr<Process>> running_ ASHLAR_GUARDED_BY(mutex_);
+};
+
+Processes& processes() {
+  static Processes all;
+  return all;
+}
+
+}  // namespace
+
+Result<Deadline> deadline_of(Timeout timeout) {
+  if (timeout.count() >= 0) return Deadline::of_timeout(timeout);
+  return Status::usage(
+      text("a timeout of ", timeout.count(), " ms: expected 0, which is for ever, or more"));
+}
+
+// --- Heap ---------------------------------------------------------------------------------------
+
+Heap::Heap(const HeapOptions& options) : parts_(std::make_shared<Parts>()) {
+  if (options.heartbeat.count() < 1) {
+    unwrap(Status::usage(
+        text("a heartbeat every ", options.heartbeat.count(), " ms: expected 1 or more")));
+  }
+  parts_->process =
+      unwrap(processes().with({.heartbeat = options.heartbeat, .lease = options.lease}));
+  Backends& backends = parts_->process->backends();
+  unwrap(backends.choose(options.backend));
+  const Arena::Options arena{.pad_bytes = options.pad_bytes};
+  parts_->arena = std::make_unique<Arena>(*parts_->process, backends.use(), arena);
+}
+
+Buffer Heap::allocate(size_t bytes, const AllocateOptions& options) {
+  const AllocationOptions allocation{.group = options.group,
+                                     .persistent_id = options.persistent_id};
+  return Buffer(parts_, unwrap(parts_->arena->allocate(bytes, allocation)), bytes);
+}
+
+size_t Heap::live_count() const { return parts_->arena->live_count(); }
+
+std::vector<std::string> Heap::backends() const { return parts_->process->backends().names(); }
+
+// --- Buffer -------------------------------------------------------------------------------------
+
+Buffer::Buffer(Buffer&& other) noexcept
+    : heap_(std::move(other.heap_)),
+      data_(std::exchange(other.data_, nullptr)),
+      bytes_(std::exchange(other.bytes_, 0)) {}
+
+Buffer& Buffer::operator=(Buffer&& other) noexcept {
+  if (this == &other) return *this;
+  reset();
+  heap_ = std::move(other.heap_);
+  data_ = std::exchange(other.data_, nullptr);
+  bytes_ = std::exchange(other.bytes_, 0);
+  return *this;
+}
+
+void Buffer::reset() noexcept {
+  // It is the beginning of a live block, which is all that free asks for.
+  if (data_ != nullptr) (void)heap_->arena->free(data_).ok();
+  heap_.reset();
+  data_ = nullptr;
+  bytes_ = 0;
+}
+
+}  // namespace ashlar::symm

@@ -1,0 +1,66 @@
+// What the public types of symmetric memory are made of. Each part keeps alive what it needs.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ashlar/symmetric.h"
+#include "base/mutex.h"
+#include "symm/arena.h"
+#include "symm/circle.h"
+#include "symm/collectives/order_guard.h"
+#include "symm/collectives/team.h"
+#include "symm/collectives/thresholds.h"
+#include "symm/pad.h"
+#include "symm/process.h"
+
+namespace ashlar::symm {
+
+// kUsage: negative. 0 is for ever.
+Result<Deadline> deadline_of(Timeout timeout);
+
+struct Heap::Parts {
+  std::shared_ptr<Process> process;  // also owned by this process's other heaps
+  std::unique_ptr<Arena> arena;
+};
+
+// The group's pad has one channel more than users see: collectives meet there.
+struct Group::Parts {
+  Parts(std::shared_ptr<Heap::Parts> of_heap, std::shared_ptr<Store> of_store,
+        GroupOptions with_options)
+      : heap(std::move(of_heap)),
+        store(std::move(of_store)),
+        options(std::move(with_options)),
+        channel_turns(static_cast<size_t>(options.channel_count)) {}
+
+  Team team() { return {.pads = *pads, .order = order, .channel = options.channel_count}; }
+  // Ok: it can be worked with. Otherwise it was left, or has failed.
+  Status state() const ASHLAR_EXCLUDES(mutex);
+  Status check_channel(int channel) const;
+  Status barrier(int channel, Timeout timeout);
+  // REQUIRES: just joined; collective.
+  Status measure(Deadline deadline);
+
+  const std::shared_ptr<Heap::Parts> heap;
+  const std::shared_ptr<Store> store;
+  const GroupOptions options;
+  // Constant once joined.
+  std::unique_ptr<Circle> circle;
+  std::unique_ptr<Pads> pads;
+  Thresholds thresholds;
+
+  OrderGuard order;
+  std::vector<Mutex> channel_turns;  // one thread at a time is in a barrier of a channel
+  mutable Mutex mutex;
+  bool is_left ASHLAR_GUARDED_BY(mutex) = false;
+};
+
+struct Handle::Parts {
+  std::shared_ptr<Group::Parts> group;
+  PeerHandle peers;
+  std::vector<std::byte*> buffers;
+  std::vector<std::byte*> pads;
+};
+
+}  // namespace ashlar::symm

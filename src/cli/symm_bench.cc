@@ -1,0 +1,83 @@
+// `ashlar symm-bench`: what symmetric memory costs between processes of this machine.
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <memory>
+#include <string>
+
+#include "base/units.h"
+#include "cli/json_answer.h"
+#include "cli/subcommand.h"
+#include "cli/symm_bench_ranks.h"
+#include "cli/table.h"
+
+namespace ashlar {
+namespace {
+
+struct SymmBenchArguments {
+  bool json = false;
+  SymmBenchEffort effort;
+};
+
+Run prepare_symm_bench(CLI::App& parser);
+ExitCode run_command(const Session& session, const SymmBenchArguments& arguments);
+std::string as_json(int ranks, const SymmBenchOutcome& outcome);
+std::string as_text(int ranks, const SymmBenchOutcome& outcome);
+
+}  // namespace
+
+const Subcommand kSymmBench = {
+    .name = "symm-bench",
+    .summary = "Measure symmetric memory between processes: barrier, put, get, all-reduce",
+    .prepare = prepare_symm_bench,
+};
+
+namespace {
+
+Run prepare_symm_bench(CLI::App& parser) {
+  auto arguments = std::make_shared<SymmBenchArguments>();
+  add_json_flag(parser, arguments->json);
+  parser.add_option("--ranks", arguments->effort.ranks, "How many processes")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  parser.add_option("--rounds", arguments->effort.rounds, "How often each is measured")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  parser.footer(
+      "Put and get are between rank 0 and rank 1, beside a plain copy of the same size.\n"
+      "Compare figures of one run only; with more ranks than cores they say little.");
+  return [arguments](const Session& session) { return run_command(session, *arguments); };
+}
+
+ExitCode run_command(const Session& session, const SymmBenchArguments& arguments) {
+  const Result<SymmBenchOutcome> outcome = run_symm_bench(arguments.effort);
+  if (!outcome.ok()) {
+    session.console.complain("symm-bench: " + outcome.status().message());
+    return ExitCode::kNo;
+  }
+  const int ranks = arguments.effort.ranks;
+  session.console.print(arguments.json ? as_json(ranks, *outcome) : as_text(ranks, *outcome));
+  return ExitCode::kDone;
+}
+
+std::string as_json(int ranks, const SymmBenchOutcome& outcome) {
+  nlohmann::ordered_json results = nlohmann::ordered_json::array();
+  for (const SymmBenchResult& each : outcome.results) {
+    results.push_back({{"name", each.name}, {"bytes", each.bytes}, {"us", each.us}});
+  }
+  return json_answer({{"ranks", ranks}, {"results", results}});
+}
+
+std::string as_text(int ranks, const SymmBenchOutcome& outcome) {
+  Table table({{"what"}, {"size", Align::kRight}, {"us", Align::kRight}});
+  for (const SymmBenchResult& each : outcome.results) {
+    table.add({each.name, each.bytes == 0 ? "-" : format_bytes(each.bytes),
+               fmt::format("{:.2f}", each.us)});
+  }
+  return fmt::format("{} ranks, microseconds (medians of one run)\n{}\n{}\n", ranks,
+                     table.to_text(), outcome.thresholds);
+}
+
+}  // namespace
+}  // namespace ashlar

@@ -1,0 +1,197 @@
+// Each rank measures along; what rank 0 found, or why a rank could not, comes back in a file.
+#include "cli/symm_bench_ranks.h"
+
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+
+#include "ashlar/errors.h"
+#include "ashlar/symmetric.h"
+#include "base/text.h"
+#include "base/units.h"
+
+namespace ashlar {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::chrono::seconds kPatience{60};
+constexpr size_t kMostBytes = 16 * kMiB;
+constexpr size_t kSizes[] = {kKiB, 16 * kKiB, 256 * kKiB, 4 * kMiB, kMostBytes};
+constexpr int kMostTurns = 100;
+
+// As many as take a while, and no more.
+int turns_for(size_t bytes) {
+  return static_cast<int>(std::clamp<size_t>(4 * kMiB / bytes, 1, kMostTurns));
+}
+
+class RankBench {
+ public:
+  RankBench(const std::string& folder, int rank, const SymmBenchEffort& effort)
+      : effort_(effort),
+        store_(open(folder)),
+        group_(symm::Group::join(
+            heap_, store_,
+            {.rank = rank, .world_size = effort.ranks, .name = "bench", .timeout = kPatience})),
+        buffer_(heap_.allocate(kMostBytes)),
+        handle_(group_.rendezvous(buffer_, kPatience)),
+        own_(kMostBytes),
+        copy_(kMostBytes) {}
+
+  SymmBenchOutcome run() {
+    std::memset(buffer_.data(), 0, buffer_.bytes());
+    measure_together("barrier", 0, kMostTurns, [&] { handle_.barrier(0, kPatience); });
+    const int next = 1 % effort_.ranks;
+    for (const size_t bytes : kSizes) {
+      const std::span<std::byte> own = std::span(own_).first(bytes);
+      measure_alone("memcpy", bytes, [&] { std::memcpy(copy_.data(), own.data(), bytes); });
+      measure_alone("put", bytes, [&] { handle_.put(next, own); });
+      measure_alone("get", bytes, [&] { handle_.get(next, own); });
+    }
+    for (const size_t bytes : kSizes) {
+      const auto count = static_cast<int64_t>(bytes / sizeof(float));
+      measure_together("all-reduce", bytes, turns_for(bytes), [&] {
+        handle_.all_reduce(count, {}, {0, nullptr, kPatience});
+      });
+    }
+    outcome_.thresholds = group_.thresholds();
+    group_.leave(kPatience);
+    return outcome_;
+  }
+
+ private:
+  using Act = std::function<void()>;
+
+  static std::shared_ptr<symm::Store> open(const std::string& folder) {
+    const Result<std::shared_ptr<symm::Store>> store = symm::open_file_store(folder);
+    if (!store.ok()) throw Error(store.status());
+    return *store;
+  }
+
+  void measure_together(const char* name, size_t bytes, int turns, const Act& act) {
+    std::vector<double> taken;
+    for (int round = 0; round < effort_.rounds; ++round) {
+      handle_.barrier(1, kPatience);
+      taken.push_back(time(turns, act));
+    }
+    note(name, bytes, std::move(taken));
+  }
+
+  // The others wait meanwhile, asleep after a moment.
+  void measure_alone(const char* name, size_t bytes, const Act& act) {
+    handle_.barrier(1, kPatience);
+    std::vector<double> taken;
+    for (int round = 0; round < effort_.rounds && handle_.rank() == 0; ++round) {
+      taken.push_back(time(turns_for(bytes), act));
+    }
+    handle_.barrier(1, kPatience);
+    if (!taken.empty()) note(name, bytes, std::move(taken));
+  }
+
+  // Of one turn, in microseconds.
+  static double time(int turns, const Act& act) {
+    const auto begin = std::chrono::steady_clock::now();
+    for (int turn = 0; turn < turns; ++turn) act();
+    const std::chrono::duration<double, std::micro> taken =
+        std::chrono::steady_clock::now() - begin;
+    return taken.count() / turns;
+  }
+
+  void note(const char* name, size_t bytes, std::vector<double> taken) {
+    const auto middle = taken.begin() + static_cast<std::ptrdiff_t>(taken.size() / 2);
+    std::nth_element(taken.begin(), middle, taken.end());
+    outcome_.results.push_back({name, bytes, *middle});
+  }
+
+  const SymmBenchEffort effort_;
+  const std::shared_ptr<symm::Store> store_;
+  symm::Heap heap_;
+  symm::Group group_;
+  symm::Buffer buffer_;
+  symm::Handle handle_;
+  std::vector<std::byte> own_;
+  std::vector<std::byte> copy_;
+  SymmBenchOutcome outcome_;
+};
+
+std::string said_by(const std::string& folder, int rank) { return text(folder, "/said-", rank); }
+
+// A line for each result, then the thresholds; of other ranks than 0, nothing. False: why not.
+bool run_rank(const std::string& folder, int rank, const SymmBenchEffort& effort) {
+  std::ofstream said(said_by(folder, rank));
+  try {
+    const SymmBenchOutcome outcome = RankBench(folder + "/store", rank, effort).run();
+    if (rank != 0) return true;
+    said << outcome.results.size() << '\n';
+    for (const SymmBenchResult& each : outcome.results) {
+      said << each.name << ' ' << each.bytes << ' ' << each.us << '\n';
+    }
+    said << outcome.thresholds;
+    return true;
+  } catch (const std::exception& failed) {
+    said << "rank " << rank << ": " << failed.what();
+    return false;
+  }
+}
+
+std::string rest_of(std::istream& in) {
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+SymmBenchOutcome read_outcome(const std::string& folder) {
+  std::ifstream said(said_by(folder, 0));
+  size_t count = 0;
+  said >> count;
+  SymmBenchOutcome outcome;
+  outcome.results.resize(count);
+  for (SymmBenchResult& each : outcome.results) said >> each.name >> each.bytes >> each.us;
+  said.ignore();
+  outcome.thresholds = rest_of(said);
+  return outcome;
+}
+
+Result<SymmBenchOutcome> run_in(const std::string& folder, const SymmBenchEffort& effort) {
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < effort.ranks; ++rank) {
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(run_rank(folder, rank, effort) ? 0 : 1);
+    // The others find out by their deadline.
+    if (child > 0) children.push_back(child);
+  }
+  Status failed;
+  for (size_t rank = 0; rank < children.size(); ++rank) {
+    int ended = 0;
+    ::waitpid(children[rank], &ended, 0);
+    if (ended == 0 || !failed.ok()) continue;
+    std::ifstream said(said_by(folder, static_cast<int>(rank)));
+    const std::string why = rest_of(said);
+    failed = Status::peer_lost(why.empty() ? text("rank ", rank, " ended by itself") : why);
+  }
+  if (!failed.ok()) return failed;
+  return read_outcome(folder);
+}
+
+}  // namespace
+
+Result<SymmBenchOutcome> run_symm_bench(const SymmBenchEffort& effort) {
+  std::string folder = (fs::temp_directory_path() / "ashlar-symm-XXXXXX").string();
+  if (::mkdtemp(folder.data()) == nullptr) {
+    return Status::device_fault("mkdtemp", errno,
+                                text("no folder for the ranks to meet: ", folder));
+  }
+  Result<SymmBenchOutcome> outcome = run_in(folder, effort);
+  std::error_code ignored;
+  fs::remove_all(folder, ignored);
+  return outcome;
+}
+
+}  // namespace ashlar

@@ -1,0 +1,338 @@
+// The facade of symmetric memory, with ranks as threads: what it offers, and what it refuses.
+#include "ashlar/symmetric.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "ashlar/errors.h"
+
+namespace ashlar::symm {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+GroupOptions options_of(int rank, int world_size) {
+  GroupOptions options;
+  options.rank = rank;
+  options.world_size = world_size;
+  options.measure_thresholds = false;
+  options.timeout = seconds(30);
+  return options;
+}
+
+// One rank, with memory of kBytes on all of them.
+struct Rank {
+  static constexpr size_t kBytes = 4096;
+
+  Rank(std::shared_ptr<Store> store, const GroupOptions& options)
+      : group(Group::join(heap, std::move(store), options)),
+        buffer(heap.allocate(kBytes)),
+        handle(group.rendezvous(buffer, seconds(30))) {}
+
+  Heap heap;
+  Group group;
+  Buffer buffer;
+  Handle handle;
+};
+
+// What each rank, on a thread of its own, ended with: nothing, or what it threw.
+std::vector<std::string> on_ranks(int world_size, const std::function<void(Rank&)>& body) {
+  std::vector<std::string> ended(world_size);
+  const std::shared_ptr<Store> store = make_memory_store();
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < world_size; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        Rank own(store, options_of(rank, world_size));
+        body(own);
+        own.group.leave(seconds(30));
+      } catch (const std::exception& thrown) {
+        ended[rank] = thrown.what();
+      }
+    });
+  }
+  for (std::thread& each : threads) each.join();
+  return ended;
+}
+
+// What `act` is refused with; otherwise "not refused".
+std::string refusal(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const UsageError& refused) {
+    return refused.status().message();
+  }
+  return "not refused";
+}
+
+class SymmetricFacadeConcurrency : public ::testing::TestWithParam<int> {};
+
+INSTANTIATE_TEST_SUITE_P(WorldSizes, SymmetricFacadeConcurrency, ::testing::Values(1, 2, 3, 5),
+                         ::testing::PrintToStringParamName());
+
+TEST_P(SymmetricFacadeConcurrency, PutGetSignalsAndCountersReachEveryRank) {
+  const int count = GetParam();
+  const auto ended = on_ranks(count, [&](Rank& own) {
+    const int next = (own.handle.rank() + 1) % count;
+    const int before = (own.handle.rank() + count - 1) % count;
+    const int32_t word = 100 + own.handle.rank();
+    own.handle.put(next, std::as_bytes(std::span(&word, 1)), 8);
+    own.handle.put_signal(next, 3, seconds(30));
+    own.handle.wait_signal(before, 3, seconds(30));
+    EXPECT_EQ(own.handle.view<int32_t>(own.handle.rank(), 1, 2)[0], 100 + before);
+    own.handle.add_signal(next, 5, 1);
+    own.handle.wait_for_value(before, 5, 1, seconds(30));
+    EXPECT_EQ(own.handle.counter_value(before, 1), 5U);
+    int32_t got = 0;
+    own.handle.barrier(0, seconds(30));
+    own.handle.get(next, std::as_writable_bytes(std::span(&got, 1)), 8);
+    EXPECT_EQ(got, 100 + own.handle.rank());
+    own.group.barrier(0, seconds(30));
+  });
+  EXPECT_THAT(ended, Each(IsEmpty()));
+}
+
+TEST_P(SymmetricFacadeConcurrency, EveryCollectiveDoesWhatItSays) {
+  const int count = GetParam();
+  const auto ended = on_ranks(count, [&](Rank& own) {
+    const int rank = own.handle.rank();
+    const int sum = count * (count + 1) / 2;
+    const auto words = own.buffer.as<int32_t>();
+    const Reduction sum_of_i32{ElementType::kI32, ReduceOp::kSum};
+    const auto all = [&](auto collective) {
+      std::fill(words.begin(), words.end(), rank + 1);
+      own.group.barrier(0, seconds(30));
+      collective();
+      own.group.barrier(0, seconds(30));
+    };
+    all([&] { own.handle.all_reduce(16, sum_of_i32); });
+    EXPECT_EQ(words[15], sum);
+    EXPECT_EQ(words[16], rank + 1);
+    std::vector<int32_t> out(16);
+    all([&] { own.handle.one_shot_all_reduce(16, sum_of_i32, {.out = out.data()}); });
+    EXPECT_THAT(out, Each(sum));
+    EXPECT_EQ(words[0], rank + 1);
+    all([&] { own.handle.two_shot_all_reduce(16, sum_of_i32, {.offset_bytes = 64}); });
+    EXPECT_EQ(words[15], rank + 1);
+    EXPECT_EQ(words[16], sum);
+    EXPECT_EQ(words[31], sum);
+    all([&] { own.handle.reduce_scatter(3, sum_of_i32, {.out = out.data()}); });
+    EXPECT_EQ(out[2], sum);
+    const int64_t word = 70 + rank;
+    all([&] { own.handle.all_gather(&word, 8); });
+    for (int from = 0; from < count; ++from) {
+      EXPECT_EQ(own.handle.view<int64_t>(rank, 1, from)[0], 70 + from);
+    }
+    all([&] { own.handle.broadcast(40, count - 1); });
+    EXPECT_EQ(words[9], count);
+    all([&] { own.handle.all_to_all(4, {.out = out.data()}); });
+    for (int from = 0; from < count; ++from) EXPECT_EQ(out[from], from + 1);
+  });
+  EXPECT_THAT(ended, Each(IsEmpty()));
+}
+
+TEST_P(SymmetricFacadeConcurrency, RowsOfDifferentNumbersArriveWhereTheOffsetsSay) {
+  const int count = GetParam();
+  const auto ended = on_ranks(count, [&](Rank& own) {
+    const int rank = own.handle.rank();
+    // Each sends `its number + 1` rows to every rank.
+    const std::vector<int64_t> splits(count, rank + 1);
+    std::fill_n(own.buffer.as<int16_t>().begin(), (rank + 1) * count, static_cast<int16_t>(rank));
+    std::vector<int16_t> out(count * (count + 1) / 2);
+    std::vector<int64_t> out_splits(count);
+    std::vector<int64_t> out_offsets(count);
+    const RowExchange rows{.row_bytes = 2,
+                           .splits = splits,
+                           .out_bytes = static_cast<int64_t>(out.size() * 2),
+                           .out_splits = out_splits,
+                           .out_offsets = out_offsets};
+    own.handle.all_to_all_v(rows, {.out = out.data(), .timeout = seconds(30)});
+    for (int from = 0; from < count; ++from) {
+      EXPECT_EQ(out_splits[from], from + 1);
+      EXPECT_EQ(out[out_offsets[from]], from);
+      EXPECT_EQ(out[out_offsets[from] + from], from);
+    }
+  });
+  EXPECT_THAT(ended, Each(IsEmpty()));
+}
+
+TEST(SymmetricFacadeConcurrency, OperationsOfManyThreadsOfOneRankTakeTurns) {
+  const auto ended = on_ranks(2, [](Rank& own) {
+    const auto words = own.buffer.as<int32_t>();
+    words[0] = 1;
+    std::vector<std::thread> threads;
+    for (int thread = 0; thread < 3; ++thread) {
+      threads.emplace_back([&] {
+        for (int round = 0; round < 50; ++round) {
+          own.handle.all_reduce(1, {ElementType::kI32, ReduceOp::kMax});
+          own.group.barrier(7);
+        }
+      });
+    }
+    for (std::thread& each : threads) each.join();
+    EXPECT_EQ(words[0], 1);
+  });
+  EXPECT_THAT(ended, Each(IsEmpty()));
+}
+
+TEST(SymmetricFacadeConcurrency, ThresholdsAreMeasuredAtJoiningAndPrinted) {
+  const std::shared_ptr<Store> store = make_memory_store();
+  std::vector<std::string> printed(2);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      Heap heap;
+      GroupOptions options = options_of(rank, 2);
+      options.measure_thresholds = true;
+      Group group = Group::join(heap, store, options);
+      printed[rank] = group.thresholds();
+      group.leave(seconds(30));
+    });
+  }
+  for (std::thread& each : threads) each.join();
+  EXPECT_THAT(printed[0], HasSubstr("4.00 MiB"));
+  EXPECT_EQ(printed[0], printed[1]);
+}
+
+// --- mistakes -----------------------------------------------------------------------------------
+
+class SymmetricMistakes : public ::testing::Test {
+ protected:
+  Rank alone_{make_memory_store(), options_of(0, 1)};
+  Handle& handle_ = alone_.handle;
+  static constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+};
+
+TEST_F(SymmetricMistakes, ViewsNameTheRangeAndTheValue) {
+  EXPECT_EQ(refusal([&] { handle_.view<float>(1, 1); }), "rank 1: expected 0 to 0");
+  EXPECT_EQ(refusal([&] { handle_.view<float>(-1, 1); }), "rank -1: expected 0 to 0");
+  EXPECT_THAT(refusal([&] { handle_.view<float>(0, 1, -1); }), HasSubstr("offset -1"));
+  EXPECT_THAT(refusal([&] { handle_.view<float>(0, -1); }), HasSubstr("count is -1"));
+  EXPECT_THAT(refusal([&] { handle_.view<float>(0, 1025); }), HasSubstr("4100 bytes at offset 0"));
+  EXPECT_THAT(refusal([&] { handle_.view<float>(0, 1, 1024); }), HasSubstr("4096"));
+  EXPECT_THAT(refusal([&] { handle_.view<float>(0, kMost); }), HasSubstr("2^63"));
+  EXPECT_THAT(refusal([&] { handle_.view<float>(0, 1, kMost / 2); }), HasSubstr("2^63"));
+  EXPECT_EQ(handle_.view<float>(0, 1024).size(), 1024U);
+  EXPECT_EQ(handle_.view<float>(0, 0, 1024).size(), 0U);
+}
+
+TEST_F(SymmetricMistakes, PadsNameTheRangeAndTheValue) {
+  EXPECT_EQ(handle_.signal_pad(0).size(), 2304U);
+  EXPECT_EQ(handle_.signal_pad<uint64_t>(0).size(), 1152U);
+  EXPECT_EQ(handle_.signal_pad<uint16_t>(0, 3, 4).data(),
+            reinterpret_cast<uint16_t*>(handle_.signal_pad_ptrs()[0] + 8));
+  EXPECT_THAT(refusal([&] { handle_.signal_pad(2); }), HasSubstr("rank 2"));
+  EXPECT_THAT(refusal([&] { handle_.signal_pad(0, 2305); }), HasSubstr("the pad has 9216 bytes"));
+  EXPECT_THAT(refusal([&] { handle_.signal_pad(0, 1, -3); }), HasSubstr("offset -3"));
+  EXPECT_THAT(refusal([&] { handle_.signal_pad(0, 1, kMost); }), HasSubstr("2^63"));
+}
+
+TEST_F(SymmetricMistakes, OneSidedCallsAndSignalsNameTheRangeAndTheValue) {
+  const std::vector<std::byte> bytes(8);
+  EXPECT_THAT(refusal([&] { handle_.put(0, bytes, 4089); }), HasSubstr("8 bytes at offset 4089"));
+  EXPECT_THAT(refusal([&] { handle_.put(0, bytes, -8); }), HasSubstr("offset -8"));
+  EXPECT_THAT(refusal([&] { handle_.put(0, bytes, kMost); }), HasSubstr("8 bytes at offset 92"));
+  EXPECT_THAT(refusal([&] { handle_.put(3, bytes); }), HasSubstr("rank 3: expected 0 to 0"));
+  EXPECT_THAT(refusal([&] { handle_.put_signal(1, 0); }), HasSubstr("rank 1"));
+  EXPECT_THAT(refusal([&] { handle_.put_signal(0, 32); }),
+              HasSubstr("channel 32: expected 0 to 31"));
+  EXPECT_THAT(refusal([&] { handle_.wait_signal(0, -1); }), HasSubstr("channel -1"));
+  EXPECT_THAT(refusal([&] { handle_.add_signal(0, 1, 32); }), HasSubstr("channel 32"));
+  EXPECT_THAT(refusal([&] { handle_.wait_for_value(-1, 1); }), HasSubstr("rank -1"));
+  EXPECT_THAT(refusal([&] { handle_.counter_value(0, 32); }), HasSubstr("channel 32"));
+  EXPECT_THAT(refusal([&] { handle_.barrier(32); }), HasSubstr("channel 32"));
+  EXPECT_THAT(refusal([&] { handle_.barrier(0, milliseconds(-1)); }),
+              HasSubstr("timeout of -1 ms"));
+  EXPECT_THAT(refusal([&] { (void)alone_.group.peer_access(1); }), HasSubstr("rank 1"));
+}
+
+TEST_F(SymmetricMistakes, CollectivesAreCheckedFirst) {
+  std::vector<std::byte> out(8192);
+  EXPECT_THAT(refusal([&] { handle_.all_reduce(1025); }), HasSubstr("4100 bytes at offset 0"));
+  EXPECT_THAT(refusal([&] { handle_.all_reduce(-1); }), HasSubstr("count is -1"));
+  EXPECT_THAT(refusal([&] { handle_.all_reduce(kMost); }), HasSubstr("2^63"));
+  EXPECT_THAT(refusal([&] { handle_.all_reduce(1, {}, {.offset_bytes = -4}); }),
+              HasSubstr("offset -4: expected 0 to 4096"));
+  EXPECT_THAT(refusal([&] { handle_.all_reduce(1, {}, {.offset_bytes = kMost}); }),
+              HasSubstr("offset 9223372036854775807"));
+  EXPECT_THAT(refusal([&] { handle_.all_reduce(1, {}, {.offset_bytes = 2}); }),
+              HasSubstr("not a multiple"));
+  EXPECT_THAT(refusal([&] { handle_.all_reduce(1, {}, {.out = out.data() + 1}); }),
+              HasSubstr("not aligned"));
+  EXPECT_THAT(refusal([&] { handle_.all_reduce(1, {}, {.out = alone_.buffer.data()}); }),
+              HasSubstr("overlaps"));
+  EXPECT_THAT(refusal([&] {
+                handle_.all_reduce(1, {ElementType::kF32, ReduceOp::kXor});
+              }),
+              HasSubstr("xor of f32"));
+  EXPECT_THAT(refusal([&] { handle_.all_reduce(1, {static_cast<ElementType>(77)}); }),
+              HasSubstr("element type 77"));
+  EXPECT_THAT(refusal([&] { handle_.reduce_scatter(1, {}, {}); }), HasSubstr("out is null"));
+  EXPECT_THAT(refusal([&] { handle_.all_gather(nullptr, 4); }), HasSubstr("in is null"));
+  EXPECT_THAT(refusal([&] { handle_.all_gather(out.data(), 4, {.out = out.data()}); }),
+              HasSubstr("no out"));
+  EXPECT_THAT(refusal([&] { handle_.broadcast(4, 1); }), HasSubstr("root: rank 1"));
+  EXPECT_THAT(refusal([&] { handle_.all_to_all(5000, {.out = out.data()}); }),
+              HasSubstr("5000 bytes"));
+  EXPECT_THAT(refusal([&] { handle_.all_to_all_v({.row_bytes = 1}, {.out = out.data()}); }),
+              HasSubstr("splits has 0 entries"));
+}
+
+TEST_F(SymmetricMistakes, MemoryThatIsNotSymmetricHasNoRendezvous) {
+  const int local = 0;
+  EXPECT_THAT(refusal([&] { (void)alone_.group.rendezvous(&local); }), HasSubstr("symmetric"));
+  EXPECT_THAT(refusal([&] { (void)alone_.group.rendezvous(Buffer()); }), HasSubstr("empty buffer"));
+}
+
+TEST_F(SymmetricMistakes, GroupsAndHeapsAreRefusedWithTheReason) {
+  Heap heap;
+  GroupOptions options = options_of(2, 2);
+  EXPECT_THAT(refusal([&] { (void)Group::join(heap, make_memory_store(), options); }),
+              HasSubstr("rank 2 of 2"));
+  options = options_of(0, 1);
+  EXPECT_THAT(refusal([&] { (void)Group::join(heap, nullptr, options); }), HasSubstr("store"));
+  options.channel_count = 0;
+  EXPECT_THAT(refusal([&] { (void)Group::join(heap, make_memory_store(), options); }),
+              HasSubstr("channel_count is 0"));
+  EXPECT_THAT(refusal([&] { (void)alone_.group.sub_group({.ranks = {}}); }),
+              HasSubstr("none of the ranks"));
+  EXPECT_THAT(refusal([&] { (void)alone_.group.sub_group({.ranks = {1}}); }), HasSubstr("rank 1"));
+  EXPECT_THAT(refusal([] { Heap other({.backend = "hots"}); }), HasSubstr("hots"));
+  EXPECT_THAT(refusal([] { Heap other({.heartbeat = seconds(9)}); }), HasSubstr("lease"));
+}
+
+TEST_F(SymmetricMistakes, AGroupThatWasLeftIsOverForItsHandlesToo) {
+  alone_.group.leave();
+  EXPECT_THAT(refusal([&] { alone_.group.leave(); }), HasSubstr("was left already"));
+  EXPECT_THAT(refusal([&] { handle_.all_reduce(1); }), HasSubstr("was left already"));
+  EXPECT_THAT(refusal([&] { handle_.barrier(); }), HasSubstr("was left already"));
+  handle_.view<int>(0, 1)[0] = 5;  // the memory stays
+}
+
+TEST_F(SymmetricMistakes, PartsLiveOnInWhatIsMadeOfThem) {
+  Buffer buffer;
+  {
+    Heap heap;
+    buffer = heap.allocate(64);
+    EXPECT_EQ(heap.live_count(), 1U);
+  }
+  buffer.as<int>()[0] = 7;
+  Handle kept = handle_;
+  { const Rank gone = std::move(alone_); }
+  EXPECT_EQ(kept.view<int>(0, 1).size(), 1U);
+}
+
+}  // namespace
+}  // namespace ashlar::symm
