@@ -14,16 +14,27 @@
 namespace ashlar::contract {
 namespace {
 
-EngineUnderTest on_cuda(EngineUnderTest engine) {
-  engine.name += "OnCuda";
-  engine.machine = cuda_stand_in_machine;
+EngineUnderTest placed(EngineUnderTest engine, const char* where,
+                       std::unique_ptr<EngineMachine> (*machine)(size_t capacity_bytes)) {
+  engine.name += where;
+  engine.machine = machine;
   return engine;
 }
 
+EngineUnderTest on_cuda(EngineUnderTest engine) {
+  return placed(std::move(engine), "OnCuda", cuda_stand_in_machine);
+}
+
 EngineUnderTest on_hip(EngineUnderTest engine) {
-  engine.name += "OnHip";
-  engine.machine = hip_stand_in_machine;
-  return engine;
+  return placed(std::move(engine), "OnHip", hip_stand_in_machine);
+}
+
+EngineUnderTest on_guarded_cuda(EngineUnderTest engine) {
+  return placed(std::move(engine), "OnGuardedCuda", guarded_stand_in_machine);
+}
+
+EngineUnderTest on_real_cuda(EngineUnderTest engine) {
+  return placed(std::move(engine), "OnRealCuda", real_cuda_machine);
 }
 
 EngineUnderTest classic_engine(std::string name, bool expandable) {
@@ -51,18 +62,6 @@ EngineUnderTest async_engine() {
           .tells_all = false};
 }
 
-EngineUnderTest guarded(EngineUnderTest engine) {
-  engine.name += "OnGuardedCuda";
-  engine.machine = guarded_stand_in_machine;
-  return engine;
-}
-
-EngineUnderTest on_real_cuda(EngineUnderTest engine) {
-  engine.name += "OnRealCuda";
-  engine.machine = real_cuda_machine;
-  return engine;
-}
-
 // What the guard counts and refuses is memory that engines take from the device themselves, so the
 // driver's own pool is not guarded.
 std::vector<EngineUnderTest> all_engines() {
@@ -77,7 +76,7 @@ std::vector<EngineUnderTest> all_engines() {
           on_hip(classic_engine("ClassicExpandable", true)),
           on_hip(paged_engine()),
           on_hip(async_engine()),
-          guarded(paged_engine())};
+          on_guarded_cuda(paged_engine())};
 }
 
 auto engines() { return testing::ValuesIn(all_engines()); }

@@ -8,11 +8,10 @@
 namespace ashlar::paged {
 namespace {
 
-// So many times what was ever live: above the first saving is urgent, above the second pressing,
-// and above the third it may cost anything.
+// So many times what was ever live: above the first saving is urgent, and above the second it may
+// cost anything.
 double much_held(PagedPolicy policy) { return policy == PagedPolicy::kFast ? 1.5 : 1.25; }
 constexpr double kTooMuchHeld = 2;
-constexpr double kMostHeld = 3;
 
 }  // namespace
 
@@ -20,12 +19,10 @@ bool PagedEngine::can_afford_to_stitch(const Search& search) {
   if (search.must_save || options_.policy == PagedPolicy::kLean) return true;
   const auto live = static_cast<double>(highest_allocated_bytes());
   const auto held = static_cast<double>(held_bytes_ + search.bytes);  // if it must be new
-  if (held > kMostHeld * live) return true;
-  const Budget::Need need = held > kTooMuchHeld * live                 ? Budget::Need::kPressing
-                            : held > much_held(options_.policy) * live ? Budget::Need::kUrgent
-                                                                       : Budget::Need::kUsual;
-  return search.pool->budget.is_left(need, static_cast<double>(search.bytes) / held,
-                                     clock_.now_ns());
+  if (held > kTooMuchHeld * live) return true;
+  const bool is_urgent = held > much_held(options_.policy) * live;
+  return search.pool->budget.is_left(is_urgent ? Budget::Need::kUrgent : Budget::Need::kUsual,
+                                     static_cast<double>(search.bytes) / held, clock_.now_ns());
 }
 
 // At the driver's usual price, or what it really took, if that was more: drivers differ. But a host

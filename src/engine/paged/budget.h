@@ -14,8 +14,8 @@ namespace ashlar::paged {
 
 class Budget {
  public:
-  // The more is held beyond what was ever live, the more is saving worth.
-  enum class Need { kUsual, kUrgent, kPressing };
+  // Where much more is held than was ever live, saving is worth more.
+  enum class Need { kUsual, kUrgent };
 
   void spend_us(double driver_us) {
     for (Purse& purse : purses_) purse.us -= driver_us;
@@ -45,7 +45,7 @@ class Budget {
 
  private:
   static constexpr int64_t kNever = INT64_MIN;
-  static constexpr std::array<double, 3> kFactors = {1, 4, 16};  // times as much of both, by need
+  static constexpr std::array<double, 2> kFactors = {1, 4};  // times as much of both, by need
   static constexpr double kYoungFactor = 5;
   static constexpr double kYoungNs = 3e9;
   // A hundredth of the time is the driver's, and a little more for looking; a visit takes some 8
@@ -71,7 +71,7 @@ class Budget {
     }
   };
 
-  std::array<Purse, 3> purses_;  // by need
+  std::array<Purse, 2> purses_;  // by need
   int64_t last_ns_ = kNever;
   double young_left_ns_ = kYoungNs;
 };

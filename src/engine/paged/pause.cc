@@ -223,7 +223,7 @@ Result<StreamId> PagedEngine::find_copier() {
 }
 
 // Waits for it, and once more if that fails: the copies should be over before anything goes on.
-// Where they are not, free_stale_backups waits for them.
+// Where they are not, free_stale_backups leaves their memory alone.
 Status PagedEngine::copy_backups(const std::vector<Extent*>& extents, CopyWay way,
                                  StreamId copier) {
   Status copied;

@@ -94,7 +94,9 @@ void PagedEngine::retire_down_to(const Crowd& target) {
   // Views with free memory of their own go only for their addresses: hits are served from them.
   std::vector<View*> unused;
   for (const auto& [id, pool] : pools_) {
-    if (pool->may_unmap()) find_unused(*pool, unused);
+    if (!pool->may_unmap()) continue;
+    release_empty_views(*pool);
+    find_unused(*pool, unused);
   }
   std::sort(unused.begin(), unused.end(), [](const View* a, const View* b) {
     return a->claimed_at != b->claimed_at ? a->claimed_at < b->claimed_at
@@ -102,10 +104,6 @@ void PagedEngine::retire_down_to(const Crowd& target) {
   });
   for (View* view : unused) {
     if (unretired().address_bytes <= target.address_bytes) return;
-    if (view->slots.empty()) {  // it never got memory, and the device did not take it back
-      release_view(*view);
-      continue;
-    }
     spare.clear();
     if (!vacate(*view)) continue;
     find_spare(*view, spare);
@@ -149,7 +147,8 @@ bool PagedEngine::is_spare(const View& view, size_t slot) {
 void PagedEngine::find_unused(PagedPool& pool, std::vector<View*>& unused) {
   AllArenas lock(pool);
   for (const auto& view : pool.views) {
-    if (!view->is_plain && !view->is_retired && !is_in_use(*view)) unused.push_back(view.get());
+    const bool has_memory = !view->is_plain && !view->is_retired && !view->slots.empty();
+    if (has_memory && !is_in_use(*view)) unused.push_back(view.get());
   }
 }
 
