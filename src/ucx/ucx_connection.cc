@@ -252,6 +252,10 @@ void UcxConnection::close() {
     MutexLock lock(worker_.mutex);
     worker_.stop_awaiting_locked(*this);
     if (endpoint_ == nullptr) return;
+    if (worker_.worker() == nullptr) {  // the end did not find this one, and took all with it
+      endpoint_ = nullptr;
+      return;
+    }
     ucp_request_param_t param{};
     param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
     if (can_be_forced_) param.flags = UCP_EP_CLOSE_FLAG_FORCE;
@@ -261,8 +265,9 @@ void UcxConnection::close() {
   }
   if (!UCS_PTR_IS_PTR(closing)) return;
   const Deadline patience = Deadline::after(kClosingPatience);
-  for (;;) {
+  for (;; std::this_thread::yield()) {
     MutexLock lock(worker_.mutex);
+    if (worker_.worker() == nullptr) return;  // the request went with it
     worker_.progress_locked();
     if (::ucp_request_check_status(closing) != UCS_INPROGRESS || patience.has_passed()) {
       ::ucp_request_free(closing);
