@@ -26,8 +26,9 @@ struct RedisOptions {
 // again by those who need it. Nothing is added twice, unless an addition is tried for more than a
 // day or the server forgets; an erasure that was tried twice may say that nothing was there.
 //
-// The deadline limits each read and write by itself: a server that sends a little now and then can
-// take longer. The look-up of a host's name knows no deadline; an address needs none.
+// The deadline limits each read and write by itself, and leaves 20 ms to each: a server that sends
+// a little now and then can take longer. The look-up of a host's name knows no deadline; an address
+// needs none.
 ASHLAR_EXPORT Result<std::shared_ptr<Store>> open_redis_store(const RedisOptions& options,
                                                               Deadline deadline);
 

@@ -27,6 +27,7 @@ using std::chrono::milliseconds;
 using Words = std::vector<std::string>;
 
 constexpr milliseconds kLongestRest{50};
+constexpr milliseconds kShortestCommand{20};       // to a server far away and back
 constexpr std::chrono::hours kLongestCommand{24};  // a timeval must hold it
 constexpr std::chrono::seconds kShortestReceipt{60};
 constexpr std::chrono::hours kLongestReceipt{24};
@@ -81,11 +82,11 @@ class NoBrokenPipes {
   bool was_pending_ = false;
 };
 
-// At least 1 ms: to hiredis, 0 is for ever.
+// Never 0, which to hiredis is for ever; and whoever is late looks once, and is to see something.
 timeval left_of(Deadline deadline) {
   const auto left = std::clamp<std::chrono::microseconds>(
-      std::chrono::duration_cast<std::chrono::microseconds>(deadline.left()),
-      std::chrono::milliseconds(1), kLongestCommand);
+      std::chrono::duration_cast<std::chrono::microseconds>(deadline.left()), kShortestCommand,
+      kLongestCommand);
   return {left.count() / 1'000'000, left.count() % 1'000'000};
 }
 
