@@ -43,7 +43,8 @@ struct HeapOptions {
   std::string backend = "host";  // where memory comes from: one of Heap::backends()
   size_t pad_bytes = 9216;       // the user's words in front of each buffer; on all ranks the same
   std::chrono::milliseconds heartbeat{1000};  // between two signs of life in the store
-  std::chrono::milliseconds lease{5000};      // a rank without one for so long is lost
+  std::chrono::milliseconds lease{5000};  // a rank without one for so long is lost; 3 heartbeats
+                                          // or more
 };
 
 struct AllocateOptions {

@@ -132,6 +132,15 @@ TEST_F(GroupTest, RefusesWhatMakesNoSense) {
             StatusKind::kUsage);
 }
 
+TEST(ProcessOptions, ALeaseIsAtLeastThreeHeartbeats) {
+  EXPECT_TRUE(Process::start({milliseconds(10), milliseconds(30)}).ok());
+  const Status refused = Process::start({milliseconds(10), milliseconds(29)}).status();
+  EXPECT_EQ(refused.kind(), StatusKind::kUsage);
+  EXPECT_THAT(refused.message(), HasSubstr("a lease of 29 ms and a heartbeat every 10 ms"));
+  EXPECT_EQ(Process::start({milliseconds(0), milliseconds(30)}).status().kind(),
+            StatusKind::kUsage);
+}
+
 TEST_F(GroupTest, AHandleGivesNothingOutsideItsBuffer) {
   const std::unique_ptr<Circle> group = *Circle::join(arena_, store_, {}, patience());
   std::byte* buffer = *arena_.allocate(100, {});
