@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "base/wire.h"
 #include "symm/circle.h"
+#include "symm/hash.h"
 
 namespace ashlar::symm {
 
@@ -36,6 +37,11 @@ std::string differences(int world_size, const Value& value) {
     listed += text(rank == 0 ? "" : ", ", "rank ", rank, ": ", value(rank));
   }
   return is_same ? std::string() : listed;
+}
+
+uint32_t number_of(const Block& block) {
+  const uint64_t hash = hash_on(hash_on(kHashStart, block.scope), block.ordinal);
+  return static_cast<uint32_t>(hash ^ hash >> 32);
 }
 
 }  // namespace
@@ -110,7 +116,7 @@ Result<std::shared_ptr<const Peers>> Circle::meet(const Block& block, Deadline d
   reach(Phase::kAgreeing);
   if (Status agreed = exchange_.agree(own_outcome, deadline); !agreed.ok()) return agreed;
   return std::shared_ptr<const Peers>(
-      std::make_shared<Peers>(seat_, block.layout, std::move(peers)));
+      std::make_shared<Peers>(seat_, number_of(block), block.layout, std::move(peers)));
 }
 
 // Every rank looks at the same records in the same order, and so finds the same.

@@ -9,7 +9,10 @@ namespace {
 using Scratch = std::vector<std::byte>;
 
 Call call_for(uint64_t code, size_t bytes, const Piece& piece) {
-  return {.code = code, .bytes = bytes, .offset_bytes = static_cast<uint64_t>(piece.offset_bytes)};
+  return {.code = code,
+          .bytes = bytes,
+          .offset_bytes = static_cast<uint64_t>(piece.offset_bytes),
+          .memory = piece.memory};
 }
 
 // `act(peer)` for every rank, this one first, so that not all turn to the same one at once.

@@ -14,6 +14,7 @@
 
 #include "ashlar/status.h"
 #include "base/mutex.h"
+#include "symm/pad.h"
 #include "symm/reduce/reduce.h"
 
 namespace ashlar::symm {
@@ -28,12 +29,17 @@ enum class Operation : uint8_t {
   kAllToAllV,
 };
 
-// An operation with all that must be the same on every rank. Fits the notes of a pad's line.
+// An operation with all that must be the same on every rank. Fits the notes of a pad's line, where
+// ranks write it for each other and read it from each other.
 struct Call {
   uint64_t code = 0;  // operation, type, reduction, root
   uint64_t bytes = 0;
   uint64_t offset_bytes = 0;
+  uint32_t memory = 0;  // which (Piece::memory); 0: there is but one
 
+  // The line's barrier makes it seen, or has.
+  void note_in(PadLine& line) const;
+  static Call noted_in(const PadLine& line);
   static uint64_t code_of(Operation operation, Reduction what = {}, int root = 0);
   std::string to_string() const;  // "one-shot all-reduce (sum of f32, in place, 4096 bytes at 0)"
   bool operator==(const Call&) const = default;

@@ -187,6 +187,18 @@ TEST(SymmetricFacadeConcurrency, OperationsOfManyThreadsOfOneRankTakeTurns) {
   EXPECT_THAT(ended, Each(IsEmpty()));
 }
 
+TEST(SymmetricFacadeConcurrency, HandlesThatAreMixedUpAreRefusedOnAllRanks) {
+  const auto ended = on_ranks(2, [](Rank& own) {
+    const Buffer another = own.heap.allocate(Rank::kBytes);
+    const Handle other = own.group.rendezvous(another, seconds(30));
+    const Handle& mixed_up = own.group.rank() == 0 ? own.handle : other;
+    EXPECT_THAT(refusal([&] { mixed_up.all_reduce(16); }),
+                HasSubstr("the ranks call different things"));
+    other.all_reduce(16);
+  });
+  EXPECT_THAT(ended, Each(IsEmpty()));
+}
+
 TEST(SymmetricFacadeConcurrency, ThresholdsAreMeasuredAtJoiningAndPrinted) {
   const std::shared_ptr<Store> store = make_memory_store();
   std::vector<std::string> printed(2);
