@@ -117,7 +117,9 @@ Circle::Circle(Arena& arena, std::shared_ptr<Store> store, const CircleOptions& 
       exchange_(store_, verdict_, {prefix(), options.name, seat_, options.key_life}) {}
 
 Circle::~Circle() {
-  MutexLock lock(turn_);
+  // Nobody can be in its way any more.
+  if (!turn_.take(Deadline::never())) return;
+  const TurnTaken taken(turn_);
   if (is_over_) return;
   part(verdict_.announce(Status::peer_lost(text("rank ", seat_.rank, " of group ", options_.name,
                                                 " went away without leaving: call leave"))));
@@ -127,7 +129,8 @@ std::string Circle::prefix() const { return prefix_of(options_, roster_.token); 
 
 // From the roster to a group: the first exchange shows that all have it, so that it can go.
 Status Circle::introduce(Deadline deadline) {
-  MutexLock lock(turn_);
+  if (!turn_.take(deadline)) return Turn::not_taken("a rendezvous");
+  const TurnTaken taken(turn_);
   arena_.process().heart().add(leases_);
   Status met = exchange_.barrier(deadline);
   clear_roster(*store_, roster_options(options_), roster_.token, seat_.rank,
@@ -203,14 +206,15 @@ PeerAccess Circle::peer_access(int rank) const {
   return is_here ? PeerAccess::kDirect : PeerAccess::kRemote;
 }
 
-Status Circle::barrier(Deadline deadline) {
-  MutexLock lock(turn_);
-  if (is_over_) return Status::usage(text("group ", options_.name, " was left already"));
-  return exchange_.barrier(deadline);
-}
-
 Status Circle::leave(Deadline deadline) {
-  MutexLock lock(turn_);
+  if (!turn_.take(deadline)) {
+    // Whoever is in the way hears of it, and ends.
+    const Status late = verdict_.announce(Status::timeout(
+        text("rank ", seat_.rank, " of group ", options_.name,
+             " could not leave: another of its threads was in a rendezvous until the deadline")));
+    if (!turn_.take(Deadline::after(kPartingPatience))) return late;
+  }
+  const TurnTaken taken(turn_);
   if (is_over_) return Status::usage(text("group ", options_.name, " was left already"));
   const Status finished = exchange_.finish(deadline);
   part(finished);

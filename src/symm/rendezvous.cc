@@ -55,7 +55,8 @@ Result<PeerHandle> Circle::rendezvous(const void* pointer, Deadline deadline) {
   // Without waiting for a turn, if we can.
   std::shared_ptr<const Peers> peers = arena_.peers_of(*found->block, roster_.token);
   if (peers != nullptr) return PeerHandle(std::move(peers), found->offset);
-  MutexLock lock(turn_);
+  if (!turn_.take(deadline)) return Turn::not_taken("a rendezvous");
+  const TurnTaken taken(turn_);
   peers = arena_.peers_of(*found->block, roster_.token);
   if (peers == nullptr) {
     if (is_over_) return Status::usage(text("group ", options_.name, " was left already"));
@@ -68,7 +69,8 @@ Result<PeerHandle> Circle::rendezvous(const void* pointer, Deadline deadline) {
 }
 
 Result<std::shared_ptr<const Peers>> Circle::share_memory(size_t bytes, Deadline deadline) {
-  MutexLock lock(turn_);
+  if (!turn_.take(deadline)) return Turn::not_taken("a rendezvous");
+  const TurnTaken taken(turn_);
   if (is_over_) return Status::usage(text("group ", options_.name, " was left already"));
   const uint64_t ordinal = hidden_count_++;
   const Result<std::shared_ptr<Block>> block =

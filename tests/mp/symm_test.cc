@@ -183,7 +183,7 @@ TEST(SymmetricProcesses, WhoGoesAwayWithoutLeavingFailsTheGroupForTheOthers) {
       group.reset();
       return "gone";
     }
-    return group->barrier(patience()).message();
+    return group->leave(patience()).message();
   });
   EXPECT_THAT(ranks.outcomes()[1], HasSubstr("rank 0 of group world went away without leaving"));
 }

@@ -143,7 +143,7 @@ Status all_to_all_v(const Team& team, const AllToAllV& request, const Limits& li
     if (progress.outcome.ok()) progress.outcome = receive(team, request, heard);
     return {};
   };
-  return team.order.run(call, {meet, work, meet_again(team, limits)});
+  return team.order.run(call, limits.deadline, {meet, work, meet_again(team, limits)});
 }
 
 }  // namespace ashlar::symm

@@ -42,7 +42,7 @@ Status all_gather(const Team& team, const AllGather& request, const Limits& limi
     for_each_peer(team,
                   [&](int peer) { copy_bytes(request.piece.of(peer) + begin, request.in, bytes); });
   };
-  return team.order.run(call,
+  return team.order.run(call, limits.deadline,
                         {meet_for(team, call, limits), doing(work), meet_again(team, limits)});
 }
 
@@ -63,7 +63,7 @@ Status broadcast(const Team& team, const Broadcast& request, const Limits& limit
   const auto work = [&](Scratch&) {
     copy_bytes(request.out == nullptr ? own : request.out, request.piece.of(request.root), *bytes);
   };
-  return team.order.run(call,
+  return team.order.run(call, limits.deadline,
                         {meet_for(team, call, limits), doing(work), meet_again(team, limits)});
 }
 
@@ -83,7 +83,7 @@ Status all_to_all(const Team& team, const AllToAll& request, const Limits& limit
                  bytes);
     });
   };
-  return team.order.run(call,
+  return team.order.run(call, limits.deadline,
                         {meet_for(team, call, limits), doing(work), meet_again(team, limits)});
 }
 

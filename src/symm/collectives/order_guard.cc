@@ -54,8 +54,9 @@ Call Call::noted_in(const PadLine& line) {
           .memory = SharedMemory::load(&line.noted_memory, std::memory_order_relaxed)};
 }
 
-Status OrderGuard::run(const Call& call, std::initializer_list<Step> steps) {
-  MutexLock lock(mutex_);
+Status OrderGuard::run(const Call& call, Deadline deadline, std::initializer_list<Step> steps) {
+  if (!turn_.take(deadline)) return Turn::not_taken("a collective");
+  const TurnTaken taken(turn_);
   if (!is_unfinished_) {
     call_ = call;
     next_step_ = 0;
@@ -71,13 +72,7 @@ Status OrderGuard::run(const Call& call, std::initializer_list<Step> steps) {
     is_unfinished_ = ended.is(StatusKind::kTimeout);
     if (!ended.ok()) return ended;
   }
-  ++sequence_;
   return std::exchange(progress_.outcome, Status());
-}
-
-uint64_t OrderGuard::sequence() const {
-  MutexLock lock(mutex_);
-  return sequence_;
 }
 
 }  // namespace ashlar::symm

@@ -110,7 +110,7 @@ Status run_one_shot(const Team& team, const AllReduce& request, size_t bytes,
   const Call call = call_for(Operation::kOneShotAllReduce, request, bytes);
   if (request.out != nullptr) {
     const auto work = [&](Scratch&) { sources.reduce_to(request.out, request.what, whole); };
-    return team.order.run(call,
+    return team.order.run(call, limits.deadline,
                           {meet_for(team, call, limits), doing(work), meet_again(team, limits)});
   }
   // Others read this rank's input until they meet again; only then is it written over. Once they
@@ -121,9 +121,9 @@ Status run_one_shot(const Team& team, const AllReduce& request, size_t bytes,
   const auto put_back = [&](Scratch& scratch) {
     copy_bytes(request.piece.of(team.rank()), scratch.data(), bytes);
   };
-  return team.order.run(
-      call, {make_room(bytes), meet_for(team, call, limits), doing(work), meet_again(team, limits),
-             doing(put_back), meet_again(team, limits)});
+  return team.order.run(call, limits.deadline,
+                        {make_room(bytes), meet_for(team, call, limits), doing(work),
+                         meet_again(team, limits), doing(put_back), meet_again(team, limits)});
 }
 
 Status run_two_shot(const Team& team, const AllReduce& request, size_t bytes,
@@ -132,7 +132,7 @@ Status run_two_shot(const Team& team, const AllReduce& request, size_t bytes,
   const Call call = call_for(Operation::kTwoShotAllReduce, request, bytes);
   if (request.out == nullptr) {
     const auto work = [&](Scratch&) { reduce_and_send(team, sources, request, bytes); };
-    return team.order.run(call,
+    return team.order.run(call, limits.deadline,
                           {meet_for(team, call, limits), doing(work), meet_again(team, limits)});
   }
   // The result of a part waits for the others in its place in the input, which is put back at last.
@@ -151,9 +151,10 @@ Status run_two_shot(const Team& team, const AllReduce& request, size_t bytes,
     }
   };
   const auto put_back = [&](Scratch& scratch) { copy_bytes(own, scratch.data(), part.bytes); };
-  return team.order.run(call, {make_room(part.bytes), meet_for(team, call, limits), doing(work),
-                               meet_again(team, limits), doing(collect), meet_again(team, limits),
-                               doing(put_back), meet_again(team, limits)});
+  return team.order.run(
+      call, limits.deadline,
+      {make_room(part.bytes), meet_for(team, call, limits), doing(work), meet_again(team, limits),
+       doing(collect), meet_again(team, limits), doing(put_back), meet_again(team, limits)});
 }
 
 }  // namespace
@@ -196,7 +197,7 @@ Status reduce_scatter(const Team& team, const ReduceScatter& request, const Limi
                   .memory = request.piece.memory};
   Sources sources(team, request.piece);
   const auto work = [&](Scratch&) { sources.reduce_to(request.out, request.what, part); };
-  return team.order.run(call,
+  return team.order.run(call, limits.deadline,
                         {meet_for(team, call, limits), doing(work), meet_again(team, limits)});
 }
 
