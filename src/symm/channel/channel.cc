@@ -34,6 +34,20 @@ milliseconds timeout_of(Deadline deadline) {
   return left < 0 ? std::chrono::hours(24) : milliseconds(left);
 }
 
+// Why a call did not come through: the other one's death, its being busy, or our own trouble.
+Status uncalled(int rank, const Status& why) {
+  switch (why.code()) {
+    case ECONNREFUSED:
+    case ENOENT:
+    case EPIPE:
+    case ECONNRESET: return Status::peer_lost(text("rank ", rank, " died: ", why.message()));
+    case EAGAIN:
+    case ETIMEDOUT:
+      return Status::timeout(text("rank ", rank, " took no call before the deadline"));
+    default: return why;
+  }
+}
+
 }  // namespace
 
 Result<Token> draw_token() {
@@ -87,9 +101,7 @@ Channel::~Channel() {
 Result<UniqueFd> Channel::call(const ChannelAddress& address, const LinkName& name,
                                Deadline deadline) {
   Result<UniqueFd> socket = connect_abstract(address.name, timeout_of(deadline));
-  if (!socket.ok()) {
-    return Status::peer_lost(text("rank ", name.to, " died: ", socket.status().message()));
-  }
+  if (!socket.ok()) return uncalled(name.to, socket.status());
   const Result<PeerCredentials> peer = peer_credentials(socket->get());
   if (!peer.ok()) return peer.status();
   if (peer->uid != ::getuid()) {
@@ -104,7 +116,7 @@ Result<UniqueFd> Channel::call(const ChannelAddress& address, const LinkName& na
   const std::string bytes = to_bytes(hello);
   if (Status sent = send_message(socket->get(), as_span(bytes), -1, timeout_of(deadline));
       !sent.ok()) {
-    return sent;
+    return uncalled(name.to, sent);
   }
   return socket;
 }

@@ -69,7 +69,7 @@ class Channel {
 
   const ChannelAddress& address() const { return address_; }
 
-  // Calls another process. kPeerLost: nobody listens there.
+  // Calls another process. kPeerLost: nobody listens there. kTimeout: it does not get to listening.
   static Result<UniqueFd> call(const ChannelAddress& address, const LinkName& name,
                                Deadline deadline);
   // The call under this name, when it has come. Ends with `failure` too.

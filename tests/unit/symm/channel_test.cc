@@ -5,9 +5,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -170,6 +173,33 @@ TEST(ChannelConcurrency, NobodyListensWhereAProcessHasEnded) {
   const Status lost = Channel::call(address, {Token{7}, 1, 0}, patience()).status();
   EXPECT_EQ(lost.kind(), StatusKind::kPeerLost);
   EXPECT_THAT(lost.message(), HasSubstr("rank 0 died"));
+}
+
+TEST(Channel, AListenerThatAcceptsNobodyIsNotDeadAndWaitedForUntilTheDeadline) {
+  const ChannelAddress address{text("ashlar-test-accepts-nobody-", ::getpid()), {}};
+  const UniqueFd listening = *listen_abstract(address.name);
+  ASSERT_EQ(::listen(listening.get(), 1), 0);  // no more than two in its queue
+  std::vector<UniqueFd> queued;
+  Status last;
+  while (last.ok() && queued.size() < 8) {
+    Result<UniqueFd> called = Channel::call(address, {Token{7}, 1, 0}, at_once());
+    last = called.status();
+    if (called.ok()) queued.push_back(*std::move(called));
+  }
+  EXPECT_EQ(last.kind(), StatusKind::kTimeout) << last.to_string();
+  EXPECT_THAT(last.message(), HasSubstr("rank 0 took no call"));
+}
+
+TEST(Channel, WhoHasNoDescriptorsLeftHimselfCallsNobodyDead) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{3, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const Status failed =
+      Channel::call({"ashlar-test-nobody", {}}, {Token{7}, 1, 0}, patience()).status();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(failed.kind(), StatusKind::kDeviceFault);
+  EXPECT_EQ(failed.code(), EMFILE);
 }
 
 TEST(ChannelConcurrency, LeavesNoDescriptorOpen) {
