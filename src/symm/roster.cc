@@ -8,6 +8,7 @@
 #include "base/wire.h"
 #include "symm/channel/message.h"
 #include "symm/hash.h"
+#include "symm/store/checked_look.h"
 
 namespace ashlar::symm {
 namespace {
@@ -85,7 +86,7 @@ class Gathering {
   Status read_records(std::vector<int>& missing, Deadline deadline) {
     std::vector<std::string> keys;
     for (int rank = 0; rank < seat_.world_size; ++rank) keys.push_back(join_key(options_, rank));
-    Result<std::vector<std::optional<std::string>>> found = store_.look(keys, deadline);
+    Result<std::vector<std::optional<std::string>>> found = checked_look(store_, keys, deadline);
     if (!found.ok()) return found.status();
     for (int rank = 0; rank < seat_.world_size; ++rank) {
       std::optional<std::string>& record = (*found)[rank];
@@ -117,7 +118,8 @@ class Gathering {
     for (int rank = 0; rank < seat_.world_size; ++rank) {
       keys.push_back(here_key(options_, token_, rank));
     }
-    const Result<std::vector<std::optional<std::string>>> found = store_.look(keys, deadline);
+    const Result<std::vector<std::optional<std::string>>> found =
+        checked_look(store_, keys, deadline);
     if (!found.ok()) return found.status();
     for (int rank = 0; rank < seat_.world_size; ++rank) {
       if (!(*found)[rank]) missing.push_back(rank);
