@@ -62,8 +62,9 @@ class ASHLAR_EXPORT Heap {
   // Throws UsageError: no such back end, or another is in use.
   explicit Heap(const HeapOptions& options = {});
 
-  // Not collective. Aligned to 128 bytes; the pad in front is zero, the buffer is not promised to
-  // be. Throws UsageError: the persistent id is in use, or had another size; OutOfMemory.
+  // Not collective. Aligned to 128 bytes; the pad in front is zero at first (a persistent id that
+  // is taken again finds it as it was left), the buffer is not promised to be. Throws UsageError:
+  // the persistent id is in use, or had another size; OutOfMemory.
   Buffer allocate(size_t bytes, const AllocateOptions& options = {});
   // How many buffers there are.
   size_t live_count() const;

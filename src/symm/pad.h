@@ -56,6 +56,7 @@ class Slots {
   Status check_rank(int rank) const;
   // kUnsupported: that rank's pad cannot be reached by pointer.
   Status check_reachable(int rank) const;
+  Status check_all_reachable() const;
 
   // REQUIRES: all three in range, the owner reachable.
   Watched<uint32_t> slot(int owner, int channel, int source) const;
@@ -75,6 +76,7 @@ class Slots {
   size_t sleepers_offset_ = offsetof(PadLine, signal_sleepers);
   int sleeper_channel_count_;
   Patience patience_;
+  ptrdiff_t first_unreachable_;  // the world size: none
   std::vector<std::byte*> bases_;
   std::vector<std::byte*> sleeper_bases_;
 };
@@ -115,8 +117,6 @@ std::string describe_pad(const Pads& pads, int channel);
 // The same of any kind of slots: which sources' are full.
 std::string describe_slots(const Slots& slots, int channel);
 
-// "ranks 1, 2 and 5", "rank 3".
-std::string list_ranks(const std::vector<int>& ranks);
 // "0.250 s".
 std::string seconds_text(std::chrono::nanoseconds duration);
 

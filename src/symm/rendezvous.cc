@@ -27,18 +27,6 @@ namespace {
 
 constexpr size_t kMostScopeBytes = 1024;
 
-// "rank 0: 16, rank 1: 32", or nothing if all are the same.
-template <typename Value>
-std::string differences(int world_size, const Value& value) {
-  bool is_same = true;
-  std::string listed;
-  for (int rank = 0; rank < world_size; ++rank) {
-    is_same &= value(rank) == value(0);
-    listed += text(rank == 0 ? "" : ", ", "rank ", rank, ": ", value(rank));
-  }
-  return is_same ? std::string() : listed;
-}
-
 uint32_t number_of(const Block& block) {
   const uint64_t hash = hash_on(hash_on(kHashStart, block.scope), block.ordinal);
   return static_cast<uint32_t>(hash ^ hash >> 32);
@@ -131,26 +119,26 @@ Status Circle::check_brought(const std::vector<Brought>& all) const {
   const auto scope = [&](int rank) {
     return all[rank].scope.empty() ? std::string("any group") : all[rank].scope;
   };
-  if (const std::string listed = differences(count, scope); !listed.empty()) {
+  if (const std::string listed = list_differences(count, scope); !listed.empty()) {
     return refuse("blocks that were allocated for different groups", listed);
   }
   const auto bytes = [&](int rank) { return all[rank].buffer_bytes; };
-  if (const std::string listed = differences(count, bytes); !listed.empty()) {
+  if (const std::string listed = list_differences(count, bytes); !listed.empty()) {
     return refuse("buffers of different sizes in bytes", listed);
   }
   const auto pad = [&](int rank) { return all[rank].pad_bytes; };
-  if (const std::string listed = differences(count, pad); !listed.empty()) {
+  if (const std::string listed = list_differences(count, pad); !listed.empty()) {
     return refuse("pads of different sizes in bytes", listed);
   }
   const auto ordinal = [&](int rank) { return all[rank].ordinal; };
-  if (const std::string listed = differences(count, ordinal); !listed.empty()) {
+  if (const std::string listed = list_differences(count, ordinal); !listed.empty()) {
     return refuse(
         "different blocks, counted in the order of allocation (blocks that not all ranks allocate "
         "are to be allocated for the group of those who do)",
         listed);
   }
   const auto hash = [&](int rank) { return text(std::hex, all[rank].sequence_hash); };
-  if (const std::string listed = differences(count, hash); !listed.empty()) {
+  if (const std::string listed = list_differences(count, hash); !listed.empty()) {
     return refuse("blocks after different allocations; hashes of their sizes", listed);
   }
   for (int rank = 0; rank < count; ++rank) {
@@ -177,7 +165,7 @@ Status Circle::hand_over(const Block& block, uint64_t sequence, Deadline deadlin
       outcome = exported.status();
       if (exported.ok()) fd = *std::move(exported);
     }
-    const Status sent = links_->send(rank, sequence, {}, fd.get(), deadline);
+    const Status sent = links_->send(rank, sequence, fd.get(), deadline);
     if (outcome.ok()) outcome = sent;
   }
   return outcome;
@@ -192,11 +180,11 @@ Result<std::vector<Peers::Peer>> Circle::take(const Block& block, const std::vec
     if (rank == seat_.rank) {
       peer.memory = block.memory;
     } else if (links_->reaches(rank)) {
-      Result<Links::Received> got = links_->receive(rank, sequence, deadline);
+      Result<UniqueFd> got = links_->receive(rank, sequence, deadline);
       if (!got.ok()) return got.status();
-      if (!got->fd.valid()) return Status::peer_lost(text("rank ", rank, " handed nothing over"));
+      if (!got->valid()) return Status::peer_lost(text("rank ", rank, " handed nothing over"));
       Result<std::shared_ptr<Memory>> mapped =
-          arena_.backend().import_fd(std::move(got->fd), all[rank].block_bytes);
+          arena_.backend().import_fd(*std::move(got), all[rank].block_bytes);
       if (!mapped.ok()) return mapped.status();
       peer.memory = *std::move(mapped);
     } else if (peer.access == PeerAccess::kDirect) {

@@ -9,6 +9,7 @@
 #include "symm/channel/message.h"
 #include "symm/hash.h"
 #include "symm/store/checked_look.h"
+#include "symm/transport.h"
 
 namespace ashlar::symm {
 namespace {
@@ -19,7 +20,6 @@ constexpr uint32_t kRosterMagic = 0x6a687361;  // "ashj"
 constexpr uint16_t kRosterVersion = 1;
 constexpr nanoseconds kFirstRosterRest = std::chrono::microseconds(100);
 constexpr nanoseconds kLongestRosterRest = std::chrono::milliseconds(10);
-constexpr size_t kMostTransportBytes = 4096;
 
 template <size_t N>
 std::string_view view_of(const std::array<uint8_t, N>& bytes) {
@@ -183,7 +183,7 @@ Result<JoinRecord> parse_join_record(std::string_view bytes) {
   record.backend = reader.text(100);
   read_into(reader, record.device);
   record.pad_bytes = reader.number<uint64_t>();
-  record.transport = reader.text(kMostTransportBytes);
+  record.transport = reader.text(Transport::kMostAddressBytes);
   if (!has_magic || !is_known || !reader.is_done()) {
     return Status::format("this is not the record of a rank that joins");
   }

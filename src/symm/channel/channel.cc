@@ -14,7 +14,6 @@
 #include "base/text.h"
 #include "base/thread.h"
 #include "symm/channel/message.h"
-#include "symm/verdict.h"
 
 namespace ashlar::symm {
 namespace {
@@ -260,15 +259,12 @@ void Channel::note_end(const std::shared_ptr<Link>& link) {
     const std::string_view bytes(reinterpret_cast<const char*>(buffer.data()), got->bytes);
     const std::optional<Message> message = parse_message(bytes);
     if (message && message->kind == MessageKind::kFarewell) return;
-    if (message && message->kind == MessageKind::kFailed) {
-      const Status reason = parse_status(message->text);
-      if (reason.ok()) break;
+    if (const Status reason = message ? reason_in(*message) : Status(); !reason.ok()) {
       link->failure->report(reason);
       return;
     }
   }
-  link->failure->report(
-      Status::peer_lost(text("rank ", link->peer, " of group ", link->group, " died")));
+  link->failure->report(death_of(*link));
 }
 
 }  // namespace ashlar::symm

@@ -22,6 +22,7 @@
 #include "ashlar/status.h"
 #include "ashlar/unique_fd.h"
 #include "base/mutex.h"
+#include "base/text.h"
 #include "symm/failure.h"
 
 namespace ashlar::symm {
@@ -53,6 +54,10 @@ struct Link {
   std::string group{};                 // for sentences
   std::shared_ptr<Failure> failure{};  // the group's; its second owner, since ends come at any time
 };
+
+inline Status death_of(const Link& link) {
+  return Status::peer_lost(text("rank ", link.peer, " of group ", link.group, " died"));
+}
 
 class Channel {
  public:
