@@ -13,10 +13,14 @@ class Deadline {
   using Clock = std::chrono::steady_clock;
 
   static Deadline never() { return Deadline(Clock::time_point::max()); }
-  // Longer than a century is for ever: moments beyond do not fit the clock.
-  static Deadline after(std::chrono::nanoseconds duration) {
+  // Longer than a century is for ever: moments beyond do not fit the clock. Compared as it is,
+  // since as nanoseconds it might not fit either.
+  template <typename Rep, typename Period>
+  static Deadline after(std::chrono::duration<Rep, Period> duration) {
     const std::chrono::hours century(24 * 36525);
-    return duration > century ? never() : Deadline(Clock::now() + duration);
+    if (duration > century) return never();
+    if (duration < -century) return Deadline(Clock::now());
+    return Deadline(Clock::now() + std::chrono::duration_cast<Clock::duration>(duration));
   }
   // 0 is for ever, as in every public call that takes a timeout.
   static Deadline of_timeout(std::chrono::milliseconds timeout) {

@@ -43,7 +43,8 @@ struct HeapOptions {
   std::string backend = "host";  // where memory comes from: one of Heap::backends()
   size_t pad_bytes = 9216;       // the user's words in front of each buffer; on all ranks the same
   std::chrono::milliseconds heartbeat{1000};  // between two signs of life in the store
-  std::chrono::milliseconds lease{5000};      // a rank without one for so long is lost
+  std::chrono::milliseconds lease{5000};  // a rank without one for so long is lost; 3 heartbeats
+                                          // or more
 };
 
 struct AllocateOptions {
@@ -61,8 +62,9 @@ class ASHLAR_EXPORT Heap {
   // Throws UsageError: no such back end, or another is in use.
   explicit Heap(const HeapOptions& options = {});
 
-  // Not collective. Aligned to 128 bytes; the pad in front is zero, the buffer is not promised to
-  // be. Throws UsageError: the persistent id is in use, or had another size; OutOfMemory.
+  // Not collective. Aligned to 128 bytes; the pad in front is zero at first (a persistent id that
+  // is taken again finds it as it was left), the buffer is not promised to be. Throws UsageError:
+  // the persistent id is in use, or had another size; OutOfMemory.
   Buffer allocate(size_t bytes, const AllocateOptions& options = {});
   // How many buffers there are.
   size_t live_count() const;

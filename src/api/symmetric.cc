@@ -165,7 +165,8 @@ Piece piece_of(const HandleParts& parts, const CollectiveOptions& options) {
   const size_t at = unwrap(place_of(room, options.offset_bytes, 0));
   return {.bases = parts.buffers,
           .buffer_bytes = buffer_bytes,
-          .offset_bytes = static_cast<int64_t>(at)};
+          .offset_bytes = static_cast<int64_t>(at),
+          .memory = parts.peers.peers().number()};
 }
 
 template <typename GroupParts, typename Request>

@@ -29,8 +29,8 @@ Status check_options(const GroupOptions& options) {
 // --- Group::Parts -------------------------------------------------------------------------------
 
 Status Group::Parts::state() const {
-  MutexLock lock(mutex);
-  if (is_left) return Status::usage(text("group ", options.name, " was left already"));
+  if (is_left.load(std::memory_order_relaxed))
+    return Status::usage(text("group ", options.name, " was left already"));
   const Failure& failure = *circle->failure();
   return failure.has_happened() ? failure.reason() : Status();
 }
@@ -46,7 +46,9 @@ Status Group::Parts::barrier(int channel, Timeout timeout) {
   const Result<Deadline> deadline = deadline_of(timeout);
   if (!deadline.ok()) return deadline.status();
   if (Status over = state(); !over.ok()) return over;
-  MutexLock lock(channel_turns[static_cast<size_t>(channel)]);
+  Turn& turn = channel_turns[static_cast<size_t>(channel)];
+  if (!turn.take(*deadline)) return Turn::not_taken(text("a barrier of channel ", channel));
+  const TurnTaken taken(turn);
   return symm::barrier(*pads, channel, {.failure = *circle->failure(), .deadline = *deadline});
 }
 
@@ -133,12 +135,8 @@ Group Group::join_as(const Heap& heap, std::shared_ptr<Store> store, const Group
 
 void Group::leave(Timeout timeout) {
   const Deadline deadline = unwrap(deadline_of(timeout));
-  {
-    MutexLock lock(parts_->mutex);
-    if (parts_->is_left) {
-      unwrap(Status::usage(text("group ", parts_->options.name, " was left already")));
-    }
-    parts_->is_left = true;
+  if (parts_->is_left.exchange(true, std::memory_order_relaxed)) {
+    unwrap(Status::usage(text("group ", parts_->options.name, " was left already")));
   }
   unwrap(parts_->circle->leave(deadline));
 }

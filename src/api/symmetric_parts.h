@@ -1,12 +1,12 @@
 // What the public types of symmetric memory are made of. Each part keeps alive what it needs.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "ashlar/symmetric.h"
-#include "base/mutex.h"
 #include "symm/arena.h"
 #include "symm/circle.h"
 #include "symm/collectives/order_guard.h"
@@ -14,6 +14,7 @@
 #include "symm/collectives/thresholds.h"
 #include "symm/pad.h"
 #include "symm/process.h"
+#include "symm/turn.h"
 
 namespace ashlar::symm {
 
@@ -36,7 +37,7 @@ struct Group::Parts {
 
   Team team() { return {.pads = *pads, .order = order, .channel = options.channel_count}; }
   // Ok: it can be worked with. Otherwise it was left, or has failed.
-  Status state() const ASHLAR_EXCLUDES(mutex);
+  Status state() const;
   Status check_channel(int channel) const;
   Status barrier(int channel, Timeout timeout);
   // REQUIRES: just joined; collective.
@@ -51,9 +52,9 @@ struct Group::Parts {
   Thresholds thresholds;
 
   OrderGuard order;
-  std::vector<Mutex> channel_turns;  // one thread at a time is in a barrier of a channel
-  mutable Mutex mutex;
-  bool is_left ASHLAR_GUARDED_BY(mutex) = false;
+  std::vector<Turn> channel_turns;  // one thread at a time is in a barrier of a channel
+  // Relaxed: it guards no memory, which stays mapped; a call that overlaps `leave` may see either.
+  std::atomic<bool> is_left{false};
 };
 
 struct Handle::Parts {

@@ -116,8 +116,9 @@ Result<UniqueFd> listen_abstract(std::string_view name) {
 Result<UniqueFd> connect_abstract(std::string_view name, std::chrono::milliseconds timeout) {
   Result<UniqueFd> made = new_socket();
   if (!made.ok()) return made;
-  // A listener that accepts nobody would keep us waiting otherwise.
-  const timeval limit{timeout.count() / 1000, timeout.count() % 1000 * 1000};
+  // A listener that accepts nobody would keep us waiting otherwise; and with a limit of 0, too.
+  const int64_t limit_ms = std::max<int64_t>(1, timeout.count());
+  const timeval limit{limit_ms / 1000, limit_ms % 1000 * 1000};
   ::setsockopt(made->get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
   const AbstractAddress at = abstract_address(name);
   const auto* address = reinterpret_cast<const sockaddr*>(&at.address);

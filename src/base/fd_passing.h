@@ -34,6 +34,8 @@ struct ReceivedDescriptors {
 
 // A listening socket under an abstract name. REQUIRES: at most 100 characters.
 Result<UniqueFd> listen_abstract(std::string_view name);
+// kDeviceFault, with the system's code: ECONNREFUSED: nobody listens; EAGAIN: nobody accepted
+// within the time, which is at least a millisecond.
 Result<UniqueFd> connect_abstract(std::string_view name, std::chrono::milliseconds timeout);
 
 // The next connection, or an invalid descriptor when `stop_fd` became readable first.

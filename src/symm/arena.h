@@ -61,7 +61,8 @@ class Arena {
   Process& process() const { return process_; }
   Backend& backend() const { return backend_; }
 
-  // Not collective. The buffer is aligned to 128 B; its pad is zero. 0 bytes count as one.
+  // Not collective. The buffer is aligned to 128 B; its pad is zero at first, and stays as
+  // it was for a persistent id that is taken again. 0 bytes count as one.
   // kUsage: the persistent id is in use, or was used for another size.
   Result<std::byte*> allocate(size_t bytes, const AllocationOptions& options);
   // Peers that have it mapped keep it, and so do handles. Persistent ones stay for the next call.

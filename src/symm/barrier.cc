@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "symm/seat.h"
 #include "symm/steps.h"
 
 namespace ashlar::symm {
@@ -11,10 +12,7 @@ namespace {
 
 Status check(const Pads& pads, int channel) {
   if (Status wrong = pads.slots().check_channel(channel); !wrong.ok()) return wrong;
-  for (int rank = 0; rank < pads.world_size(); ++rank) {
-    if (Status wrong = pads.slots().check_reachable(rank); !wrong.ok()) return wrong;
-  }
-  return {};
+  return pads.slots().check_all_reachable();
 }
 
 // Who has not come to the barrier that this rank waits in. Where not everybody tells everybody, the
@@ -37,7 +35,7 @@ Status too_late(const Pads& pads, int channel, BarrierKind kind, const WaitLimit
                              std::memory_order_relaxed);
   const std::vector<int> absent = find_absent(pads, channel, kind, number);
   // The last one may have come while this was being found out.
-  const std::string whom = absent.empty() ? "others that are there now" : list_ranks(absent);
+  const std::string whom = absent.empty() ? "others that are there now" : name_ranks(absent);
   return Status::timeout(text("rank ", pads.rank(), " waited ", seconds_text(waiting.waited()),
                               " in barrier ", number, " of channel ", channel, " for ", whom, "; ",
                               describe_pad(pads, channel)));

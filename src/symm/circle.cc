@@ -7,11 +7,11 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "symm/hash.h"
+#include "symm/pad.h"
 
 namespace ashlar::symm {
 namespace {
 
-constexpr int kMostRanks = 1 << 16;
 constexpr std::chrono::seconds kPartingPatience{1};
 
 bool is_name(std::string_view name) {
@@ -25,10 +25,10 @@ Status check_options(const CircleOptions& options) {
                               "': names are 1 to 64 printable characters without spaces and "
                               "slashes"));
   }
-  if (options.world_size < 1 || options.world_size > kMostRanks || options.rank < 0 ||
+  if (options.world_size < 1 || options.world_size > kMaxRanks || options.rank < 0 ||
       options.rank >= options.world_size) {
     return Status::usage(text("rank ", options.rank, " of ", options.world_size,
-                              ": expected 0 <= rank < world size <= ", kMostRanks));
+                              ": expected 0 <= rank < world size <= ", kMaxRanks));
   }
   const std::set<uint64_t> distinct(options.members.begin(), options.members.end());
   const bool has_all = options.members.size() == static_cast<size_t>(options.world_size) &&
@@ -117,7 +117,9 @@ Circle::Circle(Arena& arena, std::shared_ptr<Store> store, const CircleOptions& 
       exchange_(store_, verdict_, {prefix(), options.name, seat_, options.key_life}) {}
 
 Circle::~Circle() {
-  MutexLock lock(turn_);
+  // Nobody can be in its way any more.
+  if (!turn_.take(Deadline::never())) return;
+  const TurnTaken taken(turn_);
   if (is_over_) return;
   part(verdict_.announce(Status::peer_lost(text("rank ", seat_.rank, " of group ", options_.name,
                                                 " went away without leaving: call leave"))));
@@ -127,7 +129,8 @@ std::string Circle::prefix() const { return prefix_of(options_, roster_.token); 
 
 // From the roster to a group: the first exchange shows that all have it, so that it can go.
 Status Circle::introduce(Deadline deadline) {
-  MutexLock lock(turn_);
+  if (!turn_.take(deadline)) return Turn::not_taken("a rendezvous");
+  const TurnTaken taken(turn_);
   arena_.process().heart().add(leases_);
   Status met = exchange_.barrier(deadline);
   clear_roster(*store_, roster_options(options_), roster_.token, seat_.rank,
@@ -149,24 +152,15 @@ Status Circle::introduce(Deadline deadline) {
 
 Status Circle::check_roster() const {
   const std::vector<JoinRecord>& all = roster_.records;
-  std::string backends;
-  std::string pads;
-  bool is_same_backend = true;
-  bool is_same_pad = true;
-  for (const JoinRecord& each : all) {
-    const int rank = each.seat.rank;
-    is_same_backend &= each.backend == all[0].backend;
-    is_same_pad &= each.pad_bytes == all[0].pad_bytes;
-    backends += text(rank == 0 ? "" : ", ", "rank ", rank, ": ", each.backend);
-    pads += text(rank == 0 ? "" : ", ", "rank ", rank, ": ", each.pad_bytes);
-  }
-  if (!is_same_backend) {
+  const auto backend = [&](int rank) { return all[rank].backend; };
+  if (const std::string listed = list_differences(seat_.world_size, backend); !listed.empty()) {
     return Status::usage(
-        text("the ranks of group ", options_.name, " use different kinds of memory: ", backends));
+        text("the ranks of group ", options_.name, " use different kinds of memory: ", listed));
   }
-  if (!is_same_pad) {
+  const auto pad = [&](int rank) { return all[rank].pad_bytes; };
+  if (const std::string listed = list_differences(seat_.world_size, pad); !listed.empty()) {
     return Status::usage(
-        text("the ranks of group ", options_.name, " want pads of different sizes: ", pads));
+        text("the ranks of group ", options_.name, " want pads of different sizes: ", listed));
   }
   if (options_.may_share_device) return {};
   std::map<DeviceUuid, int> owners;
@@ -203,14 +197,15 @@ PeerAccess Circle::peer_access(int rank) const {
   return is_here ? PeerAccess::kDirect : PeerAccess::kRemote;
 }
 
-Status Circle::barrier(Deadline deadline) {
-  MutexLock lock(turn_);
-  if (is_over_) return Status::usage(text("group ", options_.name, " was left already"));
-  return exchange_.barrier(deadline);
-}
-
 Status Circle::leave(Deadline deadline) {
-  MutexLock lock(turn_);
+  if (!turn_.take(deadline)) {
+    // Whoever is in the way hears of it, and ends.
+    const Status late = verdict_.announce(Status::timeout(
+        text("rank ", seat_.rank, " of group ", options_.name,
+             " could not leave: another of its threads was in a rendezvous until the deadline")));
+    if (!turn_.take(Deadline::after(kPartingPatience))) return late;
+  }
+  const TurnTaken taken(turn_);
   if (is_over_) return Status::usage(text("group ", options_.name, " was left already"));
   const Status finished = exchange_.finish(deadline);
   part(finished);

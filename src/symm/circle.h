@@ -1,6 +1,7 @@
 // The ranks of a group that have met, know each other, and have a pad in common; what a user calls
 // a group (ashlar/symmetric.h) is made of it. Joining, leaving and rendezvous are collective: all
-// ranks of the group do them, in the same order; another thread of the same rank waits its turn.
+// ranks of the group do them, in the same order; another thread of the same rank waits its turn,
+// and gets kTimeout if that does not come in time: nothing was done, and it can be called again.
 // What fails for one fails for all, with the same sentence.
 //
 // A rank that dies, or does not come in time, fails the group for good: `failure` says so to
@@ -15,7 +16,6 @@
 #include <vector>
 
 #include "ashlar/store.h"
-#include "base/mutex.h"
 #include "symm/arena.h"
 #include "symm/channel/links.h"
 #include "symm/exchange.h"
@@ -23,6 +23,7 @@
 #include "symm/leases.h"
 #include "symm/peers.h"
 #include "symm/roster.h"
+#include "symm/turn.h"
 #include "symm/verdict.h"
 
 namespace ashlar::symm {
@@ -78,9 +79,9 @@ class Circle {
   // Zeroed memory of all ranks that no block knows: Peers::pad. Collective.
   Result<std::shared_ptr<const Peers>> share_memory(size_t bytes, Deadline deadline)
       ASHLAR_EXCLUDES(turn_);
-  Status barrier(Deadline deadline) ASHLAR_EXCLUDES(turn_);
 
-  // Collective. Returns why it was no clean end; the group is over in any case.
+  // Collective. Returns why it was no clean end; the group is over in any case, also for a thread
+  // that is still in the way at the deadline.
   Status leave(Deadline deadline) ASHLAR_EXCLUDES(turn_);
 
  private:
@@ -113,7 +114,7 @@ class Circle {
   Leases leases_;
   std::shared_ptr<const Peers> pads_;  // constant once joined
 
-  Mutex turn_;  // one collective act at a time; held while it waits, which is its purpose
+  Turn turn_;  // one collective act at a time
   Exchange exchange_ ASHLAR_GUARDED_BY(turn_);
   std::unique_ptr<Links> links_ ASHLAR_GUARDED_BY(turn_);
   uint64_t hidden_count_ ASHLAR_GUARDED_BY(turn_) = 0;

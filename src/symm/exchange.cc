@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "base/wire.h"
+#include "symm/store/checked_look.h"
 
 namespace ashlar::symm {
 namespace {
@@ -91,17 +92,19 @@ Result<std::vector<std::string>> Exchange::gather(const std::string& own_record,
   const std::string own_key = key(sequence_, seat.rank);
   bool is_set = false;
   nanoseconds pause = kFirstExchangeRest;
-  while (!waited_for.empty() || !is_set) {
+  const auto set_own = [&] {
+    return store_->set(own_key, own_record, options_.key_life, deadline);
+  };
+  for (;;) {
     if (!is_set) {
-      Status set = store_->set(own_key, own_record, options_.key_life, deadline);
-      if (!set.ok()) return own_trouble(set);
+      if (Status set = set_own(); !set.ok()) return own_trouble(set);
     }
     // Asked before looking: one that came and then failed has come.
     const bool has_failed = verdict_.failure().has_happened();
     const bool is_late = deadline.has_passed();
     std::vector<std::string> keys = {own_key, verdict_.key()};
     for (int rank : waited_for) keys.push_back(key(sequence_, rank));
-    Result<std::vector<std::optional<std::string>>> found = store_->look(keys, deadline);
+    Result<std::vector<std::optional<std::string>>> found = checked_look(*store_, keys, deadline);
     if (!found.ok()) return own_trouble(found.status());
     is_set = (*found)[0].has_value();
     std::vector<int> still;
@@ -113,14 +116,17 @@ Result<std::vector<std::string>> Exchange::gather(const std::string& own_record,
     waited_for.swap(still);
     const std::optional<std::string>& verdict = (*found)[1];
     const bool is_over = verdict && !Verdict::has_passed(*verdict, sequence_);
-    if (waited_for.empty() && !is_over) break;
+    if (waited_for.empty() && !is_over) {
+      // Forgotten only now: not all others need have seen it.
+      if (Status set = is_set ? Status() : set_own(); !set.ok()) return own_trouble(set);
+      return records;
+    }
     if (verdict) return verdict_.adopt(*verdict);
     if (has_failed) return verdict_.failure().reason();
     if (is_late) return missing(waited_for);
     std::this_thread::sleep_for(std::min(pause, deadline.left()));
     pause = std::min(2 * pause, kLongestExchangeRest);
   }
-  return records;
 }
 
 Result<std::string> Exchange::checked(int rank, std::string_view record) const {

@@ -2,6 +2,7 @@
 #include "symm/leases.h"
 
 #include "base/text.h"
+#include "symm/store/checked_look.h"
 
 namespace ashlar::symm {
 
@@ -21,7 +22,8 @@ void Leases::beat(Deadline deadline) {
   if (!store_->set(key(options_.seat.rank), number, options_.key_life, deadline).ok()) return;
   std::vector<std::string> keys = {verdict_.key()};
   for (int rank : options_.watched) keys.push_back(key(rank));
-  const Result<std::vector<std::optional<std::string>>> found = store_->look(keys, deadline);
+  const Result<std::vector<std::optional<std::string>>> found =
+      checked_look(*store_, keys, deadline);
   if (!found.ok()) return;
   if ((*found)[0]) {
     (void)verdict_.adopt(*(*found)[0]).ok();

@@ -100,6 +100,7 @@ Slots::Slots(int rank, int channel_count, std::vector<std::byte*> bases)
       channel_count_(channel_count),
       sleeper_channel_count_(channel_count),
       patience_(Patience::of(static_cast<int>(bases.size()))),
+      first_unreachable_(std::find(bases.begin(), bases.end(), nullptr) - bases.begin()),
       bases_(std::move(bases)),
       sleeper_bases_(bases_) {}
 
@@ -119,6 +120,11 @@ Status Slots::check_reachable(int rank) const {
   if (bases_[static_cast<size_t>(rank)] != nullptr) return {};
   return Status::unsupported(text("rank ", rank_, " cannot reach the pad of rank ", rank,
                                   " by pointer: it is signalled through a transport"));
+}
+
+Status Slots::check_all_reachable() const {
+  return first_unreachable_ == world_size_ ? Status()
+                                           : check_reachable(static_cast<int>(first_unreachable_));
 }
 
 Watched<uint32_t> Slots::slot(int owner, int channel, int source) const {
@@ -203,15 +209,6 @@ std::string describe_slots(const Slots& slots, int channel) {
   };
   return text("the pad of rank ", me, " (source:value):") +
          list_channels(slots.channel_count(), channel, describe);
-}
-
-std::string list_ranks(const std::vector<int>& ranks) {
-  std::string out = ranks.size() == 1 ? "rank " : "ranks ";
-  for (size_t i = 0; i < ranks.size(); ++i) {
-    if (i > 0) out += i + 1 == ranks.size() ? " and " : ", ";
-    out += text(ranks[i]);
-  }
-  return out;
 }
 
 std::string seconds_text(std::chrono::nanoseconds duration) {

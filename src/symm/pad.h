@@ -32,11 +32,11 @@ struct alignas(64) PadLine {
   uint32_t signal_sleepers = 0;
   uint64_t counter = 0;    // only grows
   uint64_t barrier = 0;    // how many barriers s has reached; on one's own line, has finished
-  uint64_t notes[3] = {};  // what s says at the entry of a collective
+  uint64_t notes[3] = {};  // what s says at the entry of a collective, with noted_memory
   uint32_t counter_sleepers = 0;
   uint32_t barrier_sleepers = 0;
   uint32_t user_sleepers = 0;  // on slot (c, s) of any user's pad of this rank, c modulo channels
-  uint32_t spare = 0;
+  uint32_t noted_memory = 0;
 };
 static_assert(sizeof(PadLine) == 64);
 
@@ -56,6 +56,7 @@ class Slots {
   Status check_rank(int rank) const;
   // kUnsupported: that rank's pad cannot be reached by pointer.
   Status check_reachable(int rank) const;
+  Status check_all_reachable() const;
 
   // REQUIRES: all three in range, the owner reachable.
   Watched<uint32_t> slot(int owner, int channel, int source) const;
@@ -75,6 +76,7 @@ class Slots {
   size_t sleepers_offset_ = offsetof(PadLine, signal_sleepers);
   int sleeper_channel_count_;
   Patience patience_;
+  ptrdiff_t first_unreachable_;  // the world size: none
   std::vector<std::byte*> bases_;
   std::vector<std::byte*> sleeper_bases_;
 };
@@ -115,8 +117,6 @@ std::string describe_pad(const Pads& pads, int channel);
 // The same of any kind of slots: which sources' are full.
 std::string describe_slots(const Slots& slots, int channel);
 
-// "ranks 1, 2 and 5", "rank 3".
-std::string list_ranks(const std::vector<int>& ranks);
 // "0.250 s".
 std::string seconds_text(std::chrono::nanoseconds duration);
 

@@ -32,10 +32,12 @@ class Peers {
     std::shared_ptr<Memory> memory{};  // null: remote
   };
 
-  Peers(Seat seat, const BlockLayout& layout, std::vector<Peer> peers)
-      : seat_(seat), layout_(layout), peers_(std::move(peers)) {}
+  // `number`: of this block, the same on all ranks; others have others, as far as chance allows.
+  Peers(Seat seat, uint32_t number, const BlockLayout& layout, std::vector<Peer> peers)
+      : seat_(seat), number_(number), layout_(layout), peers_(std::move(peers)) {}
 
   const Seat& seat() const { return seat_; }
+  uint32_t number() const { return number_; }
   size_t buffer_bytes() const { return layout_.buffer_bytes; }
   size_t pad_bytes() const { return layout_.pad_bytes; }
   // REQUIRES, here and below: 0 <= rank < world size. Null: remote.
@@ -57,6 +59,7 @@ class Peers {
 
  private:
   const Seat seat_;
+  const uint32_t number_;
   const BlockLayout layout_;
   const std::vector<Peer> peers_;
 };

@@ -17,7 +17,7 @@ namespace ashlar::symm {
 
 struct ProcessOptions {
   std::chrono::milliseconds heartbeat{1000};  // between two signs of life
-  std::chrono::milliseconds lease{5000};      // without one, a rank is lost; more than a heartbeat
+  std::chrono::milliseconds lease{5000};      // without one, a rank is lost; 3 heartbeats or more
 };
 
 class Process {

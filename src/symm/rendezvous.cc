@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "base/wire.h"
 #include "symm/circle.h"
+#include "symm/hash.h"
 
 namespace ashlar::symm {
 
@@ -26,16 +27,9 @@ namespace {
 
 constexpr size_t kMostScopeBytes = 1024;
 
-// "rank 0: 16, rank 1: 32", or nothing if all are the same.
-template <typename Value>
-std::string differences(int world_size, const Value& value) {
-  bool is_same = true;
-  std::string listed;
-  for (int rank = 0; rank < world_size; ++rank) {
-    is_same &= value(rank) == value(0);
-    listed += text(rank == 0 ? "" : ", ", "rank ", rank, ": ", value(rank));
-  }
-  return is_same ? std::string() : listed;
+uint32_t number_of(const Block& block) {
+  const uint64_t hash = hash_on(hash_on(kHashStart, block.scope), block.ordinal);
+  return static_cast<uint32_t>(hash ^ hash >> 32);
 }
 
 }  // namespace
@@ -49,7 +43,8 @@ Result<PeerHandle> Circle::rendezvous(const void* pointer, Deadline deadline) {
   // Without waiting for a turn, if we can.
   std::shared_ptr<const Peers> peers = arena_.peers_of(*found->block, roster_.token);
   if (peers != nullptr) return PeerHandle(std::move(peers), found->offset);
-  MutexLock lock(turn_);
+  if (!turn_.take(deadline)) return Turn::not_taken("a rendezvous");
+  const TurnTaken taken(turn_);
   peers = arena_.peers_of(*found->block, roster_.token);
   if (peers == nullptr) {
     if (is_over_) return Status::usage(text("group ", options_.name, " was left already"));
@@ -62,7 +57,8 @@ Result<PeerHandle> Circle::rendezvous(const void* pointer, Deadline deadline) {
 }
 
 Result<std::shared_ptr<const Peers>> Circle::share_memory(size_t bytes, Deadline deadline) {
-  MutexLock lock(turn_);
+  if (!turn_.take(deadline)) return Turn::not_taken("a rendezvous");
+  const TurnTaken taken(turn_);
   if (is_over_) return Status::usage(text("group ", options_.name, " was left already"));
   const uint64_t ordinal = hidden_count_++;
   const Result<std::shared_ptr<Block>> block =
@@ -110,7 +106,7 @@ Result<std::shared_ptr<const Peers>> Circle::meet(const Block& block, Deadline d
   reach(Phase::kAgreeing);
   if (Status agreed = exchange_.agree(own_outcome, deadline); !agreed.ok()) return agreed;
   return std::shared_ptr<const Peers>(
-      std::make_shared<Peers>(seat_, block.layout, std::move(peers)));
+      std::make_shared<Peers>(seat_, number_of(block), block.layout, std::move(peers)));
 }
 
 // Every rank looks at the same records in the same order, and so finds the same.
@@ -123,26 +119,26 @@ Status Circle::check_brought(const std::vector<Brought>& all) const {
   const auto scope = [&](int rank) {
     return all[rank].scope.empty() ? std::string("any group") : all[rank].scope;
   };
-  if (const std::string listed = differences(count, scope); !listed.empty()) {
+  if (const std::string listed = list_differences(count, scope); !listed.empty()) {
     return refuse("blocks that were allocated for different groups", listed);
   }
   const auto bytes = [&](int rank) { return all[rank].buffer_bytes; };
-  if (const std::string listed = differences(count, bytes); !listed.empty()) {
+  if (const std::string listed = list_differences(count, bytes); !listed.empty()) {
     return refuse("buffers of different sizes in bytes", listed);
   }
   const auto pad = [&](int rank) { return all[rank].pad_bytes; };
-  if (const std::string listed = differences(count, pad); !listed.empty()) {
+  if (const std::string listed = list_differences(count, pad); !listed.empty()) {
     return refuse("pads of different sizes in bytes", listed);
   }
   const auto ordinal = [&](int rank) { return all[rank].ordinal; };
-  if (const std::string listed = differences(count, ordinal); !listed.empty()) {
+  if (const std::string listed = list_differences(count, ordinal); !listed.empty()) {
     return refuse(
         "different blocks, counted in the order of allocation (blocks that not all ranks allocate "
         "are to be allocated for the group of those who do)",
         listed);
   }
   const auto hash = [&](int rank) { return text(std::hex, all[rank].sequence_hash); };
-  if (const std::string listed = differences(count, hash); !listed.empty()) {
+  if (const std::string listed = list_differences(count, hash); !listed.empty()) {
     return refuse("blocks after different allocations; hashes of their sizes", listed);
   }
   for (int rank = 0; rank < count; ++rank) {
@@ -169,7 +165,7 @@ Status Circle::hand_over(const Block& block, uint64_t sequence, Deadline deadlin
       outcome = exported.status();
       if (exported.ok()) fd = *std::move(exported);
     }
-    const Status sent = links_->send(rank, sequence, {}, fd.get(), deadline);
+    const Status sent = links_->send(rank, sequence, fd.get(), deadline);
     if (outcome.ok()) outcome = sent;
   }
   return outcome;
@@ -184,11 +180,11 @@ Result<std::vector<Peers::Peer>> Circle::take(const Block& block, const std::vec
     if (rank == seat_.rank) {
       peer.memory = block.memory;
     } else if (links_->reaches(rank)) {
-      Result<Links::Received> got = links_->receive(rank, sequence, deadline);
+      Result<UniqueFd> got = links_->receive(rank, sequence, deadline);
       if (!got.ok()) return got.status();
-      if (!got->fd.valid()) return Status::peer_lost(text("rank ", rank, " handed nothing over"));
+      if (!got->valid()) return Status::peer_lost(text("rank ", rank, " handed nothing over"));
       Result<std::shared_ptr<Memory>> mapped =
-          arena_.backend().import_fd(std::move(got->fd), all[rank].block_bytes);
+          arena_.backend().import_fd(*std::move(got), all[rank].block_bytes);
       if (!mapped.ok()) return mapped.status();
       peer.memory = *std::move(mapped);
     } else if (peer.access == PeerAccess::kDirect) {

@@ -8,6 +8,8 @@
 #include "base/wire.h"
 #include "symm/channel/message.h"
 #include "symm/hash.h"
+#include "symm/store/checked_look.h"
+#include "symm/transport.h"
 
 namespace ashlar::symm {
 namespace {
@@ -18,7 +20,6 @@ constexpr uint32_t kRosterMagic = 0x6a687361;  // "ashj"
 constexpr uint16_t kRosterVersion = 1;
 constexpr nanoseconds kFirstRosterRest = std::chrono::microseconds(100);
 constexpr nanoseconds kLongestRosterRest = std::chrono::milliseconds(10);
-constexpr size_t kMostTransportBytes = 4096;
 
 template <size_t N>
 std::string_view view_of(const std::array<uint8_t, N>& bytes) {
@@ -85,7 +86,7 @@ class Gathering {
   Status read_records(std::vector<int>& missing, Deadline deadline) {
     std::vector<std::string> keys;
     for (int rank = 0; rank < seat_.world_size; ++rank) keys.push_back(join_key(options_, rank));
-    Result<std::vector<std::optional<std::string>>> found = store_.look(keys, deadline);
+    Result<std::vector<std::optional<std::string>>> found = checked_look(store_, keys, deadline);
     if (!found.ok()) return found.status();
     for (int rank = 0; rank < seat_.world_size; ++rank) {
       std::optional<std::string>& record = (*found)[rank];
@@ -117,7 +118,8 @@ class Gathering {
     for (int rank = 0; rank < seat_.world_size; ++rank) {
       keys.push_back(here_key(options_, token_, rank));
     }
-    const Result<std::vector<std::optional<std::string>>> found = store_.look(keys, deadline);
+    const Result<std::vector<std::optional<std::string>>> found =
+        checked_look(store_, keys, deadline);
     if (!found.ok()) return found.status();
     for (int rank = 0; rank < seat_.world_size; ++rank) {
       if (!(*found)[rank]) missing.push_back(rank);
@@ -181,7 +183,7 @@ Result<JoinRecord> parse_join_record(std::string_view bytes) {
   record.backend = reader.text(100);
   read_into(reader, record.device);
   record.pad_bytes = reader.number<uint64_t>();
-  record.transport = reader.text(kMostTransportBytes);
+  record.transport = reader.text(Transport::kMostAddressBytes);
   if (!has_magic || !is_known || !reader.is_done()) {
     return Status::format("this is not the record of a rank that joins");
   }

@@ -24,4 +24,16 @@ inline std::string name_ranks(std::span<const int> ranks) {
   return named;
 }
 
+// "rank 0: 16, rank 1: 32", or nothing if `value(rank)` is the same for all.
+template <typename Value>
+std::string list_differences(int world_size, const Value& value) {
+  bool is_same = true;
+  std::string listed;
+  for (int rank = 0; rank < world_size; ++rank) {
+    is_same &= value(rank) == value(0);
+    listed += text(rank == 0 ? "" : ", ", "rank ", rank, ": ", value(rank));
+  }
+  return is_same ? std::string() : listed;
+}
+
 }  // namespace ashlar::symm

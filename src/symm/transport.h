@@ -1,5 +1,5 @@
 // How ranks on other machines are reached: put, get and atomics into memory they registered. The
-// core has none; ashlar::ucx (ashlar/ucx_transport.h) is one, and a user hands it to the group.
+// core has none; ashlar::ucx (ashlar/ucx_transport.h) is one, which users will hand to a group.
 //
 // What is promised about order and completion:
 //   put, post   have returned: the caller's memory may be used again; nothing is said about the

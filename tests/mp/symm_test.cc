@@ -23,12 +23,15 @@ using ::testing::Not;
 
 constexpr size_t kBytes = 100'000;
 
+// A collective act of which nothing is left.
+Status meet(Circle& group) { return group.share_memory(64, patience()).status(); }
+
 // Every rank writes its number everywhere in its buffer, and then reads all of the others'.
 std::string write_and_read(Circle& group, const PeerHandle& handle) {
   const Seat& seat = group.seat();
   std::byte* own = *handle.at(seat.rank, 0, kBytes);
   std::memset(own, seat.rank + 1, kBytes);
-  if (Status met = group.barrier(patience()); !met.ok()) return met.to_string();
+  if (Status met = meet(group); !met.ok()) return met.to_string();
   for (int rank = 0; rank < seat.world_size; ++rank) {
     const std::byte* from = *handle.at(rank, 0, kBytes);
     for (size_t i = 0; i < kBytes; i += 997) {
@@ -38,7 +41,7 @@ std::string write_and_read(Circle& group, const PeerHandle& handle) {
       if (handle.peers().pad(rank)[i] != std::byte{0}) return "a pad is not zero";
     }
   }
-  if (Status met = group.barrier(patience()); !met.ok()) return met.to_string();
+  if (Status met = meet(group); !met.ok()) return met.to_string();
   return {};
 }
 
@@ -187,7 +190,7 @@ TEST(SymmetricProcesses, WhoGoesAwayWithoutLeavingFailsTheGroupForTheOthers) {
       group.reset();
       return "gone";
     }
-    return group->barrier(patience()).message();
+    return group->leave(patience()).message();
   });
   EXPECT_THAT(ranks.outcomes()[1], HasSubstr("rank 0 of group world went away without leaving"));
 }

@@ -14,7 +14,6 @@
 #include "base/text.h"
 #include "base/thread.h"
 #include "symm/channel/message.h"
-#include "symm/verdict.h"
 
 namespace ashlar::symm {
 namespace {
@@ -32,6 +31,20 @@ std::span<const uint8_t> as_span(const std::string& bytes) {
 milliseconds timeout_of(Deadline deadline) {
   const int left = deadline.left_for_poll();
   return left < 0 ? std::chrono::hours(24) : milliseconds(left);
+}
+
+// Why a call did not come through: the other one's death, its being busy, or our own trouble.
+Status uncalled(int rank, const Status& why) {
+  switch (why.code()) {
+    case ECONNREFUSED:
+    case ENOENT:
+    case EPIPE:
+    case ECONNRESET: return Status::peer_lost(text("rank ", rank, " died: ", why.message()));
+    case EAGAIN:
+    case ETIMEDOUT:
+      return Status::timeout(text("rank ", rank, " took no call before the deadline"));
+    default: return why;
+  }
 }
 
 }  // namespace
@@ -87,9 +100,7 @@ Channel::~Channel() {
 Result<UniqueFd> Channel::call(const ChannelAddress& address, const LinkName& name,
                                Deadline deadline) {
   Result<UniqueFd> socket = connect_abstract(address.name, timeout_of(deadline));
-  if (!socket.ok()) {
-    return Status::peer_lost(text("rank ", name.to, " died: ", socket.status().message()));
-  }
+  if (!socket.ok()) return uncalled(name.to, socket.status());
   const Result<PeerCredentials> peer = peer_credentials(socket->get());
   if (!peer.ok()) return peer.status();
   if (peer->uid != ::getuid()) {
@@ -104,7 +115,7 @@ Result<UniqueFd> Channel::call(const ChannelAddress& address, const LinkName& na
   const std::string bytes = to_bytes(hello);
   if (Status sent = send_message(socket->get(), as_span(bytes), -1, timeout_of(deadline));
       !sent.ok()) {
-    return sent;
+    return uncalled(name.to, sent);
   }
   return socket;
 }
@@ -248,15 +259,12 @@ void Channel::note_end(const std::shared_ptr<Link>& link) {
     const std::string_view bytes(reinterpret_cast<const char*>(buffer.data()), got->bytes);
     const std::optional<Message> message = parse_message(bytes);
     if (message && message->kind == MessageKind::kFarewell) return;
-    if (message && message->kind == MessageKind::kFailed) {
-      const Status reason = parse_status(message->text);
-      if (reason.ok()) break;
+    if (const Status reason = message ? reason_in(*message) : Status(); !reason.ok()) {
       link->failure->report(reason);
       return;
     }
   }
-  link->failure->report(
-      Status::peer_lost(text("rank ", link->peer, " of group ", link->group, " died")));
+  link->failure->report(death_of(*link));
 }
 
 }  // namespace ashlar::symm

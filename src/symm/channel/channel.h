@@ -22,6 +22,7 @@
 #include "ashlar/status.h"
 #include "ashlar/unique_fd.h"
 #include "base/mutex.h"
+#include "base/text.h"
 #include "symm/failure.h"
 
 namespace ashlar::symm {
@@ -54,6 +55,10 @@ struct Link {
   std::shared_ptr<Failure> failure{};  // the group's; its second owner, since ends come at any time
 };
 
+inline Status death_of(const Link& link) {
+  return Status::peer_lost(text("rank ", link.peer, " of group ", link.group, " died"));
+}
+
 class Channel {
  public:
   struct Limits {
@@ -69,7 +74,7 @@ class Channel {
 
   const ChannelAddress& address() const { return address_; }
 
-  // Calls another process. kPeerLost: nobody listens there.
+  // Calls another process. kPeerLost: nobody listens there. kTimeout: it does not get to listening.
   static Result<UniqueFd> call(const ChannelAddress& address, const LinkName& name,
                                Deadline deadline);
   // The call under this name, when it has come. Ends with `failure` too.

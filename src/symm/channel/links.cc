@@ -82,10 +82,10 @@ Result<UniqueFd> Links::reach(int rank, const ChannelAddress& address, Deadline 
   return channel_.fetch({options_.group, rank, own}, *failure_, deadline);
 }
 
-Status Links::send(int rank, uint64_t sequence, std::string_view bytes, int fd, Deadline deadline) {
-  ASHLAR_CHECK(reaches(rank) && bytes.size() <= kMostMessageText);
-  Message message{MessageKind::kMemory, options_.group, sequence,
-                  options_.seat.rank,   rank,           std::string(bytes)};
+Status Links::send(int rank, uint64_t sequence, int fd, Deadline deadline) {
+  ASHLAR_CHECK(reaches(rank));
+  const Message message{MessageKind::kMemory, options_.group, sequence,
+                        options_.seat.rank,   rank,           {}};
   const int left = deadline.left_for_poll();
   const std::chrono::milliseconds timeout =
       left < 0 ? std::chrono::hours(24) : std::chrono::milliseconds(left);
@@ -98,7 +98,7 @@ Status Links::send(int rank, uint64_t sequence, std::string_view bytes, int fd, 
   return sent.code() == EPIPE || sent.code() == ECONNRESET ? lost(rank) : sent;
 }
 
-Result<Links::Received> Links::receive(int rank, uint64_t sequence, Deadline deadline) {
+Result<UniqueFd> Links::receive(int rank, uint64_t sequence, Deadline deadline) {
   ASHLAR_CHECK(reaches(rank));
   const int socket = links_[rank]->socket.get();
   std::array<uint8_t, kMostMessageBytes> buffer{};
@@ -121,6 +121,10 @@ Result<Links::Received> Links::receive(int rank, uint64_t sequence, Deadline dea
       return Status::format(
           text("rank ", rank, " of group ", options_.group_name, " sent what makes no sense"));
     }
+    if (const Status reason = reason_in(*message); !reason.ok()) {
+      failure_->report(reason);
+      return failure_->reason();
+    }
     if (message->kind != MessageKind::kMemory) return lost(rank);
     if (message->sequence < sequence) continue;
     if (message->sequence > sequence) {
@@ -128,7 +132,7 @@ Result<Links::Received> Links::receive(int rank, uint64_t sequence, Deadline dea
                                  " is ahead: it sent number ", message->sequence, ", expected ",
                                  sequence));
     }
-    return Received{message->text, std::move(got->fd)};
+    return std::move(got->fd);
   }
 }
 
@@ -148,8 +152,7 @@ void Links::say_goodbye(const Status& reason) {
 }
 
 Status Links::lost(int rank) const {
-  failure_->report(
-      Status::peer_lost(text("rank ", rank, " of group ", options_.group_name, " died")));
+  failure_->report(death_of(*links_[rank]));
   return failure_->reason();
 }
 

@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "symm/channel/channel.h"
@@ -23,10 +22,6 @@ class Links {
     // By rank. None: not reached this way (ourselves, our own process, another machine).
     std::vector<std::optional<ChannelAddress>> peers{};
   };
-  struct Received {
-    std::string bytes{};
-    UniqueFd fd{};
-  };
 
   // The higher of two ranks calls the lower one. `channel` outlives it.
   static Result<std::unique_ptr<Links>> connect(Channel& channel, const Options& options,
@@ -38,11 +33,11 @@ class Links {
   Links& operator=(const Links&) = delete;
 
   bool reaches(int rank) const { return links_[rank] != nullptr; }
-  // `fd` stays the caller's. REQUIRES: reaches(rank); at most 4,096 bytes.
-  Status send(int rank, uint64_t sequence, std::string_view bytes, int fd, Deadline deadline);
+  // `fd` stays the caller's; -1: an empty hand. REQUIRES: reaches(rank).
+  Status send(int rank, uint64_t sequence, int fd, Deadline deadline);
   // What that rank sent under this number; what is left of earlier ones is dropped. Ends with the
   // group's failure too. REQUIRES: reaches(rank).
-  Result<Received> receive(int rank, uint64_t sequence, Deadline deadline);
+  Result<UniqueFd> receive(int rank, uint64_t sequence, Deadline deadline);
 
   // The connections are about to end: because all are done (ok), or for `reason`.
   void say_goodbye(const Status& reason);

@@ -10,6 +10,7 @@
 
 #include "base/wire.h"
 #include "symm/channel/channel.h"
+#include "symm/verdict.h"
 
 namespace ashlar::symm {
 
@@ -61,6 +62,11 @@ inline std::optional<Message> parse_message(std::string_view bytes) {
   message.text = reader.text(kMostMessageText);
   if (!has_magic || !is_known || !reader.is_done()) return std::nullopt;
   return message;
+}
+
+// Why whoever sent it ends the connection; ok: it says nothing of the kind.
+inline Status reason_in(const Message& message) {
+  return message.kind == MessageKind::kFailed ? parse_status(message.text) : Status();
 }
 
 }  // namespace ashlar::symm

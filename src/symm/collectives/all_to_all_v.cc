@@ -60,41 +60,43 @@ uint64_t code_for(const AllToAllV& request) {
 void tell(const Team& team, const AllToAllV& request, const std::vector<Share>& shares) {
   for (int peer = 0; peer < team.world_size(); ++peer) {
     const Share& share = shares[static_cast<size_t>(peer)];
-    uint64_t* notes = team.pads.line(peer, team.channel, team.rank()).notes;
     const auto offset = static_cast<uint64_t>(request.piece.offset_bytes);
-    SharedMemory::store(&notes[0], code_for(request), std::memory_order_relaxed);
-    SharedMemory::store(&notes[1], share.bytes, std::memory_order_relaxed);
-    SharedMemory::store(&notes[2], offset + share.begin_bytes, std::memory_order_relaxed);
+    const Call call{.code = code_for(request),
+                    .bytes = share.bytes,
+                    .offset_bytes = offset + share.begin_bytes,
+                    .memory = request.piece.memory};
+    call.note_in(team.pads.line(peer, team.channel, team.rank()));
   }
 }
 
 // What `peer` said that it has for this rank; the offset is from the start of its buffer.
 Call heard_from(const Team& team, int peer) {
-  const uint64_t* notes = team.pads.line(team.rank(), team.channel, peer).notes;
-  return {.code = SharedMemory::load(&notes[0], std::memory_order_relaxed),
-          .bytes = SharedMemory::load(&notes[1], std::memory_order_relaxed),
-          .offset_bytes = SharedMemory::load(&notes[2], std::memory_order_relaxed)};
+  return Call::noted_in(team.pads.line(team.rank(), team.channel, peer));
 }
 
-// Every rank sees whether all called this with the same rows. Only then do the notes mean shares.
+// Every rank sees whether all called this with the same rows and memory. Only then do the notes
+// mean shares.
 Status compare(const Team& team, const AllToAllV& request) {
   for (int peer = 0; peer < team.world_size(); ++peer) {
     const Call call = heard_from(team, peer);
-    if (call.code == code_for(request)) continue;
+    if (call.code == code_for(request) && call.memory == request.piece.memory) continue;
     return Status::usage(text("the ranks call different things: rank ", team.rank(),
                               " an all-to-all-v of rows of ", request.row_bytes, " bytes, rank ",
-                              peer, " something else; nothing was read or written"));
+                              peer,
+                              " something else, or with other memory; nothing was read or "
+                              "written"));
   }
   return {};
 }
 
-// Where all that comes goes. kUsage: not into that little room.
-Status receive(const Team& team, const AllToAllV& request) {
+// Where all that comes goes. kUsage: not into that little room. Each word of a peer is read once,
+// into `heard`, which has room for all: what was checked is what is used.
+Status receive(const Team& team, const AllToAllV& request, std::span<Call> heard) {
   const auto row_bytes = static_cast<uint64_t>(request.row_bytes);
   uint64_t begin = 0;
   for (int peer = 0; peer < team.world_size(); ++peer) {
-    const Call share = heard_from(team, peer);
     const size_t at = static_cast<size_t>(peer);
+    const Call& share = heard[at] = heard_from(team, peer);
     // A peer's word, but never beyond its buffer.
     if (share.offset_bytes > request.piece.buffer_bytes ||
         share.bytes > request.piece.buffer_bytes - share.offset_bytes) {
@@ -111,7 +113,7 @@ Status receive(const Team& team, const AllToAllV& request) {
   }
   for (int step = 0; step < team.world_size(); ++step) {
     const int peer = (team.rank() + step) % team.world_size();
-    const Call share = heard_from(team, peer);
+    const Call& share = heard[static_cast<size_t>(peer)];
     const auto to = static_cast<uint64_t>(request.out_offsets[static_cast<size_t>(peer)]);
     if (share.bytes == 0) continue;
     std::memcpy(request.out + to * row_bytes,
@@ -128,7 +130,9 @@ Status all_to_all_v(const Team& team, const AllToAllV& request, const Limits& li
   if (Status wrong = check(team, request, *shares); !wrong.ok()) return wrong;
   const Call call{.code = code_for(request),
                   .bytes = shares->back().begin_bytes + shares->back().bytes,
-                  .offset_bytes = static_cast<uint64_t>(request.piece.offset_bytes)};
+                  .offset_bytes = static_cast<uint64_t>(request.piece.offset_bytes),
+                  .memory = request.piece.memory};
+  std::vector<Call> heard(shares->size());  // allocated before anybody counts on this rank
   const auto meet = [&](OrderGuard::Progress& progress) -> Status {
     tell(team, request, *shares);
     if (Status met = barrier(team.pads, team.channel, limits); !met.ok()) return met;
@@ -136,10 +140,10 @@ Status all_to_all_v(const Team& team, const AllToAllV& request, const Limits& li
     return {};
   };
   const auto work = [&](OrderGuard::Progress& progress) -> Status {
-    if (progress.outcome.ok()) progress.outcome = receive(team, request);
+    if (progress.outcome.ok()) progress.outcome = receive(team, request, heard);
     return {};
   };
-  return team.order.run(call, {meet, work, meet_again(team, limits)});
+  return team.order.run(call, limits.deadline, {meet, work, meet_again(team, limits)});
 }
 
 }  // namespace ashlar::symm

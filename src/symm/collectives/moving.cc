@@ -9,7 +9,10 @@ namespace {
 using Scratch = std::vector<std::byte>;
 
 Call call_for(uint64_t code, size_t bytes, const Piece& piece) {
-  return {.code = code, .bytes = bytes, .offset_bytes = static_cast<uint64_t>(piece.offset_bytes)};
+  return {.code = code,
+          .bytes = bytes,
+          .offset_bytes = static_cast<uint64_t>(piece.offset_bytes),
+          .memory = piece.memory};
 }
 
 // `act(peer)` for every rank, this one first, so that not all turn to the same one at once.
@@ -39,7 +42,7 @@ Status all_gather(const Team& team, const AllGather& request, const Limits& limi
     for_each_peer(team,
                   [&](int peer) { copy_bytes(request.piece.of(peer) + begin, request.in, bytes); });
   };
-  return team.order.run(call,
+  return team.order.run(call, limits.deadline,
                         {meet_for(team, call, limits), doing(work), meet_again(team, limits)});
 }
 
@@ -60,7 +63,7 @@ Status broadcast(const Team& team, const Broadcast& request, const Limits& limit
   const auto work = [&](Scratch&) {
     copy_bytes(request.out == nullptr ? own : request.out, request.piece.of(request.root), *bytes);
   };
-  return team.order.run(call,
+  return team.order.run(call, limits.deadline,
                         {meet_for(team, call, limits), doing(work), meet_again(team, limits)});
 }
 
@@ -80,7 +83,7 @@ Status all_to_all(const Team& team, const AllToAll& request, const Limits& limit
                  bytes);
     });
   };
-  return team.order.run(call,
+  return team.order.run(call, limits.deadline,
                         {meet_for(team, call, limits), doing(work), meet_again(team, limits)});
 }
 

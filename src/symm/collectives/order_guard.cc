@@ -35,11 +35,28 @@ std::string Call::to_string() const {
   if (operation == static_cast<size_t>(Operation::kBroadcast)) {
     words += text("from rank ", code >> 32, ", ");
   }
-  return words + text(bytes, " bytes at ", offset_bytes, ")");
+  words += text(bytes, " bytes at ", offset_bytes);
+  if (memory != 0) words += text(" of memory ", std::hex, memory);
+  return words + ")";
 }
 
-Status OrderGuard::run(const Call& call, std::initializer_list<Step> steps) {
-  MutexLock lock(mutex_);
+void Call::note_in(PadLine& line) const {
+  SharedMemory::store(&line.notes[0], code, std::memory_order_relaxed);
+  SharedMemory::store(&line.notes[1], bytes, std::memory_order_relaxed);
+  SharedMemory::store(&line.notes[2], offset_bytes, std::memory_order_relaxed);
+  SharedMemory::store(&line.noted_memory, memory, std::memory_order_relaxed);
+}
+
+Call Call::noted_in(const PadLine& line) {
+  return {.code = SharedMemory::load(&line.notes[0], std::memory_order_relaxed),
+          .bytes = SharedMemory::load(&line.notes[1], std::memory_order_relaxed),
+          .offset_bytes = SharedMemory::load(&line.notes[2], std::memory_order_relaxed),
+          .memory = SharedMemory::load(&line.noted_memory, std::memory_order_relaxed)};
+}
+
+Status OrderGuard::run(const Call& call, Deadline deadline, std::initializer_list<Step> steps) {
+  if (!turn_.take(deadline)) return Turn::not_taken("a collective");
+  const TurnTaken taken(turn_);
   if (!is_unfinished_) {
     call_ = call;
     next_step_ = 0;
@@ -55,13 +72,7 @@ Status OrderGuard::run(const Call& call, std::initializer_list<Step> steps) {
     is_unfinished_ = ended.is(StatusKind::kTimeout);
     if (!ended.ok()) return ended;
   }
-  ++sequence_;
   return std::exchange(progress_.outcome, Status());
-}
-
-uint64_t OrderGuard::sequence() const {
-  MutexLock lock(mutex_);
-  return sequence_;
 }
 
 }  // namespace ashlar::symm

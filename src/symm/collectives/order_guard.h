@@ -13,8 +13,9 @@
 #include <vector>
 
 #include "ashlar/status.h"
-#include "base/mutex.h"
+#include "symm/pad.h"
 #include "symm/reduce/reduce.h"
+#include "symm/turn.h"
 
 namespace ashlar::symm {
 
@@ -28,12 +29,17 @@ enum class Operation : uint8_t {
   kAllToAllV,
 };
 
-// An operation with all that must be the same on every rank. Fits the notes of a pad's line.
+// An operation with all that must be the same on every rank. Fits the notes of a pad's line, where
+// ranks write it for each other and read it from each other.
 struct Call {
   uint64_t code = 0;  // operation, type, reduction, root
   uint64_t bytes = 0;
   uint64_t offset_bytes = 0;
+  uint32_t memory = 0;  // which (Piece::memory); 0: there is but one
 
+  // The line's barrier makes it seen, or has.
+  void note_in(PadLine& line) const;
+  static Call noted_in(const PadLine& line);
   static uint64_t code_of(Operation operation, Reduction what = {}, int root = 0);
   std::string to_string() const;  // "one-shot all-reduce (sum of f32, in place, 4096 bytes at 0)"
   bool operator==(const Call&) const = default;
@@ -49,21 +55,18 @@ class OrderGuard {
   };
   using Step = std::function<Status(Progress&)>;
 
-  // The outcome of all steps in order. kTimeout: call it again. Every other failure of a step, such
-  // as the group's own, ends the operation. kUsage: another one is unfinished.
-  Status run(const Call& call, std::initializer_list<Step> steps) ASHLAR_EXCLUDES(mutex_);
-
-  // How many operations were finished.
-  uint64_t sequence() const ASHLAR_EXCLUDES(mutex_);
+  // The outcome of all steps in order, which have the same deadline. kTimeout: call it again. Every
+  // other failure of a step, such as the group's own, ends the operation. kUsage: another one is
+  // unfinished.
+  Status run(const Call& call, Deadline deadline, std::initializer_list<Step> steps)
+      ASHLAR_EXCLUDES(turn_);
 
  private:
-  // Held for a whole operation: that is its purpose, and why waits have deadlines.
-  mutable Mutex mutex_;
-  uint64_t sequence_ ASHLAR_GUARDED_BY(mutex_) = 0;
-  Call call_ ASHLAR_GUARDED_BY(mutex_);
-  bool is_unfinished_ ASHLAR_GUARDED_BY(mutex_) = false;
-  size_t next_step_ ASHLAR_GUARDED_BY(mutex_) = 0;  // of call_
-  Progress progress_ ASHLAR_GUARDED_BY(mutex_);
+  Turn turn_;  // for a whole operation
+  Call call_ ASHLAR_GUARDED_BY(turn_);
+  bool is_unfinished_ ASHLAR_GUARDED_BY(turn_) = false;
+  size_t next_step_ ASHLAR_GUARDED_BY(turn_) = 0;  // of call_
+  Progress progress_ ASHLAR_GUARDED_BY(turn_);
 };
 
 }  // namespace ashlar::symm

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <vector>
 
 namespace ashlar::symm {
@@ -29,24 +30,39 @@ Part part_of(int rank, int world_size, size_t total_bytes) {
   return {.begin_bytes = begin, .bytes = std::min(step, total_bytes - begin)};
 }
 
-// All ranks' bytes from there on, reduced to `out`.
-void reduce_from(const Team& team, const Piece& piece, const Reduction& what, Part part,
-                 std::byte* out) {
-  // Few ranks need no allocation.
-  std::array<const std::byte*, 16> few{};
-  std::vector<const std::byte*> many;
-  const auto ranks = static_cast<size_t>(team.world_size());
-  if (ranks > few.size()) many.resize(ranks);
-  const std::span<const std::byte*> sources(ranks > few.size() ? many.data() : few.data(), ranks);
-  for (int rank = 0; rank < team.world_size(); ++rank) {
-    sources[static_cast<size_t>(rank)] = piece.of(rank) + part.begin_bytes;
+// Where all ranks' bytes are. Made before the ranks meet: whoever has no memory for it must not
+// find out when the others count on him.
+class Sources {
+ public:
+  Sources(const Team& team, const Piece& piece) : piece_(piece) {
+    const auto ranks = static_cast<size_t>(team.world_size());
+    if (ranks > few_.size()) many_.resize(ranks);
+    all_ = {many_.empty() ? few_.data() : many_.data(), ranks};
   }
-  reduce(what, sources, out, part.bytes / element_bytes(what.type));
-}
+  Sources(const Sources&) = delete;
+  Sources& operator=(const Sources&) = delete;
 
-std::byte* room_in(Scratch& scratch, size_t bytes) {
-  if (scratch.size() < bytes) scratch.resize(bytes);
-  return scratch.data();
+  // All ranks' bytes of that part, reduced to `out`.
+  void reduce_to(std::byte* out, const Reduction& what, Part part) {
+    for (size_t rank = 0; rank < all_.size(); ++rank) {
+      all_[rank] = piece_.of(static_cast<int>(rank)) + part.begin_bytes;
+    }
+    reduce(what, all_, out, part.bytes / element_bytes(what.type));
+  }
+
+ private:
+  const Piece& piece_;
+  std::array<const std::byte*, 16> few_{};  // few ranks need no allocation
+  std::vector<const std::byte*> many_;
+  std::span<const std::byte*> all_;
+};
+
+// The first step of those that need scratch, for the same reason.
+OrderGuard::Step make_room(size_t bytes) {
+  return [bytes](OrderGuard::Progress& progress) -> Status {
+    if (progress.scratch.size() < bytes) progress.scratch.resize(bytes);
+    return {};
+  };
 }
 
 // The size of the piece, or what is wrong with the request.
@@ -67,18 +83,19 @@ Result<size_t> check(const Team& team, const AllReduce& request) {
 Call call_for(Operation operation, const AllReduce& request, size_t bytes) {
   return {.code = Call::code_of(operation, request.what, request.out == nullptr ? 0 : 1),
           .bytes = bytes,
-          .offset_bytes = static_cast<uint64_t>(request.piece.offset_bytes)};
+          .offset_bytes = static_cast<uint64_t>(request.piece.offset_bytes),
+          .memory = request.piece.memory};
 }
 
 // Reduces this rank's part a chunk at a time, and writes each to all ranks. Nobody else reads or
 // writes that part of anybody's piece.
-void reduce_and_send(const Team& team, const AllReduce& request, size_t bytes) {
+void reduce_and_send(const Team& team, Sources& sources, const AllReduce& request, size_t bytes) {
   const Part part = part_of(team.rank(), team.world_size(), bytes);
   for (size_t done = 0; done < part.bytes; done += kChunkBytes) {
     const Part chunk{.begin_bytes = part.begin_bytes + done,
                      .bytes = std::min(kChunkBytes, part.bytes - done)};
     std::byte* own = request.piece.of(team.rank()) + chunk.begin_bytes;
-    reduce_from(team, request.piece, request.what, chunk, own);
+    sources.reduce_to(own, request.what, chunk);
     for (int step = 1; step < team.world_size(); ++step) {
       const int peer = (team.rank() + step) % team.world_size();
       copy_bytes(request.piece.of(peer) + chunk.begin_bytes, own, chunk.bytes);
@@ -86,49 +103,44 @@ void reduce_and_send(const Team& team, const AllReduce& request, size_t bytes) {
   }
 }
 
-}  // namespace
-
-Status one_shot_all_reduce(const Team& team, const AllReduce& request, const Limits& limits) {
-  const Result<size_t> checked = check(team, request);
-  if (!checked.ok()) return checked.status();
-  const size_t bytes = *checked;
+Status run_one_shot(const Team& team, const AllReduce& request, size_t bytes,
+                    const Limits& limits) {
+  Sources sources(team, request.piece);
   const Part whole{.begin_bytes = 0, .bytes = bytes};
   const Call call = call_for(Operation::kOneShotAllReduce, request, bytes);
   if (request.out != nullptr) {
-    const auto work = [&](Scratch&) {
-      reduce_from(team, request.piece, request.what, whole, request.out);
-    };
-    return team.order.run(call,
+    const auto work = [&](Scratch&) { sources.reduce_to(request.out, request.what, whole); };
+    return team.order.run(call, limits.deadline,
                           {meet_for(team, call, limits), doing(work), meet_again(team, limits)});
   }
-  // Others read this rank's input until they meet again; only then is it written over. The next
-  // operation begins with a meeting, so none is needed after that.
+  // Others read this rank's input until they meet again; only then is it written over. Once they
+  // have met a third time, everybody's memory holds the result.
   const auto work = [&](Scratch& scratch) {
-    reduce_from(team, request.piece, request.what, whole, room_in(scratch, bytes));
+    sources.reduce_to(scratch.data(), request.what, whole);
   };
   const auto put_back = [&](Scratch& scratch) {
     copy_bytes(request.piece.of(team.rank()), scratch.data(), bytes);
   };
-  return team.order.run(
-      call, {meet_for(team, call, limits), doing(work), meet_again(team, limits), doing(put_back)});
+  return team.order.run(call, limits.deadline,
+                        {make_room(bytes), meet_for(team, call, limits), doing(work),
+                         meet_again(team, limits), doing(put_back), meet_again(team, limits)});
 }
 
-Status two_shot_all_reduce(const Team& team, const AllReduce& request, const Limits& limits) {
-  const Result<size_t> checked = check(team, request);
-  if (!checked.ok()) return checked.status();
-  const size_t bytes = *checked;
+Status run_two_shot(const Team& team, const AllReduce& request, size_t bytes,
+                    const Limits& limits) {
+  Sources sources(team, request.piece);
   const Call call = call_for(Operation::kTwoShotAllReduce, request, bytes);
   if (request.out == nullptr) {
-    const auto work = [&](Scratch&) { reduce_and_send(team, request, bytes); };
-    return team.order.run(call,
+    const auto work = [&](Scratch&) { reduce_and_send(team, sources, request, bytes); };
+    return team.order.run(call, limits.deadline,
                           {meet_for(team, call, limits), doing(work), meet_again(team, limits)});
   }
   // The result of a part waits for the others in its place in the input, which is put back at last.
   const Part part = part_of(team.rank(), team.world_size(), bytes);
   std::byte* own = request.piece.of(team.rank()) + part.begin_bytes;
   const auto work = [&](Scratch& scratch) {
-    copy_bytes(room_in(scratch, part.bytes), own, part.bytes);
-    reduce_from(team, request.piece, request.what, part, own);
+    copy_bytes(scratch.data(), own, part.bytes);
+    sources.reduce_to(own, request.what, part);
   };
   const auto collect = [&](Scratch&) {
     for (int step = 0; step < team.world_size(); ++step) {
@@ -139,16 +151,30 @@ Status two_shot_all_reduce(const Team& team, const AllReduce& request, const Lim
     }
   };
   const auto put_back = [&](Scratch& scratch) { copy_bytes(own, scratch.data(), part.bytes); };
-  return team.order.run(call, {meet_for(team, call, limits), doing(work), meet_again(team, limits),
-                               doing(collect), meet_again(team, limits), doing(put_back)});
+  return team.order.run(
+      call, limits.deadline,
+      {make_room(part.bytes), meet_for(team, call, limits), doing(work), meet_again(team, limits),
+       doing(collect), meet_again(team, limits), doing(put_back), meet_again(team, limits)});
+}
+
+}  // namespace
+
+Status one_shot_all_reduce(const Team& team, const AllReduce& request, const Limits& limits) {
+  const Result<size_t> bytes = check(team, request);
+  return bytes.ok() ? run_one_shot(team, request, *bytes, limits) : bytes.status();
+}
+
+Status two_shot_all_reduce(const Team& team, const AllReduce& request, const Limits& limits) {
+  const Result<size_t> bytes = check(team, request);
+  return bytes.ok() ? run_two_shot(team, request, *bytes, limits) : bytes.status();
 }
 
 Status all_reduce(const Team& team, const AllReduce& request, size_t one_shot_bytes,
                   const Limits& limits) {
   const Result<size_t> bytes = check(team, request);
   if (!bytes.ok()) return bytes.status();
-  return *bytes <= one_shot_bytes ? one_shot_all_reduce(team, request, limits)
-                                  : two_shot_all_reduce(team, request, limits);
+  return *bytes <= one_shot_bytes ? run_one_shot(team, request, *bytes, limits)
+                                  : run_two_shot(team, request, *bytes, limits);
 }
 
 Status reduce_scatter(const Team& team, const ReduceScatter& request, const Limits& limits) {
@@ -167,11 +193,11 @@ Status reduce_scatter(const Team& team, const ReduceScatter& request, const Limi
   }
   const Call call{.code = Call::code_of(Operation::kReduceScatter, request.what),
                   .bytes = *total,
-                  .offset_bytes = static_cast<uint64_t>(request.piece.offset_bytes)};
-  const auto work = [&](Scratch&) {
-    reduce_from(team, request.piece, request.what, part, request.out);
-  };
-  return team.order.run(call,
+                  .offset_bytes = static_cast<uint64_t>(request.piece.offset_bytes),
+                  .memory = request.piece.memory};
+  Sources sources(team, request.piece);
+  const auto work = [&](Scratch&) { sources.reduce_to(request.out, request.what, part); };
+  return team.order.run(call, limits.deadline,
                         {meet_for(team, call, limits), doing(work), meet_again(team, limits)});
 }
 

@@ -13,21 +13,14 @@ namespace {
 
 void tell(const Team& team, const Call& call) {
   for (int peer = 0; peer < team.world_size(); ++peer) {
-    uint64_t* notes = team.pads.line(peer, team.channel, team.rank()).notes;
-    // The barrier that follows makes them seen.
-    SharedMemory::store(&notes[0], call.code, std::memory_order_relaxed);
-    SharedMemory::store(&notes[1], call.bytes, std::memory_order_relaxed);
-    SharedMemory::store(&notes[2], call.offset_bytes, std::memory_order_relaxed);
+    call.note_in(team.pads.line(peer, team.channel, team.rank()));
   }
 }
 
 // Every rank has the same notes from all, so either all agree or all say so.
 Status compare(const Team& team) {
-  const auto call_of = [&team](int rank) -> Call {
-    const uint64_t* notes = team.pads.line(team.rank(), team.channel, rank).notes;
-    return {.code = SharedMemory::load(&notes[0], std::memory_order_relaxed),
-            .bytes = SharedMemory::load(&notes[1], std::memory_order_relaxed),
-            .offset_bytes = SharedMemory::load(&notes[2], std::memory_order_relaxed)};
+  const auto call_of = [&team](int rank) {
+    return Call::noted_in(team.pads.line(team.rank(), team.channel, rank));
   };
   const Call first = call_of(0);
   for (int rank = 1; rank < team.world_size(); ++rank) {

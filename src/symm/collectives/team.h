@@ -29,6 +29,7 @@ struct Piece {
   std::span<std::byte* const> bases{};  // of the buffers, one for each rank
   size_t buffer_bytes = 0;              // of each
   int64_t offset_bytes = 0;
+  uint32_t memory = 0;  // which buffers: the same number on all ranks (Peers::number)
 
   // REQUIRES: checked.
   std::byte* of(int rank) const { return bases[static_cast<size_t>(rank)] + offset_bytes; }

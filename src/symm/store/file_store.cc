@@ -20,6 +20,7 @@
 #include "ashlar/unique_fd.h"
 #include "base/wire.h"
 #include "symm/store/counter.h"
+#include "symm/store/lifetime.h"
 
 namespace ashlar::symm {
 namespace {
@@ -211,10 +212,8 @@ Result<UniqueFd> FileStore::lock(Deadline deadline) const {
 
 // REQUIRES: the lock is held, here and below.
 Status FileStore::put(const std::string& path, std::string_view value, milliseconds time_to_live) {
-  const bool has_end = time_to_live.count() > 0;
-  const uint64_t end_ns =
-      has_end ? now_ns() + static_cast<uint64_t>(std::chrono::nanoseconds(time_to_live).count())
-              : 0;
+  const std::optional<std::chrono::nanoseconds> lifetime = lifetime_of(time_to_live);
+  const uint64_t end_ns = lifetime ? now_ns() + static_cast<uint64_t>(lifetime->count()) : 0;
   WireWriter record;
   record.raw(kFileMagic).number(end_ns).text(value);
   {

@@ -5,6 +5,7 @@
 #include "ashlar/store.h"
 #include "base/mutex.h"
 #include "symm/store/counter.h"
+#include "symm/store/lifetime.h"
 
 namespace ashlar::symm {
 namespace {
@@ -80,7 +81,7 @@ class MemoryStore final : public Store {
   void put(std::string_view key, std::string value, milliseconds time_to_live)
       ASHLAR_REQUIRES(mutex_) {
     Entry entry{std::move(value), {}};
-    if (time_to_live.count() > 0) entry.end = Clock::now() + time_to_live;
+    if (const auto lifetime = lifetime_of(time_to_live)) entry.end = Clock::now() + *lifetime;
     entries_.insert_or_assign(std::string(key), std::move(entry));
     if (++write_count_ % kMemoryWritesBetweenSweeps == 0) {
       std::erase_if(entries_, [](const auto& each) { return is_over(each.second); });

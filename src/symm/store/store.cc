@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/text.h"
+#include "symm/store/checked_look.h"
 
 namespace ashlar::symm {
 namespace {
@@ -39,11 +40,8 @@ Result<std::vector<std::string>> Store::multi_get(std::span<const std::string> k
   std::vector<std::string> missing(keys.begin(), keys.end());
   std::chrono::nanoseconds pause = kFirstStoreRest;
   while (!missing.empty()) {
-    Result<std::vector<std::optional<std::string>>> found = look(missing, deadline);
+    Result<std::vector<std::optional<std::string>>> found = checked_look(*this, missing, deadline);
     if (!found.ok()) return found.status();
-    if (found->size() != missing.size()) {
-      return Status::format("the store answered for another number of keys than it was asked for");
-    }
     std::vector<size_t> places_left;
     std::vector<std::string> left;
     for (size_t i = 0; i < missing.size(); ++i) {

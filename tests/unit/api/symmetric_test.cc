@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
 #include <functional>
 #include <limits>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "ashlar/errors.h"
+#include "contract/waiting.h"
 
 namespace ashlar::symm {
 namespace {
@@ -183,6 +185,53 @@ TEST(SymmetricFacadeConcurrency, OperationsOfManyThreadsOfOneRankTakeTurns) {
     }
     for (std::thread& each : threads) each.join();
     EXPECT_EQ(words[0], 1);
+  });
+  EXPECT_THAT(ended, Each(IsEmpty()));
+}
+
+// What the second thread of rank 0 hears that calls `act` with a timeout, while the first is in it
+// without one, and rank 1 does not come until then. Not always is the first thread the quicker one.
+std::string late_for_turn(const std::function<void(Rank&, Timeout)>& act) {
+  std::string heard;
+  std::atomic<bool> is_late{false};
+  const auto ended = on_ranks(2, [&](Rank& own) {
+    if (own.group.rank() == 1) {
+      EXPECT_TRUE(contract::eventually([&] { return is_late.load(); }));
+      act(own, Timeout(0));
+      return;
+    }
+    std::thread first([&] { act(own, Timeout(0)); });
+    for (int round = 0; round < 100 && heard.find("another thread") == std::string::npos; ++round) {
+      try {
+        act(own, milliseconds(20));
+      } catch (const TimeoutError& late) {
+        heard = late.status().message();
+      }
+    }
+    is_late = true;
+    first.join();
+  });
+  EXPECT_THAT(ended, Each(IsEmpty()));
+  return heard;
+}
+
+TEST(SymmetricFacadeConcurrency, AThreadWaitsForItsTurnNoLongerThanItsTimeout) {
+  EXPECT_THAT(late_for_turn([](Rank& own, Timeout timeout) { own.group.barrier(3, timeout); }),
+              HasSubstr("another thread of this rank was in a barrier of channel 3"));
+  EXPECT_THAT(late_for_turn([](Rank& own, Timeout timeout) {
+                own.handle.all_reduce(16, {}, {.timeout = timeout});
+              }),
+              HasSubstr("another thread of this rank was in a collective"));
+}
+
+TEST(SymmetricFacadeConcurrency, HandlesThatAreMixedUpAreRefusedOnAllRanks) {
+  const auto ended = on_ranks(2, [](Rank& own) {
+    const Buffer another = own.heap.allocate(Rank::kBytes);
+    const Handle other = own.group.rendezvous(another, seconds(30));
+    const Handle& mixed_up = own.group.rank() == 0 ? own.handle : other;
+    EXPECT_THAT(refusal([&] { mixed_up.all_reduce(16); }),
+                HasSubstr("the ranks call different things"));
+    other.all_reduce(16);
   });
   EXPECT_THAT(ended, Each(IsEmpty()));
 }

@@ -18,6 +18,10 @@ TEST(Deadline, ATimeoutOfZeroIsForEver) { EXPECT_TRUE(Deadline::of_timeout(0ms).
 
 TEST(Deadline, WhatIsTooFarAwayIsNever) {
   EXPECT_TRUE(Deadline::after(std::chrono::nanoseconds::max()).is_never());
+  EXPECT_TRUE(Deadline::after(std::chrono::milliseconds::max()).is_never());
+  EXPECT_TRUE(Deadline::of_timeout(std::chrono::milliseconds::max()).is_never());
+  EXPECT_TRUE(Deadline::of_timeout(std::chrono::hours(24 * 365 * 300)).is_never());
+  EXPECT_FALSE(Deadline::of_timeout(std::chrono::hours(24 * 365 * 99)).is_never());
 }
 
 TEST(Deadline, NothingIsLeftOfOneThatHasPassed) {
@@ -25,6 +29,7 @@ TEST(Deadline, NothingIsLeftOfOneThatHasPassed) {
   EXPECT_TRUE(passed.has_passed());
   EXPECT_EQ(passed.left(), 0ns);
   EXPECT_EQ(passed.left_for_poll(), 0);
+  EXPECT_TRUE(Deadline::after(std::chrono::milliseconds::min()).has_passed());
 }
 
 TEST(Deadline, OneAheadHasTimeLeft) {

@@ -5,9 +5,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -87,14 +90,13 @@ TEST(ChannelConcurrency, DescriptorsArriveUnderTheirNumber) {
   TwoRanks ranks;
   const UniqueFd memory(::memfd_create("test", MFD_CLOEXEC));
   ASSERT_EQ(::ftruncate(memory.get(), 4096), 0);
-  ASSERT_TRUE(ranks.links(0).send(1, 3, "an old one", memory.get(), patience()).ok());
-  ASSERT_TRUE(ranks.links(0).send(1, 4, "text", memory.get(), patience()).ok());
+  ASSERT_TRUE(ranks.links(0).send(1, 3, memory.get(), patience()).ok());
+  ASSERT_TRUE(ranks.links(0).send(1, 4, memory.get(), patience()).ok());
   const auto got = ranks.links(1).receive(0, 4, patience());
   ASSERT_TRUE(got.ok()) << got.status().to_string();
-  EXPECT_EQ(got->bytes, "text");
-  EXPECT_EQ(::lseek(got->fd.get(), 0, SEEK_END), 4096);
-  EXPECT_EQ(::fcntl(got->fd.get(), F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
-  ASSERT_TRUE(ranks.links(0).send(1, 9, "", -1, patience()).ok());
+  EXPECT_EQ(::lseek(got->get(), 0, SEEK_END), 4096);
+  EXPECT_EQ(::fcntl(got->get(), F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+  ASSERT_TRUE(ranks.links(0).send(1, 9, -1, patience()).ok());
   EXPECT_THAT(ranks.links(1).receive(0, 5, patience()).status().message(), HasSubstr("is ahead"));
 }
 
@@ -110,7 +112,7 @@ TEST(ChannelConcurrency, ALinkThatEndsWithoutAFarewellIsADeath) {
 
 TEST(ChannelConcurrency, AFarewellIsNoDeath) {
   TwoRanks ranks;
-  ASSERT_TRUE(ranks.links(0).send(1, 0, "unread", -1, patience()).ok());
+  ASSERT_TRUE(ranks.links(0).send(1, 0, -1, patience()).ok());
   ranks.links(1).say_goodbye({});
   ranks.end_links(1);
   EXPECT_TRUE(contract::stays([&] { return !ranks.failure(0).has_happened(); }));
@@ -122,6 +124,14 @@ TEST(ChannelConcurrency, WhoGivesUpSaysWhy) {
   ranks.end_links(1);
   ASSERT_TRUE(eventually([&] { return ranks.failure(0).has_happened(); }));
   EXPECT_EQ(ranks.failure(0).reason().message(), "rank 5 of group test died");
+}
+
+TEST(ChannelConcurrency, WhoIsWaitedForAndGivesUpSaysWhy) {
+  TwoRanks ranks;
+  ranks.links(1).say_goodbye(Status::timeout("rank 1 of group test has no time"));
+  const Status told = ranks.links(0).receive(1, 0, patience()).status();
+  EXPECT_EQ(told.kind(), StatusKind::kTimeout);
+  EXPECT_EQ(told.message(), "rank 1 of group test has no time");
 }
 
 TEST(ChannelConcurrency, AReceiverWaitsNoLongerThanItsDeadline) {
@@ -172,12 +182,39 @@ TEST(ChannelConcurrency, NobodyListensWhereAProcessHasEnded) {
   EXPECT_THAT(lost.message(), HasSubstr("rank 0 died"));
 }
 
+TEST(Channel, AListenerThatAcceptsNobodyIsNotDeadAndWaitedForUntilTheDeadline) {
+  const ChannelAddress address{text("ashlar-test-accepts-nobody-", ::getpid()), {}};
+  const UniqueFd listening = *listen_abstract(address.name);
+  ASSERT_EQ(::listen(listening.get(), 1), 0);  // no more than two in its queue
+  std::vector<UniqueFd> queued;
+  Status last;
+  while (last.ok() && queued.size() < 8) {
+    Result<UniqueFd> called = Channel::call(address, {Token{7}, 1, 0}, at_once());
+    last = called.status();
+    if (called.ok()) queued.push_back(*std::move(called));
+  }
+  EXPECT_EQ(last.kind(), StatusKind::kTimeout) << last.to_string();
+  EXPECT_THAT(last.message(), HasSubstr("rank 0 took no call"));
+}
+
+TEST(Channel, WhoHasNoDescriptorsLeftHimselfCallsNobodyDead) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{3, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const Status failed =
+      Channel::call({"ashlar-test-nobody", {}}, {Token{7}, 1, 0}, patience()).status();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(failed.kind(), StatusKind::kDeviceFault);
+  EXPECT_EQ(failed.code(), EMFILE);
+}
+
 TEST(ChannelConcurrency, LeavesNoDescriptorOpen) {
   const size_t before = open_fd_count();
   for (int i = 0; i < 3; ++i) {
     TwoRanks ranks;
     const UniqueFd memory(::memfd_create("test", MFD_CLOEXEC));
-    ASSERT_TRUE(ranks.links(0).send(1, 0, "unread", memory.get(), patience()).ok());
+    ASSERT_TRUE(ranks.links(0).send(1, 0, memory.get(), patience()).ok());
     const Result<UniqueFd> unfetched =
         Channel::call(ranks.channel(0).address(), {Token{9}, 1, 0}, patience());
     ASSERT_TRUE(unfetched.ok());

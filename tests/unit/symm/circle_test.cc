@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
 
+#include "contract/waiting.h"
 #include "unit/symm/store_places.h"
 
 namespace ashlar::symm {
@@ -60,7 +62,7 @@ TEST_P(GroupConcurrency, PeersOfOneProcessShareTheOwnersMapping) {
     }
     EXPECT_EQ(group.pads()->pad_bytes(), 256U);
     EXPECT_TRUE(group.leave(patience()).ok());
-    EXPECT_EQ(group.barrier(patience()).kind(), StatusKind::kUsage);
+    EXPECT_EQ(group.leave(patience()).kind(), StatusKind::kUsage);
   });
 }
 
@@ -92,6 +94,75 @@ TEST_P(GroupConcurrency, APersistentBlockKeepsItsPeers) {
     EXPECT_TRUE(group->rendezvous(buffer, at_once()).ok());
     EXPECT_TRUE(group->leave(patience()).ok());
   });
+}
+
+// Two ranks, of which the second comes to no rendezvous until it is told to. The first has a thread
+// that waits in one without a deadline.
+class RendezvousTurnConcurrency : public ::testing::Test {
+ protected:
+  RendezvousTurnConcurrency() {
+    std::thread other([this] { circles_[1] = join(1); });
+    circles_[0] = join(0);
+    other.join();
+    for (int rank = 0; rank < 2; ++rank) buffers_[rank] = *arenas_[rank].allocate(64, {});
+    record_count_ = 0;
+    waiting_ = std::thread([this] { ended_ = rendezvous(0, Deadline::never()); });
+    EXPECT_TRUE(contract::eventually([this] { return record_count_ == 1; }));
+  }
+  Status rendezvous(int rank, Deadline deadline) {
+    return circles_[rank]->rendezvous(buffers_[rank], deadline).status();
+  }
+
+ private:
+  std::unique_ptr<Circle> join(int rank) {
+    CircleOptions options;
+    options.rank = rank;
+    options.world_size = 2;
+    if (rank == 0) {
+      options.on_phase = [this](Phase phase) { record_count_ += phase == Phase::kRecording; };
+    }
+    return *Circle::join(arenas_[rank], store_, options, patience());
+  }
+
+  std::unique_ptr<Process> process_ = *Process::start({});
+  std::shared_ptr<Store> store_ = make_memory_store();
+  Arena arenas_[2] = {{*process_, process_->backends().use(), {}},
+                      {*process_, process_->backends().use(), {}}};
+  std::byte* buffers_[2] = {};
+  std::atomic<int> record_count_{0};
+
+ protected:
+  std::unique_ptr<Circle> circles_[2];
+  Status ended_;
+  std::thread waiting_;
+};
+
+TEST_F(RendezvousTurnConcurrency, IsWaitedForUntilTheDeadlineAndLeavesTheGroupWhole) {
+  std::atomic<bool> is_late{false};
+  std::thread other([&] {
+    EXPECT_TRUE(contract::eventually([&] { return is_late.load(); }));
+    EXPECT_TRUE(rendezvous(1, patience()).ok());
+  });
+  const Status late = rendezvous(0, Deadline::after(milliseconds(50)));
+  is_late = true;
+  EXPECT_EQ(late.kind(), StatusKind::kTimeout);
+  EXPECT_THAT(late.message(), HasSubstr("another thread of this rank was in a rendezvous"));
+  other.join();
+  waiting_.join();
+  EXPECT_TRUE(ended_.ok()) << ended_.to_string();
+  EXPECT_TRUE(rendezvous(0, at_once()).ok());
+  std::thread leaving([&] { EXPECT_TRUE(circles_[1]->leave(patience()).ok()); });
+  EXPECT_TRUE(circles_[0]->leave(patience()).ok());
+  leaving.join();
+}
+
+TEST_F(RendezvousTurnConcurrency, LeavingEndsTheGroupForWhoeverIsInTheWay) {
+  const Status late = circles_[0]->leave(Deadline::after(milliseconds(50)));
+  EXPECT_EQ(late.kind(), StatusKind::kTimeout);
+  EXPECT_THAT(late.message(), HasSubstr("rank 0 of group world could not leave"));
+  waiting_.join();
+  EXPECT_EQ(ended_.message(), late.message());
+  EXPECT_EQ(rendezvous(1, patience()).message(), late.message());
 }
 
 class GroupTest : public ::testing::Test {
@@ -129,6 +200,15 @@ TEST_F(GroupTest, RefusesWhatMakesNoSense) {
   EXPECT_TRUE(refused([](CircleOptions& o) { o.world_size = 2, o.members = {1, 1}; }));
   EXPECT_EQ(Circle::join(arena_, nullptr, {}, patience()).status().kind(), StatusKind::kUsage);
   EXPECT_EQ(Process::start({milliseconds(10), milliseconds(10)}).status().kind(),
+            StatusKind::kUsage);
+}
+
+TEST(ProcessOptions, ALeaseIsAtLeastThreeHeartbeats) {
+  EXPECT_TRUE(Process::start({milliseconds(10), milliseconds(30)}).ok());
+  const Status refused = Process::start({milliseconds(10), milliseconds(29)}).status();
+  EXPECT_EQ(refused.kind(), StatusKind::kUsage);
+  EXPECT_THAT(refused.message(), HasSubstr("a lease of 29 ms and a heartbeat every 10 ms"));
+  EXPECT_EQ(Process::start({milliseconds(0), milliseconds(30)}).status().kind(),
             StatusKind::kUsage);
 }
 

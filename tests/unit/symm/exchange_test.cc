@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "unit/symm/store_places.h"
+#include "unit/symm/user_store.h"
 
 namespace ashlar::symm {
 namespace {
@@ -161,6 +162,24 @@ TEST_F(ExchangeTest, SetsItsRecordAgainWhenTheStoreForgotIt) {
   });
   EXPECT_TRUE(member.exchange.barrier(patience()).ok());
   other.join();
+}
+
+TEST_F(ExchangeTest, SetsItsRecordAgainAlsoWhenAllOthersHaveComeMeanwhile) {
+  Member early(store_, {1, 2});
+  EXPECT_FALSE(early.exchange.barrier(at_once()).ok());
+  const auto forgetful = std::make_shared<UserStore>();
+  ASSERT_TRUE(forgetful->set("g/0/1", *store_->get("g/0/1", patience()), kNoEnd, patience()).ok());
+  forgetful->before_look = [](Store& store) { (void)store.erase("g/0/0", patience()).ok(); };
+  Member member(forgetful, {0, 2});
+  EXPECT_TRUE(member.exchange.barrier(patience()).ok());
+  EXPECT_TRUE(forgetful->memory().get("g/0/0", at_once()).ok());
+}
+
+TEST_F(ExchangeTest, BelievesNoStoreThatAnswersTooLittle) {
+  Member member(UserStore::that_answers_too_little(), {0, 2});
+  const Status bad = member.exchange.barrier(patience());
+  EXPECT_EQ(bad.kind(), StatusKind::kFormat);
+  EXPECT_THAT(bad.message(), HasSubstr("asked for 3 keys and answered for 2"));
 }
 
 TEST_F(ExchangeTest, ARankAloneIsAllThereAre) {

@@ -99,5 +99,18 @@ TEST_F(FileStoreTest, SaysWhyAFolderCannotBeAStore) {
   EXPECT_FALSE(open_file_store(folder_.path() + "/no/such").ok());
 }
 
+TEST(StoreLifetimes, LongerThanAnyClockCountsAreForEver) {
+  const TemporaryFolder folder;
+  for (const std::shared_ptr<Store>& store :
+       {make_memory_store(), *open_file_store(folder.path())}) {
+    for (const milliseconds life :
+         {milliseconds::max(), milliseconds(std::chrono::hours(2'600'000))}) {
+      ASSERT_TRUE(store->set("key", "value", life, patience()).ok());
+      const std::string keys[] = {"key"};
+      EXPECT_TRUE((*store->look(keys, patience()))[0]);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ashlar::symm

@@ -9,6 +9,7 @@
 
 #include "contract/waiting.h"
 #include "unit/symm/store_places.h"
+#include "unit/symm/user_store.h"
 
 namespace ashlar::symm {
 namespace {
@@ -43,6 +44,15 @@ TEST(Leases, ARankWhoseNumberStaysTheSameIsLost) {
               HasSubstr("rank 1 of group test gave no sign of life for 100 ms"));
   there.beat();  // and so the others learn of it
   EXPECT_EQ(there.failure->reason().message(), here.failure->reason().message());
+}
+
+TEST(Leases, NobodyIsBlamedForAStoreThatAnswersTooLittle) {
+  Living here(UserStore::that_answers_too_little(), {0, 2}, {1}, milliseconds(100));
+  for (int i = 0; i < 20 && !here.failure->has_happened(); ++i) {
+    here.beat();
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  EXPECT_FALSE(here.failure->has_happened());
 }
 
 TEST(Leases, RanksThatBeatLive) {

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "symm/seat.h"
 #include "unit/symm/ranks.h"
 
 namespace ashlar::symm {
@@ -126,9 +127,9 @@ TEST(Pad, IsDescribedOnAScreenHoweverLargeItIs) {
 }
 
 TEST(Pad, ListsRanksAsASentenceDoes) {
-  EXPECT_EQ(list_ranks({3}), "rank 3");
-  EXPECT_EQ(list_ranks({1, 2}), "ranks 1 and 2");
-  EXPECT_EQ(list_ranks({1, 2, 5}), "ranks 1, 2 and 5");
+  EXPECT_EQ(name_ranks(std::vector{3}), "rank 3");
+  EXPECT_EQ(name_ranks(std::vector{1, 2}), "ranks 1 and 2");
+  EXPECT_EQ(name_ranks(std::vector{1, 2, 5}), "ranks 1, 2 and 5");
 }
 
 TEST(Pad, TellsTimesInSeconds) {

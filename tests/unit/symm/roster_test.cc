@@ -8,6 +8,7 @@
 
 #include "symm/circle.h"
 #include "unit/symm/store_places.h"
+#include "unit/symm/user_store.h"
 
 namespace ashlar::symm {
 namespace {
@@ -41,6 +42,24 @@ TEST(Roster, ARecordReadsAsItWasWritten) {
     EXPECT_EQ(parse_join_record(bytes.substr(0, cut)).status().kind(), StatusKind::kFormat);
   }
   EXPECT_FALSE(parse_join_record(bytes + "x").ok());
+}
+
+TEST(Roster, BelievesNoStoreThatAnswersTooLittle) {
+  const auto store = UserStore::that_answers_too_little();
+  const Status bad = gather_roster(*store, kRosterOptions, record_of(0, 1), patience()).status();
+  EXPECT_EQ(bad.kind(), StatusKind::kFormat);
+  EXPECT_THAT(bad.message(), HasSubstr("asked for 1 keys and answered for 0"));
+}
+
+// The records are all there; who has met is what is answered too little.
+TEST(Roster, BelievesNoStoreThatAnswersTooLittleAboutTheMeeting) {
+  UserStore store;
+  int look_count = 0;
+  store.change_answers = [&](UserStore::Answers& answers) {
+    if (++look_count == 2) answers.clear();
+  };
+  EXPECT_EQ(gather_roster(store, kRosterOptions, record_of(0, 1), patience()).status().kind(),
+            StatusKind::kFormat);
 }
 
 TEST(RosterConcurrency, WhatWasLeftByACrashDoesNoHarm) {

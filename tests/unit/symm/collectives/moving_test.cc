@@ -283,5 +283,25 @@ TEST(AllToAllV, RefusesSplitsThatCannotBe) {
   EXPECT_THAT(refusal({1, 1}, -8), HasSubstr("rows of -8 bytes"));
 }
 
+TEST(AllToAllVConcurrency, WithDifferentMemoryFailsOnAll) {
+  World world(2, 64);
+  testing::run_as_threads(2, [&](int rank) {
+    const std::vector<int64_t> splits{1, 1};
+    std::vector<int64_t> out_splits(2);
+    std::vector<int64_t> out_offsets(2);
+    std::vector<std::byte> out(16);
+    const AllToAllV request{.piece = world.piece(0, 1 + static_cast<uint32_t>(rank)),
+                            .row_bytes = 4,
+                            .splits = splits,
+                            .out = out.data(),
+                            .out_bytes = 16,
+                            .out_splits = out_splits,
+                            .out_offsets = out_offsets};
+    const Status wrong = all_to_all_v(world.team(rank), request, soon());
+    EXPECT_EQ(wrong.kind(), StatusKind::kUsage);
+    EXPECT_THAT(wrong.message(), HasSubstr("the ranks call different things"));
+  });
+}
+
 }  // namespace
 }  // namespace ashlar::symm

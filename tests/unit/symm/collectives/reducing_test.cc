@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <new>
+
 #include "symm/collectives/thresholds.h"
 #include "unit/symm/collectives/world.h"
 
@@ -78,6 +80,55 @@ TEST(AllReduceConcurrency, GivesAllRanksTheSameBits) {
   }
 }
 
+// What each rank finds in everybody's memory, not only its own, as soon as its call has returned.
+void look_around_after(World& world, int rank, const Shape& shape, Algorithm algorithm) {
+  const auto meet = [&] {
+    ASSERT_TRUE(two_shot_all_reduce(world.team(rank), {.piece = world.piece()}, soon()).ok());
+  };
+  std::vector<std::byte> out(shape.bytes());
+  for (unsigned round = 0; round < 25; ++round) {
+    AllReduce request{.piece = world.piece(),
+                      .count = static_cast<int64_t>(shape.count),
+                      .what = shape.what,
+                      .out = out.data()};
+    world.fill(rank, 0, World::draw(rank, shape.bytes(), round));
+    ASSERT_TRUE(algorithm(world.team(rank), request, soon()).ok());
+    for (int peer = 0; peer < world.size(); ++peer) {
+      ASSERT_EQ(world.read(peer, 0, shape.bytes()), World::draw(peer, shape.bytes(), round));
+    }
+    meet();
+    request.out = nullptr;
+    ASSERT_TRUE(algorithm(world.team(rank), request, soon()).ok());
+    for (int peer = 0; peer < world.size(); ++peer) {
+      ASSERT_EQ(world.read(peer, 0, shape.bytes()), out);
+    }
+    meet();
+  }
+}
+
+TEST(AllReduceConcurrency, IsOverOnAllRanksWhenItReturnsOnOne) {
+  for (const Algorithm algorithm : kAlgorithms) {
+    const Shape shape{.count = 5000, .what = {ElementType::kI32}};
+    World world(4, shape.bytes());
+    testing::run_as_threads(4, [&](int rank) { look_around_after(world, rank, shape, algorithm); });
+  }
+}
+
+// A sanitizer's allocator ends the process instead.
+#if !defined(ASHLAR_SANITIZED)
+TEST(AllReduce, WithoutMemoryForItsScratchTellsNobodyThatItHasBegun) {
+  World world(2, 64);
+  Piece endless = world.piece();
+  endless.buffer_bytes = size_t{1} << 62;
+  const AllReduce request{.piece = endless, .count = int64_t{1} << 59};
+  EXPECT_THROW((void)one_shot_all_reduce(world.team(0), request, {kNoFailure, a_moment()}).ok(),
+               std::bad_alloc);
+  EXPECT_EQ(world.team(0).pads.line(1, 1, 0).barrier, 0u);
+  testing::run_as_threads(
+      2, [&](int rank) { all_reduce_often(world, rank, {.count = 16}, one_shot_all_reduce); });
+}
+#endif
+
 TEST(AllReduce, WorksForEveryTypeAmongProcesses) {
   for (int type = 0; type < kElementTypeCount; ++type) {
     for (const Algorithm algorithm : kAlgorithms) {
@@ -116,7 +167,7 @@ TEST(AllReduceConcurrency, OfNothingIsAMeeting) {
   testing::run_as_threads(2, [&](int rank) {
     EXPECT_TRUE(two_shot_all_reduce(world.team(rank), {.piece = world.piece(16)}, soon()).ok());
   });
-  EXPECT_EQ(world.team(0).order.sequence(), 1u);
+  EXPECT_EQ(world.team(0).pads.line(0, 1, 0).barrier, 2u);
 }
 
 TEST(AllReduceConcurrency, TakesOneStepUpToTheThreshold) {
@@ -174,7 +225,7 @@ TEST(AllReduceConcurrency, OfRanksThatDisagreeFailsOnAllAndLeavesThemAbleToGoOn)
   testing::run_as_threads(3, [&](int rank) {
     std::vector<std::byte> out(64);
     AllReduce request{.piece = world.piece(), .count = rank == 2 ? 8 : 16, .out = out.data()};
-    // Two of them would meet three times, one would meet twice.
+    // Two of them would meet four times, one would meet twice.
     const Algorithm algorithm = kAlgorithms[rank == 2 ? 0 : 1];
     const Status wrong = algorithm(world.team(rank), request, soon());
     EXPECT_EQ(wrong.kind(), StatusKind::kUsage);
@@ -184,6 +235,31 @@ TEST(AllReduceConcurrency, OfRanksThatDisagreeFailsOnAllAndLeavesThemAbleToGoOn)
     all_reduce_often(world, rank, {.count = 16},
                      algorithm == kAlgorithms[0] ? algorithm : kAlgorithms[0]);
   });
+}
+
+TEST(AllReduceConcurrency, WithDifferentMemoryFailsOnAll) {
+  for (const Algorithm algorithm : kAlgorithms) {
+    World world(2, 64);
+    testing::run_as_threads(2, [&](int rank) {
+      const uint32_t memory = 0xA0 + static_cast<uint32_t>(rank);
+      const AllReduce request{.piece = world.piece(0, memory), .count = 16};
+      const Status wrong = algorithm(world.team(rank), request, soon());
+      EXPECT_EQ(wrong.kind(), StatusKind::kUsage);
+      EXPECT_THAT(wrong.message(), AllOf(HasSubstr("64 bytes at 0 of memory a0)"),
+                                         HasSubstr("64 bytes at 0 of memory a1)")));
+      all_reduce_often(world, rank, {.count = 16}, algorithm);
+    });
+  }
+}
+
+TEST(AllReduceConcurrency, ThatTimedOutIsNotResumedWithOtherMemory) {
+  World world(2, 64);
+  const AllReduce request{.piece = world.piece(0, 1), .count = 16};
+  EXPECT_EQ(one_shot_all_reduce(world.team(0), request, {kNoFailure, a_moment()}).kind(),
+            StatusKind::kTimeout);
+  const AllReduce other{.piece = world.piece(0, 2), .count = 16};
+  EXPECT_EQ(one_shot_all_reduce(world.team(0), other, {kNoFailure, a_moment()}).kind(),
+            StatusKind::kUsage);
 }
 
 TEST(AllReduceConcurrency, ThatTimedOutGoesOnWhereItStopped) {
@@ -222,7 +298,7 @@ TEST(AllReduceConcurrency, CallsOfOneRanksThreadsTakeTurns) {
       ASSERT_TRUE(one_shot_all_reduce(world.team(rank), request, soon()).ok());
     }
   });
-  EXPECT_EQ(world.team(0).order.sequence(), 100u);
+  EXPECT_EQ(world.team(0).pads.line(0, 1, 0).barrier, 300u);
 }
 
 void reduce_scatter_once(World& world, int rank, const Shape& shape, bool is_in_place) {

@@ -27,8 +27,11 @@ class World {
             .order = *orders_[static_cast<size_t>(rank)],
             .channel = 1};
   }
-  Piece piece(int64_t offset_bytes = 0) const {
-    return {.bases = bases_, .buffer_bytes = buffers_.bytes(), .offset_bytes = offset_bytes};
+  Piece piece(int64_t offset_bytes = 0, uint32_t memory = 0) const {
+    return {.bases = bases_,
+            .buffer_bytes = buffers_.bytes(),
+            .offset_bytes = offset_bytes,
+            .memory = memory};
   }
   RankMemory& buffers() { return buffers_; }
   RankPads& pads() { return pads_; }

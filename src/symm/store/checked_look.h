@@ -1,0 +1,25 @@
+// Stores may be users' own: an answer is counted before anybody indexes it.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ashlar/store.h"
+#include "base/text.h"
+
+namespace ashlar::symm {
+
+// Store::look, with an answer for each key. kFormat: there were more, or fewer.
+inline Result<std::vector<std::optional<std::string>>> checked_look(
+    Store& store, std::span<const std::string> keys, Deadline deadline) {
+  Result<std::vector<std::optional<std::string>>> found = store.look(keys, deadline);
+  if (found.ok() && found->size() != keys.size()) {
+    return Status::format(
+        text("the store was asked for ", keys.size(), " keys and answered for ", found->size()));
+  }
+  return found;
+}
+
+}  // namespace ashlar::symm

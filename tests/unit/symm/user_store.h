@@ -1,0 +1,54 @@
+// A store as a user might have written it, which does not do what it should.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ashlar/store.h"
+
+namespace ashlar::symm {
+
+class UserStore final : public Store {
+ public:
+  using Answers = std::vector<std::optional<std::string>>;
+
+  // Empty functions change nothing.
+  std::function<void(Store&)> before_look{};
+  std::function<void(Answers&)> change_answers{};
+
+  // Answers for one key too few.
+  static std::shared_ptr<UserStore> that_answers_too_little() {
+    auto store = std::make_shared<UserStore>();
+    store->change_answers = [](Answers& answers) { answers.pop_back(); };
+    return store;
+  }
+
+  Store& memory() { return *memory_; }
+
+  Status set(std::string_view key, std::string_view value, std::chrono::milliseconds time_to_live,
+             Deadline deadline) override {
+    return memory_->set(key, value, time_to_live, deadline);
+  }
+  Result<Answers> look(std::span<const std::string> keys, Deadline deadline) override {
+    if (before_look) before_look(*memory_);
+    Result<Answers> found = memory_->look(keys, deadline);
+    if (found.ok() && change_answers) change_answers(*found);
+    return found;
+  }
+  Result<int64_t> add(std::string_view key, int64_t amount, std::chrono::milliseconds time_to_live,
+                      Deadline deadline) override {
+    return memory_->add(key, amount, time_to_live, deadline);
+  }
+  Result<bool> erase(std::string_view key, Deadline deadline) override {
+    return memory_->erase(key, deadline);
+  }
+
+ private:
+  const std::shared_ptr<Store> memory_ = make_memory_store();  // users may keep it, too
+};
+
+}  // namespace ashlar::symm
