@@ -1,21 +1,7 @@
-// The counter, and the line through two moments.
+// The line through two moments.
 #include "base/ticks.h"
 
-#include <chrono>
-
 namespace ashlar {
-
-uint64_t ticks_now() {
-#if defined(__x86_64__)
-  return __builtin_ia32_rdtsc();
-#elif defined(__aarch64__)
-  uint64_t ticks = 0;
-  asm volatile("mrs %0, cntvct_el0" : "=r"(ticks));
-  return ticks;
-#else
-  return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
-#endif
-}
 
 TickClock::TickClock() : start_(now()), last_(start_) {}
 

@@ -4,44 +4,36 @@
 #include <algorithm>
 
 #include "base/call_stack.h"
-#include "observe/thread_context.h"
 
 namespace ashlar {
 
 // --- what a thread says
 // ----------------------------------------------------------------------------
 
-namespace {
+constinit thread_local ThreadContext* ThreadContext::own = nullptr;
 
-// Most threads say nothing, and then even looking for what they said would be felt.
-constinit thread_local ThreadContext* context_if_any = nullptr;
-
-}  // namespace
-
-ThreadContext& thread_context() {
+ThreadContext& ThreadContext::mine() {
   // The pointer is gone before what it points to, should somebody record while the thread ends.
   struct Owned {
     ThreadContext context;
-    Owned() { context_if_any = &context; }
-    ~Owned() { context_if_any = nullptr; }
+    Owned() { own = &context; }
+    ~Owned() { own = nullptr; }
   };
   thread_local Owned owned;
   return owned.context;
 }
 
-const ThreadContext* thread_context_if_any() { return context_if_any; }
-
 void push_compile_context(std::string name) {
-  thread_context().compile_contexts.push_back(std::move(name));
+  ThreadContext::mine().compile_contexts.push_back(std::move(name));
 }
 
 void pop_compile_context() {
-  std::vector<std::string>& contexts = thread_context().compile_contexts;
+  std::vector<std::string>& contexts = ThreadContext::mine().compile_contexts;
   if (!contexts.empty()) contexts.pop_back();
 }
 
-void set_user_metadata(std::string text) { thread_context().user_metadata = std::move(text); }
-std::string user_metadata() { return thread_context().user_metadata; }
+void set_user_metadata(std::string text) { ThreadContext::mine().user_metadata = std::move(text); }
+std::string user_metadata() { return ThreadContext::mine().user_metadata; }
 
 // --- beginning and ending
 // --------------------------------------------------------------------------
@@ -130,7 +122,7 @@ StackId History::capture_now(const void* first) {
 }
 
 void History::keep(Act act, const std::string* text) {
-  const ThreadContext* said = thread_context_if_any();
+  const ThreadContext* said = ThreadContext::mine_if_any();
   const std::string* metadata = text;
   if (metadata == nullptr && said != nullptr) metadata = &said->user_metadata;
   const bool has_compile_context = said != nullptr && !said->compile_contexts.empty();

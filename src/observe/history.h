@@ -15,6 +15,7 @@
 #include "base/biased_mutex.h"
 #include "base/ticks.h"
 #include "observe/stack_table.h"
+#include "observe/thread_context.h"
 
 namespace ashlar {
 
@@ -53,6 +54,12 @@ class History {
   void record(const Act& act) {
     if (is_on()) keep(act, nullptr);
   }
+  // For who counts nanoseconds: `make` gives the act, which goes from registers to the ring where
+  // nothing more is to be done.
+  template <typename Make>
+  [[gnu::always_inline]] void record_at_once(const Make& make) {
+    if (!keep_at_once(make)) keep(make(), nullptr);
+  }
   void annotate(DeviceIndex device, std::vector<std::pair<std::string, std::string>> fields);
 
   // Appends what there is to a snapshot, oldest first: entries as one device's trace, annotations,
@@ -74,6 +81,28 @@ class History {
     return {entry.action, false, entry.stack, entry.address, entry.bytes, entry.stream, entry.pool};
   }
   void keep(Act act, const std::string* text);
+  // What nearly every act is: by the thread that records all the time, which has said nothing.
+  // False: there is more to it.
+  template <typename Make>
+  [[gnu::always_inline]] bool keep_at_once(const Make& make)
+      ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
+    const OwnedLock lock(mutex_);
+    const bool is_simple =
+        lock.is_held() && ThreadContext::mine_if_any() == nullptr && skipped_ == 0;
+    if (!is_simple) return false;
+    if (next_ == count_) {  // never again once the ring is full
+      if (next_ == pieces_.size() * kPieceSlots) return false;
+      ++count_;
+    }
+    Slot& kept = slot(next_);
+    kept.ticks = ticks_now();  // first: it takes longest, and nothing waits for it
+    kept.act = make();
+    if (context() < RecordContext::kAlloc) kept.act.stack = {};
+    kept.compile_context = {};
+    kept.user_metadata = {};
+    next_ = next_ + 1 == options_.max_entries ? 0 : next_ + 1;
+    return true;
+  }
   bool skips(TraceAction action) const ASHLAR_REQUIRES(mutex_) {
     return (skipped_ >> static_cast<uint32_t>(action) & 1) != 0;
   }

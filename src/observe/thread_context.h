@@ -9,11 +9,15 @@ namespace ashlar {
 struct ThreadContext {
   std::vector<std::string> compile_contexts;  // innermost last
   std::string user_metadata;
-};
 
-// The calling thread's own.
-ThreadContext& thread_context();
-// Null: it has said nothing so far.
-const ThreadContext* thread_context_if_any();
+  // The calling thread's own.
+  static ThreadContext& mine();
+  // Null: it has said nothing so far. Most threads never do, and then even looking for what they
+  // said would be felt.
+  static const ThreadContext* mine_if_any() { return own; }
+
+ private:
+  static constinit thread_local ThreadContext* own;
+};
 
 }  // namespace ashlar

@@ -47,18 +47,6 @@ Status PagedEngine::add_remap_observer(RemapObserver observer) {
   return {};
 }
 
-// Who freed it may not be known; who allocated it is the next best thing to say.
-History::Act PagedEngine::act_on(TraceAction action, const PagedBlock& block, size_t bytes,
-                                 StackId stack) {
-  return {action,
-          false,
-          stack != StackId() ? stack : block.stack,
-          block.address,
-          bytes,
-          block.stream,
-          block.arena->pool.id};
-}
-
 // Under the lock of the block's arena, so that entries of one address are in order.
 void PagedEngine::note_watched(TraceAction action, const PagedBlock& block, size_t bytes,
                                StackId stack) {
@@ -66,9 +54,7 @@ void PagedEngine::note_watched(TraceAction action, const PagedBlock& block, size
 }
 
 void PagedEngine::note_free(const PagedBlock& block, StackId stack) {
-  History::Act act = act_on(TraceAction::kFreeRequested, block, block.requested_bytes, stack);
-  act.is_whole_free = true;
-  hooks_.put(act);
+  hooks_.put(act_of_free(block, stack));
 }
 
 void PagedEngine::note_memory(TraceAction action, const Arena& arena, AddressRange range) {

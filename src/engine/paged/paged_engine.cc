@@ -92,12 +92,12 @@ PagedEngine::~PagedEngine() {
 // --- allocate -----------------------------------------------------------------------------------
 
 // What nearly every request is: on the stream that this thread used last, of a size that was freed
-// a moment ago, seen by nobody. No calls from here, which is half of why it is fast. Null: there is
-// more to it.
+// a moment ago, seen by nobody but the history. No calls from here unless that is on, which is half
+// of why it is fast. Null: there is more to it.
 [[gnu::always_inline]] inline PagedBlock* PagedEngine::take_at_once(const Request& request) {
   const LastArena& last = last_arena_used;
   const bool is_simple = last.engine == serial_ && last.stream == request.stream &&
-                         !needs_care_.load(std::memory_order_relaxed) && !is_watched();
+                         !needs_care_.load(std::memory_order_relaxed) && !hooks_.has_trackers();
   if (!is_simple) return nullptr;
   const OwnedLock lock(last.arena->lock);
   if (!lock.is_held()) return nullptr;
@@ -110,17 +110,22 @@ PagedEngine::~PagedEngine() {
   if (!heap.levels.allow(net)) return nullptr;
   heap.quick.take(bytes);
   count_out(heap, block, request);
+  if (history_.is_on()) [[unlikely]]
+    history_.record_at_once(
+        [&] { return act_on(TraceAction::kAlloc, *block, request.bytes, request.stack); });
   return block;
 }
 
 // False: there is more to it.
-[[gnu::always_inline]] inline bool PagedEngine::put_at_once(PagedBlock* block) {
-  if (is_watched()) return false;
+[[gnu::always_inline]] inline bool PagedEngine::put_at_once(PagedBlock* block, StackId stack) {
+  if (hooks_.has_trackers()) return false;
   const OwnedLock lock(block->arena->lock);
   if (!lock.is_held() || !is_simple(*block)) return false;
   Heap& heap = block->arena->heap(block->is_small);
   if (!heap.quick.put(block)) return false;
   heap.counters.fallen.add(amount_of(*block));
+  if (history_.is_on()) [[unlikely]]
+    history_.record_at_once([&] { return act_of_free(*block, stack); });
   return true;
 }
 
@@ -232,14 +237,14 @@ Block* PagedEngine::take_cached(Search& search, double tolerance) {
 
 Status PagedEngine::free(Block* freed, StackId stack) {
   auto* block = static_cast<PagedBlock*>(freed);
-  if (put_at_once(block)) [[likely]]
+  if (put_at_once(block, stack)) [[likely]]
     return {};
   return free_to_arena(block, stack);
 }
 
 void PagedEngine::free_quietly(Block* freed, StackId stack) {
   auto* block = static_cast<PagedBlock*>(freed);
-  if (!put_at_once(block)) [[unlikely]]
+  if (!put_at_once(block, stack)) [[unlikely]]
     free_to_arena_quietly(block, stack);
 }
 

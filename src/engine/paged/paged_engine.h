@@ -165,7 +165,7 @@ class PagedEngine final : public Engine {
 
   // --- paged_engine.cc
   PagedBlock* take_at_once(const Request& request);
-  bool put_at_once(PagedBlock* block);
+  bool put_at_once(PagedBlock* block, StackId stack);
   [[gnu::noinline]] Result<Block*> allocate_from_arena(const Request& request);
   Result<Block*> allocate_slowly(const Request& request);
   Result<Block*> allocate_locked(Search& search) ASHLAR_REQUIRES(mutex_);
@@ -406,8 +406,22 @@ class PagedEngine final : public Engine {
   void note_watched(TraceAction action, const PagedBlock& block, size_t bytes, StackId stack);
   // Asked for and done, at once.
   void note_free(const PagedBlock& block, StackId stack);
+  // Who freed it may not be known; who allocated it is the next best thing to say.
   static History::Act act_on(TraceAction action, const PagedBlock& block, size_t bytes,
-                             StackId stack);
+                             StackId stack) {
+    return {action,
+            false,
+            stack != StackId() ? stack : block.stack,
+            block.address,
+            bytes,
+            block.stream,
+            block.arena->pool.id};
+  }
+  static History::Act act_of_free(const PagedBlock& block, StackId stack) {
+    History::Act act = act_on(TraceAction::kFreeRequested, block, block.requested_bytes, stack);
+    act.is_whole_free = true;
+    return act;
+  }
   void note_memory(TraceAction action, const Arena& arena, AddressRange range)
       ASHLAR_REQUIRES(mutex_);
   template <typename Visit>
