@@ -13,16 +13,6 @@
 namespace ashlar::python {
 namespace {
 
-DeviceUse device_argument(const py::object& device) {
-  if (py::isinstance<DeviceUse>(device)) return device.cast<DeviceUse>();
-  if (!py::isinstance<py::str>(device)) {
-    unwrap(Status::usage(text("device: ", std::string(py::str(py::repr(device))),
-                              " is no device (expected an ashlar.Device, or a name: sim:0)")));
-  }
-  const auto name = device.cast<std::string>();
-  return without_gil([&] { return device_named(name); });
-}
-
 std::unique_ptr<AllocatorUser> make_allocator(const py::object& device,
                                               const std::optional<std::string>& options) {
   const DeviceUse use = device_argument(device);

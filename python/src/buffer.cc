@@ -128,7 +128,7 @@ void bind_protocols(BufferClass& buffers) {
            })
       .def("__dlpack_device__",
            [](const BufferUser& user) { return as_bytes(user).attr("__dlpack_device__")(); })
-      .def_property_readonly("__cuda_array_interface__", [](const BufferUser& user) {
+      .def_property_readonly("__cuda_array_interface__", [](const BufferUser& user) -> py::object {
         return as_bytes(user).attr("__cuda_array_interface__");
       });
 }

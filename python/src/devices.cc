@@ -226,9 +226,17 @@ DeviceUse device_named(const std::string& name) {
   return {.device = unwrap(process_device(backend, index))};
 }
 
-void bind_devices(py::module_& module) {
-  bind_device(module);
-  bind_machine(module);
+DeviceUse device_argument(const py::object& device) {
+  if (py::isinstance<DeviceUse>(device)) return device.cast<DeviceUse>();
+  if (!py::isinstance<py::str>(device)) {
+    unwrap(Status::usage(text("device: ", std::string(py::str(py::repr(device))),
+                              " is no device (expected an ashlar.Device, or a name: sim:0)")));
+  }
+  const auto name = device.cast<std::string>();
+  return without_gil([&] { return device_named(name); });
 }
+
+void bind_devices(py::module_& module) { bind_device(module); }
+void bind_machines(py::module_& module) { bind_machine(module); }
 
 }  // namespace ashlar::python

@@ -28,6 +28,8 @@ struct DeviceUse {
 
 // "sim:0", "cuda:1", "hip:0"; without a number, the first. Throws UsageError for any other name.
 DeviceUse device_named(const std::string& name);
+// A Device, or a name. Throws UsageError for anything else. REQUIRES: the GIL is held.
+DeviceUse device_argument(const py::object& device);
 
 // A stream of a device; one that was made here is destroyed with its last user: its handle in
 // Python, and the allocators that have memory of it.
@@ -69,5 +71,7 @@ StreamArgument stream_of(const py::object& stream, const DeviceUse& device);
 
 void bind_devices(py::module_& module);
 void bind_streams(py::module_& module);
+// After streams, which it mentions.
+void bind_machines(py::module_& module);
 
 }  // namespace ashlar::python

@@ -54,7 +54,9 @@ class PythonFrames final : public FrameProvider {
       if (known != words_.end()) return known->second;
     }
     Frame described;
-    described.name = py::str(held.attr("co_qualname"));
+    // Python 3.9 and 3.10 know only the last part of the name.
+    const char* const name = py::hasattr(held, "co_qualname") ? "co_qualname" : "co_name";
+    described.name = py::str(held.attr(name));
     described.filename = py::str(held.attr("co_filename"));
     described.line = line;
     MutexLock lock(mutex_);

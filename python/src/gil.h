@@ -65,13 +65,18 @@ class GateVisit {
 // No more visits; waits, without the GIL, for those that there are. REQUIRES: the GIL is held.
 void end_of_interpreter();
 
-// Ends `value` without the GIL, since that may take locks and time; for destructors of what Python
-// holds.
+// Ends what `value`, a smart pointer, points to, without the GIL, since that may take locks and
+// time; for destructors of what Python holds. Once the interpreter ends, it never does.
 template <typename T>
 void drop_without_gil(T value) noexcept {
+  if (value == nullptr) return;
   const GateVisit visit;
-  if (!visit.is_open() || PyGILState_Check() == 0) {
-    value = T();  // nobody can call back into Python anymore: nothing waits for the GIL
+  if (!visit.is_open()) {
+    (void)std::make_unique<T>(std::move(value)).release();
+    return;
+  }
+  if (PyGILState_Check() == 0) {
+    value = T();
     return;
   }
   PyThreadState* state = PyEval_SaveThread();

@@ -16,6 +16,7 @@ PYBIND11_MODULE(_ashlar, module) {
   translate_errors();
   bind_devices(module);
   bind_streams(module);
+  bind_machines(module);
   bind_buffers(module);
   bind_arrays(module);
   bind_host_views(module);

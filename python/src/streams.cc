@@ -7,7 +7,8 @@
 namespace ashlar::python {
 namespace {
 
-std::unique_ptr<StreamUser> make_stream(const DeviceUse& device, int priority) {
+std::unique_ptr<StreamUser> make_stream(const py::object& on, int priority) {
+  const DeviceUse device = device_argument(on);
   return std::make_unique<StreamUser>(without_gil([&] {
     const StreamId id = unwrap(device.device->create_stream({.priority = priority}));
     return std::make_shared<OwnStream>(device, id);
@@ -17,13 +18,8 @@ std::unique_ptr<StreamUser> make_stream(const DeviceUse& device, int priority) {
 void bind_stream(py::module_& module) {
   py::class_<StreamUser>(module, "Stream",
                          "An ordered queue of device work, destroyed with its last user.")
-      .def(py::init(
-               [](const DeviceUse& device, int priority) { return make_stream(device, priority); }),
-           py::arg("device"), py::arg("priority") = 0, "Makes one on a device.")
-      .def(py::init([](const std::string& device, int priority) {
-             return make_stream(without_gil([&] { return device_named(device); }), priority);
-           }),
-           py::arg("device") = "sim:0", py::arg("priority") = 0, "Makes one on a device.")
+      .def(py::init(&make_stream), py::arg("device") = "sim:0", py::arg("priority") = 0,
+           "priority: higher is more urgent.")
       .def_property_readonly(
           "handle", [](const StreamUser& user) { return user.own->id().value(); },
           "The driver's own number for it.")
@@ -75,7 +71,8 @@ struct EventUser {
   EventUser& operator=(const EventUser&) = delete;
 };
 
-std::unique_ptr<EventUser> make_event(const DeviceUse& device, bool timing) {
+std::unique_ptr<EventUser> make_event(const py::object& on, bool timing) {
+  const DeviceUse device = device_argument(on);
   return std::make_unique<EventUser>(without_gil([&] {
     return std::make_unique<OwnEvent>(device, unwrap(device.device->create_event({timing})));
   }));
@@ -84,8 +81,8 @@ std::unique_ptr<EventUser> make_event(const DeviceUse& device, bool timing) {
 void bind_event(py::module_& module) {
   py::class_<EventUser>(module, "Event",
                         "A marker in a stream: done when all work before it is finished.")
-      .def(py::init(&make_event), py::arg("device"), py::kw_only(), py::arg("timing") = false,
-           "timing: elapsed_ms will be asked for.")
+      .def(py::init(&make_event), py::arg("device") = "sim:0", py::kw_only(),
+           py::arg("timing") = false, "timing: elapsed_ms will be asked for.")
       .def(
           "record",
           [](const EventUser& event, const py::object& stream) {
