@@ -30,12 +30,15 @@ if(TARGET ashlar_cli)
   install(TARGETS ashlar_cli)
 endif()
 
+# Component python: `cmake --install build/release --component python` installs these alone.
 if(TARGET ashlar_torch)
-  install(TARGETS ashlar_torch)
+  install(TARGETS ashlar_torch LIBRARY COMPONENT python)
 endif()
 if(TARGET ashlar_torch OR TARGET ashlar_python)
-  install(FILES ${ASHLAR_PYTHON_FILES} DESTINATION ${ASHLAR_PYTHON_SITE}/ashlar)
+  install(FILES ${ASHLAR_PYTHON_FILES}
+    DESTINATION ${ASHLAR_PYTHON_SITE}/ashlar COMPONENT python)
 endif()
 if(TARGET ashlar_python)
-  install(TARGETS ashlar_python LIBRARY DESTINATION ${ASHLAR_PYTHON_SITE}/ashlar)
+  install(TARGETS ashlar_python
+    LIBRARY DESTINATION ${ASHLAR_PYTHON_SITE}/ashlar COMPONENT python)
 endif()

@@ -1,5 +1,5 @@
-# The Python package: its files in Python, for builds and installs, and its extension module where it
-# is built. Without the module the package is still ashlar.torch, which needs nothing but Python.
+# The Python package: its files in Python, for builds and installs, and its extension module where
+# it is built. Without the module the package is still ashlar.torch, which needs nothing but Python.
 set(ASHLAR_PYTHON_FILES
   python/ashlar/__init__.py
   python/ashlar/_ashlar.pyi

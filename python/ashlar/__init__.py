@@ -8,8 +8,8 @@
 
 `ashlar.torch` puts it under PyTorch.
 
-Importing this loads nothing: neither the library nor PyTorch. The first name that is asked for loads
-the extension module; `ashlar.torch` does without it."""
+Importing this loads nothing: neither the library nor PyTorch. The first name that is asked for
+loads the extension module; `ashlar.torch` does without it."""
 
 import importlib
 import pathlib

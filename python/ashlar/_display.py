@@ -1,4 +1,4 @@
-"""How answers show themselves in notebooks. All text is escaped: it comes from files of strangers."""
+"""How answers show themselves in notebooks. All text is escaped: files of strangers have it."""
 
 import html
 

@@ -1,12 +1,12 @@
-"""Recorded runs: what `ashlar report`, `leaks`, `diff`, `replay`, `tune` and `oom` say with --json, as
-dicts and lists; and allocators, which can be asked the same of themselves."""
+"""Recorded runs: what `ashlar report`, `leaks`, `diff`, `replay`, `tune` and `oom` say with --json,
+as dicts and lists; and allocators, which can be asked the same of themselves."""
 
 import contextlib
 import functools
 import os
 from typing import Any, Dict, Iterator, Optional, Union
 
-from ashlar import _ashlar
+import ashlar._ashlar as _ashlar
 from ashlar._display import in_bytes, table
 
 Answer = Dict[str, Any]
@@ -108,8 +108,8 @@ def load(path: Union[str, "os.PathLike[str]"], *, device: Optional[int] = None) 
 
 
 class Allocator(_ashlar.Allocator):
-    """Device memory, ordered by streams and cached between uses. It lives as long as it, its buffers
-    or its pools are referred to."""
+    """Device memory, ordered by streams and cached between uses. It lives as long as it, its
+    buffers or its pools are referred to."""
 
     def recording(self) -> Recording:
         """What was done since `start_history`, to be asked what recorded runs are asked."""

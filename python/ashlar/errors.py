@@ -1,5 +1,5 @@
-"""What Ashlar raises. Each class is that of include/ashlar/errors.h, and also the one of Python's own
-that programs catch for such a thing.
+"""What Ashlar raises. Each class is that of include/ashlar/errors.h, and also the one of Python's
+own that programs catch for such a thing.
 
     Error                     any failure: a RuntimeError
     ├── OutOfMemoryError      the device has no memory, after everything was tried: a MemoryError

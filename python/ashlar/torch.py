@@ -161,9 +161,9 @@ def save_snapshot(path, device=None):
 
 
 def recording(device=None):
-    """What was done since record_memory_history, to be asked what recorded runs are asked: causes(),
-    leaks(), replay() and so on, in this process. An ashlar.Recording, which needs the extension
-    module (docs/guide/python.md)."""
+    """What was done since record_memory_history, to be asked what recorded runs are asked:
+    causes(), leaks(), replay() and so on, in this process. An ashlar.Recording, which needs the
+    extension module (docs/guide/python.md)."""
     from ashlar import load
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "snapshot.pickle")

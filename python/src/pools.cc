@@ -94,9 +94,7 @@ void pause(const AllocatorUser& user, const std::string& tag,
   without_gil([&] { user.allocator().pause(tag, options); });
 }
 
-}  // namespace
-
-void bind_pools(py::module_& module, AllocatorClass& allocators) {
+void bind_pool(py::module_& module) {
   py::class_<PoolUser>(module, "Pool",
                        "Memory held apart from the rest. In a with statement, what the thread "
                        "allocates comes from it. Let go of, it goes back with the next trim.")
@@ -136,6 +134,12 @@ void bind_pools(py::module_& module, AllocatorClass& allocators) {
       .def("__repr__", [](const PoolUser& pool) {
         return text("<ashlar.Pool ", pool.own->id(), " on ", pool.own->device().name(), ">");
       });
+}
+
+}  // namespace
+
+void bind_pools(py::module_& module, AllocatorClass& allocators) {
+  bind_pool(module);
   allocators
       .def(
           "make_pool",

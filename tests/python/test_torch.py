@@ -183,7 +183,7 @@ class ProcessTest(unittest.TestCase):
     def test_options_that_make_no_sense_are_refused(self):
         done = in_a_process("import test_torch; sys.modules['torch'] = test_torch.fake_torch()\n"
                             "import ashlar.torch; ashlar.torch.enable(conf='engine:stone')")
-        self.assertRegex(done.stderr, "ValueError: engine: \"stone\" is not an engine")
+        self.assertRegex(done.stderr, "UsageError: engine: \"stone\" is not an engine")
 
     def test_the_environment_may_say_the_options(self):
         done = in_a_process("import test_torch; sys.modules['torch'] = test_torch.fake_torch()\n"
