@@ -32,7 +32,8 @@ def test_a_buffer_has_the_interface_of_cuda_arrays(allocator):
 def test_dlpack_says_that_it_is_cuda(allocator):
     array = allocator.allocate(24).array("float32", (2, 3))
     assert array.__dlpack_device__() == (CUDA, 0)
-    for stream in (None, 1, -1, ashlar.Stream("cuda:0").handle):
+    taker = ashlar.Stream("cuda:0")
+    for stream in (None, 1, -1, taker.handle):
         assert "dltensor" in repr(array.__dlpack__(stream=stream))
     with pytest.raises(ashlar.UsageError, match="does not allow 0"):
         array.__dlpack__(stream=0)
