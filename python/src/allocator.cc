@@ -13,19 +13,17 @@
 namespace ashlar::python {
 namespace {
 
-std::unique_ptr<AllocatorUser> make_allocator(const py::object& device,
-                                              const std::optional<std::string>& options) {
+AllocatorUser make_allocator(const py::object& device, const std::optional<std::string>& options) {
   const DeviceUse use = device_argument(device);
   // With the GIL: Python's own changes of the environment hold it, too.
   const AllocatorOptions wanted = options ? parse_options(*options) : options_from_environment();
-  return std::make_unique<AllocatorUser>(
-      without_gil([&] { return std::make_shared<OwnAllocator>(use, wanted); }));
+  return {without_gil([&] { return make_shared_without_gil<OwnAllocator>(use, wanted); })};
 }
 
 std::unique_ptr<BufferUser> allocate(const AllocatorUser& user, const py::object& size,
                                      const py::object& stream) {
   const size_t bytes = bytes_of(size, "size");
-  auto memory = std::make_shared<Memory>();
+  auto memory = make_shared_without_gil<Memory>();
   memory->owner = user.own;
   memory->stream = stream_of(stream, user.own->device());
   without_gil([&] {
@@ -86,8 +84,6 @@ void bind_limits(AllocatorClass& allocators) {
 }
 
 }  // namespace
-
-AllocatorUser::~AllocatorUser() { drop_without_gil(std::move(own)); }
 
 void bind_allocators(py::module_& module) {
   AllocatorClass allocators(module, "Allocator",

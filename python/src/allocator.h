@@ -15,11 +15,6 @@ namespace ashlar::python {
 struct AllocatorUser {
   std::shared_ptr<OwnAllocator> own;  // shared with its buffers and pools
 
-  explicit AllocatorUser(std::shared_ptr<OwnAllocator> made) : own(std::move(made)) {}
-  ~AllocatorUser();
-  AllocatorUser(const AllocatorUser&) = delete;
-  AllocatorUser& operator=(const AllocatorUser&) = delete;
-
   Allocator& allocator() const { return own->allocator(); }
 };
 

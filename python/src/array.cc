@@ -15,12 +15,6 @@ namespace {
 struct ArrayUser {
   std::shared_ptr<Memory> memory;  // shared with the buffer, and with tensors made of either
   ArrayShape shape;
-
-  ArrayUser(std::shared_ptr<Memory> held, ArrayShape wanted)
-      : memory(std::move(held)), shape(std::move(wanted)) {}
-  ~ArrayUser() { drop_without_gil(std::move(memory)); }
-  ArrayUser(const ArrayUser&) = delete;
-  ArrayUser& operator=(const ArrayUser&) = delete;
 };
 
 DlpackDevice dlpack_device(const DeviceUse& device) {
@@ -103,7 +97,7 @@ py::dict cuda_array_interface(const ArrayUser& array) {
 py::object make_array(const BufferUser& buffer, const py::object& dtype, const py::object& shape) {
   std::shared_ptr<Memory> memory = buffer.memory();
   ArrayShape wanted = array_shape(dtype, shape, memory->buffer.bytes());
-  return py::cast(std::make_unique<ArrayUser>(std::move(memory), std::move(wanted)));
+  return py::cast(ArrayUser{std::move(memory), std::move(wanted)});
 }
 
 void bind_arrays(py::module_& module) {

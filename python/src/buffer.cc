@@ -84,7 +84,7 @@ void annotate(const BufferUser& user, const std::string& note) {
 py::object stream_of_buffer(const BufferUser& user) {
   const std::shared_ptr<Memory> memory = user.memory();
   if (memory->stream.own != nullptr) {
-    return py::cast(std::make_unique<StreamUser>(memory->stream.own));
+    return py::cast(StreamUser{memory->stream.own});
   }
   return py::cast(memory->stream.id.value());
 }
@@ -140,7 +140,7 @@ std::shared_ptr<Memory> BufferUser::memory() const {
   return memory_;
 }
 
-void BufferUser::free() { drop_without_gil(std::exchange(memory_, nullptr)); }
+void BufferUser::free() { std::exchange(memory_, nullptr).reset(); }
 
 void bind_buffers(py::module_& module) {
   BufferClass buffers(module, "Buffer",

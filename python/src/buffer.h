@@ -13,9 +13,6 @@ namespace ashlar::python {
 class BufferUser {
  public:
   explicit BufferUser(std::shared_ptr<Memory> memory) : memory_(std::move(memory)) {}
-  ~BufferUser() { free(); }
-  BufferUser(const BufferUser&) = delete;
-  BufferUser& operator=(const BufferUser&) = delete;
 
   bool is_freed() const { return memory_ == nullptr; }
   // Throws UsageError if it was freed. A copy of its own, since another thread may free it as soon

@@ -17,7 +17,7 @@
 namespace ashlar::python {
 namespace {
 
-// Its end waits for the work that is running, and so does without the GIL, whoever brings it about.
+// Its end waits for the work that is running.
 std::shared_ptr<sim::Machine> shared_machine(const sim::Options& options) {
   return {unwrap(sim::Machine::create(options)).release(),
           [](sim::Machine* last) { drop_without_gil(std::unique_ptr<sim::Machine>(last)); }};

@@ -50,13 +50,7 @@ class OwnStream {
 
 // What Python holds of a stream.
 struct StreamUser {
-  std::shared_ptr<OwnStream> own{};
-
-  StreamUser() = default;
-  explicit StreamUser(std::shared_ptr<OwnStream> made) : own(std::move(made)) {}
-  ~StreamUser();
-  StreamUser(const StreamUser&) = delete;
-  StreamUser& operator=(const StreamUser&) = delete;
+  std::shared_ptr<OwnStream> own{};  // shared with allocators that have memory of it
 };
 
 // A stream that a call is about: the default one, one that was made here, or somebody else's.

@@ -66,7 +66,7 @@ class GateVisit {
 void end_of_interpreter();
 
 // Ends what `value`, a smart pointer, points to, without the GIL, since that may take locks and
-// time; for destructors of what Python holds. Once the interpreter ends, it never does.
+// time. Once the interpreter ends, it never does.
 template <typename T>
 void drop_without_gil(T value) noexcept {
   if (value == nullptr) return;
@@ -82,6 +82,14 @@ void drop_without_gil(T value) noexcept {
   PyThreadState* state = PyEval_SaveThread();
   value = T();
   PyEval_RestoreThread(state);
+}
+
+// What Python's objects share among themselves and with others: it ends without the GIL, whoever
+// lets go of it last, and wherever.
+template <typename T, typename... Arguments>
+std::shared_ptr<T> make_shared_without_gil(Arguments&&... arguments) {
+  return {std::make_unique<T>(std::forward<Arguments>(arguments)...).release(),
+          [](T* last) { drop_without_gil(std::unique_ptr<T>(last)); }};
 }
 
 // The exception that is being handled has nobody to go to: Python's own hook for such is told.

@@ -50,12 +50,6 @@ struct HostBytes {
   ArrayShape shape;
   bool is_writable = true;
 
-  HostBytes(std::shared_ptr<HostAccess> held, ArrayShape wanted, bool writable)
-      : access(std::move(held)), shape(std::move(wanted)), is_writable(writable) {}
-  ~HostBytes() { drop_without_gil(std::move(access)); }
-  HostBytes(const HostBytes&) = delete;
-  HostBytes& operator=(const HostBytes&) = delete;
-
   py::buffer_info info() const {
     const auto bytes = static_cast<py::ssize_t>(shape.type->bytes());
     std::vector<py::ssize_t> strides;
@@ -70,19 +64,13 @@ class HostView {
  public:
   HostView(std::shared_ptr<Memory> memory, ArrayShape shape, bool is_writable)
       : memory_(std::move(memory)), shape_(std::move(shape)), is_writable_(is_writable) {}
-  ~HostView() {
-    close();
-    drop_without_gil(std::move(memory_));
-  }
-  HostView(const HostView&) = delete;
-  HostView& operator=(const HostView&) = delete;
 
   void open() {
     if (access_ != nullptr) unwrap(Status::usage("the view is open already"));
     access_ = without_gil(
-        [&] { return std::make_shared<HostAccess>(memory_, shape_.bytes(), is_writable_); });
+        [&] { return make_shared_without_gil<HostAccess>(memory_, shape_.bytes(), is_writable_); });
   }
-  void close() noexcept { drop_without_gil(std::exchange(access_, nullptr)); }
+  void close() noexcept { std::exchange(access_, nullptr).reset(); }
 
   bool is_open() const { return access_ != nullptr; }
   const ArrayShape& shape() const { return shape_; }
@@ -109,8 +97,7 @@ py::object as_memoryview(const HostView& view) {
     unwrap(Status::usage(
         text("numpy knows no ", view.shape().type->name, " (expected another dtype, or DLPack)")));
   }
-  const py::object bytes =
-      py::cast(std::make_unique<HostBytes>(access, view.shape(), view.is_writable()));
+  const py::object bytes = py::cast(HostBytes{access, view.shape(), view.is_writable()});
   PyObject* made = PyMemoryView_FromObject(bytes.ptr());
   if (made == nullptr) throw py::error_already_set();
   return py::reinterpret_steal<py::object>(made);
@@ -151,7 +138,7 @@ py::object make_host_view(const BufferUser& buffer, const py::object& dtype,
                               " (expected a simulated device; read() copies)")));
   }
   ArrayShape wanted = array_shape(dtype, shape, memory->buffer.bytes());
-  return py::cast(std::make_unique<HostView>(std::move(memory), std::move(wanted), writable));
+  return py::cast(HostView(std::move(memory), std::move(wanted), writable));
 }
 
 void bind_host_views(py::module_& module) {

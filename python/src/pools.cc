@@ -37,14 +37,9 @@ class OwnPool {
 };
 
 struct PoolUser {
-  std::unique_ptr<OwnPool> own;
+  std::shared_ptr<OwnPool> own;
   // The thread inside of its with statement, guarded by the GIL.
   std::optional<std::thread::id> routed_by{};
-
-  explicit PoolUser(std::unique_ptr<OwnPool> made) : own(std::move(made)) {}
-  ~PoolUser() { drop_without_gil(std::move(own)); }
-  PoolUser(const PoolUser&) = delete;
-  PoolUser& operator=(const PoolUser&) = delete;
 
   // What this thread allocates goes to the pool.
   void enter() {
@@ -74,11 +69,11 @@ struct PoolUser {
   }
 };
 
-std::unique_ptr<PoolUser> make_pool(const AllocatorUser& user, PoolOptions options) {
-  return std::make_unique<PoolUser>(without_gil([&] {
-    const PoolId id = user.allocator().make_pool(std::move(options));
-    return std::make_unique<OwnPool>(user.own, id);
-  }));
+PoolUser make_pool(const AllocatorUser& user, PoolOptions options) {
+  return {.own = without_gil([&] {
+            const PoolId id = user.allocator().make_pool(std::move(options));
+            return make_shared_without_gil<OwnPool>(user.own, id);
+          })};
 }
 
 void pause(const AllocatorUser& user, const std::string& tag,

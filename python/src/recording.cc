@@ -34,11 +34,6 @@ using Json = nlohmann::ordered_json;
 // Constant once it is made, so that any thread may ask without a lock.
 struct RunUser {
   std::shared_ptr<const RecordedRun> run;  // shared with calls that other threads make of it
-
-  explicit RunUser(std::shared_ptr<const RecordedRun> read) : run(std::move(read)) {}
-  ~RunUser() { drop_without_gil(std::move(run)); }
-  RunUser(const RunUser&) = delete;
-  RunUser& operator=(const RunUser&) = delete;
 };
 
 // Asks without the GIL.
@@ -48,10 +43,10 @@ py::object answer_of(const RunUser& user, Ask ask) {
   return as_python(without_gil([&] { return Json(ask(*run)); }));
 }
 
-std::unique_ptr<RunUser> load(const py::object& path, std::optional<uint64_t> device) {
+RunUser load(const py::object& path, std::optional<uint64_t> device) {
   const std::string file = py::module_::import("os").attr("fsdecode")(path).cast<std::string>();
-  return std::make_unique<RunUser>(without_gil(
-      [&] { return std::make_shared<const RecordedRun>(unwrap(load_run(file, device))); }));
+  return {without_gil(
+      [&] { return make_shared_without_gil<const RecordedRun>(unwrap(load_run(file, device))); })};
 }
 
 py::object report(const RunUser& user) {
@@ -170,10 +165,10 @@ void bind_replays(py::class_<RunUser>& runs) {
 }  // namespace
 
 py::object recorded_run_of(Snapshot snapshot, const DeviceUse& device) {
-  return py::cast(std::make_unique<RunUser>(without_gil([&] {
-    return std::make_shared<const RecordedRun>(
+  return py::cast(RunUser{without_gil([&] {
+    return make_shared_without_gil<const RecordedRun>(
         unwrap(run_of(std::move(snapshot), device.name(), device.index().value())));
-  })));
+  })});
 }
 
 void bind_recordings(py::module_& module) {

@@ -7,12 +7,12 @@
 namespace ashlar::python {
 namespace {
 
-std::unique_ptr<StreamUser> make_stream(const py::object& on, int priority) {
+StreamUser make_stream(const py::object& on, int priority) {
   const DeviceUse device = device_argument(on);
-  return std::make_unique<StreamUser>(without_gil([&] {
+  return {without_gil([&] {
     const StreamId id = unwrap(device.device->create_stream({.priority = priority}));
-    return std::make_shared<OwnStream>(device, id);
-  }));
+    return make_shared_without_gil<OwnStream>(device, id);
+  })};
 }
 
 void bind_stream(py::module_& module) {
@@ -63,19 +63,15 @@ class OwnEvent {
 
 // What Python holds of one.
 struct EventUser {
-  std::unique_ptr<OwnEvent> own;
-
-  explicit EventUser(std::unique_ptr<OwnEvent> made) : own(std::move(made)) {}
-  ~EventUser() { drop_without_gil(std::move(own)); }
-  EventUser(const EventUser&) = delete;
-  EventUser& operator=(const EventUser&) = delete;
+  std::shared_ptr<OwnEvent> own;
 };
 
-std::unique_ptr<EventUser> make_event(const py::object& on, bool timing) {
+EventUser make_event(const py::object& on, bool timing) {
   const DeviceUse device = device_argument(on);
-  return std::make_unique<EventUser>(without_gil([&] {
-    return std::make_unique<OwnEvent>(device, unwrap(device.device->create_event({timing})));
-  }));
+  return {without_gil([&] {
+    const EventId id = unwrap(device.device->create_event({.timing = timing}));
+    return make_shared_without_gil<OwnEvent>(device, id);
+  })};
 }
 
 void bind_event(py::module_& module) {
@@ -125,8 +121,6 @@ void bind_event(py::module_& module) {
 }
 
 }  // namespace
-
-StreamUser::~StreamUser() { drop_without_gil(std::move(own)); }
 
 StreamArgument stream_of(const py::object& stream, const DeviceUse& device) {
   if (stream.is_none()) return {};

@@ -1,7 +1,7 @@
 # Installs the Python package by pip into a folder of its own, and uses it from there.
 #   cmake -DPYTHON=... -DSOURCE=... -DFOLDER=... -P install_by_pip.cmake
 execute_process(
-  COMMAND ${PYTHON} -c "import pip, setuptools, wheel"
+  COMMAND ${PYTHON} -c "import setuptools, wheel, pip"
   RESULT_VARIABLE missing OUTPUT_QUIET ERROR_QUIET)
 if(missing)
   message("the test is left out: not found: pip, setuptools or wheel")

@@ -33,7 +33,8 @@ foreach(name IN ITEMS allocator cuda ending history package pools recording stub
   add_test(NAME python.${name}
     COMMAND ${Python_EXECUTABLE} -m pytest -q -p no:cacheprovider
       ${CMAKE_CURRENT_SOURCE_DIR}/python/package/test_${name}.py)
-  set_tests_properties(python.${name} PROPERTIES LABELS unit ENVIRONMENT "${environment}")
+  set_tests_properties(python.${name} PROPERTIES
+    LABELS unit TIMEOUT 300 ENVIRONMENT "${environment}")
 endforeach()
 set_property(TEST python.cuda APPEND PROPERTY
   ENVIRONMENT ASHLAR_CUDA_DRIVER=$<TARGET_FILE:standin_cuda>)

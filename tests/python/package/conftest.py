@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 TRACES = ROOT / "tests" / "golden" / "traces"
 
 # A thread that waits for ever, for the GIL say, shows where.
-faulthandler.dump_traceback_later(100, exit=True)
+faulthandler.dump_traceback_later(240, exit=True)
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def live_bytes(allocator):
 def run_python(code, **environment):
     """A process of its own, with the same Python and package."""
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False,
-                          timeout=60, env={**os.environ, **environment})
+                          timeout=120, env={**os.environ, **environment})
 
 
 def run_cli(*arguments):
