@@ -3,10 +3,12 @@
     pip install --no-build-isolation ./python
 
 Needs CMake, a compiler and the packages that scripts/setup names, and no network. The build folder
-is build/pip of the checkout, or the one that ASHLAR_PIP_BUILD names, and is used again."""
+is build/pip of the checkout, or the one that ASHLAR_PIP_BUILD names, and is used again;
+CMAKE_ARGS has more to say to CMake."""
 
 import os
 import pathlib
+import shlex
 import shutil
 import subprocess
 import sys
@@ -26,7 +28,8 @@ class BuildByCMake(build_ext):
             ["cmake", "-S", ROOT, "-B", binary, "-DCMAKE_BUILD_TYPE=Release",
              "-DASHLAR_BUILD_CLI=OFF", "-DASHLAR_BUILD_TESTS=OFF", "-DASHLAR_BUILD_REDIS=OFF",
              "-DASHLAR_BUILD_UCX=OFF", "-DASHLAR_INSTALL=OFF", "-DCMAKE_UNITY_BUILD=ON",
-             f"-DPython_EXECUTABLE={sys.executable}"], check=True)
+             f"-DPython_EXECUTABLE={sys.executable}",
+             *shlex.split(os.environ.get("CMAKE_ARGS", ""))], check=True)
         subprocess.run(
             ["cmake", "--build", binary, "--parallel", str(os.cpu_count()),
              "--target", "ashlar_torch", "ashlar_python"], check=True)

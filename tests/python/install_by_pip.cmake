@@ -11,6 +11,7 @@ endif()
 file(REMOVE_RECURSE ${FOLDER}/site)
 execute_process(
   COMMAND ${CMAKE_COMMAND} -E env ASHLAR_PIP_BUILD=${FOLDER}/build
+    "CMAKE_ARGS=-DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0"  # that it works, soon
     ${PYTHON} -m pip install --no-build-isolation --no-index --no-deps --quiet
       --root-user-action=ignore --target ${FOLDER}/site ${SOURCE}
   COMMAND_ERROR_IS_FATAL ANY)

@@ -46,6 +46,16 @@ set_tests_properties(example.python PROPERTIES
   ENVIRONMENT "${environment}"
   PASS_REGULAR_EXPRESSION "ok: 4.00 MiB requested at the peak, 2 stacks")
 
+# Without pybind11 everything else is configured as ever, and it is said what is not.
+add_test(NAME python.left_out_without_pybind11
+  COMMAND ${CMAKE_COMMAND} -S ${PROJECT_SOURCE_DIR} -B ${CMAKE_CURRENT_BINARY_DIR}/without_pybind11
+    -G ${CMAKE_GENERATOR} -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}
+    -DCMAKE_DISABLE_FIND_PACKAGE_pybind11=ON -DASHLAR_BUILD_TESTS=OFF)
+set_tests_properties(python.left_out_without_pybind11 PROPERTIES
+  LABELS install
+  PASS_REGULAR_EXPRESSION
+    "Python package is left out, but for ashlar.torch: not found: pybind11.*Generating done")
+
 # From the source tree, by pip, as somebody without our build folder would; offline, so that what
 # it builds with are Debian's packages. Once is enough.
 if(NOT ASHLAR_SANITIZE)
