@@ -1,5 +1,5 @@
 # Installs the library (and ashlar::redis and ashlar::ucx, where they were built), its headers, a
-# package config for find_package(ashlar), the tool, and the plug-in for PyTorch with its Python
+# package config for find_package(ashlar), the tool, the plug-in for PyTorch, and the Python
 # package.
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
@@ -30,9 +30,15 @@ if(TARGET ashlar_cli)
   install(TARGETS ashlar_cli)
 endif()
 
+# Component python: `cmake --install build/release --component python` installs these alone.
 if(TARGET ashlar_torch)
-  install(TARGETS ashlar_torch)
-  install(
-    FILES python/ashlar/__init__.py python/ashlar/_library.py python/ashlar/torch.py
-    DESTINATION ${CMAKE_INSTALL_DATADIR}/ashlar/python/ashlar)
+  install(TARGETS ashlar_torch LIBRARY COMPONENT python)
+endif()
+if(TARGET ashlar_torch OR TARGET ashlar_python)
+  install(FILES ${ASHLAR_PYTHON_FILES}
+    DESTINATION ${ASHLAR_PYTHON_SITE}/ashlar COMPONENT python)
+endif()
+if(TARGET ashlar_python)
+  install(TARGETS ashlar_python
+    LIBRARY DESTINATION ${ASHLAR_PYTHON_SITE}/ashlar COMPONENT python)
 endif()

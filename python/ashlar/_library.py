@@ -6,6 +6,10 @@ import functools
 import os
 import pathlib
 
+from ashlar.errors import Error, FormatError, OutOfMemoryError, UsageError
+
+AshlarError = Error  # as programs know it that were written before ashlar.errors
+
 NAME = "libashlar_torch.so"
 C_VERSION_MAJOR = 1  # of the header that this file follows
 
@@ -18,14 +22,6 @@ FORMAT_PICKLE = 0
 STACKS = {None: 0, "state": 1, "alloc": 2, "all": 3}  # PyTorch's words for `context`
 
 STAT_VISITOR = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int64, ctypes.c_void_p)
-
-
-class AshlarError(RuntimeError):
-    """A failure of the library; the text is its own."""
-
-
-class OutOfMemoryError(AshlarError):
-    """The device has no memory, after everything was tried."""
 
 
 class HistoryOptions(ctypes.Structure):
@@ -112,8 +108,10 @@ def check(status):
         return
     if status == STATUS_OUT_OF_MEMORY:
         raise OutOfMemoryError(last_message())
-    if status in (STATUS_USAGE, STATUS_FORMAT):
-        raise ValueError(last_message())
+    if status == STATUS_USAGE:
+        raise UsageError(last_message())
+    if status == STATUS_FORMAT:
+        raise FormatError(last_message())
     raise AshlarError(last_message())
 
 

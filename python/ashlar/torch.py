@@ -15,6 +15,7 @@ import ctypes
 import importlib
 import os
 import pickle
+import tempfile
 
 from ashlar import _library
 from ashlar._library import AshlarError, OutOfMemoryError
@@ -22,7 +23,7 @@ from ashlar._library import AshlarError, OutOfMemoryError
 __all__ = [
     "AshlarError", "OutOfMemoryError", "configuration", "enable", "empty_cache", "is_enabled",
     "mem_pool", "memory_allocated", "memory_reserved", "memory_stats", "record_memory_history",
-    "reset_peak_memory_stats", "save_snapshot", "snapshot", "summary",
+    "recording", "reset_peak_memory_stats", "save_snapshot", "snapshot", "summary",
 ]
 
 # PyTorch's setters, and what they are given.
@@ -157,6 +158,17 @@ def save_snapshot(path, device=None):
     """The same into a file: for `ashlar report`, and for PyTorch's viewer."""
     _library.check(_library.load().ashlar_save_snapshot(_allocator(device),
                                                         os.fspath(path).encode()))
+
+
+def recording(device=None):
+    """What was done since record_memory_history, to be asked what recorded runs are asked:
+    causes(), leaks(), replay() and so on, in this process. An ashlar.Recording, which needs the
+    extension module (docs/guide/python.md)."""
+    from ashlar import load
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "snapshot.pickle")
+        save_snapshot(path, device)
+        return load(path)
 
 
 def configuration(device=None):

@@ -72,4 +72,14 @@ std::string format_bytes(size_t bytes) {
               kUnitLetters[static_cast<size_t>(power) - 1], "iB");
 }
 
+std::string group_digits(uint64_t number) {
+  std::string digits = std::to_string(number);
+  for (size_t place = digits.size(); place > 3; place -= 3) digits.insert(place - 3, 1, ',');
+  return digits;
+}
+
+std::string times_as_text(uint64_t count) {
+  return count == 1 ? "once" : group_digits(count) + " times";
+}
+
 }  // namespace ashlar

@@ -1,7 +1,8 @@
-// Sizes as people write them: "141GiB", "512", "1.5 MiB"; and back.
+// Sizes as people write them: "141GiB", "512", "1.5 MiB"; and back. Counts, too.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -20,5 +21,11 @@ Result<size_t> parse_bytes(std::string_view text);
 
 // "512 B", "20.00 MiB", "141.00 GiB": two decimals from KiB on, rounded.
 std::string format_bytes(size_t bytes);
+
+// 3145728 as "3,145,728".
+std::string group_digits(uint64_t number);
+
+// 1 as "once", 3000 as "3,000 times".
+std::string times_as_text(uint64_t count);
 
 }  // namespace ashlar

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "analysis/diff.h"
-#include "analysis/stack_index.h"
+#include "answers/diff_answer.h"
 #include "base/units.h"
 #include "cli/json_answer.h"
 #include "cli/recorded_run.h"
@@ -20,8 +20,6 @@
 
 namespace ashlar {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr size_t kFramesShown = 3;
 
@@ -34,28 +32,9 @@ struct DiffOptions {
   bool json = false;
 };
 
-// One of the two runs, with what is compared of it.
-struct Side {
-  RecordedRun run;
-  std::vector<uint32_t> stack_numbers{};
-  std::vector<uint32_t> which{};
-
-  DiffSide as_diff_side() const { return {run.allocations, stack_numbers, which}; }
-  size_t bytes() const;
-};
-
-struct Compared {
-  const Side& base;
-  const Side& now;
-  const StackIndex& stacks;
-  const Diff& diff;
-};
-
 Run prepare_diff(CLI::App& parser);
 ExitCode run_diff(const DiffOptions& asked, const Session& session);
-Result<Side> read_side(const std::string& file, const DiffOptions& asked);
-Json diff_as_json(const Compared& compared, const DiffOptions& asked);
-std::string diff_as_text(const Compared& compared, const DiffOptions& asked);
+std::string diff_as_text(const ComparedRuns& compared, const DiffOptions& asked);
 
 }  // namespace
 
@@ -83,84 +62,15 @@ Run prepare_diff(CLI::App& parser) {
 }
 
 ExitCode run_diff(const DiffOptions& asked, const Session& session) {
-  Result<Side> base = read_side(asked.base, asked);
+  const Result<RecordedRun> base = read_run(asked.base, asked.device);
   if (!base.ok()) return complain(base.status(), session);
-  Result<Side> now = read_side(asked.now, asked);
+  const Result<RecordedRun> now = read_run(asked.now, asked.device);
   if (!now.ok()) return complain(now.status(), session);
-  StackIndex stacks;
-  base->stack_numbers = stacks.add(base->run.snapshot.tables);
-  now->stack_numbers = stacks.add(now->run.snapshot.tables);
-  const Diff diff = make_diff(base->as_diff_side(), now->as_diff_side());
-  const Compared compared = {.base = *base, .now = *now, .stacks = stacks, .diff = diff};
-  if (asked.json) {
-    session.console.print(json_answer(diff_as_json(compared, asked)));
-  } else {
-    session.console.print(diff_as_text(compared, asked));
-  }
+  const ComparedAt at = asked.at == "end" ? ComparedAt::kEnd : ComparedAt::kPeak;
+  const ComparedRuns compared = compare_runs(*base, *now, at);
+  session.console.print(asked.json ? json_answer(diff_answer(compared))
+                                   : diff_as_text(compared, asked));
   return ExitCode::kDone;
-}
-
-Result<Side> read_side(const std::string& file, const DiffOptions& asked) {
-  Result<RecordedRun> run = read_run(file, asked.device);
-  if (!run.ok()) return run.status();
-  Side side = {.run = *std::move(run)};
-  std::optional<uint32_t> entry = side.run.timeline.requested.entry;
-  if (asked.at == "end") {
-    const size_t count = side.run.trace().size();
-    entry = count == 0 ? std::nullopt : std::optional(static_cast<uint32_t>(count - 1));
-  }
-  side.which = present_at(side.run.allocations, entry);
-  return side;
-}
-
-size_t Side::bytes() const {
-  size_t sum = 0;
-  for (uint32_t id : which) sum += run.allocations.all[id].bytes;
-  return sum;
-}
-
-// --- for programs ----------------------------------------------------------------------------
-
-Json side_as_json(const Side& side) {
-  return {{"file", side.run.file},
-          {"device", side.run.device.value()},
-          {"entries", side.run.trace().size()},
-          {"bytes", side.bytes()},
-          {"count", side.which.size()}};
-}
-
-Json row_as_json(const DiffRow& row) {
-  return {{"difference_bytes", row.difference()},
-          {"base_bytes", row.base_bytes},
-          {"base_count", row.base_count},
-          {"new_bytes", row.new_bytes},
-          {"new_count", row.new_count}};
-}
-
-Json diff_as_json(const Compared& compared, const DiffOptions& asked) {
-  Json by_stack = Json::array();
-  for (const DiffRow& row : compared.diff.by_stack) {
-    by_stack.push_back(row_as_json(row));
-    const auto number = static_cast<uint32_t>(row.key);
-    by_stack.back()["stack"] = stack_as_json(compared.stacks.frames(number));
-  }
-  Json by_size_class = Json::array();
-  for (const DiffRow& row : compared.diff.by_size_class) {
-    by_size_class.push_back(row_as_json(row));
-    by_size_class.back()["size_class_bytes"] = size_t{1} << row.key;
-  }
-  Json by_stream = Json::array();
-  for (const DiffRow& row : compared.diff.by_stream) {
-    by_stream.push_back(row_as_json(row));
-    by_stream.back()["stream"] = row.key;
-  }
-  return {{"at", asked.at},
-          {"base", side_as_json(compared.base)},
-          {"new", side_as_json(compared.now)},
-          {"difference_bytes", static_cast<int64_t>(compared.now.bytes() - compared.base.bytes())},
-          {"by_stack", by_stack},
-          {"by_size_class", by_size_class},
-          {"by_stream", by_stream}};
 }
 
 // --- for people ------------------------------------------------------------------------------
@@ -171,9 +81,9 @@ std::string difference_text(size_t base_bytes, size_t new_bytes) {
                                 : "-" + format_bytes(base_bytes - new_bytes);
 }
 
-std::string sides_as_text(const Compared& compared) {
+std::string sides_as_text(const ComparedRuns& compared) {
   Table table({{}, {"bytes", Align::kRight}, {"count", Align::kRight}, {"of"}});
-  for (const Side* side : {&compared.base, &compared.now}) {
+  for (const ComparedSide* side : {&compared.base, &compared.now}) {
     table.add({side == &compared.base ? "base" : "new", format_bytes(side->bytes()),
                group_digits(side->which.size()),
                fmt::format("{}, device {}", printable(side->run.file), side->run.device.value())});
@@ -210,7 +120,7 @@ std::string rows_as_text(const std::vector<DiffRow>& rows, size_t top, LinesOf l
   return text.empty() ? "  nothing\n" : text;
 }
 
-std::string diff_as_text(const Compared& compared, const DiffOptions& asked) {
+std::string diff_as_text(const ComparedRuns& compared, const DiffOptions& asked) {
   const auto stack = [&](uint64_t key) {
     return stack_lines(compared.stacks.frames(static_cast<uint32_t>(key)), kFramesShown);
   };

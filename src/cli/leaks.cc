@@ -10,6 +10,7 @@
 
 #include "analysis/leaks.h"
 #include "analysis/stack_index.h"
+#include "answers/leaks_answer.h"
 #include "base/units.h"
 #include "cli/json_answer.h"
 #include "cli/recorded_run.h"
@@ -19,8 +20,6 @@
 
 namespace ashlar {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr size_t kFramesShown = 3;
 
@@ -33,7 +32,6 @@ struct LeaksOptions {
 
 Run prepare_leaks(CLI::App& parser);
 ExitCode run_leaks(const LeaksOptions& asked, const Session& session);
-Json leaks_as_json(const RecordedRun& run, const Leaks& leaks, const StackIndex& stacks);
 std::string leaks_as_text(const Leaks& leaks, const StackIndex& stacks, size_t top);
 
 }  // namespace
@@ -72,53 +70,13 @@ ExitCode run_leaks(const LeaksOptions& asked, const Session& session) {
   const std::vector<uint32_t> numbers = stacks.add(run->snapshot.tables);
   const Leaks leaks = find_leaks(run->trace(), run->allocations, numbers);
   if (asked.json) {
-    session.console.print(json_answer(leaks_as_json(*run, leaks, stacks)));
+    session.console.print(json_answer(leaks_answer(*run, leaks, stacks)));
   } else {
     const std::string plot = plot_of(*run, terminal_in(session.environment));
     session.console.print(fmt::format("{}\n{}{}{}", title_of(*run), plot, plot.empty() ? "" : "\n",
                                       leaks_as_text(leaks, stacks, asked.top)));
   }
   return ExitCode::kDone;
-}
-
-// --- for programs ----------------------------------------------------------------------------
-
-Json leak_as_json(const Leak& leak, bool has_stacks, const StackIndex& stacks) {
-  Json answer = {
-      {"growth_bytes", leak.growth_bytes},
-      {"live_bytes", leak.live_bytes},
-      {"live_count", leak.live_count},
-      {"bytes_per_second", leak.bytes_per_second ? Json(*leak.bytes_per_second) : Json()},
-      {"bytes_per_1000_entries", leak.bytes_per_1000_entries},
-      {"r_squared", leak.r_squared},
-      {"rising_share", leak.rising_share},
-      {"floor_bytes", leak.floors},
-  };
-  if (has_stacks) {
-    answer["stack"] = stack_as_json(stacks.frames(leak.group.stack));
-  } else {
-    answer["size_class_bytes"] = size_t{1} << leak.group.size_class;
-    answer["stream"] = leak.group.stream.value();
-  }
-  return answer;
-}
-
-Json leaks_as_json(const RecordedRun& run, const Leaks& leaks, const StackIndex& stacks) {
-  Json growing = Json::array();
-  for (const Leak& leak : leaks.growing) {
-    growing.push_back(leak_as_json(leak, leaks.has_stacks, stacks));
-  }
-  const std::optional<double> seconds = run.seconds();
-  return {{"file", run.file},
-          {"device", run.device.value()},
-          {"entries", run.trace().size()},
-          {"seconds", seconds ? Json(*seconds) : Json()},
-          {"grouped_by", leaks.has_stacks ? "stack" : "size_class_and_stream"},
-          {"groups", leaks.group_count},
-          {"live_bytes_at_begin", run.timeline.before.live_bytes},
-          {"live_bytes_at_end", run.timeline.at_end().live_bytes},
-          {"peak_requested_bytes", run.timeline.requested.bytes},
-          {"leaks", growing}};
 }
 
 // --- for people ------------------------------------------------------------------------------

@@ -9,7 +9,8 @@
 #include <memory>
 #include <string>
 
-#include "analysis/stack_index.h"
+#include "answers/oom_answer.h"
+#include "answers/tune_answer.h"
 #include "base/units.h"
 #include "cli/json_answer.h"
 #include "cli/settings_text.h"
@@ -20,8 +21,6 @@
 
 namespace ashlar {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr size_t kFramesShown = 3;
 
@@ -51,84 +50,6 @@ Run prepare_oom(CLI::App& parser) {
   return [asked](const Session& session) { return run_oom(*asked, session); };
 }
 
-// The stacks of a snapshot, by the ids that its entries have.
-class Stacks {
- public:
-  explicit Stacks(const SnapshotTables& tables) : numbers_(index_.add(tables)) {}
-
-  std::vector<const Frame*> frames(StackId stack) const {
-    return index_.frames(stack_number(numbers_, stack));
-  }
-
- private:
-  StackIndex index_;
-  std::vector<uint32_t> numbers_;
-};
-
-// --- for programs ------------------------------------------------------------------------------
-
-Json pinned_as_json(const Stacks& stacks, const PinnedSegment& segment) {
-  Json blocks = Json::array();
-  for (const PinningBlock& block : segment.largest) {
-    blocks.push_back({{"address", block.address.value()},
-                      {"bytes", block.bytes},
-                      {"requested_bytes", block.requested_bytes},
-                      {"made_at_entry", block.made ? Json(*block.made) : Json()},
-                      {"age_us", block.age_us ? Json(*block.age_us) : Json()},
-                      {"frames", stack_as_json(stacks.frames(block.stack))}});
-  }
-  return {{"address", segment.address.value()}, {"total_bytes", segment.total_bytes},
-          {"free_bytes", segment.free_bytes},   {"largest_hole_bytes", segment.largest_hole_bytes},
-          {"stream", segment.stream.value()},   {"is_usable", segment.is_usable},
-          {"live_blocks", segment.live_count},  {"largest_blocks", blocks}};
-}
-
-Json state_as_json(const Stacks& stacks, const std::optional<OomState>& state) {
-  if (!state) return {};
-  Json pinned = Json::array();
-  for (const PinnedSegment& segment : state->pinned) {
-    pinned.push_back(pinned_as_json(stacks, segment));
-  }
-  return {{"reserved_bytes", state->reserved_bytes},
-          {"allocated_bytes", state->allocated_bytes},
-          {"free_bytes", state->free_bytes},
-          {"usable_free_bytes", state->usable_free_bytes},
-          {"largest_hole_bytes", state->largest_hole_bytes},
-          {"largest_usable_hole_bytes", state->largest_usable_hole_bytes},
-          {"pinned_segments", pinned}};
-}
-
-std::string as_json(const RecordedRun& recording, const std::optional<OomReport>& report) {
-  Json answer = {{"file", recording.file},
-                 {"device", recording.device.value()},
-                 {"out_of_memory", report.has_value()}};
-  if (report) {
-    const Stacks stacks(recording.snapshot.tables);
-    const auto& requested = report->requested_bytes;
-    Json fitting = Json::array();
-    for (const Trial& trial : report->settings.trials) {
-      if (trial.completes()) fitting.push_back(trial_as_json(trial));
-    }
-    answer["entry"] = report->entry ? Json(*report->entry) : Json();
-    answer["was_recorded"] = report->was_recorded;
-    answer["requested_bytes"] = requested ? Json(*requested) : Json();
-    answer["rounded_bytes"] = report->rounded_bytes;
-    answer["segment_bytes"] = report->segment_bytes;
-    answer["stream"] = report->stream.value();
-    answer["frames"] = stack_as_json(stacks.frames(report->stack));
-    answer["device_free_bytes"] = report->device_free_bytes;
-    answer["limit"] = {{"is_inferred", report->limit.is_inferred()},
-                       {"at_least_bytes", report->limit.at_least_bytes},
-                       {"below_bytes", report->limit.below_bytes},
-                       {"replayed_bytes", report->limit.replayed_bytes},
-                       {"is_of_device", report->limit.is_of_device}};
-    answer["state"] = state_as_json(stacks, report->state);
-    answer["settings_tried"] = report->settings.trials.size();
-    answer["fitting"] = fitting;
-  }
-  return json_answer(answer);
-}
-
 // --- for people --------------------------------------------------------------------------------
 
 std::string age_as_text(const PinningBlock& block) {
@@ -145,7 +66,7 @@ std::string limit_as_text(const OomLimit& limit) {
                      format_bytes(limit.at_least_bytes), format_bytes(limit.below_bytes));
 }
 
-std::string facts_as_text(const Stacks& stacks, const OomReport& report) {
+std::string facts_as_text(const RecordedStacks& stacks, const OomReport& report) {
   Table table({{}, {}});
   const std::string rounded =
       fmt::format("{} rounded up, in a segment of {}", format_bytes(report.rounded_bytes),
@@ -174,7 +95,7 @@ std::string facts_as_text(const Stacks& stacks, const OomReport& report) {
   return table.to_text();
 }
 
-std::string pinned_as_text(const Stacks& stacks, const OomState& state) {
+std::string pinned_as_text(const RecordedStacks& stacks, const OomState& state) {
   Table table({{"segment", Align::kRight},
                {"free", Align::kRight},
                {"hole", Align::kRight},
@@ -233,7 +154,7 @@ std::string as_text(const RecordedRun& recording, const std::optional<OomReport>
                       report->entry ? "at entry " + group_digits(*report->entry)
                                     : "with what was there before the first entry",
                       report->was_recorded ? ", as recorded" : ", in the replay");
-  const Stacks stacks(recording.snapshot.tables);
+  const RecordedStacks stacks(recording.snapshot.tables);
   text += facts_as_text(stacks, *report);
   if (!report->state) {
     text +=
@@ -256,7 +177,8 @@ ExitCode run_oom(const OomRequest& asked, const Session& session) {
       explain_oom(recording->snapshot, recording->allocations, question);
   session.console.clear_progress();
   if (!report.ok()) return complain(report.status(), session);
-  session.console.print(asked.json ? as_json(*recording, *report) : as_text(*recording, *report));
+  session.console.print(asked.json ? json_answer(oom_answer(*recording, *report))
+                                   : as_text(*recording, *report));
   return ExitCode::kDone;
 }
 

@@ -1,42 +1,23 @@
-// What the commands that look at a recorded run have in common: the file, the device, the first
-// answers, and the heading that says what is being looked at.
+// What the commands that look at a recorded run have in common: their arguments, and the heading
+// that says what is being looked at.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 
-#include "analysis/allocations.h"
-#include "analysis/timeline.h"
-#include "ashlar/options.h"
-#include "ashlar/snapshot.h"
+#include "answers/recorded_run.h"
 #include "ashlar/status.h"
 #include "cli/subcommand.h"
 #include "cli/terminal.h"
 
 namespace ashlar {
 
-struct RecordedRun {
-  std::string file{};
-  Snapshot snapshot{};
-  DeviceIndex device{};
-  Allocations allocations{};
-  Timeline timeline{};
-  AllocatorOptions options{};  // it was recorded under
-  std::string ignored{};       // what of its settings could not be understood; empty: nothing
-
-  const std::vector<TraceEntry>& trace() const { return trace_of(snapshot, device); }
-  // An allocation failed.
-  bool has_oom() const;
-  // From the first entry to the last; none: the trace does not tell.
-  std::optional<double> seconds() const;
-};
-
 inline constexpr const char* kSnapshotHelp =
     "Snapshot: pickle or JSON, plain or compressed (.xz, .zst, .gz); - reads standard input";
 inline constexpr const char* kDeviceHelp = "Index of the device; default: the longest trace's";
 
-// kFormat: the file cannot be read. kUsage: it knows nothing of the device.
+// load_run(), with failures in the words of the command line.
 Result<RecordedRun> read_run(const std::string& file, std::optional<uint64_t> device);
 
 // The same, for commands that replay the run: it has a history, and what of its settings is left

@@ -9,19 +9,16 @@
 
 #include "analysis/replay.h"
 #include "analysis/settings.h"
-#include "ashlar/device_call.h"
+#include "answers/replay_answer.h"
 #include "base/units.h"
 #include "cli/json_answer.h"
 #include "cli/limits.h"
 #include "cli/recorded_run.h"
 #include "cli/subcommand.h"
 #include "cli/table.h"
-#include "config/allocator_options.h"
 
 namespace ashlar {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct ReplayRequest {
   std::string file{};
@@ -61,96 +58,14 @@ Run prepare_replay(CLI::App& parser) {
   return [asked](const Session& session) { return run_replay(*asked, session); };
 }
 
-// What of the request is the replay's business; `recording` outlives it.
 Result<ReplayOptions> options_for(const ReplayRequest& asked, const RecordedRun& recording) {
-  ReplayOptions options;
-  options.device = recording.device;
-  options.recorded = recording.options;
-  options.allocator = recording.options;
-  if (asked.conf) {
-    const Result<Setting> setting = setting_of(*asked.conf, recording.options);
-    if (!setting.ok()) return setting.status();
-    options.allocator = setting->options;
-  }
-  if (asked.engine) {
-    Result<AllocatorOptions> parsed = parse_allocator_options("engine:" + *asked.engine);
-    if (!parsed.ok()) return parsed.status();
-    options.allocator.engine = parsed->engine;
-  }
+  Result<ReplayOptions> options = replay_options({asked.engine, asked.conf}, recording);
+  if (!options.ok()) return options;
   const Result<Limits> limits = limits_of(asked.limits, recording);
   if (!limits.ok()) return limits.status();
-  options.capacity_bytes = limits->capacity_bytes;
-  options.cap_bytes = limits->cap_bytes;
+  options->capacity_bytes = limits->capacity_bytes;
+  options->cap_bytes = limits->cap_bytes;
   return options;
-}
-
-Json act_as_json(const std::optional<SegmentAct>& act) {
-  return act ? Json(describe(*act)) : Json();
-}
-
-Json fidelity_as_json(const std::optional<Fidelity>& fidelity) {
-  if (!fidelity) return {};
-  Json divergence;
-  if (const auto& first = fidelity->first_divergence) {
-    divergence = {{"index", first->index},
-                  {"recorded", act_as_json(first->recorded)},
-                  {"replayed", act_as_json(first->replayed)}};
-  }
-  return {{"recorded", fidelity->recorded},
-          {"matched", fidelity->matched},
-          {"first_divergence", divergence}};
-}
-
-Json driver_as_json(const ReplayResult& result) {
-  Json calls = Json::object();
-  for (size_t i = 0; i < kDeviceCallCount; ++i) {
-    const auto call = static_cast<DeviceCall>(i);
-    if (result.driver.count_of(call) == 0) continue;
-    calls[std::string(name(call))] = result.driver.count_of(call);
-  }
-  const double modelled_us = static_cast<double>(result.driver.total_ns) / 1000;
-  return {{"calls", calls},
-          {"modelled_us", modelled_us},
-          {"share_of_run", result.recorded_us ? Json(modelled_us / *result.recorded_us) : Json()}};
-}
-
-struct Replayed {
-  const RecordedRun& recording;
-  const ReplayOptions& options;
-  const ReplayResult& result;
-  double seconds = 0;
-};
-
-std::string as_json(const Replayed& replayed) {
-  const ReplayResult& result = replayed.result;
-  const AllocatorStats& stats = result.stats;
-  Json ooms = Json::array();
-  for (const ReplayedOom& oom : result.ooms) {
-    ooms.push_back({{"entry", oom.entry ? Json(*oom.entry) : Json()},
-                    {"was_recorded", oom.was_recorded},
-                    {"message", oom.message}});
-  }
-  const Json answer = {
-      {"file", replayed.recording.file},
-      {"engine", engine_of(replayed.options.allocator)},
-      {"conf", conf_of(replayed.options.allocator)},
-      {"device", replayed.options.device.value()},
-      {"capacity_bytes", replayed.options.capacity_bytes},
-      {"events", result.event_count},
-      {"allocs", result.alloc_count},
-      {"frees", result.free_count},
-      {"peak_requested_bytes", stats.requested_bytes.all.peak},
-      {"peak_allocated_bytes", stats.allocated_bytes.all.peak},
-      {"peak_active_bytes", stats.active_bytes.all.peak},
-      {"peak_reserved_bytes", stats.reserved_bytes.all.peak},
-      {"retries", stats.alloc_retries},
-      {"ooms", result.ooms.size()},
-      {"oom_entries", ooms},
-      {"driver", driver_as_json(result)},
-      {"fidelity", fidelity_as_json(result.fidelity)},
-      {"seconds", replayed.seconds},
-  };
-  return json_answer(answer);
 }
 
 std::string fidelity_as_text(const Fidelity& fidelity) {
@@ -213,7 +128,7 @@ ExitCode run_replay(const ReplayRequest& asked, const Session& session) {
   if (!result.ok()) return complain(result.status(), session);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
   const Replayed replayed{*recording, *options, *result, seconds.count()};
-  session.console.print(asked.json ? as_json(replayed) : as_text(replayed));
+  session.console.print(asked.json ? json_answer(replay_answer(replayed)) : as_text(replayed));
   return result->ooms.empty() ? ExitCode::kDone : ExitCode::kNo;
 }
 

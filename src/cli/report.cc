@@ -10,12 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "analysis/report.h"
-#include "analysis/stack_index.h"
+#include "answers/report_answer.h"
 #include "base/units.h"
 #include "cli/json_answer.h"
 #include "cli/recorded_run.h"
-#include "cli/settings_text.h"
 #include "cli/stack_text.h"
 #include "cli/subcommand.h"
 #include "cli/table.h"
@@ -23,10 +21,7 @@
 namespace ashlar {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr size_t kFramesShown = 3;
-constexpr double kWorthSaying = 0.02;  // of the reserved memory
 
 struct ReportRequest {
   std::string file{};
@@ -58,146 +53,6 @@ Run prepare_report(CLI::App& parser) {
   return [asked](const Session& session) { return run_report(*asked, session); };
 }
 
-// --- causes and advice, for both kinds of reader ------------------------------------------------
-
-struct CauseRow {
-  const char* key;
-  const char* words;
-  size_t bytes;
-};
-
-std::vector<CauseRow> rows_of(const Causes& causes) {
-  return {
-      {"rounding", "blocks larger than what was asked for", causes.rounding},
-      {"other_pool", "free, but in another pool", causes.other_pool},
-      {"other_stream", "free, but bound to another stream", causes.other_stream},
-      {"other_size", "free, but kept for blocks of the other kind (small or large)",
-       causes.other_size},
-      {"beside_live",
-       "free, but beside live blocks: holes too small to serve, impossible to give back",
-       causes.beside_live},
-      {"unused", "whole segments that nobody used", causes.unused},
-  };
-}
-
-std::string percent(size_t part, size_t whole) {
-  if (whole == 0) return "0 %";
-  return fmt::format("{:.1f} %", 100 * static_cast<double>(part) / static_cast<double>(whole));
-}
-
-// Blocks are larger than requests where the settings say so, or where too little is left to split
-// off: 1 MiB in a plain segment, 512 B in an expandable one.
-std::string rounding_advice(size_t bytes, const AllocatorOptions& recorded) {
-  const auto& divisions = recorded.roundup_power2_divisions;
-  const bool rounds_up =
-      std::any_of(divisions.begin(), divisions.end(), [](uint32_t count) { return count > 1; });
-  const char* what =
-      rounds_up ? "a finer roundup_power2_divisions, or none, saves some of it."
-      : recorded.expandable_segments
-          ? "blocks are multiples of 512 B; fewer and larger allocations have less of it."
-          : "blocks keep up to 1 MiB that is too little to split off; expandable_segments:True "
-            "splits it off.";
-  return fmt::format("{} are rounding: {}", format_bytes(bytes), what);
-}
-
-std::vector<std::string> advice_of(const Report& report, const AllocatorOptions& recorded) {
-  std::vector<std::string> advice;
-  const auto reserved = static_cast<size_t>(report.replayed.stats.reserved_bytes.all.peak);
-  const auto enough = static_cast<size_t>(kWorthSaying * static_cast<double>(reserved));
-  if (const size_t count = report.replayed.ooms.size(); count > 0) {
-    advice.push_back(fmt::format(
-        "It ran out of memory {}: `ashlar oom` says what was asked for and what would have "
-        "fitted.",
-        times_as_text(count)));
-  }
-  const Origin origin = origin_of(recorded);
-  bool any_saves = false;
-  std::string paged;  // for whoever cannot set it
-  for (const Alternative& other : report.alternatives) {
-    if (other.oom_count > 0 || other.peak_reserved_bytes + enough > reserved) continue;
-    const size_t saved = reserved - other.peak_reserved_bytes;
-    const std::string what = fmt::format("{} at its peak, {} ({}) less. Replayed, not guessed.",
-                                         format_bytes(other.peak_reserved_bytes),
-                                         format_bytes(saved), percent(saved, reserved));
-    if (!can_be_set(other.setting, origin)) {
-      paged = fmt::format("Ashlar's paged engine would have had {} {}", what, kWhoGetsPaged);
-      continue;
-    }
-    advice.push_back(fmt::format("{} {}: {}", any_saves ? "Or set" : "Set",
-                                 text_of(other.setting, origin), what));
-    any_saves = true;
-  }
-  if (!any_saves) {
-    advice.push_back(
-        fmt::format("No setting that was tried would have saved {}; `ashlar tune` tries more.",
-                    percent(enough, reserved)));
-  }
-  if (!paged.empty()) advice.push_back(std::move(paged));
-  if (report.causes.other_stream > enough) {
-    advice.push_back(fmt::format(
-        "{} were free on other streams: fewer streams for allocations would share them.",
-        format_bytes(report.causes.other_stream)));
-  }
-  if (report.causes.rounding > enough) {
-    advice.push_back(rounding_advice(report.causes.rounding, recorded));
-  }
-  if (report.start_reserved_bytes > 0) {
-    advice.push_back(fmt::format(
-        "The history has no beginning ({} were held already): start recording earlier, or with a "
-        "larger max_entries.",
-        format_bytes(report.start_reserved_bytes)));
-  }
-  if (!report.has_stacks) {
-    advice.push_back(
-        "There are no stacks in this file: record with context=\"all\" to see who allocates.");
-  }
-  return advice;
-}
-
-// --- for programs ------------------------------------------------------------------------------
-
-std::string as_json(const RecordedRun& run, const Report& report, const StackIndex& stacks,
-                    const std::vector<StackUse>& users) {
-  const AllocatorStats& stats = report.replayed.stats;
-  Json causes = Json::object();
-  for (const CauseRow& row : rows_of(report.causes)) causes[row.key] = row.bytes;
-  Json alternatives = Json::array();
-  for (const Alternative& other : report.alternatives) {
-    alternatives.push_back({{"engine", engine_of(other.setting.options)},
-                            {"conf", other.setting.conf},
-                            {"peak_reserved_bytes", other.peak_reserved_bytes},
-                            {"ooms", other.oom_count}});
-  }
-  Json at_peak = Json::array();
-  for (const StackUse& use : users) {
-    at_peak.push_back({{"bytes", use.bytes},
-                       {"count", use.count},
-                       {"stack", stack_as_json(stacks.frames(use.stack))}});
-  }
-  const Json answer = {
-      {"file", run.file},
-      {"device", run.device.value()},
-      {"entries", run.trace().size()},
-      {"peak_requested_bytes", stats.requested_bytes.all.peak},
-      {"peak_allocated_bytes", stats.allocated_bytes.all.peak},
-      {"peak_active_bytes", stats.active_bytes.all.peak},
-      {"peak_reserved_bytes", stats.reserved_bytes.all.peak},
-      {"peak_entry", report.replayed.peak_entry},
-      {"lower_bound_bytes", report.bound.requested_bytes},
-      {"packed_bytes", report.bound.packed_bytes},
-      {"at_peak",
-       {{"reserved_bytes", report.causes.reserved_bytes()},
-        {"requested_bytes", report.causes.requested_bytes},
-        {"gap_bytes", report.causes.gap_bytes()},
-        {"causes", causes},
-        {"stacks", at_peak}}},
-      {"ooms", report.replayed.ooms.size()},
-      {"alternatives", alternatives},
-      {"advice", advice_of(report, run.options)},
-  };
-  return json_answer(answer);
-}
-
 // --- for people --------------------------------------------------------------------------------
 
 std::string peaks_as_text(const Report& report) {
@@ -219,20 +74,21 @@ std::string peaks_as_text(const Report& report) {
 std::string causes_as_text(const Report& report) {
   const Causes& causes = report.causes;
   Table table({{{}, Align::kRight}, {{}, Align::kRight}, {}});
-  for (const CauseRow& row : rows_of(causes)) {
+  for (const CauseRow& row : cause_rows(causes)) {
     if (row.bytes == 0) continue;
-    table.add({format_bytes(row.bytes), percent(row.bytes, causes.gap_bytes()), row.words});
+    table.add({format_bytes(row.bytes), percent_text(row.bytes, causes.gap_bytes()), row.words});
   }
   return fmt::format("Where {} went: at the peak, {} were reserved for {} requested\n{}",
                      format_bytes(causes.gap_bytes()), format_bytes(causes.reserved_bytes()),
                      format_bytes(causes.requested_bytes), table.to_text());
 }
 
-std::string users_as_text(const std::vector<StackUse>& users, const StackIndex& stacks,
-                          const ReportRequest& asked) {
+std::string users_as_text(const PeakUsers& at_peak, const ReportRequest& asked) {
+  const std::vector<StackUse>& users = at_peak.users;
   Table table({{{}, Align::kRight}, {{}, Align::kRight}, {}});
   for (size_t i = 0; i < std::min(users.size(), asked.top); ++i) {
-    const std::vector<std::string> lines = stack_lines(stacks.frames(users[i].stack), kFramesShown);
+    const std::vector<std::string> lines =
+        stack_lines(at_peak.stacks.frames(users[i].stack), kFramesShown);
     table.add({format_bytes(users[i].bytes), fmt::format("{} x", group_digits(users[i].count)),
                lines.front()});
     for (size_t line = 1; line < lines.size(); ++line) table.add({"", "", lines[line]});
@@ -249,25 +105,16 @@ std::string advice_as_text(const std::vector<std::string>& advice) {
 ExitCode run_report(const ReportRequest& asked, const Session& session) {
   const Result<RecordedRun> run = read_history(asked.file, asked.device, session);
   if (!run.ok()) return complain(run.status(), session);
-  ReplayOptions options;
-  options.device = run->device;
-  options.recorded = options.allocator = run->options;
-  options.capacity_bytes = assumed_capacity_bytes(run->snapshot, run->device);
-  // Where it ran out, it had been allowed little more than it had.
-  if (run->has_oom()) options.cap_bytes = run->timeline.reserved.bytes;
-  const Result<Report> report = make_report(run->snapshot, run->allocations, options);
+  const Result<Report> report = report_on(*run);
   if (!report.ok()) return complain(report.status(), session);
-
-  StackIndex stacks;
-  const std::vector<uint32_t> numbers = stacks.add(run->snapshot.tables);
-  const std::vector<StackUse> users = group_by_stack(run->allocations, report->at_peak, numbers);
+  const PeakUsers users = users_at_peak(*run, *report);
   if (asked.json) {
-    session.console.print(as_json(*run, *report, stacks, users));
+    session.console.print(json_answer(report_answer(*run, *report, users)));
     return ExitCode::kDone;
   }
   session.console.print(fmt::format(
       "{}\n{}\n{}\n{}\n{}\n{}", title_of(*run), plot_of(*run, terminal_in(session.environment)),
-      peaks_as_text(*report), causes_as_text(*report), users_as_text(users, stacks, asked),
+      peaks_as_text(*report), causes_as_text(*report), users_as_text(users, asked),
       advice_as_text(advice_of(*report, run->options))));
   return ExitCode::kDone;
 }

@@ -5,13 +5,12 @@
 
 #include <algorithm>
 
+#include "answers/tune_answer.h"
 #include "base/units.h"
 #include "cli/table.h"
 
 namespace ashlar {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::string setting_as_text(const Setting& setting, Origin origin) {
   const std::string text = text_of(setting, origin);
@@ -57,24 +56,6 @@ std::string trials_as_text(const std::vector<Trial>& trials, const TrialTable& t
   }
   for (std::vector<std::string>& cells : others) rows.add(std::move(cells));
   return rows.to_text();
-}
-
-Json trial_as_json(const Trial& trial) {
-  const auto& least = trial.min_capacity_bytes;
-  return {{"engine", engine_of(trial.setting.options)},
-          {"conf", trial.setting.conf},
-          {"is_recorded", trial.setting.is_recorded},
-          {"peak_reserved_bytes", trial.peak_reserved_bytes},
-          {"driver_us", trial.driver_us},
-          {"ooms", trial.oom_count},
-          {"min_capacity_bytes", least ? Json(*least) : Json()}};
-}
-
-// In quotes, since a list of divisions has characters that shells take for their own.
-std::string line_to_paste(const Setting& setting, Origin origin) {
-  return fmt::format("{}=\"{}\"",
-                     origin == Origin::kPytorch ? "PYTORCH_CUDA_ALLOC_CONF" : "ASHLAR_ALLOC_CONF",
-                     text_of(setting, origin));
 }
 
 std::string paged_as_text(const TuneResult& result) {

@@ -1,10 +1,8 @@
-// Settings that were tried, for people and for programs: what `ashlar tune` and `ashlar oom` share.
+// Settings that were tried, for people: what `ashlar tune` and `ashlar oom` share.
 #pragma once
 
 #include <string>
 #include <vector>
-
-#include <nlohmann/json.hpp>
 
 #include "analysis/tune.h"
 
@@ -18,18 +16,9 @@ struct TrialTable {
 
 // Those that allocators of the origin can be told come first, the others below a heading.
 std::string trials_as_text(const std::vector<Trial>& trials, const TrialTable& table);
-nlohmann::ordered_json trial_as_json(const Trial& trial);
-
-// For a shell: PYTORCH_CUDA_ALLOC_CONF="…", or ASHLAR_ALLOC_CONF="…".
-// REQUIRES: can_be_set(setting, origin).
-std::string line_to_paste(const Setting& setting, Origin origin);
 
 // What the paged engine would have done for a run of PyTorch's, and who gets it; ends in a line
 // feed. Empty for runs of Ashlar's own, whose settings include it.
 std::string paged_as_text(const TuneResult& result);
-
-// Said wherever a run of PyTorch's is compared with the paged engine, so that nobody pastes it.
-inline constexpr const char* kWhoGetsPaged =
-    "Programs that allocate through Ashlar get it by default; PyTorch has no setting for it.";
 
 }  // namespace ashlar

@@ -2,7 +2,6 @@
 #include "cli/stack_text.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <array>
 
@@ -39,14 +38,6 @@ std::vector<std::string> stack_lines(const std::vector<const Frame*>& frames, si
   }
   if (lines.empty()) lines.emplace_back("(no stack was recorded)");
   return lines;
-}
-
-nlohmann::ordered_json stack_as_json(const std::vector<const Frame*>& frames) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const Frame* frame : frames) {
-    list.push_back({{"name", frame->name}, {"filename", frame->filename}, {"line", frame->line}});
-  }
-  return list;
 }
 
 std::string short_path(std::string_view path) {

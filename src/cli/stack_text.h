@@ -1,11 +1,9 @@
-// Stacks as people and programs read them.
+// Stacks as people read them.
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include <nlohmann/json_fwd.hpp>
 
 #include "ashlar/snapshot.h"
 
@@ -14,9 +12,6 @@ namespace ashlar {
 // One line for each frame, the innermost first, at most `most` of them: "forward  llm/model.py:12".
 // Never empty: without frames, it says so.
 std::vector<std::string> stack_lines(const std::vector<const Frame*>& frames, size_t most);
-
-// [{"name", "filename", "line"}, …], the innermost first, with paths in full.
-nlohmann::ordered_json stack_as_json(const std::vector<const Frame*>& frames);
 
 // What identifies a file to somebody who knows the program: the path within the packages of Python,
 // or the last folder and the name.

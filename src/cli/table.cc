@@ -91,14 +91,4 @@ size_t text_width(std::string_view utf8) {
       std::count_if(utf8.begin(), utf8.end(), [](char byte) { return (byte & 0xC0) != 0x80; }));
 }
 
-std::string group_digits(uint64_t number) {
-  std::string digits = std::to_string(number);
-  for (size_t place = digits.size(); place > 3; place -= 3) digits.insert(place - 3, 1, ',');
-  return digits;
-}
-
-std::string times_as_text(uint64_t count) {
-  return count == 1 ? "once" : group_digits(count) + " times";
-}
-
 }  // namespace ashlar

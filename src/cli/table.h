@@ -35,10 +35,4 @@ class Table {
 // How many columns a terminal needs for UTF-8 text without wide characters.
 size_t text_width(std::string_view utf8);
 
-// 3145728 as "3,145,728".
-std::string group_digits(uint64_t number);
-
-// 1 as "once", 3000 as "3,000 times".
-std::string times_as_text(uint64_t count);
-
 }  // namespace ashlar

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "answers/tune_answer.h"
 #include "base/units.h"
 #include "cli/json_answer.h"
 #include "cli/settings_text.h"
@@ -18,8 +19,6 @@
 
 namespace ashlar {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct TuneRequest {
   TuneArguments arguments{};
@@ -48,35 +47,6 @@ Run prepare_tune(CLI::App& parser) {
                   "Also find the smallest device on which each setting completes");
   add_json_flag(parser, asked->json);
   return [asked](const Session& session) { return run_tune(*asked, session); };
-}
-
-struct Tuned {
-  const RecordedRun& recording;
-  const TuneOptions& options;
-  const TuneResult& result;
-
-  const Trial* best() const { return result.best ? &result.trials[*result.best] : nullptr; }
-  const Trial* paged() const { return result.paged ? &result.trials[*result.paged] : nullptr; }
-};
-
-Json trial_or_null(const Trial* trial) { return trial != nullptr ? trial_as_json(*trial) : Json(); }
-
-std::string as_json(const Tuned& tuned) {
-  Json results = Json::array();
-  for (const Trial& trial : tuned.result.trials) results.push_back(trial_as_json(trial));
-  const Trial* best = tuned.best();
-  Json answer = {
-      {"file", tuned.recording.file},
-      {"device", tuned.options.device.value()},
-      {"capacity_bytes", tuned.options.capacity_bytes},
-      {"cap_bytes", tuned.options.cap_bytes ? Json(*tuned.options.cap_bytes) : Json()},
-      {"results", results},
-      {"best", trial_or_null(best)},
-      {"paste", best != nullptr ? Json(line_to_paste(best->setting, tuned.result.origin)) : Json()},
-      {"paged", trial_or_null(tuned.paged())},
-      {"lower_bound_bytes", tuned.result.lower_bound_bytes},
-  };
-  return json_answer(answer);
 }
 
 std::string name_of_all(Origin origin) {
@@ -138,7 +108,7 @@ ExitCode run_tune(const TuneRequest& asked, const Session& session) {
   session.console.clear_progress();
   if (!result.ok()) return complain(result.status(), session);
   const Tuned tuned{*recording, *options, *result};
-  session.console.print(asked.json ? as_json(tuned) : as_text(tuned));
+  session.console.print(asked.json ? json_answer(tune_answer(tuned)) : as_text(tuned));
   return result->best ? ExitCode::kDone : ExitCode::kNo;
 }
 

@@ -148,6 +148,19 @@ class EnabledTest(unittest.TestCase):
         with self.assertRaises(self.ashlar.AshlarError):
             self.ashlar.save_snapshot("/nowhere/at/all.pickle")
 
+    def test_the_history_can_be_asked_like_a_recording(self):
+        try:
+            import ashlar._ashlar
+        except ImportError:
+            self.skipTest("the extension module was not built for this Python")
+        self.ashlar.record_memory_history("all")
+        memory = self.torch.current.alloc(9 << 20, 0, None)
+        recording = self.ashlar.recording()
+        self.torch.current.free(memory, 9 << 20, 0, None)
+        self.ashlar.record_memory_history(None)
+        self.assertIsInstance(recording, ashlar.Recording)
+        self.assertEqual(recording.summary()["peak_requested_bytes"], 9 << 20)
+
     def test_the_summary_names_what_is_live_and_held(self):
         self.allocate(7 << 20)
         text = self.ashlar.summary()
@@ -183,7 +196,7 @@ class ProcessTest(unittest.TestCase):
     def test_options_that_make_no_sense_are_refused(self):
         done = in_a_process("import test_torch; sys.modules['torch'] = test_torch.fake_torch()\n"
                             "import ashlar.torch; ashlar.torch.enable(conf='engine:stone')")
-        self.assertRegex(done.stderr, "ValueError: engine: \"stone\" is not an engine")
+        self.assertRegex(done.stderr, "UsageError: engine: \"stone\" is not an engine")
 
     def test_the_environment_may_say_the_options(self):
         done = in_a_process("import test_torch; sys.modules['torch'] = test_torch.fake_torch()\n"

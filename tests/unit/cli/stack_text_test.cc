@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
 namespace ashlar {
 namespace {
 
@@ -48,12 +46,6 @@ TEST(StackTextTest, NothingReachesTheTerminalThatWouldSteerIt) {
   EXPECT_EQ(printable("\xff\xfe"), "??");
   EXPECT_EQ(printable("\xed\xa0\x80"), "?") << "half a pair of surrogates";
   EXPECT_EQ(printable("größer ✓"), "größer ✓");
-}
-
-TEST(StackTextTest, ProgramsGetPathsInFull) {
-  const Frame frame = {.name = "f", .filename = "/srv/llm/model.py", .line = 3};
-  EXPECT_EQ(stack_as_json({&frame}).dump(),
-            R"([{"name":"f","filename":"/srv/llm/model.py","line":3}])");
 }
 
 }  // namespace

@@ -1,0 +1,43 @@
+"""Python in two minutes, without a GPU: allocate, look, analyse. With one, say "cuda:0"."""
+
+import numpy
+
+import ashlar
+
+allocator = ashlar.Allocator("sim:0")  # or ("cuda:0", "engine:paged,policy:lean")
+allocator.start_history()
+
+# Device memory, as numpy sees it while the with statement lasts: on the simulated device only.
+with allocator.allocate(24) as buffer:
+    with buffer.host_view("float32", (2, 3)) as view:
+        view.numpy()[:] = [[1, 2, 3], [4, 5, 6]]
+    assert numpy.frombuffer(buffer.read(), "float32").sum() == 21
+
+
+def make_weights():
+    return allocator.allocate("3MiB")
+
+
+def make_batch():
+    return allocator.allocate("1MiB")
+
+
+weights = make_weights()
+for _ in range(10):
+    batch = make_batch()
+    batch.free()
+
+# What happened, and to whom: the answers of the command line tool, as dicts and lists.
+peaks = allocator.recording().peaks()
+for use in peaks["stacks"]:
+    frame = use["stack"][0]
+    print(f"{use['bytes']:>10,} B  {frame['name']}, line {frame['line']}")
+
+try:
+    allocator.memory_fraction = 0.001
+    allocator.allocate("1GiB")
+except ashlar.OutOfMemoryError as failure:
+    print(f"no room: {failure.kind}")
+
+requested = peaks["peak_requested_bytes"] / (1 << 20)
+print(f"ok: {requested:.2f} MiB requested at the peak, {len(peaks['stacks'])} stacks")

@@ -1,0 +1,128 @@
+"""Recorded runs: what `ashlar report`, `leaks`, `diff`, `replay`, `tune` and `oom` say with --json,
+as dicts and lists; and allocators, which can be asked the same of themselves."""
+
+import contextlib
+import functools
+import os
+from typing import Any, Dict, Iterator, Optional, Union
+
+import ashlar._ashlar as _ashlar
+from ashlar._display import in_bytes, table
+
+Answer = Dict[str, Any]
+Size = Union[int, str]
+
+
+class Recording:
+    """A recorded run. Made by `load`, or by `Allocator.recording`. Any thread may ask; what takes
+    long does not keep the other threads of Python from running."""
+
+    def __init__(self, run: "_ashlar.RecordedRun") -> None:
+        self._run = run
+
+    def summary(self) -> Answer:
+        """What was recorded: entries, seconds, peaks. Nothing is replayed."""
+        return self._run.summary()
+
+    @functools.cached_property
+    def _report(self) -> Answer:
+        return self._run.report()
+
+    def report(self) -> Answer:
+        """The whole of `ashlar report --json`: peaks, causes, stacks, alternatives, advice. The run
+        is replayed, once for all questions that need it. Raises FormatError without a history."""
+        return _copy(self._report)
+
+    def causes(self) -> Answer:
+        """Why more was reserved than requested at the peak: {"reserved_bytes", "requested_bytes",
+        "gap_bytes", "causes": {"rounding": ..., ...}}, which add up."""
+        at_peak = self.report()["at_peak"]
+        del at_peak["stacks"]
+        return at_peak
+
+    def peaks(self) -> Answer:
+        """The most that there was of everything, the least that would have done, and whose stacks
+        had it."""
+        report = self.report()
+        names = ("peak_requested_bytes", "peak_allocated_bytes", "peak_active_bytes",
+                 "peak_reserved_bytes", "peak_entry", "lower_bound_bytes", "packed_bytes")
+        return {**{name: report[name] for name in names}, "stacks": report["at_peak"]["stacks"]}
+
+    def leaks(self) -> Answer:
+        """Whose live bytes keep growing: `ashlar leaks --json`."""
+        return self._run.leaks()
+
+    def diff(self, other: "Recording", *, at: str = "end") -> Answer:
+        """What the other run holds more or less than this one, at the "end" or at the "peak" of
+        each: `ashlar diff --json`."""
+        return self._run.diff(other._run, at=at)
+
+    def replay(self, *, engine: Optional[str] = None, conf: Optional[str] = None,
+               capacity: Optional[Size] = None, cap: Optional[Size] = None) -> Answer:
+        """Lives through the run again, under other settings if given: `ashlar replay --json`.
+        capacity: what the device has; cap: the most that the process may have."""
+        return self._run.replay(engine=engine, conf=conf, capacity=capacity, cap=cap)
+
+    def tune(self, *, capacity: Optional[Size] = None, cap: Optional[Size] = None, jobs: int = 0,
+             min_capacity: bool = False) -> Answer:
+        """Replays under many settings, and names the best: `ashlar tune --json`. jobs: replays at
+        once; 0 is one for each core."""
+        return self._run.tune(capacity=capacity, cap=cap, jobs=jobs, min_capacity=min_capacity)
+
+    def oom(self, *, capacity: Optional[Size] = None, cap: Optional[Size] = None,
+            jobs: int = 0) -> Answer:
+        """Why it ran out of memory, or would under a limit: `ashlar oom --json`."""
+        return self._run.oom(capacity=capacity, cap=cap, jobs=jobs)
+
+    def __repr__(self) -> str:
+        told = self.summary()
+        return (f"<ashlar.Recording {told['file']}, device {told['device']}: {told['entries']:,} "
+                f"entries, at most {in_bytes(told['peak_requested_bytes'])} requested and "
+                f"{in_bytes(told['peak_reserved_bytes'])} reserved>")
+
+    def _repr_html_(self) -> str:
+        told = self.summary()
+        seconds = "" if told["seconds"] is None else f" over {told['seconds']:.2f} s"
+        rows = [("settings", f"{told['engine']} {told['conf'] or '(defaults)'}"),
+                ("most requested", in_bytes(told["peak_requested_bytes"])),
+                ("most reserved", in_bytes(told["peak_reserved_bytes"])),
+                ("live at the end", in_bytes(told["live_bytes_at_end"])),
+                ("out of memory", f"{told['ooms']:,} times")]
+        return table(f"{told['file']}, device {told['device']}: {told['entries']:,} "
+                     f"entries{seconds}", rows)
+
+
+def _copy(answer):
+    """Dicts and lists of one's own, all the way down."""
+    if isinstance(answer, dict):
+        return {name: _copy(value) for name, value in answer.items()}
+    if isinstance(answer, list):
+        return [_copy(value) for value in answer]
+    return answer
+
+
+def load(path: Union[str, "os.PathLike[str]"], *, device: Optional[int] = None) -> Recording:
+    """Reads a snapshot of PyTorch's or of Ashlar's, plain or compressed (.xz, .zst, .gz). device:
+    its index; without, the one with the longest history. Raises FormatError for what is none."""
+    return Recording(_ashlar.load(path, device=device))
+
+
+class Allocator(_ashlar.Allocator):
+    """Device memory, ordered by streams and cached between uses. It lives as long as it, its
+    buffers or its pools are referred to."""
+
+    def recording(self) -> Recording:
+        """What was done since `start_history`, to be asked what recorded runs are asked."""
+        return Recording(self._recorded_run())
+
+    @contextlib.contextmanager
+    def region(self, name: str) -> Iterator[None]:
+        """A stretch of the program with a name, in the history."""
+        self.annotate(name=name, stage="START")
+        try:
+            yield
+        finally:
+            self.annotate(name=name, stage="END")
+
+    def _repr_html_(self) -> str:
+        return self.stats()._repr_html_()

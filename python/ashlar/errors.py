@@ -1,0 +1,52 @@
+"""What Ashlar raises. Each class is that of include/ashlar/errors.h, and also the one of Python's
+own that programs catch for such a thing.
+
+    Error                     any failure: a RuntimeError
+    ├── OutOfMemoryError      the device has no memory, after everything was tried: a MemoryError
+    ├── UsageError            the caller's mistake; nothing changed: a ValueError
+    ├── FormatError           unreadable input, or text that makes no sense: a ValueError
+    ├── DeviceError           a driver or system call failed, or the device is lost
+    ├── TimeoutError          a deadline passed: Python's TimeoutError
+    └── PeerError             another rank died or gave up: a ConnectionError"""
+
+import builtins
+
+__all__ = [
+    "DeviceError", "Error", "FormatError", "OutOfMemory", "OutOfMemoryError", "PeerError",
+    "TimeoutError", "UsageError",
+]
+
+
+class Error(RuntimeError):
+    """A failure of the library; the text is its own."""
+
+    kind: str = ""  # "out of memory", "usage", and so on
+    call: str = ""  # the driver's or system's call that failed, if one did
+    code: int = 0  # its own number for why
+
+
+class OutOfMemoryError(Error, MemoryError):
+    """The device has no memory, after everything was tried. The text is the report."""
+
+
+OutOfMemory = OutOfMemoryError  # as C++ calls it
+
+
+class UsageError(Error, ValueError):
+    """The caller's mistake; nothing changed."""
+
+
+class FormatError(Error, ValueError):
+    """Unreadable input: the text says where, and what was expected."""
+
+
+class DeviceError(Error):
+    """A driver or system call failed, or the device is lost."""
+
+
+class TimeoutError(Error, builtins.TimeoutError):
+    """A deadline passed. What was begun is taken back, and may be tried again."""
+
+
+class PeerError(Error, ConnectionError):
+    """Another rank died or gave up."""

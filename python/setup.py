@@ -1,0 +1,44 @@
+"""Builds the extension module and the plug-in for PyTorch by CMake, for pip:
+
+    pip install --no-build-isolation ./python
+
+Needs CMake, a compiler and the packages that scripts/setup names, and no network. The build folder
+is build/pip of the checkout, or the one that ASHLAR_PIP_BUILD names, and is used again;
+CMAKE_ARGS has more to say to CMake."""
+
+import os
+import pathlib
+import shlex
+import shutil
+import subprocess
+import sys
+
+import setuptools
+from setuptools.command.build_ext import build_ext
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+class BuildByCMake(build_ext):
+    """Both libraries go beside the package's own files."""
+
+    def build_extension(self, extension):
+        binary = pathlib.Path(os.environ.get("ASHLAR_PIP_BUILD", ROOT / "build" / "pip"))
+        subprocess.run(
+            ["cmake", "-S", ROOT, "-B", binary, "-DCMAKE_BUILD_TYPE=Release",
+             "-DASHLAR_BUILD_CLI=OFF", "-DASHLAR_BUILD_TESTS=OFF", "-DASHLAR_BUILD_REDIS=OFF",
+             "-DASHLAR_BUILD_UCX=OFF", "-DASHLAR_INSTALL=OFF", "-DCMAKE_UNITY_BUILD=ON",
+             f"-DPython_EXECUTABLE={sys.executable}",
+             *shlex.split(os.environ.get("CMAKE_ARGS", ""))], check=True)
+        subprocess.run(
+            ["cmake", "--build", binary, "--parallel", str(os.cpu_count()),
+             "--target", "ashlar_torch", "ashlar_python"], check=True)
+        module = pathlib.Path(self.get_ext_fullpath(extension.name))
+        module.parent.mkdir(parents=True, exist_ok=True)
+        built = next((binary / "python" / "ashlar").glob("_ashlar.*.so"))
+        shutil.copy2(built, module)
+        shutil.copy2(binary / "lib" / "libashlar_torch.so", module.parent)
+
+
+setuptools.setup(ext_modules=[setuptools.Extension("ashlar._ashlar", sources=[])],
+                 cmdclass={"build_ext": BuildByCMake})

@@ -1,0 +1,39 @@
+// One kind of value after the other.
+#include "as_python.h"
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+
+namespace ashlar::python {
+namespace {
+
+namespace py = pybind11;
+
+py::str text_of(const std::string& bytes) {
+  PyObject* text =
+      PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "replace");
+  if (text == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::str>(text);
+}
+
+}  // namespace
+
+py::object as_python(const nlohmann::ordered_json& value) {
+  if (value.is_null()) return py::none();
+  if (value.is_boolean()) return py::bool_(value.get<bool>());
+  if (value.is_number_unsigned()) return py::int_(value.get<uint64_t>());
+  if (value.is_number_integer()) return py::int_(value.get<int64_t>());
+  if (value.is_number_float()) return py::float_(value.get<double>());
+  if (value.is_string()) return text_of(value.get_ref<const std::string&>());
+  if (value.is_array()) {
+    py::list list;
+    for (const auto& each : value) list.append(as_python(each));
+    return list;
+  }
+  py::dict dict;
+  for (const auto& [name, each] : value.items()) dict[text_of(name)] = as_python(each);
+  return dict;
+}
+
+}  // namespace ashlar::python

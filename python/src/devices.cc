@@ -1,0 +1,242 @@
+// Devices by name, and the simulated machine for programs that want one of their own.
+#include "devices.h"
+
+#include <pybind11/stl.h>
+
+#include <charconv>
+
+#include "api/process.h"
+#include "api/unwrap.h"
+#include "ashlar/device_call.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "config/environment.h"
+#include "gil.h"
+#include "sizes.h"
+
+namespace ashlar::python {
+namespace {
+
+// Its end waits for the work that is running.
+std::shared_ptr<sim::Machine> shared_machine(const sim::Options& options) {
+  return {unwrap(sim::Machine::create(options)).release(),
+          [](sim::Machine* last) { drop_without_gil(std::unique_ptr<sim::Machine>(last)); }};
+}
+
+// The machine behind "sim:0", as the environment shapes it. Never ended, like a driver: whoever
+// still has its memory at the end of the process may.
+const std::shared_ptr<sim::Machine>& process_machine() {
+  static const std::shared_ptr<sim::Machine>* const only = [] {
+    const sim::Options options = unwrap(sim_options_from(Environment::of_process()));
+    return std::make_unique<std::shared_ptr<sim::Machine>>(shared_machine(options)).release();
+  }();
+  return *only;
+}
+
+DeviceUse device_of(const std::shared_ptr<sim::Machine>& machine, size_t index) {
+  if (index >= machine->device_count()) {
+    unwrap(Status::usage(
+        text("there is no device ", index, " of sim, which has ", machine->device_count())));
+  }
+  return {.machine = machine, .device = &machine->device(DeviceIndex(index))};
+}
+
+std::vector<std::string> device_names() {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < process_machine()->device_count(); ++i) names.push_back(text("sim:", i));
+  for (Device* each : unwrap(process_registry())->devices()) {
+    if (each->properties().backend == "sim") continue;
+    names.push_back(text(each->properties().backend, ":", each->properties().index));
+  }
+  return names;
+}
+
+py::dict properties_of(const DeviceUse& use) {
+  const DeviceProperties& found = use.device->properties();
+  py::dict all;
+  all["backend"] = found.backend;
+  all["index"] = found.index.value();
+  all["name"] = found.name;
+  all["uuid"] = py::bytes(reinterpret_cast<const char*>(found.uuid.data()), found.uuid.size());
+  all["pci_id"] = found.pci_id;
+  all["capacity_bytes"] = found.capacity_bytes;
+  all["granularity_bytes"] = found.granularity_bytes;
+  all["has_virtual_memory"] = found.has_virtual_memory;
+  all["can_alias"] = found.can_alias;
+  all["has_stream_pool"] = found.has_stream_pool;
+  all["has_capture"] = found.has_capture;
+  all["greatest_priority"] = found.greatest_priority;
+  return all;
+}
+
+py::dict memory_use_of(const DeviceUse& use) {
+  const MemoryUse found = without_gil([&] { return unwrap(use.device->memory_use()); });
+  py::dict all;
+  all["free_bytes"] = found.free_bytes;
+  all["total_bytes"] = found.total_bytes;
+  return all;
+}
+
+void bind_device(py::module_& module) {
+  py::class_<DeviceUse>(module, "Device", "One accelerator: \"sim:0\", \"cuda:1\", \"hip:0\".")
+      .def(py::init([](const std::string& name) {
+             return without_gil([&] { return device_named(name); });
+           }),
+           py::arg("name") = "sim:0", "Finds the device; a driver is loaded when first asked for.")
+      .def_property_readonly("name", &DeviceUse::name, "\"sim:0\".")
+      .def_property_readonly("properties", properties_of, "What the device is and can do.")
+      .def("memory_use", memory_use_of, "{\"free_bytes\", \"total_bytes\"}, as the driver has it.")
+      .def(
+          "synchronize",
+          [](const DeviceUse& use) {
+            without_gil([&] { unwrap(use.device->synchronize_device()); });
+          },
+          "Waits for all work queued on the device.")
+      .def("__eq__",
+           [](const DeviceUse& use, const py::object& other) {
+             return py::isinstance<DeviceUse>(other) &&
+                    other.cast<const DeviceUse&>().device == use.device;
+           })
+      .def("__hash__",
+           [](const DeviceUse& use) { return reinterpret_cast<uintptr_t>(use.device) >> 4; })
+      .def("__str__", &DeviceUse::name)
+      .def("__repr__", [](const DeviceUse& use) {
+        const DeviceProperties& found = use.device->properties();
+        return text("<ashlar.Device ", use.name(), ": ", found.name, ", ",
+                    format_bytes(found.capacity_bytes), ">");
+      });
+  module.def(
+      "devices", [] { return without_gil(device_names); },
+      "The names of all devices that this machine has, the simulated ones first.");
+}
+
+// --- the simulated machine -----------------------------------------------------------------------
+
+// What Python holds of a machine of its own.
+struct MachineUser {
+  std::shared_ptr<sim::Machine> machine{};  // shared with the devices made of it
+};
+
+MachineUser make_machine(size_t device_count, const py::object& capacity,
+                         std::optional<uint64_t> seed) {
+  sim::Options options;
+  options.device_count = device_count;
+  options.capacity_bytes = bytes_of(capacity, "capacity");
+  options.seed = seed;
+  return {without_gil([&] { return shared_machine(options); })};
+}
+
+py::dict costs_of(const MachineUser& user, size_t index) {
+  const DeviceUse device = device_of(user.machine, index);
+  const sim::CallCosts costs = without_gil([&] { return user.machine->costs(device.index()); });
+  py::dict calls;
+  for (size_t i = 0; i < kDeviceCallCount; ++i) {
+    const auto call = static_cast<DeviceCall>(i);
+    if (costs.count_of(call) == 0) continue;
+    calls[py::str(std::string(name(call)))] = costs.count_of(call);
+  }
+  py::dict all;
+  all["calls"] = calls;
+  all["modelled_us"] = static_cast<double>(costs.total_ns) / 1000;
+  return all;
+}
+
+void set_held(const MachineUser& user, const StreamUser& stream, bool is_held) {
+  sim::Machine& machine = *user.machine;
+  if (stream.own->device().machine != user.machine) {
+    unwrap(Status::usage("the stream is of another machine"));
+  }
+  const DeviceIndex device = stream.own->device().index();
+  without_gil([&] {
+    unwrap(is_held ? machine.hold(device, stream.own->id())
+                   : machine.resume(device, stream.own->id()));
+  });
+}
+
+void bind_machine(py::module_& module) {
+  py::class_<MachineUser>(module, "Machine",
+                          "A simulated machine of one's own: devices of any capacity, without a "
+                          "GPU. \"sim:0\" is part of one that the process shares.")
+      .def(py::init(&make_machine), py::arg("device_count") = 2, py::arg("capacity") = "141GiB",
+           py::arg("seed") = py::none(),
+           "capacity: of each device, in bytes or as text. seed: nothing runs by itself, and the "
+           "order of things follows from it.")
+      .def(
+          "device",
+          [](const MachineUser& user, size_t index) { return device_of(user.machine, index); },
+          py::arg("index") = 0, "A device of the machine, which lives as long as it is used.")
+      .def("costs", costs_of, py::arg("index") = 0,
+           "Driver calls so far, and what they would have cost on hardware.")
+      .def(
+          "hold",
+          [](const MachineUser& user, const StreamUser& stream) { set_held(user, stream, true); },
+          py::arg("stream"), "Starts nothing more in the stream until it is resumed.")
+      .def(
+          "resume",
+          [](const MachineUser& user, const StreamUser& stream) { set_held(user, stream, false); },
+          py::arg("stream"), "Lets a held stream go on.")
+      .def(
+          "step",
+          [](MachineUser& user) { return without_gil([&] { return user.machine->step(); }); },
+          "With a seed: runs one piece of work that is ready, and says whether there was one.")
+      .def(
+          "lose",
+          [](MachineUser& user, size_t index, const std::string& reason) {
+            const DeviceUse device = device_of(user.machine, index);
+            without_gil([&] {
+              user.machine->lose(device.index(), Status::device_lost("lose", 0, reason));
+            });
+          },
+          py::arg("index") = 0, py::arg("reason") = "lost on purpose",
+          "Every later call on the device fails, as after an illegal access.")
+      .def(
+          "revive",
+          [](MachineUser& user, size_t index) {
+            const DeviceUse device = device_of(user.machine, index);
+            without_gil([&] { user.machine->revive(device.index()); });
+          },
+          py::arg("index") = 0, "The device is well again.")
+      .def("__repr__", [](const MachineUser& user) {
+        const DeviceUse first = device_of(user.machine, 0);
+        return text("<ashlar.Machine: ", user.machine->device_count(), " devices of ",
+                    format_bytes(first.device->properties().capacity_bytes), ">");
+      });
+}
+
+}  // namespace
+
+std::string DeviceUse::name() const {
+  return text(device->properties().backend, ":", device->properties().index);
+}
+
+DeviceUse device_named(const std::string& name) {
+  const size_t colon = name.find(':');
+  const std::string backend = name.substr(0, colon);
+  size_t index = 0;
+  if (colon != std::string::npos) {
+    const char* begin = name.data() + colon + 1;
+    const char* end = name.data() + name.size();
+    const std::from_chars_result read = std::from_chars(begin, end, index);
+    if (begin == end || read.ec != std::errc{} || read.ptr != end) {
+      unwrap(Status::usage(
+          text("\"", name, "\" names no device (expected a back end and a number: sim:0)")));
+    }
+  }
+  if (backend == "sim") return device_of(process_machine(), index);
+  return {.device = unwrap(process_device(backend, index))};
+}
+
+DeviceUse device_argument(const py::object& device) {
+  if (py::isinstance<DeviceUse>(device)) return device.cast<DeviceUse>();
+  if (!py::isinstance<py::str>(device)) {
+    unwrap(Status::usage(text("device: ", std::string(py::str(py::repr(device))),
+                              " is no device (expected an ashlar.Device, or a name: sim:0)")));
+  }
+  const auto name = device.cast<std::string>();
+  return without_gil([&] { return device_named(name); });
+}
+
+void bind_devices(py::module_& module) { bind_device(module); }
+void bind_machines(py::module_& module) { bind_machine(module); }
+
+}  // namespace ashlar::python

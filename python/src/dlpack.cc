@@ -1,0 +1,121 @@
+// The structures as the protocol lays them out, and the capsules around them.
+#include "dlpack.h"
+
+#include <type_traits>
+#include <vector>
+
+#include "gil.h"
+
+namespace ashlar::python {
+namespace {
+
+// --- the protocol's own structures, versions 0.x and 1.x -----------------------------------------
+
+struct TensorFields {
+  void* data;
+  int32_t device_type;
+  int32_t device_index;
+  int32_t dimension_count;
+  uint8_t type_code;
+  uint8_t type_bits;
+  uint16_t type_lanes;
+  int64_t* shape;
+  int64_t* strides;  // in elements
+  uint64_t byte_offset;
+};
+
+struct ManagedTensor {
+  TensorFields tensor;
+  void* manager;
+  void (*deleter)(ManagedTensor*);
+  static constexpr const char* kName = "dltensor";
+};
+
+struct VersionedTensor {
+  uint32_t major;
+  uint32_t minor;
+  void* manager;
+  void (*deleter)(VersionedTensor*);
+  uint64_t flags;
+  TensorFields tensor;
+  static constexpr const char* kName = "dltensor_versioned";
+};
+
+static_assert(sizeof(TensorFields) == 48 && sizeof(ManagedTensor) == 64);
+static_assert(sizeof(VersionedTensor) == 80);
+
+constexpr uint64_t kReadOnly = 1;
+
+// --- ours ----------------------------------------------------------------------------------------
+
+// A tensor in the protocol's shape, with all that it points to.
+template <typename Managed>
+struct HandedOut {
+  Managed managed{};
+  DlpackTensor tensor{};
+  std::vector<int64_t> strides{};
+};
+
+// Called by whoever has the tensor, from any thread, with or without the GIL.
+template <typename Managed>
+void end_tensor(Managed* managed) {
+  drop_without_gil(
+      std::unique_ptr<HandedOut<Managed>>(static_cast<HandedOut<Managed>*>(managed->manager)));
+}
+
+// A capsule that nobody took has its name still.
+template <typename Managed>
+void end_capsule(PyObject* capsule) {
+  if (PyCapsule_IsValid(capsule, Managed::kName) == 0) return;
+  auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, Managed::kName));
+  managed->deleter(managed);
+}
+
+template <typename Managed>
+py::capsule make_capsule(DlpackTensor tensor) {
+  auto made = std::make_unique<HandedOut<Managed>>();
+  made->strides = tensor.shape.strides();
+  made->tensor = std::move(tensor);
+  const ElementType& type = *made->tensor.shape.type;
+  made->managed.tensor = {
+      .data = made->tensor.data,
+      .device_type = static_cast<int32_t>(made->tensor.device),
+      .device_index = made->tensor.device_index,
+      .dimension_count = static_cast<int32_t>(made->tensor.shape.shape.size()),
+      .type_code = type.dlpack_code,
+      .type_bits = type.bits,
+      .type_lanes = 1,
+      .shape = made->tensor.shape.shape.data(),
+      .strides = made->strides.data(),
+      .byte_offset = 0,
+  };
+  made->managed.manager = made.get();
+  made->managed.deleter = end_tensor<Managed>;
+  if constexpr (std::is_same_v<Managed, VersionedTensor>) {
+    made->managed.major = 1;
+    made->managed.flags = made->tensor.is_read_only ? kReadOnly : 0;
+  }
+  PyObject* capsule = PyCapsule_New(&made->managed, Managed::kName, end_capsule<Managed>);
+  if (capsule == nullptr) throw py::error_already_set();
+  (void)made.release();  // the capsule's, or the taker's
+  return py::reinterpret_steal<py::capsule>(capsule);
+}
+
+}  // namespace
+
+py::capsule to_dlpack(DlpackTensor tensor, const DlpackRequest& request) {
+  const std::pair<int, int> here = {static_cast<int>(tensor.device), tensor.device_index};
+  if (request.device && *request.device != here) {
+    throw py::buffer_error("the memory is on another device, and is not copied");
+  }
+  if (request.copy.value_or(false)) throw py::buffer_error("memory is handed out, not copied");
+  if (request.max_version && request.max_version->first >= 1) {
+    return make_capsule<VersionedTensor>(std::move(tensor));
+  }
+  if (tensor.is_read_only) {
+    throw py::buffer_error("the memory may only be read, which DLPack can say from version 1.0 on");
+  }
+  return make_capsule<ManagedTensor>(std::move(tensor));
+}
+
+}  // namespace ashlar::python

@@ -1,0 +1,135 @@
+// What an allocator tells: statistics, history, snapshots.
+#include <pybind11/stl.h>
+
+#include <optional>
+#include <vector>
+
+#include "allocator.h"
+#include "api/unwrap.h"
+#include "base/text.h"
+#include "format/snapshot_pickle.h"
+#include "frames.h"
+#include "gil.h"
+#include "recording.h"
+#include "sizes.h"
+
+namespace ashlar::python {
+namespace {
+
+py::object stats_of(const AllocatorUser& user) {
+  const auto all = without_gil([&] { return user.allocator().stats().flatten(); });
+  py::dict stats;
+  for (const auto& [name, value] : all) stats[py::str(name)] = value;
+  return py::module_::import("ashlar._display").attr("Stats")(stats);
+}
+
+RecordContext context_of(const std::optional<std::string>& stacks) {
+  if (!stacks) return RecordContext::kNever;
+  if (*stacks == "state") return RecordContext::kState;
+  if (*stacks == "alloc") return RecordContext::kAlloc;
+  if (*stacks == "all") return RecordContext::kAll;
+  unwrap(Status::usage(text("stacks: \"", *stacks,
+                            "\" is unknown (expected \"state\", \"alloc\", \"all\" or None)")));
+  return RecordContext::kNever;
+}
+
+void start_history(const AllocatorUser& user, const std::optional<std::string>& stacks,
+                   size_t max_entries, bool native, bool clear) {
+  HistoryOptions options;
+  options.max_entries = max_entries;
+  options.context = context_of(stacks);
+  options.native_stacks = native;
+  options.clear = clear;
+  if (options.context != RecordContext::kNever) options.provider = python_frames();
+  without_gil([&] { user.allocator().start_history(std::move(options)); });
+}
+
+void annotate(const AllocatorUser& user, const py::kwargs& fields) {
+  std::vector<std::pair<std::string, std::string>> all;
+  for (const auto& [name, value] : fields) all.emplace_back(py::str(name), py::str(value));
+  without_gil([&] { user.allocator().annotate(std::move(all)); });
+}
+
+Snapshot take_snapshot(const AllocatorUser& user, bool include_traces) {
+  return without_gil([&] { return user.allocator().snapshot({.include_traces = include_traces}); });
+}
+
+class StringSink final : public ByteSink {
+ public:
+  Status write(std::string_view bytes) override {
+    text.append(bytes);
+    return {};
+  }
+  std::string text;
+};
+
+void save(const AllocatorUser& user, const py::object& path) {
+  const std::string name = py::module_::import("os").attr("fsdecode")(path).cast<std::string>();
+  without_gil([&] { save_snapshot(user.allocator().snapshot(), name); });
+}
+
+void bind_stats(AllocatorClass& allocators) {
+  allocators
+      .def("stats", stats_of,
+           "The statistics under their public names: {\"allocated_bytes.all.peak\": ...}.")
+      .def(
+          "reset_peak_stats",
+          [](const AllocatorUser& user) {
+            without_gil([&] { user.allocator().reset_peak_stats(); });
+          },
+          "Peaks begin anew with what there is now.")
+      .def(
+          "reset_total_stats",
+          [](const AllocatorUser& user) {
+            without_gil([&] { user.allocator().reset_total_stats(); });
+          },
+          "Sums begin anew at 0.");
+}
+
+}  // namespace
+
+py::object snapshot_as_dict(const Snapshot& snapshot) {
+  const std::string pickled = without_gil([&] {
+    StringSink sink;
+    unwrap(write_snapshot_pickle(snapshot, sink));
+    return std::move(sink.text);
+  });
+  return py::module_::import("pickle").attr("loads")(py::bytes(pickled));
+}
+
+void bind_looking(AllocatorClass& allocators) {
+  bind_stats(allocators);
+  allocators
+      .def("start_history", start_history, py::arg("stacks") = "all", py::kw_only(),
+           py::arg("max_entries") = size_t{1} << 20, py::arg("native") = false,
+           py::arg("clear") = false,
+           "Records what is allocated and freed from here on. stacks: \"state\" for what is "
+           "allocated now, \"alloc\" for allocations too, \"all\" for frees as well, or None. "
+           "native: with the frames of C++ below those of Python.")
+      .def(
+          "stop_history",
+          [](const AllocatorUser& user) { without_gil([&] { user.allocator().stop_history(); }); },
+          "Ends recording, and forgets.")
+      .def_property_readonly("is_history_on",
+                             [](const AllocatorUser& user) {
+                               return without_gil([&] { return user.allocator().is_history_on(); });
+                             })
+      .def("annotate", annotate, "Marks this moment in the history: annotate(name=\"step 7\").")
+      .def(
+          "snapshot",
+          [](const AllocatorUser& user, bool include_traces) {
+            return snapshot_as_dict(take_snapshot(user, include_traces));
+          },
+          py::kw_only(), py::arg("include_traces") = true,
+          "What is held, and what history there is, as torch.cuda.memory._snapshot() has it.")
+      .def("save_snapshot", save, py::arg("path"),
+           "The same into a file: for ashlar.load, `ashlar report`, and PyTorch's viewer.")
+      .def(
+          "_recorded_run",
+          [](const AllocatorUser& user) {
+            return recorded_run_of(take_snapshot(user, true), user.own->device());
+          },
+          "The history so far, for Allocator.recording.");
+}
+
+}  // namespace ashlar::python

@@ -1,0 +1,33 @@
+// What `ashlar replay` is asked, and what it answers to programs.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "analysis/replay.h"
+#include "answers/recorded_run.h"
+
+namespace ashlar {
+
+// Settings to live through the run again under; those of the recording where nothing is said.
+struct ReplaySettings {
+  std::optional<std::string> engine{};
+  std::optional<std::string> conf{};
+};
+
+// All but the limits; the capacity is the one to assume.
+// kFormat or kUsage: as parse_allocator_options().
+Result<ReplayOptions> replay_options(const ReplaySettings& asked, const RecordedRun& recording);
+
+struct Replayed {
+  const RecordedRun& recording;
+  const ReplayOptions& options;
+  const ReplayResult& result;
+  double seconds = 0;
+};
+
+nlohmann::ordered_json replay_answer(const Replayed& replayed);
+
+}  // namespace ashlar

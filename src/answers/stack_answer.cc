@@ -1,0 +1,16 @@
+// Nothing is shortened: whoever asks has room.
+#include "answers/stack_answer.h"
+
+#include <nlohmann/json.hpp>
+
+namespace ashlar {
+
+nlohmann::ordered_json stack_as_json(const std::vector<const Frame*>& frames) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const Frame* frame : frames) {
+    list.push_back({{"name", frame->name}, {"filename", frame->filename}, {"line", frame->line}});
+  }
+  return list;
+}
+
+}  // namespace ashlar

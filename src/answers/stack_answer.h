@@ -1,0 +1,15 @@
+// Stacks as programs read them.
+#pragma once
+
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "ashlar/snapshot.h"
+
+namespace ashlar {
+
+// [{"name", "filename", "line"}, …], the innermost first, with paths in full.
+nlohmann::ordered_json stack_as_json(const std::vector<const Frame*>& frames);
+
+}  // namespace ashlar

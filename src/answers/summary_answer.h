@@ -1,0 +1,13 @@
+// What a recorded run was, as recorded: nothing is replayed.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "answers/recorded_run.h"
+
+namespace ashlar {
+
+// Names are those of the other answers.
+nlohmann::ordered_json summary_answer(const RecordedRun& run);
+
+}  // namespace ashlar

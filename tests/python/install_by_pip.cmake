@@ -1,0 +1,25 @@
+# Installs the Python package by pip into a folder of its own, and uses it from there.
+#   cmake -DPYTHON=... -DSOURCE=... -DFOLDER=... -P install_by_pip.cmake
+execute_process(
+  COMMAND ${PYTHON} -c "import setuptools, wheel, pip"
+  RESULT_VARIABLE missing OUTPUT_QUIET ERROR_QUIET)
+if(missing)
+  message("the test is left out: not found: pip, setuptools or wheel")
+  return()
+endif()
+
+file(REMOVE_RECURSE ${FOLDER}/site)
+execute_process(
+  COMMAND ${CMAKE_COMMAND} -E env ASHLAR_PIP_BUILD=${FOLDER}/build
+    "CMAKE_ARGS=-DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0"  # that it works, soon
+    ${PYTHON} -m pip install --no-build-isolation --no-index --no-deps --quiet
+      --root-user-action=ignore --target ${FOLDER}/site ${SOURCE}
+  COMMAND_ERROR_IS_FATAL ANY)
+execute_process(
+  COMMAND ${CMAKE_COMMAND} -E env PYTHONPATH=${FOLDER}/site
+    ${PYTHON} -c "import ashlar, ashlar._library as l
+assert ashlar.__file__.startswith('${FOLDER}/site'), ashlar.__file__
+assert l.path().startswith('${FOLDER}/site'), l.path()
+assert ashlar.Allocator('sim:0').allocate(5).size == 5"
+  WORKING_DIRECTORY ${FOLDER}
+  COMMAND_ERROR_IS_FATAL ANY)

@@ -1,0 +1,48 @@
+"""What the tests of the Python package share: small simulated machines, and words for what is held.
+
+Run by ctest; by hand: PYTHONPATH=build/release/python pytest tests/python/package"""
+
+import faulthandler
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+import ashlar
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+TRACES = ROOT / "tests" / "golden" / "traces"
+
+# A thread that waits for ever, for the GIL say, shows where.
+faulthandler.dump_traceback_later(240, exit=True)
+
+
+@pytest.fixture
+def machine():
+    return ashlar.Machine(device_count=2, capacity="1GiB")
+
+
+@pytest.fixture
+def allocator(machine):
+    return ashlar.Allocator(machine.device(0), "engine:paged")
+
+
+def live_bytes(allocator):
+    return allocator.stats()["requested_bytes.all.current"]
+
+
+def run_python(code, **environment):
+    """A process of its own, with the same Python and package."""
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False,
+                          timeout=120, env={**os.environ, **environment})
+
+
+def run_cli(*arguments):
+    """The tool, which has its own sanitizer, if any. Gives None where it was not built."""
+    if "TEST_CLI" not in os.environ:
+        pytest.skip("TEST_CLI does not name the tool")
+    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    return subprocess.run([os.environ["TEST_CLI"], *map(str, arguments)], capture_output=True,
+                          text=True, check=False, env=environment)

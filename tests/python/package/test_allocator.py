@@ -1,0 +1,269 @@
+"""Allocators, limits, statistics, streams and events."""
+
+import gc
+import pickle
+
+import numpy
+import pytest
+
+import ashlar
+from conftest import live_bytes
+
+
+def test_a_buffer_says_what_it_is(allocator, machine):
+    buffer = allocator.allocate(1000)
+    assert buffer.size == 1000
+    assert buffer.address % 512 == 0 and buffer.address > 0
+    assert buffer.stream == 0
+    assert buffer.device == machine.device(0)
+    assert buffer.device != machine.device(1)
+    assert "1000 B" in repr(buffer) and "sim:0" in repr(buffer)
+
+
+def test_sizes_may_be_text_or_numbers_of_numpy(allocator):
+    assert allocator.allocate("1.5MiB").size == 3 << 19
+    assert allocator.allocate(numpy.int32(7)).size == 7
+    for wrong in ("12x", -1, 1.5, None, True, 1 << 70):
+        with pytest.raises(ashlar.UsageError, match="size: .*(expected|such as)"):
+            allocator.allocate(wrong)
+
+
+def test_nothing_is_a_buffer_too(allocator):
+    with allocator.allocate(0) as empty:
+        assert (empty.size, empty.address, empty.read()) == (0, 0, b"")
+        empty.fill(1)
+        empty.write(b"")
+        with empty.host_view() as view:
+            assert view.numpy().shape == (0,)
+
+
+def test_memory_is_freed_by_free_by_scope_and_with_the_last_reference(allocator):
+    first = allocator.allocate(1000)
+    first.free()
+    assert live_bytes(allocator) == 0
+    with allocator.allocate(2000):
+        assert live_bytes(allocator) == 2000
+    assert live_bytes(allocator) == 0
+    last = allocator.allocate(3000)
+    assert live_bytes(allocator) == 3000
+    del last
+    assert live_bytes(allocator) == 0
+
+
+def test_a_freed_buffer_is_good_for_nothing_but_freeing(allocator):
+    buffer = allocator.allocate(1000)
+    buffer.free()
+    buffer.free()
+    assert buffer.is_freed and "freed" in repr(buffer)
+    for use in (lambda: buffer.size, lambda: buffer.address, buffer.read, buffer.array,
+                buffer.host_view, buffer.__enter__, buffer.__dlpack__):
+        with pytest.raises(ashlar.UsageError, match="was freed"):
+            use()
+
+
+def test_buffers_and_pools_outlive_the_name_of_their_allocator():
+    buffer = ashlar.Allocator(ashlar.Machine(capacity="1GiB").device(1)).allocate(8)
+    gc.collect()
+    buffer.write(b"ashlar..")
+    assert buffer.read() == b"ashlar.."
+    assert buffer.device.name == "sim:1"
+
+
+def test_bytes_go_there_and_back(allocator):
+    buffer = allocator.allocate(16)
+    buffer.fill(7)
+    buffer.write(numpy.arange(4, dtype="uint8"), offset=2)
+    assert buffer.read() == bytes([7, 7, 0, 1, 2, 3]) + bytes([7] * 10)
+    assert buffer.read(offset=3, size=2) == bytes([1, 2])
+    for offset, size in ((0, 17), (17, 0), (1, 16), ((1 << 64) - 1, 2)):
+        with pytest.raises(ashlar.UsageError, match="not in the buffer"):
+            buffer.read(offset, size)
+    with pytest.raises(ashlar.UsageError, match="not in the buffer"):
+        buffer.write(b"x" * 17)
+    with pytest.raises(ashlar.UsageError, match="gaps"):
+        buffer.write(numpy.zeros(8, dtype="uint8")[::2])
+
+
+def test_out_of_memory_is_a_memory_error_with_a_report(allocator):
+    with pytest.raises(MemoryError) as caught:
+        allocator.allocate("2GiB")
+    assert isinstance(caught.value, ashlar.OutOfMemoryError)
+    assert isinstance(caught.value, ashlar.Error)
+    assert caught.value.kind == "out of memory"
+    assert "tried to allocate 2.00 GiB" in str(caught.value)
+    assert ashlar.OutOfMemory is ashlar.OutOfMemoryError
+    assert allocator.stats()["num_ooms"] == 1
+
+
+def test_the_callers_mistake_is_a_value_error(machine):
+    with pytest.raises(ValueError, match="no_such_option") as caught:
+        ashlar.Allocator(machine.device(0), "no_such_option:1")
+    assert isinstance(caught.value, ashlar.Error)
+    for name in ("sim:99", "sim:", "sim:-1", "sim:0x", "tpu:0", ""):
+        with pytest.raises(ashlar.UsageError):
+            ashlar.Allocator(name)
+    with pytest.raises(ashlar.UsageError, match="device: 7 is no device"):
+        ashlar.Allocator(7)
+
+
+def test_a_lost_device_is_a_device_error_that_names_the_call(machine, allocator):
+    buffer = allocator.allocate(64)
+    machine.lose(0, "a cable was pulled")
+    with pytest.raises(ashlar.DeviceError, match="a cable was pulled") as caught:
+        buffer.read()
+    assert caught.value.kind == "device lost" and caught.value.call == "lose"
+    machine.revive(0)
+    buffer.read()
+
+
+def test_errors_can_be_pickled():
+    for kind in (ashlar.Error, ashlar.OutOfMemoryError, ashlar.UsageError, ashlar.FormatError,
+                 ashlar.DeviceError, ashlar.TimeoutError, ashlar.PeerError):
+        there_and_back = pickle.loads(pickle.dumps(kind("why")))
+        assert type(there_and_back) is kind and str(there_and_back) == "why"
+    assert issubclass(ashlar.TimeoutError, TimeoutError)
+    assert issubclass(ashlar.PeerError, ConnectionError)
+
+
+def test_statistics_are_a_dict_under_public_names(allocator):
+    buffer = allocator.allocate(1000)
+    stats = allocator.stats()
+    assert isinstance(stats, dict)
+    assert stats["allocation.all.current"] == 1
+    assert stats["requested_bytes.all.peak"] == 1000
+    buffer.free()
+    allocator.reset_peak_stats()
+    allocator.reset_total_stats()
+    stats = allocator.stats()
+    assert stats["requested_bytes.all.peak"] == 0
+    assert stats["allocation.all.allocated"] == 0
+
+
+def test_cached_memory_goes_back_when_asked(allocator):
+    allocator.allocate("100MiB").free()
+    assert allocator.largest_cached_bytes >= 100 << 20
+    assert allocator.trim_to("50MiB", wait=True) > 0
+    assert allocator.stats()["reserved_bytes.all.current"] <= 50 << 20
+    allocator.trim()
+    assert allocator.stats()["reserved_bytes.all.current"] == 0
+
+
+def test_the_fraction_is_a_limit(allocator):
+    allocator.memory_fraction = 0.5
+    assert allocator.memory_fraction == 0.5
+    with pytest.raises(MemoryError):
+        allocator.allocate("600MiB")
+    allocator.memory_fraction = 1
+    allocator.allocate("600MiB")
+    with pytest.raises(ashlar.UsageError):
+        allocator.memory_fraction = 1.5
+
+
+def test_caching_can_be_turned_off(allocator):
+    allocator.caching = False
+    assert not allocator.caching
+    allocator.allocate("10MiB").free()
+    assert allocator.stats()["reserved_bytes.all.current"] == 0
+
+
+def test_an_allocator_says_what_it_is(machine):
+    allocator = ashlar.Allocator(machine.device(0), "engine:classic,max_split_size_mb:64")
+    assert allocator.options == "engine:classic,max_split_size_mb:64"
+    assert "max_split_size_mb:64" in repr(allocator) and "sim:0" in repr(allocator)
+    assert allocator.device == machine.device(0)
+
+
+def test_work_of_one_stream_runs_in_order(machine, allocator):
+    stream = ashlar.Stream(machine.device(0))
+    buffer = allocator.allocate(4, stream)
+    assert buffer.stream.handle == stream.handle
+    machine.hold(stream)
+    buffer.fill(9)
+    assert not stream.is_idle()
+    machine.resume(stream)
+    stream.synchronize()
+    assert stream.is_idle() and buffer.read() == b"\x09" * 4
+
+
+def test_memory_that_another_stream_uses_waits_for_it(machine, allocator):
+    own, other = ashlar.Stream(machine.device(0)), ashlar.Stream(machine.device(0))
+    buffer = allocator.allocate(1 << 20, own)
+    address = buffer.address
+    machine.hold(other)
+    work = allocator.allocate(64, other)
+    work.fill(1)
+    buffer.record_stream(other)
+    buffer.free()
+    assert allocator.allocate(1 << 20, own).address != address
+    machine.resume(other)
+    other.synchronize()
+    again = [allocator.allocate(1 << 20, own) for _ in range(3)]
+    assert address in [each.address for each in again]
+
+
+def test_a_stream_lives_as_long_as_memory_of_it(machine, allocator):
+    stream = ashlar.Stream(machine.device(0))
+    buffer = allocator.allocate(64, stream)
+    del stream
+    gc.collect()
+    buffer.fill(3)
+    assert buffer.read(0, 1) == b"\x03"
+
+
+def test_streams_of_other_libraries_are_taken_by_their_handles(machine, allocator):
+    class Torchs:
+        cuda_stream = 0
+
+    class Cupys:
+        ptr = 0
+
+    for stream in (None, 0, Torchs(), Cupys()):
+        assert allocator.allocate(8, stream).stream == 0
+    for wrong in ("0", -1, 1.5, object()):
+        with pytest.raises(ashlar.UsageError, match="is no stream"):
+            allocator.allocate(8, wrong)
+    with pytest.raises(ashlar.UsageError, match="expected one of sim:0"):
+        allocator.allocate(8, ashlar.Stream(machine.device(1)))
+
+
+def test_events_order_streams_and_measure_time(machine):
+    device = machine.device(0)
+    allocator = ashlar.Allocator(device)
+    first, second = ashlar.Stream(device), ashlar.Stream(device)
+    begin, end = ashlar.Event(device, timing=True), ashlar.Event(device, timing=True)
+    begin.record(first)
+    machine.hold(first)
+    allocator.allocate(64, first).fill(1)
+    end.record(first)
+    end.wait(second)
+    assert not end.is_done()
+    machine.resume(first)
+    end.synchronize()
+    assert end.is_done() and begin.elapsed_ms(end) >= 0
+    second.synchronize()
+
+
+def test_a_seed_makes_work_wait_for_steps():
+    machine = ashlar.Machine(device_count=1, capacity="1GiB", seed=7)
+    allocator = ashlar.Allocator(machine.device())
+    buffer = allocator.allocate(64)
+    buffer.fill(5)
+    while machine.step():
+        pass
+    assert buffer.read(0, 1) == b"\x05"
+    assert machine.costs()["modelled_us"] > 0
+
+
+def test_devices_tell_of_themselves(machine):
+    device = machine.device(1)
+    assert device.properties["backend"] == "sim"
+    assert device.properties["capacity_bytes"] == 1 << 30
+    assert device.memory_use() == {"free_bytes": 1 << 30, "total_bytes": 1 << 30}
+    assert "sim:0" in ashlar.devices()
+    assert str(device) == "sim:1" and "1.00 GiB" in repr(device)
+    assert len({device, machine.device(1), machine.device(0)}) == 2
+    device.synchronize()
+    with pytest.raises(ashlar.UsageError):
+        machine.device(2)
+    with pytest.raises(ashlar.UsageError):
+        ashlar.Machine(device_count=0)

@@ -1,0 +1,52 @@
+"""A CUDA device, which a stand-in driver plays: the protocols of libraries that work on GPUs."""
+
+import os
+
+import pytest
+
+import ashlar
+
+pytestmark = pytest.mark.skipif("ASHLAR_CUDA_DRIVER" not in os.environ,
+                                reason="no stand-in driver: ASHLAR_CUDA_DRIVER does not name one")
+CUDA = 2  # of DLPack
+
+
+@pytest.fixture
+def allocator():
+    return ashlar.Allocator("cuda:0")
+
+
+def test_a_buffer_has_the_interface_of_cuda_arrays(allocator):
+    stream = ashlar.Stream("cuda:0")
+    buffer = allocator.allocate(24, stream)
+    assert buffer.__cuda_array_interface__ == {
+        "version": 3, "shape": (24,), "typestr": "|u1", "data": (buffer.address, False),
+        "strides": None, "stream": stream.handle}
+    on_default = allocator.allocate(24).array("float32", (2, 3))
+    assert on_default.__cuda_array_interface__["shape"] == (2, 3)
+    assert on_default.__cuda_array_interface__["typestr"] == "<f4"
+    assert on_default.__cuda_array_interface__["stream"] == 1
+    assert not hasattr(allocator.allocate(8).array("bfloat16"), "__cuda_array_interface__")
+
+
+def test_dlpack_says_that_it_is_cuda(allocator):
+    array = allocator.allocate(24).array("float32", (2, 3))
+    assert array.__dlpack_device__() == (CUDA, 0)
+    taker = ashlar.Stream("cuda:0")
+    for stream in (None, 1, -1, taker.handle):
+        assert "dltensor" in repr(array.__dlpack__(stream=stream))
+    with pytest.raises(ashlar.UsageError, match="does not allow 0"):
+        array.__dlpack__(stream=0)
+
+
+def test_the_host_copies_but_does_not_look(allocator):
+    buffer = allocator.allocate(4)
+    buffer.write(b"abcd")
+    assert buffer.read() == b"abcd"
+    with pytest.raises(ashlar.UsageError, match="the host cannot see memory of cuda:0"):
+        buffer.host_view()
+
+
+def test_the_device_is_listed():
+    assert "cuda:0" in ashlar.devices()
+    assert ashlar.Device("cuda:0").properties["backend"] == "cuda"

@@ -1,0 +1,163 @@
+"""History, snapshots, and hooks."""
+
+import gc
+import sys
+import threading
+import weakref
+
+import pytest
+
+import ashlar
+
+
+def actions(snapshot):
+    return [entry["action"] for entry in snapshot["device_traces"][0]]
+
+
+def test_a_snapshot_is_what_pytorch_has(allocator):
+    allocator.start_history()
+    assert allocator.is_history_on
+    buffer = allocator.allocate(1000)
+    buffer.annotate("mine")
+    snapshot = allocator.snapshot()
+    assert {"alloc", "annotate"} <= set(actions(snapshot))
+    blocks = [block for segment in snapshot["segments"] for block in segment["blocks"]]
+    assert 1000 in [block["requested_size"] for block in blocks]
+    assert actions(allocator.snapshot(include_traces=False)) == []
+    allocator.stop_history()
+    assert not allocator.is_history_on
+
+
+def test_stacks_are_those_of_python(allocator):
+    allocator.start_history("all")
+
+    def innermost():
+        return allocator.allocate(1000)
+
+    buffer = innermost()
+    line = innermost.__code__.co_firstlineno + 1
+    entry = next(entry for entry in allocator.snapshot()["device_traces"][0]
+                 if entry["action"] == "alloc")
+    first, second = entry["frames"][:2]
+    assert first["name"].endswith("innermost") and first["filename"] == __file__
+    assert first["line"] == line
+    assert second["name"].endswith("test_stacks_are_those_of_python")
+    buffer.free()
+
+
+def test_stacks_of_cpp_are_there_when_asked_for(allocator):
+    allocator.start_history("all", native=True)
+    allocator.allocate(1000).free()
+    names = [frame["name"] for entry in allocator.snapshot()["device_traces"][0]
+             for frame in entry.get("frames", ())]
+    assert any("test_stacks_of_cpp" in name for name in names)
+    assert any("Py" in name or "ashlar" in name for name in names)
+
+
+def test_the_history_is_bounded_and_can_begin_anew(allocator):
+    allocator.start_history(None, max_entries=5)
+    for _ in range(10):
+        allocator.allocate(1000).free()
+    assert len(actions(allocator.snapshot())) == 5
+    allocator.start_history(None, clear=True)
+    assert "alloc" not in actions(allocator.snapshot())
+    with pytest.raises(ashlar.UsageError, match='stacks: "some" is unknown'):
+        allocator.start_history("some")
+
+
+def test_regions_are_in_the_annotations(allocator):
+    allocator.start_history()
+    with allocator.region("step 7"):
+        allocator.annotate(loss=0.5)
+    told = allocator.snapshot()["external_annotations"]
+    assert [each.get("stage") for each in told] == ["START", None, "END"]
+    assert told[0]["name"] == "step 7" and told[1]["loss"] == "0.5"
+
+
+def test_a_saved_snapshot_can_be_loaded(allocator, tmp_path):
+    allocator.start_history()
+    kept = allocator.allocate(1000)
+    path = tmp_path / "größe.pickle"
+    allocator.save_snapshot(path)
+    recording = ashlar.load(path)
+    assert recording.summary()["peak_requested_bytes"] == 1000
+    assert recording.summary()["file"] == str(path)
+    kept.free()
+    with pytest.raises(ashlar.DeviceError, match="No such file"):
+        allocator.save_snapshot(tmp_path / "no" / "folder")
+
+
+def test_observers_hear_of_out_of_memory_before_it_is_raised(allocator):
+    heard = []
+    allocator.add_oom_observer(heard.append)
+    with pytest.raises(MemoryError):
+        allocator.allocate("2GiB")
+    assert len(heard) == 1
+    assert heard[0]["wanted_bytes"] == 2 << 30 and heard[0]["device"] == 0
+
+
+def test_rejections_are_told_to_their_observers(machine):
+    allocator = ashlar.Allocator(machine.device(0),
+                                 "per_process_memory_fraction:0.1,throw_on_cudamalloc_oom:True")
+    heard = []
+    allocator.add_rejection_observer(heard.append)
+    with pytest.raises(MemoryError):
+        allocator.allocate("500MiB")
+    assert len(heard) == 1
+
+
+def test_callbacks_can_free_what_is_needed(allocator):
+    cache = [allocator.allocate("700MiB")]
+
+    def free_some():
+        had = bool(cache)
+        cache.clear()
+        return had
+
+    allocator.add_free_memory_callback(free_some)
+    assert allocator.allocate("700MiB").size == 700 << 20
+    assert cache == []
+
+
+def test_trackers_see_every_act_from_every_thread(allocator):
+    seen = []
+    allocator.add_tracker(seen.append)
+    threads = [threading.Thread(target=lambda: allocator.allocate(1000).free()) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    told = [entry["action"] for entry in seen]
+    assert told.count("alloc") == 4 and told.count("free_completed") == 4
+
+
+def test_what_a_hook_raises_goes_to_the_unraisable_hook(allocator, monkeypatch):
+    reported = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda told: reported.append(told.exc_type))
+
+    def fails(_):
+        raise KeyError("of the observer")
+
+    allocator.add_oom_observer(fails)
+    with pytest.raises(ashlar.OutOfMemoryError):
+        allocator.allocate("2GiB")
+    assert reported == [KeyError]
+    with pytest.raises(TypeError):
+        allocator.add_oom_observer("no function")
+
+
+def test_hooks_end_with_their_allocator(machine):
+    class Observer:
+        def __call__(self, _):
+            pass
+
+    observer = Observer()
+    last = weakref.ref(observer)
+    allocator = ashlar.Allocator(machine.device(0))
+    allocator.add_oom_observer(observer.__call__)
+    buffer = allocator.allocate(8)
+    del observer, allocator
+    gc.collect()
+    assert last() is not None, "the buffer keeps its allocator"
+    del buffer
+    assert last() is None

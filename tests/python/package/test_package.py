@@ -1,0 +1,69 @@
+"""The package itself: loaded when needed, of use without its module, installable."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+import ashlar
+from conftest import ROOT, run_python
+
+
+def test_importing_loads_nothing():
+    printed = run_python("import ashlar, sys; "
+                         "print([name for name in sys.modules if 'ashlar' in name])")
+    assert printed.stdout == "['ashlar.errors', 'ashlar']\n", printed.stderr
+
+
+def test_without_the_module_the_rest_works_and_says_what_is_missing(tmp_path):
+    shutil.copytree(ROOT / "python" / "ashlar", tmp_path / "ashlar")
+    tried = run_python("""
+import ashlar, ashlar.torch
+assert ashlar.torch.OutOfMemoryError is ashlar.OutOfMemoryError
+assert issubclass(ashlar.torch.AshlarError, RuntimeError)
+try:
+    ashlar.Allocator
+except ImportError as failure:
+    print(failure)
+try:
+    ashlar.no_such_name
+except AttributeError as failure:
+    print(failure)
+""", PYTHONPATH=str(tmp_path))
+    assert tried.returncode == 0, tried.stderr
+    assert "ashlar.Allocator needs the extension module" in tried.stdout
+    assert "no attribute 'no_such_name'" in tried.stdout
+
+
+def test_the_version_is_the_projects():
+    listed = (ROOT / "CMakeLists.txt").read_text()
+    assert f"VERSION {ashlar.__version__}" in listed
+
+
+def test_the_module_shows_one_symbol():
+    from ashlar import _ashlar
+    if shutil.which("nm") is None:
+        pytest.skip("no nm here")
+    shown = subprocess.run(["nm", "--dynamic", "--defined-only", _ashlar.__file__],
+                           capture_output=True, text=True, check=True,
+                           env={"PATH": os.environ["PATH"]}).stdout.split("\n")
+    assert [line.split()[-1] for line in shown if line] == ["PyInit__ashlar"]
+
+
+@pytest.mark.skipif("TEST_BUILD_FOLDER" not in os.environ, reason="no build folder to install from")
+def test_an_install_is_a_package(tmp_path):
+    subprocess.run(["cmake", "--install", os.environ["TEST_BUILD_FOLDER"], "--prefix", tmp_path,
+                    "--component", "python"], check=True, capture_output=True,
+                   env={"PATH": os.environ["PATH"]})
+    site = tmp_path / "share" / "ashlar" / "python"
+    used = subprocess.run(
+        [sys.executable, "-c", "import ashlar; print(ashlar.__file__); "
+         "print(ashlar.Allocator('sim:0').allocate(5).size)"],
+        capture_output=True, text=True, check=True, cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(site)})
+    assert used.stdout.split() == [str(site / "ashlar" / "__init__.py"), "5"]
+    assert sorted(each.name for each in (site / "ashlar").iterdir() if each.suffix == ".py") == \
+        sorted(each.name for each in pathlib.Path(ROOT / "python" / "ashlar").glob("*.py"))

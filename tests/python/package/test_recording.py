@@ -1,0 +1,126 @@
+"""Recorded runs: the answers are those that the tool prints with --json."""
+
+import json
+import lzma
+
+import pytest
+
+import ashlar
+from conftest import TRACES, run_cli
+
+OOM = TRACES / "oom.1.pickle.xz"
+LEAKY = TRACES / "leaky.pickle.xz"
+
+
+def told_by_the_tool(*arguments):
+    answer = run_cli(*arguments, "--json")
+    assert answer.returncode in (0, 1), answer.stderr
+    return json.loads(answer.stdout)
+
+
+def without(answer, *names):
+    return {name: value for name, value in answer.items() if name not in names}
+
+
+@pytest.mark.parametrize("command", ["report", "leaks", "tune", "oom"])
+def test_answers_are_those_of_the_tool(command):
+    for path in (OOM, LEAKY):
+        assert getattr(ashlar.load(path), command)() == told_by_the_tool(command, path)
+
+
+def test_a_replay_is_that_of_the_tool_under_its_settings():
+    recording = ashlar.load(OOM)
+    told = told_by_the_tool("replay", OOM, "--engine", "paged", "--conf", "policy:lean",
+                            "--capacity", "80GiB")
+    found = recording.replay(engine="paged", conf="policy:lean", capacity=80 << 30)
+    assert without(found, "seconds") == without(told, "seconds")
+    assert recording.replay()["engine"] == "classic"
+    assert recording.replay(capacity="80GiB", cap="100MiB")["ooms"] > 0
+
+
+def test_a_difference_is_that_of_the_tool():
+    base, now = ashlar.load(OOM), ashlar.load(LEAKY)
+    assert base.diff(now) == told_by_the_tool("diff", OOM, LEAKY)
+    assert base.diff(now, at="peak") == told_by_the_tool("diff", OOM, LEAKY, "--at", "peak")
+    with pytest.raises(ashlar.UsageError, match="expected .end. or .peak."):
+        base.diff(now, at="lunch")
+
+
+def test_parts_of_the_report_have_its_numbers():
+    recording = ashlar.load(LEAKY)
+    report = recording.report()
+    causes = recording.causes()
+    assert sum(causes["causes"].values()) == causes["gap_bytes"]
+    assert causes["reserved_bytes"] - causes["requested_bytes"] == causes["gap_bytes"]
+    peaks = recording.peaks()
+    assert peaks["peak_reserved_bytes"] == report["peak_reserved_bytes"]
+    assert sum(use["bytes"] for use in peaks["stacks"]) == causes["requested_bytes"]
+
+
+def test_answers_are_ones_own():
+    recording = ashlar.load(LEAKY)
+    recording.report()["at_peak"]["causes"].clear()
+    assert recording.report()["at_peak"]["causes"]
+
+
+def test_the_summary_replays_nothing_and_needs_no_history(allocator, tmp_path):
+    path = tmp_path / "still.pickle"
+    kept = allocator.allocate("1MiB")
+    allocator.save_snapshot(path)
+    recording = ashlar.load(path)
+    summary = recording.summary()
+    assert summary["entries"] == 0 and summary["seconds"] is None
+    assert summary["live_bytes_at_end"] == 1 << 20
+    with pytest.raises(ashlar.FormatError, match="no history"):
+        recording.report()
+    kept.free()
+
+
+def test_an_allocator_can_be_asked_what_recordings_are_asked(allocator):
+    allocator.start_history()
+    for _ in range(3):
+        kept = [allocator.allocate("1MiB") for _ in range(3)]
+    recording = allocator.recording()
+    assert recording.peaks()["peak_requested_bytes"] == 6 << 20
+    names = [frame["name"] for use in recording.peaks()["stacks"] for frame in use["stack"]]
+    assert any("asked_what_recordings" in name for name in names)
+    assert recording.replay()["allocs"] >= 9
+    assert len(kept) == 3
+
+
+def test_bad_files_are_format_errors(tmp_path):
+    for name, content in (("empty", b""), ("text", b"no snapshot"), ("half", None)):
+        path = tmp_path / name
+        path.write_bytes(lzma.open(LEAKY).read()[:1000] if content is None else content)
+        with pytest.raises(ashlar.FormatError, match=name):
+            ashlar.load(path)
+    with pytest.raises(ashlar.FormatError, match="no_such_file"):
+        ashlar.load(tmp_path / "no_such_file")
+    with pytest.raises(ashlar.UsageError, match="device 7 .expected one of 0"):
+        ashlar.load(LEAKY, device=7)
+    with pytest.raises(TypeError):
+        ashlar.load(None)
+
+
+def test_limits_that_are_no_sizes_are_refused():
+    recording = ashlar.load(LEAKY)
+    for ask in (recording.replay, recording.tune, recording.oom):
+        for wrong in ("12x", -5, 0, 1.5):
+            with pytest.raises(ashlar.UsageError, match="cap: "):
+                ask(cap=wrong)
+    with pytest.raises(ValueError, match="nonsense"):
+        recording.replay(conf="nonsense:1")
+
+
+def test_notebooks_get_tables_and_nothing_that_runs(tmp_path, allocator):
+    evil = tmp_path / "<script>alert(1)<"
+    evil.write_bytes(LEAKY.read_bytes())
+    recording = ashlar.load(evil)
+    assert "484 entries" in repr(recording)
+    shown = recording._repr_html_()
+    assert "<table" in shown and "848.00 MiB" in shown
+    assert "<script" not in shown and "&lt;script&gt;" in shown
+    allocator.allocate("64MiB").free()
+    assert "64.00 MiB" in allocator.stats()._repr_html_()
+    assert "64.00 MiB" in allocator._repr_html_()
+    assert "<script" not in ashlar.Stats({"num_ooms": 1})._repr_html_()

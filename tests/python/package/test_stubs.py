@@ -1,0 +1,93 @@
+"""The stubs agree with the module: every name, every parameter, every default."""
+
+import ast
+import inspect
+import pathlib
+import re
+
+import ashlar
+from ashlar import _ashlar
+
+STUBS = ast.parse((pathlib.Path(ashlar.__file__).parent / "_ashlar.pyi").read_text())
+# What every class has, and what says nothing about its use.
+GOES_WITHOUT_SAYING = {"__doc__", "__module__", "__repr__", "__str__", "__new__"}
+
+
+def parameters(function):
+    """[(name, kind, default)] of a function as the parser has it, but for self."""
+    arguments = function.args
+    positional = arguments.posonlyargs + arguments.args
+    defaults = [None] * (len(positional) - len(arguments.defaults)) + arguments.defaults
+    found = [(each.arg, "positional", default) for each, default in zip(positional, defaults)]
+    found += [(each.arg, "keyword", default)
+              for each, default in zip(arguments.kwonlyargs, arguments.kw_defaults)]
+    for kind, each in (("*", arguments.vararg), ("**", arguments.kwarg)):
+        if each:
+            found.append((each.arg, kind, None))
+    return [(name, kind, None if default is None else ast.literal_eval(default))
+            for name, kind, default in found if name not in ("self", "arg0")]
+
+
+def told_by_the_module(function):
+    """The same, from the first line of what pybind11 writes about a function."""
+    line = function.__doc__.splitlines()[0]
+    assert not line.startswith("__init__(*args"), f"{function} is overloaded"
+    line = re.sub(r"<[^<>]*>", "...", line)
+    return parameters(ast.parse(f"def {line}: ...").body[0])
+
+
+def stubs_of(body):
+    return {each.name: each for each in body if isinstance(each, (ast.FunctionDef, ast.ClassDef))}
+
+
+def test_every_class_and_function_is_in_both():
+    there = {name for name, value in vars(_ashlar).items()
+             if inspect.isclass(value) or inspect.isroutine(value)}
+    assert there == set(stubs_of(STUBS.body)) - {"_Contiguous"}
+
+
+def test_every_member_is_in_both():
+    for name, stub in stubs_of(STUBS.body).items():
+        if not isinstance(stub, ast.ClassDef) or name == "_Contiguous":
+            continue
+        members = set(vars(getattr(_ashlar, name))) - GOES_WITHOUT_SAYING
+        variables = {each.target.id for each in stub.body if isinstance(each, ast.AnnAssign)}
+        told = set(stubs_of(stub.body)) | variables
+        if "__init__" not in told:
+            members.discard("__init__")  # made by others, never by their name
+        assert told == members, name
+
+
+def test_every_parameter_has_the_same_name_kind_and_default():
+    count = 0
+    for stub in stubs_of(STUBS.body).values():
+        members = stubs_of(stub.body) if isinstance(stub, ast.ClassDef) else {None: stub}
+        for name, member in members.items():
+            home = getattr(_ashlar, stub.name)
+            found = getattr(home, name) if name else home
+            if isinstance(inspect.getattr_static(home, name, None) if name else None, property):
+                continue
+            if name in ("__eq__", "__hash__", "__enter__", "__exit__"):
+                continue  # Python calls them
+            assert parameters(member) == told_by_the_module(found), f"{stub.name}.{name}"
+            count += 1
+    assert count > 60
+
+
+def test_properties_are_properties_in_both():
+    for name, stub in stubs_of(STUBS.body).items():
+        for member in (stub.body if isinstance(stub, ast.ClassDef) else []):
+            if isinstance(member, ast.FunctionDef):
+                told = any(getattr(each, "id", "") == "property" for each in member.decorator_list)
+                found = inspect.getattr_static(getattr(_ashlar, name), member.name)
+                assert told == isinstance(found, property), f"{name}.{member.name}"
+
+
+def test_every_public_name_can_be_had():
+    for name in ashlar.__all__:
+        assert getattr(ashlar, name) is not None
+    assert set(ashlar.__all__) <= set(dir(ashlar))
+
+
+def test_the_package_says_that_it_has_types():
+    assert (pathlib.Path(ashlar.__file__).parent / "py.typed").is_file()

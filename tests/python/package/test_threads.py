@@ -1,0 +1,163 @@
+"""Threads and the GIL: nothing that waits keeps Python from running, and nothing races."""
+
+import random
+import threading
+
+import numpy
+import pytest
+
+import ashlar
+from conftest import TRACES, live_bytes
+
+
+def run_all(*functions):
+    """Runs them at once, and raises what the first of them raised."""
+    failures = []
+
+    def guarded(function):
+        try:
+            function()
+        except BaseException as failure:  # pylint: disable=broad-except
+            failures.append(failure)
+
+    threads = [threading.Thread(target=guarded, args=[function]) for function in functions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+def test_a_call_that_waits_for_the_device_lets_others_run(machine, allocator):
+    stream = ashlar.Stream(machine.device(0))
+    event = ashlar.Event(machine.device(0))
+    buffer = allocator.allocate(8, stream)
+    machine.hold(stream)
+    buffer.fill(1)
+    event.record(stream)
+    waits = [stream.synchronize, event.synchronize, machine.device(0).synchronize, buffer.read,
+             lambda: buffer.write(b"12345678"), lambda: buffer.host_view().__enter__()]
+    threads = [threading.Thread(target=wait) for wait in waits]
+    for thread in threads:
+        thread.start()
+    # With the GIL held by one of them, this thread would never get here.
+    assert sum(range(10000)) and all(thread.is_alive() for thread in threads)
+    machine.resume(stream)
+    for thread in threads:
+        thread.join()
+
+
+def test_analysis_lets_others_run():
+    recording = ashlar.load(TRACES / "leaky.pickle.xz")
+    counted = threading.Event()
+
+    def count():
+        for _ in range(10):
+            counted.wait(0.001)
+
+    run_all(recording.report, recording.tune, recording.leaks, recording.replay, count)
+
+
+class Worker:
+    """Allocates, uses and frees on a stream of its own, and checks what it wrote."""
+
+    def __init__(self, allocator, machine, seed):
+        self.allocator = allocator
+        self.stream = ashlar.Stream(machine.device(0))
+        self.random = random.Random(seed)
+
+    def __call__(self):
+        live = []
+        for step in range(150):
+            buffer = self.allocator.allocate(self.random.randrange(1, 1 << 16), self.stream)
+            mark = step % 251
+            buffer.fill(mark)
+            live.append((buffer, mark))
+            if self.random.random() < 0.6:
+                freed, mark = live.pop(self.random.randrange(len(live)))
+                with freed.host_view() as view:
+                    taken = numpy.from_dlpack(view)
+                    assert taken[0] == mark and taken[-1] == mark
+                freed.free()
+                if self.random.random() < 0.5:
+                    del taken  # otherwise the next one replaces it, or the end of the function
+        for buffer, mark in live:
+            assert buffer.read(0, 1) == bytes([mark])
+
+
+@pytest.mark.parametrize("engine", ["paged", "classic"])
+def test_threads_allocate_while_others_hold_the_gil(machine, engine):
+    allocator = ashlar.Allocator(machine.device(0), f"engine:{engine}")
+    done = threading.Event()
+    seen = []
+    allocator.add_tracker(lambda entry: seen.append(entry["action"]))
+    allocator.start_history("all", max_entries=1000)
+
+    def hold_the_gil():
+        total = 0
+        while not done.is_set():
+            total += sum(range(1000))
+
+    def look():
+        while not done.is_set():
+            allocator.stats()
+            allocator.snapshot()
+            repr(allocator)
+
+    def work():
+        try:
+            run_all(*(Worker(allocator, machine, seed) for seed in range(4)))
+        finally:
+            done.set()
+
+    run_all(hold_the_gil, look, work)
+    assert live_bytes(allocator) == 0
+    assert seen.count("alloc") == 4 * 150
+    assert seen.count("free_completed") == 4 * 150
+
+
+def test_one_buffer_freed_by_many_is_freed_once(allocator):
+    for _ in range(50):
+        buffer = allocator.allocate(1000)
+        barrier = threading.Barrier(4)
+
+        def free():
+            barrier.wait()
+            buffer.free()
+
+        run_all(free, free, free, free)
+        assert buffer.is_freed and live_bytes(allocator) == 0
+
+
+def test_memory_read_while_another_thread_frees_is_there_or_refused(allocator):
+    for _ in range(50):
+        buffer = allocator.allocate(1000)
+        buffer.fill(5)
+        barrier = threading.Barrier(2)
+
+        def read():
+            barrier.wait()
+            try:
+                assert buffer.read() == b"\x05" * 1000
+            except ashlar.UsageError:
+                pass
+
+        def free():
+            barrier.wait()
+            buffer.free()
+
+        run_all(read, free)
+
+
+def test_hooks_from_many_threads_take_turns(allocator):
+    heard = []
+    allocator.add_oom_observer(lambda notice: heard.append(notice["wanted_bytes"]))
+
+    def fail():
+        for _ in range(10):
+            with pytest.raises(MemoryError):
+                allocator.allocate("2GiB")
+
+    run_all(fail, fail, fail, fail)
+    assert heard == [2 << 30] * 40

@@ -1,0 +1,260 @@
+"""Memory that others see: host views, DLPack, and who keeps it alive."""
+
+import ctypes
+import gc
+import threading
+
+import numpy
+import pytest
+
+import ashlar
+from conftest import live_bytes
+
+EXTENSION_DEVICE = 12  # of DLPack: what the host cannot read as it stands
+
+
+class Holder:
+    """Something with a capsule that it gives to everybody."""
+
+    def __init__(self, capsule, device=(1, 0)):
+        self.capsule = capsule
+        self.device = device
+
+    def __dlpack__(self, **_):
+        return self.capsule
+
+    def __dlpack_device__(self):
+        return self.device
+
+
+def test_numpy_sees_what_the_device_has(allocator):
+    buffer = allocator.allocate(24)
+    buffer.write(numpy.arange(6, dtype="float32"))
+    with buffer.host_view("float32", (2, 3)) as view:
+        array = view.numpy()
+        assert array.tolist() == [[0, 1, 2], [3, 4, 5]]
+        array[1, 2] = 50
+        assert numpy.asarray(view)[1, 2] == 50
+        assert view.shape == (2, 3) and view.dtype == "float32" and view.is_open
+    assert numpy.frombuffer(buffer.read(), "float32").tolist() == [0, 1, 2, 3, 4, 50]
+
+
+def test_a_view_waits_for_what_is_queued(machine, allocator):
+    stream = ashlar.Stream(machine.device(0))
+    buffer = allocator.allocate(4, stream)
+    buffer.fill(1)
+    machine.hold(stream)
+    buffer.fill(2)
+    threading.Timer(0.05, machine.resume, [stream]).start()
+    with buffer.host_view() as view:
+        assert view.numpy().tolist() == [2, 2, 2, 2]
+
+
+def test_a_view_is_for_its_scope(allocator):
+    view = allocator.allocate(8).host_view()
+    for use in (view.numpy, view.memoryview, view.__dlpack__):
+        with pytest.raises(ashlar.UsageError, match="not open"):
+            use()
+    with view:
+        view.numpy()
+        with pytest.raises(ashlar.UsageError, match="open already"):
+            view.__enter__()
+    assert not view.is_open and "closed" in repr(view)
+    with pytest.raises(ashlar.UsageError, match="not open"):
+        view.numpy()
+
+
+def test_arrays_that_outlive_their_scope_keep_the_memory(allocator):
+    buffer = allocator.allocate(8)
+    with buffer.host_view() as view:
+        array = view.numpy()
+        array[:] = 3
+    buffer.free()
+    del buffer, view
+    assert live_bytes(allocator) == 8
+    part = array[2:4]
+    del array
+    assert part.tolist() == [3, 3] and live_bytes(allocator) == 8
+    del part
+    gc.collect()
+    assert live_bytes(allocator) == 0
+
+
+def test_a_closed_view_keeps_nothing(allocator):
+    buffer = allocator.allocate(8)
+    view = buffer.host_view()
+    with view:
+        pass
+    buffer.free()
+    del view, buffer
+    assert live_bytes(allocator) == 0
+
+
+def test_read_only_views_cannot_be_written(allocator):
+    buffer = allocator.allocate(8)
+    with buffer.host_view(writable=False) as view:
+        with pytest.raises(ValueError):
+            view.numpy()[0] = 1
+        with pytest.raises(BufferError, match="only be read"):
+            numpy.from_dlpack(view)
+        assert "dltensor_versioned" in repr(view.__dlpack__(max_version=(1, 0)))
+
+
+def test_every_type_of_numpy_goes_there_and_back(allocator):
+    for name in ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64",
+                 "float16", "float32", "float64", "complex64", "complex128", "bool"):
+        buffer = allocator.allocate(64)
+        with buffer.host_view(numpy.dtype(name)) as view:
+            array = view.numpy()
+            assert array.dtype == name and array.nbytes == 64
+            array[:] = 1
+            if name != "bool":  # which numpy 1.24 does not take by DLPack
+                assert numpy.from_dlpack(view).dtype == name
+        assert allocator.allocate(64).array(numpy.float32).dtype == "float32"
+    with allocator.allocate(64).host_view("bfloat16") as view:
+        with pytest.raises(ashlar.UsageError, match="numpy knows no bfloat16"):
+            view.numpy()
+        view.__dlpack__()
+
+
+def test_shapes_must_fit(allocator):
+    buffer = allocator.allocate(100)
+    assert buffer.array("float32").shape == (25,)
+    assert buffer.array("float32", 5).shape == (5,)
+    assert buffer.array("float32", ()).size == 4
+    assert buffer.array("float32", [5, 0, 1 << 62]).size == 0
+    assert buffer.array("float32", (5, 5)).size == 100
+    for shape in ((26,), (5, 6), (1 << 62, 1 << 62), (1 << 63 - 1, 2)):
+        with pytest.raises(ashlar.UsageError, match="does not fit into 100 B"):
+            buffer.array("float32", shape)
+    with pytest.raises(ashlar.UsageError, match="below 0"):
+        buffer.array("float32", (-1, 5))
+    with pytest.raises(ashlar.UsageError, match="is not a number"):
+        buffer.array("float32", ("5",))
+    with pytest.raises(OverflowError):
+        buffer.array("float32", (1 << 64,))
+    with pytest.raises(ashlar.UsageError, match="is unknown .expected one of uint8"):
+        buffer.array("float33")
+
+
+def test_numpy_takes_a_view_by_dlpack_and_keeps_it(allocator):
+    buffer = allocator.allocate(16)
+    with buffer.host_view("int32", (2, 2)) as view:
+        taken = numpy.from_dlpack(view)
+        view.numpy()[1, 1] = 9
+    buffer.free()
+    del view
+    assert taken[1, 1] == 9 and live_bytes(allocator) == 16
+    del taken
+    assert live_bytes(allocator) == 0
+
+
+def test_a_capsule_that_nobody_takes_lets_go(allocator):
+    for request in ({}, {"max_version": (1, 2)}):
+        buffer = allocator.allocate(16)
+        with buffer.host_view() as view:
+            capsule = view.__dlpack__(**request)
+        buffer.free()
+        del view
+        assert live_bytes(allocator) == 16
+        del capsule
+        assert live_bytes(allocator) == 0
+
+
+def test_a_capsule_can_be_taken_once(allocator):
+    buffer = allocator.allocate(16)
+    with buffer.host_view() as view:
+        holder = Holder(view.__dlpack__())
+    buffer.free()
+    taken = numpy.from_dlpack(holder)
+    with pytest.raises(ValueError):
+        numpy.from_dlpack(holder)
+    assert "used_dltensor" in repr(holder.capsule)
+    del view, holder
+    assert live_bytes(allocator) == 16
+    del taken
+    assert live_bytes(allocator) == 0
+
+
+def test_a_tensor_may_end_on_another_thread_without_the_gil(allocator):
+    buffer = allocator.allocate(16)
+    with buffer.host_view() as view:
+        capsule = view.__dlpack__()
+    buffer.free()
+    del view
+    # As a C++ library takes it: renames the capsule, and calls the deleter when it likes.
+    pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    managed = pointer_of(capsule, b"dltensor")
+    rename = ctypes.pythonapi.PyCapsule_SetName
+    rename.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    used = ctypes.c_char_p(b"used_dltensor")
+    assert rename(capsule, used) == 0
+    del capsule
+    assert live_bytes(allocator) == 16
+    deleter = ctypes.cast(managed + 56, ctypes.POINTER(ctypes.c_void_p))[0]
+    ended = threading.Thread(target=ctypes.CFUNCTYPE(None, ctypes.c_void_p)(deleter),
+                             args=[managed])  # ctypes releases the GIL
+    ended.start()
+    ended.join()
+    assert live_bytes(allocator) == 0
+
+
+def test_the_host_cannot_take_memory_of_the_device_itself(allocator):
+    buffer = allocator.allocate(16)
+    assert buffer.__dlpack_device__() == (EXTENSION_DEVICE, 0)
+    assert buffer.array("int32", (2, 2)).__dlpack_device__() == (EXTENSION_DEVICE, 0)
+    with pytest.raises((BufferError, RuntimeError)):
+        numpy.from_dlpack(buffer)
+    for each in (buffer, buffer.array()):
+        assert not hasattr(each, "__cuda_array_interface__")
+
+
+def test_arrays_keep_their_memory(allocator):
+    array = allocator.allocate(16).array("float64", (2,))
+    gc.collect()
+    assert live_bytes(allocator) == 16 and "float64 (2,)" in repr(array)
+    capsule = array.__dlpack__()
+    del array
+    assert live_bytes(allocator) == 16
+    del capsule
+    assert live_bytes(allocator) == 0
+
+
+def test_what_dlpack_cannot_have_is_a_buffer_error(allocator):
+    array = allocator.allocate(16).array()
+    with pytest.raises(BufferError, match="not copied"):
+        array.__dlpack__(copy=True)
+    with pytest.raises(BufferError, match="another device"):
+        array.__dlpack__(dl_device=(1, 0))
+    assert "dltensor" in repr(array.__dlpack__(dl_device=(EXTENSION_DEVICE, 0), copy=False))
+
+
+def test_memory_given_to_another_stream_waits_for_it(machine, allocator):
+    own, taker = ashlar.Stream(machine.device(0)), ashlar.Stream(machine.device(0))
+    buffer = allocator.allocate(1 << 20, own)
+    address = buffer.address
+    machine.hold(taker)
+    busy = allocator.allocate(64, taker)
+    busy.fill(1)
+    capsule = buffer.array().__dlpack__(stream=taker.handle)
+    buffer.free()
+    del capsule
+    assert allocator.allocate(1 << 20, own).address != address, "the taker may still use it"
+    machine.resume(taker)
+
+
+def test_pausing_refuses_while_somebody_looks(allocator):
+    with allocator.make_pool(tag="weights"):
+        buffer = allocator.allocate(1 << 20)
+    buffer.write(b"kept")
+    with buffer.host_view() as view:
+        array = view.numpy()
+        with pytest.raises(ashlar.UsageError, match="host views"):
+            allocator.pause("weights")
+    del array, view
+    allocator.pause("weights", backup="host")
+    with pytest.raises(ashlar.UsageError):
+        buffer.host_view().__enter__()
+    allocator.resume("weights")
+    assert buffer.read(0, 4) == b"kept"

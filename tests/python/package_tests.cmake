@@ -1,0 +1,70 @@
+# The tests of the Python package, file by file, by pytest; and the example of its guide. They need
+# numpy, too; where one of the two is missing they are left out.
+execute_process(
+  COMMAND ${Python_EXECUTABLE} -c "import numpy, pytest"
+  RESULT_VARIABLE missing OUTPUT_QUIET ERROR_QUIET)
+if(missing)
+  message(STATUS "ashlar: the tests of the Python package are left out: not found: "
+    "pytest or numpy (python3-pytest, python3-numpy)")
+  return()
+endif()
+
+set(environment
+  PYTHONDONTWRITEBYTECODE=1
+  PYTHONPATH=${PROJECT_BINARY_DIR}/python
+  TEST_BUILD_FOLDER=${PROJECT_BINARY_DIR})
+if(TARGET ashlar_cli)
+  list(APPEND environment TEST_CLI=$<TARGET_FILE:ashlar_cli>)
+endif()
+# A sanitizer must be loaded before all else. Python itself leaves memory behind at its end.
+if(ASHLAR_SANITIZE MATCHES address)
+  set(runtime libasan.so)
+  if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+    set(runtime libclang_rt.asan-${CMAKE_SYSTEM_PROCESSOR}.so)
+  endif()
+  execute_process(
+    COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=${runtime}
+    OUTPUT_VARIABLE runtime OUTPUT_STRIP_TRAILING_WHITESPACE)
+  list(APPEND environment
+    LD_PRELOAD=${runtime} ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1)
+endif()
+
+foreach(name IN ITEMS allocator cuda ending history package pools recording stubs threads views)
+  add_test(NAME python.${name}
+    COMMAND ${Python_EXECUTABLE} -m pytest -q -p no:cacheprovider
+      ${CMAKE_CURRENT_SOURCE_DIR}/python/package/test_${name}.py)
+  set_tests_properties(python.${name} PROPERTIES
+    LABELS unit TIMEOUT 300 ENVIRONMENT "${environment}")
+endforeach()
+set_property(TEST python.cuda APPEND PROPERTY
+  ENVIRONMENT ASHLAR_CUDA_DRIVER=$<TARGET_FILE:standin_cuda>)
+
+add_test(NAME example.python
+  COMMAND ${Python_EXECUTABLE} ${PROJECT_SOURCE_DIR}/examples/python_quick_start.py)
+set_tests_properties(example.python PROPERTIES
+  LABELS install
+  ENVIRONMENT "${environment}"
+  PASS_REGULAR_EXPRESSION "ok: 4.00 MiB requested at the peak, 2 stacks")
+
+# Without pybind11 everything else is configured as ever, and it is said what is not.
+add_test(NAME python.left_out_without_pybind11
+  COMMAND ${CMAKE_COMMAND} -S ${PROJECT_SOURCE_DIR} -B ${CMAKE_CURRENT_BINARY_DIR}/without_pybind11
+    -G ${CMAKE_GENERATOR} -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}
+    -DCMAKE_DISABLE_FIND_PACKAGE_pybind11=ON -DASHLAR_BUILD_TESTS=OFF)
+set_tests_properties(python.left_out_without_pybind11 PROPERTIES
+  LABELS install
+  PASS_REGULAR_EXPRESSION
+    "Python package is left out, but for ashlar.torch: not found: pybind11.*Generating done")
+
+# From the source tree, by pip, as somebody without our build folder would; offline, so that what
+# it builds with are Debian's packages. Once is enough.
+if(NOT ASHLAR_SANITIZE)
+  add_test(NAME install.pip
+    COMMAND ${CMAKE_COMMAND}
+      -DPYTHON=${Python_EXECUTABLE} -DSOURCE=${PROJECT_SOURCE_DIR}/python
+      -DFOLDER=${CMAKE_CURRENT_BINARY_DIR}/pip
+      -P ${CMAKE_CURRENT_SOURCE_DIR}/python/install_by_pip.cmake)
+  set_tests_properties(install.pip PROPERTIES
+    LABELS install TIMEOUT 1200 SKIP_REGULAR_EXPRESSION "left out: not found"
+    ENVIRONMENT "PYTHONDONTWRITEBYTECODE=1")
+endif()

@@ -1,0 +1,17 @@
+// Stacks for programs.
+#include "answers/stack_answer.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace ashlar {
+namespace {
+
+TEST(StackAnswerTest, ProgramsGetPathsInFull) {
+  const Frame frame = {.name = "f", .filename = "/srv/llm/model.py", .line = 3};
+  EXPECT_EQ(stack_as_json({&frame}).dump(),
+            R"([{"name":"f","filename":"/srv/llm/model.py","line":3}])");
+}
+
+}  // namespace
+}  // namespace ashlar
