@@ -4,11 +4,11 @@
 # ashlar_add_gpu_suites.
 #
 # REQUIRES: executable, label.
-if(NOT EXISTS ${executable})
-  add_test(${executable}_NOT_BUILT ${executable})
+if(NOT EXISTS "${executable}")
+  add_test("${executable}_NOT_BUILT" "${executable}")
   return()
 endif()
-execute_process(COMMAND ${executable} --gtest_list_tests --gtest_filter=-Gpu/*
+execute_process(COMMAND "${executable}" --gtest_list_tests --gtest_filter=-Gpu/*
   OUTPUT_VARIABLE listed RESULT_VARIABLE outcome)
 if(NOT outcome EQUAL 0)
   message(FATAL_ERROR "${executable} --gtest_list_tests failed: ${outcome}. Run it to see why")
@@ -16,10 +16,13 @@ endif()
 
 # Suites are what is not indented: their name, a dot, and a comment where they have parameters.
 string(REGEX MATCHALL "(^|\n)[A-Za-z0-9_/]+\\." suites "${listed}")
+if(NOT suites)
+  message(FATAL_ERROR "${executable} --gtest_list_tests names no suite. Has it lost its tests?")
+endif()
 foreach(suite IN LISTS suites)
   string(STRIP "${suite}" suite)
   string(REGEX REPLACE "\\.$" "" suite "${suite}")
-  add_test(${suite} ${executable} --gtest_filter=${suite}.*)
+  add_test(${suite} "${executable}" --gtest_filter=${suite}.*)
   set(suite_label ${label})
   if(suite MATCHES "Concurrency")
     set(suite_label ${label}-concurrency)

@@ -22,8 +22,13 @@ struct RedisOptions {
 };
 
 // Connects by the deadline, or says why not. Later, connections that break are made anew, within
-// each call's deadline, and nothing is added twice: a server may be restarted while ranks wait.
-// What it forgets thereby is set again by those who need it.
+// each call's deadline: a server may be restarted while ranks wait. What it forgets thereby is set
+// again by those who need it. Nothing is added twice, unless an addition is tried for more than a
+// day or the server forgets; an erasure that was tried twice may say that nothing was there.
+//
+// The deadline limits each read and write by itself, and leaves 20 ms to each: a server that sends
+// a little now and then can take longer. The look-up of a host's name knows no deadline; an address
+// needs none.
 ASHLAR_EXPORT Result<std::shared_ptr<Store>> open_redis_store(const RedisOptions& options,
                                                               Deadline deadline);
 

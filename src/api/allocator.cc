@@ -42,6 +42,7 @@ Buffer Allocator::allocate(size_t bytes, StreamId stream) {
   Engine& engine = *parts_->engine;
   Block* block = unwrap(
       engine.allocate({bytes, stream, allocating_stack(engine, __builtin_return_address(0))}));
+  engine.addresses().remove(block);  // whoever had it by its address does not own it
   return Buffer(engine, block, block->address, bytes);
 }
 
@@ -52,13 +53,19 @@ Status not_an_allocation(DeviceAddress address) {
   return Status::usage(text(address, " is not an allocation of this allocator, or was freed"));
 }
 
+Block* Allocator::Parts::block_at(DeviceAddress address) {
+  Block* block = engine->addresses().find(address);
+  if (block == nullptr || !block->is_allocated()) unwrap(not_an_allocation(address));
+  return block;
+}
+
 DeviceAddress Allocator::allocate_raw(size_t bytes, StreamId stream) {
   if (bytes == 0) return {};
   Engine& engine = *parts_->engine;
   Block* block = unwrap(
       engine.allocate({bytes, stream, allocating_stack(engine, __builtin_return_address(0))}));
   try {
-    parts_->raw.insert(block);
+    engine.addresses().insert(block);
   } catch (const std::bad_alloc&) {  // no room for the table
     engine.free_quietly(block);
     throw;
@@ -68,9 +75,10 @@ DeviceAddress Allocator::allocate_raw(size_t bytes, StreamId stream) {
 
 void Allocator::free_raw(DeviceAddress address) {
   if (address.is_null()) return;
-  Block* block = parts_->raw.take(address);
+  Engine& engine = *parts_->engine;
+  Block* block = engine.addresses().find(address);
   if (block == nullptr) unwrap(not_an_allocation(address));
-  unwrap(parts_->engine->free(block, freeing_stack(*parts_->engine, __builtin_return_address(0))));
+  unwrap(engine.free(block, freeing_stack(engine, __builtin_return_address(0))));
 }
 
 void Allocator::record_stream(DeviceAddress address, StreamId stream) {
@@ -78,9 +86,7 @@ void Allocator::record_stream(DeviceAddress address, StreamId stream) {
 }
 
 void Allocator::record_stream(DeviceAddress address, Device& device, StreamId stream) {
-  Block* block = parts_->raw.find(address);
-  if (block == nullptr) unwrap(not_an_allocation(address));
-  unwrap(parts_->engine->record_stream(block, {&device, stream}));
+  unwrap(parts_->engine->record_stream(parts_->block_at(address), {&device, stream}));
 }
 
 // --- limits and looking
@@ -184,7 +190,6 @@ PoolCheckpoint Allocator::checkpoint(PoolId pool) {
 RestoredPool Allocator::restore(const PoolCheckpoint& checkpoint) {
   CheckpointChange change = unwrap(parts_->engine->restore(checkpoint));
   RestoredPool restored;
-  for (const DeviceAddress address : change.freed) parts_->raw.take(address);
   for (Block* block : change.allocated) {
     restored.allocated.push_back(
         Buffer(*parts_->engine, block, block->address, block->requested_bytes));

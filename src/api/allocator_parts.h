@@ -5,7 +5,6 @@
 #include <memory>
 
 #include "ashlar/allocator.h"
-#include "engine/block_table.h"
 #include "engine/engine.h"
 #include "share/imports.h"
 #include "share/share_server.h"
@@ -16,7 +15,6 @@ struct Allocator::Parts {
   Device& device;
   const AllocatorOptions options;
   std::unique_ptr<Engine> engine;
-  BlockTable raw{};  // blocks handed out as plain addresses
   // Relaxed: only uniqueness matters.
   std::atomic<uint64_t> last_user_pool{0};
   std::atomic<uint64_t> last_capture_pool{0};
@@ -24,6 +22,8 @@ struct Allocator::Parts {
   Imports imports{device};
 
   Parts(Device& its_device, const AllocatorOptions& its_options);
+  // Of whoever keeps plain addresses. Throws where none is allocated there.
+  Block* block_at(DeviceAddress address);
 };
 
 // For the border to C, which calls the engine directly where time counts.

@@ -17,8 +17,7 @@ Share Allocator::share(const Buffer& buffer) {
 }
 
 Share Allocator::share(DeviceAddress address) {
-  Block* block = parts_->raw.find(address);
-  if (block == nullptr) unwrap(not_an_allocation(address));
+  Block* block = parts_->block_at(address);
   return Share(parts_->shares, block, unwrap(parts_->shares.share(block)));
 }
 
@@ -120,9 +119,7 @@ AddressRange Allocator::base_allocation(const Buffer& buffer) const {
 }
 
 AddressRange Allocator::base_allocation(DeviceAddress address) const {
-  const Block* block = parts_->raw.find(address);
-  if (block == nullptr) unwrap(not_an_allocation(address));
-  return base_of(block);
+  return base_of(parts_->block_at(address));
 }
 
 AddressRange Allocator::base_of(const Block* block) const {

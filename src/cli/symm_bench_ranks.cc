@@ -1,6 +1,7 @@
 // Each rank measures along; what rank 0 found, or why a rank could not, comes back in a file.
 #include "cli/symm_bench_ranks.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <system_error>
 
 #include "ashlar/errors.h"
 #include "ashlar/symmetric.h"
@@ -123,22 +125,34 @@ class RankBench {
   SymmBenchOutcome outcome_;
 };
 
-std::string said_by(const std::string& folder, int rank) { return text(folder, "/said-", rank); }
+std::string outcome_file(const std::string& folder) { return folder + "/outcome"; }
+std::string failure_file(const std::string& folder, int rank) {
+  return text(folder, "/failure-", rank);
+}
 
-// A line for each result, then the thresholds; of other ranks than 0, nothing. False: why not.
+// A line for each result, then the thresholds.
+void write_outcome(const std::string& folder, const SymmBenchOutcome& outcome) {
+  std::ofstream said(outcome_file(folder));
+  said << outcome.results.size() << '\n';
+  for (const SymmBenchResult& each : outcome.results) {
+    said << each.name << ' ' << each.bytes << ' ' << each.us << '\n';
+  }
+  said << outcome.thresholds;
+  said.flush();
+  if (!said) {
+    throw Error(Status::device_fault(
+        "write", errno, text(outcome_file(folder), " cannot be written: is there room?")));
+  }
+}
+
+// False: why not is in a file, if that could be written.
 bool run_rank(const std::string& folder, int rank, const SymmBenchEffort& effort) {
-  std::ofstream said(said_by(folder, rank));
   try {
     const SymmBenchOutcome outcome = RankBench(folder + "/store", rank, effort).run();
-    if (rank != 0) return true;
-    said << outcome.results.size() << '\n';
-    for (const SymmBenchResult& each : outcome.results) {
-      said << each.name << ' ' << each.bytes << ' ' << each.us << '\n';
-    }
-    said << outcome.thresholds;
+    if (rank == 0) write_outcome(folder, outcome);
     return true;
   } catch (const std::exception& failed) {
-    said << "rank " << rank << ": " << failed.what();
+    std::ofstream(failure_file(folder, rank)) << "rank " << rank << ": " << failed.what();
     return false;
   }
 }
@@ -147,16 +161,31 @@ std::string rest_of(std::istream& in) {
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
-SymmBenchOutcome read_outcome(const std::string& folder) {
-  std::ifstream said(said_by(folder, 0));
+Result<SymmBenchOutcome> read_outcome(const std::string& folder) {
+  std::ifstream said(outcome_file(folder));
+  SymmBenchOutcome outcome;
   size_t count = 0;
   said >> count;
-  SymmBenchOutcome outcome;
-  outcome.results.resize(count);
-  for (SymmBenchResult& each : outcome.results) said >> each.name >> each.bytes >> each.us;
-  said.ignore();
+  while (said && outcome.results.size() < count) {
+    SymmBenchResult each;
+    said >> each.name >> each.bytes >> each.us;
+    outcome.results.push_back(std::move(each));
+  }
+  if (!said || said.get() != '\n' || count == 0) {
+    return Status::format(text("rank 0 ended well, but ", outcome_file(folder), " has not ", count,
+                               " results in it: was it touched?"));
+  }
   outcome.thresholds = rest_of(said);
   return outcome;
+}
+
+// What waitpid says of its end.
+int wait_for(pid_t child) {
+  int ended = 0;
+  while (::waitpid(child, &ended, 0) < 0) {
+    if (errno != EINTR) return -1;
+  }
+  return ended;
 }
 
 Result<SymmBenchOutcome> run_in(const std::string& folder, const SymmBenchEffort& effort) {
@@ -164,15 +193,22 @@ Result<SymmBenchOutcome> run_in(const std::string& folder, const SymmBenchEffort
   for (int rank = 0; rank < effort.ranks; ++rank) {
     const pid_t child = ::fork();
     if (child == 0) ::_exit(run_rank(folder, rank, effort) ? 0 : 1);
-    // The others find out by their deadline.
-    if (child > 0) children.push_back(child);
+    if (child < 0) {
+      const int error = errno;
+      for (const pid_t each : children) ::kill(each, SIGKILL);  // they wait for this one
+      for (const pid_t each : children) wait_for(each);
+      return Status::device_fault("fork", error,
+                                  text("no process for rank ", rank, " of ", effort.ranks,
+                                       " (fork: ", std::generic_category().message(error),
+                                       "): ask for fewer ranks, or end others"));
+    }
+    children.push_back(child);
   }
   Status failed;
   for (size_t rank = 0; rank < children.size(); ++rank) {
-    int ended = 0;
-    ::waitpid(children[rank], &ended, 0);
+    const int ended = wait_for(children[rank]);
     if (ended == 0 || !failed.ok()) continue;
-    std::ifstream said(said_by(folder, static_cast<int>(rank)));
+    std::ifstream said(failure_file(folder, static_cast<int>(rank)));
     const std::string why = rest_of(said);
     failed = Status::peer_lost(why.empty() ? text("rank ", rank, " ended by itself") : why);
   }

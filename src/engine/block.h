@@ -24,6 +24,7 @@ enum class BlockState : uint8_t {
 struct Block {
   BlockState state = BlockState::kFree;
   bool is_uncached = false;  // a segment of its own, which goes back to the device when it is free
+  bool is_listed = false;    // in the engine's table of plain addresses
   uint32_t hold_count = 0;   // while not 0 it does not become free, whoever frees it
   uint32_t event_count = 0;  // events that must be done before it is free; only when pending
   StackId stack{};           // of whoever allocated it; none unless active

@@ -1,4 +1,4 @@
-// Walking down the tree, and making what is missing on the way.
+// Entering, taking out, and growing.
 #include "engine/block_table.h"
 
 #include "base/check.h"
@@ -6,75 +6,49 @@
 namespace ashlar {
 namespace {
 
-// The table behind an entry; made if there is none. Of several threads that make it, one wins.
-template <typename Entry>
-Entry* get_or_make(std::atomic<Entry*>& place) {
-  Entry* there = place.load(std::memory_order_acquire);
-  if (there != nullptr) return there;
-  auto made = std::make_unique<Entry>();
-  if (!place.compare_exchange_strong(there, made.get(), std::memory_order_acq_rel)) return there;
-  return made.release();
-}
+constexpr size_t kFirstBits = 8;  // 1,024 blocks in 16 KiB
+constexpr size_t kMoreBits = 3;
 
 }  // namespace
 
-BlockTable::BlockTable() : root_(std::make_unique<Root>()) {}
+BlockTable::BlockTable() {
+  MutexLock lock(mutex_);
+  tables_.push_back(std::make_unique<Table>(kFirstBits, nullptr));
+  newest_.store(tables_.back().get(), std::memory_order_release);
+}
 
-BlockTable::~BlockTable() {
-  for (auto& region_place : *root_) {
-    const std::unique_ptr<Region> region(region_place.load(std::memory_order_relaxed));
-    if (region == nullptr) continue;
-    for (auto& group_place : region->groups) {
-      const std::unique_ptr<Group> group(group_place.load(std::memory_order_relaxed));
-      if (group == nullptr) continue;
-      for (auto& leaf_place : *group) {
-        const std::unique_ptr<Leaf> leaf(leaf_place.load(std::memory_order_relaxed));
+// NOLINTNEXTLINE(readability-function-cognitive-complexity): three loops, one thought
+void BlockTable::enter(Block* block) {
+  const uint64_t key = block->address.value();
+  for (;;) {
+    Table* table = newest_.load(std::memory_order_acquire);
+    for (const uint64_t hash : {first_hash(key), second_hash(key)}) {
+      for (Entry& entry : table->line(hash).entries) {
+        uint64_t nobody = 0;
+        if (entry.key.load(std::memory_order_relaxed) != nobody) continue;
+        if (!entry.key.compare_exchange_strong(nobody, key, std::memory_order_acq_rel)) continue;
+        entry.block.store(block, std::memory_order_release);
+        block->is_listed = true;
+        return;
       }
     }
+    grow(table);
   }
 }
 
-// 4,096 of them are 64 TiB: more than any process has mapped of devices.
-BlockTable::Region& BlockTable::region_of(DeviceAddress address) {
-  const uint64_t key = address.value() >> 34;
-  auto made = std::make_unique<Region>(key);
-  for (size_t i = 0; i < root_->size(); ++i) {
-    std::atomic<Region*>& place = (*root_)[(key + i) % root_->size()];
-    Region* there = place.load(std::memory_order_acquire);
-    const bool is_mine = there == nullptr && place.compare_exchange_strong(
-                                                 there, made.get(), std::memory_order_acq_rel);
-    if (is_mine) return *made.release();
-    if (there->key == key) return *there;
-  }
-  check_failed("a table of blocks has room", __FILE__, __LINE__);
+void BlockTable::take_out(Block* block) {
+  auto* entry = const_cast<Entry*>(entry_of(block->address));
+  ASHLAR_DCHECK(entry != nullptr);
+  block->is_listed = false;
+  entry->block.store(nullptr, std::memory_order_relaxed);
+  entry->key.store(0, std::memory_order_release);
 }
 
-std::atomic<Block*>& BlockTable::make_place(DeviceAddress address) {
-  Group* group = get_or_make(region_of(address).groups[bits(address, 21, 8192)]);
-  Leaf* leaf = get_or_make((*group)[bits(address, 15, 64)]);
-  return (*leaf)[bits(address, 9, 64)];
-}
-
-// --- addresses that the tree has no place for ----------------------------------------------------
-
-void BlockTable::insert_odd(Block* block) {
+void BlockTable::grow(const Table* full) {
   MutexLock lock(mutex_);
-  odd_[block->address.value()] = block;
-}
-
-Block* BlockTable::find_odd(DeviceAddress address) const {
-  MutexLock lock(mutex_);
-  const auto found = odd_.find(address.value());
-  return found == odd_.end() ? nullptr : found->second;
-}
-
-Block* BlockTable::take_odd(DeviceAddress address) {
-  MutexLock lock(mutex_);
-  const auto found = odd_.find(address.value());
-  if (found == odd_.end()) return nullptr;
-  Block* block = found->second;
-  odd_.erase(found);
-  return block;
+  if (tables_.back().get() != full) return;  // somebody else did
+  tables_.push_back(std::make_unique<Table>(64 - full->shift + kMoreBits, full));
+  newest_.store(tables_.back().get(), std::memory_order_release);
 }
 
 }  // namespace ashlar

@@ -22,6 +22,7 @@
 #include "ashlar/status.h"
 #include "ashlar/trace.h"
 #include "engine/block.h"
+#include "engine/block_table.h"
 #include "engine/giving_back.h"
 #include "observe/history.h"
 
@@ -60,6 +61,9 @@ class Engine {
   virtual ~Engine() = default;
 
   virtual Device& device() const = 0;
+  // Blocks that were handed out as plain addresses: whoever does that enters them, and the engine
+  // removes them when they are merged with others. A block that is in here may have been freed.
+  BlockTable& addresses() { return addresses_; }
 
   // At a multiple of 256, as drivers promise and kernels rely on. kOutOfMemory: after everything
   // was tried; the message is the report. kUsage: a size of 0.
@@ -172,6 +176,7 @@ class Engine {
   virtual Status add_remap_observer(RemapObserver observer);
 
  protected:
+  BlockTable addresses_;
   History history_;  // thread safe
 };
 

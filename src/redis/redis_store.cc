@@ -1,8 +1,9 @@
 // A store over hiredis: one command at a time on a connection, connections kept for the next call.
 //
 // A call that finds its connection broken makes a new one and asks again until its deadline. That
-// is harmless for all but additions, which leave a receipt in the server until their answer has
-// arrived.
+// is harmless for most. Additions leave a receipt in the server until their answer has arrived, or
+// for as long as they may ask again; and an erasure whose answer was lost may say that nothing was
+// there.
 #include "ashlar/redis_store.h"
 
 #include <fcntl.h>
@@ -26,8 +27,11 @@ using std::chrono::milliseconds;
 using Words = std::vector<std::string>;
 
 constexpr milliseconds kLongestRest{50};
+constexpr milliseconds kShortestCommand{20};       // to a server far away and back
 constexpr std::chrono::hours kLongestCommand{24};  // a timeval must hold it
-constexpr const char* kReceiptSeconds = "60";
+constexpr std::chrono::seconds kShortestReceipt{60};
+constexpr std::chrono::hours kLongestReceipt{24};
+constexpr std::chrono::seconds kReceiptPatience{1};
 
 // KEYS: the counter, the receipt. ARGV: amount, time to live in ms (0: no end), life of a receipt.
 constexpr const char* kAddScript =
@@ -78,12 +82,19 @@ class NoBrokenPipes {
   bool was_pending_ = false;
 };
 
-// At least 1 ms: to hiredis, 0 is for ever.
+// Never 0, which to hiredis is for ever; and whoever is late looks once, and is to see something.
 timeval left_of(Deadline deadline) {
   const auto left = std::clamp<std::chrono::microseconds>(
-      std::chrono::duration_cast<std::chrono::microseconds>(deadline.left()),
-      std::chrono::milliseconds(1), kLongestCommand);
+      std::chrono::duration_cast<std::chrono::microseconds>(deadline.left()), kShortestCommand,
+      kLongestCommand);
   return {left.count() / 1'000'000, left.count() % 1'000'000};
+}
+
+// As long as the addition may be asked for again, and a day at most: nobody waits longer, and a
+// server is not to keep them for ever.
+int64_t receipt_seconds(Deadline deadline) {
+  const auto left = std::chrono::ceil<std::chrono::seconds>(deadline.left());
+  return std::clamp<std::chrono::seconds>(left, kShortestReceipt, kLongestReceipt).count();
 }
 
 std::string_view text_of(const redisReply& reply) {
@@ -114,7 +125,14 @@ class RedisStore final : public Store {
     bool is_refused = false;
   };
   Attempt connect(Deadline deadline) const;
-  Attempt introduce(Context context) const;
+  Attempt introduce(Context context, Deadline deadline) const;
+  // Null: as above. An error is an answer.
+  struct Answer {
+    Reply reply;
+    std::string why;
+    bool is_refused = false;
+  };
+  Answer ask_once(const Words& words, Deadline deadline);
   std::string address() const;
 
   const RedisOptions options_;
@@ -183,7 +201,7 @@ Result<int64_t> RedisStore::add(std::string_view key, int64_t amount, millisecon
   const std::string receipt = text("ashlar/receipt/", std::hex, drawn[0], '-', drawn[1]);
   const std::string life = text(std::max<int64_t>(0, time_to_live.count()));
   const Words words = {"EVAL",  kAddScript,   "2",  std::string(key),
-                       receipt, text(amount), life, kReceiptSeconds};
+                       receipt, text(amount), life, text(receipt_seconds(deadline))};
   const Result<Reply> reply = ask(words, deadline);
   if (!reply.ok()) {
     const std::string& why = reply.status().message();
@@ -195,8 +213,10 @@ Result<int64_t> RedisStore::add(std::string_view key, int64_t amount, millisecon
     }
     return reply.status();
   }
-  // The answer is here; if this fails, the receipt goes by itself.
-  (void)ask({"DEL", receipt}, deadline).ok();
+  // The answer is here, and nobody is to wait for this; if it fails, the receipt goes by itself.
+  const Deadline soon =
+      Deadline::after(std::min<std::chrono::nanoseconds>(deadline.left(), kReceiptPatience));
+  (void)ask_once({"DEL", receipt}, soon);
   int64_t sum = 0;
   const std::string_view digits = text_of(**reply);
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), sum);
@@ -214,38 +234,37 @@ Result<bool> RedisStore::erase(std::string_view key, Deadline deadline) {
 }
 
 Result<Reply> RedisStore::ask(const Words& words, Deadline deadline) {
-  std::string why = "it did not answer";
   std::chrono::nanoseconds pause = milliseconds(1);
   for (;;) {
-    Attempt attempt{take_idle(), {}, false};
-    if (attempt.context == nullptr) attempt = connect(deadline);
-    if (attempt.context != nullptr) {
-      ::redisSetTimeout(attempt.context.get(), left_of(deadline));
-      Reply reply = send(*attempt.context, words);
-      if (reply != nullptr) {
-        const std::string said(text_of(*reply));
-        put_back(std::move(attempt.context));
-        if (reply->type != REDIS_REPLY_ERROR) return reply;
-        // A server that starts reads its files first, and says so.
-        if (!said.starts_with("LOADING")) {
-          return Status::device_fault(words.front(), 0, text(address(), " refused: ", said));
-        }
-        why = said;
-      } else {
-        why = attempt.context->errstr;
-      }
-    } else {
-      why = attempt.why;
-      if (attempt.is_refused) {
-        return Status::device_fault("connect", 0, text(address(), " refused: ", why));
+    Answer answer = ask_once(words, deadline);
+    if (answer.is_refused) {
+      return Status::device_fault("connect", 0, text(address(), " refused: ", answer.why));
+    }
+    if (answer.reply != nullptr) {
+      if (answer.reply->type != REDIS_REPLY_ERROR) return std::move(answer.reply);
+      answer.why = text_of(*answer.reply);
+      // A server that starts reads its files first, and says so.
+      if (!answer.why.starts_with("LOADING")) {
+        return Status::device_fault(words.front(), 0, text(address(), " refused: ", answer.why));
       }
     }
     if (deadline.has_passed()) {
-      return Status::timeout(text(address(), " was not reached before the deadline: ", why));
+      return Status::timeout(text(address(), " was not reached before the deadline: ", answer.why));
     }
     std::this_thread::sleep_for(std::min(pause, deadline.left()));
     pause = std::min<std::chrono::nanoseconds>(2 * pause, kLongestRest);
   }
+}
+
+RedisStore::Answer RedisStore::ask_once(const Words& words, Deadline deadline) {
+  Attempt attempt{take_idle(), {}, false};
+  if (attempt.context == nullptr) attempt = connect(deadline);
+  if (attempt.context == nullptr) return {nullptr, attempt.why, attempt.is_refused};
+  ::redisSetTimeout(attempt.context.get(), left_of(deadline));
+  Reply reply = send(*attempt.context, words);
+  if (reply == nullptr) return {nullptr, attempt.context->errstr, false};
+  put_back(std::move(attempt.context));
+  return {std::move(reply), {}, false};
 }
 
 Context RedisStore::take_idle() {
@@ -269,11 +288,10 @@ RedisStore::Attempt RedisStore::connect(Deadline deadline) const {
   if (context == nullptr) return {nullptr, "no memory for a connection", false};
   if (context->err != 0) return {nullptr, context->errstr, false};
   ::fcntl(context->fd, F_SETFD, FD_CLOEXEC);
-  ::redisSetTimeout(context.get(), limit);
-  return introduce(std::move(context));
+  return introduce(std::move(context), deadline);
 }
 
-RedisStore::Attempt RedisStore::introduce(Context context) const {
+RedisStore::Attempt RedisStore::introduce(Context context, Deadline deadline) const {
   std::vector<Words> greetings;
   if (!options_.password.empty() && !options_.user.empty()) {
     greetings.push_back({"AUTH", options_.user, options_.password});
@@ -282,6 +300,7 @@ RedisStore::Attempt RedisStore::introduce(Context context) const {
   }
   if (options_.database != 0) greetings.push_back({"SELECT", text(options_.database)});
   for (const Words& greeting : greetings) {
+    ::redisSetTimeout(context.get(), left_of(deadline));
     const Reply reply = send(*context, greeting);
     if (reply == nullptr) return {nullptr, context->errstr, false};
     if (reply->type == REDIS_REPLY_ERROR) {

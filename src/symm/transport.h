@@ -106,8 +106,9 @@ class ASHLAR_EXPORT Transport {
 
   // For others to connect to.
   virtual const std::string& address() const = 0;
-  // Connects at once, so that one who cannot be reached is known here: kPeerLost or kTimeout, both
-  // with the rank. kFormat: these bytes are no address, or one of another transport.
+  // Connects at once, so that one who cannot be reached is known here, with its rank: kPeerLost or
+  // kTimeout, or kDeviceFault where there is no way to such an address at all. kFormat: these bytes
+  // are no address, or one of another transport. kUsage: it has ended.
   virtual Result<std::unique_ptr<Endpoint>> connect(std::string_view address,
                                                     const RemotePeer& peer, Deadline deadline) = 0;
   // REQUIRES: the memory outlives the region.

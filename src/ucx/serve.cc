@@ -113,8 +113,7 @@ void UcxWorker::on_sent(void* request, ucs_status_t, void* sending)
     ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
   Sending& sent = *static_cast<Sending*>(sending);
   ::ucp_request_free(request);
-  --sent.worker->with_ucx_count_;
-  sent.worker->idle_.push_back(&sent);
+  sent.worker->take_back_locked(sent);
 }
 
 }  // namespace ashlar::symm

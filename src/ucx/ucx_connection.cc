@@ -16,7 +16,9 @@ using Clock = std::chrono::steady_clock;
 constexpr microseconds kDriveItself{300};  // before it leaves progress to the worker's thread
 constexpr milliseconds kLongestRest{1};    // between looks at the group's failure
 constexpr std::chrono::seconds kClosingPatience{1};
-constexpr size_t kMostUnanswered = 128;  // so that one who does not read costs 8 MiB
+// Of what a connection has sent, and of each get: 8 MiB, with the other side or on the way, are
+// lost on one who does not read.
+constexpr size_t kMostUnanswered = 128;
 
 void on_error(void* connection, ucp_ep_h, ucs_status_t status)
     ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
@@ -102,23 +104,27 @@ Status UcxConnection::send(Message message, std::span<const std::byte> data, Dea
 Status UcxConnection::get(const Place& from, std::span<std::byte> into, Deadline deadline) {
   const Hush hush;
   Waiter waiter;
-  Status asked;
-  {
+  const auto has_room = [&waiter] { return waiter.left_count < kMostUnanswered; };
+  Message message;
+  message.kind = MessageKind::kGet;
+  message.region = from.region;
+  for (size_t done = 0; done < into.size(); done += kMostDataBytes) {
+    const auto piece = into.subspan(done, std::min(kMostDataBytes, into.size() - done));
+    message.offset = from.offset + done;
+    message.bytes = piece.size();
+    Status asked = wait(has_room, "a get", deadline);
     MutexLock lock(worker_.mutex);
-    asked = check_locked();
-    Message message;
-    message.kind = MessageKind::kGet;
-    message.region = from.region;
-    for (size_t done = 0; asked.ok() && done < into.size(); done += kMostDataBytes) {
-      const auto piece = into.subspan(done, std::min(kMostDataBytes, into.size() - done));
-      message.offset = from.offset + done;
-      message.bytes = piece.size();
+    if (asked.ok()) asked = check_locked();
+    if (asked.ok()) {
       ++waiter.left_count;
       asked = ask_locked(message, {this, &waiter, piece}, {});
     }
-    if (!asked.ok()) worker_.stop_awaiting_locked(waiter);
+    if (!asked.ok()) {
+      worker_.stop_awaiting_locked(waiter);
+      return asked;
+    }
   }
-  return asked.ok() ? finish(waiter, "a get", deadline) : asked;
+  return finish(waiter, "a get", deadline);
 }
 
 Result<uint64_t> UcxConnection::fetch(const RegionToken& region, const AtomicCall& wanted,
@@ -252,6 +258,10 @@ void UcxConnection::close() {
     MutexLock lock(worker_.mutex);
     worker_.stop_awaiting_locked(*this);
     if (endpoint_ == nullptr) return;
+    if (worker_.worker() == nullptr) {  // the end did not find this one, and took all with it
+      endpoint_ = nullptr;
+      return;
+    }
     ucp_request_param_t param{};
     param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
     if (can_be_forced_) param.flags = UCP_EP_CLOSE_FLAG_FORCE;
@@ -261,8 +271,9 @@ void UcxConnection::close() {
   }
   if (!UCS_PTR_IS_PTR(closing)) return;
   const Deadline patience = Deadline::after(kClosingPatience);
-  for (;;) {
+  for (;; std::this_thread::yield()) {
     MutexLock lock(worker_.mutex);
+    if (worker_.worker() == nullptr) return;  // the request went with it
     worker_.progress_locked();
     if (::ucp_request_check_status(closing) != UCS_INPROGRESS || patience.has_passed()) {
       ::ucp_request_free(closing);

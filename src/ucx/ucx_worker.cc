@@ -23,6 +23,7 @@ using std::chrono::microseconds;
 using Clock = std::chrono::steady_clock;
 
 constexpr microseconds kBehindDrivers{50};
+constexpr size_t kMostIdle = 128;  // of 64 KiB at most
 
 thread_local int hush_depth = 0;
 
@@ -173,7 +174,7 @@ void UcxWorker::answer_others() {
         is_asleep = ::ucp_worker_arm(worker_) == UCS_OK;
         has_work = !is_asleep;
       }
-      has_outstanding = with_ucx_count_ > 0;
+      has_outstanding = !with_ucx_.empty();
     }
     if (has_work) busy_until = Clock::now() + busy_poll_;
     if (is_asleep) {
@@ -225,6 +226,8 @@ void UcxWorker::destroy_locked() {
   worker_ = nullptr;
   if (context_ != nullptr) ::ucp_cleanup(context_);
   context_ = nullptr;
+  with_ucx_.clear();
+  idle_.clear();
 }
 
 Status UcxWorker::check_locked() const {
@@ -266,11 +269,12 @@ void UcxWorker::forget(const RegionToken& region) {
 ucs_status_t UcxWorker::send_locked(ucp_ep_h to, const Message& message,
                                     std::span<const std::byte> data) {
   if (idle_.empty()) {
-    sendings_.push_back(std::make_unique<Sending>());
-    idle_.push_back(sendings_.back().get());
+    idle_.push_back(std::make_unique<Sending>());
+    idle_.back()->place = idle_.begin();
   }
   Sending& sending = *idle_.back();
-  idle_.pop_back();
+  // Before UCX has it: what one sends to oneself is served, and answered, meanwhile.
+  with_ucx_.splice(with_ucx_.end(), idle_, sending.place);
   sending.worker = this;
   sending.message = message;
   sending.data.assign(data.begin(), data.end());
@@ -286,12 +290,16 @@ ucs_status_t UcxWorker::send_locked(ucp_ep_h to, const Message& message,
       ::ucp_am_send_nbx(to, kMessageId, &sending.message, sizeof(sending.message),
                         sending.data.data(), sending.data.size(), &param);
   if (UCS_PTR_IS_PTR(answer)) {
-    ++with_ucx_count_;
     wake_locked();  // whoever called may have better things to do than progress
     return UCS_OK;
   }
-  idle_.push_back(&sending);
+  take_back_locked(sending);
   return UCS_PTR_STATUS(answer);
+}
+
+void UcxWorker::take_back_locked(Sending& sending) {
+  idle_.splice(idle_.end(), with_ucx_, sending.place);
+  if (idle_.size() > kMostIdle) idle_.pop_back();
 }
 
 uint64_t UcxWorker::await_locked(const Awaited& awaited) {

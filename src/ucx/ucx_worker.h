@@ -9,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <list>
 #include <map>
 #include <memory>
 #include <span>
@@ -40,6 +41,7 @@ struct Sending {
   UcxWorker* worker = nullptr;
   Message message{};
   std::vector<std::byte> data{};
+  std::list<std::unique_ptr<Sending>>::iterator place{};  // in one of the worker's lists
 };
 
 // One who waits for answers. On the waiter's stack, and known to the worker while it is there.
@@ -116,6 +118,7 @@ class UcxWorker {
   static ucs_status_t on_message(void* worker, const void* header, size_t header_bytes, void* data,
                                  size_t data_bytes, const ucp_am_recv_param_t* param);
   static void on_sent(void* request, ucs_status_t status, void* sending);
+  void take_back_locked(Sending& sending) ASHLAR_REQUIRES(mutex);
   void take_answer_locked(const Message& answer, std::span<const std::byte> data)
       ASHLAR_REQUIRES(mutex);
   void serve_locked(const Message& call, std::span<const std::byte> data, ucp_ep_h reply_to)
@@ -133,9 +136,8 @@ class UcxWorker {
   Mutex ending_;  // one end at a time; taken before mutex
   ucp_context_h context_ ASHLAR_GUARDED_BY(mutex) = nullptr;
   ucp_worker_h worker_ ASHLAR_GUARDED_BY(mutex) = nullptr;  // null: over
-  size_t with_ucx_count_ ASHLAR_GUARDED_BY(mutex) = 0;
-  std::vector<std::unique_ptr<Sending>> sendings_ ASHLAR_GUARDED_BY(mutex);
-  std::vector<Sending*> idle_ ASHLAR_GUARDED_BY(mutex);
+  std::list<std::unique_ptr<Sending>> with_ucx_ ASHLAR_GUARDED_BY(mutex);
+  std::list<std::unique_ptr<Sending>> idle_ ASHLAR_GUARDED_BY(mutex);  // for the next
   uint64_t call_count_ ASHLAR_GUARDED_BY(mutex) = 0;
   std::map<uint64_t, Awaited> awaited_ ASHLAR_GUARDED_BY(mutex);
   std::map<RegionToken, std::span<std::byte>> regions_ ASHLAR_GUARDED_BY(mutex);

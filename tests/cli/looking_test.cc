@@ -2,12 +2,20 @@
 // said about bad input. oom and tune have files of their own.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 
+#include <cerrno>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
 
 #include "cli/run_cli.h"
 
@@ -289,6 +297,33 @@ TEST(CliLookingTest, SymmBenchMeasuresEverythingBetweenItsRanks) {
     EXPECT_THAT(outcome.out, HasSubstr("\"name\": \"" + std::string(name)));
   }
   EXPECT_EQ(run_cli({.arguments = {"symm-bench", "--ranks", "0"}}).exit_code, kUsage);
+}
+
+// Of this thread, and what it starts: the system refuses to fork. Threads, and what posix_spawn
+// does, share memory, and are not concerned.
+bool refuse_to_fork() {
+  sock_filter rules[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 3),
+                         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args)),
+                         BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CLONE_VM, 1, 0),
+                         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAGAIN),
+                         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  const sock_fprog program{std::size(rules), rules};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+TEST(CliLookingTest, SymmBenchSaysSoWhereItCannotFork) {
+  bool is_refused = false;
+  CliOutcome outcome;
+  std::thread([&] {
+    is_refused = refuse_to_fork();
+    if (is_refused) outcome = run_cli({.arguments = {"symm-bench"}});
+  }).join();
+  if (!is_refused) GTEST_SKIP() << "NOT TESTED: no seccomp here, by which the system could refuse";
+  EXPECT_EQ(outcome.exit_code, kNo);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_THAT(outcome.err, HasSubstr("no process for rank 0 of 2 (fork: "));
 }
 
 TEST(CliLookingTest, HelpOnLeaksSaysWhatALeakIs) {

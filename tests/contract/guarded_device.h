@@ -25,7 +25,7 @@ class GuardedDevice final : public ForwardingDevice {
   const DeviceProperties& properties() const override { return properties_; }
 
   sim::Faults& faults() { return faults_; }
-  // Every call fails with this, until it is ok again.
+  // Every call that engines make fails with this, until it is ok again.
   void set_lost(Status reason) ASHLAR_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     lost_ = std::move(reason);
@@ -60,8 +60,7 @@ class GuardedDevice final : public ForwardingDevice {
     });
   }
 
-  // --- what engines call besides
-  // ------------------------------------------------------------------
+  // --- what engines call besides -----------------------------------------------------------------
 
   Result<DeviceAddress> reserve(size_t bytes, const ReserveOptions& options) override {
     return gated(DeviceCall::kReserve, [&] { return ForwardingDevice::reserve(bytes, options); });

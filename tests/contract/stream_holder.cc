@@ -23,26 +23,27 @@ void find(void* library, const char* name, Function& function) {
 StreamHolder::StreamHolder(Device& device) : device_(device) {
   void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
   if (library == nullptr) must(Status::unsupported("the CUDA driver is not in use"));
-  find(library, "cuDevicePrimaryCtxRetain", retain_);
+  int (*retain)(void**, int) = nullptr;
+  find(library, "cuDevicePrimaryCtxRetain", retain);
   find(library, "cuCtxPushCurrent_v2", push_);
   find(library, "cuCtxPopCurrent_v2", pop_);
   find(library, "cuStreamWaitValue32_v2", wait_);
-  // Never freed: the device is there as long as the process.
+  const int code = retain(&context_, static_cast<int>(device_.properties().index.value()));
+  if (code != 0) must(Status::device_fault("cuDevicePrimaryCtxRetain", code, "no context"));
+  // Neither is given back: the device is there as long as the process.
   words_ = static_cast<uint32_t*>(must(device_.allocate_host(kWordCount * sizeof(uint32_t))));
   std::fill_n(words_, kWordCount, 0U);
 }
 
 Status StreamHolder::hold(StreamId stream) {
+  if (held_.contains(stream)) return {};
   if (next_ == kWordCount) return Status::usage("all words of the holder are used");
-  void* context = nullptr;
-  if (const int code = retain_(&context, 0); code != 0) {
-    return Status::device_fault("cuDevicePrimaryCtxRetain", code, "no context");
-  }
-  push_(context);
+  push_(context_);
   const size_t word = next_++;
   const int code = wait_(reinterpret_cast<void*>(stream.value()),
                          reinterpret_cast<uint64_t>(words_ + word), 1, /*at least*/ 0);
-  pop_(&context);
+  void* popped = nullptr;
+  pop_(&popped);
   if (code != 0) return Status::device_fault("cuStreamWaitValue32", code, "it does not wait");
   held_[stream] = word;
   return {};

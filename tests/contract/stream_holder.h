@@ -16,6 +16,7 @@ class StreamHolder {
   // The device's driver is in use already. Throws where it has no such function.
   explicit StreamHolder(Device& device);
 
+  // One that is held already stays so, until it is resumed once.
   Status hold(StreamId stream);
   Status resume(StreamId stream);
 
@@ -23,7 +24,7 @@ class StreamHolder {
   static constexpr size_t kWordCount = 4096;
 
   Device& device_;
-  int (*retain_)(void**, int) = nullptr;
+  void* context_ = nullptr;  // the device's primary one
   int (*push_)(void*) = nullptr;
   int (*pop_)(void**) = nullptr;
   int (*wait_)(void*, uint64_t, uint32_t, unsigned) = nullptr;

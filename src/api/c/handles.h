@@ -18,16 +18,13 @@ struct ashlar_plugin {
   std::shared_ptr<ashlar::SegmentSource> source;  // shared with the pools made with it
 };
 
-// The engine and the table are the allocator's own, at hand for the fast path.
+// The engine is the allocator's own, at hand for the fast path.
 struct ashlar_allocator {
   ashlar_allocator(ashlar::Device& device, const ashlar::AllocatorOptions& options)
-      : allocator(device, options),
-        engine(*ashlar::AllocatorParts::of(allocator).engine),
-        raw(ashlar::AllocatorParts::of(allocator).raw) {}
+      : allocator(device, options), engine(*ashlar::AllocatorParts::of(allocator).engine) {}
 
   ashlar::Allocator allocator;
   ashlar::Engine& engine;
-  ashlar::BlockTable& raw;
 };
 
 // NOLINTEND(readability-identifier-naming)

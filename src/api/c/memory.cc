@@ -38,7 +38,7 @@ ashlar_status ashlar_allocate(ashlar_allocator* allocator, size_t bytes, ashlar_
         {bytes, stream_id(stream), allocating_stack(engine, __builtin_return_address(0))});
     if (!block.ok()) return failed(block.status());
     try {
-      allocator->raw.insert(*block);
+      engine.addresses().insert(*block);
     } catch (const std::bad_alloc&) {  // no room for the table
       engine.free_quietly(*block);
       throw;
@@ -55,7 +55,7 @@ ashlar_status ashlar_free(ashlar_allocator* allocator, void* memory) noexcept {
   if (memory == nullptr) return ASHLAR_OK;
   Engine& engine = allocator->engine;
   try {
-    Block* block = allocator->raw.take(address_of(memory));
+    Block* block = engine.addresses().find(address_of(memory));
     if (block == nullptr) return failed(not_an_allocation(address_of(memory)));
     return code_of(engine.free(block, freeing_stack(engine, __builtin_return_address(0))));
   } catch (...) {
@@ -72,6 +72,7 @@ ashlar_status ashlar_allocate_block(ashlar_allocator* allocator, size_t bytes, a
     const Result<Block*> allocated = engine.allocate(
         {bytes, stream_id(stream), allocating_stack(engine, __builtin_return_address(0))});
     if (!allocated.ok()) return failed(allocated.status());
+    engine.addresses().remove(*allocated);  // whoever had it by its address does not own it
     *block = handle_of(*allocated);
     return ASHLAR_OK;
   } catch (...) {

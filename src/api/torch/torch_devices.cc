@@ -48,8 +48,9 @@ ashlar_allocator& TorchDevices::make(int device) {
 ashlar_allocator* TorchDevices::owner_of(const void* memory) const {
   for (const std::atomic<ashlar_allocator*>& place : allocators_) {
     ashlar_allocator* there = place.load(std::memory_order_acquire);
-    const bool is_its = there != nullptr && there->raw.find(c_api::address_of(memory)) != nullptr;
-    if (is_its) return there;
+    if (there == nullptr) continue;
+    const Block* block = there->engine.addresses().find(c_api::address_of(memory));
+    if (block != nullptr && block->is_allocated()) return there;
   }
   return nullptr;
 }

@@ -25,7 +25,7 @@ void* allocate(size_t bytes, int device, void* stream, const void* caller) {
   const StackId stack = engine.history().capture(RecordContext::kState, caller);
   Block* block = unwrap(engine.allocate({bytes, stream_id(stream), stack}));
   try {
-    allocator.raw.insert(block);
+    engine.addresses().insert(block);
   } catch (const std::bad_alloc&) {  // no room for the table
     engine.free_quietly(block);
     throw;
@@ -66,9 +66,9 @@ void ashlar_torch_free(void* memory, size_t, int device, void*) noexcept {
   const void* caller = __builtin_return_address(0);
   (void)guarded([&] {
     ashlar_allocator& allocator = TorchDevices::of_process().allocator(device);
-    Block* block = allocator.raw.take(address_of(memory));
-    if (block == nullptr) return;
     Engine& engine = allocator.engine;
+    Block* block = engine.addresses().find(address_of(memory));
+    if (block == nullptr) return;
     engine.free_quietly(block, engine.history().capture(RecordContext::kAll, caller));
   });
 }
@@ -93,8 +93,7 @@ void* ashlar_torch_base_alloc(void* memory, size_t* bytes) noexcept {
   (void)guarded([&] {
     ashlar_allocator* owner = TorchDevices::of_process().owner_of(memory);
     if (owner == nullptr) return;
-    const Block* block = owner->raw.find(address_of(memory));
-    if (bytes != nullptr) *bytes = block->bytes;
+    if (bytes != nullptr) *bytes = owner->engine.addresses().find(address_of(memory))->bytes;
     const AddressRange range = owner->allocator.base_allocation(address_of(memory));
     base = memory_at(range.begin);
     if (bytes != nullptr) *bytes = range.bytes;

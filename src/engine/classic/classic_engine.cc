@@ -236,6 +236,7 @@ void ClassicEngine::make_free(ClassicBlock* block) {
   block->requested_bytes = 0;
   block->stack = {};
   block->state = BlockState::kFree;
+  addresses_.remove(block);
 
   int64_t split_count = 0;
   int64_t split_bytes = 0;

@@ -18,10 +18,10 @@ int64_t stranded_bytes(const View& view, AddressRange range, size_t offset, size
   const size_t begin = range.begin - view.reserved.begin;
   const size_t end = begin + range.bytes;
   // Only the slots at the ends can be partly outside.
-  const Slot& first = view.slots[view.slot_at(offset)];
-  const Slot& last = view.slots[view.slot_at(offset + bytes - 1)];
-  const size_t whole_begin = first.offset >= begin ? first.offset : first.end();
-  const size_t whole_end = last.end() <= end ? last.end() : last.offset;
+  const Slot* slot = &view.slots[view.slot_at(offset)];
+  const size_t whole_begin = slot->offset >= begin ? slot->offset : slot->end();
+  while (slot->end() < offset + bytes) ++slot;
+  const size_t whole_end = slot->end() <= end ? slot->end() : slot->offset;
   const size_t touched_bytes = whole_end > whole_begin ? whole_end - whole_begin : 0;
   return static_cast<int64_t>(touched_bytes) - static_cast<int64_t>(bytes);
 }
@@ -61,6 +61,8 @@ PagedBlock* Arena::best_range(Heap& heap, size_t bytes, double tolerance, size_t
     const size_t begin = view.offset_of(*range);
     const auto rest = static_cast<int64_t>(range->bytes - bytes);
     const auto consider = [&](size_t at) {
+      // Nothing is better than to use only what is useless already.
+      if (rest / 2 - static_cast<int64_t>(bytes) >= best_cost) return;
       const int64_t stranded = stranded_bytes(view, {range->address, range->bytes}, at, bytes);
       const int64_t cost = stranded + rest / 2;
       if (cost >= best_cost) return;
@@ -196,6 +198,7 @@ void Arena::merge_next(PagedBlock* block) {
 void Arena::add_free(PagedBlock* block) {
   Heap& heap = this->heap(block->view->is_small);
   block->state = BlockState::kFree;
+  addresses_.remove(block);
   const bool may_merge = !pool.options.no_split;
   if (PagedBlock* next = block->next; may_merge && next != nullptr && next->is_in_ranges()) {
     heap.ranges.erase(next);

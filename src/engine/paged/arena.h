@@ -12,6 +12,7 @@
 
 #include "ashlar/stats.h"
 #include "base/biased_mutex.h"
+#include "engine/block_table.h"
 #include "engine/paged/counters.h"
 #include "engine/paged/free_ranges.h"
 #include "engine/paged/quick_lists.h"
@@ -38,8 +39,8 @@ struct Heap {
 
 class Arena {
  public:
-  Arena(PagedPool& its_pool, StreamId its_stream, uint64_t its_serial)
-      : pool(its_pool), stream(its_stream), serial(its_serial) {
+  Arena(PagedPool& its_pool, StreamId its_stream, uint64_t its_serial, BlockTable& addresses)
+      : pool(its_pool), stream(its_stream), serial(its_serial), addresses_(addresses) {
     heaps[1].is_small = true;
   }
 
@@ -107,8 +108,9 @@ class Arena {
   PagedBlock* take_block();
   void merge_next(PagedBlock* block);
 
-  Levels levels_;   // for both heaps together
-  Levels highest_;  // likewise
+  BlockTable& addresses_;  // the engine's
+  Levels levels_;          // for both heaps together
+  Levels highest_;         // likewise
 
   std::vector<std::unique_ptr<std::array<PagedBlock, 64>>> chunks_;
   PagedBlock* spare_ = nullptr;

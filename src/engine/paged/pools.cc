@@ -116,7 +116,7 @@ Arena& PagedEngine::arena_of(PagedPool& pool, StreamId stream) {
   MutexLock lock(counting_mutex_);
   std::unique_ptr<Arena>& arena = pool.arenas[stream];
   if (arena == nullptr) {
-    arena = std::make_unique<Arena>(pool, stream, ++last_arena_);
+    arena = std::make_unique<Arena>(pool, stream, ++last_arena_, addresses_);
     arena->pool_usage = &stats_.pools[pool.id];
     arena->stream_usage = &stats_.streams[stream];
     arenas_.push_back(arena.get());

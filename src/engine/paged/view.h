@@ -105,12 +105,27 @@ struct View {
 
   size_t offset_of(const Block& block) const { return block.address - reserved.begin; }
   DeviceAddress at(size_t offset) const { return reserved.begin + offset; }
-  // REQUIRES: offset < mapped_bytes, not plain.
+  // Most slots of a view are about as large as each other: it begins where they would have it, and
+  // takes longer steps the farther that was off. REQUIRES: offset < mapped_bytes, not plain.
   size_t slot_at(size_t offset) const {
-    const auto after =
-        std::upper_bound(slots.begin(), slots.end(), offset,
-                         [](size_t at, const Slot& slot) { return at < slot.offset; });
-    return static_cast<size_t>(after - slots.begin()) - 1;
+    // Of signed numbers, which a processor converts at once.
+    const auto part = double(int64_t(offset)) / double(int64_t(mapped_bytes));
+    const auto guess = static_cast<int64_t>(part * double(int64_t(slots.size())));
+    size_t low = std::min(static_cast<size_t>(guess), slots.size() - 1);
+    size_t high = low + 1;  // it is in [low, high) in the end
+    for (size_t step = 1; slots[low].offset > offset; step *= 2) {
+      high = low;
+      low = low > step ? low - step : 0;
+    }
+    for (size_t step = 1; high < slots.size() && slots[high].offset <= offset; step *= 2) {
+      low = high;
+      high = std::min(high + step, slots.size());
+    }
+    while (high - low > 1) {
+      const size_t middle = (low + high) / 2;
+      (slots[middle].offset <= offset ? low : high) = middle;
+    }
+    return low;
   }
 };
 

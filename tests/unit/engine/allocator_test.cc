@@ -224,6 +224,16 @@ TEST_F(AllocatorTest, FreeingWhatIsNotAnAllocationIsAMistakeAndChangesNothing) {
   EXPECT_EQ(allocator.stats().allocation.all.current, 1);
 }
 
+TEST_F(AllocatorTest, WhatABufferOwnsCannotBeFreedByItsAddress) {
+  Allocator allocator(device());
+  const DeviceAddress address = allocator.allocate_raw(1024);
+  allocator.free_raw(address);
+  const Buffer next = allocator.allocate(1024);
+  ASSERT_EQ(next.address(), address);
+  EXPECT_THROW(allocator.free_raw(address), UsageError);
+  EXPECT_EQ(allocator.stats().allocation.all.current, 1);
+}
+
 using AllocatorConcurrencyTest = AllocatorTest;
 
 TEST_F(AllocatorConcurrencyTest, OfSeveralThreadsThatFreeAnAddressAtOnceOneSucceeds) {

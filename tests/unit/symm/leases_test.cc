@@ -35,10 +35,10 @@ TEST(Leases, ARankWhoseNumberStaysTheSameIsLost) {
   Living here(store, {0, 2}, {1}, milliseconds(100));
   Living there(store, {1, 2}, {0}, milliseconds(100));
   there.beat();
-  for (int i = 0; i < 20 && !here.failure->has_happened(); ++i) {
+  EXPECT_TRUE(contract::eventually([&] {
     here.beat();
-    std::this_thread::sleep_for(milliseconds(10));
-  }
+    return here.failure->has_happened();
+  }));
   EXPECT_EQ(here.failure->reason().kind(), StatusKind::kPeerLost);
   EXPECT_THAT(here.failure->reason().message(),
               HasSubstr("rank 1 of group test gave no sign of life for 100 ms"));

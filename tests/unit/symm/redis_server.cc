@@ -3,13 +3,17 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
+
+#include "ashlar/unique_fd.h"
 
 namespace ashlar::symm {
 namespace {
@@ -20,7 +24,19 @@ constexpr const char* kProgram = "/usr/bin/redis-server";
 
 bool RedisServer::is_installed() { return ::access(kProgram, X_OK) == 0; }
 
-RedisServer::RedisServer() {
+uint16_t RedisServer::free_port() {
+  const UniqueFd tried(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  auto* const plain = reinterpret_cast<sockaddr*>(&address);
+  socklen_t bytes = sizeof(address);
+  EXPECT_EQ(::bind(tried.get(), plain, bytes), 0);
+  EXPECT_EQ(::getsockname(tried.get(), plain, &bytes), 0);
+  return ntohs(address.sin_port);
+}
+
+RedisServer::RedisServer(const Options& options) : options_(options) {
   std::string folder = (std::filesystem::temp_directory_path() / "ashlar_redis_XXXXXX").string();
   EXPECT_NE(::mkdtemp(folder.data()), nullptr);
   folder_ = folder;
@@ -37,6 +53,7 @@ RedisServer::~RedisServer() {
 void RedisServer::start() {
   if (pid_ > 0) return;
   const std::string log = folder_ + "/log";
+  const std::string port = std::to_string(options_.port);
   pid_ = ::fork();
   EXPECT_GE(pid_, 0);
   if (pid_ != 0) return;
@@ -44,7 +61,8 @@ void RedisServer::start() {
   const int out = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
   ::dup2(out, STDOUT_FILENO);
   ::dup2(out, STDERR_FILENO);
-  ::execl(kProgram, kProgram, "--port", "0", "--unixsocket", socket_path_.c_str(), "--save", "",
+  ::execl(kProgram, kProgram, "--port", port.c_str(), "--bind", "127.0.0.1", "--requirepass",
+          options_.password.c_str(), "--unixsocket", socket_path_.c_str(), "--save", "",
           "--appendonly", "no", "--dir", folder_.c_str(), static_cast<char*>(nullptr));
   ::_exit(127);
 }

@@ -1,9 +1,10 @@
-// A Redis server of a test's own: in a folder of its own, at a Unix socket, keeping nothing. It is
-// ended with the test, by its id.
+// A Redis server of a test's own: in a folder of its own, at a Unix socket, and at a port of this
+// machine if asked for, keeping nothing. It is ended with the test, by its id.
 #pragma once
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <string>
 
 namespace ashlar::symm {
@@ -12,8 +13,15 @@ class RedisServer {
  public:
   // Whether redis-server is installed here.
   static bool is_installed();
+  // A port of this machine that nobody has, for now.
+  static uint16_t free_port();
 
-  RedisServer();
+  struct Options {
+    uint16_t port = 0;       // 0: none
+    std::string password{};  // empty: none is asked for
+  };
+  RedisServer() : RedisServer(Options()) {}
+  explicit RedisServer(const Options& options);
   ~RedisServer();
   RedisServer(const RedisServer&) = delete;
   RedisServer& operator=(const RedisServer&) = delete;
@@ -27,6 +35,7 @@ class RedisServer {
   void resume();
 
  private:
+  const Options options_;
   std::string folder_;
   std::string socket_path_;
   pid_t pid_ = -1;

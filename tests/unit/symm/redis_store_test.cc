@@ -106,12 +106,26 @@ TEST_F(RedisStoreTest, DoesNotTakeAListForAValue) {
   EXPECT_FALSE(store_->add("list", 1, kNoEnd, patience()).ok());
 }
 
-TEST_F(RedisStoreTest, IsReachedByHostAndPortToo) {
+TEST_F(RedisStoreTest, IsReachedByHostPortAndPasswordToo) {
+  RedisOptions options;
+  options.port = RedisServer::free_port();
+  options.password = "open sesame";
+  const RedisServer server({options.port, options.password});
+  const Result<std::shared_ptr<Store>> store = open_redis_store(options, patience());
+  ASSERT_TRUE(store.ok()) << store.status().to_string();
+  EXPECT_TRUE((*store)->set("key", "1", kNoEnd, patience()).ok());
+  EXPECT_EQ(*(*store)->get("key", patience()), "1");
+
+  options.password = "open barley";
+  EXPECT_EQ(open_redis_store(options, patience()).status().kind(), StatusKind::kDeviceFault);
+}
+
+TEST_F(RedisStoreTest, SaysWhichHostAndPortWereNotReached) {
   RedisOptions nowhere;
   nowhere.port = 1;
-  const Status refused = open_redis_store(nowhere, Deadline::after(milliseconds(20))).status();
-  EXPECT_EQ(refused.kind(), StatusKind::kTimeout);
-  EXPECT_THAT(refused.message(), HasSubstr("Redis at 127.0.0.1:1"));
+  const Status late = open_redis_store(nowhere, Deadline::after(milliseconds(20))).status();
+  EXPECT_EQ(late.kind(), StatusKind::kTimeout);
+  EXPECT_THAT(late.message(), HasSubstr("Redis at 127.0.0.1:1"));
 }
 
 }  // namespace

@@ -10,7 +10,6 @@
 namespace ashlar::symm {
 namespace {
 
-using testing::a_moment;
 using testing::far_away;
 
 // The machine's memory, with a count of the system calls that it makes.
@@ -57,7 +56,9 @@ TEST(Wait, EndsAtTheDeadlineAndLeavesNoSleeperBehind) {
   const Failure failure;
   CountingMemory memory;
   Words words;
-  EXPECT_EQ(wait_for_word(memory, words, {.failure = failure, .deadline = a_moment()}),
+  // Long enough that it gets to sleep, however slow the machine.
+  const Deadline soon = Deadline::after(std::chrono::milliseconds(100));
+  EXPECT_EQ(wait_for_word(memory, words, {.failure = failure, .deadline = soon}),
             WaitEnd::kTimeout);
   EXPECT_GT(memory.sleep_count, 0);
   EXPECT_EQ(words.sleepers, 0);
@@ -140,15 +141,20 @@ TEST(Wait, SpinsOnlyWhereEveryRankHasACore) {
 TEST(Wait, YieldsOnlyWhileThatIsWorthIt) {
   struct Memory : CountingMemory {
     bool yield() { return ++yield_count < 3; }
+    // Nothing else ends this wait.
+    void sleep(const uint32_t*, uint32_t, std::chrono::nanoseconds) {
+      failure.report(Status::peer_lost("rank 1 died"));
+    }
+    Failure failure;
     int yield_count = 0;
   } memory;
-  const Failure failure;
   Words words;
-  WaitLimits limits{
-      .failure = failure, .deadline = a_moment(), .patience = {.spin_count = 5, .yield_count = 40}};
+  WaitLimits limits{.failure = memory.failure,
+                    .deadline = far_away(),
+                    .patience = {.spin_count = 5, .yield_count = 40}};
   EXPECT_EQ(wait_until(
                 memory, words.watched(), [](uint32_t*) { return false; }, limits),
-            WaitEnd::kTimeout);
+            WaitEnd::kFailed);
   EXPECT_EQ(memory.yield_count, 3);
 }
 

@@ -69,6 +69,21 @@ TEST_F(UcxServeTest, RefusesAtomicsThatAreNone) {
   EXPECT_TRUE(change(0, AtomicKind::kAdd, WordBytes::k8).ok());
 }
 
+TEST_F(UcxServeTest, IsNotAskedForAllOfALargeGetAtOnce) {
+  const auto count_calls = [this] {
+    MutexLock lock(other_->mutex);
+    return other_->await_locked({liar_.get(), nullptr, {}});
+  };
+  std::vector<std::byte> got(size_t{64} << 20);
+  const uint64_t before = count_calls();
+  {
+    MutexLock held(honest_->mutex);  // it answers nothing meanwhile
+    const Deadline soon = Deadline::after(std::chrono::milliseconds(100));
+    EXPECT_EQ(liar_->get({token_, 0}, got, soon).kind(), StatusKind::kTimeout);
+  }
+  EXPECT_LE(count_calls() - before, 129);
+}
+
 TEST_F(UcxServeTest, RefusesWhoeverDoesNotKnowTheToken) {
   token_[1] ^= 1;
   EXPECT_THAT(put(0, 8).to_string(), HasSubstr("does not share"));

@@ -3,10 +3,12 @@
 
 #include <array>
 #include <atomic>
+#include <functional>
 #include <thread>
 #include <vector>
 
 #include "ashlar/ucx_transport.h"
+#include "contract/waiting.h"
 #include "symm/transport.h"
 
 namespace ashlar::symm {
@@ -15,9 +17,12 @@ namespace {
 Deadline patience() { return Deadline::after(std::chrono::seconds(60)); }
 
 struct Side {
-  static UcxOptions over_tcp() {
+  explicit Side(const char* transports = "tcp")
+      : transport(*open_ucx_transport(over(transports))), region(*transport->share(memory)) {}
+
+  static UcxOptions over(const char* transports) {
     UcxOptions options;
-    options.transports = "tcp";
+    options.transports = transports;
     return options;
   }
   void connect_to(const Side& other) {
@@ -27,14 +32,15 @@ struct Side {
 
   alignas(8) std::array<std::byte, 4096> memory{};
   std::shared_ptr<Failure> failure = std::make_shared<Failure>();
-  std::shared_ptr<Transport> transport = *open_ucx_transport(over_tcp());
-  std::unique_ptr<Region> region = *transport->share(memory);
+  std::shared_ptr<Transport> transport;
+  std::unique_ptr<Region> region;
   std::unique_ptr<Endpoint> endpoint;
   std::unique_ptr<RemoteRegion> remote;
 };
 
 constexpr int kThreads = 6;
 constexpr int kTimes = 100;
+constexpr int kRounds = 20;
 
 TEST(UcxTransportConcurrencyTest, ManyThreadsUseOneEndpointAtOnce) {
   Side here;
@@ -64,59 +70,109 @@ TEST(UcxTransportConcurrencyTest, ManyThreadsUseOneEndpointAtOnce) {
             kThreads * kTimes);
 }
 
+// Threads that ask again and again, until they are told why not.
+class Askers {
+ public:
+  explicit Askers(const std::function<Status(int thread)>& ask) {
+    for (int t = 0; t < kThreads; ++t) {
+      threads_.emplace_back([this, ask, t] {
+        const Deadline end = patience();
+        Status status;
+        while (status.ok() && !end.has_passed()) {
+          status = ask(t);
+          answered_.fetch_add(1);
+        }
+        ends_[t] = status;
+      });
+    }
+  }
+  ~Askers() { ends(); }
+  Askers(const Askers&) = delete;
+  Askers& operator=(const Askers&) = delete;
+
+  bool are_busy() const { return answered_.load() >= 10 * kThreads; }
+  // What each was told in the end.
+  const std::vector<Status>& ends() {
+    for (std::thread& each : threads_) {
+      if (each.joinable()) each.join();
+    }
+    return ends_;
+  }
+
+ private:
+  std::atomic<int> answered_{0};
+  std::vector<Status> ends_ = std::vector<Status>(kThreads);
+  std::vector<std::thread> threads_;
+};
+
 TEST(UcxTransportConcurrencyTest, ItMayEndWhileOthersUseIt) {
   Side here;
   Side there;
   here.connect_to(there);
-  std::atomic<int> started{0};
-  std::vector<Status> ends(kThreads);
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&, t] {
-      std::array<std::byte, 512> own{};
-      const Deadline end = patience();
-      Status status;
-      while (status.ok() && !end.has_passed()) {
-        status = t % 2 == 0
-                     ? here.remote->get(0, own, patience())
-                     : here.remote->post({AtomicKind::kAdd, WordBytes::k8, 0, 1, 0}, patience());
-        started.fetch_add(1);
-      }
-      ends[t] = status;
-    });
-  }
-  while (started.load() < 10 * kThreads) std::this_thread::yield();
+  Askers askers([&](int thread) {
+    std::array<std::byte, 512> own{};
+    if (thread % 2 == 0) return here.remote->get(0, own, patience());
+    return here.remote->post({AtomicKind::kAdd, WordBytes::k8, 0, 1, 0}, patience());
+  });
+  EXPECT_TRUE(contract::eventually([&] { return askers.are_busy(); }));
   std::thread second([&] { here.transport->end(); });
   here.transport->end();
   second.join();
-  for (std::thread& each : threads) each.join();
-  for (const Status& each : ends) EXPECT_EQ(each.kind(), StatusKind::kUsage) << each.to_string();
+  for (const Status& each : askers.ends()) {
+    EXPECT_EQ(each.kind(), StatusKind::kUsage) << each.to_string();
+  }
   EXPECT_FALSE(here.failure->has_happened()) << here.failure->reason().to_string();
+}
+
+// Whoever comes late finds UCX's own memory gone.
+TEST(UcxTransportConcurrencyTest, ItMayEndWhileOthersCloseWhatCameFromIt) {
+  for (const char* transports : {"tcp", "sm,self"}) {
+    Side there(transports);
+    for (int round = 0; round < kRounds; ++round) {
+      Side here(transports);
+      std::vector<std::unique_ptr<Endpoint>> endpoints;
+      std::vector<std::unique_ptr<RemoteRegion>> regions;
+      for (int t = 0; t < kThreads; ++t) {
+        here.connect_to(there);
+        endpoints.push_back(std::move(here.endpoint));
+        regions.push_back(std::move(here.remote));
+      }
+      std::atomic<int> ready{0};
+      const auto all_are_ready = [&] {
+        ready.fetch_add(1);
+        const Deadline end = patience();
+        while (ready.load() <= kThreads && !end.has_passed()) {
+        }
+      };
+      std::vector<std::thread> closers;
+      for (int t = 0; t < kThreads; ++t) {
+        closers.emplace_back([&, t] {
+          all_are_ready();
+          regions[t].reset();
+          endpoints[t].reset();
+        });
+      }
+      all_are_ready();
+      here.transport->end();
+      for (std::thread& each : closers) each.join();
+      EXPECT_FALSE(here.failure->has_happened()) << here.failure->reason().to_string();
+    }
+  }
 }
 
 TEST(UcxTransportConcurrencyTest, TheOtherSidesEndFailsEveryWaiter) {
   Side here;
   Side there;
   here.connect_to(there);
-  std::atomic<int> started{0};
-  std::vector<Status> ends(kThreads);
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&, t] {
-      std::array<std::byte, 512> own{};
-      const Deadline end = patience();
-      Status status;
-      while (status.ok() && !end.has_passed()) {
-        status = here.remote->get(0, own, patience());
-        started.fetch_add(1);
-      }
-      ends[t] = status;
-    });
-  }
-  while (started.load() < 2 * kThreads) std::this_thread::yield();
+  Askers askers([&](int) {
+    std::array<std::byte, 512> own{};
+    return here.remote->get(0, own, patience());
+  });
+  EXPECT_TRUE(contract::eventually([&] { return askers.are_busy(); }));
   there.transport->end();
-  for (std::thread& each : threads) each.join();
-  for (const Status& each : ends) EXPECT_EQ(each.kind(), StatusKind::kPeerLost) << each.to_string();
+  for (const Status& each : askers.ends()) {
+    EXPECT_EQ(each.kind(), StatusKind::kPeerLost) << each.to_string();
+  }
   EXPECT_EQ(here.failure->reason().kind(), StatusKind::kPeerLost);
 }
 

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <filesystem>
+#include <numeric>
 
 #include "base/text.h"
 #include "symm/transport.h"
@@ -43,6 +44,21 @@ TEST_F(UcxTransportTest, ReachesItself) {
   ASSERT_TRUE(remote_->get(100, got, patience()).ok());
   EXPECT_EQ(got[2], std::byte{3});
   EXPECT_EQ(got[3], std::byte{0});
+}
+
+TEST_F(UcxTransportTest, PutsAndGetsMoreThanIsOnTheWayAtOnce) {
+  std::vector<uint32_t> memory(size_t{3} << 20);  // 12 MiB
+  const std::unique_ptr<Region> region =
+      *transport_->share(std::as_writable_bytes(std::span(memory)));
+  const std::unique_ptr<RemoteRegion> remote = *endpoint_->open(region->key());
+  std::vector<uint32_t> sent(memory.size());
+  std::iota(sent.begin(), sent.end(), 7U);
+  ASSERT_TRUE(remote->put(0, std::as_bytes(std::span(sent)), patience()).ok());
+  ASSERT_TRUE(transport_->quiet(patience()).ok());
+  EXPECT_TRUE(memory == sent);
+  std::vector<uint32_t> got(memory.size());
+  ASSERT_TRUE(remote->get(0, std::as_writable_bytes(std::span(got)), patience()).ok());
+  EXPECT_TRUE(got == sent);
 }
 
 TEST_F(UcxTransportTest, KnowsAllAtomics) {

@@ -56,7 +56,8 @@ class ArenaTest : public ::testing::Test {
   }
 
   PagedPool pool_{{}, {}, /*plain=*/false};
-  Arena arena_{pool_, kDefaultStream, 1};
+  BlockTable addresses_;
+  Arena arena_{pool_, kDefaultStream, 1, addresses_};
 };
 
 TEST_F(ArenaTest, AnEmptyArenaHasNothing) { EXPECT_EQ(take(512), nullptr); }

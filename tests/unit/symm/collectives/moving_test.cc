@@ -220,47 +220,46 @@ TEST(AllToAllVConcurrency, SwapsSharesOfDifferentSizes) {
   }
 }
 
+// What one of two ranks swaps, from the beginning of its piece.
+struct Shares {
+  AllToAllV request(World& world) {
+    return {.piece = world.piece(),
+            .row_bytes = row_bytes,
+            .splits = splits,
+            .out = out.data(),
+            .out_bytes = static_cast<int64_t>(out.size()),
+            .out_splits = out_splits,
+            .out_offsets = out_offsets};
+  }
+
+  int64_t row_bytes = 2;
+  std::vector<int64_t> splits{};
+  std::vector<std::byte> out = std::vector<std::byte>(64);
+  std::vector<int64_t> out_splits = std::vector<int64_t>(2);
+  std::vector<int64_t> out_offsets = std::vector<int64_t>(2);
+};
+
 TEST(AllToAllVConcurrency, SaysWhoseOutputIsTooSmallAndLetsTheOthersFinish) {
   World world(2, 64);
   testing::run_as_threads(2, [&](int rank) {
-    const std::vector<int64_t> splits{4, 2};
-    std::vector<std::byte> out(8);
-    std::vector<int64_t> out_splits(2);
-    std::vector<int64_t> out_offsets(2);
-    const AllToAllV request{.piece = world.piece(),
-                            .row_bytes = 2,
-                            .splits = splits,
-                            .out = out.data(),
-                            .out_bytes = 8,
-                            .out_splits = out_splits,
-                            .out_offsets = out_offsets};
-    const Status ended = all_to_all_v(world.team(rank), request, soon());
+    Shares shares{.splits = {4, 2}, .out = std::vector<std::byte>(8)};
+    const Status ended = all_to_all_v(world.team(rank), shares.request(world), soon());
     if (rank == 1) {
       EXPECT_TRUE(ended.ok());
       return;
     }
     EXPECT_EQ(ended.kind(), StatusKind::kUsage);
     EXPECT_THAT(ended.message(), HasSubstr("room for 8 bytes, but 16 come"));
-    EXPECT_THAT(out_splits, ElementsAre(4, 4));
+    EXPECT_THAT(shares.out_splits, ElementsAre(4, 4));
   });
 }
 
 TEST(AllToAllVConcurrency, BesideSomethingElseFailsOnAll) {
   World world(2, 64);
   testing::run_as_threads(2, [&](int rank) {
-    const std::vector<int64_t> splits{1, 1};
-    std::vector<std::byte> out(64);
-    std::vector<int64_t> out_splits(2);
-    std::vector<int64_t> out_offsets(2);
-    const AllToAllV request{.piece = world.piece(),
-                            .row_bytes = 2,
-                            .splits = splits,
-                            .out = out.data(),
-                            .out_bytes = 64,
-                            .out_splits = out_splits,
-                            .out_offsets = out_offsets};
+    Shares shares{.splits = {1, 1}};
     const Status ended =
-        rank == 0 ? all_to_all_v(world.team(rank), request, soon())
+        rank == 0 ? all_to_all_v(world.team(rank), shares.request(world), soon())
                   : broadcast(world.team(rank), {.piece = world.piece(), .bytes = 8}, soon());
     EXPECT_EQ(ended.kind(), StatusKind::kUsage);
     EXPECT_THAT(ended.message(), HasSubstr("the ranks call different things"));
@@ -269,17 +268,9 @@ TEST(AllToAllVConcurrency, BesideSomethingElseFailsOnAll) {
 
 TEST(AllToAllV, RefusesSplitsThatCannotBe) {
   World world(2, 64);
-  std::vector<std::byte> out(64);
-  std::vector<int64_t> outs(2);
   const auto refusal = [&](std::vector<int64_t> splits, int64_t row_bytes) {
-    const AllToAllV request{.piece = world.piece(),
-                            .row_bytes = row_bytes,
-                            .splits = splits,
-                            .out = out.data(),
-                            .out_bytes = 64,
-                            .out_splits = outs,
-                            .out_offsets = outs};
-    const Status wrong = all_to_all_v(world.team(0), request, briefly());
+    Shares shares{.row_bytes = row_bytes, .splits = std::move(splits)};
+    const Status wrong = all_to_all_v(world.team(0), shares.request(world), briefly());
     EXPECT_EQ(wrong.kind(), StatusKind::kUsage);
     return wrong.message();
   };
