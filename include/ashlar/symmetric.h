@@ -130,7 +130,7 @@ struct GroupOptions {
   // The way to ranks on other machines, such as open_ucx_transport's (ashlar/ucx_transport.h); all
   // ranks bring one if not all are on one machine. Null: none.
   std::shared_ptr<Transport> transport{};
-  Timeout timeout{0};             // of joining
+  Timeout timeout{0};  // of joining
 };
 
 struct SubGroupOptions {

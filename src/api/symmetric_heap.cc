@@ -58,10 +58,8 @@ Heap::Heap(const HeapOptions& options) : parts_(std::make_shared<Parts>()) {
     unwrap(Status::usage(
         text("a heartbeat every ", options.heartbeat.count(), " ms: expected 1 or more")));
   }
-  parts_->process =
-      unwrap(processes().with({.heartbeat = options.heartbeat,
-                               .lease = options.lease,
-                               .machine = options.machine}));
+  parts_->process = unwrap(processes().with(
+      {.heartbeat = options.heartbeat, .lease = options.lease, .machine = options.machine}));
   Backends& backends = parts_->process->backends();
   unwrap(backends.choose(options.backend));
   const Arena::Options arena{.pad_bytes = options.pad_bytes};

@@ -57,9 +57,10 @@ class Crossing {
         limits_(limits),
         memory_(remote_.transport()),
         number_(number_of_next(pads, channel)),
-        waiting_{
-            .failure = limits.failure, .deadline = limits.deadline, .patience = pads.patience(),
-            .began = Deadline::Clock::now()} {}
+        waiting_{.failure = limits.failure,
+                 .deadline = limits.deadline,
+                 .patience = pads.patience(),
+                 .began = Deadline::Clock::now()} {}
 
   Status run() {
     const Status crossed = pads_.rank() == leader() ? lead() : follow();

@@ -70,7 +70,8 @@ class Circle {
   // Everybody who waits for the group looks here. Also owned by links, whose ends come at any time.
   const std::shared_ptr<Failure>& failure() const { return failure_; }
   // How the rank's memory is reached: direct on one machine, which is one kernel, one network
-  // namespace, in which abstract sockets live, and one set of users. REQUIRES: 0 <= rank < world size.
+  // namespace, in which abstract sockets live, and one set of users. REQUIRES: 0 <= rank < world
+  // size.
   PeerAccess peer_access(int rank) const;
   // The group's own pad: Peers::pad(rank) is pad_bytes of zeroes at first. Null: pad_bytes is 0.
   const std::shared_ptr<const Peers>& pads() const { return pads_; }

@@ -91,8 +91,8 @@ class Slots {
 class Pads {
  public:
   // `bases` has one pointer for each rank, null where a rank's memory cannot be reached by pointer.
-  // Each is pad_bytes() of zeros, aligned to a line. `remote` reaches those, and outlives this; null:
-  // nothing does. kUsage: a wrong rank, size or alignment.
+  // Each is pad_bytes() of zeros, aligned to a line. `remote` reaches those, and outlives this;
+  // null: nothing does. kUsage: a wrong rank, size or alignment.
   static Result<Pads> over(int rank, int channel_count, std::vector<std::byte*> bases,
                            RemotePads* remote = nullptr);
 

@@ -84,8 +84,8 @@ class PeerHandle {
   // From the buffer's beginning to what the rendezvous was called with.
   size_t offset() const { return offset_; }
 
-  // Where in a rank's buffer `bytes` of it are, `offset` behind what the rendezvous was called with.
-  // kUsage: no such rank, or not within the buffer.
+  // Where in a rank's buffer `bytes` of it are, `offset` behind what the rendezvous was called
+  // with. kUsage: no such rank, or not within the buffer.
   Result<size_t> place_of(int rank, int64_t offset, size_t bytes) const;
   // `bytes` of a rank's memory, `offset` behind what the rendezvous was called with. Valid while a
   // handle is. kUsage: no such rank, or not within the buffer; kUnsupported: it is remote.

@@ -18,8 +18,8 @@ std::string target_of(const char* link) {
   return bytes < 0 ? std::string() : std::string(target, static_cast<size_t>(bytes));
 }
 
-// Not the machine's name, which containers share or change. Namespaces have the same numbers on many
-// machines, so that without the kernel's own id a process is on a machine of its own.
+// Not the machine's name, which containers share or change. Namespaces have the same numbers on
+// many machines, so that without the kernel's own id a process is on a machine of its own.
 std::string find_host(const Token& process) {
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);

@@ -1,6 +1,6 @@
-// One symmetric block as it lies on other machines: this rank's, which they reach, and theirs, which
-// this rank reaches. Offsets count from the beginning of the block. Constant, and thread safe; ends
-// of waits are those of the transport.
+// One symmetric block as it lies on other machines: this rank's, which they reach, and theirs,
+// which this rank reaches. Offsets count from the beginning of the block. Constant, and thread
+// safe; ends of waits are those of the transport.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
-// How this rank tells things to ranks on other machines: changes to the lines of their pads (pad.h),
-// which they look at in their own memory. And the memory that they wait in meanwhile: one that lets
-// the transport work.
+// How this rank tells things to ranks on other machines: changes to the lines of their pads
+// (pad.h), which they look at in their own memory. And the memory that they wait in meanwhile: one
+// that lets the transport work.
 //
 // Everything is told by additions, which no network does twice or out of order with anything that
 // matters: a word has one rank that adds to it. Thread safe, but for barriers: one thread of a rank

@@ -121,9 +121,8 @@ Result<std::shared_ptr<const Peers>> Circle::meet(const Block& block, Deadline d
   }
   reach(Phase::kAgreeing);
   if (Status agreed = exchange_.agree(own_outcome, deadline); !agreed.ok()) return agreed;
-  return std::shared_ptr<const Peers>(
-      std::make_shared<Peers>(seat_, number_of(block), block.layout, std::move(peers),
-                              std::move(remote)));
+  return std::shared_ptr<const Peers>(std::make_shared<Peers>(seat_, number_of(block), block.layout,
+                                                              std::move(peers), std::move(remote)));
 }
 
 // Every rank looks at the same records in the same order, and so finds the same.

@@ -137,10 +137,11 @@ Status wait_for_value(const Pads& pads, int from, int channel, uint64_t value,
     case WaitEnd::kFailed: return limits.failure.reason();
     case WaitEnd::kTimeout: break;
   }
-  return Status::timeout(text(
-      "rank ", pads.rank(), " waited ", seconds_text(waiting.waited()), " for rank ", from,
-      " to count to ", value, " on channel ", channel, ", which is at ",
-      SharedMemory::load(counter.value, std::memory_order_relaxed), "; ", describe_pad(pads, channel)));
+  return Status::timeout(text("rank ", pads.rank(), " waited ", seconds_text(waiting.waited()),
+                              " for rank ", from, " to count to ", value, " on channel ", channel,
+                              ", which is at ",
+                              SharedMemory::load(counter.value, std::memory_order_relaxed), "; ",
+                              describe_pad(pads, channel)));
 }
 
 Result<uint64_t> counter_value(const Pads& pads, int from, int channel) {

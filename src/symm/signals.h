@@ -32,8 +32,8 @@ Status wait_signal(const Slots& slots, int from, int channel, const Limits& limi
 Result<bool> try_put_signal(const Slots& slots, int to, int channel);
 Result<bool> try_wait_signal(const Slots& slots, int from, int channel);
 
-// Adds to counter (channel, this rank) of `to`'s pad. Never waits, but for room on the way to another
-// machine.
+// Adds to counter (channel, this rank) of `to`'s pad. Never waits, but for room on the way to
+// another machine.
 Status add_signal(const Pads& pads, int to, int channel, uint64_t amount);
 // Until counter (channel, `from`) of this rank's pad is `value` or more; it stays as it is.
 Status wait_for_value(const Pads& pads, int from, int channel, uint64_t value,

@@ -149,8 +149,8 @@ Status run_two_shot_across(const Team& team, Sources& sources, const AllReduce& 
   const auto spread = [&](Scratch& scratch) -> Status {
     for (int step = 0; step < team.world_size(); ++step) {
       const int peer = (team.rank() + step) % team.world_size();
-      Status sent = request.piece.send(peer, part.begin_bytes, {scratch.data(), part.bytes},
-                                       limits.deadline);
+      Status sent =
+          request.piece.send(peer, part.begin_bytes, {scratch.data(), part.bytes}, limits.deadline);
       if (!sent.ok()) return sent;
     }
     return request.piece.settle(limits.deadline);
@@ -228,8 +228,9 @@ Status run_two_shot(const Team& team, const AllReduce& request, size_t bytes,
   };
   return team.order.run(
       call, limits.deadline,
-      {make_room(is_across ? 2 * part.bytes : part.bytes), meet_for(team, call, limits), doing(work), meet_again(team, limits),
-       doing(collect), meet_again(team, limits), doing(put_back), meet_again(team, limits)});
+      {make_room(is_across ? 2 * part.bytes : part.bytes), meet_for(team, call, limits),
+       doing(work), meet_again(team, limits), doing(collect), meet_again(team, limits),
+       doing(put_back), meet_again(team, limits)});
 }
 
 }  // namespace

@@ -65,7 +65,8 @@ inline void copy_bytes(std::byte* to, const std::byte* from, size_t bytes) {
 // The first step of a collective: tells all what this rank calls and meets them. If they call
 // different things, all find out, and the outcome names who.
 OrderGuard::Step meet_for(const Team& team, const Call& call, const Limits& limits);
-// Writes it where that rank reads it after meeting; for one on another machine, once pads are quiet.
+// Writes it where that rank reads it after meeting; for one on another machine, once pads are
+// quiet.
 Status note_for(const Team& team, int peer, const Call& call, const Limits& limits);
 // A barrier. Ranks that disagree meet once, however many barriers their calls would have had: after
 // that nobody compares any more, and the next operation can begin.
