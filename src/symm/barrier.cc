@@ -77,6 +77,8 @@ class Crossing {
   }
 
   Status lead() {
+    SharedMemory::store(came_to(leader()), static_cast<uint32_t>(number_),
+                        std::memory_order_relaxed);
     for (const int rank : followers()) {
       if (Status heard = hear(rank); !heard.ok()) return heard;
     }
@@ -101,29 +103,35 @@ class Crossing {
     return too_late(pads_, channel_, find_absent(), waiting_);
   }
 
-  // Of another machine its leader knows more, if it can be asked. Where nobody else is to blame, a
-  // leader is.
+  // Who has come is known to the leader of each machine; others are asked, if they answer.
   std::vector<int> find_absent() {
     constexpr std::chrono::milliseconds patience(200);
     std::vector<int> absent;
+    if (!is_here(SharedMemory::load(came_to(leader()), std::memory_order_relaxed))) {
+      absent.push_back(leader());
+    }
     for (const int rank : followers()) {
-      if (has_told(leader(), rank)) continue;
-      if (rank != pads_.rank()) absent.push_back(rank);
+      if (!has_told(leader(), rank)) absent.push_back(rank);
     }
     for (const int other : other_leaders()) {
       if (has_told(leader(), other)) continue;
-      const size_t before = absent.size();
+      const Deadline deadline = Deadline::after(patience);
+      const Result<uint32_t> came = remote_.leader_came_to(other, channel_, deadline);
+      if (!came.ok() || !is_here(*came)) absent.push_back(other);
       for (const int rank : led_by(other)) {
-        const Result<uint64_t> heard =
-            remote_.barrier_heard(other, channel_, rank, Deadline::after(patience));
-        if (!heard.ok()) break;
-        if (*heard < number_) absent.push_back(rank);
+        const Result<uint64_t> heard = remote_.barrier_heard(other, channel_, rank, deadline);
+        if (heard.ok() && *heard < number_) absent.push_back(rank);
       }
-      if (absent.size() == before) absent.push_back(other);
     }
-    if (absent.empty() && pads_.rank() != leader()) absent.push_back(leader());
     std::sort(absent.begin(), absent.end());
     return absent;
+  }
+  // Where a leader notes that it has come: its own word says what it has finished.
+  uint32_t* came_to(int leader) const {
+    return &pads_.line(leader, channel_, leader).barrier_sleepers;
+  }
+  bool is_here(uint32_t came_to) const {
+    return static_cast<int32_t>(came_to - static_cast<uint32_t>(number_)) >= 0;
   }
   bool has_told(int owner, int source) const {
     return SharedMemory::load(word(owner, source).value, std::memory_order_relaxed) >= number_;

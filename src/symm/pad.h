@@ -36,7 +36,7 @@ struct alignas(64) PadLine {
   uint64_t barrier = 0;    // how many barriers s has reached; on one's own line, has finished
   uint64_t notes[3] = {};  // what s says at the entry of a collective, with noted_memory
   uint32_t counter_sleepers = 0;
-  uint32_t barrier_sleepers = 0;
+  uint32_t barrier_sleepers = 0;  // on one's own line, where nobody sleeps: see Crossing
   uint32_t user_sleepers = 0;  // on slot (c, s) of any user's pad of this rank, c modulo channels
   uint32_t noted_memory = 0;
 };

@@ -55,8 +55,15 @@ Status RemotePads::put_notes(int to, int channel, const PadLine& line, Deadline 
 }
 
 Result<uint64_t> RemotePads::barrier_heard(int owner, int channel, int source, Deadline deadline) {
-  const uint64_t at = sizeof(PadLine) * index(channel, source) + offsetof(PadLine, barrier);
+  const uint64_t at = line(channel, source) + offsetof(PadLine, barrier);
   return pads_.fetch(owner, addition(at, WordBytes::k8, 0), deadline);
+}
+
+Result<uint32_t> RemotePads::leader_came_to(int leader, int channel, Deadline deadline) {
+  const uint64_t at = line(channel, leader) + offsetof(PadLine, barrier_sleepers);
+  const Result<uint64_t> seen = pads_.fetch(leader, addition(at, WordBytes::k4, 0), deadline);
+  if (!seen.ok()) return seen.status();
+  return static_cast<uint32_t>(*seen);
 }
 
 }  // namespace ashlar::symm

@@ -46,13 +46,16 @@ class RemotePads {
   Status quiet(Deadline deadline) { return pads_.quiet(deadline); }
   // The last barrier that `source` announced to that rank.
   Result<uint64_t> barrier_heard(int owner, int channel, int source, Deadline deadline);
+  // The lower half of the last barrier that a leader came to.
+  Result<uint32_t> leader_came_to(int leader, int channel, Deadline deadline);
 
  private:
   size_t index(int channel, int source) const {
     return static_cast<size_t>(seat_.world_size) * static_cast<size_t>(channel) +
            static_cast<size_t>(source);
   }
-  uint64_t own_line(int channel) const { return sizeof(PadLine) * index(channel, seat_.rank); }
+  uint64_t line(int channel, int source) const { return sizeof(PadLine) * index(channel, source); }
+  uint64_t own_line(int channel) const { return line(channel, seat_.rank); }
 
   const RemoteMemory& pads_;
   const Seat seat_;

@@ -31,6 +31,13 @@ GroupOptions with_transport(const BareRank& rank, const std::string& device) {
   return options;
 }
 
+// Leases find nothing here before the patience of tests is over: connections do.
+HeapOptions heap_options() {
+  HeapOptions options = SymmetricRank::heap_options();
+  options.lease = std::chrono::minutes(2);
+  return options;
+}
+
 // The first half of the ranks on one machine, the others on the other.
 int side_of(const BareRank& rank) { return 2 * rank.rank / rank.world_size; }
 
@@ -112,7 +119,7 @@ class SymmetricMachines : public ::testing::Test {
       redis.host = TwoMachines::address(0);
       redis.password = "between machines";
       const BareRank own{rank.rank, rank.world_size, must(open_redis_store(redis, patience()))};
-      SymmetricRank with(own, kProgramBytes, SymmetricRank::heap_options(),
+      SymmetricRank with(own, kProgramBytes, heap_options(),
                          with_transport(own, TwoMachines::cable(side)));
       if (std::string wrong = check_access(with, rank); !wrong.empty()) return wrong;
       std::string said = body(with);
@@ -148,7 +155,7 @@ TEST_F(SymmetricMachines, Row19ADeathOnTheOtherMachineFailsAllWaitersByName) {
 
 BareBody as_if_on_two(const SymmetricBody& body) {
   return [body](const BareRank& rank) -> std::string {
-    HeapOptions heap = SymmetricRank::heap_options();
+    HeapOptions heap = heap_options();
     heap.machine = side_of(rank) == 0 ? "left" : "right";
     SymmetricRank own(rank, kProgramBytes, heap, with_transport(rank, "lo"));
     if (std::string wrong = check_access(own, rank); !wrong.empty()) return wrong;
