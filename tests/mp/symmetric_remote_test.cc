@@ -185,5 +185,32 @@ TEST(SymmetricMemory, Row19ADeathFailsAllWaitersAsIfOnTwoMachines) {
   }
 }
 
+// Whichever way it is noticed: nobody waits for the dead.
+TEST(SymmetricMemory, Row19ADeathAtAnyPhaseOfJoiningIsToldByNameAsIfOnTwoMachines) {
+  for (const Phase phase : {Phase::kLinking, Phase::kRecording, Phase::kHandingOver,
+                            Phase::kMapping, Phase::kAgreeing}) {
+    Ranks ranks(2, [phase](const BareRank& rank) -> std::string {
+      ProcessOptions own = RankParts::quick();
+      own.machine = text("machine", rank.rank);
+      const std::unique_ptr<Process> process = must(Process::start(own));
+      Arena arena(*process, process->backends().use(), {});
+      CircleOptions options;
+      options.rank = rank.rank;
+      options.world_size = rank.world_size;
+      options.pad_bytes = 256;
+      options.transport = must(open_ucx_transport({.transports = "tcp", .devices = "lo"}));
+      if (rank.rank == 1) {
+        options.on_phase = [phase](Phase at) {
+          if (at == phase) ::raise(SIGKILL);
+        };
+      }
+      return Circle::join(arena, rank.store, options, patience()).status().to_string();
+    });
+    const std::vector<std::string> said = ranks.outcomes();
+    EXPECT_EQ(said[1], "killed");
+    EXPECT_THAT(said[0], AllOf(HasSubstr("rank 1"), Not(HasSubstr("["))));
+  }
+}
+
 }  // namespace
 }  // namespace ashlar::symm
