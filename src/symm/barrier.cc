@@ -105,7 +105,7 @@ class Crossing {
 
   // Who has come is known to the leader of each machine; others are asked, if they answer.
   std::vector<int> find_absent() {
-    constexpr std::chrono::milliseconds patience(200);
+    const Deadline deadline = Deadline::after(std::chrono::milliseconds(200));
     std::vector<int> absent;
     if (!is_here(SharedMemory::load(came_to(leader()), std::memory_order_relaxed))) {
       absent.push_back(leader());
@@ -115,7 +115,6 @@ class Crossing {
     }
     for (const int other : other_leaders()) {
       if (has_told(leader(), other)) continue;
-      const Deadline deadline = Deadline::after(patience);
       const Result<uint32_t> came = remote_.leader_came_to(other, channel_, deadline);
       if (!came.ok() || !is_here(*came)) absent.push_back(other);
       for (const int rank : led_by(other)) {

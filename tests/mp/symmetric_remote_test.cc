@@ -56,10 +56,13 @@ std::string check_access(const SymmetricRank& own, const BareRank& rank) {
 }
 
 using Act = std::function<void(SymmetricRank& own)>;
+using RemoteBody = std::function<std::string(SymmetricRank& own, Store& store)>;
+
+std::string the_program(SymmetricRank& own, Store&) { return run_program(own); }
 
 // The last rank is killed inside of `act`, where all but rank 1 are; that one comes to it after the
-// death, so that nobody gets through.
-std::string do_until_the_last_dies(SymmetricRank& own, const Act& act) {
+// death, so that nobody gets through. Nobody goes before all know of it: that would be an end, too.
+std::string do_until_the_last_dies(SymmetricRank& own, Store& store, const Act& act) {
   std::thread blow;
   if (own.handle.rank() == own.handle.world_size() - 1) {
     blow = std::thread([] {
@@ -79,6 +82,7 @@ std::string do_until_the_last_dies(SymmetricRank& own, const Act& act) {
   const std::string again = thrown_by([&] { own.handle.put_signal(0, 0, kPatience); });
   if (again != said) said += " [then: " + again + "]";
   if (blow.joinable()) blow.join();
+  must(store.barrier("all-know", own.handle.world_size() - 1, kNoEnd, patience()));
   return said;
 }
 
@@ -102,16 +106,16 @@ class SymmetricMachines : public ::testing::Test {
     if (!RedisServer::is_installed()) {
       GTEST_SKIP() << "NOT TESTED: ranks on two machines. No redis-server is installed here";
     }
+  }
+
+  // Every rank enters its machine, and has memory there, through Redis and UCX alone.
+  std::vector<std::string> on_both(int world_size, const RemoteBody& body) {
     RedisServer::Options options;
     options.port = 6379;  // nobody else's, in a network of its own
     options.password = "between machines";
     options.address = TwoMachines::address(0);
     options.network = machines_.network(0);
-    redis_ = std::make_unique<RedisServer>(options);
-  }
-
-  // Every rank enters its machine, and has memory there, through Redis and UCX alone.
-  std::vector<std::string> on_both(int world_size, const SymmetricBody& body) {
+    const RedisServer server(options);
     Ranks ranks(world_size, [&](const BareRank& rank) -> std::string {
       const int side = side_of(rank);
       machines_.enter(side);
@@ -122,7 +126,7 @@ class SymmetricMachines : public ::testing::Test {
       SymmetricRank with(own, kProgramBytes, heap_options(),
                          with_transport(own, TwoMachines::cable(side)));
       if (std::string wrong = check_access(with, rank); !wrong.empty()) return wrong;
-      std::string said = body(with);
+      std::string said = body(with, *own.store);
       if (said.empty()) with.group.leave(kPatience);
       return said;
     });
@@ -130,21 +134,21 @@ class SymmetricMachines : public ::testing::Test {
   }
 
   TwoMachines machines_;
-  std::unique_ptr<RedisServer> redis_;
 };
 
 TEST_F(SymmetricMachines, Row19TheSameProgramPassesWithOneRankOnEachMachine) {
-  EXPECT_THAT(on_both(2, run_program), Each(IsEmpty()));
+  EXPECT_THAT(on_both(2, the_program), Each(IsEmpty()));
 }
 
 TEST_F(SymmetricMachines, Row19TheSameProgramPassesWithTwoRanksOnEachMachine) {
-  EXPECT_THAT(on_both(4, run_program), Each(IsEmpty()));
+  EXPECT_THAT(on_both(4, the_program), Each(IsEmpty()));
 }
 
 TEST_F(SymmetricMachines, Row19ADeathOnTheOtherMachineFailsAllWaitersByName) {
   for (const Act& act : {kBarrier, kAllReduce, kWaitSignal}) {
-    std::vector<std::string> said =
-        on_both(4, [&act](SymmetricRank& own) { return do_until_the_last_dies(own, act); });
+    std::vector<std::string> said = on_both(4, [&act](SymmetricRank& own, Store& store) {
+      return do_until_the_last_dies(own, store, act);
+    });
     EXPECT_EQ(said.back(), "killed");
     said.pop_back();
     EXPECT_THAT(said, Each(kNamesTheLast));
@@ -153,20 +157,20 @@ TEST_F(SymmetricMachines, Row19ADeathOnTheOtherMachineFailsAllWaitersByName) {
 
 // --- as if on two machines ----------------------------------------------------------------------
 
-BareBody as_if_on_two(const SymmetricBody& body) {
+BareBody as_if_on_two(const RemoteBody& body) {
   return [body](const BareRank& rank) -> std::string {
     HeapOptions heap = heap_options();
     heap.machine = side_of(rank) == 0 ? "left" : "right";
     SymmetricRank own(rank, kProgramBytes, heap, with_transport(rank, "lo"));
     if (std::string wrong = check_access(own, rank); !wrong.empty()) return wrong;
-    std::string said = body(own);
+    std::string said = body(own, *rank.store);
     if (said.empty()) own.group.leave(kPatience);
     return said;
   };
 }
 
 TEST_P(SymmetricMemory, Row19TheSameProgramPassesAsIfOnTwoMachines) {
-  Ranks ranks(GetParam(), as_if_on_two(run_program));
+  Ranks ranks(GetParam(), as_if_on_two(the_program));
   EXPECT_THAT(ranks.outcomes(), Each(IsEmpty()));
   EXPECT_THAT(ranks.left_in_store(), IsEmpty());
 }
@@ -176,8 +180,9 @@ INSTANTIATE_TEST_SUITE_P(WorldSizes, SymmetricMemory, ::testing::Values(1, 2, 3,
 
 TEST(SymmetricMemory, Row19ADeathFailsAllWaitersAsIfOnTwoMachines) {
   for (const Act& act : {kBarrier, kAllReduce, kWaitSignal}) {
-    Ranks ranks(
-        4, as_if_on_two([&act](SymmetricRank& own) { return do_until_the_last_dies(own, act); }));
+    Ranks ranks(4, as_if_on_two([&act](SymmetricRank& own, Store& store) {
+                  return do_until_the_last_dies(own, store, act);
+                }));
     std::vector<std::string> said = ranks.outcomes();
     EXPECT_EQ(said.back(), "killed");
     said.pop_back();
