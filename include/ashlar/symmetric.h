@@ -1,5 +1,5 @@
 // Symmetric memory: ranks allocate the same buffer everywhere, read and write each other's, signal,
-// wait and reduce. Ranks are threads or processes.
+// wait and reduce. Ranks are threads or processes, on one machine or on several.
 //
 //   symm::Heap heap;                                                  // on every rank
 //   symm::Group group = symm::Group::join(heap, store, {.rank = rank, .world_size = 4});
@@ -36,6 +36,7 @@ namespace ashlar::symm {
 using Timeout = std::chrono::milliseconds;
 
 class Buffer;
+class Transport;
 
 // --- memory -------------------------------------------------------------------------------------
 
@@ -45,6 +46,9 @@ struct HeapOptions {
   std::chrono::milliseconds heartbeat{1000};  // between two signs of life in the store
   std::chrono::milliseconds lease{5000};  // a rank without one for so long is lost; 3 heartbeats
                                           // or more
+  // Ranks that say different things here reach each other as if they were on different machines,
+  // to try that out. Up to 64 bytes.
+  std::string machine{};
 };
 
 struct AllocateOptions {
@@ -123,7 +127,10 @@ struct GroupOptions {
   bool measure_thresholds = true;
   size_t one_shot_bytes = size_t{64} * 1024;
   bool may_share_device = false;  // several ranks on one device
-  Timeout timeout{0};             // of joining
+  // The way to ranks on other machines, such as open_ucx_transport's (ashlar/ucx_transport.h); all
+  // ranks bring one if not all are on one machine. Null: none.
+  std::shared_ptr<Transport> transport{};
+  Timeout timeout{0};  // of joining
 };
 
 struct SubGroupOptions {
@@ -231,7 +238,7 @@ class ASHLAR_EXPORT Handle {
     return {static_cast<T*>(checked_pad<T>(rank, count, offset)), static_cast<size_t>(count)};
   }
 
-  // --- one rank alone: bytes are copied when these return
+  // --- one rank alone: bytes are copied when these return, also on another machine
   void put(int to, std::span<const std::byte> from, int64_t offset_bytes = 0) const;
   void get(int from, std::span<std::byte> to, int64_t offset_bytes = 0) const;
 

@@ -98,16 +98,29 @@ void* Handle::pad_of(int rank, const Extent& extent) const {
 
 // --- one rank, two ranks ------------------------------------------------------------------------
 
+// To another machine for as long as it takes: the group's failure ends it.
 void Handle::put(int to, std::span<const std::byte> from, int64_t offset_bytes) const {
-  std::byte* place = unwrap(parts_->peers.at(to, offset_bytes, from.size()));
+  const size_t place = unwrap(parts_->peers.place_of(to, offset_bytes, from.size()));
   unwrap(parts_->group->state());
-  if (!from.empty()) std::memmove(place, from.data(), from.size());
+  const Peers& peers = parts_->peers.peers();
+  if (peers.access(to) == PeerAccess::kRemote) {
+    const RemoteMemory& remote = *peers.remote();
+    unwrap(remote.put(to, peers.front_bytes() + place, from, Deadline::never()));
+    unwrap(remote.quiet(to, Deadline::never()));
+    return;
+  }
+  if (!from.empty()) std::memmove(peers.buffer(to) + place, from.data(), from.size());
 }
 
 void Handle::get(int from, std::span<std::byte> to, int64_t offset_bytes) const {
-  const std::byte* place = unwrap(parts_->peers.at(from, offset_bytes, to.size()));
+  const size_t place = unwrap(parts_->peers.place_of(from, offset_bytes, to.size()));
   unwrap(parts_->group->state());
-  if (!to.empty()) std::memmove(to.data(), place, to.size());
+  const Peers& peers = parts_->peers.peers();
+  if (peers.access(from) == PeerAccess::kRemote) {
+    unwrap(peers.remote()->get(from, peers.front_bytes() + place, to, Deadline::never()));
+    return;
+  }
+  if (!to.empty()) std::memmove(to.data(), peers.buffer(from) + place, to.size());
 }
 
 void Handle::put_signal(int to, int channel, Timeout timeout) const {
@@ -166,7 +179,9 @@ Piece piece_of(const HandleParts& parts, const CollectiveOptions& options) {
   return {.bases = parts.buffers,
           .buffer_bytes = buffer_bytes,
           .offset_bytes = static_cast<int64_t>(at),
-          .memory = parts.peers.peers().number()};
+          .memory = parts.peers.peers().number(),
+          .remote = parts.peers.peers().remote(),
+          .remote_begin = parts.peers.peers().front_bytes()};
 }
 
 template <typename GroupParts, typename Request>

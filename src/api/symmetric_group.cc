@@ -114,6 +114,7 @@ Group Group::join_as(const Heap& heap, std::shared_ptr<Store> store, const Group
   circle.members = members;
   circle.pad_bytes = unwrap(pad_bytes(options.world_size, options.channel_count + 1));
   circle.may_share_device = options.may_share_device;
+  circle.transport = options.transport;
 
   auto parts = std::make_shared<Parts>(heap.parts_, std::move(store), options);
   parts->circle = unwrap(Circle::join(*heap.parts_->arena, parts->store, circle, deadline));
@@ -121,8 +122,12 @@ Group Group::join_as(const Heap& heap, std::shared_ptr<Store> store, const Group
   for (int rank = 0; rank < options.world_size; ++rank) {
     bases.push_back(parts->circle->pads()->pad(rank));
   }
-  parts->pads = std::make_unique<Pads>(
-      unwrap(Pads::over(options.rank, options.channel_count + 1, std::move(bases))));
+  if (const RemoteMemory* remote = parts->circle->pads()->remote(); remote != nullptr) {
+    parts->remote_pads =
+        std::make_unique<RemotePads>(*remote, parts->circle->seat(), options.channel_count + 1);
+  }
+  parts->pads = std::make_unique<Pads>(unwrap(Pads::over(
+      options.rank, options.channel_count + 1, std::move(bases), parts->remote_pads.get())));
   parts->thresholds.one_shot_bytes = options.one_shot_bytes;
   if (options.measure_thresholds) {
     const Status measured = parts->measure(deadline);

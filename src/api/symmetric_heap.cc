@@ -12,12 +12,13 @@ namespace ashlar::symm {
 namespace {
 
 // Ranks that are threads of one process find each other's memory through what they share. Heaps
-// that want other times of life share nothing, and meet as if they were processes.
+// that want other times of life, or other machines, share nothing, and meet as if they were
+// processes.
 class Processes {
  public:
   Result<std::shared_ptr<Process>> with(const ProcessOptions& options) ASHLAR_EXCLUDES(mutex_) {
     // A child has none of its parent's threads.
-    const Key key{::getpid(), options.heartbeat, options.lease};
+    const Key key{::getpid(), options.heartbeat, options.lease, options.machine};
     MutexLock lock(mutex_);
     std::erase_if(running_, [](const auto& each) { return each.second.expired(); });
     if (const auto found = running_.find(key); found != running_.end()) {
@@ -31,7 +32,7 @@ class Processes {
   }
 
  private:
-  using Key = std::tuple<pid_t, std::chrono::milliseconds, std::chrono::milliseconds>;
+  using Key = std::tuple<pid_t, std::chrono::milliseconds, std::chrono::milliseconds, std::string>;
 
   Mutex mutex_;
   std::map<Key, std::weak_ptr<Process>> running_ ASHLAR_GUARDED_BY(mutex_);
@@ -57,8 +58,8 @@ Heap::Heap(const HeapOptions& options) : parts_(std::make_shared<Parts>()) {
     unwrap(Status::usage(
         text("a heartbeat every ", options.heartbeat.count(), " ms: expected 1 or more")));
   }
-  parts_->process =
-      unwrap(processes().with({.heartbeat = options.heartbeat, .lease = options.lease}));
+  parts_->process = unwrap(processes().with(
+      {.heartbeat = options.heartbeat, .lease = options.lease, .machine = options.machine}));
   Backends& backends = parts_->process->backends();
   unwrap(backends.choose(options.backend));
   const Arena::Options arena{.pad_bytes = options.pad_bytes};

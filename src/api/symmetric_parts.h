@@ -14,6 +14,7 @@
 #include "symm/collectives/thresholds.h"
 #include "symm/pad.h"
 #include "symm/process.h"
+#include "symm/remote_pads.h"
 #include "symm/turn.h"
 
 namespace ashlar::symm {
@@ -48,6 +49,7 @@ struct Group::Parts {
   const GroupOptions options;
   // Constant once joined.
   std::unique_ptr<Circle> circle;
+  std::unique_ptr<RemotePads> remote_pads;  // null: all ranks are on this machine
   std::unique_ptr<Pads> pads;
   Thresholds thresholds;
 

@@ -17,6 +17,7 @@ inline constexpr int kAllToAllRanks = 16;
 
 enum class BarrierKind { kAllToAll, kDissemination };
 
+// Where ranks are on several machines, the lowest of each speaks for it.
 // kUsage: no such channel. kUnsupported: a pad that cannot be reached. kTimeout: names who has not
 // come. The group's failure: its reason. With one rank, nothing but the checks.
 Status barrier(const Pads& pads, int channel, const Limits& limits);

@@ -2,6 +2,7 @@
 #include "symm/circle.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "base/check.h"
@@ -58,6 +59,16 @@ std::string prefix_of(const CircleOptions& options, const Token& token) {
   return text(roster_options(options).prefix, '/', to_hex(token));
 }
 
+// By rank: the lowest rank on its machine.
+std::vector<int> leaders_of(const Roster& roster) {
+  std::map<std::string_view, int> lowest;
+  std::vector<int> leaders;
+  for (const JoinRecord& each : roster.records) {
+    leaders.push_back(lowest.try_emplace(each.host, each.seat.rank).first->second);
+  }
+  return leaders;
+}
+
 std::vector<int> ranks_elsewhere(const Roster& roster, int own) {
   std::vector<int> found;
   for (const JoinRecord& each : roster.records) {
@@ -85,6 +96,7 @@ Result<std::unique_ptr<Circle>> Circle::join(Arena& arena, std::shared_ptr<Store
   own.backend = arena.backend().name();
   own.device = arena.backend().device();
   own.pad_bytes = options.pad_bytes;
+  if (options.transport != nullptr) own.transport = options.transport->address();
   if (options.on_phase) options.on_phase(Phase::kJoining);
   Result<Roster> roster = gather_roster(*store, roster_options(options), own, deadline);
   if (!roster.ok()) return roster.status();
@@ -142,7 +154,7 @@ Status Circle::introduce(Deadline deadline) {
     met = fits.ok() ? exchange_.agree(connect(deadline), deadline) : fits;
     // All failed alike, and go in peace.
     if (!met.ok() && !failure_->has_happened()) {
-      part(exchange_.finish(deadline));
+      part(finish(deadline));
       return met;
     }
   }
@@ -162,6 +174,7 @@ Status Circle::check_roster() const {
     return Status::usage(
         text("the ranks of group ", options_.name, " want pads of different sizes: ", listed));
   }
+  if (Status reached = check_transports(); !reached.ok()) return reached;
   if (options_.may_share_device) return {};
   std::map<DeviceUuid, int> owners;
   for (const JoinRecord& each : all) {
@@ -173,6 +186,23 @@ Status Circle::check_roster() const {
                               ": give each its own, or set may_share_device"));
   }
   return {};
+}
+
+// Named from where rank 0 is, so that all say the same.
+Status Circle::check_transports() const {
+  const std::vector<JoinRecord>& all = roster_.records;
+  std::vector<int> remote;
+  std::vector<int> without;
+  for (const JoinRecord& each : all) {
+    if (each.host != all[0].host) remote.push_back(each.seat.rank);
+    if (each.transport.empty()) without.push_back(each.seat.rank);
+  }
+  if (remote.empty() || without.empty()) return {};
+  return Status::usage(text(name_ranks(remote), " of group ", options_.name,
+                            remote.size() == 1 ? " is" : " are",
+                            " on another machine than rank 0, and ", name_ranks(without),
+                            " brought no transport: give all ranks one in the options of the "
+                            "group, such as ashlar::ucx's"));
 }
 
 Status Circle::connect(Deadline deadline) {
@@ -189,6 +219,21 @@ Status Circle::connect(Deadline deadline) {
       Links::connect(arena_.process().channel(), options, failure_, deadline);
   if (!links.ok()) return links.status();
   links_ = *std::move(links);
+  return connect_remotes(deadline);
+}
+
+Status Circle::connect_remotes(Deadline deadline) {
+  Remotes::Options options;
+  options.group = options_.name;
+  options.failure = failure_;
+  options.rank = seat_.rank;
+  options.leaders = leaders_of(roster_);
+  if (std::ranges::count(options.leaders, 0) == seat_.world_size) return {};
+  for (const JoinRecord& each : roster_.records) options.addresses.push_back(each.transport);
+  Result<std::shared_ptr<Remotes>> remotes =
+      Remotes::connect(options_.transport, options, deadline);
+  if (!remotes.ok()) return remotes.status();
+  remotes_ = *std::move(remotes);
   return {};
 }
 
@@ -207,9 +252,15 @@ Status Circle::leave(Deadline deadline) {
   }
   const TurnTaken taken(turn_);
   if (is_over_) return Status::usage(text("group ", options_.name, " was left already"));
-  const Status finished = exchange_.finish(deadline);
+  const Status finished = finish(deadline);
   part(finished);
   return finished;
+}
+
+// Connections may end once all have come to the last exchange.
+Status Circle::finish(Deadline deadline) {
+  if (remotes_ != nullptr) remotes_->say_farewell(deadline);
+  return exchange_.finish(deadline);
 }
 
 // Signs of life go on until the very end, since the others may still be busy.
@@ -217,6 +268,7 @@ void Circle::part(const Status& reason) {
   is_over_ = true;
   if (links_ != nullptr) links_->say_goodbye(reason);
   links_.reset();
+  remotes_.reset();
   arena_.process().heart().remove(leases_);
   leases_.end(Deadline::after(kPartingPatience));
   arena_.forget_group(roster_.token);

@@ -22,6 +22,7 @@
 #include "symm/failure.h"
 #include "symm/leases.h"
 #include "symm/peers.h"
+#include "symm/remotes.h"
 #include "symm/roster.h"
 #include "symm/turn.h"
 #include "symm/verdict.h"
@@ -46,6 +47,8 @@ struct CircleOptions {
   std::vector<uint64_t> members{};  // of the job, by rank; empty: 0, 1, 2, ...
   size_t pad_bytes = 0;             // of the group's own pad; the same on all ranks
   bool may_share_device = false;    // several ranks on one device
+  // The way to ranks on other machines; null: there are none. Also owned by the user.
+  std::shared_ptr<Transport> transport{};
   std::chrono::milliseconds key_life = std::chrono::minutes(10);  // of what a crash leaves
   std::function<void(Phase)> on_phase{};
 };
@@ -66,7 +69,9 @@ class Circle {
   const Token& token() const { return roster_.token; }
   // Everybody who waits for the group looks here. Also owned by links, whose ends come at any time.
   const std::shared_ptr<Failure>& failure() const { return failure_; }
-  // How the rank's memory is reached. REQUIRES: 0 <= rank < world size.
+  // How the rank's memory is reached: direct on one machine, which is one kernel, one network
+  // namespace, in which abstract sockets live, and one set of users. REQUIRES: 0 <= rank < world
+  // size.
   PeerAccess peer_access(int rank) const;
   // The group's own pad: Peers::pad(rank) is pad_bytes of zeroes at first. Null: pad_bytes is 0.
   const std::shared_ptr<const Peers>& pads() const { return pads_; }
@@ -90,7 +95,10 @@ class Circle {
   std::string prefix() const;
   Status introduce(Deadline deadline) ASHLAR_EXCLUDES(turn_);
   Status check_roster() const;
+  Status check_transports() const;
   Status connect(Deadline deadline) ASHLAR_REQUIRES(turn_);
+  Status connect_remotes(Deadline deadline) ASHLAR_REQUIRES(turn_);
+  Status finish(Deadline deadline) ASHLAR_REQUIRES(turn_);
   void part(const Status& reason) ASHLAR_REQUIRES(turn_);
   void reach(Phase phase) const;
 
@@ -102,6 +110,9 @@ class Circle {
   Status hand_over(const Block& block, uint64_t sequence, Deadline deadline) ASHLAR_REQUIRES(turn_);
   Result<std::vector<Peers::Peer>> take(const Block& block, const std::vector<Brought>& all,
                                         uint64_t sequence, Deadline deadline)
+      ASHLAR_REQUIRES(turn_);
+  Result<std::unique_ptr<const RemoteMemory>> take_remote(RemoteMemory::Own own,
+                                                          const std::vector<Brought>& all)
       ASHLAR_REQUIRES(turn_);
 
   Arena& arena_;
@@ -117,6 +128,8 @@ class Circle {
   Turn turn_;  // one collective act at a time
   Exchange exchange_ ASHLAR_GUARDED_BY(turn_);
   std::unique_ptr<Links> links_ ASHLAR_GUARDED_BY(turn_);
+  // Null: all ranks are on this machine. Also owned by what is reached through it.
+  std::shared_ptr<const Remotes> remotes_ ASHLAR_GUARDED_BY(turn_);
   uint64_t hidden_count_ ASHLAR_GUARDED_BY(turn_) = 0;
   bool is_over_ ASHLAR_GUARDED_BY(turn_) = false;
 };

@@ -94,12 +94,15 @@ Result<size_t> pad_bytes(int world_size, int channel_count) {
   return sizeof(PadLine) * static_cast<size_t>(world_size) * static_cast<size_t>(channel_count);
 }
 
-Slots::Slots(int rank, int channel_count, std::vector<std::byte*> bases)
+// Only ranks on this machine compete for its cores.
+Slots::Slots(int rank, int channel_count, std::vector<std::byte*> bases, RemotePads* remote)
     : rank_(rank),
       world_size_(static_cast<int>(bases.size())),
       channel_count_(channel_count),
       sleeper_channel_count_(channel_count),
-      patience_(Patience::of(static_cast<int>(bases.size()))),
+      patience_(Patience::of(static_cast<int>(
+          std::count_if(bases.begin(), bases.end(), [](auto* each) { return each != nullptr; })))),
+      remote_(remote),
       first_unreachable_(std::find(bases.begin(), bases.end(), nullptr) - bases.begin()),
       bases_(std::move(bases)),
       sleeper_bases_(bases_) {}
@@ -119,7 +122,7 @@ Status Slots::check_rank(int rank) const {
 Status Slots::check_reachable(int rank) const {
   if (bases_[static_cast<size_t>(rank)] != nullptr) return {};
   return Status::unsupported(text("rank ", rank_, " cannot reach the pad of rank ", rank,
-                                  " by pointer: it is signalled through a transport"));
+                                  " by pointer: it is on another machine"));
 }
 
 Status Slots::check_all_reachable() const {
@@ -136,11 +139,12 @@ Watched<uint32_t> Slots::slot(int owner, int channel, int source) const {
           .sleepers = reinterpret_cast<uint32_t*>(sleepers)};
 }
 
-Result<Pads> Pads::over(int rank, int channel_count, std::vector<std::byte*> bases) {
+Result<Pads> Pads::over(int rank, int channel_count, std::vector<std::byte*> bases,
+                        RemotePads* remote) {
   const int world_size = static_cast<int>(std::min<size_t>(bases.size(), kMaxRanks + 1));
   if (Status shape = check_shape(world_size, channel_count); !shape.ok()) return shape;
   if (Status wrong = check_bases(rank, bases, sizeof(PadLine)); !wrong.ok()) return wrong;
-  return Pads(Slots(rank, channel_count, std::move(bases)));
+  return Pads(Slots(rank, channel_count, std::move(bases), remote));
 }
 
 Result<Slots> Pads::user_slots(size_t user_pad_bytes, std::vector<std::byte*> bases) const {
@@ -155,7 +159,7 @@ Result<Slots> Pads::user_slots(size_t user_pad_bytes, std::vector<std::byte*> ba
                               world_size(), " ranks need ", channel_bytes, " bytes"));
   }
   const size_t channel_count = std::min<size_t>(user_pad_bytes / channel_bytes, kMaxChannels);
-  Slots slots(rank(), static_cast<int>(channel_count), std::move(bases));
+  Slots slots(rank(), static_cast<int>(channel_count), std::move(bases), nullptr);
   slots.stride_bytes_ = sizeof(uint32_t);
   slots.sleepers_offset_ = offsetof(PadLine, user_sleepers);
   slots.sleeper_channel_count_ = this->channel_count();

@@ -23,6 +23,8 @@
 
 namespace ashlar::symm {
 
+class RemotePads;
+
 inline constexpr int kMaxRanks = 1 << 16;
 inline constexpr int kMaxChannels = 1 << 20;
 
@@ -34,7 +36,7 @@ struct alignas(64) PadLine {
   uint64_t barrier = 0;    // how many barriers s has reached; on one's own line, has finished
   uint64_t notes[3] = {};  // what s says at the entry of a collective, with noted_memory
   uint32_t counter_sleepers = 0;
-  uint32_t barrier_sleepers = 0;
+  uint32_t barrier_sleepers = 0;  // on one's own line, where nobody sleeps: see Crossing
   uint32_t user_sleepers = 0;  // on slot (c, s) of any user's pad of this rank, c modulo channels
   uint32_t noted_memory = 0;
 };
@@ -51,6 +53,9 @@ class Slots {
   int channel_count() const { return channel_count_; }
   Patience patience() const { return patience_; }
 
+  // How ranks on other machines are told; null: there are none.
+  RemotePads* remote() const { return remote_; }
+
   // kUsage with the range that is allowed.
   Status check_channel(int channel) const;
   Status check_rank(int rank) const;
@@ -63,7 +68,7 @@ class Slots {
 
  private:
   friend class Pads;
-  Slots(int rank, int channel_count, std::vector<std::byte*> bases);
+  Slots(int rank, int channel_count, std::vector<std::byte*> bases, RemotePads* remote);
   size_t index(int channel, int source) const {
     return static_cast<size_t>(world_size_) * static_cast<size_t>(channel) +
            static_cast<size_t>(source);
@@ -76,6 +81,7 @@ class Slots {
   size_t sleepers_offset_ = offsetof(PadLine, signal_sleepers);
   int sleeper_channel_count_;
   Patience patience_;
+  RemotePads* remote_;
   ptrdiff_t first_unreachable_;  // the world size: none
   std::vector<std::byte*> bases_;
   std::vector<std::byte*> sleeper_bases_;
@@ -85,14 +91,17 @@ class Slots {
 class Pads {
  public:
   // `bases` has one pointer for each rank, null where a rank's memory cannot be reached by pointer.
-  // Each is pad_bytes() of zeros, aligned to a line. kUsage: a wrong rank, size or alignment.
-  static Result<Pads> over(int rank, int channel_count, std::vector<std::byte*> bases);
+  // Each is pad_bytes() of zeros, aligned to a line. `remote` reaches those, and outlives this;
+  // null: nothing does. kUsage: a wrong rank, size or alignment.
+  static Result<Pads> over(int rank, int channel_count, std::vector<std::byte*> bases,
+                           RemotePads* remote = nullptr);
 
   int rank() const { return slots_.rank(); }
   int world_size() const { return slots_.world_size(); }
   int channel_count() const { return slots_.channel_count(); }
   const Slots& slots() const { return slots_; }
   Patience patience() const { return slots_.patience(); }
+  RemotePads* remote() const { return slots_.remote(); }
   // Otherwise as suits the cores that this process may use.
   void set_patience(Patience patience) { slots_.patience_ = patience; }
 

@@ -13,6 +13,7 @@
 #include "ashlar/peer_access.h"
 #include "base/text.h"
 #include "symm/backend/backend.h"
+#include "symm/remote_memory.h"
 #include "symm/seat.h"
 
 namespace ashlar::symm {
@@ -33,8 +34,14 @@ class Peers {
   };
 
   // `number`: of this block, the same on all ranks; others have others, as far as chance allows.
-  Peers(Seat seat, uint32_t number, const BlockLayout& layout, std::vector<Peer> peers)
-      : seat_(seat), number_(number), layout_(layout), peers_(std::move(peers)) {}
+  // `remote`: where the memory of remote ranks is; null: there are none.
+  Peers(Seat seat, uint32_t number, const BlockLayout& layout, std::vector<Peer> peers,
+        std::unique_ptr<const RemoteMemory> remote)
+      : seat_(seat),
+        number_(number),
+        layout_(layout),
+        peers_(std::move(peers)),
+        remote_(std::move(remote)) {}
 
   const Seat& seat() const { return seat_; }
   uint32_t number() const { return number_; }
@@ -50,6 +57,9 @@ class Peers {
     const auto& memory = peers_[rank].memory;
     return memory == nullptr ? nullptr : memory->base();
   }
+  const RemoteMemory* remote() const { return remote_.get(); }
+  // Where in a remote rank's memory its buffer begins.
+  size_t front_bytes() const { return layout_.front_bytes; }
   // By rank: what algorithms over pointers take.
   std::vector<std::byte*> buffers() const {
     std::vector<std::byte*> all;
@@ -62,6 +72,7 @@ class Peers {
   const uint32_t number_;
   const BlockLayout layout_;
   const std::vector<Peer> peers_;
+  const std::unique_ptr<const RemoteMemory> remote_;
 };
 
 class PeerHandle {
@@ -73,6 +84,9 @@ class PeerHandle {
   // From the buffer's beginning to what the rendezvous was called with.
   size_t offset() const { return offset_; }
 
+  // Where in a rank's buffer `bytes` of it are, `offset` behind what the rendezvous was called
+  // with. kUsage: no such rank, or not within the buffer.
+  Result<size_t> place_of(int rank, int64_t offset, size_t bytes) const;
   // `bytes` of a rank's memory, `offset` behind what the rendezvous was called with. Valid while a
   // handle is. kUsage: no such rank, or not within the buffer; kUnsupported: it is remote.
   Result<std::byte*> at(int rank, int64_t offset, size_t bytes) const;
@@ -82,7 +96,7 @@ class PeerHandle {
   size_t offset_;
 };
 
-inline Result<std::byte*> PeerHandle::at(int rank, int64_t offset, size_t bytes) const {
+inline Result<size_t> PeerHandle::place_of(int rank, int64_t offset, size_t bytes) const {
   const Seat& seat = peers_->seat();
   if (rank < 0 || rank >= seat.world_size) {
     return Status::usage(text("rank ", rank, ": expected 0 to ", seat.world_size - 1));
@@ -94,11 +108,17 @@ inline Result<std::byte*> PeerHandle::at(int rank, int64_t offset, size_t bytes)
     return Status::usage(text(bytes, " bytes at offset ", offset, ": there are ", available,
                               " bytes from the handle's offset on"));
   }
+  return offset_ + static_cast<size_t>(offset);
+}
+
+inline Result<std::byte*> PeerHandle::at(int rank, int64_t offset, size_t bytes) const {
+  const Result<size_t> place = place_of(rank, offset, bytes);
+  if (!place.ok()) return place.status();
   if (peers_->access(rank) != PeerAccess::kDirect) {
     return Status::unsupported(text("rank ", rank, "'s memory is on another machine than rank ",
-                                    seat.rank, "'s: use put and get"));
+                                    peers_->seat().rank, "'s: use put and get"));
   }
-  return peers_->buffer(rank) + offset_ + offset;
+  return peers_->buffer(rank) + *place;
 }
 
 }  // namespace ashlar::symm

@@ -10,18 +10,23 @@
 namespace ashlar::symm {
 namespace {
 
+constexpr size_t kMostMachineBytes = 64;
+
 std::string target_of(const char* link) {
   char target[128] = {};
   const ssize_t bytes = ::readlink(link, target, sizeof(target) - 1);
-  return bytes < 0 ? std::string("unknown") : std::string(target, static_cast<size_t>(bytes));
+  return bytes < 0 ? std::string() : std::string(target, static_cast<size_t>(bytes));
 }
 
-// Not the machine's name, which containers share or change.
-std::string find_host() {
+// Not the machine's name, which containers share or change. Namespaces have the same numbers on
+// many machines, so that without the kernel's own id a process is on a machine of its own.
+std::string find_host(const Token& process) {
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
-  return text(boot.substr(0, 64), ' ', target_of("/proc/self/ns/net"), ' ',
-              target_of("/proc/self/ns/user"));
+  const std::string net = target_of("/proc/self/ns/net");
+  const std::string user = target_of("/proc/self/ns/user");
+  if (boot.empty() || net.empty() || user.empty()) return to_hex(process);
+  return text(boot.substr(0, 64), ' ', net, ' ', user);
 }
 
 }  // namespace
@@ -34,11 +39,16 @@ Result<std::unique_ptr<Process>> Process::start(const ProcessOptions& options) {
                               options.heartbeat.count(),
                               " ms: expected a lease of at least three heartbeats"));
   }
+  if (options.machine.size() > kMostMachineBytes) {
+    return Status::usage(text("a machine's name of ", options.machine.size(),
+                              " bytes: expected at most ", kMostMachineBytes));
+  }
   std::unique_ptr<Process> process(new Process(options));
   const Result<Token> token = draw_token();
   if (!token.ok()) return token.status();
   process->token_ = *token;
-  process->host_ = find_host();
+  process->host_ = find_host(*token);
+  if (!options.machine.empty()) process->host_ += ' ' + options.machine;
   Result<std::unique_ptr<Channel>> channel = Channel::open();
   if (!channel.ok()) return channel.status();
   process->channel_ = *std::move(channel);

@@ -18,6 +18,7 @@ namespace ashlar::symm {
 struct ProcessOptions {
   std::chrono::milliseconds heartbeat{1000};  // between two signs of life
   std::chrono::milliseconds lease{5000};      // without one, a rank is lost; 3 heartbeats or more
+  std::string machine{};  // processes that say different things are as on different machines
 };
 
 class Process {

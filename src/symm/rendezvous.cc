@@ -11,7 +11,7 @@
 
 namespace ashlar::symm {
 
-// What a rank brings: the same on all ranks, but for the last two.
+// What a rank brings: the same on all ranks, but for the last three.
 struct Circle::Brought {
   std::string scope{};
   uint64_t ordinal = 0;
@@ -21,6 +21,7 @@ struct Circle::Brought {
   uint64_t buffer_bytes = 0;
   uint64_t block_bytes = 0;
   uint64_t lent_as = 0;
+  std::string key{};  // for ranks on other machines; empty: there are none
 };
 
 namespace {
@@ -70,11 +71,19 @@ Result<std::shared_ptr<const Peers>> Circle::share_memory(size_t bytes, Deadline
 
 Result<std::shared_ptr<const Peers>> Circle::meet(const Block& block, Deadline deadline) {
   reach(Phase::kRecording);
+  RemoteMemory::Own shared;
+  Status own_outcome;
+  if (remotes_ != nullptr) {
+    const std::span<std::byte> memory(block.memory->base(), block.memory->bytes());
+    Result<std::unique_ptr<Region>> region = remotes_->transport().share(memory);
+    own_outcome = region.status();
+    if (region.ok()) shared = {block.memory, *std::move(region)};
+  }
   WireWriter own;
   own.text(block.scope).number(block.ordinal).number(block.sequence_hash);
   own.number(uint64_t{block.layout.pad_bytes}).number(uint64_t{block.layout.front_bytes});
   own.number(uint64_t{block.layout.buffer_bytes}).number(uint64_t{block.memory->bytes()});
-  own.number(block.lent_as);
+  own.number(block.lent_as).text(shared.region == nullptr ? std::string() : shared.region->key());
   const Result<std::vector<std::string>> records = exchange_.all_gather(own.take(), deadline);
   if (!records.ok()) return records.status();
   std::vector<Brought> all(records->size());
@@ -86,6 +95,7 @@ Result<std::shared_ptr<const Peers>> Circle::meet(const Block& block, Deadline d
                             &each.buffer_bytes, &each.block_bytes, &each.lent_as}) {
       *field = reader.number<uint64_t>();
     }
+    each.key = reader.text(Transport::kMostKeyBytes);
     if (!reader.is_done()) {
       return Status::format(text("what rank ", rank, " of group ", options_.name,
                                  " brought to the rendezvous is unreadable"));
@@ -95,7 +105,7 @@ Result<std::shared_ptr<const Peers>> Circle::meet(const Block& block, Deadline d
 
   const uint64_t sequence = exchange_.sequence();
   reach(Phase::kHandingOver);
-  Status own_outcome = hand_over(block, sequence, deadline);
+  if (Status handed = hand_over(block, sequence, deadline); own_outcome.ok()) own_outcome = handed;
   reach(Phase::kMapping);
   std::vector<Peers::Peer> peers;
   if (own_outcome.ok()) {
@@ -103,10 +113,16 @@ Result<std::shared_ptr<const Peers>> Circle::meet(const Block& block, Deadline d
     own_outcome = taken.status();
     if (taken.ok()) peers = *std::move(taken);
   }
+  std::unique_ptr<const RemoteMemory> remote;
+  if (own_outcome.ok() && remotes_ != nullptr) {
+    Result<std::unique_ptr<const RemoteMemory>> taken = take_remote(std::move(shared), all);
+    own_outcome = taken.status();
+    if (taken.ok()) remote = *std::move(taken);
+  }
   reach(Phase::kAgreeing);
   if (Status agreed = exchange_.agree(own_outcome, deadline); !agreed.ok()) return agreed;
-  return std::shared_ptr<const Peers>(
-      std::make_shared<Peers>(seat_, number_of(block), block.layout, std::move(peers)));
+  return std::shared_ptr<const Peers>(std::make_shared<Peers>(seat_, number_of(block), block.layout,
+                                                              std::move(peers), std::move(remote)));
 }
 
 // Every rank looks at the same records in the same order, and so finds the same.
@@ -195,6 +211,28 @@ Result<std::vector<Peers::Peer>> Circle::take(const Block& block, const std::vec
     }
   }
   return peers;
+}
+
+// A key is another rank's word: what it opens is held to what the rank brought.
+Result<std::unique_ptr<const RemoteMemory>> Circle::take_remote(RemoteMemory::Own own,
+                                                                const std::vector<Brought>& all) {
+  std::vector<std::unique_ptr<RemoteRegion>> regions(all.size());
+  for (int rank = 0; rank < seat_.world_size; ++rank) {
+    if (!remotes_->contains(rank)) continue;
+    if (all[rank].key.empty()) {
+      return Status::peer_lost(text("rank ", rank, " shared nothing"));
+    }
+    Result<std::unique_ptr<RemoteRegion>> region = remotes_->endpoint(rank).open(all[rank].key);
+    if (!region.ok()) return region.status();
+    if ((*region)->bytes() != all[rank].block_bytes) {
+      return Status::format(text("rank ", rank, " of group ", options_.name, " shared ",
+                                 (*region)->bytes(), " bytes, and brought ",
+                                 all[rank].block_bytes));
+    }
+    regions[rank] = *std::move(region);
+  }
+  return std::unique_ptr<const RemoteMemory>(
+      std::make_unique<RemoteMemory>(remotes_, std::move(own), std::move(regions)));
 }
 
 }  // namespace ashlar::symm

@@ -1,7 +1,10 @@
 // Signals: arguments checked, then the steps of steps.h over the machine's memory.
 #include "symm/signals.h"
 
+#include <thread>
+
 #include "base/text.h"
+#include "symm/remote_pads.h"
 #include "symm/steps.h"
 
 namespace ashlar::symm {
@@ -22,28 +25,72 @@ WaitLimits within(const Limits& limits, Patience patience) {
   return {.failure = limits.failure, .deadline = limits.deadline, .patience = patience};
 }
 
-}  // namespace
+// Null: by pointer, or not at all.
+RemotePads* remote_to(const Slots& slots, int rank) {
+  RemotePads* remote = slots.remote();
+  return remote != nullptr && remote->contains(rank) ? remote : nullptr;
+}
 
-Status put_signal(const Slots& slots, int to, int channel, const Limits& limits) {
-  if (Status wrong = check_target(slots, to, channel); !wrong.ok()) return wrong;
-  SharedMemory memory;
-  WaitLimits waiting = within(limits, slots.patience());
-  switch (put_in_slot(memory, slots.slot(to, channel, slots.rank()), waiting)) {
-    case WaitEnd::kDone: return {};
-    case WaitEnd::kFailed: return limits.failure.reason();
-    case WaitEnd::kTimeout: break;
+// `act(memory)` with this rank's own memory, in which it waits for whoever there is.
+template <typename Act>
+WaitEnd in_own_memory(const Slots& slots, const Act& act) {
+  if (slots.remote() == nullptr) {
+    SharedMemory memory;
+    return act(memory);
   }
+  ServedMemory memory(slots.remote()->transport());
+  const WaitEnd end = act(memory);
+  memory.catch_up();
+  return end;
+}
+
+// The other side empties the slot without a word: it is asked again and again.
+Status put_far(RemotePads& remote, int to, int channel, WaitLimits& waiting) {
+  constexpr std::chrono::microseconds longest_rest(1000);
+  std::chrono::microseconds rest(20);
+  waiting.began = Deadline::Clock::now();
+  for (;;) {
+    const Result<bool> put = remote.try_put(to, channel, waiting.deadline);
+    if (!put.ok() || *put) return put.status();
+    if (waiting.failure.has_happened()) return waiting.failure.reason();
+    if (waiting.deadline.has_passed()) return Status::timeout("the slot stays full");
+    std::this_thread::sleep_for(rest);
+    rest = std::min(2 * rest, longest_rest);
+  }
+}
+
+Status not_put(const Slots& slots, int to, int channel, const WaitLimits& waiting) {
   return Status::timeout(text("rank ", slots.rank(), " waited ", seconds_text(waiting.waited()),
                               " to signal rank ", to, " on channel ", channel,
                               ", which has not taken the signal before; ",
                               describe_slots(slots, channel)));
 }
 
+}  // namespace
+
+Status put_signal(const Slots& slots, int to, int channel, const Limits& limits) {
+  if (Status wrong = check_source(slots, to, channel); !wrong.ok()) return wrong;
+  WaitLimits waiting = within(limits, slots.patience());
+  if (RemotePads* remote = remote_to(slots, to)) {
+    const Status put = put_far(*remote, to, channel, waiting);
+    return put.is(StatusKind::kTimeout) ? not_put(slots, to, channel, waiting) : put;
+  }
+  if (Status wrong = slots.check_reachable(to); !wrong.ok()) return wrong;
+  SharedMemory memory;
+  switch (put_in_slot(memory, slots.slot(to, channel, slots.rank()), waiting)) {
+    case WaitEnd::kDone: return {};
+    case WaitEnd::kFailed: return limits.failure.reason();
+    case WaitEnd::kTimeout: break;
+  }
+  return not_put(slots, to, channel, waiting);
+}
+
 Status wait_signal(const Slots& slots, int from, int channel, const Limits& limits) {
   if (Status wrong = check_source(slots, from, channel); !wrong.ok()) return wrong;
-  SharedMemory memory;
   WaitLimits waiting = within(limits, slots.patience());
-  switch (take_from_slot(memory, slots.slot(slots.rank(), channel, from), waiting)) {
+  switch (in_own_memory(slots, [&](auto& memory) {
+    return take_from_slot(memory, slots.slot(slots.rank(), channel, from), waiting);
+  })) {
     case WaitEnd::kDone: return {};
     case WaitEnd::kFailed: return limits.failure.reason();
     case WaitEnd::kTimeout: break;
@@ -68,7 +115,11 @@ Result<bool> try_wait_signal(const Slots& slots, int from, int channel) {
 }
 
 Status add_signal(const Pads& pads, int to, int channel, uint64_t amount) {
-  if (Status wrong = check_target(pads.slots(), to, channel); !wrong.ok()) return wrong;
+  if (Status wrong = check_source(pads.slots(), to, channel); !wrong.ok()) return wrong;
+  if (RemotePads* remote = remote_to(pads.slots(), to)) {
+    return remote->add_to_counter(to, channel, amount, Deadline::never());
+  }
+  if (Status wrong = pads.slots().check_reachable(to); !wrong.ok()) return wrong;
   SharedMemory memory;
   add_to_counter(memory, pads.counter(to, channel, pads.rank()), amount);
   return {};
@@ -77,18 +128,20 @@ Status add_signal(const Pads& pads, int to, int channel, uint64_t amount) {
 Status wait_for_value(const Pads& pads, int from, int channel, uint64_t value,
                       const Limits& limits) {
   if (Status wrong = check_source(pads.slots(), from, channel); !wrong.ok()) return wrong;
-  SharedMemory memory;
   WaitLimits waiting = within(limits, pads.patience());
   const Watched<uint64_t> counter = pads.counter(pads.rank(), channel, from);
-  switch (wait_for_counter(memory, counter, value, waiting)) {
+  switch (in_own_memory(pads.slots(), [&](auto& memory) {
+    return wait_for_counter(memory, counter, value, waiting);
+  })) {
     case WaitEnd::kDone: return {};
     case WaitEnd::kFailed: return limits.failure.reason();
     case WaitEnd::kTimeout: break;
   }
-  return Status::timeout(text(
-      "rank ", pads.rank(), " waited ", seconds_text(waiting.waited()), " for rank ", from,
-      " to count to ", value, " on channel ", channel, ", which is at ",
-      memory.load(counter.value, std::memory_order_relaxed), "; ", describe_pad(pads, channel)));
+  return Status::timeout(text("rank ", pads.rank(), " waited ", seconds_text(waiting.waited()),
+                              " for rank ", from, " to count to ", value, " on channel ", channel,
+                              ", which is at ",
+                              SharedMemory::load(counter.value, std::memory_order_relaxed), "; ",
+                              describe_pad(pads, channel)));
 }
 
 Result<uint64_t> counter_value(const Pads& pads, int from, int channel) {

@@ -28,11 +28,12 @@ Status put_signal(const Slots& slots, int to, int channel, const Limits& limits)
 // Empties slot (channel, `from`) of this rank's pad; waits until it is full.
 Status wait_signal(const Slots& slots, int from, int channel, const Limits& limits);
 
-// The same without waiting. False: the slot is still full, or still empty.
+// The same without waiting, by pointer only. False: the slot is still full, or still empty.
 Result<bool> try_put_signal(const Slots& slots, int to, int channel);
 Result<bool> try_wait_signal(const Slots& slots, int from, int channel);
 
-// Adds to counter (channel, this rank) of `to`'s pad. Never waits.
+// Adds to counter (channel, this rank) of `to`'s pad. Never waits, but for room on the way to
+// another machine.
 Status add_signal(const Pads& pads, int to, int channel, uint64_t amount);
 // Until counter (channel, `from`) of this rank's pad is `value` or more; it stays as it is.
 Status wait_for_value(const Pads& pads, int from, int channel, uint64_t value,

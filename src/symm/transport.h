@@ -1,5 +1,5 @@
 // How ranks on other machines are reached: put, get and atomics into memory they registered. The
-// core has none; ashlar::ucx (ashlar/ucx_transport.h) is one, which users will hand to a group.
+// core has none; ashlar::ucx (ashlar/ucx_transport.h) is one, which users hand to a group.
 //
 // What is promised about order and completion:
 //   put, post   have returned: the caller's memory may be used again; nothing is said about the
@@ -64,7 +64,8 @@ class ASHLAR_EXPORT RemoteRegion {
   // After kTimeout the caller's memory is its own in any case; of a put, a part may arrive later.
   virtual Status put(uint64_t offset, std::span<const std::byte> from, Deadline deadline) = 0;
   virtual Status get(uint64_t offset, std::span<std::byte> into, Deadline deadline) = 0;
-  // kUsage: a compare-and-swap, or a swap, whose answer nobody wants.
+  // kUsage: a compare-and-swap, or a swap, whose answer nobody wants. After kTimeout it does not
+  // happen.
   virtual Status post(const AtomicCall& call, Deadline deadline) = 0;
   // What was there before. After kTimeout it may have happened, and may yet.
   virtual Result<uint64_t> fetch(const AtomicCall& call, Deadline deadline) = 0;

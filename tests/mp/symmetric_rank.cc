@@ -19,9 +19,10 @@ GroupOptions SymmetricRank::group_options(const BareRank& own) {
   return options;
 }
 
-SymmetricRank::SymmetricRank(const BareRank& own, size_t bytes, const HeapOptions& options)
-    : heap(options),
-      group(Group::join(heap, own.store, group_options(own))),
+SymmetricRank::SymmetricRank(const BareRank& own, size_t bytes, const HeapOptions& heap_options,
+                             const GroupOptions& group_options)
+    : heap(heap_options),
+      group(Group::join(heap, own.store, group_options)),
       buffer(heap.allocate(bytes)),
       handle(group.rendezvous(buffer, kPatience)) {}
 

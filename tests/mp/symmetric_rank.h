@@ -16,7 +16,10 @@ namespace ashlar::symm {
 inline constexpr std::chrono::seconds kPatience{60};
 
 struct SymmetricRank {
-  SymmetricRank(const BareRank& own, size_t bytes, const HeapOptions& options = heap_options());
+  SymmetricRank(const BareRank& own, size_t bytes, const HeapOptions& options = heap_options())
+      : SymmetricRank(own, bytes, options, group_options(own)) {}
+  SymmetricRank(const BareRank& own, size_t bytes, const HeapOptions& heap_options,
+                const GroupOptions& group_options);
 
   static HeapOptions heap_options();
   static GroupOptions group_options(const BareRank& own);

@@ -1,19 +1,12 @@
-// "Two machines" on one: network namespaces with a cable between them, and host names and /dev/shm
-// of their own. Making them needs the system's permission; where it is not given, these tests are
-// skipped.
-#include <fcntl.h>
+// The transport between two machines, by itself.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sched.h>
 #include <signal.h>
-#include <sys/mount.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <cstring>
 
-#include "ashlar/unique_fd.h"
-#include "mp/child_process.h"
+#include "mp/two_machines.h"
 #include "mp/ucx_ranks.h"
 
 namespace ashlar::symm {
@@ -22,80 +15,6 @@ namespace {
 using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-// Two namespaces that see each other, and nothing else.
-class TwoMachines {
- public:
-  TwoMachines() {
-    is_made_ = run("netns add " + name(0)) && run("netns add " + name(1)) &&
-               run("link add " + cable(0) + " netns " + name(0) + " type veth peer name " +
-                   cable(1) + " netns " + name(1));
-    for (int side = 0; is_made_ && side < 2; ++side) {
-      const std::string inside = "-n " + name(side);
-      is_made_ = run(inside + " addr add 10.91.7." + std::to_string(side + 1) + "/24 dev " +
-                     cable(side)) &&
-                 run(inside + " link set lo up") &&
-                 run(inside + " link set " + cable(side) + " up");
-    }
-    // A cable takes a moment to carry, and UCX uses none that does not.
-    const Deadline end = patience();
-    for (int side = 0; is_made_ && side < 2; ++side) {
-      const std::string look = "-n " + name(side) + " link show dev " + cable(side);
-      while (!run(look + " | grep -q 'state UP'")) {
-        if (end.has_passed()) is_made_ = false;
-        if (!is_made_) break;
-        ::usleep(10'000);
-      }
-    }
-    // Names and mounts may be refused where networks are not.
-    is_made_ = is_made_ && can_be_entered();
-  }
-  ~TwoMachines() {
-    for (int side = 0; side < 2; ++side) run("netns del " + name(side));
-  }
-  TwoMachines(const TwoMachines&) = delete;
-  TwoMachines& operator=(const TwoMachines&) = delete;
-
-  bool is_made() const { return is_made_; }
-  static std::string cable(int side) { return side == 0 ? "cable0" : "cable1"; }
-  bool cut() const { return run("-n " + name(0) + " link set " + cable(0) + " down"); }
-  // This thread, and those it starts from now on.
-  void enter(int side) const {
-    if (!try_to_enter(side)) throw std::runtime_error("not entered: " + name(side));
-  }
-
- private:
-  bool try_to_enter(int side) const {
-    const UniqueFd space(::open(("/run/netns/" + name(side)).c_str(), O_RDONLY | O_CLOEXEC));
-    const std::string host = "machine" + std::to_string(side);
-    // UCX finds devices in /sys, which shows those of where it was mounted.
-    return space.get() >= 0 && ::setns(space.get(), CLONE_NEWNET) == 0 &&
-           ::unshare(CLONE_NEWUTS | CLONE_NEWNS) == 0 &&
-           ::sethostname(host.data(), host.size()) == 0 &&
-           ::mount("", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
-           ::mount("sysfs", "/sys", "sysfs", 0, nullptr) == 0 &&
-           ::mount("tmpfs", "/dev/shm", "tmpfs", 0, nullptr) == 0;
-  }
-  bool can_be_entered() const {
-    ChildProcess guest([this](int) { return try_to_enter(0) ? 0 : 1; });
-    return guest.wait() == 0;
-  }
-  static bool run(const std::string& arguments) {
-    return std::system(("{ ip " + arguments + "; } >/dev/null 2>&1").c_str()) == 0;
-  }
-  std::string name(int side) const {
-    return "ashlar-" + std::to_string(owner_) + "-" + std::to_string(side);
-  }
-
-  const pid_t owner_ = ::getpid();
-  bool is_made_ = false;
-};
-
-#define ASHLAR_NEED(machines)                                                             \
-  if (!(machines).is_made()) {                                                            \
-    GTEST_SKIP() << "NOT TESTED: ranks on two machines. Namespaces cannot be made here: " \
-                    "needs root, and ip of iproute2";                                     \
-  }
 
 TEST(TwoMachinesTest, PutGetAndAddAcross) {
   const TwoMachines machines;

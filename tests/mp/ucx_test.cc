@@ -164,6 +164,8 @@ TEST(UcxProcessesDeaths, FailEveryWaiterWithTheRanksNameOverTcp) {
     });
     waiters.emplace_back([&] { until_it_fails([&] { return self.failure->reason(); }, said[2]); });
     for (std::thread& each : waiters) each.join();
+    // Whoever goes before the other knows is lost to it, too.
+    must(parts.store->barrier("both-know", 2, kNoEnd, patience()));
     for (const std::string& each : said) {
       if (each.find("peer lost: rank 1 of group tested") != 0) return text("said: ", each);
     }

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "symm/collectives/moving.h"
+#include "symm/remote_pads.h"
 
 namespace ashlar::symm {
 namespace {
@@ -57,7 +58,8 @@ uint64_t code_for(const AllToAllV& request) {
   return Call::code_of(Operation::kAllToAllV) | static_cast<uint64_t>(request.row_bytes) << 8;
 }
 
-void tell(const Team& team, const AllToAllV& request, const std::vector<Share>& shares) {
+Status tell(const Team& team, const AllToAllV& request, const std::vector<Share>& shares,
+            const Limits& limits) {
   for (int peer = 0; peer < team.world_size(); ++peer) {
     const Share& share = shares[static_cast<size_t>(peer)];
     const auto offset = static_cast<uint64_t>(request.piece.offset_bytes);
@@ -65,8 +67,10 @@ void tell(const Team& team, const AllToAllV& request, const std::vector<Share>& 
                     .bytes = share.bytes,
                     .offset_bytes = offset + share.begin_bytes,
                     .memory = request.piece.memory};
-    call.note_in(team.pads.line(peer, team.channel, team.rank()));
+    if (Status told = note_for(team, peer, call, limits); !told.ok()) return told;
   }
+  RemotePads* remote = team.pads.remote();
+  return remote == nullptr ? Status() : remote->quiet(limits.deadline);
 }
 
 // What `peer` said that it has for this rank; the offset is from the start of its buffer.
@@ -91,7 +95,7 @@ Status compare(const Team& team, const AllToAllV& request) {
 
 // Where all that comes goes. kUsage: not into that little room. Each word of a peer is read once,
 // into `heard`, which has room for all: what was checked is what is used.
-Status receive(const Team& team, const AllToAllV& request, std::span<Call> heard) {
+Status make_places(const Team& team, const AllToAllV& request, std::span<Call> heard) {
   const auto row_bytes = static_cast<uint64_t>(request.row_bytes);
   uint64_t begin = 0;
   for (int peer = 0; peer < team.world_size(); ++peer) {
@@ -111,13 +115,21 @@ Status receive(const Team& team, const AllToAllV& request, std::span<Call> heard
     return Status::usage(text("out has room for ", request.out_bytes, " bytes, but ", begin,
                               " come from all ranks"));
   }
+  return {};
+}
+
+Status receive(const Team& team, const AllToAllV& request, std::span<const Call> heard,
+               const Limits& limits) {
+  Piece buffer = request.piece;
+  buffer.offset_bytes = 0;  // shares count from there
+  const auto row_bytes = static_cast<uint64_t>(request.row_bytes);
   for (int step = 0; step < team.world_size(); ++step) {
     const int peer = (team.rank() + step) % team.world_size();
     const Call& share = heard[static_cast<size_t>(peer)];
-    const auto to = static_cast<uint64_t>(request.out_offsets[static_cast<size_t>(peer)]);
-    if (share.bytes == 0) continue;
-    std::memcpy(request.out + to * row_bytes,
-                request.piece.bases[static_cast<size_t>(peer)] + share.offset_bytes, share.bytes);
+    const auto row = static_cast<uint64_t>(request.out_offsets[static_cast<size_t>(peer)]);
+    std::byte* to = request.out + row * row_bytes;
+    Status got = buffer.fetch(peer, share.offset_bytes, {to, share.bytes}, limits.deadline);
+    if (!got.ok()) return got;
   }
   return {};
 }
@@ -134,14 +146,14 @@ Status all_to_all_v(const Team& team, const AllToAllV& request, const Limits& li
                   .memory = request.piece.memory};
   std::vector<Call> heard(shares->size());  // allocated before anybody counts on this rank
   const auto meet = [&](OrderGuard::Progress& progress) -> Status {
-    tell(team, request, *shares);
+    if (Status told = tell(team, request, *shares, limits); !told.ok()) return told;
     if (Status met = barrier(team.pads, team.channel, limits); !met.ok()) return met;
     progress.outcome = compare(team, request);
     return {};
   };
   const auto work = [&](OrderGuard::Progress& progress) -> Status {
-    if (progress.outcome.ok()) progress.outcome = receive(team, request, heard);
-    return {};
+    if (progress.outcome.ok()) progress.outcome = make_places(team, request, heard);
+    return progress.outcome.ok() ? receive(team, request, heard, limits) : Status();
   };
   return team.order.run(call, limits.deadline, {meet, work, meet_again(team, limits)});
 }

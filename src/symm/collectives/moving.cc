@@ -1,4 +1,4 @@
-// All-gather, broadcast and all-to-all over pointers.
+// All-gather, broadcast and all-to-all.
 #include "symm/collectives/moving.h"
 
 #include "base/text.h"
@@ -17,10 +17,11 @@ Call call_for(uint64_t code, size_t bytes, const Piece& piece) {
 
 // `act(peer)` for every rank, this one first, so that not all turn to the same one at once.
 template <typename Act>
-void for_each_peer(const Team& team, const Act& act) {
+Status for_each_peer(const Team& team, const Act& act) {
   for (int step = 0; step < team.world_size(); ++step) {
-    act((team.rank() + step) % team.world_size());
+    if (Status done = act((team.rank() + step) % team.world_size()); !done.ok()) return done;
   }
+  return {};
 }
 
 }  // namespace
@@ -38,9 +39,11 @@ Status all_gather(const Team& team, const AllGather& request, const Limits& limi
     if (!wrong.ok()) return wrong;
   }
   const Call call = call_for(Call::code_of(Operation::kAllGather), bytes, request.piece);
-  const auto work = [&](Scratch&) {
-    for_each_peer(team,
-                  [&](int peer) { copy_bytes(request.piece.of(peer) + begin, request.in, bytes); });
+  const auto work = [&](Scratch&) -> Status {
+    const Status sent = for_each_peer(team, [&](int peer) {
+      return request.piece.send(peer, begin, {request.in, bytes}, limits.deadline);
+    });
+    return sent.ok() ? request.piece.settle(limits.deadline) : sent;
   };
   return team.order.run(call, limits.deadline,
                         {meet_for(team, call, limits), doing(work), meet_again(team, limits)});
@@ -61,7 +64,8 @@ Status broadcast(const Team& team, const Broadcast& request, const Limits& limit
   const Call call =
       call_for(Call::code_of(Operation::kBroadcast, {}, request.root), *bytes, request.piece);
   const auto work = [&](Scratch&) {
-    copy_bytes(request.out == nullptr ? own : request.out, request.piece.of(request.root), *bytes);
+    std::byte* to = request.out == nullptr ? own : request.out;
+    return request.piece.fetch(request.root, 0, {to, *bytes}, limits.deadline);
   };
   return team.order.run(call, limits.deadline,
                         {meet_for(team, call, limits), doing(work), meet_again(team, limits)});
@@ -78,9 +82,9 @@ Status all_to_all(const Team& team, const AllToAll& request, const Limits& limit
   const size_t begin = bytes * static_cast<size_t>(team.rank());
   const Call call = call_for(Call::code_of(Operation::kAllToAll), bytes, request.piece);
   const auto work = [&](Scratch&) {
-    for_each_peer(team, [&](int peer) {
-      copy_bytes(request.out + bytes * static_cast<size_t>(peer), request.piece.of(peer) + begin,
-                 bytes);
+    return for_each_peer(team, [&](int peer) {
+      std::byte* to = request.out + bytes * static_cast<size_t>(peer);
+      return request.piece.fetch(peer, begin, {to, bytes}, limits.deadline);
     });
   };
   return team.order.run(call, limits.deadline,

@@ -1,4 +1,4 @@
-// All-reduce and reduce-scatter over pointers.
+// All-reduce and reduce-scatter.
 #include "symm/collectives/reducing.h"
 
 #include <algorithm>
@@ -13,6 +13,8 @@ using Scratch = std::vector<std::byte>;
 
 // What is reduced before it is sent on: it stays in the second cache meanwhile.
 constexpr size_t kChunkBytes = size_t{64} * 1024;
+// What is fetched from another machine at a time: many round trips long.
+constexpr size_t kFetchedBytes = size_t{512} * 1024;
 // Parts begin at whole cache lines, so that no two ranks write one.
 constexpr size_t kLineBytes = 64;
 
@@ -34,27 +36,58 @@ Part part_of(int rank, int world_size, size_t total_bytes) {
 // find out when the others count on him.
 class Sources {
  public:
-  Sources(const Team& team, const Piece& piece) : piece_(piece) {
+  // `most_bytes`: of a part.
+  Sources(const Team& team, const Piece& piece, size_t most_bytes) : piece_(piece) {
     const auto ranks = static_cast<size_t>(team.world_size());
     if (ranks > few_.size()) many_.resize(ranks);
     all_ = {many_.empty() ? few_.data() : many_.data(), ranks};
+    if (piece.remote == nullptr) return;
+    fetched_bytes_ = std::min(most_bytes, kFetchedBytes);
+    fetched_.resize(fetched_bytes_ * ranks);
   }
   Sources(const Sources&) = delete;
   Sources& operator=(const Sources&) = delete;
 
   // All ranks' bytes of that part, reduced to `out`.
-  void reduce_to(std::byte* out, const Reduction& what, Part part) {
-    for (size_t rank = 0; rank < all_.size(); ++rank) {
-      all_[rank] = piece_.of(static_cast<int>(rank)) + part.begin_bytes;
+  Status reduce_to(std::byte* out, const Reduction& what, Part part, Deadline deadline) {
+    if (piece_.remote == nullptr) {
+      for (size_t rank = 0; rank < all_.size(); ++rank) {
+        all_[rank] = piece_.of(static_cast<int>(rank)) + part.begin_bytes;
+      }
+      reduce(what, all_, out, part.bytes / element_bytes(what.type));
+      return {};
     }
-    reduce(what, all_, out, part.bytes / element_bytes(what.type));
+    for (size_t done = 0; done < part.bytes; done += fetched_bytes_) {
+      const Part chunk{.begin_bytes = part.begin_bytes + done,
+                       .bytes = std::min(fetched_bytes_, part.bytes - done)};
+      if (Status found = find(chunk, deadline); !found.ok()) return found;
+      reduce(what, all_, out + done, chunk.bytes / element_bytes(what.type));
+    }
+    return {};
   }
 
  private:
+  Status find(Part chunk, Deadline deadline) {
+    for (size_t at = 0; at < all_.size(); ++at) {
+      const int rank = static_cast<int>(at);
+      if (!piece_.is_remote(rank)) {
+        all_[at] = piece_.of(rank) + chunk.begin_bytes;
+        continue;
+      }
+      std::byte* here = fetched_.data() + at * fetched_bytes_;
+      Status got = piece_.fetch(rank, chunk.begin_bytes, {here, chunk.bytes}, deadline);
+      if (!got.ok()) return got;
+      all_[at] = here;
+    }
+    return {};
+  }
+
   const Piece& piece_;
   std::array<const std::byte*, 16> few_{};  // few ranks need no allocation
   std::vector<const std::byte*> many_;
   std::span<const std::byte*> all_;
+  std::vector<std::byte> fetched_;  // a chunk of each rank's; of those on this machine unused
+  size_t fetched_bytes_ = 0;        // of each: a multiple of every element, or all there is
 };
 
 // The first step of those that need scratch, for the same reason.
@@ -89,37 +122,64 @@ Call call_for(Operation operation, const AllReduce& request, size_t bytes) {
 
 // Reduces this rank's part a chunk at a time, and writes each to all ranks. Nobody else reads or
 // writes that part of anybody's piece.
-void reduce_and_send(const Team& team, Sources& sources, const AllReduce& request, size_t bytes) {
+Status reduce_and_send(const Team& team, Sources& sources, const AllReduce& request, size_t bytes) {
   const Part part = part_of(team.rank(), team.world_size(), bytes);
   for (size_t done = 0; done < part.bytes; done += kChunkBytes) {
     const Part chunk{.begin_bytes = part.begin_bytes + done,
                      .bytes = std::min(kChunkBytes, part.bytes - done)};
     std::byte* own = request.piece.of(team.rank()) + chunk.begin_bytes;
-    sources.reduce_to(own, request.what, chunk);
+    Status reduced = sources.reduce_to(own, request.what, chunk, Deadline::never());
+    if (!reduced.ok()) return reduced;
     for (int step = 1; step < team.world_size(); ++step) {
       const int peer = (team.rank() + step) % team.world_size();
       copy_bytes(request.piece.of(peer) + chunk.begin_bytes, own, chunk.bytes);
     }
   }
+  return {};
+}
+
+// The same where some are on other machines, so that either half can be done again: first to
+// scratch, then to all.
+Status run_two_shot_across(const Team& team, Sources& sources, const AllReduce& request,
+                           size_t bytes, const Call& call, const Limits& limits) {
+  const Part part = part_of(team.rank(), team.world_size(), bytes);
+  const auto work = [&](Scratch& scratch) {
+    return sources.reduce_to(scratch.data(), request.what, part, limits.deadline);
+  };
+  const auto spread = [&](Scratch& scratch) -> Status {
+    for (int step = 0; step < team.world_size(); ++step) {
+      const int peer = (team.rank() + step) % team.world_size();
+      Status sent =
+          request.piece.send(peer, part.begin_bytes, {scratch.data(), part.bytes}, limits.deadline);
+      if (!sent.ok()) return sent;
+    }
+    return request.piece.settle(limits.deadline);
+  };
+  return team.order.run(call, limits.deadline,
+                        {make_room(part.bytes), meet_for(team, call, limits), doing(work),
+                         doing(spread), meet_again(team, limits)});
 }
 
 Status run_one_shot(const Team& team, const AllReduce& request, size_t bytes,
                     const Limits& limits) {
-  Sources sources(team, request.piece);
+  Sources sources(team, request.piece, bytes);
   const Part whole{.begin_bytes = 0, .bytes = bytes};
   const Call call = call_for(Operation::kOneShotAllReduce, request, bytes);
   if (request.out != nullptr) {
-    const auto work = [&](Scratch&) { sources.reduce_to(request.out, request.what, whole); };
+    const auto work = [&](Scratch&) {
+      return sources.reduce_to(request.out, request.what, whole, limits.deadline);
+    };
     return team.order.run(call, limits.deadline,
                           {meet_for(team, call, limits), doing(work), meet_again(team, limits)});
   }
   // Others read this rank's input until they meet again; only then is it written over. Once they
   // have met a third time, everybody's memory holds the result.
   const auto work = [&](Scratch& scratch) {
-    sources.reduce_to(scratch.data(), request.what, whole);
+    return sources.reduce_to(scratch.data(), request.what, whole, limits.deadline);
   };
-  const auto put_back = [&](Scratch& scratch) {
+  const auto put_back = [&](Scratch& scratch) -> Status {
     copy_bytes(request.piece.of(team.rank()), scratch.data(), bytes);
+    return {};
   };
   return team.order.run(call, limits.deadline,
                         {make_room(bytes), meet_for(team, call, limits), doing(work),
@@ -128,33 +188,49 @@ Status run_one_shot(const Team& team, const AllReduce& request, size_t bytes,
 
 Status run_two_shot(const Team& team, const AllReduce& request, size_t bytes,
                     const Limits& limits) {
-  Sources sources(team, request.piece);
+  Sources sources(team, request.piece, part_of(0, team.world_size(), bytes).bytes);
   const Call call = call_for(Operation::kTwoShotAllReduce, request, bytes);
+  if (request.out == nullptr && request.piece.remote != nullptr) {
+    return run_two_shot_across(team, sources, request, bytes, call, limits);
+  }
   if (request.out == nullptr) {
-    const auto work = [&](Scratch&) { reduce_and_send(team, sources, request, bytes); };
+    const auto work = [&](Scratch&) { return reduce_and_send(team, sources, request, bytes); };
     return team.order.run(call, limits.deadline,
                           {meet_for(team, call, limits), doing(work), meet_again(team, limits)});
   }
   // The result of a part waits for the others in its place in the input, which is put back at last.
   const Part part = part_of(team.rank(), team.world_size(), bytes);
   std::byte* own = request.piece.of(team.rank()) + part.begin_bytes;
-  const auto work = [&](Scratch& scratch) {
+  const bool is_across = request.piece.remote != nullptr;
+  const auto work = [&](Scratch& scratch) -> Status {
+    std::byte* result = is_across ? scratch.data() + part.bytes : own;
+    if (!is_across) copy_bytes(scratch.data(), own, part.bytes);
+    Status reduced = sources.reduce_to(result, request.what, part, limits.deadline);
+    if (!reduced.ok() || !is_across) return reduced;
     copy_bytes(scratch.data(), own, part.bytes);
-    sources.reduce_to(own, request.what, part);
+    copy_bytes(own, result, part.bytes);
+    return {};
   };
-  const auto collect = [&](Scratch&) {
+  const auto collect = [&](Scratch&) -> Status {
     for (int step = 0; step < team.world_size(); ++step) {
       const int peer = (team.rank() + step) % team.world_size();
       const Part theirs = part_of(peer, team.world_size(), bytes);
-      copy_bytes(request.out + theirs.begin_bytes, request.piece.of(peer) + theirs.begin_bytes,
-                 theirs.bytes);
+      std::byte* to = request.out + theirs.begin_bytes;
+      Status got =
+          request.piece.fetch(peer, theirs.begin_bytes, {to, theirs.bytes}, limits.deadline);
+      if (!got.ok()) return got;
     }
+    return {};
   };
-  const auto put_back = [&](Scratch& scratch) { copy_bytes(own, scratch.data(), part.bytes); };
+  const auto put_back = [&](Scratch& scratch) -> Status {
+    copy_bytes(own, scratch.data(), part.bytes);
+    return {};
+  };
   return team.order.run(
       call, limits.deadline,
-      {make_room(part.bytes), meet_for(team, call, limits), doing(work), meet_again(team, limits),
-       doing(collect), meet_again(team, limits), doing(put_back), meet_again(team, limits)});
+      {make_room(is_across ? 2 * part.bytes : part.bytes), meet_for(team, call, limits),
+       doing(work), meet_again(team, limits), doing(collect), meet_again(team, limits),
+       doing(put_back), meet_again(team, limits)});
 }
 
 }  // namespace
@@ -195,10 +271,18 @@ Status reduce_scatter(const Team& team, const ReduceScatter& request, const Limi
                   .bytes = *total,
                   .offset_bytes = static_cast<uint64_t>(request.piece.offset_bytes),
                   .memory = request.piece.memory};
-  Sources sources(team, request.piece);
-  const auto work = [&](Scratch&) { sources.reduce_to(request.out, request.what, part); };
+  Sources sources(team, request.piece, bytes);
+  // What came of other machines can be done again only if the input is as it was.
+  const bool is_across = request.piece.remote != nullptr;
+  const auto work = [&](Scratch& scratch) -> Status {
+    std::byte* result = is_across ? scratch.data() : request.out;
+    Status reduced = sources.reduce_to(result, request.what, part, limits.deadline);
+    if (reduced.ok()) copy_bytes(request.out, result, bytes);
+    return reduced;
+  };
   return team.order.run(call, limits.deadline,
-                        {meet_for(team, call, limits), doing(work), meet_again(team, limits)});
+                        {make_room(is_across ? bytes : 0), meet_for(team, call, limits),
+                         doing(work), meet_again(team, limits)});
 }
 
 }  // namespace ashlar::symm

@@ -7,14 +7,17 @@
 
 #include "base/align.h"
 #include "base/text.h"
+#include "symm/remote_pads.h"
 
 namespace ashlar::symm {
 namespace {
 
-void tell(const Team& team, const Call& call) {
+Status tell(const Team& team, const Call& call, const Limits& limits) {
   for (int peer = 0; peer < team.world_size(); ++peer) {
-    call.note_in(team.pads.line(peer, team.channel, team.rank()));
+    if (Status told = note_for(team, peer, call, limits); !told.ok()) return told;
   }
+  RemotePads* remote = team.pads.remote();
+  return remote == nullptr ? Status() : remote->quiet(limits.deadline);
 }
 
 // Every rank has the same notes from all, so either all agree or all say so.
@@ -52,9 +55,9 @@ Status check_piece(const Team& team, const Piece& piece, size_t bytes, size_t al
   }
   for (int rank = 0; rank < team.world_size(); ++rank) {
     const std::byte* base = piece.bases[static_cast<size_t>(rank)];
-    if (base == nullptr) {
+    if (base == nullptr && (piece.remote == nullptr || !piece.remote->contains(rank))) {
       return Status::unsupported(text("rank ", team.rank(), " cannot reach the buffer of rank ",
-                                      rank, " by pointer, which this collective needs"));
+                                      rank, ", neither by pointer nor by a transport"));
     }
     if (!is_aligned(reinterpret_cast<uintptr_t>(base), alignment)) {
       return Status::usage(
@@ -91,9 +94,43 @@ Status check_apart(const char* name, const std::byte* other, size_t bytes, size_
   return {};
 }
 
+Status Piece::fetch(int rank, size_t begin, std::span<std::byte> into, Deadline deadline) const {
+  if (is_remote(rank)) {
+    const uint64_t place = remote_begin + static_cast<uint64_t>(offset_bytes) + begin;
+    return remote->get(rank, place, into, deadline);
+  }
+  copy_bytes(into.data(), of(rank) + begin, into.size());
+  return {};
+}
+
+Status Piece::send(int rank, size_t begin, std::span<const std::byte> from,
+                   Deadline deadline) const {
+  if (is_remote(rank)) {
+    const uint64_t place = remote_begin + static_cast<uint64_t>(offset_bytes) + begin;
+    return remote->put(rank, place, from, deadline);
+  }
+  copy_bytes(of(rank) + begin, from.data(), from.size());
+  return {};
+}
+
+Status Piece::settle(Deadline deadline) const {
+  return remote == nullptr ? Status() : remote->quiet(deadline);
+}
+
+Status note_for(const Team& team, int peer, const Call& call, const Limits& limits) {
+  RemotePads* remote = team.pads.remote();
+  if (remote != nullptr && remote->contains(peer)) {
+    PadLine line;
+    call.note_in(line);
+    return remote->put_notes(peer, team.channel, line, limits.deadline);
+  }
+  call.note_in(team.pads.line(peer, team.channel, team.rank()));
+  return {};
+}
+
 OrderGuard::Step meet_for(const Team& team, const Call& call, const Limits& limits) {
   return [&team, &call, &limits](OrderGuard::Progress& progress) -> Status {
-    tell(team, call);
+    if (Status told = tell(team, call, limits); !told.ok()) return told;
     if (Status met = barrier(team.pads, team.channel, limits); !met.ok()) return met;
     progress.outcome = compare(team);
     return {};

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -58,12 +59,17 @@ void RedisServer::start() {
   EXPECT_GE(pid_, 0);
   if (pid_ != 0) return;
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // also if the test is killed
+  if (!options_.network.empty()) {
+    const int space = ::open(options_.network.c_str(), O_RDONLY | O_CLOEXEC);
+    if (::setns(space, CLONE_NEWNET) != 0) ::_exit(126);
+  }
   const int out = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
   ::dup2(out, STDOUT_FILENO);
   ::dup2(out, STDERR_FILENO);
-  ::execl(kProgram, kProgram, "--port", port.c_str(), "--bind", "127.0.0.1", "--requirepass",
-          options_.password.c_str(), "--unixsocket", socket_path_.c_str(), "--save", "",
-          "--appendonly", "no", "--dir", folder_.c_str(), static_cast<char*>(nullptr));
+  ::execl(kProgram, kProgram, "--port", port.c_str(), "--bind", options_.address.c_str(),
+          "--requirepass", options_.password.c_str(), "--unixsocket", socket_path_.c_str(),
+          "--save", "", "--appendonly", "no", "--dir", folder_.c_str(),
+          static_cast<char*>(nullptr));
   ::_exit(127);
 }
 

@@ -17,8 +17,10 @@ class RedisServer {
   static uint16_t free_port();
 
   struct Options {
-    uint16_t port = 0;       // 0: none
-    std::string password{};  // empty: none is asked for
+    uint16_t port = 0;                  // 0: none
+    std::string password{};             // empty: none is asked for
+    std::string address = "127.0.0.1";  // where the port is
+    std::string network{};              // the network namespace, as a file; empty: this one
   };
   RedisServer() : RedisServer(Options()) {}
   explicit RedisServer(const Options& options);

@@ -1,0 +1,221 @@
+// Row 19 of the acceptance checklist: ranks on other machines. Real machines are two namespaces
+// with Redis and UCX between them; where these cannot be made, ranks of one machine that say they
+// are on two, with UCX over its loopback.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "ashlar/redis_store.h"
+#include "ashlar/ucx_transport.h"
+#include "mp/symmetric_program.h"
+#include "mp/two_machines.h"
+#include "mp/ucx_ranks.h"
+#include "unit/symm/redis_server.h"
+
+namespace ashlar::symm {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+GroupOptions with_transport(const BareRank& rank, const std::string& device) {
+  GroupOptions options = SymmetricRank::group_options(rank);
+  options.transport = must(open_ucx_transport({.transports = "tcp", .devices = device}));
+  return options;
+}
+
+// Leases find nothing here before the patience of tests is over: connections do.
+HeapOptions heap_options() {
+  HeapOptions options = SymmetricRank::heap_options();
+  options.lease = std::chrono::minutes(2);
+  return options;
+}
+
+// The first half of the ranks on one machine, the others on the other.
+int side_of(const BareRank& rank) { return 2 * rank.rank / rank.world_size; }
+
+std::string check_access(const SymmetricRank& own, const BareRank& rank) {
+  for (int other = 0; other < rank.world_size; ++other) {
+    const bool is_here = side_of({other, rank.world_size, {}}) == side_of(rank);
+    const PeerAccess expected = is_here ? PeerAccess::kDirect : PeerAccess::kRemote;
+    if (own.group.peer_access(other) != expected) return text("another access to rank ", other);
+    if (own.handle.peer_access(other) != expected) return text("another access to rank ", other);
+    if ((own.handle.buffer_ptrs()[other] != nullptr) != is_here) return "another pointer";
+    const std::string view = thrown_by([&] { (void)own.handle.view<int>(other, 1); });
+    const std::string pad = thrown_by([&] { (void)own.handle.signal_pad(other); });
+    if ((view == "nothing") != is_here || (pad == "nothing") != is_here) return view + pad;
+  }
+  return {};
+}
+
+using Act = std::function<void(SymmetricRank& own)>;
+using RemoteBody = std::function<std::string(SymmetricRank& own, Store& store)>;
+
+std::string the_program(SymmetricRank& own, Store&) { return run_program(own); }
+
+// The last rank is killed inside of `act`, where all but rank 1 are; that one comes to it after the
+// death, so that nobody gets through. Nobody goes before all know of it: that would be an end, too.
+std::string do_until_the_last_dies(SymmetricRank& own, Store& store, const Act& act) {
+  std::thread blow;
+  if (own.handle.rank() == own.handle.world_size() - 1) {
+    blow = std::thread([] {
+      std::this_thread::sleep_for(milliseconds(100));
+      ::kill(::getpid(), SIGKILL);
+    });
+  }
+  while (own.handle.rank() == 1 && own.group.failure().ok()) {
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+  std::string said = "got through";
+  try {
+    act(own);
+  } catch (const PeerError& lost) {
+    said = lost.what();
+  }
+  const std::string again = thrown_by([&] { own.handle.put_signal(0, 0, kPatience); });
+  if (again != said) said += " [then: " + again + "]";
+  if (blow.joinable()) blow.join();
+  must(store.barrier("all-know", own.handle.world_size() - 1, kNoEnd, patience()));
+  return said;
+}
+
+const Act kBarrier = [](SymmetricRank& own) { own.group.barrier(3, kPatience); };
+const Act kAllReduce = [](SymmetricRank& own) {
+  own.handle.all_reduce(100, {}, {0, nullptr, kPatience});
+};
+const Act kWaitSignal = [](SymmetricRank& own) {
+  own.handle.wait_signal(own.handle.world_size() - 1, 0, kPatience);
+};
+
+// Brackets are what was wrong: another reason, or something left open or mapped.
+const auto kNamesTheLast = AllOf(HasSubstr("rank 3 of group world"), Not(HasSubstr("[")));
+
+// --- two machines -------------------------------------------------------------------------------
+
+class SymmetricMachines : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASHLAR_NEED(machines_);
+    if (!RedisServer::is_installed()) {
+      GTEST_SKIP() << "NOT TESTED: ranks on two machines. No redis-server is installed here";
+    }
+  }
+
+  // Every rank enters its machine, and has memory there, through Redis and UCX alone.
+  std::vector<std::string> on_both(int world_size, const RemoteBody& body) {
+    RedisServer::Options options;
+    options.port = 6379;  // nobody else's, in a network of its own
+    options.password = "between machines";
+    options.address = TwoMachines::address(0);
+    options.network = machines_.network(0);
+    const RedisServer server(options);
+    Ranks ranks(world_size, [&](const BareRank& rank) -> std::string {
+      const int side = side_of(rank);
+      machines_.enter(side);
+      RedisOptions redis;
+      redis.host = TwoMachines::address(0);
+      redis.password = "between machines";
+      const BareRank own{rank.rank, rank.world_size, must(open_redis_store(redis, patience()))};
+      SymmetricRank with(own, kProgramBytes, heap_options(),
+                         with_transport(own, TwoMachines::cable(side)));
+      if (std::string wrong = check_access(with, rank); !wrong.empty()) return wrong;
+      std::string said = body(with, *own.store);
+      if (said.empty()) with.group.leave(kPatience);
+      return said;
+    });
+    return ranks.outcomes();
+  }
+
+  TwoMachines machines_;
+};
+
+TEST_F(SymmetricMachines, Row19TheSameProgramPassesWithOneRankOnEachMachine) {
+  EXPECT_THAT(on_both(2, the_program), Each(IsEmpty()));
+}
+
+TEST_F(SymmetricMachines, Row19TheSameProgramPassesWithTwoRanksOnEachMachine) {
+  EXPECT_THAT(on_both(4, the_program), Each(IsEmpty()));
+}
+
+TEST_F(SymmetricMachines, Row19ADeathOnTheOtherMachineFailsAllWaitersByName) {
+  for (const Act& act : {kBarrier, kAllReduce, kWaitSignal}) {
+    std::vector<std::string> said = on_both(4, [&act](SymmetricRank& own, Store& store) {
+      return do_until_the_last_dies(own, store, act);
+    });
+    EXPECT_EQ(said.back(), "killed");
+    said.pop_back();
+    EXPECT_THAT(said, Each(kNamesTheLast));
+  }
+}
+
+// --- as if on two machines ----------------------------------------------------------------------
+
+BareBody as_if_on_two(const RemoteBody& body) {
+  return [body](const BareRank& rank) -> std::string {
+    HeapOptions heap = heap_options();
+    heap.machine = side_of(rank) == 0 ? "left" : "right";
+    SymmetricRank own(rank, kProgramBytes, heap, with_transport(rank, "lo"));
+    if (std::string wrong = check_access(own, rank); !wrong.empty()) return wrong;
+    std::string said = body(own, *rank.store);
+    if (said.empty()) own.group.leave(kPatience);
+    return said;
+  };
+}
+
+TEST_P(SymmetricMemory, Row19TheSameProgramPassesAsIfOnTwoMachines) {
+  Ranks ranks(GetParam(), as_if_on_two(the_program));
+  EXPECT_THAT(ranks.outcomes(), Each(IsEmpty()));
+  EXPECT_THAT(ranks.left_in_store(), IsEmpty());
+}
+
+INSTANTIATE_TEST_SUITE_P(WorldSizes, SymmetricMemory, ::testing::Values(1, 2, 3, 4, 5),
+                         ::testing::PrintToStringParamName());
+
+TEST(SymmetricMemory, Row19ADeathFailsAllWaitersAsIfOnTwoMachines) {
+  for (const Act& act : {kBarrier, kAllReduce, kWaitSignal}) {
+    Ranks ranks(4, as_if_on_two([&act](SymmetricRank& own, Store& store) {
+                  return do_until_the_last_dies(own, store, act);
+                }));
+    std::vector<std::string> said = ranks.outcomes();
+    EXPECT_EQ(said.back(), "killed");
+    said.pop_back();
+    EXPECT_THAT(said, Each(kNamesTheLast));
+  }
+}
+
+// Whichever way it is noticed: nobody waits for the dead.
+TEST(SymmetricMemory, Row19ADeathAtAnyPhaseOfJoiningIsToldByNameAsIfOnTwoMachines) {
+  for (const Phase phase : {Phase::kLinking, Phase::kRecording, Phase::kHandingOver,
+                            Phase::kMapping, Phase::kAgreeing}) {
+    Ranks ranks(2, [phase](const BareRank& rank) -> std::string {
+      ProcessOptions own = RankParts::quick();
+      own.machine = text("machine", rank.rank);
+      const std::unique_ptr<Process> process = must(Process::start(own));
+      Arena arena(*process, process->backends().use(), {});
+      CircleOptions options;
+      options.rank = rank.rank;
+      options.world_size = rank.world_size;
+      options.pad_bytes = 256;
+      options.transport = must(open_ucx_transport({.transports = "tcp", .devices = "lo"}));
+      if (rank.rank == 1) {
+        options.on_phase = [phase](Phase at) {
+          if (at == phase) ::raise(SIGKILL);
+        };
+      }
+      return Circle::join(arena, rank.store, options, patience()).status().to_string();
+    });
+    const std::vector<std::string> said = ranks.outcomes();
+    EXPECT_EQ(said[1], "killed");
+    EXPECT_THAT(said[0], AllOf(HasSubstr("rank 1"), Not(HasSubstr("["))));
+  }
+}
+
+}  // namespace
+}  // namespace ashlar::symm
