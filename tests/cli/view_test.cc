@@ -147,8 +147,9 @@ TEST(CliViewTest, EndsCleanlyWhileItIsStillBusy) {
 }
 
 TEST(CliViewTest, ABadFileIsCalledOneAsOtherCommandsDo) {
-  const CliOutcome viewed = run_cli({.arguments = {"view", "--no-browser", __FILE__}});
-  const CliOutcome reported = run_cli({.arguments = {"report", __FILE__}});
+  const std::string file = std::string(ASHLAR_GOLDEN_FOLDER) + "/traces/pytorch_truth.tsv";
+  const CliOutcome viewed = run_cli({.arguments = {"view", "--no-browser", file}});
+  const CliOutcome reported = run_cli({.arguments = {"report", file}});
   EXPECT_EQ(viewed.exit_code, kUnreadableInput);
   EXPECT_THAT(viewed.err, HasSubstr(reported.err));
   EXPECT_THAT(reported.err, HasSubstr("neither a pickle nor JSON"));
