@@ -8,6 +8,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <vector>
 
@@ -63,6 +64,8 @@ class RemotePads {
   Turn turn_;                   // from looking at a slot to filling it
 };
 
+inline constexpr std::chrono::nanoseconds kLongestServedSleep = std::chrono::microseconds(500);
+
 // Own memory that others change through the transport, which wakes nobody: whoever waits here lets
 // it work, and looks often.
 class ServedMemory : public SharedMemory {
@@ -76,8 +79,7 @@ class ServedMemory : public SharedMemory {
   }
   void sleep(const uint32_t* word, uint32_t seen, std::chrono::nanoseconds at_most) const {
     transport_.progress();
-    constexpr std::chrono::nanoseconds longest = std::chrono::microseconds(500);
-    SharedMemory::sleep(word, seen, std::min(at_most, longest));
+    SharedMemory::sleep(word, seen, std::min(at_most, kLongestServedSleep));
   }
   // What the transport's own thread wrote before is ordered before what this one reads next.
   void catch_up() const { transport_.progress(); }

@@ -1,6 +1,8 @@
 // Signals: arguments checked, then the steps of steps.h over the machine's memory.
 #include "symm/signals.h"
 
+#include <algorithm>
+#include <chrono>
 #include <thread>
 
 #include "base/text.h"
@@ -9,6 +11,9 @@
 
 namespace ashlar::symm {
 namespace {
+
+constexpr std::chrono::microseconds kFirstPutRest(20);
+constexpr std::chrono::microseconds kLongestPutRest(1000);
 
 // Of a wait: the words are this rank's own, whether or not it reaches the source by pointer.
 Status check_source(const Slots& slots, int source, int channel) {
@@ -46,8 +51,7 @@ WaitEnd in_own_memory(const Slots& slots, const Act& act) {
 
 // The other side empties the slot without a word: it is asked again and again.
 Status put_far(RemotePads& remote, int to, int channel, WaitLimits& waiting) {
-  constexpr std::chrono::microseconds longest_rest(1000);
-  std::chrono::microseconds rest(20);
+  std::chrono::microseconds rest = kFirstPutRest;
   waiting.began = Deadline::Clock::now();
   for (;;) {
     const Result<bool> put = remote.try_put(to, channel, waiting.deadline);
@@ -55,7 +59,7 @@ Status put_far(RemotePads& remote, int to, int channel, WaitLimits& waiting) {
     if (waiting.failure.has_happened()) return waiting.failure.reason();
     if (waiting.deadline.has_passed()) return Status::timeout("the slot stays full");
     std::this_thread::sleep_for(rest);
-    rest = std::min(2 * rest, longest_rest);
+    rest = std::min(2 * rest, kLongestPutRest);
   }
 }
 

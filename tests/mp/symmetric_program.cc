@@ -204,7 +204,7 @@ std::string try_signals(SymmetricRank& own) {
   const auto words = own.buffer.as<int>();
   for (int round = 1; round <= 40; ++round) {
     const int channel = round % 8;
-    handle.put(next, std::as_bytes(std::span(&round, 1)), 4 * channel);
+    handle.put(next, std::as_bytes(std::span(&round, 1)), int64_t{4} * channel);
     handle.put_signal(next, channel, kPatience);
     handle.wait_signal(before, channel, kPatience);
     if (words[channel] != round) return text("signal ", round, " came before its data");
