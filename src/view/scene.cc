@@ -42,7 +42,7 @@ std::string words_of(const Annotation& annotation) {
     if (key == "name") {
       name = value;
     } else {
-      others += " " + (key == "stage" ? value : key + "=" + value);
+      others += key == "stage" ? text(" ", value) : text(" ", key, "=", value);
     }
   }
   return name + others;

@@ -226,7 +226,7 @@ TEST(CliUsageTest, AMistypedCommandGetsTheNearestOneSuggested) {
 TEST(CliUsageTest, AnUnknownCommandGetsTheListOfAll) {
   const CliOutcome outcome = run_cli({.arguments = {"frobnicate"}});
   EXPECT_EQ(outcome.exit_code, kUsage);
-  EXPECT_THAT(outcome.err, AllOf(HasSubstr("\"frobnicate\""), HasSubstr("report, replay, "),
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("\"frobnicate\""), HasSubstr("report, view, replay, "),
                                  HasSubstr("ashlar --help")));
 }
 
