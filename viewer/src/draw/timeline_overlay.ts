@@ -65,7 +65,7 @@ function drawAxes(pen: Pen): void {
   const { context, wish, width, height } = pen;
   context.lineWidth = 1;
   context.fillStyle = pen.color("--ink-soft");
-  context.strokeStyle = pen.color("--grid");
+  context.strokeStyle = pen.color("--grid-over");
   context.textBaseline = "middle";
   context.textAlign = "right";
   const wanted = Math.max(2, Math.floor(height / 70));
@@ -87,7 +87,7 @@ function drawAxes(pen: Pen): void {
     context.fillText(formatCount(entry), x, height + 8);
   }
   context.textAlign = "right";
-  context.fillText("entry →", width, height + 21);
+  context.fillText("entry →", width, height + 23);
   context.strokeStyle = pen.color("--ink-faint");
   line(context, 0, height + 0.5, width, height + 0.5);
 }

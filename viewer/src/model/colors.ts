@@ -56,6 +56,11 @@ export function fade(color: Rgb, theme: Theme): Rgb {
   return mix(mix(color, [grey, grey, grey], 0.6), kPaper[theme], 0.72);
 }
 
+// Neighbours of one stack, told apart by a little lightness.
+export function shade(color: Rgb, number: number): Rgb {
+  return number % 2 === 0 ? color : mix(color, kWhite, 0.14);
+}
+
 export function mix(a: Rgb, b: Rgb, share: number): Rgb {
   return [0, 1, 2].map((i) => Math.round(a[i] + (b[i] - a[i]) * share)) as unknown as Rgb;
 }

@@ -1,4 +1,4 @@
-// Stacks as text. The innermost frame that says something is what people look for.
+// Stacks as text.
 import { type Frame, kNone, type Stacks } from "../ask/scene.ts";
 
 export function framesOf(stacks: Stacks | null, stack: number): Frame[] {
@@ -12,11 +12,19 @@ export function frameText(frame: Frame): string {
   return `${name}  ${shortPath(file)}${line > 0 ? `:${line}` : ""}`;
 }
 
-// One line for a stack: its innermost frame, or that there is none.
+// One line for a stack: its innermost frame, and where that is PyTorch's own, whose code called it;
+// there are hundreds of stacks that end in the same function of a library.
 export function stackTitle(stacks: Stacks | null, stack: number): string {
   const frames = framesOf(stacks, stack);
-  if (frames.length === 0) return stack === kNone ? "no stack" : "no frames recorded";
-  return frameText(frames[frames.length - 1]);
+  const innermost = frames[frames.length - 1];
+  if (!innermost) return "no stack recorded";
+  const owner = frames.findLast((frame) => !isLibrary(frame));
+  if (!owner || owner === innermost) return frameText(innermost);
+  return `${innermost[0]} ← ${frameText(owner)}`;
+}
+
+function isLibrary(frame: Frame): boolean {
+  return frame[1] === "" || /(^|\/)torch\//.test(frame[1]) || frame[1].startsWith("<");
 }
 
 export function hasStacks(stacks: Stacks | null): boolean {

@@ -61,14 +61,17 @@ export function pinnedSentence(use: SegmentUse, kind: number, holder: string): s
   }
   const blocks = use.mergedBlocks > 0 ? "small blocks" : plural(use.liveBlocks.length, "live block");
   const free = mapped - use.live - use.pending;
+  const one = use.liveBlocks.length === 1 && use.mergedBlocks === 0;
   const consequence =
-    kind === 1
-      ? `only memory beside ${use.liveBlocks.length === 1 ? "it" : "them"} can be given back`
-      : `the ${formatBytes(free)} beside ${use.liveBlocks.length === 1 ? "it" : "them"} cannot be given back`;
+    free < mapped / 100
+      ? `nearly nothing beside ${one ? "it" : "them"} is free`
+      : kind === 1
+        ? `only memory beside ${one ? "it" : "them"} can be given back`
+        : `the ${formatBytes(free)} beside ${one ? "it" : "them"} cannot be given back`;
   return (
     `${blocks[0].toUpperCase()}${blocks.slice(1)} of ${formatBytes(use.live)} ` +
     `(${formatShare(use.live, mapped)} of ${size}) ` +
-    `${use.liveBlocks.length === 1 && use.mergedBlocks === 0 ? "holds" : "hold"} this ${what}: ` +
+    `${one ? "holds" : "hold"} this ${what}: ` +
     `${consequence}.${holder ? ` ${holder}` : ""}`
   );
 }

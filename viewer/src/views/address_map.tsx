@@ -5,7 +5,7 @@ import { type AddressMap, BlockState, kNone } from "../ask/scene.ts";
 import { MapChart } from "../draw/map_chart.ts";
 import { Fill } from "../draw/quad_painter.ts";
 import { type Key, largeStep, viewKeys } from "../keys.ts";
-import { fade, kNeutral, packColor } from "../model/colors.ts";
+import { fade, kNeutral, packColor, shade } from "../model/colors.ts";
 import { answers, coloring, moment, shown, stepCursor } from "../session.ts";
 import { documentNumber, select, selection } from "../state.ts";
 import { theme } from "../theme.ts";
@@ -34,7 +34,7 @@ const colorOf = computed(() => {
     if (state === BlockState.unmapped) return packColor(neutral, Fill.dotted);
     if (state === BlockState.merged) return packColor(chosen ? fade(neutral, now) : neutral);
     const by = colors.ofAllocation(of.block_allocation[block], of.block_stack[block]);
-    const color = by.coloring.of(by.id, now);
+    const color = shade(by.coloring.of(by.id, now), of.block_allocation[block]);
     const fill = state === BlockState.pending ? Fill.hatched : Fill.plain;
     return packColor(!chosen || belongs(of, block) ? color : fade(color, now), fill);
   };

@@ -71,7 +71,7 @@ function optionsOf(host: HTMLElement, documents: DocumentScene[], of: [number, n
     cursor: { drag: { x: false, y: false } },
     scales: { x: { time: false, range: [0, 100] }, y: { range: (_, __, most) => [0, most * 1.05] } },
     axes: [
-      { ...axis, font, values: (_, values) => values.map((value) => `${value} %`), label: "of the run", labelFont: font, labelSize: 18 },
+      { ...axis, font, space: 90, values: (_, values) => values.map((value) => `${value} %`), label: "of the run", labelFont: font, labelSize: 18 },
       {
         ...axis,
         font,

@@ -3,15 +3,22 @@
 import { computed, effect, signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { kGroupings, kNone, type Tile } from "../ask/scene.ts";
-import { TimelineChart, type UnderPointer } from "../draw/timeline_chart.ts";
+import { kMargin, TimelineChart, type UnderPointer } from "../draw/timeline_chart.ts";
 import { type Key, viewKeys } from "../keys.ts";
-import { fade, kNeutral, type Rgb } from "../model/colors.ts";
+import { fade, kNeutral, type Rgb, shade } from "../model/colors.ts";
 import { panSpan, type Span, wholeSpan, zoomSpan } from "../model/tiles.ts";
 import { answers, coloring, moment, moveCursor, otherMoment, shown } from "../session.ts";
 import { compareCursor, documentNumber, grouping, select, selection, span } from "../state.ts";
 import { theme } from "../theme.ts";
 import { TimelineHover } from "./timeline_hover.tsx";
 
+// The rectangles' canvas covers the plot only; the other one has the axes as well.
+const kPlotPlace = {
+  left: `${kMargin.left}px`,
+  top: `${kMargin.top}px`,
+  width: `calc(100% - ${kMargin.left + kMargin.right}px)`,
+  height: `calc(100% - ${kMargin.top + kMargin.bottom}px)`,
+};
 const kZoomStep = 1.5;
 const kPanStep = 0.2; // of what is shown
 const kDragSlack = 4; // pixels a click may be shaky by
@@ -42,7 +49,7 @@ const colorOf = computed(() => {
     }
     const { id, stack, stream, pool } = tile.rows;
     const by = colors.ofAllocation(id[row], stack[row]);
-    const color = by.coloring.of(by.id, now);
+    const color = shade(by.coloring.of(by.id, now), id[row]);
     if (!chosen) return color;
     const own = { allocation: id, stack, stream, pool }[chosen.kind][row];
     return own === chosen.id ? color : fade(color, now);
@@ -72,7 +79,7 @@ export function TimelineView() {
     <>
       <Controls />
       <div class="timeline" ref={host}>
-        <canvas class="below" ref={below} />
+        <canvas class="below" ref={below} style={kPlotPlace} />
         <canvas class="above" ref={above} />
         {hover.value?.found && <TimelineHover {...hover.value} found={hover.value.found} />}
       </div>
