@@ -101,10 +101,12 @@ function nextDocument(): void {
   showDocument((documentNumber.value + 1) % count);
 }
 
+// At once where the table is shown; else as soon as it is.
 function focusSearch(): void {
   view.value = "table";
-  // The table is drawn after this.
-  setTimeout(() => document.querySelector<HTMLInputElement>("input[type=search]")?.focus(), 50);
+  const field = document.querySelector<HTMLInputElement>("input[type=search]");
+  if (field) field.focus();
+  else requestAnimationFrame(focusSearch);
 }
 
 function escape(): void {

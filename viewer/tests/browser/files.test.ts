@@ -1,0 +1,106 @@
+// Files that come in, bad ones, and the self-contained file.
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { pathToFileURL } from "node:url";
+import { type Browser, type Page } from "playwright-core";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import {
+  kViewNames,
+  openPage,
+  serve,
+  show,
+  startBrowser,
+  takePicture,
+  traceFile,
+  writeReport,
+} from "./served.ts";
+
+let browser: Browser;
+let folder: string;
+
+beforeAll(async () => {
+  browser = await startBrowser();
+  folder = mkdtempSync(path.join(tmpdir(), "ashlar-viewer-"));
+});
+
+afterAll(async () => {
+  rmSync(folder, { recursive: true, force: true });
+  await browser?.close();
+});
+
+// A small bad file is refused before a browser could ask, so the tool's answers are played back here:
+// still reading, then what was wrong.
+test("while a file is read the page says how far it is, and a bad one shows its message", async () => {
+  const served = await serve([traceFile("oom.1.pickle.xz")]);
+  const { page, errors } = await openPage(browser);
+  let status = 202;
+  await page.route("**/scene.json", (route) =>
+    route.fulfill({
+      status,
+      json: status === 202
+        ? { loading: "reading bad.pickle", done: 0.4 }
+        : { error: "bad.pickle: byte 0 is no pickle's beginning" },
+    }),
+  );
+  await page.goto(served.address);
+  await page.waitForSelector('[data-lobby="loading"] >> text=Reading bad.pickle');
+  await takePicture(page, "loading");
+  status = 400;
+  await page.waitForSelector('[data-lobby="failed"]');
+  expect(await page.textContent(".reason")).toBe("bad.pickle: byte 0 is no pickle's beginning");
+  await takePicture(page, "bad_file");
+  // A refused question is logged by the browser itself; nothing else may be.
+  expect(errors.filter((text) => !text.includes("400"))).toEqual([]);
+  served.stop();
+  await page.close();
+});
+
+test("a dropped file is read beside the others, and a bad one told without losing them", async () => {
+  const served = await serve([traceFile("oom.1.pickle.xz")]);
+  const { page } = await openPage(browser);
+  await show(page, served.address, "view=timeline");
+  await drop(page, "leaky.pickle.xz", traceFile("leaky.pickle.xz"));
+  await page.waitForSelector("select.document >> text=leaky.pickle.xz", { state: "attached" });
+  await page.waitForFunction(() => location.hash.includes("d=1"));
+  const bad = path.join(folder, "dropped.pickle");
+  writeFileSync(bad, "nor is this");
+  await drop(page, "dropped.pickle", bad);
+  await page.waitForSelector(".notice");
+  expect(await page.locator("select.document option").count()).toBe(2);
+  served.stop();
+  await page.close();
+});
+
+test("a self-contained file works from file://, in every view, without any request", async () => {
+  const report = path.join(folder, "report.html");
+  writeReport(traceFile("oom.1.pickle.xz"), report);
+  expect(statSync(report).size).toBeLessThan(8 * 2 ** 20);
+  const { page, requests, errors } = await openPage(browser);
+  const address = pathToFileURL(report).href;
+  for (const view of kViewNames) {
+    await show(page, address, `view=${view}`);
+    await takePicture(page, `file_${view}`);
+  }
+  await page.keyboard.press("]");
+  await drop(page, "leaky.pickle.xz", traceFile("leaky.pickle.xz"));
+  await page.waitForSelector(".notice >> text=ashlar view FILE");
+  expect(requests.filter((url) => !url.startsWith("file:") && !url.startsWith("data:"))).toEqual([]);
+  expect(errors).toEqual([]);
+  await page.close();
+});
+
+// Drops a file of this machine on the page, as a person would.
+async function drop(page: Page, name: string, file: string): Promise<void> {
+  const bytes = readFileSync(file).toString("base64");
+  const transfer = await page.evaluateHandle(
+    ([title, text]) => {
+      const transfer = new DataTransfer();
+      const content = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+      transfer.items.add(new File([content], title));
+      return transfer;
+    },
+    [name, bytes],
+  );
+  await page.dispatchEvent(".drop", "drop", { dataTransfer: transfer });
+}
