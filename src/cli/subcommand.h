@@ -51,5 +51,6 @@ extern const Subcommand kDiff;
 extern const Subcommand kGate;
 extern const Subcommand kTune;
 extern const Subcommand kExplainOom;
+extern const Subcommand kView;
 
 }  // namespace ashlar

@@ -2,8 +2,10 @@
 #include "files/input.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -20,20 +22,37 @@ namespace {
 
 class DescriptorSource final : public ByteSource {
  public:
+  using Watch = std::function<bool(double share)>;
+
   // Without an own descriptor: standard input, which is not ours to close.
-  explicit DescriptorSource(UniqueFd own) : own_(std::move(own)) {}
+  DescriptorSource(UniqueFd own, Watch watch) : own_(std::move(own)), watch_(std::move(watch)) {
+    struct stat found {};
+    const bool is_file = ::fstat(descriptor(), &found) == 0 && S_ISREG(found.st_mode);
+    if (is_file) file_bytes_ = static_cast<uint64_t>(std::max<off_t>(found.st_size, 0));
+  }
 
   Result<size_t> read(std::span<char> into) override {
-    const int descriptor = own_.valid() ? own_.get() : STDIN_FILENO;
+    if (watch_ && file_bytes_ > 0) {
+      const double share = static_cast<double>(read_bytes_) / static_cast<double>(file_bytes_);
+      if (!watch_(std::min(share, 1.0))) return Status::timeout("nobody waits for the rest");
+    }
     while (true) {
-      const ssize_t got = ::read(descriptor, into.data(), into.size());
-      if (got >= 0) return static_cast<size_t>(got);
+      const ssize_t got = ::read(descriptor(), into.data(), into.size());
+      if (got >= 0) {
+        read_bytes_ += static_cast<uint64_t>(got);
+        return static_cast<size_t>(got);
+      }
       if (errno != EINTR) return Status::format(text("cannot be read: ", std::strerror(errno)));
     }
   }
 
  private:
+  int descriptor() const { return own_.valid() ? own_.get() : STDIN_FILENO; }
+
   UniqueFd own_;
+  Watch watch_;
+  uint64_t file_bytes_ = 0;  // 0: not known
+  uint64_t read_bytes_ = 0;
 };
 
 class LimitedSource final : public ByteSource {
@@ -76,7 +95,7 @@ Result<std::unique_ptr<ByteSource>> open_input(const std::string& path,
     own = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!own.valid()) return Status::format(text("cannot be opened: ", std::strerror(errno)));
   }
-  return open_input(std::make_unique<DescriptorSource>(std::move(own)), options);
+  return open_input(std::make_unique<DescriptorSource>(std::move(own), options.watch), options);
 }
 
 Result<std::unique_ptr<ByteSource>> open_input(std::unique_ptr<ByteSource> bytes,

@@ -25,15 +25,24 @@ Result<Snapshot> read_from(std::unique_ptr<ByteSource> bytes, const ReadLimits& 
       "_dump_snapshot or `ashlar export` writes it)");
 }
 
+Result<Snapshot> read_opened(const std::string& name, Result<std::unique_ptr<ByteSource>> input,
+                             const ReadLimits& limits) {
+  Result<Snapshot> snapshot =
+      input.ok() ? read_from(*std::move(input), limits) : Result<Snapshot>(input.status());
+  if (snapshot.ok() || !snapshot.status().is(StatusKind::kFormat)) return snapshot;
+  return Status::format(text(name, ": ", snapshot.status().message()));
+}
+
 }  // namespace
 
 Result<Snapshot> read_snapshot(const std::string& path, const ReadOptions& options) {
-  Result<std::unique_ptr<ByteSource>> input = open_input(path, options.input);
-  Result<Snapshot> snapshot =
-      input.ok() ? read_from(*std::move(input), options.limits) : Result<Snapshot>(input.status());
-  if (snapshot.ok() || !snapshot.status().is(StatusKind::kFormat)) return snapshot;
-  return Status::format(
-      text(path == "-" ? "standard input" : path, ": ", snapshot.status().message()));
+  return read_opened(path == "-" ? "standard input" : path, open_input(path, options.input),
+                     options.limits);
+}
+
+Result<Snapshot> read_snapshot(const std::string& name, std::unique_ptr<ByteSource> bytes,
+                               const ReadOptions& options) {
+  return read_opened(name, open_input(std::move(bytes), options.input), options.limits);
 }
 
 }  // namespace ashlar

@@ -1,0 +1,38 @@
+# The viewer's page, for `ashlar view`: one HTML file, made by npm, that the tool carries.
+#
+#   ASHLAR_VIEWER_PAGE   the file; by default viewer/dist/index.html. Where it is missing the tool
+#                        is built without a page, and says so when it is asked for it.
+#   viewer_page          the target that makes it, where Node and npm are
+set(ASHLAR_VIEWER_PAGE ${PROJECT_SOURCE_DIR}/viewer/dist/index.html CACHE FILEPATH
+  "The viewer's page, as one HTML file")
+
+# It is looked at in every build, so that a page that was made meanwhile is found.
+set(page_source ${CMAKE_CURRENT_BINARY_DIR}/page_bytes.cc)
+add_custom_target(ashlar_page_bytes
+  COMMAND ashlar_embed_page ${ASHLAR_VIEWER_PAGE} ${page_source}
+  BYPRODUCTS ${page_source}
+  COMMENT "Looking for the viewer's page")
+target_sources(ashlar_view PRIVATE ${page_source})
+set_source_files_properties(${page_source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+add_dependencies(ashlar_view ashlar_page_bytes)
+
+if(EXISTS ${PROJECT_SOURCE_DIR}/viewer/package.json)
+  find_program(ASHLAR_NODE node)
+  find_program(ASHLAR_NPM npm)
+  if(ASHLAR_NODE AND ASHLAR_NPM)
+    add_custom_target(viewer_page
+      COMMAND ${ASHLAR_NPM} ci
+      COMMAND ${ASHLAR_NPM} run build
+      WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}/viewer
+      COMMENT "Making the viewer's page"
+      USES_TERMINAL)
+  endif()
+endif()
+if(NOT EXISTS ${ASHLAR_VIEWER_PAGE})
+  set(reason "the target viewer_page makes it")
+  if(NOT TARGET viewer_page)
+    set(reason "making it needs Node and npm")
+  endif()
+  message(STATUS
+    "ashlar: the page of `ashlar view` is left out: no ${ASHLAR_VIEWER_PAGE}; ${reason}")
+endif()

@@ -1,0 +1,98 @@
+// `ashlar view`: recorded runs in the browser, served on this machine only.
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/browser.h"
+#include "cli/recorded_run.h"
+#include "cli/stop_signals.h"
+#include "cli/subcommand.h"
+#include "cli/version.h"
+#include "cli/view_loading.h"
+#include "http/server.h"
+#include "http/token.h"
+#include "view/page.h"
+#include "view/page_handler.h"
+
+namespace ashlar {
+namespace {
+
+constexpr std::chrono::milliseconds kTimeToTell{3'000};
+
+struct ViewRequest {
+  std::vector<std::string> files{};
+  uint16_t port = 0;
+  bool no_browser = false;
+  std::string page{};  // another one than the one that is built in
+};
+
+Run prepare_view(CLI::App& parser);
+ExitCode run_view(const ViewRequest& asked, const Session& session);
+
+}  // namespace
+
+const Subcommand kView = {
+    .name = "view",
+    .summary = "Look at recorded runs in the browser: timeline, address map, stacks, causes",
+    .prepare = prepare_view,
+};
+
+namespace {
+
+Run prepare_view(CLI::App& parser) {
+  // Shared by the parser, which fills it in, and the function that runs afterwards.
+  auto asked = std::make_shared<ViewRequest>();
+  parser.add_option("FILE", asked->files, kSnapshotHelp)->required();
+  parser.add_option("--port", asked->port, "Port on 127.0.0.1; default: a free one");
+  parser.add_flag("--no-browser", asked->no_browser, "Print the address, and start no browser")
+      ->disable_flag_override();
+  parser.add_option("--page", asked->page, "Another page than the built-in one, for its authors");
+  return [asked](const Session& session) { return run_view(*asked, session); };
+}
+
+ExitCode serve(const ViewRequest& asked, std::string page, const Session& session);
+
+ExitCode run_view(const ViewRequest& asked, const Session& session) {
+  std::string page = view::built_in_page();
+  if (!asked.page.empty()) {
+    Result<std::string> other = read_page(asked.page);
+    if (!other.ok()) return complain(other.status(), session);
+    page = *std::move(other);
+  }
+  if (page.empty()) session.console.complain(view::kNoPage);
+  return serve(asked, std::move(page), session);
+}
+
+ExitCode serve(const ViewRequest& asked, std::string page, const Session& session) {
+  Result<StopSignals> signals = StopSignals::take();
+  if (!signals.ok()) return complain(signals.status(), session);
+  Result<std::string> token = http::draw_token();
+  if (!token.ok()) return complain(token.status(), session);
+  view::View shown(fmt::format("ashlar {}", kVersion));
+  view::PageHandler handler(shown, std::move(page));
+  http::ServerOptions options;
+  options.port = asked.port;
+  options.token = *token;
+  Result<std::unique_ptr<http::Server>> server = http::Server::start(handler, options);
+  if (!server.ok()) return complain(server.status(), session);
+
+  session.console.print((*server)->address() + "\n");
+  if (!asked.no_browser) start_browser((*server)->address(), session.environment);
+  Loading loading(shown, handler);
+  const Result<bool> loaded = loading.run(asked.files, *signals);
+  if (!loaded.ok()) {
+    // A page that is waiting is told why before its server goes.
+    handler.fail(loaded.status().message());
+    if (handler.was_asked()) handler.wait_until_told(kTimeToTell);
+    return complain(loaded.status(), session);
+  }
+  if (*loaded) signals->wait();
+  return ExitCode::kDone;
+}
+
+}  // namespace
+}  // namespace ashlar

@@ -1,0 +1,42 @@
+// Reading the files that are to be looked at while the page is being served already.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ashlar/status.h"
+#include "base/mutex.h"
+#include "cli/stop_signals.h"
+#include "view/page_handler.h"
+#include "view/view.h"
+
+namespace ashlar {
+
+class Loading {
+ public:
+  // Both outlive it.
+  Loading(view::View& shown, view::PageHandler& handler) : shown_(shown), handler_(handler) {}
+
+  // Reads one after the other, and tells how far it is. False: a signal came first.
+  // Fails as read_snapshot() does.
+  Result<bool> run(const std::vector<std::string>& files, const StopSignals& signals);
+
+ private:
+  Status load(const std::vector<std::string>& files);
+  Status load_one(const std::string& file);
+  bool is_wanted() const;
+  void stop();
+
+  view::View& shown_;
+  view::PageHandler& handler_;
+  mutable Mutex mutex_;
+  bool is_wanted_ ASHLAR_GUARDED_BY(mutex_) = true;
+};
+
+// The name of a file without its folders.
+std::string name_of_file(const std::string& path);
+
+// All of a small file. kFormat: it cannot be read; the message starts with the path.
+Result<std::string> read_page(const std::string& path);
+
+}  // namespace ashlar

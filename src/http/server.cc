@@ -1,0 +1,216 @@
+// Listening, and the conversation of one connection: a head, its answer, and the next.
+#include "http/server.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/text.h"
+#include "base/thread.h"
+#include "http/token.h"
+
+namespace ashlar::http {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr milliseconds kFarewell{2'000};
+constexpr milliseconds kBodyFarewell{20'000};  // a browser reads the answer after it has sent all
+
+Status failed(std::string_view call, std::string_view what) {
+  return Status::device_fault(call, errno, text(what, ": ", std::strerror(errno)));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Server>> Server::start(Handler& handler, ServerOptions options) {
+  Result<Sockets> sockets = open_sockets(options.port);
+  if (!sockets.ok()) return sockets.status();
+  auto server = std::make_unique<Server>(handler, std::move(options), *std::move(sockets));
+  Result<std::thread> listener = start_thread([&server = *server] { server.listen(); });
+  if (!listener.ok()) return listener.status();
+  server->listener_ = *std::move(listener);
+  return server;
+}
+
+Result<Server::Sockets> Server::open_sockets(uint16_t port) {
+  Sockets sockets;
+  sockets.stop = UniqueFd(::eventfd(0, EFD_CLOEXEC));
+  if (!sockets.stop.valid()) return failed("eventfd", "no descriptor to stop the server by");
+  sockets.listening = UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!sockets.listening.valid()) return failed("socket", "no socket to listen on");
+  const int yes = 1;
+  ::setsockopt(sockets.listening.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(port);
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  if (::bind(sockets.listening.get(), generic, sizeof(address)) != 0) {
+    return failed("bind", text("port ", port, " of 127.0.0.1 cannot be had"));
+  }
+  if (::listen(sockets.listening.get(), 16) != 0) return failed("listen", "nobody can connect");
+  socklen_t bytes = sizeof(address);
+  if (::getsockname(sockets.listening.get(), generic, &bytes) != 0) {
+    return failed("getsockname", "the port is not known");
+  }
+  sockets.port = ntohs(address.sin_port);
+  return sockets;
+}
+
+Server::Server(Handler& handler, ServerOptions options, Sockets sockets)
+    : handler_(handler),
+      options_(std::move(options)),
+      listening_(std::move(sockets.listening)),
+      stop_(std::move(sockets.stop)),
+      port_(sockets.port) {}
+
+Server::~Server() {
+  const uint64_t one = 1;
+  (void)!::write(stop_.get(), &one, sizeof(one));
+  if (listener_.joinable()) listener_.join();
+  std::vector<std::thread> connections;
+  {
+    MutexLock lock(mutex_);
+    connections.swap(connections_);
+  }
+  for (std::thread& thread : connections) thread.join();
+}
+
+std::string Server::address() const {
+  return text("http://127.0.0.1:", port_, "/", options_.token, "/");
+}
+
+// --- on the thread that listens -----------------------------------------------------------------
+
+void Server::listen() {
+  std::array<pollfd, 2> waiting = {pollfd{listening_.get(), POLLIN, 0},
+                                   pollfd{stop_.get(), POLLIN, 0}};
+  while (true) {
+    const int ready = ::poll(waiting.data(), waiting.size(), -1);
+    if (ready < 0 && errno != EINTR) return;
+    if (ready < 0) continue;
+    if (waiting[1].revents != 0) return;
+    UniqueFd socket(::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (socket.valid()) {
+      welcome(std::move(socket));
+    } else if (errno == EMFILE || errno == ENFILE) {
+      // Out of descriptors: somebody has to leave first.
+      ::poll(&waiting[1], 1, 100);
+    }
+  }
+}
+
+void Server::welcome(UniqueFd socket) {
+  join_finished();
+  const int yes = 1;
+  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
+  MutexLock lock(mutex_);
+  if (connections_.size() >= options_.limits.most_connections) {
+    const Answer busy = refusal(503, "there are too many connections; close one");
+    const std::string head = head_of(busy, false) + busy.body;
+    (void)!::send(socket.get(), head.data(), head.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    return;
+  }
+  // A thread's body can be copied, a descriptor cannot.
+  const int descriptor = socket.get();
+  Result<std::thread> thread = start_thread([this, descriptor] { converse(UniqueFd(descriptor)); });
+  if (!thread.ok()) return;
+  static_cast<void>(socket.release());
+  connections_.push_back(*std::move(thread));
+}
+
+void Server::join_finished() {
+  std::vector<std::thread> ended;
+  {
+    MutexLock lock(mutex_);
+    for (const std::thread::id id : finished_) {
+      const auto found =
+          std::find_if(connections_.begin(), connections_.end(),
+                       [id](const std::thread& each) { return each.get_id() == id; });
+      if (found == connections_.end()) continue;
+      ended.push_back(std::move(*found));
+      connections_.erase(found);
+    }
+    finished_.clear();
+  }
+  for (std::thread& thread : ended) thread.join();
+}
+
+// --- on a connection's thread -------------------------------------------------------------------
+
+void Server::converse(UniqueFd socket) {
+  {
+    // Only who has shown the token is answered twice, and may take time until then.
+    Connection connection(std::move(socket), stop_.get());
+    bool goes_on = answer_next(connection, options_.limits.patience);
+    while (goes_on) goes_on = answer_next(connection, options_.limits.idle);
+  }
+  MutexLock lock(mutex_);
+  finished_.push_back(std::this_thread::get_id());
+}
+
+bool Server::answer_next(Connection& connection, milliseconds until_asked) {
+  const ServerLimits& limits = options_.limits;
+  const Result<std::optional<std::string>> bytes =
+      connection.read_head(steady_clock::now() + until_asked, limits.patience);
+  if (bytes.ok() && !*bytes) return false;
+  Answer answer;
+  bool keeps_alive = false;
+  milliseconds farewell = kFarewell;
+  if (!bytes.ok()) {
+    if (bytes.status().is(StatusKind::kDeviceFault)) return false;
+    const bool is_late = bytes.status().is(StatusKind::kTimeout);
+    answer = refusal(is_late ? 408 : 431, bytes.status().message());
+  } else {
+    const ParsedHead parsed = parse_head(**bytes);
+    if (parsed.head) {
+      answer = answer_head(*parsed.head, connection, keeps_alive);
+      if (parsed.head->body_bytes > 0) farewell = kBodyFarewell;
+    } else {
+      answer = refusal(parsed.code, parsed.why);
+    }
+  }
+  if (!connection.write_all(head_of(answer, keeps_alive), limits.patience).ok()) return false;
+  if (!connection.write_all(answer.body, limits.patience).ok()) return false;
+  if (!keeps_alive) connection.end_politely(farewell);
+  return keeps_alive;
+}
+
+Answer Server::answer_head(const RequestHead& head, Connection& connection, bool& keeps_alive) {
+  if (!is_our_host(head.host)) return refusal(421, "this server goes by another name");
+  const std::string_view path = std::string_view(head.path).substr(1);
+  const size_t slash = path.find('/');
+  const bool is_welcome =
+      slash != std::string_view::npos && same_token(path.substr(0, slash), options_.token);
+  if (!is_welcome) return refusal(404, "there is nothing here");
+  const Question question{head.method, path.substr(slash + 1), head.query};
+  if (head.method == Method::kGet) {
+    keeps_alive = head.keeps_alive;
+    return handler_.answer(question);
+  }
+  const uint64_t most_bytes = handler_.most_body_bytes(question);
+  if (most_bytes == 0) return refusal(405, "nothing can be posted here");
+  if (head.body_bytes > most_bytes) return refusal(413, "that is more than is taken here");
+  const RequestBody::Expected expected{.bytes = head.body_bytes, .greets = head.expects_continue};
+  return handler_.answer(
+      question, std::make_unique<RequestBody>(connection, expected, options_.limits.patience));
+}
+
+// A page of somebody else's whose name was made to lead here would bring its own name along.
+bool Server::is_our_host(std::string_view host) const {
+  return host == text("127.0.0.1:", port_) || host == text("localhost:", port_);
+}
+
+}  // namespace ashlar::http

@@ -1,0 +1,105 @@
+// A small HTTP/1.1 server for this machine only: it listens on 127.0.0.1, answers those who know
+// its token, and never waits long for anybody. What it serves is the handler's business; no path
+// leads to the file system. A thread for each connection, of which there are few. Thread safe.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "ashlar/status.h"
+#include "ashlar/unique_fd.h"
+#include "base/mutex.h"
+#include "format/byte_stream.h"
+#include "http/answer.h"
+#include "http/connection.h"
+#include "http/request.h"
+
+namespace ashlar::http {
+
+// What is asked, below the token: for "/TOKEN/d/0/tile?level=1", the path is "d/0/tile".
+struct Question {
+  Method method = Method::kGet;
+  std::string_view path{};   // as sent
+  std::string_view query{};  // as sent
+};
+
+class Handler {
+ public:
+  virtual ~Handler() = default;
+
+  // Called by several threads at once.
+  virtual Answer answer(const Question& question) = 0;
+  // How long a body it takes for a question; 0: it is not one to be posted.
+  virtual uint64_t most_body_bytes(const Question& question) const = 0;
+  // The same for a question with a body, which need not be read to its end.
+  virtual Answer answer(const Question& question, std::unique_ptr<ByteSource> body) = 0;
+};
+
+struct ServerLimits {
+  size_t most_connections = 32;
+  std::chrono::milliseconds patience{10'000};  // for a head, and for every further part of a body
+  std::chrono::milliseconds idle{60'000};      // between the questions of who has the token
+};
+
+struct ServerOptions {
+  uint16_t port = 0;  // 0: the system chooses
+  std::string token{};
+  ServerLimits limits{};
+};
+
+class Server {
+ public:
+  // `handler` outlives it. kDeviceFault: the port is taken, or the system refuses.
+  static Result<std::unique_ptr<Server>> start(Handler& handler, ServerOptions options);
+  // Ends all connections, and waits for the answers that are being made.
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  uint16_t port() const { return port_; }
+  // "http://127.0.0.1:PORT/TOKEN/"
+  std::string address() const;
+
+ private:
+  struct Sockets {
+    UniqueFd listening;
+    UniqueFd stop;  // readable when all threads must end
+    uint16_t port = 0;
+  };
+
+ public:
+  // For start() alone: nobody else can name what it takes.
+  Server(Handler& handler, ServerOptions options, Sockets sockets);
+
+ private:
+  static Result<Sockets> open_sockets(uint16_t port);
+
+  // --- on the thread that listens
+  void listen();
+  void welcome(UniqueFd socket);
+  void join_finished();
+
+  // --- on a connection's thread
+  void converse(UniqueFd socket);
+  // False: that was the last answer.
+  bool answer_next(Connection& connection, std::chrono::milliseconds until_asked);
+  Answer answer_head(const RequestHead& head, Connection& connection, bool& keeps_alive);
+  bool is_our_host(std::string_view host) const;
+
+  Handler& handler_;
+  const ServerOptions options_;
+  const UniqueFd listening_;
+  const UniqueFd stop_;
+  const uint16_t port_;
+  std::thread listener_;
+
+  Mutex mutex_;
+  std::vector<std::thread> connections_ ASHLAR_GUARDED_BY(mutex_);
+  std::vector<std::thread::id> finished_ ASHLAR_GUARDED_BY(mutex_);
+};
+
+}  // namespace ashlar::http

@@ -1,0 +1,286 @@
+// Segments from the pieces that are mapped, then the allocations in them, then what lies between.
+#include "view/address_map.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+#include "engine/size_policy.h"
+#include "view/columns.h"
+
+namespace ashlar::view {
+namespace {
+
+constexpr size_t kMostBlocks = 20'000;
+constexpr size_t kPixels = 8'000;
+// Blocks without a segment that lie as close as this share one.
+constexpr uint64_t kNearBytes = kSmallSegmentBytes;
+
+// A segment that is being put together.
+struct Site {
+  MapSegment segment{};
+  std::vector<AddressRange> mapped{};  // by address; no two touch
+};
+
+std::vector<Site> sites_of(const std::vector<SegmentPiece>& pieces) {
+  std::vector<Site> sites;
+  std::map<uint32_t, size_t> site_of;  // by owner: of pieces that belong together
+  for (const SegmentPiece& piece : pieces) {
+    const auto [known, is_new] = site_of.try_emplace(piece.owner, sites.size());
+    if (piece.owner == kNever || is_new) {
+      if (piece.owner == kNever) site_of.erase(known);
+      sites.push_back({.segment = {.range = piece.range,
+                                   .stream = piece.stream,
+                                   .pool = piece.pool,
+                                   .comes_and_goes = piece.comes_and_goes},
+                       .mapped = {piece.range}});
+      continue;
+    }
+    Site& site = sites[known->second];
+    site.segment.range.bytes = piece.range.end() - site.segment.range.begin;
+    const bool goes_on = site.mapped.back().end() == piece.range.begin;
+    if (!goes_on) site.mapped.push_back({piece.range.begin, 0});
+    site.mapped.back().bytes += piece.range.bytes;
+  }
+  return sites;
+}
+
+// An allocation and the block that it is in, as far as that is known.
+struct Placed {
+  uint32_t id = 0;
+  AddressRange range{};
+};
+
+// The size of the blocks that are live at the end, where the file tells.
+std::unordered_map<uint64_t, size_t> final_block_bytes(const Document& document) {
+  std::unordered_map<uint64_t, size_t> bytes;
+  for (const SnapshotSegment& segment : document.recording().snapshot.segments) {
+    if (segment.device != document.device()) continue;
+    for (const SnapshotBlock& block : segment.blocks) {
+      if (block.state != SnapshotBlockState::kInactive && block.bytes > 0) {
+        bytes[block.address.value()] = block.bytes;
+      }
+    }
+  }
+  return bytes;
+}
+
+// By address; none reaches into the next.
+std::vector<Placed> placed_at(const Document& document, uint32_t moment) {
+  const std::unordered_map<uint64_t, size_t> at_end = final_block_bytes(document);
+  std::vector<Placed> placed;
+  for (const uint32_t rank : document.lives().at(moment)) {
+    const Allocation& allocation = document.allocation(rank);
+    if (allocation.bytes == 0) continue;
+    uint64_t bytes = document.block_bytes(allocation.bytes);
+    if (allocation.freed == kNever) {
+      const auto known = at_end.find(allocation.address.value());
+      if (known != at_end.end()) bytes = known->second;
+    }
+    bytes = std::min(bytes, UINT64_MAX - allocation.address.value());
+    placed.push_back({document.ids()[rank], {allocation.address, bytes}});
+  }
+  std::stable_sort(placed.begin(), placed.end(),
+                   [](const Placed& a, const Placed& b) { return a.range.begin < b.range.begin; });
+  for (size_t i = 0; i + 1 < placed.size(); ++i) {
+    const uint64_t room = placed[i + 1].range.begin - placed[i].range.begin;
+    placed[i].range.bytes = std::min(placed[i].range.bytes, room);
+  }
+  std::erase_if(placed, [](const Placed& each) { return each.range.bytes == 0; });
+  return placed;
+}
+
+// Tiles one segment.
+class Tiler {
+ public:
+  Tiler(const Document& document, Site site, uint32_t moment)
+      : document_(document), site_(std::move(site)), moment_(moment) {
+    at_ = site_.segment.range.begin;
+  }
+
+  void add(const Placed& placed) {
+    fill_up_to(placed.range.begin);
+    const Allocation& allocation = document_.allocations().all[placed.id];
+    const bool is_pending = allocation.freed <= moment_;
+    const uint64_t room = site_.segment.range.end() - placed.range.begin;
+    const uint64_t bytes = std::min(placed.range.bytes, room);
+    put({.bytes = bytes,
+         .state = is_pending ? BlockState::kPending : BlockState::kLive,
+         .requested_bytes = std::min<uint64_t>(allocation.bytes, bytes),
+         .allocation = placed.id});
+  }
+
+  MapSegment finish() {
+    fill_up_to(site_.segment.range.end());
+    return std::move(site_.segment);
+  }
+
+ private:
+  // A block keeps what would have been too little to split off.
+  void fill_up_to(DeviceAddress end) {
+    const uint64_t gap = end - at_;
+    std::vector<MapBlock>& blocks = site_.segment.blocks;
+    const bool is_large = site_.segment.range.bytes != kSmallSegmentBytes;
+    const bool can_keep = !site_.segment.comes_and_goes && !blocks.empty() &&
+                          blocks.back().allocation != kNever &&
+                          gap <= (is_large ? kSmallLimitBytes : kMinBlockBytes - 1);
+    if (can_keep) {
+      blocks.back().bytes += gap;
+      at_ = end;
+    }
+    while (at_ < end) put_free(end);
+  }
+
+  void put_free(DeviceAddress end) {
+    while (next_mapped_ < site_.mapped.size() && site_.mapped[next_mapped_].end() <= at_) {
+      ++next_mapped_;
+    }
+    const bool has_next = next_mapped_ < site_.mapped.size();
+    const bool is_mapped = has_next && site_.mapped[next_mapped_].begin <= at_;
+    DeviceAddress until = end;
+    if (is_mapped) until = std::min(end, site_.mapped[next_mapped_].end());
+    if (!is_mapped && has_next) until = std::min(end, site_.mapped[next_mapped_].begin);
+    put({.bytes = until - at_, .state = is_mapped ? BlockState::kFree : BlockState::kNotMapped});
+  }
+
+  void put(MapBlock block) {
+    block.offset = at_ - site_.segment.range.begin;
+    at_ = at_ + block.bytes;
+    site_.segment.blocks.push_back(block);
+  }
+
+  const Document& document_;
+  Site site_;
+  uint32_t moment_;
+  DeviceAddress at_;
+  size_t next_mapped_ = 0;
+};
+
+// One for those that no segment holds, from the first of them on.
+Site site_for(const Document& document, const std::vector<Placed>& placed, size_t first,
+              DeviceAddress limit) {
+  const Allocation& allocation = document.allocations().all[placed[first].id];
+  DeviceAddress end = placed[first].range.end();
+  for (size_t i = first + 1; i < placed.size() && placed[i].range.begin < limit; ++i) {
+    if (placed[i].range.begin - end > kNearBytes) break;
+    end = placed[i].range.end();
+  }
+  const AddressRange range{placed[first].range.begin,
+                           std::min(end, limit) - placed[first].range.begin};
+  return {.segment = {.range = range, .stream = allocation.stream, .pool = allocation.pool},
+          .mapped = {range}};
+}
+
+size_t count_blocks(const std::vector<MapSegment>& segments) {
+  size_t count = 0;
+  for (const MapSegment& segment : segments) count += segment.blocks.size();
+  return count;
+}
+
+void merge_below(uint64_t least_bytes, std::vector<MapBlock>& blocks) {
+  std::vector<MapBlock> merged;
+  for (const MapBlock& block : blocks) {
+    const bool joins =
+        !merged.empty() && block.bytes < least_bytes && merged.back().bytes < least_bytes;
+    if (!joins) {
+      merged.push_back(block);
+      continue;
+    }
+    MapBlock& last = merged.back();
+    last.bytes += block.bytes;
+    last.requested_bytes += block.requested_bytes;
+    last.state = BlockState::kMerged;
+    last.allocation = kNever;
+  }
+  blocks = std::move(merged);
+}
+
+}  // namespace
+
+std::vector<MapSegment> find_map(const Document& document, uint32_t moment) {
+  const std::vector<Placed> placed = placed_at(document, moment);
+  std::vector<Site> sites = sites_of(document.segments().at(moment));
+  std::vector<MapSegment> segments;
+  size_t next = 0;
+  const auto tile = [&](Site site) {
+    const AddressRange range = site.segment.range;
+    Tiler tiler(document, std::move(site), moment);
+    for (; next < placed.size() && range.contains(placed[next].range.begin); ++next) {
+      tiler.add(placed[next]);
+    }
+    segments.push_back(tiler.finish());
+  };
+  const auto house_those_before = [&](DeviceAddress limit) {
+    while (next < placed.size() && placed[next].range.begin < limit) {
+      tile(site_for(document, placed, next, limit));
+    }
+  };
+  DeviceAddress end{};
+  for (Site& site : sites) {
+    // Segments that come and go may interleave in files that make no sense; the first one counts.
+    if (site.segment.range.begin < end) continue;
+    house_those_before(site.segment.range.begin);
+    end = site.segment.range.end();
+    tile(std::move(site));
+  }
+  house_those_before(DeviceAddress(UINT64_MAX));
+  return segments;
+}
+
+void merge_small_blocks(std::vector<MapSegment>& segments, size_t most_blocks) {
+  uint64_t total_bytes = 0;
+  for (const MapSegment& segment : segments) total_bytes += segment.range.bytes;
+  uint64_t pixel_bytes = total_bytes / kPixels;
+  while (count_blocks(segments) > std::max(most_blocks, segments.size())) {
+    for (MapSegment& segment : segments) merge_below(pixel_bytes, segment.blocks);
+    if (pixel_bytes > total_bytes) break;
+    pixel_bytes = std::max<uint64_t>(2 * pixel_bytes, 1);
+  }
+}
+
+std::string map_at(const Document& document, uint32_t moment) {
+  std::vector<MapSegment> segments = find_map(document, moment);
+  merge_small_blocks(segments, kMostBlocks);
+  std::vector<uint64_t> addresses;
+  std::vector<double> bytes;
+  std::vector<uint32_t> streams;
+  std::vector<uint32_t> pools;
+  std::vector<uint8_t> kinds;
+  std::vector<uint32_t> first_blocks;
+  std::vector<double> block_offsets;
+  std::vector<double> block_bytes;
+  std::vector<uint8_t> block_states;
+  std::vector<double> block_requested;
+  std::vector<uint32_t> block_allocations;
+  for (const MapSegment& segment : segments) {
+    addresses.push_back(segment.range.begin.value());
+    bytes.push_back(static_cast<double>(segment.range.bytes));
+    streams.push_back(document.stream_of(segment.stream));
+    pools.push_back(document.pool_of(segment.pool));
+    kinds.push_back(segment.comes_and_goes ? 1 : 0);
+    first_blocks.push_back(static_cast<uint32_t>(block_bytes.size()));
+    for (const MapBlock& block : segment.blocks) {
+      block_offsets.push_back(static_cast<double>(block.offset));
+      block_bytes.push_back(static_cast<double>(block.bytes));
+      block_states.push_back(static_cast<uint8_t>(block.state));
+      block_requested.push_back(static_cast<double>(block.requested_bytes));
+      block_allocations.push_back(block.allocation);
+    }
+  }
+  first_blocks.push_back(static_cast<uint32_t>(block_bytes.size()));
+  Columns answer;
+  answer.add("segment_address", addresses);
+  answer.add("segment_bytes", bytes);
+  answer.add("segment_stream", streams);
+  answer.add("segment_pool", pools);
+  answer.add("segment_kind", kinds);
+  answer.add("segment_first", first_blocks);
+  answer.add("block_offset", block_offsets);
+  answer.add("block_bytes", block_bytes);
+  answer.add("block_state", block_states);
+  answer.add("block_requested", block_requested);
+  answer.add("block_allocation", block_allocations);
+  return answer.take();
+}
+
+}  // namespace ashlar::view

@@ -1,0 +1,42 @@
+// One column after the other.
+#include "view/allocation_columns.h"
+
+namespace ashlar::view {
+namespace {
+
+template <typename Value, typename Get>
+void add_column(const Document& document, const std::vector<uint32_t>& ids, Columns& answer,
+                const char* name, Get get) {
+  std::vector<Value> values;
+  values.reserve(ids.size());
+  for (const uint32_t id : ids) values.push_back(get(document.allocations().all[id]));
+  answer.add(name, values);
+}
+
+}  // namespace
+
+void add_allocations(const Document& document, const std::vector<uint32_t>& ids, Columns& answer) {
+  const auto add = [&](const char* name, auto get) {
+    add_column<uint32_t>(document, ids, answer, name, get);
+  };
+  answer.add("id", ids);
+  add_column<double>(document, ids, answer, "bytes",
+                     [](const Allocation& each) { return static_cast<double>(each.bytes); });
+  add("made", [](const Allocation& each) { return each.made; });
+  add("freed", [](const Allocation& each) { return each.completed; });
+  add("stack", [&](const Allocation& each) { return document.stack_of(each); });
+  add("stream", [&](const Allocation& each) { return document.stream_of(each.stream); });
+  add("pool", [&](const Allocation& each) { return document.pool_of(each.pool); });
+}
+
+void add_allocation_details(const Document& document, const std::vector<uint32_t>& ids,
+                            Columns& answer) {
+  add_column<double>(document, ids, answer, "made_us",
+                     [&](const Allocation& each) { return document.time_us(each.made); });
+  add_column<double>(document, ids, answer, "freed_us",
+                     [&](const Allocation& each) { return document.time_us(each.completed); });
+  add_column<uint64_t>(document, ids, answer, "address",
+                       [](const Allocation& each) { return each.address.value(); });
+}
+
+}  // namespace ashlar::view

@@ -1,0 +1,49 @@
+// The table says where each column begins, which is known when all are there.
+#include "view/columns.h"
+
+#include <bit>
+
+#include "base/align.h"
+#include "base/check.h"
+#include "base/wire.h"
+
+namespace ashlar::view {
+namespace {
+
+constexpr size_t kNameBytes = 16;
+constexpr size_t kPlaceBytes = 8;
+constexpr size_t kAlignment = 8;
+constexpr std::string_view kMagic = "ASHV";
+constexpr size_t kHeadBytes = 8;
+
+static_assert(std::endian::native == std::endian::little, "columns are copied as they are");
+
+}  // namespace
+
+void Columns::add(const Kind& kind, std::string_view bytes) {
+  ASHLAR_CHECK(kind.name.size() <= kNameBytes);
+  std::string name(kind.name);
+  name.resize(kNameBytes);
+  WireWriter row;
+  row.raw(name)
+      .number(static_cast<uint32_t>(kind.type))
+      .number(static_cast<uint32_t>(bytes.size() / kind.element_bytes));
+  table_ += row.take();
+  places_.push_back(values_.size());
+  values_.append(bytes);
+  values_.resize(align_up(values_.size(), kAlignment));
+}
+
+std::string Columns::take() {
+  const size_t row_bytes = kNameBytes + 2 * sizeof(uint32_t);
+  const size_t begin = kHeadBytes + places_.size() * (row_bytes + kPlaceBytes);
+  WireWriter head;
+  head.raw(kMagic).number(static_cast<uint32_t>(places_.size()));
+  for (size_t i = 0; i < places_.size(); ++i) {
+    head.raw(std::string_view(table_).substr(i * row_bytes, row_bytes));
+    head.number(static_cast<uint64_t>(begin + places_[i]));
+  }
+  return head.take() + values_;
+}
+
+}  // namespace ashlar::view

@@ -1,0 +1,150 @@
+// Built once, in passes over the trace; each grows with its length, and none with its square.
+#include "view/document.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "analysis/timeline.h"
+#include "engine/size_policy.h"
+
+namespace ashlar::view {
+namespace {
+
+bool has_history_of(const Recording& recording, DeviceIndex device) {
+  const auto found = std::find(recording.devices.begin(), recording.devices.end(), device);
+  return recording.has_history[static_cast<size_t>(found - recording.devices.begin())];
+}
+
+template <typename Key>
+void give_place(Key key, std::vector<Key>& all, std::map<Key, uint32_t>& places) {
+  if (places.try_emplace(key, static_cast<uint32_t>(all.size())).second) all.push_back(key);
+}
+
+}  // namespace
+
+Document::Document(std::shared_ptr<const Recording> recording, DeviceIndex device)
+    : recording_(std::move(recording)),
+      device_(device),
+      has_history_(has_history_of(*recording_, device)),
+      trace_(trace_of(recording_->snapshot, device)),
+      allocations_(find_allocations(recording_->snapshot, device)),
+      segments_(recording_->snapshot, device) {
+  order_by_age();
+  name_streams_and_pools();
+  sum_up();
+  follow_reserved();
+  group();
+}
+
+void Document::order_by_age() {
+  const std::vector<Allocation>& all = allocations_.all;
+  ids_.reserve(all.size());
+  for (uint32_t id = 0; id < all.size(); ++id) {
+    if (all[id].was_there_before()) ids_.push_back(id);
+  }
+  for (uint32_t id = 0; id < all.size(); ++id) {
+    if (!all[id].was_there_before()) ids_.push_back(id);
+  }
+  std::vector<Life> lives;
+  lives.reserve(all.size());
+  bytes_.reserve(all.size());
+  for (const uint32_t id : ids_) {
+    const uint32_t begin = all[id].was_there_before() ? 0 : all[id].made;
+    lives.push_back({.begin = begin, .end = all[id].completed});
+    bytes_.push_back(all[id].bytes);
+  }
+  lives_ = Lives(std::move(lives), entry_count());
+}
+
+void Document::name_streams_and_pools() {
+  give_place(StreamId(), streams_, stream_places_);
+  give_place(PoolId(), pools_, pool_places_);
+  for (const Allocation& allocation : allocations_.all) {
+    give_place(allocation.stream, streams_, stream_places_);
+    give_place(allocation.pool, pools_, pool_places_);
+  }
+  for (const SegmentPiece& piece : segments_.all()) {
+    give_place(piece.stream, streams_, stream_places_);
+    give_place(piece.pool, pools_, pool_places_);
+  }
+}
+
+uint64_t Document::block_bytes(uint64_t requested_bytes) const {
+  constexpr uint64_t kMostBytes = uint64_t{1} << 48;  // what is more is nonsense
+  return SizePolicy(recording_->options).block_bytes(std::min(requested_bytes, kMostBytes));
+}
+
+// Changes first, then their sums. They wrap where a file holds nonsense, and harm nobody.
+void Document::sum_up() {
+  const SizePolicy sizes(recording_->options);
+  constexpr uint64_t kMostBytes = uint64_t{1} << 48;
+  std::vector<uint64_t> requested(entry_count());
+  allocated_.resize(entry_count());
+  const std::vector<Life>& lives = lives_.all();
+  for (size_t rank = 0; rank < lives.size(); ++rank) {
+    const uint64_t wanted = bytes_[rank];
+    const uint64_t got = wanted == 0 ? 0 : sizes.block_bytes(std::min(wanted, kMostBytes));
+    requested[lives[rank].begin] += wanted;
+    allocated_[lives[rank].begin] += got;
+    if (lives[rank].end >= entry_count()) continue;
+    requested[lives[rank].end] -= wanted;
+    allocated_[lives[rank].end] -= got;
+  }
+  for (uint32_t entry = 1; entry < entry_count(); ++entry) {
+    requested[entry] += requested[entry - 1];
+    allocated_[entry] += allocated_[entry - 1];
+  }
+  requested_ = Series(std::move(requested));
+  for (uint32_t entry = 1; entry < entry_count(); ++entry) {
+    if (requested_.at(entry) > requested_.at(peak_)) peak_ = entry;
+  }
+}
+
+void Document::follow_reserved() {
+  uint64_t now = reserved_before(recording_->snapshot, device_);
+  uint64_t most = 0;
+  uint64_t requested_then = 0;
+  for (uint32_t entry = 0; entry < entry_count(); ++entry) {
+    const uint64_t change = reserved_change(trace_[entry]);
+    now += change;
+    if (entry == 0 || change != 0) reserved_.push_back({.entry = entry, .bytes = now});
+    const uint64_t requested = requested_.at(entry);
+    if (now < most || (now == most && requested <= requested_then)) continue;
+    most = now;
+    requested_then = requested;
+    reserved_peak_ = entry;
+  }
+}
+
+void Document::group() {
+  const Groups::Members members{
+      .lives = lives_, .bytes = bytes_, .entry_count = entry_count(), .peak = peak_};
+  std::vector<uint32_t> group_of(ids_.size());
+  const auto by = [&](auto key) {
+    for (uint32_t rank = 0; rank < group_of.size(); ++rank) group_of[rank] = key(allocation(rank));
+    return Groups(members, group_of);
+  };
+  groups_[0] = by([this](const Allocation& each) { return stack_of(each); });
+  groups_[1] = by([this](const Allocation& each) { return stream_of(each.stream); });
+  groups_[2] = by([this](const Allocation& each) { return pool_of(each.pool); });
+}
+
+uint32_t Document::stack_of(const Allocation& allocation) const {
+  return stack_number(recording_->stack_numbers, allocation.stack);
+}
+
+uint64_t Document::reserved_at(uint32_t moment) const {
+  const auto after =
+      std::partition_point(reserved_.begin(), reserved_.end(),
+                           [moment](const Step& step) { return step.entry <= moment; });
+  return std::prev(after)->bytes;
+}
+
+double Document::time_us(uint32_t entry) const {
+  if (entry >= entry_count() || !trace_[entry].has_time) {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+  return static_cast<double>(trace_[entry].time_us);
+}
+
+}  // namespace ashlar::view

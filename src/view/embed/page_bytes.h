@@ -1,0 +1,16 @@
+// The page as the build found it, compressed (zlib): what embed_page.cc makes a source of.
+#pragma once
+
+#include <cstddef>
+
+namespace ashlar::view {
+
+struct PageBytes {
+  const unsigned char* bytes = nullptr;
+  size_t compressed_bytes = 0;  // 0: this build has no page
+  size_t page_bytes = 0;
+};
+
+PageBytes page_bytes();
+
+}  // namespace ashlar::view

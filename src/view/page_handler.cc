@@ -1,0 +1,96 @@
+// The page itself, what is said while there is nothing to show, and files that come in.
+#include "view/page_handler.h"
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "view/recording.h"
+
+namespace ashlar::view {
+namespace {
+
+using http::Answer;
+using http::Question;
+using http::refusal;
+using Json = nlohmann::ordered_json;
+
+constexpr uint64_t kMostFileBytes = uint64_t{16} << 30;  // as sent
+
+Answer json(int code, const Json& value) {
+  Answer answer;
+  answer.code = code;
+  answer.body = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return answer;
+}
+
+}  // namespace
+
+void PageHandler::show_progress(std::string what, double share) {
+  MutexLock lock(mutex_);
+  doing_ = std::move(what);
+  share_ = share;
+}
+
+void PageHandler::finish_loading() {
+  MutexLock lock(mutex_);
+  is_loading_ = false;
+}
+
+void PageHandler::fail(std::string why) {
+  MutexLock lock(mutex_);
+  failure_ = std::move(why);
+}
+
+bool PageHandler::was_asked() const {
+  MutexLock lock(mutex_);
+  return was_asked_;
+}
+
+void PageHandler::wait_until_told(std::chrono::milliseconds patience) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  MutexLock lock(mutex_);
+  while (!was_told_ && lock.wait_until(told_changed_, deadline)) {
+  }
+}
+
+Answer PageHandler::answer(const Question& question) {
+  bool is_loading = false;
+  {
+    MutexLock lock(mutex_);
+    was_asked_ = true;
+    is_loading = is_loading_;
+  }
+  if (question.path.empty()) {
+    if (page_.empty()) return refusal(404, "this build has no page; see ashlar view --help");
+    return {.code = 200, .type = "text/html; charset=utf-8", .body = page_};
+  }
+  if (is_loading && question.path == "scene.json") return answer_loading();
+  return view_.answer(question.path, question.query);
+}
+
+Answer PageHandler::answer_loading() {
+  MutexLock lock(mutex_);
+  if (failure_.empty()) return json(202, {{"loading", doing_}, {"done", share_}});
+  was_told_ = true;
+  told_changed_.notify_all();
+  return refusal(400, failure_);
+}
+
+uint64_t PageHandler::most_body_bytes(const Question& question) const {
+  return question.path == "open" ? kMostFileBytes : 0;
+}
+
+Answer PageHandler::answer(const Question& question, std::unique_ptr<ByteSource> body) {
+  const std::optional<std::string_view> name = http::argument(question.query, "name");
+  const std::optional<std::string> plain = name ? http::percent_decoded(*name) : std::nullopt;
+  if (!plain || plain->empty()) return refusal(400, "name is missing or wrongly encoded");
+  Result<Snapshot> snapshot = read_snapshot(*plain, std::move(body));
+  if (!snapshot.ok()) return json(400, {{"error", snapshot.status().message()}});
+  const Result<std::vector<uint32_t>> numbers =
+      view_.add(make_recording(*plain, *std::move(snapshot)));
+  if (!numbers.ok()) return json(400, {{"error", numbers.status().message()}});
+  return json(200, {{"documents", *numbers}});
+}
+
+}  // namespace ashlar::view

@@ -1,0 +1,53 @@
+// Serves the page and its questions: what http::Server asks when a browser asks it. While files are
+// being read, it says how far that is. Thread safe.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/mutex.h"
+#include "files/read_snapshot.h"
+#include "http/server.h"
+#include "view/view.h"
+
+namespace ashlar::view {
+
+class PageHandler final : public http::Handler {
+ public:
+  // `view` outlives it. `page`: the HTML of the page; empty: there is none in this build.
+  PageHandler(View& view, std::string page) : view_(view), page_(std::move(page)) {}
+
+  // What is being done before there is anything to show, such as "reading run.pickle".
+  void show_progress(std::string what, double share);
+  // What `scene.json` is answered from now on: the scene, or why there is none.
+  void finish_loading();
+  void fail(std::string why);
+  // Whether somebody has asked for the page, or anything else.
+  bool was_asked() const;
+  // Waits until the failure was told to somebody, for so long at most.
+  void wait_until_told(std::chrono::milliseconds patience);
+
+  http::Answer answer(const http::Question& question) override;
+  uint64_t most_body_bytes(const http::Question& question) const override;
+  http::Answer answer(const http::Question& question, std::unique_ptr<ByteSource> body) override;
+
+ private:
+  http::Answer answer_loading();
+
+  View& view_;
+  const std::string page_;
+
+  mutable Mutex mutex_;
+  std::condition_variable told_changed_;
+  bool is_loading_ ASHLAR_GUARDED_BY(mutex_) = true;
+  std::string doing_ ASHLAR_GUARDED_BY(mutex_) = "starting";
+  double share_ ASHLAR_GUARDED_BY(mutex_) = 0;
+  std::string failure_ ASHLAR_GUARDED_BY(mutex_){};
+  bool was_asked_ ASHLAR_GUARDED_BY(mutex_) = false;
+  bool was_told_ ASHLAR_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace ashlar::view

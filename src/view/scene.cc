@@ -1,0 +1,167 @@
+// One object for each document.
+#include "view/scene.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+#include "view/tile.h"
+
+namespace ashlar::view {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kMostMarks = 10'000;
+
+// Text from files may hold any bytes, JSON may not: what is not UTF-8 is replaced.
+std::string as_text(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+struct Mark {
+  uint32_t entry = 0;
+  std::string text{};
+};
+
+// The last entry that is not later; times ascend, but for what a file may say.
+uint32_t entry_at(const Document& document, int64_t time_us) {
+  const std::vector<TraceEntry>& trace = document.trace();
+  const auto after =
+      std::partition_point(trace.begin(), trace.end(),
+                           [time_us](const TraceEntry& entry) { return entry.time_us <= time_us; });
+  return after == trace.begin() ? 0 : static_cast<uint32_t>(after - trace.begin() - 1);
+}
+
+// "forward START", and whatever else was said.
+std::string words_of(const Annotation& annotation) {
+  std::string name;
+  std::string others;
+  for (const auto& [key, value] : annotation.fields) {
+    if (key == "name") {
+      name = value;
+    } else {
+      others += " " + (key == "stage" ? value : key + "=" + value);
+    }
+  }
+  return name + others;
+}
+
+std::vector<Mark> marks_of(const Document& document) {
+  const Snapshot& snapshot = document.recording().snapshot;
+  std::vector<Mark> marks;
+  for (const Annotation& annotation : snapshot.annotations) {
+    if (annotation.device != document.device()) continue;
+    marks.push_back({entry_at(document, annotation.time_us), words_of(annotation)});
+  }
+  const std::vector<TraceEntry>& trace = document.trace();
+  for (uint32_t i = 0; i < trace.size() && marks.size() < kMostMarks; ++i) {
+    if (trace[i].action != TraceAction::kAnnotate) continue;
+    const uint32_t words = trace[i].user_metadata.value();
+    const bool is_known = words < snapshot.tables.strings.size();
+    marks.push_back({i, is_known ? snapshot.tables.strings[words] : ""});
+  }
+  std::stable_sort(marks.begin(), marks.end(),
+                   [](const Mark& a, const Mark& b) { return a.entry < b.entry; });
+  if (marks.size() > kMostMarks) marks.resize(kMostMarks);
+  return marks;
+}
+
+Json annotations_of(const Document& document) {
+  Json annotations = Json::array();
+  for (const Mark& mark : marks_of(document)) {
+    annotations.push_back({{"entry", mark.entry}, {"text", mark.text}});
+  }
+  return annotations;
+}
+
+Json ooms_of(const Document& document) {
+  Json ooms = Json::array();
+  const std::vector<TraceEntry>& trace = document.trace();
+  for (uint32_t i = 0; i < trace.size() && ooms.size() < kMostMarks; ++i) {
+    if (trace[i].action != TraceAction::kOom) continue;
+    ooms.push_back({{"entry", i}, {"wanted", trace[i].bytes}, {"free", trace[i].address.value()}});
+  }
+  return ooms;
+}
+
+Json streams_of(const Document& document) {
+  Json names = Json::array();
+  for (const StreamId stream : document.streams()) {
+    names.push_back(stream == StreamId() ? "0" : text(DeviceAddress(stream.value())));
+  }
+  return names;
+}
+
+Json pools_of(const Document& document) {
+  Json names = Json::array();
+  for (const PoolId pool : document.pools()) {
+    names.push_back(pool.is_default() ? "default" : text(pool.capture, ":", pool.user));
+  }
+  return names;
+}
+
+Json time_of(const Document& document, uint32_t entry) {
+  const TraceEntry& found = document.trace()[entry];
+  return found.has_time ? Json(found.time_us) : Json();
+}
+
+Json document_json(const SceneDocument& shown) {
+  const Document& document = *shown.document;
+  const uint32_t peak = document.peak();
+  const uint32_t reserved_peak = document.reserved_peak();
+  return {
+      {"name", document.recording().name},
+      {"device", document.device().value()},
+      {"entries", document.entry_count()},
+      {"has_history", document.has_history()},
+      {"columns", kTileColumns},
+      {"levels", level_count(document.entry_count())},
+      {"first_us", time_of(document, 0)},
+      {"last_us", time_of(document, document.entry_count() - 1)},
+      {"peak",
+       {{"entry", peak},
+        {"requested", document.requested().at(peak)},
+        {"allocated", document.allocated_at(peak)},
+        {"reserved", document.reserved_at(peak)}}},
+      {"reserved_peak",
+       {{"entry", reserved_peak}, {"reserved", document.reserved_at(reserved_peak)}}},
+      {"lower_bound", document.requested().at(peak)},
+      {"streams", streams_of(document)},
+      {"pools", pools_of(document)},
+      {"annotations", annotations_of(document)},
+      {"ooms", ooms_of(document)},
+      {"allocations", document.allocations().all.size()},
+      {"moments", shown.moments ? Json(*shown.moments) : Json()},
+  };
+}
+
+}  // namespace
+
+std::string scene_json(const std::vector<SceneDocument>& documents, std::string_view program) {
+  Json all = Json::array();
+  for (const SceneDocument& each : documents) all.push_back(document_json(each));
+  return as_text({{"version", 1}, {"program", program}, {"documents", all}});
+}
+
+std::string stacks_json(const Document& document) {
+  const StackIndex& index = document.recording().stacks;
+  std::map<const Frame*, uint32_t> numbers;
+  Json frames = Json::array();
+  Json stacks = Json::array();
+  for (uint32_t i = 0; i < index.size(); ++i) {
+    std::vector<const Frame*> innermost_first = index.frames(i);
+    std::reverse(innermost_first.begin(), innermost_first.end());
+    Json stack = Json::array();
+    for (const Frame* frame : innermost_first) {
+      const auto [place, is_new] = numbers.try_emplace(frame, frames.size());
+      if (is_new) frames.push_back({frame->name, frame->filename, frame->line});
+      stack.push_back(place->second);
+    }
+    stacks.push_back(std::move(stack));
+  }
+  return as_text({{"frames", frames}, {"stacks", stacks}});
+}
+
+}  // namespace ashlar::view

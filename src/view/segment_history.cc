@@ -1,0 +1,154 @@
+// Backwards to the beginning, forwards to the end, and then: what was ever side by side is one.
+#include "view/segment_history.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <tuple>
+
+#include "analysis/timeline.h"
+
+namespace ashlar::view {
+namespace {
+
+// The pieces that are there now, by address; none overlap.
+class Present {
+ public:
+  using Pieces = std::map<uint64_t, uint32_t>;  // where they begin; position in `all`
+
+  std::vector<SegmentPiece> all{};
+  std::vector<Life> lives{};
+
+  void add(SegmentPiece piece, uint32_t entry) {
+    const uint64_t most_bytes = UINT64_MAX - piece.range.begin.value();  // a file may say anything
+    piece.range.bytes = std::min(piece.range.bytes, most_bytes);
+    if (piece.range.bytes == 0) return;
+    remove(piece.range, entry);
+    pieces_[piece.range.begin.value()] = static_cast<uint32_t>(all.size());
+    all.push_back(piece);
+    lives.push_back({.begin = entry});
+  }
+
+  // Of pieces that lie there in part, the rest stays.
+  void remove(AddressRange range, uint32_t entry) {
+    const uint64_t begin = range.begin.value();
+    const uint64_t end = begin + std::min(range.bytes, UINT64_MAX - begin);
+    auto at = pieces_.upper_bound(begin);
+    if (at != pieces_.begin()) --at;
+    while (at != pieces_.end() && at->first < end) {
+      const uint32_t id = at->second;
+      const uint64_t old_begin = at->first;
+      const uint64_t old_end = old_begin + all[id].range.bytes;
+      if (old_end <= begin) {
+        ++at;
+        continue;
+      }
+      lives[id].end = entry;
+      at = pieces_.erase(at);
+      if (old_begin < begin) keep(id, {DeviceAddress(old_begin), begin - old_begin}, entry);
+      if (old_end > end) keep(id, {DeviceAddress(end), old_end - end}, entry);
+    }
+  }
+
+  const Pieces& pieces() const { return pieces_; }
+
+ private:
+  void keep(uint32_t id, AddressRange rest, uint32_t entry) {
+    SegmentPiece piece = all[id];
+    piece.range = rest;
+    pieces_[rest.begin.value()] = static_cast<uint32_t>(all.size());
+    all.push_back(piece);
+    lives.push_back({.begin = entry});
+  }
+
+  Pieces pieces_;
+};
+
+bool is_part(TraceAction action) {
+  return action == TraceAction::kSegmentMap || action == TraceAction::kSegmentUnmap;
+}
+bool gives(TraceAction action) {
+  return action == TraceAction::kSegmentAlloc || action == TraceAction::kSegmentMap;
+}
+bool takes(TraceAction action) {
+  return action == TraceAction::kSegmentFree || action == TraceAction::kSegmentUnmap;
+}
+
+SegmentPiece piece_of(const TraceEntry& entry) {
+  return {.range = {entry.address, entry.bytes},
+          .stream = entry.stream,
+          .pool = entry.pool,
+          .comes_and_goes = is_part(entry.action)};
+}
+
+std::vector<SegmentPiece> before_first_entry(const Snapshot& snapshot, DeviceIndex device) {
+  Present present;
+  for (const SnapshotSegment& segment : snapshot.segments) {
+    if (segment.device != device) continue;
+    present.add({.range = {segment.address, segment.total_bytes},
+                 .stream = segment.stream,
+                 .pool = segment.pool,
+                 .comes_and_goes = segment.is_expandable},
+                0);
+  }
+  const std::vector<TraceEntry>& trace = trace_of(snapshot, device);
+  for (auto entry = trace.rbegin(); entry != trace.rend(); ++entry) {
+    if (gives(entry->action)) present.remove(piece_of(*entry).range, 0);
+    if (takes(entry->action)) present.add(piece_of(*entry), 0);
+  }
+  std::vector<SegmentPiece> found;
+  for (const auto& [address, id] : present.pieces()) found.push_back(present.all[id]);
+  return found;
+}
+
+// Parts that ever lay side by side, of one stream and pool, are parts of one segment.
+void find_owners(std::vector<SegmentPiece>& pieces) {
+  std::vector<uint32_t> order;
+  for (uint32_t id = 0; id < pieces.size(); ++id) {
+    if (pieces[id].comes_and_goes) order.push_back(id);
+  }
+  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    const auto key = [&](uint32_t id) {
+      return std::tuple(pieces[id].stream, pieces[id].pool, pieces[id].range.begin, id);
+    };
+    return key(a) < key(b);
+  });
+  uint32_t owner = 0;
+  DeviceAddress end{};
+  const SegmentPiece* last = nullptr;
+  for (const uint32_t id : order) {
+    SegmentPiece& piece = pieces[id];
+    const bool joins = last != nullptr && last->stream == piece.stream &&
+                       last->pool == piece.pool && piece.range.begin <= end;
+    if (!joins && last != nullptr) ++owner;
+    end = joins ? std::max(end, piece.range.end()) : piece.range.end();
+    piece.owner = owner;
+    last = &piece;
+  }
+}
+
+}  // namespace
+
+SegmentHistory::SegmentHistory(const Snapshot& snapshot, DeviceIndex device) {
+  const std::vector<TraceEntry>& trace = trace_of(snapshot, device);
+  Present present;
+  for (const SegmentPiece& piece : before_first_entry(snapshot, device)) present.add(piece, 0);
+  for (uint32_t i = 0; i < trace.size(); ++i) {
+    if (gives(trace[i].action)) present.add(piece_of(trace[i]), i);
+    if (takes(trace[i].action)) present.remove(piece_of(trace[i]).range, i);
+  }
+  find_owners(present.all);
+  pieces_ = std::move(present.all);
+  lives_ = Lives(std::move(present.lives), static_cast<uint32_t>(trace.size()));
+}
+
+std::vector<SegmentPiece> SegmentHistory::at(uint32_t moment) const {
+  std::vector<SegmentPiece> found;
+  for (const uint32_t id : lives_.at(moment)) found.push_back(pieces_[id]);
+  std::sort(found.begin(), found.end(), [](const SegmentPiece& a, const SegmentPiece& b) {
+    return a.range.begin < b.range.begin;
+  });
+  return found;
+}
+
+}  // namespace ashlar::view

@@ -1,0 +1,55 @@
+// The documents that are being looked at, and the answers to all questions about them: those of
+// docs/formats/view.md, whoever asks, a page through a server or a self-contained file. Documents
+// come, and never go. Thread safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ashlar/status.h"
+#include "base/mutex.h"
+#include "http/answer.h"
+#include "view/document.h"
+#include "view/table.h"
+
+namespace ashlar::view {
+
+inline constexpr size_t kMostDocuments = 1024;
+
+class View {
+ public:
+  // `program`: its name and version.
+  explicit View(std::string program) : program_(std::move(program)) {}
+
+  // Makes a document of each device. Their numbers; kUsage: there are too many documents already.
+  Result<std::vector<uint32_t>> add(const std::shared_ptr<const Recording>& recording);
+
+  // What is asked, such as "d/0/tile" and "by=allocation&level=0&index=0&detail=0". Unknown
+  // questions get 404, arguments out of range 400, with one sentence as {"error": …}.
+  http::Answer answer(std::string_view path, std::string_view query) const;
+
+  // In the order of their numbers.
+  std::vector<const Document*> documents() const;
+  const std::string& program() const { return program_; }
+
+ private:
+  struct Exhibit {
+    Document document;
+    AllocationTable table;
+    explicit Exhibit(Document made) : document(std::move(made)), table(document) {}
+  };
+
+  const Exhibit* exhibit(uint32_t number) const;
+  http::Answer scene() const;
+
+  const std::string program_;
+  mutable Mutex mutex_;
+  std::vector<std::unique_ptr<const Exhibit>> exhibits_ ASHLAR_GUARDED_BY(mutex_);
+};
+
+}  // namespace ashlar::view
