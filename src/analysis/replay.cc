@@ -237,6 +237,8 @@ Status Run::perform_all() {
     if (options_.progress && i % 65536 == 0) {
       options_.progress(static_cast<double>(i) / static_cast<double>(trace_.size()));
     }
+    const bool is_asked = options_.is_wanted && i % 65536 == 0;
+    if (is_asked && !options_.is_wanted()) return Status::timeout("nobody waits for the replay");
   }
   if (is_over()) look();
   return {};

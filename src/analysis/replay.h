@@ -26,6 +26,7 @@ struct ReplayOptions {
   std::optional<uint32_t> look_after{};  // an entry after which the segments are looked at
   bool stop_at_oom = false;  // end with the first failure, and look at the segments there
   std::function<void(double share)> progress{};  // now and then
+  std::function<bool()> is_wanted{};             // asked now and then; false: it ends
 };
 
 // An allocation that failed.
@@ -72,7 +73,8 @@ struct ReplayResult {
 // the recorded run had, if that is more.
 size_t assumed_capacity_bytes(const Snapshot& snapshot, DeviceIndex device);
 
-// kUsage: the options make no sense, or there is no such device in the snapshot.
+// kUsage: the options make no sense, or there is no such device in the snapshot. kTimeout: nobody
+// wants it any more.
 Result<ReplayResult> replay(const Snapshot& snapshot, const Allocations& allocations,
                             const ReplayOptions& options);
 

@@ -89,6 +89,7 @@ ReplayOptions Tuner::replay_options(const Setting& setting) const {
   replaying.device = options_.device;
   replaying.capacity_bytes = options_.capacity_bytes;
   replaying.cap_bytes = options_.cap_bytes;
+  replaying.is_wanted = options_.is_wanted;
   return replaying;
 }
 

@@ -21,6 +21,8 @@ struct TuneOptions {
   size_t worker_count = 0;  // 0: one for each core of the host
   // How much of the work is done; called now and then, on the caller's thread.
   std::function<void(double share)> progress{};
+  // Asked now and then, by several threads at once; false: it ends.
+  std::function<bool()> is_wanted{};
 };
 
 // One setting, and what came of it.
@@ -47,7 +49,7 @@ struct TuneResult {
 };
 
 // In parallel; the result does not depend on the order in which things happen.
-// kUsage: as replay(). kDeviceFault: the host has no thread for us.
+// kUsage and kTimeout: as replay(). kDeviceFault: the host has no thread for us.
 Result<TuneResult> tune(const Snapshot& snapshot, const Allocations& allocations,
                         const TuneOptions& options);
 

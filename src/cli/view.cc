@@ -12,22 +12,29 @@
 #include "cli/stop_signals.h"
 #include "cli/subcommand.h"
 #include "cli/version.h"
+#include "cli/view_causes.h"
 #include "cli/view_loading.h"
+#include "files/output.h"
+#include "files/read_snapshot.h"
 #include "http/server.h"
 #include "http/token.h"
 #include "view/page.h"
 #include "view/page_handler.h"
+#include "view/recording.h"
+#include "view/self_contained.h"
 
 namespace ashlar {
 namespace {
 
 constexpr std::chrono::milliseconds kTimeToTell{3'000};
+constexpr size_t kBudgetBytes = 8'000'000;  // what mail and CI take without asking
 
 struct ViewRequest {
   std::vector<std::string> files{};
   uint16_t port = 0;
   bool no_browser = false;
-  std::string page{};  // another one than the one that is built in
+  std::string output{};  // a file to write, instead of serving; empty: none
+  std::string page{};    // another one than the one that is built in
 };
 
 Run prepare_view(CLI::App& parser);
@@ -50,11 +57,15 @@ Run prepare_view(CLI::App& parser) {
   parser.add_option("--port", asked->port, "Port on 127.0.0.1; default: a free one");
   parser.add_flag("--no-browser", asked->no_browser, "Print the address, and start no browser")
       ->disable_flag_override();
+  parser.add_option(
+      "-o,--output", asked->output,
+      "Write one self-contained HTML file, at most 8 MB where possible, and serve nothing");
   parser.add_option("--page", asked->page, "Another page than the built-in one, for its authors");
   return [asked](const Session& session) { return run_view(*asked, session); };
 }
 
 ExitCode serve(const ViewRequest& asked, std::string page, const Session& session);
+ExitCode write_file(const ViewRequest& asked, const std::string& page, const Session& session);
 
 ExitCode run_view(const ViewRequest& asked, const Session& session) {
   std::string page = view::built_in_page();
@@ -63,16 +74,23 @@ ExitCode run_view(const ViewRequest& asked, const Session& session) {
     if (!other.ok()) return complain(other.status(), session);
     page = *std::move(other);
   }
+  if (!asked.output.empty() && page.empty()) {
+    session.console.complain(view::kNoPage);
+    return ExitCode::kNo;
+  }
+  if (!asked.output.empty()) return write_file(asked, page, session);
   if (page.empty()) session.console.complain(view::kNoPage);
   return serve(asked, std::move(page), session);
 }
+
+std::string program() { return fmt::format("ashlar {}", kVersion); }
 
 ExitCode serve(const ViewRequest& asked, std::string page, const Session& session) {
   Result<StopSignals> signals = StopSignals::take();
   if (!signals.ok()) return complain(signals.status(), session);
   Result<std::string> token = http::draw_token();
   if (!token.ok()) return complain(token.status(), session);
-  view::View shown(fmt::format("ashlar {}", kVersion));
+  view::View shown(program(), causes_json);
   view::PageHandler handler(shown, std::move(page));
   http::ServerOptions options;
   options.port = asked.port;
@@ -91,6 +109,25 @@ ExitCode serve(const ViewRequest& asked, std::string page, const Session& sessio
     return complain(loaded.status(), session);
   }
   if (*loaded) signals->wait();
+  return ExitCode::kDone;
+}
+
+ExitCode write_file(const ViewRequest& asked, const std::string& page, const Session& session) {
+  view::View shown(program(), causes_json);
+  for (const std::string& file : asked.files) {
+    Result<Snapshot> snapshot = read_snapshot(file);
+    if (!snapshot.ok()) return complain(snapshot.status(), session);
+    const auto recording = view::make_recording(name_of_file(file), *std::move(snapshot));
+    if (const auto added = shown.add(recording); !added.ok()) {
+      return complain(added.status(), session);
+    }
+  }
+  const Result<std::string> written = view::self_contained(shown, page, kBudgetBytes);
+  if (!written.ok()) return complain(written.status(), session);
+  Result<FileSink> sink = FileSink::open(asked.output);
+  if (!sink.ok()) return complain(sink.status(), session);
+  if (const Status wrote = sink->write(*written); !wrote.ok()) return complain(wrote, session);
+  if (const Status closed = sink->close(); !closed.ok()) return complain(closed, session);
   return ExitCode::kDone;
 }
 

@@ -19,6 +19,7 @@ using http::refusal;
 
 constexpr std::string_view kColumnsType = "application/octet-stream";
 constexpr size_t kMostSearchBytes = 1024;
+constexpr std::string_view kUnknown = "nobody knows that question";
 
 Answer columns(std::string body) {
   return {.code = 200, .type = kColumnsType, .body = std::move(body)};
@@ -132,25 +133,31 @@ Result<std::vector<uint32_t>> View::add(const std::shared_ptr<const Recording>& 
 
 Answer View::answer(std::string_view path, std::string_view query) const {
   if (path == "scene.json") return scene();
-  if (!path.starts_with("d/")) return refusal(404, "nobody knows that question");
-  const size_t slash = std::min(path.find('/', 2), path.size());
-  const std::optional<uint32_t> wanted = number(path.substr(2, slash - 2));
-  const Exhibit* found = wanted ? exhibit(*wanted) : nullptr;
-  if (found == nullptr) return refusal(404, "there is no such document");
-  const Document& document = found->document;
-  const std::string_view what = path.substr(std::min(slash + 1, path.size()));
-  Arguments arguments(query);
-  if (what == "tile") return answer_tile(document, arguments);
-  if (what == "stacks.json") return json(stacks_json(document));
-  if (what == "allocations") return answer_table(document, found->table, arguments);
-  if (what == "allocation") {
-    const uint32_t id = arguments.natural("id", document.allocations().all.size());
-    return arguments.ok() ? columns(found->table.row(id)) : arguments.refused();
+  const Found found = find(path);
+  if (found.exhibit == nullptr) {
+    return refusal(404, path.starts_with("d/") ? "there is no such document" : kUnknown);
   }
-  if (what != "map" && what != "stacks") return refusal(404, "nobody knows that question");
+  const Document& document = found.exhibit->document;
+  const AllocationTable& table = found.exhibit->table;
+  Arguments arguments(query);
+  if (found.what == "tile") return answer_tile(document, arguments);
+  if (found.what == "stacks.json") return json(stacks_json(document));
+  if (found.what == "causes.json") return explanations_.of(document);
+  if (found.what == "allocations") return answer_table(document, table, arguments);
+  if (found.what == "allocation") {
+    const uint32_t id = arguments.natural("id", document.allocations().all.size());
+    return arguments.ok() ? columns(table.row(id)) : arguments.refused();
+  }
+  if (found.what != "map" && found.what != "stacks") return refusal(404, kUnknown);
   const uint32_t moment = arguments.natural("at", document.entry_count());
   if (!arguments.ok()) return arguments.refused();
-  return columns(what == "map" ? map_at(document, moment) : stacks_at(document, moment));
+  return columns(found.what == "map" ? map_at(document, moment) : stacks_at(document, moment));
+}
+
+Answer View::wait_for_answer(std::string_view path, std::string_view query) const {
+  const Found found = find(path);
+  const bool takes_long = found.exhibit != nullptr && found.what == "causes.json";
+  return takes_long ? explanations_.wait_for(found.exhibit->document) : answer(path, query);
 }
 
 std::vector<const Document*> View::documents() const {
@@ -160,9 +167,14 @@ std::vector<const Document*> View::documents() const {
   return all;
 }
 
-const View::Exhibit* View::exhibit(uint32_t number) const {
+// "d/0/tile"
+View::Found View::find(std::string_view path) const {
+  if (!path.starts_with("d/")) return {};
+  const size_t slash = std::min(path.find('/', 2), path.size());
+  const std::optional<uint32_t> wanted = number(path.substr(2, slash - 2));
   MutexLock lock(mutex_);
-  return number < exhibits_.size() ? exhibits_[number].get() : nullptr;
+  if (!wanted || *wanted >= exhibits_.size()) return {};
+  return {exhibits_[*wanted].get(), path.substr(std::min(slash + 1, path.size()))};
 }
 
 Answer View::scene() const {

@@ -15,6 +15,7 @@
 #include "base/mutex.h"
 #include "http/answer.h"
 #include "view/document.h"
+#include "view/explanations.h"
 #include "view/table.h"
 
 namespace ashlar::view {
@@ -24,7 +25,8 @@ inline constexpr size_t kMostDocuments = 1024;
 class View {
  public:
   // `program`: its name and version.
-  explicit View(std::string program) : program_(std::move(program)) {}
+  View(std::string program, Explain explain)
+      : program_(std::move(program)), explanations_(std::move(explain)) {}
 
   // Makes a document of each device. Their numbers; kUsage: there are too many documents already.
   Result<std::vector<uint32_t>> add(const std::shared_ptr<const Recording>& recording);
@@ -32,6 +34,9 @@ class View {
   // What is asked, such as "d/0/tile" and "by=allocation&level=0&index=0&detail=0". Unknown
   // questions get 404, arguments out of range 400, with one sentence as {"error": …}.
   http::Answer answer(std::string_view path, std::string_view query) const;
+
+  // The same, but waits for what takes long.
+  http::Answer wait_for_answer(std::string_view path, std::string_view query) const;
 
   // In the order of their numbers.
   std::vector<const Document*> documents() const;
@@ -44,12 +49,19 @@ class View {
     explicit Exhibit(Document made) : document(std::move(made)), table(document) {}
   };
 
-  const Exhibit* exhibit(uint32_t number) const;
+  struct Found {
+    const Exhibit* exhibit = nullptr;
+    std::string_view what{};  // is asked about it
+  };
+  // None where the path leads to no document.
+  Found find(std::string_view path) const;
   http::Answer scene() const;
 
   const std::string program_;
   mutable Mutex mutex_;
   std::vector<std::unique_ptr<const Exhibit>> exhibits_ ASHLAR_GUARDED_BY(mutex_);
+  // Ends before the documents do.
+  mutable Explanations explanations_;
 };
 
 }  // namespace ashlar::view

@@ -1,0 +1,38 @@
+// Any bytes as the head of a request: it is read or refused with a code, and what was read is made
+// of what was sent. Its arguments and percent signs are read as well.
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/check.h"
+#include "http/request.h"
+
+namespace ashlar::http {
+namespace {
+
+void fuzz(std::string_view bytes) {
+  const ParsedHead parsed = parse_head(bytes);
+  if (!parsed.head) {
+    ASHLAR_CHECK(parsed.code >= 400 && parsed.code < 600 && !parsed.why.empty());
+    return;
+  }
+  const RequestHead& head = *parsed.head;
+  ASHLAR_CHECK(end_of_head(bytes) == bytes.size());
+  ASHLAR_CHECK(head.path.starts_with('/') && head.path.find('?') == std::string::npos);
+  ASHLAR_CHECK(bytes.find(head.path) != std::string_view::npos);
+  ASHLAR_CHECK(bytes.find(head.query) != std::string_view::npos);
+  ASHLAR_CHECK(!head.host.empty() && bytes.find(head.host) != std::string_view::npos);
+  ASHLAR_CHECK(head.method == Method::kPost || head.body_bytes == 0);
+  if (const auto value = argument(head.query, "search")) {
+    const auto plain = percent_decoded(*value);
+    ASHLAR_CHECK(!plain || plain->size() <= value->size());
+  }
+}
+
+}  // namespace
+}  // namespace ashlar::http
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t count) {
+  ashlar::http::fuzz({reinterpret_cast<const char*>(bytes), count});
+  return 0;
+}

@@ -1,0 +1,222 @@
+// The server over real sockets.
+#include "http/server.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "base/text.h"
+#include "http/socket_client.h"
+#include "http/token.h"
+
+namespace ashlar::http {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr const char* kToken = "0123456789abcdef";
+
+// Says what it was asked, and how long the body was.
+class Echo final : public Handler {
+ public:
+  Answer answer(const Question& question) override {
+    if (question.path == "missing") return refusal(404, "a \"quoted\" reason");
+    return {.code = 200, .type = "text/plain", .body = text(question.path, "|", question.query)};
+  }
+  uint64_t most_body_bytes(const Question& question) const override {
+    return question.path == "open" ? 1'000'000 : 0;
+  }
+  Answer answer(const Question& question, std::unique_ptr<ByteSource> body) override {
+    if (question.query == "unread") return refusal(400, "not wanted");
+    std::vector<char> buffer(1000);
+    size_t total = 0;
+    while (true) {
+      const Result<size_t> got = body->read(buffer);
+      if (!got.ok()) return refusal(400, got.status().message());
+      if (*got == 0) break;
+      total += *got;
+    }
+    return {.code = 200, .type = "text/plain", .body = text(total)};
+  }
+};
+
+class ServerTest : public ::testing::Test {
+ protected:
+  void start(const ServerLimits& limits = {}) {
+    Result<std::unique_ptr<Server>> started =
+        Server::start(echo_, {.port = 0, .token = kToken, .limits = limits});
+    ASSERT_TRUE(started.ok()) << started.status().message();
+    server_ = *std::move(started);
+  }
+  void SetUp() override { start(); }
+
+  std::string host() const { return text("127.0.0.1:", server_->port()); }
+  // A whole request.
+  std::string request(const std::string& line, const std::string& fields = "") const {
+    return line + " HTTP/1.1\r\nHost: " + host() + "\r\n" + fields + "\r\n";
+  }
+  // Sent alone; everything that comes back.
+  std::string ask(const std::string& bytes) const {
+    SocketClient client(server_->port());
+    client.send(bytes);
+    client.end_sending();
+    return client.read_all();
+  }
+  std::string get(const std::string& path) const { return ask(request("GET " + path)); }
+
+  Echo echo_;
+  std::unique_ptr<Server> server_;
+};
+using HttpServerTest = ServerTest;
+
+TEST_F(HttpServerTest, AnswersWhoKnowsTheToken) {
+  const std::string answer = get("/0123456789abcdef/d/0/tile?level=1");
+  EXPECT_EQ(code_of(answer), 200);
+  EXPECT_EQ(body_of(answer), "d/0/tile|level=1");
+  EXPECT_THAT(answer, AllOf(HasSubstr("Content-Type: text/plain\r\n"),
+                            HasSubstr("Content-Length: 16\r\n"),
+                            HasSubstr("Cache-Control: no-store\r\n"),
+                            HasSubstr("X-Content-Type-Options: nosniff\r\n"),
+                            HasSubstr("Referrer-Policy: no-referrer\r\n"),
+                            HasSubstr("Content-Security-Policy: default-src 'none';")));
+  EXPECT_EQ(server_->address(), "http://" + host() + "/0123456789abcdef/");
+}
+
+TEST_F(HttpServerTest, WhoDoesNotKnowItFindsNothing) {
+  for (const char* path : {"/", "/0123456789abcdef", "/0123456789abcdee/", "/0123456789abcde/",
+                           "/0123456789abcdef0/", "//0123456789abcdef/", "/etc/passwd",
+                           "/%30123456789abcdef/"}) {
+    EXPECT_EQ(code_of(get(path)), 404) << path;
+  }
+}
+
+TEST_F(HttpServerTest, OnlyItsOwnNamesLeadToIt) {
+  const auto code_for = [&](const std::string& host) {
+    return code_of(ask("GET /0123456789abcdef/ HTTP/1.1\r\nHost: " + host + "\r\n\r\n"));
+  };
+  EXPECT_EQ(code_for(text("localhost:", server_->port())), 200);
+  EXPECT_EQ(code_for(text("evil.example:", server_->port())), 421);
+  EXPECT_EQ(code_for("127.0.0.1"), 421);
+  EXPECT_EQ(code_for("127.0.0.1:1"), 421);
+}
+
+TEST_F(HttpServerTest, MalformedRequestsAreAnsweredAndHarmNobody) {
+  struct Row {
+    std::string bytes;
+    int code;
+  };
+  const Row rows[] = {
+      {"nonsense\r\n\r\n", 400},
+      {std::string(4, '\0') + "\r\n\r\n", 400},
+      {"GET / HTTP/1.1\r\n\r\n", 400},
+      {request("DELETE /0123456789abcdef/"), 405},
+      {request("POST /0123456789abcdef/d/0/tile", "Content-Length: 1\r\n"), 405},
+      {request("POST /0123456789abcdef/open"), 411},
+      {request("POST /0123456789abcdef/open", "Content-Length: 1000001\r\n"), 413},
+      {"GET / HTTP/3.0\r\nHost: a\r\n\r\n", 505},
+      {"GET /" + std::string(2 * kMostHeadBytes, 'a'), 431},
+      {"GET /0123456789abcdef/../../etc/passwd HTTP/1.0\r\n\r\n", 505},
+  };
+  for (const Row& row : rows) {
+    EXPECT_EQ(code_of(ask(row.bytes)), row.code) << row.bytes.substr(0, 60);
+  }
+  EXPECT_EQ(code_of(get("/0123456789abcdef/still/there")), 200);
+}
+
+TEST_F(HttpServerTest, OneConnectionAsksManyQuestions) {
+  SocketClient client(server_->port());
+  const std::string first = request("GET /0123456789abcdef/first");
+  const std::string second = request("GET /0123456789abcdef/second");
+  client.send(first + second.substr(0, 10));  // the next may begin in the same packet
+  EXPECT_EQ(body_of(client.read_answer()), "first|");
+  client.send(second.substr(10));
+  EXPECT_EQ(body_of(client.read_answer()), "second|");
+  client.send(request("GET /0123456789abcdef/missing"));
+  EXPECT_EQ(body_of(client.read_answer()), "{\"error\": \"a \\\"quoted\\\" reason\"}\n");
+  client.send(request("GET /0123456789abcdef/last", "Connection: close\r\n"));
+  EXPECT_EQ(body_of(client.read_all()), "last|");
+}
+
+TEST_F(HttpServerTest, BodiesAreReadAsTheyCome) {
+  const std::string body(300'000, 'x');
+  const std::string head =
+      request("POST /0123456789abcdef/open", "Content-Length: 300000\r\n");
+  EXPECT_EQ(body_of(ask(head + body)), "300000");
+  EXPECT_THAT(body_of(ask(head + body.substr(1))), HasSubstr("ends early: 1 B are missing"));
+  SocketClient polite(server_->port());
+  polite.send(request("POST /0123456789abcdef/open", "Content-Length: 3\r\nExpect: 100-continue\r\n"));
+  EXPECT_EQ(code_of(polite.read_answer()), 100);
+  polite.send("abc");
+  EXPECT_EQ(body_of(polite.read_all()), "3");
+}
+
+TEST_F(HttpServerTest, AnAnswerArrivesThoughTheBodyIsNotRead) {
+  const std::string head =
+      request("POST /0123456789abcdef/open?unread", "Content-Length: 900000\r\n");
+  EXPECT_EQ(code_of(ask(head + std::string(900'000, 'x'))), 400);
+}
+
+TEST_F(HttpServerTest, WhoNeverFinishesARequestIsToldSo) {
+  start({.patience = milliseconds(50)});
+  SocketClient client(server_->port());
+  client.send("GET / HT");
+  EXPECT_EQ(code_of(client.read_all()), 408);
+  SocketClient silent(server_->port());
+  EXPECT_EQ(silent.read_all(), "") << "nothing was asked, so nothing is said";
+}
+
+TEST_F(HttpServerTest, ThereAreOnlySoManyConnections) {
+  start({.most_connections = 1});
+  SocketClient first(server_->port());
+  first.send(request("GET /0123456789abcdef/a"));
+  EXPECT_EQ(code_of(first.read_answer()), 200);
+  EXPECT_EQ(code_of(SocketClient(server_->port()).read_all()), 503);
+}
+
+TEST_F(HttpServerTest, APortThatIsTakenIsSaidSo) {
+  const auto second = Server::start(echo_, {.port = server_->port(), .token = kToken});
+  ASSERT_FALSE(second.ok());
+  EXPECT_THAT(second.status().message(),
+              HasSubstr(text("port ", server_->port(), " of 127.0.0.1 cannot be had")));
+}
+
+using HttpServerConcurrencyTest = ServerTest;
+
+TEST_F(HttpServerConcurrencyTest, ManyAskAtOnceAndTheServerEndsInBetween) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&, i] {
+      SocketClient client(server_->port());
+      for (int k = 0; k < 20; ++k) {
+        client.send(request(text("GET /0123456789abcdef/", i, "/", k)));
+        EXPECT_EQ(body_of(client.read_answer()), text(i, "/", k, "|"));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  SocketClient open(server_->port());
+  server_.reset();
+  EXPECT_EQ(open.read_all(), "");
+}
+
+TEST(TokenTest, IsNeverTheSameAndNeedsNoEscaping) {
+  const Result<std::string> first = draw_token();
+  const Result<std::string> second = draw_token();
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_NE(*first, *second);
+  EXPECT_EQ(first->size(), 32U);
+  EXPECT_EQ(first->find_first_not_of("0123456789abcdef"), std::string::npos);
+}
+
+TEST(TokenTest, OnlyTheSameTextIsTheSameToken) {
+  EXPECT_TRUE(same_token("abcd", "abcd"));
+  for (const char* other : {"abce", "bbcd", "abc", "abcde", ""}) {
+    EXPECT_FALSE(same_token(other, "abcd")) << other;
+  }
+}
+
+}  // namespace
+}  // namespace ashlar::http
