@@ -15,7 +15,7 @@ export interface DrawnTile {
 }
 
 const kInFlight = 3; // more would only keep newer wishes waiting
-const kKept = 40;
+const kKept = 24;
 
 export class TileStore {
   private readonly kept = new Map<string, DrawnTile>();

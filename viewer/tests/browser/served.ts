@@ -6,7 +6,7 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { type Browser, chromium, type Page } from "playwright-core";
 
-const kRoot = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../../..");
+export const kRoot = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../../..");
 export const kTool = process.env.ASHLAR ?? path.join(kRoot, "build/release/bin/ashlar");
 export const kBuiltPage = path.join(kRoot, "viewer/dist/index.html");
 export const kPictures = process.env.ASHLAR_PICTURES ?? path.join(kRoot, "build/viewer/pictures");

@@ -64,13 +64,16 @@ describe.each(kViewNames)("%s", (view) => {
   });
 });
 
-test("the timeline is drawn with WebGL2, and on a plain canvas where that is missing", async () => {
+test.each(["timeline", "map"])("the %s is drawn alike by WebGL2 and on a plain canvas", async (view) => {
   const { page } = watched;
-  await show(page, served.address, "view=timeline");
-  expect(await page.getAttribute(".timeline", "data-painter")).toBe("webgl2");
-  await page.goto(`${served.address}?draw=canvas#view=timeline`);
-  await page.waitForSelector('.timeline[data-painter="canvas"][data-settled="true"]');
-  await takePicture(page, "timeline_without_webgl");
+  const colors: number[][] = [];
+  for (const painter of ["webgl2", "canvas"]) {
+    await page.goto(`${served.address}?draw=${painter}#view=${view}&d=2&at=30000`);
+    await page.waitForSelector(`[data-painter="${painter}"][data-settled="true"]`);
+    colors.push(await meanColors(await page.screenshot({ clip: kPlotPart })));
+    await takePicture(page, `${view}_by_${painter}`);
+  }
+  colors[0].forEach((channel, i) => expect(Math.abs(channel - colors[1][i])).toBeLessThan(6));
 });
 
 test("a click in the timeline sets the cursor and the selection for all views", async () => {
@@ -211,6 +214,22 @@ test("help lists the keys and goes away again", async () => {
 async function clickAt(page: Watched["page"], selector: string, right: number, down: number) {
   const box = (await page.locator(selector).boundingBox())!;
   await page.mouse.click(box.x + right * box.width, box.y + down * box.height);
+}
+
+const kPlotPart = { x: 150, y: 180, width: 700, height: 520 };
+
+// Of a picture, in each of four by four fields: the mean of each channel.
+async function meanColors(picture: Buffer): Promise<number[]> {
+  const { page } = watched;
+  return page.evaluate(async (text) => {
+    const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+    const image = await createImageBitmap(new Blob([bytes], { type: "image/png" }));
+    const canvas = new OffscreenCanvas(4, 4);
+    const pen = canvas.getContext("2d")!;
+    pen.imageSmoothingQuality = "high";
+    pen.drawImage(image, 0, 0, 4, 4);
+    return [...pen.getImageData(0, 0, 4, 4).data];
+  }, picture.toString("base64"));
 }
 
 async function spanOf(page: Watched["page"]): Promise<number[]> {
