@@ -49,8 +49,17 @@ export interface Causes {
     gap_bytes: number;
     causes: Record<string, number>;
   };
-  alternatives: { engine: string; conf: string; peak_reserved_bytes: number; ooms: number }[];
+  results: Trial[]; // each setting that was replayed, the recorded one among them
   advice: string[];
+}
+
+export interface Trial {
+  engine: string;
+  conf: string;
+  is_recorded: boolean;
+  peak_reserved_bytes: number;
+  driver_us: number; // what its driver calls would have cost
+  ooms: number;
 }
 
 // What a column of a tile says of its moment.

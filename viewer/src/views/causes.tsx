@@ -1,8 +1,8 @@
 // Where the gap between reserved and requested went, and what other settings would have reserved.
 import { useState } from "preact/hooks";
-import type { Causes } from "../ask/scene.ts";
+import type { Causes, Trial } from "../ask/scene.ts";
 import { cssColor, kPalette } from "../model/colors.ts";
-import { formatBytes, formatChange, formatCount, formatShare } from "../model/format.ts";
+import { formatBytes, formatChange, formatDuration, formatShare, plural } from "../model/format.ts";
 import { answers, moveCursor, shown } from "../session.ts";
 import { documentNumber, view } from "../state.ts";
 import { useAnswer } from "./use_answer.ts";
@@ -119,18 +119,35 @@ function Gap({ causes }: { causes: Causes }) {
   );
 }
 
+interface Alternative {
+  titles: string[];
+  trial: Trial;
+}
+
+// Settings that come to the same as what was recorded are one row: there is nothing to choose.
+function alternativesOf(results: Trial[]): Alternative[] {
+  const recorded = results.find((trial) => trial.is_recorded);
+  const rows: Alternative[] = recorded ? [{ titles: ["as recorded"], trial: recorded }] : [];
+  for (const trial of results) {
+    if (trial.is_recorded) continue;
+    const same =
+      recorded &&
+      trial.peak_reserved_bytes === recorded.peak_reserved_bytes &&
+      trial.driver_us === recorded.driver_us;
+    if (same) rows[0].titles.push(settingTitle(trial));
+    else rows.push({ titles: [settingTitle(trial)], trial });
+  }
+  return rows.sort((a, b) => a.trial.peak_reserved_bytes - b.trial.peak_reserved_bytes);
+}
+
 function Alternatives({ causes }: { causes: Causes }) {
-  const recorded = causes.peak_reserved_bytes;
-  const rows = [
-    { title: "as recorded", bytes: recorded, ooms: 0, class: "recorded" },
-    ...causes.alternatives.map((other) => ({
-      title: settingTitle(other),
-      bytes: other.peak_reserved_bytes,
-      ooms: other.ooms,
-      class: "",
-    })),
-  ].sort((a, b) => a.bytes - b.bytes);
-  const most = Math.max(...rows.map((row) => row.bytes), causes.lower_bound_bytes, 1);
+  const rows = alternativesOf(causes.results);
+  const recorded = causes.results.find((trial) => trial.is_recorded)?.peak_reserved_bytes;
+  const most = Math.max(
+    ...rows.map((row) => row.trial.peak_reserved_bytes),
+    causes.lower_bound_bytes,
+    1,
+  );
   return (
     <section>
       <h2>What other settings would have reserved</h2>
@@ -139,17 +156,34 @@ function Alternatives({ causes }: { causes: Causes }) {
         {formatBytes(causes.lower_bound_bytes)}: no allocator could have done with less.
       </p>
       <div class="alternatives" style={{ "--bound": causes.lower_bound_bytes / most }}>
-        {rows.map((row) => (
-          <div key={row.title} class={`alternative ${row.class}`}>
-            <span class="title">{row.title}</span>
+        <div class="alternative soft">
+          <span>setting</span>
+          <span />
+          <span class="number">peak reserved</span>
+          <span class="number">difference</span>
+          <span class="number">in the driver</span>
+        </div>
+        {rows.map(({ titles, trial }) => (
+          <div
+            key={titles[0]}
+            class={`alternative${trial.is_recorded ? " recorded" : ""}`}
+            title={titles.length > 1 ? `the same: ${titles.slice(1).join(", ")}` : ""}
+          >
+            <span class="title">
+              {titles[0]}
+              {titles.length > 1 && <small> and {titles.length - 1} that change nothing</small>}
+            </span>
             <span class="track">
-              <i style={{ width: `${(100 * row.bytes) / most}%` }} />
+              <i style={{ width: `${(100 * trial.peak_reserved_bytes) / most}%` }} />
             </span>
-            <span class="number">{formatBytes(row.bytes)}</span>
+            <span class="number">{formatBytes(trial.peak_reserved_bytes)}</span>
             <span class="number soft">
-              {row.class ? "" : formatChange(row.bytes - recorded)}
-              {row.ooms > 0 && ` · ${formatCount(row.ooms)} OOMs`}
+              {trial.is_recorded || recorded === undefined
+                ? ""
+                : formatChange(trial.peak_reserved_bytes - recorded)}
+              {trial.ooms > 0 && ` · ${plural(trial.ooms, "OOM")}`}
             </span>
+            <span class="number soft">{formatDuration(trial.driver_us)}</span>
           </div>
         ))}
       </div>
@@ -157,7 +191,7 @@ function Alternatives({ causes }: { causes: Causes }) {
   );
 }
 
-function settingTitle(other: { engine: string; conf: string }): string {
+function settingTitle(other: Trial): string {
   if (other.engine === "paged") return `Ashlar's paged engine${other.conf ? `, ${other.conf}` : ""}`;
   if (other.engine === "async") return `the driver's own pool${other.conf ? `, ${other.conf}` : ""}`;
   return other.conf || "defaults";
