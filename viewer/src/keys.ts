@@ -1,5 +1,5 @@
-// The keyboard: one table of keys, from which the help page is written too. Keys that mean something
-// in one view only are registered by that view while it is shown.
+// The keyboard: one table of keys, from which the help page is written too. Keys that mean
+// something in one view only are registered by that view while it is shown.
 import { signal } from "@preact/signals";
 import { kGroupings } from "./ask/scene.ts";
 import { moment, moveCursor, scene, shown, stepCursor } from "./session.ts";
@@ -31,7 +31,11 @@ export const kEverywhere: Key[] = [
     says: "show timeline, map, flame graph, table, causes, compare",
     does: (key) => (view.value = kViews[Number(key) - 1]),
   },
-  { keys: ["[", "]"], says: "one entry back, forward", does: (key) => stepCursor(key === "[" ? -1 : 1) },
+  {
+    keys: ["[", "]"],
+    says: "one entry back, forward",
+    does: (key) => stepCursor(key === "[" ? -1 : 1),
+  },
   {
     keys: ["{", "}"],
     says: "a hundredth of the trace back, forward",

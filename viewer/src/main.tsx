@@ -6,7 +6,8 @@ import { HttpSource } from "./ask/http_source.ts";
 import { listenToKeys } from "./keys.ts";
 import { start } from "./session.ts";
 import { keepInAddress } from "./state.ts";
-import "./style.css";
+import "./style/page.css";
+import "./style/views.css";
 import { followTheme } from "./theme.ts";
 import { App } from "./views/app.tsx";
 

@@ -1,5 +1,5 @@
-// What is open: the scene, how far reading is, what went wrong, and of the shown document what every
-// view needs. Views ask `answers` for the rest.
+// What is open: the scene, how far reading is, what went wrong, and of the shown document what
+// every view needs. Views ask `answers` for the rest.
 import { computed, effect, signal } from "@preact/signals";
 import { Answers } from "./ask/answers.ts";
 import type { DocumentScene, Scene, StackBytes, Stacks } from "./ask/scene.ts";
@@ -83,7 +83,8 @@ export function messageOf(problem: unknown): string {
   return problem instanceof Error ? problem.message : String(problem);
 }
 
-// A self-contained file has answers for some moments only: the nearest of them is as good as it gets.
+// A self-contained file has answers for some moments only: the nearest of them is as good as it
+// gets.
 export function momentOf(document: DocumentScene | null, at: number | null): number {
   if (!document) return 0;
   const wanted = Math.min(at ?? document.peak.entry, Math.max(0, document.entries - 1));

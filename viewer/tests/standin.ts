@@ -1,5 +1,5 @@
-// A small run made up on the spot, and the answers that `ashlar view` would give about it, worked out
-// the slow and obvious way. Unit tests hold the page's arithmetic against it.
+// A small run made up on the spot, and the answers that `ashlar view` would give about it, worked
+// out the slow and obvious way. Unit tests hold the page's arithmetic against it.
 import { kNone } from "../src/ask/scene.ts";
 
 export type Values = number[] | bigint[];
@@ -75,7 +75,12 @@ export function livesAt(one: MadeUp, entry: number): boolean {
 }
 
 // A tile by allocation of the deepest level: a column is one entry.
-export function tileAnswer(run: MadeUp[], from: number, columns: number, smallest: number): ArrayBuffer {
+export function tileAnswer(
+  run: MadeUp[],
+  from: number,
+  columns: number,
+  smallest: number,
+): ArrayBuffer {
   const entries = Array.from({ length: columns }, (_, i) => from + i);
   const rows = run.filter(
     (one) => one.bytes >= smallest && entries.some((entry) => livesAt(one, entry)),

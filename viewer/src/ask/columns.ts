@@ -19,12 +19,7 @@ const kTypes = [
 ] as const;
 
 export type Column =
-  | Uint8Array
-  | Uint16Array
-  | Uint32Array
-  | BigUint64Array
-  | Float32Array
-  | Float64Array;
+  Uint8Array | Uint16Array | Uint32Array | BigUint64Array | Float32Array | Float64Array;
 
 export class Columns {
   private readonly byName = new Map<string, Column>();

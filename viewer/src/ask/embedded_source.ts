@@ -1,5 +1,5 @@
-// Answers packed into the page itself, as `ashlar view FILE -o report.html` writes it: an index from
-// questions to places, and the bytes in base64, each answer compressed on its own.
+// Answers packed into the page itself, as `ashlar view FILE -o report.html` writes it: an index
+// from questions to places, and the bytes in base64, each answer compressed on its own.
 import { Refused, type Source } from "./source.ts";
 
 export type AnswerIndex = Record<string, [begin: number, bytes: number]>;
@@ -28,7 +28,9 @@ export class EmbeddedSource implements Source {
 
   async get(question: string): Promise<ArrayBuffer> {
     if (!this.has(question)) {
-      throw new Refused("This file does not hold that answer; `ashlar view` on the snapshot has it.");
+      throw new Refused(
+        "This file does not hold that answer; `ashlar view` on the snapshot has it.",
+      );
     }
     const [begin, bytes] = this.index[question];
     if (begin + bytes > this.packed.length) throw new Refused("This file is cut off.");

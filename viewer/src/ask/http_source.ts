@@ -33,7 +33,8 @@ export class HttpSource implements Source {
     const bytes = await response.arrayBuffer();
     if (response.status === 200) return bytes;
     const said = tryJson(bytes);
-    if (response.status === 202) throw new StillLoading(said.loading ?? "loading", said.done ?? null);
+    if (response.status === 202)
+      throw new StillLoading(said.loading ?? "loading", said.done ?? null);
     throw new Refused(said.error ?? `the server answered ${response.status}`);
   }
 }

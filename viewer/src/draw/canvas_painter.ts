@@ -1,5 +1,5 @@
-// Rectangles on a plain canvas, for machines without a GPU: there WebGL2 is missing, or drawn by the
-// processor at a tenth of this speed.
+// Rectangles on a plain canvas, for machines without a GPU: there WebGL2 is missing, or drawn by
+// the processor at a tenth of this speed.
 import type { Quads } from "../model/tile_quads.ts";
 import { Fill, type PaintedQuads, type Placement, type QuadPainter } from "./quad_painter.ts";
 import { paperOf, resize } from "./webgl_painter.ts";
@@ -85,7 +85,8 @@ export class CanvasPainter implements QuadPainter {
     const pen = cell.getContext("2d");
     if (!pen) return plain;
     const ground = rgb.map((channel, i) => Math.round(channel + (this.paper[i] - channel) * 0.75));
-    pen.fillStyle = fill === Fill.hatched ? `rgb(${ground.join(" ")})` : `rgb(${this.paper.join(" ")})`;
+    pen.fillStyle =
+      fill === Fill.hatched ? `rgb(${ground.join(" ")})` : `rgb(${this.paper.join(" ")})`;
     pen.fillRect(0, 0, cell.width, cell.height);
     pen.fillStyle = plain;
     if (fill === Fill.dotted) pen.fillRect(0, 0, 2, 2);

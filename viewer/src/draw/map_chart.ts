@@ -2,7 +2,13 @@
 // longer: blocks below, outlines of segments, headings and the selection above.
 import type { AddressMap } from "../ask/scene.ts";
 import { formatBytes, plural } from "../model/format.ts";
-import { fittingBytesPerPixel, kLine, layOutMap, type MapLayout, quadAt } from "../model/map_layout.ts";
+import {
+  fittingBytesPerPixel,
+  kLine,
+  layOutMap,
+  type MapLayout,
+  quadAt,
+} from "../model/map_layout.ts";
 import { makePainter, type PaintedQuads, type QuadPainter } from "./quad_painter.ts";
 import { resize } from "./webgl_painter.ts";
 
@@ -117,7 +123,11 @@ export class MapChart {
     this.drawSelected(context, style, wish);
   }
 
-  private drawHeadings(context: CanvasRenderingContext2D, style: CSSStyleDeclaration, wish: MapWish) {
+  private drawHeadings(
+    context: CanvasRenderingContext2D,
+    style: CSSStyleDeclaration,
+    wish: MapWish,
+  ) {
     context.font = "12px system-ui, sans-serif";
     context.textBaseline = "alphabetic";
     context.fillStyle = style.getPropertyValue("--ink-soft");
@@ -132,10 +142,17 @@ export class MapChart {
     }
   }
 
-  private drawOutlines(context: CanvasRenderingContext2D, style: CSSStyleDeclaration, wish: MapWish) {
+  private drawOutlines(
+    context: CanvasRenderingContext2D,
+    style: CSSStyleDeclaration,
+    wish: MapWish,
+  ) {
     context.lineWidth = 1;
     context.strokeStyle = style.getPropertyValue("--ink-faint");
-    const [top, bottom] = [this.host.scrollTop - kLine, this.host.scrollTop + this.host.clientHeight];
+    const [top, bottom] = [
+      this.host.scrollTop - kLine,
+      this.host.scrollTop + this.host.clientHeight,
+    ];
     for (const piece of this.layout!.pieces) {
       if (piece.y < top || piece.y > bottom || piece.segment === wish.segment) continue;
       outline(context, piece.left, piece.right, piece.y);
@@ -148,7 +165,11 @@ export class MapChart {
   }
 
   // Where the selection is small, its colour alone would not be found.
-  private drawSelected(context: CanvasRenderingContext2D, style: CSSStyleDeclaration, wish: MapWish) {
+  private drawSelected(
+    context: CanvasRenderingContext2D,
+    style: CSSStyleDeclaration,
+    wish: MapWish,
+  ) {
     const { quads } = this.layout!;
     context.fillStyle = style.getPropertyValue("--cursor");
     for (let i = 0; i < quads.count; ++i) {

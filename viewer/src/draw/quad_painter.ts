@@ -1,5 +1,5 @@
-// Draws many rectangles: by WebGL2 where a GPU does it, else on a plain canvas. Timeline and address
-// map both draw through this and nothing else.
+// Draws many rectangles: by WebGL2 where a GPU does it, else on a plain canvas. Timeline and
+// address map both draw through this and nothing else.
 import type { Quads } from "../model/tile_quads.ts";
 import { CanvasPainter } from "./canvas_painter.ts";
 import { WebglPainter } from "./webgl_painter.ts";
@@ -33,7 +33,8 @@ export interface QuadPainter {
 
 // `?draw=webgl2` and `?draw=canvas` insist, for tests.
 export function makePainter(canvas: HTMLCanvasElement): QuadPainter {
-  const wanted = new URLSearchParams(location.search).get("draw") ?? (hasGpu() ? "webgl2" : "canvas");
+  const wanted =
+    new URLSearchParams(location.search).get("draw") ?? (hasGpu() ? "webgl2" : "canvas");
   const gl = wanted === "webgl2" ? canvas.getContext("webgl2", { antialias: false }) : null;
   if (gl) return new WebglPainter(gl);
   const plain = canvas.getContext("2d");

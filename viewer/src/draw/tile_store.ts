@@ -72,7 +72,8 @@ export class TileStore {
   }
 
   private fetchNext(): void {
-    while (this.inFlight.size < kInFlight && this.queue.length > 0) void this.fetch(this.queue.shift()!);
+    while (this.inFlight.size < kInFlight && this.queue.length > 0)
+      void this.fetch(this.queue.shift()!);
   }
 
   private async fetch(key: TileKey): Promise<void> {

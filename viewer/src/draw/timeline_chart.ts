@@ -164,7 +164,8 @@ export class TimelineChart {
   private color(drawn: DrawnTile, wish: TimelineWish): void {
     if (drawn.coloredAs === wish.colorOf) return;
     drawn.coloredAs = wish.colorOf;
-    const rows = drawn.tile.by === "allocation" ? drawn.tile.rows.id.length : drawn.tile.group.length;
+    const rows =
+      drawn.tile.by === "allocation" ? drawn.tile.rows.id.length : drawn.tile.group.length;
     const ofRow = new Uint32Array(rows);
     for (let row = 0; row < rows; ++row) ofRow[row] = packColor(wish.colorOf(drawn.tile, row));
     const background = packColor(wish.colorOf(drawn.tile, kNone));

@@ -46,8 +46,7 @@ export function drawOverlay(
     width,
     height,
     x: (entry) => ((entry - wish.span.from) / (wish.span.to - wish.span.from)) * width,
-    y: (bytes) =>
-      height - ((bytes - wish.bytes.from) / (wish.bytes.to - wish.bytes.from)) * height,
+    y: (bytes) => height - ((bytes - wish.bytes.from) / (wish.bytes.to - wish.bytes.from)) * height,
     color: (name) => style.getPropertyValue(name),
   };
   drawAxes(pen);

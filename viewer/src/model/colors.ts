@@ -76,7 +76,8 @@ export function cssColor(color: Rgb): string {
 
 // Black or white, whichever is easier to read on the colour.
 export function inkOn(color: Rgb): string {
-  const luminance = 0.2126 * linear(color[0]) + 0.7152 * linear(color[1]) + 0.0722 * linear(color[2]);
+  const luminance =
+    0.2126 * linear(color[0]) + 0.7152 * linear(color[1]) + 0.0722 * linear(color[2]);
   return luminance > 0.2 ? "#10131a" : "#ffffff";
 }
 

@@ -59,7 +59,8 @@ export function layOutMap(map: AddressMap, page: MapPage): MapLayout {
 export function quadAt(layout: MapLayout, x: number, y: number): number {
   const box = layout.quads.box;
   for (let i = 0; i < layout.quads.count; ++i) {
-    if (x >= box[4 * i] && x < box[4 * i + 1] && y >= box[4 * i + 2] && y < box[4 * i + 3]) return i;
+    if (x >= box[4 * i] && x < box[4 * i + 1] && y >= box[4 * i + 2] && y < box[4 * i + 3])
+      return i;
   }
   return -1;
 }

@@ -59,7 +59,8 @@ export function pinnedSentence(use: SegmentUse, kind: number, holder: string): s
       `(${formatBytes(use.pending)}) must wait for another stream before the memory is used again.`
     );
   }
-  const blocks = use.mergedBlocks > 0 ? "small blocks" : plural(use.liveBlocks.length, "live block");
+  const blocks =
+    use.mergedBlocks > 0 ? "small blocks" : plural(use.liveBlocks.length, "live block");
   const free = mapped - use.live - use.pending;
   const one = use.liveBlocks.length === 1 && use.mergedBlocks === 0;
   const consequence =

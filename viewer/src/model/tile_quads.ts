@@ -131,11 +131,7 @@ class LiveRows {
 }
 
 // Null where there would be more than the limit.
-function quadsOfAllocations(
-  tile: AllocationTile,
-  wish: QuadWish,
-  smallest: number,
-): Quads | null {
+function quadsOfAllocations(tile: AllocationTile, wish: QuadWish, smallest: number): Quads | null {
   const quads = new QuadList();
   addBackground(quads, tile, wish.tolerance);
   const bytes = tile.rows.bytes;
@@ -144,7 +140,7 @@ function quadsOfAllocations(
   live.settle(0, 0);
 
   const changes = tile.change_column.length;
-  for (let i = 0; i < changes; ) {
+  for (let i = 0; i < changes;) {
     const column = tile.change_column[i];
     let lowest = Infinity;
     for (; i < changes && tile.change_column[i] === column; ++i) {

@@ -61,7 +61,8 @@ export function* standIns(key: TileKey): Generator<TileKey> {
   }
 }
 
-// How much detail a vertical magnification can show: each step shows allocations a quarter as large.
+// How much detail a vertical magnification can show: each step shows allocations a quarter as
+// large.
 export function detailFor(magnification: number): number {
   return Math.min(4, Math.max(0, Math.ceil(Math.log(magnification) / Math.log(4) - 0.25)));
 }

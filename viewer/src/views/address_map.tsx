@@ -66,7 +66,12 @@ function Controls() {
         <i class="swatch unmapped" /> not mapped
       </span>
       <span class="grow" />
-      <button type="button" onClick={() => magnify(1 / 1.5)} disabled={zoom.value <= 1} title="Key -">
+      <button
+        type="button"
+        onClick={() => magnify(1 / 1.5)}
+        disabled={zoom.value <= 1}
+        title="Key -"
+      >
         −
       </button>
       <button type="button" onClick={() => magnify(1.5)} title="Key +">

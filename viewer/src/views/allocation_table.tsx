@@ -87,17 +87,20 @@ function useServerRows(number: number, wanted: Wanted): Rows {
   useEffect(() => {
     let isWanted = true;
     // While somebody types, only the last word is asked for.
-    const timer = setTimeout(() => {
-      fetchPage(0, new Map()).then(
-        (next) => {
-          if (!isWanted) return;
-          setPages(next);
-          setPagesOf(name);
-          setError(null);
-        },
-        (problem) => isWanted && setError(messageOf(problem)),
-      );
-    }, wanted.search ? 150 : 0);
+    const timer = setTimeout(
+      () => {
+        fetchPage(0, new Map()).then(
+          (next) => {
+            if (!isWanted) return;
+            setPages(next);
+            setPagesOf(name);
+            setError(null);
+          },
+          (problem) => isWanted && setError(messageOf(problem)),
+        );
+      },
+      wanted.search ? 150 : 0,
+    );
     return () => {
       isWanted = false;
       clearTimeout(timer);
@@ -127,15 +130,19 @@ function useFileRows(number: number, wanted: Wanted): Rows {
   const [error, setError] = useState<string | null>(null);
   useEffect(() => {
     const asked: RowsWanted = { ...wanted, at: "all", search: "", from: 0 };
-    answers.peek()!.rows(number, asked).then(setRows, (problem) => setError(messageOf(problem)));
+    answers
+      .peek()!
+      .rows(number, asked)
+      .then(setRows, (problem) => setError(messageOf(problem)));
   }, [number, wanted.sort, wanted.order]);
   const see = () => {};
   if (!rows) return { listed: null, error, see };
   const matching = [...rows.id.keys()].filter((row) => matches(rows, row, wanted));
-  const note =
-    rows.total > rows.id.length
-      ? ` among the first ${formatCount(rows.id.length)} of ${formatCount(rows.total)}, which is what this file holds`
-      : "";
+  const isPart = rows.total > rows.id.length;
+  const note = isPart
+    ? ` among the first ${formatCount(rows.id.length)} of ${formatCount(rows.total)}` +
+      ", which is what this file holds"
+    : "";
   const find = (index: number) => ({ rows, row: matching[index] });
   return { listed: { total: matching.length, find, note }, error, see };
 }

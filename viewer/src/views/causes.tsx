@@ -26,11 +26,13 @@ export function CausesView() {
   const [progress, setProgress] = useState("");
   const { value: causes, error } = useAnswer(
     () =>
-      answers.peek()!.causes(number, (loading) =>
-        setProgress(
-          loading.what + (loading.done === null ? "" : `, ${Math.round(100 * loading.done)} %`),
+      answers
+        .peek()!
+        .causes(number, (loading) =>
+          setProgress(
+            loading.what + (loading.done === null ? "" : `, ${Math.round(100 * loading.done)} %`),
+          ),
         ),
-      ),
     `causes ${number}`,
   );
   if (error) return <p class="empty">{error}</p>;
@@ -192,8 +194,10 @@ function Alternatives({ causes }: { causes: Causes }) {
 }
 
 function settingTitle(other: Trial): string {
-  if (other.engine === "paged") return `Ashlar's paged engine${other.conf ? `, ${other.conf}` : ""}`;
-  if (other.engine === "async") return `the driver's own pool${other.conf ? `, ${other.conf}` : ""}`;
+  if (other.engine === "paged")
+    return `Ashlar's paged engine${other.conf ? `, ${other.conf}` : ""}`;
+  if (other.engine === "async")
+    return `the driver's own pool${other.conf ? `, ${other.conf}` : ""}`;
   return other.conf || "defaults";
 }
 

@@ -23,7 +23,8 @@ export function CompareView() {
         <p class="soft">
           {isFile.value
             ? "This file holds one document. To compare, run “ashlar view A B”."
-            : "To compare, drop a second file on the page, or run “ashlar view A B …” with several: ranks of one job, or the same job before and after a change."}
+            : "To compare, drop a second file on the page, or run “ashlar view A B …”: " +
+              "ranks of one job, or one job before and after a change."}
         </p>
       )}
     </div>

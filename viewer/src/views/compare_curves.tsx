@@ -55,12 +55,18 @@ function dataOf(tiles: TileColumns[], documents: DocumentScene[]): uPlot.Aligned
       const entry = (share / 100) * (documents[side].entries - 1);
       return values[Math.min(values.length - 1, Math.floor(entry / wide))];
     };
-    return [tile.requested, tile.reserved].map((values) => shares.map((share) => at(values, share)));
+    return [tile.requested, tile.reserved].map((values) =>
+      shares.map((share) => at(values, share)),
+    );
   });
   return [shares, ...lines];
 }
 
-function optionsOf(host: HTMLElement, documents: DocumentScene[], of: [number, number]): uPlot.Options {
+function optionsOf(
+  host: HTMLElement,
+  documents: DocumentScene[],
+  of: [number, number],
+): uPlot.Options {
   const style = getComputedStyle(host);
   const [ink, grid] = [style.getPropertyValue("--ink-soft"), style.getPropertyValue("--grid")];
   const axis = { stroke: ink, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 } };
@@ -69,9 +75,20 @@ function optionsOf(host: HTMLElement, documents: DocumentScene[], of: [number, n
     width: host.clientWidth,
     height: kHigh,
     cursor: { drag: { x: false, y: false } },
-    scales: { x: { time: false, range: [0, 100] }, y: { range: (_, __, most) => [0, most * 1.05] } },
+    scales: {
+      x: { time: false, range: [0, 100] },
+      y: { range: (_, __, most) => [0, most * 1.05] },
+    },
     axes: [
-      { ...axis, font, space: 90, values: (_, values) => values.map((value) => `${value} %`), label: "of the run", labelFont: font, labelSize: 18 },
+      {
+        ...axis,
+        font,
+        space: 90,
+        values: (_, values) => values.map((value) => `${value} %`),
+        label: "of the run",
+        labelFont: font,
+        labelSize: 18,
+      },
       {
         ...axis,
         font,
@@ -88,7 +105,8 @@ function optionsOf(host: HTMLElement, documents: DocumentScene[], of: [number, n
           stroke: kColors[side],
           width: what === "requested" ? 2 : 1,
           dash: what === "requested" ? undefined : [4, 4],
-          value: (_: uPlot, value: number | null) => (value === null ? titleOf(documents[number]) : formatBytes(value)),
+          value: (_: uPlot, value: number | null) =>
+            value === null ? titleOf(documents[number]) : formatBytes(value),
           points: { show: false },
         })),
       ),

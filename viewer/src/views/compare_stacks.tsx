@@ -18,7 +18,13 @@ async function changesOf(documents: DocumentScene[], of: [number, number]): Prom
   return stackChanges(base, other);
 }
 
-export function CompareStacks({ documents, of }: { documents: DocumentScene[]; of: [number, number] }) {
+export function CompareStacks({
+  documents,
+  of,
+}: {
+  documents: DocumentScene[];
+  of: [number, number];
+}) {
   const { value: changes, error } = useAnswer(() => changesOf(documents, of), of.join(" "));
   if (error) return <p class="empty">{error}</p>;
   if (!changes) return null;

@@ -64,14 +64,22 @@ function Moment() {
       <h2>
         Entry {formatCount(at)}
         {isPeak && <span class="badge">peak</span>}
-        {document.ooms.some((oom) => oom.entry === at) && <span class="badge oom">out of memory</span>}
+        {document.ooms.some((oom) => oom.entry === at) && (
+          <span class="badge oom">out of memory</span>
+        )}
       </h2>
       {figures && (
         <dl class="figures">
           <dt>requested</dt>
-          <dd>{figures.exact ? "" : "≈ "}{formatBytes(figures.requested)}</dd>
+          <dd>
+            {figures.exact ? "" : "≈ "}
+            {formatBytes(figures.requested)}
+          </dd>
           <dt>reserved</dt>
-          <dd>{figures.exact ? "" : "≈ "}{formatBytes(figures.reserved)}</dd>
+          <dd>
+            {figures.exact ? "" : "≈ "}
+            {formatBytes(figures.reserved)}
+          </dd>
           <dt>not used</dt>
           <dd>
             {formatBytes(figures.reserved - figures.requested)}{" "}
@@ -85,6 +93,7 @@ function Moment() {
           )}
         </dl>
       )}
+      <Happened at={at} />
       <div class="buttons">
         <button type="button" onClick={() => stepCursor(-1)} title="One entry back (key [)">
           ←
@@ -108,5 +117,27 @@ function Moment() {
         <p class="soft">Compared with entry {formatCount(otherMoment.value)} (B).</p>
       )}
     </section>
+  );
+}
+
+// The out of memory at the moment, if it is one, and the last annotation before it.
+function Happened({ at }: { at: number }) {
+  const document = shown.value!;
+  const oom = document.ooms.find((each) => each.entry === at);
+  const annotation = document.annotations.findLast((each) => each.entry <= at);
+  return (
+    <>
+      {oom && (
+        <p data-oom>
+          {formatBytes(oom.wanted)} were wanted here and could not be had; the device had{" "}
+          {formatBytes(oom.free)} free.
+        </p>
+      )}
+      {annotation && (
+        <p class="soft clipped" title={annotation.text}>
+          after “{annotation.text}”
+        </p>
+      )}
+    </>
   );
 }

@@ -2,7 +2,13 @@
 import { signal } from "@preact/signals";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { cssColor, inkOn, kGrew, kShrank, mix, type Rgb } from "../model/colors.ts";
-import { type FlameBox, flameBoxes, type FlameNode, flameTree, pathOfStack } from "../model/flame_tree.ts";
+import {
+  type FlameBox,
+  flameBoxes,
+  type FlameNode,
+  flameTree,
+  pathOfStack,
+} from "../model/flame_tree.ts";
 import { formatBytes, formatChange, formatCount, formatShare } from "../model/format.ts";
 import { answers, coloring, moment, otherMoment, stacks, stacksRecorded } from "../session.ts";
 import { documentNumber, select, selection } from "../state.ts";

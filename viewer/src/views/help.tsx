@@ -35,8 +35,8 @@ export function Help() {
           <dd>a position in the trace; the moment just after it</dd>
         </dl>
         <p class="soft">
-          {scene.value?.program} · colours after Okabe and Ito, which can be told apart with any colour
-          vision
+          {scene.value?.program} · colours after Okabe and Ito, which can be told apart with any
+          colour vision
         </p>
       </div>
     </div>

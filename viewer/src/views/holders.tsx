@@ -74,7 +74,9 @@ export function Holders() {
               />
               <span class="name">{stackTitle(stacks.value, holder.stack)}</span>
               <span class="number">
-                {other === null ? formatBytes(holder.bytes) : formatChange(holder.bytes - holder.before)}
+                {other === null
+                  ? formatBytes(holder.bytes)
+                  : formatChange(holder.bytes - holder.before)}
               </span>
               {other === null && <small>{formatShare(holder.bytes, total)}</small>}
             </button>

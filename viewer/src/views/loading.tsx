@@ -29,7 +29,8 @@ export function Failed() {
         <>
           <p>
             Ashlar reads what <code>torch.cuda.memory._dump_snapshot</code> and{" "}
-            <code>save_snapshot</code> write, plain or compressed (.xz, .zst, .gz). Drop one here, or
+            <code>save_snapshot</code> write, plain or compressed (.xz, .zst, .gz). Drop one here,
+            or
           </p>
           <label class="button">
             Choose a file…

@@ -1,5 +1,5 @@
-// A strip above every view: the whole run, where in it the cursor is, and what the timeline shows of
-// it. Clicking or dragging moves the cursor.
+// A strip above every view: the whole run, where in it the cursor is, and what the timeline shows
+// of it. Clicking or dragging moves the cursor.
 import { useRef } from "preact/hooks";
 import type { DocumentScene, TileColumns } from "../ask/scene.ts";
 import { formatCount } from "../model/format.ts";
@@ -80,7 +80,9 @@ function Memory({ document, tile }: { document: DocumentScene; tile: TileColumns
 
 function Mark(props: { at: number; class: string }) {
   const x = props.at + 0.5;
-  return <line class={props.class} x1={x} x2={x} y1={0} y2={kHigh} vector-effect="non-scaling-stroke" />;
+  return (
+    <line class={props.class} x1={x} x2={x} y1={0} y2={kHigh} vector-effect="non-scaling-stroke" />
+  );
 }
 
 function area(document: DocumentScene, values: Float64Array, most: number): string {

@@ -6,7 +6,13 @@ import { pinnedSentence, segmentUse } from "../model/pinned.ts";
 import { shown, stacks, stacksRecorded } from "../session.ts";
 import { select } from "../state.ts";
 
-const kStates = ["free", "live", "freed, but waiting for a stream", "not mapped", "small ones, merged"];
+const kStates = [
+  "free",
+  "live",
+  "freed, but waiting for a stream",
+  "not mapped",
+  "small ones, merged",
+];
 const kListed = 6;
 
 export function SegmentStory({ map, segment }: { map: AddressMap | null; segment: number | null }) {

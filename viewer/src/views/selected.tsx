@@ -22,7 +22,12 @@ export function Selected() {
     <section class="selected" data-selected={`${chosen.kind}:${chosen.id}`}>
       <h2>
         Selected {chosen.kind}
-        <button type="button" class="close" onClick={() => (selection.value = null)} title="Key Esc">
+        <button
+          type="button"
+          class="close"
+          onClick={() => (selection.value = null)}
+          title="Key Esc"
+        >
           ×
         </button>
       </h2>
@@ -35,10 +40,18 @@ export function Selected() {
 async function rowOf(number: number, id: number): Promise<AllocationRows> {
   const ask = answers.peek()!;
   if (ask.source.kind === "server") return ask.allocation(number, id);
-  const rows = await ask.rows(number, { sort: "bytes", order: "down", from: 0, at: "all", search: "" });
+  const rows = await ask.rows(number, {
+    sort: "bytes",
+    order: "down",
+    from: 0,
+    at: "all",
+    search: "",
+  });
   const at = rows.id.indexOf(id);
-  if (at < 0) throw new Error("This file lists only the largest allocations, and this is none of them.");
-  const one = <T extends { slice(from: number, to: number): T }>(column: T) => column.slice(at, at + 1);
+  if (at < 0)
+    throw new Error("This file lists only the largest allocations, and this is none of them.");
+  const one = <T extends { slice(from: number, to: number): T }>(column: T) =>
+    column.slice(at, at + 1);
   return {
     total: 1,
     id: one(rows.id),
@@ -134,7 +147,12 @@ function Moment({ entry, none }: { entry: number; none: string }) {
 function Choose({ kind, id }: { kind: "stream" | "pool"; id: number }) {
   const names = kind === "stream" ? shown.value!.streams : shown.value!.pools;
   return (
-    <button type="button" class="link" onClick={() => select(kind, id)} title={`Select this ${kind}`}>
+    <button
+      type="button"
+      class="link"
+      onClick={() => select(kind, id)}
+      title={`Select this ${kind}`}
+    >
       {names[id] ?? "none"}
     </button>
   );

@@ -44,10 +44,7 @@ export function StackTable({ search }: { search: string }) {
   const number = documentNumber.value;
   const at = moment.value;
   const other = otherMoment.value;
-  const { value, error } = useAnswer(
-    () => rowsAt(number, at, other),
-    `${number} ${at} ${other}`,
-  );
+  const { value, error } = useAnswer(() => rowsAt(number, at, other), `${number} ${at} ${other}`);
   const found = stacks.value;
   const rows = useMemo(() => {
     const text = search.toLowerCase();

@@ -12,7 +12,10 @@ export function TimelineHover({ x, y, found }: { x: number; y: number; found: Un
   const left = x + 18 + kWide > innerWidth - 360 ? x - kWide - 18 : x + 18;
   const since = document.first_us === null ? null : found.time_us - document.first_us;
   return (
-    <div class="hover" style={{ left: `${Math.max(4, left)}px`, top: `${y + 14}px`, maxWidth: `${kWide}px` }}>
+    <div
+      class="hover"
+      style={{ left: `${Math.max(4, left)}px`, top: `${y + 14}px`, maxWidth: `${kWide}px` }}
+    >
       <What found={found} />
       <dl>
         <dt>entry</dt>
@@ -34,7 +37,9 @@ function What({ found }: { found: UnderPointer }) {
   if (row < 0) return null;
   if (tile.by === "allocation") {
     if (row === kNone) {
-      return <p class="title">small allocations, {formatBytes(tile.small[found.column])} together</p>;
+      return (
+        <p class="title">small allocations, {formatBytes(tile.small[found.column])} together</p>
+      );
     }
     const { id, bytes, made, freed, stack } = tile.rows;
     return (

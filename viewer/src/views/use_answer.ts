@@ -1,5 +1,5 @@
-// A question asked while a view is shown. The last answer stays until the next one is there, so that
-// views do not flicker while the cursor moves.
+// A question asked while a view is shown. The last answer stays until the next one is there, so
+// that views do not flicker while the cursor moves.
 import { useEffect, useState } from "preact/hooks";
 import { messageOf } from "../session.ts";
 

@@ -29,18 +29,19 @@ afterAll(async () => {
   await browser?.close();
 });
 
-// A small bad file is refused before a browser could ask, so the tool's answers are played back here:
-// still reading, then what was wrong.
-test("while a file is read the page says how far it is, and a bad one shows its message", async () => {
+// A small bad file is refused before a browser could ask, so the tool's answers are played back
+// here: still reading, then what was wrong.
+test("the page says how far reading is, and what is wrong with a bad file", async () => {
   const served = await serve([traceFile("oom.1.pickle.xz")]);
   const { page, errors } = await openPage(browser);
   let status = 202;
   await page.route("**/scene.json", (route) =>
     route.fulfill({
       status,
-      json: status === 202
-        ? { loading: "reading bad.pickle", done: 0.4 }
-        : { error: "bad.pickle: byte 0 is no pickle's beginning" },
+      json:
+        status === 202
+          ? { loading: "reading bad.pickle", done: 0.4 }
+          : { error: "bad.pickle: byte 0 is no pickle's beginning" },
     }),
   );
   await page.goto(served.address);
@@ -56,7 +57,7 @@ test("while a file is read the page says how far it is, and a bad one shows its 
   await page.close();
 });
 
-test("a dropped file is read beside the others, and a bad one told without losing them", async () => {
+test("a dropped file is read beside the others; a bad one is told, and they stay", async () => {
   const served = await serve([traceFile("oom.1.pickle.xz")]);
   const { page } = await openPage(browser);
   await show(page, served.address, "view=timeline");
@@ -85,7 +86,9 @@ test("a self-contained file works from file://, in every view, without any reque
   await page.keyboard.press("]");
   await drop(page, "leaky.pickle.xz", traceFile("leaky.pickle.xz"));
   await page.waitForSelector(".notice >> text=ashlar view FILE");
-  expect(requests.filter((url) => !url.startsWith("file:") && !url.startsWith("data:"))).toEqual([]);
+  expect(requests.filter((url) => !url.startsWith("file:") && !url.startsWith("data:"))).toEqual(
+    [],
+  );
   expect(errors).toEqual([]);
   await page.close();
 });

@@ -34,8 +34,8 @@ async function main(file: string): Promise<void> {
   console.log(`first timeline        ${(first / 1000).toFixed(1)} s after the command`);
   print("zoom", zooms);
   print("pan", pans);
-  console.log(`memory                ${mib(memory.all)} in all processes of the browser,`);
-  console.log(`                      of which the page's ${mib(memory.page)}, the drawing's ${mib(memory.drawing)}`);
+  console.log(`memory                ${mib(memory.all)} in all processes of the browser:`);
+  console.log(`                      the page ${mib(memory.page)}, drawing ${mib(memory.drawing)}`);
   served.stop();
   await browser.close();
 }
@@ -85,10 +85,9 @@ function print(name: string, answers: Gesture[]): void {
   for (const what of ["shown", "settled"] as const) {
     const sorted = answers.map((answer) => answer[what]).sort((a, b) => a - b);
     const at = (share: number) => sorted[Math.floor(share * (sorted.length - 1))].toFixed(0);
-    console.log(
-      `${`${name}, ${what}`.padEnd(21)} ${at(0.5).padStart(4)} ms median, ${at(0.95).padStart(4)} ms at 95 %, ` +
-        `${sorted.length} gestures`,
-    );
+    const title = `${name}, ${what}`.padEnd(21);
+    const [median, late] = [at(0.5).padStart(4), at(0.95).padStart(4)];
+    console.log(`${title} ${median} ms median, ${late} ms at 95 %, ${sorted.length} gestures`);
   }
 }
 

@@ -1,5 +1,5 @@
-// What the browser tests stand on: `ashlar view` on bundled traces, a browser, and a page that notes
-// every request it makes and every error it logs.
+// What the browser tests stand on: `ashlar view` on bundled traces, a browser, and a page that
+// notes every request it makes and every error it logs.
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { existsSync, mkdirSync } from "node:fs";
 import path from "node:path";
@@ -51,7 +51,10 @@ export function startBrowser(): Promise<Browser> {
   const executablePath = places.find((place) => place !== "" && existsSync(place));
   if (!executablePath) throw new Error("no chromium: install the package, or set CHROMIUM");
   // Root may not use the sandbox; without a GPU, SwiftShader draws.
-  const args = ["--enable-unsafe-swiftshader", ...(process.getuid?.() === 0 ? ["--no-sandbox"] : [])];
+  const args = [
+    "--enable-unsafe-swiftshader",
+    ...(process.getuid?.() === 0 ? ["--no-sandbox"] : []),
+  ];
   return chromium.launch({ executablePath, args });
 }
 
@@ -61,7 +64,10 @@ export interface Watched {
   errors: string[];
 }
 
-export async function openPage(browser: Browser, theme: "light" | "dark" = "light"): Promise<Watched> {
+export async function openPage(
+  browser: Browser,
+  theme: "light" | "dark" = "light",
+): Promise<Watched> {
   const page = await browser.newPage({
     viewport: { width: 1360, height: 800 },
     colorScheme: theme,

@@ -35,7 +35,9 @@ beforeEach(async () => {
 afterEach(async () => {
   expect(watched.errors).toEqual([]);
   const origin = new URL(served.address).origin;
-  expect(watched.requests.filter((url) => !url.startsWith(origin) && !url.startsWith("data:"))).toEqual([]);
+  expect(
+    watched.requests.filter((url) => !url.startsWith(origin) && !url.startsWith("data:")),
+  ).toEqual([]);
   await watched.page.close();
 });
 
@@ -64,17 +66,20 @@ describe.each(kViewNames)("%s", (view) => {
   });
 });
 
-test.each(["timeline", "map"])("the %s is drawn alike by WebGL2 and on a plain canvas", async (view) => {
-  const { page } = watched;
-  const colors: number[][] = [];
-  for (const painter of ["webgl2", "canvas"]) {
-    await page.goto(`${served.address}?draw=${painter}#view=${view}&d=2&at=30000`);
-    await page.waitForSelector(`[data-painter="${painter}"][data-settled="true"]`);
-    colors.push(await meanColors(await page.screenshot({ clip: kPlotPart })));
-    await takePicture(page, `${view}_by_${painter}`);
-  }
-  colors[0].forEach((channel, i) => expect(Math.abs(channel - colors[1][i])).toBeLessThan(6));
-});
+test.each(["timeline", "map"])(
+  "the %s is drawn alike by WebGL2 and on a plain canvas",
+  async (view) => {
+    const { page } = watched;
+    const colors: number[][] = [];
+    for (const painter of ["webgl2", "canvas"]) {
+      await page.goto(`${served.address}?draw=${painter}#view=${view}&d=2&at=30000`);
+      await page.waitForSelector(`[data-painter="${painter}"][data-settled="true"]`);
+      colors.push(await meanColors(await page.screenshot({ clip: kPlotPart })));
+      await takePicture(page, `${view}_by_${painter}`);
+    }
+    colors[0].forEach((channel, i) => expect(Math.abs(channel - colors[1][i])).toBeLessThan(6));
+  },
+);
 
 test("a click in the timeline sets the cursor and the selection for all views", async () => {
   const { page } = watched;

@@ -47,6 +47,10 @@ test("boxes are as wide as their bytes, callees within their callers", () => {
 
 test("the path of a stack leads from the root to where it ends", () => {
   const root = flameTree(stacks, held({ 0: 10, 1: 20 }), null);
-  expect(pathOfStack(root, 1).map((node) => node.name.split(" ")[0])).toEqual(["all", "main", "step"]);
+  expect(pathOfStack(root, 1).map((node) => node.name.split(" ")[0])).toEqual([
+    "all",
+    "main",
+    "step",
+  ]);
   expect(pathOfStack(root, 77)).toEqual([]);
 });

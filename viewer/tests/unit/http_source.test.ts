@@ -4,7 +4,10 @@ import { Refused, StillLoading } from "../../src/ask/source.ts";
 
 const kBase = "http://127.0.0.1:4000/token/";
 const answer = (status: number, body: string) =>
-  vi.stubGlobal("fetch", vi.fn(async () => new Response(body, { status })));
+  vi.stubGlobal(
+    "fetch",
+    vi.fn(async () => new Response(body, { status })),
+  );
 
 afterEach(() => vi.unstubAllGlobals());
 

@@ -13,7 +13,9 @@ function mapOf(segments: { pool: number; blocks: Block[] }[]): AddressMap {
   const blocks = segments.flatMap((segment) => segment.blocks);
   const first = [0];
   for (const segment of segments) first.push(first[first.length - 1] + segment.blocks.length);
-  const bytes = segments.map((segment) => segment.blocks.reduce((sum, block) => sum + block.bytes, 0));
+  const bytes = segments.map((segment) =>
+    segment.blocks.reduce((sum, block) => sum + block.bytes, 0),
+  );
   return {
     at: 100,
     segment_address: BigUint64Array.from(segments, (_, i) => BigInt(i) * 2n ** 30n),
@@ -55,10 +57,12 @@ test("each pool has a heading of its own, and starts a new line", () => {
     { pool: 1, blocks: [live(30)] },
   ]);
   const layout = layOutMap(map, { width: 100, bytesPerPixel: 1 });
-  expect(layout.headings.map((heading) => [heading.pool, heading.bytes, heading.segments])).toEqual([
-    [0, 20, 1],
-    [1, 40, 2],
-  ]);
+  expect(layout.headings.map((heading) => [heading.pool, heading.bytes, heading.segments])).toEqual(
+    [
+      [0, 20, 1],
+      [1, 40, 2],
+    ],
+  );
   expect(layout.headings[1].y).toBeGreaterThanOrEqual(layout.headings[0].y + kLine);
 });
 
@@ -72,7 +76,10 @@ test("the block under a place is found, and nothing in the gaps", () => {
 });
 
 test("a map is made to fit its page, however many segments there are", () => {
-  const segments = Array.from({ length: 300 }, (_, i) => ({ pool: 0, blocks: [live(1 + (i % 7) * 2e6)] }));
+  const segments = Array.from({ length: 300 }, (_, i) => ({
+    pool: 0,
+    blocks: [live(1 + (i % 7) * 2e6)],
+  }));
   const map = mapOf(segments);
   const bytesPerPixel = fittingBytesPerPixel(map, 800, 600);
   expect(layOutMap(map, { width: 800, bytesPerPixel }).height).toBeLessThanOrEqual(650);

@@ -24,8 +24,10 @@ function sourceOf(answers: (() => ArrayBuffer)[]): Source {
   };
 }
 
-const text = (value: unknown) => new TextEncoder().encode(JSON.stringify(value)).buffer as ArrayBuffer;
-const sceneOf = (documents: DocumentScene[]) => text({ version: 1, program: "", documents } as Scene);
+const text = (value: unknown) =>
+  new TextEncoder().encode(JSON.stringify(value)).buffer as ArrayBuffer;
+const sceneOf = (documents: DocumentScene[]) =>
+  text({ version: 1, program: "", documents } as Scene);
 
 beforeEach(() => {
   readHash("");
@@ -49,7 +51,7 @@ test("the cursor steps by entries and stops at both ends", async () => {
   expect(session.moment.value).toBe(0);
 });
 
-test("in a self-contained file the nearest moment with answers is shown, and steps lead to the next", async () => {
+test("a self-contained file shows the nearest moment it has, and steps to the next", async () => {
   await session.start(sourceOf([() => sceneOf([document([0, 600, 990])])]));
   state.cursor.value = 700;
   expect(session.moment.value).toBe(600);

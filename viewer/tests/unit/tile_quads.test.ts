@@ -95,12 +95,14 @@ test("a tolerance saves rectangles, and none is off by more", async () => {
   }
 });
 
-test("where there would be too many rectangles, the smallest allocations are given up", async () => {
+test("where rectangles would be too many, the smallest allocations are given up", async () => {
   const tile = await allocationTile(0);
   const all = quadsOf(tile, exactly);
   const few = quadsOf(tile, { tolerance: 1000, limit: all.count / 4 });
   expect(few.count).toBeLessThanOrEqual(all.count / 3);
-  const bytes = [...few.row].filter((row) => row !== kBackground).map((row) => tile.rows.bytes[row]);
+  const bytes = [...few.row]
+    .filter((row) => row !== kBackground)
+    .map((row) => tile.rows.bytes[row]);
   const given = [...all.row].filter((row) => row !== kBackground && !few.row.includes(row));
   expect(Math.max(...given.map((row) => tile.rows.bytes[row]))).toBeLessThan(Math.min(...bytes));
 });

@@ -5,7 +5,7 @@ import * as tiles from "../../src/model/tiles.ts";
 const document = { entries: 100_000, columns: 512, levels: 9 } as DocumentScene;
 const want = (level: number) => ({ by: "allocation" as const, level, detail: 0, index: 0 });
 
-test("columns are at least a pixel wide and less than two, unless there are no more entries", () => {
+test("columns are from one to two pixels wide, unless there are no more entries", () => {
   for (const to of [100_000, 50_000, 7_000, 1_500]) {
     const level = tiles.levelFor(document, { from: 0, to }, 1000);
     const pixels = (tiles.entriesPerColumn(document, level) / to) * 1000;
@@ -45,11 +45,14 @@ test("zooming and panning end at the document's ends and at single entries", () 
   const whole = tiles.wholeSpan(document);
   expect(tiles.zoomSpan(document, whole, { around: 5, factor: 9 })).toEqual(whole);
   expect(tiles.panSpan(document, { from: 10, to: 110 }, -500)).toEqual({ from: 0, to: 100 });
-  expect(tiles.panSpan(document, { from: 10, to: 110 }, 1e9)).toEqual({ from: 99_900, to: 100_000 });
+  expect(tiles.panSpan(document, { from: 10, to: 110 }, 1e9)).toEqual({
+    from: 99_900,
+    to: 100_000,
+  });
   const near = tiles.zoomSpan(document, { from: 0, to: 30 }, { around: 15, factor: 0.001 });
   expect(near.to - near.from).toBeGreaterThanOrEqual(20);
 });
 
-test("magnification asks for detail a quarter as large at a time, and for four steps at most", () => {
+test("each step of detail is four times as much magnification, and there are four", () => {
   expect([1, 4, 16, 64, 256, 4096].map(tiles.detailFor)).toEqual([0, 1, 2, 3, 4, 4]);
 });
