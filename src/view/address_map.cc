@@ -82,11 +82,14 @@ std::vector<Placed> placed_at(const Document& document, uint32_t moment) {
   }
   std::stable_sort(placed.begin(), placed.end(),
                    [](const Placed& a, const Placed& b) { return a.range.begin < b.range.begin; });
+  // Of several at one address, which only those can be that were there before, the first seen
+  // counts: the others came later, unseen.
+  const auto same = [](const Placed& a, const Placed& b) { return a.range.begin == b.range.begin; };
+  placed.erase(std::unique(placed.begin(), placed.end(), same), placed.end());
   for (size_t i = 0; i + 1 < placed.size(); ++i) {
     const uint64_t room = placed[i + 1].range.begin - placed[i].range.begin;
     placed[i].range.bytes = std::min(placed[i].range.bytes, room);
   }
-  std::erase_if(placed, [](const Placed& each) { return each.range.bytes == 0; });
   return placed;
 }
 

@@ -208,7 +208,8 @@ std::string compress(std::string_view bytes) {
   uLongf room = ::compressBound(bytes.size());
   std::string packed(room, '\0');
   const int code = ::compress2(reinterpret_cast<Bytef*>(packed.data()), &room,
-                               reinterpret_cast<const Bytef*>(bytes.data()), bytes.size(), 9);
+                               reinterpret_cast<const Bytef*>(bytes.data()), bytes.size(),
+                               Z_DEFAULT_COMPRESSION);
   ASHLAR_CHECK(code == Z_OK);
   packed.resize(room);
   return packed;

@@ -44,34 +44,34 @@ TEST(RequestTest, WhatNobodyWouldSendIsRefused) {
   const Row rows[] = {
       {"", 400},
       {"\r\n\r\n", 400},
-      {"GET / HTTP/1.1\r\nHost: a\r\n", 400},                       // no end
-      {"GET / HTTP/1.1\nHost: a\n\n", 400},                         // bare line feeds
-      {head("GET"), 400},                                           // one word
-      {head("GET /"), 400},                                         // no version
-      {head("GET  / HTTP/1.1"), 400},                               // two spaces
-      {head("G T / HTTP/1.1"), 400},                                // a space in the method
-      {head("GET http://a/ HTTP/1.1"), 400},                        // no path
-      {head("GET /a#b HTTP/1.1"), 400},                             // a fragment
-      {head(std::string("GET /\0 HTTP/1.1", 15)), 400},             // a control character
-      {head("GET /\xc3\xa4 HTTP/1.1"), 400},                        // not encoded
-      {head("GET / HTTP/11"), 400},                                 // no version
-      {head("GET / HTTP/1.0"), 505},                                //
-      {head("GET / HTTP/2.0"), 505},                                //
-      {head("PUT / HTTP/1.1"), 405},                                //
-      {head("HEAD / HTTP/1.1"), 405},                               //
-      {"GET / HTTP/1.1\r\n\r\n", 400},                              // no host
-      {head("GET / HTTP/1.1", "Host: b\r\n"), 400},                 // two hosts
-      {head("GET / HTTP/1.1", "no colon\r\n"), 400},                //
-      {head("GET / HTTP/1.1", "Na me: b\r\n"), 400},                // a space in the name
-      {head("GET / HTTP/1.1", " folded: b\r\n"), 400},              //
-      {head("GET / HTTP/1.1", "A: b\x01\r\n"), 400},                //
-      {head("GET / HTTP/1.1", "A: b\rc\r\n"), 400},                 // a bare carriage return
-      {head("GET / HTTP/1.1", "Content-Length: 5\r\n"), 400},       // a body where none is
-      {head("POST / HTTP/1.1"), 411},                               //
+      {"GET / HTTP/1.1\r\nHost: a\r\n", 400},                  // no end
+      {"GET / HTTP/1.1\nHost: a\n\n", 400},                    // bare line feeds
+      {head("GET"), 400},                                      // one word
+      {head("GET /"), 400},                                    // no version
+      {head("GET  / HTTP/1.1"), 400},                          // two spaces
+      {head("G T / HTTP/1.1"), 400},                           // a space in the method
+      {head("GET http://a/ HTTP/1.1"), 400},                   // no path
+      {head("GET /a#b HTTP/1.1"), 400},                        // a fragment
+      {head(std::string("GET /\0 HTTP/1.1", 15)), 400},        // a control character
+      {head("GET /\xc3\xa4 HTTP/1.1"), 400},                   // not encoded
+      {head("GET / HTTP/11"), 400},                            // no version
+      {head("GET / HTTP/1.0"), 505},                           //
+      {head("GET / HTTP/2.0"), 505},                           //
+      {head("PUT / HTTP/1.1"), 405},                           //
+      {head("HEAD / HTTP/1.1"), 405},                          //
+      {"GET / HTTP/1.1\r\n\r\n", 400},                         // no host
+      {head("GET / HTTP/1.1", "Host: b\r\n"), 400},            // two hosts
+      {head("GET / HTTP/1.1", "no colon\r\n"), 400},           //
+      {head("GET / HTTP/1.1", "Na me: b\r\n"), 400},           // a space in the name
+      {head("GET / HTTP/1.1", " folded: b\r\n"), 400},         //
+      {head("GET / HTTP/1.1", "A: b\x01\r\n"), 400},           //
+      {head("GET / HTTP/1.1", "A: b\rc\r\n"), 400},            // a bare carriage return
+      {head("GET / HTTP/1.1", "Content-Length: 5\r\n"), 400},  // a body where none is
+      {head("POST / HTTP/1.1"), 411},                          //
       {head("POST / HTTP/1.1", "Transfer-Encoding: chunked\r\n"), 411},
-      {head("POST / HTTP/1.1", "Content-Length: -1\r\n"), 400},     //
-      {head("POST / HTTP/1.1", "Content-Length: +1\r\n"), 400},     //
-      {head("POST / HTTP/1.1", "Content-Length: 1 2\r\n"), 400},    //
+      {head("POST / HTTP/1.1", "Content-Length: -1\r\n"), 400},   //
+      {head("POST / HTTP/1.1", "Content-Length: +1\r\n"), 400},   //
+      {head("POST / HTTP/1.1", "Content-Length: 1 2\r\n"), 400},  //
       {head("POST / HTTP/1.1", "Content-Length: 99999999999999999999\r\n"), 400},
       {head("POST / HTTP/1.1", "Content-Length: 1\r\nContent-Length: 1\r\n"), 400},
       {head("POST / HTTP/1.1", "Content-Length: 1\r\nExpect: tea\r\n"), 417},

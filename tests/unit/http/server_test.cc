@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "base/text.h"
-#include "http/socket_client.h"
 #include "http/token.h"
+#include "unit/http/socket_client.h"
 
 namespace ashlar::http {
 namespace {
@@ -76,19 +76,19 @@ TEST_F(HttpServerTest, AnswersWhoKnowsTheToken) {
   const std::string answer = get("/0123456789abcdef/d/0/tile?level=1");
   EXPECT_EQ(code_of(answer), 200);
   EXPECT_EQ(body_of(answer), "d/0/tile|level=1");
-  EXPECT_THAT(answer, AllOf(HasSubstr("Content-Type: text/plain\r\n"),
-                            HasSubstr("Content-Length: 16\r\n"),
-                            HasSubstr("Cache-Control: no-store\r\n"),
-                            HasSubstr("X-Content-Type-Options: nosniff\r\n"),
-                            HasSubstr("Referrer-Policy: no-referrer\r\n"),
-                            HasSubstr("Content-Security-Policy: default-src 'none';")));
+  EXPECT_THAT(answer,
+              AllOf(HasSubstr("Content-Type: text/plain\r\n"), HasSubstr("Content-Length: 16\r\n"),
+                    HasSubstr("Cache-Control: no-store\r\n"),
+                    HasSubstr("X-Content-Type-Options: nosniff\r\n"),
+                    HasSubstr("Referrer-Policy: no-referrer\r\n"),
+                    HasSubstr("Content-Security-Policy: default-src 'none';")));
   EXPECT_EQ(server_->address(), "http://" + host() + "/0123456789abcdef/");
 }
 
 TEST_F(HttpServerTest, WhoDoesNotKnowItFindsNothing) {
-  for (const char* path : {"/", "/0123456789abcdef", "/0123456789abcdee/", "/0123456789abcde/",
-                           "/0123456789abcdef0/", "//0123456789abcdef/", "/etc/passwd",
-                           "/%30123456789abcdef/"}) {
+  for (const char* path :
+       {"/", "/0123456789abcdef", "/0123456789abcdee/", "/0123456789abcde/", "/0123456789abcdef0/",
+        "//0123456789abcdef/", "/etc/passwd", "/%30123456789abcdef/"}) {
     EXPECT_EQ(code_of(get(path)), 404) << path;
   }
 }
@@ -142,12 +142,12 @@ TEST_F(HttpServerTest, OneConnectionAsksManyQuestions) {
 
 TEST_F(HttpServerTest, BodiesAreReadAsTheyCome) {
   const std::string body(300'000, 'x');
-  const std::string head =
-      request("POST /0123456789abcdef/open", "Content-Length: 300000\r\n");
+  const std::string head = request("POST /0123456789abcdef/open", "Content-Length: 300000\r\n");
   EXPECT_EQ(body_of(ask(head + body)), "300000");
   EXPECT_THAT(body_of(ask(head + body.substr(1))), HasSubstr("ends early: 1 B are missing"));
   SocketClient polite(server_->port());
-  polite.send(request("POST /0123456789abcdef/open", "Content-Length: 3\r\nExpect: 100-continue\r\n"));
+  polite.send(
+      request("POST /0123456789abcdef/open", "Content-Length: 3\r\nExpect: 100-continue\r\n"));
   EXPECT_EQ(code_of(polite.read_answer()), 100);
   polite.send("abc");
   EXPECT_EQ(body_of(polite.read_all()), "3");

@@ -1,5 +1,5 @@
 // Blocking calls on a plain socket.
-#include "http/socket_client.h"
+#include "unit/http/socket_client.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -53,8 +53,7 @@ std::string SocketClient::read_answer() {
   const size_t head_bytes = end_of_head() + 4;
   const std::string field = "Content-Length: ";
   const size_t at = ahead_.find(field);
-  const size_t body_bytes =
-      at < head_bytes ? std::stoul(ahead_.substr(at + field.size(), 20)) : 0;
+  const size_t body_bytes = at < head_bytes ? std::stoul(ahead_.substr(at + field.size(), 20)) : 0;
   return take(head_bytes + body_bytes);
 }
 

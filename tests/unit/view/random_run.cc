@@ -1,5 +1,5 @@
 // Eight segments of sixteen places; whatever is possible at a place may happen next.
-#include "view/random_run.h"
+#include "unit/view/random_run.h"
 
 #include <vector>
 
@@ -20,7 +20,8 @@ class Maker {
     snapshot_.device_traces.resize(1);
     snapshot_.tables.frames = {{}, {"inner", "a.py", 1}, {"outer", "b.py", 2}, {"Loss", "c.py", 3}};
     snapshot_.tables.stacks = {{}, {{1, 2}, {}}, {{3, 2}, {}}};
-    for (uint64_t segment = 0; segment < kSegments; ++segment) is_there_[segment] = segment % 2 == 0;
+    for (uint64_t segment = 0; segment < kSegments; ++segment)
+      is_there_[segment] = segment % 2 == 0;
     for (uint32_t i = 0; i < run.entry_count; ++i) act();
     finish();
   }
@@ -107,9 +108,10 @@ class Maker {
         // Now and then, one is there that nobody saw come.
         const bool is_unseen = place.use == Use::kFree && random_.below(20) == 0;
         if (is_unseen) place = {Use::kLive, 4096, 0, 1};
-        const SnapshotBlockState state = place.use == Use::kFree   ? SnapshotBlockState::kInactive
-                                         : place.use == Use::kLive ? SnapshotBlockState::kAllocated
-                                                                   : SnapshotBlockState::kPendingFree;
+        const SnapshotBlockState state = place.use == Use::kFree ? SnapshotBlockState::kInactive
+                                         : place.use == Use::kLive
+                                             ? SnapshotBlockState::kAllocated
+                                             : SnapshotBlockState::kPendingFree;
         held.blocks.push_back({DeviceAddress(address_of(segment * kPlaces + i)), kPlaceBytes,
                                place.use == Use::kFree ? 0 : place.bytes, state,
                                StackId(place.stack)});

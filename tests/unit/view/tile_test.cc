@@ -8,8 +8,8 @@
 #include <numeric>
 
 #include "analysis/timeline.h"
-#include "view/columns_reader.h"
-#include "view/random_run.h"
+#include "unit/view/columns_reader.h"
+#include "unit/view/random_run.h"
 
 namespace ashlar::view {
 namespace {
@@ -84,8 +84,7 @@ TEST(TileTest, EveryColumnShowsWhatLivedThen) {
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     const auto entries = static_cast<uint32_t>(300 + 900 * seed);
-    const Document document =
-        document_of(random_snapshot({.seed = seed, .entry_count = entries}));
+    const Document document = document_of(random_snapshot({.seed = seed, .entry_count = entries}));
     const uint32_t levels = level_count(document.entry_count());
     for (uint32_t level = 0; level < levels; ++level) {
       for (uint32_t index = 0; index < tile_count(document.entry_count(), level); ++index) {
@@ -98,8 +97,8 @@ TEST(TileTest, EveryColumnShowsWhatLivedThen) {
 
 TEST(TileTest, AColumnStandsForItsHighestMoment) {
   const Document document = document_of(random_snapshot({.seed = 9, .entry_count = 3000}));
-  const Timeline timeline = make_timeline(document.recording().snapshot, document.device(),
-                                          document.allocations());
+  const Timeline timeline =
+      make_timeline(document.recording().snapshot, document.device(), document.allocations());
   const uint32_t width = 1U << (level_count(document.entry_count()) - 1);
   const ColumnsReader tile(tile_by_allocation(document, {}, 0));
   const auto entries = tile.column<uint32_t>("entry");

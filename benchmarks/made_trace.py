@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""Makes a recorded run of any length that nobody recorded, as a pickle: for seeing how the tools do
+on files that are longer than any we have.
+
+  benchmarks/made_trace.py OUT.pickle [--entries 10000000] [--seed 1]
+
+A training loop's shape: weights that stay, activations that grow and shrink within a step, small
+ones that come and go at once; every free is requested and completed; 200 stacks; a segment for
+every gibibyte. Written piece by piece, so that it needs no memory. Needs Python 3.11."""
+
+import argparse
+import random
+import struct
+import sys
+
+STACKS = 200
+STEP = 6000  # entries in a step, about
+SEGMENT = 1 << 30
+
+
+class Writer:
+    """Opcodes of pickle's protocol 2, by hand: a list of millions of dicts never exists as such."""
+
+    def __init__(self, file):
+        self.file = file
+        self.memo = {}
+
+    def raw(self, data):
+        self.file.write(data)
+
+    def text(self, text):
+        """Written once, then named."""
+        if text in self.memo:
+            return self.raw(b"j" + struct.pack("<I", self.memo[text]))
+        data = text.encode()
+        self.memo[text] = len(self.memo)
+        self.raw(b"X" + struct.pack("<I", len(data)) + data + b"r" +
+                 struct.pack("<I", self.memo[text]))
+
+    def number(self, number):
+        size = (number.bit_length() + 8) // 8
+        self.raw(b"\x8a" + bytes([size]) + number.to_bytes(size, "little", signed=True))
+
+    def stacks(self):
+        """Each a list of frames in the memo."""
+        for stack in range(STACKS):
+            self.raw(b"](")
+            for depth in range(8):
+                self.raw(b"}(")
+                self.text("name"), self.text(f"layer_{stack % 50}_{depth}")
+                self.text("filename"), self.text(f"/srv/model/part_{stack % 7}.py")
+                self.text("line"), self.number(10 * stack + depth)
+                self.raw(b"u")
+            self.memo[stack] = len(self.memo)
+            self.raw(b"e" + b"r" + struct.pack("<I", self.memo[stack]) + b"0")
+
+    def entry(self, action, address, size, time, stack):
+        self.raw(b"}(")
+        for key, value in (("addr", address), ("size", size), ("stream", 0), ("time_us", time)):
+            self.text(key)
+            self.number(value)
+        self.text("action"), self.text(action)
+        self.text("frames")
+        self.raw(b"j" + struct.pack("<I", self.memo[stack]) + b"u")
+
+
+def acts(count, seed):
+    """(action, address, bytes, stack) of a run."""
+    rng = random.Random(seed)
+    base = 0x7F0000000000
+    free = {}  # by size: addresses that were given back
+    top = base
+    segments_end = base
+    live = []
+    made = 0
+
+    def allocate(size, stack):
+        nonlocal top, segments_end
+        room = -(-size // 512) * 512
+        if free.get(room):
+            return [("alloc", free[room].pop(), size, stack)]
+        entries = []
+        while top + room > segments_end:
+            entries.append(("segment_alloc", segments_end, SEGMENT, stack))
+            segments_end += SEGMENT
+        address = top
+        top += room
+        return entries + [("alloc", address, size, stack)]
+
+    def give_back(address, size, stack):
+        free.setdefault(-(-size // 512) * 512, []).append(address)
+        return [("free_requested", address, size, stack), ("free_completed", address, size, stack)]
+
+    weights = [1 << rng.randrange(12, 25) for _ in range(2000)]
+    for size in weights:
+        yield from allocate(size, rng.randrange(STACKS))
+        made += 1
+    sizes = [rng.randrange(1, 1 << rng.randrange(10, 26)) for _ in range(300)]
+    while made < count:
+        for _ in range(STEP // 4):
+            kind = rng.random()
+            size, stack = rng.choice(sizes), rng.randrange(STACKS)
+            entries = allocate(size, stack)
+            address = entries[-1][1]
+            if kind < 0.5:
+                entries += give_back(address, size, stack)
+            else:
+                live.append((address, size, stack))
+            made += len(entries)
+            yield from entries
+        while live:
+            entries = give_back(*live.pop())
+            made += len(entries)
+            yield from entries
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("output")
+    parser.add_argument("--entries", type=int, default=10_000_000)
+    parser.add_argument("--seed", type=int, default=1)
+    asked = parser.parse_args()
+    with open(asked.output, "wb") as file:
+        out = Writer(file)
+        out.raw(b"\x80\x02")
+        out.stacks()
+        out.raw(b"}(")
+        out.text("segments"), out.raw(b"]")
+        out.text("device_traces"), out.raw(b"](](")
+        for index, (action, address, size, stack) in enumerate(acts(asked.entries, asked.seed)):
+            if index == asked.entries:
+                break
+            out.entry(action, address, size, 1_700_000_000_000_000 + 3 * index, stack)
+        out.raw(b"eeu.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

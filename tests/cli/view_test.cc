@@ -1,0 +1,200 @@
+// `ashlar view` as a user starts it: what it prints, what it serves, how it ends, and the file that
+// it writes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "ashlar/unique_fd.h"
+#include "cli/run_cli.h"
+#include "unit/http/socket_client.h"
+
+namespace ashlar {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+
+constexpr int kNo = 1;
+constexpr int kUnreadableInput = 3;
+
+std::string trace(const std::string& name) {
+  return std::string(ASHLAR_GOLDEN_FOLDER) + "/traces/" + name + ".pickle.xz";
+}
+
+// The tool, serving.
+class Served {
+ public:
+  explicit Served(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {ASHLAR_CLI_PATH, "view", "--no-browser"});
+    std::vector<char*> pointers;
+    for (std::string& argument : arguments) pointers.push_back(argument.data());
+    pointers.push_back(nullptr);
+    int ends[2] = {-1, -1};
+    EXPECT_EQ(pipe(ends), 0);
+    const UniqueFd out(ends[0]);
+    UniqueFd in(ends[1]);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, in.get(), STDOUT_FILENO);
+    posix_spawn_file_actions_addclose(&actions, out.get());
+    EXPECT_EQ(posix_spawn(&pid_, ASHLAR_CLI_PATH, &actions, nullptr, pointers.data(), environ), 0);
+    posix_spawn_file_actions_destroy(&actions);
+    in.reset();
+    for (char c = 0; read(out.get(), &c, 1) == 1 && c != '\n';) address_ += c;
+  }
+  ~Served() {
+    if (pid_ > 0) stop(SIGKILL);
+  }
+  Served(const Served&) = delete;
+  Served& operator=(const Served&) = delete;
+
+  const std::string& address() const { return address_; }
+
+  // "http://127.0.0.1:PORT/TOKEN/"
+  std::string ask(const std::string& line, const std::string& body = "") const {
+    const std::string host = address_.substr(7, address_.find('/', 7) - 7);
+    const std::string path = address_.substr(address_.find('/', 7));
+    const size_t space = line.find(' ') + 1;
+    SocketClient client(static_cast<uint16_t>(std::stoi(host.substr(host.find(':') + 1))));
+    std::string head = line.substr(0, space) + path + line.substr(space) +
+                       " HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n";
+    if (!body.empty()) head += "Content-Length: " + std::to_string(body.size()) + "\r\n";
+    client.send(head + "\r\n" + body);
+    return client.read_all();
+  }
+  json scene() const {
+    while (true) {
+      const std::string answer = ask("GET scene.json");
+      if (code_of(answer) != 202) return json::parse(body_of(answer), nullptr, false);
+    }
+  }
+
+  // How it ended: its exit code.
+  int stop(int signal) {
+    kill(pid_, signal);
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    pid_ = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+ private:
+  pid_t pid_ = 0;
+  std::string address_;
+};
+
+TEST(CliViewTest, ServesTheDocumentsUnderTheAddressThatItPrints) {
+  Served served({trace("graph_pools.1"), trace("leaky")});
+  EXPECT_THAT(served.address(), MatchesRegex("http://127\\.0\\.0\\.1:[0-9]+/[0-9a-f]+/"));
+  const json scene = served.scene();
+  ASSERT_EQ(scene["documents"].size(), 2U);
+  EXPECT_EQ(scene["documents"][1]["name"], "leaky.pickle.xz");
+  EXPECT_EQ(scene["documents"][1]["entries"], 484);
+  const std::string tile = served.ask("GET d/1/tile?by=allocation&level=0&index=0&detail=0");
+  EXPECT_EQ(code_of(tile), 200);
+  EXPECT_TRUE(body_of(tile).starts_with("ASHV"));
+  EXPECT_EQ(served.stop(SIGINT), 0);
+}
+
+TEST(CliViewTest, CausesAreThoseOfReportAndTune) {
+  Served served({trace("oom.1")});
+  ASSERT_EQ(served.scene()["documents"].size(), 1U);
+  std::string answer;
+  do {
+    answer = served.ask("GET d/0/causes.json");
+  } while (code_of(answer) == 202);
+  ASSERT_EQ(code_of(answer), 200) << answer;
+  const json causes = json::parse(body_of(answer));
+  const json report = json::parse(run_cli({.arguments = {"report", trace("oom.1"), "--json"}}).out);
+  const json tune = json::parse(run_cli({.arguments = {"tune", trace("oom.1"), "--json"}}).out);
+  EXPECT_EQ(causes["at_peak"]["causes"], report["at_peak"]["causes"]);
+  EXPECT_EQ(causes["at_peak"]["gap_bytes"], report["at_peak"]["gap_bytes"]);
+  EXPECT_EQ(causes["advice"], report["advice"]);
+  for (const char* key : {"results", "best", "paste", "paged"}) {
+    EXPECT_EQ(causes[key], tune[key]) << key;
+  }
+}
+
+TEST(CliViewTest, AnotherFileCanBeSentToIt) {
+  Served served({trace("graph_pools.1")});
+  ASSERT_EQ(served.scene()["documents"].size(), 1U);
+  std::ifstream file(trace("leaky"), std::ios::binary);
+  std::ostringstream bytes;
+  bytes << file.rdbuf();
+  const std::string answer = served.ask("POST open?name=leaky.pickle.xz", bytes.str());
+  EXPECT_EQ(body_of(answer), "{\"documents\":[1]}");
+  EXPECT_EQ(served.scene()["documents"][1]["entries"], 484);
+}
+
+TEST(CliViewTest, EndsCleanlyWhileItIsStillBusy) {
+  Served served({trace("gpt2_capped.1")});
+  EXPECT_THAT(served.address(), HasSubstr("http://127.0.0.1:"));
+  EXPECT_EQ(served.stop(SIGTERM), 0);
+  Served explaining({trace("gpt2_capped.1")});
+  ASSERT_EQ(explaining.scene()["documents"].size(), 1U);
+  EXPECT_EQ(code_of(explaining.ask("GET d/0/causes.json")), 202);
+  EXPECT_EQ(explaining.stop(SIGINT), 0);
+}
+
+TEST(CliViewTest, ABadFileIsCalledOneAsOtherCommandsDo) {
+  const std::string file = std::string(ASHLAR_GOLDEN_FOLDER) + "/traces/pytorch_truth.tsv";
+  const CliOutcome viewed = run_cli({.arguments = {"view", "--no-browser", file}});
+  const CliOutcome reported = run_cli({.arguments = {"report", file}});
+  EXPECT_EQ(viewed.exit_code, kUnreadableInput);
+  EXPECT_THAT(viewed.err, HasSubstr(reported.err));
+  EXPECT_THAT(reported.err, HasSubstr("neither a pickle nor JSON"));
+  const CliOutcome missing = run_cli({.arguments = {"view", "--no-browser", "/nowhere"}});
+  EXPECT_EQ(missing.exit_code, kUnreadableInput);
+  EXPECT_THAT(missing.err, HasSubstr("/nowhere: cannot be opened: "));
+}
+
+class CliViewFileTest : public ::testing::Test {
+ protected:
+  CliViewFileTest() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "ashlar_XXXXXX").string();
+    EXPECT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+    std::ofstream(folder_ / "page.html") << "<html><!--ashlar:answers--></html>";
+    std::ofstream(folder_ / "plain.html") << "<html></html>";
+  }
+  ~CliViewFileTest() override { std::filesystem::remove_all(folder_); }
+
+  CliOutcome write(const std::string& page, const std::string& output) const {
+    return run_cli({.arguments = {"view", trace("leaky"), "--page", (folder_ / page).string(), "-o",
+                                  (folder_ / output).string()}});
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(CliViewFileTest, OneFileHasThePageAndItsAnswers) {
+  const CliOutcome outcome = write("page.html", "report.html");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out + outcome.err, "");
+  std::ifstream file(folder_ / "report.html");
+  std::ostringstream text;
+  text << file.rdbuf();
+  EXPECT_THAT(text.str(), HasSubstr("\"d/0/causes.json\": ["));
+  EXPECT_THAT(text.str(), HasSubstr("\"scene.json\": ["));
+  EXPECT_LE(text.str().size(), 8'000'000U);
+}
+
+TEST_F(CliViewFileTest, WhatCannotBeWrittenIsSaidSo) {
+  EXPECT_EQ(write("page.html", "no/such/folder.html").exit_code, kNo);
+  const CliOutcome no_place = write("plain.html", "report.html");
+  EXPECT_NE(no_place.exit_code, 0);
+  EXPECT_THAT(no_place.err, HasSubstr("the page has no place for answers"));
+}
+
+}  // namespace
+}  // namespace ashlar
