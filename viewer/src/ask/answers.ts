@@ -144,11 +144,7 @@ function readMap(at: number, columns: Columns): scene.AddressMap {
     block_state: columns.u8("block_state"),
     block_requested: columns.f64("block_requested"),
     block_allocation: columns.u32("block_allocation"),
-    block_stack: columns.has("block_stack")
-      ? columns.u32("block_stack")
-      : columns.u32("block_allocation").map(() => 0xffffffff),
-    block_made: columns.has("block_made")
-      ? columns.u32("block_made")
-      : columns.u32("block_allocation").map(() => 0xffffffff),
+    block_stack: columns.u32("block_stack"),
+    block_made: columns.u32("block_made"),
   };
 }

@@ -36,9 +36,6 @@ export class Columns {
     for (let i = 0; i < count; ++i) this.read(bytes, view, kHeaderBytes + i * kEntryBytes);
   }
 
-  has(name: string): boolean {
-    return this.byName.has(name);
-  }
   u8(name: string): Uint8Array {
     return this.column(name, Uint8Array);
   }
