@@ -129,8 +129,10 @@ function Happened({ at }: { at: number }) {
     <>
       {oom && (
         <p data-oom>
-          {formatBytes(oom.wanted)} were wanted here and could not be had; the device had{" "}
-          {formatBytes(oom.free)} free.
+          {formatBytes(oom.wanted)} could not be had here
+          {oom.free < oom.wanted
+            ? `: the device had ${formatBytes(oom.free)} free.`
+            : `, though the device had ${formatBytes(oom.free)} free: the process had a limit.`}
         </p>
       )}
       {annotation && (

@@ -58,7 +58,7 @@ export function Holders() {
   }
   const total = holders.reduce((sum, holder) => sum + holder.bytes, 0);
   return (
-    <section class="holders">
+    <section class={other === null ? "holders" : "holders compared"}>
       <h2>{other === null ? "Who holds it" : "Who changed since B"}</h2>
       <ol>
         {holders.slice(0, kShown).map((holder) => (

@@ -5,17 +5,14 @@ import { formatBytes, formatCount, formatDuration } from "../model/format.ts";
 import { stackTitle } from "../model/frames.ts";
 import { shown, stacks } from "../session.ts";
 
-const kWide = 360;
+const kWide = 360; // pixels at most
+const kHigh = 150; // about
 
 export function TimelineHover({ x, y, found }: { x: number; y: number; found: UnderPointer }) {
   const document = shown.value!;
-  const left = x + 18 + kWide > innerWidth - 360 ? x - kWide - 18 : x + 18;
   const since = document.first_us === null ? null : found.time_us - document.first_us;
   return (
-    <div
-      class="hover"
-      style={{ left: `${Math.max(4, left)}px`, top: `${y + 14}px`, maxWidth: `${kWide}px` }}
-    >
+    <div class="hover" style={{ ...besidePointer(x, y), maxWidth: `${kWide}px` }}>
       <What found={found} />
       <dl>
         <dt>entry</dt>
@@ -30,6 +27,14 @@ export function TimelineHover({ x, y, found }: { x: number; y: number; found: Un
       </dl>
     </div>
   );
+}
+
+// Right of the pointer and below it, or where there is room.
+function besidePointer(x: number, y: number) {
+  const host = window.document.querySelector(".timeline")!;
+  const left = x + 18 + kWide > host.clientWidth ? x - kWide - 18 : x + 18;
+  const top = Math.min(y + 14, host.clientHeight - kHigh);
+  return { left: `${Math.max(4, left)}px`, top: `${Math.max(4, top)}px` };
 }
 
 function What({ found }: { found: UnderPointer }) {

@@ -12,10 +12,13 @@ const kOut = path.join(kRoot, "docs/guide/viewer");
 
 const kPictures: { name: string; hash: string; before?: (page: Page) => Promise<void> }[] = [
   { name: "timeline", hash: "view=timeline&d=0&at=480", before: (page) => point(page, 0.45, 0.75) },
-  { name: "map", hash: "view=map&d=2&at=37000", before: (page) => click(page, ".map", 0.4, 0.42) },
+  {
+    name: "map",
+    hash: "view=map&d=2&at=37000",
+    before: (page) => click(page, ".map", 0.2, 0.62),
+  },
   { name: "flame", hash: "view=flame&d=1&at=470&from=20" },
   { name: "causes", hash: "view=causes&d=2" },
-  { name: "table", hash: "view=table&d=0&at=480" },
 ];
 
 async function main(): Promise<void> {
@@ -24,7 +27,7 @@ async function main(): Promise<void> {
   const served = await serve(names.map((name) => traceFile(`${name}.pickle.xz`)));
   const browser = await startBrowser();
   const { page } = await openPage(browser);
-  await page.setViewportSize({ width: 1180, height: 680 });
+  await page.setViewportSize({ width: 1240, height: 690 });
   for (const { name, hash, before } of kPictures) {
     await show(page, served.address, hash);
     await before?.(page);
