@@ -9,7 +9,7 @@ import { makePainter, type Placement, type QuadPainter } from "./quad_painter.ts
 import { drawOverlay, type LinePiece } from "./timeline_overlay.ts";
 import { type DrawnTile, TileStore } from "./tile_store.ts";
 
-export const kMargin = { left: 76, right: 30, top: 26, bottom: 38 };
+export const kMargin = { left: 84, right: 30, top: 26, bottom: 38 };
 const kMostQuads = 60_000; // of a tile; a screen has about three
 
 export interface TimelineWish {

@@ -50,14 +50,21 @@ export function drawOverlay(
     color: (name) => style.getPropertyValue(name),
   };
   drawAxes(pen);
-  context.save();
-  context.beginPath();
-  context.rect(0, -kMargin.top, width, height + kMargin.top);
-  context.clip();
-  drawLines(pen, pieces);
-  drawMarks(pen);
-  drawCursors(pen);
-  context.restore();
+  within(pen, 0, () => drawLines(pen, pieces));
+  within(pen, kMargin.top, () => {
+    drawMarks(pen);
+    drawCursors(pen);
+  });
+}
+
+// Draws no farther than the plot and so many pixels above it.
+function within(pen: Pen, above: number, draw: () => void): void {
+  pen.context.save();
+  pen.context.beginPath();
+  pen.context.rect(0, -above, pen.width, pen.height + above);
+  pen.context.clip();
+  draw();
+  pen.context.restore();
 }
 
 function drawAxes(pen: Pen): void {
@@ -83,7 +90,9 @@ function drawAxes(pen: Pen): void {
     if (!Number.isInteger(entry)) continue;
     const x = Math.round(pen.x(entry)) + 0.5;
     line(context, x, height, x, height + 4);
-    context.fillText(formatCount(entry), x, height + 8);
+    // The last one must not run over the edge.
+    context.textAlign = x > width - kMargin.right ? "right" : "center";
+    context.fillText(formatCount(entry), context.textAlign === "right" ? width : x, height + 8);
   }
   context.textAlign = "right";
   context.fillText("entry →", width, height + 23);

@@ -38,7 +38,11 @@ export function stackKey(stacks: Stacks, stack: number): string {
     .join("\n");
 }
 
-// Where a file lies says little beyond its last folders.
+// Where a file lies says little beyond its last folders, and nothing above its package.
 export function shortPath(path: string): string {
-  return path.split("/").slice(-3).join("/");
+  return path
+    .replace(/^.*\/(site|dist)-packages\//, "")
+    .split("/")
+    .slice(-3)
+    .join("/");
 }

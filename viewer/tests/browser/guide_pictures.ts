@@ -10,16 +10,25 @@ import { kRoot, openPage, serve, show, startBrowser, traceFile } from "./served.
 
 const kOut = path.join(kRoot, "docs/guide/viewer");
 
-const kPictures: { name: string; hash: string; before?: (page: Page) => Promise<void> }[] = [
-  { name: "timeline", hash: "view=timeline&d=0&at=480", before: (page) => point(page, 0.45, 0.75) },
+interface Picture {
+  name: string;
+  hash: string;
+  high?: number; // less than the window
+  before?: (page: Page) => Promise<void>;
+}
+
+const kPictures: Picture[] = [
   {
-    name: "map",
-    hash: "view=map&d=2&at=37000",
-    before: (page) => click(page, ".map", 0.2, 0.62),
+    name: "timeline",
+    hash: "view=timeline&d=0&at=480",
+    before: (page) => page.mouse.move(400, 520),
   },
-  { name: "flame", hash: "view=flame&d=1&at=470&from=20" },
-  { name: "causes", hash: "view=causes&d=2" },
+  { name: "map", hash: "view=map&d=2&at=37000", before: (page) => page.mouse.click(505, 452) },
+  { name: "flame", hash: "view=flame&d=1&at=470&from=20", high: 420 },
+  { name: "causes", hash: "view=causes&d=2", high: 620 },
 ];
+const kWide = 1240;
+const kHigh = 690;
 
 async function main(): Promise<void> {
   mkdirSync(kOut, { recursive: true });
@@ -27,27 +36,17 @@ async function main(): Promise<void> {
   const served = await serve(names.map((name) => traceFile(`${name}.pickle.xz`)));
   const browser = await startBrowser();
   const { page } = await openPage(browser);
-  await page.setViewportSize({ width: 1240, height: 690 });
-  for (const { name, hash, before } of kPictures) {
+  await page.setViewportSize({ width: kWide, height: kHigh });
+  for (const { name, hash, high, before } of kPictures) {
     await show(page, served.address, hash);
     await before?.(page);
     await page.waitForTimeout(400); // for what hovering shows
-    await page.screenshot({ path: path.join(kOut, `${name}.png`) });
+    const clip = { x: 0, y: 0, width: kWide, height: high ?? kHigh };
+    await page.screenshot({ path: path.join(kOut, `${name}.png`), clip });
     await page.mouse.move(0, 0);
   }
   served.stop();
   await browser.close();
-}
-
-async function point(page: Page, right: number, down: number): Promise<void> {
-  const box = (await page.locator(".timeline").boundingBox())!;
-  await page.mouse.move(box.x + right * box.width, box.y + down * box.height);
-}
-
-async function click(page: Page, selector: string, right: number, down: number): Promise<void> {
-  const box = (await page.locator(selector).boundingBox())!;
-  await page.mouse.click(box.x + right * box.width, box.y + down * box.height);
-  await page.mouse.move(box.x, box.y);
 }
 
 await main();

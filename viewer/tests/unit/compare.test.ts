@@ -46,4 +46,5 @@ test("a stack that ends in PyTorch's own code is called by who called that", () 
   expect(stackTitle(stacks, 1)).toBe("train  /src/train.py:1");
   expect(stackTitle(stacks, 2)).toBe("no stack recorded");
   expect(shortPath("/a/b/c/d.py")).toBe("b/c/d.py");
+  expect(shortPath("/a/site-packages/pack/d.py")).toBe("pack/d.py");
 });
