@@ -22,7 +22,7 @@ export interface QuadWish {
 export function quadsOf(tile: Tile, wish: QuadWish): Quads {
   if (tile.by !== "allocation") return quadsOfGroups(tile, wish);
   // Where there are too many, the smallest rows join those that are not shown.
-  for (let smallest = 0; ; smallest = Math.max(2 * wish.tolerance, smallest * 4)) {
+  for (let smallest = 0; ; smallest = Math.max(1, 2 * wish.tolerance, smallest * 4)) {
     const quads = quadsOfAllocations(tile, wish, smallest);
     if (quads) return quads;
   }

@@ -1,6 +1,7 @@
 // Beside every view: the moment, what is selected, and who holds memory at the moment.
 import { formatBytes, formatCount, formatDuration, formatShare } from "../model/format.ts";
 import { type TileColumns } from "../ask/scene.ts";
+import { entriesPerColumn } from "../model/tiles.ts";
 import { answers, moment, otherMoment, shown, stepCursor } from "../session.ts";
 import { compareCursor, cursor, documentNumber, view } from "../state.ts";
 import { Holders } from "./holders.tsx";
@@ -26,20 +27,21 @@ interface MomentFigures {
   exact: boolean;
 }
 
-// From the deepest level, where a column is one entry; a self-contained file may lack it, and then
-// the column of the level that shows everything must do.
+// From the deepest level, where a column is one entry. A self-contained file may lack it, and then
+// the deepest one that it has must do.
 async function figuresAt(number: number, at: number): Promise<MomentFigures> {
   const ask = answers.peek()!;
   const document = shown.peek()!;
-  const key = { document: number, by: "pool" as const, detail: 0 };
-  const level = document.levels - 1;
-  const index = Math.floor(at / document.columns);
-  try {
-    const tile = await ask.tile({ ...key, level, index });
-    return { ...pick(tile, at - index * document.columns), exact: true };
-  } catch {
-    const tile = await ask.tile({ ...key, level: 0, index: 0 });
-    return { ...pick(tile, Math.floor(at / 2 ** level)), exact: at === document.peak.entry };
+  for (let level = document.levels - 1; ; --level) {
+    const column = Math.floor(at / entriesPerColumn(document, level));
+    const index = Math.floor(column / document.columns);
+    try {
+      const tile = await ask.tile({ document: number, by: "pool", level, index, detail: 0 });
+      const found = column - index * document.columns;
+      return { ...pick(tile, found), exact: tile.entry[found] === at };
+    } catch (problem) {
+      if (level === 0) throw problem;
+    }
   }
 }
 
