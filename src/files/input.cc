@@ -2,6 +2,7 @@
 #include "files/input.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -32,10 +33,7 @@ class DescriptorSource final : public ByteSource {
   }
 
   Result<size_t> read(std::span<char> into) override {
-    if (watch_ && file_bytes_ > 0) {
-      const double share = static_cast<double>(read_bytes_) / static_cast<double>(file_bytes_);
-      if (!watch_(std::min(share, 1.0))) return Status::timeout("nobody waits for the rest");
-    }
+    if (watch_ && !is_awaited()) return Status::timeout("nobody waits for the rest");
     while (true) {
       const ssize_t got = ::read(descriptor(), into.data(), into.size());
       if (got >= 0) {
@@ -48,6 +46,19 @@ class DescriptorSource final : public ByteSource {
 
  private:
   int descriptor() const { return own_.valid() ? own_.get() : STDIN_FILENO; }
+
+  // Waits until there is something to read, and asks now and then whether anybody wants it: a pipe
+  // may keep us waiting for ever.
+  bool is_awaited() const {
+    constexpr int kAskEveryMs = 200;
+    const double whole = static_cast<double>(file_bytes_);
+    const double share = file_bytes_ > 0 ? static_cast<double>(read_bytes_) / whole : 0;
+    pollfd waiting{descriptor(), POLLIN, 0};
+    while (watch_(std::min(share, 1.0))) {
+      if (::poll(&waiting, 1, kAskEveryMs) != 0) return true;
+    }
+    return false;
+  }
 
   UniqueFd own_;
   Watch watch_;

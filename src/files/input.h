@@ -18,8 +18,8 @@ struct InputOptions {
   uint64_t most_bytes = uint64_t{64} << 30;
   // Compressed input is decompressed in a thread of its own, ahead of the reader.
   bool decompress_ahead = true;
-  // Told now and then how much of a file has been read, on the thread that reads it; not of input
-  // whose length nobody knows. False: nobody wants the rest, and reading fails.
+  // Told now and then how much of a file has been read, on the thread that reads it; 0 for input
+  // whose length nobody knows. False: nobody wants the rest, and reading fails with kTimeout.
   std::function<bool(double share)> watch{};
 };
 

@@ -116,11 +116,10 @@ void Server::welcome(UniqueFd socket) {
   join_finished();
   const int yes = 1;
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
-  MutexLock lock(mutex_);
-  if (connections_.size() >= options_.limits.most_connections) {
+  if (connection_count() >= options_.limits.most_connections) {
     const Answer busy = refusal(503, "there are too many connections; close one");
-    const std::string head = head_of(busy, false) + busy.body;
-    (void)!::send(socket.get(), head.data(), head.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    const std::string bytes = head_of(busy, false) + busy.body;
+    (void)!::send(socket.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
     return;
   }
   // A thread's body can be copied, a descriptor cannot.
@@ -128,7 +127,13 @@ void Server::welcome(UniqueFd socket) {
   Result<std::thread> thread = start_thread([this, descriptor] { converse(UniqueFd(descriptor)); });
   if (!thread.ok()) return;
   static_cast<void>(socket.release());
+  MutexLock lock(mutex_);
   connections_.push_back(*std::move(thread));
+}
+
+size_t Server::connection_count() {
+  MutexLock lock(mutex_);
+  return connections_.size();
 }
 
 void Server::join_finished() {

@@ -82,6 +82,7 @@ class Server {
   void listen();
   void welcome(UniqueFd socket);
   void join_finished();
+  size_t connection_count();
 
   // --- on a connection's thread
   void converse(UniqueFd socket);
