@@ -10,6 +10,7 @@ export interface DocumentScene {
   name: string;
   device: number;
   entries: number;
+  has_history: boolean; // false: only what was held at the end, as one entry
   columns: number; // of a tile
   levels: number;
   first_us: number | null;

@@ -22,6 +22,15 @@ const kCauses: [name: string, title: string, says: string][] = [
 ];
 
 export function CausesView() {
+  if (shown.value!.has_history) return <Explained />;
+  return (
+    <p class="empty">
+      There is no history in this file: what cannot be replayed has no causes and no alternatives.
+    </p>
+  );
+}
+
+function Explained() {
   const number = documentNumber.value;
   const [progress, setProgress] = useState("");
   const { value: causes, error } = useAnswer(

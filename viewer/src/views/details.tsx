@@ -64,8 +64,8 @@ function Moment() {
   return (
     <section class="moment" data-moment={at}>
       <h2>
-        Entry {formatCount(at)}
-        {isPeak && <span class="badge">peak</span>}
+        {document.has_history ? `Entry ${formatCount(at)}` : "At the end"}
+        {isPeak && document.has_history && <span class="badge">peak</span>}
         {document.ooms.some((oom) => oom.entry === at) && (
           <span class="badge oom">out of memory</span>
         )}
@@ -95,7 +95,7 @@ function Moment() {
           )}
         </dl>
       )}
-      <Happened at={at} />
+      {document.has_history && <Happened at={at} />}
       <div class="buttons">
         <button type="button" onClick={() => stepCursor(-1)} title="One entry back (key [)">
           ←

@@ -78,6 +78,13 @@ export function TimelineView() {
   return (
     <>
       <Controls />
+      {!shown.value!.has_history && (
+        <p class="note" data-no-history>
+          This file has no history: here is only what was held at its end. With{" "}
+          <code>torch.cuda.memory._record_memory_history()</code> before the run there is more to
+          see.
+        </p>
+      )}
       <div class="timeline" ref={host}>
         <canvas class="below" ref={below} style={kPlotPlace} />
         <canvas class="above" ref={above} />

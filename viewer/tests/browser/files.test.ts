@@ -1,4 +1,5 @@
 // Files that come in, bad ones, and the self-contained file.
+import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -6,6 +7,7 @@ import { pathToFileURL } from "node:url";
 import { type Browser, type Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import {
+  kTool,
   kViewNames,
   openPage,
   serve,
@@ -53,6 +55,25 @@ test("the page says how far reading is, and what is wrong with a bad file", asyn
   await takePicture(page, "bad_file");
   // A refused question is logged by the browser itself; nothing else may be.
   expect(errors.filter((text) => !text.includes("400"))).toEqual([]);
+  served.stop();
+  await page.close();
+});
+
+test("a file without history shows what was held at the end, and says so", async () => {
+  const file = path.join(folder, "no_history.json");
+  execFileSync(kTool, ["export", traceFile("leaky.pickle.xz"), "--to", "json", "-o", file]);
+  const snapshot = JSON.parse(readFileSync(file, "utf8")) as { device_traces: unknown[][] };
+  snapshot.device_traces = snapshot.device_traces.map(() => []);
+  writeFileSync(file, JSON.stringify(snapshot));
+  const served = await serve([file]);
+  const { page, errors } = await openPage(browser);
+  await show(page, served.address, "view=timeline");
+  await page.waitForSelector("[data-no-history]");
+  await page.keyboard.press("2");
+  await page.waitForSelector('.map[data-settled="true"]');
+  await page.keyboard.press("5");
+  await page.waitForSelector("text=There is no history in this file");
+  expect(errors).toEqual([]);
   served.stop();
   await page.close();
 });
