@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <unordered_map>
 
 #include "engine/size_policy.h"
@@ -80,10 +81,14 @@ std::vector<Placed> placed_at(const Document& document, uint32_t moment) {
     bytes = std::min(bytes, UINT64_MAX - allocation.address.value());
     placed.push_back({document.ids()[rank], {allocation.address, bytes}});
   }
-  std::stable_sort(placed.begin(), placed.end(),
-                   [](const Placed& a, const Placed& b) { return a.range.begin < b.range.begin; });
-  // Of several at one address, which only those can be that were there before, the first seen
-  // counts: the others came later, unseen.
+  // Of several at one address, which a trace with gaps may lead to, the one that was seen being
+  // made counts, or else the first seen: the others came later, unseen.
+  const auto key = [&](const Placed& each) {
+    const Allocation& allocation = document.allocations().all[each.id];
+    return std::tuple(each.range.begin, allocation.was_there_before(), each.id);
+  };
+  std::sort(placed.begin(), placed.end(),
+            [&](const Placed& a, const Placed& b) { return key(a) < key(b); });
   const auto same = [](const Placed& a, const Placed& b) { return a.range.begin == b.range.begin; };
   placed.erase(std::unique(placed.begin(), placed.end(), same), placed.end());
   for (size_t i = 0; i + 1 < placed.size(); ++i) {

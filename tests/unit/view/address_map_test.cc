@@ -137,10 +137,14 @@ TEST(AddressMapTest, OnRandomRunsBlocksTileTheirSegmentsAndHoldWhatLives) {
         }
         ASSERT_EQ(offset, segment.range.bytes);
       }
-      std::map<uint64_t, uint32_t> wanted;  // of several from before, the first seen
-      for (const uint32_t id : present_at(document.allocations(), moment)) {
-        const Allocation& each = document.allocations().all[id];
-        if (each.bytes > 0) wanted.try_emplace(each.address.value(), id);
+      // Of several at one address, the one that was seen being made; else the first seen.
+      std::map<uint64_t, uint32_t> wanted;
+      for (const bool from_before : {false, true}) {
+        for (const uint32_t id : present_at(document.allocations(), moment)) {
+          const Allocation& each = document.allocations().all[id];
+          if (each.bytes == 0 || each.was_there_before() != from_before) continue;
+          wanted.try_emplace(each.address.value(), id);
+        }
       }
       ASSERT_EQ(found, wanted);
       uint64_t mapped = 0;
