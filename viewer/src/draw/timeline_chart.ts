@@ -44,6 +44,9 @@ export class TimelineChart {
   private store: TileStore | null = null;
   private wish: TimelineWish | null = null;
   private frame = 0;
+  // The rectangles of the last frame, which are still right while only a cursor moves.
+  private pieces: LinePiece[] = [];
+  private isStale = true;
 
   constructor(
     private readonly host: HTMLElement,
@@ -62,10 +65,17 @@ export class TimelineChart {
         wish.answers,
         this.painter,
         (key) => ({ tolerance: tolerance / 4 ** key.detail, limit: kMostQuads }),
-        () => this.drawSoon(),
+        () => this.redraw(),
       );
     }
+    this.isStale ||= !this.wish || !showsTheSame(this.wish, wish);
     this.wish = wish;
+    this.drawSoon();
+  }
+
+  // Everything, since tiles came in or the size changed.
+  redraw(): void {
+    this.isStale = true;
     this.drawSoon();
   }
 
@@ -74,7 +84,7 @@ export class TimelineChart {
     this.store?.release();
   }
 
-  drawSoon(): void {
+  private drawSoon(): void {
     if (this.frame === 0) this.frame = requestAnimationFrame(() => this.draw());
   }
 
@@ -139,11 +149,21 @@ export class TimelineChart {
     this.frame = 0;
     const { wish, store } = this;
     if (!wish || !store) return;
-    const width = this.plotWidth();
-    const height = this.plotHeight();
     const keys = this.keys(wish);
     const top: TileKey = { ...keys[0], level: 0, index: 0, detail: 0 };
     store.want([top, ...keys]);
+    if (this.isStale) this.pieces = this.paint(wish, store, keys);
+    this.isStale = false;
+    drawOverlay(this.overlay, wish, this.pieces, {
+      width: this.host.clientWidth,
+      height: this.host.clientHeight,
+    });
+    this.tell(store.isSettled([top, ...keys]));
+  }
+
+  private paint(wish: TimelineWish, store: TileStore, keys: TileKey[]): LinePiece[] {
+    const width = this.plotWidth();
+    const height = this.plotHeight();
     this.painter.start(width, height, devicePixelRatio);
     const pieces: LinePiece[] = [];
     for (const key of keys) {
@@ -154,11 +174,7 @@ export class TimelineChart {
       drawn.painted.draw(place);
       pieces.push({ tile: drawn.tile, ...place });
     }
-    drawOverlay(this.overlay, wish, pieces, {
-      width: this.host.clientWidth,
-      height: this.host.clientHeight,
-    });
-    this.tell(store.isSettled([top, ...keys]));
+    return pieces;
   }
 
   private color(drawn: DrawnTile, wish: TimelineWish): void {
@@ -181,6 +197,20 @@ export class TimelineChart {
     this.host.dataset.settled = String(settled);
     this.host.dispatchEvent(new CustomEvent("ashlar:drawn", { detail: { settled } }));
   }
+}
+
+// Whether the rectangles are the same: cursors and the pointer have a canvas of their own.
+function showsTheSame(a: TimelineWish, b: TimelineWish): boolean {
+  return (
+    a.answers === b.answers &&
+    a.document === b.document &&
+    a.by === b.by &&
+    a.span.from === b.span.from &&
+    a.span.to === b.span.to &&
+    a.bytes.from === b.bytes.from &&
+    a.bytes.to === b.bytes.to &&
+    a.colorOf === b.colorOf
+  );
 }
 
 // Where a tile's columns and bytes lie in the plot, cut to the part that it was wanted for.

@@ -63,7 +63,7 @@ export function TimelineView() {
   useEffect(() => {
     const chart = new TimelineChart(host.current!, below.current!, above.current!);
     const stop = follow(chart);
-    const sizes = new ResizeObserver(() => chart.drawSoon());
+    const sizes = new ResizeObserver(() => chart.redraw());
     sizes.observe(host.current!);
     const forget = listen(host.current!, chart);
     viewKeys.value = kKeys;
