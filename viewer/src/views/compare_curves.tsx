@@ -11,7 +11,11 @@ import { useWholeTile } from "./overview.tsx";
 
 const kSteps = 400; // of the common axis, from the start of each run to its end
 const kHigh = 260;
-const kColors = [cssColor(kPalette[0]), cssColor(kPalette[5])];
+// Blue, which dark paper wants lighter, and vermilion.
+const kColors = {
+  light: [cssColor(kPalette[0]), cssColor(kPalette[5])],
+  dark: [cssColor(kPalette[4]), cssColor(kPalette[5])],
+};
 
 interface Pair {
   documents: DocumentScene[];
@@ -71,6 +75,7 @@ function optionsOf(
   const [ink, grid] = [style.getPropertyValue("--ink-soft"), style.getPropertyValue("--grid")];
   const axis = { stroke: ink, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 } };
   const font = "12px system-ui, sans-serif";
+  let ticks: ReturnType<typeof byteTicks> = [];
   return {
     width: host.clientWidth,
     height: kHigh,
@@ -93,8 +98,11 @@ function optionsOf(
         ...axis,
         font,
         size: 80,
-        splits: (_, __, from, to) => byteTicks(from, to, roundTicks).map((tick) => tick.bytes),
-        values: (_, values) => values.map((value) => (value === 0 ? "0" : formatBytes(value))),
+        splits: (_, __, from, to) => {
+          ticks = byteTicks(from, to, roundTicks);
+          return ticks.map((tick) => tick.bytes);
+        },
+        values: () => ticks.map((tick) => tick.label),
       },
     ],
     series: [
@@ -102,7 +110,7 @@ function optionsOf(
       ...of.flatMap((number, side) =>
         ["requested", "reserved"].map((what) => ({
           label: `${side === 0 ? "A" : "B"} ${what}`,
-          stroke: kColors[side],
+          stroke: kColors[theme.peek()][side],
           width: what === "requested" ? 2 : 1,
           dash: what === "requested" ? undefined : [4, 4],
           value: (_: uPlot, value: number | null) =>
