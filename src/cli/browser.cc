@@ -9,6 +9,8 @@
 #include <csignal>
 #include <vector>
 
+#include "base/text.h"
+
 namespace ashlar {
 
 void start_browser(const std::string& address, const Environment& environment) {
@@ -18,7 +20,7 @@ void start_browser(const std::string& address, const Environment& environment) {
   std::string argument = address;
   std::vector<char*> arguments = {program.data(), argument.data(), nullptr};
   std::vector<std::string> settings;
-  for (const auto& [name, value] : environment.values()) settings.push_back(name + "=" + value);
+  for (const auto& [name, value] : environment.values()) settings.push_back(text(name, "=", value));
   std::vector<char*> variables;
   for (std::string& setting : settings) variables.push_back(setting.data());
   variables.push_back(nullptr);

@@ -51,6 +51,17 @@ TEST_F(ReplayTest, APendingBlockWhoseAddressIsHandedOutAgainIsPendingNoMore) {
   EXPECT_EQ(result.same_address_count, 2U);
 }
 
+// --- runs that nobody waits for ------------------------------------------------------------------
+
+TEST_F(ReplayTest, EndsWhenNobodyWantsIt) {
+  trace_.act(TraceAction::kSegmentAlloc, kBase, 20 * kMiB).alloc(kBase, 20 * kMiB);
+  const Allocations allocations = find_allocations(trace_.snapshot(), options_.device);
+  options_.is_wanted = [] { return true; };
+  EXPECT_TRUE(replay(trace_.snapshot(), allocations, options_).ok());
+  options_.is_wanted = [] { return false; };
+  EXPECT_TRUE(replay(trace_.snapshot(), allocations, options_).status().is(StatusKind::kTimeout));
+}
+
 // --- traces that lost their beginning ------------------------------------------------------------
 
 constexpr SnapshotBlockState kLive = SnapshotBlockState::kAllocated;

@@ -3,7 +3,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
+
+#include "ashlar/unique_fd.h"
 #include "unit/files/compressed.h"
 
 namespace ashlar {
@@ -118,6 +123,48 @@ TEST(InputConcurrency, AReaderThatLeavesEarlyStopsTheThread) {
 TEST(InputConcurrency, WhatIsReadAheadArrivesInOrder) {
   const std::string bytes = some_bytes() + some_bytes() + some_bytes();
   EXPECT_TRUE(read_through(compressed(bytes, Compression::kZstd)) == bytes);
+}
+
+// A file without a name, for whom a name is enough.
+class NamelessFile {
+ public:
+  explicit NamelessFile(const std::string& bytes) : file_(memfd_create("input", MFD_CLOEXEC)) {
+    EXPECT_EQ(write(file_.get(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+  }
+  std::string path() const { return "/proc/self/fd/" + std::to_string(file_.get()); }
+
+ private:
+  UniqueFd file_;
+};
+
+TEST(Input, TellsHowMuchOfAFileIsRead) {
+  const std::string bytes = some_bytes();
+  const NamelessFile file(bytes);
+  std::vector<double> shares;
+  InputOptions options;
+  options.watch = [&](double share) {
+    shares.push_back(share);
+    return true;
+  };
+  Result<std::unique_ptr<ByteSource>> source = open_input(file.path(), options);
+  ASSERT_TRUE(source.ok()) << source.status().message();
+  EXPECT_TRUE(read_all(**source) == bytes);
+  ASSERT_GT(shares.size(), 2U);
+  EXPECT_EQ(shares.front(), 0);
+  EXPECT_EQ(shares.back(), 1);
+  EXPECT_TRUE(std::is_sorted(shares.begin(), shares.end()));
+}
+
+TEST(Input, IsLeftAloneWhenNobodyWantsTheRest) {
+  for (const Compression compression : kAll) {
+    const NamelessFile file(compressed(some_bytes(), compression));
+    InputOptions options;
+    int asked = 0;
+    options.watch = [&](double) { return ++asked <= 1; };
+    Result<std::unique_ptr<ByteSource>> source = open_input(file.path(), options);
+    ASSERT_TRUE(source.ok()) << source.status().message();
+    EXPECT_THAT(read_all(**source), HasSubstr("nobody waits for the rest"));
+  }
 }
 
 }  // namespace
