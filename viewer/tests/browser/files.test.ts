@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
 import { type Browser, type Page } from "playwright-core";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import {
   kTool,
   kViewNames,
@@ -13,6 +13,7 @@ import {
   serve,
   show,
   startBrowser,
+  stopAll,
   takePicture,
   traceFile,
   writeReport,
@@ -25,6 +26,8 @@ beforeAll(async () => {
   browser = await startBrowser();
   folder = mkdtempSync(path.join(tmpdir(), "ashlar-viewer-"));
 });
+
+afterEach(stopAll);
 
 afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });

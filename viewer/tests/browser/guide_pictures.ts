@@ -23,7 +23,7 @@ const kPictures: Picture[] = [
     hash: "view=timeline&d=0&at=480",
     before: (page) => page.mouse.move(400, 520),
   },
-  { name: "map", hash: "view=map&d=2&at=37000", before: (page) => page.mouse.click(505, 452) },
+  { name: "map", hash: "view=map&d=2&at=37000", before: (page) => clickAndLeave(page, 640, 410) },
   { name: "flame", hash: "view=flame&d=1&at=470&from=20", high: 420 },
   { name: "causes", hash: "view=causes&d=2", high: 620 },
 ];
@@ -47,6 +47,11 @@ async function main(): Promise<void> {
   }
   served.stop();
   await browser.close();
+}
+
+async function clickAndLeave(page: Page, x: number, y: number): Promise<void> {
+  await page.mouse.click(x, y);
+  await page.mouse.move(1100, 600);
 }
 
 await main();

@@ -21,10 +21,19 @@ export interface Served {
   stop(): void;
 }
 
+const started = new Set<ChildProcess>();
+
+// Whatever a test that failed has left running.
+export function stopAll(): void {
+  for (const tool of started) tool.kill();
+  started.clear();
+}
+
 // `ashlar view` on these files, as soon as it has printed its address. It serves the page as it was
 // built just now, whatever page the tool carries.
 export async function serve(files: string[]): Promise<Served> {
   const tool = spawn(kTool, ["view", "--no-browser", "--page", kBuiltPage, ...files]);
+  started.add(tool);
   let complaints = "";
   tool.stderr.on("data", (text) => (complaints += text));
   const address = await new Promise<string>((resolve, reject) => {
@@ -72,7 +81,7 @@ export async function openPage(
     viewport: { width: 1360, height: 800 },
     colorScheme: theme,
   });
-  page.setDefaultTimeout(20_000);
+  page.setDefaultTimeout(60_000); // Replays for the causes take a while on a busy machine.
   const watched: Watched = { page, requests: [], errors: [] };
   page.on("request", (request) => watched.requests.push(request.url()));
   page.on("pageerror", (error) => watched.errors.push(error.message));

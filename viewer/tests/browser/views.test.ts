@@ -9,6 +9,7 @@ import {
   type Served,
   show,
   startBrowser,
+  stopAll,
   takePicture,
   traceFile,
   type Watched,
@@ -24,7 +25,7 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  served?.stop();
+  stopAll();
   await browser?.close();
 });
 
