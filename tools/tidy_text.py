@@ -7,9 +7,10 @@ import pathlib
 import re
 
 CPP_SUFFIXES = (".h", ".cc", ".c")  # C is held to the same rules
-TEXT_SUFFIXES = CPP_SUFFIXES + (".py", ".md", ".cmake", ".toml", ".json", ".txt", ".in")
+TEXT_SUFFIXES = CPP_SUFFIXES + (
+    ".py", ".md", ".cmake", ".toml", ".json", ".txt", ".in", ".ts", ".tsx", ".css")
 # Folders that hold no work of ours.
-SKIPPED_FOLDERS = {".git", "build", "__pycache__"}
+SKIPPED_FOLDERS = {".git", "build", "__pycache__", "node_modules", "dist"}
 
 
 @dataclasses.dataclass(frozen=True, order=True)

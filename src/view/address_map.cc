@@ -260,6 +260,8 @@ std::string map_at(const Document& document, uint32_t moment) {
   std::vector<uint8_t> block_states;
   std::vector<double> block_requested;
   std::vector<uint32_t> block_allocations;
+  std::vector<uint32_t> block_stacks;
+  std::vector<uint32_t> block_made;
   for (const MapSegment& segment : segments) {
     addresses.push_back(segment.range.begin.value());
     bytes.push_back(static_cast<double>(segment.range.bytes));
@@ -273,6 +275,10 @@ std::string map_at(const Document& document, uint32_t moment) {
       block_states.push_back(static_cast<uint8_t>(block.state));
       block_requested.push_back(static_cast<double>(block.requested_bytes));
       block_allocations.push_back(block.allocation);
+      const bool is_one = block.allocation != kNever;
+      const Allocation* one = is_one ? &document.allocations().all[block.allocation] : nullptr;
+      block_stacks.push_back(is_one ? document.stack_of(*one) : kNever);
+      block_made.push_back(is_one ? one->made : kNever);
     }
   }
   first_blocks.push_back(static_cast<uint32_t>(block_bytes.size()));
@@ -288,6 +294,8 @@ std::string map_at(const Document& document, uint32_t moment) {
   answer.add("block_state", block_states);
   answer.add("block_requested", block_requested);
   answer.add("block_allocation", block_allocations);
+  answer.add("block_stack", block_stacks);
+  answer.add("block_made", block_made);
   return answer.take();
 }
 

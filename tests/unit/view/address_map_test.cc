@@ -104,6 +104,18 @@ TEST(AddressMapTest, SegmentsAreThoseOfTheMoment) {
   EXPECT_EQ(bytes_at(2), (std::vector{2 * kMiB}));
 }
 
+TEST(AddressMapTest, BlocksTellWhenTheirAllocationWasMadeAndFreeOnesNothing) {
+  TraceBuilder trace;
+  trace.act(TraceAction::kSegmentAlloc, kAt, 20 * kMiB).alloc(kAt, 4 * kMiB);
+  const Document document = document_of(trace.snapshot());
+  const ColumnsReader map(map_at(document, 1));
+  const Allocation& one = document.allocations().all[0];
+  EXPECT_EQ(map.column<uint32_t>("block_allocation"), (std::vector<uint32_t>{0, kNever}));
+  EXPECT_EQ(map.column<uint32_t>("block_made"), (std::vector<uint32_t>{1, kNever}));
+  EXPECT_EQ(map.column<uint32_t>("block_stack"),
+            (std::vector<uint32_t>{document.stack_of(one), kNever}));
+}
+
 TEST(AddressMapTest, OnRandomRunsBlocksTileTheirSegmentsAndHoldWhatLives) {
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     const Document document = document_of(random_snapshot({.seed = seed, .entry_count = 2000}));

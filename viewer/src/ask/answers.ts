@@ -1,0 +1,150 @@
+// Asks a source the questions of docs/formats/view.md and hands back what the answers mean. Small
+// answers are kept; tiles are kept by TileCache, which knows when to forget them.
+import { Columns } from "./columns.ts";
+import * as scene from "./scene.ts";
+import { getPatiently, parseJson, type Source, type StillLoading } from "./source.ts";
+
+export const kRowsPerAnswer = 2000;
+const kKept = 64; // answers about moments, each at most a few hundred kilobytes
+
+export interface TileKey {
+  document: number;
+  by: scene.Grouping;
+  level: number;
+  index: number;
+  detail: number;
+}
+
+type Progress = (loading: StillLoading) => void;
+
+export class Answers {
+  private readonly kept = new Map<string, Promise<unknown>>();
+
+  constructor(readonly source: Source) {}
+
+  async scene(progress: Progress): Promise<scene.Scene> {
+    return parseJson(await getPatiently(this.source, "scene.json", progress));
+  }
+
+  stacks(document: number): Promise<scene.Stacks> {
+    return this.once(`d/${document}/stacks.json`, (bytes) => parseJson<scene.Stacks>(bytes));
+  }
+
+  async causes(document: number, progress: Progress): Promise<scene.Causes> {
+    return parseJson(await getPatiently(this.source, `d/${document}/causes.json`, progress));
+  }
+
+  async tile(key: TileKey): Promise<scene.Tile> {
+    const question =
+      `d/${key.document}/tile?by=${key.by}&level=${key.level}` +
+      `&index=${key.index}&detail=${key.detail}`;
+    return readTile(key.by, new Columns(await this.source.get(question)));
+  }
+
+  map(document: number, at: number): Promise<scene.AddressMap> {
+    return this.once(`d/${document}/map?at=${at}`, (bytes) => readMap(at, new Columns(bytes)));
+  }
+
+  stackBytes(document: number, at: number): Promise<scene.StackBytes> {
+    return this.once(`d/${document}/stacks?at=${at}`, (bytes) => {
+      const columns = new Columns(bytes);
+      return {
+        at,
+        stack: columns.u32("stack"),
+        bytes: columns.f64("bytes"),
+        count: columns.u32("count"),
+      };
+    });
+  }
+
+  rows(document: number, wanted: scene.RowsWanted): Promise<scene.AllocationRows> {
+    return this.once(
+      `d/${document}/allocations?sort=${wanted.sort}&order=${wanted.order}&from=${wanted.from}` +
+        `&count=${kRowsPerAnswer}&at=${wanted.at}&search=${encodeURIComponent(wanted.search)}`,
+      (bytes) => readRows(new Columns(bytes)),
+    );
+  }
+
+  allocation(document: number, id: number): Promise<scene.AllocationRows> {
+    return this.once(`d/${document}/allocation?id=${id}`, (bytes) => readRows(new Columns(bytes)));
+  }
+
+  // The same question has the same answer for as long as the page is open.
+  private once<T>(question: string, read: (bytes: ArrayBuffer) => T): Promise<T> {
+    const known = this.kept.get(question);
+    this.kept.delete(question); // Set again below, and so becomes the youngest.
+    const answer = (known as Promise<T> | undefined) ?? this.source.get(question).then(read);
+    this.kept.set(question, answer);
+    answer.catch(() => this.kept.delete(question));
+    for (const oldest of this.kept.keys()) {
+      if (this.kept.size <= kKept) break;
+      this.kept.delete(oldest);
+    }
+    return answer;
+  }
+}
+
+function readTile(by: scene.Grouping, columns: Columns): scene.Tile {
+  const shared: scene.TileColumns = {
+    entry: columns.u32("entry"),
+    time_us: columns.f64("time_us"),
+    requested: columns.f64("requested"),
+    allocated: columns.f64("allocated"),
+    reserved: columns.f64("reserved"),
+    requested_low: columns.f64("requested_low"),
+  };
+  if (by !== "allocation") {
+    return { ...shared, by, group: columns.u32("group"), bytes: columns.f64("bytes") };
+  }
+  return {
+    ...shared,
+    by,
+    small: columns.f64("small"),
+    first: columns.u32("first"),
+    change_column: columns.u16("change_column"),
+    change_row: columns.u32("change_row"),
+    change_comes: columns.u8("change_comes"),
+    rows: readAllocations(columns),
+  };
+}
+
+function readAllocations(columns: Columns): scene.Allocations {
+  return {
+    id: columns.u32("id"),
+    bytes: columns.f64("bytes"),
+    made: columns.u32("made"),
+    freed: columns.u32("freed"),
+    stack: columns.u32("stack"),
+    stream: columns.u32("stream"),
+    pool: columns.u32("pool"),
+  };
+}
+
+function readRows(columns: Columns): scene.AllocationRows {
+  return {
+    ...readAllocations(columns),
+    total: columns.f64("total")[0] ?? columns.u32("id").length,
+    made_us: columns.f64("made_us"),
+    freed_us: columns.f64("freed_us"),
+    address: columns.u64("address"),
+  };
+}
+
+function readMap(at: number, columns: Columns): scene.AddressMap {
+  return {
+    at,
+    segment_address: columns.u64("segment_address"),
+    segment_bytes: columns.f64("segment_bytes"),
+    segment_stream: columns.u32("segment_stream"),
+    segment_pool: columns.u32("segment_pool"),
+    segment_kind: columns.u8("segment_kind"),
+    segment_first: columns.u32("segment_first"),
+    block_offset: columns.f64("block_offset"),
+    block_bytes: columns.f64("block_bytes"),
+    block_state: columns.u8("block_state"),
+    block_requested: columns.f64("block_requested"),
+    block_allocation: columns.u32("block_allocation"),
+    block_stack: columns.u32("block_stack"),
+    block_made: columns.u32("block_made"),
+  };
+}

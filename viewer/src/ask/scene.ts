@@ -1,0 +1,146 @@
+// What the answers mean, as types. docs/formats/view.md says the same in words.
+
+// Stands for "never" in `freed`, and for "none" or "the others" in ids.
+export const kNone = 0xffffffff;
+
+export type Grouping = "allocation" | "stack" | "stream" | "pool";
+export const kGroupings: readonly Grouping[] = ["allocation", "stack", "stream", "pool"];
+
+export interface DocumentScene {
+  name: string;
+  device: number;
+  entries: number;
+  has_history: boolean; // false: only what was held at the end, as one entry
+  columns: number; // of a tile
+  levels: number;
+  first_us: number | null;
+  last_us: number | null;
+  peak: { entry: number; requested: number; allocated: number; reserved: number };
+  reserved_peak: { entry: number; reserved: number };
+  lower_bound: number;
+  streams: string[];
+  pools: string[];
+  annotations: { entry: number; text: string }[];
+  ooms: { entry: number; wanted: number; free: number }[];
+  allocations: number;
+  moments: number[] | null;
+}
+
+export interface Scene {
+  version: number;
+  program: string;
+  documents: DocumentScene[];
+}
+
+export type Frame = [functionName: string, file: string, line: number];
+
+export interface Stacks {
+  frames: Frame[];
+  stacks: number[][]; // outermost frame first
+}
+
+export interface Causes {
+  peak_entry: number;
+  peak_reserved_bytes: number;
+  peak_requested_bytes: number;
+  lower_bound_bytes: number;
+  at_peak: {
+    reserved_bytes: number;
+    requested_bytes: number;
+    gap_bytes: number;
+    causes: Record<string, number>;
+  };
+  results: Trial[]; // each setting that was replayed, the recorded one among them
+  advice: string[];
+}
+
+export interface Trial {
+  engine: string;
+  conf: string;
+  is_recorded: boolean;
+  peak_reserved_bytes: number;
+  driver_us: number; // what its driver calls would have cost
+  ooms: number;
+}
+
+// What a column of a tile says of its moment.
+export interface TileColumns {
+  entry: Uint32Array;
+  time_us: Float64Array;
+  requested: Float64Array;
+  allocated: Float64Array;
+  reserved: Float64Array;
+  requested_low: Float64Array;
+}
+
+export interface AllocationTile extends TileColumns {
+  by: "allocation";
+  small: Float64Array;
+  first: Uint32Array;
+  change_column: Uint16Array;
+  change_row: Uint32Array;
+  change_comes: Uint8Array;
+  rows: Allocations;
+}
+
+export interface GroupTile extends TileColumns {
+  by: "stack" | "stream" | "pool";
+  group: Uint32Array;
+  bytes: Float64Array; // row after row, a value for each column
+}
+
+export type Tile = AllocationTile | GroupTile;
+
+// Allocations as columns, wherever they are listed.
+export interface Allocations {
+  id: Uint32Array;
+  bytes: Float64Array;
+  made: Uint32Array;
+  freed: Uint32Array;
+  stack: Uint32Array;
+  stream: Uint32Array;
+  pool: Uint32Array;
+}
+
+export interface AllocationRows extends Allocations {
+  total: number;
+  made_us: Float64Array;
+  freed_us: Float64Array;
+  address: BigUint64Array;
+}
+
+export interface AddressMap {
+  at: number; // the moment it was answered for
+  segment_address: BigUint64Array;
+  segment_bytes: Float64Array;
+  segment_stream: Uint32Array;
+  segment_pool: Uint32Array;
+  segment_kind: Uint8Array;
+  segment_first: Uint32Array;
+  block_offset: Float64Array;
+  block_bytes: Float64Array;
+  block_state: Uint8Array;
+  block_requested: Float64Array;
+  block_allocation: Uint32Array;
+  block_stack: Uint32Array;
+  block_made: Uint32Array;
+}
+
+export const BlockState = { free: 0, live: 1, pending: 2, unmapped: 3, merged: 4 } as const;
+
+export interface StackBytes {
+  at: number; // the moment it was answered for
+  stack: Uint32Array;
+  bytes: Float64Array;
+  count: Uint32Array;
+}
+
+export type SortKey = "bytes" | "made" | "freed" | "age";
+
+export interface RowsWanted {
+  sort: SortKey;
+  order: "up" | "down";
+  from: number;
+  at: number | "all";
+  search: string;
+}

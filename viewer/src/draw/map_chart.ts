@@ -1,0 +1,189 @@
+// The address map on its two canvases, which are as large as the window on a page that may be
+// longer: blocks below, outlines of segments, headings and the selection above.
+import type { AddressMap } from "../ask/scene.ts";
+import { formatBytes, plural } from "../model/format.ts";
+import {
+  fittingBytesPerPixel,
+  kLine,
+  layOutMap,
+  type MapLayout,
+  quadAt,
+} from "../model/map_layout.ts";
+import { makePainter, type PaintedQuads, type QuadPainter } from "./quad_painter.ts";
+import { resize } from "./webgl_painter.ts";
+
+export interface MapWish {
+  map: AddressMap;
+  zoom: number; // 1: everything fits
+  pools: string[];
+  segment: number | null; // its outline is drawn bold
+  colorOf: (map: AddressMap, block: number) => number; // packed, with its fill
+  isSelected: (map: AddressMap, block: number) => boolean;
+}
+
+const kInset = 16; // on both sides of the page
+
+export class MapChart {
+  private readonly painter: QuadPainter;
+  private layout: MapLayout | null = null;
+  private painted: PaintedQuads | null = null;
+  private laidOutFor = "";
+  private coloredAs: unknown = null;
+  private wish: MapWish | null = null;
+  private frame = 0;
+
+  constructor(
+    private readonly host: HTMLElement,
+    private readonly spacer: HTMLElement,
+    canvas: HTMLCanvasElement,
+    private readonly overlay: HTMLCanvasElement,
+  ) {
+    this.painter = makePainter(canvas);
+    host.dataset.painter = this.painter.kind;
+  }
+
+  show(wish: MapWish): void {
+    if (wish.map !== this.wish?.map) this.laidOutFor = "";
+    this.wish = wish;
+    this.drawSoon();
+  }
+
+  drawSoon(): void {
+    if (this.frame === 0) this.frame = requestAnimationFrame(() => this.draw());
+  }
+
+  release(): void {
+    cancelAnimationFrame(this.frame);
+    this.painted?.release();
+  }
+
+  // The block and segment at a place of the window, or null.
+  under(x: number, y: number): { block: number; segment: number } | null {
+    if (!this.layout) return null;
+    const quad = quadAt(this.layout, x - kInset, y + this.host.scrollTop);
+    if (quad < 0) return null;
+    return { block: this.layout.quads.row[quad], segment: this.layout.segmentOf[quad] };
+  }
+
+  private draw(): void {
+    this.frame = 0;
+    const { wish } = this;
+    if (!wish) return;
+    this.layOut(wish);
+    this.color(wish);
+    const width = this.host.clientWidth;
+    const height = this.host.clientHeight;
+    this.painter.start(width, height, devicePixelRatio);
+    this.painted!.draw({
+      scaleX: 1,
+      offsetX: kInset,
+      scaleY: 1,
+      offsetY: -this.host.scrollTop,
+      left: 0,
+      right: width,
+    });
+    this.drawOverlay(wish, width, height);
+    this.host.dataset.at = String(wish.map.at);
+    this.host.dataset.settled = "true";
+  }
+
+  private layOut(wish: MapWish): void {
+    const width = this.host.clientWidth - 2 * kInset;
+    const height = this.host.clientHeight - 12;
+    const name = `${width} ${height} ${wish.zoom}`;
+    if (name === this.laidOutFor) return;
+    this.laidOutFor = name;
+    const fitting = fittingBytesPerPixel(wish.map, width, height);
+    this.layout = layOutMap(wish.map, { width, bytesPerPixel: fitting / wish.zoom });
+    this.spacer.style.height = `${this.layout.height + 12}px`;
+    this.painted?.release();
+    this.painted = this.painter.add(this.layout.quads);
+    this.coloredAs = null;
+  }
+
+  private color(wish: MapWish): void {
+    if (this.coloredAs === wish.colorOf) return;
+    this.coloredAs = wish.colorOf;
+    const { row, count } = this.layout!.quads;
+    const colors = new Uint32Array(count);
+    for (let i = 0; i < count; ++i) colors[i] = wish.colorOf(wish.map, row[i]);
+    this.painted!.setColors(colors);
+  }
+
+  private drawOverlay(wish: MapWish, width: number, height: number): void {
+    const context = this.overlay.getContext("2d");
+    if (!context) return;
+    resize(this.overlay, width, height, devicePixelRatio);
+    context.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
+    context.clearRect(0, 0, width, height);
+    context.translate(kInset, -this.host.scrollTop);
+    const style = getComputedStyle(this.overlay);
+    this.drawHeadings(context, style, wish);
+    this.drawOutlines(context, style, wish);
+    this.drawSelected(context, style, wish);
+  }
+
+  private drawHeadings(
+    context: CanvasRenderingContext2D,
+    style: CSSStyleDeclaration,
+    wish: MapWish,
+  ) {
+    context.font = "12px system-ui, sans-serif";
+    context.textBaseline = "alphabetic";
+    context.fillStyle = style.getPropertyValue("--ink-soft");
+    for (const heading of this.layout!.headings) {
+      const pool = wish.pools[heading.pool] ?? "?";
+      context.fillText(
+        `${pool === "default" ? "default pool" : `pool ${pool}`} · ` +
+          `${plural(heading.segments, "segment")} · ${formatBytes(heading.bytes)}`,
+        0,
+        heading.y + 19,
+      );
+    }
+  }
+
+  private drawOutlines(
+    context: CanvasRenderingContext2D,
+    style: CSSStyleDeclaration,
+    wish: MapWish,
+  ) {
+    context.lineWidth = 1;
+    context.strokeStyle = style.getPropertyValue("--ink-faint");
+    const [top, bottom] = [
+      this.host.scrollTop - kLine,
+      this.host.scrollTop + this.host.clientHeight,
+    ];
+    for (const piece of this.layout!.pieces) {
+      if (piece.y < top || piece.y > bottom || piece.segment === wish.segment) continue;
+      outline(context, piece.left, piece.right, piece.y);
+    }
+    context.lineWidth = 2.5;
+    context.strokeStyle = style.getPropertyValue("--cursor");
+    for (const piece of this.layout!.pieces) {
+      if (piece.segment === wish.segment) outline(context, piece.left, piece.right, piece.y);
+    }
+  }
+
+  // Where the selection is small, its colour alone would not be found.
+  private drawSelected(
+    context: CanvasRenderingContext2D,
+    style: CSSStyleDeclaration,
+    wish: MapWish,
+  ) {
+    const { quads } = this.layout!;
+    context.fillStyle = style.getPropertyValue("--cursor");
+    for (let i = 0; i < quads.count; ++i) {
+      if (!wish.isSelected(wish.map, quads.row[i])) continue;
+      const middle = (quads.box[4 * i] + quads.box[4 * i + 1]) / 2;
+      context.beginPath();
+      context.moveTo(middle, quads.box[4 * i + 2] + 3);
+      context.lineTo(middle - 4, quads.box[4 * i + 2] - 3);
+      context.lineTo(middle + 4, quads.box[4 * i + 2] - 3);
+      context.fill();
+    }
+  }
+}
+
+function outline(context: CanvasRenderingContext2D, left: number, right: number, y: number): void {
+  context.strokeRect(left + 0.5, y + 0.5, Math.max(1, right - left - 1), kLine - 1);
+}

@@ -1,0 +1,210 @@
+// Everything of the timeline that is not memory itself: axes, the lines of what was reserved and
+// requested and of the lower bound, cursors, annotations and OOMs.
+import { scaleLinear } from "d3-scale";
+import type { TileColumns } from "../ask/scene.ts";
+import { byteTicks, formatCount } from "../model/format.ts";
+import type { Placement } from "./quad_painter.ts";
+import { kMargin, type TimelineWish } from "./timeline_chart.ts";
+import { resize } from "./webgl_painter.ts";
+
+export interface LinePiece extends Placement {
+  tile: TileColumns;
+}
+
+interface Pen {
+  context: CanvasRenderingContext2D;
+  wish: TimelineWish;
+  width: number; // of the plot
+  height: number;
+  x: (entry: number) => number;
+  y: (bytes: number) => number;
+  color: (name: string) => string;
+}
+
+const kFont = "12px system-ui, sans-serif";
+const kMarkRoom = 60; // pixels between two annotations whose text is shown
+
+export function drawOverlay(
+  canvas: HTMLCanvasElement,
+  wish: TimelineWish,
+  pieces: LinePiece[],
+  size: { width: number; height: number },
+): void {
+  const context = canvas.getContext("2d");
+  if (!context) return;
+  resize(canvas, size.width, size.height, devicePixelRatio);
+  context.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
+  context.clearRect(0, 0, size.width, size.height);
+  context.translate(kMargin.left, kMargin.top);
+  context.font = kFont;
+  const width = size.width - kMargin.left - kMargin.right;
+  const height = size.height - kMargin.top - kMargin.bottom;
+  const style = getComputedStyle(canvas);
+  const pen: Pen = {
+    context,
+    wish,
+    width,
+    height,
+    x: (entry) => ((entry - wish.span.from) / (wish.span.to - wish.span.from)) * width,
+    y: (bytes) => height - ((bytes - wish.bytes.from) / (wish.bytes.to - wish.bytes.from)) * height,
+    color: (name) => style.getPropertyValue(name),
+  };
+  drawAxes(pen);
+  within(pen, 0, () => drawLines(pen, pieces));
+  within(pen, kMargin.top, () => {
+    drawMarks(pen);
+    drawCursors(pen);
+  });
+}
+
+// Draws no farther than the plot and so many pixels above it.
+function within(pen: Pen, above: number, draw: () => void): void {
+  pen.context.save();
+  pen.context.beginPath();
+  pen.context.rect(0, -above, pen.width, pen.height + above);
+  pen.context.clip();
+  draw();
+  pen.context.restore();
+}
+
+function drawAxes(pen: Pen): void {
+  const { context, wish, width, height } = pen;
+  context.lineWidth = 1;
+  context.fillStyle = pen.color("--ink-soft");
+  context.strokeStyle = pen.color("--grid-over");
+  context.textBaseline = "middle";
+  context.textAlign = "right";
+  const wanted = Math.max(2, Math.floor(height / 70));
+  const ticks = byteTicks(wish.bytes.from, wish.bytes.to, (from, to) =>
+    scaleLinear([from, to], [0, 1]).ticks(wanted),
+  );
+  for (const tick of ticks) {
+    const y = Math.round(pen.y(tick.bytes)) + 0.5;
+    line(context, 0, y, width, y);
+    context.fillText(tick.label, -8, y);
+  }
+  context.textAlign = "center";
+  context.textBaseline = "top";
+  const entries = scaleLinear([wish.span.from, wish.span.to], [0, width]);
+  for (const entry of entries.ticks(Math.max(2, Math.floor(width / 130)))) {
+    if (!Number.isInteger(entry)) continue;
+    const x = Math.round(pen.x(entry)) + 0.5;
+    line(context, x, height, x, height + 4);
+    // The last one must not run over the edge.
+    context.textAlign = x > width - kMargin.right ? "right" : "center";
+    context.fillText(formatCount(entry), context.textAlign === "right" ? width : x, height + 8);
+  }
+  context.textAlign = "right";
+  context.fillText("entry →", width, height + 23);
+  context.strokeStyle = pen.color("--ink-faint");
+  line(context, 0, height + 0.5, width, height + 0.5);
+}
+
+function drawLines(pen: Pen, pieces: LinePiece[]): void {
+  drawSteps(pen, pieces, "requested", { color: "--line-requested", dash: [] });
+  drawSteps(pen, pieces, "reserved", { color: "--line-reserved", dash: [] });
+  const { context } = pen;
+  const y = Math.round(pen.y(pen.wish.document.lower_bound)) + 0.5;
+  context.strokeStyle = pen.color("--line-bound");
+  context.lineWidth = 1.5;
+  context.setLineDash([6, 4]);
+  line(context, 0, y, pen.width, y);
+  context.setLineDash([]);
+}
+
+function drawSteps(
+  pen: Pen,
+  pieces: LinePiece[],
+  what: "requested" | "reserved",
+  style: { color: string; dash: number[] },
+): void {
+  const { context } = pen;
+  context.strokeStyle = pen.color(style.color);
+  context.lineWidth = 1.5;
+  context.beginPath();
+  for (const piece of pieces) {
+    const values = piece.tile[what];
+    const first = Math.max(0, Math.floor((piece.left - piece.offsetX) / piece.scaleX));
+    const last = Math.min(values.length, Math.ceil((piece.right - piece.offsetX) / piece.scaleX));
+    for (let column = first; column < last; ++column) {
+      const x = column * piece.scaleX + piece.offsetX;
+      const y = pen.y(values[column]);
+      if (piece === pieces[0] && column === first) context.moveTo(x, y);
+      else context.lineTo(x, y);
+      context.lineTo(x + piece.scaleX, y);
+    }
+  }
+  context.stroke();
+}
+
+function drawMarks(pen: Pen): void {
+  const { context, wish, height } = pen;
+  let free = -Infinity; // up to where there is text already
+  context.textAlign = "left";
+  context.textBaseline = "middle";
+  for (const annotation of wish.document.annotations) {
+    const x = pen.x(annotation.entry);
+    if (x < 0 || x > pen.width) continue;
+    context.strokeStyle = pen.color("--mark");
+    context.lineWidth = 1;
+    line(context, Math.round(x) + 0.5, -6, Math.round(x) + 0.5, 4);
+    if (x < free) continue;
+    context.fillStyle = pen.color("--ink-soft");
+    const text = clip(context, annotation.text, 150);
+    context.fillText(text, x + 4, -12);
+    free = x + Math.max(kMarkRoom, context.measureText(text).width + 12);
+  }
+  context.fillStyle = context.strokeStyle = pen.color("--oom");
+  for (const oom of wish.document.ooms) {
+    const x = Math.round(pen.x(oom.entry)) + 0.5;
+    if (x < 0 || x > pen.width) continue;
+    context.lineWidth = 1.5;
+    context.setLineDash([2, 3]);
+    line(context, x, 0, x, height);
+    context.setLineDash([]);
+    context.beginPath();
+    context.moveTo(x, 8);
+    context.lineTo(x - 6, -3);
+    context.lineTo(x + 6, -3);
+    context.fill();
+  }
+}
+
+function drawCursors(pen: Pen): void {
+  const { wish } = pen;
+  if (wish.other !== null) drawCursor(pen, wish.other, { name: "B", dash: [5, 4] });
+  drawCursor(pen, wish.cursor, { name: wish.other === null ? "" : "A", dash: [] });
+  if (wish.hover) {
+    const { context } = pen;
+    context.strokeStyle = pen.color("--ink-faint");
+    context.lineWidth = 1;
+    line(context, wish.hover.x - kMargin.left, 0, wish.hover.x - kMargin.left, pen.height);
+  }
+}
+
+function drawCursor(pen: Pen, entry: number, style: { name: string; dash: number[] }): void {
+  const { context } = pen;
+  const x = Math.round(pen.x(entry + 0.5)) + 0.5;
+  context.strokeStyle = context.fillStyle = pen.color("--cursor");
+  context.lineWidth = 1.5;
+  context.setLineDash(style.dash);
+  line(context, x, -4, x, pen.height);
+  context.setLineDash([]);
+  context.textAlign = "center";
+  if (style.name) context.fillText(style.name, x, -14);
+  else context.fillRect(x - 3, -8, 6, 6);
+}
+
+function line(context: CanvasRenderingContext2D, x0: number, y0: number, x1: number, y1: number) {
+  context.beginPath();
+  context.moveTo(x0, y0);
+  context.lineTo(x1, y1);
+  context.stroke();
+}
+
+function clip(context: CanvasRenderingContext2D, text: string, most: number): string {
+  if (context.measureText(text).width <= most) return text;
+  let length = text.length;
+  while (length > 1 && context.measureText(`${text.slice(0, length)}…`).width > most) --length;
+  return `${text.slice(0, length)}…`;
+}

@@ -1,0 +1,119 @@
+// The keyboard: one table of keys, from which the help page is written too. Keys that mean
+// something in one view only are registered by that view while it is shown.
+import { signal } from "@preact/signals";
+import { kGroupings } from "./ask/scene.ts";
+import { moment, moveCursor, scene, shown, stepCursor } from "./session.ts";
+import {
+  compareCursor,
+  cursor,
+  documentNumber,
+  grouping,
+  kViews,
+  selection,
+  showDocument,
+  view,
+} from "./state.ts";
+import { switchTheme } from "./theme.ts";
+
+export interface Key {
+  keys: string[]; // as KeyboardEvent.key says them; "Shift+" before it where shift matters
+  says: string;
+  does: (key: string) => void;
+}
+
+export const helpShown = signal(false);
+
+const kShare = 100; // a large step of the cursor is this part of the document
+
+export const kEverywhere: Key[] = [
+  {
+    keys: kViews.map((_, i) => String(i + 1)),
+    says: "show timeline, map, flame graph, table, causes, compare",
+    does: (key) => (view.value = kViews[Number(key) - 1]),
+  },
+  {
+    keys: ["[", "]"],
+    says: "one entry back, forward",
+    does: (key) => stepCursor(key === "[" ? -1 : 1),
+  },
+  {
+    keys: ["{", "}"],
+    says: "a hundredth of the trace back, forward",
+    does: (key) => stepCursor((key === "{" ? -1 : 1) * largeStep()),
+  },
+  { keys: ["p"], says: "to the peak", does: () => (cursor.value = null) },
+  { keys: ["o"], says: "to the next out of memory", does: () => toNextOom() },
+  {
+    keys: ["b"],
+    says: "compare: set the second moment here, or take it away",
+    does: () => (compareCursor.value = compareCursor.value === null ? moment.value : null),
+  },
+  { keys: ["x"], says: "compare: swap the two moments", does: () => swapMoments() },
+  {
+    keys: ["g"],
+    says: "stack by allocation, stack, stream, pool",
+    does: () =>
+      (grouping.value = kGroupings[(kGroupings.indexOf(grouping.value) + 1) % kGroupings.length]),
+  },
+  { keys: ["n"], says: "next document", does: () => nextDocument() },
+  { keys: ["/"], says: "search the table", does: () => focusSearch() },
+  { keys: ["t"], says: "light or dark", does: () => switchTheme() },
+  { keys: ["Escape"], says: "select nothing", does: () => escape() },
+  { keys: ["?"], says: "this page", does: () => (helpShown.value = !helpShown.value) },
+];
+
+// Those of the view that is shown.
+export const viewKeys = signal<Key[]>([]);
+
+export function listenToKeys(): void {
+  addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event)) return;
+    const name = event.shiftKey && event.key.length > 1 ? `Shift+${event.key}` : event.key;
+    const key = [...viewKeys.value, ...kEverywhere].find((each) => each.keys.includes(name));
+    if (!key) return;
+    event.preventDefault();
+    key.does(name);
+  });
+}
+
+export function largeStep(): number {
+  return Math.max(1, Math.round((shown.value?.entries ?? kShare) / kShare));
+}
+
+function isTyping(event: KeyboardEvent): boolean {
+  const target = event.target as HTMLElement | null;
+  if (target?.tagName !== "INPUT" && target?.tagName !== "SELECT") return false;
+  if (event.key === "Escape") target.blur();
+  return true;
+}
+
+function toNextOom(): void {
+  const ooms = shown.value?.ooms ?? [];
+  const next = ooms.find((oom) => oom.entry > moment.value) ?? ooms[0];
+  if (next) moveCursor(next.entry);
+}
+
+function swapMoments(): void {
+  if (compareCursor.value === null) return;
+  const other = compareCursor.value;
+  compareCursor.value = moment.value;
+  cursor.value = other;
+}
+
+function nextDocument(): void {
+  const count = scene.value?.documents.length ?? 1;
+  showDocument((documentNumber.value + 1) % count);
+}
+
+// At once where the table is shown; else as soon as it is.
+function focusSearch(): void {
+  view.value = "table";
+  const field = document.querySelector<HTMLInputElement>("input[type=search]");
+  if (field) field.focus();
+  else requestAnimationFrame(focusSearch);
+}
+
+function escape(): void {
+  if (helpShown.value) helpShown.value = false;
+  else selection.value = null;
+}

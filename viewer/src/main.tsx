@@ -1,0 +1,18 @@
+// The front door: finds where answers come from, shows the page, and starts asking.
+// Next room: session.ts for what is open, views/app.tsx for what is shown.
+import { render } from "preact";
+import { EmbeddedSource } from "./ask/embedded_source.ts";
+import { HttpSource } from "./ask/http_source.ts";
+import { listenToKeys } from "./keys.ts";
+import { start } from "./session.ts";
+import { keepInAddress } from "./state.ts";
+import "./style/page.css";
+import "./style/views.css";
+import { followTheme } from "./theme.ts";
+import { App } from "./views/app.tsx";
+
+keepInAddress();
+followTheme();
+listenToKeys();
+render(<App />, document.getElementById("app")!);
+void start(EmbeddedSource.find(document) ?? new HttpSource(new URL(".", location.href).href));

@@ -1,0 +1,95 @@
+// Live bytes by stack as a tree of frames, outermost at the root, for one moment or for two.
+import { hierarchy, type HierarchyRectangularNode, partition } from "d3-hierarchy";
+import type { StackBytes, Stacks } from "../ask/scene.ts";
+import { frameText, framesOf } from "./frames.ts";
+
+export interface FlameNode {
+  name: string;
+  now: number; // bytes, those of callees included
+  before: number; // likewise, at the other moment; 0 where there is none
+  width: number; // what its rectangle is as wide as: the greater of both, summed over its leaves
+  stack: number | null; // the one that ends here, if only one does
+  children: FlameNode[];
+}
+
+export function flameTree(stacks: Stacks, now: StackBytes, before: StackBytes | null): FlameNode {
+  const root = makeNode("all");
+  const byNode = new Map<FlameNode, Map<string, FlameNode>>();
+  const bytesBefore = new Map<number, number>();
+  before?.stack.forEach((stack, i) => bytesBefore.set(stack, before.bytes[i]));
+  now.stack.forEach((stack, i) => {
+    insert(root, byNode, stacks, { stack, now: now.bytes[i], before: bytesBefore.get(stack) ?? 0 });
+    bytesBefore.delete(stack);
+  });
+  for (const [stack, bytes] of bytesBefore) {
+    insert(root, byNode, stacks, { stack, now: 0, before: bytes });
+  }
+  return root;
+}
+
+export type FlameBox = HierarchyRectangularNode<FlameNode>;
+
+// Every frame with its place: x from 0 to 1, depth downwards. Siblings by name, so that the same
+// frame is found at the same place when the moment changes.
+export function flameBoxes(root: FlameNode, narrowest: number): FlameBox[] {
+  const tree = hierarchy(root, (node) => node.children)
+    .sum((node) => ownWidth(node))
+    .sort((a, b) => (a.data.name < b.data.name ? -1 : 1));
+  return partition<FlameNode>()(tree)
+    .descendants()
+    .filter((box) => box.x1 - box.x0 >= narrowest);
+}
+
+// The frames from the root down to the one at which a stack ends.
+export function pathOfStack(root: FlameNode, stack: number): FlameNode[] {
+  if (root.stack === stack) return [root];
+  for (const child of root.children) {
+    const path = pathOfStack(child, stack);
+    if (path.length > 0) return [root, ...path];
+  }
+  return [];
+}
+
+interface Bytes {
+  stack: number;
+  now: number;
+  before: number;
+}
+
+function insert(
+  root: FlameNode,
+  byNode: Map<FlameNode, Map<string, FlameNode>>,
+  stacks: Stacks,
+  bytes: Bytes,
+): void {
+  const names = framesOf(stacks, bytes.stack).map(frameText);
+  let node = root;
+  add(node, bytes);
+  for (const name of names.length > 0 ? names : ["no stack recorded"]) {
+    let children = byNode.get(node);
+    if (!children) byNode.set(node, (children = new Map()));
+    let child = children.get(name);
+    if (!child) {
+      child = makeNode(name);
+      children.set(name, child);
+      node.children.push(child);
+    }
+    node = child;
+    add(node, bytes);
+  }
+  node.stack = bytes.stack;
+}
+
+function add(node: FlameNode, bytes: Bytes): void {
+  node.now += bytes.now;
+  node.before += bytes.before;
+  node.width += Math.max(bytes.now, bytes.before);
+}
+
+function ownWidth(node: FlameNode): number {
+  return Math.max(0, node.width - node.children.reduce((sum, child) => sum + child.width, 0));
+}
+
+function makeNode(name: string): FlameNode {
+  return { name, now: 0, before: 0, width: 0, stack: null, children: [] };
+}

@@ -1,0 +1,72 @@
+// Numbers as people read them. The same forms as the command line's, so that a figure can be found
+// again in both.
+
+const kUnits = ["B", "KiB", "MiB", "GiB", "TiB"];
+const kCount = new Intl.NumberFormat("en-US");
+
+// 12.39 GiB; whole bytes have no decimals.
+export function formatBytes(bytes: number): string {
+  const unit = unitOf(Math.abs(bytes));
+  if (unit === 0) return `${Math.round(bytes)} B`;
+  return `${(bytes / 1024 ** unit).toFixed(2)} ${kUnits[unit]}`;
+}
+
+// A difference, with its sign; a proper minus is as wide as the plus.
+export function formatChange(bytes: number): string {
+  if (bytes === 0) return "±0 B";
+  return (bytes < 0 ? "−" : "+") + formatBytes(Math.abs(bytes));
+}
+
+export function formatCount(count: number): string {
+  return kCount.format(count);
+}
+
+export function formatShare(part: number, whole: number): string {
+  if (whole <= 0) return "–";
+  const share = (100 * part) / whole;
+  return `${share.toFixed(share < 9.95 ? 1 : 0)} %`;
+}
+
+export function formatDuration(us: number): string {
+  const length = Math.abs(us);
+  if (length < 1e3) return `${Math.round(us)} µs`;
+  if (length < 1e6) return `${(us / 1e3).toPrecision(3)} ms`;
+  if (length < 120e6) return `${(us / 1e6).toPrecision(3)} s`;
+  if (length < 7200e6) return `${(us / 60e6).toPrecision(3)} min`;
+  return `${(us / 3600e6).toPrecision(3)} h`;
+}
+
+export function formatAddress(address: bigint): string {
+  return `0x${address.toString(16)}`;
+}
+
+export function plural(count: number, noun: string): string {
+  return `${formatCount(count)} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+// Round values for an axis from 0 to `most` bytes, and their labels in one unit.
+export function byteTicks(
+  from: number,
+  to: number,
+  ticksOf: (from: number, to: number) => number[],
+): { bytes: number; label: string }[] {
+  const unit = unitOf(to);
+  const size = 1024 ** unit;
+  const values = ticksOf(from / size, to / size);
+  const decimals = Math.max(0, ...values.map((value) => decimalsOf(value)));
+  return values.map((value) => ({
+    bytes: value * size,
+    label: value === 0 ? "0" : `${value.toFixed(decimals)} ${kUnits[unit]}`,
+  }));
+}
+
+function unitOf(bytes: number): number {
+  if (bytes < 1024) return 0;
+  return Math.min(kUnits.length - 1, Math.floor(Math.log2(bytes) / 10));
+}
+
+function decimalsOf(value: number): number {
+  const text = String(Number(value.toPrecision(10)));
+  const point = text.indexOf(".");
+  return point < 0 ? 0 : text.length - point - 1;
+}

@@ -1,0 +1,199 @@
+// Turns a tile into rectangles: a row of the tile is as many as it changes its height. Columns are
+// the horizontal unit, bytes the vertical one; where they land on the screen is the layer's affair.
+//
+// Small allocations together are at the bottom of a tile; here they lie on top, as what is left
+// between the rows and the sum. They change in nearly every column, and below the rows would move
+// all of them each time.
+import type { AllocationTile, GroupTile, Tile } from "../ask/scene.ts";
+
+export interface Quads {
+  count: number;
+  box: Float32Array; // left, right, bottom, top of each
+  row: Uint32Array; // of the tile; kBackground for what belongs to no row
+}
+
+export const kBackground = 0xffffffff;
+
+export interface QuadWish {
+  tolerance: number; // bytes by which a rectangle may be off: less than a pixel
+  limit: number; // as many rectangles as can be drawn without stutter
+}
+
+export function quadsOf(tile: Tile, wish: QuadWish): Quads {
+  if (tile.by !== "allocation") return quadsOfGroups(tile, wish);
+  // Where there are too many, the smallest rows join those that are not shown.
+  for (let smallest = 0; ; smallest = Math.max(1, 2 * wish.tolerance, smallest * 4)) {
+    const quads = quadsOfAllocations(tile, wish, smallest);
+    if (quads) return quads;
+  }
+}
+
+class QuadList {
+  count = 0;
+  private box = new Float32Array(1024);
+  private row = new Uint32Array(256);
+
+  add(left: number, right: number, bottom: number, top: number, row: number): void {
+    if (this.count === this.row.length) this.grow();
+    this.box.set([left, right, bottom, top], 4 * this.count);
+    this.row[this.count++] = row;
+  }
+
+  take(): Quads {
+    return {
+      count: this.count,
+      box: this.box.slice(0, 4 * this.count),
+      row: this.row.slice(0, this.count),
+    };
+  }
+
+  private grow(): void {
+    const box = new Float32Array(2 * this.box.length);
+    const row = new Uint32Array(2 * this.row.length);
+    box.set(this.box);
+    row.set(this.row);
+    this.box = box;
+    this.row = row;
+  }
+}
+
+// The sum, in neutral: what the rows leave of it is what is too small to be one.
+function addBackground(quads: QuadList, tile: Tile, tolerance: number): void {
+  const columns = tile.entry.length;
+  for (let begin = 0, column = 1; begin < columns; ++column) {
+    const height = tile.requested[begin];
+    if (column < columns && Math.abs(tile.requested[column] - height) <= tolerance) continue;
+    if (height > 0) quads.add(begin, column, 0, height, kBackground);
+    begin = column;
+  }
+}
+
+// The rows that live in a column, oldest first, with the rectangle each is in the midst of.
+class LiveRows {
+  readonly row: number[] = [];
+  private readonly since: number[] = [];
+  private readonly bottom: number[] = [];
+
+  constructor(
+    private readonly tile: AllocationTile,
+    private readonly quads: QuadList,
+    private readonly tolerance: number,
+  ) {}
+
+  push(row: number, column: number): void {
+    this.row.push(row);
+    this.since.push(column);
+    this.bottom.push(-1); // not placed yet
+  }
+
+  remove(row: number, column: number): number {
+    const at = this.row.lastIndexOf(row);
+    if (at < 0) return this.row.length;
+    this.draw(at, column);
+    this.row.splice(at, 1);
+    this.since.splice(at, 1);
+    this.bottom.splice(at, 1);
+    return at;
+  }
+
+  // Gives the rows from position `first` on their places, and ends the rectangles of those that
+  // moved far enough for it to show.
+  settle(first: number, column: number): void {
+    let height = first === 0 ? 0 : this.exact[first - 1] + this.bytes(first - 1);
+    for (let at = first; at < this.row.length; ++at) {
+      this.exact[at] = height;
+      if (Math.abs(height - this.bottom[at]) > this.tolerance || this.bottom[at] < 0) {
+        this.draw(at, column);
+        this.since[at] = column;
+        this.bottom[at] = height;
+      }
+      height += this.bytes(at);
+    }
+  }
+
+  // Ends all rectangles.
+  finish(column: number): void {
+    for (let at = 0; at < this.row.length; ++at) this.draw(at, column);
+  }
+
+  // Where rows really are: errors within the tolerance must not add up.
+  private readonly exact: number[] = [];
+
+  private bytes(at: number): number {
+    return this.tile.rows.bytes[this.row[at]];
+  }
+
+  private draw(at: number, column: number): void {
+    if (this.bottom[at] < 0 || column <= this.since[at]) return;
+    const bottom = this.bottom[at];
+    this.quads.add(this.since[at], column, bottom, bottom + this.bytes(at), this.row[at]);
+  }
+}
+
+// Null where there would be more than the limit.
+function quadsOfAllocations(tile: AllocationTile, wish: QuadWish, smallest: number): Quads | null {
+  const quads = new QuadList();
+  addBackground(quads, tile, wish.tolerance);
+  const bytes = tile.rows.bytes;
+  const live = new LiveRows(tile, quads, wish.tolerance);
+  for (const row of tile.first) if (bytes[row] >= smallest) live.push(row, 0);
+  live.settle(0, 0);
+
+  const changes = tile.change_column.length;
+  for (let i = 0; i < changes;) {
+    const column = tile.change_column[i];
+    let lowest = Infinity;
+    for (; i < changes && tile.change_column[i] === column; ++i) {
+      const row = tile.change_row[i];
+      if (bytes[row] < smallest) continue;
+      if (tile.change_comes[i]) {
+        lowest = Math.min(lowest, live.row.length);
+        live.push(row, column);
+      } else {
+        lowest = Math.min(lowest, live.remove(row, column));
+      }
+    }
+    if (lowest < Infinity) live.settle(lowest, column);
+    if (quads.count > wish.limit) return null;
+  }
+  live.finish(tile.entry.length);
+  return quads.take();
+}
+
+function quadsOfGroups(tile: GroupTile, wish: QuadWish): Quads {
+  const quads = new QuadList();
+  const columns = tile.entry.length;
+  const below = new Float64Array(columns);
+  for (let row = 0; row < tile.group.length; ++row) {
+    const bytes = tile.bytes.subarray(row * columns, (row + 1) * columns);
+    for (let begin = 0, column = 1; begin < columns; ++column) {
+      const same =
+        column < columns &&
+        Math.abs(below[column] - below[begin]) <= wish.tolerance &&
+        Math.abs(bytes[column] - bytes[begin]) <= wish.tolerance;
+      if (same) continue;
+      if (bytes[begin] > 0) {
+        quads.add(begin, column, below[begin], below[begin] + bytes[begin], row);
+      }
+      begin = column;
+    }
+    for (let column = 0; column < columns; ++column) below[column] += bytes[column];
+  }
+  return quads.take();
+}
+
+// The row at a place, or kBackground; -1 above everything. What was drawn last lies on top.
+export function rowAt(quads: Quads, column: number, bytes: number): number {
+  for (let i = quads.count - 1; i >= 0; --i) {
+    const box = 4 * i;
+    if (
+      column >= quads.box[box] &&
+      column < quads.box[box + 1] &&
+      bytes >= quads.box[box + 2] &&
+      bytes < quads.box[box + 3]
+    ) {
+      return quads.row[i];
+    }
+  }
+  return -1;
+}

@@ -1,0 +1,101 @@
+// The one state that all views share: which document, which moment, what is selected. It is written
+// into the address behind the #, so that a view can be sent to somebody else.
+import { batch, computed, effect, signal } from "@preact/signals";
+import { type Grouping, kGroupings } from "./ask/scene.ts";
+import type { Span } from "./model/tiles.ts";
+
+export const kViews = ["timeline", "map", "flame", "table", "causes", "compare"] as const;
+export type View = (typeof kViews)[number];
+
+export type SelectionKind = "allocation" | "stack" | "stream" | "pool";
+export interface Selection {
+  kind: SelectionKind;
+  id: number;
+}
+
+export const view = signal<View>("timeline");
+export const documentNumber = signal(0);
+export const cursor = signal<number | null>(null); // null: the document's peak
+export const compareCursor = signal<number | null>(null); // null: no second moment
+export const selection = signal<Selection | null>(null);
+export const grouping = signal<Grouping>("allocation");
+export const span = signal<Span | null>(null); // what the timeline shows; null: everything
+export const search = signal("");
+export const otherDocument = signal<number | null>(null); // what is compared with the document
+
+// Numbers of entries, allocations and stacks mean nothing in another document.
+export function showDocument(number: number): void {
+  if (number === documentNumber.value) return;
+  batch(() => {
+    documentNumber.value = number;
+    cursor.value = null;
+    compareCursor.value = null;
+    selection.value = null;
+    span.value = null;
+  });
+}
+
+export function select(kind: SelectionKind, id: number): void {
+  selection.value = { kind, id };
+}
+
+export function isSelected(kind: SelectionKind, id: number): boolean {
+  return selection.value?.kind === kind && selection.value.id === id;
+}
+
+export const hash = computed(() => {
+  const words = new URLSearchParams();
+  words.set("view", view.value);
+  if (documentNumber.value !== 0) words.set("d", String(documentNumber.value));
+  if (otherDocument.value !== null) words.set("with", String(otherDocument.value));
+  if (cursor.value !== null) words.set("at", String(cursor.value));
+  if (compareCursor.value !== null) words.set("from", String(compareCursor.value));
+  if (selection.value) words.set("sel", `${selection.value.kind}:${selection.value.id}`);
+  if (grouping.value !== "allocation") words.set("by", grouping.value);
+  if (span.value) {
+    words.set("span", `${Math.round(span.value.from)}-${Math.round(span.value.to)}`);
+  }
+  if (search.value) words.set("search", search.value);
+  // Colons and spaces may stand behind the #, and read better than their codes.
+  return `#${words.toString().replaceAll("%3A", ":")}`;
+});
+
+// What a hash says. Whatever in it is not understood is as if it were not there.
+export function readHash(text: string): void {
+  const words = new URLSearchParams(text.replace(/^#/, ""));
+  batch(() => {
+    view.value = kViews.find((name) => name === words.get("view")) ?? "timeline";
+    documentNumber.value = readNumber(words.get("d")) ?? 0;
+    otherDocument.value = readNumber(words.get("with"));
+    cursor.value = readNumber(words.get("at"));
+    compareCursor.value = readNumber(words.get("from"));
+    selection.value = readSelection(words.get("sel"));
+    grouping.value = kGroupings.find((name) => name === words.get("by")) ?? "allocation";
+    span.value = readSpan(words.get("span"));
+    search.value = words.get("search") ?? "";
+  });
+}
+
+// From now on address and state follow each other.
+export function keepInAddress(): void {
+  readHash(location.hash);
+  effect(() => {
+    if (hash.value !== location.hash) history.replaceState(null, "", hash.value);
+  });
+  addEventListener("hashchange", () => readHash(location.hash));
+}
+
+function readNumber(text: string | null): number | null {
+  return text !== null && /^\d{1,10}$/.test(text) ? Number(text) : null;
+}
+
+function readSelection(text: string | null): Selection | null {
+  const match = /^(allocation|stack|stream|pool):(\d{1,10})$/.exec(text ?? "");
+  return match ? { kind: match[1] as SelectionKind, id: Number(match[2]) } : null;
+}
+
+function readSpan(text: string | null): Span | null {
+  const match = /^(\d{1,10})-(\d{1,10})$/.exec(text ?? "");
+  if (!match || Number(match[1]) >= Number(match[2])) return null;
+  return { from: Number(match[1]), to: Number(match[2]) };
+}

@@ -1,0 +1,37 @@
+// Light or dark: as the system wants it until somebody chooses, then as chosen.
+import { computed, effect, signal } from "@preact/signals";
+import type { Theme } from "./model/colors.ts";
+
+const kKept = "ashlar-theme";
+
+const chosen = signal<Theme | null>(readChosen());
+const system = signal<Theme>("light");
+
+export const theme = computed<Theme>(() => chosen.value ?? system.value);
+
+export function switchTheme(): void {
+  chosen.value = theme.value === "light" ? "dark" : "light";
+  try {
+    localStorage.setItem(kKept, chosen.value);
+  } catch {
+    // A browser may keep nothing for files; then the choice lasts as long as the page.
+  }
+}
+
+export function followTheme(): void {
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  system.value = dark.matches ? "dark" : "light";
+  dark.addEventListener("change", () => (system.value = dark.matches ? "dark" : "light"));
+  effect(() => {
+    document.documentElement.dataset.theme = theme.value;
+  });
+}
+
+function readChosen(): Theme | null {
+  try {
+    const kept = localStorage.getItem(kKept);
+    return kept === "light" || kept === "dark" ? kept : null;
+  } catch {
+    return null;
+  }
+}

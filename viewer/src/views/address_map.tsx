@@ -1,0 +1,207 @@
+// Segments and their blocks at the moment, why a segment is held, and steps through history.
+import { computed, effect, signal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import { type AddressMap, BlockState, kNone } from "../ask/scene.ts";
+import { MapChart } from "../draw/map_chart.ts";
+import { Fill } from "../draw/quad_painter.ts";
+import { type Key, largeStep, viewKeys } from "../keys.ts";
+import { fade, kNeutral, packColor, shade } from "../model/colors.ts";
+import { answers, coloring, moment, shown, stepCursor } from "../session.ts";
+import { documentNumber, select, selection } from "../state.ts";
+import { theme } from "../theme.ts";
+import { MapHover, SegmentStory } from "./segment_story.tsx";
+import { useAnswer } from "./use_answer.ts";
+
+const map = signal<AddressMap | null>(null);
+const zoom = signal(1);
+const segmentAddress = signal<bigint | null>(null); // stays chosen from moment to moment
+const hover = signal<{ x: number; y: number; block: number; segment: number } | null>(null);
+
+const chosenSegment = computed(() => {
+  const at = map.value?.segment_address.findIndex((address) => address === segmentAddress.value);
+  return at === undefined || at < 0 ? null : at;
+});
+
+// A new function whenever colours change, and only then: the chart compares functions.
+const colorOf = computed(() => {
+  const now = theme.value;
+  const chosen = selection.value;
+  const colors = coloring.value;
+  const neutral = kNeutral[now];
+  return (of: AddressMap, block: number): number => {
+    const state = of.block_state[block];
+    if (state === BlockState.free) return packColor(neutral, Fill.hatched);
+    if (state === BlockState.unmapped) return packColor(neutral, Fill.dotted);
+    if (state === BlockState.merged) return packColor(chosen ? fade(neutral, now) : neutral);
+    const by = colors.ofAllocation(of.block_allocation[block], of.block_stack[block]);
+    const color = shade(by.coloring.of(by.id, now), of.block_allocation[block]);
+    const fill = state === BlockState.pending ? Fill.hatched : Fill.plain;
+    return packColor(!chosen || belongs(of, block) ? color : fade(color, now), fill);
+  };
+});
+
+export function AddressMapView() {
+  const number = documentNumber.value;
+  const at = moment.value;
+  const answer = useAnswer(() => answers.peek()!.map(number, at), `${number} ${at}`);
+  useEffect(() => {
+    map.value = answer.value;
+  }, [answer.value]);
+  return (
+    <>
+      <Controls />
+      <Chart />
+      {answer.error && <p class="empty">{answer.error}</p>}
+      <SegmentStory map={map.value} segment={chosenSegment.value} />
+    </>
+  );
+}
+
+function Controls() {
+  return (
+    <div class="controls">
+      <span class="legend">
+        <i class="swatch live" /> live, by stack <i class="swatch pending" /> freed, waiting for a
+        stream <i class="swatch free" /> free <i class="swatch neutral" /> small ones, merged{" "}
+        <i class="swatch unmapped" /> not mapped
+      </span>
+      <span class="grow" />
+      <button
+        type="button"
+        onClick={() => magnify(1 / 1.5)}
+        disabled={zoom.value <= 1}
+        title="Key -"
+      >
+        −
+      </button>
+      <button type="button" onClick={() => magnify(1.5)} title="Key +">
+        +
+      </button>
+    </div>
+  );
+}
+
+function Chart() {
+  const host = useRef<HTMLDivElement>(null);
+  const spacer = useRef<HTMLDivElement>(null);
+  const below = useRef<HTMLCanvasElement>(null);
+  const above = useRef<HTMLCanvasElement>(null);
+  useEffect(() => {
+    const chart = new MapChart(host.current!, spacer.current!, below.current!, above.current!);
+    const stop = follow(chart);
+    const sizes = new ResizeObserver(() => chart.drawSoon());
+    sizes.observe(host.current!);
+    const forget = listen(host.current!, chart);
+    viewKeys.value = kKeys;
+    return () => {
+      stop();
+      forget();
+      sizes.disconnect();
+      chart.release();
+      viewKeys.value = [];
+      map.value = null;
+    };
+  }, []);
+  return (
+    <div class="map" ref={host}>
+      <div class="window">
+        <canvas class="below" ref={below} />
+        <canvas class="above" ref={above} />
+      </div>
+      <div ref={spacer} />
+      {hover.value && map.value && <MapHover map={map.value} {...hover.value} />}
+    </div>
+  );
+}
+
+function follow(chart: MapChart): () => void {
+  return effect(() => {
+    if (!map.value || !shown.value) return;
+    selection.value; // Marks follow it, though the function below stays the same.
+    chart.show({
+      map: map.value,
+      zoom: zoom.value,
+      pools: shown.value.pools,
+      segment: chosenSegment.value,
+      colorOf: colorOf.value,
+      isSelected: (of, block) => selection.peek()?.kind === "allocation" && belongs(of, block),
+    });
+  });
+}
+
+function listen(host: HTMLElement, chart: MapChart): () => void {
+  const find = (event: MouseEvent) => {
+    const box = host.getBoundingClientRect();
+    const place = { x: event.clientX - box.left, y: event.clientY - box.top };
+    const found = chart.under(place.x, place.y);
+    return found && { ...place, ...found };
+  };
+  const events = {
+    scroll: () => chart.drawSoon(),
+    wheel: (event: WheelEvent) => {
+      if (!event.altKey && !event.ctrlKey) return;
+      event.preventDefault();
+      magnify(Math.exp(-event.deltaY / 300));
+    },
+    pointermove: (event: PointerEvent) => (hover.value = find(event)),
+    pointerleave: () => (hover.value = null),
+    click: (event: MouseEvent) => click(find(event)),
+  };
+  for (const [name, handler] of Object.entries(events)) {
+    host.addEventListener(name, handler as EventListener, { passive: false });
+  }
+  return () => {
+    hover.value = null;
+    for (const [name, handler] of Object.entries(events)) {
+      host.removeEventListener(name, handler as EventListener);
+    }
+  };
+}
+
+// Any click chooses the segment; one on a live block its allocation, too.
+function click(found: { block: number; segment: number } | null): void {
+  const of = map.value;
+  if (!of) return;
+  segmentAddress.value = found ? of.segment_address[found.segment] : null;
+  const allocation = found ? of.block_allocation[found.block] : kNone;
+  if (allocation !== kNone) select("allocation", allocation);
+}
+
+function belongs(of: AddressMap, block: number): boolean {
+  const chosen = selection.peek();
+  if (!chosen) return false;
+  if (chosen.kind === "allocation") return of.block_allocation[block] === chosen.id;
+  if (chosen.kind === "stack") return of.block_stack[block] === chosen.id;
+  const segment = segmentOfBlock(of, block);
+  return (chosen.kind === "stream" ? of.segment_stream : of.segment_pool)[segment] === chosen.id;
+}
+
+function segmentOfBlock(of: AddressMap, block: number): number {
+  let [low, high] = [0, of.segment_bytes.length];
+  while (high - low > 1) {
+    const middle = (low + high) >> 1;
+    if (of.segment_first[middle] <= block) low = middle;
+    else high = middle;
+  }
+  return low;
+}
+
+function magnify(factor: number): void {
+  zoom.value = Math.min(64, Math.max(1, zoom.value * factor));
+}
+
+const kKeys: Key[] = [
+  {
+    keys: ["ArrowLeft", "ArrowRight"],
+    says: "one entry back, forward",
+    does: (key) => stepCursor(key === "ArrowLeft" ? -1 : 1),
+  },
+  {
+    keys: ["Shift+ArrowLeft", "Shift+ArrowRight"],
+    says: "a hundredth of the trace back, forward",
+    does: (key) => stepCursor((key === "Shift+ArrowLeft" ? -1 : 1) * largeStep()),
+  },
+  { keys: ["+", "="], says: "larger; the wheel does with Alt", does: () => magnify(1.5) },
+  { keys: ["-"], says: "smaller", does: () => magnify(1 / 1.5) },
+  { keys: ["0"], says: "everything on one page", does: () => (zoom.value = 1) },
+];

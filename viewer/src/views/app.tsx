@@ -1,0 +1,63 @@
+// The page: header, overview, the chosen view, and beside it what is known of moment and selection.
+// Until there is something to show it says how far reading is, or why there is nothing.
+import { failure, notice, scene, shown } from "../session.ts";
+import { type View, view } from "../state.ts";
+import { AddressMapView } from "./address_map.tsx";
+import { CausesView } from "./causes.tsx";
+import { CompareView } from "./compare.tsx";
+import { Details } from "./details.tsx";
+import { DropTarget } from "./drop.tsx";
+import { FlameView } from "./flame.tsx";
+import { Header } from "./header.tsx";
+import { Help } from "./help.tsx";
+import { Failed, Loading } from "./loading.tsx";
+import { Overview } from "./overview.tsx";
+import { TableView } from "./table.tsx";
+import { TimelineView } from "./timeline.tsx";
+
+const kViewParts: Record<View, () => preact.JSX.Element | null> = {
+  timeline: TimelineView,
+  map: AddressMapView,
+  flame: FlameView,
+  table: TableView,
+  causes: CausesView,
+  compare: CompareView,
+};
+
+export function App() {
+  return (
+    <DropTarget>
+      {scene.value && shown.value ? <Page /> : failure.value ? <Failed /> : <Loading />}
+      <Notice />
+      <Help />
+    </DropTarget>
+  );
+}
+
+function Page() {
+  const Shown = kViewParts[view.value];
+  return (
+    <div class="page">
+      <Header />
+      <main data-view={view.value}>
+        <Overview />
+        <div class="view">
+          <Shown key={view.value} />
+        </div>
+      </main>
+      <Details />
+    </div>
+  );
+}
+
+function Notice() {
+  if (!notice.value) return null;
+  return (
+    <div class="notice" role="alert">
+      <span>{notice.value}</span>
+      <button type="button" onClick={() => (notice.value = null)} aria-label="Close">
+        ×
+      </button>
+    </div>
+  );
+}

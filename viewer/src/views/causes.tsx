@@ -1,0 +1,225 @@
+// Where the gap between reserved and requested went, and what other settings would have reserved.
+import { useState } from "preact/hooks";
+import type { Causes, Trial } from "../ask/scene.ts";
+import { cssColor, kPalette } from "../model/colors.ts";
+import { formatBytes, formatChange, formatDuration, formatShare, plural } from "../model/format.ts";
+import { answers, moveCursor, shown } from "../session.ts";
+import { documentNumber, view } from "../state.ts";
+import { useAnswer } from "./use_answer.ts";
+
+// In the words of `ashlar report`, and in its order.
+const kCauses: [name: string, title: string, says: string][] = [
+  ["rounding", "rounding", "blocks larger than what was asked for"],
+  ["other_pool", "another pool", "free, but in another pool"],
+  ["other_stream", "another stream", "free, but bound to another stream"],
+  ["other_size", "the other size", "free, but kept for blocks of the other kind (small or large)"],
+  [
+    "beside_live",
+    "holes",
+    "free, but beside live blocks: holes too small to serve, impossible to give back",
+  ],
+  ["unused", "unused", "whole segments that nobody used"],
+];
+
+export function CausesView() {
+  if (shown.value!.has_history) return <Explained />;
+  return (
+    <p class="empty">
+      There is no history in this file: what cannot be replayed has no causes and no alternatives.
+    </p>
+  );
+}
+
+function Explained() {
+  const number = documentNumber.value;
+  const [progress, setProgress] = useState("");
+  const { value: causes, error } = useAnswer(
+    () =>
+      answers
+        .peek()!
+        .causes(number, (loading) =>
+          setProgress(
+            loading.what + (loading.done === null ? "" : `, ${Math.round(100 * loading.done)} %`),
+          ),
+        ),
+    `causes ${number}`,
+  );
+  if (error) return <p class="empty">{error}</p>;
+  if (!causes) {
+    return (
+      <p class="empty" data-loading>
+        {progress || "Replaying the run under other settings"} …
+      </p>
+    );
+  }
+  return (
+    <div class="report">
+      <Gap causes={causes} />
+      <Alternatives causes={causes} />
+      <Advice causes={causes} />
+    </div>
+  );
+}
+
+function Gap({ causes }: { causes: Causes }) {
+  const { reserved_bytes, requested_bytes, gap_bytes } = causes.at_peak;
+  const entry = shown.value!.reserved_peak.entry;
+  const parts = kCauses
+    .map(([name, title, says], i) => ({
+      title,
+      says,
+      bytes: causes.at_peak.causes[name] ?? 0,
+      color: cssColor(kPalette[(i + 1) % 7]),
+    }))
+    .filter((part) => part.bytes > 0);
+  return (
+    <section>
+      <h2>Where the gap went</h2>
+      <p>
+        At its peak the allocator had reserved <b>{formatBytes(reserved_bytes)}</b>, of which owners
+        had requested <b>{formatBytes(requested_bytes)}</b>: a gap of{" "}
+        <b>{formatBytes(gap_bytes)}</b> ({formatShare(gap_bytes, reserved_bytes)}).{" "}
+        <button
+          type="button"
+          class="link"
+          onClick={() => {
+            moveCursor(entry);
+            view.value = "map";
+          }}
+        >
+          Look at it in the address map
+        </button>
+      </p>
+      <div class="bar" role="img" aria-label="Reserved memory by cause">
+        <span
+          class="requested"
+          style={{ flexGrow: requested_bytes }}
+          title={`requested: ${formatBytes(requested_bytes)}`}
+        />
+        {parts.map((part) => (
+          <span
+            key={part.title}
+            style={{ flexGrow: part.bytes, background: part.color }}
+            title={`${part.title}: ${formatBytes(part.bytes)}`}
+          />
+        ))}
+      </div>
+      <table class="plain">
+        <tbody>
+          <tr>
+            <td>
+              <i class="swatch requested" /> requested
+            </td>
+            <td class="number">{formatBytes(requested_bytes)}</td>
+            <td class="number">{formatShare(requested_bytes, reserved_bytes)}</td>
+            <td class="soft">what owners asked for</td>
+          </tr>
+          {parts.map((part) => (
+            <tr key={part.title}>
+              <td>
+                <i class="swatch" style={{ background: part.color }} /> {part.title}
+              </td>
+              <td class="number">{formatBytes(part.bytes)}</td>
+              <td class="number">{formatShare(part.bytes, reserved_bytes)}</td>
+              <td class="soft">{part.says}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+interface Alternative {
+  titles: string[];
+  trial: Trial;
+}
+
+// Settings that come to the same as what was recorded are one row: there is nothing to choose.
+function alternativesOf(results: Trial[]): Alternative[] {
+  const recorded = results.find((trial) => trial.is_recorded);
+  const rows: Alternative[] = recorded ? [{ titles: ["as recorded"], trial: recorded }] : [];
+  for (const trial of results) {
+    if (trial.is_recorded) continue;
+    const same =
+      recorded &&
+      trial.peak_reserved_bytes === recorded.peak_reserved_bytes &&
+      trial.driver_us === recorded.driver_us;
+    if (same) rows[0].titles.push(settingTitle(trial));
+    else rows.push({ titles: [settingTitle(trial)], trial });
+  }
+  return rows.sort((a, b) => a.trial.peak_reserved_bytes - b.trial.peak_reserved_bytes);
+}
+
+function Alternatives({ causes }: { causes: Causes }) {
+  const rows = alternativesOf(causes.results);
+  const recorded = causes.results.find((trial) => trial.is_recorded)?.peak_reserved_bytes;
+  const most = Math.max(
+    ...rows.map((row) => row.trial.peak_reserved_bytes),
+    causes.lower_bound_bytes,
+    1,
+  );
+  return (
+    <section>
+      <h2>What other settings would have reserved</h2>
+      <p class="soft">
+        Each was replayed, not guessed. The dashed line is the lower bound,{" "}
+        {formatBytes(causes.lower_bound_bytes)}: no allocator could have done with less.
+      </p>
+      <div class="alternatives" style={{ "--bound": causes.lower_bound_bytes / most }}>
+        <div class="alternative soft">
+          <span>setting</span>
+          <span />
+          <span class="number">peak reserved</span>
+          <span class="number">difference</span>
+          <span class="number">in the driver</span>
+        </div>
+        {rows.map(({ titles, trial }) => (
+          <div
+            key={titles[0]}
+            class={`alternative${trial.is_recorded ? " recorded" : ""}`}
+            title={titles.length > 1 ? `the same: ${titles.slice(1).join(", ")}` : ""}
+          >
+            <span class="title">
+              {titles[0]}
+              {titles.length > 1 && <small> and {titles.length - 1} that change nothing</small>}
+            </span>
+            <span class="track">
+              <i style={{ width: `${(100 * trial.peak_reserved_bytes) / most}%` }} />
+            </span>
+            <span class="number">{formatBytes(trial.peak_reserved_bytes)}</span>
+            <span class="number soft">
+              {trial.is_recorded || recorded === undefined
+                ? ""
+                : formatChange(trial.peak_reserved_bytes - recorded)}
+              {trial.ooms > 0 && ` · ${plural(trial.ooms, "OOM")}`}
+            </span>
+            <span class="number soft">{formatDuration(trial.driver_us)}</span>
+          </div>
+        ))}
+      </div>
+    </section>
+  );
+}
+
+function settingTitle(other: Trial): string {
+  if (other.engine === "paged")
+    return `Ashlar's paged engine${other.conf ? `, ${other.conf}` : ""}`;
+  if (other.engine === "async")
+    return `the driver's own pool${other.conf ? `, ${other.conf}` : ""}`;
+  return other.conf || "defaults";
+}
+
+function Advice({ causes }: { causes: Causes }) {
+  if (causes.advice.length === 0) return null;
+  return (
+    <section>
+      <h2>What to do</h2>
+      <ul>
+        {causes.advice.map((sentence) => (
+          <li key={sentence}>{sentence}</li>
+        ))}
+      </ul>
+    </section>
+  );
+}

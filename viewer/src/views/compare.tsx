@@ -1,0 +1,129 @@
+// Documents side by side: all of them as ranks, and two of them in detail.
+import type { DocumentScene } from "../ask/scene.ts";
+import { gapOf, imbalance } from "../model/compare.ts";
+import { formatBytes, formatCount, formatShare, plural } from "../model/format.ts";
+import { isFile, scene } from "../session.ts";
+import { documentNumber, otherDocument, showDocument } from "../state.ts";
+import { CompareCurves } from "./compare_curves.tsx";
+import { CompareStacks } from "./compare_stacks.tsx";
+
+export function CompareView() {
+  const documents = scene.value!.documents;
+  const base = documentNumber.value;
+  const other = otherDocument.value ?? (base === 0 ? 1 : 0);
+  return (
+    <div class="report wide">
+      <Ranks documents={documents} base={base} other={other} />
+      {documents.length > 1 && other < documents.length && other !== base ? (
+        <>
+          <CompareCurves key={`${base} ${other}`} documents={documents} of={[base, other]} />
+          <CompareStacks documents={documents} of={[base, other]} />
+        </>
+      ) : (
+        <p class="soft">
+          {isFile.value
+            ? "This file holds one document. To compare, run “ashlar view A B”."
+            : "To compare, drop a second file on the page, or run “ashlar view A B …”: " +
+              "ranks of one job, or one job before and after a change."}
+        </p>
+      )}
+    </div>
+  );
+}
+
+interface RanksParts {
+  documents: DocumentScene[];
+  base: number;
+  other: number;
+}
+
+function Ranks({ documents, base, other }: RanksParts) {
+  const uneven = imbalance(documents.map((document) => document.reserved_peak.reserved));
+  const most = Math.max(...documents.map((document) => document.reserved_peak.reserved), 1);
+  return (
+    <section>
+      <h2>{documents.length > 2 ? "Ranks" : "Documents"}</h2>
+      {documents.length > 1 && (
+        <p>
+          The worst is <b>{titleOf(documents[uneven.worst])}</b>, with{" "}
+          {formatBytes(documents[uneven.worst].reserved_peak.reserved)} reserved at its peak:{" "}
+          {formatShare(uneven.share, 1)} above the mean of {plural(documents.length, "document")} (
+          {formatBytes(uneven.mean)}).
+        </p>
+      )}
+      <table class="plain ranks">
+        <thead>
+          <tr>
+            <th title="The base of the comparison">A</th>
+            <th title="What is compared with it">B</th>
+            <th>document</th>
+            <th class="number">peak requested</th>
+            <th class="number">peak reserved</th>
+            <th />
+            <th class="number">gap</th>
+            <th class="number">lower bound</th>
+            <th class="number">OOMs</th>
+            <th class="number">allocations</th>
+          </tr>
+        </thead>
+        <tbody>
+          {documents.map((document, i) => (
+            <tr key={i} class={i === uneven.worst && documents.length > 1 ? "worst" : ""}>
+              <td>
+                <input
+                  type="radio"
+                  name="base"
+                  aria-label={`compare ${titleOf(document)}`}
+                  checked={i === base}
+                  onChange={() => chooseBase(i, base, other)}
+                />
+              </td>
+              <td>
+                <input
+                  type="radio"
+                  name="other"
+                  aria-label={`compare with ${titleOf(document)}`}
+                  checked={i === other}
+                  disabled={i === base}
+                  onChange={() => (otherDocument.value = i)}
+                />
+              </td>
+              <td>{titleOf(document)}</td>
+              <td class="number">{formatBytes(document.peak.requested)}</td>
+              <td class="number">{formatBytes(document.reserved_peak.reserved)}</td>
+              <td class="track-cell">
+                <Bar document={document} most={most} />
+              </td>
+              <td class="number">
+                {formatBytes(gapOf(document))}{" "}
+                <small>{formatShare(gapOf(document), document.reserved_peak.reserved)}</small>
+              </td>
+              <td class="number">{formatBytes(document.lower_bound)}</td>
+              <td class="number">{document.ooms.length}</td>
+              <td class="number">{formatCount(document.allocations)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+// The base changes places with what it was compared with, where both would be the same.
+function chooseBase(next: number, base: number, other: number): void {
+  otherDocument.value = next === other ? base : other;
+  showDocument(next);
+}
+
+function Bar({ document, most }: { document: DocumentScene; most: number }) {
+  return (
+    <span class="track">
+      <i class="reserved" style={{ width: `${(100 * document.reserved_peak.reserved) / most}%` }} />
+      <i class="requested" style={{ width: `${(100 * document.peak.requested) / most}%` }} />
+    </span>
+  );
+}
+
+export function titleOf(document: DocumentScene): string {
+  return `${document.name}, device ${document.device}`;
+}

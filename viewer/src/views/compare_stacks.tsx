@@ -1,0 +1,73 @@
+// What two documents hold at their peaks, by stack: the greatest differences first.
+import { answers, momentOf } from "../session.ts";
+import { deltaOf, type StackChange, stackChanges } from "../model/compare.ts";
+import type { DocumentScene } from "../ask/scene.ts";
+import { formatBytes, formatChange, formatCount, plural } from "../model/format.ts";
+import { useAnswer } from "./use_answer.ts";
+
+const kShown = 50;
+
+async function changesOf(documents: DocumentScene[], of: [number, number]): Promise<StackChange[]> {
+  const ask = answers.peek()!;
+  const [base, other] = await Promise.all(
+    of.map(async (number) => ({
+      stacks: await ask.stacks(number),
+      bytes: await ask.stackBytes(number, momentOf(documents[number], null)),
+    })),
+  );
+  return stackChanges(base, other);
+}
+
+export function CompareStacks({
+  documents,
+  of,
+}: {
+  documents: DocumentScene[];
+  of: [number, number];
+}) {
+  const { value: changes, error } = useAnswer(() => changesOf(documents, of), of.join(" "));
+  if (error) return <p class="empty">{error}</p>;
+  if (!changes) return null;
+  const differing = changes.filter((change) => deltaOf(change) !== 0);
+  return (
+    <section>
+      <h2>What they hold at their peaks, by stack</h2>
+      <p class="soft">
+        Stacks are the same where function, file and line of all frames are.{" "}
+        {plural(differing.length, "stack")} of {formatCount(changes.length)} differ.
+      </p>
+      <table class="plain">
+        <thead>
+          <tr>
+            <th class="number">B − A</th>
+            <th class="number">A</th>
+            <th class="number">B</th>
+            <th class="number">allocations</th>
+            <th>made by</th>
+          </tr>
+        </thead>
+        <tbody>
+          {differing.slice(0, kShown).map((change) => (
+            <tr key={change.key}>
+              <td class={`number ${deltaOf(change) > 0 ? "grew" : "shrank"}`}>
+                {formatChange(deltaOf(change))}
+              </td>
+              <td class="number">{formatBytes(change.bytes[0])}</td>
+              <td class="number">{formatBytes(change.bytes[1])}</td>
+              <td class="number">
+                {formatCount(change.count[0])} → {formatCount(change.count[1])}
+              </td>
+              <td class="frame" title={change.key}>
+                {innermost(change.key)}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+function innermost(key: string): string {
+  return key === "" ? "no stack recorded" : key.slice(key.lastIndexOf("\n") + 1);
+}

@@ -1,0 +1,147 @@
+// Beside every view: the moment, what is selected, and who holds memory at the moment.
+import { formatBytes, formatCount, formatDuration, formatShare } from "../model/format.ts";
+import { type TileColumns } from "../ask/scene.ts";
+import { entriesPerColumn } from "../model/tiles.ts";
+import { answers, moment, otherMoment, shown, stepCursor } from "../session.ts";
+import { compareCursor, cursor, documentNumber, view } from "../state.ts";
+import { Holders } from "./holders.tsx";
+import { Selected } from "./selected.tsx";
+import { useAnswer } from "./use_answer.ts";
+
+export function Details() {
+  if (view.value === "compare") return null;
+  return (
+    <aside>
+      <Moment />
+      <Selected />
+      <Holders />
+    </aside>
+  );
+}
+
+interface MomentFigures {
+  requested: number;
+  allocated: number;
+  reserved: number;
+  time_us: number;
+  exact: boolean;
+}
+
+// From the deepest level, where a column is one entry. A self-contained file may lack it, and then
+// the deepest one that it has must do.
+async function figuresAt(number: number, at: number): Promise<MomentFigures> {
+  const ask = answers.peek()!;
+  const document = shown.peek()!;
+  for (let level = document.levels - 1; ; --level) {
+    const column = Math.floor(at / entriesPerColumn(document, level));
+    const index = Math.floor(column / document.columns);
+    try {
+      const tile = await ask.tile({ document: number, by: "pool", level, index, detail: 0 });
+      const found = column - index * document.columns;
+      return { ...pick(tile, found), exact: tile.entry[found] === at };
+    } catch (problem) {
+      if (level === 0) throw problem;
+    }
+  }
+}
+
+function pick(tile: TileColumns, column: number): Omit<MomentFigures, "exact"> {
+  return {
+    requested: tile.requested[column],
+    allocated: tile.allocated[column],
+    reserved: tile.reserved[column],
+    time_us: tile.time_us[column],
+  };
+}
+
+function Moment() {
+  const document = shown.value!;
+  const number = documentNumber.value;
+  const at = moment.value;
+  const figures = useAnswer(() => figuresAt(number, at), `${number} ${at}`).value;
+  const isPeak = at === document.peak.entry;
+  const since = figures && document.first_us !== null ? figures.time_us - document.first_us : NaN;
+  return (
+    <section class="moment" data-moment={at}>
+      <h2>
+        {document.has_history ? `Entry ${formatCount(at)}` : "At the end"}
+        {isPeak && document.has_history && <span class="badge">peak</span>}
+        {document.ooms.some((oom) => oom.entry === at) && (
+          <span class="badge oom">out of memory</span>
+        )}
+      </h2>
+      {figures && (
+        <dl class="figures">
+          <dt>requested</dt>
+          <dd>
+            {figures.exact ? "" : "≈ "}
+            {formatBytes(figures.requested)}
+          </dd>
+          <dt>reserved</dt>
+          <dd>
+            {figures.exact ? "" : "≈ "}
+            {formatBytes(figures.reserved)}
+          </dd>
+          <dt>not used</dt>
+          <dd>
+            {formatBytes(figures.reserved - figures.requested)}{" "}
+            <small>{formatShare(figures.reserved - figures.requested, figures.reserved)}</small>
+          </dd>
+          {Number.isFinite(since) && (
+            <>
+              <dt>since the start</dt>
+              <dd>{formatDuration(since)}</dd>
+            </>
+          )}
+        </dl>
+      )}
+      {document.has_history && <Happened at={at} />}
+      <div class="buttons">
+        <button type="button" onClick={() => stepCursor(-1)} title="One entry back (key [)">
+          ←
+        </button>
+        <button type="button" onClick={() => stepCursor(1)} title="One entry forward (key ])">
+          →
+        </button>
+        <button type="button" disabled={isPeak} onClick={() => (cursor.value = null)} title="Key p">
+          To the peak
+        </button>
+        <button
+          type="button"
+          aria-pressed={otherMoment.value !== null}
+          onClick={() => (compareCursor.value = compareCursor.value === null ? at : null)}
+          title="A second moment to compare with (key b, or Alt-click in the timeline)"
+        >
+          {otherMoment.value === null ? "Compare from here" : "Stop comparing"}
+        </button>
+      </div>
+      {otherMoment.value !== null && (
+        <p class="soft">Compared with entry {formatCount(otherMoment.value)} (B).</p>
+      )}
+    </section>
+  );
+}
+
+// The out of memory at the moment, if it is one, and the last annotation before it.
+function Happened({ at }: { at: number }) {
+  const document = shown.value!;
+  const oom = document.ooms.find((each) => each.entry === at);
+  const annotation = document.annotations.findLast((each) => each.entry <= at);
+  return (
+    <>
+      {oom && (
+        <p data-oom>
+          {formatBytes(oom.wanted)} could not be had here
+          {oom.free < oom.wanted
+            ? `: the device had ${formatBytes(oom.free)} free.`
+            : `, though the device had ${formatBytes(oom.free)} free: the process had a limit.`}
+        </p>
+      )}
+      {annotation && (
+        <p class="soft clipped" title={annotation.text}>
+          after “{annotation.text}”
+        </p>
+      )}
+    </>
+  );
+}

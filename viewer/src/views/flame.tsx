@@ -1,0 +1,199 @@
+// Live bytes as a flame graph, outermost frames on top: at the moment, or what changed between two.
+import { signal } from "@preact/signals";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { cssColor, inkOn, kGrew, kShrank, mix, type Rgb } from "../model/colors.ts";
+import {
+  type FlameBox,
+  flameBoxes,
+  type FlameNode,
+  flameTree,
+  pathOfStack,
+} from "../model/flame_tree.ts";
+import { formatBytes, formatChange, formatCount, formatShare } from "../model/format.ts";
+import { answers, coloring, moment, otherMoment, stacks, stacksRecorded } from "../session.ts";
+import { documentNumber, select, selection } from "../state.ts";
+import { theme } from "../theme.ts";
+import { useAnswer } from "./use_answer.ts";
+
+const kRow = 22;
+const kNarrowest = 0.0008; // of the width, about a pixel
+
+// The names down to the frame that is shown at full width.
+const root = signal<string[]>([]);
+
+export function FlameView() {
+  const number = documentNumber.value;
+  const at = moment.value;
+  const other = otherMoment.value;
+  const ask = answers.value!;
+  const now = useAnswer(() => ask.stackBytes(number, at), `${number} ${at}`);
+  const before = useAnswer(
+    other === null ? null : () => ask.stackBytes(number, other),
+    `${number} ${other}`,
+  );
+  const isDifference = other !== null && before.value !== null;
+  const tree = useMemo(
+    () =>
+      now.value && stacks.value
+        ? flameTree(stacks.value, now.value, isDifference ? before.value : null)
+        : null,
+    [now.value, before.value, isDifference, stacks.value],
+  );
+  if (now.error) return <p class="empty">{now.error}</p>;
+  if (!tree) return <p class="empty">…</p>;
+  if (!stacksRecorded.value) {
+    return (
+      <p class="empty">
+        There are no stacks in this trace, so there is no flame graph. Record with{" "}
+        <code>context="all"</code>.
+      </p>
+    );
+  }
+  return (
+    <>
+      <div class="controls">
+        <Title at={at} other={isDifference ? other : null} tree={tree} />
+        <span class="grow" />
+        {isDifference && (
+          <span class="legend">
+            <i class="swatch" style={{ background: cssColor(kGrew) }} /> grew{" "}
+            <i class="swatch" style={{ background: cssColor(kShrank) }} /> shrank
+          </span>
+        )}
+        <button type="button" disabled={root.value.length === 0} onClick={() => (root.value = [])}>
+          All frames
+        </button>
+      </div>
+      <Graph tree={tree} isDifference={isDifference} />
+    </>
+  );
+}
+
+function Title(props: { at: number; other: number | null; tree: FlameNode }) {
+  const { at, other, tree } = props;
+  if (other === null) {
+    return (
+      <span>
+        {formatBytes(tree.now)} live at entry {formatCount(at)}
+      </span>
+    );
+  }
+  return (
+    <span>
+      {formatChange(tree.now - tree.before)} from entry {formatCount(other)} (B) to entry{" "}
+      {formatCount(at)} (A); widths are the greater of both
+    </span>
+  );
+}
+
+function Graph({ tree, isDifference }: { tree: FlameNode; isDifference: boolean }) {
+  const host = useRef<HTMLDivElement>(null);
+  const [hovered, hover] = useState<FlameNode | null>(null);
+  const top = useMemo(() => descend(tree, root.value), [tree, root.value]);
+  const boxes = useMemo(() => flameBoxes(top, kNarrowest), [top]);
+  const chosen = selection.value?.kind === "stack" ? selection.value.id : null;
+  const path = useMemo(
+    () => new Set(chosen === null ? [] : pathOfStack(top, chosen)),
+    [top, chosen],
+  );
+  useEffect(() => host.current?.scrollTo({ top: 0 }), [top]);
+  const deepest = Math.max(...boxes.map((box) => box.depth));
+  return (
+    <>
+      <div class="flame" ref={host} onPointerLeave={() => hover(null)}>
+        <div style={{ height: `${(deepest + 1) * kRow}px`, position: "relative" }}>
+          {boxes.map((box, i) => (
+            <Box
+              key={i}
+              box={box}
+              color={colorOf(box.data, isDifference)}
+              faded={path.size > 0 && !path.has(box.data)}
+              label={labelOf(box.data, isDifference)}
+              onHover={hover}
+              onClick={() => choose(box)}
+            />
+          ))}
+        </div>
+      </div>
+      <p class="status">{describe(hovered ?? top, tree, isDifference)}</p>
+    </>
+  );
+}
+
+interface BoxParts {
+  box: FlameBox;
+  color: Rgb;
+  faded: boolean;
+  label: string;
+  onHover: (node: FlameNode) => void;
+  onClick: () => void;
+}
+
+function Box({ box, color, faded, label, onHover, onClick }: BoxParts) {
+  return (
+    <button
+      type="button"
+      class={`flame-box${faded ? " faded" : ""}`}
+      style={{
+        left: `${100 * box.x0}%`,
+        width: `calc(${100 * (box.x1 - box.x0)}% - 1px)`,
+        top: `${box.depth * kRow}px`,
+        background: cssColor(color),
+        color: inkOn(color),
+      }}
+      title={label}
+      onPointerEnter={() => onHover(box.data)}
+      onFocus={() => onHover(box.data)}
+      onClick={onClick}
+    >
+      {box.x1 - box.x0 > 0.02 ? label : ""}
+    </button>
+  );
+}
+
+// Zooms to the frame; where a stack ends in it, that is selected too.
+function choose(box: FlameBox): void {
+  const names = box
+    .ancestors()
+    .map((ancestor) => ancestor.data.name)
+    .reverse()
+    .slice(1);
+  root.value = box.depth === 0 ? root.value.slice(0, -1) : [...root.value, ...names];
+  if (box.data.stack !== null) select("stack", box.data.stack);
+}
+
+// As deep as the names lead: at another moment some frames may not be there.
+function descend(tree: FlameNode, names: string[]): FlameNode {
+  let node = tree;
+  for (const name of names) {
+    const next = node.children.find((child) => child.name === name);
+    if (!next) break;
+    node = next;
+  }
+  return node;
+}
+
+function labelOf(node: FlameNode, isDifference: boolean): string {
+  const bytes = isDifference ? formatChange(node.now - node.before) : formatBytes(node.now);
+  return `${node.name}  ${bytes}`;
+}
+
+function describe(node: FlameNode, tree: FlameNode, isDifference: boolean): string {
+  if (!isDifference) {
+    return `${node.name} · ${formatBytes(node.now)} · ${formatShare(node.now, tree.now)} of all`;
+  }
+  const change = formatChange(node.now - node.before);
+  return `${node.name} · ${formatBytes(node.before)} → ${formatBytes(node.now)} (${change})`;
+}
+
+// Frames at which a stack ends have its colour, as everywhere; callers are of quiet ones. In a
+// difference, colour says which way and how much of the frame.
+function colorOf(node: FlameNode, isDifference: boolean): Rgb {
+  const quiet: Rgb = theme.value === "light" ? [226, 229, 234] : [52, 56, 64];
+  if (!isDifference) {
+    return node.stack === null ? quiet : coloring.value.stack.of(node.stack, theme.value);
+  }
+  const change = node.now - node.before;
+  const share = Math.abs(change) / Math.max(1, node.now, node.before);
+  return mix(quiet, change > 0 ? kGrew : kShrank, Math.sqrt(share));
+}

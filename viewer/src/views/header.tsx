@@ -1,0 +1,106 @@
+// Name of what is shown, the views, and the few switches.
+import { helpShown } from "../keys.ts";
+import { isFile, openFile, scene, shown, waiting } from "../session.ts";
+import { documentNumber, kViews, showDocument, type View, view } from "../state.ts";
+import { switchTheme, theme } from "../theme.ts";
+
+const kTitles: Record<View, string> = {
+  timeline: "Timeline",
+  map: "Address map",
+  flame: "Flame graph",
+  table: "Table",
+  causes: "Causes",
+  compare: "Compare",
+};
+
+export function Header() {
+  return (
+    <header>
+      <span class="brand" title={scene.value?.program}>
+        <Blocks /> Ashlar
+      </span>
+      <DocumentPicker />
+      <nav aria-label="Views">
+        {kViews.map((name, i) => (
+          <button
+            type="button"
+            key={name}
+            aria-current={view.value === name ? "page" : undefined}
+            onClick={() => (view.value = name)}
+            title={`${kTitles[name]} (key ${i + 1})`}
+          >
+            {kTitles[name]}
+          </button>
+        ))}
+      </nav>
+      <span class="grow" />
+      {waiting.value && <span class="busy">{waiting.value.what} …</span>}
+      {!isFile.value && <OpenButton />}
+      <button type="button" class="quiet" onClick={switchTheme} title="Light or dark (key t)">
+        {theme.value === "light" ? "Dark" : "Light"}
+      </button>
+      <button
+        type="button"
+        class="quiet"
+        onClick={() => (helpShown.value = true)}
+        title="Keys and what is what (key ?)"
+      >
+        ?
+      </button>
+    </header>
+  );
+}
+
+function DocumentPicker() {
+  const documents = scene.value?.documents ?? [];
+  if (documents.length === 1) {
+    return (
+      <span class="document">
+        {shown.value?.name} <small>device {shown.value?.device}</small>
+      </span>
+    );
+  }
+  return (
+    <select
+      class="document"
+      aria-label="Document"
+      value={documentNumber.value}
+      onChange={(event) => showDocument(Number(event.currentTarget.value))}
+    >
+      {documents.map((document, i) => (
+        <option key={i} value={i}>
+          {document.name}, device {document.device}
+        </option>
+      ))}
+    </select>
+  );
+}
+
+function OpenButton() {
+  return (
+    <label class="button quiet" title="Read another file beside this one; or drop it on the page">
+      Open…
+      <input
+        type="file"
+        hidden
+        onChange={(event) => {
+          const file = event.currentTarget.files?.[0];
+          if (file) void openFile(file);
+          event.currentTarget.value = "";
+        }}
+      />
+    </label>
+  );
+}
+
+// Four stones: the house mark.
+export function Blocks() {
+  return (
+    <svg width="18" height="16" viewBox="0 0 18 16" aria-hidden="true">
+      <path fill="#009E73" d="M0 1h11v6.4H0z" />
+      <path fill="#56B4E9" d="M11.8 1H18v6.4h-6.2z" />
+      <path fill="#0072B2" d="M0 8.2h6.6v6.4H0z" />
+      <path fill="#E69F00" d="M7.4 8.2H18v6.4H7.4z" />
+    </svg>
+  );
+}

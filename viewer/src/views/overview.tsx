@@ -1,0 +1,96 @@
+// A strip above every view: the whole run, where in it the cursor is, and what the timeline shows
+// of it. Clicking or dragging moves the cursor.
+import { useRef } from "preact/hooks";
+import type { DocumentScene, TileColumns } from "../ask/scene.ts";
+import { formatCount } from "../model/format.ts";
+import { answers, moment, moveCursor, otherMoment, shown } from "../session.ts";
+import { documentNumber, span, view } from "../state.ts";
+import { useAnswer } from "./use_answer.ts";
+
+const kHigh = 48;
+
+// The one tile that shows everything, with the smallest answer.
+export function useWholeTile(number: number): TileColumns | null {
+  const ask = answers.value;
+  return useAnswer(
+    ask && (() => ask.tile({ document: number, by: "pool", level: 0, index: 0, detail: 0 })),
+    `whole ${number}`,
+  ).value;
+}
+
+export function Overview() {
+  const document = shown.value!;
+  const tile = useWholeTile(documentNumber.value);
+  const strip = useRef<SVGSVGElement>(null);
+  const move = (event: PointerEvent) => {
+    if (event.buttons === 0 || !strip.current) return;
+    const box = strip.current.getBoundingClientRect();
+    moveCursor(((event.clientX - box.left) / box.width) * document.entries);
+  };
+  return (
+    <svg
+      class="overview"
+      ref={strip}
+      viewBox={`0 0 ${document.entries} ${kHigh}`}
+      preserveAspectRatio="none"
+      role="slider"
+      aria-label="Moment"
+      aria-valuemin={0}
+      aria-valuemax={document.entries - 1}
+      aria-valuenow={moment.value}
+      aria-valuetext={`entry ${formatCount(moment.value)}`}
+      onPointerDown={(event) => {
+        event.currentTarget.setPointerCapture(event.pointerId);
+        move(event);
+      }}
+      onPointerMove={move}
+    >
+      {tile && <Memory document={document} tile={tile} />}
+      {document.ooms.map((oom) => (
+        <Mark key={oom.entry} at={oom.entry} class="oom" />
+      ))}
+      {view.value === "timeline" && span.value && (
+        <>
+          <rect class="outside" x={0} width={span.value.from} y={0} height={kHigh} />
+          <rect
+            class="outside"
+            x={span.value.to}
+            width={Math.max(0, document.entries - span.value.to)}
+            y={0}
+            height={kHigh}
+          />
+        </>
+      )}
+      {otherMoment.value !== null && <Mark at={otherMoment.value} class="other" />}
+      <Mark at={moment.value} class="cursor" />
+    </svg>
+  );
+}
+
+function Memory({ document, tile }: { document: DocumentScene; tile: TileColumns }) {
+  const most = Math.max(1, document.reserved_peak.reserved, document.peak.requested);
+  return (
+    <>
+      <path class="reserved" d={area(document, tile.reserved, most)} />
+      <path class="requested" d={area(document, tile.requested, most)} />
+      <path class="requested-low" d={area(document, tile.requested_low, most)} />
+    </>
+  );
+}
+
+function Mark(props: { at: number; class: string }) {
+  const x = props.at + 0.5;
+  return (
+    <line class={props.class} x1={x} x2={x} y1={0} y2={kHigh} vector-effect="non-scaling-stroke" />
+  );
+}
+
+function area(document: DocumentScene, values: Float64Array, most: number): string {
+  const wide = 2 ** (document.levels - 1); // entries in a column of level 0
+  let path = `M0 ${kHigh}`;
+  values.forEach((value, column) => {
+    path += `V${(kHigh - (value / most) * (kHigh - 2)).toFixed(2)}`;
+    path += `H${Math.min((column + 1) * wide, document.entries)}`;
+  });
+  return `${path}V${kHigh}Z`;
+}

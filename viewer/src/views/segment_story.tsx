@@ -1,0 +1,134 @@
+// What there is to say of a segment or a block: under the pointer, and why it is held.
+import { type AddressMap, BlockState, kNone } from "../ask/scene.ts";
+import { formatAddress, formatBytes, formatCount, formatShare } from "../model/format.ts";
+import { stackTitle } from "../model/frames.ts";
+import { pinnedSentence, segmentUse } from "../model/pinned.ts";
+import { shown, stacks, stacksRecorded } from "../session.ts";
+import { select } from "../state.ts";
+
+const kStates = [
+  "free",
+  "live",
+  "freed, but waiting for a stream",
+  "not mapped",
+  "small ones, merged",
+];
+const kListed = 6;
+
+export function SegmentStory({ map, segment }: { map: AddressMap | null; segment: number | null }) {
+  if (!map || segment === null) {
+    return (
+      <p class="story soft">
+        Click a segment to see what holds it. Left and right step through history.
+      </p>
+    );
+  }
+  const use = segmentUse(map, segment);
+  const greatest = use.liveBlocks[0];
+  const holder = greatest === undefined ? "" : holderSentence(map, greatest, use.liveBlocks.length);
+  const document = shown.value!;
+  return (
+    <div class="story" data-segment={formatAddress(map.segment_address[segment])}>
+      <h3>
+        {map.segment_kind[segment] === 1 ? "Expandable range" : "Segment"}{" "}
+        <span class="code">{formatAddress(map.segment_address[segment])}</span>,{" "}
+        {formatBytes(use.bytes)}
+        <small>
+          stream {document.streams[map.segment_stream[segment]] ?? "?"} · pool{" "}
+          {document.pools[map.segment_pool[segment]] ?? "?"}
+        </small>
+      </h3>
+      <p data-pinned>{pinnedSentence(use, map.segment_kind[segment], holder)}</p>
+      {use.liveBlocks.length > 1 && (
+        <ul class="pins">
+          {use.liveBlocks.slice(0, kListed).map((block) => (
+            <li key={block}>
+              <button
+                type="button"
+                class="link"
+                onClick={() => select("allocation", map.block_allocation[block])}
+              >
+                {formatBytes(map.block_requested[block] || map.block_bytes[block])}
+              </button>{" "}
+              <span class="soft">
+                {ageText(map, block)}
+                {stacksRecorded.value && ` · ${stackTitle(stacks.value, map.block_stack[block])}`}
+              </span>
+            </li>
+          ))}
+          {use.liveBlocks.length > kListed && (
+            <li class="soft">and {formatCount(use.liveBlocks.length - kListed)} smaller ones</li>
+          )}
+        </ul>
+      )}
+    </div>
+  );
+}
+
+function holderSentence(map: AddressMap, block: number, count: number): string {
+  const what = count === 1 ? "It is" : "The largest is";
+  const stack = map.block_stack[block];
+  const by =
+    stacksRecorded.value && stack !== kNone ? `, made by ${stackTitle(stacks.value, stack)}` : "";
+  return `${what} ${ageText(map, block)}${by}.`;
+}
+
+function ageText(map: AddressMap, block: number): string {
+  const made = map.block_made[block];
+  if (made === kNone) return "older than the trace";
+  return `${formatCount(Math.max(0, map.at - made))} entries old`;
+}
+
+interface Place {
+  map: AddressMap;
+  x: number;
+  y: number;
+  block: number;
+  segment: number;
+}
+
+export function MapHover({ map, x, y, block, segment }: Place) {
+  const state = map.block_state[block];
+  const bytes = map.block_bytes[block];
+  const requested = map.block_requested[block];
+  const isHeld = state === BlockState.live || state === BlockState.pending;
+  return (
+    <div class="hover fixed" style={hoverPlace(x, y)}>
+      <p class="title">
+        {formatBytes(bytes)} <small>{kStates[state]}</small>
+      </p>
+      {isHeld && (
+        <>
+          <p>{ageText(map, block)}</p>
+          {stacksRecorded.value && (
+            <p class="frame">{stackTitle(stacks.value, map.block_stack[block])}</p>
+          )}
+        </>
+      )}
+      <dl>
+        {(isHeld || state === BlockState.merged) && (
+          <>
+            <dt>requested</dt>
+            <dd>
+              {formatBytes(requested)} ({formatShare(requested, bytes)})
+            </dd>
+          </>
+        )}
+        <dt>in a segment of</dt>
+        <dd>{formatBytes(map.segment_bytes[segment])}</dd>
+        <dt>at</dt>
+        <dd class="code">
+          {formatAddress(map.segment_address[segment] + BigInt(map.block_offset[block]))}
+        </dd>
+      </dl>
+    </div>
+  );
+}
+
+// Beside the pointer, where there is room: the map scrolls, so this is laid upon the window.
+function hoverPlace(x: number, y: number) {
+  const box = document.querySelector(".map")!.getBoundingClientRect();
+  const left = x + 340 > box.width ? box.left + x - 330 : box.left + x + 16;
+  const top = Math.min(box.top + y + 14, innerHeight - 170);
+  return { left: `${left}px`, top: `${top}px` };
+}

@@ -1,0 +1,92 @@
+// Allocations or stacks as a table: sorted, searched, all of them or those that live at the moment.
+import { signal } from "@preact/signals";
+import { formatCount } from "../model/format.ts";
+import { moment } from "../session.ts";
+import { search } from "../state.ts";
+import { AllocationTable } from "./allocation_table.tsx";
+import { StackTable } from "./stack_table.tsx";
+
+const what = signal<"allocations" | "stacks">("allocations");
+const liveOnly = signal(false);
+
+export function TableView() {
+  return (
+    <>
+      <div class="controls">
+        <div class="choice" role="group" aria-label="Table of">
+          {(["allocations", "stacks"] as const).map((name) => (
+            <button
+              type="button"
+              key={name}
+              aria-pressed={what.value === name}
+              onClick={() => (what.value = name)}
+            >
+              {name}
+            </button>
+          ))}
+        </div>
+        <input
+          type="search"
+          placeholder="Search frames: function, file …"
+          aria-label="Search in frames"
+          value={search.value}
+          onInput={(event) => (search.value = event.currentTarget.value)}
+        />
+        {what.value === "allocations" && (
+          <label>
+            <input
+              type="checkbox"
+              checked={liveOnly.value}
+              onChange={(event) => (liveOnly.value = event.currentTarget.checked)}
+            />{" "}
+            only those that live at entry {formatCount(moment.value)}
+          </label>
+        )}
+      </div>
+      {what.value === "allocations" ? (
+        <AllocationTable at={liveOnly.value ? moment.value : "all"} search={search.value} />
+      ) : (
+        <StackTable search={search.value} />
+      )}
+    </>
+  );
+}
+
+export interface Column<Key extends string> {
+  key: Key | null; // what sorting by it is called; null: cannot be sorted by
+  title: string;
+  isNumber: boolean;
+}
+
+export function TableHead<Key extends string>(props: {
+  columns: Column<Key>[];
+  sort: Key;
+  order: "up" | "down";
+  onSort: (key: Key) => void;
+}) {
+  return (
+    <div class="row head" role="row">
+      {props.columns.map((column) => {
+        const key = column.key;
+        const sorted = key !== null && key === props.sort;
+        return (
+          <span
+            key={column.title}
+            role="columnheader"
+            class={column.isNumber ? "number" : ""}
+            aria-sort={sorted ? (props.order === "up" ? "ascending" : "descending") : undefined}
+          >
+            {key === null ? (
+              column.title
+            ) : (
+              <button type="button" onClick={() => props.onSort(key)}>
+                {column.title}
+                {sorted && (props.order === "up" ? " ↑" : " ↓")}
+              </button>
+            )}
+          </span>
+        );
+      })}
+    </div>
+  );
+}

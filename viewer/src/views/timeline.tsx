@@ -1,0 +1,279 @@
+// Live memory over entries. The chart draws; here are the controls, what hovering tells, and what
+// wheel, pointer and keys do to the span and the cursor.
+import { computed, effect, signal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import { kGroupings, kNone, type Tile } from "../ask/scene.ts";
+import { kMargin, TimelineChart, type UnderPointer } from "../draw/timeline_chart.ts";
+import { type Key, viewKeys } from "../keys.ts";
+import { fade, kNeutral, type Rgb, shade } from "../model/colors.ts";
+import { panSpan, type Span, wholeSpan, zoomSpan } from "../model/tiles.ts";
+import { answers, coloring, moment, moveCursor, otherMoment, shown } from "../session.ts";
+import { compareCursor, documentNumber, grouping, select, selection, span } from "../state.ts";
+import { theme } from "../theme.ts";
+import { TimelineHover } from "./timeline_hover.tsx";
+
+// The rectangles' canvas covers the plot only; the other one has the axes as well.
+const kPlotPlace = {
+  left: `${kMargin.left}px`,
+  top: `${kMargin.top}px`,
+  width: `calc(100% - ${kMargin.left + kMargin.right}px)`,
+  height: `calc(100% - ${kMargin.top + kMargin.bottom}px)`,
+};
+const kZoomStep = 1.5;
+const kPanStep = 0.2; // of what is shown
+const kDragSlack = 4; // pixels a click may be shaky by
+
+// What of the vertical axis is shown: `magnified` times, from `floor` bytes up.
+const vertical = signal({ magnified: 1, floor: 0 });
+const hover = signal<{ x: number; y: number; found: UnderPointer | null } | null>(null);
+
+const shownSpan = computed<Span>(() => span.value ?? wholeSpan(shown.value!));
+const shownBytes = computed(() => {
+  const document = shown.value!;
+  const most = 1.06 * Math.max(1, document.reserved_peak.reserved, document.peak.requested);
+  const { magnified, floor } = vertical.value;
+  return { from: floor, to: floor + most / magnified };
+});
+
+// A new function whenever colours change, and only then: the chart compares functions.
+const colorOf = computed(() => {
+  const colors = coloring.value;
+  const now = theme.value;
+  const chosen = selection.value;
+  return (tile: Tile, row: number): Rgb => {
+    if (row === kNone) return chosen ? fade(kNeutral[now], now) : kNeutral[now];
+    if (tile.by !== "allocation") {
+      const group = tile.group[row];
+      const color = (tile.by === "stack" ? colors.stack : colors.other).of(group, now);
+      return chosen && chosen.kind === tile.by && chosen.id !== group ? fade(color, now) : color;
+    }
+    const { id, stack, stream, pool } = tile.rows;
+    const by = colors.ofAllocation(id[row], stack[row]);
+    const color = shade(by.coloring.of(by.id, now), id[row]);
+    if (!chosen) return color;
+    const own = { allocation: id, stack, stream, pool }[chosen.kind][row];
+    return own === chosen.id ? color : fade(color, now);
+  };
+});
+
+export function TimelineView() {
+  const host = useRef<HTMLDivElement>(null);
+  const below = useRef<HTMLCanvasElement>(null);
+  const above = useRef<HTMLCanvasElement>(null);
+  useEffect(() => {
+    const chart = new TimelineChart(host.current!, below.current!, above.current!);
+    const stop = follow(chart);
+    const sizes = new ResizeObserver(() => chart.redraw());
+    sizes.observe(host.current!);
+    const forget = listen(host.current!, chart);
+    viewKeys.value = kKeys;
+    return () => {
+      stop();
+      forget();
+      sizes.disconnect();
+      chart.release();
+      viewKeys.value = [];
+    };
+  }, []);
+  return (
+    <>
+      <Controls />
+      {!shown.value!.has_history && (
+        <p class="note" data-no-history>
+          This file has no history: here is only what was held at its end. With{" "}
+          <code>torch.cuda.memory._record_memory_history()</code> before the run there is more to
+          see.
+        </p>
+      )}
+      <div class="timeline" ref={host}>
+        <canvas class="below" ref={below} style={kPlotPlace} />
+        <canvas class="above" ref={above} />
+        {hover.value?.found && <TimelineHover {...hover.value} found={hover.value.found} />}
+      </div>
+    </>
+  );
+}
+
+function Controls() {
+  return (
+    <div class="controls">
+      <div class="choice" role="group" aria-label="Stacked by">
+        <span>Stacked by</span>
+        {kGroupings.map((name) => (
+          <button
+            type="button"
+            key={name}
+            aria-pressed={grouping.value === name}
+            onClick={() => (grouping.value = name)}
+          >
+            {name}
+          </button>
+        ))}
+      </div>
+      <span class="grow" />
+      <span class="legend">
+        <i class="line reserved" /> reserved <i class="line requested" /> requested{" "}
+        <i class="line bound" /> lower bound <i class="swatch neutral" />{" "}
+        {grouping.value === "allocation" ? "small, together" : "others"}
+      </span>
+      <button
+        type="button"
+        disabled={span.value === null && vertical.value.magnified === 1}
+        onClick={showEverything}
+        title="Show everything (key 0)"
+      >
+        Fit
+      </button>
+    </div>
+  );
+}
+
+function follow(chart: TimelineChart): () => void {
+  return effect(() => {
+    if (!shown.value || !answers.value) return;
+    chart.show({
+      answers: answers.value,
+      number: documentNumber.value,
+      document: shown.value,
+      by: grouping.value,
+      span: shownSpan.value,
+      bytes: shownBytes.value,
+      cursor: moment.value,
+      other: otherMoment.value,
+      theme: theme.value,
+      hover: hover.value,
+      colorOf: colorOf.value,
+    });
+  });
+}
+
+function listen(host: HTMLElement, chart: TimelineChart): () => void {
+  let drag: { x: number; y: number; span: Span; floor: number; moved: boolean } | null = null;
+  const place = (event: MouseEvent) => {
+    const box = host.getBoundingClientRect();
+    return { x: event.clientX - box.left, y: event.clientY - box.top };
+  };
+  const over = (event: MouseEvent) => {
+    const at = place(event);
+    hover.value = { ...at, found: chart.under(at.x, at.y) };
+  };
+  const events = {
+    wheel: (event: WheelEvent) => {
+      event.preventDefault();
+      const at = place(event);
+      const factor = Math.exp(Math.max(-200, Math.min(200, event.deltaY)) / 300);
+      if (event.altKey || event.ctrlKey) magnify(1 / factor, chart.bytesAt(at.y));
+      else if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
+        pan(((event.deltaX || event.deltaY) / chart.plotWidth()) * length());
+      } else zoom(factor, chart.entryAt(at.x));
+      over(event);
+    },
+    pointerdown: (event: PointerEvent) => {
+      if (event.button !== 0) return;
+      host.setPointerCapture(event.pointerId);
+      const { floor } = vertical.value;
+      drag = { ...place(event), span: shownSpan.value, floor, moved: false };
+    },
+    pointermove: (event: PointerEvent) => {
+      if (!drag) return over(event);
+      const at = place(event);
+      drag.moved ||= Math.abs(at.x - drag.x) + Math.abs(at.y - drag.y) > kDragSlack;
+      if (!drag.moved) return;
+      hover.value = null;
+      const entries = ((drag.x - at.x) / chart.plotWidth()) * (drag.span.to - drag.span.from);
+      setSpan(panSpan(shown.value!, drag.span, entries));
+      const bytes = shownBytes.value;
+      lift(drag.floor + ((at.y - drag.y) / chart.plotHeight()) * (bytes.to - bytes.from));
+    },
+    pointerup: (event: PointerEvent) => {
+      if (drag && !drag.moved) click(chart, place(event), event.altKey);
+      drag = null;
+    },
+    pointerleave: () => (hover.value = null),
+    dblclick: (event: MouseEvent) => zoom(1 / kZoomStep ** 3, chart.entryAt(place(event).x)),
+  };
+  for (const [name, handler] of Object.entries(events)) {
+    host.addEventListener(name, handler as EventListener, { passive: false });
+  }
+  return () => {
+    hover.value = null;
+    for (const [name, handler] of Object.entries(events)) {
+      host.removeEventListener(name, handler as EventListener);
+    }
+  };
+}
+
+// A click sets the cursor and selects what is there; with alt it sets the other moment only.
+function click(chart: TimelineChart, at: { x: number; y: number }, alt: boolean): void {
+  const found = chart.under(at.x, at.y);
+  if (!found) return;
+  if (alt) {
+    compareCursor.value = found.entry;
+    return;
+  }
+  moveCursor(found.entry);
+  const { tile, row } = found;
+  if (row < 0 || row === kNone) selection.value = null;
+  else if (tile.by === "allocation") select("allocation", tile.rows.id[row]);
+  else if (tile.group[row] !== kNone) select(tile.by, tile.group[row]);
+}
+
+function length(): number {
+  return shownSpan.value.to - shownSpan.value.from;
+}
+
+function setSpan(next: Span): void {
+  const everything = wholeSpan(shown.value!);
+  span.value = next.from <= everything.from && next.to >= everything.to ? null : next;
+}
+
+function zoom(factor: number, around: number): void {
+  setSpan(zoomSpan(shown.value!, shownSpan.value, { around, factor }));
+}
+
+function pan(entries: number): void {
+  setSpan(panSpan(shown.value!, shownSpan.value, entries));
+}
+
+// Vertically, so that the bytes `around` stay where they are.
+function magnify(factor: number, around: number): void {
+  const { magnified, floor } = vertical.value;
+  const next = Math.min(1024, Math.max(1, magnified * factor));
+  vertical.value = { magnified: next, floor };
+  lift(around - (around - floor) * (magnified / next));
+}
+
+function lift(floor: number): void {
+  const { magnified } = vertical.value;
+  const high = shownBytes.value.to - shownBytes.value.from;
+  vertical.value = { magnified, floor: Math.min(Math.max(0, floor), high * (magnified - 1)) };
+}
+
+function showEverything(): void {
+  span.value = null;
+  vertical.value = { magnified: 1, floor: 0 };
+}
+
+// Keys zoom around the cursor where it is on the screen, else around the middle.
+function zoomByKey(factor: number): void {
+  const { from, to } = shownSpan.value;
+  const inside = moment.value >= from && moment.value <= to;
+  zoom(factor, inside ? moment.value : (from + to) / 2);
+}
+
+const kKeys: Key[] = [
+  { keys: ["ArrowUp", "+", "="], says: "zoom in", does: () => zoomByKey(1 / kZoomStep) },
+  { keys: ["ArrowDown", "-"], says: "zoom out", does: () => zoomByKey(kZoomStep) },
+  {
+    keys: ["ArrowLeft", "ArrowRight"],
+    says: "pan",
+    does: (key) => pan((key === "ArrowLeft" ? -kPanStep : kPanStep) * length()),
+  },
+  {
+    keys: ["Shift+ArrowUp", "Shift+ArrowDown"],
+    says: "magnify bytes; the wheel does with Alt",
+    does: (key) =>
+      magnify(key === "Shift+ArrowUp" ? kZoomStep : 1 / kZoomStep, vertical.value.floor),
+  },
+  { keys: ["0"], says: "show everything", does: showEverything },
+];

@@ -1,0 +1,83 @@
+// What the timeline says of the place under the pointer: the moment, and the allocation or group.
+import { kNone } from "../ask/scene.ts";
+import type { UnderPointer } from "../draw/timeline_chart.ts";
+import { formatBytes, formatCount, formatDuration } from "../model/format.ts";
+import { stackTitle } from "../model/frames.ts";
+import { shown, stacks } from "../session.ts";
+
+const kWide = 360; // pixels at most
+const kHigh = 150; // about
+
+export function TimelineHover({ x, y, found }: { x: number; y: number; found: UnderPointer }) {
+  const document = shown.value!;
+  const since = document.first_us === null ? null : found.time_us - document.first_us;
+  return (
+    <div class="hover" style={{ ...besidePointer(x, y), maxWidth: `${kWide}px` }}>
+      <What found={found} />
+      <dl>
+        <dt>entry</dt>
+        <dd>
+          {formatCount(found.entry)}
+          {since !== null && Number.isFinite(since) && ` · ${formatDuration(since)}`}
+        </dd>
+        <dt>requested</dt>
+        <dd>{formatBytes(found.requested)}</dd>
+        <dt>reserved</dt>
+        <dd>{formatBytes(found.reserved)}</dd>
+      </dl>
+    </div>
+  );
+}
+
+// Right of the pointer and below it, or where there is room.
+function besidePointer(x: number, y: number) {
+  const host = window.document.querySelector(".timeline")!;
+  const left = x + 18 + kWide > host.clientWidth ? x - kWide - 18 : x + 18;
+  const top = Math.min(y + 14, host.clientHeight - kHigh);
+  return { left: `${Math.max(4, left)}px`, top: `${Math.max(4, top)}px` };
+}
+
+function What({ found }: { found: UnderPointer }) {
+  const { tile, row } = found;
+  if (row < 0) return null;
+  if (tile.by === "allocation") {
+    if (row === kNone) {
+      return (
+        <p class="title">small allocations, {formatBytes(tile.small[found.column])} together</p>
+      );
+    }
+    const { id, bytes, made, freed, stack } = tile.rows;
+    return (
+      <>
+        <p class="title">
+          {formatBytes(bytes[row])} <small>allocation {formatCount(id[row])}</small>
+        </p>
+        <p>
+          {formatCount(Math.max(0, found.entry - made[row]))} entries old
+          {freed[row] === kNone
+            ? ", never freed"
+            : `, freed ${formatCount(Math.max(0, freed[row] - found.entry))} later`}
+        </p>
+        <p class="frame">{stackTitle(stacks.value, stack[row])}</p>
+      </>
+    );
+  }
+  const columns = tile.entry.length;
+  return (
+    <>
+      <p class="title">{formatBytes(tile.bytes[row * columns + found.column])}</p>
+      <p class="frame">{groupTitle(tile.by, tile.group[row])}</p>
+    </>
+  );
+}
+
+export function groupTitle(by: "stack" | "stream" | "pool", group: number): string {
+  if (group === kNone) return `other ${by}s, together`;
+  if (by === "stack") return stackTitle(stacks.value, group);
+  const names = by === "stream" ? shown.value!.streams : shown.value!.pools;
+  return by === "stream" ? streamTitle(names[group]) : `pool ${names[group] ?? group}`;
+}
+
+function streamTitle(name: string | undefined): string {
+  return name === "0" ? "the default stream" : `stream ${name ?? "?"}`;
+}

@@ -1,0 +1,119 @@
+// What the browser tests stand on: `ashlar view` on bundled traces, a browser, and a page that
+// notes every request it makes and every error it logs.
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { existsSync, mkdirSync } from "node:fs";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import { type Browser, chromium, type Page } from "playwright-core";
+
+export const kRoot = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../../..");
+export const kTool = process.env.ASHLAR ?? path.join(kRoot, "build/release/bin/ashlar");
+export const kBuiltPage = path.join(kRoot, "viewer/dist/index.html");
+export const kPictures = process.env.ASHLAR_PICTURES ?? path.join(kRoot, "build/viewer/pictures");
+
+export function traceFile(name: string): string {
+  return path.join(kRoot, "tests/golden/traces", name);
+}
+
+export interface Served {
+  address: string;
+  tool: ChildProcess;
+  stop(): void;
+}
+
+const started = new Set<ChildProcess>();
+
+// Whatever a test that failed has left running.
+export function stopAll(): void {
+  for (const tool of started) tool.kill();
+  started.clear();
+}
+
+// `ashlar view` on these files, as soon as it has printed its address. It serves the page as it was
+// built just now, whatever page the tool carries.
+export async function serve(files: string[]): Promise<Served> {
+  const tool = spawn(kTool, ["view", "--no-browser", "--page", kBuiltPage, ...files]);
+  started.add(tool);
+  let complaints = "";
+  tool.stderr.on("data", (text) => (complaints += text));
+  const address = await new Promise<string>((resolve, reject) => {
+    let said = "";
+    tool.stdout.on("data", (text) => {
+      said += text;
+      const found = /http:\/\/\S+/.exec(said);
+      if (found) resolve(found[0]);
+    });
+    tool.on("error", reject);
+    tool.on("exit", (code) => reject(new Error(`ashlar view ended with ${code}: ${complaints}`)));
+  });
+  return { address, tool, stop: () => void tool.kill() };
+}
+
+// A self-contained file, as `ashlar view FILE -o OUT` writes it.
+export function writeReport(file: string, out: string): void {
+  mkdirSync(path.dirname(out), { recursive: true });
+  execFileSync(kTool, ["view", "--page", kBuiltPage, file, "-o", out], { stdio: "pipe" });
+}
+
+export function startBrowser(): Promise<Browser> {
+  const places = [process.env.CHROMIUM ?? "", "/usr/bin/chromium", "/usr/bin/chromium-browser"];
+  const executablePath = places.find((place) => place !== "" && existsSync(place));
+  if (!executablePath) throw new Error("no chromium: install the package, or set CHROMIUM");
+  // Root may not use the sandbox; without a GPU, SwiftShader draws.
+  const args = [
+    "--enable-unsafe-swiftshader",
+    ...(process.getuid?.() === 0 ? ["--no-sandbox"] : []),
+  ];
+  return chromium.launch({ executablePath, args });
+}
+
+export interface Watched {
+  page: Page;
+  requests: string[];
+  errors: string[];
+}
+
+export async function openPage(
+  browser: Browser,
+  theme: "light" | "dark" = "light",
+): Promise<Watched> {
+  const page = await browser.newPage({
+    viewport: { width: 1360, height: 800 },
+    colorScheme: theme,
+  });
+  page.setDefaultTimeout(60_000); // Replays for the causes take a while on a busy machine.
+  const watched: Watched = { page, requests: [], errors: [] };
+  page.on("request", (request) => watched.requests.push(request.url()));
+  page.on("pageerror", (error) => watched.errors.push(error.message));
+  page.on("console", (message) => {
+    if (message.type() === "error") watched.errors.push(message.text());
+  });
+  return watched;
+}
+
+export const kSettled = {
+  timeline: '.timeline[data-settled="true"]',
+  map: '.map[data-settled="true"]',
+  flame: ".flame-box",
+  table: ".table .row[data-id]",
+  causes: ".alternatives",
+  compare: ".ranks",
+} as const;
+
+export type ViewName = keyof typeof kSettled;
+export const kViewNames = Object.keys(kSettled) as ViewName[];
+
+// Shows a view and waits until it has what it shows.
+export async function show(page: Page, address: string, hash: string): Promise<void> {
+  const view = new URLSearchParams(hash).get("view") as ViewName;
+  await page.goto(`${address}#${hash}`);
+  await page.waitForSelector(kSettled[view]);
+  await page.waitForSelector(view === "compare" ? ".ranks" : ".moment .figures");
+}
+
+export async function takePicture(page: Page, name: string): Promise<string> {
+  mkdirSync(kPictures, { recursive: true });
+  const file = path.join(kPictures, `${name}.png`);
+  await page.screenshot({ path: file });
+  return file;
+}

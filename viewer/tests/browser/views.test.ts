@@ -1,0 +1,249 @@
+// Every view opens on bundled traces served by the real tool, and all follow one moment and one
+// selection. Each leaves a picture, light and dark, for a person to look at.
+import { type Browser } from "playwright-core";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import {
+  kViewNames,
+  openPage,
+  serve,
+  type Served,
+  show,
+  startBrowser,
+  stopAll,
+  takePicture,
+  traceFile,
+  type Watched,
+} from "./served.ts";
+
+let browser: Browser;
+let served: Served;
+let watched: Watched;
+
+beforeAll(async () => {
+  browser = await startBrowser();
+  served = await serve(["oom.1", "leaky", "moe_streams.1"].map(fileOf));
+});
+
+afterAll(async () => {
+  stopAll();
+  await browser?.close();
+});
+
+beforeEach(async () => {
+  watched = await openPage(browser);
+});
+
+afterEach(async () => {
+  expect(watched.errors).toEqual([]);
+  const origin = new URL(served.address).origin;
+  expect(
+    watched.requests.filter((url) => !url.startsWith(origin) && !url.startsWith("data:")),
+  ).toEqual([]);
+  await watched.page.close();
+});
+
+function fileOf(name: string): string {
+  return traceFile(name === "leaky" ? "leaky.pickle.xz" : `${name}.pickle.xz`);
+}
+
+describe.each(kViewNames)("%s", (view) => {
+  test("opens, light and dark", async () => {
+    await show(watched.page, served.address, `view=${view}`);
+    await takePicture(watched.page, `${view}_light`);
+    await watched.page.keyboard.press("t");
+    await watched.page.waitForSelector('html[data-theme="dark"]');
+    await watched.page.waitForTimeout(300); // for the picture only
+    await takePicture(watched.page, `${view}_dark`);
+  });
+
+  test("opens on a trace without stacks, with several streams", async () => {
+    const { page } = watched;
+    if (view === "flame") {
+      await page.goto(`${served.address}#view=flame&d=2`);
+      await page.waitForSelector("text=There are no stacks in this trace");
+    } else {
+      await show(page, served.address, `view=${view}&d=2&at=30000`);
+    }
+  });
+});
+
+test.each(["timeline", "map"])(
+  "the %s is drawn alike by WebGL2 and on a plain canvas",
+  async (view) => {
+    const { page } = watched;
+    const colors: number[][] = [];
+    for (const painter of ["webgl2", "canvas"]) {
+      await page.goto(`${served.address}?draw=${painter}#view=${view}&d=2&at=30000`);
+      await page.waitForSelector(`[data-painter="${painter}"][data-settled="true"]`);
+      colors.push(await meanColors(await page.screenshot({ clip: kPlotPart })));
+      await takePicture(page, `${view}_by_${painter}`);
+    }
+    colors[0].forEach((channel, i) => expect(Math.abs(channel - colors[1][i])).toBeLessThan(6));
+  },
+);
+
+test("a click in the timeline sets the cursor and the selection for all views", async () => {
+  const { page } = watched;
+  await show(page, served.address, "view=timeline");
+  await clickAt(page, ".timeline", 0.5, 0.8);
+  await page.waitForSelector("[data-selected^='allocation:']");
+  const chosen = await page.getAttribute("[data-selected]", "data-selected");
+  const at = await page.getAttribute(".moment", "data-moment");
+  expect(Number(at)).not.toBe(476);
+
+  await page.keyboard.press("2");
+  await page.waitForSelector(`.map[data-at="${at}"]`);
+  expect(await page.getAttribute("[data-selected]", "data-selected")).toBe(chosen);
+});
+
+test("a row chosen in the table is the allocation of all views", async () => {
+  const { page } = watched;
+  await show(page, served.address, "view=table");
+  await page.click(".row[data-id] >> nth=3");
+  await page.waitForSelector('.row[data-id][aria-selected="true"]');
+  const id = await page.getAttribute('.row[aria-selected="true"]', "data-id");
+  expect(await page.getAttribute("[data-selected]", "data-selected")).toBe(`allocation:${id}`);
+  await page.click("text=In the address map");
+  await page.waitForSelector('.map[data-settled="true"]');
+  expect(await page.evaluate(() => location.hash)).toContain(`sel=allocation:${id}`);
+});
+
+test("a stack selected in the flame graph is the one of the table", async () => {
+  const { page } = watched;
+  await show(page, served.address, "view=flame&d=1");
+  await page.click(".flame-box >> text=/append_loss|__init__/ >> nth=0");
+  await page.waitForSelector("[data-selected^='stack:']");
+  const id = (await page.getAttribute("[data-selected]", "data-selected"))!.split(":")[1];
+  await page.keyboard.press("4");
+  await page.click("text=stacks >> nth=0");
+  await page.waitForSelector(`.stacks .row[data-id="${id}"][aria-selected="true"]`);
+});
+
+test("keys step through history, and the map follows", async () => {
+  const { page } = watched;
+  await show(page, served.address, "view=map&at=100");
+  await page.keyboard.press("ArrowRight");
+  await page.waitForSelector('.map[data-at="101"]');
+  await page.keyboard.press("[");
+  await page.keyboard.press("[");
+  await page.waitForSelector('.map[data-at="99"]');
+  await page.keyboard.press("p");
+  await page.waitForSelector('.map[data-at="476"]');
+});
+
+test("a segment says what holds it", async () => {
+  const { page } = watched;
+  await show(page, served.address, "view=map");
+  // Between lines and segments there is nothing to hit; one of these is none of the gaps.
+  for (const down of [0.3, 0.32, 0.34]) {
+    if ((await page.locator("[data-pinned]").count()) > 0) break;
+    await clickAt(page, ".map", 0.3 + down / 10, down);
+    await page.waitForTimeout(100);
+  }
+  await page.waitForSelector("[data-pinned]");
+  expect(await page.textContent("[data-pinned]")).toMatch(/hold|Nothing lives|has been freed/);
+  await takePicture(page, "map_segment");
+});
+
+test("two moments are compared by flame graph and by table", async () => {
+  const { page } = watched;
+  await show(page, served.address, "view=flame&d=1&at=470&from=20");
+  await page.waitForSelector("text=/from entry 20/");
+  await takePicture(page, "flame_difference");
+  await page.keyboard.press("4");
+  await page.click("text=stacks >> nth=0");
+  await page.waitForSelector("text=since B");
+});
+
+test("wheel and keys zoom, dragging pans, and 0 shows everything again", async () => {
+  const { page } = watched;
+  await show(page, served.address, "view=timeline&d=2");
+  const box = (await page.locator(".timeline").boundingBox())!;
+  await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
+  await page.mouse.wheel(0, -400);
+  await page.waitForFunction(() => location.hash.includes("span="));
+  const zoomed = await spanOf(page);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width / 2 - 200, box.y + box.height / 2, { steps: 4 });
+  await page.mouse.up();
+  const panned = await spanOf(page);
+  expect(panned[0]).toBeGreaterThan(zoomed[0]);
+  expect(panned[1] - panned[0]).toBeCloseTo(zoomed[1] - zoomed[0], -1);
+  await page.keyboard.press("ArrowUp");
+  expect((await spanOf(page))[1] - (await spanOf(page))[0]).toBeLessThan(panned[1] - panned[0]);
+  await page.waitForSelector('.timeline[data-settled="true"]');
+  await takePicture(page, "timeline_zoomed");
+  await page.keyboard.press("0");
+  await page.waitForFunction(() => !location.hash.includes("span="));
+});
+
+test("the table sorts, searches and scrolls to its end", async () => {
+  const { page } = watched;
+  await show(page, served.address, "view=table&d=1");
+  await page.click("text=made at");
+  await page.waitForSelector('[aria-sort="descending"] >> text=made at');
+  const total = Number(await page.getAttribute(".table", "data-total"));
+  await page.evaluate(() => document.querySelector(".rows")!.scrollTo({ top: 1e9 }));
+  await page.waitForFunction((most) => {
+    const last = [...document.querySelectorAll(".row-place")].pop() as HTMLElement;
+    return last.style.transform.includes(`${(most - 1) * 28}px`);
+  }, total);
+  await page.keyboard.press("/");
+  await page.keyboard.type("append_loss");
+  await page.waitForFunction(
+    (all) => Number(document.querySelector<HTMLElement>(".table")?.dataset.total) < all,
+    total,
+  );
+  await page.waitForSelector(".rows .row >> text=append_loss >> nth=0");
+});
+
+test("causes say where the gap went and what else would have been reserved", async () => {
+  const { page } = watched;
+  await show(page, served.address, "view=causes&d=2");
+  expect(await page.textContent(".report")).toMatch(/a gap of/);
+  expect(await page.locator(".alternative").count()).toBeGreaterThan(1);
+});
+
+test("documents are compared, and the worst is named", async () => {
+  const { page } = watched;
+  await show(page, served.address, "view=compare&d=0&with=1");
+  await page.waitForSelector("canvas");
+  expect(await page.textContent(".report")).toMatch(/The worst is .*above the mean/);
+  await page.waitForSelector("text=What they hold at their peaks");
+});
+
+test("help lists the keys and goes away again", async () => {
+  const { page } = watched;
+  await show(page, served.address, "view=timeline");
+  await page.keyboard.press("?");
+  await page.waitForSelector("[role=dialog] >> text=zoom in");
+  await takePicture(page, "help");
+  await page.keyboard.press("Escape");
+  await page.waitForSelector("[role=dialog]", { state: "detached" });
+});
+
+async function clickAt(page: Watched["page"], selector: string, right: number, down: number) {
+  const box = (await page.locator(selector).boundingBox())!;
+  await page.mouse.click(box.x + right * box.width, box.y + down * box.height);
+}
+
+const kPlotPart = { x: 150, y: 180, width: 700, height: 520 };
+
+// Of a picture, in each of four by four fields: the mean of each channel.
+async function meanColors(picture: Buffer): Promise<number[]> {
+  const { page } = watched;
+  return page.evaluate(async (text) => {
+    const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+    const image = await createImageBitmap(new Blob([bytes], { type: "image/png" }));
+    const canvas = new OffscreenCanvas(4, 4);
+    const pen = canvas.getContext("2d")!;
+    pen.imageSmoothingQuality = "high";
+    pen.drawImage(image, 0, 0, 4, 4);
+    return [...pen.getImageData(0, 0, 4, 4).data];
+  }, picture.toString("base64"));
+}
+
+async function spanOf(page: Watched["page"]): Promise<number[]> {
+  const text = await page.evaluate(() => new URLSearchParams(location.hash.slice(1)).get("span"));
+  return text!.split("-").map(Number);
+}

@@ -1,0 +1,122 @@
+// A small run made up on the spot, and the answers that `ashlar view` would give about it, worked
+// out the slow and obvious way. Unit tests hold the page's arithmetic against it.
+import { kNone } from "../src/ask/scene.ts";
+
+export type Values = number[] | bigint[];
+type TypeName = "u8" | "u16" | "u32" | "u64" | "f32" | "f64";
+const kTypeNumbers: Record<TypeName, number> = { u8: 1, u16: 2, u32: 3, u64: 4, f32: 5, f64: 6 };
+const kSizes: Record<TypeName, number> = { u8: 1, u16: 2, u32: 4, u64: 8, f32: 4, f64: 8 };
+
+// Writes columns as docs/formats/view.md says.
+export function encodeColumns(columns: Record<string, [TypeName, Values]>): ArrayBuffer {
+  const names = Object.keys(columns);
+  let end = 8 + 32 * names.length;
+  const begins = names.map((name) => {
+    const begin = end;
+    end += Math.ceil((columns[name][1].length * kSizes[columns[name][0]]) / 8) * 8;
+    return begin;
+  });
+  const bytes = new ArrayBuffer(end);
+  const view = new DataView(bytes);
+  new Uint8Array(bytes).set(new TextEncoder().encode("ASHV"));
+  view.setUint32(4, names.length, true);
+  names.forEach((name, i) => {
+    const [type, values] = columns[name];
+    new Uint8Array(bytes).set(new TextEncoder().encode(name), 8 + 32 * i);
+    view.setUint32(8 + 32 * i + 16, kTypeNumbers[type], true);
+    view.setUint32(8 + 32 * i + 20, values.length, true);
+    view.setBigUint64(8 + 32 * i + 24, BigInt(begins[i]), true);
+    values.forEach((value, at) => write(view, type, begins[i] + at * kSizes[type], value));
+  });
+  return bytes;
+}
+
+function write(view: DataView, type: TypeName, at: number, value: number | bigint): void {
+  if (type === "u64") view.setBigUint64(at, BigInt(value), true);
+  else if (type === "u8") view.setUint8(at, Number(value));
+  else if (type === "u16") view.setUint16(at, Number(value), true);
+  else if (type === "u32") view.setUint32(at, Number(value), true);
+  else if (type === "f32") view.setFloat32(at, Number(value), true);
+  else view.setFloat64(at, Number(value), true);
+}
+
+export interface MadeUp {
+  bytes: number;
+  made: number;
+  freed: number;
+  stack: number;
+}
+
+// Allocations that come and go, the same ones for the same seed.
+export function makeRun(seed: number, entries: number): MadeUp[] {
+  let state = seed >>> 0;
+  const random = () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return state / 2 ** 32;
+  };
+  const all: MadeUp[] = [];
+  const live: MadeUp[] = [];
+  for (let entry = 0; entry < entries; ++entry) {
+    if (live.length > 0 && random() < 0.48) {
+      const [gone] = live.splice(Math.floor(random() * live.length), 1);
+      gone.freed = entry;
+      continue;
+    }
+    const bytes = 512 * Math.ceil(1 + random() ** 6 * 40_000);
+    const made = { bytes, made: entry, freed: kNone, stack: Math.floor(random() * 9) };
+    all.push(made);
+    live.push(made);
+  }
+  return all;
+}
+
+export function livesAt(one: MadeUp, entry: number): boolean {
+  return one.made <= entry && entry < one.freed;
+}
+
+// A tile by allocation of the deepest level: a column is one entry.
+export function tileAnswer(
+  run: MadeUp[],
+  from: number,
+  columns: number,
+  smallest: number,
+): ArrayBuffer {
+  const entries = Array.from({ length: columns }, (_, i) => from + i);
+  const rows = run.filter(
+    (one) => one.bytes >= smallest && entries.some((entry) => livesAt(one, entry)),
+  );
+  const changes: [column: number, row: number, comes: number][] = [];
+  for (let column = 1; column < columns; ++column) {
+    const [before, now] = [from + column - 1, from + column];
+    rows.forEach((one, row) => {
+      if (livesAt(one, before) && !livesAt(one, now)) changes.push([column, row, 0]);
+    });
+    rows.forEach((one, row) => {
+      if (!livesAt(one, before) && livesAt(one, now)) changes.push([column, row, 1]);
+    });
+  }
+  const sum = (entry: number, keep: (one: MadeUp) => boolean) =>
+    run.filter((one) => livesAt(one, entry) && keep(one)).reduce((all, one) => all + one.bytes, 0);
+  const requested = entries.map((entry) => sum(entry, () => true));
+  const first = [...rows.keys()].filter((row) => livesAt(rows[row], from));
+  return encodeColumns({
+    entry: ["u32", entries],
+    time_us: ["f64", entries.map((entry) => 10 * entry)],
+    requested: ["f64", requested],
+    allocated: ["f64", requested],
+    reserved: ["f64", requested.map((bytes) => 2 * bytes)],
+    requested_low: ["f64", requested],
+    small: ["f64", entries.map((entry) => sum(entry, (one) => one.bytes < smallest))],
+    first: ["u32", first],
+    change_column: ["u16", changes.map((change) => change[0])],
+    change_row: ["u32", changes.map((change) => change[1])],
+    change_comes: ["u8", changes.map((change) => change[2])],
+    id: ["u32", rows.map((one) => run.indexOf(one))],
+    bytes: ["f64", rows.map((one) => one.bytes)],
+    made: ["u32", rows.map((one) => one.made)],
+    freed: ["u32", rows.map((one) => one.freed)],
+    stack: ["u32", rows.map((one) => one.stack)],
+    stream: ["u32", rows.map(() => 0)],
+    pool: ["u32", rows.map(() => 0)],
+  });
+}

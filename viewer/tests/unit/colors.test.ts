@@ -1,0 +1,56 @@
+import { expect, test } from "vitest";
+import { kNone } from "../../src/ask/scene.ts";
+import { Coloring, fade, inkOn, kNeutral, kPalette, packColor } from "../../src/model/colors.ts";
+
+test("what holds the most gets colours that all differ", () => {
+  const coloring = new Coloring([40, 3, 17, 99, 5, 8, 1]);
+  const colors = [40, 3, 17, 99, 5, 8, 1].map((id) => coloring.of(id, "light"));
+  expect(colors).toEqual(kPalette.slice(0, 7));
+});
+
+test("a number without rank keeps its colour, and neighbours have different ones", () => {
+  const coloring = new Coloring([]);
+  expect(coloring.of(12, "light")).toBe(coloring.of(12, "dark"));
+  const row = [...Array(50).keys()].map((id) => coloring.of(id, "light"));
+  expect(row.some((color, i) => i > 0 && color === row[i - 1])).toBe(false);
+});
+
+test("what belongs to nobody is neutral in either theme", () => {
+  expect(new Coloring([kNone]).of(kNone, "dark")).toBe(kNeutral.dark);
+});
+
+test("no two colours of the palette look the same to the colour-blind", () => {
+  // Brettel's and Viénot's matrices, as they are commonly rounded, on linear light.
+  const kinds = {
+    protan: [0.1124, 0.8876, 0, 0.1124, 0.8876, 0, 0.004, -0.004, 1],
+    deutan: [0.2929, 0.7071, 0, 0.2929, 0.7071, 0, -0.0223, 0.0223, 1],
+  };
+  for (const matrix of Object.values(kinds)) {
+    const seen = kPalette.slice(0, 7).map((color) => {
+      const light = color.map((channel) => (channel / 255) ** 2.2);
+      return [0, 1, 2].map((i) => {
+        const value = [0, 1, 2].reduce((sum, j) => sum + matrix[3 * i + j] * light[j], 0);
+        return 255 * Math.max(0, value) ** (1 / 2.2);
+      });
+    });
+    seen.forEach((a, i) =>
+      seen.slice(i + 1).forEach((b) => {
+        expect(Math.hypot(a[0] - b[0], a[1] - b[1], a[2] - b[2])).toBeGreaterThan(20);
+      }),
+    );
+  }
+});
+
+test("what steps back is nearer to the paper than what it was", () => {
+  const light = fade(kPalette[0], "light");
+  expect(light.every((channel, i) => channel >= kPalette[0][i] || channel > 180)).toBe(true);
+  expect(Math.max(...fade(kPalette[0], "dark"))).toBeLessThan(120);
+});
+
+test("colours are packed as the painters read them", () => {
+  expect(packColor([1, 2, 3], 255)).toBe(0xff030201);
+});
+
+test("text is dark on light colours and light on dark ones", () => {
+  expect(inkOn([240, 228, 66])).not.toBe(inkOn([0, 60, 100]));
+});

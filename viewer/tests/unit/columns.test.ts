@@ -1,0 +1,53 @@
+import { expect, test } from "vitest";
+import { Columns } from "../../src/ask/columns.ts";
+import { Refused } from "../../src/ask/source.ts";
+import { encodeColumns } from "../standin.ts";
+
+const answer = () =>
+  encodeColumns({
+    state: ["u8", [1, 2, 3]],
+    column: ["u16", [65535]],
+    id: ["u32", [7, 4294967295]],
+    address: ["u64", [0x7f0000000000n]],
+    bytes: ["f64", [1.5, 2 ** 40]],
+    sixteen_letters_: ["f64", []],
+  });
+
+test("every type is read back as it was written, names of sixteen letters too", () => {
+  const columns = new Columns(answer());
+  expect([...columns.u8("state")]).toEqual([1, 2, 3]);
+  expect([...columns.u16("column")]).toEqual([65535]);
+  expect([...columns.u32("id")]).toEqual([7, 4294967295]);
+  expect([...columns.u64("address")]).toEqual([0x7f0000000000n]);
+  expect([...columns.f64("bytes")]).toEqual([1.5, 2 ** 40]);
+  expect([...columns.f64("sixteen_letters_")]).toEqual([]);
+});
+
+test("a column that is missing or of another type is refused by its name", () => {
+  const columns = new Columns(answer());
+  expect(() => columns.u32("made")).toThrow(/no column made/);
+  expect(() => columns.u32("bytes")).toThrow(/bytes is not a Uint32Array/);
+});
+
+test("bytes that are no answer are refused", () => {
+  expect(() => new Columns(new ArrayBuffer(4))).toThrow(Refused);
+  const wrong = answer();
+  new Uint8Array(wrong)[0] = 0;
+  expect(() => new Columns(wrong)).toThrow(/ASHV/);
+});
+
+test("an answer that is cut off anywhere is refused, never read beyond its end", () => {
+  const whole = answer();
+  for (let length = 0; length < whole.byteLength; length += 4) {
+    expect(() => new Columns(whole.slice(0, length))).toThrow(Refused);
+  }
+});
+
+test("an unknown type and a column that begins at no multiple of eight are refused", () => {
+  const unknown = answer();
+  new DataView(unknown).setUint32(8 + 16, 9, true);
+  expect(() => new Columns(unknown)).toThrow(/unknown type/);
+  const crooked = answer();
+  new DataView(crooked).setBigUint64(8 + 24, 201n, true);
+  expect(() => new Columns(crooked)).toThrow(/outside/);
+});

@@ -1,0 +1,50 @@
+import { expect, test } from "vitest";
+import type { Frame, StackBytes } from "../../src/ask/scene.ts";
+import { deltaOf, imbalance, stackChanges } from "../../src/model/compare.ts";
+import { shortPath, stackTitle } from "../../src/model/frames.ts";
+
+const frame = (name: string): Frame => [name, `/src/${name}.py`, 1];
+const held = (stack: number[], bytes: number[]): StackBytes => ({
+  at: 0,
+  stack: Uint32Array.from(stack),
+  bytes: Float64Array.from(bytes),
+  count: Uint32Array.from(stack, () => 1),
+});
+
+test("the worst of several ranks lies so much above their mean", () => {
+  expect(imbalance([10, 30, 20])).toEqual({ worst: 1, mean: 20, share: 0.5 });
+  expect(imbalance([5])).toEqual({ worst: 0, mean: 5, share: 0 });
+});
+
+test("stacks are the same where their frames are, whatever their numbers", () => {
+  const base = {
+    stacks: { frames: [frame("a"), frame("b")], stacks: [[0], [0, 1]] },
+    bytes: held([0, 1], [100, 7]),
+  };
+  const other = {
+    stacks: { frames: [frame("b"), frame("a")], stacks: [[1, 0], [1]] },
+    bytes: held([0, 1], [50, 100]),
+  };
+  const changes = stackChanges(base, other);
+  expect(changes.map(deltaOf)).toEqual([43, 0]);
+  expect(changes[0].stack).toEqual([1, 0]);
+});
+
+test("what only one of them has changes by all of it", () => {
+  const none = { stacks: { frames: [], stacks: [] }, bytes: held([], []) };
+  const some = { stacks: { frames: [frame("a")], stacks: [[0]] }, bytes: held([0], [9]) };
+  expect(stackChanges(some, none).map(deltaOf)).toEqual([-9]);
+  expect(stackChanges(none, some).map(deltaOf)).toEqual([9]);
+});
+
+test("a stack that ends in PyTorch's own code is called by who called that", () => {
+  const stacks = {
+    frames: [frame("train"), ["linear", "/site-packages/torch/nn/functional.py", 5] as Frame],
+    stacks: [[0, 1], [0], []],
+  };
+  expect(stackTitle(stacks, 0)).toBe("linear ← train  /src/train.py:1");
+  expect(stackTitle(stacks, 1)).toBe("train  /src/train.py:1");
+  expect(stackTitle(stacks, 2)).toBe("no stack recorded");
+  expect(shortPath("/a/b/c/d.py")).toBe("b/c/d.py");
+  expect(shortPath("/a/site-packages/pack/d.py")).toBe("pack/d.py");
+});

@@ -1,0 +1,56 @@
+import { expect, test } from "vitest";
+import type { StackBytes, Stacks } from "../../src/ask/scene.ts";
+import { flameBoxes, flameTree, pathOfStack } from "../../src/model/flame_tree.ts";
+
+const stacks: Stacks = {
+  frames: [
+    ["main", "main.py", 1],
+    ["load", "load.py", 2],
+    ["step", "step.py", 3],
+  ],
+  stacks: [[0, 1], [0, 2], [0], []],
+};
+const held = (bytes: Record<number, number>): StackBytes => ({
+  at: 0,
+  stack: Uint32Array.from(Object.keys(bytes), Number),
+  bytes: Float64Array.from(Object.values(bytes)),
+  count: Uint32Array.from(Object.keys(bytes), () => 1),
+});
+
+test("a frame has the bytes of all stacks through it", () => {
+  const root = flameTree(stacks, held({ 0: 10, 1: 20, 2: 5, 3: 1 }), null);
+  expect(root.now).toBe(36);
+  const main = root.children.find((node) => node.name.startsWith("main"))!;
+  expect(main.now).toBe(35);
+  expect(main.stack).toBe(2);
+  expect(main.children.map((node) => node.now)).toEqual([10, 20]);
+  expect(root.children[1].name).toBe("no stack recorded");
+});
+
+test("of two moments each frame has both, and is as wide as the greater of its stacks", () => {
+  const root = flameTree(stacks, held({ 0: 10 }), held({ 0: 4, 1: 20 }));
+  expect([root.now, root.before, root.width]).toEqual([10, 24, 30]);
+});
+
+test("boxes are as wide as their bytes, callees within their callers", () => {
+  const boxes = flameBoxes(flameTree(stacks, held({ 0: 10, 1: 20, 2: 10 }), null), 0);
+  const width = (name: string) => {
+    const box = boxes.find((each) => each.data.name.startsWith(name))!;
+    return box.x1 - box.x0;
+  };
+  expect(width("main")).toBeCloseTo(1);
+  expect(width("step")).toBeCloseTo(0.5);
+  expect(width("load")).toBeCloseTo(0.25);
+  const narrow = flameBoxes(flameTree(stacks, held({ 0: 1, 1: 999 }), null), 0.01);
+  expect(narrow.some((box) => box.data.name.startsWith("load"))).toBe(false);
+});
+
+test("the path of a stack leads from the root to where it ends", () => {
+  const root = flameTree(stacks, held({ 0: 10, 1: 20 }), null);
+  expect(pathOfStack(root, 1).map((node) => node.name.split(" ")[0])).toEqual([
+    "all",
+    "main",
+    "step",
+  ]);
+  expect(pathOfStack(root, 77)).toEqual([]);
+});

@@ -1,0 +1,113 @@
+import { expect, test } from "vitest";
+import { type AddressMap, BlockState, kNone } from "../../src/ask/scene.ts";
+import { fittingBytesPerPixel, kLine, layOutMap, quadAt } from "../../src/model/map_layout.ts";
+import { pinnedSentence, segmentUse } from "../../src/model/pinned.ts";
+
+interface Block {
+  bytes: number;
+  state: number;
+  requested?: number;
+}
+
+function mapOf(segments: { pool: number; blocks: Block[] }[]): AddressMap {
+  const blocks = segments.flatMap((segment) => segment.blocks);
+  const first = [0];
+  for (const segment of segments) first.push(first[first.length - 1] + segment.blocks.length);
+  const bytes = segments.map((segment) =>
+    segment.blocks.reduce((sum, block) => sum + block.bytes, 0),
+  );
+  return {
+    at: 100,
+    segment_address: BigUint64Array.from(segments, (_, i) => BigInt(i) * 2n ** 30n),
+    segment_bytes: Float64Array.from(bytes),
+    segment_stream: Uint32Array.from(segments, () => 0),
+    segment_pool: Uint32Array.from(segments, (segment) => segment.pool),
+    segment_kind: Uint8Array.from(segments, () => 0),
+    segment_first: Uint32Array.from(first),
+    block_offset: Float64Array.from(blocks, () => 0),
+    block_bytes: Float64Array.from(blocks, (block) => block.bytes),
+    block_state: Uint8Array.from(blocks, (block) => block.state),
+    block_requested: Float64Array.from(blocks, (block) => block.requested ?? 0),
+    block_allocation: Uint32Array.from(blocks, () => kNone),
+    block_stack: Uint32Array.from(blocks, () => kNone),
+    block_made: Uint32Array.from(blocks, () => kNone),
+  };
+}
+
+const live = (bytes: number): Block => ({ bytes, state: BlockState.live, requested: bytes });
+const free = (bytes: number): Block => ({ bytes, state: BlockState.free });
+
+test("area is bytes: a segment that does not fit in a line goes on in the next", () => {
+  const map = mapOf([{ pool: 0, blocks: [live(250), free(100)] }]);
+  const layout = layOutMap(map, { width: 100, bytesPerPixel: 1 });
+  const widths = [0, 0];
+  for (let i = 0; i < layout.quads.count; ++i) {
+    widths[layout.quads.row[i]] += layout.quads.box[4 * i + 1] - layout.quads.box[4 * i];
+    expect(layout.quads.box[4 * i + 1]).toBeLessThanOrEqual(100.001);
+  }
+  expect(widths[0]).toBeCloseTo(250);
+  expect(widths[1]).toBeCloseTo(100);
+  expect(layout.pieces.length).toBe(4);
+});
+
+test("each pool has a heading of its own, and starts a new line", () => {
+  const map = mapOf([
+    { pool: 1, blocks: [live(10)] },
+    { pool: 0, blocks: [live(20)] },
+    { pool: 1, blocks: [live(30)] },
+  ]);
+  const layout = layOutMap(map, { width: 100, bytesPerPixel: 1 });
+  expect(layout.headings.map((heading) => [heading.pool, heading.bytes, heading.segments])).toEqual(
+    [
+      [0, 20, 1],
+      [1, 40, 2],
+    ],
+  );
+  expect(layout.headings[1].y).toBeGreaterThanOrEqual(layout.headings[0].y + kLine);
+});
+
+test("the block under a place is found, and nothing in the gaps", () => {
+  const map = mapOf([{ pool: 0, blocks: [live(40), free(60)] }]);
+  const layout = layOutMap(map, { width: 100, bytesPerPixel: 1 });
+  const y = layout.quads.box[2] + 1;
+  expect(layout.quads.row[quadAt(layout, 39, y)]).toBe(0);
+  expect(layout.quads.row[quadAt(layout, 41, y)]).toBe(1);
+  expect(quadAt(layout, 41, y - 5)).toBe(-1);
+});
+
+test("a map is made to fit its page, however many segments there are", () => {
+  const segments = Array.from({ length: 300 }, (_, i) => ({
+    pool: 0,
+    blocks: [live(1 + (i % 7) * 2e6)],
+  }));
+  const map = mapOf(segments);
+  const bytesPerPixel = fittingBytesPerPixel(map, 800, 600);
+  expect(layOutMap(map, { width: 800, bytesPerPixel }).height).toBeLessThanOrEqual(650);
+});
+
+test("one small live block is said to hold the whole segment", () => {
+  const map = mapOf([{ pool: 0, blocks: [free(20 * 2 ** 20 - 512), live(512)] }]);
+  const sentence = pinnedSentence(segmentUse(map, 0), 0, "It is 7 entries old.");
+  expect(sentence).toBe(
+    "1 live block of 512 B (0.0 % of 20.00 MiB) holds this segment: " +
+      "the 20.00 MiB beside it cannot be given back. It is 7 entries old.",
+  );
+});
+
+test("an empty segment could be given back, a pending one must wait", () => {
+  const map = mapOf([
+    { pool: 0, blocks: [free(2 ** 21)] },
+    { pool: 0, blocks: [{ bytes: 2 ** 21, state: BlockState.pending }] },
+    { pool: 0, blocks: [{ bytes: 2 ** 21, state: BlockState.unmapped }] },
+  ]);
+  expect(pinnedSentence(segmentUse(map, 0), 0, "")).toMatch(/Nothing lives.*could be given back/);
+  expect(pinnedSentence(segmentUse(map, 1), 0, "")).toMatch(/must wait for another stream/);
+  expect(pinnedSentence(segmentUse(map, 2), 1, "")).toMatch(/no memory behind it/);
+});
+
+test("several live blocks are counted, the greatest first", () => {
+  const map = mapOf([{ pool: 0, blocks: [live(10), free(1000), live(500)] }]);
+  const use = segmentUse(map, 0);
+  expect(use.liveBlocks).toEqual([2, 0]);
+  expect(pinnedSentence(use, 0, "")).toMatch(/^2 live blocks of 510 B .* hold this segment/);
+});

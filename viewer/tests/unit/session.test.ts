@@ -1,0 +1,90 @@
+import { beforeEach, expect, test } from "vitest";
+import type { DocumentScene, Scene } from "../../src/ask/scene.ts";
+import { Refused, type Source, StillLoading } from "../../src/ask/source.ts";
+import * as session from "../../src/session.ts";
+import { readHash } from "../../src/state.ts";
+import * as state from "../../src/state.ts";
+import { encodeColumns } from "../standin.ts";
+
+const document = (moments: number[] | null) =>
+  ({ entries: 1000, peak: { entry: 600 }, moments }) as DocumentScene;
+
+// Answers scene.json as told, the rest with nothing in it.
+function sourceOf(answers: (() => ArrayBuffer)[]): Source {
+  return {
+    kind: "server",
+    get: async (question) => {
+      if (question === "scene.json") return (answers.length > 1 ? answers.shift()! : answers[0])();
+      if (question.endsWith("stacks.json")) return text({ frames: [], stacks: [] });
+      return encodeColumns({ stack: ["u32", []], bytes: ["f64", []], count: ["u32", []] });
+    },
+    open: async () => {
+      throw new Refused("x.pickle: no snapshot");
+    },
+  };
+}
+
+const text = (value: unknown) =>
+  new TextEncoder().encode(JSON.stringify(value)).buffer as ArrayBuffer;
+const sceneOf = (documents: DocumentScene[]) =>
+  text({ version: 1, program: "", documents } as Scene);
+
+beforeEach(() => {
+  readHash("");
+  session.scene.value = null;
+  session.failure.value = null;
+  session.notice.value = null;
+});
+
+test("without a cursor the moment is the peak, and never past the end", async () => {
+  await session.start(sourceOf([() => sceneOf([document(null)])]));
+  expect(session.moment.value).toBe(600);
+  state.cursor.value = 123_456;
+  expect(session.moment.value).toBe(999);
+});
+
+test("the cursor steps by entries and stops at both ends", async () => {
+  await session.start(sourceOf([() => sceneOf([document(null)])]));
+  session.stepCursor(-1);
+  expect(session.moment.value).toBe(599);
+  session.stepCursor(-10_000);
+  expect(session.moment.value).toBe(0);
+});
+
+test("a self-contained file shows the nearest moment it has, and steps to the next", async () => {
+  await session.start(sourceOf([() => sceneOf([document([0, 600, 990])])]));
+  state.cursor.value = 700;
+  expect(session.moment.value).toBe(600);
+  session.stepCursor(1);
+  expect(session.moment.value).toBe(990);
+  session.stepCursor(1);
+  expect(session.moment.value).toBe(990);
+});
+
+test("while the file is being read the page says how far it is", async () => {
+  const seen: unknown[] = [];
+  const stop = session.waiting.subscribe((value) => void seen.push(value));
+  const loading = () => {
+    throw new StillLoading("reading run.pickle", 0.5);
+  };
+  await session.start(sourceOf([loading, () => sceneOf([document(null)])]));
+  stop();
+  expect(seen).toContainEqual({ what: "reading run.pickle", done: 0.5 });
+  expect(session.waiting.value).toBe(null);
+  expect(session.shown.value?.entries).toBe(1000);
+});
+
+test("a bad file is told in its own words", async () => {
+  const bad = () => {
+    throw new Refused("run.pickle is no snapshot");
+  };
+  await session.start(sourceOf([bad]));
+  expect(session.failure.value).toBe("run.pickle is no snapshot");
+});
+
+test("a file that cannot be opened beside others leaves them shown", async () => {
+  await session.start(sourceOf([() => sceneOf([document(null)])]));
+  await session.openFile({ name: "x.pickle" } as File);
+  expect(session.notice.value).toBe("x.pickle: no snapshot");
+  expect(session.shown.value?.entries).toBe(1000);
+});

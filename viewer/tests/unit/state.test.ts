@@ -1,0 +1,44 @@
+import { beforeEach, expect, test } from "vitest";
+import * as state from "../../src/state.ts";
+
+beforeEach(() => state.readHash(""));
+
+test("what is set can be read back from the address", () => {
+  const text =
+    "#view=map&d=2&with=1&at=4711&from=12&sel=stack:5&by=pool&span=100-2000&search=adam+w";
+  state.readHash(text);
+  expect(state.view.value).toBe("map");
+  expect(state.documentNumber.value).toBe(2);
+  expect(state.otherDocument.value).toBe(1);
+  expect(state.cursor.value).toBe(4711);
+  expect(state.compareCursor.value).toBe(12);
+  expect(state.selection.value).toEqual({ kind: "stack", id: 5 });
+  expect(state.grouping.value).toBe("pool");
+  expect(state.span.value).toEqual({ from: 100, to: 2000 });
+  expect(state.search.value).toBe("adam w");
+  expect(state.hash.value).toBe(text);
+});
+
+test("what an address says wrongly is as if it were not there", () => {
+  state.readHash("#view=cellar&d=-1&at=soon&sel=stack:x&by=size&span=9-3&other=1");
+  expect(state.hash.value).toBe("#view=timeline");
+});
+
+test("another document starts at its own peak, with nothing selected", () => {
+  state.readHash("#view=flame&at=7&from=3&sel=allocation:9&span=1-50");
+  state.showDocument(1);
+  expect(state.hash.value).toBe("#view=flame&d=1");
+});
+
+test("the same document again changes nothing", () => {
+  state.readHash("#view=flame&at=7&sel=allocation:9");
+  state.showDocument(0);
+  expect(state.hash.value).toBe("#view=flame&at=7&sel=allocation:9");
+});
+
+test("one thing is selected at a time", () => {
+  state.select("allocation", 3);
+  state.select("stream", 1);
+  expect(state.isSelected("stream", 1)).toBe(true);
+  expect(state.isSelected("allocation", 3)).toBe(false);
+});

@@ -1,0 +1,58 @@
+import { expect, test } from "vitest";
+import type { DocumentScene } from "../../src/ask/scene.ts";
+import * as tiles from "../../src/model/tiles.ts";
+
+const document = { entries: 100_000, columns: 512, levels: 9 } as DocumentScene;
+const want = (level: number) => ({ by: "allocation" as const, level, detail: 0, index: 0 });
+
+test("columns are from one to two pixels wide, unless there are no more entries", () => {
+  for (const to of [100_000, 50_000, 7_000, 1_500]) {
+    const level = tiles.levelFor(document, { from: 0, to }, 1000);
+    const pixels = (tiles.entriesPerColumn(document, level) / to) * 1000;
+    expect(pixels).toBeGreaterThanOrEqual(1);
+    expect(pixels).toBeLessThan(2);
+  }
+  expect(tiles.levelFor(document, { from: 0, to: 50 }, 1000)).toBe(8);
+});
+
+test("the tiles of a span cover it and stay within the document", () => {
+  const keys = tiles.tilesFor(document, { from: 90_000, to: 120_000 }, want(8));
+  expect(keys[0].index).toBe(Math.floor(90_000 / 512));
+  expect(keys[keys.length - 1].index).toBe(Math.floor(99_999 / 512));
+  expect(tiles.tilesFor(document, { from: 0, to: 512 }, want(8)).length).toBe(1);
+});
+
+test("a tile's stand-ins show the same place: less detail first, then the levels above", () => {
+  const key = { document: 0, by: "allocation" as const, level: 2, index: 3, detail: 1 };
+  const found = [...tiles.standIns(key)].map((other) => [other.level, other.index, other.detail]);
+  expect(found).toEqual([
+    [2, 3, 0],
+    [1, 1, 1],
+    [1, 1, 0],
+    [0, 0, 1],
+    [0, 0, 0],
+  ]);
+});
+
+test("zooming keeps the entry under the pointer where it is", () => {
+  const span = { from: 20_000, to: 40_000 };
+  const next = tiles.zoomSpan(document, span, { around: 25_000, factor: 0.5 });
+  expect(next.to - next.from).toBe(10_000);
+  expect((25_000 - next.from) / (next.to - next.from)).toBeCloseTo(0.25);
+});
+
+test("zooming and panning end at the document's ends and at single entries", () => {
+  const whole = tiles.wholeSpan(document);
+  expect(tiles.zoomSpan(document, whole, { around: 5, factor: 9 })).toEqual(whole);
+  expect(tiles.panSpan(document, { from: 10, to: 110 }, -500)).toEqual({ from: 0, to: 100 });
+  expect(tiles.panSpan(document, { from: 10, to: 110 }, 1e9)).toEqual({
+    from: 99_900,
+    to: 100_000,
+  });
+  const near = tiles.zoomSpan(document, { from: 0, to: 30 }, { around: 15, factor: 0.001 });
+  expect(near.to - near.from).toBeGreaterThanOrEqual(20);
+});
+
+test("each step of detail is four times as much magnification, and there are four", () => {
+  expect([1, 4, 16, 64, 256, 4096].map(tiles.detailFor)).toEqual([0, 1, 2, 3, 4, 4]);
+});

@@ -1,0 +1,12 @@
+// Builds the page into one file, dist/index.html, with nothing to fetch: `ashlar view` serves it as
+// it is, and a self-contained report is the same file with answers put in.
+import { defineConfig } from "vitest/config";
+import { viteSingleFile } from "vite-plugin-singlefile";
+
+export default defineConfig({
+  base: "./",
+  plugins: [viteSingleFile({ removeViteModuleLoader: true })],
+  esbuild: { jsx: "automatic", jsxImportSource: "preact" },
+  build: { target: "es2022", reportCompressedSize: false },
+  test: { include: ["tests/unit/**/*.test.ts"] },
+});
