@@ -2,6 +2,7 @@
 #include "answers/report_answer.h"
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "analysis/settings.h"
 #include "answers/stack_answer.h"
@@ -44,10 +45,28 @@ std::vector<CauseRow> cause_rows(const Causes& causes) {
   };
 }
 
-Json report_answer(const RecordedRun& run, const Report& report, const PeakUsers& users) {
+Json peaks_answer(const Report& report) {
   const AllocatorStats& stats = report.replayed.stats;
   Json causes = Json::object();
   for (const CauseRow& row : cause_rows(report.causes)) causes[row.key] = row.bytes;
+  return {
+      {"peak_requested_bytes", stats.requested_bytes.all.peak},
+      {"peak_allocated_bytes", stats.allocated_bytes.all.peak},
+      {"peak_active_bytes", stats.active_bytes.all.peak},
+      {"peak_reserved_bytes", stats.reserved_bytes.all.peak},
+      {"peak_entry", report.replayed.peak_entry},
+      {"lower_bound_bytes", report.bound.requested_bytes},
+      {"packed_bytes", report.bound.packed_bytes},
+      {"at_peak",
+       {{"reserved_bytes", report.causes.reserved_bytes()},
+        {"requested_bytes", report.causes.requested_bytes},
+        {"gap_bytes", report.causes.gap_bytes()},
+        {"causes", causes}}},
+      {"ooms", report.replayed.ooms.size()},
+  };
+}
+
+Json report_answer(const RecordedRun& run, const Report& report, const PeakUsers& users) {
   Json alternatives = Json::array();
   for (const Alternative& other : report.alternatives) {
     alternatives.push_back({{"engine", engine_of(other.setting.options)},
@@ -61,27 +80,16 @@ Json report_answer(const RecordedRun& run, const Report& report, const PeakUsers
                        {"count", use.count},
                        {"stack", stack_as_json(users.stacks.frames(use.stack))}});
   }
-  return {
+  Json answer = {
       {"file", run.file},
       {"device", run.device.value()},
       {"entries", run.trace().size()},
-      {"peak_requested_bytes", stats.requested_bytes.all.peak},
-      {"peak_allocated_bytes", stats.allocated_bytes.all.peak},
-      {"peak_active_bytes", stats.active_bytes.all.peak},
-      {"peak_reserved_bytes", stats.reserved_bytes.all.peak},
-      {"peak_entry", report.replayed.peak_entry},
-      {"lower_bound_bytes", report.bound.requested_bytes},
-      {"packed_bytes", report.bound.packed_bytes},
-      {"at_peak",
-       {{"reserved_bytes", report.causes.reserved_bytes()},
-        {"requested_bytes", report.causes.requested_bytes},
-        {"gap_bytes", report.causes.gap_bytes()},
-        {"causes", causes},
-        {"stacks", at_peak}}},
-      {"ooms", report.replayed.ooms.size()},
-      {"alternatives", alternatives},
-      {"advice", advice_of(report, run.options)},
   };
+  answer.update(peaks_answer(report));
+  answer["at_peak"]["stacks"] = std::move(at_peak);
+  answer["alternatives"] = std::move(alternatives);
+  answer["advice"] = advice_of(report, run.options);
+  return answer;
 }
 
 }  // namespace ashlar

@@ -29,6 +29,9 @@ nlohmann::ordered_json report_answer(const RecordedRun& run, const Report& repor
 
 // --- parts of it, for both kinds of reader -------------------------------------------------------
 
+// The peaks, and what the gap at the peak is made of.
+nlohmann::ordered_json peaks_answer(const Report& report);
+
 struct CauseRow {
   const char* key;
   const char* words;

@@ -31,29 +31,12 @@ ReplayOptions replay_options_of(const view::Document& document) {
 }
 
 Json report_as_json(const Report& report, const AllocatorOptions& recorded) {
-  const AllocatorStats& stats = report.replayed.stats;
-  Json causes = Json::object();
   Json words = Json::object();
-  for (const CauseRow& row : cause_rows(report.causes)) {
-    causes[row.key] = row.bytes;
-    words[row.key] = row.words;
-  }
-  return {
-      {"peak_requested_bytes", stats.requested_bytes.all.peak},
-      {"peak_allocated_bytes", stats.allocated_bytes.all.peak},
-      {"peak_reserved_bytes", stats.reserved_bytes.all.peak},
-      {"peak_entry", report.replayed.peak_entry},
-      {"lower_bound_bytes", report.bound.requested_bytes},
-      {"packed_bytes", report.bound.packed_bytes},
-      {"at_peak",
-       {{"reserved_bytes", report.causes.reserved_bytes()},
-        {"requested_bytes", report.causes.requested_bytes},
-        {"gap_bytes", report.causes.gap_bytes()},
-        {"causes", causes},
-        {"words", words}}},
-      {"ooms", report.replayed.ooms.size()},
-      {"advice", advice_of(report, recorded)},
-  };
+  for (const CauseRow& row : cause_rows(report.causes)) words[row.key] = row.words;
+  Json answer = peaks_answer(report);
+  answer["at_peak"]["words"] = std::move(words);
+  answer["advice"] = advice_of(report, recorded);
+  return answer;
 }
 
 Json trial_or_null(const TuneResult& result, std::optional<size_t> place) {
