@@ -39,7 +39,7 @@ void PagedEngine::charge_mapping(PagedPool& pool, size_t borrowed_count, size_t 
 
 // New memory, and for large blocks more of it than is asked for, so that this happens less and less
 // often; unless the limit forbids it.
-PagedEngine::Plan PagedEngine::plan_ample_growth(const Search& search) const {
+Plan PagedEngine::plan_ample_growth(const Search& search) const {
   Plan plan;
   const size_t ample_bytes = search.is_small ? 0 : held_bytes_ / 64;
   plan.fresh_bytes = align_up_to(std::max(search.bytes, ample_bytes), growth_step_bytes(search));

@@ -7,7 +7,7 @@
 
 namespace ashlar::paged {
 
-PagedEngine::Claim PagedEngine::claim(const Plan& plan, const Search& search) {
+Claim PagedEngine::claim(const Plan& plan, const Search& search) {
   Claim claim;
   claim.view = plan.view;
   claim.offset = plan.offset;

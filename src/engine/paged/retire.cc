@@ -63,7 +63,7 @@ size_t PagedEngine::most_spare_mappings(size_t extent_count) const {
   return limit == 0 ? most : std::min(most, limit / kShareOfMappings);
 }
 
-PagedEngine::Crowd PagedEngine::most_allowed() const {
+Crowd PagedEngine::most_allowed() const {
   size_t extent_count = 0;
   for (const auto& [id, pool] : pools_) extent_count += pool->extents.size();
   return {extent_count + most_spare_mappings(extent_count), most_address_bytes()};
@@ -71,7 +71,7 @@ PagedEngine::Crowd PagedEngine::most_allowed() const {
 
 size_t PagedEngine::most_address_bytes() const { return kMostAddresses * capacity_bytes_; }
 
-PagedEngine::Crowd PagedEngine::unretired() const {
+Crowd PagedEngine::unretired() const {
   return {mapping_count_ - retired_count_, address_bytes_ - retired_address_bytes_};
 }
 

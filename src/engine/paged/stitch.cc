@@ -88,7 +88,7 @@ Result<Block*> PagedEngine::stitch(Search& search) {
 
 // Whose memory may be borrowed. The device is asked before any arena is locked; what it answers is
 // only about whom to prefer, since work is put in order whoever lends.
-PagedEngine::Lenders PagedEngine::find_lenders(const Search& search) {
+Lenders PagedEngine::find_lenders(const Search& search) {
   Lenders lenders;
   lenders.idle.insert(search.arena);
   if (search.pool->options.never_remap) return lenders;
@@ -107,7 +107,7 @@ PagedEngine::Lenders PagedEngine::find_lenders(const Search& search) {
 
 // Memory of streams that are still at work is borrowed only where that saves memory: the borrower's
 // work will have to wait for theirs.
-PagedEngine::Plan PagedEngine::best_plan(const Search& search, const Lenders& lenders) {
+Plan PagedEngine::best_plan(const Search& search, const Lenders& lenders) {
   const auto plan_with = [&](const std::set<const Arena*>& from) ASHLAR_REQUIRES(mutex_) {
     mark_idle(*search.pool, from);
     Plan plan = plan_placement(search);
@@ -157,7 +157,7 @@ void PagedEngine::mark_idle(PagedPool& pool, const std::set<const Arena*>& lende
 // The place in a view where the least becomes useless. Old views mostly have other addresses of
 // what later ones have, too: once enough has been seen, a place that is not bad will do. Where
 // looking is scarce, so will the first one of the very size.
-PagedEngine::Plan PagedEngine::plan_placement(const Search& search) {
+Plan PagedEngine::plan_placement(const Search& search) {
   Plan best;
   int64_t best_cost = INT64_MAX;
   const bool must_see_all = options_.policy == PagedPolicy::kLean;
@@ -253,7 +253,7 @@ void PagedEngine::for_each_run(const View& view, const Search& search, const Vis
 }
 
 // The same for the stretch at the end, which is empty where that is in use.
-PagedEngine::Tail PagedEngine::find_tail(const View& view, const Search& search) {
+Tail PagedEngine::find_tail(const View& view, const Search& search) {
   Tail tail{nullptr, view.mapped_bytes};
   if (!may_use(view, search)) return tail;
   for (PagedBlock* block = view.last; block != nullptr && !block->is_active();
@@ -276,7 +276,7 @@ PagedEngine::Tail PagedEngine::find_tail(const View& view, const Search& search)
 
 // A new view, or more behind the end of one: whatever takes the least new memory, then the fewest
 // driver calls.
-PagedEngine::Plan PagedEngine::plan_growth(const Search& search) {
+Plan PagedEngine::plan_growth(const Search& search) {
   std::vector<Extent*> idle;
   for (const auto& extent : search.pool->extents) {
     const bool fits = is_shareable() ? extent->bytes == shared_extent_bytes(search.is_small)
@@ -312,8 +312,8 @@ PagedEngine::Plan PagedEngine::plan_growth(const Search& search) {
 
 // The largest ones first, as long as they fit; then the smallest that covers the rest, unless that
 // would waste too much of it.
-PagedEngine::Plan PagedEngine::pieces_for(const Search& search, View* view, size_t have_bytes,
-                                          const std::vector<Extent*>& idle) {
+Plan PagedEngine::pieces_for(const Search& search, View* view, size_t have_bytes,
+                             const std::vector<Extent*>& idle) {
   Plan plan;
   plan.view = view;
   plan.exists = true;
