@@ -1,8 +1,7 @@
-# ASHLAR_BUILD_TESTS=AUTO: the tests are built where all that they need is found, and otherwise left
-# out with a message. ON insists, as everywhere.
-if(ASHLAR_BUILD_TESTS STREQUAL "AUTO")
-  set(missing)
-  foreach(package IN ITEMS GTest LibLZMA PkgConfig ZLIB nlohmann_json)
+# ashlar_look_for(<package>...): these, and what src/files needs. What is not found is added to
+# `missing`. A macro, since packages leave variables behind that others use.
+macro(ashlar_look_for)
+  foreach(package IN ITEMS ${ARGN} LibLZMA PkgConfig ZLIB nlohmann_json)
     find_package(${package} QUIET)
     if(NOT ${package}_FOUND)
       list(APPEND missing ${package})
@@ -14,6 +13,13 @@ if(ASHLAR_BUILD_TESTS STREQUAL "AUTO")
       list(APPEND missing libzstd)
     endif()
   endif()
+endmacro()
+
+# ASHLAR_BUILD_TESTS=AUTO: the tests are built where all that they need is found, and otherwise left
+# out with a message. ON insists, as everywhere.
+if(ASHLAR_BUILD_TESTS STREQUAL "AUTO")
+  set(missing)
+  ashlar_look_for(GTest)
   set(ASHLAR_BUILD_TESTS ON)
   if(missing)
     list(JOIN missing ", " missing)
@@ -41,18 +47,7 @@ if(ASHLAR_BUILD_PYTHON)
       list(APPEND missing "pybind11 (pybind11-dev)")
     endif()
   endif()
-  foreach(package IN ITEMS LibLZMA PkgConfig ZLIB fmt nlohmann_json)
-    find_package(${package} QUIET)
-    if(NOT ${package}_FOUND)
-      list(APPEND missing ${package})
-    endif()
-  endforeach()
-  if(PkgConfig_FOUND)
-    pkg_check_modules(ZSTD QUIET libzstd)
-    if(NOT ZSTD_FOUND)
-      list(APPEND missing libzstd)
-    endif()
-  endif()
+  ashlar_look_for(fmt)
   if(missing)
     list(JOIN missing ", " missing)
     message(STATUS "ashlar: the Python package is left out, but for ashlar.torch: "
