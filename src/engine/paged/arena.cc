@@ -1,6 +1,8 @@
 // Finding the range that a block spoils least, cutting it, and merging what is freed.
 #include "engine/paged/arena.h"
 
+#include <utility>
+
 #include "base/check.h"
 #include "engine/paged/paged_pool.h"
 
@@ -20,7 +22,7 @@ int64_t stranded_bytes(const View& view, AddressRange range, size_t offset, size
   // Only the slots at the ends can be partly outside.
   const Slot* slot = &view.slots[view.slot_at(offset)];
   const size_t whole_begin = slot->offset >= begin ? slot->offset : slot->end();
-  while (slot->end() < offset + bytes) ++slot;
+  if (slot->end() < offset + bytes) slot = &view.slots[view.slot_at(offset + bytes - 1)];
   const size_t whole_end = slot->end() <= end ? slot->end() : slot->offset;
   const size_t touched_bytes = whole_end > whole_begin ? whole_end - whole_begin : 0;
   return static_cast<int64_t>(touched_bytes) - static_cast<int64_t>(bytes);
@@ -28,6 +30,7 @@ int64_t stranded_bytes(const View& view, AddressRange range, size_t offset, size
 
 PagedBlock* Arena::take_range(Heap& heap, size_t bytes, double tolerance) {
   heap.quick.flush([this](PagedBlock* block) { add_free(block); });
+  if (!heap.is_small && !hosts.empty()) return nullptr;  // the engine's turn
   size_t offset = 0;
   PagedBlock* range = best_range(heap, bytes, tolerance, offset);
   if (range == nullptr) return nullptr;
@@ -189,7 +192,7 @@ PagedBlock* Arena::split(PagedBlock* block, size_t offset) {
   return second;
 }
 
-// REQUIRES: both are free and in no list, or both are away.
+// REQUIRES: both are free and in no list.
 void Arena::merge_next(PagedBlock* block) {
   block->bytes += block->next->bytes;
   remove_block(block->next);
@@ -211,16 +214,26 @@ void Arena::add_free(PagedBlock* block) {
     block = before;
   }
   heap.ranges.insert(block);
+  View& view = *block->view;
+  if (!view.has_guests || view.is_listed) return;
+  view.is_listed = true;
+  hosts.push_back(&view);
 }
 
-PagedBlock* Arena::add_away(PagedBlock* block) {
+void Arena::forget_host(View& view) {
+  if (std::exchange(view.is_listed, false)) std::erase(hosts, &view);
+}
+
+void Arena::add_away(PagedBlock* block) {
+  View& view = *block->view;
+  const size_t end = view.offset_of(*block) + block->bytes;
   block->state = BlockState::kUnmapped;
-  if (block->next != nullptr && block->next->is_away()) merge_next(block);
-  if (block->previous != nullptr && block->previous->is_away()) {
-    block = block->previous;
-    merge_next(block);
+  for (size_t i = view.slot_at(view.offset_of(*block));; ++i) {
+    view.slots[i].away = block;
+    block->slot = static_cast<uint32_t>(i);
+    if (view.slots[i].end() >= end) return;
+    block = split(block, view.slots[i].end());
   }
-  return block;
 }
 
 }  // namespace ashlar::paged

@@ -54,6 +54,8 @@ class Arena {
     PagedBlock* block = heap.quick.take(bytes);
     return block != nullptr ? block : take_range(heap, bytes, tolerance);
   }
+  // Nothing of its view is to be brought back any more.
+  void forget_host(View& view);
   // The block is free. Merged with its neighbours later.
   void put(PagedBlock* block) {
     if (!heap(block->is_small).quick.put(block)) add_free(block);
@@ -84,8 +86,8 @@ class Arena {
   PagedBlock* split(PagedBlock* block, size_t offset);
   // A block in no list: free from now on, merged at once.
   void add_free(PagedBlock* block);
-  // A block in no list: away from now on, and merged with its like.
-  PagedBlock* add_away(PagedBlock* block);
+  // A block of whole slots in no list: away from now on, one for each slot.
+  void add_away(PagedBlock* block);
   void erase_free(PagedBlock* block) { heap(block->view->is_small).ranges.erase(block); }
 
   PagedPool& pool;
@@ -93,6 +95,9 @@ class Arena {
   const uint64_t serial;
   BiasedMutex<LockRank::kArena> lock;
   std::array<Heap, 2> heaps;
+  // Views with free memory, some of which may belong to others. Before a large block is cut out of
+  // a free range the engine brings it back there.
+  std::vector<View*> hosts;
   UsageStats* pool_usage = nullptr;  // where its counters are added up
   UsageStats* stream_usage = nullptr;
   bool is_gone = false;   // the stream was destroyed: no event tells when its work is done

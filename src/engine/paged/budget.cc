@@ -22,7 +22,8 @@ bool PagedEngine::can_afford_to_stitch(const Search& search) {
   if (held > kTooMuchHeld * live) return true;
   const bool is_urgent = held > much_held(options_.policy) * live;
   return search.pool->budget.is_left(is_urgent ? Budget::Need::kUrgent : Budget::Need::kUsual,
-                                     static_cast<double>(search.bytes) / held, clock_.now_ns());
+                                     static_cast<double>(ample_bytes(search)) / held,
+                                     clock_.now_ns());
 }
 
 // At the driver's usual price, or what it really took, if that was more: drivers differ. But a host
@@ -37,12 +38,15 @@ void PagedEngine::charge_mapping(PagedPool& pool, size_t borrowed_count, size_t 
   pool.budget.spend_us(std::clamp(took_us, usual_us, 10 * usual_us));
 }
 
-// New memory, and for large blocks more of it than is asked for, so that this happens less and less
-// often; unless the limit forbids it.
+// For large blocks more than is asked for, so that this happens less and less often.
+size_t PagedEngine::ample_bytes(const Search& search) const {
+  return search.is_small ? search.bytes : std::max(search.bytes, held_bytes_ / 64);
+}
+
+// New memory, unless the limit forbids it.
 Plan PagedEngine::plan_ample_growth(const Search& search) const {
   Plan plan;
-  const size_t ample_bytes = search.is_small ? 0 : held_bytes_ / 64;
-  plan.fresh_bytes = align_up_to(std::max(search.bytes, ample_bytes), growth_step_bytes(search));
+  plan.fresh_bytes = align_up_to(ample_bytes(search), growth_step_bytes(search));
   plan.exists = !is_above_limit(plan.fresh_bytes);
   return plan;
 }

@@ -17,7 +17,7 @@ Claim PagedEngine::claim(const Plan& plan, const Search& search) {
     PagedBlock* from = plan.from;
     if (view.arena != search.arena) {
       move_view(view, *search.arena);
-      from = view.first;
+      from = view.slots[view.slot_at(plan.offset)].away;
     }
     const size_t end = std::min(plan.offset + search.bytes, view.mapped_bytes);
     claim_range(view, from, {view.at(plan.offset), end - plan.offset}, claim);
@@ -98,6 +98,67 @@ void PagedEngine::carve(Extent& extent) {
   leave_home(extent);
 }
 
+// Memory that was mapped into another view because nothing better was left goes back to where it
+// was at first, once it is free: lying side by side again it serves large blocks without being
+// mapped, and where to depends on what is in use, not on what was used before, so that whoever does
+// the same again gets the same places.
+void PagedEngine::bring_back(Arena& arena) {
+  while (!arena.hosts.empty()) {
+    View& host = *arena.hosts.back();
+    arena.hosts.pop_back();
+    host.is_listed = false;
+    std::vector<Extent*> guests;
+    for (PagedBlock *block = host.first, *next = nullptr; block != nullptr; block = next) {
+      next = block->next;
+      if (block->is_in_ranges()) send_guests_off(block, guests);
+    }
+    for (Extent* guest : guests) {
+      View& view = *guest->origin.view;
+      const Slot& slot = view.slots[guest->origin.slot];
+      PagedBlock* block = slot.away;
+      come_home(*guest, view, guest->origin.slot);
+      block->state = BlockState::kPending;
+      show(*guest, {view.at(slot.offset), slot.bytes}, arena);
+      arena.add_free(block);
+    }
+  }
+}
+
+// Whole extents inside of a free block that belong elsewhere: their slots are away afterwards.
+void PagedEngine::send_guests_off(PagedBlock* block, std::vector<Extent*>& guests) {
+  View& view = *block->view;
+  Arena& arena = *view.arena;
+  FreeRanges& ranges = arena.heap(view.is_small).ranges;
+  const size_t begin = view.offset_of(*block);
+  const size_t end = begin + block->bytes;
+  ranges.erase(block);
+  PagedBlock* rest = block;
+  for (size_t i = view.slot_at(begin); rest != nullptr && i < view.slots.size(); ++i) {
+    const Slot& slot = view.slots[i];
+    if (slot.end() > end) break;
+    if (slot.offset < begin || !is_guest(view, *slot.extent)) continue;
+    PagedBlock* leaving = rest;
+    if (slot.offset > view.offset_of(*rest)) {
+      leaving = arena.split(rest, slot.offset);
+      ranges.insert(rest);
+    }
+    rest = slot.end() < end ? arena.split(leaving, slot.end()) : nullptr;
+    arena.add_away(leaving);
+    leave_home(*slot.extent);
+    guests.push_back(slot.extent);
+  }
+  if (rest != nullptr) ranges.insert(rest);
+}
+
+// It could go back from here at once: no other stream has to be waited for.
+bool PagedEngine::is_guest(const View& host, const Extent& extent) {
+  const View* view = extent.origin.view;
+  if (view == nullptr || view == &host || extent.is_leaving) return false;
+  const Slot& slot = view->slots[extent.origin.slot];
+  return view->arena == host.arena && view->is_small == host.is_small && slot.is_open &&
+         slot.is_mapped && !slot.is_retired();
+}
+
 void PagedEngine::leave_home(Extent& extent) {
   extent.home->slots[extent.home_slot].left_at = ++move_count_;
   extent.home = nullptr;
@@ -123,12 +184,13 @@ void PagedEngine::move_view(View& view, Arena& arena) {
     Extent* extent = view.slots[i].extent;
     if (extent != nullptr && extent->home == &view) leave_home(*extent);
   }
+  before.forget_host(view);
   while (view.first->next != nullptr) before.remove_block(view.first->next);
   view.first->bytes = view.mapped_bytes;
-  view.first->state = BlockState::kUnmapped;
   view.first->arena = &arena;
   view.first->stream = arena.stream;
   view.arena = &arena;
+  arena.add_away(view.first);
 }
 
 // An event cannot be recorded on a stream that is gone: its memory waits for somebody to wait for
@@ -168,15 +230,20 @@ void PagedEngine::show_at_home(const Claim& claim) {
     Extent& extent = *view.slots[i].extent;
     const AddressRange range{view.at(view.slots[i].offset), extent.bytes};
     if (extent.shown == range && extent.arena == &arena) continue;
-    if (extent.shown.bytes != 0) {
-      note_memory(TraceAction::kSegmentUnmap, *extent.arena, extent.shown);
-    }
-    note_memory(TraceAction::kSegmentMap, arena, range);
     count_lent(extent, arena, view.is_small);
-    extent.shown = range;
+    show(extent, range, arena);
     extent.arena = &arena;
     extent.is_small = view.is_small;
   }
+}
+
+// Trackers believe it to be there from now on.
+void PagedEngine::show(Extent& extent, AddressRange range, const Arena& arena) {
+  if (extent.shown.bytes != 0) {
+    note_memory(TraceAction::kSegmentUnmap, *extent.arena, extent.shown);
+  }
+  note_memory(TraceAction::kSegmentMap, arena, range);
+  extent.shown = range;
 }
 
 Block* PagedEngine::hand_out_of(Claim& claim, size_t bytes, const Request& request) {

@@ -100,6 +100,8 @@ Status PagedEngine::map_behind(Claim& claim, Search& search) {
   BiasedLock lock(view.arena->lock);
   for (Extent* extent : mapped) {
     extent->mappings.push_back({&view, view.slots.size()});
+    if (extent->origin.view == nullptr) extent->origin = extent->mappings.back();
+    if (extent->origin.view != &view) view.has_guests = true;
     ++mapping_count_;
     has_mapped_ = true;
     if (status.ok()) come_home(*extent, view, view.slots.size());
@@ -182,6 +184,7 @@ bool PagedEngine::release_view(View& view) {
   }
   {
     BiasedLock lock(view.arena->lock);
+    view.arena->forget_host(view);
     while (view.first != nullptr) view.arena->remove_block(view.first);
   }
   address_bytes_ -= view.reserved.bytes;

@@ -227,9 +227,14 @@ Result<Block*> PagedEngine::allocate_uncached(Search& search) {
 }
 
 Block* PagedEngine::take_cached(Search& search, double tolerance) {
-  BiasedLock lock(search.arena->lock);
-  PagedBlock* block = search.arena->take(search.bytes, tolerance);
-  if (block != nullptr) hand_out(*search.arena, block, search.request);
+  Arena& arena = *search.arena;
+  BiasedLock lock(arena.lock);
+  PagedBlock* block = arena.take(search.bytes, tolerance);
+  if (block == nullptr && !arena.hosts.empty()) {
+    bring_back(arena);
+    block = arena.take(search.bytes, tolerance);
+  }
+  if (block != nullptr) hand_out(arena, block, search.request);
   return block;
 }
 

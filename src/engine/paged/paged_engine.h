@@ -188,6 +188,7 @@ class PagedEngine final : public Engine {
       ASHLAR_EXCLUDES(counting_mutex_);
   void charge_mapping(PagedPool& pool, size_t borrowed_count, size_t all_count, int64_t begin_ns)
       ASHLAR_REQUIRES(mutex_);
+  size_t ample_bytes(const Search& search) const ASHLAR_REQUIRES(mutex_);
   Plan plan_ample_growth(const Search& search) const ASHLAR_REQUIRES(mutex_);
 
   // --- claim.cc
@@ -197,12 +198,17 @@ class PagedEngine final : public Engine {
   // Takes an idle extent out of the free block that it is part of.
   void carve(Extent& extent) ASHLAR_REQUIRES(mutex_);
   void move_view(View& view, Arena& arena) ASHLAR_REQUIRES(mutex_);
+  // All need the arena's lock.
+  void bring_back(Arena& arena) ASHLAR_REQUIRES(mutex_);
+  void send_guests_off(PagedBlock* block, std::vector<Extent*>& guests) ASHLAR_REQUIRES(mutex_);
+  static bool is_guest(const View& host, const Extent& extent);
   void leave_home(Extent& extent) ASHLAR_REQUIRES(mutex_);
   void come_home(Extent& extent, View& view, size_t slot) ASHLAR_REQUIRES(mutex_);
   // Work of the lenders so far comes before what the borrower does next; no host waits.
   Status hand_over(const std::set<Arena*>& lenders, Arena& borrower) ASHLAR_REQUIRES(mutex_);
   // The extents of the claim are its arena's from now on, and trackers hear of it.
   void show_at_home(const Claim& claim) ASHLAR_REQUIRES(mutex_);
+  void show(Extent& extent, AddressRange range, const Arena& arena) ASHLAR_REQUIRES(mutex_);
   // What is left and right of the block to come is free; the block itself is handed out.
   Block* hand_out_of(Claim& claim, size_t bytes, const Request& request) ASHLAR_REQUIRES(mutex_);
   Block* finish_claim(Claim& claim, const Search& search) ASHLAR_REQUIRES(mutex_);
@@ -430,6 +436,7 @@ class PagedEngine final : public Engine {
   StackId acting_stack_ ASHLAR_GUARDED_BY(mutex_);
   int64_t visited_count_ ASHLAR_GUARDED_BY(mutex_) = 0;       // blocks, by the last plan
   uint64_t idle_round_ ASHLAR_GUARDED_BY(mutex_) = 0;         // the last one; see Extent
+  uint64_t mapped_round_ ASHLAR_GUARDED_BY(mutex_) = 0;       // likewise
   std::set<const Arena*> lenders_ ASHLAR_GUARDED_BY(mutex_);  // whose memory counts as idle in it
   std::optional<EventId> handover_ ASHLAR_GUARDED_BY(mutex_);
   std::vector<EventId> spare_events_ ASHLAR_GUARDED_BY(mutex_);  // free to be recorded again

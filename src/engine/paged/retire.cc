@@ -19,7 +19,7 @@ constexpr double kUnmapUs = 23;
 // Beside the mapping through which an extent is used. Recorded programs get by with at most eight
 // (docs/design/paged.md); fewer than so many in all are never too many.
 constexpr size_t kSpareMappingsPerExtent = 8;
-constexpr size_t kFewMappings = 4096;
+constexpr size_t kFewMappings = 16384;
 // Others in the process map memory too.
 constexpr size_t kShareOfMappings = 4;
 // As often as the device has memory. 47 bits are 1,600 times the memory of a large device.
@@ -140,8 +140,11 @@ void PagedEngine::find_spare(View& view, std::vector<Spare>& spare) const {
 
 bool PagedEngine::is_spare(const View& view, size_t slot) {
   const Slot& at = view.slots[slot];
-  return at.extent != nullptr && !at.is_retired() && !at.extent->is_leaving &&
-         !at.extent->is_at_home_in(view, slot);
+  if (at.extent == nullptr || at.is_retired() || at.extent->is_leaving) return false;
+  // Nor where its memory will go back to.
+  const Extent::Mapping& origin = at.extent->origin;
+  const bool is_origin = origin.view == &view && origin.slot == slot;
+  return !at.extent->is_at_home_in(view, slot) && !(is_origin && at.extent->home != nullptr);
 }
 
 void PagedEngine::find_unused(PagedPool& pool, std::vector<View*>& unused) {
@@ -321,6 +324,8 @@ void PagedEngine::forget_mapping(View& view, size_t index) {
   std::erase_if(slot.extent->mappings, [&](const Extent::Mapping& mapping) {
     return mapping.view == &view && mapping.slot == index;
   });
+  Extent::Mapping& origin = slot.extent->origin;
+  if (origin.view == &view && origin.slot == index) origin = {};
   --mapping_count_;
   if (std::exchange(slot.retirement, 0) != 0) --retired_count_;
   slot.is_announced = false;

@@ -22,6 +22,7 @@ constexpr int64_t kLongPatience = 1024;
 constexpr int64_t kSomePatience = 16;
 // Looking at more finds nothing better that is worth its time (docs/design/paged.md).
 constexpr int64_t kEnoughVisits = 1000;
+constexpr int64_t kFewVisits = 200;  // likewise, where looking is scarce
 
 // How many extents all of the memory should be cut into, about.
 size_t share_of(PagedPolicy policy) {
@@ -45,6 +46,7 @@ Result<Block*> PagedEngine::stitch(Search& search) {
   {
     AllArenas lock(*search.pool);
     for (const auto& [stream, arena] : search.pool->arenas) arena->flush();
+    bring_back(*search.arena);
     if (search.is_ample) {
       search.arena->heap(search.is_small).patience = kLongPatience;
       PagedBlock* block = search.arena->take(search.bytes, tolerance_);
@@ -163,7 +165,8 @@ Plan PagedEngine::plan_placement(const Search& search) {
   const bool must_see_all = options_.policy == PagedPolicy::kLean;
   const bool is_scarce = !must_see_all && search.pool->budget.is_scarce();
   bool is_perfect = false;
-  const int64_t enough = must_see_all ? INT64_MAX : visited_count_ + kEnoughVisits;
+  const int64_t enough =
+      must_see_all ? INT64_MAX : visited_count_ + (is_scarce ? kFewVisits : kEnoughVisits);
   for (const auto& each : search.pool->views) {
     const bool is_good = best_cost <= static_cast<int64_t>(search.bytes);
     if ((visited_count_ >= enough && is_good) || (is_scarce && is_perfect)) break;
@@ -213,7 +216,8 @@ bool PagedEngine::may_return(const Slot& slot) const {
   return slot.extent != nullptr && slot.is_open && !slot.is_retired() && is_idle(*slot.extent);
 }
 
-// Stretches of a view whose memory is free there, or idle elsewhere and could come back. Visitors
+// Stretches of a view whose memory is free there, or idle elsewhere and could come back; none too
+// short at its end: most views are not much longer than the block they were made for. Visitors
 // run under our lock, which the analysis of locks cannot see.
 template <typename Visit>
 void PagedEngine::for_each_run(const View& view, const Search& search, const Visit& visit) {
@@ -227,27 +231,15 @@ void PagedEngine::for_each_run(const View& view, const Search& search, const Vis
   for (PagedBlock* block = view.first; block != nullptr; block = block->next) {
     ++visited_count_;
     const size_t block_begin = view.offset_of(*block);
-    if (block->is_active()) {
+    const bool is_usable =
+        !block->is_active() && (!block->is_away() || may_return(view.slot_of(*block)));
+    if (!is_usable) {
       end_run(block_begin);
+      if (view.mapped_bytes - block_begin - block->bytes < search.bytes) return;
       continue;
     }
-    if (!block->is_away()) {
-      if (first == nullptr) begin = block_begin;
-      if (first == nullptr) first = block;
-      continue;
-    }
-    const size_t block_end = block_begin + block->bytes;
-    for (size_t i = view.slot_at(block_begin);
-         i < view.slots.size() && view.slots[i].offset < block_end; ++i) {
-      ++visited_count_;
-      const Slot& slot = view.slots[i];
-      if (!may_return(slot)) {
-        end_run(slot.offset);
-        continue;
-      }
-      if (first == nullptr) begin = slot.offset;
-      if (first == nullptr) first = block;
-    }
+    if (first == nullptr) begin = block_begin;
+    if (first == nullptr) first = block;
   }
   end_run(view.mapped_bytes);
 }
@@ -259,17 +251,8 @@ Tail PagedEngine::find_tail(const View& view, const Search& search) {
   for (PagedBlock* block = view.last; block != nullptr && !block->is_active();
        block = block->previous) {
     ++visited_count_;
-    const size_t block_begin = view.offset_of(*block);
-    if (!block->is_away()) {
-      tail = {block, block_begin};
-      continue;
-    }
-    while (tail.begin > block_begin) {
-      ++visited_count_;
-      const Slot& slot = view.slots[view.slot_at(tail.begin - 1)];
-      if (!may_return(slot)) return tail;
-      tail = {block, slot.offset};
-    }
+    if (block->is_away() && !may_return(view.slot_of(*block))) break;
+    tail = {block, view.offset_of(*block)};
   }
   return tail;
 }
@@ -290,6 +273,15 @@ Plan PagedEngine::plan_growth(const Search& search) {
     return a->mappings.size() != b->mappings.size() ? a->mappings.size() < b->mappings.size()
                                                     : a->position < b->position;
   });
+  size_t idle_bytes = 0;
+  for (const Extent* extent : idle) idle_bytes += extent->bytes;
+  // Of a plan that has so much to map: with the largest extents, and no new memory as far as idle
+  // memory reaches.
+  const auto least_cost = [&](size_t missing) {
+    if (missing > idle_bytes) return static_cast<double>(missing - idle_bytes);
+    return kMapUs * kBytesPerUs * static_cast<double>(missing) /
+           static_cast<double>(idle.front()->bytes);
+  };
   Plan best = pieces_for(search, nullptr, 0, idle);
   double best_cost = cost_of(search, best);
   for (const auto& each : search.pool->views) {
@@ -299,6 +291,7 @@ Plan PagedEngine::plan_growth(const Search& search) {
     const size_t have_bytes = view.mapped_bytes - tail.begin;
     const bool has_room = tail.begin + grown_bytes(search) <= view.reserved.bytes;
     if (have_bytes == 0 || have_bytes >= search.bytes || !has_room) continue;
+    if (least_cost(search.bytes - have_bytes) >= best_cost) continue;
     Plan plan = pieces_for(search, &view, have_bytes, idle);
     plan.from = tail.first;
     plan.offset = tail.begin;
@@ -318,9 +311,15 @@ Plan PagedEngine::pieces_for(const Search& search, View* view, size_t have_bytes
   plan.view = view;
   plan.exists = true;
   size_t missing = search.bytes - have_bytes;
+  ++mapped_round_;
+  for (size_t i = 0; view != nullptr && i < view->slots.size(); ++i) {
+    if (Extent* extent = view->slots[i].extent; extent != nullptr) {
+      extent->mapped_round = mapped_round_;
+    }
+  }
   std::vector<Extent*> larger;  // than what was missing when it was their turn
   for (Extent* extent : idle) {
-    if (view != nullptr && extent->is_mapped_in(view)) continue;
+    if (extent->mapped_round == mapped_round_) continue;  // it is there already
     if (extent->bytes > missing) {
       larger.push_back(extent);
       continue;

@@ -19,9 +19,7 @@ Status check_tiling(const View& view) {
     if (block->bytes == 0) return broken(text("an empty block at ", block->address));
     if (block->previous != before) return broken(text("a wrong link at ", block->address));
     if (block->arena != view.arena) return broken(text(block->address, " is in a foreign arena"));
-    const bool could_merge =
-        before != nullptr && before->state == block->state &&
-        (block->is_away() || (block->is_in_ranges() && before->is_in_ranges()));
+    const bool could_merge = before != nullptr && block->is_in_ranges() && before->is_in_ranges();
     if (could_merge && !view.arena->pool.options.no_split) {
       return broken(text("neighbours at ", block->address, " were not merged"));
     }
@@ -51,8 +49,9 @@ Status check_homes(const View& view) {
       if (is_home == block->is_away()) {
         return broken(text("the memory at ", block->address, " is not where it should be"));
       }
-      const bool is_whole = slot.offset >= begin && slot.end() <= begin + block->bytes;
-      if (block->is_away() && !is_whole) return broken("a part of a slot is away");
+      const bool is_slot = slot.offset == begin && slot.bytes == block->bytes;
+      if (block->is_away() && !is_slot) return broken("what is away is not one slot");
+      if (block->is_away() && slot.away != block) return broken("a slot does not know its block");
     }
   }
   return {};

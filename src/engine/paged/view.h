@@ -7,7 +7,7 @@
 //
 // An extent may be mapped in many views, but is at home in at most one: only there its memory is
 // handed out. Its other mappings cost nothing and wait to be used again. The blocks of a view tile
-// it; what is away begins and ends with whole slots.
+// it; what is away is one block for each slot.
 #pragma once
 
 #include <algorithm>
@@ -37,6 +37,7 @@ struct Extent {
   ExtentId id;
   size_t bytes = 0;
   size_t position = 0;        // in its pool's list
+  Mapping origin{};           // its first one, where it goes back to; no view: that is unmapped
   View* home = nullptr;       // null: its memory is idle, and part of no view's blocks
   size_t home_slot = 0;       // in `home`
   Arena* arena = nullptr;     // whose stream used it last
@@ -51,13 +52,10 @@ struct Extent {
   // While a stitch is planned: the free block that contains all of it, if there is one.
   PagedBlock* idle_in = nullptr;
   uint64_t idle_round = 0;
+  uint64_t mapped_round = 0;  // it is mapped in the view that may grow
 
   bool is_at_home_in(const View& view, size_t slot) const {
     return home == &view && home_slot == slot;
-  }
-  bool is_mapped_in(const View* view) const {
-    return std::any_of(mappings.begin(), mappings.end(),
-                       [&](const Mapping& mapping) { return mapping.view == view; });
   }
 };
 
@@ -71,20 +69,24 @@ struct alignas(64) PagedBlock : Block {
   PagedBlock* list_previous = nullptr;  // in a list of free blocks
   PagedBlock* list_next = nullptr;
   bool is_small = false;  // as its view
+  uint32_t slot = 0;      // while it is away: the one that it is
 
   bool is_away() const { return state == BlockState::kUnmapped; }
   bool is_in_ranges() const { return state == BlockState::kFree; }
 };
 
+static_assert(sizeof(PagedBlock) == 128);
+
 struct Slot {
   size_t offset = 0;
   size_t bytes = 0;
-  Extent* extent = nullptr;   // null: given back to the device
-  bool is_mapped = true;      // both are false only while the pool is paused, or in between
-  bool is_open = true;        // to all who have access; if not, of no use but to be unmapped
-  bool is_announced = false;  // it is retired, and observers hear or have heard that it goes
-  uint64_t retirement = 0;    // nobody may use it any more: it is unmapped with that one
-  uint64_t left_at = 0;       // when its memory last went elsewhere, as the engine counts
+  Extent* extent = nullptr;    // null: given back to the device
+  bool is_mapped = true;       // both are false only while the pool is paused, or in between
+  bool is_open = true;         // to all who have access; if not, of no use but to be unmapped
+  bool is_announced = false;   // it is retired, and observers hear or have heard that it goes
+  uint64_t retirement = 0;     // nobody may use it any more: it is unmapped with that one
+  uint64_t left_at = 0;        // when its memory last went elsewhere, as the engine counts
+  PagedBlock* away = nullptr;  // its block, while its memory is elsewhere
   size_t end() const { return offset + bytes; }
   bool is_retired() const { return retirement != 0; }
 };
@@ -97,6 +99,8 @@ struct View {
   bool is_small = false;
   bool is_plain = false;                  // one allocation of the device, or of a source
   bool is_retired = false;                // all its slots are, and its addresses go with them
+  bool has_guests = false;                // memory that belongs to other views is, or was, here
+  bool is_listed = false;                 // among its arena's views to be looked at for that
   uint64_t claimed_at = 0;                // when a miss last used it, as the engine counts
   std::shared_ptr<SegmentSource> source;  // null: the device
   StackId stack{};                        // of whoever made the device give its memory
@@ -105,6 +109,7 @@ struct View {
 
   size_t offset_of(const Block& block) const { return block.address - reserved.begin; }
   DeviceAddress at(size_t offset) const { return reserved.begin + offset; }
+  const Slot& slot_of(const PagedBlock& away) const { return slots[away.slot]; }
   // Most slots of a view are about as large as each other: it begins where they would have it, and
   // takes longer steps the farther that was off. REQUIRES: offset < mapped_bytes, not plain.
   size_t slot_at(size_t offset) const {

@@ -130,18 +130,21 @@ TEST_F(ArenaTest, AHoleBesideAUsedPartOfAnExtentSpoilsNothing) {
   EXPECT_EQ(sizes(view).size(), 3U);
 }
 
-TEST_F(ArenaTest, WhatIsAwayMergesWithItsLikeOnly) {
+TEST_F(ArenaTest, WhatIsAwayIsOneBlockForEachSlot) {
   const View& view = add_view({4 * kMiB, 4 * kMiB, 4 * kMiB});
   arena_.erase_free(view.first);
   view.first->state = BlockState::kPending;
   PagedBlock* second = arena_.split(view.first, 4 * kMiB);
-  PagedBlock* third = arena_.split(second, 8 * kMiB);
   arena_.add_free(view.first);
-  arena_.add_away(third);
-  EXPECT_EQ(sizes(view).size(), 3U);
   arena_.add_away(second);
-  EXPECT_EQ(sizes(view), (std::vector{4 * kMiB, 8 * kMiB}));
-  EXPECT_TRUE(view.last->is_away());
+  EXPECT_EQ(sizes(view), (std::vector{4 * kMiB, 4 * kMiB, 4 * kMiB}));
+  EXPECT_FALSE(view.first->is_away());
+  for (const size_t slot : {1, 2}) {
+    const PagedBlock* away = view.slots[slot].away;
+    ASSERT_TRUE(away != nullptr && away->is_away());
+    EXPECT_EQ(view.offset_of(*away), slot * 4 * kMiB);
+    EXPECT_EQ(&view.slot_of(*away), &view.slots[slot]);
+  }
 }
 
 TEST_F(ArenaTest, RandomActsAlwaysTileTheViewAndMergeIntoOneInTheEnd) {

@@ -67,8 +67,8 @@ TEST_F(RetireTest, EverChangingSizesKeepMappingsAndAddressesWithinBounds) {
   start_with(PagedPolicy::kLean);
   churn(2000);
   const size_t extents = calls(DeviceCall::kCreate) - calls(DeviceCall::kRelease);
-  EXPECT_GT(calls(DeviceCall::kMap), 3 * 4096U) << "there was nothing to bound";
-  EXPECT_LE(most_mappings_, extents + std::max<size_t>(4096, 8 * extents) + kSlack);
+  EXPECT_GT(calls(DeviceCall::kMap), 5 * 4096U) << "there was nothing to bound";
+  EXPECT_LE(most_mappings_, extents + std::max<size_t>(16384, 8 * extents) + kSlack);
   EXPECT_LE(most_address_bytes_, 33 * kGiB);
   EXPECT_EQ(waits(), 0U);
 }
