@@ -75,8 +75,8 @@ class ASHLAR_EXPORT Heap {
   std::vector<std::string> backends() const;
 
  private:
-  friend class Buffer;
   friend class Group;
+  friend class Pool;
   struct Parts;
   explicit Heap(std::shared_ptr<Parts> parts) : parts_(std::move(parts)) {}
 
@@ -84,7 +84,7 @@ class ASHLAR_EXPORT Heap {
 };
 
 // This rank's part of a symmetric allocation. Freed where its scope ends: others who have it mapped
-// keep it, and so do handles.
+// keep it, and so do handles. One of a pool goes back to the pool.
 class ASHLAR_EXPORT Buffer {
  public:
   Buffer() = default;
@@ -106,12 +106,52 @@ class ASHLAR_EXPORT Buffer {
 
  private:
   friend class Heap;
-  Buffer(std::shared_ptr<Heap::Parts> heap, std::byte* data, size_t bytes)
-      : heap_(std::move(heap)), data_(data), bytes_(bytes) {}
+  friend class Pool;
+  struct Origin;  // a heap or a pool
+  Buffer(std::shared_ptr<Origin> origin, std::byte* data, size_t bytes)
+      : origin_(std::move(origin)), data_(data), bytes_(bytes) {}
 
-  std::shared_ptr<Heap::Parts> heap_;
+  std::shared_ptr<Origin> origin_;
   std::byte* data_ = nullptr;
   size_t bytes_ = 0;
+};
+
+struct PoolOptions {
+  std::string name = "pool";                // pools of one heap have different names
+  size_t segment_bytes = size_t{64} << 20;  // it grows by so many, or by what a buffer needs
+};
+
+struct PoolUse {
+  size_t segment_count = 0;
+  size_t segment_bytes = 0;    // of all segments together
+  size_t used_bytes = 0;       // by buffers, rounded up
+  size_t buffer_count = 0;     // that are not freed
+  uint64_t act_count = 0;      // how often anything was allocated, freed or trimmed
+  uint64_t sequence_hash = 0;  // of all of that, in order
+};
+
+// Many buffers in few allocations of a heap, its segments, which nothing else is put into. Where a
+// buffer goes depends on the order of calls alone, so that ranks that allocate and free the same in
+// the same order have it at the same place; the rendezvous for each buffer compares all that was
+// done before, and if ranks did different things, all get a UsageError that names the first. A
+// segment is handed over and mapped once, for all of its buffers.
+//
+// A freed buffer's place may be another's at once: let all ranks be done with it (a barrier) before
+// any frees it. Lives on in its buffers. Thread safe.
+class ASHLAR_EXPORT Pool {
+ public:
+  // Throws UsageError: the heap has a pool of that name, or the name or the size makes no sense.
+  explicit Pool(const Heap& heap, const PoolOptions& options = {});
+
+  // Not collective. Aligned to 128 bytes, not promised to be zero. Throws OutOfMemory.
+  Buffer allocate(size_t bytes);
+  // Gives segments back that no buffer is in.
+  void trim();
+  PoolUse use() const;
+
+ private:
+  struct Parts;
+  std::shared_ptr<Parts> parts_;  // also owned by buffers
 };
 
 // --- ranks --------------------------------------------------------------------------------------
@@ -171,7 +211,7 @@ class ASHLAR_EXPORT Group {
   void barrier(int channel = 0, Timeout timeout = Timeout(0));
 
   // All ranks' memory of the allocation that covers the address, which may be inside of it.
-  // Collective for the first time; afterwards it is at hand.
+  // Collective for the first time; afterwards it is at hand. A pool's buffers are allocations.
   Handle rendezvous(const void* address, Timeout timeout = Timeout(0));
   Handle rendezvous(const Buffer& buffer, Timeout timeout = Timeout(0));
 
@@ -219,7 +259,7 @@ class ASHLAR_EXPORT Handle {
   // --- where it is. By rank; null: on another machine. The beginnings, without the offset.
   const std::vector<std::byte*>& buffer_ptrs() const;
   const std::vector<std::byte*>& signal_pad_ptrs() const;
-  size_t buffer_bytes() const;  // as they were asked for
+  size_t buffer_bytes() const;  // as they were asked for; of a pool, those of the segment
   size_t signal_pad_bytes() const;
   size_t offset() const;  // from the buffer's beginning to the address of the rendezvous
 

@@ -173,13 +173,13 @@ std::byte* out_of(const CollectiveOptions& options) { return static_cast<std::by
 template <typename HandleParts>
 Piece piece_of(const HandleParts& parts, const CollectiveOptions& options) {
   const size_t begin = parts.peers.offset();
-  const size_t buffer_bytes = parts.peers.peers().buffer_bytes();
-  const Room room{.what = "handle", .begin = begin, .available = buffer_bytes - begin};
+  const size_t end = parts.peers.end();
+  const Room room{.what = "handle", .begin = begin, .available = end - begin};
   const size_t at = unwrap(place_of(room, options.offset_bytes, 0));
   return {.bases = parts.buffers,
-          .buffer_bytes = buffer_bytes,
+          .buffer_bytes = end,
           .offset_bytes = static_cast<int64_t>(at),
-          .memory = parts.peers.peers().number(),
+          .memory = parts.peers.number(),
           .remote = parts.peers.peers().remote(),
           .remote_begin = parts.peers.peers().front_bytes()};
 }

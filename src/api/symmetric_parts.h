@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "symm/pad.h"
 #include "symm/process.h"
 #include "symm/remote_pads.h"
+#include "symm/segment_pool.h"
 #include "symm/turn.h"
 
 namespace ashlar::symm {
@@ -22,9 +24,34 @@ namespace ashlar::symm {
 // kUsage: negative. 0 is for ever.
 Result<Deadline> deadline_of(Timeout timeout);
 
-struct Heap::Parts {
+// Whom a buffer goes back to.
+struct Buffer::Origin {
+  Origin() = default;
+  virtual ~Origin() = default;
+  Origin(const Origin&) = delete;
+  Origin& operator=(const Origin&) = delete;
+  // REQUIRES: the beginning of a buffer that came from here.
+  virtual void take_back(std::byte* data) noexcept = 0;
+};
+
+struct Heap::Parts final : Buffer::Origin {
+  void take_back(std::byte* data) noexcept override;
+
   std::shared_ptr<Process> process;  // also owned by this process's other heaps
   std::unique_ptr<Arena> arena;
+
+  Mutex mutex;
+  std::set<std::string> pool_names ASHLAR_GUARDED_BY(mutex);
+};
+
+struct Pool::Parts final : Buffer::Origin {
+  Parts(std::shared_ptr<Heap::Parts> of_heap, const PoolOptions& options);
+  ~Parts() override;
+  void take_back(std::byte* data) noexcept override;
+
+  const std::shared_ptr<Heap::Parts> heap;
+  const std::string name;
+  SegmentPool pool;
 };
 
 // The group's pad has one channel more than users see: collectives meet there.

@@ -39,6 +39,8 @@ enum class Phase {
   kAgreeing,     // done; the others say next whether they are
 };
 
+struct Brought;
+
 struct CircleOptions {
   std::string job = "job";     // jobs that share a store do not meet; no slashes, here and below
   std::string name = "world";  // groups of one job do not meet, nor do those of other members
@@ -103,10 +105,13 @@ class Circle {
   void reach(Phase phase) const;
 
   // --- rendezvous.cc
-  struct Brought;
-  Result<std::shared_ptr<const Peers>> meet(const Block& block, Deadline deadline)
-      ASHLAR_REQUIRES(turn_);
-  Status check_brought(const std::vector<Brought>& all) const;
+  // Null: the ranks are to meet first.
+  std::shared_ptr<const Peers> table_of(const Arena::Found& found) const;
+  // `carving`: the part of the block that is met for; null: all of it.
+  Result<std::shared_ptr<const Peers>> meet(const Block& block, const Carving* carving,
+                                            Deadline deadline) ASHLAR_REQUIRES(turn_);
+  Status compare_acts(const Block& block, const Carving* carving, const std::vector<Brought>& all,
+                      Deadline deadline) ASHLAR_REQUIRES(turn_);
   Status hand_over(const Block& block, uint64_t sequence, Deadline deadline) ASHLAR_REQUIRES(turn_);
   Result<std::vector<Peers::Peer>> take(const Block& block, const std::vector<Brought>& all,
                                         uint64_t sequence, Deadline deadline)

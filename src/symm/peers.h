@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "ashlar/peer_access.h"
@@ -33,18 +32,12 @@ class Peers {
     std::shared_ptr<Memory> memory{};  // null: remote
   };
 
-  // `number`: of this block, the same on all ranks; others have others, as far as chance allows.
   // `remote`: where the memory of remote ranks is; null: there are none.
-  Peers(Seat seat, uint32_t number, const BlockLayout& layout, std::vector<Peer> peers,
+  Peers(Seat seat, const BlockLayout& layout, std::vector<Peer> peers,
         std::unique_ptr<const RemoteMemory> remote)
-      : seat_(seat),
-        number_(number),
-        layout_(layout),
-        peers_(std::move(peers)),
-        remote_(std::move(remote)) {}
+      : seat_(seat), layout_(layout), peers_(std::move(peers)), remote_(std::move(remote)) {}
 
   const Seat& seat() const { return seat_; }
-  uint32_t number() const { return number_; }
   size_t buffer_bytes() const { return layout_.buffer_bytes; }
   size_t pad_bytes() const { return layout_.pad_bytes; }
   // REQUIRES, here and below: 0 <= rank < world size. Null: remote.
@@ -69,7 +62,6 @@ class Peers {
 
  private:
   const Seat seat_;
-  const uint32_t number_;
   const BlockLayout layout_;
   const std::vector<Peer> peers_;
   const std::unique_ptr<const RemoteMemory> remote_;
@@ -77,12 +69,24 @@ class Peers {
 
 class PeerHandle {
  public:
-  PeerHandle(std::shared_ptr<const Peers> peers, size_t offset)
-      : peers_(std::move(peers)), offset_(offset) {}
+  // Which part of the ranks' buffers it is for.
+  struct Part {
+    size_t offset = 0;  // where it begins
+    size_t end = 0;     // nothing from here on is the handle's
+    // Of what is met for: the same on all ranks. Others have others, as far as chance allows.
+    uint32_t number = 0;
+  };
+
+  PeerHandle(std::shared_ptr<const Peers> peers, const Part& part)
+      : peers_(std::move(peers)), part_(part) {}
 
   const Peers& peers() const { return *peers_; }
   // From the buffer's beginning to what the rendezvous was called with.
-  size_t offset() const { return offset_; }
+  size_t offset() const { return part_.offset; }
+  // From the buffer's beginning to the end of what the rendezvous was for: the buffer's, or that of
+  // what a pool has carved from it.
+  size_t end() const { return part_.end; }
+  uint32_t number() const { return part_.number; }
 
   // Where in a rank's buffer `bytes` of it are, `offset` behind what the rendezvous was called
   // with. kUsage: no such rank, or not within the buffer.
@@ -93,7 +97,7 @@ class PeerHandle {
 
  private:
   std::shared_ptr<const Peers> peers_;  // also owned by the block, and by other handles
-  size_t offset_;
+  Part part_;
 };
 
 inline Result<size_t> PeerHandle::place_of(int rank, int64_t offset, size_t bytes) const {
@@ -101,14 +105,14 @@ inline Result<size_t> PeerHandle::place_of(int rank, int64_t offset, size_t byte
   if (rank < 0 || rank >= seat.world_size) {
     return Status::usage(text("rank ", rank, ": expected 0 to ", seat.world_size - 1));
   }
-  const size_t available = peers_->buffer_bytes() - offset_;
+  const size_t available = part_.end - part_.offset;
   const bool fits = offset >= 0 && static_cast<uint64_t>(offset) <= available &&
                     bytes <= available - static_cast<uint64_t>(offset);
   if (!fits) {
     return Status::usage(text(bytes, " bytes at offset ", offset, ": there are ", available,
                               " bytes from the handle's offset on"));
   }
-  return offset_ + static_cast<size_t>(offset);
+  return part_.offset + static_cast<size_t>(offset);
 }
 
 inline Result<std::byte*> PeerHandle::at(int rank, int64_t offset, size_t bytes) const {
