@@ -1,5 +1,6 @@
 // Symmetric memory: ranks allocate the same buffer everywhere, read and write each other's, signal,
-// wait and reduce. Ranks are threads or processes, on one machine or on several.
+// wait and reduce. Ranks are threads or processes, on one machine or on several; memory is the
+// host's or devices'.
 //
 //   symm::Heap heap;                                                  // on every rank
 //   symm::Group group = symm::Group::join(heap, store, {.rank = rank, .world_size = 4});
@@ -30,6 +31,11 @@
 #include "ashlar/reduction.h"
 #include "ashlar/status.h"
 #include "ashlar/store.h"
+#include "ashlar/types.h"
+
+namespace ashlar {
+class Device;
+}  // namespace ashlar
 
 namespace ashlar::symm {
 
@@ -42,7 +48,10 @@ class Transport;
 
 struct HeapOptions {
   std::string backend = "host";  // where memory comes from: one of Heap::backends()
-  size_t pad_bytes = 9216;       // the user's words in front of each buffer; on all ranks the same
+  // The device whose memory it is, instead; outlives the heap and all that is made of it. Addresses
+  // of buffers are the device's then, and the host must not dereference them: put and get copy.
+  Device* device = nullptr;
+  size_t pad_bytes = 9216;  // the user's words in front of each buffer; on all ranks the same
   std::chrono::milliseconds heartbeat{1000};  // between two signs of life in the store
   std::chrono::milliseconds lease{5000};  // a rank without one for so long is lost; 3 heartbeats
                                           // or more
@@ -63,7 +72,7 @@ struct AllocateOptions {
 // handles. Thread safe. Not to be used on both sides of a fork.
 class ASHLAR_EXPORT Heap {
  public:
-  // Throws UsageError: no such back end, or another is in use.
+  // Throws UsageError: no such back end, or another is in use. DeviceError: the device cannot.
   explicit Heap(const HeapOptions& options = {});
 
   // Not collective. Aligned to 128 bytes; the pad in front is zero at first (a persistent id that
@@ -208,7 +217,11 @@ class ASHLAR_EXPORT Group {
 
   // What all ranks wrote before it, all see after it. One that timed out is finished by calling it
   // again. Channels are independent.
-  void barrier(int channel = 0, Timeout timeout = Timeout(0));
+  void barrier(int channel = 0, Timeout timeout = Timeout(0), std::optional<StreamId> stream = {});
+
+  // Waits for the stream's work, and throws what the group's in it ended with, if badly. Until that
+  // is told, here or by the next call, nothing more of the group is done in streams.
+  void finish(StreamId stream);
 
   // All ranks' memory of the allocation that covers the address, which may be inside of it.
   // Collective for the first time; afterwards it is at hand. A pool's buffers are allocations.
@@ -236,6 +249,9 @@ struct CollectiveOptions {
   // Where the result goes, outside of that memory. Null: in place, where there is such a thing.
   void* out = nullptr;
   Timeout timeout{0};  // the same call made again goes on where it stopped
+  // Of the heap's device: the call returns at once and the work is done in the stream's order,
+  // behind the group's earlier work in any stream. Empty: it is done when the call returns.
+  std::optional<StreamId> stream{};
 };
 
 // Rows for every rank, one after the other in the handle's memory, each rank with its own numbers.
@@ -283,15 +299,20 @@ class ASHLAR_EXPORT Handle {
   void get(int from, std::span<std::byte> to, int64_t offset_bytes = 0) const;
 
   // --- two ranks. What was written before a signal is seen after the wait for it.
+  // With a stream of the heap's device, they are done in its order (CollectiveOptions::stream).
   // A mailbox for one signal: put waits while the one before was not taken.
-  void put_signal(int to, int channel = 0, Timeout timeout = Timeout(0)) const;
-  void wait_signal(int from, int channel = 0, Timeout timeout = Timeout(0)) const;
+  void put_signal(int to, int channel = 0, Timeout timeout = Timeout(0),
+                  std::optional<StreamId> stream = {}) const;
+  void wait_signal(int from, int channel = 0, Timeout timeout = Timeout(0),
+                   std::optional<StreamId> stream = {}) const;
   // Counters that only grow: this rank's at another, another's at this one.
-  void add_signal(int to, uint64_t amount = 1, int channel = 0) const;
-  void wait_for_value(int from, uint64_t value, int channel = 0,
-                      Timeout timeout = Timeout(0)) const;
+  void add_signal(int to, uint64_t amount = 1, int channel = 0,
+                  std::optional<StreamId> stream = {}) const;
+  void wait_for_value(int from, uint64_t value, int channel = 0, Timeout timeout = Timeout(0),
+                      std::optional<StreamId> stream = {}) const;
   uint64_t counter_value(int from, int channel = 0) const;
-  void barrier(int channel = 0, Timeout timeout = Timeout(0)) const;  // the group's
+  void barrier(int channel = 0, Timeout timeout = Timeout(0),
+               std::optional<StreamId> stream = {}) const;  // the group's
 
   // --- all ranks. Elements are combined in rank order: all get the same bits.
   // By whichever of the two is the quicker.

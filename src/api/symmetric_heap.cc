@@ -7,6 +7,10 @@
 #include "api/symmetric_parts.h"
 #include "api/unwrap.h"
 #include "base/text.h"
+#include "device/sim/sim_device.h"
+#include "symm/device/device_backend.h"
+#include "symm/host_operations.h"
+#include "symm/sim/sim_operations.h"
 
 namespace ashlar::symm {
 namespace {
@@ -62,10 +66,27 @@ Heap::Heap(const HeapOptions& options) : parts_(std::make_shared<Parts>()) {
   }
   parts_->process = unwrap(processes().with(
       {.heartbeat = options.heartbeat, .lease = options.lease, .machine = options.machine}));
+  const Arena::Options arena{.pad_bytes = options.pad_bytes};
+  if (options.device != nullptr) {
+    parts_->device = options.device;
+    parts_->device_backend = unwrap(DeviceBackend::over(*options.device));
+    parts_->arena = std::make_unique<Arena>(*parts_->process, *parts_->device_backend, arena);
+    return;
+  }
   Backends& backends = parts_->process->backends();
   unwrap(backends.choose(options.backend));
-  const Arena::Options arena{.pad_bytes = options.pad_bytes};
   parts_->arena = std::make_unique<Arena>(*parts_->process, backends.use(), arena);
+}
+
+Result<std::unique_ptr<Operations>> Heap::Parts::operations(
+    const OperationsOptions& options) const {
+  if (device == nullptr) return HostOperations::make(options);
+  if (auto* simulated = dynamic_cast<sim::SimDevice*>(device)) {
+    return SimOperations::make(*simulated, options);
+  }
+  const DeviceProperties& about = device->properties();
+  return Status::unsupported(text("device ", about.index, " of ", about.backend,
+                                  " has no operations of symmetric memory in this build"));
 }
 
 Buffer Heap::allocate(size_t bytes, const AllocateOptions& options) {

@@ -170,10 +170,11 @@ Result<std::vector<Peers::Peer>> Circle::take(const Block& block, const std::vec
       if (!mapped.ok()) return mapped.status();
       peer.memory = *std::move(mapped);
     } else if (peer.access == PeerAccess::kDirect) {
-      peer.memory = arena_.process().borrow(all[rank].lent_as);
-      if (peer.memory == nullptr) {
-        return Status::format(text("rank ", rank, "'s memory is gone"));
-      }
+      std::shared_ptr<Memory> lent = arena_.process().borrow(all[rank].lent_as);
+      if (lent == nullptr) return Status::format(text("rank ", rank, "'s memory is gone"));
+      Result<std::shared_ptr<Memory>> adopted = arena_.backend().adopt(std::move(lent));
+      if (!adopted.ok()) return adopted.status();
+      peer.memory = *std::move(adopted);
     }
   }
   return peers;

@@ -32,6 +32,10 @@ Status two_shot_all_reduce(const Team& team, const AllReduce& request, const Lim
 Status all_reduce(const Team& team, const AllReduce& request, size_t one_shot_bytes,
                   const Limits& limits);
 
+// What a call would be refused for, before anybody is told anything; reads no memory. Each of the
+// functions here checks this itself.
+Status check_request(const Team& team, const AllReduce& request);
+
 struct ReduceScatter {
   Piece piece{};
   int64_t count = 0;  // of elements that each rank gets; the piece has W times as many
@@ -41,5 +45,6 @@ struct ReduceScatter {
 };
 
 Status reduce_scatter(const Team& team, const ReduceScatter& request, const Limits& limits);
+Status check_request(const Team& team, const ReduceScatter& request);
 
 }  // namespace ashlar::symm
