@@ -383,30 +383,5 @@ TEST_F(SymmetricMistakes, PartsLiveOnInWhatIsMadeOfThem) {
   EXPECT_EQ(kept.view<int>(0, 1).size(), 1U);
 }
 
-// Ranks as threads of one process have different addresses for everything.
-TEST_P(SymmetricFacadeConcurrency, Row17PoolsOfRanksThatDoTheSameHaveTheSamePlaces) {
-  const int count = GetParam();
-  const auto ended = on_ranks(count, [&](Rank& own) {
-    Pool pool(own.heap, {.name = "pool", .segment_bytes = 4096});
-    std::vector<Buffer> live;
-    for (int round = 0; round < 20; ++round) {
-      if (live.size() > 3) live.erase(live.begin() + round % 3);
-      live.push_back(pool.allocate(static_cast<size_t>(100 + 700 * (round % 7))));
-      const Handle handle = own.group.rendezvous(live.back(), seconds(30));
-      const int next = (handle.rank() + 1) % count;
-      const int32_t mark = 100 * round + handle.rank();
-      handle.put(next, std::as_bytes(std::span(&mark, 1)));
-      handle.barrier(0, seconds(30));
-      EXPECT_EQ(live.back().as<int32_t>()[0], 100 * round + (handle.rank() + count - 1) % count);
-      handle.all_reduce(1, {ElementType::kI32, ReduceOp::kMax},
-                        {.offset_bytes = 0, .out = nullptr, .timeout = seconds(30)});
-      EXPECT_EQ(live.back().as<int32_t>()[0], 100 * round + count - 1);
-      handle.barrier(0, seconds(30));
-    }
-    EXPECT_EQ(pool.use().buffer_count, live.size());
-  });
-  EXPECT_THAT(ended, Each(IsEmpty()));
-}
-
 }  // namespace
 }  // namespace ashlar::symm
