@@ -176,6 +176,7 @@ struct GroupOptions {
   bool measure_thresholds = true;
   size_t one_shot_bytes = size_t{64} * 1024;
   bool may_share_device = false;  // several ranks on one device
+  bool use_multicast = true;      // where all ranks' devices have it
   // The way to ranks on other machines, such as open_ucx_transport's (ashlar/ucx_transport.h); all
   // ranks bring one if not all are on one machine. Null: none.
   std::shared_ptr<Transport> transport{};
@@ -278,6 +279,11 @@ class ASHLAR_EXPORT Handle {
   size_t buffer_bytes() const;  // as they were asked for; of a pool, those of the segment
   size_t signal_pad_bytes() const;
   size_t offset() const;  // from the buffer's beginning to the address of the rendezvous
+  // One address for all ranks' memory, with the offset; null: there is none. Stores through it
+  // reach every rank, loads combine them: for kernels of devices that have multicast.
+  std::byte* multicast_ptr() const;
+  // Why there is none: the same sentence on all ranks. Empty: there is.
+  const std::string& no_multicast_reason() const;
 
   // `count` elements of a rank's memory, `offset` elements behind the handle's offset.
   template <typename T>
@@ -326,6 +332,11 @@ class ASHLAR_EXPORT Handle {
   // All ranks' `bytes`, in rank order, in everybody's memory.
   void all_gather(const void* in, int64_t bytes, const CollectiveOptions& options = {}) const;
   void broadcast(int64_t bytes, int root, const CollectiveOptions& options = {}) const;
+  // The first in place and the second, through multicast; UsageError where there is none.
+  void multimem_all_reduce(int64_t count, Reduction what = {},
+                           const CollectiveOptions& options = {}) const;
+  void multimem_all_gather(const void* in, int64_t bytes,
+                           const CollectiveOptions& options = {}) const;
   // The memory has a share of `bytes` for each rank; `out`, from each rank, is needed.
   void all_to_all(int64_t bytes, const CollectiveOptions& options) const;
   void all_to_all_v(const RowExchange& rows, const CollectiveOptions& options) const;

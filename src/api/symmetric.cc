@@ -40,6 +40,15 @@ size_t Handle::buffer_bytes() const { return parts_->peers.peers().buffer_bytes(
 size_t Handle::signal_pad_bytes() const { return parts_->peers.peers().pad_bytes(); }
 size_t Handle::offset() const { return parts_->peers.offset(); }
 
+const std::string& Handle::no_multicast_reason() const {
+  return parts_->peers.peers().no_multicast_reason();
+}
+
+std::byte* Handle::multicast_ptr() const {
+  std::byte* buffers = parts_->peers.peers().multicast_buffer();
+  return buffers == nullptr ? nullptr : buffers + offset();
+}
+
 PeerAccess Handle::peer_access(int rank) const {
   unwrap(parts_->group->check_rank(rank));
   return parts_->peers.peers().access(rank);
@@ -195,6 +204,33 @@ void Handle::two_shot_all_reduce(int64_t count, Reduction what,
 
 void Handle::reduce_scatter(int64_t count, Reduction what, const CollectiveOptions& options) const {
   run(*parts_, ReduceScatter{piece_of(*parts_, options), count, what, out_of(options)}, options);
+}
+
+namespace {
+
+void need_multicast(const Handle& handle) {
+  if (handle.multicast_ptr() != nullptr) return;
+  unwrap(Status::usage(text("this memory has no multicast: ", handle.no_multicast_reason(),
+                            "; use the collective of the same name without multimem")));
+}
+
+}  // namespace
+
+void Handle::multimem_all_reduce(int64_t count, Reduction what,
+                                 const CollectiveOptions& options) const {
+  need_multicast(*this);
+  if (options.out != nullptr) {
+    unwrap(Status::usage("a multimem all-reduce is done in place: leave out null"));
+  }
+  const AllReduce request{piece_of(*parts_, options), count, what, nullptr};
+  run(*parts_, MultimemAllReduce{request}, options);
+}
+
+void Handle::multimem_all_gather(const void* in, int64_t bytes,
+                                 const CollectiveOptions& options) const {
+  need_multicast(*this);
+  const auto* from = static_cast<const std::byte*>(in);
+  run(*parts_, MultimemAllGather{{piece_of(*parts_, options), bytes, from}}, options);
 }
 
 void Handle::all_gather(const void* in, int64_t bytes, const CollectiveOptions& options) const {

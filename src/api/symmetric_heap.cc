@@ -9,7 +9,9 @@
 #include "base/text.h"
 #include "device/sim/sim_device.h"
 #include "symm/device/device_backend.h"
+#include "symm/device/device_operations.h"
 #include "symm/host_operations.h"
+#include "symm/sim/sim_multicast.h"
 #include "symm/sim/sim_operations.h"
 
 namespace ashlar::symm {
@@ -69,7 +71,11 @@ Heap::Heap(const HeapOptions& options) : parts_(std::make_shared<Parts>()) {
   const Arena::Options arena{.pad_bytes = options.pad_bytes};
   if (options.device != nullptr) {
     parts_->device = options.device;
-    parts_->device_backend = unwrap(DeviceBackend::over(*options.device));
+    std::unique_ptr<MulticastDriver> multicast;
+    if (dynamic_cast<sim::SimDevice*>(options.device) != nullptr) {
+      multicast = std::make_unique<SimMulticast>(*options.device);
+    }
+    parts_->device_backend = unwrap(DeviceBackend::over(*options.device, std::move(multicast)));
     parts_->arena = std::make_unique<Arena>(*parts_->process, *parts_->device_backend, arena);
     return;
   }
@@ -84,9 +90,7 @@ Result<std::unique_ptr<Operations>> Heap::Parts::operations(
   if (auto* simulated = dynamic_cast<sim::SimDevice*>(device)) {
     return SimOperations::make(*simulated, options);
   }
-  const DeviceProperties& about = device->properties();
-  return Status::unsupported(text("device ", about.index, " of ", about.backend,
-                                  " has no operations of symmetric memory in this build"));
+  return std::unique_ptr<Operations>(std::make_unique<DeviceOperations>(*device, options));
 }
 
 Buffer Heap::allocate(size_t bytes, const AllocateOptions& options) {

@@ -83,6 +83,7 @@ Result<std::shared_ptr<Block>> Arena::make_hidden(size_t bytes, std::string scop
   if (!made.ok()) return made;
   (*made)->scope = std::move(scope);
   (*made)->ordinal = ordinal;
+  (*made)->is_hidden = true;
   return made;
 }
 

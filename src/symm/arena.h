@@ -35,7 +35,8 @@ struct Block {
   std::optional<uint64_t> persistent_id{};
   // What a pool has carved from it; null: it is one buffer. Also owned by the pool.
   std::shared_ptr<Carvings> carvings{};
-  bool is_live = true;  // false: freed, and kept for its persistent id. The arena's to guard.
+  bool is_hidden = false;  // memory of a group's own
+  bool is_live = true;     // false: freed, and kept for its persistent id. The arena's to guard.
   std::map<Token, std::shared_ptr<const Peers>> peers{};  // by group; the arena's to guard
 
   std::byte* buffer() const { return memory->base() + layout.front_bytes; }

@@ -12,6 +12,7 @@ namespace ashlar::symm {
 namespace {
 
 constexpr size_t kMostScopeBytes = 1024;
+constexpr size_t kMostReasonBytes = 4096;
 
 // In the order of the wire.
 template <typename Record>
@@ -88,7 +89,7 @@ std::string Brought::to_bytes() const {
   WireWriter writer;
   writer.text(scope);
   for (const uint64_t* number : numbers_of(*this)) writer.number(*number);
-  return writer.text(key).take();
+  return writer.text(key).text(std::string_view(multicast).substr(0, kMostReasonBytes)).take();
 }
 
 Result<std::vector<Brought>> parse_brought(const std::string& group,
@@ -99,6 +100,7 @@ Result<std::vector<Brought>> parse_brought(const std::string& group,
     all[rank].scope = reader.text(kMostScopeBytes);
     for (uint64_t* number : numbers_of(all[rank])) *number = reader.number<uint64_t>();
     all[rank].key = reader.text(Transport::kMostKeyBytes);
+    all[rank].multicast = reader.text(kMostReasonBytes);
     if (!reader.is_done()) {
       return Status::format(text("what rank ", rank, " of group ", group,
                                  " brought to the rendezvous is unreadable"));

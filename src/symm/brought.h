@@ -12,7 +12,7 @@
 
 namespace ashlar::symm {
 
-// The same on all ranks, but for the last two.
+// The same on all ranks, but for the last three.
 struct Brought {
   std::string scope{};
   uint64_t ordinal = 0;
@@ -30,7 +30,8 @@ struct Brought {
   uint64_t carved_bytes = 0;
   uint64_t is_mapped = 0;  // the block is, for another of its carvings: nothing is handed over
   uint64_t lent_as = 0;
-  std::string key{};  // for ranks on other machines; empty: there are none
+  std::string key{};        // for ranks on other machines; empty: there are none
+  std::string multicast{};  // why this rank can have none; empty: it can
 
   static Brought of(const Block& block, const Carving* carving);
   std::string to_bytes() const;

@@ -21,6 +21,7 @@
 #include "symm/exchange.h"
 #include "symm/failure.h"
 #include "symm/leases.h"
+#include "symm/multicast/multicast.h"
 #include "symm/peers.h"
 #include "symm/remotes.h"
 #include "symm/roster.h"
@@ -37,6 +38,7 @@ enum class Phase {
   kHandingOver,  // all records agree; memory is handed over next
   kMapping,      // handed over; the others' is mapped next
   kAgreeing,     // done; the others say next whether they are
+  kMulticast,    // all have mapped; multicast is set up next, if all can
 };
 
 struct Brought;
@@ -49,6 +51,7 @@ struct CircleOptions {
   std::vector<uint64_t> members{};  // of the job, by rank; empty: 0, 1, 2, ...
   size_t pad_bytes = 0;             // of the group's own pad; the same on all ranks
   bool may_share_device = false;    // several ranks on one device
+  bool use_multicast = true;        // where all ranks' devices have it
   // The way to ranks on other machines; null: there are none. Also owned by the user.
   std::shared_ptr<Transport> transport{};
   std::chrono::milliseconds key_life = std::chrono::minutes(10);  // of what a crash leaves
@@ -119,6 +122,16 @@ class Circle {
   Result<std::unique_ptr<const RemoteMemory>> take_remote(RemoteMemory::Own own,
                                                           const std::vector<Brought>& all)
       ASHLAR_REQUIRES(turn_);
+
+  // --- multicast_set_up.cc
+  // Empty: this rank can, as far as it knows.
+  std::string why_no_multicast() const;
+  // Fails only with the group.
+  Result<MulticastOutcome> set_up_multicast(const Block& block, const std::vector<Brought>& all,
+                                            Deadline deadline) ASHLAR_REQUIRES(turn_);
+  Result<std::shared_ptr<const UniqueFd>> hand_out(std::shared_ptr<const UniqueFd> created,
+                                                   Deadline deadline) ASHLAR_REQUIRES(turn_);
+  Result<MulticastOutcome> without(const Status& reason) const;
 
   Arena& arena_;
   const std::shared_ptr<Store> store_;

@@ -19,6 +19,8 @@ Match(Cases...) -> Match<Cases...>;
 Status check(const Team& team, const Collective& what) {
   return std::visit(
       Match{[&](const ChosenAllReduce& each) { return check_request(team, each.request); },
+            [&](const MultimemAllReduce& each) { return check_request(team, each.request); },
+            [&](const MultimemAllGather& each) { return check_request(team, each.request); },
             [&](const auto& each) { return check_request(team, each); }},
       what);
 }
@@ -34,6 +36,12 @@ Status perform(const Team& team, const Collective& what, const Limits& limits) {
           [&](const Broadcast& each) { return broadcast(team, each, limits); },
           [&](const AllToAll& each) { return all_to_all(team, each, limits); },
           [&](const AllToAllV& each) { return all_to_all_v(team, each, limits); },
+          [&](const MultimemAllReduce& each) {
+            return multimem_all_reduce(team, each.request, limits);
+          },
+          [&](const MultimemAllGather& each) {
+            return multimem_all_gather(team, each.request, limits);
+          },
       },
       what);
 }

@@ -36,8 +36,16 @@ struct ChosenAllReduce {
   size_t one_shot_bytes = 0;
 };
 
-using Collective =
-    std::variant<ChosenAllReduce, ReduceScatter, AllGather, Broadcast, AllToAll, AllToAllV>;
+// Through multicast. REQUIRES: the memory has it.
+struct MultimemAllReduce {
+  AllReduce request{};
+};
+struct MultimemAllGather {
+  AllGather request{};
+};
+
+using Collective = std::variant<ChosenAllReduce, ReduceScatter, AllGather, Broadcast, AllToAll,
+                                AllToAllV, MultimemAllReduce, MultimemAllGather>;
 
 // On the calling thread, by pointer. `check` finds what `perform` would refuse, and reads no
 // memory.

@@ -12,6 +12,7 @@
 #include "ashlar/peer_access.h"
 #include "base/text.h"
 #include "symm/backend/backend.h"
+#include "symm/multicast/multicast.h"
 #include "symm/remote_memory.h"
 #include "symm/seat.h"
 
@@ -34,8 +35,12 @@ class Peers {
 
   // `remote`: where the memory of remote ranks is; null: there are none.
   Peers(Seat seat, const BlockLayout& layout, std::vector<Peer> peers,
-        std::unique_ptr<const RemoteMemory> remote)
-      : seat_(seat), layout_(layout), peers_(std::move(peers)), remote_(std::move(remote)) {}
+        std::unique_ptr<const RemoteMemory> remote, MulticastOutcome multicast)
+      : seat_(seat),
+        layout_(layout),
+        peers_(std::move(peers)),
+        remote_(std::move(remote)),
+        multicast_(std::move(multicast)) {}
 
   const Seat& seat() const { return seat_; }
   size_t buffer_bytes() const { return layout_.buffer_bytes; }
@@ -51,6 +56,12 @@ class Peers {
     return memory == nullptr ? nullptr : memory->base();
   }
   const RemoteMemory* remote() const { return remote_.get(); }
+  // The address that stands for all ranks' buffers; null: there is none, and why.
+  std::byte* multicast_buffer() const {
+    if (multicast_.multicast == nullptr) return nullptr;
+    return multicast_.multicast->base() + layout_.front_bytes;
+  }
+  const std::string& no_multicast_reason() const { return multicast_.reason; }
   // Where in a remote rank's memory its buffer begins.
   size_t front_bytes() const { return layout_.front_bytes; }
   // By rank: what algorithms over pointers take.
@@ -65,6 +76,7 @@ class Peers {
   const BlockLayout layout_;
   const std::vector<Peer> peers_;
   const std::unique_ptr<const RemoteMemory> remote_;
+  const MulticastOutcome multicast_;  // last, so that it goes before the memory that is bound to it
 };
 
 class PeerHandle {

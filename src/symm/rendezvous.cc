@@ -84,6 +84,7 @@ Result<std::shared_ptr<const Peers>> Circle::meet(const Block& block, const Carv
       carving == nullptr ? nullptr : arena_.peers_of(block, roster_.token);
   Brought own = Brought::of(block, carving);
   own.is_mapped = known == nullptr ? 0 : 1;
+  own.multicast = block.is_hidden ? "nobody asked for it" : why_no_multicast();
   RemoteMemory::Own shared;
   Status own_outcome;
   if (remotes_ != nullptr && known == nullptr) {
@@ -120,8 +121,10 @@ Result<std::shared_ptr<const Peers>> Circle::meet(const Block& block, const Carv
   }
   reach(Phase::kAgreeing);
   if (Status agreed = exchange_.agree(own_outcome, deadline); !agreed.ok()) return agreed;
-  return std::shared_ptr<const Peers>(
-      std::make_shared<Peers>(seat_, block.layout, std::move(peers), std::move(remote)));
+  Result<MulticastOutcome> multicast = set_up_multicast(block, all, deadline);
+  if (!multicast.ok()) return multicast.status();
+  return std::shared_ptr<const Peers>(std::make_shared<Peers>(
+      seat_, block.layout, std::move(peers), std::move(remote), *std::move(multicast)));
 }
 
 // Ranks whose pools came about differently tell each other their last acts, to name the first that

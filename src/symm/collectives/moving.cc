@@ -64,6 +64,23 @@ Result<size_t> check(const Team& team, const AllToAll& request) {
   return *total;
 }
 
+Status gather(Operation operation, const Team& team, const AllGather& request,
+              const Limits& limits) {
+  const Result<size_t> total = check(team, request);
+  if (!total.ok()) return total.status();
+  const size_t bytes = *total / static_cast<uint64_t>(team.world_size());
+  const size_t begin = bytes * static_cast<size_t>(team.rank());
+  const Call call = call_for(Call::code_of(operation), bytes, request.piece);
+  const auto work = [&](Scratch&) -> Status {
+    const Status sent = for_each_peer(team, [&](int peer) {
+      return request.piece.send(peer, begin, {request.in, bytes}, limits.deadline);
+    });
+    return sent.ok() ? request.piece.settle(limits.deadline) : sent;
+  };
+  return team.order.run(call, limits.deadline,
+                        {meet_for(team, call, limits), doing(work), meet_again(team, limits)});
+}
+
 }  // namespace
 
 Status check_request(const Team& team, const AllGather& request) {
@@ -77,19 +94,11 @@ Status check_request(const Team& team, const AllToAll& request) {
 }
 
 Status all_gather(const Team& team, const AllGather& request, const Limits& limits) {
-  const Result<size_t> total = check(team, request);
-  if (!total.ok()) return total.status();
-  const size_t bytes = *total / static_cast<uint64_t>(team.world_size());
-  const size_t begin = bytes * static_cast<size_t>(team.rank());
-  const Call call = call_for(Call::code_of(Operation::kAllGather), bytes, request.piece);
-  const auto work = [&](Scratch&) -> Status {
-    const Status sent = for_each_peer(team, [&](int peer) {
-      return request.piece.send(peer, begin, {request.in, bytes}, limits.deadline);
-    });
-    return sent.ok() ? request.piece.settle(limits.deadline) : sent;
-  };
-  return team.order.run(call, limits.deadline,
-                        {meet_for(team, call, limits), doing(work), meet_again(team, limits)});
+  return gather(Operation::kAllGather, team, request, limits);
+}
+
+Status multimem_all_gather(const Team& team, const AllGather& request, const Limits& limits) {
+  return gather(Operation::kMultimemAllGather, team, request, limits);
 }
 
 Status broadcast(const Team& team, const Broadcast& request, const Limits& limits) {

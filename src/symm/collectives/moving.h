@@ -17,6 +17,8 @@ struct AllGather {
   const std::byte* in = nullptr;
 };
 Status all_gather(const Team& team, const AllGather& request, const Limits& limits);
+// The same through multicast: what a rank stores once reaches all.
+Status multimem_all_gather(const Team& team, const AllGather& request, const Limits& limits);
 Status check_request(const Team& team, const AllGather& request);
 
 struct Broadcast {

@@ -270,6 +270,19 @@ Status two_shot_all_reduce(const Team& team, const AllReduce& request, const Lim
   return bytes.ok() ? run_two_shot(team, request, *bytes, limits) : bytes.status();
 }
 
+Status multimem_all_reduce(const Team& team, const AllReduce& request, const Limits& limits) {
+  const Result<size_t> bytes = check(team, request);
+  if (!bytes.ok()) return bytes.status();
+  if (request.out != nullptr) {
+    return Status::usage("a multimem all-reduce is done in place: leave out null");
+  }
+  Sources sources(team, request.piece, part_of(0, team.world_size(), *bytes).bytes);
+  const Call call = call_for(Operation::kMultimemAllReduce, request, *bytes);
+  const auto work = [&](Scratch&) { return reduce_and_send(team, sources, request, *bytes); };
+  return team.order.run(call, limits.deadline,
+                        {meet_for(team, call, limits), doing(work), meet_again(team, limits)});
+}
+
 Status all_reduce(const Team& team, const AllReduce& request, size_t one_shot_bytes,
                   const Limits& limits) {
   const Result<size_t> bytes = check(team, request);

@@ -37,7 +37,8 @@ class MappedExtent final : public Memory {
 
 }  // namespace
 
-Result<std::unique_ptr<Backend>> DeviceBackend::over(Device& device) {
+Result<std::unique_ptr<Backend>> DeviceBackend::over(Device& device,
+                                                     std::unique_ptr<MulticastDriver> multicast) {
   const DeviceProperties& can = device.properties();
   if (!can.has_virtual_memory || !can.can_export_fd) {
     return Status::unsupported(text(
@@ -45,7 +46,7 @@ Result<std::unique_ptr<Backend>> DeviceBackend::over(Device& device) {
         can.has_virtual_memory ? "no memory that other processes can have" : "no virtual memory",
         ", which symmetric memory needs"));
   }
-  return std::unique_ptr<Backend>(new DeviceBackend(device));
+  return std::unique_ptr<Backend>(new DeviceBackend(device, std::move(multicast)));
 }
 
 Result<std::shared_ptr<Memory>> DeviceBackend::allocate(size_t bytes, size_t zero_bytes) {

@@ -29,11 +29,15 @@ Elsewhere elsewhere_of(const Broadcast& each) { return {"out", each.out, bytes_o
 Elsewhere elsewhere_of(const AllToAll& each) {
   return {"out", each.out, bytes_of(each.bytes, each.piece.bases.size())};
 }
+Elsewhere elsewhere_of(const MultimemAllReduce& /*each*/) { return {}; }
+Elsewhere elsewhere_of(const MultimemAllGather& each) { return elsewhere_of(each.request); }
 Elsewhere elsewhere_of(const AllToAllV& each) {
   return {"out", each.out, bytes_of(each.out_bytes, 1)};
 }
 
 Piece& piece_of(ChosenAllReduce& each) { return each.request.piece; }
+Piece& piece_of(MultimemAllReduce& each) { return each.request.piece; }
+Piece& piece_of(MultimemAllGather& each) { return each.request.piece; }
 template <typename Request>
 Piece& piece_of(Request& each) {
   return each.piece;
@@ -41,6 +45,8 @@ Piece& piece_of(Request& each) {
 
 void set_elsewhere(ChosenAllReduce& each, std::byte* seen) { each.request.out = seen; }
 void set_elsewhere(AllGather& each, std::byte* seen) { each.in = seen; }
+void set_elsewhere(MultimemAllReduce& each, std::byte* seen) { each.request.out = seen; }
+void set_elsewhere(MultimemAllGather& each, std::byte* seen) { each.request.in = seen; }
 template <typename Request>
 void set_elsewhere(Request& each, std::byte* seen) {
   each.out = seen;

@@ -31,33 +31,6 @@ Result<std::unique_ptr<Operations>> SimOperations::make(sim::SimDevice& device,
   return std::unique_ptr<Operations>(std::move(made));
 }
 
-SimOperations::~SimOperations() = default;
-
-// --- bytes --------------------------------------------------------------------------------------
-
-namespace {
-
-DeviceAddress address_in(const Peers& peers, int rank, size_t place) {
-  return DeviceAddress(reinterpret_cast<uint64_t>(peers.buffer(rank) + place));
-}
-
-}  // namespace
-
-Status SimOperations::put(const Peers& peers, int to, size_t place,
-                          std::span<const std::byte> from) {
-  if (from.empty()) return {};
-  return own_streams_.run([&](StreamId stream) {
-    return device_.copy_to_device(address_in(peers, to, place), from.data(), from.size(), stream);
-  });
-}
-
-Status SimOperations::get(const Peers& peers, int from, size_t place, std::span<std::byte> to) {
-  if (to.empty()) return {};
-  return own_streams_.run([&](StreamId stream) {
-    return device_.copy_to_host(to.data(), address_in(peers, from, place), to.size(), stream);
-  });
-}
-
 // --- kernels ------------------------------------------------------------------------------------
 
 Status SimOperations::run(const Signal& what, const When& when) {
@@ -129,12 +102,6 @@ Status SimOperations::launch(const Submission& work, StreamId stream,
 Status SimOperations::finish(StreamId stream) {
   if (Status waited = device_.synchronize_stream(stream); !waited.ok()) return waited;
   return take_bad_end();
-}
-
-// Timings of a simulation say nothing about devices.
-Result<std::optional<Thresholds>> SimOperations::measure(const Peers& /*room*/, size_t /*bytes*/,
-                                                         Deadline /*deadline*/) {
-  return std::optional<Thresholds>();
 }
 
 Status SimOperations::take_bad_end() {

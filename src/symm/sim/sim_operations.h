@@ -10,33 +10,28 @@
 #include <memory>
 
 #include "device/sim/sim_device.h"
-#include "symm/device/stream_order.h"
+#include "symm/device/device_operations.h"
 #include "symm/operations.h"
 
 namespace ashlar::symm {
 
-class SimOperations final : public Operations {
+class SimOperations final : public DeviceOperations {
  public:
   // `device` outlives it. kUsage: it has no bytes, or runs one thing at a time (a seed), so that
   // ranks would wait for each other for ever.
   static Result<std::unique_ptr<Operations>> make(sim::SimDevice& device,
                                                   const OperationsOptions& options);
-  ~SimOperations() override;
 
-  Status put(const Peers& peers, int to, size_t place, std::span<const std::byte> from) override;
-  Status get(const Peers& peers, int from, size_t place, std::span<std::byte> to) override;
   Status run(const Signal& what, const When& when) override;
   Status run(const Collective& what, const When& when) override;
   Result<uint64_t> counter_value(int from, int channel) override;
   Status finish(StreamId stream) override;
-  Result<std::optional<Thresholds>> measure(const Peers& room, size_t bytes,
-                                            Deadline deadline) override;
 
  private:
   using Kernel = std::function<Status(const Limits& limits)>;
 
   SimOperations(sim::SimDevice& device, const OperationsOptions& options)
-      : device_(device), options_(options), order_(device), own_streams_(device) {}
+      : DeviceOperations(device, options), device_(device), order_(device) {}
 
   Team team() { return {.pads = *pads_, .order = steps_, .channel = options_.channel_count - 1}; }
   // Whether it comes behind everything else that is ordered; signals alone do not.
@@ -52,11 +47,9 @@ class SimOperations final : public Operations {
   Status bad_end() const ASHLAR_EXCLUDES(mutex_);
 
   sim::SimDevice& device_;
-  const OperationsOptions options_;
   std::unique_ptr<Pads> pads_;  // as the device sees them; touched by kernels alone
   OrderGuard steps_;
   StreamOrder order_;
-  OwnStreams own_streams_;
 
   mutable Mutex mutex_;
   Status bad_end_ ASHLAR_GUARDED_BY(mutex_);
