@@ -65,9 +65,9 @@ struct When {
 
 struct OperationsOptions {
   Seat seat{};
-  int channel_count = 0;                     // of the pad; collectives use the last
-  std::shared_ptr<const Peers> pads{};       // the group's own; also owned by its circle
-  std::shared_ptr<const Failure> failure{};  // the group's; also owned by its circle
+  int channel_count = 0;                // of the pad; collectives use the last
+  std::shared_ptr<const Peers> pads{};  // the group's own; also owned by its circle
+  std::shared_ptr<Failure> failure{};   // the group's; also owned by its circle
 };
 
 // Thread safe. Outlives the InFlight of everything it was given.

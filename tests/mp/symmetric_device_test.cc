@@ -334,6 +334,27 @@ TEST(SymmetricDevices, Row17PoolsOfDeviceMemoryHaveTheSamePlaces) {
   EXPECT_THAT(ranks.outcomes(), Each(IsEmpty()));
 }
 
+// The wait ends with the device, and the kernel, which still waits for rank 1, with the group.
+TEST(SymmetricDevices, Row22ALostDeviceEndsCallsAndItsKernelsEndWithTheGroup) {
+  Ranks ranks(2, [](const BareRank& rank) -> std::string {
+    const std::unique_ptr<sim::Machine> machine = machine_for(rank.world_size);
+    DeviceRank own(rank, *machine);
+    if (rank.rank == 1) {
+      return thrown_by([&] { own.handle.barrier(0, Timeout(0)); });
+    }
+    std::thread loser([&] {
+      std::this_thread::sleep_for(milliseconds(50));
+      machine->lose(own.at, Status::device_lost("test", 1, "lost on purpose"));
+    });
+    const std::string said = thrown_by([&] { own.handle.wait_signal(1, 3, Timeout(0)); });
+    loser.join();
+    return said;
+  });
+  const std::vector<std::string> said = ranks.outcomes();
+  EXPECT_THAT(said[0], HasSubstr("lost on purpose"));
+  EXPECT_THAT(said[1], HasSubstr("rank 0"));
+}
+
 TEST(SymmetricDevices, Row20ADeathEndsWorkInStreams) {
   Ranks ranks(3, [](const BareRank& rank) -> std::string {
     const std::unique_ptr<sim::Machine> machine = machine_for(rank.world_size);

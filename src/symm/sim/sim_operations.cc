@@ -51,46 +51,47 @@ Status SimOperations::run(const Collective& what, const When& when) {
   return submit({kernel, true}, when);
 }
 
+// A device that is lost ends waits though a kernel may be running: nothing of it is on a stack
+// here, and whoever owns the memory waits for it.
 Result<uint64_t> SimOperations::counter_value(int from, int channel) {
   if (Status wrong = check(*pads_, Signal{Signal::Kind::kWaitForValue, from, channel, 0});
       !wrong.ok()) {
     return wrong;
   }
-  Result<uint64_t> value = uint64_t{0};
+  const auto value = std::make_shared<Result<uint64_t>>(uint64_t{0});
   const Status done = own_streams_.run([&](StreamId stream) {
-    return device_.launch(stream, [&]() -> Status {
-      value = symm::counter_value(*pads_, from, channel);
+    return device_.launch(stream, [=, this, running = in_flight_.begin()]() -> Status {
+      *value = symm::counter_value(*pads_, from, channel);
       return {};
     });
   });
-  return done.ok() ? value : done;
+  return done.ok() ? *value : done;
 }
 
 Status SimOperations::submit(const Submission& work, const When& when) {
   if (Status before = take_bad_end(); !before.ok()) return before;
   if (when.stream) {
     if (Status capture = refuse_capture(device_, *when.stream); !capture.ok()) return capture;
-    auto running = when.in_flight->begin();
     const auto kernel = [this, run = work.kernel, timeout = when.timeout,
-                         running = std::move(running)]() -> Status {
+                         running = when.in_flight->begin()]() -> Status {
       if (!bad_end().ok()) return {};
       keep_bad_end(run({*options_.failure, Deadline::of_timeout(timeout)}));
       return {};
     };
     return launch(work, *when.stream, kernel);
   }
-  Status outcome;
-  const Status done = own_streams_.run([&](StreamId stream) {
-    return launch(work, stream, [&]() -> Status {
-      outcome = bad_end();
-      if (!outcome.ok()) return {};
-      outcome = work.kernel({*options_.failure, Deadline::of_timeout(when.timeout)});
-      return {};
-    });
-  });
+  const auto outcome = std::make_shared<Status>();  // the kernel's until it has ended
+  const auto kernel = [this, outcome, run = work.kernel, timeout = when.timeout,
+                       running = when.in_flight->begin()]() -> Status {
+    *outcome = bad_end();
+    if (outcome->ok()) *outcome = run({*options_.failure, Deadline::of_timeout(timeout)});
+    return {};
+  };
+  const Status done =
+      own_streams_.run([&](StreamId stream) { return launch(work, stream, kernel); });
+  if (!done.ok()) return or_lost(done);
   const Status before = take_bad_end();
-  if (!done.ok()) return done;
-  return outcome.ok() ? before : outcome;
+  return outcome->ok() ? before : *outcome;
 }
 
 Status SimOperations::launch(const Submission& work, StreamId stream,
@@ -100,8 +101,17 @@ Status SimOperations::launch(const Submission& work, StreamId stream,
 }
 
 Status SimOperations::finish(StreamId stream) {
-  if (Status waited = device_.synchronize_stream(stream); !waited.ok()) return waited;
+  if (Status waited = device_.synchronize_stream(stream); !waited.ok()) return or_lost(waited);
   return take_bad_end();
+}
+
+// A device that is lost does nothing for its group any more. Kernels that are running end with it.
+Status SimOperations::or_lost(const Status& ended) {
+  if (!ended.is(StatusKind::kDeviceLost)) return ended;
+  options_.failure->report(Status::device_lost(
+      "work", ended.code(),
+      text("the device of rank ", options_.seat.rank, " was lost: ", ended.message())));
+  return ended;
 }
 
 Status SimOperations::take_bad_end() {

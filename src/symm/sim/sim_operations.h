@@ -41,6 +41,7 @@ class SimOperations final : public DeviceOperations {
   };
   Status submit(const Submission& work, const When& when);
   Status launch(const Submission& work, StreamId stream, std::function<Status()> kernel);
+  Status or_lost(const Status& ended);
   // What ended badly in a stream and was not told yet; told now.
   Status take_bad_end() ASHLAR_EXCLUDES(mutex_);
   void keep_bad_end(const Status& ended) ASHLAR_EXCLUDES(mutex_);
@@ -53,6 +54,8 @@ class SimOperations final : public DeviceOperations {
 
   mutable Mutex mutex_;
   Status bad_end_ ASHLAR_GUARDED_BY(mutex_);
+
+  InFlight in_flight_;  // of what no handle counts; waits, and goes first
 };
 
 }  // namespace ashlar::symm
