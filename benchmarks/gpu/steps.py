@@ -26,6 +26,7 @@ SUITES = {  # which of their tests run on a vendor's device
     "contract_tests": "Gpu/*",
     "engine_contract_tests": "Gpu/*",
     "mp_tests": "*GpuSharing*",
+    "symm_mp_tests": "*SymmetricGpu*",
 }
 
 

@@ -1,5 +1,6 @@
 // Symmetric memory: ranks allocate the same buffer everywhere, read and write each other's, signal,
-// wait and reduce. Ranks are threads or processes, on one machine or on several.
+// wait and reduce. Ranks are threads or processes, on one machine or on several; memory is the
+// host's or devices'.
 //
 //   symm::Heap heap;                                                  // on every rank
 //   symm::Group group = symm::Group::join(heap, store, {.rank = rank, .world_size = 4});
@@ -30,6 +31,11 @@
 #include "ashlar/reduction.h"
 #include "ashlar/status.h"
 #include "ashlar/store.h"
+#include "ashlar/types.h"
+
+namespace ashlar {
+class Device;
+}  // namespace ashlar
 
 namespace ashlar::symm {
 
@@ -42,7 +48,10 @@ class Transport;
 
 struct HeapOptions {
   std::string backend = "host";  // where memory comes from: one of Heap::backends()
-  size_t pad_bytes = 9216;       // the user's words in front of each buffer; on all ranks the same
+  // The device whose memory it is, instead; outlives the heap and all that is made of it. Addresses
+  // of buffers are the device's then, and the host must not dereference them: put and get copy.
+  Device* device = nullptr;
+  size_t pad_bytes = 9216;  // the user's words in front of each buffer; on all ranks the same
   std::chrono::milliseconds heartbeat{1000};  // between two signs of life in the store
   std::chrono::milliseconds lease{5000};  // a rank without one for so long is lost; 3 heartbeats
                                           // or more
@@ -63,7 +72,7 @@ struct AllocateOptions {
 // handles. Thread safe. Not to be used on both sides of a fork.
 class ASHLAR_EXPORT Heap {
  public:
-  // Throws UsageError: no such back end, or another is in use.
+  // Throws UsageError: no such back end, or another is in use. DeviceError: the device cannot.
   explicit Heap(const HeapOptions& options = {});
 
   // Not collective. Aligned to 128 bytes; the pad in front is zero at first (a persistent id that
@@ -75,8 +84,8 @@ class ASHLAR_EXPORT Heap {
   std::vector<std::string> backends() const;
 
  private:
-  friend class Buffer;
   friend class Group;
+  friend class Pool;
   struct Parts;
   explicit Heap(std::shared_ptr<Parts> parts) : parts_(std::move(parts)) {}
 
@@ -84,7 +93,7 @@ class ASHLAR_EXPORT Heap {
 };
 
 // This rank's part of a symmetric allocation. Freed where its scope ends: others who have it mapped
-// keep it, and so do handles.
+// keep it, and so do handles. One of a pool goes back to the pool.
 class ASHLAR_EXPORT Buffer {
  public:
   Buffer() = default;
@@ -106,12 +115,52 @@ class ASHLAR_EXPORT Buffer {
 
  private:
   friend class Heap;
-  Buffer(std::shared_ptr<Heap::Parts> heap, std::byte* data, size_t bytes)
-      : heap_(std::move(heap)), data_(data), bytes_(bytes) {}
+  friend class Pool;
+  struct Origin;  // a heap or a pool
+  Buffer(std::shared_ptr<Origin> origin, std::byte* data, size_t bytes)
+      : origin_(std::move(origin)), data_(data), bytes_(bytes) {}
 
-  std::shared_ptr<Heap::Parts> heap_;
+  std::shared_ptr<Origin> origin_;
   std::byte* data_ = nullptr;
   size_t bytes_ = 0;
+};
+
+struct PoolOptions {
+  std::string name = "pool";                // pools of one heap have different names
+  size_t segment_bytes = size_t{64} << 20;  // it grows by so many, or by what a buffer needs
+};
+
+struct PoolUse {
+  size_t segment_count = 0;
+  size_t segment_bytes = 0;    // of all segments together
+  size_t used_bytes = 0;       // by buffers, rounded up
+  size_t buffer_count = 0;     // that are not freed
+  uint64_t act_count = 0;      // how often anything was allocated, freed or trimmed
+  uint64_t sequence_hash = 0;  // of all of that, in order
+};
+
+// Many buffers in few allocations of a heap, its segments, which nothing else is put into. Where a
+// buffer goes depends on the order of calls alone, so that ranks that allocate and free the same in
+// the same order have it at the same place; the rendezvous for each buffer compares all that was
+// done before, and if ranks did different things, all get a UsageError that names the first. A
+// segment is handed over and mapped once, for all of its buffers.
+//
+// A freed buffer's place may be another's at once: let all ranks be done with it (a barrier) before
+// any frees it. Lives on in its buffers. Thread safe.
+class ASHLAR_EXPORT Pool {
+ public:
+  // Throws UsageError: the heap has a pool of that name, or the name or the size makes no sense.
+  explicit Pool(const Heap& heap, const PoolOptions& options = {});
+
+  // Not collective. Aligned to 128 bytes, not promised to be zero. Throws OutOfMemory.
+  Buffer allocate(size_t bytes);
+  // Gives segments back that no buffer is in.
+  void trim();
+  PoolUse use() const;
+
+ private:
+  struct Parts;
+  std::shared_ptr<Parts> parts_;  // also owned by buffers
 };
 
 // --- ranks --------------------------------------------------------------------------------------
@@ -127,6 +176,7 @@ struct GroupOptions {
   bool measure_thresholds = true;
   size_t one_shot_bytes = size_t{64} * 1024;
   bool may_share_device = false;  // several ranks on one device
+  bool use_multicast = true;      // where all ranks' devices have it
   // The way to ranks on other machines, such as open_ucx_transport's (ashlar/ucx_transport.h); all
   // ranks bring one if not all are on one machine. Null: none.
   std::shared_ptr<Transport> transport{};
@@ -168,10 +218,14 @@ class ASHLAR_EXPORT Group {
 
   // What all ranks wrote before it, all see after it. One that timed out is finished by calling it
   // again. Channels are independent.
-  void barrier(int channel = 0, Timeout timeout = Timeout(0));
+  void barrier(int channel = 0, Timeout timeout = Timeout(0), std::optional<StreamId> stream = {});
+
+  // Waits for the stream's work, and throws what the group's in it ended with, if badly. Until that
+  // is told, here or by the next call, nothing more of the group is done in streams.
+  void finish(StreamId stream);
 
   // All ranks' memory of the allocation that covers the address, which may be inside of it.
-  // Collective for the first time; afterwards it is at hand.
+  // Collective for the first time; afterwards it is at hand. A pool's buffers are allocations.
   Handle rendezvous(const void* address, Timeout timeout = Timeout(0));
   Handle rendezvous(const Buffer& buffer, Timeout timeout = Timeout(0));
 
@@ -196,6 +250,9 @@ struct CollectiveOptions {
   // Where the result goes, outside of that memory. Null: in place, where there is such a thing.
   void* out = nullptr;
   Timeout timeout{0};  // the same call made again goes on where it stopped
+  // Of the heap's device: the call returns at once and the work is done in the stream's order,
+  // behind the group's earlier work in any stream. Empty: it is done when the call returns.
+  std::optional<StreamId> stream{};
 };
 
 // Rows for every rank, one after the other in the handle's memory, each rank with its own numbers.
@@ -219,9 +276,14 @@ class ASHLAR_EXPORT Handle {
   // --- where it is. By rank; null: on another machine. The beginnings, without the offset.
   const std::vector<std::byte*>& buffer_ptrs() const;
   const std::vector<std::byte*>& signal_pad_ptrs() const;
-  size_t buffer_bytes() const;  // as they were asked for
+  size_t buffer_bytes() const;  // as they were asked for; of a pool, those of the segment
   size_t signal_pad_bytes() const;
   size_t offset() const;  // from the buffer's beginning to the address of the rendezvous
+  // One address for all ranks' memory, with the offset; null: there is none. Stores through it
+  // reach every rank, loads combine them: for kernels of devices that have multicast.
+  std::byte* multicast_ptr() const;
+  // Why there is none: the same sentence on all ranks. Empty: there is.
+  const std::string& no_multicast_reason() const;
 
   // `count` elements of a rank's memory, `offset` elements behind the handle's offset.
   template <typename T>
@@ -243,15 +305,20 @@ class ASHLAR_EXPORT Handle {
   void get(int from, std::span<std::byte> to, int64_t offset_bytes = 0) const;
 
   // --- two ranks. What was written before a signal is seen after the wait for it.
+  // With a stream of the heap's device, they are done in its order (CollectiveOptions::stream).
   // A mailbox for one signal: put waits while the one before was not taken.
-  void put_signal(int to, int channel = 0, Timeout timeout = Timeout(0)) const;
-  void wait_signal(int from, int channel = 0, Timeout timeout = Timeout(0)) const;
+  void put_signal(int to, int channel = 0, Timeout timeout = Timeout(0),
+                  std::optional<StreamId> stream = {}) const;
+  void wait_signal(int from, int channel = 0, Timeout timeout = Timeout(0),
+                   std::optional<StreamId> stream = {}) const;
   // Counters that only grow: this rank's at another, another's at this one.
-  void add_signal(int to, uint64_t amount = 1, int channel = 0) const;
-  void wait_for_value(int from, uint64_t value, int channel = 0,
-                      Timeout timeout = Timeout(0)) const;
+  void add_signal(int to, uint64_t amount = 1, int channel = 0,
+                  std::optional<StreamId> stream = {}) const;
+  void wait_for_value(int from, uint64_t value, int channel = 0, Timeout timeout = Timeout(0),
+                      std::optional<StreamId> stream = {}) const;
   uint64_t counter_value(int from, int channel = 0) const;
-  void barrier(int channel = 0, Timeout timeout = Timeout(0)) const;  // the group's
+  void barrier(int channel = 0, Timeout timeout = Timeout(0),
+               std::optional<StreamId> stream = {}) const;  // the group's
 
   // --- all ranks. Elements are combined in rank order: all get the same bits.
   // By whichever of the two is the quicker.
@@ -265,6 +332,11 @@ class ASHLAR_EXPORT Handle {
   // All ranks' `bytes`, in rank order, in everybody's memory.
   void all_gather(const void* in, int64_t bytes, const CollectiveOptions& options = {}) const;
   void broadcast(int64_t bytes, int root, const CollectiveOptions& options = {}) const;
+  // The first in place and the second, through multicast; UsageError where there is none.
+  void multimem_all_reduce(int64_t count, Reduction what = {},
+                           const CollectiveOptions& options = {}) const;
+  void multimem_all_gather(const void* in, int64_t bytes,
+                           const CollectiveOptions& options = {}) const;
   // The memory has a share of `bytes` for each rank; `out`, from each rank, is needed.
   void all_to_all(int64_t bytes, const CollectiveOptions& options) const;
   void all_to_all_v(const RowExchange& rows, const CollectiveOptions& options) const;

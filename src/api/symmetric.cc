@@ -1,15 +1,11 @@
 // Handles: every argument is checked here or in the call below, before anybody is told anything.
 #include "ashlar/symmetric.h"
 
-#include <cstring>
-
 #include "api/symmetric_parts.h"
 #include "api/unwrap.h"
 #include "base/align.h"
 #include "base/text.h"
-#include "symm/collectives/moving.h"
-#include "symm/collectives/reducing.h"
-#include "symm/signals.h"
+#include "symm/operations.h"
 
 namespace ashlar::symm {
 namespace {
@@ -44,8 +40,17 @@ size_t Handle::buffer_bytes() const { return parts_->peers.peers().buffer_bytes(
 size_t Handle::signal_pad_bytes() const { return parts_->peers.peers().pad_bytes(); }
 size_t Handle::offset() const { return parts_->peers.offset(); }
 
+const std::string& Handle::no_multicast_reason() const {
+  return parts_->peers.peers().no_multicast_reason();
+}
+
+std::byte* Handle::multicast_ptr() const {
+  std::byte* buffers = parts_->peers.peers().multicast_buffer();
+  return buffers == nullptr ? nullptr : buffers + offset();
+}
+
 PeerAccess Handle::peer_access(int rank) const {
-  unwrap(parts_->group->pads->slots().check_rank(rank));
+  unwrap(parts_->group->check_rank(rank));
   return parts_->peers.peers().access(rank);
 }
 
@@ -87,9 +92,10 @@ void* Handle::view_of(int rank, const Extent& extent) const {
 }
 
 void* Handle::pad_of(int rank, const Extent& extent) const {
-  const Slots& slots = parts_->group->pads->slots();
-  unwrap(slots.check_rank(rank));
-  unwrap(slots.check_reachable(rank));
+  if (peer_access(rank) != PeerAccess::kDirect) {
+    unwrap(Status::unsupported(text("rank ", rank, "'s pad is on another machine than rank ",
+                                    this->rank(), "'s: it cannot be reached by pointer")));
+  }
   const Wanted wanted = unwrap(wanted_of(extent));
   const Room room{.what = "pad", .available = signal_pad_bytes()};
   const size_t at = unwrap(place_of(room, wanted.offset_bytes, wanted.bytes));
@@ -98,69 +104,51 @@ void* Handle::pad_of(int rank, const Extent& extent) const {
 
 // --- one rank, two ranks ------------------------------------------------------------------------
 
-// To another machine for as long as it takes: the group's failure ends it.
 void Handle::put(int to, std::span<const std::byte> from, int64_t offset_bytes) const {
   const size_t place = unwrap(parts_->peers.place_of(to, offset_bytes, from.size()));
   unwrap(parts_->group->state());
-  const Peers& peers = parts_->peers.peers();
-  if (peers.access(to) == PeerAccess::kRemote) {
-    const RemoteMemory& remote = *peers.remote();
-    unwrap(remote.put(to, peers.front_bytes() + place, from, Deadline::never()));
-    unwrap(remote.quiet(to, Deadline::never()));
-    return;
-  }
-  if (!from.empty()) std::memmove(peers.buffer(to) + place, from.data(), from.size());
+  unwrap(parts_->group->operations->put(parts_->peers.peers(), to, place, from));
 }
 
 void Handle::get(int from, std::span<std::byte> to, int64_t offset_bytes) const {
   const size_t place = unwrap(parts_->peers.place_of(from, offset_bytes, to.size()));
   unwrap(parts_->group->state());
-  const Peers& peers = parts_->peers.peers();
-  if (peers.access(from) == PeerAccess::kRemote) {
-    unwrap(peers.remote()->get(from, peers.front_bytes() + place, to, Deadline::never()));
-    return;
-  }
-  if (!to.empty()) std::memmove(to.data(), peers.buffer(from) + place, to.size());
+  unwrap(parts_->group->operations->get(parts_->peers.peers(), from, place, to));
 }
 
-void Handle::put_signal(int to, int channel, Timeout timeout) const {
-  Group::Parts& group = *parts_->group;
-  unwrap(group.check_channel(channel));
-  const Limits limits{*group.circle->failure(), unwrap(deadline_of(timeout))};
-  unwrap(group.state());
-  unwrap(symm::put_signal(group.pads->slots(), to, channel, limits));
+void Handle::put_signal(int to, int channel, Timeout timeout,
+                        std::optional<StreamId> stream) const {
+  const Signal what{.kind = Signal::Kind::kPut, .rank = to, .channel = channel, .value = 0};
+  unwrap(parts_->group->signal(what, timeout, stream, parts_->in_flight));
 }
 
-void Handle::wait_signal(int from, int channel, Timeout timeout) const {
-  Group::Parts& group = *parts_->group;
-  unwrap(group.check_channel(channel));
-  const Limits limits{*group.circle->failure(), unwrap(deadline_of(timeout))};
-  unwrap(group.state());
-  unwrap(symm::wait_signal(group.pads->slots(), from, channel, limits));
+void Handle::wait_signal(int from, int channel, Timeout timeout,
+                         std::optional<StreamId> stream) const {
+  const Signal what{.kind = Signal::Kind::kWait, .rank = from, .channel = channel, .value = 0};
+  unwrap(parts_->group->signal(what, timeout, stream, parts_->in_flight));
 }
 
-void Handle::add_signal(int to, uint64_t amount, int channel) const {
-  Group::Parts& group = *parts_->group;
-  unwrap(group.check_channel(channel));
-  unwrap(group.state());
-  unwrap(symm::add_signal(*group.pads, to, channel, amount));
+void Handle::add_signal(int to, uint64_t amount, int channel,
+                        std::optional<StreamId> stream) const {
+  const Signal what{.kind = Signal::Kind::kAdd, .rank = to, .channel = channel, .value = amount};
+  unwrap(parts_->group->signal(what, Timeout(0), stream, parts_->in_flight));
 }
 
-void Handle::wait_for_value(int from, uint64_t value, int channel, Timeout timeout) const {
-  Group::Parts& group = *parts_->group;
-  unwrap(group.check_channel(channel));
-  const Limits limits{*group.circle->failure(), unwrap(deadline_of(timeout))};
-  unwrap(group.state());
-  unwrap(symm::wait_for_value(*group.pads, from, channel, value, limits));
+void Handle::wait_for_value(int from, uint64_t value, int channel, Timeout timeout,
+                            std::optional<StreamId> stream) const {
+  const Signal what{
+      .kind = Signal::Kind::kWaitForValue, .rank = from, .channel = channel, .value = value};
+  unwrap(parts_->group->signal(what, timeout, stream, parts_->in_flight));
 }
 
 uint64_t Handle::counter_value(int from, int channel) const {
   unwrap(parts_->group->check_channel(channel));
-  return unwrap(symm::counter_value(*parts_->group->pads, from, channel));
+  return unwrap(parts_->group->operations->counter_value(from, channel));
 }
 
-void Handle::barrier(int channel, Timeout timeout) const {
-  unwrap(parts_->group->barrier(channel, timeout));
+void Handle::barrier(int channel, Timeout timeout, std::optional<StreamId> stream) const {
+  const Signal all{.kind = Signal::Kind::kBarrier, .rank = 0, .channel = channel, .value = 0};
+  unwrap(parts_->group->signal(all, timeout, stream, parts_->in_flight));
 }
 
 // --- all ranks ----------------------------------------------------------------------------------
@@ -173,68 +161,92 @@ std::byte* out_of(const CollectiveOptions& options) { return static_cast<std::by
 template <typename HandleParts>
 Piece piece_of(const HandleParts& parts, const CollectiveOptions& options) {
   const size_t begin = parts.peers.offset();
-  const size_t buffer_bytes = parts.peers.peers().buffer_bytes();
-  const Room room{.what = "handle", .begin = begin, .available = buffer_bytes - begin};
+  const size_t end = parts.peers.end();
+  const Room room{.what = "handle", .begin = begin, .available = end - begin};
   const size_t at = unwrap(place_of(room, options.offset_bytes, 0));
   return {.bases = parts.buffers,
-          .buffer_bytes = buffer_bytes,
+          .buffer_bytes = end,
           .offset_bytes = static_cast<int64_t>(at),
-          .memory = parts.peers.peers().number(),
+          .memory = parts.peers.number(),
           .remote = parts.peers.peers().remote(),
           .remote_begin = parts.peers.peers().front_bytes()};
 }
 
-template <typename GroupParts, typename Request>
-void run(Status (*collective)(const Team&, const Request&, const Limits&), GroupParts& group,
-         const Request& request, Timeout timeout) {
-  const Limits limits{*group.circle->failure(), unwrap(deadline_of(timeout))};
-  unwrap(group.state());
-  unwrap(collective(group.team(), request, limits));
+template <typename HandleParts>
+void run(const HandleParts& parts, const Collective& what, const CollectiveOptions& options) {
+  unwrap(parts.group->run(what, options.timeout, options.stream, parts.in_flight));
+}
+
+template <typename HandleParts>
+void reduce_all(const HandleParts& parts, const AllReduce& request, size_t one_shot_bytes,
+                const CollectiveOptions& options) {
+  run(parts, ChosenAllReduce{request, one_shot_bytes}, options);
 }
 
 }  // namespace
 
 void Handle::all_reduce(int64_t count, Reduction what, const CollectiveOptions& options) const {
-  Group::Parts& group = *parts_->group;
   const AllReduce request{piece_of(*parts_, options), count, what, out_of(options)};
-  const Limits limits{*group.circle->failure(), unwrap(deadline_of(options.timeout))};
-  unwrap(group.state());
-  unwrap(symm::all_reduce(group.team(), request, group.thresholds.one_shot_bytes, limits));
+  reduce_all(*parts_, request, parts_->group->thresholds.one_shot_bytes, options);
 }
 
 void Handle::one_shot_all_reduce(int64_t count, Reduction what,
                                  const CollectiveOptions& options) const {
   const AllReduce request{piece_of(*parts_, options), count, what, out_of(options)};
-  run(symm::one_shot_all_reduce, *parts_->group, request, options.timeout);
+  reduce_all(*parts_, request, SIZE_MAX, options);
 }
 
 void Handle::two_shot_all_reduce(int64_t count, Reduction what,
                                  const CollectiveOptions& options) const {
   const AllReduce request{piece_of(*parts_, options), count, what, out_of(options)};
-  run(symm::two_shot_all_reduce, *parts_->group, request, options.timeout);
+  reduce_all(*parts_, request, 0, options);
 }
 
 void Handle::reduce_scatter(int64_t count, Reduction what, const CollectiveOptions& options) const {
-  const ReduceScatter request{piece_of(*parts_, options), count, what, out_of(options)};
-  run(symm::reduce_scatter, *parts_->group, request, options.timeout);
+  run(*parts_, ReduceScatter{piece_of(*parts_, options), count, what, out_of(options)}, options);
+}
+
+namespace {
+
+void need_multicast(const Handle& handle) {
+  if (handle.multicast_ptr() != nullptr) return;
+  unwrap(Status::usage(text("this memory has no multicast: ", handle.no_multicast_reason(),
+                            "; use the collective of the same name without multimem")));
+}
+
+}  // namespace
+
+void Handle::multimem_all_reduce(int64_t count, Reduction what,
+                                 const CollectiveOptions& options) const {
+  need_multicast(*this);
+  if (options.out != nullptr) {
+    unwrap(Status::usage("a multimem all-reduce is done in place: leave out null"));
+  }
+  const AllReduce request{piece_of(*parts_, options), count, what, nullptr};
+  run(*parts_, MultimemAllReduce{request}, options);
+}
+
+void Handle::multimem_all_gather(const void* in, int64_t bytes,
+                                 const CollectiveOptions& options) const {
+  need_multicast(*this);
+  const auto* from = static_cast<const std::byte*>(in);
+  run(*parts_, MultimemAllGather{{piece_of(*parts_, options), bytes, from}}, options);
 }
 
 void Handle::all_gather(const void* in, int64_t bytes, const CollectiveOptions& options) const {
   if (options.out != nullptr) {
     unwrap(Status::usage("all_gather has no out: what it gathers is in the handle's memory"));
   }
-  const AllGather request{piece_of(*parts_, options), bytes, static_cast<const std::byte*>(in)};
-  run(symm::all_gather, *parts_->group, request, options.timeout);
+  const auto* from = static_cast<const std::byte*>(in);
+  run(*parts_, AllGather{piece_of(*parts_, options), bytes, from}, options);
 }
 
 void Handle::broadcast(int64_t bytes, int root, const CollectiveOptions& options) const {
-  const Broadcast request{piece_of(*parts_, options), bytes, root, out_of(options)};
-  run(symm::broadcast, *parts_->group, request, options.timeout);
+  run(*parts_, Broadcast{piece_of(*parts_, options), bytes, root, out_of(options)}, options);
 }
 
 void Handle::all_to_all(int64_t bytes, const CollectiveOptions& options) const {
-  const AllToAll request{piece_of(*parts_, options), bytes, out_of(options)};
-  run(symm::all_to_all, *parts_->group, request, options.timeout);
+  run(*parts_, AllToAll{piece_of(*parts_, options), bytes, out_of(options)}, options);
 }
 
 void Handle::all_to_all_v(const RowExchange& rows, const CollectiveOptions& options) const {
@@ -245,7 +257,7 @@ void Handle::all_to_all_v(const RowExchange& rows, const CollectiveOptions& opti
                           rows.out_bytes,
                           rows.out_splits,
                           rows.out_offsets};
-  run(symm::all_to_all_v, *parts_->group, request, options.timeout);
+  run(*parts_, request, options);
 }
 
 }  // namespace ashlar::symm

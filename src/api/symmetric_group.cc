@@ -6,12 +6,10 @@
 #include "api/unwrap.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "symm/barrier.h"
 
 namespace ashlar::symm {
 namespace {
 
-constexpr int kMeasuringRounds = 3;
 constexpr size_t kMostMeasuredBytes = 4 * kMiB;
 // Of all ranks together: they may be many.
 constexpr size_t kMostMeasuringBytes = 64 * kMiB;
@@ -41,15 +39,16 @@ Status Group::Parts::check_channel(int channel) const {
                             "; GroupOptions::channel_count makes more"));
 }
 
-Status Group::Parts::barrier(int channel, Timeout timeout) {
-  if (Status wrong = check_channel(channel); !wrong.ok()) return wrong;
-  const Result<Deadline> deadline = deadline_of(timeout);
-  if (!deadline.ok()) return deadline.status();
-  if (Status over = state(); !over.ok()) return over;
-  Turn& turn = channel_turns[static_cast<size_t>(channel)];
-  if (!turn.take(*deadline)) return Turn::not_taken(text("a barrier of channel ", channel));
-  const TurnTaken taken(turn);
-  return symm::barrier(*pads, channel, {.failure = *circle->failure(), .deadline = *deadline});
+Status Group::Parts::check_rank(int rank) const {
+  if (rank >= 0 && rank < options.world_size) return {};
+  return Status::usage(
+      text("rank ", rank, " does not exist: ranks are 0 to ", options.world_size - 1));
+}
+
+Status Group::Parts::signal(const Signal& what, Timeout timeout, std::optional<StreamId> stream,
+                            InFlight& keeper) const {
+  if (Status wrong = check_channel(what.channel); !wrong.ok()) return wrong;
+  return run(what, timeout, stream, keeper);
 }
 
 // In memory of its own, which goes afterwards.
@@ -58,18 +57,9 @@ Status Group::Parts::measure(Deadline deadline) {
   const size_t bytes = std::clamp(kMostMeasuringBytes / ranks, 4 * kKiB, kMostMeasuredBytes);
   const Result<std::shared_ptr<const Peers>> room = circle->share_memory(bytes, deadline);
   if (!room.ok()) return room.status();
-  std::vector<std::byte*> bases;
-  for (int rank = 0; rank < options.world_size; ++rank) {
-    // Only peers within reach are asked which way is the quicker.
-    if ((*room)->access(rank) != PeerAccess::kDirect) return {};
-    bases.push_back((*room)->pad(rank));
-  }
-  const Piece piece{.bases = bases, .buffer_bytes = bytes};
-  const Limits limits{.failure = *circle->failure(), .deadline = deadline};
-  Result<Thresholds> measured = measure_thresholds(team(), piece, kMeasuringRounds, limits);
-  if (!measured.ok()) return measured.status();
-  thresholds = *std::move(measured);
-  return {};
+  Result<std::optional<Thresholds>> measured = operations->measure(**room, bytes, deadline);
+  if (measured.ok() && *measured) thresholds = **std::move(measured);
+  return measured.status();
 }
 
 // --- joining and leaving ------------------------------------------------------------------------
@@ -89,7 +79,7 @@ Group Group::sub_group(const SubGroupOptions& options) const {
   own.rank = -1;
   std::vector<uint64_t> members;
   for (const int rank : options.ranks) {
-    unwrap(parent.pads->slots().check_rank(rank));
+    unwrap(parent.check_rank(rank));
     if (rank == parent.options.rank) own.rank = static_cast<int>(members.size());
     members.push_back(parent.circle->member(rank));
   }
@@ -114,20 +104,16 @@ Group Group::join_as(const Heap& heap, std::shared_ptr<Store> store, const Group
   circle.members = members;
   circle.pad_bytes = unwrap(pad_bytes(options.world_size, options.channel_count + 1));
   circle.may_share_device = options.may_share_device;
+  circle.use_multicast = options.use_multicast;
   circle.transport = options.transport;
 
   auto parts = std::make_shared<Parts>(heap.parts_, std::move(store), options);
   parts->circle = unwrap(Circle::join(*heap.parts_->arena, parts->store, circle, deadline));
-  std::vector<std::byte*> bases;
-  for (int rank = 0; rank < options.world_size; ++rank) {
-    bases.push_back(parts->circle->pads()->pad(rank));
-  }
-  if (const RemoteMemory* remote = parts->circle->pads()->remote(); remote != nullptr) {
-    parts->remote_pads =
-        std::make_unique<RemotePads>(*remote, parts->circle->seat(), options.channel_count + 1);
-  }
-  parts->pads = std::make_unique<Pads>(unwrap(Pads::over(
-      options.rank, options.channel_count + 1, std::move(bases), parts->remote_pads.get())));
+  const OperationsOptions operations{.seat = parts->circle->seat(),
+                                     .channel_count = options.channel_count + 1,
+                                     .pads = parts->circle->pads(),
+                                     .failure = parts->circle->failure()};
+  parts->operations = unwrap(heap.parts_->operations(operations));
   parts->thresholds.one_shot_bytes = options.one_shot_bytes;
   if (options.measure_thresholds) {
     const Status measured = parts->measure(deadline);
@@ -159,7 +145,7 @@ int Group::world_size() const { return parts_->options.world_size; }
 int Group::channel_count() const { return parts_->options.channel_count; }
 
 PeerAccess Group::peer_access(int rank) const {
-  unwrap(parts_->pads->slots().check_rank(rank));
+  unwrap(parts_->check_rank(rank));
   return parts_->circle->peer_access(rank);
 }
 
@@ -169,17 +155,22 @@ std::string Group::thresholds() const { return parts_->thresholds.to_string(); }
 
 // --- meeting ------------------------------------------------------------------------------------
 
-void Group::barrier(int channel, Timeout timeout) { unwrap(parts_->barrier(channel, timeout)); }
+void Group::barrier(int channel, Timeout timeout, std::optional<StreamId> stream) {
+  const Signal all{.kind = Signal::Kind::kBarrier, .rank = 0, .channel = channel, .value = 0};
+  unwrap(parts_->signal(all, timeout, stream, parts_->in_flight));
+}
+
+void Group::finish(StreamId stream) { unwrap(parts_->operations->finish(stream)); }
 
 Handle Group::rendezvous(const void* address, Timeout timeout) {
   const Deadline deadline = unwrap(deadline_of(timeout));
   unwrap(parts_->state());
   PeerHandle met = unwrap(parts_->circle->rendezvous(address, deadline));
-  Handle::Parts made{parts_, std::move(met), {}, {}};
-  const Peers& peers = made.peers.peers();
-  made.buffers = peers.buffers();
-  for (int rank = 0; rank < world_size(); ++rank) made.pads.push_back(peers.pad(rank));
-  return Handle(std::make_shared<const Handle::Parts>(std::move(made)));
+  auto made = std::make_shared<Handle::Parts>(parts_, std::move(met));
+  const Peers& peers = made->peers.peers();
+  made->buffers = peers.buffers();
+  for (int rank = 0; rank < world_size(); ++rank) made->pads.push_back(peers.pad(rank));
+  return Handle(std::move(made));
 }
 
 Handle Group::rendezvous(const Buffer& buffer, Timeout timeout) {

@@ -1,4 +1,4 @@
-// Heaps and their buffers, and the part that all heaps of a process share.
+// Heaps, pools and their buffers, and the part that all heaps of a process share.
 #include <unistd.h>
 
 #include <map>
@@ -7,9 +7,17 @@
 #include "api/symmetric_parts.h"
 #include "api/unwrap.h"
 #include "base/text.h"
+#include "device/sim/sim_device.h"
+#include "symm/device/device_backend.h"
+#include "symm/device/device_operations.h"
+#include "symm/host_operations.h"
+#include "symm/sim/sim_multicast.h"
+#include "symm/sim/sim_operations.h"
 
 namespace ashlar::symm {
 namespace {
+
+constexpr size_t kMostPoolNameBytes = 256;
 
 // Ranks that are threads of one process find each other's memory through what they share. Heaps
 // that want other times of life, or other machines, share nothing, and meet as if they were
@@ -60,10 +68,29 @@ Heap::Heap(const HeapOptions& options) : parts_(std::make_shared<Parts>()) {
   }
   parts_->process = unwrap(processes().with(
       {.heartbeat = options.heartbeat, .lease = options.lease, .machine = options.machine}));
+  const Arena::Options arena{.pad_bytes = options.pad_bytes};
+  if (options.device != nullptr) {
+    parts_->device = options.device;
+    std::unique_ptr<MulticastDriver> multicast;
+    if (dynamic_cast<sim::SimDevice*>(options.device) != nullptr) {
+      multicast = std::make_unique<SimMulticast>(*options.device);
+    }
+    parts_->device_backend = unwrap(DeviceBackend::over(*options.device, std::move(multicast)));
+    parts_->arena = std::make_unique<Arena>(*parts_->process, *parts_->device_backend, arena);
+    return;
+  }
   Backends& backends = parts_->process->backends();
   unwrap(backends.choose(options.backend));
-  const Arena::Options arena{.pad_bytes = options.pad_bytes};
   parts_->arena = std::make_unique<Arena>(*parts_->process, backends.use(), arena);
+}
+
+Result<std::unique_ptr<Operations>> Heap::Parts::operations(
+    const OperationsOptions& options) const {
+  if (device == nullptr) return HostOperations::make(options);
+  if (auto* simulated = dynamic_cast<sim::SimDevice*>(device)) {
+    return SimOperations::make(*simulated, options);
+  }
+  return std::unique_ptr<Operations>(std::make_unique<DeviceOperations>(*device, options));
 }
 
 Buffer Heap::allocate(size_t bytes, const AllocateOptions& options) {
@@ -79,25 +106,76 @@ std::vector<std::string> Heap::backends() const { return parts_->process->backen
 // --- Buffer -------------------------------------------------------------------------------------
 
 Buffer::Buffer(Buffer&& other) noexcept
-    : heap_(std::move(other.heap_)),
+    : origin_(std::move(other.origin_)),
       data_(std::exchange(other.data_, nullptr)),
       bytes_(std::exchange(other.bytes_, 0)) {}
 
 Buffer& Buffer::operator=(Buffer&& other) noexcept {
   if (this == &other) return *this;
   reset();
-  heap_ = std::move(other.heap_);
+  origin_ = std::move(other.origin_);
   data_ = std::exchange(other.data_, nullptr);
   bytes_ = std::exchange(other.bytes_, 0);
   return *this;
 }
 
 void Buffer::reset() noexcept {
-  // It is the beginning of a live block, which is all that free asks for.
-  if (data_ != nullptr) (void)heap_->arena->free(data_).ok();
-  heap_.reset();
+  if (data_ != nullptr) origin_->take_back(data_);
+  origin_.reset();
   data_ = nullptr;
   bytes_ = 0;
+}
+
+// It is the beginning of a live block, which is all that free asks for; and so below.
+void Heap::Parts::take_back(std::byte* data) noexcept { (void)arena->free(data).ok(); }
+
+// --- Pool ---------------------------------------------------------------------------------------
+
+Pool::Parts::Parts(std::shared_ptr<Heap::Parts> of_heap, const PoolOptions& options)
+    : heap(std::move(of_heap)),
+      name(options.name),
+      pool(*heap->arena, {.name = options.name, .segment_bytes = options.segment_bytes}) {}
+
+Pool::Parts::~Parts() {
+  MutexLock lock(heap->mutex);
+  heap->pool_names.erase(name);
+}
+
+void Pool::Parts::take_back(std::byte* data) noexcept { (void)pool.free(data).ok(); }
+
+Pool::Pool(const Heap& heap, const PoolOptions& options) {
+  if (options.name.empty() || options.name.size() > kMostPoolNameBytes) {
+    unwrap(Status::usage(text("a pool's name of ", options.name.size(), " bytes: expected 1 to ",
+                              kMostPoolNameBytes)));
+  }
+  if (options.segment_bytes == 0 || options.segment_bytes > kMostBlockBytes) {
+    unwrap(Status::usage(
+        text("segments of ", options.segment_bytes, " bytes: expected 1 to ", kMostBlockBytes)));
+  }
+  {
+    MutexLock lock(heap.parts_->mutex);
+    if (!heap.parts_->pool_names.insert(options.name).second) {
+      unwrap(Status::usage(
+          text("this heap has a pool called ", options.name, ": give this one another name")));
+    }
+  }
+  parts_ = std::make_shared<Parts>(heap.parts_, options);
+}
+
+Buffer Pool::allocate(size_t bytes) {
+  return Buffer(parts_, unwrap(parts_->pool.allocate(bytes)), bytes);
+}
+
+void Pool::trim() { parts_->pool.trim(); }
+
+PoolUse Pool::use() const {
+  const SegmentPool::Use use = parts_->pool.use();
+  return {.segment_count = use.segment_count,
+          .segment_bytes = use.segment_bytes,
+          .used_bytes = use.used_bytes,
+          .buffer_count = use.buffer_count,
+          .act_count = use.acts.number,
+          .sequence_hash = use.acts.hash};
 }
 
 }  // namespace ashlar::symm

@@ -3,44 +3,82 @@
 
 #include <atomic>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "ashlar/symmetric.h"
 #include "symm/arena.h"
 #include "symm/circle.h"
-#include "symm/collectives/order_guard.h"
-#include "symm/collectives/team.h"
-#include "symm/collectives/thresholds.h"
-#include "symm/pad.h"
+#include "symm/in_flight.h"
+#include "symm/operations.h"
 #include "symm/process.h"
-#include "symm/remote_pads.h"
-#include "symm/turn.h"
+#include "symm/segment_pool.h"
 
 namespace ashlar::symm {
 
 // kUsage: negative. 0 is for ever.
 Result<Deadline> deadline_of(Timeout timeout);
 
-struct Heap::Parts {
+// Whom a buffer goes back to.
+struct Buffer::Origin {
+  Origin() = default;
+  virtual ~Origin() = default;
+  Origin(const Origin&) = delete;
+  Origin& operator=(const Origin&) = delete;
+  // REQUIRES: the beginning of a buffer that came from here.
+  virtual void take_back(std::byte* data) noexcept = 0;
+};
+
+struct Heap::Parts final : Buffer::Origin {
+  void take_back(std::byte* data) noexcept override;
+
+  // What ranks do with this memory.
+  Result<std::unique_ptr<Operations>> operations(const OperationsOptions& options) const;
+
   std::shared_ptr<Process> process;  // also owned by this process's other heaps
+  Device* device = nullptr;          // null: the host's memory
+  std::unique_ptr<Backend> device_backend;
   std::unique_ptr<Arena> arena;
+
+  Mutex mutex;
+  std::set<std::string> pool_names ASHLAR_GUARDED_BY(mutex);
+};
+
+struct Pool::Parts final : Buffer::Origin {
+  Parts(std::shared_ptr<Heap::Parts> of_heap, const PoolOptions& options);
+  ~Parts() override;
+  void take_back(std::byte* data) noexcept override;
+
+  const std::shared_ptr<Heap::Parts> heap;
+  const std::string name;
+  SegmentPool pool;
 };
 
 // The group's pad has one channel more than users see: collectives meet there.
 struct Group::Parts {
   Parts(std::shared_ptr<Heap::Parts> of_heap, std::shared_ptr<Store> of_store,
         GroupOptions with_options)
-      : heap(std::move(of_heap)),
-        store(std::move(of_store)),
-        options(std::move(with_options)),
-        channel_turns(static_cast<size_t>(options.channel_count)) {}
+      : heap(std::move(of_heap)), store(std::move(of_store)), options(std::move(with_options)) {}
+  // The group is over before its work in streams is waited for: that ends with it.
+  ~Parts() { circle.reset(); }
+  Parts(const Parts&) = delete;
+  Parts& operator=(const Parts&) = delete;
 
-  Team team() { return {.pads = *pads, .order = order, .channel = options.channel_count}; }
   // Ok: it can be worked with. Otherwise it was left, or has failed.
   Status state() const;
   Status check_channel(int channel) const;
-  Status barrier(int channel, Timeout timeout);
+  Status check_rank(int rank) const;
+  // The facade's way to all operations: the group is as it should be, the arguments make sense.
+  template <typename What>
+  Status run(const What& what, Timeout timeout, std::optional<StreamId> stream,
+             InFlight& keeper) const {
+    if (Status time = deadline_of(timeout).status(); !time.ok()) return time;
+    if (Status over = state(); !over.ok()) return over;
+    return operations->run(what, {.stream = stream, .timeout = timeout, .in_flight = &keeper});
+  }
+  Status signal(const Signal& what, Timeout timeout, std::optional<StreamId> stream,
+                InFlight& keeper) const;
   // REQUIRES: just joined; collective.
   Status measure(Deadline deadline);
 
@@ -49,21 +87,23 @@ struct Group::Parts {
   const GroupOptions options;
   // Constant once joined.
   std::unique_ptr<Circle> circle;
-  std::unique_ptr<RemotePads> remote_pads;  // null: all ranks are on this machine
-  std::unique_ptr<Pads> pads;
+  std::unique_ptr<Operations> operations;
   Thresholds thresholds;
 
-  OrderGuard order;
-  std::vector<Turn> channel_turns;  // one thread at a time is in a barrier of a channel
+  InFlight in_flight;  // of the group's own; handles count theirs
   // Relaxed: it guards no memory, which stays mapped; a call that overlaps `leave` may see either.
   std::atomic<bool> is_left{false};
 };
 
 struct Handle::Parts {
+  Parts(std::shared_ptr<Group::Parts> of_group, PeerHandle of_peers)
+      : group(std::move(of_group)), peers(std::move(of_peers)) {}
+
   std::shared_ptr<Group::Parts> group;
   PeerHandle peers;
   std::vector<std::byte*> buffers;
   std::vector<std::byte*> pads;
+  mutable InFlight in_flight;  // of work with this memory: it waits, and goes first
 };
 
 }  // namespace ashlar::symm

@@ -11,7 +11,6 @@ namespace ashlar::symm {
 namespace {
 
 constexpr size_t kBufferRounding = 16;
-constexpr size_t kMostBlockBytes = size_t{1} << 46;
 
 }  // namespace
 
@@ -27,6 +26,7 @@ Result<std::byte*> Arena::allocate(size_t bytes, const AllocationOptions& option
   const std::shared_ptr<Block>& block = *made;
   block->scope = options.group;
   block->persistent_id = options.persistent_id;
+  block->carvings = options.carvings;
 
   MutexLock lock(mutex_);
   if (options.persistent_id) {
@@ -83,6 +83,7 @@ Result<std::shared_ptr<Block>> Arena::make_hidden(size_t bytes, std::string scop
   if (!made.ok()) return made;
   (*made)->scope = std::move(scope);
   (*made)->ordinal = ordinal;
+  (*made)->is_hidden = true;
   return made;
 }
 
@@ -112,13 +113,17 @@ std::optional<Arena::Found> Arena::find(const void* pointer) const {
   if (!block->is_live || offset >= std::max<size_t>(block->layout.buffer_bytes, 1)) {
     return std::nullopt;
   }
-  return Found{block, offset};
+  if (block->carvings == nullptr) return Found{block, offset, nullptr};
+  std::shared_ptr<const Carving> carving = block->carvings->find(offset);
+  if (carving == nullptr) return std::nullopt;
+  return Found{block, offset, std::move(carving)};
 }
 
 size_t Arena::live_count() const {
   MutexLock lock(mutex_);
-  return static_cast<size_t>(std::count_if(blocks_.begin(), blocks_.end(),
-                                           [](const auto& each) { return each.second->is_live; }));
+  return static_cast<size_t>(std::count_if(blocks_.begin(), blocks_.end(), [](const auto& each) {
+    return each.second->is_live && each.second->carvings == nullptr;
+  }));
 }
 
 std::shared_ptr<const Peers> Arena::peers_of(const Block& block, const Token& group) const {
@@ -136,6 +141,7 @@ void Arena::forget_group(const Token& group) {
   std::vector<std::shared_ptr<const Peers>> over;  // unmapped without the lock
   MutexLock lock(mutex_);
   for (const auto& [begin, block] : blocks_) {
+    if (block->carvings != nullptr) block->carvings->forget_group(group);
     const auto found = block->peers.find(group);
     if (found == block->peers.end()) continue;
     over.push_back(std::move(found->second));

@@ -15,12 +15,14 @@
 
 #include "base/mutex.h"
 #include "symm/peers.h"
+#include "symm/pool/carvings.h"
 #include "symm/process.h"
 
 namespace ashlar::symm {
 
 inline constexpr size_t kDefaultPadBytes = 9216;  // 32 channels of 72 ranks
 inline constexpr size_t kFrontAlignment = 128;
+inline constexpr size_t kMostBlockBytes = size_t{1} << 46;
 
 // One symmetric allocation of this rank. Constant, but for what the arena guards.
 struct Block {
@@ -31,7 +33,10 @@ struct Block {
   std::shared_ptr<Memory> memory{};  // also owned by tables of peers
   uint64_t lent_as = 0;              // to other ranks of this process
   std::optional<uint64_t> persistent_id{};
-  bool is_live = true;  // false: freed, and kept for its persistent id. The arena's to guard.
+  // What a pool has carved from it; null: it is one buffer. Also owned by the pool.
+  std::shared_ptr<Carvings> carvings{};
+  bool is_hidden = false;  // memory of a group's own
+  bool is_live = true;     // false: freed, and kept for its persistent id. The arena's to guard.
   std::map<Token, std::shared_ptr<const Peers>> peers{};  // by group; the arena's to guard
 
   std::byte* buffer() const { return memory->base() + layout.front_bytes; }
@@ -40,6 +45,7 @@ struct Block {
 struct AllocationOptions {
   std::string group{};                      // empty: all ranks allocate it
   std::optional<uint64_t> persistent_id{};  // the same address again for the same id and group
+  std::shared_ptr<Carvings> carvings{};     // it is a segment of a pool; see Block
 };
 
 class Arena {
@@ -49,7 +55,8 @@ class Arena {
   };
   struct Found {
     std::shared_ptr<Block> block{};
-    size_t offset = 0;  // in its buffer
+    size_t offset = 0;                         // in its buffer
+    std::shared_ptr<const Carving> carving{};  // of a pool's segment, the buffer that was meant
   };
 
   // `process` outlives it, with the back end.
@@ -68,8 +75,9 @@ class Arena {
   // Peers that have it mapped keep it, and so do handles. Persistent ones stay for the next call.
   // kUsage: not the beginning of a block.
   Status free(const void* pointer);
-  // The live block that covers the address.
+  // The live block that covers the address; of a pool's segment, what is carved from it.
   std::optional<Found> find(const void* pointer) const;
+  // Of blocks that are no pool's.
   size_t live_count() const;
 
   // The table of a block and a group; null: there was no rendezvous yet.

@@ -197,6 +197,12 @@ Status Circle::check_transports() const {
     if (each.host != all[0].host) remote.push_back(each.seat.rank);
     if (each.transport.empty()) without.push_back(each.seat.rank);
   }
+  if (!remote.empty() && all[0].device != DeviceUuid{}) {
+    return Status::usage(text(name_ranks(remote), " of group ", options_.name,
+                              remote.size() == 1 ? " is" : " are",
+                              " on another machine than rank 0, where memory of back end ",
+                              all[0].backend, " is not reached: use the host's"));
+  }
   if (remote.empty() || without.empty()) return {};
   return Status::usage(text(name_ranks(remote), " of group ", options_.name,
                             remote.size() == 1 ? " is" : " are",

@@ -21,6 +21,7 @@
 #include "symm/exchange.h"
 #include "symm/failure.h"
 #include "symm/leases.h"
+#include "symm/multicast/multicast.h"
 #include "symm/peers.h"
 #include "symm/remotes.h"
 #include "symm/roster.h"
@@ -37,7 +38,10 @@ enum class Phase {
   kHandingOver,  // all records agree; memory is handed over next
   kMapping,      // handed over; the others' is mapped next
   kAgreeing,     // done; the others say next whether they are
+  kMulticast,    // all have mapped; multicast is set up next, if all can
 };
+
+struct Brought;
 
 struct CircleOptions {
   std::string job = "job";     // jobs that share a store do not meet; no slashes, here and below
@@ -47,6 +51,7 @@ struct CircleOptions {
   std::vector<uint64_t> members{};  // of the job, by rank; empty: 0, 1, 2, ...
   size_t pad_bytes = 0;             // of the group's own pad; the same on all ranks
   bool may_share_device = false;    // several ranks on one device
+  bool use_multicast = true;        // where all ranks' devices have it
   // The way to ranks on other machines; null: there are none. Also owned by the user.
   std::shared_ptr<Transport> transport{};
   std::chrono::milliseconds key_life = std::chrono::minutes(10);  // of what a crash leaves
@@ -103,10 +108,13 @@ class Circle {
   void reach(Phase phase) const;
 
   // --- rendezvous.cc
-  struct Brought;
-  Result<std::shared_ptr<const Peers>> meet(const Block& block, Deadline deadline)
-      ASHLAR_REQUIRES(turn_);
-  Status check_brought(const std::vector<Brought>& all) const;
+  // Null: the ranks are to meet first.
+  std::shared_ptr<const Peers> table_of(const Arena::Found& found) const;
+  // `carving`: the part of the block that is met for; null: all of it.
+  Result<std::shared_ptr<const Peers>> meet(const Block& block, const Carving* carving,
+                                            Deadline deadline) ASHLAR_REQUIRES(turn_);
+  Status compare_acts(const Block& block, const Carving* carving, const std::vector<Brought>& all,
+                      Deadline deadline) ASHLAR_REQUIRES(turn_);
   Status hand_over(const Block& block, uint64_t sequence, Deadline deadline) ASHLAR_REQUIRES(turn_);
   Result<std::vector<Peers::Peer>> take(const Block& block, const std::vector<Brought>& all,
                                         uint64_t sequence, Deadline deadline)
@@ -114,6 +122,16 @@ class Circle {
   Result<std::unique_ptr<const RemoteMemory>> take_remote(RemoteMemory::Own own,
                                                           const std::vector<Brought>& all)
       ASHLAR_REQUIRES(turn_);
+
+  // --- multicast_set_up.cc
+  // Empty: this rank can, as far as it knows.
+  std::string why_no_multicast() const;
+  // Fails only with the group.
+  Result<MulticastOutcome> set_up_multicast(const Block& block, const std::vector<Brought>& all,
+                                            Deadline deadline) ASHLAR_REQUIRES(turn_);
+  Result<std::shared_ptr<const UniqueFd>> hand_out(std::shared_ptr<const UniqueFd> created,
+                                                   Deadline deadline) ASHLAR_REQUIRES(turn_);
+  Result<MulticastOutcome> without(const Status& reason) const;
 
   Arena& arena_;
   const std::shared_ptr<Store> store_;

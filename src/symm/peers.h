@@ -7,12 +7,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "ashlar/peer_access.h"
 #include "base/text.h"
 #include "symm/backend/backend.h"
+#include "symm/multicast/multicast.h"
 #include "symm/remote_memory.h"
 #include "symm/seat.h"
 
@@ -33,18 +33,16 @@ class Peers {
     std::shared_ptr<Memory> memory{};  // null: remote
   };
 
-  // `number`: of this block, the same on all ranks; others have others, as far as chance allows.
   // `remote`: where the memory of remote ranks is; null: there are none.
-  Peers(Seat seat, uint32_t number, const BlockLayout& layout, std::vector<Peer> peers,
-        std::unique_ptr<const RemoteMemory> remote)
+  Peers(Seat seat, const BlockLayout& layout, std::vector<Peer> peers,
+        std::unique_ptr<const RemoteMemory> remote, MulticastOutcome multicast)
       : seat_(seat),
-        number_(number),
         layout_(layout),
         peers_(std::move(peers)),
-        remote_(std::move(remote)) {}
+        remote_(std::move(remote)),
+        multicast_(std::move(multicast)) {}
 
   const Seat& seat() const { return seat_; }
-  uint32_t number() const { return number_; }
   size_t buffer_bytes() const { return layout_.buffer_bytes; }
   size_t pad_bytes() const { return layout_.pad_bytes; }
   // REQUIRES, here and below: 0 <= rank < world size. Null: remote.
@@ -58,6 +56,12 @@ class Peers {
     return memory == nullptr ? nullptr : memory->base();
   }
   const RemoteMemory* remote() const { return remote_.get(); }
+  // The address that stands for all ranks' buffers; null: there is none, and why.
+  std::byte* multicast_buffer() const {
+    if (multicast_.multicast == nullptr) return nullptr;
+    return multicast_.multicast->base() + layout_.front_bytes;
+  }
+  const std::string& no_multicast_reason() const { return multicast_.reason; }
   // Where in a remote rank's memory its buffer begins.
   size_t front_bytes() const { return layout_.front_bytes; }
   // By rank: what algorithms over pointers take.
@@ -69,20 +73,32 @@ class Peers {
 
  private:
   const Seat seat_;
-  const uint32_t number_;
   const BlockLayout layout_;
   const std::vector<Peer> peers_;
   const std::unique_ptr<const RemoteMemory> remote_;
+  const MulticastOutcome multicast_;  // last, so that it goes before the memory that is bound to it
 };
 
 class PeerHandle {
  public:
-  PeerHandle(std::shared_ptr<const Peers> peers, size_t offset)
-      : peers_(std::move(peers)), offset_(offset) {}
+  // Which part of the ranks' buffers it is for.
+  struct Part {
+    size_t offset = 0;  // where it begins
+    size_t end = 0;     // nothing from here on is the handle's
+    // Of what is met for: the same on all ranks. Others have others, as far as chance allows.
+    uint32_t number = 0;
+  };
+
+  PeerHandle(std::shared_ptr<const Peers> peers, const Part& part)
+      : peers_(std::move(peers)), part_(part) {}
 
   const Peers& peers() const { return *peers_; }
   // From the buffer's beginning to what the rendezvous was called with.
-  size_t offset() const { return offset_; }
+  size_t offset() const { return part_.offset; }
+  // From the buffer's beginning to the end of what the rendezvous was for: the buffer's, or that of
+  // what a pool has carved from it.
+  size_t end() const { return part_.end; }
+  uint32_t number() const { return part_.number; }
 
   // Where in a rank's buffer `bytes` of it are, `offset` behind what the rendezvous was called
   // with. kUsage: no such rank, or not within the buffer.
@@ -93,7 +109,7 @@ class PeerHandle {
 
  private:
   std::shared_ptr<const Peers> peers_;  // also owned by the block, and by other handles
-  size_t offset_;
+  Part part_;
 };
 
 inline Result<size_t> PeerHandle::place_of(int rank, int64_t offset, size_t bytes) const {
@@ -101,14 +117,14 @@ inline Result<size_t> PeerHandle::place_of(int rank, int64_t offset, size_t byte
   if (rank < 0 || rank >= seat.world_size) {
     return Status::usage(text("rank ", rank, ": expected 0 to ", seat.world_size - 1));
   }
-  const size_t available = peers_->buffer_bytes() - offset_;
+  const size_t available = part_.end - part_.offset;
   const bool fits = offset >= 0 && static_cast<uint64_t>(offset) <= available &&
                     bytes <= available - static_cast<uint64_t>(offset);
   if (!fits) {
     return Status::usage(text(bytes, " bytes at offset ", offset, ": there are ", available,
                               " bytes from the handle's offset on"));
   }
-  return offset_ + static_cast<size_t>(offset);
+  return part_.offset + static_cast<size_t>(offset);
 }
 
 inline Result<std::byte*> PeerHandle::at(int rank, int64_t offset, size_t bytes) const {

@@ -58,17 +58,44 @@ Result<std::unique_ptr<Process>> Process::start(const ProcessOptions& options) {
   return process;
 }
 
+namespace {
+
+template <typename Thing>
+void add_lent(std::map<uint64_t, std::weak_ptr<Thing>>& lent, uint64_t number,
+              const std::shared_ptr<Thing>& thing) {
+  std::erase_if(lent, [](const auto& each) { return each.second.expired(); });
+  lent.emplace(number, thing);
+}
+
+template <typename Thing>
+std::shared_ptr<Thing> find_lent(const std::map<uint64_t, std::weak_ptr<Thing>>& lent,
+                                 uint64_t number) {
+  const auto found = lent.find(number);
+  return found == lent.end() ? nullptr : found->second.lock();
+}
+
+}  // namespace
+
 uint64_t Process::lend(const std::shared_ptr<Memory>& memory) {
   MutexLock lock(mutex_);
-  std::erase_if(lent_, [](const auto& each) { return each.second.expired(); });
-  lent_.emplace(++last_number_, memory);
+  add_lent(lent_, ++last_number_, memory);
   return last_number_;
 }
 
 std::shared_ptr<Memory> Process::borrow(uint64_t number) {
   MutexLock lock(mutex_);
-  const auto found = lent_.find(number);
-  return found == lent_.end() ? nullptr : found->second.lock();
+  return find_lent(lent_, number);
+}
+
+uint64_t Process::lend_fd(const std::shared_ptr<const UniqueFd>& fd) {
+  MutexLock lock(mutex_);
+  add_lent(lent_fds_, ++last_number_, fd);
+  return last_number_;
+}
+
+std::shared_ptr<const UniqueFd> Process::borrow_fd(uint64_t number) {
+  MutexLock lock(mutex_);
+  return find_lent(lent_fds_, number);
 }
 
 }  // namespace ashlar::symm

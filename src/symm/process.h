@@ -38,6 +38,9 @@ class Process {
   uint64_t lend(const std::shared_ptr<Memory>& memory);
   // Null: there is none any more.
   std::shared_ptr<Memory> borrow(uint64_t number);
+  // The same of descriptors.
+  uint64_t lend_fd(const std::shared_ptr<const UniqueFd>& fd);
+  std::shared_ptr<const UniqueFd> borrow_fd(uint64_t number);
 
  private:
   explicit Process(const ProcessOptions& options) : options_(options) {}
@@ -52,6 +55,7 @@ class Process {
   Mutex mutex_;
   uint64_t last_number_ ASHLAR_GUARDED_BY(mutex_) = 0;
   std::map<uint64_t, std::weak_ptr<Memory>> lent_ ASHLAR_GUARDED_BY(mutex_);
+  std::map<uint64_t, std::weak_ptr<const UniqueFd>> lent_fds_ ASHLAR_GUARDED_BY(mutex_);
 };
 
 }  // namespace ashlar::symm

@@ -5,32 +5,30 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "base/wire.h"
+#include "symm/brought.h"
 #include "symm/circle.h"
 #include "symm/hash.h"
 
 namespace ashlar::symm {
 
-// What a rank brings: the same on all ranks, but for the last three.
-struct Circle::Brought {
-  std::string scope{};
-  uint64_t ordinal = 0;
-  uint64_t sequence_hash = 0;
-  uint64_t pad_bytes = 0;
-  uint64_t front_bytes = 0;
-  uint64_t buffer_bytes = 0;
-  uint64_t block_bytes = 0;
-  uint64_t lent_as = 0;
-  std::string key{};  // for ranks on other machines; empty: there are none
-};
-
 namespace {
 
-constexpr size_t kMostScopeBytes = 1024;
-
-uint32_t number_of(const Block& block) {
-  const uint64_t hash = hash_on(hash_on(kHashStart, block.scope), block.ordinal);
+// A collective compares these numbers: ranks that mean different memory find out.
+uint32_t number_of(const Block& block, const Carving* carving) {
+  uint64_t hash = hash_on(hash_on(kHashStart, block.scope), block.ordinal);
+  if (carving != nullptr) hash = hash_on(hash_on(hash, carving->ordinal), carving->sequence_hash);
   return static_cast<uint32_t>(hash ^ hash >> 32);
+}
+
+PeerHandle handle_of(const Arena::Found& found, std::shared_ptr<const Peers> peers) {
+  const Carving* carving = found.carving.get();
+  PeerHandle::Part part;
+  part.offset = found.offset;
+  part.end = carving == nullptr ? peers->buffer_bytes() : carving->offset + carving->bytes;
+  // A buffer of 0 bytes has an address that counts as one.
+  part.end = std::max(part.end, part.offset);
+  part.number = number_of(*found.block, carving);
+  return {std::move(peers), part};
 }
 
 }  // namespace
@@ -42,19 +40,29 @@ Result<PeerHandle> Circle::rendezvous(const void* pointer, Deadline deadline) {
                               ": allocate it from the arena that joined group ", options_.name));
   }
   // Without waiting for a turn, if we can.
-  std::shared_ptr<const Peers> peers = arena_.peers_of(*found->block, roster_.token);
-  if (peers != nullptr) return PeerHandle(std::move(peers), found->offset);
+  std::shared_ptr<const Peers> peers = table_of(*found);
+  if (peers != nullptr) return handle_of(*found, std::move(peers));
   if (!turn_.take(deadline)) return Turn::not_taken("a rendezvous");
   const TurnTaken taken(turn_);
-  peers = arena_.peers_of(*found->block, roster_.token);
+  peers = table_of(*found);
   if (peers == nullptr) {
     if (is_over_) return Status::usage(text("group ", options_.name, " was left already"));
-    Result<std::shared_ptr<const Peers>> met = meet(*found->block, deadline);
+    Result<std::shared_ptr<const Peers>> met = meet(*found->block, found->carving.get(), deadline);
     if (!met.ok()) return met.status();
     peers = *std::move(met);
     arena_.keep_peers(*found->block, roster_.token, peers);
+    if (found->carving != nullptr) found->block->carvings->keep_met(*found->carving, roster_.token);
   }
-  return PeerHandle(std::move(peers), found->offset);
+  return handle_of(*found, std::move(peers));
+}
+
+// A segment may be mapped, but each buffer carved from it is met for once: otherwise nobody would
+// notice that ranks mean different ones.
+std::shared_ptr<const Peers> Circle::table_of(const Arena::Found& found) const {
+  if (found.carving != nullptr && !found.block->carvings->has_met(*found.carving, roster_.token)) {
+    return nullptr;
+  }
+  return arena_.peers_of(*found.block, roster_.token);
 }
 
 Result<std::shared_ptr<const Peers>> Circle::share_memory(size_t bytes, Deadline deadline) {
@@ -66,42 +74,34 @@ Result<std::shared_ptr<const Peers>> Circle::share_memory(size_t bytes, Deadline
       arena_.make_hidden(bytes, "hidden of group " + options_.name, ordinal);
   // Whoever has no memory says so where the others wait for it.
   if (Status all = exchange_.agree(block.status(), deadline); !all.ok()) return all;
-  return meet(**block, deadline);
+  return meet(**block, nullptr, deadline);
 }
 
-Result<std::shared_ptr<const Peers>> Circle::meet(const Block& block, Deadline deadline) {
+Result<std::shared_ptr<const Peers>> Circle::meet(const Block& block, const Carving* carving,
+                                                  Deadline deadline) {
   reach(Phase::kRecording);
+  std::shared_ptr<const Peers> known =
+      carving == nullptr ? nullptr : arena_.peers_of(block, roster_.token);
+  Brought own = Brought::of(block, carving);
+  own.is_mapped = known == nullptr ? 0 : 1;
+  own.multicast = block.is_hidden ? "nobody asked for it" : why_no_multicast();
   RemoteMemory::Own shared;
   Status own_outcome;
-  if (remotes_ != nullptr) {
+  if (remotes_ != nullptr && known == nullptr) {
     const std::span<std::byte> memory(block.memory->base(), block.memory->bytes());
     Result<std::unique_ptr<Region>> region = remotes_->transport().share(memory);
     own_outcome = region.status();
     if (region.ok()) shared = {block.memory, *std::move(region)};
+    if (shared.region != nullptr) own.key = shared.region->key();
   }
-  WireWriter own;
-  own.text(block.scope).number(block.ordinal).number(block.sequence_hash);
-  own.number(uint64_t{block.layout.pad_bytes}).number(uint64_t{block.layout.front_bytes});
-  own.number(uint64_t{block.layout.buffer_bytes}).number(uint64_t{block.memory->bytes()});
-  own.number(block.lent_as).text(shared.region == nullptr ? std::string() : shared.region->key());
-  const Result<std::vector<std::string>> records = exchange_.all_gather(own.take(), deadline);
+  const Result<std::vector<std::string>> records = exchange_.all_gather(own.to_bytes(), deadline);
   if (!records.ok()) return records.status();
-  std::vector<Brought> all(records->size());
-  for (size_t rank = 0; rank < all.size(); ++rank) {
-    WireReader reader((*records)[rank]);
-    Brought& each = all[rank];
-    each.scope = reader.text(kMostScopeBytes);
-    for (uint64_t* field : {&each.ordinal, &each.sequence_hash, &each.pad_bytes, &each.front_bytes,
-                            &each.buffer_bytes, &each.block_bytes, &each.lent_as}) {
-      *field = reader.number<uint64_t>();
-    }
-    each.key = reader.text(Transport::kMostKeyBytes);
-    if (!reader.is_done()) {
-      return Status::format(text("what rank ", rank, " of group ", options_.name,
-                                 " brought to the rendezvous is unreadable"));
-    }
-  }
-  if (Status matches = check_brought(all); !matches.ok()) return matches;
+  const Result<std::vector<Brought>> brought = parse_brought(options_.name, *records);
+  if (!brought.ok()) return brought.status();
+  const std::vector<Brought>& all = *brought;
+  if (Status same = compare_acts(block, carving, all, deadline); !same.ok()) return same;
+  if (Status matches = check_brought(options_.name, all); !matches.ok()) return matches;
+  if (known != nullptr) return known;
 
   const uint64_t sequence = exchange_.sequence();
   reach(Phase::kHandingOver);
@@ -121,53 +121,22 @@ Result<std::shared_ptr<const Peers>> Circle::meet(const Block& block, Deadline d
   }
   reach(Phase::kAgreeing);
   if (Status agreed = exchange_.agree(own_outcome, deadline); !agreed.ok()) return agreed;
-  return std::shared_ptr<const Peers>(std::make_shared<Peers>(seat_, number_of(block), block.layout,
-                                                              std::move(peers), std::move(remote)));
+  Result<MulticastOutcome> multicast = set_up_multicast(block, all, deadline);
+  if (!multicast.ok()) return multicast.status();
+  return std::shared_ptr<const Peers>(std::make_shared<Peers>(
+      seat_, block.layout, std::move(peers), std::move(remote), *std::move(multicast)));
 }
 
-// Every rank looks at the same records in the same order, and so finds the same.
-Status Circle::check_brought(const std::vector<Brought>& all) const {
-  const auto refuse = [this](std::string_view what, const std::string& listed) {
-    return Status::usage(
-        text("the ranks of group ", options_.name, " came with ", what, ": ", listed));
-  };
-  const int count = seat_.world_size;
-  const auto scope = [&](int rank) {
-    return all[rank].scope.empty() ? std::string("any group") : all[rank].scope;
-  };
-  if (const std::string listed = list_differences(count, scope); !listed.empty()) {
-    return refuse("blocks that were allocated for different groups", listed);
-  }
-  const auto bytes = [&](int rank) { return all[rank].buffer_bytes; };
-  if (const std::string listed = list_differences(count, bytes); !listed.empty()) {
-    return refuse("buffers of different sizes in bytes", listed);
-  }
-  const auto pad = [&](int rank) { return all[rank].pad_bytes; };
-  if (const std::string listed = list_differences(count, pad); !listed.empty()) {
-    return refuse("pads of different sizes in bytes", listed);
-  }
-  const auto ordinal = [&](int rank) { return all[rank].ordinal; };
-  if (const std::string listed = list_differences(count, ordinal); !listed.empty()) {
-    return refuse(
-        "different blocks, counted in the order of allocation (blocks that not all ranks allocate "
-        "are to be allocated for the group of those who do)",
-        listed);
-  }
-  const auto hash = [&](int rank) { return text(std::hex, all[rank].sequence_hash); };
-  if (const std::string listed = list_differences(count, hash); !listed.empty()) {
-    return refuse("blocks after different allocations; hashes of their sizes", listed);
-  }
-  for (int rank = 0; rank < count; ++rank) {
-    const Brought& each = all[rank];
-    const bool is_sound = each.front_bytes == all[0].front_bytes &&
-                          each.block_bytes >= each.front_bytes &&
-                          each.block_bytes - each.front_bytes >= each.buffer_bytes;
-    if (is_sound) continue;
-    return Status::format(text("rank ", rank, " of group ", options_.name, " brought ",
-                               each.block_bytes, " bytes for a front of ", each.front_bytes,
-                               " and a buffer of ", each.buffer_bytes));
-  }
-  return {};
+// Ranks whose pools came about differently tell each other their last acts, to name the first that
+// differs.
+Status Circle::compare_acts(const Block& block, const Carving* carving,
+                            const std::vector<Brought>& all, Deadline deadline) {
+  if (!has_other_acts(all)) return {};
+  const std::string tail =
+      carving == nullptr ? ActLog().tail_up_to(0) : block.carvings->log().tail_up_to(carving->act);
+  const Result<std::vector<std::string>> tails = exchange_.all_gather(tail, deadline);
+  if (!tails.ok()) return tails.status();
+  return describe_other_acts(options_.name, all, *tails);
 }
 
 // Whoever cannot export says so with an empty hand: nobody is to wait for it.
@@ -204,10 +173,11 @@ Result<std::vector<Peers::Peer>> Circle::take(const Block& block, const std::vec
       if (!mapped.ok()) return mapped.status();
       peer.memory = *std::move(mapped);
     } else if (peer.access == PeerAccess::kDirect) {
-      peer.memory = arena_.process().borrow(all[rank].lent_as);
-      if (peer.memory == nullptr) {
-        return Status::format(text("rank ", rank, "'s memory is gone"));
-      }
+      std::shared_ptr<Memory> lent = arena_.process().borrow(all[rank].lent_as);
+      if (lent == nullptr) return Status::format(text("rank ", rank, "'s memory is gone"));
+      Result<std::shared_ptr<Memory>> adopted = arena_.backend().adopt(std::move(lent));
+      if (!adopted.ok()) return adopted.status();
+      peer.memory = *std::move(adopted);
     }
   }
   return peers;

@@ -180,7 +180,9 @@ std::string reduce_and_compare(SymmetricRank& own, ElementType type, const Reach
 }  // namespace
 
 std::string try_collectives(SymmetricRank& own, const Handle& handle) {
-  const Trial trial{own, handle, handle.offset()};
+  // Of a pool's buffer, the handle's offset counts from the segment's beginning.
+  const std::byte* at = handle.buffer_ptrs()[handle.rank()] + handle.offset();
+  const Trial trial{own, handle, static_cast<size_t>(at - own.buffer.data())};
   return try_reducing(trial) + try_moving(trial);
 }
 

@@ -163,11 +163,7 @@ DeviceMemory Machine::memory(DeviceIndex accessor) {
 }
 
 Result<void*> DeviceMemory::bytes(DeviceAddress at, size_t wanted_bytes, Access access) const {
-  Machine::Parts& parts = machine_.parts();
-  if (parts.options.backing == Backing::kBookkeeping) {
-    return Status::unsupported("in bookkeeping, device memory has no bytes");
-  }
-  return parts.addresses.shadow(accessor_, {at, wanted_bytes}, access);
+  return machine_.parts().devices[accessor_.value()]->view({at, wanted_bytes}, access);
 }
 
 void Machine::place_next(DeviceIndex device, DeviceAddress at) {

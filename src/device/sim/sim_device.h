@@ -27,6 +27,10 @@ class SimDevice final : public Device {
   void lose(const Status& reason);
   // Device work proper, for Machine::launch.
   Status launch(StreamId stream, std::function<Status()> kernel);
+  // Memory as kernels of this device see it; sim::DeviceMemory, for who has no machine.
+  Result<void*> view(AddressRange range, Access access);
+  // With a seed: work advances inside calls, one piece at a time.
+  bool runs_in_calls() const { return parts_.options.seed.has_value(); }
 
   const DeviceProperties& properties() const override { return properties_; }
   Result<MemoryUse> memory_use() override;

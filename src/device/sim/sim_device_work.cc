@@ -207,6 +207,13 @@ Status SimDevice::launch(StreamId stream, std::function<Status()> kernel) {
               [&](CallSize&) { return enqueue(stream, std::move(kernel), kKernelNs); });
 }
 
+Result<void*> SimDevice::view(AddressRange range, Access access) {
+  if (parts_.options.backing == Backing::kBookkeeping) {
+    return Status::unsupported("in bookkeeping, device memory has no bytes");
+  }
+  return parts_.addresses.shadow(index(), range, access);
+}
+
 Status SimDevice::check_host_pointer(const void* memory) const {
   if (memory == nullptr) return Status::usage("null where host memory was expected");
   const DeviceAddress at(reinterpret_cast<uint64_t>(memory));

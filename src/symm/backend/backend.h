@@ -37,6 +37,8 @@ class Memory {
   const size_t bytes_;
 };
 
+class MulticastDriver;
+
 class Backend {
  public:
   Backend() = default;
@@ -53,6 +55,10 @@ class Backend {
   virtual Result<std::shared_ptr<Memory>> allocate(size_t bytes, size_t zero_bytes) = 0;
   // What another process imports. REQUIRES: allocated here.
   virtual Result<UniqueFd> export_fd(const Memory& memory) = 0;
+  // Null: there is none here.
+  virtual MulticastDriver* multicast() { return nullptr; }
+  // Memory that another rank of this process has allocated, as this one can use it.
+  virtual Result<std::shared_ptr<Memory>> adopt(std::shared_ptr<Memory> lent) { return lent; }
   // kFormat: what came is not memory of `bytes` bytes that stays as it is.
   virtual Result<std::shared_ptr<Memory>> import_fd(UniqueFd fd, size_t bytes) = 0;
 };

@@ -136,6 +136,11 @@ Status receive(const Team& team, const AllToAllV& request, std::span<const Call>
 
 }  // namespace
 
+Status check_request(const Team& team, const AllToAllV& request) {
+  const Result<std::vector<Share>> shares = shares_of(team, request);
+  return shares.ok() ? check(team, request, *shares) : shares.status();
+}
+
 Status all_to_all_v(const Team& team, const AllToAllV& request, const Limits& limits) {
   const Result<std::vector<Share>> shares = shares_of(team, request);
   if (!shares.ok()) return shares.status();

@@ -17,6 +17,9 @@ struct AllGather {
   const std::byte* in = nullptr;
 };
 Status all_gather(const Team& team, const AllGather& request, const Limits& limits);
+// The same through multicast: what a rank stores once reaches all.
+Status multimem_all_gather(const Team& team, const AllGather& request, const Limits& limits);
+Status check_request(const Team& team, const AllGather& request);
 
 struct Broadcast {
   Piece piece{};
@@ -26,6 +29,7 @@ struct Broadcast {
   std::byte* out = nullptr;
 };
 Status broadcast(const Team& team, const Broadcast& request, const Limits& limits);
+Status check_request(const Team& team, const Broadcast& request);
 
 struct AllToAll {
   Piece piece{};             // of W times `bytes`: a share for each rank, in rank order
@@ -33,6 +37,7 @@ struct AllToAll {
   std::byte* out = nullptr;  // W times `bytes`, nowhere in the piece: the shares for this rank
 };
 Status all_to_all(const Team& team, const AllToAll& request, const Limits& limits);
+Status check_request(const Team& team, const AllToAll& request);
 
 struct AllToAllV {
   Piece piece{};  // the shares for all ranks, one after the other
@@ -47,5 +52,6 @@ struct AllToAllV {
 // Every rank may have other splits; how much it gets it finds out here. If that does not fit `out`,
 // it gets kUsage with both sizes and out_splits filled in, and the others do not notice.
 Status all_to_all_v(const Team& team, const AllToAllV& request, const Limits& limits);
+Status check_request(const Team& team, const AllToAllV& request);
 
 }  // namespace ashlar::symm

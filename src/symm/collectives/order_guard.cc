@@ -10,9 +10,15 @@
 namespace ashlar::symm {
 namespace {
 
-constexpr std::array<std::string_view, 7> kOperations{
-    "one-shot all-reduce", "two-shot all-reduce", "reduce-scatter", "all-gather",
-    "broadcast",           "all-to-all",          "all-to-all-v"};
+constexpr std::array<std::string_view, 9> kOperations{
+    "one-shot all-reduce", "two-shot all-reduce", "reduce-scatter",
+    "all-gather",          "broadcast",           "all-to-all",
+    "all-to-all-v",        "multimem all-reduce", "multimem all-gather"};
+
+bool is_reduction(size_t operation) {
+  return operation <= static_cast<size_t>(Operation::kReduceScatter) ||
+         operation == static_cast<size_t>(Operation::kMultimemAllReduce);
+}
 
 }  // namespace
 
@@ -25,7 +31,7 @@ std::string Call::to_string() const {
   const size_t operation = code & 0xFF;
   if (operation >= kOperations.size()) return "something unknown";
   std::string words = text(kOperations[operation], " (");
-  if (operation <= static_cast<size_t>(Operation::kReduceScatter)) {
+  if (is_reduction(operation)) {
     words += text(name(static_cast<ReduceOp>(code >> 16 & 0xFF)), " of ",
                   name(static_cast<ElementType>(code >> 8 & 0xFF)), ", ");
   }

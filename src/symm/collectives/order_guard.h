@@ -27,6 +27,8 @@ enum class Operation : uint8_t {
   kBroadcast,
   kAllToAll,
   kAllToAllV,
+  kMultimemAllReduce,
+  kMultimemAllGather,
 };
 
 // An operation with all that must be the same on every rank. Fits the notes of a pad's line, where

@@ -233,7 +233,32 @@ Status run_two_shot(const Team& team, const AllReduce& request, size_t bytes,
        doing(put_back), meet_again(team, limits)});
 }
 
+// The bytes of all parts, or what is wrong with the request.
+Result<size_t> check_scatter(const Team& team, const ReduceScatter& request) {
+  if (Status wrong = check_reducible(request.what.type, request.what.op); !wrong.ok()) return wrong;
+  const size_t element = element_bytes(request.what.type);
+  const auto ranks = static_cast<uint64_t>(team.world_size());
+  const Result<size_t> total = checked_bytes("count", request.count, element * ranks);
+  if (!total.ok()) return total.status();
+  if (Status wrong = check_piece(team, request.piece, *total, element); !wrong.ok()) return wrong;
+  const size_t bytes = *total / ranks;
+  const std::byte* own = request.piece.of(team.rank());
+  if (request.out != own + bytes * static_cast<size_t>(team.rank())) {
+    Status wrong = check_apart("out", request.out, bytes, element, {own, *total});
+    if (!wrong.ok()) return wrong;
+  }
+  return *total;
+}
+
 }  // namespace
+
+Status check_request(const Team& team, const AllReduce& request) {
+  return check(team, request).status();
+}
+
+Status check_request(const Team& team, const ReduceScatter& request) {
+  return check_scatter(team, request).status();
+}
 
 Status one_shot_all_reduce(const Team& team, const AllReduce& request, const Limits& limits) {
   const Result<size_t> bytes = check(team, request);
@@ -245,6 +270,19 @@ Status two_shot_all_reduce(const Team& team, const AllReduce& request, const Lim
   return bytes.ok() ? run_two_shot(team, request, *bytes, limits) : bytes.status();
 }
 
+Status multimem_all_reduce(const Team& team, const AllReduce& request, const Limits& limits) {
+  const Result<size_t> bytes = check(team, request);
+  if (!bytes.ok()) return bytes.status();
+  if (request.out != nullptr) {
+    return Status::usage("a multimem all-reduce is done in place: leave out null");
+  }
+  Sources sources(team, request.piece, part_of(0, team.world_size(), *bytes).bytes);
+  const Call call = call_for(Operation::kMultimemAllReduce, request, *bytes);
+  const auto work = [&](Scratch&) { return reduce_and_send(team, sources, request, *bytes); };
+  return team.order.run(call, limits.deadline,
+                        {meet_for(team, call, limits), doing(work), meet_again(team, limits)});
+}
+
 Status all_reduce(const Team& team, const AllReduce& request, size_t one_shot_bytes,
                   const Limits& limits) {
   const Result<size_t> bytes = check(team, request);
@@ -254,19 +292,10 @@ Status all_reduce(const Team& team, const AllReduce& request, size_t one_shot_by
 }
 
 Status reduce_scatter(const Team& team, const ReduceScatter& request, const Limits& limits) {
-  if (Status wrong = check_reducible(request.what.type, request.what.op); !wrong.ok()) return wrong;
-  const size_t element = element_bytes(request.what.type);
-  const auto ranks = static_cast<uint64_t>(team.world_size());
-  const Result<size_t> total = checked_bytes("count", request.count, element * ranks);
+  const Result<size_t> total = check_scatter(team, request);
   if (!total.ok()) return total.status();
-  if (Status wrong = check_piece(team, request.piece, *total, element); !wrong.ok()) return wrong;
-  const size_t bytes = *total / ranks;
+  const size_t bytes = *total / static_cast<uint64_t>(team.world_size());
   const Part part{.begin_bytes = bytes * static_cast<size_t>(team.rank()), .bytes = bytes};
-  const std::byte* own = request.piece.of(team.rank());
-  if (request.out != own + part.begin_bytes) {
-    Status wrong = check_apart("out", request.out, bytes, element, {own, *total});
-    if (!wrong.ok()) return wrong;
-  }
   const Call call{.code = Call::code_of(Operation::kReduceScatter, request.what),
                   .bytes = *total,
                   .offset_bytes = static_cast<uint64_t>(request.piece.offset_bytes),

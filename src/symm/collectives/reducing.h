@@ -28,9 +28,17 @@ struct AllReduce {
 Status one_shot_all_reduce(const Team& team, const AllReduce& request, const Limits& limits);
 // Each rank reduces a part and all collect the parts. For what is large.
 Status two_shot_all_reduce(const Team& team, const AllReduce& request, const Limits& limits);
-// One of the two: the first up to `one_shot_bytes` (thresholds.h).
+// The second, in place, through multicast: each rank's part is loaded combined and stored to all.
+// Without hardware a rank reaches all others by itself, with the same bits as two_shot_all_reduce.
+// kUsage: there is an `out`.
+Status multimem_all_reduce(const Team& team, const AllReduce& request, const Limits& limits);
+// One of the first two: the one-shot up to `one_shot_bytes` (thresholds.h).
 Status all_reduce(const Team& team, const AllReduce& request, size_t one_shot_bytes,
                   const Limits& limits);
+
+// What a call would be refused for, before anybody is told anything; reads no memory. Each of the
+// functions here checks this itself.
+Status check_request(const Team& team, const AllReduce& request);
 
 struct ReduceScatter {
   Piece piece{};
@@ -41,5 +49,6 @@ struct ReduceScatter {
 };
 
 Status reduce_scatter(const Team& team, const ReduceScatter& request, const Limits& limits);
+Status check_request(const Team& team, const ReduceScatter& request);
 
 }  // namespace ashlar::symm

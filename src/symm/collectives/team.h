@@ -30,7 +30,7 @@ struct Piece {
   std::span<std::byte* const> bases{};  // of the buffers, one for each rank; null: `remote`
   size_t buffer_bytes = 0;              // of each
   int64_t offset_bytes = 0;
-  uint32_t memory = 0;  // which buffers: the same number on all ranks (Peers::number)
+  uint32_t memory = 0;  // which buffers: the same number on all ranks (PeerHandle::number)
   // Those on other machines, and where in what is reached there the buffers begin. Null: none.
   const RemoteMemory* remote = nullptr;
   uint64_t remote_begin = 0;

@@ -1,0 +1,125 @@
+// Create, map, zero; export and import.
+#include "symm/device/device_backend.h"
+
+#include <algorithm>
+
+#include "base/align.h"
+#include "base/text.h"
+#include "device/relaxed_capture.h"
+
+namespace ashlar::symm {
+namespace {
+
+// One extent, mapped at addresses of its own. Nothing waits for work here: what ranks do together
+// is waited for by handles and groups (in_flight.h), and a user's own work is the user's.
+class MappedExtent final : public Memory {
+ public:
+  MappedExtent(Device& device, ExtentId extent, AddressRange range)
+      : Memory(reinterpret_cast<std::byte*>(range.begin.value()), range.bytes),
+        device_(device),
+        extent_(extent),
+        range_(range) {}
+  // In reverse order. A device that is lost keeps what it has until the process ends.
+  ~MappedExtent() override {
+    (void)device_.unmap(range_).ok();
+    (void)device_.free_addresses(range_).ok();
+    (void)device_.release(extent_).ok();
+  }
+
+  Device& device() const { return device_; }
+  ExtentId extent() const { return extent_; }
+
+ private:
+  Device& device_;
+  const ExtentId extent_;
+  const AddressRange range_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Backend>> DeviceBackend::over(Device& device,
+                                                     std::unique_ptr<MulticastDriver> multicast) {
+  const DeviceProperties& can = device.properties();
+  if (!can.has_virtual_memory || !can.can_export_fd) {
+    return Status::unsupported(text(
+        "device ", can.index, " of ", can.backend, " (", can.name, ") has ",
+        can.has_virtual_memory ? "no memory that other processes can have" : "no virtual memory",
+        ", which symmetric memory needs"));
+  }
+  return std::unique_ptr<Backend>(new DeviceBackend(device, std::move(multicast)));
+}
+
+Result<std::shared_ptr<Memory>> DeviceBackend::allocate(size_t bytes, size_t zero_bytes) {
+  const std::optional<uint64_t> rounded =
+      try_align_up(std::max<uint64_t>(bytes, 1), uint64_t{device_.properties().granularity_bytes});
+  if (!rounded) {
+    return Status::out_of_memory(text("symmetric memory of ", bytes, " bytes: more than there is"));
+  }
+  CreateOptions options;
+  options.export_fd = true;
+  const Result<ExtentId> extent = device_.create(*rounded, options);
+  if (!extent.ok()) return extent.status();
+  Result<std::shared_ptr<Memory>> mapped = map(*extent, *rounded);
+  if (!mapped.ok() || zero_bytes == 0) return mapped;
+  const DeviceAddress base(reinterpret_cast<uint64_t>((*mapped)->base()));
+  if (Status zeroed = zero(base, zero_bytes); !zeroed.ok()) return zeroed;
+  return mapped;
+}
+
+Result<std::shared_ptr<Memory>> DeviceBackend::map(ExtentId extent, size_t bytes) {
+  const Result<DeviceAddress> at = device_.reserve(bytes);
+  if (!at.ok()) {
+    (void)device_.release(extent).ok();
+    return at.status();
+  }
+  const AddressRange range{*at, bytes};
+  Status mapped = device_.map(*at, extent);
+  if (mapped.ok()) {
+    mapped = device_.set_access(range, device_.properties().index, Access::kReadWrite);
+    if (mapped.ok()) {
+      return std::shared_ptr<Memory>(std::make_shared<MappedExtent>(device_, extent, range));
+    }
+    (void)device_.unmap(range).ok();
+  }
+  (void)device_.free_addresses(range).ok();
+  (void)device_.release(extent).ok();
+  return mapped;
+}
+
+// In a stream of its own, which nothing else is in: it waits for no other work.
+Status DeviceBackend::zero(DeviceAddress at, size_t bytes) {
+  const RelaxedCapture relaxed(device_);
+  const Result<StreamId> stream = device_.create_stream();
+  if (!stream.ok()) return stream.status();
+  Status done = device_.fill(at, 0, bytes, *stream);
+  if (done.ok()) done = device_.synchronize_stream(*stream);
+  const Status destroyed = device_.destroy_stream(*stream);
+  return done.ok() ? destroyed : done;
+}
+
+Result<UniqueFd> DeviceBackend::export_fd(const Memory& memory) {
+  const auto& own = static_cast<const MappedExtent&>(memory);
+  return own.device().export_fd(own.extent());
+}
+
+// The driver cannot tell how large it is, but a mapping that is larger than what is there fails.
+Result<std::shared_ptr<Memory>> DeviceBackend::import_fd(UniqueFd fd, size_t bytes) {
+  const Result<ExtentId> extent = device_.import_fd(fd.get(), bytes);
+  if (extent.status().is(StatusKind::kUsage)) {
+    return Status::format(
+        text("what came is no symmetric memory of ", bytes, " bytes: ", extent.status().message()));
+  }
+  if (!extent.ok()) return extent.status();
+  return map(*extent, bytes);
+}
+
+// Another device of this process has addresses that are good for that one alone.
+Result<std::shared_ptr<Memory>> DeviceBackend::adopt(std::shared_ptr<Memory> lent) {
+  const auto& own = static_cast<const MappedExtent&>(*lent);
+  if (&own.device() == &device_) return lent;
+  Result<UniqueFd> fd = export_fd(*lent);
+  if (!fd.ok()) return fd.status();
+  return import_fd(*std::move(fd), lent->bytes());
+}
+
+}  // namespace ashlar::symm

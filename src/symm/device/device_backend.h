@@ -1,0 +1,41 @@
+// Symmetric memory of a device, whichever it is: extents that are created to travel as descriptors,
+// mapped here and at every other rank's device. Written to the contract of `Device` alone.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "ashlar/device.h"
+#include "symm/backend/backend.h"
+#include "symm/multicast/multicast.h"
+
+namespace ashlar::symm {
+
+class DeviceBackend final : public Backend {
+ public:
+  // `device` outlives it, and all memory that comes from it. kUnsupported: it has no virtual
+  // memory, or none that other processes can have.
+  // `multicast`: the device's; null: it has none.
+  static Result<std::unique_ptr<Backend>> over(Device& device,
+                                               std::unique_ptr<MulticastDriver> multicast);
+
+  std::string_view name() const override { return device_.properties().backend; }
+  DeviceUuid device() const override { return device_.properties().uuid; }
+  Result<std::shared_ptr<Memory>> allocate(size_t bytes, size_t zero_bytes) override;
+  Result<UniqueFd> export_fd(const Memory& memory) override;
+  Result<std::shared_ptr<Memory>> import_fd(UniqueFd fd, size_t bytes) override;
+  MulticastDriver* multicast() override { return multicast_.get(); }
+  Result<std::shared_ptr<Memory>> adopt(std::shared_ptr<Memory> lent) override;
+
+ private:
+  DeviceBackend(Device& device, std::unique_ptr<MulticastDriver> multicast)
+      : device_(device), multicast_(std::move(multicast)) {}
+  // Puts an extent behind addresses of its own, for this device. Takes the extent in any case.
+  Result<std::shared_ptr<Memory>> map(ExtentId extent, size_t bytes);
+  Status zero(DeviceAddress at, size_t bytes);
+
+  Device& device_;
+  const std::unique_ptr<MulticastDriver> multicast_;
+};
+
+}  // namespace ashlar::symm

@@ -1,0 +1,96 @@
+// What the ranks of a group do with their memory, wherever that is: on the host's the caller's
+// thread does it (host_operations.h), on a device's a piece of work in a stream (device/). The
+// facade speaks to this alone. Results have the same bits everywhere.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <variant>
+
+#include "ashlar/status.h"
+#include "ashlar/types.h"
+#include "symm/collectives/moving.h"
+#include "symm/collectives/reducing.h"
+#include "symm/collectives/thresholds.h"
+#include "symm/failure.h"
+#include "symm/in_flight.h"
+#include "symm/peers.h"
+
+namespace ashlar::symm {
+
+struct Signal {
+  enum class Kind { kPut, kWait, kAdd, kWaitForValue, kBarrier };
+  Kind kind = Kind::kBarrier;
+  int rank = 0;  // the other one; of a barrier nobody
+  int channel = 0;
+  uint64_t value = 0;  // to add, or to wait for
+};
+
+// One-shot up to so many bytes, and two-shot above; 0 or SIZE_MAX: always one of the two.
+struct ChosenAllReduce {
+  AllReduce request{};
+  size_t one_shot_bytes = 0;
+};
+
+// Through multicast. REQUIRES: the memory has it.
+struct MultimemAllReduce {
+  AllReduce request{};
+};
+struct MultimemAllGather {
+  AllGather request{};
+};
+
+using Collective = std::variant<ChosenAllReduce, ReduceScatter, AllGather, Broadcast, AllToAll,
+                                AllToAllV, MultimemAllReduce, MultimemAllGather>;
+
+// On the calling thread, by pointer. `check` finds what `perform` would refuse, and reads no
+// memory.
+Status check(const Team& team, const Collective& what);
+Status perform(const Team& team, const Collective& what, const Limits& limits);
+Status check(const Pads& pads, const Signal& what);
+Status perform(const Pads& pads, const Signal& what, const Limits& limits);
+
+// In which order, and until when.
+struct When {
+  // Empty: it is done when the call returns. Otherwise the call returns at once, and it is done in
+  // the stream's order; how it ended is told by the next call, and by `finish`.
+  std::optional<StreamId> stream{};
+  std::chrono::milliseconds timeout{0};  // 0: for ever. Begins with the work itself.
+  InFlight* in_flight = nullptr;  // counts what is in a stream: memory stays as long. Not null.
+};
+
+struct OperationsOptions {
+  Seat seat{};
+  int channel_count = 0;                // of the pad; collectives use the last
+  std::shared_ptr<const Peers> pads{};  // the group's own; also owned by its circle
+  std::shared_ptr<Failure> failure{};   // the group's; also owned by its circle
+};
+
+// Thread safe. Outlives the InFlight of everything it was given.
+class Operations {
+ public:
+  Operations() = default;
+  virtual ~Operations() = default;
+  Operations(const Operations&) = delete;
+  Operations& operator=(const Operations&) = delete;
+
+  // Bytes between the caller's memory and `place` in a rank's buffer; done when they return.
+  // REQUIRES: checked.
+  virtual Status put(const Peers& peers, int to, size_t place, std::span<const std::byte> from) = 0;
+  virtual Status get(const Peers& peers, int from, size_t place, std::span<std::byte> to) = 0;
+  virtual Status run(const Signal& what, const When& when) = 0;
+  virtual Status run(const Collective& what, const When& when) = 0;
+  // Of this rank's counter.
+  virtual Result<uint64_t> counter_value(int from, int channel) = 0;
+  // Waits for all that is in the stream, and says what ended badly. kUnsupported: no streams here.
+  virtual Status finish(StreamId stream) = 0;
+  // Which all-reduce is the quicker, if that can be measured here.
+  virtual Result<std::optional<Thresholds>> measure(const Peers& room, size_t bytes,
+                                                    Deadline deadline) = 0;
+};
+
+}  // namespace ashlar::symm

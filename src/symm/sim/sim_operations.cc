@@ -1,0 +1,132 @@
+// From device addresses to what kernels see, and from calls to kernels.
+#include "symm/sim/sim_operations.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/text.h"
+#include "symm/signals.h"
+#include "symm/sim/seen_by_device.h"
+
+namespace ashlar::symm {
+
+Result<std::unique_ptr<Operations>> SimOperations::make(sim::SimDevice& device,
+                                                        const OperationsOptions& options) {
+  if (device.runs_in_calls()) {
+    return Status::usage(
+        "a simulated machine with a seed does one thing at a time, and ranks of symmetric memory "
+        "wait for each other: make it without a seed");
+  }
+  std::unique_ptr<SimOperations> made(new SimOperations(device, options));
+  std::vector<std::byte*> bases;
+  for (int rank = 0; rank < options.seat.world_size; ++rank) {
+    const Result<std::byte*> seen =
+        seen_by(device, options.pads->pad(rank), options.pads->pad_bytes());
+    if (!seen.ok()) return seen.status();
+    bases.push_back(*seen);
+  }
+  Result<Pads> pads = Pads::over(options.seat.rank, options.channel_count, std::move(bases));
+  if (!pads.ok()) return pads.status();
+  made->pads_ = std::make_unique<Pads>(*std::move(pads));
+  return std::unique_ptr<Operations>(std::move(made));
+}
+
+// --- kernels ------------------------------------------------------------------------------------
+
+Status SimOperations::run(const Signal& what, const When& when) {
+  if (Status wrong = check(*pads_, what); !wrong.ok()) return wrong;
+  const auto kernel = [this, what](const Limits& limits) { return perform(*pads_, what, limits); };
+  return submit({kernel, what.kind == Signal::Kind::kBarrier}, when);
+}
+
+Status SimOperations::run(const Collective& what, const When& when) {
+  if (Status wrong = check(team(), what); !wrong.ok()) return wrong;
+  Result<SeenByDevice> seen = SeenByDevice::of(device_, what);
+  if (!seen.ok()) return seen.status();
+  const auto kept =
+      std::make_shared<SeenByDevice>(*std::move(seen));  // copies of a kernel share it
+  const auto kernel = [this, kept](const Limits& limits) {
+    return perform(team(), kept->collective(), limits);
+  };
+  return submit({kernel, true}, when);
+}
+
+// A device that is lost ends waits though a kernel may be running: nothing of it is on a stack
+// here, and whoever owns the memory waits for it.
+Result<uint64_t> SimOperations::counter_value(int from, int channel) {
+  if (Status wrong = check(*pads_, Signal{Signal::Kind::kWaitForValue, from, channel, 0});
+      !wrong.ok()) {
+    return wrong;
+  }
+  const auto value = std::make_shared<Result<uint64_t>>(uint64_t{0});
+  const Status done = own_streams_.run([&](StreamId stream) {
+    return device_.launch(stream, [=, this, running = in_flight_.begin()]() -> Status {
+      *value = symm::counter_value(*pads_, from, channel);
+      return {};
+    });
+  });
+  return done.ok() ? *value : done;
+}
+
+Status SimOperations::submit(const Submission& work, const When& when) {
+  if (Status before = take_bad_end(); !before.ok()) return before;
+  if (when.stream) {
+    if (Status capture = refuse_capture(device_, *when.stream); !capture.ok()) return capture;
+    const auto kernel = [this, run = work.kernel, timeout = when.timeout,
+                         running = when.in_flight->begin()]() -> Status {
+      if (!bad_end().ok()) return {};
+      keep_bad_end(run({*options_.failure, Deadline::of_timeout(timeout)}));
+      return {};
+    };
+    return launch(work, *when.stream, kernel);
+  }
+  const auto outcome = std::make_shared<Status>();  // the kernel's until it has ended
+  const auto kernel = [this, outcome, run = work.kernel, timeout = when.timeout,
+                       running = when.in_flight->begin()]() -> Status {
+    *outcome = bad_end();
+    if (outcome->ok()) *outcome = run({*options_.failure, Deadline::of_timeout(timeout)});
+    return {};
+  };
+  const Status done =
+      own_streams_.run([&](StreamId stream) { return launch(work, stream, kernel); });
+  if (!done.ok()) return or_lost(done);
+  const Status before = take_bad_end();
+  return outcome->ok() ? before : *outcome;
+}
+
+Status SimOperations::launch(const Submission& work, StreamId stream,
+                             std::function<Status()> kernel) {
+  if (!work.is_ordered) return device_.launch(stream, std::move(kernel));
+  return order_.in_order(stream, [&] { return device_.launch(stream, kernel); });
+}
+
+Status SimOperations::finish(StreamId stream) {
+  if (Status waited = device_.synchronize_stream(stream); !waited.ok()) return or_lost(waited);
+  return take_bad_end();
+}
+
+// A device that is lost does nothing for its group any more. Kernels that are running end with it.
+Status SimOperations::or_lost(const Status& ended) {
+  if (!ended.is(StatusKind::kDeviceLost)) return ended;
+  options_.failure->report(Status::device_lost(
+      "work", ended.code(),
+      text("the device of rank ", options_.seat.rank, " was lost: ", ended.message())));
+  return ended;
+}
+
+Status SimOperations::take_bad_end() {
+  MutexLock lock(mutex_);
+  return std::exchange(bad_end_, Status());
+}
+
+void SimOperations::keep_bad_end(const Status& ended) {
+  MutexLock lock(mutex_);
+  if (bad_end_.ok()) bad_end_ = ended;
+}
+
+Status SimOperations::bad_end() const {
+  MutexLock lock(mutex_);
+  return bad_end_;
+}
+
+}  // namespace ashlar::symm

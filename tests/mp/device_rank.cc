@@ -1,0 +1,182 @@
+// The same program for ranks in processes and in threads.
+#include "mp/device_rank.h"
+
+#include <algorithm>
+
+namespace ashlar::symm {
+namespace {
+
+const Reduction kSumOfInt{ElementType::kI32, ReduceOp::kSum};
+constexpr int kGuardWord = 0x5A5A5A5A;
+constexpr size_t kWords = 100;
+constexpr int64_t kBegin = 256;  // where in the buffer collectives work
+
+// Memory full of guards, but for the words that a collective works on.
+void prepare(const DeviceRank& own, size_t words, int value) {
+  own.write(std::vector<int>(DeviceRank::kBytes / 4, kGuardWord));
+  own.write(std::vector<int>(words, value), kBegin);
+  const std::vector<int> guards(4096, kGuardWord);
+  own.scratch_handle.put(own.handle.rank(), std::as_bytes(std::span(guards)));
+  own.handle.barrier(0, kPatience);
+}
+
+bool is_all(const std::vector<int>& words, int value) {
+  return std::ranges::all_of(words, [value](int each) { return each == value; });
+}
+
+std::string check_around(const DeviceRank& own, const char* name, size_t words) {
+  own.handle.barrier(0, kPatience);
+  const size_t end = static_cast<size_t>(kBegin) + 4 * words;
+  if (!is_all(own.read<int>(kBegin / 4), kGuardWord)) return text(name, ": written before; ");
+  const size_t left = (DeviceRank::kBytes - end) / 4;
+  if (!is_all(own.read<int>(left, static_cast<int64_t>(end)), kGuardWord)) {
+    return text(name, ": written behind; ");
+  }
+  return {};
+}
+
+struct Program {
+  DeviceRank& own;
+  std::optional<StreamId> stream;
+
+  CollectiveOptions options(bool to_scratch) const {
+    CollectiveOptions made;
+    made.offset_bytes = kBegin;
+    made.out = to_scratch ? own.scratch.data() : nullptr;
+    made.timeout = kPatience;
+    made.stream = stream;
+    return made;
+  }
+  void finish() const {
+    if (stream) own.group.finish(*stream);
+  }
+  std::vector<int> result(bool from_scratch, size_t words) const {
+    finish();
+    return from_scratch ? DeviceRank::read_of<int>(own.scratch_handle, own.handle.rank(), words)
+                        : own.read<int>(words, kBegin);
+  }
+
+  std::string try_reducing() const {
+    const Handle& handle = own.handle;
+    const int count = handle.world_size();
+    const int sum = count * (count + 1) / 2;
+    const auto ranks = static_cast<size_t>(count);
+    std::string wrong;
+    for (const bool out : {false, true}) {
+      prepare(own, kWords, handle.rank() + 1);
+      handle.one_shot_all_reduce(kWords, kSumOfInt, options(out));
+      if (!is_all(result(out, kWords), sum)) wrong += "one-shot; ";
+      wrong += check_around(own, "one-shot", kWords);
+      prepare(own, kWords, handle.rank() + 1);
+      handle.two_shot_all_reduce(kWords, kSumOfInt, options(out));
+      if (!is_all(result(out, kWords), sum)) wrong += "two-shot; ";
+      wrong += check_around(own, "two-shot", kWords);
+    }
+    prepare(own, 5 * ranks, handle.rank() + 1);
+    handle.reduce_scatter(5, kSumOfInt, options(true));
+    if (!is_all(result(true, 5), sum)) wrong += "reduce-scatter; ";
+    return wrong + check_around(own, "reduce-scatter", 5 * ranks);
+  }
+
+  std::string try_moving() const {
+    const Handle& handle = own.handle;
+    const auto ranks = static_cast<size_t>(handle.world_size());
+    std::vector<int> counting;
+    for (int rank = 0; rank < handle.world_size(); ++rank) counting.push_back(rank + 1);
+    std::string wrong;
+    prepare(own, ranks, handle.rank() + 1);
+    const std::byte* share = own.buffer.data() + kBegin + 4 * handle.rank();
+    handle.all_gather(share, 4, options(false));
+    if (result(false, ranks) != counting) wrong += "all-gather; ";
+    wrong += check_around(own, "all-gather", ranks);
+    prepare(own, 7, handle.rank() + 1);
+    handle.broadcast(28, handle.world_size() - 1, options(true));
+    if (!is_all(result(true, 7), handle.world_size())) wrong += "broadcast; ";
+    prepare(own, ranks, handle.rank() + 1);
+    handle.all_to_all(4, options(true));
+    if (result(true, ranks) != counting) wrong += "all-to-all; ";
+    prepare(own, ranks, handle.rank() + 1);
+    std::vector<int64_t> splits(ranks, 1);
+    std::vector<int64_t> out_splits(ranks);
+    std::vector<int64_t> out_offsets(ranks);
+    RowExchange rows;
+    rows.row_bytes = 4;
+    rows.splits = splits;
+    rows.out_bytes = static_cast<int64_t>(4 * ranks);
+    rows.out_splits = out_splits;
+    rows.out_offsets = out_offsets;
+    handle.all_to_all_v(rows, options(true));
+    if (result(true, ranks) != counting || out_splits != splits) wrong += "all-to-all-v; ";
+    return wrong + check_around(own, "moving", ranks);
+  }
+
+  std::string try_signals() const {
+    const Handle& handle = own.handle;
+    const int next = (handle.rank() + 1) % handle.world_size();
+    const int before = (handle.rank() + handle.world_size() - 1) % handle.world_size();
+    std::string wrong;
+    const uint64_t counted = handle.counter_value(before, 2);
+    handle.barrier(0, kPatience);  // before anybody counts on
+    for (int round = 0; round < 5; ++round) {
+      const int mark = 1000 * round + handle.rank();
+      handle.put(next, std::as_bytes(std::span(&mark, 1)));
+      handle.put_signal(next, 1, kPatience, stream);
+      handle.wait_signal(before, 1, kPatience, stream);
+      handle.add_signal(next, 3, 2, stream);
+      handle.wait_for_value(before, counted + 3 * static_cast<uint64_t>(round + 1), 2, kPatience,
+                            stream);
+      finish();
+      if (own.read<int>(1)[0] != 1000 * round + before) wrong += "a signal came first; ";
+      handle.barrier(3, kPatience, stream);
+      finish();
+    }
+    if (handle.counter_value(before, 2) != counted + 15) wrong += "another count; ";
+    return wrong;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<sim::Machine> machine_for(int world_size) {
+  sim::Options options;
+  options.device_count = static_cast<size_t>(world_size);
+  options.capacity_bytes = size_t{1} << 30;
+  return *sim::Machine::create(options);
+}
+
+namespace {
+
+HeapOptions heap_on(Device& device) {
+  HeapOptions options = SymmetricRank::heap_options();
+  options.device = &device;
+  return options;
+}
+
+}  // namespace
+
+DeviceRank::DeviceRank(const BareRank& own, sim::Machine& on, int index,
+                       const GroupOptions& options)
+    : machine(on),
+      at(DeviceIndex(static_cast<uint64_t>(index))),
+      store(own.store),
+      heap(heap_on(on.device(at))),
+      group(Group::join(heap, own.store, options)),
+      buffer(heap.allocate(kBytes)),
+      handle(group.rendezvous(buffer, kPatience)),
+      scratch(heap.allocate(kBytes)),
+      scratch_handle(group.rendezvous(scratch, kPatience)) {}
+
+std::string run_device_program(DeviceRank& own) {
+  std::string wrong;
+  Result<StreamId> stream = own.device().create_stream();
+  if (!stream.ok()) return "no stream";
+  for (const std::optional<StreamId>& each : {std::optional<StreamId>(), std::optional(*stream)}) {
+    const Program program{own, each};
+    wrong += program.try_reducing() + program.try_moving() + program.try_signals();
+  }
+  own.handle.barrier(0, kPatience);
+  if (!own.device().destroy_stream(*stream).ok()) wrong += "the stream is gone; ";
+  return wrong;
+}
+
+}  // namespace ashlar::symm

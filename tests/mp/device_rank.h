@@ -1,0 +1,59 @@
+// One rank of symmetric memory on a simulated device, as a user's program has it: the host reaches
+// memory by put and get, or by kernels.
+#pragma once
+
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ashlar/sim.h"
+#include "mp/symmetric_rank.h"
+
+namespace ashlar::symm {
+
+// Of a machine that has a device for every rank.
+std::unique_ptr<sim::Machine> machine_for(int world_size);
+
+struct DeviceRank {
+  static constexpr size_t kBytes = size_t{64} * 1024;
+
+  // On device `index` of `on`, which outlives it.
+  DeviceRank(const BareRank& own, sim::Machine& on, int index, const GroupOptions& options);
+  DeviceRank(const BareRank& own, sim::Machine& on)
+      : DeviceRank(own, on, own.rank, SymmetricRank::group_options(own)) {}
+
+  Device& device() { return machine.device(at); }
+  // This rank's own memory, at an offset in bytes.
+  template <typename T>
+  void write(const std::vector<T>& values, int64_t offset = 0) const {
+    handle.put(handle.rank(), std::as_bytes(std::span(values)), offset);
+  }
+  template <typename T>
+  std::vector<T> read(size_t count, int64_t offset = 0) const {
+    return read_of<T>(handle, handle.rank(), count, offset);
+  }
+  template <typename T>
+  static std::vector<T> read_of(const Handle& handle, int rank, size_t count, int64_t offset = 0) {
+    std::vector<T> values(count);
+    handle.get(rank, std::as_writable_bytes(std::span(values)), offset);
+    return values;
+  }
+
+  sim::Machine& machine;
+  DeviceIndex at;
+  std::shared_ptr<Store> store;  // for further groups
+  Heap heap;
+  Group group;
+  Buffer buffer;
+  Handle handle;
+  Buffer scratch;  // more of the device's memory, for results that go elsewhere
+  Handle scratch_handle;
+};
+
+// Collective: every collective and put, get, signals and counters, with and without a stream, the
+// results as they are to be, and nothing written around them. What is wrong, or nothing.
+std::string run_device_program(DeviceRank& own);
+
+}  // namespace ashlar::symm

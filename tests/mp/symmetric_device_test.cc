@@ -1,0 +1,380 @@
+// Symmetric memory of simulated devices, with real processes: the rows of the checklist that mean
+// something else for memory that the host cannot touch.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <random>
+#include <thread>
+
+#include "base/align.h"
+#include "mp/device_rank.h"
+
+namespace ashlar::symm {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class SymmetricDevices : public ::testing::TestWithParam<int> {};
+
+INSTANTIATE_TEST_SUITE_P(WorldSizes, SymmetricDevices, ::testing::Values(1, 2, 3, 4),
+                         ::testing::PrintToStringParamName());
+
+using DeviceBody = std::function<std::string(DeviceRank& own)>;
+
+// Every rank on a device of its own. Afterwards the device has all of its memory again.
+BareBody on_devices(const DeviceBody& body) {
+  return [body](const BareRank& rank) -> std::string {
+    const std::unique_ptr<sim::Machine> machine = machine_for(rank.world_size);
+    std::string wrong;
+    {
+      DeviceRank own(rank, *machine);
+      wrong = body(own);
+      if (wrong.empty()) own.group.leave(kPatience);
+    }
+    Device& device = machine->device(DeviceIndex(static_cast<uint64_t>(rank.rank)));
+    const Result<MemoryUse> use = device.memory_use();
+    if (use->free_bytes != use->total_bytes) wrong += " [device memory is left]";
+    return wrong;
+  };
+}
+
+TEST_P(SymmetricDevices, EveryOperationWorksWithAndWithoutAStream) {
+  Ranks ranks(GetParam(), on_devices([](DeviceRank& own) { return run_device_program(own); }));
+  EXPECT_THAT(ranks.outcomes(), Each(IsEmpty()));
+}
+
+TEST_P(SymmetricDevices, Row01ThePadComesFirstAndIsZeroAndTheBufferIsAligned) {
+  Ranks ranks(GetParam(), on_devices([](DeviceRank& own) -> std::string {
+                const Handle& handle = own.handle;
+                for (int rank = 0; rank < handle.world_size(); ++rank) {
+                  std::byte* pad = handle.signal_pad_ptrs()[rank];
+                  std::byte* buffer = handle.buffer_ptrs()[rank];
+                  if (buffer != pad + 9216) return "another layout";
+                  if (!is_aligned(reinterpret_cast<uintptr_t>(buffer), 128)) return "not aligned";
+                  const auto words = own.machine.memory(own.at).view<const uint32_t>(
+                      DeviceAddress(reinterpret_cast<uint64_t>(pad)), 9216 / 4);
+                  if (!words.ok()) return words.status().message();
+                  for (const uint32_t each : *words) {
+                    if (each != 0) return "a pad is not zero";
+                  }
+                }
+                own.group.barrier(0, kPatience);
+                return {};
+              }));
+  EXPECT_THAT(ranks.outcomes(), Each(IsEmpty()));
+}
+
+// The same numbers in the host's memory and in devices': every bit is the same, on every rank.
+TEST_P(SymmetricDevices, Row12ResultsHaveTheBitsOfTheHosts) {
+  Ranks ranks(
+      GetParam(), on_devices([](DeviceRank& own) -> std::string {
+        const size_t words = 4000;
+        Heap heap(SymmetricRank::heap_options());
+        GroupOptions options;
+        options.rank = own.group.rank();
+        options.world_size = own.group.world_size();
+        options.name = "host";
+        options.measure_thresholds = false;
+        options.timeout = kPatience;
+        Group group = Group::join(heap, own.store, options);
+        Buffer buffer = heap.allocate(4 * words);
+        const Handle host = group.rendezvous(buffer, kPatience);
+        std::mt19937 random(static_cast<unsigned>(77 + options.rank));
+        for (const ElementType type : {ElementType::kF32, ElementType::kBf16, ElementType::kF16}) {
+          for (const bool one_shot : {true, false}) {
+            std::vector<uint32_t> bits(words);
+            for (uint32_t& each : bits) each = static_cast<uint32_t>(random());
+            std::memcpy(buffer.data(), bits.data(), 4 * words);
+            own.write(bits);
+            own.group.barrier(0, kPatience);
+            const auto count = static_cast<int64_t>(4 * words / element_bytes(type));
+            CollectiveOptions patient;
+            patient.timeout = kPatience;
+            for (const Handle& each : {host, own.handle}) {
+              if (one_shot) each.one_shot_all_reduce(count, {type, ReduceOp::kSum}, patient);
+              if (!one_shot) each.two_shot_all_reduce(count, {type, ReduceOp::kSum}, patient);
+            }
+            const std::vector<uint32_t> there = own.read<uint32_t>(words);
+            if (std::memcmp(buffer.data(), there.data(), 4 * words) != 0) return "others";
+          }
+        }
+        group.leave(kPatience);
+        return {};
+      }));
+  EXPECT_THAT(ranks.outcomes(), Each(IsEmpty()));
+}
+
+// A kernel before and a kernel behind it in the stream: nobody waits on the host.
+TEST_P(SymmetricDevices, Row09WorkIsDoneInTheStreamsOrder) {
+  Ranks ranks(GetParam(), on_devices([](DeviceRank& own) -> std::string {
+                const DeviceAddress at(reinterpret_cast<uint64_t>(own.buffer.data()));
+                const StreamId one = *own.device().create_stream();
+                const StreamId other = *own.device().create_stream();
+                const auto add = [&](StreamId stream, int amount) {
+                  return own.machine.launch(
+                      own.at, stream, [at, amount](const sim::DeviceMemory& memory) -> Status {
+                        // Slow, so that whoever does not wait comes first.
+                        std::this_thread::sleep_for(milliseconds(5));
+                        (*memory.view<int>(at, 1))[0] += amount;
+                        return {};
+                      });
+                };
+                own.write(std::vector<int>{0});
+                own.group.barrier(0, kPatience);
+                CollectiveOptions options;
+                options.timeout = kPatience;
+                int expected = 0;
+                const int count = own.group.world_size();
+                for (int round = 0; round < 4; ++round) {
+                  // Ranks name different streams: the order is that of the calls.
+                  const StreamId stream = (round + own.group.rank()) % 2 == 0 ? one : other;
+                  if (!add(stream, own.group.rank() + 1).ok()) return "no kernel";
+                  options.stream = stream;
+                  own.handle.all_reduce(1, {ElementType::kI32, ReduceOp::kSum}, options);
+                  expected = expected * count + count * (count + 1) / 2;
+                  if (round == 3) break;
+                  // The next kernel is in the other stream: it waits for this one.
+                  const EventId event = *own.device().create_event();
+                  const StreamId next = stream == one ? other : one;
+                  if (!own.device().record_event(event, stream).ok()) return "no event";
+                  if (!own.device().wait_event(next, event).ok()) return "no wait";
+                  if (!own.device().destroy_event(event).ok()) return "no end";
+                }
+                own.group.finish(one);
+                own.group.finish(other);
+                const int found = own.read<int>(1)[0];
+                own.group.barrier(0, kPatience);
+                return found == expected ? "" : text("found ", found, ", expected ", expected);
+              }));
+  EXPECT_THAT(ranks.outcomes(), Each(IsEmpty()));
+}
+
+// Each rank is late in another stream: without an order, one would begin with what the other does
+// last.
+TEST(SymmetricDevices, Row09OperationsOfAGroupKeepTheirOrderAcrossStreams) {
+  Ranks ranks(
+      2, on_devices([](DeviceRank& own) -> std::string {
+        const std::array streams{*own.device().create_stream(), *own.device().create_stream()};
+        const auto sleep = [](const sim::DeviceMemory&) -> Status {
+          std::this_thread::sleep_for(milliseconds(50));
+          return {};
+        };
+        const auto late = static_cast<size_t>(own.group.rank());
+        if (!own.machine.launch(own.at, streams[late], sleep).ok()) return "no kernel";
+        own.write(std::vector<int>(100, own.group.rank() + 1));
+        CollectiveOptions options;
+        options.timeout = kPatience;
+        for (const StreamId each : streams) {
+          options.stream = each;
+          own.handle.all_reduce(each == streams[0] ? 100 : 50, {ElementType::kI32, ReduceOp::kSum},
+                                options);
+        }
+        for (const StreamId each : streams) own.group.finish(each);
+        const std::vector<int> found = own.read<int>(100);
+        own.group.barrier(0, kPatience);
+        return found[0] == 6 && found[99] == 3 ? "" : "another order";
+      }));
+  EXPECT_THAT(ranks.outcomes(), Each(IsEmpty()));
+}
+
+// --- what goes wrong ----------------------------------------------------------------------------
+
+TEST(SymmetricDevices, Row11ATimeoutInAStreamIsToldAndAllGoesOn) {
+  Ranks ranks(2, on_devices([](DeviceRank& own) -> std::string {
+                const StreamId stream = *own.device().create_stream();
+                std::string said;
+                if (own.group.rank() == 0) {
+                  own.handle.wait_signal(1, 6, milliseconds(30), stream);
+                  // Not done, since what came before it was not.
+                  own.handle.add_signal(1, 1, 7, stream);
+                  said = thrown_by([&] { own.group.finish(stream); });
+                  said += thrown_by([&] { own.group.finish(stream); });  // told once
+                }
+                own.group.barrier(0, kPatience);
+                if (own.handle.counter_value(0, 7) != 0) return "done after a timeout";
+                own.group.barrier(0, kPatience);
+                own.handle.put_signal(1 - own.group.rank(), 6, kPatience, stream);
+                own.handle.wait_signal(1 - own.group.rank(), 6, kPatience, stream);
+                own.group.finish(stream);
+                own.group.barrier(0, kPatience);
+                if (own.group.rank() == 1) return {};
+                const bool is_right = said.find("timeout: rank 0 waited 0.0") == 0 &&
+                                      said.find("from rank 1 on channel 6") != std::string::npos &&
+                                      said.ends_with("nothing");
+                return is_right ? "" : said;
+              }));
+  EXPECT_THAT(ranks.outcomes(), Each(IsEmpty()));
+}
+
+TEST(SymmetricDevices, Row13ArgumentsAreCheckedBeforeAnythingIsLaunched) {
+  Ranks ranks(1, on_devices([](DeviceRank& own) -> std::string {
+                const StreamId stream = *own.device().create_stream();
+                std::vector<int> host(10);
+                CollectiveOptions options;
+                options.stream = stream;
+                options.out = host.data();
+                const auto reduce = [&] { own.handle.all_reduce(10, {}, options); };
+                const std::string said = thrown_by(reduce);
+                if (said.find("out is not 40 bytes of memory that the device") == std::string::npos)
+                  return said;
+                options.out = nullptr;
+                options.offset_bytes = 2;
+                if (thrown_by(reduce).find("not a multiple") == std::string::npos) return "offset";
+                options.offset_bytes = 0;
+                if (!own.device().begin_capture(stream, CaptureMode::kRelaxed).ok()) return "begin";
+                const std::string captured = thrown_by(reduce);
+                (void)own.device().end_capture(stream);
+                if (captured.find("is capturing") == std::string::npos) return captured;
+                reduce();
+                own.group.finish(stream);
+                Heap heap(SymmetricRank::heap_options());
+                return {};
+              }));
+  EXPECT_THAT(ranks.outcomes(), Each(IsEmpty()));
+}
+
+TEST(SymmetricDevices, RanksOfOneDeviceAreRefusedByItsUuidUnlessTheyMay) {
+  for (const bool may_share : {false, true}) {
+    Ranks ranks(2, [may_share](const BareRank& rank) -> std::string {
+      const std::unique_ptr<sim::Machine> machine = machine_for(2);
+      GroupOptions options = SymmetricRank::group_options(rank);
+      options.may_share_device = may_share;
+      std::string said;
+      try {
+        DeviceRank own(rank, *machine, 1, options);
+        said = run_device_program(own);
+        own.group.leave(kPatience);
+      } catch (const UsageError& refused) {
+        return refused.what();
+      }
+      return said;
+    });
+    if (may_share) {
+      EXPECT_THAT(ranks.outcomes(), Each(IsEmpty()));
+    } else {
+      EXPECT_THAT(ranks.outcomes(), Each(AllOf(HasSubstr("ranks 0 and 1"), HasSubstr("one device"),
+                                               HasSubstr("may_share_device"))));
+    }
+  }
+}
+
+TEST(SymmetricDevices, HostAndDeviceMemoryDoNotMeet) {
+  Ranks ranks(2, [](const BareRank& rank) -> std::string {
+    const std::unique_ptr<sim::Machine> machine = machine_for(1);
+    HeapOptions options = SymmetricRank::heap_options();
+    if (rank.rank == 1) options.device = &machine->device(DeviceIndex(0));
+    return thrown_by([&] {
+      const Heap heap(options);
+      (void)Group::join(heap, rank.store, SymmetricRank::group_options(rank));
+    });
+  });
+  EXPECT_THAT(ranks.outcomes(), Each(HasSubstr("rank 0: host, rank 1: sim")));
+}
+
+TEST(SymmetricDevices, MachinesThatCannotBeUsedAreRefused) {
+  Ranks ranks(1, [](const BareRank& rank) -> std::string {
+    sim::Options seeded;
+    seeded.seed = 1;
+    sim::Options bookkeeping;
+    bookkeeping.backing = sim::Backing::kBookkeeping;
+    std::string said;
+    for (const sim::Options& each : {seeded, bookkeeping}) {
+      const std::unique_ptr<sim::Machine> machine = *sim::Machine::create(each);
+      HeapOptions options = SymmetricRank::heap_options();
+      options.device = &machine->device(DeviceIndex(0));
+      said += thrown_by([&] {
+        const Heap heap(options);
+        (void)Group::join(heap, rank.store, SymmetricRank::group_options(rank));
+      });
+    }
+    return said;
+  });
+  EXPECT_THAT(ranks.outcomes(), Each(AllOf(HasSubstr("make it without a seed"),
+                                           HasSubstr("no memory that other processes can have"))));
+}
+
+TEST(SymmetricDevices, Row05TheOwnerMayFreeFirst) {
+  Ranks ranks(2, on_devices([](DeviceRank& own) -> std::string {
+                own.write(std::vector<int>(100, 7 + own.group.rank()));
+                own.group.barrier(0, kPatience);
+                if (own.group.rank() == 0) own.buffer.reset();
+                own.group.barrier(0, kPatience);
+                const auto theirs = DeviceRank::read_of<int>(own.handle, 0, 100);
+                own.group.barrier(0, kPatience);
+                return theirs == std::vector<int>(100, 7) ? "" : "gone";
+              }));
+  EXPECT_THAT(ranks.outcomes(), Each(IsEmpty()));
+}
+
+TEST(SymmetricDevices, Row17PoolsOfDeviceMemoryHaveTheSamePlaces) {
+  Ranks ranks(3, on_devices([](DeviceRank& own) -> std::string {
+                Pool pool(own.heap, {.name = "pool", .segment_bytes = size_t{4} << 20});
+                std::vector<Buffer> live;
+                for (int round = 0; round < 12; ++round) {
+                  if (live.size() > 3) live.erase(live.begin() + round % 3);
+                  live.push_back(pool.allocate(static_cast<size_t>(1000 * (round + 1))));
+                  const Handle handle = own.group.rendezvous(live.back(), kPatience);
+                  const int next = (own.group.rank() + 1) % 3;
+                  const int mark = 10 * round + own.group.rank();
+                  handle.put(next, std::as_bytes(std::span(&mark, 1)));
+                  handle.barrier(0, kPatience);
+                  const int found = DeviceRank::read_of<int>(handle, own.group.rank(), 1)[0];
+                  if (found != 10 * round + (own.group.rank() + 2) % 3) return "elsewhere";
+                  handle.barrier(0, kPatience);
+                }
+                return pool.use().segment_count == 1 ? "" : "more segments";
+              }));
+  EXPECT_THAT(ranks.outcomes(), Each(IsEmpty()));
+}
+
+// The wait ends with the device, and the kernel, which still waits for rank 1, with the group.
+TEST(SymmetricDevices, Row22ALostDeviceEndsCallsAndItsKernelsEndWithTheGroup) {
+  Ranks ranks(2, [](const BareRank& rank) -> std::string {
+    const std::unique_ptr<sim::Machine> machine = machine_for(rank.world_size);
+    DeviceRank own(rank, *machine);
+    if (rank.rank == 1) {
+      return thrown_by([&] { own.handle.barrier(0, Timeout(0)); });
+    }
+    std::thread loser([&] {
+      std::this_thread::sleep_for(milliseconds(50));
+      machine->lose(own.at, Status::device_lost("test", 1, "lost on purpose"));
+    });
+    const std::string said = thrown_by([&] { own.handle.wait_signal(1, 3, Timeout(0)); });
+    loser.join();
+    return said;
+  });
+  const std::vector<std::string> said = ranks.outcomes();
+  EXPECT_THAT(said[0], HasSubstr("lost on purpose"));
+  EXPECT_THAT(said[1], HasSubstr("rank 0"));
+}
+
+TEST(SymmetricDevices, Row20ADeathEndsWorkInStreams) {
+  Ranks ranks(3, [](const BareRank& rank) -> std::string {
+    const std::unique_ptr<sim::Machine> machine = machine_for(rank.world_size);
+    DeviceRank own(rank, *machine);
+    const StreamId stream = *own.device().create_stream();
+    if (rank.rank == 1) {
+      ::kill(::getpid(), SIGKILL);
+    }
+    CollectiveOptions options;
+    options.stream = stream;
+    own.handle.all_reduce(100, {}, options);  // for ever
+    const std::string said = thrown_by([&] { own.group.finish(stream); });
+    const std::string again = thrown_by([&] { own.handle.barrier(0); });
+    return said == again ? said : said + " [then: " + again + "]";
+  });
+  std::vector<std::string> said = ranks.outcomes();
+  EXPECT_EQ(said[1], "killed");
+  EXPECT_THAT(said[0], AllOf(HasSubstr("rank 1"), ::testing::Not(HasSubstr("["))));
+  EXPECT_EQ(said[0], said[2]);
+}
+
+}  // namespace
+}  // namespace ashlar::symm

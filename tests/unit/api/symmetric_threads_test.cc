@@ -1,0 +1,97 @@
+// Ranks as threads of one process: pools, and devices, of which each rank has one of one machine,
+// or all share one.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "mp/device_rank.h"
+
+namespace ashlar::symm {
+namespace {
+
+using ::testing::Each;
+using ::testing::IsEmpty;
+
+// What each rank, on a thread of its own, ended with: nothing, or what it threw.
+std::vector<std::string> on_threads(int world_size,
+                                    const std::function<void(const BareRank&)>& body) {
+  std::vector<std::string> ended(static_cast<size_t>(world_size));
+  const std::shared_ptr<Store> store = make_memory_store();
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < world_size; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        body({rank, world_size, store});
+      } catch (const std::exception& thrown) {
+        ended[static_cast<size_t>(rank)] = thrown.what();
+      }
+    });
+  }
+  for (std::thread& each : threads) each.join();
+  return ended;
+}
+
+class SymmetricThreadsConcurrency : public ::testing::TestWithParam<int> {};
+
+INSTANTIATE_TEST_SUITE_P(WorldSizes, SymmetricThreadsConcurrency, ::testing::Values(1, 2, 3),
+                         ::testing::PrintToStringParamName());
+
+// Ranks as threads of one process have different addresses for everything.
+TEST_P(SymmetricThreadsConcurrency, Row17PoolsOfRanksThatDoTheSameHaveTheSamePlaces) {
+  const int count = GetParam();
+  const auto ended = on_threads(count, [&](const BareRank& rank) {
+    SymmetricRank own(rank, 8);
+    Pool pool(own.heap, {.name = "pool", .segment_bytes = 4096});
+    std::vector<Buffer> live;
+    for (int round = 0; round < 20; ++round) {
+      if (live.size() > 3) live.erase(live.begin() + round % 3);
+      live.push_back(pool.allocate(static_cast<size_t>(100 + 700 * (round % 7))));
+      const Handle handle = own.group.rendezvous(live.back(), kPatience);
+      const int next = (handle.rank() + 1) % count;
+      const int32_t mark = 100 * round + handle.rank();
+      handle.put(next, std::as_bytes(std::span(&mark, 1)));
+      handle.barrier(0, kPatience);
+      EXPECT_EQ(live.back().as<int32_t>()[0], 100 * round + (handle.rank() + count - 1) % count);
+      handle.all_reduce(1, {ElementType::kI32, ReduceOp::kMax},
+                        {.offset_bytes = 0, .out = nullptr, .timeout = kPatience});
+      EXPECT_EQ(live.back().as<int32_t>()[0], 100 * round + count - 1);
+      handle.barrier(0, kPatience);
+    }
+    EXPECT_EQ(pool.use().buffer_count, live.size());
+    own.group.leave(kPatience);
+  });
+  EXPECT_THAT(ended, Each(IsEmpty()));
+}
+
+TEST_P(SymmetricThreadsConcurrency, EachOnADeviceOfItsOwn) {
+  const std::unique_ptr<sim::Machine> machine = machine_for(GetParam());
+  const auto ended = on_threads(GetParam(), [&](const BareRank& rank) {
+    DeviceRank own(rank, *machine);
+    EXPECT_EQ(run_device_program(own), "");
+    own.group.leave(kPatience);
+  });
+  EXPECT_THAT(ended, Each(IsEmpty()));
+  for (int index = 0; index < GetParam(); ++index) {
+    const auto use = machine->device(DeviceIndex(static_cast<uint64_t>(index))).memory_use();
+    EXPECT_EQ(use->free_bytes, use->total_bytes);
+  }
+}
+
+TEST_P(SymmetricThreadsConcurrency, AllOnOneDevice) {
+  const std::unique_ptr<sim::Machine> machine = machine_for(1);
+  const auto ended = on_threads(GetParam(), [&](const BareRank& rank) {
+    GroupOptions options = SymmetricRank::group_options(rank);
+    options.may_share_device = true;
+    DeviceRank own(rank, *machine, 0, options);
+    EXPECT_EQ(run_device_program(own), "");
+    own.group.leave(kPatience);
+  });
+  EXPECT_THAT(ended, Each(IsEmpty()));
+}
+
+}  // namespace
+}  // namespace ashlar::symm
