@@ -1,12 +1,16 @@
 // Handles: every argument is checked here or in the call below, before anybody is told anything.
 #include "ashlar/symmetric.h"
 
+#include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <limits>
 
 #include "api/symmetric_parts.h"
 #include "api/unwrap.h"
 #include "base/align.h"
 #include "base/text.h"
+#include "symm/atomic_word.h"
 #include "symm/collectives/moving.h"
 #include "symm/collectives/reducing.h"
 #include "symm/signals.h"
@@ -121,6 +125,81 @@ void Handle::get(int from, std::span<std::byte> to, int64_t offset_bytes) const 
     return;
   }
   if (!to.empty()) std::memmove(to.data(), peers.buffer(from) + place, to.size());
+}
+
+void Handle::post(int to, std::span<const std::byte> from, int64_t offset_bytes) const {
+  const size_t place = unwrap(parts_->peers.place_of(to, offset_bytes, from.size()));
+  unwrap(parts_->group->state());
+  const Peers& peers = parts_->peers.peers();
+  if (peers.access(to) == PeerAccess::kRemote) {
+    unwrap(peers.remote()->put(to, peers.front_bytes() + place, from, Deadline::never()));
+  } else if (!from.empty()) {
+    std::memmove(peers.buffer(to) + place, from.data(), from.size());
+  }
+}
+
+namespace {
+
+// Where in that rank's buffer the word is.
+Result<size_t> word_place(const PeerHandle& peers, int at, const AtomicCall& what) {
+  const auto word_bytes = static_cast<size_t>(what.word);
+  if (what.word != WordBytes::k4 && what.word != WordBytes::k8) {
+    return Status::usage(text("a word of ", word_bytes, " bytes: expected 4 or 8"));
+  }
+  const auto most = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+  Result<size_t> place =
+      peers.place_of(at, static_cast<int64_t>(std::min(what.offset, most)), word_bytes);
+  if (place.ok() && !is_aligned(*place, word_bytes)) {
+    return Status::usage(text("a word of ", word_bytes, " bytes at offset ", what.offset,
+                              " is not aligned to its size: use another offset"));
+  }
+  return place;
+}
+
+AtomicCall with_offset(AtomicCall call, uint64_t offset) {
+  call.offset = offset;
+  return call;
+}
+
+}  // namespace
+
+void Handle::post(int at, const AtomicCall& what) const {
+  if (what.kind == AtomicKind::kSwap || what.kind == AtomicKind::kCompareAndSwap) {
+    unwrap(Status::usage("a swap has an answer: use fetch"));
+  }
+  const size_t place = unwrap(word_place(parts_->peers, at, what));
+  unwrap(parts_->group->state());
+  const Peers& peers = parts_->peers.peers();
+  if (peers.access(at) == PeerAccess::kRemote) {
+    const AtomicCall there = with_offset(what, peers.front_bytes() + place);
+    unwrap(peers.remote()->post(at, there, Deadline::never()));
+  } else {
+    change_word(peers.buffer(at) + place, what);
+  }
+}
+
+uint64_t Handle::fetch(int at, const AtomicCall& what) const {
+  const size_t place = unwrap(word_place(parts_->peers, at, what));
+  unwrap(parts_->group->state());
+  const Peers& peers = parts_->peers.peers();
+  if (peers.access(at) == PeerAccess::kDirect) return change_word(peers.buffer(at) + place, what);
+  const AtomicCall there = with_offset(what, peers.front_bytes() + place);
+  return unwrap(peers.remote()->fetch(at, there, Deadline::never()));
+}
+
+// Plain stores to peers on this machine are ordered by the processor's own fence.
+void Handle::fence() const {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (const RemoteMemory* remote = parts_->peers.peers().remote(); remote != nullptr) {
+    unwrap(remote->fence(Deadline::never()));
+  }
+}
+
+void Handle::quiet() const {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (const RemoteMemory* remote = parts_->peers.peers().remote(); remote != nullptr) {
+    unwrap(remote->quiet(Deadline::never()));
+  }
 }
 
 void Handle::put_signal(int to, int channel, Timeout timeout) const {

@@ -1,31 +1,14 @@
 // What arrives: calls, which are checked, done and answered, and answers. UCX calls these from
 // progress, and so does whoever holds the mutex: clang cannot know.
-#include <atomic>
 #include <cstring>
 
+#include "symm/atomic_word.h"
 #include "symm/transport.h"
 #include "ucx/ucx_connection.h"
 #include "ucx/ucx_worker.h"
 
 namespace ashlar::symm {
 namespace {
-
-template <typename Word>
-uint64_t change(std::byte* at, const Message& call) {
-  const std::atomic_ref<Word> word(*reinterpret_cast<Word*>(at));
-  const auto operand = static_cast<Word>(call.operand);
-  switch (static_cast<AtomicKind>(call.atomic)) {
-    case AtomicKind::kAdd: return word.fetch_add(operand);
-    case AtomicKind::kAnd: return word.fetch_and(operand);
-    case AtomicKind::kOr: return word.fetch_or(operand);
-    case AtomicKind::kXor: return word.fetch_xor(operand);
-    case AtomicKind::kSwap: return word.exchange(operand);
-    case AtomicKind::kCompareAndSwap: break;
-  }
-  auto found = static_cast<Word>(call.expected);
-  word.compare_exchange_strong(found, operand);
-  return found;
-}
 
 bool is_within(const Message& call, uint64_t bytes, std::span<const std::byte> region) {
   return call.offset <= region.size() && bytes <= region.size() - call.offset;
@@ -79,9 +62,11 @@ void UcxWorker::serve_locked(const Message& call, std::span<const std::byte> dat
       got = region.subspan(call.offset, call.bytes);
       answer.outcome = Outcome::kDone;
     } else if (call.kind == MessageKind::kAtomic && is_good_atomic(call, region)) {
-      std::byte* at = region.data() + call.offset;
       answer.operand =
-          call.word_bytes == 8 ? change<uint64_t>(at, call) : change<uint32_t>(at, call);
+          change_word(region.data() + call.offset, {.kind = static_cast<AtomicKind>(call.atomic),
+                                                    .word = static_cast<WordBytes>(call.word_bytes),
+                                                    .operand = call.operand,
+                                                    .expected = call.expected});
       answer.outcome = Outcome::kDone;
     }
   }
