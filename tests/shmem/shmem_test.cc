@@ -66,6 +66,7 @@ INSTANTIATE_TEST_SUITE_P(AsIfOnTwo, ShmemPrograms,
 
 TEST_P(ShmemPrograms, PutGetStridesSignalsAndTheHeapAreRight) { expect_well("moving"); }
 TEST_P(ShmemPrograms, AtomicsWaitsAndLocksAreRight) { expect_well("words"); }
+TEST_P(ShmemPrograms, NamesWithoutATypeChooseByThePointer) { expect_well("generic"); }
 TEST_P(ShmemPrograms, CollectivesOverWorldTeamsAndActiveSetsAreRight) {
   expect_well("collectives");
 }

@@ -102,3 +102,5 @@ ASHLAR_SHMEM_API void shfree(void* ptr);
 #ifdef __cplusplus
 }
 #endif
+
+#include "shmem_generic.h"
