@@ -10,6 +10,11 @@
 namespace ashlar::symm {
 namespace {
 
+// An honest connection has 128 gets of 64 KiB and as many puts on its way at most, and one more
+// call for each thread.
+constexpr size_t kMostOwedBytes = size_t{32} << 20;
+constexpr size_t kMostOwedAnswers = 8192;
+
 bool is_within(const Message& call, uint64_t bytes, std::span<const std::byte> region) {
   return call.offset <= region.size() && bytes <= region.size() - call.offset;
 }
@@ -42,6 +47,7 @@ ucs_status_t UcxWorker::on_message(void* worker, const void* header, size_t head
 
 void UcxWorker::serve_locked(const Message& call, std::span<const std::byte> data,
                              ucp_ep_h reply_to) {
+  if (!may_answer_locked(reply_to)) return;
   Message answer;
   answer.kind = MessageKind::kAnswer;
   answer.call = call.call;
@@ -74,6 +80,34 @@ void UcxWorker::serve_locked(const Message& call, std::span<const std::byte> dat
   (void)send_locked(reply_to, answer, got);
 }
 
+bool UcxWorker::may_answer_locked(ucp_ep_h reply_to) {
+  const auto found = owed_.find(reply_to);
+  if (found == owed_.end()) return true;
+  Owed& owed = found->second;
+  if (!owed.is_cut && (owed.count >= kMostOwedAnswers || owed.bytes >= kMostOwedBytes)) {
+    owed.is_cut = true;
+    to_cut_.push_back(reply_to);
+  }
+  return !owed.is_cut;
+}
+
+// A connection of our own is lost, and its group hears why; what it was owed goes with it. One that
+// only the other side made is closed. Where UCX refuses that, nothing more is done for it.
+void UcxWorker::cut_off_locked(ucp_ep_h endpoint)
+    ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
+  if (const auto own = endpoints_.find(endpoint); own != endpoints_.end()) {
+    own->second->lose_locked("it asks, and does not read the answers");
+    return;
+  }
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK;
+  param.flags = UCP_EP_CLOSE_FLAG_FORCE;
+  param.cb.send = [](void* request, ucs_status_t, void*) { ::ucp_request_free(request); };
+  const ucs_status_ptr_t closing = ::ucp_ep_close_nbx(endpoint, &param);
+  if (UCS_PTR_IS_ERR(closing)) return;
+  owed_.erase(endpoint);
+}
+
 // The mutex that the connection wants is this one's, too.
 void UcxWorker::take_answer_locked(const Message& answer, std::span<const std::byte> data)
     ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
@@ -84,9 +118,12 @@ void UcxWorker::take_answer_locked(const Message& answer, std::span<const std::b
   const bool fits = answer.outcome != Outcome::kDone || data.size() == awaited.into.size();
   const Outcome outcome = fits ? answer.outcome : Outcome::kBadCall;
   if (outcome == Outcome::kDone) std::copy(data.begin(), data.end(), awaited.into.begin());
-  if (awaited.waiter == nullptr) {
+  if (awaited.is_put) {
     awaited.connection->note_answer_locked(answer.call, outcome);
   } else {
+    awaited.connection->note_fetched_locked();
+  }
+  if (awaited.waiter != nullptr) {
     awaited.waiter->answer = answer.operand;
     if (awaited.waiter->outcome == Outcome::kDone) awaited.waiter->outcome = outcome;
     --awaited.waiter->left_count;

@@ -16,13 +16,13 @@ using Clock = std::chrono::steady_clock;
 constexpr microseconds kDriveItself{300};  // before it leaves progress to the worker's thread
 constexpr milliseconds kLongestRest{1};    // between looks at the group's failure
 constexpr std::chrono::seconds kClosingPatience{1};
-// Of what a connection has sent, and of each get: 8 MiB, with the other side or on the way, are
-// lost on one who does not read.
+// Of what a connection has put, and of what it has asked for: 8 MiB of each, with the other side or
+// on the way.
 constexpr size_t kMostUnanswered = 128;
 
 void on_error(void* connection, ucp_ep_h, ucs_status_t status)
     ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
-  static_cast<UcxConnection*>(connection)->lose_locked(status);
+  static_cast<UcxConnection*>(connection)->lose_locked(::ucs_status_string(status));
 }
 
 Message atomic_message(const RegionToken& region, const AtomicCall& wanted) {
@@ -70,7 +70,9 @@ ucs_status_t UcxConnection::create(const Envelope& address, ucp_err_handling_mod
   MutexLock lock(worker_.mutex);
   if (!worker_.check_locked().ok()) return UCS_ERR_CANCELED;
   can_be_forced_ = mode == UCP_ERR_HANDLING_MODE_PEER;
-  return ::ucp_ep_create(worker_.worker(), &params, &endpoint_);
+  const ucs_status_t status = ::ucp_ep_create(worker_.worker(), &params, &endpoint_);
+  if (status == UCS_OK) worker_.note_endpoint_locked(endpoint_, *this);
+  return status;
 }
 
 Status UcxConnection::put(const Place& to, std::span<const std::byte> from, Deadline deadline) {
@@ -98,13 +100,15 @@ Status UcxConnection::send(Message message, std::span<const std::byte> data, Dea
   if (Status room = wait(has_room, "what was sent earlier", deadline); !room.ok()) return room;
   MutexLock lock(worker_.mutex);
   if (Status good = check_locked(); !good.ok()) return good;
-  return ask_locked(message, {this, nullptr, {}}, data);
+  return ask_locked(message, {.connection = this, .is_put = true}, data);
 }
 
 Status UcxConnection::get(const Place& from, std::span<std::byte> into, Deadline deadline) {
   const Hush hush;
   Waiter waiter;
-  const auto has_room = [&waiter] { return waiter.left_count < kMostUnanswered; };
+  const auto has_room = [this]() ASHLAR_REQUIRES(worker_.mutex) {
+    return fetching_count_ < kMostUnanswered;
+  };
   Message message;
   message.kind = MessageKind::kGet;
   message.region = from.region;
@@ -117,7 +121,7 @@ Status UcxConnection::get(const Place& from, std::span<std::byte> into, Deadline
     if (asked.ok()) asked = check_locked();
     if (asked.ok()) {
       ++waiter.left_count;
-      asked = ask_locked(message, {this, &waiter, piece}, {});
+      asked = ask_locked(message, {.connection = this, .waiter = &waiter, .into = piece}, {});
     }
     if (!asked.ok()) {
       worker_.stop_awaiting_locked(waiter);
@@ -135,7 +139,8 @@ Result<uint64_t> UcxConnection::fetch(const RegionToken& region, const AtomicCal
   {
     MutexLock lock(worker_.mutex);
     if (Status good = check_locked(); !good.ok()) return good;
-    const Status asked = ask_locked(atomic_message(region, wanted), {this, &waiter, {}}, {});
+    const Status asked =
+        ask_locked(atomic_message(region, wanted), {.connection = this, .waiter = &waiter}, {});
     if (!asked.ok()) {
       worker_.stop_awaiting_locked(waiter);
       return asked;
@@ -148,10 +153,14 @@ Result<uint64_t> UcxConnection::fetch(const RegionToken& region, const AtomicCal
 Status UcxConnection::ask_locked(Message message, const Awaited& awaited,
                                  std::span<const std::byte> data) {
   message.call = worker_.await_locked(awaited);
-  if (awaited.waiter == nullptr) unanswered_.insert(message.call);
+  if (awaited.is_put) {
+    unanswered_.insert(message.call);
+  } else {
+    ++fetching_count_;
+  }
   const ucs_status_t status = worker_.send_locked(endpoint_, message, data);
   if (status == UCS_OK) return {};
-  lose_locked(status);
+  lose_locked(::ucs_status_string(status));
   return lost_;
 }
 
@@ -237,11 +246,12 @@ void UcxConnection::note_answer_locked(uint64_t call, Outcome outcome) {
   if (refused_.ok()) refused_ = outcome_status(outcome);
 }
 
-void UcxConnection::lose_locked(ucs_status_t status) {
+void UcxConnection::note_fetched_locked() { --fetching_count_; }
+
+void UcxConnection::lose_locked(const char* why) {
   if (!lost_.ok() || endpoint_ == nullptr) return;
-  lost_ =
-      Status::peer_lost(text(who(), ": the connection to it broke (", ::ucs_status_string(status),
-                             "): it has ended or cannot be reached any more"));
+  lost_ = Status::peer_lost(text(who(), ": the connection to it broke (", why,
+                                 "): it has ended or cannot be reached any more"));
   if (!is_parting_) peer_.failure->report(lost_);
   worker_.changed.notify_all();
 }
@@ -258,6 +268,7 @@ void UcxConnection::close() {
     MutexLock lock(worker_.mutex);
     worker_.stop_awaiting_locked(*this);
     if (endpoint_ == nullptr) return;
+    worker_.forget_endpoint_locked(endpoint_);
     if (worker_.worker() == nullptr) {  // the end did not find this one, and took all with it
       endpoint_ = nullptr;
       return;

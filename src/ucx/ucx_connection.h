@@ -43,9 +43,12 @@ class UcxConnection {
 
   // --- called from progress
   // The connection broke: the group hears of it.
-  void lose_locked(ucs_status_t status) ASHLAR_REQUIRES(worker_.mutex);
+  void lose_locked(const char* why) ASHLAR_REQUIRES(worker_.mutex);
   // Of a put, or of something posted.
   void note_answer_locked(uint64_t call, Outcome outcome) ASHLAR_REQUIRES(worker_.mutex);
+  // Of a get, or of an atomic whose answer counts.
+  void note_fetched_locked() ASHLAR_REQUIRES(worker_.mutex);
+  ucp_ep_h endpoint_locked() const ASHLAR_REQUIRES(worker_.mutex) { return endpoint_; }
 
  private:
   ucs_status_t create(const Envelope& address, ucp_err_handling_mode_t mode);
@@ -70,6 +73,7 @@ class UcxConnection {
   Status refused_ ASHLAR_GUARDED_BY(worker_.mutex);  // the first put that was, until quiet says so
   bool is_parting_ ASHLAR_GUARDED_BY(worker_.mutex) = false;
   std::set<uint64_t> unanswered_ ASHLAR_GUARDED_BY(worker_.mutex);  // puts and posts
+  size_t fetching_count_ ASHLAR_GUARDED_BY(worker_.mutex) = 0;      // other calls on their way
 };
 
 }  // namespace ashlar::symm
