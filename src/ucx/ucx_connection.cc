@@ -92,62 +92,52 @@ Status UcxConnection::post(const RegionToken& region, const AtomicCall& wanted, 
 }
 
 // The other side answers each; `quiet` waits for the answers.
-Status UcxConnection::send(Message message, std::span<const std::byte> data, Deadline deadline) {
-  const Hush hush;
-  const auto has_room = [this]() ASHLAR_REQUIRES(worker_.mutex) {
-    return unanswered_.size() < kMostUnanswered;
-  };
-  if (Status room = wait(has_room, "what was sent earlier", deadline); !room.ok()) return room;
-  MutexLock lock(worker_.mutex);
-  if (Status good = check_locked(); !good.ok()) return good;
-  return ask_locked(message, {.connection = this, .is_put = true}, data);
+Status UcxConnection::send(const Message& message, std::span<const std::byte> data,
+                           Deadline deadline) {
+  return ask(message, {.connection = this, .is_put = true}, data, deadline);
 }
 
 Status UcxConnection::get(const Place& from, std::span<std::byte> into, Deadline deadline) {
-  const Hush hush;
   Waiter waiter;
-  const auto has_room = [this]() ASHLAR_REQUIRES(worker_.mutex) {
-    return fetching_count_ < kMostUnanswered;
-  };
   Message message;
   message.kind = MessageKind::kGet;
   message.region = from.region;
-  for (size_t done = 0; done < into.size(); done += kMostDataBytes) {
+  Status asked;
+  for (size_t done = 0; done < into.size() && asked.ok(); done += kMostDataBytes) {
     const auto piece = into.subspan(done, std::min(kMostDataBytes, into.size() - done));
     message.offset = from.offset + done;
     message.bytes = piece.size();
-    Status asked = wait(has_room, "a get", deadline);
-    MutexLock lock(worker_.mutex);
-    if (asked.ok()) asked = check_locked();
-    if (asked.ok()) {
-      ++waiter.left_count;
-      asked = ask_locked(message, {.connection = this, .waiter = &waiter, .into = piece}, {});
-    }
-    if (!asked.ok()) {
-      worker_.stop_awaiting_locked(waiter);
-      return asked;
-    }
+    asked = ask(message, {.connection = this, .waiter = &waiter, .into = piece}, {}, deadline);
   }
-  return finish(waiter, "a get", deadline);
+  return finish(std::move(asked), waiter, "a get", deadline);
 }
 
 Result<uint64_t> UcxConnection::fetch(const RegionToken& region, const AtomicCall& wanted,
                                       Deadline deadline) {
-  const Hush hush;
   Waiter waiter;
-  waiter.left_count = 1;
-  {
-    MutexLock lock(worker_.mutex);
-    if (Status good = check_locked(); !good.ok()) return good;
-    const Status asked =
-        ask_locked(atomic_message(region, wanted), {.connection = this, .waiter = &waiter}, {});
-    if (!asked.ok()) {
-      worker_.stop_awaiting_locked(waiter);
-      return asked;
-    }
-  }
-  if (Status done = finish(waiter, "an atomic", deadline); !done.ok()) return done;
+  Status asked =
+      ask(atomic_message(region, wanted), {.connection = this, .waiter = &waiter}, {}, deadline);
+  Status done = finish(std::move(asked), waiter, "an atomic", deadline);
+  if (!done.ok()) return done;
   return waiter.answer;
+}
+
+Status UcxConnection::ask(const Message& message, const Awaited& awaited,
+                          std::span<const std::byte> data, Deadline deadline) {
+  const Hush hush;
+  const auto has_room = [this, &awaited]() ASHLAR_REQUIRES(worker_.mutex) {
+    return (awaited.is_put ? unanswered_.size() : fetching_count_) < kMostUnanswered;
+  };
+  for (;;) {
+    if (peer_.failure->has_happened()) return peer_.failure->reason();
+    {
+      MutexLock lock(worker_.mutex);
+      if (Status good = check_locked(); !good.ok()) return good;
+      if (has_room()) return ask_locked(message, awaited, data);
+    }
+    const char* what = awaited.is_put ? "what was sent earlier" : "what was asked for earlier";
+    if (Status room = wait(has_room, what, deadline); !room.ok()) return room;
+  }
 }
 
 Status UcxConnection::ask_locked(Message message, const Awaited& awaited,
@@ -157,6 +147,7 @@ Status UcxConnection::ask_locked(Message message, const Awaited& awaited,
     unanswered_.insert(message.call);
   } else {
     ++fetching_count_;
+    ++awaited.waiter->left_count;
   }
   const ucs_status_t status = worker_.send_locked(endpoint_, message, data);
   if (status == UCS_OK) return {};
@@ -180,13 +171,15 @@ Status UcxConnection::quiet(Deadline deadline) {
   return std::exchange(refused_, Status());
 }
 
-Status UcxConnection::finish(Waiter& waiter, const char* what, Deadline deadline) {
-  Status done = wait([&waiter] { return waiter.left_count == 0; }, what, deadline);
-  {
-    MutexLock lock(worker_.mutex);
-    if (!done.ok()) worker_.stop_awaiting_locked(waiter);
-  }
-  return done.ok() ? outcome_status(waiter.outcome) : done;
+// Nobody knows the waiter any more when it returns.
+Status UcxConnection::finish(Status asked, Waiter& waiter, const char* what, Deadline deadline) {
+  const Hush hush;
+  const auto is_done = [&waiter] { return waiter.left_count == 0; };
+  Status done = asked.ok() ? wait(is_done, what, deadline) : std::move(asked);
+  if (done.ok()) return outcome_status(waiter.outcome);
+  MutexLock lock(worker_.mutex);
+  worker_.stop_awaiting_locked(waiter);
+  return done;
 }
 
 template <typename IsDone>

@@ -52,10 +52,13 @@ class UcxConnection {
 
  private:
   ucs_status_t create(const Envelope& address, ucp_err_handling_mode_t mode);
-  Status send(Message message, std::span<const std::byte> data, Deadline deadline);
+  Status send(const Message& message, std::span<const std::byte> data, Deadline deadline);
+  // Sends it once there is room among what is not answered yet.
+  Status ask(const Message& message, const Awaited& awaited, std::span<const std::byte> data,
+             Deadline deadline);
   Status ask_locked(Message message, const Awaited& awaited, std::span<const std::byte> data)
       ASHLAR_REQUIRES(worker_.mutex);
-  Status finish(Waiter& waiter, const char* what, Deadline deadline);
+  Status finish(Status asked, Waiter& waiter, const char* what, Deadline deadline);
   // `is_done()` is called with the mutex held.
   template <typename IsDone>
   Status wait(IsDone is_done, const char* what, Deadline deadline);
