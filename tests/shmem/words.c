@@ -1,5 +1,5 @@
 // Atomics of every type in a storm of all PEs, waits of every kind, locks that are fought for.
-#include <string.h>
+#include <sched.h>
 
 #include "checks.h"
 
@@ -142,10 +142,12 @@ static void try_locks(void) {
   for (int turn = 0; turn < 25; ++turn) {
     shmem_set_lock(&locks[0]);
     const long number = shmem_long_g(&numbers[0], 0);
+    sched_yield(); /* whoever else is in is to be seen */
     shmem_long_p(&numbers[0], number + 1, 0);
     shmem_clear_lock(&locks[0]);
     if (shmem_test_lock(&locks[1]) == 0) {
       const long other = shmem_long_g(&numbers[1], count - 1);
+      sched_yield();
       shmem_long_p(&numbers[1], other + 1, count - 1);
       ++tried;
       shmem_clear_lock(&locks[1]);
