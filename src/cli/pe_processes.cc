@@ -23,6 +23,7 @@
 #include "ashlar/store.h"
 #include "ashlar/unique_fd.h"
 #include "base/text.h"
+#include "config/shmem_settings.h"
 
 namespace ashlar {
 namespace {
@@ -32,6 +33,7 @@ namespace fs = std::filesystem;
 constexpr std::array kHandedOn = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 // Those that end a program, for which ends by it are no failure to speak of.
 constexpr std::array kEnding = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+constexpr const char* kJob = "shmem";      // the folder is theirs alone
 constexpr std::chrono::seconds kGrace{2};  // from SIGTERM to SIGKILL
 
 // The signals that are waited for; blocked as long as this lives.
@@ -88,7 +90,7 @@ class MeetingFolder {
   std::optional<int> exit_status() const {
     const Result<std::shared_ptr<symm::Store>> store = symm::open_file_store(path_);
     if (!store.ok()) return std::nullopt;
-    const std::string key = "ashlar-shmem/shmem/exit";
+    const std::string key = shmem_exit_key(kJob);
     const auto found = (*store)->look(std::span(&key, 1), Deadline::after(kGrace));
     if (!found.ok() || !found->front()) return std::nullopt;
     const std::string& digits = *found->front();
@@ -109,7 +111,7 @@ std::vector<std::string> environment_of(const PeOptions& options, const Environm
   values["ASHLAR_SHMEM_RANK"] = std::to_string(rank);
   values["ASHLAR_SHMEM_SIZE"] = std::to_string(options.pe_count);
   values["ASHLAR_SHMEM_STORE"] = store;
-  values["ASHLAR_SHMEM_JOB"] = "shmem";
+  values["ASHLAR_SHMEM_JOB"] = kJob;
   if (!options.heap.empty()) values["SHMEM_SYMMETRIC_SIZE"] = options.heap;
   if (options.machine_count > 1) {
     // The first of them on the first machine.

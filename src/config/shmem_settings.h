@@ -25,6 +25,12 @@ struct ShmemSettings {
   std::chrono::milliseconds timeout{0};  // of meeting; 0: none
 };
 
+// Where in the store of a job it stands that all are to end, and with which status: PEs write it,
+// and their launcher looks.
+inline std::string shmem_exit_key(const std::string& job) {
+  return "ashlar-shmem/" + job + "/exit";
+}
+
 // kUsage: a value is wrong, or one is missing that another needs.
 Result<ShmemSettings> shmem_settings_from(const Environment& environment);
 // What this process was given. For the library of that name, which does not see inside this one.

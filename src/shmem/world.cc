@@ -35,17 +35,13 @@ symm::HeapOptions heap_options(const ShmemSettings& settings) {
   return options;
 }
 
-std::string exit_key(const ShmemSettings& settings) {
-  return text("ashlar-shmem/", settings.job, "/exit");
-}
-
 // Rank 0 takes away what an earlier run of this name left, before the others can be told anything.
 std::unique_ptr<Meeting> meet_all(const ShmemSettings& settings, symm::Heap& heap,
                                   const std::shared_ptr<symm::Store>& store,
                                   const std::shared_ptr<symm::Transport>& transport,
                                   const symm::Buffer& memory) {
   if (settings.rank == 0) {
-    (void)check(store->erase(exit_key(settings), Deadline::of_timeout(settings.timeout)));
+    (void)check(store->erase(shmem_exit_key(settings.job), Deadline::of_timeout(settings.timeout)));
   }
   symm::GroupOptions options;
   options.rank = settings.rank;
@@ -139,7 +135,7 @@ World::World(const ShmemSettings& settings, int thread_level)
       ranges_(settings_.heap_bytes, reinterpret_cast<uintptr_t>(memory_.data())) {}
 
 std::optional<int> World::exit_status() noexcept {
-  const std::string key = exit_key(settings_);
+  const std::string key = shmem_exit_key(settings_.job);
   const auto found = store_->look(std::span(&key, 1), Deadline::after(kExitPatience));
   if (!found.ok() || !found->front()) return std::nullopt;
   const std::string& digits = *found->front();
@@ -150,7 +146,8 @@ std::optional<int> World::exit_status() noexcept {
 
 void World::set_exit_status(int status) noexcept {
   // Whoever cannot be told so will notice that this PE is gone.
-  (void)store_->set(exit_key(settings_), text(status), kExitLives, Deadline::after(kExitPatience))
+  (void)store_
+      ->set(shmem_exit_key(settings_.job), text(status), kExitLives, Deadline::after(kExitPatience))
       .ok();
 }
 
