@@ -1,6 +1,6 @@
-# Installs the library (and ashlar::redis and ashlar::ucx, where they were built), its headers, a
-# package config for find_package(ashlar), the tool, the plug-in for PyTorch, and the Python
-# package.
+# Installs the library (and ashlar::redis, ashlar::ucx and ashlar::shmem, where they were built),
+# its headers, a package config for find_package(ashlar), the tool, the plug-in for PyTorch, and the
+# Python package.
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
@@ -12,6 +12,9 @@ if(TARGET ashlar_redis)
 endif()
 if(TARGET ashlar_ucx)
   install(TARGETS ashlar_ucx EXPORT ashlar-targets FILE_SET HEADERS)
+endif()
+if(TARGET ashlar_shmem)
+  install(TARGETS ashlar_shmem EXPORT ashlar-targets FILE_SET HEADERS)
 endif()
 install(EXPORT ashlar-targets NAMESPACE ashlar:: DESTINATION ${package_dir})
 

@@ -22,7 +22,9 @@ TABLE = {
     "libraries": {"gtest/": ["tests"], "cuda.h": ["src/device"]},
     "system": {"headers": ["unistd.h", "sys/"]},
     "homes": {
+        "c": ["include/ashlar/c"],
         "environment": ["src/config"],
+        "macros": ["include/ashlar/c"],
         "printing": ["src/cli"],
         "exceptions": ["src/cli"],
         "new_and_delete": ["src/base/intrusive_list.h"],
@@ -132,6 +134,7 @@ class CppRuleTest(RuleTest):
     def test_macros(self):
         self.assert_finds(tidy_cpp.macros, "a.h", "#define MAX(a, b) a", "macro MAX")
         self.assert_clean(tidy_cpp.macros, "a.h", "#define ASHLAR_CHECK(c) c")
+        self.assert_clean(tidy_cpp.macros, "include/ashlar/c/a.h", "#define MAX(a, b) a")
 
     def test_environment(self):
         text = 'auto v = std::getenv("HOME");'

@@ -64,8 +64,10 @@ def pragma_once(tree):
 
 
 def macros(tree):
-    """Macros are called ASHLAR_*."""
+    """Macros are called ASHLAR_*, but where a standard names them."""
     for file in tree.cpp():
+        if file.is_in(*tree.home_of("macros")):
+            continue
         for number, match in file.find(r"^\s*#\s*define\s+(?!ASHLAR_)(\w+)"):
             yield file.finding(number, f"macro {match.group(1)} (wanted: a function or constant;"
                                " else ASHLAR_...)")

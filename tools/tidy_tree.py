@@ -9,7 +9,8 @@ from tidy_text import Finding
 
 INCLUDE = r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)'
 # The standard library's headers as C has them: for files that are C.
-C_STANDARD = ("stdatomic.h", "stddef.h", "stdint.h", "stdio.h", "stdlib.h", "string.h")
+C_STANDARD = ("complex.h", "stdatomic.h", "stddef.h", "stdint.h", "stdio.h", "stdlib.h",
+              "string.h")
 # The folders whose files documents and comments may name, and must name rightly.
 OUR_FOLDERS = (
     "benchmarks|cmake|docs|examples|include|python|scripts|src|tests|tools|viewer")
@@ -97,7 +98,7 @@ def libraries(tree):
         for number, name, quoted in _includes(file):
             if quoted or _resolve(tree, file, name) or re.fullmatch(r"[a-z_0-9]+", name):
                 continue
-            is_c = file.path.endswith(".c") or file.is_in("include/ashlar/c")
+            is_c = file.path.endswith(".c") or file.is_in(*tree.home_of("c"))
             if is_c and name in C_STANDARD:
                 continue
             homes = [homes for prefix, homes in tree.table["libraries"].items()

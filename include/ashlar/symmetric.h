@@ -26,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "ashlar/atomic_call.h"
 #include "ashlar/export.h"
 #include "ashlar/peer_access.h"
 #include "ashlar/reduction.h"
@@ -303,6 +304,18 @@ class ASHLAR_EXPORT Handle {
   // --- one rank alone: bytes are copied when these return, also on another machine
   void put(int to, std::span<const std::byte> from, int64_t offset_bytes = 0) const;
   void get(int from, std::span<std::byte> to, int64_t offset_bytes = 0) const;
+
+  // --- one rank alone, without waiting: several of these are on their way at once
+  // Bytes may be changed when it returns; they are copied once `quiet` has.
+  void post(int to, std::span<const std::byte> from, int64_t offset_bytes = 0) const;
+  // A step on a word, done once `quiet` has returned; not a swap, which has an answer.
+  void post(int at, const AtomicCall& what) const;
+  // The same at once; returns what was there before.
+  uint64_t fetch(int at, const AtomicCall& what) const;
+  // What this process posted before is seen by all of them before what it does afterwards.
+  void fence() const;
+  // What this process posted before is there.
+  void quiet() const;
 
   // --- two ranks. What was written before a signal is seen after the wait for it.
   // With a stream of the heap's device, they are done in its order (CollectiveOptions::stream).

@@ -1,6 +1,9 @@
 // Handles: every argument is checked here or in the call below, before anybody is told anything.
 #include "ashlar/symmetric.h"
 
+#include <algorithm>
+#include <limits>
+
 #include "api/symmetric_parts.h"
 #include "api/unwrap.h"
 #include "base/align.h"
@@ -115,6 +118,57 @@ void Handle::get(int from, std::span<std::byte> to, int64_t offset_bytes) const 
   unwrap(parts_->group->state());
   unwrap(parts_->group->operations->get(parts_->peers.peers(), from, place, to));
 }
+
+void Handle::post(int to, std::span<const std::byte> from, int64_t offset_bytes) const {
+  const size_t place = unwrap(parts_->peers.place_of(to, offset_bytes, from.size()));
+  unwrap(parts_->group->state());
+  unwrap(parts_->group->operations->post(parts_->peers.peers(), to, place, from));
+}
+
+namespace {
+
+// Where in that rank's buffer the word is.
+Result<size_t> word_place(const PeerHandle& peers, int at, const AtomicCall& what) {
+  const auto word_bytes = static_cast<size_t>(what.word);
+  if (what.word != WordBytes::k4 && what.word != WordBytes::k8) {
+    return Status::usage(text("a word of ", word_bytes, " bytes: expected 4 or 8"));
+  }
+  const auto most = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+  Result<size_t> place =
+      peers.place_of(at, static_cast<int64_t>(std::min(what.offset, most)), word_bytes);
+  if (place.ok() && !is_aligned(*place, word_bytes)) {
+    return Status::usage(text("a word of ", word_bytes, " bytes at offset ", what.offset,
+                              " is not aligned to its size: use another offset"));
+  }
+  return place;
+}
+
+AtomicCall with_offset(AtomicCall call, uint64_t offset) {
+  call.offset = offset;
+  return call;
+}
+
+}  // namespace
+
+void Handle::post(int at, const AtomicCall& what) const {
+  if (what.kind == AtomicKind::kSwap || what.kind == AtomicKind::kCompareAndSwap) {
+    unwrap(Status::usage("a swap has an answer: use fetch"));
+  }
+  const size_t place = unwrap(word_place(parts_->peers, at, what));
+  unwrap(parts_->group->state());
+  unwrap(parts_->group->operations->post(parts_->peers.peers(), at, with_offset(what, place)));
+}
+
+uint64_t Handle::fetch(int at, const AtomicCall& what) const {
+  const size_t place = unwrap(word_place(parts_->peers, at, what));
+  unwrap(parts_->group->state());
+  return unwrap(
+      parts_->group->operations->fetch(parts_->peers.peers(), at, with_offset(what, place)));
+}
+
+void Handle::fence() const { unwrap(parts_->group->operations->fence(parts_->peers.peers())); }
+
+void Handle::quiet() const { unwrap(parts_->group->operations->quiet(parts_->peers.peers())); }
 
 void Handle::put_signal(int to, int channel, Timeout timeout,
                         std::optional<StreamId> stream) const {

@@ -42,6 +42,7 @@ extern const Subcommand kInfo;
 extern const Subcommand kConfig;
 extern const Subcommand kBench;
 extern const Subcommand kSymmBench;
+extern const Subcommand kSymmRun;
 extern const Subcommand kDemo;
 extern const Subcommand kExport;
 extern const Subcommand kReplay;

@@ -17,7 +17,6 @@
 namespace ashlar {
 namespace {
 
-Status refuse_unknown(const Environment& environment);
 Result<AllocatorOptions> options_by_switches(const Environment& environment);
 Status parse_devices(const EnvironmentVariable& row, std::string_view value, sim::Options& options);
 Status parse_capacity(const EnvironmentVariable& row, std::string_view value,
@@ -52,6 +51,26 @@ constexpr EnvironmentVariable driver_variable(std::string_view name, std::string
       .expected = "a name that the system's loader finds, or a path",
       .default_text = "",
       .help = "For drivers that stand elsewhere than usual, and for stand-ins in tests.",
+      .parse = nullptr,
+      .option = {},
+  };
+}
+
+struct ShmemTexts {
+  std::string_view sets;
+  std::string_view expected;
+  std::string_view default_text;
+  std::string_view help;
+};
+
+constexpr EnvironmentVariable shmem_variable(std::string_view name, const ShmemTexts& texts) {
+  return {
+      .name = name,
+      .scope = VariableScope::kShmem,
+      .sets = texts.sets,
+      .expected = texts.expected,
+      .default_text = texts.default_text,
+      .help = texts.help,
       .parse = nullptr,
       .option = {},
   };
@@ -153,12 +172,39 @@ constexpr std::array kVariables = {
         .parse = nullptr,
         .option = {},
     },
+    shmem_variable("ASHLAR_SHMEM_RANK",
+                   {"number of this PE", "a whole number below ASHLAR_SHMEM_SIZE", "0",
+                    "ashlar symm-run sets it. Without it, OMPI_COMM_WORLD_RANK, PMI_RANK and "
+                    "SLURM_PROCID are looked for."}),
+    shmem_variable("ASHLAR_SHMEM_SIZE",
+                   {"number of PEs", "a whole number from 1 to 65536", "1",
+                    "Likewise, with OMPI_COMM_WORLD_SIZE, PMI_SIZE and SLURM_NTASKS."}),
+    shmem_variable("ASHLAR_SHMEM_STORE",
+                   {"place where PEs meet",
+                    "a folder, redis://[user:password@]host[:port] or redis+unix://path", "",
+                    "Needed for more than one PE."}),
+    shmem_variable("ASHLAR_SHMEM_JOB", {"name of the run", "a name without slashes", "shmem",
+                                        "Runs that share a store need different ones."}),
+    shmem_variable("ASHLAR_SHMEM_TRANSPORT",
+                   {"way to PEs on other machines", "ucx or none", "",
+                    "Without it, ucx where PEs meet in Redis. UCX_TLS and UCX_NET_DEVICES choose "
+                    "among networks."}),
+    shmem_variable("ASHLAR_SHMEM_MACHINE",
+                   {"machine that this PE says it is on", "up to 64 characters", "",
+                    "PEs that differ reach each other as if on different machines, to try that."}),
+    shmem_variable("ASHLAR_SHMEM_TIMEOUT_MS",
+                   {"how long PEs wait for each other in shmem_init and shmem_finalize",
+                    "milliseconds; 0 is for ever", "60000", "No other call has a time limit."}),
+    shmem_variable(
+        "SHMEM_SYMMETRIC_SIZE",
+        {"symmetric heap of each PE", "a number of bytes with an optional unit, such as 512M",
+         "64M", "OpenSHMEM's. Memory nobody writes to costs nothing."}),
 };
 
 }  // namespace
 
 Result<sim::Options> sim_options_from(const Environment& environment) {
-  if (Status status = refuse_unknown(environment); !status.ok()) return status;
+  if (Status status = refuse_unknown_variables(environment); !status.ok()) return status;
   sim::Options options;
   for (const EnvironmentVariable& row : kVariables) {
     const std::optional<std::string_view> value = environment.value(row.name);
@@ -176,7 +222,7 @@ Drivers drivers_from(const Environment& environment) {
 }
 
 Result<std::string> torch_backend_from(const Environment& environment) {
-  if (Status status = refuse_unknown(environment); !status.ok()) return status;
+  if (Status status = refuse_unknown_variables(environment); !status.ok()) return status;
   const std::string_view value = environment.value(kTorchBackend).value_or("cuda");
   if (value == "cuda" || value == "hip" || value == "sim") return std::string(value);
   return Status::usage(
@@ -184,7 +230,7 @@ Result<std::string> torch_backend_from(const Environment& environment) {
 }
 
 Result<AllocatorOptions> allocator_options_from(const Environment& environment) {
-  if (Status status = refuse_unknown(environment); !status.ok()) return status;
+  if (Status status = refuse_unknown_variables(environment); !status.ok()) return status;
   const Result<AllocatorOptions> base = options_by_switches(environment);
   const EnvironmentVariable* row = allocator_variable_in(environment);
   if (!base.ok() || row == nullptr) return base;
@@ -224,6 +270,25 @@ const EnvironmentVariable* variable_behind(std::string_view option,
 
 std::span<const EnvironmentVariable> environment_variables() { return kVariables; }
 
+Status refuse_unknown_variables(const Environment& environment) {
+  std::vector<std::string_view> known;
+  for (const EnvironmentVariable& row : kVariables) {
+    if (row.name.starts_with(kPrefix)) known.push_back(row.name);
+  }
+
+  for (const auto& [name, value] : environment.values()) {
+    if (!name.starts_with(kPrefix)) continue;
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    const std::optional<std::string_view> meant = nearest_name(name, known);
+    if (meant) return Status::usage(text(name, ": no such variable; did you mean ", *meant, "?"));
+    std::string list;
+    for (std::string_view each : known) list += text(list.empty() ? "" : ", ", each);
+    return Status::usage(text(name, ": no such variable (expected one of ", list,
+                              "); unset it, since ", kPrefix, "* is Ashlar's own prefix"));
+  }
+  return Status();
+}
+
 Environment::Environment(Values values) : values_(std::move(values)) {
   std::erase_if(values_, [](const auto& variable) { return variable.second.empty(); });
 }
@@ -247,25 +312,6 @@ std::optional<std::string_view> Environment::value(std::string_view variable) co
 }
 
 namespace {
-
-Status refuse_unknown(const Environment& environment) {
-  std::vector<std::string_view> known;
-  for (const EnvironmentVariable& row : kVariables) {
-    if (row.name.starts_with(kPrefix)) known.push_back(row.name);
-  }
-
-  for (const auto& [name, value] : environment.values()) {
-    if (!name.starts_with(kPrefix)) continue;
-    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    const std::optional<std::string_view> meant = nearest_name(name, known);
-    if (meant) return Status::usage(text(name, ": no such variable; did you mean ", *meant, "?"));
-    std::string list;
-    for (std::string_view each : known) list += text(list.empty() ? "" : ", ", each);
-    return Status::usage(text(name, ": no such variable (expected one of ", list,
-                              "); unset it, since ", kPrefix, "* is Ashlar's own prefix"));
-  }
-  return Status();
-}
 
 // `ASHLAR_SIM_CAPACITY: "12x" is not a size (expected …)`.
 Status wrong_value(const EnvironmentVariable& row, std::string_view value, std::string_view problem,

@@ -49,6 +49,7 @@ enum class VariableScope {
   // One option of an allocator, named by `option`, as a switch: 1, 0, True or False. A text of
   // settings that names the option counts before it.
   kAllocatorSwitch,
+  kShmem,  // programs of ashlar::shmem: shmem_settings.h
   kTorch,  // the plug-in for PyTorch: torch_backend_from, and what python/ashlar reads itself
 };
 
@@ -74,6 +75,9 @@ std::span<const EnvironmentVariable> environment_variables();
 inline bool is_for_allocators(const EnvironmentVariable& row) {
   return row.scope == VariableScope::kAllocator || row.scope == VariableScope::kAllocatorSwitch;
 }
+
+// kUsage: there is a variable whose name starts with ASHLAR_ that is not in the table.
+Status refuse_unknown_variables(const Environment& environment);
 
 // The simulated machine that the environment asks for.
 // kUsage: a value is wrong, or there is a variable whose name starts with ASHLAR_ that is not in

@@ -119,20 +119,16 @@ class RedisStore final : public Store {
   Context take_idle() ASHLAR_EXCLUDES(mutex_);
   void put_back(Context context) ASHLAR_EXCLUDES(mutex_);
   // Null: `why` says why not. A refusal (a wrong password) is not tried again.
+  template <typename T>
   struct Attempt {
-    Context context;
-    std::string why;
+    T got;
+    std::string why{};
     bool is_refused = false;
   };
-  Attempt connect(Deadline deadline) const;
-  Attempt introduce(Context context, Deadline deadline) const;
-  // Null: as above. An error is an answer.
-  struct Answer {
-    Reply reply;
-    std::string why;
-    bool is_refused = false;
-  };
-  Answer ask_once(const Words& words, Deadline deadline);
+  Attempt<Context> connect(Deadline deadline) const;
+  Attempt<Context> introduce(Context context, Deadline deadline) const;
+  // An error is an answer.
+  Attempt<Reply> ask_once(const Words& words, Deadline deadline);
   std::string address() const;
 
   const RedisOptions options_;
@@ -236,13 +232,13 @@ Result<bool> RedisStore::erase(std::string_view key, Deadline deadline) {
 Result<Reply> RedisStore::ask(const Words& words, Deadline deadline) {
   std::chrono::nanoseconds pause = milliseconds(1);
   for (;;) {
-    Answer answer = ask_once(words, deadline);
+    Attempt<Reply> answer = ask_once(words, deadline);
     if (answer.is_refused) {
       return Status::device_fault("connect", 0, text(address(), " refused: ", answer.why));
     }
-    if (answer.reply != nullptr) {
-      if (answer.reply->type != REDIS_REPLY_ERROR) return std::move(answer.reply);
-      answer.why = text_of(*answer.reply);
+    if (answer.got != nullptr) {
+      if (answer.got->type != REDIS_REPLY_ERROR) return std::move(answer.got);
+      answer.why = text_of(*answer.got);
       // A server that starts reads its files first, and says so.
       if (!answer.why.starts_with("LOADING")) {
         return Status::device_fault(words.front(), 0, text(address(), " refused: ", answer.why));
@@ -256,15 +252,15 @@ Result<Reply> RedisStore::ask(const Words& words, Deadline deadline) {
   }
 }
 
-RedisStore::Answer RedisStore::ask_once(const Words& words, Deadline deadline) {
-  Attempt attempt{take_idle(), {}, false};
-  if (attempt.context == nullptr) attempt = connect(deadline);
-  if (attempt.context == nullptr) return {nullptr, attempt.why, attempt.is_refused};
-  ::redisSetTimeout(attempt.context.get(), left_of(deadline));
-  Reply reply = send(*attempt.context, words);
-  if (reply == nullptr) return {nullptr, attempt.context->errstr, false};
-  put_back(std::move(attempt.context));
-  return {std::move(reply), {}, false};
+RedisStore::Attempt<Reply> RedisStore::ask_once(const Words& words, Deadline deadline) {
+  Attempt<Context> attempt{take_idle()};
+  if (attempt.got == nullptr) attempt = connect(deadline);
+  if (attempt.got == nullptr) return {nullptr, attempt.why, attempt.is_refused};
+  ::redisSetTimeout(attempt.got.get(), left_of(deadline));
+  Reply reply = send(*attempt.got, words);
+  if (reply == nullptr) return {nullptr, attempt.got->errstr};
+  put_back(std::move(attempt.got));
+  return {std::move(reply)};
 }
 
 Context RedisStore::take_idle() {
@@ -280,18 +276,18 @@ void RedisStore::put_back(Context context) {
   idle_.push_back(std::move(context));
 }
 
-RedisStore::Attempt RedisStore::connect(Deadline deadline) const {
+RedisStore::Attempt<Context> RedisStore::connect(Deadline deadline) const {
   const timeval limit = left_of(deadline);
   Context context(options_.unix_socket.empty()
                       ? ::redisConnectWithTimeout(options_.host.c_str(), options_.port, limit)
                       : ::redisConnectUnixWithTimeout(options_.unix_socket.c_str(), limit));
-  if (context == nullptr) return {nullptr, "no memory for a connection", false};
-  if (context->err != 0) return {nullptr, context->errstr, false};
+  if (context == nullptr) return {nullptr, "no memory for a connection"};
+  if (context->err != 0) return {nullptr, context->errstr};
   ::fcntl(context->fd, F_SETFD, FD_CLOEXEC);
   return introduce(std::move(context), deadline);
 }
 
-RedisStore::Attempt RedisStore::introduce(Context context, Deadline deadline) const {
+RedisStore::Attempt<Context> RedisStore::introduce(Context context, Deadline deadline) const {
   std::vector<Words> greetings;
   if (!options_.password.empty() && !options_.user.empty()) {
     greetings.push_back({"AUTH", options_.user, options_.password});
@@ -302,13 +298,13 @@ RedisStore::Attempt RedisStore::introduce(Context context, Deadline deadline) co
   for (const Words& greeting : greetings) {
     ::redisSetTimeout(context.get(), left_of(deadline));
     const Reply reply = send(*context, greeting);
-    if (reply == nullptr) return {nullptr, context->errstr, false};
+    if (reply == nullptr) return {nullptr, context->errstr};
     if (reply->type == REDIS_REPLY_ERROR) {
       const std::string said(text_of(*reply));
       return {nullptr, said, !said.starts_with("LOADING")};
     }
   }
-  return {std::move(context), {}, false};
+  return {std::move(context)};
 }
 
 std::string RedisStore::address() const {

@@ -1,9 +1,11 @@
 // Inline, and at once.
 #include "symm/host_operations.h"
 
+#include <atomic>
 #include <cstring>
 
 #include "base/text.h"
+#include "symm/atomic_word.h"
 #include "symm/barrier.h"
 #include "symm/signals.h"
 
@@ -11,6 +13,12 @@ namespace ashlar::symm {
 namespace {
 
 constexpr int kMeasuringRounds = 3;
+
+// Another machine counts from the pad on.
+AtomicCall behind_front(const Peers& peers, AtomicCall what) {
+  what.offset += peers.front_bytes();
+  return what;
+}
 
 }  // namespace
 
@@ -51,6 +59,38 @@ Status HostOperations::get(const Peers& peers, int from, size_t place, std::span
   }
   if (!to.empty()) std::memmove(to.data(), peers.buffer(from) + place, to.size());
   return {};
+}
+
+Status HostOperations::post(const Peers& peers, int to, size_t place,
+                            std::span<const std::byte> from) {
+  if (peers.access(to) != PeerAccess::kRemote) return put(peers, to, place, from);
+  return peers.remote()->put(to, peers.front_bytes() + place, from, Deadline::never());
+}
+
+Status HostOperations::post(const Peers& peers, int at, const AtomicCall& what) {
+  if (peers.access(at) == PeerAccess::kRemote) {
+    return peers.remote()->post(at, behind_front(peers, what), Deadline::never());
+  }
+  change_word(peers.buffer(at) + what.offset, what);
+  return {};
+}
+
+Result<uint64_t> HostOperations::fetch(const Peers& peers, int at, const AtomicCall& what) {
+  if (peers.access(at) == PeerAccess::kRemote) {
+    return peers.remote()->fetch(at, behind_front(peers, what), Deadline::never());
+  }
+  return change_word(peers.buffer(at) + what.offset, what);
+}
+
+// Plain stores to peers on this machine are ordered by the processor's own fence.
+Status HostOperations::fence(const Peers& peers) {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  return peers.remote() == nullptr ? Status() : peers.remote()->fence(Deadline::never());
+}
+
+Status HostOperations::quiet(const Peers& peers) {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  return peers.remote() == nullptr ? Status() : peers.remote()->quiet(Deadline::never());
 }
 
 Status HostOperations::run(const Signal& what, const When& when) {

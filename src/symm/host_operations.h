@@ -17,6 +17,11 @@ class HostOperations final : public Operations {
 
   Status put(const Peers& peers, int to, size_t place, std::span<const std::byte> from) override;
   Status get(const Peers& peers, int from, size_t place, std::span<std::byte> to) override;
+  Status post(const Peers& peers, int to, size_t place, std::span<const std::byte> from) override;
+  Status post(const Peers& peers, int at, const AtomicCall& what) override;
+  Result<uint64_t> fetch(const Peers& peers, int at, const AtomicCall& what) override;
+  Status fence(const Peers& peers) override;
+  Status quiet(const Peers& peers) override;
   Status run(const Signal& what, const When& when) override;
   Status run(const Collective& what, const When& when) override;
   Result<uint64_t> counter_value(int from, int channel) override;

@@ -63,4 +63,24 @@ Status perform(const Pads& pads, const Signal& what, const Limits& limits) {
   return Status::usage("no such signal");
 }
 
+// --- what not every back end has
+// -----------------------------------------------------------------
+
+namespace {
+
+Status no_words() {
+  return Status::unsupported(
+      "steps on single words are for the host's memory: use signals and counters");
+}
+
+}  // namespace
+
+Status Operations::post(const Peers& /*peers*/, int /*at*/, const AtomicCall& /*what*/) {
+  return no_words();
+}
+
+Result<uint64_t> Operations::fetch(const Peers& /*peers*/, int /*at*/, const AtomicCall& /*what*/) {
+  return no_words();
+}
+
 }  // namespace ashlar::symm

@@ -11,6 +11,7 @@
 #include <span>
 #include <variant>
 
+#include "ashlar/atomic_call.h"
 #include "ashlar/status.h"
 #include "ashlar/types.h"
 #include "symm/collectives/moving.h"
@@ -82,6 +83,16 @@ class Operations {
   // REQUIRES: checked.
   virtual Status put(const Peers& peers, int to, size_t place, std::span<const std::byte> from) = 0;
   virtual Status get(const Peers& peers, int from, size_t place, std::span<std::byte> to) = 0;
+  // Bytes, and steps on words, that may still be on their way when these return: `fence` puts them
+  // in front of what comes after it, `quiet` waits for them. The offset of a step is from the
+  // beginning of the buffer. REQUIRES: checked. kUnsupported: not by this back end.
+  virtual Status post(const Peers& peers, int to, size_t place, std::span<const std::byte> from) {
+    return put(peers, to, place, from);
+  }
+  virtual Status post(const Peers& peers, int at, const AtomicCall& what);
+  virtual Result<uint64_t> fetch(const Peers& peers, int at, const AtomicCall& what);
+  virtual Status fence(const Peers& /*peers*/) { return {}; }
+  virtual Status quiet(const Peers& /*peers*/) { return {}; }
   virtual Status run(const Signal& what, const When& when) = 0;
   virtual Status run(const Collective& what, const When& when) = 0;
   // Of this rank's counter.

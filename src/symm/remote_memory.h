@@ -37,28 +37,40 @@ class RemoteMemory {
   Status get(int rank, uint64_t offset, std::span<std::byte> into, Deadline deadline) const {
     return into.empty() ? Status() : regions_[rank]->get(offset, into, deadline);
   }
-  // Adds to a word, some time after this returns. kTimeout: it does not.
-  Status add(int rank, const AtomicCall& call, Deadline deadline) const {
+  // Changes a word, some time after this returns. kTimeout: it does not.
+  Status post(int rank, const AtomicCall& call, Deadline deadline) const {
     return regions_[rank]->post(call, deadline);
   }
   // What was there before.
   Result<uint64_t> fetch(int rank, const AtomicCall& call, Deadline deadline) const {
     return regions_[rank]->fetch(call, deadline);
   }
+  // What was put and added before is seen before what comes after.
+  Status fence(int rank, Deadline deadline) const {
+    return remotes_->endpoint(rank).fence(deadline);
+  }
   // What was put and added before has arrived.
   Status quiet(int rank, Deadline deadline) const {
     return remotes_->endpoint(rank).quiet(deadline);
   }
   // The same of all ranks.
+  Status fence(Deadline deadline) const {
+    return for_each([&](int rank) { return fence(rank, deadline); });
+  }
   Status quiet(Deadline deadline) const {
+    return for_each([&](int rank) { return quiet(rank, deadline); });
+  }
+
+ private:
+  template <typename Act>
+  Status for_each(const Act& act) const {
     for (int rank = 0; rank < static_cast<int>(regions_.size()); ++rank) {
       if (!contains(rank)) continue;
-      if (Status arrived = quiet(rank, deadline); !arrived.ok()) return arrived;
+      if (Status done = act(rank); !done.ok()) return done;
     }
     return {};
   }
 
- private:
   const std::shared_ptr<const Remotes> remotes_;  // also owned by the circle, and by others like it
   const Own own_;
   const std::vector<std::unique_ptr<RemoteRegion>> regions_;

@@ -19,7 +19,7 @@ AtomicCall addition(uint64_t offset, WordBytes word, uint64_t amount) {
 
 Status RemotePads::add_to_counter(int to, int channel, uint64_t amount, Deadline deadline) {
   const uint64_t at = own_line(channel) + offsetof(PadLine, counter);
-  return pads_.add(to, addition(at, WordBytes::k8, amount), deadline);
+  return pads_.post(to, addition(at, WordBytes::k8, amount), deadline);
 }
 
 // Only this rank fills the slot, and only the other empties it: one that was seen empty stays so.
@@ -32,7 +32,7 @@ Result<bool> RemotePads::try_put(int to, int channel, Deadline deadline) {
   const Result<uint64_t> seen = pads_.fetch(to, addition(at, WordBytes::k4, 0), deadline);
   if (!seen.ok()) return seen.status();
   if (*seen != 0) return false;
-  if (Status put = pads_.add(to, addition(at, WordBytes::k4, 1), deadline); !put.ok()) return put;
+  if (Status put = pads_.post(to, addition(at, WordBytes::k4, 1), deadline); !put.ok()) return put;
   return true;
 }
 
@@ -40,7 +40,7 @@ Status RemotePads::announce(int to, int channel, uint64_t number, Deadline deadl
   uint64_t& told = told_[index(channel, to)];
   if (told >= number) return {};
   const uint64_t at = own_line(channel) + offsetof(PadLine, barrier);
-  Status added = pads_.add(to, addition(at, WordBytes::k8, number - told), deadline);
+  Status added = pads_.post(to, addition(at, WordBytes::k8, number - told), deadline);
   if (added.ok()) told = number;
   return added;
 }

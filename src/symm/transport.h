@@ -22,23 +22,13 @@
 #include <string>
 #include <string_view>
 
+#include "ashlar/atomic_call.h"
 #include "ashlar/deadline.h"
 #include "ashlar/export.h"
 #include "ashlar/status.h"
 #include "symm/failure.h"
 
 namespace ashlar::symm {
-
-enum class AtomicKind { kAdd, kAnd, kOr, kXor, kSwap, kCompareAndSwap };
-enum class WordBytes : uint8_t { k4 = 4, k8 = 8 };
-
-struct AtomicCall {
-  AtomicKind kind = AtomicKind::kAdd;
-  WordBytes word = WordBytes::k8;
-  uint64_t offset = 0;    // from the beginning of the region; the word is aligned to its size
-  uint64_t operand = 0;   // of words of 4 bytes the lower half counts, here and below
-  uint64_t expected = 0;  // kCompareAndSwap: what must be there for `operand` to be put there
-};
 
 // Memory of this process that others may reach by its key, until this is gone.
 class ASHLAR_EXPORT Region {

@@ -1,8 +1,8 @@
 // What arrives: calls, which are checked, done and answered, and answers. UCX calls these from
 // progress, and so does whoever holds the mutex: clang cannot know.
-#include <atomic>
 #include <cstring>
 
+#include "symm/atomic_word.h"
 #include "symm/transport.h"
 #include "ucx/ucx_connection.h"
 #include "ucx/ucx_worker.h"
@@ -10,22 +10,10 @@
 namespace ashlar::symm {
 namespace {
 
-template <typename Word>
-uint64_t change(std::byte* at, const Message& call) {
-  const std::atomic_ref<Word> word(*reinterpret_cast<Word*>(at));
-  const auto operand = static_cast<Word>(call.operand);
-  switch (static_cast<AtomicKind>(call.atomic)) {
-    case AtomicKind::kAdd: return word.fetch_add(operand);
-    case AtomicKind::kAnd: return word.fetch_and(operand);
-    case AtomicKind::kOr: return word.fetch_or(operand);
-    case AtomicKind::kXor: return word.fetch_xor(operand);
-    case AtomicKind::kSwap: return word.exchange(operand);
-    case AtomicKind::kCompareAndSwap: break;
-  }
-  auto found = static_cast<Word>(call.expected);
-  word.compare_exchange_strong(found, operand);
-  return found;
-}
+// An honest connection has 128 gets of 64 KiB and as many puts on its way at most, and one more
+// call for each thread.
+constexpr size_t kMostOwedBytes = size_t{32} << 20;
+constexpr size_t kMostOwedAnswers = 8192;
 
 bool is_within(const Message& call, uint64_t bytes, std::span<const std::byte> region) {
   return call.offset <= region.size() && bytes <= region.size() - call.offset;
@@ -59,6 +47,7 @@ ucs_status_t UcxWorker::on_message(void* worker, const void* header, size_t head
 
 void UcxWorker::serve_locked(const Message& call, std::span<const std::byte> data,
                              ucp_ep_h reply_to) {
+  if (!may_answer_locked(reply_to)) return;
   Message answer;
   answer.kind = MessageKind::kAnswer;
   answer.call = call.call;
@@ -79,14 +68,44 @@ void UcxWorker::serve_locked(const Message& call, std::span<const std::byte> dat
       got = region.subspan(call.offset, call.bytes);
       answer.outcome = Outcome::kDone;
     } else if (call.kind == MessageKind::kAtomic && is_good_atomic(call, region)) {
-      std::byte* at = region.data() + call.offset;
       answer.operand =
-          call.word_bytes == 8 ? change<uint64_t>(at, call) : change<uint32_t>(at, call);
+          change_word(region.data() + call.offset, {.kind = static_cast<AtomicKind>(call.atomic),
+                                                    .word = static_cast<WordBytes>(call.word_bytes),
+                                                    .operand = call.operand,
+                                                    .expected = call.expected});
       answer.outcome = Outcome::kDone;
     }
   }
   // One that cannot be told has gone, and its own calls with it.
   (void)send_locked(reply_to, answer, got);
+}
+
+bool UcxWorker::may_answer_locked(ucp_ep_h reply_to) {
+  const auto found = owed_.find(reply_to);
+  if (found == owed_.end()) return true;
+  Owed& owed = found->second;
+  if (!owed.is_cut && (owed.count >= kMostOwedAnswers || owed.bytes >= kMostOwedBytes)) {
+    owed.is_cut = true;
+    to_cut_.push_back(reply_to);
+  }
+  return !owed.is_cut;
+}
+
+// A connection of our own is lost, and its group hears why; what it was owed goes with it. One that
+// only the other side made is closed. Where UCX refuses that, nothing more is done for it.
+void UcxWorker::cut_off_locked(ucp_ep_h endpoint)
+    ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
+  if (const auto own = endpoints_.find(endpoint); own != endpoints_.end()) {
+    own->second->lose_locked("it asks, and does not read the answers");
+    return;
+  }
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK;
+  param.flags = UCP_EP_CLOSE_FLAG_FORCE;
+  param.cb.send = [](void* request, ucs_status_t, void*) { ::ucp_request_free(request); };
+  const ucs_status_ptr_t closing = ::ucp_ep_close_nbx(endpoint, &param);
+  if (UCS_PTR_IS_ERR(closing)) return;
+  owed_.erase(endpoint);
 }
 
 // The mutex that the connection wants is this one's, too.
@@ -99,9 +118,12 @@ void UcxWorker::take_answer_locked(const Message& answer, std::span<const std::b
   const bool fits = answer.outcome != Outcome::kDone || data.size() == awaited.into.size();
   const Outcome outcome = fits ? answer.outcome : Outcome::kBadCall;
   if (outcome == Outcome::kDone) std::copy(data.begin(), data.end(), awaited.into.begin());
-  if (awaited.waiter == nullptr) {
+  if (awaited.is_put) {
     awaited.connection->note_answer_locked(answer.call, outcome);
   } else {
+    awaited.connection->note_fetched_locked();
+  }
+  if (awaited.waiter != nullptr) {
     awaited.waiter->answer = answer.operand;
     if (awaited.waiter->outcome == Outcome::kDone) awaited.waiter->outcome = outcome;
     --awaited.waiter->left_count;

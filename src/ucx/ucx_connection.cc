@@ -16,13 +16,13 @@ using Clock = std::chrono::steady_clock;
 constexpr microseconds kDriveItself{300};  // before it leaves progress to the worker's thread
 constexpr milliseconds kLongestRest{1};    // between looks at the group's failure
 constexpr std::chrono::seconds kClosingPatience{1};
-// Of what a connection has sent, and of each get: 8 MiB, with the other side or on the way, are
-// lost on one who does not read.
+// Of what a connection has put, and of what it has asked for: 8 MiB of each, with the other side or
+// on the way.
 constexpr size_t kMostUnanswered = 128;
 
 void on_error(void* connection, ucp_ep_h, ucs_status_t status)
     ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
-  static_cast<UcxConnection*>(connection)->lose_locked(status);
+  static_cast<UcxConnection*>(connection)->lose_locked(::ucs_status_string(status));
 }
 
 Message atomic_message(const RegionToken& region, const AtomicCall& wanted) {
@@ -70,7 +70,9 @@ ucs_status_t UcxConnection::create(const Envelope& address, ucp_err_handling_mod
   MutexLock lock(worker_.mutex);
   if (!worker_.check_locked().ok()) return UCS_ERR_CANCELED;
   can_be_forced_ = mode == UCP_ERR_HANDLING_MODE_PEER;
-  return ::ucp_ep_create(worker_.worker(), &params, &endpoint_);
+  const ucs_status_t status = ::ucp_ep_create(worker_.worker(), &params, &endpoint_);
+  if (status == UCS_OK) worker_.note_endpoint_locked(endpoint_, *this);
+  return status;
 }
 
 Status UcxConnection::put(const Place& to, std::span<const std::byte> from, Deadline deadline) {
@@ -90,68 +92,66 @@ Status UcxConnection::post(const RegionToken& region, const AtomicCall& wanted, 
 }
 
 // The other side answers each; `quiet` waits for the answers.
-Status UcxConnection::send(Message message, std::span<const std::byte> data, Deadline deadline) {
-  const Hush hush;
-  const auto has_room = [this]() ASHLAR_REQUIRES(worker_.mutex) {
-    return unanswered_.size() < kMostUnanswered;
-  };
-  if (Status room = wait(has_room, "what was sent earlier", deadline); !room.ok()) return room;
-  MutexLock lock(worker_.mutex);
-  if (Status good = check_locked(); !good.ok()) return good;
-  return ask_locked(message, {this, nullptr, {}}, data);
+Status UcxConnection::send(const Message& message, std::span<const std::byte> data,
+                           Deadline deadline) {
+  return ask(message, {.connection = this, .is_put = true}, data, deadline);
 }
 
 Status UcxConnection::get(const Place& from, std::span<std::byte> into, Deadline deadline) {
-  const Hush hush;
   Waiter waiter;
-  const auto has_room = [&waiter] { return waiter.left_count < kMostUnanswered; };
   Message message;
   message.kind = MessageKind::kGet;
   message.region = from.region;
-  for (size_t done = 0; done < into.size(); done += kMostDataBytes) {
+  Status asked;
+  for (size_t done = 0; done < into.size() && asked.ok(); done += kMostDataBytes) {
     const auto piece = into.subspan(done, std::min(kMostDataBytes, into.size() - done));
     message.offset = from.offset + done;
     message.bytes = piece.size();
-    Status asked = wait(has_room, "a get", deadline);
-    MutexLock lock(worker_.mutex);
-    if (asked.ok()) asked = check_locked();
-    if (asked.ok()) {
-      ++waiter.left_count;
-      asked = ask_locked(message, {this, &waiter, piece}, {});
-    }
-    if (!asked.ok()) {
-      worker_.stop_awaiting_locked(waiter);
-      return asked;
-    }
+    asked = ask(message, {.connection = this, .waiter = &waiter, .into = piece}, {}, deadline);
   }
-  return finish(waiter, "a get", deadline);
+  return finish(std::move(asked), waiter, "a get", deadline);
 }
 
 Result<uint64_t> UcxConnection::fetch(const RegionToken& region, const AtomicCall& wanted,
                                       Deadline deadline) {
-  const Hush hush;
   Waiter waiter;
-  waiter.left_count = 1;
-  {
-    MutexLock lock(worker_.mutex);
-    if (Status good = check_locked(); !good.ok()) return good;
-    const Status asked = ask_locked(atomic_message(region, wanted), {this, &waiter, {}}, {});
-    if (!asked.ok()) {
-      worker_.stop_awaiting_locked(waiter);
-      return asked;
-    }
-  }
-  if (Status done = finish(waiter, "an atomic", deadline); !done.ok()) return done;
+  Status asked =
+      ask(atomic_message(region, wanted), {.connection = this, .waiter = &waiter}, {}, deadline);
+  Status done = finish(std::move(asked), waiter, "an atomic", deadline);
+  if (!done.ok()) return done;
   return waiter.answer;
+}
+
+Status UcxConnection::ask(const Message& message, const Awaited& awaited,
+                          std::span<const std::byte> data, Deadline deadline) {
+  const Hush hush;
+  const auto has_room = [this, &awaited]() ASHLAR_REQUIRES(worker_.mutex) {
+    return (awaited.is_put ? unanswered_.size() : fetching_count_) < kMostUnanswered;
+  };
+  for (;;) {
+    if (peer_.failure->has_happened()) return peer_.failure->reason();
+    {
+      MutexLock lock(worker_.mutex);
+      if (Status good = check_locked(); !good.ok()) return good;
+      if (has_room()) return ask_locked(message, awaited, data);
+    }
+    const char* what = awaited.is_put ? "what was sent earlier" : "what was asked for earlier";
+    if (Status room = wait(has_room, what, deadline); !room.ok()) return room;
+  }
 }
 
 Status UcxConnection::ask_locked(Message message, const Awaited& awaited,
                                  std::span<const std::byte> data) {
   message.call = worker_.await_locked(awaited);
-  if (awaited.waiter == nullptr) unanswered_.insert(message.call);
+  if (awaited.is_put) {
+    unanswered_.insert(message.call);
+  } else {
+    ++fetching_count_;
+    ++awaited.waiter->left_count;
+  }
   const ucs_status_t status = worker_.send_locked(endpoint_, message, data);
   if (status == UCS_OK) return {};
-  lose_locked(status);
+  lose_locked(::ucs_status_string(status));
   return lost_;
 }
 
@@ -171,13 +171,15 @@ Status UcxConnection::quiet(Deadline deadline) {
   return std::exchange(refused_, Status());
 }
 
-Status UcxConnection::finish(Waiter& waiter, const char* what, Deadline deadline) {
-  Status done = wait([&waiter] { return waiter.left_count == 0; }, what, deadline);
-  {
-    MutexLock lock(worker_.mutex);
-    if (!done.ok()) worker_.stop_awaiting_locked(waiter);
-  }
-  return done.ok() ? outcome_status(waiter.outcome) : done;
+// Nobody knows the waiter any more when it returns.
+Status UcxConnection::finish(Status asked, Waiter& waiter, const char* what, Deadline deadline) {
+  const Hush hush;
+  const auto is_done = [&waiter] { return waiter.left_count == 0; };
+  Status done = asked.ok() ? wait(is_done, what, deadline) : std::move(asked);
+  if (done.ok()) return outcome_status(waiter.outcome);
+  MutexLock lock(worker_.mutex);
+  worker_.stop_awaiting_locked(waiter);
+  return done;
 }
 
 template <typename IsDone>
@@ -237,11 +239,12 @@ void UcxConnection::note_answer_locked(uint64_t call, Outcome outcome) {
   if (refused_.ok()) refused_ = outcome_status(outcome);
 }
 
-void UcxConnection::lose_locked(ucs_status_t status) {
+void UcxConnection::note_fetched_locked() { --fetching_count_; }
+
+void UcxConnection::lose_locked(const char* why) {
   if (!lost_.ok() || endpoint_ == nullptr) return;
-  lost_ =
-      Status::peer_lost(text(who(), ": the connection to it broke (", ::ucs_status_string(status),
-                             "): it has ended or cannot be reached any more"));
+  lost_ = Status::peer_lost(text(who(), ": the connection to it broke (", why,
+                                 "): it has ended or cannot be reached any more"));
   if (!is_parting_) peer_.failure->report(lost_);
   worker_.changed.notify_all();
 }
@@ -258,6 +261,7 @@ void UcxConnection::close() {
     MutexLock lock(worker_.mutex);
     worker_.stop_awaiting_locked(*this);
     if (endpoint_ == nullptr) return;
+    worker_.forget_endpoint_locked(endpoint_);
     if (worker_.worker() == nullptr) {  // the end did not find this one, and took all with it
       endpoint_ = nullptr;
       return;

@@ -43,16 +43,22 @@ class UcxConnection {
 
   // --- called from progress
   // The connection broke: the group hears of it.
-  void lose_locked(ucs_status_t status) ASHLAR_REQUIRES(worker_.mutex);
+  void lose_locked(const char* why) ASHLAR_REQUIRES(worker_.mutex);
   // Of a put, or of something posted.
   void note_answer_locked(uint64_t call, Outcome outcome) ASHLAR_REQUIRES(worker_.mutex);
+  // Of a get, or of an atomic whose answer counts.
+  void note_fetched_locked() ASHLAR_REQUIRES(worker_.mutex);
+  ucp_ep_h endpoint_locked() const ASHLAR_REQUIRES(worker_.mutex) { return endpoint_; }
 
  private:
   ucs_status_t create(const Envelope& address, ucp_err_handling_mode_t mode);
-  Status send(Message message, std::span<const std::byte> data, Deadline deadline);
+  Status send(const Message& message, std::span<const std::byte> data, Deadline deadline);
+  // Sends it once there is room among what is not answered yet.
+  Status ask(const Message& message, const Awaited& awaited, std::span<const std::byte> data,
+             Deadline deadline);
   Status ask_locked(Message message, const Awaited& awaited, std::span<const std::byte> data)
       ASHLAR_REQUIRES(worker_.mutex);
-  Status finish(Waiter& waiter, const char* what, Deadline deadline);
+  Status finish(Status asked, Waiter& waiter, const char* what, Deadline deadline);
   // `is_done()` is called with the mutex held.
   template <typename IsDone>
   Status wait(IsDone is_done, const char* what, Deadline deadline);
@@ -70,6 +76,7 @@ class UcxConnection {
   Status refused_ ASHLAR_GUARDED_BY(worker_.mutex);  // the first put that was, until quiet says so
   bool is_parting_ ASHLAR_GUARDED_BY(worker_.mutex) = false;
   std::set<uint64_t> unanswered_ ASHLAR_GUARDED_BY(worker_.mutex);  // puts and posts
+  size_t fetching_count_ ASHLAR_GUARDED_BY(worker_.mutex) = 0;      // other calls on their way
 };
 
 }  // namespace ashlar::symm

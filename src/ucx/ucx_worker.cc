@@ -169,7 +169,7 @@ void UcxWorker::answer_others() {
     bool has_outstanding = false;
     {
       MutexLock lock(mutex);
-      has_work = ::ucp_worker_progress(worker_) > 0;
+      has_work = step_locked() > 0;
       if (!has_work && Clock::now() >= busy_until) {
         is_asleep = ::ucp_worker_arm(worker_) == UCS_OK;
         has_work = !is_asleep;
@@ -196,7 +196,13 @@ void UcxWorker::progress() {
 }
 
 void UcxWorker::progress_locked() {
-  if (worker_ != nullptr) ::ucp_worker_progress(worker_);
+  if (worker_ != nullptr) step_locked();
+}
+
+unsigned UcxWorker::step_locked() {
+  const unsigned done = ::ucp_worker_progress(worker_);
+  for (ucp_ep_h endpoint : std::exchange(to_cut_, {})) cut_off_locked(endpoint);
+  return done;
 }
 
 void UcxWorker::end() {
@@ -222,12 +228,15 @@ void UcxWorker::end() {
 void UcxWorker::destroy_locked() {
   regions_.clear();
   awaited_.clear();
+  endpoints_.clear();
+  to_cut_.clear();
   if (worker_ != nullptr) ::ucp_worker_destroy(worker_);
   worker_ = nullptr;
   if (context_ != nullptr) ::ucp_cleanup(context_);
   context_ = nullptr;
   with_ucx_.clear();
   idle_.clear();
+  owed_.clear();
 }
 
 Status UcxWorker::check_locked() const {
@@ -278,6 +287,12 @@ ucs_status_t UcxWorker::send_locked(ucp_ep_h to, const Message& message,
   sending.worker = this;
   sending.message = message;
   sending.data.assign(data.begin(), data.end());
+  sending.answers = message.kind == MessageKind::kAnswer ? to : nullptr;
+  if (sending.answers != nullptr) {
+    Owed& owed = owed_[to];
+    ++owed.count;
+    owed.bytes += data.size();
+  }
   ucp_request_param_t param{};
   param.op_attr_mask =
       UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
@@ -298,6 +313,12 @@ ucs_status_t UcxWorker::send_locked(ucp_ep_h to, const Message& message,
 }
 
 void UcxWorker::take_back_locked(Sending& sending) {
+  if (const auto found = owed_.find(sending.answers); found != owed_.end()) {
+    Owed& owed = found->second;
+    --owed.count;
+    owed.bytes -= sending.data.size();
+    if (owed.count == 0 && !owed.is_cut) owed_.erase(found);
+  }
   idle_.splice(idle_.end(), with_ucx_, sending.place);
   if (idle_.size() > kMostIdle) idle_.pop_back();
 }
@@ -308,11 +329,21 @@ uint64_t UcxWorker::await_locked(const Awaited& awaited) {
 }
 
 void UcxWorker::stop_awaiting_locked(const Waiter& waiter) {
-  std::erase_if(awaited_, [&](const auto& each) { return each.second.waiter == &waiter; });
+  for (auto& [call, awaited] : awaited_) {
+    if (awaited.waiter != &waiter) continue;
+    awaited.waiter = nullptr;
+    awaited.into = {};
+  }
 }
 
 void UcxWorker::stop_awaiting_locked(const UcxConnection& connection) {
   std::erase_if(awaited_, [&](const auto& each) { return each.second.connection == &connection; });
+}
+
+size_t UcxWorker::waiting_bytes_locked() const {
+  size_t bytes = 0;
+  for (const auto& each : with_ucx_) bytes += sizeof(Message) + each->data.size();
+  return bytes;
 }
 
 void UcxWorker::wake_locked() {

@@ -41,6 +41,7 @@ struct Sending {
   UcxWorker* worker = nullptr;
   Message message{};
   std::vector<std::byte> data{};
+  ucp_ep_h answers = nullptr;                             // whom; null: it is a call
   std::list<std::unique_ptr<Sending>>::iterator place{};  // in one of the worker's lists
 };
 
@@ -51,11 +52,20 @@ struct Waiter {
   Outcome outcome = Outcome::kDone;  // the first that is not kDone
 };
 
-// A call whose answer has not come.
+// A call whose answer has not come. Without a put, the connection counts what is on its way; one
+// that was given up has no waiter any more.
 struct Awaited {
   UcxConnection* connection = nullptr;
-  Waiter* waiter = nullptr;  // null: a put, or what was posted, which the connection counts
+  bool is_put = false;  // or posted: nobody waits for it by itself
+  Waiter* waiter = nullptr;
   std::span<std::byte> into{};
+};
+
+// Answers to one endpoint that UCX has not sent yet: the other side asks, and does not read.
+struct Owed {
+  size_t count = 0;
+  size_t bytes = 0;
+  bool is_cut = false;  // it was too much: nothing more is done for it
 };
 
 class UcxWorker {
@@ -83,8 +93,20 @@ class UcxWorker {
       ASHLAR_REQUIRES(mutex);
   // The number of a call that is going to be sent.
   uint64_t await_locked(const Awaited& awaited) ASHLAR_REQUIRES(mutex);
+  // The answers come, but nobody waits for them.
   void stop_awaiting_locked(const Waiter& waiter) ASHLAR_REQUIRES(mutex);
   void stop_awaiting_locked(const UcxConnection& connection) ASHLAR_REQUIRES(mutex);
+
+  // Whose endpoint that is, from its creation to its end.
+  void note_endpoint_locked(ucp_ep_h endpoint, UcxConnection& connection) ASHLAR_REQUIRES(mutex) {
+    endpoints_[endpoint] = &connection;
+  }
+  void forget_endpoint_locked(ucp_ep_h endpoint) ASHLAR_REQUIRES(mutex) {
+    endpoints_.erase(endpoint);
+    owed_.erase(endpoint);
+  }
+  // What waits to be sent, in answers and calls.
+  size_t waiting_bytes_locked() const ASHLAR_REQUIRES(mutex);
 
   // While it is there, the caller calls progress, and the thread need not.
   class Driving {
@@ -112,6 +134,8 @@ class UcxWorker {
   Status start_thread() ASHLAR_EXCLUDES(mutex);
   void answer_others() ASHLAR_EXCLUDES(mutex);
   void wake_locked() ASHLAR_REQUIRES(mutex);
+  // Lets UCX work; then cuts off whom it found to be owed too much. 0: there was nothing to do.
+  unsigned step_locked() ASHLAR_REQUIRES(mutex);
   void destroy_locked() ASHLAR_REQUIRES(mutex);
 
   // --- serve.cc
@@ -121,6 +145,9 @@ class UcxWorker {
   void take_back_locked(Sending& sending) ASHLAR_REQUIRES(mutex);
   void take_answer_locked(const Message& answer, std::span<const std::byte> data)
       ASHLAR_REQUIRES(mutex);
+  // Whether this one may be answered, too.
+  bool may_answer_locked(ucp_ep_h reply_to) ASHLAR_REQUIRES(mutex);
+  void cut_off_locked(ucp_ep_h endpoint) ASHLAR_REQUIRES(mutex);
   void serve_locked(const Message& call, std::span<const std::byte> data, ucp_ep_h reply_to)
       ASHLAR_REQUIRES(mutex);
 
@@ -140,6 +167,9 @@ class UcxWorker {
   std::list<std::unique_ptr<Sending>> idle_ ASHLAR_GUARDED_BY(mutex);  // for the next
   uint64_t call_count_ ASHLAR_GUARDED_BY(mutex) = 0;
   std::map<uint64_t, Awaited> awaited_ ASHLAR_GUARDED_BY(mutex);
+  std::map<ucp_ep_h, UcxConnection*> endpoints_ ASHLAR_GUARDED_BY(mutex);
+  std::map<ucp_ep_h, Owed> owed_ ASHLAR_GUARDED_BY(mutex);
+  std::vector<ucp_ep_h> to_cut_ ASHLAR_GUARDED_BY(mutex);  // once UCX has returned
   std::map<RegionToken, std::span<std::byte>> regions_ ASHLAR_GUARDED_BY(mutex);
   std::vector<std::weak_ptr<UcxConnection>> connections_ ASHLAR_GUARDED_BY(mutex);
 };

@@ -1,8 +1,6 @@
 // The acceptance checklist of symmetric memory, row by row, with real processes: memory, signals,
 // groups. Results of collectives are in symmetric_results_test.cc, deaths in
 // symmetric_deaths_test.cc, keys in symmetric_keys_test.cc.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <stdlib.h>
 
 #include <algorithm>
@@ -14,12 +12,6 @@
 
 namespace ashlar::symm {
 namespace {
-
-using std::chrono::milliseconds;
-using ::testing::AllOf;
-using ::testing::Each;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 constexpr size_t kBytes = size_t{64} * 1024;
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <random>
+#include <thread>
 
 namespace ashlar::symm {
 namespace {
@@ -239,8 +240,49 @@ std::string try_signals(SymmetricRank& own) {
   return {};
 }
 
+std::string try_words(SymmetricRank& own) {
+  const Handle& handle = own.handle;
+  const int count = handle.world_size();
+  const auto ranks = static_cast<uint64_t>(count);
+  constexpr uint64_t kTurns = 50;
+  std::memset(own.buffer.data(), 0, 64);
+  handle.barrier(0, kPatience);
+  // All at all: sums, bits of one's own, and a lock of compare-and-swap around a plain number.
+  for (int rank = 0; rank < count; ++rank) {
+    for (uint64_t turn = 0; turn < kTurns; ++turn) {
+      handle.post(rank, {.offset = 0, .operand = turn});
+      handle.post(rank, {.word = WordBytes::k4, .offset = 8, .operand = 1});
+      handle.fetch(rank, {.offset = 16, .operand = 2});
+    }
+    handle.post(rank,
+                {.kind = AtomicKind::kOr, .offset = 24, .operand = uint64_t{1} << handle.rank()});
+    while (handle.fetch(rank, {.kind = AtomicKind::kCompareAndSwap,
+                               .word = WordBytes::k4,
+                               .offset = 32,
+                               .operand = 1}) != 0) {
+      std::this_thread::yield();
+    }
+    uint64_t number = 0;
+    handle.get(rank, std::as_writable_bytes(std::span(&number, 1)), 40);
+    ++number;
+    handle.post(rank, std::as_bytes(std::span(&number, 1)), 40);
+    handle.fence();
+    handle.fetch(rank, {.kind = AtomicKind::kSwap, .word = WordBytes::k4, .offset = 32});
+  }
+  handle.quiet();
+  handle.barrier(0, kPatience);
+  const auto words = own.buffer.as<uint64_t>();
+  if (words[0] != ranks * kTurns * (kTurns - 1) / 2) return text("posted sums are ", words[0]);
+  if (words[1] != ranks * kTurns) return text("counts of 32 bits are ", words[1]);
+  if (words[2] != ranks * kTurns * 2) return text("fetched sums are ", words[2]);
+  if (words[3] != (uint64_t{1} << ranks) - 1) return text("bits are ", words[3]);
+  if (words[5] != ranks) return text(words[5], " of ", ranks, " had the lock to themselves");
+  handle.barrier(0, kPatience);
+  return {};
+}
+
 std::string run_program(SymmetricRank& own) {
-  std::string wrong = try_signals(own);
+  std::string wrong = try_signals(own) + try_words(own);
   for (const size_t begin : {size_t{0}, size_t{1000}}) {
     if (!wrong.empty()) return wrong;
     wrong = try_collectives(own, own.group.rendezvous(own.buffer.data() + begin, kPatience));

@@ -20,6 +20,8 @@ std::string try_collectives(SymmetricRank& own, const Handle& handle);
 std::string compare_bits(SymmetricRank& own);
 // Signals, counters and barriers, with data that must arrive before them.
 std::string try_signals(SymmetricRank& own);
+// Words that all ranks change at once, wherever they are.
+std::string try_words(SymmetricRank& own);
 // All of these.
 std::string run_program(SymmetricRank& own);
 

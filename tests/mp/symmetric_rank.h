@@ -1,8 +1,10 @@
 // One rank of symmetric memory, as a user's program has it, for tests with real processes.
 #pragma once
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <functional>
 #include <string>
 
@@ -11,6 +13,14 @@
 #include "mp/ranks.h"
 
 namespace ashlar::symm {
+
+// What tests of ranks are written with.
+using std::chrono::milliseconds;
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
 
 // No wait in a test that goes well comes near it.
 inline constexpr std::chrono::seconds kPatience{60};

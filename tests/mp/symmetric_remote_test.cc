@@ -1,8 +1,6 @@
 // Row 19 of the acceptance checklist: ranks on other machines. Real machines are two namespaces
 // with Redis and UCX between them; where these cannot be made, ranks of one machine that say they
 // are on two, with UCX over its loopback.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -10,6 +8,7 @@
 
 #include "ashlar/redis_store.h"
 #include "ashlar/ucx_transport.h"
+#include "mp/lost_rank.h"
 #include "mp/symmetric_program.h"
 #include "mp/two_machines.h"
 #include "mp/ucx_ranks.h"
@@ -17,13 +16,6 @@
 
 namespace ashlar::symm {
 namespace {
-
-using std::chrono::milliseconds;
-using ::testing::AllOf;
-using ::testing::Each;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
 
 GroupOptions with_transport(const BareRank& rank, const std::string& device) {
   GroupOptions options = SymmetricRank::group_options(rank);
@@ -55,41 +47,20 @@ std::string check_access(const SymmetricRank& own, const BareRank& rank) {
   return {};
 }
 
-using Act = std::function<void(SymmetricRank& own)>;
 using RemoteBody = std::function<std::string(SymmetricRank& own, Store& store)>;
 
 std::string the_program(SymmetricRank& own, Store&) { return run_program(own); }
 
-// The last rank is killed inside of `act`, where all but rank 1 are; that one comes to it after the
-// death, so that nobody gets through. Nobody goes before all know of it: that would be an end, too.
-std::string do_until_the_last_dies(SymmetricRank& own, Store& store, const Act& act) {
-  std::thread blow;
-  if (own.handle.rank() == own.handle.world_size() - 1) {
-    blow = std::thread([] {
-      std::this_thread::sleep_for(milliseconds(100));
-      ::kill(::getpid(), SIGKILL);
-    });
-  }
-  while (own.handle.rank() == 1 && own.group.failure().ok()) {
-    std::this_thread::sleep_for(milliseconds(5));
-  }
-  std::string said = "got through";
-  try {
-    act(own);
-  } catch (const PeerError& lost) {
-    said = lost.what();
-  }
-  const std::string again = thrown_by([&] { own.handle.put_signal(0, 0, kPatience); });
-  if (again != said) said += " [then: " + again + "]";
-  if (blow.joinable()) blow.join();
-  must(store.barrier("all-know", own.handle.world_size() - 1, kNoEnd, patience()));
+// The last rank is lost inside of `act`. Nobody goes before all know of it: that would be an end,
+// too.
+std::string do_until_the_last_is_lost(SymmetricRank& own, Store& store, const Act& act,
+                                      int signal = SIGKILL) {
+  const int last = own.handle.world_size() - 1;
+  std::string said = lose_rank_in(act, {.victim = last, .signal = signal, .latecomer = 1}, own);
+  must(store.barrier("all-know", last, kNoEnd, patience()));
   return said;
 }
 
-const Act kBarrier = [](SymmetricRank& own) { own.group.barrier(3, kPatience); };
-const Act kAllReduce = [](SymmetricRank& own) {
-  own.handle.all_reduce(100, {}, {0, nullptr, kPatience});
-};
 const Act kWaitSignal = [](SymmetricRank& own) {
   own.handle.wait_signal(own.handle.world_size() - 1, 0, kPatience);
 };
@@ -147,7 +118,7 @@ TEST_F(SymmetricMachines, Row19TheSameProgramPassesWithTwoRanksOnEachMachine) {
 TEST_F(SymmetricMachines, Row19ADeathOnTheOtherMachineFailsAllWaitersByName) {
   for (const Act& act : {kBarrier, kAllReduce, kWaitSignal}) {
     std::vector<std::string> said = on_both(4, [&act](SymmetricRank& own, Store& store) {
-      return do_until_the_last_dies(own, store, act);
+      return do_until_the_last_is_lost(own, store, act);
     });
     EXPECT_EQ(said.back(), "killed");
     said.pop_back();
@@ -157,9 +128,8 @@ TEST_F(SymmetricMachines, Row19ADeathOnTheOtherMachineFailsAllWaitersByName) {
 
 // --- as if on two machines ----------------------------------------------------------------------
 
-BareBody as_if_on_two(const RemoteBody& body) {
-  return [body](const BareRank& rank) -> std::string {
-    HeapOptions heap = heap_options();
+BareBody as_if_on_two(const RemoteBody& body, HeapOptions heap = heap_options()) {
+  return [body, heap](const BareRank& rank) mutable -> std::string {
     heap.machine = side_of(rank) == 0 ? "left" : "right";
     SymmetricRank own(rank, kProgramBytes, heap, with_transport(rank, "lo"));
     if (std::string wrong = check_access(own, rank); !wrong.empty()) return wrong;
@@ -181,12 +151,57 @@ INSTANTIATE_TEST_SUITE_P(WorldSizes, SymmetricMemory, ::testing::Values(1, 2, 3,
 TEST(SymmetricMemory, Row19ADeathFailsAllWaitersAsIfOnTwoMachines) {
   for (const Act& act : {kBarrier, kAllReduce, kWaitSignal}) {
     Ranks ranks(4, as_if_on_two([&act](SymmetricRank& own, Store& store) {
-                  return do_until_the_last_dies(own, store, act);
+                  return do_until_the_last_is_lost(own, store, act);
                 }));
     std::vector<std::string> said = ranks.outcomes();
     EXPECT_EQ(said.back(), "killed");
     said.pop_back();
     EXPECT_THAT(said, Each(kNamesTheLast));
+  }
+}
+
+// --- a rank on the other machine that stands still: no connection breaks
+
+// What those say that are left.
+std::vector<std::string> said_beside_a_still_one(const RemoteBody& body, const HeapOptions& heap) {
+  Ranks ranks(4, as_if_on_two(body, heap));
+  std::vector<std::string> said = ranks.outcomes(3);
+  said.pop_back();
+  return said;
+}
+
+TEST(SymmetricMemory, Row20ARankThatStandsStillOnTheOtherMachineIsLostWithItsLease) {
+  for (const Act& act : {kBarrier, kAllReduce}) {
+    const RemoteBody body = [&act](SymmetricRank& own, Store& store) {
+      return do_until_the_last_is_lost(own, store, act, SIGSTOP);
+    };
+    EXPECT_THAT(said_beside_a_still_one(body, SymmetricRank::heap_options()), Each(kNamesTheLast));
+  }
+}
+
+// Its lease is long: what each rank waits for it is its own deadline.
+TEST(SymmetricMemory, Row11ARankThatStandsStillOnTheOtherMachineIsNamedWhenTheDeadlinePasses) {
+  const Act barrier = [](SymmetricRank& own) { own.group.barrier(3, milliseconds(300)); };
+  const Act all_reduce = [](SymmetricRank& own) {
+    own.handle.all_reduce(100, {}, {0, nullptr, milliseconds(300)});
+  };
+  for (const Act& act : {barrier, all_reduce}) {
+    const RemoteBody body = [&act](SymmetricRank& own, Store& store) -> std::string {
+      if (own.handle.rank() == 3) ::raise(SIGSTOP);
+      std::string said = "got through";
+      const Deadline soon = Deadline::after(std::chrono::seconds(20));
+      try {
+        act(own);
+      } catch (const TimeoutError& late) {
+        said = late.what();
+      }
+      if (soon.has_passed()) said += " [much later]";
+      must(store.barrier("all-know", 3, kNoEnd, patience()));
+      return said;
+    };
+    EXPECT_THAT(
+        said_beside_a_still_one(body, heap_options()),
+        Each(AllOf(HasSubstr("timeout"), HasSubstr("rank"), HasSubstr("3"), Not(HasSubstr("[")))));
   }
 }
 

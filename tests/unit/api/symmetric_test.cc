@@ -307,6 +307,19 @@ TEST_F(SymmetricMistakes, OneSidedCallsAndSignalsNameTheRangeAndTheValue) {
   EXPECT_THAT(refusal([&] { (void)alone_.group.peer_access(1); }), HasSubstr("rank 1"));
 }
 
+TEST_F(SymmetricMistakes, StepsOnWordsNameTheWordAndThePlace) {
+  const auto fetched = [&](int at, AtomicCall what) {
+    return refusal([&] { handle_.fetch(at, what); });
+  };
+  EXPECT_THAT(fetched(0, {.offset = 4096}), HasSubstr("8 bytes at offset 4096"));
+  EXPECT_THAT(fetched(0, {.offset = 4}), HasSubstr("is not aligned"));
+  EXPECT_THAT(fetched(0, {.word = static_cast<WordBytes>(2)}), HasSubstr("a word of 2"));
+  EXPECT_THAT(refusal([&] { handle_.post(0, {.kind = AtomicKind::kSwap}); }),
+              HasSubstr("a swap has an answer"));
+  EXPECT_EQ(handle_.fetch(0, {.offset = 4088, .operand = 7}), 0U);
+  EXPECT_EQ(handle_.fetch(0, {.kind = AtomicKind::kAnd, .offset = 4088, .operand = 4}), 7U);
+}
+
 TEST_F(SymmetricMistakes, CollectivesAreCheckedFirst) {
   std::vector<std::byte> out(8192);
   EXPECT_THAT(refusal([&] { handle_.all_reduce(1025); }), HasSubstr("4100 bytes at offset 0"));

@@ -84,7 +84,9 @@ TEST(EnvironmentTest, TheDefaultTextOfEachVariableHasTheEffectOfLeavingItUnset) 
 TEST(EnvironmentTest, EveryRowSaysWhatItSetsAndWhatItExpects) {
   std::set<std::string_view> names;
   for (const EnvironmentVariable& row : environment_variables()) {
-    EXPECT_TRUE(row.name.starts_with("ASHLAR_") || row.name.find("TORCH_") != row.name.npos);
+    // Ours, PyTorch's, or OpenSHMEM's.
+    EXPECT_TRUE(row.name.starts_with("ASHLAR_") || row.name.find("TORCH_") != row.name.npos ||
+                row.name.starts_with("SHMEM_"));
     EXPECT_EQ(row.parse != nullptr, row.scope == VariableScope::kSimulatedMachine) << row.name;
     EXPECT_EQ(row.option.empty(), row.scope != VariableScope::kAllocatorSwitch) << row.name;
     EXPECT_TRUE(names.insert(row.name).second) << row.name << " twice";

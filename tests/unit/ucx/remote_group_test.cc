@@ -1,7 +1,5 @@
 // Groups whose ranks are threads of one process that say they are on different machines: what they
 // reach through UCX, and how it ends.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <thread>
 
@@ -11,13 +9,6 @@
 
 namespace ashlar::symm {
 namespace {
-
-using std::chrono::milliseconds;
-using ::testing::AllOf;
-using ::testing::Each;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
 
 struct Machines {
   int world_size = 2;

@@ -2,7 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <functional>
+#include <thread>
 
 #include "symm/transport.h"
 #include "ucx/ucx_connection.h"
@@ -72,7 +75,7 @@ TEST_F(UcxServeTest, RefusesAtomicsThatAreNone) {
 TEST_F(UcxServeTest, IsNotAskedForAllOfALargeGetAtOnce) {
   const auto count_calls = [this] {
     MutexLock lock(other_->mutex);
-    return other_->await_locked({liar_.get(), nullptr, {}});
+    return other_->await_locked({.connection = liar_.get(), .is_put = true});
   };
   std::vector<std::byte> got(size_t{64} << 20);
   const uint64_t before = count_calls();
@@ -82,6 +85,51 @@ TEST_F(UcxServeTest, IsNotAskedForAllOfALargeGetAtOnce) {
     EXPECT_EQ(liar_->get({token_, 0}, got, soon).kind(), StatusKind::kTimeout);
   }
   EXPECT_LE(count_calls() - before, 129);
+}
+
+// Asks for 250 MiB, and reads nothing until `is_over()`: how much lay there at most.
+size_t most_owed(UcxWorker& honest, UcxWorker& asking, const UcxConnection& by,
+                 const std::function<bool()>& is_over)
+    ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
+  std::vector<std::byte> large(size_t{64} << 10);
+  Message ask;
+  ask.kind = MessageKind::kGet;
+  ask.region = *honest.share(large);
+  ask.bytes = large.size();
+  size_t most_bytes = 0;
+  MutexLock held(asking.mutex);  // nobody calls progress there
+  for (int call = 0; call < 4000; ++call) {
+    EXPECT_EQ(asking.send_locked(by.endpoint_locked(), ask, {}), UCS_OK);
+  }
+  for (const Deadline soon = patience(); !is_over() && !soon.has_passed();) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    MutexLock lock(honest.mutex);
+    most_bytes = std::max(most_bytes, honest.waiting_bytes_locked());
+  }
+  honest.forget(ask.region);
+  return most_bytes;
+}
+
+TEST_F(UcxServeTest, CutsOffWhoeverAsksAndDoesNotRead) {
+  const Deadline enough = Deadline::after(std::chrono::milliseconds(500));
+  EXPECT_LT(most_owed(*honest_, *other_, *liar_, [&] { return enough.has_passed(); }),
+            size_t{40} << 20);
+  std::array<std::byte, 8> got{};
+  const Deadline soon = Deadline::after(std::chrono::milliseconds(200));
+  EXPECT_FALSE(liar_->get({token_, 0}, got, soon).ok());
+  MutexLock lock(honest_->mutex);
+  EXPECT_EQ(honest_->waiting_bytes_locked(), 0U);
+}
+
+// Where both sides have a connection, the group of the one that is asked hears why.
+TEST_F(UcxServeTest, TellsTheGroupWhyItCutSomebodyOff) {
+  const auto failure = std::make_shared<Failure>();
+  const auto back =
+      *UcxConnection::open(honest_, *open_envelope(EnvelopeKind::kAddress, other_->address()),
+                           {7, "asked", failure}, patience());
+  EXPECT_LT(most_owed(*honest_, *other_, *liar_, [&] { return failure->has_happened(); }),
+            size_t{40} << 20);
+  EXPECT_THAT(failure->reason().to_string(), HasSubstr("does not read the answers"));
 }
 
 TEST_F(UcxServeTest, RefusesWhoeverDoesNotKnowTheToken) {

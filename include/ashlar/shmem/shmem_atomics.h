@@ -1,0 +1,92 @@
+// Steps on one word of another PE that nobody sees half done, whichever PE and way they come from.
+// Included by shmem.h. Those that fetch return what was there before; the others, set excepted, are
+// done by shmem_quiet.
+#pragma once
+
+#include "shmem_types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ASHLAR_SHMEM_DECLARE(NAME, T)                                                             \
+  ASHLAR_SHMEM_API T shmem_##NAME##_atomic_fetch(const T* source, int pe);                        \
+  ASHLAR_SHMEM_API void shmem_##NAME##_atomic_set(T* dest, T value, int pe);                      \
+  ASHLAR_SHMEM_API T shmem_##NAME##_atomic_swap(T* dest, T value, int pe);                        \
+  ASHLAR_SHMEM_API T shmem_ctx_##NAME##_atomic_fetch(shmem_ctx_t ctx, const T* source, int pe);   \
+  ASHLAR_SHMEM_API void shmem_ctx_##NAME##_atomic_set(shmem_ctx_t ctx, T* dest, T value, int pe); \
+  ASHLAR_SHMEM_API T shmem_ctx_##NAME##_atomic_swap(shmem_ctx_t ctx, T* dest, T value, int pe);   \
+  ASHLAR_SHMEM_API void shmem_##NAME##_atomic_fetch_nbi(T* fetch, const T* source, int pe);       \
+  ASHLAR_SHMEM_API void shmem_##NAME##_atomic_swap_nbi(T* fetch, T* dest, T value, int pe);       \
+  ASHLAR_SHMEM_API void shmem_ctx_##NAME##_atomic_fetch_nbi(shmem_ctx_t ctx, T* fetch,            \
+                                                            const T* source, int pe);             \
+  ASHLAR_SHMEM_API void shmem_ctx_##NAME##_atomic_swap_nbi(shmem_ctx_t ctx, T* fetch, T* dest,    \
+                                                           T value, int pe);
+ASHLAR_SHMEM_EXTENDED_ATOMIC_TYPES(ASHLAR_SHMEM_DECLARE)
+#undef ASHLAR_SHMEM_DECLARE
+
+#define ASHLAR_SHMEM_DECLARE(NAME, T)                                                              \
+  ASHLAR_SHMEM_API T shmem_##NAME##_atomic_compare_swap(T* dest, T cond, T value, int pe);         \
+  ASHLAR_SHMEM_API T shmem_ctx_##NAME##_atomic_compare_swap(shmem_ctx_t ctx, T* dest, T cond,      \
+                                                            T value, int pe);                      \
+  ASHLAR_SHMEM_API void shmem_##NAME##_atomic_compare_swap_nbi(T* fetch, T* dest, T cond, T value, \
+                                                               int pe);                            \
+  ASHLAR_SHMEM_API void shmem_ctx_##NAME##_atomic_compare_swap_nbi(                                \
+      shmem_ctx_t ctx, T* fetch, T* dest, T cond, T value, int pe);                                \
+  ASHLAR_SHMEM_API void shmem_##NAME##_atomic_inc(T* dest, int pe);                                \
+  ASHLAR_SHMEM_API T shmem_##NAME##_atomic_fetch_inc(T* dest, int pe);                             \
+  ASHLAR_SHMEM_API void shmem_ctx_##NAME##_atomic_inc(shmem_ctx_t ctx, T* dest, int pe);           \
+  ASHLAR_SHMEM_API T shmem_ctx_##NAME##_atomic_fetch_inc(shmem_ctx_t ctx, T* dest, int pe);        \
+  ASHLAR_SHMEM_API void shmem_##NAME##_atomic_fetch_inc_nbi(T* fetch, T* dest, int pe);            \
+  ASHLAR_SHMEM_API void shmem_ctx_##NAME##_atomic_fetch_inc_nbi(shmem_ctx_t ctx, T* fetch,         \
+                                                                T* dest, int pe);
+ASHLAR_SHMEM_ATOMIC_TYPES(ASHLAR_SHMEM_DECLARE)
+#undef ASHLAR_SHMEM_DECLARE
+
+#define ASHLAR_SHMEM_DECLARE_STEP(NAME, T, STEP)                                                \
+  ASHLAR_SHMEM_API void shmem_##NAME##_atomic_##STEP(T* dest, T value, int pe);                 \
+  ASHLAR_SHMEM_API T shmem_##NAME##_atomic_fetch_##STEP(T* dest, T value, int pe);              \
+  ASHLAR_SHMEM_API void shmem_ctx_##NAME##_atomic_##STEP(shmem_ctx_t ctx, T* dest, T value,     \
+                                                         int pe);                               \
+  ASHLAR_SHMEM_API T shmem_ctx_##NAME##_atomic_fetch_##STEP(shmem_ctx_t ctx, T* dest, T value,  \
+                                                            int pe);                            \
+  ASHLAR_SHMEM_API void shmem_##NAME##_atomic_fetch_##STEP##_nbi(T* fetch, T* dest, T value,    \
+                                                                 int pe);                       \
+  ASHLAR_SHMEM_API void shmem_ctx_##NAME##_atomic_fetch_##STEP##_nbi(shmem_ctx_t ctx, T* fetch, \
+                                                                     T* dest, T value, int pe);
+#define ASHLAR_SHMEM_DECLARE(NAME, T) ASHLAR_SHMEM_DECLARE_STEP(NAME, T, add)
+ASHLAR_SHMEM_ATOMIC_TYPES(ASHLAR_SHMEM_DECLARE)
+#undef ASHLAR_SHMEM_DECLARE
+#define ASHLAR_SHMEM_DECLARE(NAME, T)     \
+  ASHLAR_SHMEM_DECLARE_STEP(NAME, T, and) \
+  ASHLAR_SHMEM_DECLARE_STEP(NAME, T, or)  \
+  ASHLAR_SHMEM_DECLARE_STEP(NAME, T, xor)
+ASHLAR_SHMEM_BITWISE_ATOMIC_TYPES(ASHLAR_SHMEM_DECLARE)
+#undef ASHLAR_SHMEM_DECLARE
+#undef ASHLAR_SHMEM_DECLARE_STEP
+
+// --- deprecated names
+#define ASHLAR_SHMEM_DECLARE(NAME, T)                                 \
+  ASHLAR_SHMEM_API T shmem_##NAME##_fetch(const T* source, int pe);   \
+  ASHLAR_SHMEM_API void shmem_##NAME##_set(T* dest, T value, int pe); \
+  ASHLAR_SHMEM_API T shmem_##NAME##_swap(T* dest, T value, int pe);
+ASHLAR_SHMEM_DECLARE(int, int)
+ASHLAR_SHMEM_DECLARE(long, long)
+ASHLAR_SHMEM_DECLARE(longlong, long long)
+ASHLAR_SHMEM_DECLARE(float, float)
+ASHLAR_SHMEM_DECLARE(double, double)
+#undef ASHLAR_SHMEM_DECLARE
+#define ASHLAR_SHMEM_DECLARE(NAME, T)                                        \
+  ASHLAR_SHMEM_API T shmem_##NAME##_cswap(T* dest, T cond, T value, int pe); \
+  ASHLAR_SHMEM_API T shmem_##NAME##_fadd(T* dest, T value, int pe);          \
+  ASHLAR_SHMEM_API T shmem_##NAME##_finc(T* dest, int pe);                   \
+  ASHLAR_SHMEM_API void shmem_##NAME##_add(T* dest, T value, int pe);        \
+  ASHLAR_SHMEM_API void shmem_##NAME##_inc(T* dest, int pe);
+ASHLAR_SHMEM_DECLARE(int, int)
+ASHLAR_SHMEM_DECLARE(long, long)
+ASHLAR_SHMEM_DECLARE(longlong, long long)
+#undef ASHLAR_SHMEM_DECLARE
+
+#ifdef __cplusplus
+}
+#endif

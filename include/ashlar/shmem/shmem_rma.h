@@ -1,0 +1,79 @@
+// Put and get. Included by shmem.h.
+//
+// Both sides may be any memory here, the other side is symmetric. A put has returned: `source` may
+// be used again, and the bytes arrive by shmem_quiet. A get has returned: they are here. The nbi
+// kinds promise less and do the same.
+#pragma once
+
+#include "shmem_types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ASHLAR_SHMEM_DECLARE(NAME, T)                                                    \
+  ASHLAR_SHMEM_API void shmem_##NAME##_p(T* dest, T value, int pe);                      \
+  ASHLAR_SHMEM_API T shmem_##NAME##_g(const T* source, int pe);                          \
+  ASHLAR_SHMEM_API void shmem_ctx_##NAME##_p(shmem_ctx_t ctx, T* dest, T value, int pe); \
+  ASHLAR_SHMEM_API T shmem_ctx_##NAME##_g(shmem_ctx_t ctx, const T* source, int pe);
+ASHLAR_SHMEM_RMA_TYPES(ASHLAR_SHMEM_DECLARE)
+#undef ASHLAR_SHMEM_DECLARE
+
+// Blocks of elements, by the name of their type or of their bits.
+#define ASHLAR_SHMEM_DECLARE_BLOCKS(NAME, T)                                                       \
+  ASHLAR_SHMEM_API void shmem_##NAME(T* dest, const T* source, size_t nelems, int pe);             \
+  ASHLAR_SHMEM_API void shmem_##NAME##_nbi(T* dest, const T* source, size_t nelems, int pe);       \
+  ASHLAR_SHMEM_API void shmem_ctx_##NAME(shmem_ctx_t ctx, T* dest, const T* source, size_t nelems, \
+                                         int pe);                                                  \
+  ASHLAR_SHMEM_API void shmem_ctx_##NAME##_nbi(shmem_ctx_t ctx, T* dest, const T* source,          \
+                                               size_t nelems, int pe);
+// Every `tst`-th of the target from every `sst`-th of the source.
+#define ASHLAR_SHMEM_DECLARE_STRIDES(NAME, T)                                                      \
+  ASHLAR_SHMEM_API void shmem_##NAME(T* dest, const T* source, ptrdiff_t tst, ptrdiff_t sst,       \
+                                     size_t nelems, int pe);                                       \
+  ASHLAR_SHMEM_API void shmem_ctx_##NAME(shmem_ctx_t ctx, T* dest, const T* source, ptrdiff_t tst, \
+                                         ptrdiff_t sst, size_t nelems, int pe);
+// A put, and then a step on the word `sig_addr` there: SHMEM_SIGNAL_SET or SHMEM_SIGNAL_ADD.
+#define ASHLAR_SHMEM_DECLARE_SIGNALS(NAME, T)                                                      \
+  ASHLAR_SHMEM_API void shmem_##NAME(T* dest, const T* source, size_t nelems, uint64_t* sig_addr,  \
+                                     uint64_t signal, int sig_op, int pe);                         \
+  ASHLAR_SHMEM_API void shmem_##NAME##_nbi(T* dest, const T* source, size_t nelems,                \
+                                           uint64_t* sig_addr, uint64_t signal, int sig_op,        \
+                                           int pe);                                                \
+  ASHLAR_SHMEM_API void shmem_ctx_##NAME(shmem_ctx_t ctx, T* dest, const T* source, size_t nelems, \
+                                         uint64_t* sig_addr, uint64_t signal, int sig_op, int pe); \
+  ASHLAR_SHMEM_API void shmem_ctx_##NAME##_nbi(shmem_ctx_t ctx, T* dest, const T* source,          \
+                                               size_t nelems, uint64_t* sig_addr, uint64_t signal, \
+                                               int sig_op, int pe);
+
+#define ASHLAR_SHMEM_DECLARE(NAME, T)          \
+  ASHLAR_SHMEM_DECLARE_BLOCKS(NAME##_put, T)   \
+  ASHLAR_SHMEM_DECLARE_BLOCKS(NAME##_get, T)   \
+  ASHLAR_SHMEM_DECLARE_STRIDES(NAME##_iput, T) \
+  ASHLAR_SHMEM_DECLARE_STRIDES(NAME##_iget, T) \
+  ASHLAR_SHMEM_DECLARE_SIGNALS(NAME##_put_signal, T)
+ASHLAR_SHMEM_RMA_TYPES(ASHLAR_SHMEM_DECLARE)
+#undef ASHLAR_SHMEM_DECLARE
+
+#define ASHLAR_SHMEM_DECLARE(BITS, BYTES)        \
+  ASHLAR_SHMEM_DECLARE_BLOCKS(put##BITS, void)   \
+  ASHLAR_SHMEM_DECLARE_BLOCKS(get##BITS, void)   \
+  ASHLAR_SHMEM_DECLARE_STRIDES(iput##BITS, void) \
+  ASHLAR_SHMEM_DECLARE_STRIDES(iget##BITS, void) \
+  ASHLAR_SHMEM_DECLARE_SIGNALS(put##BITS##_signal, void)
+ASHLAR_SHMEM_SIZES(ASHLAR_SHMEM_DECLARE)
+#undef ASHLAR_SHMEM_DECLARE
+// Of bytes.
+ASHLAR_SHMEM_DECLARE_BLOCKS(putmem, void)
+ASHLAR_SHMEM_DECLARE_BLOCKS(getmem, void)
+ASHLAR_SHMEM_DECLARE_SIGNALS(putmem_signal, void)
+#undef ASHLAR_SHMEM_DECLARE_BLOCKS
+#undef ASHLAR_SHMEM_DECLARE_STRIDES
+#undef ASHLAR_SHMEM_DECLARE_SIGNALS
+
+// A signal word of this PE.
+ASHLAR_SHMEM_API uint64_t shmem_signal_fetch(const uint64_t* sig_addr);
+
+#ifdef __cplusplus
+}
+#endif

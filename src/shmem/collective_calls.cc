@@ -1,0 +1,81 @@
+// Collectives over teams, for C.
+#include "ashlar/shmem/shmem.h"
+#include "shmem/collectives.h"
+
+using ashlar::shmem::guarded;
+using ashlar::shmem::Team;
+using ashlar::shmem::World;
+using ashlar::symm::ReduceOp;
+
+namespace {
+
+Team& at(shmem_team_t team) { return World::get().teams().at(team); }
+
+}  // namespace
+
+#define ASHLAR_SHMEM_DEFINE_MOVING(PREFIX, SUFFIX, T, BYTES)                           \
+  int shmem_##PREFIX##broadcast##SUFFIX(shmem_team_t team, T* dest, const T* source,   \
+                                        size_t nelems, int pe_root) {                  \
+    return guarded("shmem_" #PREFIX "broadcast" #SUFFIX, [&] {                         \
+      ashlar::shmem::broadcast(at(team), {dest, source, nelems, BYTES}, pe_root,       \
+                               ashlar::shmem::RootGets::kAlso);                        \
+      return 0;                                                                        \
+    });                                                                                \
+  }                                                                                    \
+  int shmem_##PREFIX##collect##SUFFIX(shmem_team_t team, T* dest, const T* source,     \
+                                      size_t nelems) {                                 \
+    return guarded("shmem_" #PREFIX "collect" #SUFFIX, [&] {                           \
+      ashlar::shmem::collect(at(team), {dest, source, nelems, BYTES});                 \
+      return 0;                                                                        \
+    });                                                                                \
+  }                                                                                    \
+  int shmem_##PREFIX##fcollect##SUFFIX(shmem_team_t team, T* dest, const T* source,    \
+                                       size_t nelems) {                                \
+    return guarded("shmem_" #PREFIX "fcollect" #SUFFIX, [&] {                          \
+      ashlar::shmem::fcollect(at(team), {dest, source, nelems, BYTES});                \
+      return 0;                                                                        \
+    });                                                                                \
+  }                                                                                    \
+  int shmem_##PREFIX##alltoall##SUFFIX(shmem_team_t team, T* dest, const T* source,    \
+                                       size_t nelems) {                                \
+    return guarded("shmem_" #PREFIX "alltoall" #SUFFIX, [&] {                          \
+      ashlar::shmem::alltoall(at(team), {dest, source, nelems, BYTES});                \
+      return 0;                                                                        \
+    });                                                                                \
+  }                                                                                    \
+  int shmem_##PREFIX##alltoalls##SUFFIX(shmem_team_t team, T* dest, const T* source,   \
+                                        ptrdiff_t dst, ptrdiff_t sst, size_t nelems) { \
+    return guarded("shmem_" #PREFIX "alltoalls" #SUFFIX, [&] {                         \
+      ashlar::shmem::alltoalls(at(team), {dest, source, nelems, BYTES}, {dst, sst});   \
+      return 0;                                                                        \
+    });                                                                                \
+  }
+#define ASHLAR_SHMEM_DEFINE(NAME, T) ASHLAR_SHMEM_DEFINE_MOVING(NAME##_, , T, sizeof(T))
+ASHLAR_SHMEM_RMA_TYPES(ASHLAR_SHMEM_DEFINE)
+#undef ASHLAR_SHMEM_DEFINE
+ASHLAR_SHMEM_DEFINE_MOVING(, mem, void, 1)
+
+#define ASHLAR_SHMEM_DEFINE_REDUCTION(NAME, T, STEP, OP)                          \
+  int shmem_##NAME##_##STEP##_reduce(shmem_team_t team, T* dest, const T* source, \
+                                     size_t nreduce) {                            \
+    return guarded("shmem_" #NAME "_" #STEP "_reduce", [&] {                      \
+      ashlar::shmem::reduce(at(team), dest, source, nreduce, ReduceOp::OP);       \
+      return 0;                                                                   \
+    });                                                                           \
+  }
+#define ASHLAR_SHMEM_DEFINE(NAME, T)                \
+  ASHLAR_SHMEM_DEFINE_REDUCTION(NAME, T, and, kAnd) \
+  ASHLAR_SHMEM_DEFINE_REDUCTION(NAME, T, or, kOr)   \
+  ASHLAR_SHMEM_DEFINE_REDUCTION(NAME, T, xor, kXor)
+ASHLAR_SHMEM_BITWISE_REDUCE_TYPES(ASHLAR_SHMEM_DEFINE)
+#undef ASHLAR_SHMEM_DEFINE
+#define ASHLAR_SHMEM_DEFINE(NAME, T)                \
+  ASHLAR_SHMEM_DEFINE_REDUCTION(NAME, T, max, kMax) \
+  ASHLAR_SHMEM_DEFINE_REDUCTION(NAME, T, min, kMin)
+ASHLAR_SHMEM_ORDERED_REDUCE_TYPES(ASHLAR_SHMEM_DEFINE)
+#undef ASHLAR_SHMEM_DEFINE
+#define ASHLAR_SHMEM_DEFINE(NAME, T)                \
+  ASHLAR_SHMEM_DEFINE_REDUCTION(NAME, T, sum, kSum) \
+  ASHLAR_SHMEM_DEFINE_REDUCTION(NAME, T, prod, kProd)
+ASHLAR_SHMEM_ARITHMETIC_REDUCE_TYPES(ASHLAR_SHMEM_DEFINE)
+#undef ASHLAR_SHMEM_DEFINE

@@ -1,0 +1,61 @@
+// First fit, and merging at once.
+#include "shmem/range_allocator.h"
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+
+#include "base/align.h"
+
+namespace ashlar::shmem {
+namespace {
+
+// Ranges are whole cache lines, so that PEs that wait for words of different ones do not disturb
+// each other.
+constexpr size_t kLineBytes = 64;
+
+}  // namespace
+
+std::optional<size_t> RangeAllocator::allocate(size_t bytes, size_t alignment) {
+  if (bytes > std::numeric_limits<size_t>::max() - kLineBytes) return std::nullopt;
+  const size_t wanted = align_up(std::max<size_t>(bytes, 1), kLineBytes);
+  const size_t step = std::max(alignment, kLineBytes);
+  for (const auto& [begin, available] : free_) {
+    const size_t offset = align_up(origin_ + begin, step) - origin_;
+    const size_t skipped = offset - begin;
+    if (skipped > available || wanted > available - skipped) continue;
+    const size_t behind = available - skipped - wanted;
+    live_[offset] = {wanted, bytes};
+    const size_t at = begin;  // the pair goes
+    free_.erase(at);
+    if (skipped > 0) free_[at] = skipped;
+    if (behind > 0) free_[offset + wanted] = behind;
+    return offset;
+  }
+  return std::nullopt;
+}
+
+std::optional<size_t> RangeAllocator::bytes_at(size_t offset) const {
+  const auto found = live_.find(offset);
+  if (found == live_.end()) return std::nullopt;
+  return found->second.asked_bytes;
+}
+
+void RangeAllocator::free(size_t offset) {
+  const auto found = live_.find(offset);
+  auto merged = free_.emplace(offset, found->second.range_bytes).first;
+  live_.erase(found);
+  if (const auto next = std::next(merged);
+      next != free_.end() && next->first == merged->first + merged->second) {
+    merged->second += next->second;
+    free_.erase(next);
+  }
+  if (merged == free_.begin()) return;
+  const auto before = std::prev(merged);
+  if (before->first + before->second == merged->first) {
+    before->second += merged->second;
+    free_.erase(merged);
+  }
+}
+
+}  // namespace ashlar::shmem

@@ -1,0 +1,153 @@
+// Put and get: what is said for every type comes down to bytes and strides.
+#include <cstring>
+#include <vector>
+
+#include "ashlar/shmem/shmem.h"
+#include "shmem/failing.h"
+#include "shmem/strides.h"
+#include "shmem/world.h"
+
+using ashlar::shmem::guarded;
+using ashlar::shmem::refuse;
+using ashlar::shmem::World;
+
+namespace {
+
+// Which elements: `count` of `bytes` each.
+struct Elements {
+  size_t count = 0;
+  size_t bytes = 1;
+
+  size_t total() const {
+    size_t product = 0;
+    if (__builtin_mul_overflow(count, bytes, &product)) {
+      refuse(count, " elements of ", bytes, " bytes are more than there is memory");
+    }
+    return product;
+  }
+};
+
+struct Signal {
+  uint64_t* address = nullptr;
+  uint64_t value = 0;
+  int operation = 0;
+};
+
+void put(shmem_ctx_t context, void* dest, const void* source, Elements elements, int pe) {
+  World& world = World::get();
+  const size_t bytes = elements.total();
+  world.put(world.place(context, dest, bytes, pe), source, bytes);
+}
+
+void get(shmem_ctx_t context, void* dest, const void* source, Elements elements, int pe) {
+  World& world = World::get();
+  const size_t bytes = elements.total();
+  world.get(dest, world.place(context, source, bytes, pe), bytes);
+}
+
+void put_signal(shmem_ctx_t context, void* dest, const void* source, Elements elements,
+                const Signal& signal, int pe) {
+  World& world = World::get();
+  const World::Place at = world.place(context, signal.address, sizeof(uint64_t), pe);
+  if (signal.operation != SHMEM_SIGNAL_SET && signal.operation != SHMEM_SIGNAL_ADD) {
+    refuse("sig_op ", signal.operation, ": expected SHMEM_SIGNAL_SET or SHMEM_SIGNAL_ADD");
+  }
+  put(context, dest, source, elements, pe);
+  world.fence();
+  if (signal.operation == SHMEM_SIGNAL_ADD) {
+    world.post(at, {.operand = signal.value});
+  } else {
+    world.fetch(at, {.kind = ashlar::symm::AtomicKind::kSwap, .operand = signal.value});
+  }
+}
+
+}  // namespace
+
+// --- typed --------------------------------------------------------------------------------------
+
+#define ASHLAR_SHMEM_DEFINE(NAME, T)                                                   \
+  void shmem_ctx_##NAME##_p(shmem_ctx_t ctx, T* dest, T value, int pe) {               \
+    guarded("shmem_" #NAME "_p", [&] { put(ctx, dest, &value, {1, sizeof(T)}, pe); }); \
+  }                                                                                    \
+  T shmem_ctx_##NAME##_g(shmem_ctx_t ctx, const T* source, int pe) {                   \
+    return guarded("shmem_" #NAME "_g", [&] {                                          \
+      T value;                                                                         \
+      get(ctx, &value, source, {1, sizeof(T)}, pe);                                    \
+      return value;                                                                    \
+    });                                                                                \
+  }                                                                                    \
+  void shmem_##NAME##_p(T* dest, T value, int pe) {                                    \
+    shmem_ctx_##NAME##_p(SHMEM_CTX_DEFAULT, dest, value, pe);                          \
+  }                                                                                    \
+  T shmem_##NAME##_g(const T* source, int pe) {                                        \
+    return shmem_ctx_##NAME##_g(SHMEM_CTX_DEFAULT, source, pe);                        \
+  }
+ASHLAR_SHMEM_RMA_TYPES(ASHLAR_SHMEM_DEFINE)
+#undef ASHLAR_SHMEM_DEFINE
+
+// `ACT` is put or get; BYTES those of an element.
+#define ASHLAR_SHMEM_DEFINE_BLOCKS(NAME, T, ACT, BYTES)                                           \
+  void shmem_ctx_##NAME(shmem_ctx_t ctx, T* dest, const T* source, size_t nelems, int pe) {       \
+    guarded("shmem_" #NAME, [&] { ACT(ctx, dest, source, {nelems, BYTES}, pe); });                \
+  }                                                                                               \
+  void shmem_##NAME(T* dest, const T* source, size_t nelems, int pe) {                            \
+    shmem_ctx_##NAME(SHMEM_CTX_DEFAULT, dest, source, nelems, pe);                                \
+  }                                                                                               \
+  void shmem_ctx_##NAME##_nbi(shmem_ctx_t ctx, T* dest, const T* source, size_t nelems, int pe) { \
+    shmem_ctx_##NAME(ctx, dest, source, nelems, pe);                                              \
+  }                                                                                               \
+  void shmem_##NAME##_nbi(T* dest, const T* source, size_t nelems, int pe) {                      \
+    shmem_ctx_##NAME(SHMEM_CTX_DEFAULT, dest, source, nelems, pe);                                \
+  }
+// `ACT` is strided_put or strided_get.
+#define ASHLAR_SHMEM_DEFINE_STRIDES(NAME, T, ACT, BYTES)                                         \
+  void shmem_ctx_##NAME(shmem_ctx_t ctx, T* dest, const T* source, ptrdiff_t tst, ptrdiff_t sst, \
+                        size_t nelems, int pe) {                                                 \
+    guarded("shmem_" #NAME, [&] {                                                                \
+      ashlar::shmem::ACT({World::get(), ctx, pe}, {dest, tst}, {source, sst}, nelems, BYTES);    \
+    });                                                                                          \
+  }                                                                                              \
+  void shmem_##NAME(T* dest, const T* source, ptrdiff_t tst, ptrdiff_t sst, size_t nelems,       \
+                    int pe) {                                                                    \
+    shmem_ctx_##NAME(SHMEM_CTX_DEFAULT, dest, source, tst, sst, nelems, pe);                     \
+  }
+#define ASHLAR_SHMEM_DEFINE_SIGNALS(NAME, T, BYTES)                                               \
+  void shmem_ctx_##NAME(shmem_ctx_t ctx, T* dest, const T* source, size_t nelems,                 \
+                        uint64_t* sig_addr, uint64_t signal, int sig_op, int pe) {                \
+    guarded("shmem_" #NAME, [&] {                                                                 \
+      put_signal(ctx, dest, source, {nelems, BYTES}, {sig_addr, signal, sig_op}, pe);             \
+    });                                                                                           \
+  }                                                                                               \
+  void shmem_##NAME(T* dest, const T* source, size_t nelems, uint64_t* sig_addr, uint64_t signal, \
+                    int sig_op, int pe) {                                                         \
+    shmem_ctx_##NAME(SHMEM_CTX_DEFAULT, dest, source, nelems, sig_addr, signal, sig_op, pe);      \
+  }                                                                                               \
+  void shmem_ctx_##NAME##_nbi(shmem_ctx_t ctx, T* dest, const T* source, size_t nelems,           \
+                              uint64_t* sig_addr, uint64_t signal, int sig_op, int pe) {          \
+    shmem_ctx_##NAME(ctx, dest, source, nelems, sig_addr, signal, sig_op, pe);                    \
+  }                                                                                               \
+  void shmem_##NAME##_nbi(T* dest, const T* source, size_t nelems, uint64_t* sig_addr,            \
+                          uint64_t signal, int sig_op, int pe) {                                  \
+    shmem_ctx_##NAME(SHMEM_CTX_DEFAULT, dest, source, nelems, sig_addr, signal, sig_op, pe);      \
+  }
+
+#define ASHLAR_SHMEM_DEFINE(NAME, T)                                  \
+  ASHLAR_SHMEM_DEFINE_BLOCKS(NAME##_put, T, put, sizeof(T))           \
+  ASHLAR_SHMEM_DEFINE_BLOCKS(NAME##_get, T, get, sizeof(T))           \
+  ASHLAR_SHMEM_DEFINE_STRIDES(NAME##_iput, T, strided_put, sizeof(T)) \
+  ASHLAR_SHMEM_DEFINE_STRIDES(NAME##_iget, T, strided_get, sizeof(T)) \
+  ASHLAR_SHMEM_DEFINE_SIGNALS(NAME##_put_signal, T, sizeof(T))
+ASHLAR_SHMEM_RMA_TYPES(ASHLAR_SHMEM_DEFINE)
+#undef ASHLAR_SHMEM_DEFINE
+
+#define ASHLAR_SHMEM_DEFINE(BITS, BYTES)                            \
+  ASHLAR_SHMEM_DEFINE_BLOCKS(put##BITS, void, put, BYTES)           \
+  ASHLAR_SHMEM_DEFINE_BLOCKS(get##BITS, void, get, BYTES)           \
+  ASHLAR_SHMEM_DEFINE_STRIDES(iput##BITS, void, strided_put, BYTES) \
+  ASHLAR_SHMEM_DEFINE_STRIDES(iget##BITS, void, strided_get, BYTES) \
+  ASHLAR_SHMEM_DEFINE_SIGNALS(put##BITS##_signal, void, BYTES)
+ASHLAR_SHMEM_SIZES(ASHLAR_SHMEM_DEFINE)
+#undef ASHLAR_SHMEM_DEFINE
+ASHLAR_SHMEM_DEFINE_BLOCKS(putmem, void, put, 1)
+ASHLAR_SHMEM_DEFINE_BLOCKS(getmem, void, get, 1)
+ASHLAR_SHMEM_DEFINE_SIGNALS(putmem_signal, void, 1)

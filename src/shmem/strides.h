@@ -1,0 +1,28 @@
+// Every n-th element of one side to every m-th of the other.
+#pragma once
+
+#include <cstddef>
+
+#include "shmem/world.h"
+
+namespace ashlar::shmem {
+
+struct Peer {
+  World& world;
+  shmem_ctx_t context;
+  int pe = 0;
+};
+
+// Elements at base, base + stride, ...; in elements, and at least 1.
+template <typename Base>
+struct Strided {
+  Base base;
+  ptrdiff_t stride = 1;
+};
+
+void strided_put(const Peer& to, Strided<void*> dest, Strided<const void*> source, size_t count,
+                 size_t element_bytes);
+void strided_get(const Peer& from, Strided<void*> dest, Strided<const void*> source, size_t count,
+                 size_t element_bytes);
+
+}  // namespace ashlar::shmem

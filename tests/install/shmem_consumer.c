@@ -1,0 +1,12 @@
+// OpenSHMEM in somebody else's project: one PE, which finds the header by its own name.
+#include <shmem.h>
+
+int main(void) {
+  shmem_init();
+  int* word = shmem_malloc(sizeof(int));
+  shmem_int_p(word, 42, shmem_n_pes() - 1);
+  shmem_barrier_all();
+  const int status = *word == 42 ? 0 : 1;
+  shmem_finalize();
+  return status;
+}

@@ -1,0 +1,96 @@
+// The names without a type: each chooses by its pointer, with a context in front and without.
+#include <complex.h>
+
+#include "checks.h"
+
+static int me;
+static int count;
+
+// One of each type, from the PE before.
+#define ASHLAR_TRY(NAME, T)                                                      \
+  static void try_##NAME(void) {                                                 \
+    T* there = shmem_calloc(8, sizeof(T));                                       \
+    T own[4] = {(T)1, (T)2, (T)3, (T)4};                                         \
+    const int next = (me + 1) % count;                                           \
+    shmem_p(there, (T)(me + 1), next);                                           \
+    shmem_put(there + 1, own, 2, next);                                          \
+    shmem_put(SHMEM_CTX_DEFAULT, there + 3, own, 2, next);                       \
+    shmem_iput(there + 5, own, 2, 2, 2, next);                                   \
+    shmem_barrier_all();                                                         \
+    ASHLAR_EXPECT(there[0] == (T)((me + count - 1) % count + 1));                \
+    ASHLAR_EXPECT(there[1] == (T)1 && there[2] == (T)2 && there[4] == (T)2);     \
+    ASHLAR_EXPECT(there[5] == (T)1 && there[6] == (T)0 && there[7] == (T)3);     \
+    ASHLAR_EXPECT(shmem_g(there, next) == (T)(me + 1));                          \
+    const T* source = there;                                                     \
+    ASHLAR_EXPECT(shmem_g(SHMEM_CTX_DEFAULT, source + 2, next) == (T)2);         \
+    shmem_get(own, there + 1, 2, next);                                          \
+    shmem_get_nbi(SHMEM_CTX_DEFAULT, own + 2, source + 1, 2, next);              \
+    shmem_quiet();                                                               \
+    ASHLAR_EXPECT(own[1] == (T)2 && own[2] == (T)1);                             \
+    shmem_barrier_all();                                                         \
+    there[0] = (T)1;                                                             \
+    ASHLAR_EXPECT(shmem_max_reduce(SHMEM_TEAM_WORLD, there + 1, there, 1) == 0); \
+    shmem_sum_reduce(SHMEM_TEAM_WORLD, there + 2, there, 1);                     \
+    shmem_broadcast(SHMEM_TEAM_WORLD, there + 3, there, 1, 0);                   \
+    ASHLAR_EXPECT(there[1] == (T)1 && there[2] == (T)count && there[3] == (T)1); \
+    shmem_free(there);                                                           \
+  }
+ASHLAR_SHMEM_RMA_TYPES(ASHLAR_TRY)
+
+// Every word is stepped on by its own PE only.
+#define ASHLAR_TRY_WORD(NAME, T)                                                   \
+  static void try_word_##NAME(void) {                                              \
+    T* word = shmem_calloc(1, sizeof(T));                                          \
+    shmem_atomic_inc(word, me);                                                    \
+    shmem_atomic_add(SHMEM_CTX_DEFAULT, word, (T)4, me);                           \
+    ASHLAR_EXPECT(shmem_atomic_fetch_inc(word, me) == 5);                          \
+    ASHLAR_EXPECT(shmem_atomic_fetch_add(SHMEM_CTX_DEFAULT, word, (T)2, me) == 6); \
+    ASHLAR_EXPECT(shmem_atomic_compare_swap(word, (T)8, (T)3, me) == 8);           \
+    ASHLAR_EXPECT(shmem_atomic_swap(word, (T)9, me) == 3);                         \
+    shmem_atomic_set(word, (T)7, me);                                              \
+    ASHLAR_EXPECT(shmem_atomic_fetch(word, me) == 7);                              \
+    shmem_wait_until(word, SHMEM_CMP_EQ, (T)7);                                    \
+    ASHLAR_EXPECT(shmem_test(word, SHMEM_CMP_GT, (T)6) == 1);                      \
+    ASHLAR_EXPECT(shmem_wait_until_any(word, 1, NULL, SHMEM_CMP_GT, (T)6) == 0);   \
+    shmem_free(word);                                                              \
+  }
+ASHLAR_SHMEM_ATOMIC_TYPES(ASHLAR_TRY_WORD)
+
+static void try_the_rest(void) {
+  uint32_t* bits = shmem_calloc(2, sizeof(uint32_t));
+  shmem_atomic_or(bits, 6U, me);
+  shmem_atomic_and(SHMEM_CTX_DEFAULT, bits, 3U, me);
+  ASHLAR_EXPECT(shmem_atomic_fetch_xor(bits, 1U, me) == 2U && *bits == 3U);
+  shmem_or_reduce(SHMEM_TEAM_WORLD, bits + 1, bits, 1);
+  ASHLAR_EXPECT(bits[1] == 3U);
+  double* number = shmem_calloc(1, sizeof(double));
+  shmem_atomic_set(number, 2.5, me);
+  ASHLAR_EXPECT(shmem_atomic_swap(number, 1.0, me) == 2.5);
+  double _Complex* sum = shmem_malloc(sizeof(double _Complex));
+  *sum = 1 + 2 * I;
+  shmem_sum_reduce(SHMEM_TEAM_WORLD, sum, sum, 1);
+  ASHLAR_EXPECT(creal(*sum) == count && cimag(*sum) == 2 * count);
+  uint64_t* signal = shmem_calloc(1, sizeof(uint64_t));
+  shmem_put_signal(number, number, 1, signal, 1, SHMEM_SIGNAL_ADD, (me + 1) % count);
+  ASHLAR_EXPECT(shmem_signal_wait_until(signal, SHMEM_CMP_EQ, 1) == 1);
+  shmem_sync(SHMEM_TEAM_WORLD);
+  shmem_sync(0, 0, count, NULL);
+  shmem_free(signal);
+  shmem_free(sum);
+  shmem_free(number);
+  shmem_free(bits);
+}
+
+int main(void) {
+  shmem_init();
+  me = shmem_my_pe();
+  count = shmem_n_pes();
+#define ASHLAR_CALL(NAME, T) try_##NAME();
+  ASHLAR_SHMEM_RMA_TYPES(ASHLAR_CALL)
+#undef ASHLAR_CALL
+#define ASHLAR_CALL(NAME, T) try_word_##NAME();
+  ASHLAR_SHMEM_ATOMIC_TYPES(ASHLAR_CALL)
+  try_the_rest();
+  shmem_finalize();
+  return 0;
+}

@@ -1,0 +1,91 @@
+// What goes wrong, by name: each ends all PEs, with a sentence or a status. The test says which.
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "checks.h"
+
+static int me;
+static int count;
+static long global_word;
+
+// Never comes back by itself.
+static void wait_for_ever(void) {
+  long* word = shmem_calloc(1, sizeof(long));
+  shmem_long_wait_until(word, SHMEM_CMP_EQ, 1);
+}
+
+static void heap_mistakes(const char* name) {
+  if (strcmp(name, "sizes") == 0) shmem_malloc(me == 1 ? 128 : 64);
+  if (strcmp(name, "calls") == 0) me == 1 ? shmem_free(NULL) : (void)shmem_malloc(64);
+  char* block = shmem_malloc(64);
+  if (strcmp(name, "interior") == 0) shmem_free(block + 64);
+  if (strcmp(name, "twice") == 0) {
+    shmem_free(block);
+    shmem_free(block);
+  }
+  if (strcmp(name, "alignment") == 0) shmem_align(48, 64);
+}
+
+static void reaching_mistakes(const char* name) {
+  long* words = shmem_calloc(4, sizeof(long));
+  if (strcmp(name, "global") == 0) shmem_long_p(&global_word, 1, 0);
+  if (strcmp(name, "rank") == 0) shmem_long_p(words, 1, count);
+  if (strcmp(name, "beyond") == 0) shmem_long_put(words, words, (size_t)1 << 40, 0);
+  if (strcmp(name, "overflow") == 0) shmem_long_put(words, words, SIZE_MAX / 4, 0);
+  if (strcmp(name, "unaligned") == 0) shmem_long_atomic_inc((long*)(void*)((char*)words + 4), 0);
+  if (strcmp(name, "stride") == 0) shmem_long_iput(words, words, 0, 1, 2, 0);
+  if (strcmp(name, "lock") == 0) shmem_clear_lock(words);
+  if (strcmp(name, "comparison") == 0) shmem_long_wait_until(words, 99, 0);
+  if (strcmp(name, "global-wait") == 0) shmem_long_wait_until(&global_word, SHMEM_CMP_EQ, 1);
+  if (strcmp(name, "signal") == 0) {
+    shmem_putmem_signal(words, words, 8, (uint64_t*)(void*)(words + 1), 1, 77, 0);
+  }
+  if (strcmp(name, "team") == 0) shmem_team_sync((shmem_team_t)(uintptr_t)1000);
+  if (strcmp(name, "context") == 0) shmem_ctx_long_p((shmem_ctx_t)(uintptr_t)1000, words, 1, 0);
+  if (strcmp(name, "counts") == 0) {
+    shmem_long_sum_reduce(SHMEM_TEAM_WORLD, words + 2, words, me == 1 ? 2 : 1);
+  }
+  if (strcmp(name, "overlap") == 0) {
+    shmem_long_sum_reduce(SHMEM_TEAM_WORLD, words + 1, words, 2);
+  }
+  if (strcmp(name, "set") == 0) shmem_barrier(1, 0, count, NULL);
+}
+
+static void ends(const char* name) {
+  long* words = shmem_calloc(4, sizeof(long));
+  if (strcmp(name, "killed") == 0 && me == 1) raise(SIGKILL);
+  if (strcmp(name, "killed-in-lock") == 0) {
+    if (me == 1) shmem_set_lock(words);
+    shmem_barrier_all();
+    if (me == 1) raise(SIGKILL);
+    shmem_set_lock(words);
+  }
+  if (strcmp(name, "exit-0") == 0 && me == 1) shmem_global_exit(0);
+  if (strcmp(name, "exit-7") == 0 && me == 1) shmem_global_exit(7);
+  if (strcmp(name, "return-9") == 0 && me == 1) exit(9);
+  if (strcmp(name, "busy") == 0) {
+    if (me == 1) shmem_global_exit(5);
+    for (;;) sleep(1); /* calls nothing of ours */
+  }
+  if (strcmp(name, "barrier") == 0 && me != 1) shmem_barrier_all();
+  if (strcmp(name, "barrier") == 0) raise(SIGKILL);
+  wait_for_ever();
+}
+
+int main(int argument_count, char** arguments) {
+  const char* name = argument_count > 1 ? arguments[1] : "";
+  if (strcmp(name, "early") == 0) shmem_my_pe();
+  shmem_init();
+  me = shmem_my_pe();
+  count = shmem_n_pes();
+  heap_mistakes(name);
+  reaching_mistakes(name);
+  if (strcmp(name, "late") == 0) {
+    shmem_finalize();
+    shmem_barrier_all();
+  }
+  ends(name);
+  return 0;
+}

@@ -1,0 +1,193 @@
+// Put and get of every type and shape: a ring, all to all, strides, signals; and what the heap
+// does.
+#include <stdlib.h>
+#include <string.h>
+
+#include "checks.h"
+
+#define ASHLAR_COUNT 37
+
+static int me;
+static int count;
+
+// Every type: one value round the ring, and a block from everybody to everybody.
+#define ASHLAR_TRY_TYPE(NAME, T)                                                               \
+  static void try_##NAME(void) {                                                               \
+    T* all = shmem_calloc((size_t)count * ASHLAR_COUNT, sizeof(T));                            \
+    T* one = shmem_malloc(2 * sizeof(T));                                                      \
+    const int next = (me + 1) % count;                                                         \
+    T own[ASHLAR_COUNT];                                                                       \
+    shmem_##NAME##_p(one, (T)(me + 5), next);                                                  \
+    shmem_barrier_all();                                                                       \
+    ASHLAR_EXPECT(one[0] == (T)((me + count - 1) % count + 5));                                \
+    ASHLAR_EXPECT(shmem_##NAME##_g(one, next) == (T)(me + 5));                                 \
+    for (int at = 0; at < ASHLAR_COUNT; ++at) own[at] = (T)(me + at);                          \
+    for (int pe = 0; pe < count; ++pe) {                                                       \
+      if (pe % 2 == 0) shmem_##NAME##_put(all + me * ASHLAR_COUNT, own, ASHLAR_COUNT, pe);     \
+      if (pe % 2 == 1) shmem_##NAME##_put_nbi(all + me * ASHLAR_COUNT, own, ASHLAR_COUNT, pe); \
+    }                                                                                          \
+    shmem_barrier_all();                                                                       \
+    for (int pe = 0; pe < count; ++pe) {                                                       \
+      for (int at = 0; at < ASHLAR_COUNT; ++at) {                                              \
+        ASHLAR_EXPECT(all[pe * ASHLAR_COUNT + at] == (T)(pe + at));                            \
+      }                                                                                        \
+    }                                                                                          \
+    memset(own, 0, sizeof(own));                                                               \
+    shmem_##NAME##_get(own, all + next * ASHLAR_COUNT, ASHLAR_COUNT, next);                    \
+    for (int at = 0; at < ASHLAR_COUNT; ++at) ASHLAR_EXPECT(own[at] == (T)(next + at));        \
+    /* Every third to every second, and back. */                                               \
+    shmem_barrier_all();                                                                       \
+    shmem_##NAME##_iput(all, own, 2, 3, 12, next);                                             \
+    shmem_barrier_all();                                                                       \
+    for (int at = 0; at < 12; ++at) ASHLAR_EXPECT(all[2 * at] == (T)(me + 3 * at));            \
+    shmem_##NAME##_iget(own, all, 1, 2, 12, next);                                             \
+    for (int at = 0; at < 12; ++at) ASHLAR_EXPECT(own[at] == (T)(next + 3 * at));              \
+    shmem_barrier_all();                                                                       \
+    shmem_##NAME##_iput(all, own, 1, 2, 6, me);                                                \
+    shmem_quiet();                                                                             \
+    for (int at = 0; at < 6; ++at) ASHLAR_EXPECT(all[at] == (T)(next + 6 * at));               \
+    shmem_free(one);                                                                           \
+    shmem_free(all);                                                                           \
+  }
+ASHLAR_SHMEM_RMA_TYPES(ASHLAR_TRY_TYPE)
+
+static void try_sizes(void) {
+  const int next = (me + 1) % count;
+  const int before = (me + count - 1) % count;
+  unsigned char* there = shmem_malloc(4096);
+  unsigned char own[64];
+  memset(there, 0, 4096);
+  for (int at = 0; at < 64; ++at) own[at] = (unsigned char)(me + at);
+  shmem_barrier_all();
+  shmem_put8(there, own, 4, next);
+  shmem_put16(there + 64, own, 4, next);
+  shmem_put32(there + 128, own, 4, next);
+  shmem_put64_nbi(there + 192, own, 4, next);
+  shmem_put128(there + 256, own, 4, next);
+  shmem_putmem(there + 321, own, 63, next);
+  shmem_barrier_all();
+  const int bytes[] = {4, 8, 16, 32, 64};
+  for (int kind = 0; kind < 5; ++kind) {
+    for (int at = 0; at < 64; ++at) {
+      const int expected = at < bytes[kind] ? before + at : 0;
+      ASHLAR_EXPECT(there[64 * kind + at] == (unsigned char)expected);
+    }
+  }
+  for (int at = 0; at < 63; ++at) ASHLAR_EXPECT(there[321 + at] == (unsigned char)(before + at));
+  shmem_get128(own, there + 256, 4, next);
+  for (int at = 0; at < 64; ++at) ASHLAR_EXPECT(own[at] == (unsigned char)(me + at));
+  shmem_getmem_nbi(own, there + 321, 63, before);
+  shmem_quiet();
+  ASHLAR_EXPECT(own[62] == (unsigned char)((before + count - 1) % count + 62));
+  shmem_barrier_all();
+  shmem_iput32(there, there + 128, 2, 1, 4, me);
+  shmem_quiet();
+  ASHLAR_EXPECT(memcmp(there + 8, there + 132, 4) == 0 && memcmp(there + 24, there + 140, 4) == 0);
+  shmem_free(there);
+}
+
+// Large ones, in both directions at once.
+static void try_large(void) {
+  const size_t words = 300000;
+  long* there = shmem_malloc(words * sizeof(long));
+  long* own = malloc(words * sizeof(long));
+  const int next = (me + 1) % count;
+  for (size_t at = 0; at < words; ++at) own[at] = (long)at * (me + 1);
+  shmem_long_put(there, own, words, next);
+  shmem_barrier_all();
+  const int before = (me + count - 1) % count;
+  for (size_t at = 0; at < words; ++at) ASHLAR_EXPECT(there[at] == (long)at * (before + 1));
+  shmem_long_get(own, there, words, next);
+  for (size_t at = 0; at < words; ++at) ASHLAR_EXPECT(own[at] == (long)at * (me + 1));
+  free(own);
+  shmem_free(there);
+}
+
+// Data is there when its signal is, a thousand times.
+static void try_signals(void) {
+  const int next = (me + 1) % count;
+  long* data = shmem_calloc(64, sizeof(long));
+  uint64_t* signals = shmem_calloc(2, sizeof(uint64_t));
+  uint64_t* taken = shmem_calloc(1, sizeof(uint64_t));
+  long own[64];
+  const int before = (me + count - 1) % count;
+  for (uint64_t round = 1; round <= 300; ++round) {
+    for (int at = 0; at < 64; ++at) own[at] = (long)round * 100 + at;
+    shmem_long_put_signal(data, own, 64, signals, round, SHMEM_SIGNAL_SET, next);
+    ASHLAR_EXPECT(shmem_signal_wait_until(signals, SHMEM_CMP_EQ, round) == round);
+    for (int at = 0; at < 64; ++at) ASHLAR_EXPECT(data[at] == (long)round * 100 + at);
+    /* The sender overwrites it only when it was read. */
+    shmem_uint64_atomic_set(taken, round, before);
+    shmem_uint64_wait_until(taken, SHMEM_CMP_GE, round);
+  }
+  ASHLAR_EXPECT(shmem_signal_fetch(signals) == 300);
+  shmem_barrier_all();
+  for (int pe = 0; pe < count; ++pe) {
+    shmem_putmem_signal_nbi(data + me % 64, own, sizeof(long), signals + 1, 3, SHMEM_SIGNAL_ADD,
+                            pe);
+  }
+  shmem_signal_wait_until(signals + 1, SHMEM_CMP_EQ, (uint64_t)count * 3);
+  shmem_barrier_all();
+  shmem_free(taken);
+  shmem_free(signals);
+  shmem_free(data);
+}
+
+static int global_variable;
+
+static void try_heap(void) {
+  ASHLAR_EXPECT(shmem_malloc(0) == NULL);
+  char* first = shmem_malloc(100);
+  char* second = shmem_align(4096, 5000);
+  char* third = shmem_calloc(10, 10);
+  ASHLAR_EXPECT((uintptr_t)second % 4096 == 0);
+  for (int at = 0; at < 100; ++at) ASHLAR_EXPECT(third[at] == 0);
+  memset(first, 'x', 100);
+  char* grown = shmem_realloc(first, 10000);
+  for (int at = 0; at < 100; ++at) ASHLAR_EXPECT(grown[at] == 'x');
+  ASHLAR_EXPECT(shmem_malloc((size_t)1 << 50) == NULL);
+  ASHLAR_EXPECT(shmem_calloc((size_t)1 << 40, (size_t)1 << 40) == NULL);
+  ASHLAR_EXPECT(shmem_addr_accessible(grown + 9999, count - 1) == 1);
+  ASHLAR_EXPECT(shmem_addr_accessible(&global_variable, me) == 0);
+  ASHLAR_EXPECT(shmem_addr_accessible(grown, count) == 0);
+  ASHLAR_EXPECT(shmem_ptr(&global_variable, me) == NULL);
+  ASHLAR_EXPECT(shmem_ptr(grown, me) == grown);
+  ASHLAR_EXPECT(shmem_pe_accessible(count - 1) == 1 && shmem_pe_accessible(count) == 0);
+  /* By pointer, where that is possible. */
+  const int next = (me + 1) % count;
+  shmem_barrier_all();
+  char* theirs = shmem_ptr(grown + 7, next);
+  if (theirs != NULL) *theirs = (char)('a' + me);
+  if (theirs == NULL) shmem_char_p(grown + 7, (char)('a' + me), next);
+  shmem_barrier_all();
+  ASHLAR_EXPECT(grown[7] == (char)('a' + (me + count - 1) % count));
+  shmem_free(grown);
+  shmem_free(third);
+  shmem_free(second);
+  /* All of it is there again. */
+  void* most = shmem_malloc(((size_t)8 << 20) - 4096);
+  ASHLAR_EXPECT(most != NULL);
+  shmem_free(most);
+}
+
+int main(void) {
+  int provided = -1;
+  shmem_init_thread(SHMEM_THREAD_MULTIPLE, &provided);
+  ASHLAR_EXPECT(provided == SHMEM_THREAD_MULTIPLE);
+  me = shmem_my_pe();
+  count = shmem_n_pes();
+#define ASHLAR_CALL(NAME, T) try_##NAME();
+  ASHLAR_SHMEM_RMA_TYPES(ASHLAR_CALL)
+  try_sizes();
+  try_large();
+  try_signals();
+  try_heap();
+  int major = 0;
+  int minor = 0;
+  char name[SHMEM_MAX_NAME_LEN];
+  shmem_info_get_version(&major, &minor);
+  shmem_info_get_name(name);
+  ASHLAR_EXPECT(major == 1 && minor == 5 && strcmp(name, "Ashlar") == 0);
+  shmem_finalize();
+  return 0;
+}

@@ -1,0 +1,71 @@
+// Ranges of the symmetric heap: they tile it, merge, and are the same for the same calls.
+#include "shmem/range_allocator.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <random>
+#include <utility>
+#include <vector>
+
+namespace ashlar::shmem {
+namespace {
+
+TEST(RangeAllocator, TheFirstPlaceThatFitsIsTaken) {
+  RangeAllocator ranges(1024, 0);
+  EXPECT_EQ(ranges.allocate(100, 8), 0U);
+  EXPECT_EQ(ranges.allocate(1, 8), 128U);
+  EXPECT_EQ(ranges.allocate(64, 8), 192U);
+  ranges.free(128);
+  EXPECT_EQ(ranges.allocate(65, 8), 256U);
+  EXPECT_EQ(ranges.allocate(64, 8), 128U);
+  EXPECT_EQ(ranges.bytes_at(0), 100U);
+  EXPECT_EQ(ranges.bytes_at(64), std::nullopt);
+}
+
+TEST(RangeAllocator, WhatDoesNotFitIsRefusedAndChangesNothing) {
+  RangeAllocator ranges(1024, 0);
+  EXPECT_EQ(ranges.allocate(1025, 8), std::nullopt);
+  EXPECT_EQ(ranges.allocate(~size_t{0}, 8), std::nullopt);
+  EXPECT_EQ(ranges.allocate(1024, 8), 0U);
+  EXPECT_EQ(ranges.allocate(1, 8), std::nullopt);
+}
+
+TEST(RangeAllocator, AlignmentCountsFromTheHeapsOrigin) {
+  RangeAllocator ranges(20000, 1024);
+  EXPECT_EQ(ranges.allocate(10, 4096), 3072U);
+  EXPECT_EQ(ranges.allocate(10, 64), 0U);
+  ranges.free(3072);
+  EXPECT_EQ(ranges.allocate(10, 4096), 3072U);
+}
+
+TEST(RangeAllocator, RandomCallsNeverOverlapAndAllComesBack) {
+  constexpr size_t kBytes = 1 << 16;
+  std::mt19937 random(7);
+  RangeAllocator ranges(kBytes, 0);
+  std::vector<int> owner(kBytes, 0);
+  std::vector<std::pair<size_t, size_t>> live;
+  for (int turn = 1; turn < 20000; ++turn) {
+    if (random() % 2 == 0) {
+      const size_t bytes = 1 + random() % 3000;
+      const std::optional<size_t> at = ranges.allocate(bytes, size_t{64} << random() % 4);
+      if (!at) continue;
+      ASSERT_LE(*at + bytes, kBytes);
+      for (size_t each = *at; each < *at + bytes; ++each)
+        ASSERT_EQ(std::exchange(owner[each], turn), 0);
+      live.emplace_back(*at, bytes);
+    } else if (!live.empty()) {
+      std::swap(live[random() % live.size()], live.back());
+      const auto [at, bytes] = live.back();
+      ASSERT_EQ(ranges.bytes_at(at), bytes);
+      std::fill_n(owner.begin() + static_cast<std::ptrdiff_t>(at), bytes, 0);
+      ranges.free(at);
+      live.pop_back();
+    }
+  }
+  for (const auto& [at, bytes] : live) ranges.free(at);
+  EXPECT_EQ(ranges.allocate(kBytes, 64), 0U);
+}
+
+}  // namespace
+}  // namespace ashlar::shmem
