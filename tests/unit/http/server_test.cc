@@ -4,10 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <thread>
 
+#include "base/fd_passing.h"
 #include "base/text.h"
+#include "http/client.h"
 #include "http/token.h"
+#include "mp/child_process.h"
 #include "unit/http/socket_client.h"
 
 namespace ashlar::http {
@@ -216,6 +221,72 @@ TEST(TokenTest, OnlyTheSameTextIsTheSameToken) {
   for (const char* other : {"abce", "bbcd", "abc", "abcde", ""}) {
     EXPECT_FALSE(same_token(other, "abcd")) << other;
   }
+}
+
+// --- at a Unix socket
+// -----------------------------------------------------------------------------
+
+class HttpLocalServerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ServerOptions options;
+    options.local_name = text("ashlar-http-test.", ::getpid());
+    name_ = options.local_name;
+    Result<std::unique_ptr<Server>> started = Server::start(echo_, std::move(options));
+    ASSERT_TRUE(started.ok()) << started.status().message();
+    server_ = *std::move(started);
+  }
+  Result<Reply> get(std::string_view target) const {
+    Result<UniqueFd> socket = connect_abstract(name_, milliseconds(10'000), LocalSocket::kStream);
+    if (!socket.ok()) return socket.status();
+    return Client(*std::move(socket)).get(target);
+  }
+
+  std::string name_;
+  Echo echo_;
+  std::unique_ptr<Server> server_;
+};
+
+TEST_F(HttpLocalServerTest, ProcessesOfTheSameUserNeedNoToken) {
+  const Result<Reply> reply = get("/d/0?a=b");
+  ASSERT_TRUE(reply.ok()) << reply.status().message();
+  EXPECT_EQ(reply->code, 200);
+  EXPECT_EQ(reply->body, "d/0|a=b");
+  EXPECT_EQ(server_->port(), 0);
+  EXPECT_EQ(server_->address(), "");
+}
+
+TEST_F(HttpLocalServerTest, OneConnectionCanAskAgain) {
+  Client client(*connect_abstract(name_, milliseconds(10'000), LocalSocket::kStream));
+  EXPECT_EQ(client.get("/one")->body, "one|");
+  EXPECT_EQ(client.get("/missing")->code, 404);
+  EXPECT_EQ(client.get("/three")->body, "three|");
+}
+
+TEST_F(HttpLocalServerTest, AnAnswerThatIsTooLongIsRefusedUnread) {
+  Client client(*connect_abstract(name_, milliseconds(10'000), LocalSocket::kStream));
+  ClientLimits limits;
+  limits.most_body_bytes = 4;
+  EXPECT_EQ(client.get("/hello", limits).status().kind(), StatusKind::kFormat);
+}
+
+TEST_F(HttpLocalServerTest, OtherUsersAreTurnedAway) {
+  if (::geteuid() != 0) GTEST_SKIP() << "SKIPPED: only root can become another user";
+  ChildProcess stranger([&](int) {
+    if (::setuid(65534) != 0) return 1;
+    const Result<Reply> reply = get("/secret");
+    if (!reply.ok()) return 2;
+    return reply->code == 403 && reply->body.find("secret") == std::string::npos ? 0 : 3;
+  });
+  EXPECT_EQ(stranger.wait(), 0);
+}
+
+TEST_F(HttpLocalServerTest, WhoSaysNothingIsTimedOut) {
+  const UniqueFd silent = *listen_abstract(name_ + ".silent", LocalSocket::kStream);
+  Client client(*connect_abstract(name_ + ".silent", milliseconds(10'000), LocalSocket::kStream));
+  ClientLimits limits;
+  limits.patience = milliseconds(20);
+  EXPECT_EQ(client.get("/", limits).status().kind(), StatusKind::kTimeout);
 }
 
 }  // namespace
