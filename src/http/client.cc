@@ -33,6 +33,7 @@ Result<Reply> Client::get(std::string_view target, const ClientLimits& limits) {
   }
   Reply reply;
   reply.code = parsed->code;
+  reply.keeps_alive = parsed->keeps_alive;
   // Grows with what comes, not with what is announced.
   std::array<char, 65536> buffer{};
   while (reply.body.size() < parsed->body_bytes) {

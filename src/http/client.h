@@ -14,6 +14,7 @@ namespace ashlar::http {
 struct Reply {
   int code = 0;
   std::string body{};
+  bool keeps_alive = true;  // false: that was the last one of the connection
 };
 
 struct ClientLimits {

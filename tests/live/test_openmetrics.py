@@ -10,6 +10,8 @@ import unittest
 import urllib.error
 import urllib.request
 
+from live_program import LiveProgram
+
 try:
     from prometheus_client.openmetrics.parser import text_string_to_metric_families
 except ImportError:
@@ -28,38 +30,20 @@ def families(text):
     return found
 
 
-class LiveProgram:
-    def __enter__(self):
-        self.process = subprocess.Popen([PROGRAM, "--port"], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True)
-        self.address = self.process.stdout.readline().strip()
-        return self
-
-    def __exit__(self, *_):
-        self.process.stdin.close()
-        self.process.stdout.close()
-        self.process.wait()
-
-    def tell(self, word):
-        self.process.stdin.write(word + "\n")
-        self.process.stdin.flush()
-        while self.process.stdout.readline() not in ("done\n", ""):
-            pass
-
-    def get(self, what, token=None):
-        base = self.address if token is None else self.address.rsplit("/", 2)[0] + "/"
-        fields = {} if token is None else {"Authorization": f"Bearer {token}"}
-        with urllib.request.urlopen(urllib.request.Request(base + what, headers=fields)) as answer:
-            return answer.headers["Content-Type"], answer.read().decode()
+def get(program, what, token=None):
+    base = program.address if token is None else program.address.rsplit("/", 2)[0] + "/"
+    fields = {} if token is None else {"Authorization": f"Bearer {token}"}
+    with urllib.request.urlopen(urllib.request.Request(base + what, headers=fields)) as answer:
+        return answer.headers["Content-Type"], answer.read().decode()
 
 
 class OpenMetricsTest(unittest.TestCase):
     def test_the_parser_takes_it_and_finds_the_values_of_stats(self):
-        with LiveProgram() as program:
+        with LiveProgram(PROGRAM, "--port") as program:
             for word in ("allocate", "allocate", "free", "oom", "record"):
                 program.tell(word)
-            kind, text = program.get("metrics")
-            stats = json.loads(program.get("stats")[1])
+            kind, text = get(program, "metrics")
+            stats = json.loads(get(program, "stats")[1])
         self.assertEqual(kind, "application/openmetrics-text; version=1.0.0; charset=utf-8")
         found = families(text)
         names = {
@@ -89,8 +73,8 @@ class OpenMetricsTest(unittest.TestCase):
         self.assertIn("0_0", pools)
 
     def test_every_name_is_documented(self):
-        with LiveProgram() as program:
-            found = families(program.get("metrics")[1])
+        with LiveProgram(PROGRAM, "--port") as program:
+            found = families(get(program, "metrics")[1])
         with open(DOCUMENT, encoding="utf-8") as document:
             words = document.read()
         for name, family in found.items():
@@ -107,11 +91,11 @@ class OpenMetricsTest(unittest.TestCase):
         self.assertEqual(found["ashlar_ooms"].samples[0].value, 2)
 
     def test_the_token_is_needed(self):
-        with LiveProgram() as program:
+        with LiveProgram(PROGRAM, "--port") as program:
             token = program.address.rsplit("/", 2)[1]
-            self.assertIn("# EOF", program.get("metrics", token)[1])
+            self.assertIn("# EOF", get(program, "metrics", token)[1])
             with self.assertRaises(urllib.error.HTTPError) as refused:
-                program.get("metrics", "0" * 32)
+                get(program, "metrics", "0" * 32)
             with refused.exception as answer:
                 self.assertEqual(answer.code, 404)
 
