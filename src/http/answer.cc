@@ -23,6 +23,7 @@ std::string_view reason(int code) {
     case 404: return "Not Found";
     case 405: return "Method Not Allowed";
     case 408: return "Request Timeout";
+    case 410: return "Gone";
     case 411: return "Length Required";
     case 413: return "Content Too Large";
     case 417: return "Expectation Failed";

@@ -24,6 +24,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
+constexpr std::string_view kTicketPath = "/ticket/";
 constexpr milliseconds kFarewell{2'000};
 constexpr milliseconds kBodyFarewell{20'000};  // a browser reads the answer after it has sent all
 
@@ -74,6 +75,12 @@ Server::~Server() {
 
 std::string Server::address() const {
   return is_local() ? "" : text("http://127.0.0.1:", port_, "/", options_.token, "/");
+}
+
+Result<std::string> Server::ticket_address() {
+  const Result<std::string> ticket = tickets_.issue(steady_clock::now());
+  if (!ticket.ok()) return ticket.status();
+  return text("http://127.0.0.1:", port_, kTicketPath, *ticket);
 }
 
 // --- on the thread that listens -----------------------------------------------------------------
@@ -184,6 +191,9 @@ bool Server::answer_next(Connection& connection, milliseconds until_asked) {
 
 Answer Server::answer_head(const RequestHead& head, Connection& connection, bool& keeps_alive) {
   if (!is_our_host(head.host)) return refusal(421, "this server goes by another name");
+  if (!is_local() && head.path.starts_with(kTicketPath)) {
+    return answer_ticket(std::string_view(head.path).substr(kTicketPath.size()), connection);
+  }
   const std::optional<std::string_view> path = admitted_path(head);
   if (!path) return refusal(404, "there is nothing here");
   const Question question{head.method, *path, head.query};
@@ -197,6 +207,21 @@ Answer Server::answer_head(const RequestHead& head, Connection& connection, bool
   const RequestBody::Expected expected{.bytes = head.body_bytes, .greets = head.expects_continue};
   return handler_.answer(
       question, std::make_unique<RequestBody>(connection, expected, options_.limits.patience));
+}
+
+// Who comes as another user does not even use it up.
+Answer Server::answer_ticket(std::string_view ticket, const Connection& connection) {
+  constexpr std::string_view kAdvice = "open the address that ashlar printed";
+  if (!is_own_users(connection.socket_fd())) {
+    return refusal(403, text("this is for programs of the same user; ", kAdvice));
+  }
+  if (!tickets_.redeem(ticket, steady_clock::now())) {
+    return refusal(404, text("this way in works once, and was used or is too old; ", kAdvice));
+  }
+  Answer answer;
+  answer.code = 303;
+  answer.location = text("/", options_.token, "/");
+  return answer;
 }
 
 std::optional<std::string_view> Server::admitted_path(const RequestHead& head) const {

@@ -20,6 +20,7 @@
 #include "http/connection.h"
 #include "http/door.h"
 #include "http/request.h"
+#include "http/ticket.h"
 
 namespace ashlar::http {
 
@@ -69,6 +70,10 @@ class Server {
   uint16_t port() const { return port_; }  // 0: at a Unix socket
   // "http://127.0.0.1:PORT/TOKEN/"; empty: at a Unix socket.
   std::string address() const;
+  // An address that leads to the other one, once and within a minute, for processes of our user:
+  // whoever else sees it has nothing of it. "http://127.0.0.1:PORT/ticket/TICKET".
+  // REQUIRES: not at a Unix socket. kDeviceFault: the system has no random bytes.
+  Result<std::string> ticket_address();
 
  private:
   struct Sockets {
@@ -95,6 +100,7 @@ class Server {
   void converse(UniqueFd socket);
   // False: that was the last answer.
   bool answer_next(Connection& connection, std::chrono::milliseconds until_asked);
+  Answer answer_ticket(std::string_view ticket, const Connection& connection);
   Answer answer_head(const RequestHead& head, Connection& connection, bool& keeps_alive);
   bool is_our_host(std::string_view host) const;
   // What is asked, if whoever asks may: none otherwise.
@@ -106,6 +112,7 @@ class Server {
   const UniqueFd stop_;
   const uint16_t port_;
   std::thread listener_;
+  TicketBooth tickets_;
 
   Mutex mutex_;
   std::vector<std::thread> connections_ ASHLAR_GUARDED_BY(mutex_);

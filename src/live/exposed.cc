@@ -1,38 +1,20 @@
 // /proc/net/unix, connect(2), and SO_PEERCRED for who is there.
 #include "live/exposed.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <cstring>
 #include <map>
 
 #include "base/fd_passing.h"
+#include "base/read_system_file.h"
 #include "base/text.h"
 #include "http/token.h"
 
 namespace ashlar::live {
 namespace {
-
-constexpr size_t kMostListedBytes = size_t{64} << 20;
-
-Result<std::string> read_socket_list() {
-  const UniqueFd list(::open("/proc/net/unix", O_RDONLY | O_CLOEXEC));
-  std::string lines;
-  std::array<char, 65536> buffer{};
-  ssize_t got = list.valid() ? 1 : -1;
-  while (got > 0 && lines.size() < kMostListedBytes) {
-    got = ::read(list.get(), buffer.data(), buffer.size());
-    if (got > 0) lines.append(buffer.data(), static_cast<size_t>(got));
-  }
-  if (got >= 0) return lines;
-  return Status::device_fault("open", errno,
-                              text("/proc/net/unix lists no sockets here: ", std::strerror(errno)));
-}
 
 // Another user may listen under such a name as well, and a child that was forked off a process that
 // is gone may still have its socket.
@@ -67,7 +49,7 @@ std::vector<std::string> socket_names_in(std::string_view lines) {
 }
 
 Result<std::vector<Exposed>> find_exposed(std::chrono::milliseconds patience) {
-  const Result<std::string> lines = read_socket_list();
+  const Result<std::string> lines = read_system_file("/proc/net/unix");
   if (!lines.ok()) return lines.status();
   std::map<pid_t, UniqueFd> found;
   for (const std::string& name : socket_names_in(*lines)) {

@@ -21,6 +21,7 @@ namespace {
 using std::chrono::milliseconds;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr const char* kToken = "0123456789abcdef";
 
@@ -223,8 +224,63 @@ TEST(TokenTest, OnlyTheSameTextIsTheSameToken) {
   }
 }
 
-// --- at a Unix socket
-// -----------------------------------------------------------------------------
+// --- tickets -------------------------------------------------------------------------------------
+
+TEST_F(HttpServerTest, ATicketLeadsToTheTokenOnce) {
+  const std::string address = *server_->ticket_address();
+  ASSERT_TRUE(address.starts_with("http://" + host() + "/ticket/"));
+  EXPECT_EQ(address.find(kToken), std::string::npos);
+  const std::string path = address.substr(address.find("/ticket/"));
+  const std::string first = get(path);
+  EXPECT_EQ(code_of(first), 303);
+  EXPECT_THAT(first, HasSubstr("Location: /0123456789abcdef/\r\n"));
+  const std::string second = get(path);
+  EXPECT_EQ(code_of(second), 404);
+  EXPECT_THAT(second, Not(HasSubstr(kToken)));
+  EXPECT_EQ(code_of(get("/ticket/")), 404);
+  EXPECT_EQ(code_of(get("/ticket/00000000000000000000000000000000")), 404);
+}
+
+TEST_F(HttpServerTest, ATicketIsNoUseToOtherUsers) {
+  if (::geteuid() != 0) GTEST_SKIP() << "SKIPPED: only root can become another user";
+  const std::string address = *server_->ticket_address();
+  const std::string path = address.substr(address.find("/ticket/"));
+  ChildProcess stranger([&](int) {
+    if (::setuid(65534) != 0) return 1;
+    const std::string answer = get(path);
+    return code_of(answer) == 403 && answer.find(kToken) == std::string::npos ? 0 : 2;
+  });
+  EXPECT_EQ(stranger.wait(), 0);
+  EXPECT_EQ(code_of(get(path)), 303) << "who may not use it does not use it up";
+}
+
+TEST(TicketTest, IsForAMinuteAndReplacedByTheNext) {
+  TicketBooth booth;
+  const TicketBooth::Time now{};
+  EXPECT_FALSE(booth.redeem("", now));
+  const std::string first = *booth.issue(now);
+  const std::string second = *booth.issue(now);
+  EXPECT_NE(first, second);
+  EXPECT_FALSE(booth.redeem(first, now));
+  EXPECT_FALSE(booth.redeem(second, now + TicketBooth::kValid));
+  EXPECT_TRUE(booth.redeem(second, now + TicketBooth::kValid - milliseconds(1)));
+  EXPECT_FALSE(booth.redeem(second, now));
+}
+
+TEST(TicketTest, ThePeersEndOfAConnectionSaysWhoseItIs) {
+  constexpr std::string_view kLines =
+      "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout\n"
+      "   0: 0100007F:1F90 0100007F:A1B2 01 00000000:00000000 00:00000000 00000000     1  0 11\n"
+      "   1: 0200007F:A1B2 0100007F:1F90 01 00000000:00000000 00:00000000 00000000     2  0 12\n"
+      "   2: 0100007F:A1B2 0100007F:1F91 01 00000000:00000000 00:00000000 00000000     3  0 13\n"
+      "   3: 0100007F:A1B2 0100007F:1F90 01 00000000:00000000 00:00000000 00000000  1000  0 14\n";
+  EXPECT_EQ(peer_user_in(kLines, {.own = 0x1f90, .peer = 0xa1b2}), 1000U);
+  EXPECT_EQ(peer_user_in(kLines, {.own = 0x1f90, .peer = 0xa1b3}), std::nullopt);
+  EXPECT_EQ(peer_user_in("", {.own = 1, .peer = 2}), std::nullopt);
+  EXPECT_EQ(peer_user_in("0: 0100007F:0002 0100007F:0001 x", {.own = 1, .peer = 2}), std::nullopt);
+}
+
+// --- at a Unix socket ----------------------------------------------------------------------------
 
 class HttpLocalServerTest : public ::testing::Test {
  protected:
