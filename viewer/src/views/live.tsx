@@ -34,8 +34,8 @@ export function LiveView() {
           {trouble.value.isOver && ". What was seen of it stays."}
         </p>
       )}
-      <Curves />
       <Numbers />
+      <Curves />
     </div>
   );
 }
