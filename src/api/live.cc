@@ -66,6 +66,7 @@ class ProcessShowcase final : public live::Showcase {
     const auto take = [&](Allocator& allocator) {
       SnapshotOptions options;
       options.include_traces = wanted.include_traces;
+      options.since_us = wanted.since_us;
       taken = allocator.snapshot(options);
     };
     if (ShownAllocators::of_process().visit(wanted.allocator, take)) return taken;

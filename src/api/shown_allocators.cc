@@ -1,6 +1,8 @@
 // A count of visits for each; the last one out says so.
 #include "api/shown_allocators.h"
 
+#include <unistd.h>
+
 #include <memory>
 
 namespace ashlar {
@@ -23,7 +25,9 @@ void ShownAllocators::leave(uint64_t number) {
   MutexLock lock(mutex_);
   const auto found = shown_.find(number);
   found->second.is_leaving = true;
-  while (found->second.visit_count > 0) lock.wait(visit_ended_);
+  while (found->second.visit_count > 0 && found->second.visited_in == ::getpid()) {
+    lock.wait(visit_ended_);
+  }
   shown_.erase(found);
 }
 
@@ -43,6 +47,8 @@ class ShownAllocators::Visit {
     const auto found = all_.shown_.find(number);
     if (found == all_.shown_.end() || found->second.is_leaving) return;
     shown_ = &found->second;
+    if (shown_->visited_in != ::getpid()) shown_->visit_count = 0;
+    shown_->visited_in = ::getpid();
     ++shown_->visit_count;
   }
   ~Visit() {

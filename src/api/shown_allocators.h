@@ -4,6 +4,8 @@
 // held while somebody looks.
 #pragma once
 
+#include <sys/types.h>
+
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -40,6 +42,7 @@ class ShownAllocators {
   struct Shown {
     Allocator* allocator = nullptr;
     size_t visit_count = 0;
+    pid_t visited_in = 0;  // the process that visits: a child that is forked off has none of them
     bool is_leaving = false;
   };
   class Visit;

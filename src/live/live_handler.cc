@@ -1,6 +1,7 @@
 // Three questions.
 #include "live/live_handler.h"
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -56,6 +57,12 @@ Answer LiveHandler::answer_snapshot(std::string_view query) {
   const std::string_view traces = http::argument(query, "traces").value_or("1");
   if (traces != "0" && traces != "1") return refusal(400, "traces is neither 0 nor 1");
   wanted.include_traces = traces == "1";
+  const std::optional<uint64_t> since_us =
+      http::natural(http::argument(query, "since_us").value_or("0"));
+  if (!since_us || *since_us > uint64_t{INT64_MAX}) {
+    return refusal(400, "since_us is not a time in microseconds");
+  }
+  wanted.since_us = static_cast<int64_t>(*since_us);
   // Given back also when the host has no memory for it, and an exception passes.
   const Turn turn(*this);
   if (!turn.is_ours()) return refusal(503, "a snapshot is being taken; ask again");

@@ -44,6 +44,7 @@ class Showcase {
   struct Wanted {
     uint64_t allocator = 0;
     bool include_traces = true;
+    int64_t since_us = 0;  // of the history
   };
   // kUsage: there is no such allocator (any more).
   virtual Result<Snapshot> snapshot(const Wanted& wanted) = 0;

@@ -18,6 +18,7 @@
 #include "files/read_snapshot.h"
 #include "http/client.h"
 #include "live/exposed.h"
+#include "mp/child_process.h"
 #include "unit/http/socket_client.h"
 
 namespace ashlar {
@@ -105,6 +106,43 @@ TEST_F(LiveServerTest, SnapshotsAreTheAllocatorsOwn) {
   ASSERT_TRUE(brief.ok());
   EXPECT_EQ(brief->segments.size(), own.segments.size());
   for (const auto& trace : brief->device_traces) EXPECT_TRUE(trace.empty());
+}
+
+TEST_F(LiveServerTest, OfTheHistoryOnlyWhatIsNewCanBeAskedFor) {
+  const LiveServer live;
+  Allocator allocator(device());
+  allocator.start_history();
+  const Buffer old = allocator.allocate(3 * kMiB);
+  allocator.annotate({{"name", "before"}});
+  const Snapshot before = allocator.snapshot();
+  // The clock is set a little better each time, by less than this.
+  constexpr int64_t kApartUs = 500;
+  const int64_t since_us = before.device_traces[0].back().time_us + kApartUs;
+  const std::chrono::system_clock::time_point later{std::chrono::microseconds(since_us + kApartUs)};
+  while (std::chrono::system_clock::now() < later) {
+  }
+  const Buffer recent = allocator.allocate(7 * kMiB);
+  const Result<Snapshot> told = snapshot_in(get(live, text("/snapshot?since_us=", since_us)));
+  ASSERT_TRUE(told.ok()) << told.status().message();
+  ASSERT_FALSE(told->device_traces[0].empty());
+  for (const TraceEntry& entry : told->device_traces[0]) {
+    EXPECT_NE(entry.bytes, 3 * kMiB);
+    EXPECT_GE(entry.time_us, since_us);
+  }
+  EXPECT_TRUE(told->annotations.empty());
+  EXPECT_EQ(told->segments.size(), allocator.snapshot().segments.size()) << "all is still held";
+}
+
+TEST_F(LiveServerTest, AChildThatIsForkedOffMeanwhileNeedNotWaitForVisitorsOfItsParent) {
+  auto allocator = std::make_unique<Allocator>(device());
+  ShownAllocators& all = ShownAllocators::of_process();
+  EXPECT_TRUE(all.visit(all.numbers().back(), [&](Allocator&) {
+    ChildProcess child([&](int) {
+      allocator.reset();
+      return 0;
+    });
+    EXPECT_EQ(child.wait(), 0);
+  }));
 }
 
 TEST_F(LiveServerTest, IsFoundByTheNumberOfItsProcess) {

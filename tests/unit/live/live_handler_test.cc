@@ -105,6 +105,8 @@ TEST_F(LiveHandlerTest, WhatMakesNoSenseIsRefused) {
   EXPECT_EQ(ask("snapshot", "allocator=-1").code, 400);
   EXPECT_EQ(ask("snapshot", "allocator=3&allocator=3").code, 400);
   EXPECT_EQ(ask("snapshot", "allocator=3&traces=2").code, 400);
+  EXPECT_EQ(ask("snapshot", "allocator=3&since_us=-1").code, 400);
+  EXPECT_EQ(ask("snapshot", "allocator=3&since_us=9223372036854775808").code, 400);
   for (const char* path :
        {"", "metrics/", "stats.json", "../etc/passwd", "etc/passwd", "%2e%2e/"}) {
     EXPECT_EQ(ask(path).code, 404) << path;
