@@ -97,6 +97,7 @@ struct RestoredPool {
 struct SnapshotOptions {
   std::optional<PoolId> pool{};  // only this pool's segments; one that does not exist has none
   bool include_traces = true;    // what happened, not only what is
+  int64_t since_us = 0;          // of what happened: only from this time on (as trace.h counts)
 };
 
 enum class PauseBackup { kNone, kHost };

@@ -2,6 +2,7 @@
 #include "ashlar/allocator.h"
 
 #include "api/allocator_parts.h"
+#include "api/live_on_demand.h"
 #include "api/unwrap.h"
 #include "base/text.h"
 #include "config/allocator_options.h"
@@ -18,10 +19,13 @@ Allocator::Allocator(Device& device) : Allocator(device, options_from_environmen
 
 Allocator::Allocator(Device& device, const AllocatorOptions& options) {
   unwrap(check_allocator_options(options));
+  show_if_asked();
   parts_ = std::make_unique<Parts>(device, options);
+  parts_->shown.emplace(*this);
 }
 
-Allocator::~Allocator() = default;
+// Nobody looks at it any more when its parts begin to end.
+Allocator::~Allocator() { parts_->shown.reset(); }
 
 Device& Allocator::device() const { return parts_->device; }
 

@@ -3,7 +3,9 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 
+#include "api/shown_allocators.h"
 #include "ashlar/allocator.h"
 #include "engine/engine.h"
 #include "share/imports.h"
@@ -20,6 +22,7 @@ struct Allocator::Parts {
   std::atomic<uint64_t> last_capture_pool{0};
   ShareServer shares{*engine};  // ends before the engine whose blocks it holds
   Imports imports{device};
+  std::optional<ShownAllocators::Entry> shown{};  // empty before it is made, and while it ends
 
   Parts(Device& its_device, const AllocatorOptions& its_options);
   // Of whoever keeps plain addresses. Throws where none is allocated there.

@@ -37,8 +37,9 @@ AbstractAddress abstract_address(std::string_view name) {
   return made;
 }
 
-Result<UniqueFd> new_socket() {
-  UniqueFd made(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+Result<UniqueFd> new_socket(LocalSocket kind) {
+  const int type = kind == LocalSocket::kPackets ? SOCK_SEQPACKET : SOCK_STREAM;
+  UniqueFd made(::socket(AF_UNIX, type | SOCK_CLOEXEC, 0));
   if (!made.valid()) return system_fault("socket", "cannot make a local socket");
   return made;
 }
@@ -101,8 +102,8 @@ std::vector<UniqueFd> take_descriptors(msghdr& message) {
 
 }  // namespace
 
-Result<UniqueFd> listen_abstract(std::string_view name) {
-  Result<UniqueFd> made = new_socket();
+Result<UniqueFd> listen_abstract(std::string_view name, LocalSocket kind) {
+  Result<UniqueFd> made = new_socket(kind);
   if (!made.ok()) return made;
   const AbstractAddress at = abstract_address(name);
   const auto* address = reinterpret_cast<const sockaddr*>(&at.address);
@@ -113,8 +114,9 @@ Result<UniqueFd> listen_abstract(std::string_view name) {
   return made;
 }
 
-Result<UniqueFd> connect_abstract(std::string_view name, std::chrono::milliseconds timeout) {
-  Result<UniqueFd> made = new_socket();
+Result<UniqueFd> connect_abstract(std::string_view name, std::chrono::milliseconds timeout,
+                                  LocalSocket kind) {
+  Result<UniqueFd> made = new_socket(kind);
   if (!made.ok()) return made;
   // A listener that accepts nobody would keep us waiting otherwise; and with a limit of 0, too.
   const int64_t limit_ms = std::max<int64_t>(1, timeout.count());
@@ -152,7 +154,7 @@ Result<PeerCredentials> peer_credentials(int socket_fd) {
   if (::getsockopt(socket_fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) {
     return system_fault("getsockopt", "cannot tell who is at the other end");
   }
-  return PeerCredentials{credentials.uid};
+  return PeerCredentials{credentials.uid, credentials.pid};
 }
 
 Status send_message(int socket_fd, std::span<const uint8_t> bytes, int attached_fd,

@@ -1,6 +1,7 @@
 // Messages with file descriptors attached, between processes of one user on one machine: the
 // little of Unix sockets that sharing memory needs. Sockets are sequenced packets (one message is
-// one packet) under abstract names, so nothing is left behind in any file system.
+// one packet), unless said otherwise, under abstract names, so nothing is left behind in any file
+// system.
 // Every wait has a deadline. All descriptors are close-on-exec.
 #pragma once
 
@@ -20,7 +21,11 @@ namespace ashlar {
 
 struct PeerCredentials {
   uid_t uid = 0;
+  pid_t pid = 0;  // of who connected, or of who listens; 0: out of our sight
 };
+
+// Messages, or bytes without borders between them.
+enum class LocalSocket { kPackets, kStream };
 
 struct ReceivedMessage {
   size_t bytes = 0;  // how much of the buffer was filled
@@ -33,10 +38,11 @@ struct ReceivedDescriptors {
 };
 
 // A listening socket under an abstract name. REQUIRES: at most 100 characters.
-Result<UniqueFd> listen_abstract(std::string_view name);
+Result<UniqueFd> listen_abstract(std::string_view name, LocalSocket kind = LocalSocket::kPackets);
 // kDeviceFault, with the system's code: ECONNREFUSED: nobody listens; EAGAIN: nobody accepted
 // within the time, which is at least a millisecond.
-Result<UniqueFd> connect_abstract(std::string_view name, std::chrono::milliseconds timeout);
+Result<UniqueFd> connect_abstract(std::string_view name, std::chrono::milliseconds timeout,
+                                  LocalSocket kind = LocalSocket::kPackets);
 
 // The next connection, or an invalid descriptor when `stop_fd` became readable first.
 Result<UniqueFd> accept_or_stop(int listening_fd, int stop_fd);

@@ -21,6 +21,8 @@ class Console {
   void show_progress(double share);
   void clear_progress();
 
+  // Whether somebody may still read what is printed.
+  bool has_reader() const { return !reader_left_ && print_error_ == 0; }
   // 0, or the error number of the first answer that could not be written.
   int print_error() const { return print_error_; }
 

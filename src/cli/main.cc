@@ -22,9 +22,9 @@
 namespace ashlar {
 namespace {
 
-constexpr std::array kSubcommands = {&kReport, &kView,  &kReplay,    &kTune,    &kExplainOom,
-                                     &kLeaks,  &kDiff,  &kGate,      &kExport,  &kInfo,
-                                     &kConfig, &kBench, &kSymmBench, &kSymmRun, &kDemo};
+constexpr std::array kSubcommands = {
+    &kReport, &kView,   &kTop,  &kReplay, &kTune,  &kExplainOom, &kLeaks,   &kDiff,
+    &kGate,   &kExport, &kInfo, &kConfig, &kBench, &kSymmBench,  &kSymmRun, &kDemo};
 
 // A sub-command together with its parser.
 struct Prepared {

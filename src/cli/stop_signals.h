@@ -14,6 +14,8 @@ class StopSignals {
   // To be called before other threads are started. kDeviceFault: the system refuses.
   static Result<StopSignals> take();
 
+  // Readable when one came, and from then on.
+  int fd() const { return signals_.get(); }
   // Waits until one comes; it is never forgotten again.
   void wait() const;
   // Waits until one comes, or `other_fd` becomes readable. True: one came.

@@ -53,5 +53,6 @@ extern const Subcommand kGate;
 extern const Subcommand kTune;
 extern const Subcommand kExplainOom;
 extern const Subcommand kView;
+extern const Subcommand kTop;
 
 }  // namespace ashlar

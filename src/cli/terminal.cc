@@ -1,4 +1,4 @@
-// ioctl(2) for the width; the locale's name for the characters, since the locale itself need not be
+// ioctl(2) for the size; the locale's name for the characters, since the locale itself need not be
 // installed for a terminal to show UTF-8.
 #include "cli/terminal.h"
 
@@ -30,6 +30,7 @@ Terminal terminal_in(const Environment& environment) {
   winsize size = {};
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
     terminal.width = std::clamp<size_t>(size.ws_col, kNarrowest, kWidest);
+    if (size.ws_row > 0) terminal.height = size.ws_row;
   }
   std::string locale(locale_in(environment));
   std::transform(locale.begin(), locale.end(), locale.begin(),

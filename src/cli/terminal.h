@@ -9,6 +9,7 @@ namespace ashlar {
 
 struct Terminal {
   size_t width = 80;
+  size_t height = 24;
   bool is_utf8 = false;
 };
 

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "cli/subcommand.h"
 #include "cli/version.h"
 #include "cli/view_causes.h"
+#include "cli/view_live.h"
 #include "cli/view_loading.h"
 #include "files/output.h"
 #include "files/read_snapshot.h"
@@ -31,6 +33,7 @@ constexpr size_t kBudgetBytes = 8'000'000;  // what mail and CI take without ask
 
 struct ViewRequest {
   std::vector<std::string> files{};
+  pid_t live_pid = 0;  // 0: none
   uint16_t port = 0;
   bool no_browser = false;
   std::string output{};  // a file to write, instead of serving; empty: none
@@ -53,13 +56,20 @@ namespace {
 Run prepare_view(CLI::App& parser) {
   // Shared by the parser, which fills it in, and the function that runs afterwards.
   auto asked = std::make_shared<ViewRequest>();
-  parser.add_option("FILE", asked->files, kSnapshotHelp)->required();
+  parser.add_option("FILE", asked->files, kSnapshotHelp);
+  CLI::Option* live =
+      parser
+          .add_option("--live", asked->live_pid,
+                      "Watch a running process, which ashlar top lists, and take snapshots of it")
+          ->check(CLI::Range(1, 1 << 30));
   parser.add_option("--port", asked->port, "Port on 127.0.0.1; default: a free one");
   parser.add_flag("--no-browser", asked->no_browser, "Print the address, and start no browser")
       ->disable_flag_override();
-  parser.add_option(
-      "-o,--output", asked->output,
-      "Write one self-contained HTML file, at most 8 MB where possible, and serve nothing");
+  parser
+      .add_option(
+          "-o,--output", asked->output,
+          "Write one self-contained HTML file, at most 8 MB where possible, and serve nothing")
+      ->excludes(live);
   parser.add_option("--page", asked->page, "Another page than the built-in one, for its authors");
   return [asked](const Session& session) { return run_view(*asked, session); };
 }
@@ -68,6 +78,10 @@ ExitCode serve(const ViewRequest& asked, std::string page, const Session& sessio
 ExitCode write_file(const ViewRequest& asked, const std::string& page, const Session& session);
 
 ExitCode run_view(const ViewRequest& asked, const Session& session) {
+  if (asked.files.empty() && asked.live_pid == 0) {
+    session.console.complain("FILE, or --live PID, is needed; see ashlar view --help");
+    return ExitCode::kUsage;
+  }
   std::string page = view::built_in_page();
   if (!asked.page.empty()) {
     Result<std::string> other = read_page(asked.page);
@@ -90,8 +104,17 @@ ExitCode serve(const ViewRequest& asked, std::string page, const Session& sessio
   if (!signals.ok()) return complain(signals.status(), session);
   Result<std::string> token = http::draw_token();
   if (!token.ok()) return complain(token.status(), session);
-  view::View shown(program(), causes_json);
-  view::PageHandler handler(shown, std::move(page));
+  std::optional<LivePage> live;
+  std::string live_name;
+  if (asked.live_pid != 0) {
+    live.emplace(asked.live_pid, signals->fd());
+    Result<std::string> name = live->name();
+    if (!name.ok()) return complain(name.status(), session);
+    live_name = *std::move(name);
+  }
+  view::Live* const watched = live ? &*live : nullptr;
+  view::View shown(program(), causes_json, live_name);
+  view::PageHandler handler(shown, std::move(page), watched);
   http::ServerOptions options;
   options.port = asked.port;
   options.token = *token;
@@ -99,8 +122,12 @@ ExitCode serve(const ViewRequest& asked, std::string page, const Session& sessio
   if (!server.ok()) return complain(server.status(), session);
 
   session.console.print((*server)->address() + "\n");
-  if (!asked.no_browser) start_browser((*server)->address(), session.environment);
-  Loading loading(shown, handler);
+  // Other users can list processes with their arguments: the browser's must not tell the token.
+  if (!asked.no_browser) {
+    const Result<std::string> ticket = (*server)->ticket_address();
+    if (ticket.ok()) start_browser(*ticket, session.environment);
+  }
+  Loading loading(shown, handler, watched);
   const Result<bool> loaded = loading.run(asked.files, *signals);
   if (!loaded.ok()) {
     // A page that is waiting is told why before its server goes.

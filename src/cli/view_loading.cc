@@ -37,9 +37,22 @@ Result<bool> Loading::run(const std::vector<std::string>& files, const StopSigna
 }
 
 Status Loading::load(const std::vector<std::string>& files) {
+  if (live_ != nullptr) {
+    if (Status loaded = load_live(); !loaded.ok()) return loaded;
+  }
   for (const std::string& file : files) {
     if (Status loaded = load_one(file); !loaded.ok()) return loaded;
     if (!is_wanted()) break;
+  }
+  return {};
+}
+
+Status Loading::load_live() {
+  handler_.show_progress("taking a snapshot of the process", 0);
+  const auto taken = live_->take_snapshots();
+  if (!taken.ok()) return taken.status();
+  for (const std::shared_ptr<const view::Recording>& each : *taken) {
+    if (Status added = shown_.add(each).status(); !added.ok()) return added;
   }
   return {};
 }

@@ -7,6 +7,7 @@
 #include "ashlar/status.h"
 #include "base/mutex.h"
 #include "cli/stop_signals.h"
+#include "view/live.h"
 #include "view/page_handler.h"
 #include "view/view.h"
 
@@ -14,21 +15,24 @@ namespace ashlar {
 
 class Loading {
  public:
-  // Both outlive it.
-  Loading(view::View& shown, view::PageHandler& handler) : shown_(shown), handler_(handler) {}
+  // All outlive it. `live`: what is being watched; null: nothing.
+  Loading(view::View& shown, view::PageHandler& handler, view::Live* live)
+      : shown_(shown), handler_(handler), live_(live) {}
 
-  // Reads one after the other, and tells how far it is. False: a signal came first.
-  // Fails as read_snapshot() does.
+  // Reads one after the other, after a first snapshot of what is being watched, and tells how far
+  // it is. False: a signal came first. Fails as read_snapshot() does.
   Result<bool> run(const std::vector<std::string>& files, const StopSignals& signals);
 
  private:
   Status load(const std::vector<std::string>& files);
+  Status load_live();
   Status load_one(const std::string& file);
   bool is_wanted() const;
   void stop();
 
   view::View& shown_;
   view::PageHandler& handler_;
+  view::Live* const live_;
   mutable Mutex mutex_;
   bool is_wanted_ ASHLAR_GUARDED_BY(mutex_) = true;
 };

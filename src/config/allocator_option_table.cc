@@ -8,6 +8,16 @@
 #include "config/roundup_divisions.h"
 
 namespace ashlar {
+std::string engine_text(EngineKind engine) {
+  switch (engine) {
+    case EngineKind::kClassic: return "classic";
+    case EngineKind::kPaged: return "paged";
+    case EngineKind::kPlugin: return "plugin";
+    case EngineKind::kAsync: return "async";
+  }
+  return {};
+}
+
 namespace {
 
 // --- the fields behind the rows --------------------------------------------------------------
@@ -63,16 +73,6 @@ Result<EngineKind> read_engine(const Reading& reading) {
   if (reading.given.value == "plugin") return EngineKind::kPlugin;
   if (reading.given.value == "async") return EngineKind::kAsync;
   return wrong_value(reading, "is not an engine of this version");
-}
-
-std::string engine_text(EngineKind engine) {
-  switch (engine) {
-    case EngineKind::kClassic: return "classic";
-    case EngineKind::kPaged: return "paged";
-    case EngineKind::kPlugin: return "plugin";
-    case EngineKind::kAsync: return "async";
-  }
-  return {};
 }
 
 Result<PagedPolicy> read_policy(const Reading& reading) {

@@ -32,6 +32,9 @@ struct OptionRow {
 
 std::span<const OptionRow> allocator_option_table();
 
+// "paged": as option engine has it.
+std::string engine_text(EngineKind engine);
+
 // `base` with the changes that the text asks for. If `base` is pytorch_compatible, the four options
 // that PyTorch resets when its settings are read again go back to their defaults unless the text
 // sets them: max_split_size_mb, max_non_split_rounding_mb, roundup_power2_divisions and

@@ -1,5 +1,6 @@
 // The table of environment variables and the functions that read their values. A new variable is
 // one row of kVariables and, unless it is for allocators, one parse function.
+// Long because it is the one table of all variables, with a reader for each kind of value.
 #include "config/environment.h"
 
 #include <unistd.h>
@@ -28,6 +29,8 @@ constexpr std::string_view kPrefix = "ASHLAR_";
 constexpr std::string_view kOwnSettings = "ASHLAR_ALLOC_CONF";
 constexpr std::string_view kCudaDriver = "ASHLAR_CUDA_DRIVER";
 constexpr std::string_view kHipDriver = "ASHLAR_HIP_DRIVER";
+constexpr std::string_view kLive = "ASHLAR_LIVE";
+constexpr std::string_view kLiveToken = "ASHLAR_LIVE_TOKEN";
 constexpr std::string_view kTorchBackend = "ASHLAR_TORCH_BACKEND";
 
 constexpr EnvironmentVariable allocator_variable(std::string_view name, std::string_view help) {
@@ -152,6 +155,27 @@ constexpr std::array kVariables = {
     no_caching_variable("PYTORCH_NO_CUDA_MEMORY_CACHING"),
     no_caching_variable("PYTORCH_NO_HIP_MEMORY_CACHING"),
     EnvironmentVariable{
+        .name = kLive,
+        .scope = VariableScope::kLive,
+        .sets = "whether the process shows its allocators to ashlar top and ashlar view --live",
+        .expected = "off, on, or a port of 127.0.0.1 from 1 to 65535 for Prometheus",
+        .default_text = "off",
+        .help = "Only processes of the same user are answered; at the port, who knows "
+                "ASHLAR_LIVE_TOKEN.",
+        .parse = nullptr,
+        .option = {},
+    },
+    EnvironmentVariable{
+        .name = kLiveToken,
+        .scope = VariableScope::kLive,
+        .sets = "what must be known to be answered at the port of ASHLAR_LIVE",
+        .expected = "16 to 128 letters, digits, - and _",
+        .default_text = "",
+        .help = "Needed with a port, since nobody could learn a token that was drawn.",
+        .parse = nullptr,
+        .option = {},
+    },
+    EnvironmentVariable{
         .name = kTorchBackend,
         .scope = VariableScope::kTorch,
         .sets = "back end that the plug-in for PyTorch takes memory from",
@@ -227,6 +251,26 @@ Result<std::string> torch_backend_from(const Environment& environment) {
   if (value == "cuda" || value == "hip" || value == "sim") return std::string(value);
   return Status::usage(
       text(kTorchBackend, ": \"", value, "\" is not a back end (expected cuda, hip or sim)"));
+}
+
+Result<std::optional<LiveOptions>> live_options_from(const Environment& environment) {
+  const std::string_view value = environment.value(kLive).value_or("off");
+  if (value == "off") return std::optional<LiveOptions>();
+  LiveOptions options;
+  if (value == "on") return std::optional(options);
+  const std::optional<uint64_t> port = parse_whole_number(value);
+  if (!port || *port < 1 || *port > 65535) {
+    return Status::usage(
+        text(kLive, ": \"", value,
+             "\" is not understood (expected off, on, or a port from 1 to 65535)"));
+  }
+  options.port = static_cast<uint16_t>(*port);
+  options.token = environment.value(kLiveToken).value_or("");
+  if (options.token.empty()) {
+    return Status::usage(text(kLive, " is a port, and needs ", kLiveToken,
+                              " (expected 16 to 128 letters, digits, - and _)"));
+  }
+  return std::optional(std::move(options));
 }
 
 Result<AllocatorOptions> allocator_options_from(const Environment& environment) {

@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "ashlar/devices.h"
+#include "ashlar/live.h"
 #include "ashlar/options.h"
 #include "ashlar/sim.h"
 #include "ashlar/status.h"
@@ -50,6 +51,7 @@ enum class VariableScope {
   // settings that names the option counts before it.
   kAllocatorSwitch,
   kShmem,  // programs of ashlar::shmem: shmem_settings.h
+  kLive,   // whether the process shows its allocators: live_options_from
   kTorch,  // the plug-in for PyTorch: torch_backend_from, and what python/ashlar reads itself
 };
 
@@ -93,6 +95,10 @@ Drivers drivers_from(const Environment& environment);
 
 // The back end whose devices PyTorch's device numbers stand for. Fails as sim_options_from does.
 Result<std::string> torch_backend_from(const Environment& environment);
+
+// How the process shows its allocators to others; none: not at all.
+// kUsage: the value is wrong, or a port comes without a token, which stands in no message.
+Result<std::optional<LiveOptions>> live_options_from(const Environment& environment);
 
 // The settings that the environment gives to allocators that are not told otherwise. Fails as
 // sim_options_from does; variables of other scopes may be wrong.

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "ashlar/status.h"
@@ -36,6 +37,16 @@ class MemorySource final : public ByteSource {
 
  private:
   std::string_view rest_;
+};
+
+// Keeps all it is given.
+class StringSink final : public ByteSink {
+ public:
+  Status write(std::string_view bytes) override {
+    text.append(bytes);
+    return {};
+  }
+  std::string text{};
 };
 
 }  // namespace ashlar

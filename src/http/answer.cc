@@ -17,10 +17,13 @@ std::string_view reason(int code) {
   switch (code) {
     case 200: return "OK";
     case 202: return "Accepted";
+    case 303: return "See Other";
     case 400: return "Bad Request";
+    case 403: return "Forbidden";
     case 404: return "Not Found";
     case 405: return "Method Not Allowed";
     case 408: return "Request Timeout";
+    case 410: return "Gone";
     case 411: return "Length Required";
     case 413: return "Content Too Large";
     case 417: return "Expectation Failed";
@@ -64,6 +67,7 @@ std::string head_of(const Answer& answer, bool keeps_alive) {
   return text("HTTP/1.1 ", answer.code, " ", reason(answer.code), "\r\nContent-Type: ", answer.type,
               "\r\nContent-Length: ", answer.body.size(),
               answer.code == 405 ? "\r\nAllow: GET, POST" : "",
+              answer.location.empty() ? "" : "\r\nLocation: ", answer.location,
               "\r\nConnection: ", keeps_alive ? "keep-alive" : "close",
               "\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff"
               "\r\nReferrer-Policy: no-referrer\r\nContent-Security-Policy: ",

@@ -10,6 +10,7 @@ struct Answer {
   int code = 200;
   std::string_view type = "application/json";  // of a text that lives as long as the program
   std::string body{};
+  std::string location{};  // of 303: where to go; empty: nowhere
 };
 
 // {"error": "…"}, for programs that show it to people.

@@ -21,6 +21,9 @@ class Connection {
   // `stop_fd` becomes readable when it is time to end.
   Connection(UniqueFd socket, int stop_fd) : socket_(std::move(socket)), stop_fd_(stop_fd) {}
 
+  // For asking who is there.
+  int socket_fd() const { return socket_.get(); }
+
   // What comes next, at most as much as fits; 0: the other side has no more to say.
   // kTimeout: nothing came in time. kDeviceFault: the connection is gone, or we stop.
   Result<size_t> read_some(std::span<char> into, Time deadline);

@@ -2,14 +2,12 @@
 #include "http/request.h"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
+
+#include "http/words.h"
 
 namespace ashlar::http {
 namespace {
-
-constexpr std::string_view kLineEnd = "\r\n";
-constexpr std::string_view kHeadEnd = "\r\n\r\n";
 
 ParsedHead refuse(int code, std::string_view why) {
   ParsedHead parsed;
@@ -18,53 +16,7 @@ ParsedHead refuse(int code, std::string_view why) {
   return parsed;
 }
 
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
-// RFC 9110: a token.
-bool is_token_char(char c) {
-  return is_letter(c) || is_digit(c) ||
-         std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
-}
-bool is_token(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), is_token_char);
-}
-
 bool is_target_char(char c) { return c > ' ' && c < '\x7f' && c != '#'; }
-// Text, spaces and tabs; bytes above ASCII are nobody's business here.
-bool is_value_char(char c) { return c == '\t' || (static_cast<uint8_t>(c) >= ' ' && c != '\x7f'); }
-
-bool same_word(std::string_view a, std::string_view b) {
-  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(),
-                                            [](char x, char y) { return lower(x) == lower(y); });
-}
-
-std::string_view trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t") + 1 - begin);
-}
-
-// Whether a list such as "keep-alive, Upgrade" has the word.
-bool lists(std::string_view list, std::string_view word) {
-  while (!list.empty()) {
-    const size_t comma = std::min(list.find(','), list.size());
-    if (same_word(trimmed(list.substr(0, comma)), word)) return true;
-    list.remove_prefix(std::min(comma + 1, list.size()));
-  }
-  return false;
-}
-
-// Digits only: no sign, no spaces, and no more than the number holds.
-std::optional<uint64_t> natural(std::string_view text) {
-  uint64_t value = 0;
-  const char* end = text.data() + text.size();
-  if (text.empty() || !is_digit(text.front())) return std::nullopt;
-  const auto [stopped, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stopped != end) return std::nullopt;
-  return value;
-}
 
 class Parser {
  public:
@@ -73,9 +25,7 @@ class Parser {
     bytes.remove_suffix(kLineEnd.size());
     size_t line_count = 0;
     while (!bytes.empty()) {
-      const size_t end = bytes.find(kLineEnd);
-      const std::string_view line = bytes.substr(0, end);
-      bytes.remove_prefix(end + kLineEnd.size());
+      const std::string_view line = take_line(bytes);
       if (line.size() > kMostLineBytes) return refuse(431, "a line of the head is too long");
       if (line_count > kMostFields) return refuse(431, "there are too many header fields");
       if (line_count == 0 ? !take_request_line(line) : !take_field(line)) return refused_;
@@ -128,6 +78,7 @@ class Parser {
     }
     if (same_word(name, "host")) return take_host(value);
     if (same_word(name, "content-length")) return take_length(value);
+    if (same_word(name, "authorization")) return take_authorization(value);
     if (same_word(name, "transfer-encoding")) {
       return fail(411, "a body comes with its Content-Length here");
     }
@@ -143,6 +94,17 @@ class Parser {
     if (has_host_ || value.empty()) return fail(400, "a request names one host");
     has_host_ = true;
     head_.host = value;
+    return true;
+  }
+
+  // Other schemes are not ours to judge: who shows no token here may have it in the path.
+  bool take_authorization(std::string_view value) {
+    constexpr std::string_view kScheme = "bearer ";
+    if (has_authorization_) return fail(400, "a request has one Authorization");
+    has_authorization_ = true;
+    if (same_word(value.substr(0, kScheme.size()), kScheme)) {
+      head_.bearer = trimmed(value.substr(kScheme.size()));
+    }
     return true;
   }
 
@@ -171,6 +133,7 @@ class Parser {
   ParsedHead refused_;
   bool has_host_ = false;
   bool has_length_ = false;
+  bool has_authorization_ = false;
 };
 
 std::optional<uint8_t> hex_digit(char c) {

@@ -23,6 +23,7 @@ struct RequestHead {
   std::string path{};   // begins with '/'; as sent, percent signs and all
   std::string query{};  // behind the '?', as sent
   std::string host{};
+  std::string bearer{};  // the token of "Authorization: Bearer TOKEN"; empty: none
   uint64_t body_bytes = 0;
   bool keeps_alive = true;
   bool expects_continue = false;

@@ -1,7 +1,6 @@
 // Listening, and the conversation of one connection: a head, its answer, and the next.
 #include "http/server.h"
 
-#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -25,17 +24,14 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
+constexpr std::string_view kTicketPath = "/ticket/";
 constexpr milliseconds kFarewell{2'000};
 constexpr milliseconds kBodyFarewell{20'000};  // a browser reads the answer after it has sent all
-
-Status failed(std::string_view call, std::string_view what) {
-  return Status::device_fault(call, errno, text(what, ": ", std::strerror(errno)));
-}
 
 }  // namespace
 
 Result<std::unique_ptr<Server>> Server::start(Handler& handler, ServerOptions options) {
-  Result<Sockets> sockets = open_sockets(options.port);
+  Result<Sockets> sockets = open_sockets(options);
   if (!sockets.ok()) return sockets.status();
   auto server = std::make_unique<Server>(handler, std::move(options), *std::move(sockets));
   Result<std::thread> listener = start_thread([&server = *server] { server.listen(); });
@@ -44,37 +40,26 @@ Result<std::unique_ptr<Server>> Server::start(Handler& handler, ServerOptions op
   return server;
 }
 
-Result<Server::Sockets> Server::open_sockets(uint16_t port) {
+Result<Server::Sockets> Server::open_sockets(const ServerOptions& options) {
   Sockets sockets;
   sockets.stop = UniqueFd(::eventfd(0, EFD_CLOEXEC));
-  if (!sockets.stop.valid()) return failed("eventfd", "no descriptor to stop the server by");
-  sockets.listening = UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!sockets.listening.valid()) return failed("socket", "no socket to listen on");
-  const int yes = 1;
-  ::setsockopt(sockets.listening.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(port);
-  auto* generic = reinterpret_cast<sockaddr*>(&address);
-  if (::bind(sockets.listening.get(), generic, sizeof(address)) != 0) {
-    return failed("bind", text("port ", port, " of 127.0.0.1 cannot be had"));
+  if (!sockets.stop.valid()) {
+    return Status::device_fault(
+        "eventfd", errno, text("no descriptor to stop the server by: ", std::strerror(errno)));
   }
-  if (::listen(sockets.listening.get(), 16) != 0) return failed("listen", "nobody can connect");
-  socklen_t bytes = sizeof(address);
-  if (::getsockname(sockets.listening.get(), generic, &bytes) != 0) {
-    return failed("getsockname", "the port is not known");
-  }
-  sockets.port = ntohs(address.sin_port);
+  Result<Door> door =
+      options.local_name.empty() ? open_loopback(options.port) : open_local(options.local_name);
+  if (!door.ok()) return door.status();
+  sockets.door = *std::move(door);
   return sockets;
 }
 
 Server::Server(Handler& handler, ServerOptions options, Sockets sockets)
     : handler_(handler),
       options_(std::move(options)),
-      listening_(std::move(sockets.listening)),
+      listening_(std::move(sockets.door.listening)),
       stop_(std::move(sockets.stop)),
-      port_(sockets.port) {}
+      port_(sockets.door.port) {}
 
 Server::~Server() {
   const uint64_t one = 1;
@@ -89,7 +74,13 @@ Server::~Server() {
 }
 
 std::string Server::address() const {
-  return text("http://127.0.0.1:", port_, "/", options_.token, "/");
+  return is_local() ? "" : text("http://127.0.0.1:", port_, "/", options_.token, "/");
+}
+
+Result<std::string> Server::ticket_address() {
+  const Result<std::string> ticket = tickets_.issue(steady_clock::now());
+  if (!ticket.ok()) return ticket.status();
+  return text("http://127.0.0.1:", port_, kTicketPath, *ticket);
 }
 
 // --- on the thread that listens -----------------------------------------------------------------
@@ -114,13 +105,13 @@ void Server::listen() {
 
 void Server::welcome(UniqueFd socket) {
   join_finished();
+  if (is_local() && !is_own_user(socket.get())) {
+    return turn_away(socket, refusal(403, "this is for processes of the same user"));
+  }
   const int yes = 1;
-  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
+  if (!is_local()) ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
   if (connection_count() >= options_.limits.most_connections) {
-    const Answer busy = refusal(503, "there are too many connections; close one");
-    const std::string bytes = head_of(busy, false) + busy.body;
-    (void)!::send(socket.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-    return;
+    return turn_away(socket, refusal(503, "there are too many connections; close one"));
   }
   // A thread's body can be copied, a descriptor cannot.
   const int descriptor = socket.get();
@@ -129,6 +120,11 @@ void Server::welcome(UniqueFd socket) {
   static_cast<void>(socket.release());
   MutexLock lock(mutex_);
   connections_.push_back(*std::move(thread));
+}
+
+void Server::turn_away(const UniqueFd& socket, const Answer& answer) {
+  const std::string bytes = head_of(answer, false) + answer.body;
+  (void)!::send(socket.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 size_t Server::connection_count() {
@@ -195,12 +191,12 @@ bool Server::answer_next(Connection& connection, milliseconds until_asked) {
 
 Answer Server::answer_head(const RequestHead& head, Connection& connection, bool& keeps_alive) {
   if (!is_our_host(head.host)) return refusal(421, "this server goes by another name");
-  const std::string_view path = std::string_view(head.path).substr(1);
-  const size_t slash = path.find('/');
-  const bool is_welcome =
-      slash != std::string_view::npos && same_token(path.substr(0, slash), options_.token);
-  if (!is_welcome) return refusal(404, "there is nothing here");
-  const Question question{head.method, path.substr(slash + 1), head.query};
+  if (!is_local() && head.path.starts_with(kTicketPath)) {
+    return answer_ticket(std::string_view(head.path).substr(kTicketPath.size()), connection);
+  }
+  const std::optional<std::string_view> path = admitted_path(head);
+  if (!path) return refusal(404, "there is nothing here");
+  const Question question{head.method, *path, head.query};
   if (head.method == Method::kGet) {
     keeps_alive = head.keeps_alive;
     return handler_.answer(question);
@@ -213,8 +209,34 @@ Answer Server::answer_head(const RequestHead& head, Connection& connection, bool
       question, std::make_unique<RequestBody>(connection, expected, options_.limits.patience));
 }
 
+// Who comes as another user does not even use it up.
+Answer Server::answer_ticket(std::string_view ticket, const Connection& connection) {
+  constexpr std::string_view kAdvice = "open the address that ashlar printed";
+  if (!is_own_users(connection.socket_fd())) {
+    return refusal(403, text("this is for programs of the same user; ", kAdvice));
+  }
+  if (!tickets_.redeem(ticket, steady_clock::now())) {
+    return refusal(404, text("this way in works once, and was used or is too old; ", kAdvice));
+  }
+  Answer answer;
+  answer.code = 303;
+  answer.location = text("/", options_.token, "/");
+  return answer;
+}
+
+std::optional<std::string_view> Server::admitted_path(const RequestHead& head) const {
+  const std::string_view path = std::string_view(head.path).substr(1);
+  if (is_local()) return path;
+  if (!head.bearer.empty() && same_token(head.bearer, options_.token)) return path;
+  const size_t slash = path.find('/');
+  if (slash == std::string_view::npos) return std::nullopt;
+  if (!same_token(path.substr(0, slash), options_.token)) return std::nullopt;
+  return path.substr(slash + 1);
+}
+
 // A page of somebody else's whose name was made to lead here would bring its own name along.
 bool Server::is_our_host(std::string_view host) const {
+  if (is_local()) return host == "localhost";
   return host == text("127.0.0.1:", port_) || host == text("localhost:", port_);
 }
 

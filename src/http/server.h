@@ -1,11 +1,13 @@
-// A small HTTP/1.1 server for this machine only: it listens on 127.0.0.1, answers those who know
-// its token, and never waits long for anybody. What it serves is the handler's business; no path
-// leads to the file system. A thread for each connection, of which there are few. Thread safe.
+// A small HTTP/1.1 server for this machine only: it listens on 127.0.0.1 and answers those who know
+// its token, or at a Unix socket for processes of its own user; and never waits long for anybody.
+// What it serves is the handler's business; no path leads to the file system. A thread for each
+// connection, of which there are few. Thread safe.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,7 +18,9 @@
 #include "format/byte_stream.h"
 #include "http/answer.h"
 #include "http/connection.h"
+#include "http/door.h"
 #include "http/request.h"
+#include "http/ticket.h"
 
 namespace ashlar::http {
 
@@ -48,6 +52,9 @@ struct ServerLimits {
 struct ServerOptions {
   uint16_t port = 0;  // 0: the system chooses
   std::string token{};
+  // The abstract name of a Unix socket, instead of a port: the kernel says who asks, and no token
+  // is needed.
+  std::string local_name{};
   ServerLimits limits{};
 };
 
@@ -60,15 +67,18 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  uint16_t port() const { return port_; }
-  // "http://127.0.0.1:PORT/TOKEN/"
+  uint16_t port() const { return port_; }  // 0: at a Unix socket
+  // "http://127.0.0.1:PORT/TOKEN/"; empty: at a Unix socket.
   std::string address() const;
+  // An address that leads to the other one, once and within a minute, for processes of our user:
+  // whoever else sees it has nothing of it. "http://127.0.0.1:PORT/ticket/TICKET".
+  // REQUIRES: not at a Unix socket. kDeviceFault: the system has no random bytes.
+  Result<std::string> ticket_address();
 
  private:
   struct Sockets {
-    UniqueFd listening;
+    Door door;
     UniqueFd stop;  // readable when all threads must end
-    uint16_t port = 0;
   };
 
  public:
@@ -76,11 +86,13 @@ class Server {
   Server(Handler& handler, ServerOptions options, Sockets sockets);
 
  private:
-  static Result<Sockets> open_sockets(uint16_t port);
+  static Result<Sockets> open_sockets(const ServerOptions& options);
+  bool is_local() const { return !options_.local_name.empty(); }
 
   // --- on the thread that listens
   void listen();
   void welcome(UniqueFd socket);
+  void turn_away(const UniqueFd& socket, const Answer& answer);
   void join_finished();
   size_t connection_count();
 
@@ -88,8 +100,11 @@ class Server {
   void converse(UniqueFd socket);
   // False: that was the last answer.
   bool answer_next(Connection& connection, std::chrono::milliseconds until_asked);
+  Answer answer_ticket(std::string_view ticket, const Connection& connection);
   Answer answer_head(const RequestHead& head, Connection& connection, bool& keeps_alive);
   bool is_our_host(std::string_view host) const;
+  // What is asked, if whoever asks may: none otherwise.
+  std::optional<std::string_view> admitted_path(const RequestHead& head) const;
 
   Handler& handler_;
   const ServerOptions options_;
@@ -97,6 +112,7 @@ class Server {
   const UniqueFd stop_;
   const uint16_t port_;
   std::thread listener_;
+  TicketBooth tickets_;
 
   Mutex mutex_;
   std::vector<std::thread> connections_ ASHLAR_GUARDED_BY(mutex_);

@@ -246,56 +246,60 @@ void merge_small_blocks(std::vector<MapSegment>& segments, size_t most_blocks) {
   }
 }
 
+namespace {
+
+// The allocation in a block, if it is one.
+const Allocation* allocation_in(const Document& document, const MapBlock& block) {
+  return block.allocation == kNever ? nullptr : &document.allocations().all[block.allocation];
+}
+
+void add_segments(const Document& document, const std::vector<MapSegment>& segments,
+                  Columns& answer) {
+  using Segment = const MapSegment&;
+  answer.add("segment_address", segments, [](Segment each) { return each.range.begin.value(); });
+  answer.add("segment_bytes", segments,
+             [](Segment each) { return static_cast<double>(each.range.bytes); });
+  answer.add("segment_stream", segments,
+             [&](Segment each) { return document.stream_of(each.stream); });
+  answer.add("segment_pool", segments, [&](Segment each) { return document.pool_of(each.pool); });
+  answer.add("segment_kind", segments,
+             [](Segment each) { return static_cast<uint8_t>(each.comes_and_goes ? 1 : 0); });
+}
+
+void add_blocks(const Document& document, const std::vector<MapBlock>& blocks, Columns& answer) {
+  using Block = const MapBlock&;
+  answer.add("block_offset", blocks, [](Block each) { return static_cast<double>(each.offset); });
+  answer.add("block_bytes", blocks, [](Block each) { return static_cast<double>(each.bytes); });
+  answer.add("block_state", blocks, [](Block each) { return static_cast<uint8_t>(each.state); });
+  answer.add("block_requested", blocks,
+             [](Block each) { return static_cast<double>(each.requested_bytes); });
+  answer.add("block_allocation", blocks, [](Block each) { return each.allocation; });
+  answer.add("block_stack", blocks, [&](Block each) {
+    const Allocation* one = allocation_in(document, each);
+    return one == nullptr ? kNever : document.stack_of(*one);
+  });
+  answer.add("block_made", blocks, [&](Block each) {
+    const Allocation* one = allocation_in(document, each);
+    return one == nullptr ? kNever : one->made;
+  });
+}
+
+}  // namespace
+
 std::string map_at(const Document& document, uint32_t moment) {
   std::vector<MapSegment> segments = find_map(document, moment);
   merge_small_blocks(segments, kMostBlocks);
-  std::vector<uint64_t> addresses;
-  std::vector<double> bytes;
-  std::vector<uint32_t> streams;
-  std::vector<uint32_t> pools;
-  std::vector<uint8_t> kinds;
   std::vector<uint32_t> first_blocks;
-  std::vector<double> block_offsets;
-  std::vector<double> block_bytes;
-  std::vector<uint8_t> block_states;
-  std::vector<double> block_requested;
-  std::vector<uint32_t> block_allocations;
-  std::vector<uint32_t> block_stacks;
-  std::vector<uint32_t> block_made;
+  std::vector<MapBlock> blocks;
   for (const MapSegment& segment : segments) {
-    addresses.push_back(segment.range.begin.value());
-    bytes.push_back(static_cast<double>(segment.range.bytes));
-    streams.push_back(document.stream_of(segment.stream));
-    pools.push_back(document.pool_of(segment.pool));
-    kinds.push_back(segment.comes_and_goes ? 1 : 0);
-    first_blocks.push_back(static_cast<uint32_t>(block_bytes.size()));
-    for (const MapBlock& block : segment.blocks) {
-      block_offsets.push_back(static_cast<double>(block.offset));
-      block_bytes.push_back(static_cast<double>(block.bytes));
-      block_states.push_back(static_cast<uint8_t>(block.state));
-      block_requested.push_back(static_cast<double>(block.requested_bytes));
-      block_allocations.push_back(block.allocation);
-      const bool is_one = block.allocation != kNever;
-      const Allocation* one = is_one ? &document.allocations().all[block.allocation] : nullptr;
-      block_stacks.push_back(is_one ? document.stack_of(*one) : kNever);
-      block_made.push_back(is_one ? one->made : kNever);
-    }
+    first_blocks.push_back(static_cast<uint32_t>(blocks.size()));
+    blocks.insert(blocks.end(), segment.blocks.begin(), segment.blocks.end());
   }
-  first_blocks.push_back(static_cast<uint32_t>(block_bytes.size()));
+  first_blocks.push_back(static_cast<uint32_t>(blocks.size()));
   Columns answer;
-  answer.add("segment_address", addresses);
-  answer.add("segment_bytes", bytes);
-  answer.add("segment_stream", streams);
-  answer.add("segment_pool", pools);
-  answer.add("segment_kind", kinds);
+  add_segments(document, segments, answer);
   answer.add("segment_first", first_blocks);
-  answer.add("block_offset", block_offsets);
-  answer.add("block_bytes", block_bytes);
-  answer.add("block_state", block_states);
-  answer.add("block_requested", block_requested);
-  answer.add("block_allocation", block_allocations);
-  answer.add("block_stack", block_stacks);
-  answer.add("block_made", block_made);
+  add_blocks(document, blocks, answer);
   return answer.take();
 }
 

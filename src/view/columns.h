@@ -34,6 +34,15 @@ class Columns {
     add({name, column_type<Number>(), sizeof(Number)}, {bytes, values.size() * sizeof(Number)});
   }
 
+  // A number for each of the items.
+  template <typename Item, typename NumberOf>
+  void add(std::string_view name, const std::vector<Item>& items, const NumberOf& number_of) {
+    std::vector<std::invoke_result_t<const NumberOf&, const Item&>> values;
+    values.reserve(items.size());
+    for (const Item& each : items) values.push_back(number_of(each));
+    add(name, values);
+  }
+
   // The answer; the columns in the order in which they were added.
   std::string take();
 

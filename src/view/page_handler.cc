@@ -24,6 +24,9 @@ Answer json(int code, const Json& value) {
   return answer;
 }
 
+// Whether it is worth asking again.
+int code_for(const Status& failure) { return failure.is(StatusKind::kPeerLost) ? 410 : 503; }
+
 }  // namespace
 
 void PageHandler::show_progress(std::string what, double share) {
@@ -66,6 +69,7 @@ Answer PageHandler::answer(const Question& question) {
     return {.code = 200, .type = "text/html; charset=utf-8", .body = page_};
   }
   if (is_loading && question.path == "scene.json") return answer_loading();
+  if (live_ != nullptr && question.path == "live.json") return answer_live();
   return view_.answer(question.path, question.query);
 }
 
@@ -77,11 +81,37 @@ Answer PageHandler::answer_loading() {
   return refusal(400, failure_);
 }
 
+Answer PageHandler::answer_live() {
+  Result<std::string> numbers = live_->numbers();
+  if (!numbers.ok())
+    return json(code_for(numbers.status()), {{"error", numbers.status().message()}});
+  Answer answer;
+  answer.body = *std::move(numbers);
+  return answer;
+}
+
+Answer PageHandler::take_snapshots() {
+  const auto taken = live_->take_snapshots();
+  if (!taken.ok()) return json(code_for(taken.status()), {{"error", taken.status().message()}});
+  std::vector<uint32_t> numbers;
+  for (const std::shared_ptr<const Recording>& each : *taken) {
+    const Result<std::vector<uint32_t>> added = view_.add(each);
+    if (!added.ok()) return json(400, {{"error", added.status().message()}});
+    numbers.insert(numbers.end(), added->begin(), added->end());
+  }
+  return json(200, {{"documents", numbers}});
+}
+
 uint64_t PageHandler::most_body_bytes(const Question& question) const {
+  if (live_ != nullptr && question.path == "live/snapshot") return 1;  // nothing has to be said
   return question.path == "open" ? kMostFileBytes : 0;
 }
 
 Answer PageHandler::answer(const Question& question, std::unique_ptr<ByteSource> body) {
+  return question.path == "open" ? read_sent(question, std::move(body)) : take_snapshots();
+}
+
+Answer PageHandler::read_sent(const Question& question, std::unique_ptr<ByteSource> body) {
   const std::optional<std::string_view> name = http::argument(question.query, "name");
   const std::optional<std::string> plain = name ? http::percent_decoded(*name) : std::nullopt;
   if (!plain || plain->empty()) return refusal(400, "name is missing or wrongly encoded");

@@ -11,14 +11,17 @@
 #include "base/mutex.h"
 #include "files/read_snapshot.h"
 #include "http/server.h"
+#include "view/live.h"
 #include "view/view.h"
 
 namespace ashlar::view {
 
 class PageHandler final : public http::Handler {
  public:
-  // `view` outlives it. `page`: the HTML of the page; empty: there is none in this build.
-  PageHandler(View& view, std::string page) : view_(view), page_(std::move(page)) {}
+  // `view` outlives it. `page`: the HTML of the page; empty: there is none in this build. `live`,
+  // which outlives it too, is what is being watched; null: nothing.
+  PageHandler(View& view, std::string page, Live* live = nullptr)
+      : view_(view), page_(std::move(page)), live_(live) {}
 
   // What is being done before there is anything to show, such as "reading run.pickle".
   void show_progress(std::string what, double share);
@@ -36,9 +39,13 @@ class PageHandler final : public http::Handler {
 
  private:
   http::Answer answer_loading();
+  http::Answer answer_live();
+  http::Answer take_snapshots();
+  http::Answer read_sent(const http::Question& question, std::unique_ptr<ByteSource> body);
 
   View& view_;
   const std::string page_;
+  Live* const live_;
 
   mutable Mutex mutex_;
   std::condition_variable told_changed_;

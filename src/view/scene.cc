@@ -139,10 +139,11 @@ Json document_json(const SceneDocument& shown) {
 
 }  // namespace
 
-std::string scene_json(const std::vector<SceneDocument>& documents, std::string_view program) {
+std::string scene_json(const std::vector<SceneDocument>& documents, const SceneFrame& frame) {
   Json all = Json::array();
   for (const SceneDocument& each : documents) all.push_back(document_json(each));
-  return as_text({{"version", 1}, {"program", program}, {"documents", all}});
+  const Json live = frame.live.empty() ? Json() : Json(frame.live);
+  return as_text({{"version", 1}, {"program", frame.program}, {"live", live}, {"documents", all}});
 }
 
 std::string stacks_json(const Document& document) {

@@ -17,8 +17,12 @@ struct SceneDocument {
   std::optional<std::vector<uint32_t>> moments{};
 };
 
-// `program`: its name and version.
-std::string scene_json(const std::vector<SceneDocument>& documents, std::string_view program);
+// Besides the documents.
+struct SceneFrame {
+  std::string_view program{};  // its name and version
+  std::string_view live{};     // what is being watched; empty: nothing
+};
+std::string scene_json(const std::vector<SceneDocument>& documents, const SceneFrame& frame);
 std::string stacks_json(const Document& document);
 
 }  // namespace ashlar::view

@@ -192,7 +192,8 @@ Result<std::string> self_contained(const View& view, std::string_view page, size
   // The scene comes last, when it is known what is there; its marks are most of it.
   std::vector<SceneDocument> plain;
   for (const Document* document : documents) plain.push_back({.document = document});
-  const size_t scene_bytes = 2 * compress(scene_json(plain, view.program())).size() + 4096;
+  const size_t scene_bytes =
+      2 * compress(scene_json(plain, {.program = view.program()})).size() + 4096;
   const size_t taken = page.size() + scene_bytes;
   Pack pack(view, most_bytes - std::min(most_bytes, taken));
   std::vector<DocumentPack> packs;
@@ -200,7 +201,7 @@ Result<std::string> self_contained(const View& view, std::string_view page, size
   fill(packs);
   std::vector<SceneDocument> shown;
   for (const DocumentPack& each : packs) shown.push_back(each.scene());
-  pack.append("scene.json", scene_json(shown, view.program()));
+  pack.append("scene.json", scene_json(shown, {.program = view.program()}));
   return text(page.substr(0, place), pack.to_text(), page.substr(place + kAnswersMark.size()));
 }
 

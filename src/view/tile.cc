@@ -85,25 +85,17 @@ std::vector<Shown> find_shown(const Document& document, const std::vector<uint32
 }
 
 void add_sums(const Document& document, const std::vector<Column>& columns, Columns& answer) {
-  std::vector<double> times;
-  std::vector<double> requested;
-  std::vector<double> allocated;
-  std::vector<double> reserved;
-  std::vector<double> low;
-  for (const Column& column : columns) {
-    const uint32_t moment = column.extremes.highest_at;
-    times.push_back(document.time_us(moment));
-    requested.push_back(static_cast<double>(document.requested().at(moment)));
-    allocated.push_back(static_cast<double>(document.allocated_at(moment)));
-    reserved.push_back(static_cast<double>(document.reserved_at(moment)));
-    low.push_back(static_cast<double>(column.extremes.lowest));
-  }
-  answer.add("entry", moments_of(columns));
-  answer.add("time_us", times);
-  answer.add("requested", requested);
-  answer.add("allocated", allocated);
-  answer.add("reserved", reserved);
-  answer.add("requested_low", low);
+  const std::vector<uint32_t> moments = moments_of(columns);
+  answer.add("entry", moments);
+  answer.add("time_us", moments, [&](uint32_t at) { return document.time_us(at); });
+  answer.add("requested", moments,
+             [&](uint32_t at) { return static_cast<double>(document.requested().at(at)); });
+  answer.add("allocated", moments,
+             [&](uint32_t at) { return static_cast<double>(document.allocated_at(at)); });
+  answer.add("reserved", moments,
+             [&](uint32_t at) { return static_cast<double>(document.reserved_at(at)); });
+  answer.add("requested_low", columns,
+             [](const Column& each) { return static_cast<double>(each.extremes.lowest); });
 }
 
 // What is not shown one by one, by column.

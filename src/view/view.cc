@@ -180,7 +180,7 @@ View::Found View::find(std::string_view path) const {
 Answer View::scene() const {
   std::vector<SceneDocument> shown;
   for (const Document* document : documents()) shown.push_back({.document = document});
-  return json(scene_json(shown, program_));
+  return json(scene_json(shown, {.program = program_, .live = live_}));
 }
 
 }  // namespace ashlar::view

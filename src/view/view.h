@@ -24,9 +24,9 @@ inline constexpr size_t kMostDocuments = 1024;
 
 class View {
  public:
-  // `program`: its name and version.
-  View(std::string program, Explain explain)
-      : program_(std::move(program)), explanations_(std::move(explain)) {}
+  // `program`: its name and version. `live`: the process that is being watched; empty: none.
+  View(std::string program, Explain explain, std::string live = {})
+      : program_(std::move(program)), live_(std::move(live)), explanations_(std::move(explain)) {}
 
   // Makes a document of each device. Their numbers; kUsage: there are too many documents already.
   Result<std::vector<uint32_t>> add(const std::shared_ptr<const Recording>& recording);
@@ -58,6 +58,7 @@ class View {
   http::Answer scene() const;
 
   const std::string program_;
+  const std::string live_;
   mutable Mutex mutex_;
   std::vector<std::unique_ptr<const Exhibit>> exhibits_ ASHLAR_GUARDED_BY(mutex_);
   // Ends before the documents do.

@@ -357,6 +357,29 @@ static void history(ashlar_allocator* allocator, const char* folder) {
   ASHLAR_EXPECT_OK(ashlar_history_stop(allocator));
 }
 
+static void being_watched(void) {
+  ashlar_live* live = NULL;
+  ASHLAR_EXPECT(ashlar_live_start(NULL, NULL) == ASHLAR_USAGE);
+  ASHLAR_EXPECT_OK(ashlar_live_start(NULL, &live));
+  ashlar_bytes* address = NULL;
+  ASHLAR_EXPECT_OK(ashlar_live_address(live, &address));
+  ASHLAR_EXPECT(ashlar_bytes_size(address) == 0);
+  ashlar_bytes_destroy(address);
+  ashlar_live_stop(live);
+  ashlar_live_stop(NULL);
+
+  ashlar_live_options options = {
+      .struct_size = sizeof options, .has_port = 1, .port = 0, .token = "a-token-of-0123456789"};
+  ASHLAR_EXPECT_OK(ashlar_live_start(&options, &live));
+  ASHLAR_EXPECT_OK(ashlar_live_address(live, &address));
+  ASHLAR_EXPECT(strncmp(ashlar_bytes_data(address), "http://127.0.0.1:", 17) == 0);
+  ASHLAR_EXPECT(strstr(ashlar_bytes_data(address), "/a-token-of-0123456789/") != NULL);
+  ashlar_bytes_destroy(address);
+  ashlar_live_stop(live);
+  options.token = "short";
+  ASHLAR_EXPECT(ashlar_live_start(&options, &live) == ASHLAR_USAGE);
+}
+
 static void count_entry(const ashlar_trace_entry* entry, void* context) {
   if (entry->action == ASHLAR_ACTION_ALLOC && entry->bytes == 4321) ++*(int*)context;
 }
@@ -406,6 +429,7 @@ int main(int argument_count, char** arguments) {
   plugins(device, allocator, arguments[1]);
   statistics(allocator);
   history(allocator, arguments[2]);
+  being_watched();
   hooks(device);
   ASHLAR_EXPECT_OK(ashlar_trim(allocator));
   ashlar_allocator_destroy(allocator);

@@ -226,8 +226,9 @@ TEST(CliUsageTest, AMistypedCommandGetsTheNearestOneSuggested) {
 TEST(CliUsageTest, AnUnknownCommandGetsTheListOfAll) {
   const CliOutcome outcome = run_cli({.arguments = {"frobnicate"}});
   EXPECT_EQ(outcome.exit_code, kUsage);
-  EXPECT_THAT(outcome.err, AllOf(HasSubstr("\"frobnicate\""), HasSubstr("report, view, replay, "),
-                                 HasSubstr("ashlar --help")));
+  EXPECT_THAT(outcome.err,
+              AllOf(HasSubstr("\"frobnicate\""), HasSubstr("report, view, top, replay, "),
+                    HasSubstr("ashlar --help")));
 }
 
 TEST(CliUsageTest, NoCommandAtAllIsWrongUsage) {

@@ -11,9 +11,15 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
+#include <thread>
 
+#include "ashlar/allocator.h"
+#include "ashlar/live.h"
+#include "ashlar/sim.h"
 #include "ashlar/unique_fd.h"
+#include "base/units.h"
 #include "cli/run_cli.h"
 #include "unit/http/socket_client.h"
 
@@ -21,10 +27,13 @@ namespace ashlar {
 namespace {
 
 using nlohmann::json;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
+using ::testing::Not;
 
 constexpr int kNo = 1;
+constexpr int kUsage = 2;
 constexpr int kUnreadableInput = 3;
 
 std::string trace(const std::string& name) {
@@ -34,8 +43,11 @@ std::string trace(const std::string& name) {
 // The tool, serving.
 class Served {
  public:
-  explicit Served(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), {ASHLAR_CLI_PATH, "view", "--no-browser"});
+  enum class Browser { kNone, kStarted };
+
+  explicit Served(std::vector<std::string> arguments, Browser browser = Browser::kNone) {
+    if (browser == Browser::kNone) arguments.insert(arguments.begin(), "--no-browser");
+    arguments.insert(arguments.begin(), {ASHLAR_CLI_PATH, "view"});
     std::vector<char*> pointers;
     for (std::string& argument : arguments) pointers.push_back(argument.data());
     pointers.push_back(nullptr);
@@ -62,16 +74,22 @@ class Served {
 
   // "http://127.0.0.1:PORT/TOKEN/"
   std::string ask(const std::string& line, const std::string& body = "") const {
-    const std::string host = address_.substr(7, address_.find('/', 7) - 7);
-    const std::string path = address_.substr(address_.find('/', 7));
     const size_t space = line.find(' ') + 1;
+    return ask_at(line.substr(0, space) + path() + line.substr(space), body);
+  }
+  // The same with the whole path.
+  std::string ask_at(const std::string& line, const std::string& body = "") const {
+    const std::string host = address_.substr(7, address_.find('/', 7) - 7);
     SocketClient client(static_cast<uint16_t>(std::stoi(host.substr(host.find(':') + 1))));
-    std::string head = line.substr(0, space) + path + line.substr(space) +
-                       " HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n";
-    if (!body.empty()) head += "Content-Length: " + std::to_string(body.size()) + "\r\n";
+    std::string head = line + " HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n";
+    if (line.starts_with("POST")) {
+      head += "Content-Length: " + std::to_string(body.size()) + "\r\n";
+    }
     client.send(head + "\r\n" + body);
     return client.read_all();
   }
+  // "/TOKEN/"
+  std::string path() const { return address_.substr(address_.find('/', 7)); }
   json scene() const {
     while (true) {
       const std::string answer = ask("GET scene.json");
@@ -158,12 +176,128 @@ TEST(CliViewTest, ABadFileIsCalledOneAsOtherCommandsDo) {
   EXPECT_THAT(missing.err, HasSubstr("/nowhere: cannot be opened: "));
 }
 
+TEST(CliViewTest, AFileOrAProcessIsNeeded) {
+  const CliOutcome neither = run_cli({.arguments = {"view", "--no-browser"}});
+  EXPECT_EQ(neither.exit_code, kUsage);
+  EXPECT_THAT(neither.err, HasSubstr("FILE, or --live PID, is needed"));
+  const CliOutcome nobody = run_cli({.arguments = {"view", "--live", "1073741824"}});
+  EXPECT_EQ(nobody.exit_code, kUsage);
+  EXPECT_THAT(nobody.err, HasSubstr("there is no process 1073741824"));
+  const CliOutcome both = run_cli({.arguments = {"view", "--live", "1", "-o", "x.html"}});
+  EXPECT_EQ(both.exit_code, kUsage);
+}
+
+// A process that is watched: this one.
+class CliViewLiveTest : public ::testing::Test {
+ protected:
+  CliViewLiveTest() {
+    sim::Options options;
+    options.capacity_bytes = kGiB;
+    machine_ = *sim::Machine::create(options);
+    allocator_ = std::make_unique<Allocator>(machine_->device(DeviceIndex(0)));
+    live_.emplace();
+  }
+  static std::vector<std::string> arguments() { return {"--live", std::to_string(getpid())}; }
+
+  std::unique_ptr<sim::Machine> machine_;
+  std::unique_ptr<Allocator> allocator_;
+  std::optional<LiveServer> live_;
+};
+
+TEST_F(CliViewLiveTest, NumbersAreThoseOfTheMoment) {
+  Served served(arguments());
+  const json scene = served.scene();
+  EXPECT_THAT(scene["live"].get<std::string>(),
+              AllOf(HasSubstr("cli_tests, process "), HasSubstr(std::to_string(getpid()))));
+  EXPECT_EQ(scene["documents"].size(), 1U);
+  const Buffer buffer = allocator_->allocate(3 * kMiB);
+  const std::string answer = served.ask("GET live.json");
+  ASSERT_EQ(code_of(answer), 200) << answer;
+  const json numbers = json::parse(body_of(answer));
+  EXPECT_EQ(numbers["pid"], getpid());
+  EXPECT_EQ(numbers["allocators"][0]["requested_bytes"], 3 * kMiB);
+  EXPECT_EQ(served.stop(SIGINT), 0);
+}
+
+TEST_F(CliViewLiveTest, ASnapshotIsADocumentLikeAnyOther) {
+  allocator_->start_history();
+  Served served(arguments());
+  ASSERT_EQ(served.scene()["documents"].size(), 1U);
+  const Buffer buffer = allocator_->allocate(3 * kMiB);
+  EXPECT_EQ(body_of(served.ask("POST live/snapshot")), "{\"documents\":[1]}");
+  const json scene = served.scene();
+  ASSERT_EQ(scene["documents"].size(), 2U);
+  EXPECT_EQ(scene["documents"][1]["peak"]["requested"], 3 * kMiB);
+  EXPECT_EQ(scene["documents"][1]["has_history"], true);
+  EXPECT_THAT(scene["documents"][1]["name"].get<std::string>(), HasSubstr(", allocator "));
+  EXPECT_EQ(code_of(served.ask("GET d/1/map?at=0")), 200);
+}
+
+TEST_F(CliViewLiveTest, ThatTheProcessHasEndedIsSaidSo) {
+  Served served(arguments());
+  ASSERT_EQ(served.scene()["documents"].size(), 1U);
+  live_.reset();
+  for (const char* question : {"GET live.json", "POST live/snapshot"}) {
+    const std::string answer = served.ask(question);
+    EXPECT_EQ(code_of(answer), 410) << answer;
+    EXPECT_THAT(answer, HasSubstr("has ended, or shows itself no more"));
+  }
+  EXPECT_EQ(served.scene()["documents"].size(), 1U) << "what was seen stays";
+}
+
+TEST(CliViewTest, WithoutAProcessNothingIsLive) {
+  Served served({trace("leaky")});
+  EXPECT_EQ(served.scene()["live"], nullptr);
+  EXPECT_EQ(code_of(served.ask("GET live.json")), 404);
+  EXPECT_EQ(code_of(served.ask("POST live/snapshot")), 405);
+}
+
+// A folder of its own.
+std::filesystem::path new_folder() {
+  std::string pattern = (std::filesystem::temp_directory_path() / "ashlar_XXXXXX").string();
+  EXPECT_NE(mkdtemp(pattern.data()), nullptr);
+  return pattern;
+}
+
+std::string contents_of(const std::filesystem::path& file) {
+  std::ifstream stream(file);
+  std::ostringstream text;
+  text << stream.rdbuf();
+  return text.str();
+}
+
+// Other users may list the browser's arguments.
+TEST(CliViewTest, TheBrowserIsNotHandedTheTokenButATicketForIt) {
+  const std::filesystem::path folder = new_folder();
+  const std::string noted = (folder / "noted").string();
+  {
+    std::ofstream browser(folder / "xdg-open");
+    browser << "#!/bin/sh\nprintf '%s' \"$*\" > " << noted << ".part\nmv " << noted << ".part "
+            << noted << "\n";
+  }
+  std::filesystem::permissions(folder / "xdg-open", std::filesystem::perms::owner_all);
+  const std::string path = getenv("PATH");
+  setenv("PATH", (folder.string() + ":" + path).c_str(), 1);
+  setenv("DISPLAY", ":99", 1);
+  Served served({trace("leaky")}, Served::Browser::kStarted);
+  setenv("PATH", path.c_str(), 1);
+  unsetenv("DISPLAY");
+  while (!std::filesystem::exists(noted)) std::this_thread::yield();
+  const std::string handed = contents_of(noted);
+  std::filesystem::remove_all(folder);
+
+  const std::string origin = served.address().substr(0, served.address().find('/', 7));
+  ASSERT_THAT(handed, MatchesRegex(origin + "/ticket/[0-9a-f]+"));
+  EXPECT_THAT(handed, Not(HasSubstr(served.path())));
+  const std::string ticket = handed.substr(origin.size());
+  EXPECT_THAT(served.ask_at("GET " + ticket), HasSubstr("Location: " + served.path() + "\r\n"));
+  EXPECT_EQ(code_of(served.ask_at("GET " + ticket)), 404);
+}
+
 class CliViewFileTest : public ::testing::Test {
  protected:
   CliViewFileTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "ashlar_XXXXXX").string();
-    EXPECT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
+    folder_ = new_folder();
     std::ofstream(folder_ / "page.html") << "<html><!--ashlar:answers--></html>";
     std::ofstream(folder_ / "plain.html") << "<html></html>";
   }
@@ -181,12 +315,10 @@ TEST_F(CliViewFileTest, OneFileHasThePageAndItsAnswers) {
   const CliOutcome outcome = write("page.html", "report.html");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_EQ(outcome.out + outcome.err, "");
-  std::ifstream file(folder_ / "report.html");
-  std::ostringstream text;
-  text << file.rdbuf();
-  EXPECT_THAT(text.str(), HasSubstr("\"d/0/causes.json\": ["));
-  EXPECT_THAT(text.str(), HasSubstr("\"scene.json\": ["));
-  EXPECT_LE(text.str().size(), 8'000'000U);
+  const std::string text = contents_of(folder_ / "report.html");
+  EXPECT_THAT(text, HasSubstr("\"d/0/causes.json\": ["));
+  EXPECT_THAT(text, HasSubstr("\"scene.json\": ["));
+  EXPECT_LE(text.size(), 8'000'000U);
 }
 
 TEST_F(CliViewFileTest, WhatCannotBeWrittenIsSaidSo) {

@@ -22,6 +22,7 @@ void fuzz(std::string_view bytes) {
   ASHLAR_CHECK(bytes.find(head.path) != std::string_view::npos);
   ASHLAR_CHECK(bytes.find(head.query) != std::string_view::npos);
   ASHLAR_CHECK(!head.host.empty() && bytes.find(head.host) != std::string_view::npos);
+  ASHLAR_CHECK(bytes.find(head.bearer) != std::string_view::npos);
   ASHLAR_CHECK(head.method == Method::kPost || head.body_bytes == 0);
   if (const auto value = argument(head.query, "search")) {
     const auto plain = percent_decoded(*value);

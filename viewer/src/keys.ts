@@ -28,7 +28,7 @@ const kShare = 100; // a large step of the cursor is this part of the document
 export const kEverywhere: Key[] = [
   {
     keys: kViews.map((_, i) => String(i + 1)),
-    says: "show timeline, map, flame graph, table, causes, compare",
+    says: "show timeline, map, flame graph, table, causes, compare, what is live",
     does: (key) => (view.value = kViews[Number(key) - 1]),
   },
   {

@@ -4,15 +4,21 @@ import { render } from "preact";
 import { EmbeddedSource } from "./ask/embedded_source.ts";
 import { HttpSource } from "./ask/http_source.ts";
 import { listenToKeys } from "./keys.ts";
-import { start } from "./session.ts";
-import { keepInAddress } from "./state.ts";
+import { watch } from "./live.ts";
+import { scene, start } from "./session.ts";
+import { keepInAddress, view } from "./state.ts";
 import "./style/page.css";
 import "./style/views.css";
 import { followTheme } from "./theme.ts";
 import { App } from "./views/app.tsx";
 
+const isFirstVisit = location.hash === "";
 keepInAddress();
 followTheme();
 listenToKeys();
 render(<App />, document.getElementById("app")!);
-void start(EmbeddedSource.find(document) ?? new HttpSource(new URL(".", location.href).href));
+await start(EmbeddedSource.find(document) ?? new HttpSource(new URL(".", location.href).href));
+if (scene.value?.live) {
+  if (isFirstVisit) view.value = "live";
+  void watch();
+}

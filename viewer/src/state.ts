@@ -4,7 +4,7 @@ import { batch, computed, effect, signal } from "@preact/signals";
 import { type Grouping, kGroupings } from "./ask/scene.ts";
 import type { Span } from "./model/tiles.ts";
 
-export const kViews = ["timeline", "map", "flame", "table", "causes", "compare"] as const;
+export const kViews = ["timeline", "map", "flame", "table", "causes", "compare", "live"] as const;
 export type View = (typeof kViews)[number];
 
 export type SelectionKind = "allocation" | "stack" | "stream" | "pool";

@@ -387,6 +387,26 @@ ASHLAR_C_API ashlar_status ashlar_snapshot(ashlar_allocator* allocator, ashlar_f
 ASHLAR_C_API ashlar_status ashlar_save_snapshot(ashlar_allocator* allocator,
                                                 const char* path) ASHLAR_C_NOEXCEPT;
 
+// --- being watched
+// -------------------------------------------------------------------------------- Lets `ashlar
+// top`, `ashlar view --live` and Prometheus look at all allocators of the process, on this machine
+// only: docs/formats/live.md.
+
+typedef struct ashlar_live ashlar_live;
+typedef struct ashlar_live_options {
+  size_t struct_size;
+  int32_t has_port;   // 0: only the Unix socket, for processes of the same user
+  uint16_t port;      // of 127.0.0.1; 0: a free one
+  const char* token;  // 16 to 128 letters, digits, - and _; null: one is drawn
+} ashlar_live_options;
+// Null: the defaults. A port that is taken: ASHLAR_DEVICE_FAULT.
+ASHLAR_C_API ashlar_status ashlar_live_start(const ashlar_live_options* options,
+                                             ashlar_live** live) ASHLAR_C_NOEXCEPT;
+// "http://127.0.0.1:PORT/TOKEN/"; empty without a port.
+ASHLAR_C_API ashlar_status ashlar_live_address(const ashlar_live* live,
+                                               ashlar_bytes** address) ASHLAR_C_NOEXCEPT;
+ASHLAR_C_API void ashlar_live_stop(ashlar_live* live) ASHLAR_C_NOEXCEPT;
+
 // --- hooks
 // ---------------------------------------------------------------------------------------- They
 // stay as long as the allocator.

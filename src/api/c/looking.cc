@@ -19,15 +19,6 @@ ashlar_stat values_of(const Stat& stat) {
   return {stat.current, stat.peak, stat.risen, stat.fallen};
 }
 
-class StringSink final : public ByteSink {
- public:
-  Status write(std::string_view bytes) override {
-    text.append(bytes);
-    return {};
-  }
-  std::string text;
-};
-
 }  // namespace
 
 // --- statistics ----------------------------------------------------------------------------------

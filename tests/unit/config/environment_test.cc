@@ -292,5 +292,29 @@ TEST(EnvironmentTest, TheProcessEnvironmentIsReadAsItIs) {
   EXPECT_EQ(environment.value("ENVIRONMENT_TEST_NOT_THERE"), std::nullopt);
 }
 
+TEST(EnvironmentTest, NothingIsShownUnlessAskedFor) {
+  const auto shown = [](Environment::Values values) {
+    return live_options_from(Environment(std::move(values)));
+  };
+  EXPECT_FALSE(shown({})->has_value());
+  EXPECT_FALSE(shown({{"ASHLAR_LIVE", "off"}})->has_value());
+  ASSERT_TRUE(shown({{"ASHLAR_LIVE", "on"}})->has_value());
+  EXPECT_FALSE((*shown({{"ASHLAR_LIVE", "on"}}))->port);
+  const Result<std::optional<LiveOptions>> port =
+      shown({{"ASHLAR_LIVE", "9464"}, {"ASHLAR_LIVE_TOKEN", "0123456789abcdef"}});
+  ASSERT_TRUE(port.ok() && port->has_value());
+  EXPECT_EQ((*port)->port, 9464);
+  EXPECT_EQ((*port)->token, "0123456789abcdef");
+  for (const char* wrong : {"yes", "0", "65536", "-1", "127.0.0.1:9464", "9464x"}) {
+    const auto refused = shown({{"ASHLAR_LIVE", wrong}, {"ASHLAR_LIVE_TOKEN", "0123456789abcdef"}});
+    EXPECT_EQ(refused.status().kind(), StatusKind::kUsage) << wrong;
+    EXPECT_THAT(refused.status().message(),
+                AllOf(HasSubstr(wrong), HasSubstr("expected off, on, or a port")))
+        << wrong;
+  }
+  EXPECT_THAT(shown({{"ASHLAR_LIVE", "9464"}}).status().message(),
+              HasSubstr("needs ASHLAR_LIVE_TOKEN"));
+}
+
 }  // namespace
 }  // namespace ashlar

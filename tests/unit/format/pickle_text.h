@@ -50,17 +50,3 @@ inline std::string repeat(std::string_view part, size_t count) {
 }
 
 }  // namespace ashlar::pickle
-
-namespace ashlar {
-
-// Keeps all it is given.
-class StringSink final : public ByteSink {
- public:
-  Status write(std::string_view bytes) override {
-    text += bytes;
-    return {};
-  }
-  std::string text;
-};
-
-}  // namespace ashlar

@@ -4,10 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <thread>
 
+#include "base/fd_passing.h"
 #include "base/text.h"
+#include "http/client.h"
 #include "http/token.h"
+#include "mp/child_process.h"
 #include "unit/http/socket_client.h"
 
 namespace ashlar::http {
@@ -16,6 +21,7 @@ namespace {
 using std::chrono::milliseconds;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr const char* kToken = "0123456789abcdef";
 
@@ -216,6 +222,127 @@ TEST(TokenTest, OnlyTheSameTextIsTheSameToken) {
   for (const char* other : {"abce", "bbcd", "abc", "abcde", ""}) {
     EXPECT_FALSE(same_token(other, "abcd")) << other;
   }
+}
+
+// --- tickets -------------------------------------------------------------------------------------
+
+TEST_F(HttpServerTest, ATicketLeadsToTheTokenOnce) {
+  const std::string address = *server_->ticket_address();
+  ASSERT_TRUE(address.starts_with("http://" + host() + "/ticket/"));
+  EXPECT_EQ(address.find(kToken), std::string::npos);
+  const std::string path = address.substr(address.find("/ticket/"));
+  const std::string first = get(path);
+  EXPECT_EQ(code_of(first), 303);
+  EXPECT_THAT(first, HasSubstr("Location: /0123456789abcdef/\r\n"));
+  const std::string second = get(path);
+  EXPECT_EQ(code_of(second), 404);
+  EXPECT_THAT(second, Not(HasSubstr(kToken)));
+  EXPECT_EQ(code_of(get("/ticket/")), 404);
+  EXPECT_EQ(code_of(get("/ticket/00000000000000000000000000000000")), 404);
+}
+
+TEST_F(HttpServerTest, ATicketIsNoUseToOtherUsers) {
+  if (::geteuid() != 0) GTEST_SKIP() << "SKIPPED: only root can become another user";
+  const std::string address = *server_->ticket_address();
+  const std::string path = address.substr(address.find("/ticket/"));
+  ChildProcess stranger([&](int) {
+    if (::setuid(65534) != 0) return 1;
+    const std::string answer = get(path);
+    return code_of(answer) == 403 && answer.find(kToken) == std::string::npos ? 0 : 2;
+  });
+  EXPECT_EQ(stranger.wait(), 0);
+  EXPECT_EQ(code_of(get(path)), 303) << "who may not use it does not use it up";
+}
+
+TEST(TicketTest, IsForAMinuteAndReplacedByTheNext) {
+  TicketBooth booth;
+  const TicketBooth::Time now{};
+  EXPECT_FALSE(booth.redeem("", now));
+  const std::string first = *booth.issue(now);
+  const std::string second = *booth.issue(now);
+  EXPECT_NE(first, second);
+  EXPECT_FALSE(booth.redeem(first, now));
+  EXPECT_FALSE(booth.redeem(second, now + TicketBooth::kValid));
+  EXPECT_TRUE(booth.redeem(second, now + TicketBooth::kValid - milliseconds(1)));
+  EXPECT_FALSE(booth.redeem(second, now));
+}
+
+TEST(TicketTest, ThePeersEndOfAConnectionSaysWhoseItIs) {
+  constexpr std::string_view kLines =
+      "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout\n"
+      "   0: 0100007F:1F90 0100007F:A1B2 01 00000000:00000000 00:00000000 00000000     1  0 11\n"
+      "   1: 0200007F:A1B2 0100007F:1F90 01 00000000:00000000 00:00000000 00000000     2  0 12\n"
+      "   2: 0100007F:A1B2 0100007F:1F91 01 00000000:00000000 00:00000000 00000000     3  0 13\n"
+      "   3: 0100007F:A1B2 0100007F:1F90 01 00000000:00000000 00:00000000 00000000  1000  0 14\n";
+  EXPECT_EQ(peer_user_in(kLines, {.own = 0x1f90, .peer = 0xa1b2}), 1000U);
+  EXPECT_EQ(peer_user_in(kLines, {.own = 0x1f90, .peer = 0xa1b3}), std::nullopt);
+  EXPECT_EQ(peer_user_in("", {.own = 1, .peer = 2}), std::nullopt);
+  EXPECT_EQ(peer_user_in("0: 0100007F:0002 0100007F:0001 x", {.own = 1, .peer = 2}), std::nullopt);
+}
+
+// --- at a Unix socket ----------------------------------------------------------------------------
+
+class HttpLocalServerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ServerOptions options;
+    options.local_name = text("ashlar-http-test.", ::getpid());
+    name_ = options.local_name;
+    Result<std::unique_ptr<Server>> started = Server::start(echo_, std::move(options));
+    ASSERT_TRUE(started.ok()) << started.status().message();
+    server_ = *std::move(started);
+  }
+  Result<Reply> get(std::string_view target) const {
+    Result<UniqueFd> socket = connect_abstract(name_, milliseconds(10'000), LocalSocket::kStream);
+    if (!socket.ok()) return socket.status();
+    return Client(*std::move(socket)).get(target);
+  }
+
+  std::string name_;
+  Echo echo_;
+  std::unique_ptr<Server> server_;
+};
+
+TEST_F(HttpLocalServerTest, ProcessesOfTheSameUserNeedNoToken) {
+  const Result<Reply> reply = get("/d/0?a=b");
+  ASSERT_TRUE(reply.ok()) << reply.status().message();
+  EXPECT_EQ(reply->code, 200);
+  EXPECT_EQ(reply->body, "d/0|a=b");
+  EXPECT_EQ(server_->port(), 0);
+  EXPECT_EQ(server_->address(), "");
+}
+
+TEST_F(HttpLocalServerTest, OneConnectionCanAskAgain) {
+  Client client(*connect_abstract(name_, milliseconds(10'000), LocalSocket::kStream));
+  EXPECT_EQ(client.get("/one")->body, "one|");
+  EXPECT_EQ(client.get("/missing")->code, 404);
+  EXPECT_EQ(client.get("/three")->body, "three|");
+}
+
+TEST_F(HttpLocalServerTest, AnAnswerThatIsTooLongIsRefusedUnread) {
+  Client client(*connect_abstract(name_, milliseconds(10'000), LocalSocket::kStream));
+  ClientLimits limits;
+  limits.most_body_bytes = 4;
+  EXPECT_EQ(client.get("/hello", limits).status().kind(), StatusKind::kFormat);
+}
+
+TEST_F(HttpLocalServerTest, OtherUsersAreTurnedAway) {
+  if (::geteuid() != 0) GTEST_SKIP() << "SKIPPED: only root can become another user";
+  ChildProcess stranger([&](int) {
+    if (::setuid(65534) != 0) return 1;
+    const Result<Reply> reply = get("/secret");
+    if (!reply.ok()) return 2;
+    return reply->code == 403 && reply->body.find("secret") == std::string::npos ? 0 : 3;
+  });
+  EXPECT_EQ(stranger.wait(), 0);
+}
+
+TEST_F(HttpLocalServerTest, WhoSaysNothingIsTimedOut) {
+  const UniqueFd silent = *listen_abstract(name_ + ".silent", LocalSocket::kStream);
+  Client client(*connect_abstract(name_ + ".silent", milliseconds(10'000), LocalSocket::kStream));
+  ClientLimits limits;
+  limits.patience = milliseconds(20);
+  EXPECT_EQ(client.get("/", limits).status().kind(), StatusKind::kTimeout);
 }
 
 }  // namespace

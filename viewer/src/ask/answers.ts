@@ -26,6 +26,11 @@ export class Answers {
     return parseJson(await getPatiently(this.source, "scene.json", progress));
   }
 
+  // Another one each time.
+  async live(): Promise<scene.LiveNumbers> {
+    return parseJson(await this.source.get("live.json"));
+  }
+
   stacks(document: number): Promise<scene.Stacks> {
     return this.once(`d/${document}/stacks.json`, (bytes) => parseJson<scene.Stacks>(bytes));
   }

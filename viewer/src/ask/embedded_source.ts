@@ -42,6 +42,10 @@ export class EmbeddedSource implements Source {
   async open(): Promise<void> {
     throw new Refused("A self-contained file cannot read others. Run `ashlar view FILE` instead.");
   }
+
+  async takeSnapshot(): Promise<void> {
+    throw new Refused("A self-contained file watches nobody.");
+  }
 }
 
 function decodeBase64(text: string): Uint8Array {

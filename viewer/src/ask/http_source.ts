@@ -1,6 +1,6 @@
 // Answers from `ashlar view`, below the address of the page itself: the token in that address is
 // what lets us ask, and nothing else is ever asked.
-import { parseJson, Refused, type Source, StillLoading } from "./source.ts";
+import { Gone, parseJson, Refused, type Source, StillLoading } from "./source.ts";
 
 export class HttpSource implements Source {
   readonly kind = "server";
@@ -21,6 +21,10 @@ export class HttpSource implements Source {
     }
   }
 
+  async takeSnapshot(): Promise<void> {
+    await this.answer(await this.fetch("live/snapshot", { method: "POST", body: "" }));
+  }
+
   private async fetch(question: string, options?: RequestInit): Promise<Response> {
     try {
       return await fetch(new URL(question, this.base), options);
@@ -35,7 +39,8 @@ export class HttpSource implements Source {
     const said = tryJson(bytes);
     if (response.status === 202)
       throw new StillLoading(said.loading ?? "loading", said.done ?? null);
-    throw new Refused(said.error ?? `the server answered ${response.status}`);
+    const why = said.error ?? `the server answered ${response.status}`;
+    throw response.status === 410 ? new Gone(why) : new Refused(why);
   }
 }
 

@@ -29,7 +29,38 @@ export interface DocumentScene {
 export interface Scene {
   version: number;
   program: string;
+  live: string | null; // the process that is being watched
   documents: DocumentScene[];
+}
+
+// What a watched process tells of itself.
+export interface LiveNumbers {
+  pid: number;
+  program: string;
+  ashlar: string;
+  shown_seconds: number;
+  trouble: string;
+  allocators: LiveAllocator[];
+}
+
+export interface LiveAllocator {
+  number: number;
+  backend: string;
+  device: number;
+  device_name: string;
+  engine: string;
+  capacity_bytes: number;
+  is_history_on: boolean;
+  reserved_bytes: number;
+  reserved_peak_bytes: number;
+  active_bytes: number;
+  allocated_bytes: number;
+  requested_bytes: number;
+  blocks: number;
+  allocations: number; // ever, like the rest
+  device_calls: number;
+  retries: number;
+  ooms: number;
 }
 
 export type Frame = [functionName: string, file: string, line: number];

@@ -8,6 +8,8 @@ export interface Source {
   get(question: string): Promise<ArrayBuffer>;
   // Hands over a file to be read beside the ones there are.
   open(name: string, file: Blob): Promise<void>;
+  // Has a snapshot taken of the process that is being watched.
+  takeSnapshot(): Promise<void>;
 }
 
 // The answer is being computed; it is worth asking again.
@@ -22,6 +24,9 @@ export class StillLoading extends Error {
 
 // There is no answer, and asking again will not help. The message is one for people.
 export class Refused extends Error {}
+
+// The process that was being watched has ended.
+export class Gone extends Refused {}
 
 const kPatience = 250; // milliseconds between two times of asking for what is still being computed
 

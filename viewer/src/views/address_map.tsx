@@ -4,13 +4,14 @@ import { useEffect, useRef } from "preact/hooks";
 import { type AddressMap, BlockState, kNone } from "../ask/scene.ts";
 import { MapChart } from "../draw/map_chart.ts";
 import { Fill } from "../draw/quad_painter.ts";
-import { type Key, largeStep, viewKeys } from "../keys.ts";
+import { type Key, largeStep } from "../keys.ts";
 import { fade, kNeutral, packColor, shade } from "../model/colors.ts";
 import { answers, coloring, moment, shown, stepCursor } from "../session.ts";
 import { documentNumber, select, selection } from "../state.ts";
 import { theme } from "../theme.ts";
 import { MapHover, SegmentStory } from "./segment_story.tsx";
 import { useAnswer } from "./use_answer.ts";
+import { useViewChart } from "./use_chart.ts";
 
 const map = signal<AddressMap | null>(null);
 const zoom = signal(1);
@@ -86,22 +87,17 @@ function Chart() {
   const spacer = useRef<HTMLDivElement>(null);
   const below = useRef<HTMLCanvasElement>(null);
   const above = useRef<HTMLCanvasElement>(null);
-  useEffect(() => {
-    const chart = new MapChart(host.current!, spacer.current!, below.current!, above.current!);
-    const stop = follow(chart);
-    const sizes = new ResizeObserver(() => chart.drawSoon());
-    sizes.observe(host.current!);
-    const forget = listen(host.current!, chart);
-    viewKeys.value = kKeys;
-    return () => {
-      stop();
-      forget();
-      sizes.disconnect();
+  useViewChart(host, {
+    make: (place) => new MapChart(place, spacer.current!, below.current!, above.current!),
+    resized: (chart) => chart.drawSoon(),
+    follow,
+    listen,
+    keys: kKeys,
+    release: (chart) => {
       chart.release();
-      viewKeys.value = [];
       map.value = null;
-    };
-  }, []);
+    },
+  });
   return (
     <div class="map" ref={host}>
       <div class="window">

@@ -10,6 +10,7 @@ import { DropTarget } from "./drop.tsx";
 import { FlameView } from "./flame.tsx";
 import { Header } from "./header.tsx";
 import { Help } from "./help.tsx";
+import { LiveView } from "./live.tsx";
 import { Failed, Loading } from "./loading.tsx";
 import { Overview } from "./overview.tsx";
 import { TableView } from "./table.tsx";
@@ -22,6 +23,7 @@ const kViewParts: Record<View, () => preact.JSX.Element | null> = {
   table: TableView,
   causes: CausesView,
   compare: CompareView,
+  live: LiveView,
 };
 
 export function App() {

@@ -11,6 +11,7 @@ const kTitles: Record<View, string> = {
   table: "Table",
   causes: "Causes",
   compare: "Compare",
+  live: "Live",
 };
 
 export function Header() {
@@ -21,17 +22,19 @@ export function Header() {
       </span>
       <DocumentPicker />
       <nav aria-label="Views">
-        {kViews.map((name, i) => (
-          <button
-            type="button"
-            key={name}
-            aria-current={view.value === name ? "page" : undefined}
-            onClick={() => (view.value = name)}
-            title={`${kTitles[name]} (key ${i + 1})`}
-          >
-            {kTitles[name]}
-          </button>
-        ))}
+        {kViews.map((name, i) =>
+          name === "live" && !scene.value?.live ? null : (
+            <button
+              type="button"
+              key={name}
+              aria-current={view.value === name ? "page" : undefined}
+              onClick={() => (view.value = name)}
+              title={`${kTitles[name]} (key ${i + 1})`}
+            >
+              {kTitles[name]}
+            </button>
+          ),
+        )}
       </nav>
       <span class="grow" />
       {waiting.value && <span class="busy">{waiting.value.what} …</span>}

@@ -1,16 +1,17 @@
 // Live memory over entries. The chart draws; here are the controls, what hovering tells, and what
 // wheel, pointer and keys do to the span and the cursor.
 import { computed, effect, signal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useRef } from "preact/hooks";
 import { kGroupings, kNone, type Tile } from "../ask/scene.ts";
 import { kMargin, TimelineChart, type UnderPointer } from "../draw/timeline_chart.ts";
-import { type Key, viewKeys } from "../keys.ts";
+import type { Key } from "../keys.ts";
 import { fade, kNeutral, type Rgb, shade } from "../model/colors.ts";
 import { panSpan, type Span, wholeSpan, zoomSpan } from "../model/tiles.ts";
 import { answers, coloring, moment, moveCursor, otherMoment, shown } from "../session.ts";
 import { compareCursor, documentNumber, grouping, select, selection, span } from "../state.ts";
 import { theme } from "../theme.ts";
 import { TimelineHover } from "./timeline_hover.tsx";
+import { useViewChart } from "./use_chart.ts";
 
 // The rectangles' canvas covers the plot only; the other one has the axes as well.
 const kPlotPlace = {
@@ -60,21 +61,14 @@ export function TimelineView() {
   const host = useRef<HTMLDivElement>(null);
   const below = useRef<HTMLCanvasElement>(null);
   const above = useRef<HTMLCanvasElement>(null);
-  useEffect(() => {
-    const chart = new TimelineChart(host.current!, below.current!, above.current!);
-    const stop = follow(chart);
-    const sizes = new ResizeObserver(() => chart.redraw());
-    sizes.observe(host.current!);
-    const forget = listen(host.current!, chart);
-    viewKeys.value = kKeys;
-    return () => {
-      stop();
-      forget();
-      sizes.disconnect();
-      chart.release();
-      viewKeys.value = [];
-    };
-  }, []);
+  useViewChart(host, {
+    make: (place) => new TimelineChart(place, below.current!, above.current!),
+    resized: (chart) => chart.redraw(),
+    follow,
+    listen,
+    keys: kKeys,
+    release: (chart) => chart.release(),
+  });
   return (
     <>
       <Controls />

@@ -21,6 +21,7 @@ function sourceOf(answers: (() => ArrayBuffer)[]): Source {
     open: async () => {
       throw new Refused("x.pickle: no snapshot");
     },
+    takeSnapshot: async () => {},
   };
 }
 

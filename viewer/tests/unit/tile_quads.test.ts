@@ -10,7 +10,12 @@ const run = makeRun(7, 800);
 const exactly = { tolerance: 0, limit: 1e9 };
 
 async function read(by: "allocation" | "stream", bytes: ArrayBuffer) {
-  const source = { kind: "server" as const, get: async () => bytes, open: async () => {} };
+  const source = {
+    kind: "server" as const,
+    get: async () => bytes,
+    open: async () => {},
+    takeSnapshot: async () => {},
+  };
   return new Answers(source).tile({ document: 0, by, level: 0, index: 0, detail: 0 });
 }
 

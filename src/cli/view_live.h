@@ -1,0 +1,29 @@
+// The process that `ashlar view --live` watches, as the page's server asks it. Thread safe.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "view/live.h"
+
+namespace ashlar {
+
+class LivePage final : public view::Live {
+ public:
+  // `stop_fd` becomes readable when nobody wants answers any more.
+  LivePage(pid_t pid, int stop_fd) : pid_(pid), stop_fd_(stop_fd) {}
+
+  // "train, process 4711". kUsage: there is no such process, it shows nothing, or it has no
+  // allocator; kTimeout: it does not answer.
+  Result<std::string> name() const;
+
+  Result<std::string> numbers() override;
+  Result<std::vector<std::shared_ptr<const view::Recording>>> take_snapshots() override;
+
+ private:
+  const pid_t pid_;
+  const int stop_fd_;
+};
+
+}  // namespace ashlar

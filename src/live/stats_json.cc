@@ -1,0 +1,65 @@
+// AllocatorStats::flatten has the names.
+#include "live/stats_json.h"
+
+#include "format/json_writer.h"
+
+namespace ashlar::live {
+namespace {
+
+void put(JsonWriter& json, const ShownAllocator& allocator) {
+  json.begin_dict();
+  json.key("number");
+  json.natural(allocator.number);
+  json.key("backend");
+  json.string(allocator.backend);
+  json.key("device");
+  json.natural(allocator.device);
+  json.key("device_name");
+  json.string(allocator.device_name);
+  json.key("engine");
+  json.string(allocator.engine);
+  json.key("options");
+  json.string(allocator.options);
+  json.key("capacity_bytes");
+  json.natural(allocator.capacity_bytes);
+  json.key("is_history_on");
+  json.flag(allocator.is_history_on);
+  json.key("stats");
+  json.begin_dict();
+  for (const auto& [name, value] : allocator.stats.flatten()) {
+    json.key(name);
+    json.integer(value);
+  }
+  json.end_dict();
+  json.end_dict();
+}
+
+}  // namespace
+
+std::string stats_json(const ShownProcess& process) {
+  StringSink sink;
+  JsonWriter json(sink);
+  json.begin_dict();
+  json.key("version");
+  json.natural(1);
+  json.key("pid");
+  json.integer(process.pid);
+  json.key("program");
+  json.string(process.program);
+  json.key("ashlar");
+  json.string(process.version);
+  json.key("shown_seconds");
+  json.real(process.shown_seconds);
+  json.key("trouble");
+  json.string(process.trouble);
+  json.key("allocators");
+  json.begin_list();
+  for (const ShownAllocator& each : process.allocators) put(json, each);
+  json.end_list();
+  json.end_dict();
+  // Memory takes whatever is written.
+  static_cast<void>(json.finish());
+  return std::move(sink.text);
+}
+
+}  // namespace ashlar::live

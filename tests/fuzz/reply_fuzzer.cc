@@ -1,0 +1,33 @@
+// Any bytes as the head of an answer, and as the system's lists of sockets: what is read was sent.
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/check.h"
+#include "http/reply.h"
+#include "http/request.h"
+#include "http/ticket.h"
+#include "live/exposed.h"
+
+namespace ashlar {
+namespace {
+
+void fuzz(std::string_view bytes) {
+  if (const auto head = http::parse_reply_head(bytes)) {
+    ASHLAR_CHECK(head->code >= 100 && head->code < 600);
+    ASHLAR_CHECK(bytes.size() <= http::kMostHeadBytes && bytes.starts_with("HTTP/1.1 "));
+  }
+  static_cast<void>(http::peer_user_in(bytes, {.own = 0x1f90, .peer = 0xa1b2}));
+  for (const std::string& name : live::socket_names_in(bytes)) {
+    ASHLAR_CHECK(name.starts_with(live::kSocketPrefix) && name.size() <= 100);
+    ASHLAR_CHECK(bytes.find(name) != std::string_view::npos);
+  }
+}
+
+}  // namespace
+}  // namespace ashlar
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t count) {
+  ashlar::fuzz({reinterpret_cast<const char*>(bytes), count});
+  return 0;
+}

@@ -1,0 +1,74 @@
+// A program that uses Ashlar and can be watched, for tests of whoever watches. It does what it is
+// told on standard input, one word a line, and says "done" after each; at the end of its input it
+// ends.
+//
+//   live_program [--port] [--silent]      --port: at a port, too, whose address it prints
+//                                         --silent: shows itself only if the environment says so
+//   live_program --hostile-metrics        prints OpenMetrics of a process with the oddest names
+#include <iostream>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ashlar/allocator.h"
+#include "ashlar/live.h"
+#include "ashlar/sim.h"
+#include "live/metrics.h"
+#include "unit/live/shown_sample.h"
+
+namespace ashlar {
+namespace {
+
+constexpr size_t kMiB = size_t{1} << 20;
+
+void obey(const std::string& word, Allocator& allocator, std::vector<Buffer>& held) {
+  if (word == "allocate") held.push_back(allocator.allocate(64 * kMiB));
+  if (word == "free" && !held.empty()) held.pop_back();
+  if (word == "trim") allocator.trim();
+  if (word == "record") allocator.start_history();
+  if (word == "oom") {
+    try {
+      held.push_back(allocator.allocate(size_t{1} << 40));
+    } catch (const OutOfMemory&) {
+      std::cout << "as it should be\n";
+    }
+  }
+}
+
+int run(const std::vector<std::string_view>& arguments) {
+  bool has_port = false;
+  bool is_silent = false;
+  for (const std::string_view each : arguments) {
+    if (each == "--hostile-metrics") {
+      std::cout << live::openmetrics(live::hostile_process());
+      return 0;
+    }
+    has_port = has_port || each == "--port";
+    is_silent = is_silent || each == "--silent";
+  }
+  sim::Options options;
+  options.capacity_bytes = size_t{1} << 33;
+  const auto machine = *sim::Machine::create(options);
+  std::optional<LiveServer> live;
+  if (!is_silent) live.emplace(has_port ? LiveOptions{.port = 0, .token = {}} : LiveOptions());
+  Allocator first(machine->device(DeviceIndex(0)));
+  Allocator second(machine->device(DeviceIndex(1)), parse_options("engine:classic"));
+  const PoolId pool = first.make_pool();
+  std::cout << (live ? live->address() : "") << std::endl;
+  std::vector<Buffer> held;
+  held.push_back(second.allocate(5 * kMiB));
+  for (std::string word; std::getline(std::cin, word);) {
+    obey(word, first, held);
+    std::cout << "done" << std::endl;
+  }
+  first.release_pool(pool);
+  return 0;
+}
+
+}  // namespace
+}  // namespace ashlar
+
+int main(int count, char** values) {
+  return ashlar::run(std::vector<std::string_view>(values + 1, values + count));
+}

@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""What a process tells Prometheus, read by Prometheus's own strict parser of OpenMetrics.
+
+  test_openmetrics.py LIVE_PROGRAM"""
+
+import json
+import subprocess
+import sys
+import unittest
+import urllib.error
+import urllib.request
+
+from live_program import LiveProgram
+
+try:
+    from prometheus_client.openmetrics.parser import text_string_to_metric_families
+except ImportError:
+    print("SKIPPED: there is no prometheus_client (package python3-prometheus-client): "
+          "the OpenMetrics text was NOT checked by a parser")
+    sys.exit(77)
+
+PROGRAM = sys.argv.pop()
+
+
+def families(text):
+    found = {}
+    for family in text_string_to_metric_families(text):
+        assert family.name not in found, f"{family.name} stands there twice"
+        found[family.name] = family
+    return found
+
+
+def get(program, what, token=None):
+    base = program.address if token is None else program.address.rsplit("/", 2)[0] + "/"
+    fields = {} if token is None else {"Authorization": f"Bearer {token}"}
+    with urllib.request.urlopen(urllib.request.Request(base + what, headers=fields)) as answer:
+        return answer.headers["Content-Type"], answer.read().decode()
+
+
+class OpenMetricsTest(unittest.TestCase):
+    def test_the_parser_takes_it_and_finds_the_values_of_stats(self):
+        with LiveProgram(PROGRAM, "--port") as program:
+            for word in ("allocate", "allocate", "free", "oom", "record"):
+                program.tell(word)
+            kind, text = get(program, "metrics")
+            stats = json.loads(get(program, "stats")[1])
+        self.assertEqual(kind, "application/openmetrics-text; version=1.0.0; charset=utf-8")
+        found = families(text)
+        names = {
+            "ashlar_reserved_bytes": "reserved_bytes.all.current",
+            "ashlar_reserved_peak_bytes": "reserved_bytes.all.peak",
+            "ashlar_allocated_bytes": "allocated_bytes.all.current",
+            "ashlar_active_bytes": "active_bytes.all.current",
+            "ashlar_requested_peak_bytes": "requested_bytes.all.peak",
+            "ashlar_blocks": "allocation.all.current",
+            "ashlar_allocations": "allocation.all.allocated",
+            "ashlar_frees": "allocation.all.freed",
+            "ashlar_device_allocs": "num_device_alloc",
+            "ashlar_ooms": "num_ooms",
+        }
+        for name, stat in names.items():
+            values = [sample.value for sample in found[name].samples]
+            self.assertEqual(values, [each["stats"][stat] for each in stats["allocators"]], name)
+        self.assertEqual(found["ashlar_ooms"].samples[0].value, 1)
+        self.assertEqual(found["ashlar_history_recording"].samples[0].value, 1)
+        self.assertEqual(found["ashlar_frees"].type, "counter")
+        self.assertEqual(found["ashlar_reserved_bytes"].type, "gauge")
+        self.assertEqual(found["ashlar_reserved_bytes"].unit, "bytes")
+        labels = found["ashlar_blocks"].samples[1].labels
+        self.assertEqual((labels["backend"], labels["device"], labels["engine"]),
+                         ("sim", "1", "classic"))
+        pools = {sample.labels["pool"] for sample in found["ashlar_pool_blocks"].samples}
+        self.assertIn("0_0", pools)
+
+    def test_every_name_is_documented(self):
+        with LiveProgram(PROGRAM, "--port") as program:
+            found = families(get(program, "metrics")[1])
+        with open(DOCUMENT, encoding="utf-8") as document:
+            words = document.read()
+        for name, family in found.items():
+            suffix = {"counter": "_total", "info": "_info"}.get(family.type, "")
+            self.assertIn(f"`{name}{suffix}`", words)
+
+    def test_the_oddest_names_cannot_break_a_line(self):
+        text = subprocess.run([PROGRAM, "--hostile-metrics"], check=True,
+                              stdout=subprocess.PIPE).stdout.decode()
+        found = families(text)
+        labels = found["ashlar_allocator"].samples[0].labels
+        self.assertEqual(labels["backend"], 's"i\\m\n')
+        self.assertTrue(labels["device_name"].startswith('a "GPU"\\ of\nours } 1\n# EOF\ufffd'))
+        self.assertEqual(found["ashlar_ooms"].samples[0].value, 2)
+
+    def test_the_token_is_needed(self):
+        with LiveProgram(PROGRAM, "--port") as program:
+            token = program.address.rsplit("/", 2)[1]
+            self.assertIn("# EOF", get(program, "metrics", token)[1])
+            with self.assertRaises(urllib.error.HTTPError) as refused:
+                get(program, "metrics", "0" * 32)
+            with refused.exception as answer:
+                self.assertEqual(answer.code, 404)
+
+
+DOCUMENT = __file__.rsplit("/", 3)[0] + "/docs/formats/live.md"
+
+if __name__ == "__main__":
+    unittest.main()

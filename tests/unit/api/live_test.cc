@@ -1,0 +1,284 @@
+// A process that shows itself, asked over its real sockets.
+#include "ashlar/live.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+#include "api/shown_allocators.h"
+#include "ashlar/allocator.h"
+#include "ashlar/errors.h"
+#include "ashlar/sim.h"
+#include "base/fd_passing.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "files/read_snapshot.h"
+#include "http/client.h"
+#include "live/exposed.h"
+#include "mp/child_process.h"
+#include "unit/http/socket_client.h"
+
+namespace ashlar {
+namespace {
+
+using std::chrono::seconds;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+constexpr const char* kToken = "a-token-of-0123456789";
+
+class LiveServerTest : public ::testing::Test {
+ protected:
+  LiveServerTest() {
+    sim::Options options;
+    options.capacity_bytes = kGiB;
+    machine_ = *sim::Machine::create(options);
+  }
+  Device& device(size_t index = 0) { return machine_->device(DeviceIndex(index)); }
+
+  // What the Unix socket says to one who comes and goes.
+  static http::Reply get(const LiveServer& live, const std::string& target) {
+    Result<UniqueFd> socket =
+        connect_abstract(live.socket_name(), seconds(10), LocalSocket::kStream);
+    EXPECT_TRUE(socket.ok()) << socket.status().message();
+    if (!socket.ok()) return {};
+    Result<http::Reply> reply = http::Client(*std::move(socket)).get(target);
+    EXPECT_TRUE(reply.ok()) << reply.status().message();
+    return reply.ok() ? *std::move(reply) : http::Reply();
+  }
+  static Result<Snapshot> snapshot_in(const http::Reply& reply) {
+    return read_snapshot("answer", std::make_unique<MemorySource>(reply.body));
+  }
+  static uint16_t port_of(const LiveServer& live) {
+    return static_cast<uint16_t>(std::stoi(live.address().substr(17)));
+  }
+  // The whole answer at the port.
+  static std::string ask(const LiveServer& live, const std::string& path,
+                         const std::string& fields = "") {
+    SocketClient client(port_of(live));
+    client.send(text("GET ", path, " HTTP/1.1\r\nHost: 127.0.0.1:", port_of(live),
+                     "\r\nConnection: close\r\n", fields, "\r\n"));
+    return client.read_all();
+  }
+
+  std::unique_ptr<sim::Machine> machine_;
+};
+
+TEST_F(LiveServerTest, ShowsAllAllocatorsAlsoThoseMadeLater) {
+  const LiveServer live;
+  EXPECT_THAT(get(live, "/stats").body, HasSubstr("\"allocators\": []"));
+  Allocator first(device());
+  const Buffer buffer = first.allocate(3 * kMiB);
+  {
+    const Allocator second(device(1), parse_options("engine:classic"));
+    EXPECT_THAT(get(live, "/stats").body,
+                AllOf(HasSubstr("\"device\": 0"), HasSubstr("\"device\": 1"),
+                      HasSubstr("\"engine\": \"classic\""),
+                      HasSubstr(text("\"requested_bytes.all.current\": ", 3 * kMiB))));
+  }
+  EXPECT_THAT(get(live, "/stats").body, Not(HasSubstr("\"device\": 1")));
+  EXPECT_THAT(get(live, "/metrics").body, HasSubstr("ashlar_blocks{"));
+}
+
+TEST_F(LiveServerTest, SnapshotsAreTheAllocatorsOwn) {
+  const LiveServer live;
+  Allocator allocator(device());
+  allocator.start_history();
+  const Buffer buffer = allocator.allocate(3 * kMiB);
+  Result<Snapshot> told = snapshot_in(get(live, "/snapshot"));
+  ASSERT_TRUE(told.ok()) << told.status().message();
+  Snapshot own = allocator.snapshot();
+  own.device_traces[0].pop_back();  // that this one was taken
+  EXPECT_EQ(told->segments, own.segments);
+  // The clock is set a little better each time.
+  ASSERT_EQ(told->device_traces.size(), own.device_traces.size());
+  for (Snapshot* each : {&own, &told.value()}) {
+    for (TraceEntry& entry : each->device_traces[0]) entry.time_us = 0;
+  }
+  EXPECT_EQ(told->device_traces, own.device_traces);
+  const Result<Snapshot> brief = snapshot_in(get(live, "/snapshot?traces=0"));
+  ASSERT_TRUE(brief.ok());
+  EXPECT_EQ(brief->segments.size(), own.segments.size());
+  for (const auto& trace : brief->device_traces) EXPECT_TRUE(trace.empty());
+}
+
+TEST_F(LiveServerTest, OfTheHistoryOnlyWhatIsNewCanBeAskedFor) {
+  const LiveServer live;
+  Allocator allocator(device());
+  allocator.start_history();
+  const Buffer old = allocator.allocate(3 * kMiB);
+  allocator.annotate({{"name", "before"}});
+  const Snapshot before = allocator.snapshot();
+  // The clock is set a little better each time, by less than this.
+  constexpr int64_t kApartUs = 500;
+  const int64_t since_us = before.device_traces[0].back().time_us + kApartUs;
+  const std::chrono::system_clock::time_point later{std::chrono::microseconds(since_us + kApartUs)};
+  while (std::chrono::system_clock::now() < later) {
+  }
+  const Buffer recent = allocator.allocate(7 * kMiB);
+  const Result<Snapshot> told = snapshot_in(get(live, text("/snapshot?since_us=", since_us)));
+  ASSERT_TRUE(told.ok()) << told.status().message();
+  ASSERT_FALSE(told->device_traces[0].empty());
+  for (const TraceEntry& entry : told->device_traces[0]) {
+    EXPECT_NE(entry.bytes, 3 * kMiB);
+    EXPECT_GE(entry.time_us, since_us);
+  }
+  EXPECT_TRUE(told->annotations.empty());
+  EXPECT_EQ(told->segments.size(), allocator.snapshot().segments.size()) << "all is still held";
+}
+
+TEST_F(LiveServerTest, AChildThatIsForkedOffMeanwhileNeedNotWaitForVisitorsOfItsParent) {
+  auto allocator = std::make_unique<Allocator>(device());
+  ShownAllocators& all = ShownAllocators::of_process();
+  EXPECT_TRUE(all.visit(all.numbers().back(), [&](Allocator&) {
+    ChildProcess child([&](int) {
+      allocator.reset();
+      return 0;
+    });
+    EXPECT_EQ(child.wait(), 0);
+  }));
+}
+
+TEST_F(LiveServerTest, IsFoundByTheNumberOfItsProcess) {
+  EXPECT_FALSE(live::connect_to_exposed(::getpid(), seconds(10)).ok());
+  {
+    const LiveServer live;
+    EXPECT_THAT(live.socket_name(), StartsWith(text("ashlar-live.", ::getpid(), ".")));
+    EXPECT_EQ(live.address(), "");
+    Result<live::Exposed> found = live::connect_to_exposed(::getpid(), seconds(10));
+    ASSERT_TRUE(found.ok()) << found.status().message();
+    EXPECT_EQ(found->pid, ::getpid());
+    const Result<http::Reply> reply = http::Client(std::move(found->socket)).get("/stats");
+    ASSERT_TRUE(reply.ok());
+    EXPECT_EQ(reply->code, 200);
+  }
+  const Result<live::Exposed> gone = live::connect_to_exposed(::getpid(), seconds(10));
+  EXPECT_EQ(gone.status().kind(), StatusKind::kUsage);
+  EXPECT_THAT(gone.status().message(), HasSubstr("ASHLAR_LIVE=on"));
+  EXPECT_THAT(live::connect_to_exposed(0, seconds(1)).status().message(), HasSubstr("0 is not"));
+  EXPECT_THAT(live::connect_to_exposed(1 << 30, seconds(1)).status().message(),
+              HasSubstr("there is no process"));
+}
+
+TEST_F(LiveServerTest, ThePortIsForWhoKnowsTheToken) {
+  const LiveServer live({.port = 0, .token = kToken});
+  EXPECT_THAT(live.address(), MatchesRegex("http://127\\.0\\.0\\.1:[0-9]+/a-token-of-0123456789/"));
+  EXPECT_EQ(code_of(ask(live, text("/", kToken, "/metrics"))), 200);
+  EXPECT_EQ(code_of(ask(live, "/metrics", text("Authorization: Bearer ", kToken, "\r\n"))), 200);
+  EXPECT_EQ(code_of(ask(live, "/metrics")), 404);
+  EXPECT_EQ(code_of(ask(live, "/metrics", "Authorization: Bearer \r\n")), 404);
+  EXPECT_EQ(code_of(ask(live, "/metrics", "Authorization: Bearer a-token-of-012345678x\r\n")), 404);
+  EXPECT_EQ(code_of(ask(live, "/metrics", text("Authorization: Basic ", kToken, "\r\n"))), 404);
+  EXPECT_EQ(code_of(ask(live, "/stats/metrics")), 404);
+  EXPECT_EQ(code_of(ask(live, text("/", kToken, "/../../etc/passwd"))), 404);
+}
+
+TEST_F(LiveServerTest, WithoutATokenOneIsDrawn) {
+  const LiveServer live({.port = 0});
+  EXPECT_THAT(live.address(), MatchesRegex("http://127\\.0\\.0\\.1:[0-9]+/[0-9a-f]{32}/"));
+}
+
+TEST_F(LiveServerTest, NonsenseIsAnsweredWithItsCode) {
+  const LiveServer live({.port = 0, .token = kToken});
+  const auto send = [&](const std::string& bytes) {
+    SocketClient client(port_of(live));
+    client.send(bytes);
+    client.end_sending();
+    return code_of(client.read_all());
+  };
+  const std::string host = text("Host: 127.0.0.1:", port_of(live), "\r\n");
+  EXPECT_EQ(send("nonsense\r\n\r\n"), 400);
+  EXPECT_EQ(send(text("GET /", kToken, "/stats HTTP/1.1\r\n\r\n")), 400);
+  EXPECT_EQ(send(text("GET /", kToken, "/stats HTTP/1.1\r\nHost: evil.example\r\n\r\n")), 421);
+  EXPECT_EQ(send(text("DELETE /", kToken, "/stats HTTP/1.1\r\n", host, "\r\n")), 405);
+  EXPECT_EQ(send(text("POST /", kToken, "/stats HTTP/1.1\r\n", host, "Content-Length: 0\r\n\r\n")),
+            405);
+  EXPECT_EQ(send(text("GET /", kToken, "/stats HTTP/1.1\r\n", host, "Authorization: a\r\n",
+                      "Authorization: b\r\n\r\n")),
+            400);
+  EXPECT_EQ(send(text("GET /", std::string(20000, 'a'), " HTTP/1.1\r\n", host, "\r\n")), 431);
+}
+
+TEST_F(LiveServerTest, WhatMakesNoSenseIsSaidSo) {
+  EXPECT_THROW(LiveServer({.port = 0, .token = "short"}), UsageError);
+  EXPECT_THROW(LiveServer({.port = 0, .token = "sixteen letters/"}), UsageError);
+  EXPECT_THROW(LiveServer({.port = std::nullopt, .token = kToken}), UsageError);
+  const LiveServer live({.port = 0, .token = kToken});
+  EXPECT_THROW(LiveServer({.port = port_of(live), .token = kToken}), DeviceError);
+}
+
+using LiveConcurrencyTest = LiveServerTest;
+
+TEST_F(LiveConcurrencyTest, AllocatorsComeAndGoWhileTheyAreWatched) {
+  const LiveServer live({.port = 0, .token = kToken});
+  std::atomic<bool> is_over{false};
+  std::vector<std::thread> watchers;
+  for (const char* target : {"/stats", "/metrics", "/snapshot"}) {
+    watchers.emplace_back([&, target] {
+      while (!is_over) {
+        const http::Reply reply = get(live, target);
+        EXPECT_NE(reply.code, 0);
+      }
+    });
+  }
+  for (int round = 0; round < 60; ++round) {
+    Allocator allocator(device());
+    allocator.start_history();
+    for (int i = 0; i < 50; ++i) const Buffer passing = allocator.allocate(size_t{1} << (i % 20));
+  }
+  is_over = true;
+  for (std::thread& each : watchers) each.join();
+}
+
+TEST_F(LiveConcurrencyTest, WhoReadsNothingKeepsNobodyWaiting) {
+  auto live = std::make_unique<LiveServer>(LiveOptions{.port = 0, .token = kToken});
+  auto allocator = std::make_unique<Allocator>(device());
+  allocator->start_history();
+  std::vector<Buffer> held;
+  for (int i = 0; i < 20000; ++i) held.push_back(allocator->allocate(512));
+  // More than a socket takes at once; the answer is being written when the allocator ends.
+  SocketClient lazy(port_of(*live));
+  lazy.send(
+      text("GET /", kToken, "/snapshot HTTP/1.1\r\nHost: 127.0.0.1:", port_of(*live), "\r\n\r\n"));
+  EXPECT_EQ(code_of(ask(*live, text("/", kToken, "/stats"))), 200);
+  held.clear();
+  allocator.reset();
+  live.reset();
+}
+
+TEST(ShownAllocatorsConcurrencyTest, AnAllocatorEndsAfterThoseWhoLookAtIt) {
+  sim::Options options;
+  options.capacity_bytes = kGiB;
+  const std::unique_ptr<sim::Machine> machine = *sim::Machine::create(options);
+  auto allocator = std::make_unique<Allocator>(machine->device(DeviceIndex(0)));
+  ShownAllocators& all = ShownAllocators::of_process();
+  const uint64_t number = all.numbers().back();
+  std::atomic<bool> is_looking{false};
+  std::atomic<bool> may_leave{false};
+  std::atomic<bool> is_seen{false};
+  std::thread visitor([&] {
+    EXPECT_TRUE(all.visit(number, [&](Allocator& seen) {
+      is_looking = true;
+      while (!may_leave) std::this_thread::yield();
+      is_seen = seen.stats().ooms == 0;
+    }));
+  });
+  while (!is_looking) std::this_thread::yield();
+  std::thread owner([&] { allocator.reset(); });
+  // It begins to leave: nobody new gets in.
+  while (!all.numbers().empty()) std::this_thread::yield();
+  EXPECT_FALSE(all.visit(number, [](Allocator&) { FAIL() << "it is leaving"; }));
+  may_leave = true;
+  visitor.join();
+  owner.join();
+  EXPECT_TRUE(is_seen);
+}
+
+}  // namespace
+}  // namespace ashlar

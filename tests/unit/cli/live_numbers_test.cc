@@ -1,0 +1,75 @@
+// What a process tells, and what is not believed.
+#include "cli/live_numbers.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "live/stats_json.h"
+#include "unit/live/shown_sample.h"
+
+namespace ashlar {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+TEST(LiveNumbersTest, ReadsWhatAProcessTells) {
+  const Result<LiveNumbers> read = read_live_numbers(live::stats_json(live::hostile_process()));
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_EQ(read->program, "odd \"program\"");
+  EXPECT_EQ(read->version, "0.1.0");
+  EXPECT_EQ(read->shown_seconds, 12.5);
+  EXPECT_EQ(read->trouble, "the port was taken");
+  ASSERT_EQ(read->allocators.size(), 2U);
+  const AllocatorNumbers& odd = read->allocators[0];
+  EXPECT_EQ(odd.number, 3U);
+  EXPECT_EQ(odd.device, 1U);
+  EXPECT_EQ(odd.reserved_bytes, 4096U);
+  EXPECT_EQ(odd.blocks, 5U);
+  EXPECT_EQ(odd.allocations, 7U);
+  EXPECT_EQ(odd.ooms, 2U);
+  EXPECT_TRUE(read->allocators[1].is_history_on);
+  EXPECT_EQ(read->total(&AllocatorNumbers::reserved_bytes), 4096U);
+}
+
+TEST(LiveNumbersTest, WhateverIsMissingOrOfAnotherKindIsNamed) {
+  const json good = json::parse(live::stats_json(live::hostile_process()));
+  const auto complaint = [](const json& told) {
+    const Result<LiveNumbers> read = read_live_numbers(told.dump());
+    EXPECT_EQ(read.status().kind(), StatusKind::kFormat) << told;
+    return read.status().message();
+  };
+  for (const auto& [name, value] : good.items()) {
+    if (name == "pid") continue;  // the system knows it better
+    json without = good;
+    without.erase(name);
+    EXPECT_THAT(complaint(without), HasSubstr(name));
+    json other = good;
+    other[name] = json::object();
+    EXPECT_THAT(complaint(other), HasSubstr(name));
+  }
+  for (const auto& [name, value] : good["allocators"][0].items()) {
+    if (name == "options") continue;
+    json other = good;
+    other["allocators"][1][name] = nullptr;
+    EXPECT_THAT(complaint(other), HasSubstr(name));
+  }
+  json newer = good;
+  newer["version"] = 2;
+  EXPECT_THAT(complaint(newer), HasSubstr("version 2 (expected 1)"));
+  json negative = good;
+  negative["allocators"][0]["stats"]["reserved_bytes.all.current"] = -5;
+  EXPECT_EQ(read_live_numbers(negative.dump())->allocators[0].reserved_bytes, 0U);
+}
+
+TEST(LiveNumbersTest, NonsenseIsRefused) {
+  for (const char* text : {"", "[]", "null", "{", "{}", "\xff", "{\"allocators\": 3}"}) {
+    EXPECT_EQ(read_live_numbers(text).status().kind(), StatusKind::kFormat) << text;
+  }
+  EXPECT_FALSE(read_live_numbers(std::string(100'000, '[')).ok());
+}
+
+}  // namespace
+}  // namespace ashlar

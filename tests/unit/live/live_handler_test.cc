@@ -1,0 +1,149 @@
+// What is answered to whoever watches, without a socket; and what it is made of.
+#include "live/live_handler.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "format/snapshot_pickle.h"
+#include "live/exposed.h"
+#include "live/metrics.h"
+#include "live/stats_json.h"
+#include "unit/live/shown_sample.h"
+
+namespace ashlar::live {
+namespace {
+
+using http::Answer;
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class Sample final : public Showcase {
+ public:
+  ShownProcess look() override { return process; }
+  std::vector<uint64_t> numbers() override {
+    std::vector<uint64_t> all;
+    for (const ShownAllocator& each : process.allocators) all.push_back(each.number);
+    return all;
+  }
+  Result<Snapshot> snapshot(const Wanted& wanted) override {
+    asked = wanted;
+    if (meanwhile) meanwhile();
+    if (wanted.allocator != 3) return Status::usage("there is no such allocator");
+    return Snapshot();
+  }
+
+  ShownProcess process = hostile_process();
+  Wanted asked{};
+  std::function<void()> meanwhile{};
+};
+
+class LiveHandlerTest : public ::testing::Test {
+ protected:
+  Answer ask(std::string_view path, std::string_view query = "") {
+    return handler_.answer({http::Method::kGet, path, query});
+  }
+
+  Sample sample_;
+  LiveHandler handler_{sample_};
+};
+
+TEST_F(LiveHandlerTest, MetricsAreCountersAndGaugesWithUnits) {
+  const Answer answer = ask("metrics");
+  EXPECT_EQ(answer.code, 200);
+  EXPECT_THAT(answer.type, HasSubstr("application/openmetrics-text; version=1.0.0"));
+  EXPECT_THAT(answer.body, HasSubstr("# TYPE ashlar_reserved_bytes gauge\n"
+                                     "# UNIT ashlar_reserved_bytes bytes\n"));
+  EXPECT_THAT(answer.body, HasSubstr("# TYPE ashlar_ooms counter\n"));
+  EXPECT_THAT(answer.body, HasSubstr("ashlar_ooms_total{allocator=\"3\",backend=\"s\\\"i\\\\m\\n\","
+                                     "device=\"1\",engine=\"paged\"} 2\n"));
+  EXPECT_THAT(answer.body, HasSubstr("ashlar_allocations_total{allocator=\"3\""));
+  EXPECT_THAT(answer.body, HasSubstr("engine=\"paged\",pool=\"1_2\"} 512\n"));
+  EXPECT_THAT(answer.body, EndsWith("\n# EOF\n"));
+}
+
+TEST_F(LiveHandlerTest, NoLabelCanEndItsLine) {
+  const std::string all = ask("metrics").body;
+  EXPECT_EQ(all.find("# EOF"), all.find("\\n# EOF") + 2) << "the first one is within a label";
+  EXPECT_EQ(all.rfind("\n# EOF\n"), all.find("\n# EOF\n")) << "a line of its own is only the last";
+  EXPECT_THAT(all, Not(HasSubstr("\xff")));
+  EXPECT_THAT(all, Not(HasSubstr("\xed\xa0\x80")));
+}
+
+TEST_F(LiveHandlerTest, StatsAreOneJsonObject) {
+  const Answer answer = ask("stats");
+  EXPECT_EQ(answer.code, 200);
+  EXPECT_EQ(answer.type, "application/json");
+  EXPECT_THAT(answer.body, HasSubstr("\"pid\": 77, \"program\": \"odd \\\"program\\\"\""));
+  EXPECT_THAT(answer.body, HasSubstr("\"reserved_bytes.all.current\": 4096"));
+  EXPECT_THAT(answer.body, HasSubstr("\"trouble\": \"the port was taken\""));
+}
+
+TEST_F(LiveHandlerTest, ASnapshotIsAPickleOfTheAllocatorThatWasNamed) {
+  const Answer answer = ask("snapshot", "allocator=3&traces=0");
+  EXPECT_EQ(answer.code, 200);
+  EXPECT_EQ(sample_.asked.allocator, 3U);
+  EXPECT_FALSE(sample_.asked.include_traces);
+  StringSink wanted;
+  ASSERT_TRUE(write_snapshot_pickle(Snapshot(), wanted).ok());
+  EXPECT_EQ(answer.body, wanted.text);
+}
+
+TEST_F(LiveHandlerTest, OfOneAllocatorItNeedsNoNumber) {
+  EXPECT_EQ(ask("snapshot").code, 400);
+  EXPECT_THAT(ask("snapshot").body, HasSubstr("say which allocator: 3, 4"));
+  sample_.process.allocators.pop_back();
+  EXPECT_EQ(ask("snapshot").code, 200);
+  EXPECT_TRUE(sample_.asked.include_traces);
+}
+
+TEST_F(LiveHandlerTest, WhatMakesNoSenseIsRefused) {
+  EXPECT_EQ(ask("snapshot", "allocator=9").code, 404);
+  EXPECT_EQ(ask("snapshot", "allocator=-1").code, 400);
+  EXPECT_EQ(ask("snapshot", "allocator=3&allocator=3").code, 400);
+  EXPECT_EQ(ask("snapshot", "allocator=3&traces=2").code, 400);
+  EXPECT_EQ(ask("snapshot", "allocator=3&since_us=-1").code, 400);
+  EXPECT_EQ(ask("snapshot", "allocator=3&since_us=9223372036854775808").code, 400);
+  for (const char* path :
+       {"", "metrics/", "stats.json", "../etc/passwd", "etc/passwd", "%2e%2e/"}) {
+    EXPECT_EQ(ask(path).code, 404) << path;
+  }
+}
+
+TEST_F(LiveHandlerTest, OneSnapshotIsTakenAtATime) {
+  int second = 0;
+  sample_.meanwhile = [&] {
+    sample_.meanwhile = nullptr;
+    second = ask("snapshot", "allocator=3").code;
+  };
+  EXPECT_EQ(ask("snapshot", "allocator=3").code, 200);
+  EXPECT_EQ(second, 503);
+  EXPECT_EQ(ask("snapshot", "allocator=3").code, 200);
+}
+
+TEST_F(LiveHandlerTest, ASnapshotThatCouldNotBeTakenIsNoReasonToRefuseTheNext) {
+  sample_.meanwhile = [] { throw std::bad_alloc(); };
+  EXPECT_THROW(ask("snapshot", "allocator=3"), std::bad_alloc);
+  sample_.meanwhile = nullptr;
+  EXPECT_EQ(ask("snapshot", "allocator=3").code, 200);
+}
+
+TEST(ExposedTest, OnlyListeningStreamSocketsOfOurNameAreLookedAt) {
+  constexpr std::string_view kLines =
+      "Num       RefCount Protocol Flags    Type St Inode Path\n"
+      "0000000000000000: 00000002 00000000 00010000 0001 01 11 @ashlar-live.7.ab\n"
+      "0000000000000000: 00000003 00000000 00000000 0001 03 12 @ashlar-live.7.ab\n"
+      "0000000000000000: 00000002 00000000 00010000 0005 01 13 @ashlar-live.8.cd\n"
+      "0000000000000000: 00000002 00000000 00010000 0001 01 14 @somebody\n"
+      "0000000000000000: 00000002 00000000 00010000 0001 01 15 /run/ashlar-live.9\n"
+      "0000000000000000: 00000002 00000000 00010000 0001 01 16 @ashlar-live.9.ef";
+  EXPECT_THAT(socket_names_in(kLines), ElementsAre("ashlar-live.7.ab", "ashlar-live.9.ef"));
+  EXPECT_THAT(socket_names_in(""), ElementsAre());
+  EXPECT_THAT(socket_names_in("\n\n @"), ElementsAre());
+}
+
+}  // namespace
+}  // namespace ashlar::live

@@ -1,0 +1,41 @@
+// A process as a test wants it, without any allocator.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "live/shown.h"
+
+namespace ashlar::live {
+
+// Two allocators, every label of the first full of what could end it.
+inline ShownProcess hostile_process() {
+  ShownAllocator odd;
+  odd.number = 3;
+  odd.backend = "s\"i\\m\n";
+  odd.device = 1;
+  odd.device_name = "a \"GPU\"\\ of\nours } 1\n# EOF\xff\xed\xa0\x80";
+  odd.engine = "paged";
+  odd.options = "a:\"b\",c:\\";
+  odd.capacity_bytes = size_t{1} << 40;
+  odd.stats.reserved_bytes.all.rise(4096);
+  odd.stats.allocation.all.rise(7);
+  odd.stats.allocation.all.fall(2);
+  odd.stats.ooms = 2;
+  odd.stats.pools[{1, 2}].allocated_bytes.rise(512);
+  ShownAllocator plain;
+  plain.number = 4;
+  plain.backend = "sim";
+  plain.engine = "classic";
+  plain.is_history_on = true;
+  ShownProcess process;
+  process.pid = 77;
+  process.program = "odd \"program\"";
+  process.version = "0.1.0";
+  process.shown_seconds = 12.5;
+  process.trouble = "the port was taken";
+  process.allocators = {odd, plain};
+  return process;
+}
+
+}  // namespace ashlar::live

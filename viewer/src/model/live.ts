@@ -1,0 +1,43 @@
+// What a watched process has told over time: sums over its allocators, and rates between two looks.
+import type { LiveNumbers } from "../ask/scene.ts";
+
+export const kMostSamples = 3600; // an hour, at one look a second
+
+export interface LiveSample {
+  numbers: LiveNumbers;
+  at: number; // seconds on the process's own clock
+}
+
+// The samples with one more. A process that begins anew begins a new curve.
+export function withSample(samples: LiveSample[], numbers: LiveNumbers): LiveSample[] {
+  const at = numbers.shown_seconds;
+  const last = samples.at(-1);
+  const before = last && at <= last.at ? [] : samples;
+  return [...before, { numbers, at }].slice(-kMostSamples);
+}
+
+type ByteKey = "reserved_bytes" | "active_bytes" | "allocated_bytes" | "requested_bytes";
+export function totalBytes(numbers: LiveNumbers, key: ByteKey): number {
+  return numbers.allocators.reduce((sum, each) => sum + each[key], 0);
+}
+
+type CounterKey = "allocations" | "device_calls" | "ooms" | "retries";
+// Of one allocator, or of all that both samples know; null: nobody can tell.
+export function ratePerSecond(
+  before: LiveSample | undefined,
+  now: LiveSample,
+  key: CounterKey,
+  number?: number,
+): number | null {
+  if (!before || now.at <= before.at) return null;
+  let change = 0;
+  let known = 0;
+  for (const each of now.numbers.allocators) {
+    if (number !== undefined && each.number !== number) continue;
+    const then = before.numbers.allocators.find((other) => other.number === each.number);
+    if (!then || each[key] < then[key]) continue; // new, or its counters were reset
+    change += each[key] - then[key];
+    ++known;
+  }
+  return known === 0 ? null : change / (now.at - before.at);
+}

@@ -1,0 +1,71 @@
+// Curves over a common axis, by uPlot: what all of them have in common.
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+import { byteTicks } from "../model/format.ts";
+
+const kFont = "12px system-ui, sans-serif";
+
+interface Wanted {
+  high: number;
+  x: { label: string; range: uPlot.Scale["range"]; value: (at: number) => string };
+  y: uPlot.Axis;
+  series: uPlot.Series[]; // without the one of the axis
+}
+
+// In the colours of the page around the host.
+export function curveOptions(host: HTMLElement, wanted: Wanted): uPlot.Options {
+  return {
+    width: host.clientWidth,
+    height: wanted.high,
+    cursor: { drag: { x: false, y: false } },
+    scales: {
+      x: { time: false, range: wanted.x.range },
+      y: { range: (_, __, most) => [0, Math.max(most, 1) * 1.05] },
+    },
+    axes: [
+      {
+        ...axisStyle(host),
+        space: 90,
+        values: (_, values) => values.map(wanted.x.value),
+        label: wanted.x.label,
+        labelFont: kFont,
+        labelSize: 18,
+      },
+      { ...axisStyle(host), size: 80, ...wanted.y },
+    ],
+    series: [
+      { label: wanted.x.label, value: (_, at) => (at === null ? "" : wanted.x.value(at)) },
+      ...wanted.series.map((each) => ({ ...each, points: { show: false } })),
+    ],
+  };
+}
+
+function axisStyle(host: HTMLElement): uPlot.Axis {
+  const style = getComputedStyle(host);
+  const [ink, grid] = [style.getPropertyValue("--ink-soft"), style.getPropertyValue("--grid")];
+  return {
+    stroke: ink,
+    grid: { stroke: grid, width: 1 },
+    ticks: { stroke: grid, width: 1 },
+    font: kFont,
+  };
+}
+
+// Bytes, at round values.
+export function byteAxis(): uPlot.Axis {
+  let ticks: ReturnType<typeof byteTicks> = [];
+  return {
+    splits: (_, __, from, to) => {
+      ticks = byteTicks(from, to, roundTicks);
+      return ticks.map((tick) => tick.bytes);
+    },
+    values: () => ticks.map((tick) => tick.label),
+  };
+}
+
+function roundTicks(from: number, to: number): number[] {
+  const step = 10 ** Math.floor(Math.log10((to - from) / 3));
+  const round = [1, 2, 5, 10].map((times) => times * step).find((each) => (to - from) / each <= 6);
+  const width = round ?? 10 * step;
+  return Array.from({ length: Math.floor(to / width) + 1 }, (_, i) => i * width);
+}

@@ -1,0 +1,102 @@
+// A running process in the page: numbers as they change, a snapshot, and its end.
+import { type ChildProcess, spawn } from "node:child_process";
+import path from "node:path";
+import { createInterface } from "node:readline";
+import type { Browser } from "playwright-core";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { kRoot, openPage, serve, startBrowser, stopAll, takePicture } from "./served.ts";
+
+const kProgram =
+  process.env.ASHLAR_LIVE_PROGRAM ?? path.join(kRoot, "build/release/tests/live_program");
+
+let browser: Browser;
+let program: ChildProcess | null = null;
+
+beforeAll(async () => {
+  browser = await startBrowser();
+});
+
+afterEach(() => {
+  stopAll();
+  program?.kill();
+  program = null;
+});
+
+afterAll(async () => {
+  await browser?.close();
+});
+
+// A program to be watched (tests/live/live_program.cc), which does what it is told.
+async function startProgram(): Promise<(word: string) => Promise<void>> {
+  const started = spawn(kProgram, [], { stdio: ["pipe", "pipe", "inherit"] });
+  program = started;
+  const lines = createInterface({ input: started.stdout })[Symbol.asyncIterator]();
+  await lines.next();
+  return async (word) => {
+    started.stdin.write(`${word}\n`);
+    for (;;) {
+      const line = await lines.next();
+      if (line.done || line.value === "done") return;
+    }
+  };
+}
+
+test("the page follows a running process, takes snapshots of it, and sees its end", async () => {
+  const tell = await startProgram();
+  await tell("record");
+  const served = await serve(["--live", String(program!.pid)]);
+  const { page, errors } = await openPage(browser);
+  await page.goto(served.address);
+  await page.waitForSelector(".live[data-samples]");
+  expect(await page.textContent(".live-bar strong")).toBe(`live_program, process ${program!.pid}`);
+  const row = page.locator(".live-numbers tbody tr").first();
+  await row.waitFor();
+  expect(await row.textContent()).toContain("0: sim:0, paged, recording");
+  expect(await row.textContent()).not.toContain("64.00 MiB");
+  await tell("allocate");
+  await page.waitForFunction(() =>
+    document.querySelector(".live-numbers tbody tr")!.textContent!.includes("64.00 MiB"),
+  );
+  await tell("oom");
+  await page.waitForFunction(
+    () => document.querySelector(".live-numbers tbody tr td:last-child")!.textContent === "1",
+  );
+  await page.waitForFunction(
+    () => Number(document.querySelector<HTMLElement>(".live")!.dataset.samples) >= 3,
+  );
+  await takePicture(page, "live");
+
+  // Two allocators, a document of each; the first is shown.
+  expect(await page.locator("select.document option").count()).toBe(2);
+  await page.click("text=Take a snapshot now");
+  await page.waitForSelector('.map[data-settled="true"]');
+  expect(await page.locator("select.document option").count()).toBe(4);
+  expect(new URL(page.url()).hash).toContain("d=2");
+  await page.keyboard.press("1");
+  await page.waitForSelector('.timeline[data-settled="true"]');
+  await takePicture(page, "live_timeline");
+
+  await page.keyboard.press("7");
+  await page.waitForSelector(".live[data-samples]");
+  program!.stdin!.end();
+  await page.waitForSelector('.note[data-over="true"] >> text=has ended');
+  expect(await page.isDisabled("text=Take a snapshot now")).toBe(true);
+  await takePicture(page, "live_ended");
+  // The browser logs the answer that says so.
+  expect(errors.filter((text) => !text.includes("410"))).toEqual([]);
+  served.stop();
+  await page.close();
+});
+
+test("without a process there is no such view", async () => {
+  const served = await serve([path.join(kRoot, "tests/golden/traces/leaky.pickle.xz")]);
+  const { page, errors } = await openPage(browser);
+  await page.goto(served.address);
+  await page.waitForSelector('.timeline[data-settled="true"]');
+  expect(await page.locator("nav >> text=Live").count()).toBe(0);
+  await page.keyboard.press("7");
+  await page.waitForSelector("text=Nothing is being watched");
+  expect(errors).toEqual([]);
+  served.stop();
+  await page.close();
+});
