@@ -91,7 +91,7 @@ class Budget {
   };
 
   std::array<Purse, 2> purses_;  // by need
-  AtOnce driver_at_once_{0.2, 10'000};
+  AtOnce driver_at_once_{0.2, 20'000};
   AtOnce looking_at_once_{0.15, 500};
   int64_t last_ns_ = kNever;
   double young_left_ns_ = kYoungNs;

@@ -113,10 +113,10 @@ TEST(BudgetTest, TheDriverMayTakeAHundredthOfTheTimeAndSomethingAtFirst) {
   EXPECT_FALSE(budget.is_left(kUsual, kLittle, 0));
   EXPECT_TRUE(budget.is_left(kUsual, kLittle, 21 * kMs)) << "five times as much while it is young";
   EXPECT_TRUE(budget.is_left(kUsual, kLittle, kGrownUpNs));
-  budget.spend_us(5'000 - 6'000 + 150'000 + 10'000 + 1'000);  // all of it, and 1 ms
-  EXPECT_FALSE(budget.is_left(kUsual, kLittle, kGrownUpNs + 90 * kMs));
-  EXPECT_TRUE(budget.is_left(kUrgent, kLittle, kGrownUpNs + 90 * kMs));
-  EXPECT_TRUE(budget.is_left(kUsual, kLittle, kGrownUpNs + 110 * kMs));
+  budget.spend_us(5'000 - 6'000 + 150'000 + 10'000 + 2'000);  // all of it, and 2 ms
+  EXPECT_FALSE(budget.is_left(kUsual, kLittle, kGrownUpNs + 150 * kMs));
+  EXPECT_TRUE(budget.is_left(kUrgent, kLittle, kGrownUpNs + 150 * kMs));
+  EXPECT_TRUE(budget.is_left(kUsual, kLittle, kGrownUpNs + 210 * kMs));
 }
 
 TEST(BudgetTest, WhatSavesMuchMayBePaidForLater) {
@@ -124,11 +124,11 @@ TEST(BudgetTest, WhatSavesMuchMayBePaidForLater) {
   EXPECT_TRUE(budget.is_left(kUsual, kLittle, 0));
   budget.spend_us(5'000 + 90'000);
   EXPECT_FALSE(budget.is_left(kUsual, 0.1, 50 * kMs)) << "too much at once";
-  EXPECT_FALSE(budget.is_left(kUsual, kLittle, 110 * kMs));
-  EXPECT_TRUE(budget.is_left(kUsual, 0.1, 110 * kMs));
-  budget.spend_us(30'000);
-  EXPECT_FALSE(budget.is_left(kUsual, 0.1, 220 * kMs));
-  EXPECT_TRUE(budget.is_left(kUsual, 0.2, 220 * kMs));
+  EXPECT_FALSE(budget.is_left(kUsual, kLittle, 210 * kMs));
+  EXPECT_TRUE(budget.is_left(kUsual, 0.1, 210 * kMs));
+  budget.spend_us(40'000);
+  EXPECT_FALSE(budget.is_left(kUsual, 0.1, 420 * kMs));
+  EXPECT_TRUE(budget.is_left(kUsual, 0.2, 420 * kMs));
 }
 
 // --- programs whose sizes never come again ------------------------------------------------------
