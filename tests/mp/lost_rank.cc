@@ -7,7 +7,7 @@
 
 namespace ashlar::symm {
 
-std::string lose_rank_in(const Act& act, const Loss& loss, SymmetricRank& own) {
+std::string lose_rank_in(const GroupCall& act, const Loss& loss, SymmetricRank& own) {
   std::thread blow;
   if (own.handle.rank() == loss.victim) {
     blow = std::thread([&loss] {

@@ -17,15 +17,15 @@ struct Loss {
   int latecomer = 2;
 };
 
-using Act = std::function<void(SymmetricRank& own)>;
+using GroupCall = std::function<void(SymmetricRank& own)>;
 
-inline const Act kBarrier = [](SymmetricRank& own) { own.group.barrier(3, kPatience); };
-inline const Act kAllReduce = [](SymmetricRank& own) {
+inline const GroupCall kBarrier = [](SymmetricRank& own) { own.group.barrier(3, kPatience); };
+inline const GroupCall kAllReduce = [](SymmetricRank& own) {
   own.handle.all_reduce(100, {}, {0, nullptr, kPatience});
 };
 
 // Does `act`, which all ranks do, and returns the PeerError that it threw, and that every later
 // call throws again. In brackets: what was wrong with that.
-std::string lose_rank_in(const Act& act, const Loss& loss, SymmetricRank& own);
+std::string lose_rank_in(const GroupCall& act, const Loss& loss, SymmetricRank& own);
 
 }  // namespace ashlar::symm

@@ -10,7 +10,7 @@ namespace ashlar::symm {
 namespace {
 
 // What those say that are left: one is in `act` meanwhile, one comes to it later.
-std::vector<std::string> survivors_say(int signal, const Act& act) {
+std::vector<std::string> survivors_say(int signal, const GroupCall& act) {
   Ranks ranks(3, [&](const BareRank& rank) -> std::string {
     SymmetricRank own(rank, 4096);
     std::string said = lose_rank_in(act, {.signal = signal}, own);
@@ -26,7 +26,7 @@ std::vector<std::string> survivors_say(int signal, const Act& act) {
 // Brackets are what was wrong: another reason, or something left open or mapped.
 const auto kNamesTheRank = Each(AllOf(HasSubstr("rank 1"), Not(HasSubstr("["))));
 
-const Act kWaitSignal = [](SymmetricRank& own) {
+const GroupCall kWaitSignal = [](SymmetricRank& own) {
   own.handle.wait_signal((own.handle.rank() + 1) % 3, 0, kPatience);
 };
 

@@ -53,7 +53,7 @@ std::string the_program(SymmetricRank& own, Store&) { return run_program(own); }
 
 // The last rank is lost inside of `act`. Nobody goes before all know of it: that would be an end,
 // too.
-std::string do_until_the_last_is_lost(SymmetricRank& own, Store& store, const Act& act,
+std::string do_until_the_last_is_lost(SymmetricRank& own, Store& store, const GroupCall& act,
                                       int signal = SIGKILL) {
   const int last = own.handle.world_size() - 1;
   std::string said = lose_rank_in(act, {.victim = last, .signal = signal, .latecomer = 1}, own);
@@ -61,7 +61,7 @@ std::string do_until_the_last_is_lost(SymmetricRank& own, Store& store, const Ac
   return said;
 }
 
-const Act kWaitSignal = [](SymmetricRank& own) {
+const GroupCall kWaitSignal = [](SymmetricRank& own) {
   own.handle.wait_signal(own.handle.world_size() - 1, 0, kPatience);
 };
 
@@ -116,7 +116,7 @@ TEST_F(SymmetricMachines, Row19TheSameProgramPassesWithTwoRanksOnEachMachine) {
 }
 
 TEST_F(SymmetricMachines, Row19ADeathOnTheOtherMachineFailsAllWaitersByName) {
-  for (const Act& act : {kBarrier, kAllReduce, kWaitSignal}) {
+  for (const GroupCall& act : {kBarrier, kAllReduce, kWaitSignal}) {
     std::vector<std::string> said = on_both(4, [&act](SymmetricRank& own, Store& store) {
       return do_until_the_last_is_lost(own, store, act);
     });
@@ -149,7 +149,7 @@ INSTANTIATE_TEST_SUITE_P(WorldSizes, SymmetricMemory, ::testing::Values(1, 2, 3,
                          ::testing::PrintToStringParamName());
 
 TEST(SymmetricMemory, Row19ADeathFailsAllWaitersAsIfOnTwoMachines) {
-  for (const Act& act : {kBarrier, kAllReduce, kWaitSignal}) {
+  for (const GroupCall& act : {kBarrier, kAllReduce, kWaitSignal}) {
     Ranks ranks(4, as_if_on_two([&act](SymmetricRank& own, Store& store) {
                   return do_until_the_last_is_lost(own, store, act);
                 }));
@@ -171,7 +171,7 @@ std::vector<std::string> said_beside_a_still_one(const RemoteBody& body, const H
 }
 
 TEST(SymmetricMemory, Row20ARankThatStandsStillOnTheOtherMachineIsLostWithItsLease) {
-  for (const Act& act : {kBarrier, kAllReduce}) {
+  for (const GroupCall& act : {kBarrier, kAllReduce}) {
     const RemoteBody body = [&act](SymmetricRank& own, Store& store) {
       return do_until_the_last_is_lost(own, store, act, SIGSTOP);
     };
@@ -181,11 +181,11 @@ TEST(SymmetricMemory, Row20ARankThatStandsStillOnTheOtherMachineIsLostWithItsLea
 
 // Its lease is long: what each rank waits for it is its own deadline.
 TEST(SymmetricMemory, Row11ARankThatStandsStillOnTheOtherMachineIsNamedWhenTheDeadlinePasses) {
-  const Act barrier = [](SymmetricRank& own) { own.group.barrier(3, milliseconds(300)); };
-  const Act all_reduce = [](SymmetricRank& own) {
+  const GroupCall barrier = [](SymmetricRank& own) { own.group.barrier(3, milliseconds(300)); };
+  const GroupCall all_reduce = [](SymmetricRank& own) {
     own.handle.all_reduce(100, {}, {0, nullptr, milliseconds(300)});
   };
-  for (const Act& act : {barrier, all_reduce}) {
+  for (const GroupCall& act : {barrier, all_reduce}) {
     const RemoteBody body = [&act](SymmetricRank& own, Store& store) -> std::string {
       if (own.handle.rank() == 3) ::raise(SIGSTOP);
       std::string said = "got through";

@@ -101,7 +101,9 @@ Status PagedEngine::map_behind(Claim& claim, Search& search) {
   for (Extent* extent : mapped) {
     extent->mappings.push_back({&view, view.slots.size()});
     if (extent->origin.view == nullptr) extent->origin = extent->mappings.back();
-    if (extent->origin.view != &view) view.has_guests = true;
+    // `lean` maps at any price, and holds less where memory stays where it was used last.
+    const bool may_stay = options_.policy == PagedPolicy::kLean;
+    if (extent->origin.view != &view && !may_stay) view.has_guests = true;
     ++mapping_count_;
     has_mapped_ = true;
     if (status.ok()) come_home(*extent, view, view.slots.size());
