@@ -13,7 +13,7 @@
 namespace ashlar::symm {
 namespace {
 
-constexpr std::chrono::seconds kPartingPatience{1};
+constexpr std::chrono::seconds kPartingPatience{3};
 
 bool is_name(std::string_view name) {
   return name.size() <= 64 && name.find('/') == std::string_view::npos &&

@@ -11,6 +11,10 @@ Stream::Stream(DeviceIndex device, int priority, Clock& clock, Scheduler* schedu
 
 Stream::~Stream() {
   stop();
+  join();
+}
+
+void Stream::join() {
   std::thread worker;
   {
     MutexLock lock(mutex_);

@@ -59,6 +59,8 @@ class Stream {
   void drop();
   // Drops what is queued; the worker ends after what it is running. The stream stays idle.
   void stop();
+  // Waits for that. REQUIRES: stopped, and not called by the worker.
+  void join();
 
   // For the scheduler: whether the first task could start now, and running it if so.
   bool ready() const;

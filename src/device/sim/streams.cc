@@ -20,6 +20,8 @@ Streams::~Streams() {
     all.insert(all.end(), retired_.begin(), retired_.end());
   }
   for (const auto& stream : all) stream->stop();
+  // Work that fails right now looks at all streams, and may be the last to let go of its own.
+  for (const auto& stream : all) stream->join();
 }
 
 std::shared_ptr<Stream> Streams::make(DeviceIndex device, int priority) {

@@ -119,9 +119,11 @@ void PagedEngine::find_spare(View& view, std::vector<Spare>& spare) const {
   std::vector<Spare> stretches;
   for (size_t i = 0; i < view.slots.size(); ++i) {
     const Slot& slot = view.slots[i];
-    const bool is_home = slot.extent != nullptr && slot.extent->is_at_home_in(view, i);
-    all.is_whole = all.is_whole && !is_home;
-    if (!is_spare(view, i)) continue;
+    const bool goes = slot.extent == nullptr || slot.is_retired() || slot.extent->is_leaving;
+    if (!is_spare(view, i)) {
+      all.is_whole = all.is_whole && goes;
+      continue;
+    }
     if (stretches.empty() || stretches.back().end != i) stretches.push_back({&view, i, i});
     Spare& stretch = stretches.back();
     stretch.end = i + 1;

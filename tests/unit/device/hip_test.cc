@@ -112,6 +112,7 @@ TEST_F(AcceleratorsTest, DevicesAreNumberedAsTheyArePresentedGoingInAndComingOut
   EXPECT_TRUE(*device(1).can_access_peer(DeviceIndex(2)));
   EXPECT_TRUE(device(1).enable_peer_access(DeviceIndex(2)).ok());
   EXPECT_TRUE(device(1).fill(*at, 1, kMiB, kDefaultStream).ok());
+  EXPECT_TRUE(device(1).synchronize_device().ok());
   EXPECT_TRUE(device(1).disable_peer_access(DeviceIndex(2)).ok());
   EXPECT_FALSE(device(1).fill(*at, 1, kMiB, kDefaultStream).ok());
   const Result<DeviceAddress> from = device(1).allocate(kMiB);

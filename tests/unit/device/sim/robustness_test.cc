@@ -29,6 +29,22 @@ TEST(LossTest, AWaitForAHeldStreamReturnsWhenTheDeviceIsLost) {
   EXPECT_EQ(waited.kind(), StatusKind::kDeviceLost) << waited.to_string();
 }
 
+// The worker looks at all streams then, its own among them, which the machine has let go of.
+TEST(LossTest, WorkThatFailsWhileTheMachineGoesIsWaitedFor) {
+  for (int i = 0; i < 300; ++i) {
+    std::unique_ptr<Machine> machine = make_machine(small_options());
+    std::atomic<bool> is_running{false};
+    const Status launched =
+        machine->launch(kFirst, kDefaultStream, [&is_running](const DeviceMemory&) {
+          is_running = true;
+          return Status::device_fault("test", 1, "went wrong");
+        });
+    ASSERT_TRUE(launched.ok());
+    while (!is_running) std::this_thread::yield();
+    machine.reset();
+  }
+}
+
 TEST(LossTest, AWaitBehindAnotherDevicesHeldEventReturnsToo) {
   const std::unique_ptr<Machine> machine = make_machine(small_options());
   Device& first = machine->device(kFirst);
