@@ -1,8 +1,8 @@
 // What a pool may spend on saving memory: time of the driver for stitching, and of the host for
 // looking where to stitch. Both are a small part of the time that passes, so that saving costs a
-// program that much and no more; what is left over is kept for later, up to a bound, and may not be
-// spent at once. A program meets most of its sizes in its first seconds, where the part is larger;
-// and what saves much may be paid for later. Guarded by the engine's lock.
+// program that much and no more; what is left over is kept for later, up to a bound. A program
+// meets most of its sizes in its first seconds, where the part is larger; and what saves much may
+// be paid for later. Guarded by the engine's lock.
 #pragma once
 
 #include <algorithm>
@@ -19,14 +19,12 @@ class Budget {
 
   void spend_us(double driver_us) {
     for (Purse& purse : purses_) purse.us -= driver_us;
-    driver_at_once_.spend(driver_us);
   }
   // To blocks, looking. What had to be spent though there was nothing left is owed, for a while.
   void spend_visits(int64_t count) {
     for (Purse& purse : purses_) {
       purse.visits = std::max(purse.visits - static_cast<double>(count), -kMostOwedVisits);
     }
-    looking_at_once_.spend(kUsPerVisit * static_cast<double>(count));
   }
   // There is something left of both at this time; or time may be owed for what saves `saved_part`
   // of all that is held.
@@ -35,13 +33,10 @@ class Budget {
     last_ns_ = now_ns;
     const double young_ns = std::min(passed_ns, young_left_ns_);
     young_left_ns_ -= young_ns;
-    driver_at_once_.fill(passed_ns);
-    looking_at_once_.fill(passed_ns);
     for (size_t i = 0; i < purses_.size(); ++i) {
       const double factor = kFactors[i];
       purses_[i].fill(std::max(factor, kYoungFactor) * young_ns + factor * (passed_ns - young_ns));
     }
-    if (!driver_at_once_.is_left(need) || !looking_at_once_.is_left(need)) return false;
     const Purse& purse = purses_[static_cast<size_t>(need)];
     return purse.visits > -kOwedForAllVisits * saved_part && purse.us > -kOwedForAllUs * saved_part;
   }
@@ -66,18 +61,6 @@ class Budget {
   static constexpr double kMostOwedVisits = 4'000'000;
   static constexpr double kOwedForAllVisits = 125'000'000;
 
-  // However much was saved up: a loop that does nothing but allocate, and pauses now and then, is
-  // not to spend on each allocation what its pauses have brought in.
-  struct AtOnce {
-    double part;     // of the time that passes
-    double most_us;  // without any having passed
-    double us = most_us;
-
-    void fill(double passed_ns) { us = std::min(us + part * passed_ns / 1000, most_us); }
-    void spend(double spent_us) { us = std::max(us - spent_us, -2 * most_us); }
-    bool is_left(Need need) const { return us > (need == Need::kUrgent ? -most_us : 0); }
-  };
-
   struct Purse {
     double us = kFirstUs;
     double visits = kFirstVisits;
@@ -91,8 +74,6 @@ class Budget {
   };
 
   std::array<Purse, 2> purses_;  // by need
-  AtOnce driver_at_once_{0.2, 20'000};
-  AtOnce looking_at_once_{0.15, 500};
   int64_t last_ns_ = kNever;
   double young_left_ns_ = kYoungNs;
 };

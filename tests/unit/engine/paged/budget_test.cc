@@ -60,10 +60,9 @@ TEST(BudgetTest, WhatIsLeftOverIsKeptUpToATenthOfASecond) {
   EXPECT_TRUE(budget.is_left(kUsual, kLittle, 0));
   EXPECT_TRUE(budget.is_left(kUsual, kLittle, hour));
   budget.spend_visits(12 * kMillion);
-  EXPECT_FALSE(budget.is_left(kUsual, kLittle, hour)) << "not all of it at once";
-  EXPECT_TRUE(budget.is_left(kUsual, kLittle, hour + 20 * kMs));
+  EXPECT_TRUE(budget.is_left(kUsual, kLittle, hour));
   budget.spend_visits(kMillion);
-  EXPECT_FALSE(budget.is_left(kUsual, kLittle, hour + 40 * kMs));
+  EXPECT_FALSE(budget.is_left(kUsual, kLittle, hour));
 }
 
 TEST(BudgetTest, WhatIsOwedIsForgottenInSeconds) {
@@ -71,16 +70,6 @@ TEST(BudgetTest, WhatIsOwedIsForgottenInSeconds) {
   for (int i = 0; i < 1000; ++i) budget.spend_visits(100 * kMillion);
   EXPECT_FALSE(budget.is_left(kUsual, kLittle, kGrownUpNs + 2000 * kMs));
   EXPECT_TRUE(budget.is_left(kUsual, kLittle, kGrownUpNs + 2200 * kMs));
-}
-
-// As a loop would that does nothing but allocate, after it has paused for long.
-TEST(BudgetTest, NoMoreThanAPartOfTheTimeIsSpentOnLookingAtOnce) {
-  Budget budget = grown_up();
-  const int64_t begin_ns = kGrownUpNs + 60'000 * kMs;
-  (void)budget.is_left(kUsual, kLittle, begin_ns);
-  const auto visits =
-      static_cast<double>(visits_between(budget, kUsual, begin_ns, begin_ns + 20 * kMs));
-  EXPECT_NEAR(visits, (500e3 + 0.15 * 19e6) / 8, 2000);
 }
 
 TEST(BudgetTest, WhatSavesMuchMayBeLookedForNow) {
@@ -123,7 +112,6 @@ TEST(BudgetTest, WhatSavesMuchMayBePaidForLater) {
   Budget budget;
   EXPECT_TRUE(budget.is_left(kUsual, kLittle, 0));
   budget.spend_us(5'000 + 90'000);
-  EXPECT_FALSE(budget.is_left(kUsual, 0.1, 50 * kMs)) << "too much at once";
   EXPECT_FALSE(budget.is_left(kUsual, kLittle, 210 * kMs));
   EXPECT_TRUE(budget.is_left(kUsual, 0.1, 210 * kMs));
   budget.spend_us(40'000);
