@@ -60,9 +60,10 @@ TEST(BudgetTest, WhatIsLeftOverIsKeptUpToATenthOfASecond) {
   EXPECT_TRUE(budget.is_left(kUsual, kLittle, 0));
   EXPECT_TRUE(budget.is_left(kUsual, kLittle, hour));
   budget.spend_visits(12 * kMillion);
-  EXPECT_TRUE(budget.is_left(kUsual, kLittle, hour));
+  EXPECT_FALSE(budget.is_left(kUsual, kLittle, hour)) << "not all of it at once";
+  EXPECT_TRUE(budget.is_left(kUsual, kLittle, hour + 100 * kMs));
   budget.spend_visits(kMillion);
-  EXPECT_FALSE(budget.is_left(kUsual, kLittle, hour));
+  EXPECT_FALSE(budget.is_left(kUsual, kLittle, hour + 200 * kMs));
 }
 
 TEST(BudgetTest, WhatIsOwedIsForgottenInSeconds) {
@@ -72,11 +73,21 @@ TEST(BudgetTest, WhatIsOwedIsForgottenInSeconds) {
   EXPECT_TRUE(budget.is_left(kUsual, kLittle, kGrownUpNs + 2200 * kMs));
 }
 
+// As a loop would that does nothing but allocate, after it has paused for long.
+TEST(BudgetTest, NoMoreThanAPartOfTheTimeIsSpentOnLookingAtOnce) {
+  Budget budget = grown_up();
+  const int64_t begin_ns = kGrownUpNs + 60'000 * kMs;
+  (void)budget.is_left(kUsual, kLittle, begin_ns);
+  const auto visits =
+      static_cast<double>(visits_between(budget, kUsual, begin_ns, begin_ns + 20 * kMs));
+  EXPECT_NEAR(visits, (5e6 + 0.15 * 19e6) / 8, 2000);
+}
+
 TEST(BudgetTest, WhatSavesMuchMayBeLookedForNow) {
   Budget budget = grown_up();
   budget.spend_visits(2 * kMillion);
-  EXPECT_FALSE(budget.is_left(kUsual, 0.01, kGrownUpNs + 100 * kMs));
-  EXPECT_TRUE(budget.is_left(kUsual, 0.02, kGrownUpNs + 100 * kMs));
+  EXPECT_FALSE(budget.is_left(kUsual, 0.1, kGrownUpNs + 100 * kMs));
+  EXPECT_TRUE(budget.is_left(kUsual, 0.2, kGrownUpNs + 100 * kMs));
 }
 
 TEST(BudgetTest, LessThanHalfOfWhatThereWasIsScarce) {
