@@ -58,8 +58,9 @@ Status Group::Parts::measure(Deadline deadline) {
   const Result<std::shared_ptr<const Peers>> room = circle->share_memory(bytes, deadline);
   if (!room.ok()) return room.status();
   Result<std::optional<Thresholds>> measured = operations->measure(**room, bytes, deadline);
-  if (measured.ok() && *measured) thresholds = **std::move(measured);
-  return measured.status();
+  if (!measured.ok()) return measured.status();
+  if (*measured) thresholds = **std::move(measured);
+  return {};
 }
 
 // --- joining and leaving ------------------------------------------------------------------------

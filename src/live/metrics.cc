@@ -16,7 +16,7 @@ enum class Kind { kGauge, kCounter };
 template <typename Of>
 struct Metric {
   std::string_view name;  // without the suffix of counters
-  Kind kind;
+  Kind kind = Kind::kGauge;
   std::string_view unit;  // which the name ends with; empty: none
   std::string_view help;
   int64_t (*value)(const Of& of);

@@ -1,4 +1,6 @@
 // Atomics: every type is a word of 4 or 8 bytes.
+// NOLINTBEGIN(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming):
+// the names and the shape of macros are OpenSHMEM's.
 #include <cstring>
 
 #include "ashlar/shmem/shmem.h"
@@ -39,7 +41,7 @@ AtomicCall call_of(AtomicKind kind, T value, T expected = {}) {
 // One word of another PE.
 template <typename T>
 struct Word {
-  shmem_ctx_t context;
+  shmem_ctx_t context = nullptr;
   const T* address = nullptr;
   int pe = 0;
 };
@@ -153,3 +155,4 @@ ASHLAR_SHMEM_DEFINE(int, int)
 ASHLAR_SHMEM_DEFINE(long, long)
 ASHLAR_SHMEM_DEFINE(longlong, long long)
 #undef ASHLAR_SHMEM_DEFINE
+// NOLINTEND(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming)

@@ -1,4 +1,6 @@
 // Collectives over teams, for C.
+// NOLINTBEGIN(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming):
+// the names and the shape of macros are OpenSHMEM's.
 #include "ashlar/shmem/shmem.h"
 #include "shmem/collectives.h"
 
@@ -79,3 +81,4 @@ ASHLAR_SHMEM_ORDERED_REDUCE_TYPES(ASHLAR_SHMEM_DEFINE)
   ASHLAR_SHMEM_DEFINE_REDUCTION(NAME, T, prod, kProd)
 ASHLAR_SHMEM_ARITHMETIC_REDUCE_TYPES(ASHLAR_SHMEM_DEFINE)
 #undef ASHLAR_SHMEM_DEFINE
+// NOLINTEND(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming)

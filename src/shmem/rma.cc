@@ -1,4 +1,6 @@
 // Put and get: what is said for every type comes down to bytes and strides.
+// NOLINTBEGIN(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming):
+// the names and the shape of macros are OpenSHMEM's.
 #include <cstring>
 #include <vector>
 
@@ -151,3 +153,4 @@ ASHLAR_SHMEM_SIZES(ASHLAR_SHMEM_DEFINE)
 ASHLAR_SHMEM_DEFINE_BLOCKS(putmem, void, put, 1)
 ASHLAR_SHMEM_DEFINE_BLOCKS(getmem, void, get, 1)
 ASHLAR_SHMEM_DEFINE_SIGNALS(putmem_signal, void, 1)
+// NOLINTEND(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming)

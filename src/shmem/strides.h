@@ -9,7 +9,7 @@ namespace ashlar::shmem {
 
 struct Peer {
   World& world;
-  shmem_ctx_t context;
+  shmem_ctx_t context = nullptr;
   int pe = 0;
 };
 

@@ -1,5 +1,7 @@
 // Waiting for own words, and looking at them. Several words: what counts of them, and which of
 // those are as they should be, is one look; waiting is looking until it says so.
+// NOLINTBEGIN(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming):
+// the names and the shape of macros are OpenSHMEM's.
 #include <atomic>
 #include <limits>
 
@@ -214,3 +216,4 @@ void shmem_wait(long* ivar, long cmp_value) {
 void shmem_wait_until(long* ivar, int cmp, long cmp_value) {
   shmem_long_wait_until(ivar, cmp, cmp_value);
 }
+// NOLINTEND(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming)

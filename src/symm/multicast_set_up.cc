@@ -29,8 +29,9 @@ class Creation {
     object_ = *created;
     driver_ = &driver;
     Result<UniqueFd> exported = driver.export_fd(object_);
-    if (exported.ok()) fd = std::make_shared<const UniqueFd>(*std::move(exported));
-    return exported.status();
+    if (!exported.ok()) return exported.status();
+    fd = std::make_shared<const UniqueFd>(*std::move(exported));
+    return {};
   }
 
   std::shared_ptr<const UniqueFd> fd;  // lent to ranks of this process meanwhile

@@ -9,6 +9,8 @@
 //
 // C11, and C++. Thread safe as asked for in shmem_init_thread; all of it is, in any case.
 #pragma once
+// NOLINTBEGIN(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming):
+// the names and the shape of macros are OpenSHMEM's.
 
 #include "shmem_types.h"
 
@@ -104,3 +106,4 @@ ASHLAR_SHMEM_API void shfree(void* ptr);
 #endif
 
 #include "shmem_generic.h"
+// NOLINTEND(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming)

@@ -2,6 +2,8 @@
 // Included by shmem.h. Those that fetch return what was there before; the others, set excepted, are
 // done by shmem_quiet.
 #pragma once
+// NOLINTBEGIN(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming):
+// the names and the shape of macros are OpenSHMEM's.
 
 #include "shmem_types.h"
 
@@ -90,3 +92,4 @@ ASHLAR_SHMEM_DECLARE(longlong, long long)
 #ifdef __cplusplus
 }
 #endif
+// NOLINTEND(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming)

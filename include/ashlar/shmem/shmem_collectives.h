@@ -1,6 +1,8 @@
 // Collectives: over teams, and, deprecated, over active sets. Included by shmem.h. Called by all
 // PEs of the team, in the same order, with the same sizes and symmetric addresses; they return 0.
 #pragma once
+// NOLINTBEGIN(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming):
+// the names and the shape of macros are OpenSHMEM's.
 
 #include "shmem_types.h"
 
@@ -99,3 +101,4 @@ ASHLAR_SHMEM_ARITHMETIC_TO_ALL_TYPES(ASHLAR_SHMEM_DECLARE)
 #ifdef __cplusplus
 }
 #endif
+// NOLINTEND(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming)

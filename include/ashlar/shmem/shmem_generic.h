@@ -1,6 +1,8 @@
 // One name for all types, in C11: shmem_put(dest, source, 10, pe) is shmem_int_put where `dest` is
 // an int*. With a context in front, too. Included by shmem.h; C++ has the typed names only.
 #pragma once
+// NOLINTBEGIN(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming):
+// the names and the shape of macros are OpenSHMEM's.
 
 #if !defined(__cplusplus) && defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
 
@@ -168,3 +170,4 @@
   ASHLAR_SHMEM_AFTER_4(__VA_ARGS__, shmem_sync, 0, 0, shmem_team_sync, 0)(__VA_ARGS__)
 
 #endif
+// NOLINTEND(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming)

@@ -4,6 +4,8 @@
 // be used again, and the bytes arrive by shmem_quiet. A get has returned: they are here. The nbi
 // kinds promise less and do the same.
 #pragma once
+// NOLINTBEGIN(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming):
+// the names and the shape of macros are OpenSHMEM's.
 
 #include "shmem_types.h"
 
@@ -77,3 +79,4 @@ ASHLAR_SHMEM_API uint64_t shmem_signal_fetch(const uint64_t* sig_addr);
 #ifdef __cplusplus
 }
 #endif
+// NOLINTEND(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming)

@@ -1,6 +1,8 @@
 // What the other headers of this folder are made of: constants, handles, and the tables of types
 // that OpenSHMEM has every typed function for. Included by shmem.h.
 #pragma once
+// NOLINTBEGIN(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming):
+// the names and the shape of macros are OpenSHMEM's.
 
 #include <stddef.h>
 #include <stdint.h>
@@ -133,3 +135,4 @@ typedef struct {
 #define ASHLAR_SHMEM_ORDERED_TO_ALL_TYPES(X) ASHLAR_SHMEM_SIGNED(X) ASHLAR_SHMEM_FLOATS(X)
 #define ASHLAR_SHMEM_ARITHMETIC_TO_ALL_TYPES(X) \
   ASHLAR_SHMEM_ORDERED_TO_ALL_TYPES(X) ASHLAR_SHMEM_COMPLEX(X)
+// NOLINTEND(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming)

@@ -1,6 +1,8 @@
 // Waiting for words of this PE's symmetric memory that others change, and looking at them. Included
 // by shmem.h. `status` of several: words whose entry is not 0 do not count; null: all count.
 #pragma once
+// NOLINTBEGIN(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming):
+// the names and the shape of macros are OpenSHMEM's.
 
 #include "shmem_types.h"
 
@@ -52,3 +54,4 @@ ASHLAR_SHMEM_API void shmem_wait_until(long* ivar, int cmp, long cmp_value);
 #ifdef __cplusplus
 }
 #endif
+// NOLINTEND(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming)
