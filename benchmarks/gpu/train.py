@@ -10,6 +10,7 @@ what it did as JSON: its losses, steps a second, and how much memory was held at
   --way ashlar         ashlar.torch.enable()
   --steps N            so many steps; or
   --seconds S          as many as that takes, for others to repeat
+  --record FILE        PyTorch's history of all of it, for `ashlar replay`; not with --way ashlar
 
 Each run is a process of its own, since an allocator is chosen before the first tensor. The first
 steps are not timed. Needs PyTorch; for --way ashlar, libashlar_torch.so (ASHLAR_TORCH_LIBRARY)."""
@@ -25,6 +26,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 WARM_UP = 10  # steps
 WAYS = ("native", "expandable", "ashlar")
+MOST_ENTRIES = 8_000_000  # of a history
 
 
 def choose_allocator(way):
@@ -194,6 +196,8 @@ def run(asked):
     memory_stats = choose_allocator(asked.way)
     import torch
     import torch.utils.deterministic
+    if asked.record:
+        torch.cuda.memory._record_memory_history(context=None, max_entries=MOST_ENTRIES)
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.utils.deterministic.fill_uninitialized_memory = False
     torch.backends.cudnn.benchmark = False
@@ -215,6 +219,8 @@ def run(asked):
     torch.cuda.synchronize()
     seconds = time.perf_counter() - begin
     stats = memory_stats()
+    if asked.record:
+        torch.cuda.memory._dump_snapshot(asked.record)
     return {
         "workload": asked.workload, "way": asked.way, "torch": torch.__version__,
         "steps": len(losses), "steps_per_second": timed / seconds,
@@ -230,7 +236,10 @@ def main():
     parser.add_argument("--way", choices=WAYS, required=True)
     parser.add_argument("--steps", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=6)
+    parser.add_argument("--record", default="")
     asked = parser.parse_args()
+    if asked.record and asked.way == "ashlar":
+        parser.error("--record with --way ashlar: PyTorch has no history of a plug-in")
     if asked.steps and asked.steps <= WARM_UP:
         parser.error(f"--steps {asked.steps} (expected more than the {WARM_UP} that are not timed)")
     print(json.dumps(run(asked)))

@@ -1,5 +1,7 @@
 // What a miss costs: memory that is idle anywhere serves it, through other addresses if need be,
 // and only what is missing comes from the device.
+#include <algorithm>
+
 #include "ashlar/pool.h"
 #include "paged_fixture.h"
 
@@ -47,6 +49,39 @@ TEST_F(StitchingTest, AddressesThatWereStitchedBeforeAreUsedAgainWithoutTheDrive
   forget_calls();
   EXPECT_EQ(allocate(48 * kMiB)->address, address);
   EXPECT_EQ(calls(DeviceCall::kMap) + calls(DeviceCall::kCreate) + calls(DeviceCall::kUnmap), 0U);
+}
+
+TEST_F(StitchingTest, LentMemoryGoesBackToWhereItBelongsAndCanBeLentAgain) {
+  start();
+  leave_holes(8 * kMiB, 16);
+  Block* before = allocate(8 * kMiB);
+  const DeviceAddress belongs_at = before->address;
+  free(before);
+  Block* large = allocate(64 * kMiB);  // all that is free
+  const DeviceAddress lent_at = large->address;
+  free(large);
+  forget_calls();
+  Block* again = allocate(8 * kMiB);
+  EXPECT_NE(again->address, lent_at) << "not cut out of what was put together";
+  std::vector<Block*> all = {again};
+  while (all.size() < 8) all.push_back(allocate(8 * kMiB));
+  EXPECT_TRUE(std::any_of(all.begin(), all.end(),
+                          [&](const Block* block) { return block->address == belongs_at; }));
+  EXPECT_TRUE(engine_->validate().ok());
+  for (Block* block : all) free(block);
+  EXPECT_EQ(allocate(64 * kMiB)->address, lent_at);
+  EXPECT_EQ(calls(DeviceCall::kMap) + calls(DeviceCall::kCreate), 0U);
+}
+
+TEST_F(StitchingTest, UnderLeanLentMemoryStays) {
+  AllocatorOptions options;
+  options.policy = PagedPolicy::kLean;
+  start(options);
+  leave_holes(8 * kMiB, 16);
+  Block* large = allocate(64 * kMiB);
+  const AddressRange lent{large->address, large->bytes};
+  free(large);
+  EXPECT_TRUE(lent.contains({allocate(8 * kMiB)->address, 8 * kMiB}));
 }
 
 TEST_F(StitchingTest, ARepeatedPatternMakesNoDriverCallsAfterItsFirstRounds) {
