@@ -73,7 +73,7 @@ struct AllocateOptions {
 // handles. Thread safe. Not to be used on both sides of a fork.
 class ASHLAR_EXPORT Heap {
  public:
-  // Throws UsageError: no such back end, or another is in use. DeviceError: the device cannot.
+  // Throws UsageError: no such back end, another is in use, or the device has no memory to share.
   explicit Heap(const HeapOptions& options = {});
 
   // Not collective. Aligned to 128 bytes; the pad in front is zero at first (a persistent id that
@@ -245,7 +245,7 @@ class ASHLAR_EXPORT Group {
 
 // --- what ranks do ------------------------------------------------------------------------------
 
-// Of a collective. All but `out` and `timeout` are the same on all ranks.
+// Of a collective. All but `out`, `timeout` and `stream` are the same on all ranks.
 struct CollectiveOptions {
   int64_t offset_bytes = 0;  // where in the handle's memory it begins
   // Where the result goes, outside of that memory. Null: in place, where there is such a thing.
@@ -257,6 +257,8 @@ struct CollectiveOptions {
 };
 
 // Rows for every rank, one after the other in the handle's memory, each rank with its own numbers.
+// With a stream, out_splits and out_offsets are written when the work is done, not when the call
+// returns: keep them until `finish`.
 struct RowExchange {
   int64_t row_bytes = 0;              // the same on all ranks
   std::span<const int64_t> splits{};  // how many rows are for each rank
@@ -308,7 +310,8 @@ class ASHLAR_EXPORT Handle {
   // --- one rank alone, without waiting: several of these are on their way at once
   // Bytes may be changed when it returns; they are copied once `quiet` has.
   void post(int to, std::span<const std::byte> from, int64_t offset_bytes = 0) const;
-  // A step on a word, done once `quiet` has returned; not a swap, which has an answer.
+  // A step on a word, done once `quiet` has returned; not a swap, which has an answer. UsageError,
+  // here and below: the memory is a device's.
   void post(int at, const AtomicCall& what) const;
   // The same at once; returns what was there before.
   uint64_t fetch(int at, const AtomicCall& what) const;

@@ -7,6 +7,7 @@
 #include "allocator.h"
 #include "api/unwrap.h"
 #include "base/text.h"
+#include "format/byte_stream.h"
 #include "format/snapshot_pickle.h"
 #include "frames.h"
 #include "gil.h"
@@ -53,15 +54,6 @@ void annotate(const AllocatorUser& user, const py::kwargs& fields) {
 Snapshot take_snapshot(const AllocatorUser& user, bool include_traces) {
   return without_gil([&] { return user.allocator().snapshot({.include_traces = include_traces}); });
 }
-
-class StringSink final : public ByteSink {
- public:
-  Status write(std::string_view bytes) override {
-    text.append(bytes);
-    return {};
-  }
-  std::string text;
-};
 
 void save(const AllocatorUser& user, const py::object& path) {
   const std::string name = py::module_::import("os").attr("fsdecode")(path).cast<std::string>();

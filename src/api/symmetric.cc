@@ -138,6 +138,7 @@ Result<size_t> word_place(const PeerHandle& peers, int at, const AtomicCall& wha
       peers.place_of(at, static_cast<int64_t>(std::min(what.offset, most)), word_bytes);
   if (place.ok() && !is_aligned(*place, word_bytes)) {
     return Status::usage(text("a word of ", word_bytes, " bytes at offset ", what.offset,
+                              " of a handle at offset ", peers.offset(),
                               " is not aligned to its size: use another offset"));
   }
   return place;
@@ -268,6 +269,11 @@ void need_multicast(const Handle& handle) {
                             "; use the collective of the same name without multimem")));
 }
 
+void refuse_out(const CollectiveOptions& options) {
+  if (options.out == nullptr) return;
+  unwrap(Status::usage("all_gather has no out: what it gathers is in the handle's memory"));
+}
+
 }  // namespace
 
 void Handle::multimem_all_reduce(int64_t count, Reduction what,
@@ -283,14 +289,13 @@ void Handle::multimem_all_reduce(int64_t count, Reduction what,
 void Handle::multimem_all_gather(const void* in, int64_t bytes,
                                  const CollectiveOptions& options) const {
   need_multicast(*this);
+  refuse_out(options);
   const auto* from = static_cast<const std::byte*>(in);
   run(*parts_, MultimemAllGather{{piece_of(*parts_, options), bytes, from}}, options);
 }
 
 void Handle::all_gather(const void* in, int64_t bytes, const CollectiveOptions& options) const {
-  if (options.out != nullptr) {
-    unwrap(Status::usage("all_gather has no out: what it gathers is in the handle's memory"));
-  }
+  refuse_out(options);
   const auto* from = static_cast<const std::byte*>(in);
   run(*parts_, AllGather{piece_of(*parts_, options), bytes, from}, options);
 }

@@ -33,7 +33,7 @@ std::string rate(const LiveSamples& samples, const AllocatorNumbers& of,
   if (then == before.allocators.end() || seconds <= 0 || of.*counter < *then.*counter) return "-";
   const double per_second = static_cast<double>(of.*counter - *then.*counter) / seconds;
   return per_second < 1000 ? fmt::format("{:.1f}", per_second)
-                           : group_digits(static_cast<uint64_t>(per_second));
+                           : group_digits(static_cast<uint64_t>(std::min(per_second, 1e18)));
 }
 
 // What matters most stands on the left: a narrow terminal shows no more.

@@ -217,8 +217,8 @@ constexpr std::array kVariables = {
                    {"machine that this PE says it is on", "up to 64 characters", "",
                     "PEs that differ reach each other as if on different machines, to try that."}),
     shmem_variable("ASHLAR_SHMEM_TIMEOUT_MS",
-                   {"how long PEs wait for each other in shmem_init and shmem_finalize",
-                    "milliseconds; 0 is for ever", "60000", "No other call has a time limit."}),
+                   {"how long PEs wait for each other in shmem_init", "milliseconds; 0 is for ever",
+                    "60000", "No other call has a time limit."}),
     shmem_variable(
         "SHMEM_SYMMETRIC_SIZE",
         {"symmetric heap of each PE", "a number of bytes with an optional unit, such as 512M",

@@ -69,7 +69,8 @@ Status read_heap_bytes(const Environment& environment, ShmemSettings& settings) 
 
 // Ranks that meet in Redis may be on several machines, those that meet in a folder mostly are not.
 Status read_transport(const Environment& environment, ShmemSettings& settings) {
-  const bool has_redis = settings.store.starts_with("redis");
+  const bool has_redis =
+      settings.store.starts_with("redis://") || settings.store.starts_with("redis+unix://");
   const std::string_view given =
       environment.value("ASHLAR_SHMEM_TRANSPORT").value_or(has_redis ? "ucx" : "none");
   if (given != "ucx" && given != "none") {

@@ -2,6 +2,7 @@
 // where it has one. All are collective, and throw what went wrong.
 #pragma once
 
+#include <algorithm>
 #include <complex>
 #include <cstddef>
 #include <type_traits>
@@ -75,8 +76,9 @@ void reduce_arithmetic(Team& team, const Moving& moving, const symm::Reduction& 
 template <typename T>
 void reduce_gathered(Team& team, T* dest, const T* source, size_t count, symm::ReduceOp op) {
   World& world = World::get();
-  world.offset_of(dest, count * sizeof(T));
-  world.offset_of(source, count * sizeof(T));
+  const auto bytes = static_cast<size_t>(Moving{dest, source, count, sizeof(T)}.total());
+  world.offset_of(dest, bytes);
+  world.offset_of(source, bytes);
   Meeting& meeting = world.teams().meet(team);
   meeting.agree({"a reduction", {count, static_cast<uint64_t>(op), sizeof(T)}, 3});
   constexpr size_t kPiece = Meeting::kShareBytes / sizeof(T);

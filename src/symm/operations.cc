@@ -63,14 +63,14 @@ Status perform(const Pads& pads, const Signal& what, const Limits& limits) {
   return Status::usage("no such signal");
 }
 
-// --- what not every back end has
-// -----------------------------------------------------------------
+// --- what not every back end has -----------------------------------------------------------------
 
 namespace {
 
 Status no_words() {
   return Status::unsupported(
-      "steps on single words are for the host's memory: use signals and counters");
+      "steps on single words are for the host's memory: a device's is changed by put, or by "
+      "kernels");
 }
 
 }  // namespace

@@ -83,8 +83,7 @@ Answer PageHandler::answer_loading() {
 
 Answer PageHandler::answer_live() {
   Result<std::string> numbers = live_->numbers();
-  if (!numbers.ok())
-    return json(code_for(numbers.status()), {{"error", numbers.status().message()}});
+  if (!numbers.ok()) return refusal(code_for(numbers.status()), numbers.status().message());
   Answer answer;
   answer.body = *std::move(numbers);
   return answer;
@@ -92,11 +91,11 @@ Answer PageHandler::answer_live() {
 
 Answer PageHandler::take_snapshots() {
   const auto taken = live_->take_snapshots();
-  if (!taken.ok()) return json(code_for(taken.status()), {{"error", taken.status().message()}});
+  if (!taken.ok()) return refusal(code_for(taken.status()), taken.status().message());
   std::vector<uint32_t> numbers;
   for (const std::shared_ptr<const Recording>& each : *taken) {
     const Result<std::vector<uint32_t>> added = view_.add(each);
-    if (!added.ok()) return json(400, {{"error", added.status().message()}});
+    if (!added.ok()) return refusal(400, added.status().message());
     numbers.insert(numbers.end(), added->begin(), added->end());
   }
   return json(200, {{"documents", numbers}});

@@ -235,6 +235,12 @@ TEST(SymmetricDevices, Row13ArgumentsAreCheckedBeforeAnythingIsLaunched) {
                 reduce();
                 own.group.finish(stream);
                 Heap heap(SymmetricRank::heap_options());
+                const auto is_refused = [](const std::string& refusal) {
+                  return refusal.find("single words") != std::string::npos;
+                };
+                if (!is_refused(thrown_by([&] { own.handle.fetch(0, {}); }))) return "fetch";
+                if (!is_refused(thrown_by([&] { own.handle.post(0, AtomicCall{}); })))
+                  return "post";
                 return {};
               }));
   EXPECT_THAT(ranks.outcomes(), Each(IsEmpty()));

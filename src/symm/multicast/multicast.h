@@ -1,6 +1,6 @@
 // Multicast: one address through which a rank's stores reach every rank's memory of a block, and
 // loads combine all of it. What a device's driver offers for it, call by call, and what is left in
-// a rank's hands when all ranks have set it up (set_up.h). Thread safe.
+// a rank's hands when all ranks have set it up (multicast_set_up.cc). Thread safe.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // Multicast between simulated devices: the calls of a driver and their rules, over an object that
 // ranks of any process share. Its address has nothing behind it: what goes through it is done by
-// kernels that reach every rank by itself (collectives/multimem), which is what a switch does.
+// kernels that reach every rank by itself (collectives/), which is what a switch does.
 //
 // It is strict where hardware hangs or misbehaves: binding before all devices take part, importing
 // after the creator let go too early, letting go of what is bound, unbinding memory that is gone.
