@@ -70,15 +70,14 @@ bool TicketBooth::redeem(std::string_view ticket, Time now) {
 // "  1: 0100007F:A1B2 0100007F:1F90 01 00000000:00000000 00:00000000 00000000  1000 ...": the
 // number of the line, both ends, state, queues, timer, retransmissions, user.
 std::optional<uid_t> peer_user_in(std::string_view lines, const LoopbackPorts& ports) {
-  constexpr std::string_view kEstablished = "01";  // who has hung up is listed as root's
-  constexpr int kWordsBetween = 3;
+  constexpr int kWordsBetween = 4;
   while (!lines.empty()) {
     std::string_view line = lines.substr(0, lines.find('\n'));
     lines.remove_prefix(std::min(line.size() + 1, lines.size()));
     take_word(line);
     const bool is_peers = loopback_port(take_word(line)) == ports.peer;
     const bool leads_here = loopback_port(take_word(line)) == ports.own;
-    if (!is_peers || !leads_here || take_word(line) != kEstablished) continue;
+    if (!is_peers || !leads_here) continue;
     for (int i = 0; i < kWordsBetween; ++i) take_word(line);
     return number_in<uid_t>(take_word(line), 10);
   }
