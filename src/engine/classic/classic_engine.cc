@@ -119,10 +119,7 @@ Result<ClassicBlock*> ClassicEngine::allocate_uncached(Search& search) {
     if (lent != nullptr) return hand_out(lent, usual);
   }
   const bool is_full = !grown.ok() && grown.status().is_out_of_memory() && !search.rejected;
-  if (is_full) {
-    if (Status released = release_cached({}); !released.ok()) return released;
-    grown = grow(search, true);
-  }
+  if (is_full) grown = empty_and_retry(search);
   if (!grown.ok()) {
     const Status& why = grown.status();
     return why.is_out_of_memory() ? report_oom(search, why) : why;

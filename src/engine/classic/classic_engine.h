@@ -196,6 +196,7 @@ class ClassicEngine : public Engine {
 
   // --- reclaim.cc
   Result<ClassicBlock*> reclaim_and_retry(Search& search, Status why) ASHLAR_REQUIRES(mutex_);
+  Result<ClassicBlock*> empty_and_retry(Search& search) ASHLAR_REQUIRES(mutex_);
   ClassicBlock* borrow_from_overflow_pools(const Search& search) ASHLAR_REQUIRES(mutex_);
   bool release_oversize(const Search& search) ASHLAR_REQUIRES(mutex_);
   void collect_by_age() ASHLAR_REQUIRES(mutex_);

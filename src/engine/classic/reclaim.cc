@@ -28,8 +28,19 @@ Result<ClassicBlock*> ClassicEngine::reclaim_and_retry(Search& search, Status wh
     if (Status waited = wait_for_waiting({}); !waited.ok()) return waited;
     if (ClassicBlock* block = take_cached(search)) return block;
   }
-  if (Status released = release_cached({}); !released.ok()) return released;
-  return grow(search, true);
+  return empty_and_retry(search);
+}
+
+// Whoever frees while we are unlocked does so into the cache, after we emptied it: so it is emptied
+// again, for as long as that happens. While we stay locked, as PyTorch does, it is done once.
+Result<ClassicBlock*> ClassicEngine::empty_and_retry(Search& search) {
+  while (true) {
+    const int64_t freed_before = stats_.allocation.all.fallen;
+    if (Status released = release_cached({}); !released.ok()) return released;
+    Result<ClassicBlock*> grown = grow(search, true);
+    const bool is_full = !grown.ok() && grown.status().is_out_of_memory();
+    if (!is_full || stats_.allocation.all.fallen == freed_before) return grown;
+  }
 }
 
 // Cached blocks of pools that said they may serve others; such a pool does not grow for it.

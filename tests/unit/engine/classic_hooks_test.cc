@@ -172,6 +172,44 @@ TEST_F(ClassicHooksTest, ASourceThatEndsWithItsPoolMayCallTheEngine) {
   EXPECT_FALSE(engine_->pool_use_count(kPool).ok());
 }
 
+// Has room for one segment. While it is asked the second time, somebody frees what is there.
+class OvertakenSource final : public SegmentSource {
+ public:
+  explicit OvertakenSource(std::function<void()> overtake) : overtake_(std::move(overtake)) {}
+  Result<DeviceAddress> allocate(size_t, StreamId) override {
+    if (!std::exchange(is_taken_, true)) return DeviceAddress(2 * kMiB);
+    if (++refused_count_ == 2) overtake_();
+    return Status::out_of_memory("the source has one segment");
+  }
+  void free(DeviceAddress, size_t) override { is_taken_ = false; }
+
+ private:
+  const std::function<void()> overtake_;
+  bool is_taken_ = false;
+  int refused_count_ = 0;
+};
+
+TEST_F(ClassicHooksTest, WhatIsFreedWhileASourceIsAskedOnceMoreServesTheRequest) {
+  for (const bool caching : {true, false}) {
+    start();
+    Block* others = nullptr;
+    auto source = std::make_shared<OvertakenSource>(
+        [&] { must(engine_->free(std::exchange(others, nullptr))); });
+    const auto allocate_in = [&](PoolId pool) {
+      must(engine_->create_pool(pool, {.source = source}));
+      must(engine_->begin_routing(pool, [](StreamId) { return true; }));
+      Result<Block*> block = engine_->allocate({2 * kMiB, {}});
+      end_route(pool);
+      return block;
+    };
+    others = *allocate_in(kPool);
+    for (int user = 0; user < 2; ++user) must(engine_->release_pool(kPool));  // maker and route
+    engine_->set_caching(caching);
+    EXPECT_TRUE(allocate_in({0, 2}).ok());
+    EXPECT_EQ(others, nullptr);
+  }
+}
+
 TEST_F(ClassicHooksTest, AFilterThatEndsWithItsRouteMayCallTheEngine) {
   start();
   const auto filter = [&] {
