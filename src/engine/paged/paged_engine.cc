@@ -111,8 +111,7 @@ PagedEngine::~PagedEngine() {
   heap.quick.take(bytes);
   count_out(heap, block, request);
   if (history_.is_on()) [[unlikely]]
-    history_.record_at_once(
-        [&] { return act_on(TraceAction::kAlloc, *block, request.bytes, request.stack); });
+    record_taken(*block, request);
   return block;
 }
 
@@ -125,8 +124,19 @@ PagedEngine::~PagedEngine() {
   if (!heap.quick.put(block)) return false;
   heap.counters.fallen.add(amount_of(*block));
   if (history_.is_on()) [[unlikely]]
-    history_.record_at_once([&] { return act_of_free(*block, stack); });
+    record_put(*block, stack);
   return true;
+}
+
+// Functions of their own, and hot: in place, what is unlikely is made small instead of fast, and
+// a copy of an act by one instruction took as long as all the rest.
+void PagedEngine::record_taken(const PagedBlock& block, const Request& request) {
+  history_.record_at_once(
+      [&] { return act_on(TraceAction::kAlloc, block, request.bytes, request.stack); });
+}
+
+void PagedEngine::record_put(const PagedBlock& block, StackId stack) {
+  history_.record_at_once([&] { return act_of_free(block, stack); });
 }
 
 Result<Block*> PagedEngine::allocate(const Request& request) {

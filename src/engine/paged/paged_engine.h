@@ -109,6 +109,8 @@ class PagedEngine final : public Engine {
   // --- paged_engine.cc
   PagedBlock* take_at_once(const Request& request);
   bool put_at_once(PagedBlock* block, StackId stack);
+  [[gnu::noinline, gnu::hot]] void record_taken(const PagedBlock& block, const Request& request);
+  [[gnu::noinline, gnu::hot]] void record_put(const PagedBlock& block, StackId stack);
   [[gnu::noinline]] Result<Block*> allocate_from_arena(const Request& request);
   Result<Block*> allocate_slowly(const Request& request);
   Result<Block*> allocate_locked(Search& search) ASHLAR_REQUIRES(mutex_);
