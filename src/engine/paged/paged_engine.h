@@ -158,8 +158,9 @@ class PagedEngine final : public Engine {
 
   // --- stitch.cc
   Result<Block*> stitch(Search& search) ASHLAR_REQUIRES(mutex_);
-  Lenders find_lenders(const Search& search) ASHLAR_REQUIRES(mutex_);
-  Plan best_plan(const Search& search, const Lenders& lenders) ASHLAR_REQUIRES(mutex_);
+  std::set<const Arena*> find_lenders(const Search& search) ASHLAR_REQUIRES(mutex_);
+  Plan best_plan(const Search& search, const std::set<const Arena*>& lenders)
+      ASHLAR_REQUIRES(mutex_);
   void mark_idle(PagedPool& pool, const std::set<const Arena*>& lenders) ASHLAR_REQUIRES(mutex_);
   Plan plan_placement(const Search& search) ASHLAR_REQUIRES(mutex_);
   Plan plan_growth(const Search& search) ASHLAR_REQUIRES(mutex_);

@@ -38,10 +38,12 @@ struct Plan {
   bool exists = false;
 };
 
-// Whose memory may be borrowed for a request, its own arena's included.
-struct Lenders {
-  std::set<const Arena*> idle{};     // their streams have nothing to do
-  std::set<const Arena*> at_work{};  // theirs have
+// A stretch of a view that could be used: its memory is free there, or idle and could come back.
+struct Run {
+  PagedBlock* first = nullptr;  // null: none
+  size_t begin = 0;
+  size_t end = 0;
+  size_t borrowed_bytes = 0;  // of it: what other streams used last
 };
 
 // The end of a view, as far as it could be used.

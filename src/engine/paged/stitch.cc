@@ -16,6 +16,10 @@ namespace {
 constexpr double kBytesPerUs = double(kMiB) / 1000;
 constexpr double kCreateUs = 13;
 
+// What it costs to use other streams' memory, whose work must be waited for: so much of it could
+// as well become useless.
+constexpr double kBorrowing = 0.25;
+
 // How many wasteful places are taken as they are, where nothing is left to look for better ones,
 // and where that is scarce.
 constexpr int64_t kLongPatience = 1024;
@@ -39,7 +43,7 @@ size_t share_of(PagedPolicy policy) {
 Result<Block*> PagedEngine::stitch(Search& search) {
   const RelaxedCapture relaxed(device_, waiting_.capture_count());
   if (!relaxed.status().ok()) return relaxed.status();
-  const Lenders lenders = find_lenders(search);
+  const std::set<const Arena*> lenders = find_lenders(search);
   search.is_ample = !can_afford_to_stitch(search);  // before arenas are locked: it looks at sums
   Plan plan;
   Claim claim;
@@ -88,11 +92,11 @@ Result<Block*> PagedEngine::stitch(Search& search) {
   return finish_claim(claim, search);
 }
 
-// Whose memory may be borrowed. The device is asked before any arena is locked; what it answers is
-// only about whom to prefer, since work is put in order whoever lends.
-Lenders PagedEngine::find_lenders(const Search& search) {
-  Lenders lenders;
-  lenders.idle.insert(search.arena);
+// Whose memory may be used: its own, and that of streams whose work can be waited for. Under `fast`
+// nothing is worth waiting for, and the device is asked who has nothing to do, before any arena is
+// locked.
+std::set<const Arena*> PagedEngine::find_lenders(const Search& search) {
+  std::set<const Arena*> lenders = {search.arena};
   if (search.pool->options.never_remap) return lenders;
   // Work of another stream is waited for by an event, which a capture would make its own.
   if (waiting_.is_capturing({&device_, search.arena->stream})) return lenders;
@@ -100,31 +104,22 @@ Lenders PagedEngine::find_lenders(const Search& search) {
     const bool is_waitable =
         (!arena->is_gone || arena->is_quiet) && !waiting_.is_capturing({&device_, stream});
     if (arena.get() == search.arena || !is_waitable) continue;
-    // Where captures go on, any stream may begin one even now, and asking about it would break it.
-    const Result<bool> idle = waiting_.capture_count() == 0 ? device_.is_idle(stream) : false;
-    (idle.ok() && *idle ? lenders.idle : lenders.at_work).insert(arena.get());
+    if (options_.policy == PagedPolicy::kFast) {
+      // Where captures go on, any stream may begin one even now, and asking would break it.
+      const Result<bool> idle = waiting_.capture_count() == 0 ? device_.is_idle(stream) : false;
+      if (!idle.ok() || !*idle) continue;
+    }
+    lenders.insert(arena.get());
   }
   return lenders;
 }
 
-// Memory of streams that are still at work is borrowed only where that saves memory: the borrower's
-// work will have to wait for theirs.
-Plan PagedEngine::best_plan(const Search& search, const Lenders& lenders) {
-  const auto plan_with = [&](const std::set<const Arena*>& from) ASHLAR_REQUIRES(mutex_) {
-    mark_idle(*search.pool, from);
-    Plan plan = plan_placement(search);
-    if (!plan.exists) plan = plan_growth(search);
-    search.pool->budget.spend_visits(visited_count_);
-    return plan;
-  };
-  Plan plan = plan_with(lenders.idle);
-  const bool could_save =
-      plan.fresh_bytes > 0 && !lenders.at_work.empty() && options_.policy != PagedPolicy::kFast;
-  if (!could_save) return plan;
-  std::set<const Arena*> all = lenders.idle;
-  all.insert(lenders.at_work.begin(), lenders.at_work.end());
-  Plan with_all = plan_with(all);
-  return with_all.fresh_bytes < plan.fresh_bytes ? with_all : plan;
+Plan PagedEngine::best_plan(const Search& search, const std::set<const Arena*>& lenders) {
+  mark_idle(*search.pool, lenders);
+  Plan plan = plan_placement(search);
+  if (!plan.exists) plan = plan_growth(search);
+  search.pool->budget.spend_visits(visited_count_);
+  return plan;
 }
 
 // Finds every extent that no block uses: those inside free blocks, and those without a home.
@@ -156,9 +151,9 @@ void PagedEngine::mark_idle(PagedPool& pool, const std::set<const Arena*>& lende
   }
 }
 
-// The place in a view where the least becomes useless. Old views mostly have other addresses of
-// what later ones have, too: once enough has been seen, a place that is not bad will do. Where
-// looking is scarce, so will the first one of the very size.
+// The place in a view where the least becomes useless, and little is borrowed. Old views mostly
+// have other addresses of what later ones have, too: once enough has been seen, a place that is not
+// bad will do. Where looking is scarce, so will the first one of the very size.
 Plan PagedEngine::plan_placement(const Search& search) {
   Plan best;
   int64_t best_cost = INT64_MAX;
@@ -173,20 +168,23 @@ Plan PagedEngine::plan_placement(const Search& search) {
     View& view = *each;
     if (view.is_plain || view.is_small != search.is_small) continue;
     if (view.mapped_bytes < search.bytes) continue;
-    const auto consider = [&](PagedBlock* first, size_t begin,
-                              size_t end) ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
-      if (end - begin < search.bytes) return;
-      const auto rest = static_cast<int64_t>(end - begin - search.bytes);
+    const auto consider = [&](const Run& run) ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
+      const size_t run_bytes = run.end - run.begin;
+      if (run_bytes < search.bytes) return;
+      const auto rest = static_cast<int64_t>(run_bytes - search.bytes);
       // Nothing is better than to use only what is useless already.
       if (rest / 2 - static_cast<int64_t>(search.bytes) >= best_cost) return;
-      const AddressRange range{view.at(begin), end - begin};
-      for (const size_t offset : {begin, end - search.bytes}) {
-        const int64_t cost = stranded_bytes(view, range, offset, search.bytes) + rest / 2;
+      const AddressRange range{view.at(run.begin), run_bytes};
+      const double borrowed = static_cast<double>(run.borrowed_bytes) /
+                              static_cast<double>(run_bytes) * static_cast<double>(search.bytes);
+      const auto waiting = static_cast<int64_t>(kBorrowing * borrowed);
+      for (const size_t offset : {run.begin, run.end - search.bytes}) {
+        const int64_t cost = stranded_bytes(view, range, offset, search.bytes) + rest / 2 + waiting;
         if (cost >= best_cost) continue;
         best_cost = cost;
         is_perfect = rest == 0 && cost <= 0;
         best.view = &view;
-        best.from = first;
+        best.from = run.first;
         best.offset = offset;
         best.exists = true;
       }
@@ -222,11 +220,11 @@ bool PagedEngine::may_return(const Slot& slot) const {
 template <typename Visit>
 void PagedEngine::for_each_run(const View& view, const Search& search, const Visit& visit) {
   if (!may_use(view, search)) return;
-  PagedBlock* first = nullptr;
-  size_t begin = 0;
+  Run run;
   const auto end_run = [&](size_t end) {
-    if (first != nullptr) visit(first, begin, end);
-    first = nullptr;
+    run.end = end;
+    if (run.first != nullptr) visit(run);
+    run = {};
   };
   for (PagedBlock* block = view.first; block != nullptr; block = block->next) {
     ++visited_count_;
@@ -238,8 +236,9 @@ void PagedEngine::for_each_run(const View& view, const Search& search, const Vis
       if (view.mapped_bytes - block_begin - block->bytes < search.bytes) return;
       continue;
     }
-    if (first == nullptr) begin = block_begin;
-    if (first == nullptr) first = block;
+    if (run.first == nullptr) run = {block, block_begin};
+    const Arena* owner = block->is_away() ? view.slot_of(*block).extent->arena : view.arena;
+    if (owner != search.arena) run.borrowed_bytes += block->bytes;
   }
   end_run(view.mapped_bytes);
 }

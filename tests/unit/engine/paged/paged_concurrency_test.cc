@@ -67,22 +67,20 @@ TEST_F(PagedConcurrency, AStreamThatGoesWhileItsMemoryIsTakenIsWaitedForAsWell) 
   start({}, 128 * kMiB);
   const StreamId gone = new_stream();
   const StreamId going = new_stream();
-  allocate(2 * kMiB, new_stream());  // a stream that stays, and is asked as well
+  allocate(2 * kMiB, new_stream());  // a stream that stays
   Block* first = allocate(40 * kMiB, gone);
   Block* second = allocate(40 * kMiB, going);
   free(first);
   free(second);
   must(device().destroy_stream(gone));
   std::atomic<bool> is_over{false};
-  std::atomic<bool> has_memory{false};
   stop_at(DeviceCall::kSynchronizeDevice);
   std::thread taker([&] {
     EXPECT_TRUE(engine_->allocate({100 * kMiB, kDefaultStream}).ok());
     EXPECT_TRUE(is_over) << "work that was queued before the stream went may use the memory";
-    has_memory = true;
   });
   ASSERT_TRUE(contract::eventually([&] { return is_stopped(); }));
-  stop_at(DeviceCall::kIsIdle);  // after that wait
+  stop_at(DeviceCall::kRecordEvent);  // after that wait, with both of them as lenders
   machine_->release_hangs();
   ASSERT_TRUE(contract::eventually(
       [&] { return calls(DeviceCall::kSynchronizeDevice) == 1 && is_stopped(); }));
@@ -90,12 +88,9 @@ TEST_F(PagedConcurrency, AStreamThatGoesWhileItsMemoryIsTakenIsWaitedForAsWell) 
   contract::Gate gate(device(), going);
   must(device().call_host(going, [&] { is_over = true; }));
   must(device().destroy_stream(going));
-  stop_at(DeviceCall::kSynchronizeDevice);
   machine_->release_hangs();
-  EXPECT_TRUE(contract::eventually(
-      [&] { return has_memory || (calls(DeviceCall::kIsIdle) > 0 && is_stopped()); }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // enough for one who does not wait
   gate.open();
-  machine_->release_hangs();
   taker.join();
 }
 

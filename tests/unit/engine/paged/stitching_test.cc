@@ -134,6 +134,7 @@ TEST_F(StitchingTest, WorkOfTheLenderComesBeforeWorkOfTheBorrower) {
   forget_calls();
   allocate(64 * kMiB, borrower);
   EXPECT_EQ(calls(DeviceCall::kCreate), 0U);
+  EXPECT_EQ(calls(DeviceCall::kIsIdle), 0U) << "whoever lends is waited for, idle or not";
   EXPECT_EQ(waits(), 0U);
   bool is_done = false;
   must(device().call_host(borrower, [&] { is_done = true; }));
