@@ -29,7 +29,7 @@ std::vector<int> near_pes(Meeting& everybody) {
 std::unique_ptr<Team> world_of(std::unique_ptr<Meeting> everybody) {
   auto world =
       std::make_unique<Team>(everybody->group().name(), all_pes(*everybody), everybody->rank());
-  world->set_meeting(std::move(everybody));
+  world->meet([&] { return std::move(everybody); });
   return world;
 }
 
@@ -50,6 +50,17 @@ int Team::world_pe(int pe) const {
 int Team::pe_of(int world_pe) const {
   const auto found = std::find(pes_.begin(), pes_.end(), world_pe);
   return found == pes_.end() ? -1 : static_cast<int>(found - pes_.begin());
+}
+
+Meeting& Team::meet(const std::function<std::unique_ptr<Meeting>()>& join) {
+  if (Meeting* met = meeting(); met != nullptr) return *met;
+  if (!joining_.take(Deadline::never())) throw TimeoutError(symm::Turn::not_taken("joining"));
+  const symm::TurnTaken taken(joining_);
+  if (meeting_ == nullptr) {
+    meeting_ = join();
+    met_.store(meeting_.get(), std::memory_order_release);
+  }
+  return *meeting_;
 }
 
 // --- Teams --------------------------------------------------------------------------------------
@@ -104,21 +115,23 @@ Team& Teams::at(const ActiveSet& set) {
 Meeting& Teams::meet(Team& team) {
   if (&team == world_.get()) return *world_->meeting();
   if (team.size() == world_->size() && &team == shared_.get()) return *world_->meeting();
-  MutexLock one(joining_);
-  while (team.meeting() == nullptr) {
-    symm::Group& everybody = world_->meeting()->group();
+  return team.meet([&] { return join(team); });
+}
+
+std::unique_ptr<Meeting> Teams::join(const Team& team) {
+  symm::Group& everybody = world_->meeting()->group();
+  for (;;) {
     if (const Status failed = everybody.failure(); !failed.ok()) throw PeerError(failed);
     try {
       symm::Group group = everybody.sub_group({.name = team.name(),
                                                .ranks = team.pes(),
                                                .measure_thresholds = false,
                                                .timeout = kJoiningTurn});
-      team.set_meeting(std::make_unique<Meeting>(heap_, std::move(group), memory_));
+      return std::make_unique<Meeting>(heap_, std::move(group), memory_);
     } catch (const TimeoutError&) {
       // Once more: what was begun is taken back.
     }
   }
-  return *team.meeting();
 }
 
 shmem_team_t Teams::add(Team& parent, std::vector<int> pes, int child) {

@@ -4,7 +4,9 @@
 // safe; a team that is destroyed while another thread uses it is a mistake, as in OpenSHMEM.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -14,6 +16,7 @@
 #include "ashlar/shmem/shmem_types.h"
 #include "base/mutex.h"
 #include "shmem/meeting.h"
+#include "symm/turn.h"
 
 namespace ashlar::shmem {
 
@@ -32,15 +35,22 @@ class Team {
   int pe_of(int world_pe) const;
   int next_child() { return ++child_count_; }
 
-  Meeting* meeting() const { return meeting_.get(); }
-  void set_meeting(std::unique_ptr<Meeting> meeting) { meeting_ = std::move(meeting); }
+  // Null: they have not met.
+  Meeting* meeting() const { return met_.load(std::memory_order_acquire); }
+  // By `join()`, if they have not met. Threads that come at once wait for the one that came first;
+  // those of other teams do not: PEs may begin with their teams in different orders.
+  Meeting& meet(const std::function<std::unique_ptr<Meeting>()>& join) ASHLAR_EXCLUDES(joining_);
 
  private:
   const std::string name_;
   const std::vector<int> pes_;
   int rank_ = -1;
   int child_count_ = 0;  // teams that were made of it, the same on all its PEs
-  std::unique_ptr<Meeting> meeting_;
+
+  symm::Turn joining_;
+  std::unique_ptr<Meeting> meeting_ ASHLAR_GUARDED_BY(joining_);
+  // What meeting_ points to. Stored once, after it was made: release and acquire show it whole.
+  std::atomic<Meeting*> met_{nullptr};
 };
 
 struct ActiveSet {
@@ -62,7 +72,7 @@ class Teams {
   // Throws if there is no such set, or this PE is not in it.
   Team& at(const ActiveSet& set) ASHLAR_EXCLUDES(mutex_);
   // Joined if it was not yet. Collective.
-  Meeting& meet(Team& team) ASHLAR_EXCLUDES(joining_);
+  Meeting& meet(Team& team);
 
   // For those who are in it. REQUIRES: this PE is.
   shmem_team_t add(Team& parent, std::vector<int> pes, int child) ASHLAR_EXCLUDES(mutex_);
@@ -80,13 +90,13 @@ class Teams {
   static constexpr uintptr_t kFirstOwnHandle = 16;
 
   int own_pe() const { return world_->rank(); }
+  std::unique_ptr<Meeting> join(const Team& team);
 
   symm::Heap& heap_;
   const symm::Buffer& memory_;
   const std::unique_ptr<Team> world_;
   const std::unique_ptr<Team> shared_;  // those whose memory is within reach
 
-  Mutex joining_;  // one group at a time
   Mutex mutex_;
   uintptr_t handle_count_ ASHLAR_GUARDED_BY(mutex_) = kFirstOwnHandle;
   std::map<shmem_team_t, std::unique_ptr<Team>> teams_ ASHLAR_GUARDED_BY(mutex_);

@@ -1,17 +1,16 @@
 // Programs of OpenSHMEM, in C and as real processes: what test suites of it check (moving.c,
-// words.c, collectives.c), for every number of PEs, on one machine and as if on two; how they are
-// started and ended; and what is said when something is wrong (mistakes.c).
+// words.c, collectives.c, threads.c), for every number of PEs, on one machine and as if on two; how
+// they are started and ended; and what is said when something is wrong (mistakes.c).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/wait.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
 #include "base/text.h"
 #include "cli/run_cli.h"
+#include "shmem/in_shell.h"
 #include "unit/symm/redis_server.h"
 #include "unit/symm/store_places.h"
 
@@ -23,9 +22,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-constexpr const char* kFolder = ASHLAR_SHMEM_PROGRAMS;
-
-std::string program(const std::string& name) { return text(kFolder, "/shmem_", name); }
+std::string program(const std::string& name) { return shmem_program(name); }
 
 struct Pes {
   int count = 2;
@@ -70,14 +67,9 @@ TEST_P(ShmemPrograms, NamesWithoutATypeChooseByThePointer) { expect_well("generi
 TEST_P(ShmemPrograms, CollectivesOverWorldTeamsAndActiveSetsAreRight) {
   expect_well("collectives");
 }
+TEST_P(ShmemPrograms, ThreadsOfAPeDoNotStandInEachOthersWay) { expect_well("threads"); }
 
 // --- how PEs come to be -------------------------------------------------------------------------
-
-// What a shell says of the last of the commands, which run at once.
-int run_in_shell(const std::string& commands) {
-  const int status = std::system(commands.c_str());
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
 
 TEST(ShmemStarting, OneProgramAloneIsOnePe) { EXPECT_EQ(run_in_shell(program("moving")), 0); }
 
@@ -212,9 +204,9 @@ TEST(ShmemLauncher, ItSaysWhatItCannotRun) {
   const CliOutcome none = run_cli({.arguments = {"symm-run", "-n", "2"}});
   EXPECT_EQ(none.exit_code, 2);
   EXPECT_THAT(none.err, HasSubstr("a program is needed"));
-  const CliOutcome unknown = run_pes({2}, {kFolder + std::string("/nothing")});
+  const CliOutcome unknown = run_pes({2}, {program("nothing")});
   EXPECT_EQ(unknown.exit_code, 2);
-  EXPECT_THAT(unknown.err, HasSubstr("nothing cannot be run: No such file"));
+  EXPECT_THAT(unknown.err, HasSubstr("shmem_nothing cannot be run: No such file"));
   const CliOutcome option = run_cli({.arguments = {"symm-run", "--pse", "2", "true"}});
   EXPECT_EQ(option.exit_code, 2);
   EXPECT_THAT(option.err, HasSubstr("\"--pse\" was not expected"));

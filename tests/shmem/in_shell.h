@@ -1,0 +1,23 @@
+// Programs of this folder that a shell starts: without a launcher.
+#pragma once
+
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "base/text.h"
+
+namespace ashlar {
+
+inline std::string shmem_program(const std::string& name) {
+  return text(ASHLAR_SHMEM_PROGRAMS, "/shmem_", name);
+}
+
+// What the shell ends with; -1: by a signal.
+inline int run_in_shell(const std::string& commands) {
+  const int status = std::system(commands.c_str());
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+}  // namespace ashlar

@@ -1,0 +1,153 @@
+// Several threads of every PE at once: collectives on different teams, which each PE's threads
+// begin in another order; storms of puts, atomics and waits; one lock for all.
+#include <pthread.h>
+#include <unistd.h>
+
+#include "checks.h"
+
+#define ASHLAR_THREADS 4
+#define ASHLAR_ROUNDS 3
+#define ASHLAR_TURNS 10
+#define ASHLAR_WORDS 64
+// Long enough for a slow machine under a sanitizer: whoever waits for ever is ended, and said so.
+#define ASHLAR_PATIENCE_SECONDS 90
+
+static int me;
+static int count;
+
+// What a thread works with: nobody else on this PE does.
+struct share {
+  int number;
+  shmem_team_t team;
+  long* source;
+  long* dest;
+};
+
+static long* tickets;  // one word that all count up, and one for each ticket
+static long* blocks;   // of each PE's each thread: a block
+static uint64_t* signals;
+static long* lock;
+static long* number; /* behind the lock */
+
+static void run(void* (*act)(void*), struct share* shares) {
+  pthread_t threads[ASHLAR_THREADS];
+  for (int at = 0; at < ASHLAR_THREADS; ++at) {
+    ASHLAR_EXPECT(pthread_create(&threads[at], NULL, act, &shares[at]) == 0);
+  }
+  for (int at = 0; at < ASHLAR_THREADS; ++at) {
+    ASHLAR_EXPECT(pthread_join(threads[at], NULL) == 0);
+  }
+}
+
+// --- collectives: of each team in one thread
+static void* collect(void* given) {
+  struct share* own = given;
+  const int rank = shmem_team_my_pe(own->team);
+  const int size = shmem_team_n_pes(own->team);
+  for (int turn = 0; turn < ASHLAR_TURNS; ++turn) {
+    const long base = 1000L * own->number + turn;
+    for (int at = 0; at < 4; ++at) own->source[at] = base + rank;
+    shmem_long_sum_reduce(own->team, own->dest, own->source, 4);
+    ASHLAR_EXPECT(own->dest[3] == size * base + size * (size - 1) / 2);
+    shmem_long_fcollect(own->team, own->dest, own->source, 1);
+    for (int pe = 0; pe < size; ++pe) ASHLAR_EXPECT(own->dest[pe] == base + pe);
+    shmem_team_sync(own->team);
+    shmem_long_broadcast(own->team, own->dest, own->source, 2, turn % size);
+    ASHLAR_EXPECT(own->dest[1] == base + turn % size);
+    shmem_team_sync(own->team);
+  }
+  return NULL;
+}
+
+// Teams are joined at their first collective: thread t of PE p is the one for team t + p, so that
+// PEs begin with different ones. The last is the world itself.
+static void try_teams(void) {
+  struct share shares[ASHLAR_THREADS];
+  long* memory = shmem_malloc(ASHLAR_THREADS * 2 * ASHLAR_WORDS * sizeof(long));
+  for (int round = 0; round < ASHLAR_ROUNDS; ++round) {
+    for (int at = 0; at < ASHLAR_THREADS; ++at) {
+      struct share* own = &shares[(at + ASHLAR_THREADS - me % ASHLAR_THREADS) % ASHLAR_THREADS];
+      own->number = at;
+      own->source = memory + at * 2 * ASHLAR_WORDS;
+      own->dest = own->source + ASHLAR_WORDS;
+      own->team = SHMEM_TEAM_WORLD;
+      if (at == ASHLAR_THREADS - 1) continue;
+      ASHLAR_EXPECT(shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 1, count, NULL, 0, &own->team) ==
+                    0);
+    }
+    run(collect, shares);
+    for (int at = 0; at < ASHLAR_THREADS; ++at) {
+      const int of = (at + ASHLAR_THREADS - me % ASHLAR_THREADS) % ASHLAR_THREADS;
+      if (shares[of].team != SHMEM_TEAM_WORLD) shmem_team_destroy(shares[of].team);
+    }
+  }
+  shmem_free(memory);
+}
+
+// --- one PE to another: from many threads to the same words
+static void* storm(void* given) {
+  const struct share* own = given;
+  const int next = (me + 1) % count;
+  shmem_ctx_t context = SHMEM_CTX_INVALID;
+  ASHLAR_EXPECT(shmem_ctx_create(SHMEM_CTX_PRIVATE, &context) == 0);
+  for (int turn = 0; turn < ASHLAR_TURNS; ++turn) {
+    for (int pe = 0; pe < count; ++pe) {
+      const long ticket = shmem_long_atomic_fetch_inc(tickets, pe);
+      shmem_ctx_long_atomic_inc(context, tickets + 1 + ticket, pe);
+    }
+    /* A block round the ring, each thread its own: there when its signal is. */
+    long block[ASHLAR_WORDS];
+    for (int at = 0; at < ASHLAR_WORDS; ++at) block[at] = 1000L * turn + 10 * at + own->number;
+    uint64_t* signal = signals + 2 * own->number;
+    shmem_ctx_long_put_signal(context, blocks + own->number * ASHLAR_WORDS, block, ASHLAR_WORDS,
+                              signal, 1, SHMEM_SIGNAL_ADD, next);
+    shmem_signal_wait_until(signal, SHMEM_CMP_GT, (uint64_t)turn);
+    for (int at = 0; at < ASHLAR_WORDS; ++at) {
+      ASHLAR_EXPECT(blocks[own->number * ASHLAR_WORDS + at] == block[at]);
+    }
+    shmem_uint64_atomic_inc(signal + 1, (me + count - 1) % count); /* it may be written again */
+    shmem_uint64_wait_until(signal + 1, SHMEM_CMP_GT, (uint64_t)turn);
+
+    shmem_set_lock(lock);
+    const long seen = shmem_long_g(number, 0);
+    shmem_long_p(number, seen + 1, 0);
+    shmem_clear_lock(lock);
+  }
+  shmem_ctx_quiet(context);
+  shmem_ctx_destroy(context);
+  return NULL;
+}
+
+static void try_words(void) {
+  struct share shares[ASHLAR_THREADS];
+  for (int at = 0; at < ASHLAR_THREADS; ++at) shares[at].number = at;
+  const int all = count * ASHLAR_THREADS * ASHLAR_TURNS;
+  tickets = shmem_calloc(1 + (size_t)all, sizeof(long));
+  blocks = shmem_calloc(ASHLAR_THREADS * ASHLAR_WORDS, sizeof(long));
+  signals = shmem_calloc(2 * ASHLAR_THREADS, sizeof(uint64_t));
+  lock = shmem_calloc(1, sizeof(long));
+  number = shmem_calloc(1, sizeof(long));
+  run(storm, shares);
+  shmem_barrier_all();
+  ASHLAR_EXPECT(tickets[0] == all);
+  for (int at = 0; at < all; ++at) ASHLAR_EXPECT(tickets[1 + at] == 1);
+  if (me == 0) ASHLAR_EXPECT(*number == all);
+  shmem_free(number);
+  shmem_free(lock);
+  shmem_free(signals);
+  shmem_free(blocks);
+  shmem_free(tickets);
+}
+
+int main(void) {
+  alarm(ASHLAR_PATIENCE_SECONDS);
+  int provided = -1;
+  shmem_init_thread(SHMEM_THREAD_MULTIPLE, &provided);
+  ASHLAR_EXPECT(provided == SHMEM_THREAD_MULTIPLE);
+  me = shmem_my_pe();
+  count = shmem_n_pes();
+  try_teams();
+  try_words();
+  shmem_finalize();
+  return 0;
+}
