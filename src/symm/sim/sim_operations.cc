@@ -1,7 +1,7 @@
 // From device addresses to what kernels see, and from calls to kernels.
 #include "symm/sim/sim_operations.h"
 
-#include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "base/text.h"
@@ -80,18 +80,17 @@ Status SimOperations::submit(const Submission& work, const When& when) {
     };
     return launch(work, *when.stream, kernel);
   }
+  // What ends badly elsewhere once this has begun is the next call's to tell.
   const auto outcome = std::make_shared<Status>();  // the kernel's until it has ended
   const auto kernel = [this, outcome, run = work.kernel, timeout = when.timeout,
                        running = when.in_flight->begin()]() -> Status {
-    *outcome = bad_end();
+    *outcome = take_bad_end();
     if (outcome->ok()) *outcome = run({*options_.failure, Deadline::of_timeout(timeout)});
     return {};
   };
   const Status done =
       own_streams_.run([&](StreamId stream) { return launch(work, stream, kernel); });
-  if (!done.ok()) return or_lost(done);
-  const Status before = take_bad_end();
-  return outcome->ok() ? before : *outcome;
+  return done.ok() ? *outcome : or_lost(done);
 }
 
 Status SimOperations::launch(const Submission& work, StreamId stream,

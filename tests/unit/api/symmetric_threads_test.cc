@@ -3,17 +3,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "ashlar/errors.h"
 #include "mp/device_rank.h"
 
 namespace ashlar::symm {
 namespace {
 
 using ::testing::Each;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 // What each rank, on a thread of its own, ended with: nothing, or what it threw.
@@ -88,6 +91,51 @@ TEST_P(SymmetricThreadsConcurrency, AllOnOneDevice) {
     options.may_share_device = true;
     DeviceRank own(rank, *machine, 0, options);
     EXPECT_EQ(run_device_program(own), "");
+    own.group.leave(kPatience);
+  });
+  EXPECT_THAT(ended, Each(IsEmpty()));
+}
+
+// What `act` timed out with; empty: it did not.
+std::string lateness(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const TimeoutError& late) {
+    return late.status().message();
+  }
+  return "";
+}
+
+// While one call waits for a signal of channel 4, a wait in a stream for one of channel 5 ends
+// badly. Whoever throws has done nothing: where the first call tells of the second, which it may if
+// it began too late, its own signal is still there.
+TEST(SymmetricThreadsConcurrency, ACallThatWaitsTellsOfNoOthersEnd) {
+  const std::unique_ptr<sim::Machine> machine = machine_for(2);
+  std::atomic<bool> is_late{false};
+  const auto ended = on_threads(2, [&](const BareRank& rank) {
+    DeviceRank own(rank, *machine);
+    if (rank.rank == 1) {
+      is_late.wait(false);
+      own.handle.put_signal(0, 4, kPatience);
+      own.group.leave(kPatience);
+      return;
+    }
+    const StreamId stream = *own.device().create_stream();
+    own.handle.wait_signal(1, 5, std::chrono::milliseconds(100), stream);
+    std::thread watch([&] {
+      EXPECT_TRUE(own.device().synchronize_stream(stream).ok());
+      is_late = true;
+      is_late.notify_all();
+    });
+    const std::string first = lateness([&] { own.handle.wait_signal(1, 4, kPatience); });
+    watch.join();
+    const std::string second = lateness([&] {
+      if (first.empty()) own.group.finish(stream);
+      if (!first.empty()) own.handle.wait_signal(1, 4, kPatience);
+    });
+    EXPECT_THAT(first.empty() ? second : first, HasSubstr("channel 5"));
+    EXPECT_THAT(first.empty() ? first : second, IsEmpty());
+    EXPECT_TRUE(own.device().destroy_stream(stream).ok());
     own.group.leave(kPatience);
   });
   EXPECT_THAT(ended, Each(IsEmpty()));
