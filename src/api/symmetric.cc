@@ -167,9 +167,16 @@ uint64_t Handle::fetch(int at, const AtomicCall& what) const {
       parts_->group->operations->fetch(parts_->peers.peers(), at, with_offset(what, place)));
 }
 
-void Handle::fence() const { unwrap(parts_->group->operations->fence(parts_->peers.peers())); }
+// What was posted to a rank that is lost is nowhere, and is not said to be there.
+void Handle::fence() const {
+  unwrap(parts_->group->state());
+  unwrap(parts_->group->operations->fence(parts_->peers.peers()));
+}
 
-void Handle::quiet() const { unwrap(parts_->group->operations->quiet(parts_->peers.peers())); }
+void Handle::quiet() const {
+  unwrap(parts_->group->state());
+  unwrap(parts_->group->operations->quiet(parts_->peers.peers()));
+}
 
 void Handle::put_signal(int to, int channel, Timeout timeout,
                         std::optional<StreamId> stream) const {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <thread>
+#include <vector>
 
 namespace ashlar::symm {
 
@@ -24,8 +25,13 @@ std::string lose_rank_in(const GroupCall& act, const Loss& loss, SymmetricRank& 
   } catch (const PeerError& lost) {
     said = lost.what();
   }
-  const std::string again = thrown_by([&] { own.handle.put_signal(0, 0, kPatience); });
-  if (again != said) said += " [then: " + again + "]";
+  const std::vector<std::function<void()>> later = {[&] { own.handle.put_signal(0, 0, kPatience); },
+                                                    [&] { own.handle.fence(); },
+                                                    [&] { own.handle.quiet(); }};
+  for (const auto& call : later) {
+    const std::string again = thrown_by(call);
+    if (again != said) said += " [then: " + again + "]";
+  }
   if (blow.joinable()) blow.join();
   return said;
 }
