@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <optional>
+#include <vector>
 
 #include "ashlar/device.h"
 #include "base/mutex.h"

@@ -1,6 +1,8 @@
 // Each kind of collective names its memory differently.
 #include "symm/sim/seen_by_device.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 
 namespace ashlar::symm {
