@@ -53,7 +53,7 @@ std::byte* Handle::multicast_ptr() const {
 }
 
 PeerAccess Handle::peer_access(int rank) const {
-  unwrap(parts_->group->check_rank(rank));
+  unwrap(parts_->peers.peers().seat().check_rank(rank));
   return parts_->peers.peers().access(rank);
 }
 

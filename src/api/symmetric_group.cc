@@ -39,12 +39,6 @@ Status Group::Parts::check_channel(int channel) const {
                             "; GroupOptions::channel_count makes more"));
 }
 
-Status Group::Parts::check_rank(int rank) const {
-  if (rank >= 0 && rank < options.world_size) return {};
-  return Status::usage(
-      text("rank ", rank, " does not exist: ranks are 0 to ", options.world_size - 1));
-}
-
 Status Group::Parts::signal(const Signal& what, Timeout timeout, std::optional<StreamId> stream,
                             InFlight& keeper) const {
   if (Status wrong = check_channel(what.channel); !wrong.ok()) return wrong;
@@ -80,7 +74,7 @@ Group Group::sub_group(const SubGroupOptions& options) const {
   own.rank = -1;
   std::vector<uint64_t> members;
   for (const int rank : options.ranks) {
-    unwrap(parent.check_rank(rank));
+    unwrap(parent.circle->seat().check_rank(rank));
     if (rank == parent.options.rank) own.rank = static_cast<int>(members.size());
     members.push_back(parent.circle->member(rank));
   }
@@ -146,7 +140,7 @@ int Group::world_size() const { return parts_->options.world_size; }
 int Group::channel_count() const { return parts_->options.channel_count; }
 
 PeerAccess Group::peer_access(int rank) const {
-  unwrap(parts_->check_rank(rank));
+  unwrap(parts_->circle->seat().check_rank(rank));
   return parts_->circle->peer_access(rank);
 }
 

@@ -68,7 +68,6 @@ struct Group::Parts {
   // Ok: it can be worked with. Otherwise it was left, or has failed.
   Status state() const;
   Status check_channel(int channel) const;
-  Status check_rank(int rank) const;
   // The facade's way to all operations: the group is as it should be, the arguments make sense.
   template <typename What>
   Status run(const What& what, Timeout timeout, std::optional<StreamId> stream,

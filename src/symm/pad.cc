@@ -114,11 +114,6 @@ Status Slots::check_channel(int channel) const {
                             "; a larger pad has more"));
 }
 
-Status Slots::check_rank(int rank) const {
-  if (rank >= 0 && rank < world_size_) return {};
-  return Status::usage(text("rank ", rank, " does not exist: ranks are 0 to ", world_size_ - 1));
-}
-
 Status Slots::check_reachable(int rank) const {
   if (bases_[static_cast<size_t>(rank)] != nullptr) return {};
   return Status::unsupported(text("rank ", rank_, " cannot reach the pad of rank ", rank,

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "ashlar/status.h"
+#include "symm/seat.h"
 #include "symm/wait.h"
 
 namespace ashlar::symm {
@@ -58,7 +59,7 @@ class Slots {
 
   // kUsage with the range that is allowed.
   Status check_channel(int channel) const;
-  Status check_rank(int rank) const;
+  Status check_rank(int rank) const { return Seat{rank_, world_size_}.check_rank(rank); }
   // kUnsupported: that rank's pad cannot be reached by pointer.
   Status check_reachable(int rank) const;
   Status check_all_reachable() const;

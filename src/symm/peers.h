@@ -113,10 +113,7 @@ class PeerHandle {
 };
 
 inline Result<size_t> PeerHandle::place_of(int rank, int64_t offset, size_t bytes) const {
-  const Seat& seat = peers_->seat();
-  if (rank < 0 || rank >= seat.world_size) {
-    return Status::usage(text("rank ", rank, ": expected 0 to ", seat.world_size - 1));
-  }
+  if (Status wrong = peers_->seat().check_rank(rank); !wrong.ok()) return wrong;
   const size_t available = part_.end - part_.offset;
   const bool fits = offset >= 0 && static_cast<uint64_t>(offset) <= available &&
                     bytes <= available - static_cast<uint64_t>(offset);

@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 
+#include "ashlar/status.h"
 #include "base/text.h"
 
 namespace ashlar::symm {
@@ -12,6 +13,12 @@ namespace ashlar::symm {
 struct Seat {
   int rank = 0;
   int world_size = 1;
+
+  // kUsage: nobody sits there.
+  Status check_rank(int other) const {
+    if (other >= 0 && other < world_size) return {};
+    return Status::usage(text("rank ", other, ": expected 0 to ", world_size - 1));
+  }
 };
 
 // "rank 3", "ranks 1 and 3", "ranks 1, 3 and 5". REQUIRES: not empty.
