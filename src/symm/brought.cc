@@ -122,7 +122,7 @@ Status describe_other_acts(const std::string& group, const std::vector<Brought>&
   if (!difference.ok()) return difference.status();
   if (!difference->empty()) {
     return Status::usage(text("the ranks of group ", group, " have used ", all[0].scope,
-                              " differently, first in ", *difference));
+                              " differently, first ", *difference));
   }
   Comparison compared(group, all);
   return compared

@@ -109,7 +109,7 @@ Result<std::string> first_difference(std::span<const std::string> tails) {
       is_same &= act_of(rank) == act_of(0);
       listed += text(rank == 0 ? "" : ", ", "rank ", rank, ' ', act_of(rank).to_string());
     }
-    if (!is_same) return text("act ", number, ": ", listed);
+    if (!is_same) return text("in act ", number, ": ", listed);
   }
   return std::string();
 }

@@ -55,8 +55,9 @@ class ActLog {
   std::deque<Kept> kept_ ASHLAR_GUARDED_BY(mutex_);  // the last of `count_`
 };
 
-// The first act that is not the same on all ranks, by their tails: "act 7: rank 0 allocated 512
-// bytes, rank 1 freed buffer 2". Empty: those that all have are the same. kFormat: a tail is none.
+// Where the ranks first did not do the same, by their tails: "in act 7: rank 0 allocated 512 bytes,
+// rank 1 freed buffer 2", or before what they remember. Empty: what all remember is the same.
+// kFormat: a tail is none.
 Result<std::string> first_difference(std::span<const std::string> tails);
 
 }  // namespace ashlar::symm

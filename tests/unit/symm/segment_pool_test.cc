@@ -7,6 +7,7 @@
 #include <random>
 
 #include "base/wire.h"
+#include "symm/brought.h"
 
 namespace ashlar::symm {
 namespace {
@@ -65,7 +66,7 @@ TEST(ActLog, TheFirstDifferenceIsNamed) {
   other.note({Act::Kind::kAllocate, 7});
   EXPECT_NE(one.state().hash, other.state().hash);
   const std::vector<std::string> tails = {one.tail_up_to(3), other.tail_up_to(3)};
-  EXPECT_EQ(*first_difference(tails), "act 2: rank 0 freed buffer 0, rank 1 freed buffer 1");
+  EXPECT_EQ(*first_difference(tails), "in act 2: rank 0 freed buffer 0, rank 1 freed buffer 1");
   const std::vector<std::string> before = {one.tail_up_to(1), other.tail_up_to(3)};
   EXPECT_EQ(*first_difference(before), "");
 }
@@ -81,7 +82,10 @@ TEST(ActLog, WhatLiesFurtherBackIsSaidToBeForgotten) {
   }
   const uint64_t last = one.state().number - 1;
   const std::vector<std::string> tails = {one.tail_up_to(last), other.tail_up_to(last)};
-  EXPECT_THAT(*first_difference(tails), HasSubstr("before act 1: the last 512"));
+  Brought brought;
+  brought.scope = "pool x";
+  EXPECT_THAT(describe_other_acts("world", {brought, brought}, tails).message(),
+              HasSubstr("have used pool x differently, first before act 1: the last 512 acts"));
 }
 
 TEST(ActLog, ATailThatIsNoneIsRefused) {
