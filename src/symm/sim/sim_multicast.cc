@@ -1,4 +1,4 @@
-// The object is a sealed page that every rank maps: how many take part, and how many have bound.
+// The object is a sealed page that every rank maps: how large it is, and how many take part.
 #include "symm/sim/sim_multicast.h"
 
 #include <fcntl.h>
@@ -20,7 +20,6 @@ struct SimMulticast::Shared {
   uint32_t device_count = 0;
   uint64_t bytes = 0;
   uint32_t added_count = 0;
-  uint32_t bound_count = 0;
   uint32_t is_lost = 0;  // its creator let go of it before all took part
 };
 
@@ -153,7 +152,6 @@ Status SimMulticast::bind(Object object, const std::shared_ptr<Memory>& memory) 
   }
   (*entry)->is_bound = true;
   (*entry)->bound = memory;
-  SharedMemory::add(&shared.bound_count, uint32_t{1}, std::memory_order_acq_rel);
   return {};
 }
 
@@ -194,7 +192,6 @@ Status SimMulticast::unbind(Object object) {
     return Status::device_fault("unbind", 0, "the memory that is bound was freed before");
   }
   (*entry)->is_bound = false;
-  SharedMemory::add(&(*entry)->shared->bound_count, uint32_t{0} - 1, std::memory_order_acq_rel);
   return {};
 }
 
