@@ -78,7 +78,7 @@ class ASHLAR_EXPORT Heap {
 
   // Not collective. Aligned to 128 bytes; the pad in front is zero at first (a persistent id that
   // is taken again finds it as it was left), the buffer is not promised to be. Throws UsageError:
-  // the persistent id is in use, or had another size; OutOfMemory.
+  // the persistent id is in use, or had another size, or no group can have that name; OutOfMemory.
   Buffer allocate(size_t bytes, const AllocateOptions& options = {});
   // How many buffers there are.
   size_t live_count() const;

@@ -93,7 +93,9 @@ Result<std::unique_ptr<Operations>> Heap::Parts::operations(
   return std::unique_ptr<Operations>(std::make_unique<DeviceOperations>(*device, options));
 }
 
+// Pools count their segments under names that no group can have.
 Buffer Heap::allocate(size_t bytes, const AllocateOptions& options) {
+  if (!options.group.empty()) unwrap(check_name("group", options.group));
   const AllocationOptions allocation{.group = options.group,
                                      .persistent_id = options.persistent_id};
   return Buffer(parts_, unwrap(parts_->arena->allocate(bytes, allocation)), bytes);

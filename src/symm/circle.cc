@@ -15,17 +15,9 @@ namespace {
 
 constexpr std::chrono::seconds kPartingPatience{3};
 
-bool is_name(std::string_view name) {
-  return name.size() <= 64 && name.find('/') == std::string_view::npos &&
-         Store::check_key(name).ok();
-}
-
 Status check_options(const CircleOptions& options) {
-  if (!is_name(options.job) || !is_name(options.name)) {
-    return Status::usage(text("job '", options.job, "', group '", options.name,
-                              "': names are 1 to 64 printable characters without spaces and "
-                              "slashes"));
-  }
+  if (Status wrong = check_name("job", options.job); !wrong.ok()) return wrong;
+  if (Status wrong = check_name("group", options.name); !wrong.ok()) return wrong;
   if (options.world_size < 1 || options.world_size > kMaxRanks || options.rank < 0 ||
       options.rank >= options.world_size) {
     return Status::usage(text("rank ", options.rank, " of ", options.world_size,
@@ -78,6 +70,15 @@ std::vector<int> ranks_elsewhere(const Roster& roster, int own) {
 }
 
 }  // namespace
+
+Status check_name(std::string_view what, std::string_view name) {
+  if (name.size() <= kMostNameBytes && name.find('/') == std::string_view::npos &&
+      Store::check_key(name).ok()) {
+    return {};
+  }
+  return Status::usage(text(what, " '", name.substr(0, 2 * kMostNameBytes), "': expected 1 to ",
+                            kMostNameBytes, " printable characters without spaces and slashes"));
+}
 
 Result<std::unique_ptr<Circle>> Circle::join(Arena& arena, std::shared_ptr<Store> store,
                                              const CircleOptions& options, Deadline deadline) {

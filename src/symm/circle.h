@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ashlar/store.h"
@@ -42,6 +43,10 @@ enum class Phase {
 };
 
 struct Brought;
+
+inline constexpr size_t kMostNameBytes = 64;
+// kUsage: it cannot be the name of a job or a group. `what`: "group".
+Status check_name(std::string_view what, std::string_view name);
 
 struct CircleOptions {
   std::string job = "job";     // jobs that share a store do not meet; no slashes, here and below
