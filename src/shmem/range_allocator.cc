@@ -14,11 +14,18 @@ namespace {
 // each other.
 constexpr size_t kLineBytes = 64;
 
+// None: more than there can be.
+std::optional<size_t> range_bytes_for(size_t bytes) {
+  if (bytes > std::numeric_limits<size_t>::max() - kLineBytes) return std::nullopt;
+  return align_up(std::max<size_t>(bytes, 1), kLineBytes);
+}
+
 }  // namespace
 
 std::optional<size_t> RangeAllocator::allocate(size_t bytes, size_t alignment) {
-  if (bytes > std::numeric_limits<size_t>::max() - kLineBytes) return std::nullopt;
-  const size_t wanted = align_up(std::max<size_t>(bytes, 1), kLineBytes);
+  const std::optional<size_t> room = range_bytes_for(bytes);
+  if (!room) return std::nullopt;
+  const size_t wanted = *room;
   const size_t step = std::max(alignment, kLineBytes);
   for (const auto& [begin, available] : free_) {
     const size_t offset = align_up(origin_ + begin, step) - origin_;
@@ -41,10 +48,33 @@ std::optional<size_t> RangeAllocator::bytes_at(size_t offset) const {
   return found->second.asked_bytes;
 }
 
+bool RangeAllocator::resize(size_t offset, size_t bytes) {
+  Live& live = live_.find(offset)->second;
+  const std::optional<size_t> wanted = range_bytes_for(bytes);
+  if (!wanted) return false;
+  const size_t end = offset + live.range_bytes;
+  if (*wanted > live.range_bytes) {
+    const auto behind = free_.find(end);
+    const size_t missing = *wanted - live.range_bytes;
+    if (behind == free_.end() || behind->second < missing) return false;
+    const size_t left = behind->second - missing;
+    free_.erase(behind);
+    if (left > 0) free_[end + missing] = left;
+  } else if (*wanted < live.range_bytes) {
+    give_back(offset + *wanted, live.range_bytes - *wanted);
+  }
+  live = {*wanted, bytes};
+  return true;
+}
+
 void RangeAllocator::free(size_t offset) {
   const auto found = live_.find(offset);
-  auto merged = free_.emplace(offset, found->second.range_bytes).first;
+  give_back(offset, found->second.range_bytes);
   live_.erase(found);
+}
+
+void RangeAllocator::give_back(size_t offset, size_t bytes) {
+  auto merged = free_.emplace(offset, bytes).first;
   if (const auto next = std::next(merged);
       next != free_.end() && next->first == merged->first + merged->second) {
     merged->second += next->second;

@@ -23,7 +23,9 @@ class RangeAllocator {
   std::optional<size_t> allocate(size_t bytes, size_t alignment);
   // How many bytes were asked for at the beginning of a live range; none: none begins there.
   std::optional<size_t> bytes_at(size_t offset) const;
-  // REQUIRES: a live range begins there.
+  // Where it is; false: there is no room behind it, and nothing has changed. REQUIRES, here and
+  // below: a live range begins there.
+  bool resize(size_t offset, size_t bytes);
   void free(size_t offset);
 
  private:
@@ -31,6 +33,9 @@ class RangeAllocator {
     size_t range_bytes = 0;
     size_t asked_bytes = 0;
   };
+
+  // Free, and merged with its neighbours.
+  void give_back(size_t offset, size_t bytes);
 
   const size_t origin_;
   std::map<size_t, size_t> free_;  // by offset: bytes

@@ -166,22 +166,34 @@ void* World::reallocate(void* address, size_t bytes) {
   const size_t before = is_new ? 0 : offset_of(address, 1);
   quiet();
   everybody().agree({"shmem_realloc", {before, bytes, is_new ? uint64_t{1} : 0}, 2});
-  void* moved = nullptr;
-  {
-    MutexLock lock(mutex_);
-    const std::optional<size_t> old_bytes = is_new ? size_t{0} : ranges_.bytes_at(before);
-    if (!old_bytes) refuse(address, " is not the beginning of what shmem_malloc returned");
-    const std::optional<size_t> offset =
-        bytes == 0 ? std::nullopt : ranges_.allocate(bytes, alignof(std::max_align_t));
-    if (offset) {
-      moved = memory_.data() + *offset;
-      if (!is_new) std::memcpy(moved, address, std::min(bytes, *old_bytes));
-    }
-    if (!is_new && (offset || bytes == 0)) ranges_.free(before);
-  }
+  const std::optional<size_t> after = is_new ? allocate_range(bytes) : move_range(before, bytes);
   // Nobody writes there before all have copied.
   everybody().group().barrier();
-  return moved;
+  return after ? memory_.data() + *after : nullptr;
+}
+
+std::optional<size_t> World::allocate_range(size_t bytes) {
+  MutexLock lock(mutex_);
+  return bytes == 0 ? std::nullopt : ranges_.allocate(bytes, alignof(std::max_align_t));
+}
+
+std::optional<size_t> World::move_range(size_t before, size_t bytes) {
+  MutexLock lock(mutex_);
+  const std::optional<size_t> old_bytes = ranges_.bytes_at(before);
+  if (!old_bytes) {
+    refuse(memory_.data() + before, " is not the beginning of what shmem_malloc returned");
+  }
+  if (bytes == 0) {
+    ranges_.free(before);
+    return std::nullopt;
+  }
+  if (ranges_.resize(before, bytes)) return before;
+  const std::optional<size_t> after = ranges_.allocate(bytes, alignof(std::max_align_t));
+  if (!after) return std::nullopt;
+  // Only what grows has to go elsewhere.
+  std::memcpy(memory_.data() + *after, memory_.data() + before, *old_bytes);
+  ranges_.free(before);
+  return after;
 }
 
 void World::free(void* address) {

@@ -89,6 +89,12 @@ class World {
  private:
   static constexpr int kSpinCount = 100;
 
+  // None: there is no room, or 0 bytes were asked for.
+  std::optional<size_t> allocate_range(size_t bytes) ASHLAR_EXCLUDES(mutex_);
+  // Where its bytes are then: in the same place, if that can be. None: as above; without room it
+  // stays as it was.
+  std::optional<size_t> move_range(size_t before, size_t bytes) ASHLAR_EXCLUDES(mutex_);
+
   // One turn of waiting: lets others run, and looks whether they still do.
   void rest(int turn);
 

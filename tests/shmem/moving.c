@@ -164,10 +164,19 @@ static void try_heap(void) {
   shmem_free(grown);
   shmem_free(third);
   shmem_free(second);
-  /* All of it is there again. */
-  void* most = shmem_malloc(((size_t)8 << 20) - 4096);
+  /* All of it is there again, and can be given back in part where it is. */
+  const size_t all = ((size_t)8 << 20) - 4096;
+  char* most = shmem_malloc(all);
   ASHLAR_EXPECT(most != NULL);
-  shmem_free(most);
+  most[999] = 'y';
+  ASHLAR_EXPECT(shmem_realloc(most, all + ((size_t)1 << 30)) == NULL);
+  char* less = shmem_realloc(most, 1000);
+  ASHLAR_EXPECT(less == most && less[999] == 'y');
+  char* behind = shmem_malloc(all - 4096);
+  ASHLAR_EXPECT(behind != NULL);
+  shmem_free(behind);
+  ASHLAR_EXPECT(shmem_realloc(less, all) == most && most[999] == 'y');
+  ASHLAR_EXPECT(shmem_realloc(most, 0) == NULL);
 }
 
 int main(void) {

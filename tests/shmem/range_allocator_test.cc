@@ -39,6 +39,25 @@ TEST(RangeAllocator, AlignmentCountsFromTheHeapsOrigin) {
   EXPECT_EQ(ranges.allocate(10, 4096), 3072U);
 }
 
+TEST(RangeAllocator, ARangeShrinksWhereItIsAndGrowsAsFarAsThereIsRoomBehindIt) {
+  RangeAllocator ranges(1024, 0);
+  EXPECT_EQ(ranges.allocate(1024, 8), 0U);
+  EXPECT_TRUE(ranges.resize(0, 200));
+  EXPECT_EQ(ranges.bytes_at(0), 200U);
+  EXPECT_EQ(ranges.allocate(64, 8), 256U);
+  EXPECT_TRUE(ranges.resize(0, 256));
+  EXPECT_FALSE(ranges.resize(0, 257));
+  EXPECT_EQ(ranges.bytes_at(0), 256U);
+  ranges.free(256);
+  EXPECT_TRUE(ranges.resize(0, 1000));
+  EXPECT_FALSE(ranges.resize(0, 1025));
+  EXPECT_FALSE(ranges.resize(0, ~size_t{0}));
+  EXPECT_EQ(ranges.allocate(1, 8), std::nullopt);
+  EXPECT_TRUE(ranges.resize(0, 1));
+  ranges.free(0);
+  EXPECT_EQ(ranges.allocate(1024, 8), 0U);
+}
+
 TEST(RangeAllocator, RandomCallsNeverOverlapAndAllComesBack) {
   constexpr size_t kBytes = 1 << 16;
   std::mt19937 random(7);
@@ -46,7 +65,16 @@ TEST(RangeAllocator, RandomCallsNeverOverlapAndAllComesBack) {
   std::vector<int> owner(kBytes, 0);
   std::vector<std::pair<size_t, size_t>> live;
   for (int turn = 1; turn < 20000; ++turn) {
-    if (random() % 2 == 0) {
+    if (random() % 4 == 0 && !live.empty()) {
+      auto& [at, bytes] = live[random() % live.size()];
+      const size_t wanted = 1 + random() % 3000;
+      if (!ranges.resize(at, wanted)) continue;
+      const auto begin = owner.begin() + static_cast<std::ptrdiff_t>(at);
+      for (size_t each = bytes; each < wanted; ++each) ASSERT_EQ(owner[at + each], 0);
+      std::fill_n(begin, bytes, 0);
+      std::fill_n(begin, wanted, turn);
+      bytes = wanted;
+    } else if (random() % 2 == 0) {
       const size_t bytes = 1 + random() % 3000;
       const std::optional<size_t> at = ranges.allocate(bytes, size_t{64} << random() % 4);
       if (!at) continue;
