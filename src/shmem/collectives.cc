@@ -80,16 +80,20 @@ void alltoall(Team& team, const Moving& moving) {
 
 void alltoalls(Team& team, const Moving& moving, const Strides& strides) {
   World& world = World::get();
+  const auto size = static_cast<size_t>(team.size());
+  const auto elements = static_cast<size_t>(times(moving.total(), size)) / moving.bytes;
+  if (elements > 0) {
+    world.offset_of(moving.dest, strided_bytes(strides.dest, elements, moving.bytes));
+    world.offset_of(moving.source, strided_bytes(strides.source, elements, moving.bytes));
+  }
   Meeting& meeting = meet(team);
   meeting.agree(
       {"shmem_alltoalls",
        {moving.count, static_cast<uint64_t>(strides.dest), static_cast<uint64_t>(strides.source)},
        3});
   // What is for one PE begins so many bytes behind what is for the one before.
-  const auto share = [&](ptrdiff_t stride) {
-    return times(moving.total(), static_cast<size_t>(std::max<ptrdiff_t>(stride, 1)));
-  };
-  for (int step = 0; step < team.size(); ++step) {
+  const auto share = [&](ptrdiff_t stride) { return moving.total() * stride; };
+  for (int step = 0; step < team.size() && elements > 0; ++step) {
     const int peer = (team.rank() + step) % team.size();
     std::byte* to = static_cast<std::byte*>(moving.dest) + team.rank() * share(strides.dest);
     const std::byte* from =
@@ -99,6 +103,14 @@ void alltoalls(Team& team, const Moving& moving, const Strides& strides) {
   }
   world.quiet();
   meeting.group().barrier();
+}
+
+void check_apart(const Moving& moving) {
+  const int64_t bytes = moving.total();
+  const int64_t between =
+      static_cast<const std::byte*>(moving.source) - static_cast<const std::byte*>(moving.dest);
+  if (between == 0 || between >= bytes || -between >= bytes) return;
+  refuse("dest overlaps source: use the same memory for both, or memory that is apart");
 }
 
 void reduce_arithmetic(Team& team, const Moving& moving, const symm::Reduction& what) {

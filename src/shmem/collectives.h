@@ -70,15 +70,19 @@ T combined(symm::ReduceOp op, T left, T right) {
   return left * right;
 }
 
+// Throws unless both are one, or apart.
+void check_apart(const Moving& moving);
 void reduce_arithmetic(Team& team, const Moving& moving, const symm::Reduction& what);
 
 // In pieces: all PEs' bytes of one are gathered, and combined by each in the same order.
 template <typename T>
 void reduce_gathered(Team& team, T* dest, const T* source, size_t count, symm::ReduceOp op) {
   World& world = World::get();
-  const auto bytes = static_cast<size_t>(Moving{dest, source, count, sizeof(T)}.total());
+  const Moving moving{dest, source, count, sizeof(T)};
+  const auto bytes = static_cast<size_t>(moving.total());
   world.offset_of(dest, bytes);
   world.offset_of(source, bytes);
+  check_apart(moving);
   Meeting& meeting = world.teams().meet(team);
   meeting.agree({"a reduction", {count, static_cast<uint64_t>(op), sizeof(T)}, 3});
   constexpr size_t kPiece = Meeting::kShareBytes / sizeof(T);

@@ -7,10 +7,8 @@
 #include "shmem/failing.h"
 
 namespace ashlar::shmem {
-namespace {
 
-// How far it is from the first byte to behind the last.
-size_t reach(ptrdiff_t stride, size_t count, size_t element_bytes) {
+size_t strided_bytes(ptrdiff_t stride, size_t count, size_t element_bytes) {
   if (stride < 1) refuse("a stride of ", stride, ": expected 1 or more");
   size_t bytes = 0;
   if (__builtin_mul_overflow(count - 1, static_cast<size_t>(stride), &bytes) ||
@@ -20,6 +18,8 @@ size_t reach(ptrdiff_t stride, size_t count, size_t element_bytes) {
   }
   return bytes;
 }
+
+namespace {
 
 World::Place moved(World::Place place, size_t bytes) {
   place.offset += bytes;
@@ -32,8 +32,8 @@ World::Place moved(World::Place place, size_t bytes) {
 void strided_put(const Peer& to, Strided<void*> dest, Strided<const void*> source, size_t count,
                  size_t element_bytes) {
   if (count == 0) return;
-  reach(source.stride, count, element_bytes);
-  const size_t bytes = reach(dest.stride, count, element_bytes);
+  strided_bytes(source.stride, count, element_bytes);
+  const size_t bytes = strided_bytes(dest.stride, count, element_bytes);
   const World::Place at = to.world.place(to.context, dest.base, bytes, to.pe);
   const auto* from = static_cast<const std::byte*>(source.base);
   const size_t step = static_cast<size_t>(source.stride) * element_bytes;
@@ -54,8 +54,8 @@ void strided_put(const Peer& to, Strided<void*> dest, Strided<const void*> sourc
 void strided_get(const Peer& from, Strided<void*> dest, Strided<const void*> source, size_t count,
                  size_t element_bytes) {
   if (count == 0) return;
-  reach(dest.stride, count, element_bytes);
-  const size_t bytes = reach(source.stride, count, element_bytes);
+  strided_bytes(dest.stride, count, element_bytes);
+  const size_t bytes = strided_bytes(source.stride, count, element_bytes);
   const World::Place at = from.world.place(from.context, source.base, bytes, from.pe);
   auto* into = static_cast<std::byte*>(dest.base);
   const size_t step = static_cast<size_t>(dest.stride) * element_bytes;

@@ -20,6 +20,10 @@ struct Strided {
   ptrdiff_t stride = 1;
 };
 
+// How far it is from the first byte of `count` elements to behind the last. Throws if it is further
+// than there is memory, or the stride is none. REQUIRES: one element or more.
+size_t strided_bytes(ptrdiff_t stride, size_t count, size_t element_bytes);
+
 void strided_put(const Peer& to, Strided<void*> dest, Strided<const void*> source, size_t count,
                  size_t element_bytes);
 void strided_get(const Peer& from, Strided<void*> dest, Strided<const void*> source, size_t count,

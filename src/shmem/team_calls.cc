@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "ashlar/shmem/shmem.h"
+#include "shmem/collectives.h"
 #include "shmem/failing.h"
 #include "shmem/world.h"
 
@@ -117,8 +118,7 @@ int shmem_team_split_2d(shmem_team_t parent_team, int xrange, const shmem_team_c
 
 int shmem_team_sync(shmem_team_t team) {
   return guarded("shmem_team_sync", [&] {
-    Teams& teams = World::get().teams();
-    teams.meet(teams.at(team)).group().barrier();
+    ashlar::shmem::sync(World::get().teams().at(team));
     return 0;
   });
 }

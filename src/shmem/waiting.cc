@@ -35,6 +35,18 @@ bool holds(T found, int cmp, T wanted) {
   }
 }
 
+// Others could not change it, or not in one step.
+template <typename T>
+void check_words(const World& world, const T* words, size_t count) {
+  if (count > std::numeric_limits<size_t>::max() / sizeof(T)) {
+    refuse(count, " words are more than there is memory");
+  }
+  world.offset_of(words, count * sizeof(T));
+  if (reinterpret_cast<uintptr_t>(words) % sizeof(T) != 0) {
+    refuse(words, " is not aligned to the ", sizeof(T), " bytes of a word");
+  }
+}
+
 // `count` words, each compared with its own value, or all with the first.
 template <typename T>
 class Words {
@@ -48,11 +60,7 @@ class Words {
     if (cmp < SHMEM_CMP_EQ || cmp > SHMEM_CMP_LE) {
       refuse("comparison ", cmp, ": expected SHMEM_CMP_EQ, NE, GT, GE, LT or LE");
     }
-    if (count > std::numeric_limits<size_t>::max() / sizeof(T)) refuse(count, " words");
-    world.offset_of(words, count * sizeof(T));  // others could not change it
-    if (reinterpret_cast<uintptr_t>(words) % sizeof(T) != 0) {
-      refuse(words, " is not aligned to the ", sizeof(T), " bytes of a word");
-    }
+    check_words(world, words, count);
   }
 
   bool counts(size_t at) const { return status_ == nullptr || status_[at] == 0; }
@@ -199,7 +207,7 @@ uint64_t shmem_signal_wait_until(uint64_t* sig_addr, int cmp, uint64_t cmp_value
 
 uint64_t shmem_signal_fetch(const uint64_t* sig_addr) {
   return guarded("shmem_signal_fetch", [&] {
-    caught_up().offset_of(sig_addr, sizeof(*sig_addr));
+    check_words(caught_up(), sig_addr, 1);
     return load(sig_addr);
   });
 }

@@ -50,6 +50,29 @@ static void reaching_mistakes(const char* name) {
   if (strcmp(name, "overlap") == 0) {
     shmem_long_sum_reduce(SHMEM_TEAM_WORLD, words + 1, words, 2);
   }
+  if (strcmp(name, "overlap-gathered") == 0) {
+    long double* numbers = shmem_malloc(4 * sizeof(long double));
+    shmem_longdouble_sum_reduce(SHMEM_TEAM_WORLD, numbers + 1, numbers, 2);
+  }
+  if (strcmp(name, "count-overflow") == 0) {
+    shmem_long_sum_reduce(SHMEM_TEAM_WORLD, words + 2, words, SIZE_MAX / 4);
+  }
+  if (strcmp(name, "words-overflow") == 0) {
+    shmem_long_wait_until_all(words, SIZE_MAX / 4, NULL, SHMEM_CMP_EQ, 1);
+  }
+  if (strcmp(name, "alltoalls-source") == 0) {
+    shmem_long_alltoalls(SHMEM_TEAM_WORLD, words, &global_word, 1, 1, 1);
+  }
+  if (strcmp(name, "alltoalls-end") == 0) {
+    /* The last PE's part begins behind the heap; no other reads that far. */
+    shmem_long_alltoalls(SHMEM_TEAM_WORLD, words, words, 1, 1 << 20, 1);
+  }
+  if (strcmp(name, "alltoalls-overflow") == 0) {
+    shmem_long_alltoalls(SHMEM_TEAM_WORLD, words, words, 1, PTRDIFF_MAX / 4, 1);
+  }
+  if (strcmp(name, "signal-unaligned") == 0) {
+    shmem_signal_fetch((uint64_t*)(void*)((char*)words + 4));
+  }
   if (strcmp(name, "set") == 0) shmem_barrier(1, 0, count, NULL);
 }
 
@@ -76,6 +99,7 @@ static void ends(const char* name) {
 
 int main(int argument_count, char** arguments) {
   const char* name = argument_count > 1 ? arguments[1] : "";
+  alarm(60); /* a mistake that is not noticed is no end, either */
   if (strcmp(name, "early") == 0) shmem_my_pe();
   shmem_init();
   me = shmem_my_pe();

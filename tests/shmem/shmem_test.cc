@@ -158,6 +158,13 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"team", "there is no such team"}, Mistake{"context", "there is no such context"},
         Mistake{"counts", "the ranks call different things"},
         Mistake{"overlap", "overlaps this rank's buffer"},
+        Mistake{"overlap-gathered", "dest overlaps source"},
+        Mistake{"count-overflow", "more than there is memory"},
+        Mistake{"words-overflow", "words are more than there is memory"},
+        Mistake{"alltoalls-source", "is not in the symmetric heap"},
+        Mistake{"alltoalls-end", "is not in the symmetric heap"},
+        Mistake{"alltoalls-overflow", "more than there is memory"},
+        Mistake{"signal-unaligned", "is not aligned to the 8 bytes of a word"},
         Mistake{"set", "is not within the 3 PEs"}, Mistake{"early", "call shmem_init before"},
         Mistake{"late", "after shmem_finalize"}),
     [](const auto& each) {
