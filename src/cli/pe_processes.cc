@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -36,7 +35,8 @@ constexpr std::array kEnding = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 constexpr const char* kJob = "shmem";      // the folder is theirs alone
 constexpr std::chrono::seconds kGrace{2};  // from SIGTERM to SIGKILL
 
-// The signals that are waited for; blocked as long as this lives.
+// The signals that are waited for. They are blocked from then on, for the rest of the process: what
+// ends it leaves no folder behind.
 class Signals {
  public:
   static Result<Signals> take() {
@@ -90,13 +90,7 @@ class MeetingFolder {
   std::optional<int> exit_status() const {
     const Result<std::shared_ptr<symm::Store>> store = symm::open_file_store(path_);
     if (!store.ok()) return std::nullopt;
-    const std::string key = shmem_exit_key(kJob);
-    const auto found = (*store)->look(std::span(&key, 1), Deadline::after(kGrace));
-    if (!found.ok() || !found->front()) return std::nullopt;
-    const std::string& digits = *found->front();
-    int status = 1;
-    std::from_chars(digits.data(), digits.data() + digits.size(), status);
-    return status & 0xff;
+    return shmem_exit_status(**store, kJob, Deadline::after(kGrace));
   }
 
  private:
@@ -272,10 +266,10 @@ class PeProcesses {
 }  // namespace
 
 Result<PeEnd> run_pes(const PeOptions& options, const Environment& environment) {
-  Result<std::unique_ptr<MeetingFolder>> folder = MeetingFolder::make();
-  if (!folder.ok()) return folder.status();
   const Result<Signals> signals = Signals::take();
   if (!signals.ok()) return signals.status();
+  const Result<std::unique_ptr<MeetingFolder>> folder = MeetingFolder::make();
+  if (!folder.ok()) return folder.status();
   PeProcesses processes(options, environment, *signals, **folder);
   if (Status started = processes.start(); !started.ok()) return started;
   return processes.run();

@@ -4,7 +4,6 @@
 #include <sched.h>
 
 #include <atomic>
-#include <charconv>
 #include <cstring>
 #include <thread>
 
@@ -135,13 +134,7 @@ World::World(const ShmemSettings& settings, int thread_level)
       ranges_(settings_.heap_bytes, reinterpret_cast<uintptr_t>(memory_.data())) {}
 
 std::optional<int> World::exit_status() noexcept {
-  const std::string key = shmem_exit_key(settings_.job);
-  const auto found = store_->look(std::span(&key, 1), Deadline::after(kExitPatience));
-  if (!found.ok() || !found->front()) return std::nullopt;
-  const std::string& digits = *found->front();
-  int status = 1;
-  std::from_chars(digits.data(), digits.data() + digits.size(), status);
-  return status;
+  return shmem_exit_status(*store_, settings_.job, Deadline::after(kExitPatience));
 }
 
 void World::set_exit_status(int status) noexcept {

@@ -29,11 +29,14 @@ struct Pes {
   int machines = 1;
 };
 
-CliOutcome run_pes(const Pes& pes, const std::vector<std::string>& command) {
+// `folder`: where the launcher makes its own; empty: wherever it likes.
+CliOutcome run_pes(const Pes& pes, const std::vector<std::string>& command,
+                   const std::string& folder = "") {
   CliRun run;
   run.arguments = {"symm-run", "-n", text(pes.count), "--machines", text(pes.machines)};
   run.arguments.insert(run.arguments.end(), command.begin(), command.end());
   run.environment = {{"SHMEM_SYMMETRIC_SIZE", "8M"}, {"UCX_TLS", "tcp"}, {"UCX_NET_DEVICES", "lo"}};
+  if (!folder.empty()) run.environment["TMPDIR"] = folder;
   return run_cli(run);
 }
 
@@ -238,10 +241,16 @@ TEST(ShmemLauncher, SignalsAreHandedOn) {
   const CliOutcome asked = run_pes(
       {1}, {"sh", "-c", "trap 'exit 12' USR1; kill -USR1 $PPID; while :; do sleep 0.1; done"});
   EXPECT_EQ(asked.exit_code, 12);
+}
+
+TEST(ShmemLauncher, ASignalThatEndsItLeavesNoFolderBehind) {
+  const symm::TemporaryFolder folder;
   const CliOutcome ended =
-      run_pes({2}, {"sh", "-c", "test $ASHLAR_SHMEM_RANK = 0 && kill -TERM $PPID; sleep 600"});
+      run_pes({2}, {"sh", "-c", "test $ASHLAR_SHMEM_RANK = 0 && kill -TERM $PPID; sleep 600"},
+              folder.path());
   EXPECT_EQ(ended.exit_code, 128 + SIGTERM);
   EXPECT_THAT(ended.err, Not(HasSubstr("was ended")));
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
 }  // namespace
