@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "shmem/failing.h"
+#include "symm/hash.h"
 
 namespace ashlar::shmem {
 namespace {
@@ -31,6 +32,14 @@ std::unique_ptr<Team> world_of(std::unique_ptr<Meeting> everybody) {
       std::make_unique<Team>(everybody->group().name(), all_pes(*everybody), everybody->rank());
   world->meet([&] { return std::move(everybody); });
   return world;
+}
+
+// Names of groups end somewhere; those of teams of teams go on, as a hash of what they are of.
+constexpr size_t kLongName = 40;
+
+std::string child_name(const std::string& parent, int child) {
+  if (parent.size() <= kLongName) return text(parent, '.', child);
+  return text("team-", std::hex, symm::hash_on(symm::kHashStart, parent), std::dec, '.', child);
 }
 
 }  // namespace
@@ -135,7 +144,7 @@ std::unique_ptr<Meeting> Teams::join(const Team& team) {
 }
 
 shmem_team_t Teams::add(Team& parent, std::vector<int> pes, int child) {
-  auto team = std::make_unique<Team>(text(parent.name(), '.', child), std::move(pes), own_pe());
+  auto team = std::make_unique<Team>(child_name(parent.name(), child), std::move(pes), own_pe());
   MutexLock lock(mutex_);
   const auto handle = reinterpret_cast<shmem_team_t>(++handle_count_);
   teams_[handle] = std::move(team);

@@ -202,6 +202,25 @@ static void try_teams(void) {
   shmem_team_destroy(evens);
 }
 
+// A team of a team of a team, further than any name reaches; of one PE, which is quick.
+static void try_deep_teams(void) {
+  enum { kDepth = 32 };
+  shmem_team_t teams[kDepth];
+  shmem_team_t all = SHMEM_TEAM_INVALID;
+  ASHLAR_EXPECT(shmem_team_split_2d(SHMEM_TEAM_WORLD, 1, NULL, 0, &teams[0], NULL, 0, &all) == 0);
+  const int depth = me == 0 ? kDepth : 1;
+  for (int at = 1; at < depth; ++at) {
+    ASHLAR_EXPECT(shmem_team_split_strided(teams[at - 1], 0, 1, 1, NULL, 0, &teams[at]) == 0);
+  }
+  long* words = shmem_malloc(2 * sizeof(long));
+  words[0] = me;
+  shmem_long_sum_reduce(teams[depth - 1], words + 1, words, 1);
+  ASHLAR_EXPECT(words[1] == me);
+  shmem_free(words);
+  for (int at = depth; at > 0; --at) shmem_team_destroy(teams[at - 1]);
+  shmem_team_destroy(all);
+}
+
 static void try_grids(void) {
   shmem_team_t wrong = SHMEM_TEAM_WORLD;
   ASHLAR_EXPECT(shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 1, count + 1, NULL, 0, &wrong) != 0);
@@ -265,6 +284,7 @@ int main(void) {
   count = shmem_n_pes();
   try_reductions();
   try_teams();
+  try_deep_teams();
   try_grids();
   try_active_sets();
   shmem_finalize();
