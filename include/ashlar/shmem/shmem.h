@@ -106,4 +106,6 @@ ASHLAR_SHMEM_API void shfree(void* ptr);
 #endif
 
 #include "shmem_generic.h"
+
+#undef ASHLAR_SHMEM_API
 // NOLINTEND(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming)

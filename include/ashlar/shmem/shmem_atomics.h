@@ -45,7 +45,7 @@ ASHLAR_SHMEM_EXTENDED_ATOMIC_TYPES(ASHLAR_SHMEM_DECLARE)
 ASHLAR_SHMEM_ATOMIC_TYPES(ASHLAR_SHMEM_DECLARE)
 #undef ASHLAR_SHMEM_DECLARE
 
-#define ASHLAR_SHMEM_DECLARE_STEP(NAME, T, STEP)                                                \
+#define ASHLAR_SHMEM_DECLARE_STEP(NAME, T, STEP, KIND)                                          \
   ASHLAR_SHMEM_API void shmem_##NAME##_atomic_##STEP(T* dest, T value, int pe);                 \
   ASHLAR_SHMEM_API T shmem_##NAME##_atomic_fetch_##STEP(T* dest, T value, int pe);              \
   ASHLAR_SHMEM_API void shmem_ctx_##NAME##_atomic_##STEP(shmem_ctx_t ctx, T* dest, T value,     \
@@ -56,13 +56,10 @@ ASHLAR_SHMEM_ATOMIC_TYPES(ASHLAR_SHMEM_DECLARE)
                                                                  int pe);                       \
   ASHLAR_SHMEM_API void shmem_ctx_##NAME##_atomic_fetch_##STEP##_nbi(shmem_ctx_t ctx, T* fetch, \
                                                                      T* dest, T value, int pe);
-#define ASHLAR_SHMEM_DECLARE(NAME, T) ASHLAR_SHMEM_DECLARE_STEP(NAME, T, add)
+#define ASHLAR_SHMEM_DECLARE(NAME, T) ASHLAR_SHMEM_DECLARE_STEP(NAME, T, add, kAdd)
 ASHLAR_SHMEM_ATOMIC_TYPES(ASHLAR_SHMEM_DECLARE)
 #undef ASHLAR_SHMEM_DECLARE
-#define ASHLAR_SHMEM_DECLARE(NAME, T)     \
-  ASHLAR_SHMEM_DECLARE_STEP(NAME, T, and) \
-  ASHLAR_SHMEM_DECLARE_STEP(NAME, T, or)  \
-  ASHLAR_SHMEM_DECLARE_STEP(NAME, T, xor)
+#define ASHLAR_SHMEM_DECLARE(NAME, T) ASHLAR_SHMEM_BITWISE_STEPS(ASHLAR_SHMEM_DECLARE_STEP, NAME, T)
 ASHLAR_SHMEM_BITWISE_ATOMIC_TYPES(ASHLAR_SHMEM_DECLARE)
 #undef ASHLAR_SHMEM_DECLARE
 #undef ASHLAR_SHMEM_DECLARE_STEP

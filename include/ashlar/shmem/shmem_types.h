@@ -135,4 +135,11 @@ typedef struct {
 #define ASHLAR_SHMEM_ORDERED_TO_ALL_TYPES(X) ASHLAR_SHMEM_SIGNED(X) ASHLAR_SHMEM_FLOATS(X)
 #define ASHLAR_SHMEM_ARITHMETIC_TO_ALL_TYPES(X) \
   ASHLAR_SHMEM_ORDERED_TO_ALL_TYPES(X) ASHLAR_SHMEM_COMPLEX(X)
+
+// --- which steps each of these lists has: X(name, type, step in functions, its name in ReduceOp
+// and AtomicKind)
+#define ASHLAR_SHMEM_BITWISE_STEPS(X, NAME, T) \
+  X(NAME, T, and, kAnd) X(NAME, T, or, kOr) X(NAME, T, xor, kXor)
+#define ASHLAR_SHMEM_ORDERED_STEPS(X, NAME, T) X(NAME, T, max, kMax) X(NAME, T, min, kMin)
+#define ASHLAR_SHMEM_ARITHMETIC_STEPS(X, NAME, T) X(NAME, T, sum, kSum) X(NAME, T, prod, kProd)
 // NOLINTEND(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming)
