@@ -17,6 +17,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "ashlar/deadline.h"
 #include "ashlar/store.h"
@@ -225,10 +226,14 @@ class PeProcesses {
     for (const Ended& each : all) judge(each.rank, each.status);
   }
 
+  // Who notices that another dies may be gone before that one is: a signal that nobody here has
+  // sent tells more than what was heard before it.
   void judge(int rank, int ended) {
-    if (is_over_) return;
+    const bool is_cause = WIFSIGNALED(ended) && !sent_.contains(WTERMSIG(ended));
+    if (is_over_ && (!is_cause || is_cause_known_)) return;
     if (WIFSIGNALED(ended)) {
       is_over_ = true;
+      is_cause_known_ = true;
       end_.status = 128 + WTERMSIG(ended);
       if (!was_handed_on_) {
         end_.sentence = text("PE ", rank, " was ended by signal ", WTERMSIG(ended), " (",
@@ -249,7 +254,8 @@ class PeProcesses {
     kill_all(signal);
   }
 
-  void kill_all(int signal) const {
+  void kill_all(int signal) {
+    sent_.insert(signal);
     for (const auto& [child, rank] : ranks_) ::kill(child, signal);
   }
 
@@ -257,8 +263,10 @@ class PeProcesses {
   const Environment& environment_;
   const Signals& signals_;
   const MeetingFolder& folder_;
-  std::map<pid_t, int> ranks_;  // of those that run
-  bool is_over_ = false;        // one has failed, or ended all
+  std::map<pid_t, int> ranks_;   // of those that run
+  std::set<int> sent_;           // signals
+  bool is_over_ = false;         // one has failed, or ended all
+  bool is_cause_known_ = false;  // a signal, which none was the answer to
   bool was_handed_on_ = false;
   PeEnd end_;
 };

@@ -79,6 +79,15 @@ static void reaching_mistakes(const char* name) {
 static void ends(const char* name) {
   long* words = shmem_calloc(4, sizeof(long));
   if (strcmp(name, "killed") == 0 && me == 1) raise(SIGKILL);
+  if (strcmp(name, "killed-later") == 0) { /* another is gone before, and has ended all */
+    if (me == 1) signal(SIGTERM, SIG_IGN);
+    shmem_barrier_all();
+    if (me == 2) _exit(1);
+    if (me == 1) {
+      sleep(1);
+      raise(SIGKILL);
+    }
+  }
   if (strcmp(name, "killed-in-lock") == 0) {
     if (me == 1) shmem_set_lock(words);
     shmem_barrier_all();

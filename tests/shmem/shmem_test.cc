@@ -179,7 +179,7 @@ INSTANTIATE_TEST_SUITE_P(
 // --- ends ---------------------------------------------------------------------------------------
 
 TEST(ShmemEnding, OnePesDeathEndsTheOthers) {
-  for (const char* name : {"killed", "killed-in-lock", "barrier"}) {
+  for (const char* name : {"killed", "killed-later", "killed-in-lock", "barrier"}) {
     const CliOutcome outcome = run_pes({3}, {program("mistakes"), name});
     EXPECT_EQ(outcome.exit_code, 128 + SIGKILL) << name;
     EXPECT_THAT(outcome.err, HasSubstr("PE 1 was ended by signal 9")) << name;
