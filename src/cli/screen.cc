@@ -12,6 +12,7 @@
 #include <cstring>
 #include <string>
 
+#include "base/lines.h"
 #include "base/text.h"
 
 namespace ashlar {
@@ -85,8 +86,7 @@ void Screen::leave() {
 void Screen::show(std::string_view lines) {
   std::string bytes = "\x1b[H";
   while (!lines.empty()) {
-    const std::string_view line = lines.substr(0, lines.find('\n'));
-    lines.remove_prefix(std::min(line.size() + 1, lines.size()));
+    const std::string_view line = take_line(lines);
     // The line, or with the last one all below, is erased before it is written: afterwards, a line
     // that is full would lose its last character.
     bytes += lines.empty() ? "\x1b[J" : "\x1b[K";

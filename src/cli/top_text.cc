@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/lines.h"
 #include "base/units.h"
 #include "cli/plot.h"
 #include "cli/stack_text.h"
@@ -61,11 +62,7 @@ std::string clipped(std::string_view line, size_t width) {
 
 std::vector<std::string> lines_of(std::string_view text) {
   std::vector<std::string> lines;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    lines.emplace_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
+  while (!text.empty()) lines.emplace_back(take_line(text));
   return lines;
 }
 

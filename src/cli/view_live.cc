@@ -17,7 +17,7 @@ namespace {
 // It was there when the page was opened, so that its absence means its end.
 Status after_the_start(const Status& failure, pid_t pid) {
   if (!failure.is(StatusKind::kUsage)) return failure;
-  return Status::peer_lost(fmt::format("process {} has ended, or shows itself no more", pid));
+  return process_is_gone(pid);
 }
 
 }  // namespace

@@ -31,6 +31,10 @@ Result<LiveNumbers> numbers_in(const http::Reply& reply) {
 
 }  // namespace
 
+Status process_is_gone(pid_t pid) {
+  return Status::peer_lost(text("process ", pid, " has ended, or shows itself no more"));
+}
+
 Result<LiveNumbers> WatchedProcess::look() {
   const Result<http::Reply> reply = ask("/stats", looking_limits());
   if (!reply.ok()) return reply.status();
@@ -62,9 +66,7 @@ Result<http::Reply> WatchedProcess::ask(const std::string& target,
   }
   const bool is_gone = !reply.ok() && (reply.status().is(StatusKind::kUsage) ||
                                        reply.status().is(StatusKind::kDeviceFault));
-  if (was_seen_ && is_gone) {
-    return Status::peer_lost(text("process ", pid_, " has ended, or shows itself no more"));
-  }
+  if (was_seen_ && is_gone) return process_is_gone(pid_);
   was_seen_ = was_seen_ || reply.ok();
   return reply;
 }

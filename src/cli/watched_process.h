@@ -41,6 +41,9 @@ class WatchedProcess {
   bool was_seen_ = false;
 };
 
+// kPeerLost: what is said of a process that was watched before.
+Status process_is_gone(pid_t pid);
+
 // A process that can be watched now, and what it tells.
 struct Watchable {
   pid_t pid = 0;

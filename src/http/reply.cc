@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/lines.h"
 #include "http/request.h"
 #include "http/words.h"
 
@@ -26,12 +27,12 @@ std::optional<ReplyHead> parse_reply_head(std::string_view bytes) {
   if (!bytes.ends_with(kHeadEnd) || bytes.size() > kMostHeadBytes) return std::nullopt;
   bytes.remove_suffix(kLineEnd.size());
   ReplyHead head;
-  const std::optional<int> code = code_in(take_line(bytes));
+  const std::optional<int> code = code_in(take_line(bytes, kLineEnd));
   if (!code) return std::nullopt;
   head.code = *code;
   std::optional<uint64_t> body_bytes;
   while (!bytes.empty()) {
-    const std::string_view line = take_line(bytes);
+    const std::string_view line = take_line(bytes, kLineEnd);
     const size_t colon = line.find(':');
     if (colon == std::string_view::npos || !is_token(line.substr(0, colon))) return std::nullopt;
     const std::string_view name = line.substr(0, colon);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/lines.h"
 #include "http/words.h"
 
 namespace ashlar::http {
@@ -25,7 +26,7 @@ class Parser {
     bytes.remove_suffix(kLineEnd.size());
     size_t line_count = 0;
     while (!bytes.empty()) {
-      const std::string_view line = take_line(bytes);
+      const std::string_view line = take_line(bytes, kLineEnd);
       if (line.size() > kMostLineBytes) return refuse(431, "a line of the head is too long");
       if (line_count > kMostFields) return refuse(431, "there are too many header fields");
       if (line_count == 0 ? !take_request_line(line) : !take_field(line)) return refused_;

@@ -10,6 +10,7 @@
 #include <charconv>
 #include <vector>
 
+#include "base/lines.h"
 #include "base/read_system_file.h"
 #include "http/token.h"
 
@@ -72,8 +73,7 @@ bool TicketBooth::redeem(std::string_view ticket, Time now) {
 std::optional<uid_t> peer_user_in(std::string_view lines, const LoopbackPorts& ports) {
   constexpr int kWordsBetween = 4;
   while (!lines.empty()) {
-    std::string_view line = lines.substr(0, lines.find('\n'));
-    lines.remove_prefix(std::min(line.size() + 1, lines.size()));
+    std::string_view line = take_line(lines);
     take_word(line);
     const bool is_peers = loopback_port(take_word(line)) == ports.peer;
     const bool leads_here = loopback_port(take_word(line)) == ports.own;

@@ -61,12 +61,4 @@ inline std::optional<uint64_t> natural(std::string_view text) {
   return value;
 }
 
-// Takes the next line off the front. REQUIRES: there is a line's end.
-inline std::string_view take_line(std::string_view& bytes) {
-  const size_t end = bytes.find(kLineEnd);
-  const std::string_view line = bytes.substr(0, end);
-  bytes.remove_prefix(end + kLineEnd.size());
-  return line;
-}
-
 }  // namespace ashlar::http

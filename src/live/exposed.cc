@@ -4,11 +4,11 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <map>
 
 #include "base/fd_passing.h"
+#include "base/lines.h"
 #include "base/read_system_file.h"
 #include "base/text.h"
 #include "http/token.h"
@@ -38,8 +38,7 @@ std::vector<std::string> socket_names_in(std::string_view lines) {
   constexpr std::string_view kListens = " 00010000 0001 ";
   std::vector<std::string> names;
   while (!lines.empty()) {
-    const std::string_view line = lines.substr(0, lines.find('\n'));
-    lines.remove_prefix(std::min(line.size() + 1, lines.size()));
+    const std::string_view line = take_line(lines);
     const size_t at = line.rfind(" @");
     if (at == std::string_view::npos || line.find(kListens) > at) continue;
     const std::string_view name = line.substr(at + 2);

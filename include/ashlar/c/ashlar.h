@@ -42,8 +42,7 @@ extern "C" {
 #define ASHLAR_C_NOEXCEPT
 #endif
 
-// --- versions
-// -------------------------------------------------------------------------------------
+// --- versions ------------------------------------------------------------------------------------
 
 // Of this header. A library with the same major version and at least this minor one will do.
 #define ASHLAR_C_VERSION_MAJOR 1u
@@ -54,8 +53,7 @@ ASHLAR_C_API uint32_t ashlar_c_version(void) ASHLAR_C_NOEXCEPT;
 // Of Ashlar itself: "0.1.0".
 ASHLAR_C_API const char* ashlar_version(void) ASHLAR_C_NOEXCEPT;
 
-// --- failures
-// -------------------------------------------------------------------------------------
+// --- failures ------------------------------------------------------------------------------------
 
 typedef int32_t ashlar_status;
 enum {
@@ -80,8 +78,7 @@ ASHLAR_C_API const char* ashlar_last_message(void) ASHLAR_C_NOEXCEPT;
 ASHLAR_C_API const char* ashlar_last_call(void) ASHLAR_C_NOEXCEPT;
 ASHLAR_C_API int64_t ashlar_last_code(void) ASHLAR_C_NOEXCEPT;
 
-// --- bytes that the library made
-// ------------------------------------------------------------------
+// --- bytes that the library made -----------------------------------------------------------------
 
 typedef struct ashlar_bytes ashlar_bytes;
 // Followed by a null byte that the size does not count. Stays until they are destroyed.
@@ -89,10 +86,9 @@ ASHLAR_C_API const char* ashlar_bytes_data(const ashlar_bytes* bytes) ASHLAR_C_N
 ASHLAR_C_API size_t ashlar_bytes_size(const ashlar_bytes* bytes) ASHLAR_C_NOEXCEPT;
 ASHLAR_C_API void ashlar_bytes_destroy(ashlar_bytes* bytes) ASHLAR_C_NOEXCEPT;
 
-// --- devices
-// -------------------------------------------------------------------------------------- Opened
-// with the first call, for the process, and never closed. The simulated ones are as the environment
-// asks for (ASHLAR_SIM_DEVICES, …).
+// --- devices -------------------------------------------------------------------------------------
+// Opened with the first call, for the process, and never closed. The simulated ones are as the
+// environment asks for (ASHLAR_SIM_DEVICES, …).
 
 typedef struct ashlar_device ashlar_device;
 
@@ -125,10 +121,9 @@ ASHLAR_C_API ashlar_status ashlar_device_memory(ashlar_device* device, size_t* f
 // Waits for all work of the device.
 ASHLAR_C_API ashlar_status ashlar_device_synchronize(ashlar_device* device) ASHLAR_C_NOEXCEPT;
 
-// --- streams and events
-// --------------------------------------------------------------------------- A stream is the
-// driver's own handle, so that a cudaStream_t or hipStream_t can be passed as it is; null is the
-// default stream. These functions are for programs that have no driver at hand.
+// --- streams and events --------------------------------------------------------------------------
+// A stream is the driver's own handle, so that a cudaStream_t or hipStream_t can be passed as it
+// is; null is the default stream. These functions are for programs that have no driver at hand.
 
 typedef void* ashlar_stream;
 typedef uint64_t ashlar_event;
@@ -168,8 +163,7 @@ ASHLAR_C_API ashlar_status ashlar_copy(ashlar_device* device, void* to, const vo
 ASHLAR_C_API ashlar_status ashlar_fill(ashlar_device* device, void* at, uint8_t value, size_t bytes,
                                        ashlar_stream stream) ASHLAR_C_NOEXCEPT;
 
-// --- allocators
-// -----------------------------------------------------------------------------------
+// --- allocators ----------------------------------------------------------------------------------
 
 typedef struct ashlar_allocator ashlar_allocator;
 typedef struct ashlar_block ashlar_block;
@@ -221,8 +215,7 @@ ASHLAR_C_API ashlar_status ashlar_set_memory_fraction(ashlar_allocator* allocato
 ASHLAR_C_API ashlar_status ashlar_memory_fraction(const ashlar_allocator* allocator,
                                                   double* fraction) ASHLAR_C_NOEXCEPT;
 
-// --- options
-// --------------------------------------------------------------------------------------
+// --- options -------------------------------------------------------------------------------------
 
 // Whether an allocator would take the text; if not, the message says why.
 ASHLAR_C_API ashlar_status ashlar_check_options(const char* options) ASHLAR_C_NOEXCEPT;
@@ -244,9 +237,8 @@ typedef void (*ashlar_option_visitor)(const ashlar_option* option, void* context
 ASHLAR_C_API ashlar_status ashlar_visit_options(ashlar_option_visitor visitor,
                                                 void* context) ASHLAR_C_NOEXCEPT;
 
-// --- pools
-// ---------------------------------------------------------------------------------------- A pool
-// holds its memory apart from the others. {0, 0} is the default pool.
+// --- pools ---------------------------------------------------------------------------------------
+// A pool holds its memory apart from the others. {0, 0} is the default pool.
 
 typedef struct ashlar_pool {
   uint64_t capture;
@@ -315,8 +307,7 @@ ASHLAR_C_API ashlar_status ashlar_pause(ashlar_allocator* allocator, const char*
 ASHLAR_C_API ashlar_status ashlar_resume(ashlar_allocator* allocator,
                                          const char* tag) ASHLAR_C_NOEXCEPT;
 
-// --- statistics
-// -----------------------------------------------------------------------------------
+// --- statistics ----------------------------------------------------------------------------------
 
 // Never grows.
 typedef struct ashlar_stat {
@@ -351,8 +342,7 @@ ASHLAR_C_API ashlar_status ashlar_visit_stats(const ashlar_allocator* allocator,
 ASHLAR_C_API ashlar_status ashlar_reset_peak_stats(ashlar_allocator* allocator) ASHLAR_C_NOEXCEPT;
 ASHLAR_C_API ashlar_status ashlar_reset_total_stats(ashlar_allocator* allocator) ASHLAR_C_NOEXCEPT;
 
-// --- history and snapshots
-// ------------------------------------------------------------------------
+// --- history and snapshots -----------------------------------------------------------------------
 
 typedef int32_t ashlar_stacks;
 enum {  // from where stacks are kept; each includes those before it
@@ -387,10 +377,9 @@ ASHLAR_C_API ashlar_status ashlar_snapshot(ashlar_allocator* allocator, ashlar_f
 ASHLAR_C_API ashlar_status ashlar_save_snapshot(ashlar_allocator* allocator,
                                                 const char* path) ASHLAR_C_NOEXCEPT;
 
-// --- being watched
-// -------------------------------------------------------------------------------- Lets `ashlar
-// top`, `ashlar view --live` and Prometheus look at all allocators of the process, on this machine
-// only: docs/formats/live.md.
+// --- being watched -------------------------------------------------------------------------------
+// Lets `ashlar top`, `ashlar view --live` and Prometheus look at all allocators of the process, on
+// this machine only: docs/formats/live.md.
 
 typedef struct ashlar_live ashlar_live;
 typedef struct ashlar_live_options {
@@ -407,9 +396,8 @@ ASHLAR_C_API ashlar_status ashlar_live_address(const ashlar_live* live,
                                                ashlar_bytes** address) ASHLAR_C_NOEXCEPT;
 ASHLAR_C_API void ashlar_live_stop(ashlar_live* live) ASHLAR_C_NOEXCEPT;
 
-// --- hooks
-// ---------------------------------------------------------------------------------------- They
-// stay as long as the allocator.
+// --- hooks ---------------------------------------------------------------------------------------
+// They stay as long as the allocator.
 
 typedef int32_t ashlar_action;
 enum {
