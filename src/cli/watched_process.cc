@@ -11,7 +11,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kConnecting{1'000};
 // Numbers come at once, or the process stands still; a snapshot takes time to be made.
 constexpr milliseconds kLooking{1'500};
 constexpr milliseconds kSnapshotPatience{120'000};
@@ -74,7 +73,7 @@ Result<http::Reply> WatchedProcess::ask(const std::string& target,
 Result<http::Reply> WatchedProcess::ask_once(const std::string& target,
                                              const http::ClientLimits& limits) {
   if (!client_) {
-    Result<live::Exposed> found = live::connect_to_exposed(pid_, kConnecting);
+    Result<live::Exposed> found = live::connect_to_exposed(pid_);
     if (!found.ok()) return found.status();
     client_.emplace(std::move(found->socket), stop_fd_);
   }
@@ -85,7 +84,7 @@ Result<http::Reply> WatchedProcess::ask_once(const std::string& target,
 }
 
 Result<std::vector<Watchable>> watchable_processes() {
-  Result<std::vector<live::Exposed>> all = live::find_exposed(kConnecting);
+  Result<std::vector<live::Exposed>> all = live::find_exposed();
   if (!all.ok()) return all.status();
   std::vector<Watchable> told;
   for (live::Exposed& each : *all) {

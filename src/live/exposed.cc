@@ -4,8 +4,11 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <map>
+#include <optional>
 
 #include "base/fd_passing.h"
 #include "base/lines.h"
@@ -22,6 +25,24 @@ bool is_trustworthy(const PeerCredentials& peer) {
   const uid_t own = ::geteuid();
   if (peer.uid != own && own != 0) return false;
   return peer.pid > 0 && (::kill(peer.pid, 0) == 0 || errno == EPERM);
+}
+
+Result<std::vector<std::string>> listed_names() {
+  const Result<std::string> lines = read_system_file("/proc/net/unix");
+  if (!lines.ok()) return lines.status();
+  return socket_names_in(*lines);
+}
+
+// None: nobody is there any more, or nobody to be trusted. Nothing is waited for: the system
+// connects without the other side's help, unless thousands wait there already, and whoever lets
+// them wait could be anybody.
+std::optional<Exposed> knock(const std::string& name) {
+  Result<UniqueFd> socket =
+      connect_abstract(name, std::chrono::milliseconds(0), LocalSocket::kStream);
+  if (!socket.ok()) return std::nullopt;
+  const Result<PeerCredentials> peer = peer_credentials(socket->get());
+  if (!peer.ok() || !is_trustworthy(*peer)) return std::nullopt;
+  return Exposed{peer->pid, *std::move(socket)};
 }
 
 }  // namespace
@@ -47,27 +68,31 @@ std::vector<std::string> socket_names_in(std::string_view lines) {
   return names;
 }
 
-Result<std::vector<Exposed>> find_exposed(std::chrono::milliseconds patience) {
-  const Result<std::string> lines = read_system_file("/proc/net/unix");
-  if (!lines.ok()) return lines.status();
+Result<std::vector<Exposed>> find_exposed() {
+  const Result<std::vector<std::string>> names = listed_names();
+  if (!names.ok()) return names.status();
   std::map<pid_t, UniqueFd> found;
-  for (const std::string& name : socket_names_in(*lines)) {
-    Result<UniqueFd> socket = connect_abstract(name, patience, LocalSocket::kStream);
-    if (!socket.ok()) continue;  // it ended meanwhile
-    const Result<PeerCredentials> peer = peer_credentials(socket->get());
-    if (peer.ok() && is_trustworthy(*peer)) found.try_emplace(peer->pid, *std::move(socket));
+  for (const std::string& name : *names) {
+    if (std::optional<Exposed> each = knock(name)) {
+      found.try_emplace(each->pid, std::move(each->socket));
+    }
   }
   std::vector<Exposed> all;
   for (auto& [pid, socket] : found) all.push_back({pid, std::move(socket)});
   return all;
 }
 
-Result<Exposed> connect_to_exposed(pid_t pid, std::chrono::milliseconds patience) {
+Result<Exposed> connect_to_exposed(pid_t pid) {
   if (pid <= 0) return Status::usage(text(pid, " is not the number of a process"));
-  Result<std::vector<Exposed>> all = find_exposed(patience);
-  if (!all.ok()) return all.status();
-  for (Exposed& each : *all) {
-    if (each.pid == pid) return std::move(each);
+  Result<std::vector<std::string>> names = listed_names();
+  if (!names.ok()) return names.status();
+  // The others, too: in a container, a process goes by another number than outside.
+  const std::string likely = text(kSocketPrefix, pid, ".");
+  std::stable_partition(names->begin(), names->end(),
+                        [&](const std::string& name) { return name.starts_with(likely); });
+  for (const std::string& name : *names) {
+    std::optional<Exposed> each = knock(name);
+    if (each && each->pid == pid) return *std::move(each);
   }
   if (::kill(pid, 0) != 0 && errno == ESRCH) {
     return Status::usage(text("there is no process ", pid,

@@ -5,7 +5,6 @@
 
 #include <sys/types.h>
 
-#include <chrono>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,10 +30,11 @@ struct Exposed {
 };
 
 // By their numbers, one socket for each process. kDeviceFault: the system lists no sockets.
-Result<std::vector<Exposed>> find_exposed(std::chrono::milliseconds patience);
+Result<std::vector<Exposed>> find_exposed();
 
+// Tries the sockets that carry the number first. Waits for nobody, as find_exposed does not.
 // kUsage: there is no such process, or it is somebody else's, or shows nothing; the message says
 // which, and what to do.
-Result<Exposed> connect_to_exposed(pid_t pid, std::chrono::milliseconds patience);
+Result<Exposed> connect_to_exposed(pid_t pid);
 
 }  // namespace ashlar::live

@@ -3,9 +3,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
+#include <span>
 #include <thread>
 
 #include "api/shown_allocators.h"
@@ -24,6 +28,7 @@
 namespace ashlar {
 namespace {
 
+using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -145,25 +150,61 @@ TEST_F(LiveServerTest, AChildThatIsForkedOffMeanwhileNeedNotWaitForVisitorsOfIts
   }));
 }
 
+// Ends a child that would hang for ever.
+void end_in_time() { ::alarm(30); }
+
 TEST_F(LiveServerTest, IsFoundByTheNumberOfItsProcess) {
-  EXPECT_FALSE(live::connect_to_exposed(::getpid(), seconds(10)).ok());
+  EXPECT_FALSE(live::connect_to_exposed(::getpid()).ok());
   {
     const LiveServer live;
     EXPECT_THAT(live.socket_name(), StartsWith(text("ashlar-live.", ::getpid(), ".")));
     EXPECT_EQ(live.address(), "");
-    Result<live::Exposed> found = live::connect_to_exposed(::getpid(), seconds(10));
+    Result<live::Exposed> found = live::connect_to_exposed(::getpid());
     ASSERT_TRUE(found.ok()) << found.status().message();
     EXPECT_EQ(found->pid, ::getpid());
     const Result<http::Reply> reply = http::Client(std::move(found->socket)).get("/stats");
     ASSERT_TRUE(reply.ok());
     EXPECT_EQ(reply->code, 200);
   }
-  const Result<live::Exposed> gone = live::connect_to_exposed(::getpid(), seconds(10));
+  const Result<live::Exposed> gone = live::connect_to_exposed(::getpid());
   EXPECT_EQ(gone.status().kind(), StatusKind::kUsage);
   EXPECT_THAT(gone.status().message(), HasSubstr("ASHLAR_LIVE=on"));
-  EXPECT_THAT(live::connect_to_exposed(0, seconds(1)).status().message(), HasSubstr("0 is not"));
-  EXPECT_THAT(live::connect_to_exposed(1 << 30, seconds(1)).status().message(),
+  EXPECT_THAT(live::connect_to_exposed(0).status().message(), HasSubstr("0 is not"));
+  EXPECT_THAT(live::connect_to_exposed(1 << 30).status().message(),
               HasSubstr("there is no process"));
+}
+
+TEST_F(LiveServerTest, WhoLooksForOneProcessDoesNotKnockAtAllOthers) {
+  const LiveServer live;
+  const UniqueFd bystander =
+      *listen_abstract(text("ashlar-live.1.bystander-", ::getpid()), LocalSocket::kStream);
+  EXPECT_TRUE(live::connect_to_exposed(::getpid()).ok());
+  pollfd waiting{bystander.get(), POLLIN, 0};
+  EXPECT_EQ(::poll(&waiting, 1, 0), 0) << "somebody is at the door";
+}
+
+TEST_F(LiveServerTest, AProcessThatSeesItselfUnderAnotherNumberIsFoundAllTheSame) {
+  const UniqueFd contained =
+      *listen_abstract(text("ashlar-live.1.contained-", ::getpid()), LocalSocket::kStream);
+  const Result<live::Exposed> found = live::connect_to_exposed(::getpid());
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  EXPECT_EQ(found->pid, ::getpid());
+}
+
+TEST_F(LiveServerTest, WhoAcceptsNobodyKeepsNobodyWaiting) {
+  // Under our number, so that it is tried among the first; filled by ourselves.
+  const std::string name = text("ashlar-live.", ::getpid(), ".stubborn");
+  const UniqueFd stubborn = *listen_abstract(name, LocalSocket::kStream);
+  ASSERT_EQ(::listen(stubborn.get(), 0), 0);
+  std::vector<UniqueFd> queue;
+  while (true) {
+    Result<UniqueFd> next = connect_abstract(name, milliseconds(1), LocalSocket::kStream);
+    if (!next.ok()) break;
+    queue.push_back(*std::move(next));
+  }
+  const LiveServer live;
+  const Result<live::Exposed> found = live::connect_to_exposed(::getpid());
+  EXPECT_TRUE(found.ok()) << found.status().message();
 }
 
 TEST_F(LiveServerTest, ThePortIsForWhoKnowsTheToken) {
@@ -176,6 +217,9 @@ TEST_F(LiveServerTest, ThePortIsForWhoKnowsTheToken) {
   EXPECT_EQ(code_of(ask(live, "/metrics", "Authorization: Bearer a-token-of-012345678x\r\n")), 404);
   EXPECT_EQ(code_of(ask(live, "/metrics", text("Authorization: Basic ", kToken, "\r\n"))), 404);
   EXPECT_EQ(code_of(ask(live, "/stats/metrics")), 404);
+  EXPECT_THAT(ask(live, text("/ticket/", std::string(32, '0'))),
+              AllOf(HasSubstr(" 404 "), HasSubstr("there is nothing here")))
+      << "there are no tickets for this";
   EXPECT_EQ(code_of(ask(live, text("/", kToken, "/../../etc/passwd"))), 404);
 }
 
