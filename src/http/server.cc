@@ -191,7 +191,7 @@ bool Server::answer_next(Connection& connection, milliseconds until_asked) {
 
 Answer Server::answer_head(const RequestHead& head, Connection& connection, bool& keeps_alive) {
   if (!is_our_host(head.host)) return refusal(421, "this server goes by another name");
-  if (!is_local() && head.path.starts_with(kTicketPath)) {
+  if (!is_local() && tickets_.has_issued() && head.path.starts_with(kTicketPath)) {
     return answer_ticket(std::string_view(head.path).substr(kTicketPath.size()), connection);
   }
   const std::optional<std::string_view> path = admitted_path(head);

@@ -56,9 +56,15 @@ Result<std::string> TicketBooth::issue(Time now) {
   Result<std::string> drawn = draw_token();
   if (!drawn.ok()) return drawn;
   MutexLock lock(mutex_);
+  has_issued_ = true;
   ticket_ = *drawn;
   valid_until_ = now + kValid;
   return drawn;
+}
+
+bool TicketBooth::has_issued() const {
+  MutexLock lock(mutex_);
+  return has_issued_;
 }
 
 bool TicketBooth::redeem(std::string_view ticket, Time now) {
@@ -68,8 +74,11 @@ bool TicketBooth::redeem(std::string_view ticket, Time now) {
   return is_good;
 }
 
-// "  1: 0100007F:A1B2 0100007F:1F90 01 00000000:00000000 00:00000000 00000000  1000 ...": the
-// number of the line, both ends, state, queues, timer, retransmissions, user.
+// "  1: 0100007F:A1B2 0100007F:1F90 01 00000000:00000000 00:00000000 00000000  1000 0 4711 ...":
+// the number of the line, both ends, state, queues, timer, retransmissions, user, timeout, inode.
+// Where no process has the socket (any more), the inode is 0, and the user, too, which means root
+// elsewhere: so in TIME_WAIT (state 06), in NEW_SYN_RECV (0C), and in the other states of an end
+// that was closed. One that was only shut for writing is still somebody's.
 std::optional<uid_t> peer_user_in(std::string_view lines, const LoopbackPorts& ports) {
   constexpr int kWordsBetween = 4;
   while (!lines.empty()) {
@@ -79,7 +88,9 @@ std::optional<uid_t> peer_user_in(std::string_view lines, const LoopbackPorts& p
     const bool leads_here = loopback_port(take_word(line)) == ports.own;
     if (!is_peers || !leads_here) continue;
     for (int i = 0; i < kWordsBetween; ++i) take_word(line);
-    return number_in<uid_t>(take_word(line), 10);
+    const std::optional<uid_t> user = number_in<uid_t>(take_word(line), 10);
+    take_word(line);
+    if (number_in<uint64_t>(take_word(line), 10).value_or(0) != 0) return user;
   }
   return std::nullopt;
 }

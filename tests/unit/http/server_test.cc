@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <thread>
@@ -29,6 +30,7 @@ constexpr const char* kToken = "0123456789abcdef";
 class Echo final : public Handler {
  public:
   Answer answer(const Question& question) override {
+    if (question.path == "throw") throw std::bad_alloc();
     if (question.path == "missing") return refusal(404, "a \"quoted\" reason");
     return {.code = 200, .type = "text/plain", .body = text(question.path, "|", question.query)};
   }
@@ -241,6 +243,13 @@ TEST_F(HttpServerTest, ATicketLeadsToTheTokenOnce) {
   EXPECT_EQ(code_of(get("/ticket/00000000000000000000000000000000")), 404);
 }
 
+TEST_F(HttpServerTest, BeforeThereIsATicketThereIsNoPlaceForIt) {
+  const std::string path = "/ticket/" + std::string(32, '0');
+  EXPECT_EQ(body_of(get(path)), body_of(get("/other")));
+  ASSERT_TRUE(server_->ticket_address().ok());
+  EXPECT_THAT(body_of(get(path)), HasSubstr("this way in works once"));
+}
+
 TEST_F(HttpServerTest, ATicketIsNoUseToOtherUsers) {
   if (::geteuid() != 0) GTEST_SKIP() << "SKIPPED: only root can become another user";
   const std::string address = *server_->ticket_address();
@@ -279,6 +288,39 @@ TEST(TicketTest, ThePeersEndOfAConnectionSaysWhoseItIs) {
   EXPECT_EQ(peer_user_in("", {.own = 1, .peer = 2}), std::nullopt);
   EXPECT_EQ(peer_user_in("0: 0100007F:0002 0100007F:0001 x", {.own = 1, .peer = 2}), std::nullopt);
 }
+
+TEST(TicketTest, WhatNobodyHasAnyMoreIsNobodys) {
+  // As the system lists them: a half-closed end has an owner still; one whose process has closed
+  // it (FIN_WAIT2 and TIME_WAIT), and one that nobody has accepted yet, are said to be root's.
+  const auto line = [](const char* state, const char* uid, const char* inode) {
+    return text("   0: 0100007F:A1B2 0100007F:1F90 ", state,
+                " 00000000:00000000 00:00000000 00000000 ", uid, " 0 ", inode, " 1 0 20 4 30\n");
+  };
+  const LoopbackPorts ports{.own = 0x1f90, .peer = 0xa1b2};
+  EXPECT_EQ(peer_user_in(line("05", "1000", "14"), ports), 1000U);
+  for (const char* state : {"05", "06", "0C", "09"}) {
+    EXPECT_EQ(peer_user_in(line(state, "0", "0"), ports), std::nullopt) << state;
+  }
+  EXPECT_EQ(peer_user_in(line("06", "0", "0") + line("01", "1000", "14"), ports), 1000U);
+}
+
+TEST(TicketTest, WhoHasHungUpIsNotTakenForRoot) {
+  if (::geteuid() != 0) GTEST_SKIP() << "SKIPPED: only root can become another user";
+  const Door door = *open_loopback(0);
+  ChildProcess stranger([&](int) {
+    if (::setuid(65534) != 0) return 1;
+    return SocketClient(door.port).send("GET") ? 0 : 2;
+  });
+  EXPECT_EQ(stranger.wait(), 0);
+  const UniqueFd accepted(::accept(door.listening.get(), nullptr, nullptr));
+  ASSERT_TRUE(accepted.valid());
+  EXPECT_FALSE(is_own_users(accepted.get()));
+}
+
+// --- children that are forked off ---------------------------------------------------------------
+
+// Ends a child that would hang for ever.
+void end_in_time() { ::alarm(30); }
 
 // --- at a Unix socket ----------------------------------------------------------------------------
 
