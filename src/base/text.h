@@ -12,7 +12,8 @@ namespace ashlar {
 template <typename... Parts>
 std::string text(const Parts&... parts) {
   std::ostringstream out;
-  out.imbue(std::locale::classic());  // numbers read the same whatever the program's locale
+  out.imbue(std::locale::classic());      // numbers read the same whatever the program's locale
+  out.exceptions(std::ios_base::badbit);  // without memory it throws, instead of leaving parts out
   (out << ... << parts);
   return std::move(out).str();
 }

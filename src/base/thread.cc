@@ -10,20 +10,34 @@
 
 namespace ashlar {
 
-Result<std::thread> start_thread(std::function<void()> body) {
-  sigset_t blocked;
-  sigset_t before;
-  ::sigfillset(&blocked);
-  for (int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) ::sigdelset(&blocked, own);
-  ::pthread_sigmask(SIG_SETMASK, &blocked, &before);
-  Result<std::thread> started = Status();
-  try {
-    started = std::thread(std::move(body));
-  } catch (const std::system_error& error) {
-    started = Status::device_fault("pthread_create", error.code().value(), error.what());
+namespace {
+
+// The caller has its signals back also where the host has no memory for a thread.
+class BlockedSignals {
+ public:
+  BlockedSignals() {
+    sigset_t blocked;
+    ::sigfillset(&blocked);
+    for (int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) ::sigdelset(&blocked, own);
+    ::pthread_sigmask(SIG_SETMASK, &blocked, &before_);
   }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return started;
+  ~BlockedSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
+}  // namespace
+
+Result<std::thread> start_thread(std::function<void()> body) {
+  const BlockedSignals blocked;
+  try {
+    return std::thread(std::move(body));
+  } catch (const std::system_error& error) {
+    return Status::device_fault("pthread_create", error.code().value(), error.what());
+  }
 }
 
 }  // namespace ashlar

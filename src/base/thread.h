@@ -9,7 +9,8 @@
 
 namespace ashlar {
 
-// kDeviceFault: the system has no more threads for us.
+// kDeviceFault: the system has no more threads for us. Passes on what the host throws that has no
+// memory.
 Result<std::thread> start_thread(std::function<void()> body);
 
 }  // namespace ashlar

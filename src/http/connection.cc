@@ -105,6 +105,12 @@ void Connection::end_politely(milliseconds patience) {
   }
 }
 
+void Connection::hang_up() {
+  if (!socket_.valid()) return;
+  ::shutdown(socket_.get(), SHUT_RDWR);
+  socket_.reset();
+}
+
 Result<size_t> RequestBody::read(std::span<char> into) {
   if (expected_.bytes == 0) return size_t{0};
   if (std::exchange(expected_.greets, false)) {

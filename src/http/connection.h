@@ -21,8 +21,11 @@ class Connection {
   // `stop_fd` becomes readable when it is time to end.
   Connection(UniqueFd socket, int stop_fd) : socket_(std::move(socket)), stop_fd_(stop_fd) {}
 
-  // For asking who is there.
+  // For asking who is there; -1 after the end.
   int socket_fd() const { return socket_.get(); }
+  // The end, for the other side too: processes that were forked off may have copies of the socket,
+  // which would keep it open.
+  void hang_up();
 
   // What comes next, at most as much as fits; 0: the other side has no more to say.
   // kTimeout: nothing came in time. kDeviceFault: the connection is gone, or we stop.

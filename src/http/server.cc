@@ -8,10 +8,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "base/text.h"
@@ -65,12 +65,13 @@ Server::~Server() {
   const uint64_t one = 1;
   (void)!::write(stop_.get(), &one, sizeof(one));
   if (listener_.joinable()) listener_.join();
-  std::vector<std::thread> connections;
+  // Nobody comes any more; those who are here have yet to say that they leave.
+  std::list<Visitor> visitors;
   {
     MutexLock lock(mutex_);
-    connections.swap(connections_);
+    visitors.swap(visitors_);
   }
-  for (std::thread& thread : connections) thread.join();
+  for (Visitor& each : visitors) each.thread.join();
 }
 
 std::string Server::address() const {
@@ -94,32 +95,37 @@ void Server::listen() {
     if (ready < 0) continue;
     if (waiting[1].revents != 0) return;
     UniqueFd socket(::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (socket.valid()) {
+    if (!socket.valid()) {
+      // Out of descriptors or memory: somebody has to leave first.
+      if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) ::poll(&waiting[1], 1, 100);
+      continue;
+    }
+    try {
       welcome(std::move(socket));
-    } else if (errno == EMFILE || errno == ENFILE) {
-      // Out of descriptors: somebody has to leave first.
-      ::poll(&waiting[1], 1, 100);
+    } catch (...) {
+      // The host has no memory. The peer sees that it is hung up on, and may come again; the
+      // process, which may be anybody's, has other work.
     }
   }
 }
 
 void Server::welcome(UniqueFd socket) {
-  join_finished();
+  see_off();
   if (is_local() && !is_own_user(socket.get())) {
     return turn_away(socket, refusal(403, "this is for processes of the same user"));
   }
   const int yes = 1;
   if (!is_local()) ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
-  if (connection_count() >= options_.limits.most_connections) {
+  if (visitor_count() >= options_.limits.most_connections) {
     return turn_away(socket, refusal(503, "there are too many connections; close one"));
   }
-  // A thread's body can be copied, a descriptor cannot.
-  const int descriptor = socket.get();
-  Result<std::thread> thread = start_thread([this, descriptor] { converse(UniqueFd(descriptor)); });
+  std::list<Visitor> arriving;
+  Visitor& visitor = arriving.emplace_back(std::move(socket), stop_.get());
+  Result<std::thread> thread = start_thread([this, &visitor] { converse(visitor); });
   if (!thread.ok()) return;
-  static_cast<void>(socket.release());
+  visitor.thread = *std::move(thread);
   MutexLock lock(mutex_);
-  connections_.push_back(*std::move(thread));
+  visitors_.splice(visitors_.end(), arriving);
 }
 
 void Server::turn_away(const UniqueFd& socket, const Answer& answer) {
@@ -127,39 +133,41 @@ void Server::turn_away(const UniqueFd& socket, const Answer& answer) {
   (void)!::send(socket.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-size_t Server::connection_count() {
+size_t Server::visitor_count() {
   MutexLock lock(mutex_);
-  return connections_.size();
+  return visitors_.size();
 }
 
-void Server::join_finished() {
-  std::vector<std::thread> ended;
+void Server::see_off() {
+  std::list<Visitor> leaving;
   {
     MutexLock lock(mutex_);
-    for (const std::thread::id id : finished_) {
-      const auto found =
-          std::find_if(connections_.begin(), connections_.end(),
-                       [id](const std::thread& each) { return each.get_id() == id; });
-      if (found == connections_.end()) continue;
-      ended.push_back(std::move(*found));
-      connections_.erase(found);
+    for (auto each = visitors_.begin(); each != visitors_.end();) {
+      const auto next = std::next(each);
+      if (each->has_left) leaving.splice(leaving.end(), visitors_, each);
+      each = next;
     }
-    finished_.clear();
   }
-  for (std::thread& thread : ended) thread.join();
+  for (Visitor& each : leaving) each.thread.join();
 }
 
 // --- on a connection's thread -------------------------------------------------------------------
 
-void Server::converse(UniqueFd socket) {
-  {
-    // Only who has shown the token is answered twice, and may take time until then.
-    Connection connection(std::move(socket), stop_.get());
-    bool goes_on = answer_next(connection, options_.limits.patience);
-    while (goes_on) goes_on = answer_next(connection, options_.limits.idle);
+void Server::converse(Visitor& visitor) noexcept {
+  try {
+    answer_all(visitor.connection);
+  } catch (...) {
+    // The host has no memory, or the handler gave up: the peer sees that it is hung up on.
   }
   MutexLock lock(mutex_);
-  finished_.push_back(std::this_thread::get_id());
+  visitor.connection.hang_up();
+  visitor.has_left = true;
+}
+
+// Only who has shown the token is answered twice, and may take time until then.
+void Server::answer_all(Connection& connection) {
+  bool goes_on = answer_next(connection, options_.limits.patience);
+  while (goes_on) goes_on = answer_next(connection, options_.limits.idle);
 }
 
 bool Server::answer_next(Connection& connection, milliseconds until_asked) {

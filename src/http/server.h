@@ -6,11 +6,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "ashlar/status.h"
 #include "ashlar/unique_fd.h"
@@ -89,15 +89,27 @@ class Server {
   static Result<Sockets> open_sockets(const ServerOptions& options);
   bool is_local() const { return !options_.local_name.empty(); }
 
+  // Somebody who is connected, and the thread that answers. Stays in its place while the thread
+  // runs.
+  struct Visitor {
+    Visitor(UniqueFd socket, int stop_fd) : connection(std::move(socket), stop_fd) {}
+
+    Connection connection;  // the thread's own, but for its end
+    std::thread thread{};
+    bool has_left = false;  // guarded by the server's mutex
+  };
+
   // --- on the thread that listens
   void listen();
+  // Throws what the host throws that has no memory; then nobody was welcomed.
   void welcome(UniqueFd socket);
   void turn_away(const UniqueFd& socket, const Answer& answer);
-  void join_finished();
-  size_t connection_count();
+  void see_off();
+  size_t visitor_count();
 
   // --- on a connection's thread
-  void converse(UniqueFd socket);
+  void converse(Visitor& visitor) noexcept;
+  void answer_all(Connection& connection);
   // False: that was the last answer.
   bool answer_next(Connection& connection, std::chrono::milliseconds until_asked);
   Answer answer_ticket(std::string_view ticket, const Connection& connection);
@@ -115,8 +127,7 @@ class Server {
   TicketBooth tickets_;
 
   Mutex mutex_;
-  std::vector<std::thread> connections_ ASHLAR_GUARDED_BY(mutex_);
-  std::vector<std::thread::id> finished_ ASHLAR_GUARDED_BY(mutex_);
+  std::list<Visitor> visitors_ ASHLAR_GUARDED_BY(mutex_);
 };
 
 }  // namespace ashlar::http

@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <thread>
@@ -14,6 +13,7 @@
 #include "http/client.h"
 #include "http/token.h"
 #include "mp/child_process.h"
+#include "unit/http/echo_server.h"
 #include "unit/http/socket_client.h"
 
 namespace ashlar::http {
@@ -24,60 +24,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr const char* kToken = "0123456789abcdef";
-
-// Says what it was asked, and how long the body was.
-class Echo final : public Handler {
- public:
-  Answer answer(const Question& question) override {
-    if (question.path == "throw") throw std::bad_alloc();
-    if (question.path == "missing") return refusal(404, "a \"quoted\" reason");
-    return {.code = 200, .type = "text/plain", .body = text(question.path, "|", question.query)};
-  }
-  uint64_t most_body_bytes(const Question& question) const override {
-    return question.path == "open" ? 1'000'000 : 0;
-  }
-  Answer answer(const Question& question, std::unique_ptr<ByteSource> body) override {
-    if (question.query == "unread") return refusal(400, "not wanted");
-    std::vector<char> buffer(1000);
-    size_t total = 0;
-    while (true) {
-      const Result<size_t> got = body->read(buffer);
-      if (!got.ok()) return refusal(400, got.status().message());
-      if (*got == 0) break;
-      total += *got;
-    }
-    return {.code = 200, .type = "text/plain", .body = text(total)};
-  }
-};
-
-class ServerTest : public ::testing::Test {
- protected:
-  void start(const ServerLimits& limits = {}) {
-    Result<std::unique_ptr<Server>> started =
-        Server::start(echo_, {.port = 0, .token = kToken, .limits = limits});
-    ASSERT_TRUE(started.ok()) << started.status().message();
-    server_ = *std::move(started);
-  }
-  void SetUp() override { start(); }
-
-  std::string host() const { return text("127.0.0.1:", server_->port()); }
-  // A whole request.
-  std::string request(const std::string& line, const std::string& fields = "") const {
-    return line + " HTTP/1.1\r\nHost: " + host() + "\r\n" + fields + "\r\n";
-  }
-  // Sent alone; everything that comes back.
-  std::string ask(const std::string& bytes) const {
-    SocketClient client(server_->port());
-    client.send(bytes);
-    client.end_sending();
-    return client.read_all();
-  }
-  std::string get(const std::string& path) const { return ask(request("GET " + path)); }
-
-  Echo echo_;
-  std::unique_ptr<Server> server_;
-};
 using HttpServerTest = ServerTest;
 
 TEST_F(HttpServerTest, AnswersWhoKnowsTheToken) {
@@ -184,6 +130,12 @@ TEST_F(HttpServerTest, ThereAreOnlySoManyConnections) {
   EXPECT_EQ(code_of(SocketClient(server_->port()).read_all()), 503);
 }
 
+TEST_F(HttpServerTest, WhatIsThrownOnTheWayToAnAnswerEndsTheConnectionAndNothingElse) {
+  start({.most_connections = 1});
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(get("/0123456789abcdef/throw"), "");
+  EXPECT_EQ(code_of(get("/0123456789abcdef/still/there")), 200);
+}
+
 TEST_F(HttpServerTest, APortThatIsTakenIsSaidSo) {
   const auto second = Server::start(echo_, {.port = server_->port(), .token = kToken});
   ASSERT_FALSE(second.ok());
@@ -225,102 +177,6 @@ TEST(TokenTest, OnlyTheSameTextIsTheSameToken) {
     EXPECT_FALSE(same_token(other, "abcd")) << other;
   }
 }
-
-// --- tickets -------------------------------------------------------------------------------------
-
-TEST_F(HttpServerTest, ATicketLeadsToTheTokenOnce) {
-  const std::string address = *server_->ticket_address();
-  ASSERT_TRUE(address.starts_with("http://" + host() + "/ticket/"));
-  EXPECT_EQ(address.find(kToken), std::string::npos);
-  const std::string path = address.substr(address.find("/ticket/"));
-  const std::string first = get(path);
-  EXPECT_EQ(code_of(first), 303);
-  EXPECT_THAT(first, HasSubstr("Location: /0123456789abcdef/\r\n"));
-  const std::string second = get(path);
-  EXPECT_EQ(code_of(second), 404);
-  EXPECT_THAT(second, Not(HasSubstr(kToken)));
-  EXPECT_EQ(code_of(get("/ticket/")), 404);
-  EXPECT_EQ(code_of(get("/ticket/00000000000000000000000000000000")), 404);
-}
-
-TEST_F(HttpServerTest, BeforeThereIsATicketThereIsNoPlaceForIt) {
-  const std::string path = "/ticket/" + std::string(32, '0');
-  EXPECT_EQ(body_of(get(path)), body_of(get("/other")));
-  ASSERT_TRUE(server_->ticket_address().ok());
-  EXPECT_THAT(body_of(get(path)), HasSubstr("this way in works once"));
-}
-
-TEST_F(HttpServerTest, ATicketIsNoUseToOtherUsers) {
-  if (::geteuid() != 0) GTEST_SKIP() << "SKIPPED: only root can become another user";
-  const std::string address = *server_->ticket_address();
-  const std::string path = address.substr(address.find("/ticket/"));
-  ChildProcess stranger([&](int) {
-    if (::setuid(65534) != 0) return 1;
-    const std::string answer = get(path);
-    return code_of(answer) == 403 && answer.find(kToken) == std::string::npos ? 0 : 2;
-  });
-  EXPECT_EQ(stranger.wait(), 0);
-  EXPECT_EQ(code_of(get(path)), 303) << "who may not use it does not use it up";
-}
-
-TEST(TicketTest, IsForAMinuteAndReplacedByTheNext) {
-  TicketBooth booth;
-  const TicketBooth::Time now{};
-  EXPECT_FALSE(booth.redeem("", now));
-  const std::string first = *booth.issue(now);
-  const std::string second = *booth.issue(now);
-  EXPECT_NE(first, second);
-  EXPECT_FALSE(booth.redeem(first, now));
-  EXPECT_FALSE(booth.redeem(second, now + TicketBooth::kValid));
-  EXPECT_TRUE(booth.redeem(second, now + TicketBooth::kValid - milliseconds(1)));
-  EXPECT_FALSE(booth.redeem(second, now));
-}
-
-TEST(TicketTest, ThePeersEndOfAConnectionSaysWhoseItIs) {
-  constexpr std::string_view kLines =
-      "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout\n"
-      "   0: 0100007F:1F90 0100007F:A1B2 01 00000000:00000000 00:00000000 00000000     1  0 11\n"
-      "   1: 0200007F:A1B2 0100007F:1F90 01 00000000:00000000 00:00000000 00000000     2  0 12\n"
-      "   2: 0100007F:A1B2 0100007F:1F91 01 00000000:00000000 00:00000000 00000000     3  0 13\n"
-      "   3: 0100007F:A1B2 0100007F:1F90 01 00000000:00000000 00:00000000 00000000  1000  0 14\n";
-  EXPECT_EQ(peer_user_in(kLines, {.own = 0x1f90, .peer = 0xa1b2}), 1000U);
-  EXPECT_EQ(peer_user_in(kLines, {.own = 0x1f90, .peer = 0xa1b3}), std::nullopt);
-  EXPECT_EQ(peer_user_in("", {.own = 1, .peer = 2}), std::nullopt);
-  EXPECT_EQ(peer_user_in("0: 0100007F:0002 0100007F:0001 x", {.own = 1, .peer = 2}), std::nullopt);
-}
-
-TEST(TicketTest, WhatNobodyHasAnyMoreIsNobodys) {
-  // As the system lists them: a half-closed end has an owner still; one whose process has closed
-  // it (FIN_WAIT2 and TIME_WAIT), and one that nobody has accepted yet, are said to be root's.
-  const auto line = [](const char* state, const char* uid, const char* inode) {
-    return text("   0: 0100007F:A1B2 0100007F:1F90 ", state,
-                " 00000000:00000000 00:00000000 00000000 ", uid, " 0 ", inode, " 1 0 20 4 30\n");
-  };
-  const LoopbackPorts ports{.own = 0x1f90, .peer = 0xa1b2};
-  EXPECT_EQ(peer_user_in(line("05", "1000", "14"), ports), 1000U);
-  for (const char* state : {"05", "06", "0C", "09"}) {
-    EXPECT_EQ(peer_user_in(line(state, "0", "0"), ports), std::nullopt) << state;
-  }
-  EXPECT_EQ(peer_user_in(line("06", "0", "0") + line("01", "1000", "14"), ports), 1000U);
-}
-
-TEST(TicketTest, WhoHasHungUpIsNotTakenForRoot) {
-  if (::geteuid() != 0) GTEST_SKIP() << "SKIPPED: only root can become another user";
-  const Door door = *open_loopback(0);
-  ChildProcess stranger([&](int) {
-    if (::setuid(65534) != 0) return 1;
-    return SocketClient(door.port).send("GET") ? 0 : 2;
-  });
-  EXPECT_EQ(stranger.wait(), 0);
-  const UniqueFd accepted(::accept(door.listening.get(), nullptr, nullptr));
-  ASSERT_TRUE(accepted.valid());
-  EXPECT_FALSE(is_own_users(accepted.get()));
-}
-
-// --- children that are forked off ---------------------------------------------------------------
-
-// Ends a child that would hang for ever.
-void end_in_time() { ::alarm(30); }
 
 // --- at a Unix socket ----------------------------------------------------------------------------
 

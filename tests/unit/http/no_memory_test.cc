@@ -1,0 +1,98 @@
+// A host without memory: every allocation that the server's threads make for a connection fails
+// once, and nobody's process ends by it. The failing operator new serves the whole executable.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+#include <string>
+
+#include "ashlar/allocator.h"
+#include "ashlar/live.h"
+#include "ashlar/sim.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "unit/http/socket_client.h"
+
+namespace {
+
+// How many allocations succeed before one fails; below zero: all do. Sequentially consistent: it is
+// set before a request is sent, and read after the answer.
+std::atomic<int64_t> left_before_failure{-1};
+// Threads of the test itself have all they want.
+thread_local bool is_spared = false;
+
+void* taken(size_t bytes) noexcept {
+  if (!is_spared && left_before_failure >= 0 && left_before_failure.fetch_sub(1) == 0) {
+    return nullptr;
+  }
+  return std::malloc(bytes == 0 ? 1 : bytes);  // NOLINT(cppcoreguidelines-no-malloc)
+}
+
+}  // namespace
+
+void* operator new(size_t bytes) {
+  void* memory = taken(bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return taken(bytes); }
+void operator delete(void* memory) noexcept { std::free(memory); }          // NOLINT
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }  // NOLINT
+
+namespace ashlar {
+namespace {
+
+constexpr const char* kToken = "a-token-of-0123456789";
+
+// All but the numbers, which differ from one answer to the next, and the pickle's bytes.
+std::string shape_of(const std::string& answer) {
+  std::string shape = answer.find("octet-stream") < answer.size() ? "" : answer;
+  std::erase_if(shape, [](char c) { return (c >= '0' && c <= '9') || c == '.'; });
+  return shape;
+}
+
+class NoMemoryTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  NoMemoryTest() { is_spared = true; }
+  ~NoMemoryTest() override { is_spared = false; }
+};
+
+TEST_P(NoMemoryTest, WhoWatchesIsHungUpOnAndTheProcessGoesOn) {
+  sim::Options options;
+  options.capacity_bytes = kGiB;
+  const std::unique_ptr<sim::Machine> machine = *sim::Machine::create(options);
+  Allocator allocator(machine->device(DeviceIndex(0)));
+  const Buffer buffer = allocator.allocate(kMiB);
+  const LiveServer live({.port = 0, .token = kToken});
+  const auto port = static_cast<uint16_t>(std::stoi(live.address().substr(17)));
+  const std::string question = text("GET ", GetParam(), " HTTP/1.1\r\nHost: 127.0.0.1:", port,
+                                    "\r\nAuthorization: Bearer ", kToken, "\r\n\r\n");
+  const auto ask = [&] {
+    SocketClient client(port);
+    client.send(question);
+    client.end_sending();
+    return client.read_all();
+  };
+  const std::string wanted = ask();
+  size_t hung_up_count = 0;
+  bool was_reached = true;
+  for (int64_t n = 0; was_reached; ++n) {
+    left_before_failure = n;
+    const std::string told = ask();
+    hung_up_count += told.empty() ? 1 : 0;
+    if (code_of(told) == 200) {
+      EXPECT_EQ(shape_of(told), shape_of(wanted)) << "a part is missing after failure " << n;
+    }
+    was_reached = left_before_failure.exchange(-1) < 0;
+    ASSERT_EQ(code_of(ask()), code_of(wanted)) << "after failure " << n;
+  }
+  EXPECT_GT(hung_up_count, 3U) << "that is how one notices";
+}
+
+INSTANTIATE_TEST_SUITE_P(Questions, NoMemoryTest,
+                         ::testing::Values("/stats", "/metrics", "/snapshot", "/nothing"));
+
+}  // namespace
+}  // namespace ashlar
