@@ -152,6 +152,7 @@ Status LiveShow::open_port(const LiveOptions& options) {
   Result<std::unique_ptr<http::Server>> server = http::Server::start(*handler_, std::move(wanted));
   if (!server.ok()) return server.status();
   loopback_ = *std::move(server);
+  loopback_entry_.emplace(*loopback_);
   return {};
 }
 
@@ -164,6 +165,7 @@ Status LiveShow::open_socket() {
   Result<std::unique_ptr<http::Server>> server = http::Server::start(*handler_, std::move(wanted));
   if (!server.ok()) return server.status();
   local_ = *std::move(server);
+  local_entry_.emplace(*local_);
   return {};
 }
 

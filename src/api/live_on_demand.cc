@@ -3,12 +3,12 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <memory>
 #include <optional>
 
 #include "api/live_show.h"
 #include "api/unwrap.h"
-#include "base/mutex.h"
 #include "config/environment.h"
 
 namespace ashlar {
@@ -16,31 +16,35 @@ namespace {
 
 class OnDemand {
  public:
-  void show_once(const LiveOptions& wanted) {
-    MutexLock lock(mutex_);
-    if (pid_ == ::getpid()) return;
-    // Threads stay with the parent of a fork: its servers cannot be ended here.
-    static_cast<void>(show_.release());
+  bool is_done() const { return process_.load(std::memory_order_acquire) == ::getpid(); }
+
+  // One of those who come at once does it; the others need not wait for it.
+  void show_once(const std::optional<LiveOptions>& wanted) {
+    pid_t before = process_.load(std::memory_order_acquire);
+    if (before == ::getpid()) return;
+    if (!process_.compare_exchange_strong(before, ::getpid(), std::memory_order_acq_rel)) return;
+    try {
+      // Threads stay with the parent of a fork: its servers cannot be ended here.
+      static_cast<void>(show_.release());
+      if (wanted) open(*wanted);
+    } catch (...) {
+      process_.store(0, std::memory_order_release);  // whoever comes next is told the same
+      throw;
+    }
+  }
+
+ private:
+  void open(const LiveOptions& wanted) {
     Result<std::unique_ptr<LiveShow>> opened = LiveShow::open(wanted);
     if (opened.status().is(StatusKind::kUsage)) unwrap(opened.status());
     if (!opened.ok() && wanted.port) opened = LiveShow::open({}, opened.status().message());
     if (opened.ok()) show_ = *std::move(opened);
-    pid_ = ::getpid();
   }
 
-  bool is_done() {
-    MutexLock lock(mutex_);
-    return pid_ == ::getpid();
-  }
-  void note_done() {
-    MutexLock lock(mutex_);
-    pid_ = ::getpid();
-  }
-
- private:
-  Mutex mutex_;
-  pid_t pid_ ASHLAR_GUARDED_BY(mutex_) = 0;  // of the process for which all is done
-  std::unique_ptr<LiveShow> show_ ASHLAR_GUARDED_BY(mutex_);
+  // Of the process for which all is done. No lock, which a child might be forked off with while
+  // somebody holds it. Acquire and release: show_ is that of whoever set it last.
+  std::atomic<pid_t> process_{0};
+  std::unique_ptr<LiveShow> show_{};
 };
 
 OnDemand& on_demand() {
@@ -55,11 +59,7 @@ void show_if_asked() {
   OnDemand& show = on_demand();
   if (show.is_done()) return;
   const std::optional<LiveOptions> wanted = unwrap(live_options_from(Environment::of_process()));
-  if (wanted) {
-    show.show_once(*wanted);
-  } else {
-    show.note_done();
-  }
+  show.show_once(wanted);
 }
 
 }  // namespace ashlar

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "api/shown_servers.h"
 #include "ashlar/live.h"
 #include "http/server.h"
 #include "live/shown.h"
@@ -34,6 +36,8 @@ class LiveShow {
   std::unique_ptr<http::Handler> handler_;
   std::unique_ptr<http::Server> loopback_{};  // servers end first
   std::unique_ptr<http::Server> local_{};
+  std::optional<ShownServers::Entry> loopback_entry_{};  // these before them
+  std::optional<ShownServers::Entry> local_entry_{};
 };
 
 }  // namespace ashlar

@@ -1,6 +1,7 @@
 // A count of visits for each; the last one out says so.
 #include "api/shown_allocators.h"
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <memory>
@@ -9,8 +10,24 @@ namespace ashlar {
 
 ShownAllocators& ShownAllocators::of_process() {
   // On purpose without an owner: allocators may end after all else has.
-  static ShownAllocators* const only = std::make_unique<ShownAllocators>().release();
+  static ShownAllocators* const only = [] {
+    // Whoever forks waits until nobody has the lock, which nobody could let go of in the child.
+    // Without memory for the handlers, that is left to luck.
+    static_cast<void>(::pthread_atfork([] { of_process().before_fork(); },
+                                       [] { of_process().after_fork(); },
+                                       [] { of_process().after_fork(); }));
+    return std::make_unique<ShownAllocators>().release();
+  }();
   return *only;
+}
+
+// The compiler's analysis knows of no lock that is let go of in another process.
+void ShownAllocators::before_fork() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
+  mutex_.lock();
+}
+
+void ShownAllocators::after_fork() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
+  mutex_.unlock();
 }
 
 uint64_t ShownAllocators::enter(Allocator& allocator) {

@@ -49,6 +49,8 @@ class ShownAllocators {
 
   uint64_t enter(Allocator& allocator);
   void leave(uint64_t number);
+  void before_fork();
+  void after_fork();
 
   mutable Mutex mutex_;
   std::condition_variable visit_ended_;

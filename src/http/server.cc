@@ -1,6 +1,7 @@
 // Listening, and the conversation of one connection: a head, its answer, and the next.
 #include "http/server.h"
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -36,7 +37,7 @@ Result<std::unique_ptr<Server>> Server::start(Handler& handler, ServerOptions op
   auto server = std::make_unique<Server>(handler, std::move(options), *std::move(sockets));
   Result<std::thread> listener = start_thread([&server = *server] { server.listen(); });
   if (!listener.ok()) return listener.status();
-  server->listener_ = *std::move(listener);
+  server->crew_->listener = *std::move(listener);
   return server;
 }
 
@@ -59,17 +60,23 @@ Server::Server(Handler& handler, ServerOptions options, Sockets sockets)
       options_(std::move(options)),
       listening_(std::move(sockets.door.listening)),
       stop_(std::move(sockets.stop)),
-      port_(sockets.door.port) {}
+      port_(sockets.door.port),
+      process_(::getpid()) {}
 
 Server::~Server() {
+  if (process_ != ::getpid()) {
+    static_cast<void>(crew_.release());
+    return;
+  }
   const uint64_t one = 1;
   (void)!::write(stop_.get(), &one, sizeof(one));
-  if (listener_.joinable()) listener_.join();
+  if (crew_->listener.joinable()) crew_->listener.join();
+  ::shutdown(listening_.get(), SHUT_RDWR);  // for copies of it, too, that a child may have
   // Nobody comes any more; those who are here have yet to say that they leave.
   std::list<Visitor> visitors;
   {
-    MutexLock lock(mutex_);
-    visitors.swap(visitors_);
+    MutexLock lock(crew_->mutex);
+    visitors.swap(crew_->visitors);
   }
   for (Visitor& each : visitors) each.thread.join();
 }
@@ -82,6 +89,28 @@ Result<std::string> Server::ticket_address() {
   const Result<std::string> ticket = tickets_.issue(steady_clock::now());
   if (!ticket.ok()) return ticket.status();
   return text("http://127.0.0.1:", port_, kTicketPath, *ticket);
+}
+
+// --- around a fork -------------------------------------------------------------------------------
+
+// The compiler's analysis knows of no lock that is let go of in another process.
+void Server::before_fork() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
+  crew_->mutex.lock();
+}
+
+void Server::after_fork_in_parent() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
+  crew_->mutex.unlock();
+}
+
+// Something harmless takes the place of each, so that its number is not given to a file that
+// whoever still knows the number would close.
+void Server::after_fork_in_child() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
+  ::dup3(stop_.get(), listening_.get(), O_CLOEXEC);
+  for (const Visitor& each : crew_->visitors) {
+    const int socket_fd = each.connection.socket_fd();
+    if (socket_fd >= 0) ::dup3(stop_.get(), socket_fd, O_CLOEXEC);
+  }
+  crew_->mutex.unlock();
 }
 
 // --- on the thread that listens -----------------------------------------------------------------
@@ -124,8 +153,8 @@ void Server::welcome(UniqueFd socket) {
   Result<std::thread> thread = start_thread([this, &visitor] { converse(visitor); });
   if (!thread.ok()) return;
   visitor.thread = *std::move(thread);
-  MutexLock lock(mutex_);
-  visitors_.splice(visitors_.end(), arriving);
+  MutexLock lock(crew_->mutex);
+  crew_->visitors.splice(crew_->visitors.end(), arriving);
 }
 
 void Server::turn_away(const UniqueFd& socket, const Answer& answer) {
@@ -134,17 +163,18 @@ void Server::turn_away(const UniqueFd& socket, const Answer& answer) {
 }
 
 size_t Server::visitor_count() {
-  MutexLock lock(mutex_);
-  return visitors_.size();
+  MutexLock lock(crew_->mutex);
+  return crew_->visitors.size();
 }
 
 void Server::see_off() {
   std::list<Visitor> leaving;
   {
-    MutexLock lock(mutex_);
-    for (auto each = visitors_.begin(); each != visitors_.end();) {
+    MutexLock lock(crew_->mutex);
+    std::list<Visitor>& all = crew_->visitors;
+    for (auto each = all.begin(); each != all.end();) {
       const auto next = std::next(each);
-      if (each->has_left) leaving.splice(leaving.end(), visitors_, each);
+      if (each->has_left) leaving.splice(leaving.end(), all, each);
       each = next;
     }
   }
@@ -159,7 +189,7 @@ void Server::converse(Visitor& visitor) noexcept {
   } catch (...) {
     // The host has no memory, or the handler gave up: the peer sees that it is hung up on.
   }
-  MutexLock lock(mutex_);
+  MutexLock lock(crew_->mutex);
   visitor.connection.hang_up();
   visitor.has_left = true;
 }

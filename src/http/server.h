@@ -4,6 +4,8 @@
 // connection, of which there are few. Thread safe.
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <cstdint>
 #include <list>
@@ -62,7 +64,8 @@ class Server {
  public:
   // `handler` outlives it. kDeviceFault: the port is taken, or the system refuses.
   static Result<std::unique_ptr<Server>> start(Handler& handler, ServerOptions options);
-  // Ends all connections, and waits for the answers that are being made.
+  // Ends all connections, and waits for the answers that are being made. In a process that was
+  // forked off, which has none of the threads: touches nothing of the parent's.
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
@@ -74,6 +77,13 @@ class Server {
   // whoever else sees it has nothing of it. "http://127.0.0.1:PORT/ticket/TICKET".
   // REQUIRES: not at a Unix socket. kDeviceFault: the system has no random bytes.
   Result<std::string> ticket_address();
+
+  // For handlers of pthread_atfork(3), around every fork(2). A child that outlives its parent would
+  // otherwise keep the door open, and those who knock waiting for ever; in the child, copies of all
+  // sockets are given up. Where nobody calls these, only that is lost.
+  void before_fork();
+  void after_fork_in_parent();
+  void after_fork_in_child();
 
  private:
   struct Sockets {
@@ -96,7 +106,15 @@ class Server {
 
     Connection connection;  // the thread's own, but for its end
     std::thread thread{};
-    bool has_left = false;  // guarded by the server's mutex
+    bool has_left = false;  // guarded by the crew's mutex
+  };
+
+  // All threads. Apart from the server, since a child that was forked off cannot end threads that
+  // it does not have: it leaves all this where it is.
+  struct Crew {
+    std::thread listener{};
+    Mutex mutex{};
+    std::list<Visitor> visitors ASHLAR_GUARDED_BY(mutex){};
   };
 
   // --- on the thread that listens
@@ -123,11 +141,9 @@ class Server {
   const UniqueFd listening_;
   const UniqueFd stop_;
   const uint16_t port_;
-  std::thread listener_;
+  const pid_t process_;  // whose threads they are
   TicketBooth tickets_;
-
-  Mutex mutex_;
-  std::list<Visitor> visitors_ ASHLAR_GUARDED_BY(mutex_);
+  std::unique_ptr<Crew> crew_ = std::make_unique<Crew>();
 };
 
 }  // namespace ashlar::http

@@ -153,6 +153,66 @@ TEST_F(LiveServerTest, AChildThatIsForkedOffMeanwhileNeedNotWaitForVisitorsOfIts
 // Ends a child that would hang for ever.
 void end_in_time() { ::alarm(30); }
 
+TEST_F(LiveServerTest, AChildNeedNotWaitForALockThatItsParentHeldMeanwhile) {
+  auto allocator = std::make_unique<Allocator>(device());
+  ShownAllocators& all = ShownAllocators::of_process();
+  std::atomic<bool> is_over{false};
+  std::thread looking([&] {
+    while (!is_over) static_cast<void>(all.numbers());
+  });
+  for (int round = 0; round < 50 && !HasFailure(); ++round) {
+    ChildProcess child([&](int) {
+      end_in_time();
+      allocator.reset();
+      return 0;
+    });
+    EXPECT_EQ(child.wait(), 0) << "in round " << round;
+  }
+  is_over = true;
+  looking.join();
+}
+
+TEST_F(LiveServerTest, AChildThatEndsDoesNotEndWhatItsParentShows) {
+  auto live = std::make_unique<LiveServer>(LiveOptions{.port = 0, .token = kToken});
+  ChildProcess child([&](int) {
+    end_in_time();
+    live.reset();
+    return 0;
+  });
+  EXPECT_EQ(child.wait(), 0);
+  EXPECT_EQ(get(*live, "/stats").code, 200);
+  EXPECT_EQ(code_of(ask(*live, text("/", kToken, "/stats"))), 200);
+}
+
+TEST_F(LiveServerTest, AChildThatOutlivesItsParentKeepsNoDoorOpen) {
+  ChildProcess parent([&](int socket_fd) {
+    end_in_time();
+    const LiveServer live;
+    Result<UniqueFd> watcher =
+        connect_abstract(live.socket_name(), seconds(10), LocalSocket::kStream);
+    if (!watcher.ok()) return 1;
+    http::Client client(*std::move(watcher));
+    if (!client.get("/stats").ok()) return 2;  // the server has a connection open
+    const ChildProcess child([&](int) {
+      end_in_time();
+      hear(socket_fd);  // until the test ends
+      return 0;
+    });
+    const auto* name = reinterpret_cast<const uint8_t*>(live.socket_name().data());
+    const std::span bytes(name, live.socket_name().size());
+    if (!send_message(socket_fd, bytes, -1, seconds(10)).ok()) return 3;
+    ::pause();
+    return 4;
+  });
+  std::array<uint8_t, 128> name{};
+  const Result<ReceivedMessage> told = receive_message(parent.socket_fd(), name, seconds(10));
+  ASSERT_TRUE(told.ok()) << told.status().message();
+  const std::string_view socket_name(reinterpret_cast<const char*>(name.data()), told->bytes);
+  EXPECT_TRUE(connect_abstract(socket_name, seconds(10), LocalSocket::kStream).ok());
+  parent.kill();
+  EXPECT_FALSE(connect_abstract(socket_name, seconds(10), LocalSocket::kStream).ok());
+}
+
 TEST_F(LiveServerTest, IsFoundByTheNumberOfItsProcess) {
   EXPECT_FALSE(live::connect_to_exposed(::getpid()).ok());
   {

@@ -1,0 +1,51 @@
+// A server in a process that forks: its children have copies of all it has, but no threads.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "mp/child_process.h"
+#include "unit/http/echo_server.h"
+
+namespace ashlar::http {
+namespace {
+
+using HttpForkTest = ServerTest;
+
+// Ends a child that would hang for ever.
+void end_in_time() { ::alarm(30); }
+
+TEST_F(HttpForkTest, AChildThatEndsItsCopyLeavesItsParentsServerAlone) {
+  SocketClient before(server_->port());
+  before.send(request("GET /0123456789abcdef/before"));
+  EXPECT_EQ(body_of(before.read_answer()), "before|");
+  ChildProcess child([&](int) {
+    end_in_time();
+    server_.reset();
+    return 0;
+  });
+  EXPECT_EQ(child.wait(), 0);
+  EXPECT_EQ(body_of(get("/0123456789abcdef/after")), "after|");
+  before.send(request("GET /0123456789abcdef/again"));
+  EXPECT_EQ(body_of(before.read_answer()), "again|");
+}
+
+TEST_F(HttpForkTest, AnEndIsAnEndAlsoWhereAChildLivesOn) {
+  SocketClient open(server_->port());
+  open.send(request("GET /0123456789abcdef/a"));
+  EXPECT_EQ(code_of(open.read_answer()), 200);
+  ChildProcess child([&](int socket_fd) {
+    end_in_time();
+    hear(socket_fd);
+    return 0;
+  });
+  const uint16_t port = server_->port();
+  server_.reset();
+  EXPECT_EQ(open.read_all(), "");
+  const Result<std::unique_ptr<Server>> next =
+      Server::start(echo_, {.port = port, .token = kToken});
+  EXPECT_TRUE(next.ok()) << next.status().message();
+  tell(child.socket_fd());
+  EXPECT_EQ(child.wait(), 0);
+}
+
+}  // namespace
+}  // namespace ashlar::http
