@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -145,11 +146,12 @@ void Server::welcome(UniqueFd socket) {
   }
   const int yes = 1;
   if (!is_local()) ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
-  if (visitor_count() >= options_.limits.most_connections) {
+  if (!make_room()) {
     return turn_away(socket, refusal(503, "there are too many connections; close one"));
   }
   std::list<Visitor> arriving;
   Visitor& visitor = arriving.emplace_back(std::move(socket), stop_.get());
+  visitor.is_known = is_local();
   Result<std::thread> thread = start_thread([this, &visitor] { converse(visitor); });
   if (!thread.ok()) return;
   visitor.thread = *std::move(thread);
@@ -162,9 +164,21 @@ void Server::turn_away(const UniqueFd& socket, const Answer& answer) {
   (void)!::send(socket.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-size_t Server::visitor_count() {
+// Whoever comes may know the token; whoever has been here without showing it most likely does not,
+// and must not keep others out.
+bool Server::make_room() {
+  const size_t most = options_.limits.most_connections;
   MutexLock lock(crew_->mutex);
-  return crew_->visitors.size();
+  std::list<Visitor>& all = crew_->visitors;
+  if (all.size() < most) return true;
+  const auto stranger = std::find_if(all.begin(), all.end(), [](const Visitor& each) {
+    return !each.is_known && !each.was_hung_up_on && !each.has_left;
+  });
+  // Those who leave take a moment. They may be as many as stay.
+  if (stranger == all.end() || all.size() >= 2 * most) return false;
+  stranger->was_hung_up_on = true;
+  ::shutdown(stranger->connection.socket_fd(), SHUT_RDWR);
+  return true;
 }
 
 void Server::see_off() {
@@ -185,7 +199,7 @@ void Server::see_off() {
 
 void Server::converse(Visitor& visitor) noexcept {
   try {
-    answer_all(visitor.connection);
+    answer_all(visitor);
   } catch (...) {
     // The host has no memory, or the handler gave up: the peer sees that it is hung up on.
   }
@@ -195,13 +209,14 @@ void Server::converse(Visitor& visitor) noexcept {
 }
 
 // Only who has shown the token is answered twice, and may take time until then.
-void Server::answer_all(Connection& connection) {
-  bool goes_on = answer_next(connection, options_.limits.patience);
-  while (goes_on) goes_on = answer_next(connection, options_.limits.idle);
+void Server::answer_all(Visitor& visitor) {
+  bool goes_on = answer_next(visitor, options_.limits.patience);
+  while (goes_on) goes_on = answer_next(visitor, options_.limits.idle);
 }
 
-bool Server::answer_next(Connection& connection, milliseconds until_asked) {
+bool Server::answer_next(Visitor& visitor, milliseconds until_asked) {
   const ServerLimits& limits = options_.limits;
+  Connection& connection = visitor.connection;
   const Result<std::optional<std::string>> bytes =
       connection.read_head(steady_clock::now() + until_asked, limits.patience);
   if (bytes.ok() && !*bytes) return false;
@@ -215,7 +230,7 @@ bool Server::answer_next(Connection& connection, milliseconds until_asked) {
   } else {
     const ParsedHead parsed = parse_head(**bytes);
     if (parsed.head) {
-      answer = answer_head(*parsed.head, connection, keeps_alive);
+      answer = answer_head(*parsed.head, visitor, keeps_alive);
       if (parsed.head->body_bytes > 0) farewell = kBodyFarewell;
     } else {
       answer = refusal(parsed.code, parsed.why);
@@ -227,13 +242,18 @@ bool Server::answer_next(Connection& connection, milliseconds until_asked) {
   return keeps_alive;
 }
 
-Answer Server::answer_head(const RequestHead& head, Connection& connection, bool& keeps_alive) {
+Answer Server::answer_head(const RequestHead& head, Visitor& visitor, bool& keeps_alive) {
+  Connection& connection = visitor.connection;
   if (!is_our_host(head.host)) return refusal(421, "this server goes by another name");
   if (!is_local() && tickets_.has_issued() && head.path.starts_with(kTicketPath)) {
     return answer_ticket(std::string_view(head.path).substr(kTicketPath.size()), connection);
   }
   const std::optional<std::string_view> path = admitted_path(head);
   if (!path) return refusal(404, "there is nothing here");
+  {
+    MutexLock lock(crew_->mutex);
+    visitor.is_known = true;
+  }
   const Question question{head.method, *path, head.query};
   if (head.method == Method::kGet) {
     keeps_alive = head.keeps_alive;

@@ -46,6 +46,8 @@ class Handler {
 };
 
 struct ServerLimits {
+  // More are turned away; but of those who have not shown the token, the first to come is hung up
+  // on instead.
   size_t most_connections = 32;
   std::chrono::milliseconds patience{10'000};  // for a head, and for every further part of a body
   std::chrono::milliseconds idle{60'000};      // between the questions of who has the token
@@ -106,7 +108,10 @@ class Server {
 
     Connection connection;  // the thread's own, but for its end
     std::thread thread{};
-    bool has_left = false;  // guarded by the crew's mutex
+    // Guarded by the crew's mutex.
+    bool is_known = false;        // it has shown the token, or needs none
+    bool was_hung_up_on = false;  // to make room: it will have left soon
+    bool has_left = false;
   };
 
   // All threads. Apart from the server, since a child that was forked off cannot end threads that
@@ -123,15 +128,16 @@ class Server {
   void welcome(UniqueFd socket);
   void turn_away(const UniqueFd& socket, const Answer& answer);
   void see_off();
-  size_t visitor_count();
+  // False: there is none.
+  bool make_room();
 
   // --- on a connection's thread
   void converse(Visitor& visitor) noexcept;
-  void answer_all(Connection& connection);
+  void answer_all(Visitor& visitor);
   // False: that was the last answer.
-  bool answer_next(Connection& connection, std::chrono::milliseconds until_asked);
+  bool answer_next(Visitor& visitor, std::chrono::milliseconds until_asked);
   Answer answer_ticket(std::string_view ticket, const Connection& connection);
-  Answer answer_head(const RequestHead& head, Connection& connection, bool& keeps_alive);
+  Answer answer_head(const RequestHead& head, Visitor& visitor, bool& keeps_alive);
   bool is_our_host(std::string_view host) const;
   // What is asked, if whoever asks may: none otherwise.
   std::optional<std::string_view> admitted_path(const RequestHead& head) const;

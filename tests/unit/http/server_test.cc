@@ -136,6 +136,20 @@ TEST_F(HttpServerTest, WhatIsThrownOnTheWayToAnAnswerEndsTheConnectionAndNothing
   EXPECT_EQ(code_of(get("/0123456789abcdef/still/there")), 200);
 }
 
+TEST_F(HttpServerTest, StrangersDoNotTakeUpTheRoomOfThoseWhoKnowTheToken) {
+  start({.most_connections = 2});
+  SocketClient silent(server_->port());
+  SocketClient slow(server_->port());
+  slow.send("GET /");
+  SocketClient known(server_->port());
+  known.send(request("GET /0123456789abcdef/a"));
+  EXPECT_EQ(code_of(known.read_answer()), 200);
+  SocketClient second(server_->port());
+  second.send(request("GET /0123456789abcdef/b"));
+  EXPECT_EQ(code_of(second.read_answer()), 200);
+  EXPECT_EQ(code_of(SocketClient(server_->port()).read_all()), 503) << "of them there are enough";
+}
+
 TEST_F(HttpServerTest, APortThatIsTakenIsSaidSo) {
   const auto second = Server::start(echo_, {.port = server_->port(), .token = kToken});
   ASSERT_FALSE(second.ok());
