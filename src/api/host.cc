@@ -3,9 +3,12 @@
 #include "ashlar/host.h"
 
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
+#include "api/live_on_demand.h"
+#include "api/shown_allocators.h"
 #include "api/unwrap.h"
 #include "base/check.h"
 #include "base/mutex.h"
@@ -33,6 +36,7 @@ struct HostAllocator::Parts {
   Device& device;
   SteadyClock own_clock;
   const std::unique_ptr<PinnedAllocator> pinned;
+  std::optional<ShownHostAllocators::Entry> shown{};  // empty before it is made, and while it ends
 
   // Blocks handed out as plain pointers. Never locked together with the allocator.
   Mutex mutex;
@@ -40,12 +44,19 @@ struct HostAllocator::Parts {
 };
 
 HostAllocator::HostAllocator(Device& device, const AllocatorOptions& options)
-    : parts_(std::make_unique<Parts>(device, options, nullptr)) {}
+    : parts_(std::make_unique<Parts>(device, options, nullptr)) {
+  show_if_asked();
+  parts_->shown.emplace(*this);
+}
 
 HostAllocator::HostAllocator(Device& device, const AllocatorOptions& options, Clock& clock)
-    : parts_(std::make_unique<Parts>(device, options, &clock)) {}
+    : parts_(std::make_unique<Parts>(device, options, &clock)) {
+  show_if_asked();
+  parts_->shown.emplace(*this);
+}
 
-HostAllocator::~HostAllocator() = default;
+// Nobody looks at it any more when its parts begin to end.
+HostAllocator::~HostAllocator() { parts_->shown.reset(); }
 
 Device& HostAllocator::device() const { return parts_->device; }
 

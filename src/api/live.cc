@@ -40,6 +40,17 @@ live::ShownAllocator shown(uint64_t number, Allocator& allocator) {
   return shown;
 }
 
+live::ShownHostAllocator shown(uint64_t number, HostAllocator& allocator) {
+  const DeviceProperties& device = allocator.device().properties();
+  live::ShownHostAllocator shown;
+  shown.number = number;
+  shown.backend = device.backend;
+  shown.device = device.index.value();
+  shown.device_name = device.name;
+  shown.stats = allocator.stats();
+  return shown;
+}
+
 class ProcessShowcase final : public live::Showcase {
  public:
   explicit ProcessShowcase(std::string trouble) : trouble_(std::move(trouble)) {}
@@ -54,6 +65,12 @@ class ProcessShowcase final : public live::Showcase {
     for (const uint64_t number : numbers()) {
       ShownAllocators::of_process().visit(number, [&](Allocator& allocator) {
         process.allocators.push_back(shown(number, allocator));
+      });
+    }
+    ShownHostAllocators& hosts = ShownHostAllocators::of_process();
+    for (const uint64_t number : hosts.numbers()) {
+      hosts.visit(number, [&](HostAllocator& allocator) {
+        process.host_allocators.push_back(shown(number, allocator));
       });
     }
     return process;

@@ -8,37 +8,41 @@
 
 namespace ashlar {
 
-ShownAllocators& ShownAllocators::of_process() {
+template <typename Kind>
+Shown<Kind>& Shown<Kind>::of_process() {
   // On purpose without an owner: allocators may end after all else has.
-  static ShownAllocators* const only = [] {
+  static Shown* const only = [] {
     // Whoever forks waits until nobody has the lock, which nobody could let go of in the child.
     // Without memory for the handlers, that is left to luck.
     static_cast<void>(::pthread_atfork([] { of_process().before_fork(); },
                                        [] { of_process().after_fork(); },
                                        [] { of_process().after_fork(); }));
-    return std::make_unique<ShownAllocators>().release();
+    return std::make_unique<Shown>().release();
   }();
   return *only;
 }
 
-// The compiler's analysis knows of no lock that is let go of in another process.
-void ShownAllocators::before_fork() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
+template <typename Kind>
+void Shown<Kind>::before_fork() {
   mutex_.lock();
 }
 
-void ShownAllocators::after_fork() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
+template <typename Kind>
+void Shown<Kind>::after_fork() {
   mutex_.unlock();
 }
 
-uint64_t ShownAllocators::enter(Allocator& allocator) {
+template <typename Kind>
+uint64_t Shown<Kind>::enter(Kind& allocator) {
   MutexLock lock(mutex_);
-  Shown shown;
+  Place shown;
   shown.allocator = &allocator;
   shown_.emplace(next_number_, shown);
   return next_number_++;
 }
 
-void ShownAllocators::leave(uint64_t number) {
+template <typename Kind>
+void Shown<Kind>::leave(uint64_t number) {
   MutexLock lock(mutex_);
   const auto found = shown_.find(number);
   found->second.is_leaving = true;
@@ -48,7 +52,8 @@ void ShownAllocators::leave(uint64_t number) {
   shown_.erase(found);
 }
 
-std::vector<uint64_t> ShownAllocators::numbers() const {
+template <typename Kind>
+std::vector<uint64_t> Shown<Kind>::numbers() const {
   MutexLock lock(mutex_);
   std::vector<uint64_t> all;
   for (const auto& [number, shown] : shown_) {
@@ -57,9 +62,10 @@ std::vector<uint64_t> ShownAllocators::numbers() const {
   return all;
 }
 
-class ShownAllocators::Visit {
+template <typename Kind>
+class Shown<Kind>::Visit {
  public:
-  Visit(ShownAllocators& all, uint64_t number) : all_(all) {
+  Visit(Shown& all, uint64_t number) : all_(all) {
     MutexLock lock(all_.mutex_);
     const auto found = all_.shown_.find(number);
     if (found == all_.shown_.end() || found->second.is_leaving) return;
@@ -77,18 +83,22 @@ class ShownAllocators::Visit {
   Visit& operator=(const Visit&) = delete;
 
   // Null: there is none.
-  Allocator* allocator() const { return shown_ == nullptr ? nullptr : shown_->allocator; }
+  Kind* allocator() const { return shown_ == nullptr ? nullptr : shown_->allocator; }
 
  private:
-  ShownAllocators& all_;
-  Shown* shown_ = nullptr;  // stays while it is being visited
+  Shown& all_;
+  Place* shown_ = nullptr;  // stays while it is being visited
 };
 
-bool ShownAllocators::visit(uint64_t number, const std::function<void(Allocator&)>& look) {
+template <typename Kind>
+bool Shown<Kind>::visit(uint64_t number, const std::function<void(Kind&)>& look) {
   const Visit visit(*this, number);
   if (visit.allocator() == nullptr) return false;
   look(*visit.allocator());
   return true;
 }
+
+template class Shown<Allocator>;
+template class Shown<HostAllocator>;
 
 }  // namespace ashlar

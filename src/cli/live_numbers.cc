@@ -86,6 +86,30 @@ AllocatorNumbers read_allocator(const Json& object, std::string& wrong) {
   return read;
 }
 
+HostNumbers read_host_allocator(const Json& object, std::string& wrong) {
+  Fields fields(object, wrong);
+  HostNumbers read;
+  read.number = fields.natural("number");
+  read.backend = fields.string("backend");
+  read.device = fields.natural("device");
+  read.device_name = fields.string("device_name");
+  Fields stats(fields.object("stats"), wrong);
+  read.reserved_bytes = stats.natural("allocated_bytes.current");
+  read.reserved_peak_bytes = stats.natural("allocated_bytes.peak");
+  read.active_bytes = stats.natural("active_bytes.current");
+  const uint64_t waiting_bytes =
+      std::min(stats.natural("pending_bytes.current"), read.active_bytes);
+  read.allocated_bytes = read.active_bytes - waiting_bytes;
+  read.allocated_bytes -= std::min(stats.natural("graph_bytes.current"), read.allocated_bytes);
+  read.requested_bytes = stats.natural("requested_bytes.current");
+  read.blocks = stats.natural("active_requests.current");
+  read.allocations = stats.natural("active_requests.allocated");
+  read.host_calls = stats.natural("num_host_alloc") + stats.natural("num_host_free");
+  read.retries = stats.natural("num_alloc_retries");
+  read.ooms = stats.natural("num_ooms");
+  return read;
+}
+
 }  // namespace
 
 uint64_t LiveNumbers::total(uint64_t AllocatorNumbers::*quantity) const {
@@ -114,6 +138,15 @@ Result<LiveNumbers> read_live_numbers(std::string_view stats_json) {
     return Status::format("the process names no list of allocators");
   }
   for (const Json& each : *list) read.allocators.push_back(read_allocator(each, wrong));
+  // Programs that were built before it was told tell nothing of it.
+  if (const auto hosts = parsed.find("host_allocators"); hosts != parsed.end()) {
+    if (!hosts->is_array() || hosts->size() > kMostAllocators) {
+      return Status::format("what the process names as host_allocators is no list of them");
+    }
+    for (const Json& each : *hosts) {
+      read.host_allocators.push_back(read_host_allocator(each, wrong));
+    }
+  }
   if (wrong.empty()) return read;
   return Status::format(text("in what the process tells, \"", wrong, "\" is missing or wrong"));
 }
@@ -139,12 +172,30 @@ Json live_numbers_json(const LiveNumbers& numbers, int64_t pid) {
                           {"retries", each.retries},
                           {"ooms", each.ooms}});
   }
+  Json host_allocators = Json::array();
+  for (const HostNumbers& each : numbers.host_allocators) {
+    host_allocators.push_back({{"number", each.number},
+                               {"backend", each.backend},
+                               {"device", each.device},
+                               {"device_name", each.device_name},
+                               {"reserved_bytes", each.reserved_bytes},
+                               {"reserved_peak_bytes", each.reserved_peak_bytes},
+                               {"active_bytes", each.active_bytes},
+                               {"allocated_bytes", each.allocated_bytes},
+                               {"requested_bytes", each.requested_bytes},
+                               {"blocks", each.blocks},
+                               {"allocations", each.allocations},
+                               {"host_calls", each.host_calls},
+                               {"retries", each.retries},
+                               {"ooms", each.ooms}});
+  }
   return {{"pid", pid},
           {"program", numbers.program},
           {"ashlar", numbers.version},
           {"shown_seconds", numbers.shown_seconds},
           {"trouble", numbers.trouble},
-          {"allocators", std::move(allocators)}};
+          {"allocators", std::move(allocators)},
+          {"host_allocators", std::move(host_allocators)}};
 }
 
 }  // namespace ashlar

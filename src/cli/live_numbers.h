@@ -34,12 +34,31 @@ struct AllocatorNumbers {
   uint64_t ooms = 0;
 };
 
+// Of pinned host memory: reserved is what is pinned, allocated what is handed out.
+struct HostNumbers {
+  uint64_t number = 0;
+  std::string backend{};
+  uint64_t device = 0;  // for which it is pinned
+  std::string device_name{};
+  uint64_t reserved_bytes = 0;
+  uint64_t reserved_peak_bytes = 0;
+  uint64_t active_bytes = 0;
+  uint64_t allocated_bytes = 0;
+  uint64_t requested_bytes = 0;
+  uint64_t blocks = 0;       // active ones
+  uint64_t allocations = 0;  // ever, like the rest
+  uint64_t host_calls = 0;
+  uint64_t retries = 0;
+  uint64_t ooms = 0;
+};
+
 struct LiveNumbers {
   std::string program{};
   std::string version{};  // of Ashlar
   double shown_seconds = 0;
   std::string trouble{};
   std::vector<AllocatorNumbers> allocators{};
+  std::vector<HostNumbers> host_allocators{};
 
   uint64_t total(uint64_t AllocatorNumbers::*quantity) const;
 };

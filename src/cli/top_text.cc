@@ -21,17 +21,17 @@ constexpr size_t kMostPlotHeight = 16;
 constexpr size_t kPlotFrame = 3;  // lines that a picture has besides its height
 
 // "12.5" per second since the sample before; "-" where it is not known.
-std::string rate(const LiveSamples& samples, const AllocatorNumbers& of,
-                 uint64_t AllocatorNumbers::*counter) {
+template <typename Numbers>
+std::string rate(const LiveSamples& samples, std::vector<Numbers> LiveNumbers::*list,
+                 const Numbers& of, uint64_t Numbers::*counter) {
   if (samples.size() < 2) return "-";
   const LiveNumbers& now = samples.back();
   const LiveNumbers& before = samples[samples.size() - 2];
   const double seconds = now.shown_seconds - before.shown_seconds;
-  const auto then =
-      std::find_if(before.allocators.begin(), before.allocators.end(),
-                   [&](const AllocatorNumbers& each) { return each.number == of.number; });
+  const auto then = std::find_if((before.*list).begin(), (before.*list).end(),
+                                 [&](const Numbers& each) { return each.number == of.number; });
   // A counter that was reset, or another process of the same number.
-  if (then == before.allocators.end() || seconds <= 0 || of.*counter < *then.*counter) return "-";
+  if (then == (before.*list).end() || seconds <= 0 || of.*counter < *then.*counter) return "-";
   const double per_second = static_cast<double>(of.*counter - *then.*counter) / seconds;
   return per_second < 1000 ? fmt::format("{:.1f}", per_second)
                            : group_digits(static_cast<uint64_t>(std::min(per_second, 1e18)));
@@ -41,13 +41,39 @@ std::string rate(const LiveSamples& samples, const AllocatorNumbers& of,
 constexpr const char* kColumns =
     "{:>3} {:<8} {:<7} {:>11} {:>11} {:>11} {:>11} {:>5} {:>5} {:>9} {:>8} {:>9}\n";
 
-std::string row(const AllocatorNumbers& of, const LiveSamples& samples) {
-  return fmt::format(fmt::runtime(kColumns), of.number,
-                     fmt::format("{}:{}", printable(of.backend), of.device), printable(of.engine),
+struct RowParts {
+  std::string number{};
+  std::string engine{};
+  std::string allocations_rate{};
+  std::string calls_rate{};
+};
+
+template <typename Numbers>
+std::string row(const Numbers& of, const RowParts& parts) {
+  return fmt::format(fmt::runtime(kColumns), parts.number,
+                     fmt::format("{}:{}", printable(of.backend), of.device), parts.engine,
                      format_bytes(of.reserved_bytes), format_bytes(of.reserved_peak_bytes),
                      format_bytes(of.allocated_bytes), format_bytes(of.requested_bytes), of.ooms,
-                     of.retries, rate(samples, of, &AllocatorNumbers::allocations),
-                     rate(samples, of, &AllocatorNumbers::device_calls), group_digits(of.blocks));
+                     of.retries, parts.allocations_rate, parts.calls_rate, group_digits(of.blocks));
+}
+
+std::string row(const AllocatorNumbers& of, const LiveSamples& samples) {
+  const auto per_second = [&](uint64_t AllocatorNumbers::*counter) {
+    return rate(samples, &LiveNumbers::allocators, of, counter);
+  };
+  return row(of, RowParts{std::to_string(of.number), printable(of.engine),
+                          per_second(&AllocatorNumbers::allocations),
+                          per_second(&AllocatorNumbers::device_calls)});
+}
+
+// Counted for themselves: "h0" is not allocator 0.
+std::string row(const HostNumbers& of, const LiveSamples& samples) {
+  const auto per_second = [&](uint64_t HostNumbers::*counter) {
+    return rate(samples, &LiveNumbers::host_allocators, of, counter);
+  };
+  return row(
+      of, RowParts{fmt::format("h{}", of.number), "pinned", per_second(&HostNumbers::allocations),
+                   per_second(&HostNumbers::host_calls)});
 }
 
 // The first so many columns. What was printable() or is ours has no wide characters.
@@ -112,6 +138,7 @@ std::string top_lines(const LiveSamples& samples) {
   for (const AllocatorNumbers& each : samples.back().allocators) {
     lines += row(each, samples);
   }
+  for (const HostNumbers& each : samples.back().host_allocators) lines += row(each, samples);
   return lines;
 }
 

@@ -23,7 +23,8 @@ struct TopPage {
 // Each ends in a line feed. `terminal.width` counts as it is.
 std::string top_screen(const LiveSamples& samples, const TopPage& page, const Terminal& terminal);
 
-// One line of headings, and one for each allocator: the same widths each time.
+// One line of headings, and one for each allocator, those of pinned host memory last: the same
+// widths each time.
 std::string top_headings();
 std::string top_lines(const LiveSamples& samples);
 

@@ -1,4 +1,4 @@
-// One row for each metric, and for each a line per allocator or per pool.
+// One row for each metric, and for each a line per allocator, of whichever kind, or per pool.
 #include "live/metrics.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 enum class Kind { kGauge, kCounter };
 
-// What is told of something: an allocator, or one of its pools.
+// What is told of something: an allocator, one of its pools, or an allocator of pinned memory.
 template <typename Of>
 struct Metric {
   std::string_view name;  // without the suffix of counters
@@ -24,6 +24,7 @@ struct Metric {
 
 using ByAllocator = Metric<ShownAllocator>;
 using ByPool = Metric<UsageStats>;
+using ByHost = Metric<ShownHostAllocator>;
 
 constexpr std::array kByAllocator = {
     ByAllocator{"ashlar_device_capacity_bytes", Kind::kGauge, "bytes",
@@ -100,6 +101,48 @@ constexpr std::array kByPool = {
            [](const UsageStats& pool) { return pool.allocation.current; }},
 };
 
+constexpr std::array kByHost = {
+    ByHost{"ashlar_host_reserved_bytes", Kind::kGauge, "bytes",
+           "Pinned memory held from the host: in use, or cached.",
+           [](const ShownHostAllocator& h) { return h.stats.allocated_bytes.current; }},
+    ByHost{"ashlar_host_reserved_peak_bytes", Kind::kGauge, "bytes",
+           "The most of it since the peaks were last reset.",
+           [](const ShownHostAllocator& h) { return h.stats.allocated_bytes.peak; }},
+    ByHost{"ashlar_host_active_bytes", Kind::kGauge, "bytes",
+           "Pinned blocks handed out, or freed and waiting for streams or graphs.",
+           [](const ShownHostAllocator& h) { return h.stats.active_bytes.current; }},
+    ByHost{"ashlar_host_active_peak_bytes", Kind::kGauge, "bytes",
+           "The most of it since the peaks were last reset.",
+           [](const ShownHostAllocator& h) { return h.stats.active_bytes.peak; }},
+    ByHost{"ashlar_host_requested_bytes", Kind::kGauge, "bytes",
+           "What was asked for, of the active pinned blocks.",
+           [](const ShownHostAllocator& h) { return h.stats.requested_bytes.current; }},
+    ByHost{"ashlar_host_requested_peak_bytes", Kind::kGauge, "bytes",
+           "The most of it since the peaks were last reset.",
+           [](const ShownHostAllocator& h) { return h.stats.requested_bytes.peak; }},
+    ByHost{"ashlar_host_pending_bytes", Kind::kGauge, "bytes",
+           "Pinned blocks freed that streams may still be using.",
+           [](const ShownHostAllocator& h) { return h.stats.pending_bytes.current; }},
+    ByHost{"ashlar_host_graph_bytes", Kind::kGauge, "bytes",
+           "Pinned blocks freed that a graph may still use.",
+           [](const ShownHostAllocator& h) { return h.stats.graph_bytes.current; }},
+    ByHost{"ashlar_host_blocks", Kind::kGauge, "", "Active pinned blocks.",
+           [](const ShownHostAllocator& h) { return h.stats.active_requests.current; }},
+    ByHost{"ashlar_host_allocations", Kind::kCounter, "", "Pinned blocks ever handed out.",
+           [](const ShownHostAllocator& h) { return h.stats.active_requests.risen; }},
+    ByHost{"ashlar_host_pins", Kind::kCounter, "", "Calls that pinned memory of the host.",
+           [](const ShownHostAllocator& h) { return h.stats.host_allocs; }},
+    ByHost{"ashlar_host_unpins", Kind::kCounter, "",
+           "Calls that gave pinned memory back to the host.",
+           [](const ShownHostAllocator& h) { return h.stats.host_frees; }},
+    ByHost{"ashlar_host_alloc_retries", Kind::kCounter, "",
+           "Pinned allocations that needed the cache flushed.",
+           [](const ShownHostAllocator& h) { return h.stats.alloc_retries; }},
+    ByHost{"ashlar_host_ooms", Kind::kCounter, "",
+           "Failures for want of memory that can be pinned.",
+           [](const ShownHostAllocator& h) { return h.stats.ooms; }},
+};
+
 // Any bytes as the value of a label, between quotes: what would end it is escaped, what is not
 // UTF-8 replaced.
 std::string quoted(std::string_view plain) {
@@ -123,6 +166,11 @@ std::string quoted(std::string_view plain) {
 std::string labels_of(const ShownAllocator& allocator) {
   return text("allocator=\"", allocator.number, "\",backend=", quoted(allocator.backend),
               ",device=\"", allocator.device, "\",engine=", quoted(allocator.engine));
+}
+
+std::string labels_of(const ShownHostAllocator& allocator) {
+  return text("host_allocator=\"", allocator.number, "\",backend=", quoted(allocator.backend),
+              ",device=\"", allocator.device, "\"");
 }
 
 template <typename Of>
@@ -165,6 +213,12 @@ std::string openmetrics(const ShownProcess& process) {
         out +=
             sample(metric, text(labels_of(each), ",pool=\"", id.capture, "_", id.user, "\""), pool);
       }
+    }
+  }
+  for (const ByHost& metric : kByHost) {
+    put_head(out, metric);
+    for (const ShownHostAllocator& each : process.host_allocators) {
+      out += sample(metric, labels_of(each), each);
     }
   }
   return out + "# EOF\n";

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "ashlar/host_stats.h"
 #include "ashlar/snapshot.h"
 #include "ashlar/stats.h"
 #include "ashlar/status.h"
@@ -25,6 +26,15 @@ struct ShownAllocator {
   AllocatorStats stats{};
 };
 
+// Of pinned host memory.
+struct ShownHostAllocator {
+  uint64_t number = 0;  // as above, but counted for themselves
+  std::string backend{};
+  uint64_t device = 0;  // for which it pins
+  std::string device_name{};
+  HostStats stats{};
+};
+
 struct ShownProcess {
   int64_t pid = 0;  // as the process itself sees it
   std::string program{};
@@ -32,6 +42,7 @@ struct ShownProcess {
   double shown_seconds = 0;  // since it began to show itself
   std::string trouble{};     // what was asked for and could not be had; empty: nothing
   std::vector<ShownAllocator> allocators{};
+  std::vector<ShownHostAllocator> host_allocators{};
 };
 
 // Thread safe. Nothing calls a driver: a device that hangs can still be looked at.

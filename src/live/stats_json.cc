@@ -1,4 +1,4 @@
-// AllocatorStats::flatten has the names.
+// AllocatorStats::flatten and HostStats::flatten have the names.
 #include "live/stats_json.h"
 
 #include "format/json_writer.h"
@@ -6,8 +6,9 @@
 namespace ashlar::live {
 namespace {
 
-void put(JsonWriter& json, const ShownAllocator& allocator) {
-  json.begin_dict();
+// What all kinds of allocators have.
+template <typename Allocator>
+void put_place(JsonWriter& json, const Allocator& allocator) {
   json.key("number");
   json.natural(allocator.number);
   json.key("backend");
@@ -16,6 +17,22 @@ void put(JsonWriter& json, const ShownAllocator& allocator) {
   json.natural(allocator.device);
   json.key("device_name");
   json.string(allocator.device_name);
+}
+
+template <typename Stats>
+void put_stats(JsonWriter& json, const Stats& stats) {
+  json.key("stats");
+  json.begin_dict();
+  for (const auto& [name, value] : stats.flatten()) {
+    json.key(name);
+    json.integer(value);
+  }
+  json.end_dict();
+}
+
+void put(JsonWriter& json, const ShownAllocator& allocator) {
+  json.begin_dict();
+  put_place(json, allocator);
   json.key("engine");
   json.string(allocator.engine);
   json.key("options");
@@ -24,13 +41,14 @@ void put(JsonWriter& json, const ShownAllocator& allocator) {
   json.natural(allocator.capacity_bytes);
   json.key("is_history_on");
   json.flag(allocator.is_history_on);
-  json.key("stats");
-  json.begin_dict();
-  for (const auto& [name, value] : allocator.stats.flatten()) {
-    json.key(name);
-    json.integer(value);
-  }
+  put_stats(json, allocator.stats);
   json.end_dict();
+}
+
+void put(JsonWriter& json, const ShownHostAllocator& allocator) {
+  json.begin_dict();
+  put_place(json, allocator);
+  put_stats(json, allocator.stats);
   json.end_dict();
 }
 
@@ -55,6 +73,10 @@ std::string stats_json(const ShownProcess& process) {
   json.key("allocators");
   json.begin_list();
   for (const ShownAllocator& each : process.allocators) put(json, each);
+  json.end_list();
+  json.key("host_allocators");
+  json.begin_list();
+  for (const ShownHostAllocator& each : process.host_allocators) put(json, each);
   json.end_list();
   json.end_dict();
   // Memory takes whatever is written.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ashlar/allocator.h"
+#include "ashlar/host.h"
 #include "ashlar/live.h"
 #include "ashlar/sim.h"
 #include "live/metrics.h"
@@ -22,7 +23,22 @@ namespace {
 
 constexpr size_t kMiB = size_t{1} << 20;
 
-void obey(const std::string& word, Allocator& allocator, std::vector<Buffer>& held) {
+// What it does, and what it has.
+struct Work {
+  Allocator& allocator;
+  std::vector<Buffer> held{};
+  std::optional<HostAllocator> host{};
+  std::vector<HostBuffer> pinned{};  // ends first
+};
+
+void obey(const std::string& word, Work& work) {
+  Allocator& allocator = work.allocator;
+  std::vector<Buffer>& held = work.held;
+  if (word == "pin") {
+    if (!work.host) work.host.emplace(allocator.device());
+    work.pinned.push_back(work.host->allocate(8 * kMiB));
+  }
+  if (word == "unpin" && !work.pinned.empty()) work.pinned.pop_back();
   if (word == "allocate") held.push_back(allocator.allocate(64 * kMiB));
   if (word == "free" && !held.empty()) held.pop_back();
   if (word == "trim") allocator.trim();
@@ -56,10 +72,10 @@ int run(const std::vector<std::string_view>& arguments) {
   Allocator second(machine->device(DeviceIndex(1)), parse_options("engine:classic"));
   const PoolId pool = first.make_pool();
   std::cout << (live ? live->address() : "") << std::endl;
-  std::vector<Buffer> held;
-  held.push_back(second.allocate(5 * kMiB));
+  Work work{.allocator = first};
+  work.held.push_back(second.allocate(5 * kMiB));
   for (std::string word; std::getline(std::cin, word);) {
-    obey(word, first, held);
+    obey(word, work);
     std::cout << "done" << std::endl;
   }
   first.release_pool(pool);

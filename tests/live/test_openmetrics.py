@@ -72,6 +72,38 @@ class OpenMetricsTest(unittest.TestCase):
         pools = {sample.labels["pool"] for sample in found["ashlar_pool_blocks"].samples}
         self.assertIn("0_0", pools)
 
+    def test_pinned_memory_has_families_of_its_own(self):
+        with LiveProgram(PROGRAM, "--port") as program:
+            nothing = families(get(program, "metrics")[1])
+            for word in ("pin", "pin", "unpin"):
+                program.tell(word)
+            found = families(get(program, "metrics")[1])
+            stats = json.loads(get(program, "stats")[1])["host_allocators"]
+        self.assertEqual(found.keys(), nothing.keys())
+        self.assertEqual(nothing["ashlar_host_reserved_bytes"].samples, [])
+        names = {
+            "ashlar_host_reserved_bytes": "allocated_bytes.current",
+            "ashlar_host_reserved_peak_bytes": "allocated_bytes.peak",
+            "ashlar_host_active_bytes": "active_bytes.current",
+            "ashlar_host_active_peak_bytes": "active_bytes.peak",
+            "ashlar_host_requested_bytes": "requested_bytes.current",
+            "ashlar_host_pending_bytes": "pending_bytes.current",
+            "ashlar_host_graph_bytes": "graph_bytes.current",
+            "ashlar_host_blocks": "active_requests.current",
+            "ashlar_host_allocations": "active_requests.allocated",
+            "ashlar_host_pins": "num_host_alloc",
+            "ashlar_host_unpins": "num_host_free",
+            "ashlar_host_ooms": "num_ooms",
+        }
+        for name, stat in names.items():
+            values = [sample.value for sample in found[name].samples]
+            self.assertEqual(values, [each["stats"][stat] for each in stats], name)
+        self.assertEqual(found["ashlar_host_active_bytes"].samples[0].value, 8 << 20)
+        self.assertEqual(found["ashlar_host_active_peak_bytes"].samples[0].value, 16 << 20)
+        self.assertEqual(found["ashlar_host_allocations"].type, "counter")
+        self.assertEqual(found["ashlar_host_pins"].samples[0].labels,
+                         {"host_allocator": "0", "backend": "sim", "device": "0"})
+
     def test_every_name_is_documented(self):
         with LiveProgram(PROGRAM, "--port") as program:
             found = families(get(program, "metrics")[1])

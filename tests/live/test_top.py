@@ -196,6 +196,16 @@ class PlainTest(unittest.TestCase):
             self.assertEqual([each["requested_bytes"] for each in told["allocators"]],
                              [64 << 20, 5 << 20])
 
+    def test_pinned_memory_has_a_line_where_there_is_any(self):
+        with LiveProgram(PROGRAM) as program:
+            self.assertNotIn("pinned", self.top(program.pid, "--once").stdout)
+            program.tell("pin")
+            line = self.top(program.pid, "--once").stdout.splitlines()[-1].split()
+            self.assertEqual(line[:5], ["h0", "sim:0", "pinned", "8.00", "MiB"])
+            told = json.loads(self.top(program.pid, "--json").stdout)["host_allocators"]
+            self.assertEqual([(each["device"], each["requested_bytes"]) for each in told],
+                             [(0, 8 << 20)])
+
     def test_prints_lines_until_the_process_ends(self):
         program = LiveProgram(PROGRAM)
         top = subprocess.Popen([ASHLAR, "top", str(program.pid), "--interval", "0.1"], text=True,

@@ -3,8 +3,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <poll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
@@ -15,26 +13,24 @@
 #include "api/shown_allocators.h"
 #include "ashlar/allocator.h"
 #include "ashlar/errors.h"
+#include "ashlar/host.h"
 #include "ashlar/sim.h"
 #include "base/fd_passing.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "files/read_snapshot.h"
 #include "http/client.h"
-#include "live/exposed.h"
 #include "mp/child_process.h"
 #include "unit/http/socket_client.h"
 
 namespace ashlar {
 namespace {
 
-using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::Not;
-using ::testing::StartsWith;
 
 constexpr const char* kToken = "a-token-of-0123456789";
 
@@ -89,6 +85,22 @@ TEST_F(LiveServerTest, ShowsAllAllocatorsAlsoThoseMadeLater) {
   }
   EXPECT_THAT(get(live, "/stats").body, Not(HasSubstr("\"device\": 1")));
   EXPECT_THAT(get(live, "/metrics").body, HasSubstr("ashlar_blocks{"));
+}
+
+TEST_F(LiveServerTest, ShowsPinnedMemoryAsLongAsItIsThere) {
+  const LiveServer live;
+  EXPECT_THAT(get(live, "/stats").body, HasSubstr("\"host_allocators\": []"));
+  {
+    HostAllocator host(device(1));
+    const HostBuffer staging = host.allocate(5 * kMiB);
+    EXPECT_THAT(get(live, "/stats").body,
+                AllOf(HasSubstr("\"backend\": \"sim\", \"device\": 1"),
+                      HasSubstr(text("\"requested_bytes.current\": ", 5 * kMiB))));
+    EXPECT_THAT(get(live, "/metrics").body,
+                HasSubstr("\nashlar_host_requested_bytes{host_allocator="));
+  }
+  EXPECT_THAT(get(live, "/stats").body, HasSubstr("\"host_allocators\": []"));
+  EXPECT_THAT(get(live, "/metrics").body, Not(HasSubstr("ashlar_host_requested_bytes{")));
 }
 
 TEST_F(LiveServerTest, SnapshotsAreTheAllocatorsOwn) {
@@ -213,60 +225,6 @@ TEST_F(LiveServerTest, AChildThatOutlivesItsParentKeepsNoDoorOpen) {
   EXPECT_FALSE(connect_abstract(socket_name, seconds(10), LocalSocket::kStream).ok());
 }
 
-TEST_F(LiveServerTest, IsFoundByTheNumberOfItsProcess) {
-  EXPECT_FALSE(live::connect_to_exposed(::getpid()).ok());
-  {
-    const LiveServer live;
-    EXPECT_THAT(live.socket_name(), StartsWith(text("ashlar-live.", ::getpid(), ".")));
-    EXPECT_EQ(live.address(), "");
-    Result<live::Exposed> found = live::connect_to_exposed(::getpid());
-    ASSERT_TRUE(found.ok()) << found.status().message();
-    EXPECT_EQ(found->pid, ::getpid());
-    const Result<http::Reply> reply = http::Client(std::move(found->socket)).get("/stats");
-    ASSERT_TRUE(reply.ok());
-    EXPECT_EQ(reply->code, 200);
-  }
-  const Result<live::Exposed> gone = live::connect_to_exposed(::getpid());
-  EXPECT_EQ(gone.status().kind(), StatusKind::kUsage);
-  EXPECT_THAT(gone.status().message(), HasSubstr("ASHLAR_LIVE=on"));
-  EXPECT_THAT(live::connect_to_exposed(0).status().message(), HasSubstr("0 is not"));
-  EXPECT_THAT(live::connect_to_exposed(1 << 30).status().message(),
-              HasSubstr("there is no process"));
-}
-
-TEST_F(LiveServerTest, WhoLooksForOneProcessDoesNotKnockAtAllOthers) {
-  const LiveServer live;
-  const UniqueFd bystander =
-      *listen_abstract(text("ashlar-live.1.bystander-", ::getpid()), LocalSocket::kStream);
-  EXPECT_TRUE(live::connect_to_exposed(::getpid()).ok());
-  pollfd waiting{bystander.get(), POLLIN, 0};
-  EXPECT_EQ(::poll(&waiting, 1, 0), 0) << "somebody is at the door";
-}
-
-TEST_F(LiveServerTest, AProcessThatSeesItselfUnderAnotherNumberIsFoundAllTheSame) {
-  const UniqueFd contained =
-      *listen_abstract(text("ashlar-live.1.contained-", ::getpid()), LocalSocket::kStream);
-  const Result<live::Exposed> found = live::connect_to_exposed(::getpid());
-  ASSERT_TRUE(found.ok()) << found.status().message();
-  EXPECT_EQ(found->pid, ::getpid());
-}
-
-TEST_F(LiveServerTest, WhoAcceptsNobodyKeepsNobodyWaiting) {
-  // Under our number, so that it is tried among the first; filled by ourselves.
-  const std::string name = text("ashlar-live.", ::getpid(), ".stubborn");
-  const UniqueFd stubborn = *listen_abstract(name, LocalSocket::kStream);
-  ASSERT_EQ(::listen(stubborn.get(), 0), 0);
-  std::vector<UniqueFd> queue;
-  while (true) {
-    Result<UniqueFd> next = connect_abstract(name, milliseconds(1), LocalSocket::kStream);
-    if (!next.ok()) break;
-    queue.push_back(*std::move(next));
-  }
-  const LiveServer live;
-  const Result<live::Exposed> found = live::connect_to_exposed(::getpid());
-  EXPECT_TRUE(found.ok()) << found.status().message();
-}
-
 TEST_F(LiveServerTest, ThePortIsForWhoKnowsTheToken) {
   const LiveServer live({.port = 0, .token = kToken});
   EXPECT_THAT(live.address(), MatchesRegex("http://127\\.0\\.0\\.1:[0-9]+/a-token-of-0123456789/"));
@@ -332,6 +290,8 @@ TEST_F(LiveConcurrencyTest, AllocatorsComeAndGoWhileTheyAreWatched) {
     });
   }
   for (int round = 0; round < 60; ++round) {
+    HostAllocator host(device());
+    const HostBuffer staging = host.allocate(4096);
     Allocator allocator(device());
     allocator.start_history();
     for (int i = 0; i < 50; ++i) const Buffer passing = allocator.allocate(size_t{1} << (i % 20));

@@ -32,6 +32,31 @@ TEST(LiveNumbersTest, ReadsWhatAProcessTells) {
   EXPECT_EQ(odd.ooms, 2U);
   EXPECT_TRUE(read->allocators[1].is_history_on);
   EXPECT_EQ(read->total(&AllocatorNumbers::reserved_bytes), 4096U);
+  ASSERT_EQ(read->host_allocators.size(), 1U);
+  const HostNumbers& pinned = read->host_allocators[0];
+  EXPECT_EQ(pinned.number, 5U);
+  EXPECT_EQ(pinned.reserved_bytes, 8192U);
+  EXPECT_EQ(pinned.active_bytes, 4096U);
+  EXPECT_EQ(pinned.allocated_bytes, 4096U - 1024 - 512) << "what waits is not handed out";
+  EXPECT_EQ(pinned.requested_bytes, 4000U);
+  EXPECT_EQ(pinned.blocks, 2U);
+  EXPECT_EQ(pinned.allocations, 3U);
+  EXPECT_EQ(pinned.host_calls, 3U);
+  EXPECT_EQ(pinned.ooms, 6U);
+}
+
+TEST(LiveNumbersTest, AProgramThatKnowsNothingOfPinnedMemoryIsUnderstood) {
+  json older = json::parse(live::stats_json(live::hostile_process()));
+  older.erase("host_allocators");
+  const Result<LiveNumbers> read = read_live_numbers(older.dump());
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_TRUE(read->host_allocators.empty());
+}
+
+TEST(LiveNumbersTest, WhatWaitsIsNeverMoreThanWhatIsActive) {
+  json odd = json::parse(live::stats_json(live::hostile_process()));
+  odd["host_allocators"][0]["stats"]["pending_bytes.current"] = 1'000'000;
+  EXPECT_EQ(read_live_numbers(odd.dump())->host_allocators[0].allocated_bytes, 0U);
 }
 
 TEST(LiveNumbersTest, WhateverIsMissingOrOfAnotherKindIsNamed) {
@@ -43,9 +68,11 @@ TEST(LiveNumbersTest, WhateverIsMissingOrOfAnotherKindIsNamed) {
   };
   for (const auto& [name, value] : good.items()) {
     if (name == "pid") continue;  // the system knows it better
-    json without = good;
-    without.erase(name);
-    EXPECT_THAT(complaint(without), HasSubstr(name));
+    if (name != "host_allocators") {
+      json without = good;
+      without.erase(name);
+      EXPECT_THAT(complaint(without), HasSubstr(name));
+    }
     json other = good;
     other[name] = json::object();
     EXPECT_THAT(complaint(other), HasSubstr(name));
@@ -54,6 +81,11 @@ TEST(LiveNumbersTest, WhateverIsMissingOrOfAnotherKindIsNamed) {
     if (name == "options") continue;
     json other = good;
     other["allocators"][1][name] = nullptr;
+    EXPECT_THAT(complaint(other), HasSubstr(name));
+  }
+  for (const auto& [name, value] : good["host_allocators"][0].items()) {
+    json other = good;
+    other["host_allocators"][0][name] = nullptr;
     EXPECT_THAT(complaint(other), HasSubstr(name));
   }
   json newer = good;

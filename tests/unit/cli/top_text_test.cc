@@ -51,6 +51,26 @@ TEST(TopTextTest, RatesAreThoseBetweenTheLastTwoLooks) {
   EXPECT_THAT(top_lines({sample(4, 100), sample(4, 150)}), HasSubstr("        -        -"));
 }
 
+TEST(TopTextTest, PinnedMemoryHasALineWhereThereIsAny) {
+  EXPECT_THAT(top_lines({sample(1, 100)}), Not(HasSubstr("pinned")));
+  const auto pinning = [](double seconds, uint64_t allocations, uint64_t calls) {
+    LiveNumbers numbers = sample(seconds, 0);
+    HostNumbers host;
+    host.backend = "s\x1bm";
+    host.reserved_bytes = 32 * kMiB;
+    host.allocations = allocations;
+    host.host_calls = calls;
+    numbers.host_allocators = {host};
+    return numbers;
+  };
+  const std::vector<std::string> lines =
+      lines_of(top_lines({pinning(1, 10, 2), pinning(3, 30, 5)}));
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_THAT(lines[1], AllOf(HasSubstr(" h0 s?m:0    pinned    32.00 MiB"),
+                              HasSubstr("     10.0      1.5")));
+  EXPECT_EQ(text_width(lines[1]), text_width(lines[0]));
+}
+
 TEST(TopTextTest, AScreenFitsTheTerminal) {
   LiveSamples samples;
   for (int i = 0; i < 500; ++i) samples.push_back(sample(i, 1));

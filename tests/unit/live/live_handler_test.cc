@@ -65,6 +65,19 @@ TEST_F(LiveHandlerTest, MetricsAreCountersAndGaugesWithUnits) {
   EXPECT_THAT(answer.body, EndsWith("\n# EOF\n"));
 }
 
+TEST_F(LiveHandlerTest, PinnedMemoryHasMetricsOfItsOwn) {
+  const std::string all = ask("metrics").body;
+  const std::string labels = "{host_allocator=\"5\",backend=\"s\\\"i\\\\m\\n\",device=\"1\"}";
+  EXPECT_THAT(all, HasSubstr("# TYPE ashlar_host_reserved_bytes gauge\n"
+                             "# UNIT ashlar_host_reserved_bytes bytes\n"));
+  EXPECT_THAT(all, HasSubstr("\nashlar_host_reserved_bytes" + labels + " 8192\n"));
+  EXPECT_THAT(all, HasSubstr("\nashlar_host_pending_bytes" + labels + " 1024\n"));
+  EXPECT_THAT(all, HasSubstr("\nashlar_host_blocks" + labels + " 2\n"));
+  EXPECT_THAT(all, HasSubstr("\nashlar_host_allocations_total" + labels + " 3\n"));
+  EXPECT_THAT(all, HasSubstr("\nashlar_host_pins_total" + labels + " 2\n"));
+  EXPECT_THAT(all, HasSubstr("\nashlar_host_ooms_total" + labels + " 6\n"));
+}
+
 TEST_F(LiveHandlerTest, NoLabelCanEndItsLine) {
   const std::string all = ask("metrics").body;
   EXPECT_EQ(all.find("# EOF"), all.find("\\n# EOF") + 2) << "the first one is within a label";
@@ -80,6 +93,8 @@ TEST_F(LiveHandlerTest, StatsAreOneJsonObject) {
   EXPECT_THAT(answer.body, HasSubstr("\"pid\": 77, \"program\": \"odd \\\"program\\\"\""));
   EXPECT_THAT(answer.body, HasSubstr("\"reserved_bytes.all.current\": 4096"));
   EXPECT_THAT(answer.body, HasSubstr("\"trouble\": \"the port was taken\""));
+  EXPECT_THAT(answer.body, HasSubstr("\"host_allocators\": [{\"number\": 5, "));
+  EXPECT_THAT(answer.body, HasSubstr("\"allocated_bytes.current\": 8192"));
 }
 
 TEST_F(LiveHandlerTest, ASnapshotIsAPickleOfTheAllocatorThatWasNamed) {

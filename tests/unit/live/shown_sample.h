@@ -8,7 +8,7 @@
 
 namespace ashlar::live {
 
-// Two allocators, every label of the first full of what could end it.
+// Two allocators, every label of the first full of what could end it, and one of pinned memory.
 inline ShownProcess hostile_process() {
   ShownAllocator odd;
   odd.number = 3;
@@ -28,6 +28,21 @@ inline ShownProcess hostile_process() {
   plain.backend = "sim";
   plain.engine = "classic";
   plain.is_history_on = true;
+  ShownHostAllocator pinned;
+  pinned.number = 5;
+  pinned.backend = odd.backend;
+  pinned.device = 1;
+  pinned.device_name = odd.device_name;
+  pinned.stats.allocated_bytes.rise(8192);
+  pinned.stats.active_bytes.rise(4096);
+  pinned.stats.pending_bytes.rise(1024);
+  pinned.stats.graph_bytes.rise(512);
+  pinned.stats.requested_bytes.rise(4000);
+  pinned.stats.active_requests.rise(3);
+  pinned.stats.active_requests.fall(1);
+  pinned.stats.host_allocs = 2;
+  pinned.stats.host_frees = 1;
+  pinned.stats.ooms = 6;
   ShownProcess process;
   process.pid = 77;
   process.program = "odd \"program\"";
@@ -35,6 +50,7 @@ inline ShownProcess hostile_process() {
   process.shown_seconds = 12.5;
   process.trouble = "the port was taken";
   process.allocators = {odd, plain};
+  process.host_allocators = {pinned};
   return process;
 }
 

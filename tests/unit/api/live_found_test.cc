@@ -1,0 +1,78 @@
+// A process that shows itself, as others find it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <vector>
+
+#include "ashlar/live.h"
+#include "base/fd_passing.h"
+#include "base/text.h"
+#include "http/client.h"
+#include "live/exposed.h"
+
+namespace ashlar {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+TEST(LiveFoundTest, IsFoundByTheNumberOfItsProcess) {
+  EXPECT_FALSE(live::connect_to_exposed(::getpid()).ok());
+  {
+    const LiveServer live;
+    EXPECT_THAT(live.socket_name(), StartsWith(text("ashlar-live.", ::getpid(), ".")));
+    EXPECT_EQ(live.address(), "");
+    Result<live::Exposed> found = live::connect_to_exposed(::getpid());
+    ASSERT_TRUE(found.ok()) << found.status().message();
+    EXPECT_EQ(found->pid, ::getpid());
+    const Result<http::Reply> reply = http::Client(std::move(found->socket)).get("/stats");
+    ASSERT_TRUE(reply.ok());
+    EXPECT_EQ(reply->code, 200);
+  }
+  const Result<live::Exposed> gone = live::connect_to_exposed(::getpid());
+  EXPECT_EQ(gone.status().kind(), StatusKind::kUsage);
+  EXPECT_THAT(gone.status().message(), HasSubstr("ASHLAR_LIVE=on"));
+  EXPECT_THAT(live::connect_to_exposed(0).status().message(), HasSubstr("0 is not"));
+  EXPECT_THAT(live::connect_to_exposed(1 << 30).status().message(),
+              HasSubstr("there is no process"));
+}
+
+TEST(LiveFoundTest, WhoLooksForOneProcessDoesNotKnockAtAllOthers) {
+  const LiveServer live;
+  const UniqueFd bystander =
+      *listen_abstract(text("ashlar-live.1.bystander-", ::getpid()), LocalSocket::kStream);
+  EXPECT_TRUE(live::connect_to_exposed(::getpid()).ok());
+  pollfd waiting{bystander.get(), POLLIN, 0};
+  EXPECT_EQ(::poll(&waiting, 1, 0), 0) << "somebody is at the door";
+}
+
+TEST(LiveFoundTest, AProcessThatSeesItselfUnderAnotherNumberIsFoundAllTheSame) {
+  const UniqueFd contained =
+      *listen_abstract(text("ashlar-live.1.contained-", ::getpid()), LocalSocket::kStream);
+  const Result<live::Exposed> found = live::connect_to_exposed(::getpid());
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  EXPECT_EQ(found->pid, ::getpid());
+}
+
+TEST(LiveFoundTest, WhoAcceptsNobodyKeepsNobodyWaiting) {
+  // Under our number, so that it is tried among the first; filled by ourselves.
+  const std::string name = text("ashlar-live.", ::getpid(), ".stubborn");
+  const UniqueFd stubborn = *listen_abstract(name, LocalSocket::kStream);
+  ASSERT_EQ(::listen(stubborn.get(), 0), 0);
+  std::vector<UniqueFd> queue;
+  while (true) {
+    Result<UniqueFd> next = connect_abstract(name, milliseconds(1), LocalSocket::kStream);
+    if (!next.ok()) break;
+    queue.push_back(*std::move(next));
+  }
+  const LiveServer live;
+  const Result<live::Exposed> found = live::connect_to_exposed(::getpid());
+  EXPECT_TRUE(found.ok()) << found.status().message();
+}
+
+}  // namespace
+}  // namespace ashlar
