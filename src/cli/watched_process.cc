@@ -13,12 +13,15 @@ using std::chrono::milliseconds;
 
 // Numbers come at once, or the process stands still; a snapshot takes time to be made.
 constexpr milliseconds kLooking{1'500};
+// Whoever sends a little now and then is no better than one who stands still; but much takes long.
 constexpr milliseconds kSnapshotPatience{120'000};
+constexpr milliseconds kWholeSnapshot{3'600'000};
 constexpr uint64_t kMostSnapshotBytes = uint64_t{16} << 30;
 
 http::ClientLimits looking_limits() {
   http::ClientLimits limits;
   limits.patience = kLooking;
+  limits.whole = 2 * kLooking;
   return limits;
 }
 
@@ -43,6 +46,7 @@ Result<LiveNumbers> WatchedProcess::look() {
 Result<Snapshot> WatchedProcess::take_snapshot(uint64_t allocator) {
   http::ClientLimits limits;
   limits.patience = kSnapshotPatience;
+  limits.whole = kWholeSnapshot;
   limits.most_body_bytes = kMostSnapshotBytes;
   const std::string name = text("process ", pid_, ", allocator ", allocator);
   const Result<http::Reply> reply = ask(text("/snapshot?allocator=", allocator), limits);

@@ -14,6 +14,7 @@ namespace ashlar::http {
 using std::chrono::steady_clock;
 
 Result<Reply> Client::get(std::string_view target, const ClientLimits& limits) {
+  const auto end = steady_clock::now() + limits.whole;
   const std::string head = text("GET ", target, " HTTP/1.1\r\nHost: localhost\r\n\r\n");
   // Who is turned away may find the way shut, but the reason behind it.
   const Status sent = connection_.write_all(head, limits.patience);
@@ -39,7 +40,12 @@ Result<Reply> Client::get(std::string_view target, const ClientLimits& limits) {
   while (reply.body.size() < parsed->body_bytes) {
     const uint64_t left = parsed->body_bytes - reply.body.size();
     const std::span<char> into(buffer.data(), std::min<uint64_t>(buffer.size(), left));
-    const Result<size_t> got = connection_.read_some(into, steady_clock::now() + limits.patience);
+    const auto now = steady_clock::now();
+    if (now >= end) {
+      return Status::timeout(text("after ", limits.whole.count(), " ms there were only ",
+                                  reply.body.size(), " B of ", parsed->body_bytes));
+    }
+    const Result<size_t> got = connection_.read_some(into, std::min(now + limits.patience, end));
     if (!got.ok()) return got.status();
     if (*got == 0) return Status::device_fault("recv", ECONNRESET, "the answer ends early");
     reply.body.append(buffer.data(), *got);

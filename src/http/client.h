@@ -20,6 +20,7 @@ struct Reply {
 struct ClientLimits {
   uint64_t most_body_bytes = uint64_t{16} << 20;
   std::chrono::milliseconds patience{10'000};  // for the head, and for every further part of a body
+  std::chrono::milliseconds whole{60'000};     // for all of it: parts may be small
 };
 
 class Client {

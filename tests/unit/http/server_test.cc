@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <thread>
@@ -247,6 +248,25 @@ TEST_F(HttpLocalServerTest, OtherUsersAreTurnedAway) {
     return reply->code == 403 && reply->body.find("secret") == std::string::npos ? 0 : 3;
   });
   EXPECT_EQ(stranger.wait(), 0);
+}
+
+TEST_F(HttpLocalServerTest, WhoAnswersByteByByteDoesNotKeepUsForEver) {
+  const UniqueFd listening = *listen_abstract(name_ + ".slow", LocalSocket::kStream);
+  std::thread slow([&] {
+    const UniqueFd socket = *accept_waiting(listening.get());
+    std::string_view next = "HTTP/1.1 200 OK\r\nContent-Length: 16000000\r\n\r\n";
+    while (::send(socket.get(), next.data(), next.size(), MSG_NOSIGNAL) > 0) {
+      next = "a";
+      ::usleep(1000);
+    }
+  });
+  {
+    Client client(*connect_abstract(name_ + ".slow", milliseconds(10'000), LocalSocket::kStream));
+    ClientLimits limits;
+    limits.whole = milliseconds(100);
+    EXPECT_EQ(client.get("/", limits).status().kind(), StatusKind::kTimeout);
+  }
+  slow.join();
 }
 
 TEST_F(HttpLocalServerTest, WhoSaysNothingIsTimedOut) {
