@@ -1,6 +1,7 @@
 // What a server says: a code, and a body with its type. Pure functions.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -11,6 +12,9 @@ struct Answer {
   std::string_view type = "application/json";  // of a text that lives as long as the program
   std::string body{};
   std::string location{};  // of 303: where to go; empty: nowhere
+  // What ends when the answer has been sent, or nobody wants it any more. Shared, since answers can
+  // be copied: the last copy ends it.
+  std::shared_ptr<const void> until_sent{};
 };
 
 // {"error": "…"}, for programs that show it to people.

@@ -27,6 +27,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr std::string_view kTicketPath = "/ticket/";
+constexpr size_t kLastPartBytes = 4096;
 constexpr milliseconds kFarewell{2'000};
 constexpr milliseconds kBodyFarewell{20'000};  // a browser reads the answer after it has sent all
 
@@ -237,9 +238,20 @@ bool Server::answer_next(Visitor& visitor, milliseconds until_asked) {
     }
   }
   if (!connection.write_all(head_of(answer, keeps_alive), limits.patience).ok()) return false;
-  if (!connection.write_all(answer.body, limits.patience).ok()) return false;
+  if (!send_body(answer, connection)) return false;
   if (!keeps_alive) connection.end_politely(farewell);
   return keeps_alive;
+}
+
+// Whoever has all of it may ask at once for what only one can have at a time: so that is given back
+// before the last part, which sockets take without anybody reading.
+bool Server::send_body(Answer& answer, Connection& connection) const {
+  const milliseconds patience = options_.limits.patience;
+  const std::string_view body = answer.body;
+  const size_t last = body.size() - std::min(body.size(), kLastPartBytes);
+  if (!connection.write_all(body.substr(0, last), patience).ok()) return false;
+  answer.until_sent.reset();
+  return connection.write_all(body.substr(last), patience).ok();
 }
 
 Answer Server::answer_head(const RequestHead& head, Visitor& visitor, bool& keeps_alive) {

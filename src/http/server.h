@@ -136,6 +136,8 @@ class Server {
   void answer_all(Visitor& visitor);
   // False: that was the last answer.
   bool answer_next(Visitor& visitor, std::chrono::milliseconds until_asked);
+  // False: nobody takes it any more.
+  bool send_body(Answer& answer, Connection& connection) const;
   Answer answer_ticket(std::string_view ticket, const Connection& connection);
   Answer answer_head(const RequestHead& head, Visitor& visitor, bool& keeps_alive);
   bool is_our_host(std::string_view host) const;

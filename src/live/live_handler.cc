@@ -63,10 +63,13 @@ Answer LiveHandler::answer_snapshot(std::string_view query) {
     return refusal(400, "since_us is not a time in microseconds");
   }
   wanted.since_us = static_cast<int64_t>(*since_us);
-  // Given back also when the host has no memory for it, and an exception passes.
-  const Turn turn(*this);
-  if (!turn.is_ours()) return refusal(503, "a snapshot is being taken; ask again");
-  return take_snapshot(wanted);
+  // Given back also when the host has no memory for it, and an exception passes. Whoever reads
+  // slowly keeps it: there must not be as many in the process's memory as there are readers.
+  const auto turn = std::make_shared<const Turn>(*this);
+  if (!turn->is_ours()) return refusal(503, "a snapshot is being taken or sent; ask again");
+  Answer answer = take_snapshot(wanted);
+  answer.until_sent = turn;
+  return answer;
 }
 
 LiveHandler::Turn::Turn(LiveHandler& handler) : handler_(handler) {

@@ -22,7 +22,7 @@ class LiveHandler final : public http::Handler {
   http::Answer answer(const http::Question& question, std::unique_ptr<ByteSource> body) override;
 
  private:
-  // A snapshot may be large: one is made at a time.
+  // A snapshot may be large: one is made at a time, and kept until it is sent.
   class Turn {
    public:
     explicit Turn(LiveHandler& handler);

@@ -1,8 +1,10 @@
 // A process that shows itself, asked over its real sockets.
 #include "ashlar/live.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
@@ -205,16 +207,18 @@ TEST_F(LiveServerTest, AChildThatOutlivesItsParentKeepsNoDoorOpen) {
     if (!watcher.ok()) return 1;
     http::Client client(*std::move(watcher));
     if (!client.get("/stats").ok()) return 2;  // the server has a connection open
-    const ChildProcess child([&](int) {
+    const ChildProcess child([&](int own_socket_fd) {
       end_in_time();
+      tell(own_socket_fd);
       hear(socket_fd);  // until the test ends
       return 0;
     });
+    if (!hear(child.socket_fd())) return 3;  // it runs
     const auto* name = reinterpret_cast<const uint8_t*>(live.socket_name().data());
     const std::span bytes(name, live.socket_name().size());
-    if (!send_message(socket_fd, bytes, -1, seconds(10)).ok()) return 3;
+    if (!send_message(socket_fd, bytes, -1, seconds(10)).ok()) return 4;
     ::pause();
-    return 4;
+    return 5;
   });
   std::array<uint8_t, 128> name{};
   const Result<ReceivedMessage> told = receive_message(parent.socket_fd(), name, seconds(10));
@@ -239,6 +243,23 @@ TEST_F(LiveServerTest, ThePortIsForWhoKnowsTheToken) {
               AllOf(HasSubstr(" 404 "), HasSubstr("there is nothing here")))
       << "there are no tickets for this";
   EXPECT_EQ(code_of(ask(live, text("/", kToken, "/../../etc/passwd"))), 404);
+}
+
+size_t inherited_count() {
+  size_t count = 0;
+  for (int fd = 0; fd < 1024; ++fd) {
+    const int flags = ::fcntl(fd, F_GETFD);
+    if (flags >= 0 && (flags & FD_CLOEXEC) == 0) ++count;
+  }
+  return count;
+}
+
+TEST_F(LiveServerTest, ProgramsThatTheProcessStartsInheritNothingOfIt) {
+  const size_t before = inherited_count();
+  const LiveServer live({.port = 0, .token = kToken});
+  http::Client client(*connect_abstract(live.socket_name(), seconds(10), LocalSocket::kStream));
+  ASSERT_TRUE(client.get("/stats").ok());
+  EXPECT_EQ(inherited_count(), before);
 }
 
 TEST_F(LiveServerTest, WithoutATokenOneIsDrawn) {
@@ -314,6 +335,26 @@ TEST_F(LiveConcurrencyTest, WhoReadsNothingKeepsNobodyWaiting) {
   held.clear();
   allocator.reset();
   live.reset();
+}
+
+TEST_F(LiveConcurrencyTest, OneSnapshotIsHeldAtATimeHoweverSlowlyItIsRead) {
+  const LiveServer live;
+  Allocator allocator(device());
+  allocator.start_history();
+  std::vector<Buffer> held;
+  for (int i = 0; i < 20000; ++i) held.push_back(allocator.allocate(512));
+  UniqueFd lazy = *connect_abstract(live.socket_name(), seconds(10), LocalSocket::kStream);
+  const std::string question = "GET /snapshot HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  ASSERT_EQ(::send(lazy.get(), question.data(), question.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(question.size()));
+  // It has begun to be sent, and is more than a Unix socket takes.
+  char first = 0;
+  ASSERT_EQ(::recv(lazy.get(), &first, 1, MSG_WAITALL), 1);
+  EXPECT_EQ(get(live, "/snapshot").code, 503);
+  EXPECT_EQ(get(live, "/stats").code, 200);
+  lazy.reset();
+  while (get(live, "/snapshot").code == 503) std::this_thread::yield();
+  EXPECT_EQ(get(live, "/snapshot").code, 200) << "whoever has all of it holds nothing";
 }
 
 TEST(ShownAllocatorsConcurrencyTest, AnAllocatorEndsAfterThoseWhoLookAtIt) {
