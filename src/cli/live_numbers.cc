@@ -62,13 +62,19 @@ class Fields {
   std::string& wrong_;
 };
 
-AllocatorNumbers read_allocator(const Json& object, std::string& wrong) {
-  Fields fields(object, wrong);
-  AllocatorNumbers read;
+// What all kinds of allocators have.
+template <typename Numbers>
+void read_place(Fields& fields, Numbers& read) {
   read.number = fields.natural("number");
   read.backend = fields.string("backend");
   read.device = fields.natural("device");
   read.device_name = fields.string("device_name");
+}
+
+AllocatorNumbers read_allocator(const Json& object, std::string& wrong) {
+  Fields fields(object, wrong);
+  AllocatorNumbers read;
+  read_place(fields, read);
   read.engine = fields.string("engine");
   read.capacity_bytes = fields.natural("capacity_bytes");
   read.is_history_on = fields.flag("is_history_on");
@@ -89,10 +95,7 @@ AllocatorNumbers read_allocator(const Json& object, std::string& wrong) {
 HostNumbers read_host_allocator(const Json& object, std::string& wrong) {
   Fields fields(object, wrong);
   HostNumbers read;
-  read.number = fields.natural("number");
-  read.backend = fields.string("backend");
-  read.device = fields.natural("device");
-  read.device_name = fields.string("device_name");
+  read_place(fields, read);
   Fields stats(fields.object("stats"), wrong);
   read.reserved_bytes = stats.natural("allocated_bytes.current");
   read.reserved_peak_bytes = stats.natural("allocated_bytes.peak");

@@ -38,6 +38,12 @@ def get(program, what, token=None):
 
 
 class OpenMetricsTest(unittest.TestCase):
+    def expect_values(self, found, names, allocators):
+        """Each metric says of each allocator what its counters do."""
+        for name, stat in names.items():
+            values = [sample.value for sample in found[name].samples]
+            self.assertEqual(values, [each["stats"][stat] for each in allocators], name)
+
     def test_the_parser_takes_it_and_finds_the_values_of_stats(self):
         with LiveProgram(PROGRAM, "--port") as program:
             for word in ("allocate", "allocate", "free", "oom", "record"):
@@ -58,9 +64,7 @@ class OpenMetricsTest(unittest.TestCase):
             "ashlar_device_allocs": "num_device_alloc",
             "ashlar_ooms": "num_ooms",
         }
-        for name, stat in names.items():
-            values = [sample.value for sample in found[name].samples]
-            self.assertEqual(values, [each["stats"][stat] for each in stats["allocators"]], name)
+        self.expect_values(found, names, stats["allocators"])
         self.assertEqual(found["ashlar_ooms"].samples[0].value, 1)
         self.assertEqual(found["ashlar_history_recording"].samples[0].value, 1)
         self.assertEqual(found["ashlar_frees"].type, "counter")
@@ -95,9 +99,7 @@ class OpenMetricsTest(unittest.TestCase):
             "ashlar_host_unpins": "num_host_free",
             "ashlar_host_ooms": "num_ooms",
         }
-        for name, stat in names.items():
-            values = [sample.value for sample in found[name].samples]
-            self.assertEqual(values, [each["stats"][stat] for each in stats], name)
+        self.expect_values(found, names, stats)
         self.assertEqual(found["ashlar_host_active_bytes"].samples[0].value, 8 << 20)
         self.assertEqual(found["ashlar_host_active_peak_bytes"].samples[0].value, 16 << 20)
         self.assertEqual(found["ashlar_host_allocations"].type, "counter")
