@@ -81,17 +81,20 @@ std::string text_of(const AllocatorOptions& options) {
 SnapshotSettings settings_of(const AllocatorOptions& options) {
   const int64_t max_split =
       options.max_split_bytes ? static_cast<int64_t>(*options.max_split_bytes) : -1;
-  return {
-      {kText, text_of(options)},
-      {kMaxSplit, max_split},
-      {kCollection, options.garbage_collection_threshold},
-      {kExpandable, options.expandable_segments},
-      {kRegisterThreads, static_cast<int64_t>(options.pinned.register_thread_count)},
-      {kUnlock, options.unlock_during_device_allocate},
-      {kHostRegister, options.pinned.use_host_register},
-      {kReuse, options.capture_stream_reuse},
-      {kRoundup, roundup_of(options)},
-  };
+  // One by one: out of a list in braces they would be copied, and where the host has no memory for
+  // a copy, libstdc++ 12 takes apart a std::variant that was never made.
+  SnapshotSettings settings;
+  settings.emplace_back(kText, text_of(options));
+  settings.emplace_back(kMaxSplit, max_split);
+  settings.emplace_back(kCollection, options.garbage_collection_threshold);
+  settings.emplace_back(kExpandable, options.expandable_segments);
+  settings.emplace_back(kRegisterThreads,
+                        static_cast<int64_t>(options.pinned.register_thread_count));
+  settings.emplace_back(kUnlock, options.unlock_during_device_allocate);
+  settings.emplace_back(kHostRegister, options.pinned.use_host_register);
+  settings.emplace_back(kReuse, options.capture_stream_reuse);
+  settings.emplace_back(kRoundup, roundup_of(options));
+  return settings;
 }
 
 RecordedOptions options_of(const SnapshotSettings& settings) {
