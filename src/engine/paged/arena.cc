@@ -199,7 +199,9 @@ void Arena::merge_next(PagedBlock* block) {
 }
 
 void Arena::add_free(PagedBlock* block) {
-  Heap& heap = this->heap(block->view->is_small);
+  View& view = *block->view;
+  Heap& heap = this->heap(view.is_small);
+  const AddressRange freed{block->address, block->bytes};
   block->state = BlockState::kFree;
   addresses_.remove(block);
   const bool may_merge = !pool.options.no_split;
@@ -214,10 +216,23 @@ void Arena::add_free(PagedBlock* block) {
     block = before;
   }
   heap.ranges.insert(block);
-  View& view = *block->view;
-  if (!view.has_guests || view.is_listed) return;
+  if (!view.has_guests || view.is_listed || !frees_guest(*block, freed)) return;
   view.is_listed = true;
   hosts.push_back(&view);
+}
+
+// Whether it is free as a whole since a part of the block was freed.
+bool Arena::frees_guest(const PagedBlock& block, AddressRange freed) {
+  const View& view = *block.view;
+  const size_t begin = view.offset_of(block);
+  const size_t freed_end = freed.end() - view.reserved.begin;
+  for (size_t i = view.slot_at(freed.begin - view.reserved.begin);
+       i < view.slots.size() && view.slots[i].offset < freed_end; ++i) {
+    const Slot& slot = view.slots[i];
+    if (slot.end() > begin + block.bytes) return false;
+    if (slot.offset >= begin && view.is_guest(*slot.extent)) return true;
+  }
+  return false;
 }
 
 void Arena::forget_host(View& view) {

@@ -95,7 +95,7 @@ class Arena {
   const uint64_t serial;
   BiasedMutex<LockRank::kArena> lock;
   std::array<Heap, 2> heaps;
-  // Views with free memory, some of which may belong to others. Before a large block is cut out of
+  // Views with free memory, some of which belongs to others. Before a large block is cut out of
   // a free range the engine brings it back there.
   std::vector<View*> hosts;
   UsageStats* pool_usage = nullptr;  // where its counters are added up
@@ -110,6 +110,7 @@ class Arena {
  private:
   PagedBlock* take_range(Heap& heap, size_t bytes, double tolerance);
   PagedBlock* best_range(Heap& heap, size_t bytes, double tolerance, size_t& offset);
+  static bool frees_guest(const PagedBlock& block, AddressRange freed);
   PagedBlock* take_block();
   void merge_next(PagedBlock* block);
 

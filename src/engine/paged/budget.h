@@ -2,9 +2,9 @@
 // looking where to stitch. Both are a small part of the time that passes, so that saving costs a
 // program that much and no more; what is left over is kept for later, up to a bound. A program
 // meets most of its sizes in its first seconds, where the part is larger; and what saves much may
-// be paid for later. Looking has a bound for each moment, too: a loop that does nothing but
-// allocate, and pauses now and then, is not to spend on each allocation what its pauses brought
-// in. Guarded by the engine's lock.
+// be paid for later. Looking has a bound for each moment, too, closer after those seconds: a loop
+// that does nothing but allocate, and pauses now and then, is not to spend on each allocation what
+// its pauses brought in. Guarded by the engine's lock.
 #pragma once
 
 #include <algorithm>
@@ -27,8 +27,7 @@ class Budget {
     for (Purse& purse : purses_) {
       purse.visits = std::max(purse.visits - static_cast<double>(count), -kMostOwedVisits);
     }
-    visits_at_once_ =
-        std::max(visits_at_once_ - static_cast<double>(count), -2 * kMostVisitsAtOnce);
+    visits_at_once_ = std::max(visits_at_once_ - static_cast<double>(count), -2 * most_at_once());
   }
   // There is something left of both at this time; or time may be owed for what saves `saved_part`
   // of all that is held.
@@ -37,12 +36,12 @@ class Budget {
     last_ns_ = now_ns;
     const double young_ns = std::min(passed_ns, young_left_ns_);
     young_left_ns_ -= young_ns;
-    visits_at_once_ = std::min(visits_at_once_ + kVisitsAtOncePerNs * passed_ns, kMostVisitsAtOnce);
+    visits_at_once_ = std::min(visits_at_once_ + kVisitsAtOncePerNs * passed_ns, most_at_once());
     for (size_t i = 0; i < purses_.size(); ++i) {
       const double factor = kFactors[i];
       purses_[i].fill(std::max(factor, kYoungFactor) * young_ns + factor * (passed_ns - young_ns));
     }
-    if (visits_at_once_ < (need == Need::kUrgent ? -kMostVisitsAtOnce : 0)) return false;
+    if (visits_at_once_ < (need == Need::kUrgent ? -most_at_once() : 0)) return false;
     const Purse& purse = purses_[static_cast<size_t>(need)];
     return purse.visits > -kOwedForAllVisits * saved_part && purse.us > -kOwedForAllUs * saved_part;
   }
@@ -61,8 +60,9 @@ class Budget {
   static constexpr double kMostUs = 1'000'000;
   static constexpr double kOwedForAllUs = 1'000'000;
   static constexpr double kVisitsPerNs = 0.015 / 8;
-  static constexpr double kVisitsAtOncePerNs = 0.15 / 8;
-  static constexpr double kMostVisitsAtOnce = 625'000;  // 5 ms
+  static constexpr double kVisitsAtOncePerNs = 0.1 / 8;
+  static constexpr double kMostVisitsAtOnceYoung = 625'000;  // 5 ms
+  static constexpr double kMostVisitsAtOnce = 100'000;
   static constexpr double kFirstVisits = 600'000;
   static constexpr double kMostVisits = 12'500'000;
   static constexpr double kMostOwedVisits = 4'000'000;
@@ -80,8 +80,12 @@ class Budget {
     }
   };
 
+  double most_at_once() const {
+    return young_left_ns_ > 0 ? kMostVisitsAtOnceYoung : kMostVisitsAtOnce;
+  }
+
   std::array<Purse, 2> purses_;  // by need
-  double visits_at_once_ = kMostVisitsAtOnce;
+  double visits_at_once_ = kMostVisitsAtOnceYoung;
   int64_t last_ns_ = kNever;
   double young_left_ns_ = kYoungNs;
 };

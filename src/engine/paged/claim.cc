@@ -136,7 +136,7 @@ void PagedEngine::send_guests_off(PagedBlock* block, std::vector<Extent*>& guest
   for (size_t i = view.slot_at(begin); rest != nullptr && i < view.slots.size(); ++i) {
     const Slot& slot = view.slots[i];
     if (slot.end() > end) break;
-    if (slot.offset < begin || !is_guest(view, *slot.extent)) continue;
+    if (slot.offset < begin || !view.is_guest(*slot.extent)) continue;
     PagedBlock* leaving = rest;
     if (slot.offset > view.offset_of(*rest)) {
       leaving = arena.split(rest, slot.offset);
@@ -148,15 +148,6 @@ void PagedEngine::send_guests_off(PagedBlock* block, std::vector<Extent*>& guest
     guests.push_back(slot.extent);
   }
   if (rest != nullptr) ranges.insert(rest);
-}
-
-// It could go back from here at once: no other stream has to be waited for.
-bool PagedEngine::is_guest(const View& host, const Extent& extent) {
-  const View* view = extent.origin.view;
-  if (view == nullptr || view == &host || extent.is_leaving) return false;
-  const Slot& slot = view->slots[extent.origin.slot];
-  return view->arena == host.arena && view->is_small == host.is_small && slot.is_open &&
-         slot.is_mapped && !slot.is_retired();
 }
 
 void PagedEngine::leave_home(Extent& extent) {

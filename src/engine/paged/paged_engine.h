@@ -204,7 +204,6 @@ class PagedEngine final : public Engine {
   // All need the arena's lock.
   void bring_back(Arena& arena) ASHLAR_REQUIRES(mutex_);
   void send_guests_off(PagedBlock* block, std::vector<Extent*>& guests) ASHLAR_REQUIRES(mutex_);
-  static bool is_guest(const View& host, const Extent& extent);
   void leave_home(Extent& extent) ASHLAR_REQUIRES(mutex_);
   void come_home(Extent& extent, View& view, size_t slot) ASHLAR_REQUIRES(mutex_);
   // Work of the lenders so far comes before what the borrower does next; no host waits.

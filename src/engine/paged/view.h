@@ -110,6 +110,15 @@ struct View {
   size_t offset_of(const Block& block) const { return block.address - reserved.begin; }
   DeviceAddress at(size_t offset) const { return reserved.begin + offset; }
   const Slot& slot_of(const PagedBlock& away) const { return slots[away.slot]; }
+  // It is at home here, and could go back to where it belongs at once: no other stream has to be
+  // waited for.
+  bool is_guest(const Extent& extent) const {
+    const View* origin = extent.origin.view;
+    if (origin == nullptr || origin == this || extent.is_leaving) return false;
+    const Slot& slot = origin->slots[extent.origin.slot];
+    return origin->arena == arena && origin->is_small == is_small && slot.is_open &&
+           slot.is_mapped && !slot.is_retired();
+  }
   // Most slots of a view are about as large as each other: it begins where they would have it, and
   // takes longer steps the farther that was off. REQUIRES: offset < mapped_bytes, not plain.
   size_t slot_at(size_t offset) const {

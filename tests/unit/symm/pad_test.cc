@@ -88,7 +88,7 @@ TEST(Pad, SaysWhichChannelsAndRanksThereAre) {
   for (const int rank : {-1, 4}) {
     const Status wrong = slots.check_rank(rank);
     EXPECT_EQ(wrong.kind(), StatusKind::kUsage);
-    EXPECT_THAT(wrong.message(), HasSubstr("ranks are 0 to 3"));
+    EXPECT_THAT(wrong.message(), HasSubstr("expected 0 to 3"));
   }
   EXPECT_TRUE(slots.check_channel(2).ok());
   EXPECT_TRUE(slots.check_rank(3).ok());

@@ -130,7 +130,7 @@ TEST(Broadcast, RefusesARootThatDoesNotExist) {
     const Status wrong =
         broadcast(world.team(0), {.piece = world.piece(), .bytes = 8, .root = root}, briefly());
     EXPECT_EQ(wrong.kind(), StatusKind::kUsage);
-    EXPECT_THAT(wrong.message(), HasSubstr("ranks are 0 to 1"));
+    EXPECT_THAT(wrong.message(), HasSubstr("expected 0 to 1"));
   }
 }
 
