@@ -26,7 +26,8 @@ constexpr int64_t kLongPatience = 1024;
 constexpr int64_t kSomePatience = 16;
 // Looking at more finds nothing better that is worth its time (docs/design/paged.md).
 constexpr int64_t kEnoughVisits = 1000;
-constexpr int64_t kFewVisits = 200;  // likewise, where looking is scarce
+constexpr int64_t kFewVisits = 200;     // likewise, where looking is scarce
+constexpr int64_t kVisitsOfPlaces = 4;  // what looking closer at both ends of a stretch takes
 
 // How many extents all of the memory should be cut into, about.
 size_t share_of(PagedPolicy policy) {
@@ -174,6 +175,7 @@ Plan PagedEngine::plan_placement(const Search& search) {
       const auto rest = static_cast<int64_t>(run_bytes - search.bytes);
       // Nothing is better than to use only what is useless already.
       if (rest / 2 - static_cast<int64_t>(search.bytes) >= best_cost) return;
+      visited_count_ += kVisitsOfPlaces;
       const AddressRange range{view.at(run.begin), run_bytes};
       const double borrowed = static_cast<double>(run.borrowed_bytes) /
                               static_cast<double>(run_bytes) * static_cast<double>(search.bytes);
