@@ -62,7 +62,7 @@ class Budget {
   static constexpr double kVisitsPerNs = 0.015 / 8;
   static constexpr double kVisitsAtOncePerNs = 0.1 / 8;
   static constexpr double kMostVisitsAtOnceYoung = 625'000;  // 5 ms
-  static constexpr double kMostVisitsAtOnce = 100'000;
+  static constexpr double kMostVisitsAtOnce = 200'000;
   static constexpr double kFirstVisits = 600'000;
   static constexpr double kMostVisits = 12'500'000;
   static constexpr double kMostOwedVisits = 4'000'000;

@@ -80,7 +80,7 @@ TEST(BudgetTest, NoMoreThanAPartOfTheTimeIsSpentOnLookingAtOnce) {
   (void)budget.is_left(kUsual, kLittle, begin_ns);
   const auto visits =
       static_cast<double>(visits_between(budget, kUsual, begin_ns, begin_ns + 20 * kMs));
-  EXPECT_NEAR(visits, (0.8e6 + 0.1 * 19e6) / 8, 2000);
+  EXPECT_NEAR(visits, (1.6e6 + 0.1 * 19e6) / 8, 2000);
 }
 
 TEST(BudgetTest, WhatSavesMuchMayBeLookedForNow) {
