@@ -23,7 +23,7 @@
 #include "ashlar/store.h"
 #include "ashlar/unique_fd.h"
 #include "base/text.h"
-#include "config/shmem_settings.h"
+#include "symm/store/shmem_exit.h"
 
 namespace ashlar {
 namespace {

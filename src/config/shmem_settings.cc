@@ -2,9 +2,7 @@
 #include "config/shmem_settings.h"
 
 #include <array>
-#include <charconv>
 #include <optional>
-#include <span>
 
 #include "base/text.h"
 #include "base/units.h"
@@ -95,18 +93,6 @@ Status read_timeout(const Environment& environment, ShmemSettings& settings) {
 }
 
 }  // namespace
-
-std::optional<int> shmem_exit_status(symm::Store& store, const std::string& job,
-                                     Deadline deadline) {
-  const std::string key = shmem_exit_key(job);
-  const auto found = store.look(std::span(&key, 1), deadline);
-  if (!found.ok() || found->empty() || !found->front()) return std::nullopt;
-  const std::string& digits = *found->front();
-  int status = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), status);
-  const bool is_number = error == std::errc() && end == digits.data() + digits.size();
-  return is_number ? status & 0xff : 1;
-}
 
 Result<ShmemSettings> shmem_settings_from(const Environment& environment) {
   if (Status unknown = refuse_unknown_variables(environment); !unknown.ok()) return unknown;

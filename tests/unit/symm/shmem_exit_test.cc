@@ -1,5 +1,5 @@
 // What PEs leave in their store for each other and for their launcher.
-#include "config/shmem_settings.h"
+#include "symm/store/shmem_exit.h"
 
 #include <gtest/gtest.h>
 
