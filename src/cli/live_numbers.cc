@@ -62,9 +62,7 @@ class Fields {
   std::string& wrong_;
 };
 
-// What all kinds of allocators have.
-template <typename Numbers>
-void read_place(Fields& fields, Numbers& read) {
+void read_place(Fields& fields, MemoryNumbers& read) {
   read.number = fields.natural("number");
   read.backend = fields.string("backend");
   read.device = fields.natural("device");
@@ -113,6 +111,22 @@ HostNumbers read_host_allocator(const Json& object, std::string& wrong) {
   return read;
 }
 
+Json json_of(const MemoryNumbers& of) {
+  return {{"number", of.number},
+          {"backend", of.backend},
+          {"device", of.device},
+          {"device_name", of.device_name},
+          {"reserved_bytes", of.reserved_bytes},
+          {"reserved_peak_bytes", of.reserved_peak_bytes},
+          {"active_bytes", of.active_bytes},
+          {"allocated_bytes", of.allocated_bytes},
+          {"requested_bytes", of.requested_bytes},
+          {"blocks", of.blocks},
+          {"allocations", of.allocations},
+          {"retries", of.retries},
+          {"ooms", of.ooms}};
+}
+
 }  // namespace
 
 uint64_t LiveNumbers::total(uint64_t AllocatorNumbers::*quantity) const {
@@ -157,40 +171,18 @@ Result<LiveNumbers> read_live_numbers(std::string_view stats_json) {
 Json live_numbers_json(const LiveNumbers& numbers, int64_t pid) {
   Json allocators = Json::array();
   for (const AllocatorNumbers& each : numbers.allocators) {
-    allocators.push_back({{"number", each.number},
-                          {"backend", each.backend},
-                          {"device", each.device},
-                          {"device_name", each.device_name},
-                          {"engine", each.engine},
-                          {"capacity_bytes", each.capacity_bytes},
-                          {"is_history_on", each.is_history_on},
-                          {"reserved_bytes", each.reserved_bytes},
-                          {"reserved_peak_bytes", each.reserved_peak_bytes},
-                          {"active_bytes", each.active_bytes},
-                          {"allocated_bytes", each.allocated_bytes},
-                          {"requested_bytes", each.requested_bytes},
-                          {"blocks", each.blocks},
-                          {"allocations", each.allocations},
-                          {"device_calls", each.device_calls},
-                          {"retries", each.retries},
-                          {"ooms", each.ooms}});
+    Json object = json_of(each);
+    object["engine"] = each.engine;
+    object["capacity_bytes"] = each.capacity_bytes;
+    object["is_history_on"] = each.is_history_on;
+    object["device_calls"] = each.device_calls;
+    allocators.push_back(std::move(object));
   }
   Json host_allocators = Json::array();
   for (const HostNumbers& each : numbers.host_allocators) {
-    host_allocators.push_back({{"number", each.number},
-                               {"backend", each.backend},
-                               {"device", each.device},
-                               {"device_name", each.device_name},
-                               {"reserved_bytes", each.reserved_bytes},
-                               {"reserved_peak_bytes", each.reserved_peak_bytes},
-                               {"active_bytes", each.active_bytes},
-                               {"allocated_bytes", each.allocated_bytes},
-                               {"requested_bytes", each.requested_bytes},
-                               {"blocks", each.blocks},
-                               {"allocations", each.allocations},
-                               {"host_calls", each.host_calls},
-                               {"retries", each.retries},
-                               {"ooms", each.ooms}});
+    Json object = json_of(each);
+    object["host_calls"] = each.host_calls;
+    host_allocators.push_back(std::move(object));
   }
   return {{"pid", pid},
           {"program", numbers.program},

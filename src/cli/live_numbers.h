@@ -13,14 +13,12 @@
 
 namespace ashlar {
 
-struct AllocatorNumbers {
+// What all kinds of allocators have.
+struct MemoryNumbers {
   uint64_t number = 0;
   std::string backend{};
   uint64_t device = 0;
   std::string device_name{};
-  std::string engine{};
-  uint64_t capacity_bytes = 0;
-  bool is_history_on = false;
   // Of all blocks together, and never below zero.
   uint64_t reserved_bytes = 0;
   uint64_t reserved_peak_bytes = 0;
@@ -29,27 +27,21 @@ struct AllocatorNumbers {
   uint64_t requested_bytes = 0;
   uint64_t blocks = 0;
   uint64_t allocations = 0;  // ever, like the rest
-  uint64_t device_calls = 0;
   uint64_t retries = 0;
   uint64_t ooms = 0;
 };
 
-// Of pinned host memory: reserved is what is pinned, allocated what is handed out.
-struct HostNumbers {
-  uint64_t number = 0;
-  std::string backend{};
-  uint64_t device = 0;  // for which it is pinned
-  std::string device_name{};
-  uint64_t reserved_bytes = 0;
-  uint64_t reserved_peak_bytes = 0;
-  uint64_t active_bytes = 0;
-  uint64_t allocated_bytes = 0;
-  uint64_t requested_bytes = 0;
-  uint64_t blocks = 0;       // active ones
-  uint64_t allocations = 0;  // ever, like the rest
+struct AllocatorNumbers : MemoryNumbers {
+  std::string engine{};
+  uint64_t capacity_bytes = 0;
+  bool is_history_on = false;
+  uint64_t device_calls = 0;
+};
+
+// Of pinned host memory: reserved is what is pinned for the device, allocated what is handed out,
+// and its blocks are the active ones.
+struct HostNumbers : MemoryNumbers {
   uint64_t host_calls = 0;
-  uint64_t retries = 0;
-  uint64_t ooms = 0;
 };
 
 struct LiveNumbers {

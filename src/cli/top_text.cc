@@ -48,8 +48,7 @@ struct RowParts {
   std::string calls_rate{};
 };
 
-template <typename Numbers>
-std::string row(const Numbers& of, const RowParts& parts) {
+std::string row(const MemoryNumbers& of, const RowParts& parts) {
   return fmt::format(fmt::runtime(kColumns), parts.number,
                      fmt::format("{}:{}", printable(of.backend), of.device), parts.engine,
                      format_bytes(of.reserved_bytes), format_bytes(of.reserved_peak_bytes),

@@ -74,10 +74,12 @@ TEST_F(PagedConcurrency, AStreamThatGoesWhileItsMemoryIsTakenIsWaitedForAsWell) 
   free(second);
   must(device().destroy_stream(gone));
   std::atomic<bool> is_over{false};
+  std::atomic<bool> has_memory{false};
   stop_at(DeviceCall::kSynchronizeDevice);
   std::thread taker([&] {
     EXPECT_TRUE(engine_->allocate({100 * kMiB, kDefaultStream}).ok());
     EXPECT_TRUE(is_over) << "work that was queued before the stream went may use the memory";
+    has_memory = true;
   });
   ASSERT_TRUE(contract::eventually([&] { return is_stopped(); }));
   stop_at(DeviceCall::kRecordEvent);  // after that wait, with both of them as lenders
@@ -89,7 +91,9 @@ TEST_F(PagedConcurrency, AStreamThatGoesWhileItsMemoryIsTakenIsWaitedForAsWell) 
   must(device().call_host(going, [&] { is_over = true; }));
   must(device().destroy_stream(going));
   machine_->release_hangs();
+  EXPECT_TRUE(contract::eventually([&] { return !is_stopped(); }));
   std::this_thread::sleep_for(std::chrono::milliseconds(50));  // enough for one who does not wait
+  EXPECT_FALSE(has_memory);
   gate.open();
   taker.join();
 }
