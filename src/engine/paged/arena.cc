@@ -221,7 +221,8 @@ void Arena::add_free(PagedBlock* block) {
   hosts.push_back(&view);
 }
 
-// Whether it is free as a whole since a part of the block was freed.
+// Whether it is free as a whole since a part of the block was freed. As it was when it came: where
+// it belongs only the engine's lock lets one look.
 bool Arena::frees_guest(const PagedBlock& block, AddressRange freed) {
   const View& view = *block.view;
   const size_t begin = view.offset_of(block);
@@ -230,7 +231,7 @@ bool Arena::frees_guest(const PagedBlock& block, AddressRange freed) {
        i < view.slots.size() && view.slots[i].offset < freed_end; ++i) {
     const Slot& slot = view.slots[i];
     if (slot.end() > begin + block.bytes) return false;
-    if (slot.offset >= begin && view.is_guest(*slot.extent)) return true;
+    if (slot.offset >= begin && slot.has_guest) return true;
   }
   return false;
 }

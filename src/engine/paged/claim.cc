@@ -159,6 +159,7 @@ void PagedEngine::leave_home(Extent& extent) {
 void PagedEngine::come_home(Extent& extent, View& view, size_t slot) {
   extent.home = &view;
   extent.home_slot = slot;
+  view.slots[slot].has_guest = view.is_guest(extent);
   extent.idle_in = nullptr;
   extent.idle_round = 0;
   extent.marked_round = 0;

@@ -106,10 +106,10 @@ Status PagedEngine::map_behind(Claim& claim, Search& search) {
     if (extent->origin.view != &view && !may_stay) view.has_guests = true;
     ++mapping_count_;
     has_mapped_ = true;
-    if (status.ok()) come_home(*extent, view, view.slots.size());
     Slot slot{view.mapped_bytes, extent->bytes, extent};
     slot.is_open = status.ok();
     view.slots.push_back(slot);
+    if (status.ok()) come_home(*extent, view, view.slots.size() - 1);
     remaps_.put_mapped({view.at(view.mapped_bytes), extent->bytes});
     view.mapped_bytes += extent->bytes;
   }

@@ -87,6 +87,7 @@ struct Slot {
   uint64_t retirement = 0;     // nobody may use it any more: it is unmapped with that one
   uint64_t left_at = 0;        // when its memory last went elsewhere, as the engine counts
   PagedBlock* away = nullptr;  // its block, while its memory is elsewhere
+  bool has_guest = false;      // its memory belonged elsewhere when it came here
   size_t end() const { return offset + bytes; }
   bool is_retired() const { return retirement != 0; }
 };
@@ -111,7 +112,7 @@ struct View {
   DeviceAddress at(size_t offset) const { return reserved.begin + offset; }
   const Slot& slot_of(const PagedBlock& away) const { return slots[away.slot]; }
   // It is at home here, and could go back to where it belongs at once: no other stream has to be
-  // waited for.
+  // waited for. Needs the engine's lock.
   bool is_guest(const Extent& extent) const {
     const View* origin = extent.origin.view;
     if (origin == nullptr || origin == this || extent.is_leaving) return false;
