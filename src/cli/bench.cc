@@ -99,8 +99,10 @@ std::string as_text(const BenchOutcome& outcome) {
                fmt::format("{:.1f}", each.ns),
                reference == 0 ? "-" : fmt::format("{:.1f} x", each.ns / reference)});
   }
-  return fmt::format("One allocate and one free, in nanoseconds (medians of one run)\n{}",
-                     table.to_text());
+  return fmt::format(
+      "One allocate and one free, in nanoseconds (medians of one run; of threads the "
+      "fastest round)\n{}",
+      table.to_text());
 }
 
 }  // namespace

@@ -11,7 +11,8 @@
 
 namespace ashlar {
 
-// One figure: the median over several rounds, in which the allocators took turns.
+// One figure: the median over several rounds, in which the allocators took turns; for threads the
+// fastest round, since each of them must have had a processor to itself from beginning to end.
 struct BenchResult {
   std::string name;       // "pair": allocate and free; "churn": free one of many, allocate another;
                           // "churn16k": the same up to 16 KiB; "holes": pairs beside free holes;
