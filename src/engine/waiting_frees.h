@@ -39,6 +39,8 @@ class WaitingFrees {
   Status wait(std::vector<Block*>& finished, const std::function<bool(const Block&)>& wanted = {});
 
   bool empty() const { return set_aside_.empty() && pending_.empty(); }
+  // Blocks that wait for more than events: for a capture, or for their events to be recorded.
+  bool has_set_aside() const { return !set_aside_.empty(); }
 
   // --- captures -------------------------------------------------------------------------------
   void capture_began() { ++capture_count_; }

@@ -115,6 +115,12 @@ void Arena::forget_levels() {
   for (Heap& heap : heaps) heap.levels = heap.own_levels = {};
 }
 
+void Arena::lower_levels(Heap& heap, const Amount& freed) {
+  levels_ = levels_.below(freed);
+  heap.levels = heap.levels.below(freed);
+  heap.own_levels = heap.own_levels.below(freed);
+}
+
 bool Arena::renew_levels(Heap& heap) {
   const Amount together = net();
   const bool is_allowed = levels_.allow(together) && heap.own_levels.allow(heap.counters.net());

@@ -74,6 +74,9 @@ class Arena {
   void set_levels(const Levels& together, const std::array<Levels, 2>& own);
   // Nothing more is handed out unseen.
   void forget_levels();
+  // That much was freed, but not for sums of what is active: no more is handed out unseen than
+  // before.
+  void lower_levels(Heap& heap, const Amount& freed);
   // The heap is above its level. False: so is the arena, or the heap above its own; somebody must
   // look. True: its part has grown at the expense of the other's.
   bool renew_levels(Heap& heap);

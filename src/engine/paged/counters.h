@@ -76,6 +76,11 @@ struct Levels {
   static Levels higher(const Levels& level, const Amount& net) {
     return {std::max(level.count, net.count), std::max(level.bytes, net.bytes)};
   }
+  // As far above what there is when that much of it is freed. What allows nothing stays so.
+  Levels below(const Amount& freed) const {
+    if (count == INT64_MIN) return *this;
+    return {count - freed.count, bytes - freed.bytes};
+  }
   Levels half() const { return {count / 2, bytes / 2}; }
   static Levels lower(const Levels& a, const Levels& b) {
     return {std::min(a.count, b.count), std::min(a.bytes, b.bytes)};

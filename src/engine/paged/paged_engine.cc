@@ -28,6 +28,10 @@ double tolerance_of(PagedPolicy policy) {
   return 0;
 }
 
+// From the third look in vain at what other streams use on, the next one comes after twice as many
+// requests; after 32 at most. A mixture of experts then needs a quarter of the looks.
+constexpr int kMostVainLooks = 8;
+
 Clock& host_clock() {
   static SteadyClock clock;
   return clock;
@@ -153,7 +157,9 @@ Result<Block*> PagedEngine::allocate_from_arena(const Request& request) {
     return Status::out_of_memory(
         text("tried to allocate ", request.bytes, " B: no device has an exabyte"));
   }
-  if (needs_care_.load(std::memory_order_relaxed)) return allocate_slowly(request);
+  const bool is_look_due = has_waiting_.load(std::memory_order_relaxed) &&
+                           hits_before_look_.fetch_sub(1, std::memory_order_relaxed) <= 0;
+  if (is_look_due || needs_care_.load(std::memory_order_relaxed)) return allocate_slowly(request);
   Arena& arena = default_arena(request.stream);
   PagedBlock* block = nullptr;
   bool is_peak = false;
@@ -296,8 +302,7 @@ Status PagedEngine::free_slowly(PagedBlock* block, StackId stack) {
       const Amount amount = amount_of(*block);
       heap.counters.fallen.add(amount);
       heap.counters.pending.add(amount);
-      // What is pending is active, and levels are about what is allocated.
-      block->arena->forget_levels();
+      block->arena->lower_levels(heap, amount);
       note(TraceAction::kFreeRequested, *block, block->requested_bytes, stack);
       is_held = block->hold_count > 0;
     }
@@ -343,10 +348,14 @@ Status PagedEngine::record_stream(Block* block, const StreamUse& use) {
   return {};
 }
 
-// What other streams were using, as far as they have passed.
+// What other streams were using, as far as they have passed. Each look asks the device about every
+// such stream, and while the host is far ahead of it finds nothing: then the next one comes later.
 Status PagedEngine::collect_waiting(StreamId stream) {
+  if (waiting_.empty()) return {};
   std::vector<Block*> finished;
   Status collected = waiting_.collect_for(stream, finished);
+  vain_looks_ = finished.empty() ? std::min(vain_looks_ + 1, kMostVainLooks) : 0;
+  hits_before_look_.store((1 << vain_looks_) / 8, std::memory_order_relaxed);
   make_all_free(finished);
   return collected;
 }
@@ -358,8 +367,9 @@ bool PagedEngine::ask_callbacks() {
 }
 
 void PagedEngine::refresh() {
-  const bool is_simple = route_count_ == 0 && waiting_.empty() && waiting_.capture_count() == 0 &&
-                         late_error_.ok() && caching_;
+  const bool is_simple = route_count_ == 0 && !waiting_.has_set_aside() &&
+                         waiting_.capture_count() == 0 && late_error_.ok() && caching_;
+  has_waiting_.store(!waiting_.empty(), std::memory_order_relaxed);
   needs_care_.store(!is_simple, std::memory_order_relaxed);
 }
 

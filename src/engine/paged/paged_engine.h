@@ -411,6 +411,10 @@ class PagedEngine final : public Engine {
   const uint64_t serial_;       // no two engines of a process share one
 
   std::atomic<bool> needs_care_{false};  // the fast way is closed
+  // How many more requests free ranges serve before somebody looks whether what waits for other
+  // streams is over; a request that they cannot serve looks at once.
+  std::atomic<bool> has_waiting_{false};
+  std::atomic<int> hits_before_look_{0};
 
   mutable Mutex mutex_;
   std::map<PoolId, std::unique_ptr<PagedPool>> pools_ ASHLAR_GUARDED_BY(mutex_);
@@ -418,6 +422,7 @@ class PagedEngine final : public Engine {
   Routes routes_ ASHLAR_GUARDED_BY(mutex_);
   int route_count_ ASHLAR_GUARDED_BY(mutex_) = 0;
   WaitingFrees waiting_ ASHLAR_GUARDED_BY(mutex_);
+  int vain_looks_ ASHLAR_GUARDED_BY(mutex_) = 0;  // in a row, at `waiting_`
   std::vector<DeviceIndex> accessors_ ASHLAR_GUARDED_BY(mutex_);
   std::map<StreamId, std::string> stream_classes_ ASHLAR_GUARDED_BY(mutex_);
   std::map<std::string, double> default_class_fractions_ ASHLAR_GUARDED_BY(mutex_);

@@ -69,6 +69,34 @@ TEST_F(HotPathTest, AHitThatReachesAPeakCostsNothing) {
   expect_hits_cost_nothing({512, 4 * kMiB});
 }
 
+TEST_F(HotPathTest, AHitCostsNothingWhileAnotherStreamUsesWhatWasFreed) {
+  start();
+  Block* used = allocate(2 * kMiB);
+  use_on(used, busy_stream());
+  free(used);
+  expect_hits_cost_nothing({20'000});
+  expect_hits_cost_nothing({4 * kMiB});
+}
+
+// What is cut out of free ranges looks now and then whether that stream has passed, and rarely
+// while it never has; what finds no memory looks at once.
+TEST_F(HotPathTest, ABusyStreamIsNotAskedBeforeEachBlock) {
+  start();
+  const StreamId stream = busy_stream();
+  Block* used = allocate(32 * kMiB);
+  use_on(used, stream);
+  free(allocate(512 * kKiB));
+  free(used);
+  forget_calls();
+  constexpr uint64_t kBlocks = 512;
+  for (uint64_t i = 0; i < kBlocks; ++i) allocate(512);
+  EXPECT_LE(calls(DeviceCall::kIsDone), kBlocks / 16);
+  finish(stream);
+  allocate(32 * kMiB);
+  EXPECT_EQ(calls(DeviceCall::kCreate), 0U);
+  EXPECT_EQ(stats().active.all.current, static_cast<int64_t>(kBlocks) + 1);
+}
+
 TEST_F(HotPathTest, AMissIsSeenByBothCounters) {
   start();
   const uint64_t before = heap_count.load();
