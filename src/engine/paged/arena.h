@@ -103,8 +103,9 @@ class Arena {
   std::vector<View*> hosts;
   UsageStats* pool_usage = nullptr;  // where its counters are added up
   UsageStats* stream_usage = nullptr;
-  bool is_gone = false;   // the stream was destroyed: no event tells when its work is done
-  bool is_quiet = false;  // somebody has waited for all of the device since
+  bool is_gone = false;     // the stream was destroyed: no event tells when its work is done
+  bool is_quiet = false;    // somebody has waited for all of the device since
+  bool is_lending = false;  // in the plan that is made: its memory counts as idle. The engine's
   // An event in the stream, and how many there were so far. What a trim set apart before the last
   // one was recorded is not in use any more once that is done. The engine's, under its lock.
   std::optional<EventId> marker;

@@ -53,20 +53,22 @@ class Budget {
   static constexpr std::array<double, 2> kFactors = {1, 4};  // times as much of both, by need
   static constexpr double kYoungFactor = 5;
   static constexpr double kYoungNs = 3e9;
-  // A hundredth of the time is the driver's, and a little more for looking; a visit takes some 8
-  // ns. They are counted, not measured, so that a replay does as the program would have done.
+  // A hundredth of the time is the driver's, and a little more for looking. A visit takes some 10
+  // ns, and more in a program whose own data is in the caches. They are counted, not measured, so
+  // that a replay does as the program would have done.
   static constexpr double kUsPerNs = 0.01 / 1000;
   static constexpr double kFirstUs = 5'000;
   static constexpr double kMostUs = 1'000'000;
   static constexpr double kOwedForAllUs = 1'000'000;
-  static constexpr double kVisitsPerNs = 0.015 / 8;
-  static constexpr double kVisitsAtOncePerNs = 0.1 / 8;
-  static constexpr double kMostVisitsAtOnceYoung = 625'000;  // 5 ms
-  static constexpr double kMostVisitsAtOnce = 200'000;
-  static constexpr double kFirstVisits = 600'000;
-  static constexpr double kMostVisits = 12'500'000;
-  static constexpr double kMostOwedVisits = 4'000'000;
-  static constexpr double kOwedForAllVisits = 12'500'000;
+  static constexpr double kVisitsPerMs = 100'000;
+  static constexpr double kVisitsPerNs = 0.015 * kVisitsPerMs / 1e6;
+  static constexpr double kVisitsAtOncePerNs = 0.1 * kVisitsPerMs / 1e6;
+  static constexpr double kMostVisitsAtOnceYoung = 5 * kVisitsPerMs;
+  static constexpr double kMostVisitsAtOnce = 1.6 * kVisitsPerMs;
+  static constexpr double kFirstVisits = 5 * kVisitsPerMs;
+  static constexpr double kMostVisits = 100 * kVisitsPerMs;
+  static constexpr double kMostOwedVisits = 32 * kVisitsPerMs;
+  static constexpr double kOwedForAllVisits = 100 * kVisitsPerMs;
 
   struct Purse {
     double us = kFirstUs;

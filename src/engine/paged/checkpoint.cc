@@ -148,7 +148,7 @@ Block* PagedEngine::allocate_at(PagedPool& pool, const Place& place) {
     if (view.arena != &arena && !view.is_plain && !is_in_use(view)) move_view(view, arena);
     std::set<const Arena*> all;
     for (const auto& [stream, each] : pool.arenas) all.insert(each.get());
-    mark_idle(pool, all);
+    mark_idle(pool, all, &arena);
     PagedBlock* from = view.first;
     while (from->end() <= place.record.range.begin) from = from->next;
     claim_range(view, from, place.record.range, claim);

@@ -76,7 +76,8 @@ void PagedEngine::carve(Extent& extent) {
   View& view = *extent.home;
   Arena& arena = *view.arena;
   const Slot& slot = view.slots[extent.home_slot];
-  PagedBlock* block = extent.idle_in;
+  IdleMap& idle = arena.pool.idle;
+  PagedBlock* block = idle.block_of(IdleMap::number_of(extent));
   ASHLAR_DCHECK(block != nullptr && block->is_in_ranges());
   arena.erase_free(block);
   const size_t begin = view.offset_of(*block);
@@ -91,7 +92,9 @@ void PagedEngine::carve(Extent& extent) {
     arena.heap(view.is_small).ranges.insert(rest);
     for (size_t i = extent.home_slot + 1; i < view.slots.size() && view.slots[i].end() <= end;
          ++i) {
-      if (view.slots[i].extent != nullptr) view.slots[i].extent->idle_in = rest;
+      if (const Extent* next = view.slots[i].extent; next != nullptr) {
+        idle.set_block(IdleMap::number_of(*next), rest);
+      }
     }
   }
   arena.add_away(wanted);
@@ -152,16 +155,16 @@ void PagedEngine::send_guests_off(PagedBlock* block, std::vector<Extent*>& guest
 
 void PagedEngine::leave_home(Extent& extent) {
   extent.home->slots[extent.home_slot].left_at = ++move_count_;
+  extent.home->arena->pool.idle.set_home(extent, 0);
   extent.home = nullptr;
-  extent.idle_in = nullptr;
 }
 
 void PagedEngine::come_home(Extent& extent, View& view, size_t slot) {
   extent.home = &view;
   extent.home_slot = slot;
   view.slots[slot].has_guest = view.is_guest(extent);
-  extent.idle_in = nullptr;
-  extent.idle_round = 0;
+  view.arena->pool.idle.set_home(extent, view.id);
+  view.arena->pool.idle.set_active(extent);
   extent.marked_round = 0;
 }
 

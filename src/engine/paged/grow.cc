@@ -40,13 +40,12 @@ Result<View*> PagedEngine::new_view(Search& search, size_t bytes) {
   search.lacks_room = !at.ok() && at.status().is_out_of_memory();
   if (!at.ok()) return at.status();
   address_bytes_ += reserved_bytes;
-  auto view = std::make_unique<View>();
-  view->reserved = {*at, reserved_bytes};
-  view->arena = search.arena;
-  view->is_small = search.is_small;
-  view->stack = search.request.stack;
-  search.pool->views.push_back(std::move(view));
-  return search.pool->views.back().get();
+  View& view = search.pool->add_view();
+  view.reserved = {*at, reserved_bytes};
+  view.arena = search.arena;
+  view.is_small = search.is_small;
+  view.stack = search.request.stack;
+  return &view;
 }
 
 Result<std::vector<Extent*>> PagedEngine::create_extents(const Search& search,
@@ -68,6 +67,7 @@ Result<std::vector<Extent*>> PagedEngine::create_extents(const Search& search,
     extent->is_small = search.is_small;
     created.push_back(extent.get());
     search.pool->extents.push_back(std::move(extent));
+    search.pool->idle.add();
     held_bytes_ += bytes;
     count_reserved(*search.arena, search.is_small, static_cast<int64_t>(bytes));
   }
@@ -109,6 +109,8 @@ Status PagedEngine::map_behind(Claim& claim, Search& search) {
     Slot slot{view.mapped_bytes, extent->bytes, extent};
     slot.is_open = status.ok();
     view.slots.push_back(slot);
+    view.packed.emplace_back();
+    pack(view, view.slots.size() - 1);
     if (status.ok()) come_home(*extent, view, view.slots.size() - 1);
     remaps_.put_mapped({view.at(view.mapped_bytes), extent->bytes});
     view.mapped_bytes += extent->bytes;
@@ -149,9 +151,12 @@ bool PagedEngine::release_extent(PagedPool& pool, Extent* extent) {
     return false;
   }
   forget_backup(*extent);
-  pool.extents.back()->position = extent->position;
-  std::swap(pool.extents[extent->position], pool.extents.back());
+  Extent& last = *pool.extents.back();
+  pool.idle.replace_by_last(*extent);
+  last.position = extent->position;
+  std::swap(pool.extents[last.position], pool.extents.back());
   pool.extents.pop_back();
+  for (const Extent::Mapping& mapping : last.mappings) pack(*mapping.view, mapping.slot);
   return true;
 }
 
@@ -229,8 +234,7 @@ Result<Block*> PagedEngine::grow_plain(Search& search, size_t segment_bytes) {
   acting_stack_ = search.request.stack;
   if (!at.ok()) return at.status();
 
-  auto made = std::make_unique<View>();
-  View& view = *made;
+  View& view = search.pool->add_view();
   view.reserved = {*at, segment_bytes};
   view.mapped_bytes = segment_bytes;
   view.arena = search.arena;
@@ -238,7 +242,6 @@ Result<Block*> PagedEngine::grow_plain(Search& search, size_t segment_bytes) {
   view.is_plain = true;
   view.source = source;
   view.stack = search.request.stack;
-  search.pool->views.push_back(std::move(made));
   held_bytes_ += segment_bytes;
   count_reserved(*search.arena, search.is_small, static_cast<int64_t>(segment_bytes));
   count_segments(search.is_small, 1);

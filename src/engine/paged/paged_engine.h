@@ -161,17 +161,9 @@ class PagedEngine final : public Engine {
   std::set<const Arena*> find_lenders(const Search& search) ASHLAR_REQUIRES(mutex_);
   Plan best_plan(const Search& search, const std::set<const Arena*>& lenders)
       ASHLAR_REQUIRES(mutex_);
-  void mark_idle(PagedPool& pool, const std::set<const Arena*>& lenders) ASHLAR_REQUIRES(mutex_);
-  Plan plan_placement(const Search& search) ASHLAR_REQUIRES(mutex_);
   Plan plan_growth(const Search& search) ASHLAR_REQUIRES(mutex_);
   Plan pieces_for(const Search& search, View* view, size_t have_bytes,
                   const std::vector<Extent*>& idle) ASHLAR_REQUIRES(mutex_);
-  bool may_use(const View& view, const Search& search) ASHLAR_REQUIRES(mutex_);
-  bool may_return(const Slot& slot) const ASHLAR_REQUIRES(mutex_);
-  Tail find_tail(const View& view, const Search& search) ASHLAR_REQUIRES(mutex_);
-  template <typename Visit>
-  void for_each_run(const View& view, const Search& search, const Visit& visit)
-      ASHLAR_REQUIRES(mutex_);
   double cost_of(const Search& search, const Plan& plan) const ASHLAR_REQUIRES(mutex_);
   size_t grown_bytes(const Search& search) const;
   static size_t spare_bytes(const Search& search);
@@ -180,9 +172,21 @@ class PagedEngine final : public Engine {
   size_t shared_extent_bytes(bool is_small) const;
   size_t growth_step_bytes(const Search& search) const;
   std::vector<size_t> fresh_sizes(const Search& search, size_t bytes) const ASHLAR_REQUIRES(mutex_);
-  bool is_idle(const Extent& extent) const ASHLAR_REQUIRES(mutex_) {
-    return extent.idle_round == idle_round_;
-  }
+
+  // --- placing.cc: all need the locks of the pool's arenas
+  // Finds every extent of the lenders that no block uses; `asking` needs no wait for its own.
+  void mark_idle(PagedPool& pool, const std::set<const Arena*>& lenders, const Arena* asking)
+      ASHLAR_REQUIRES(mutex_);
+  Plan plan_placement(const Search& search) ASHLAR_REQUIRES(mutex_);
+  Tail find_tail(const View& view, const Search& search) ASHLAR_REQUIRES(mutex_);
+  bool may_use(const View& view, const Search& search) ASHLAR_REQUIRES(mutex_);
+  template <typename Promising, typename Visit>
+  void for_each_run(const View& view, const Search& search, const Promising& is_promising,
+                    const Visit& visit) ASHLAR_REQUIRES(mutex_);
+  Run run_around(const View& view, size_t first, size_t end, const IdleMap& idle) const;
+  // What plans see of a slot is what it is.
+  void pack(View& view, size_t slot) const { view.packed[slot] = packed(view, slot); }
+  PackedSlot packed(const View& view, size_t slot) const;
 
   // --- budget.cc
   // What the driver takes for mapping one more extent.
@@ -441,10 +445,8 @@ class PagedEngine final : public Engine {
   bool caching_ ASHLAR_GUARDED_BY(mutex_) = true;
   Status late_error_ ASHLAR_GUARDED_BY(mutex_);  // of a free path; the next allocate reports it
   StackId acting_stack_ ASHLAR_GUARDED_BY(mutex_);
-  int64_t visited_count_ ASHLAR_GUARDED_BY(mutex_) = 0;       // blocks, by the last plan
-  uint64_t idle_round_ ASHLAR_GUARDED_BY(mutex_) = 0;         // the last one; see Extent
-  uint64_t mapped_round_ ASHLAR_GUARDED_BY(mutex_) = 0;       // likewise
-  std::set<const Arena*> lenders_ ASHLAR_GUARDED_BY(mutex_);  // whose memory counts as idle in it
+  int64_t visited_count_ ASHLAR_GUARDED_BY(mutex_) = 0;  // by the last plan; see placing.cc
+  uint64_t mapped_round_ ASHLAR_GUARDED_BY(mutex_) = 0;  // the last one; see Extent
   std::optional<EventId> handover_ ASHLAR_GUARDED_BY(mutex_);
   std::vector<EventId> spare_events_ ASHLAR_GUARDED_BY(mutex_);  // free to be recorded again
   std::thread::id changer_ ASHLAR_GUARDED_BY(mutex_);  // who pauses or resumes now; nobody at most

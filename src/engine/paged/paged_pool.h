@@ -9,6 +9,7 @@
 #include "ashlar/pool.h"
 #include "engine/paged/arena.h"
 #include "engine/paged/budget.h"
+#include "engine/paged/idle_map.h"
 
 namespace ashlar::paged {
 
@@ -30,8 +31,15 @@ struct PagedPool {
   std::map<StreamId, std::unique_ptr<Arena>> arenas;
   std::vector<std::unique_ptr<View>> views;
   std::vector<std::unique_ptr<Extent>> extents;
+  IdleMap idle{};
+  uint32_t last_view = 0;
   std::vector<Retirement> retired;
 
+  View& add_view() {
+    views.push_back(std::make_unique<View>());
+    views.back()->id = ++last_view;
+    return *views.back();
+  }
   // REQUIRES: the locks of its arenas.
   bool has_active() const {
     for (const auto& view : views) {

@@ -261,6 +261,7 @@ Status PagedEngine::drop(Extent& extent) {
     if (!unmapped.ok()) return unmapped;
     slot.is_mapped = false;
     slot.is_open = false;
+    pack(*mapping.view, mapping.slot);
   }
   if (Status released = device_.release(extent.id); !released.ok()) return released;
   extent.is_dropped = true;
@@ -328,6 +329,7 @@ Status PagedEngine::bring_back(Extent& extent) {
       if (!opened.ok()) return opened;
     }
     slot.is_open = true;
+    pack(*mapping.view, mapping.slot);
   }
   return {};
 }

@@ -188,7 +188,9 @@ void PagedEngine::retire(const std::vector<Spare>& spare, const Crowd& target) {
     View& view = *each.view;
     PagedPool& pool = view.arena->pool;
     for (size_t i = each.first; i < each.end; ++i) {
-      if (is_spare(view, i)) view.slots[i].retirement = serial;
+      if (!is_spare(view, i)) continue;
+      view.slots[i].retirement = serial;
+      pack(view, i);
     }
     retired_count_ += each.count;
     view.is_retired = each.is_whole;
@@ -299,6 +301,7 @@ void PagedEngine::unmap_spare(const Spare& spare, uint64_t retirement) {
     if (slot.retirement != retirement) continue;
     if (slot.is_mapped && !slot.is_announced) {
       slot.retirement = 0;  // its extent is on its way to the device, and takes it along
+      pack(view, i);
       --retired_count_;
       continue;
     }
@@ -310,6 +313,7 @@ void PagedEngine::unmap_spare(const Spare& spare, uint64_t retirement) {
     }
     note_late(std::move(unmapped));
     slot.retirement = 0;
+    pack(view, i);
     slot.is_announced = false;
     --retired_count_;
     if (!slot.extent->is_leaving) remaps_.put_mapped(range);
@@ -333,6 +337,7 @@ void PagedEngine::forget_mapping(View& view, size_t index) {
   slot.is_announced = false;
   BiasedLock lock(view.arena->lock);
   slot.extent = nullptr;
+  pack(view, index);
 }
 
 }  // namespace ashlar::paged

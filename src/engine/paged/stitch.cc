@@ -16,19 +16,10 @@ namespace {
 constexpr double kBytesPerUs = double(kMiB) / 1000;
 constexpr double kCreateUs = 13;
 
-// What it costs to use other streams' memory, whose work must be waited for: so much of it could
-// as well become useless.
-constexpr double kBorrowing = 0.25;
-
-// How many wasteful places are taken as they are, where nothing is left to look for better ones,
-// and where that is scarce.
+// How many wasteful places are taken as they are before a better one is looked for, and where
+// nothing is left to look for any.
+constexpr int64_t kPatience = 16;
 constexpr int64_t kLongPatience = 1024;
-constexpr int64_t kSomePatience = 16;
-// Looking at more finds nothing better that is worth its time (docs/design/paged.md).
-constexpr int64_t kEnoughVisits = 1000;
-constexpr int64_t kFewVisits = 200;     // likewise, where looking is scarce
-constexpr int64_t kVisitsOfPlaces = 4;  // what looking closer at both ends of a stretch takes
-
 // How many extents all of the memory should be cut into, about.
 size_t share_of(PagedPolicy policy) {
   switch (policy) {
@@ -62,8 +53,9 @@ Result<Block*> PagedEngine::stitch(Search& search) {
       plan = plan_ample_growth(search);
     }
     if (!plan.exists) plan = best_plan(search, lenders);
-    const bool is_scarce = options_.policy != PagedPolicy::kLean && search.pool->budget.is_scarce();
-    if (!search.is_ample && is_scarce) search.arena->heap(search.is_small).patience = kSomePatience;
+    if (!search.is_ample && options_.policy != PagedPolicy::kLean) {
+      search.arena->heap(search.is_small).patience = kPatience;
+    }
     search.device_bytes = plan.fresh_bytes;
     Status allowed = plan.fresh_bytes == 0 ? Status() : check_limit(search, plan.fresh_bytes);
     if (!allowed.ok()) return allowed;
@@ -116,146 +108,11 @@ std::set<const Arena*> PagedEngine::find_lenders(const Search& search) {
 }
 
 Plan PagedEngine::best_plan(const Search& search, const std::set<const Arena*>& lenders) {
-  mark_idle(*search.pool, lenders);
+  mark_idle(*search.pool, lenders, search.arena);
   Plan plan = plan_placement(search);
   if (!plan.exists) plan = plan_growth(search);
   search.pool->budget.spend_visits(visited_count_);
   return plan;
-}
-
-// Finds every extent that no block uses: those inside free blocks, and those without a home.
-void PagedEngine::mark_idle(PagedPool& pool, const std::set<const Arena*>& lenders) {
-  ++idle_round_;
-  visited_count_ = static_cast<int64_t>(pool.extents.size());
-  lenders_ = lenders;
-  for (const auto& [stream, arena] : pool.arenas) {
-    if (!lenders.contains(arena.get())) continue;
-    for (Heap& heap : arena->heaps) {
-      heap.ranges.visit_at_least(granule_bytes_, [&, round = idle_round_](PagedBlock* block) {
-        const View& view = *block->view;
-        if (view.is_plain) return true;
-        const size_t begin = view.offset_of(*block);
-        const size_t end = begin + block->bytes;
-        for (size_t i = view.slot_at(begin); i < view.slots.size() && view.slots[i].end() <= end;
-             ++i) {
-          if (view.slots[i].offset < begin) continue;
-          view.slots[i].extent->idle_in = block;
-          view.slots[i].extent->idle_round = round;
-        }
-        return true;
-      });
-    }
-  }
-  for (const auto& extent : pool.extents) {
-    const bool is_idle = extent->home == nullptr && !extent->is_leaving;
-    if (is_idle && lenders.contains(extent->arena)) extent->idle_round = idle_round_;
-  }
-}
-
-// The place in a view where the least becomes useless, and little is borrowed. Old views mostly
-// have other addresses of what later ones have, too: once enough has been seen, a place that is not
-// bad will do. Where looking is scarce, so will the first one of the very size.
-Plan PagedEngine::plan_placement(const Search& search) {
-  Plan best;
-  int64_t best_cost = INT64_MAX;
-  const bool must_see_all = options_.policy == PagedPolicy::kLean;
-  const bool is_scarce = !must_see_all && search.pool->budget.is_scarce();
-  bool is_perfect = false;
-  const int64_t enough =
-      must_see_all ? INT64_MAX : visited_count_ + (is_scarce ? kFewVisits : kEnoughVisits);
-  for (const auto& each : search.pool->views) {
-    const bool is_good = best_cost <= static_cast<int64_t>(search.bytes);
-    if ((visited_count_ >= enough && is_good) || (is_scarce && is_perfect)) break;
-    View& view = *each;
-    if (view.is_plain || view.is_small != search.is_small) continue;
-    if (view.mapped_bytes < search.bytes) continue;
-    const auto consider = [&](const Run& run) ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
-      const size_t run_bytes = run.end - run.begin;
-      if (run_bytes < search.bytes) return;
-      const auto rest = static_cast<int64_t>(run_bytes - search.bytes);
-      // Nothing is better than to use only what is useless already.
-      if (rest / 2 - static_cast<int64_t>(search.bytes) >= best_cost) return;
-      visited_count_ += kVisitsOfPlaces;
-      const AddressRange range{view.at(run.begin), run_bytes};
-      const double borrowed = static_cast<double>(run.borrowed_bytes) /
-                              static_cast<double>(run_bytes) * static_cast<double>(search.bytes);
-      const auto waiting = static_cast<int64_t>(kBorrowing * borrowed);
-      for (const size_t offset : {run.begin, run.end - search.bytes}) {
-        const int64_t cost = stranded_bytes(view, range, offset, search.bytes) + rest / 2 + waiting;
-        if (cost >= best_cost) continue;
-        best_cost = cost;
-        is_perfect = rest == 0 && cost <= 0;
-        best.view = &view;
-        best.from = run.first;
-        best.offset = offset;
-        best.exists = true;
-      }
-    };
-    for_each_run(view, search, consider);
-  }
-  if (!best.exists) return best;
-  while (best.view->offset_of(*best.from) + best.from->bytes <= best.offset) {
-    best.from = best.from->next;
-  }
-  return best;
-}
-
-// Its addresses: a view of another stream that somebody uses stays there.
-bool PagedEngine::may_use(const View& view, const Search& search) {
-  if (view.arena == search.arena) return true;
-  if (!lenders_.contains(view.arena)) return false;
-  for (const PagedBlock* block = view.first; block != nullptr; block = block->next) {
-    ++visited_count_;
-    if (block->is_active()) return false;
-  }
-  return true;
-}
-
-// Its memory is elsewhere, and could come back.
-bool PagedEngine::may_return(const Slot& slot) const {
-  return slot.extent != nullptr && slot.is_open && !slot.is_retired() && is_idle(*slot.extent);
-}
-
-// Stretches of a view whose memory is free there, or idle elsewhere and could come back; none too
-// short at its end: most views are not much longer than the block they were made for. Visitors
-// run under our lock, which the analysis of locks cannot see.
-template <typename Visit>
-void PagedEngine::for_each_run(const View& view, const Search& search, const Visit& visit) {
-  if (!may_use(view, search)) return;
-  Run run;
-  const auto end_run = [&](size_t end) {
-    run.end = end;
-    if (run.first != nullptr) visit(run);
-    run = {};
-  };
-  for (PagedBlock* block = view.first; block != nullptr; block = block->next) {
-    ++visited_count_;
-    const size_t block_begin = view.offset_of(*block);
-    const bool is_usable =
-        !block->is_active() && (!block->is_away() || may_return(view.slot_of(*block)));
-    if (!is_usable) {
-      end_run(block_begin);
-      if (view.mapped_bytes - block_begin - block->bytes < search.bytes) return;
-      continue;
-    }
-    if (run.first == nullptr) run = {block, block_begin};
-    const Arena* owner = block->is_away() ? view.slot_of(*block).extent->arena : view.arena;
-    if (owner != search.arena) run.borrowed_bytes += block->bytes;
-  }
-  end_run(view.mapped_bytes);
-}
-
-// The same for the stretch at the end, which is empty where that is in use.
-Tail PagedEngine::find_tail(const View& view, const Search& search) {
-  Tail tail{nullptr, view.mapped_bytes};
-  if (!may_use(view, search)) return tail;
-  for (PagedBlock* block = view.last; block != nullptr && !block->is_active();
-       block = block->previous) {
-    ++visited_count_;
-    if (block->is_away() && !may_return(view.slot_of(*block))) break;
-    tail = {block, view.offset_of(*block)};
-  }
-  return tail;
 }
 
 // A new view, or more behind the end of one: whatever takes the least new memory, then the fewest
@@ -265,7 +122,8 @@ Plan PagedEngine::plan_growth(const Search& search) {
   for (const auto& extent : search.pool->extents) {
     const bool fits = is_shareable() ? extent->bytes == shared_extent_bytes(search.is_small)
                                      : !search.is_small || extent->bytes <= small_extent_bytes();
-    if (is_idle(*extent) && fits && !search.pool->options.never_remap) {
+    if (search.pool->idle.is_idle(IdleMap::number_of(*extent)) && fits &&
+        !search.pool->options.never_remap) {
       idle.push_back(extent.get());
     }
   }

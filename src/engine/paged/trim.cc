@@ -174,11 +174,11 @@ bool PagedEngine::is_stream_idle(StreamId stream) {
 std::vector<Extent*> PagedEngine::take_idle(PagedPool& pool, size_t wanted_bytes, TrimWait wait,
                                             const Progress& progress) {
   if (pool.options.never_remap && pool.has_active()) return {};
-  mark_idle(pool, progress.lenders);
+  mark_idle(pool, progress.lenders, nullptr);
   std::vector<Extent*> idle;
   std::vector<Extent*> busy;
   for (const auto& extent : pool.extents) {
-    if (!is_idle(*extent) || extent->is_leaving) continue;
+    if (!pool.idle.is_idle(IdleMap::number_of(*extent)) || extent->is_leaving) continue;
     const bool is_over = wait == TrimWait::kForWork || progress.has_passed(*extent) ||
                          progress.idle.contains(extent->arena);
     (is_over ? idle : busy).push_back(extent.get());

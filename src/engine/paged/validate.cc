@@ -74,6 +74,11 @@ Status check_mappings(const View& view) {
       return broken(text("an extent does not know that it is mapped at ", view.at(slot.offset)));
     }
     if (slot.bytes != slot.extent->bytes) return broken("an extent is mapped in part");
+    if (slot.extent->home != nullptr &&
+        slot.extent->is_at_home_in(view, i) !=
+            view.arena->pool.idle.is_at_home(IdleMap::number_of(*slot.extent), view)) {
+      return broken("plans look for an extent where it is not at home");
+    }
   }
   return {};
 }
@@ -96,6 +101,9 @@ Status PagedEngine::check_crowd() const {
     for (const auto& view : pool->views) {
       if (view->is_plain) continue;
       if (Status mapped = check_mappings(*view); !mapped.ok()) return mapped;
+      for (size_t i = 0; i < view->slots.size(); ++i) {
+        if (packed(*view, i) != view->packed[i]) return broken("plans see a slot as it was");
+      }
       crowd.address_bytes += view->reserved.bytes;
       if (view->is_retired) retired.address_bytes += view->reserved.bytes;
       for (const Slot& slot : view->slots) retired.mappings += slot.is_retired() ? 1 : 0;
@@ -131,6 +139,9 @@ Status PagedEngine::validate() const {
         if (mapping.view->slots[mapping.slot].extent != extent.get()) {
           return broken("an extent is not where it is mapped");
         }
+      }
+      if (pool->idle.has_home(*extent) != (extent->home != nullptr)) {
+        return broken("plans do not know whether an extent has a home");
       }
       if (extent->home == nullptr) continue;
       if (extent->home->slots[extent->home_slot].extent != extent.get()) {

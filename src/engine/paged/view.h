@@ -49,10 +49,7 @@ struct Extent {
   Backup backup{};            // of a paused pool
   std::vector<Mapping> mappings;
 
-  // While a stitch is planned: the free block that contains all of it, if there is one.
-  PagedBlock* idle_in = nullptr;
-  uint64_t idle_round = 0;
-  uint64_t mapped_round = 0;  // it is mapped in the view that may grow
+  uint64_t mapped_round = 0;  // while a stitch is planned: it is mapped in the view that may grow
 
   bool is_at_home_in(const View& view, size_t slot) const {
     return home == &view && home_slot == slot;
@@ -92,17 +89,29 @@ struct Slot {
   bool is_retired() const { return retirement != 0; }
 };
 
+// What a plan asks of a slot. It looks at those of most views, and by then a program has its own
+// data in the caches: how many lines it touches is what it costs.
+struct PackedSlot {
+  uint32_t extent = 0;         // as IdleMap counts them; 0: it is gone
+  uint32_t is_usable : 1 = 0;  // by whoever has the addresses
+  uint32_t end : 31 = 0;       // in granules of the device
+
+  friend bool operator==(const PackedSlot&, const PackedSlot&) = default;
+};
+
 struct View {
-  AddressRange reserved{};  // of a plain view: all that the device, or the source, gave
-  size_t mapped_bytes = 0;  // from the beginning
-  std::vector<Slot> slots;  // in order, without gaps; none in a plain view
   Arena* arena = nullptr;
   bool is_small = false;
-  bool is_plain = false;                  // one allocation of the device, or of a source
-  bool is_retired = false;                // all its slots are, and its addresses go with them
-  bool has_guests = false;                // memory that belongs to other views is, or was, here
-  bool is_listed = false;                 // among its arena's views to be looked at for that
-  uint64_t claimed_at = 0;                // when a miss last used it, as the engine counts
+  bool is_plain = false;    // one allocation of the device, or of a source
+  uint32_t id = 0;          // in its pool; no other view ever has it
+  size_t mapped_bytes = 0;  // from the beginning
+  std::vector<PackedSlot> packed;
+  std::vector<Slot> slots;  // in order, without gaps; none in a plain view
+  AddressRange reserved{};  // of a plain view: all that the device, or the source, gave
+  bool is_retired = false;  // all its slots are, and its addresses go with them
+  bool has_guests = false;  // memory that belongs to other views is, or was, here
+  bool is_listed = false;   // among its arena's views to be looked at for that
+  uint64_t claimed_at = 0;  // when a miss last used it, as the engine counts
   std::shared_ptr<SegmentSource> source;  // null: the device
   StackId stack{};                        // of whoever made the device give its memory
   PagedBlock* first = nullptr;

@@ -7,8 +7,8 @@
 namespace ashlar::paged {
 namespace {
 
-constexpr int64_t kMs = 1'000'000;  // ns
-constexpr int64_t kMillion = 1'000'000;
+constexpr int64_t kMs = 1'000'000;           // ns
+constexpr int64_t kVisitsInMs = 50'000;      // at 20 ns each
 constexpr int64_t kGrownUpNs = 4'000 * kMs;  // 3 s of it young
 constexpr double kLittle = 0;                // of what is held: nothing may be owed for it
 using enum Budget::Need;
@@ -18,7 +18,7 @@ Budget grown_up() {
   Budget budget;
   (void)budget.is_left(kUsual, kLittle, 0);
   (void)budget.is_left(kUsual, kLittle, kGrownUpNs);
-  budget.spend_visits(12'500'000);
+  budget.spend_visits(100 * kVisitsInMs);
   return budget;
 }
 
@@ -36,14 +36,14 @@ TEST(BudgetTest, LookingMayTakeAHundredthAndAHalfOfTheTime) {
   Budget budget = grown_up();
   const auto visits =
       static_cast<double>(visits_between(budget, kUsual, kGrownUpNs, kGrownUpNs + 10'000 * kMs));
-  EXPECT_NEAR(visits, 10e9 * 0.015 / 8, 2000);  // at 8 ns each
+  EXPECT_NEAR(visits, 10'000 * 0.015 * kVisitsInMs, 2000);
 }
 
 TEST(BudgetTest, WhereSavingIsUrgentItMayTakeFourTimesAsMuch) {
   Budget budget = grown_up();
   const auto visits =
       static_cast<double>(visits_between(budget, kUrgent, kGrownUpNs, kGrownUpNs + 10'000 * kMs));
-  EXPECT_NEAR(visits, 10e9 * 0.06 / 8, 2000);
+  EXPECT_NEAR(visits, 10'000 * 0.06 * kVisitsInMs, 2000);
   EXPECT_FALSE(budget.is_left(kUsual, kLittle, kGrownUpNs + 10'000 * kMs)) << "spent for all";
 }
 
@@ -51,7 +51,7 @@ TEST(BudgetTest, InTheFirstSecondsItMayTakeFiveTimesAsMuch) {
   Budget budget;
   (void)budget.is_left(kUsual, kLittle, 0);
   const auto visits = static_cast<double>(visits_between(budget, kUsual, 0, 3000 * kMs));
-  EXPECT_NEAR(visits, 600'000 + 3e9 * 0.075 / 8, 2000);
+  EXPECT_NEAR(visits, (5 + 3000 * 0.075) * kVisitsInMs, 2000);
 }
 
 TEST(BudgetTest, WhatIsLeftOverIsKeptUpToATenthOfASecond) {
@@ -59,16 +59,16 @@ TEST(BudgetTest, WhatIsLeftOverIsKeptUpToATenthOfASecond) {
   const int64_t hour = 3'600'000 * kMs;
   EXPECT_TRUE(budget.is_left(kUsual, kLittle, 0));
   EXPECT_TRUE(budget.is_left(kUsual, kLittle, hour));
-  budget.spend_visits(12 * kMillion);
+  budget.spend_visits(96 * kVisitsInMs);
   EXPECT_FALSE(budget.is_left(kUsual, kLittle, hour)) << "not all of it at once";
   EXPECT_TRUE(budget.is_left(kUsual, kLittle, hour + 100 * kMs));
-  budget.spend_visits(kMillion);
+  budget.spend_visits(8 * kVisitsInMs);
   EXPECT_FALSE(budget.is_left(kUsual, kLittle, hour + 200 * kMs));
 }
 
 TEST(BudgetTest, WhatIsOwedIsForgottenInSeconds) {
   Budget budget = grown_up();
-  for (int i = 0; i < 1000; ++i) budget.spend_visits(100 * kMillion);
+  for (int i = 0; i < 1000; ++i) budget.spend_visits(800 * kVisitsInMs);
   EXPECT_FALSE(budget.is_left(kUsual, kLittle, kGrownUpNs + 2000 * kMs));
   EXPECT_TRUE(budget.is_left(kUsual, kLittle, kGrownUpNs + 2200 * kMs));
 }
@@ -80,12 +80,12 @@ TEST(BudgetTest, NoMoreThanAPartOfTheTimeIsSpentOnLookingAtOnce) {
   (void)budget.is_left(kUsual, kLittle, begin_ns);
   const auto visits =
       static_cast<double>(visits_between(budget, kUsual, begin_ns, begin_ns + 20 * kMs));
-  EXPECT_NEAR(visits, (1.6e6 + 0.1 * 19e6) / 8, 2000);
+  EXPECT_NEAR(visits, (1.6 + 0.1 * 19) * kVisitsInMs, 2000);
 }
 
 TEST(BudgetTest, WhatSavesMuchMayBeLookedForNow) {
   Budget budget = grown_up();
-  budget.spend_visits(2 * kMillion);
+  budget.spend_visits(16 * kVisitsInMs);
   EXPECT_FALSE(budget.is_left(kUsual, 0.1, kGrownUpNs + 100 * kMs));
   EXPECT_TRUE(budget.is_left(kUsual, 0.2, kGrownUpNs + 100 * kMs));
 }
@@ -96,9 +96,9 @@ TEST(BudgetTest, LessThanHalfOfWhatThereWasIsScarce) {
   (void)budget.is_left(kUsual, kLittle, 0);
   (void)budget.is_left(kUsual, kLittle, kGrownUpNs);
   EXPECT_FALSE(budget.is_scarce());
-  budget.spend_visits(6 * kMillion);
+  budget.spend_visits(48 * kVisitsInMs);
   EXPECT_FALSE(budget.is_scarce());
-  budget.spend_visits(kMillion);
+  budget.spend_visits(8 * kVisitsInMs);
   EXPECT_TRUE(budget.is_scarce());
 }
 

@@ -1,0 +1,215 @@
+// Where a view has room for a miss: stretches of its addresses whose memory is free there, or idle
+// elsewhere and could come back. Plans look at packed numbers first, and at a block or a slot only
+// where those promise enough.
+#include <algorithm>
+
+#include "base/align.h"
+#include "engine/paged/all_arenas.h"
+#include "engine/paged/paged_engine.h"
+
+namespace ashlar::paged {
+namespace {
+
+// What it costs to use other streams' memory, whose work must be waited for: so much of it could
+// as well become useless.
+constexpr double kBorrowing = 0.25;
+
+// Looking at more finds nothing better that is worth its time (docs/design/paged.md).
+constexpr int64_t kEnoughVisits = 1000;
+constexpr int64_t kFewVisits = 200;  // likewise, where looking is scarce
+
+// What is counted as a visit takes about as long as a look at a block that is in no cache.
+constexpr int64_t kVisitsOfRange = 2;
+constexpr int64_t kVisitsOfPlaces = 4;  // looking closer at both ends of a stretch
+constexpr size_t kPackedInVisit = 8;
+
+int64_t visits_of_packed(size_t count) { return static_cast<int64_t>(count / kPackedInVisit) + 1; }
+
+}  // namespace
+
+// Those inside free blocks, and those without a home.
+void PagedEngine::mark_idle(PagedPool& pool, const std::set<const Arena*>& lenders,
+                            const Arena* asking) {
+  IdleMap& idle = pool.idle;
+  idle.forget_all();
+  int64_t visited = visits_of_packed(pool.extents.size());
+  for (const auto& [stream, arena] : pool.arenas) {
+    arena->is_lending = lenders.contains(arena.get());
+    if (!arena->is_lending) continue;
+    const bool is_borrowed = arena.get() != asking;
+    for (Heap& heap : arena->heaps) {
+      heap.ranges.visit_at_least(granule_bytes_, [&](PagedBlock* block) {
+        const View& view = *block->view;
+        if (view.is_plain) return true;
+        visited += kVisitsOfRange;
+        const size_t begin = view.offset_of(*block);
+        const size_t end = begin + block->bytes;
+        const std::vector<PackedSlot>& slots = view.packed;
+        auto slot =
+            std::upper_bound(slots.begin(), slots.end(), begin / granule_bytes_,
+                             [](size_t at, const PackedSlot& each) { return at < each.end; });
+        size_t slot_begin = slot == slots.begin() ? 0 : std::prev(slot)->end * granule_bytes_;
+        for (; slot != slots.end() && slot_begin < end; ++slot) {
+          const size_t slot_end = slot->end * granule_bytes_;
+          if (slot_begin >= begin && slot_end <= end) {
+            idle.set_idle(slot->extent, block, is_borrowed);
+          } else if (slot_end <= end) {
+            idle.set_free_end(slot->extent, slot_end - begin);
+          } else if (slot_begin >= begin) {
+            idle.set_free_begin(slot->extent, end - slot_begin);
+          }
+          slot_begin = slot_end;
+        }
+        return true;
+      });
+    }
+  }
+  idle.for_each_homeless([&](uint32_t number) {
+    const Extent& extent = *pool.extents[number - 1];
+    if (extent.is_leaving || !extent.arena->is_lending) return;
+    idle.set_idle(number, nullptr, extent.arena != asking);
+  });
+  visited_count_ = visited;
+}
+
+// The place in a view where the least becomes useless, and little is borrowed. Old views mostly
+// have other addresses of what later ones have, too: once enough has been seen, a place that is not
+// bad will do. Where looking is scarce, so will the first one of the very size.
+Plan PagedEngine::plan_placement(const Search& search) {
+  Plan best;
+  int64_t best_cost = INT64_MAX;
+  const bool must_see_all = options_.policy == PagedPolicy::kLean;
+  const bool is_scarce = !must_see_all && search.pool->budget.is_scarce();
+  bool is_perfect = false;
+  const int64_t enough =
+      must_see_all ? INT64_MAX : visited_count_ + (is_scarce ? kFewVisits : kEnoughVisits);
+  for (const auto& each : search.pool->views) {
+    const bool is_good = best_cost <= static_cast<int64_t>(search.bytes);
+    if ((visited_count_ >= enough && is_good) || (is_scarce && is_perfect)) break;
+    View& view = *each;
+    ++visited_count_;
+    if (view.is_plain || view.is_small != search.is_small) continue;
+    if (view.mapped_bytes < search.bytes) continue;
+    // Nothing is better than to use what is useless already, beside what is idle.
+    const auto is_promising = [&](size_t idle_bytes, size_t useless_bytes) {
+      const size_t rest = std::max(idle_bytes, search.bytes) - search.bytes;
+      const auto useless = static_cast<int64_t>(std::min(useless_bytes, search.bytes));
+      return static_cast<int64_t>(rest / 2) - useless < best_cost;
+    };
+    const auto consider = [&](const Run& run) {
+      const size_t run_bytes = run.end - run.begin;
+      if (run_bytes < search.bytes) return;
+      const auto rest = static_cast<int64_t>(run_bytes - search.bytes);
+      const AddressRange range{view.at(run.begin), run_bytes};
+      const double borrowed = static_cast<double>(run.borrowed_bytes) /
+                              static_cast<double>(run_bytes) * static_cast<double>(search.bytes);
+      const auto waiting = static_cast<int64_t>(kBorrowing * borrowed);
+      for (const size_t offset : {run.begin, run.end - search.bytes}) {
+        const int64_t cost = stranded_bytes(view, range, offset, search.bytes) + rest / 2 + waiting;
+        if (cost >= best_cost) continue;
+        best_cost = cost;
+        is_perfect = rest == 0 && cost <= 0;
+        best.view = &view;
+        best.from = run.first;
+        best.offset = offset;
+        best.exists = true;
+      }
+    };
+    for_each_run(view, search, is_promising, consider);
+  }
+  if (!best.exists) return best;
+  while (best.view->offset_of(*best.from) + best.from->bytes <= best.offset) {
+    best.from = best.from->next;
+  }
+  return best;
+}
+
+// Its addresses: a view of another stream that somebody uses stays there. What is at home in it and
+// not idle is used.
+bool PagedEngine::may_use(const View& view, const Search& search) {
+  if (view.arena == search.arena) return true;
+  if (!view.arena->is_lending) return false;
+  visited_count_ += visits_of_packed(view.packed.size());
+  const IdleMap& idle = search.pool->idle;
+  return std::none_of(view.packed.begin(), view.packed.end(), [&](const PackedSlot& slot) {
+    return idle.is_at_home(slot.extent, view) && !idle.is_idle(slot.extent);
+  });
+}
+
+// Stretches with at least one whole slot that is idle: what has none is part of two slots at most,
+// and a free range of that kind is taken before anybody plans. `is_promising` says whether so many
+// idle bytes, and at most so many that are free beside them, are worth a closer look.
+template <typename Promising, typename Visit>
+void PagedEngine::for_each_run(const View& view, const Search& search,
+                               const Promising& is_promising, const Visit& visit) {
+  if (!may_use(view, search)) return;
+  const IdleMap& idle = search.pool->idle;
+  const std::vector<PackedSlot>& slots = view.packed;
+  visited_count_ += visits_of_packed(slots.size());
+  for (size_t first = 0; first < slots.size(); ++first) {
+    if (!idle.could_serve(slots[first])) continue;
+    size_t end = first + 1;
+    while (end < slots.size() && idle.could_serve(slots[end])) ++end;
+    const size_t begins = first == 0 ? 0 : slots[first - 1].end;
+    const size_t idle_bytes = (slots[end - 1].end - begins) * granule_bytes_;
+    size_t before = 0;
+    if (first > 0 && idle.is_at_home(slots[first - 1].extent, view)) {
+      before = granule_bytes_ + idle.free_end_bytes(slots[first - 1].extent);
+    }
+    size_t after = 0;
+    if (end < slots.size() && idle.is_at_home(slots[end].extent, view)) {
+      after = granule_bytes_ + idle.free_begin_bytes(slots[end].extent);
+    }
+    const bool could_fit = before + idle_bytes + after >= search.bytes;
+    if (could_fit && is_promising(idle_bytes, std::max(before, after))) {
+      visited_count_ += kVisitsOfPlaces;
+      visit(run_around(view, first, end, idle));
+    }
+    first = end;
+  }
+}
+
+// REQUIRES: the slots [first, end) could serve, and those beside them could not.
+Run PagedEngine::run_around(const View& view, size_t first, size_t end, const IdleMap& idle) const {
+  const auto block_at = [&](size_t slot) {
+    const uint32_t number = view.packed[slot].extent;
+    return idle.is_at_home(number, view) ? idle.block_of(number) : view.slots[slot].away;
+  };
+  PagedBlock* begin_block = block_at(first);
+  PagedBlock* before = begin_block->previous;
+  if (begin_block->is_away() && before != nullptr && before->is_in_ranges()) begin_block = before;
+  PagedBlock* end_block = block_at(end - 1);
+  PagedBlock* after = end_block->next;
+  if (end_block->is_away() && after != nullptr && after->is_in_ranges()) end_block = after;
+
+  Run run{begin_block, view.offset_of(*begin_block), view.offset_of(*end_block) + end_block->bytes};
+  for (size_t i = first; i < end; ++i) {
+    if (idle.is_borrowed(view.packed[i].extent)) run.borrowed_bytes += view.slots[i].bytes;
+  }
+  return run;
+}
+
+// The stretch at the end, which is empty where that is in use.
+Tail PagedEngine::find_tail(const View& view, const Search& search) {
+  const Tail nothing{nullptr, view.mapped_bytes};
+  if (!may_use(view, search)) return nothing;
+  const IdleMap& idle = search.pool->idle;
+  size_t first = view.packed.size();
+  while (first > 0 && idle.could_serve(view.packed[first - 1])) --first;
+  visited_count_ += 1 + visits_of_packed(view.packed.size() - first);
+  if (first < view.packed.size()) {
+    const Run run = run_around(view, first, view.packed.size(), idle);
+    return {run.first, run.begin};
+  }
+  const bool is_free = view.last != nullptr && view.last->is_in_ranges();
+  return is_free ? Tail{view.last, view.offset_of(*view.last)} : nothing;
+}
+
+PackedSlot PagedEngine::packed(const View& view, size_t index) const {
+  const Slot& slot = view.slots[index];
+  const bool is_usable = slot.extent != nullptr && slot.is_open && !slot.is_retired();
+  return {slot.extent != nullptr ? IdleMap::number_of(*slot.extent) : 0, is_usable,
+          static_cast<uint32_t>(slot.end() / granule_bytes_) & INT32_MAX};
+}
+
+}  // namespace ashlar::paged
