@@ -77,9 +77,11 @@ class Arena {
   // That much was freed, but not for sums of what is active: no more is handed out unseen than
   // before.
   void lower_levels(Heap& heap, const Amount& freed);
-  // The heap is above its level. False: so is the arena, or the heap above its own; somebody must
-  // look. True: its part has grown at the expense of the other's.
-  bool renew_levels(Heap& heap);
+  // Somebody must look. Where only the heap's part is used up, it grows at the expense of the
+  // other's.
+  bool is_above_levels(Heap& heap) {
+    return !heap.levels.allow(heap.counters.net()) && !renew_levels(heap);
+  }
 
   // --- blocks, for whoever rearranges views ------------------------------------------------------
   // A new block in front of `next`, or at the end of the view.
@@ -112,6 +114,8 @@ class Arena {
   uint64_t marker_round = 0;
 
  private:
+  // The heap is above its level. False: so is the arena, or the heap above its own.
+  bool renew_levels(Heap& heap);
   PagedBlock* take_range(Heap& heap, size_t bytes, double tolerance);
   PagedBlock* best_range(Heap& heap, size_t bytes, double tolerance, size_t& offset);
   static bool frees_guest(const PagedBlock& block, AddressRange freed);

@@ -187,10 +187,18 @@ Result<Block*> PagedEngine::allocate_slowly(const Request& request) {
     refresh();
     return allocated;
   }();
-  settle();
+  if (block.ok() && is_above_levels(**block)) settle(static_cast<PagedBlock*>(*block)->arena);
   hooks_.tell();
   remaps_.tell();
   return block;
+}
+
+// The block is its caller's already, and keeps its arena.
+bool PagedEngine::is_above_levels(const Block& handed_out) {
+  const auto& block = static_cast<const PagedBlock&>(handed_out);
+  Arena& arena = *block.arena;
+  BiasedLock lock(arena.lock);
+  return arena.is_above_levels(arena.heap(block.is_small));
 }
 
 Result<Block*> PagedEngine::allocate_locked(Search& search) {

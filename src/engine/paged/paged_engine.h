@@ -129,8 +129,9 @@ class PagedEngine final : public Engine {
     Heap& heap = arena.heap(block->is_small);
     count_out(heap, block, request);
     note(TraceAction::kAlloc, *block, request.bytes, request.stack);
-    return !heap.levels.allow(heap.counters.net()) && !arena.renew_levels(heap);
+    return arena.is_above_levels(heap);
   }
+  static bool is_above_levels(const Block& handed_out);
   void take_back(PagedBlock* block, StackId stack) {
     if (is_watched()) note_free(*block, stack);
     block->arena->heap(block->is_small).counters.fallen.add(amount_of(*block));
