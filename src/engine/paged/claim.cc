@@ -156,6 +156,7 @@ void PagedEngine::send_guests_off(PagedBlock* block, std::vector<Extent*>& guest
 void PagedEngine::leave_home(Extent& extent) {
   extent.home->slots[extent.home_slot].left_at = ++move_count_;
   extent.home->arena->pool.idle.set_home(extent, 0);
+  --extent.home->home_count;
   extent.home = nullptr;
 }
 
@@ -164,6 +165,7 @@ void PagedEngine::come_home(Extent& extent, View& view, size_t slot) {
   extent.home_slot = slot;
   view.slots[slot].has_guest = view.is_guest(extent);
   view.arena->pool.idle.set_home(extent, view.id);
+  ++view.home_count;
   view.arena->pool.idle.set_active(extent);
   extent.marked_round = 0;
 }

@@ -180,7 +180,7 @@ class PagedEngine final : public Engine {
       ASHLAR_REQUIRES(mutex_);
   Plan plan_placement(const Search& search) ASHLAR_REQUIRES(mutex_);
   Tail find_tail(const View& view, const Search& search) ASHLAR_REQUIRES(mutex_);
-  bool may_use(const View& view, const Search& search) ASHLAR_REQUIRES(mutex_);
+  bool may_use(const View& view, const Search& search) const ASHLAR_REQUIRES(mutex_);
   template <typename Promising, typename Visit>
   void for_each_run(const View& view, const Search& search, const Promising& is_promising,
                     const Visit& visit) ASHLAR_REQUIRES(mutex_);
@@ -448,6 +448,7 @@ class PagedEngine final : public Engine {
   StackId acting_stack_ ASHLAR_GUARDED_BY(mutex_);
   int64_t visited_count_ ASHLAR_GUARDED_BY(mutex_) = 0;  // by the last plan; see placing.cc
   uint64_t mapped_round_ ASHLAR_GUARDED_BY(mutex_) = 0;  // the last one; see Extent
+  uint64_t idle_round_ ASHLAR_GUARDED_BY(mutex_) = 0;    // likewise; see View
   std::optional<EventId> handover_ ASHLAR_GUARDED_BY(mutex_);
   std::vector<EventId> spare_events_ ASHLAR_GUARDED_BY(mutex_);  // free to be recorded again
   std::thread::id changer_ ASHLAR_GUARDED_BY(mutex_);  // who pauses or resumes now; nobody at most

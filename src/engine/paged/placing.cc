@@ -2,6 +2,7 @@
 // elsewhere and could come back. Plans look at packed numbers first, and at a block or a slot only
 // where those promise enough.
 #include <algorithm>
+#include <utility>
 
 #include "base/align.h"
 #include "engine/paged/all_arenas.h"
@@ -32,15 +33,17 @@ void PagedEngine::mark_idle(PagedPool& pool, const std::set<const Arena*>& lende
                             const Arena* asking) {
   IdleMap& idle = pool.idle;
   idle.forget_all();
+  ++idle_round_;
   int64_t visited = visits_of_packed(pool.extents.size());
   for (const auto& [stream, arena] : pool.arenas) {
     arena->is_lending = lenders.contains(arena.get());
     if (!arena->is_lending) continue;
     const bool is_borrowed = arena.get() != asking;
     for (Heap& heap : arena->heaps) {
-      heap.ranges.visit_at_least(granule_bytes_, [&](PagedBlock* block) {
-        const View& view = *block->view;
+      heap.ranges.visit_at_least(granule_bytes_, [&, round = idle_round_](PagedBlock* block) {
+        View& view = *block->view;
         if (view.is_plain) return true;
+        if (std::exchange(view.idle_round, round) != round) view.idle_count = 0;
         visited += kVisitsOfRange;
         const size_t begin = view.offset_of(*block);
         const size_t end = begin + block->bytes;
@@ -53,6 +56,7 @@ void PagedEngine::mark_idle(PagedPool& pool, const std::set<const Arena*>& lende
           const size_t slot_end = slot->end * granule_bytes_;
           if (slot_begin >= begin && slot_end <= end) {
             idle.set_idle(slot->extent, block, is_borrowed);
+            ++view.idle_count;
           } else if (slot_end <= end) {
             idle.set_free_end(slot->extent, slot_end - begin);
           } else if (slot_begin >= begin) {
@@ -126,14 +130,10 @@ Plan PagedEngine::plan_placement(const Search& search) {
 
 // Its addresses: a view of another stream that somebody uses stays there. What is at home in it and
 // not idle is used.
-bool PagedEngine::may_use(const View& view, const Search& search) {
+bool PagedEngine::may_use(const View& view, const Search& search) const {
   if (view.arena == search.arena) return true;
-  if (!view.arena->is_lending) return false;
-  visited_count_ += visits_of_packed(view.packed.size());
-  const IdleMap& idle = search.pool->idle;
-  return std::none_of(view.packed.begin(), view.packed.end(), [&](const PackedSlot& slot) {
-    return idle.is_at_home(slot.extent, view) && !idle.is_idle(slot.extent);
-  });
+  const uint32_t idle_count = view.idle_round == idle_round_ ? view.idle_count : 0;
+  return view.arena->is_lending && view.home_count == idle_count;
 }
 
 // Stretches with at least one whole slot that is idle: what has none is part of two slots at most,

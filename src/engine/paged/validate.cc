@@ -39,6 +39,12 @@ Status check_homes(const View& view) {
     end = view.slots[i].end();
   }
   if (end != view.mapped_bytes) return broken("slots do not tile their view");
+  size_t home_count = 0;
+  for (size_t i = 0; i < view.slots.size(); ++i) {
+    const Extent* extent = view.slots[i].extent;
+    home_count += extent != nullptr && extent->is_at_home_in(view, i) ? 1 : 0;
+  }
+  if (home_count != view.home_count) return broken("the count of extents at home is off");
   for (const PagedBlock* block = view.first; block != nullptr; block = block->next) {
     const size_t begin = view.offset_of(*block);
     for (size_t i = view.slot_at(begin);

@@ -104,6 +104,9 @@ struct View {
   bool is_small = false;
   bool is_plain = false;    // one allocation of the device, or of a source
   uint32_t id = 0;          // in its pool; no other view ever has it
+  uint32_t home_count = 0;  // of slots whose extent is at home here
+  uint32_t idle_count = 0;  // of these, whatever no block uses in the plan of that round
+  uint64_t idle_round = 0;
   size_t mapped_bytes = 0;  // from the beginning
   std::vector<PackedSlot> packed;
   std::vector<Slot> slots;  // in order, without gaps; none in a plain view
