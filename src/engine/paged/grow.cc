@@ -154,9 +154,9 @@ bool PagedEngine::release_extent(PagedPool& pool, Extent* extent) {
   Extent& last = *pool.extents.back();
   pool.idle.replace_by_last(*extent);
   last.position = extent->position;
-  std::swap(pool.extents[last.position], pool.extents.back());
-  pool.extents.pop_back();
   for (const Extent::Mapping& mapping : last.mappings) pack(*mapping.view, mapping.slot);
+  std::swap(pool.extents[last.position], pool.extents.back());
+  pool.extents.pop_back();  // and `extent` with it, which may be `last` itself
   return true;
 }
 
