@@ -239,31 +239,49 @@ def read_json(done):
 # --- train ----------------------------------------------------------------------------------------
 
 
+TRAINING_ROUNDS = 2
+
+
 def train_all(asked):
-    """Three workloads in three ways, each a process of its own; the first says how many steps."""
+    """Three workloads in three ways that take turns, each run a process of its own; the first says
+    how many steps. Of its rounds the faster one counts: what others take of a machine is not the
+    allocator's, and is far more than allocators differ by."""
     outcome = Outcome()
     if asked.without_gpu:
         outcome.add("training", "not run", "no GPU")
         return outcome
     outcome.lines = [
         "## Training with PyTorch", "",
-        "Losses are compared step by step with those of PyTorch's allocator with its defaults.", "",
+        "Losses are compared step by step with those of PyTorch's allocator with its defaults. Ways"
+        f" took turns, {TRAINING_ROUNDS} rounds each: the faster round's speed, the higher peak.",
+        "",
         "| workload | allocator | steps | losses | steps/s | of native | peak requested | peak"
         " reserved | reserved ÷ requested |", "|---|---|--:|---|--:|--:|--:|--:|--:|"]
     for workload in train.WORKLOADS:
         runs = {}
-        for way in train.WAYS:
+        for way in train.WAYS * TRAINING_ROUNDS:
             length = ["--seconds", asked.seconds]
             if runs.get("native"):
                 length = ["--steps", runs["native"]["steps"]]
             done = run(f"train_{workload}_{way}", [
                 sys.executable, HERE / "train.py", workload, "--way", way, *length],
                 120 + 4 * asked.seconds, {"ASHLAR_TORCH_LIBRARY": str(LIBRARY)})
-            runs[way] = read_json(done) if done.passed else {}
-            if not runs[way]:
+            result = read_json(done) if done.passed else {}
+            if not result:
                 outcome.add(f"training: {workload}, {way}", done.state, done.last_words())
+            runs[way] = faster(runs.get(way), result)
         add_training(outcome, workload, runs)
     return outcome
+
+
+def faster(before, now):
+    """One run for two of the same: its speed is the faster one's, its peak the higher one."""
+    if not before or not now:
+        return before or now
+    best = max(before, now, key=lambda each: each["steps_per_second"])
+    peaks = {key: max(before[key], now[key])
+             for key in ("peak_reserved_bytes", "peak_requested_bytes")}
+    return {**best, **peaks, "is_repeatable": before["losses"] == now["losses"]}
 
 
 def add_training(outcome, workload, runs):
@@ -278,6 +296,8 @@ def add_training(outcome, workload, runs):
     other = runs.get("expandable")
     is_right = difference(ours, native) == "equal" or (
         bool(other) and difference(other, native) != "equal")
+    if native.get("is_repeatable", True):
+        is_right = is_right and ours.get("is_repeatable", True)
     speed = ours["steps_per_second"] / native["steps_per_second"]
     outcome.add(
         f"training: {workload}", "passed" if is_right else "FAILED (losses)",
