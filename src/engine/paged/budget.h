@@ -53,14 +53,14 @@ class Budget {
   static constexpr std::array<double, 2> kFactors = {1, 4};  // times as much of both, by need
   static constexpr double kYoungFactor = 5;
   static constexpr double kYoungNs = 3e9;
-  // A hundredth of the time is the driver's, and a little more for looking. A visit takes some 10
+  // A hundredth of the time is the driver's, and a little more for looking. A visit takes some 5
   // ns, and more in a program whose own data is in the caches. They are counted, not measured, so
   // that a replay does as the program would have done.
   static constexpr double kUsPerNs = 0.01 / 1000;
   static constexpr double kFirstUs = 5'000;
   static constexpr double kMostUs = 1'000'000;
   static constexpr double kOwedForAllUs = 1'000'000;
-  static constexpr double kVisitsPerMs = 100'000;
+  static constexpr double kVisitsPerMs = 200'000;
   static constexpr double kVisitsPerNs = 0.015 * kVisitsPerMs / 1e6;
   static constexpr double kVisitsAtOncePerNs = 0.1 * kVisitsPerMs / 1e6;
   static constexpr double kMostVisitsAtOnceYoung = 5 * kVisitsPerMs;

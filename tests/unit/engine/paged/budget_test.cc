@@ -8,7 +8,7 @@ namespace ashlar::paged {
 namespace {
 
 constexpr int64_t kMs = 1'000'000;           // ns
-constexpr int64_t kVisitsInMs = 100'000;     // at 10 ns each
+constexpr int64_t kVisitsInMs = 200'000;     // at 5 ns each
 constexpr int64_t kGrownUpNs = 4'000 * kMs;  // 3 s of it young
 constexpr double kLittle = 0;                // of what is held: nothing may be owed for it
 using enum Budget::Need;

@@ -77,21 +77,24 @@ TEST_F(FreeRangesTest, SizesUpToAnExabyteHaveAList) {
 
 TEST_F(FreeRangesTest, RandomActsFindWhatASetFindsInNearlyTheSameOrder) {
   Random random(1);
-  std::set<PagedBlock*> expected;
+  std::vector<PagedBlock*> expected;
   for (int i = 0; i < 5000; ++i) {
     if (expected.empty() || random.below(5) < 3) {
-      expected.insert(insert(512 * (1 + (random.next() >> (40 + random.below(23))))));
+      expected.push_back(insert(512 * (1 + (random.next() >> (40 + random.below(23))))));
     } else {
-      auto victim = expected.begin();
-      std::advance(victim, static_cast<ptrdiff_t>(random.below(expected.size())));
-      ranges_.erase(*victim);
-      expected.erase(victim);
+      std::swap(expected[random.below(expected.size())], expected.back());
+      ranges_.erase(expected.back());
+      expected.pop_back();
     }
     if (i % 50 != 0) continue;
     const size_t wanted = 512 * (1 + (random.next() >> (40 + random.below(23))));
     const std::vector<PagedBlock*> found = at_least(wanted);
     for (size_t k = 1; k < found.size(); ++k) {
-      EXPECT_LE(found[k - 1]->bytes, found[k]->bytes + found[k]->bytes / 16);
+      const size_t bytes = found[k]->bytes;
+      const bool is_late = bytes <= wanted + wanted / 16;  // it was behind too many small ones
+      if (!is_late) {
+        EXPECT_LE(found[k - 1]->bytes, bytes + bytes / 16);
+      }
     }
     std::set<PagedBlock*> large_enough;
     for (PagedBlock* block : expected) {
