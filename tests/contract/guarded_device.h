@@ -157,12 +157,20 @@ class GuardedDevice final : public ForwardingDevice {
   template <typename Id, typename Act>
   Status uncounted(const Id& id, std::map<Id, size_t>& sizes, const Act& act)
       ASHLAR_EXCLUDES(mutex_) {
+    // Forgotten first: once it is gone, another thread may be given the same address.
+    size_t bytes = 0;
+    {
+      MutexLock lock(mutex_);
+      const auto found = sizes.find(id);
+      if (found != sizes.end()) {
+        bytes = found->second;
+        sizes.erase(found);
+      }
+    }
     Status gone = act();
     MutexLock lock(mutex_);
-    const auto found = sizes.find(id);
-    if (!gone.ok() || found == sizes.end()) return gone;
-    used_bytes_ -= found->second;
-    sizes.erase(found);
+    if (gone.ok()) used_bytes_ -= bytes;
+    if (!gone.ok() && bytes > 0) sizes[id] = bytes;
     return gone;
   }
 
