@@ -35,6 +35,7 @@ void expect_agreement(const Length& length, const std::function<Trial(uint64_t s
     const std::vector<Operation> operations = draw_operations(seed, length.operation_count);
     const auto found = trial.run(operations, length.check_every);
     if (!found) continue;
+    std::cout << "at step " << found->step << ": " << found->what << "; shrinking" << std::endl;
     const std::vector<Operation> shortest = shrink(trial, operations);
     const auto again = trial.run(shortest, 1);
     ADD_FAILURE() << "seed " << seed << ", at step " << found->step << ": " << found->what

@@ -57,33 +57,43 @@ struct Counters {
   }
 };
 
-// How far the `net` of counters may rise unseen. At first not at all. No more is requested than is
-// allocated, so that a level of bytes stands for both.
+// How far the `net` of counters may rise unseen. At first not at all. Each number for itself: a
+// block that asks for more than the one before it, of the same size, raises what is requested
+// alone.
 struct Levels {
   int64_t count = INT64_MIN;
   int64_t bytes = INT64_MIN;
+  int64_t requested_bytes = INT64_MIN;
 
-  bool allow(const Amount& net) const { return net.count <= count && net.bytes <= bytes; }
+  bool allow(const Amount& net) const {
+    return net.count <= count && net.bytes <= bytes && net.requested_bytes <= requested_bytes;
+  }
   // From what there is now on.
   static Levels above(const Amount& net, const Levels& room) {
-    return {net.count + room.count, net.bytes + room.bytes};
+    return {net.count + room.count, net.bytes + room.bytes,
+            net.requested_bytes + room.requested_bytes};
   }
-  Levels room_above(const Amount& net) const { return {count - net.count, bytes - net.bytes}; }
+  Levels room_above(const Amount& net) const {
+    return {count - net.count, bytes - net.bytes, requested_bytes - net.requested_bytes};
+  }
   // What is missing from there to here.
   Levels need_above(const Amount& net) const {
-    return {std::max<int64_t>(count - net.count, 0), std::max<int64_t>(bytes - net.bytes, 0)};
+    return {std::max<int64_t>(count - net.count, 0), std::max<int64_t>(bytes - net.bytes, 0),
+            std::max<int64_t>(requested_bytes - net.requested_bytes, 0)};
   }
   static Levels higher(const Levels& level, const Amount& net) {
-    return {std::max(level.count, net.count), std::max(level.bytes, net.bytes)};
+    return {std::max(level.count, net.count), std::max(level.bytes, net.bytes),
+            std::max(level.requested_bytes, net.requested_bytes)};
   }
   // As far above what there is when that much of it is freed. What allows nothing stays so.
   Levels below(const Amount& freed) const {
     if (count == INT64_MIN) return *this;
-    return {count - freed.count, bytes - freed.bytes};
+    return {count - freed.count, bytes - freed.bytes, requested_bytes - freed.requested_bytes};
   }
-  Levels half() const { return {count / 2, bytes / 2}; }
+  Levels half() const { return {count / 2, bytes / 2, requested_bytes / 2}; }
   static Levels lower(const Levels& a, const Levels& b) {
-    return {std::min(a.count, b.count), std::min(a.bytes, b.bytes)};
+    return {std::min(a.count, b.count), std::min(a.bytes, b.bytes),
+            std::min(a.requested_bytes, b.requested_bytes)};
   }
 };
 

@@ -89,26 +89,27 @@ int64_t room(const Stat& stat) { return stat.peak - stat.current; }
 
 // How far a sum could rise before it has a new peak.
 Levels room_of(const UsageStats& usage) {
-  return {room(usage.allocation), std::min({room(usage.allocated_bytes), room(usage.active_bytes),
-                                            room(usage.requested_bytes)})};
+  return {room(usage.allocation), std::min(room(usage.allocated_bytes), room(usage.active_bytes)),
+          room(usage.requested_bytes)};
 }
 
 // Of all blocks, or of the small or the large ones alone.
 Levels room_of(const AllocatorStats& all, Stat StatTriple::*part) {
   return {std::min(room(all.allocation.*part), room(all.active.*part)),
-          std::min({room(all.allocated_bytes.*part), room(all.active_bytes.*part),
-                    room(all.requested_bytes.*part)})};
+          std::min(room(all.allocated_bytes.*part), room(all.active_bytes.*part)),
+          room(all.requested_bytes.*part)};
 }
 
 // Those who share the room of one sum, and what they need to come where they have been before.
 struct Sharers {
-  Levels needs{0, 0};
-  Levels asked{0, 0};  // of that, by the one that asks
+  Levels needs{0, 0, 0};
+  Levels asked{0, 0, 0};  // of that, by the one that asks
   int64_t count = 0;
 
   void add(const Levels& need, bool is_asking) {
     ++count;
-    needs = Levels{needs.count + need.count, needs.bytes + need.bytes};
+    needs = Levels{needs.count + need.count, needs.bytes + need.bytes,
+                   needs.requested_bytes + need.requested_bytes};
     if (is_asking) asked = need;
   }
 };
@@ -128,7 +129,9 @@ Levels share_of(const Levels& left, const Levels& need, const Sharers& sharers, 
   return {share_of(left.count, need.count, sharers.needs.count, sharers.asked.count, sharers.count,
                    is_asking),
           share_of(left.bytes, need.bytes, sharers.needs.bytes, sharers.asked.bytes, sharers.count,
-                   is_asking)};
+                   is_asking),
+          share_of(left.requested_bytes, need.requested_bytes, sharers.needs.requested_bytes,
+                   sharers.asked.requested_bytes, sharers.count, is_asking)};
 }
 
 // Free parts of what is in use otherwise.

@@ -51,6 +51,8 @@ Result<View*> PagedEngine::new_view(Search& search, size_t bytes) {
 Result<std::vector<Extent*>> PagedEngine::create_extents(const Search& search,
                                                          const std::vector<size_t>& sizes) {
   std::vector<Extent*> created;
+  created.reserve(sizes.size());
+  search.pool->idle.make_room_for(search.pool->extents.size() + sizes.size());
   CreateOptions how;
   how.export_fd = is_shareable();
   for (const size_t bytes : sizes) {
@@ -96,6 +98,8 @@ Status PagedEngine::map_behind(Claim& claim, Search& search) {
     if (unmapped.ok()) mapped.clear();
     if (!unmapped.ok()) note_late(std::move(unmapped));
   }
+  make_room(view.slots, view.slots.size() + mapped.size());
+  make_room(view.packed, view.slots.size() + mapped.size());
   // Where even that failed, the mappings are there and nobody uses them.
   BiasedLock lock(view.arena->lock);
   for (Extent* extent : mapped) {

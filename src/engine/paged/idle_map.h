@@ -15,8 +15,15 @@ class IdleMap {
     return static_cast<uint32_t>(extent.position + 1);
   }
 
+  // For so many extents, before the pool has them: none of the lists may be shorter.
+  void make_room_for(size_t count) {
+    make_room(uses_, count + 1);
+    make_room(blocks_, count + 1);
+    make_room(homes_, count + 1);
+    make_room(ends_, count + 1);
+  }
   // The pool has a new extent at the end of its list; or has moved the last one to the place of
-  // one that is gone.
+  // one that is gone. REQUIRES: there is room.
   void add() {
     uses_.push_back(Use::kActive);
     blocks_.push_back(nullptr);
@@ -28,6 +35,7 @@ class IdleMap {
     uses_[number] = uses_.back();
     blocks_[number] = blocks_.back();
     homes_[number] = homes_.back();
+    ends_[number] = ends_.back();
     uses_.pop_back();
     blocks_.pop_back();
     homes_.pop_back();

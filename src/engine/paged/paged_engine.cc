@@ -110,7 +110,7 @@ PagedEngine::~PagedEngine() {
   PagedBlock* block = heap.quick.find(bytes);
   if (block == nullptr || bytes == 0) return nullptr;
   Amount net = heap.counters.net();
-  net.add({1, static_cast<int64_t>(bytes), 0});
+  net.add({1, static_cast<int64_t>(bytes), static_cast<int64_t>(request.bytes)});
   if (!heap.levels.allow(net)) return nullptr;
   heap.quick.take(bytes);
   count_out(heap, block, request);

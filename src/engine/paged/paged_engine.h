@@ -3,7 +3,8 @@
 // Long because it names every step of the files below.
 //
 // paged_engine.cc   allocate, free, record_stream: the story, and the fast way
-// stitch.cc         a miss: which free memory to use, and through which addresses
+// stitch.cc         a miss: a place for it, or memory put behind one range of addresses
+// placing.cc        where views have room, and which extents are idle
 // budget.cc         what that may cost
 // claim.cc          taking that memory from where it is, or giving it up again
 // grow.cc           driver calls: extents, mappings, addresses, plain segments
@@ -416,10 +417,11 @@ class PagedEngine final : public Engine {
   const uint64_t serial_;       // no two engines of a process share one
 
   std::atomic<bool> needs_care_{false};  // the fast way is closed
-  // How many more requests free ranges serve before somebody looks whether what waits for other
-  // streams is over; a request that they cannot serve looks at once.
+  // How many more requests come that are not served at once before somebody looks whether what
+  // waits for other streams is over; one that finds no memory looks by itself. On a line of its
+  // own: hits read the one above.
+  alignas(64) std::atomic<int> hits_before_look_{0};
   std::atomic<bool> has_waiting_{false};
-  std::atomic<int> hits_before_look_{0};
 
   mutable Mutex mutex_;
   std::map<PoolId, std::unique_ptr<PagedPool>> pools_ ASHLAR_GUARDED_BY(mutex_);

@@ -4,8 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/align.h"
-#include "engine/paged/all_arenas.h"
+#include "base/check.h"
 #include "engine/paged/paged_engine.h"
 
 namespace ashlar::paged {
@@ -137,7 +136,7 @@ bool PagedEngine::may_use(const View& view, const Search& search) const {
 }
 
 // Stretches with at least one whole slot that is idle: what has none is part of two slots at most,
-// and a free range of that kind is taken before anybody plans. `is_promising` says whether so many
+// and `stitch` takes a free range of that kind before it plans. `is_promising` says whether so many
 // idle bytes, and at most so many that are free beside them, are worth a closer look.
 template <typename Promising, typename Visit>
 void PagedEngine::for_each_run(const View& view, const Search& search,
@@ -161,7 +160,7 @@ void PagedEngine::for_each_run(const View& view, const Search& search,
       after = granule_bytes_ + idle.free_begin_bytes(slots[end].extent);
     }
     const bool could_fit = before + idle_bytes + after >= search.bytes;
-    if (could_fit && is_promising(idle_bytes, std::max(before, after))) {
+    if (could_fit && is_promising(idle_bytes, before + after)) {
       visited_count_ += kVisitsOfPlaces;
       visit(run_around(view, first, end, idle));
     }
@@ -207,6 +206,7 @@ Tail PagedEngine::find_tail(const View& view, const Search& search) {
 
 PackedSlot PagedEngine::packed(const View& view, size_t index) const {
   const Slot& slot = view.slots[index];
+  ASHLAR_DCHECK(slot.end() / granule_bytes_ <= INT32_MAX);
   const bool is_usable = slot.extent != nullptr && slot.is_open && !slot.is_retired();
   return {slot.extent != nullptr ? IdleMap::number_of(*slot.extent) : 0, is_usable,
           static_cast<uint32_t>(slot.end() / granule_bytes_) & INT32_MAX};

@@ -20,6 +20,7 @@ constexpr double kCreateUs = 13;
 // nothing is left to look for any.
 constexpr int64_t kPatience = 16;
 constexpr int64_t kLongPatience = 1024;
+
 // How many extents all of the memory should be cut into, about.
 size_t share_of(PagedPolicy policy) {
   switch (policy) {
@@ -43,15 +44,14 @@ Result<Block*> PagedEngine::stitch(Search& search) {
     AllArenas lock(*search.pool);
     for (const auto& [stream, arena] : search.pool->arenas) arena->flush();
     bring_back(*search.arena);
-    if (search.is_ample) {
-      search.arena->heap(search.is_small).patience = kLongPatience;
-      PagedBlock* block = search.arena->take(search.bytes, tolerance_);
-      if (block != nullptr) {
-        hand_out(*search.arena, block, search.request);
-        return block;
-      }
-      plan = plan_ample_growth(search);
+    if (search.is_ample) search.arena->heap(search.is_small).patience = kLongPatience;
+    // Something may have become free since it was last looked for: waited for, or by other threads.
+    PagedBlock* block = search.arena->take(search.bytes, tolerance_);
+    if (block != nullptr) {
+      hand_out(*search.arena, block, search.request);
+      return block;
     }
+    if (search.is_ample) plan = plan_ample_growth(search);
     if (!plan.exists) plan = best_plan(search, lenders);
     if (!search.is_ample && options_.policy != PagedPolicy::kLean) {
       search.arena->heap(search.is_small).patience = kPatience;

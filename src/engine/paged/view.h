@@ -89,6 +89,12 @@ struct Slot {
   bool is_retired() const { return retirement != 0; }
 };
 
+// Room for so many in all, so that adding them cannot fail; twice as much, or each would move all.
+template <typename Each>
+void make_room(std::vector<Each>& list, size_t count) {
+  if (list.capacity() < count) list.reserve(2 * count);
+}
+
 // What a plan asks of a slot. It looks at those of most views, and by then a program has its own
 // data in the caches: how many lines it touches is what it costs.
 struct PackedSlot {

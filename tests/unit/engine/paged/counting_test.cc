@@ -13,11 +13,12 @@ namespace {
 
 TEST(LevelsTest, NothingIsAllowedAtFirst) { EXPECT_FALSE(Levels{}.allow({1, 512, 1})); }
 
-TEST(LevelsTest, BlocksAndBytesHaveALevelEach) {
-  const Levels levels{2, 1024};
+TEST(LevelsTest, BlocksAndBytesAndWhatWasAskedForHaveALevelEach) {
+  const Levels levels{2, 1024, 600};
   EXPECT_TRUE(levels.allow({2, 1024, 600}));
   EXPECT_FALSE(levels.allow({3, 1024, 600}));
   EXPECT_FALSE(levels.allow({2, 1025, 600}));
+  EXPECT_FALSE(levels.allow({2, 1024, 601}));
 }
 
 TEST(CountersTest, ActiveIsAllocatedAndPending) {
@@ -100,6 +101,16 @@ TEST_F(CountingTest, ABlockThatIsHeldAfterItsFreeCountsTowardsThePeakOfWhatIsAct
   EXPECT_EQ(stats().active_bytes.all.peak, 9 * 4096);
   EXPECT_EQ(stats().allocation.all.peak, 8);
   engine_->let_go(held);
+}
+
+// The same block again, for more of it: nothing rises but what was asked for.
+TEST_F(CountingTest, AHitThatAsksForMoreOfItsBlockRaisesThePeakOfWhatWasRequested) {
+  start();
+  allocate(1024);
+  for (int i = 0; i < 5; ++i) free(allocate(1));
+  free(allocate(512));
+  free(allocate(1));
+  EXPECT_EQ(stats().requested_bytes.all.peak, 1024 + 512);
 }
 
 TEST_F(CountingTest, TotalsBeginAnewWhenTheyAreReset) {

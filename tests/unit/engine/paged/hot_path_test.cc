@@ -97,6 +97,29 @@ TEST_F(HotPathTest, ABusyStreamIsNotAskedBeforeEachBlock) {
   EXPECT_EQ(stats().active.all.current, static_cast<int64_t>(kBlocks) + 1);
 }
 
+// Blocks smaller than an extent, too: nothing whole becomes idle by the wait.
+TEST_F(HotPathTest, WhatAFullDeviceIsWaitedForServesTheRequest) {
+  for (const size_t bytes : {512 * kKiB, 3 * kMiB / 2}) {
+    start({}, 66 * kMiB);
+    const StreamId stream = new_stream();
+    must(machine_->hold_until_waited(kDevice, stream));
+    work(device(), stream);
+    if (bytes > kMiB) free(allocate(64 * kMiB));
+    std::vector<Block*> blocks;
+    for (;;) {
+      const Result<Block*> block = engine_->allocate({bytes, kDefaultStream});
+      if (!block.ok()) break;
+      blocks.push_back(*block);
+    }
+    Block* used = blocks[blocks.size() / 2];
+    use_on(used, stream);
+    free(used);
+    forget_calls();
+    allocate(bytes);
+    EXPECT_GT(calls(DeviceCall::kSynchronizeEvent), 0U);
+  }
+}
+
 TEST_F(HotPathTest, AMissIsSeenByBothCounters) {
   start();
   const uint64_t before = heap_count.load();
