@@ -72,6 +72,12 @@ class IdleMap {
   size_t free_begin_bytes(uint32_t number) const { return ends_[number].begin * kMinBlockBytes; }
   size_t free_end_bytes(uint32_t number) const { return ends_[number].end * kMinBlockBytes; }
   template <typename Visit>
+  void for_each_idle(const Visit& visit) const {
+    for (uint32_t number = 1; number < uses_.size(); ++number) {
+      if (is_idle(number)) visit(number);
+    }
+  }
+  template <typename Visit>
   void for_each_homeless(const Visit& visit) const {
     for (uint32_t number = 1; number < homes_.size(); ++number) {
       if (homes_[number] == 0) visit(number);

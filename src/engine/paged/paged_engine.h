@@ -163,6 +163,7 @@ class PagedEngine final : public Engine {
   std::set<const Arena*> find_lenders(const Search& search) ASHLAR_REQUIRES(mutex_);
   Plan best_plan(const Search& search, const std::set<const Arena*>& lenders)
       ASHLAR_REQUIRES(mutex_);
+  std::vector<Extent*> idle_to_be_mapped(const Search& search) const ASHLAR_REQUIRES(mutex_);
   Plan plan_growth(const Search& search) ASHLAR_REQUIRES(mutex_);
   Plan pieces_for(const Search& search, View* view, size_t have_bytes,
                   const std::vector<Extent*>& idle) ASHLAR_REQUIRES(mutex_);
@@ -182,10 +183,8 @@ class PagedEngine final : public Engine {
   Plan plan_placement(const Search& search) ASHLAR_REQUIRES(mutex_);
   Tail find_tail(const View& view, const Search& search) ASHLAR_REQUIRES(mutex_);
   bool may_use(const View& view, const Search& search) const ASHLAR_REQUIRES(mutex_);
-  template <typename Promising, typename Visit>
-  void for_each_run(const View& view, const Search& search, const Promising& is_promising,
-                    const Visit& visit) ASHLAR_REQUIRES(mutex_);
-  Run run_around(const View& view, size_t first, size_t end, const IdleMap& idle) const;
+  void consider_runs(View& view, const IdleMap& idle, BestPlace& best) ASHLAR_REQUIRES(mutex_);
+  static Run run_around(const View& view, size_t first, size_t end, const IdleMap& idle);
   // What plans see of a slot is what it is.
   void pack(View& view, size_t slot) const { view.packed[slot] = packed(view, slot); }
   PackedSlot packed(const View& view, size_t slot) const;

@@ -79,52 +79,52 @@ void PagedEngine::mark_idle(PagedPool& pool, const std::set<const Arena*>& lende
 // have other addresses of what later ones have, too: once enough has been seen, a place that is not
 // bad will do. Where looking is scarce, so will the first one of the very size.
 Plan PagedEngine::plan_placement(const Search& search) {
-  Plan best;
-  int64_t best_cost = INT64_MAX;
+  BestPlace best{search.bytes};
   const bool must_see_all = options_.policy == PagedPolicy::kLean;
   const bool is_scarce = !must_see_all && search.pool->budget.is_scarce();
-  bool is_perfect = false;
   const int64_t enough =
       must_see_all ? INT64_MAX : visited_count_ + (is_scarce ? kFewVisits : kEnoughVisits);
-  for (const auto& each : search.pool->views) {
-    const bool is_good = best_cost <= static_cast<int64_t>(search.bytes);
-    if ((visited_count_ >= enough && is_good) || (is_scarce && is_perfect)) break;
-    View& view = *each;
+  for (const auto& view : search.pool->views) {
+    const bool is_good = best.cost <= static_cast<int64_t>(search.bytes);
+    if ((visited_count_ >= enough && is_good) || (is_scarce && best.is_perfect)) break;
     ++visited_count_;
-    if (view.is_plain || view.is_small != search.is_small) continue;
-    if (view.mapped_bytes < search.bytes) continue;
-    // Nothing is better than to use what is useless already, beside what is idle.
-    const auto is_promising = [&](size_t idle_bytes, size_t useless_bytes) {
-      const size_t rest = std::max(idle_bytes, search.bytes) - search.bytes;
-      const auto useless = static_cast<int64_t>(std::min(useless_bytes, search.bytes));
-      return static_cast<int64_t>(rest / 2) - useless < best_cost;
-    };
-    const auto consider = [&](const Run& run) {
-      const size_t run_bytes = run.end - run.begin;
-      if (run_bytes < search.bytes) return;
-      const auto rest = static_cast<int64_t>(run_bytes - search.bytes);
-      const AddressRange range{view.at(run.begin), run_bytes};
-      const double borrowed = static_cast<double>(run.borrowed_bytes) /
-                              static_cast<double>(run_bytes) * static_cast<double>(search.bytes);
-      const auto waiting = static_cast<int64_t>(kBorrowing * borrowed);
-      for (const size_t offset : {run.begin, run.end - search.bytes}) {
-        const int64_t cost = stranded_bytes(view, range, offset, search.bytes) + rest / 2 + waiting;
-        if (cost >= best_cost) continue;
-        best_cost = cost;
-        is_perfect = rest == 0 && cost <= 0;
-        best.view = &view;
-        best.from = run.first;
-        best.offset = offset;
-        best.exists = true;
-      }
-    };
-    for_each_run(view, search, is_promising, consider);
+    if (view->is_plain || view->is_small != search.is_small) continue;
+    if (view->mapped_bytes < search.bytes) continue;
+    if (may_use(*view, search)) consider_runs(*view, search.pool->idle, best);
   }
-  if (!best.exists) return best;
-  while (best.view->offset_of(*best.from) + best.from->bytes <= best.offset) {
-    best.from = best.from->next;
+  Plan& plan = best.plan;
+  while (plan.exists && plan.view->offset_of(*plan.from) + plan.from->bytes <= plan.offset) {
+    plan.from = plan.from->next;
   }
-  return best;
+  return plan;
+}
+
+// Nothing is better than to use what is useless already.
+bool BestPlace::could_be_better(size_t idle_bytes, size_t beside_bytes) const {
+  if (idle_bytes + beside_bytes < wanted_bytes) return false;
+  const size_t rest = std::max(idle_bytes, wanted_bytes) - wanted_bytes;
+  const auto useless = static_cast<int64_t>(std::min(beside_bytes, wanted_bytes));
+  return static_cast<int64_t>(rest / 2) - useless < cost;
+}
+
+void BestPlace::consider(View& view, const Run& run) {
+  const size_t run_bytes = run.end - run.begin;
+  if (run_bytes < wanted_bytes) return;
+  const auto rest = static_cast<int64_t>(run_bytes - wanted_bytes);
+  const AddressRange range{view.at(run.begin), run_bytes};
+  const double borrowed = static_cast<double>(run.borrowed_bytes) / static_cast<double>(run_bytes) *
+                          static_cast<double>(wanted_bytes);
+  const auto waiting = static_cast<int64_t>(kBorrowing * borrowed);
+  for (const size_t offset : {run.begin, run.end - wanted_bytes}) {
+    const int64_t costs = stranded_bytes(view, range, offset, wanted_bytes) + rest / 2 + waiting;
+    if (costs >= cost) continue;
+    cost = costs;
+    is_perfect = rest == 0 && costs <= 0;
+    plan.view = &view;
+    plan.from = run.first;
+    plan.offset = offset;
+    plan.exists = true;
+  }
 }
 
 // Its addresses: a view of another stream that somebody uses stays there. What is at home in it and
@@ -136,13 +136,8 @@ bool PagedEngine::may_use(const View& view, const Search& search) const {
 }
 
 // Stretches with at least one whole slot that is idle: what has none is part of two slots at most,
-// and `stitch` takes a free range of that kind before it plans. `is_promising` says whether so many
-// idle bytes, and at most so many that are free beside them, are worth a closer look.
-template <typename Promising, typename Visit>
-void PagedEngine::for_each_run(const View& view, const Search& search,
-                               const Promising& is_promising, const Visit& visit) {
-  if (!may_use(view, search)) return;
-  const IdleMap& idle = search.pool->idle;
+// and `stitch` takes a free range of that kind before it plans.
+void PagedEngine::consider_runs(View& view, const IdleMap& idle, BestPlace& best) {
   const std::vector<PackedSlot>& slots = view.packed;
   visited_count_ += visits_of_packed(slots.size());
   for (size_t first = 0; first < slots.size(); ++first) {
@@ -151,25 +146,24 @@ void PagedEngine::for_each_run(const View& view, const Search& search,
     while (end < slots.size() && idle.could_serve(slots[end])) ++end;
     const size_t begins = first == 0 ? 0 : slots[first - 1].end;
     const size_t idle_bytes = (slots[end - 1].end - begins) * granule_bytes_;
-    size_t before = 0;
+    // What is free beside them, or one granule more: less than that is not noted.
+    size_t beside_bytes = 0;
     if (first > 0 && idle.is_at_home(slots[first - 1].extent, view)) {
-      before = granule_bytes_ + idle.free_end_bytes(slots[first - 1].extent);
+      beside_bytes += granule_bytes_ + idle.free_end_bytes(slots[first - 1].extent);
     }
-    size_t after = 0;
     if (end < slots.size() && idle.is_at_home(slots[end].extent, view)) {
-      after = granule_bytes_ + idle.free_begin_bytes(slots[end].extent);
+      beside_bytes += granule_bytes_ + idle.free_begin_bytes(slots[end].extent);
     }
-    const bool could_fit = before + idle_bytes + after >= search.bytes;
-    if (could_fit && is_promising(idle_bytes, before + after)) {
+    if (best.could_be_better(idle_bytes, beside_bytes)) {
       visited_count_ += kVisitsOfPlaces;
-      visit(run_around(view, first, end, idle));
+      best.consider(view, run_around(view, first, end, idle));
     }
     first = end;
   }
 }
 
 // REQUIRES: the slots [first, end) could serve, and those beside them could not.
-Run PagedEngine::run_around(const View& view, size_t first, size_t end, const IdleMap& idle) const {
+Run PagedEngine::run_around(const View& view, size_t first, size_t end, const IdleMap& idle) {
   const auto block_at = [&](size_t slot) {
     const uint32_t number = view.packed[slot].extent;
     return idle.is_at_home(number, view) ? idle.block_of(number) : view.slots[slot].away;

@@ -46,6 +46,19 @@ struct Run {
   size_t borrowed_bytes = 0;  // of it: what other streams used last
 };
 
+// The best place for a request that was found so far, and what it costs: bytes that become useless,
+// or as good as that.
+struct BestPlace {
+  size_t wanted_bytes = 0;
+  Plan plan{};
+  int64_t cost = INT64_MAX;
+  bool is_perfect = false;  // of the very size, and nothing becomes useless
+
+  // In a run with so many idle bytes and at most so many free ones beside them.
+  bool could_be_better(size_t idle_bytes, size_t beside_bytes) const;
+  void consider(View& view, const Run& run);
+};
+
 // The end of a view, as far as it could be used.
 struct Tail {
   PagedBlock* first = nullptr;  // null: nothing of it

@@ -115,23 +115,28 @@ Plan PagedEngine::best_plan(const Search& search, const std::set<const Arena*>& 
   return plan;
 }
 
-// A new view, or more behind the end of one: whatever takes the least new memory, then the fewest
-// driver calls.
-Plan PagedEngine::plan_growth(const Search& search) {
+// The largest first; of these, what is mapped in the fewest places.
+std::vector<Extent*> PagedEngine::idle_to_be_mapped(const Search& search) const {
   std::vector<Extent*> idle;
-  for (const auto& extent : search.pool->extents) {
+  if (search.pool->options.never_remap) return idle;
+  search.pool->idle.for_each_idle([&](uint32_t number) {
+    Extent* extent = search.pool->extents[number - 1].get();
     const bool fits = is_shareable() ? extent->bytes == shared_extent_bytes(search.is_small)
                                      : !search.is_small || extent->bytes <= small_extent_bytes();
-    if (search.pool->idle.is_idle(IdleMap::number_of(*extent)) && fits &&
-        !search.pool->options.never_remap) {
-      idle.push_back(extent.get());
-    }
-  }
+    if (fits) idle.push_back(extent);
+  });
   std::sort(idle.begin(), idle.end(), [](const Extent* a, const Extent* b) {
     if (a->bytes != b->bytes) return a->bytes > b->bytes;
     return a->mappings.size() != b->mappings.size() ? a->mappings.size() < b->mappings.size()
                                                     : a->position < b->position;
   });
+  return idle;
+}
+
+// A new view, or more behind the end of one: whatever takes the least new memory, then the fewest
+// driver calls.
+Plan PagedEngine::plan_growth(const Search& search) {
+  const std::vector<Extent*> idle = idle_to_be_mapped(search);
   size_t idle_bytes = 0;
   for (const Extent* extent : idle) idle_bytes += extent->bytes;
   // Of a plan that has so much to map: with the largest extents, and no new memory as far as idle

@@ -177,12 +177,13 @@ std::vector<Extent*> PagedEngine::take_idle(PagedPool& pool, size_t wanted_bytes
   mark_idle(pool, progress.lenders, nullptr);
   std::vector<Extent*> idle;
   std::vector<Extent*> busy;
-  for (const auto& extent : pool.extents) {
-    if (!pool.idle.is_idle(IdleMap::number_of(*extent)) || extent->is_leaving) continue;
+  pool.idle.for_each_idle([&](uint32_t number) {
+    Extent* extent = pool.extents[number - 1].get();
+    if (extent->is_leaving) return;
     const bool is_over = wait == TrimWait::kForWork || progress.has_passed(*extent) ||
                          progress.idle.contains(extent->arena);
-    (is_over ? idle : busy).push_back(extent.get());
-  }
+    (is_over ? idle : busy).push_back(extent);
+  });
   const auto take_from = [&](std::vector<Extent*>& extents, size_t bytes) ASHLAR_REQUIRES(mutex_) {
     std::sort(extents.begin(), extents.end(), [&](const Extent* a, const Extent* b) {
       if (progress.has_passed(*a) != progress.has_passed(*b)) return progress.has_passed(*a);
