@@ -6,13 +6,13 @@
 namespace ashlar::symm {
 namespace {
 
-TEST(Failure, HasNoReasonWhileNothingHappened) {
+TEST(FirstFailure, HasNoReasonWhileNothingHappened) {
   const Failure failure;
   EXPECT_FALSE(failure.has_happened());
   EXPECT_TRUE(failure.reason().ok());
 }
 
-TEST(Failure, KeepsTheFirstReason) {
+TEST(FirstFailure, KeepsTheFirstReason) {
   Failure failure;
   failure.report(Status::peer_lost("rank 3 died"));
   failure.report(Status::timeout("rank 1 waited for rank 3"));
