@@ -41,16 +41,14 @@ export interface LiveNumbers {
   shown_seconds: number;
   trouble: string;
   allocators: LiveAllocator[];
+  host_allocators: LiveHostAllocator[];
 }
 
-export interface LiveAllocator {
+export interface LiveMemory {
   number: number;
   backend: string;
   device: number;
   device_name: string;
-  engine: string;
-  capacity_bytes: number;
-  is_history_on: boolean;
   reserved_bytes: number;
   reserved_peak_bytes: number;
   active_bytes: number;
@@ -58,9 +56,20 @@ export interface LiveAllocator {
   requested_bytes: number;
   blocks: number;
   allocations: number; // ever, like the rest
-  device_calls: number;
   retries: number;
   ooms: number;
+}
+
+export interface LiveAllocator extends LiveMemory {
+  engine: string;
+  capacity_bytes: number;
+  is_history_on: boolean;
+  device_calls: number;
+}
+
+// Of pinned host memory.
+export interface LiveHostAllocator extends LiveMemory {
+  host_calls: number;
 }
 
 export type Frame = [functionName: string, file: string, line: number];

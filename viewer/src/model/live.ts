@@ -1,5 +1,5 @@
 // What a watched process has told over time: sums over its allocators, and rates between two looks.
-import type { LiveNumbers } from "../ask/scene.ts";
+import type { LiveMemory, LiveNumbers } from "../ask/scene.ts";
 
 export const kMostSamples = 3600; // an hour, at one look a second
 
@@ -17,26 +17,31 @@ export function withSample(samples: LiveSample[], numbers: LiveNumbers): LiveSam
 }
 
 type ByteKey = "reserved_bytes" | "active_bytes" | "allocated_bytes" | "requested_bytes";
-export function totalBytes(numbers: LiveNumbers, key: ByteKey): number {
-  return numbers.allocators.reduce((sum, each) => sum + each[key], 0);
+export function totalBytes(of: LiveMemory[], key: ByteKey): number {
+  return of.reduce((sum, each) => sum + each[key], 0);
 }
 
-type CounterKey = "allocations" | "device_calls" | "ooms" | "retries";
+// Of the device's memory or of the host's.
+export interface Counter<Kind extends LiveMemory> {
+  in: (numbers: LiveNumbers) => Kind[];
+  of: (allocator: Kind) => number;
+}
+
 // Of one allocator, or of all that both samples know; null: nobody can tell.
-export function ratePerSecond(
+export function ratePerSecond<Kind extends LiveMemory>(
   before: LiveSample | undefined,
   now: LiveSample,
-  key: CounterKey,
+  counter: Counter<Kind>,
   number?: number,
 ): number | null {
   if (!before || now.at <= before.at) return null;
   let change = 0;
   let known = 0;
-  for (const each of now.numbers.allocators) {
+  for (const each of counter.in(now.numbers)) {
     if (number !== undefined && each.number !== number) continue;
-    const then = before.numbers.allocators.find((other) => other.number === each.number);
-    if (!then || each[key] < then[key]) continue; // new, or its counters were reset
-    change += each[key] - then[key];
+    const then = counter.in(before.numbers).find((other) => other.number === each.number);
+    if (!then || counter.of(each) < counter.of(then)) continue; // new, or its counters were reset
+    change += counter.of(each) - counter.of(then);
     ++known;
   }
   return known === 0 ? null : change / (now.at - before.at);

@@ -2,11 +2,11 @@
 // all other views.
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
-import type { LiveAllocator } from "../ask/scene.ts";
+import type { LiveAllocator, LiveHostAllocator, LiveMemory, LiveNumbers } from "../ask/scene.ts";
 import { samples, takeSnapshot, trouble } from "../live.ts";
 import { cssColor, kPalette } from "../model/colors.ts";
 import { formatBytes, formatCount } from "../model/format.ts";
-import { type LiveSample, ratePerSecond, totalBytes } from "../model/live.ts";
+import { type Counter, type LiveSample, ratePerSecond, totalBytes } from "../model/live.ts";
 import { scene, waiting } from "../session.ts";
 import { view } from "../state.ts";
 import { theme } from "../theme.ts";
@@ -73,7 +73,8 @@ function Curves() {
   );
 }
 
-// A chart that is made once for each theme, and given the samples as they come.
+// A chart that is made once for each theme and each number of lines, and given the samples as they
+// come.
 function useCurves(
   options: (host: HTMLElement) => uPlot.Options,
   data: (samples: LiveSample[]) => uPlot.AlignedData,
@@ -81,6 +82,7 @@ function useCurves(
   const host = useRef<HTMLDivElement>(null);
   const chart = useRef<uPlot | null>(null);
   const now = theme.value;
+  const lines = hasPinned(samples.value);
   useEffect(() => {
     const made = new uPlot(options(host.current!), data(samples.peek()), host.current!);
     chart.current = made;
@@ -92,7 +94,7 @@ function useCurves(
       made.destroy();
       chart.current = null;
     };
-  }, [now]);
+  }, [now, lines]);
   const shown = samples.value;
   useEffect(() => chart.current?.setData(data(shown)), [shown]);
   return host;
@@ -110,19 +112,33 @@ const kTime = {
   value: (at: number) => (at === 0 ? "now" : `${Math.round(at)} s`),
 };
 
-const kLines = [
-  ["reserved", "reserved_bytes", 5],
-  ["allocated", "allocated_bytes", 2],
-  ["active", "active_bytes", 3],
-  ["requested", "requested_bytes", 4],
-] as const;
+type Line = [label: string, color: number, of: (numbers: LiveNumbers) => number];
+const kLines: Line[] = [
+  ["reserved", 5, (numbers) => totalBytes(numbers.allocators, "reserved_bytes")],
+  ["allocated", 2, (numbers) => totalBytes(numbers.allocators, "allocated_bytes")],
+  ["active", 3, (numbers) => totalBytes(numbers.allocators, "active_bytes")],
+  ["requested", 4, (numbers) => totalBytes(numbers.allocators, "requested_bytes")],
+];
+const kPinnedLine: Line = [
+  "pinned on the host",
+  6,
+  (numbers) => totalBytes(numbers.host_allocators, "reserved_bytes"),
+];
+
+function hasPinned(of: LiveSample[]): boolean {
+  return of.some((each) => each.numbers.host_allocators.length > 0);
+}
+
+function linesOf(of: LiveSample[]): Line[] {
+  return hasPinned(of) ? [...kLines, kPinnedLine] : kLines;
+}
 
 function bytesOptions(host: HTMLElement): uPlot.Options {
   return curveOptions(host, {
     high: kBytesHigh,
     x: kTime,
     y: byteAxis(),
-    series: kLines.map(([label, , color]) => ({
+    series: linesOf(samples.peek()).map(([label, color]) => ({
       label,
       stroke: cssColor(kPalette[color]),
       width: 2,
@@ -132,7 +148,7 @@ function bytesOptions(host: HTMLElement): uPlot.Options {
 }
 
 function bytesData(of: LiveSample[]): uPlot.AlignedData {
-  return [ages(of), ...kLines.map(([, key]) => of.map((each) => totalBytes(each.numbers, key)))];
+  return [ages(of), ...linesOf(of).map(([, , bytes]) => of.map((each) => bytes(each.numbers)))];
 }
 
 function callsOptions(host: HTMLElement): uPlot.Options {
@@ -152,25 +168,35 @@ function callsOptions(host: HTMLElement): uPlot.Options {
 }
 
 function callsData(of: LiveSample[]): uPlot.AlignedData {
-  return [ages(of), of.map((each, i) => ratePerSecond(of[i - 1], each, "device_calls"))];
+  return [ages(of), of.map((each, i) => ratePerSecond(of[i - 1], each, kDeviceCalls))];
 }
 
-const kColumns: [title: string, of: (allocator: LiveAllocator) => string][] = [
+const allocatorsOf = (numbers: LiveNumbers) => numbers.allocators;
+const hostAllocatorsOf = (numbers: LiveNumbers) => numbers.host_allocators;
+const kDeviceCalls = { in: allocatorsOf, of: (each: LiveAllocator) => each.device_calls };
+const kHostCalls = { in: hostAllocatorsOf, of: (each: LiveHostAllocator) => each.host_calls };
+
+interface Rates {
+  allocations: string;
+  calls: string;
+}
+
+const kColumns: [title: string, of: (allocator: LiveMemory, rates: Rates) => string][] = [
   ["reserved", (each) => formatBytes(each.reserved_bytes)],
   ["peak", (each) => formatBytes(each.reserved_peak_bytes)],
   ["active", (each) => formatBytes(each.active_bytes)],
   ["allocated", (each) => formatBytes(each.allocated_bytes)],
   ["requested", (each) => formatBytes(each.requested_bytes)],
   ["blocks", (each) => formatCount(each.blocks)],
-  ["allocations/s", (each) => rateOf(each, "allocations")],
-  ["driver calls/s", (each) => rateOf(each, "device_calls")],
+  ["allocations/s", (_, rates) => rates.allocations],
+  ["driver calls/s", (_, rates) => rates.calls],
   ["retries", (each) => formatCount(each.retries)],
   ["ooms", (each) => formatCount(each.ooms)],
 ];
 
-function rateOf(allocator: LiveAllocator, key: "allocations" | "device_calls"): string {
+function rateOf<Kind extends LiveMemory>(number: number, counter: Counter<Kind>): string {
   const all = samples.value;
-  const rate = ratePerSecond(all.at(-2), all.at(-1)!, key, allocator.number);
+  const rate = ratePerSecond(all.at(-2), all.at(-1)!, counter, number);
   return rate === null ? "–" : rate < 1000 ? rate.toFixed(1) : formatCount(Math.round(rate));
 }
 
@@ -191,19 +217,48 @@ function Numbers() {
         </thead>
         <tbody>
           {last.numbers.allocators.map((each) => (
-            <tr key={each.number}>
-              <td title={each.device_name}>
-                {each.number}: {each.backend}:{each.device}, {each.engine}
-                {each.is_history_on ? ", recording" : ""}
-              </td>
-              {kColumns.map(([title, of]) => (
-                <td key={title}>{of(each)}</td>
-              ))}
-            </tr>
+            <Row
+              key={each.number}
+              name={String(each.number)}
+              kind={each.is_history_on ? `${each.engine}, recording` : each.engine}
+              of={each}
+              calls={kDeviceCalls}
+            />
+          ))}
+          {last.numbers.host_allocators.map((each) => (
+            <Row
+              key={`h${each.number}`}
+              name={`h${each.number}`}
+              kind="pinned on the host"
+              of={each}
+              calls={kHostCalls}
+            />
           ))}
         </tbody>
       </table>
       {last.numbers.trouble && <p class="note">{last.numbers.trouble}</p>}
     </section>
+  );
+}
+
+function Row<Kind extends LiveMemory>(of: {
+  name: string;
+  kind: string;
+  of: Kind;
+  calls: Counter<Kind>;
+}) {
+  const rates: Rates = {
+    allocations: rateOf(of.of.number, { in: of.calls.in, of: (each) => each.allocations }),
+    calls: rateOf(of.of.number, of.calls),
+  };
+  return (
+    <tr>
+      <td title={of.of.device_name}>
+        {of.name}: {of.of.backend}:{of.of.device}, {of.kind}
+      </td>
+      {kColumns.map(([title, text]) => (
+        <td key={title}>{text(of.of, rates)}</td>
+      ))}
+    </tr>
   );
 }

@@ -57,6 +57,9 @@ test("the page follows a running process, takes snapshots of it, and sees its en
   await page.waitForFunction(() =>
     document.querySelector(".live-numbers tbody tr")!.textContent!.includes("64.00 MiB"),
   );
+  await tell("pin");
+  await page.waitForSelector(".live-numbers tr >> text=h0: sim:0, pinned on the host");
+  await page.waitForSelector(".u-legend >> text=pinned on the host");
   await tell("oom");
   await page.waitForFunction(
     () => document.querySelector(".live-numbers tbody tr td:last-child")!.textContent === "1",

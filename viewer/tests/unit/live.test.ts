@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from "vitest";
-import type { LiveAllocator, LiveNumbers } from "../../src/ask/scene.ts";
+import type { LiveAllocator, LiveHostAllocator, LiveNumbers } from "../../src/ask/scene.ts";
 import { Gone, Refused, type Source } from "../../src/ask/source.ts";
 import { Answers } from "../../src/ask/answers.ts";
 import * as live from "../../src/live.ts";
@@ -15,11 +15,16 @@ import * as session from "../../src/session.ts";
 const allocator = (number: number, allocations: number) =>
   ({ number, allocations, reserved_bytes: 100, device_calls: 1 }) as LiveAllocator;
 const numbersAt = (shown_seconds: number, ...allocators: LiveAllocator[]) =>
-  ({ shown_seconds, allocators }) as LiveNumbers;
+  ({ shown_seconds, allocators, host_allocators: [] as LiveHostAllocator[] }) as LiveNumbers;
 const sampleAt = (at: number, ...allocators: LiveAllocator[]): LiveSample => ({
   at,
   numbers: numbersAt(at, ...allocators),
 });
+
+const kAllocations = {
+  in: (numbers: LiveNumbers) => numbers.allocators,
+  of: (each: LiveAllocator) => each.allocations,
+};
 
 beforeEach(() => {
   live.samples.value = [];
@@ -29,18 +34,34 @@ beforeEach(() => {
 
 test("a rate is the change between two looks, by the process's own clock", () => {
   const now = sampleAt(4, allocator(0, 150));
-  expect(ratePerSecond(sampleAt(2, allocator(0, 100)), now, "allocations")).toBe(25);
-  expect(ratePerSecond(undefined, now, "allocations")).toBe(null);
-  expect(ratePerSecond(sampleAt(4, allocator(0, 100)), now, "allocations")).toBe(null);
+  expect(ratePerSecond(sampleAt(2, allocator(0, 100)), now, kAllocations)).toBe(25);
+  expect(ratePerSecond(undefined, now, kAllocations)).toBe(null);
+  expect(ratePerSecond(sampleAt(4, allocator(0, 100)), now, kAllocations)).toBe(null);
 });
 
 test("what is new or was reset has no rate, and does not spoil that of the others", () => {
   const before = sampleAt(1, allocator(0, 100), allocator(1, 100));
   const now = sampleAt(2, allocator(0, 110), allocator(1, 5), allocator(2, 1000));
-  expect(ratePerSecond(before, now, "allocations")).toBe(10);
-  expect(ratePerSecond(before, now, "allocations", 1)).toBe(null);
-  expect(ratePerSecond(before, now, "allocations", 2)).toBe(null);
-  expect(totalBytes(now.numbers, "reserved_bytes")).toBe(300);
+  expect(ratePerSecond(before, now, kAllocations)).toBe(10);
+  expect(ratePerSecond(before, now, kAllocations, 1)).toBe(null);
+  expect(ratePerSecond(before, now, kAllocations, 2)).toBe(null);
+  expect(totalBytes(now.numbers.allocators, "reserved_bytes")).toBe(300);
+});
+
+test("pinned memory of the same number is counted for itself", () => {
+  const pinned = (number: number, host_calls: number) =>
+    ({ number, host_calls, reserved_bytes: 7 }) as LiveHostAllocator;
+  const before = sampleAt(1, allocator(0, 100));
+  const now = sampleAt(2, allocator(0, 110));
+  before.numbers.host_allocators = [pinned(0, 1)];
+  now.numbers.host_allocators = [pinned(0, 4), pinned(1, 50)];
+  const calls = {
+    in: (numbers: LiveNumbers) => numbers.host_allocators,
+    of: (each: LiveHostAllocator) => each.host_calls,
+  };
+  expect(ratePerSecond(before, now, calls)).toBe(3);
+  expect(ratePerSecond(before, now, kAllocations)).toBe(10);
+  expect(totalBytes(now.numbers.host_allocators, "reserved_bytes")).toBe(14);
 });
 
 test("an hour is kept, and a process that begins anew begins a new curve", () => {
