@@ -14,11 +14,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "contest.h"
 #include "symm/barrier.h"
 #include "symm/collectives/reducing.h"
 #include "symm/collectives/thresholds.h"
@@ -59,23 +59,6 @@ Memory map_memory(int ranks) {
   return memory;
 }
 
-// Compare-and-swap until it works, and nothing else: no deadline, no failure, no sleep. With more
-// ranks than cores it yields, or it would never end.
-void plain_barrier(const Memory& memory, int rank, bool must_yield) {
-  const int ranks = static_cast<int>(memory.plain_slots.size());
-  const auto swap = [&](int owner, int source, uint32_t from, uint32_t to) {
-    std::byte* line = memory.plain_slots[static_cast<size_t>(owner)] + 64 * source;
-    std::atomic_ref<uint32_t> slot(*reinterpret_cast<uint32_t*>(line));
-    uint32_t expected = from;
-    while (!slot.compare_exchange_weak(expected, to)) {
-      expected = from;
-      if (must_yield) SharedMemory::yield();
-    }
-  };
-  for (int step = 1; step < ranks; ++step) swap((rank + step) % ranks, rank, 0, 1);
-  for (int step = 1; step < ranks; ++step) swap(rank, (rank + step) % ranks, 1, 0);
-}
-
 // One rank's life: everybody measures, rank 0 prints.
 class Bench {
  public:
@@ -86,49 +69,23 @@ class Bench {
         is_crowded_(settings.ranks > static_cast<int>(std::thread::hardware_concurrency())) {}
 
   void run() {
-    compare("barrier", 5000,
-            {{"plain", [this] { plain_barrier(memory_, pads_.rank(), is_crowded_); }},
-             {"all to all", [this] { meet(BarrierKind::kAllToAll); }},
-             {"dissemination", [this] { meet(BarrierKind::kDissemination); }}});
+    hold_contest(
+        plan_, "barrier", 5000,
+        {{"plain", [this] { plain_barrier(memory_.plain_slots, pads_.rank(), is_crowded_); }},
+         {"all to all", [this] { meet(BarrierKind::kAllToAll); }},
+         {"dissemination", [this] { meet(BarrierKind::kDissemination); }}});
     for (const size_t bytes : {size_t{64} << 10, size_t{1} << 20, size_t{16} << 20}) put(bytes);
     for (size_t bytes = 1024; bytes <= kBufferBytes; bytes *= 4) all_reduce_of(bytes);
     measure();
   }
 
  private:
-  struct Contestant {
-    const char* name;
-    std::function<void()> act;
-  };
-
   void expect(const Status& status) {
     if (status.ok()) return;
     std::fprintf(stderr, "rank %d: %s\n", pads_.rank(), status.to_string().c_str());
     std::_Exit(1);
   }
   void meet(BarrierKind kind) { expect(barrier(pads_, 0, kind, limits_)); }
-
-  void compare(const std::string& title, int turns, const std::vector<Contestant>& contestants) {
-    std::vector<std::vector<double>> found(contestants.size());
-    for (int round = 0; round <= settings_.rounds; ++round) {
-      for (size_t i = 0; i < contestants.size(); ++i) {
-        meet(BarrierKind::kAllToAll);
-        const auto begin = std::chrono::steady_clock::now();
-        for (int turn = 0; turn < turns; ++turn) contestants[i].act();
-        const std::chrono::duration<double, std::micro> taken =
-            std::chrono::steady_clock::now() - begin;
-        if (round > 0) found[i].push_back(taken.count() / turns);  // the first one warms up
-      }
-    }
-    if (pads_.rank() != 0) return;
-    std::printf("%-22s", title.c_str());
-    for (size_t i = 0; i < contestants.size(); ++i) {
-      std::sort(found[i].begin(), found[i].end());
-      std::printf("  %s %.3f us", contestants[i].name, found[i][found[i].size() / 2]);
-    }
-    std::printf("\n");
-    std::fflush(stdout);
-  }
 
   // Into the next rank's buffer, with a signal after it; nobody else does anything there.
   void put(size_t bytes) {
@@ -137,13 +94,13 @@ class Bench {
     std::byte* to = memory_.buffers[static_cast<size_t>(next)];
     const std::vector<std::byte> from(bytes, std::byte{1});
     const int turns = static_cast<int>(std::max<size_t>(2, (size_t{64} << 20) / bytes));
-    compare("put " + std::to_string(bytes), turns,
-            {{"memcpy", [&] { std::memcpy(to, from.data(), bytes); }},
-             {"with a signal", [&] {
-                std::memcpy(to, from.data(), bytes);
-                expect(put_signal(pads_.slots(), next, 1, limits_));
-                expect(wait_signal(pads_.slots(), before, 1, limits_));
-              }}});
+    hold_contest(plan_, "put " + std::to_string(bytes), turns,
+                 {{"memcpy", [&] { std::memcpy(to, from.data(), bytes); }},
+                  {"with a signal", [&] {
+                     std::memcpy(to, from.data(), bytes);
+                     expect(put_signal(pads_.slots(), next, 1, limits_));
+                     expect(wait_signal(pads_.slots(), before, 1, limits_));
+                   }}});
   }
 
   void all_reduce_of(size_t bytes) {
@@ -151,9 +108,9 @@ class Bench {
                             .count = static_cast<int64_t>(bytes / sizeof(float))};
     const Team team{.pads = pads_, .order = order_, .channel = 0};
     const int turns = static_cast<int>(std::clamp<size_t>((size_t{8} << 20) / bytes, 2, 2000));
-    compare("all-reduce " + std::to_string(bytes), turns,
-            {{"one-shot", [&] { expect(one_shot_all_reduce(team, request, limits_)); }},
-             {"two-shot", [&] { expect(two_shot_all_reduce(team, request, limits_)); }}});
+    hold_contest(plan_, "all-reduce " + std::to_string(bytes), turns,
+                 {{"one-shot", [&] { expect(one_shot_all_reduce(team, request, limits_)); }},
+                  {"two-shot", [&] { expect(two_shot_all_reduce(team, request, limits_)); }}});
   }
 
   void measure() {
@@ -168,6 +125,9 @@ class Bench {
   const Memory& memory_;
   Pads pads_;
   bool is_crowded_;
+  const ContestPlan plan_{.rank = pads_.rank(), .rounds = settings_.rounds, .meet = [this] {
+                            meet(BarrierKind::kAllToAll);
+                          }};
   OrderGuard order_;
   Failure failure_;
   Limits limits_{failure_, Deadline::after(std::chrono::minutes(10))};

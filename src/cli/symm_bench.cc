@@ -22,8 +22,9 @@ struct SymmBenchArguments {
 
 Run prepare_symm_bench(CLI::App& parser);
 ExitCode run_command(const Session& session, const SymmBenchArguments& arguments);
-std::string as_json(int ranks, const SymmBenchOutcome& outcome);
-std::string as_text(int ranks, const SymmBenchOutcome& outcome);
+const char* name_of(SymmBenchWay way);
+std::string as_json(const SymmBenchEffort& effort, const SymmBenchOutcome& outcome);
+std::string as_text(const SymmBenchEffort& effort, const SymmBenchOutcome& outcome);
 
 }  // namespace
 
@@ -44,6 +45,16 @@ Run prepare_symm_bench(CLI::App& parser) {
   parser.add_option("--rounds", arguments->effort.rounds, "How often each is measured")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
+  parser
+      .add_option_function<std::string>(
+          "--transport",
+          [arguments](const std::string& named) {
+            arguments->effort.way =
+                named == "ucx" ? SymmBenchWay::kUcx : SymmBenchWay::kSharedMemory;
+          },
+          "shm: shared memory; ucx: as between machines, by TCP or as UCX_TLS says")
+      ->check(CLI::IsMember({"shm", "ucx"}))
+      ->default_str("shm");
   parser.footer(
       "Put and get are between rank 0 and rank 1, beside a plain copy of the same size.\n"
       "Compare figures of one run only; with more ranks than cores they say little.");
@@ -56,27 +67,30 @@ ExitCode run_command(const Session& session, const SymmBenchArguments& arguments
     session.console.complain("symm-bench: " + outcome.status().message());
     return ExitCode::kNo;
   }
-  const int ranks = arguments.effort.ranks;
-  session.console.print(arguments.json ? as_json(ranks, *outcome) : as_text(ranks, *outcome));
+  session.console.print(arguments.json ? as_json(arguments.effort, *outcome)
+                                       : as_text(arguments.effort, *outcome));
   return ExitCode::kDone;
 }
 
-std::string as_json(int ranks, const SymmBenchOutcome& outcome) {
+const char* name_of(SymmBenchWay way) { return way == SymmBenchWay::kUcx ? "ucx" : "shm"; }
+
+std::string as_json(const SymmBenchEffort& effort, const SymmBenchOutcome& outcome) {
   nlohmann::ordered_json results = nlohmann::ordered_json::array();
   for (const SymmBenchResult& each : outcome.results) {
     results.push_back({{"name", each.name}, {"bytes", each.bytes}, {"us", each.us}});
   }
-  return json_answer({{"ranks", ranks}, {"results", results}});
+  return json_answer(
+      {{"ranks", effort.ranks}, {"transport", name_of(effort.way)}, {"results", results}});
 }
 
-std::string as_text(int ranks, const SymmBenchOutcome& outcome) {
+std::string as_text(const SymmBenchEffort& effort, const SymmBenchOutcome& outcome) {
   Table table({{"what"}, {"size", Align::kRight}, {"us", Align::kRight}});
   for (const SymmBenchResult& each : outcome.results) {
     table.add({each.name, each.bytes == 0 ? "-" : format_bytes(each.bytes),
                fmt::format("{:.2f}", each.us)});
   }
-  return fmt::format("{} ranks, microseconds (medians of one run)\n{}\n{}\n", ranks,
-                     table.to_text(), outcome.thresholds);
+  return fmt::format("{} ranks by {}, microseconds (medians of one run)\n{}\n{}\n", effort.ranks,
+                     name_of(effort.way), table.to_text(), outcome.thresholds);
 }
 
 }  // namespace

@@ -20,6 +20,9 @@
 #include "ashlar/symmetric.h"
 #include "base/text.h"
 #include "base/units.h"
+#if ASHLAR_HAS_UCX
+#include "ashlar/ucx_transport.h"
+#endif
 
 namespace ashlar {
 namespace {
@@ -36,14 +39,41 @@ int turns_for(size_t bytes) {
   return static_cast<int>(std::clamp<size_t>(4 * kMiB / bytes, 1, kMostTurns));
 }
 
+Result<std::shared_ptr<symm::Transport>> open_transport(SymmBenchWay way) {
+  if (way == SymmBenchWay::kSharedMemory) return std::shared_ptr<symm::Transport>();
+#if ASHLAR_HAS_UCX
+  const bool is_chosen = ::getenv("UCX_TLS") != nullptr;
+  return symm::open_ucx_transport({.transports = is_chosen ? "" : "tcp,self", .devices = {}});
+#else
+  return Status::unsupported(
+      "--transport ucx: this tool was built without UCX: install libucx-dev and build again");
+#endif
+}
+
+template <typename T>
+T or_throw(Result<T> result) {
+  if (!result.ok()) throw Error(result.status());
+  return std::move(*result);
+}
+
+// Machines of different names reach each other by the transport alone.
+symm::HeapOptions heap_of(int rank, SymmBenchWay way) {
+  symm::HeapOptions options;
+  if (way == SymmBenchWay::kUcx) options.machine = text("machine of rank ", rank);
+  return options;
+}
+
 class RankBench {
  public:
   RankBench(const std::string& folder, int rank, const SymmBenchEffort& effort)
       : effort_(effort),
-        store_(open(folder)),
-        group_(symm::Group::join(
-            heap_, store_,
-            {.rank = rank, .world_size = effort.ranks, .name = "bench", .timeout = kPatience})),
+        heap_(heap_of(rank, effort.way)),
+        group_(symm::Group::join(heap_, or_throw(symm::open_file_store(folder)),
+                                 {.rank = rank,
+                                  .world_size = effort.ranks,
+                                  .name = "bench",
+                                  .transport = or_throw(open_transport(effort.way)),
+                                  .timeout = kPatience})),
         buffer_(heap_.allocate(kMostBytes)),
         handle_(group_.rendezvous(buffer_, kPatience)),
         own_(kMostBytes),
@@ -72,12 +102,6 @@ class RankBench {
 
  private:
   using Act = std::function<void()>;
-
-  static std::shared_ptr<symm::Store> open(const std::string& folder) {
-    const Result<std::shared_ptr<symm::Store>> store = symm::open_file_store(folder);
-    if (!store.ok()) throw Error(store.status());
-    return *store;
-  }
 
   void measure_together(const char* name, size_t bytes, int turns, const Act& act) {
     std::vector<double> taken;
@@ -115,7 +139,6 @@ class RankBench {
   }
 
   const SymmBenchEffort effort_;
-  const std::shared_ptr<symm::Store> store_;
   symm::Heap heap_;
   symm::Group group_;
   symm::Buffer buffer_;

@@ -9,9 +9,13 @@
 
 namespace ashlar {
 
+enum class SymmBenchWay { kSharedMemory, kUcx };
+
 struct SymmBenchEffort {
   int ranks = 2;
   int rounds = 9;  // of which the median counts
+  // kUcx: each rank as if on a machine of its own. As UCX_TLS says, or else over TCP.
+  SymmBenchWay way = SymmBenchWay::kSharedMemory;
 };
 
 struct SymmBenchResult {

@@ -299,6 +299,19 @@ TEST(CliLookingTest, SymmBenchMeasuresEverythingBetweenItsRanks) {
   EXPECT_EQ(run_cli({.arguments = {"symm-bench", "--ranks", "0"}}).exit_code, kUsage);
 }
 
+TEST(CliLookingTest, SymmBenchMeasuresTheNetworkToo) {
+  const CliOutcome outcome =
+      run_cli({.arguments = {"symm-bench", "--transport", "ucx", "--ranks", "2", "--rounds", "1"}});
+  if (ASHLAR_HAS_UCX) {
+    EXPECT_EQ(outcome.exit_code, kDone) << outcome.err;
+    EXPECT_THAT(outcome.out, HasSubstr("2 ranks by ucx, microseconds"));
+  } else {
+    EXPECT_EQ(outcome.exit_code, kNo);
+    EXPECT_THAT(outcome.err, HasSubstr("built without UCX"));
+  }
+  EXPECT_EQ(run_cli({.arguments = {"symm-bench", "--transport", "tcp"}}).exit_code, kUsage);
+}
+
 // Of this thread, and what it starts: the system refuses to fork. Threads, and what posix_spawn
 // does, share memory, and are not concerned.
 bool refuse_to_fork() {

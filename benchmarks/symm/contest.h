@@ -1,0 +1,77 @@
+// Ways to do the same, measured in turns within one run: what else the machine does then meets all
+// of them.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "symm/shared_memory.h"
+
+namespace ashlar::symm {
+
+struct Contestant {
+  const char* name;
+  std::function<void()> act;
+};
+
+// How the ranks of a contest go on together.
+struct ContestPlan {
+  int rank = 0;  // rank 0 prints
+  int rounds = 9;
+  std::function<void()> meet{};  // before each turn
+};
+
+// Prints the medians of the rounds, by the clock of rank 0. Ratios are to the first contestant.
+inline void hold_contest(const ContestPlan& plan, const std::string& title, int turns,
+                         const std::vector<Contestant>& contestants) {
+  std::vector<std::vector<double>> found(contestants.size());
+  for (int round = 0; round <= plan.rounds; ++round) {
+    for (size_t i = 0; i < contestants.size(); ++i) {
+      plan.meet();
+      const auto begin = std::chrono::steady_clock::now();
+      for (int turn = 0; turn < turns; ++turn) contestants[i].act();
+      const std::chrono::duration<double, std::micro> taken =
+          std::chrono::steady_clock::now() - begin;
+      if (round > 0) found[i].push_back(taken.count() / turns);  // the first one warms up
+    }
+  }
+  if (plan.rank != 0) return;
+  std::printf("%-22s", title.c_str());
+  double first = 0;
+  for (size_t i = 0; i < contestants.size(); ++i) {
+    std::sort(found[i].begin(), found[i].end());
+    const double median = found[i][found[i].size() / 2];
+    if (i == 0) first = median;
+    std::printf("  %s %.3f us", contestants[i].name, median);
+    if (i > 0) std::printf(" (%.2f)", median / first);
+  }
+  std::printf("\n");
+  std::fflush(stdout);
+}
+
+// Compare-and-swap until it works, and nothing else: no deadline, no failure, no sleep. With more
+// ranks than cores it yields, or it would never end. `slots` has a line for each source at each
+// rank, zero at first.
+inline void plain_barrier(const std::vector<std::byte*>& slots, int rank, bool must_yield) {
+  const int ranks = static_cast<int>(slots.size());
+  const auto swap = [&](int owner, int source, uint32_t from, uint32_t to) {
+    std::byte* line = slots[static_cast<size_t>(owner)] + 64 * source;
+    std::atomic_ref<uint32_t> slot(*reinterpret_cast<uint32_t*>(line));
+    uint32_t expected = from;
+    while (!slot.compare_exchange_weak(expected, to)) {
+      expected = from;
+      if (must_yield) SharedMemory::yield();
+    }
+  };
+  for (int step = 1; step < ranks; ++step) swap((rank + step) % ranks, rank, 0, 1);
+  for (int step = 1; step < ranks; ++step) swap(rank, (rank + step) % ranks, 1, 0);
+}
+
+}  // namespace ashlar::symm
