@@ -2,12 +2,11 @@
 // beside a plain compare-and-swap barrier and Open MPI's, put beside memcpy, all-reduce beside Open
 // MPI's, and with two ranks put and fetch-and-add over TCP beside UCX alone.
 //
-//   mpirun -n 2 build/release/tests/symm_beside_others [--rounds N]
-//   mpirun --oversubscribe -n 4 build/release/tests/symm_beside_others
+//   mpirun -n 2 symm_beside_others [--rounds N]
+//   mpirun --oversubscribe -n 4 symm_beside_others
 //
 // Ratios in brackets are to the first of a line. Run it on an idle machine with a core for each
 // rank.
-#define OMPI_SKIP_MPICXX
 #include <mpi.h>
 #include <stdlib.h>
 #include <unistd.h>

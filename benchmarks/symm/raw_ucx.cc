@@ -1,3 +1,4 @@
+// In the order of UCX's own example: context, worker, endpoint, memory, key.
 #include "raw_ucx.h"
 
 #include <cstdio>

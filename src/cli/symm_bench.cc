@@ -62,13 +62,14 @@ Run prepare_symm_bench(CLI::App& parser) {
 }
 
 ExitCode run_command(const Session& session, const SymmBenchArguments& arguments) {
-  const Result<SymmBenchOutcome> outcome = run_symm_bench(arguments.effort);
+  SymmBenchEffort effort = arguments.effort;
+  if (const auto chosen = session.environment.value("UCX_TLS")) effort.ucx_transports = *chosen;
+  const Result<SymmBenchOutcome> outcome = run_symm_bench(effort);
   if (!outcome.ok()) {
     session.console.complain("symm-bench: " + outcome.status().message());
     return ExitCode::kNo;
   }
-  session.console.print(arguments.json ? as_json(arguments.effort, *outcome)
-                                       : as_text(arguments.effort, *outcome));
+  session.console.print(arguments.json ? as_json(effort, *outcome) : as_text(effort, *outcome));
   return ExitCode::kDone;
 }
 

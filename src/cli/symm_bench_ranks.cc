@@ -39,11 +39,10 @@ int turns_for(size_t bytes) {
   return static_cast<int>(std::clamp<size_t>(4 * kMiB / bytes, 1, kMostTurns));
 }
 
-Result<std::shared_ptr<symm::Transport>> open_transport(SymmBenchWay way) {
-  if (way == SymmBenchWay::kSharedMemory) return std::shared_ptr<symm::Transport>();
+Result<std::shared_ptr<symm::Transport>> open_transport(const SymmBenchEffort& effort) {
+  if (effort.way == SymmBenchWay::kSharedMemory) return std::shared_ptr<symm::Transport>();
 #if ASHLAR_HAS_UCX
-  const bool is_chosen = ::getenv("UCX_TLS") != nullptr;
-  return symm::open_ucx_transport({.transports = is_chosen ? "" : "tcp,self", .devices = {}});
+  return symm::open_ucx_transport({.transports = effort.ucx_transports, .devices = {}});
 #else
   return Status::unsupported(
       "--transport ucx: this tool was built without UCX: install libucx-dev and build again");
@@ -72,7 +71,7 @@ class RankBench {
                                  {.rank = rank,
                                   .world_size = effort.ranks,
                                   .name = "bench",
-                                  .transport = or_throw(open_transport(effort.way)),
+                                  .transport = or_throw(open_transport(effort)),
                                   .timeout = kPatience})),
         buffer_(heap_.allocate(kMostBytes)),
         handle_(group_.rendezvous(buffer_, kPatience)),

@@ -13,9 +13,9 @@ enum class SymmBenchWay { kSharedMemory, kUcx };
 
 struct SymmBenchEffort {
   int ranks = 2;
-  int rounds = 9;  // of which the median counts
-  // kUcx: each rank as if on a machine of its own. As UCX_TLS says, or else over TCP.
-  SymmBenchWay way = SymmBenchWay::kSharedMemory;
+  int rounds = 9;                                  // of which the median counts
+  SymmBenchWay way = SymmBenchWay::kSharedMemory;  // kUcx: each as if on a machine of its own
+  std::string ucx_transports = "tcp,self";         // as in UCX_TLS
 };
 
 struct SymmBenchResult {
