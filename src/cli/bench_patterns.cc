@@ -8,14 +8,16 @@
 #include <cmath>
 #include <functional>
 #include <latch>
-#include <map>
+#include <limits>
 #include <memory>
 #include <thread>
+#include <utility>
 
 #include "ashlar/allocator.h"
 #include "ashlar/sim.h"
 #include "base/random.h"
 #include "base/units.h"
+#include "cli/yardstick.h"
 
 namespace ashlar {
 namespace {
@@ -86,13 +88,20 @@ void make_pairs(const User& user, size_t bytes, size_t count) {
   }
 }
 
-template <typename User>
-double time_pairs(const User& user, size_t bytes, size_t count) {
-  make_pairs(user, bytes, kWarmUp);
+// Of each of `count` that it does.
+template <typename Act>
+Sample time(size_t count, const Act& act) {
+  const double before = measure_yardstick();
   const auto begin = std::chrono::steady_clock::now();
-  make_pairs(user, bytes, count);
+  act();
   const Nanoseconds spent = std::chrono::steady_clock::now() - begin;
-  return spent.count() / static_cast<double>(count);
+  return {spent.count() / static_cast<double>(count), std::max(before, measure_yardstick())};
+}
+
+template <typename User>
+Sample time_pairs(const User& user, size_t bytes, size_t count) {
+  make_pairs(user, bytes, kWarmUp);
+  return time(count, [&] { make_pairs(user, bytes, count); });
 }
 
 // From 512 B on, log-uniform.
@@ -103,7 +112,7 @@ size_t draw_size(Random& random, size_t most_bytes) {
 }
 
 template <typename User>
-double time_churn(const User& user, size_t live, size_t most_bytes, size_t count) {
+Sample time_churn(const User& user, size_t live, size_t most_bytes, size_t count) {
   Random random(live);
   std::vector<typename User::Held> held;
   for (size_t i = 0; i < live; ++i) held.push_back(user.take(draw_size(random, most_bytes)));
@@ -116,30 +125,35 @@ double time_churn(const User& user, size_t live, size_t most_bytes, size_t count
     steps.push_back({random.below(live), draw_size(random, most_bytes)});
   }
 
-  const auto begin = std::chrono::steady_clock::now();
-  for (const Step& step : steps) {
-    user.give(held[step.slot]);
-    held[step.slot] = user.take(step.bytes);
-  }
-  const Nanoseconds spent = std::chrono::steady_clock::now() - begin;
+  const Sample sample = time(count, [&] {
+    for (const Step& step : steps) {
+      user.give(held[step.slot]);
+      held[step.slot] = user.take(step.bytes);
+    }
+  });
   for (auto& each : held) user.give(each);
-  return spent.count() / static_cast<double>(count);
+  return sample;
 }
 
+// As the slowest of them sees it.
 template <typename User>
-double time_threads(const std::vector<User>& users, size_t bytes, size_t count) {
+Sample time_threads(const std::vector<User>& users, size_t bytes, size_t count) {
   std::latch start(static_cast<ptrdiff_t>(users.size()));
-  std::vector<double> spent(users.size());
+  std::vector<Sample> seen(users.size());
   std::vector<std::thread> threads;
   for (size_t i = 0; i < users.size(); ++i) {
     threads.emplace_back([&, i] {
       make_pairs(users[i], bytes, kWarmUp);
       start.arrive_and_wait();
-      spent[i] = time_pairs(users[i], bytes, count);
+      seen[i] = time_pairs(users[i], bytes, count);
     });
   }
   for (std::thread& thread : threads) thread.join();
-  return *std::max_element(spent.begin(), spent.end());
+  Sample slowest;
+  for (const Sample& each : seen) {
+    slowest = {std::max(slowest.ns, each.ns), std::max(slowest.yardstick_ns, each.yardstick_ns)};
+  }
+  return slowest;
 }
 
 // --- taking turns
@@ -158,9 +172,48 @@ double fastest(std::vector<double> values) {
 // One line of the outcome, how to measure it once, and what several measurements come to.
 struct Entry {
   BenchResult result;
-  std::function<double()> measure;
+  std::function<Sample()> measure;
   double (*figure)(std::vector<double>) = median;
+  std::vector<Sample> samples{};
 };
+
+double shortest_yardstick(const std::vector<Entry>& entries) {
+  double shortest = std::numeric_limits<double>::max();
+  for (const Entry& entry : entries) {
+    for (const Sample& each : entry.samples) shortest = std::min(shortest, each.yardstick_ns);
+  }
+  return shortest;
+}
+
+// Those at the speed of that yardstick.
+std::vector<double> undisturbed(const Entry& entry, double yardstick_ns) {
+  std::vector<double> good;
+  for (const Sample& each : entry.samples) {
+    if (each.yardstick_ns <= kMostYardstick * yardstick_ns) good.push_back(each.ns);
+  }
+  return good;
+}
+
+// Of what was measured at full speed; where nothing was, of all.
+double figure_of(const Entry& entry, double yardstick_ns) {
+  std::vector<double> good = undisturbed(entry, yardstick_ns);
+  if (good.empty()) good = undisturbed(entry, std::numeric_limits<double>::max());
+  return entry.figure(std::move(good));
+}
+
+// The first round warms up and is not counted. Entries that lack `rounds` good samples go on, four
+// times as long at most: neighbours come and go.
+void take_turns(std::vector<Entry>& entries, size_t rounds) {
+  constexpr size_t kMostTimes = 4;
+  for (Entry& entry : entries) entry.measure();
+  for (size_t round = 0; round < kMostTimes * rounds; ++round) {
+    const double yardstick_ns = shortest_yardstick(entries);
+    for (Entry& entry : entries) {
+      const bool is_done = undisturbed(entry, yardstick_ns).size() >= rounds;
+      if (!is_done) entry.samples.push_back(entry.measure());
+    }
+  }
+}
 
 // A machine and an allocator on it, with a stream for each thread.
 struct Subject {
@@ -211,7 +264,7 @@ void add_entries(std::vector<Entry>& entries, const std::string& name,
 }
 
 // Pairs beside that many free holes, none of which fits.
-double time_holes(const BufferUser& user, size_t holes, size_t count) {
+Sample time_holes(const BufferUser& user, size_t holes, size_t count) {
   constexpr size_t kHole = 512;
   constexpr size_t kPair = 4096;
   std::vector<Buffer> kept;
@@ -225,14 +278,14 @@ double time_holes(const BufferUser& user, size_t holes, size_t count) {
 }
 
 // Pairs while the allocator records its history, without stacks, into a ring that is full already.
-double time_history(const BufferUser& user, size_t bytes, size_t count) {
+Sample time_history(const BufferUser& user, size_t bytes, size_t count) {
   HistoryOptions options;
   options.max_entries = 4096;
   user.allocator.start_history(options);
   time_pairs(user, bytes, options.max_entries);
-  const double ns = time_pairs(user, bytes, count);
+  const Sample sample = time_pairs(user, bytes, count);
   user.allocator.stop_history();
-  return ns;
+  return sample;
 }
 
 void add_engine(std::vector<Entry>& entries, const std::string& name, const Subject& subject,
@@ -277,17 +330,11 @@ Result<BenchOutcome> run_bench(const BenchEffort& effort) {
                        [=] { return time_holes(user, holes, count); }});
   }
 
-  // The first round warms up and is not counted.
-  std::map<const Entry*, std::vector<double>> measured;
-  for (size_t round = 0; round <= effort.rounds; ++round) {
-    for (const Entry& entry : entries) {
-      const double ns = entry.measure();
-      if (round > 0) measured[&entry].push_back(ns);
-    }
-  }
+  take_turns(entries, effort.rounds);
+  const double yardstick_ns = shortest_yardstick(entries);
   BenchOutcome outcome{{}, mimalloc.missing};
   for (Entry& entry : entries) {
-    entry.result.ns = entry.figure(measured[&entry]);
+    entry.result.ns = figure_of(entry, yardstick_ns);
     outcome.results.push_back(entry.result);
   }
   return outcome;

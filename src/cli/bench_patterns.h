@@ -12,7 +12,8 @@
 namespace ashlar {
 
 // One figure: the median over several rounds, in which the allocators took turns; for threads the
-// fastest round, since each of them must have had a processor to itself from beginning to end.
+// fastest round, since each of them must have had a processor to itself from beginning to end. Only
+// rounds at the processor's full speed count (yardstick.h), as far as there are such.
 struct BenchResult {
   std::string name;       // "pair": allocate and free; "churn": free one of many, allocate another;
                           // "churn16k": the same up to 16 KiB; "holes": pairs beside free holes;
@@ -31,7 +32,7 @@ struct BenchOutcome {
 };
 
 struct BenchEffort {
-  size_t rounds = 9;
+  size_t rounds = 9;          // and up to four times as many, where others slow it down
   size_t operations = 20000;  // per round
 };
 
