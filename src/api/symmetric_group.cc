@@ -107,7 +107,8 @@ Group Group::join_as(const Heap& heap, std::shared_ptr<Store> store, const Group
   const OperationsOptions operations{.seat = parts->circle->seat(),
                                      .channel_count = options.channel_count + 1,
                                      .pads = parts->circle->pads(),
-                                     .failure = parts->circle->failure()};
+                                     .failure = parts->circle->failure(),
+                                     .patience = parts->circle->patience()};
   parts->operations = unwrap(heap.parts_->operations(operations));
   parts->thresholds.one_shot_bytes = options.one_shot_bytes;
   if (options.measure_thresholds) {

@@ -98,6 +98,7 @@ Result<std::unique_ptr<Circle>> Circle::join(Arena& arena, std::shared_ptr<Store
   own.device = arena.backend().device();
   own.pad_bytes = options.pad_bytes;
   if (options.transport != nullptr) own.transport = options.transport->address();
+  own.cores = Cores::of_thread();
   if (options.on_phase) options.on_phase(Phase::kJoining);
   Result<Roster> roster = gather_roster(*store, roster_options(options), own, deadline);
   if (!roster.ok()) return roster.status();
@@ -161,6 +162,18 @@ Status Circle::introduce(Deadline deadline) {
   }
   if (!met.ok()) part(met);
   return met;
+}
+
+// Only ranks on this machine compete for its cores.
+Patience Circle::patience() const {
+  int ranks = 0;
+  Cores cores;
+  for (const JoinRecord& each : roster_.records) {
+    if (each.host != roster_.records[seat_.rank].host) continue;
+    ++ranks;
+    cores.add(each.cores);
+  }
+  return Patience::of(ranks, cores.count());
 }
 
 Status Circle::check_roster() const {

@@ -28,6 +28,7 @@
 #include "symm/roster.h"
 #include "symm/turn.h"
 #include "symm/verdict.h"
+#include "symm/wait.h"
 
 namespace ashlar::symm {
 
@@ -83,6 +84,8 @@ class Circle {
   // namespace, in which abstract sockets live, and one set of users. REQUIRES: 0 <= rank < world
   // size.
   PeerAccess peer_access(int rank) const;
+  // Of waits for ranks on this machine, as suits the cores that all of them may use.
+  Patience patience() const;
   // The group's own pad: Peers::pad(rank) is pad_bytes of zeroes at first. Null: pad_bytes is 0.
   const std::shared_ptr<const Peers>& pads() const { return pads_; }
 

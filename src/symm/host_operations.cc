@@ -37,6 +37,7 @@ Result<std::unique_ptr<Operations>> HostOperations::make(const OperationsOptions
   Result<Pads> pads = Pads::over(options.seat.rank, options.channel_count, std::move(bases),
                                  made->remote_pads_.get());
   if (!pads.ok()) return pads.status();
+  pads->set_patience(options.patience);
   made->pads_ = std::make_unique<Pads>(*std::move(pads));
   return std::unique_ptr<Operations>(std::move(made));
 }

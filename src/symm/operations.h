@@ -69,6 +69,7 @@ struct OperationsOptions {
   int channel_count = 0;                // of the pad; collectives use the last
   std::shared_ptr<const Peers> pads{};  // the group's own; also owned by its circle
   std::shared_ptr<Failure> failure{};   // the group's; also owned by its circle
+  Patience patience{};
 };
 
 // Thread safe. Outlives the InFlight of everything it was given.

@@ -17,7 +17,7 @@ namespace {
 using std::chrono::nanoseconds;
 
 constexpr uint32_t kRosterMagic = 0x6a687361;  // "ashj"
-constexpr uint16_t kRosterVersion = 1;
+constexpr uint16_t kRosterVersion = 2;
 constexpr nanoseconds kFirstRosterRest = std::chrono::microseconds(100);
 constexpr nanoseconds kLongestRosterRest = std::chrono::milliseconds(10);
 
@@ -164,7 +164,7 @@ std::string to_bytes(const JoinRecord& record) {
   writer.raw(view_of(record.attempt)).raw(view_of(record.process)).text(record.host);
   writer.text(record.channel.name).raw(view_of(record.channel.token));
   writer.text(record.backend).raw(view_of(record.device)).number(record.pad_bytes);
-  return writer.text(record.transport).take();
+  return writer.text(record.transport).text(record.cores.bytes()).take();
 }
 
 Result<JoinRecord> parse_join_record(std::string_view bytes) {
@@ -184,6 +184,7 @@ Result<JoinRecord> parse_join_record(std::string_view bytes) {
   read_into(reader, record.device);
   record.pad_bytes = reader.number<uint64_t>();
   record.transport = reader.text(Transport::kMostAddressBytes);
+  record.cores = Cores(reader.text(Cores::kMostBytes));
   if (!has_magic || !is_known || !reader.is_done()) {
     return Status::format("this is not the record of a rank that joins");
   }

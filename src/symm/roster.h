@@ -11,6 +11,7 @@
 #include "ashlar/store.h"
 #include "symm/backend/backend.h"
 #include "symm/channel/channel.h"
+#include "symm/cores.h"
 #include "symm/seat.h"
 
 namespace ashlar::symm {
@@ -26,6 +27,7 @@ struct JoinRecord {
   DeviceUuid device{};
   uint64_t pad_bytes = 0;   // of the group's own pad
   std::string transport{};  // where other machines reach it; empty: nowhere
+  Cores cores{};            // that it may use
 };
 
 std::string to_bytes(const JoinRecord& record);

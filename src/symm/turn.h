@@ -3,6 +3,7 @@
 // does not offer. Clang checks it like one.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <string_view>
 
@@ -17,14 +18,9 @@ class ASHLAR_CAPABILITY("turn") Turn {
  public:
   // False: another thread still has it at the deadline. One that has passed gets one look.
   bool take(Deadline deadline) ASHLAR_THREAD_ATTRIBUTE(try_acquire_capability(true)) {
-    MutexLock lock(mutex_);
-    while (is_taken_) {
-      if (deadline.has_passed()) return false;
-      if (deadline.is_never()) lock.wait(is_over_);
-      if (!deadline.is_never()) lock.wait_until(is_over_, deadline.at());
-    }
-    is_taken_ = true;
-    return true;
+    State found = State::kFree;
+    return state_.compare_exchange_strong(found, State::kTaken, std::memory_order_acquire) ||
+           wait_for_it(deadline);
   }
   // What whoever did not get it returns. `act`: "a barrier".
   static Status not_taken(std::string_view act) {
@@ -33,17 +29,31 @@ class ASHLAR_CAPABILITY("turn") Turn {
 
  private:
   friend class TurnTaken;
-  void end() ASHLAR_RELEASE() {
-    {
-      MutexLock lock(mutex_);
-      is_taken_ = false;
+  enum class State { kFree, kTaken, kWaitedFor };
+
+  // Whoever waits says so in the state at each look, and so does whoever takes it after a wait:
+  // others may wait, too.
+  bool wait_for_it(Deadline deadline) ASHLAR_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    while (state_.exchange(State::kWaitedFor, std::memory_order_acquire) != State::kFree) {
+      if (deadline.has_passed()) return false;
+      if (deadline.is_never()) lock.wait(is_over_);
+      if (!deadline.is_never()) lock.wait_until(is_over_, deadline.at());
     }
+    return true;
+  }
+  void end() ASHLAR_RELEASE() {
+    if (state_.exchange(State::kFree, std::memory_order_release) == State::kWaitedFor) tell();
+  }
+  // Under the lock: whoever is between its look and its sleep would not hear it.
+  void tell() ASHLAR_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
     is_over_.notify_one();
   }
 
+  std::atomic<State> state_{State::kFree};
   Mutex mutex_;
   std::condition_variable is_over_;
-  bool is_taken_ ASHLAR_GUARDED_BY(mutex_) = false;
 };
 
 // Ends a turn that was taken where its scope ends.

@@ -56,6 +56,10 @@ struct WaitLimits {
 
 enum class WaitEnd { kDone, kTimeout, kFailed };
 
+// So many looks come without a pause: who is only as late as a line of the cache takes from one
+// core to another is not waited for longer than that.
+inline constexpr int kEagerLooks = 100;
+
 // Failures are reported within the process only, and wake nobody.
 inline constexpr std::chrono::nanoseconds kLongestSleep = std::chrono::milliseconds(5);
 
@@ -95,7 +99,7 @@ WaitEnd wait_until(Memory& memory, Watched<T> word, Attempt attempt, WaitLimits&
   T seen{};
   if (attempt(&seen)) return WaitEnd::kDone;
   for (int spin = 0; spin < limits.patience.spin_count; ++spin) {
-    memory.pause();
+    if (spin >= kEagerLooks) memory.pause();
     if (attempt(&seen)) return WaitEnd::kDone;
   }
   if (limits.began == Deadline::Clock::time_point()) limits.began = Deadline::Clock::now();

@@ -27,6 +27,7 @@ Result<std::unique_ptr<Operations>> SimOperations::make(sim::SimDevice& device,
   }
   Result<Pads> pads = Pads::over(options.seat.rank, options.channel_count, std::move(bases));
   if (!pads.ok()) return pads.status();
+  pads->set_patience(options.patience);
   made->pads_ = std::make_unique<Pads>(*std::move(pads));
   return std::unique_ptr<Operations>(std::move(made));
 }

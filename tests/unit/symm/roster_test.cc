@@ -30,6 +30,7 @@ JoinRecord record_of(int rank, int world_size) {
   record.device = {6};
   record.pad_bytes = 77;
   record.transport = "ucx";
+  record.cores = Cores("\x05");
   return record;
 }
 
