@@ -39,13 +39,32 @@ StackId freeing_stack(Engine& engine, const void* caller) {
   return engine.history().capture(RecordContext::kAll, caller);
 }
 
+// Functions of their own, so that the calls which they make cost those nothing that need none; and
+// hot, since what is reached by unlikely ways alone would be made small instead of fast.
+[[gnu::noinline, gnu::hot]] Block* allocate_otherwise(Engine& engine, size_t bytes, StreamId stream,
+                                                      const void* caller) {
+  return unwrap(engine.allocate({bytes, stream, allocating_stack(engine, caller)}));
+}
+[[gnu::noinline, gnu::hot]] void free_with_stack(Engine& engine, Block* block, const void* caller) {
+  engine.free_quietly(block, freeing_stack(engine, caller));
+}
+
+[[gnu::always_inline]] inline Block* allocate_block(Engine& engine, size_t bytes, StreamId stream,
+                                                    const void* caller) {
+  if (!engine.history().is_on()) [[likely]] {
+    Block* block = engine.allocate_at_once(bytes, stream);
+    if (block != nullptr) [[likely]]
+      return block;
+  }
+  return allocate_otherwise(engine, bytes, stream, caller);
+}
+
 }  // namespace
 
 Buffer Allocator::allocate(size_t bytes, StreamId stream) {
   if (bytes == 0) return {};
   Engine& engine = *parts_->engine;
-  Block* block = unwrap(
-      engine.allocate({bytes, stream, allocating_stack(engine, __builtin_return_address(0))}));
+  Block* block = allocate_block(engine, bytes, stream, __builtin_return_address(0));
   engine.addresses().remove(block);  // whoever had it by its address does not own it
   return Buffer(engine, block, block->address, bytes);
 }
@@ -66,8 +85,7 @@ Block* Allocator::Parts::block_at(DeviceAddress address) {
 DeviceAddress Allocator::allocate_raw(size_t bytes, StreamId stream) {
   if (bytes == 0) return {};
   Engine& engine = *parts_->engine;
-  Block* block = unwrap(
-      engine.allocate({bytes, stream, allocating_stack(engine, __builtin_return_address(0))}));
+  Block* block = allocate_block(engine, bytes, stream, __builtin_return_address(0));
   try {
     engine.addresses().insert(block);
   } catch (const std::bad_alloc&) {  // no room for the table
@@ -268,7 +286,10 @@ void Buffer::reset() noexcept {
   Engine& engine = *engine_;
   Block* block = block_;
   forget();
-  engine.free_quietly(block, freeing_stack(engine, __builtin_return_address(0)));
+  if (engine.history().wants_stacks(RecordContext::kAll)) [[unlikely]] {
+    return free_with_stack(engine, block, __builtin_return_address(0));
+  }
+  engine.free_quietly(block);
 }
 
 }  // namespace ashlar

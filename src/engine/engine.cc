@@ -18,4 +18,6 @@ Status Engine::add_remap_observer(RemapObserver) {
   return Status::unsupported("this engine does not tell what it maps: use engine:paged");
 }
 
+Block* Engine::allocate_at_once(size_t /*bytes*/, StreamId /*stream*/) noexcept { return nullptr; }
+
 }  // namespace ashlar

@@ -33,8 +33,11 @@ class History {
   // The caller's stack, if the level asks for it from `from` on. Call it before taking any lock:
   // the provider is somebody else's code. Native frames begin with the return address `first`.
   StackId capture(RecordContext from, const void* first) {
+    return wants_stacks(from) ? capture_now(first) : StackId();
+  }
+  bool wants_stacks(RecordContext from) const {
     const RecordContext level = context();
-    return level < from || level == RecordContext::kNever ? StackId() : capture_now(first);
+    return level >= from && level != RecordContext::kNever;
   }
   // Stamps time and the thread's context on the entry, and keeps it. Entries name a stack only from
   // level kAlloc on. `text` replaces what the thread has said, if it is given.

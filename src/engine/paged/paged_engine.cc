@@ -96,9 +96,11 @@ PagedEngine::~PagedEngine() {
 // --- allocate -----------------------------------------------------------------------------------
 
 // What nearly every request is: on the stream that this thread used last, of a size that was freed
-// a moment ago, seen by nobody but the history. No calls from here unless that is on, which is half
-// of why it is fast. Null: there is more to it.
-[[gnu::always_inline]] inline PagedBlock* PagedEngine::take_at_once(const Request& request) {
+// a moment ago, seen by nobody but the history. No calls from here but `record`, which is half of
+// why it is fast. Null: there is more to it.
+template <typename Record>
+[[gnu::always_inline]] inline PagedBlock* PagedEngine::take_at_once(const Request& request,
+                                                                    const Record& record) {
   const LastArena& last = last_arena_used;
   const bool is_simple = last.engine == serial_ && last.stream == request.stream &&
                          !needs_care_.load(std::memory_order_relaxed) && !hooks_.has_trackers();
@@ -108,14 +110,13 @@ PagedEngine::~PagedEngine() {
   const size_t bytes = align_up(request.bytes, kMinBlockBytes);
   Heap& heap = last.arena->heap(SizePolicy::is_small(bytes));
   PagedBlock* block = heap.quick.find(bytes);
-  if (block == nullptr || bytes == 0) return nullptr;
+  if (block == nullptr) return nullptr;
   Amount net = heap.counters.net();
   net.add({1, static_cast<int64_t>(bytes), static_cast<int64_t>(request.bytes)});
   if (!heap.levels.allow(net)) return nullptr;
   heap.quick.take(bytes);
   count_out(heap, block, request);
-  if (history_.is_on()) [[unlikely]]
-    record_taken(*block, request);
+  record(*block);
   return block;
 }
 
@@ -132,6 +133,20 @@ PagedEngine::~PagedEngine() {
   return true;
 }
 
+Block* PagedEngine::allocate_at_once(size_t bytes, StreamId stream) noexcept {
+  return take_at_once({bytes, stream, {}}, [](const PagedBlock&) {});
+}
+
+Result<Block*> PagedEngine::allocate(const Request& request) {
+  PagedBlock* block = take_at_once(request, [&](const PagedBlock& taken) {
+    if (history_.is_on()) [[unlikely]]
+      record_taken(taken, request);
+  });
+  if (block != nullptr) [[likely]]
+    return block;
+  return allocate_from_arena(request);
+}
+
 // Functions of their own, and hot: in place, what is unlikely is made small instead of fast, and
 // a copy of an act by one instruction took as long as all the rest.
 void PagedEngine::record_taken(const PagedBlock& block, const Request& request) {
@@ -141,13 +156,6 @@ void PagedEngine::record_taken(const PagedBlock& block, const Request& request) 
 
 void PagedEngine::record_put(const PagedBlock& block, StackId stack) {
   history_.record_at_once([&] { return act_of_free(block, stack); });
-}
-
-Result<Block*> PagedEngine::allocate(const Request& request) {
-  PagedBlock* block = take_at_once(request);
-  if (block != nullptr) [[likely]]
-    return block;
-  return allocate_from_arena(request);
 }
 
 // A hit that needs more than that.

@@ -60,6 +60,7 @@ class PagedEngine final : public Engine {
 
   Device& device() const override { return device_; }
   Result<Block*> allocate(const Request& request) override;
+  Block* allocate_at_once(size_t bytes, StreamId stream) noexcept override;
   Status free(Block* block, StackId stack = {}) override;
   void free_quietly(Block* block, StackId stack = {}) override;
   Status record_stream(Block* block, const StreamUse& use) override;
@@ -108,7 +109,8 @@ class PagedEngine final : public Engine {
 
  private:
   // --- paged_engine.cc
-  PagedBlock* take_at_once(const Request& request);
+  template <typename Record>
+  PagedBlock* take_at_once(const Request& request, const Record& record);
   bool put_at_once(PagedBlock* block, StackId stack);
   [[gnu::noinline, gnu::hot]] void record_taken(const PagedBlock& block, const Request& request);
   [[gnu::noinline, gnu::hot]] void record_put(const PagedBlock& block, StackId stack);
