@@ -95,6 +95,14 @@ function Moment() {
           )}
         </dl>
       )}
+      {cursor.value !== null && cursor.value !== at && (
+        <p class="soft" data-moved>
+          {document.moments
+            ? `This file has no answers for entry ${formatCount(cursor.value)}: here is the nearest ` +
+              "moment that it has."
+            : `There is no entry ${formatCount(cursor.value)}: here is the last one.`}
+        </p>
+      )}
       {document.has_history && <Happened at={at} />}
       <div class="buttons">
         <button type="button" onClick={() => stepCursor(-1)} title="One entry back (key [)">

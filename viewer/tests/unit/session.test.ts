@@ -85,7 +85,7 @@ test("a bad file is told in its own words", async () => {
 
 test("a file that cannot be opened beside others leaves them shown", async () => {
   await session.start(sourceOf([() => sceneOf([document(null)])]));
-  await session.openFile({ name: "x.pickle" } as File);
+  await session.openFiles([{ name: "x.pickle" } as File]);
   expect(session.notice.value).toBe("x.pickle: no snapshot");
   expect(session.shown.value?.entries).toBe(1000);
 });
