@@ -133,11 +133,20 @@ uint32_t Document::stack_of(const Allocation& allocation) const {
   return stack_number(recording_->stack_numbers, allocation.stack);
 }
 
-uint64_t Document::reserved_at(uint32_t moment) const {
+std::vector<Document::Step>::const_iterator Document::reserved_step(uint32_t moment) const {
   const auto after =
       std::partition_point(reserved_.begin(), reserved_.end(),
                            [moment](const Step& step) { return step.entry <= moment; });
-  return std::prev(after)->bytes;
+  return std::prev(after);
+}
+
+uint64_t Document::reserved_at(uint32_t moment) const { return reserved_step(moment)->bytes; }
+
+uint64_t Document::most_reserved(Moments range) const {
+  auto step = reserved_step(range.begin);
+  uint64_t most = step->bytes;
+  while (++step != reserved_.end() && step->entry < range.end) most = std::max(most, step->bytes);
+  return most;
 }
 
 double Document::time_us(uint32_t entry) const {

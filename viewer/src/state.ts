@@ -84,19 +84,20 @@ const kSettle = 300; // milliseconds; a drag changes the state with every move
 
 // From now on address and state follow each other: the state at once, the address when the state
 // has come to rest, since browsers refuse to change it more than some hundred times a minute.
-export function keepInAddress(): void {
+// The answer ends that.
+export function keepInAddress(): () => void {
   readHash(location.hash);
   let timer: ReturnType<typeof setTimeout> | undefined;
-  effect(() => {
-    if (hash.value === location.hash) return;
+  addEventListener("hashchange", () => readHash(location.hash));
+  addEventListener("pagehide", writeHash);
+  return effect(() => {
+    hash.value; // Whatever changes it.
     clearTimeout(timer);
     timer = setTimeout(writeHash, kSettle);
   });
-  addEventListener("hashchange", () => readHash(location.hash));
-  addEventListener("pagehide", writeHash);
 }
 
-export function writeHash(): void {
+function writeHash(): void {
   if (hash.value === location.hash) return;
   try {
     history.replaceState(null, "", hash.value);
