@@ -98,8 +98,8 @@ function Moment() {
       {cursor.value !== null && cursor.value !== at && (
         <p class="soft" data-moved>
           {document.moments
-            ? `This file has no answers for entry ${formatCount(cursor.value)}: here is the nearest ` +
-              "moment that it has."
+            ? `This file has no answers for entry ${formatCount(cursor.value)}: here is the ` +
+              "nearest moment that it has."
             : `There is no entry ${formatCount(cursor.value)}: here is the last one.`}
         </p>
       )}
