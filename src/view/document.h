@@ -55,8 +55,10 @@ class Document {
   uint64_t reserved_at(uint32_t moment) const;
   // REQUIRES: not empty.
   uint64_t most_reserved(Moments range) const;
-  // The first moment with the most requested; and of those with the most reserved.
+  // The first moment with the most requested.
   uint32_t peak() const { return peak_; }
+  // When the most was reserved first, with what it was reserved for: the moment whose gap a report
+  // explains. Where that was before the trace, the moment there at which the most was requested.
   uint32_t reserved_peak() const { return reserved_peak_; }
 
   // --- the rest

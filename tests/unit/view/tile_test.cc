@@ -127,7 +127,7 @@ TEST(TileTest, AColumnStandsForItsHighestMoment) {
   }
   EXPECT_GT(differing, 0U) << "the most is reserved at other moments than the most is requested";
   EXPECT_EQ(document.peak(), timeline.requested.entry);
-  EXPECT_EQ(document.reserved_peak(), timeline.reserved.entry);
+  EXPECT_EQ(document.reserved_at(document.reserved_peak()), timeline.reserved.bytes);
 }
 
 TEST(TileTest, GroupsAddUpToWhatWasRequested) {

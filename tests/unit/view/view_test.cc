@@ -63,7 +63,8 @@ TEST_F(ViewTest, TheSceneSaysWhatThereIs) {
   EXPECT_EQ(document["peak"],
             (json{{"entry", 2}, {"requested", 1024}, {"allocated", 1536}, {"reserved", 4096}}));
   EXPECT_EQ(document["reserved_peak"],
-            (json{{"entry", 2}, {"reserved", 4096}, {"requested", 1024}}));
+            (json{{"entry", 1}, {"reserved", 4096}, {"requested", 1000}}))
+      << "when it was reached, with the allocation that it was for";
   EXPECT_EQ(document["lower_bound"], 1024);
   EXPECT_EQ(document["streams"], (json{"0", "0x55"}));
   EXPECT_EQ(document["pools"], (json{"default"}));
@@ -71,6 +72,18 @@ TEST_F(ViewTest, TheSceneSaysWhatThereIs) {
   EXPECT_EQ(document["ooms"], (json::array({{{"entry", 5}, {"wanted", 4096}, {"free", 77}}})));
   EXPECT_EQ(document["allocations"], 2);
   EXPECT_EQ(document["moments"], json());
+}
+
+TEST_F(ViewTest, WhatWasReservedBeforeTheTraceHasItsPeakWhereTheMostWasRequested) {
+  TraceBuilder trace;
+  trace.ends_with(1 << 20, 4096, SnapshotBlockState::kInactive)
+      .alloc(1 << 20, 512)
+      .alloc((1 << 20) + 512, 1024)
+      .free(1 << 20, 512)
+      .free((1 << 20) + 512, 1024);
+  add(trace.snapshot());
+  EXPECT_EQ(scene()["documents"][0]["reserved_peak"],
+            (json{{"entry", 1}, {"reserved", 4096}, {"requested", 1536}}));
 }
 
 TEST_F(ViewTest, EveryDeviceIsADocument) {

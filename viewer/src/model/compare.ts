@@ -15,7 +15,7 @@ export function imbalance(values: number[]): Imbalance {
   return { worst, mean, share: mean > 0 ? values[worst] / mean - 1 : 0 };
 }
 
-// Of what was reserved at its peak, what nobody had asked for at that moment.
+// Of what was reserved when that reached its peak, what nobody had asked for at that moment.
 export function gapOf(document: DocumentScene): number {
   return document.reserved_peak.reserved - document.reserved_peak.requested;
 }

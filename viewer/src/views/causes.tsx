@@ -57,7 +57,6 @@ function Explained({ number }: { number: number }) {
 
 function Gap({ causes }: { causes: Causes }) {
   const { reserved_bytes, requested_bytes, gap_bytes } = causes.at_peak;
-  const entry = shown.value!.reserved_peak.entry;
   const parts = kCauses
     .map(([name, title], i) => ({
       title,
@@ -77,7 +76,7 @@ function Gap({ causes }: { causes: Causes }) {
           type="button"
           class="link"
           onClick={() => {
-            moveCursor(entry);
+            moveCursor(causes.peak_entry);
             view.value = "map";
           }}
         >

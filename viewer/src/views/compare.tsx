@@ -60,7 +60,7 @@ function Ranks({ documents, base, other }: RanksParts) {
             <th class="number">peak requested</th>
             <th class="number">peak reserved</th>
             <th />
-            <th class="number" title="Reserved at its peak, and not requested at that moment">
+            <th class="number" title="Not requested when reserved memory reached its peak">
               gap
             </th>
             <th class="number">OOMs</th>

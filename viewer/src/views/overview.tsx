@@ -43,7 +43,7 @@ export function Overview() {
       viewBox={`0 0 ${document.entries} ${kHigh}`}
       preserveAspectRatio="none"
       role="slider"
-      tabIndex={0}
+      tabindex={0}
       onKeyDown={press}
       aria-label="Moment"
       aria-valuemin={0}
