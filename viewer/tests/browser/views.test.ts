@@ -10,6 +10,7 @@ const watched = watchPages(["oom.1", "leaky", "moe_streams.1"]);
 describe.each(kViewNames)("%s", (view) => {
   test("opens, light and dark", async () => {
     await show(watched.page, watched.address, `view=${view}`);
+    if (view === "compare") await watched.page.waitForSelector(".u-legend");
     await takePicture(watched.page, `${view}_light`);
     await watched.page.keyboard.press("t");
     await watched.page.waitForSelector('html[data-theme="dark"]');
