@@ -94,6 +94,7 @@ test("what belongs to a selected allocation is marked in all views", async () =>
   await page.keyboard.press("3");
   await page.waitForSelector(".flame-box.faded");
   await page.keyboard.press("6");
+  await page.waitForSelector(".u-legend"); // Rows move down when the curves come.
   await page.click("tbody .link >> nth=1");
   await page.waitForFunction(() => location.hash.includes("sel=stack:"));
   await page.waitForSelector("tr.related");
