@@ -13,8 +13,8 @@
 
 namespace ashlar {
 
-void start_browser(const std::string& address, const Environment& environment) {
-  if (!environment.value("DISPLAY") && !environment.value("WAYLAND_DISPLAY")) return;
+bool start_browser(const std::string& address, const Environment& environment) {
+  if (!environment.value("DISPLAY") && !environment.value("WAYLAND_DISPLAY")) return false;
   std::signal(SIGCHLD, SIG_IGN);  // it ends when it likes
   std::string program = "xdg-open";
   std::string argument = address;
@@ -44,10 +44,11 @@ void start_browser(const std::string& address, const Environment& environment) {
   posix_spawnattr_setflags(&attributes,
                            POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
   pid_t child = 0;
-  static_cast<void>(posix_spawnp(&child, program.c_str(), &actions, &attributes, arguments.data(),
-                                 variables.data()));
+  const int code = posix_spawnp(&child, program.c_str(), &actions, &attributes, arguments.data(),
+                                variables.data());
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
+  return code == 0;
 }
 
 }  // namespace ashlar

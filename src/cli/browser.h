@@ -8,7 +8,7 @@
 namespace ashlar {
 
 // Where there is a screen and xdg-open; elsewhere, nothing happens: the address was printed. Nobody
-// waits for it.
-void start_browser(const std::string& address, const Environment& environment);
+// waits for it. Whether it was started.
+bool start_browser(const std::string& address, const Environment& environment);
 
 }  // namespace ashlar

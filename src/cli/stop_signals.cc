@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sys/signalfd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -28,6 +29,17 @@ Result<StopSignals> StopSignals::take() {
 }
 
 void StopSignals::wait() const { wait_for_either(-1); }
+
+bool StopSignals::wait_for(std::chrono::milliseconds patience) const {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  pollfd waiting{signals_.get(), POLLIN, 0};
+  while (true) {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    const int ready = ::poll(&waiting, 1, static_cast<int>(std::max<int64_t>(left.count(), 0)));
+    if (ready >= 0 || errno != EINTR) return ready > 0;
+  }
+}
 
 bool StopSignals::wait_for_either(int other_fd) const {
   std::array<pollfd, 2> waiting = {pollfd{signals_.get(), POLLIN, 0}, pollfd{other_fd, POLLIN, 0}};

@@ -4,6 +4,8 @@
 
 #include <signal.h>
 
+#include <chrono>
+
 #include "ashlar/status.h"
 #include "ashlar/unique_fd.h"
 
@@ -18,6 +20,8 @@ class StopSignals {
   int fd() const { return signals_.get(); }
   // Waits until one comes; it is never forgotten again.
   void wait() const;
+  // For so long at most. True: one came.
+  bool wait_for(std::chrono::milliseconds patience) const;
   // Waits until one comes, or `other_fd` becomes readable. True: one came.
   bool wait_for_either(int other_fd) const;
 

@@ -28,8 +28,8 @@
 namespace ashlar {
 namespace {
 
-constexpr std::chrono::milliseconds kTimeToTell{3'000};
-constexpr size_t kBudgetBytes = 8'000'000;  // what mail and CI take without asking
+constexpr std::chrono::minutes kTimeToChoose{10};  // another file, when one could not be read
+constexpr size_t kBudgetBytes = 8'000'000;         // what mail and CI take without asking
 
 struct ViewRequest {
   std::vector<std::string> files{};
@@ -123,17 +123,23 @@ ExitCode serve(const ViewRequest& asked, std::string page, const Session& sessio
 
   session.console.print((*server)->address() + "\n");
   // Other users can list processes with their arguments: the browser's must not tell the token.
+  bool has_browser = false;
   if (!asked.no_browser) {
     const Result<std::string> ticket = (*server)->ticket_address();
-    if (ticket.ok()) start_browser(*ticket, session.environment);
+    has_browser = ticket.ok() && start_browser(*ticket, session.environment);
   }
   Loading loading(shown, handler, watched);
   const Result<bool> loaded = loading.run(asked.files, *signals);
   if (!loaded.ok()) {
-    // A page that is waiting is told why before its server goes.
     handler.fail(loaded.status().message());
-    if (handler.was_asked()) handler.wait_until_told(kTimeToTell);
-    return complain(loaded.status(), session);
+    const ExitCode code = complain(loaded.status(), session);
+    // A page that is there, or about to be, says why, and takes another file.
+    if (has_browser || handler.was_asked()) {
+      session.console.complain("the page takes another file; Ctrl-C ends this");
+      const bool is_stopped = signals->wait_for(kTimeToChoose);
+      if (!is_stopped && handler.is_showing()) signals->wait();
+    }
+    return code;
   }
   if (*loaded) signals->wait();
   return ExitCode::kDone;

@@ -262,8 +262,11 @@ void add_segments(const Document& document, const std::vector<MapSegment>& segme
   answer.add("segment_stream", segments,
              [&](Segment each) { return document.stream_of(each.stream); });
   answer.add("segment_pool", segments, [&](Segment each) { return document.pool_of(each.pool); });
-  answer.add("segment_kind", segments,
-             [](Segment each) { return static_cast<uint8_t>(each.comes_and_goes ? 1 : 0); });
+  const bool has_views = document.recording().options.engine == EngineKind::kPaged;
+  answer.add("segment_kind", segments, [&](Segment each) -> uint8_t {
+    if (!each.comes_and_goes) return 0;
+    return has_views ? 2 : 1;
+  });
 }
 
 void add_blocks(const Document& document, const std::vector<MapBlock>& blocks, Columns& answer) {

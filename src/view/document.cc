@@ -101,19 +101,26 @@ void Document::sum_up() {
 }
 
 void Document::follow_reserved() {
-  uint64_t now = reserved_before(recording_->snapshot, device_);
-  uint64_t most = 0;
-  uint64_t requested_then = 0;
+  const uint64_t before = reserved_before(recording_->snapshot, device_);
+  uint64_t now = before;
+  uint64_t most = before;
   for (uint32_t entry = 0; entry < entry_count(); ++entry) {
     const uint64_t change = reserved_change(trace_[entry]);
     now += change;
     if (entry == 0 || change != 0) reserved_.push_back({.entry = entry, .bytes = now});
-    const uint64_t requested = requested_.at(entry);
-    if (now < most || (now == most && requested <= requested_then)) continue;
-    most = now;
-    requested_then = requested;
-    reserved_peak_ = entry;
+    if (now > most) {
+      most = now;
+      reserved_peak_ = entry;
+    } else if (most == before && now == most &&
+               requested_.at(entry) > requested_.at(reserved_peak_)) {
+      reserved_peak_ = entry;
+    }
   }
+  // Memory is taken from the device just before the allocation that needs it.
+  const uint32_t next = reserved_peak_ + 1;
+  const bool is_for_next =
+      most > before && next < entry_count() && trace_[next].action == TraceAction::kAlloc;
+  if (is_for_next) reserved_peak_ = next;
 }
 
 void Document::group() {
@@ -133,11 +140,20 @@ uint32_t Document::stack_of(const Allocation& allocation) const {
   return stack_number(recording_->stack_numbers, allocation.stack);
 }
 
-uint64_t Document::reserved_at(uint32_t moment) const {
+std::vector<Document::Step>::const_iterator Document::reserved_step(uint32_t moment) const {
   const auto after =
       std::partition_point(reserved_.begin(), reserved_.end(),
                            [moment](const Step& step) { return step.entry <= moment; });
-  return std::prev(after)->bytes;
+  return std::prev(after);
+}
+
+uint64_t Document::reserved_at(uint32_t moment) const { return reserved_step(moment)->bytes; }
+
+uint64_t Document::most_reserved(Moments range) const {
+  auto step = reserved_step(range.begin);
+  uint64_t most = step->bytes;
+  while (++step != reserved_.end() && step->entry < range.end) most = std::max(most, step->bytes);
+  return most;
 }
 
 double Document::time_us(uint32_t entry) const {

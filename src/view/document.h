@@ -53,8 +53,12 @@ class Document {
   const Series& requested() const { return requested_; }
   uint64_t allocated_at(uint32_t moment) const { return allocated_[moment]; }
   uint64_t reserved_at(uint32_t moment) const;
-  // The first moment with the most requested; and of those with the most reserved.
+  // REQUIRES: not empty.
+  uint64_t most_reserved(Moments range) const;
+  // The first moment with the most requested.
   uint32_t peak() const { return peak_; }
+  // When the most was reserved first, with what it was reserved for: the moment whose gap a report
+  // explains. Where that was before the trace, the moment there at which the most was requested.
   uint32_t reserved_peak() const { return reserved_peak_; }
 
   // --- the rest
@@ -71,6 +75,7 @@ class Document {
     uint64_t bytes = 0;  // from here on
   };
 
+  std::vector<Step>::const_iterator reserved_step(uint32_t moment) const;
   void order_by_age();
   void name_streams_and_pools();
   void sum_up();

@@ -1,7 +1,6 @@
 // The page itself, what is said while there is nothing to show, and files that come in.
 #include "view/page_handler.h"
 
-#include <chrono>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -50,11 +49,9 @@ bool PageHandler::was_asked() const {
   return was_asked_;
 }
 
-void PageHandler::wait_until_told(std::chrono::milliseconds patience) {
-  const auto deadline = std::chrono::steady_clock::now() + patience;
+bool PageHandler::is_showing() const {
   MutexLock lock(mutex_);
-  while (!was_told_ && lock.wait_until(told_changed_, deadline)) {
-  }
+  return !is_loading_;
 }
 
 Answer PageHandler::answer(const Question& question) {
@@ -76,8 +73,6 @@ Answer PageHandler::answer(const Question& question) {
 Answer PageHandler::answer_loading() {
   MutexLock lock(mutex_);
   if (failure_.empty()) return json(202, {{"loading", doing_}, {"done", share_}});
-  was_told_ = true;
-  told_changed_.notify_all();
   return refusal(400, failure_);
 }
 
@@ -119,6 +114,9 @@ Answer PageHandler::read_sent(const Question& question, std::unique_ptr<ByteSour
   const Result<std::vector<uint32_t>> numbers =
       view_.add(make_recording(*plain, *std::move(snapshot)));
   if (!numbers.ok()) return json(400, {{"error", numbers.status().message()}});
+  MutexLock lock(mutex_);
+  // What could not be read at the start is past as soon as there is something else to show.
+  if (!failure_.empty()) is_loading_ = false;
   return json(200, {{"documents", *numbers}});
 }
 

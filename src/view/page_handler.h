@@ -2,7 +2,6 @@
 // being read, it says how far that is. Thread safe.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <memory>
 #include <string>
@@ -25,13 +24,14 @@ class PageHandler final : public http::Handler {
 
   // What is being done before there is anything to show, such as "reading run.pickle".
   void show_progress(std::string what, double share);
-  // What `scene.json` is answered from now on: the scene, or why there is none.
+  // What `scene.json` is answered from now on: the scene, or why there is none, until a file that
+  // is sent can be read.
   void finish_loading();
   void fail(std::string why);
   // Whether somebody has asked for the page, or anything else.
   bool was_asked() const;
-  // Waits until the failure was told to somebody, for so long at most.
-  void wait_until_told(std::chrono::milliseconds patience);
+  // Whether there is something to show, which was read at the start or sent later.
+  bool is_showing() const;
 
   http::Answer answer(const http::Question& question) override;
   uint64_t most_body_bytes(const http::Question& question) const override;
@@ -48,13 +48,11 @@ class PageHandler final : public http::Handler {
   Live* const live_;
 
   mutable Mutex mutex_;
-  std::condition_variable told_changed_;
   bool is_loading_ ASHLAR_GUARDED_BY(mutex_) = true;
   std::string doing_ ASHLAR_GUARDED_BY(mutex_) = "starting";
   double share_ ASHLAR_GUARDED_BY(mutex_) = 0;
   std::string failure_ ASHLAR_GUARDED_BY(mutex_){};
   bool was_asked_ ASHLAR_GUARDED_BY(mutex_) = false;
-  bool was_told_ ASHLAR_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace ashlar::view

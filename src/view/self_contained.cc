@@ -30,7 +30,11 @@ class Pack {
  public:
   Pack(const View& view, size_t most_bytes) : view_(view), most_bytes_(most_bytes) {}
 
-  void add(const std::string& question) { append(question, answer(question)); }
+  // What is refused is not there: the page says so itself.
+  void add(const std::string& question) {
+    const http::Answer found = answer(question);
+    if (found.code == 200) append(question, found.body);
+  }
   void append(const std::string& question, std::string_view plain) {
     const std::string packed = compress(plain);
     index_ += text(index_.empty() ? "" : ", ", "\"", question, "\": [", bytes_.size(), ", ",
@@ -63,11 +67,10 @@ class Pack {
   static constexpr size_t kAroundBytes =
       kIndexBegin.size() + kAnswersBegin.size() + 2 * kScriptEnd.size() + 2;
 
-  std::string answer(const std::string& question) const {
+  http::Answer answer(const std::string& question) const {
     const size_t mark = std::min(question.find('?'), question.size());
     const std::string_view all = question;
-    return view_.wait_for_answer(all.substr(0, mark), all.substr(std::min(mark + 1, all.size())))
-        .body;
+    return view_.wait_for_answer(all.substr(0, mark), all.substr(std::min(mark + 1, all.size())));
   }
 
   const View& view_;

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/text.h"
 #include "view/allocation_columns.h"
 #include "view/columns.h"
 
@@ -88,15 +89,36 @@ std::vector<bool> AllocationTable::stacks_with(std::string_view search) const {
   for (uint32_t stack = 0; stack < stacks.size(); ++stack) {
     const std::vector<const Frame*> frames = stacks.frames(stack);
     wanted[stack] = std::any_of(frames.begin(), frames.end(), [&](const Frame* frame) {
-      return has(frame->name, search) || has(frame->filename, search);
+      return has(text(frame->name, ":", frame->filename, ":", frame->line), search);
     });
   }
   return wanted;
 }
 
+// How long it lived, by the clock where there is one. What was never freed has outlived all others;
+// what was there before is as old as the trace, at least.
+uint64_t AllocationTable::age_of(const Allocation& allocation, bool has_times) const {
+  constexpr uint64_t kForever = uint64_t{1} << 63;
+  const std::vector<TraceEntry>& trace = document_.trace();
+  const auto at = [&](uint32_t entry) {
+    return has_times ? static_cast<uint64_t>(trace[entry].time_us) : entry;
+  };
+  const bool is_freed = allocation.completed < trace.size();
+  const uint64_t begin = allocation.was_there_before() ? at(0) : at(allocation.made);
+  const uint64_t end = at(is_freed ? allocation.completed : document_.entry_count() - 1);
+  const uint64_t older = allocation.was_there_before() ? 1 : 0;
+  // A clock may be put back, and a file may say anything.
+  const uint64_t lived = end - begin >= kForever ? 0 : std::min(end - begin, kForever - 2);
+  return lived + older + (is_freed ? 0 : kForever);
+}
+
 // What was there before comes before all that was made, and what was never freed after all that
 // was. Equal ones stand in the order of their ids.
 void AllocationTable::sort(SortKey key, Order& ids) const {
+  const std::vector<TraceEntry>& trace = document_.trace();
+  const bool has_times =
+      key == SortKey::kAge && std::all_of(trace.begin(), trace.end(),
+                                          [](const TraceEntry& entry) { return entry.has_time; });
   const auto value = [&](uint32_t id) -> uint64_t {
     const Allocation& each = document_.allocations().all[id];
     const uint64_t made = each.was_there_before() ? 0 : each.made + uint64_t{1};
@@ -106,7 +128,7 @@ void AllocationTable::sort(SortKey key, Order& ids) const {
       case SortKey::kBytes: return each.bytes;
       case SortKey::kMade: return made;
       case SortKey::kFreed: return freed;
-      case SortKey::kAge: return freed - std::min(made, freed);
+      case SortKey::kAge: return age_of(each, has_times);
     }
     return 0;
   };

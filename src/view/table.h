@@ -26,7 +26,7 @@ struct TableQuestion {
   uint32_t from = 0;
   uint32_t count = 0;
   std::optional<uint32_t> moment{};  // none: of the whole run
-  std::string search{};              // to be found in a frame's name or file; empty: anything
+  std::string search{};              // to be found in a frame, "name:file:line"; empty: anything
 };
 
 class AllocationTable {
@@ -53,6 +53,7 @@ class AllocationTable {
   Order find(const TableQuestion& question) const;
   std::vector<bool> stacks_with(std::string_view search) const;
   void sort(SortKey key, Order& ids) const;
+  uint64_t age_of(const Allocation& allocation, bool has_times) const;
 
   const Document& document_;
   mutable Mutex mutex_;

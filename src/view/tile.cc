@@ -94,6 +94,9 @@ void add_sums(const Document& document, const std::vector<Column>& columns, Colu
              [&](uint32_t at) { return static_cast<double>(document.allocated_at(at)); });
   answer.add("reserved", moments,
              [&](uint32_t at) { return static_cast<double>(document.reserved_at(at)); });
+  answer.add("reserved_high", columns, [&](const Column& each) {
+    return static_cast<double>(document.most_reserved(each.range));
+  });
   answer.add("requested_low", columns,
              [](const Column& each) { return static_cast<double>(each.extremes.lowest); });
 }

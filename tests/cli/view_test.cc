@@ -40,6 +40,20 @@ std::string trace(const std::string& name) {
   return std::string(ASHLAR_GOLDEN_FOLDER) + "/traces/" + name + ".pickle.xz";
 }
 
+// A folder of its own.
+std::filesystem::path new_folder() {
+  std::string pattern = (std::filesystem::temp_directory_path() / "ashlar_XXXXXX").string();
+  EXPECT_NE(mkdtemp(pattern.data()), nullptr);
+  return pattern;
+}
+
+std::string contents_of(const std::filesystem::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::ostringstream text;
+  text << stream.rdbuf();
+  return text.str();
+}
+
 // The tool, serving.
 class Served {
  public:
@@ -146,10 +160,8 @@ TEST(CliViewTest, CausesAreThoseOfReportAndTune) {
 TEST(CliViewTest, AnotherFileCanBeSentToIt) {
   Served served({trace("graph_pools.1")});
   ASSERT_EQ(served.scene()["documents"].size(), 1U);
-  std::ifstream file(trace("leaky"), std::ios::binary);
-  std::ostringstream bytes;
-  bytes << file.rdbuf();
-  const std::string answer = served.ask("POST open?name=leaky.pickle.xz", bytes.str());
+  const std::string answer =
+      served.ask("POST open?name=leaky.pickle.xz", contents_of(trace("leaky")));
   EXPECT_EQ(body_of(answer), "{\"documents\":[1]}");
   EXPECT_EQ(served.scene()["documents"][1]["entries"], 484);
 }
@@ -252,39 +264,56 @@ TEST(CliViewTest, WithoutAProcessNothingIsLive) {
   EXPECT_EQ(code_of(served.ask("POST live/snapshot")), 405);
 }
 
-// A folder of its own.
-std::filesystem::path new_folder() {
-  std::string pattern = (std::filesystem::temp_directory_path() / "ashlar_XXXXXX").string();
-  EXPECT_NE(mkdtemp(pattern.data()), nullptr);
-  return pattern;
-}
+// A browser that notes what it is to show, and shows nothing; for as long as this lives.
+class NotingBrowser {
+ public:
+  NotingBrowser() {
+    {
+      std::ofstream browser(folder_ / "xdg-open");
+      browser << "#!/bin/sh\nprintf '%s' \"$*\" > " << noted_ << ".part\nmv " << noted_ << ".part "
+              << noted_ << "\n";
+    }
+    std::filesystem::permissions(folder_ / "xdg-open", std::filesystem::perms::owner_all);
+    setenv("PATH", (folder_.string() + ":" + path_).c_str(), 1);
+    setenv("DISPLAY", ":99", 1);
+  }
+  ~NotingBrowser() {
+    setenv("PATH", path_.c_str(), 1);
+    unsetenv("DISPLAY");
+    std::filesystem::remove_all(folder_);
+  }
+  NotingBrowser(const NotingBrowser&) = delete;
+  NotingBrowser& operator=(const NotingBrowser&) = delete;
 
-std::string contents_of(const std::filesystem::path& file) {
-  std::ifstream stream(file);
-  std::ostringstream text;
-  text << stream.rdbuf();
-  return text.str();
+  std::string handed() const {
+    while (!std::filesystem::exists(noted_)) std::this_thread::yield();
+    return contents_of(noted_);
+  }
+
+ private:
+  const std::filesystem::path folder_ = new_folder();
+  const std::string noted_ = (folder_ / "noted").string();
+  const std::string path_ = getenv("PATH");
+};
+
+// It has been sent somewhere, and may well come there after the file was refused.
+TEST(CliViewTest, ABrowserThatWasStartedIsToldOfABadFileAndMaySendAnother) {
+  const NotingBrowser browser;
+  Served served({std::string(ASHLAR_GOLDEN_FOLDER) + "/traces/pytorch_truth.tsv"},
+                Served::Browser::kStarted);
+  browser.handed();
+  EXPECT_THAT(served.scene()["error"].get<std::string>(), HasSubstr("neither a pickle nor JSON"));
+  EXPECT_EQ(body_of(served.ask("POST open?name=leaky", contents_of(trace("leaky")))),
+            "{\"documents\":[0]}");
+  EXPECT_EQ(served.scene()["documents"][0]["entries"], 484);
+  EXPECT_EQ(served.stop(SIGINT), kUnreadableInput);
 }
 
 // Other users may list the browser's arguments.
 TEST(CliViewTest, TheBrowserIsNotHandedTheTokenButATicketForIt) {
-  const std::filesystem::path folder = new_folder();
-  const std::string noted = (folder / "noted").string();
-  {
-    std::ofstream browser(folder / "xdg-open");
-    browser << "#!/bin/sh\nprintf '%s' \"$*\" > " << noted << ".part\nmv " << noted << ".part "
-            << noted << "\n";
-  }
-  std::filesystem::permissions(folder / "xdg-open", std::filesystem::perms::owner_all);
-  const std::string path = getenv("PATH");
-  setenv("PATH", (folder.string() + ":" + path).c_str(), 1);
-  setenv("DISPLAY", ":99", 1);
+  const NotingBrowser browser;
   Served served({trace("leaky")}, Served::Browser::kStarted);
-  setenv("PATH", path.c_str(), 1);
-  unsetenv("DISPLAY");
-  while (!std::filesystem::exists(noted)) std::this_thread::yield();
-  const std::string handed = contents_of(noted);
-  std::filesystem::remove_all(folder);
+  const std::string handed = browser.handed();
 
   const std::string origin = served.address().substr(0, served.address().find('/', 7));
   ASSERT_THAT(handed, MatchesRegex(origin + "/ticket/[0-9a-f]+"));

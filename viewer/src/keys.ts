@@ -19,6 +19,7 @@ export interface Key {
   keys: string[]; // as KeyboardEvent.key says them; "Shift+" before it where shift matters
   says: string;
   does: (key: string) => void;
+  needsNothing?: boolean; // works before there is a document, and while help is shown
 }
 
 export const helpShown = signal(false);
@@ -57,23 +58,44 @@ export const kEverywhere: Key[] = [
   },
   { keys: ["n"], says: "next document", does: () => nextDocument() },
   { keys: ["/"], says: "search the table", does: () => focusSearch() },
-  { keys: ["t"], says: "light or dark", does: () => switchTheme() },
-  { keys: ["Escape"], says: "select nothing", does: () => escape() },
-  { keys: ["?"], says: "this page", does: () => (helpShown.value = !helpShown.value) },
+  { keys: ["t"], says: "light or dark", does: () => switchTheme(), needsNothing: true },
+  { keys: ["Escape"], says: "select nothing", does: () => (selection.value = null) },
+  {
+    keys: ["?"],
+    says: "this page",
+    does: () => (helpShown.value = !helpShown.value),
+    needsNothing: true,
+  },
 ];
 
 // Those of the view that is shown.
 export const viewKeys = signal<Key[]>([]);
 
+// Whoever has the focus goes first: what it has used is not meant for the page.
 export function listenToKeys(): void {
   addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event)) return;
+    if (event.defaultPrevented || isCommand(event) || isTyping(event)) return;
     const name = event.shiftKey && event.key.length > 1 ? `Shift+${event.key}` : event.key;
-    const key = [...viewKeys.value, ...kEverywhere].find((each) => each.keys.includes(name));
+    const key = keysNow().find((each) => each.keys.includes(name));
     if (!key) return;
     event.preventDefault();
     key.does(name);
   });
+}
+
+// Help lies upon everything; before there is a document, there is nothing to step through.
+function keysNow(): Key[] {
+  if (helpShown.value || !shown.value) return kEverywhere.filter((each) => each.needsNothing);
+  return [...viewKeys.value, ...kEverywhere];
+}
+
+type Press = Pick<KeyboardEvent, "key" | "ctrlKey" | "metaKey" | "altKey">;
+
+// Whether it is the browser's or the system's. Many keyboards have brackets behind Alt, which
+// comes with Ctrl on some systems.
+export function isCommand(event: Press): boolean {
+  if (event.altKey && "[]{}".includes(event.key)) return event.metaKey;
+  return event.ctrlKey || event.metaKey || event.altKey;
 }
 
 export function largeStep(): number {
@@ -82,9 +104,15 @@ export function largeStep(): number {
 
 function isTyping(event: KeyboardEvent): boolean {
   const target = event.target as HTMLElement | null;
-  if (target?.tagName !== "INPUT" && target?.tagName !== "SELECT") return false;
+  if (!target || !takesLetters(target.tagName, target.getAttribute("type"))) return false;
   if (event.key === "Escape") target.blur();
   return true;
+}
+
+// A list takes letters to find its lines; boxes to tick and to choose from take none.
+export function takesLetters(tag: string, type: string | null): boolean {
+  if (tag === "SELECT" || tag === "TEXTAREA") return true;
+  return tag === "INPUT" && !["checkbox", "radio", "file", "button"].includes(type ?? "text");
 }
 
 function toNextOom(): void {
@@ -108,12 +136,7 @@ function nextDocument(): void {
 // At once where the table is shown; else as soon as it is.
 function focusSearch(): void {
   view.value = "table";
-  const field = document.querySelector<HTMLInputElement>("input[type=search]");
-  if (field) field.focus();
-  else requestAnimationFrame(focusSearch);
-}
-
-function escape(): void {
-  if (helpShown.value) helpShown.value = false;
-  else selection.value = null;
+  const field = () => document.querySelector<HTMLInputElement>("input[type=search]");
+  if (field()) field()!.focus();
+  else requestAnimationFrame(() => field()?.focus());
 }

@@ -6,7 +6,8 @@ import type { DocumentScene, Scene, StackBytes, Stacks } from "./ask/scene.ts";
 import type { Source } from "./ask/source.ts";
 import { Coloring } from "./model/colors.ts";
 import { hasStacks } from "./model/frames.ts";
-import { compareCursor, cursor, documentNumber, selection, showDocument } from "./state.ts";
+import { clampSpan, type Span, wholeSpan } from "./model/tiles.ts";
+import { compareCursor, cursor, documentNumber, showDocument, span } from "./state.ts";
 
 export const answers = signal<Answers | null>(null);
 export const scene = signal<Scene | null>(null);
@@ -25,6 +26,13 @@ export const otherMoment = computed(() =>
   compareCursor.value === null ? null : momentOf(shown.value, compareCursor.value),
 );
 
+// What of the run the timeline shows; an address may name what is not there.
+export const shownSpan = computed<Span>(() => {
+  const document = shown.value;
+  if (!document) return { from: 0, to: 1 };
+  return span.value ? clampSpan(document, span.value) : wholeSpan(document);
+});
+
 export const stacks = signal<Stacks | null>(null);
 const peakStacks = signal<StackBytes | null>(null);
 export const stacksRecorded = computed(() => hasStacks(stacks.value));
@@ -42,6 +50,10 @@ export const coloring = computed(() => ({
 
 export async function start(source: Source): Promise<void> {
   answers.value = new Answers(source);
+  effect(() => {
+    const count = scene.value?.documents.length ?? 0;
+    if (count > 0 && documentNumber.value >= count) showDocument(0); // as an address may say
+  });
   await readScene();
   followDocument();
 }
@@ -54,7 +66,6 @@ export async function readScene(): Promise<void> {
     if (found.documents.length === 0) throw new Error("There is no trace in this file.");
     scene.value = found;
     failure.value = null;
-    if (documentNumber.value >= found.documents.length) showDocument(0);
   } catch (problem) {
     if (scene.value) notice.value = messageOf(problem);
     else failure.value = messageOf(problem);
@@ -63,20 +74,25 @@ export async function readScene(): Promise<void> {
   }
 }
 
-// Reads a file beside the ones there are, and shows it.
-export async function openFile(file: File): Promise<void> {
+// Reads files beside the ones there are, and shows the first that could be read.
+export async function openFiles(files: Iterable<File>): Promise<void> {
   const before = scene.value?.documents.length ?? 0;
-  waiting.value = { what: `reading ${file.name}`, done: null };
+  const problems: string[] = [];
   notice.value = null;
-  try {
-    await answers.value!.source.open(file.name, file);
-    await readScene();
-    if ((scene.value?.documents.length ?? 0) > before) showDocument(before);
-  } catch (problem) {
-    notice.value = messageOf(problem);
-  } finally {
+  for (const file of files) {
+    waiting.value = { what: `reading ${file.name}`, done: null };
+    try {
+      await answers.value!.source.open(file.name, file);
+      await readScene();
+    } catch (problem) {
+      problems.push(messageOf(problem));
+    }
     waiting.value = null;
   }
+  if ((scene.value?.documents.length ?? 0) > before) showDocument(before);
+  if (problems.length === 0) return;
+  if (scene.value) notice.value = problems.join(" ");
+  else failure.value = problems.join(" ");
 }
 
 export function messageOf(problem: unknown): string {
@@ -126,9 +142,4 @@ function followDocument(): void {
       })
       .catch((problem) => (notice.value = messageOf(problem)));
   });
-}
-
-// What is selected, if it is of this kind.
-export function selectedId(kind: string): number | null {
-  return selection.value?.kind === kind ? selection.value.id : null;
 }

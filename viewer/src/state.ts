@@ -20,6 +20,9 @@ export const compareCursor = signal<number | null>(null); // null: no second mom
 export const selection = signal<Selection | null>(null);
 export const grouping = signal<Grouping>("allocation");
 export const span = signal<Span | null>(null); // what the timeline shows; null: everything
+// What it shows of the bytes: `magnified` times, from `floor` up. Not kept in the address.
+export const kAllBytes = { magnified: 1, floor: 0 };
+export const vertical = signal(kAllBytes);
 export const search = signal("");
 export const otherDocument = signal<number | null>(null); // what is compared with the document
 
@@ -32,6 +35,7 @@ export function showDocument(number: number): void {
     compareCursor.value = null;
     selection.value = null;
     span.value = null;
+    vertical.value = kAllBytes;
   });
 }
 
@@ -65,7 +69,7 @@ export function readHash(text: string): void {
   const words = new URLSearchParams(text.replace(/^#/, ""));
   batch(() => {
     view.value = kViews.find((name) => name === words.get("view")) ?? "timeline";
-    documentNumber.value = readNumber(words.get("d")) ?? 0;
+    showDocument(readNumber(words.get("d")) ?? 0);
     otherDocument.value = readNumber(words.get("with"));
     cursor.value = readNumber(words.get("at"));
     compareCursor.value = readNumber(words.get("from"));
@@ -76,13 +80,30 @@ export function readHash(text: string): void {
   });
 }
 
-// From now on address and state follow each other.
-export function keepInAddress(): void {
+const kSettle = 300; // milliseconds; a drag changes the state with every move
+
+// From now on address and state follow each other: the state at once, the address when the state
+// has come to rest, since browsers refuse to change it more than some hundred times a minute.
+// The answer ends that.
+export function keepInAddress(): () => void {
   readHash(location.hash);
-  effect(() => {
-    if (hash.value !== location.hash) history.replaceState(null, "", hash.value);
-  });
+  let timer: ReturnType<typeof setTimeout> | undefined;
   addEventListener("hashchange", () => readHash(location.hash));
+  addEventListener("pagehide", writeHash);
+  return effect(() => {
+    hash.value; // Whatever changes it.
+    clearTimeout(timer);
+    timer = setTimeout(writeHash, kSettle);
+  });
+}
+
+function writeHash(): void {
+  if (hash.value === location.hash) return;
+  try {
+    history.replaceState(null, "", hash.value);
+  } catch {
+    // The browser has had enough; the next change will be written.
+  }
 }
 
 function readNumber(text: string | null): number | null {

@@ -105,6 +105,7 @@ export function tileAnswer(
     requested: ["f64", requested],
     allocated: ["f64", requested],
     reserved: ["f64", requested.map((bytes) => 2 * bytes)],
+    reserved_high: ["f64", requested.map((bytes) => 2 * bytes)],
     requested_low: ["f64", requested],
     small: ["f64", entries.map((entry) => sum(entry, (one) => one.bytes < smallest))],
     first: ["u32", first],

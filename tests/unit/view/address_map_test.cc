@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "analysis/timeline.h"
+#include "config/snapshot_settings.h"
 #include "unit/analysis/trace_builder.h"
 #include "unit/view/columns_reader.h"
 #include "unit/view/random_run.h"
@@ -71,6 +72,21 @@ TEST(AddressMapTest, PartsThatAreNotMappedAreShownBetweenThoseThatAre) {
   using enum BlockState;
   EXPECT_EQ(states_of(segments[0]), (std::vector{kFree, kNotMapped, kFree}));
   EXPECT_EQ(sizes_of(segments[0]), (std::vector{2 * kMiB, 4 * kMiB, 6 * kMiB}));
+}
+
+TEST(AddressMapTest, WhatComesAndGoesIsAViewWhereTheEngineIsPaged) {
+  TraceBuilder trace;
+  trace.act(TraceAction::kSegmentMap, kAt, 4 * kMiB)
+      .act(TraceAction::kSegmentAlloc, 2 * kAt, 4 * kMiB);
+  const auto kinds = [&] {
+    const ColumnsReader map(map_at(document_of(trace.snapshot()), 1));
+    return map.column<uint8_t>("segment_kind");
+  };
+  EXPECT_EQ(kinds(), (std::vector<uint8_t>{1, 0}));
+  AllocatorOptions options;
+  options.engine = EngineKind::kPaged;
+  trace.snapshot().settings = settings_of(options);
+  EXPECT_EQ(kinds(), (std::vector<uint8_t>{2, 0}));
 }
 
 TEST(AddressMapTest, WhatLiesInNoSegmentGetsOneOfItsOwn) {

@@ -14,6 +14,7 @@ namespace {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr const char* kPage = "<html><!--ashlar:answers--><script>page</script></html>";
 
@@ -127,6 +128,17 @@ TEST_F(SelfContainedTest, WithLessRoomThereIsLessAndTheWholeBeforeDetails) {
   EXPECT_TRUE(index_.contains("d/0/tile?by=allocation&level=0&index=0&detail=0"))
       << "what cannot be done without";
   EXPECT_EQ(moments(), json::array());
+}
+
+TEST(SelfContainedRefusalTest, WhatIsRefusedIsNotThere) {
+  View view("ashlar", [](const Document&, const std::function<bool()>&) {
+    return Result<std::string>(Status::usage("nobody can tell"));
+  });
+  ASSERT_TRUE(view.add(make_recording("run", random_snapshot({.seed = 1, .entry_count = 9}))).ok());
+  const Result<std::string> file = self_contained(view, kPage, 1'000'000);
+  ASSERT_TRUE(file.ok());
+  EXPECT_THAT(*file, HasSubstr("\"d/0/stacks.json\": ["));
+  EXPECT_THAT(*file, Not(HasSubstr("causes.json")));
 }
 
 TEST_F(SelfContainedTest, APageWithoutAPlaceForAnswersIsRefused) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "analysis/timeline.h"
+#include "unit/analysis/trace_builder.h"
 #include "unit/view/columns_reader.h"
 #include "unit/view/random_run.h"
 
@@ -67,6 +68,25 @@ TEST_F(TableTest, ASearchFindsFramesInAnyCase) {
   for (const uint32_t id : found) EXPECT_EQ(allocation(id).stack, StackId(2));
   EXPECT_TRUE(ids({.count = 10, .search = "nowhere"}).empty());
   EXPECT_FALSE(ids({.count = 10, .search = "b.py"}).empty()) << "files count, too";
+  EXPECT_FALSE(ids({.count = 10, .search = "outer:b.py:2"}).empty()) << "and lines";
+  EXPECT_TRUE(ids({.count = 10, .search = "outer:b.py:3"}).empty());
+}
+
+// The page says how long an allocation lived by the clock, and so that is what sorts.
+TEST(TableAgeTest, IsTimeWhereThereIsAClock) {
+  TraceBuilder trace;
+  trace.alloc(1 << 20, 512).free(1 << 20, 512);                                         // 0 to 2
+  trace.alloc(2 << 20, 512).alloc(3 << 20, 512).free(3 << 20, 512).free(2 << 20, 512);  // 3 to 8
+  std::vector<TraceEntry>& entries = trace.snapshot().device_traces[0];
+  for (size_t i = 1; i < entries.size(); ++i) entries[i].time_us += 1'000;
+  const TableQuestion longest{.sort = SortKey::kAge, .descends = true, .count = 1};
+  const auto first_of = [&](const Snapshot& snapshot) {
+    const Document document = document_of(snapshot);
+    return ColumnsReader(AllocationTable(document).rows(longest)).column<uint32_t>("id").at(0);
+  };
+  EXPECT_EQ(first_of(trace.snapshot()), 0U) << "few entries, but the most time";
+  for (TraceEntry& entry : entries) entry.has_time = false;
+  EXPECT_EQ(first_of(trace.snapshot()), 1U) << "entries, where nobody looked at a clock";
 }
 
 TEST_F(TableTest, ARowSaysWhatTheAllocationIs) {

@@ -104,23 +104,30 @@ TEST(TileTest, AColumnStandsForItsHighestMoment) {
   const auto entries = tile.column<uint32_t>("entry");
   const auto low = tile.column<double>("requested_low");
   const auto reserved = tile.column<double>("reserved");
+  const auto most_reserved = tile.column<double>("reserved_high");
+  size_t differing = 0;
   const auto times = tile.column<double>("time_us");
   for (uint32_t column = 0; column < entries.size(); ++column) {
     uint32_t highest = column * width;
     uint64_t lowest = UINT64_MAX;
+    uint64_t most = 0;
     for (uint32_t i = column * width; i < std::min((column + 1) * width, document.entry_count());
          ++i) {
       const uint64_t here = timeline.points[i].requested_bytes();
       if (here > timeline.points[highest].requested_bytes()) highest = i;
       lowest = std::min(lowest, here);
+      most = std::max<uint64_t>(most, timeline.points[i].reserved_bytes);
     }
     ASSERT_EQ(entries[column], highest);
     ASSERT_EQ(low[column], static_cast<double>(lowest));
     ASSERT_EQ(reserved[column], static_cast<double>(timeline.points[highest].reserved_bytes));
+    ASSERT_EQ(most_reserved[column], static_cast<double>(most));
+    differing += most_reserved[column] != reserved[column];
     ASSERT_EQ(times[column], static_cast<double>(document.trace()[highest].time_us));
   }
+  EXPECT_GT(differing, 0U) << "the most is reserved at other moments than the most is requested";
   EXPECT_EQ(document.peak(), timeline.requested.entry);
-  EXPECT_EQ(document.reserved_peak(), timeline.reserved.entry);
+  EXPECT_EQ(document.reserved_at(document.reserved_peak()), timeline.reserved.bytes);
 }
 
 TEST(TileTest, GroupsAddUpToWhatWasRequested) {

@@ -62,7 +62,9 @@ TEST_F(ViewTest, TheSceneSaysWhatThereIs) {
   EXPECT_EQ(document["last_us"], 6);
   EXPECT_EQ(document["peak"],
             (json{{"entry", 2}, {"requested", 1024}, {"allocated", 1536}, {"reserved", 4096}}));
-  EXPECT_EQ(document["reserved_peak"], (json{{"entry", 2}, {"reserved", 4096}}));
+  EXPECT_EQ(document["reserved_peak"],
+            (json{{"entry", 1}, {"reserved", 4096}, {"requested", 1000}}))
+      << "when it was reached, with the allocation that it was for";
   EXPECT_EQ(document["lower_bound"], 1024);
   EXPECT_EQ(document["streams"], (json{"0", "0x55"}));
   EXPECT_EQ(document["pools"], (json{"default"}));
@@ -70,6 +72,18 @@ TEST_F(ViewTest, TheSceneSaysWhatThereIs) {
   EXPECT_EQ(document["ooms"], (json::array({{{"entry", 5}, {"wanted", 4096}, {"free", 77}}})));
   EXPECT_EQ(document["allocations"], 2);
   EXPECT_EQ(document["moments"], json());
+}
+
+TEST_F(ViewTest, WhatWasReservedBeforeTheTraceHasItsPeakWhereTheMostWasRequested) {
+  TraceBuilder trace;
+  trace.ends_with(1 << 20, 4096, SnapshotBlockState::kInactive)
+      .alloc(1 << 20, 512)
+      .alloc((1 << 20) + 512, 1024)
+      .free(1 << 20, 512)
+      .free((1 << 20) + 512, 1024);
+  add(trace.snapshot());
+  EXPECT_EQ(scene()["documents"][0]["reserved_peak"],
+            (json{{"entry", 1}, {"reserved", 4096}, {"requested", 1536}}));
 }
 
 TEST_F(ViewTest, EveryDeviceIsADocument) {
@@ -249,7 +263,25 @@ TEST_F(PageHandlerTest, AFileThatCannotBeReadIsSaidToThePage) {
   handler_.fail("run.pickle: \"byte\" 0");
   EXPECT_EQ(get("scene.json").code, 400);
   EXPECT_EQ(json::parse(get("scene.json").body), (json{{"error", "run.pickle: \"byte\" 0"}}));
-  handler_.wait_until_told(std::chrono::hours(1));
+  EXPECT_FALSE(handler_.is_showing());
+}
+
+TEST_F(PageHandlerTest, AfterAFileThatCannotBeReadAnotherOneIsShown) {
+  handler_.fail("run.pickle: byte 0");
+  EXPECT_EQ(open("name=bad.pickle", "hello").code, 400);
+  EXPECT_EQ(get("scene.json").code, 400) << "still nothing to show";
+  TextSink file;
+  ASSERT_TRUE(write_snapshot_pickle(random_snapshot({.seed = 3, .entry_count = 70}), file).ok());
+  EXPECT_EQ(open("name=good.pickle", file.text).code, 200);
+  EXPECT_EQ(get("scene.json").code, 200);
+  EXPECT_TRUE(handler_.is_showing());
+}
+
+TEST_F(PageHandlerTest, WhatIsSentWhileFilesAreReadEndsNoReading) {
+  TextSink file;
+  ASSERT_TRUE(write_snapshot_pickle(random_snapshot({.seed = 3, .entry_count = 70}), file).ok());
+  EXPECT_EQ(open("name=good.pickle", file.text).code, 200);
+  EXPECT_EQ(get("scene.json").code, 202);
 }
 
 TEST_F(PageHandlerTest, AFileThatIsSentBecomesADocument) {

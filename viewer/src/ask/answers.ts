@@ -2,7 +2,7 @@
 // answers are kept; tiles are kept by TileCache, which knows when to forget them.
 import { Columns } from "./columns.ts";
 import * as scene from "./scene.ts";
-import { getPatiently, parseJson, type Source, type StillLoading } from "./source.ts";
+import { getPatiently, parseJson, type Patience, type Source } from "./source.ts";
 
 export const kRowsPerAnswer = 2000;
 const kKept = 64; // answers about moments, each at most a few hundred kilobytes
@@ -15,15 +15,13 @@ export interface TileKey {
   detail: number;
 }
 
-type Progress = (loading: StillLoading) => void;
-
 export class Answers {
   private readonly kept = new Map<string, Promise<unknown>>();
 
   constructor(readonly source: Source) {}
 
-  async scene(progress: Progress): Promise<scene.Scene> {
-    return parseJson(await getPatiently(this.source, "scene.json", progress));
+  async scene(progress: Patience["progress"]): Promise<scene.Scene> {
+    return parseJson(await getPatiently(this.source, "scene.json", { progress }));
   }
 
   // Another one each time.
@@ -35,8 +33,8 @@ export class Answers {
     return this.once(`d/${document}/stacks.json`, (bytes) => parseJson<scene.Stacks>(bytes));
   }
 
-  async causes(document: number, progress: Progress): Promise<scene.Causes> {
-    return parseJson(await getPatiently(this.source, `d/${document}/causes.json`, progress));
+  async causes(document: number, patience: Patience): Promise<scene.Causes> {
+    return parseJson(await getPatiently(this.source, `d/${document}/causes.json`, patience));
   }
 
   async tile(key: TileKey): Promise<scene.Tile> {
@@ -96,6 +94,7 @@ function readTile(by: scene.Grouping, columns: Columns): scene.Tile {
     requested: columns.f64("requested"),
     allocated: columns.f64("allocated"),
     reserved: columns.f64("reserved"),
+    reserved_high: columns.f64("reserved_high"),
     requested_low: columns.f64("requested_low"),
   };
   if (by !== "allocation") {

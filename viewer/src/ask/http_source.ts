@@ -29,7 +29,9 @@ export class HttpSource implements Source {
     try {
       return await fetch(new URL(question, this.base), options);
     } catch {
-      throw new Refused("ashlar view no longer answers. Start it again, then reload this page.");
+      throw new Refused(
+        "ashlar view no longer answers. Start it again, and open the address that it prints.",
+      );
     }
   }
 

@@ -16,7 +16,7 @@ export interface DocumentScene {
   first_us: number | null;
   last_us: number | null;
   peak: { entry: number; requested: number; allocated: number; reserved: number };
-  reserved_peak: { entry: number; reserved: number };
+  reserved_peak: { entry: number; reserved: number; requested: number };
   lower_bound: number;
   streams: string[];
   pools: string[];
@@ -89,6 +89,7 @@ export interface Causes {
     requested_bytes: number;
     gap_bytes: number;
     causes: Record<string, number>;
+    words: Record<string, string>; // what each cause means
   };
   results: Trial[]; // each setting that was replayed, the recorded one among them
   advice: string[];
@@ -110,6 +111,7 @@ export interface TileColumns {
   requested: Float64Array;
   allocated: Float64Array;
   reserved: Float64Array;
+  reserved_high: Float64Array; // the most within the column
   requested_low: Float64Array;
 }
 
@@ -166,6 +168,8 @@ export interface AddressMap {
   block_made: Uint32Array;
 }
 
+// A view of the paged engine has its own word.
+export const SegmentKind = { plain: 0, expandable: 1, view: 2 } as const;
 export const BlockState = { free: 0, live: 1, pending: 2, unmapped: 3, merged: 4 } as const;
 
 export interface StackBytes {

@@ -30,11 +30,17 @@ export class Gone extends Refused {}
 
 const kPatience = 250; // milliseconds between two times of asking for what is still being computed
 
-// Asks until there is an answer, and tells how far it is.
+export interface Patience {
+  progress: (loading: StillLoading) => void;
+  isWanted?: () => boolean; // whether anybody still waits for the answer
+}
+
+// Asks until there is an answer, and tells how far it is. Fails with StillLoading when nobody wants
+// it any more.
 export async function getPatiently(
   source: Source,
   question: string,
-  progress: (loading: StillLoading) => void,
+  { progress, isWanted }: Patience,
 ): Promise<ArrayBuffer> {
   for (;;) {
     try {
@@ -43,6 +49,7 @@ export async function getPatiently(
       if (!(failure instanceof StillLoading)) throw failure;
       progress(failure);
       await new Promise((resume) => setTimeout(resume, kPatience));
+      if (isWanted && !isWanted()) throw failure;
     }
   }
 }

@@ -1,8 +1,8 @@
 // Rectangles on a plain canvas, for machines without a GPU: there WebGL2 is missing, or drawn by
 // the processor at a tenth of this speed.
 import type { Quads } from "../model/tile_quads.ts";
+import { paperOf, resize } from "./canvas.ts";
 import { Fill, type PaintedQuads, type Placement, type QuadPainter } from "./quad_painter.ts";
-import { paperOf, resize } from "./webgl_painter.ts";
 
 const kEdged = 4; // pixels from which on a rectangle has a darker edge
 
@@ -15,6 +15,8 @@ export class CanvasPainter implements QuadPainter {
   private readonly styles = new Map<number, string | CanvasPattern>();
 
   constructor(private readonly context: CanvasRenderingContext2D) {}
+
+  release(): void {}
 
   start(width: number, height: number, ratio: number): void {
     const { context } = this;

@@ -9,8 +9,8 @@ import {
   type MapLayout,
   quadAt,
 } from "../model/map_layout.ts";
+import { resize } from "./canvas.ts";
 import { makePainter, type PaintedQuads, type QuadPainter } from "./quad_painter.ts";
-import { resize } from "./webgl_painter.ts";
 
 export interface MapWish {
   map: AddressMap;
@@ -38,7 +38,7 @@ export class MapChart {
     canvas: HTMLCanvasElement,
     private readonly overlay: HTMLCanvasElement,
   ) {
-    this.painter = makePainter(canvas);
+    this.painter = makePainter(canvas, () => this.drawSoon());
     host.dataset.painter = this.painter.kind;
   }
 
@@ -55,6 +55,7 @@ export class MapChart {
   release(): void {
     cancelAnimationFrame(this.frame);
     this.painted?.release();
+    this.painter.release();
   }
 
   // The block and segment at a place of the window, or null.
@@ -133,12 +134,13 @@ export class MapChart {
     context.fillStyle = style.getPropertyValue("--ink-soft");
     for (const heading of this.layout!.headings) {
       const pool = wish.pools[heading.pool] ?? "?";
-      context.fillText(
-        `${pool === "default" ? "default pool" : `pool ${pool}`} · ` +
-          `${plural(heading.segments, "segment")} · ${formatBytes(heading.bytes)}`,
-        0,
-        heading.y + 19,
-      );
+      const parts = [
+        pool === "default" ? "default pool" : `pool ${pool}`,
+        ...(heading.views > 0 ? [plural(heading.views, "view")] : []),
+        ...(heading.segments > 0 ? [plural(heading.segments, "segment")] : []),
+        formatBytes(heading.bytes),
+      ];
+      context.fillText(parts.join(" · "), 0, heading.y + 19);
     }
   }
 

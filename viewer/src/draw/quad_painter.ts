@@ -29,14 +29,16 @@ export interface QuadPainter {
   // Sizes in CSS pixels; `ratio` device pixels to one.
   start(width: number, height: number, ratio: number): void;
   add(quads: Quads): PaintedQuads;
+  release(): void;
 }
 
-// `?draw=webgl2` and `?draw=canvas` insist, for tests.
-export function makePainter(canvas: HTMLCanvasElement): QuadPainter {
+// `restored`: what was drawn is gone, and must be drawn again. `?draw=webgl2` and `?draw=canvas`
+// insist, for tests.
+export function makePainter(canvas: HTMLCanvasElement, restored: () => void): QuadPainter {
   const wanted =
     new URLSearchParams(location.search).get("draw") ?? (hasGpu() ? "webgl2" : "canvas");
   const gl = wanted === "webgl2" ? canvas.getContext("webgl2", { antialias: false }) : null;
-  if (gl) return new WebglPainter(gl);
+  if (gl) return new WebglPainter(gl, restored);
   const plain = canvas.getContext("2d");
   if (!plain) throw new Error("this browser can draw neither with WebGL2 nor on a canvas");
   return new CanvasPainter(plain);

@@ -16,18 +16,29 @@ export interface DrawnTile {
 
 const kInFlight = 3; // more would only keep newer wishes waiting
 const kKept = 24;
+const kRetry = 1000; // milliseconds until a tile that failed is asked for again; then twice as long
+const kLongestRetry = 60_000;
+
+export interface TileHooks {
+  wish: (key: TileKey) => QuadWish;
+  arrived: () => void; // something has come, or is worth asking for again
+  trouble: (says: string | null) => void; // why one did not come; null: they come again
+}
 
 export class TileStore {
   private readonly kept = new Map<string, DrawnTile>();
-  private readonly missing = new Set<string>(); // asked for, and there is none
+  private readonly missing = new Set<string>(); // of a file: asked for, and there is none
+  private readonly failed = new Set<string>(); // of a server: to be asked for again later
   private readonly inFlight = new Set<string>();
   private queue: TileKey[] = [];
+  private isReleased = false;
+  private retry = kRetry;
+  private timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(
     private readonly answers: Answers,
     private readonly painter: QuadPainter,
-    private readonly wish: (key: TileKey) => QuadWish,
-    private readonly arrived: () => void,
+    private readonly hooks: TileHooks,
   ) {}
 
   // Replaces what was wanted before: nobody waits for tiles that have left the screen.
@@ -47,6 +58,11 @@ export class TileStore {
     return null;
   }
 
+  // Whether there is no such tile, and something coarser stands in for good.
+  lacks(key: TileKey): boolean {
+    return this.missing.has(nameOf(key));
+  }
+
   // Whether nothing more can be expected for these.
   isSettled(keys: TileKey[]): boolean {
     return keys.every((key) => this.kept.has(nameOf(key)) || this.missing.has(nameOf(key)));
@@ -56,10 +72,12 @@ export class TileStore {
     for (const drawn of this.kept.values()) drawn.painted.release();
     this.kept.clear();
     this.queue = [];
+    clearTimeout(this.timer);
+    this.isReleased = true;
   }
 
   private isUnknown(name: string): boolean {
-    return !this.kept.has(name) && !this.missing.has(name) && !this.inFlight.has(name);
+    return ![this.kept, this.missing, this.failed, this.inFlight].some((all) => all.has(name));
   }
 
   private use(key: TileKey): DrawnTile | null {
@@ -80,17 +98,35 @@ export class TileStore {
     const name = nameOf(key);
     this.inFlight.add(name);
     try {
-      this.keep(name, key, await this.answers.tile(key));
-    } catch {
-      this.missing.add(name); // A self-contained file has the upper levels only.
+      const tile = await this.answers.tile(key);
+      if (this.isReleased) return;
+      this.keep(name, key, tile);
+      this.retry = kRetry;
+      this.hooks.trouble(null);
+    } catch (problem) {
+      if (this.isReleased) return;
+      // A self-contained file has the upper levels only.
+      if (this.answers.source.kind === "file") this.missing.add(name);
+      else this.askAgain(name, problem);
     }
     this.inFlight.delete(name);
     this.fetchNext();
-    this.arrived();
+    this.hooks.arrived();
+  }
+
+  private askAgain(name: string, problem: unknown): void {
+    this.failed.add(name);
+    this.hooks.trouble(problem instanceof Error ? problem.message : String(problem));
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => {
+      this.retry = Math.min(kLongestRetry, 2 * this.retry);
+      this.failed.clear();
+      this.hooks.arrived();
+    }, this.retry);
   }
 
   private keep(name: string, key: TileKey, tile: Tile): void {
-    const quads = quadsOf(tile, this.wish(key));
+    const quads = quadsOf(tile, this.hooks.wish(key));
     const painted = this.painter.add(quads);
     this.kept.set(name, { key, tile, quads, painted, coloredAs: null });
     for (const [oldest, drawn] of this.kept) {

@@ -1,43 +1,36 @@
 // The timeline on its two canvases: rectangles of tiles below, axes, lines and marks above. It is
 // told what to show and tells what lies under the pointer; it changes no state of its own accord.
-import type { Answers, TileKey } from "../ask/answers.ts";
-import { type DocumentScene, type Grouping, kNone, type Tile } from "../ask/scene.ts";
-import { packColor, type Rgb, type Theme } from "../model/colors.ts";
+import type { TileKey } from "../ask/answers.ts";
+import { kNone, type Tile } from "../ask/scene.ts";
+import { packColor } from "../model/colors.ts";
 import { kBackground, rowAt } from "../model/tile_quads.ts";
-import { columnOf, detailFor, levelFor, type Span, tileSpan, tilesFor } from "../model/tiles.ts";
+import { columnOf, detailFor, levelFor, tileSpan, tilesFor } from "../model/tiles.ts";
 import { makePainter, type Placement, type QuadPainter } from "./quad_painter.ts";
-import { drawOverlay, type LinePiece } from "./timeline_overlay.ts";
 import { type DrawnTile, TileStore } from "./tile_store.ts";
+import { drawOverlay, type LinePiece } from "./timeline_overlay.ts";
+import { kMargin, type TimelineWish } from "./timeline_wish.ts";
 
-export const kMargin = { left: 84, right: 30, top: 26, bottom: 38 };
 const kMostQuads = 60_000; // of a tile; a screen has about three
-
-export interface TimelineWish {
-  answers: Answers;
-  number: number;
-  document: DocumentScene;
-  by: Grouping;
-  span: Span;
-  bytes: { from: number; to: number }; // what the vertical axis shows
-  cursor: number;
-  other: number | null;
-  theme: Theme;
-  hover: { x: number; y: number } | null;
-  // Colours of a tile's rows; the same function as long as they stay the same.
-  colorOf: (tile: Tile, row: number) => Rgb;
-}
 
 export interface UnderPointer {
   entry: number;
   time_us: number;
   requested: number;
   reserved: number;
-  bytes: number; // the pointer's height
   tile: Tile;
   column: number;
   row: number; // kBackground: something small; -1: above everything
-  exact: boolean; // whether a column is one entry
 }
+
+// What a chart has to say of itself.
+export interface TimelineTells {
+  // A tile could not be had, and why; null: they come again.
+  trouble: (says: string | null) => void;
+  // Whether something is drawn from a coarser level, since there is no finer one.
+  lacks: (isSo: boolean) => void;
+}
+
+const kMarkReach = 6; // pixels on both sides of a mark
 
 export class TimelineChart {
   private readonly painter: QuadPainter;
@@ -52,8 +45,9 @@ export class TimelineChart {
     private readonly host: HTMLElement,
     canvas: HTMLCanvasElement,
     private readonly overlay: HTMLCanvasElement,
+    private readonly tells: TimelineTells,
   ) {
-    this.painter = makePainter(canvas);
+    this.painter = makePainter(canvas, () => this.redraw());
     host.dataset.painter = this.painter.kind;
   }
 
@@ -61,12 +55,11 @@ export class TimelineChart {
     if (wish.answers !== this.wish?.answers || wish.document !== this.wish?.document) {
       this.store?.release();
       const tolerance = wish.document.peak.requested / 2400;
-      this.store = new TileStore(
-        wish.answers,
-        this.painter,
-        (key) => ({ tolerance: tolerance / 4 ** key.detail, limit: kMostQuads }),
-        () => this.redraw(),
-      );
+      this.store = new TileStore(wish.answers, this.painter, {
+        wish: (key) => ({ tolerance: tolerance / 4 ** key.detail, limit: kMostQuads }),
+        arrived: () => this.redraw(),
+        trouble: this.tells.trouble,
+      });
     }
     this.isStale ||= !this.wish || !showsTheSame(this.wish, wish);
     this.wish = wish;
@@ -82,6 +75,7 @@ export class TimelineChart {
   release(): void {
     cancelAnimationFrame(this.frame);
     this.store?.release();
+    this.painter.release();
   }
 
   private drawSoon(): void {
@@ -120,20 +114,33 @@ export class TimelineChart {
       if (!drawn) return null;
       const { tile } = drawn;
       const column = Math.min(columnOf(wish.document, drawn.key, at), tile.entry.length - 1);
-      const bytes = this.bytesAt(y);
       return {
         entry: tile.entry[column],
         time_us: tile.time_us[column],
         requested: tile.requested[column],
         reserved: tile.reserved[column],
-        bytes,
         tile,
         column,
-        row: rowAt(drawn.quads, column + 0.5, bytes),
-        exact: drawn.key.level === wish.document.levels - 1,
+        row: rowAt(drawn.quads, column + 0.5, this.bytesAt(y)),
       };
     }
     return null;
+  }
+
+  // What the mark above the plot at a place of the host says, or null where there is none.
+  markAt(x: number, y: number): string | null {
+    if (!this.wish || y >= kMargin.top) return null;
+    const { document } = this.wish;
+    const perEntry = this.plotWidth() / (this.wish.span.to - this.wish.span.from);
+    const marks = [
+      ...document.ooms.map(({ entry }) => ({ entry, text: "out of memory" })),
+      ...document.annotations,
+    ];
+    const away = (mark: { entry: number }) =>
+      Math.abs(mark.entry + 0.5 - this.entryAt(x)) * perEntry;
+    const near = marks.filter((mark) => away(mark) <= kMarkReach);
+    if (near.length === 0) return null;
+    return near.reduce((best, mark) => (away(mark) < away(best) ? mark : best)).text;
   }
 
   private keys(wish: TimelineWish): TileKey[] {
@@ -158,6 +165,7 @@ export class TimelineChart {
       width: this.host.clientWidth,
       height: this.host.clientHeight,
     });
+    this.tells.lacks(keys.some((key) => store.lacks(key)));
     this.tell(store.isSettled([top, ...keys]));
   }
 

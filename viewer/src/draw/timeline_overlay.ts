@@ -3,9 +3,9 @@
 import { scaleLinear } from "d3-scale";
 import type { TileColumns } from "../ask/scene.ts";
 import { byteTicks, formatCount } from "../model/format.ts";
+import { clipMiddle, line, resize } from "./canvas.ts";
 import type { Placement } from "./quad_painter.ts";
-import { kMargin, type TimelineWish } from "./timeline_chart.ts";
-import { resize } from "./webgl_painter.ts";
+import { kMargin, type TimelineWish } from "./timeline_wish.ts";
 
 export interface LinePiece extends Placement {
   tile: TileColumns;
@@ -23,6 +23,7 @@ interface Pen {
 
 const kFont = "12px system-ui, sans-serif";
 const kMarkRoom = 60; // pixels between two annotations whose text is shown
+const kMarkText = 150; // pixels of an annotation's text, at most
 
 export function drawOverlay(
   canvas: HTMLCanvasElement,
@@ -101,8 +102,8 @@ function drawAxes(pen: Pen): void {
 }
 
 function drawLines(pen: Pen, pieces: LinePiece[]): void {
-  drawSteps(pen, pieces, "requested", { color: "--line-requested", dash: [] });
-  drawSteps(pen, pieces, "reserved", { color: "--line-reserved", dash: [] });
+  drawSteps(pen, pieces, "requested", "--line-requested");
+  drawSteps(pen, pieces, "reserved_high", "--line-reserved");
   const { context } = pen;
   const y = Math.round(pen.y(pen.wish.document.lower_bound)) + 0.5;
   context.strokeStyle = pen.color("--line-bound");
@@ -115,11 +116,11 @@ function drawLines(pen: Pen, pieces: LinePiece[]): void {
 function drawSteps(
   pen: Pen,
   pieces: LinePiece[],
-  what: "requested" | "reserved",
-  style: { color: string; dash: number[] },
+  what: "requested" | "reserved_high",
+  color: string,
 ): void {
   const { context } = pen;
-  context.strokeStyle = pen.color(style.color);
+  context.strokeStyle = pen.color(color);
   context.lineWidth = 1.5;
   context.beginPath();
   for (const piece of pieces) {
@@ -143,20 +144,23 @@ function drawMarks(pen: Pen): void {
   context.textAlign = "left";
   context.textBaseline = "middle";
   for (const annotation of wish.document.annotations) {
-    const x = pen.x(annotation.entry);
+    const x = pen.x(annotation.entry + 0.5); // as the cursor at that entry
     if (x < 0 || x > pen.width) continue;
     context.strokeStyle = pen.color("--mark");
     context.lineWidth = 1;
     line(context, Math.round(x) + 0.5, -6, Math.round(x) + 0.5, 4);
     if (x < free) continue;
     context.fillStyle = pen.color("--ink-soft");
-    const text = clip(context, annotation.text, 150);
+    const text = clipMiddle(
+      annotation.text,
+      (part) => context.measureText(part).width <= kMarkText,
+    );
     context.fillText(text, x + 4, -12);
     free = x + Math.max(kMarkRoom, context.measureText(text).width + 12);
   }
   context.fillStyle = context.strokeStyle = pen.color("--oom");
   for (const oom of wish.document.ooms) {
-    const x = Math.round(pen.x(oom.entry)) + 0.5;
+    const x = Math.round(pen.x(oom.entry + 0.5)) + 0.5;
     if (x < 0 || x > pen.width) continue;
     context.lineWidth = 1.5;
     context.setLineDash([2, 3]);
@@ -193,18 +197,4 @@ function drawCursor(pen: Pen, entry: number, style: { name: string; dash: number
   context.textAlign = "center";
   if (style.name) context.fillText(style.name, x, -14);
   else context.fillRect(x - 3, -8, 6, 6);
-}
-
-function line(context: CanvasRenderingContext2D, x0: number, y0: number, x1: number, y1: number) {
-  context.beginPath();
-  context.moveTo(x0, y0);
-  context.lineTo(x1, y1);
-  context.stroke();
-}
-
-function clip(context: CanvasRenderingContext2D, text: string, most: number): string {
-  if (context.measureText(text).width <= most) return text;
-  let length = text.length;
-  while (length > 1 && context.measureText(`${text.slice(0, length)}…`).width > most) --length;
-  return `${text.slice(0, length)}…`;
 }

@@ -1,6 +1,7 @@
 // Rectangles by WebGL2: one instance each, four corners from the vertex number. Places and colours
 // lie in buffers of their own, since a selection changes colours only.
 import type { Quads } from "../model/tile_quads.ts";
+import { paperOf, resize } from "./canvas.ts";
 import type { PaintedQuads, Placement, QuadPainter } from "./quad_painter.ts";
 
 const kVertexShader = `#version 300 es
@@ -39,20 +40,48 @@ void main() {
   color = vec4(ink, 1.0);
 }`;
 
+// What the GPU holds of some rectangles, and what it takes to hand them over again.
+interface Kept {
+  quads: Quads;
+  colors: Uint32Array;
+  array: WebGLVertexArrayObject | null;
+  buffers: (WebGLBuffer | null)[]; // places, colours
+}
+
+// A GPU may lose everything it was given, as when the machine sleeps. It is handed over again when
+// the browser says so, and `restored` is called.
 export class WebglPainter implements QuadPainter {
   readonly kind = "webgl2";
-  private readonly place: WebGLUniformLocation | null;
-  private readonly screen: WebGLUniformLocation | null;
-  private readonly paper: WebGLUniformLocation | null;
+  private place: WebGLUniformLocation | null = null;
+  private screen: WebGLUniformLocation | null = null;
+  private paper: WebGLUniformLocation | null = null;
   private ratio = 1;
+  private readonly kept = new Set<Kept>();
+  private readonly endings = new AbortController();
 
-  constructor(private readonly gl: WebGL2RenderingContext) {
-    const program = link(gl);
-    gl.useProgram(program);
-    this.place = gl.getUniformLocation(program, "place");
-    this.screen = gl.getUniformLocation(program, "screen");
-    this.paper = gl.getUniformLocation(program, "paper");
-    gl.enable(gl.SCISSOR_TEST);
+  constructor(
+    private readonly gl: WebGL2RenderingContext,
+    restored: () => void,
+  ) {
+    this.setUp();
+    const { signal } = this.endings;
+    // Whoever does not prevent it is never given the context back.
+    gl.canvas.addEventListener("webglcontextlost", (event) => event.preventDefault(), { signal });
+    gl.canvas.addEventListener(
+      "webglcontextrestored",
+      () => {
+        this.setUp();
+        for (const each of this.kept) this.handOver(each);
+        restored();
+      },
+      { signal },
+    );
+  }
+
+  // Browsers give a page a dozen contexts or so, and take the oldest away for more.
+  release(): void {
+    this.endings.abort();
+    this.gl.getExtension("WEBGL_lose_context")?.loseContext();
   }
 
   start(width: number, height: number, ratio: number): void {
@@ -70,65 +99,67 @@ export class WebglPainter implements QuadPainter {
   }
 
   add(quads: Quads): PaintedQuads {
-    const { gl } = this;
-    const array = gl.createVertexArray();
-    const box = gl.createBuffer();
-    const colors = gl.createBuffer();
-    gl.bindVertexArray(array);
-    gl.bindBuffer(gl.ARRAY_BUFFER, box);
-    gl.bufferData(gl.ARRAY_BUFFER, quads.box, gl.STATIC_DRAW);
-    gl.enableVertexAttribArray(0);
-    gl.vertexAttribPointer(0, 4, gl.FLOAT, false, 0, 0);
-    gl.vertexAttribDivisor(0, 1);
-    gl.bindBuffer(gl.ARRAY_BUFFER, colors);
-    gl.bufferData(gl.ARRAY_BUFFER, 4 * quads.count, gl.DYNAMIC_DRAW);
-    gl.enableVertexAttribArray(1);
-    gl.vertexAttribPointer(1, 4, gl.UNSIGNED_BYTE, true, 0, 0);
-    gl.vertexAttribDivisor(1, 1);
-    gl.bindVertexArray(null);
+    const kept: Kept = { quads, colors: new Uint32Array(quads.count), array: null, buffers: [] };
+    this.handOver(kept);
+    this.kept.add(kept);
     return {
       setColors: (values) => {
-        gl.bindBuffer(gl.ARRAY_BUFFER, colors);
-        gl.bufferSubData(gl.ARRAY_BUFFER, 0, values);
+        kept.colors = values;
+        this.color(kept);
       },
-      draw: (placement) => this.draw(array, quads.count, placement),
+      draw: (placement) => this.draw(kept, placement),
       release: () => {
-        gl.deleteVertexArray(array);
-        gl.deleteBuffer(box);
-        gl.deleteBuffer(colors);
+        this.kept.delete(kept);
+        this.gl.deleteVertexArray(kept.array);
+        for (const buffer of kept.buffers) this.gl.deleteBuffer(buffer);
       },
     };
   }
 
-  private draw(array: WebGLVertexArrayObject, count: number, to: Placement): void {
+  private setUp(): void {
+    const { gl } = this;
+    const program = link(gl);
+    gl.useProgram(program);
+    this.place = gl.getUniformLocation(program, "place");
+    this.screen = gl.getUniformLocation(program, "screen");
+    this.paper = gl.getUniformLocation(program, "paper");
+    gl.enable(gl.SCISSOR_TEST);
+  }
+
+  private handOver(kept: Kept): void {
+    const { gl } = this;
+    kept.array = gl.createVertexArray();
+    kept.buffers = [gl.createBuffer(), gl.createBuffer()];
+    gl.bindVertexArray(kept.array);
+    gl.bindBuffer(gl.ARRAY_BUFFER, kept.buffers[0]);
+    gl.bufferData(gl.ARRAY_BUFFER, kept.quads.box, gl.STATIC_DRAW);
+    gl.enableVertexAttribArray(0);
+    gl.vertexAttribPointer(0, 4, gl.FLOAT, false, 0, 0);
+    gl.vertexAttribDivisor(0, 1);
+    gl.bindBuffer(gl.ARRAY_BUFFER, kept.buffers[1]);
+    gl.bufferData(gl.ARRAY_BUFFER, kept.colors, gl.DYNAMIC_DRAW);
+    gl.enableVertexAttribArray(1);
+    gl.vertexAttribPointer(1, 4, gl.UNSIGNED_BYTE, true, 0, 0);
+    gl.vertexAttribDivisor(1, 1);
+    gl.bindVertexArray(null);
+  }
+
+  private color(kept: Kept): void {
+    this.gl.bindBuffer(this.gl.ARRAY_BUFFER, kept.buffers[1]);
+    this.gl.bufferSubData(this.gl.ARRAY_BUFFER, 0, kept.colors);
+  }
+
+  private draw({ quads, array }: Kept, to: Placement): void {
     const { gl, ratio } = this;
     const left = Math.max(0, Math.round(to.left * ratio));
     const right = Math.min(gl.canvas.width, Math.round(to.right * ratio));
-    if (right <= left || count === 0) return;
+    if (right <= left || quads.count === 0) return;
     gl.scissor(left, 0, right - left, gl.canvas.height);
     gl.uniform4f(this.place, to.scaleX, to.offsetX, to.scaleY, to.offsetY);
     gl.bindVertexArray(array);
-    gl.drawArraysInstanced(gl.TRIANGLE_STRIP, 0, 4, count);
+    gl.drawArraysInstanced(gl.TRIANGLE_STRIP, 0, 4, quads.count);
     gl.bindVertexArray(null);
   }
-}
-
-export function resize(
-  canvas: HTMLCanvasElement,
-  width: number,
-  height: number,
-  ratio: number,
-): void {
-  const pixelsWide = Math.max(1, Math.round(width * ratio));
-  const pixelsHigh = Math.max(1, Math.round(height * ratio));
-  if (canvas.width !== pixelsWide) canvas.width = pixelsWide;
-  if (canvas.height !== pixelsHigh) canvas.height = pixelsHigh;
-}
-
-// The colour behind the canvas, which patterns let through.
-export function paperOf(canvas: HTMLCanvasElement): number[] {
-  const text = getComputedStyle(canvas).getPropertyValue("--paper-rgb");
-  return text.trim().split(/\s+/).map(Number);
 }
 
 function link(gl: WebGL2RenderingContext): WebGLProgram {
@@ -139,13 +170,13 @@ function link(gl: WebGL2RenderingContext): WebGLProgram {
   ];
   for (const [type, source] of sources) {
     const shader = gl.createShader(type);
-    if (!shader) throw new Error("WebGL2 gave no shader");
+    if (!shader) continue; // The context is lost, and will be restored.
     gl.shaderSource(shader, source);
     gl.compileShader(shader);
     gl.attachShader(program, shader);
   }
   gl.linkProgram(program);
-  if (!gl.getProgramParameter(program, gl.LINK_STATUS)) {
+  if (!gl.getProgramParameter(program, gl.LINK_STATUS) && !gl.isContextLost()) {
     throw new Error(`WebGL2 did not link: ${gl.getProgramInfoLog(program)}`);
   }
   return program;

@@ -15,8 +15,19 @@ export function imbalance(values: number[]): Imbalance {
   return { worst, mean, share: mean > 0 ? values[worst] / mean - 1 : 0 };
 }
 
+// Of what was reserved when that reached its peak, what nobody had asked for at that moment.
 export function gapOf(document: DocumentScene): number {
-  return document.reserved_peak.reserved - document.peak.requested;
+  return document.reserved_peak.reserved - document.reserved_peak.requested;
+}
+
+// What the base is compared with: the wanted one, or the first other one. Null: there is none.
+export function partnerOf(base: number, wanted: number | null, count: number): number | null {
+  if (wanted !== null && wanted !== base && wanted < count) return wanted;
+  return count > 1 ? (base === 0 ? 1 : 0) : null;
+}
+
+export function titleOf(document: DocumentScene): string {
+  return `${document.name}, device ${document.device}`;
 }
 
 export interface StackChange {

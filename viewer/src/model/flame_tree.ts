@@ -8,7 +8,7 @@ export interface FlameNode {
   now: number; // bytes, those of callees included
   before: number; // likewise, at the other moment; 0 where there is none
   width: number; // what its rectangle is as wide as: the greater of both, summed over its leaves
-  stack: number | null; // the one that ends here, if only one does
+  stacks: number[]; // those that end here, the greatest first: one, or some that read alike
   children: FlameNode[];
 }
 
@@ -40,9 +40,21 @@ export function flameBoxes(root: FlameNode, narrowest: number): FlameBox[] {
     .filter((box) => box.x1 - box.x0 >= narrowest);
 }
 
+// The frames from the root down, as far as the names lead: at another moment, or in another
+// document, some may not be there.
+export function pathOfNames(root: FlameNode, names: string[]): FlameNode[] {
+  const path = [root];
+  for (const name of names) {
+    const next = path[path.length - 1].children.find((child) => child.name === name);
+    if (!next) break;
+    path.push(next);
+  }
+  return path;
+}
+
 // The frames from the root down to the one at which a stack ends.
 export function pathOfStack(root: FlameNode, stack: number): FlameNode[] {
-  if (root.stack === stack) return [root];
+  if (root.stacks.includes(stack)) return [root];
   for (const child of root.children) {
     const path = pathOfStack(child, stack);
     if (path.length > 0) return [root, ...path];
@@ -77,7 +89,7 @@ function insert(
     node = child;
     add(node, bytes);
   }
-  node.stack = bytes.stack;
+  node.stacks.push(bytes.stack); // they come with the greatest first
 }
 
 function add(node: FlameNode, bytes: Bytes): void {
@@ -91,5 +103,5 @@ function ownWidth(node: FlameNode): number {
 }
 
 function makeNode(name: string): FlameNode {
-  return { name, now: 0, before: 0, width: 0, stack: null, children: [] };
+  return { name, now: 0, before: 0, width: 0, stacks: [], children: [] };
 }

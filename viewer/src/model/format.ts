@@ -28,12 +28,16 @@ export function formatShare(part: number, whole: number): string {
 }
 
 export function formatDuration(us: number): string {
-  const length = Math.abs(us);
-  if (length < 1e3) return `${Math.round(us)} µs`;
-  if (length < 1e6) return `${(us / 1e3).toPrecision(3)} ms`;
-  if (length < 120e6) return `${(us / 1e6).toPrecision(3)} s`;
-  if (length < 7200e6) return `${(us / 60e6).toPrecision(3)} min`;
-  return `${(us / 3600e6).toPrecision(3)} h`;
+  const length = Math.abs(us); // what would be rounded up to a thousand has the next unit
+  if (length < 999.5) return `${Math.round(us)} µs`;
+  if (length < 999.5e3) return `${threeDigits(us / 1e3)} ms`;
+  if (length < 120e6) return `${threeDigits(us / 1e6)} s`;
+  if (length < 7200e6) return `${threeDigits(us / 60e6)} min`;
+  return `${threeDigits(us / 3600e6)} h`;
+}
+
+function threeDigits(value: number): string {
+  return Math.abs(value) < 999.5 ? value.toPrecision(3) : String(Math.round(value));
 }
 
 export function formatAddress(address: bigint): string {
@@ -42,6 +46,10 @@ export function formatAddress(address: bigint): string {
 
 export function plural(count: number, noun: string): string {
   return `${formatCount(count)} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+export function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 // Round values for an axis from 0 to `most` bytes, and their labels in one unit.

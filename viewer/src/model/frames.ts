@@ -31,6 +31,17 @@ export function hasStacks(stacks: Stacks | null): boolean {
   return stacks !== null && stacks.stacks.some((stack) => stack.length > 0);
 }
 
+// Whether the text is in a frame, as "name:file:line"; only the letters of ASCII may be of the
+// other case. `ashlar view` searches alike, and so do both tables.
+export function hasFrame(stacks: Stacks | null, stack: number, text: string): boolean {
+  const wanted = lower(text);
+  return framesOf(stacks, stack).some((frame) => lower(frame.join(":")).includes(wanted));
+}
+
+function lower(text: string): string {
+  return text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
+}
+
 // The same stack has the same text in every document, whatever its number.
 export function stackKey(stacks: Stacks, stack: number): string {
   return framesOf(stacks, stack)

@@ -1,13 +1,13 @@
 // Lays segments out as words on a page: left to right, broken at the right edge, so that area is
 // bytes and everything fits however large single segments are. Pools are paragraphs.
-import type { AddressMap } from "../ask/scene.ts";
+import { type AddressMap, SegmentKind } from "../ask/scene.ts";
 import type { Quads } from "./tile_quads.ts";
 
 export interface MapLayout {
   quads: Quads; // in pixels, downwards; the row of a quad is its block
   segmentOf: Uint32Array; // by quad
   pieces: SegmentPiece[]; // outlines: a segment is one piece in each line that it has a part of
-  headings: { pool: number; y: number; bytes: number; segments: number }[];
+  headings: { pool: number; y: number; bytes: number; segments: number; views: number }[];
   height: number;
 }
 
@@ -43,7 +43,16 @@ export function layOutMap(map: AddressMap, page: MapPage): MapLayout {
   const layout: MapLayout["headings"] = [];
   for (const [pool, segments] of segmentsByPool(map)) {
     const bytes = segments.reduce((sum, segment) => sum + map.segment_bytes[segment], 0);
-    layout.push({ pool, y: writer.startParagraph(), bytes, segments: segments.length });
+    const views = segments.filter(
+      (segment) => map.segment_kind[segment] === SegmentKind.view,
+    ).length;
+    layout.push({
+      pool,
+      y: writer.startParagraph(),
+      bytes,
+      segments: segments.length - views,
+      views,
+    });
     for (const segment of segments) {
       writer.startWord();
       const last = map.segment_first[segment + 1];

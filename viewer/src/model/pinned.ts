@@ -1,6 +1,6 @@
 // Why a segment is still there: what lives in it, in one sentence.
-import { type AddressMap, BlockState } from "../ask/scene.ts";
-import { formatBytes, formatShare, plural } from "./format.ts";
+import { type AddressMap, BlockState, SegmentKind } from "../ask/scene.ts";
+import { capital, formatBytes, formatShare, plural } from "./format.ts";
 
 export interface SegmentUse {
   bytes: number;
@@ -43,10 +43,15 @@ export function segmentUse(map: AddressMap, segment: number): SegmentUse {
   return use;
 }
 
+export function segmentWord(kind: number): string {
+  if (kind === SegmentKind.view) return "view";
+  return kind === SegmentKind.expandable ? "expandable segment" : "segment";
+}
+
 // `holder` says of the greatest block who made it and when, where that is known.
 export function pinnedSentence(use: SegmentUse, kind: number, holder: string): string {
   const mapped = use.bytes - use.unmapped;
-  const what = kind === 1 ? "range of addresses" : "segment";
+  const what = segmentWord(kind);
   const size = formatBytes(mapped);
   if (use.live === 0 && use.pending === 0) {
     return mapped === 0
@@ -66,11 +71,11 @@ export function pinnedSentence(use: SegmentUse, kind: number, holder: string): s
   const consequence =
     free < mapped / 100
       ? `nearly nothing beside ${one ? "it" : "them"} is free`
-      : kind === 1
+      : kind !== SegmentKind.plain
         ? `only memory beside ${one ? "it" : "them"} can be given back`
         : `the ${formatBytes(free)} beside ${one ? "it" : "them"} cannot be given back`;
   return (
-    `${blocks[0].toUpperCase()}${blocks.slice(1)} of ${formatBytes(use.live)} ` +
+    `${capital(blocks)} of ${formatBytes(use.live)} ` +
     `(${formatShare(use.live, mapped)} of ${size}) ` +
     `${one ? "holds" : "hold"} this ${what}: ` +
     `${consequence}.${holder ? ` ${holder}` : ""}`

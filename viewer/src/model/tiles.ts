@@ -77,6 +77,12 @@ export function wholeSpan(document: DocumentScene): Span {
   return { from: 0, to: Math.max(1, document.entries) };
 }
 
+// As much of it as the document has; as long as it was, where it lies beyond the end.
+export function clampSpan(document: DocumentScene, span: Span): Span {
+  const most = wholeSpan(document).to;
+  return within(most, span.from, Math.min(most, span.to - span.from));
+}
+
 // Zooms so that the entry `around` keeps its place on the screen, and stays within the document.
 export function zoomSpan(
   document: DocumentScene,

@@ -6,12 +6,13 @@ import { MapChart } from "../draw/map_chart.ts";
 import { Fill } from "../draw/quad_painter.ts";
 import { type Key, largeStep } from "../keys.ts";
 import { fade, kNeutral, packColor, shade } from "../model/colors.ts";
+import { formatCount } from "../model/format.ts";
 import { answers, coloring, moment, shown, stepCursor } from "../session.ts";
 import { documentNumber, select, selection } from "../state.ts";
 import { theme } from "../theme.ts";
 import { MapHover, SegmentStory } from "./segment_story.tsx";
 import { useAnswer } from "./use_answer.ts";
-import { useViewChart } from "./use_chart.ts";
+import { listenTo, useViewChart } from "./use_chart.ts";
 
 const map = signal<AddressMap | null>(null);
 const zoom = signal(1);
@@ -102,7 +103,12 @@ function Chart() {
     <div class="map" ref={host}>
       <div class="window">
         <canvas class="below" ref={below} />
-        <canvas class="above" ref={above} />
+        <canvas
+          class="above"
+          ref={above}
+          role="img"
+          aria-label={`Segments and their blocks at entry ${formatCount(moment.value)}`}
+        />
       </div>
       <div ref={spacer} />
       {hover.value && map.value && <MapHover map={map.value} {...hover.value} />}
@@ -143,14 +149,10 @@ function listen(host: HTMLElement, chart: MapChart): () => void {
     pointerleave: () => (hover.value = null),
     click: (event: MouseEvent) => click(find(event)),
   };
-  for (const [name, handler] of Object.entries(events)) {
-    host.addEventListener(name, handler as EventListener, { passive: false });
-  }
+  const end = listenTo(host, events);
   return () => {
     hover.value = null;
-    for (const [name, handler] of Object.entries(events)) {
-      host.removeEventListener(name, handler as EventListener);
-    }
+    end();
   };
 }
 

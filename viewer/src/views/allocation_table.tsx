@@ -1,17 +1,18 @@
 // The table of allocations. The server sorts and searches, and rows come by the page as they are
 // scrolled to; a self-contained file has the first rows of each order, which are searched here.
 import { signal } from "@preact/signals";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { kRowsPerAnswer } from "../ask/answers.ts";
 import { type AllocationRows, kNone, type RowsWanted, type SortKey } from "../ask/scene.ts";
 import { cssColor } from "../model/colors.ts";
 import { formatBytes, formatCount, formatDuration, plural } from "../model/format.ts";
-import { framesOf, stackTitle } from "../model/frames.ts";
+import { hasFrame, stackTitle } from "../model/frames.ts";
+import { firstPage, type Pages, withError, withPage } from "../model/row_pages.ts";
 import { answers, coloring, isFile, messageOf, shown, stacks } from "../session.ts";
 import { documentNumber, isSelected, select } from "../state.ts";
 import { theme } from "../theme.ts";
-import { type Column, TableHead } from "./table.tsx";
-import { kMostRows, VirtualRows } from "./virtual_rows.tsx";
+import { Cell, type Column, TableHead } from "./table_head.tsx";
+import { kMostRows, type RowPlace, VirtualRows } from "./virtual_rows.tsx";
 
 const kColumns: Column<SortKey>[] = [
   { key: "bytes", title: "size", isNumber: true },
@@ -48,17 +49,17 @@ export function AllocationTable(props: { at: number | "all"; search: string }) {
     sort.value = key;
   };
   return (
-    <div class="table allocations" role="table" data-total={listed?.total}>
-      <TableHead columns={kColumns} sort={sort.value} order={order.value} onSort={turn} />
+    <div class="table allocations" data-total={listed?.total}>
       {error && <p class="empty">{error}</p>}
-      {listed && (
-        <VirtualRows
-          count={listed.total}
-          resetOn={JSON.stringify([number, wanted])}
-          row={(index) => <Row place={listed.find(index)} />}
-          onSeen={see}
-        />
-      )}
+      <VirtualRows
+        label="Allocations"
+        head={<TableHead columns={kColumns} sort={sort.value} order={order.value} onSort={turn} />}
+        count={listed?.total ?? 0}
+        resetOn={JSON.stringify([number, wanted])}
+        row={(index, at) => <Row place={listed!.find(index)} at={at} />}
+        onChoose={(index) => choose(listed!.find(index))}
+        onSeen={see}
+      />
       <p class="status">
         {listed && `${plural(listed.total, "allocation")}${listed.note}`}
         {listed && listed.total > kMostRows && `; the first ${formatCount(kMostRows)} are listed`}
@@ -76,27 +77,23 @@ interface Rows {
 
 function useServerRows(number: number, wanted: Wanted): Rows {
   const name = JSON.stringify([number, wanted]);
-  const [pages, setPages] = useState(new Map<number, AllocationRows>());
-  const [pagesOf, setPagesOf] = useState("");
-  const [error, setError] = useState<string | null>(null);
-  const fetchPage = (page: number, of: Map<number, AllocationRows>) =>
-    answers
-      .peek()!
-      .rows(number, { ...wanted, from: page * kRowsPerAnswer })
-      .then((rows) => new Map(of).set(page, rows));
+  const seen = useRef<[first: number, last: number]>([0, 0]);
+  const [kept, setKept] = useState<Pages<AllocationRows>>({
+    of: "",
+    pages: new Map(),
+    error: null,
+  });
+  const fetchPage = (page: number) =>
+    answers.peek()!.rows(number, { ...wanted, from: page * kRowsPerAnswer });
   useEffect(() => {
     let isWanted = true;
     // While somebody types, only the last word is asked for.
     const timer = setTimeout(
       () => {
-        fetchPage(0, new Map()).then(
-          (next) => {
-            if (!isWanted) return;
-            setPages(next);
-            setPagesOf(name);
-            setError(null);
-          },
-          (problem) => isWanted && setError(messageOf(problem)),
+        fetchPage(0).then(
+          (rows) => isWanted && setKept(firstPage(name, rows)),
+          (problem) =>
+            isWanted && setKept({ of: name, pages: new Map(), error: messageOf(problem) }),
         );
       },
       wanted.search ? 150 : 0,
@@ -107,33 +104,44 @@ function useServerRows(number: number, wanted: Wanted): Rows {
     };
   }, [name]);
   const see = (first: number, last: number) => {
-    if (pagesOf !== name) return;
-    for (const row of [first, last]) {
-      const page = Math.floor(row / kRowsPerAnswer);
-      if (pages.has(page)) continue;
-      // Only a neighbourhood is kept: scrolling through millions must not fill the memory.
-      const near = new Map([...pages].filter(([kept]) => kept === 0 || Math.abs(kept - page) < 8));
-      fetchPage(page, near).then(setPages, (problem) => setError(messageOf(problem)));
+    seen.current = [first, last];
+    if (kept.of !== name) return;
+    for (const page of new Set([first, last].map((row) => Math.floor(row / kRowsPerAnswer)))) {
+      if (kept.pages.has(page)) continue;
+      fetchPage(page).then(
+        (rows) => setKept((old) => withPage(old, name, page, rows)),
+        (problem) => setKept((old) => withError(old, name, messageOf(problem))),
+      );
     }
   };
-  const first = pages.get(0);
-  if (!first) return { listed: null, error, see };
+  // Somebody may have scrolled on before the first page was there.
+  useEffect(() => see(...seen.current), [kept.of]);
+  const first = kept.pages.get(0);
+  if (!first) return { listed: null, error: kept.error, see };
   const find = (index: number) => {
-    const rows = pages.get(Math.floor(index / kRowsPerAnswer));
+    const rows = kept.pages.get(Math.floor(index / kRowsPerAnswer));
     return rows ? { rows, row: index % kRowsPerAnswer } : null;
   };
-  return { listed: { total: first.total, find, note: "" }, error, see };
+  return { listed: { total: first.total, find, note: "" }, error: kept.error, see };
 }
 
 function useFileRows(number: number, wanted: Wanted): Rows {
   const [rows, setRows] = useState<AllocationRows | null>(null);
   const [error, setError] = useState<string | null>(null);
   useEffect(() => {
+    let isWanted = true;
     const asked: RowsWanted = { ...wanted, at: "all", search: "", from: 0 };
+    setError(null);
     answers
       .peek()!
       .rows(number, asked)
-      .then(setRows, (problem) => setError(messageOf(problem)));
+      .then(
+        (found) => isWanted && setRows(found),
+        (problem) => isWanted && setError(messageOf(problem)),
+      );
+    return () => {
+      isWanted = false;
+    };
   }, [number, wanted.sort, wanted.order]);
   const see = () => {};
   if (!rows) return { listed: null, error, see };
@@ -152,15 +160,15 @@ function matches(rows: AllocationRows, row: number, wanted: Wanted): boolean {
     if (rows.made[row] !== kNone && rows.made[row] > wanted.at) return false;
     if (rows.freed[row] !== kNone && rows.freed[row] <= wanted.at) return false;
   }
-  if (!wanted.search) return true;
-  const text = wanted.search.toLowerCase();
-  return framesOf(stacks.value, rows.stack[row]).some((frame) =>
-    frame.join(":").toLowerCase().includes(text),
-  );
+  return !wanted.search || hasFrame(stacks.value, rows.stack[row], wanted.search);
 }
 
-function Row({ place }: { place: Place | null }) {
-  if (!place) return <div class="row" role="row" />;
+function choose(place: Place | null): void {
+  if (place) select("allocation", place.rows.id[place.row]);
+}
+
+function Row({ place, at }: { place: Place | null; at: RowPlace }) {
+  if (!place) return <div class="row" role="row" {...at} />;
   const { rows, row } = place;
   const id = rows.id[row];
   const made = rows.made[row];
@@ -169,29 +177,31 @@ function Row({ place }: { place: Place | null }) {
   const by = coloring.value.ofAllocation(id, rows.stack[row]);
   return (
     <div
-      class="row"
+      class={`row${isSelected("stack", rows.stack[row]) ? " related" : ""}`}
       role="row"
       aria-selected={isSelected("allocation", id)}
       data-id={id}
-      onClick={() => select("allocation", id)}
+      onClick={() => choose(place)}
+      {...at}
     >
-      <span class="number">{formatBytes(rows.bytes[row])}</span>
-      <span class="number">{made === kNone ? "before" : formatCount(made)}</span>
-      <span class="number">{freed === kNone ? "never" : formatCount(freed)}</span>
-      <span class="number">{livedText(rows, row)}</span>
-      <span>{document.streams[rows.stream[row]] ?? ""}</span>
-      <span>{document.pools[rows.pool[row]] ?? ""}</span>
-      <span class="frame">
+      <Cell>{formatBytes(rows.bytes[row])}</Cell>
+      <Cell>{made === kNone ? "before" : formatCount(made)}</Cell>
+      <Cell>{freed === kNone ? "never" : formatCount(freed)}</Cell>
+      <Cell>{livedText(rows, row)}</Cell>
+      <Cell class="">{document.streams[rows.stream[row]] ?? ""}</Cell>
+      <Cell class="">{document.pools[rows.pool[row]] ?? ""}</Cell>
+      <Cell class="frame">
         <i class="swatch" style={{ background: cssColor(by.coloring.of(by.id, theme.value)) }} />
         {stackTitle(stacks.value, rows.stack[row])}
-      </span>
+      </Cell>
     </div>
   );
 }
 
 function livedText(rows: AllocationRows, row: number): string {
   if (rows.freed[row] === kNone) return "to the end";
-  const us = rows.freed_us[row] - rows.made_us[row];
   if (rows.made[row] === kNone) return "–";
-  return us > 0 ? formatDuration(us) : `${formatCount(rows.freed[row] - rows.made[row])} entries`;
+  const us = rows.freed_us[row] - rows.made_us[row];
+  if (Number.isFinite(us)) return formatDuration(Math.max(0, us));
+  return `${formatCount(rows.freed[row] - rows.made[row])} entries`;
 }

@@ -1,6 +1,6 @@
 // The page: header, overview, the chosen view, and beside it what is known of moment and selection.
 // Until there is something to show it says how far reading is, or why there is nothing.
-import { failure, notice, scene, shown } from "../session.ts";
+import { failure, notice, shown, waiting } from "../session.ts";
 import { type View, view } from "../state.ts";
 import { AddressMapView } from "./address_map.tsx";
 import { CausesView } from "./causes.tsx";
@@ -29,7 +29,7 @@ const kViewParts: Record<View, () => preact.JSX.Element | null> = {
 export function App() {
   return (
     <DropTarget>
-      {scene.value && shown.value ? <Page /> : failure.value ? <Failed /> : <Loading />}
+      {shown.value ? <Page /> : failure.value && !waiting.value ? <Failed /> : <Loading />}
       <Notice />
       <Help />
     </DropTarget>

@@ -7,22 +7,19 @@ import { answers, moveCursor, shown } from "../session.ts";
 import { documentNumber, view } from "../state.ts";
 import { useAnswer } from "./use_answer.ts";
 
-// In the words of `ashlar report`, and in its order.
-const kCauses: [name: string, title: string, says: string][] = [
-  ["rounding", "rounding", "blocks larger than what was asked for"],
-  ["other_pool", "another pool", "free, but in another pool"],
-  ["other_stream", "another stream", "free, but bound to another stream"],
-  ["other_size", "the other size", "free, but kept for blocks of the other kind (small or large)"],
-  [
-    "beside_live",
-    "holes",
-    "free, but beside live blocks: holes too small to serve, impossible to give back",
-  ],
-  ["unused", "unused", "whole segments that nobody used"],
+// In the order of `ashlar report`, which also says what each means.
+const kCauses: [name: string, title: string][] = [
+  ["rounding", "rounding"],
+  ["other_pool", "another pool"],
+  ["other_stream", "another stream"],
+  ["other_size", "the other size"],
+  ["beside_live", "holes"],
+  ["unused", "unused"],
 ];
 
 export function CausesView() {
-  if (shown.value!.has_history) return <Explained />;
+  const number = documentNumber.value;
+  if (shown.value!.has_history) return <Explained key={number} number={number} />;
   return (
     <p class="empty">
       There is no history in this file: what cannot be replayed has no causes and no alternatives.
@@ -30,18 +27,15 @@ export function CausesView() {
   );
 }
 
-function Explained() {
-  const number = documentNumber.value;
+function Explained({ number }: { number: number }) {
   const [progress, setProgress] = useState("");
   const { value: causes, error } = useAnswer(
-    () =>
-      answers
-        .peek()!
-        .causes(number, (loading) =>
-          setProgress(
-            loading.what + (loading.done === null ? "" : `, ${Math.round(100 * loading.done)} %`),
-          ),
-        ),
+    (isWanted) =>
+      answers.peek()!.causes(number, {
+        progress: ({ what, done }) =>
+          setProgress(what + (done === null ? "" : `, ${Math.round(100 * done)} %`)),
+        isWanted,
+      }),
     `causes ${number}`,
   );
   if (error) return <p class="empty">{error}</p>;
@@ -63,11 +57,10 @@ function Explained() {
 
 function Gap({ causes }: { causes: Causes }) {
   const { reserved_bytes, requested_bytes, gap_bytes } = causes.at_peak;
-  const entry = shown.value!.reserved_peak.entry;
   const parts = kCauses
-    .map(([name, title, says], i) => ({
+    .map(([name, title], i) => ({
       title,
-      says,
+      says: causes.at_peak.words[name] ?? "",
       bytes: causes.at_peak.causes[name] ?? 0,
       color: cssColor(kPalette[(i + 1) % 7]),
     }))
@@ -83,7 +76,7 @@ function Gap({ causes }: { causes: Causes }) {
           type="button"
           class="link"
           onClick={() => {
-            moveCursor(entry);
+            moveCursor(causes.peak_entry);
             view.value = "map";
           }}
         >
@@ -130,6 +123,9 @@ function Gap({ causes }: { causes: Causes }) {
   );
 }
 
+// A replay meets no limit where the run did, and so may come to more than was reserved.
+const kRecorded = "recorded settings, replayed";
+
 interface Alternative {
   titles: string[];
   trial: Trial;
@@ -138,7 +134,7 @@ interface Alternative {
 // Settings that come to the same as what was recorded are one row: there is nothing to choose.
 function alternativesOf(results: Trial[]): Alternative[] {
   const recorded = results.find((trial) => trial.is_recorded);
-  const rows: Alternative[] = recorded ? [{ titles: ["as recorded"], trial: recorded }] : [];
+  const rows: Alternative[] = recorded ? [{ titles: [kRecorded], trial: recorded }] : [];
   for (const trial of results) {
     if (trial.is_recorded) continue;
     const same =

@@ -1,6 +1,6 @@
 // Documents side by side: all of them as ranks, and two of them in detail.
 import type { DocumentScene } from "../ask/scene.ts";
-import { gapOf, imbalance } from "../model/compare.ts";
+import { gapOf, imbalance, partnerOf, titleOf } from "../model/compare.ts";
 import { formatBytes, formatCount, formatShare, plural } from "../model/format.ts";
 import { isFile, scene } from "../session.ts";
 import { documentNumber, otherDocument, showDocument } from "../state.ts";
@@ -10,11 +10,11 @@ import { CompareStacks } from "./compare_stacks.tsx";
 export function CompareView() {
   const documents = scene.value!.documents;
   const base = documentNumber.value;
-  const other = otherDocument.value ?? (base === 0 ? 1 : 0);
+  const other = partnerOf(base, otherDocument.value, documents.length);
   return (
     <div class="report wide">
       <Ranks documents={documents} base={base} other={other} />
-      {documents.length > 1 && other < documents.length && other !== base ? (
+      {other !== null ? (
         <>
           <CompareCurves key={`${base} ${other}`} documents={documents} of={[base, other]} />
           <CompareStacks documents={documents} of={[base, other]} />
@@ -34,7 +34,7 @@ export function CompareView() {
 interface RanksParts {
   documents: DocumentScene[];
   base: number;
-  other: number;
+  other: number | null;
 }
 
 function Ranks({ documents, base, other }: RanksParts) {
@@ -60,8 +60,9 @@ function Ranks({ documents, base, other }: RanksParts) {
             <th class="number">peak requested</th>
             <th class="number">peak reserved</th>
             <th />
-            <th class="number">gap</th>
-            <th class="number">lower bound</th>
+            <th class="number" title="Not requested when reserved memory reached its peak">
+              gap
+            </th>
             <th class="number">OOMs</th>
             <th class="number">allocations</th>
           </tr>
@@ -98,7 +99,6 @@ function Ranks({ documents, base, other }: RanksParts) {
                 {formatBytes(gapOf(document))}{" "}
                 <small>{formatShare(gapOf(document), document.reserved_peak.reserved)}</small>
               </td>
-              <td class="number">{formatBytes(document.lower_bound)}</td>
               <td class="number">{document.ooms.length}</td>
               <td class="number">{formatCount(document.allocations)}</td>
             </tr>
@@ -110,7 +110,7 @@ function Ranks({ documents, base, other }: RanksParts) {
 }
 
 // The base changes places with what it was compared with, where both would be the same.
-function chooseBase(next: number, base: number, other: number): void {
+function chooseBase(next: number, base: number, other: number | null): void {
   otherDocument.value = next === other ? base : other;
   showDocument(next);
 }
@@ -122,8 +122,4 @@ function Bar({ document, most }: { document: DocumentScene; most: number }) {
       <i class="requested" style={{ width: `${(100 * document.peak.requested) / most}%` }} />
     </span>
   );
-}
-
-export function titleOf(document: DocumentScene): string {
-  return `${document.name}, device ${document.device}`;
 }

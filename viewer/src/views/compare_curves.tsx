@@ -3,9 +3,9 @@ import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import type { DocumentScene, TileColumns } from "../ask/scene.ts";
 import { cssColor, kPalette } from "../model/colors.ts";
+import { titleOf } from "../model/compare.ts";
 import { formatBytes } from "../model/format.ts";
 import { theme } from "../theme.ts";
-import { titleOf } from "./compare.tsx";
 import { byteAxis, curveOptions } from "./curves.ts";
 import { useWholeTile } from "./overview.tsx";
 import { watchSize } from "./use_chart.ts";
@@ -59,7 +59,7 @@ function dataOf(tiles: TileColumns[], documents: DocumentScene[]): uPlot.Aligned
       const entry = (share / 100) * (documents[side].entries - 1);
       return values[Math.min(values.length - 1, Math.floor(entry / wide))];
     };
-    return [tile.requested, tile.reserved].map((values) =>
+    return [tile.requested, tile.reserved_high].map((values) =>
       shares.map((share) => at(values, share)),
     );
   });

@@ -3,6 +3,8 @@ import { answers, momentOf } from "../session.ts";
 import { deltaOf, type StackChange, stackChanges } from "../model/compare.ts";
 import type { DocumentScene } from "../ask/scene.ts";
 import { formatBytes, formatChange, formatCount, plural } from "../model/format.ts";
+import { selectedStack } from "../selected.ts";
+import { select } from "../state.ts";
 import { useAnswer } from "./use_answer.ts";
 
 const kShown = 50;
@@ -48,7 +50,7 @@ export function CompareStacks({
         </thead>
         <tbody>
           {differing.slice(0, kShown).map((change) => (
-            <tr key={change.key}>
+            <tr key={change.key} class={isChosen(change) ? "related" : ""}>
               <td class={`number ${deltaOf(change) > 0 ? "grew" : "shrank"}`}>
                 {formatChange(deltaOf(change))}
               </td>
@@ -58,13 +60,28 @@ export function CompareStacks({
                 {formatCount(change.count[0])} → {formatCount(change.count[1])}
               </td>
               <td class="frame" title={change.key}>
-                {innermost(change.key)}
+                <Stack change={change} />
               </td>
             </tr>
           ))}
         </tbody>
       </table>
     </section>
+  );
+}
+
+// The document that is shown is A, and what is selected is selected in it.
+function isChosen({ stack }: StackChange): boolean {
+  return stack[0] !== null && stack[0] === selectedStack.value;
+}
+
+function Stack({ change }: { change: StackChange }) {
+  const [stack] = change.stack;
+  if (stack === null) return <>{innermost(change.key)}</>; // of B only
+  return (
+    <button type="button" class="link" onClick={() => select("stack", stack)}>
+      {innermost(change.key)}
+    </button>
   );
 }
 

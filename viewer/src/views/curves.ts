@@ -3,6 +3,7 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { byteTicks } from "../model/format.ts";
 
+const kNowhere = "point at the curves to read them";
 const kFont = "12px system-ui, sans-serif";
 
 interface Wanted {
@@ -18,6 +19,9 @@ export function curveOptions(host: HTMLElement, wanted: Wanted): uPlot.Options {
     width: host.clientWidth,
     height: wanted.high,
     cursor: { drag: { x: false, y: false } },
+    legend: {
+      markers: { dash: (chart, line) => (chart.series[line].dash ? "dashed" : "solid") },
+    },
     scales: {
       x: { time: false, range: wanted.x.range },
       y: { range: (_, __, most) => [0, Math.max(most, 1) * 1.05] },
@@ -34,7 +38,7 @@ export function curveOptions(host: HTMLElement, wanted: Wanted): uPlot.Options {
       { ...axisStyle(host), size: 80, ...wanted.y },
     ],
     series: [
-      { label: wanted.x.label, value: (_, at) => (at === null ? "" : wanted.x.value(at)) },
+      { label: wanted.x.label, value: (_, at) => (at === null ? kNowhere : wanted.x.value(at)) },
       ...wanted.series.map((each) => ({ ...each, points: { show: false } })),
     ],
   };

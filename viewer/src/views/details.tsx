@@ -1,6 +1,6 @@
 // Beside every view: the moment, what is selected, and who holds memory at the moment.
 import { formatBytes, formatCount, formatDuration, formatShare } from "../model/format.ts";
-import { type TileColumns } from "../ask/scene.ts";
+import type { DocumentScene, TileColumns } from "../ask/scene.ts";
 import { entriesPerColumn } from "../model/tiles.ts";
 import { answers, moment, otherMoment, shown, stepCursor } from "../session.ts";
 import { compareCursor, cursor, documentNumber, view } from "../state.ts";
@@ -29,9 +29,12 @@ interface MomentFigures {
 
 // From the deepest level, where a column is one entry. A self-contained file may lack it, and then
 // the deepest one that it has must do.
-async function figuresAt(number: number, at: number): Promise<MomentFigures> {
+async function figuresAt(
+  document: DocumentScene,
+  number: number,
+  at: number,
+): Promise<MomentFigures> {
   const ask = answers.peek()!;
-  const document = shown.peek()!;
   for (let level = document.levels - 1; ; --level) {
     const column = Math.floor(at / entriesPerColumn(document, level));
     const index = Math.floor(column / document.columns);
@@ -58,7 +61,7 @@ function Moment() {
   const document = shown.value!;
   const number = documentNumber.value;
   const at = moment.value;
-  const figures = useAnswer(() => figuresAt(number, at), `${number} ${at}`).value;
+  const figures = useAnswer(() => figuresAt(document, number, at), `${number} ${at}`).value;
   const isPeak = at === document.peak.entry;
   const since = figures && document.first_us !== null ? figures.time_us - document.first_us : NaN;
   return (
@@ -94,6 +97,14 @@ function Moment() {
             </>
           )}
         </dl>
+      )}
+      {cursor.value !== null && cursor.value !== at && (
+        <p class="soft" data-moved>
+          {document.moments
+            ? `This file has no answers for entry ${formatCount(cursor.value)}: here is the ` +
+              "nearest moment that it has."
+            : `There is no entry ${formatCount(cursor.value)}: here is the last one.`}
+        </p>
       )}
       {document.has_history && <Happened at={at} />}
       <div class="buttons">

@@ -1,7 +1,7 @@
 // The whole page takes files that are dropped on it.
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { isFile, openFile } from "../session.ts";
+import { isFile, openFiles } from "../session.ts";
 
 export function DropTarget({ children }: { children: ComponentChildren }) {
   const [over, setOver] = useState(false);
@@ -18,8 +18,7 @@ export function DropTarget({ children }: { children: ComponentChildren }) {
       onDrop={(event) => {
         event.preventDefault();
         setOver(false);
-        const file = event.dataTransfer?.files[0];
-        if (file) void openFile(file);
+        void openFiles([...(event.dataTransfer?.files ?? [])]);
       }}
     >
       {children}
@@ -27,7 +26,7 @@ export function DropTarget({ children }: { children: ComponentChildren }) {
         <div class="drop-here">
           {isFile.value
             ? "This is a self-contained file; it cannot read others. Run “ashlar view FILE”."
-            : "Drop a snapshot to read it beside what is open"}
+            : "Drop snapshots to read them beside what is open"}
         </div>
       )}
     </div>

@@ -7,11 +7,13 @@ import {
   flameBoxes,
   type FlameNode,
   flameTree,
+  pathOfNames,
   pathOfStack,
 } from "../model/flame_tree.ts";
 import { formatBytes, formatChange, formatCount, formatShare } from "../model/format.ts";
+import { selectedStack } from "../selected.ts";
 import { answers, coloring, moment, otherMoment, stacks, stacksRecorded } from "../session.ts";
-import { documentNumber, select, selection } from "../state.ts";
+import { documentNumber, select } from "../state.ts";
 import { theme } from "../theme.ts";
 import { useAnswer } from "./use_answer.ts";
 
@@ -89,9 +91,10 @@ function Title(props: { at: number; other: number | null; tree: FlameNode }) {
 function Graph({ tree, isDifference }: { tree: FlameNode; isDifference: boolean }) {
   const host = useRef<HTMLDivElement>(null);
   const [hovered, hover] = useState<FlameNode | null>(null);
-  const top = useMemo(() => descend(tree, root.value), [tree, root.value]);
+  const above = useMemo(() => pathOfNames(tree, root.value), [tree, root.value]);
+  const top = above[above.length - 1];
   const boxes = useMemo(() => flameBoxes(top, kNarrowest), [top]);
-  const chosen = selection.value?.kind === "stack" ? selection.value.id : null;
+  const chosen = selectedStack.value;
   const path = useMemo(
     () => new Set(chosen === null ? [] : pathOfStack(top, chosen)),
     [top, chosen],
@@ -110,7 +113,7 @@ function Graph({ tree, isDifference }: { tree: FlameNode; isDifference: boolean 
               faded={path.size > 0 && !path.has(box.data)}
               label={labelOf(box.data, isDifference)}
               onHover={hover}
-              onClick={() => choose(box)}
+              onClick={() => choose(above, box)}
             />
           ))}
         </div>
@@ -151,26 +154,17 @@ function Box({ box, color, faded, label, onHover, onClick }: BoxParts) {
   );
 }
 
-// Zooms to the frame; where a stack ends in it, that is selected too.
-function choose(box: FlameBox): void {
-  const names = box
+// Zooms to the frame, or from the one on top to its caller; where a stack ends in it, that is
+// selected too. `above` are the frames that are there from the root to the one on top.
+function choose(above: FlameNode[], box: FlameBox): void {
+  const below = box
     .ancestors()
-    .map((ancestor) => ancestor.data.name)
+    .map((ancestor) => ancestor.data)
     .reverse()
     .slice(1);
-  root.value = box.depth === 0 ? root.value.slice(0, -1) : [...root.value, ...names];
-  if (box.data.stack !== null) select("stack", box.data.stack);
-}
-
-// As deep as the names lead: at another moment some frames may not be there.
-function descend(tree: FlameNode, names: string[]): FlameNode {
-  let node = tree;
-  for (const name of names) {
-    const next = node.children.find((child) => child.name === name);
-    if (!next) break;
-    node = next;
-  }
-  return node;
+  const path = box.depth === 0 ? above.slice(0, -1) : [...above, ...below];
+  root.value = path.slice(1).map((node) => node.name);
+  if (box.data.stacks.length > 0) select("stack", box.data.stacks[0]);
 }
 
 function labelOf(node: FlameNode, isDifference: boolean): string {
@@ -191,7 +185,8 @@ function describe(node: FlameNode, tree: FlameNode, isDifference: boolean): stri
 function colorOf(node: FlameNode, isDifference: boolean): Rgb {
   const quiet: Rgb = theme.value === "light" ? [226, 229, 234] : [52, 56, 64];
   if (!isDifference) {
-    return node.stack === null ? quiet : coloring.value.stack.of(node.stack, theme.value);
+    const [stack] = node.stacks;
+    return stack === undefined ? quiet : coloring.value.stack.of(stack, theme.value);
   }
   const change = node.now - node.before;
   const share = Math.abs(change) / Math.max(1, node.now, node.before);

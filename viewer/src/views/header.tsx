@@ -1,8 +1,9 @@
 // Name of what is shown, the views, and the few switches.
 import { helpShown } from "../keys.ts";
-import { isFile, openFile, scene, shown, waiting } from "../session.ts";
+import { isFile, scene, shown, waiting } from "../session.ts";
 import { documentNumber, kViews, showDocument, type View, view } from "../state.ts";
 import { switchTheme, theme } from "../theme.ts";
+import { ChooseFile } from "./choose_file.tsx";
 
 const kTitles: Record<View, string> = {
   timeline: "Timeline",
@@ -38,7 +39,14 @@ export function Header() {
       </nav>
       <span class="grow" />
       {waiting.value && <span class="busy">{waiting.value.what} …</span>}
-      {!isFile.value && <OpenButton />}
+      {!isFile.value && (
+        <ChooseFile
+          class="button quiet"
+          title="Read other files beside this one; or drop them on the page"
+        >
+          Open…
+        </ChooseFile>
+      )}
       <button type="button" class="quiet" onClick={switchTheme} title="Light or dark (key t)">
         {theme.value === "light" ? "Dark" : "Light"}
       </button>
@@ -76,23 +84,6 @@ function DocumentPicker() {
         </option>
       ))}
     </select>
-  );
-}
-
-function OpenButton() {
-  return (
-    <label class="button quiet" title="Read another file beside this one; or drop it on the page">
-      Open…
-      <input
-        type="file"
-        hidden
-        onChange={(event) => {
-          const file = event.currentTarget.files?.[0];
-          if (file) void openFile(file);
-          event.currentTarget.value = "";
-        }}
-      />
-    </label>
   );
 }
 

@@ -1,12 +1,29 @@
 // Keys, and what the pictures mean. Written from the tables that the keyboard itself uses.
+import { useEffect, useRef } from "preact/hooks";
 import { helpShown, type Key, kEverywhere, viewKeys } from "../keys.ts";
 import { scene } from "../session.ts";
 
 export function Help() {
-  if (!helpShown.value) return null;
+  return helpShown.value ? <Dialog /> : null;
+}
+
+// The browser keeps the focus within, and closes it with Esc.
+function Dialog() {
+  const host = useRef<HTMLDialogElement>(null);
+  useEffect(() => host.current!.showModal(), []);
+  const close = () => (helpShown.value = false);
   return (
-    <div class="help" role="dialog" aria-label="Help" onClick={() => (helpShown.value = false)}>
-      <div onClick={(event) => event.stopPropagation()}>
+    <dialog
+      class="help"
+      aria-label="Help"
+      ref={host}
+      onClose={close}
+      onClick={(event) => event.target === event.currentTarget && close()}
+    >
+      <div>
+        <button type="button" class="close" onClick={close} aria-label="Close" title="Key Esc">
+          ×
+        </button>
         <h2>Keys</h2>
         <dl>
           {kEverywhere.map((key) => (
@@ -39,7 +56,7 @@ export function Help() {
           colour vision
         </p>
       </div>
-    </div>
+    </dialog>
   );
 }
 

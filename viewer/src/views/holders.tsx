@@ -3,48 +3,20 @@
 import { cssColor } from "../model/colors.ts";
 import { formatBytes, formatChange, formatShare, plural } from "../model/format.ts";
 import { stackTitle } from "../model/frames.ts";
-import { answers, coloring, moment, otherMoment, stacks, stacksRecorded } from "../session.ts";
-import { documentNumber, isSelected, select } from "../state.ts";
+import { changeOf } from "../model/stack_use.ts";
+import { selectedStack } from "../selected.ts";
+import { coloring, otherMoment, stacks, stacksRecorded } from "../session.ts";
+import { isSelected, select } from "../state.ts";
 import { theme } from "../theme.ts";
-import { useAnswer } from "./use_answer.ts";
+import { useStackUse } from "./use_answer.ts";
 
 const kShown = 12;
 
-interface Holder {
-  stack: number;
-  bytes: number;
-  count: number;
-  before: number;
-}
-
-async function holdersAt(number: number, at: number, other: number | null): Promise<Holder[]> {
-  const ask = answers.peek()!;
-  const now = await ask.stackBytes(number, at);
-  const holders = new Map<number, Holder>();
-  now.stack.forEach((stack, i) => {
-    holders.set(stack, { stack, bytes: now.bytes[i], count: now.count[i], before: 0 });
-  });
-  if (other === null) return [...holders.values()];
-  const before = await ask.stackBytes(number, other);
-  before.stack.forEach((stack, i) => {
-    const holder = holders.get(stack);
-    if (holder) holder.before = before.bytes[i];
-    else holders.set(stack, { stack, bytes: 0, count: 0, before: before.bytes[i] });
-  });
-  const change = (holder: Holder) => Math.abs(holder.bytes - holder.before);
-  return [...holders.values()].sort((a, b) => change(b) - change(a));
-}
-
 export function Holders() {
-  const number = documentNumber.value;
-  const at = moment.value;
   const other = otherMoment.value;
-  const { value: holders, error } = useAnswer(
-    () => holdersAt(number, at, other),
-    `${number} ${at} ${other}`,
-  );
+  const { value, error } = useStackUse();
   if (error) return <p class="soft">{error}</p>;
-  if (!holders || !stacks.value) return null;
+  if (!value || !stacks.value) return null;
   if (!stacksRecorded.value) {
     return (
       <section>
@@ -56,6 +28,8 @@ export function Holders() {
       </section>
     );
   }
+  const change = (holder: (typeof value)[0]) => Math.abs(changeOf(holder));
+  const holders = other === null ? value : value.toSorted((a, b) => change(b) - change(a));
   const total = holders.reduce((sum, holder) => sum + holder.bytes, 0);
   return (
     <section class={other === null ? "holders" : "holders compared"}>
@@ -65,6 +39,7 @@ export function Holders() {
           <li key={holder.stack}>
             <button
               type="button"
+              class={selectedStack.value === holder.stack ? "related" : ""}
               aria-pressed={isSelected("stack", holder.stack)}
               onClick={() => select("stack", holder.stack)}
             >
@@ -74,9 +49,7 @@ export function Holders() {
               />
               <span class="name">{stackTitle(stacks.value, holder.stack)}</span>
               <span class="number">
-                {other === null
-                  ? formatBytes(holder.bytes)
-                  : formatChange(holder.bytes - holder.before)}
+                {other === null ? formatBytes(holder.bytes) : formatChange(changeOf(holder))}
               </span>
               {other === null && <small>{formatShare(holder.bytes, total)}</small>}
             </button>

@@ -1,5 +1,7 @@
 // What is seen before there is anything to see.
-import { failure, isFile, openFile, waiting } from "../session.ts";
+import { failure, isFile, waiting } from "../session.ts";
+import { capital } from "../model/format.ts";
+import { ChooseFile } from "./choose_file.tsx";
 import { Blocks } from "./header.tsx";
 
 export function Loading() {
@@ -7,7 +9,7 @@ export function Loading() {
   return (
     <div class="lobby" data-lobby="loading">
       <Blocks />
-      <h1>{waiting.value ? sentence(waiting.value.what) : "Opening"}</h1>
+      <h1>{waiting.value ? capital(waiting.value.what) : "Opening"}</h1>
       <progress max={1} value={done ?? undefined} />
       <p>
         {done === null ? "" : `${Math.round(100 * done)} % · `}
@@ -32,23 +34,9 @@ export function Failed() {
             <code>save_snapshot</code> write, plain or compressed (.xz, .zst, .gz). Drop one here,
             or
           </p>
-          <label class="button">
-            Choose a file…
-            <input
-              type="file"
-              hidden
-              onChange={(event) => {
-                const file = event.currentTarget.files?.[0];
-                if (file) void openFile(file);
-              }}
-            />
-          </label>
+          <ChooseFile class="button">Choose a file…</ChooseFile>
         </>
       )}
     </div>
   );
-}
-
-function sentence(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1);
 }

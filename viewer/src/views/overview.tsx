@@ -3,7 +3,16 @@
 import { useRef } from "preact/hooks";
 import type { DocumentScene, TileColumns } from "../ask/scene.ts";
 import { formatCount } from "../model/format.ts";
-import { answers, moment, moveCursor, otherMoment, shown } from "../session.ts";
+import { isCommand, largeStep } from "../keys.ts";
+import {
+  answers,
+  moment,
+  moveCursor,
+  otherMoment,
+  shown,
+  shownSpan,
+  stepCursor,
+} from "../session.ts";
 import { documentNumber, span, view } from "../state.ts";
 import { useAnswer } from "./use_answer.ts";
 
@@ -25,7 +34,7 @@ export function Overview() {
   const move = (event: PointerEvent) => {
     if (event.buttons === 0 || !strip.current) return;
     const box = strip.current.getBoundingClientRect();
-    moveCursor(((event.clientX - box.left) / box.width) * document.entries);
+    moveCursor(Math.floor(((event.clientX - box.left) / box.width) * document.entries));
   };
   return (
     <svg
@@ -34,6 +43,8 @@ export function Overview() {
       viewBox={`0 0 ${document.entries} ${kHigh}`}
       preserveAspectRatio="none"
       role="slider"
+      tabindex={0}
+      onKeyDown={press}
       aria-label="Moment"
       aria-valuemin={0}
       aria-valuemax={document.entries - 1}
@@ -51,11 +62,11 @@ export function Overview() {
       ))}
       {view.value === "timeline" && span.value && (
         <>
-          <rect class="outside" x={0} width={span.value.from} y={0} height={kHigh} />
+          <rect class="outside" x={0} width={shownSpan.value.from} y={0} height={kHigh} />
           <rect
             class="outside"
-            x={span.value.to}
-            width={Math.max(0, document.entries - span.value.to)}
+            x={shownSpan.value.to}
+            width={Math.max(0, document.entries - shownSpan.value.to)}
             y={0}
             height={kHigh}
           />
@@ -67,11 +78,28 @@ export function Overview() {
   );
 }
 
+// As any slider: single steps, large ones, both ends.
+function press(event: KeyboardEvent): void {
+  const steps: Record<string, () => void> = {
+    ArrowLeft: () => stepCursor(-1),
+    ArrowDown: () => stepCursor(-1),
+    ArrowRight: () => stepCursor(1),
+    ArrowUp: () => stepCursor(1),
+    PageDown: () => stepCursor(-largeStep()),
+    PageUp: () => stepCursor(largeStep()),
+    Home: () => moveCursor(0),
+    End: () => moveCursor(Infinity),
+  };
+  if (isCommand(event) || !(event.key in steps)) return;
+  event.preventDefault();
+  steps[event.key]();
+}
+
 function Memory({ document, tile }: { document: DocumentScene; tile: TileColumns }) {
   const most = Math.max(1, document.reserved_peak.reserved, document.peak.requested);
   return (
     <>
-      <path class="reserved" d={area(document, tile.reserved, most)} />
+      <path class="reserved" d={area(document, tile.reserved_high, most)} />
       <path class="requested" d={area(document, tile.requested, most)} />
       <path class="requested-low" d={area(document, tile.requested_low, most)} />
     </>

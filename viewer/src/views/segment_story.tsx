@@ -1,10 +1,11 @@
 // What there is to say of a segment or a block: under the pointer, and why it is held.
-import { type AddressMap, BlockState, kNone } from "../ask/scene.ts";
-import { formatAddress, formatBytes, formatCount, formatShare } from "../model/format.ts";
+import { type AddressMap, BlockState, kNone, SegmentKind } from "../ask/scene.ts";
+import { capital, formatAddress, formatBytes, formatCount, formatShare } from "../model/format.ts";
 import { stackTitle } from "../model/frames.ts";
-import { pinnedSentence, segmentUse } from "../model/pinned.ts";
+import { pinnedSentence, segmentUse, segmentWord } from "../model/pinned.ts";
 import { shown, stacks, stacksRecorded } from "../session.ts";
 import { select } from "../state.ts";
+import { besidePointer } from "./use_chart.ts";
 
 const kStates = [
   "free",
@@ -19,7 +20,8 @@ export function SegmentStory({ map, segment }: { map: AddressMap | null; segment
   if (!map || segment === null) {
     return (
       <p class="story soft">
-        Click a segment to see what holds it. Left and right step through history.
+        Click a {map?.segment_kind.includes(SegmentKind.view) ? "view" : "segment"} to see what
+        holds it. Left and right step through history.
       </p>
     );
   }
@@ -30,7 +32,7 @@ export function SegmentStory({ map, segment }: { map: AddressMap | null; segment
   return (
     <div class="story" data-segment={formatAddress(map.segment_address[segment])}>
       <h3>
-        {map.segment_kind[segment] === 1 ? "Expandable range" : "Segment"}{" "}
+        {capital(segmentWord(map.segment_kind[segment]))}{" "}
         <span class="code">{formatAddress(map.segment_address[segment])}</span>,{" "}
         {formatBytes(use.bytes)}
         <small>
@@ -114,7 +116,7 @@ export function MapHover({ map, x, y, block, segment }: Place) {
             </dd>
           </>
         )}
-        <dt>in a segment of</dt>
+        <dt>the {segmentWord(map.segment_kind[segment])} has</dt>
         <dd>{formatBytes(map.segment_bytes[segment])}</dd>
         <dt>at</dt>
         <dd class="code">
@@ -125,10 +127,10 @@ export function MapHover({ map, x, y, block, segment }: Place) {
   );
 }
 
-// Beside the pointer, where there is room: the map scrolls, so this is laid upon the window.
+// The map scrolls, so this is laid upon the window.
 function hoverPlace(x: number, y: number) {
-  const box = document.querySelector(".map")!.getBoundingClientRect();
-  const left = x + 340 > box.width ? box.left + x - 330 : box.left + x + 16;
-  const top = Math.min(box.top + y + 14, innerHeight - 170);
-  return { left: `${left}px`, top: `${top}px` };
+  const host = document.querySelector(".map")!;
+  const box = host.getBoundingClientRect();
+  const { left, top } = besidePointer(host, { x, y }, { wide: 340, high: 170 });
+  return { left: `${box.left + left}px`, top: `${box.top + top}px` };
 }

@@ -1,8 +1,8 @@
 // What is known of the selected allocation, stack, stream or pool.
-import type { AllocationRows } from "../ask/scene.ts";
 import { kNone } from "../ask/scene.ts";
 import { formatAddress, formatBytes, formatCount, formatDuration } from "../model/format.ts";
 import { frameText, framesOf, shortPath } from "../model/frames.ts";
+import { selectedRow } from "../selected.ts";
 import { answers, moment, moveCursor, shown, stacks } from "../session.ts";
 import { documentNumber, select, type Selection, selection, view } from "../state.ts";
 import { groupTitle } from "./timeline_hover.tsx";
@@ -31,47 +31,15 @@ export function Selected() {
           ×
         </button>
       </h2>
-      {chosen.kind === "allocation" ? <Allocation id={chosen.id} /> : <Group chosen={chosen} />}
+      {chosen.kind === "allocation" ? <Allocation /> : <Group chosen={chosen} />}
     </section>
   );
 }
 
-// In a self-contained file a single allocation is found in the table's rows, if it is among them.
-async function rowOf(number: number, id: number): Promise<AllocationRows> {
-  const ask = answers.peek()!;
-  if (ask.source.kind === "server") return ask.allocation(number, id);
-  const rows = await ask.rows(number, {
-    sort: "bytes",
-    order: "down",
-    from: 0,
-    at: "all",
-    search: "",
-  });
-  const at = rows.id.indexOf(id);
-  if (at < 0)
-    throw new Error("This file lists only the largest allocations, and this is none of them.");
-  const one = <T extends { slice(from: number, to: number): T }>(column: T) =>
-    column.slice(at, at + 1);
-  return {
-    total: 1,
-    id: one(rows.id),
-    bytes: one(rows.bytes),
-    made: one(rows.made),
-    freed: one(rows.freed),
-    made_us: one(rows.made_us),
-    freed_us: one(rows.freed_us),
-    address: one(rows.address),
-    stack: one(rows.stack),
-    stream: one(rows.stream),
-    pool: one(rows.pool),
-  };
-}
-
-function Allocation({ id }: { id: number }) {
-  const number = documentNumber.value;
-  const { value: row, error } = useAnswer(() => rowOf(number, id), `${number} ${id}`);
-  if (error) return <p class="soft">{error}</p>;
-  if (!row) return <p class="soft">…</p>;
+function Allocation() {
+  if (!selectedRow.value) return <p class="soft">…</p>;
+  const { row, error } = selectedRow.value;
+  if (!row) return <p class="soft">{error}</p>;
   const made = row.made[0];
   const freed = row.freed[0];
   const stack = row.stack[0];

@@ -2,7 +2,7 @@
 import { signal } from "@preact/signals";
 import { formatCount } from "../model/format.ts";
 import { moment } from "../session.ts";
-import { search } from "../state.ts";
+import { documentNumber, search } from "../state.ts";
 import { AllocationTable } from "./allocation_table.tsx";
 import { StackTable } from "./stack_table.tsx";
 
@@ -44,49 +44,14 @@ export function TableView() {
         )}
       </div>
       {what.value === "allocations" ? (
-        <AllocationTable at={liveOnly.value ? moment.value : "all"} search={search.value} />
+        <AllocationTable
+          key={documentNumber.value}
+          at={liveOnly.value ? moment.value : "all"}
+          search={search.value}
+        />
       ) : (
         <StackTable search={search.value} />
       )}
     </>
-  );
-}
-
-export interface Column<Key extends string> {
-  key: Key | null; // what sorting by it is called; null: cannot be sorted by
-  title: string;
-  isNumber: boolean;
-}
-
-export function TableHead<Key extends string>(props: {
-  columns: Column<Key>[];
-  sort: Key;
-  order: "up" | "down";
-  onSort: (key: Key) => void;
-}) {
-  return (
-    <div class="row head" role="row">
-      {props.columns.map((column) => {
-        const key = column.key;
-        const sorted = key !== null && key === props.sort;
-        return (
-          <span
-            key={column.title}
-            role="columnheader"
-            class={column.isNumber ? "number" : ""}
-            aria-sort={sorted ? (props.order === "up" ? "ascending" : "descending") : undefined}
-          >
-            {key === null ? (
-              column.title
-            ) : (
-              <button type="button" onClick={() => props.onSort(key)}>
-                {column.title}
-                {sorted && (props.order === "up" ? " ↑" : " ↓")}
-              </button>
-            )}
-          </span>
-        );
-      })}
-    </div>
   );
 }

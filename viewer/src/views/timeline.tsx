@@ -3,15 +3,36 @@
 import { computed, effect, signal } from "@preact/signals";
 import { useRef } from "preact/hooks";
 import { kGroupings, kNone, type Tile } from "../ask/scene.ts";
-import { kMargin, TimelineChart, type UnderPointer } from "../draw/timeline_chart.ts";
+import { TimelineChart } from "../draw/timeline_chart.ts";
+import { kMargin } from "../draw/timeline_wish.ts";
 import type { Key } from "../keys.ts";
 import { fade, kNeutral, type Rgb, shade } from "../model/colors.ts";
+import { formatBytes, formatCount } from "../model/format.ts";
 import { panSpan, type Span, wholeSpan, zoomSpan } from "../model/tiles.ts";
-import { answers, coloring, moment, moveCursor, otherMoment, shown } from "../session.ts";
-import { compareCursor, documentNumber, grouping, select, selection, span } from "../state.ts";
+import { selectedPool, selectedStack, selectedStream } from "../selected.ts";
+import {
+  answers,
+  coloring,
+  moment,
+  moveCursor,
+  notice,
+  otherMoment,
+  shown,
+  shownSpan,
+} from "../session.ts";
+import {
+  compareCursor,
+  documentNumber,
+  grouping,
+  kAllBytes,
+  select,
+  selection,
+  span,
+  vertical,
+} from "../state.ts";
 import { theme } from "../theme.ts";
-import { TimelineHover } from "./timeline_hover.tsx";
-import { useViewChart } from "./use_chart.ts";
+import { type Hovered, TimelineHover } from "./timeline_hover.tsx";
+import { listenTo, useViewChart } from "./use_chart.ts";
 
 // The rectangles' canvas covers the plot only; the other one has the axes as well.
 const kPlotPlace = {
@@ -24,11 +45,10 @@ const kZoomStep = 1.5;
 const kPanStep = 0.2; // of what is shown
 const kDragSlack = 4; // pixels a click may be shaky by
 
-// What of the vertical axis is shown: `magnified` times, from `floor` bytes up.
-const vertical = signal({ magnified: 1, floor: 0 });
-const hover = signal<{ x: number; y: number; found: UnderPointer | null } | null>(null);
+const hover = signal<Hovered | null>(null);
+// Whether a self-contained file has nothing finer than what is drawn.
+const isCoarse = signal(false);
 
-const shownSpan = computed<Span>(() => span.value ?? wholeSpan(shown.value!));
 const shownBytes = computed(() => {
   const document = shown.value!;
   const most = 1.06 * Math.max(1, document.reserved_peak.reserved, document.peak.requested);
@@ -41,12 +61,18 @@ const colorOf = computed(() => {
   const colors = coloring.value;
   const now = theme.value;
   const chosen = selection.value;
+  const groups = {
+    stack: selectedStack.value,
+    stream: selectedStream.value,
+    pool: selectedPool.value,
+  };
   return (tile: Tile, row: number): Rgb => {
     if (row === kNone) return chosen ? fade(kNeutral[now], now) : kNeutral[now];
     if (tile.by !== "allocation") {
       const group = tile.group[row];
       const color = (tile.by === "stack" ? colors.stack : colors.other).of(group, now);
-      return chosen && chosen.kind === tile.by && chosen.id !== group ? fade(color, now) : color;
+      const own = groups[tile.by];
+      return own !== null && own !== group ? fade(color, now) : color;
     }
     const { id, stack, stream, pool } = tile.rows;
     const by = colors.ofAllocation(id[row], stack[row]);
@@ -62,7 +88,11 @@ export function TimelineView() {
   const below = useRef<HTMLCanvasElement>(null);
   const above = useRef<HTMLCanvasElement>(null);
   useViewChart(host, {
-    make: (place) => new TimelineChart(place, below.current!, above.current!),
+    make: (place) =>
+      new TimelineChart(place, below.current!, above.current!, {
+        trouble: tell,
+        lacks: (isSo) => (isCoarse.value = isSo),
+      }),
     resized: (chart) => chart.redraw(),
     follow,
     listen,
@@ -79,13 +109,36 @@ export function TimelineView() {
           see.
         </p>
       )}
+      {isCoarse.value && (
+        <p class="note" data-coarse>
+          This file holds nothing finer than what is drawn here; <code>ashlar view</code> on the
+          snapshot does.
+        </p>
+      )}
       <div class="timeline" ref={host}>
         <canvas class="below" ref={below} style={kPlotPlace} />
-        <canvas class="above" ref={above} />
-        {hover.value?.found && <TimelineHover {...hover.value} found={hover.value.found} />}
+        <canvas class="above" ref={above} role="img" aria-label={description()} />
+        {hover.value && <TimelineHover {...hover.value} />}
       </div>
     </>
   );
+}
+
+// For those who do not see it; the panel beside it says the rest.
+function description(): string {
+  const { entries, peak, reserved_peak } = shown.value!;
+  return (
+    `Live memory over ${formatCount(entries)} entries, stacked by ${grouping.value}: ` +
+    `at most ${formatBytes(peak.requested)} requested, at entry ${formatCount(peak.entry)}, and ` +
+    `${formatBytes(reserved_peak.reserved)} reserved`
+  );
+}
+
+let told: string | null = null; // by this view, so that it takes nothing else away
+
+function tell(says: string | null): void {
+  if (says !== null || (told !== null && notice.value === told)) notice.value = says;
+  told = says;
 }
 
 function Controls() {
@@ -134,7 +187,6 @@ function follow(chart: TimelineChart): () => void {
       bytes: shownBytes.value,
       cursor: moment.value,
       other: otherMoment.value,
-      theme: theme.value,
       hover: hover.value,
       colorOf: colorOf.value,
     });
@@ -149,7 +201,7 @@ function listen(host: HTMLElement, chart: TimelineChart): () => void {
   };
   const over = (event: MouseEvent) => {
     const at = place(event);
-    hover.value = { ...at, found: chart.under(at.x, at.y) };
+    hover.value = { ...at, found: chart.under(at.x, at.y), mark: chart.markAt(at.x, at.y) };
   };
   const events = {
     wheel: (event: WheelEvent) => {
@@ -186,14 +238,10 @@ function listen(host: HTMLElement, chart: TimelineChart): () => void {
     pointerleave: () => (hover.value = null),
     dblclick: (event: MouseEvent) => zoom(1 / kZoomStep ** 3, chart.entryAt(place(event).x)),
   };
-  for (const [name, handler] of Object.entries(events)) {
-    host.addEventListener(name, handler as EventListener, { passive: false });
-  }
+  const end = listenTo(host, events);
   return () => {
     hover.value = null;
-    for (const [name, handler] of Object.entries(events)) {
-      host.removeEventListener(name, handler as EventListener);
-    }
+    end();
   };
 }
 
@@ -245,7 +293,7 @@ function lift(floor: number): void {
 
 function showEverything(): void {
   span.value = null;
-  vertical.value = { magnified: 1, floor: 0 };
+  vertical.value = kAllBytes;
 }
 
 // Keys zoom around the cursor where it is on the screen, else around the middle.

@@ -4,15 +4,35 @@ import type { UnderPointer } from "../draw/timeline_chart.ts";
 import { formatBytes, formatCount, formatDuration } from "../model/format.ts";
 import { stackTitle } from "../model/frames.ts";
 import { shown, stacks } from "../session.ts";
+import { besidePointer } from "./use_chart.ts";
 
 const kWide = 360; // pixels at most
 const kHigh = 150; // about
 
-export function TimelineHover({ x, y, found }: { x: number; y: number; found: UnderPointer }) {
+export interface Hovered {
+  x: number;
+  y: number;
+  found: UnderPointer | null;
+  mark: string | null; // what a mark there says
+}
+
+export function TimelineHover({ x, y, found, mark }: Hovered) {
+  if (!found && mark === null) return null;
+  const host = window.document.querySelector(".timeline")!;
+  const { left, top } = besidePointer(host, { x, y }, { wide: kWide, high: kHigh });
+  return (
+    <div class="hover" style={{ left: `${left}px`, top: `${top}px`, maxWidth: `${kWide}px` }}>
+      {mark !== null && <p data-mark>{mark}</p>}
+      {found && <Figures found={found} />}
+    </div>
+  );
+}
+
+function Figures({ found }: { found: UnderPointer }) {
   const document = shown.value!;
   const since = document.first_us === null ? null : found.time_us - document.first_us;
   return (
-    <div class="hover" style={{ ...besidePointer(x, y), maxWidth: `${kWide}px` }}>
+    <>
       <What found={found} />
       <dl>
         <dt>entry</dt>
@@ -25,16 +45,8 @@ export function TimelineHover({ x, y, found }: { x: number; y: number; found: Un
         <dt>reserved</dt>
         <dd>{formatBytes(found.reserved)}</dd>
       </dl>
-    </div>
+    </>
   );
-}
-
-// Right of the pointer and below it, or where there is room.
-function besidePointer(x: number, y: number) {
-  const host = window.document.querySelector(".timeline")!;
-  const left = x + 18 + kWide > host.clientWidth ? x - kWide - 18 : x + 18;
-  const top = Math.min(y + 14, host.clientHeight - kHigh);
-  return { left: `${Math.max(4, left)}px`, top: `${Math.max(4, top)}px` };
 }
 
 function What({ found }: { found: UnderPointer }) {

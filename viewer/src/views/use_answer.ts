@@ -1,40 +1,54 @@
 // A question asked while a view is shown. The last answer stays until the next one is there, so
-// that views do not flicker while the cursor moves.
+// that views do not flicker while the cursor moves; but none about another document.
 import { useEffect, useState } from "preact/hooks";
-import { messageOf } from "../session.ts";
+import { type StackUse, stackUse } from "../model/stack_use.ts";
+import { answers, messageOf, moment, otherMoment } from "../session.ts";
+import { documentNumber } from "../state.ts";
 
 export interface Answered<T> {
   value: T | null;
   error: string | null;
-  fresh: boolean; // whether the value answers the question as it is now
 }
 
-const kSettle = 40; // milliseconds a question must stand before it is asked, while keys repeat
+// May ask whether the answer is still wanted, where it takes long.
+export type Ask<T> = (isWanted: () => boolean) => Promise<T>;
 
-export function useAnswer<T>(ask: (() => Promise<T>) | null, question: string): Answered<T> {
-  const [state, setState] = useState<Answered<T> & { question: string }>({
-    value: null,
-    error: null,
-    fresh: false,
-    question: "",
-  });
+const kSettle = 40; // milliseconds a question must stand before it is asked, while keys repeat
+const kNothing = { value: null, error: null };
+
+export function useAnswer<T>(ask: Ask<T> | null, question: string): Answered<T> {
+  const shown = documentNumber.value;
+  const [last, setLast] = useState<(Answered<T> & { shown: number }) | null>(null);
   useEffect(() => {
     if (!ask) return;
-    let wanted = true;
+    let isWanted = true;
+    const keep = (answered: Answered<T>) => isWanted && setLast({ ...answered, shown });
     const timer = setTimeout(
       () => {
-        ask().then(
-          (value) => wanted && setState({ value, error: null, fresh: true, question }),
-          (problem) =>
-            wanted && setState({ value: null, error: messageOf(problem), fresh: true, question }),
+        ask(() => isWanted).then(
+          (value) => keep({ value, error: null }),
+          (problem) => keep({ value: null, error: messageOf(problem) }),
         );
       },
-      state.question === "" ? 0 : kSettle,
+      last === null ? 0 : kSettle,
     );
     return () => {
-      wanted = false;
+      isWanted = false;
       clearTimeout(timer);
     };
-  }, [question]);
-  return { ...state, fresh: state.question === question };
+  }, [question, shown]);
+  return last?.shown === shown ? last : kNothing;
+}
+
+// What each stack holds at the moment, and held at the other one.
+export function useStackUse(): Answered<StackUse[]> {
+  const [number, at, other] = [documentNumber.value, moment.value, otherMoment.value];
+  return useAnswer(async () => {
+    const ask = answers.peek()!;
+    const [now, before] = await Promise.all([
+      ask.stackBytes(number, at),
+      other === null ? null : ask.stackBytes(number, other),
+    ]);
+    return stackUse(now, before);
+  }, `${number} ${at} ${other}`);
 }

@@ -10,6 +10,33 @@ export function watchSize(host: Element, resized: () => void): () => void {
   return () => sizes.disconnect();
 }
 
+// Calls these by the names of their events; the answer ends that.
+export function listenTo<Handler extends (event: never) => void>(
+  host: HTMLElement,
+  events: Record<string, Handler>,
+): () => void {
+  const controller = new AbortController();
+  const { signal } = controller;
+  for (const [name, handler] of Object.entries(events)) {
+    host.addEventListener(name, handler as unknown as EventListener, { passive: false, signal });
+  }
+  return () => controller.abort();
+}
+
+// Right of the pointer and below it, or where there is room in the host. `size` is the most that is
+// to be placed there.
+export function besidePointer(
+  host: Element,
+  at: { x: number; y: number },
+  size: { wide: number; high: number },
+): { left: number; top: number } {
+  const gap = 16;
+  const isRoom = at.x + gap + size.wide <= host.clientWidth;
+  const left = isRoom ? at.x + gap : at.x - gap - size.wide;
+  const top = Math.min(at.y + gap, host.clientHeight - size.high);
+  return { left: Math.max(4, left), top: Math.max(4, top) };
+}
+
 interface Held<Chart> {
   make: (host: HTMLDivElement) => Chart;
   resized: (chart: Chart) => void;

@@ -1,4 +1,5 @@
 // A list of which only what is seen exists: any number of rows of one height, scrolled as one.
+// Arrow keys move from row to row, and Enter chooses one.
 import {
   elementScroll,
   observeElementOffset,
@@ -6,21 +7,34 @@ import {
   Virtualizer,
 } from "@tanstack/virtual-core";
 import type { ComponentChildren } from "preact";
-import { useEffect, useLayoutEffect, useReducer, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useLayoutEffect, useReducer, useRef, useState } from "preact/hooks";
+import { isCommand } from "../keys.ts";
 
 export const kRowHeight = 28;
 // Browsers do not draw boxes higher than about 33 million pixels.
 export const kMostRows = 1_000_000;
 
+// What a row's element must say of itself.
+export interface RowPlace {
+  id: string;
+  "aria-rowindex": number;
+  "data-active": boolean | undefined; // the one that the keys have moved to
+}
+
 interface Rows {
+  label: string;
+  head: ComponentChildren;
   count: number;
   resetOn: string; // scrolls to the top when this changes
-  row: (index: number) => ComponentChildren;
+  row: (index: number, place: RowPlace) => ComponentChildren;
+  onChoose: (index: number) => void;
   onSeen?: (first: number, last: number) => void;
 }
 
-export function VirtualRows({ count, resetOn, row, onSeen }: Rows) {
+export function VirtualRows({ label, head, count, resetOn, row, onChoose, onSeen }: Rows) {
   const host = useRef<HTMLDivElement>(null);
+  const name = useId();
+  const [active, setActive] = useState(-1);
   const [, redraw] = useReducer((times: number) => times + 1, 0);
   const options = {
     count: Math.min(count, kMostRows),
@@ -38,24 +52,73 @@ export function VirtualRows({ count, resetOn, row, onSeen }: Rows) {
   useLayoutEffect(() => rows._willUpdate());
   useLayoutEffect(() => {
     host.current?.scrollTo({ top: 0 });
+    setActive(-1);
   }, [resetOn]);
   const seen = rows.getVirtualItems();
   const first = seen[0]?.index ?? 0;
   const last = seen[seen.length - 1]?.index ?? 0;
   useEffect(() => onSeen?.(first, last), [first, last, resetOn]);
+  const press = (event: KeyboardEvent) => {
+    if (event.target !== event.currentTarget || isCommand(event)) return; // not the head's buttons
+    const page = Math.max(1, Math.floor(host.current!.clientHeight / kRowHeight) - 1);
+    const next = rowAfter(event.key, { active, page, count: options.count });
+    if (next !== null) {
+      setActive(next);
+      rows.scrollToIndex(next);
+    } else if (event.key === "Enter" && active >= 0 && active < count) onChoose(active);
+    else return;
+    event.preventDefault();
+  };
+  const rowId = (index: number) => `${name}-${index}`;
   return (
-    <div class="rows" ref={host} tabIndex={0} role="rowgroup">
-      <div style={{ height: `${rows.getTotalSize()}px`, position: "relative" }}>
-        {seen.map((item) => (
-          <div
-            key={item.index}
-            class="row-place"
-            style={{ transform: `translateY(${item.start}px)`, height: `${kRowHeight}px` }}
-          >
-            {row(item.index)}
-          </div>
-        ))}
+    <div
+      class="grid"
+      role="grid"
+      aria-label={label}
+      aria-rowcount={count}
+      aria-activedescendant={active >= first && active <= last ? rowId(active) : undefined}
+      tabIndex={0}
+      onKeyDown={press}
+    >
+      {head}
+      <div class="rows" ref={host} role="rowgroup">
+        <div
+          style={{ height: `${rows.getTotalSize()}px`, position: "relative" }}
+          role="presentation"
+        >
+          {seen.map((item) => (
+            <div
+              key={item.index}
+              class="row-place"
+              role="presentation"
+              style={{ transform: `translateY(${item.start}px)`, height: `${kRowHeight}px` }}
+            >
+              {row(item.index, {
+                id: rowId(item.index),
+                "aria-rowindex": item.index + 1,
+                "data-active": item.index === active || undefined,
+              })}
+            </div>
+          ))}
+        </div>
       </div>
     </div>
   );
+}
+
+// Where a key leads to; null: it is no key of a list.
+export function rowAfter(
+  key: string,
+  from: { active: number; page: number; count: number },
+): number | null {
+  const steps: Record<string, number> = {
+    ArrowUp: -1,
+    ArrowDown: 1,
+    PageUp: -from.page,
+    PageDown: from.page,
+    Home: -Infinity,
+    End: Infinity,
+  };
+  if (!(key in steps) || from.count === 0) return null;
+  return Math.min(from.count - 1, Math.max(0, from.active + steps[key]));
 }

@@ -74,7 +74,7 @@ test("the page follows a running process, takes snapshots of it, and sees its en
   await page.click("text=Take a snapshot now");
   await page.waitForSelector('.map[data-settled="true"]');
   expect(await page.locator("select.document option").count()).toBe(4);
-  expect(new URL(page.url()).hash).toContain("d=2");
+  await page.waitForFunction(() => location.hash.includes("d=2"));
   await page.keyboard.press("1");
   await page.waitForSelector('.timeline[data-settled="true"]');
   await takePicture(page, "live_timeline");

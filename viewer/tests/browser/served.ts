@@ -30,9 +30,13 @@ export function stopAll(): void {
 }
 
 // `ashlar view` on these files, as soon as it has printed its address. It serves the page as it was
-// built just now, whatever page the tool carries.
-export async function serve(files: string[]): Promise<Served> {
-  const tool = spawn(kTool, ["view", "--no-browser", "--page", kBuiltPage, ...files]);
+// built just now, whatever page the tool carries. Given the environment to start a browser in, it
+// does that.
+export async function serve(files: string[], withBrowser?: NodeJS.ProcessEnv): Promise<Served> {
+  const quietly = withBrowser ? [] : ["--no-browser"];
+  const tool = spawn(kTool, ["view", ...quietly, "--page", kBuiltPage, ...files], {
+    env: withBrowser ?? process.env,
+  });
   started.add(tool);
   let complaints = "";
   tool.stderr.on("data", (text) => (complaints += text));

@@ -1,54 +1,16 @@
 // Every view opens on bundled traces served by the real tool, and all follow one moment and one
 // selection. Each leaves a picture, light and dark, for a person to look at.
-import { type Browser } from "playwright-core";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import {
-  kViewNames,
-  openPage,
-  serve,
-  type Served,
-  show,
-  startBrowser,
-  stopAll,
-  takePicture,
-  traceFile,
-  type Watched,
-} from "./served.ts";
+import type { Page } from "playwright-core";
+import { describe, expect, test } from "vitest";
+import { kViewNames, show, takePicture } from "./served.ts";
+import { watchPages } from "./watched_pages.ts";
 
-let browser: Browser;
-let served: Served;
-let watched: Watched;
-
-beforeAll(async () => {
-  browser = await startBrowser();
-  served = await serve(["oom.1", "leaky", "moe_streams.1"].map(fileOf));
-});
-
-afterAll(async () => {
-  stopAll();
-  await browser?.close();
-});
-
-beforeEach(async () => {
-  watched = await openPage(browser);
-});
-
-afterEach(async () => {
-  expect(watched.errors).toEqual([]);
-  const origin = new URL(served.address).origin;
-  expect(
-    watched.requests.filter((url) => !url.startsWith(origin) && !url.startsWith("data:")),
-  ).toEqual([]);
-  await watched.page.close();
-});
-
-function fileOf(name: string): string {
-  return traceFile(name === "leaky" ? "leaky.pickle.xz" : `${name}.pickle.xz`);
-}
+const watched = watchPages(["oom.1", "leaky", "moe_streams.1"]);
 
 describe.each(kViewNames)("%s", (view) => {
   test("opens, light and dark", async () => {
-    await show(watched.page, served.address, `view=${view}`);
+    await show(watched.page, watched.address, `view=${view}`);
+    if (view === "compare") await watched.page.waitForSelector(".u-legend");
     await takePicture(watched.page, `${view}_light`);
     await watched.page.keyboard.press("t");
     await watched.page.waitForSelector('html[data-theme="dark"]');
@@ -59,10 +21,10 @@ describe.each(kViewNames)("%s", (view) => {
   test("opens on a trace without stacks, with several streams", async () => {
     const { page } = watched;
     if (view === "flame") {
-      await page.goto(`${served.address}#view=flame&d=2`);
+      await page.goto(`${watched.address}#view=flame&d=2`);
       await page.waitForSelector("text=There are no stacks in this trace");
     } else {
-      await show(page, served.address, `view=${view}&d=2&at=30000`);
+      await show(page, watched.address, `view=${view}&d=2&at=30000`);
     }
   });
 });
@@ -73,7 +35,7 @@ test.each(["timeline", "map"])(
     const { page } = watched;
     const colors: number[][] = [];
     for (const painter of ["webgl2", "canvas"]) {
-      await page.goto(`${served.address}?draw=${painter}#view=${view}&d=2&at=30000`);
+      await page.goto(`${watched.address}?draw=${painter}#view=${view}&d=2&at=30000`);
       await page.waitForSelector(`[data-painter="${painter}"][data-settled="true"]`);
       colors.push(await meanColors(await page.screenshot({ clip: kPlotPart })));
       await takePicture(page, `${view}_by_${painter}`);
@@ -84,7 +46,7 @@ test.each(["timeline", "map"])(
 
 test("a click in the timeline sets the cursor and the selection for all views", async () => {
   const { page } = watched;
-  await show(page, served.address, "view=timeline");
+  await show(page, watched.address, "view=timeline");
   await clickAt(page, ".timeline", 0.5, 0.8);
   await page.waitForSelector("[data-selected^='allocation:']");
   const chosen = await page.getAttribute("[data-selected]", "data-selected");
@@ -98,19 +60,19 @@ test("a click in the timeline sets the cursor and the selection for all views", 
 
 test("a row chosen in the table is the allocation of all views", async () => {
   const { page } = watched;
-  await show(page, served.address, "view=table");
+  await show(page, watched.address, "view=table");
   await page.click(".row[data-id] >> nth=3");
   await page.waitForSelector('.row[data-id][aria-selected="true"]');
   const id = await page.getAttribute('.row[aria-selected="true"]', "data-id");
   expect(await page.getAttribute("[data-selected]", "data-selected")).toBe(`allocation:${id}`);
   await page.click("text=In the address map");
   await page.waitForSelector('.map[data-settled="true"]');
-  expect(await page.evaluate(() => location.hash)).toContain(`sel=allocation:${id}`);
+  await page.waitForFunction((sel) => location.hash.includes(sel), `sel=allocation:${id}`);
 });
 
 test("a stack selected in the flame graph is the one of the table", async () => {
   const { page } = watched;
-  await show(page, served.address, "view=flame&d=1");
+  await show(page, watched.address, "view=flame&d=1");
   await page.click(".flame-box >> text=/append_loss|__init__/ >> nth=0");
   await page.waitForSelector("[data-selected^='stack:']");
   const id = (await page.getAttribute("[data-selected]", "data-selected"))!.split(":")[1];
@@ -121,7 +83,7 @@ test("a stack selected in the flame graph is the one of the table", async () => 
 
 test("keys step through history, and the map follows", async () => {
   const { page } = watched;
-  await show(page, served.address, "view=map&at=100");
+  await show(page, watched.address, "view=map&at=100");
   await page.keyboard.press("ArrowRight");
   await page.waitForSelector('.map[data-at="101"]');
   await page.keyboard.press("[");
@@ -133,7 +95,7 @@ test("keys step through history, and the map follows", async () => {
 
 test("a segment says what holds it", async () => {
   const { page } = watched;
-  await show(page, served.address, "view=map");
+  await show(page, watched.address, "view=map");
   // Between lines and segments there is nothing to hit; one of these is none of the gaps.
   for (const down of [0.3, 0.32, 0.34]) {
     if ((await page.locator("[data-pinned]").count()) > 0) break;
@@ -147,7 +109,7 @@ test("a segment says what holds it", async () => {
 
 test("two moments are compared by flame graph and by table", async () => {
   const { page } = watched;
-  await show(page, served.address, "view=flame&d=1&at=470&from=20");
+  await show(page, watched.address, "view=flame&d=1&at=470&from=20");
   await page.waitForSelector("text=/from entry 20/");
   await takePicture(page, "flame_difference");
   await page.keyboard.press("4");
@@ -157,7 +119,7 @@ test("two moments are compared by flame graph and by table", async () => {
 
 test("wheel and keys zoom, dragging pans, and 0 shows everything again", async () => {
   const { page } = watched;
-  await show(page, served.address, "view=timeline&d=2");
+  await show(page, watched.address, "view=timeline&d=2");
   const box = (await page.locator(".timeline").boundingBox())!;
   await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
   await page.mouse.wheel(0, -400);
@@ -170,7 +132,8 @@ test("wheel and keys zoom, dragging pans, and 0 shows everything again", async (
   expect(panned[0]).toBeGreaterThan(zoomed[0]);
   expect(panned[1] - panned[0]).toBeCloseTo(zoomed[1] - zoomed[0], -1);
   await page.keyboard.press("ArrowUp");
-  expect((await spanOf(page))[1] - (await spanOf(page))[0]).toBeLessThan(panned[1] - panned[0]);
+  const nearer = await spanOf(page);
+  expect(nearer[1] - nearer[0]).toBeLessThan(panned[1] - panned[0]);
   await page.waitForSelector('.timeline[data-settled="true"]');
   await takePicture(page, "timeline_zoomed");
   await page.keyboard.press("0");
@@ -179,7 +142,7 @@ test("wheel and keys zoom, dragging pans, and 0 shows everything again", async (
 
 test("the table sorts, searches and scrolls to its end", async () => {
   const { page } = watched;
-  await show(page, served.address, "view=table&d=1");
+  await show(page, watched.address, "view=table&d=1");
   await page.click("text=made at");
   await page.waitForSelector('[aria-sort="descending"] >> text=made at');
   const total = Number(await page.getAttribute(".table", "data-total"));
@@ -199,14 +162,14 @@ test("the table sorts, searches and scrolls to its end", async () => {
 
 test("causes say where the gap went and what else would have been reserved", async () => {
   const { page } = watched;
-  await show(page, served.address, "view=causes&d=2");
+  await show(page, watched.address, "view=causes&d=2");
   expect(await page.textContent(".report")).toMatch(/a gap of/);
   expect(await page.locator(".alternative").count()).toBeGreaterThan(1);
 });
 
 test("documents are compared, and the worst is named", async () => {
   const { page } = watched;
-  await show(page, served.address, "view=compare&d=0&with=1");
+  await show(page, watched.address, "view=compare&d=0&with=1");
   await page.waitForSelector("canvas");
   expect(await page.textContent(".report")).toMatch(/The worst is .*above the mean/);
   await page.waitForSelector("text=What they hold at their peaks");
@@ -214,15 +177,42 @@ test("documents are compared, and the worst is named", async () => {
 
 test("help lists the keys and goes away again", async () => {
   const { page } = watched;
-  await show(page, served.address, "view=timeline");
+  await show(page, watched.address, "view=timeline");
   await page.keyboard.press("?");
-  await page.waitForSelector("[role=dialog] >> text=zoom in");
+  await page.waitForSelector("dialog[open] >> text=zoom in");
   await takePicture(page, "help");
   await page.keyboard.press("Escape");
-  await page.waitForSelector("[role=dialog]", { state: "detached" });
+  await page.waitForSelector("dialog", { state: "detached" });
+  await page.keyboard.press("?");
+  await page.click("dialog >> [aria-label=Close]");
+  await page.waitForSelector("dialog", { state: "detached" });
 });
 
-async function clickAt(page: Watched["page"], selector: string, right: number, down: number) {
+test("what a GPU has lost is drawn again", async () => {
+  const { page } = watched;
+  await page.goto(`${watched.address}?draw=webgl2#view=timeline&d=2&at=30000`);
+  await page.waitForSelector('[data-painter="webgl2"][data-settled="true"]');
+  const before = await meanColors(await page.screenshot({ clip: kPlotPart }));
+  await page.evaluate(async () => {
+    const canvas = document.querySelector<HTMLCanvasElement>(".timeline .below")!;
+    const gl = canvas.getContext("webgl2")!.getExtension("WEBGL_lose_context")!;
+    const next = (name: string) =>
+      new Promise((resume) => canvas.addEventListener(name, resume, { once: true }));
+    const lost = next("webglcontextlost");
+    gl.loseContext();
+    await lost;
+    await new Promise((resume) => setTimeout(resume));
+    const restored = next("webglcontextrestored");
+    gl.restoreContext();
+    await restored;
+    await new Promise(requestAnimationFrame);
+    await new Promise(requestAnimationFrame);
+  });
+  const after = await meanColors(await page.screenshot({ clip: kPlotPart }));
+  after.forEach((channel, i) => expect(Math.abs(channel - before[i])).toBeLessThan(2));
+});
+
+async function clickAt(page: Page, selector: string, right: number, down: number) {
   const box = (await page.locator(selector).boundingBox())!;
   await page.mouse.click(box.x + right * box.width, box.y + down * box.height);
 }
@@ -243,7 +233,9 @@ async function meanColors(picture: Buffer): Promise<number[]> {
   }, picture.toString("base64"));
 }
 
-async function spanOf(page: Watched["page"]): Promise<number[]> {
+// The address is written when the state has come to rest.
+async function spanOf(page: Page): Promise<number[]> {
+  await page.waitForTimeout(400);
   const text = await page.evaluate(() => new URLSearchParams(location.hash.slice(1)).get("span"));
   return text!.split("-").map(Number);
 }

@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
-import type { Frame, StackBytes } from "../../src/ask/scene.ts";
-import { deltaOf, imbalance, stackChanges } from "../../src/model/compare.ts";
-import { shortPath, stackTitle } from "../../src/model/frames.ts";
+import type { DocumentScene, Frame, StackBytes } from "../../src/ask/scene.ts";
+import { deltaOf, gapOf, imbalance, partnerOf, stackChanges } from "../../src/model/compare.ts";
+import { hasFrame, shortPath, stackTitle } from "../../src/model/frames.ts";
+import { changeOf, stackUse } from "../../src/model/stack_use.ts";
 
 const frame = (name: string): Frame => [name, `/src/${name}.py`, 1];
 const held = (stack: number[], bytes: number[]): StackBytes => ({
@@ -47,4 +48,37 @@ test("a stack that ends in PyTorch's own code is called by who called that", () 
   expect(stackTitle(stacks, 2)).toBe("no stack recorded");
   expect(shortPath("/a/b/c/d.py")).toBe("b/c/d.py");
   expect(shortPath("/a/site-packages/pack/d.py")).toBe("pack/d.py");
+});
+
+test("a document is never compared with itself, nor with one that is not there", () => {
+  expect(partnerOf(0, 2, 3)).toBe(2);
+  expect(partnerOf(1, 1, 3)).toBe(0);
+  expect(partnerOf(0, 0, 3)).toBe(1);
+  expect(partnerOf(0, 7, 3)).toBe(1);
+  expect(partnerOf(2, null, 3)).toBe(0);
+  expect(partnerOf(0, null, 1)).toBe(null);
+});
+
+test("the gap is that of one moment, as the causes have it", () => {
+  const document = {
+    peak: { entry: 5, requested: 90 },
+    reserved_peak: { entry: 9, reserved: 100, requested: 70 },
+  } as DocumentScene;
+  expect(gapOf(document)).toBe(30);
+});
+
+test("a search looks for name, file and line, as the server does", () => {
+  const stacks = { frames: [["Step", "/a/train.py", 12] as Frame], stacks: [[0], []] };
+  expect(hasFrame(stacks, 0, "step:/A/train.py:12")).toBe(true);
+  expect(hasFrame(stacks, 0, "train.py:13")).toBe(false);
+  expect(hasFrame(stacks, 1, "step")).toBe(false);
+});
+
+test("of two moments a stack has both, and what holds nothing any more is there, too", () => {
+  const uses = stackUse(held([1, 2], [10, 20]), held([2, 3], [5, 7]));
+  expect(uses.map((use) => [use.stack, use.bytes, changeOf(use)])).toEqual([
+    [1, 10, 10],
+    [2, 20, 15],
+    [3, 0, -7],
+  ]);
 });

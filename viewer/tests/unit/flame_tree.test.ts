@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { StackBytes, Stacks } from "../../src/ask/scene.ts";
-import { flameBoxes, flameTree, pathOfStack } from "../../src/model/flame_tree.ts";
+import { flameBoxes, flameTree, pathOfNames, pathOfStack } from "../../src/model/flame_tree.ts";
 
 const stacks: Stacks = {
   frames: [
@@ -22,7 +22,7 @@ test("a frame has the bytes of all stacks through it", () => {
   expect(root.now).toBe(36);
   const main = root.children.find((node) => node.name.startsWith("main"))!;
   expect(main.now).toBe(35);
-  expect(main.stack).toBe(2);
+  expect(main.stacks).toEqual([2]);
   expect(main.children.map((node) => node.now)).toEqual([10, 20]);
   expect(root.children[1].name).toBe("no stack recorded");
 });
@@ -53,4 +53,28 @@ test("the path of a stack leads from the root to where it ends", () => {
     "step",
   ]);
   expect(pathOfStack(root, 77)).toEqual([]);
+});
+
+test("stacks that read alike end in one frame, and each is found there", () => {
+  const alike: Stacks = {
+    frames: [
+      ["main", "/a/site-packages/pack/main.py", 1],
+      ["main", "/b/site-packages/pack/main.py", 1],
+    ],
+    stacks: [[0], [1]],
+  };
+  const root = flameTree(alike, held({ 0: 10, 1: 5 }), null);
+  expect(root.children.map((node) => [node.now, node.stacks])).toEqual([[15, [0, 1]]]);
+  expect(pathOfStack(root, 0).length).toBe(2);
+  expect(pathOfStack(root, 1).length).toBe(2);
+});
+
+test("names lead as far down as there are frames of that name", () => {
+  const root = flameTree(stacks, held({ 0: 10, 1: 20 }), null);
+  const names = pathOfStack(root, 0)
+    .slice(1)
+    .map((node) => node.name);
+  expect(pathOfNames(root, names)).toEqual(pathOfStack(root, 0));
+  expect(pathOfNames(root, [names[0], "gone", names[1]]).map((node) => node.now)).toEqual([30, 30]);
+  expect(pathOfNames(root, ["of another document"])).toEqual([root]);
 });

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { clipMiddle } from "../../src/draw/canvas.ts";
 import * as format from "../../src/model/format.ts";
 
 test("bytes have the unit in which they are at least one, as on the command line", () => {
@@ -32,6 +33,10 @@ test("durations have the unit that keeps them short", () => {
   expect(format.formatDuration(1320)).toBe("1.32 ms");
   expect(format.formatDuration(12_345_678)).toBe("12.3 s");
   expect(format.formatDuration(3 * 60e6)).toBe("3.00 min");
+  expect(format.formatDuration(999.7)).toBe("1.00 ms");
+  expect(format.formatDuration(999_400)).toBe("999 ms");
+  expect(format.formatDuration(999_600)).toBe("1.00 s");
+  expect(format.formatDuration(4000 * 3600e6)).toBe("4000 h");
 });
 
 test("ticks of bytes are round in their unit, and all in the same", () => {
@@ -45,4 +50,11 @@ test("ticks of bytes are round in their unit, and all in the same", () => {
     "2.5 GiB",
   ]);
   expect(ticks[1].bytes).toBe(2 ** 29);
+});
+
+test("of a text that is too long the middle is left out", () => {
+  const fits = (text: string) => text.length <= 9;
+  expect(clipMiddle("ProfilerStep#12", fits)).toBe("Prof…p#12");
+  expect(clipMiddle("step 1", fits)).toBe("step 1");
+  expect(clipMiddle("abc", () => false)).toBe("…");
 });

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { type AddressMap, BlockState, kNone } from "../../src/ask/scene.ts";
+import { type AddressMap, BlockState, kNone, SegmentKind } from "../../src/ask/scene.ts";
 import { fittingBytesPerPixel, kLine, layOutMap, quadAt } from "../../src/model/map_layout.ts";
 import { pinnedSentence, segmentUse } from "../../src/model/pinned.ts";
 
@@ -103,6 +103,20 @@ test("an empty segment could be given back, a pending one must wait", () => {
   expect(pinnedSentence(segmentUse(map, 0), 0, "")).toMatch(/Nothing lives.*could be given back/);
   expect(pinnedSentence(segmentUse(map, 1), 0, "")).toMatch(/must wait for another stream/);
   expect(pinnedSentence(segmentUse(map, 2), 1, "")).toMatch(/no memory behind it/);
+});
+
+test("a view of the paged engine is called one, and counted as one", () => {
+  const map = mapOf([
+    { pool: 0, blocks: [live(512), free(512)] },
+    { pool: 0, blocks: [live(1024)] },
+  ]);
+  map.segment_kind.set([SegmentKind.view, SegmentKind.plain]);
+  expect(pinnedSentence(segmentUse(map, 0), SegmentKind.view, "")).toMatch(/holds this view: only/);
+  expect(pinnedSentence(segmentUse(map, 0), SegmentKind.expandable, "")).toMatch(
+    /this expandable segment/,
+  );
+  const [heading] = layOutMap(map, { width: 100, bytesPerPixel: 100 }).headings;
+  expect([heading.views, heading.segments]).toEqual([1, 1]);
 });
 
 test("several live blocks are counted, the greatest first", () => {

@@ -83,9 +83,63 @@ test("a bad file is told in its own words", async () => {
   expect(session.failure.value).toBe("run.pickle is no snapshot");
 });
 
+test("an address that names a document that is not there leads to the first", async () => {
+  await session.start(sourceOf([() => sceneOf([document(null)])]));
+  readHash("#view=timeline&d=9&at=3");
+  expect(session.shown.value?.entries).toBe(1000);
+  expect(state.documentNumber.value).toBe(0);
+});
+
+test("a span that is not there is one at the end", async () => {
+  await session.start(sourceOf([() => sceneOf([document(null)])]));
+  readHash("#span=5000-5100");
+  expect(session.shownSpan.value).toEqual({ from: 900, to: 1000 });
+});
+
+test("files are read one after the other, and a bad one keeps none from being read", async () => {
+  const opened: string[] = [];
+  const documents = [document(null)];
+  const source: Source = {
+    ...sourceOf([() => sceneOf(documents)]),
+    open: async (name) => {
+      if (name === "bad") throw new Refused("bad: no snapshot");
+      opened.push(name);
+      documents.push(document(null));
+    },
+  };
+  await session.start(source);
+  await session.openFiles(["bad", "one", "two"].map((name) => ({ name }) as File));
+  expect(opened).toEqual(["one", "two"]);
+  expect(session.scene.value?.documents.length).toBe(3);
+  expect(state.documentNumber.value).toBe(1);
+  expect(session.notice.value).toBe("bad: no snapshot");
+});
+
+test("after a bad file another one is shown, and says how far it is meanwhile", async () => {
+  let isThere = false;
+  const scene = () => {
+    if (!isThere) throw new Refused("run.pickle is no snapshot");
+    return sceneOf([document(null)]);
+  };
+  const source: Source = {
+    ...sourceOf([scene]),
+    open: async (name) => {
+      if (name === "bad") throw new Refused("bad: no snapshot");
+      expect(session.waiting.value?.what).toBe("reading good");
+      isThere = true;
+    },
+  };
+  await session.start(source);
+  await session.openFiles([{ name: "bad" } as File]);
+  expect(session.failure.value).toBe("bad: no snapshot");
+  await session.openFiles([{ name: "good" } as File]);
+  expect(session.failure.value).toBe(null);
+  expect(session.shown.value?.entries).toBe(1000);
+});
+
 test("a file that cannot be opened beside others leaves them shown", async () => {
   await session.start(sourceOf([() => sceneOf([document(null)])]));
-  await session.openFile({ name: "x.pickle" } as File);
+  await session.openFiles([{ name: "x.pickle" } as File]);
   expect(session.notice.value).toBe("x.pickle: no snapshot");
   expect(session.shown.value?.entries).toBe(1000);
 });

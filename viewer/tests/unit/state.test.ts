@@ -1,4 +1,4 @@
-import { beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test, vi } from "vitest";
 import * as state from "../../src/state.ts";
 
 beforeEach(() => state.readHash(""));
@@ -28,6 +28,38 @@ test("another document starts at its own peak, with nothing selected", () => {
   state.readHash("#view=flame&at=7&from=3&sel=allocation:9&span=1-50");
   state.showDocument(1);
   expect(state.hash.value).toBe("#view=flame&d=1");
+});
+
+test("another document is shown with all of its bytes", () => {
+  state.vertical.value = { magnified: 64, floor: 1e9 };
+  state.showDocument(1);
+  expect(state.vertical.value).toEqual(state.kAllBytes);
+  state.vertical.value = { magnified: 64, floor: 1e9 };
+  state.readHash("#d=2");
+  expect(state.vertical.value).toEqual(state.kAllBytes);
+});
+
+test("the address is written when the state has come to rest", () => {
+  vi.useFakeTimers();
+  const location = { hash: "" };
+  const replaceState = vi.fn((_: unknown, __: string, hash: string) => (location.hash = hash));
+  vi.stubGlobal("location", location);
+  vi.stubGlobal("history", { replaceState });
+  vi.stubGlobal("addEventListener", () => {});
+  const end = state.keepInAddress();
+  for (let at = 0; at < 500; ++at) state.cursor.value = at;
+  expect(replaceState).not.toHaveBeenCalled();
+  vi.advanceTimersByTime(1000);
+  expect(replaceState).toHaveBeenCalledTimes(1);
+  expect(location.hash).toBe("#view=timeline&at=499");
+  replaceState.mockImplementation(() => {
+    throw new Error("too often");
+  });
+  state.cursor.value = 7;
+  vi.advanceTimersByTime(1000);
+  end();
+  vi.unstubAllGlobals();
+  vi.useRealTimers();
 });
 
 test("the same document again changes nothing", () => {

@@ -122,6 +122,7 @@ test("groups lie upon each other in the tile's order", async () => {
       requested: ["f64", [30, 30, 15]],
       allocated: ["f64", [30, 30, 15]],
       reserved: ["f64", [40, 40, 40]],
+      reserved_high: ["f64", [50, 50, 50]],
       requested_low: ["f64", [30, 30, 0]],
       group: ["u32", [5, 2]],
       bytes: ["f64", [10, 10, 0, 20, 20, 15]],

@@ -56,3 +56,12 @@ test("zooming and panning end at the document's ends and at single entries", () 
 test("each step of detail is four times as much magnification, and there are four", () => {
   expect([1, 4, 16, 64, 256, 4096].map(tiles.detailFor)).toEqual([0, 1, 2, 3, 4, 4]);
 });
+
+test("a span beyond the document's end is one at its end", () => {
+  expect(tiles.clampSpan(document, { from: 10, to: 50 })).toEqual({ from: 10, to: 50 });
+  expect(tiles.clampSpan(document, { from: 500_000, to: 500_100 })).toEqual({
+    from: 99_900,
+    to: 100_000,
+  });
+  expect(tiles.clampSpan(document, { from: 5, to: 1e9 })).toEqual(tiles.wholeSpan(document));
+});

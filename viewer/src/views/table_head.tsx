@@ -1,0 +1,49 @@
+// What both tables are made of: the head, by which they are sorted, and their cells.
+import type { ComponentChildren } from "preact";
+
+export interface Column<Key extends string> {
+  key: Key | null; // what sorting by it is called; null: cannot be sorted by
+  title: string;
+  isNumber: boolean;
+}
+
+export function TableHead<Key extends string>(props: {
+  columns: Column<Key>[];
+  sort: Key;
+  order: "up" | "down";
+  onSort: (key: Key) => void;
+}) {
+  return (
+    <div class="row head" role="row">
+      {props.columns.map((column) => {
+        const key = column.key;
+        const sorted = key !== null && key === props.sort;
+        return (
+          <span
+            key={column.title}
+            role="columnheader"
+            class={column.isNumber ? "number" : ""}
+            aria-sort={sorted ? (props.order === "up" ? "ascending" : "descending") : undefined}
+          >
+            {key === null ? (
+              column.title
+            ) : (
+              <button type="button" onClick={() => props.onSort(key)}>
+                {column.title}
+                {sorted && (props.order === "up" ? " ↑" : " ↓")}
+              </button>
+            )}
+          </span>
+        );
+      })}
+    </div>
+  );
+}
+
+export function Cell(props: { class?: string; children: ComponentChildren }) {
+  return (
+    <span role="gridcell" class={props.class ?? "number"}>
+      {props.children}
+    </span>
+  );
+}

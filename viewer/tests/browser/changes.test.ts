@@ -1,0 +1,138 @@
+// What changes while a view is shown: the document, the selection, the order of a table, the focus.
+import { expect, test } from "vitest";
+import { show, takePicture } from "./served.ts";
+import { watchPages } from "./watched_pages.ts";
+
+const watched = watchPages(["oom.1", "leaky", "moe_streams.1"]);
+
+test("another document is shown as it is, in every view, whatever was shown before", async () => {
+  const { page } = watched;
+  // Magnified in one document: the other is not.
+  await show(page, watched.address, "view=timeline&d=0");
+  for (let i = 0; i < 8; ++i) await page.keyboard.press("Shift+ArrowUp");
+  await page.waitForSelector("button:enabled >> text=Fit");
+  await page.keyboard.press("n");
+  await page.waitForSelector("button:disabled >> text=Fit");
+
+  // Zoomed to a frame that the other does not have: that can be zoomed, too, and out again.
+  await show(page, watched.address, "view=flame&d=0");
+  await page.click(".flame-box >> nth=2");
+  await page.keyboard.press("n");
+  await page.waitForSelector(".flame-box >> text=/append_loss/");
+  await page.click(".flame-box >> text=/append_loss/ >> nth=0");
+  await page.waitForFunction(() =>
+    document.querySelector(".flame-box")!.textContent!.startsWith("append_loss"),
+  );
+  await page.click("text=All frames");
+  await page.waitForFunction(() =>
+    document.querySelector(".flame-box")!.textContent!.startsWith("all "),
+  );
+
+  // The causes are those of the document, or on their way.
+  await show(page, watched.address, "view=causes&d=0");
+  const before = await page.textContent(".report section");
+  await page.route("**/d/1/causes.json", (route) =>
+    route.fulfill({ status: 202, json: { loading: "replaying" } }),
+  );
+  await page.keyboard.press("n");
+  await page.waitForSelector("[data-loading] >> text=replaying");
+  await page.unroute("**/d/1/causes.json");
+  await page.waitForSelector(".report section");
+  expect(await page.textContent(".report section")).not.toBe(before);
+
+  // And it is compared with another one than itself.
+  await show(page, watched.address, "view=compare&d=0&with=1");
+  await page.selectOption("select.document", "1");
+  await page.waitForSelector("text=What they hold at their peaks");
+  expect(await page.isChecked('[aria-label^="compare with oom"]')).toBe(true);
+});
+
+test("an address that names what is not there leads to what is", async () => {
+  const { page } = watched;
+  await show(page, watched.address, "view=timeline&d=2");
+  await page.evaluate(() => (location.hash = "#view=timeline&d=9"));
+  await page.waitForSelector('.timeline[data-settled="true"]');
+  await page.waitForFunction(() => location.hash === "#view=timeline");
+  await page.evaluate(() => (location.hash = "#view=timeline&span=900000-900100"));
+  await page.waitForTimeout(200);
+  await page.waitForSelector('.timeline[data-settled="true"]');
+});
+
+test("everything can be reached by the keyboard, and keys work wherever the focus is", async () => {
+  const { page } = watched;
+  await show(page, watched.address, "view=table");
+  await page.check("text=only those that live");
+  await page.keyboard.press("1");
+  await page.waitForSelector('.timeline[data-settled="true"]');
+  await page.focus(".overview");
+  const at = Number(await page.getAttribute(".moment", "data-moment"));
+  await page.keyboard.press("ArrowLeft");
+  await page.waitForSelector(`.moment[data-moment="${at - 1}"]`);
+  await page.keyboard.press("Home");
+  await page.waitForSelector('.moment[data-moment="0"]');
+  await page.keyboard.press("p");
+
+  await page.keyboard.press("4");
+  await page.focus(".grid");
+  await page.waitForSelector(".row[data-id]");
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("ArrowDown");
+  const id = await page.getAttribute(".row[data-active]", "data-id");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector(`[data-selected="allocation:${id}"]`);
+  await page.focus("header input[type=file]");
+  expect(await page.evaluate(() => document.activeElement?.getAttribute("type"))).toBe("file");
+});
+
+test("what belongs to a selected allocation is marked in all views", async () => {
+  const { page } = watched;
+  await show(page, watched.address, "view=table&d=1");
+  await page.click(".row[data-id] >> nth=0");
+  await page.waitForSelector(".holders button.related");
+  await page.click("text=stacks >> nth=0");
+  await page.waitForSelector(".stacks .row.related");
+  await page.keyboard.press("3");
+  await page.waitForSelector(".flame-box.faded");
+  await page.keyboard.press("6");
+  await page.waitForSelector(".u-legend"); // Rows move down when the curves come.
+  await page.click("tbody .link >> nth=1");
+  await page.waitForFunction(() => location.hash.includes("sel=stack:"));
+  await page.waitForSelector("tr.related");
+});
+
+test("rows are those of the last order asked for, whichever answer comes last", async () => {
+  const { page } = watched;
+  await show(page, watched.address, "view=table&d=2");
+  // A page of the old order that comes a second later than all others.
+  await page.route(/allocations\?sort=bytes.*from=[^0]/, async (route) => {
+    const answer = await route.fetch();
+    await new Promise((resume) => setTimeout(resume, 1000));
+    await route.fulfill({ response: answer });
+  });
+  const late = page.waitForResponse(/allocations\?sort=bytes.*from=[^0]/);
+  await page.evaluate(() => document.querySelector(".rows")!.scrollTo({ top: 28 * 2500 }));
+  await page.waitForRequest(/allocations\?sort=bytes.*from=[^0]/);
+  await page.click("text=made at");
+  await page.click("text=made at");
+  await page.waitForSelector('[aria-sort="ascending"] >> text=made at');
+  const places = () =>
+    page.$$eval(".row[data-id] > :nth-child(2)", (cells) => cells.map((cell) => cell.textContent));
+  await page.waitForFunction(
+    () => (document.querySelector(".row[data-id] > :nth-child(2)")?.textContent ?? "").length < 3,
+  );
+  const rows = await places();
+  await late;
+  await page.waitForTimeout(100);
+  expect(await places()).toEqual(rows);
+});
+
+test("on a narrow window the details stand below", async () => {
+  const { page } = watched;
+  await page.setViewportSize({ width: 700, height: 800 });
+  await show(page, watched.address, "view=timeline");
+  const view = (await page.locator(".view").boundingBox())!;
+  const aside = (await page.locator("aside").boundingBox())!;
+  expect(aside.y).toBeGreaterThanOrEqual(view.y + view.height - 2);
+  expect(view.height).toBeGreaterThan(300);
+  await takePicture(page, "narrow");
+});

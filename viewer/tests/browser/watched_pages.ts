@@ -1,0 +1,46 @@
+// Pages that are watched while they are tested.
+import type { Browser, Page } from "playwright-core";
+import { afterAll, afterEach, beforeAll, beforeEach, expect } from "vitest";
+import {
+  openPage,
+  serve,
+  type Served,
+  startBrowser,
+  stopAll,
+  traceFile,
+  type Watched,
+} from "./served.ts";
+
+// What a file of tests works on: the tool on these traces, and for each test a page of its own,
+// which must log no error and ask nobody else.
+export function watchPages(names: string[]): { readonly page: Page; readonly address: string } {
+  let browser: Browser;
+  let served: Served;
+  let watched: Watched;
+  beforeAll(async () => {
+    browser = await startBrowser();
+    served = await serve(names.map((name) => traceFile(`${name}.pickle.xz`)));
+  });
+  afterAll(async () => {
+    stopAll();
+    await browser?.close();
+  });
+  beforeEach(async () => {
+    watched = await openPage(browser);
+  });
+  afterEach(async () => {
+    expect(watched.errors).toEqual([]);
+    const { origin } = new URL(served.address);
+    const isOurs = (url: string) => url.startsWith(origin) || url.startsWith("data:");
+    expect(watched.requests.filter((url) => !isOurs(url))).toEqual([]);
+    await watched.page.close();
+  });
+  return {
+    get page() {
+      return watched.page;
+    },
+    get address() {
+      return served.address;
+    },
+  };
+}

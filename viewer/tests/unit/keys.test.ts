@@ -1,0 +1,41 @@
+import { expect, test } from "vitest";
+import { isCommand, takesLetters } from "../../src/keys.ts";
+import { rowAfter } from "../../src/views/virtual_rows.tsx";
+
+const press = (key: string, held: Partial<Parameters<typeof isCommand>[0]> = {}) => ({
+  key,
+  ctrlKey: false,
+  metaKey: false,
+  altKey: false,
+  ...held,
+});
+
+test("keys with Ctrl, Alt or Meta are the browser's; brackets behind Alt are brackets", () => {
+  expect(isCommand(press("p"))).toBe(false);
+  expect(isCommand(press("p", { ctrlKey: true }))).toBe(true);
+  expect(isCommand(press("ArrowLeft", { altKey: true }))).toBe(true);
+  expect(isCommand(press("[", { altKey: true }))).toBe(false);
+  expect(isCommand(press("}", { altKey: true, ctrlKey: true }))).toBe(false);
+  expect(isCommand(press("[", { metaKey: true }))).toBe(true);
+});
+
+test("only what takes letters keeps them from the page", () => {
+  expect(takesLetters("INPUT", "search")).toBe(true);
+  expect(takesLetters("INPUT", null)).toBe(true);
+  expect(takesLetters("SELECT", null)).toBe(true);
+  expect(takesLetters("INPUT", "checkbox")).toBe(false);
+  expect(takesLetters("INPUT", "radio")).toBe(false);
+  expect(takesLetters("INPUT", "file")).toBe(false);
+  expect(takesLetters("BUTTON", null)).toBe(false);
+});
+
+test("keys lead from row to row, and not beyond the ends", () => {
+  const from = { active: 3, page: 10, count: 20 };
+  expect(rowAfter("ArrowDown", from)).toBe(4);
+  expect(rowAfter("PageUp", from)).toBe(0);
+  expect(rowAfter("End", from)).toBe(19);
+  expect(rowAfter("Home", from)).toBe(0);
+  expect(rowAfter("ArrowDown", { ...from, active: -1 })).toBe(0);
+  expect(rowAfter("x", from)).toBe(null);
+  expect(rowAfter("ArrowDown", { ...from, count: 0 })).toBe(null);
+});

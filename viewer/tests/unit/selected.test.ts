@@ -1,0 +1,56 @@
+import { beforeEach, expect, test } from "vitest";
+import { Answers } from "../../src/ask/answers.ts";
+import type { Source } from "../../src/ask/source.ts";
+import * as selected from "../../src/selected.ts";
+import { answers } from "../../src/session.ts";
+import * as state from "../../src/state.ts";
+import { encodeColumns } from "../standin.ts";
+
+// Allocation 7 was made by stack 3, on stream 1, in pool 0; nothing else is known.
+const source: Source = {
+  kind: "server",
+  get: async (question) => {
+    if (!question.endsWith("id=7")) throw new Error("there is no such allocation");
+    return encodeColumns({
+      total: ["f64", [1]],
+      id: ["u32", [7]],
+      bytes: ["f64", [512]],
+      made: ["u32", [1]],
+      freed: ["u32", [2]],
+      made_us: ["f64", [0]],
+      freed_us: ["f64", [0]],
+      address: ["u64", [4096n]],
+      stack: ["u32", [3]],
+      stream: ["u32", [1]],
+      pool: ["u32", [0]],
+    });
+  },
+  open: async () => {},
+  takeSnapshot: async () => {},
+};
+
+const settle = () => new Promise((resume) => setTimeout(resume));
+const owns = () => [
+  selected.selectedStack.value,
+  selected.selectedStream.value,
+  selected.selectedPool.value,
+];
+
+beforeEach(() => {
+  state.readHash("");
+  answers.value = new Answers(source);
+});
+
+test("a selected allocation has a stack, a stream and a pool, which views mark too", async () => {
+  selected.followSelection();
+  state.select("allocation", 7);
+  expect(owns()).toEqual([null, null, null]);
+  await settle();
+  expect(owns()).toEqual([3, 1, 0]);
+  state.select("stack", 9);
+  expect(owns()).toEqual([9, null, null]);
+  state.select("allocation", 8);
+  await settle();
+  expect(owns()).toEqual([null, null, null]);
+  expect(selected.selectedRow.value?.error).toBe("there is no such allocation");
+});
