@@ -29,7 +29,7 @@ if(ASHLAR_BUILD_TESTS STREQUAL "AUTO")
 endif()
 
 # ASHLAR_BUILD_PYTHON: the Python package is built where all that it needs is found, and otherwise
-# left out with a message.
+# left out with a message; with ASHLAR_REQUIRE_PYTHON, configuring fails instead.
 if(ASHLAR_BUILD_PYTHON)
   if(NOT Python_EXECUTABLE)
     # HINTS come before PATH: the system's Python is the one that scripts/setup installed.
@@ -50,6 +50,9 @@ if(ASHLAR_BUILD_PYTHON)
   ashlar_look_for(fmt)
   if(missing)
     list(JOIN missing ", " missing)
+    if(ASHLAR_REQUIRE_PYTHON)
+      message(FATAL_ERROR "ashlar: the Python package cannot be built: not found: ${missing}")
+    endif()
     message(STATUS "ashlar: the Python package is left out, but for ashlar.torch: "
       "not found: ${missing}")
     set(ASHLAR_BUILD_PYTHON OFF)

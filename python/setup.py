@@ -12,6 +12,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import sysconfig
 
 import setuptools
 from setuptools.command.build_ext import build_ext
@@ -28,14 +29,17 @@ class BuildByCMake(build_ext):
             ["cmake", "-S", ROOT, "-B", binary, "-DCMAKE_BUILD_TYPE=Release",
              "-DASHLAR_BUILD_CLI=OFF", "-DASHLAR_BUILD_TESTS=OFF", "-DASHLAR_BUILD_REDIS=OFF",
              "-DASHLAR_BUILD_UCX=OFF", "-DASHLAR_INSTALL=OFF", "-DCMAKE_UNITY_BUILD=ON",
-             f"-DPython_EXECUTABLE={sys.executable}",
+             f"-DPython_EXECUTABLE={sys.executable}", "-DASHLAR_REQUIRE_PYTHON=ON",
              *shlex.split(os.environ.get("CMAKE_ARGS", ""))], check=True)
         subprocess.run(
             ["cmake", "--build", binary, "--parallel", str(os.cpu_count()),
              "--target", "ashlar_torch", "ashlar_python"], check=True)
         module = pathlib.Path(self.get_ext_fullpath(extension.name))
         module.parent.mkdir(parents=True, exist_ok=True)
-        built = next((binary / "python" / "ashlar").glob("_ashlar.*.so"))
+        # The build folder may have those of other Pythons, too.
+        built = binary / "python" / "ashlar" / f"_ashlar{sysconfig.get_config_var('EXT_SUFFIX')}"
+        if not built.is_file():
+            raise FileNotFoundError(f"CMake built no {built} for this Python, {sys.executable}")
         shutil.copy2(built, module)
         shutil.copy2(binary / "lib" / "libashlar_torch.so", module.parent)
 

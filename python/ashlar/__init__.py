@@ -13,29 +13,36 @@ loads the extension module; `ashlar.torch` does without it."""
 
 import importlib
 import pathlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, List
 
-from ashlar.errors import (DeviceError, Error, FormatError, OutOfMemory, OutOfMemoryError,
-                           PeerError, TimeoutError, UsageError)
+from ashlar.errors import (DeviceError, Error, FileError, FormatError, OutOfMemory,
+                           OutOfMemoryError, PeerError, TimeoutError, UsageError)
 
 if TYPE_CHECKING:
-    from ashlar._ashlar import (Array, Buffer, Device, Event, HostView, Machine, Pool, Stream,
-                                devices)
-    from ashlar._display import Stats
+    from ashlar import errors, torch
+    from ashlar._ashlar import (Array, Buffer, Device, Event, HostAllocator, HostBuffer, HostView,
+                                Machine, Pool, Stream, devices)
+    from ashlar._display import Causes, Diff, HostStats, Leaks, Peaks, Stats, Tuning
     from ashlar._recording import Allocator, Recording, load
 
+    __version__: str
+
+# What `from ashlar import *` gives: none of what would replace a name of Python's, or PyTorch.
 __all__ = [
-    "Allocator", "Array", "Buffer", "Device", "DeviceError", "Error", "Event", "FormatError",
-    "HostView", "Machine", "OutOfMemory", "OutOfMemoryError", "PeerError", "Pool", "Recording",
-    "Stats", "Stream", "TimeoutError", "UsageError", "devices", "errors", "load", "torch",
+    "Allocator", "Array", "Buffer", "Causes", "Device", "DeviceError", "Diff", "Event", "FileError",
+    "FormatError", "HostAllocator", "HostBuffer", "HostStats", "HostView", "Leaks", "Machine",
+    "OutOfMemory", "OutOfMemoryError", "Peaks", "PeerError", "Pool", "Recording", "Stats", "Stream",
+    "Tuning", "UsageError", "devices", "load",
 ]
 
 # Where a name comes from, loaded when it is first asked for.
 _HOMES = {
-    **dict.fromkeys(("Array", "Buffer", "Device", "Event", "HostView", "Machine", "Pool", "Stream",
-                     "__version__", "devices"), "ashlar._ashlar"),
+    **dict.fromkeys(("Array", "Buffer", "Device", "Event", "HostAllocator", "HostBuffer",
+                     "HostView", "Machine", "Pool", "Stream", "__version__", "devices"),
+                    "ashlar._ashlar"),
     **dict.fromkeys(("Allocator", "Recording", "load"), "ashlar._recording"),
-    "Stats": "ashlar._display",
+    **dict.fromkeys(("Causes", "Diff", "HostStats", "Leaks", "Peaks", "Stats", "Tuning"),
+                    "ashlar._display"),
 }
 
 # In a checkout, the extension module is in the build folder.
@@ -44,7 +51,7 @@ if _BUILT.is_dir() and str(_BUILT) not in __path__:
     __path__.append(str(_BUILT))
 
 
-def __getattr__(name):
+def _get(name: str) -> Any:
     if name in ("torch", "errors"):
         return importlib.import_module(f"ashlar.{name}")
     if name not in _HOMES:
@@ -62,5 +69,9 @@ def __getattr__(name):
     return value
 
 
-def __dir__():
-    return sorted(set(globals()) | set(__all__))
+if not TYPE_CHECKING:  # to which every name above is known, and no other
+    __getattr__ = _get
+
+
+def __dir__() -> List[str]:
+    return sorted(set(globals()) | set(__all__) | {"errors", "torch"})

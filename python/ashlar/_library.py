@@ -5,8 +5,10 @@ import ctypes
 import functools
 import os
 import pathlib
+from typing import Any, Callable, Iterator
 
-from ashlar.errors import Error, FormatError, OutOfMemoryError, UsageError
+from ashlar.errors import (DeviceError, Error, FormatError, OutOfMemoryError, PeerError,
+                           TimeoutError, UsageError)
 
 AshlarError = Error  # as programs know it that were written before ashlar.errors
 
@@ -14,9 +16,18 @@ NAME = "libashlar_torch.so"
 C_VERSION_MAJOR = 1  # of the header that this file follows
 
 STATUS_OK = 0
-STATUS_OUT_OF_MEMORY = 1
-STATUS_USAGE = 2
-STATUS_FORMAT = 6
+# What each ashlar_status is raised as; any other is an Error.
+_RAISED = {
+    1: OutOfMemoryError,  # of the device
+    2: UsageError,
+    3: UsageError,  # unsupported
+    4: DeviceError,  # a fault
+    5: DeviceError,  # lost
+    6: FormatError,
+    7: OutOfMemoryError,  # of the host
+    9: TimeoutError,
+    10: PeerError,
+}
 
 FORMAT_PICKLE = 0
 STACKS = {None: 0, "state": 1, "alloc": 2, "all": 3}  # PyTorch's words for `context`
@@ -35,6 +46,9 @@ _HANDLE = ctypes.c_void_p
 _SIGNATURES = {
     "ashlar_c_version": (ctypes.c_uint32, []),
     "ashlar_last_message": (ctypes.c_char_p, []),
+    "ashlar_last_call": (ctypes.c_char_p, []),
+    "ashlar_last_code": (ctypes.c_int64, []),
+    "ashlar_status_name": (ctypes.c_char_p, [ctypes.c_int32]),
     "ashlar_torch_configure": (ctypes.c_int32, [ctypes.c_char_p, ctypes.c_char_p]),
     "ashlar_torch_allocator": (_HANDLE, [ctypes.c_int]),
     "ashlar_visit_stats": (ctypes.c_int32, [_HANDLE, STAT_VISITOR, ctypes.c_void_p]),
@@ -52,7 +66,7 @@ _SIGNATURES = {
 }
 
 
-def candidates():
+def candidates() -> Iterator[pathlib.Path]:
     """Where the library may be, best first: beside the package, in the build folder of a checkout,
     in the prefix it was installed to, and wherever the system's loader looks."""
     here = pathlib.Path(__file__).resolve().parent
@@ -65,7 +79,7 @@ def candidates():
         yield from sorted((prefix / "lib").glob("*-linux-gnu/" + NAME))
 
 
-def path():
+def path() -> str:
     """The library's path, or its bare name, for the system's loader to find."""
     named = os.environ.get("ASHLAR_TORCH_LIBRARY")
     if named:
@@ -76,7 +90,7 @@ def path():
 
 
 @functools.lru_cache(maxsize=None)
-def load():
+def load() -> ctypes.CDLL:
     """The library, with the signatures of its functions; the same one each time."""
     where = path()
     try:
@@ -97,30 +111,29 @@ def load():
     return library
 
 
-def last_message():
+def last_message() -> str:
     """What the last call of this thread that failed had to say."""
     return load().ashlar_last_message().decode("utf-8", "replace")
 
 
-def check(status):
+def check(status: int) -> None:
     """Raises what the status stands for."""
     if status == STATUS_OK:
         return
-    if status == STATUS_OUT_OF_MEMORY:
-        raise OutOfMemoryError(last_message())
-    if status == STATUS_USAGE:
-        raise UsageError(last_message())
-    if status == STATUS_FORMAT:
-        raise FormatError(last_message())
-    raise AshlarError(last_message())
+    library = load()
+    failure = _RAISED.get(status, Error)(last_message())
+    failure.kind = library.ashlar_status_name(status).decode()
+    failure.call = library.ashlar_last_call().decode("utf-8", "replace")
+    failure.code = library.ashlar_last_code()
+    raise failure
 
 
-def address_of(name):
+def address_of(name: str) -> int:
     """The address of a function, as PyTorch's setters of hooks take it."""
     return ctypes.cast(getattr(load(), name), ctypes.c_void_p).value
 
 
-def take_bytes(call, *arguments):
+def take_bytes(call: Callable[..., int], *arguments: Any) -> bytes:
     """The bytes that a call of the library makes, as Python's."""
     handle = _HANDLE()
     check(call(*arguments, ctypes.byref(handle)))

@@ -4,10 +4,11 @@ as dicts and lists; and allocators, which can be asked the same of themselves.""
 import contextlib
 import functools
 import os
-from typing import Any, Dict, Iterator, Optional, Union
+import pickle
+from typing import Any, Dict, Iterator, Mapping, Optional, Union
 
 import ashlar._ashlar as _ashlar
-from ashlar._display import in_bytes, table
+from ashlar._display import Causes, Diff, Leaks, Peaks, Tuning, in_bytes, table
 
 Answer = Dict[str, Any]
 Size = Union[int, str]
@@ -33,29 +34,32 @@ class Recording:
         is replayed, once for all questions that need it. Raises FormatError without a history."""
         return _copy(self._report)
 
-    def causes(self) -> Answer:
+    def causes(self) -> Causes:
         """Why more was reserved than requested at the peak: {"reserved_bytes", "requested_bytes",
         "gap_bytes", "causes": {"rounding": ..., ...}}, which add up."""
         at_peak = self.report()["at_peak"]
         del at_peak["stacks"]
-        return at_peak
+        return Causes(at_peak)
 
-    def peaks(self) -> Answer:
+    def peaks(self) -> Peaks:
         """The most that there was of everything, the least that would have done, and whose stacks
         had it."""
         report = self.report()
         names = ("peak_requested_bytes", "peak_allocated_bytes", "peak_active_bytes",
                  "peak_reserved_bytes", "peak_entry", "lower_bound_bytes", "packed_bytes")
-        return {**{name: report[name] for name in names}, "stacks": report["at_peak"]["stacks"]}
+        return Peaks({name: report[name] for name in names}, stacks=report["at_peak"]["stacks"])
 
-    def leaks(self) -> Answer:
+    def leaks(self) -> Leaks:
         """Whose live bytes keep growing: `ashlar leaks --json`."""
-        return self._run.leaks()
+        return Leaks(self._run.leaks())
 
-    def diff(self, other: "Recording", *, at: str = "end") -> Answer:
+    def diff(self, other: "Recording", *, at: str = "end") -> Diff:
         """What the other run holds more or less than this one, at the "end" or at the "peak" of
         each: `ashlar diff --json`."""
-        return self._run.diff(other._run, at=at)
+        if not isinstance(other, Recording):
+            raise TypeError(f"other: {other!r} is no ashlar.Recording (expected one, as "
+                            "ashlar.load gives it)")
+        return Diff(self._run.diff(other._run, at=at))
 
     def replay(self, *, engine: Optional[str] = None, conf: Optional[str] = None,
                capacity: Optional[Size] = None, cap: Optional[Size] = None) -> Answer:
@@ -64,10 +68,11 @@ class Recording:
         return self._run.replay(engine=engine, conf=conf, capacity=capacity, cap=cap)
 
     def tune(self, *, capacity: Optional[Size] = None, cap: Optional[Size] = None, jobs: int = 0,
-             min_capacity: bool = False) -> Answer:
+             min_capacity: bool = False) -> Tuning:
         """Replays under many settings, and names the best: `ashlar tune --json`. jobs: replays at
         once; 0 is one for each core."""
-        return self._run.tune(capacity=capacity, cap=cap, jobs=jobs, min_capacity=min_capacity)
+        return Tuning(self._run.tune(capacity=capacity, cap=cap, jobs=jobs,
+                                     min_capacity=min_capacity))
 
     def oom(self, *, capacity: Optional[Size] = None, cap: Optional[Size] = None,
             jobs: int = 0) -> Answer:
@@ -92,7 +97,7 @@ class Recording:
                      f"entries{seconds}", rows)
 
 
-def _copy(answer):
+def _copy(answer: Any) -> Any:
     """Dicts and lists of one's own, all the way down."""
     if isinstance(answer, dict):
         return {name: _copy(value) for name, value in answer.items()}
@@ -101,10 +106,20 @@ def _copy(answer):
     return answer
 
 
-def load(path: Union[str, "os.PathLike[str]"], *, device: Optional[int] = None) -> Recording:
-    """Reads a snapshot of PyTorch's or of Ashlar's, plain or compressed (.xz, .zst, .gz). device:
-    its index; without, the one with the longest history. Raises FormatError for what is none."""
-    return Recording(_ashlar.load(path, device=device))
+Source = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview, Mapping[str, Any]]
+
+
+def load(source: Source, *, device: Optional[int] = None) -> Recording:
+    """Reads a snapshot of PyTorch's or of Ashlar's: a file, plain or compressed (.xz, .zst, .gz);
+    the bytes of one; or the dict that torch.cuda.memory._snapshot() or Allocator.snapshot() gave.
+    device: its index; without, the one with the longest history. Raises FileError for a file that
+    cannot be opened, and FormatError for what is no snapshot."""
+    if isinstance(source, Mapping):
+        source = pickle.dumps(dict(source), protocol=4)
+        return Recording(_ashlar._load_bytes(source, name="snapshot", device=device))
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return Recording(_ashlar._load_bytes(bytes(source), device=device))
+    return Recording(_ashlar.load(source, device=device))
 
 
 class Allocator(_ashlar.Allocator):

@@ -5,6 +5,7 @@ own that programs catch for such a thing.
     ├── OutOfMemoryError      the device has no memory, after everything was tried: a MemoryError
     ├── UsageError            the caller's mistake; nothing changed: a ValueError
     ├── FormatError           unreadable input, or text that makes no sense: a ValueError
+    ├── FileError             a file cannot be opened, read or written: an OSError
     ├── DeviceError           a driver or system call failed, or the device is lost
     ├── TimeoutError          a deadline passed: Python's TimeoutError
     └── PeerError             another rank died or gave up: a ConnectionError"""
@@ -12,8 +13,8 @@ own that programs catch for such a thing.
 import builtins
 
 __all__ = [
-    "DeviceError", "Error", "FormatError", "OutOfMemory", "OutOfMemoryError", "PeerError",
-    "TimeoutError", "UsageError",
+    "DeviceError", "Error", "FileError", "FormatError", "OutOfMemory", "OutOfMemoryError",
+    "PeerError", "TimeoutError", "UsageError",
 ]
 
 
@@ -38,6 +39,13 @@ class UsageError(Error, ValueError):
 
 class FormatError(Error, ValueError):
     """Unreadable input: the text says where, and what was expected."""
+
+
+class FileError(Error, OSError):
+    """A file cannot be opened, read or written: errno says why, filename which."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
 
 
 class DeviceError(Error):

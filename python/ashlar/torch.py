@@ -15,16 +15,24 @@ import ctypes
 import importlib
 import os
 import pickle
-import tempfile
+from typing import TYPE_CHECKING, Any, Dict, Optional, Union
 
 from ashlar import _library
+from ashlar._display import Stats
 from ashlar._library import AshlarError, OutOfMemoryError
+from ashlar.errors import UsageError
+
+if TYPE_CHECKING:
+    from ashlar._recording import Recording
 
 __all__ = [
     "AshlarError", "OutOfMemoryError", "configuration", "enable", "empty_cache", "is_enabled",
     "mem_pool", "memory_allocated", "memory_reserved", "memory_stats", "record_memory_history",
     "recording", "reset_peak_memory_stats", "save_snapshot", "snapshot", "summary",
 ]
+
+DeviceLike = Union[None, int, str, Any]  # a number, "cuda:1", or a torch.device
+Path = Union[str, bytes, "os.PathLike[str]"]
 
 # PyTorch's setters, and what they are given.
 _HOOKS = {
@@ -42,7 +50,7 @@ _enabled = None  # PyTorch's allocator object: it must live as long as the proce
 _pool_allocator = None
 
 
-def enable(conf=None, backend=None):
+def enable(conf: Optional[str] = None, backend: Optional[str] = None) -> None:
     """Makes Ashlar the allocator of this process. Once, before the first use of the GPU.
 
     conf: options as docs/guide/options.md lists them, "engine:paged,policy:lean". Without, those of
@@ -67,12 +75,12 @@ def enable(conf=None, backend=None):
     _enabled = plugged
 
 
-def is_enabled():
+def is_enabled() -> bool:
     """Whether Ashlar is the allocator of this process."""
     return _enabled is not None
 
 
-def mem_pool(conf=None, backend=None):
+def mem_pool(conf: Optional[str] = None, backend: Optional[str] = None) -> Any:
     """A torch.cuda.MemPool whose segments come from Ashlar, for `torch.cuda.use_mem_pool`. The
     first call configures, as `enable` does; later ones must say nothing, or the same."""
     global _pool_allocator
@@ -89,7 +97,7 @@ def mem_pool(conf=None, backend=None):
     return torch.cuda.MemPool(_pool_allocator.allocator())
 
 
-def _configure(torch, conf, backend):
+def _configure(torch: Any, conf: Optional[str], backend: Optional[str]) -> None:
     if conf is None and not os.environ.get("ASHLAR_ALLOC_CONF"):
         conf = "engine:paged"
     if backend is None and not os.environ.get("ASHLAR_TORCH_BACKEND"):
@@ -101,11 +109,11 @@ def _configure(torch, conf, backend):
 # --- looking ------------------------------------------------------------------------------------
 
 
-def memory_stats(device=None):
+def memory_stats(device: DeviceLike = None) -> Stats:
     """The statistics of a device, under PyTorch's names: {"allocated_bytes.all.peak": ..., ...}."""
-    stats = {}
+    stats = Stats()
 
-    def note(name, value, _):
+    def note(name: bytes, value: int, _: Any) -> None:
         stats[name.decode()] = value
 
     _library.check(_library.load().ashlar_visit_stats(
@@ -113,27 +121,28 @@ def memory_stats(device=None):
     return stats
 
 
-def memory_allocated(device=None):
+def memory_allocated(device: DeviceLike = None) -> int:
     """Bytes of all live tensors' blocks."""
     return memory_stats(device)["allocated_bytes.all.current"]
 
 
-def memory_reserved(device=None):
+def memory_reserved(device: DeviceLike = None) -> int:
     """Bytes held from the device, live or cached."""
     return memory_stats(device)["reserved_bytes.all.current"]
 
 
-def reset_peak_memory_stats(device=None):
+def reset_peak_memory_stats(device: DeviceLike = None) -> None:
     """Peaks begin anew with what there is now."""
     _library.check(_library.load().ashlar_reset_peak_stats(_allocator(device)))
 
 
-def empty_cache(device=None):
+def empty_cache(device: DeviceLike = None) -> None:
     """Gives cached memory back to the device; torch.cuda.empty_cache() does so for all."""
     _library.check(_library.load().ashlar_trim(_allocator(device)))
 
 
-def record_memory_history(enabled="all", max_entries=0, device=None):
+def record_memory_history(enabled: Optional[str] = "all", max_entries: int = 0,
+                          device: DeviceLike = None) -> None:
     """Records what is allocated and freed from now on, with the stacks of C++; enabled: "state",
     "alloc", "all", or None to stop and forget. As torch.cuda.memory._record_memory_history."""
     library = _library.load()
@@ -147,66 +156,45 @@ def record_memory_history(enabled="all", max_entries=0, device=None):
     _library.check(library.ashlar_history_start(_allocator(device), ctypes.byref(options)))
 
 
-def snapshot(device=None):
+def snapshot(device: DeviceLike = None) -> Dict[str, Any]:
     """What is held, and what history there is, as torch.cuda.memory._snapshot() gives it."""
-    library = _library.load()
-    return pickle.loads(_library.take_bytes(library.ashlar_snapshot, _allocator(device),
-                                            _library.FORMAT_PICKLE))
+    return pickle.loads(_snapshot_bytes(device))
 
 
-def save_snapshot(path, device=None):
+def _snapshot_bytes(device: DeviceLike) -> bytes:
+    return _library.take_bytes(_library.load().ashlar_snapshot, _allocator(device),
+                               _library.FORMAT_PICKLE)
+
+
+def save_snapshot(path: Path, device: DeviceLike = None) -> None:
     """The same into a file: for `ashlar report`, and for PyTorch's viewer."""
-    _library.check(_library.load().ashlar_save_snapshot(_allocator(device),
-                                                        os.fspath(path).encode()))
+    name = os.fsencode(path)
+    if b"\0" in name:
+        raise UsageError(f"path: no file can be called {path!r} (expected a name without NUL)")
+    _library.check(_library.load().ashlar_save_snapshot(_allocator(device), name))
 
 
-def recording(device=None):
+def recording(device: DeviceLike = None) -> "Recording":
     """What was done since record_memory_history, to be asked what recorded runs are asked:
     causes(), leaks(), replay() and so on, in this process. An ashlar.Recording, which needs the
     extension module (docs/guide/python.md)."""
     from ashlar import load
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "snapshot.pickle")
-        save_snapshot(path, device)
-        return load(path)
+    return load(_snapshot_bytes(device))
 
 
-def configuration(device=None):
+def configuration(device: DeviceLike = None) -> str:
     """The options that are not the default, as text."""
     return _library.take_bytes(_library.load().ashlar_allocator_options,
                                _allocator(device)).decode()
 
 
-def summary(device=None):
+def summary(device: DeviceLike = None) -> str:
     """A table for people: what is in use, what is held, and what was."""
-    stats = memory_stats(device)
-    rows = [("", "now", "peak", "in all", "freed")]
-    for title, name in (("live", "allocated_bytes"), ("asked for", "requested_bytes"),
-                        ("live or pending", "active_bytes"), ("held", "reserved_bytes")):
-        rows.append((title, *(_in_bytes(stats[f"{name}.all.{column}"])
-                              for column in ("current", "peak", "allocated", "freed"))))
-    rows.append(("blocks", *(f"{stats[f'allocation.all.{column}']:,}"
-                             for column in ("current", "peak", "allocated", "freed"))))
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = ["  ".join([row[0].ljust(widths[0])]
-                       + [cell.rjust(width) for cell, width in zip(row[1:], widths[1:])]).rstrip()
-             for row in rows]
-    lines.append(f"calls of the device: {stats['num_device_alloc']:,} for more, "
-                 f"{stats['num_device_free']:,} to give back; out of memory: "
-                 f"{stats['num_ooms']:,}, after trying again: {stats['num_alloc_retries']:,}")
-    return f"Ashlar, device {_index(device)} ({configuration(device) or 'defaults'})\n" + \
-        "\n".join(lines)
+    return (f"Ashlar, device {_index(device)} ({configuration(device) or 'defaults'})\n"
+            + memory_stats(device).text())
 
 
-def _in_bytes(count):
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(count) < 1024 or unit == "GiB":
-            return f"{count:,} B" if unit == "B" else f"{count:,.2f} {unit}"
-        count /= 1024
-    raise AssertionError("there is always a unit")
-
-
-def _index(device):
+def _index(device: DeviceLike) -> int:
     """A device as people name it (None, 1, "cuda:1", torch.device) as its number."""
     if isinstance(device, int):
         return device
@@ -220,7 +208,7 @@ def _index(device):
     return torch.cuda.current_device() if torch.cuda.is_initialized() else 0
 
 
-def _allocator(device):
+def _allocator(device: DeviceLike) -> int:
     found = _library.load().ashlar_torch_allocator(_index(device))
     if not found:
         raise AshlarError(_library.last_message())

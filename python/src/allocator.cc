@@ -23,6 +23,7 @@ AllocatorUser make_allocator(const py::object& device, const std::optional<std::
 std::unique_ptr<BufferUser> allocate(const AllocatorUser& user, const py::object& size,
                                      const py::object& stream) {
   const size_t bytes = bytes_of(size, "size");
+  (void)user.allocator();  // of this process
   auto memory = make_shared_without_gil<Memory>();
   memory->owner = user.own;
   memory->stream = stream_of(stream, user.own->device());

@@ -30,33 +30,37 @@ py::tuple dlpack_place(const ArrayUser& array) {
 }
 
 // The protocol has its own numbers for the default streams, and forbids those of the other vendor.
-StreamId asker_stream(const py::object& stream, const DeviceUse& device) {
-  if (stream.is_none()) return kDefaultStream;
-  const StreamId given = stream_of(stream, device).id;
+StreamArgument asker_stream(const py::object& stream, const DeviceUse& device) {
+  StreamArgument given = stream_of(stream, device);
+  if (stream.is_none() || given.own != nullptr) return given;
   const DlpackDevice kind = dlpack_device(device);
-  if ((kind == DlpackDevice::kCuda && given == StreamId(0)) ||
-      (kind == DlpackDevice::kRocm && (given == StreamId(1) || given == StreamId(2)))) {
-    unwrap(Status::usage(text("stream: DLPack does not allow ", given, " for ", device.name())));
+  if ((kind == DlpackDevice::kCuda && given.id == StreamId(0)) ||
+      (kind == DlpackDevice::kRocm && (given.id == StreamId(1) || given.id == StreamId(2)))) {
+    throw py::buffer_error(
+        text("stream: DLPack does not allow ", given.id, " for ", device.name()));
   }
-  return kind == DlpackDevice::kCuda && given == StreamId(1) ? kDefaultStream : given;
+  if (kind == DlpackDevice::kCuda && given.id == StreamId(1)) given.id = kDefaultStream;
+  return given;
 }
 
 // What the asker queues on its stream comes after what is queued here; and the memory, once free,
 // is not used again before that.
-void hand_over(Memory& memory, StreamId asker) {
-  if (asker == memory.stream.id || !memory.buffer) return;
-  Device& device = *memory.device().device;
+void hand_over(Memory& memory, const StreamArgument& asker) {
+  if (asker.id == memory.stream.id || !memory.buffer) return;
+  memory.owner->keep_stream(asker.own);
+  Device& device = memory.device().here();
   const EventId event = unwrap(device.create_event());
   Status queued = device.record_event(event, memory.stream.id);
-  if (queued.ok()) queued = device.wait_event(asker, event);
+  if (queued.ok()) queued = device.wait_event(asker.id, event);
   (void)device.destroy_event(event).ok();
   unwrap(std::move(queued));
-  memory.buffer.record_stream(asker);
+  memory.buffer.record_stream(asker.id);
 }
 
 py::capsule array_to_dlpack(const ArrayUser& array, const py::object& stream,
                             const DlpackRequest& request) {
   const DeviceUse& device = array.memory->device();
+  require_made_here(device.made_at);
   DlpackTensor tensor;
   tensor.keeper = array.memory;
   // A number to the host: whoever takes the tensor knows from its device that it cannot be read.
@@ -67,7 +71,7 @@ py::capsule array_to_dlpack(const ArrayUser& array, const py::object& stream,
   py::capsule capsule = to_dlpack(std::move(tensor), request);
   const bool is_asked_not_to = py::isinstance<py::int_>(stream) && stream.equal(py::int_(-1));
   if (!is_asked_not_to) {
-    const StreamId asker = asker_stream(stream, device);
+    const StreamArgument asker = asker_stream(stream, device);
     without_gil([&] { hand_over(*array.memory, asker); });
   }
   return capsule;
@@ -86,7 +90,8 @@ py::dict cuda_array_interface(const ArrayUser& array) {
   all["version"] = 3;
   all["shape"] = py::tuple(py::cast(array.shape.shape));
   all["typestr"] = array.shape.type->typestr;
-  all["data"] = py::make_tuple(array.memory->buffer.address().value(), false);
+  const bool is_empty = array.shape.bytes() == 0;  // which must lie nowhere
+  all["data"] = py::make_tuple(is_empty ? 0 : array.memory->buffer.address().value(), false);
   all["strides"] = py::none();
   all["stream"] = stream == kDefaultStream ? 1 : stream.value();  // 0 would be ambiguous
   return all;

@@ -5,20 +5,9 @@
 
 #include <string>
 
+#include "texts.h"
+
 namespace ashlar::python {
-namespace {
-
-namespace py = pybind11;
-
-py::str text_of(const std::string& bytes) {
-  PyObject* text =
-      PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "replace");
-  if (text == nullptr) throw py::error_already_set();
-  return py::reinterpret_steal<py::str>(text);
-}
-
-}  // namespace
-
 py::object as_python(const nlohmann::ordered_json& value) {
   if (value.is_null()) return py::none();
   if (value.is_boolean()) return py::bool_(value.get<bool>());

@@ -7,6 +7,9 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "gil.h"
+#include "interrupt.h"
+#include "sizes.h"
+#include "texts.h"
 
 namespace ashlar::python {
 namespace {
@@ -20,50 +23,98 @@ struct Part {
 Part part_of(const Memory& memory, size_t offset, size_t bytes) {
   const size_t whole = memory.buffer.bytes();
   if (offset > whole || bytes > whole - offset) {
-    unwrap(Status::usage(text("bytes ", offset, " to ", offset + bytes,
-                              " are not in the buffer (expected an end of at most ", whole, ")")));
+    unwrap(Status::usage(text(bytes, " B from byte ", offset,
+                              " on are not in the buffer, which "
+                              "has ",
+                              whole, " B")));
   }
   return {memory.buffer.address() + offset, bytes};
 }
 
-void write_bytes(const BufferUser& user, const py::buffer& data, size_t offset) {
-  const std::shared_ptr<Memory> memory = user.memory();
-  const py::buffer_info given = data.request();
-  const auto bytes = static_cast<size_t>(given.size * given.itemsize);
-  if (PyBuffer_IsContiguous(given.view(), 'C') == 0) {
-    unwrap(Status::usage("data has gaps (expected bytes one after the other)"));
+// Ctrl-C ends the wait for what is queued before, when nothing of the caller's is in use yet.
+void wait_for_earlier(const std::shared_ptr<Memory>& memory) {
+  wait_for_stream(memory->device(), memory->stream.id, memory);
+}
+
+// Memory of the host that a call was given, until the call ends.
+class HostPart {
+ public:
+  HostPart(const py::object& given, int flags) {
+    if (PyObject_GetBuffer(given.ptr(), &view_, flags) != 0) throw py::error_already_set();
   }
-  const Part part = part_of(*memory, offset, bytes);
-  if (bytes == 0) return;
+  ~HostPart() { PyBuffer_Release(&view_); }
+  HostPart(const HostPart&) = delete;
+  HostPart& operator=(const HostPart&) = delete;
+
+  void* data() const { return view_.buf; }
+  size_t bytes() const { return static_cast<size_t>(view_.len); }
+  // Throws UsageError unless its elements lie one after the other, row by row.
+  void require_rows(const char* argument) const {
+    if (PyBuffer_IsContiguous(&view_, 'C') != 0) return;
+    const bool is_by_columns = PyBuffer_IsContiguous(&view_, 'F') != 0;
+    unwrap(Status::usage(text(
+        argument, is_by_columns ? " lies column by column" : " has gaps",
+        " (expected elements one after the other, row by row: numpy.ascontiguousarray copies)")));
+  }
+
+ private:
+  Py_buffer view_{};
+};
+
+void write_bytes(const BufferUser& user, const py::buffer& data, const py::object& offset) {
+  const std::shared_ptr<Memory> memory = user.memory();
+  const HostPart given(data, PyBUF_STRIDED_RO | PyBUF_FORMAT);
+  given.require_rows("data");
+  const Part part = part_of(*memory, bytes_of(offset, "offset"), given.bytes());
+  if (part.bytes == 0) return;
+  wait_for_earlier(memory);
   without_gil([&] {
-    Device& device = *memory->device().device;
-    unwrap(device.copy_to_device(part.at, given.ptr, bytes, memory->stream.id));
+    Device& device = memory->device().here();
+    unwrap(device.copy_to_device(part.at, given.data(), part.bytes, memory->stream.id));
     unwrap(device.synchronize_stream(memory->stream.id));  // the data is the caller's again
   });
 }
 
-py::bytes read_bytes(const BufferUser& user, size_t offset, const py::object& size) {
-  const std::shared_ptr<Memory> memory = user.memory();
-  const size_t whole = memory->buffer.bytes();
-  const size_t bytes = size.is_none() ? whole - std::min(offset, whole) : size.cast<size_t>();
-  const Part part = part_of(*memory, offset, bytes);
-  std::string found(bytes, '\0');
-  if (bytes > 0) {
-    without_gil([&] {
-      Device& device = *memory->device().device;
-      unwrap(device.copy_to_host(found.data(), part.at, bytes, memory->stream.id));
-      unwrap(device.synchronize_stream(memory->stream.id));
-    });
-  }
-  return py::bytes(found);
+void copy_to_host(const std::shared_ptr<Memory>& memory, const Part& part, void* to) {
+  if (part.bytes == 0) return;
+  wait_for_earlier(memory);
+  without_gil([&] {
+    Device& device = memory->device().here();
+    unwrap(device.copy_to_host(to, part.at, part.bytes, memory->stream.id));
+    unwrap(device.synchronize_stream(memory->stream.id));
+  });
 }
 
-void fill(const BufferUser& user, uint8_t value) {
+py::bytes read_bytes(const BufferUser& user, const py::object& offset, const py::object& size) {
   const std::shared_ptr<Memory> memory = user.memory();
+  const size_t whole = memory->buffer.bytes();
+  const size_t begin = bytes_of(offset, "offset");
+  const size_t bytes = size.is_none() ? whole - std::min(begin, whole) : bytes_of(size, "size");
+  const Part part = part_of(*memory, begin, bytes);
+  // Nobody else knows the object yet, and so its bytes may still change.
+  PyObject* made = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(bytes));
+  if (made == nullptr) throw py::error_already_set();
+  auto found = py::reinterpret_steal<py::bytes>(made);
+  copy_to_host(memory, part, PyBytes_AS_STRING(made));
+  return found;
+}
+
+size_t read_into(const BufferUser& user, const py::buffer& into, const py::object& offset) {
+  const std::shared_ptr<Memory> memory = user.memory();
+  const HostPart taker(into, PyBUF_STRIDED | PyBUF_FORMAT);
+  taker.require_rows("into");
+  const Part part = part_of(*memory, bytes_of(offset, "offset"), taker.bytes());
+  copy_to_host(memory, part, taker.data());
+  return part.bytes;
+}
+
+void fill(const BufferUser& user, const py::object& value) {
+  const std::shared_ptr<Memory> memory = user.memory();
+  const auto byte = static_cast<uint8_t>(number_of(value, "value", UINT8_MAX));
   if (!memory->buffer) return;
   without_gil([&] {
-    unwrap(memory->device().device->fill(memory->buffer.address(), value, memory->buffer.bytes(),
-                                         memory->stream.id));
+    unwrap(memory->device().here().fill(memory->buffer.address(), byte, memory->buffer.bytes(),
+                                        memory->stream.id));
   });
 }
 
@@ -76,8 +127,9 @@ void record_stream(const BufferUser& user, const py::object& stream) {
   });
 }
 
-void annotate(const BufferUser& user, const std::string& note) {
+void annotate(const BufferUser& user, const py::str& said) {
   const std::shared_ptr<Memory> memory = user.memory();
+  const std::string note = utf8_of(said);
   without_gil([&] { memory->owner->allocator().annotate(memory->buffer.address(), note); });
 }
 
@@ -91,6 +143,7 @@ py::object stream_of_buffer(const BufferUser& user) {
 
 std::string describe(const BufferUser& user) {
   if (user.is_freed()) return "<ashlar.Buffer, freed>";
+  if (!user.is_of_this_process()) return "<ashlar.Buffer, the parent process's>";
   const std::shared_ptr<Memory> memory = user.memory();
   return text("<ashlar.Buffer of ", format_bytes(memory->buffer.bytes()), " at ",
               memory->buffer.address(), " on ", memory->device().name(), ">");
@@ -109,6 +162,9 @@ void bind_moving(BufferClass& buffers) {
            "Copies from the host, after what is queued on the buffer's stream; waits for it.")
       .def("read", read_bytes, py::arg("offset") = 0, py::arg("size") = py::none(),
            "Copies to the host, after what is queued on the buffer's stream; waits for it.")
+      .def("read_into", read_into, py::arg("into"), py::arg("offset") = 0,
+           "The same into memory that there is, such as a numpy array, until it is full; says how "
+           "many bytes.")
       .def("fill", fill, py::arg("value"), "Sets every byte; queued on the buffer's stream.")
       .def("record_stream", record_stream, py::arg("stream"),
            "Another stream uses it: freed, it is not used again before that has got past its work.")
@@ -137,7 +193,12 @@ void bind_protocols(BufferClass& buffers) {
 
 std::shared_ptr<Memory> BufferUser::memory() const {
   if (memory_ == nullptr) unwrap(Status::usage("the buffer was freed"));
+  require_made_here(memory_->device().made_at);
   return memory_;
+}
+
+bool BufferUser::is_of_this_process() const {
+  return memory_ == nullptr || memory_->device().made_at == fork_count();
 }
 
 void BufferUser::free() { std::exchange(memory_, nullptr).reset(); }

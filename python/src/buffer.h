@@ -15,8 +15,9 @@ class BufferUser {
   explicit BufferUser(std::shared_ptr<Memory> memory) : memory_(std::move(memory)) {}
 
   bool is_freed() const { return memory_ == nullptr; }
-  // Throws UsageError if it was freed. A copy of its own, since another thread may free it as soon
-  // as the GIL is released.
+  bool is_of_this_process() const;
+  // Throws UsageError if it was freed, or is a parent process's. A copy of its own, since another
+  // thread may free it as soon as the GIL is released.
   std::shared_ptr<Memory> memory() const;
   void free();
 
@@ -28,7 +29,7 @@ void bind_buffers(py::module_& module);
 void bind_arrays(py::module_& module);
 void bind_host_views(py::module_& module);
 
-// The three makers of the latter, as methods of a Buffer.
+// The makers of the latter two, as methods of a Buffer.
 py::object make_array(const BufferUser& buffer, const py::object& dtype, const py::object& shape);
 py::object make_host_view(const BufferUser& buffer, const py::object& dtype,
                           const py::object& shape, bool writable);

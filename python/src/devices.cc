@@ -4,33 +4,47 @@
 #include <pybind11/stl.h>
 
 #include <charconv>
+#include <memory>
 
 #include "api/process.h"
 #include "api/unwrap.h"
 #include "ashlar/device_call.h"
+#include "base/mutex.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "config/environment.h"
 #include "gil.h"
+#include "interrupt.h"
 #include "sizes.h"
+#include "texts.h"
 
 namespace ashlar::python {
 namespace {
 
 // Its end waits for the work that is running.
 std::shared_ptr<sim::Machine> shared_machine(const sim::Options& options) {
-  return {unwrap(sim::Machine::create(options)).release(),
-          [](sim::Machine* last) { drop_without_gil(std::unique_ptr<sim::Machine>(last)); }};
+  return share_without_gil(unwrap(sim::Machine::create(options)));
 }
 
 // The machine behind "sim:0", as the environment shapes it. Never ended, like a driver: whoever
 // still has its memory at the end of the process may.
-const std::shared_ptr<sim::Machine>& process_machine() {
-  static const std::shared_ptr<sim::Machine>* const only = [] {
-    const sim::Options options = unwrap(sim_options_from(Environment::of_process()));
-    return std::make_unique<std::shared_ptr<sim::Machine>>(shared_machine(options)).release();
-  }();
+struct ProcessMachine {
+  Mutex mutex;
+  std::shared_ptr<sim::Machine> machine ASHLAR_GUARDED_BY(mutex);
+};
+
+ProcessMachine& slot_of_process() {
+  static ProcessMachine* const only = std::make_unique<ProcessMachine>().release();
   return *only;
+}
+
+std::shared_ptr<sim::Machine> process_machine() {
+  ProcessMachine& slot = slot_of_process();
+  MutexLock lock(slot.mutex);
+  if (slot.machine == nullptr) {
+    slot.machine = shared_machine(unwrap(sim_options_from(Environment::of_process())));
+  }
+  return slot.machine;
 }
 
 DeviceUse device_of(const std::shared_ptr<sim::Machine>& machine, size_t index) {
@@ -43,7 +57,8 @@ DeviceUse device_of(const std::shared_ptr<sim::Machine>& machine, size_t index) 
 
 std::vector<std::string> device_names() {
   std::vector<std::string> names;
-  for (size_t i = 0; i < process_machine()->device_count(); ++i) names.push_back(text("sim:", i));
+  const size_t count = process_machine()->device_count();
+  for (size_t i = 0; i < count; ++i) names.push_back(text("sim:", i));
   for (Device* each : unwrap(process_registry())->devices()) {
     if (each->properties().backend == "sim") continue;
     names.push_back(text(each->properties().backend, ":", each->properties().index));
@@ -70,7 +85,7 @@ py::dict properties_of(const DeviceUse& use) {
 }
 
 py::dict memory_use_of(const DeviceUse& use) {
-  const MemoryUse found = without_gil([&] { return unwrap(use.device->memory_use()); });
+  const MemoryUse found = without_gil([&] { return unwrap(use.here().memory_use()); });
   py::dict all;
   all["free_bytes"] = found.free_bytes;
   all["total_bytes"] = found.total_bytes;
@@ -89,7 +104,8 @@ void bind_device(py::module_& module) {
       .def(
           "synchronize",
           [](const DeviceUse& use) {
-            without_gil([&] { unwrap(use.device->synchronize_device()); });
+            interruptible(
+                [use](const std::stop_token&) { unwrap(use.here().synchronize_device()); });
           },
           "Waits for all work queued on the device.")
       .def("__eq__",
@@ -115,19 +131,30 @@ void bind_device(py::module_& module) {
 // What Python holds of a machine of its own.
 struct MachineUser {
   std::shared_ptr<sim::Machine> machine{};  // shared with the devices made of it
+  int made_at = fork_count();
+
+  sim::Machine& here() const {
+    require_made_here(made_at);
+    return *machine;
+  }
+  // Throws UsageError for a number that is none of a device of it.
+  DeviceUse device(const py::object& index) const {
+    require_made_here(made_at);
+    return device_of(machine, number_of(index, "index"));
+  }
 };
 
-MachineUser make_machine(size_t device_count, const py::object& capacity,
-                         std::optional<uint64_t> seed) {
+MachineUser make_machine(const py::object& device_count, const py::object& capacity,
+                         const py::object& seed) {
   sim::Options options;
-  options.device_count = device_count;
+  options.device_count = number_of(device_count, "device_count");
   options.capacity_bytes = bytes_of(capacity, "capacity");
-  options.seed = seed;
+  if (!seed.is_none()) options.seed = number_of(seed, "seed");
   return {without_gil([&] { return shared_machine(options); })};
 }
 
-py::dict costs_of(const MachineUser& user, size_t index) {
-  const DeviceUse device = device_of(user.machine, index);
+py::dict costs_of(const MachineUser& user, const py::object& index) {
+  const DeviceUse device = user.device(index);
   const sim::CallCosts costs = without_gil([&] { return user.machine->costs(device.index()); });
   py::dict calls;
   for (size_t i = 0; i < kDeviceCallCount; ++i) {
@@ -142,7 +169,7 @@ py::dict costs_of(const MachineUser& user, size_t index) {
 }
 
 void set_held(const MachineUser& user, const StreamUser& stream, bool is_held) {
-  sim::Machine& machine = *user.machine;
+  sim::Machine& machine = user.here();
   if (stream.own->device().machine != user.machine) {
     unwrap(Status::usage("the stream is of another machine"));
   }
@@ -163,7 +190,7 @@ void bind_machine(py::module_& module) {
            "order of things follows from it.")
       .def(
           "device",
-          [](const MachineUser& user, size_t index) { return device_of(user.machine, index); },
+          [](const MachineUser& user, const py::object& index) { return user.device(index); },
           py::arg("index") = 0, "A device of the machine, which lives as long as it is used.")
       .def("costs", costs_of, py::arg("index") = 0,
            "Driver calls so far, and what they would have cost on hardware.")
@@ -177,12 +204,12 @@ void bind_machine(py::module_& module) {
           py::arg("stream"), "Lets a held stream go on.")
       .def(
           "step",
-          [](MachineUser& user) { return without_gil([&] { return user.machine->step(); }); },
+          [](const MachineUser& user) { return without_gil([&] { return user.here().step(); }); },
           "With a seed: runs one piece of work that is ready, and says whether there was one.")
       .def(
           "lose",
-          [](MachineUser& user, size_t index, const std::string& reason) {
-            const DeviceUse device = device_of(user.machine, index);
+          [](const MachineUser& user, const py::object& index, const std::string& reason) {
+            const DeviceUse device = user.device(index);
             without_gil([&] {
               user.machine->lose(device.index(), Status::device_lost("lose", 0, reason));
             });
@@ -191,8 +218,8 @@ void bind_machine(py::module_& module) {
           "Every later call on the device fails, as after an illegal access.")
       .def(
           "revive",
-          [](MachineUser& user, size_t index) {
-            const DeviceUse device = device_of(user.machine, index);
+          [](const MachineUser& user, const py::object& index) {
+            const DeviceUse device = user.device(index);
             without_gil([&] { user.machine->revive(device.index()); });
           },
           py::arg("index") = 0, "The device is well again.")
@@ -204,6 +231,9 @@ void bind_machine(py::module_& module) {
 }
 
 }  // namespace
+
+// In its old place, whatever state that is in; the parent's machine has no end here.
+void forget_process_machine() { std::construct_at(&slot_of_process()); }
 
 std::string DeviceUse::name() const {
   return text(device->properties().backend, ":", device->properties().index);
@@ -229,10 +259,10 @@ DeviceUse device_named(const std::string& name) {
 DeviceUse device_argument(const py::object& device) {
   if (py::isinstance<DeviceUse>(device)) return device.cast<DeviceUse>();
   if (!py::isinstance<py::str>(device)) {
-    unwrap(Status::usage(text("device: ", std::string(py::str(py::repr(device))),
+    unwrap(Status::usage(text("device: ", repr_of(device),
                               " is no device (expected an ashlar.Device, or a name: sim:0)")));
   }
-  const auto name = device.cast<std::string>();
+  const std::string name = utf8_of(device);
   return without_gil([&] { return device_named(name); });
 }
 

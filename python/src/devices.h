@@ -9,6 +9,7 @@
 
 #include "ashlar/device.h"
 #include "ashlar/sim.h"
+#include "fork.h"
 
 namespace ashlar::python {
 
@@ -20,11 +21,20 @@ struct DeviceUse {
   // Null for a vendor's device, which lives as long as the process.
   std::shared_ptr<sim::Machine> machine{};
   Device* device = nullptr;
+  int made_at = fork_count();
 
+  // The device, for calls of it. Throws UsageError if it is that of a parent process.
+  Device& here() const {
+    require_made_here(made_at);
+    return *device;
+  }
   DeviceIndex index() const { return device->properties().index; }
   std::string name() const;  // "sim:0"
   bool is_simulated() const { return machine != nullptr; }
 };
+
+// In the child of a fork: the machine behind "sim:0" is to be made again.
+void forget_process_machine();
 
 // "sim:0", "cuda:1", "hip:0"; without a number, the first. Throws UsageError for any other name.
 DeviceUse device_named(const std::string& name);
@@ -51,6 +61,8 @@ class OwnStream {
 // What Python holds of a stream.
 struct StreamUser {
   std::shared_ptr<OwnStream> own{};  // shared with allocators that have memory of it
+
+  Device& device() const { return own->device().here(); }
 };
 
 // A stream that a call is about: the default one, one that was made here, or somebody else's.
@@ -59,8 +71,9 @@ struct StreamArgument {
   std::shared_ptr<OwnStream> own{};  // null but for the second kind
 };
 
-// None, a Stream, a number (a driver's handle), or an object with such a number, as PyTorch's and
-// CuPy's have it. Throws UsageError for anything else, and for a Stream of another device.
+// None, a Stream, a number (a driver's handle), or an object with such a number: as the protocol
+// __cuda_stream__ has it, or as PyTorch's and CuPy's have it. Throws UsageError for anything else,
+// and for a Stream of another device.
 StreamArgument stream_of(const py::object& stream, const DeviceUse& device);
 
 void bind_devices(py::module_& module);

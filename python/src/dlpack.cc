@@ -66,6 +66,7 @@ void end_tensor(Managed* managed) {
 // A capsule that nobody took has its name still.
 template <typename Managed>
 void end_capsule(PyObject* capsule) {
+  const py::error_scope on_its_way;  // capsules also die of exceptions
   if (PyCapsule_IsValid(capsule, Managed::kName) == 0) return;
   auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, Managed::kName));
   managed->deleter(managed);
@@ -78,7 +79,7 @@ py::capsule make_capsule(DlpackTensor tensor) {
   made->tensor = std::move(tensor);
   const ElementType& type = *made->tensor.shape.type;
   made->managed.tensor = {
-      .data = made->tensor.data,
+      .data = made->tensor.shape.bytes() == 0 ? nullptr : made->tensor.data,
       .device_type = static_cast<int32_t>(made->tensor.device),
       .device_index = made->tensor.device_index,
       .dimension_count = static_cast<int32_t>(made->tensor.shape.shape.size()),

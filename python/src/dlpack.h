@@ -16,7 +16,14 @@ namespace ashlar::python {
 namespace py = pybind11;
 
 // DLPack's numbers for where memory is.
-enum class DlpackDevice : int32_t { kCpu = 1, kCuda = 2, kRocm = 10, kExtension = 12 };
+enum class DlpackDevice : int32_t {
+  kCpu = 1,
+  kCuda = 2,
+  kCudaHost = 3,  // pinned
+  kRocm = 10,
+  kRocmHost = 11,
+  kExtension = 12,
+};
 
 // What is handed out.
 struct DlpackTensor {

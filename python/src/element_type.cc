@@ -5,6 +5,7 @@
 
 #include "api/unwrap.h"
 #include "base/text.h"
+#include "texts.h"
 
 namespace ashlar::python {
 namespace {
@@ -30,38 +31,89 @@ constexpr std::array<ElementType, 15> kElementTypes = {{
     {"bool", 6, 8, "|b1", "?"},
 }};
 
-// Of a text, the text; of numpy's and others' types, what they are called.
-std::string name_of(const py::object& dtype) {
-  if (py::isinstance<py::str>(dtype)) return dtype.cast<std::string>();
-  for (const char* attribute : {"name", "__name__"}) {
-    if (py::hasattr(dtype, attribute)) return py::str(dtype.attr(attribute));
+const ElementType* find_type(std::string_view name) {
+  for (const ElementType& each : kElementTypes) {
+    if (each.name == name) return &each;
   }
-  return py::str(dtype);
+  return nullptr;
+}
+
+[[noreturn]] void refuse(const py::object& dtype, const char* why) {
+  std::string names;
+  for (const ElementType& each : kElementTypes) names += text(names.empty() ? "" : ", ", each.name);
+  throw_failure(
+      Status::usage(text("dtype: ", repr_of(dtype), why, " (expected one of ", names, ")")));
+}
+
+// Numpy's types know how their bytes lie; the devices have them the other way round.
+void require_little_endian(const py::object& dtype, const py::object& given) {
+  if (py::object(py::getattr(dtype, "byteorder", py::none())).equal(py::str(">"))) {
+    refuse(given, " has its high bytes first, and devices have them last");
+  }
+}
+
+// What is a type to numpy, such as float, "f4" or numpy.longlong; null where it knows none.
+py::object as_numpy_type(const py::object& dtype) {
+  if (dtype.is_none()) return {};
+  try {
+    return py::module_::import("numpy").attr("dtype")(dtype);
+  } catch (py::error_already_set& failure) {
+    if (failure.matches(PyExc_TypeError) || failure.matches(PyExc_ValueError) ||
+        failure.matches(PyExc_ImportError)) {
+      return {};
+    }
+    throw;
+  }
 }
 
 int64_t extent_of(py::handle number) {
   if (PyIndex_Check(number.ptr()) == 0) {
-    unwrap(Status::usage(
-        text("shape: ", std::string(py::str(py::repr(number))), " is not a number of elements")));
+    unwrap(Status::usage(text("shape: ", repr_of(number), " is not a number of elements")));
   }
   const Py_ssize_t extent = PyNumber_AsSsize_t(number.ptr(), PyExc_OverflowError);
-  if (extent == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
+  if (extent == -1 && PyErr_Occurred() != nullptr) {
+    if (PyErr_ExceptionMatches(PyExc_OverflowError) == 0) throw py::error_already_set();
+    PyErr_Clear();
+    unwrap(Status::usage(text("shape: ", repr_of(number), " elements do not fit anywhere")));
+  }
   if (extent < 0) unwrap(Status::usage(text("shape: ", extent, " is below 0")));
   return extent;
 }
 
-}  // namespace
-
-const ElementType& element_type(std::string_view name) {
-  std::string names;
-  for (const ElementType& each : kElementTypes) {
-    if (each.name == name) return each;
-    names += text(names.empty() ? "" : ", ", each.name);
+std::vector<int64_t> extents_of(const py::object& shape) {
+  if (PyIndex_Check(shape.ptr()) != 0) return {extent_of(shape)};
+  if (!py::isinstance<py::iterable>(shape)) {
+    unwrap(Status::usage(text("shape: ", repr_of(shape),
+                              " is none (expected a number, a sequence of numbers, or None)")));
   }
-  unwrap(Status::usage(text("dtype: \"", name, "\" is unknown (expected one of ", names, ")")));
-  return kElementTypes[0];
+  std::vector<int64_t> extents;
+  for (py::handle extent : shape) extents.push_back(extent_of(extent));
+  return extents;
 }
 
+}  // namespace
+
+const ElementType& element_type(const py::object& dtype) {
+  require_little_endian(dtype, dtype);
+  std::string name;
+  if (py::isinstance<py::str>(dtype)) {
+    name = utf8_of(dtype);
+  } else if (py::hasattr(dtype, "name")) {
+    name = utf8_of(py::str(dtype.attr("name")));
+  } else {
+    name = utf8_of(py::str(dtype));
+  }
+  constexpr std::string_view kTorch = "torch.";  // before the names of PyTorch's types
+  if (name.starts_with(kTorch)) name.erase(0, kTorch.size());
+  if (const ElementType* found = find_type(name)) return *found;
+  if (const py::object known = as_numpy_type(dtype)) {
+    require_little_endian(known, dtype);
+    if (const ElementType* found = find_type(utf8_of(known.attr("name")))) return *found;
+  }
+  refuse(dtype, " is unknown");
+}
+
+// With an extent of 0 the others may be any: their product wraps round on its way to 0.
 size_t ArrayShape::bytes() const {
   size_t count = type->bytes();
   for (int64_t extent : shape) count *= static_cast<size_t>(extent);
@@ -70,23 +122,19 @@ size_t ArrayShape::bytes() const {
 
 std::vector<int64_t> ArrayShape::strides() const {
   std::vector<int64_t> strides(shape.size(), 1);
-  for (size_t i = shape.size(); i-- > 1;)
-    strides[i - 1] = strides[i] * std::max<int64_t>(shape[i], 1);
+  if (bytes() == 0) return strides;  // where no stride is ever taken, and products may be too large
+  for (size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[i];
   return strides;
 }
 
 ArrayShape array_shape(const py::object& dtype, const py::object& shape, size_t room_bytes) {
-  ArrayShape wanted{.type = &element_type(name_of(dtype))};
+  ArrayShape wanted{.type = &element_type(dtype)};
   const size_t room = room_bytes / wanted.type->bytes();
   if (shape.is_none()) {
     wanted.shape = {static_cast<int64_t>(room)};
     return wanted;
   }
-  if (PyIndex_Check(shape.ptr()) != 0) {
-    wanted.shape = {extent_of(shape)};
-  } else {
-    for (py::handle extent : shape) wanted.shape.push_back(extent_of(extent));
-  }
+  wanted.shape = extents_of(shape);
   // Divided, not multiplied, so that nothing overflows; 0 elements fit anywhere.
   size_t left = room;
   bool is_empty = false;

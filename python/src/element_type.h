@@ -21,8 +21,9 @@ struct ElementType {
   size_t bytes() const { return bits / 8; }
 };
 
-// Throws UsageError, with the names that there are.
-const ElementType& element_type(std::string_view name);
+// A name, or whatever PyTorch or numpy takes for a type. Throws UsageError, with the names that
+// there are.
+const ElementType& element_type(const pybind11::object& dtype);
 
 // Elements in rows, without gaps.
 struct ArrayShape {
@@ -33,8 +34,8 @@ struct ArrayShape {
   std::vector<int64_t> strides() const;  // in elements
 };
 
-// shape: None (as many as fit), a number, or a sequence of numbers. dtype: a name, or whatever
-// numpy takes for one. Throws UsageError if it does not fit into `room_bytes`.
+// shape: None (as many as fit), a number, or a sequence of numbers. Throws UsageError if it does
+// not fit into `room_bytes`.
 ArrayShape array_shape(const pybind11::object& dtype, const pybind11::object& shape,
                        size_t room_bytes);
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "ashlar/errors.h"
+#include "texts.h"
 
 namespace ashlar::python {
 namespace {
@@ -14,20 +15,36 @@ namespace {
 namespace py = pybind11;
 
 // The words alone: which kind it is, the class says.
-void raise(const char* name, const Status& status) {
+py::object make(const char* name, const Status& status) {
+  const py::object kind = py::module_::import("ashlar.errors").attr(name);
+  std::string message = status.message();
+  if (!status.call().empty()) {
+    message += " (" + status.call() + ", code " + std::to_string(status.code()) + ")";
+  }
+  py::object failure = kind(text_of(message));
+  failure.attr("kind") = std::string(ashlar::name(status.kind()));
+  failure.attr("call") = text_of(status.call());
+  failure.attr("code") = status.code();
+  return failure;
+}
+
+py::object make(const FileFailure& given) {
+  py::object failure = make("FileError", given.status());
+  const std::string& path = given.path();
+  failure.attr("errno") = given.error_number();
+  failure.attr("filename") = py::reinterpret_steal<py::object>(
+      PyUnicode_DecodeFSDefaultAndSize(path.data(), static_cast<Py_ssize_t>(path.size())));
+  return failure;
+}
+
+// What it makes is raised; or what kept it from being made.
+template <typename... Arguments>
+void raise(const Arguments&... arguments) {
   try {
-    const py::object kind = py::module_::import("ashlar.errors").attr(name);
-    std::string message = status.message();
-    if (!status.call().empty()) {
-      message += " (" + status.call() + ", code " + std::to_string(status.code()) + ")";
-    }
-    const py::object failure = kind(message);
-    failure.attr("kind") = std::string(ashlar::name(status.kind()));
-    failure.attr("call") = status.call();
-    failure.attr("code") = status.code();
-    PyErr_SetObject(kind.ptr(), failure.ptr());
-  } catch (py::error_already_set& failure) {
-    failure.restore();
+    const py::object failure = make(arguments...);
+    PyErr_SetObject(py::type::of(failure).ptr(), failure.ptr());
+  } catch (py::error_already_set& instead) {
+    instead.restore();
   }
 }
 
@@ -37,6 +54,8 @@ void translate(std::exception_ptr thrown) {
     std::rethrow_exception(thrown);
   } catch (const OutOfMemory& failure) {
     raise("OutOfMemoryError", failure.status());
+  } catch (const FileFailure& failure) {
+    raise(failure);
   } catch (const UsageError& failure) {
     raise("UsageError", failure.status());
   } catch (const DeviceError& failure) {

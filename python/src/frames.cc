@@ -7,11 +7,15 @@
 #include <frameobject.h>
 
 #include <map>
+#include <memory>
+#include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "base/mutex.h"
 #include "gil.h"
+#include "texts.h"
 
 namespace ashlar::python {
 namespace {
@@ -43,6 +47,13 @@ class PythonFrames final : public FrameProvider {
 
  private:
   using Place = std::pair<const PyCodeObject*, int>;
+  using Line = std::tuple<std::string, std::string, int>;  // file, name, number
+
+  // Programs that make code as they go would otherwise fill the memory: this many places are
+  // known by their code, which lives as long, and this many lines by what they are called. Of what
+  // is beyond that, nothing is told.
+  static constexpr size_t kMostPlaces = size_t{1} << 14;
+  static constexpr size_t kMostLines = size_t{1} << 20;
 
   uint64_t word_of(PyFrameObject* frame) {
     PyCodeObject* const code = PyFrame_GetCode(frame);
@@ -50,34 +61,60 @@ class PythonFrames final : public FrameProvider {
     const int line = PyFrame_GetLineNumber(frame);
     {
       MutexLock lock(mutex_);
-      const auto known = words_.find({code, line});
-      if (known != words_.end()) return known->second;
+      const auto known = places_.find({code, line});
+      if (known != places_.end()) return known->second.word;
     }
     Frame described;
     // Python 3.9 and 3.10 know only the last part of the name.
     const char* const name = py::hasattr(held, "co_qualname") ? "co_qualname" : "co_name";
-    described.name = py::str(held.attr(name));
-    described.filename = py::str(held.attr("co_filename"));
+    described.name = utf8_of(held.attr(name));
+    described.filename = utf8_of(held.attr("co_filename"));
     described.line = line;
+    std::map<Place, Known> forgotten;  // ends without the lock: code may have anything in it
     MutexLock lock(mutex_);
+    const uint64_t word = word_of_line(std::move(described));
+    if (places_.size() >= kMostPlaces) forgotten.swap(places_);
+    places_.try_emplace(Place(code, line), Known{word, std::move(held)});
+    return word;
+  }
+
+  uint64_t word_of_line(Frame described) ASHLAR_REQUIRES(mutex_) {
+    const Line line(described.filename, described.name, described.line);
+    const auto known = words_.find(line);
+    if (known != words_.end()) return known->second;
+    if (lines_.size() >= kMostLines) return 0;
     lines_.push_back(std::move(described));
-    words_[{code, line}] = lines_.size();
-    (void)held.release();  // for good, so that no other code gets its address
+    words_[line] = lines_.size();
     return lines_.size();
   }
 
+  // A place, and its code, held so that no other gets its address.
+  struct Known {
+    uint64_t word = 0;
+    py::object code{};
+  };
+
   Mutex mutex_;
   std::vector<Frame> lines_ ASHLAR_GUARDED_BY(mutex_);
-  std::map<Place, uint64_t> words_ ASHLAR_GUARDED_BY(mutex_);
+  std::map<Line, uint64_t> words_ ASHLAR_GUARDED_BY(mutex_);
+  std::map<Place, Known> places_ ASHLAR_GUARDED_BY(mutex_);  // changed with the GIL held
 };
+
+// Without an end, like the allocators that may outlive the interpreter. Guarded by the GIL.
+std::shared_ptr<FrameProvider>& frames_of_process() {
+  static auto* const only = std::make_unique<std::shared_ptr<FrameProvider>>().release();
+  return *only;
+}
 
 }  // namespace
 
 std::shared_ptr<FrameProvider> python_frames() {
-  // Without an end, like the allocators that may outlive the interpreter.
-  static const auto* const only =
-      std::make_unique<std::shared_ptr<FrameProvider>>(std::make_shared<PythonFrames>()).release();
-  return *only;
+  std::shared_ptr<FrameProvider>& only = frames_of_process();
+  if (only == nullptr) only = std::make_shared<PythonFrames>();
+  return only;
 }
+
+// The parent's has no end here.
+void forget_python_frames() { std::construct_at(&frames_of_process()); }
 
 }  // namespace ashlar::python

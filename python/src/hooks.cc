@@ -1,5 +1,7 @@
 // Functions of Python that an allocator calls: with none of its locks held, and with the GIL. What
 // they raise is reported by sys.unraisablehook and goes no further.
+#include <chrono>
+
 #include "allocator.h"
 #include "base/text.h"
 #include "gil.h"
@@ -16,16 +18,22 @@ py::dict notice_as_dict(const OomNotice& notice) {
   return all;
 }
 
+// Since 1970. Trackers are told nothing of the time, but soon.
+int64_t now_us() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::microseconds>(now).count();
+}
+
 std::function<void(const OomNotice&)> as_observer(py::function function) {
   return [kept = keep_object(std::move(function))](const OomNotice& notice) {
-    with_gil([&] { (*kept)(notice_as_dict(notice)); });
+    with_gil([&] { call_back(*kept, notice_as_dict(notice)); });
   };
 }
 
 std::function<bool()> as_free_memory_callback(py::function function) {
   return [kept = keep_object(std::move(function))] {
     bool has_freed = false;
-    with_gil([&] { has_freed = py::bool_((*kept)()); });
+    with_gil([&] { has_freed = py::bool_(call_back(*kept)); });
     return has_freed;
   };
 }
@@ -38,10 +46,10 @@ TraceTracker as_tracker(py::function function) {
       all["addr"] = entry.address.value();
       all["size"] = entry.bytes;
       all["stream"] = entry.stream.value();
-      all["time_us"] = entry.time_us;
+      all["time_us"] = now_us();
       all["device"] = entry.device.value();
       all["segment_pool_id"] = py::make_tuple(entry.pool.capture, entry.pool.user);
-      (*kept)(all);
+      call_back(*kept, all);
     });
   };
 }
@@ -82,7 +90,10 @@ void bind_hooks(AllocatorClass& allocators) {
             without_gil([&] { user.allocator().add_tracker(std::move(hook)); });
           },
           py::arg("tracker"),
-          "tracker({\"action\", \"addr\", \"size\", ...}) sees every act, in order.");
+          "tracker({\"action\", \"addr\", \"size\", \"stream\", \"time_us\", \"device\", "
+          "\"segment_pool_id\"}) sees every act, in order; time_us is when it is told, since 1970. "
+          "What a tracker itself does with the allocator is told as well: one that always "
+          "allocates never ends.");
 }
 
 }  // namespace ashlar::python

@@ -1,5 +1,6 @@
 // Host views: memory of the simulated device as numpy sees it, through the guard that
-// sim::DeviceMemory is. It is valid as long as the block is, and so each array keeps the block.
+// sim::DeviceMemory is. It is valid as long as the block is, and so each array keeps the block, and
+// not the view, which can let go while arrays stay.
 #include <pybind11/stl.h>
 
 #include <cstddef>
@@ -9,18 +10,33 @@
 #include "buffer.h"
 #include "dlpack.h"
 #include "gil.h"
+#include "host_bytes.h"
+#include "interrupt.h"
 
 namespace ashlar::python {
 namespace {
 
-// Host code may look at the block as long as this lives. Its allocator counts them, since memory
-// that somebody looks at must not go (see Allocator.pause).
+// As long as it lives, no memory of the allocator goes (see Allocator.pause).
+class Looking {
+ public:
+  explicit Looking(OwnAllocator& owner) : owner_(owner) { owner_.begin_host_access(); }
+  ~Looking() { owner_.end_host_access(); }
+  Looking(const Looking&) = delete;
+  Looking& operator=(const Looking&) = delete;
+
+ private:
+  OwnAllocator& owner_;
+};
+
+// Host code may look at the block as long as this lives.
 class HostAccess {
  public:
   HostAccess(std::shared_ptr<Memory> memory, size_t bytes, bool is_writable)
-      : memory_(std::move(memory)), guard_(memory_->device().machine->memory(device().index())) {
+      : memory_(std::move(memory)),
+        looking_(*memory_->owner),
+        guard_(memory_->device().machine->memory(device().index())) {
     // What is queued there comes first.
-    unwrap(device().device->synchronize_stream(memory_->stream.id));
+    unwrap(device().here().synchronize_stream(memory_->stream.id));
     const DeviceAddress at = memory_->buffer.address();
     if (bytes > 0 && is_writable) {
       data_ = unwrap(guard_.view<std::byte>(at, bytes)).data();
@@ -28,9 +44,7 @@ class HostAccess {
       // Who takes it is told that it is read-only.
       data_ = const_cast<std::byte*>(unwrap(guard_.view<const std::byte>(at, bytes)).data());
     }
-    memory_->owner->add_host_access(1);
   }
-  ~HostAccess() { memory_->owner->add_host_access(-1); }
   HostAccess(const HostAccess&) = delete;
   HostAccess& operator=(const HostAccess&) = delete;
 
@@ -39,25 +53,9 @@ class HostAccess {
 
  private:
   std::shared_ptr<Memory> memory_;
+  Looking looking_;
   sim::DeviceMemory guard_;
   std::byte* data_ = nullptr;
-};
-
-// Bytes that numpy makes an array of: what the array holds instead of the view, so that the view
-// can let go while arrays stay.
-struct HostBytes {
-  std::shared_ptr<HostAccess> access;  // shared with the view, and with tensors made of it
-  ArrayShape shape;
-  bool is_writable = true;
-
-  py::buffer_info info() const {
-    const auto bytes = static_cast<py::ssize_t>(shape.type->bytes());
-    std::vector<py::ssize_t> strides;
-    for (int64_t stride : shape.strides()) strides.push_back(stride * bytes);
-    return {
-        access->data(), bytes,   shape.type->format, static_cast<py::ssize_t>(shape.shape.size()),
-        shape.shape,    strides, !is_writable};
-  }
 };
 
 class HostView {
@@ -67,8 +65,11 @@ class HostView {
 
   void open() {
     if (access_ != nullptr) unwrap(Status::usage("the view is open already"));
-    access_ = without_gil(
+    wait_for_stream(memory_->device(), memory_->stream.id, memory_);
+    std::shared_ptr<HostAccess> access = without_gil(
         [&] { return make_shared_without_gil<HostAccess>(memory_, shape_.bytes(), is_writable_); });
+    if (access_ != nullptr) unwrap(Status::usage("the view is open already"));  // meanwhile
+    access_ = std::move(access);
   }
   void close() noexcept { std::exchange(access_, nullptr).reset(); }
 
@@ -91,41 +92,29 @@ class HostView {
   std::shared_ptr<HostAccess> access_;  // shared with arrays and tensors; null: not open
 };
 
-py::object as_memoryview(const HostView& view) {
+HostBytes bytes_of_view(const HostView& view) {
   const std::shared_ptr<HostAccess>& access = view.access();
-  if (view.shape().type->format == nullptr) {
-    unwrap(Status::usage(
-        text("numpy knows no ", view.shape().type->name, " (expected another dtype, or DLPack)")));
-  }
-  const py::object bytes = py::cast(HostBytes{access, view.shape(), view.is_writable()});
-  PyObject* made = PyMemoryView_FromObject(bytes.ptr());
-  if (made == nullptr) throw py::error_already_set();
-  return py::reinterpret_steal<py::object>(made);
-}
-
-py::object as_numpy(const HostView& view) {
-  return py::module_::import("numpy").attr("asarray")(as_memoryview(view));
+  return {.keeper = access,
+          .data = access->data(),
+          .shape = view.shape(),
+          .is_writable = view.is_writable()};
 }
 
 py::object array_protocol(const HostView& view, const py::object& dtype, const py::object& copy) {
-  py::object array = as_numpy(view);
-  if (!dtype.is_none())
-    return array.attr("astype")(dtype, py::arg("copy") = copy.equal(py::bool_(true)));
-  if (!copy.is_none() && copy.cast<bool>()) return array.attr("copy")();
-  return array;
+  const py::object array = as_numpy(bytes_of_view(view));
+  const bool is_other = !dtype.is_none() && !py::object(array.attr("dtype")).equal(dtype);
+  if (!copy.is_none() && !py::bool_(copy)) {
+    if (is_other) throw py::value_error("another dtype needs a copy, and copy is False");
+    return array;
+  }
+  if (is_other) return array.attr("astype")(dtype);
+  return copy.is_none() ? array : array.attr("copy")();
 }
 
 py::capsule view_to_dlpack(const HostView& view, const py::object& stream,
                            const DlpackRequest& request) {
-  if (!stream.is_none()) unwrap(Status::usage("stream: host memory has none (expected None)"));
-  const std::shared_ptr<HostAccess>& access = view.access();
-  return to_dlpack({.keeper = access,
-                    .data = access->data(),
-                    .device = DlpackDevice::kCpu,
-                    .device_index = 0,
-                    .shape = view.shape(),
-                    .is_read_only = !view.is_writable()},
-                   request);
+  if (!stream.is_none()) throw py::buffer_error("stream: host memory has none (expected None)");
+  return host_to_dlpack(bytes_of_view(view), DlpackDevice::kCpu, request);
 }
 
 }  // namespace
@@ -142,9 +131,6 @@ py::object make_host_view(const BufferUser& buffer, const py::object& dtype,
 }
 
 void bind_host_views(py::module_& module) {
-  py::class_<HostBytes>(module, "_HostBytes", py::buffer_protocol(),
-                        "What arrays over simulated device memory hold on to.")
-      .def_buffer([](HostBytes& bytes) { return bytes.info(); });
   py::class_<HostView>(module, "HostView",
                        "Simulated device memory as the host sees it, inside of a with statement. "
                        "Arrays made of it keep the memory.")
@@ -159,8 +145,12 @@ void bind_host_views(py::module_& module) {
           "dtype", [](const HostView& view) { return std::string(view.shape().type->name); })
       .def_property_readonly(
           "shape", [](const HostView& view) { return py::tuple(py::cast(view.shape().shape)); })
-      .def("numpy", as_numpy, "A numpy array over the memory itself.")
-      .def("memoryview", as_memoryview, "The same without numpy.")
+      .def(
+          "numpy", [](const HostView& view) { return as_numpy(bytes_of_view(view)); },
+          "A numpy array over the memory itself.")
+      .def(
+          "memoryview", [](const HostView& view) { return as_memoryview(bytes_of_view(view)); },
+          "The same without numpy.")
       .def("__array__", array_protocol, py::arg("dtype") = py::none(), py::arg("copy") = py::none())
       .def(
           "__dlpack__",

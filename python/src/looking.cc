@@ -7,12 +7,14 @@
 #include "allocator.h"
 #include "api/unwrap.h"
 #include "base/text.h"
+#include "errors.h"
 #include "format/byte_stream.h"
 #include "format/snapshot_pickle.h"
 #include "frames.h"
 #include "gil.h"
 #include "recording.h"
 #include "sizes.h"
+#include "texts.h"
 
 namespace ashlar::python {
 namespace {
@@ -35,9 +37,9 @@ RecordContext context_of(const std::optional<std::string>& stacks) {
 }
 
 void start_history(const AllocatorUser& user, const std::optional<std::string>& stacks,
-                   size_t max_entries, bool native, bool clear) {
+                   const py::object& max_entries, bool native, bool clear) {
   HistoryOptions options;
-  options.max_entries = max_entries;
+  options.max_entries = number_of(max_entries, "max_entries");
   options.context = context_of(stacks);
   options.native_stacks = native;
   options.clear = clear;
@@ -47,7 +49,9 @@ void start_history(const AllocatorUser& user, const std::optional<std::string>& 
 
 void annotate(const AllocatorUser& user, const py::kwargs& fields) {
   std::vector<std::pair<std::string, std::string>> all;
-  for (const auto& [name, value] : fields) all.emplace_back(py::str(name), py::str(value));
+  for (const auto& [name, value] : fields) {
+    all.emplace_back(utf8_of(name), utf8_of(py::str(value)));
+  }
   without_gil([&] { user.allocator().annotate(std::move(all)); });
 }
 
@@ -56,8 +60,15 @@ Snapshot take_snapshot(const AllocatorUser& user, bool include_traces) {
 }
 
 void save(const AllocatorUser& user, const py::object& path) {
-  const std::string name = py::module_::import("os").attr("fsdecode")(path).cast<std::string>();
-  without_gil([&] { save_snapshot(user.allocator().snapshot(), name); });
+  const std::string name = path_of(path);
+  without_gil([&] {
+    const Snapshot snapshot = user.allocator().snapshot();
+    try {
+      save_snapshot(snapshot, name);
+    } catch (const DeviceError& failure) {
+      throw FileFailure(failure.status(), static_cast<int>(failure.status().code()), name);
+    }
+  });
 }
 
 void bind_stats(AllocatorClass& allocators) {

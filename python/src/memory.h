@@ -18,39 +18,52 @@
 
 namespace ashlar::python {
 
+// Memory goes by the streams that it was allocated on or recorded for, also while it is cached:
+// they must live as long as its allocator. Thread safe.
+class KeptStreams {
+ public:
+  void keep(const std::shared_ptr<OwnStream>& stream);  // null: nothing
+
+ private:
+  Mutex mutex_;
+  // Shared with their handles in Python.
+  std::map<StreamId, std::shared_ptr<OwnStream>> streams_ ASHLAR_GUARDED_BY(mutex_);
+};
+
 class OwnAllocator {
  public:
   OwnAllocator(DeviceUse device, const AllocatorOptions& options)
-      : device_(std::move(device)), options_(options), allocator_(*device_.device, options) {}
+      : device_(std::move(device)), options_(options), allocator_(device_.here(), options) {}
 
   const DeviceUse& device() const { return device_; }
   const AllocatorOptions& options() const { return options_; }
-  Allocator& allocator() { return allocator_; }
+  // Throws UsageError in another process than the one that made it.
+  Allocator& allocator() {
+    require_made_here(device_.made_at);
+    return allocator_;
+  }
 
-  // Blocks go by the stream that they were allocated on, also while they are cached: it must live.
   void keep_stream(const std::shared_ptr<OwnStream>& stream) {
-    if (stream == nullptr) return;
-    MutexLock lock(mutex_);
-    streams_.try_emplace(stream->id(), stream);
+    require_made_here(device_.made_at);
+    streams_.keep(stream);
   }
 
-  // How many look at memory of this allocator from the host.
-  int host_access_count() const {
-    MutexLock lock(mutex_);
-    return host_access_count_;
-  }
-  void add_host_access(int change) {
-    MutexLock lock(mutex_);
-    host_access_count_ += change;
-  }
+  // Hosts that look at memory, and those who pause, which takes it away, keep each other out. Both
+  // throw UsageError where the other is at it. Resuming only keeps others from beginning to look:
+  // what is in the memory may not be back yet. Each is to be ended.
+  void begin_host_access();
+  void end_host_access();
+  void begin_pausing();
+  void begin_resuming();
+  void end_changing();
 
  private:
   DeviceUse device_;
   AllocatorOptions options_;
-  mutable Mutex mutex_;
-  // Shared with their handles in Python.
-  std::map<StreamId, std::shared_ptr<OwnStream>> streams_ ASHLAR_GUARDED_BY(mutex_);
+  KeptStreams streams_;
+  Mutex mutex_;
   int host_access_count_ ASHLAR_GUARDED_BY(mutex_) = 0;
+  int changing_count_ ASHLAR_GUARDED_BY(mutex_) = 0;  // that pause or resume, each with its tag
   Allocator allocator_;  // last: it ends before its streams and its device
 };
 

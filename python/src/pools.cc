@@ -76,17 +76,30 @@ PoolUser make_pool(const AllocatorUser& user, PoolOptions options) {
           })};
 }
 
+// As long as it lives, nobody begins to look at memory from the host.
+class Changing {
+ public:
+  using Begin = void (OwnAllocator::*)();
+
+  Changing(OwnAllocator& owner, Begin begin) : owner_(owner) { (owner_.*begin)(); }
+  ~Changing() { owner_.end_changing(); }
+  Changing(const Changing&) = delete;
+  Changing& operator=(const Changing&) = delete;
+
+ private:
+  OwnAllocator& owner_;
+};
+
 void pause(const AllocatorUser& user, const std::string& tag,
            const std::optional<std::string>& backup) {
   if (backup && *backup != "host") {
     unwrap(Status::usage(text("backup: \"", *backup, "\" is unknown (expected \"host\" or None)")));
   }
-  if (const int count = user.own->host_access_count(); count > 0) {
-    unwrap(Status::usage(
-        text(count, " host views of the allocator's memory are open, which would be gone")));
-  }
   const PauseOptions options = {.backup = backup ? PauseBackup::kHost : PauseBackup::kNone};
-  without_gil([&] { user.allocator().pause(tag, options); });
+  without_gil([&] {
+    const Changing pausing(*user.own, &OwnAllocator::begin_pausing);
+    user.allocator().pause(tag, options);
+  });
 }
 
 void bind_pool(py::module_& module) {
@@ -156,7 +169,10 @@ void bind_pools(py::module_& module, AllocatorClass& allocators) {
       .def(
           "resume",
           [](const AllocatorUser& user, const std::string& tag) {
-            without_gil([&] { user.allocator().resume(tag); });
+            without_gil([&] {
+              const Changing resuming(*user.own, &OwnAllocator::begin_resuming);
+              user.allocator().resume(tag);
+            });
           },
           py::arg("tag"), "Memory for them again.");
 }

@@ -6,8 +6,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include <fcntl.h>
+
+#include <cerrno>
 #include <chrono>
+#include <functional>
 #include <optional>
+#include <stop_token>
 #include <string>
 
 #include "analysis/oom.h"
@@ -22,9 +27,15 @@
 #include "answers/tune_answer.h"
 #include "api/unwrap.h"
 #include "as_python.h"
+#include "ashlar/unique_fd.h"
 #include "base/text.h"
+#include "errors.h"
+#include "files/read_snapshot.h"
+#include "format/byte_stream.h"
 #include "gil.h"
+#include "interrupt.h"
 #include "sizes.h"
+#include "texts.h"
 
 namespace ashlar::python {
 namespace {
@@ -36,29 +47,73 @@ struct RunUser {
   std::shared_ptr<const RecordedRun> run;  // shared with calls that other threads make of it
 };
 
-// Asks without the GIL.
-template <typename Ask>
-py::object answer_of(const RunUser& user, Ask ask) {
-  const std::shared_ptr<const RecordedRun> run = user.run;
-  return as_python(without_gil([&] { return Json(ask(*run)); }));
+// Says whether anybody still waits for an answer.
+using IsWanted = std::function<bool()>;
+
+IsWanted until(const std::stop_token& stop) {
+  return [stop] { return !stop.stop_requested(); };
 }
 
-RunUser load(const py::object& path, std::optional<uint64_t> device) {
-  const std::string file = py::module_::import("os").attr("fsdecode")(path).cast<std::string>();
-  return {without_gil(
-      [&] { return make_shared_without_gil<const RecordedRun>(unwrap(load_run(file, device))); })};
+// Asks without the GIL. After Ctrl-C nobody wants the answer; the end of the interpreter waits
+// until that was noticed.
+template <typename Ask>
+py::object answer_of(const RunUser& user, Ask ask) {
+  return as_python(
+      interruptible([run = user.run, ask = std::move(ask)](const std::stop_token& stop) {
+        const GateVisit visit;
+        return Json(ask(*run, until(stop)));
+      }));
+}
+
+// After a failure: throws FileFailure if it was that the file cannot even be opened.
+void require_file(const std::string& path, const Status& failure) {
+  if (path == "-" || !failure.is(StatusKind::kFormat)) return;
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file.valid()) throw FileFailure(failure, errno, path);
+}
+
+// Reads what `open` opens, which gives a snapshot.
+template <typename Open>
+RunUser run_from(std::string name, const py::object& device, Open open) {
+  std::optional<uint64_t> index;
+  if (!device.is_none()) index = number_of(device, "device");
+  return {interruptible(
+      [name = std::move(name), index, open = std::move(open)](const std::stop_token& stop) {
+        const GateVisit visit;
+        ReadOptions options;
+        options.input.watch = [wanted = until(stop)](double) { return wanted(); };
+        return make_shared_without_gil<const RecordedRun>(
+            unwrap(run_of(unwrap(open(name, options)), name, index)));
+      })};
+}
+
+RunUser load(const py::object& path, const py::object& device) {
+  return run_from(path_of(path), device, [](const std::string& name, const ReadOptions& options) {
+    Result<Snapshot> snapshot = read_snapshot(name, options);
+    if (!snapshot.ok()) require_file(name, snapshot.status());
+    return snapshot;
+  });
+}
+
+// Of bytes that are in memory; a copy of them, since after Ctrl-C they may be anybody's.
+RunUser load_bytes(const py::bytes& given, const py::object& name, const py::object& device) {
+  auto bytes = std::make_shared<const std::string>(std::string(given));
+  return run_from(utf8_of(name), device,
+                  [bytes](const std::string& called, const ReadOptions& options) {
+                    return read_snapshot(called, std::make_unique<MemorySource>(*bytes), options);
+                  });
 }
 
 py::object report(const RunUser& user) {
-  return answer_of(user, [](const RecordedRun& run) {
+  return answer_of(user, [](const RecordedRun& run, const IsWanted& is_wanted) {
     unwrap(require_history(run));
-    const Report made = unwrap(report_on(run));
+    const Report made = unwrap(report_on(run, is_wanted));
     return report_answer(run, made, users_at_peak(run, made));
   });
 }
 
 py::object leaks(const RunUser& user) {
-  return answer_of(user, [](const RecordedRun& run) {
+  return answer_of(user, [](const RecordedRun& run, const IsWanted&) {
     StackIndex stacks;
     const std::vector<uint32_t> numbers = stacks.add(run.snapshot.tables);
     return leaks_answer(run, find_leaks(run.trace(), run.allocations, numbers), stacks);
@@ -70,9 +125,9 @@ py::object diff(const RunUser& user, const RunUser& other, const std::string& at
     unwrap(Status::usage(text("at: \"", at, "\" is unknown (expected \"end\" or \"peak\")")));
   }
   const std::shared_ptr<const RecordedRun> now = other.run;
-  return answer_of(user, [&](const RecordedRun& base) {
-    return diff_answer(
-        compare_runs(base, *now, at == "end" ? ComparedAt::kEnd : ComparedAt::kPeak));
+  const ComparedAt moment = at == "end" ? ComparedAt::kEnd : ComparedAt::kPeak;
+  return answer_of(user, [now, moment](const RecordedRun& base, const IsWanted&) {
+    return diff_answer(compare_runs(base, *now, moment));
   });
 }
 
@@ -88,12 +143,14 @@ py::object replay_run(const RunUser& user, const ReplaySettings& settings,
                       const py::object& capacity, const py::object& cap) {
   const std::optional<size_t> capacity_bytes = limit_of(capacity, "capacity");
   const std::optional<size_t> cap_bytes = limit_of(cap, "cap");
-  return answer_of(user, [&](const RecordedRun& run) {
+  return answer_of(user, [settings, capacity_bytes, cap_bytes](const RecordedRun& run,
+                                                               const IsWanted& is_wanted) {
     unwrap(require_history(run));
     const auto started = std::chrono::steady_clock::now();
     ReplayOptions options = unwrap(replay_options(settings, run));
     if (capacity_bytes) options.capacity_bytes = *capacity_bytes;
     options.cap_bytes = cap_bytes;
+    options.is_wanted = is_wanted;
     const ReplayResult result = unwrap(replay(run.snapshot, run.allocations, options));
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
     return replay_answer({run, options, result, seconds.count()});
@@ -106,7 +163,11 @@ struct TuneWish {
   size_t jobs = 0;
 };
 
-TuneOptions tune_options(const RecordedRun& run, const TuneWish& wish) {
+TuneWish wish_of(const py::object& capacity, const py::object& cap, const py::object& jobs) {
+  return {limit_of(capacity, "capacity"), limit_of(cap, "cap"), number_of(jobs, "jobs")};
+}
+
+TuneOptions tune_options(const RecordedRun& run, const TuneWish& wish, const IsWanted& is_wanted) {
   unwrap(require_history(run));
   TuneOptions options;
   options.recorded = run.options;
@@ -115,12 +176,13 @@ TuneOptions tune_options(const RecordedRun& run, const TuneWish& wish) {
       wish.capacity_bytes.value_or(assumed_capacity_bytes(run.snapshot, run.device));
   options.cap_bytes = wish.cap_bytes;
   options.worker_count = wish.jobs;
+  options.is_wanted = is_wanted;
   return options;
 }
 
 py::object tune_run(const RunUser& user, const TuneWish& wish, bool min_capacity) {
-  return answer_of(user, [&](const RecordedRun& run) {
-    TuneOptions options = tune_options(run, wish);
+  return answer_of(user, [wish, min_capacity](const RecordedRun& run, const IsWanted& is_wanted) {
+    TuneOptions options = tune_options(run, wish, is_wanted);
     options.find_min_capacity = min_capacity;
     const TuneResult result = unwrap(tune(run.snapshot, run.allocations, options));
     return tune_answer({run, options, result});
@@ -128,8 +190,8 @@ py::object tune_run(const RunUser& user, const TuneWish& wish, bool min_capacity
 }
 
 py::object oom(const RunUser& user, const TuneWish& wish) {
-  return answer_of(user, [&](const RecordedRun& run) {
-    const OomQuestion question = {.replaying = tune_options(run, wish),
+  return answer_of(user, [wish](const RecordedRun& run, const IsWanted& is_wanted) {
+    const OomQuestion question = {.replaying = tune_options(run, wish, is_wanted),
                                   .is_limit_given = wish.capacity_bytes || wish.cap_bytes};
     return oom_answer(run, unwrap(explain_oom(run.snapshot, run.allocations, question)));
   });
@@ -146,18 +208,16 @@ void bind_replays(py::class_<RunUser>& runs) {
           py::arg("capacity") = py::none(), py::arg("cap") = py::none())
       .def(
           "tune",
-          [](const RunUser& user, const py::object& capacity, const py::object& cap, size_t jobs,
-             bool min_capacity) {
-            return tune_run(user, {limit_of(capacity, "capacity"), limit_of(cap, "cap"), jobs},
-                            min_capacity);
+          [](const RunUser& user, const py::object& capacity, const py::object& cap,
+             const py::object& jobs, bool min_capacity) {
+            return tune_run(user, wish_of(capacity, cap, jobs), min_capacity);
           },
           py::kw_only(), py::arg("capacity") = py::none(), py::arg("cap") = py::none(),
           py::arg("jobs") = 0, py::arg("min_capacity") = false)
       .def(
           "oom",
-          [](const RunUser& user, const py::object& capacity, const py::object& cap, size_t jobs) {
-            return oom(user, {limit_of(capacity, "capacity"), limit_of(cap, "cap"), jobs});
-          },
+          [](const RunUser& user, const py::object& capacity, const py::object& cap,
+             const py::object& jobs) { return oom(user, wish_of(capacity, cap, jobs)); },
           py::kw_only(), py::arg("capacity") = py::none(), py::arg("cap") = py::none(),
           py::arg("jobs") = 0);
 }
@@ -173,13 +233,19 @@ py::object recorded_run_of(Snapshot snapshot, const DeviceUse& device) {
 
 void bind_recordings(py::module_& module) {
   py::class_<RunUser> runs(module, "RecordedRun", "What ashlar.Recording asks.");
-  runs.def("summary", [](const RunUser& user) { return answer_of(user, summary_answer); })
+  runs.def("summary",
+           [](const RunUser& user) {
+             return answer_of(
+                 user, [](const RecordedRun& run, const IsWanted&) { return summary_answer(run); });
+           })
       .def("report", report)
       .def("leaks", leaks)
       .def("diff", diff, py::arg("other"), py::kw_only(), py::arg("at") = "end");
   bind_replays(runs);
   module.def("load", load, py::arg("path"), py::kw_only(), py::arg("device") = py::none(),
              "Reads a snapshot, plain or compressed.");
+  module.def("_load_bytes", load_bytes, py::arg("data"), py::kw_only(), py::arg("name") = "bytes",
+             py::arg("device") = py::none(), "The same of bytes, under a name for people.");
 }
 
 }  // namespace ashlar::python

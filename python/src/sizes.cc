@@ -6,26 +6,42 @@
 #include "api/unwrap.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "texts.h"
 
 namespace ashlar::python {
 
+std::optional<uint64_t> try_number_of(const py::object& number) {
+  if (PyIndex_Check(number.ptr()) == 0 || py::isinstance<py::bool_>(number)) return std::nullopt;
+  const auto whole = py::reinterpret_steal<py::object>(PyNumber_Index(number.ptr()));
+  if (!whole) throw py::error_already_set();
+  const uint64_t found = PyLong_AsUnsignedLongLong(whole.ptr());
+  if (PyErr_Occurred() == nullptr) return found;
+  PyErr_Clear();  // below 0, or above all
+  return std::nullopt;
+}
+
+uint64_t number_of(const py::object& number, const char* argument, uint64_t most) {
+  const std::optional<uint64_t> found = try_number_of(number);
+  if (!found || *found > most) {
+    const std::string end = most == UINT64_MAX ? "0 or more" : text("0 to ", most);
+    unwrap(Status::usage(
+        text(argument, ": ", repr_of(number), " is not such a number (expected ", end, ")")));
+  }
+  return *found;
+}
+
 size_t bytes_of(const py::object& size, const char* argument) {
   if (py::isinstance<py::str>(size)) {
-    const Result<size_t> bytes = parse_bytes(size.cast<std::string>());
+    const Result<size_t> bytes = parse_bytes(utf8_of(size));
     if (!bytes.ok()) unwrap(Status::usage(text(argument, ": ", bytes.status().message())));
     return *bytes;
   }
-  // Numpy's integers, too; True is no size.
-  if (PyIndex_Check(size.ptr()) != 0 && !py::isinstance<py::bool_>(size)) {
-    const auto number = py::reinterpret_steal<py::object>(PyNumber_Index(size.ptr()));
-    if (!number) throw py::error_already_set();
-    const size_t bytes = PyLong_AsSize_t(number.ptr());
-    if (PyErr_Occurred() == nullptr) return bytes;
-    PyErr_Clear();
+  const std::optional<uint64_t> bytes = try_number_of(size);
+  if (!bytes) {
+    unwrap(Status::usage(text(argument, ": ", repr_of(size),
+                              " is not a size (expected bytes, or a text such as 80GiB)")));
   }
-  unwrap(Status::usage(text(argument, ": ", std::string(py::str(py::repr(size))),
-                            " is not a size (expected bytes, or a text such as 80GiB)")));
-  return 0;
+  return *bytes;
 }
 
 }  // namespace ashlar::python

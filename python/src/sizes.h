@@ -1,9 +1,11 @@
-// Sizes and shapes as Python's callers say them.
+// Numbers and sizes as Python's callers say them. Numpy's integers are numbers, too; True is none.
 #pragma once
 
 #include <pybind11/pybind11.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 
 namespace ashlar::python {
 
@@ -11,5 +13,11 @@ namespace py = pybind11;
 
 // 1024, or "1KiB". Throws UsageError, which names the argument, for anything else.
 size_t bytes_of(const py::object& size, const char* argument);
+
+// A number from 0 to `most`. Throws UsageError, which names the argument, for anything else.
+uint64_t number_of(const py::object& number, const char* argument, uint64_t most = UINT64_MAX);
+
+// The same, but unset for anything else.
+std::optional<uint64_t> try_number_of(const py::object& number);
 
 }  // namespace ashlar::python

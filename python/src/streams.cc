@@ -3,6 +3,9 @@
 #include "base/text.h"
 #include "devices.h"
 #include "gil.h"
+#include "interrupt.h"
+#include "sizes.h"
+#include "texts.h"
 
 namespace ashlar::python {
 namespace {
@@ -10,9 +13,19 @@ namespace {
 StreamUser make_stream(const py::object& on, int priority) {
   const DeviceUse device = device_argument(on);
   return {without_gil([&] {
-    const StreamId id = unwrap(device.device->create_stream({.priority = priority}));
+    const StreamId id = unwrap(device.here().create_stream({.priority = priority}));
     return make_shared_without_gil<OwnStream>(device, id);
   })};
+}
+
+// The protocol's version is 0; its function is called without arguments.
+py::object cuda_stream(const StreamUser& user) {
+  const DeviceUse& device = user.own->device();
+  if (device.device->properties().backend != "cuda") {
+    throw py::attribute_error(text("__cuda_stream__: the stream is of ", device.name()));
+  }
+  const uint64_t handle = user.own->id().value();
+  return py::cpp_function([handle] { return py::make_tuple(0, handle); });
 }
 
 void bind_stream(py::module_& module) {
@@ -28,17 +41,25 @@ void bind_stream(py::module_& module) {
       .def(
           "synchronize",
           [](const StreamUser& user) {
-            without_gil(
-                [&] { unwrap(user.own->device().device->synchronize_stream(user.own->id())); });
+            wait_for_stream(user.own->device(), user.own->id(), user.own);
           },
           "Waits for all work queued so far.")
       .def(
           "is_idle",
           [](const StreamUser& user) {
-            return without_gil(
-                [&] { return unwrap(user.own->device().device->is_idle(user.own->id())); });
+            return without_gil([&] { return unwrap(user.device().is_idle(user.own->id())); });
           },
           "Whether all work queued so far is done.")
+      .def_property_readonly("__cuda_stream__", cuda_stream,
+                             "A function for libraries that ask so, of CUDA devices' streams: "
+                             "gives (0, handle).")
+      .def("__eq__",
+           [](const StreamUser& user, const py::object& other) {
+             return py::isinstance<StreamUser>(other) &&
+                    other.cast<const StreamUser&>().own == user.own;
+           })
+      .def("__hash__",
+           [](const StreamUser& user) { return reinterpret_cast<uintptr_t>(user.own.get()) >> 4; })
       .def("__repr__", [](const StreamUser& user) {
         return text("<ashlar.Stream ", user.own->id(), " of ", user.own->device().name(), ">");
       });
@@ -53,7 +74,7 @@ class OwnEvent {
   OwnEvent& operator=(const OwnEvent&) = delete;
 
   const DeviceUse& use() const { return device_; }
-  Device& device() const { return *device_.device; }
+  Device& device() const { return device_.here(); }
   EventId id() const { return id_; }
 
  private:
@@ -69,7 +90,7 @@ struct EventUser {
 EventUser make_event(const py::object& on, bool timing) {
   const DeviceUse device = device_argument(on);
   return {without_gil([&] {
-    const EventId id = unwrap(device.device->create_event({.timing = timing}));
+    const EventId id = unwrap(device.here().create_event({.timing = timing}));
     return make_shared_without_gil<OwnEvent>(device, id);
   })};
 }
@@ -97,7 +118,12 @@ void bind_event(py::module_& module) {
       .def(
           "synchronize",
           [](const EventUser& event) {
-            without_gil([&] { unwrap(event.own->device().synchronize_event(event.own->id())); });
+            const bool is_done =
+                without_gil([&] { return unwrap(event.own->device().is_done(event.own->id())); });
+            if (is_done) return;
+            interruptible([own = event.own](const std::stop_token&) {
+              unwrap(own->device().synchronize_event(own->id()));
+            });
           },
           "Waits for what it was recorded for.")
       .def(
@@ -120,6 +146,18 @@ void bind_event(py::module_& module) {
       });
 }
 
+// What another library's stream has for a handle; the object itself where it has none.
+py::object handle_of(const py::object& stream) {
+  if (py::hasattr(stream, "__cuda_stream__")) {
+    const py::object told = stream.attr("__cuda_stream__")();
+    if (py::isinstance<py::tuple>(told) && py::len(told) == 2) return py::tuple(told)[1];
+  }
+  for (const char* attribute : {"cuda_stream", "ptr"}) {  // of PyTorch's streams, of CuPy's
+    if (py::hasattr(stream, attribute)) return stream.attr(attribute);
+  }
+  return stream;
+}
+
 }  // namespace
 
 StreamArgument stream_of(const py::object& stream, const DeviceUse& device) {
@@ -132,15 +170,12 @@ StreamArgument stream_of(const py::object& stream, const DeviceUse& device) {
     }
     return {.id = user.own->id(), .own = user.own};
   }
-  py::object number = stream;
-  for (const char* attribute : {"cuda_stream", "ptr"}) {  // of PyTorch's streams, of CuPy's
-    if (py::hasattr(stream, attribute)) number = stream.attr(attribute);
-  }
-  if (!py::isinstance<py::int_>(number) || number < py::int_(0)) {
-    unwrap(Status::usage(text("stream: ", std::string(py::str(py::repr(stream))),
+  const std::optional<uint64_t> handle = try_number_of(handle_of(stream));
+  if (!handle) {
+    unwrap(Status::usage(text("stream: ", repr_of(stream),
                               " is no stream (expected an ashlar.Stream, a handle, or None)")));
   }
-  return {.id = StreamId(number.cast<uint64_t>())};
+  return {.id = StreamId(*handle)};
 }
 
 void bind_streams(py::module_& module) {

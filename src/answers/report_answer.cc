@@ -14,9 +14,10 @@ using Json = nlohmann::ordered_json;
 
 }  // namespace
 
-Result<Report> report_on(const RecordedRun& run) {
+Result<Report> report_on(const RecordedRun& run, std::function<bool()> is_wanted) {
   ReplayOptions options;
   options.device = run.device;
+  options.is_wanted = std::move(is_wanted);
   options.recorded = options.allocator = run.options;
   options.capacity_bytes = assumed_capacity_bytes(run.snapshot, run.device);
   // Where it ran out, it had been allowed little more than it had.

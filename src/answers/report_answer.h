@@ -1,6 +1,7 @@
 // What `ashlar report` answers to programs, and what of it people are told in the same words.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -12,9 +13,10 @@
 
 namespace ashlar {
 
-// As make_report(), under the settings and within the limits of the recording.
+// As make_report(), under the settings and within the limits of the recording. `is_wanted` is asked
+// now and then, by several threads at once; false: it ends, with kTimeout.
 // REQUIRES: require_history(run) is ok.
-Result<Report> report_on(const RecordedRun& run);
+Result<Report> report_on(const RecordedRun& run, std::function<bool()> is_wanted = {});
 
 // Who had the memory at the peak, the most first.
 struct PeakUsers {

@@ -1,4 +1,5 @@
-# Installs the Python package by pip into a folder of its own, and uses it from there.
+# Installs the Python package by pip into a virtual environment, as the guide says, and uses it from
+# there. pip itself is the system's, where Debian has it apart from venv.
 #   cmake -DPYTHON=... -DSOURCE=... -DFOLDER=... -P install_by_pip.cmake
 execute_process(
   COMMAND ${PYTHON} -c "import setuptools, wheel, pip"
@@ -8,18 +9,20 @@ if(missing)
   return()
 endif()
 
-file(REMOVE_RECURSE ${FOLDER}/site)
+file(REMOVE_RECURSE ${FOLDER}/venv)
+execute_process(
+  COMMAND ${PYTHON} -m venv --system-site-packages --without-pip ${FOLDER}/venv
+  COMMAND_ERROR_IS_FATAL ANY)
+set(own_python ${FOLDER}/venv/bin/python)
 execute_process(
   COMMAND ${CMAKE_COMMAND} -E env ASHLAR_PIP_BUILD=${FOLDER}/build
     "CMAKE_ARGS=-DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0"  # that it works, soon
-    ${PYTHON} -m pip install --no-build-isolation --no-index --no-deps --quiet
-      --root-user-action=ignore --target ${FOLDER}/site ${SOURCE}
+    ${own_python} -m pip install --no-build-isolation --no-index --no-deps --quiet ${SOURCE}
   COMMAND_ERROR_IS_FATAL ANY)
 execute_process(
-  COMMAND ${CMAKE_COMMAND} -E env PYTHONPATH=${FOLDER}/site
-    ${PYTHON} -c "import ashlar, ashlar._library as l
-assert ashlar.__file__.startswith('${FOLDER}/site'), ashlar.__file__
-assert l.path().startswith('${FOLDER}/site'), l.path()
+  COMMAND ${own_python} -c "import ashlar, ashlar._library as l
+assert ashlar.__file__.startswith('${FOLDER}/venv'), ashlar.__file__
+assert l.path().startswith('${FOLDER}/venv'), l.path()
 assert ashlar.Allocator('sim:0').allocate(5).size == 5"
   WORKING_DIRECTORY ${FOLDER}
   COMMAND_ERROR_IS_FATAL ANY)

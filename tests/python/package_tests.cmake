@@ -29,14 +29,16 @@ if(ASHLAR_SANITIZE MATCHES address)
     LD_PRELOAD=${runtime} ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1)
 endif()
 
-foreach(name IN ITEMS allocator cuda ending history package pools recording stubs threads views)
+foreach(name IN ITEMS
+    allocator cuda display ending forks history host_memory interrupts package pools recording
+    references stubs threads views)
   add_test(NAME python.${name}
     COMMAND ${Python_EXECUTABLE} -m pytest -q -p no:cacheprovider
       ${CMAKE_CURRENT_SOURCE_DIR}/python/package/test_${name}.py)
   set_tests_properties(python.${name} PROPERTIES
     LABELS unit TIMEOUT 300 ENVIRONMENT "${environment}")
 endforeach()
-set_property(TEST python.cuda APPEND PROPERTY
+set_property(TEST python.cuda python.host_memory APPEND PROPERTY
   ENVIRONMENT ASHLAR_CUDA_DRIVER=$<TARGET_FILE:standin_cuda>)
 
 add_test(NAME example.python

@@ -168,6 +168,26 @@ class EnabledTest(unittest.TestCase):
         self.assertRegex(text, r"live +7\.00 MiB")
         self.assertRegex(text, r"held +\d")
 
+    def test_each_status_is_an_exception_of_its_own(self):
+        from ashlar import _library, errors
+        with self.assertRaises(errors.DeviceError) as caught:
+            self.ashlar.save_snapshot("/nowhere/at/all.pickle")
+        self.assertEqual((caught.exception.call, caught.exception.code), ("open", 2))
+        for status, kind, name in (
+                (1, errors.OutOfMemoryError, "out of memory"), (2, errors.UsageError, "usage"),
+                (3, errors.UsageError, "unsupported"), (4, errors.DeviceError, "device fault"),
+                (5, errors.DeviceError, "device lost"), (6, errors.FormatError, "format"),
+                (9, errors.TimeoutError, "timeout"), (10, errors.PeerError, "peer lost"),
+                (77, errors.Error, "")):
+            with self.assertRaises(errors.Error) as caught:
+                _library.check(status)
+            self.assertIs(type(caught.exception), kind)
+            self.assertIn(name, caught.exception.kind)
+
+    def test_a_name_with_a_nul_is_refused(self):
+        with self.assertRaisesRegex(ValueError, "without NUL"):
+            self.ashlar.save_snapshot("/tmp/a\0b")
+
     def test_a_device_that_is_not_there_is_said(self):
         with self.assertRaisesRegex(self.ashlar.AshlarError, "no device 9"):
             self.ashlar.memory_stats("cuda:9")

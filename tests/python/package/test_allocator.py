@@ -7,7 +7,7 @@ import numpy
 import pytest
 
 import ashlar
-from conftest import live_bytes
+from conftest import live_bytes, run_python
 
 
 def test_a_buffer_says_what_it_is(allocator, machine):
@@ -75,6 +75,12 @@ def test_bytes_go_there_and_back(allocator):
     buffer.write(numpy.arange(4, dtype="uint8"), offset=2)
     assert buffer.read() == bytes([7, 7, 0, 1, 2, 3]) + bytes([7] * 10)
     assert buffer.read(offset=3, size=2) == bytes([1, 2])
+    into = numpy.zeros(3, dtype="uint8")
+    assert buffer.read_into(into, offset=2) == 3 and into.tolist() == [0, 1, 2]
+    with pytest.raises(BufferError):
+        buffer.read_into(b"cannot be written")
+    with pytest.raises(ashlar.UsageError, match="into has gaps"):
+        buffer.read_into(numpy.zeros(8, dtype="uint8")[::2])
     for offset, size in ((0, 17), (17, 0), (1, 16), ((1 << 64) - 1, 2)):
         with pytest.raises(ashlar.UsageError, match="not in the buffer"):
             buffer.read(offset, size)
@@ -82,6 +88,46 @@ def test_bytes_go_there_and_back(allocator):
         buffer.write(b"x" * 17)
     with pytest.raises(ashlar.UsageError, match="gaps"):
         buffer.write(numpy.zeros(8, dtype="uint8")[::2])
+    with pytest.raises(ashlar.UsageError, match="column by column"):
+        buffer.write(numpy.zeros((2, 4), dtype="uint8").T)
+
+
+def test_numbers_that_make_no_sense_are_usage_errors(machine, allocator):
+    buffer = allocator.allocate(16)
+    for wrong in (-1, "x", 1.5, 1 << 70, None):
+        with pytest.raises(ashlar.UsageError, match="offset: "):
+            buffer.read(wrong, 1)
+        with pytest.raises(ashlar.UsageError, match="offset: "):
+            buffer.write(b"1", wrong)
+    for wrong in (-1, "x", 1.5, 1 << 70):
+        with pytest.raises(ashlar.UsageError, match="size: "):
+            buffer.read(0, wrong)
+    for wrong in (256, -1, 1.5, "7", None, True):
+        with pytest.raises(ashlar.UsageError, match="value: .*expected 0 to 255"):
+            buffer.fill(wrong)
+    for wrong in (-1, 1 << 70, "0", 1.5):
+        for use in (machine.device, machine.costs, machine.lose, machine.revive):
+            with pytest.raises(ashlar.UsageError, match="index: "):
+                use(wrong)
+        with pytest.raises(ashlar.UsageError, match="device_count: "):
+            ashlar.Machine(wrong)
+        with pytest.raises(ashlar.UsageError, match="max_entries: "):
+            allocator.start_history(max_entries=wrong)
+
+
+def test_reading_takes_no_more_memory_than_it_gives():
+    told = run_python("""
+import resource, ashlar
+def most_kib():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+buffer = ashlar.Allocator("sim:0").allocate("128MiB")
+buffer.fill(1)
+buffer.read(0, 1)
+before = most_kib()
+assert len(buffer.read()) == 128 << 20
+print((most_kib() - before) / (128 << 10))
+""")
+    assert 0.5 < float(told.stdout) < 1.5, told.stderr
 
 
 def test_out_of_memory_is_a_memory_error_with_a_report(allocator):
@@ -118,7 +164,7 @@ def test_a_lost_device_is_a_device_error_that_names_the_call(machine, allocator)
 
 def test_errors_can_be_pickled():
     for kind in (ashlar.Error, ashlar.OutOfMemoryError, ashlar.UsageError, ashlar.FormatError,
-                 ashlar.DeviceError, ashlar.TimeoutError, ashlar.PeerError):
+                 ashlar.FileError, ashlar.DeviceError, ashlar.TimeoutError, ashlar.PeerError):
         there_and_back = pickle.loads(pickle.dumps(kind("why")))
         assert type(there_and_back) is kind and str(there_and_back) == "why"
     assert issubclass(ashlar.TimeoutError, TimeoutError)
@@ -217,13 +263,26 @@ def test_streams_of_other_libraries_are_taken_by_their_handles(machine, allocato
     class Cupys:
         ptr = 0
 
-    for stream in (None, 0, Torchs(), Cupys()):
+    class Others:
+        def __cuda_stream__(self):
+            return (0, 0)
+
+    for stream in (None, 0, numpy.int64(0), Torchs(), Cupys(), Others()):
         assert allocator.allocate(8, stream).stream == 0
-    for wrong in ("0", -1, 1.5, object()):
+    for wrong in ("0", -1, 1.5, object(), True, 1 << 70):
         with pytest.raises(ashlar.UsageError, match="is no stream"):
             allocator.allocate(8, wrong)
     with pytest.raises(ashlar.UsageError, match="expected one of sim:0"):
         allocator.allocate(8, ashlar.Stream(machine.device(1)))
+
+
+def test_handles_of_one_stream_are_equal(machine, allocator):
+    stream, other = ashlar.Stream(machine.device(0)), ashlar.Stream(machine.device(0))
+    same = allocator.allocate(8, stream).stream
+    assert same == stream and hash(same) == hash(stream) and same is not stream
+    assert stream != other and stream != stream.handle
+    assert {stream: 1}[same] == 1
+    assert not hasattr(stream, "__cuda_stream__"), "it is no stream of CUDA's"
 
 
 def test_events_order_streams_and_measure_time(machine):

@@ -35,8 +35,25 @@ def test_dlpack_says_that_it_is_cuda(allocator):
     taker = ashlar.Stream("cuda:0")
     for stream in (None, 1, -1, taker.handle):
         assert "dltensor" in repr(array.__dlpack__(stream=stream))
-    with pytest.raises(ashlar.UsageError, match="does not allow 0"):
+    assert "dltensor" in repr(array.__dlpack__(stream=taker))
+    with pytest.raises(BufferError, match="does not allow 0"):
         array.__dlpack__(stream=0)
+
+
+def test_an_array_of_nothing_lies_nowhere(allocator):
+    array = allocator.allocate(24).array("float32", (0, 3))
+    assert array.__cuda_array_interface__["data"] == (0, False)
+
+
+def test_streams_know_the_protocol_of_streams(allocator):
+    stream = ashlar.Stream("cuda:0")
+    assert stream.__cuda_stream__() == (0, stream.handle)
+
+    class Others:
+        def __cuda_stream__(self):
+            return (0, stream.handle)
+
+    assert allocator.allocate(8, Others()).stream == stream.handle
 
 
 def test_the_host_copies_but_does_not_look(allocator):

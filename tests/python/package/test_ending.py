@@ -84,6 +84,40 @@ while len(seen) < 20 and {daemon_work.count("allocate")}:
 """)
 
 
+def test_a_hook_that_never_returns_does_not_hold_the_end_for_ever():
+    ends_well("""
+inside = threading.Event()
+def hook(entry):
+    inside.set()
+    threading.Event().wait()
+allocator.add_tracker(hook)
+threading.Thread(target=lambda: allocator.allocate(8), daemon=True).start()
+inside.wait()
+""")
+
+
+def test_a_second_interpreter_does_not_matter():
+    ends_well("""
+try:
+    import _xxsubinterpreters as interpreters
+except ImportError:
+    sys.exit(0)  # this Python has none
+other = interpreters.create()
+seen = []
+allocator.add_tracker(lambda entry: seen.append(entry["action"]))
+array = allocator.allocate(64).array()
+capsule = array.__dlpack__()
+with allocator.allocate(64).host_view() as view:
+    numbers = view.memoryview()
+del array, capsule, view, numbers
+thread = threading.Thread(target=lambda: allocator.allocate(8).array().__dlpack__())
+thread.start()
+thread.join()
+assert seen.count("free_completed") == 3, seen
+interpreters.destroy(other)
+""")
+
+
 def test_a_held_stream_does_not_hold_the_end():
     ends_well("""
 stream = ashlar.Stream(machine.device(0))

@@ -1,8 +1,10 @@
 """History, snapshots, and hooks."""
 
+import errno
 import gc
 import sys
 import threading
+import time
 import weakref
 
 import pytest
@@ -45,6 +47,30 @@ def test_stacks_are_those_of_python(allocator):
     buffer.free()
 
 
+def test_code_that_comes_and_goes_is_not_kept_for_good(allocator):
+    allocator.start_history("all", max_entries=100)
+    first = compile("allocator.allocate(8)", "<made>", "exec")
+    last = weakref.ref(first)
+    exec(first, {"allocator": allocator})  # pylint: disable=exec-used
+    del first
+    for number in range((1 << 14) + 10):  # so many places are known by their code, and a few more
+        code = compile("allocator.allocate(8)", f"<made {number % 50}>", "exec")
+        exec(code, {"allocator": allocator})  # pylint: disable=exec-used
+    assert last() is None
+    frames = [entry["frames"][0] for entry in allocator.snapshot()["device_traces"][0]
+              if entry["action"] == "alloc"]
+    assert frames[-1]["filename"] == f"<made {number % 50}>" and frames[-1]["line"] == 1
+
+
+def test_files_whose_names_are_no_utf8_are_in_stacks(allocator):
+    allocator.start_history("all")
+    code = compile("allocator.allocate(8)", "\udcff.py", "exec")
+    exec(code, {"allocator": allocator})  # pylint: disable=exec-used
+    entry = next(entry for entry in allocator.snapshot()["device_traces"][0]
+                 if entry["action"] == "alloc")
+    assert entry["frames"][0]["filename"] == "\\udcff.py"
+
+
 def test_stacks_of_cpp_are_there_when_asked_for(allocator):
     allocator.start_history("all", native=True)
     allocator.allocate(1000).free()
@@ -83,8 +109,16 @@ def test_a_saved_snapshot_can_be_loaded(allocator, tmp_path):
     assert recording.summary()["peak_requested_bytes"] == 1000
     assert recording.summary()["file"] == str(path)
     kept.free()
-    with pytest.raises(ashlar.DeviceError, match="No such file"):
-        allocator.save_snapshot(tmp_path / "no" / "folder")
+    missing = tmp_path / "no" / "folder"
+    with pytest.raises(OSError, match="No such file") as caught:
+        allocator.save_snapshot(missing)
+    assert isinstance(caught.value, ashlar.FileError)
+    assert (caught.value.errno, caught.value.filename) == (errno.ENOENT, str(missing))
+    with pytest.raises(ashlar.UsageError, match="without NUL"):
+        allocator.save_snapshot(str(path) + "\0.txt")
+    strange = tmp_path / "\udcff.pickle"
+    allocator.save_snapshot(strange)
+    assert ashlar.load(strange).summary()["live_bytes_at_end"] == 0
 
 
 def test_observers_hear_of_out_of_memory_before_it_is_raised(allocator):
@@ -129,6 +163,7 @@ def test_trackers_see_every_act_from_every_thread(allocator):
         thread.join()
     told = [entry["action"] for entry in seen]
     assert told.count("alloc") == 4 and told.count("free_completed") == 4
+    assert all(abs(entry["time_us"] * 1e-6 - time.time()) < 60 for entry in seen)
 
 
 def test_what_a_hook_raises_goes_to_the_unraisable_hook(allocator, monkeypatch):

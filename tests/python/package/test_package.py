@@ -1,5 +1,6 @@
 """The package itself: loaded when needed, of use without its module, installable."""
 
+import copy
 import os
 import pathlib
 import shutil
@@ -36,6 +37,32 @@ except AttributeError as failure:
     assert tried.returncode == 0, tried.stderr
     assert "ashlar.Allocator needs the extension module" in tried.stdout
     assert "no attribute 'no_such_name'" in tried.stdout
+
+
+def test_a_star_replaces_no_name_of_pythons():
+    tried = run_python("import builtins; torch = errors = 'mine'; from ashlar import *\n"
+                       "print([name for name in dir(builtins) if name in globals()"
+                       " and not name.startswith('__')], torch, errors, Allocator.__name__)")
+    assert tried.stdout == "[] mine mine Allocator\n", tried.stderr
+
+
+def test_objects_are_made_by_their_constructors_alone():
+    from ashlar import _ashlar
+    classes = [each for each in vars(_ashlar).values() if isinstance(each, type)]
+    assert len(classes) >= 12
+    for each in classes:
+        with pytest.raises(TypeError, match="not safe"):
+            each.__new__(each)
+    for each in (ashlar.Buffer, ashlar.Array, ashlar.HostView, ashlar.Pool, ashlar.HostBuffer):
+        with pytest.raises(TypeError):
+            each()
+    with pytest.raises(TypeError):
+        copy.copy(ashlar.Stream("sim:0"))
+
+    class Own(ashlar.Allocator):
+        pass
+
+    assert Own("sim:0").allocate(5).size == 5
 
 
 def test_the_version_is_the_projects():

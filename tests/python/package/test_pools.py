@@ -1,6 +1,7 @@
-"""Pools."""
+"""Pools, and pausing them while others look."""
 
 import threading
+import time
 
 import pytest
 
@@ -67,3 +68,85 @@ def test_pausing_gives_memory_back_and_keeps_addresses(allocator):
         allocator.pause("no such tag")
     with pytest.raises(ashlar.UsageError, match="backup"):
         allocator.pause("weights", backup="tape")
+
+
+def test_pausing_and_looking_keep_each_other_out(allocator):
+    with allocator.make_pool(tag="weights"):
+        buffer = allocator.allocate(4 << 20)
+    buffer.fill(1)
+    done, looked, paused = threading.Event(), [], []
+
+    def look():
+        while not done.is_set():
+            try:
+                with buffer.host_view() as view:
+                    looked.append(int(view.numpy()[::4096].sum()))
+            except ashlar.UsageError:
+                pass  # paused, or about to be
+
+    threads = [threading.Thread(target=look) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for _ in range(300):
+        try:
+            allocator.pause("weights", backup="host")
+        except ashlar.UsageError:
+            continue
+        paused.append(1)
+        allocator.resume("weights")
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert set(looked) <= {1024}
+    assert looked or paused
+
+
+def test_nobody_begins_to_look_while_memory_goes(machine, allocator):
+    stream = ashlar.Stream(machine.device(0))
+    with allocator.make_pool(tag="weights"):
+        buffer = allocator.allocate(4 << 20, stream)
+    other = allocator.allocate(8)
+    machine.hold(stream)
+    buffer.fill(1)
+    paused = threading.Event()
+
+    def pause():  # takes until the stream has got past its work
+        while not paused.is_set():
+            try:
+                allocator.pause("weights", backup="host")
+                paused.set()
+            except ashlar.UsageError:
+                pass  # somebody looks
+
+    thread = threading.Thread(target=pause)
+    thread.start()
+    refused = 0
+    end = time.monotonic() + 20
+    while not refused and not paused.is_set() and time.monotonic() < end:
+        try:
+            with other.host_view():
+                pass
+        except ashlar.UsageError as failure:
+            assert "being paused" in str(failure)
+            refused += 1
+    machine.resume(stream)
+    thread.join()
+    assert refused == 1
+    with other.host_view():
+        pass
+
+
+def test_pausing_refuses_while_somebody_looks(allocator):
+    with allocator.make_pool(tag="weights"):
+        buffer = allocator.allocate(1 << 20)
+    buffer.write(b"kept")
+    with buffer.host_view() as view:
+        array = view.numpy()
+        with pytest.raises(ashlar.UsageError, match="host views.*are open: 1,"):
+            allocator.pause("weights")
+    del array, view
+    allocator.pause("weights", backup="host")
+    with pytest.raises(ashlar.UsageError):
+        buffer.host_view().__enter__()
+    allocator.resume("weights")
+    assert buffer.read(0, 4) == b"kept"

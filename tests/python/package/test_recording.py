@@ -1,7 +1,9 @@
 """Recorded runs: the answers are those that the tool prints with --json."""
 
+import errno
 import json
 import lzma
+import pickle
 
 import pytest
 
@@ -94,12 +96,60 @@ def test_bad_files_are_format_errors(tmp_path):
         path.write_bytes(lzma.open(LEAKY).read()[:1000] if content is None else content)
         with pytest.raises(ashlar.FormatError, match=name):
             ashlar.load(path)
-    with pytest.raises(ashlar.FormatError, match="no_such_file"):
+    with pytest.raises(OSError, match="no_such_file: .*No such file") as caught:
         ashlar.load(tmp_path / "no_such_file")
+    assert isinstance(caught.value, ashlar.FileError) and caught.value.errno == errno.ENOENT
+    assert caught.value.filename == str(tmp_path / "no_such_file")
+    with pytest.raises(ashlar.FormatError):
+        ashlar.load(tmp_path)  # a folder can be opened, but not read
     with pytest.raises(ashlar.UsageError, match="device 7 .expected one of 0"):
         ashlar.load(LEAKY, device=7)
+    for wrong in (-1, "0", 1.5, 1 << 70):
+        with pytest.raises(ashlar.UsageError, match="device: "):
+            ashlar.load(LEAKY, device=wrong)
     with pytest.raises(TypeError):
         ashlar.load(None)
+
+
+def test_names_that_no_file_can_have_are_refused(tmp_path):
+    (tmp_path / "a").write_bytes(LEAKY.read_bytes())
+    for wrong in (f"{tmp_path}/a\0b", "\ud800"):
+        with pytest.raises(ashlar.UsageError, match="path: no file can be called"):
+            ashlar.load(wrong)
+    with pytest.raises(ashlar.FileError):
+        ashlar.load("/no/\udcff.pickle")
+
+
+def test_text_that_is_no_utf8_is_in_messages_as_far_as_it_goes(tmp_path):
+    path = tmp_path / "bad.json"
+    path.write_bytes(b'{"segments": "\xff\xfe"}')
+    with pytest.raises(ashlar.FormatError, match="bad.json"):
+        ashlar.load(path)
+    with pytest.raises(ashlar.FormatError):
+        ashlar.load(b'{"\xff": ')
+
+
+def test_a_snapshot_may_be_in_memory(allocator):
+    there = ashlar.load(LEAKY).summary()
+    content = LEAKY.read_bytes()
+    for given in (content, bytearray(content), memoryview(content), lzma.decompress(content),
+                  pickle.loads(lzma.decompress(content))):
+        found = ashlar.load(given).summary()
+        assert without(found, "file") == without(there, "file")
+    assert ashlar.load(content).summary()["file"] == "bytes"
+    with pytest.raises(ashlar.FormatError, match="snapshot: "):
+        ashlar.load({"no": "snapshot"})
+    with pytest.raises(ashlar.FormatError, match="bytes: "):
+        ashlar.load(b"")
+    allocator.start_history()
+    kept = allocator.allocate(1000)
+    assert ashlar.load(allocator.snapshot()).summary()["peak_requested_bytes"] == 1000
+    kept.free()
+
+
+def test_a_difference_is_one_of_recordings():
+    with pytest.raises(TypeError, match="expected one, as ashlar.load gives it"):
+        ashlar.load(LEAKY).diff(str(LEAKY))
 
 
 def test_limits_that_are_no_sizes_are_refused():
@@ -108,6 +158,10 @@ def test_limits_that_are_no_sizes_are_refused():
         for wrong in ("12x", -5, 0, 1.5):
             with pytest.raises(ashlar.UsageError, match="cap: "):
                 ask(cap=wrong)
+    for ask in (recording.tune, recording.oom):
+        for wrong in (-1, "all", 1.5):
+            with pytest.raises(ashlar.UsageError, match="jobs: "):
+                ask(jobs=wrong)
     with pytest.raises(ValueError, match="nonsense"):
         recording.replay(conf="nonsense:1")
 

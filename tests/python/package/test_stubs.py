@@ -10,7 +10,10 @@ from ashlar import _ashlar
 
 STUBS = ast.parse((pathlib.Path(ashlar.__file__).parent / "_ashlar.pyi").read_text())
 # What every class has, and what says nothing about its use.
-GOES_WITHOUT_SAYING = {"__doc__", "__module__", "__repr__", "__str__", "__new__"}
+GOES_WITHOUT_SAYING = {"__doc__", "__module__", "__repr__", "__str__", "__new__",
+                       "__slotnames__"}  # the last: noted there by copy and pickle
+# Of the stubs alone: what arguments may be.
+PROTOCOLS = {"_Contiguous", "_CudaStream", "_CupyStream", "_TorchStream"}
 
 
 def parameters(function):
@@ -43,12 +46,12 @@ def stubs_of(body):
 def test_every_class_and_function_is_in_both():
     there = {name for name, value in vars(_ashlar).items()
              if inspect.isclass(value) or inspect.isroutine(value)}
-    assert there == set(stubs_of(STUBS.body)) - {"_Contiguous"}
+    assert there == set(stubs_of(STUBS.body)) - PROTOCOLS
 
 
 def test_every_member_is_in_both():
     for name, stub in stubs_of(STUBS.body).items():
-        if not isinstance(stub, ast.ClassDef) or name == "_Contiguous":
+        if not isinstance(stub, ast.ClassDef) or name in PROTOCOLS:
             continue
         members = set(vars(getattr(_ashlar, name))) - GOES_WITHOUT_SAYING
         variables = {each.target.id for each in stub.body if isinstance(each, ast.AnnAssign)}
@@ -61,6 +64,8 @@ def test_every_member_is_in_both():
 def test_every_parameter_has_the_same_name_kind_and_default():
     count = 0
     for stub in stubs_of(STUBS.body).values():
+        if stub.name in PROTOCOLS:
+            continue
         members = stubs_of(stub.body) if isinstance(stub, ast.ClassDef) else {None: stub}
         for name, member in members.items():
             home = getattr(_ashlar, stub.name)
@@ -76,7 +81,8 @@ def test_every_parameter_has_the_same_name_kind_and_default():
 
 def test_properties_are_properties_in_both():
     for name, stub in stubs_of(STUBS.body).items():
-        for member in (stub.body if isinstance(stub, ast.ClassDef) else []):
+        is_class = isinstance(stub, ast.ClassDef) and name not in PROTOCOLS
+        for member in (stub.body if is_class else []):
             if isinstance(member, ast.FunctionDef):
                 told = any(getattr(each, "id", "") == "property" for each in member.decorator_list)
                 found = inspect.getattr_static(getattr(_ashlar, name), member.name)
@@ -87,6 +93,25 @@ def test_every_public_name_can_be_had():
     for name in ashlar.__all__:
         assert getattr(ashlar, name) is not None
     assert set(ashlar.__all__) <= set(dir(ashlar))
+
+
+def test_no_annotation_means_the_method_beside_it():
+    for stub in stubs_of(STUBS.body).values():
+        names = set(stubs_of(stub.body)) if isinstance(stub, ast.ClassDef) else set()
+        for member in stub.body if names else []:
+            if isinstance(member, ast.FunctionDef):
+                used = {each.id for each in ast.walk(member.returns) if isinstance(each, ast.Name)}
+                assert not used & names, f"{stub.name}.{member.name}"
+
+
+def test_every_function_of_the_package_says_its_types():
+    for path in pathlib.Path(ashlar.__file__).parent.glob("*.py"):
+        for each in ast.walk(ast.parse(path.read_text())):
+            if isinstance(each, ast.FunctionDef):
+                assert each.returns is not None, f"{path.name}: {each.name}"
+                untold = [argument.arg for argument in each.args.args + each.args.kwonlyargs
+                          if argument.annotation is None and argument.arg not in ("self", "cls")]
+                assert untold == [], f"{path.name}: {each.name}"
 
 
 def test_the_package_says_that_it_has_types():

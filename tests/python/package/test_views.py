@@ -131,10 +131,37 @@ def test_shapes_must_fit(allocator):
         buffer.array("float32", (-1, 5))
     with pytest.raises(ashlar.UsageError, match="is not a number"):
         buffer.array("float32", ("5",))
-    with pytest.raises(OverflowError):
+    with pytest.raises(ashlar.UsageError, match="do not fit anywhere"):
         buffer.array("float32", (1 << 64,))
+    for wrong in (1.5, object()):
+        with pytest.raises(ashlar.UsageError, match="shape: .*expected a number"):
+            buffer.array("float32", wrong)
     with pytest.raises(ashlar.UsageError, match="is unknown .expected one of uint8"):
         buffer.array("float33")
+
+
+def test_types_are_taken_as_other_libraries_name_them(allocator):
+    buffer = allocator.allocate(64)
+
+    class Torchs:
+        def __str__(self):
+            return "torch.bfloat16"
+
+    for given, name in ((float, "float64"), (bool, "bool"), ("f4", "float32"), ("<i2", "int16"),
+                        (numpy.bool_, "bool"), (numpy.longlong, "int64"), ("torch.int8", "int8"),
+                        (Torchs(), "bfloat16"), (complex, "complex128")):
+        assert buffer.array(given).dtype == name
+    for wrong in (None, 7, "", "i4,i4", object, "torch.", numpy.dtype("S4"), "\udc80"):
+        with pytest.raises(ashlar.UsageError, match="dtype: .* is unknown .expected one of uint8"):
+            buffer.array(wrong)
+
+
+def test_types_with_the_high_bytes_first_are_refused(allocator):
+    buffer = allocator.allocate(64)
+    for wrong in (">f4", numpy.dtype(">i8"), numpy.dtype("float32").newbyteorder(">")):
+        for use in (buffer.array, buffer.host_view):
+            with pytest.raises(ashlar.UsageError, match="high bytes first"):
+                use(wrong)
 
 
 def test_numpy_takes_a_view_by_dlpack_and_keeps_it(allocator):
@@ -227,6 +254,9 @@ def test_what_dlpack_cannot_have_is_a_buffer_error(allocator):
         array.__dlpack__(copy=True)
     with pytest.raises(BufferError, match="another device"):
         array.__dlpack__(dl_device=(1, 0))
+    with allocator.allocate(16).host_view() as view:
+        with pytest.raises(BufferError, match="host memory has none"):
+            view.__dlpack__(stream=1)
     assert "dltensor" in repr(array.__dlpack__(dl_device=(EXTENSION_DEVICE, 0), copy=False))
 
 
@@ -244,17 +274,60 @@ def test_memory_given_to_another_stream_waits_for_it(machine, allocator):
     machine.resume(taker)
 
 
-def test_pausing_refuses_while_somebody_looks(allocator):
-    with allocator.make_pool(tag="weights"):
-        buffer = allocator.allocate(1 << 20)
-    buffer.write(b"kept")
-    with buffer.host_view() as view:
-        array = view.numpy()
-        with pytest.raises(ashlar.UsageError, match="host views"):
-            allocator.pause("weights")
-    del array, view
-    allocator.pause("weights", backup="host")
-    with pytest.raises(ashlar.UsageError):
-        buffer.host_view().__enter__()
-    allocator.resume("weights")
-    assert buffer.read(0, 4) == b"kept"
+def test_a_stream_that_memory_is_given_to_lives_as_long_as_the_memory(machine, allocator):
+    own, taker = ashlar.Stream(machine.device(0)), ashlar.Stream(machine.device(0))
+    buffer = allocator.allocate(1 << 20, own)
+    capsule = buffer.array().__dlpack__(stream=taker)
+    handle = taker.handle
+    del taker
+    gc.collect()
+    ashlar.Event(machine.device(0)).record(handle)  # which refuses a stream that is gone
+    buffer.free()
+    del capsule
+    ashlar.Event(machine.device(0)).record(handle)
+
+
+def dlpack_fields(capsule, name=b"dltensor"):
+    """(data, strides) as the capsule's structure has them."""
+    pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    at = pointer_of(capsule, name)
+    count = ctypes.c_int32.from_address(at + 16).value
+    strides = ctypes.cast(ctypes.c_void_p.from_address(at + 32).value,
+                          ctypes.POINTER(ctypes.c_int64))
+    return ctypes.c_void_p.from_address(at).value, [strides[i] for i in range(count)]
+
+
+def test_arrays_of_nothing_lie_nowhere(allocator):
+    buffer = allocator.allocate(64)
+    assert dlpack_fields(buffer.array("int8", (0, 4)).__dlpack__())[0] is None
+    assert dlpack_fields(buffer.array("int8", (4,)).__dlpack__())[0] == buffer.address
+    huge = buffer.array("int8", (0, 1 << 62, 1 << 62))
+    assert dlpack_fields(huge.__dlpack__())[1] == [1, 1, 1]
+    assert dlpack_fields(buffer.array("int8", (2, 3, 4)).__dlpack__())[1] == [12, 4, 1]
+
+
+def test_a_view_is_an_array_without_a_copy_only_if_it_can_be(allocator):
+    with allocator.allocate(16).host_view("int32") as view:
+        shared = view.__array__(copy=False)
+        shared[0] = 5
+        assert view.numpy()[0] == 5
+        assert view.__array__("int32", copy=False)[0] == 5
+        with pytest.raises(ValueError, match="needs a copy"):
+            view.__array__("float64", copy=False)
+        copied = view.__array__(copy=True)
+        copied[0] = 6
+        assert view.numpy()[0] == 5 and view.__array__("float64").dtype == "float64"
+        assert view.__array__("int32").base is not None
+
+
+def test_a_capsule_may_die_of_an_exception(allocator):
+    seen = []
+    allocator.add_tracker(lambda entry: seen.append(entry["action"]))
+
+    def capsule():
+        return allocator.allocate(64).array().__dlpack__()
+
+    with pytest.raises(ZeroDivisionError):
+        print(capsule(), 1 / 0)
+    assert seen[-1] == "free_completed" and live_bytes(allocator) == 0

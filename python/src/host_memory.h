@@ -1,0 +1,10 @@
+// Pinned host memory in Python: include/ashlar/host.h.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+namespace ashlar::python {
+
+void bind_host_memory(pybind11::module_& module);
+
+}  // namespace ashlar::python

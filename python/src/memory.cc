@@ -1,0 +1,52 @@
+// What users of an allocator share besides it.
+#include "memory.h"
+
+#include "api/unwrap.h"
+#include "base/text.h"
+
+namespace ashlar::python {
+
+void KeptStreams::keep(const std::shared_ptr<OwnStream>& stream) {
+  if (stream == nullptr) return;
+  MutexLock lock(mutex_);
+  streams_.try_emplace(stream->id(), stream);
+}
+
+void OwnAllocator::begin_host_access() {
+  require_made_here(device_.made_at);
+  MutexLock lock(mutex_);
+  if (changing_count_ > 0) {
+    unwrap(Status::usage(
+        "memory of the allocator is being paused or resumed (expected a view before or after)"));
+  }
+  ++host_access_count_;
+}
+
+void OwnAllocator::end_host_access() {
+  MutexLock lock(mutex_);
+  --host_access_count_;
+}
+
+void OwnAllocator::begin_pausing() {
+  require_made_here(device_.made_at);
+  MutexLock lock(mutex_);
+  if (host_access_count_ > 0) {
+    unwrap(Status::usage(text("host views of the allocator's memory are open: ", host_access_count_,
+                              ", and none may be while any of it is paused (expected that they "
+                              "and arrays made of them are gone)")));
+  }
+  ++changing_count_;
+}
+
+void OwnAllocator::begin_resuming() {
+  require_made_here(device_.made_at);
+  MutexLock lock(mutex_);
+  ++changing_count_;
+}
+
+void OwnAllocator::end_changing() {
+  MutexLock lock(mutex_);
+  --changing_count_;
+}
+
+}  // namespace ashlar::python

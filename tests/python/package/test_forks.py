@@ -1,0 +1,127 @@
+"""Children of forks: they make their own, and what the parent made is refused, not waited for."""
+
+import pytest
+
+from conftest import run_python
+
+START = """
+import multiprocessing, os, sys, threading
+import ashlar
+machine = ashlar.Machine(capacity="1GiB")
+allocator = ashlar.Allocator(machine.device(0))
+
+def in_a_child(work):
+    child = os.fork()
+    if child == 0:
+        work()
+        sys.stdout.flush()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+
+def refused(work):
+    try:
+        work()
+    except ashlar.UsageError as failure:
+        assert "before this process was forked" in str(failure), failure
+        return True
+    return False
+"""
+
+
+def forks_well(code):
+    ended = run_python(START + code)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stderr == ""
+    return ended.stdout
+
+
+def test_what_the_parent_made_is_refused():
+    printed = forks_well("""
+stream, event = ashlar.Stream(machine.device(0)), ashlar.Event(machine.device(0))
+buffer, pool, host = allocator.allocate(64, stream), allocator.make_pool(), None
+array, view = buffer.array(), buffer.host_view()
+pinned = ashlar.HostAllocator(machine.device(0))
+host = pinned.allocate(64)
+def work():
+    for each in (buffer.read, lambda: buffer.write(b"1"), lambda: buffer.fill(1), array.__dlpack__,
+                 view.__enter__, stream.synchronize, stream.is_idle, event.record,
+                 event.synchronize, lambda: allocator.allocate(8), allocator.stats, allocator.trim,
+                 allocator.snapshot, pool.trim, pool.__enter__, machine.step, machine.device,
+                 machine.device, lambda: machine.hold(stream), lambda: allocator.pause("x"),
+                 lambda: ashlar.Stream(stream.device), lambda: buffer.record_stream(stream),
+                 pinned.stats, lambda: pinned.allocate(8), host.numpy,
+                 allocator.device.synchronize):
+        assert refused(each), each
+    assert "parent" in repr(buffer)
+    buffer.free()
+    print("refused")
+in_a_child(work)
+buffer.write(b"parent")
+print(buffer.read(0, 6))
+""")
+    assert printed == "refused\nb'parent'\n"
+
+
+def test_a_pool_of_processes_makes_its_own():
+    printed = forks_well("""
+everybodys = ashlar.Allocator("sim:0").allocate(64)
+def work(number):
+    assert refused(everybodys.read)
+    own = ashlar.Allocator("sim:0").allocate(8)
+    own.write(bytes([number] * 8))
+    return own.read()[0]
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    print(pool.map(work, range(6)))
+""")
+    assert printed == "[0, 1, 2, 3, 4, 5]\n"
+
+
+@pytest.mark.parametrize("last", ["sys.exit(0)", "os._exit(0)"])
+def test_a_child_ends_though_a_thread_of_the_parent_was_in_a_hook(last):
+    printed = forks_well(f"""
+inside, leave = threading.Event(), threading.Event()
+def hook(entry):
+    inside.set()
+    leave.wait()
+allocator.add_tracker(hook)
+thread = threading.Thread(target=lambda: allocator.allocate(8))
+thread.start()
+inside.wait()
+child = os.fork()
+if child == 0:
+    {last}
+print(os.waitpid(child, 0)[1])
+leave.set()
+thread.join()
+""")
+    assert printed == "0\n"
+
+
+def test_a_fork_in_a_hook_is_a_fork():
+    printed = forks_well("""
+children = []
+def hook(entry):
+    if not children:
+        children.append(os.fork())
+allocator.add_tracker(hook)
+buffer = None
+try:
+    buffer = allocator.allocate(8)
+finally:
+    if children[0] == 0:
+        sys.exit(0)
+print(os.waitpid(children[0], 0)[1])
+""")
+    assert printed == "0\n"
+
+
+def test_recordings_go_to_children():
+    printed = forks_well("""
+allocator.start_history()
+allocator.allocate(1000).free()
+recording = allocator.recording()
+with multiprocessing.get_context("fork").Pool(1) as pool:
+    pass
+in_a_child(lambda: print(recording.summary()["peak_requested_bytes"]))
+""")
+    assert printed == "1000\n"

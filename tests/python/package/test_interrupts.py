@@ -1,0 +1,129 @@
+"""Ctrl-C: calls that wait end, and hooks do not swallow it."""
+
+import pytest
+
+from conftest import TRACES, run_python
+
+# A signal soon, and no patience with calls that do not notice it.
+START = f"""
+import os, signal, sys, threading, time
+import ashlar
+TRACE = {str(TRACES / "leaky.pickle.xz")!r}
+machine = ashlar.Machine(capacity="1GiB")
+device = machine.device(0)
+allocator = ashlar.Allocator(device)
+stream = ashlar.Stream(device)
+buffer = allocator.allocate(64, stream)
+
+def soon():
+    threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start()
+
+def stuck():
+    machine.hold(stream)
+    buffer.fill(1)
+
+def interrupted(work):
+    soon()
+    try:
+        work()
+    except KeyboardInterrupt:
+        print("interrupted")
+"""
+
+
+def interrupted(code):
+    ended = run_python(START + code)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stderr == ""
+    return ended.stdout == "interrupted\n"
+
+
+@pytest.mark.parametrize("wait", [
+    "stream.synchronize", "device.synchronize", "event.synchronize", "buffer.read",
+    "lambda: buffer.write(b'1')", "lambda: buffer.read_into(bytearray(8))",
+    "lambda: buffer.host_view().__enter__()",
+])
+def test_ctrl_c_ends_the_wait_for_a_stuck_stream(wait):
+    assert interrupted(f"""
+event = ashlar.Event(device)
+stuck()
+event.record(stream)
+interrupted({wait})
+""")
+
+
+def test_what_was_waited_for_is_well_afterwards():
+    assert interrupted("""
+stuck()
+interrupted(buffer.read)
+machine.resume(stream)
+assert buffer.read() == b"\\x01" * 64
+stream.synchronize()
+""")
+
+
+def test_ctrl_c_ends_reading_from_a_pipe(tmp_path):
+    assert interrupted(f"""
+os.mkfifo({str(tmp_path / "pipe")!r})
+interrupted(lambda: ashlar.load({str(tmp_path / "pipe")!r}))
+""")
+
+
+def test_ctrl_c_ends_an_analysis():
+    # The profiler tells whether a call raised what ended it, or had returned before.
+    assert interrupted("""
+allocator.start_history(None)
+kept = [allocator.allocate(1 + i % 1000) for i in range(20000)]
+recording = allocator.recording()
+ends = []
+def note(frame, event, function):
+    if event in ("c_return", "c_exception") and function.__name__ == "tune":
+        ends.append(event)
+def ask():
+    while True:
+        recording.tune(min_capacity=True)
+sys.setprofile(note)
+interrupted(ask)
+sys.setprofile(None)
+assert ends[-1] == "c_exception", ends
+""")
+
+
+def test_ctrl_c_in_a_hook_is_raised_by_the_program():
+    assert interrupted("""
+called = []
+def hook(entry):
+    called.append(1)
+    end = time.monotonic() + 30
+    while len(called) == 1 and time.monotonic() < end:
+        pass
+allocator.add_tracker(hook)
+def work():
+    allocator.allocate(8)
+    for _ in range(1000):
+        pass
+interrupted(work)
+""")
+
+
+def test_signals_without_an_exception_change_nothing():
+    assert interrupted("""
+seen = []
+signal.signal(signal.SIGINT, lambda *_: (seen.append(1), machine.resume(stream)))
+stuck()
+soon()
+stream.synchronize()
+assert seen == [1] and stream.is_idle()
+print("interrupted")
+""")
+
+
+def test_other_threads_wait_as_they_are():
+    assert interrupted("""
+stuck()
+thread = threading.Thread(target=stream.synchronize)
+thread.start()
+interrupted(thread.join)
+machine.resume(stream)
+thread.join()
+""")
