@@ -15,7 +15,16 @@ namespace ashlar::symm {
 namespace {
 
 class SymmetricGpuKernelResults : public SymmetricGpuKernels,
-                                  public ::testing::WithParamInterface<int> {};
+                                  public ::testing::WithParamInterface<int> {
+ protected:
+  void SetUp() override {
+    SymmetricGpuKernels::SetUp();
+    // Processes that take turns on a real device need milliseconds for each meeting.
+    if (is_on_hardware() && (GetParam() == 3 || GetParam() == 5)) {
+      GTEST_SKIP() << "on hardware with 1, 2 and 4 ranks";
+    }
+  }
+};
 
 INSTANTIATE_TEST_SUITE_P(WorldSizes, SymmetricGpuKernelResults, ::testing::Values(1, 2, 3, 4, 5),
                          ::testing::PrintToStringParamName());
@@ -101,6 +110,7 @@ std::string compare_reductions(RankOnDevice& own) {
       if (!check_reducible(what.type, what.op).ok()) continue;
       const size_t element = element_bytes(what.type);
       for (const size_t offset : {size_t{0}, element}) {
+        if (is_on_hardware() && (offset == 0) != (op % 2 == 0)) continue;
         const int64_t count = 163;
         const auto at = static_cast<int64_t>(offset);
         const auto one = [&](const Handle& handle, void* out) {

@@ -164,6 +164,7 @@ Result<uint64_t> CudaOperations::scratch_of(size_t bytes) {
   MutexLock lock(mutex_);
   const size_t largest = scratches_.empty() ? 0 : scratches_.back()->bytes();
   if (bytes > largest) {
+    const RelaxedCapture relaxed(device_);
     Result<std::shared_ptr<Memory>> made = backend_.allocate(std::max(bytes, 2 * largest), 0);
     if (!made.ok()) return made.status();
     scratches_.push_back(*std::move(made));
