@@ -8,6 +8,7 @@
 #include "api/unwrap.h"
 #include "base/text.h"
 #include "device/sim/sim_device.h"
+#include "symm/cuda/cuda_operations.h"
 #include "symm/device/device_backend.h"
 #include "symm/device/device_operations.h"
 #include "symm/host_operations.h"
@@ -84,13 +85,29 @@ Heap::Heap(const HeapOptions& options) : parts_(std::make_shared<Parts>()) {
   parts_->arena = std::make_unique<Arena>(*parts_->process, backends.use(), arena);
 }
 
-Result<std::unique_ptr<Operations>> Heap::Parts::operations(
-    const OperationsOptions& options) const {
+Result<std::unique_ptr<Operations>> Heap::Parts::operations(const OperationsOptions& options) {
   if (device == nullptr) return HostOperations::make(options);
   if (auto* simulated = dynamic_cast<sim::SimDevice*>(device)) {
     return SimOperations::make(*simulated, options);
   }
-  return std::unique_ptr<Operations>(std::make_unique<DeviceOperations>(*device, options));
+  auto* vendors = dynamic_cast<gpu::GpuDevice*>(device);
+  if (vendors == nullptr || vendors->properties().backend != "cuda") {
+    return std::unique_ptr<Operations>(std::make_unique<DeviceOperations>(*device, options));
+  }
+  if (Status loaded = load_kernels(*vendors); !loaded.ok()) {
+    return std::unique_ptr<Operations>(
+        std::make_unique<DeviceOperations>(*device, options, std::move(loaded)));
+  }
+  return CudaOperations::make({*cuda_kernels, *device_backend}, options);
+}
+
+// With the first group: who only allocates does not wait for it.
+Status Heap::Parts::load_kernels(gpu::GpuDevice& vendors) {
+  MutexLock lock(mutex);
+  if (cuda_kernels != nullptr) return {};
+  Result<std::unique_ptr<CudaKernels>> loaded = CudaKernels::load(vendors);
+  if (loaded.ok()) cuda_kernels = *std::move(loaded);
+  return loaded.status();
 }
 
 // Pools count their segments under names that no group can have.

@@ -10,6 +10,7 @@
 #include "ashlar/symmetric.h"
 #include "symm/arena.h"
 #include "symm/circle.h"
+#include "symm/cuda/cuda_kernels.h"
 #include "symm/in_flight.h"
 #include "symm/operations.h"
 #include "symm/process.h"
@@ -34,12 +35,16 @@ struct Heap::Parts final : Buffer::Origin {
   void take_back(std::byte* data) noexcept override;
 
   // What ranks do with this memory.
-  Result<std::unique_ptr<Operations>> operations(const OperationsOptions& options) const;
+  Result<std::unique_ptr<Operations>> operations(const OperationsOptions& options);
+  // kUnsupported: there are none, and why.
+  Status load_kernels(gpu::GpuDevice& vendors) ASHLAR_EXCLUDES(mutex);
 
   std::shared_ptr<Process> process;  // also owned by this process's other heaps
   Device* device = nullptr;          // null: the host's memory
   std::unique_ptr<Backend> device_backend;
   std::unique_ptr<Arena> arena;
+  // Set once, under the mutex; null: not loaded, or the device is not CUDA's.
+  std::unique_ptr<CudaKernels> cuda_kernels;
 
   Mutex mutex;
   std::set<std::string> pool_names ASHLAR_GUARDED_BY(mutex);

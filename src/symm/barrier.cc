@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/text.h"
+#include "symm/lateness.h"
 #include "symm/remote_pads.h"
 #include "symm/seat.h"
 #include "symm/steps.h"
@@ -31,21 +31,6 @@ std::vector<int> find_absent(const Pads& pads, int channel, BarrierKind kind, ui
   return absent;
 }
 
-uint64_t number_of_next(const Pads& pads, int channel) {
-  return 1 + SharedMemory::load(pads.barrier(pads.rank(), channel, pads.rank()).value,
-                                std::memory_order_relaxed);
-}
-
-Status too_late(const Pads& pads, int channel, const std::vector<int>& absent,
-                const WaitLimits& waiting) {
-  const uint64_t number = number_of_next(pads, channel);
-  // The last one may have come while this was being found out.
-  const std::string whom = absent.empty() ? "others that are there now" : name_ranks(absent);
-  return Status::timeout(text("rank ", pads.rank(), " waited ", seconds_text(waiting.waited()),
-                              " in barrier ", number, " of channel ", channel, " for ", whom, "; ",
-                              describe_pad(pads, channel)));
-}
-
 // One barrier of a rank in a group on several machines. The lowest rank of each, its leader, hears
 // the others of its machine, tells the other leaders and hears them, and lets its machine go on.
 class Crossing {
@@ -56,7 +41,7 @@ class Crossing {
         channel_(channel),
         limits_(limits),
         memory_(remote_.transport()),
-        number_(number_of_next(pads, channel)),
+        number_(number_of_next_barrier(pads, channel)),
         waiting_{.failure = limits.failure,
                  .deadline = limits.deadline,
                  .patience = pads.patience(),
@@ -84,7 +69,8 @@ class Crossing {
     }
     for (const int other : other_leaders()) {
       const Status told = remote_.announce(other, channel_, number_, limits_.deadline);
-      if (told.is(StatusKind::kTimeout)) return too_late(pads_, channel_, {other}, waiting_);
+      if (told.is(StatusKind::kTimeout))
+        return late_barrier(pads_, channel_, {&other, 1}, waiting_.waited());
       if (!told.ok()) return told;
     }
     for (const int other : other_leaders()) {
@@ -100,7 +86,7 @@ class Crossing {
       case WaitEnd::kFailed: return limits_.failure.reason();
       case WaitEnd::kTimeout: break;
     }
-    return too_late(pads_, channel_, find_absent(), waiting_);
+    return late_barrier(pads_, channel_, find_absent(), waiting_.waited());
   }
 
   // Who has come is known to the leader of each machine; others are asked, if they answer.
@@ -195,8 +181,8 @@ Status barrier(const Pads& pads, int channel, BarrierKind kind, const Limits& li
     case WaitEnd::kFailed: return limits.failure.reason();
     case WaitEnd::kTimeout: break;
   }
-  const uint64_t number = number_of_next(pads, channel);
-  return too_late(pads, channel, find_absent(pads, channel, kind, number), waiting);
+  const uint64_t number = number_of_next_barrier(pads, channel);
+  return late_barrier(pads, channel, find_absent(pads, channel, kind, number), waiting.waited());
 }
 
 }  // namespace ashlar::symm

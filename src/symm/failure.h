@@ -3,8 +3,10 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "ashlar/status.h"
 #include "base/mutex.h"
@@ -19,6 +21,7 @@ class Failure {
     if (has_happened()) return;
     reason_ = std::move(reason);
     has_happened_.store(true, std::memory_order_release);
+    for (uint32_t* each : words_) tell(each);
   }
 
   bool has_happened() const { return has_happened_.load(std::memory_order_acquire); }
@@ -28,10 +31,28 @@ class Failure {
     return reason_;
   }
 
+  // For those who cannot look here, such as kernels of a device: the word becomes 1 when it
+  // happens, or has. It stays where it is until it is unwatched.
+  void watch_by(uint32_t* word) ASHLAR_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    words_.push_back(word);
+    if (has_happened()) tell(word);
+  }
+  void unwatch(uint32_t* word) ASHLAR_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    std::erase(words_, word);
+  }
+
  private:
+  // Nothing is read because of it but the word itself.
+  static void tell(uint32_t* word) {
+    std::atomic_ref<uint32_t>(*word).store(1, std::memory_order_relaxed);
+  }
+
   std::atomic<bool> has_happened_{false};
   mutable Mutex mutex_;
   Status reason_ ASHLAR_GUARDED_BY(mutex_);
+  std::vector<uint32_t*> words_ ASHLAR_GUARDED_BY(mutex_);
 };
 
 }  // namespace ashlar::symm

@@ -4,11 +4,21 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <utility>
 
 #include "base/mutex.h"
 
 namespace ashlar::symm {
+
+// Work that ends without telling anybody, so that it is asked.
+class Asked {
+ public:
+  virtual ~Asked() = default;
+  virtual bool has_ended() = 0;
+  virtual void wait() = 0;
+};
 
 class InFlight {
  public:
@@ -24,9 +34,24 @@ class InFlight {
     ++count_;
     return piece;
   }
-  void wait() ASHLAR_EXCLUDES(mutex_) {
+  // The same of work that is asked. What has ended goes, the oldest first.
+  void add(std::unique_ptr<Asked> piece) ASHLAR_EXCLUDES(mutex_) {
+    std::deque<std::unique_ptr<Asked>> ended;  // goes after the lock
     MutexLock lock(mutex_);
-    while (count_ > 0) lock.wait(has_ended_);
+    while (!asked_.empty() && asked_.front()->has_ended()) {
+      ended.push_back(std::move(asked_.front()));
+      asked_.pop_front();
+    }
+    asked_.push_back(std::move(piece));
+  }
+  void wait() ASHLAR_EXCLUDES(mutex_) {
+    std::deque<std::unique_ptr<Asked>> asked;
+    {
+      MutexLock lock(mutex_);
+      asked = std::exchange(asked_, {});
+      while (count_ > 0) lock.wait(has_ended_);
+    }
+    for (const auto& each : asked) each->wait();
   }
 
  private:
@@ -48,6 +73,7 @@ class InFlight {
   Mutex mutex_;
   std::condition_variable has_ended_;
   uint64_t count_ ASHLAR_GUARDED_BY(mutex_) = 0;
+  std::deque<std::unique_ptr<Asked>> asked_ ASHLAR_GUARDED_BY(mutex_);
 };
 
 }  // namespace ashlar::symm

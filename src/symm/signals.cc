@@ -5,7 +5,7 @@
 #include <chrono>
 #include <thread>
 
-#include "base/text.h"
+#include "symm/lateness.h"
 #include "symm/remote_pads.h"
 #include "symm/steps.h"
 
@@ -63,13 +63,6 @@ Status put_far(RemotePads& remote, int to, int channel, WaitLimits& waiting) {
   }
 }
 
-Status not_put(const Slots& slots, int to, int channel, const WaitLimits& waiting) {
-  return Status::timeout(text("rank ", slots.rank(), " waited ", seconds_text(waiting.waited()),
-                              " to signal rank ", to, " on channel ", channel,
-                              ", which has not taken the signal before; ",
-                              describe_slots(slots, channel)));
-}
-
 }  // namespace
 
 Status put_signal(const Slots& slots, int to, int channel, const Limits& limits) {
@@ -77,7 +70,7 @@ Status put_signal(const Slots& slots, int to, int channel, const Limits& limits)
   WaitLimits waiting = within(limits, slots.patience());
   if (RemotePads* remote = remote_to(slots, to)) {
     const Status put = put_far(*remote, to, channel, waiting);
-    return put.is(StatusKind::kTimeout) ? not_put(slots, to, channel, waiting) : put;
+    return put.is(StatusKind::kTimeout) ? late_put(slots, to, channel, waiting.waited()) : put;
   }
   if (Status wrong = slots.check_reachable(to); !wrong.ok()) return wrong;
   SharedMemory memory;
@@ -86,7 +79,7 @@ Status put_signal(const Slots& slots, int to, int channel, const Limits& limits)
     case WaitEnd::kFailed: return limits.failure.reason();
     case WaitEnd::kTimeout: break;
   }
-  return not_put(slots, to, channel, waiting);
+  return late_put(slots, to, channel, waiting.waited());
 }
 
 Status wait_signal(const Slots& slots, int from, int channel, const Limits& limits) {
@@ -99,9 +92,7 @@ Status wait_signal(const Slots& slots, int from, int channel, const Limits& limi
     case WaitEnd::kFailed: return limits.failure.reason();
     case WaitEnd::kTimeout: break;
   }
-  return Status::timeout(text("rank ", slots.rank(), " waited ", seconds_text(waiting.waited()),
-                              " for a signal from rank ", from, " on channel ", channel, "; ",
-                              describe_slots(slots, channel)));
+  return late_wait(slots, from, channel, waiting.waited());
 }
 
 Result<bool> try_put_signal(const Slots& slots, int to, int channel) {
@@ -141,11 +132,7 @@ Status wait_for_value(const Pads& pads, int from, int channel, uint64_t value,
     case WaitEnd::kFailed: return limits.failure.reason();
     case WaitEnd::kTimeout: break;
   }
-  return Status::timeout(text("rank ", pads.rank(), " waited ", seconds_text(waiting.waited()),
-                              " for rank ", from, " to count to ", value, " on channel ", channel,
-                              ", which is at ",
-                              SharedMemory::load(counter.value, std::memory_order_relaxed), "; ",
-                              describe_pad(pads, channel)));
+  return late_value(pads, from, channel, value, waiting.waited());
 }
 
 Result<uint64_t> counter_value(const Pads& pads, int from, int channel) {

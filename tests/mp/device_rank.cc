@@ -12,8 +12,8 @@ constexpr size_t kWords = 100;
 constexpr int64_t kBegin = 256;  // where in the buffer collectives work
 
 // Memory full of guards, but for the words that a collective works on.
-void prepare(const DeviceRank& own, size_t words, int value) {
-  own.write(std::vector<int>(DeviceRank::kBytes / 4, kGuardWord));
+void prepare(const RankOnDevice& own, size_t words, int value) {
+  own.write(std::vector<int>(RankOnDevice::kBytes / 4, kGuardWord));
   own.write(std::vector<int>(words, value), kBegin);
   const std::vector<int> guards(4096, kGuardWord);
   own.scratch_handle.put(own.handle.rank(), std::as_bytes(std::span(guards)));
@@ -24,11 +24,11 @@ bool is_all(const std::vector<int>& words, int value) {
   return std::ranges::all_of(words, [value](int each) { return each == value; });
 }
 
-std::string check_around(const DeviceRank& own, const char* name, size_t words) {
+std::string check_around(const RankOnDevice& own, const char* name, size_t words) {
   own.handle.barrier(0, kPatience);
   const size_t end = static_cast<size_t>(kBegin) + 4 * words;
   if (!is_all(own.read<int>(kBegin / 4), kGuardWord)) return text(name, ": written before; ");
-  const size_t left = (DeviceRank::kBytes - end) / 4;
+  const size_t left = (RankOnDevice::kBytes - end) / 4;
   if (!is_all(own.read<int>(left, static_cast<int64_t>(end)), kGuardWord)) {
     return text(name, ": written behind; ");
   }
@@ -36,7 +36,7 @@ std::string check_around(const DeviceRank& own, const char* name, size_t words) 
 }
 
 struct Program {
-  DeviceRank& own;
+  RankOnDevice& own;
   std::optional<StreamId> stream;
 
   CollectiveOptions options(bool to_scratch) const {
@@ -52,7 +52,7 @@ struct Program {
   }
   std::vector<int> result(bool from_scratch, size_t words) const {
     finish();
-    return from_scratch ? DeviceRank::read_of<int>(own.scratch_handle, own.handle.rank(), words)
+    return from_scratch ? RankOnDevice::read_of<int>(own.scratch_handle, own.handle.rank(), words)
                         : own.read<int>(words, kBegin);
   }
 
@@ -154,19 +154,37 @@ HeapOptions heap_on(Device& device) {
 
 }  // namespace
 
-DeviceRank::DeviceRank(const BareRank& own, sim::Machine& on, int index,
-                       const GroupOptions& options)
-    : machine(on),
-      at(DeviceIndex(static_cast<uint64_t>(index))),
+RankOnDevice::RankOnDevice(const BareRank& own, Device& on, const GroupOptions& options)
+    : on_device(on),
       store(own.store),
-      heap(heap_on(on.device(at))),
+      heap(heap_on(on)),
       group(Group::join(heap, own.store, options)),
       buffer(heap.allocate(kBytes)),
       handle(group.rendezvous(buffer, kPatience)),
       scratch(heap.allocate(kBytes)),
       scratch_handle(group.rendezvous(scratch, kPatience)) {}
 
-std::string run_device_program(DeviceRank& own) {
+namespace {
+
+GroupOptions host_options(const RankOnDevice& own) {
+  GroupOptions options;
+  options.rank = own.group.rank();
+  options.world_size = own.group.world_size();
+  options.name = "host";
+  options.measure_thresholds = false;
+  options.timeout = kPatience;
+  return options;
+}
+
+}  // namespace
+
+HostTwin::HostTwin(const RankOnDevice& own, size_t bytes)
+    : heap(SymmetricRank::heap_options()),
+      group(Group::join(heap, own.store, host_options(own))),
+      buffer(heap.allocate(bytes)),
+      handle(group.rendezvous(buffer, kPatience)) {}
+
+std::string run_device_program(RankOnDevice& own) {
   std::string wrong;
   Result<StreamId> stream = own.device().create_stream();
   if (!stream.ok()) return "no stream";

@@ -1,4 +1,4 @@
-// One rank of symmetric memory on a simulated device, as a user's program has it: the host reaches
+// One rank of symmetric memory on a device, as a user's program has it: the host reaches
 // memory by put and get, or by kernels.
 #pragma once
 
@@ -16,15 +16,14 @@ namespace ashlar::symm {
 // Of a machine that has a device for every rank.
 std::unique_ptr<sim::Machine> machine_for(int world_size);
 
-struct DeviceRank {
+// On any device: a simulated one, or a vendor's.
+struct RankOnDevice {
   static constexpr size_t kBytes = size_t{64} * 1024;
 
-  // On device `index` of `on`, which outlives it.
-  DeviceRank(const BareRank& own, sim::Machine& on, int index, const GroupOptions& options);
-  DeviceRank(const BareRank& own, sim::Machine& on)
-      : DeviceRank(own, on, own.rank, SymmetricRank::group_options(own)) {}
+  // `device` outlives it.
+  RankOnDevice(const BareRank& own, Device& on, const GroupOptions& options);
 
-  Device& device() { return machine.device(at); }
+  Device& device() const { return on_device; }
   // This rank's own memory, at an offset in bytes.
   template <typename T>
   void write(const std::vector<T>& values, int64_t offset = 0) const {
@@ -41,8 +40,7 @@ struct DeviceRank {
     return values;
   }
 
-  sim::Machine& machine;
-  DeviceIndex at;
+  Device& on_device;
   std::shared_ptr<Store> store;  // for further groups
   Heap heap;
   Group group;
@@ -52,8 +50,31 @@ struct DeviceRank {
   Handle scratch_handle;
 };
 
+struct DeviceRank : RankOnDevice {
+  // On device `index` of `on`, which outlives it.
+  DeviceRank(const BareRank& own, sim::Machine& on, int index, const GroupOptions& options)
+      : RankOnDevice(own, on.device(DeviceIndex(static_cast<uint64_t>(index))), options),
+        machine(on),
+        at(DeviceIndex(static_cast<uint64_t>(index))) {}
+  DeviceRank(const BareRank& own, sim::Machine& on)
+      : DeviceRank(own, on, own.rank, SymmetricRank::group_options(own)) {}
+
+  sim::Machine& machine;
+  DeviceIndex at;
+};
+
 // Collective: every collective and put, get, signals and counters, with and without a stream, the
 // results as they are to be, and nothing written around them. What is wrong, or nothing.
-std::string run_device_program(DeviceRank& own);
+std::string run_device_program(RankOnDevice& own);
+
+// Memory of the host in a group of the same ranks, for comparison.
+struct HostTwin {
+  HostTwin(const RankOnDevice& own, size_t bytes);
+
+  Heap heap;
+  Group group;
+  Buffer buffer;
+  Handle handle;
+};
 
 }  // namespace ashlar::symm

@@ -76,17 +76,10 @@ TEST_P(SymmetricDevices, Row12ResultsHaveTheBitsOfTheHosts) {
   Ranks ranks(
       GetParam(), on_devices([](DeviceRank& own) -> std::string {
         const size_t words = 4000;
-        Heap heap(SymmetricRank::heap_options());
-        GroupOptions options;
-        options.rank = own.group.rank();
-        options.world_size = own.group.world_size();
-        options.name = "host";
-        options.measure_thresholds = false;
-        options.timeout = kPatience;
-        Group group = Group::join(heap, own.store, options);
-        Buffer buffer = heap.allocate(4 * words);
-        const Handle host = group.rendezvous(buffer, kPatience);
-        std::mt19937 random(static_cast<unsigned>(77 + options.rank));
+        HostTwin twin(own, 4 * words);
+        const Handle& host = twin.handle;
+        Buffer& buffer = twin.buffer;
+        std::mt19937 random(static_cast<unsigned>(77 + own.group.rank()));
         for (const ElementType type : {ElementType::kF32, ElementType::kBf16, ElementType::kF16}) {
           for (const bool one_shot : {true, false}) {
             std::vector<uint32_t> bits(words);
@@ -105,7 +98,7 @@ TEST_P(SymmetricDevices, Row12ResultsHaveTheBitsOfTheHosts) {
             if (std::memcmp(buffer.data(), there.data(), 4 * words) != 0) return "others";
           }
         }
-        group.leave(kPatience);
+        twin.group.leave(kPatience);
         return {};
       }));
   EXPECT_THAT(ranks.outcomes(), Each(IsEmpty()));

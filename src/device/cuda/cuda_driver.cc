@@ -21,6 +21,11 @@ Result<Api> find_api(const DriverLibrary& library) {
   finder.need(api.ctx_enable_peer_access, "cuCtxEnablePeerAccess");
   finder.need(api.ctx_disable_peer_access, "cuCtxDisablePeerAccess");
   finder.need(api.memcpy_peer_async, "cuMemcpyPeerAsync");
+  finder.need(api.module_load_data, "cuModuleLoadData");
+  finder.need(api.module_unload, "cuModuleUnload");
+  finder.need(api.module_get_function, "cuModuleGetFunction");
+  finder.want(api.func_load, {"cuFuncLoad"});
+  finder.need(api.launch_kernel, "cuLaunchKernel");
   find_api(finder, api.shared);
   find_virtual_memory(finder, api.shared);
   if (Status complete = finder.status(); !complete.ok()) return complete;
@@ -101,6 +106,33 @@ gpu::Outcome CudaDriver::copy_to_peer(const PeerCopy& copy, StreamId stream) {
   const Context from = contexts_[static_cast<size_t>(copy.from_device)];
   return own_.memcpy_peer_async(copy.to.value(), to, copy.from.value(), from, copy.bytes,
                                 gpu::native(stream));
+}
+
+gpu::Outcome CudaDriver::load_kernels(const void* image, gpu::Handle& kernels) {
+  Module made = nullptr;
+  const gpu::Outcome outcome = own_.module_load_data(&made, image);
+  kernels = gpu::number_of(made);
+  return outcome;
+}
+
+gpu::Outcome CudaDriver::unload_kernels(gpu::Handle kernels) {
+  return own_.module_unload(gpu::native<Module>(kernels));
+}
+
+// Since CUDA 12.2 a kernel is put onto the device when it is first used, which may wait for all
+// that the device does: for ever, if one of our kernels waits there for this very one.
+gpu::Outcome CudaDriver::find_kernel(gpu::Handle kernels, const char* name, gpu::Handle& kernel) {
+  Kernel found = nullptr;
+  const gpu::Outcome outcome = own_.module_get_function(&found, gpu::native<Module>(kernels), name);
+  kernel = gpu::number_of(found);
+  if (!outcome.ok() || !own_.func_load.is_there()) return outcome;
+  return own_.func_load(found);
+}
+
+gpu::Outcome CudaDriver::launch(const Launch& launch, StreamId stream) {
+  void* arguments[] = {const_cast<void*>(launch.argument)};
+  return own_.launch_kernel(gpu::native<Kernel>(launch.kernel), launch.block_count, 1, 1,
+                            launch.thread_count, 1, 1, 0, gpu::native(stream), arguments, nullptr);
 }
 
 }  // namespace ashlar::cuda

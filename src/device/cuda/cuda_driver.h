@@ -12,6 +12,8 @@
 namespace ashlar::cuda {
 
 using Context = struct ContextTag*;
+using Module = struct ModuleTag*;
+using Kernel = struct KernelTag*;
 
 inline constexpr int kAttributeVirtualMemory = 102;
 inline constexpr int kAttributeRdmaWithVirtualMemory = 110;
@@ -35,6 +37,13 @@ struct Api {
   gpu::abi::Function<gpu::abi::Pointer, Context, gpu::abi::Pointer, Context, size_t,
                      gpu::abi::Stream>
       memcpy_peer_async;
+  gpu::abi::Function<Module*, const void*> module_load_data;
+  gpu::abi::Function<Module> module_unload;
+  gpu::abi::Function<Kernel*, Module, const char*> module_get_function;
+  gpu::abi::Function<Kernel> func_load;  // since CUDA 12.4
+  gpu::abi::Function<Kernel, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                     gpu::abi::Stream, void**, void**>
+      launch_kernel;
 };
 
 // kUnsupported: the library lacks a function; the message names the first that are missing.
@@ -60,6 +69,10 @@ class CudaDriver final : public gpu::VendorDriver {
   gpu::Outcome enable_peer_access(int peer) override;
   gpu::Outcome disable_peer_access(int peer) override;
   gpu::Outcome copy_to_peer(const PeerCopy& copy, StreamId stream) override;
+  gpu::Outcome load_kernels(const void* image, gpu::Handle& kernels) override;
+  gpu::Outcome unload_kernels(gpu::Handle kernels) override;
+  gpu::Outcome find_kernel(gpu::Handle kernels, const char* name, gpu::Handle& kernel) override;
+  gpu::Outcome launch(const Launch& launch, StreamId stream) override;
 
  private:
   const Api own_;

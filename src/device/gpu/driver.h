@@ -173,6 +173,21 @@ class Driver {
   virtual Outcome fill(DeviceAddress at, uint8_t value, size_t bytes, StreamId stream) = 0;
   virtual Outcome call_host(StreamId stream, void (*function)(void*), void* argument) = 0;
 
+  // --- kernels ----------------------------------------------------------------------------------
+
+  // An image as the vendor's compiler makes it, which ends by itself or knows its size.
+  virtual Outcome load_kernels(const void* image, Handle& kernels) = 0;
+  virtual Outcome unload_kernels(Handle kernels) = 0;
+  // `name` ends with a zero. Whatever a first launch would have to do is done.
+  virtual Outcome find_kernel(Handle kernels, const char* name, Handle& kernel) = 0;
+  struct Launch {
+    Handle kernel = 0;
+    uint32_t block_count = 1;
+    uint32_t thread_count = 1;       // of each block
+    const void* argument = nullptr;  // the kernel's one; copied before `launch` returns
+  };
+  virtual Outcome launch(const Launch& launch, StreamId stream) = 0;
+
   // --- the stream-ordered pool ------------------------------------------------------------------
 
   virtual Outcome create_pool(int device, Handle& pool) = 0;

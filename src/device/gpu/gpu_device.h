@@ -124,6 +124,16 @@ class GpuDevice final : public Device {
   Status launch_graph(GraphId graph, StreamId stream) override;
   Status destroy_graph(GraphId graph) override;
 
+  // --- beyond the contract: kernels of our own, in gpu_kernels.cc
+
+  // kUnsupported: there are none for this vendor. `image` outlives them.
+  Result<Handle> load_kernels(const void* image);
+  Status unload_kernels(Handle kernels);
+  Result<Handle> find_kernel(Handle kernels, const char* name);
+  Status launch(const Driver::Launch& launch, StreamId stream);
+  // kUsage: some byte of it is not memory that this device may touch so.
+  Status check_access(AddressRange range, Access wanted);
+
  private:
   struct Extent {
     Handle handle = 0;

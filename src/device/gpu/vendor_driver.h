@@ -72,6 +72,12 @@ class VendorDriver : public Driver {
   Outcome fill(DeviceAddress at, uint8_t value, size_t bytes, StreamId stream) override;
   Outcome call_host(StreamId stream, void (*function)(void*), void* argument) override;
 
+  // Nothing but a refusal: we have no kernels for every vendor.
+  Outcome load_kernels(const void* image, Handle& kernels) override;
+  Outcome unload_kernels(Handle kernels) override;
+  Outcome find_kernel(Handle kernels, const char* name, Handle& kernel) override;
+  Outcome launch(const Launch& launch, StreamId stream) override;
+
   Outcome create_pool(int device, Handle& pool) override;
   Outcome destroy_pool(Handle pool) override;
   Outcome allocate_async(size_t bytes, Handle pool, StreamId stream, DeviceAddress& at) override;

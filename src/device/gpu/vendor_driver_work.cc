@@ -1,5 +1,6 @@
 // The neutral functions that both vendors have: streams, events, work, the pool, captures and
 // graphs.
+#include "device/gpu/driver_errors.h"
 #include "device/gpu/native.h"
 #include "device/gpu/vendor_driver.h"
 
@@ -98,6 +99,24 @@ Outcome VendorDriver::fill(DeviceAddress at, uint8_t value, size_t bytes, Stream
 
 Outcome VendorDriver::call_host(StreamId stream, void (*function)(void*), void* argument) {
   return api_.launch_host_func(native(stream), function, argument);
+}
+
+// --- kernels ------------------------------------------------------------------------------------
+
+Outcome VendorDriver::load_kernels(const void* /*image*/, Handle& /*kernels*/) {
+  return {"loading kernels", kNotSupported};
+}
+
+Outcome VendorDriver::unload_kernels(Handle /*kernels*/) {
+  return {"unloading kernels", kNotSupported};
+}
+
+Outcome VendorDriver::find_kernel(Handle /*kernels*/, const char* /*name*/, Handle& /*kernel*/) {
+  return {"finding a kernel", kNotSupported};
+}
+
+Outcome VendorDriver::launch(const Launch& /*launch*/, StreamId /*stream*/) {
+  return {"launching a kernel", kNotSupported};
 }
 
 // --- the stream-ordered pool --------------------------------------------------------------------

@@ -5,17 +5,90 @@
 #include <vector>
 
 #include "base/text.h"
+#include "symm/collectives/disagreement.h"
 #include "symm/collectives/moving.h"
 #include "symm/remote_pads.h"
 
 namespace ashlar::symm {
 namespace {
 
-// What a rank sends to one other.
-struct Share {
-  uint64_t begin_bytes = 0;
-  uint64_t bytes = 0;
-};
+Status check(const Team& team, const AllToAllV& request, const std::vector<Share>& shares) {
+  const size_t total = shares.back().begin_bytes + shares.back().bytes;
+  if (Status wrong = check_piece(team, request.piece, total, 1); !wrong.ok()) return wrong;
+  const Result<size_t> room = checked_bytes("out_bytes", request.out_bytes, 1);
+  if (!room.ok()) return room.status();
+  return check_apart("out", request.out, *room, 1, {request.piece.of(team.rank()), total});
+}
+
+Status tell(const Team& team, const AllToAllV& request, const std::vector<Share>& shares,
+            const Limits& limits) {
+  for (int peer = 0; peer < team.world_size(); ++peer) {
+    const Share& share = shares[static_cast<size_t>(peer)];
+    Call call = call_for(request, share.bytes);
+    call.offset_bytes += share.begin_bytes;
+    if (Status told = note_for(team, peer, call, limits); !told.ok()) return told;
+  }
+  RemotePads* remote = team.pads.remote();
+  return remote == nullptr ? Status() : remote->quiet(limits.deadline);
+}
+
+// What `peer` said that it has for this rank; the offset is from the start of its buffer.
+Call heard_from(const Team& team, int peer) {
+  return Call::noted_in(team.pads.line(team.rank(), team.channel, peer));
+}
+
+// Every rank sees whether all called this with the same rows and memory. Only then do the notes
+// mean shares.
+Status compare(const Team& team, const AllToAllV& request) {
+  const uint64_t own_code = call_for(request, 0).code;
+  for (int peer = 0; peer < team.world_size(); ++peer) {
+    const Call call = heard_from(team, peer);
+    if (call.code == own_code && call.memory == request.piece.memory) continue;
+    return rows_differ(team.rank(), static_cast<uint64_t>(request.row_bytes), peer);
+  }
+  return {};
+}
+
+// Where all that comes goes. kUsage: not into that little room. Each word of a peer is read once,
+// into `heard`, which has room for all: what was checked is what is used.
+Status make_places(const Team& team, const AllToAllV& request, std::span<Call> heard) {
+  const auto row_bytes = static_cast<uint64_t>(request.row_bytes);
+  uint64_t begin = 0;
+  for (int peer = 0; peer < team.world_size(); ++peer) {
+    const size_t at = static_cast<size_t>(peer);
+    const Call& share = heard[at] = heard_from(team, peer);
+    // A peer's word, but never beyond its buffer.
+    if (share.offset_bytes > request.piece.buffer_bytes ||
+        share.bytes > request.piece.buffer_bytes - share.offset_bytes) {
+      return beyond_buffer(peer, share);
+    }
+    request.out_splits[at] = static_cast<int64_t>(share.bytes / row_bytes);
+    request.out_offsets[at] = static_cast<int64_t>(begin / row_bytes);
+    begin += share.bytes;
+  }
+  if (begin > static_cast<uint64_t>(request.out_bytes)) {
+    return no_room(static_cast<uint64_t>(request.out_bytes), begin);
+  }
+  return {};
+}
+
+Status receive(const Team& team, const AllToAllV& request, std::span<const Call> heard,
+               const Limits& limits) {
+  Piece buffer = request.piece;
+  buffer.offset_bytes = 0;  // shares count from there
+  const auto row_bytes = static_cast<uint64_t>(request.row_bytes);
+  for (int step = 0; step < team.world_size(); ++step) {
+    const int peer = (team.rank() + step) % team.world_size();
+    const Call& share = heard[static_cast<size_t>(peer)];
+    const auto row = static_cast<uint64_t>(request.out_offsets[static_cast<size_t>(peer)]);
+    std::byte* to = request.out + row * row_bytes;
+    Status got = buffer.fetch(peer, share.offset_bytes, {to, share.bytes}, limits.deadline);
+    if (!got.ok()) return got;
+  }
+  return {};
+}
+
+}  // namespace
 
 Result<std::vector<Share>> shares_of(const Team& team, const AllToAllV& request) {
   const auto ranks = static_cast<size_t>(team.world_size());
@@ -46,95 +119,12 @@ Result<std::vector<Share>> shares_of(const Team& team, const AllToAllV& request)
   return shares;
 }
 
-Status check(const Team& team, const AllToAllV& request, const std::vector<Share>& shares) {
-  const size_t total = shares.back().begin_bytes + shares.back().bytes;
-  if (Status wrong = check_piece(team, request.piece, total, 1); !wrong.ok()) return wrong;
-  const Result<size_t> room = checked_bytes("out_bytes", request.out_bytes, 1);
-  if (!room.ok()) return room.status();
-  return check_apart("out", request.out, *room, 1, {request.piece.of(team.rank()), total});
+Call call_for(const AllToAllV& request, size_t total_bytes) {
+  return call_on(request.piece,
+                 Call::code_of(Operation::kAllToAllV) | static_cast<uint64_t>(request.row_bytes)
+                                                            << 8,
+                 total_bytes);
 }
-
-uint64_t code_for(const AllToAllV& request) {
-  return Call::code_of(Operation::kAllToAllV) | static_cast<uint64_t>(request.row_bytes) << 8;
-}
-
-Status tell(const Team& team, const AllToAllV& request, const std::vector<Share>& shares,
-            const Limits& limits) {
-  for (int peer = 0; peer < team.world_size(); ++peer) {
-    const Share& share = shares[static_cast<size_t>(peer)];
-    const auto offset = static_cast<uint64_t>(request.piece.offset_bytes);
-    const Call call{.code = code_for(request),
-                    .bytes = share.bytes,
-                    .offset_bytes = offset + share.begin_bytes,
-                    .memory = request.piece.memory};
-    if (Status told = note_for(team, peer, call, limits); !told.ok()) return told;
-  }
-  RemotePads* remote = team.pads.remote();
-  return remote == nullptr ? Status() : remote->quiet(limits.deadline);
-}
-
-// What `peer` said that it has for this rank; the offset is from the start of its buffer.
-Call heard_from(const Team& team, int peer) {
-  return Call::noted_in(team.pads.line(team.rank(), team.channel, peer));
-}
-
-// Every rank sees whether all called this with the same rows and memory. Only then do the notes
-// mean shares.
-Status compare(const Team& team, const AllToAllV& request) {
-  for (int peer = 0; peer < team.world_size(); ++peer) {
-    const Call call = heard_from(team, peer);
-    if (call.code == code_for(request) && call.memory == request.piece.memory) continue;
-    return Status::usage(text("the ranks call different things: rank ", team.rank(),
-                              " an all-to-all-v of rows of ", request.row_bytes, " bytes, rank ",
-                              peer,
-                              " something else, or with other memory; nothing was read or "
-                              "written"));
-  }
-  return {};
-}
-
-// Where all that comes goes. kUsage: not into that little room. Each word of a peer is read once,
-// into `heard`, which has room for all: what was checked is what is used.
-Status make_places(const Team& team, const AllToAllV& request, std::span<Call> heard) {
-  const auto row_bytes = static_cast<uint64_t>(request.row_bytes);
-  uint64_t begin = 0;
-  for (int peer = 0; peer < team.world_size(); ++peer) {
-    const size_t at = static_cast<size_t>(peer);
-    const Call& share = heard[at] = heard_from(team, peer);
-    // A peer's word, but never beyond its buffer.
-    if (share.offset_bytes > request.piece.buffer_bytes ||
-        share.bytes > request.piece.buffer_bytes - share.offset_bytes) {
-      return Status::usage(text("rank ", peer, " offers ", share.bytes, " bytes at ",
-                                share.offset_bytes, ", which are not within its buffer"));
-    }
-    request.out_splits[at] = static_cast<int64_t>(share.bytes / row_bytes);
-    request.out_offsets[at] = static_cast<int64_t>(begin / row_bytes);
-    begin += share.bytes;
-  }
-  if (begin > static_cast<uint64_t>(request.out_bytes)) {
-    return Status::usage(text("out has room for ", request.out_bytes, " bytes, but ", begin,
-                              " come from all ranks"));
-  }
-  return {};
-}
-
-Status receive(const Team& team, const AllToAllV& request, std::span<const Call> heard,
-               const Limits& limits) {
-  Piece buffer = request.piece;
-  buffer.offset_bytes = 0;  // shares count from there
-  const auto row_bytes = static_cast<uint64_t>(request.row_bytes);
-  for (int step = 0; step < team.world_size(); ++step) {
-    const int peer = (team.rank() + step) % team.world_size();
-    const Call& share = heard[static_cast<size_t>(peer)];
-    const auto row = static_cast<uint64_t>(request.out_offsets[static_cast<size_t>(peer)]);
-    std::byte* to = request.out + row * row_bytes;
-    Status got = buffer.fetch(peer, share.offset_bytes, {to, share.bytes}, limits.deadline);
-    if (!got.ok()) return got;
-  }
-  return {};
-}
-
-}  // namespace
 
 Status check_request(const Team& team, const AllToAllV& request) {
   const Result<std::vector<Share>> shares = shares_of(team, request);
@@ -145,10 +135,7 @@ Status all_to_all_v(const Team& team, const AllToAllV& request, const Limits& li
   const Result<std::vector<Share>> shares = shares_of(team, request);
   if (!shares.ok()) return shares.status();
   if (Status wrong = check(team, request, *shares); !wrong.ok()) return wrong;
-  const Call call{.code = code_for(request),
-                  .bytes = shares->back().begin_bytes + shares->back().bytes,
-                  .offset_bytes = static_cast<uint64_t>(request.piece.offset_bytes),
-                  .memory = request.piece.memory};
+  const Call call = call_for(request, shares->back().begin_bytes + shares->back().bytes);
   std::vector<Call> heard(shares->size());  // allocated before anybody counts on this rank
   const auto meet = [&](OrderGuard::Progress& progress) -> Status {
     if (Status told = tell(team, request, *shares, limits); !told.ok()) return told;

@@ -8,13 +8,6 @@ namespace {
 
 using Scratch = std::vector<std::byte>;
 
-Call call_for(uint64_t code, size_t bytes, const Piece& piece) {
-  return {.code = code,
-          .bytes = bytes,
-          .offset_bytes = static_cast<uint64_t>(piece.offset_bytes),
-          .memory = piece.memory};
-}
-
 // `act(peer)` for every rank, this one first, so that not all turn to the same one at once.
 template <typename Act>
 Status for_each_peer(const Team& team, const Act& act) {
@@ -70,7 +63,7 @@ Status gather(Operation operation, const Team& team, const AllGather& request,
   if (!total.ok()) return total.status();
   const size_t bytes = *total / static_cast<uint64_t>(team.world_size());
   const size_t begin = bytes * static_cast<size_t>(team.rank());
-  const Call call = call_for(Call::code_of(operation), bytes, request.piece);
+  const Call call = call_on(request.piece, Call::code_of(operation), bytes);
   const auto work = [&](Scratch&) -> Status {
     const Status sent = for_each_peer(team, [&](int peer) {
       return request.piece.send(peer, begin, {request.in, bytes}, limits.deadline);
@@ -105,7 +98,7 @@ Status broadcast(const Team& team, const Broadcast& request, const Limits& limit
   const Result<size_t> bytes = check(team, request);
   if (!bytes.ok()) return bytes.status();
   const Call call =
-      call_for(Call::code_of(Operation::kBroadcast, {}, request.root), *bytes, request.piece);
+      call_on(request.piece, Call::code_of(Operation::kBroadcast, {}, request.root), *bytes);
   const auto work = [&](Scratch&) {
     std::byte* to = request.out == nullptr ? request.piece.of(team.rank()) : request.out;
     return request.piece.fetch(request.root, 0, {to, *bytes}, limits.deadline);
@@ -119,7 +112,7 @@ Status all_to_all(const Team& team, const AllToAll& request, const Limits& limit
   if (!total.ok()) return total.status();
   const size_t bytes = *total / static_cast<uint64_t>(team.world_size());
   const size_t begin = bytes * static_cast<size_t>(team.rank());
-  const Call call = call_for(Call::code_of(Operation::kAllToAll), bytes, request.piece);
+  const Call call = call_on(request.piece, Call::code_of(Operation::kAllToAll), bytes);
   const auto work = [&](Scratch&) {
     return for_each_peer(team, [&](int peer) {
       std::byte* to = request.out + bytes * static_cast<size_t>(peer);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "symm/collectives/team.h"
 
@@ -53,5 +54,14 @@ struct AllToAllV {
 // it gets kUsage with both sizes and out_splits filled in, and the others do not notice.
 Status all_to_all_v(const Team& team, const AllToAllV& request, const Limits& limits);
 Status check_request(const Team& team, const AllToAllV& request);
+
+// What a rank sends to one other: where in its piece, and how much.
+struct Share {
+  uint64_t begin_bytes = 0;
+  uint64_t bytes = 0;
+};
+// By rank. kUsage: the splits make no sense.
+Result<std::vector<Share>> shares_of(const Team& team, const AllToAllV& request);
+Call call_for(const AllToAllV& request, size_t total_bytes);
 
 }  // namespace ashlar::symm

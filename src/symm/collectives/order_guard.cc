@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "symm/collectives/disagreement.h"
 
 namespace ashlar::symm {
 namespace {
@@ -69,8 +70,7 @@ Status OrderGuard::run(const Call& call, Deadline deadline, std::initializer_lis
     progress_.outcome = Status();
     progress_.has_left = false;
   } else if (!(call == call_)) {
-    return Status::usage(text("a ", call.to_string(), " cannot begin: a ", call_.to_string(),
-                              " has timed out and waits to be called again"));
+    return unfinished(call, call_);
   }
   for (; next_step_ < steps.size(); ++next_step_) {
     const Step& step = steps.begin()[next_step_];

@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "symm/collectives/part.h"
+
 namespace ashlar::symm {
 namespace {
 
@@ -15,23 +17,6 @@ using Scratch = std::vector<std::byte>;
 constexpr size_t kChunkBytes = size_t{64} * 1024;
 // What is fetched from another machine at a time: many round trips long.
 constexpr size_t kFetchedBytes = size_t{512} * 1024;
-// Parts begin at whole cache lines, so that no two ranks write one.
-constexpr size_t kLineBytes = 64;
-
-struct Part {
-  size_t begin_bytes = 0;
-  size_t bytes = 0;
-};
-
-// The part of a rank: equal for all but the last, which may be short or empty.
-Part part_of(int rank, int world_size, size_t total_bytes) {
-  const auto ranks = static_cast<size_t>(world_size);
-  const size_t lines = (total_bytes + kLineBytes - 1) / kLineBytes;
-  const size_t step = (lines + ranks - 1) / ranks * kLineBytes;
-  const size_t begin = std::min(total_bytes, step * static_cast<size_t>(rank));
-  return {.begin_bytes = begin, .bytes = std::min(step, total_bytes - begin)};
-}
-
 // Where all ranks' bytes are. Made before the ranks meet: whoever has no memory for it must not
 // find out when the others count on him.
 class Sources {
@@ -111,13 +96,6 @@ Result<size_t> check(const Team& team, const AllReduce& request) {
     if (!wrong.ok()) return wrong;
   }
   return bytes;
-}
-
-Call call_for(Operation operation, const AllReduce& request, size_t bytes) {
-  return {.code = Call::code_of(operation, request.what, request.out == nullptr ? 0 : 1),
-          .bytes = bytes,
-          .offset_bytes = static_cast<uint64_t>(request.piece.offset_bytes),
-          .memory = request.piece.memory};
 }
 
 // Reduces this rank's part a chunk at a time, and writes each to all ranks. Nobody else reads or
@@ -252,6 +230,16 @@ Result<size_t> check_scatter(const Team& team, const ReduceScatter& request) {
 
 }  // namespace
 
+Call call_for(Operation operation, const AllReduce& request, size_t bytes) {
+  const int is_elsewhere = request.out == nullptr ? 0 : 1;
+  return call_on(request.piece, Call::code_of(operation, request.what, is_elsewhere), bytes);
+}
+
+Call call_for(const ReduceScatter& request, size_t total_bytes) {
+  return call_on(request.piece, Call::code_of(Operation::kReduceScatter, request.what),
+                 total_bytes);
+}
+
 Status check_request(const Team& team, const AllReduce& request) {
   return check(team, request).status();
 }
@@ -296,10 +284,7 @@ Status reduce_scatter(const Team& team, const ReduceScatter& request, const Limi
   if (!total.ok()) return total.status();
   const size_t bytes = *total / static_cast<uint64_t>(team.world_size());
   const Part part{.begin_bytes = bytes * static_cast<size_t>(team.rank()), .bytes = bytes};
-  const Call call{.code = Call::code_of(Operation::kReduceScatter, request.what),
-                  .bytes = *total,
-                  .offset_bytes = static_cast<uint64_t>(request.piece.offset_bytes),
-                  .memory = request.piece.memory};
+  const Call call = call_for(request, *total);
   Sources sources(team, request.piece, bytes);
   // What came of other machines can be done again only if the input is as it was.
   const bool is_across = request.piece.remote != nullptr;

@@ -39,6 +39,8 @@ Status all_reduce(const Team& team, const AllReduce& request, size_t one_shot_by
 // What a call would be refused for, before anybody is told anything; reads no memory. Each of the
 // functions here checks this itself.
 Status check_request(const Team& team, const AllReduce& request);
+// What a rank tells the others that it calls, and of how many bytes in all.
+Call call_for(Operation operation, const AllReduce& request, size_t bytes);
 
 struct ReduceScatter {
   Piece piece{};
@@ -50,5 +52,6 @@ struct ReduceScatter {
 
 Status reduce_scatter(const Team& team, const ReduceScatter& request, const Limits& limits);
 Status check_request(const Team& team, const ReduceScatter& request);
+Call call_for(const ReduceScatter& request, size_t total_bytes);
 
 }  // namespace ashlar::symm

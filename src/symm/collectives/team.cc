@@ -7,6 +7,7 @@
 
 #include "base/align.h"
 #include "base/text.h"
+#include "symm/collectives/disagreement.h"
 #include "symm/remote_pads.h"
 
 namespace ashlar::symm {
@@ -28,9 +29,7 @@ Status compare(const Team& team) {
   const Call first = call_of(0);
   for (int rank = 1; rank < team.world_size(); ++rank) {
     if (call_of(rank) == first) continue;
-    return Status::usage(text("the ranks call different things: rank 0 a ", first.to_string(),
-                              ", rank ", rank, " a ", call_of(rank).to_string(),
-                              "; nothing was read or written"));
+    return calls_differ(first, rank, call_of(rank));
   }
   return {};
 }

@@ -62,6 +62,14 @@ inline void copy_bytes(std::byte* to, const std::byte* from, size_t bytes) {
   if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
 }
 
+// What a rank calls, with so many bytes of the piece.
+inline Call call_on(const Piece& piece, uint64_t code, size_t bytes) {
+  return {.code = code,
+          .bytes = bytes,
+          .offset_bytes = static_cast<uint64_t>(piece.offset_bytes),
+          .memory = piece.memory};
+}
+
 // The first step of a collective: tells all what this rank calls and meets them. If they call
 // different things, all find out, and the outcome names who.
 OrderGuard::Step meet_for(const Team& team, const Call& call, const Limits& limits);

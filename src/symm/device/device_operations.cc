@@ -39,7 +39,22 @@ Result<uint64_t> DeviceOperations::counter_value(int /*from*/, int /*channel*/) 
   return refuse("counters");
 }
 
-Status DeviceOperations::finish(StreamId stream) { return device_.synchronize_stream(stream); }
+Status DeviceOperations::finish(StreamId stream) {
+  return or_lost(device_.synchronize_stream(stream));
+}
+
+Status DeviceOperations::put_in(StreamId stream, const Work& work) {
+  if (!work.is_ordered) return work.launch(stream);
+  return order_.in_order(stream, [&] { return work.launch(stream); });
+}
+
+Status DeviceOperations::or_lost(const Status& ended) {
+  if (!ended.is(StatusKind::kDeviceLost)) return ended;
+  options_.failure->report(Status::device_lost(
+      "work", ended.code(),
+      text("the device of rank ", options_.seat.rank, " was lost: ", ended.message())));
+  return ended;
+}
 
 Result<std::optional<Thresholds>> DeviceOperations::measure(const Peers& /*room*/, size_t /*bytes*/,
                                                             Deadline /*deadline*/) {
@@ -47,6 +62,11 @@ Result<std::optional<Thresholds>> DeviceOperations::measure(const Peers& /*room*
 }
 
 Status DeviceOperations::refuse(const char* what) const {
+  if (!no_kernels_.ok()) {
+    return Status::unsupported(text("the kernels for the ", what, " of back end ",
+                                    device_.properties().backend,
+                                    " cannot be used here: ", no_kernels_.message()));
+  }
   return Status::unsupported(text("this build has no kernels for the ", what, " of back end ",
                                   device_.properties().backend,
                                   ": put, get and kernels of your own reach all ranks' memory"));

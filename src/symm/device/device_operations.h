@@ -4,6 +4,9 @@
 // for them builds on this.
 #pragma once
 
+#include <functional>
+#include <utility>
+
 #include "ashlar/device.h"
 #include "symm/device/stream_order.h"
 #include "symm/operations.h"
@@ -12,9 +15,13 @@ namespace ashlar::symm {
 
 class DeviceOperations : public Operations {
  public:
-  // `device` outlives it.
-  DeviceOperations(Device& device, const OperationsOptions& options)
-      : options_(options), own_streams_(device), device_(device) {}
+  // `device` outlives it. `no_kernels`: why there are none; ok: this build has none.
+  DeviceOperations(Device& device, const OperationsOptions& options, Status no_kernels = {})
+      : options_(options),
+        own_streams_(device),
+        device_(device),
+        no_kernels_(std::move(no_kernels)),
+        order_(device) {}
 
   Status put(const Peers& peers, int to, size_t place, std::span<const std::byte> from) override;
   Status get(const Peers& peers, int from, size_t place, std::span<std::byte> to) override;
@@ -27,6 +34,18 @@ class DeviceOperations : public Operations {
                                             Deadline deadline) override;
 
  protected:
+  // --- for those that have kernels
+
+  // Puts work into a stream. What is ordered comes behind everything else that is; signals alone
+  // are not.
+  struct Work {
+    std::function<Status(StreamId stream)> launch{};
+    bool is_ordered = false;
+  };
+  Status put_in(StreamId stream, const Work& work);
+  // A device that is lost does nothing for its group any more: then that fails, too.
+  Status or_lost(const Status& ended);
+
   const OperationsOptions options_;
   OwnStreams own_streams_;
 
@@ -34,6 +53,8 @@ class DeviceOperations : public Operations {
   Status refuse(const char* what) const;
 
   Device& device_;
+  const Status no_kernels_;
+  StreamOrder order_;
 };
 
 }  // namespace ashlar::symm

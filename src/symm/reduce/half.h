@@ -1,6 +1,7 @@
 // 16-bit floating-point numbers to f32 and back, in plain integer steps that compilers vectorise:
 // rounded to nearest, ties to even; what is too large becomes infinity; a NaN stays one, quiet,
-// with the upper bits of its payload, as processors do it.
+// with the upper bits of its payload, as processors do it. constexpr, so that kernels of devices
+// may call it.
 #pragma once
 
 #include <bit>
@@ -15,20 +16,20 @@ struct Bf16 {
   uint16_t bits = 0;
 };
 
-inline float widen(Bf16 value) {
+constexpr float widen(Bf16 value) {
   const uint32_t bits = uint32_t{value.bits} << 16;
   const bool is_nan = (bits & 0x7FFFFFFF) > 0x7F800000;
   return std::bit_cast<float>(is_nan ? bits | 0x00400000 : bits);
 }
 
-inline Bf16 narrow_to_bf16(float value) {
+constexpr Bf16 narrow_to_bf16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const bool is_nan = (bits & 0x7FFFFFFF) > 0x7F800000;
   const uint32_t rounded = bits + 0x7FFF + ((bits >> 16) & 1);
   return {static_cast<uint16_t>((is_nan ? bits | 0x00400000 : rounded) >> 16)};
 }
 
-inline float widen(F16 value) {
+constexpr float widen(F16 value) {
   const uint32_t sign = uint32_t{value.bits & 0x8000u} << 16;
   const uint32_t rest = uint32_t{value.bits & 0x7FFFu} << 13;  // exponent and fraction, in place
   const uint32_t exponent = rest & 0x0F800000;
@@ -42,7 +43,7 @@ inline float widen(F16 value) {
   return std::bit_cast<float>(sign | bits);
 }
 
-inline F16 narrow_to_f16(float value) {
+constexpr F16 narrow_to_f16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t sign = (bits >> 16) & 0x8000;
   const uint32_t rest = bits & 0x7FFFFFFF;

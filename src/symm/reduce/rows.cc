@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "symm/reduce/combine.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -21,76 +23,6 @@
 
 namespace ashlar::symm {
 namespace {
-
-// Unsigned, and wide enough that no product is computed in `int`: integers wrap.
-template <typename T>
-using Wrapping = std::conditional_t<sizeof(T) < 4, uint32_t, std::make_unsigned_t<T>>;
-
-struct Sum {
-  template <typename T>
-  ASHLAR_BODY static T of(T a, T b) {
-    if constexpr (std::is_floating_point_v<T>)
-      return a + b;
-    else
-      return static_cast<T>(static_cast<Wrapping<T>>(a) + static_cast<Wrapping<T>>(b));
-  }
-};
-
-struct Product {
-  template <typename T>
-  ASHLAR_BODY static T of(T a, T b) {
-    if constexpr (std::is_floating_point_v<T>)
-      return a * b;
-    else
-      return static_cast<T>(static_cast<Wrapping<T>>(a) * static_cast<Wrapping<T>>(b));
-  }
-};
-
-// A NaN is kept, the first one of several; of equals the first, which matters for zeros.
-template <typename T>
-ASHLAR_BODY T first_nan_or(T a, T b, T otherwise) {
-  if constexpr (std::is_floating_point_v<T>) {
-    otherwise = __builtin_isnan(b) ? b : otherwise;
-    return __builtin_isnan(a) ? a : otherwise;
-  } else {
-    return otherwise;
-  }
-}
-
-struct Min {
-  template <typename T>
-  ASHLAR_BODY static T of(T a, T b) {
-    return first_nan_or(a, b, b < a ? b : a);
-  }
-};
-
-struct Max {
-  template <typename T>
-  ASHLAR_BODY static T of(T a, T b) {
-    return first_nan_or(a, b, a < b ? b : a);
-  }
-};
-
-struct And {
-  template <typename T>
-  ASHLAR_BODY static T of(T a, T b) {
-    return static_cast<T>(a & b);
-  }
-};
-
-struct Or {
-  template <typename T>
-  ASHLAR_BODY static T of(T a, T b) {
-    return static_cast<T>(a | b);
-  }
-};
-
-struct Xor {
-  template <typename T>
-  ASHLAR_BODY static T of(T a, T b) {
-    return static_cast<T>(a ^ b);
-  }
-};
 
 template <typename T, typename Op>
 ASHLAR_BODY void combine_body(void* out, const void* a, const void* b, size_t count) {

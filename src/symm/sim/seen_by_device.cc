@@ -4,38 +4,10 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "symm/device/elsewhere.h"
 
 namespace ashlar::symm {
 namespace {
-
-// Where a collective keeps what is not the ranks' piece, and how much of it there is.
-struct Elsewhere {
-  const char* name = "";
-  std::byte* address = nullptr;
-  size_t bytes = 0;
-};
-
-size_t bytes_of(int64_t count, size_t each) { return static_cast<size_t>(count) * each; }
-
-Elsewhere elsewhere_of(const ChosenAllReduce& each) {
-  const AllReduce& request = each.request;
-  return {"out", request.out, bytes_of(request.count, element_bytes(request.what.type))};
-}
-Elsewhere elsewhere_of(const ReduceScatter& each) {
-  return {"out", each.out, bytes_of(each.count, element_bytes(each.what.type))};
-}
-Elsewhere elsewhere_of(const AllGather& each) {
-  return {"in", const_cast<std::byte*>(each.in), bytes_of(each.bytes, 1)};
-}
-Elsewhere elsewhere_of(const Broadcast& each) { return {"out", each.out, bytes_of(each.bytes, 1)}; }
-Elsewhere elsewhere_of(const AllToAll& each) {
-  return {"out", each.out, bytes_of(each.bytes, each.piece.bases.size())};
-}
-Elsewhere elsewhere_of(const MultimemAllReduce& /*each*/) { return {}; }
-Elsewhere elsewhere_of(const MultimemAllGather& each) { return elsewhere_of(each.request); }
-Elsewhere elsewhere_of(const AllToAllV& each) {
-  return {"out", each.out, bytes_of(each.out_bytes, 1)};
-}
 
 Piece& piece_of(ChosenAllReduce& each) { return each.request.piece; }
 Piece& piece_of(MultimemAllReduce& each) { return each.request.piece; }
@@ -77,9 +49,7 @@ Result<SeenByDevice> SeenByDevice::of(sim::SimDevice& device, const Collective& 
     if (other.address == nullptr || other.bytes == 0) return {};
     const Result<std::byte*> at = seen_by(device, other.address, other.bytes);
     if (!at.ok()) {
-      return Status::usage(
-          text(other.name, " is not ", other.bytes,
-               " bytes of memory that the device can use: ", at.status().message()));
+      return not_elsewhere(other, at.status());
     }
     set_elsewhere(each, *at);
     return {};

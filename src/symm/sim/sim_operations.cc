@@ -4,7 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/text.h"
 #include "symm/signals.h"
 #include "symm/sim/seen_by_device.h"
 
@@ -95,23 +94,15 @@ Status SimOperations::submit(const Submission& work, const When& when) {
 }
 
 Status SimOperations::launch(const Submission& work, StreamId stream,
-                             std::function<Status()> kernel) {
-  if (!work.is_ordered) return device_.launch(stream, std::move(kernel));
-  return order_.in_order(stream, [&] { return device_.launch(stream, kernel); });
+                             const std::function<Status()>& kernel) {
+  const auto put = [&](StreamId into) { return device_.launch(into, kernel); };
+  return put_in(stream, {put, work.is_ordered});
 }
 
+// Kernels of a lost device that are running end with its group.
 Status SimOperations::finish(StreamId stream) {
-  if (Status waited = device_.synchronize_stream(stream); !waited.ok()) return or_lost(waited);
+  if (Status waited = DeviceOperations::finish(stream); !waited.ok()) return waited;
   return take_bad_end();
-}
-
-// A device that is lost does nothing for its group any more. Kernels that are running end with it.
-Status SimOperations::or_lost(const Status& ended) {
-  if (!ended.is(StatusKind::kDeviceLost)) return ended;
-  options_.failure->report(Status::device_lost(
-      "work", ended.code(),
-      text("the device of rank ", options_.seat.rank, " was lost: ", ended.message())));
-  return ended;
 }
 
 Status SimOperations::take_bad_end() {

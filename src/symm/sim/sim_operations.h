@@ -31,17 +31,15 @@ class SimOperations final : public DeviceOperations {
   using Kernel = std::function<Status(const Limits& limits)>;
 
   SimOperations(sim::SimDevice& device, const OperationsOptions& options)
-      : DeviceOperations(device, options), device_(device), order_(device) {}
+      : DeviceOperations(device, options), device_(device) {}
 
   Team team() { return {.pads = *pads_, .order = steps_, .channel = options_.channel_count - 1}; }
-  // Whether it comes behind everything else that is ordered; signals alone do not.
   struct Submission {
     Kernel kernel{};
     bool is_ordered = false;
   };
   Status submit(const Submission& work, const When& when);
-  Status launch(const Submission& work, StreamId stream, std::function<Status()> kernel);
-  Status or_lost(const Status& ended);
+  Status launch(const Submission& work, StreamId stream, const std::function<Status()>& kernel);
   // What ended badly in a stream and was not told yet; told now.
   Status take_bad_end() ASHLAR_EXCLUDES(mutex_);
   void keep_bad_end(const Status& ended) ASHLAR_EXCLUDES(mutex_);
@@ -50,7 +48,6 @@ class SimOperations final : public DeviceOperations {
   sim::SimDevice& device_;
   std::unique_ptr<Pads> pads_;  // as the device sees them; touched by kernels alone
   OrderGuard steps_;
-  StreamOrder order_;
 
   mutable Mutex mutex_;
   Status bad_end_ ASHLAR_GUARDED_BY(mutex_);

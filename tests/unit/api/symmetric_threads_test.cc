@@ -9,8 +9,10 @@
 #include <thread>
 #include <vector>
 
+#include "ashlar/devices.h"
 #include "ashlar/errors.h"
 #include "mp/device_rank.h"
+#include "symm/cuda/kernel_image.h"
 
 namespace ashlar::symm {
 namespace {
@@ -90,6 +92,33 @@ TEST_P(SymmetricThreadsConcurrency, AllOnOneDevice) {
     GroupOptions options = SymmetricRank::group_options(rank);
     options.may_share_device = true;
     DeviceRank own(rank, *machine, 0, options);
+    EXPECT_EQ(run_device_program(own), "");
+    own.group.leave(kPatience);
+  });
+  EXPECT_THAT(ended, Each(IsEmpty()));
+}
+
+// The kernels for CUDA devices on the stand-in driver, whose streams are threads.
+TEST_P(SymmetricThreadsConcurrency, AllOnOneDeviceOfAVendor) {
+  if (kernel_image() == nullptr) GTEST_SKIP() << "built without nvcc and clang: no kernels";
+  const std::unique_ptr<DeviceSet> devices = *open_cuda({.library = ASHLAR_CUDA_STANDIN});
+  const auto ended = on_threads(GetParam(), [&](const BareRank& rank) {
+    GroupOptions options = SymmetricRank::group_options(rank);
+    options.may_share_device = true;
+    RankOnDevice own(rank, devices->device(DeviceIndex(0)), options);
+    EXPECT_EQ(run_device_program(own), "");
+    own.group.leave(kPatience);
+  });
+  EXPECT_THAT(ended, Each(IsEmpty()));
+}
+
+// Devices of their own have addresses of their own for everybody's memory.
+TEST(SymmetricThreadsConcurrency, EachOnADeviceOfAVendor) {
+  if (kernel_image() == nullptr) GTEST_SKIP() << "built without nvcc and clang: no kernels";
+  const std::unique_ptr<DeviceSet> devices = *open_cuda({.library = ASHLAR_CUDA_STANDIN});
+  const auto ended = on_threads(2, [&](const BareRank& rank) {
+    Device& device = devices->device(DeviceIndex(static_cast<uint64_t>(rank.rank)));
+    RankOnDevice own(rank, device, SymmetricRank::group_options(rank));
     EXPECT_EQ(run_device_program(own), "");
     own.group.leave(kPatience);
   });

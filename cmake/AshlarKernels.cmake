@@ -1,0 +1,95 @@
+# The kernels of symmetric memory on CUDA devices, as a file that the library carries: machine code
+# by nvcc for the kinds of GPUs that it knows, and PTX for later ones; or PTX alone by clang, which
+# needs no toolkit for it. The library itself is compiled without either.
+#
+# ASHLAR_CUDA_KERNELS  AUTO: nvcc where it is, or clang where that can; or one of the two; or OFF
+# ashlar_kernel_image  set to the file, or empty
+# ashlar_ptx_command   how clang compiles them, where it can; tests try it, whoever made the image
+set(ASHLAR_CUDA_KERNELS AUTO CACHE STRING
+  "Who compiles the kernels for CUDA devices: AUTO, nvcc, clang or OFF")
+set_property(CACHE ASHLAR_CUDA_KERNELS PROPERTY STRINGS AUTO nvcc clang OFF)
+
+set(kernel_folder ${PROJECT_SOURCE_DIR}/src/symm/kernels)
+set(kernel_source ${kernel_folder}/kernels.cu)
+file(GLOB kernel_depends CONFIGURE_DEPENDS ${kernel_folder}/*)
+list(APPEND kernel_depends
+  ${PROJECT_SOURCE_DIR}/include/ashlar/reduction.h
+  ${PROJECT_SOURCE_DIR}/src/symm/pad_line.h
+  ${PROJECT_SOURCE_DIR}/src/symm/reduce/combine.h
+  ${PROJECT_SOURCE_DIR}/src/symm/reduce/half.h)
+set(kernel_includes -I${PROJECT_SOURCE_DIR}/src -I${PROJECT_SOURCE_DIR}/include)
+
+find_program(ASHLAR_NVCC nvcc HINTS /usr/local/cuda/bin)
+find_program(ASHLAR_KERNEL_CLANG NAMES clang++ clang++-19 clang++-18 clang++-17 clang++-16
+  clang++-15 clang++-14)
+
+# Sleeping is in PTX since 6.3, and clang writes 6.0 unless told.
+set(ashlar_ptx_command)
+if(ASHLAR_KERNEL_CLANG)
+  set(ashlar_ptx_command ${ASHLAR_KERNEL_CLANG} -x cuda -std=c++20 -nocudainc -nocudalib
+    --cuda-device-only --cuda-gpu-arch=sm_70 -Xclang -target-feature -Xclang +ptx63
+    -Wall -Wextra -Wno-unknown-cuda-version -O2 -ffp-contract=off ${kernel_includes}
+    -S ${kernel_source})
+  # Some are built without this target.
+  if(NOT DEFINED ASHLAR_CLANG_HAS_PTX)
+    execute_process(
+      COMMAND ${ASHLAR_KERNEL_CLANG} --print-targets
+      OUTPUT_VARIABLE targets ERROR_QUIET RESULT_VARIABLE failed)
+    string(FIND "${targets}" nvptx64 found)
+    if(failed OR found EQUAL -1)
+      set(found FALSE)
+    else()
+      set(found TRUE)
+    endif()
+    set(ASHLAR_CLANG_HAS_PTX ${found} CACHE INTERNAL "clang can compile for NVIDIA's GPUs")
+  endif()
+  if(NOT ASHLAR_CLANG_HAS_PTX)
+    set(ashlar_ptx_command)
+  endif()
+endif()
+
+# Machine code runs on later GPUs of the same major number. Newer compilers know no more of the
+# oldest; the PTX, of the oldest that this one knows, serves all that come after.
+set(kernel_codes)
+if(ASHLAR_NVCC AND ASHLAR_CUDA_KERNELS MATCHES "^(AUTO|nvcc)$")
+  execute_process(COMMAND ${ASHLAR_NVCC} --list-gpu-code OUTPUT_VARIABLE listed ERROR_QUIET)
+  set(oldest)
+  foreach(arch IN ITEMS 70 75 80 90 100 120)
+    if(NOT listed MATCHES "sm_${arch}[^0-9]")
+      continue()
+    endif()
+    if(NOT oldest)
+      set(oldest ${arch})
+      list(APPEND kernel_codes -gencode arch=compute_${arch},code=[sm_${arch},compute_${arch}])
+    elseif(NOT arch EQUAL 75)
+      list(APPEND kernel_codes -gencode arch=compute_${arch},code=sm_${arch})
+    endif()
+  endforeach()
+endif()
+
+set(ashlar_kernel_image)
+if(kernel_codes)
+  set(ashlar_kernel_image ${PROJECT_BINARY_DIR}/kernels/symm_kernels.fatbin)
+  set(kernel_command ${ASHLAR_NVCC} -std=c++20 --expt-relaxed-constexpr -fmad=false -t 2
+    ${kernel_includes} ${kernel_codes} -fatbin ${kernel_source} -o ${ashlar_kernel_image})
+elseif(ashlar_ptx_command AND ASHLAR_CUDA_KERNELS MATCHES "^(AUTO|clang)$")
+  set(ashlar_kernel_image ${PROJECT_BINARY_DIR}/kernels/symm_kernels.ptx)
+  set(kernel_command ${ashlar_ptx_command} -o ${ashlar_kernel_image})
+elseif(ASHLAR_CUDA_KERNELS STREQUAL "OFF")
+  message(STATUS "ashlar: the kernels for CUDA devices are left out: ASHLAR_CUDA_KERNELS is OFF")
+elseif(NOT ASHLAR_CUDA_KERNELS STREQUAL "AUTO")
+  message(FATAL_ERROR "ashlar: ASHLAR_CUDA_KERNELS is ${ASHLAR_CUDA_KERNELS}, which is not here")
+else()
+  message(STATUS "ashlar: the kernels for CUDA devices are left out: not found: nvcc, or a clang "
+    "that compiles for nvptx64. Signals, barriers and collectives of CUDA memory are refused")
+endif()
+
+if(ashlar_kernel_image)
+  file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/kernels)
+  add_custom_command(
+    OUTPUT ${ashlar_kernel_image}
+    COMMAND ${kernel_command}
+    DEPENDS ${kernel_depends}
+    COMMENT "Compiling the kernels for CUDA devices"
+    VERBATIM)
+endif()

@@ -1,0 +1,50 @@
+// The kernels of symmetric memory on one CUDA device: loaded once for a heap, launched by all of
+// its groups. Thread safe.
+#pragma once
+
+#include <array>
+#include <memory>
+
+#include "device/gpu/gpu_device.h"
+#include "symm/cuda/pinned_pool.h"
+#include "symm/kernels/arguments.h"
+#include "symm/reduce/element.h"
+
+namespace ashlar::symm {
+
+class CudaKernels {
+ public:
+  // `device` outlives it. kUnsupported: this build has none, or not for this device, and why.
+  static Result<std::unique_ptr<CudaKernels>> load(gpu::GpuDevice& device);
+  ~CudaKernels();
+  CudaKernels(const CudaKernels&) = delete;
+  CudaKernels& operator=(const CudaKernels&) = delete;
+
+  gpu::GpuDevice& device() const { return device_; }
+  PinnedPool& pinned() { return pinned_; }
+
+  // Those that wait have one block, so that all of it is on the device; those that work have as
+  // many as suit the bytes.
+  Status launch(const kernels::SignalArguments& what, StreamId stream) const;
+  Status launch(const kernels::MeetArguments& what, StreamId stream) const;
+  Status launch(const kernels::CopyArguments& what, uint64_t bytes, StreamId stream) const;
+  Status launch(ElementType type, const kernels::ReduceArguments& what, StreamId stream) const;
+
+ private:
+  CudaKernels(gpu::GpuDevice& device, gpu::Handle loaded)
+      : device_(device), loaded_(loaded), pinned_(device) {}
+  Status find_all();
+  Status find(const std::string& name, gpu::Handle& kernel);
+
+  gpu::GpuDevice& device_;
+  const gpu::Handle loaded_;
+  // Constant once loaded.
+  gpu::Handle signal_ = 0;
+  gpu::Handle meet_ = 0;
+  gpu::Handle copy_ = 0;
+  gpu::Handle reduce_bits_ = 0;
+  std::array<gpu::Handle, kElementTypeCount> reduce_{};  // by type
+  PinnedPool pinned_;
+};
+
+}  // namespace ashlar::symm

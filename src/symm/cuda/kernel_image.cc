@@ -1,0 +1,28 @@
+// The image is put into the object by the assembler, from the file that CMake names.
+#include "symm/cuda/kernel_image.h"
+
+#include "ashlar/export.h"
+
+#if defined(ASHLAR_KERNEL_IMAGE)
+// Aligned as a driver's structures are; the zero ends PTX, which is text.
+asm(R"(
+.pushsection .rodata
+.balign 64
+.hidden ashlar_symm_kernel_image
+.global ashlar_symm_kernel_image
+ashlar_symm_kernel_image:
+.incbin ")" ASHLAR_KERNEL_IMAGE R"("
+.byte 0
+.popsection
+)");
+
+extern "C" const char ashlar_symm_kernel_image[];
+
+namespace ashlar::symm {
+const void* kernel_image() { return ashlar_symm_kernel_image; }
+}  // namespace ashlar::symm
+#else
+namespace ashlar::symm {
+const void* kernel_image() { return nullptr; }
+}  // namespace ashlar::symm
+#endif

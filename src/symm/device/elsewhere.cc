@@ -1,0 +1,38 @@
+// Each kind of collective names its memory differently.
+#include "symm/device/elsewhere.h"
+
+#include "base/text.h"
+
+namespace ashlar::symm {
+namespace {
+
+size_t bytes_of(int64_t count, size_t each) { return static_cast<size_t>(count) * each; }
+
+}  // namespace
+
+Elsewhere elsewhere_of(const ChosenAllReduce& each) {
+  const AllReduce& request = each.request;
+  return {"out", request.out, bytes_of(request.count, element_bytes(request.what.type))};
+}
+Elsewhere elsewhere_of(const ReduceScatter& each) {
+  return {"out", each.out, bytes_of(each.count, element_bytes(each.what.type))};
+}
+Elsewhere elsewhere_of(const AllGather& each) {
+  return {"in", const_cast<std::byte*>(each.in), bytes_of(each.bytes, 1)};
+}
+Elsewhere elsewhere_of(const Broadcast& each) { return {"out", each.out, bytes_of(each.bytes, 1)}; }
+Elsewhere elsewhere_of(const AllToAll& each) {
+  return {"out", each.out, bytes_of(each.bytes, each.piece.bases.size())};
+}
+Elsewhere elsewhere_of(const MultimemAllReduce& /*each*/) { return {}; }
+Elsewhere elsewhere_of(const MultimemAllGather& each) { return elsewhere_of(each.request); }
+Elsewhere elsewhere_of(const AllToAllV& each) {
+  return {"out", each.out, bytes_of(each.out_bytes, 1)};
+}
+
+Status not_elsewhere(const Elsewhere& other, const Status& reason) {
+  return Status::usage(text(other.name, " is not ", other.bytes,
+                            " bytes of memory that the device can use: ", reason.message()));
+}
+
+}  // namespace ashlar::symm

@@ -1,0 +1,28 @@
+// The kernels of symmetric memory by their names. Compiled by nvcc to machine code, or by clang to
+// PTX, and carried by the library (cmake/AshlarKernels.cmake); for tests on simulated devices the
+// same functions are compiled for the host.
+#include "symm/kernels/copy.h"
+#include "symm/kernels/meet.h"
+#include "symm/kernels/reduce.h"
+#include "symm/kernels/signal.h"
+
+using namespace ashlar::symm;
+using namespace ashlar::symm::kernels;
+
+ASHLAR_KERNEL ashlar_symm_signal(const SignalArguments what) { run_signal(what); }
+ASHLAR_KERNEL ashlar_symm_meet(const MeetArguments what) { run_meet(what); }
+ASHLAR_KERNEL ashlar_symm_copy(const CopyArguments what) { run_copy(what); }
+
+ASHLAR_KERNEL ashlar_symm_reduce_bits(const ReduceArguments what) { run_reduce_bits(what); }
+ASHLAR_KERNEL ashlar_symm_reduce_f32(const ReduceArguments what) { run_reduce<float>(what); }
+ASHLAR_KERNEL ashlar_symm_reduce_f16(const ReduceArguments what) { run_reduce<F16>(what); }
+ASHLAR_KERNEL ashlar_symm_reduce_bf16(const ReduceArguments what) { run_reduce<Bf16>(what); }
+ASHLAR_KERNEL ashlar_symm_reduce_f64(const ReduceArguments what) { run_reduce<double>(what); }
+ASHLAR_KERNEL ashlar_symm_reduce_i8(const ReduceArguments what) { run_reduce<int8_t>(what); }
+ASHLAR_KERNEL ashlar_symm_reduce_i16(const ReduceArguments what) { run_reduce<int16_t>(what); }
+ASHLAR_KERNEL ashlar_symm_reduce_i32(const ReduceArguments what) { run_reduce<int32_t>(what); }
+ASHLAR_KERNEL ashlar_symm_reduce_i64(const ReduceArguments what) { run_reduce<int64_t>(what); }
+ASHLAR_KERNEL ashlar_symm_reduce_u8(const ReduceArguments what) { run_reduce<uint8_t>(what); }
+ASHLAR_KERNEL ashlar_symm_reduce_u16(const ReduceArguments what) { run_reduce<uint16_t>(what); }
+ASHLAR_KERNEL ashlar_symm_reduce_u32(const ReduceArguments what) { run_reduce<uint32_t>(what); }
+ASHLAR_KERNEL ashlar_symm_reduce_u64(const ReduceArguments what) { run_reduce<uint64_t>(what); }

@@ -1,0 +1,260 @@
+// The kernels of symmetric memory, with real processes, all on one device: what they come to,
+// against the host's. What goes wrong is in symmetric_kernel_ends_test.cc. Over the stand-in
+// driver, which runs the very functions that are compiled for GPUs; with ASHLAR_TEST_DEVICE=cuda on
+// a real one.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <random>
+
+#include "mp/gpu_rank.h"
+#include "symm/reduce/element.h"
+
+namespace ashlar::symm {
+namespace {
+
+class SymmetricGpuKernelResults : public SymmetricGpuKernels,
+                                  public ::testing::WithParamInterface<int> {
+ protected:
+  void SetUp() override {
+    SymmetricGpuKernels::SetUp();
+    // Processes that take turns on a real device need milliseconds for each meeting.
+    if (is_on_hardware() && (GetParam() == 3 || GetParam() == 5)) {
+      GTEST_SKIP() << "on hardware with 1, 2 and 4 ranks";
+    }
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(WorldSizes, SymmetricGpuKernelResults, ::testing::Values(1, 2, 3, 4, 5),
+                         ::testing::PrintToStringParamName());
+// --- results ------------------------------------------------------------------------------------
+
+TEST_P(SymmetricGpuKernelResults, EveryOperationWorksWithAndWithoutAStream) {
+  Ranks ranks(GetParam(), with_kernels([](RankOnDevice& own) { return run_device_program(own); }));
+  EXPECT_THAT(outcomes_of(ranks), Each(IsEmpty()));
+}
+
+// Exponents of floating-point numbers, where an element has one: of all ones, it is infinite or
+// NaN.
+uint64_t exponent_of(ElementType type) {
+  switch (type) {
+    case ElementType::kF32: return 0x7F800000;
+    case ElementType::kF16: return 0x7C00;
+    case ElementType::kBf16: return 0x7F80;
+    case ElementType::kF64: return uint64_t{0x7FF} << 52;
+    default: return 0;
+  }
+}
+
+// Random bits, NaNs and infinities among them. Which of several NaNs is kept is up to how a
+// compiler orders the operands of a sum, so that of each element one rank at most has one: even
+// ones, and there others have neither; infinite are odd ones on any rank.
+std::vector<std::byte> random_elements(ElementType type, Seat seat, std::mt19937& random) {
+  const size_t bytes = element_bytes(type);
+  const uint64_t exponent = exponent_of(type);
+  std::vector<std::byte> all(8000);
+  for (size_t i = 0; i < all.size() / bytes; ++i) {
+    uint64_t bits = uint64_t{random()} << 32 | random();
+    const bool is_special = exponent != 0 && (bits & exponent) == exponent;
+    const size_t owner = i / 2 % static_cast<size_t>(seat.world_size);
+    const bool is_owner = owner == static_cast<size_t>(seat.rank);
+    if (is_special && i % 2 == 0 && !is_owner) bits ^= exponent & (exponent << 1);
+    if (is_special && i % 2 == 1) bits &= ~((exponent & (0 - exponent)) - 1);
+    std::memcpy(all.data() + i * bytes, &bits, bytes);
+  }
+  return all;
+}
+
+// One collective on the host's memory and on the device's; what differs.
+struct Comparison {
+  RankOnDevice& own;
+  HostTwin& twin;
+  std::mt19937 random;
+  ElementType type = ElementType::kU8;
+
+  static constexpr size_t kHostBytes = RankOnDevice::kBytes;
+
+  void fill() {
+    const Seat seat{own.group.rank(), own.group.world_size()};
+    const std::vector<std::byte> bytes = random_elements(type, seat, random);
+    std::memcpy(twin.buffer.data(), bytes.data(), bytes.size());
+    own.write(bytes);
+    own.group.barrier(0, kPatience);
+  }
+  // `run(handle, out)` does it; `bytes` of the pieces and of `out` are compared.
+  template <typename Run>
+  bool is_same(const Run& run, bool to_out) {
+    fill();
+    std::vector<std::byte> out(8000);
+    run(twin.handle, to_out ? out.data() : nullptr);
+    run(own.handle, to_out ? own.scratch.data() : nullptr);
+    const std::vector<std::byte> there = own.read<std::byte>(8000);
+    if (std::memcmp(twin.buffer.data(), there.data(), there.size()) != 0) return false;
+    if (!to_out) return true;
+    const auto scratch =
+        RankOnDevice::read_of<std::byte>(own.scratch_handle, own.handle.rank(), compared_bytes);
+    return std::memcmp(out.data(), scratch.data(), compared_bytes) == 0;
+  }
+  size_t compared_bytes = 0;
+};
+
+// Of every type and operation, at an offset that suits packs of elements and at one that does not,
+// with a rest that fills no pack.
+std::string compare_reductions(RankOnDevice& own) {
+  HostTwin twin(own, Comparison::kHostBytes);
+  Comparison compare{own, twin, std::mt19937(static_cast<unsigned>(11 + own.group.rank()))};
+  for (int type = 0; type < kElementTypeCount; ++type) {
+    for (int op = 0; op < kReduceOpCount; ++op) {
+      const Reduction what{static_cast<ElementType>(type), static_cast<ReduceOp>(op)};
+      if (!check_reducible(what.type, what.op).ok()) continue;
+      const size_t element = element_bytes(what.type);
+      for (const size_t offset : {size_t{0}, element}) {
+        if (is_on_hardware() && (offset == 0) != (op % 2 == 0)) continue;
+        const int64_t count = 163;
+        const auto at = static_cast<int64_t>(offset);
+        const auto one = [&](const Handle& handle, void* out) {
+          handle.one_shot_all_reduce(count, what, patient(at, out));
+        };
+        const auto two = [&](const Handle& handle, void* out) {
+          handle.two_shot_all_reduce(count, what, patient(at, out));
+        };
+        const auto scatter = [&](const Handle& handle, void* out) {
+          handle.reduce_scatter(31, what, patient(at, out));
+        };
+        compare.type = what.type;
+        compare.compared_bytes = static_cast<size_t>(count) * element;
+        std::string wrong;
+        for (const bool out : {false, true}) {
+          if (!compare.is_same(one, out)) wrong += "one-shot; ";
+          if (!compare.is_same(two, out)) wrong += "two-shot; ";
+        }
+        compare.compared_bytes = 31 * element;
+        if (!compare.is_same(scatter, true)) wrong += "reduce-scatter; ";
+        if (!wrong.empty()) {
+          return text(name(what.op), " of ", name(what.type), " at ", offset, ": ", wrong);
+        }
+      }
+    }
+  }
+  twin.group.leave(kPatience);
+  return {};
+}
+
+TEST_P(SymmetricGpuKernelResults, Row12ReductionsHaveTheBitsOfTheHosts) {
+  Ranks ranks(GetParam(), with_kernels(compare_reductions));
+  EXPECT_THAT(outcomes_of(ranks), Each(IsEmpty()));
+}
+
+std::string compare_moves(RankOnDevice& own) {
+  HostTwin twin(own, Comparison::kHostBytes);
+  Comparison compare{own, twin, std::mt19937(static_cast<unsigned>(12 + own.group.rank()))};
+  const auto ranks = static_cast<size_t>(own.group.world_size());
+  const auto rank = static_cast<size_t>(own.group.rank());
+  for (const int64_t bytes : {0, 1, 4, 37, 640}) {
+    for (const int64_t offset : {0, 4, 3}) {
+      const auto gather = [&](const Handle& handle, void*) {
+        const std::byte* in = handle.buffer_ptrs()[rank] + offset + rank * bytes;
+        handle.all_gather(in, bytes, patient(offset));
+      };
+      const auto broadcast = [&](const Handle& handle, void* out) {
+        handle.broadcast(bytes, handle.world_size() - 1, patient(offset, out));
+      };
+      const auto exchange = [&](const Handle& handle, void* out) {
+        handle.all_to_all(bytes, patient(offset, out));
+      };
+      std::string wrong;
+      if (!compare.is_same(gather, false)) wrong += "all-gather; ";
+      compare.compared_bytes = static_cast<size_t>(bytes);
+      for (const bool out : {false, true}) {
+        if (!compare.is_same(broadcast, out)) wrong += "broadcast; ";
+      }
+      compare.compared_bytes *= ranks;
+      if (!compare.is_same(exchange, true)) wrong += "all-to-all; ";
+      if (!wrong.empty()) return text(bytes, " bytes at ", offset, ": ", wrong);
+    }
+  }
+  twin.group.leave(kPatience);
+  return {};
+}
+
+TEST_P(SymmetricGpuKernelResults, Row12MovedBytesAreThoseOfTheHosts) {
+  Ranks ranks(GetParam(), with_kernels(compare_moves));
+  EXPECT_THAT(outcomes_of(ranks), Each(IsEmpty()));
+}
+
+// Rank r sends r + p + 1 rows to p, in a stream and without.
+TEST_P(SymmetricGpuKernelResults, RowsOfDifferentNumbersGoWhereTheyBelong) {
+  Ranks ranks(
+      GetParam(), with_kernels([](RankOnDevice& own) -> std::string {
+        const int count = own.group.world_size();
+        const int rank = own.group.rank();
+        std::vector<int64_t> splits;
+        std::vector<int64_t> expected_splits;
+        std::vector<int64_t> expected_offsets;
+        std::vector<int> rows;
+        std::vector<int> expected;
+        for (int peer = 0; peer < count; ++peer) {
+          splits.push_back(rank + peer + 1);
+          rows.insert(rows.end(), static_cast<size_t>(rank + peer + 1), 100 * rank + peer);
+          expected_offsets.push_back(static_cast<int64_t>(expected.size()));
+          expected_splits.push_back(peer + rank + 1);
+          expected.insert(expected.end(), static_cast<size_t>(peer + rank + 1), 100 * peer + rank);
+        }
+        const StreamId stream = *own.device().create_stream();
+        for (const bool in_stream : {false, true}) {
+          own.write(rows, 256);
+          std::vector<int64_t> out_splits(static_cast<size_t>(count), -1);
+          std::vector<int64_t> out_offsets(static_cast<size_t>(count), -1);
+          CollectiveOptions options = patient(256, own.scratch.data());
+          if (in_stream) options.stream = stream;
+          const auto room = static_cast<int64_t>(4 * expected.size());
+          own.handle.all_to_all_v({4, splits, room, out_splits, out_offsets}, options);
+          if (in_stream) own.group.finish(stream);
+          if (out_splits != expected_splits) return "other splits";
+          if (out_offsets != expected_offsets) return "other offsets";
+          const auto found = RankOnDevice::read_of<int>(own.scratch_handle, rank, expected.size());
+          if (found != expected) return "other rows";
+          // Rank 0 has no room for the last of them; the others do not notice.
+          const int64_t less = room - (rank == 0 ? 1 : 0);
+          options.stream.reset();
+          const std::string said = thrown_by([&] {
+            own.handle.all_to_all_v({4, splits, less, out_splits, out_offsets}, options);
+          });
+          const std::string none = text("out has room for ", less, " bytes, but ", room);
+          const bool is_right =
+              rank == 0 ? said.find(none) != std::string::npos : said == "nothing";
+          if (!is_right || out_splits != expected_splits) return said;
+        }
+        return {};
+      }));
+  EXPECT_THAT(outcomes_of(ranks), Each(IsEmpty()));
+}
+
+// --- order --------------------------------------------------------------------------------------
+
+TEST_P(SymmetricGpuKernelResults, Row09OperationsOfAGroupKeepTheirOrderAcrossStreams) {
+  Ranks ranks(
+      GetParam(), with_kernels([](RankOnDevice& own) -> std::string {
+        const std::array streams{*own.device().create_stream(), *own.device().create_stream()};
+        const int count = own.group.world_size();
+        own.write(std::vector<int>(100, 1));
+        own.group.barrier(0, kPatience);
+        int expected = 1;
+        CollectiveOptions options = patient();
+        for (size_t round = 0; round < 6; ++round) {
+          // Ranks name different streams: the order is that of the calls.
+          options.stream = streams[(round + static_cast<size_t>(own.group.rank())) % 2];
+          own.handle.all_reduce(100, {ElementType::kI32, ReduceOp::kSum}, options);
+          expected *= count;
+        }
+        for (const StreamId each : streams) own.group.finish(each);
+        const std::vector<int> found = own.read<int>(100);
+        own.group.barrier(0, kPatience);
+        return found == std::vector<int>(100, expected) ? "" : "another order";
+      }));
+  EXPECT_THAT(outcomes_of(ranks), Each(IsEmpty()));
+}
+
+}  // namespace
+}  // namespace ashlar::symm

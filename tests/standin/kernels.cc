@@ -1,0 +1,198 @@
+// Kernels in the stand-in for libcuda.so.1: the very functions that are compiled for GPUs
+// (src/symm/kernels), compiled for the host and run in the streams of simulated devices, thread by
+// thread. What a kernel touches besides its own device's memory, or beyond its end, loses the
+// device, as on hardware.
+#include <sched.h>
+
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <string_view>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "device/cuda/cuda_driver.h"
+#include "device/sim/sim_device.h"
+#include "standin/here.h"
+#include "symm/kernels/copy.h"
+#include "symm/kernels/meet.h"
+#include "symm/kernels/reduce.h"
+#include "symm/kernels/signal.h"
+
+namespace ashlar::standin {
+namespace {
+
+using namespace symm::kernels;
+
+constexpr Code kInvalidImage = 200;
+constexpr Code kNotFound = 500;
+
+// --- what there is ------------------------------------------------------------------------------
+
+struct HostKernel {
+  std::string_view name;
+  size_t argument_bytes;
+  void (*run)(const void* argument);
+};
+
+template <typename Argument, void (*kRun)(const Argument&)>
+constexpr HostKernel host_kernel(std::string_view name) {
+  return {name, sizeof(Argument),
+          [](const void* argument) { kRun(*static_cast<const Argument*>(argument)); }};
+}
+
+template <typename Stored>
+constexpr HostKernel reduction(std::string_view name) {
+  return host_kernel<ReduceArguments, run_reduce<Stored>>(name);
+}
+
+constexpr std::array kKernels{
+    host_kernel<SignalArguments, run_signal>(kSignalName),
+    host_kernel<MeetArguments, run_meet>(kMeetName),
+    host_kernel<CopyArguments, run_copy>(kCopyName),
+    host_kernel<ReduceArguments, run_reduce_bits>(kReduceBitsName),
+    reduction<float>("ashlar_symm_reduce_f32"),
+    reduction<symm::F16>("ashlar_symm_reduce_f16"),
+    reduction<symm::Bf16>("ashlar_symm_reduce_bf16"),
+    reduction<double>("ashlar_symm_reduce_f64"),
+    reduction<int8_t>("ashlar_symm_reduce_i8"),
+    reduction<int16_t>("ashlar_symm_reduce_i16"),
+    reduction<int32_t>("ashlar_symm_reduce_i32"),
+    reduction<int64_t>("ashlar_symm_reduce_i64"),
+    reduction<uint8_t>("ashlar_symm_reduce_u8"),
+    reduction<uint16_t>("ashlar_symm_reduce_u16"),
+    reduction<uint32_t>("ashlar_symm_reduce_u32"),
+    reduction<uint64_t>("ashlar_symm_reduce_u64"),
+};
+
+// --- running one --------------------------------------------------------------------------------
+
+// Ends a kernel from within.
+struct Ended {
+  Status why;
+};
+
+class Running final : public HostMachine {
+ public:
+  explicit Running(sim::SimDevice& device) : device_(device), began_(Clock::now()) {}
+
+  void* see(uint64_t address, uint64_t bytes) override {
+    const auto known = seen_.find(address);
+    if (known != seen_.end() && known->second.bytes >= bytes) return known->second.memory;
+    const Result<void*> memory = device_.view({DeviceAddress(address), bytes}, Access::kReadWrite);
+    if (!memory.ok()) throw Ended{memory.status()};
+    seen_[address] = {*memory, bytes};
+    return *memory;
+  }
+  void rest(uint32_t turn) override {
+    if (device_.gate().is_lost()) throw Ended{device_.gate().lost_status()};
+    if (turn < 20) {
+      ::sched_yield();
+    } else {
+      std::this_thread::sleep_for(std::chrono::microseconds(turn < 200 ? 50 : 500));
+    }
+  }
+  uint64_t now_ns() const override {
+    const auto since = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - began_);
+    return static_cast<uint64_t>(began_.time_since_epoch().count() + since.count());
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Seen {
+    void* memory;
+    uint64_t bytes;
+  };
+
+  sim::SimDevice& device_;
+  const Clock::time_point began_;
+  std::unordered_map<uint64_t, Seen> seen_;
+};
+
+struct Shape {
+  uint32_t block_count;
+  uint32_t thread_count;
+};
+
+Status run(sim::SimDevice& device, const HostKernel& kernel, Shape shape, const void* argument) {
+  Running machine(device);
+  machine.began_ns = machine.now_ns();
+  machine.block_count = shape.block_count;
+  machine.thread_count = shape.thread_count;
+  running_machine() = &machine;
+  Status ended;
+  try {
+    for (uint32_t block = 0; block < shape.block_count; ++block) {
+      machine.block_index = block;
+      for (uint32_t thread = 0; thread < shape.thread_count; ++thread) {
+        machine.thread_index = thread;
+        kernel.run(argument);
+      }
+    }
+  } catch (const Ended& early) {
+    ended = early.why;
+  }
+  running_machine() = nullptr;
+  return ended;
+}
+
+bool is_image(const void* image) {
+  constexpr uint32_t kFatBinary = 0xBA55ED50;
+  uint32_t begin = 0;
+  std::memcpy(&begin, image, sizeof begin);
+  return begin == kFatBinary ||
+         std::string_view(static_cast<const char*>(image)).find(".version") !=
+             std::string_view::npos;
+}
+
+}  // namespace
+
+ASHLAR_STANDIN int cuModuleLoadData(cuda::Module* loaded, const void* image) {
+  return here([&](size_t) {
+    if (!is_image(image)) return kInvalidImage;
+    *loaded = reinterpret_cast<cuda::Module>(const_cast<void*>(image));
+    return kDone;
+  });
+}
+
+ASHLAR_STANDIN int cuModuleUnload(cuda::Module) {
+  return here([](size_t) { return kDone; });
+}
+
+// PTX is text, in which the name must be; a fat binary is compressed.
+ASHLAR_STANDIN int cuModuleGetFunction(cuda::Kernel* kernel, cuda::Module image, const char* name) {
+  return here([&](size_t) {
+    const auto* text = reinterpret_cast<const char*>(image);
+    const bool is_text = text[0] == '/' || text[0] == '.';
+    if (is_text && std::strstr(text, name) == nullptr) return kNotFound;
+    for (const HostKernel& each : kKernels) {
+      if (each.name != name) continue;
+      *kernel = reinterpret_cast<cuda::Kernel>(const_cast<HostKernel*>(&each));
+      return kDone;
+    }
+    return kNotFound;
+  });
+}
+
+ASHLAR_STANDIN int cuFuncLoad(cuda::Kernel) {
+  return here([](size_t) { return kDone; });
+}
+
+ASHLAR_STANDIN int cuLaunchKernel(cuda::Kernel handle, unsigned block_count, unsigned, unsigned,
+                                  unsigned thread_count, unsigned, unsigned, unsigned,
+                                  abi::Stream stream, void** arguments, void**) {
+  const auto& kernel = *reinterpret_cast<const HostKernel*>(handle);
+  // Copied now, as a driver does; aligned as its structure is.
+  auto argument = std::make_shared<std::vector<uint64_t>>((kernel.argument_bytes + 7) / 8);
+  std::memcpy(argument->data(), arguments[0], kernel.argument_bytes);
+  return in_stream(stream, [&](Device& on, StreamId id) {
+    auto& device = static_cast<sim::SimDevice&>(on);
+    return device.launch(id, [&device, &kernel, argument, block_count, thread_count] {
+      return run(device, kernel, {block_count, thread_count}, argument->data());
+    });
+  });
+}
+
+}  // namespace ashlar::standin
