@@ -18,7 +18,8 @@ using kernels::End;
 
 uint64_t address_of(const Memory& memory) { return reinterpret_cast<uint64_t>(memory.base()); }
 
-// Work in a stream up to an event. A device that is lost has ended it.
+// Work in a stream up to an event. A device that is lost has ended it. Whoever captures a graph
+// meanwhile is not to notice that it is asked for.
 class UpToEvent final : public Asked {
  public:
   static Result<std::unique_ptr<UpToEvent>> make(Device& device) {
@@ -33,10 +34,14 @@ class UpToEvent final : public Asked {
 
   EventId event() const { return event_; }
   bool has_ended() override {
+    const RelaxedCapture relaxed(device_);
     const Result<bool> done = device_.is_done(event_);
-    return !done.ok() || *done;
+    return done.ok() ? *done : done.status().is(StatusKind::kDeviceLost);
   }
-  void wait() override { (void)device_.synchronize_event(event_).ok(); }
+  void wait() override {
+    const RelaxedCapture relaxed(device_);
+    (void)device_.synchronize_event(event_).ok();
+  }
 
  private:
   Device& device_;
@@ -148,7 +153,9 @@ Status CudaOperations::submit(const Plan& plan, const AllToAllV* rows, const Whe
 Result<CudaOperations::Places> CudaOperations::places_for(const Plan& plan, const When& when) {
   Places places;
   // What does not fit is centuries.
-  if (when.timeout < std::chrono::nanoseconds::max()) {
+  using std::chrono::milliseconds;
+  using std::chrono::nanoseconds;
+  if (when.timeout < std::chrono::duration_cast<milliseconds>(nanoseconds::max())) {
     places.timeout_ns = static_cast<uint64_t>(std::chrono::nanoseconds(when.timeout).count());
   }
   if (plan.scratch_bytes == 0) return places;

@@ -2,6 +2,7 @@
 #include "symm/device/device_operations.h"
 
 #include "base/text.h"
+#include "device/relaxed_capture.h"
 
 namespace ashlar::symm {
 namespace {
@@ -40,6 +41,7 @@ Result<uint64_t> DeviceOperations::counter_value(int /*from*/, int /*channel*/) 
 }
 
 Status DeviceOperations::finish(StreamId stream) {
+  const RelaxedCapture relaxed(device_);
   return or_lost(device_.synchronize_stream(stream));
 }
 

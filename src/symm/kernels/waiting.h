@@ -24,8 +24,10 @@ ASHLAR_ON_DEVICE Waited wait_until(const Attempt& attempt, const Patience& patie
     if (attempt()) return Waited::kDone;
     if (turn % kTurnsBetweenLooks == 0) {
       if (load(patience.has_failed) != 0) return Waited::kFailed;
+      // Signed: the clock of another multiprocessor may be a little behind.
+      const auto waited_ns = static_cast<int64_t>(now_ns() - patience.began_ns);
       const bool is_late =
-          patience.timeout_ns != 0 && now_ns() - patience.began_ns >= patience.timeout_ns;
+          patience.timeout_ns != 0 && waited_ns >= static_cast<int64_t>(patience.timeout_ns);
       if (is_late) return Waited::kTimeout;
     }
     rest(turn);
