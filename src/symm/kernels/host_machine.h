@@ -62,7 +62,8 @@ std::atomic_ref<Word> atomic(const Word* word) {
 }
 inline uint32_t load(const uint32_t* word) { return atomic(word).load(std::memory_order_relaxed); }
 inline uint64_t load(const uint64_t* word) { return atomic(word).load(std::memory_order_relaxed); }
-inline uint64_t load_acquire(const uint64_t* word) {
+template <typename Word>
+Word load_acquire(const Word* word) {
   return atomic(word).load(std::memory_order_acquire);
 }
 template <typename Word>

@@ -110,6 +110,11 @@ ASHLAR_ON_DEVICE uint64_t load(const uint64_t* word) {
   asm volatile("ld.relaxed.sys.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
   return value;
 }
+ASHLAR_ON_DEVICE uint32_t load_acquire(const uint32_t* word) {
+  uint32_t value;
+  asm volatile("ld.acquire.sys.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
+  return value;
+}
 ASHLAR_ON_DEVICE uint64_t load_acquire(const uint64_t* word) {
   uint64_t value;
   asm volatile("ld.acquire.sys.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");

@@ -2,7 +2,8 @@
 // does on the host: a collective that timed out is gone on with by the same call, and no other.
 //
 // One block, and a thread for each rank: it tells that one and hears it. All threads decide alike
-// what there is to do, from what the kernel before has left; the last one through concludes. On one
+// what there is to do, from what the kernel before has left; only whether the group is held up can
+// change meanwhile, and then one that skips skips for all. The last one through concludes. On one
 // machine every rank tells every other, however many they are: the threads do it at once.
 #pragma once
 
@@ -58,13 +59,18 @@ ASHLAR_ON_DEVICE CallWords read_notes(const PadLine* line) {
           load(&line->noted_memory)};
 }
 
+// Word by word: copied as a whole, clang puts all arguments on every thread's stack.
+ASHLAR_ON_DEVICE CallWords call_of(const MeetArguments& what) {
+  return {what.call.code, what.call.bytes, what.call.offset_bytes, what.call.memory};
+}
+
 // Of an all-to-all-v every rank is told of its own share.
 ASHLAR_ON_DEVICE CallWords call_for(const MeetArguments& what, uint32_t peer) {
-  CallWords call = what.call;
+  CallWords call = call_of(what);
   if (what.rows == 0) return call;
-  const Share& share = host_memory<Record>(what.rows)->shares[peer];
-  call.bytes = share.bytes;
-  call.offset_bytes += share.begin_bytes;
+  const Share* share = &host_memory<Record>(what.rows)->shares[peer];
+  call.bytes = load(&share->bytes);
+  call.offset_bytes += load(&share->begin_bytes);
   return call;
 }
 
@@ -95,10 +101,20 @@ ASHLAR_ON_DEVICE Waited count_missing(const MeetArguments& what, Ending& ending)
   return all;
 }
 
+ASHLAR_ON_DEVICE bool has_skipped(const MeetArguments& what) {
+  const Desk* desk = desk_of(what.own);
+  bool has = false;
+  ASHLAR_AS_LOOP
+  for (uint32_t peer = 0; peer < what.own.world_size; ++peer) {
+    has = has || load(&desk->missing[peer]) == static_cast<uint32_t>(Waited::kSkipped);
+  }
+  return has;
+}
+
 // Every rank has the same notes from all, so either all agree or all say so.
 ASHLAR_ON_DEVICE void compare_calls(const MeetArguments& what, Desk* desk) {
   const bool has_rows = what.rows != 0;
-  CallWords first = what.call;
+  CallWords first = call_of(what);
   if (!has_rows) first = read_notes(line_of(what, what.own.rank, 0));
   ASHLAR_AS_LOOP
   for (uint32_t peer = 0; peer < what.own.world_size; ++peer) {
@@ -157,8 +173,11 @@ ASHLAR_ON_DEVICE void finish_collective(const MeetArguments& what, Desk* desk) {
   ending.rank = static_cast<uint32_t>(desk->outcome_rank);
   ending.value = desk->needed_bytes;
   ending.called = desk->disagreed;
-  ending.expected = what.call;
-  if (desk->outcome == End::kDisagree) ending.expected = desk->agreed;
+  ending.expected = call_of(what);
+  if (desk->outcome == End::kDisagree) {
+    ending.expected = {load(&desk->agreed.code), load(&desk->agreed.bytes),
+                       load(&desk->agreed.offset_bytes), load(&desk->agreed.memory)};
+  }
   if (desk->outcome == End::kNoRoom) ending.called.bytes = what.out_bytes;
   desk->outcome = End::kNone;
   tell(what.own, ending);
@@ -177,7 +196,7 @@ ASHLAR_ON_DEVICE void begin_collective(const MeetArguments& what, Desk* desk, ui
   desk->has_left = 0;
   desk->outcome = End::kNone;
   desk->scratch = what.scratch;
-  desk->call = what.call;
+  desk->call = call_of(what);
 }
 
 ASHLAR_ON_DEVICE void end_early(const MeetArguments& what, Ending& ending, Waited waited,
@@ -205,7 +224,7 @@ ASHLAR_ON_DEVICE void conclude(const MeetArguments& what, Todo todo, uint64_t nu
     if (what.is_collective != 0 && !is_entry) return;
     desk->is_running = 0;
     ending.kind = todo == Todo::kSkip ? End::kSkipped : End::kUnfinished;
-    ending.called = what.call;
+    ending.called = call_of(what);
     ending.expected = desk->call;
     tell(what.own, ending);
     return;
@@ -240,13 +259,13 @@ ASHLAR_ON_DEVICE void run_meet(const MeetArguments& what) {
   const uint64_t number = 1 + load(&line_of(what, what.own.rank, what.own.rank)->barrier);
   const uint32_t peer = thread_index();
   if (peer < what.own.world_size) {
-    const Waited waited =
-        todo == Todo::kMeet ? meet_peer(what, peer, number, patience) : Waited::kDone;
+    Waited waited = todo == Todo::kSkip ? Waited::kSkipped : Waited::kDone;
+    if (todo == Todo::kMeet) waited = meet_peer(what, peer, number, patience);
     store(&desk->missing[peer], static_cast<uint32_t>(waited));
   }
   if (add(&desk->arrived, 1u) + 1 != thread_count()) return;
   store(&desk->arrived, 0u);
-  conclude(what, todo, number, patience);
+  conclude(what, has_skipped(what) ? Todo::kSkip : todo, number, patience);
 }
 
 // --- between meetings ---------------------------------------------------------------------------

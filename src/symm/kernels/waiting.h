@@ -7,7 +7,7 @@
 
 namespace ashlar::symm::kernels {
 
-enum class Waited : uint32_t { kDone, kTimeout, kFailed };
+enum class Waited : uint32_t { kDone, kTimeout, kFailed, kSkipped };
 
 struct Patience {
   const uint32_t* has_failed;
@@ -39,9 +39,11 @@ ASHLAR_ON_DEVICE Waited wait_until(const Attempt& attempt, const Patience& patie
 ASHLAR_ON_DEVICE Board* board_of(const Common& own) { return host_memory<Board>(own.board); }
 ASHLAR_ON_DEVICE Desk* desk_of(const Common& own) { return device_memory<Desk>(own.desk); }
 
-// Something of the group ended badly in a stream, and nobody was told yet.
+// Something of the group ended badly in a stream, and nobody was told yet. What was told is read
+// first: an older claim beside it would hold up what is free.
 ASHLAR_ON_DEVICE bool is_held_up(const Common& own) {
-  return load(&board_of(own)->told) != load(&desk_of(own)->claim);
+  const uint32_t told = load_acquire(&board_of(own)->told);
+  return told != load(&desk_of(own)->claim);
 }
 
 ASHLAR_ON_DEVICE void write_ending(Ending* to, const Ending& ending, uint32_t state) {
