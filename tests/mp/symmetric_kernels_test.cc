@@ -231,6 +231,72 @@ TEST_P(SymmetricGpuKernelResults, RowsOfDifferentNumbersGoWhereTheyBelong) {
   EXPECT_THAT(outcomes_of(ranks), Each(IsEmpty()));
 }
 
+// --- many blocks --------------------------------------------------------------------------------
+
+// What a rank has in a round, at a place: other bytes in each, so that a line of an older round
+// shows.
+int32_t word_of(int round, int rank, size_t place) {
+  return static_cast<int32_t>(
+      (place * 7 + static_cast<size_t>(rank) * 13 + static_cast<size_t>(round) * 31) % 100'003);
+}
+
+std::vector<int32_t> words_of(int round, int rank, size_t count) {
+  std::vector<int32_t> words(count);
+  for (size_t place = 0; place < count; ++place) words[place] = word_of(round, rank, place);
+  return words;
+}
+
+std::string move_much(RankOnDevice& own) {
+  // 128 blocks; the stand-in's threads take turns on the host's.
+  const size_t bytes = is_on_hardware() ? size_t{4} << 20 : size_t{128} << 10;
+  const int rounds = is_on_hardware() ? 60 : 2;
+  const size_t ranks = static_cast<size_t>(own.group.world_size());
+  const size_t count = bytes / sizeof(int32_t) - 3;  // no block's, no pack's, no rank's multiple
+  const size_t share = count / ranks;
+  const Buffer buffer = own.heap.allocate(bytes);
+  const Handle handle = own.group.rendezvous(buffer, kPatience);
+  const Buffer room = own.heap.allocate(bytes);
+  const Handle at_room = own.group.rendezvous(room, kPatience);
+  const auto fill = [&](int round) {
+    const std::vector<int32_t> words = words_of(round, handle.rank(), count);
+    handle.put(handle.rank(), std::as_bytes(std::span(words)));
+    own.group.barrier(0, kPatience);
+  };
+  const auto has = [&](const Handle& in, const std::vector<int32_t>& expected) {
+    return RankOnDevice::read_of<int32_t>(in, handle.rank(), expected.size()) == expected;
+  };
+  for (int round = 0; round < rounds; ++round) {
+    fill(round);
+    const bool is_one_shot = round % 2 == 0;
+    const Reduction sum{ElementType::kI32, ReduceOp::kSum};
+    is_one_shot ? handle.one_shot_all_reduce(static_cast<int64_t>(count), sum, patient())
+                : handle.two_shot_all_reduce(static_cast<int64_t>(count), sum, patient());
+    std::vector<int32_t> expected(count);
+    for (size_t rank = 0; rank < ranks; ++rank) {
+      for (size_t i = 0; i < count; ++i) {
+        expected[i] += word_of(round, static_cast<int>(rank), i);
+      }
+    }
+    if (!has(handle, expected)) return text("round ", round, ": another sum");
+
+    fill(round);
+    handle.all_to_all(static_cast<int64_t>(share * sizeof(int32_t)), patient(0, room.data()));
+    std::vector<int32_t> taken(share * ranks);
+    for (size_t i = 0; i < taken.size(); ++i) {
+      const size_t place = static_cast<size_t>(handle.rank()) * share + i % share;
+      taken[i] = word_of(round, static_cast<int>(i / share), place);
+    }
+    if (!has(at_room, taken)) return text("round ", round, ": another's share");
+    own.group.barrier(0, kPatience);
+  }
+  return "";
+}
+
+TEST_P(SymmetricGpuKernelResults, WhatTakesManyBlocksIsWholeInEveryRound) {
+  Ranks ranks(GetParam(), with_kernels(move_much));
+  EXPECT_THAT(outcomes_of(ranks), Each(IsEmpty()));
+}
+
 // --- order --------------------------------------------------------------------------------------
 
 TEST_P(SymmetricGpuKernelResults, Row09OperationsOfAGroupKeepTheirOrderAcrossStreams) {
