@@ -121,7 +121,7 @@ const kLines: Line[] = [
 ];
 const kPinnedLine: Line = [
   "pinned on the host",
-  6,
+  0,
   (numbers) => totalBytes(numbers.host_allocators, "reserved_bytes"),
 ];
 
