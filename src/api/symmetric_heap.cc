@@ -106,8 +106,9 @@ Status Heap::Parts::load_kernels(gpu::GpuDevice& vendors) {
   MutexLock lock(mutex);
   if (cuda_kernels != nullptr) return {};
   Result<std::unique_ptr<CudaKernels>> loaded = CudaKernels::load(vendors);
-  if (loaded.ok()) cuda_kernels = *std::move(loaded);
-  return loaded.status();
+  if (!loaded.ok()) return loaded.status();
+  cuda_kernels = *std::move(loaded);
+  return {};
 }
 
 // Pools count their segments under names that no group can have.

@@ -283,7 +283,7 @@ Status CudaOperations::launch(const Plan& plan, const Places& places, StreamId s
 
 // What is being written just now is the next call's to tell.
 Status CudaOperations::take_bad_end() {
-  kernels::Ending ending;
+  kernels::Ending ending{};
   {
     MutexLock lock(mutex_);
     kernels::Board& board = *board_;

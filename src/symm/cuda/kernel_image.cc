@@ -8,18 +8,18 @@
 asm(R"(
 .pushsection .rodata
 .balign 64
-.hidden ashlar_symm_kernel_image
-.global ashlar_symm_kernel_image
-ashlar_symm_kernel_image:
+.hidden kAshlarSymmKernelImage
+.global kAshlarSymmKernelImage
+kAshlarSymmKernelImage:
 .incbin ")" ASHLAR_KERNEL_IMAGE R"("
 .byte 0
 .popsection
 )");
 
-extern "C" const char ashlar_symm_kernel_image[];
+extern "C" const char kAshlarSymmKernelImage[];
 
 namespace ashlar::symm {
-const void* kernel_image() { return ashlar_symm_kernel_image; }
+const void* kernel_image() { return kAshlarSymmKernelImage; }
 }  // namespace ashlar::symm
 #else
 namespace ashlar::symm {

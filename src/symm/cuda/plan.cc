@@ -38,8 +38,8 @@ kernels::MeetArguments meeting_on(const Pads& pads, int channel) {
 // Puts a collective together, from its entry to its last meeting.
 class Planner {
  public:
-  Planner(const Team& team, const Piece& piece, const Call& call) : team_(team), piece_(piece) {
-    meeting_ = meeting_on(team.pads, team.channel);
+  Planner(const Team& team, const Piece& piece, const Call& call)
+      : team_(team), piece_(piece), meeting_(meeting_on(team.pads, team.channel)) {
     meeting_.is_collective = 1;
     meeting_.call = {call.code, call.bytes, call.offset_bytes, call.memory};
     plan_.is_ordered = true;

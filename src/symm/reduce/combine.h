@@ -35,8 +35,10 @@ struct Product {
 template <typename T>
 [[gnu::always_inline]] constexpr T first_nan_or(T a, T b, T otherwise) {
   if constexpr (std::is_floating_point_v<T>) {
+    // NOLINTBEGIN(misc-redundant-expression): a NaN alone is not what it is.
     otherwise = b != b ? b : otherwise;
     return a != a ? a : otherwise;
+    // NOLINTEND(misc-redundant-expression)
   } else {
     return otherwise;
   }
