@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <random>
 
@@ -94,7 +95,7 @@ struct Comparison {
     if (!to_out) return true;
     const auto scratch =
         RankOnDevice::read_of<std::byte>(own.scratch_handle, own.handle.rank(), compared_bytes);
-    return std::memcmp(out.data(), scratch.data(), compared_bytes) == 0;
+    return std::equal(scratch.begin(), scratch.end(), out.begin());
   }
   size_t compared_bytes = 0;
 };
