@@ -2,6 +2,7 @@
 #include "ashlar/allocator.h"
 
 #include "api/allocator_parts.h"
+#include "api/block_calls.h"
 #include "api/live_on_demand.h"
 #include "api/unwrap.h"
 #include "base/text.h"
@@ -29,38 +30,6 @@ Allocator::~Allocator() { parts_->shown.reset(); }
 
 Device& Allocator::device() const { return parts_->device; }
 
-namespace {
-
-// The stack of whoever called the facade, if history wants it; `caller` is where that call returns.
-StackId allocating_stack(Engine& engine, const void* caller) {
-  return engine.history().capture(RecordContext::kState, caller);
-}
-StackId freeing_stack(Engine& engine, const void* caller) {
-  return engine.history().capture(RecordContext::kAll, caller);
-}
-
-// Functions of their own, so that the calls which they make cost those nothing that need none; and
-// hot, since what is reached by unlikely ways alone would be made small instead of fast.
-[[gnu::noinline, gnu::hot]] Block* allocate_otherwise(Engine& engine, size_t bytes, StreamId stream,
-                                                      const void* caller) {
-  return unwrap(engine.allocate({bytes, stream, allocating_stack(engine, caller)}));
-}
-[[gnu::noinline, gnu::hot]] void free_with_stack(Engine& engine, Block* block, const void* caller) {
-  engine.free_quietly(block, freeing_stack(engine, caller));
-}
-
-[[gnu::always_inline]] inline Block* allocate_block(Engine& engine, size_t bytes, StreamId stream,
-                                                    const void* caller) {
-  if (!engine.history().is_on()) [[likely]] {
-    Block* block = engine.allocate_at_once(bytes, stream);
-    if (block != nullptr) [[likely]]
-      return block;
-  }
-  return allocate_otherwise(engine, bytes, stream, caller);
-}
-
-}  // namespace
-
 Buffer Allocator::allocate(size_t bytes, StreamId stream) {
   if (bytes == 0) return {};
   Engine& engine = *parts_->engine;
@@ -86,12 +55,7 @@ DeviceAddress Allocator::allocate_raw(size_t bytes, StreamId stream) {
   if (bytes == 0) return {};
   Engine& engine = *parts_->engine;
   Block* block = allocate_block(engine, bytes, stream, __builtin_return_address(0));
-  try {
-    engine.addresses().insert(block);
-  } catch (const std::bad_alloc&) {  // no room for the table
-    engine.free_quietly(block);
-    throw;
-  }
+  enter_address(engine, block);
   return block->address;
 }
 
@@ -286,10 +250,7 @@ void Buffer::reset() noexcept {
   Engine& engine = *engine_;
   Block* block = block_;
   forget();
-  if (engine.history().wants_stacks(RecordContext::kAll)) [[unlikely]] {
-    return free_with_stack(engine, block, __builtin_return_address(0));
-  }
-  engine.free_quietly(block);
+  free_block(engine, block, __builtin_return_address(0));
 }
 
 }  // namespace ashlar

@@ -68,8 +68,8 @@ class Engine {
   // At a multiple of 256, as drivers promise and kernels rely on. kOutOfMemory: after everything
   // was tried; the message is the report. kUsage: a size of 0.
   virtual Result<Block*> allocate(const Request& request) = 0;
-  // The same where nothing has to be done for it, for as long as the history is off. Null: ask
-  // `allocate`. It calls nobody, and all it is told and tells stays in registers.
+  // The same where nothing has to be done for it, for whom no stack is wanted. Null: ask
+  // `allocate`. All it is told and tells stays in registers.
   virtual Block* allocate_at_once(size_t bytes, StreamId stream) noexcept;
   // REQUIRES: `block` came from allocate, and has not been allocated again since it was freed, if
   // it was. From any thread. kUsage: it was. If the device fails, the block stays pending, and is

@@ -23,6 +23,14 @@ TEST_P(EngineMemoryContract, EveryByteThatWasAskedForCanBeUsed) {
   }
 }
 
+TEST_P(EngineMemoryContract, NothingIsThereAtOnceThatCannotBe) {
+  free(allocate(512));
+  for (size_t bytes : {size_t{0}, SIZE_MAX, SIZE_MAX - 510, size_t{1} << 60}) {
+    EXPECT_EQ(engine().allocate_at_once(bytes, kDefaultStream), nullptr) << bytes;
+  }
+  EXPECT_EQ(stats().allocation.all.current, 0);
+}
+
 TEST_P(EngineMemoryContract, TheMemoryIsThisDevices) {
   Block* block = allocate(3 * kMiB);
   const AddressDescription found = must(device().describe(block->address + 2 * kMiB));

@@ -37,10 +37,8 @@ Field::~Field() { calm_down(); }
 // --- memory -------------------------------------------------------------------------------------
 
 Result<Held> Field::allocate(size_t device, const Request& request) {
-  // As the facade does it.
-  Block* at_once = engine(device).history().is_on()
-                       ? nullptr
-                       : engine(device).allocate_at_once(request.bytes, request.stream);
+  // As the facades do it.
+  Block* at_once = engine(device).allocate_at_once(request.bytes, request.stream);
   const Result<Block*> block =
       at_once != nullptr ? Result<Block*>(at_once) : engine(device).allocate(request);
   expect_clear(block.status());

@@ -1,5 +1,6 @@
 // Allocate and free for C: straight to the engine, with no exception, string, lock or heap
 // allocation of its own on the way. All else is in the files beside this one.
+#include "api/block_calls.h"
 #include "api/c/handles.h"
 
 using namespace ashlar;
@@ -10,11 +11,11 @@ namespace {
 constexpr const char* kNoAllocator = "allocator is null";
 constexpr const char* kNoBlock = "block is null, or was freed";
 
-StackId allocating_stack(Engine& engine, const void* caller) {
-  return engine.history().capture(RecordContext::kState, caller);
-}
-StackId freeing_stack(Engine& engine, const void* caller) {
-  return engine.history().capture(RecordContext::kAll, caller);
+Result<Block*> allocate(Engine& engine, size_t bytes, StreamId stream, const void* caller) {
+  Block* block = allocate_at_once(engine, bytes, stream);
+  if (block != nullptr) [[likely]]
+    return block;
+  return engine.allocate({bytes, stream, allocating_stack(engine, caller)});
 }
 
 // A stale handle is noticed unless its block serves somebody else already.
@@ -34,15 +35,10 @@ ashlar_status ashlar_allocate(ashlar_allocator* allocator, size_t bytes, ashlar_
   }
   Engine& engine = allocator->engine;
   try {
-    const Result<Block*> block = engine.allocate(
-        {bytes, stream_id(stream), allocating_stack(engine, __builtin_return_address(0))});
+    const Result<Block*> block =
+        allocate(engine, bytes, stream_id(stream), __builtin_return_address(0));
     if (!block.ok()) return failed(block.status());
-    try {
-      engine.addresses().insert(*block);
-    } catch (const std::bad_alloc&) {  // no room for the table
-      engine.free_quietly(*block);
-      throw;
-    }
+    enter_address(engine, *block);
     *memory = memory_at((*block)->address);
     return ASHLAR_OK;
   } catch (...) {
@@ -69,8 +65,8 @@ ashlar_status ashlar_allocate_block(ashlar_allocator* allocator, size_t bytes, a
   if (block == nullptr) return failed_usage("block is null");
   Engine& engine = allocator->engine;
   try {
-    const Result<Block*> allocated = engine.allocate(
-        {bytes, stream_id(stream), allocating_stack(engine, __builtin_return_address(0))});
+    const Result<Block*> allocated =
+        allocate(engine, bytes, stream_id(stream), __builtin_return_address(0));
     if (!allocated.ok()) return failed(allocated.status());
     engine.addresses().remove(*allocated);  // whoever had it by its address does not own it
     *block = handle_of(*allocated);

@@ -1,6 +1,7 @@
 // From PyTorch's functions to an allocator's. Allocating and freeing go straight to the engine.
 #include "api/torch/torch_plugin.h"
 
+#include "api/block_calls.h"
 #include "api/torch/torch_devices.h"
 #include "api/unwrap.h"
 #include "base/text.h"
@@ -22,14 +23,8 @@ void* allocate(size_t bytes, int device, void* stream, const void* caller) {
   if (bytes == 0) return nullptr;
   ashlar_allocator& allocator = TorchDevices::of_process().allocator(device);
   Engine& engine = allocator.engine;
-  const StackId stack = engine.history().capture(RecordContext::kState, caller);
-  Block* block = unwrap(engine.allocate({bytes, stream_id(stream), stack}));
-  try {
-    engine.addresses().insert(block);
-  } catch (const std::bad_alloc&) {  // no room for the table
-    engine.free_quietly(block);
-    throw;
-  }
+  Block* block = allocate_block(engine, bytes, stream_id(stream), caller);
+  enter_address(engine, block);
   return memory_at(block->address);
 }
 
@@ -69,7 +64,7 @@ void ashlar_torch_free(void* memory, size_t, int device, void*) noexcept {
     Engine& engine = allocator.engine;
     Block* block = engine.addresses().find(address_of(memory));
     if (block == nullptr) return;
-    engine.free_quietly(block, engine.history().capture(RecordContext::kAll, caller));
+    free_block(engine, block, caller);
   });
 }
 

@@ -96,11 +96,9 @@ PagedEngine::~PagedEngine() {
 // --- allocate -----------------------------------------------------------------------------------
 
 // What nearly every request is: on the stream that this thread used last, of a size that was freed
-// a moment ago, seen by nobody but the history. No calls from here but `record`, which is half of
-// why it is fast. Null: there is more to it.
-template <typename Record>
-[[gnu::always_inline]] inline PagedBlock* PagedEngine::take_at_once(const Request& request,
-                                                                    const Record& record) {
+// a moment ago, seen by nobody but the history. No calls from here unless that is on, which is half
+// of why it is fast. Null: there is more to it.
+[[gnu::always_inline]] inline PagedBlock* PagedEngine::take_at_once(const Request& request) {
   const LastArena& last = last_arena_used;
   const bool is_simple = last.engine == serial_ && last.stream == request.stream &&
                          !needs_care_.load(std::memory_order_relaxed) && !hooks_.has_trackers();
@@ -116,7 +114,8 @@ template <typename Record>
   if (!heap.levels.allow(net)) return nullptr;
   heap.quick.take(bytes);
   count_out(heap, block, request);
-  record(*block);
+  if (history_.is_on()) [[unlikely]]
+    record_taken(*block);
   return block;
 }
 
@@ -134,14 +133,11 @@ template <typename Record>
 }
 
 Block* PagedEngine::allocate_at_once(size_t bytes, StreamId stream) noexcept {
-  return take_at_once({bytes, stream, {}}, [](const PagedBlock&) {});
+  return take_at_once({bytes, stream, {}});
 }
 
 Result<Block*> PagedEngine::allocate(const Request& request) {
-  PagedBlock* block = take_at_once(request, [&](const PagedBlock& taken) {
-    if (history_.is_on()) [[unlikely]]
-      record_taken(taken, request);
-  });
+  PagedBlock* block = take_at_once(request);
   if (block != nullptr) [[likely]]
     return block;
   return allocate_from_arena(request);
@@ -149,9 +145,9 @@ Result<Block*> PagedEngine::allocate(const Request& request) {
 
 // Functions of their own, and hot: in place, what is unlikely is made small instead of fast, and
 // a copy of an act by one instruction took as long as all the rest.
-void PagedEngine::record_taken(const PagedBlock& block, const Request& request) {
+void PagedEngine::record_taken(const PagedBlock& block) {
   history_.record_at_once(
-      [&] { return act_on(TraceAction::kAlloc, block, request.bytes, request.stack); });
+      [&] { return act_on(TraceAction::kAlloc, block, block.requested_bytes, block.stack); });
 }
 
 void PagedEngine::record_put(const PagedBlock& block, StackId stack) {

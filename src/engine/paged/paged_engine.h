@@ -109,10 +109,9 @@ class PagedEngine final : public Engine {
 
  private:
   // --- paged_engine.cc
-  template <typename Record>
-  PagedBlock* take_at_once(const Request& request, const Record& record);
+  PagedBlock* take_at_once(const Request& request);
   bool put_at_once(PagedBlock* block, StackId stack);
-  [[gnu::noinline, gnu::hot]] void record_taken(const PagedBlock& block, const Request& request);
+  [[gnu::noinline, gnu::hot]] void record_taken(const PagedBlock& block);
   [[gnu::noinline, gnu::hot]] void record_put(const PagedBlock& block, StackId stack);
   [[gnu::noinline]] Result<Block*> allocate_from_arena(const Request& request);
   Result<Block*> allocate_slowly(const Request& request);

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "base/biased_mutex.h"
 #include "paged_fixture.h"
 
 namespace {
@@ -55,6 +56,24 @@ TEST_F(HotPathTest, AHitOfOneSizeCostsNothing) {
   for (const size_t bytes : {size_t{512}, size_t{20'000}, kMiB, 16 * kMiB}) {
     expect_hits_cost_nothing({bytes});
   }
+}
+
+TEST_F(HotPathTest, AHitIsThereAtOnceAndIsCountedAndRecorded) {
+  if (!bias::is_possible()) GTEST_SKIP() << "NOT TESTED: no thread owns a lock here";
+  start();
+  for (int i = 0; i < 200; ++i) free(allocate(512));
+  must(engine_->history().start({}));
+  Block* block = engine_->allocate_at_once(500, kDefaultStream);
+  ASSERT_NE(block, nullptr);
+  EXPECT_EQ(engine_->allocate_at_once(500, kDefaultStream), nullptr) << "there is no second one";
+  EXPECT_EQ(block->requested_bytes, 500U);
+  EXPECT_EQ(stats().requested_bytes.all.current, 500);
+  Snapshot seen;
+  engine_->history().read_into(seen, device().properties().index);
+  const TraceEntry& last = seen.device_traces.back().back();
+  EXPECT_EQ(last.action, TraceAction::kAlloc);
+  EXPECT_EQ(last.bytes, 500U);
+  must(engine_->free(block));
 }
 
 TEST_F(HotPathTest, HitsOfManySizesCostNothing) {
