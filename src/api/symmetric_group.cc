@@ -103,6 +103,7 @@ Group Group::join_as(const Heap& heap, std::shared_ptr<Store> store, const Group
   circle.transport = options.transport;
 
   auto parts = std::make_shared<Parts>(heap.parts_, std::move(store), options);
+  heap.parts_->prepare();
   parts->circle = unwrap(Circle::join(*heap.parts_->arena, parts->store, circle, deadline));
   const OperationsOptions operations{.seat = parts->circle->seat(),
                                      .channel_count = options.channel_count + 1,

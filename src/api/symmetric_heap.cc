@@ -90,22 +90,31 @@ Result<std::unique_ptr<Operations>> Heap::Parts::operations(const OperationsOpti
   if (auto* simulated = dynamic_cast<sim::SimDevice*>(device)) {
     return SimOperations::make(*simulated, options);
   }
-  auto* vendors = dynamic_cast<gpu::GpuDevice*>(device);
-  if (vendors == nullptr || vendors->properties().backend != "cuda") {
+  gpu::GpuDevice* cuda = cuda_device();
+  if (cuda == nullptr) {
     return std::unique_ptr<Operations>(std::make_unique<DeviceOperations>(*device, options));
   }
-  if (Status loaded = load_kernels(*vendors); !loaded.ok()) {
+  if (Status loaded = load_kernels(*cuda); !loaded.ok()) {
     return std::unique_ptr<Operations>(
         std::make_unique<DeviceOperations>(*device, options, std::move(loaded)));
   }
   return CudaOperations::make({*cuda_kernels, *device_backend}, options);
 }
 
+void Heap::Parts::prepare() {
+  if (gpu::GpuDevice* cuda = cuda_device()) (void)load_kernels(*cuda).ok();
+}
+
+gpu::GpuDevice* Heap::Parts::cuda_device() const {
+  auto* vendors = dynamic_cast<gpu::GpuDevice*>(device);
+  return vendors != nullptr && vendors->properties().backend == "cuda" ? vendors : nullptr;
+}
+
 // With the first group: who only allocates does not wait for it.
-Status Heap::Parts::load_kernels(gpu::GpuDevice& vendors) {
+Status Heap::Parts::load_kernels(gpu::GpuDevice& cuda) {
   MutexLock lock(mutex);
   if (cuda_kernels != nullptr) return {};
-  Result<std::unique_ptr<CudaKernels>> loaded = CudaKernels::load(vendors);
+  Result<std::unique_ptr<CudaKernels>> loaded = CudaKernels::load(cuda);
   if (!loaded.ok()) return loaded.status();
   cuda_kernels = *std::move(loaded);
   return {};

@@ -34,10 +34,14 @@ struct Buffer::Origin {
 struct Heap::Parts final : Buffer::Origin {
   void take_back(std::byte* data) noexcept override;
 
+  // What may wait for the device, before ranks meet: afterwards kernels of another may wait for
+  // this one. What could not be had, `operations` says.
+  void prepare() ASHLAR_EXCLUDES(mutex);
   // What ranks do with this memory.
   Result<std::unique_ptr<Operations>> operations(const OperationsOptions& options);
   // kUnsupported: there are none, and why.
-  Status load_kernels(gpu::GpuDevice& vendors) ASHLAR_EXCLUDES(mutex);
+  Status load_kernels(gpu::GpuDevice& cuda) ASHLAR_EXCLUDES(mutex);
+  gpu::GpuDevice* cuda_device() const;  // null: it is none of CUDA's
 
   std::shared_ptr<Process> process;  // also owned by this process's other heaps
   Device* device = nullptr;          // null: the host's memory

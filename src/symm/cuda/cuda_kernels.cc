@@ -42,6 +42,7 @@ Result<std::unique_ptr<CudaKernels>> CudaKernels::load(gpu::GpuDevice& device) {
   }
   std::unique_ptr<CudaKernels> made(new CudaKernels(device, *loaded));
   if (Status found = made->find_all(); !found.ok()) return found;
+  (void)made->pinned().grow().ok();  // who needs more than there is tries again
   return made;
 }
 

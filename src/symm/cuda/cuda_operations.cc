@@ -152,11 +152,11 @@ Status CudaOperations::submit(const Plan& plan, const AllToAllV* rows, const Whe
 
 Result<CudaOperations::Places> CudaOperations::places_for(const Plan& plan, const When& when) {
   Places places;
-  // What does not fit is centuries.
   using std::chrono::milliseconds;
   using std::chrono::nanoseconds;
+  // What does not fit is centuries.
   if (when.timeout < std::chrono::duration_cast<milliseconds>(nanoseconds::max())) {
-    places.timeout_ns = static_cast<uint64_t>(std::chrono::nanoseconds(when.timeout).count());
+    places.timeout_ns = static_cast<uint64_t>(nanoseconds(when.timeout).count());
   }
   if (plan.scratch_bytes == 0) return places;
   const Result<uint64_t> scratch = scratch_of(plan.scratch_bytes);

@@ -4,19 +4,35 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/align.h"
 #include "device/relaxed_capture.h"
 
 namespace ashlar::symm {
 namespace {
 
-constexpr size_t kPieceBytes = std::max(sizeof(kernels::Board), sizeof(kernels::Record));
+constexpr size_t kPieceBytes =
+    align_up(std::max(sizeof(kernels::Board), sizeof(kernels::Record)), size_t{128});
+constexpr size_t kPiecesOfASlab = 64;
 
 }  // namespace
 
 // A device that is lost keeps it.
 PinnedPool::~PinnedPool() {
   MutexLock lock(mutex_);
-  for (void* each : all_) (void)device_.free_host(each).ok();
+  for (void* each : slabs_) (void)device_.free_host(each).ok();
+}
+
+Status PinnedPool::grow() {
+  const RelaxedCapture relaxed(device_);
+  const Result<void*> slab = device_.allocate_host(kPiecesOfASlab * kPieceBytes);
+  if (!slab.ok()) return slab.status();
+  MutexLock lock(mutex_);
+  slabs_.push_back(*slab);
+  idle_.reserve(slabs_.size() * kPiecesOfASlab);  // giving back needs no more
+  for (size_t i = 0; i < kPiecesOfASlab; ++i) {
+    idle_.push_back(static_cast<std::byte*>(*slab) + i * kPieceBytes);
+  }
+  return {};
 }
 
 Result<PinnedPool::Piece<kernels::Board>> PinnedPool::take_board() {
@@ -32,26 +48,18 @@ Result<PinnedPool::Piece<kernels::Record>> PinnedPool::take_record() {
 }
 
 Result<void*> PinnedPool::take() {
-  void* memory = nullptr;
-  {
-    MutexLock lock(mutex_);
-    all_.reserve(all_.size() + 1);
-    idle_.reserve(all_.size() + 1);
-    if (!idle_.empty()) {
-      memory = idle_.back();
-      idle_.pop_back();
+  for (;;) {
+    {
+      MutexLock lock(mutex_);
+      if (!idle_.empty()) {
+        void* memory = idle_.back();
+        idle_.pop_back();
+        std::memset(memory, 0, kPieceBytes);
+        return memory;
+      }
     }
+    if (Status grown = grow(); !grown.ok()) return grown;
   }
-  if (memory == nullptr) {
-    const RelaxedCapture relaxed(device_);
-    const Result<void*> made = device_.allocate_host(kPieceBytes);
-    if (!made.ok()) return made.status();
-    memory = *made;
-    MutexLock lock(mutex_);
-    all_.push_back(memory);
-  }
-  std::memset(memory, 0, kPieceBytes);
-  return memory;
 }
 
 void PinnedPool::give_back(void* memory) {

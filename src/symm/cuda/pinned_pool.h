@@ -1,6 +1,7 @@
-// Pinned host memory for kernels of symmetric memory to say things in: pieces of one size, used
-// again and again. Freeing such memory may wait for all that the device does, ranks that wait for
-// this one included, so it is kept until nothing of the heap is left. Thread safe.
+// Pinned host memory for kernels of symmetric memory to say things in: pieces of one size, many to
+// an allocation, used again and again. Getting such memory and freeing it may wait for all that the
+// device does, ranks that wait for this one included, so there is some before the first call, and
+// it is kept until nothing of the heap is left. Thread safe.
 #pragma once
 
 #include <memory>
@@ -28,10 +29,10 @@ class PinnedPool {
     Piece() = default;
     Piece(PinnedPool& pool, void* memory) : pool_(&pool), memory_(memory) {}
     ~Piece() {
-      if (memory_ != nullptr) pool_->give_back(memory_);
+      if (pool_ != nullptr) pool_->give_back(memory_);
     }
     Piece(Piece&& other) noexcept
-        : pool_(other.pool_), memory_(std::exchange(other.memory_, nullptr)) {}
+        : pool_(std::exchange(other.pool_, nullptr)), memory_(other.memory_) {}
     Piece& operator=(Piece&&) = delete;
 
     T* operator->() const { return static_cast<T*>(memory_); }
@@ -39,13 +40,15 @@ class PinnedPool {
     // For the host and for the device.
     uint64_t address() const { return reinterpret_cast<uint64_t>(memory_); }
     // It is not given back: who knows whether the device still writes to it.
-    void abandon() { memory_ = nullptr; }
+    void abandon() { pool_ = nullptr; }
 
    private:
-    PinnedPool* pool_ = nullptr;
+    PinnedPool* pool_ = nullptr;  // null: it is not given back
     void* memory_ = nullptr;
   };
 
+  // More pieces.
+  Status grow() ASHLAR_EXCLUDES(mutex_);
   Result<Piece<kernels::Board>> take_board();
   Result<Piece<kernels::Record>> take_record();
 
@@ -56,7 +59,7 @@ class PinnedPool {
 
   Device& device_;
   Mutex mutex_;
-  std::vector<void*> all_ ASHLAR_GUARDED_BY(mutex_);
+  std::vector<void*> slabs_ ASHLAR_GUARDED_BY(mutex_);
   std::vector<void*> idle_ ASHLAR_GUARDED_BY(mutex_);
 };
 

@@ -18,12 +18,15 @@ Status StreamOrder::in_order(StreamId stream, const std::function<Status()>& lau
     if (!event.ok()) return event.status();
     event_ = *event;
   }
-  if (last_ && *last_ != stream) {
+  // Whichever stream it is: a handle may be another thread's stream, or a new one's by now.
+  if (is_recorded_) {
     if (Status waits = device_.wait_event(stream, *event_); !waits.ok()) return waits;
   }
-  if (Status launched = launch(); !launched.ok()) return launched;
-  last_ = stream;
-  return device_.record_event(*event_, stream);
+  // What was launched of it is there, also if the rest could not be.
+  const Status launched = launch();
+  const Status recorded = device_.record_event(*event_, stream);
+  is_recorded_ = is_recorded_ || recorded.ok();
+  return launched.ok() ? recorded : launched;
 }
 
 OwnStreams::~OwnStreams() {

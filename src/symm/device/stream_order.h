@@ -28,7 +28,7 @@ class StreamOrder {
 
   Mutex mutex_;
   std::optional<EventId> event_ ASHLAR_GUARDED_BY(mutex_);  // recorded after the last
-  std::optional<StreamId> last_ ASHLAR_GUARDED_BY(mutex_);
+  bool is_recorded_ ASHLAR_GUARDED_BY(mutex_) = false;
 };
 
 // Streams for calls that wait: one for each that waits at a time, so that none is behind another.
