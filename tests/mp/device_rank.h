@@ -66,6 +66,12 @@ struct DeviceRank : RankOnDevice {
 // Collective: every collective and put, get, signals and counters, with and without a stream, the
 // results as they are to be, and nothing written around them. What is wrong, or nothing.
 std::string run_device_program(RankOnDevice& own);
+// Collective, of two ranks: rank 0 waits in a stream for a signal that does not come in time, and
+// both go on. As above.
+std::string run_into_a_timeout(RankOnDevice& own);
+// Of one rank: every argument that makes no sense is refused before anything is launched, and so is
+// a stream that captures. As above.
+std::string make_mistakes(RankOnDevice& own);
 
 // Memory of the host in a group of the same ranks, for comparison.
 struct HostTwin {

@@ -17,30 +17,7 @@ namespace {
 using SymmetricGpuKernelEnds = SymmetricGpuKernels;
 
 TEST_F(SymmetricGpuKernelEnds, Row11ATimeoutInAStreamIsToldAndAllGoesOn) {
-  Ranks ranks(2, with_kernels([](RankOnDevice& own) -> std::string {
-                const StreamId stream = *own.device().create_stream();
-                const int other = 1 - own.group.rank();
-                std::string said;
-                if (own.group.rank() == 0) {
-                  own.handle.wait_signal(1, 6, milliseconds(30), stream);
-                  // Not done, since what came before it was not.
-                  own.handle.add_signal(1, 1, 7, stream);
-                  said = thrown_by([&] { own.group.finish(stream); });
-                  said += thrown_by([&] { own.group.finish(stream); });  // told once
-                }
-                own.group.barrier(0, kPatience);
-                if (own.handle.counter_value(0, 7) != 0) return "done after a timeout";
-                own.group.barrier(0, kPatience);
-                own.handle.put_signal(other, 6, kPatience, stream);
-                own.handle.wait_signal(other, 6, kPatience, stream);
-                own.group.finish(stream);
-                own.group.barrier(0, kPatience);
-                if (own.group.rank() == 1) return {};
-                const bool is_right = said.find("timeout: rank 0 waited 0.0") == 0 &&
-                                      said.find("from rank 1 on channel 6") != std::string::npos &&
-                                      said.ends_with("nothing");
-                return is_right ? "" : said;
-              }));
+  Ranks ranks(2, with_kernels(run_into_a_timeout));
   EXPECT_THAT(outcomes_of(ranks), Each(IsEmpty()));
 }
 
@@ -135,41 +112,7 @@ TEST_F(SymmetricGpuKernelEnds, Row13RanksThatCallDifferentThingsAllFindOutAndGoO
 }
 
 TEST_F(SymmetricGpuKernelEnds, Row13ArgumentsAreCheckedBeforeAnythingIsLaunched) {
-  Ranks ranks(1, with_kernels([](RankOnDevice& own) -> std::string {
-                const StreamId stream = *own.device().create_stream();
-                std::vector<int> host(10);
-                CollectiveOptions options = patient(0, host.data());
-                options.stream = stream;
-                const auto reduce = [&] { own.handle.all_reduce(10, {}, options); };
-                const std::string said = thrown_by(reduce);
-                if (said.find("out is not 40 bytes of memory that the device") == std::string::npos)
-                  return said;
-                options.out = nullptr;
-                options.offset_bytes = 2;
-                if (thrown_by(reduce).find("not a multiple") == std::string::npos) return "offset";
-                options.offset_bytes = 0;
-                const std::function<void()> mistakes[] = {
-                    [&] { own.handle.put_signal(1); },
-                    [&] { own.handle.wait_signal(0, 32); },
-                    [&] { own.group.barrier(-1); },
-                    [&] { own.handle.all_reduce(1, {}, patient(-4)); },
-                    [&] { own.handle.broadcast(4, 1, options); },
-                    [&] { own.handle.all_reduce(1 << 20, {}, options); },
-                    [&] {
-                      own.handle.all_reduce(1, {ElementType::kF32, ReduceOp::kAnd}, options);
-                    },
-                };
-                for (const auto& act : mistakes) {
-                  if (thrown_by(act).find("usage error") != 0) return thrown_by(act);
-                }
-                if (!own.device().begin_capture(stream, CaptureMode::kRelaxed).ok()) return "begin";
-                const std::string captured = thrown_by(reduce);
-                (void)own.device().end_capture(stream);
-                if (captured.find("is capturing") == std::string::npos) return captured;
-                reduce();
-                own.group.finish(stream);
-                return {};
-              }));
+  Ranks ranks(1, with_kernels(make_mistakes));
   EXPECT_THAT(outcomes_of(ranks), Each(IsEmpty()));
 }
 
