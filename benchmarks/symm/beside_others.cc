@@ -28,7 +28,7 @@
 #include <utility>
 #include <vector>
 
-#include "ashlar/errors.h"
+#include "api/unwrap.h"
 #include "ashlar/symmetric.h"
 #include "ashlar/ucx_transport.h"
 #include "contest.h"
@@ -39,12 +39,6 @@ namespace {
 
 constexpr size_t kBufferBytes = size_t{16} << 20;
 constexpr const char* kNetwork = "tcp,self";
-
-template <typename T>
-T or_throw(Result<T> result) {
-  if (!result.ok()) throw Error(result.status());
-  return std::move(*result);
-}
 
 // A folder that all ranks see, for as long as rank 0 lives.
 class MeetingPlace {
@@ -66,7 +60,7 @@ class MeetingPlace {
   MeetingPlace(const MeetingPlace&) = delete;
   MeetingPlace& operator=(const MeetingPlace&) = delete;
 
-  std::shared_ptr<Store> store() const { return or_throw(open_file_store(path_.data())); }
+  std::shared_ptr<Store> store() const { return unwrap(open_file_store(path_.data())); }
 
  private:
   const bool is_owner_;
@@ -151,7 +145,7 @@ class NetworkContest {
             {.rank = plan.rank,
              .world_size = 2,
              .name = "network",
-             .transport = or_throw(open_ucx_transport({.transports = kNetwork, .devices = {}}))})),
+             .transport = unwrap(open_ucx_transport({.transports = kNetwork, .devices = {}}))})),
         buffer_(heap_.allocate(kBufferBytes)),
         handle_(group_.rendezvous(buffer_)),
         raw_memory_(kBufferBytes),

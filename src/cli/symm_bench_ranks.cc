@@ -16,6 +16,7 @@
 #include <iterator>
 #include <system_error>
 
+#include "api/unwrap.h"
 #include "ashlar/errors.h"
 #include "ashlar/symmetric.h"
 #include "base/text.h"
@@ -49,12 +50,6 @@ Result<std::shared_ptr<symm::Transport>> open_transport(const SymmBenchEffort& e
 #endif
 }
 
-template <typename T>
-T or_throw(Result<T> result) {
-  if (!result.ok()) throw Error(result.status());
-  return std::move(*result);
-}
-
 // Machines of different names reach each other by the transport alone.
 symm::HeapOptions heap_of(int rank, SymmBenchWay way) {
   symm::HeapOptions options;
@@ -67,11 +62,11 @@ class RankBench {
   RankBench(const std::string& folder, int rank, const SymmBenchEffort& effort)
       : effort_(effort),
         heap_(heap_of(rank, effort.way)),
-        group_(symm::Group::join(heap_, or_throw(symm::open_file_store(folder)),
+        group_(symm::Group::join(heap_, unwrap(symm::open_file_store(folder)),
                                  {.rank = rank,
                                   .world_size = effort.ranks,
                                   .name = "bench",
-                                  .transport = or_throw(open_transport(effort)),
+                                  .transport = unwrap(open_transport(effort)),
                                   .timeout = kPatience})),
         buffer_(heap_.allocate(kMostBytes)),
         handle_(group_.rendezvous(buffer_, kPatience)),
