@@ -20,10 +20,12 @@ int64_t stranded_bytes(const View& view, AddressRange range, size_t offset, size
   const size_t begin = range.begin - view.reserved.begin;
   const size_t end = begin + range.bytes;
   // Only the slots at the ends can be partly outside.
-  const Slot* slot = &view.slots[view.slot_at(offset)];
-  const size_t whole_begin = slot->offset >= begin ? slot->offset : slot->end();
-  if (slot->end() < offset + bytes) slot = &view.slots[view.slot_at(offset + bytes - 1)];
-  const size_t whole_end = slot->end() <= end ? slot->end() : slot->offset;
+  size_t slot = view.slot_at(offset);
+  const size_t first_begin = view.slot_begin(slot);
+  const size_t whole_begin = first_begin >= begin ? first_begin : view.slot_end(slot);
+  if (view.slot_end(slot) < offset + bytes) slot = view.slot_at(offset + bytes - 1);
+  const size_t last_end = view.slot_end(slot);
+  const size_t whole_end = last_end <= end ? last_end : view.slot_begin(slot);
   const size_t touched_bytes = whole_end > whole_begin ? whole_end - whole_begin : 0;
   return static_cast<int64_t>(touched_bytes) - static_cast<int64_t>(bytes);
 }
@@ -233,11 +235,12 @@ bool Arena::frees_guest(const PagedBlock& block, AddressRange freed) {
   const View& view = *block.view;
   const size_t begin = view.offset_of(block);
   const size_t freed_end = freed.end() - view.reserved.begin;
-  for (size_t i = view.slot_at(freed.begin - view.reserved.begin);
-       i < view.slots.size() && view.slots[i].offset < freed_end; ++i) {
-    const Slot& slot = view.slots[i];
-    if (slot.end() > begin + block.bytes) return false;
-    if (slot.offset >= begin && slot.has_guest) return true;
+  size_t slot = view.slot_at(freed.begin - view.reserved.begin);
+  for (size_t at = view.slot_begin(slot); at < freed_end; ++slot) {
+    const size_t next = view.slot_end(slot);
+    if (next > begin + block.bytes) return false;
+    if (at >= begin && view.slots[slot].has_guest) return true;
+    at = next;
   }
   return false;
 }

@@ -44,6 +44,7 @@ Result<View*> PagedEngine::new_view(Search& search, size_t bytes) {
   view.reserved = {*at, reserved_bytes};
   view.arena = search.arena;
   view.is_small = search.is_small;
+  view.granule_bytes = granule_bytes_;
   view.stack = search.request.stack;
   return &view;
 }
@@ -98,8 +99,7 @@ Status PagedEngine::map_behind(Claim& claim, Search& search) {
     if (unmapped.ok()) mapped.clear();
     if (!unmapped.ok()) note_late(std::move(unmapped));
   }
-  make_room(view.slots, view.slots.size() + mapped.size());
-  make_room(view.packed, view.slots.size() + mapped.size());
+  view.make_room_for(mapped.size(), range.bytes);
   // Where even that failed, the mappings are there and nobody uses them.
   BiasedLock lock(view.arena->lock);
   for (Extent* extent : mapped) {
@@ -112,12 +112,10 @@ Status PagedEngine::map_behind(Claim& claim, Search& search) {
     has_mapped_ = true;
     Slot slot{view.mapped_bytes, extent->bytes, extent};
     slot.is_open = status.ok();
-    view.slots.push_back(slot);
-    view.packed.emplace_back();
+    view.add_slot(slot);
     pack(view, view.slots.size() - 1);
     if (status.ok()) come_home(*extent, view, view.slots.size() - 1);
-    remaps_.put_mapped({view.at(view.mapped_bytes), extent->bytes});
-    view.mapped_bytes += extent->bytes;
+    remaps_.put_mapped({view.at(slot.offset), slot.bytes});
   }
   if (mapped.empty()) return status;
   Arena& arena = *view.arena;

@@ -46,20 +46,17 @@ void PagedEngine::mark_idle(PagedPool& pool, const std::set<const Arena*>& lende
         visited += kVisitsOfRange;
         const size_t begin = view.offset_of(*block);
         const size_t end = begin + block->bytes;
-        const std::vector<PackedSlot>& slots = view.packed;
-        auto slot =
-            std::upper_bound(slots.begin(), slots.end(), begin / granule_bytes_,
-                             [](size_t at, const PackedSlot& each) { return at < each.end; });
-        size_t slot_begin = slot == slots.begin() ? 0 : std::prev(slot)->end * granule_bytes_;
-        for (; slot != slots.end() && slot_begin < end; ++slot) {
-          const size_t slot_end = slot->end * granule_bytes_;
+        size_t slot = view.slot_at(begin);
+        for (size_t slot_begin = view.slot_begin(slot); slot_begin < end; ++slot) {
+          const size_t slot_end = view.slot_end(slot);
+          const uint32_t extent = view.packed[slot].extent;
           if (slot_begin >= begin && slot_end <= end) {
-            idle.set_idle(slot->extent, block, is_borrowed);
+            idle.set_idle(extent, block, is_borrowed);
             ++view.idle_count;
           } else if (slot_end <= end) {
-            idle.set_free_end(slot->extent, slot_end - begin);
+            idle.set_free_end(extent, slot_end - begin);
           } else if (slot_begin >= begin) {
-            idle.set_free_begin(slot->extent, end - slot_begin);
+            idle.set_free_begin(extent, end - slot_begin);
           }
           slot_begin = slot_end;
         }

@@ -105,22 +105,25 @@ struct PackedSlot {
   friend bool operator==(const PackedSlot&, const PackedSlot&) = default;
 };
 
-struct View {
+// What every request for a large block asks of some views comes first, and together.
+struct alignas(64) View {
   Arena* arena = nullptr;
   bool is_small = false;
-  bool is_plain = false;    // one allocation of the device, or of a source
-  uint32_t id = 0;          // in its pool; no other view ever has it
-  uint32_t home_count = 0;  // of slots whose extent is at home here
-  uint32_t idle_count = 0;  // of these, whatever no block uses in the plan of that round
-  uint64_t idle_round = 0;
-  size_t mapped_bytes = 0;  // from the beginning
+  bool is_plain = false;     // one allocation of the device, or of a source
+  bool has_guests = false;   // memory that belongs to other views is, or was, here
+  bool is_listed = false;    // among its arena's views to be looked at for that
+  bool is_retired = false;   // all its slots are, and its addresses go with them
+  size_t granule_bytes = 1;  // of the device: slots end at multiples of it
+  AddressRange reserved{};   // of a plain view: all that the device, or the source, gave
+  size_t mapped_bytes = 0;   // from the beginning
   std::vector<PackedSlot> packed;
-  std::vector<Slot> slots;  // in order, without gaps; none in a plain view
-  AddressRange reserved{};  // of a plain view: all that the device, or the source, gave
-  bool is_retired = false;  // all its slots are, and its addresses go with them
-  bool has_guests = false;  // memory that belongs to other views is, or was, here
-  bool is_listed = false;   // among its arena's views to be looked at for that
-  uint64_t claimed_at = 0;  // when a miss last used it, as the engine counts
+  std::vector<uint32_t> slot_of_unit;  // the one that each unit of addresses begins in
+  uint32_t id = 0;                     // in its pool; no other view ever has it
+  uint32_t home_count = 0;             // of slots whose extent is at home here
+  uint32_t idle_count = 0;             // of these, whatever no block uses in the plan of that round
+  uint64_t idle_round = 0;
+  std::vector<Slot> slots;                // in order, without gaps; none in a plain view
+  uint64_t claimed_at = 0;                // when a miss last used it, as the engine counts
   std::shared_ptr<SegmentSource> source;  // null: the device
   StackId stack{};                        // of whoever made the device give its memory
   PagedBlock* first = nullptr;
@@ -138,28 +141,29 @@ struct View {
     return origin->arena == arena && origin->is_small == is_small && slot.is_open &&
            slot.is_mapped && !slot.is_retired();
   }
-  // Most slots of a view are about as large as each other: it begins where they would have it, and
-  // takes longer steps the farther that was off. REQUIRES: offset < mapped_bytes, not plain.
+  size_t slot_begin(size_t slot) const { return slot == 0 ? 0 : slot_end(slot - 1); }
+  size_t slot_end(size_t slot) const { return packed[slot].end * granule_bytes; }
+  // Hardly any slot is smaller than a unit. REQUIRES: offset < mapped_bytes, not plain.
   size_t slot_at(size_t offset) const {
-    // Of signed numbers, which a processor converts at once.
-    const auto part = double(int64_t(offset)) / double(int64_t(mapped_bytes));
-    const auto guess = static_cast<int64_t>(part * double(int64_t(slots.size())));
-    size_t low = std::min(static_cast<size_t>(guess), slots.size() - 1);
-    size_t high = low + 1;  // it is in [low, high) in the end
-    for (size_t step = 1; slots[low].offset > offset; step *= 2) {
-      high = low;
-      low = low > step ? low - step : 0;
-    }
-    for (size_t step = 1; high < slots.size() && slots[high].offset <= offset; step *= 2) {
-      low = high;
-      high = std::min(high + step, slots.size());
-    }
-    while (high - low > 1) {
-      const size_t middle = (low + high) / 2;
-      (slots[middle].offset <= offset ? low : high) = middle;
-    }
-    return low;
+    size_t slot = slot_of_unit[offset >> kUnitBits];
+    while (slot_end(slot) <= offset) ++slot;
+    return slot;
   }
+  // Before so many slots with so many bytes are added, which cannot fail then.
+  void make_room_for(size_t count, size_t bytes) {
+    make_room(slots, slots.size() + count);
+    make_room(packed, packed.size() + count);
+    make_room(slot_of_unit, ((mapped_bytes + bytes) >> kUnitBits) + 1);
+  }
+  void add_slot(const Slot& slot) {
+    const auto number = static_cast<uint32_t>(slots.size());
+    slots.push_back(slot);
+    packed.push_back({0, 0, static_cast<uint32_t>(slot.end() / granule_bytes) & INT32_MAX});
+    mapped_bytes += slot.bytes;
+    while (slot_of_unit.size() << kUnitBits < mapped_bytes) slot_of_unit.push_back(number);
+  }
+
+  static constexpr int kUnitBits = 21;
 };
 
 // Slots of a view whose memory is not at home there: all of a view's, or some in a row.

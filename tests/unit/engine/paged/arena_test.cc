@@ -30,8 +30,7 @@ class ArenaTest : public ::testing::Test {
       extent->bytes = bytes;
       extent->home = view.get();
       extent->home_slot = view->slots.size();
-      view->slots.push_back({view->mapped_bytes, bytes, extent});
-      view->mapped_bytes += bytes;
+      view->add_slot({view->mapped_bytes, bytes, extent});
     }
     arena_.add_free(
         arena_.insert_block(*view, {view->reserved.begin, view->mapped_bytes}, nullptr));
