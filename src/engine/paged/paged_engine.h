@@ -175,6 +175,8 @@ class PagedEngine final : public Engine {
   bool is_shareable() const;
   size_t shared_extent_bytes(bool is_small) const;
   size_t growth_step_bytes(const Search& search) const;
+  size_t fresh_extent_bytes(const Search& search) const ASHLAR_REQUIRES(mutex_);
+  size_t fresh_count(const Search& search, size_t bytes) const ASHLAR_REQUIRES(mutex_);
   std::vector<size_t> fresh_sizes(const Search& search, size_t bytes) const ASHLAR_REQUIRES(mutex_);
 
   // --- placing.cc: all need the locks of the pool's arenas
@@ -449,7 +451,6 @@ class PagedEngine final : public Engine {
   Status late_error_ ASHLAR_GUARDED_BY(mutex_);  // of a free path; the next allocate reports it
   StackId acting_stack_ ASHLAR_GUARDED_BY(mutex_);
   int64_t visited_count_ ASHLAR_GUARDED_BY(mutex_) = 0;  // by the last plan; see placing.cc
-  uint64_t mapped_round_ ASHLAR_GUARDED_BY(mutex_) = 0;  // the last one; see Extent
   uint64_t idle_round_ ASHLAR_GUARDED_BY(mutex_) = 0;    // likewise; see View
   std::optional<EventId> handover_ ASHLAR_GUARDED_BY(mutex_);
   std::vector<EventId> spare_events_ ASHLAR_GUARDED_BY(mutex_);  // free to be recorded again

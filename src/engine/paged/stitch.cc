@@ -175,36 +175,32 @@ Plan PagedEngine::pieces_for(const Search& search, View* view, size_t have_bytes
   plan.view = view;
   plan.exists = true;
   size_t missing = search.bytes - have_bytes;
-  ++mapped_round_;
-  for (size_t i = 0; view != nullptr && i < view->slots.size(); ++i) {
-    if (Extent* extent = view->slots[i].extent; extent != nullptr) {
-      extent->mapped_round = mapped_round_;
+  Extent* larger = nullptr;  // the smallest that was larger than what was missing at its turn
+  for (auto next = idle.begin(); missing > 0 && next != idle.end();) {
+    const auto passed = next;
+    next = std::partition_point(next, idle.end(),
+                                [&](const Extent* extent) { return extent->bytes > missing; });
+    for (auto at = next; at != passed; --at) {
+      if ((*std::prev(at))->is_mapped_in(view)) continue;
+      larger = *std::prev(at);
+      break;
     }
-  }
-  std::vector<Extent*> larger;  // than what was missing when it was their turn
-  for (Extent* extent : idle) {
-    if (extent->mapped_round == mapped_round_) continue;  // it is there already
-    if (extent->bytes > missing) {
-      larger.push_back(extent);
-      continue;
-    }
+    if (next == idle.end()) break;
+    Extent* extent = *next++;
+    if (extent->is_mapped_in(view)) continue;  // it is there already
     plan.pieces.push_back(extent);
     missing -= extent->bytes;
-    if (missing == 0) break;
   }
-  if (missing > 0 && !larger.empty()) {
-    Extent* smallest = larger.back();
-    if (smallest->bytes - missing <= spare_bytes(search)) {
-      plan.pieces.push_back(smallest);
-      missing = 0;
-    }
+  if (missing > 0 && larger != nullptr && larger->bytes - missing <= spare_bytes(search)) {
+    plan.pieces.push_back(larger);
+    missing = 0;
   }
   plan.fresh_bytes = align_up_to(missing, growth_step_bytes(search));
   return plan;
 }
 
 double PagedEngine::cost_of(const Search& search, const Plan& plan) const {
-  const auto fresh = static_cast<double>(fresh_sizes(search, plan.fresh_bytes).size());
+  const auto fresh = static_cast<double>(fresh_count(search, plan.fresh_bytes));
   const double us = kMapUs * (static_cast<double>(plan.pieces.size()) + fresh) + kCreateUs * fresh;
   return static_cast<double>(plan.fresh_bytes) + us * kBytesPerUs;
 }
@@ -240,23 +236,23 @@ size_t PagedEngine::small_extent_bytes() const {
 
 // A share of what there is: with more memory extents grow, so that their number stays within
 // bounds, and what each may waste stays a small part of the whole.
-std::vector<size_t> PagedEngine::fresh_sizes(const Search& search, size_t bytes) const {
-  if (is_shareable() || search.is_small) {
-    const size_t each =
-        is_shareable() ? shared_extent_bytes(search.is_small) : small_extent_bytes();
-    return std::vector<size_t>(bytes / each, each);
-  }
+size_t PagedEngine::fresh_extent_bytes(const Search& search) const {
+  if (is_shareable()) return shared_extent_bytes(search.is_small);
+  if (search.is_small) return small_extent_bytes();
   constexpr size_t kLargest = 64 * kMiB;
   const size_t share = (held_bytes_ + search.bytes) / share_of(options_.policy);
-  const size_t each =
-      align_up_to(std::clamp(share, small_extent_bytes(), kLargest), granule_bytes_);
-  std::vector<size_t> sizes;
-  while (bytes > 0) {
-    // A rest that is not worth a call of its own joins the last one.
-    const size_t next = bytes < each + each / 2 ? bytes : each;
-    sizes.push_back(next);
-    bytes -= next;
-  }
+  return align_up_to(std::clamp(share, small_extent_bytes(), kLargest), granule_bytes_);
+}
+
+// A rest that is not worth a call of its own joins the last one.
+size_t PagedEngine::fresh_count(const Search& search, size_t bytes) const {
+  const size_t each = fresh_extent_bytes(search);
+  return bytes == 0 ? 0 : std::max(size_t{1}, (bytes + each / 2) / each);
+}
+
+std::vector<size_t> PagedEngine::fresh_sizes(const Search& search, size_t bytes) const {
+  std::vector<size_t> sizes(fresh_count(search, bytes), fresh_extent_bytes(search));
+  if (!sizes.empty()) sizes.back() = bytes - (sizes.size() - 1) * sizes.front();
   return sizes;
 }
 

@@ -49,10 +49,12 @@ struct Extent {
   Backup backup{};            // of a paused pool
   std::vector<Mapping> mappings;
 
-  uint64_t mapped_round = 0;  // while a stitch is planned: it is mapped in the view that may grow
-
   bool is_at_home_in(const View& view, size_t slot) const {
     return home == &view && home_slot == slot;
+  }
+  bool is_mapped_in(const View* view) const {
+    return std::any_of(mappings.begin(), mappings.end(),
+                       [view](const Mapping& each) { return each.view == view; });
   }
 };
 
