@@ -1,7 +1,6 @@
 // What trackers were told, added up, and held against what the engine says and the device has.
-#include "base/align.h"
 #include "base/text.h"
-#include "engine/size_policy.h"
+#include "engine/paged/size_classes.h"
 #include "paged_run.h"
 
 namespace ashlar::model {
@@ -9,7 +8,7 @@ namespace ashlar::model {
 void PagedRun::listen(const TraceEntry& entry) {
   switch (entry.action) {
     case TraceAction::kAlloc: {
-      const size_t bytes = align_up(entry.bytes, kMinBlockBytes);
+      const size_t bytes = paged::SizeClasses::block_bytes(entry.bytes);
       const Active active{bytes, entry.bytes, entry.stream, entry.pool};
       if (!active_.emplace(entry.address, active).second) {
         disagree(text("two blocks at ", entry.address));

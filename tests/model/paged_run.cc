@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
-#include "base/align.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "engine/paged/size_classes.h"
 
 namespace ashlar::model {
 
@@ -109,7 +109,7 @@ void PagedRun::allocate(const Operation& operation, StreamId stream) {
     if (!block.status().is_out_of_memory()) must(block.status(), "allocate");
     return;
   }
-  if ((*block)->bytes != align_up(bytes, kMinBlockBytes)) {
+  if ((*block)->bytes != paged::SizeClasses::block_bytes(bytes)) {
     return disagree(text((*block)->bytes, " B were handed out for ", bytes));
   }
   if ((*block)->stream != stream) return disagree("a block of a foreign stream");

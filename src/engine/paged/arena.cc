@@ -31,10 +31,14 @@ int64_t stranded_bytes(const View& view, AddressRange range, size_t offset, size
 }
 
 PagedBlock* Arena::take_range(Heap& heap, size_t bytes, double tolerance) {
-  heap.quick.flush([this](PagedBlock* block) { add_free(block); });
+  if (!heap.is_small) flush(heap);
   if (!heap.is_small && !hosts.empty()) return nullptr;  // the engine's turn
   size_t offset = 0;
   PagedBlock* range = best_range(heap, bytes, tolerance, offset);
+  if (range == nullptr && heap.is_small) {
+    flush(heap);
+    range = best_range(heap, bytes, tolerance, offset);
+  }
   if (range == nullptr) return nullptr;
   heap.ranges.erase(range);
   if (pool.options.no_split) return range;
@@ -86,7 +90,11 @@ PagedBlock* Arena::best_range(Heap& heap, size_t bytes, double tolerance, size_t
 }
 
 void Arena::flush() {
-  for (Heap& heap : heaps) heap.quick.flush([this](PagedBlock* block) { add_free(block); });
+  for (Heap& heap : heaps) flush(heap);
+}
+
+void Arena::flush(Heap& heap) {
+  heap.quick.flush([this](PagedBlock* block) { add_free(block); });
 }
 
 // --- levels

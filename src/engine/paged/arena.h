@@ -116,6 +116,7 @@ class Arena {
  private:
   // The heap is above its level. False: so is the arena, or the heap above its own.
   bool renew_levels(Heap& heap);
+  void flush(Heap& heap);
   PagedBlock* take_range(Heap& heap, size_t bytes, double tolerance);
   PagedBlock* best_range(Heap& heap, size_t bytes, double tolerance, size_t& offset);
   static bool frees_guest(const PagedBlock& block, AddressRange freed);

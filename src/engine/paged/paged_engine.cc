@@ -105,7 +105,7 @@ PagedEngine::~PagedEngine() {
   if (!is_simple) return nullptr;
   const OwnedLock lock(last.arena->lock);
   if (!lock.is_held()) return nullptr;
-  const size_t bytes = align_up(request.bytes, kMinBlockBytes);
+  const size_t bytes = SizeClasses::block_bytes(request.bytes);
   Heap& heap = last.arena->heap(SizePolicy::is_small(bytes));
   PagedBlock* block = heap.quick.find(bytes);
   if (block == nullptr) return nullptr;
@@ -169,7 +169,7 @@ Result<Block*> PagedEngine::allocate_from_arena(const Request& request) {
   bool is_peak = false;
   {
     BiasedLock lock(arena.lock);
-    block = arena.take(align_up(request.bytes, kMinBlockBytes), tolerance_);
+    block = arena.take(SizeClasses::block_bytes(request.bytes), tolerance_);
     if (block != nullptr) is_peak = hand_out(arena, block, request);
   }
   if (block == nullptr) return allocate_slowly(request);
@@ -209,7 +209,7 @@ Result<Block*> PagedEngine::allocate_locked(Search& search) {
   if (!late_error_.ok()) return std::exchange(late_error_, {});
   const StreamId stream = search.request.stream;
   if (Status collected = collect_waiting(stream); !collected.ok()) return collected;
-  search.bytes = align_up(search.request.bytes, kMinBlockBytes);
+  search.bytes = SizeClasses::block_bytes(search.request.bytes);
   search.is_small = SizePolicy::is_small(search.bytes);
   search.pool = pools_.at(routes_.pool_for(stream)).get();
   if (search.pool->is_paused) return paused(*search.pool);

@@ -1,13 +1,14 @@
 // Blocks that were freed a moment ago, each in the list of its very size: most programs ask for the
 // same sizes again. They are not merged with their neighbours until a request comes that none of
-// them fits. Not thread safe.
+// them fits, and for which, if it is a small one, nothing else is free. Not thread safe.
 #pragma once
 
 #include <array>
 #include <bit>
 
+#include "base/align.h"
+#include "engine/paged/size_classes.h"
 #include "engine/paged/view.h"
-#include "engine/size_policy.h"
 
 namespace ashlar::paged {
 
@@ -15,8 +16,8 @@ class QuickLists {
  public:
   // The block that `take` would give. Null: there is none of that size.
   PagedBlock* find(size_t bytes) const {
-    PagedBlock* block = lists_[index_of(bytes)].first;
-    return block == nullptr || block->bytes != bytes ? nullptr : block;
+    const List& list = lists_[index_of(bytes)];
+    return list.bytes == bytes ? list.first : nullptr;
   }
   // What becomes of it is the caller's to say.
   PagedBlock* take(size_t bytes) {
@@ -27,44 +28,51 @@ class QuickLists {
   // False: its list is taken by blocks of another size, and the block must be merged instead.
   bool put(PagedBlock* block) {
     List& list = list_for(block->bytes);
-    if (list.first != nullptr && list.first->bytes != block->bytes) return false;
+    if (list.first != nullptr && list.bytes != block->bytes) return false;
     block->state = BlockState::kQuick;
     block->list_next = list.first;
     list.first = block;
-    if (!list.is_marked) mark(list);
+    if (list.bytes != block->bytes) mark(list, block->bytes);
     return true;
   }
   // Hands every block to `merge`, and has none afterwards.
   template <typename Merge>
   void flush(const Merge& merge) {
-    for (; marked_ != 0; marked_ &= marked_ - 1) {
-      List& list = lists_[static_cast<size_t>(std::countr_zero(marked_))];
-      for (PagedBlock *block = list.first, *next = nullptr; block != nullptr; block = next) {
-        next = block->list_next;
-        block->state = BlockState::kFree;
-        merge(block);
+    for (size_t word = 0; word < marked_.size(); ++word) {
+      for (uint64_t& bits = marked_[word]; bits != 0; bits &= bits - 1) {
+        List& list = lists_[64 * word + static_cast<size_t>(std::countr_zero(bits))];
+        for (PagedBlock *block = list.first, *next = nullptr; block != nullptr; block = next) {
+          next = block->list_next;
+          block->state = BlockState::kFree;
+          merge(block);
+        }
+        list = {};
       }
-      list = {};
     }
   }
 
  private:
   struct List {
-    PagedBlock* first = nullptr;  // all are of its size
-    bool is_marked = false;       // it may have blocks; a list that is empty again stays so
+    PagedBlock* first = nullptr;
+    size_t bytes = 0;  // of each; 0: it had none since all were merged. Blocks are not asked, which
+                       // are in no cache
   };
-  static constexpr size_t kListCount = 64;
+  static constexpr size_t kLargeCount = 64;  // sizes share these
+  static constexpr size_t kListCount = align_up(kLargeCount + SizeClasses::kCount, 64);
   static size_t index_of(size_t bytes) {
-    return ((bytes / kMinBlockBytes) * 0x9e3779b97f4a7c15ULL) >> 58;
+    const size_t of_large = ((bytes / kMinBlockBytes) * 0x9e3779b97f4a7c15ULL) >> 58;
+    const size_t of_small = kLargeCount + SizeClasses::class_of(bytes);
+    return SizePolicy::is_small(bytes) ? of_small : of_large;
   }
   List& list_for(size_t bytes) { return lists_[index_of(bytes)]; }
-  void mark(List& list) {
-    list.is_marked = true;
-    marked_ |= uint64_t{1} << (&list - lists_.data());
+  void mark(List& list, size_t bytes) {
+    list.bytes = bytes;
+    const auto index = static_cast<size_t>(&list - lists_.data());
+    marked_[index / 64] |= uint64_t{1} << (index % 64);
   }
 
   std::array<List, kListCount> lists_{};
-  uint64_t marked_ = 0;  // a bit for each list
+  std::array<uint64_t, kListCount / 64> marked_{};  // a bit for each list
 };
 
 }  // namespace ashlar::paged

@@ -106,6 +106,19 @@ TEST_F(ArenaTest, WhatIsFreedInPiecesServesALargerRequest) {
   EXPECT_EQ(sizes(view), std::vector{8 * kMiB});
 }
 
+// Sizes of small blocks are few, so that one is likely to be asked for again.
+TEST_F(ArenaTest, SmallBlocksAreMergedOnlyWhenNothingElseIsFree) {
+  View& view = add_view({64 * kKiB}, true);
+  PagedBlock* kept = take(16 * kKiB);
+  PagedBlock* other = take(16 * kKiB);
+  arena_.put(kept);
+  arena_.put(other);
+  EXPECT_NE(take(32 * kKiB), nullptr) << "of what was never used";
+  EXPECT_EQ(sizes(view), (std::vector<size_t>{16 * kKiB, 16 * kKiB, 32 * kKiB}));
+  EXPECT_EQ(take(32 * kKiB), kept) << "of both, merged";
+  EXPECT_EQ(sizes(view), (std::vector<size_t>{32 * kKiB, 32 * kKiB}));
+}
+
 TEST_F(ArenaTest, SmallBlocksAndLargeOnesLiveApart) {
   add_view({8 * kMiB});
   EXPECT_EQ(take(512), nullptr);
