@@ -62,13 +62,12 @@ EngineUnderTest async_engine() {
           .tells_all = false};
 }
 
-// What the guard counts and refuses is memory that engines take from the device themselves, so the
-// driver's own pool is not guarded.
 std::vector<EngineUnderTest> all_engines() {
   const char* wanted = std::getenv("ASHLAR_TEST_DEVICE");
   if (wanted != nullptr && std::string_view(wanted) == "cuda") {
     return {on_real_cuda(classic_engine("Classic", false)),
-            on_real_cuda(classic_engine("ClassicExpandable", true)), on_real_cuda(paged_engine())};
+            on_real_cuda(classic_engine("ClassicExpandable", true)), on_real_cuda(paged_engine()),
+            on_real_cuda(async_engine())};
   }
   return {on_cuda(classic_engine("Classic", false)),
           on_cuda(paged_engine()),
@@ -76,7 +75,8 @@ std::vector<EngineUnderTest> all_engines() {
           on_hip(classic_engine("ClassicExpandable", true)),
           on_hip(paged_engine()),
           on_hip(async_engine()),
-          on_guarded_cuda(paged_engine())};
+          on_guarded_cuda(paged_engine()),
+          on_guarded_cuda(async_engine())};
 }
 
 auto engines() { return testing::ValuesIn(all_engines()); }

@@ -2,6 +2,7 @@
 // test says, none of it used, and its calls can be made to fail. All else is the device's own.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -35,8 +36,13 @@ class GuardedDevice final : public ForwardingDevice {
 
   Result<MemoryUse> memory_use() override {
     return gated(DeviceCall::kMemoryUse, [&]() -> Result<MemoryUse> {
+      Result<PoolUse> pool = PoolUse{};
+      if (properties_.has_stream_pool) pool = ForwardingDevice::pool_use();
+      if (!pool.ok()) return pool.status();
       MutexLock lock(mutex_);
-      return MemoryUse{capacity_bytes_ - used_bytes_, capacity_bytes_};
+      size_t used_bytes = used_bytes_ + pool->reserved_bytes;
+      for (const auto& [address, bytes] : pooled_) used_bytes -= bytes;
+      return MemoryUse{capacity_bytes_ - std::min(used_bytes, capacity_bytes_), capacity_bytes_};
     });
   }
   Result<DeviceAddress> allocate(size_t bytes) override {
@@ -60,7 +66,36 @@ class GuardedDevice final : public ForwardingDevice {
     });
   }
 
+  // Refused above the capacity until it is handed back: what the driver's pool keeps is counted as
+  // used, but it would serve any request.
+  Result<DeviceAddress> allocate_async(size_t bytes, StreamId stream) override {
+    return gated(DeviceCall::kAllocateAsync, [&] {
+      return counted(bytes, pooled_,
+                     [&] { return ForwardingDevice::allocate_async(bytes, stream); });
+    });
+  }
+  Status free_async(DeviceAddress address, StreamId stream) override {
+    return gated(DeviceCall::kFreeAsync, [&] {
+      return uncounted(address, pooled_,
+                       [&] { return ForwardingDevice::free_async(address, stream); });
+    });
+  }
+
   // --- what engines call besides -----------------------------------------------------------------
+
+  Result<PoolUse> pool_use() override {
+    return gated(DeviceCall::kPoolUse, [&] { return ForwardingDevice::pool_use(); });
+  }
+  Status reset_pool_peaks() override {
+    return gated(DeviceCall::kResetPoolPeaks, [&] { return ForwardingDevice::reset_pool_peaks(); });
+  }
+  Status set_pool_threshold(size_t keep_bytes) override {
+    return gated(DeviceCall::kSetPoolThreshold,
+                 [&] { return ForwardingDevice::set_pool_threshold(keep_bytes); });
+  }
+  Status trim_pool(size_t keep_bytes) override {
+    return gated(DeviceCall::kTrimPool, [&] { return ForwardingDevice::trim_pool(keep_bytes); });
+  }
 
   Result<DeviceAddress> reserve(size_t bytes, const ReserveOptions& options) override {
     return gated(DeviceCall::kReserve, [&] { return ForwardingDevice::reserve(bytes, options); });
@@ -180,8 +215,9 @@ class GuardedDevice final : public ForwardingDevice {
   sim::Faults faults_;
   Mutex mutex_;
   size_t used_bytes_ ASHLAR_GUARDED_BY(mutex_) = 0;
-  std::map<DeviceAddress, size_t> allocations_;  // these two under `mutex_`, which a reference
+  std::map<DeviceAddress, size_t> allocations_;  // these three under `mutex_`, which a reference
   std::map<ExtentId, size_t> extents_;           // to them cannot say
+  std::map<DeviceAddress, size_t> pooled_;
   Status lost_ ASHLAR_GUARDED_BY(mutex_);
 };
 
