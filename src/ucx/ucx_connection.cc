@@ -192,12 +192,12 @@ Status UcxConnection::wait(IsDone is_done, const char* what, Deadline deadline) 
   const Clock::time_point rest_from = Clock::now() + kDriveItself;
   for (;;) {
     if (Clock::now() < rest_from) {
-      const UcxWorker::Driving driving(worker_);
       MutexLock lock(worker_.mutex);
       worker_.progress_locked();
       if (is_done()) return {};
       if (Status good = check_locked(); !good.ok()) return good;
     } else {
+      worker_.call_back();
       MutexLock lock(worker_.mutex);
       if (is_done()) return {};
       if (Status good = check_locked(); !good.ok()) return good;

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "base/text.h"
 #include "symm/transport.h"
@@ -22,7 +23,13 @@ namespace {
 using std::chrono::microseconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr microseconds kBehindDrivers{50};
+// Of others, while the thread sleeps or naps: it is not needed. About three short calls.
+constexpr uint64_t kLooksOfDrivers = 32;
+// It comes back after an eighth of the time that they have looked, within these bounds. Timers and
+// switches of a nap cost 5 us on a virtual machine, and calls of others may come as late as one
+// lasts.
+constexpr microseconds kShortestNap{50};
+constexpr microseconds kLongestNap{400};
 constexpr size_t kMostIdle = 128;  // of 64 KiB at most
 
 thread_local int hush_depth = 0;
@@ -159,11 +166,17 @@ Status UcxWorker::start_thread() {
 void UcxWorker::answer_others() {
   const Hush hush;
   Clock::time_point busy_until = Clock::now() + busy_poll_;
+  microseconds nap = kShortestNap;
+  uint64_t seen = 0;  // of the looks of others
   while (!is_ending_.load(std::memory_order_acquire)) {
-    if (drivers_.load(std::memory_order_relaxed) > 0) {
-      std::this_thread::sleep_for(kBehindDrivers);
+    const uint64_t looks = look_count_.load(std::memory_order_relaxed);
+    if (looks - seen >= kLooksOfDrivers) {
+      const bool is_needed = take_nap(nap);
+      seen = is_needed ? look_count_.load(std::memory_order_relaxed) : looks;
+      nap = std::min(nap + nap / 8, kLongestNap);
       continue;
     }
+    nap = kShortestNap;
     bool has_work = false;
     bool is_asleep = false;
     bool has_outstanding = false;
@@ -173,6 +186,8 @@ void UcxWorker::answer_others() {
       if (!has_work && Clock::now() >= busy_until) {
         is_asleep = ::ucp_worker_arm(worker_) == UCS_OK;
         has_work = !is_asleep;
+        looks_before_sleep_ = look_count_.load(std::memory_order_relaxed);
+        is_asleep_.store(is_asleep, std::memory_order_relaxed);
       }
       has_outstanding = !with_ucx_.empty();
     }
@@ -182,21 +197,46 @@ void UcxWorker::answer_others() {
       // after.
       pollfd wanted{event_fd_, POLLIN, 0};
       ::poll(&wanted, 1, has_outstanding ? 1 : -1);
+      // Nobody called it off: what came is for the thread, however often others looked before.
+      if (is_asleep_.exchange(false, std::memory_order_relaxed)) {
+        seen = look_count_.load(std::memory_order_relaxed);
+      }
     } else if (!has_work) {
       std::this_thread::yield();
     }
   }
 }
 
+bool UcxWorker::take_nap(microseconds time) {
+  const Clock::time_point end = Clock::now() + time;
+  MutexLock lock(napping_);
+  while (!is_called_back_ && lock.wait_until(called_back_, end)) {
+  }
+  return std::exchange(is_called_back_, false);
+}
+
+void UcxWorker::call_back() {
+  MutexLock lock(napping_);
+  is_called_back_ = true;
+  called_back_.notify_one();
+}
+
 void UcxWorker::progress() {
   const Hush hush;
-  const Driving driving(*this);
   MutexLock lock(mutex);
   progress_locked();
 }
 
 void UcxWorker::progress_locked() {
-  if (worker_ != nullptr) step_locked();
+  if (worker_ == nullptr) return;
+  const uint64_t looks = look_count_.fetch_add(1, std::memory_order_relaxed);
+  // Asleep, the thread is woken by every message, only to find that it was read here, and poll then
+  // goes on without returning. So it is called off: naps are for as long as others look.
+  if (looks - looks_before_sleep_ >= kLooksOfDrivers &&
+      is_asleep_.exchange(false, std::memory_order_relaxed)) {
+    wake_locked();
+  }
+  step_locked();
 }
 
 unsigned UcxWorker::step_locked() {
@@ -211,6 +251,7 @@ void UcxWorker::end() {
   for (const auto& connection : connections()) connection->close();
   if (has_thread_) {
     is_ending_.store(true, std::memory_order_release);
+    call_back();
     {
       MutexLock lock(mutex);
       wake_locked();

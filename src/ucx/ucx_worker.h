@@ -77,6 +77,8 @@ class UcxWorker {
 
   const std::string& address() const { return address_; }
   void progress() ASHLAR_EXCLUDES(mutex);
+  // Whoever has looked until now waits on without looking: the thread is to do it.
+  void call_back() ASHLAR_EXCLUDES(napping_);
   void end() ASHLAR_EXCLUDES(mutex, ending_);
   void add(const std::shared_ptr<UcxConnection>& connection) ASHLAR_EXCLUDES(mutex);
   std::vector<std::shared_ptr<UcxConnection>> connections() ASHLAR_EXCLUDES(mutex);
@@ -87,6 +89,7 @@ class UcxWorker {
   // kUsage: it has ended.
   Status check_locked() const ASHLAR_REQUIRES(mutex);
   ucp_worker_h worker() const ASHLAR_REQUIRES(mutex) { return worker_; }
+  // For those who wait; whoever calls it again and again keeps the thread away.
   void progress_locked() ASHLAR_REQUIRES(mutex);
   // UCX has it when this returns, or has failed.
   ucs_status_t send_locked(ucp_ep_h to, const Message& message, std::span<const std::byte> data)
@@ -108,21 +111,6 @@ class UcxWorker {
   // What waits to be sent, in answers and calls.
   size_t waiting_bytes_locked() const ASHLAR_REQUIRES(mutex);
 
-  // While it is there, the caller calls progress, and the thread need not.
-  class Driving {
-   public:
-    // The count is a hint: whoever reads an old one looks once too often or 50 us late.
-    explicit Driving(UcxWorker& worker) : count_(worker.drivers_) {
-      count_.fetch_add(1, std::memory_order_relaxed);
-    }
-    ~Driving() { count_.fetch_sub(1, std::memory_order_relaxed); }
-    Driving(const Driving&) = delete;
-    Driving& operator=(const Driving&) = delete;
-
-   private:
-    std::atomic<int>& count_;
-  };
-
   Mutex mutex;                      // every call of UCX; sockets, too
   std::condition_variable changed;  // an answer came, or a connection broke
 
@@ -133,6 +121,8 @@ class UcxWorker {
   Status publish_locked() ASHLAR_REQUIRES(mutex);
   Status start_thread() ASHLAR_EXCLUDES(mutex);
   void answer_others() ASHLAR_EXCLUDES(mutex);
+  // True: it was called back.
+  bool take_nap(std::chrono::microseconds time) ASHLAR_EXCLUDES(mutex, napping_);
   void wake_locked() ASHLAR_REQUIRES(mutex);
   // Lets UCX work; then cuts off whom it found to be owed too much. 0: there was nothing to do.
   unsigned step_locked() ASHLAR_REQUIRES(mutex);
@@ -156,13 +146,21 @@ class UcxWorker {
   int event_fd_ = -1;    // UCX's own; likewise
   pthread_t thread_{};
   bool has_thread_ = false;
-  std::atomic<int> drivers_{0};
+  // How often others than the thread have let UCX work, and whether it sleeps until UCX has an
+  // event. Hints, which nothing else hangs on: whoever reads old ones is a look or a nap late.
+  std::atomic<uint64_t> look_count_{0};
+  std::atomic<bool> is_asleep_{false};
   // Whoever reads it late takes part a moment longer; the thread is joined before anything goes.
   std::atomic<bool> is_ending_{false};
+
+  Mutex napping_;  // taken last
+  std::condition_variable called_back_;
+  bool is_called_back_ ASHLAR_GUARDED_BY(napping_) = false;  // until a nap ends by it
 
   Mutex ending_;  // one end at a time; taken before mutex
   ucp_context_h context_ ASHLAR_GUARDED_BY(mutex) = nullptr;
   ucp_worker_h worker_ ASHLAR_GUARDED_BY(mutex) = nullptr;  // null: over
+  uint64_t looks_before_sleep_ ASHLAR_GUARDED_BY(mutex) = 0;
   std::list<std::unique_ptr<Sending>> with_ucx_ ASHLAR_GUARDED_BY(mutex);
   std::list<std::unique_ptr<Sending>> idle_ ASHLAR_GUARDED_BY(mutex);  // for the next
   uint64_t call_count_ ASHLAR_GUARDED_BY(mutex) = 0;

@@ -70,6 +70,25 @@ TEST(UcxTransportConcurrencyTest, ManyThreadsUseOneEndpointAtOnce) {
             kThreads * kTimes);
 }
 
+// The thread of whoever looks itself goes out of the way; it comes back for those who call then.
+TEST(UcxTransportConcurrencyTest, WhoeverHasWaitedForOthersAnswersThemAfterwards) {
+  Side here;
+  Side there;
+  here.connect_to(there);
+  there.connect_to(here);
+  const AtomicCall add_one{AtomicKind::kAdd, WordBytes::k8, 0, 1, 0};
+  for (uint64_t round = 0; round < kRounds; ++round) {
+    for (uint64_t i = 0; i < kTimes; ++i) {
+      const Result<uint64_t> before = here.remote->fetch(add_one, patience());
+      ASSERT_TRUE(before.ok()) << before.status().to_string();
+      ASSERT_EQ(*before, round * kTimes + i);
+    }
+    const Result<uint64_t> before = there.remote->fetch(add_one, patience());
+    ASSERT_TRUE(before.ok()) << before.status().to_string();
+    ASSERT_EQ(*before, round);
+  }
+}
+
 // Threads that ask again and again, until they are told why not.
 class Askers {
  public:
