@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -76,6 +77,45 @@ struct SnapshotSegment {
   friend bool operator==(const SnapshotSegment&, const SnapshotSegment&) = default;
 };
 
+// Where an extent is mapped: as many addresses as it has bytes.
+struct SnapshotMapping {
+  DeviceAddress address;
+  int64_t made_us = 0;  // since 1970, by the clock of the trace
+  friend bool operator==(const SnapshotMapping&, const SnapshotMapping&) = default;
+};
+
+// Physical memory from one create call of the device, of engines that map it (`paged`). Mappings by
+// address; each lies in a view, and no two of any extents overlap. Where it is at home its memory
+// is handed out, and that stretch is part of an expandable segment; its other mappings wait to be
+// used again. Without a home it is idle: it has no part in any segment.
+struct SnapshotExtent {
+  DeviceIndex device;
+  ExtentId id;  // the device's name for it; no other extent of the device has it
+  size_t bytes = 0;
+  bool is_large = false;
+  StreamId stream;  // which used it last
+  PoolId pool;
+  std::optional<DeviceAddress> home{};  // one of its mappings
+  // Where the entries of a trace have left it; none: they never told. Memory that is free may have
+  // gone elsewhere since, which is told when it is used again.
+  std::optional<DeviceAddress> traced{};
+  std::vector<SnapshotMapping> mappings{};
+  friend bool operator==(const SnapshotExtent&, const SnapshotExtent&) = default;
+};
+
+// Addresses that extents are mapped at. No two views overlap; from the beginning on, `mapped_bytes`
+// of a view have been mapped: what no extent has there any more was given back.
+struct SnapshotView {
+  DeviceIndex device;
+  DeviceAddress address;
+  size_t reserved_bytes = 0;
+  size_t mapped_bytes = 0;  // <= reserved_bytes
+  bool is_large = false;
+  StreamId stream;
+  PoolId pool;
+  friend bool operator==(const SnapshotView&, const SnapshotView&) = default;
+};
+
 // A moment that the program marked: {"name": …, "stage": "START" or "END"}, or other fields.
 struct Annotation {
   DeviceIndex device;
@@ -89,7 +129,10 @@ using SettingValue =
     std::variant<bool, int64_t, double, std::string, std::vector<std::pair<std::string, int64_t>>>;
 
 struct Snapshot {
-  std::vector<SnapshotSegment> segments{};               // by device, then by address
+  std::vector<SnapshotSegment> segments{};  // by device, then by address
+  // Of engines that have them: what the expandable segments are made of.
+  std::vector<SnapshotView> views{};                     // by device, then by address
+  std::vector<SnapshotExtent> extents{};                 // by device, then by id
   std::vector<std::vector<TraceEntry>> device_traces{};  // by device; oldest entry first
   std::vector<Annotation> annotations{};
   std::vector<std::pair<std::string, SettingValue>> settings{};
@@ -101,7 +144,8 @@ struct Snapshot {
 };
 
 // Writes it as PyTorch does (`torch.cuda.memory._dump_snapshot`): what opens PyTorch's snapshots
-// opens this. Throws DeviceError, with the system's reason, if the file cannot be written.
+// opens this; views and extents stand under a key of our own. Throws DeviceError, with the system's
+// reason, if the file cannot be written.
 ASHLAR_EXPORT void save_snapshot(const Snapshot& snapshot, const std::string& path);
 
 }  // namespace ashlar

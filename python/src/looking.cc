@@ -124,7 +124,9 @@ void bind_looking(AllocatorClass& allocators) {
             return snapshot_as_dict(take_snapshot(user, include_traces));
           },
           py::kw_only(), py::arg("include_traces") = true,
-          "What is held, and what history there is, as torch.cuda.memory._snapshot() has it.")
+          "What is held, and what history there is, as torch.cuda.memory._snapshot() has it; of "
+          "the "
+          "paged engine also its views and extents, under \"ashlar\".")
       .def("save_snapshot", save, py::arg("path"),
            "The same into a file: for ashlar.load, `ashlar report`, and PyTorch's viewer.")
       .def(

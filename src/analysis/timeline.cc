@@ -75,6 +75,9 @@ size_t reserved_before(const Snapshot& snapshot, DeviceIndex device) {
   for (const SnapshotSegment& segment : snapshot.segments) {
     if (segment.device == device) at_end += segment.reserved_bytes();
   }
+  for (const SnapshotExtent& extent : snapshot.extents) {
+    if (extent.device == device && !extent.home) at_end += extent.bytes;  // it is in no segment
+  }
   const size_t before = at_end - change;
   const size_t least = -static_cast<size_t>(lowest);
   return static_cast<int64_t>(before) < static_cast<int64_t>(least) ? least : before;

@@ -54,7 +54,11 @@ void Allocator::annotate(DeviceAddress address, const std::string& text) {
 Snapshot Allocator::snapshot(const SnapshotOptions& options) {
   Snapshot snapshot;
   Engine& engine = *parts_->engine;
-  snapshot.segments = engine.segments(options.pool);
+  Holdings held = engine.holdings(options.pool);
+  snapshot.segments = std::move(held.segments);
+  snapshot.views = std::move(held.views);
+  snapshot.extents = std::move(held.extents);
+  engine.history().date(snapshot.extents);
   const DeviceIndex device = parts_->device.properties().index;
   snapshot.device_traces.resize(device.value() + 1);
   if (options.include_traces) engine.history().read_into(snapshot, device);

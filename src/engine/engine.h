@@ -56,6 +56,14 @@ struct BlockMemory {
   bool can_export_fd = false;  // the extents were made so that they can travel
 };
 
+// What an engine holds at one moment, in the words of a snapshot.
+struct Holdings {
+  std::vector<SnapshotSegment> segments{};  // by address
+  // Of engines that have them. The times of mappings are still ticks (History::date).
+  std::vector<SnapshotView> views{};
+  std::vector<SnapshotExtent> extents{};
+};
+
 class Engine {
  public:
   virtual ~Engine() = default;
@@ -156,9 +164,12 @@ class Engine {
   // --- looking ----------------------------------------------------------------------------------
   // The engine records into it; callers start it, capture stacks with it, and read it.
   History& history() { return history_; }
-  // What is held, by address, of one pool or of all; stacks are the history's. The look is an act
-  // of its own, and recorded.
-  virtual std::vector<SnapshotSegment> segments(std::optional<PoolId> pool = {}) = 0;
+  // What is held, of one pool or of all; stacks are the history's. The look is an act of its own,
+  // and recorded.
+  virtual Holdings holdings(std::optional<PoolId> pool = {}) = 0;
+  std::vector<SnapshotSegment> segments(std::optional<PoolId> pool = {}) {
+    return holdings(pool).segments;
+  }
   // Records what the user says about a live block. kUsage: none starts there.
   virtual Status annotate(DeviceAddress address, const std::string& said) = 0;
   virtual AllocatorStats stats() const = 0;

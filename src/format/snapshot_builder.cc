@@ -17,7 +17,8 @@ SnapshotBuilder::SnapshotBuilder(ValueStore& store)
     : fields_(store),
       stacks_(fields_, snapshot_.tables),
       traces_(fields_, stacks_),
-      segments_(fields_, stacks_) {
+      segments_(fields_, stacks_),
+      extents_(fields_) {
   add_words(store);
   store.set_adopter(traces_);
 }
@@ -56,11 +57,14 @@ bool SnapshotBuilder::read_root(Value root) {
     if (key == Key::kHostSegments) {
       is_right = segments_.read_segments(key, value, snapshot_.host_segments);
     }
+    if (key == Key::kAshlar) is_right = extents_.read(value, snapshot_);
     if (key == Key::kHostTraces) is_right = traces_.read_traces(key, value, snapshot_.host_traces);
     if (!is_right) return false;
   }
-  return is_snapshot ||
-         fields_.fail("the file has neither \"segments\" nor \"device_traces\" (expected both)");
+  if (!is_snapshot) {
+    return fields_.fail("the file has neither \"segments\" nor \"device_traces\" (expected both)");
+  }
+  return extents_.check(snapshot_);
 }
 
 bool SnapshotBuilder::read_annotations(Value list) {

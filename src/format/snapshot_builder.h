@@ -6,6 +6,7 @@
 
 #include "ashlar/snapshot.h"
 #include "ashlar/status.h"
+#include "format/extent_reader.h"
 #include "format/fields.h"
 #include "format/segment_reader.h"
 #include "format/stack_reader.h"
@@ -37,6 +38,7 @@ class SnapshotBuilder {
   StackReader stacks_;
   TraceReader traces_;
   SegmentReader segments_;
+  ExtentReader extents_;
 };
 
 }  // namespace ashlar

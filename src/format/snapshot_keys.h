@@ -1,5 +1,5 @@
-// The words of PyTorch's snapshot schema (docs/formats/snapshot.md), as numbers: readers give them
-// to a fresh ValueStore first, so that comparing a key is comparing a number.
+// The words of the snapshot schema (docs/formats/snapshot.md), PyTorch's and our own, as numbers:
+// readers give them to a fresh ValueStore first, so that comparing a key is comparing a number.
 #pragma once
 
 #include <cstdint>
@@ -16,25 +16,34 @@ enum class Key : uint32_t {
   kAddress,
   kAllocatedSize,
   kAllocatorSettings,
+  kAshlar,
   kBlocks,
   kCompileContext,
   kDevice,
   kDeviceFree,
   kDeviceTraces,
+  kExtents,
   kExternalAnnotations,
   kFilename,
   kForwardFrames,
   kFrames,
   kHistory,
+  kHome,
   kHostSegments,
   kHostTraces,
+  kId,
   kIsExpandable,
+  kIsLarge,
   kIsPaused,
   kLine,
+  kMadeUs,
+  kMappedSize,
+  kMappings,
   kName,
   kPoolId,
   kRealSize,
   kRequestedSize,
+  kReservedSize,
   kSegmentPoolId,
   kSegmentType,
   kSegments,
@@ -43,7 +52,10 @@ enum class Key : uint32_t {
   kStream,
   kTimeUs,
   kTotalSize,
+  kTraced,
   kUserMetadata,
+  kVersion,
+  kViews,
   // Words that stand as values.
   kNotAvailable,
   kNothing,

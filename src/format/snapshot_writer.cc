@@ -3,6 +3,8 @@
 
 #include <variant>
 
+#include "format/extent_reader.h"
+
 namespace ashlar {
 namespace {
 
@@ -20,6 +22,9 @@ class SnapshotWriter {
   void write_segments(const std::vector<SnapshotSegment>& segments);
   void write_segment(const SnapshotSegment& segment);
   void write_block(const SnapshotBlock& block);
+  void write_views();
+  void write_extents();
+  void write_mappings(const std::vector<SnapshotMapping>& mappings);
   void write_traces(const std::vector<std::vector<TraceEntry>>& traces);
   void write_entry(const TraceEntry& entry);
   void write_stack(StackId id, NoStack without);
@@ -50,6 +55,17 @@ void SnapshotWriter::write() {
     write_segments(snapshot_.host_segments);
     writer_.key(Key::kHostTraces);
     write_traces(snapshot_.host_traces);
+  }
+  if (!snapshot_.views.empty() || !snapshot_.extents.empty()) {
+    writer_.key(Key::kAshlar);
+    writer_.begin_dict();
+    writer_.key(Key::kVersion);
+    writer_.integer(kExtentsVersion);
+    writer_.key(Key::kViews);
+    write_views();
+    writer_.key(Key::kExtents);
+    write_extents();
+    writer_.end_dict();
   }
   writer_.end_dict();
 }
@@ -108,6 +124,73 @@ void SnapshotWriter::write_block(const SnapshotBlock& block) {
                                                                    : Key::kInactive);
   write_stack(block.stack, NoStack::kEmptyList);
   writer_.end_dict();
+}
+
+void SnapshotWriter::write_views() {
+  writer_.begin_list();
+  for (const SnapshotView& view : snapshot_.views) {
+    writer_.begin_dict();
+    writer_.key(Key::kDevice);
+    writer_.natural(view.device.value());
+    writer_.key(Key::kAddress);
+    writer_.natural(view.address.value());
+    writer_.key(Key::kReservedSize);
+    writer_.natural(view.reserved_bytes);
+    writer_.key(Key::kMappedSize);
+    writer_.natural(view.mapped_bytes);
+    writer_.key(Key::kIsLarge);
+    writer_.flag(view.is_large);
+    writer_.key(Key::kStream);
+    writer_.integer(static_cast<int64_t>(view.stream.value()));
+    writer_.key(Key::kPoolId);
+    writer_.pool(view.pool);
+    writer_.end_dict();
+  }
+  writer_.end_list();
+}
+
+void SnapshotWriter::write_extents() {
+  writer_.begin_list();
+  for (const SnapshotExtent& extent : snapshot_.extents) {
+    writer_.begin_dict();
+    writer_.key(Key::kDevice);
+    writer_.natural(extent.device.value());
+    writer_.key(Key::kId);
+    writer_.natural(extent.id.value());
+    writer_.key(Key::kSize);
+    writer_.natural(extent.bytes);
+    writer_.key(Key::kIsLarge);
+    writer_.flag(extent.is_large);
+    writer_.key(Key::kStream);
+    writer_.integer(static_cast<int64_t>(extent.stream.value()));
+    writer_.key(Key::kPoolId);
+    writer_.pool(extent.pool);
+    if (extent.home) {
+      writer_.key(Key::kHome);
+      writer_.natural(extent.home->value());
+    }
+    if (extent.traced) {
+      writer_.key(Key::kTraced);
+      writer_.natural(extent.traced->value());
+    }
+    writer_.key(Key::kMappings);
+    write_mappings(extent.mappings);
+    writer_.end_dict();
+  }
+  writer_.end_list();
+}
+
+void SnapshotWriter::write_mappings(const std::vector<SnapshotMapping>& mappings) {
+  writer_.begin_list();
+  for (const SnapshotMapping& mapping : mappings) {
+    writer_.begin_dict();
+    writer_.key(Key::kAddress);
+    writer_.natural(mapping.address.value());
+    writer_.key(Key::kMadeUs);
+    writer_.integer(mapping.made_us);
+    writer_.end_dict();
+  }
+  writer_.end_list();
 }
 
 void SnapshotWriter::write_traces(const std::vector<std::vector<TraceEntry>>& traces) {

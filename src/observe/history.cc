@@ -229,4 +229,14 @@ void History::read_into(Snapshot& snapshot, DeviceIndex device) const {
   snapshot.tables.strings = strings_;
 }
 
+void History::date(std::vector<SnapshotExtent>& extents) const {
+  BiasedLock lock(mutex_);
+  clock_.calibrate();
+  for (SnapshotExtent& extent : extents) {
+    for (SnapshotMapping& mapping : extent.mappings) {
+      mapping.made_us = clock_.unix_us(static_cast<uint64_t>(mapping.made_us));
+    }
+  }
+}
+
 }  // namespace ashlar

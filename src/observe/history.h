@@ -68,6 +68,8 @@ class History {
   // Appends what there is to a snapshot, oldest first: entries as one device's trace, annotations,
   // and the texts they name. Stack ids are still this history's.
   void read_into(Snapshot& snapshot, DeviceIndex device) const;
+  // Mappings carry ticks until here; then the time that an entry of that moment has.
+  void date(std::vector<SnapshotExtent>& extents) const;
   const StackTable& stacks() const { return stacks_; }
 
  private:

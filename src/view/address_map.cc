@@ -8,11 +8,13 @@
 
 #include "engine/size_policy.h"
 #include "view/columns.h"
+#include "view/extent_map.h"
 
 namespace ashlar::view {
 namespace {
 
 constexpr size_t kMostBlocks = 20'000;
+constexpr size_t kMostStretches = 20'000;
 constexpr size_t kPixels = 8'000;
 // Blocks without a segment that lie as close as this share one.
 constexpr uint64_t kNearBytes = kSmallSegmentBytes;
@@ -291,7 +293,9 @@ void add_blocks(const Document& document, const std::vector<MapBlock>& blocks, C
 
 std::string map_at(const Document& document, uint32_t moment) {
   std::vector<MapSegment> segments = find_map(document, moment);
+  ExtentMap extents = find_extents(document, moment, segments);
   merge_small_blocks(segments, kMostBlocks);
+  merge_small_stretches(extents, kMostStretches);
   std::vector<uint32_t> first_blocks;
   std::vector<MapBlock> blocks;
   for (const MapSegment& segment : segments) {
@@ -303,6 +307,7 @@ std::string map_at(const Document& document, uint32_t moment) {
   add_segments(document, segments, answer);
   answer.add("segment_first", first_blocks);
   add_blocks(document, blocks, answer);
+  add_extents(document, extents, answer);
   return answer.take();
 }
 

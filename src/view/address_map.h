@@ -36,7 +36,8 @@ std::vector<MapSegment> find_map(const Document& document, uint32_t moment);
 // or nothing is left to merge.
 void merge_small_blocks(std::vector<MapSegment>& segments, size_t most_blocks);
 
-// As columns, of a bounded number of blocks. REQUIRES: a moment of the document.
+// As columns, of a bounded number of blocks, with the extents behind them (extent_map.h). REQUIRES:
+// a moment of the document.
 std::string map_at(const Document& document, uint32_t moment);
 
 }  // namespace ashlar::view

@@ -67,6 +67,11 @@ void Document::name_streams_and_pools() {
     give_place(piece.stream, streams_, stream_places_);
     give_place(piece.pool, pools_, pool_places_);
   }
+  for (const SnapshotExtent& extent : recording_->snapshot.extents) {
+    if (extent.device != device_) continue;
+    give_place(extent.stream, streams_, stream_places_);
+    give_place(extent.pool, pools_, pool_places_);
+  }
 }
 
 uint64_t Document::block_bytes(uint64_t requested_bytes) const {

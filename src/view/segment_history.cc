@@ -81,16 +81,42 @@ SegmentPiece piece_of(const TraceEntry& entry) {
           .comes_and_goes = is_part(entry.action)};
 }
 
+SegmentPiece piece_of(const SnapshotSegment& segment) {
+  return {.range = {segment.address, segment.total_bytes},
+          .stream = segment.stream,
+          .pool = segment.pool,
+          .comes_and_goes = segment.is_expandable};
+}
+
+std::vector<SnapshotView> views_of(const Snapshot& snapshot, DeviceIndex device) {
+  std::vector<SnapshotView> views;
+  for (const SnapshotView& view : snapshot.views) {
+    if (view.device == device) views.push_back(view);
+  }
+  return views;
+}
+
+// What views had is where the trace has left it.
+std::vector<SegmentPiece> after_last_entry(const Snapshot& snapshot, DeviceIndex device) {
+  const bool has_views = !views_of(snapshot, device).empty();
+  std::vector<SegmentPiece> pieces;
+  for (const SnapshotSegment& segment : snapshot.segments) {
+    if (segment.device != device || (has_views && segment.is_expandable)) continue;
+    pieces.push_back(piece_of(segment));
+  }
+  for (const SnapshotExtent& extent : snapshot.extents) {
+    if (extent.device != device || !extent.traced) continue;
+    pieces.push_back({.range = {*extent.traced, extent.bytes},
+                      .stream = extent.stream,
+                      .pool = extent.pool,
+                      .comes_and_goes = true});
+  }
+  return pieces;
+}
+
 std::vector<SegmentPiece> before_first_entry(const Snapshot& snapshot, DeviceIndex device) {
   Present present;
-  for (const SnapshotSegment& segment : snapshot.segments) {
-    if (segment.device != device) continue;
-    present.add({.range = {segment.address, segment.total_bytes},
-                 .stream = segment.stream,
-                 .pool = segment.pool,
-                 .comes_and_goes = segment.is_expandable},
-                0);
-  }
+  for (const SegmentPiece& piece : after_last_entry(snapshot, device)) present.add(piece, 0);
   const std::vector<TraceEntry>& trace = trace_of(snapshot, device);
   for (auto entry = trace.rbegin(); entry != trace.rend(); ++entry) {
     if (gives(entry->action)) present.remove(piece_of(*entry).range, 0);
@@ -101,11 +127,26 @@ std::vector<SegmentPiece> before_first_entry(const Snapshot& snapshot, DeviceInd
   return found;
 }
 
-// Parts that ever lay side by side, of one stream and pool, are parts of one segment.
-void find_owners(std::vector<SegmentPiece>& pieces) {
+// The view that has the address; else none. REQUIRES: views by address.
+uint32_t find_view(const std::vector<SnapshotView>& views, DeviceAddress at) {
+  const auto begins_after = [](DeviceAddress address, const SnapshotView& view) {
+    return address < view.address;
+  };
+  const auto after = std::upper_bound(views.begin(), views.end(), at, begins_after);
+  if (after == views.begin()) return kNever;
+  const SnapshotView& view = *std::prev(after);
+  const bool has_it = AddressRange{view.address, view.reserved_bytes}.contains(at);
+  return has_it ? static_cast<uint32_t>(&view - views.data()) : kNever;
+}
+
+// Parts of one view belong together. Where no view is known: what ever lay side by side, of one
+// stream and pool, is one segment.
+void find_owners(const std::vector<SnapshotView>& views, std::vector<SegmentPiece>& pieces) {
   std::vector<uint32_t> order;
   for (uint32_t id = 0; id < pieces.size(); ++id) {
-    if (pieces[id].comes_and_goes) order.push_back(id);
+    if (!pieces[id].comes_and_goes) continue;
+    pieces[id].owner = find_view(views, pieces[id].range.begin);
+    if (pieces[id].owner == kNever) order.push_back(id);
   }
   std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
     const auto key = [&](uint32_t id) {
@@ -113,7 +154,7 @@ void find_owners(std::vector<SegmentPiece>& pieces) {
     };
     return key(a) < key(b);
   });
-  uint32_t owner = 0;
+  auto owner = static_cast<uint32_t>(views.size());
   DeviceAddress end{};
   const SegmentPiece* last = nullptr;
   for (const uint32_t id : order) {
@@ -137,7 +178,15 @@ SegmentHistory::SegmentHistory(const Snapshot& snapshot, DeviceIndex device) {
     if (gives(trace[i].action)) present.add(piece_of(trace[i]), i);
     if (takes(trace[i].action)) present.remove(piece_of(trace[i]).range, i);
   }
-  find_owners(present.all);
+  const std::vector<SnapshotView> views = views_of(snapshot, device);
+  if (!views.empty() && !trace.empty()) {
+    const auto last = static_cast<uint32_t>(trace.size() - 1);
+    present.remove({DeviceAddress(), UINT64_MAX}, last);
+    for (const SnapshotSegment& segment : snapshot.segments) {
+      if (segment.device == device) present.add(piece_of(segment), last);
+    }
+  }
+  find_owners(views, present.all);
   pieces_ = std::move(present.all);
   lives_ = Lives(std::move(present.lives), static_cast<uint32_t>(trace.size()));
 }

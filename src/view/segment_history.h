@@ -1,5 +1,7 @@
 // The segments that there were at any moment of a device's trace: those of the end with every act
-// undone, and then one act after the other. Constant once built, and so thread safe.
+// undone, and then one act after the other. Of engines with extents the trace tells where memory
+// was used last, and the snapshot where it is: that is what the last moment has. Constant once
+// built, and so thread safe.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +19,7 @@ struct SegmentPiece {
   StreamId stream{};
   PoolId pool{};
   bool comes_and_goes = false;
-  uint32_t owner = kNever;  // the same number: parts of one segment; of a plain one, none
+  uint32_t owner = kNever;  // the same number: parts of one segment or view; of a plain one, none
 };
 
 class SegmentHistory {

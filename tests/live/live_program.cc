@@ -5,6 +5,7 @@
 //   live_program [--port] [--silent]      --port: at a port, too, whose address it prints
 //                                         --silent: shows itself only if the environment says so
 //   live_program --hostile-metrics        prints OpenMetrics of a process with the oddest names
+#include <cstdlib>
 #include <iostream>
 #include <optional>
 #include <string>
@@ -15,6 +16,7 @@
 #include "ashlar/host.h"
 #include "ashlar/live.h"
 #include "ashlar/sim.h"
+#include "ashlar/snapshot.h"
 #include "live/metrics.h"
 #include "unit/live/shown_sample.h"
 
@@ -25,11 +27,33 @@ constexpr size_t kMiB = size_t{1} << 20;
 
 // What it does, and what it has.
 struct Work {
+  sim::Machine& machine;
   Allocator& allocator;
   std::vector<Buffer> held{};
   std::optional<HostAllocator> host{};
   std::vector<HostBuffer> pinned{};  // ends first
 };
+
+// One view with blocks and holes between them, and a block that is made of all holes; then memory
+// of a stream that is still at work, set apart to be given back: it is idle.
+void stitch(Work& work) {
+  Allocator& allocator = work.allocator;
+  std::vector<Buffer> freed;
+  allocator.allocate(160 * kMiB).reset();
+  for (int i = 0; i < 8; ++i) {
+    (i % 2 == 0 ? freed : work.held).push_back(allocator.allocate(20 * kMiB));
+  }
+  freed.clear();
+  work.held.push_back(allocator.allocate(80 * kMiB));
+  Device& device = allocator.device();
+  const StreamId busy = *device.create_stream();
+  const DeviceIndex index = device.properties().index;
+  if (!work.machine.hold(index, busy).ok()) std::abort();
+  if (!device.call_host(busy, [] {}).ok()) std::abort();
+  allocator.allocate(32 * kMiB, busy).reset();
+  allocator.trim_to(0, {.wait = TrimWait::kNever});
+  if (!work.machine.resume(index, busy).ok()) std::abort();
+}
 
 void obey(const std::string& word, Work& work) {
   Allocator& allocator = work.allocator;
@@ -42,6 +66,8 @@ void obey(const std::string& word, Work& work) {
   if (word == "allocate") held.push_back(allocator.allocate(64 * kMiB));
   if (word == "free" && !held.empty()) held.pop_back();
   if (word == "trim") allocator.trim();
+  if (word == "stitch") stitch(work);
+  if (word.starts_with("save ")) save_snapshot(allocator.snapshot(), word.substr(5));
   if (word == "record") allocator.start_history();
   if (word == "oom") {
     try {
@@ -72,7 +98,7 @@ int run(const std::vector<std::string_view>& arguments) {
   Allocator second(machine->device(DeviceIndex(1)), parse_options("engine:classic"));
   const PoolId pool = first.make_pool();
   std::cout << (live ? live->address() : "") << std::endl;
-  Work work{.allocator = first};
+  Work work{.machine = *machine, .allocator = first};
   work.held.push_back(second.allocate(5 * kMiB));
   for (std::string word; std::getline(std::cin, word);) {
     obey(word, work);

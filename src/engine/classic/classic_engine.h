@@ -90,7 +90,7 @@ class ClassicEngine : public Engine {
   Result<std::vector<DeviceAddress>> live_in_pool(PoolId pool) const override;
   Result<PoolCheckpoint> checkpoint(PoolId pool) override;
   Result<CheckpointChange> restore(const PoolCheckpoint& checkpoint) override;
-  std::vector<SnapshotSegment> segments(std::optional<PoolId> pool = {}) override;
+  Holdings holdings(std::optional<PoolId> pool = {}) override;
   Status annotate(DeviceAddress address, const std::string& said) override;
   AllocatorStats stats() const override;
   void reset_peak_stats() override;

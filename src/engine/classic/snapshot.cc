@@ -27,7 +27,7 @@ SnapshotSegment shown_from(const ClassicBlock& first, DeviceIndex device) {
 
 }  // namespace
 
-std::vector<SnapshotSegment> ClassicEngine::segments(std::optional<PoolId> pool) {
+Holdings ClassicEngine::holdings(std::optional<PoolId> pool) {
   std::vector<SnapshotSegment> segments;
   {
     Act act(*this, {});
@@ -46,7 +46,7 @@ std::vector<SnapshotSegment> ClassicEngine::segments(std::optional<PoolId> pool)
   }
   std::sort(segments.begin(), segments.end(),
             [](const auto& a, const auto& b) { return a.address < b.address; });
-  return segments;
+  return {.segments = std::move(segments)};
 }
 
 Status ClassicEngine::annotate(DeviceAddress address, const std::string& said) {

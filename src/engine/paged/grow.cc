@@ -3,6 +3,7 @@
 
 #include "base/align.h"
 #include "base/check.h"
+#include "base/ticks.h"
 #include "device/relaxed_capture.h"
 #include "engine/paged/paged_engine.h"
 
@@ -80,6 +81,7 @@ Result<std::vector<Extent*>> PagedEngine::create_extents(const Search& search,
 Status PagedEngine::map_behind(Claim& claim, Search& search) {
   View& view = *claim.view;
   const size_t begin = view.mapped_bytes;
+  const uint64_t mapped_ticks = ticks_now();
   size_t end = begin;
   Status status;
   std::vector<Extent*> mapped;
@@ -112,6 +114,7 @@ Status PagedEngine::map_behind(Claim& claim, Search& search) {
     has_mapped_ = true;
     Slot slot{view.mapped_bytes, extent->bytes, extent};
     slot.is_open = status.ok();
+    slot.mapped_ticks = mapped_ticks;
     view.add_slot(slot);
     pack(view, view.slots.size() - 1);
     if (status.ok()) come_home(*extent, view, view.slots.size() - 1);

@@ -1,11 +1,11 @@
-// What the engine tells: acts as they happen, what it holds block by block, and what it allows.
+// What the engine tells: acts as they happen, its blocks one by one, and what it allows. What it
+// holds as a whole is in snapshot.cc.
 #include <algorithm>
 
 #include "base/check.h"
 #include "base/text.h"
 #include "engine/paged/all_arenas.h"
 #include "engine/paged/paged_engine.h"
-#include "engine/shown.h"
 
 namespace ashlar::paged {
 
@@ -69,58 +69,8 @@ void PagedEngine::note_memory(TraceAction action, const Arena& arena, AddressRan
   hooks_.put(entry);
 }
 
-// --- snapshots
-// ------------------------------------------------------------------------------------
-
-namespace {
-
-// From a block on, as far as memory is there.
-SnapshotSegment shown_from(const PagedBlock& first, DeviceIndex device) {
-  const View& view = *first.view;
-  SnapshotSegment segment;
-  segment.device = device;
-  segment.address = first.address;
-  segment.stream = first.stream;
-  segment.is_large = !view.is_small;
-  segment.is_expandable = !view.is_plain;
-  segment.is_paused = !view.is_plain && first.arena->pool.is_paused;
-  segment.stack = view.stack;
-  segment.pool = first.arena->pool.id;
-  for (const PagedBlock* block = &first; block != nullptr && !block->is_away();
-       block = block->next) {
-    show_block(*block, segment);
-  }
-  return segment;
-}
-
-}  // namespace
-
-std::vector<SnapshotSegment> PagedEngine::segments(std::optional<PoolId> wanted) {
-  std::vector<SnapshotSegment> segments;
-  const DeviceIndex device = index_;
-  {
-    MutexLock lock(mutex_);
-    for (const auto& [id, pool] : pools_) {
-      if (wanted && id != *wanted) continue;
-      AllArenas arenas(*pool);
-      for (const auto& [stream, arena] : pool->arenas) arena->flush();
-      for (const auto& view : pool->views) {
-        for (const PagedBlock* block = view->first; block != nullptr; block = block->next) {
-          const bool is_first = block->previous == nullptr || block->previous->is_away();
-          if (is_first && !block->is_away()) segments.push_back(shown_from(*block, device));
-        }
-      }
-    }
-    TraceEntry entry;
-    entry.action = TraceAction::kSnapshot;
-    entry.bytes = static_cast<size_t>(stats_locked().active_bytes.all.current);
-    hooks_.put(entry);
-  }
-  std::sort(segments.begin(), segments.end(),
-            [](const auto& a, const auto& b) { return a.address < b.address; });
-  hooks_.tell();
-  return segments;
-}
+// --- blocks
+// ---------------------------------------------------------------------------------------
 
 template <typename Visit>
 void PagedEngine::for_each_block(const Visit& visit) const {

@@ -14,7 +14,8 @@
 // pause.cc          pools without memory for a while, and with it again
 // pools.cc          private pools and routing
 // counting.cc       statistics: sums over arenas, and their peaks
-// looking.cc        what it tells: hooks, history, snapshots, sharing
+// looking.cc        what it tells: hooks, history, sharing
+// snapshot.cc       what it holds: blocks, views, extents
 // checkpoint.cc     the state of a private pool, taken and restored
 // validate.cc       the invariants
 //
@@ -91,7 +92,7 @@ class PagedEngine final : public Engine {
   Result<std::vector<DeviceAddress>> live_in_pool(PoolId pool) const override;
   Result<PoolCheckpoint> checkpoint(PoolId pool) override;
   Result<CheckpointChange> restore(const PoolCheckpoint& checkpoint) override;
-  std::vector<SnapshotSegment> segments(std::optional<PoolId> pool = {}) override;
+  Holdings holdings(std::optional<PoolId> pool = {}) override;
   Status annotate(DeviceAddress address, const std::string& said) override;
   AllocatorStats stats() const override;
   void reset_peak_stats() override;

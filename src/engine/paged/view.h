@@ -87,6 +87,7 @@ struct Slot {
   uint64_t left_at = 0;        // when its memory last went elsewhere, as the engine counts
   PagedBlock* away = nullptr;  // its block, while its memory is elsewhere
   bool has_guest = false;      // its memory belonged elsewhere when it came here
+  uint64_t mapped_ticks = 0;   // when it was mapped, by ticks_now; a pause does not count
   size_t end() const { return offset + bytes; }
   bool is_retired() const { return retirement != 0; }
 };

@@ -30,6 +30,21 @@ def test_a_snapshot_is_what_pytorch_has(allocator):
     assert not allocator.is_history_on
 
 
+def test_a_snapshot_has_the_extents_behind_its_segments(allocator):
+    buffer = allocator.allocate(32 << 20)
+    snapshot = allocator.snapshot(include_traces=False)
+    ours = snapshot["ashlar"]
+    assert ours["version"] == 1
+    segment = next(each for each in snapshot["segments"] if each["total_size"] >= 32 << 20)
+    extents = [each for each in ours["extents"]
+               if 0 <= each.get("home", 0) - segment["address"] < segment["total_size"]]
+    assert sum(each["size"] for each in extents) == segment["total_size"]
+    for extent in extents:
+        assert extent["home"] in [mapping["address"] for mapping in extent["mappings"]]
+    assert buffer.address in [view["address"] for view in ours["views"]]
+    assert ashlar.load(snapshot)
+
+
 def test_stacks_are_those_of_python(allocator):
     allocator.start_history("all")
 

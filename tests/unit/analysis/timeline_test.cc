@@ -38,6 +38,22 @@ SnapshotSegment segment_of(size_t bytes) {
   return segment;
 }
 
+TEST(TimelineTest, MemoryThatIsIdleIsReservedThoughNoSegmentHasIt) {
+  TraceBuilder trace;
+  trace.act(TraceAction::kSegmentMap, 100, 5);
+  trace.snapshot().segments = {segment_of(5)};
+  for (const uint64_t device : {0, 0, 1}) {
+    SnapshotExtent extent;
+    extent.device = DeviceIndex(device);
+    extent.bytes = 7;
+    trace.snapshot().extents.push_back(extent);
+  }
+  trace.snapshot().extents[0].home = DeviceAddress(100);
+  const Timeline timeline = look(trace.snapshot()).timeline;
+  EXPECT_EQ(timeline.before.reserved_bytes, 7U);
+  EXPECT_EQ(timeline.at_end().reserved_bytes, 12U);
+}
+
 // --- steps -----------------------------------------------------------------------------------
 
 TEST(TimelineTest, BytesPendAfterTheirFreeUntilItIsComplete) {

@@ -195,6 +195,40 @@ TEST_F(SnapshotTest, WhatIsSavedIsReadBackTheSame) {
   ASSERT_TRUE(read.ok()) << read.status().to_string();
   renumber_tables(snapshot);
   EXPECT_EQ(*read, snapshot);
+  EXPECT_GT(read->extents.size(), 0U);
+}
+
+TEST_F(SnapshotTest, ExtentsAreDatedByTheClockOfTheTrace) {
+  Allocator allocator(device(), parse_options("engine:paged"));
+  HistoryOptions history;
+  history.context = RecordContext::kNever;
+  allocator.start_history(history);
+  const Buffer before = allocator.allocate(20 * kMiB);
+  const Buffer mapped = allocator.allocate(40 * kMiB);
+  const Snapshot snapshot = allocator.snapshot();
+  size_t mapped_count = 0;
+  for (const TraceEntry& entry : snapshot.device_traces[1]) {
+    if (entry.action != TraceAction::kSegmentMap) continue;
+    for (const SnapshotExtent& extent : snapshot.extents) {
+      EXPECT_EQ(extent.device, DeviceIndex(1));
+      ASSERT_EQ(extent.mappings.size(), 1U);
+      if (extent.mappings[0].address != entry.address) continue;
+      ++mapped_count;
+      EXPECT_EQ(extent.bytes, entry.bytes) << "trackers hear of each extent by itself";
+      EXPECT_LE(extent.mappings[0].made_us, entry.time_us + 1) << "both are rounded down";
+      EXPECT_GE(extent.mappings[0].made_us, snapshot.device_traces[1][0].time_us - 10'000'000);
+    }
+  }
+  EXPECT_GT(mapped_count, 1U);
+  EXPECT_EQ(mapped_count, snapshot.extents.size());
+}
+
+TEST_F(SnapshotTest, EnginesWithoutExtentsShowNone) {
+  Allocator allocator(device(), parse_options("engine:classic,expandable_segments:True"));
+  const Buffer buffer = allocator.allocate(20 * kMiB);
+  const Snapshot snapshot = allocator.snapshot();
+  EXPECT_EQ(snapshot.segments.size(), 1U);
+  EXPECT_TRUE(snapshot.views.empty() && snapshot.extents.empty());
 }
 
 TEST_F(SnapshotTest, AFileThatCannotBeWrittenIsAnError) {

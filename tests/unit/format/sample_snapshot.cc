@@ -36,6 +36,33 @@ SnapshotSegment segment(uint64_t address) {
   return made;
 }
 
+// One is at home at the end of the expandable segment, and one is idle.
+void add_extents(Snapshot& made) {
+  const DeviceAddress view(0xffffff8000000000);
+  made.views.push_back({.device = DeviceIndex(1),
+                        .address = view,
+                        .reserved_bytes = 64 << 20,
+                        .mapped_bytes = 9 << 20,
+                        .stream = StreamId(~uint64_t{0}),
+                        .pool = {.capture = 1, .user = 70000}});
+  made.extents.push_back({.device = DeviceIndex(1),
+                          .id = ExtentId(3),
+                          .bytes = 2 << 20,
+                          .is_large = true,
+                          .stream = StreamId(7),
+                          .pool = {.capture = 1, .user = 70000},
+                          .home = view + (1 << 20),
+                          .traced = view + (4 << 20),
+                          .mappings = {{view + (1 << 20), 1'794'701'177'002'409},
+                                       {view + (4 << 20), 1'794'701'177'002'410}}});
+  made.extents.push_back({.device = DeviceIndex(1),
+                          .id = ExtentId(uint64_t{1} << 63),
+                          .bytes = 1 << 20,
+                          .stream = {},
+                          .pool = {},
+                          .mappings = {{view + (8 << 20), 0}}});
+}
+
 }  // namespace
 
 Snapshot sample_snapshot() {
@@ -57,6 +84,8 @@ Snapshot sample_snapshot() {
   made.segments[1].is_large = false;
   made.segments[1].is_expandable = true;
   made.segments[1].is_paused = true;
+
+  add_extents(made);
 
   made.device_traces.resize(2);
   std::vector<TraceEntry>& trace = made.device_traces[0];

@@ -166,6 +166,21 @@ export interface AddressMap {
   block_allocation: Uint32Array;
   block_stack: Uint32Array;
   block_made: Uint32Array;
+  // The memory behind views; of engines without extents, all are empty.
+  extent_id: BigUint64Array;
+  extent_bytes: Float64Array;
+  extent_stream: Uint32Array;
+  extent_pool: Uint32Array;
+  extent_is_large: Uint8Array;
+  extent_has_home: Uint8Array; // else it is idle
+  extent_home: BigUint64Array;
+  place_first: Uint32Array; // by extent, and one more
+  place_address: BigUint64Array; // where it is mapped
+  stretch_first: Uint32Array; // by segment, and one more
+  stretch_offset: Float64Array;
+  stretch_bytes: Float64Array;
+  stretch_extent: Uint32Array; // kNone: several, merged
+  stretch_is_home: Uint8Array; // else its memory is away
 }
 
 // A view of the paged engine has its own word.

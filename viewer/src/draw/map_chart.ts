@@ -1,15 +1,21 @@
 // The address map on its two canvases, which are as large as the window on a page that may be
-// longer: blocks below, outlines of segments, headings and the selection above.
-import type { AddressMap } from "../ask/scene.ts";
+// longer: blocks below; outlines of segments, extents, headings and the selection above.
+import { type AddressMap, kNone } from "../ask/scene.ts";
+import { stretchAt } from "../model/extents.ts";
 import { formatBytes, plural } from "../model/format.ts";
 import {
+  boxAt,
   fittingBytesPerPixel,
   kLine,
   layOutMap,
+  type MapHeading,
   type MapLayout,
+  type MapPage,
+  offsetAt,
   quadAt,
 } from "../model/map_layout.ts";
 import { resize } from "./canvas.ts";
+import { drawExtents, markExtent } from "./map_extents.ts";
 import { makePainter, type PaintedQuads, type QuadPainter } from "./quad_painter.ts";
 
 export interface MapWish {
@@ -17,8 +23,17 @@ export interface MapWish {
   zoom: number; // 1: everything fits
   pools: string[];
   segment: number | null; // its outline is drawn bold
+  extent: number | null; // likewise, wherever it is mapped
   colorOf: (map: AddressMap, block: number) => number; // packed, with its fill
   isSelected: (map: AddressMap, block: number) => boolean;
+}
+
+// What is at a place: a block of a segment, with the extent behind it, or an idle extent.
+export interface MapPlace {
+  block: number;
+  segment: number;
+  stretch: number; // kNone: it is not known what is mapped there
+  extent: number;
 }
 
 const kInset = 16; // on both sides of the page
@@ -26,6 +41,7 @@ const kInset = 16; // on both sides of the page
 export class MapChart {
   private readonly painter: QuadPainter;
   private layout: MapLayout | null = null;
+  private page: MapPage = { width: 0, bytesPerPixel: 1 };
   private painted: PaintedQuads | null = null;
   private laidOutFor = "";
   private coloredAs: unknown = null;
@@ -58,12 +74,21 @@ export class MapChart {
     this.painter.release();
   }
 
-  // The block and segment at a place of the window, or null.
-  under(x: number, y: number): { block: number; segment: number } | null {
-    if (!this.layout) return null;
-    const quad = quadAt(this.layout, x - kInset, y + this.host.scrollTop);
-    if (quad < 0) return null;
-    return { block: this.layout.quads.row[quad], segment: this.layout.segmentOf[quad] };
+  // What is at a place of the window, or null.
+  under(windowX: number, windowY: number): MapPlace | null {
+    const { layout, wish } = this;
+    if (!layout || !wish) return null;
+    const [x, y] = [windowX - kInset, windowY + this.host.scrollTop];
+    const quad = quadAt(layout, x, y);
+    if (quad < 0) {
+      const idle = boxAt(layout.idle, x, y);
+      return idle ? { block: kNone, segment: kNone, stretch: kNone, extent: idle.of } : null;
+    }
+    const segment = layout.segmentOf[quad];
+    const offset = offsetAt(this.page, layout.origins[segment], x, y);
+    const stretch = stretchAt(wish.map, segment, offset);
+    const extent = stretch === kNone ? kNone : wish.map.stretch_extent[stretch];
+    return { block: layout.quads.row[quad], segment, stretch, extent };
   }
 
   private draw(): void {
@@ -95,7 +120,8 @@ export class MapChart {
     if (name === this.laidOutFor) return;
     this.laidOutFor = name;
     const fitting = fittingBytesPerPixel(wish.map, width, height);
-    this.layout = layOutMap(wish.map, { width, bytesPerPixel: fitting / wish.zoom });
+    this.page = { width, bytesPerPixel: fitting / wish.zoom };
+    this.layout = layOutMap(wish.map, this.page);
     this.spacer.style.height = `${this.layout.height + 12}px`;
     this.painted?.release();
     this.painted = this.painter.add(this.layout.quads);
@@ -120,7 +146,11 @@ export class MapChart {
     context.translate(kInset, -this.host.scrollTop);
     const style = getComputedStyle(this.overlay);
     this.drawHeadings(context, style, wish);
+    const window = [this.host.scrollTop - kLine, this.host.scrollTop + height] as const;
+    const extents = { style, map: wish.map, layout: this.layout!, window };
+    drawExtents(context, extents);
     this.drawOutlines(context, style, wish);
+    if (wish.extent !== null) markExtent(context, wish.extent, extents);
     this.drawSelected(context, style, wish);
   }
 
@@ -133,14 +163,7 @@ export class MapChart {
     context.textBaseline = "alphabetic";
     context.fillStyle = style.getPropertyValue("--ink-soft");
     for (const heading of this.layout!.headings) {
-      const pool = wish.pools[heading.pool] ?? "?";
-      const parts = [
-        pool === "default" ? "default pool" : `pool ${pool}`,
-        ...(heading.views > 0 ? [plural(heading.views, "view")] : []),
-        ...(heading.segments > 0 ? [plural(heading.segments, "segment")] : []),
-        formatBytes(heading.bytes),
-      ];
-      context.fillText(parts.join(" · "), 0, heading.y + 19);
+      context.fillText(headingText(heading, wish.pools), 0, heading.y + 19);
     }
   }
 
@@ -184,6 +207,18 @@ export class MapChart {
       context.fill();
     }
   }
+}
+
+function headingText(heading: MapHeading, pools: string[]): string {
+  const pool = pools[heading.pool] ?? "?";
+  const parts = [
+    pool === "default" ? "default pool" : `pool ${pool}`,
+    ...(heading.views > 0 ? [plural(heading.views, "view")] : []),
+    ...(heading.segments > 0 ? [plural(heading.segments, "segment")] : []),
+    ...(heading.idle > 0 ? [plural(heading.idle, "idle extent"), "in no view's blocks"] : []),
+    formatBytes(heading.bytes),
+  ];
+  return parts.join(" · ");
 }
 
 function outline(context: CanvasRenderingContext2D, left: number, right: number, y: number): void {

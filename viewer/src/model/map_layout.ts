@@ -1,14 +1,41 @@
 // Lays segments out as words on a page: left to right, broken at the right edge, so that area is
-// bytes and everything fits however large single segments are. Pools are paragraphs.
+// bytes and everything fits however large single segments are. Pools are paragraphs; a pool's idle
+// extents, which are in no segment, are one more, an extent a word.
 import { type AddressMap, SegmentKind } from "../ask/scene.ts";
+import { idleExtents } from "./extents.ts";
 import type { Quads } from "./tile_quads.ts";
 
 export interface MapLayout {
   quads: Quads; // in pixels, downwards; the row of a quad is its block
   segmentOf: Uint32Array; // by quad
   pieces: SegmentPiece[]; // outlines: a segment is one piece in each line that it has a part of
-  headings: { pool: number; y: number; bytes: number; segments: number; views: number }[];
+  headings: MapHeading[];
+  origins: MapOrigin[]; // by segment: where it begins
+  stretches: MapBox[]; // where extents are mapped, of stretches
+  idle: MapBox[]; // of idle extents
   height: number;
+}
+
+export interface MapHeading {
+  pool: number;
+  y: number;
+  bytes: number;
+  segments: number;
+  views: number;
+  idle: number; // extents
+}
+
+export interface MapOrigin {
+  x: number;
+  y: number;
+}
+
+// A part of something in one line.
+export interface MapBox {
+  of: number;
+  left: number;
+  right: number;
+  y: number;
 }
 
 export interface SegmentPiece {
@@ -30,31 +57,38 @@ const kHeading = 26;
 
 // How many bytes a pixel must stand for so that the map is about as high as the page.
 export function fittingBytesPerPixel(map: AddressMap, width: number, height: number): number {
-  const total = map.segment_bytes.reduce((sum, bytes) => sum + bytes, 0);
-  const pools = new Set(map.segment_pool).size;
+  const idle = idleExtents(map);
+  const total =
+    map.segment_bytes.reduce((sum, bytes) => sum + bytes, 0) +
+    idle.reduce((sum, extent) => sum + map.extent_bytes[extent], 0);
+  const words = map.segment_bytes.length + idle.length;
+  const pools =
+    new Set(map.segment_pool).size + new Set(idle.map((extent) => map.extent_pool[extent])).size;
   const lines = Math.max(1, Math.floor((height - pools * kHeading) / (kLine + kLineGap)) - pools);
   // Gaps between segments take room, too.
-  const pixels = Math.max(width / 4, lines * width - map.segment_bytes.length * (kWordGap + 2));
+  const pixels = Math.max(width / 4, lines * width - words * (kWordGap + 2));
   return Math.max(1, total / pixels);
 }
 
 export function layOutMap(map: AddressMap, page: MapPage): MapLayout {
   const writer = new LineWriter(page);
-  const layout: MapLayout["headings"] = [];
-  for (const [pool, segments] of segmentsByPool(map)) {
+  const headings: MapHeading[] = [];
+  const origins: MapOrigin[] = [];
+  for (const [pool, segments] of byPool([...map.segment_pool.keys()], map.segment_pool)) {
     const bytes = segments.reduce((sum, segment) => sum + map.segment_bytes[segment], 0);
     const views = segments.filter(
       (segment) => map.segment_kind[segment] === SegmentKind.view,
     ).length;
-    layout.push({
+    headings.push({
       pool,
       y: writer.startParagraph(),
       bytes,
       segments: segments.length - views,
       views,
+      idle: 0,
     });
     for (const segment of segments) {
-      writer.startWord();
+      origins[segment] = writer.startWord();
       const last = map.segment_first[segment + 1];
       for (let block = map.segment_first[segment]; block < last; ++block) {
         writer.write(map.block_bytes[block], { segment, block });
@@ -62,7 +96,42 @@ export function layOutMap(map: AddressMap, page: MapPage): MapLayout {
       writer.endWord(segment);
     }
   }
-  return { ...writer.take(), headings: layout };
+  for (const [pool, extents] of byPool(idleExtents(map), map.extent_pool)) {
+    const bytes = extents.reduce((sum, extent) => sum + map.extent_bytes[extent], 0);
+    const y = writer.startParagraph();
+    headings.push({ pool, y, bytes, segments: 0, views: 0, idle: extents.length });
+    for (const extent of extents) writer.writeIdle(map.extent_bytes[extent], extent);
+  }
+  return { ...writer.take(), headings, origins, stretches: stretchBoxes(map, page, origins) };
+}
+
+// How many bytes into the segment a place of the page is.
+export function offsetAt(page: MapPage, origin: MapOrigin, x: number, y: number): number {
+  const line = Math.floor((y - origin.y) / (kLine + kLineGap));
+  return (line * page.width + x - origin.x) * page.bytesPerPixel;
+}
+
+export function boxAt(boxes: MapBox[], x: number, y: number): MapBox | undefined {
+  return boxes.find((box) => x >= box.left && x < box.right && y >= box.y && y < box.y + kLine);
+}
+
+// Stretches lie on the segments, which are laid out by then.
+function stretchBoxes(map: AddressMap, page: MapPage, origins: MapOrigin[]): MapBox[] {
+  const boxes: MapBox[] = [];
+  origins.forEach((origin, segment) => {
+    for (let of = map.stretch_first[segment]; of < map.stretch_first[segment + 1]; ++of) {
+      let from = origin.x + map.stretch_offset[of] / page.bytesPerPixel;
+      const to = from + map.stretch_bytes[of] / page.bytesPerPixel;
+      while (to - from > 0.01) {
+        const line = Math.floor((from + 0.01) / page.width);
+        const end = Math.min(to, (line + 1) * page.width);
+        const y = origin.y + line * (kLine + kLineGap);
+        boxes.push({ of, left: from - line * page.width, right: end - line * page.width, y });
+        from = end;
+      }
+    }
+  });
+  return boxes;
 }
 
 export function quadAt(layout: MapLayout, x: number, y: number): number {
@@ -74,13 +143,13 @@ export function quadAt(layout: MapLayout, x: number, y: number): number {
   return -1;
 }
 
-function segmentsByPool(map: AddressMap): [number, number[]][] {
+function byPool(all: number[], poolOf: Uint32Array): [number, number[]][] {
   const pools = new Map<number, number[]>();
-  map.segment_pool.forEach((pool, segment) => {
-    const segments = pools.get(pool);
-    if (segments) segments.push(segment);
-    else pools.set(pool, [segment]);
-  });
+  for (const each of all) {
+    const members = pools.get(poolOf[each]);
+    if (members) members.push(each);
+    else pools.set(poolOf[each], [each]);
+  }
   return [...pools].sort((a, b) => a[0] - b[0]);
 }
 
@@ -89,6 +158,7 @@ class LineWriter {
   private readonly row: number[] = [];
   private readonly segmentOf: number[] = [];
   private readonly pieces: SegmentPiece[] = [];
+  private readonly idle: MapBox[] = [];
   private x = 0;
   private y = 0;
   private pieceLeft = 0;
@@ -102,10 +172,11 @@ class LineWriter {
     return y;
   }
 
-  startWord(): void {
+  startWord(): MapOrigin {
     if (this.x > 0) this.x += kWordGap;
     if (this.x >= this.page.width - 2) this.breakLine();
     this.pieceLeft = this.x;
+    return { x: this.x, y: this.y };
   }
 
   write(bytes: number, of: { segment: number; block: number }): void {
@@ -122,13 +193,25 @@ class LineWriter {
     }
   }
 
+  writeIdle(bytes: number, extent: number): void {
+    this.startWord();
+    let left = Math.max(2, bytes / this.page.bytesPerPixel);
+    while (left > 0.01) {
+      if (this.x >= this.page.width - 0.01) this.breakLine();
+      const right = this.x + Math.min(left, this.page.width - this.x);
+      this.idle.push({ of: extent, left: this.x, right, y: this.y });
+      left -= right - this.x;
+      this.x = right;
+    }
+  }
+
   // However small, a segment can be seen and pointed at.
   endWord(segment: number): void {
     this.x = Math.max(this.x, this.pieceLeft + 2);
     this.endPiece(segment);
   }
 
-  take(): Omit<MapLayout, "headings"> {
+  take(): Pick<MapLayout, "quads" | "segmentOf" | "pieces" | "idle" | "height"> {
     return {
       quads: {
         count: this.row.length,
@@ -137,6 +220,7 @@ class LineWriter {
       },
       segmentOf: Uint32Array.from(this.segmentOf),
       pieces: this.pieces,
+      idle: this.idle,
       height: this.y + kLine,
     };
   }

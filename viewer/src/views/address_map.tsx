@@ -2,14 +2,16 @@
 import { computed, effect, signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { type AddressMap, BlockState, kNone } from "../ask/scene.ts";
-import { MapChart } from "../draw/map_chart.ts";
+import { MapChart, type MapPlace } from "../draw/map_chart.ts";
 import { Fill } from "../draw/quad_painter.ts";
 import { type Key, largeStep } from "../keys.ts";
 import { fade, kNeutral, packColor, shade } from "../model/colors.ts";
+import { hasExtents } from "../model/extents.ts";
 import { formatCount } from "../model/format.ts";
 import { answers, coloring, moment, shown, stepCursor } from "../session.ts";
 import { documentNumber, select, selection } from "../state.ts";
 import { theme } from "../theme.ts";
+import { ExtentStory } from "./extent_story.tsx";
 import { MapHover, SegmentStory } from "./segment_story.tsx";
 import { useAnswer } from "./use_answer.ts";
 import { listenTo, useViewChart } from "./use_chart.ts";
@@ -17,10 +19,16 @@ import { listenTo, useViewChart } from "./use_chart.ts";
 const map = signal<AddressMap | null>(null);
 const zoom = signal(1);
 const segmentAddress = signal<bigint | null>(null); // stays chosen from moment to moment
-const hover = signal<{ x: number; y: number; block: number; segment: number } | null>(null);
+const extentId = signal<bigint | null>(null); // likewise
+const hover = signal<({ x: number; y: number } & MapPlace) | null>(null);
 
 const chosenSegment = computed(() => {
   const at = map.value?.segment_address.findIndex((address) => address === segmentAddress.value);
+  return at === undefined || at < 0 ? null : at;
+});
+
+const chosenExtent = computed(() => {
+  const at = map.value?.extent_id.findIndex((id) => id === extentId.value);
   return at === undefined || at < 0 ? null : at;
 });
 
@@ -54,7 +62,11 @@ export function AddressMapView() {
       <Controls />
       <Chart />
       {answer.error && <p class="empty">{answer.error}</p>}
-      <SegmentStory map={map.value} segment={chosenSegment.value} />
+      <SegmentStory map={map.value} segment={chosenSegment.value}>
+        {map.value && chosenExtent.value !== null && (
+          <ExtentStory map={map.value} extent={chosenExtent.value} />
+        )}
+      </SegmentStory>
     </>
   );
 }
@@ -66,6 +78,12 @@ function Controls() {
         <i class="swatch live" /> live, by stack <i class="swatch pending" /> freed, waiting for a
         stream <i class="swatch free" /> free <i class="swatch neutral" /> small ones, merged{" "}
         <i class="swatch unmapped" /> not mapped
+        {map.value && hasExtents(map.value) && (
+          <>
+            {" "}
+            <i class="swatch home" /> extent here <i class="swatch away" /> extent away
+          </>
+        )}
       </span>
       <span class="grow" />
       <button
@@ -125,6 +143,7 @@ function follow(chart: MapChart): () => void {
       zoom: zoom.value,
       pools: shown.value.pools,
       segment: chosenSegment.value,
+      extent: chosenExtent.value,
       colorOf: colorOf.value,
       isSelected: (of, block) => selection.peek()?.kind === "allocation" && belongs(of, block),
     });
@@ -156,12 +175,14 @@ function listen(host: HTMLElement, chart: MapChart): () => void {
   };
 }
 
-// Any click chooses the segment; one on a live block its allocation, too.
-function click(found: { block: number; segment: number } | null): void {
+// Any click chooses the segment and the extent behind it; one on a live block its allocation, too.
+function click(found: MapPlace | null): void {
   const of = map.value;
   if (!of) return;
-  segmentAddress.value = found ? of.segment_address[found.segment] : null;
-  const allocation = found ? of.block_allocation[found.block] : kNone;
+  const isSegment = found !== null && found.segment !== kNone;
+  segmentAddress.value = isSegment ? of.segment_address[found.segment] : null;
+  extentId.value = found && found.extent !== kNone ? of.extent_id[found.extent] : null;
+  const allocation = isSegment ? of.block_allocation[found.block] : kNone;
   if (allocation !== kNone) select("allocation", allocation);
 }
 

@@ -1,10 +1,13 @@
 // What there is to say of a segment or a block: under the pointer, and why it is held.
+import type { ComponentChildren } from "preact";
 import { type AddressMap, BlockState, kNone, SegmentKind } from "../ask/scene.ts";
-import { capital, formatAddress, formatBytes, formatCount, formatShare } from "../model/format.ts";
+import type { MapPlace } from "../draw/map_chart.ts";
+import { capital, formatAddress, formatBytes, formatShare } from "../model/format.ts";
 import { stackTitle } from "../model/frames.ts";
 import { pinnedSentence, segmentUse, segmentWord } from "../model/pinned.ts";
 import { shown, stacks, stacksRecorded } from "../session.ts";
-import { select } from "../state.ts";
+import { ExtentFigures } from "./extent_story.tsx";
+import { ageText, HeldBlocks } from "./held_blocks.tsx";
 import { besidePointer } from "./use_chart.ts";
 
 const kStates = [
@@ -14,11 +17,18 @@ const kStates = [
   "not mapped",
   "small ones, merged",
 ];
-const kListed = 6;
 
-export function SegmentStory({ map, segment }: { map: AddressMap | null; segment: number | null }) {
+interface Told {
+  map: AddressMap | null;
+  segment: number | null;
+  children: ComponentChildren; // what there is to say beside it
+}
+
+export function SegmentStory({ map, segment, children }: Told) {
   if (!map || segment === null) {
-    return (
+    return children ? (
+      <div class="story">{children}</div>
+    ) : (
       <p class="story soft">
         Click a {map?.segment_kind.includes(SegmentKind.view) ? "view" : "segment"} to see what
         holds it. Left and right step through history.
@@ -31,38 +41,20 @@ export function SegmentStory({ map, segment }: { map: AddressMap | null; segment
   const document = shown.value!;
   return (
     <div class="story" data-segment={formatAddress(map.segment_address[segment])}>
-      <h3>
-        {capital(segmentWord(map.segment_kind[segment]))}{" "}
-        <span class="code">{formatAddress(map.segment_address[segment])}</span>,{" "}
-        {formatBytes(use.bytes)}
-        <small>
-          stream {document.streams[map.segment_stream[segment]] ?? "?"} · pool{" "}
-          {document.pools[map.segment_pool[segment]] ?? "?"}
-        </small>
-      </h3>
-      <p data-pinned>{pinnedSentence(use, map.segment_kind[segment], holder)}</p>
-      {use.liveBlocks.length > 1 && (
-        <ul class="pins">
-          {use.liveBlocks.slice(0, kListed).map((block) => (
-            <li key={block}>
-              <button
-                type="button"
-                class="link"
-                onClick={() => select("allocation", map.block_allocation[block])}
-              >
-                {formatBytes(map.block_requested[block] || map.block_bytes[block])}
-              </button>{" "}
-              <span class="soft">
-                {ageText(map, block)}
-                {stacksRecorded.value && ` · ${stackTitle(stacks.value, map.block_stack[block])}`}
-              </span>
-            </li>
-          ))}
-          {use.liveBlocks.length > kListed && (
-            <li class="soft">and {formatCount(use.liveBlocks.length - kListed)} smaller ones</li>
-          )}
-        </ul>
-      )}
+      <div>
+        <h3>
+          {capital(segmentWord(map.segment_kind[segment]))}{" "}
+          <span class="code">{formatAddress(map.segment_address[segment])}</span>,{" "}
+          {formatBytes(use.bytes)}
+          <small>
+            stream {document.streams[map.segment_stream[segment]] ?? "?"} · pool{" "}
+            {document.pools[map.segment_pool[segment]] ?? "?"}
+          </small>
+        </h3>
+        <p data-pinned>{pinnedSentence(use, map.segment_kind[segment], holder)}</p>
+        {use.liveBlocks.length > 1 && <HeldBlocks map={map} blocks={use.liveBlocks} />}
+      </div>
+      {children}
     </div>
   );
 }
@@ -75,29 +67,34 @@ function holderSentence(map: AddressMap, block: number, count: number): string {
   return `${what} ${ageText(map, block)}${by}.`;
 }
 
-function ageText(map: AddressMap, block: number): string {
-  const made = map.block_made[block];
-  if (made === kNone) return "older than the trace";
-  return `${formatCount(Math.max(0, map.at - made))} entries old`;
-}
-
-interface Place {
+interface Place extends MapPlace {
   map: AddressMap;
   x: number;
   y: number;
-  block: number;
-  segment: number;
 }
 
-export function MapHover({ map, x, y, block, segment }: Place) {
+export function MapHover({ map, x, y, block, segment, extent }: Place) {
+  if (block === kNone) {
+    return (
+      <div class="hover fixed" style={hoverPlace(x, y)}>
+        <p class="title">
+          {formatBytes(map.extent_bytes[extent])} <small>idle extent</small>
+        </p>
+        <dl>
+          <ExtentFigures map={map} extent={extent} />
+        </dl>
+      </div>
+    );
+  }
   const state = map.block_state[block];
   const bytes = map.block_bytes[block];
   const requested = map.block_requested[block];
+  const isAway = state === BlockState.unmapped && extent !== kNone;
   const isHeld = state === BlockState.live || state === BlockState.pending;
   return (
     <div class="hover fixed" style={hoverPlace(x, y)}>
       <p class="title">
-        {formatBytes(bytes)} <small>{kStates[state]}</small>
+        {formatBytes(bytes)} <small>{isAway ? "its memory is away" : kStates[state]}</small>
       </p>
       {isHeld && (
         <>
@@ -122,6 +119,7 @@ export function MapHover({ map, x, y, block, segment }: Place) {
         <dd class="code">
           {formatAddress(map.segment_address[segment] + BigInt(map.block_offset[block]))}
         </dd>
+        {extent !== kNone && <ExtentFigures map={map} extent={extent} />}
       </dl>
     </div>
   );
@@ -131,6 +129,6 @@ export function MapHover({ map, x, y, block, segment }: Place) {
 function hoverPlace(x: number, y: number) {
   const host = document.querySelector(".map")!;
   const box = host.getBoundingClientRect();
-  const { left, top } = besidePointer(host, { x, y }, { wide: 340, high: 170 });
+  const { left, top } = besidePointer(host, { x, y }, { wide: 340, high: 260 });
   return { left: `${box.left + left}px`, top: `${box.top + top}px` };
 }

@@ -1,41 +1,8 @@
 import { expect, test } from "vitest";
-import { type AddressMap, BlockState, kNone, SegmentKind } from "../../src/ask/scene.ts";
+import { BlockState, SegmentKind } from "../../src/ask/scene.ts";
 import { fittingBytesPerPixel, kLine, layOutMap, quadAt } from "../../src/model/map_layout.ts";
 import { pinnedSentence, segmentUse } from "../../src/model/pinned.ts";
-
-interface Block {
-  bytes: number;
-  state: number;
-  requested?: number;
-}
-
-function mapOf(segments: { pool: number; blocks: Block[] }[]): AddressMap {
-  const blocks = segments.flatMap((segment) => segment.blocks);
-  const first = [0];
-  for (const segment of segments) first.push(first[first.length - 1] + segment.blocks.length);
-  const bytes = segments.map((segment) =>
-    segment.blocks.reduce((sum, block) => sum + block.bytes, 0),
-  );
-  return {
-    at: 100,
-    segment_address: BigUint64Array.from(segments, (_, i) => BigInt(i) * 2n ** 30n),
-    segment_bytes: Float64Array.from(bytes),
-    segment_stream: Uint32Array.from(segments, () => 0),
-    segment_pool: Uint32Array.from(segments, (segment) => segment.pool),
-    segment_kind: Uint8Array.from(segments, () => 0),
-    segment_first: Uint32Array.from(first),
-    block_offset: Float64Array.from(blocks, () => 0),
-    block_bytes: Float64Array.from(blocks, (block) => block.bytes),
-    block_state: Uint8Array.from(blocks, (block) => block.state),
-    block_requested: Float64Array.from(blocks, (block) => block.requested ?? 0),
-    block_allocation: Uint32Array.from(blocks, () => kNone),
-    block_stack: Uint32Array.from(blocks, () => kNone),
-    block_made: Uint32Array.from(blocks, () => kNone),
-  };
-}
-
-const live = (bytes: number): Block => ({ bytes, state: BlockState.live, requested: bytes });
-const free = (bytes: number): Block => ({ bytes, state: BlockState.free });
+import { free, live, mapOf } from "../made_up_map.ts";
 
 test("area is bytes: a segment that does not fit in a line goes on in the next", () => {
   const map = mapOf([{ pool: 0, blocks: [live(250), free(100)] }]);

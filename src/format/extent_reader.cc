@@ -1,0 +1,251 @@
+// From dicts to views and extents; then all of them held against each other, by address.
+#include "format/extent_reader.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "base/text.h"
+
+namespace ashlar {
+namespace {
+
+// A range of one device's addresses.
+struct Place {
+  DeviceIndex device{};
+  AddressRange range{};
+
+  friend bool operator<(const Place& a, const Place& b) {
+    return std::tie(a.device, a.range.begin) < std::tie(b.device, b.range.begin);
+  }
+  bool contains(const Place& part) const {
+    return device == part.device && range.contains(part.range);
+  }
+};
+
+// REQUIRES: sorted. The one that begins last, at or before it, is the only one that could.
+bool is_within_one(const std::vector<Place>& places, const Place& part) {
+  const auto after = std::upper_bound(places.begin(), places.end(), part);
+  return after != places.begin() && std::prev(after)->contains(part);
+}
+
+// REQUIRES: sorted, and none overflows. The first that reaches into the next; else null.
+const Place* find_overlap(const std::vector<Place>& places) {
+  for (size_t i = 0; i + 1 < places.size(); ++i) {
+    const bool is_apart = places[i].device != places[i + 1].device ||
+                          places[i].range.end() <= places[i + 1].range.begin;
+    if (!is_apart) return &places[i];
+  }
+  return nullptr;
+}
+
+template <typename Each>
+auto by_address(const Each& a, const Each& b) {
+  return std::tie(a.device, a.address) < std::tie(b.device, b.address);
+}
+
+}  // namespace
+
+bool ExtentReader::read(Value dict, Snapshot& snapshot) {
+  std::span<const Value> items;
+  if (!fields_.dict(Key::kAshlar, dict, items)) return false;
+  int64_t version = 0;
+  for (size_t i = 0; i < items.size(); i += 2) {
+    if (items[i] != Value::string(static_cast<uint32_t>(Key::kVersion))) continue;
+    if (!fields_.integer(Key::kVersion, items[i + 1], version)) return false;
+  }
+  if (version < 1) return fields_.fail("\"ashlar\" has no \"version\" (expected 1 or more)");
+  snapshot.views.clear();
+  snapshot.extents.clear();
+  if (version > kExtentsVersion) return true;
+  for (size_t i = 0; i < items.size(); i += 2) {
+    if (items[i].kind != ValueKind::kString) continue;
+    const Key key = key_of(items[i]);
+    bool is_right = true;
+    if (key == Key::kViews) {
+      is_right = read_list(key, items[i + 1], snapshot.views, &ExtentReader::read_view_field);
+    }
+    if (key == Key::kExtents) {
+      is_right = read_list(key, items[i + 1], snapshot.extents, &ExtentReader::read_extent_field);
+    }
+    if (!is_right) return false;
+  }
+  return true;
+}
+
+template <typename Each, typename Read>
+bool ExtentReader::read_list(Key key, Value list, std::vector<Each>& all, const Read& read_field) {
+  std::span<const Value> items;
+  if (!fields_.list(key, list, items)) return false;
+  all.clear();  // where a key stands twice, the later one counts
+  for (size_t i = 0; i < items.size(); ++i) {
+    Each each;
+    std::span<const Value> parts;
+    bool is_right = fields_.dict(key, items[i], parts);
+    for (size_t j = 0; is_right && j < parts.size(); j += 2) {
+      if (parts[j].kind != ValueKind::kString) continue;
+      is_right = (this->*read_field)(key_of(parts[j]), parts[j + 1], each);
+    }
+    if (!is_right) return fields_.fail(text(word(key), "[", i, "]: ", fields_.problem()));
+    if (!fields_.store().charge(sizeof(each))) return fields_.fail(fields_.store().problem());
+    all.push_back(std::move(each));
+  }
+  return true;
+}
+
+bool ExtentReader::read_view_field(Key key, Value value, SnapshotView& view) {
+  switch (key) {
+    case Key::kDevice: return fields_.device(key, value, view.device);
+    case Key::kAddress: return read_address(key, value, view.address);
+    case Key::kReservedSize: return fields_.bytes(key, value, view.reserved_bytes);
+    case Key::kMappedSize: return fields_.bytes(key, value, view.mapped_bytes);
+    case Key::kIsLarge: return fields_.flag(key, value, view.is_large);
+    case Key::kStream: return read_stream(key, value, view.stream);
+    case Key::kPoolId: return fields_.pool(key, value, view.pool);
+    default: return true;
+  }
+}
+
+bool ExtentReader::read_extent_field(Key key, Value value, SnapshotExtent& extent) {
+  uint64_t bits = 0;
+  switch (key) {
+    case Key::kDevice: return fields_.device(key, value, extent.device);
+    case Key::kId:
+      if (!fields_.bits(key, value, bits)) return false;
+      extent.id = ExtentId(bits);
+      return true;
+    case Key::kSize: return fields_.bytes(key, value, extent.bytes);
+    case Key::kIsLarge: return fields_.flag(key, value, extent.is_large);
+    case Key::kStream: return read_stream(key, value, extent.stream);
+    case Key::kPoolId: return fields_.pool(key, value, extent.pool);
+    case Key::kHome: return read_address(key, value, extent.home.emplace());
+    case Key::kTraced: return read_address(key, value, extent.traced.emplace());
+    case Key::kMappings:
+      return read_list(key, value, extent.mappings, &ExtentReader::read_mapping_field);
+    default: return true;
+  }
+}
+
+bool ExtentReader::read_mapping_field(Key key, Value value, SnapshotMapping& mapping) {
+  switch (key) {
+    case Key::kAddress: return read_address(key, value, mapping.address);
+    case Key::kMadeUs: return fields_.integer(key, value, mapping.made_us);
+    default: return true;
+  }
+}
+
+bool ExtentReader::read_address(Key key, Value value, DeviceAddress& address) {
+  uint64_t bits = 0;
+  if (!fields_.bits(key, value, bits)) return false;
+  address = DeviceAddress(bits);
+  return true;
+}
+
+bool ExtentReader::read_stream(Key key, Value value, StreamId& stream) {
+  uint64_t bits = 0;
+  if (!fields_.bits(key, value, bits)) return false;
+  stream = StreamId(bits);
+  return true;
+}
+
+// --- do they agree?
+// --------------------------------------------------------------------------------
+
+bool ExtentReader::check(Snapshot& snapshot) {
+  std::sort(snapshot.views.begin(), snapshot.views.end(), by_address<SnapshotView>);
+  if (!check_views(snapshot.views)) return false;
+  for (SnapshotExtent& extent : snapshot.extents) {
+    std::sort(extent.mappings.begin(), extent.mappings.end(),
+              [](const auto& a, const auto& b) { return a.address < b.address; });
+    if (!check_extent(extent)) return false;
+  }
+  std::vector<SnapshotExtent>& extents = snapshot.extents;
+  const auto name_of = [](const SnapshotExtent& extent) {
+    return std::tuple(extent.device, extent.id);
+  };
+  std::sort(extents.begin(), extents.end(),
+            [&](const auto& a, const auto& b) { return name_of(a) < name_of(b); });
+  const auto twice =
+      std::adjacent_find(extents.begin(), extents.end(),
+                         [&](const auto& a, const auto& b) { return name_of(a) == name_of(b); });
+  if (twice != extents.end()) {
+    return fields_.fail(text("there are two extents ", twice->id.value(), " (expected one)"));
+  }
+  return check_mappings(snapshot) && check_homes(snapshot);
+}
+
+bool ExtentReader::check_views(const std::vector<SnapshotView>& views) {
+  std::vector<Place> reserved;
+  for (const SnapshotView& view : views) {
+    const AddressRange range{view.address, view.reserved_bytes};
+    if (range.bytes == 0 || range.overflows() || view.mapped_bytes > range.bytes) {
+      return fields_.fail(text("the view at ", view.address, " has ", view.mapped_bytes, " of ",
+                               range.bytes,
+                               " bytes mapped (expected some bytes, at addresses that exist, and "
+                               "no more of them mapped)"));
+    }
+    reserved.push_back({view.device, range});
+  }
+  const Place* overlap = find_overlap(reserved);
+  return overlap == nullptr ||
+         fields_.fail(text("the view at ", overlap->range.begin,
+                           " reaches into the next one (expected views side by side)"));
+}
+
+bool ExtentReader::check_extent(const SnapshotExtent& extent) {
+  if (extent.bytes == 0) {
+    return fields_.fail(text("extent ", extent.id.value(), " has no bytes (expected some)"));
+  }
+  if (extent.traced && AddressRange{*extent.traced, extent.bytes}.overflows()) {
+    return fields_.fail(text("extent ", extent.id.value(), " was traced to ", *extent.traced,
+                             ", beyond the last address (expected less)"));
+  }
+  if (!extent.home) return true;
+  const bool is_mapped =
+      std::any_of(extent.mappings.begin(), extent.mappings.end(),
+                  [&](const SnapshotMapping& each) { return each.address == *extent.home; });
+  return is_mapped ||
+         fields_.fail(text("extent ", extent.id.value(), " is at home at ", *extent.home,
+                           ", where it is not mapped (expected one of its mappings)"));
+}
+
+bool ExtentReader::check_mappings(const Snapshot& snapshot) {
+  std::vector<Place> views;
+  for (const SnapshotView& view : snapshot.views) {
+    if (view.mapped_bytes == 0) continue;
+    views.push_back({view.device, {view.address, view.mapped_bytes}});
+  }
+  std::vector<Place> mapped;
+  for (const SnapshotExtent& extent : snapshot.extents) {
+    for (const SnapshotMapping& mapping : extent.mappings) {
+      mapped.push_back({extent.device, {mapping.address, extent.bytes}});
+      if (is_within_one(views, mapped.back())) continue;
+      return fields_.fail(text("extent ", extent.id.value(), " is mapped at ", mapping.address,
+                               ", outside of every view (expected within what one has mapped)"));
+    }
+  }
+  std::sort(mapped.begin(), mapped.end());
+  const Place* overlap = find_overlap(mapped);
+  return overlap == nullptr ||
+         fields_.fail(text("the extent mapped at ", overlap->range.begin,
+                           " reaches into the next one (expected one extent at each address)"));
+}
+
+// What an extent is at home in is part of a segment: there its memory is handed out.
+bool ExtentReader::check_homes(const Snapshot& snapshot) {
+  std::vector<Place> segments;
+  for (const SnapshotSegment& segment : snapshot.segments) {
+    if (!segment.is_expandable) continue;
+    segments.push_back({segment.device, {segment.address, segment.total_bytes}});
+  }
+  std::sort(segments.begin(), segments.end());
+  for (const SnapshotExtent& extent : snapshot.extents) {
+    if (!extent.home || is_within_one(segments, {extent.device, {*extent.home, extent.bytes}})) {
+      continue;
+    }
+    return fields_.fail(text("extent ", extent.id.value(), " is at home at ", *extent.home,
+                             ", outside of every expandable segment (expected within one)"));
+  }
+  return true;
+}
+
+}  // namespace ashlar

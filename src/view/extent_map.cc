@@ -1,0 +1,194 @@
+// Mappings that were there, then homes by what the program had mapped, then both cut by segments.
+#include "view/extent_map.h"
+
+#include <algorithm>
+
+namespace ashlar::view {
+namespace {
+
+constexpr size_t kPixels = 8'000;
+
+// Both times are rounded down, each from its own reading of the clock.
+constexpr double kClockErrorUs = 1;
+
+// Whether all of a range is mapped. REQUIRES: pieces by address, of which none overlap.
+bool is_covered(const std::vector<SegmentPiece>& pieces, AddressRange range) {
+  const auto begins_after = [](DeviceAddress at, const SegmentPiece& piece) {
+    return at < piece.range.begin;
+  };
+  auto piece = std::upper_bound(pieces.begin(), pieces.end(), range.begin, begins_after);
+  if (piece == pieces.begin()) return false;
+  DeviceAddress covered = range.begin;
+  for (--piece; piece != pieces.end() && piece->range.contains(covered); ++piece) {
+    covered = piece->range.end();
+    if (covered >= range.end()) return true;
+  }
+  return false;
+}
+
+class Finder {
+ public:
+  Finder(const Document& document, uint32_t moment)
+      : is_last_(moment + 1 == document.entry_count()),
+        time_us_(document.time_us(moment)),
+        pieces_(document.segments().at(moment)) {}
+
+  // No places: it was not there yet, as far as is known.
+  MapExtent at_moment(const SnapshotExtent& told) const {
+    MapExtent extent{.told = &told};
+    for (const SnapshotMapping& mapping : told.mappings) {
+      const bool was_there =
+          is_last_ || static_cast<double>(mapping.made_us) <= time_us_ + kClockErrorUs;
+      if (was_there) extent.places.push_back(mapping.address);
+    }
+    if (is_last_) {
+      extent.home = told.home;
+      return extent;
+    }
+    for (const DeviceAddress place : extent.places) {
+      if (!is_covered(pieces_, {place, told.bytes})) continue;
+      // Only one can be right where a trace has gaps: then none is claimed.
+      if (extent.home) {
+        extent.home = {};
+        break;
+      }
+      extent.home = place;
+    }
+    return extent;
+  }
+
+  bool is_there(const MapExtent& extent) const { return is_last_ || !extent.places.empty(); }
+
+ private:
+  bool is_last_;
+  double time_us_;  // not a number: nothing was there yet
+  std::vector<SegmentPiece> pieces_;
+};
+
+// The parts of segments that the range covers.
+void add_stretches(const std::vector<MapSegment>& segments, AddressRange range,
+                   const Stretch& stretch, ExtentMap& map) {
+  const auto ends_before = [](const MapSegment& segment, DeviceAddress at) {
+    return segment.range.end() <= at;
+  };
+  auto segment = std::lower_bound(segments.begin(), segments.end(), range.begin, ends_before);
+  for (; segment != segments.end() && segment->range.begin < range.end(); ++segment) {
+    const DeviceAddress begin = std::max(range.begin, segment->range.begin);
+    const DeviceAddress end = std::min(range.end(), segment->range.end());
+    Stretch part = stretch;
+    part.offset = begin - segment->range.begin;
+    part.bytes = end - begin;
+    map.stretches[static_cast<size_t>(segment - segments.begin())].push_back(part);
+  }
+}
+
+size_t count_stretches(const ExtentMap& map) {
+  size_t count = 0;
+  for (const std::vector<Stretch>& each : map.stretches) count += each.size();
+  return count;
+}
+
+void merge_below(uint64_t least_bytes, std::vector<Stretch>& stretches) {
+  std::vector<Stretch> merged;
+  for (const Stretch& stretch : stretches) {
+    Stretch* last = merged.empty() ? nullptr : &merged.back();
+    const bool joins = last != nullptr && last->offset + last->bytes == stretch.offset &&
+                       last->is_home == stretch.is_home && last->bytes < least_bytes &&
+                       stretch.bytes < least_bytes;
+    if (!joins) {
+      merged.push_back(stretch);
+      continue;
+    }
+    last->bytes += stretch.bytes;
+    last->extent = kNever;
+  }
+  stretches = std::move(merged);
+}
+
+}  // namespace
+
+ExtentMap find_extents(const Document& document, uint32_t moment,
+                       const std::vector<MapSegment>& segments) {
+  ExtentMap map;
+  map.stretches.resize(segments.size());
+  const Finder finder(document, moment);
+  for (const SnapshotExtent& told : document.recording().snapshot.extents) {
+    if (told.device != document.device()) continue;
+    MapExtent extent = finder.at_moment(told);
+    if (!finder.is_there(extent)) continue;
+    const auto number = static_cast<uint32_t>(map.extents.size());
+    for (const DeviceAddress place : extent.places) {
+      add_stretches(segments, {place, told.bytes},
+                    {.extent = number, .is_home = place == extent.home}, map);
+    }
+    map.extents.push_back(std::move(extent));
+  }
+  for (std::vector<Stretch>& each : map.stretches) {
+    std::sort(each.begin(), each.end(),
+              [](const Stretch& a, const Stretch& b) { return a.offset < b.offset; });
+  }
+  return map;
+}
+
+void merge_small_stretches(ExtentMap& map, size_t most_stretches) {
+  uint64_t total_bytes = 0;
+  for (const std::vector<Stretch>& each : map.stretches) {
+    for (const Stretch& stretch : each) total_bytes += stretch.bytes;
+  }
+  uint64_t pixel_bytes = total_bytes / kPixels;
+  while (count_stretches(map) > most_stretches && pixel_bytes <= total_bytes) {
+    for (std::vector<Stretch>& each : map.stretches) merge_below(pixel_bytes, each);
+    pixel_bytes = std::max<uint64_t>(2 * pixel_bytes, 1);
+  }
+}
+
+namespace {
+
+void add_stretches(const ExtentMap& map, Columns& answer) {
+  std::vector<uint32_t> firsts;
+  std::vector<Stretch> all;
+  for (const std::vector<Stretch>& each : map.stretches) {
+    firsts.push_back(static_cast<uint32_t>(all.size()));
+    all.insert(all.end(), each.begin(), each.end());
+  }
+  firsts.push_back(static_cast<uint32_t>(all.size()));
+  answer.add("stretch_first", firsts);
+  answer.add("stretch_offset", all,
+             [](const Stretch& each) { return static_cast<double>(each.offset); });
+  answer.add("stretch_bytes", all,
+             [](const Stretch& each) { return static_cast<double>(each.bytes); });
+  answer.add("stretch_extent", all, [](const Stretch& each) { return each.extent; });
+  answer.add("stretch_is_home", all,
+             [](const Stretch& each) { return static_cast<uint8_t>(each.is_home ? 1 : 0); });
+}
+
+}  // namespace
+
+void add_extents(const Document& document, const ExtentMap& map, Columns& answer) {
+  using Each = const MapExtent&;
+  answer.add("extent_id", map.extents, [](Each each) { return each.told->id.value(); });
+  answer.add("extent_bytes", map.extents,
+             [](Each each) { return static_cast<double>(each.told->bytes); });
+  answer.add("extent_stream", map.extents,
+             [&](Each each) { return document.stream_of(each.told->stream); });
+  answer.add("extent_pool", map.extents,
+             [&](Each each) { return document.pool_of(each.told->pool); });
+  answer.add("extent_is_large", map.extents,
+             [](Each each) { return static_cast<uint8_t>(each.told->is_large ? 1 : 0); });
+  answer.add("extent_has_home", map.extents,
+             [](Each each) { return static_cast<uint8_t>(each.home ? 1 : 0); });
+  answer.add("extent_home", map.extents,
+             [](Each each) { return each.home.value_or(DeviceAddress()).value(); });
+  std::vector<uint32_t> firsts;
+  std::vector<uint64_t> places;
+  for (Each extent : map.extents) {
+    firsts.push_back(static_cast<uint32_t>(places.size()));
+    for (const DeviceAddress place : extent.places) places.push_back(place.value());
+  }
+  firsts.push_back(static_cast<uint32_t>(places.size()));
+  answer.add("place_first", firsts);
+  answer.add("place_address", places);
+  add_stretches(map, answer);
+}
+
+}  // namespace ashlar::view

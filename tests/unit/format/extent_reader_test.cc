@@ -1,0 +1,148 @@
+// Views and extents of a file: what is read, and what is refused because it cannot be.
+#include "format/extent_reader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "format/snapshot_pickle.h"
+#include "unit/format/pickle_text.h"
+
+namespace ashlar {
+namespace {
+
+using ::testing::HasSubstr;
+using namespace pickle;
+
+constexpr int32_t kView = 1 << 20;
+constexpr int32_t kBytes = 4096;
+
+std::string view(int32_t address, int32_t reserved, int32_t mapped) {
+  return dict({{"address", number(address)},
+               {"reserved_size", number(reserved)},
+               {"mapped_size", number(mapped)}});
+}
+
+std::string mapped_at(std::initializer_list<int32_t> addresses) {
+  std::string items = "](";
+  for (const int32_t address : addresses) items += dict({{"address", number(address)}});
+  return items + "e";
+}
+
+std::string idle(int32_t id, const std::string& mappings) {
+  return dict({{"id", number(id)}, {"size", number(kBytes)}, {"mappings", mappings}});
+}
+
+std::string at_home(int32_t id, int32_t home, const std::string& mappings) {
+  return dict({{"id", number(id)},
+               {"size", number(kBytes)},
+               {"home", number(home)},
+               {"mappings", mappings}});
+}
+
+// A segment of two extents' bytes at the beginning of the view.
+std::string file_with(const std::string& ours) {
+  const std::string block = dict({{"size", number(2 * kBytes)}, {"state", string("inactive")}});
+  const std::string segment = dict({{"address", number(kView)},
+                                    {"total_size", number(2 * kBytes)},
+                                    {"is_expandable", flag(true)},
+                                    {"blocks", list({block})}});
+  return dict({{"ashlar", ours}, {"segments", list({segment})}});
+}
+
+std::string held(std::initializer_list<std::string> views,
+                 std::initializer_list<std::string> extents) {
+  return file_with(
+      dict({{"extents", list(extents)}, {"views", list(views)}, {"version", number(1)}}));
+}
+
+Result<Snapshot> read(const std::string& value) {
+  const std::string bytes = whole(value);
+  MemorySource source(bytes);
+  return read_snapshot_pickle(source);
+}
+
+std::string problem_of(const std::string& value) {
+  const Result<Snapshot> snapshot = read(value);
+  EXPECT_TRUE(snapshot.status().is(StatusKind::kFormat));
+  return snapshot.status().message();
+}
+
+TEST(ExtentReader, ExtentsComeInOrderWithWhatTheyAreMappedAt) {
+  const Result<Snapshot> snapshot =
+      read(held({view(2 * kView, kView, 0), view(kView, kView, 8 * kBytes)},
+                {idle(9, mapped_at({kView + 5 * kBytes, kView + 4 * kBytes})),
+                 at_home(2, kView, mapped_at({kView})), idle(4, mapped_at({}))}));
+  ASSERT_TRUE(snapshot.ok()) << snapshot.status().message();
+  ASSERT_EQ(snapshot->views.size(), 2u);
+  EXPECT_EQ(snapshot->views[0].address, DeviceAddress(kView));
+  EXPECT_EQ(snapshot->views[0].mapped_bytes, 8u * kBytes);
+  ASSERT_EQ(snapshot->extents.size(), 3u);
+  EXPECT_EQ(snapshot->extents[0].home, DeviceAddress(kView));
+  EXPECT_EQ(snapshot->extents[1].home, std::nullopt);
+  ASSERT_EQ(snapshot->extents[2].mappings.size(), 2u);
+  EXPECT_EQ(snapshot->extents[2].mappings[0].address, DeviceAddress(kView + 4 * kBytes));
+}
+
+TEST(ExtentReader, WhatALaterVersionSaysIsLeftOut) {
+  const Result<Snapshot> snapshot =
+      read(file_with(dict({{"version", number(2)}, {"views", string("of another kind")}})));
+  ASSERT_TRUE(snapshot.ok()) << snapshot.status().message();
+  EXPECT_EQ(snapshot->segments.size(), 1u);
+  EXPECT_TRUE(snapshot->views.empty() && snapshot->extents.empty());
+}
+
+TEST(ExtentReader, WithoutAVersionNobodyKnowsWhatItMeans) {
+  EXPECT_THAT(problem_of(file_with(dict({{"views", list({})}}))),
+              HasSubstr("\"ashlar\" has no \"version\" (expected 1 or more)"));
+  EXPECT_THAT(problem_of(file_with(number(1))), HasSubstr("\"ashlar\": found 1 (expected a dict)"));
+}
+
+TEST(ExtentReader, AFieldOfTheWrongKindIsNamedByItsPlace) {
+  EXPECT_THAT(problem_of(held({view(kView, kView, 0)}, {idle(1, list({number(7)}))})),
+              HasSubstr("extents[0]: mappings[0]: \"mappings\": found 7 (expected a dict)"));
+  EXPECT_THAT(problem_of(held({dict({{"mapped_size", number(-1)}})}, {})),
+              HasSubstr("views[0]: \"mapped_size\": found -1 (expected a number of bytes)"));
+}
+
+TEST(ExtentReader, ViewsLieSideBySide) {
+  EXPECT_THAT(problem_of(held({view(kView, kView + 1, 0), view(2 * kView, kView, 0)}, {})),
+              HasSubstr("the view at 0x100000 reaches into the next one"));
+  EXPECT_THAT(problem_of(held({view(kView, kView, kView + 1)}, {})),
+              HasSubstr("has 1048577 of 1048576 bytes mapped"));
+  EXPECT_THAT(problem_of(held({view(-kBytes, 2 * kBytes, 0)}, {})),
+              HasSubstr("addresses that exist"));
+  EXPECT_THAT(problem_of(held({view(kView, 0, 0)}, {})), HasSubstr("expected some bytes"));
+}
+
+TEST(ExtentReader, OneExtentIsAtEachAddressOfAView) {
+  const std::string all = view(kView, kView, 8 * kBytes);
+  EXPECT_THAT(problem_of(held({all}, {idle(1, mapped_at({kView + 7 * kBytes + 1}))})),
+              HasSubstr("outside of every view"));
+  EXPECT_THAT(problem_of(held({all}, {idle(1, mapped_at({kView - 1}))})),
+              HasSubstr("outside of every view"));
+  EXPECT_THAT(problem_of(held({all}, {idle(1, mapped_at({-1}))})),
+              HasSubstr("outside of every view"));
+  EXPECT_THAT(
+      problem_of(held({all}, {idle(1, mapped_at({kView})), idle(2, mapped_at({kView + 1}))})),
+      HasSubstr("the extent mapped at 0x100000 reaches into the next one"));
+}
+
+TEST(ExtentReader, AnExtentIsThereOnceAndHasBytes) {
+  EXPECT_THAT(problem_of(held({}, {idle(1, mapped_at({})), idle(1, mapped_at({}))})),
+              HasSubstr("there are two extents 1 (expected one)"));
+  EXPECT_THAT(problem_of(held({}, {dict({{"id", number(1)}})})), HasSubstr("has no bytes"));
+  EXPECT_THAT(problem_of(held({}, {dict({{"size", number(kBytes)}, {"traced", number(-1)}})})),
+              HasSubstr("was traced to 0xffffffffffffffff, beyond the last address"));
+}
+
+TEST(ExtentReader, AHomeIsAMappingWithinASegment) {
+  const std::string all = view(kView, kView, 8 * kBytes);
+  EXPECT_THAT(problem_of(held({all}, {at_home(1, kView, mapped_at({kView + kBytes}))})),
+              HasSubstr("where it is not mapped"));
+  const int32_t beyond = kView + kBytes + 1;
+  EXPECT_THAT(problem_of(held({all}, {at_home(1, beyond, mapped_at({beyond}))})),
+              HasSubstr("outside of every expandable segment"));
+}
+
+}  // namespace
+}  // namespace ashlar

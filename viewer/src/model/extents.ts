@@ -1,0 +1,111 @@
+// The memory behind addresses: which extent a place of a view has, where else that is mapped, and
+// what keeps it from being used elsewhere.
+import { type AddressMap, BlockState, kNone } from "../ask/scene.ts";
+import { capital, formatBytes, plural } from "./format.ts";
+
+export interface ExtentUse {
+  bytes: number;
+  live: number; // bytes of it in blocks that live
+  pending: number; // freed, but waiting for a stream
+  liveBlocks: number[]; // the greatest part of it first
+  pendingBlocks: number;
+  mergedBlocks: number;
+}
+
+export function hasExtents(map: AddressMap): boolean {
+  return map.extent_bytes.length > 0;
+}
+
+export function idleExtents(map: AddressMap): number[] {
+  return [...map.extent_has_home.keys()].filter((extent) => map.extent_has_home[extent] === 0);
+}
+
+// The stretch of the segment that has the byte; else none.
+export function stretchAt(map: AddressMap, segment: number, offset: number): number {
+  let [low, high] = [map.stretch_first[segment], map.stretch_first[segment + 1]];
+  const end = high;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (map.stretch_offset[middle] + map.stretch_bytes[middle] <= offset) low = middle + 1;
+    else high = middle;
+  }
+  return low < end && map.stretch_offset[low] <= offset ? low : kNone;
+}
+
+// Where it is mapped beside its home.
+export function otherPlaces(map: AddressMap, extent: number): BigUint64Array {
+  const all = map.place_address.subarray(map.place_first[extent], map.place_first[extent + 1]);
+  const hasHome = map.extent_has_home[extent] !== 0;
+  return all.filter((place) => !hasHome || place !== map.extent_home[extent]);
+}
+
+// By the blocks at its home; without a home there are none.
+export function extentUse(map: AddressMap, extent: number): ExtentUse {
+  const use: ExtentUse = {
+    bytes: map.extent_bytes[extent],
+    live: 0,
+    pending: 0,
+    liveBlocks: [],
+    pendingBlocks: 0,
+    mergedBlocks: 0,
+  };
+  const segment = map.extent_has_home[extent] ? segmentAt(map, map.extent_home[extent]) : kNone;
+  if (segment === kNone) return use;
+  const begin = Number(map.extent_home[extent] - map.segment_address[segment]);
+  const parts = new Map<number, number>(); // of live blocks: how much of the extent each has
+  for (let block = map.segment_first[segment]; block < map.segment_first[segment + 1]; ++block) {
+    const from = Math.max(begin, map.block_offset[block]);
+    const to = Math.min(begin + use.bytes, map.block_offset[block] + map.block_bytes[block]);
+    if (from >= to) continue;
+    const state = map.block_state[block];
+    if (state === BlockState.merged) use.mergedBlocks += 1;
+    if (state === BlockState.pending) {
+      use.pending += to - from;
+      use.pendingBlocks += 1;
+    }
+    if (state !== BlockState.live) continue;
+    use.live += to - from;
+    use.liveBlocks.push(block);
+    parts.set(block, to - from);
+  }
+  use.liveBlocks.sort((a, b) => parts.get(b)! - parts.get(a)!);
+  return use;
+}
+
+export function extentSentence(map: AddressMap, extent: number, use: ExtentUse): string {
+  if (map.extent_has_home[extent] === 0) {
+    return "It is idle: part of no view's blocks, kept for whoever needs memory next.";
+  }
+  if (use.mergedBlocks > 0) return "Small blocks live in it: look closer to see them one by one.";
+  if (use.live === 0 && use.pending === 0) {
+    return "Nothing lives in it: it can serve another view, or be given back.";
+  }
+  if (use.live === 0) {
+    return (
+      `All of it has been freed, but ${plural(use.pendingBlocks, "block")} ` +
+      `(${formatBytes(use.pending)} of it) must wait for another stream.`
+    );
+  }
+  const one = use.liveBlocks.length === 1;
+  const free = use.bytes - use.live - use.pending;
+  const rest =
+    free <= 0
+      ? "nothing of it is free"
+      : `the ${formatBytes(free)} beside ${one ? "it" : "them"} can serve this view alone`;
+  return (
+    `${capital(plural(use.liveBlocks.length, "live block"))} ` +
+    `${one ? "holds" : "hold"} ${formatBytes(use.live)} of it: ${rest}.`
+  );
+}
+
+function segmentAt(map: AddressMap, address: bigint): number {
+  let [low, high] = [0, map.segment_bytes.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    const end = map.segment_address[middle] + BigInt(map.segment_bytes[middle]);
+    if (end <= address) low = middle + 1;
+    else high = middle;
+  }
+  const isThere = low < map.segment_bytes.length && map.segment_address[low] <= address;
+  return isThere ? low : kNone;
+}

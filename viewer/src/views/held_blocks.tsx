@@ -1,0 +1,39 @@
+// The live blocks that hold something, the greatest first, each to be selected.
+import { type AddressMap, kNone } from "../ask/scene.ts";
+import { formatBytes, formatCount } from "../model/format.ts";
+import { stackTitle } from "../model/frames.ts";
+import { stacks, stacksRecorded } from "../session.ts";
+import { select } from "../state.ts";
+
+const kListed = 6;
+
+export function HeldBlocks({ map, blocks }: { map: AddressMap; blocks: number[] }) {
+  return (
+    <ul class="pins">
+      {blocks.slice(0, kListed).map((block) => (
+        <li key={block}>
+          <button
+            type="button"
+            class="link"
+            onClick={() => select("allocation", map.block_allocation[block])}
+          >
+            {formatBytes(map.block_requested[block] || map.block_bytes[block])}
+          </button>{" "}
+          <span class="soft">
+            {ageText(map, block)}
+            {stacksRecorded.value && ` · ${stackTitle(stacks.value, map.block_stack[block])}`}
+          </span>
+        </li>
+      ))}
+      {blocks.length > kListed && (
+        <li class="soft">and {formatCount(blocks.length - kListed)} smaller ones</li>
+      )}
+    </ul>
+  );
+}
+
+export function ageText(map: AddressMap, block: number): string {
+  const made = map.block_made[block];
+  if (made === kNone) return "older than the trace";
+  return `${formatCount(Math.max(0, map.at - made))} entries old`;
+}

@@ -1,0 +1,152 @@
+// The memory behind views: of a file, of the same as one self-contained file, and of a process that
+// runs.
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { createInterface } from "node:readline";
+import { pathToFileURL } from "node:url";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import {
+  kRoot,
+  openPage,
+  serve,
+  show,
+  startBrowser,
+  stopAll,
+  takePicture,
+  traceFile,
+  writeReport,
+} from "./served.ts";
+
+const kProgram =
+  process.env.ASHLAR_LIVE_PROGRAM ?? path.join(kRoot, "build/release/tests/live_program");
+
+let browser: Browser;
+let folder: string;
+let file: string; // of a run of the paged engine
+let program: ChildProcess;
+let tell: (word: string) => Promise<void>;
+
+// The program (tests/live/live_program.cc) has put holes together, and has memory that is idle.
+beforeAll(async () => {
+  browser = await startBrowser();
+  folder = mkdtempSync(path.join(tmpdir(), "ashlar-extents-"));
+  file = path.join(folder, "paged.pickle");
+  program = spawn(kProgram, [], { stdio: ["pipe", "pipe", "inherit"] });
+  const lines = createInterface({ input: program.stdout! })[Symbol.asyncIterator]();
+  await lines.next();
+  tell = async (word) => {
+    program.stdin!.write(`${word}\n`);
+    for (;;) {
+      const line = await lines.next();
+      if (line.done || line.value === "done") return;
+    }
+  };
+  await tell("record");
+  await tell("stitch");
+  await tell(`save ${file}`);
+});
+
+afterEach(stopAll);
+
+afterAll(async () => {
+  program?.kill();
+  rmSync(folder, { recursive: true, force: true });
+  await browser?.close();
+});
+
+// Moves over the map, line by line, until the hover says what is looked for.
+async function findOnMap(page: Page, wanted: RegExp): Promise<string> {
+  const box = (await page.locator(".map").boundingBox())!;
+  for (let y = 8; y < box.height; y += 11) {
+    for (let x = 24; x < box.width - 16; x += 90) {
+      await page.mouse.move(box.x + x, box.y + y);
+      const said = (await page.locator(".hover.fixed").allTextContents()).join("");
+      if (wanted.test(said)) return said;
+    }
+  }
+  throw new Error(`nothing on the map says ${wanted}`);
+}
+
+async function clickHere(page: Page): Promise<void> {
+  await page.mouse.down();
+  await page.mouse.up();
+}
+
+async function tellsOfExtents(page: Page, picture: string): Promise<void> {
+  await page.waitForSelector("text=extent away");
+  await findOnMap(page, /live.*its memory is at0x[0-9a-f]+also mapped at0x/);
+  const extent = await page.getAttribute("[data-hover-extent]", "data-hover-extent");
+  await clickHere(page);
+  await page.waitForSelector(`[data-extent="${extent}"]`);
+  expect(await page.textContent("[data-held]")).toMatch(/^1 live block holds .* of it/);
+  expect(await page.textContent("[data-places]")).toMatch(/It is also mapped at 0x/);
+  expect(await page.locator(".extent .pins li").count()).toBe(1);
+  await takePicture(page, picture);
+}
+
+test("a view shows the extents in it, which are away, and which are idle", async () => {
+  const served = await serve([file]);
+  const { page, errors } = await openPage(browser);
+  await show(page, served.address, "view=map&at=1000000000"); // the last moment
+  await tellsOfExtents(page, "map_extents");
+
+  await findOnMap(page, /its memory is away.*its memory is at0x[0-9a-f]+also mapped at0x/);
+  await clickHere(page);
+  expect(await page.textContent("[data-held]")).toMatch(/^1 live block holds/);
+  await takePicture(page, "map_extent_away");
+
+  await findOnMap(page, /idle extent/);
+  await clickHere(page);
+  expect(await page.textContent("[data-held]")).toMatch(/^It is idle/);
+  await takePicture(page, "map_extent_idle");
+  expect(errors).toEqual([]);
+  await page.close();
+});
+
+test("extents follow the moment", async () => {
+  const served = await serve([file]);
+  const { page, errors } = await openPage(browser);
+  await show(page, served.address, "view=map&at=3");
+  const said = await findOnMap(page, /its memory is at/);
+  expect(said).toMatch(/also mapped atno other/); // nothing has moved yet
+  expect(errors).toEqual([]);
+  await page.close();
+});
+
+test("a self-contained file tells the same", async () => {
+  const report = path.join(folder, "report.html");
+  writeReport(file, report);
+  const { page, errors } = await openPage(browser);
+  await page.goto(`${pathToFileURL(report)}#view=map`);
+  await page.waitForSelector('.map[data-settled="true"]');
+  await page.waitForSelector("text=extent here");
+  await findOnMap(page, /live.*its memory is at0x/);
+  expect(errors).toEqual([]);
+  await page.close();
+});
+
+test("so does a process that runs", async () => {
+  const served = await serve(["--live", String(program.pid)]);
+  const { page, errors } = await openPage(browser);
+  await page.goto(served.address);
+  await page.waitForSelector(".live[data-samples]");
+  await page.keyboard.press("2");
+  await page.waitForSelector('.map[data-settled="true"]');
+  await tellsOfExtents(page, "map_extents_live");
+  expect(errors).toEqual([]);
+  await page.close();
+});
+
+test("a trace without extents has none, and says nothing of them", async () => {
+  const served = await serve([traceFile("oom.1.pickle.xz")]);
+  const { page, errors } = await openPage(browser);
+  await show(page, served.address, "view=map");
+  expect(await page.locator("text=extent here").count()).toBe(0);
+  await findOnMap(page, /live.*the segment has/);
+  expect(await page.locator("[data-hover-extent]").count()).toBe(0);
+  expect(errors).toEqual([]);
+  await page.close();
+});

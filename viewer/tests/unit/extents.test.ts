@@ -1,0 +1,98 @@
+import { expect, test } from "vitest";
+import { BlockState, kNone } from "../../src/ask/scene.ts";
+import {
+  extentSentence,
+  extentUse,
+  hasExtents,
+  idleExtents,
+  otherPlaces,
+  stretchAt,
+} from "../../src/model/extents.ts";
+import { boxAt, kLine, kLineGap, layOutMap, offsetAt } from "../../src/model/map_layout.ts";
+import { type Extent, free, live, mapOf } from "../made_up_map.ts";
+
+const kOther = 2n ** 30n; // where the second segment begins
+
+// Two extents of 100 bytes in the first view, of which the second is away; it is at home in the
+// second view, whose end belongs to a third. A fourth is idle, and still mapped somewhere.
+const kExtents: Extent[] = [
+  { bytes: 100, home: 0n, places: [0n] },
+  { bytes: 100, home: kOther, places: [100n, kOther] },
+  { bytes: 100, home: kOther + 100n, places: [kOther + 100n, 7n * kOther] },
+  { bytes: 50, places: [5n * kOther] },
+];
+const kMap = mapOf(
+  [
+    { pool: 0, blocks: [live(30), free(70), { bytes: 100, state: BlockState.unmapped }] },
+    { pool: 0, blocks: [live(120), live(40), free(40)] },
+  ],
+  kExtents,
+);
+const sentence = (extent: number) => extentSentence(kMap, extent, extentUse(kMap, extent));
+
+test("a byte of a view has its extent, whether that is at home or away", () => {
+  expect(stretchAt(kMap, 0, 0)).toBe(0);
+  expect(stretchAt(kMap, 0, 99)).toBe(0);
+  expect(stretchAt(kMap, 0, 100)).toBe(1);
+  expect([...kMap.stretch_is_home]).toEqual([1, 0, 1, 1]);
+  expect(stretchAt(kMap, 1, 199)).toBe(3);
+  expect(stretchAt(kMap, 1, 200)).toBe(kNone);
+});
+
+test("a map without extents has none anywhere", () => {
+  const map = mapOf([{ pool: 0, blocks: [live(10)] }]);
+  expect(hasExtents(map)).toBe(false);
+  expect(stretchAt(map, 0, 5)).toBe(kNone);
+  const layout = layOutMap(map, { width: 100, bytesPerPixel: 1 });
+  expect([layout.stretches, layout.idle, layout.headings.length]).toEqual([[], [], 1]);
+});
+
+test("where else an extent is mapped is all but its home", () => {
+  expect([...otherPlaces(kMap, 0)]).toEqual([]);
+  expect([...otherPlaces(kMap, 1)]).toEqual([100n]);
+  expect([...otherPlaces(kMap, 3)]).toEqual([5n * kOther]);
+});
+
+test("the blocks at its home hold an extent, by their part of it", () => {
+  expect(sentence(0)).toBe(
+    "1 live block holds 30 B of it: the 70 B beside it can serve this view alone.",
+  );
+  expect(sentence(1)).toBe("1 live block holds 100 B of it: nothing of it is free.");
+  expect(extentUse(kMap, 2).liveBlocks).toEqual([4, 3]); // 40 and 20 bytes of theirs
+  expect(sentence(2)).toMatch(/^2 live blocks hold 60 B of it: the 40 B beside them/);
+  expect(sentence(3)).toMatch(/^It is idle/);
+});
+
+test("an extent whose blocks were freed is free, or waits for a stream", () => {
+  const pending = { bytes: 60, state: BlockState.pending };
+  const map = mapOf(
+    [{ pool: 0, blocks: [free(100), pending, free(40)] }],
+    [
+      { bytes: 100, home: 0n, places: [0n] },
+      { bytes: 100, home: 100n, places: [100n] },
+    ],
+  );
+  expect(extentSentence(map, 0, extentUse(map, 0))).toMatch(/^Nothing lives in it/);
+  expect(extentSentence(map, 1, extentUse(map, 1))).toMatch(/1 block \(60 B of it\) must wait/);
+});
+
+test("extents are drawn under the bytes that they are behind, idle ones by themselves", () => {
+  const page = { width: 150, bytesPerPixel: 1 };
+  const layout = layOutMap(kMap, page);
+  expect(idleExtents(kMap)).toEqual([3]);
+  expect(layout.headings.map((heading) => heading.idle)).toEqual([0, 1]);
+  expect(layout.idle.map((box) => [box.of, box.right - box.left])).toEqual([[3, 50]]);
+  expect(boxAt(layout.idle, 10, layout.idle[0].y + 1)?.of).toBe(3);
+  // The second stretch goes on in the next line.
+  const parts = layout.stretches.filter((box) => box.of === 1);
+  expect(parts.map((box) => [box.left, box.right])).toEqual([
+    [100, 150],
+    [0, 50],
+  ]);
+  expect(parts[1].y - parts[0].y).toBe(kLine + kLineGap);
+  for (const box of layout.stretches) {
+    const segment = box.of < 2 ? 0 : 1;
+    const offset = offsetAt(page, layout.origins[segment], box.left + 1, box.y + 1);
+    expect(stretchAt(kMap, segment, offset)).toBe(box.of);
+  }
+});
