@@ -50,7 +50,10 @@ std::string why_not(const std::vector<Brought>& all) {
   const auto count = static_cast<int>(all.size());
   const std::string listed = list_differences(count, reason);
   if (!listed.empty()) return "not all ranks have multicast: " + listed;
-  return all[0].multicast;
+  if (!all[0].multicast.empty()) return all[0].multicast;
+  const auto bytes = [&](int rank) { return all[static_cast<size_t>(rank)].block_bytes; };
+  const std::string sizes = list_differences(count, bytes);
+  return sizes.empty() ? sizes : "the ranks' blocks are of different sizes: " + sizes;
 }
 
 }  // namespace

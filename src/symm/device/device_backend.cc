@@ -51,7 +51,7 @@ Result<std::unique_ptr<Backend>> DeviceBackend::over(Device& device,
 
 Result<std::shared_ptr<Memory>> DeviceBackend::allocate(size_t bytes, size_t zero_bytes) {
   const std::optional<uint64_t> rounded =
-      try_align_up(std::max<uint64_t>(bytes, 1), uint64_t{device_.properties().granularity_bytes});
+      try_align_up(std::max<uint64_t>(bytes, 1), uint64_t{granularity_bytes()});
   if (!rounded) {
     return Status::out_of_memory(text("symmetric memory of ", bytes, " bytes: more than there is"));
   }
@@ -64,6 +64,12 @@ Result<std::shared_ptr<Memory>> DeviceBackend::allocate(size_t bytes, size_t zer
   const DeviceAddress base(reinterpret_cast<uint64_t>((*mapped)->base()));
   if (Status zeroed = zero(base, zero_bytes); !zeroed.ok()) return zeroed;
   return mapped;
+}
+
+size_t DeviceBackend::granularity_bytes() const {
+  const size_t own = device_.properties().granularity_bytes;
+  if (multicast_ == nullptr || !multicast_->availability().ok()) return own;
+  return std::max(own, multicast_->granularity_bytes());
 }
 
 Result<std::shared_ptr<Memory>> DeviceBackend::map(ExtentId extent, size_t bytes) {
@@ -95,6 +101,10 @@ Status DeviceBackend::zero(DeviceAddress at, size_t bytes) {
   if (done.ok()) done = device_.synchronize_stream(*stream);
   const Status destroyed = device_.destroy_stream(*stream);
   return done.ok() ? destroyed : done;
+}
+
+ExtentId DeviceBackend::extent_of(const Memory& memory) {
+  return static_cast<const MappedExtent&>(memory).extent();
 }
 
 Result<UniqueFd> DeviceBackend::export_fd(const Memory& memory) {

@@ -27,12 +27,17 @@ class DeviceBackend final : public Backend {
   MulticastDriver* multicast() override { return multicast_.get(); }
   Result<std::shared_ptr<Memory>> adopt(std::shared_ptr<Memory> lent) override;
 
+  // What is behind it. REQUIRES: memory of a back end of this kind.
+  static ExtentId extent_of(const Memory& memory);
+
  private:
   DeviceBackend(Device& device, std::unique_ptr<MulticastDriver> multicast)
       : device_(device), multicast_(std::move(multicast)) {}
   // Puts an extent behind addresses of its own, for this device. Takes the extent in any case.
   Result<std::shared_ptr<Memory>> map(ExtentId extent, size_t bytes);
   Status zero(DeviceAddress at, size_t bytes);
+  // Of all that is allocated, so that it can be bound to multicast where there is such.
+  size_t granularity_bytes() const;
 
   Device& device_;
   const std::unique_ptr<MulticastDriver> multicast_;

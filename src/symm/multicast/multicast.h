@@ -31,6 +31,8 @@ class MulticastDriver {
 
   // Ok, or why this device has no multicast.
   virtual Status availability() const = 0;
+  // What is to be bound is a multiple of it: a power of two.
+  virtual size_t granularity_bytes() const { return 1; }
   virtual Result<Object> create(const Shape& shape) = 0;
   virtual Result<UniqueFd> export_fd(Object object) = 0;
   virtual Result<Object> import_fd(int fd, const Shape& shape) = 0;
