@@ -178,6 +178,9 @@ struct GroupOptions {
   size_t one_shot_bytes = size_t{64} * 1024;
   bool may_share_device = false;  // several ranks on one device
   bool use_multicast = true;      // where all ranks' devices have it
+  // Memory of devices travels from rank to rank as fabric handles, not as descriptors, where all
+  // ranks' devices have them. Between machines (of one NVLink domain) it always does.
+  bool use_fabric = false;
   // The way to ranks on other machines, such as open_ucx_transport's (ashlar/ucx_transport.h); all
   // ranks bring one if not all are on one machine. Null: none.
   std::shared_ptr<Transport> transport{};
@@ -287,6 +290,8 @@ class ASHLAR_EXPORT Handle {
   std::byte* multicast_ptr() const;
   // Why there is none: the same sentence on all ranks. Empty: there is.
   const std::string& no_multicast_reason() const;
+  // Why the memory did not travel as fabric handles: the same sentence on all ranks. Empty: it did.
+  const std::string& no_fabric_reason() const;
 
   // `count` elements of a rank's memory, `offset` elements behind the handle's offset.
   template <typename T>

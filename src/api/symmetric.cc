@@ -47,6 +47,10 @@ const std::string& Handle::no_multicast_reason() const {
   return parts_->peers.peers().no_multicast_reason();
 }
 
+const std::string& Handle::no_fabric_reason() const {
+  return parts_->peers.peers().no_fabric_reason();
+}
+
 std::byte* Handle::multicast_ptr() const {
   std::byte* buffers = parts_->peers.peers().multicast_buffer();
   return buffers == nullptr ? nullptr : buffers + offset();

@@ -18,7 +18,8 @@ Result<CudaMulticast::Object> CudaMulticast::create(const Shape& shape) {
   gpu::Driver::Multicast wanted;
   wanted.device_count = shape.device_count;
   wanted.bytes = shape.bytes;
-  wanted.export_fd = true;
+  wanted.export_fd = !shape.by_fabric;
+  wanted.export_fabric = shape.by_fabric;
   const Result<gpu::Handle> created = device_.create_multicast(wanted);
   if (!created.ok()) return created.status();
   return keep(*created, shape);
@@ -32,6 +33,19 @@ Result<UniqueFd> CudaMulticast::export_fd(Object object) {
 
 Result<CudaMulticast::Object> CudaMulticast::import_fd(int fd, const Shape& shape) {
   const Result<gpu::Handle> imported = device_.import_multicast_fd(fd);
+  if (!imported.ok()) return imported.status();
+  return keep(*imported, shape);
+}
+
+Result<FabricHandle> CudaMulticast::export_fabric(Object object) {
+  const Result<Entry> entry = find(object);
+  if (!entry.ok()) return entry.status();
+  return device_.export_multicast_fabric(entry->handle);
+}
+
+Result<CudaMulticast::Object> CudaMulticast::import_fabric(const FabricHandle& handle,
+                                                           const Shape& shape) {
+  const Result<gpu::Handle> imported = device_.import_multicast_fabric(handle);
   if (!imported.ok()) return imported.status();
   return keep(*imported, shape);
 }

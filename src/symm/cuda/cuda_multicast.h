@@ -22,6 +22,8 @@ class CudaMulticast final : public MulticastDriver {
   Result<Object> create(const Shape& shape) override;
   Result<UniqueFd> export_fd(Object object) override;
   Result<Object> import_fd(int fd, const Shape& shape) override;
+  Result<FabricHandle> export_fabric(Object object) override;
+  Result<Object> import_fabric(const FabricHandle& handle, const Shape& shape) override;
   Status add_device(Object object) override;
   Status bind(Object object, const std::shared_ptr<Memory>& memory) override;
   Result<std::byte*> map(Object object) override;
