@@ -279,7 +279,8 @@ class ASHLAR_EXPORT Handle {
   const std::string& group_name() const;
   PeerAccess peer_access(int rank) const;
 
-  // --- where it is. By rank; null: on another machine. The beginnings, without the offset.
+  // --- where it is. By rank; null: the host's, on another machine. The beginnings, without the
+  // offset.
   const std::vector<std::byte*>& buffer_ptrs() const;
   const std::vector<std::byte*>& signal_pad_ptrs() const;
   size_t buffer_bytes() const;  // as they were asked for; of a pool, those of the segment
@@ -353,7 +354,8 @@ class ASHLAR_EXPORT Handle {
   // All ranks' `bytes`, in rank order, in everybody's memory.
   void all_gather(const void* in, int64_t bytes, const CollectiveOptions& options = {}) const;
   void broadcast(int64_t bytes, int root, const CollectiveOptions& options = {}) const;
-  // The first in place and the second, through multicast; UsageError where there is none.
+  // The first in place and the second, through multicast; UsageError where there is none. Hardware
+  // adds floating-point numbers in an order of its own: other bits, but the same on all ranks.
   void multimem_all_reduce(int64_t count, Reduction what = {},
                            const CollectiveOptions& options = {}) const;
   void multimem_all_gather(const void* in, int64_t bytes,

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "mp/own_gpu_rank.h"
+#include "symm/cuda/kernel_image.h"
 
 namespace ashlar::symm {
 namespace {
@@ -206,6 +207,98 @@ TEST(SymmetricGpuMulticast, Row05ItIsReleasedBeforeTheLocalMemoryWhoeverFreesFir
                 }));
     EXPECT_THAT(outcomes_of(ranks), Each(IsEmpty()));
   }
+}
+
+// --- kernels that go through it -----------------------------------------------------------------
+
+// Only machine code has them: PTX is for GPUs before multicast.
+bool image_has_multimem() {
+  const char* image = static_cast<const char*>(kernel_image());
+  return image[0] != '/' && image[0] != '.';
+}
+
+// Sums, and a reduction that no switch does; at aligned places and at others; with elements left
+// over. What is wrong.
+template <typename T>
+std::string try_multimem_reduce(RankOnDevice& own, Reduction what, int64_t offset,
+                                std::optional<StreamId> stream) {
+  constexpr size_t kCount = 3001;
+  const int count = own.handle.world_size();
+  own.write(std::vector<uint8_t>(RankOnDevice::kBytes, 0x5A));
+  std::vector<T> values(kCount);
+  std::vector<T> expected(kCount);
+  for (size_t i = 0; i < kCount; ++i) {
+    values[i] = static_cast<T>(static_cast<int>(i % 97) + own.handle.rank());
+    const int sum = count * static_cast<int>(i % 97) + count * (count - 1) / 2;
+    const int least = static_cast<int>(i % 97);
+    expected[i] = static_cast<T>(what.op == ReduceOp::kSum ? sum : least);
+  }
+  own.write(values, offset);
+  own.group.barrier(0, kPatience);
+  CollectiveOptions options = patient(offset);
+  options.stream = stream;
+  own.handle.multimem_all_reduce(kCount, what, options);
+  if (stream) own.group.finish(*stream);
+  const auto end = offset + static_cast<int64_t>(kCount * sizeof(T));
+  std::string wrong;
+  if (own.read<T>(kCount, offset) != expected) wrong += text("sum of ", name(what.type), "; ");
+  if (offset > 0 && own.read<uint8_t>(1, offset - 1)[0] != 0x5A) wrong += "written before; ";
+  if (own.read<uint8_t>(1, end)[0] != 0x5A) wrong += "written behind; ";
+  own.group.barrier(0, kPatience);
+  return wrong;
+}
+
+std::string try_multimem_gather(RankOnDevice& own, size_t words) {
+  const auto ranks = static_cast<size_t>(own.handle.world_size());
+  own.write(std::vector<int>(RankOnDevice::kBytes / 4, -1));
+  const std::vector<int> share(words, own.handle.rank());
+  own.scratch_handle.put(own.handle.rank(), std::as_bytes(std::span(share)));
+  own.group.barrier(0, kPatience);
+  own.handle.multimem_all_gather(own.scratch.data(), static_cast<int64_t>(4 * words), patient(512));
+  const std::vector<int> found = own.read<int>(ranks * words + 1, 512);
+  for (size_t i = 0; i < ranks * words; ++i) {
+    if (found[i] != static_cast<int>(i / words)) return text("a share of ", words, " words; ");
+  }
+  own.group.barrier(0, kPatience);
+  return found.back() == -1 ? "" : "gathered behind; ";
+}
+
+TEST_P(SymmetricGpuMulticasts, Row14MultimemCollectivesGoThroughTheSwitchWhereItCanDoThem) {
+  if (kernel_image() == nullptr) GTEST_SKIP() << "built without nvcc and clang";
+  Ranks ranks(GetParam(), on_own_gpu([](const OwnGpuRank& rank) -> std::string {
+                RankOnDevice own = joined(rank);
+                const StreamId stream = *own.device().create_stream();
+                const bool is_alone = rank.rank.world_size == 1;
+                const bool has_kernels = image_has_multimem();
+                auto launched_since = [&, before = size_t{0}]() mutable {
+                  const size_t now = rank.driver.multimem_count();
+                  return now - std::exchange(before, now);
+                };
+                (void)launched_since();
+                std::string wrong;
+                const Reduction ints{ElementType::kI32, ReduceOp::kSum};
+                const Reduction longs{ElementType::kI64, ReduceOp::kSum};
+                wrong += try_multimem_reduce<float>(own, {}, 0, {});
+                wrong += try_multimem_reduce<double>(own, {ElementType::kF64}, 16, {});
+                wrong += try_multimem_reduce<int>(own, ints, 48, stream);
+                wrong += try_multimem_reduce<int64_t>(own, longs, 0, stream);
+                if (launched_since() != (has_kernels && !is_alone ? 4U : 0U))
+                  wrong += "no switch; ";
+                const Reduction least{ElementType::kI32, ReduceOp::kMin};
+                const Reduction shorts{ElementType::kI16, ReduceOp::kSum};
+                wrong += try_multimem_reduce<int>(own, least, 0, {});
+                wrong += try_multimem_reduce<int16_t>(own, shorts, 0, {});
+                wrong += try_multimem_reduce<int>(own, ints, 4, stream);
+                if (launched_since() != 0) wrong += "a switch that cannot; ";
+                for (const size_t words : {4U, 64U, 6U, 1U}) {
+                  wrong += try_multimem_gather(own, words);
+                }
+                if (has_kernels && launched_since() == 0) wrong += "gathered otherwise; ";
+                own.group.barrier(0, kPatience);
+                own.group.leave(kPatience);
+                return wrong;
+              }));
+  EXPECT_THAT(outcomes_of(ranks), Each(IsEmpty()));
 }
 
 }  // namespace

@@ -22,8 +22,11 @@ void tell(const std::string& call, Code code) { Core::get().tell(call, code); }
 size_t multicast_count() { return Core::get().multicast_count(); }
 size_t extent_count() { return Core::get().extent_count(); }
 
-constexpr ControlTable kTable = {restart, hold,      resume, inject,          clear_faults,
-                                 lose,    use_count, tell,   multicast_count, extent_count};
+size_t multimem_count() { return Core::get().multimem_count(); }
+
+constexpr ControlTable kTable = {restart,         hold,         resume,        inject,
+                                 clear_faults,    lose,         use_count,     tell,
+                                 multicast_count, extent_count, multimem_count};
 
 }  // namespace
 

@@ -272,7 +272,10 @@ Code Core::add_to_multicast(uint64_t object, size_t added) {
 Code Core::bind_multicast(uint64_t object, uint64_t extent, size_t bytes) {
   const Extent facts = extent_of(extent);
   if (facts.is_imported || bytes > facts.bytes) return kInvalidValue;
-  return multicasts_.bind(object, {extent, device(facts.device).properties().uuid, bytes});
+  Device& owner = device(facts.device);
+  Result<UniqueFd> fd = owner.export_fd(ExtentId(extent));
+  if (!fd.ok()) return code_of(fd);  // memory that others cannot have
+  return multicasts_.bind(object, {extent, owner.properties().uuid, bytes}, *std::move(fd));
 }
 
 // Memory that was released before can no longer be unbound, as with some drivers.

@@ -6,6 +6,7 @@
 // process, so that a back end that lets one through does not go unnoticed. Thread safe.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -95,8 +96,12 @@ class Core {
   Code bind_multicast(uint64_t object, uint64_t extent, size_t bytes);
   Code unbind_multicast(uint64_t object, size_t device, size_t bytes);
   Code unmap(size_t on, AddressRange range);
+  Multicasts& multicasts() { return multicasts_; }
   size_t multicast_count() { return multicasts_.count(); }
   size_t extent_count();
+  // Kernels launched that go through multicast.
+  void note_multimem() { multimem_count_.fetch_add(1, std::memory_order_relaxed); }
+  size_t multimem_count() const { return multimem_count_.load(std::memory_order_relaxed); }
 
   Code enable_peer_access(size_t on, size_t peer);
   Code disable_peer_access(size_t on, size_t peer);
@@ -158,6 +163,7 @@ class Core {
   std::map<uint64_t, uint64_t> mapped_at_;  // where each was last
   std::map<std::string, Code, std::less<>> told_;
   Multicasts multicasts_;
+  std::atomic<size_t> multimem_count_{0};
   std::map<uint64_t, Graph> graphs_;
   std::map<uint64_t, uint64_t> nodes_;        // by node: its graph
   std::map<uint64_t, uint64_t> launchables_;  // by launchable: its graph

@@ -27,10 +27,17 @@ struct Multicasts::Shared {
   uint32_t may_travel_as_fd;
   uint32_t may_travel_as_fabric;
   uint32_t is_lost;  // its creator let go of it before all took part
-  Uuid added[16];
+  struct Device {
+    Uuid uuid;
+    int32_t pid;  // 0: it has nothing bound
+    int32_t fd;
+  } added[16];
 
-  bool has(const Uuid& device) const {
-    return std::find(added, added + added_count, device) != added + added_count;
+  Device* find(const Uuid& uuid) {
+    Device* const end = added + added_count;
+    Device* const found =
+        std::find_if(added + 0, end, [&](const Device& each) { return each.uuid == uuid; });
+    return found == end ? nullptr : found;
   }
 };
 
@@ -65,6 +72,11 @@ class Locked {
   std::atomic_ref<uint32_t> word_;
 };
 
+UniqueFd open_far(int pid, int fd) {
+  const std::string path = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(fd);
+  return UniqueFd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+}
+
 bool is_object(int fd) {
   struct stat about {};
   const int seals = ::fcntl(fd, F_GET_SEALS);
@@ -87,6 +99,7 @@ void Multicasts::drop(Entry& entry) {
     const Locked locked(entry.shared->lock);
     if (entry.shared->added_count < entry.shared->device_count) entry.shared->is_lost = 1;
   }
+  drop_copies(entry);
   ::munmap(entry.shared, kPageBytes);
 }
 
@@ -161,8 +174,7 @@ std::optional<Code> Multicasts::import_fabric(const void* handle, uint64_t& obje
   FarFd far{};
   std::memcpy(&far, handle, sizeof far);
   if (far.magic != kMagic) return std::nullopt;
-  const std::string path = "/proc/" + std::to_string(far.pid) + "/fd/" + std::to_string(far.fd);
-  const UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  const UniqueFd fd = open_far(far.pid, far.fd);
   if (!fd.valid()) return kInvalidValue;
   const std::optional<Code> imported = import_fd(fd.get(), object);
   return imported ? imported : std::optional(kInvalidValue);
@@ -172,21 +184,25 @@ Code Multicasts::add(uint64_t object, const Uuid& device) {
   const std::lock_guard lock(mutex_);
   Shared& shared = *must_have(objects_, "multicast object", object).shared;
   const Locked locked(shared.lock);
-  if (shared.has(device) || shared.added_count == shared.device_count) return kInvalidValue;
-  shared.added[shared.added_count++] = device;
+  if (shared.find(device) != nullptr || shared.added_count == shared.device_count) {
+    return kInvalidValue;
+  }
+  shared.added[shared.added_count++] = {device, 0, -1};
   return kDone;
 }
 
-Code Multicasts::bind(uint64_t object, const Bound& memory) {
+Code Multicasts::bind(uint64_t object, const Bound& memory, UniqueFd fd) {
   const std::lock_guard lock(mutex_);
   Entry& entry = must_have(objects_, "multicast object", object);
   Shared& shared = *entry.shared;
   const Locked locked(shared.lock);
   if (shared.added_count != shared.device_count) return kNotPermitted;
-  if (!shared.has(memory.device) || entry.bound || memory.bytes != shared.bytes) {
-    return kInvalidValue;
-  }
+  Shared::Device* const device = shared.find(memory.device);
+  if (device == nullptr || entry.bound || memory.bytes != shared.bytes) return kInvalidValue;
+  device->pid = ::getpid();
+  device->fd = fd.get();
   entry.bound = memory;
+  entry.bound_fd = std::move(fd);
   return kDone;
 }
 
@@ -202,8 +218,39 @@ Code Multicasts::unbind(uint64_t object, const Uuid& device, size_t bytes) {
   if (!entry.bound || entry.bound->device != device || entry.bound->bytes != bytes) {
     return kInvalidValue;
   }
+  {
+    const Locked locked(entry.shared->lock);
+    entry.shared->find(device)->pid = 0;
+  }
   entry.bound.reset();
+  entry.bound_fd.reset();
+  drop_copies(entry);
   return kDone;
+}
+
+std::vector<std::byte*> Multicasts::copies_at(DeviceAddress at) {
+  const std::lock_guard lock(mutex_);
+  for (auto& [object, entry] : objects_) {
+    if (!entry.mapped || !entry.mapped->contains(at)) continue;
+    Shared& shared = *entry.shared;
+    const Locked locked(shared.lock);
+    for (uint32_t i = static_cast<uint32_t>(entry.copies.size()); i < shared.device_count; ++i) {
+      if (shared.added[i].pid == 0) return {};
+      const UniqueFd fd = open_far(shared.added[i].pid, shared.added[i].fd);
+      void* memory = ::mmap(nullptr, shared.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+      if (memory == MAP_FAILED) return {};
+      entry.copies.push_back(static_cast<std::byte*>(memory));
+    }
+    std::vector<std::byte*> copies = entry.copies;
+    for (std::byte*& each : copies) each += at - entry.mapped->begin;
+    return copies;
+  }
+  return {};
+}
+
+void Multicasts::drop_copies(Entry& entry) {
+  for (std::byte* each : entry.copies) ::munmap(each, entry.shared->bytes);
+  entry.copies.clear();
 }
 
 Code Multicasts::map(uint64_t object, AddressRange range) {

@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include "ashlar/device.h"
 
@@ -41,7 +42,8 @@ class Multicasts {
   std::optional<Code> import_fd(int fd, uint64_t& object);
   std::optional<Code> import_fabric(const void* handle, uint64_t& object);
   Code add(uint64_t object, const Uuid& device);
-  Code bind(uint64_t object, const Bound& memory);
+  // `memory` is what `fd` gives to other processes, as long as it is bound.
+  Code bind(uint64_t object, const Bound& memory, UniqueFd fd);
   // What is bound of that device, if anything.
   std::optional<Bound> bound_of(uint64_t object, const Uuid& device);
   Code unbind(uint64_t object, const Uuid& device, size_t bytes);
@@ -49,6 +51,10 @@ class Multicasts {
   bool is_mapped(AddressRange range);
   Code unmap(AddressRange range);
   Code release(uint64_t object);
+
+  // What an address stands for on every device, as this process sees it; empty: it is none, or not
+  // all have bound.
+  std::vector<std::byte*> copies_at(DeviceAddress at);
 
   bool has(uint64_t object);
   // Those that were not released.
@@ -63,11 +69,14 @@ class Multicasts {
     Shared* shared = nullptr;  // mapped from fd
     bool is_creation = false;
     std::optional<Bound> bound{};
+    UniqueFd bound_fd{};
     std::optional<AddressRange> mapped{};
+    std::vector<std::byte*> copies{};  // mapped for the host, when first asked for
   };
 
   Code keep(Entry entry, uint64_t& object);
-  void drop(Entry& entry);
+  static void drop(Entry& entry);
+  static void drop_copies(Entry& entry);
 
   std::mutex mutex_;
   uint64_t last_ = uint64_t{1} << 40;  // no extent has such a number

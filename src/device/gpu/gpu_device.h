@@ -139,7 +139,7 @@ class GpuDevice final : public Device {
   // Objects are the driver's own handles; an extent that is bound is one of this device's.
 
   // kUnsupported: why there is none. Every other call REQUIRES that there is.
-  Status multicast_availability();
+  Status multicast_availability() const;
   // Of the sizes of objects and of what is bound to them.
   Result<size_t> multicast_granularity();
   Result<Handle> create_multicast(const Driver::Multicast& wanted);

@@ -6,12 +6,12 @@
 
 namespace ashlar::gpu {
 
-Status GpuDevice::multicast_availability() {
-  return call([&]() -> Status {
-    if (!facts_.no_multicast.empty()) return Status::unsupported(facts_.no_multicast);
-    if (properties_.has_virtual_memory) return {};
-    return Status::unsupported("this device has no virtual memory, which multicast needs");
-  });
+// A question, and so no failure that a thread would be told of.
+Status GpuDevice::multicast_availability() const {
+  if (Status usable = ready(); !usable.ok()) return usable;
+  if (!facts_.no_multicast.empty()) return Status::unsupported(facts_.no_multicast);
+  if (properties_.has_virtual_memory) return {};
+  return Status::unsupported("this device has no virtual memory, which multicast needs");
 }
 
 // It does not depend on what exactly is wanted, as far as is known; two devices are the fewest.
