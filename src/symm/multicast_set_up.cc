@@ -81,7 +81,7 @@ Result<MulticastOutcome> Circle::set_up_multicast(const Block& block,
   MulticastDriver& driver = *arena_.backend().multicast();
   const MulticastDriver::Shape shape{.device_count = seat_.world_size,
                                      .bytes = block.memory->bytes(),
-                                     .by_fabric = !is_on_one_machine()};
+                                     .by_fabric = needs_fabric()};
   // 1. Destroyed last: everybody's own hold goes before.
   Creation creation;
   Status own = seat_.rank == 0 ? creation.make(driver, shape) : Status();

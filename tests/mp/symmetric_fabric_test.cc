@@ -128,6 +128,19 @@ TEST(SymmetricFabric, WhoDoesNotAskIsGivenDescriptors) {
   EXPECT_THAT(outcomes_of(ranks), Each("nobody asked for it"));
 }
 
+TEST(SymmetricFabric, ADeviceWithoutDescriptorsMakesAllUseFabricHandles) {
+  const auto without_fd = [](int rank) {
+    OwnDriver driver;
+    if (rank == 1) driver.abilities.fd = false;
+    return driver;
+  };
+  Ranks ranks(2, on_own_gpu(without_fd, [](const OwnGpuRank& own) -> std::string {
+                return joined_and_tried(own.rank, own.device,
+                                        SymmetricRank::group_options(own.rank));
+              }));
+  EXPECT_THAT(outcomes_of(ranks), Each(IsEmpty()));
+}
+
 // --- where it does not work ---------------------------------------------------------------------
 
 OwnDriver without_fabric_on_rank_1(int rank) {

@@ -248,6 +248,21 @@ std::string try_multimem_reduce(RankOnDevice& own, Reduction what, int64_t offse
   return wrong;
 }
 
+// As many ones as there are ranks: 1, 2, 3 and 4.
+std::string try_multimem_halves(RankOnDevice& own, ElementType type) {
+  const bool is_f16 = type == ElementType::kF16;
+  const std::vector<uint16_t> sums = is_f16 ? std::vector<uint16_t>{0x3C00, 0x4000, 0x4200, 0x4400}
+                                            : std::vector<uint16_t>{0x3F80, 0x4000, 0x4040, 0x4080};
+  const std::vector<uint16_t> ones(1003, sums[0]);
+  own.write(ones);
+  own.group.barrier(0, kPatience);
+  own.handle.multimem_all_reduce(1003, {type, ReduceOp::kSum}, patient());
+  const auto sum = sums[static_cast<size_t>(own.handle.world_size()) - 1];
+  const bool is_right = own.read<uint16_t>(1003) == std::vector<uint16_t>(1003, sum);
+  own.group.barrier(0, kPatience);
+  return is_right ? "" : text("sum of ", name(type), "; ");
+}
+
 std::string try_multimem_gather(RankOnDevice& own, size_t words) {
   const auto ranks = static_cast<size_t>(own.handle.world_size());
   own.write(std::vector<int>(RankOnDevice::kBytes / 4, -1));
@@ -282,7 +297,9 @@ TEST_P(SymmetricGpuMulticasts, Row14MultimemCollectivesGoThroughTheSwitchWhereIt
                 wrong += try_multimem_reduce<double>(own, {ElementType::kF64}, 16, {});
                 wrong += try_multimem_reduce<int>(own, ints, 48, stream);
                 wrong += try_multimem_reduce<int64_t>(own, longs, 0, stream);
-                if (launched_since() != (has_kernels && !is_alone ? 4U : 0U))
+                wrong += try_multimem_halves(own, ElementType::kF16);
+                wrong += try_multimem_halves(own, ElementType::kBf16);
+                if (launched_since() != (has_kernels && !is_alone ? 6U : 0U))
                   wrong += "no switch; ";
                 const Reduction least{ElementType::kI32, ReduceOp::kMin};
                 const Reduction shorts{ElementType::kI16, ReduceOp::kSum};
