@@ -178,6 +178,9 @@ struct GroupOptions {
   size_t one_shot_bytes = size_t{64} * 1024;
   bool may_share_device = false;  // several ranks on one device
   bool use_multicast = true;      // where all ranks' devices have it
+  // Memory of devices travels from rank to rank as fabric handles, not as descriptors, where all
+  // ranks' devices have them. Between machines (of one NVLink domain) it always does.
+  bool use_fabric = false;
   // The way to ranks on other machines, such as open_ucx_transport's (ashlar/ucx_transport.h); all
   // ranks bring one if not all are on one machine. Null: none.
   std::shared_ptr<Transport> transport{};
@@ -276,7 +279,8 @@ class ASHLAR_EXPORT Handle {
   const std::string& group_name() const;
   PeerAccess peer_access(int rank) const;
 
-  // --- where it is. By rank; null: on another machine. The beginnings, without the offset.
+  // --- where it is. By rank; null: the host's, on another machine. The beginnings, without the
+  // offset.
   const std::vector<std::byte*>& buffer_ptrs() const;
   const std::vector<std::byte*>& signal_pad_ptrs() const;
   size_t buffer_bytes() const;  // as they were asked for; of a pool, those of the segment
@@ -287,6 +291,8 @@ class ASHLAR_EXPORT Handle {
   std::byte* multicast_ptr() const;
   // Why there is none: the same sentence on all ranks. Empty: there is.
   const std::string& no_multicast_reason() const;
+  // Why the memory did not travel as fabric handles: the same sentence on all ranks. Empty: it did.
+  const std::string& no_fabric_reason() const;
 
   // `count` elements of a rank's memory, `offset` elements behind the handle's offset.
   template <typename T>
@@ -348,7 +354,8 @@ class ASHLAR_EXPORT Handle {
   // All ranks' `bytes`, in rank order, in everybody's memory.
   void all_gather(const void* in, int64_t bytes, const CollectiveOptions& options = {}) const;
   void broadcast(int64_t bytes, int root, const CollectiveOptions& options = {}) const;
-  // The first in place and the second, through multicast; UsageError where there is none.
+  // The first in place and the second, through multicast; UsageError where there is none. Hardware
+  // adds floating-point numbers in an order of its own: other bits, but the same on all ranks.
   void multimem_all_reduce(int64_t count, Reduction what = {},
                            const CollectiveOptions& options = {}) const;
   void multimem_all_gather(const void* in, int64_t bytes,

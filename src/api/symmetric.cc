@@ -47,6 +47,10 @@ const std::string& Handle::no_multicast_reason() const {
   return parts_->peers.peers().no_multicast_reason();
 }
 
+const std::string& Handle::no_fabric_reason() const {
+  return parts_->peers.peers().no_fabric_reason();
+}
+
 std::byte* Handle::multicast_ptr() const {
   std::byte* buffers = parts_->peers.peers().multicast_buffer();
   return buffers == nullptr ? nullptr : buffers + offset();
@@ -290,7 +294,7 @@ void Handle::multimem_all_reduce(int64_t count, Reduction what,
     unwrap(Status::usage("a multimem all-reduce is done in place: leave out null"));
   }
   const AllReduce request{piece_of(*parts_, options), count, what, nullptr};
-  run(*parts_, MultimemAllReduce{request}, options);
+  run(*parts_, MultimemAllReduce{request, multicast_ptr() + options.offset_bytes}, options);
 }
 
 void Handle::multimem_all_gather(const void* in, int64_t bytes,
@@ -298,7 +302,10 @@ void Handle::multimem_all_gather(const void* in, int64_t bytes,
   need_multicast(*this);
   refuse_out(options);
   const auto* from = static_cast<const std::byte*>(in);
-  run(*parts_, MultimemAllGather{{piece_of(*parts_, options), bytes, from}}, options);
+  run(*parts_,
+      MultimemAllGather{{piece_of(*parts_, options), bytes, from},
+                        multicast_ptr() + options.offset_bytes},
+      options);
 }
 
 void Handle::all_gather(const void* in, int64_t bytes, const CollectiveOptions& options) const {

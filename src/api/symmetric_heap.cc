@@ -8,6 +8,7 @@
 #include "api/unwrap.h"
 #include "base/text.h"
 #include "device/sim/sim_device.h"
+#include "symm/cuda/cuda_multicast.h"
 #include "symm/cuda/cuda_operations.h"
 #include "symm/device/device_backend.h"
 #include "symm/device/device_operations.h"
@@ -75,6 +76,8 @@ Heap::Heap(const HeapOptions& options) : parts_(std::make_shared<Parts>()) {
     std::unique_ptr<MulticastDriver> multicast;
     if (dynamic_cast<sim::SimDevice*>(options.device) != nullptr) {
       multicast = std::make_unique<SimMulticast>(*options.device);
+    } else if (gpu::GpuDevice* cuda = parts_->cuda_device()) {
+      multicast = std::make_unique<CudaMulticast>(*cuda);
     }
     parts_->device_backend = unwrap(DeviceBackend::over(*options.device, std::move(multicast)));
     parts_->arena = std::make_unique<Arena>(*parts_->process, *parts_->device_backend, arena);

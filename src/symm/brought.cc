@@ -13,6 +13,7 @@ namespace {
 
 constexpr size_t kMostScopeBytes = 1024;
 constexpr size_t kMostReasonBytes = 4096;
+constexpr size_t kFabricBytes = std::tuple_size_v<FabricHandle>;
 
 // In the order of the wire.
 template <typename Record>
@@ -89,7 +90,8 @@ std::string Brought::to_bytes() const {
   WireWriter writer;
   writer.text(scope);
   for (const uint64_t* number : numbers_of(*this)) writer.number(*number);
-  return writer.text(key).text(std::string_view(multicast).substr(0, kMostReasonBytes)).take();
+  writer.text(key).text(std::string_view(multicast).substr(0, kMostReasonBytes));
+  return writer.text(fabric).text(std::string_view(no_fabric).substr(0, kMostReasonBytes)).take();
 }
 
 Result<std::vector<Brought>> parse_brought(const std::string& group,
@@ -101,7 +103,11 @@ Result<std::vector<Brought>> parse_brought(const std::string& group,
     for (uint64_t* number : numbers_of(all[rank])) *number = reader.number<uint64_t>();
     all[rank].key = reader.text(Transport::kMostKeyBytes);
     all[rank].multicast = reader.text(kMostReasonBytes);
-    if (!reader.is_done()) {
+    all[rank].fabric = reader.text(kFabricBytes);
+    all[rank].no_fabric = reader.text(kMostReasonBytes);
+    const bool has_way = !all[rank].no_fabric.empty() || all[rank].fabric.size() == kFabricBytes ||
+                         all[rank].is_mapped != 0;
+    if (!reader.is_done() || !has_way) {
       return Status::format(text("what rank ", rank, " of group ", group,
                                  " brought to the rendezvous is unreadable"));
     }

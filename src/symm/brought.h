@@ -12,7 +12,7 @@
 
 namespace ashlar::symm {
 
-// The same on all ranks, but for the last three.
+// The same on all ranks, but for the last five.
 struct Brought {
   std::string scope{};
   uint64_t ordinal = 0;
@@ -32,6 +32,8 @@ struct Brought {
   uint64_t lent_as = 0;
   std::string key{};        // for ranks on other machines; empty: there are none
   std::string multicast{};  // why this rank can have none; empty: it can
+  std::string fabric{};     // the memory's fabric handle; empty: there is none,
+  std::string no_fabric{};  // and why
 
   static Brought of(const Block& block, const Carving* carving);
   std::string to_bytes() const;

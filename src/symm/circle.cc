@@ -96,6 +96,9 @@ Result<std::unique_ptr<Circle>> Circle::join(Arena& arena, std::shared_ptr<Store
   own.channel = process.channel().address();
   own.backend = arena.backend().name();
   own.device = arena.backend().device();
+  own.no_fd = arena.backend().fd_availability().message();
+  own.no_fabric = arena.backend().fabric_availability().message();
+  own.wants_fabric = options.use_fabric;
   own.pad_bytes = options.pad_bytes;
   if (options.transport != nullptr) own.transport = options.transport->address();
   own.cores = Cores::of_thread();
@@ -189,6 +192,7 @@ Status Circle::check_roster() const {
         text("the ranks of group ", options_.name, " want pads of different sizes: ", listed));
   }
   if (Status reached = check_transports(); !reached.ok()) return reached;
+  if (Status handed = check_ways(); !handed.ok()) return handed;
   if (options_.may_share_device) return {};
   std::map<DeviceUuid, int> owners;
   for (const JoinRecord& each : all) {
@@ -211,13 +215,8 @@ Status Circle::check_transports() const {
     if (each.host != all[0].host) remote.push_back(each.seat.rank);
     if (each.transport.empty()) without.push_back(each.seat.rank);
   }
-  if (!remote.empty() && all[0].device != DeviceUuid{}) {
-    return Status::usage(text(name_ranks(remote), " of group ", options_.name,
-                              remote.size() == 1 ? " is" : " are",
-                              " on another machine than rank 0, where memory of back end ",
-                              all[0].backend, " is not reached: use the host's"));
-  }
-  if (remote.empty() || without.empty()) return {};
+  // A device's memory is mapped, wherever it is.
+  if (remote.empty() || without.empty() || all[0].device != DeviceUuid{}) return {};
   return Status::usage(text(name_ranks(remote), " of group ", options_.name,
                             remote.size() == 1 ? " is" : " are",
                             " on another machine than rank 0, and ", name_ranks(without),
@@ -248,7 +247,8 @@ Status Circle::connect_remotes(Deadline deadline) {
   options.failure = failure_;
   options.rank = seat_.rank;
   options.leaders = leaders_of(roster_);
-  if (std::ranges::count(options.leaders, 0) == seat_.world_size) return {};
+  const bool is_mapped = roster_.records[seat_.rank].device != DeviceUuid{};
+  if (is_mapped || is_on_one_machine()) return {};
   for (const JoinRecord& each : roster_.records) options.addresses.push_back(each.transport);
   Result<std::shared_ptr<Remotes>> remotes =
       Remotes::connect(options_.transport, options, deadline);
@@ -258,8 +258,9 @@ Status Circle::connect_remotes(Deadline deadline) {
 }
 
 PeerAccess Circle::peer_access(int rank) const {
-  const bool is_here = roster_.records[rank].host == roster_.records[seat_.rank].host;
-  return is_here ? PeerAccess::kDirect : PeerAccess::kRemote;
+  const JoinRecord& own = roster_.records[seat_.rank];
+  const bool is_here = roster_.records[rank].host == own.host;
+  return is_here || own.device != DeviceUuid{} ? PeerAccess::kDirect : PeerAccess::kRemote;
 }
 
 Status Circle::leave(Deadline deadline) {

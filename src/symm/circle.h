@@ -58,6 +58,7 @@ struct CircleOptions {
   size_t pad_bytes = 0;             // of the group's own pad; the same on all ranks
   bool may_share_device = false;    // several ranks on one device
   bool use_multicast = true;        // where all ranks' devices have it
+  bool use_fabric = false;          // where all ranks' memory travels so, also on one machine
   // The way to ranks on other machines; null: there are none. Also owned by the user.
   std::shared_ptr<Transport> transport{};
   std::chrono::milliseconds key_life = std::chrono::minutes(10);  // of what a crash leaves
@@ -80,9 +81,9 @@ class Circle {
   const Token& token() const { return roster_.token; }
   // Everybody who waits for the group looks here. Also owned by links, whose ends come at any time.
   const std::shared_ptr<Failure>& failure() const { return failure_; }
-  // How the rank's memory is reached: direct on one machine, which is one kernel, one network
-  // namespace, in which abstract sockets live, and one set of users. REQUIRES: 0 <= rank < world
-  // size.
+  // How the rank's memory is reached: direct if it is a device's, and on one machine, which is one
+  // kernel, one network namespace, in which abstract sockets live, and one set of users.
+  // REQUIRES: 0 <= rank < world size.
   PeerAccess peer_access(int rank) const;
   // Of waits for ranks on this machine, as suits the cores that all of them may use.
   Patience patience() const;
@@ -123,10 +124,37 @@ class Circle {
                                             Deadline deadline) ASHLAR_REQUIRES(turn_);
   Status compare_acts(const Block& block, const Carving* carving, const std::vector<Brought>& all,
                       Deadline deadline) ASHLAR_REQUIRES(turn_);
+  // What a rank has shared with those on other machines, or why it could not.
+  struct Sharing {
+    Status outcome{};
+    RemoteMemory::Own remote{};
+  };
+  Sharing share_with_remotes(const Block& block, Brought& own) ASHLAR_REQUIRES(turn_);
+
+  // --- handing_over.cc
+  bool is_on_one_machine() const;
+  // There is no other way than fabric handles.
+  bool needs_fabric() const;
+  // By what the ranks said when they joined. Empty: memory is to travel as fabric handles.
+  std::string why_no_fabric() const;
+  // kUsage: some rank's memory cannot get to some other.
+  Status check_ways() const;
+  // The handle of the block, or why there is none, in what this rank brings.
+  void offer(const Block& block, Brought& own) const;
+  Result<Peers::Handed> hand_round(const Block& block, const std::vector<Brought>& all, Sharing own,
+                                   Deadline deadline) ASHLAR_REQUIRES(turn_);
+  Result<Peers::Handed> hand_by_fabric(const Block& block, const std::vector<Brought>& all,
+                                       Deadline deadline) ASHLAR_REQUIRES(turn_);
+  Result<std::shared_ptr<Memory>> import_from(const std::vector<Brought>& all, int rank);
+  Result<Peers::Handed> hand_by_descriptor(const Block& block, const std::vector<Brought>& all,
+                                           Sharing own, Deadline deadline) ASHLAR_REQUIRES(turn_);
   Status hand_over(const Block& block, uint64_t sequence, Deadline deadline) ASHLAR_REQUIRES(turn_);
   Result<std::vector<Peers::Peer>> take(const Block& block, const std::vector<Brought>& all,
                                         uint64_t sequence, Deadline deadline)
       ASHLAR_REQUIRES(turn_);
+  bool is_of_this_process(int rank) const;
+  Result<std::shared_ptr<Memory>> at_hand(const Block& block, const std::vector<Brought>& all,
+                                          int rank);
   Result<std::unique_ptr<const RemoteMemory>> take_remote(RemoteMemory::Own own,
                                                           const std::vector<Brought>& all)
       ASHLAR_REQUIRES(turn_);
@@ -137,8 +165,10 @@ class Circle {
   // Fails only with the group.
   Result<MulticastOutcome> set_up_multicast(const Block& block, const std::vector<Brought>& all,
                                             Deadline deadline) ASHLAR_REQUIRES(turn_);
-  Result<std::shared_ptr<const UniqueFd>> hand_out(std::shared_ptr<const UniqueFd> created,
-                                                   Deadline deadline) ASHLAR_REQUIRES(turn_);
+  Result<MulticastHandle> tell_all(const FabricHandle& created, Deadline deadline)
+      ASHLAR_REQUIRES(turn_);
+  Result<MulticastHandle> hand_out(std::shared_ptr<const UniqueFd> created, Deadline deadline)
+      ASHLAR_REQUIRES(turn_);
   Result<MulticastOutcome> without(const Status& reason) const;
 
   Arena& arena_;

@@ -2,6 +2,7 @@
 // import and take part, bind and map, commit. After each of them that can fail the ranks agree
 // whether all could; if not, all go on without, for the same reason, and undo what they did in
 // reverse order. No rank decides alone: others would wait for it in the driver for ever.
+#include <algorithm>
 #include <optional>
 
 #include "base/text.h"
@@ -28,13 +29,18 @@ class Creation {
     if (!created.ok()) return created.status();
     object_ = *created;
     driver_ = &driver;
+    if (shape.by_fabric) {
+      const Result<FabricHandle> exported = driver.export_fabric(object_);
+      if (exported.ok()) handle.fabric = *exported;
+      return exported.status();
+    }
     Result<UniqueFd> exported = driver.export_fd(object_);
     if (!exported.ok()) return exported.status();
-    fd = std::make_shared<const UniqueFd>(*std::move(exported));
+    handle.fd = std::make_shared<const UniqueFd>(*std::move(exported));
     return {};
   }
 
-  std::shared_ptr<const UniqueFd> fd;  // lent to ranks of this process meanwhile
+  MulticastHandle handle;
 
  private:
   MulticastDriver* driver_ = nullptr;  // null: nothing was created
@@ -50,7 +56,10 @@ std::string why_not(const std::vector<Brought>& all) {
   const auto count = static_cast<int>(all.size());
   const std::string listed = list_differences(count, reason);
   if (!listed.empty()) return "not all ranks have multicast: " + listed;
-  return all[0].multicast;
+  if (!all[0].multicast.empty()) return all[0].multicast;
+  const auto bytes = [&](int rank) { return all[static_cast<size_t>(rank)].block_bytes; };
+  const std::string sizes = list_differences(count, bytes);
+  return sizes.empty() ? sizes : "the ranks' blocks are of different sizes: " + sizes;
 }
 
 }  // namespace
@@ -71,26 +80,29 @@ Result<MulticastOutcome> Circle::set_up_multicast(const Block& block,
   if (!outcome.reason.empty()) return outcome;
   MulticastDriver& driver = *arena_.backend().multicast();
   const MulticastDriver::Shape shape{.device_count = seat_.world_size,
-                                     .bytes = block.memory->bytes()};
+                                     .bytes = block.memory->bytes(),
+                                     .by_fabric = needs_fabric()};
   // 1. Destroyed last: everybody's own hold goes before.
   Creation creation;
   Status own = seat_.rank == 0 ? creation.make(driver, shape) : Status();
   // 2. Rank 0's word is everybody's.
   reach(Phase::kMulticast);
-  if (Status made = exchange_.agree(own, deadline); !made.ok()) return without(made);
-  Result<std::shared_ptr<const UniqueFd>> object = hand_out(creation.fd, deadline);
+  if (Status made = exchange_.agree(with_call(own), deadline); !made.ok()) return without(made);
+  const Result<MulticastHandle> object = shape.by_fabric
+                                             ? tell_all(creation.handle.fabric, deadline)
+                                             : hand_out(creation.handle.fd, deadline);
   if (!object.ok() && failure_->has_happened()) return object.status();
   // 3. Rank 0, too, by an import of its own: what an object is good for depends on where it is
   // from.
   auto multicast = std::make_unique<Multicast>(driver);
-  own = object.ok() ? multicast->import_and_join((*object)->get(), shape) : object.status();
-  if (Status joined = exchange_.agree(own, deadline); !joined.ok()) {
+  own = object.ok() ? multicast->import_and_join(*object, shape) : object.status();
+  if (Status joined = exchange_.agree(with_call(own), deadline); !joined.ok()) {
     multicast.reset();
     return without(joined);
   }
   // 4. No driver waits here any more, since all take part.
   own = multicast->bind_and_map(block.memory);
-  if (Status bound = exchange_.agree(own, deadline); !bound.ok()) {
+  if (Status bound = exchange_.agree(with_call(own), deadline); !bound.ok()) {
     multicast.reset();
     return without(bound);
   }
@@ -99,9 +111,23 @@ Result<MulticastOutcome> Circle::set_up_multicast(const Block& block,
   return outcome;
 }
 
-// From rank 0 to all: over the channel, or within the process.
-Result<std::shared_ptr<const UniqueFd>> Circle::hand_out(std::shared_ptr<const UniqueFd> created,
-                                                         Deadline deadline) {
+// From rank 0 to all, on any machine: it is nothing but bytes.
+Result<MulticastHandle> Circle::tell_all(const FabricHandle& created, Deadline deadline) {
+  WireWriter own;
+  own.raw({reinterpret_cast<const char*>(created.data()), created.size()});
+  const Result<std::vector<std::string>> gathered = exchange_.all_gather(own.take(), deadline);
+  if (!gathered.ok()) return gathered.status();
+  MulticastHandle handle;
+  WireReader reader((*gathered)[0]);
+  const std::string_view bytes = reader.raw(handle.fabric.size());
+  if (!reader.is_done()) return Status::format("rank 0's multicast object is no fabric handle");
+  std::ranges::copy(bytes, handle.fabric.begin());
+  return handle;
+}
+
+// The same over the channel, or within the process.
+Result<MulticastHandle> Circle::hand_out(std::shared_ptr<const UniqueFd> created,
+                                         Deadline deadline) {
   Process& process = arena_.process();
   WireWriter own;
   own.number(created == nullptr ? uint64_t{0} : process.lend_fd(created));
@@ -112,13 +138,13 @@ Result<std::shared_ptr<const UniqueFd>> Circle::hand_out(std::shared_ptr<const U
     Result<UniqueFd> got = links_->receive(0, sequence, deadline);
     if (!got.ok()) return got.status();
     if (!got->valid()) return Status::peer_lost("rank 0 handed no multicast object over");
-    return std::make_shared<const UniqueFd>(*std::move(got));
+    return MulticastHandle{std::make_shared<const UniqueFd>(*std::move(got)), {}};
   }
   if (seat_.rank != 0) {
     WireReader reader((*gathered)[0]);
     std::shared_ptr<const UniqueFd> lent = process.borrow_fd(reader.number<uint64_t>());
     if (lent == nullptr) return Status::format("rank 0's multicast object is gone");
-    return lent;
+    return MulticastHandle{std::move(lent), {}};
   }
   Status outcome;
   for (int rank = 1; rank < seat_.world_size; ++rank) {
@@ -127,7 +153,7 @@ Result<std::shared_ptr<const UniqueFd>> Circle::hand_out(std::shared_ptr<const U
     if (outcome.ok()) outcome = sent;
   }
   if (!outcome.ok()) return outcome;
-  return created;
+  return MulticastHandle{std::move(created), {}};
 }
 
 // A group that has failed has no multicast, and nothing else; otherwise this is no failure.

@@ -37,12 +37,15 @@ struct ChosenAllReduce {
   size_t one_shot_bytes = 0;
 };
 
-// Through multicast. REQUIRES: the memory has it.
+// Through multicast. REQUIRES: the memory has it. `multicast` is where the pieces are by it, for
+// back ends that have use for it; null: go by all ranks' memory.
 struct MultimemAllReduce {
   AllReduce request{};
+  std::byte* multicast = nullptr;
 };
 struct MultimemAllGather {
   AllGather request{};
+  std::byte* multicast = nullptr;
 };
 
 using Collective = std::variant<ChosenAllReduce, ReduceScatter, AllGather, Broadcast, AllToAll,

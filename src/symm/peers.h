@@ -33,13 +33,19 @@ class Peers {
     std::shared_ptr<Memory> memory{};  // null: remote
   };
 
-  // `remote`: where the memory of remote ranks is; null: there are none.
-  Peers(Seat seat, const BlockLayout& layout, std::vector<Peer> peers,
-        std::unique_ptr<const RemoteMemory> remote, MulticastOutcome multicast)
+  // What ranks have handed to each other.
+  struct Handed {
+    std::vector<Peer> peers{};                     // by rank
+    std::unique_ptr<const RemoteMemory> remote{};  // of remote ranks; null: there are none
+    std::string no_fabric{};                       // why not as fabric handles; empty: so it was
+  };
+
+  Peers(Seat seat, const BlockLayout& layout, Handed handed, MulticastOutcome multicast)
       : seat_(seat),
         layout_(layout),
-        peers_(std::move(peers)),
-        remote_(std::move(remote)),
+        peers_(std::move(handed.peers)),
+        remote_(std::move(handed.remote)),
+        no_fabric_(std::move(handed.no_fabric)),
         multicast_(std::move(multicast)) {}
 
   const Seat& seat() const { return seat_; }
@@ -62,6 +68,8 @@ class Peers {
     return multicast_.multicast->base() + layout_.front_bytes;
   }
   const std::string& no_multicast_reason() const { return multicast_.reason; }
+  // Why the memory did not travel as fabric handles, the same on all ranks; empty: it did.
+  const std::string& no_fabric_reason() const { return no_fabric_; }
   // Where in a remote rank's memory its buffer begins.
   size_t front_bytes() const { return layout_.front_bytes; }
   // By rank: what algorithms over pointers take.
@@ -76,6 +84,7 @@ class Peers {
   const BlockLayout layout_;
   const std::vector<Peer> peers_;
   const std::unique_ptr<const RemoteMemory> remote_;
+  const std::string no_fabric_;
   const MulticastOutcome multicast_;  // last, so that it goes before the memory that is bound to it
 };
 

@@ -1,7 +1,7 @@
 // The rendezvous: from a block of this rank to a table of all ranks' memory. In order: look into
-// the cache, say what we bring, check that it matches, hand it over, map what the others handed
-// over, agree that all could, keep the table. The table is made of shared owners, so that whatever
-// goes wrong, nothing stays mapped.
+// the cache, say what we bring, check that it matches, hand it over and map what the others handed
+// over (handing_over.cc), agree that all could, keep the table. The table is made of shared owners,
+// so that whatever goes wrong, nothing stays mapped.
 #include <algorithm>
 
 #include "base/text.h"
@@ -85,14 +85,10 @@ Result<std::shared_ptr<const Peers>> Circle::meet(const Block& block, const Carv
   Brought own = Brought::of(block, carving);
   own.is_mapped = known == nullptr ? 0 : 1;
   own.multicast = block.is_hidden ? "nobody asked for it" : why_no_multicast();
-  RemoteMemory::Own shared;
-  Status own_outcome;
-  if (remotes_ != nullptr && known == nullptr) {
-    const std::span<std::byte> memory(block.memory->base(), block.memory->bytes());
-    Result<std::unique_ptr<Region>> region = remotes_->transport().share(memory);
-    own_outcome = region.status();
-    if (region.ok()) shared = {block.memory, *std::move(region)};
-    if (shared.region != nullptr) own.key = shared.region->key();
+  Sharing sharing;
+  if (known == nullptr) {
+    offer(block, own);
+    sharing = share_with_remotes(block, own);
   }
   const Result<std::vector<std::string>> records = exchange_.all_gather(own.to_bytes(), deadline);
   if (!records.ok()) return records.status();
@@ -103,28 +99,24 @@ Result<std::shared_ptr<const Peers>> Circle::meet(const Block& block, const Carv
   if (Status matches = check_brought(options_.name, all); !matches.ok()) return matches;
   if (known != nullptr) return known;
 
-  const uint64_t sequence = exchange_.sequence();
-  reach(Phase::kHandingOver);
-  if (Status handed = hand_over(block, sequence, deadline); own_outcome.ok()) own_outcome = handed;
-  reach(Phase::kMapping);
-  std::vector<Peers::Peer> peers;
-  if (own_outcome.ok()) {
-    Result<std::vector<Peers::Peer>> taken = take(block, all, sequence, deadline);
-    own_outcome = taken.status();
-    if (taken.ok()) peers = *std::move(taken);
-  }
-  std::unique_ptr<const RemoteMemory> remote;
-  if (own_outcome.ok() && remotes_ != nullptr) {
-    Result<std::unique_ptr<const RemoteMemory>> taken = take_remote(std::move(shared), all);
-    own_outcome = taken.status();
-    if (taken.ok()) remote = *std::move(taken);
-  }
-  reach(Phase::kAgreeing);
-  if (Status agreed = exchange_.agree(own_outcome, deadline); !agreed.ok()) return agreed;
+  Result<Peers::Handed> handed = hand_round(block, all, std::move(sharing), deadline);
+  if (!handed.ok()) return handed.status();
   Result<MulticastOutcome> multicast = set_up_multicast(block, all, deadline);
   if (!multicast.ok()) return multicast.status();
-  return std::shared_ptr<const Peers>(std::make_shared<Peers>(
-      seat_, block.layout, std::move(peers), std::move(remote), *std::move(multicast)));
+  return std::shared_ptr<const Peers>(
+      std::make_shared<Peers>(seat_, block.layout, *std::move(handed), *std::move(multicast)));
+}
+
+Circle::Sharing Circle::share_with_remotes(const Block& block, Brought& own) {
+  Sharing sharing;
+  if (remotes_ == nullptr) return sharing;
+  const std::span<std::byte> memory(block.memory->base(), block.memory->bytes());
+  Result<std::unique_ptr<Region>> region = remotes_->transport().share(memory);
+  sharing.outcome = region.status();
+  if (!region.ok()) return sharing;
+  own.key = (*region)->key();
+  sharing.remote = {block.memory, *std::move(region)};
+  return sharing;
 }
 
 // Ranks whose pools came about differently tell each other their last acts, to name the first that
@@ -137,72 +129,6 @@ Status Circle::compare_acts(const Block& block, const Carving* carving,
   const Result<std::vector<std::string>> tails = exchange_.all_gather(tail, deadline);
   if (!tails.ok()) return tails.status();
   return describe_other_acts(options_.name, all, *tails);
-}
-
-// Whoever cannot export says so with an empty hand: nobody is to wait for it.
-Status Circle::hand_over(const Block& block, uint64_t sequence, Deadline deadline) {
-  Status outcome;
-  for (int rank = 0; rank < seat_.world_size; ++rank) {
-    if (!links_->reaches(rank)) continue;
-    UniqueFd fd;
-    if (outcome.ok()) {
-      Result<UniqueFd> exported = arena_.backend().export_fd(*block.memory);
-      outcome = exported.status();
-      if (exported.ok()) fd = *std::move(exported);
-    }
-    const Status sent = links_->send(rank, sequence, fd.get(), deadline);
-    if (outcome.ok()) outcome = sent;
-  }
-  return outcome;
-}
-
-Result<std::vector<Peers::Peer>> Circle::take(const Block& block, const std::vector<Brought>& all,
-                                              uint64_t sequence, Deadline deadline) {
-  std::vector<Peers::Peer> peers(all.size());
-  for (int rank = 0; rank < seat_.world_size; ++rank) {
-    Peers::Peer& peer = peers[rank];
-    peer.access = peer_access(rank);
-    if (rank == seat_.rank) {
-      peer.memory = block.memory;
-    } else if (links_->reaches(rank)) {
-      Result<UniqueFd> got = links_->receive(rank, sequence, deadline);
-      if (!got.ok()) return got.status();
-      if (!got->valid()) return Status::peer_lost(text("rank ", rank, " handed nothing over"));
-      Result<std::shared_ptr<Memory>> mapped =
-          arena_.backend().import_fd(*std::move(got), all[rank].block_bytes);
-      if (!mapped.ok()) return mapped.status();
-      peer.memory = *std::move(mapped);
-    } else if (peer.access == PeerAccess::kDirect) {
-      std::shared_ptr<Memory> lent = arena_.process().borrow(all[rank].lent_as);
-      if (lent == nullptr) return Status::format(text("rank ", rank, "'s memory is gone"));
-      Result<std::shared_ptr<Memory>> adopted = arena_.backend().adopt(std::move(lent));
-      if (!adopted.ok()) return adopted.status();
-      peer.memory = *std::move(adopted);
-    }
-  }
-  return peers;
-}
-
-// A key is another rank's word: what it opens is held to what the rank brought.
-Result<std::unique_ptr<const RemoteMemory>> Circle::take_remote(RemoteMemory::Own own,
-                                                                const std::vector<Brought>& all) {
-  std::vector<std::unique_ptr<RemoteRegion>> regions(all.size());
-  for (int rank = 0; rank < seat_.world_size; ++rank) {
-    if (!remotes_->contains(rank)) continue;
-    if (all[rank].key.empty()) {
-      return Status::peer_lost(text("rank ", rank, " shared nothing"));
-    }
-    Result<std::unique_ptr<RemoteRegion>> region = remotes_->endpoint(rank).open(all[rank].key);
-    if (!region.ok()) return region.status();
-    if ((*region)->bytes() != all[rank].block_bytes) {
-      return Status::format(text("rank ", rank, " of group ", options_.name, " shared ",
-                                 (*region)->bytes(), " bytes, and brought ",
-                                 all[rank].block_bytes));
-    }
-    regions[rank] = *std::move(region);
-  }
-  return std::unique_ptr<const RemoteMemory>(
-      std::make_unique<RemoteMemory>(remotes_, std::move(own), std::move(regions)));
 }
 
 }  // namespace ashlar::symm

@@ -17,7 +17,8 @@ namespace {
 using std::chrono::nanoseconds;
 
 constexpr uint32_t kRosterMagic = 0x6a687361;  // "ashj"
-constexpr uint16_t kRosterVersion = 2;
+constexpr uint16_t kRosterVersion = 3;
+constexpr size_t kMostReasonBytes = 1024;
 constexpr nanoseconds kFirstRosterRest = std::chrono::microseconds(100);
 constexpr nanoseconds kLongestRosterRest = std::chrono::milliseconds(10);
 
@@ -164,6 +165,9 @@ std::string to_bytes(const JoinRecord& record) {
   writer.raw(view_of(record.attempt)).raw(view_of(record.process)).text(record.host);
   writer.text(record.channel.name).raw(view_of(record.channel.token));
   writer.text(record.backend).raw(view_of(record.device)).number(record.pad_bytes);
+  writer.text(std::string_view(record.no_fd).substr(0, kMostReasonBytes));
+  writer.text(std::string_view(record.no_fabric).substr(0, kMostReasonBytes));
+  writer.number(uint16_t{record.wants_fabric});
   return writer.text(record.transport).text(record.cores.bytes()).take();
 }
 
@@ -183,6 +187,9 @@ Result<JoinRecord> parse_join_record(std::string_view bytes) {
   record.backend = reader.text(100);
   read_into(reader, record.device);
   record.pad_bytes = reader.number<uint64_t>();
+  record.no_fd = reader.text(kMostReasonBytes);
+  record.no_fabric = reader.text(kMostReasonBytes);
+  record.wants_fabric = reader.number<uint16_t>() != 0;
   record.transport = reader.text(Transport::kMostAddressBytes);
   record.cores = Cores(reader.text(Cores::kMostBytes));
   if (!has_magic || !is_known || !reader.is_done()) {

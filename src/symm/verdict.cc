@@ -16,6 +16,11 @@ constexpr std::chrono::seconds kTellingPatience{2};
 
 }  // namespace
 
+Status with_call(const Status& status) {
+  if (status.call().empty()) return status;
+  return make_status(status.kind(), text(status.call(), ": ", status.message()));
+}
+
 Status make_status(StatusKind kind, std::string message) {
   switch (kind) {
     case StatusKind::kOk: return {};

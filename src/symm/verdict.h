@@ -16,6 +16,8 @@
 namespace ashlar::symm {
 
 Status make_status(StatusKind kind, std::string message);
+// The same with the call that failed, if one did, in its words: where others are to know.
+Status with_call(const Status& status);
 
 // A status as others can read it; the system's code and call are for the rank itself.
 std::string to_bytes(const Status& status);

@@ -223,9 +223,9 @@ TEST(SymmetricMulticast, Row14AFailureOfAnyCallOnAnyRankDegradesAllForOneReasonA
     return left.ok() ? reasons : left.message();
   });
   const std::vector<std::string> said = ranks.outcomes();
-  EXPECT_THAT(said[0], AllOf(StartsWith("rank 0: told to fail in create\n"),
-                             HasSubstr("rank 1: told to fail in import\n"),
-                             HasSubstr("rank 0: told to fail in bind; rank 2: told to fail in")));
+  EXPECT_THAT(said[0], AllOf(StartsWith("rank 0: create: told to fail in create\n"),
+                             HasSubstr("rank 1: import: told to fail in import\n"),
+                             HasSubstr("rank 0: bind: told to fail in bind; rank 2: bind: told")));
   EXPECT_EQ(said[0], said[1]);
   EXPECT_EQ(said[0], said[2]);
 }

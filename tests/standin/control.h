@@ -19,6 +19,11 @@ struct ControlTable {
   void (*clear_faults)();
   void (*lose)(DeviceIndex device, const Status& reason);
   int (*use_count)(size_t device);
+  // See Core::tell.
+  void (*tell)(const std::string& call, Code code);
+  size_t (*multicast_count)();  // objects, and below extents, that were not released
+  size_t (*extent_count)();
+  size_t (*multimem_count)();  // kernels launched that go through multicast
 };
 
 // REQUIRES: `library` is the path of a stand-in driver. Throws when it cannot be loaded.

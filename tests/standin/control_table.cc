@@ -18,8 +18,15 @@ void inject(const sim::FaultRule& rule) { Core::get().machine().inject(rule); }
 void clear_faults() { Core::get().machine().clear_faults(); }
 void lose(DeviceIndex device, const Status& reason) { Core::get().machine().lose(device, reason); }
 int use_count(size_t device) { return Core::get().use_count(device); }
+void tell(const std::string& call, Code code) { Core::get().tell(call, code); }
+size_t multicast_count() { return Core::get().multicast_count(); }
+size_t extent_count() { return Core::get().extent_count(); }
 
-constexpr ControlTable kTable = {restart, hold, resume, inject, clear_faults, lose, use_count};
+size_t multimem_count() { return Core::get().multimem_count(); }
+
+constexpr ControlTable kTable = {restart,         hold,         resume,        inject,
+                                 clear_faults,    lose,         use_count,     tell,
+                                 multicast_count, extent_count, multimem_count};
 
 }  // namespace
 

@@ -44,6 +44,8 @@ void Core::restart(const sim::Options& options, const Abilities& abilities) {
   events_.clear();
   extents_.clear();
   mapped_at_.clear();
+  told_.clear();
+  multicasts_.forget_all();
   graphs_.clear();
   nodes_.clear();
   launchables_.clear();
@@ -62,6 +64,17 @@ sim::Machine& Core::machine() {
   options.capacity_bytes = size_t{1} << 30;
   restart(options, {});
   return *machine_;
+}
+
+void Core::tell(const std::string& call, Code code) {
+  const std::lock_guard lock(mutex_);
+  told_[call] = code;
+}
+
+Code Core::told(std::string_view call) {
+  const std::lock_guard lock(mutex_);
+  const auto found = told_.find(call);
+  return found == told_.end() ? kDone : found->second;
 }
 
 int Core::use_count(size_t device) {
@@ -134,7 +147,13 @@ Core::Extent Core::extent_of(uint64_t extent) {
   return must_have(extents_, "extent", extent);
 }
 
+size_t Core::extent_count() {
+  const std::lock_guard lock(mutex_);
+  return extents_.size();
+}
+
 Code Core::release(uint64_t extent) {
+  if (multicasts_.has(extent)) return multicasts_.release(extent);
   const Code released = code_of(device(extent_of(extent).device).release(ExtentId(extent)));
   if (released != kDone) return released;
   const std::lock_guard lock(mutex_);
@@ -143,6 +162,12 @@ Code Core::release(uint64_t extent) {
 }
 
 Code Core::map(size_t on, AddressRange range, uint64_t extent) {
+  if (multicasts_.has(extent)) {
+    const Code wanted = told("cuMemMap");
+    if (wanted != kDone) return wanted;
+    const bool is_aligned = range.begin.value() % multicast_granularity_bytes() == 0;
+    return is_aligned ? multicasts_.map(extent, range) : kInvalidValue;
+  }
   if (extent_of(extent).bytes != range.bytes) return kNotSupported;
   if (!abilities_.alias) {
     // One mapping at a time, as with drivers that remember one address for each extent.
@@ -158,13 +183,23 @@ Code Core::map(size_t on, AddressRange range, uint64_t extent) {
   return code_of(device(on).map(range.begin, ExtentId(extent)));
 }
 
+Code Core::unmap(size_t on, AddressRange range) {
+  if (multicasts_.is_mapped(range)) return multicasts_.unmap(range);
+  return code_of(device(on).unmap(range));
+}
+
 Code Core::set_access(size_t on, AddressRange range, size_t accessor, Access access) {
+  if (multicasts_.is_mapped(range)) return told("cuMemSetAccess");
   if (access == Access::kRead && !abilities_.read_only) return kInvalidValue;
   return code_of(device(on).set_access(range, DeviceIndex(accessor), access));
 }
 
 // What was imported is not exported again, as with CUDA 13.
 Code Core::export_fd(uint64_t extent, int& fd) {
+  if (multicasts_.has(extent)) {
+    const Code wanted = told("cuMemExportToShareableHandle");
+    return wanted == kDone ? multicasts_.export_fd(extent, fd) : wanted;
+  }
   const Extent facts = extent_of(extent);
   if (facts.is_imported) return kInvalidValue;
   Result<UniqueFd> made = device(facts.device).export_fd(ExtentId(extent));
@@ -174,6 +209,11 @@ Code Core::export_fd(uint64_t extent, int& fd) {
 
 // A driver is not told the size, and knows it.
 Code Core::import_fd(size_t on, int fd, uint64_t& extent) {
+  if (const std::optional<Code> imported = multicasts_.import_fd(fd, extent)) {
+    const Code wanted = told("cuMemImportFromShareableHandle");
+    if (wanted != kDone && *imported == kDone) (void)multicasts_.release(extent);
+    return wanted == kDone ? *imported : wanted;
+  }
   struct stat file {};
   if (::fstat(fd, &file) != 0 || file.st_size <= 0) return kUnknown;
   const auto bytes = static_cast<size_t>(file.st_size);
@@ -186,6 +226,8 @@ Code Core::import_fd(size_t on, int fd, uint64_t& extent) {
 }
 
 Code Core::export_fabric(uint64_t extent, void* handle) {
+  if (const Code wanted = told("cuMemExportToShareableHandle"); wanted != kDone) return wanted;
+  if (multicasts_.has(extent)) return multicasts_.export_fabric(extent, handle);
   const Extent facts = extent_of(extent);
   if (facts.is_imported) return kInvalidValue;
   const Result<FabricHandle> made = device(facts.device).export_fabric(ExtentId(extent));
@@ -194,6 +236,10 @@ Code Core::export_fabric(uint64_t extent, void* handle) {
 }
 
 Code Core::import_fabric(size_t on, const void* handle, uint64_t& extent) {
+  if (const Code wanted = told("cuMemImportFromShareableHandle"); wanted != kDone) return wanted;
+  if (const std::optional<Code> imported = multicasts_.import_fabric(handle, extent)) {
+    return *imported;
+  }
   FabricHandle wanted{};
   std::memcpy(wanted.data(), handle, wanted.size());
   const Result<std::shared_ptr<sim::Extent>> known =
@@ -205,6 +251,42 @@ Code Core::import_fabric(size_t on, const void* handle, uint64_t& extent) {
   extent = made->value();
   keep_extent(extent, {on, bytes, true});
   return kDone;
+}
+
+// --- multicast ----------------------------------------------------------------------------------
+
+size_t Core::multicast_granularity_bytes() {
+  return abilities_.multicast_granules * device(0).properties().granularity_bytes;
+}
+
+Code Core::create_multicast(const Multicasts::Wanted& wanted, uint64_t& object) {
+  if (!abilities_.multicast) return kNotSupported;
+  if (wanted.bytes == 0 || wanted.bytes % multicast_granularity_bytes() != 0) return kInvalidValue;
+  return multicasts_.create(wanted, object);
+}
+
+Code Core::add_to_multicast(uint64_t object, size_t added) {
+  return multicasts_.add(object, device(added).properties().uuid);
+}
+
+Code Core::bind_multicast(uint64_t object, uint64_t extent, size_t bytes) {
+  const Extent facts = extent_of(extent);
+  if (facts.is_imported || bytes > facts.bytes) return kInvalidValue;
+  Device& owner = device(facts.device);
+  Result<UniqueFd> fd = owner.export_fd(ExtentId(extent));
+  if (!fd.ok()) return code_of(fd);  // memory that others cannot have
+  return multicasts_.bind(object, {extent, owner.properties().uuid, bytes}, *std::move(fd));
+}
+
+// Memory that was released before can no longer be unbound, as with some drivers.
+Code Core::unbind_multicast(uint64_t object, size_t from, size_t bytes) {
+  const auto& uuid = device(from).properties().uuid;
+  const std::optional<Multicasts::Bound> bound = multicasts_.bound_of(object, uuid);
+  {
+    const std::lock_guard lock(mutex_);
+    if (!bound || !extents_.contains(bound->extent)) return kInvalidValue;
+  }
+  return multicasts_.unbind(object, uuid, bytes);
 }
 
 // Doing it twice is an error for a driver, if a harmless one.

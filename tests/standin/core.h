@@ -6,20 +6,22 @@
 // process, so that a back end that lets one through does not go unnoticed. Thread safe.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "ashlar/device.h"
 #include "ashlar/sim.h"
+#include "standin/multicasts.h"
 
 namespace ashlar::standin {
-
-using Code = int;
 
 inline constexpr Code kDone = 0;
 inline constexpr Code kInvalidValue = 1;
@@ -33,6 +35,7 @@ inline constexpr Code kPeerAlready = 704;
 inline constexpr Code kPeerNot = 705;
 inline constexpr Code kNotPermitted = 800;
 inline constexpr Code kNotSupported = 801;
+inline constexpr Code kSystemNotReady = 802;
 inline constexpr Code kUnknown = 999;
 
 // What the devices can do; a test takes something away before they are used.
@@ -45,6 +48,8 @@ struct Abilities {
   bool pools = true;
   bool alignment = true;  // of reservations, beyond the granularity
   bool read_only = true;  // as a kind of access
+  bool multicast = true;
+  size_t multicast_granules = 1;  // of its granularity
 };
 
 class Core {
@@ -58,6 +63,11 @@ class Core {
   const Abilities& abilities() const { return abilities_; }
   size_t device_count() { return machine().device_count(); }
   Device& device(size_t index) { return machine().device(DeviceIndex(index)); }
+
+  // Calls by that name fail with that code, until they are told to succeed (kDone). Those that take
+  // extents as well do so for multicast objects alone, and for fabric handles.
+  void tell(const std::string& call, Code code);
+  Code told(std::string_view call);
 
   // Uses of a device's context that were not ended yet.
   int use_count(size_t device);
@@ -79,6 +89,19 @@ class Core {
   Code import_fd(size_t on, int fd, uint64_t& extent);
   Code export_fabric(uint64_t extent, void* handle);
   Code import_fabric(size_t on, const void* handle, uint64_t& extent);
+
+  size_t multicast_granularity_bytes();
+  Code create_multicast(const Multicasts::Wanted& wanted, uint64_t& object);
+  Code add_to_multicast(uint64_t object, size_t device);
+  Code bind_multicast(uint64_t object, uint64_t extent, size_t bytes);
+  Code unbind_multicast(uint64_t object, size_t device, size_t bytes);
+  Code unmap(size_t on, AddressRange range);
+  Multicasts& multicasts() { return multicasts_; }
+  size_t multicast_count() { return multicasts_.count(); }
+  size_t extent_count();
+  // Kernels launched that go through multicast.
+  void note_multimem() { multimem_count_.fetch_add(1, std::memory_order_relaxed); }
+  size_t multimem_count() const { return multimem_count_.load(std::memory_order_relaxed); }
 
   Code enable_peer_access(size_t on, size_t peer);
   Code disable_peer_access(size_t on, size_t peer);
@@ -138,6 +161,9 @@ class Core {
   std::map<uint64_t, size_t> events_;
   std::map<uint64_t, Extent> extents_;
   std::map<uint64_t, uint64_t> mapped_at_;  // where each was last
+  std::map<std::string, Code, std::less<>> told_;
+  Multicasts multicasts_;
+  std::atomic<size_t> multimem_count_{0};
   std::map<uint64_t, Graph> graphs_;
   std::map<uint64_t, uint64_t> nodes_;        // by node: its graph
   std::map<uint64_t, uint64_t> launchables_;  // by launchable: its graph

@@ -38,6 +38,9 @@ ASHLAR_STANDIN int cuGetErrorName(int code, const char** name) {
     case kInvalidContext: *name = "CUDA_ERROR_INVALID_CONTEXT"; return kDone;
     case kInvalidHandle: *name = "CUDA_ERROR_INVALID_HANDLE"; return kDone;
     case kLost: *name = "CUDA_ERROR_ILLEGAL_ADDRESS"; return kDone;
+    case kNotPermitted: *name = "CUDA_ERROR_NOT_PERMITTED"; return kDone;
+    case kNotSupported: *name = "CUDA_ERROR_NOT_SUPPORTED"; return kDone;
+    case kSystemNotReady: *name = "CUDA_ERROR_SYSTEM_NOT_READY"; return kDone;
     case kUnknown: *name = "CUDA_ERROR_UNKNOWN"; return kDone;
     default: *name = nullptr; return kInvalidValue;
   }
@@ -64,7 +67,8 @@ ASHLAR_STANDIN int cuDeviceGetName(char* name, int bytes, int) {
 // What is claimed is not always kept: see Abilities.
 ASHLAR_STANDIN int cuDeviceGetAttribute(int* value, int attribute, int) {
   *value = attribute == cuda::kAttributeVirtualMemory ||
-           (attribute == cuda::kAttributeMemoryPools && Core::get().abilities().pools);
+           (attribute == cuda::kAttributeMemoryPools && Core::get().abilities().pools) ||
+           (attribute == cuda::kAttributeMulticast && Core::get().abilities().multicast);
   return kDone;
 }
 

@@ -18,6 +18,7 @@
 #include "standin/here.h"
 #include "symm/kernels/copy.h"
 #include "symm/kernels/meet.h"
+#include "symm/kernels/multimem.h"
 #include "symm/kernels/reduce.h"
 #include "symm/kernels/signal.h"
 
@@ -48,6 +49,11 @@ constexpr HostKernel reduction(std::string_view name) {
   return host_kernel<ReduceArguments, run_reduce<Stored>>(name);
 }
 
+template <typename Stored>
+constexpr HostKernel sum_through_multicast(std::string_view name) {
+  return host_kernel<MultimemArguments, run_multimem_sum<Stored>>(name);
+}
+
 constexpr std::array kKernels{
     host_kernel<SignalArguments, run_signal>(kSignalName),
     host_kernel<MeetArguments, run_meet>(kMeetName),
@@ -65,6 +71,13 @@ constexpr std::array kKernels{
     reduction<uint16_t>("ashlar_symm_reduce_u16"),
     reduction<uint32_t>("ashlar_symm_reduce_u32"),
     reduction<uint64_t>("ashlar_symm_reduce_u64"),
+    host_kernel<MultimemArguments, run_multimem_store>(kMultimemStoreName),
+    sum_through_multicast<float>("ashlar_symm_multimem_sum_f32"),
+    sum_through_multicast<symm::F16>("ashlar_symm_multimem_sum_f16"),
+    sum_through_multicast<symm::Bf16>("ashlar_symm_multimem_sum_bf16"),
+    sum_through_multicast<double>("ashlar_symm_multimem_sum_f64"),
+    sum_through_multicast<uint32_t>("ashlar_symm_multimem_sum_u32"),
+    sum_through_multicast<uint64_t>("ashlar_symm_multimem_sum_u64"),
 };
 
 // --- running one --------------------------------------------------------------------------------
@@ -86,6 +99,12 @@ class Running final : public HostMachine {
     seen_[address] = {*memory, bytes};
     return *memory;
   }
+  uint32_t copy_count(uint64_t address) override {
+    return static_cast<uint32_t>(copies_at(address).size());
+  }
+  void* see_copy(uint64_t address, uint64_t /*bytes*/, uint32_t copy) override {
+    return copies_at(address)[copy];
+  }
   void rest(uint32_t turn) override {
     if (device_.gate().is_lost()) throw Ended{device_.gate().lost_status()};
     if (turn < 20) {
@@ -100,6 +119,17 @@ class Running final : public HostMachine {
   }
 
  private:
+  // The last address is asked for again and again.
+  const std::vector<std::byte*>& copies_at(uint64_t address) {
+    if (address == copied_) return copies_;
+    copies_ = Core::get().multicasts().copies_at(DeviceAddress(address));
+    if (copies_.empty()) {
+      throw Ended{Status::device_lost("multimem", kLost, "no multicast is mapped there")};
+    }
+    copied_ = address;
+    return copies_;
+  }
+
   using Clock = std::chrono::steady_clock;
   struct Seen {
     void* memory;
@@ -109,6 +139,8 @@ class Running final : public HostMachine {
   sim::SimDevice& device_;
   const Clock::time_point began_;
   std::unordered_map<uint64_t, Seen> seen_;
+  uint64_t copied_ = 0;
+  std::vector<std::byte*> copies_;
 };
 
 struct Shape {
@@ -184,6 +216,7 @@ ASHLAR_STANDIN int cuLaunchKernel(cuda::Kernel handle, unsigned block_count, uns
                                   unsigned thread_count, unsigned, unsigned, unsigned,
                                   abi::Stream stream, void** arguments, void**) {
   const auto& kernel = *reinterpret_cast<const HostKernel*>(handle);
+  if (kernel.name.starts_with("ashlar_symm_multimem_")) Core::get().note_multimem();
   // Copied now, as a driver does; aligned as its structure is.
   auto argument = std::make_shared<std::vector<uint64_t>>((kernel.argument_bytes + 7) / 8);
   std::memcpy(argument->data(), arguments[0], kernel.argument_bytes);

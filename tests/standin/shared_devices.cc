@@ -200,9 +200,7 @@ ASHLAR_STANDIN_FOR(cuMemSetAccess, hipMemSetAccess)
 }
 
 ASHLAR_STANDIN_FOR(cuMemUnmap, hipMemUnmap)(Pointer at, size_t bytes) {
-  return here([&](size_t on) {
-    return code_of(Core::get().device(on).unmap({DeviceAddress(at), bytes}));
-  });
+  return here([&](size_t on) { return Core::get().unmap(on, {DeviceAddress(at), bytes}); });
 }
 
 ASHLAR_STANDIN_FOR(cuMemExportToShareableHandle, hipMemExportToShareableHandle)

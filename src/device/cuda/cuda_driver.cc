@@ -26,6 +26,11 @@ Result<Api> find_api(const DriverLibrary& library) {
   finder.need(api.module_get_function, "cuModuleGetFunction");
   finder.want(api.func_load, {"cuFuncLoad"});
   finder.need(api.launch_kernel, "cuLaunchKernel");
+  finder.want(api.multicast_create, {"cuMulticastCreate"});
+  finder.want(api.multicast_add_device, {"cuMulticastAddDevice"});
+  finder.want(api.multicast_bind_mem, {"cuMulticastBindMem"});
+  finder.want(api.multicast_unbind, {"cuMulticastUnbind"});
+  finder.want(api.multicast_get_granularity, {"cuMulticastGetGranularity"});
   find_api(finder, api.shared);
   find_virtual_memory(finder, api.shared);
   if (Status complete = finder.status(); !complete.ok()) return complete;
@@ -53,8 +58,19 @@ gpu::Outcome CudaDriver::look_at(int device, gpu::DeviceFacts& facts) {
   if (const gpu::Outcome got = VendorDriver::look_at(handle, facts); !got.ok()) return got;
   facts.has_stream_pool = has_attribute(handle, kAttributeMemoryPools);
   facts.has_rdma = has_attribute(handle, kAttributeRdmaWithVirtualMemory);
+  facts.no_multicast = why_no_multicast(handle);
   if (!has_attribute(handle, kAttributeVirtualMemory)) return {};
   return granularity(device, facts.granularity_bytes);
+}
+
+std::string CudaDriver::why_no_multicast(int device) const {
+  if (!own_.has_multicast()) {
+    return "this driver knows nothing of it: CUDA 12.1 is the first whose driver does";
+  }
+  if (has_attribute(device, kAttributeMulticast)) return {};
+  return "the driver says that this device has none: it takes GPUs behind an NVSwitch, from "
+         "compute "
+         "capability 9.0 on, and a fabric manager that runs";
 }
 
 gpu::Outcome CudaDriver::use(int device) {
@@ -92,6 +108,49 @@ gpu::Outcome CudaDriver::locate(DeviceAddress at, gpu::Location& location) {
   const gpu::Outcome got = VendorDriver::locate(at, location);
   return got.code == gpu::kInvalidValue ? gpu::Outcome{got.call, gpu::abi::kSuccess} : got;
 }
+
+// --- multicast ----------------------------------------------------------------------------------
+
+namespace {
+
+MulticastObjectProp properties_for(const gpu::Driver::Multicast& wanted) {
+  MulticastObjectProp properties{};
+  properties.num_devices = static_cast<unsigned>(wanted.device_count);
+  properties.size = wanted.bytes;
+  properties.handle_types =
+      static_cast<unsigned>((wanted.export_fd ? gpu::abi::kHandlePosixFd : 0) |
+                            (wanted.export_fabric ? gpu::abi::kHandleFabric : 0));
+  return properties;
+}
+
+}  // namespace
+
+gpu::Outcome CudaDriver::multicast_granularity(const Multicast& wanted, size_t& bytes) {
+  const MulticastObjectProp properties = properties_for(wanted);
+  return own_.multicast_get_granularity(&bytes, &properties, kMulticastGranularityMinimum);
+}
+
+gpu::Outcome CudaDriver::create_multicast(const Multicast& wanted, gpu::Handle& object) {
+  const MulticastObjectProp properties = properties_for(wanted);
+  gpu::abi::Extent made = 0;
+  const gpu::Outcome outcome = own_.multicast_create(&made, &properties);
+  object = made;
+  return outcome;
+}
+
+gpu::Outcome CudaDriver::add_to_multicast(gpu::Handle object, int device) {
+  return own_.multicast_add_device(object, device);
+}
+
+gpu::Outcome CudaDriver::bind_multicast(gpu::Handle object, gpu::Handle extent, size_t bytes) {
+  return own_.multicast_bind_mem(object, 0, extent, 0, bytes, 0);
+}
+
+gpu::Outcome CudaDriver::unbind_multicast(gpu::Handle object, int device, size_t bytes) {
+  return own_.multicast_unbind(object, device, 0, bytes);
+}
+
+// --- peers --------------------------------------------------------------------------------------
 
 gpu::Outcome CudaDriver::enable_peer_access(int peer) {
   return own_.ctx_enable_peer_access(contexts_[static_cast<size_t>(peer)], 0);

@@ -18,6 +18,15 @@ using Kernel = struct KernelTag*;
 inline constexpr int kAttributeVirtualMemory = 102;
 inline constexpr int kAttributeRdmaWithVirtualMemory = 110;
 inline constexpr int kAttributeMemoryPools = 115;
+inline constexpr int kAttributeMulticast = 132;
+inline constexpr int kMulticastGranularityMinimum = 0;
+
+struct MulticastObjectProp {
+  unsigned num_devices;
+  size_t size;
+  unsigned long long handle_types;
+  unsigned long long flags;
+};
 
 // `shared` is what both vendors have; the others only CUDA has, or has with arguments of its own.
 // Names are the vendor's less their prefix.
@@ -44,6 +53,20 @@ struct Api {
   gpu::abi::Function<Kernel, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                      gpu::abi::Stream, void**, void**>
       launch_kernel;
+
+  // Since CUDA 12.1: all of them, or none.
+  gpu::abi::Function<gpu::abi::Extent*, const MulticastObjectProp*> multicast_create;
+  gpu::abi::Function<gpu::abi::Extent, int> multicast_add_device;
+  gpu::abi::Function<gpu::abi::Extent, size_t, gpu::abi::Extent, size_t, size_t, unsigned long long>
+      multicast_bind_mem;
+  gpu::abi::Function<gpu::abi::Extent, int, size_t, size_t> multicast_unbind;
+  gpu::abi::Function<size_t*, const MulticastObjectProp*, int> multicast_get_granularity;
+
+  bool has_multicast() const {
+    return multicast_create.is_there() && multicast_add_device.is_there() &&
+           multicast_bind_mem.is_there() && multicast_unbind.is_there() &&
+           multicast_get_granularity.is_there();
+  }
 };
 
 // kUnsupported: the library lacks a function; the message names the first that are missing.
@@ -66,6 +89,12 @@ class CudaDriver final : public gpu::VendorDriver {
   void leave(const gpu::Entered& entered) override;
   Result<std::vector<ProcessUse>> processes(const gpu::DeviceFacts& facts) override;
   gpu::Outcome locate(DeviceAddress at, gpu::Location& location) override;
+  // REQUIRES, for these: DeviceFacts::no_multicast is empty.
+  gpu::Outcome multicast_granularity(const Multicast& wanted, size_t& bytes) override;
+  gpu::Outcome create_multicast(const Multicast& wanted, gpu::Handle& object) override;
+  gpu::Outcome add_to_multicast(gpu::Handle object, int device) override;
+  gpu::Outcome bind_multicast(gpu::Handle object, gpu::Handle extent, size_t bytes) override;
+  gpu::Outcome unbind_multicast(gpu::Handle object, int device, size_t bytes) override;
   gpu::Outcome enable_peer_access(int peer) override;
   gpu::Outcome disable_peer_access(int peer) override;
   gpu::Outcome copy_to_peer(const PeerCopy& copy, StreamId stream) override;
@@ -75,6 +104,8 @@ class CudaDriver final : public gpu::VendorDriver {
   gpu::Outcome launch(const Launch& launch, StreamId stream) override;
 
  private:
+  std::string why_no_multicast(int device) const;
+
   const Api own_;
   const Result<Nvml> monitor_;
   // By device. Each is set by `use` before anything else is asked of the device.

@@ -38,6 +38,7 @@ struct DeviceFacts {
   size_t granularity_bytes = 0;  // 0: no virtual memory
   bool has_stream_pool = false;
   bool has_rdma = false;  // network cards can reach extents that were created for it
+  std::string no_multicast = "this vendor's driver has none";  // why; empty: it has
 };
 
 // What the calling thread had entered before, for leaving again.
@@ -126,6 +127,24 @@ class Driver {
   virtual Outcome import_fd(int fd, Handle& extent) = 0;
   virtual Outcome export_fabric(Handle extent, FabricHandle& handle) = 0;
   virtual Outcome import_fabric(const FabricHandle& handle, Handle& extent) = 0;
+
+  // --- multicast --------------------------------------------------------------------------------
+  // Objects that several devices bind memory to. They are mapped, shared and released as extents
+  // are. Binding and mapping wait in the driver until all devices were added.
+
+  struct Multicast {
+    int device_count = 0;
+    size_t bytes = 0;
+    bool export_fd = false;
+    bool export_fabric = false;
+  };
+  // Of sizes and addresses.
+  virtual Outcome multicast_granularity(const Multicast& wanted, size_t& bytes) = 0;
+  virtual Outcome create_multicast(const Multicast& wanted, Handle& object) = 0;
+  virtual Outcome add_to_multicast(Handle object, int device) = 0;
+  // The extent's first bytes, at the object's beginning.
+  virtual Outcome bind_multicast(Handle object, Handle extent, size_t bytes) = 0;
+  virtual Outcome unbind_multicast(Handle object, int device, size_t bytes) = 0;
 
   // --- peers ------------------------------------------------------------------------------------
 

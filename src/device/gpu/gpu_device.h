@@ -9,7 +9,8 @@
 //
 // gpu_device.cc has identity and plain memory, gpu_virtual_memory.cc addresses and extents,
 // gpu_sharing.cc what crosses processes and devices, gpu_work.cc streams, events and work,
-// gpu_capture.cc graphs and the stream-ordered pool.
+// gpu_capture.cc graphs and the stream-ordered pool; beyond the contract, gpu_kernels.cc has
+// kernels and gpu_multicast.cc multicast.
 #pragma once
 
 #include <atomic>
@@ -134,6 +135,27 @@ class GpuDevice final : public Device {
   // kUsage: some byte of it is not memory that this device may touch so.
   Status check_access(AddressRange range, Access wanted);
 
+  // --- and multicast, in gpu_multicast.cc: the driver's calls, in the context of this device.
+  // Objects are the driver's own handles; an extent that is bound is one of this device's.
+
+  // kUnsupported: why there is none. Every other call REQUIRES that there is.
+  Status multicast_availability() const;
+  // Of the sizes of objects and of what is bound to them.
+  Result<size_t> multicast_granularity();
+  Result<Handle> create_multicast(const Driver::Multicast& wanted);
+  Result<UniqueFd> export_multicast_fd(Handle object);
+  Result<FabricHandle> export_multicast_fabric(Handle object);
+  Result<Handle> import_multicast_fd(int fd);
+  Result<Handle> import_multicast_fabric(const FabricHandle& handle);
+  Status add_to_multicast(Handle object);
+  // All of the extent. Waits in the driver unless all devices were added; so does `map_multicast`.
+  Status bind_multicast(Handle object, ExtentId extent);
+  Status unbind_multicast(Handle object, size_t bytes);
+  // At addresses of their own, which only kernels use: nothing else knows what is there.
+  Result<AddressRange> map_multicast(Handle object, size_t bytes);
+  Status unmap_multicast(AddressRange range);
+  Status release_multicast(Handle object);
+
  private:
   struct Extent {
     Handle handle = 0;
@@ -171,6 +193,8 @@ class GpuDevice final : public Device {
   Result<AddressRange> reserve_range(size_t bytes, size_t alignment_bytes, DeviceAddress hint);
   Result<Extent> find_extent(ExtentId id) const;
   ExtentId keep_extent(const Extent& extent);
+  // A descriptor for an extent or a multicast object, which programs that are started do not get.
+  Result<UniqueFd> exported_fd(Handle shared);
   // kUnsupported: no driver exports what was imported.
   Status refuse_imported(ExtentId id, const Extent& extent) const;
   // An imported extent under an id; released again if it is not of that size.

@@ -27,15 +27,19 @@ Result<UniqueFd> GpuDevice::export_fd(ExtentId id) {
       return Status::usage(text("extent ", id, " was not created with export_fd"));
     }
     if (Status own = refuse_imported(id, *extent); !own.ok()) return own;
-    int fd = -1;
-    if (Status made = done(driver().export_fd(extent->handle, fd)); !made.ok()) return made;
-    UniqueFd exported(fd);
-    // Drivers leave it open for programs that this one starts.
-    if (const int flags = ::fcntl(fd, F_GETFD); flags >= 0) {
-      (void)::fcntl(fd, F_SETFD, flags | FD_CLOEXEC);
-    }
-    return exported;
+    return exported_fd(extent->handle);
   });
+}
+
+Result<UniqueFd> GpuDevice::exported_fd(Handle shared) {
+  int fd = -1;
+  if (Status made = done(driver().export_fd(shared, fd)); !made.ok()) return made;
+  UniqueFd exported(fd);
+  // Drivers leave it open for programs that this one starts.
+  if (const int flags = ::fcntl(fd, F_GETFD); flags >= 0) {
+    (void)::fcntl(fd, F_SETFD, flags | FD_CLOEXEC);
+  }
+  return exported;
 }
 
 Result<ExtentId> GpuDevice::import_fd(int fd, size_t bytes) {

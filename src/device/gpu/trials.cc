@@ -40,7 +40,11 @@ bool exports_fd(Driver& driver, const Driver::Create& wanted) {
 bool exports_fabric(Driver& driver, const Driver::Create& wanted) {
   const TrialExtent extent(driver, wanted);
   FabricHandle handle{};
-  return extent.created().ok() && driver.export_fabric(extent.handle(), handle).ok();
+  if (!extent.created().ok() || !driver.export_fabric(extent.handle(), handle).ok()) return false;
+  Handle imported = 0;
+  if (!driver.import_fabric(handle, imported).ok()) return false;
+  (void)driver.release(imported);
+  return true;
 }
 
 bool maps_twice(Driver& driver, const Driver::Create& wanted) {

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/text.h"
+#include "device/gpu/driver_errors.h"
 
 namespace ashlar::gpu {
 namespace {
@@ -220,6 +221,28 @@ Outcome VendorDriver::import_handle(void* handle, int kind, Handle& extent) cons
   const Outcome outcome = api_.mem_import_from_shareable_handle(&made, handle, kind);
   extent = made;
   return outcome;
+}
+
+// --- multicast ----------------------------------------------------------------------------------
+
+Outcome VendorDriver::multicast_granularity(const Multicast& /*wanted*/, size_t& /*bytes*/) {
+  return {"asking for multicast", kNotSupported};
+}
+
+Outcome VendorDriver::create_multicast(const Multicast& /*wanted*/, Handle& /*object*/) {
+  return {"creating multicast", kNotSupported};
+}
+
+Outcome VendorDriver::add_to_multicast(Handle /*object*/, int /*device*/) {
+  return {"adding to multicast", kNotSupported};
+}
+
+Outcome VendorDriver::bind_multicast(Handle /*object*/, Handle /*extent*/, size_t /*bytes*/) {
+  return {"binding to multicast", kNotSupported};
+}
+
+Outcome VendorDriver::unbind_multicast(Handle /*object*/, int /*device*/, size_t /*bytes*/) {
+  return {"unbinding from multicast", kNotSupported};
 }
 
 }  // namespace ashlar::gpu

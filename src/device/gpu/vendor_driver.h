@@ -45,6 +45,13 @@ class VendorDriver : public Driver {
   Outcome export_fabric(Handle extent, FabricHandle& handle) override;
   Outcome import_fabric(const FabricHandle& handle, Handle& extent) override;
 
+  // Nothing but a refusal: not every vendor has it.
+  Outcome multicast_granularity(const Multicast& wanted, size_t& bytes) override;
+  Outcome create_multicast(const Multicast& wanted, Handle& object) override;
+  Outcome add_to_multicast(Handle object, int device) override;
+  Outcome bind_multicast(Handle object, Handle extent, size_t bytes) override;
+  Outcome unbind_multicast(Handle object, int device, size_t bytes) override;
+
   Outcome can_access_peer(int device, int peer, bool& can) override;
 
   Outcome allocate_host(size_t bytes, void*& memory) override;

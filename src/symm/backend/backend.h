@@ -9,6 +9,7 @@
 #include <memory>
 #include <string_view>
 
+#include "ashlar/device.h"
 #include "ashlar/status.h"
 #include "ashlar/unique_fd.h"
 
@@ -53,8 +54,14 @@ class Backend {
 
   // At least so many bytes, aligned to 128; the first `zero_bytes` are zero when this returns.
   virtual Result<std::shared_ptr<Memory>> allocate(size_t bytes, size_t zero_bytes) = 0;
-  // What another process imports. REQUIRES: allocated here.
+  // What another process of this machine imports. REQUIRES: allocated here.
   virtual Result<UniqueFd> export_fd(const Memory& memory) = 0;
+  // Ok, or why there are no descriptors, or no fabric handles, which other machines import too.
+  virtual Status fd_availability() const { return {}; }
+  virtual Status fabric_availability() const;
+  // REQUIRES, for both: allocated here; the handle is as good as the memory lives.
+  virtual Result<FabricHandle> export_fabric(const Memory& memory);
+  virtual Result<std::shared_ptr<Memory>> import_fabric(const FabricHandle& handle, size_t bytes);
   // Null: there is none here.
   virtual MulticastDriver* multicast() { return nullptr; }
   // Memory that another rank of this process has allocated, as this one can use it.

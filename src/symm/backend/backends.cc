@@ -6,6 +6,19 @@
 
 namespace ashlar::symm {
 
+Status Backend::fabric_availability() const {
+  return Status::unsupported(text("memory of back end ", name(), " has no fabric handles"));
+}
+
+Result<FabricHandle> Backend::export_fabric(const Memory& /*memory*/) {
+  return fabric_availability();
+}
+
+Result<std::shared_ptr<Memory>> Backend::import_fabric(const FabricHandle& /*handle*/,
+                                                       size_t /*bytes*/) {
+  return fabric_availability();
+}
+
 Backends::Backends() {
   std::unique_ptr<Backend> host = make_host_backend();
   MutexLock lock(mutex_);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "base/align.h"
 #include "base/text.h"
@@ -57,7 +58,28 @@ Status CudaKernels::find_all() {
     const std::string own = text(kernels::kReducePrefix, name(static_cast<ElementType>(i)));
     if (Status found = find(own, reduce_[i]); !found.ok()) return found;
   }
+  find_multimem();
   return {};
+}
+
+// An image that was made for GPUs without multicast has none of them, and the device may have none.
+// Sums with a sign and without have the same bits.
+void CudaKernels::find_multimem() {
+  if (!device_.multicast_availability().ok()) return;
+  if (!find(kernels::kMultimemStoreName, multimem_store_).ok()) {
+    (void)device_.take_last_error().ok();  // nobody's mistake
+    return;
+  }
+  const std::pair<ElementType, ElementType> sums[] = {
+      {ElementType::kF32, ElementType::kF32},   {ElementType::kF16, ElementType::kF16},
+      {ElementType::kBf16, ElementType::kBf16}, {ElementType::kF64, ElementType::kF64},
+      {ElementType::kU32, ElementType::kU32},   {ElementType::kI32, ElementType::kU32},
+      {ElementType::kU64, ElementType::kU64},   {ElementType::kI64, ElementType::kU64},
+  };
+  for (const auto& [type, as] : sums) {
+    const std::string own = text(kernels::kMultimemSumPrefix, name(as));
+    (void)find(own, multimem_sum_[static_cast<size_t>(type)]).ok();
+  }
 }
 
 Status CudaKernels::find(const std::string& name, gpu::Handle& kernel) {
@@ -94,6 +116,11 @@ Status CudaKernels::launch(ElementType type, const kernels::ReduceArguments& wha
   const bool is_bitwise = op == ReduceOp::kAnd || op == ReduceOp::kOr || op == ReduceOp::kXor;
   const gpu::Handle kernel = is_bitwise ? reduce_bits_ : reduce_[static_cast<size_t>(type)];
   return device_.launch(working(kernel, what.bytes, &what), stream);
+}
+
+Status CudaKernels::launch(std::optional<ElementType> sum_of,
+                           const kernels::MultimemArguments& what, StreamId stream) const {
+  return device_.launch(working(multimem(sum_of), what.bytes, &what), stream);
 }
 
 }  // namespace ashlar::symm

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 
 #include "device/gpu/gpu_device.h"
 #include "symm/cuda/pinned_pool.h"
@@ -29,12 +30,21 @@ class CudaKernels {
   Status launch(const kernels::MeetArguments& what, StreamId stream) const;
   Status launch(const kernels::CopyArguments& what, uint64_t bytes, StreamId stream) const;
   Status launch(ElementType type, const kernels::ReduceArguments& what, StreamId stream) const;
+  // REQUIRES: can_multimem.
+  Status launch(std::optional<ElementType> sum_of, const kernels::MultimemArguments& what,
+                StreamId stream) const;
+  // Whether there is a kernel that adds such elements through multicast; empty: that stores.
+  bool can_multimem(std::optional<ElementType> sum_of) const { return multimem(sum_of) != 0; }
 
  private:
   CudaKernels(gpu::GpuDevice& device, gpu::Handle loaded)
       : device_(device), loaded_(loaded), pinned_(device) {}
   Status find_all();
   Status find(const std::string& name, gpu::Handle& kernel);
+  void find_multimem();
+  gpu::Handle multimem(std::optional<ElementType> sum_of) const {
+    return sum_of ? multimem_sum_[static_cast<size_t>(*sum_of)] : multimem_store_;
+  }
 
   gpu::GpuDevice& device_;
   const gpu::Handle loaded_;
@@ -44,6 +54,8 @@ class CudaKernels {
   gpu::Handle copy_ = 0;
   gpu::Handle reduce_bits_ = 0;
   std::array<gpu::Handle, kElementTypeCount> reduce_{};  // by type
+  gpu::Handle multimem_store_ = 0;                       // 0, here and below: there is none
+  std::array<gpu::Handle, kElementTypeCount> multimem_sum_{};
   PinnedPool pinned_;
 };
 

@@ -110,9 +110,21 @@ Status CudaOperations::run(const Signal& what, const When& when) {
 Status CudaOperations::run(const Collective& what, const When& when) {
   if (Status wrong = check(team(), what); !wrong.ok()) return wrong;
   if (Status wrong = check_elsewhere(what); !wrong.ok()) return wrong;
-  const Result<Plan> plan = plan_for(team(), what);
+  const Result<Plan> plan = plan_for(team(), as_can_be(what));
   if (!plan.ok()) return plan.status();
   return submit(*plan, std::get_if<AllToAllV>(&what), when);
+}
+
+Collective CudaOperations::as_can_be(Collective what) const {
+  if (auto* reduce = std::get_if<MultimemAllReduce>(&what)) {
+    const Reduction& wanted = reduce->request.what;
+    const bool can = wanted.op == ReduceOp::kSum && kernels_.can_multimem(wanted.type);
+    if (!can) reduce->multicast = nullptr;
+  }
+  if (auto* gather = std::get_if<MultimemAllGather>(&what)) {
+    if (!kernels_.can_multimem(std::nullopt)) gather->multicast = nullptr;
+  }
+  return what;
 }
 
 Status CudaOperations::check_elsewhere(const Collective& what) {
@@ -270,6 +282,10 @@ Status CudaOperations::launch(const Plan& plan, const Places& places, StreamId s
     Status operator()(CopyStep step) const {
       step.arguments.own = operations.own(step.arguments.own, places);
       return operations.kernels_.launch(step.arguments, step.bytes, stream);
+    }
+    Status operator()(MultimemStep step) const {
+      step.arguments.own = operations.own(step.arguments.own, places);
+      return operations.kernels_.launch(step.sum_of, step.arguments, stream);
     }
   };
   const Launcher launcher{*this, places, stream};

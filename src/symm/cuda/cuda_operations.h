@@ -42,6 +42,8 @@ class CudaOperations final : public DeviceOperations {
 
   Team team() { return {.pads = pads_, .order = unused_, .channel = options_.channel_count - 1}; }
   Status check_elsewhere(const Collective& what);
+  // Without the address of multicast where there is no kernel that could use it.
+  Collective as_can_be(Collective what) const;
 
   // Where kernels of one call find what.
   struct Places {

@@ -108,6 +108,24 @@ class Planner {
     copy(one);
   }
 
+  // Through the switch, whole packs from the beginning; how many bytes those are. 0: not at all.
+  size_t multimem(std::optional<ElementType> sum_of, const std::byte* multicast,
+                  const std::byte* from, size_t bytes) {
+    const uint64_t to = address_of(multicast);
+    const size_t whole = bytes / kPackBytes * kPackBytes;
+    if (multicast == nullptr || whole == 0 || !is_aligned(to | address_of(from), kPackBytes)) {
+      return 0;
+    }
+    MultimemStep step{.sum_of = sum_of, .arguments = {}};
+    step.arguments.own = meeting_.own;
+    step.arguments.meeting = meeting_.meeting - 1;
+    step.arguments.multicast = to;
+    step.arguments.from = address_of(from);
+    step.arguments.bytes = whole;
+    plan_.steps.emplace_back(step);
+    return whole;
+  }
+
   // Of an all-to-all-v: who is sent what.
   void set_shares(std::vector<Share> shares) { plan_.shares = std::move(shares); }
 
@@ -253,12 +271,40 @@ Result<Plan> plan(const Team& team, const AllToAllV& request) {
   return made;
 }
 
-// There are no devices with multicast that these kernels were tried on: the memory never has it.
-Result<Plan> plan(const Team& /*team*/, const MultimemAllReduce& /*each*/) {
-  return Status::unsupported("a multimem all-reduce has no kernel: use all_reduce");
+// What the switch cannot add, and what is left over, is combined from all ranks' memory.
+Result<Plan> plan(const Team& team, const MultimemAllReduce& each) {
+  const AllReduce& request = each.request;
+  const size_t bytes = static_cast<size_t>(request.count) * element_bytes(request.what.type);
+  const Call call = call_for(Operation::kMultimemAllReduce, request, bytes);
+  if (team.world_size() == 1) return plan_alone(team, request.piece, call, nullptr);
+  Planner planner(team, request.piece, call);
+  Part part = part_of(team.rank(), team.world_size(), bytes);
+  if (each.multicast != nullptr) {
+    const std::byte* at = each.multicast + part.begin_bytes;
+    const size_t done = planner.multimem(request.what.type, at, nullptr, part.bytes);
+    part = {.begin_bytes = part.begin_bytes + done, .bytes = part.bytes - done};
+  }
+  planner.reduce(request.what, part, {.to = ReduceTo::kAll});
+  return planner.finish();
 }
-Result<Plan> plan(const Team& /*team*/, const MultimemAllGather& /*each*/) {
-  return Status::unsupported("a multimem all-gather has no kernel: use all_gather");
+
+Result<Plan> plan(const Team& team, const MultimemAllGather& each) {
+  const AllGather& request = each.request;
+  const auto bytes = static_cast<size_t>(request.bytes);
+  const uint64_t code = Call::code_of(Operation::kMultimemAllGather);
+  Planner planner(team, request.piece, call_on(request.piece, code, bytes));
+  const size_t begin = bytes * static_cast<size_t>(team.rank());
+  size_t done = 0;
+  if (each.multicast != nullptr) {
+    done = planner.multimem(std::nullopt, each.multicast + begin, request.in, bytes);
+  }
+  kernels::CopyArguments push{};
+  push.kind = CopyKind::kPush;
+  push.bytes = bytes - done;
+  push.elsewhere = address_of(request.in) + done;
+  push.piece_begin = begin + done;
+  planner.copy(push);
+  return planner.finish();
 }
 
 kernels::SignalArguments signal_on(const Pads& pads, const PadLine& line) {

@@ -3,6 +3,7 @@
 // collectives/moving.cc), so that results have the same bits.
 #pragma once
 
+#include <optional>
 #include <variant>
 #include <vector>
 
@@ -19,7 +20,12 @@ struct CopyStep {
   uint64_t bytes = 0;  // of the most that one copy moves
   kernels::CopyArguments arguments{};
 };
-using Step = std::variant<kernels::SignalArguments, kernels::MeetArguments, ReduceStep, CopyStep>;
+struct MultimemStep {
+  std::optional<ElementType> sum_of{};  // empty: it stores
+  kernels::MultimemArguments arguments{};
+};
+using Step = std::variant<kernels::SignalArguments, kernels::MeetArguments, ReduceStep, CopyStep,
+                          MultimemStep>;
 
 // Everything but where a rank keeps its own (kernels::Common), which is filled in at the launch.
 struct Plan {
@@ -32,7 +38,6 @@ struct Plan {
 // REQUIRES: checked (operations.h); addresses are the device's.
 Plan plan_for(const Pads& pads, const Signal& what);
 Plan plan_to_look(const Pads& pads, int from, int channel);
-// kUnsupported: through multicast.
 Result<Plan> plan_for(const Team& team, const Collective& what);
 
 }  // namespace ashlar::symm

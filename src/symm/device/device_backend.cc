@@ -40,7 +40,7 @@ class MappedExtent final : public Memory {
 Result<std::unique_ptr<Backend>> DeviceBackend::over(Device& device,
                                                      std::unique_ptr<MulticastDriver> multicast) {
   const DeviceProperties& can = device.properties();
-  if (!can.has_virtual_memory || !can.can_export_fd) {
+  if (!can.has_virtual_memory || (!can.can_export_fd && !can.can_export_fabric)) {
     return Status::unsupported(text(
         "device ", can.index, " of ", can.backend, " (", can.name, ") has ",
         can.has_virtual_memory ? "no memory that other processes can have" : "no virtual memory",
@@ -51,19 +51,38 @@ Result<std::unique_ptr<Backend>> DeviceBackend::over(Device& device,
 
 Result<std::shared_ptr<Memory>> DeviceBackend::allocate(size_t bytes, size_t zero_bytes) {
   const std::optional<uint64_t> rounded =
-      try_align_up(std::max<uint64_t>(bytes, 1), uint64_t{device_.properties().granularity_bytes});
+      try_align_up(std::max<uint64_t>(bytes, 1), uint64_t{granularity_bytes()});
   if (!rounded) {
     return Status::out_of_memory(text("symmetric memory of ", bytes, " bytes: more than there is"));
   }
-  CreateOptions options;
-  options.export_fd = true;
-  const Result<ExtentId> extent = device_.create(*rounded, options);
+  const Result<ExtentId> extent = create(*rounded);
   if (!extent.ok()) return extent.status();
   Result<std::shared_ptr<Memory>> mapped = map(*extent, *rounded);
   if (!mapped.ok() || zero_bytes == 0) return mapped;
   const DeviceAddress base(reinterpret_cast<uint64_t>((*mapped)->base()));
   if (Status zeroed = zero(base, zero_bytes); !zeroed.ok()) return zeroed;
   return mapped;
+}
+
+// For every way that the device has: which one is taken depends on who will be met. The service
+// behind fabric handles may have ended since the device was tried; descriptors do without it.
+Result<ExtentId> DeviceBackend::create(size_t bytes) {
+  const DeviceProperties& can = device_.properties();
+  CreateOptions options;
+  options.export_fd = can.can_export_fd;
+  options.export_fabric = can.can_export_fabric;
+  Result<ExtentId> extent = device_.create(bytes, options);
+  const bool is_over = extent.ok() || extent.status().is(StatusKind::kOutOfMemory) ||
+                       extent.status().is(StatusKind::kDeviceLost);
+  if (is_over || !options.export_fabric || !options.export_fd) return extent;
+  options.export_fabric = false;
+  return device_.create(bytes, options);
+}
+
+size_t DeviceBackend::granularity_bytes() const {
+  const size_t own = device_.properties().granularity_bytes;
+  if (multicast_ == nullptr || !multicast_->availability().ok()) return own;
+  return std::max(own, multicast_->granularity_bytes());
 }
 
 Result<std::shared_ptr<Memory>> DeviceBackend::map(ExtentId extent, size_t bytes) {
@@ -97,14 +116,46 @@ Status DeviceBackend::zero(DeviceAddress at, size_t bytes) {
   return done.ok() ? destroyed : done;
 }
 
+ExtentId DeviceBackend::extent_of(const Memory& memory) {
+  return static_cast<const MappedExtent&>(memory).extent();
+}
+
 Result<UniqueFd> DeviceBackend::export_fd(const Memory& memory) {
   const auto& own = static_cast<const MappedExtent&>(memory);
   return own.device().export_fd(own.extent());
 }
 
-// The driver cannot tell how large it is, but a mapping that is larger than what is there fails.
 Result<std::shared_ptr<Memory>> DeviceBackend::import_fd(UniqueFd fd, size_t bytes) {
-  const Result<ExtentId> extent = device_.import_fd(fd.get(), bytes);
+  return map_imported(device_.import_fd(fd.get(), bytes), bytes);
+}
+
+Status DeviceBackend::cannot(std::string_view what) const {
+  const DeviceProperties& own = device_.properties();
+  return Status::unsupported(
+      text("device ", own.index, " of ", own.backend, " (", own.name, ") has no ", what));
+}
+
+Status DeviceBackend::fd_availability() const {
+  return device_.properties().can_export_fd ? Status() : cannot("file descriptors for its memory");
+}
+
+Status DeviceBackend::fabric_availability() const {
+  return device_.properties().can_export_fabric ? Status() : cannot("fabric handles");
+}
+
+Result<FabricHandle> DeviceBackend::export_fabric(const Memory& memory) {
+  const auto& own = static_cast<const MappedExtent&>(memory);
+  return own.device().export_fabric(own.extent());
+}
+
+Result<std::shared_ptr<Memory>> DeviceBackend::import_fabric(const FabricHandle& handle,
+                                                             size_t bytes) {
+  return map_imported(device_.import_fabric(handle, bytes), bytes);
+}
+
+// The driver cannot tell how large it is, but a mapping that is larger than what is there fails.
+Result<std::shared_ptr<Memory>> DeviceBackend::map_imported(const Result<ExtentId>& extent,
+                                                            size_t bytes) {
   if (extent.status().is(StatusKind::kUsage)) {
     return Status::format(
         text("what came is no symmetric memory of ", bytes, " bytes: ", extent.status().message()));
@@ -117,6 +168,11 @@ Result<std::shared_ptr<Memory>> DeviceBackend::import_fd(UniqueFd fd, size_t byt
 Result<std::shared_ptr<Memory>> DeviceBackend::adopt(std::shared_ptr<Memory> lent) {
   const auto& own = static_cast<const MappedExtent&>(*lent);
   if (&own.device() == &device_) return lent;
+  if (!device_.properties().can_export_fd) {
+    const Result<FabricHandle> handle = export_fabric(*lent);
+    if (!handle.ok()) return handle.status();
+    return import_fabric(*handle, lent->bytes());
+  }
   Result<UniqueFd> fd = export_fd(*lent);
   if (!fd.ok()) return fd.status();
   return import_fd(*std::move(fd), lent->bytes());

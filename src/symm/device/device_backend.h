@@ -1,5 +1,6 @@
-// Symmetric memory of a device, whichever it is: extents that are created to travel as descriptors,
-// mapped here and at every other rank's device. Written to the contract of `Device` alone.
+// Symmetric memory of a device, whichever it is: extents that are created to travel as descriptors
+// and, where the device can, as fabric handles; mapped here and at every other rank's device.
+// Written to the contract of `Device` alone.
 #pragma once
 
 #include <memory>
@@ -24,15 +25,28 @@ class DeviceBackend final : public Backend {
   Result<std::shared_ptr<Memory>> allocate(size_t bytes, size_t zero_bytes) override;
   Result<UniqueFd> export_fd(const Memory& memory) override;
   Result<std::shared_ptr<Memory>> import_fd(UniqueFd fd, size_t bytes) override;
+  Status fd_availability() const override;
+  Status fabric_availability() const override;
+  Result<FabricHandle> export_fabric(const Memory& memory) override;
+  Result<std::shared_ptr<Memory>> import_fabric(const FabricHandle& handle, size_t bytes) override;
   MulticastDriver* multicast() override { return multicast_.get(); }
   Result<std::shared_ptr<Memory>> adopt(std::shared_ptr<Memory> lent) override;
+
+  // What is behind it. REQUIRES: memory of a back end of this kind.
+  static ExtentId extent_of(const Memory& memory);
 
  private:
   DeviceBackend(Device& device, std::unique_ptr<MulticastDriver> multicast)
       : device_(device), multicast_(std::move(multicast)) {}
+  Result<ExtentId> create(size_t bytes);
+  // An extent that was imported as `what`, or why not.
+  Result<std::shared_ptr<Memory>> map_imported(const Result<ExtentId>& extent, size_t bytes);
+  Status cannot(std::string_view what) const;
   // Puts an extent behind addresses of its own, for this device. Takes the extent in any case.
   Result<std::shared_ptr<Memory>> map(ExtentId extent, size_t bytes);
   Status zero(DeviceAddress at, size_t bytes);
+  // Of all that is allocated, so that it can be bound to multicast where there is such.
+  size_t granularity_bytes() const;
 
   Device& device_;
   const std::unique_ptr<MulticastDriver> multicast_;

@@ -18,6 +18,9 @@ inline constexpr const char* kMeetName = "ashlar_symm_meet";
 inline constexpr const char* kCopyName = "ashlar_symm_copy";
 inline constexpr const char* kReduceBitsName = "ashlar_symm_reduce_bits";  // and, or, xor
 inline constexpr const char* kReducePrefix = "ashlar_symm_reduce_";        // the type follows
+// Where multicast is: not in every image.
+inline constexpr const char* kMultimemStoreName = "ashlar_symm_multimem_store";
+inline constexpr const char* kMultimemSumPrefix = "ashlar_symm_multimem_sum_";  // the type follows
 
 // Of the kernels that wait: one block, so that all of it runs, with a thread for each rank.
 inline constexpr uint32_t kWaitingThreads = kMostRanks;
@@ -190,6 +193,16 @@ struct CopyArguments {
   uint64_t piece_begin;
   uint64_t piece_step;  // in pieces, from rank to rank
   uint64_t pieces[kMostRanks];
+};
+
+// Of a sum, all ranks' parts at the address, which all of them get; of a store, what all get.
+struct MultimemArguments {
+  Common own;
+  uint32_t meeting;
+  uint32_t reserved;
+  uint64_t multicast;  // this and the next are aligned to 16 bytes
+  uint64_t from;       // of a store
+  uint64_t bytes;      // a multiple of 16
 };
 
 static_assert(sizeof(MeetArguments) <= 4096 && sizeof(ReduceArguments) <= 4096 &&

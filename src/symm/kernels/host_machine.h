@@ -13,6 +13,11 @@ class HostMachine {
   virtual ~HostMachine() = default;
   // Memory at an address of the device; does not return if there is none.
   virtual void* see(uint64_t address, uint64_t bytes) = 0;
+  // How many there are of what a multicast address stands for, and one of them; as above.
+  virtual uint32_t copy_count(uint64_t /*address*/) { return 1; }
+  virtual void* see_copy(uint64_t address, uint64_t bytes, uint32_t /*copy*/) {
+    return see(address, bytes);
+  }
   // Between two looks at a word; does not return once the device is lost.
   virtual void rest(uint32_t turn) = 0;
   virtual uint64_t now_ns() const = 0;

@@ -3,6 +3,7 @@
 // same functions are compiled for the host.
 #include "symm/kernels/copy.h"
 #include "symm/kernels/meet.h"
+#include "symm/kernels/multimem.h"
 #include "symm/kernels/reduce.h"
 #include "symm/kernels/signal.h"
 
@@ -26,3 +27,26 @@ ASHLAR_KERNEL ashlar_symm_reduce_u8(const ReduceArguments what) { run_reduce<uin
 ASHLAR_KERNEL ashlar_symm_reduce_u16(const ReduceArguments what) { run_reduce<uint16_t>(what); }
 ASHLAR_KERNEL ashlar_symm_reduce_u32(const ReduceArguments what) { run_reduce<uint32_t>(what); }
 ASHLAR_KERNEL ashlar_symm_reduce_u64(const ReduceArguments what) { run_reduce<uint64_t>(what); }
+
+// Code for GPUs without it has no such kernels, and the library finds out.
+#if defined(ASHLAR_HAS_MULTIMEM)
+ASHLAR_KERNEL ashlar_symm_multimem_store(const MultimemArguments what) { run_multimem_store(what); }
+ASHLAR_KERNEL ashlar_symm_multimem_sum_f32(const MultimemArguments what) {
+  run_multimem_sum<float>(what);
+}
+ASHLAR_KERNEL ashlar_symm_multimem_sum_f16(const MultimemArguments what) {
+  run_multimem_sum<F16>(what);
+}
+ASHLAR_KERNEL ashlar_symm_multimem_sum_bf16(const MultimemArguments what) {
+  run_multimem_sum<Bf16>(what);
+}
+ASHLAR_KERNEL ashlar_symm_multimem_sum_f64(const MultimemArguments what) {
+  run_multimem_sum<double>(what);
+}
+ASHLAR_KERNEL ashlar_symm_multimem_sum_u32(const MultimemArguments what) {
+  run_multimem_sum<uint32_t>(what);
+}
+ASHLAR_KERNEL ashlar_symm_multimem_sum_u64(const MultimemArguments what) {
+  run_multimem_sum<uint64_t>(what);
+}
+#endif

@@ -3,6 +3,15 @@
 
 namespace ashlar::symm {
 
+Result<FabricHandle> MulticastDriver::export_fabric(Object /*object*/) {
+  return Status::unsupported("multicast of this back end does not get to other machines");
+}
+
+Result<MulticastDriver::Object> MulticastDriver::import_fabric(const FabricHandle& /*handle*/,
+                                                               const Shape& /*shape*/) {
+  return Status::unsupported("multicast of this back end does not come from other machines");
+}
+
 // Nothing can be done about what fails here, and the others do not wait for it.
 Multicast::~Multicast() {
   if (base_ != nullptr) (void)driver_.unmap(object_, base_).ok();
@@ -10,8 +19,11 @@ Multicast::~Multicast() {
   if (is_imported_) (void)driver_.release(object_).ok();
 }
 
-Status Multicast::import_and_join(int fd, const MulticastDriver::Shape& shape) {
-  const Result<MulticastDriver::Object> imported = driver_.import_fd(fd, shape);
+Status Multicast::import_and_join(const MulticastHandle& handle,
+                                  const MulticastDriver::Shape& shape) {
+  const Result<MulticastDriver::Object> imported = shape.by_fabric
+                                                       ? driver_.import_fabric(handle.fabric, shape)
+                                                       : driver_.import_fd(handle.fd->get(), shape);
   if (!imported.ok()) return imported.status();
   object_ = *imported;
   is_imported_ = true;

@@ -22,6 +22,7 @@ class MulticastDriver {
   struct Shape {
     int device_count = 0;
     size_t bytes = 0;
+    bool by_fabric = false;  // it travels as a fabric handle, not as a descriptor
   };
 
   MulticastDriver() = default;
@@ -31,9 +32,14 @@ class MulticastDriver {
 
   // Ok, or why this device has no multicast.
   virtual Status availability() const = 0;
+  // What is to be bound is a multiple of it: a power of two.
+  virtual size_t granularity_bytes() const { return 1; }
   virtual Result<Object> create(const Shape& shape) = 0;
   virtual Result<UniqueFd> export_fd(Object object) = 0;
   virtual Result<Object> import_fd(int fd, const Shape& shape) = 0;
+  // kUnsupported: not with this driver.
+  virtual Result<FabricHandle> export_fabric(Object object);
+  virtual Result<Object> import_fabric(const FabricHandle& handle, const Shape& shape);
   // This device takes part. All must, before any binds.
   virtual Status add_device(Object object) = 0;
   // This rank's memory, from its beginning on, is its part. REQUIRES: as many bytes as the object.
@@ -43,6 +49,12 @@ class MulticastDriver {
   virtual Status unbind(Object object) = 0;
   // REQUIRES: not mapped, not bound.
   virtual Status release(Object object) = 0;
+};
+
+// An object on its way to other ranks.
+struct MulticastHandle {
+  std::shared_ptr<const UniqueFd> fd{};  // also lent to ranks of this process; null: by the fabric
+  FabricHandle fabric{};
 };
 
 // A rank's part of a multicast object, as far as it has come; undone in reverse order. Its memory
@@ -56,7 +68,7 @@ class Multicast {
   Multicast& operator=(const Multicast&) = delete;
 
   // Each once, in this order. What failed is undone with the rest.
-  Status import_and_join(int fd, const MulticastDriver::Shape& shape);
+  Status import_and_join(const MulticastHandle& handle, const MulticastDriver::Shape& shape);
   Status bind_and_map(const std::shared_ptr<Memory>& memory);
 
   // Where all ranks' blocks begin. REQUIRES: mapped.

@@ -14,6 +14,7 @@ namespace ashlar::gpu::abi {
 namespace {
 
 using cuda::kAttributeMemoryPools;
+using cuda::kAttributeMulticast;
 using cuda::kAttributeRdmaWithVirtualMemory;
 using cuda::kAttributeVirtualMemory;
 
@@ -59,6 +60,13 @@ static_assert(kAttributeVirtualMemory == CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANA
 static_assert(kAttributeRdmaWithVirtualMemory ==
               CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
 static_assert(kAttributeMemoryPools == CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED);
+static_assert(kAttributeMulticast == CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED);
+static_assert(cuda::kMulticastGranularityMinimum == CU_MULTICAST_GRANULARITY_MINIMUM);
+static_assert(sizeof(cuda::MulticastObjectProp) == sizeof(CUmulticastObjectProp));
+static_assert(offsetof(cuda::MulticastObjectProp, size) == offsetof(CUmulticastObjectProp, size));
+static_assert(offsetof(cuda::MulticastObjectProp, handle_types) ==
+              offsetof(CUmulticastObjectProp, handleTypes));
+static_assert(offsetof(cuda::MulticastObjectProp, flags) == offsetof(CUmulticastObjectProp, flags));
 static_assert(kLocationDevice == CU_MEM_LOCATION_TYPE_DEVICE);
 static_assert(kAllocationPinned == CU_MEM_ALLOCATION_TYPE_PINNED);
 static_assert(kHandlePosixFd == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
@@ -138,6 +146,11 @@ static_assert(alike(kOwn.module_load_data, cuModuleLoadData));
 static_assert(alike(kOwn.module_unload, cuModuleUnload));
 static_assert(alike(kOwn.module_get_function, cuModuleGetFunction));
 static_assert(alike(kOwn.launch_kernel, cuLaunchKernel));
+static_assert(alike(kOwn.multicast_create, cuMulticastCreate));
+static_assert(alike(kOwn.multicast_add_device, cuMulticastAddDevice));
+static_assert(alike(kOwn.multicast_bind_mem, cuMulticastBindMem));
+static_assert(alike(kOwn.multicast_unbind, cuMulticastUnbind));
+static_assert(alike(kOwn.multicast_get_granularity, cuMulticastGetGranularity));
 static_assert(alike(kApi.memset_d8_async, cuMemsetD8Async));
 static_assert(alike(kApi.launch_host_func, cuLaunchHostFunc));
 static_assert(alike(kApi.mem_pool_create, cuMemPoolCreate));

@@ -1,0 +1,303 @@
+// The page that processes share, and the rules.
+#include "standin/multicasts.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "standin/core.h"
+#include "standin/must_have.h"
+
+namespace ashlar::standin {
+
+struct Multicasts::Shared {
+  uint32_t magic;
+  uint32_t lock;
+  uint64_t bytes;
+  uint32_t device_count;
+  uint32_t added_count;
+  uint32_t may_travel_as_fd;
+  uint32_t may_travel_as_fabric;
+  uint32_t is_lost;  // its creator let go of it before all took part
+  struct Device {
+    Uuid uuid;
+    int32_t pid;  // 0: it has nothing bound
+    int32_t fd;
+  } added[16];
+
+  Device* find(const Uuid& uuid) {
+    Device* const end = added + added_count;
+    Device* const found =
+        std::find_if(added + 0, end, [&](const Device& each) { return each.uuid == uuid; });
+    return found == end ? nullptr : found;
+  }
+};
+
+namespace {
+
+constexpr uint32_t kMagic = 0x6d747361;  // "astm"
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+constexpr size_t kPageBytes = 4096;
+
+// A handle of 64 bytes for a descriptor of another process of this user, on this machine.
+struct FarFd {
+  uint32_t magic;
+  int32_t pid;
+  int32_t fd;
+};
+
+// Between processes.
+class Locked {
+ public:
+  explicit Locked(uint32_t& word) : word_(word) {
+    uint32_t free = 0;
+    while (!word_.compare_exchange_weak(free, 1, std::memory_order_acquire)) {
+      free = 0;
+      ::sched_yield();
+    }
+  }
+  ~Locked() { word_.store(0, std::memory_order_release); }
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+
+ private:
+  std::atomic_ref<uint32_t> word_;
+};
+
+UniqueFd open_far(int pid, int fd) {
+  const std::string path = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(fd);
+  return UniqueFd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+}
+
+bool is_object(int fd) {
+  struct stat about {};
+  const int seals = ::fcntl(fd, F_GET_SEALS);
+  return seals >= 0 && (seals & kSeals) == kSeals && ::fstat(fd, &about) == 0 &&
+         about.st_size == off_t{kPageBytes};
+}
+
+}  // namespace
+
+Multicasts::~Multicasts() { forget_all(); }
+
+void Multicasts::forget_all() {
+  const std::lock_guard lock(mutex_);
+  for (auto& [object, entry] : objects_) drop(entry);
+  objects_.clear();
+}
+
+void Multicasts::drop(Entry& entry) {
+  if (entry.is_creation) {
+    const Locked locked(entry.shared->lock);
+    if (entry.shared->added_count < entry.shared->device_count) entry.shared->is_lost = 1;
+  }
+  drop_copies(entry);
+  ::munmap(entry.shared, kPageBytes);
+}
+
+Code Multicasts::keep(Entry entry, uint64_t& object) {
+  void* page = ::mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, entry.fd.get(), 0);
+  if (page == MAP_FAILED) return kUnknown;
+  entry.shared = static_cast<Shared*>(page);
+  const std::lock_guard lock(mutex_);
+  object = ++last_;
+  objects_.emplace(object, std::move(entry));
+  return kDone;
+}
+
+Code Multicasts::create(const Wanted& wanted, uint64_t& object) {
+  if (wanted.device_count == 0 || wanted.device_count > std::size(Shared{}.added)) {
+    return kInvalidValue;
+  }
+  Entry entry;
+  entry.fd = UniqueFd(::memfd_create("standin-multicast", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (::ftruncate(entry.fd.get(), kPageBytes) != 0) return kUnknown;
+  if (::fcntl(entry.fd.get(), F_ADD_SEALS, kSeals) != 0) return kUnknown;
+  entry.is_creation = true;
+  if (const Code kept = keep(std::move(entry), object); kept != kDone) return kept;
+  const std::lock_guard lock(mutex_);
+  Shared& shared = *objects_.at(object).shared;
+  const Locked locked(shared.lock);
+  shared.magic = kMagic;
+  shared.bytes = wanted.bytes;
+  shared.device_count = static_cast<uint32_t>(wanted.device_count);
+  shared.may_travel_as_fd = wanted.fd ? 1 : 0;
+  shared.may_travel_as_fabric = wanted.fabric ? 1 : 0;
+  return kDone;
+}
+
+Code Multicasts::export_fd(uint64_t object, int& fd) {
+  const std::lock_guard lock(mutex_);
+  const Entry& entry = must_have(objects_, "multicast object", object);
+  if (entry.shared->may_travel_as_fd == 0) return kInvalidValue;
+  fd = ::fcntl(entry.fd.get(), F_DUPFD, 0);  // for programs that are started, too, as with drivers
+  return fd < 0 ? kUnknown : kDone;
+}
+
+Code Multicasts::export_fabric(uint64_t object, void* handle) {
+  const std::lock_guard lock(mutex_);
+  const Entry& entry = must_have(objects_, "multicast object", object);
+  if (entry.shared->may_travel_as_fabric == 0) return kInvalidValue;
+  const FarFd far{kMagic, ::getpid(), entry.fd.get()};
+  std::memset(handle, 0, sizeof(FabricHandle));
+  std::memcpy(handle, &far, sizeof far);
+  return kDone;
+}
+
+std::optional<Code> Multicasts::import_fd(int fd, uint64_t& object) {
+  if (!is_object(fd)) return std::nullopt;
+  Entry entry;
+  entry.fd = UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  if (const Code kept = keep(std::move(entry), object); kept != kDone) return kept;
+  const std::lock_guard lock(mutex_);
+  Entry& kept = objects_.at(object);
+  bool is_good = false;
+  {
+    const Locked locked(kept.shared->lock);
+    is_good = kept.shared->magic == kMagic && kept.shared->is_lost == 0;
+  }
+  if (is_good) return kDone;
+  drop(kept);
+  objects_.erase(object);
+  return kInvalidValue;
+}
+
+std::optional<Code> Multicasts::import_fabric(const void* handle, uint64_t& object) {
+  FarFd far{};
+  std::memcpy(&far, handle, sizeof far);
+  if (far.magic != kMagic) return std::nullopt;
+  const UniqueFd fd = open_far(far.pid, far.fd);
+  if (!fd.valid()) return kInvalidValue;
+  const std::optional<Code> imported = import_fd(fd.get(), object);
+  return imported ? imported : std::optional(kInvalidValue);
+}
+
+Code Multicasts::add(uint64_t object, const Uuid& device) {
+  const std::lock_guard lock(mutex_);
+  Shared& shared = *must_have(objects_, "multicast object", object).shared;
+  const Locked locked(shared.lock);
+  if (shared.find(device) != nullptr || shared.added_count == shared.device_count) {
+    return kInvalidValue;
+  }
+  shared.added[shared.added_count++] = {device, 0, -1};
+  return kDone;
+}
+
+Code Multicasts::bind(uint64_t object, const Bound& memory, UniqueFd fd) {
+  const std::lock_guard lock(mutex_);
+  Entry& entry = must_have(objects_, "multicast object", object);
+  Shared& shared = *entry.shared;
+  const Locked locked(shared.lock);
+  if (shared.added_count != shared.device_count) return kNotPermitted;
+  Shared::Device* const device = shared.find(memory.device);
+  if (device == nullptr || entry.bound || memory.bytes != shared.bytes) return kInvalidValue;
+  device->pid = ::getpid();
+  device->fd = fd.get();
+  entry.bound = memory;
+  entry.bound_fd = std::move(fd);
+  return kDone;
+}
+
+std::optional<Multicasts::Bound> Multicasts::bound_of(uint64_t object, const Uuid& device) {
+  const std::lock_guard lock(mutex_);
+  const Entry& entry = must_have(objects_, "multicast object", object);
+  return entry.bound && entry.bound->device == device ? entry.bound : std::nullopt;
+}
+
+Code Multicasts::unbind(uint64_t object, const Uuid& device, size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  Entry& entry = must_have(objects_, "multicast object", object);
+  if (!entry.bound || entry.bound->device != device || entry.bound->bytes != bytes) {
+    return kInvalidValue;
+  }
+  {
+    const Locked locked(entry.shared->lock);
+    entry.shared->find(device)->pid = 0;
+  }
+  entry.bound.reset();
+  entry.bound_fd.reset();
+  drop_copies(entry);
+  return kDone;
+}
+
+std::vector<std::byte*> Multicasts::copies_at(DeviceAddress at) {
+  const std::lock_guard lock(mutex_);
+  for (auto& [object, entry] : objects_) {
+    if (!entry.mapped || !entry.mapped->contains(at)) continue;
+    Shared& shared = *entry.shared;
+    const Locked locked(shared.lock);
+    for (uint32_t i = static_cast<uint32_t>(entry.copies.size()); i < shared.device_count; ++i) {
+      if (shared.added[i].pid == 0) return {};
+      const UniqueFd fd = open_far(shared.added[i].pid, shared.added[i].fd);
+      void* memory = ::mmap(nullptr, shared.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+      if (memory == MAP_FAILED) return {};
+      entry.copies.push_back(static_cast<std::byte*>(memory));
+    }
+    std::vector<std::byte*> copies = entry.copies;
+    for (std::byte*& each : copies) each += at - entry.mapped->begin;
+    return copies;
+  }
+  return {};
+}
+
+void Multicasts::drop_copies(Entry& entry) {
+  for (std::byte* each : entry.copies) ::munmap(each, entry.shared->bytes);
+  entry.copies.clear();
+}
+
+Code Multicasts::map(uint64_t object, AddressRange range) {
+  const std::lock_guard lock(mutex_);
+  Entry& entry = must_have(objects_, "multicast object", object);
+  const Locked locked(entry.shared->lock);
+  if (entry.shared->added_count != entry.shared->device_count) return kNotPermitted;
+  if (entry.mapped || range.bytes != entry.shared->bytes) return kInvalidValue;
+  entry.mapped = range;
+  return kDone;
+}
+
+bool Multicasts::is_mapped(AddressRange range) {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::any_of(objects_, [&](const auto& each) {
+    return each.second.mapped && each.second.mapped->begin == range.begin &&
+           each.second.mapped->bytes == range.bytes;
+  });
+}
+
+Code Multicasts::unmap(AddressRange range) {
+  const std::lock_guard lock(mutex_);
+  for (auto& [object, entry] : objects_) {
+    if (!entry.mapped || entry.mapped->begin != range.begin) continue;
+    entry.mapped.reset();
+    return kDone;
+  }
+  return kInvalidValue;
+}
+
+Code Multicasts::release(uint64_t object) {
+  const std::lock_guard lock(mutex_);
+  Entry& entry = must_have(objects_, "multicast object", object);
+  if (entry.bound || entry.mapped) return kNotPermitted;
+  drop(entry);
+  objects_.erase(object);
+  return kDone;
+}
+
+bool Multicasts::has(uint64_t object) {
+  const std::lock_guard lock(mutex_);
+  return objects_.contains(object);
+}
+
+size_t Multicasts::count() {
+  const std::lock_guard lock(mutex_);
+  return objects_.size();
+}
+
+}  // namespace ashlar::standin
