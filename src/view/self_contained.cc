@@ -123,10 +123,12 @@ class DocumentPack {
     is_full_[grouping] = !pack_.try_add(tiles_of(document_, number_, kGroupings[grouping], level));
   }
 
-  // Those that matter most: the peaks, and where memory ran out.
+  // Those that matter most: the peaks, the end, which is the snapshot itself, and where memory ran
+  // out.
   void add_peaks() {
     add_moment(document_.peak());
     add_moment(document_.reserved_peak());
+    add_moment(document_.entry_count() - 1);
     size_t ooms = 0;
     for (uint32_t i = 0; i < document_.entry_count() && ooms < kMostOoms; ++i) {
       if (document_.trace()[i].action != TraceAction::kOom) continue;

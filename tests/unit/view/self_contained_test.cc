@@ -109,6 +109,8 @@ TEST_F(SelfContainedTest, WithRoomAllLevelsAndManyMomentsAreThere) {
                                 "&order=down&from=0&count=2000&at=all&search="));
   }
   EXPECT_GE(moments().size(), 200U);
+  const json scene = json::parse(answer("scene.json"))["documents"][0];
+  EXPECT_EQ(moments().back(), scene["entries"].get<uint32_t>() - 1) << "the end, too";
   for (const json& moment : moments()) {
     const std::string at = "?at=" + std::to_string(moment.get<uint32_t>());
     EXPECT_TRUE(index_.contains("d/0/map" + at) && index_.contains("d/0/stacks" + at)) << at;

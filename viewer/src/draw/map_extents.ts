@@ -48,7 +48,9 @@ function isWithin(box: MapBox, [top, bottom]: Wanted["window"]): boolean {
   return box.y >= top && box.y <= bottom;
 }
 
-// A pixel of paper sets it off from the blocks, and one extent from the next.
+// A pixel of paper sets it off from the blocks, and one extent from the next unless they are too
+// narrow. Of what is away there are only the upper and the lower edge, so that many in a row look
+// hollow however narrow they are.
 function drawRail(
   context: CanvasRenderingContext2D,
   box: MapBox,
@@ -58,14 +60,19 @@ function drawRail(
 ): void {
   const width = box.right - box.left;
   const y = box.y + kLine - kRail;
+  const wide = width > 4 ? width - 1 : width;
   context.fillStyle = paper;
   context.fillRect(box.left, y - 1, width, kRail + 1);
-  const wide = width > 3 ? width - 1 : width;
   context.fillStyle = ink;
-  context.fillRect(box.left, y, wide, kRail);
-  if (isHome || wide <= 2) return;
-  context.fillStyle = paper;
-  context.fillRect(box.left + 1, y + 1, wide - 2, kRail - 2);
+  if (isHome) {
+    context.fillRect(box.left, y, wide, kRail);
+    return;
+  }
+  context.fillRect(box.left, y, wide, 1);
+  context.fillRect(box.left, y + kRail - 1, wide, 1);
+  if (width <= 4) return;
+  context.fillRect(box.left, y, 1, kRail);
+  context.fillRect(box.left + wide - 1, y, 1, kRail);
 }
 
 function outlineBox(context: CanvasRenderingContext2D, box: MapBox): void {
