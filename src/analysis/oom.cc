@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "analysis/causes.h"
+#include "analysis/recorded_sizes.h"
 #include "analysis/replay.h"
 #include "analysis/timeline.h"
-#include "engine/size_policy.h"
 
 namespace ashlar {
 namespace {
@@ -36,7 +36,7 @@ class Explanation {
   const std::vector<TraceEntry>& trace_;
   const Allocations& allocations_;
   const OomQuestion& question_;
-  const SizePolicy sizes_;
+  const RecordedSizes sizes_;
   const std::optional<uint32_t> recorded_;  // the first recorded failure
   TuneOptions replaying_;                   // under the limit that was found
   std::optional<ReplayResult> replayed_;    // up to the failure

@@ -125,7 +125,7 @@ Status Run::set_up() {
   std::sort(handles.begin(), handles.end());
   for (const StreamId handle : handles) stream_of(handle);
 
-  const SizePolicy sizes(options_.recorded);
+  const RecordedSizes sizes(options_.recorded);
   const StartingState start = rebuild_start(snapshot_, options_.device, allocations_, sizes);
   // The limit of the recorded run is not known, but it cannot have been below what it had.
   const size_t recorded_limit = std::max(limit_bytes_, most_reserved(snapshot_, options_.device));

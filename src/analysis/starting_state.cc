@@ -86,7 +86,7 @@ std::vector<uint32_t> present_before(const Allocations& allocations) {
 }
 
 StartingState rebuild_start(const Snapshot& snapshot, DeviceIndex device,
-                            const Allocations& allocations, const SizePolicy& sizes) {
+                            const Allocations& allocations, const RecordedSizes& sizes) {
   StartingState start;
   Segments segments;
   for (const SnapshotSegment& segment : snapshot.segments) {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "analysis/allocations.h"
+#include "analysis/recorded_sizes.h"
 #include "ashlar/snapshot.h"
-#include "engine/size_policy.h"
 
 namespace ashlar {
 
@@ -27,6 +27,6 @@ inline bool is_large_segment(size_t bytes) { return bytes != kSmallSegmentBytes;
 std::vector<uint32_t> present_before(const Allocations& allocations);
 
 StartingState rebuild_start(const Snapshot& snapshot, DeviceIndex device,
-                            const Allocations& allocations, const SizePolicy& sizes);
+                            const Allocations& allocations, const RecordedSizes& sizes);
 
 }  // namespace ashlar

@@ -71,12 +71,15 @@ size_t reserved_before(const Snapshot& snapshot, DeviceIndex device) {
     change += reserved_change(entry);
     lowest = std::min(lowest, static_cast<int64_t>(change));
   }
-  size_t at_end = 0;
-  for (const SnapshotSegment& segment : snapshot.segments) {
-    if (segment.device == device) at_end += segment.reserved_bytes();
-  }
+  // Where extents are told of, they are all the memory that is behind expandable segments, or idle.
+  size_t extent_bytes = 0;
   for (const SnapshotExtent& extent : snapshot.extents) {
-    if (extent.device == device && !extent.home) at_end += extent.bytes;  // it is in no segment
+    if (extent.device == device) extent_bytes += extent.bytes;
+  }
+  size_t at_end = extent_bytes;
+  for (const SnapshotSegment& segment : snapshot.segments) {
+    const bool is_counted = extent_bytes > 0 && segment.is_expandable;
+    if (segment.device == device && !is_counted) at_end += segment.reserved_bytes();
   }
   const size_t before = at_end - change;
   const size_t least = -static_cast<size_t>(lowest);

@@ -58,10 +58,13 @@ Snapshot Allocator::snapshot(const SnapshotOptions& options) {
   snapshot.segments = std::move(held.segments);
   snapshot.views = std::move(held.views);
   snapshot.extents = std::move(held.extents);
-  engine.history().date(snapshot.extents);
   const DeviceIndex device = parts_->device.properties().index;
   snapshot.device_traces.resize(device.value() + 1);
-  if (options.include_traces) engine.history().read_into(snapshot, device);
+  if (options.include_traces) {
+    engine.history().read_into(snapshot, device);
+  } else {
+    engine.history().date(snapshot.extents);
+  }
   forget_before(options.since_us, snapshot);
   snapshot.settings = settings_of(parts_->options);
   resolve_stacks(snapshot, engine.history().stacks());

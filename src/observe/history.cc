@@ -227,11 +227,16 @@ void History::read_into(Snapshot& snapshot, DeviceIndex device) const {
     snapshot.annotations.push_back(std::move(annotation));
   }
   snapshot.tables.strings = strings_;
+  date_locked(snapshot.extents);
 }
 
 void History::date(std::vector<SnapshotExtent>& extents) const {
   BiasedLock lock(mutex_);
   clock_.calibrate();
+  date_locked(extents);
+}
+
+void History::date_locked(std::vector<SnapshotExtent>& extents) const {
   for (SnapshotExtent& extent : extents) {
     for (SnapshotMapping& mapping : extent.mappings) {
       mapping.made_us = clock_.unix_us(static_cast<uint64_t>(mapping.made_us));

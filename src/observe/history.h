@@ -66,9 +66,9 @@ class History {
   void annotate(DeviceIndex device, std::vector<std::pair<std::string, std::string>> fields);
 
   // Appends what there is to a snapshot, oldest first: entries as one device's trace, annotations,
-  // and the texts they name. Stack ids are still this history's.
+  // and the texts they name. Stack ids are still this history's. Dates its extents, too.
   void read_into(Snapshot& snapshot, DeviceIndex device) const;
-  // Mappings carry ticks until here; then the time that an entry of that moment has.
+  // Mappings carry ticks until here; then the time that an entry of that moment would have.
   void date(std::vector<SnapshotExtent>& extents) const;
   const StackTable& stacks() const { return stacks_; }
 
@@ -124,6 +124,7 @@ class History {
   }
   // In order of age, as many of the newest as are asked for; times are still ticks.
   std::vector<TraceEntry> entries(size_t max_entries) const ASHLAR_REQUIRES(mutex_);
+  void date_locked(std::vector<SnapshotExtent>& extents) const ASHLAR_REQUIRES(mutex_);
   void resize(size_t max_entries) ASHLAR_REQUIRES(mutex_);
   void clear() ASHLAR_REQUIRES(mutex_);
   StringId intern(const std::string& text) ASHLAR_REQUIRES(mutex_);

@@ -193,8 +193,16 @@ bool Circle::is_of_this_process(int rank) const {
 Result<std::shared_ptr<Memory>> Circle::at_hand(const Block& block, const std::vector<Brought>& all,
                                                 int rank) {
   if (rank == seat_.rank) return block.memory;
+  if (!is_of_this_process(rank)) {
+    return Status::format(text("nothing leads to the memory of rank ", rank,
+                               ", which is not of this process: its record is wrong"));
+  }
   std::shared_ptr<Memory> lent = arena_.process().borrow(all[rank].lent_as);
   if (lent == nullptr) return Status::format(text("rank ", rank, "'s memory is gone"));
+  if (lent->bytes() < all[rank].block_bytes) {
+    return Status::format(text("rank ", rank, " brought ", all[rank].block_bytes,
+                               " bytes, and lent memory of ", lent->bytes()));
+  }
   return arena_.backend().adopt(std::move(lent));
 }
 

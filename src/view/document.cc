@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "analysis/recorded_sizes.h"
 #include "analysis/timeline.h"
-#include "engine/size_policy.h"
 
 namespace ashlar::view {
 namespace {
@@ -76,12 +76,12 @@ void Document::name_streams_and_pools() {
 
 uint64_t Document::block_bytes(uint64_t requested_bytes) const {
   constexpr uint64_t kMostBytes = uint64_t{1} << 48;  // what is more is nonsense
-  return SizePolicy(recording_->options).block_bytes(std::min(requested_bytes, kMostBytes));
+  return RecordedSizes(recording_->options).block_bytes(std::min(requested_bytes, kMostBytes));
 }
 
 // Changes first, then their sums. They wrap where a file holds nonsense, and harm nobody.
 void Document::sum_up() {
-  const SizePolicy sizes(recording_->options);
+  const RecordedSizes sizes(recording_->options);
   constexpr uint64_t kMostBytes = uint64_t{1} << 48;
   std::vector<uint64_t> requested(entry_count());
   allocated_.resize(entry_count());

@@ -45,15 +45,16 @@ class Finder {
       extent.home = told.home;
       return extent;
     }
+    size_t covered_count = 0;
     for (const DeviceAddress place : extent.places) {
       if (!is_covered(pieces_, {place, told.bytes})) continue;
-      // Only one can be right where a trace has gaps: then none is claimed.
-      if (extent.home) {
-        extent.home = {};
-        break;
-      }
+      ++covered_count;
       extent.home = place;
     }
+    // Only one can be right where a trace has gaps: then none is claimed. Memory that is idle is
+    // told of where it was used last; of what is nowhere, a pause had the memory dropped.
+    if (covered_count != 1) extent.home = {};
+    if (covered_count == 0) extent.places.clear();
     return extent;
   }
 
@@ -136,8 +137,9 @@ void merge_small_stretches(ExtentMap& map, size_t most_stretches) {
     for (const Stretch& stretch : each) total_bytes += stretch.bytes;
   }
   uint64_t pixel_bytes = total_bytes / kPixels;
-  while (count_stretches(map) > most_stretches && pixel_bytes <= total_bytes) {
+  while (count_stretches(map) > most_stretches) {
     for (std::vector<Stretch>& each : map.stretches) merge_below(pixel_bytes, each);
+    if (pixel_bytes > total_bytes / 2) break;  // what is left never joins
     pixel_bytes = std::max<uint64_t>(2 * pixel_bytes, 1);
   }
 }

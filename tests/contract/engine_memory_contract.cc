@@ -24,7 +24,7 @@ TEST_P(EngineMemoryContract, EveryByteThatWasAskedForCanBeUsed) {
 }
 
 TEST_P(EngineMemoryContract, NothingIsThereAtOnceThatCannotBe) {
-  free(allocate(512));
+  for (int i = 0; i < 100; ++i) free(allocate(512));  // until the fast way is taken
   for (size_t bytes : {size_t{0}, SIZE_MAX, SIZE_MAX - 510, size_t{1} << 60}) {
     EXPECT_EQ(engine().allocate_at_once(bytes, kDefaultStream), nullptr) << bytes;
   }

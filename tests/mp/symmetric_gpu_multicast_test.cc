@@ -33,12 +33,14 @@ std::string try_memory(RankOnDevice& own, int mark) {
   return found == 100 * mark + (own.handle.rank() + count - 1) % count ? "" : "other bytes";
 }
 
-class SymmetricGpuMulticasts : public ::testing::TestWithParam<int> {};
+class SymmetricCudaMulticasts : public SymmetricGpuKernels,
+                                public ::testing::WithParamInterface<int> {};
+using SymmetricCudaMulticast = SymmetricGpuKernels;
 
-INSTANTIATE_TEST_SUITE_P(WorldSizes, SymmetricGpuMulticasts, ::testing::Values(1, 2, 3, 4),
+INSTANTIATE_TEST_SUITE_P(WorldSizes, SymmetricCudaMulticasts, ::testing::Values(1, 2, 3, 4),
                          ::testing::PrintToStringParamName());
 
-TEST_P(SymmetricGpuMulticasts, Row14ItIsSetUpByTheDriversCallsAndGoesWithTheMemory) {
+TEST_P(SymmetricCudaMulticasts, Row14ItIsSetUpByTheDriversCallsAndGoesWithTheMemory) {
   Ranks ranks(GetParam(), on_own_gpu([](const OwnGpuRank& rank) -> std::string {
                 RankOnDevice own = joined(rank);
                 if (!own.handle.no_multicast_reason().empty()) {
@@ -102,7 +104,7 @@ std::string try_driver_fault(const OwnGpuRank& rank, RankOnDevice& own, const Dr
   return {};
 }
 
-TEST(SymmetricGpuMulticast, Row14AFailureOfAnyDriversCallOnAnyRankDegradesAllForOneReason) {
+TEST_F(SymmetricCudaMulticast, Row14AFailureOfAnyDriversCallOnAnyRankDegradesAllForOneReason) {
   Ranks ranks(3, on_own_gpu([](const OwnGpuRank& rank) -> std::string {
                 RankOnDevice own = joined(rank);
                 std::string reasons;
@@ -137,7 +139,7 @@ std::string reason_of(const OwnGpuRank& rank) {
   return reason + wrong;
 }
 
-TEST(SymmetricGpuMulticast, Row14IfADriverLacksItOnOneRankAllSayWho) {
+TEST_F(SymmetricCudaMulticast, Row14IfADriverLacksItOnOneRankAllSayWho) {
   const auto weak = [](int rank) {
     OwnDriver driver;
     if (rank == 1) driver.abilities.multicast = false;
@@ -152,7 +154,7 @@ TEST(SymmetricGpuMulticast, Row14IfADriverLacksItOnOneRankAllSayWho) {
                  HasSubstr("rank 2: this driver knows nothing of it"), Not(HasSubstr("left]")))));
 }
 
-TEST(SymmetricGpuMulticast, ADriverFromBeforeIsAsGoodForAllElse) {
+TEST_F(SymmetricCudaMulticast, ADriverFromBeforeIsAsGoodForAllElse) {
   const auto old = [](int) {
     OwnDriver driver;
     driver.library = ASHLAR_OLD_CUDA_STANDIN;
@@ -163,7 +165,7 @@ TEST(SymmetricGpuMulticast, ADriverFromBeforeIsAsGoodForAllElse) {
               Each("this driver knows nothing of it: CUDA 12.1 is the first whose driver does"));
 }
 
-TEST(SymmetricGpuMulticast, SeveralRanksOnOneDeviceGoOnWithout) {
+TEST_F(SymmetricCudaMulticast, SeveralRanksOnOneDeviceGoOnWithout) {
   Ranks ranks(2, on_own_gpu([](const OwnGpuRank& rank) -> std::string {
                 // All have a device 0 by that name.
                 const std::unique_ptr<DeviceSet> same =
@@ -179,7 +181,7 @@ TEST(SymmetricGpuMulticast, SeveralRanksOnOneDeviceGoOnWithout) {
 }
 
 // A block is as large as can be bound, and its addresses as aligned as they must be.
-TEST(SymmetricGpuMulticast, BlocksAreMultiplesOfItsGranularity) {
+TEST_F(SymmetricCudaMulticast, BlocksAreMultiplesOfItsGranularity) {
   const auto coarse = [](int) {
     OwnDriver driver;
     driver.abilities.multicast_granules = 8;
@@ -190,7 +192,7 @@ TEST(SymmetricGpuMulticast, BlocksAreMultiplesOfItsGranularity) {
   EXPECT_THAT(outcomes_of(ranks), Each("it has"));
 }
 
-TEST(SymmetricGpuMulticast, Row05ItIsReleasedBeforeTheLocalMemoryWhoeverFreesFirst) {
+TEST_F(SymmetricCudaMulticast, Row05ItIsReleasedBeforeTheLocalMemoryWhoeverFreesFirst) {
   for (const bool is_buffer_first : {true, false}) {
     Ranks ranks(2, on_own_gpu([is_buffer_first](const OwnGpuRank& rank) -> std::string {
                   RankOnDevice own = joined(rank);
@@ -278,8 +280,7 @@ std::string try_multimem_gather(RankOnDevice& own, size_t words) {
   return found.back() == -1 ? "" : "gathered behind; ";
 }
 
-TEST_P(SymmetricGpuMulticasts, Row14MultimemCollectivesGoThroughTheSwitchWhereItCanDoThem) {
-  if (kernel_image() == nullptr) GTEST_SKIP() << "built without nvcc and clang";
+TEST_P(SymmetricCudaMulticasts, Row14MultimemCollectivesGoThroughTheSwitchWhereItCanDoThem) {
   Ranks ranks(GetParam(), on_own_gpu([](const OwnGpuRank& rank) -> std::string {
                 RankOnDevice own = joined(rank);
                 const StreamId stream = *own.device().create_stream();

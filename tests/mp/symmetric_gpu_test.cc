@@ -90,8 +90,8 @@ TEST(SymmetricGpu, RanksOfOneDeviceAreRefusedByItsUuidUnlessTheyMay) {
   EXPECT_THAT(outcomes_of(ranks), Each(AllOf(HasSubstr("ranks 0 and 1"), HasSubstr("one device"))));
 }
 
-// AMD's devices have none yet. That is the stand-in's, also on hardware.
-TEST(SymmetricGpu, Row18WhatNeedsKernelsSaysThatThereAreNone) {
+// AMD's devices have none yet.
+TEST(SymmetricHip, Row18WhatNeedsKernelsSaysThatThereAreNone) {
   Ranks ranks(1, [](const BareRank& rank) -> std::string {
     const std::unique_ptr<DeviceSet> devices = *open_hip({.library = ASHLAR_HIP_STANDIN});
     GpuRank own(rank, devices->device(DeviceIndex(0)));

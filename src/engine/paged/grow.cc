@@ -101,9 +101,9 @@ Status PagedEngine::map_behind(Claim& claim, Search& search) {
     if (unmapped.ok()) mapped.clear();
     if (!unmapped.ok()) note_late(std::move(unmapped));
   }
-  view.make_room_for(mapped.size(), range.bytes);
   // Where even that failed, the mappings are there and nobody uses them.
   BiasedLock lock(view.arena->lock);
+  view.make_room_for(mapped.size(), range.bytes);
   for (Extent* extent : mapped) {
     extent->mappings.push_back({&view, view.slots.size()});
     if (extent->origin.view == nullptr) extent->origin = extent->mappings.back();
@@ -190,6 +190,7 @@ void PagedEngine::stay(Extent& extent) {
 
 // REQUIRES: no slot has an extent any more.
 bool PagedEngine::release_view(View& view) {
+  show_elsewhere(view);
   if (Status freed = device_.free_addresses(view.reserved); !freed.ok()) {
     note_late(std::move(freed));
     return false;
@@ -206,6 +207,21 @@ bool PagedEngine::release_view(View& view) {
   }
   erase_view(view);
   return true;
+}
+
+// Idle memory is shown where it was used last. Once the addresses are gone, others may have them.
+void PagedEngine::show_elsewhere(const View& view) {
+  for (const auto& extent : view.arena->pool.extents) {
+    if (extent->shown.bytes == 0 || !view.reserved.contains(extent->shown.begin)) continue;
+    if (extent->mappings.empty()) {
+      note_memory(TraceAction::kSegmentUnmap, *extent->arena, extent->shown);
+      extent->shown = {};
+    } else {
+      const Extent::Mapping& other = extent->mappings.front();
+      const Slot& slot = other.view->slots[other.slot];
+      show(*extent, {other.view->at(slot.offset), slot.bytes}, *extent->arena);
+    }
+  }
 }
 
 void PagedEngine::erase_view(View& view) {

@@ -190,7 +190,11 @@ class PagedEngine final : public Engine {
   void consider_runs(View& view, const IdleMap& idle, BestPlace& best) ASHLAR_REQUIRES(mutex_);
   static Run run_around(const View& view, size_t first, size_t end, const IdleMap& idle);
   // What plans see of a slot is what it is.
-  void pack(View& view, size_t slot) const { view.packed[slot] = packed(view, slot); }
+  void pack(View& view, size_t slot) const {
+    const PackedSlot now = packed(view, slot);
+    view.packed[slot].extent = now.extent;
+    view.packed[slot].is_usable = now.is_usable;
+  }
   PackedSlot packed(const View& view, size_t slot) const;
 
   // --- budget.cc
@@ -244,6 +248,7 @@ class PagedEngine final : public Engine {
   bool release_view(View& view) ASHLAR_REQUIRES(mutex_);
   Result<Block*> grow_plain(Search& search, size_t segment_bytes) ASHLAR_REQUIRES(mutex_);
   bool release_plain(View& view, TrimWait wait = TrimWait::kForWork) ASHLAR_REQUIRES(mutex_);
+  void show_elsewhere(const View& view) ASHLAR_REQUIRES(mutex_);
   void erase_view(View& view) ASHLAR_REQUIRES(mutex_);
 
   // --- reclaim.cc

@@ -197,10 +197,9 @@ Tail PagedEngine::find_tail(const View& view, const Search& search) {
 
 PackedSlot PagedEngine::packed(const View& view, size_t index) const {
   const Slot& slot = view.slots[index];
-  ASHLAR_DCHECK(slot.end() / granule_bytes_ <= INT32_MAX);
   const bool is_usable = slot.extent != nullptr && slot.is_open && !slot.is_retired();
-  return {slot.extent != nullptr ? IdleMap::number_of(*slot.extent) : 0, is_usable,
-          static_cast<uint32_t>(slot.end() / granule_bytes_) & INT32_MAX};
+  const uint32_t number = slot.extent != nullptr ? IdleMap::number_of(*slot.extent) : 0;
+  return {number & INT32_MAX, is_usable, static_cast<uint32_t>(slot.end() / granule_bytes_)};
 }
 
 }  // namespace ashlar::paged

@@ -13,35 +13,34 @@
 namespace ashlar::paged {
 
 class SizeClasses {
+  static constexpr size_t kParts = 16;     // sizes for each power of two
+  static constexpr size_t kExactBits = 5;  // up to so many units there is every size
+  static constexpr size_t kSmallUnits = kSmallLimitBytes / kMinBlockBytes;
+  static constexpr size_t kMostShift = std::bit_width(kSmallUnits - 1) - kExactBits;
+
  public:
-  // REQUIRES: requested_bytes from 1 to kUnreasonableBytes.
+  static constexpr size_t kCount = (2 + kMostShift) * kParts;
+
+  // 0 for 0, and for what is as good as the largest number.
   static size_t block_bytes(size_t requested_bytes) {
     const size_t units = (requested_bytes + kMinBlockBytes - 1) / kMinBlockBytes;
     const size_t shift = units <= kSmallUnits ? shift_of(units) : 0;
     const size_t rest = (kMinBlockBytes << shift) - 1;
     return (requested_bytes + rest) & ~rest;
   }
-  // Of a small block: less than kCount, and another for each size there is.
+  // Of a small block: another for each size there is. Less than kCount for any number, also for
+  // one that no block has: hits look before anybody has checked what is asked for.
   static size_t class_of(size_t bytes) {
     const size_t units = bytes / kMinBlockBytes;
     const size_t shift = shift_of(units);
-    return ((units - 1) >> shift) + shift * kParts;
+    return (((units - 1) >> shift) + shift * kParts) % kCount;
   }
 
  private:
-  static constexpr size_t kParts = 16;     // sizes for each power of two
-  static constexpr size_t kExactBits = 5;  // up to so many units there is every size
-  static constexpr size_t kSmallUnits = kSmallLimitBytes / kMinBlockBytes;
-
-  static constexpr size_t kMostShift = std::bit_width(kSmallUnits - 1) - kExactBits;
-
   // In how many units such sizes come, as a power of two.
   static size_t shift_of(size_t units) {
     return std::max(static_cast<size_t>(std::bit_width(units - 1)), kExactBits) - kExactBits;
   }
-
- public:
-  static constexpr size_t kCount = (2 + kMostShift) * kParts;
 };
 
 }  // namespace ashlar::paged

@@ -101,9 +101,9 @@ void make_room(std::vector<Each>& list, size_t count) {
 // What a plan asks of a slot. It looks at those of most views, and by then a program has its own
 // data in the caches: how many lines it touches is what it costs.
 struct PackedSlot {
-  uint32_t extent = 0;         // as IdleMap counts them; 0: it is gone
+  uint32_t extent : 31 = 0;    // as IdleMap counts them; 0: it is gone
   uint32_t is_usable : 1 = 0;  // by whoever has the addresses
-  uint32_t end : 31 = 0;       // in granules of the device
+  uint32_t end = 0;            // in granules of the device. Hits look at it, so it never changes
 
   friend bool operator==(const PackedSlot&, const PackedSlot&) = default;
 };
@@ -161,7 +161,7 @@ struct alignas(64) View {
   void add_slot(const Slot& slot) {
     const auto number = static_cast<uint32_t>(slots.size());
     slots.push_back(slot);
-    packed.push_back({0, 0, static_cast<uint32_t>(slot.end() / granule_bytes) & INT32_MAX});
+    packed.push_back({0, 0, static_cast<uint32_t>(slot.end() / granule_bytes)});
     mapped_bytes += slot.bytes;
     while (slot_of_unit.size() << kUnitBits < mapped_bytes) slot_of_unit.push_back(number);
   }

@@ -166,9 +166,12 @@ Result<std::shared_ptr<Memory>> DeviceBackend::map_imported(const Result<ExtentI
 
 // Another device of this process has addresses that are good for that one alone.
 Result<std::shared_ptr<Memory>> DeviceBackend::adopt(std::shared_ptr<Memory> lent) {
-  const auto& own = static_cast<const MappedExtent&>(*lent);
-  if (&own.device() == &device_) return lent;
-  if (!device_.properties().can_export_fd) {
+  const auto* own = dynamic_cast<const MappedExtent*>(lent.get());
+  if (own == nullptr) return Status::format("what was lent is no memory of a device");
+  if (&own->device() == &device_) return lent;
+  const bool has_descriptors =
+      own->device().properties().can_export_fd && device_.properties().can_export_fd;
+  if (!has_descriptors) {
     const Result<FabricHandle> handle = export_fabric(*lent);
     if (!handle.ok()) return handle.status();
     return import_fabric(*handle, lent->bytes());

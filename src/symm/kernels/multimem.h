@@ -13,7 +13,9 @@
 #if !defined(__CUDACC__) && !defined(__CUDA__)
 #define ASHLAR_HAS_MULTIMEM
 #elif defined(__CUDA_ARCH__)
-#if __CUDA_ARCH__ >= 900
+// Compilers before CUDA 12.2 do not know all of it.
+#if defined(__CUDACC_VER_MAJOR__) && __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ < 1202
+#elif __CUDA_ARCH__ >= 900
 #define ASHLAR_HAS_MULTIMEM
 #endif
 #endif

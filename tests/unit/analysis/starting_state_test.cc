@@ -12,8 +12,10 @@ constexpr size_t kMiB = size_t{1} << 20;
 constexpr DeviceIndex kDevice{0};
 
 StartingState start_of(const Snapshot& snapshot) {
+  AllocatorOptions options;
+  options.engine = EngineKind::kClassic;
   return rebuild_start(snapshot, kDevice, find_allocations(snapshot, kDevice),
-                       SizePolicy(AllocatorOptions{}));
+                       RecordedSizes(options));
 }
 
 SnapshotSegment large_segment(uint64_t address, size_t bytes) {

@@ -48,7 +48,9 @@ TEST(TimelineTest, MemoryThatIsIdleIsReservedThoughNoSegmentHasIt) {
     extent.bytes = 7;
     trace.snapshot().extents.push_back(extent);
   }
+  trace.snapshot().segments[0].is_expandable = true;
   trace.snapshot().extents[0].home = DeviceAddress(100);
+  trace.snapshot().extents[0].bytes = 5;
   const Timeline timeline = look(trace.snapshot()).timeline;
   EXPECT_EQ(timeline.before.reserved_bytes, 7U);
   EXPECT_EQ(timeline.at_end().reserved_bytes, 12U);

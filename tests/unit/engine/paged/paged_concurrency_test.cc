@@ -63,6 +63,29 @@ TEST_F(PagedConcurrency, PausesTrimsAndAllocationsKeepOneMirrorTrue) {
   expect_valid();
 }
 
+// What one of them maps behind a view, and what it retires, the others look at all the time.
+TEST_F(PagedConcurrency, ThreadsOfOneStreamGrowItsViewsWhileOthersAreServedFromThem) {
+  const StreamId stream = new_stream();
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < 3; ++i) {
+    threads.emplace_back([this, i, stream] {
+      std::vector<Block*> kept;
+      for (size_t step = 1; step <= 150; ++step) {
+        const size_t bytes = (1 + (step * (7 + 4 * i)) % 23) * 700'000;
+        const Result<Block*> block = engine_->allocate({bytes, stream});
+        if (block.ok()) kept.push_back(*block);
+        if (kept.size() <= 8 && step % 3 != 0) continue;
+        std::swap(kept[step % kept.size()], kept.back());
+        free(kept.back());
+        kept.pop_back();
+      }
+      for (Block* block : kept) free(block);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  expect_valid();
+}
+
 TEST_F(PagedConcurrency, AStreamThatGoesWhileItsMemoryIsTakenIsWaitedForAsWell) {
   start({}, 128 * kMiB);
   const StreamId gone = new_stream();

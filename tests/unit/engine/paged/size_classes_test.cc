@@ -51,5 +51,14 @@ TEST(SizeClassesTest, EverySmallSizeHasAClassOfItsOwn) {
   EXPECT_EQ(sizes.size(), SizeClasses::kCount);
 }
 
+TEST(SizeClassesTest, WhatNoBlockHasIsInAClassAllTheSame) {
+  for (const size_t bytes : {size_t{0}, SIZE_MAX, SIZE_MAX - 510, kUnreasonableBytes}) {
+    EXPECT_LT(SizeClasses::class_of(bytes), SizeClasses::kCount) << bytes;
+    EXPECT_LT(SizeClasses::class_of(SizeClasses::block_bytes(bytes)), SizeClasses::kCount);
+  }
+  EXPECT_EQ(SizeClasses::block_bytes(0), 0U);
+  EXPECT_EQ(SizeClasses::block_bytes(SIZE_MAX), 0U);
+}
+
 }  // namespace
 }  // namespace ashlar::paged

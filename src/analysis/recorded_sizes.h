@@ -1,0 +1,28 @@
+// How large the block of a recorded request was: what the engine of the recording made of it, which
+// traces do not tell.
+#pragma once
+
+#include "ashlar/options.h"
+#include "engine/paged/size_classes.h"
+#include "engine/size_policy.h"
+
+namespace ashlar {
+
+class RecordedSizes {
+ public:
+  explicit RecordedSizes(const AllocatorOptions& recorded)
+      : policy_(recorded), is_paged_(recorded.engine == EngineKind::kPaged) {}
+
+  // REQUIRES: from 1 to below kUnreasonableBytes.
+  size_t block_bytes(size_t requested_bytes) const {
+    return is_paged_ ? paged::SizeClasses::block_bytes(requested_bytes)
+                     : policy_.block_bytes(requested_bytes);
+  }
+  size_t segment_bytes(size_t block_bytes) const { return policy_.segment_bytes(block_bytes); }
+
+ private:
+  SizePolicy policy_;
+  bool is_paged_;
+};
+
+}  // namespace ashlar
