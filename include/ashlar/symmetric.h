@@ -182,7 +182,8 @@ struct GroupOptions {
   // ranks' devices have them. Between machines (of one NVLink domain) it always does.
   bool use_fabric = false;
   // The way to ranks on other machines, such as open_ucx_transport's (ashlar/ucx_transport.h); all
-  // ranks bring one if not all are on one machine. Null: none.
+  // ranks bring one if not all are on one machine. Devices have fabric handles for that, and need
+  // none. Null: none.
   std::shared_ptr<Transport> transport{};
   Timeout timeout{0};  // of joining
 };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <utility>
 
@@ -37,7 +38,7 @@ class GuardedDevice final : public ForwardingDevice {
   Result<MemoryUse> memory_use() override {
     return gated(DeviceCall::kMemoryUse, [&]() -> Result<MemoryUse> {
       Result<PoolUse> pool = PoolUse{};
-      if (properties_.has_stream_pool) pool = ForwardingDevice::pool_use();
+      if (uses_pool_.load()) pool = ForwardingDevice::pool_use();  // which breaks captures
       if (!pool.ok()) return pool.status();
       MutexLock lock(mutex_);
       size_t used_bytes = used_bytes_ + pool->reserved_bytes;
@@ -69,6 +70,7 @@ class GuardedDevice final : public ForwardingDevice {
   // Refused above the capacity until it is handed back: what the driver's pool keeps is counted as
   // used, but it would serve any request.
   Result<DeviceAddress> allocate_async(size_t bytes, StreamId stream) override {
+    uses_pool_.store(true);
     return gated(DeviceCall::kAllocateAsync, [&] {
       return counted(bytes, pooled_,
                      [&] { return ForwardingDevice::allocate_async(bytes, stream); });
@@ -218,6 +220,7 @@ class GuardedDevice final : public ForwardingDevice {
   std::map<DeviceAddress, size_t> allocations_;  // these three under `mutex_`, which a reference
   std::map<ExtentId, size_t> extents_;           // to them cannot say
   std::map<DeviceAddress, size_t> pooled_;
+  std::atomic<bool> uses_pool_{false};
   Status lost_ ASHLAR_GUARDED_BY(mutex_);
 };
 
