@@ -155,8 +155,13 @@ TEST_F(SymmetricGpuKernelEnds, WorkInStreamsOutlivesNoHandleAndNoGroup) {
                   }
                   own.group.finish(stream);
                   own.group.barrier(0, kPatience);
-                  // Rank 1 never comes; this one drops its group.
-                  if (rank.rank == 0) own.handle.wait_signal(1, 4, Timeout(0), stream);
+                  // Rank 1 never signals, and stays until it is waited for; then both drop their
+                  // groups.
+                  if (rank.rank == 0) {
+                    own.handle.wait_signal(1, 4, Timeout(0), stream);
+                    if (!rank.store->set("waits", "", kNoEnd, patience()).ok()) return "no word";
+                  }
+                  if (!rank.store->get("waits", patience()).ok()) return "not waited for";
                 }
                 const Result<bool> idle = device.is_idle(stream);
                 if (!idle.ok() || !*idle) return "still running";
