@@ -22,6 +22,8 @@ class SnapshotWriter {
   void write_segments(const std::vector<SnapshotSegment>& segments);
   void write_segment(const SnapshotSegment& segment);
   void write_block(const SnapshotBlock& block);
+  template <typename Owned>
+  void write_owner(const Owned& owned);
   void write_views();
   void write_extents();
   void write_mappings(const std::vector<SnapshotMapping>& mappings);
@@ -126,24 +128,30 @@ void SnapshotWriter::write_block(const SnapshotBlock& block) {
   writer_.end_dict();
 }
 
+// Whose a view is, or an extent.
+template <typename Owned>
+void SnapshotWriter::write_owner(const Owned& owned) {
+  writer_.key(Key::kDevice);
+  writer_.natural(owned.device.value());
+  writer_.key(Key::kIsLarge);
+  writer_.flag(owned.is_large);
+  writer_.key(Key::kStream);
+  writer_.integer(static_cast<int64_t>(owned.stream.value()));
+  writer_.key(Key::kPoolId);
+  writer_.pool(owned.pool);
+}
+
 void SnapshotWriter::write_views() {
   writer_.begin_list();
   for (const SnapshotView& view : snapshot_.views) {
     writer_.begin_dict();
-    writer_.key(Key::kDevice);
-    writer_.natural(view.device.value());
+    write_owner(view);
     writer_.key(Key::kAddress);
     writer_.natural(view.address.value());
     writer_.key(Key::kReservedSize);
     writer_.natural(view.reserved_bytes);
     writer_.key(Key::kMappedSize);
     writer_.natural(view.mapped_bytes);
-    writer_.key(Key::kIsLarge);
-    writer_.flag(view.is_large);
-    writer_.key(Key::kStream);
-    writer_.integer(static_cast<int64_t>(view.stream.value()));
-    writer_.key(Key::kPoolId);
-    writer_.pool(view.pool);
     writer_.end_dict();
   }
   writer_.end_list();
@@ -153,18 +161,11 @@ void SnapshotWriter::write_extents() {
   writer_.begin_list();
   for (const SnapshotExtent& extent : snapshot_.extents) {
     writer_.begin_dict();
-    writer_.key(Key::kDevice);
-    writer_.natural(extent.device.value());
+    write_owner(extent);
     writer_.key(Key::kId);
     writer_.natural(extent.id.value());
     writer_.key(Key::kSize);
     writer_.natural(extent.bytes);
-    writer_.key(Key::kIsLarge);
-    writer_.flag(extent.is_large);
-    writer_.key(Key::kStream);
-    writer_.integer(static_cast<int64_t>(extent.stream.value()));
-    writer_.key(Key::kPoolId);
-    writer_.pool(extent.pool);
     if (extent.home) {
       writer_.key(Key::kHome);
       writer_.natural(extent.home->value());

@@ -10,19 +10,6 @@
 #include "symm/circle.h"
 
 namespace ashlar::symm {
-namespace {
-
-// Empty: all can. Otherwise the same sentence for all that find it.
-template <typename Reason>
-std::string not_all(std::string_view sentence, int count, const Reason& reason) {
-  const auto said = [&](int rank) -> std::string {
-    return reason(rank).empty() ? "it has" : reason(rank);
-  };
-  const std::string listed = list_differences(count, said);
-  return listed.empty() ? reason(0) : text(sentence, ": ", listed);
-}
-
-}  // namespace
 
 // --- which way ----------------------------------------------------------------------------------
 
@@ -44,8 +31,8 @@ std::string Circle::why_no_fabric() const {
   const bool is_wanted =
       std::ranges::any_of(all, [](const auto& each) { return each.wants_fabric; });
   if (!is_wanted && !needs_fabric()) return "nobody asked for it";
-  return not_all("not all ranks have fabric handles", seat_.world_size,
-                 [&](int rank) { return all[rank].no_fabric; });
+  return why_not_all("not all ranks have fabric handles", seat_.world_size,
+                     [&](int rank) { return all[rank].no_fabric; });
 }
 
 Status Circle::check_ways() const {
@@ -73,13 +60,12 @@ void Circle::offer(const Block& block, Brought& own) const {
   if (handle.ok()) own.fabric.assign(handle->begin(), handle->end());
 }
 
-// --- by fabric handles, and if need be by descriptors
-// ---------------------------------------------
+// --- by fabric handles, or by descriptors -------------------------------------------------------
 
 Result<Peers::Handed> Circle::hand_round(const Block& block, const std::vector<Brought>& all,
                                          Sharing own, Deadline deadline) {
-  std::string reason = not_all("not all ranks gave a fabric handle", seat_.world_size,
-                               [&](int rank) { return all[rank].no_fabric; });
+  std::string reason = why_not_all("not all ranks gave a fabric handle", seat_.world_size,
+                                   [&](int rank) { return all[rank].no_fabric; });
   if (reason.empty()) {
     Result<Peers::Handed> handed = hand_by_fabric(block, all, deadline);
     if (handed.ok() || needs_fabric() || failure_->has_happened()) return handed;

@@ -49,14 +49,10 @@ class Creation {
 
 // Empty: all ranks can.
 std::string why_not(const std::vector<Brought>& all) {
-  const auto reason = [&](int rank) {
-    const std::string& said = all[static_cast<size_t>(rank)].multicast;
-    return said.empty() ? std::string("it has") : said;
-  };
   const auto count = static_cast<int>(all.size());
-  const std::string listed = list_differences(count, reason);
-  if (!listed.empty()) return "not all ranks have multicast: " + listed;
-  if (!all[0].multicast.empty()) return all[0].multicast;
+  const auto reason = [&](int rank) { return all[static_cast<size_t>(rank)].multicast; };
+  std::string not_all = why_not_all("not all ranks have multicast", count, reason);
+  if (!not_all.empty()) return not_all;
   const auto bytes = [&](int rank) { return all[static_cast<size_t>(rank)].block_bytes; };
   const std::string sizes = list_differences(count, bytes);
   return sizes.empty() ? sizes : "the ranks' blocks are of different sizes: " + sizes;

@@ -3,6 +3,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "ashlar/status.h"
 #include "base/text.h"
@@ -41,6 +42,17 @@ std::string list_differences(int world_size, const Value& value) {
     listed += text(rank == 0 ? "" : ", ", "rank ", rank, ": ", value(rank));
   }
   return is_same ? std::string() : listed;
+}
+
+// Empty if `reason(rank)` is for all: they can. Otherwise why not, in the same words for all that
+// ask.
+template <typename Reason>
+std::string why_not_all(std::string_view sentence, int world_size, const Reason& reason) {
+  const auto said = [&](int rank) -> std::string {
+    return reason(rank).empty() ? "it has" : reason(rank);
+  };
+  const std::string listed = list_differences(world_size, said);
+  return listed.empty() ? reason(0) : text(sentence, ": ", listed);
 }
 
 }  // namespace ashlar::symm

@@ -9,13 +9,13 @@
 #include "engine/size_policy.h"
 #include "view/columns.h"
 #include "view/extent_map.h"
+#include "view/pixels.h"
 
 namespace ashlar::view {
 namespace {
 
 constexpr size_t kMostBlocks = 20'000;
 constexpr size_t kMostStretches = 20'000;
-constexpr size_t kPixels = 8'000;
 // Blocks without a segment that lie as close as this share one.
 constexpr uint64_t kNearBytes = kSmallSegmentBytes;
 
@@ -240,12 +240,11 @@ std::vector<MapSegment> find_map(const Document& document, uint32_t moment) {
 void merge_small_blocks(std::vector<MapSegment>& segments, size_t most_blocks) {
   uint64_t total_bytes = 0;
   for (const MapSegment& segment : segments) total_bytes += segment.range.bytes;
-  uint64_t pixel_bytes = total_bytes / kPixels;
-  while (count_blocks(segments) > std::max(most_blocks, segments.size())) {
-    for (MapSegment& segment : segments) merge_below(pixel_bytes, segment.blocks);
-    if (pixel_bytes > total_bytes) break;
-    pixel_bytes = std::max<uint64_t>(2 * pixel_bytes, 1);
-  }
+  merge_until(
+      std::max(most_blocks, segments.size()), total_bytes, [&] { return count_blocks(segments); },
+      [&](uint64_t least_bytes) {
+        for (MapSegment& segment : segments) merge_below(least_bytes, segment.blocks);
+      });
 }
 
 namespace {

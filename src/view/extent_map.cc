@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
+#include "view/pixels.h"
+
 namespace ashlar::view {
 namespace {
-
-constexpr size_t kStretchPixels = 8'000;
 
 // Both times are rounded down, each from its own reading of the clock.
 constexpr double kClockErrorUs = 1;
@@ -136,12 +136,11 @@ void merge_small_stretches(ExtentMap& map, size_t most_stretches) {
   for (const std::vector<Stretch>& each : map.stretches) {
     for (const Stretch& stretch : each) total_bytes += stretch.bytes;
   }
-  uint64_t pixel_bytes = total_bytes / kStretchPixels;
-  while (count_stretches(map) > most_stretches) {
-    for (std::vector<Stretch>& each : map.stretches) merge_below(pixel_bytes, each);
-    if (pixel_bytes > total_bytes / 2) break;  // what is left never joins
-    pixel_bytes = std::max<uint64_t>(2 * pixel_bytes, 1);
-  }
+  merge_until(
+      most_stretches, total_bytes, [&] { return count_stretches(map); },
+      [&](uint64_t least_bytes) {
+        for (std::vector<Stretch>& each : map.stretches) merge_below(least_bytes, each);
+      });
 }
 
 namespace {

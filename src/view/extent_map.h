@@ -42,7 +42,8 @@ struct ExtentMap {
 ExtentMap find_extents(const Document& document, uint32_t moment,
                        const std::vector<MapSegment>& segments);
 
-// As merge_small_blocks: neighbours that are too small to be seen become one.
+// As merge_small_blocks: neighbours that are too small to be seen become one if they touch, and if
+// both are at home or both away.
 void merge_small_stretches(ExtentMap& map, size_t most_stretches);
 
 // As columns of the same answer.

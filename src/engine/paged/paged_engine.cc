@@ -105,14 +105,13 @@ PagedEngine::~PagedEngine() {
   if (!is_simple) return nullptr;
   const OwnedLock lock(last.arena->lock);
   if (!lock.is_held()) return nullptr;
-  const size_t bytes = SizeClasses::block_bytes(request.bytes);
-  Heap& heap = last.arena->heap(SizePolicy::is_small(bytes));
-  PagedBlock* block = heap.quick.find(bytes);
+  Heap& heap = last.arena->heap(SizePolicy::is_small(request.bytes));
+  PagedBlock* block = heap.quick.find(request.bytes);
   if (block == nullptr) return nullptr;
   Amount net = heap.counters.net();
-  net.add({1, static_cast<int64_t>(bytes), static_cast<int64_t>(request.bytes)});
+  net.add({1, static_cast<int64_t>(block->bytes), static_cast<int64_t>(request.bytes)});
   if (!heap.levels.allow(net)) return nullptr;
-  heap.quick.take(bytes);
+  heap.quick.take(request.bytes);
   count_out(heap, block, request);
   if (history_.is_on()) [[unlikely]]
     record_taken(*block);

@@ -14,25 +14,26 @@ namespace ashlar::paged {
 
 class QuickLists {
  public:
-  // The block that `take` would give. Null: there is none of that size.
+  // The block that `take` would give for a request, or for a block's size. Null: there is none.
   PagedBlock* find(size_t bytes) const {
     const List& list = lists_[index_of(bytes)];
-    return list.bytes == bytes ? list.first : nullptr;
+    const bool is_right = is_small(bytes) || list.bytes == SizeClasses::block_bytes(bytes);
+    return is_right ? list.first : nullptr;
   }
   // What becomes of it is the caller's to say.
   PagedBlock* take(size_t bytes) {
     PagedBlock* block = find(bytes);
-    if (block != nullptr) list_for(bytes).first = block->list_next;
+    if (block != nullptr) lists_[index_of(bytes)].first = block->list_next;
     return block;
   }
-  // False: its list is taken by blocks of another size, and the block must be merged instead.
+  // False: there is no list for blocks of that size, or another has it, and the block must be
+  // merged instead.
   bool put(PagedBlock* block) {
-    List& list = list_for(block->bytes);
-    if (list.first != nullptr && list.bytes != block->bytes) return false;
+    List& list = lists_[index_of(block->bytes)];
+    if (list.bytes != block->bytes && !take_over(list, block->bytes)) return false;
     block->state = BlockState::kQuick;
     block->list_next = list.first;
     list.first = block;
-    if (list.bytes != block->bytes) mark(list, block->bytes);
     return true;
   }
   // Hands every block to `merge`, and has none afterwards.
@@ -60,15 +61,18 @@ class QuickLists {
   static constexpr size_t kLargeCount = 64;  // sizes share these
   static constexpr size_t kListCount = align_up(kLargeCount + SizeClasses::kCount, 64);
   static size_t index_of(size_t bytes) {
-    const size_t of_large = ((bytes / kMinBlockBytes) * 0x9e3779b97f4a7c15ULL) >> 58;
-    const size_t of_small = kLargeCount + SizeClasses::class_of(bytes);
-    return SizePolicy::is_small(bytes) ? of_small : of_large;
+    if (is_small(bytes)) return SizeClasses::class_of(bytes);
+    const size_t mixed = (bytes - 1) / kMinBlockBytes * 0x9e3779b97f4a7c15ULL;
+    return SizeClasses::kCount + (mixed >> 58);
   }
-  List& list_for(size_t bytes) { return lists_[index_of(bytes)]; }
-  void mark(List& list, size_t bytes) {
+  // These have lists of their own, which need not be asked for whom. 0 is none of them.
+  static bool is_small(size_t bytes) { return bytes - 1 < kSmallLimitBytes; }
+  bool take_over(List& list, size_t bytes) {
+    if (list.first != nullptr || bytes != SizeClasses::block_bytes(bytes)) return false;
     list.bytes = bytes;
     const auto index = static_cast<size_t>(&list - lists_.data());
     marked_[index / 64] |= uint64_t{1} << (index % 64);
+    return true;
   }
 
   std::array<List, kListCount> lists_{};

@@ -5,18 +5,11 @@
 
 namespace ashlar::symm::kernels {
 
-struct alignas(16) Bytes16 {
-  uint64_t half[2];
-};
-
 template <typename Unit>
 ASHLAR_ON_DEVICE void copy_units(uint64_t to, uint64_t from, uint64_t begin, uint64_t end) {
-  const uint64_t thread = uint64_t{block_index()} * thread_count() + thread_index();
-  const uint64_t step = uint64_t{block_count()} * thread_count() * sizeof(Unit);
-  ASHLAR_AS_LOOP
-  for (uint64_t at = begin + thread * sizeof(Unit); at < end; at += step) {
+  for_units<Unit>(begin, end, [&](uint64_t at) {
     write_pack(device_memory<Unit>(to + at), read_pack(device_memory<Unit>(from + at)));
-  }
+  });
 }
 
 // All threads together. Nothing, if they are the same.
@@ -26,7 +19,7 @@ ASHLAR_ON_DEVICE void copy_bytes(uint64_t to, uint64_t from, uint64_t bytes) {
   uint64_t done = 0;
   if (alignment % 16 == 0) {
     done = bytes / 16 * 16;
-    copy_units<Bytes16>(to, from, 0, done);
+    copy_units<Sixteen>(to, from, 0, done);
   } else if (alignment % 4 == 0) {
     done = bytes / 4 * 4;
     copy_units<uint32_t>(to, from, 0, done);

@@ -8,6 +8,15 @@
 #include <bit>
 #include <cstdint>
 
+namespace ashlar::symm::kernels {
+
+// As much as a thread moves at once.
+struct alignas(16) Sixteen {
+  uint32_t word[4];
+};
+
+}  // namespace ashlar::symm::kernels
+
 #if defined(__CUDACC__) || defined(__CUDA__)
 
 // clang without a toolkit has no names for these. Everything is inlined: a kernel's arguments are
@@ -24,11 +33,6 @@
 #define ASHLAR_AS_LOOP _Pragma("unroll 1")
 
 namespace ashlar::symm::kernels {
-
-template <uint32_t kCount>
-struct alignas(4 * kCount) Words {
-  uint32_t word[kCount];
-};
 
 ASHLAR_ON_DEVICE uint32_t thread_index() {
   uint32_t index;
@@ -77,7 +81,7 @@ ASHLAR_ON_DEVICE T* host_memory(uint64_t address) {
 template <typename Pack>
 ASHLAR_ON_DEVICE Pack read_pack(const Pack* from) {
   if constexpr (sizeof(Pack) == 16) {
-    Words<4> words;
+    Sixteen words;
     asm volatile("ld.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(words.word[0]), "=r"(words.word[1]), "=r"(words.word[2]),
                    "=r"(words.word[3])
@@ -91,7 +95,7 @@ ASHLAR_ON_DEVICE Pack read_pack(const Pack* from) {
 template <typename Pack>
 ASHLAR_ON_DEVICE void write_pack(Pack* to, const Pack& pack) {
   if constexpr (sizeof(Pack) == 16) {
-    const Words<4> words = std::bit_cast<Words<4>>(pack);
+    const Sixteen words = std::bit_cast<Sixteen>(pack);
     asm volatile("st.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(words.word[0]),
                  "r"(words.word[1]), "r"(words.word[2]), "r"(words.word[3])
                  : "memory");
@@ -168,3 +172,16 @@ ASHLAR_ON_DEVICE uint64_t add(uint64_t* word, uint64_t amount) {
 #include "symm/kernels/host_machine.h"
 
 #endif
+
+namespace ashlar::symm::kernels {
+
+// Calls `each` with where units begin from `begin` to `end`, which the threads divide between them.
+template <typename Unit, typename Each>
+ASHLAR_ON_DEVICE void for_units(uint64_t begin, uint64_t end, const Each& each) {
+  const uint64_t thread = uint64_t{block_index()} * thread_count() + thread_index();
+  const uint64_t step = uint64_t{block_count()} * thread_count() * sizeof(Unit);
+  ASHLAR_AS_LOOP
+  for (uint64_t at = begin + thread * sizeof(Unit); at < end; at += step) each(at);
+}
+
+}  // namespace ashlar::symm::kernels

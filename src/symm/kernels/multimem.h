@@ -24,10 +24,6 @@
 
 namespace ashlar::symm::kernels {
 
-struct alignas(16) Sixteen {
-  uint32_t word[4];
-};
-
 #if defined(__CUDACC__) || defined(__CUDA__)
 
 // For vectors of halves and words of integers the instruction differs in nothing but its name.
@@ -125,26 +121,17 @@ inline void multimem_store(uint64_t at, const Sixteen& what) {
 
 // --- kernels ------------------------------------------------------------------------------------
 
-// Calls `each` with what lies at which byte of the part.
-template <typename Each>
-ASHLAR_ON_DEVICE void for_sixteens(const MultimemArguments& what, const Each& each) {
-  const uint64_t thread = uint64_t{block_index()} * thread_count() + thread_index();
-  const uint64_t step = uint64_t{block_count()} * thread_count() * sizeof(Sixteen);
-  ASHLAR_AS_LOOP
-  for (uint64_t at = thread * sizeof(Sixteen); at < what.bytes; at += step) each(at);
-}
-
 template <typename Stored>
 ASHLAR_ON_DEVICE void run_multimem_sum(const MultimemArguments& what) {
   if (!is_to_be_done(what.own, what.meeting)) return;
-  for_sixteens(what, [&](uint64_t at) {
+  for_units<Sixteen>(0, what.bytes, [&](uint64_t at) {
     multimem_store(what.multicast + at, multimem_sum<Stored>(what.multicast + at));
   });
 }
 
 ASHLAR_ON_DEVICE void run_multimem_store(const MultimemArguments& what) {
   if (!is_to_be_done(what.own, what.meeting)) return;
-  for_sixteens(what, [&](uint64_t at) {
+  for_units<Sixteen>(0, what.bytes, [&](uint64_t at) {
     multimem_store(what.multicast + at, read_pack(device_memory<Sixteen>(what.from + at)));
   });
 }

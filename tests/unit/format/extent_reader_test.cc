@@ -4,8 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "format/snapshot_pickle.h"
-#include "unit/format/pickle_text.h"
+#include "unit/format/read_pickle.h"
 
 namespace ashlar {
 namespace {
@@ -53,18 +52,6 @@ std::string held(std::initializer_list<std::string> views,
                  std::initializer_list<std::string> extents) {
   return file_with(
       dict({{"extents", list(extents)}, {"views", list(views)}, {"version", number(1)}}));
-}
-
-Result<Snapshot> read(const std::string& value) {
-  const std::string bytes = whole(value);
-  MemorySource source(bytes);
-  return read_snapshot_pickle(source);
-}
-
-std::string problem_of(const std::string& value) {
-  const Result<Snapshot> snapshot = read(value);
-  EXPECT_TRUE(snapshot.status().is(StatusKind::kFormat));
-  return snapshot.status().message();
 }
 
 TEST(ExtentReader, ExtentsComeInOrderWithWhatTheyAreMappedAt) {

@@ -3,8 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "format/snapshot_pickle.h"
-#include "unit/format/pickle_text.h"
+#include "unit/format/read_pickle.h"
 
 namespace ashlar {
 namespace {
@@ -13,18 +12,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using namespace pickle;
 using namespace std::string_literals;
-
-Result<Snapshot> read(const std::string& value) {
-  const std::string bytes = whole(value);
-  MemorySource source(bytes);
-  return read_snapshot_pickle(source);
-}
-
-std::string problem_of(const std::string& value) {
-  const Result<Snapshot> snapshot = read(value);
-  EXPECT_TRUE(snapshot.status().is(StatusKind::kFormat));
-  return snapshot.status().message();
-}
 
 std::string block(int32_t bytes, std::string_view state) {
   return dict({{"size", number(bytes)}, {"state", string(state)}});

@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <vector>
+
+#include "base/units.h"
 
 namespace ashlar::paged {
 namespace {
@@ -42,13 +45,47 @@ TEST(QuickListsTest, SizesThatShareAListAreNeverMixedUp) {
   std::array<PagedBlock, 500> blocks;
   std::set<PagedBlock*> kept;
   for (size_t i = 0; i < blocks.size(); ++i) {
-    blocks[i].bytes = 512 * (i + 1);
+    blocks[i].bytes = kMiB + 512 * (i + 1);
     if (quick.put(&blocks[i])) kept.insert(&blocks[i]);
     EXPECT_EQ(blocks[i].state == BlockState::kQuick, kept.contains(&blocks[i]));
   }
   EXPECT_LT(kept.size(), blocks.size()) << "nothing shares a list here";
   for (PagedBlock& block : blocks) {
     EXPECT_EQ(quick.take(block.bytes), kept.contains(&block) ? &block : nullptr);
+  }
+}
+
+TEST(QuickListsTest, ARequestFindsTheBlockThatIsLargeEnough) {
+  QuickLists quick;
+  for (const size_t bytes : {512 * size_t{1}, 17 * kKiB, kMiB, kMiB + 512, 64 * kMiB}) {
+    PagedBlock block = block_of(bytes);
+    ASSERT_TRUE(quick.put(&block));
+    EXPECT_EQ(quick.find(bytes - 511), &block);
+    EXPECT_EQ(quick.find(bytes + 1), nullptr);
+    EXPECT_EQ(quick.take(bytes - 1), &block);
+  }
+}
+
+// It would be smaller than what others of its list are taken for.
+TEST(QuickListsTest, ABlockOfASizeThatNobodyAsksForIsMerged) {
+  QuickLists quick;
+  PagedBlock odd = block_of(16 * kKiB + 512);
+  EXPECT_FALSE(quick.put(&odd));
+  EXPECT_EQ(quick.find(17 * kKiB), nullptr);
+  PagedBlock even = block_of(17 * kKiB);
+  EXPECT_TRUE(quick.put(&even));
+  EXPECT_FALSE(quick.put(&odd));
+  EXPECT_EQ(quick.find(17 * kKiB), &even);
+}
+
+// Hits look before anybody has checked what is asked for.
+TEST(QuickListsTest, WhatNobodyCanHaveIsNotThere) {
+  QuickLists quick;
+  std::vector<PagedBlock> blocks;
+  for (size_t bytes = 512; bytes <= 2 * kMiB; bytes += 512) blocks.push_back(block_of(bytes));
+  for (PagedBlock& block : blocks) (void)quick.put(&block);
+  for (const size_t bytes : {size_t{0}, SIZE_MAX, SIZE_MAX - 510, kUnreasonableBytes}) {
+    EXPECT_EQ(quick.find(bytes), nullptr) << bytes;
   }
 }
 

@@ -1,0 +1,25 @@
+// Snapshots from pickles that a test wrote by hand.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "format/snapshot_pickle.h"
+#include "unit/format/pickle_text.h"
+
+namespace ashlar::pickle {
+
+inline Result<Snapshot> read(const std::string& value) {
+  const std::string bytes = whole(value);
+  MemorySource source(bytes);
+  return read_snapshot_pickle(source);
+}
+
+inline std::string problem_of(const std::string& value) {
+  const Result<Snapshot> snapshot = read(value);
+  EXPECT_TRUE(snapshot.status().is(StatusKind::kFormat));
+  return snapshot.status().message();
+}
+
+}  // namespace ashlar::pickle
