@@ -62,8 +62,8 @@ class QuickLists {
   static constexpr size_t kListCount = align_up(kLargeCount + SizeClasses::kCount, 64);
   static size_t index_of(size_t bytes) {
     if (is_small(bytes)) return SizeClasses::class_of(bytes);
-    const size_t mixed = (bytes - 1) / kMinBlockBytes * 0x9e3779b97f4a7c15ULL;
-    return SizeClasses::kCount + (mixed >> 58);
+    const size_t units = (bytes - 1) / kMinBlockBytes + 1;
+    return SizeClasses::kCount + ((units * 0x9e3779b97f4a7c15ULL) >> 58);
   }
   // These have lists of their own, which need not be asked for whom. 0 is none of them.
   static bool is_small(size_t bytes) { return bytes - 1 < kSmallLimitBytes; }
