@@ -209,7 +209,10 @@ std::vector<TraceEntry> History::entries(size_t max_entries) const {
   return newest_first;
 }
 
-void History::read_into(Snapshot& snapshot, DeviceIndex device) const {
+void History::read_into(Snapshot& snapshot, DeviceIndex device, uint64_t until_ticks) const {
+  const auto is_later = [until_ticks](const auto& each) {
+    return static_cast<uint64_t>(each.time_us) > until_ticks;  // which still are ticks
+  };
   BiasedLock lock(mutex_);
   clock_.calibrate();
   if (snapshot.device_traces.size() <= device.value()) {
@@ -217,12 +220,14 @@ void History::read_into(Snapshot& snapshot, DeviceIndex device) const {
   }
   std::vector<TraceEntry>& trace = snapshot.device_traces[device.value()];
   trace = entries(options_.max_entries);
+  std::erase_if(trace, is_later);
   for (TraceEntry& entry : trace) {
     entry.device = device;
     entry.time_us = clock_.unix_us(static_cast<uint64_t>(entry.time_us));
   }
   for (size_t i = 0; i < annotations_.size(); ++i) {
     Annotation annotation = annotations_[(next_annotation_ + i) % annotations_.size()];
+    if (is_later(annotation)) continue;
     annotation.time_us = clock_.unix_us(static_cast<uint64_t>(annotation.time_us));
     snapshot.annotations.push_back(std::move(annotation));
   }

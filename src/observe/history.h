@@ -65,9 +65,10 @@ class History {
   }
   void annotate(DeviceIndex device, std::vector<std::pair<std::string, std::string>> fields);
 
-  // Appends what there is to a snapshot, oldest first: entries as one device's trace, annotations,
-  // and the texts they name. Stack ids are still this history's. Dates its extents, too.
-  void read_into(Snapshot& snapshot, DeviceIndex device) const;
+  // Appends what there was at a moment to a snapshot, oldest first: entries as one device's trace,
+  // annotations, and the texts they name. Stack ids are still this history's. Dates its extents,
+  // too.
+  void read_into(Snapshot& snapshot, DeviceIndex device, uint64_t until_ticks = UINT64_MAX) const;
   // Mappings carry ticks until here; then the time that an entry of that moment would have.
   void date(std::vector<SnapshotExtent>& extents) const;
   const StackTable& stacks() const { return stacks_; }

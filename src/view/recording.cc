@@ -16,9 +16,13 @@ std::set<DeviceIndex> devices_in(const Snapshot& snapshot) {
   }
   // A number far beyond any device is nonsense, and would have to be counted up to.
   constexpr uint64_t kMostDevices = 4096;
-  for (const SnapshotSegment& segment : snapshot.segments) {
-    if (segment.device.value() < kMostDevices) devices.insert(segment.device);
-  }
+  const auto add = [&](const auto& all) {
+    for (const auto& each : all) {
+      if (each.device.value() < kMostDevices) devices.insert(each.device);
+    }
+  };
+  add(snapshot.segments);
+  add(snapshot.extents);
   if (devices.empty()) devices.insert(DeviceIndex());
   return devices;
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "base/ticks.h"
 #include "engine/classic/act.h"
 #include "engine/shown.h"
 
@@ -29,6 +30,7 @@ SnapshotSegment shown_from(const ClassicBlock& first, DeviceIndex device) {
 
 Holdings ClassicEngine::holdings(std::optional<PoolId> pool) {
   std::vector<SnapshotSegment> segments;
+  uint64_t ticks = 0;
   {
     Act act(*this, {});
     const DeviceIndex device = device_.properties().index;
@@ -43,10 +45,11 @@ Holdings ClassicEngine::holdings(std::optional<PoolId> pool) {
     ClassicBlock nothing;
     nothing.pool = &large_;
     note(TraceAction::kSnapshot, nothing, static_cast<size_t>(stats_.active_bytes.all.current));
+    ticks = ticks_now();
   }
   std::sort(segments.begin(), segments.end(),
             [](const auto& a, const auto& b) { return a.address < b.address; });
-  return {.segments = std::move(segments)};
+  return {.segments = std::move(segments), .ticks = ticks};
 }
 
 Status ClassicEngine::annotate(DeviceAddress address, const std::string& said) {

@@ -2,6 +2,7 @@
 // them, and the views and extents that these are made of.
 #include <algorithm>
 
+#include "base/ticks.h"
 #include "engine/paged/all_arenas.h"
 #include "engine/paged/paged_engine.h"
 #include "engine/shown.h"
@@ -61,22 +62,22 @@ SnapshotExtent shown(const Extent& extent, DeviceIndex device) {
     shown.mappings.push_back({address, static_cast<int64_t>(slot.mapped_ticks)});
     if (extent.is_at_home_in(*mapping.view, mapping.slot)) shown.home = address;
   }
-  std::sort(shown.mappings.begin(), shown.mappings.end(),
-            [](const auto& a, const auto& b) { return a.address < b.address; });
   return shown;
 }
 
 }  // namespace
 
-// Extents of a paused pool have no memory, and are none.
+// At one moment, and so under all locks; no hit comes between. Extents of a paused pool have no
+// memory, and are none.
 Holdings PagedEngine::holdings(std::optional<PoolId> wanted) {
   Holdings held;
   const DeviceIndex device = index_;
   {
     MutexLock lock(mutex_);
+    MutexLock counting(counting_mutex_);
+    AllArenas all(arenas_);
     for (const auto& [id, pool] : pools_) {
       if (wanted && id != *wanted) continue;
-      AllArenas arenas(*pool);
       for (const auto& [stream, arena] : pool->arenas) arena->flush();
       for (const auto& view : pool->views) {
         show_segments(*view, device, held.segments);
@@ -86,12 +87,20 @@ Holdings PagedEngine::holdings(std::optional<PoolId> wanted) {
         if (!extent->is_dropped) held.extents.push_back(shown(*extent, device));
       }
     }
+    int64_t active_bytes = 0;
+    for (const Arena* arena : arenas_) {
+      for (const Heap& heap : arena->heaps) active_bytes += heap.counters.active().bytes;
+    }
     TraceEntry entry;
     entry.action = TraceAction::kSnapshot;
-    entry.bytes = static_cast<size_t>(stats_locked().active_bytes.all.current);
+    entry.bytes = static_cast<size_t>(active_bytes);
     hooks_.put(entry);
+    held.ticks = ticks_now();
   }
   const auto by_address = [](const auto& a, const auto& b) { return a.address < b.address; };
+  for (SnapshotExtent& each : held.extents) {
+    std::sort(each.mappings.begin(), each.mappings.end(), by_address);
+  }
   std::sort(held.segments.begin(), held.segments.end(), by_address);
   std::sort(held.views.begin(), held.views.end(), by_address);
   std::sort(held.extents.begin(), held.extents.end(),

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
@@ -11,6 +12,7 @@
 
 #include "ashlar/allocator.h"
 #include "ashlar/sim.h"
+#include "base/random.h"
 #include "base/units.h"
 #include "format/renumber.h"
 #include "format/snapshot_pickle.h"
@@ -261,6 +263,71 @@ TEST(SnapshotConcurrencyTest, LookingWhileOthersAllocate) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(allocator.snapshot().device_traces[0].size(), 500U);
 }
+
+class MomentConcurrencyTest : public SnapshotTest,
+                              public ::testing::WithParamInterface<const char*> {};
+
+// By address, with the bytes that were asked for.
+using LiveBlocks = std::map<uint64_t, size_t>;
+
+LiveBlocks live_by_trace(const Snapshot& snapshot) {
+  LiveBlocks live;
+  for (const TraceEntry& entry : snapshot.device_traces[1]) {
+    const uint64_t address = entry.address.value();
+    if (entry.action == TraceAction::kAlloc) {
+      EXPECT_TRUE(live.emplace(address, entry.bytes).second) << "allocated twice";
+    }
+    if (entry.action == TraceAction::kFreeCompleted) {
+      EXPECT_EQ(live.erase(address), 1U) << "freed, and was not there";
+    }
+  }
+  return live;
+}
+
+LiveBlocks live_by_segments(const Snapshot& snapshot) {
+  LiveBlocks live;
+  for (const SnapshotSegment& segment : snapshot.segments) {
+    for (const SnapshotBlock& block : segment.blocks) {
+      if (block.state != SnapshotBlockState::kAllocated) continue;
+      live.emplace(block.address.value(), block.requested_bytes);
+    }
+  }
+  return live;
+}
+
+// While two threads go on allocating.
+TEST_P(MomentConcurrencyTest, ASnapshotAndItsTraceAreOfOneMoment) {
+  Allocator allocator(device(), parse_options(GetParam()));
+  allocator.start_history({.max_entries = 1'000'000});
+  std::atomic<bool> is_over = false;
+  const auto work = [&](StreamId stream, uint64_t seed) {
+    Random random(seed);
+    std::vector<Buffer> held(16);
+    while (!is_over.load()) {
+      Buffer& each = held[random.below(held.size())];
+      each.reset();
+      each = allocator.allocate(1 + random.below(3 * kMiB), stream);
+      // Not faster than the history is long.
+      if (random.below(16) == 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+  };
+  std::thread one(work, *device().create_stream(), 1);
+  std::thread two(work, *device().create_stream(), 2);
+  for (int i = 0; i < 40; ++i) {
+    const Snapshot snapshot = allocator.snapshot();
+    ASSERT_FALSE(snapshot.device_traces[1].empty());
+    EXPECT_EQ(snapshot.device_traces[1].back().action, TraceAction::kSnapshot);
+    EXPECT_EQ(live_by_trace(snapshot), live_by_segments(snapshot));
+    if (HasFailure()) break;
+  }
+  is_over = true;
+  one.join();
+  two.join();
+}
+
+INSTANTIATE_TEST_SUITE_P(Engines, MomentConcurrencyTest,
+                         ::testing::Values("engine:classic", "engine:paged"),
+                         [](const auto& each) { return std::string(each.param).substr(7); });
 
 }  // namespace
 }  // namespace ashlar
