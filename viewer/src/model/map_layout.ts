@@ -1,7 +1,7 @@
 // Lays segments out as words on a page: left to right, broken at the right edge, so that area is
 // bytes and everything fits however large single segments are. Pools are paragraphs; a pool's idle
 // extents, which are in no segment, are one more, an extent a word.
-import { type AddressMap, SegmentKind } from "../ask/scene.ts";
+import { type AddressMap, BlockState, SegmentKind } from "../ask/scene.ts";
 import { idleExtents } from "./extents.ts";
 import type { Quads } from "./tile_quads.ts";
 
@@ -70,12 +70,21 @@ export function fittingBytesPerPixel(map: AddressMap, width: number, height: num
   return Math.max(1, total / pixels);
 }
 
+// Not its addresses: some of them may have nothing behind them.
+function memoryIn(map: AddressMap, segment: number): number {
+  let bytes = 0;
+  for (let i = map.segment_first[segment]; i < map.segment_first[segment + 1]; ++i) {
+    if (map.block_state[i] !== BlockState.unmapped) bytes += map.block_bytes[i];
+  }
+  return bytes;
+}
+
 export function layOutMap(map: AddressMap, page: MapPage): MapLayout {
   const writer = new LineWriter(page);
   const headings: MapHeading[] = [];
   const origins: MapOrigin[] = [];
   for (const [pool, segments] of byPool([...map.segment_pool.keys()], map.segment_pool)) {
-    const bytes = segments.reduce((sum, segment) => sum + map.segment_bytes[segment], 0);
+    const bytes = segments.reduce((sum, segment) => sum + memoryIn(map, segment), 0);
     const views = segments.filter(
       (segment) => map.segment_kind[segment] === SegmentKind.view,
     ).length;

@@ -21,9 +21,10 @@ test("each pool has a heading of its own, and starts a new line", () => {
   const map = mapOf([
     { pool: 1, blocks: [live(10)] },
     { pool: 0, blocks: [live(20)] },
-    { pool: 1, blocks: [live(30)] },
+    { pool: 1, blocks: [live(30), { bytes: 50, state: BlockState.unmapped }] },
   ]);
   const layout = layOutMap(map, { width: 100, bytesPerPixel: 1 });
+  // Of memory: addresses with nothing behind them do not count.
   expect(layout.headings.map((heading) => [heading.pool, heading.bytes, heading.segments])).toEqual(
     [
       [0, 20, 1],
