@@ -56,9 +56,7 @@ class Recording:
     def diff(self, other: "Recording", *, at: str = "end") -> Diff:
         """What the other run holds more or less than this one, at the "end" or at the "peak" of
         each: `ashlar diff --json`."""
-        if not isinstance(other, Recording):
-            raise TypeError(f"other: {other!r} is no ashlar.Recording (expected one, as "
-                            "ashlar.load gives it)")
+        _require_recording(other)
         return Diff(self._run.diff(other._run, at=at))
 
     def replay(self, *, engine: Optional[str] = None, conf: Optional[str] = None,
@@ -79,6 +77,15 @@ class Recording:
         """Why it ran out of memory, or would under a limit: `ashlar oom --json`."""
         return self._run.oom(capacity=capacity, cap=cap, jobs=jobs)
 
+    def to_html(self, *others: "Recording") -> str:
+        """The page of `ashlar view` with this run in it, and others to compare it with: one file
+        that needs no network and no server, of 8 MB at most for one run of ordinary length. To
+        keep it: pathlib.Path("run.html").write_text(run.to_html()). Raises UsageError where the
+        package was built without the page."""
+        for other in others:
+            _require_recording(other)
+        return _ashlar._page_of([each._run for each in (self, *others)])
+
     def __repr__(self) -> str:
         told = self.summary()
         return (f"<ashlar.Recording {told['file']}, device {told['device']}: {told['entries']:,} "
@@ -95,6 +102,12 @@ class Recording:
                 ("out of memory", f"{told['ooms']:,} times")]
         return table(f"{told['file']}, device {told['device']}: {told['entries']:,} "
                      f"entries{seconds}", rows)
+
+
+def _require_recording(other: Any) -> None:
+    if not isinstance(other, Recording):
+        raise TypeError(f"other: {other!r} is no ashlar.Recording (expected one, as ashlar.load "
+                        "gives it)")
 
 
 def _copy(answer: Any) -> Any:

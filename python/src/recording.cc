@@ -14,9 +14,11 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "analysis/oom.h"
 #include "analysis/tune.h"
+#include "answers/causes_answer.h"
 #include "answers/diff_answer.h"
 #include "answers/leaks_answer.h"
 #include "answers/oom_answer.h"
@@ -36,6 +38,10 @@
 #include "interrupt.h"
 #include "sizes.h"
 #include "texts.h"
+#include "view/page.h"
+#include "view/recording.h"
+#include "view/self_contained.h"
+#include "view/view.h"
 
 namespace ashlar::python {
 namespace {
@@ -197,6 +203,29 @@ py::object oom(const RunUser& user, const TuneWish& wish) {
   });
 }
 
+// Of several runs side by side; the first is shown first.
+py::str page_of(const std::vector<RunUser>& users) {
+  std::vector<std::shared_ptr<const RecordedRun>> runs;
+  for (const RunUser& user : users) runs.push_back(user.run);
+  return text_of(interruptible([runs = std::move(runs)](const std::stop_token& stop) {
+    const GateVisit visit;
+    const std::string page = view::built_in_page();
+    if (page.empty()) unwrap(Status::unsupported(view::kNoPage));
+    const view::Explain explain = [stop](const view::Document& document,
+                                         const IsWanted& is_wanted) -> Result<std::string> {
+      const IsWanted by_both = [&] { return is_wanted() && !stop.stop_requested(); };
+      const Result<Json> causes = causes_answer(document, by_both);
+      if (!causes.ok()) return causes.status();
+      return causes->dump(-1, ' ', false, Json::error_handler_t::replace);
+    };
+    view::View shown(text("ashlar ", ASHLAR_VERSION), explain);
+    for (const std::shared_ptr<const RecordedRun>& run : runs) {
+      unwrap(shown.add(view::make_recording(run->file, run->snapshot)));
+    }
+    return unwrap(view::self_contained(shown, page));
+  }));
+}
+
 void bind_replays(py::class_<RunUser>& runs) {
   runs.def(
           "replay",
@@ -246,6 +275,7 @@ void bind_recordings(py::module_& module) {
              "Reads a snapshot, plain or compressed.");
   module.def("_load_bytes", load_bytes, py::arg("data"), py::kw_only(), py::arg("name") = "bytes",
              py::arg("device") = py::none(), "The same of bytes, under a name for people.");
+  module.def("_page_of", page_of, py::arg("runs"), "One HTML file that shows them.");
 }
 
 }  // namespace ashlar::python

@@ -1,6 +1,7 @@
 // `ashlar view`: recorded runs in the browser, served on this machine only.
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 
 #include <chrono>
 #include <memory>
@@ -8,12 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "answers/causes_answer.h"
 #include "cli/browser.h"
+#include "cli/json_answer.h"
 #include "cli/recorded_run.h"
 #include "cli/stop_signals.h"
 #include "cli/subcommand.h"
 #include "cli/version.h"
-#include "cli/view_causes.h"
 #include "cli/view_live.h"
 #include "cli/view_loading.h"
 #include "files/output.h"
@@ -29,7 +31,6 @@ namespace ashlar {
 namespace {
 
 constexpr std::chrono::minutes kTimeToChoose{10};  // another file, when one could not be read
-constexpr size_t kBudgetBytes = 8'000'000;         // what mail and CI take without asking
 
 struct ViewRequest {
   std::vector<std::string> files{};
@@ -97,6 +98,13 @@ ExitCode run_view(const ViewRequest& asked, const Session& session) {
   return serve(asked, std::move(page), session);
 }
 
+Result<std::string> causes_of(const view::Document& document,
+                              const std::function<bool()>& is_wanted) {
+  const Result<nlohmann::ordered_json> causes = causes_answer(document, is_wanted);
+  if (!causes.ok()) return causes.status();
+  return json_answer(*causes);
+}
+
 std::string program() { return fmt::format("ashlar {}", kVersion); }
 
 ExitCode serve(const ViewRequest& asked, std::string page, const Session& session) {
@@ -113,7 +121,7 @@ ExitCode serve(const ViewRequest& asked, std::string page, const Session& sessio
     live_name = *std::move(name);
   }
   view::Live* const watched = live ? &*live : nullptr;
-  view::View shown(program(), causes_json, live_name);
+  view::View shown(program(), causes_of, live_name);
   view::PageHandler handler(shown, std::move(page), watched);
   http::ServerOptions options;
   options.port = asked.port;
@@ -146,7 +154,7 @@ ExitCode serve(const ViewRequest& asked, std::string page, const Session& sessio
 }
 
 ExitCode write_file(const ViewRequest& asked, const std::string& page, const Session& session) {
-  view::View shown(program(), causes_json);
+  view::View shown(program(), causes_of);
   for (const std::string& file : asked.files) {
     Result<Snapshot> snapshot = read_snapshot(file);
     if (!snapshot.ok()) return complain(snapshot.status(), session);
@@ -155,7 +163,7 @@ ExitCode write_file(const ViewRequest& asked, const std::string& page, const Ses
       return complain(added.status(), session);
     }
   }
-  const Result<std::string> written = view::self_contained(shown, page, kBudgetBytes);
+  const Result<std::string> written = view::self_contained(shown, page);
   if (!written.ok()) return complain(written.status(), session);
   Result<FileSink> sink = FileSink::open(asked.output);
   if (!sink.ok()) return complain(sink.status(), session);

@@ -13,9 +13,12 @@ namespace ashlar::view {
 
 inline constexpr std::string_view kAnswersMark = "<!--ashlar:answers-->";
 
+inline constexpr size_t kMailableBytes = 8'000'000;  // what mail and CI take without asking
+
 // What cannot be done without is there even if it takes more than `most_bytes`.
 // kUsage: the page has no place for answers.
-Result<std::string> self_contained(const View& view, std::string_view page, size_t most_bytes);
+Result<std::string> self_contained(const View& view, std::string_view page,
+                                   size_t most_bytes = kMailableBytes);
 
 // For tests of it, and of others that pack.
 std::string base64(std::string_view bytes);

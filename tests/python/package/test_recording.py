@@ -4,6 +4,7 @@ import errno
 import json
 import lzma
 import pickle
+import re
 
 import pytest
 
@@ -150,6 +151,29 @@ def test_a_snapshot_may_be_in_memory(allocator):
 def test_a_difference_is_one_of_recordings():
     with pytest.raises(TypeError, match="expected one, as ashlar.load gives it"):
         ashlar.load(LEAKY).diff(str(LEAKY))
+
+
+def index_in(page):
+    """Which questions the answers in a page are to."""
+    found = re.search(r'id="ashlar-index">(.*?)</script>', page, re.DOTALL)
+    return json.loads(found.group(1))
+
+
+def test_a_page_is_that_of_the_tool_and_has_as_many_runs_as_are_given(tmp_path):
+    file = tmp_path / "page.html"
+    tool = run_cli("view", OOM, "-o", file)
+    recording = ashlar.load(OOM)
+    if tool.returncode != 0:  # built without the page
+        with pytest.raises(ashlar.UsageError) as caught:
+            recording.to_html()
+        assert str(caught.value) in tool.stderr
+        return
+    page = recording.to_html()
+    assert index_in(page).keys() == index_in(file.read_text()).keys()
+    both = recording.to_html(ashlar.load(LEAKY))
+    assert len(index_in(both)) > len(index_in(page))
+    with pytest.raises(TypeError, match="is no ashlar.Recording"):
+        recording.to_html(OOM)
 
 
 def test_limits_that_are_no_sizes_are_refused():

@@ -1,5 +1,5 @@
 // A report, and then all settings that are worth trying.
-#include "cli/view_causes.h"
+#include "answers/causes_answer.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -9,7 +9,6 @@
 #include "analysis/tune.h"
 #include "answers/report_answer.h"
 #include "answers/tune_answer.h"
-#include "cli/json_answer.h"
 
 namespace ashlar {
 namespace {
@@ -55,8 +54,7 @@ void add_trials(const TuneResult& result, Json& answer) {
 
 }  // namespace
 
-Result<std::string> causes_json(const view::Document& document,
-                                const std::function<bool()>& is_wanted) {
+Result<Json> causes_answer(const view::Document& document, const std::function<bool()>& is_wanted) {
   const Snapshot& snapshot = document.recording().snapshot;
   ReplayOptions replaying = replay_options_of(document);
   replaying.is_wanted = is_wanted;
@@ -73,7 +71,7 @@ Result<std::string> causes_json(const view::Document& document,
 
   Json answer = report_as_json(*report, document.recording().options);
   add_trials(*tuned, answer);
-  return json_answer(answer);
+  return answer;
 }
 
 }  // namespace ashlar
