@@ -9,7 +9,7 @@ set(ASHLAR_VIEWER_PAGE ${PROJECT_SOURCE_DIR}/viewer/dist/index.html CACHE FILEPA
 # It is looked at in every build, so that a page that was made meanwhile is found.
 set(page_source ${CMAKE_CURRENT_BINARY_DIR}/page_bytes.cc)
 add_custom_target(ashlar_page_bytes
-  COMMAND ashlar_embed_page ${ASHLAR_VIEWER_PAGE} ${page_source}
+  COMMAND ashlar_embed_page ${ASHLAR_VIEWER_PAGE} ${page_source} ${PROJECT_SOURCE_DIR}/viewer/src
   BYPRODUCTS ${page_source}
   COMMENT "Looking for the viewer's page")
 target_sources(ashlar_view PRIVATE ${page_source})

@@ -1,12 +1,14 @@
 // Makes a source file of the page, compressed, for the command line tool to carry:
 //
-//   embed_page PAGE.html OUT.cc
+//   embed_page PAGE.html OUT.cc [SOURCES]
 //
-// A page that is not there gives an empty one. OUT.cc is left alone where it would not change, so
+// A page that is not there gives an empty one, and one that is older than a file in the folder
+// SOURCES is complained of. OUT.cc is left alone where it would not change, so
 // that nothing is compiled for it. Runs while building; part of no library.
 #include <zlib.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <sstream>
@@ -45,12 +47,27 @@ std::string source_of(const std::string& page) {
   return std::move(out).str();
 }
 
+bool is_older(const char* page, const char* sources) {
+  namespace fs = std::filesystem;
+  std::error_code none;
+  const fs::file_time_type made = fs::last_write_time(page, none);
+  if (none) return false;
+  for (const fs::directory_entry& each : fs::recursive_directory_iterator(sources, none)) {
+    if (each.is_regular_file(none) && each.last_write_time(none) > made) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 int main(int count, char** values) {
-  if (count != 3) {
-    std::cerr << "embed_page: expected PAGE.html and OUT.cc\n";
+  if (count != 3 && count != 4) {
+    std::cerr << "embed_page: expected PAGE.html, OUT.cc, and maybe the folder of its sources\n";
     return 2;
+  }
+  if (count == 4 && is_older(values[1], values[3])) {
+    std::cerr << "embed_page: the page is older than " << values[3]
+              << ": to make it anew, scripts/viewer\n";
   }
   const std::string source = source_of(contents(values[1]));
   if (contents(values[2]) == source) return 0;
