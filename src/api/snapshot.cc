@@ -61,7 +61,7 @@ Snapshot Allocator::snapshot(const SnapshotOptions& options) {
   const DeviceIndex device = parts_->device.properties().index;
   snapshot.device_traces.resize(device.value() + 1);
   if (options.include_traces) {
-    engine.history().read_into(snapshot, device, held.ticks);
+    engine.history().read_into(snapshot, device, held.moment);
   } else {
     engine.history().date(snapshot.extents);
   }

@@ -62,7 +62,7 @@ struct Holdings {
   // Of engines that have them. The times of mappings are still ticks (History::date).
   std::vector<SnapshotView> views{};
   std::vector<SnapshotExtent> extents{};
-  uint64_t ticks = UINT64_MAX;  // the moment: what is recorded later is not of it
+  History::Moment moment{};  // what was recorded later is not of it
 };
 
 class Engine {

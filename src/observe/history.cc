@@ -184,7 +184,7 @@ void History::drop_unused_strings() {
 // --- reading
 // ---------------------------------------------------------------------------------------
 
-std::vector<TraceEntry> History::entries(size_t max_entries) const {
+std::vector<TraceEntry> History::entries(size_t max_entries, size_t left_out) const {
   std::vector<TraceEntry> newest_first;
   newest_first.reserve(std::min(max_entries, 2 * count_));
   const auto add = [&](const Slot& kept, TraceAction action) {
@@ -200,7 +200,7 @@ std::vector<TraceEntry> History::entries(size_t max_entries) const {
     entry.pool = kept.act.pool;
     entry.time_us = static_cast<int64_t>(kept.ticks);
   };
-  for (size_t age = 1; age <= count_; ++age) {
+  for (size_t age = 1 + left_out; age <= count_; ++age) {
     const Slot& kept = slot((next_ + count_ - age) % count_);
     if (kept.act.is_whole_free) add(kept, TraceAction::kFreeCompleted);
     add(kept, kept.act.action);
@@ -209,25 +209,30 @@ std::vector<TraceEntry> History::entries(size_t max_entries) const {
   return newest_first;
 }
 
-void History::read_into(Snapshot& snapshot, DeviceIndex device, uint64_t until_ticks) const {
-  const auto is_later = [until_ticks](const auto& each) {
-    return static_cast<uint64_t>(each.time_us) > until_ticks;  // which still are ticks
-  };
+History::Moment History::now() const {
+  BiasedLock lock(mutex_);
+  if (count_ == 0) return {};
+  const size_t newest = (next_ + count_ - 1) % count_;
+  return {newest, slot(newest).ticks};
+}
+
+void History::read_into(Snapshot& snapshot, DeviceIndex device, const Moment& moment) const {
   BiasedLock lock(mutex_);
   clock_.calibrate();
   if (snapshot.device_traces.size() <= device.value()) {
     snapshot.device_traces.resize(device.value() + 1);
   }
   std::vector<TraceEntry>& trace = snapshot.device_traces[device.value()];
-  trace = entries(options_.max_entries);
-  std::erase_if(trace, is_later);
+  const bool is_cut = reaches(moment);
+  const size_t later_count = is_cut ? (next_ + count_ - 1 - moment.place) % count_ : 0;
+  trace = entries(options_.max_entries, later_count);
   for (TraceEntry& entry : trace) {
     entry.device = device;
     entry.time_us = clock_.unix_us(static_cast<uint64_t>(entry.time_us));
   }
   for (size_t i = 0; i < annotations_.size(); ++i) {
     Annotation annotation = annotations_[(next_annotation_ + i) % annotations_.size()];
-    if (is_later(annotation)) continue;
+    if (is_cut && static_cast<uint64_t>(annotation.time_us) > moment.ticks) continue;
     annotation.time_us = clock_.unix_us(static_cast<uint64_t>(annotation.time_us));
     snapshot.annotations.push_back(std::move(annotation));
   }

@@ -65,10 +65,20 @@ class History {
   }
   void annotate(DeviceIndex device, std::vector<std::pair<std::string, std::string>> fields);
 
+  // A moment between two acts. Where an engine asks under its locks, it is the engine's own.
+  struct Moment {
+    size_t place = SIZE_MAX;      // of the act before it, in the ring; otherwise none is known
+    uint64_t ticks = UINT64_MAX;  // of that act
+  };
+  Moment now() const;
+
   // Appends what there was at a moment to a snapshot, oldest first: entries as one device's trace,
   // annotations, and the texts they name. Stack ids are still this history's. Dates its extents,
-  // too.
-  void read_into(Snapshot& snapshot, DeviceIndex device, uint64_t until_ticks = UINT64_MAX) const;
+  // too. A ring so short that nothing of then is left gives what came later.
+  void read_into(Snapshot& snapshot, DeviceIndex device, const Moment& moment) const;
+  void read_into(Snapshot& snapshot, DeviceIndex device) const {
+    read_into(snapshot, device, Moment());
+  }
   // Mappings carry ticks until here; then the time that an entry of that moment would have.
   void date(std::vector<SnapshotExtent>& extents) const;
   const StackTable& stacks() const { return stacks_; }
@@ -123,8 +133,14 @@ class History {
   const Slot& slot(size_t index) const ASHLAR_REQUIRES(mutex_) {
     return (*pieces_[index / kPieceSlots])[index % kPieceSlots];
   }
-  // In order of age, as many of the newest as are asked for; times are still ticks.
-  std::vector<TraceEntry> entries(size_t max_entries) const ASHLAR_REQUIRES(mutex_);
+  // Whether the act before a moment is still in the ring.
+  bool reaches(const Moment& moment) const ASHLAR_REQUIRES(mutex_) {
+    return moment.place < count_ && slot(moment.place).ticks == moment.ticks;
+  }
+  // In order of age, as many of the newest as are asked for, but for those in the newest
+  // `left_out` slots; times are still ticks.
+  std::vector<TraceEntry> entries(size_t max_entries, size_t left_out) const
+      ASHLAR_REQUIRES(mutex_);
   void date_locked(std::vector<SnapshotExtent>& extents) const ASHLAR_REQUIRES(mutex_);
   void resize(size_t max_entries) ASHLAR_REQUIRES(mutex_);
   void clear() ASHLAR_REQUIRES(mutex_);

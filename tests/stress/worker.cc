@@ -1,8 +1,11 @@
 // What a thread of the stress does, one act after the other.
 #include "worker.h"
 
+#include <gtest/gtest.h>
+
 #include <array>
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "base/units.h"
@@ -28,7 +31,9 @@ void Worker::act() {
   if (point < 890) return sleepers_.act();
   if (point < 930) return graphs_.act();
   if (point < 970) return passing_.act();
-  if (point < 977) return limit();
+  if (point < 975) return limit();
+  if (point < 979) return trim_to();
+  if (point < 981) return take_snapshot();
   if (point < 998) return field_.machine().inject(draw_fault(random_));
   if (point < 999) return expect_clear(field_.engine(random_.below(kDeviceCount)).trim());
   go_without_cache();
@@ -106,6 +111,32 @@ void Worker::begin_or_end_session() {
 void Worker::limit() {
   const double fraction = random_.below(2) == 0 ? 1.0 : 0.5 + random_.fraction() / 2;
   expect_clear(field_.engine(random_.below(kDeviceCount)).set_memory_fraction(fraction));
+}
+
+// Whole extents, of those that are idle, while others go on.
+void Worker::trim_to() {
+  const TrimTarget target{.reserved_bytes = random_.below(80 * kMiB),
+                          .wait = random_.below(4) == 0 ? TrimWait::kForWork : TrimWait::kNever};
+  expect_clear(field_.engine(random_.below(kDeviceCount)).trim_to(target).status());
+}
+
+// At whatever moment the others are: each extent is told once, and those at home are what segments
+// are made of. Pools that are paused, or about to be, are on their way.
+void Worker::take_snapshot() {
+  const Holdings held = field_.engine(random_.below(kDeviceCount)).holdings();
+  std::set<PoolId> paused;
+  size_t segment_bytes = 0;
+  for (const SnapshotSegment& segment : held.segments) {
+    if (segment.is_paused) paused.insert(segment.pool);
+    if (segment.is_expandable && !segment.is_paused) segment_bytes += segment.total_bytes;
+  }
+  std::set<ExtentId> ids;
+  size_t home_bytes = 0;
+  for (const SnapshotExtent& extent : held.extents) {
+    EXPECT_TRUE(ids.insert(extent.id).second) << "an extent is there twice";
+    if (extent.home && !paused.contains(extent.pool)) home_bytes += extent.bytes;
+  }
+  EXPECT_EQ(home_bytes, segment_bytes);
 }
 
 // For a few acts of all threads only: it makes everything slow, and nothing is stitched.

@@ -37,6 +37,8 @@ class Worker {
   void begin_or_end_session();
   void go_without_cache();
   void limit();
+  void trim_to();
+  void take_snapshot();
   size_t draw_bytes();
 
   Field& field_;

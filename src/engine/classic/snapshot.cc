@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "base/ticks.h"
 #include "engine/classic/act.h"
 #include "engine/shown.h"
 
@@ -30,7 +29,7 @@ SnapshotSegment shown_from(const ClassicBlock& first, DeviceIndex device) {
 
 Holdings ClassicEngine::holdings(std::optional<PoolId> pool) {
   std::vector<SnapshotSegment> segments;
-  uint64_t ticks = 0;
+  History::Moment moment;
   {
     Act act(*this, {});
     const DeviceIndex device = device_.properties().index;
@@ -45,11 +44,11 @@ Holdings ClassicEngine::holdings(std::optional<PoolId> pool) {
     ClassicBlock nothing;
     nothing.pool = &large_;
     note(TraceAction::kSnapshot, nothing, static_cast<size_t>(stats_.active_bytes.all.current));
-    ticks = ticks_now();
+    moment = history().now();
   }
   std::sort(segments.begin(), segments.end(),
             [](const auto& a, const auto& b) { return a.address < b.address; });
-  return {.segments = std::move(segments), .ticks = ticks};
+  return {.segments = std::move(segments), .moment = moment};
 }
 
 Status ClassicEngine::annotate(DeviceAddress address, const std::string& said) {

@@ -2,7 +2,6 @@
 // them, and the views and extents that these are made of.
 #include <algorithm>
 
-#include "base/ticks.h"
 #include "engine/paged/all_arenas.h"
 #include "engine/paged/paged_engine.h"
 #include "engine/shown.h"
@@ -95,7 +94,7 @@ Holdings PagedEngine::holdings(std::optional<PoolId> wanted) {
     entry.action = TraceAction::kSnapshot;
     entry.bytes = static_cast<size_t>(active_bytes);
     hooks_.put(entry);
-    held.ticks = ticks_now();
+    held.moment = history_.now();
   }
   const auto by_address = [](const auto& a, const auto& b) { return a.address < b.address; };
   for (SnapshotExtent& each : held.extents) {

@@ -303,13 +303,14 @@ TEST_P(MomentConcurrencyTest, ASnapshotAndItsTraceAreOfOneMoment) {
   const auto work = [&](StreamId stream, uint64_t seed) {
     Random random(seed);
     std::vector<Buffer> held(16);
-    while (!is_over.load()) {
+    // Not more than the history remembers.
+    for (int i = 0; i < 60'000 && !is_over.load(); ++i) {
       Buffer& each = held[random.below(held.size())];
       each.reset();
       each = allocator.allocate(1 + random.below(3 * kMiB), stream);
-      // Not faster than the history is long.
       if (random.below(16) == 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
     }
+    while (!is_over.load()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   };
   std::thread one(work, *device().create_stream(), 1);
   std::thread two(work, *device().create_stream(), 2);
