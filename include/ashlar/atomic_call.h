@@ -6,6 +6,9 @@
 namespace ashlar::symm {
 
 enum class AtomicKind { kAdd, kAnd, kOr, kXor, kSwap, kCompareAndSwap };
+constexpr bool is_known(AtomicKind kind) {
+  return kind >= AtomicKind::kAdd && kind <= AtomicKind::kCompareAndSwap;
+}
 enum class WordBytes : uint8_t { k4 = 4, k8 = 8 };
 
 struct AtomicCall {

@@ -137,6 +137,9 @@ Result<size_t> word_place(const PeerHandle& peers, int at, const AtomicCall& wha
   if (what.word != WordBytes::k4 && what.word != WordBytes::k8) {
     return Status::usage(text("a word of ", word_bytes, " bytes: expected 4 or 8"));
   }
+  if (!is_known(what.kind)) {
+    return Status::usage(text("step ", static_cast<int>(what.kind), " on a word is unknown"));
+  }
   const auto most = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
   Result<size_t> place =
       peers.place_of(at, static_cast<int64_t>(std::min(what.offset, most)), word_bytes);

@@ -99,6 +99,7 @@ Group Group::join_as(const Heap& heap, std::shared_ptr<Store> store, const Group
   circle.members = members;
   circle.pad_bytes = unwrap(pad_bytes(options.world_size, options.channel_count + 1));
   circle.may_share_device = options.may_share_device;
+  circle.measures_thresholds = options.measure_thresholds;
   circle.use_multicast = options.use_multicast;
   circle.use_fabric = options.use_fabric;
   circle.transport = options.transport;

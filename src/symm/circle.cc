@@ -99,6 +99,8 @@ Result<std::unique_ptr<Circle>> Circle::join(Arena& arena, std::shared_ptr<Store
   own.no_fd = arena.backend().fd_availability().message();
   own.no_fabric = arena.backend().fabric_availability().message();
   own.wants_fabric = options.use_fabric;
+  own.may_share_device = options.may_share_device;
+  own.measures_thresholds = options.measures_thresholds;
   own.pad_bytes = options.pad_bytes;
   if (options.transport != nullptr) own.transport = options.transport->address();
   own.cores = Cores::of_thread();
@@ -179,29 +181,45 @@ Patience Circle::patience() const {
   return Patience::of(ranks, cores.count());
 }
 
+// By the records alone, which are the same on all ranks: so all find the same.
 Status Circle::check_roster() const {
   const std::vector<JoinRecord>& all = roster_.records;
-  const auto backend = [&](int rank) { return all[rank].backend; };
-  if (const std::string listed = list_differences(seat_.world_size, backend); !listed.empty()) {
-    return Status::usage(
-        text("the ranks of group ", options_.name, " use different kinds of memory: ", listed));
+  const auto differ = [&](std::string_view how, const auto& value) -> Status {
+    const auto of_rank = [&](int rank) { return value(all[rank]); };
+    const std::string listed = list_differences(seat_.world_size, of_rank);
+    if (listed.empty()) return {};
+    return Status::usage(text("the ranks of group ", options_.name, " ", how, ": ", listed));
+  };
+  const auto word = [](bool is_set) { return std::string_view(is_set ? "true" : "false"); };
+  using Record = const JoinRecord&;
+  Status wrong = differ("use different kinds of memory", [](Record own) { return own.backend; });
+  if (wrong.ok()) {
+    wrong = differ("want pads of different sizes", [](Record own) { return own.pad_bytes; });
   }
-  const auto pad = [&](int rank) { return all[rank].pad_bytes; };
-  if (const std::string listed = list_differences(seat_.world_size, pad); !listed.empty()) {
-    return Status::usage(
-        text("the ranks of group ", options_.name, " want pads of different sizes: ", listed));
+  if (wrong.ok()) {
+    wrong = differ("have different options: may_share_device is",
+                   [&](Record own) { return word(own.may_share_device); });
   }
-  if (Status reached = check_transports(); !reached.ok()) return reached;
-  if (Status handed = check_ways(); !handed.ok()) return handed;
+  if (wrong.ok()) {
+    wrong = differ("have different options: measure_thresholds is",
+                   [&](Record own) { return word(own.measures_thresholds); });
+  }
+  if (wrong.ok()) wrong = check_transports();
+  if (wrong.ok()) wrong = check_ways();
+  return wrong.ok() ? check_devices() : wrong;
+}
+
+Status Circle::check_devices() const {
   if (options_.may_share_device) return {};
-  std::map<DeviceUuid, int> owners;
-  for (const JoinRecord& each : all) {
+  std::map<DeviceUuid, std::vector<int>> owners;
+  for (const JoinRecord& each : roster_.records) {
     if (each.device == DeviceUuid{}) continue;  // the host's memory is for all
-    const auto [owner, is_new] = owners.try_emplace(each.device, each.seat.rank);
-    if (is_new) continue;
-    return Status::usage(text("ranks ", owner->second, " and ", each.seat.rank, " of group ",
-                              options_.name, " use one device, ", to_hex(each.device),
-                              ": give each its own, or set may_share_device"));
+    owners[each.device].push_back(each.seat.rank);
+  }
+  for (const auto& [device, ranks] : owners) {
+    if (ranks.size() == 1) continue;
+    return Status::usage(text(name_ranks(ranks), " of group ", options_.name, " use one device, ",
+                              to_hex(device), ": give each its own, or set may_share_device"));
   }
   return {};
 }

@@ -54,11 +54,12 @@ struct CircleOptions {
   std::string name = "world";  // groups of one job do not meet, nor do those of other members
   int rank = 0;
   int world_size = 1;
-  std::vector<uint64_t> members{};  // of the job, by rank; empty: 0, 1, 2, ...
-  size_t pad_bytes = 0;             // of the group's own pad; the same on all ranks
-  bool may_share_device = false;    // several ranks on one device
-  bool use_multicast = true;        // where all ranks' devices have it
-  bool use_fabric = false;          // where all ranks' memory travels so, also on one machine
+  std::vector<uint64_t> members{};   // of the job, by rank; empty: 0, 1, 2, ...
+  size_t pad_bytes = 0;              // of the group's own pad; the same on all ranks
+  bool may_share_device = false;     // several ranks on one device
+  bool measures_thresholds = false;  // what the user does next, as all ranks do or none
+  bool use_multicast = true;         // where all ranks' devices have it
+  bool use_fabric = false;           // where all ranks' memory travels so, also on one machine
   // The way to ranks on other machines; null: there are none. Also owned by the user.
   std::shared_ptr<Transport> transport{};
   std::chrono::milliseconds key_life = std::chrono::minutes(10);  // of what a crash leaves
@@ -110,6 +111,7 @@ class Circle {
   Status introduce(Deadline deadline) ASHLAR_EXCLUDES(turn_);
   Status check_roster() const;
   Status check_transports() const;
+  Status check_devices() const;
   Status connect(Deadline deadline) ASHLAR_REQUIRES(turn_);
   Status connect_remotes(Deadline deadline) ASHLAR_REQUIRES(turn_);
   Status finish(Deadline deadline) ASHLAR_REQUIRES(turn_);

@@ -17,7 +17,7 @@ namespace {
 using std::chrono::nanoseconds;
 
 constexpr uint32_t kRosterMagic = 0x6a687361;  // "ashj"
-constexpr uint16_t kRosterVersion = 3;
+constexpr uint16_t kRosterVersion = 4;
 constexpr size_t kMostReasonBytes = 1024;
 constexpr nanoseconds kFirstRosterRest = std::chrono::microseconds(100);
 constexpr nanoseconds kLongestRosterRest = std::chrono::milliseconds(10);
@@ -168,6 +168,7 @@ std::string to_bytes(const JoinRecord& record) {
   writer.text(std::string_view(record.no_fd).substr(0, kMostReasonBytes));
   writer.text(std::string_view(record.no_fabric).substr(0, kMostReasonBytes));
   writer.number(uint16_t{record.wants_fabric});
+  writer.number(uint16_t{record.may_share_device}).number(uint16_t{record.measures_thresholds});
   return writer.text(record.transport).text(record.cores.bytes()).take();
 }
 
@@ -190,6 +191,8 @@ Result<JoinRecord> parse_join_record(std::string_view bytes) {
   record.no_fd = reader.text(kMostReasonBytes);
   record.no_fabric = reader.text(kMostReasonBytes);
   record.wants_fabric = reader.number<uint16_t>() != 0;
+  record.may_share_device = reader.number<uint16_t>() != 0;
+  record.measures_thresholds = reader.number<uint16_t>() != 0;
   record.transport = reader.text(Transport::kMostAddressBytes);
   record.cores = Cores(reader.text(Cores::kMostBytes));
   if (!has_magic || !is_known || !reader.is_done()) {

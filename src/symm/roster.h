@@ -25,12 +25,14 @@ struct JoinRecord {
   ChannelAddress channel{};
   std::string backend{};
   DeviceUuid device{};
-  std::string no_fd{};        // why its memory does not travel as descriptors; empty: it does
-  std::string no_fabric{};    // and why not as fabric handles
-  bool wants_fabric = false;  // if it can
-  uint64_t pad_bytes = 0;     // of the group's own pad
-  std::string transport{};    // where other machines reach it; empty: nowhere
-  Cores cores{};              // that it may use
+  std::string no_fd{};            // why its memory does not travel as descriptors; empty: it does
+  std::string no_fabric{};        // and why not as fabric handles
+  bool wants_fabric = false;      // if it can
+  bool may_share_device = false;  // these are of the group's options, and the same for all
+  bool measures_thresholds = false;
+  uint64_t pad_bytes = 0;   // of the group's own pad
+  std::string transport{};  // where other machines reach it; empty: nowhere
+  Cores cores{};            // that it may use
 };
 
 std::string to_bytes(const JoinRecord& record);

@@ -21,7 +21,7 @@ bool is_within(const Message& call, uint64_t bytes, std::span<const std::byte> r
 
 bool is_good_atomic(const Message& call, std::span<const std::byte> region) {
   const bool is_word = call.word_bytes == 4 || call.word_bytes == 8;
-  return is_word && call.atomic <= static_cast<uint32_t>(AtomicKind::kCompareAndSwap) &&
+  return is_word && is_known(static_cast<AtomicKind>(call.atomic)) &&
          is_within(call, call.word_bytes, region) &&
          reinterpret_cast<uintptr_t>(region.data() + call.offset) % call.word_bytes == 0;
 }

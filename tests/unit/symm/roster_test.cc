@@ -117,7 +117,8 @@ class DeviceBackend final : public Backend {
 };
 
 // What two ranks with these devices get to hear when they join.
-std::vector<Status> join_with(uint8_t first, uint8_t second, CircleOptions options) {
+std::vector<Status> join_with(uint8_t first, uint8_t second, const CircleOptions& options,
+                              const CircleOptions& options_of_second) {
   const std::shared_ptr<Store> store = make_memory_store();
   std::vector<Status> said(2);
   std::vector<std::thread> ranks;
@@ -126,7 +127,7 @@ std::vector<Status> join_with(uint8_t first, uint8_t second, CircleOptions optio
       const std::unique_ptr<Process> process = *Process::start({});
       DeviceBackend backend(rank == 0 ? first : second);
       Arena arena(*process, backend, {});
-      CircleOptions own = options;
+      CircleOptions own = rank == 0 ? options : options_of_second;
       own.rank = rank;
       own.world_size = 2;
       auto joined = Circle::join(arena, store, own, patience());
@@ -137,6 +138,25 @@ std::vector<Status> join_with(uint8_t first, uint8_t second, CircleOptions optio
   for (std::thread& each : ranks) each.join();
   EXPECT_EQ(said[0].message(), said[1].message());
   return said;
+}
+
+std::vector<Status> join_with(uint8_t first, uint8_t second, const CircleOptions& options) {
+  return join_with(first, second, options, options);
+}
+
+// Whoever decides by its own options would wait for the other, who decided otherwise.
+TEST(RosterConcurrency, OptionsThatMustBeTheSameAreComparedAndNamed) {
+  CircleOptions shares;
+  shares.may_share_device = true;
+  CircleOptions measures;
+  measures.measures_thresholds = true;
+  const std::vector<Status> sharing = join_with(7, 7, shares, {});
+  EXPECT_EQ(sharing[0].kind(), StatusKind::kUsage);
+  EXPECT_THAT(sharing[0].message(), HasSubstr("may_share_device is: rank 0: true, rank 1: false"));
+  const std::vector<Status> measuring = join_with(1, 2, {}, measures);
+  EXPECT_EQ(measuring[0].kind(), StatusKind::kUsage);
+  EXPECT_THAT(measuring[0].message(),
+              HasSubstr("measure_thresholds is: rank 0: false, rank 1: true"));
 }
 
 TEST(RosterConcurrency, OneDeviceForTwoRanksIsRefusedUnlessItIsMeantSo) {
