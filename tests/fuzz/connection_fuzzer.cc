@@ -1,0 +1,308 @@
+// Any bytes from whoever connects to a server, in pieces of any size: a real one, at a port or at a
+// Unix socket, with a page behind it or a process that shows itself. All that it says is answers,
+// whole and well-formed, and nothing but refusals to those who lack the token; and it says the same
+// when all comes in one piece.
+//
+// The first line of an input is not sent. Its first character chooses the server, see `asked`; each
+// further one is a piece, '0' of one byte, '1' of two, '2' of four. The rest comes at once.
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/fd_passing.h"
+#include "base/text.h"
+#include "http/reply.h"
+#include "http/request.h"
+#include "http/server.h"
+#include "live/live_handler.h"
+#include "unit/live/shown_sample.h"
+#include "unit/view/random_run.h"
+#include "view/page_handler.h"
+
+namespace ashlar {
+namespace {
+
+constexpr std::string_view kToken = "sesame17";
+constexpr std::string_view kPort = "00000";  // in inputs: the one that the server has this time
+constexpr size_t kMostPieces = 32;           // each of them waits for the server's thread
+
+// --- what is served -----------------------------------------------------------------------------
+
+std::shared_ptr<const view::Recording> small_recording() {
+  static const auto made =
+      view::make_recording("run", view::random_snapshot({.seed = 1, .entry_count = 40}));
+  return made;
+}
+
+class ShownSample final : public live::Showcase {
+ public:
+  live::ShownProcess look() override { return live::hostile_process(); }
+  std::vector<uint64_t> numbers() override { return {3, 4}; }
+  Result<Snapshot> snapshot(const Wanted& wanted) override {
+    if (wanted.allocator != 3) return Status::usage("there is no such allocator");
+    return view::random_snapshot({.seed = 2, .entry_count = 20});
+  }
+};
+
+class WatchedSample final : public view::Live {
+ public:
+  Result<std::string> numbers() override { return std::string("{}"); }
+  Result<std::vector<std::shared_ptr<const view::Recording>>> take_snapshots() override {
+    return std::vector{small_recording()};
+  }
+};
+
+class Page final : public http::Handler {
+ public:
+  Page() { renew(); }
+
+  // Documents come and never go, but every input is to find the same.
+  void forget_what_was_sent() {
+    if (view_->documents().size() > 1) renew();
+  }
+
+  http::Answer answer(const http::Question& question) override { return page_->answer(question); }
+  uint64_t most_body_bytes(const http::Question& question) const override {
+    return page_->most_body_bytes(question);
+  }
+  http::Answer answer(const http::Question& question, std::unique_ptr<ByteSource> body) override {
+    return page_->answer(question, std::move(body));
+  }
+
+ private:
+  void renew() {
+    const auto explain = [](const view::Document&, const std::function<bool()>&) {
+      return Result<std::string>("{}");
+    };
+    view_ = std::make_unique<view::View>("ashlar", explain, "a process");
+    ASHLAR_CHECK(view_->add(small_recording()).ok());
+    page_ = std::make_unique<view::PageHandler>(*view_, "<!doctype html>", &watched_);
+    page_->finish_loading();
+  }
+
+  WatchedSample watched_{};
+  std::unique_ptr<view::View> view_{};
+  std::unique_ptr<view::PageHandler> page_{};
+};
+
+struct Served {
+  std::string local_name{};  // empty: at a port
+  std::unique_ptr<http::Server> server{};
+};
+
+Served serve(http::Handler& handler, std::string local_name) {
+  http::ServerOptions options;
+  options.token = kToken;
+  options.local_name = local_name;
+  auto server = http::Server::start(handler, options);
+  ASHLAR_CHECK(server.ok());
+  return {.local_name = std::move(local_name), .server = *std::move(server)};
+}
+
+struct House {
+  Page page{};
+  ShownSample shown{};
+  live::LiveHandler process{shown};
+  std::array<Served, 4> all{serve(page, ""), serve(process, ""),
+                            serve(page, text("ashlar-fuzz-page-", ::getpid())),
+                            serve(process, text("ashlar-fuzz-process-", ::getpid()))};
+};
+
+// Never ended: its threads wait for the next input when the process ends.
+House& house() {
+  static auto* const made = new House;
+  return *made;
+}
+
+// "0": the page, "1": the process, both at a port; "2" and "3": at Unix sockets.
+const Served& asked(char choice) { return house().all.at(static_cast<uint8_t>(choice) & 3); }
+
+// --- who asks -----------------------------------------------------------------------------------
+
+UniqueFd connect_to(const Served& served) {
+  if (!served.local_name.empty()) {
+    auto socket =
+        connect_abstract(served.local_name, std::chrono::seconds(5), LocalSocket::kStream);
+    ASHLAR_CHECK(socket.ok());
+    return *std::move(socket);
+  }
+  UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(served.server->port());
+  ASHLAR_CHECK(::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) ==
+               0);
+  return socket;
+}
+
+class Client {
+ public:
+  explicit Client(const Served& served) : socket_(connect_to(served)) {}
+
+  // False: the other side has hung up. It may also wait until it is heard: so this listens, too.
+  bool send(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const ssize_t sent =
+          ::send(socket_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+      if (sent < 0 && errno != EAGAIN && errno != EINTR) return false;
+      if (sent < 0) rest();
+      if (sent > 0) bytes.remove_prefix(static_cast<size_t>(sent));
+    }
+    return true;
+  }
+
+  // Until the other side has read all of it (at a port: its kernel), so that what is sent next is a
+  // piece of its own.
+  bool wait_until_read() {
+    while (true) {
+      int unread_bytes = 0;
+      if (::ioctl(socket_.get(), SIOCOUTQ, &unread_bytes) != 0) return false;
+      if (unread_bytes == 0) return true;
+      rest();
+    }
+  }
+
+  // All that was said, up to its end.
+  std::string finish() {
+    ::shutdown(socket_.get(), SHUT_WR);
+    while (listen(0) > 0) {
+    }
+    return std::move(heard_);
+  }
+
+ private:
+  void rest() {
+    if (listen(MSG_DONTWAIT) <= 0) ::sched_yield();
+  }
+
+  ssize_t listen(int flags) {
+    ssize_t got = -1;
+    // The fuzzer has an alarm of its own every few seconds.
+    do got = ::recv(socket_.get(), buffer_.data(), buffer_.size(), flags);
+    while (got < 0 && errno == EINTR);
+    if (got > 0) heard_.append(buffer_.data(), static_cast<size_t>(got));
+    return got;
+  }
+
+  UniqueFd socket_;
+  std::string heard_{};
+  std::array<char, 16384> buffer_{};
+};
+
+// What is said to these bytes, in pieces as the first line has them.
+std::string converse(const Served& served, std::string_view bytes, std::string_view pieces) {
+  Client client(served);
+  bool is_there = true;
+  for (size_t i = 0; i < pieces.size() && is_there && !bytes.empty(); ++i) {
+    const size_t piece_bytes = std::min(size_t{1} << (pieces[i] & 15), bytes.size());
+    is_there = client.send(bytes.substr(0, piece_bytes)) && client.wait_until_read();
+    bytes.remove_prefix(piece_bytes);
+  }
+  if (is_there) client.send(bytes);
+  return client.finish();
+}
+
+std::string with_port(std::string_view bytes, uint16_t port) {
+  std::string all(bytes);
+  const std::string digits = text(port);
+  for (size_t at = all.find(kPort); at != std::string::npos; at = all.find(kPort, at)) {
+    all.replace(at, kPort.size(), digits);
+    at += digits.size();
+  }
+  return all;
+}
+
+// --- what must be true --------------------------------------------------------------------------
+
+// The first digits of the codes, none of which may be less. The others may change: what takes long
+// is 202 before it is 200.
+std::vector<int> checked_answers(std::string_view heard, int least_digit) {
+  std::vector<int> digits;
+  constexpr std::string_view kGreeting = "HTTP/1.1 100 Continue\r\n\r\n";
+  bool goes_on = true;
+  while (!heard.empty()) {
+    ASHLAR_CHECK(goes_on);
+    if (heard.starts_with(kGreeting)) heard.remove_prefix(kGreeting.size());
+    const auto end = http::end_of_head(heard);
+    ASHLAR_CHECK(end.has_value());
+    const auto head = http::parse_reply_head(heard.substr(0, *end));
+    ASHLAR_CHECK(head.has_value());
+    digits.push_back(head->code / 100);
+    ASHLAR_CHECK(digits.back() >= least_digit && digits.back() != 3);
+    heard.remove_prefix(*end);
+    ASHLAR_CHECK(head->body_bytes <= heard.size());
+    heard.remove_prefix(head->body_bytes);
+    goes_on = head->keeps_alive;
+  }
+  return digits;
+}
+
+// What nobody may get by asking for it; but an answer may repeat what was sent.
+void check_no_file(std::string_view heard, std::string_view sent) {
+  static const std::string secret = [] {
+    std::ifstream file("/etc/passwd");
+    std::string line;
+    std::getline(file, line);
+    ASHLAR_CHECK(!line.empty());
+    return line;
+  }();
+  ASHLAR_CHECK(heard.find(secret) == std::string_view::npos ||
+               sent.find(secret) != std::string_view::npos);
+}
+
+void fuzz(std::string_view bytes) {
+  const size_t line_bytes = std::min(bytes.find('\n'), bytes.size());
+  if (line_bytes == 0 || line_bytes == bytes.size()) return;
+  const Served& served = asked(bytes.front());
+  const std::string_view pieces = bytes.substr(1, std::min(line_bytes - 1, kMostPieces));
+  const std::string sent = with_port(bytes.substr(line_bytes + 1), served.server->port());
+
+  const bool may_enter = !served.local_name.empty() || sent.find(kToken) != std::string::npos;
+  const auto answers = [&](std::string_view cut_into) {
+    const std::string heard = converse(served, sent, cut_into);
+    house().page.forget_what_was_sent();
+    check_no_file(heard, sent);
+    return checked_answers(heard, may_enter ? 2 : 4);
+  };
+  const std::vector<int> in_pieces = answers(pieces);
+  if (!pieces.empty()) ASHLAR_CHECK(in_pieces == answers(""));
+}
+
+}  // namespace
+}  // namespace ashlar
+
+// A thread of the server frees its last memory a moment after the answer, which looks like a leak:
+// the fuzzer would try every such input again and search all memory. Once, at the end, is enough.
+extern "C" int LLVMFuzzerInitialize(int* count, char*** words) {
+  static std::string flag = "-detect_leaks=0";
+  static std::vector<char*> all(*words, *words + *count);
+  all.insert(all.begin() + 1, flag.data());
+  all.push_back(nullptr);
+  *count += 1;
+  *words = all.data();
+  return 0;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t count) {
+  ashlar::fuzz({reinterpret_cast<const char*>(bytes), count});
+  return 0;
+}
