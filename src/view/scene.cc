@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/text.h"
 #include "view/tile.h"
@@ -13,6 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// Of annotations, and of OOMs: how many there were in all is told beside them.
 constexpr size_t kMostMarks = 10'000;
 
 // Text from files may hold any bytes, JSON may not: what is not UTF-8 is replaced.
@@ -48,6 +50,7 @@ std::string words_of(const Annotation& annotation) {
   return name + others;
 }
 
+// All of them, in the order of entries, since two sources are mixed: only then can a list be cut.
 std::vector<Mark> marks_of(const Document& document) {
   const Snapshot& snapshot = document.recording().snapshot;
   std::vector<Mark> marks;
@@ -56,7 +59,7 @@ std::vector<Mark> marks_of(const Document& document) {
     marks.push_back({entry_at(document, annotation.time_us), words_of(annotation)});
   }
   const std::vector<TraceEntry>& trace = document.trace();
-  for (uint32_t i = 0; i < trace.size() && marks.size() < kMostMarks; ++i) {
+  for (uint32_t i = 0; i < trace.size(); ++i) {
     if (trace[i].action != TraceAction::kAnnotate) continue;
     const uint32_t words = trace[i].user_metadata.value();
     const bool is_known = words < snapshot.tables.strings.size();
@@ -64,24 +67,33 @@ std::vector<Mark> marks_of(const Document& document) {
   }
   std::stable_sort(marks.begin(), marks.end(),
                    [](const Mark& a, const Mark& b) { return a.entry < b.entry; });
-  if (marks.size() > kMostMarks) marks.resize(kMostMarks);
   return marks;
 }
 
-Json annotations_of(const Document& document) {
-  Json annotations = Json::array();
+// The first ones, and how many there were.
+struct Listed {
+  Json first = Json::array();
+  size_t count = 0;
+
+  void add(Json each) {
+    if (count++ < kMostMarks) first.push_back(std::move(each));
+  }
+};
+
+Listed annotations_of(const Document& document) {
+  Listed annotations;
   for (const Mark& mark : marks_of(document)) {
-    annotations.push_back({{"entry", mark.entry}, {"text", mark.text}});
+    annotations.add({{"entry", mark.entry}, {"text", mark.text}});
   }
   return annotations;
 }
 
-Json ooms_of(const Document& document) {
-  Json ooms = Json::array();
+Listed ooms_of(const Document& document) {
+  Listed ooms;
   const std::vector<TraceEntry>& trace = document.trace();
-  for (uint32_t i = 0; i < trace.size() && ooms.size() < kMostMarks; ++i) {
+  for (uint32_t i = 0; i < trace.size(); ++i) {
     if (trace[i].action != TraceAction::kOom) continue;
-    ooms.push_back({{"entry", i}, {"wanted", trace[i].bytes}, {"free", trace[i].address.value()}});
+    ooms.add({{"entry", i}, {"wanted", trace[i].bytes}, {"free", trace[i].address.value()}});
   }
   return ooms;
 }
@@ -111,6 +123,8 @@ Json document_json(const SceneDocument& shown) {
   const Document& document = *shown.document;
   const uint32_t peak = document.peak();
   const uint32_t reserved_peak = document.reserved_peak();
+  const Listed annotations = annotations_of(document);
+  const Listed ooms = ooms_of(document);
   return {
       {"name", document.recording().name},
       {"device", document.device().value()},
@@ -132,8 +146,10 @@ Json document_json(const SceneDocument& shown) {
       {"lower_bound", document.requested().at(peak)},
       {"streams", streams_of(document)},
       {"pools", pools_of(document)},
-      {"annotations", annotations_of(document)},
-      {"ooms", ooms_of(document)},
+      {"annotations", annotations.first},
+      {"annotation_count", annotations.count},
+      {"ooms", ooms.first},
+      {"oom_count", ooms.count},
       {"allocations", document.allocations().all.size()},
       {"moments", shown.moments ? Json(*shown.moments) : Json()},
   };

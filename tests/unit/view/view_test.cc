@@ -69,9 +69,26 @@ TEST_F(ViewTest, TheSceneSaysWhatThereIs) {
   EXPECT_EQ(document["streams"], (json{"0", "0x55"}));
   EXPECT_EQ(document["pools"], (json{"default"}));
   EXPECT_EQ(document["annotations"], (json::array({{{"entry", 1}, {"text", "step START"}}})));
+  EXPECT_EQ(document["annotation_count"], 1);
   EXPECT_EQ(document["ooms"], (json::array({{{"entry", 5}, {"wanted", 4096}, {"free", 77}}})));
+  EXPECT_EQ(document["oom_count"], 1);
   EXPECT_EQ(document["allocations"], 2);
   EXPECT_EQ(document["moments"], json());
+}
+
+TEST_F(ViewTest, TheSceneListsTheFirstAnnotationsAndOomsAndCountsAll) {
+  TraceBuilder trace;
+  for (int i = 0; i < 12'000; ++i) trace.act(TraceAction::kAnnotate, 0, 0);
+  for (int i = 0; i < 10'001; ++i) trace.act(TraceAction::kOom, 77, 4096);
+  trace.snapshot().annotations = {{DeviceIndex(), 22'000, {{"name", "the end"}}}};
+  add(trace.snapshot());
+  const json document = scene()["documents"][0];
+  EXPECT_EQ(document["annotation_count"], 12'001);
+  ASSERT_EQ(document["annotations"].size(), 10'000U);
+  EXPECT_EQ(document["annotations"].back()["entry"], 9'999) << "they leave no gap";
+  EXPECT_EQ(document["oom_count"], 10'001);
+  ASSERT_EQ(document["ooms"].size(), 10'000U);
+  EXPECT_EQ(document["ooms"].back()["entry"], 21'999);
 }
 
 TEST_F(ViewTest, WhatWasReservedBeforeTheTraceHasItsPeakWhereTheMostWasRequested) {

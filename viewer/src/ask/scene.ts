@@ -20,8 +20,10 @@ export interface DocumentScene {
   lower_bound: number;
   streams: string[];
   pools: string[];
-  annotations: { entry: number; text: string }[];
+  annotations: { entry: number; text: string }[]; // the first ones, as OOMs are
+  annotation_count: number; // of all
   ooms: { entry: number; wanted: number; free: number }[];
+  oom_count: number; // of all
   allocations: number;
   moments: number[] | null;
 }

@@ -48,6 +48,10 @@ export function plural(count: number, noun: string): string {
   return `${formatCount(count)} ${noun}${count === 1 ? "" : "s"}`;
 }
 
+export function formatEntries(count: number): string {
+  return count === 1 ? "1 entry" : `${formatCount(count)} entries`;
+}
+
 export function capital(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }

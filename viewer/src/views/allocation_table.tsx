@@ -5,7 +5,13 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { kRowsPerAnswer } from "../ask/answers.ts";
 import { type AllocationRows, kNone, type RowsWanted, type SortKey } from "../ask/scene.ts";
 import { cssColor } from "../model/colors.ts";
-import { formatBytes, formatCount, formatDuration, plural } from "../model/format.ts";
+import {
+  formatBytes,
+  formatCount,
+  formatDuration,
+  formatEntries,
+  plural,
+} from "../model/format.ts";
 import { hasFrame, stackTitle } from "../model/frames.ts";
 import { firstPage, type Pages, withError, withPage } from "../model/row_pages.ts";
 import { answers, coloring, isFile, messageOf, shown, stacks } from "../session.ts";
@@ -203,5 +209,5 @@ function livedText(rows: AllocationRows, row: number): string {
   if (rows.made[row] === kNone) return "–";
   const us = rows.freed_us[row] - rows.made_us[row];
   if (Number.isFinite(us)) return formatDuration(Math.max(0, us));
-  return `${formatCount(rows.freed[row] - rows.made[row])} entries`;
+  return formatEntries(rows.freed[row] - rows.made[row]);
 }

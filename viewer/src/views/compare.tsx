@@ -99,7 +99,7 @@ function Ranks({ documents, base, other }: RanksParts) {
                 {formatBytes(gapOf(document))}{" "}
                 <small>{formatShare(gapOf(document), document.reserved_peak.reserved)}</small>
               </td>
-              <td class="number">{document.ooms.length}</td>
+              <td class="number">{formatCount(document.oom_count)}</td>
               <td class="number">{formatCount(document.allocations)}</td>
             </tr>
           ))}

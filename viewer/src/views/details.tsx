@@ -1,6 +1,7 @@
 // Beside every view: the moment, what is selected, and who holds memory at the moment.
 import { formatBytes, formatCount, formatDuration, formatShare } from "../model/format.ts";
 import type { DocumentScene, TileColumns } from "../ask/scene.ts";
+import { annotationBefore, isBehindTheLast } from "../model/marks.ts";
 import { entriesPerColumn } from "../model/tiles.ts";
 import { answers, moment, otherMoment, shown, stepCursor } from "../session.ts";
 import { compareCursor, cursor, documentNumber, view } from "../state.ts";
@@ -137,7 +138,7 @@ function Moment() {
 function Happened({ at }: { at: number }) {
   const document = shown.value!;
   const oom = document.ooms.find((each) => each.entry === at);
-  const annotation = document.annotations.findLast((each) => each.entry <= at);
+  const annotation = annotationBefore(document, at);
   return (
     <>
       {oom && (
@@ -148,10 +149,13 @@ function Happened({ at }: { at: number }) {
             : `, though the device had ${formatBytes(oom.free)} free: the process had a limit.`}
         </p>
       )}
-      {annotation && (
-        <p class="soft clipped" title={annotation.text}>
-          after “{annotation.text}”
+      {annotation !== null && (
+        <p class="soft clipped" title={annotation} data-annotation>
+          after “{annotation}”
         </p>
+      )}
+      {isBehindTheLast(document, at) && (
+        <p class="soft">The annotation before this was left out.</p>
       )}
     </>
   );

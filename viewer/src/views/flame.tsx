@@ -54,7 +54,7 @@ export function FlameView() {
   return (
     <>
       <div class="controls">
-        <Title at={at} other={isDifference ? other : null} tree={tree} />
+        <Title at={now.value!.at} other={isDifference ? before.value!.at : null} tree={tree} />
         <span class="grow" />
         {isDifference && (
           <span class="legend">
@@ -71,6 +71,7 @@ export function FlameView() {
   );
 }
 
+// Of the moments that were answered for, which may still be the last ones.
 function Title(props: { at: number; other: number | null; tree: FlameNode }) {
   const { at, other, tree } = props;
   if (other === null) {

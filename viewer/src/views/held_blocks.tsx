@@ -1,5 +1,6 @@
 // The live blocks that hold something, the greatest first, each to be selected.
-import { type AddressMap, kNone } from "../ask/scene.ts";
+import type { AddressMap } from "../ask/scene.ts";
+import { ageText } from "../model/age.ts";
 import { formatBytes, formatCount } from "../model/format.ts";
 import { stackTitle } from "../model/frames.ts";
 import { stacks, stacksRecorded } from "../session.ts";
@@ -20,7 +21,7 @@ export function HeldBlocks({ map, blocks }: { map: AddressMap; blocks: number[] 
             {formatBytes(map.block_requested[block] || map.block_bytes[block])}
           </button>{" "}
           <span class="soft">
-            {ageText(map, block)}
+            {ageText(map.block_made[block], map.at)}
             {stacksRecorded.value && ` · ${stackTitle(stacks.value, map.block_stack[block])}`}
           </span>
         </li>
@@ -30,10 +31,4 @@ export function HeldBlocks({ map, blocks }: { map: AddressMap; blocks: number[] 
       )}
     </ul>
   );
-}
-
-export function ageText(map: AddressMap, block: number): string {
-  const made = map.block_made[block];
-  if (made === kNone) return "older than the trace";
-  return `${formatCount(Math.max(0, map.at - made))} entries old`;
 }

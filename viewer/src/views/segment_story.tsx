@@ -2,12 +2,13 @@
 import type { ComponentChildren } from "preact";
 import { type AddressMap, BlockState, kNone, SegmentKind } from "../ask/scene.ts";
 import type { MapPlace } from "../draw/map_chart.ts";
+import { ageText } from "../model/age.ts";
 import { capital, formatAddress, formatBytes, formatShare } from "../model/format.ts";
 import { stackTitle } from "../model/frames.ts";
 import { pinnedSentence, segmentUse, segmentWord } from "../model/pinned.ts";
 import { shown, stacks, stacksRecorded } from "../session.ts";
 import { ExtentFigures } from "./extent_story.tsx";
-import { ageText, HeldBlocks } from "./held_blocks.tsx";
+import { HeldBlocks } from "./held_blocks.tsx";
 import { besidePointer } from "./use_chart.ts";
 
 const kStates = [
@@ -64,7 +65,7 @@ function holderSentence(map: AddressMap, block: number, count: number): string {
   const stack = map.block_stack[block];
   const by =
     stacksRecorded.value && stack !== kNone ? `, made by ${stackTitle(stacks.value, stack)}` : "";
-  return `${what} ${ageText(map, block)}${by}.`;
+  return `${what} ${ageText(map.block_made[block], map.at)}${by}.`;
 }
 
 interface Place extends MapPlace {
@@ -98,7 +99,7 @@ export function MapHover({ map, x, y, block, segment, extent }: Place) {
       </p>
       {isHeld && (
         <>
-          <p>{ageText(map, block)}</p>
+          <p>{ageText(map.block_made[block], map.at)}</p>
           {stacksRecorded.value && (
             <p class="frame">{stackTitle(stacks.value, map.block_stack[block])}</p>
           )}

@@ -1,6 +1,12 @@
 // What is known of the selected allocation, stack, stream or pool.
 import { kNone } from "../ask/scene.ts";
-import { formatAddress, formatBytes, formatCount, formatDuration } from "../model/format.ts";
+import {
+  formatAddress,
+  formatBytes,
+  formatCount,
+  formatDuration,
+  formatEntries,
+} from "../model/format.ts";
 import { frameText, framesOf, shortPath } from "../model/frames.ts";
 import { selectedRow } from "../selected.ts";
 import { answers, moment, moveCursor, shown, stacks } from "../session.ts";
@@ -92,7 +98,7 @@ function Allocation() {
 function ageText(made: number, freed: number, at: number): string {
   if (made !== kNone && at < made) return "not made yet";
   if (freed !== kNone && at >= freed) return "freed already";
-  return made === kNone ? "older than the trace" : `${formatCount(at - made)} entries`;
+  return made === kNone ? "older than the trace" : formatEntries(at - made);
 }
 
 // At a moment at which the allocation lives.

@@ -7,7 +7,8 @@ import { TimelineChart } from "../draw/timeline_chart.ts";
 import { kMargin } from "../draw/timeline_wish.ts";
 import type { Key } from "../keys.ts";
 import { fade, kNeutral, type Rgb, shade } from "../model/colors.ts";
-import { formatBytes, formatCount } from "../model/format.ts";
+import { formatBytes, formatCount, formatEntries } from "../model/format.ts";
+import { leftOutSentence } from "../model/marks.ts";
 import { panSpan, type Span, wholeSpan, zoomSpan } from "../model/tiles.ts";
 import { selectedPool, selectedStack, selectedStream } from "../selected.ts";
 import {
@@ -99,6 +100,7 @@ export function TimelineView() {
     keys: kKeys,
     release: (chart) => chart.release(),
   });
+  const leftOut = leftOutSentence(shown.value!);
   return (
     <>
       <Controls />
@@ -115,6 +117,7 @@ export function TimelineView() {
           snapshot does.
         </p>
       )}
+      {leftOut && <p class="note">{leftOut}</p>}
       <div class="timeline" ref={host}>
         <canvas class="below" ref={below} style={kPlotPlace} />
         <canvas class="above" ref={above} role="img" aria-label={description()} />
@@ -128,7 +131,7 @@ export function TimelineView() {
 function description(): string {
   const { entries, peak, reserved_peak } = shown.value!;
   return (
-    `Live memory over ${formatCount(entries)} entries, stacked by ${grouping.value}: ` +
+    `Live memory over ${formatEntries(entries)}, stacked by ${grouping.value}: ` +
     `at most ${formatBytes(peak.requested)} requested, at entry ${formatCount(peak.entry)}, and ` +
     `${formatBytes(reserved_peak.reserved)} reserved`
   );

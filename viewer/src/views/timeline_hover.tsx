@@ -1,6 +1,7 @@
 // What the timeline says of the place under the pointer: the moment, and the allocation or group.
 import { kNone } from "../ask/scene.ts";
 import type { UnderPointer } from "../draw/timeline_chart.ts";
+import { ageText } from "../model/age.ts";
 import { formatBytes, formatCount, formatDuration } from "../model/format.ts";
 import { stackTitle } from "../model/frames.ts";
 import { shown, stacks } from "../session.ts";
@@ -65,7 +66,7 @@ function What({ found }: { found: UnderPointer }) {
           {formatBytes(bytes[row])} <small>allocation {formatCount(id[row])}</small>
         </p>
         <p>
-          {formatCount(Math.max(0, found.entry - made[row]))} entries old
+          {ageText(made[row], found.entry)}
           {freed[row] === kNone
             ? ", never freed"
             : `, freed ${formatCount(Math.max(0, freed[row] - found.entry))} later`}

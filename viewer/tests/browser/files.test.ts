@@ -157,5 +157,8 @@ async function drop(page: Page, files: string[]): Promise<void> {
     }
     return transfer;
   }, contents);
+  await page.dispatchEvent(".drop", "dragover", { dataTransfer: transfer });
+  await page.waitForSelector(".drop-here");
   await page.dispatchEvent(".drop", "drop", { dataTransfer: transfer });
+  await page.waitForSelector(".drop-here", { state: "detached" });
 }

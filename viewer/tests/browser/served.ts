@@ -9,7 +9,7 @@ import { type Browser, chromium, type Page } from "playwright-core";
 export const kRoot = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../../..");
 export const kTool = process.env.ASHLAR ?? path.join(kRoot, "build/release/bin/ashlar");
 export const kBuiltPage = path.join(kRoot, "viewer/dist/index.html");
-export const kPictures = process.env.ASHLAR_PICTURES ?? path.join(kRoot, "build/viewer/pictures");
+export const kPictures = path.join(kRoot, "build/viewer/pictures");
 
 export function traceFile(name: string): string {
   return path.join(kRoot, "tests/golden/traces", name);

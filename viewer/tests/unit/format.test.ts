@@ -1,5 +1,7 @@
 import { expect, test } from "vitest";
+import { kNone } from "../../src/ask/scene.ts";
 import { clipMiddle } from "../../src/draw/canvas.ts";
+import { ageText } from "../../src/model/age.ts";
 import * as format from "../../src/model/format.ts";
 
 test("bytes have the unit in which they are at least one, as on the command line", () => {
@@ -57,4 +59,11 @@ test("of a text that is too long the middle is left out", () => {
   expect(clipMiddle("ProfilerStep#12", fits)).toBe("Prof…p#12");
   expect(clipMiddle("step 1", fits)).toBe("step 1");
   expect(clipMiddle("abc", () => false)).toBe("…");
+});
+
+test("an age counts entries, unless nobody saw the allocation made", () => {
+  expect(ageText(5, 5)).toBe("0 entries old");
+  expect(ageText(5, 6)).toBe("1 entry old");
+  expect(ageText(0, 1200)).toBe("1,200 entries old");
+  expect(ageText(kNone, 6)).toBe("older than the trace");
 });
