@@ -49,6 +49,7 @@ INSTANTIATE_TEST_SUITE_P(Engine, EngineMemoryContract, classic_engines(), engine
 INSTANTIATE_TEST_SUITE_P(Engine, EngineTrimContract, classic_engines(), engine_name);
 INSTANTIATE_TEST_SUITE_P(Engine, EngineStreamsContract, classic_engines(), engine_name);
 INSTANTIATE_TEST_SUITE_P(Engine, EnginePoolsContract, classic_engines(), engine_name);
+INSTANTIATE_TEST_SUITE_P(Engine, EngineCheckpointContract, classic_engines(), engine_name);
 INSTANTIATE_TEST_SUITE_P(Engine, EngineCaptureContract, classic_engines(), engine_name);
 INSTANTIATE_TEST_SUITE_P(Engine, EngineLimitsContract, classic_engines(), engine_name);
 INSTANTIATE_TEST_SUITE_P(Engine, EngineHooksContract, classic_engines(), engine_name);

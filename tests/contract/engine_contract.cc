@@ -169,6 +169,41 @@ void EngineContract::route(PoolId pool, StreamId only) {
   must(engine().begin_routing(pool, [only](StreamId stream) { return stream == only; }));
 }
 
+CheckpointChange EngineContract::restore(const PoolCheckpoint& checkpoint) {
+  CheckpointChange change = must(engine().restore(checkpoint));
+  for (const DeviceAddress address : change.freed) {
+    EXPECT_EQ(live_.erase(address), 1U) << "nothing was allocated at " << address.value();
+  }
+  for (Block* block : change.allocated) {
+    EXPECT_TRUE(block->is_allocated());
+    expect_apart({block->address, block->bytes});
+    live_[block->address] = block;
+  }
+  return change;
+}
+
+void EngineCheckpointContract::SetUp() {
+  EngineContract::SetUp();
+  route(kPool);
+}
+
+void EngineCheckpointContract::expect_no_checkpoint(const std::string& why) {
+  const int64_t before = stats().allocated_bytes.all.current;
+  const Status refused = engine().checkpoint(kPool).status();
+  EXPECT_EQ(refused.kind(), StatusKind::kUsage) << refused.to_string();
+  EXPECT_NE(refused.message().find(why), std::string::npos) << refused.to_string();
+  EXPECT_EQ(stats().allocated_bytes.all.current, before);
+}
+
+void EngineCheckpointContract::expect_no_restore(const PoolCheckpoint& checkpoint,
+                                                 const std::string& why) {
+  const int64_t before = stats().allocated_bytes.all.current;
+  const Status refused = engine().restore(checkpoint).status();
+  EXPECT_EQ(refused.kind(), StatusKind::kUsage) << refused.to_string();
+  EXPECT_NE(refused.message().find(why), std::string::npos) << refused.to_string();
+  EXPECT_EQ(stats().allocated_bytes.all.current, before);
+}
+
 void EngineCaptureContract::SetUp() {
   EngineContract::SetUp();
   if (!device().properties().has_capture) GTEST_SKIP() << "the device cannot capture";

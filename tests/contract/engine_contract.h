@@ -18,6 +18,7 @@
 
 #include <gtest/gtest.h>
 
+#include "ashlar/checkpoint.h"
 #include "ashlar/options.h"
 #include "ashlar/sim.h"
 #include "base/units.h"
@@ -109,6 +110,8 @@ class EngineContract : public testing::TestWithParam<EngineUnderTest> {
   void route(PoolId pool, StreamId only);
   void end_route(PoolId pool) { must(engine().end_routing(pool)); }
   bool exists(PoolId pool) { return engine().pool_use_count(pool).ok(); }
+  // The test's blocks of that pool are those of the checkpoint now.
+  CheckpointChange restore(const PoolCheckpoint& checkpoint);
   // Where the engine says the block came from.
   PoolId pool_of(const Block* block) const { return pools_.at(block->address); }
 
@@ -147,6 +150,16 @@ class EngineTrimContract : public EngineContract {
 };
 class EngineStreamsContract : public EngineContract {};
 class EnginePoolsContract : public EngineContract {};
+// Of the engines that have checkpoints.
+class EngineCheckpointContract : public EngineContract {
+ protected:
+  static constexpr PoolId kPool{1, 0};
+  void SetUp() override;  // everything is allocated from the pool
+  PoolCheckpoint take() { return must(engine().checkpoint(kPool)); }
+  // How both fail that must fail, and leave everything as it was.
+  void expect_no_checkpoint(const std::string& why);
+  void expect_no_restore(const PoolCheckpoint& checkpoint, const std::string& why);
+};
 class EngineCaptureContract : public EngineContract {
  protected:
   static constexpr PoolId kPool{1, 0};

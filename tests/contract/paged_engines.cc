@@ -36,6 +36,7 @@ INSTANTIATE_TEST_SUITE_P(Paged, EngineMemoryContract, paged_engines(), engine_na
 INSTANTIATE_TEST_SUITE_P(Paged, EngineTrimContract, paged_engines(), engine_name);
 INSTANTIATE_TEST_SUITE_P(Paged, EngineStreamsContract, paged_engines(), engine_name);
 INSTANTIATE_TEST_SUITE_P(Paged, EnginePoolsContract, paged_engines(), engine_name);
+INSTANTIATE_TEST_SUITE_P(Paged, EngineCheckpointContract, paged_engines(), engine_name);
 INSTANTIATE_TEST_SUITE_P(Paged, EngineCaptureContract, paged_engines(), engine_name);
 INSTANTIATE_TEST_SUITE_P(Paged, EngineLimitsContract, paged_engines(), engine_name);
 INSTANTIATE_TEST_SUITE_P(Paged, EngineHooksContract, paged_engines(), engine_name);

@@ -17,6 +17,7 @@
 #include "contract/waiting.h"
 #include "mp/child_process.h"
 #include "standin/control.h"
+#include "unit/share/share_sources.h"
 
 namespace ashlar {
 namespace {
@@ -40,15 +41,11 @@ Result<std::unique_ptr<DeviceSet>> open_under_test() {
   return open_cuda({.library = ASHLAR_CUDA_STANDIN});
 }
 
-// How blocks come to their memory, and so how they are shared: plain ones by the driver's handles,
-// those of expandable segments by file descriptors.
+// One process's own device and allocator.
 class Process {
  public:
-  explicit Process(bool expandable) : devices_(*open_under_test()) {
-    AllocatorOptions settings;
-    settings.expandable_segments = expandable;
-    settings.shareable_expandable_segments = true;
-    allocator_ = std::make_unique<Allocator>(device(), settings);
+  explicit Process(ShareSource source) : devices_(*open_under_test()) {
+    allocator_ = std::make_unique<Allocator>(device(), options_of(source));
   }
   Device& device() { return devices_->device(DeviceIndex(0)); }
   Allocator& allocator() { return *allocator_; }
@@ -82,8 +79,8 @@ std::string receive_handle(int socket_fd) {
 }
 
 // Shares a block that holds 111 and 112, and frees it when told; then waits until nobody has it.
-int export_block(int socket_fd, bool expandable) {
-  Process process(expandable);
+int export_block(int socket_fd, ShareSource source) {
+  Process process(source);
   Buffer buffer = process.allocator().allocate(kBlockBytes);
   const DeviceAddress at = buffer.address();
   if (!process.write(at, 111) || !process.write(at + (kBlockBytes - 4), 112)) return 1;
@@ -99,8 +96,8 @@ int export_block(int socket_fd, bool expandable) {
 }
 
 // Opens the block, writes 222 into it, and closes it when told; killed before that in some tests.
-int import_block(int socket_fd, bool expandable) {
-  Process process(expandable);
+int import_block(int socket_fd, ShareSource source) {
+  Process process(source);
   SharedBuffer seen = process.allocator().open_shared(receive_handle(socket_fd));
   if (seen.bytes() != kBlockBytes) return 11;
   if (process.read(seen.address()) != 111) return 12;
@@ -110,15 +107,15 @@ int import_block(int socket_fd, bool expandable) {
   return process.read(seen.address()) == 111 ? 0 : 16;
 }
 
-class GpuSharingTest : public ::testing::TestWithParam<bool> {
+class GpuSharingTest : public ::testing::TestWithParam<ShareSource> {
  protected:
   // Both run, and the importer has the block open.
   void start() {
-    const bool expandable = GetParam();
+    const ShareSource source = GetParam();
     exporter_ = std::make_unique<ChildProcess>(
-        [expandable](int socket_fd) { return export_block(socket_fd, expandable); });
+        [source](int socket_fd) { return export_block(socket_fd, source); });
     importer_ = std::make_unique<ChildProcess>(
-        [expandable](int socket_fd) { return import_block(socket_fd, expandable); });
+        [source](int socket_fd) { return import_block(socket_fd, source); });
     const std::string handle = receive_handle(exporter_->socket_fd());
     ASSERT_FALSE(handle.empty()) << "the exporter ended with " << exporter_->wait();
     ASSERT_TRUE(send_handle(importer_->socket_fd(), handle));
@@ -129,8 +126,8 @@ class GpuSharingTest : public ::testing::TestWithParam<bool> {
   std::unique_ptr<ChildProcess> importer_;
 };
 
-INSTANTIATE_TEST_SUITE_P(PlainAndExpandable, GpuSharingTest, ::testing::Bool(),
-                         [](const auto& each) { return each.param ? "Expandable" : "Plain"; });
+INSTANTIATE_TEST_SUITE_P(Sources, GpuSharingTest, all_share_sources(),
+                         ::testing::PrintToStringParamName());
 
 TEST_P(GpuSharingTest, ABlockIsOneMemoryInTwoProcessesAndReusedWhenBothAreDone) {
   ASSERT_NO_FATAL_FAILURE(start());
@@ -151,7 +148,8 @@ TEST_P(GpuSharingTest, KillingTheImporterGivesTheBlockBack) {
 
 // By a file descriptor. Of plain memory, a real driver says that its exporter must keep it.
 TEST_P(GpuSharingTest, KillingTheExporterLeavesTheImporterWhatItHas) {
-  if (!GetParam() && wants_real_device()) GTEST_SKIP() << "plain memory goes with its exporter";
+  if (!is_of_extents(GetParam()) && wants_real_device())
+    GTEST_SKIP() << "plain memory goes with its exporter";
   ASSERT_NO_FATAL_FAILURE(start());
   exporter_->kill();
   ASSERT_TRUE(tell(importer_->socket_fd()));

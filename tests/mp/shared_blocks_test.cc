@@ -17,6 +17,7 @@
 #include "mp/child_process.h"
 #include "share/conversation.h"
 #include "share/share_format.h"
+#include "unit/share/share_sources.h"
 
 namespace ashlar {
 namespace {
@@ -29,15 +30,11 @@ constexpr size_t kBlockBytes = 50 * kMiB;  // three granules, or a segment of it
 // One process's own machine and allocator.
 class Process {
  public:
-  explicit Process(bool expandable) {
+  explicit Process(ShareSource source) {
     sim::Options options;
     options.capacity_bytes = kGiB;
     machine_ = *sim::Machine::create(options);
-    AllocatorOptions settings;
-    settings.engine = EngineKind::kClassic;
-    settings.expandable_segments = expandable;
-    settings.shareable_expandable_segments = true;
-    allocator_ = std::make_unique<Allocator>(device(), settings);
+    allocator_ = std::make_unique<Allocator>(device(), options_of(source));
   }
   Device& device() { return machine_->device(DeviceIndex(0)); }
   Allocator& allocator() { return *allocator_; }
@@ -85,19 +82,19 @@ std::set<std::string> sockets_of_shares() {
   return found;
 }
 
-class SharedBlocksTest : public ::testing::TestWithParam<bool> {
+class SharedBlocksTest : public ::testing::TestWithParam<ShareSource> {
  protected:
   void TearDown() override { EXPECT_EQ(sockets_of_shares(), before_); }
   const std::set<std::string> before_ = sockets_of_shares();
 };
 
-INSTANTIATE_TEST_SUITE_P(PlainAndExpandable, SharedBlocksTest, ::testing::Bool(),
-                         [](const auto& each) { return each.param ? "Expandable" : "Plain"; });
+INSTANTIATE_TEST_SUITE_P(Sources, SharedBlocksTest, all_share_sources(),
+                         ::testing::PrintToStringParamName());
 
 // Shares a block that holds 111 at its start and at its end, then does what it is told: with the
 // first byte it frees the buffer and ends the share, with the second it ends.
-int export_block(int socket_fd, bool expandable) {
-  Process process(expandable);
+int export_block(int socket_fd, ShareSource source) {
+  Process process(source);
   Buffer front = process.allocator().allocate(3 * kMiB);
   Buffer buffer = process.allocator().allocate(kBlockBytes);
   const DeviceAddress address = buffer.address();
@@ -143,14 +140,14 @@ TEST_P(SharedBlocksTest, ABlockIsSeenByAnotherProcessAndReusedOnlyAfterItHasClos
 }
 
 TEST_P(SharedBlocksTest, KillingTheImporterGivesTheBlockBack) {
-  const bool expandable = GetParam();
-  ChildProcess child([expandable](int socket_fd) {
-    Process importer(expandable);
+  const ShareSource source = GetParam();
+  ChildProcess child([source](int socket_fd) {
+    Process importer(source);
     const SharedBuffer seen = importer.allocator().open_shared(receive_handle(socket_fd));
     if (importer.read(seen.address()) != 555 || !tell(socket_fd)) return 1;
     return hear(socket_fd) ? 2 : 3;  // killed before that
   });
-  Process process(expandable);
+  Process process(source);
   Buffer buffer = process.allocator().allocate(kBlockBytes);
   const DeviceAddress address = buffer.address();
   ASSERT_TRUE(process.write(address, 555));
@@ -212,19 +209,19 @@ TEST_P(SharedBlocksTest, AnExporterKilledWhileItIsAskedLeavesAClearErrorAndNothi
 }
 
 TEST_P(SharedBlocksTest, ImportersThatAreKilledWhileTheyOpenLeaveNoLease) {
-  const bool expandable = GetParam();
+  const ShareSource source = GetParam();
   std::vector<std::unique_ptr<ChildProcess>> children;
   for (int i = 0; i < 8; ++i) {
-    children.push_back(std::make_unique<ChildProcess>([expandable](int socket_fd) {
+    children.push_back(std::make_unique<ChildProcess>([source](int socket_fd) {
       const std::string handle = receive_handle(socket_fd);
-      Process importer(expandable);
+      Process importer(source);
       for (;;) {
         const SharedBuffer seen = importer.allocator().open_shared(handle);
         if (!tell(socket_fd)) return 1;
       }
     }));
   }
-  Process process(expandable);
+  Process process(source);
   Buffer buffer = process.allocator().allocate(kBlockBytes);
   Share share = process.allocator().share(buffer);
   for (const auto& child : children) ASSERT_TRUE(send_handle(child->socket_fd(), share.handle()));

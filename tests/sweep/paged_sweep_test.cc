@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "ashlar/pool.h"
 #include "base/units.h"
 #include "engine/paged/paged_engine.h"
 #include "sweep/sweep.h"
@@ -13,10 +14,14 @@
 namespace ashlar::paged {
 namespace {
 
+constexpr PoolId kCheckedPool{2, 0};
+constexpr PoolId kSleeper{0, 2};
+
 class PagedWorkload final : public sweep::Workload {
  public:
   explicit PagedWorkload(const sweep::SweepCase& each)
-      : Workload(each), engine_(device(), each.options) {}
+      : Workload(each), engine_(device(), each.options), has_views_(!each.on_plain_device) {}
+  bool has_peer() const { return engine_.is_accessor(kPeer); }
 
  private:
   Engine& engine() override { return engine_; }
@@ -27,14 +32,30 @@ class PagedWorkload final : public sweep::Workload {
     expect_valid();
     lend();
     expect_valid();
+    trim_by_size();
+    expect_valid();
+    set_back();
+    expect_valid();
+    if (has_views_) sleep_and_wake();
+    expect_valid();
+    expect_clear(engine_.add_accessor(kPeer));  // in whatever comes
   }
   void touch(const Block& block, size_t bytes, StreamId stream) override {
     expect_clear(device().fill(block.address, 1, bytes, stream));  // kUsage: not accessible
+    if (!has_peer() || !has_views_) return;
+    expect_clear(machine().device(kPeer).fill(block.address, 1, bytes, kDefaultStream));
   }
   void stitch();
   void lend();
+  void trim_by_size();
+  void set_back();
+  void sleep_and_wake();
+  void route(PoolId pool) {
+    expect_clear(engine_.begin_routing(pool, [](StreamId) { return true; }));
+  }
 
   PagedEngine engine_;
+  const bool has_views_;
 };
 
 // Every other block is freed, and what comes then fits nowhere but across what they leave.
@@ -66,18 +87,73 @@ void PagedWorkload::lend() {
   expect_clear(machine().resume(kDevice, side()));
 }
 
+// Some of what is idle goes back, of a stream that is at work too; then all of it.
+void PagedWorkload::trim_by_size() {
+  allocate(20 * kMiB);
+  allocate(20 * kMiB, side());
+  free_all();
+  (void)device().call_host(side(), [] {}).ok();
+  expect_clear(engine_.trim_to({20 * kMiB, TrimWait::kNever, {}}).status());
+  allocate(30 * kMiB);
+  free_all();
+  expect_clear(engine_.trim_to({0, TrimWait::kForWork, {}}).status());
+}
+
+// A pool whose memory was stitched across streams since its checkpoint, twice.
+void PagedWorkload::set_back() {
+  route(kCheckedPool);
+  for (int i = 0; i < 4; ++i) allocate(6 * kMiB);
+  for (size_t i = 0; i < live_count(); ++i) free_at(i);
+  const Result<PoolCheckpoint> checkpoint = engine_.checkpoint(kCheckedPool);
+  expect_clear(checkpoint.status());
+  for (int round = 0; checkpoint.ok() && round < 2; ++round) {
+    free_all();
+    allocate(11 * kMiB, side());
+    allocate(9 * kMiB);
+    restore(*checkpoint);
+    expect_valid();
+  }
+  free_all();
+  expect_clear(engine_.end_routing(kCheckedPool));
+  expect_clear(engine_.release_pool(kCheckedPool));
+}
+
+// With what the blocks hold, and without. What fails to wake may be freed all the same.
+void PagedWorkload::sleep_and_wake() {
+  PoolOptions options;
+  options.tag = "sleeper";
+  expect_clear(engine_.create_pool(kSleeper, options));
+  route(kSleeper);
+  allocate(700);
+  allocate(5 * kMiB);
+  allocate(3 * kMiB, side());
+  free_first();
+  expect_clear(engine_.end_routing(kSleeper));
+  for (bool keep_contents : {true, false}) {
+    expect_clear(engine_.pause(options.tag, keep_contents));
+    expect_valid();
+    expect_clear(engine_.resume(options.tag));
+    expect_valid();
+  }
+  free_all();
+  expect_clear(engine_.release_pool(kSleeper));  // of the route
+  expect_clear(engine_.release_pool(kSleeper));
+}
+
 class PagedSweepTest : public sweep::SweepTest {};
 
 TEST_P(PagedSweepTest, EveryCallMayFailAndNothingIsLost) {
   expect_nothing_lost_whichever_call_fails<PagedWorkload>();
 }
 
-TEST(PagedSweepWorkloadTest, MemoryIsMappedTwiceAndGoesFromStreamToStream) {
+TEST(PagedSweepWorkloadTest, MemoryIsMappedTwiceGoesFromStreamToStreamAndSleeps) {
   PagedWorkload workload({});
   workload.run();
   const sim::CallCosts costs = workload.costs();
   EXPECT_GT(costs.count_of(DeviceCall::kMap), costs.count_of(DeviceCall::kCreate));
   EXPECT_GT(costs.count_of(DeviceCall::kWaitEvent), 2U);
+  EXPECT_GT(costs.count_of(DeviceCall::kAllocateHost), 0U) << "nothing was kept over a pause";
+  EXPECT_TRUE(workload.has_peer());
   workload.expect_nothing_lost();
 }
 

@@ -37,7 +37,7 @@ std::vector<SweepCase> combine(const std::vector<SweepCase>& settings,
 
 Workload::Workload(const SweepCase& each) {
   sim::Options machine_options;
-  machine_options.device_count = 1;
+  machine_options.device_count = 2;  // the other one may have access
   machine_options.capacity_bytes = 128 * kMiB;
   machine_options.backing = sim::Backing::kBookkeeping;
   machine_options.seed = 1;
@@ -201,6 +201,15 @@ void Workload::free_first() {
 
 void Workload::free_all() {
   while (!live_.empty()) free_first();
+}
+
+void Workload::restore(const PoolCheckpoint& checkpoint) {
+  const size_t before = live_.size();
+  const Result<CheckpointChange> change = engine().restore(checkpoint);
+  expect_clear(change.status());
+  if (!change.ok()) return;
+  EXPECT_EQ(change->freed.size(), before);
+  live_ = change->allocated;
 }
 
 void Workload::make_well() {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "ashlar/checkpoint.h"
 #include "ashlar/options.h"
 #include "ashlar/sim.h"
 #include "contract/plain_device.h"
@@ -54,6 +55,7 @@ class Workload {
 
  protected:
   static constexpr DeviceIndex kDevice{0};
+  static constexpr DeviceIndex kPeer{1};
 
   virtual Engine& engine() = 0;
   virtual Status validate() const = 0;
@@ -74,6 +76,9 @@ class Workload {
   void free_at(size_t place);
   void free_first();
   void free_all();
+  // Whatever is live is the checkpoint's afterwards, or as it was. REQUIRES: all of it is of the
+  // checkpoint's pool.
+  void restore(const PoolCheckpoint& checkpoint);
 
  private:
   void fill_and_use();

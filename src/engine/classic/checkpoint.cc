@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "engine/checkpoint_rules.h"
 #include "engine/classic/act.h"
 
 namespace ashlar::classic {
@@ -13,34 +14,6 @@ namespace {
 Status cannot_find(DeviceAddress address, PoolId pool) {
   return Status::usage(text("could not find the segment at ", address, " of pool ", pool,
                             ": it was given back since the checkpoint"));
-}
-
-// What stands in the way, and what to do about it.
-Status in_the_way(const ClassicBlock& block, PoolId pool, const char* why) {
-  return Status::usage(text("the block at ", block.address, " of pool ", pool, " ", why));
-}
-
-// A block that belongs to its caller in a way that a list of ranges cannot say.
-Status check_recordable(const ClassicBlock& block, PoolId pool) {
-  if (block.state == BlockState::kPending) {
-    return in_the_way(block, pool, "was freed but is still in use: synchronize its streams");
-  }
-  if (block.is_uncached) {
-    return in_the_way(block, pool, "was allocated while caching was off: free it first");
-  }
-  return {};
-}
-
-// The caller's block is taken away, so nobody else may have it.
-Status check_restorable(const ClassicBlock& block, PoolId pool) {
-  if (block.hold_count > 0) {
-    return in_the_way(block, pool, "is shared with other processes: end that before a restore");
-  }
-  if (Status recordable = check_recordable(block, pool); !recordable.ok()) return recordable;
-  if (!block.uses.empty()) {
-    return in_the_way(block, pool, "is used by other streams: free it before a restore");
-  }
-  return {};
 }
 
 BlockRecord::State recorded_state(const ClassicBlock& block) {
@@ -127,7 +100,11 @@ Result<CheckpointChange> ClassicEngine::restore_locked(const PoolCheckpoint& che
   }
   for (const SegmentRecord& segment : checkpoint.segments) {
     for (const AddressRange& run : mapped_runs(segment)) {
-      const bool is_there = std::find(runs_now.begin(), runs_now.end(), run) != runs_now.end();
+      // An expandable segment may have grown since: what is new stays free.
+      const bool is_there =
+          std::any_of(runs_now.begin(), runs_now.end(), [&](const AddressRange& now) {
+            return now.begin == run.begin && now.bytes >= run.bytes;
+          });
       if (!is_there) return cannot_find(run.begin, pool->id);
     }
   }
@@ -143,8 +120,8 @@ Result<CheckpointChange> ClassicEngine::restore_locked(const PoolCheckpoint& che
   return change;
 }
 
-// Each mapped run of the segment is one free block now. It is cut as recorded, whatever the rules
-// for splitting say today, and what was free then becomes free again.
+// Each mapped run of the segment begins a free block now, which is no shorter. It is cut as
+// recorded, whatever the rules for splitting say today, and what was free then becomes free again.
 void ClassicEngine::restore_segment(const PrivatePool& pool, const SegmentRecord& segment,
                                     CheckpointChange& change) {
   const FreePool& free = segment.is_small ? pool.small : pool.large;

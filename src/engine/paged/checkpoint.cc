@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "engine/checkpoint_rules.h"
 #include "engine/paged/all_arenas.h"
 #include "engine/paged/paged_engine.h"
 
@@ -14,11 +15,6 @@ namespace {
 BlockRecord::State recorded_state(const PagedBlock& block) {
   if (block.is_away()) return BlockRecord::State::kUnmapped;
   return block.is_allocated() ? BlockRecord::State::kAllocated : BlockRecord::State::kFree;
-}
-
-Status waits(const PagedBlock& block) {
-  return Status::usage(text("the block at ", block.address,
-                            " still waits for other streams: ", "synchronize them first"));
 }
 
 }  // namespace
@@ -34,25 +30,19 @@ Result<PoolCheckpoint> PagedEngine::checkpoint(PoolId id) {
   if (!collected.ok()) return collected;
   AllArenas arenas(*pool);
   for (const auto& [stream, arena] : pool->arenas) arena->flush();
-  pool->is_baked = true;
   PoolCheckpoint taken{id, {}};
   for (const auto& view : pool->views) {
     SegmentRecord segment{view->is_small, {}, view->arena->stream};
     for (const PagedBlock* block = view->first; block != nullptr; block = block->next) {
-      if (block->state == BlockState::kPending) return waits(*block);
-      if (block->is_active() && block->is_uncached) return uncached(*block);
+      Status right = block->is_active() ? check_recordable(*block, id) : Status();
+      if (!right.ok()) return right;
       segment.blocks.push_back(
           {{block->address, block->bytes}, block->requested_bytes, recorded_state(*block)});
     }
     taken.segments.push_back(std::move(segment));
   }
+  pool->is_baked = true;
   return taken;
-}
-
-Status PagedEngine::uncached(const PagedBlock& block) {
-  return Status::usage(text("the block at ", block.address,
-                            " was allocated without caching, and is part of no checkpoint: free it "
-                            "first"));
 }
 
 Result<CheckpointChange> PagedEngine::restore(const PoolCheckpoint& checkpoint) {
@@ -103,12 +93,7 @@ Status PagedEngine::free_all(PagedPool& pool, std::vector<DeviceAddress>& freed)
   for (const auto& view : pool.views) {
     for (PagedBlock* block = view->first; block != nullptr; block = block->next) {
       if (!block->is_active()) continue;
-      if (block->hold_count > 0) {
-        return Status::usage(text("the block at ", block->address, " is shared with other ",
-                                  "processes: end the sharing before a restore"));
-      }
-      if (block->state == BlockState::kPending || !block->uses.empty()) return waits(*block);
-      if (block->is_uncached) return uncached(*block);
+      if (Status right = check_restorable(*block, pool.id); !right.ok()) return right;
       allocated.push_back(block);
     }
   }

@@ -403,7 +403,6 @@ class PagedEngine final : public Engine {
   Status free_all(PagedPool& pool, std::vector<DeviceAddress>& freed) ASHLAR_REQUIRES(mutex_);
   static View* view_around(const PagedPool& pool, AddressRange range);
   Block* allocate_at(PagedPool& pool, const Place& place) ASHLAR_REQUIRES(mutex_);
-  static Status uncached(const PagedBlock& block);
 
   // A thread mostly works on one stream of one engine, and arenas of the default pool live as long
   // as their engine, whose serial nobody else ever has.

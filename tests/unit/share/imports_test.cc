@@ -13,9 +13,7 @@ using ::testing::HasSubstr;
 
 class ImportsFixture : public ::testing::Test {
  protected:
-  explicit ImportsFixture(const AllocatorOptions& options) : exporter_(options) {
-    importer_.allocator.reset();
-  }
+  explicit ImportsFixture(ShareSource source) : exporter_(source) { importer_.allocator.reset(); }
   Device& device() { return importer_.device(); }
   std::shared_ptr<Import> open(Imports& imports, const std::string& handle) {
     Result<std::shared_ptr<Import>> import = imports.open(handle);
@@ -43,21 +41,25 @@ class ImportsFixture : public ::testing::Test {
 
 class PlainImportsTest : public ImportsFixture {
  protected:
-  PlainImportsTest() : ImportsFixture(plain_options()) {}
+  PlainImportsTest() : ImportsFixture(ShareSource::kPlain) {}
 };
 
-class ExpandableImportsTest : public ImportsFixture {
+class ExtentImportsTest : public ImportsFixture, public ::testing::WithParamInterface<ShareSource> {
  protected:
-  ExpandableImportsTest() : ImportsFixture(expandable_options()) {}
+  ExtentImportsTest() : ImportsFixture(GetParam()) {}
 };
 
-class ImportsTest : public ImportsFixture, public ::testing::WithParamInterface<bool> {
+INSTANTIATE_TEST_SUITE_P(Sources, ExtentImportsTest,
+                         ::testing::Values(ShareSource::kExpandable, ShareSource::kPaged),
+                         ::testing::PrintToStringParamName());
+
+class ImportsTest : public ImportsFixture, public ::testing::WithParamInterface<ShareSource> {
  protected:
-  ImportsTest() : ImportsFixture(GetParam() ? expandable_options() : plain_options()) {}
+  ImportsTest() : ImportsFixture(GetParam()) {}
 };
 
-INSTANTIATE_TEST_SUITE_P(PlainAndExpandable, ImportsTest, ::testing::Bool(),
-                         [](const auto& each) { return each.param ? "Expandable" : "Plain"; });
+INSTANTIATE_TEST_SUITE_P(Sources, ImportsTest, all_share_sources(),
+                         ::testing::PrintToStringParamName());
 
 TEST_P(ImportsTest, TheSameHandleIsTheSameMemoryUnderOneLease) {
   Imports imports(device());
@@ -85,10 +87,10 @@ TEST_F(PlainImportsTest, TwoBlocksOfOneAllocationOpenItOnce) {
   EXPECT_EQ(importer_.calls(DeviceCall::kCloseAllocation), 1U);
 }
 
-TEST_F(ExpandableImportsTest, AnImportReservesExactlyTheGranulesShared) {
+TEST_P(ExtentImportsTest, AnImportReservesExactlyTheGranulesShared) {
   Imports imports(device());
   const Buffer front = exporter_.allocator->allocate(15 * kMiB);
-  const Shared block = shared(20 * kMiB);
+  const Shared block = shared(20 * kMiB + 5);
   std::shared_ptr<Import> import = open(imports, block.share.handle());
   EXPECT_EQ(import->range->range().bytes, 40 * kMiB);
   EXPECT_EQ(import->block.begin - import->range->range().begin, 15 * kMiB);
@@ -182,7 +184,7 @@ TEST_P(ImportsTest, AHandleWhoseNumbersAreForgedIsRefusedAndLeavesNothing) {
   Imports imports(device());
   const Shared block = shared(3 * kMiB);
   ShareHandle forged = *parse_share_handle(block.share.handle());
-  if (GetParam()) {
+  if (is_of_extents(GetParam())) {
     forged.granule_count = 2;
     forged.range_bytes = 2 * forged.granule_bytes;
     forged.bytes = forged.range_bytes;
@@ -196,7 +198,7 @@ TEST_P(ImportsTest, AHandleWhoseNumbersAreForgedIsRefusedAndLeavesNothing) {
   imports.close(std::move(right), {});
 }
 
-TEST_F(ExpandableImportsTest, AnAccessorIsGivenWhatIsOpenAndWhatWillBe) {
+TEST_P(ExtentImportsTest, AnAccessorIsGivenWhatIsOpenAndWhatWillBe) {
   Imports imports(device());
   const Shared a = shared(3 * kMiB);
   const Shared b = shared(3 * kMiB);
@@ -314,7 +316,7 @@ TEST_P(ImportsTest, AFailedCloseIsReportedOnceAndTriedAgain) {
   std::shared_ptr<Import> import = open(imports, block.share.handle());
   const DeviceAddress address = import->block.begin;
   importer_.machine->inject(
-      {.call = GetParam() ? DeviceCall::kUnmap : DeviceCall::kCloseAllocation});
+      {.call = is_of_extents(GetParam()) ? DeviceCall::kUnmap : DeviceCall::kCloseAllocation});
   imports.close(std::move(import), {});
   EXPECT_EQ(imports.collect().kind(), StatusKind::kDeviceFault);
   EXPECT_EQ(device().describe(address)->kind, MemoryKind::kUnknown) << "the second try succeeded";

@@ -7,9 +7,9 @@
 namespace ashlar {
 namespace {
 
-class ShareConcurrencyTest : public ::testing::TestWithParam<bool> {
+class ShareConcurrencyTest : public ::testing::TestWithParam<ShareSource> {
  protected:
-  ShareConcurrencyTest() : exporter_(GetParam() ? expandable_options() : plain_options()) {}
+  ShareConcurrencyTest() : exporter_(GetParam()), importer_(importing(GetParam())) {}
   static void run(const std::function<void(int)>& body) {
     constexpr int kThreads = 4;
     std::vector<std::thread> threads;
@@ -23,8 +23,8 @@ class ShareConcurrencyTest : public ::testing::TestWithParam<bool> {
   Side importer_;
 };
 
-INSTANTIATE_TEST_SUITE_P(PlainAndExpandable, ShareConcurrencyTest, ::testing::Bool(),
-                         [](const auto& each) { return each.param ? "Expandable" : "Plain"; });
+INSTANTIATE_TEST_SUITE_P(Sources, ShareConcurrencyTest, all_share_sources(),
+                         ::testing::PrintToStringParamName());
 
 TEST_P(ShareConcurrencyTest, OneHandleOpenedByAllIsOneImport) {
   {

@@ -11,33 +11,21 @@
 #include "ashlar/sim.h"
 #include "base/units.h"
 #include "contract/waiting.h"
+#include "unit/share/share_sources.h"
 
 namespace ashlar {
 
 using contract::eventually;
 
-inline AllocatorOptions plain_options() {
-  AllocatorOptions options;
-  options.engine = EngineKind::kClassic;
-  return options;
-}
-
-inline AllocatorOptions expandable_options() {
-  AllocatorOptions options = plain_options();
-  options.expandable_segments = true;
-  options.shareable_expandable_segments = true;
-  return options;
-}
-
 // A machine with an allocator, in a test's words.
 class Side {
  public:
-  explicit Side(const AllocatorOptions& options = plain_options()) {
+  explicit Side(ShareSource source = ShareSource::kPlain) {
     sim::Options machine_options;
     machine_options.device_count = 2;
     machine_options.capacity_bytes = kGiB;
     machine = *sim::Machine::create(machine_options);
-    allocator = std::make_unique<Allocator>(device(), options);
+    allocator = std::make_unique<Allocator>(device(), options_of(source));
   }
 
   Device& device(uint64_t index = 0) const { return machine->device(DeviceIndex(index)); }
@@ -63,5 +51,10 @@ class Side {
   std::unique_ptr<sim::Machine> machine;
   std::unique_ptr<Allocator> allocator;
 };
+
+// Of an importer: the engine that exports, without what only exporting needs.
+inline ShareSource importing(ShareSource exporter) {
+  return exporter == ShareSource::kPaged ? ShareSource::kPaged : ShareSource::kPlain;
+}
 
 }  // namespace ashlar

@@ -9,7 +9,7 @@
 #include <filesystem>
 
 #include "base/fd_passing.h"
-#include "engine/classic/classic_engine.h"
+#include "engine/make_engine.h"
 #include "share/lease.h"
 #include "share_fixture.h"
 
@@ -27,13 +27,14 @@ size_t open_fd_count() {
 }
 
 // An engine on a machine, and a server for it.
-class ShareServerTest : public ::testing::Test {
+class ShareServerFixture : public ::testing::TestWithParam<ShareSource> {
  protected:
-  void start(const AllocatorOptions& options, const ShareServer::Limits& limits = {}) {
+  void start(const ShareServer::Limits& limits = {}) { start_with(options_of(GetParam()), limits); }
+  void start_with(const AllocatorOptions& options, const ShareServer::Limits& limits = {}) {
     sim::Options machine_options;
     machine_options.capacity_bytes = 2 * kGiB;
     machine_ = *sim::Machine::create(machine_options);
-    engine_ = std::make_unique<classic::ClassicEngine>(device(), options);
+    engine_ = *make_engine(device(), options);
     server_ = std::make_unique<ShareServer>(*engine_, limits);
   }
   Device& device() { return machine_->device(DeviceIndex(0)); }
@@ -61,12 +62,22 @@ class ShareServerTest : public ::testing::Test {
   }
 
   std::unique_ptr<sim::Machine> machine_;
-  std::unique_ptr<classic::ClassicEngine> engine_;
+  std::unique_ptr<Engine> engine_;
   std::unique_ptr<ShareServer> server_;
 };
 
-TEST_F(ShareServerTest, TheHandleNamesDeviceExporterAndBlock) {
-  start(expandable_options());
+class ShareServerTest : public ShareServerFixture {};
+INSTANTIATE_TEST_SUITE_P(Sources, ShareServerTest, all_share_sources(),
+                         ::testing::PrintToStringParamName());
+
+// About granules, which plain memory has none of.
+class ExtentsServerTest : public ShareServerFixture {};
+INSTANTIATE_TEST_SUITE_P(Sources, ExtentsServerTest,
+                         ::testing::Values(ShareSource::kExpandable, ShareSource::kPaged),
+                         ::testing::PrintToStringParamName());
+
+TEST_P(ExtentsServerTest, TheHandleNamesDeviceExporterAndBlock) {
+  start();
   (void)allocate(15 * kMiB);
   Block* block = allocate(20 * kMiB + 5);
   const ShareHandle handle = *parse_share_handle(share(block));
@@ -82,8 +93,8 @@ TEST_F(ShareServerTest, TheHandleNamesDeviceExporterAndBlock) {
   server_->end_share(block);
 }
 
-TEST_F(ShareServerTest, SharingABlockTwiceGivesTheSameHandleAndTakesTwoEnds) {
-  start(plain_options());
+TEST_P(ShareServerTest, SharingABlockTwiceGivesTheSameHandleAndTakesTwoEnds) {
+  start();
   Block* block = allocate(kMiB);
   const std::string handle = share(block);
   EXPECT_EQ(share(block), handle);
@@ -94,8 +105,8 @@ TEST_F(ShareServerTest, SharingABlockTwiceGivesTheSameHandleAndTakesTwoEnds) {
   EXPECT_EQ(engine_->stats().active.all.current, 0);
 }
 
-TEST_F(ShareServerTest, AnotherBlockAtTheSamePlaceGetsAnotherHandle) {
-  start(plain_options());
+TEST_P(ShareServerTest, AnotherBlockAtTheSamePlaceGetsAnotherHandle) {
+  start();
   Block* block = allocate(kMiB);
   const DeviceAddress address = block->address;
   const std::string handle = share(block);
@@ -108,8 +119,8 @@ TEST_F(ShareServerTest, AnotherBlockAtTheSamePlaceGetsAnotherHandle) {
   server_->end_share(next);
 }
 
-TEST_F(ShareServerTest, ALeaseKeepsTheBlockUntilItsConnectionCloses) {
-  start(plain_options());
+TEST_P(ShareServerTest, ALeaseKeepsTheBlockUntilItsConnectionCloses) {
+  start();
   Block* block = allocate(kMiB);
   const std::string handle = share(block);
   {
@@ -126,8 +137,8 @@ TEST_F(ShareServerTest, ALeaseKeepsTheBlockUntilItsConnectionCloses) {
   EXPECT_TRUE(is_free_again());
 }
 
-TEST_F(ShareServerTest, SharingAgainWhatIsStillLeasedGivesTheSameHandle) {
-  start(plain_options());
+TEST_P(ShareServerTest, SharingAgainWhatIsStillLeasedGivesTheSameHandle) {
+  start();
   Block* block = allocate(kMiB);
   const std::string handle = share(block);
   Lease lease = connect(handle);
@@ -138,8 +149,8 @@ TEST_F(ShareServerTest, SharingAgainWhatIsStillLeasedGivesTheSameHandle) {
   server_->end_share(block);
 }
 
-TEST_F(ShareServerTest, ManyGranulesComeInPartsAndNoDescriptorStaysOpen) {
-  start(expandable_options());
+TEST_P(ExtentsServerTest, ManyGranulesComeInPartsAndNoDescriptorStaysOpen) {
+  start();
   Block* block = allocate(70 * 20 * kMiB);
   const std::string handle = share(block);
   Lease lease = connect(handle);
@@ -160,10 +171,10 @@ TEST_F(ShareServerTest, ManyGranulesComeInPartsAndNoDescriptorStaysOpen) {
   server_->end_share(block);
 }
 
-TEST_F(ShareServerTest, WhatCannotBeSharedIsRefusedWithWhatToDo) {
-  AllocatorOptions options;
-  options.expandable_segments = true;
-  start(options);
+TEST_P(ExtentsServerTest, WhatCannotBeSharedIsRefusedWithWhatToDo) {
+  AllocatorOptions options = options_of(GetParam());
+  options.shareable_expandable_segments = false;
+  start_with(options);
   Block* block = allocate(kMiB);
   const Status refused = server_->share(block).status();
   EXPECT_EQ(refused.kind(), StatusKind::kUnsupported);
@@ -172,8 +183,8 @@ TEST_F(ShareServerTest, WhatCannotBeSharedIsRefusedWithWhatToDo) {
   EXPECT_EQ(engine_->stats().active.all.current, 0) << "nothing holds it";
 }
 
-TEST_F(ShareServerTest, AFailureOfTheExportersDeviceReachesTheImporterInWords) {
-  start(expandable_options());
+TEST_P(ExtentsServerTest, AFailureOfTheExportersDeviceReachesTheImporterInWords) {
+  start();
   Block* block = allocate(kMiB);
   const std::string handle = share(block);
   machine_->inject({.call = DeviceCall::kExportFd,
@@ -190,14 +201,14 @@ TEST_F(ShareServerTest, AFailureOfTheExportersDeviceReachesTheImporterInWords) {
 // --- callers who misbehave
 // ------------------------------------------------------------------------
 
-TEST_F(ShareServerTest, WhoeverConnectsAndSaysNothingIsHungUpOn) {
-  start(plain_options(), {.patience = milliseconds(20), .most_connections = 4});
+TEST_P(ShareServerTest, WhoeverConnectsAndSaysNothingIsHungUpOn) {
+  start({.patience = milliseconds(20), .most_connections = 4});
   const std::string handle = share(allocate(kMiB));
   EXPECT_TRUE(is_hung_up(call(handle)));
 }
 
-TEST_F(ShareServerTest, GarbageIsHungUpOnAndOthersAreServed) {
-  start(plain_options());
+TEST_P(ShareServerTest, GarbageIsHungUpOnAndOthersAreServed) {
+  start();
   Block* block = allocate(kMiB);
   const std::string handle = share(block);
   for (size_t bytes : {size_t{1}, sizeof(Question) - 1, sizeof(Question), size_t{4096}}) {
@@ -213,8 +224,8 @@ TEST_F(ShareServerTest, GarbageIsHungUpOnAndOthersAreServed) {
   server_->end_share(block);
 }
 
-TEST_F(ShareServerTest, AQuestionWithAWrongTokenShareOrGranuleGetsNothing) {
-  start(expandable_options());
+TEST_P(ExtentsServerTest, AQuestionWithAWrongTokenShareOrGranuleGetsNothing) {
+  start();
   Block* block = allocate(kMiB);
   const ShareHandle right = *parse_share_handle(share(block));
   const auto ask = [&](Question question) {
@@ -247,8 +258,8 @@ TEST_F(ShareServerTest, AQuestionWithAWrongTokenShareOrGranuleGetsNothing) {
   EXPECT_TRUE(is_free_again());
 }
 
-TEST_F(ShareServerTest, ALeaseIsForOneShareOnly) {
-  start(expandable_options());
+TEST_P(ExtentsServerTest, ALeaseIsForOneShareOnly) {
+  start();
   Block* first = allocate(kMiB);
   Block* second = allocate(kMiB);
   const ShareHandle handle = *parse_share_handle(share(first));
@@ -268,8 +279,8 @@ TEST_F(ShareServerTest, ALeaseIsForOneShareOnly) {
   server_->end_share(second);
 }
 
-TEST_F(ShareServerTest, OneWhoNeverReadsDoesNotKeepOthersWaiting) {
-  start(expandable_options());
+TEST_P(ExtentsServerTest, OneWhoNeverReadsDoesNotKeepOthersWaiting) {
+  start();
   Block* block = allocate(kMiB);
   const std::string handle = share(block);
   const ShareHandle parsed = *parse_share_handle(handle);
@@ -286,8 +297,8 @@ TEST_F(ShareServerTest, OneWhoNeverReadsDoesNotKeepOthersWaiting) {
   EXPECT_TRUE(is_free_again());
 }
 
-TEST_F(ShareServerTest, MoreCallersThanAllowedAreToldSo) {
-  start(plain_options(), {.patience = kPatience, .most_connections = 1});
+TEST_P(ShareServerTest, MoreCallersThanAllowedAreToldSo) {
+  start({.patience = kPatience, .most_connections = 1});
   Block* block = allocate(kMiB);
   const std::string handle = share(block);
   {
@@ -302,8 +313,8 @@ TEST_F(ShareServerTest, MoreCallersThanAllowedAreToldSo) {
   server_->end_share(block);
 }
 
-TEST_F(ShareServerTest, TheEndOfTheServerEndsSharesAndLeases) {
-  start(plain_options());
+TEST_P(ShareServerTest, TheEndOfTheServerEndsSharesAndLeases) {
+  start();
   Block* block = allocate(kMiB);
   const std::string handle = share(block);
   Lease lease = connect(handle);

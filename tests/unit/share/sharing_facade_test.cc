@@ -21,15 +21,15 @@ std::string complaint(const std::function<void()>& act) {
   return {};
 }
 
-class SharingFacadeTest : public ::testing::TestWithParam<bool> {
+class SharingFacadeTest : public ::testing::TestWithParam<ShareSource> {
  protected:
-  SharingFacadeTest() : exporter_(GetParam() ? expandable_options() : plain_options()) {}
+  SharingFacadeTest() : exporter_(GetParam()), importer_(importing(GetParam())) {}
   Side exporter_;
   Side importer_;
 };
 
-INSTANTIATE_TEST_SUITE_P(PlainAndExpandable, SharingFacadeTest, ::testing::Bool(),
-                         [](const auto& each) { return each.param ? "Expandable" : "Plain"; });
+INSTANTIATE_TEST_SUITE_P(Sources, SharingFacadeTest, all_share_sources(),
+                         ::testing::PrintToStringParamName());
 
 TEST_P(SharingFacadeTest, WhatOneWritesTheOtherReads) {
   const Buffer other = exporter_.allocator->allocate(3 * kMiB);  // so that the offset is not 0
@@ -105,7 +105,7 @@ TEST_P(SharingFacadeTest, TheEndOfTheExportersAllocatorIsSeen) {
   buffer.reset();
   exporter_.allocator.reset();
   EXPECT_FALSE(seen.is_exporter_alive());
-  if (GetParam()) {
+  if (is_of_extents(GetParam())) {
     EXPECT_EQ(importer_.read(seen.address()), 77U) << "extents live on";
   }
 }
@@ -187,11 +187,11 @@ TEST(BareHandleTest, ABareAllocationHandleOpensAllOfItsAllocation) {
   EXPECT_TRUE(exporter.device().free(at).ok());
 }
 
-TEST_P(SharingFacadeTest, TheBaseAllocationIsTheSegmentAndExpandableBlocksHaveNone) {
+TEST_P(SharingFacadeTest, TheBaseAllocationIsTheSegmentAndBlocksOfExtentsHaveNone) {
   const Buffer first = exporter_.allocator->allocate(3 * kMiB);
   const Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
   const DeviceAddress raw = exporter_.allocator->allocate_raw(3 * kMiB);
-  if (GetParam()) {
+  if (is_of_extents(GetParam())) {
     EXPECT_THAT(complaint<UsageError>([&] { (void)exporter_.allocator->base_allocation(buffer); }),
                 HasSubstr("expandable_segments:False"));
     EXPECT_THROW((void)exporter_.allocator->base_allocation(raw), UsageError);
@@ -234,8 +234,7 @@ TEST_P(SharingFacadeTest, APeerMayTouchWhatWasOpenedOfOthers) {
 }
 
 TEST_P(SharingFacadeTest, ACopyIsPlainWhereThereIsAccessAndAPeersWhereNot) {
-  const AllocatorOptions options = GetParam() ? expandable_options() : plain_options();
-  Allocator other(exporter_.device(1), options);
+  Allocator other(exporter_.device(1), options_of(GetParam()));
   const Buffer from = exporter_.allocator->allocate(3 * kMiB);
   const Buffer near = exporter_.allocator->allocate(3 * kMiB);
   const Buffer far = other.allocate(3 * kMiB);

@@ -1,0 +1,237 @@
+// Checkpoints: a pool set back to what it was, at the same addresses, whatever became of its memory
+// since; and what forbids that.
+#include <algorithm>
+#include <map>
+
+#include "engine_contract.h"
+
+namespace ashlar::contract {
+namespace {
+
+constexpr PoolId kOtherPool{2, 0};
+
+// What a caller can tell of a block.
+struct Seen {
+  size_t requested_bytes = 0;
+  StreamId stream;
+  bool operator==(const Seen&) const = default;
+};
+using Sight = std::map<DeviceAddress, Seen>;
+
+Sight sight_of(const std::vector<Block*>& blocks) {
+  Sight sight;
+  for (const Block* block : blocks) {
+    sight[block->address] = {block->requested_bytes, block->stream};
+  }
+  return sight;
+}
+
+std::vector<DeviceAddress> addresses(const std::vector<Block*>& blocks) {
+  std::vector<DeviceAddress> found;
+  for (const Block* block : blocks) found.push_back(block->address);
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+std::vector<DeviceAddress> sorted(std::vector<DeviceAddress> found) {
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+uint8_t value_of(size_t i) { return static_cast<uint8_t>(i + 1); }
+
+}  // namespace
+
+TEST_P(EngineCheckpointContract, BlocksAllocatedSinceAreFreedAndThoseFreedSinceAreBack) {
+  const StreamId side = new_stream();
+  Block* kept = allocate(5 * kMiB);
+  Block* freed_small = allocate(64 * kKiB);
+  Block* freed_large = allocate(3 * kMiB + 1, side);
+  const Sight before = sight_of({kept, freed_small, freed_large});
+  const int64_t allocated_bytes = stats().allocated_bytes.all.current;
+  const PoolCheckpoint checkpoint = take();
+
+  free(freed_small);
+  free(freed_large);
+  const std::vector<Block*> now = {kept, allocate(kKiB), allocate(2 * kMiB, side),
+                                   allocate(9 * kMiB)};
+  const std::vector<DeviceAddress> live = addresses(now);
+  const CheckpointChange change = restore(checkpoint);
+  EXPECT_EQ(sorted(change.freed), live);
+  EXPECT_EQ(sight_of(change.allocated), before);
+  EXPECT_EQ(stats().allocated_bytes.all.current, allocated_bytes);
+  EXPECT_EQ(active_count(), 3);
+  free_all();
+  EXPECT_EQ(stats().allocated_bytes.all.current, 0);
+  end_route(kPool);
+}
+
+// What a graph left in a block is there when the next graph reads it.
+TEST_P(EngineCheckpointContract, WhatABlockHoldsStaysIfItWasNotFreed) {
+  std::vector<Block*> kept;
+  for (size_t bytes : {size_t{700}, 3 * kMiB, 17 * kMiB}) {
+    kept.push_back(allocate(bytes));
+    fill(kept.back(), value_of(kept.size()));
+  }
+  const Sight before = sight_of(kept);
+  const PoolCheckpoint checkpoint = take();
+  for (size_t bytes : {size_t{700}, 3 * kMiB, 17 * kMiB, 30 * kMiB}) {
+    Block* added = allocate(bytes);
+    fill(added, 0xEE);
+    if (bytes > kMiB) free(added);
+  }
+  const CheckpointChange change = restore(checkpoint);
+  EXPECT_EQ(sight_of(change.allocated), before);
+  for (const Block* block : change.allocated) {
+    const size_t bytes = block->requested_bytes;
+    EXPECT_TRUE(holds(block, value_of(bytes == 700 ? 1 : bytes == 3 * kMiB ? 2 : 3)));
+  }
+  end_route(kPool);
+}
+
+// Blocks, and gaps between them; then other blocks across both, some of another stream.
+TEST_P(EngineCheckpointContract, MemoryThatWasCutDifferentlySinceIsPutBack) {
+  const StreamId side = new_stream();
+  std::vector<Block*> left;
+  std::vector<Block*> gaps;
+  for (size_t i = 0; i < 12; ++i) (i % 2 == 0 ? gaps : left).push_back(allocate(6 * kMiB));
+  left.push_back(allocate(512));
+  for (Block* gap : gaps) free(gap);
+  const Sight before = sight_of(left);
+  const PoolCheckpoint checkpoint = take();
+
+  for (int round = 0; round < 3; ++round) {
+    free_all();
+    for (size_t bytes : {23 * kMiB, 11 * kMiB, size_t{700}}) {
+      fill(allocate(bytes), 0xEE);
+      fill(allocate(bytes + 512, side), 0xEE, side);
+    }
+    const CheckpointChange change = restore(checkpoint);
+    EXPECT_EQ(change.freed.size(), 6U);
+    ASSERT_EQ(sight_of(change.allocated), before) << "round " << round;
+    // Each has memory of its own, and so has what comes next.
+    std::vector<Block*> live = change.allocated;
+    for (int i = 0; i < 4; ++i) live.push_back(allocate(6 * kMiB));
+    for (size_t i = 0; i < live.size(); ++i) fill(live[i], value_of(i));
+    for (size_t i = 0; i < live.size(); ++i) EXPECT_TRUE(holds(live[i], value_of(i))) << i;
+  }
+  end_route(kPool);
+}
+
+TEST_P(EngineCheckpointContract, APoolThatWasEmptyIsEmptyAgain) {
+  const PoolCheckpoint checkpoint = take();
+  allocate(512);
+  allocate(30 * kMiB);
+  const CheckpointChange change = restore(checkpoint);
+  EXPECT_EQ(change.freed.size(), 2U);
+  EXPECT_TRUE(change.allocated.empty());
+  EXPECT_EQ(active_count(), 0);
+  const int64_t reserved = stats().reserved_bytes.all.current;
+  allocate(30 * kMiB);
+  EXPECT_EQ(stats().reserved_bytes.all.current, reserved) << "its memory is still its own";
+  end_route(kPool);
+}
+
+TEST_P(EngineCheckpointContract, OtherPoolsAreNotTouched) {
+  Block* inside = allocate(5 * kMiB);
+  const DeviceAddress inside_at = inside->address;
+  const PoolCheckpoint checkpoint = take();
+  free(inside);
+  end_route(kPool);
+  route(kOtherPool);
+  Block* other_pools = allocate(5 * kMiB);
+  end_route(kOtherPool);
+  Block* outside = allocate(5 * kMiB);
+  fill(other_pools, 1);
+  fill(outside, 2);
+  const CheckpointChange change = restore(checkpoint);
+  EXPECT_TRUE(change.freed.empty());
+  ASSERT_EQ(addresses(change.allocated), std::vector{inside_at});
+  fill(change.allocated.front(), 3);
+  EXPECT_TRUE(holds(other_pools, 1));
+  EXPECT_TRUE(holds(outside, 2));
+  EXPECT_TRUE(holds(change.allocated.front(), 3));
+}
+
+// --- refusals -----------------------------------------------------------------------------------
+
+TEST_P(EngineCheckpointContract, ASharedBlockForbidsARestoreUntilItIsLetGo) {
+  Block* block = allocate(kMiB);
+  const Sight before = sight_of({block});
+  const PoolCheckpoint checkpoint = take();
+  engine().hold(block);
+  expect_no_restore(checkpoint, "shared with other processes");
+  EXPECT_TRUE(block->is_allocated());
+  const AddressRange held = free_in_use(block);
+  expect_no_restore(checkpoint, "shared with other processes");
+  expect_no_checkpoint("was freed but is still in use");
+  engine().let_go(block);
+  is_over(held);
+  EXPECT_EQ(sight_of(restore(checkpoint).allocated), before);
+  end_route(kPool);
+}
+
+TEST_P(EngineCheckpointContract, BlocksAllocatedWhileCachingIsOffForbidBoth) {
+  const PoolCheckpoint empty = take();
+  engine().set_caching(false);
+  Block* uncached = allocate(3 * kMiB);
+  expect_no_checkpoint("while caching was off: free it first");
+  expect_no_restore(empty, "while caching was off: free it first");
+  EXPECT_TRUE(uncached->is_allocated());
+  free(uncached);
+  restore(take());
+  end_route(kPool);
+}
+
+TEST_P(EngineCheckpointContract, ABlockThatOtherStreamsUseForbidsARestoreUntilItIsFreed) {
+  const PoolCheckpoint checkpoint = take();
+  const StreamId busy = busy_stream();
+  Block* block = allocate(kMiB);
+  use_on(block, busy);
+  expect_no_restore(checkpoint, "of pool {1, 0} is used by other streams: free it");
+  EXPECT_TRUE(block->is_allocated());
+  const AddressRange in_use = free_in_use(block);
+  expect_no_restore(checkpoint, "was freed but is still in use: synchronize its streams");
+  expect_no_checkpoint("was freed but is still in use: synchronize its streams");
+  let_go_on(busy);
+  is_over(in_use);
+  free(allocate(kMiB));  // some look at what is over only then
+  EXPECT_TRUE(restore(checkpoint).freed.empty());
+  take();
+  end_route(kPool);
+}
+
+TEST_P(EngineCheckpointContract, MemoryGivenBackSinceIsFoundMissing) {
+  Block* block = allocate(32 * kMiB);
+  const PoolCheckpoint checkpoint = take();
+  free(block);
+  end_route(kPool);
+  must(engine().release_pool(kPool));
+  EXPECT_TRUE(ok(engine().trim()));
+  expect_no_restore(checkpoint, "pool");
+  EXPECT_EQ(stats().reserved_bytes.all.current, 0);
+}
+
+TEST_P(EngineCheckpointContract, AnotherShapeOfTheMemoryIsFoundBeforeAnythingIsFreed) {
+  Block* live = allocate(kKiB);
+  PoolCheckpoint checkpoint = take();
+  for (BlockRecord& record : checkpoint.segments.front().blocks) {
+    if (record.state == BlockRecord::State::kAllocated) record.range.begin = DeviceAddress(4096);
+  }
+  expect_no_restore(checkpoint, "could not find");
+  EXPECT_TRUE(live->is_allocated());
+  end_route(kPool);
+}
+
+TEST_P(EngineCheckpointContract, UnknownPoolsAndThoseLetGoHaveNone) {
+  EXPECT_EQ(engine().checkpoint({7, 0}).status().kind(), StatusKind::kUsage);
+  EXPECT_EQ(engine().restore({{7, 0}, {}}).status().kind(), StatusKind::kUsage);
+  EXPECT_EQ(engine().checkpoint({}).status().kind(), StatusKind::kUsage) << "the default pool";
+  EXPECT_EQ(engine().restore({}).status().kind(), StatusKind::kUsage) << "the default pool";
+  allocate(kKiB);
+  end_route(kPool);
+  must(engine().release_pool(kPool));
+  expect_no_checkpoint("let go");
+}
+
+}  // namespace ashlar::contract

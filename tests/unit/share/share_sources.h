@@ -1,0 +1,40 @@
+// Where a shared block's memory comes from, and so how it travels: whole segments by the device's
+// handles, extents by file descriptors. The suites about sharing run with each.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <ostream>
+
+#include "ashlar/options.h"
+
+namespace ashlar {
+
+enum class ShareSource : uint8_t { kPlain, kExpandable, kPaged };
+
+inline std::ostream& operator<<(std::ostream& out, ShareSource source) {
+  switch (source) {
+    case ShareSource::kPlain: return out << "Plain";
+    case ShareSource::kExpandable: return out << "Expandable";
+    case ShareSource::kPaged: return out << "Paged";
+  }
+  return out;
+}
+
+inline bool is_of_extents(ShareSource source) { return source != ShareSource::kPlain; }
+
+inline AllocatorOptions options_of(ShareSource source) {
+  AllocatorOptions options;
+  options.engine = source == ShareSource::kPaged ? EngineKind::kPaged : EngineKind::kClassic;
+  options.expandable_segments = source == ShareSource::kExpandable;
+  options.shareable_expandable_segments = is_of_extents(source);
+  return options;
+}
+
+// For INSTANTIATE_TEST_SUITE_P, with ::testing::PrintToStringParamName().
+inline auto all_share_sources() {
+  return ::testing::Values(ShareSource::kPlain, ShareSource::kExpandable, ShareSource::kPaged);
+}
+
+}  // namespace ashlar
