@@ -154,9 +154,13 @@ std::string join_or(const std::vector<std::string>& parts, std::string_view othe
 }
 
 std::string virtual_memory_text(const DeviceProperties& properties) {
-  if (!properties.has_virtual_memory) return "none: addresses and memory come together";
+  if (!properties.has_virtual_memory) {
+    return "none: addresses and memory come together, and engine paged uses whole segments";
+  }
   std::vector<std::string> parts = {"extents of " + format_bytes(properties.granularity_bytes)};
-  if (properties.can_alias) parts.push_back("one extent at several addresses");
+  parts.push_back(properties.can_alias
+                      ? "one extent at several addresses"
+                      : "one extent at one address, so that engine paged uses whole segments");
   if (properties.max_mappings > 0) {
     parts.push_back(fmt::format("{} mappings at most", group_digits(properties.max_mappings)));
   }
