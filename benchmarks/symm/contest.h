@@ -9,9 +9,11 @@
 #include <cstdint>
 #include <cstdio>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "bounds.h"
 #include "symm/shared_memory.h"
 
 namespace ashlar::symm {
@@ -19,18 +21,27 @@ namespace ashlar::symm {
 struct Contestant {
   const char* name;
   std::function<void()> act;
+  // How many times as long as the first it may take; empty: however long.
+  std::optional<double> most{};
 };
 
 // How the ranks of a contest go on together.
 struct ContestPlan {
   int rank = 0;  // rank 0 prints
   int rounds = 9;
+  bool by_fastest = false;       // of the rounds the fastest counts, not the median
+  std::string only{};            // contests that have this in their title; empty: all
   std::function<void()> meet{};  // before each turn
+  Bounds* bounds = nullptr;      // what is held to them; null: nothing is
+
+  bool has(const std::string& title) const { return title.find(only) != std::string::npos; }
 };
 
-// Prints the medians of the rounds, by the clock of rank 0. Ratios are to the first contestant.
+// Prints the medians of the rounds, or the fastest, by the clock of rank 0. Ratios are to the first
+// contestant, and those with a bound are held to it.
 inline void hold_contest(const ContestPlan& plan, const std::string& title, int turns,
                          const std::vector<Contestant>& contestants) {
+  if (!plan.has(title)) return;
   std::vector<std::vector<double>> found(contestants.size());
   for (int round = 0; round <= plan.rounds; ++round) {
     for (size_t i = 0; i < contestants.size(); ++i) {
@@ -47,10 +58,18 @@ inline void hold_contest(const ContestPlan& plan, const std::string& title, int 
   double first = 0;
   for (size_t i = 0; i < contestants.size(); ++i) {
     std::sort(found[i].begin(), found[i].end());
-    const double median = found[i][found[i].size() / 2];
-    if (i == 0) first = median;
-    std::printf("  %s %.3f us", contestants[i].name, median);
-    if (i > 0) std::printf(" (%.2f)", median / first);
+    const double taken = found[i][plan.by_fastest ? 0 : found[i].size() / 2];
+    if (i == 0) first = taken;
+    std::printf("  %s %.3f us", contestants[i].name, taken);
+    if (i == 0) continue;
+    const double ratio = taken / first;
+    std::printf(" (%.2f", ratio);
+    const std::optional<double>& most = contestants[i].most;
+    if (plan.bounds != nullptr && most) {
+      const bool holds = plan.bounds->holds(title, ratio, *most);
+      std::printf(holds ? " <= %.2f" : " EXCEEDS %.2f", *most);
+    }
+    std::printf(")");
   }
   std::printf("\n");
   std::fflush(stdout);

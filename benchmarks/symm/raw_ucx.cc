@@ -14,23 +14,56 @@ void expect(ucs_status_t status, const char* call) {
   std::_Exit(1);
 }
 
-}  // namespace
-
-RawUcx::RawUcx(const std::string& transports, std::span<std::byte> memory, const Swap& swap) {
+// Null: there is no such thing here.
+ucp_context_h open_context(const std::string& transports) {
   ucp_config_t* config = nullptr;
   expect(ucp_config_read(nullptr, nullptr, &config), "ucp_config_read");
   expect(ucp_config_modify(config, "TLS", transports.c_str()), "ucp_config_modify");
   ucp_params_t wanted{};
   wanted.field_mask = UCP_PARAM_FIELD_FEATURES;
   wanted.features = UCP_FEATURE_RMA | UCP_FEATURE_AMO64;
-  expect(ucp_init(&wanted, config, &context_), "ucp_init");
+  ucp_context_h context = nullptr;
+  const ucs_status_t opened = ucp_init(&wanted, config, &context);
   ucp_config_release(config);
+  return opened == UCS_OK ? context : nullptr;
+}
 
+ucp_request_param_t word_param() {
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE;
+  param.datatype = ucp_dt_make_contig(sizeof(uint64_t));
+  return param;
+}
+
+ucp_request_param_t word_param(uint64_t& answer) {
+  ucp_request_param_t param = word_param();
+  param.op_attr_mask |= UCP_OP_ATTR_FIELD_REPLY_BUFFER;
+  param.reply_buffer = &answer;
+  return param;
+}
+
+}  // namespace
+
+bool RawUcx::has(const std::string& transports) {
+  const ucp_context_h context = open_context(transports);
+  if (context == nullptr) return false;
+  ucp_cleanup(context);
+  return true;
+}
+
+RawUcx::RawUcx(const std::string& transports, size_t bytes, const Swap& swap)
+    : context_(open_context(transports)) {
+  if (context_ == nullptr) expect(UCS_ERR_NO_DEVICE, "ucp_init");
+  connect(swap);
+  allocate(bytes);
+  trade_keys(swap);
+}
+
+void RawUcx::connect(const Swap& swap) {
   ucp_worker_params_t of_worker{};
   of_worker.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   of_worker.thread_mode = UCS_THREAD_MODE_SINGLE;
   expect(ucp_worker_create(context_, &of_worker, &worker_), "ucp_worker_create");
-
   ucp_address_t* own = nullptr;
   size_t own_bytes = 0;
   expect(ucp_worker_get_address(worker_, &own, &own_bytes), "ucp_worker_get_address");
@@ -41,17 +74,26 @@ RawUcx::RawUcx(const std::string& transports, std::span<std::byte> memory, const
   of_endpoint.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
   of_endpoint.address = reinterpret_cast<const ucp_address_t*>(others.data());
   expect(ucp_ep_create(worker_, &of_endpoint, &endpoint_), "ucp_ep_create");
+}
 
-  ucp_mem_map_params_t of_memory{};
-  of_memory.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH;
-  of_memory.address = memory.data();
-  of_memory.length = memory.size();
-  expect(ucp_mem_map(context_, &of_memory, &memory_), "ucp_mem_map");
+void RawUcx::allocate(size_t bytes) {
+  ucp_mem_map_params_t wanted{};
+  wanted.field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_FLAGS;
+  wanted.length = bytes;
+  wanted.flags = UCP_MEM_MAP_ALLOCATE;
+  expect(ucp_mem_map(context_, &wanted, &memory_), "ucp_mem_map");
+  ucp_mem_attr_t found{};
+  found.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS;
+  expect(ucp_mem_query(memory_, &found), "ucp_mem_query");
+  own_ = {static_cast<std::byte*>(found.address), bytes};
+}
+
+void RawUcx::trade_keys(const Swap& swap) {
   void* packed = nullptr;
   size_t packed_bytes = 0;
   expect(ucp_rkey_pack(context_, memory_, &packed, &packed_bytes), "ucp_rkey_pack");
   std::vector<char> told(sizeof(uint64_t) + packed_bytes);
-  const auto place = reinterpret_cast<uint64_t>(memory.data());
+  const auto place = reinterpret_cast<uint64_t>(own_.data());
   std::memcpy(told.data(), &place, sizeof(place));
   std::memcpy(told.data() + sizeof(place), packed, packed_bytes);
   ucp_rkey_buffer_release(packed);
@@ -60,36 +102,73 @@ RawUcx::RawUcx(const std::string& transports, std::span<std::byte> memory, const
   expect(ucp_ep_rkey_unpack(endpoint_, heard.data() + sizeof(place_), &key_), "ucp_ep_rkey_unpack");
 }
 
+// The other side may have gone before: nothing is on its way any more.
 RawUcx::~RawUcx() {
   ucp_rkey_destroy(key_);
-  wait_for(ucp_ep_close_nb(endpoint_, UCP_EP_CLOSE_MODE_FLUSH));
+  void* closing = ucp_ep_close_nb(endpoint_, UCP_EP_CLOSE_MODE_FLUSH);
+  if (UCS_PTR_IS_PTR(closing)) drive(closing);
   ucp_mem_unmap(context_, memory_);
   ucp_worker_destroy(worker_);
   ucp_cleanup(context_);
 }
 
 void RawUcx::put(std::span<const std::byte> from) {
+  post_put(from);
+  flush();
+}
+
+void RawUcx::get(std::span<std::byte> into) {
   const ucp_request_param_t plain{};
-  wait_for(ucp_put_nbx(endpoint_, from.data(), from.size(), place_, key_, &plain));
-  wait_for(ucp_ep_flush_nbx(endpoint_, &plain));
+  wait_for(ucp_get_nbx(endpoint_, into.data(), into.size(), place_, key_, &plain));
 }
 
 uint64_t RawUcx::fetch_add(uint64_t amount) {
   uint64_t before = 0;
-  ucp_request_param_t with_answer{};
-  with_answer.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_REPLY_BUFFER;
-  with_answer.datatype = ucp_dt_make_contig(sizeof(amount));
-  with_answer.reply_buffer = &before;
-  wait_for(ucp_atomic_op_nbx(endpoint_, UCP_ATOMIC_OP_ADD, &amount, 1, place_, key_, &with_answer));
+  const ucp_request_param_t param = word_param(before);
+  wait_for(ucp_atomic_op_nbx(endpoint_, UCP_ATOMIC_OP_ADD, &amount, 1, place_, key_, &param));
   return before;
+}
+
+// UCX reads what is wanted where it writes the answer.
+uint64_t RawUcx::compare_and_swap(uint64_t expected, uint64_t wanted) {
+  const ucp_request_param_t param = word_param(wanted);
+  wait_for(ucp_atomic_op_nbx(endpoint_, UCP_ATOMIC_OP_CSWAP, &expected, 1, place_, key_, &param));
+  return wanted;
+}
+
+void RawUcx::post_put(std::span<const std::byte> from) {
+  const ucp_request_param_t plain{};
+  keep(ucp_put_nbx(endpoint_, from.data(), from.size(), place_, key_, &plain));
+}
+
+void RawUcx::post_add(uint64_t amount) {
+  posted_amount_ = amount;
+  const ucp_request_param_t param = word_param();
+  keep(ucp_atomic_op_nbx(endpoint_, UCP_ATOMIC_OP_ADD, &posted_amount_, 1, place_, key_, &param));
+}
+
+void RawUcx::flush() {
+  const ucp_request_param_t plain{};
+  wait_for(ucp_ep_flush_nbx(endpoint_, &plain));
+  for (void* request : requests_) wait_for(request);
+  requests_.clear();
+}
+
+void RawUcx::keep(void* request) {
+  if (request != nullptr) requests_.push_back(request);
 }
 
 void RawUcx::wait_for(void* request) {
   if (request == nullptr) return;
   if (UCS_PTR_IS_ERR(request)) expect(UCS_PTR_STATUS(request), "a request");
+  expect(drive(request), "a request's end");
+}
+
+ucs_status_t RawUcx::drive(void* request) {
   while (ucp_request_check_status(request) == UCS_INPROGRESS) ucp_worker_progress(worker_);
-  expect(ucp_request_check_status(request), "a request's end");
+  const ucs_status_t ended = ucp_request_check_status(request);
   ucp_request_free(request);
+  return ended;
 }
 
 }  // namespace ashlar::symm

@@ -11,8 +11,10 @@
 //
 // Collective calls are made by all ranks of the group, in the same order. Every timeout of 0 is for
 // ever; one that passes is a TimeoutError that says who was waited for. A rank that dies fails its
-// group: whoever waits, and every later call, gets a PeerError with the same sentence. Mistakes are
-// UsageErrors, before anything is read or written. docs/guide/symmetric.md has the rest.
+// group: whoever waits, and every later call, gets a PeerError with the same sentence. One that was
+// only stopped gets one when it goes on, after at most one barrier that the others had come to
+// before. Mistakes are UsageErrors, before anything is read or written. docs/guide/symmetric.md has
+// the rest.
 #pragma once
 
 #include <chrono>
@@ -54,8 +56,8 @@ struct HeapOptions {
   Device* device = nullptr;
   size_t pad_bytes = 9216;  // the user's words in front of each buffer; on all ranks the same
   std::chrono::milliseconds heartbeat{1000};  // between two signs of life in the store
-  std::chrono::milliseconds lease{5000};  // a rank without one for so long is lost; 3 heartbeats
-                                          // or more
+  // A rank without one for so long is lost; 3 heartbeats or more, and on all ranks the same.
+  std::chrono::milliseconds lease{5000};
   // Ranks that say different things here reach each other as if they were on different machines,
   // to try that out. Up to 64 bytes.
   std::string machine{};
@@ -70,7 +72,9 @@ struct AllocateOptions {
 
 // The symmetric memory of one rank. All ranks allocate the same in the same order; a rendezvous
 // checks it. Heaps of one process share what can be shared. Lives on in its buffers, groups and
-// handles. Thread safe. Not to be used on both sides of a fork.
+// handles. Thread safe. After a fork it stays the parent's, with all that was made of it, whose
+// groups go on: in the child, calls that reach other ranks are UsageErrors and its end does
+// nothing. Views stay what they are, shared memory.
 class ASHLAR_EXPORT Heap {
  public:
   // Throws UsageError: no such back end, another is in use, or the device has no memory to share.
@@ -173,10 +177,10 @@ struct GroupOptions {
   std::string job = "job";     // jobs that share a store do not meet; no slashes
   int channel_count = 32;      // for barriers and signals
   // Which all-reduce is the quicker one for which size is measured when the group is joined.
-  // Otherwise `one_shot_bytes` says up to where it is the one-shot one.
+  // Otherwise `one_shot_bytes` says up to where it is the one-shot one. All ranks say the same.
   bool measure_thresholds = true;
   size_t one_shot_bytes = size_t{64} * 1024;
-  bool may_share_device = false;  // several ranks on one device
+  bool may_share_device = false;  // several ranks on one device; all ranks say the same
   bool use_multicast = true;      // where all ranks' devices have it
   // Memory of devices travels from rank to rank as fabric handles, not as descriptors, where all
   // ranks' devices have them. Between machines (of one NVLink domain) it always does.

@@ -212,11 +212,8 @@ py::str page_of(const std::vector<RunUser>& users) {
     const std::string page = view::built_in_page();
     if (page.empty()) unwrap(Status::unsupported(view::kNoPage));
     const view::Explain explain = [stop](const view::Document& document,
-                                         const IsWanted& is_wanted) -> Result<std::string> {
-      const IsWanted by_both = [&] { return is_wanted() && !stop.stop_requested(); };
-      const Result<Json> causes = causes_answer(document, by_both);
-      if (!causes.ok()) return causes.status();
-      return causes->dump(-1, ' ', false, Json::error_handler_t::replace);
+                                         const IsWanted& is_wanted) {
+      return causes_json(document, [&] { return is_wanted() && !stop.stop_requested(); });
     };
     view::View shown(text("ashlar ", ASHLAR_VERSION), explain);
     for (const std::shared_ptr<const RecordedRun>& run : runs) {

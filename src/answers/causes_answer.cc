@@ -9,6 +9,7 @@
 #include "analysis/tune.h"
 #include "answers/report_answer.h"
 #include "answers/tune_answer.h"
+#include "view/json_text.h"
 
 namespace ashlar {
 namespace {
@@ -54,7 +55,8 @@ void add_trials(const TuneResult& result, Json& answer) {
 
 }  // namespace
 
-Result<Json> causes_answer(const view::Document& document, const std::function<bool()>& is_wanted) {
+Result<std::string> causes_json(const view::Document& document,
+                                const std::function<bool()>& is_wanted) {
   const Snapshot& snapshot = document.recording().snapshot;
   ReplayOptions replaying = replay_options_of(document);
   replaying.is_wanted = is_wanted;
@@ -71,7 +73,7 @@ Result<Json> causes_answer(const view::Document& document, const std::function<b
 
   Json answer = report_as_json(*report, document.recording().options);
   add_trials(*tuned, answer);
-  return answer;
+  return view::json_text(answer);
 }
 
 }  // namespace ashlar

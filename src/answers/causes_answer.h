@@ -2,17 +2,16 @@
 #pragma once
 
 #include <functional>
-
-#include <nlohmann/json_fwd.hpp>
+#include <string>
 
 #include "ashlar/status.h"
 #include "view/document.h"
 
 namespace ashlar {
 
-// One object, under the names of `ashlar report --json` and `ashlar tune --json`. Takes as long as
-// they do. kTimeout: it is not wanted any more. Else as they fail.
-Result<nlohmann::ordered_json> causes_answer(const view::Document& document,
-                                             const std::function<bool()>& is_wanted);
+// One object as text, under the names of `ashlar report --json` and `ashlar tune --json`. Takes as
+// long as they do. kTimeout: it is not wanted any more. Else as they fail.
+Result<std::string> causes_json(const view::Document& document,
+                                const std::function<bool()>& is_wanted);
 
 }  // namespace ashlar

@@ -212,6 +212,7 @@ void Handle::wait_for_value(int from, uint64_t value, int channel, Timeout timeo
 
 uint64_t Handle::counter_value(int from, int channel) const {
   unwrap(parts_->group->check_channel(channel));
+  unwrap(parts_->group->heap->check_here());
   return unwrap(parts_->group->operations->counter_value(from, channel));
 }
 

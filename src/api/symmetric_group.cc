@@ -4,6 +4,7 @@
 
 #include "api/symmetric_parts.h"
 #include "api/unwrap.h"
+#include "base/birthplace.h"
 #include "base/text.h"
 #include "base/units.h"
 
@@ -27,6 +28,7 @@ Status check_options(const GroupOptions& options) {
 // --- Group::Parts -------------------------------------------------------------------------------
 
 Status Group::Parts::state() const {
+  if (Status elsewhere = heap->check_here(); !elsewhere.ok()) return elsewhere;
   if (is_left.load(std::memory_order_relaxed))
     return Status::usage(text("group ", options.name, " was left already"));
   const Failure& failure = *circle->failure();
@@ -89,6 +91,7 @@ Group Group::sub_group(const SubGroupOptions& options) const {
 
 Group Group::join_as(const Heap& heap, std::shared_ptr<Store> store, const GroupOptions& options,
                      const std::vector<uint64_t>& members) {
+  unwrap(heap.parts_->check_here());
   unwrap(check_options(options));
   const Deadline deadline = unwrap(deadline_of(options.timeout));
   CircleOptions circle;
@@ -104,7 +107,7 @@ Group Group::join_as(const Heap& heap, std::shared_ptr<Store> store, const Group
   circle.use_fabric = options.use_fabric;
   circle.transport = options.transport;
 
-  auto parts = std::make_shared<Parts>(heap.parts_, std::move(store), options);
+  auto parts = make_shared_here<Parts>(heap.parts_, std::move(store), options);
   heap.parts_->prepare();
   parts->circle = unwrap(Circle::join(*heap.parts_->arena, parts->store, circle, deadline));
   const OperationsOptions operations{.seat = parts->circle->seat(),
@@ -125,6 +128,7 @@ Group Group::join_as(const Heap& heap, std::shared_ptr<Store> store, const Group
 
 void Group::leave(Timeout timeout) {
   const Deadline deadline = unwrap(deadline_of(timeout));
+  unwrap(parts_->heap->check_here());
   if (parts_->is_left.exchange(true, std::memory_order_relaxed)) {
     unwrap(Status::usage(text("group ", parts_->options.name, " was left already")));
   }
@@ -148,7 +152,11 @@ PeerAccess Group::peer_access(int rank) const {
   return parts_->circle->peer_access(rank);
 }
 
-Status Group::failure() const { return parts_->circle->failure()->reason(); }
+Status Group::failure() const {
+  if (Status elsewhere = parts_->heap->check_here(); !elsewhere.ok()) return elsewhere;
+  return parts_->circle->failure()->reason();
+}
+
 size_t Group::one_shot_bytes() const { return parts_->thresholds.one_shot_bytes; }
 std::string Group::thresholds() const { return parts_->thresholds.to_string(); }
 
@@ -159,13 +167,16 @@ void Group::barrier(int channel, Timeout timeout, std::optional<StreamId> stream
   unwrap(parts_->signal(all, timeout, stream, parts_->in_flight));
 }
 
-void Group::finish(StreamId stream) { unwrap(parts_->operations->finish(stream)); }
+void Group::finish(StreamId stream) {
+  unwrap(parts_->heap->check_here());
+  unwrap(parts_->operations->finish(stream));
+}
 
 Handle Group::rendezvous(const void* address, Timeout timeout) {
   const Deadline deadline = unwrap(deadline_of(timeout));
   unwrap(parts_->state());
   PeerHandle met = unwrap(parts_->circle->rendezvous(address, deadline));
-  auto made = std::make_shared<Handle::Parts>(parts_, std::move(met));
+  auto made = make_shared_here<Handle::Parts>(parts_, std::move(met));
   const Peers& peers = made->peers.peers();
   made->buffers = peers.buffers();
   for (int rank = 0; rank < world_size(); ++rank) made->pads.push_back(peers.pad(rank));

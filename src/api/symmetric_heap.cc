@@ -1,12 +1,14 @@
 // Heaps, pools and their buffers, and the part that all heaps of a process share.
-#include <unistd.h>
+#include <pthread.h>
 
 #include <map>
 #include <utility>
 
 #include "api/symmetric_parts.h"
 #include "api/unwrap.h"
+#include "base/birthplace.h"
 #include "base/text.h"
+#include "device/last_error.h"
 #include "device/sim/sim_device.h"
 #include "symm/cuda/cuda_multicast.h"
 #include "symm/cuda/cuda_operations.h"
@@ -26,13 +28,25 @@ constexpr size_t kMostPoolNameBytes = 256;
 // processes.
 class Processes {
  public:
+  static Processes& all() {
+    // On purpose without an owner: a process may fork until its very end.
+    static Processes* const only = [] {
+      // Whoever forks waits until nobody has the lock, which nobody could let go of in the child.
+      // Without memory for the handlers, that is left to luck.
+      static_cast<void>(::pthread_atfork([] { all().before_fork(); }, [] { all().after_fork(); },
+                                         [] { all().after_fork(); }));
+      return std::make_unique<Processes>().release();
+    }();
+    return *only;
+  }
+
   Result<std::shared_ptr<Process>> with(const ProcessOptions& options) ASHLAR_EXCLUDES(mutex_) {
-    // A child has none of its parent's threads.
-    const Key key{::getpid(), options.heartbeat, options.lease, options.machine};
+    const Key key{options.heartbeat, options.lease, options.machine};
     MutexLock lock(mutex_);
     std::erase_if(running_, [](const auto& each) { return each.second.expired(); });
     if (const auto found = running_.find(key); found != running_.end()) {
-      if (std::shared_ptr<Process> process = found->second.lock()) return process;
+      std::shared_ptr<Process> process = found->second.lock();
+      if (process != nullptr && process->check_here().ok()) return process;
     }
     Result<std::unique_ptr<Process>> started = Process::start(options);
     if (!started.ok()) return started.status();
@@ -42,16 +56,14 @@ class Processes {
   }
 
  private:
-  using Key = std::tuple<pid_t, std::chrono::milliseconds, std::chrono::milliseconds, std::string>;
+  void before_fork() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) { mutex_.lock(); }
+  void after_fork() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) { mutex_.unlock(); }
+
+  using Key = std::tuple<std::chrono::milliseconds, std::chrono::milliseconds, std::string>;
 
   Mutex mutex_;
   std::map<Key, std::weak_ptr<Process>> running_ ASHLAR_GUARDED_BY(mutex_);
 };
-
-Processes& processes() {
-  static Processes all;
-  return all;
-}
 
 }  // namespace
 
@@ -63,12 +75,12 @@ Result<Deadline> deadline_of(Timeout timeout) {
 
 // --- Heap ---------------------------------------------------------------------------------------
 
-Heap::Heap(const HeapOptions& options) : parts_(std::make_shared<Parts>()) {
+Heap::Heap(const HeapOptions& options) : parts_(make_shared_here<Parts>()) {
   if (options.heartbeat.count() < 1) {
     unwrap(Status::usage(
         text("a heartbeat every ", options.heartbeat.count(), " ms: expected 1 or more")));
   }
-  parts_->process = unwrap(processes().with(
+  parts_->process = unwrap(Processes::all().with(
       {.heartbeat = options.heartbeat, .lease = options.lease, .machine = options.machine}));
   const Arena::Options arena{.pad_bytes = options.pad_bytes};
   if (options.device != nullptr) {
@@ -117,21 +129,29 @@ gpu::GpuDevice* Heap::Parts::cuda_device() const {
 Status Heap::Parts::load_kernels(gpu::GpuDevice& cuda) {
   MutexLock lock(mutex);
   if (cuda_kernels != nullptr) return {};
+  const FailuresBefore before;
   Result<std::unique_ptr<CudaKernels>> loaded = CudaKernels::load(cuda);
-  if (!loaded.ok()) return loaded.status();
+  if (!loaded.ok()) {
+    before.restore();  // who needs kernels is told why there are none
+    return loaded.status();
+  }
   cuda_kernels = *std::move(loaded);
   return {};
 }
 
 // Pools count their segments under names that no group can have.
 Buffer Heap::allocate(size_t bytes, const AllocateOptions& options) {
+  unwrap(parts_->check_here());
   if (!options.group.empty()) unwrap(check_name("group", options.group));
   const AllocationOptions allocation{.group = options.group,
                                      .persistent_id = options.persistent_id};
   return Buffer(parts_, unwrap(parts_->arena->allocate(bytes, allocation)), bytes);
 }
 
-size_t Heap::live_count() const { return parts_->arena->live_count(); }
+size_t Heap::live_count() const {
+  unwrap(parts_->check_here());
+  return parts_->arena->live_count();
+}
 
 std::vector<std::string> Heap::backends() const { return parts_->process->backends().names(); }
 
@@ -158,8 +178,11 @@ void Buffer::reset() noexcept {
   bytes_ = 0;
 }
 
-// It is the beginning of a live block, which is all that free asks for; and so below.
-void Heap::Parts::take_back(std::byte* data) noexcept { (void)arena->free(data).ok(); }
+// It is the beginning of a live block, which is all that free asks for; and so below. The copy that
+// a forked child has is not its to free.
+void Heap::Parts::take_back(std::byte* data) noexcept {
+  if (check_here().ok()) (void)arena->free(data).ok();
+}
 
 // --- Pool ---------------------------------------------------------------------------------------
 
@@ -173,9 +196,12 @@ Pool::Parts::~Parts() {
   heap->pool_names.erase(name);
 }
 
-void Pool::Parts::take_back(std::byte* data) noexcept { (void)pool.free(data).ok(); }
+void Pool::Parts::take_back(std::byte* data) noexcept {
+  if (heap->check_here().ok()) (void)pool.free(data).ok();
+}
 
 Pool::Pool(const Heap& heap, const PoolOptions& options) {
+  unwrap(heap.parts_->check_here());
   if (options.name.empty() || options.name.size() > kMostPoolNameBytes) {
     unwrap(Status::usage(text("a pool's name of ", options.name.size(), " bytes: expected 1 to ",
                               kMostPoolNameBytes)));
@@ -191,16 +217,21 @@ Pool::Pool(const Heap& heap, const PoolOptions& options) {
           text("this heap has a pool called ", options.name, ": give this one another name")));
     }
   }
-  parts_ = std::make_shared<Parts>(heap.parts_, options);
+  parts_ = make_shared_here<Parts>(heap.parts_, options);
 }
 
 Buffer Pool::allocate(size_t bytes) {
+  unwrap(parts_->heap->check_here());
   return Buffer(parts_, unwrap(parts_->pool.allocate(bytes)), bytes);
 }
 
-void Pool::trim() { parts_->pool.trim(); }
+void Pool::trim() {
+  unwrap(parts_->heap->check_here());
+  parts_->pool.trim();
+}
 
 PoolUse Pool::use() const {
+  unwrap(parts_->heap->check_here());
   const SegmentPool::Use use = parts_->pool.use();
   return {.segment_count = use.segment_count,
           .segment_bytes = use.segment_bytes,

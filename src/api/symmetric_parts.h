@@ -1,4 +1,5 @@
-// What the public types of symmetric memory are made of. Each part keeps alive what it needs.
+// What the public types of symmetric memory are made of. Each part keeps alive what it needs, and
+// is made by make_shared_here: where a process forks, nothing of it ends in the child.
 #pragma once
 
 #include <atomic>
@@ -34,6 +35,8 @@ struct Buffer::Origin {
 struct Heap::Parts final : Buffer::Origin {
   void take_back(std::byte* data) noexcept override;
 
+  // kUsage: this is a child of the process that made it, and has none of its threads.
+  Status check_here() const { return process->check_here(); }
   // What may wait for the device, before ranks meet: afterwards kernels of another may wait for
   // this one. What could not be had, `operations` says.
   void prepare() ASHLAR_EXCLUDES(mutex);
@@ -74,7 +77,7 @@ struct Group::Parts {
   Parts(const Parts&) = delete;
   Parts& operator=(const Parts&) = delete;
 
-  // Ok: it can be worked with. Otherwise it was left, or has failed.
+  // Ok: it can be worked with. Otherwise it is of another process, was left, or has failed.
   Status state() const;
   Status check_channel(int channel) const;
   // The facade's way to all operations: the group is as it should be, the arguments make sense.
@@ -106,6 +109,14 @@ struct Group::Parts {
 struct Handle::Parts {
   Parts(std::shared_ptr<Group::Parts> of_group, PeerHandle of_peers)
       : group(std::move(of_group)), peers(std::move(of_peers)) {}
+  // How the work ended is known once it was waited for.
+  ~Parts() {
+    in_flight.wait();
+    const bool has_failed = group->circle->failure()->has_happened();
+    if (has_failed || group->operations->has_ended_badly()) group->circle->keep_multicast();
+  }
+  Parts(const Parts&) = delete;
+  Parts& operator=(const Parts&) = delete;
 
   std::shared_ptr<Group::Parts> group;
   PeerHandle peers;

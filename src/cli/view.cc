@@ -1,7 +1,6 @@
 // `ashlar view`: recorded runs in the browser, served on this machine only.
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
 
 #include <chrono>
 #include <memory>
@@ -11,7 +10,6 @@
 
 #include "answers/causes_answer.h"
 #include "cli/browser.h"
-#include "cli/json_answer.h"
 #include "cli/recorded_run.h"
 #include "cli/stop_signals.h"
 #include "cli/subcommand.h"
@@ -98,13 +96,6 @@ ExitCode run_view(const ViewRequest& asked, const Session& session) {
   return serve(asked, std::move(page), session);
 }
 
-Result<std::string> causes_of(const view::Document& document,
-                              const std::function<bool()>& is_wanted) {
-  const Result<nlohmann::ordered_json> causes = causes_answer(document, is_wanted);
-  if (!causes.ok()) return causes.status();
-  return json_answer(*causes);
-}
-
 std::string program() { return fmt::format("ashlar {}", kVersion); }
 
 ExitCode serve(const ViewRequest& asked, std::string page, const Session& session) {
@@ -121,7 +112,7 @@ ExitCode serve(const ViewRequest& asked, std::string page, const Session& sessio
     live_name = *std::move(name);
   }
   view::Live* const watched = live ? &*live : nullptr;
-  view::View shown(program(), causes_of, live_name);
+  view::View shown(program(), causes_json, live_name);
   view::PageHandler handler(shown, std::move(page), watched);
   http::ServerOptions options;
   options.port = asked.port;
@@ -154,7 +145,7 @@ ExitCode serve(const ViewRequest& asked, std::string page, const Session& sessio
 }
 
 ExitCode write_file(const ViewRequest& asked, const std::string& page, const Session& session) {
-  view::View shown(program(), causes_of);
+  view::View shown(program(), causes_json);
   for (const std::string& file : asked.files) {
     Result<Snapshot> snapshot = read_snapshot(file);
     if (!snapshot.ok()) return complain(snapshot.status(), session);

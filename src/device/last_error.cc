@@ -2,7 +2,6 @@
 #include "device/last_error.h"
 
 #include <atomic>
-#include <unordered_map>
 
 namespace ashlar {
 namespace {
@@ -39,5 +38,9 @@ Status LastError::take() {
   failures_of_this_thread().erase(serial_);
   return last;
 }
+
+FailuresBefore::FailuresBefore() : failures_(failures_of_this_thread()) {}
+
+void FailuresBefore::restore() const { failures_of_this_thread() = failures_; }
 
 }  // namespace ashlar

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <unordered_map>
 
 #include "ashlar/status.h"
 
@@ -19,6 +20,19 @@ class LastError {
 
  private:
   uint64_t serial_;  // never used again in this process, so that no stale entry can be mistaken
+};
+
+// The calling thread's last failures on all devices, as they were. For whoever tries what may fail
+// and has another way: a failure that was got over is nobody's to find later, and does not hide
+// what was noted before it.
+class FailuresBefore {
+ public:
+  FailuresBefore();
+  // REQUIRES: on the thread that made it.
+  void restore() const;
+
+ private:
+  std::unordered_map<uint64_t, Status> failures_;  // by device
 };
 
 }  // namespace ashlar

@@ -67,8 +67,8 @@ class History {
 
   // A moment between two acts. Where an engine asks under its locks, it is the engine's own.
   struct Moment {
-    size_t place = SIZE_MAX;      // of the act before it, in the ring; otherwise none is known
-    uint64_t ticks = UINT64_MAX;  // of that act
+    size_t place = SIZE_MAX;  // in the ring, of the act before it; SIZE_MAX: there was none
+    uint64_t ticks = 0;       // of that act, which is another once its place is
   };
   Moment now() const;
 

@@ -17,6 +17,7 @@
 #include <charconv>
 #include <thread>
 
+#include "base/birthplace.h"
 #include "base/mutex.h"
 #include "base/text.h"
 
@@ -132,6 +133,7 @@ class RedisStore final : public Store {
   std::string address() const;
 
   const RedisOptions options_;
+  const Birthplace birthplace_;
   Mutex mutex_;
   std::vector<Context> idle_ ASHLAR_GUARDED_BY(mutex_);
 };
@@ -263,7 +265,10 @@ RedisStore::Attempt<Reply> RedisStore::ask_once(const Words& words, Deadline dea
   return {std::move(reply)};
 }
 
+// A child of a fork has copies of its parent's connections, which are in the middle of anything,
+// and maybe of a lock that nobody lets go of there: it makes a connection for each question.
 Context RedisStore::take_idle() {
+  if (!birthplace_.is_here()) return nullptr;
   MutexLock lock(mutex_);
   if (idle_.empty()) return nullptr;
   Context context = std::move(idle_.back());
@@ -272,6 +277,7 @@ Context RedisStore::take_idle() {
 }
 
 void RedisStore::put_back(Context context) {
+  if (!birthplace_.is_here()) return;
   MutexLock lock(mutex_);
   idle_.push_back(std::move(context));
 }

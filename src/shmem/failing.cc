@@ -11,7 +11,7 @@ namespace ashlar::shmem {
 
 void fail(const std::string& sentence) noexcept {
   World* world = World::current();
-  if (world == nullptr) {
+  if (world == nullptr || !world->is_here()) {
     std::fprintf(stderr, "shmem: %s\n", sentence.c_str());
     end_all(1);
   }
@@ -24,9 +24,11 @@ void fail(const std::string& sentence) noexcept {
   end_all(1);
 }
 
-// Without the destructors of the program: other threads of it may be anywhere.
+// Without the destructors of the program: other threads of it may be anywhere. A child that a PE
+// has forked off ends alone.
 void end_all(int status) noexcept {
-  if (World* world = World::current(); world != nullptr) world->set_exit_status(status);
+  World* world = World::current();
+  if (world != nullptr && world->is_here()) world->set_exit_status(status);
   std::fflush(nullptr);
   std::_Exit(status);
 }

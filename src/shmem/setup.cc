@@ -14,9 +14,11 @@ using ashlar::shmem::World;
 
 namespace {
 
-// A program that leaves main has finalized; one that fails cannot wait for the others.
+// A program that leaves main has finalized; one that fails cannot wait for the others. A child that
+// it has forked off is no PE.
 void at_exit(int status, void*) {
-  if (World::current() == nullptr) return;
+  const World* world = World::current();
+  if (world == nullptr || !world->is_here()) return;
   if (status != 0) end_all(status);
   shmem_finalize();
 }

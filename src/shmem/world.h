@@ -11,6 +11,7 @@
 #include "ashlar/shmem/shmem_types.h"
 #include "ashlar/store.h"
 #include "ashlar/symmetric.h"
+#include "base/birthplace.h"
 #include "base/mutex.h"
 #include "config/shmem_settings.h"
 #include "shmem/meeting.h"
@@ -36,6 +37,8 @@ class World {
   int rank() const { return settings_.rank; }
   int world_size() const { return settings_.world_size; }
   int thread_level() const { return thread_level_; }
+  // False: in a child of the process that is the PE.
+  bool is_here() const { return birthplace_.is_here(); }
   Teams& teams() { return teams_; }
   Meeting& everybody() { return *teams_.world().meeting(); }
 
@@ -98,6 +101,7 @@ class World {
   // One turn of waiting: lets others run, and looks whether they still do.
   void rest(int turn);
 
+  const Birthplace birthplace_;
   const ShmemSettings settings_;
   const int thread_level_;
   const std::shared_ptr<symm::Store> store_;          // also owned by groups, here and below

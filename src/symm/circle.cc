@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "base/check.h"
@@ -14,6 +15,13 @@ namespace ashlar::symm {
 namespace {
 
 constexpr std::chrono::seconds kPartingPatience{3};
+// What a rank leaves in the store when its group has failed, and the verdict itself, are there for
+// so many leases: a rank that has its own beats within each, and reads the verdict when it does.
+constexpr int kPartingLeases = 3;
+
+std::chrono::milliseconds parting_life(const Arena& arena) {
+  return kPartingLeases * arena.process().options().lease;
+}
 
 Status check_options(const CircleOptions& options) {
   if (Status wrong = check_name("job", options.job); !wrong.ok()) return wrong;
@@ -38,17 +46,13 @@ uint64_t member_of(const CircleOptions& options, int rank) {
 }
 
 // Groups of other members are others, whatever they are called.
-RosterOptions roster_options(const CircleOptions& options) {
+RosterOptions roster_options(const CircleOptions& options, const Arena& arena) {
   uint64_t hash = hash_on(kHashStart, static_cast<uint64_t>(options.world_size));
   for (int rank = 0; rank < options.world_size; ++rank) {
     hash = hash_on(hash, member_of(options, rank));
   }
   return {text("ashlar/1/", options.job, '/', options.name, '/', std::hex, hash), options.name,
-          options.key_life};
-}
-
-std::string prefix_of(const CircleOptions& options, const Token& token) {
-  return text(roster_options(options).prefix, '/', to_hex(token));
+          options.key_life, parting_life(arena)};
 }
 
 // By rank: the lowest rank on its machine.
@@ -101,14 +105,16 @@ Result<std::unique_ptr<Circle>> Circle::join(Arena& arena, std::shared_ptr<Store
   own.wants_fabric = options.use_fabric;
   own.may_share_device = options.may_share_device;
   own.measures_thresholds = options.measures_thresholds;
+  own.lease_ms = process.options().lease.count();
   own.pad_bytes = options.pad_bytes;
   if (options.transport != nullptr) own.transport = options.transport->address();
   own.cores = Cores::of_thread();
   if (options.on_phase) options.on_phase(Phase::kJoining);
-  Result<Roster> roster = gather_roster(*store, roster_options(options), own, deadline);
+  Result<Roster> roster = gather_roster(*store, roster_options(options, arena), own, deadline);
   if (!roster.ok()) return roster.status();
 
   std::unique_ptr<Circle> group(new Circle(arena, std::move(store), options, *std::move(roster)));
+  group->reach(Phase::kMeeting);
   if (Status introduced = group->introduce(deadline); !introduced.ok()) return introduced;
   if (options.pad_bytes > 0) {
     Result<std::shared_ptr<const Peers>> pads = group->share_memory(options.pad_bytes, deadline);
@@ -129,11 +135,12 @@ Circle::Circle(Arena& arena, std::shared_ptr<Store> store, const CircleOptions& 
       seat_{options.rank, options.world_size},
       roster_(std::move(roster)),
       failure_(std::make_shared<Failure>()),
-      verdict_(store_, prefix(), failure_, options.key_life),
+      verdict_(store_, prefix(), failure_, parting_life(arena)),
       leases_(store_, verdict_,
               {prefix(), options.name, seat_, ranks_elsewhere(roster_, options.rank),
-               arena.process().options().lease, options.key_life}),
-      exchange_(store_, verdict_, {prefix(), options.name, seat_, options.key_life}) {}
+               arena.process().options().lease, parting_life(arena)}),
+      exchange_(store_, verdict_,
+                {prefix(), options.name, seat_, options.key_life, parting_life(arena)}) {}
 
 Circle::~Circle() {
   // Nobody can be in its way any more.
@@ -144,7 +151,9 @@ Circle::~Circle() {
                                                 " went away without leaving: call leave"))));
 }
 
-std::string Circle::prefix() const { return prefix_of(options_, roster_.token); }
+std::string Circle::prefix() const {
+  return text(roster_options(options_, arena_).prefix, '/', to_hex(roster_.token));
+}
 
 // From the roster to a group: the first exchange shows that all have it, so that it can go.
 Status Circle::introduce(Deadline deadline) {
@@ -152,9 +161,9 @@ Status Circle::introduce(Deadline deadline) {
   const TurnTaken taken(turn_);
   arena_.process().heart().add(leases_);
   Status met = exchange_.barrier(deadline);
-  clear_roster(*store_, roster_options(options_), roster_.token, seat_.rank,
-               Deadline::after(kPartingPatience));
   if (met.ok()) {
+    clear_roster(*store_, roster_options(options_, arena_), roster_.token, seat_.rank,
+                 Deadline::after(kPartingPatience));
     reach(Phase::kLinking);
     const Status fits = check_roster();
     // All find the same, without a word.
@@ -192,25 +201,25 @@ Status Circle::check_roster() const {
   };
   const auto word = [](bool is_set) { return std::string_view(is_set ? "true" : "false"); };
   using Record = const JoinRecord&;
-  Status wrong = differ("use different kinds of memory", [](Record own) { return own.backend; });
-  if (wrong.ok()) {
-    wrong = differ("want pads of different sizes", [](Record own) { return own.pad_bytes; });
+  for (const Status& checked :
+       {differ("use different kinds of memory", [](Record own) { return own.backend; }),
+        // It decides on ways: all are a device's, or none is.
+        differ("are at odds on whether their memory has the UUID of a device",
+               [&](Record own) { return word(own.device != DeviceUuid{}); }),
+        differ("want pads of different sizes", [](Record own) { return own.pad_bytes; }),
+        differ("have different leases, in ms", [](Record own) { return own.lease_ms; }),
+        differ("have different options: may_share_device is",
+               [&](Record own) { return word(own.may_share_device); }),
+        differ("have different options: measure_thresholds is",
+               [&](Record own) { return word(own.measures_thresholds); }),
+        check_transports(), check_ways(), check_devices()}) {
+    if (!checked.ok()) return checked;
   }
-  if (wrong.ok()) {
-    wrong = differ("have different options: may_share_device is",
-                   [&](Record own) { return word(own.may_share_device); });
-  }
-  if (wrong.ok()) {
-    wrong = differ("have different options: measure_thresholds is",
-                   [&](Record own) { return word(own.measures_thresholds); });
-  }
-  if (wrong.ok()) wrong = check_transports();
-  if (wrong.ok()) wrong = check_ways();
-  return wrong.ok() ? check_devices() : wrong;
+  return {};
 }
 
 Status Circle::check_devices() const {
-  if (options_.may_share_device) return {};
+  if (roster_.records[0].may_share_device) return {};
   std::map<DeviceUuid, std::vector<int>> owners;
   for (const JoinRecord& each : roster_.records) {
     if (each.device == DeviceUuid{}) continue;  // the host's memory is for all
@@ -308,9 +317,23 @@ void Circle::part(const Status& reason) {
   if (links_ != nullptr) links_->say_goodbye(reason);
   links_.reset();
   remotes_.reset();
+  const Deadline deadline = Deadline::after(kPartingPatience);
+  if (!reason.ok()) abandon_keys(deadline);
   arena_.process().heart().remove(leases_);
-  leases_.end(Deadline::after(kPartingPatience));
+  leases_.end(deadline);
   arena_.forget_group(roster_.token);
+  multicast_keeper_->let_go();
+}
+
+// A rank sees to its own; the one that wrote down why also to the others', some of whom are dead.
+void Circle::abandon_keys(Deadline deadline) {
+  std::vector<int> ranks = {seat_.rank};
+  if (verdict_.is_own()) {
+    ranks.resize(seat_.world_size);
+    std::iota(ranks.begin(), ranks.end(), 0);
+  }
+  exchange_.abandon(ranks, deadline);
+  abandon_roster(*store_, roster_options(options_, arena_), roster_, ranks, deadline);
 }
 
 void Circle::reach(Phase phase) const {

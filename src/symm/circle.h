@@ -35,6 +35,7 @@ namespace ashlar::symm {
 // How far a rank has got, for whoever wants to watch (or, in tests, to interfere).
 enum class Phase {
   kJoining,      // before it is known to others
+  kMeeting,      // all records are read; nobody has been met yet
   kLinking,      // all records agree; connections are made next
   kRecording,    // before it says what it brings to a rendezvous
   kHandingOver,  // all records agree; memory is handed over next
@@ -100,6 +101,10 @@ class Circle {
   Result<std::shared_ptr<const Peers>> share_memory(size_t bytes, Deadline deadline)
       ASHLAR_EXCLUDES(turn_);
 
+  // Work of this rank ended badly, and others may not be done with theirs: its multicast outlives
+  // the memory's last handle, until the group is over.
+  void keep_multicast() { multicast_keeper_->keep_from_now_on(); }
+
   // Collective. Returns why it was no clean end; the group is over in any case, also for a thread
   // that is still in the way at the deadline.
   Status leave(Deadline deadline) ASHLAR_EXCLUDES(turn_);
@@ -116,6 +121,7 @@ class Circle {
   Status connect_remotes(Deadline deadline) ASHLAR_REQUIRES(turn_);
   Status finish(Deadline deadline) ASHLAR_REQUIRES(turn_);
   void part(const Status& reason) ASHLAR_REQUIRES(turn_);
+  void abandon_keys(Deadline deadline) ASHLAR_REQUIRES(turn_);
   void reach(Phase phase) const;
 
   // --- rendezvous.cc
@@ -182,6 +188,8 @@ class Circle {
   Verdict verdict_;
   Leases leases_;
   std::shared_ptr<const Peers> pads_;  // constant once joined
+  // Also owned by tables of peers, which may be the last to go.
+  const std::shared_ptr<MulticastKeeper> multicast_keeper_ = std::make_shared<MulticastKeeper>();
 
   Turn turn_;  // one collective act at a time
   Exchange exchange_ ASHLAR_GUARDED_BY(turn_);

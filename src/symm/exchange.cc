@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "base/wire.h"
 #include "symm/store/checked_look.h"
+#include "symm/store/fade.h"
 
 namespace ashlar::symm {
 namespace {
@@ -59,11 +60,13 @@ Status Exchange::agree(const Status& own, Deadline deadline) {
   return make_status(first.kind(), std::move(said));
 }
 
-// Whoever comes last through the closing barrier clears away the keys of all.
+// Whoever comes last through the closing barrier clears away the keys of all. One that dies on its
+// way keeps anybody from being the last, so each sees to its own before.
 Status Exchange::finish(Deadline deadline) {
   if (Status met = barrier(deadline); !met.ok()) return met;
+  fade(*store_, {{key(sequence_ - 1, options_.seat.rank)}}, options_.parting_life, deadline);
   const std::string gone = options_.prefix + "/gone";
-  const Result<int64_t> place = store_->add(gone, 1, options_.key_life, deadline);
+  const Result<int64_t> place = store_->add(gone, 1, options_.parting_life, deadline);
   if (!place.ok()) return place.status();
   if (*place < options_.seat.world_size) return {};
   Status cleared;
@@ -73,6 +76,17 @@ Status Exchange::finish(Deadline deadline) {
   }
   const Result<bool> erased = store_->erase(gone, deadline);
   return cleared.ok() ? erased.status() : cleared;
+}
+
+// Others are at most one exchange ahead or behind, and each has records of the one that it is in
+// and of the one before.
+void Exchange::abandon(std::span<const int> ranks, Deadline deadline) {
+  std::vector<std::string> keys;
+  const uint64_t oldest = sequence_ - std::min<uint64_t>(sequence_, 2);
+  for (uint64_t sequence = oldest; sequence <= sequence_ + 1; ++sequence) {
+    for (const int rank : ranks) keys.push_back(key(sequence, rank));
+  }
+  fade(*store_, keys, options_.parting_life, deadline);
 }
 
 std::string Exchange::key(uint64_t sequence, int rank) const {

@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,8 @@ class Exchange {
     std::string group{};   // for sentences
     Seat seat{};
     std::chrono::milliseconds key_life = std::chrono::minutes(10);  // of what a crash leaves
+    // Of what is left when a rank parts, which others may not have read yet.
+    std::chrono::milliseconds parting_life = std::chrono::seconds(15);
   };
 
   // `verdict` outlives it, and has the same prefix.
@@ -40,9 +43,11 @@ class Exchange {
   Status barrier(Deadline deadline);
   // Ok if all give ok. Otherwise all get the same: what those said who did not. The group goes on.
   Status agree(const Status& own, Deadline deadline);
-  // A last barrier, after which nothing of the group's exchanges is left in the store. What a group
-  // that failed leaves there ends with its time to live: another rank may still need it.
+  // A last barrier, after which nothing of the group's exchanges is left in the store.
   Status finish(Deadline deadline);
+  // Instead, where the group has failed: what these ranks have in the store ends with the parting
+  // life, since others may still be about to get through an exchange that all came to.
+  void abandon(std::span<const int> ranks, Deadline deadline);
 
  private:
   std::string key(uint64_t sequence, int rank) const;

@@ -65,7 +65,7 @@ std::string Circle::why_no_multicast() const {
   if (options_.may_share_device) return "ranks may share devices, which multicast cannot";
   MulticastDriver* driver = arena_.backend().multicast();
   if (driver == nullptr) return text("back end ", arena_.backend().name(), " has none");
-  return driver->availability().message();
+  return with_call(driver->availability()).message();
 }
 
 Result<MulticastOutcome> Circle::set_up_multicast(const Block& block,

@@ -12,7 +12,7 @@
 #include "ashlar/peer_access.h"
 #include "base/text.h"
 #include "symm/backend/backend.h"
-#include "symm/multicast/multicast.h"
+#include "symm/multicast/multicast_keeper.h"
 #include "symm/remote_memory.h"
 #include "symm/seat.h"
 
@@ -40,13 +40,22 @@ class Peers {
     std::string no_fabric{};                       // why not as fabric handles; empty: so it was
   };
 
-  Peers(Seat seat, const BlockLayout& layout, Handed handed, MulticastOutcome multicast)
+  // `keeper` decides what becomes of the multicast when this goes.
+  Peers(Seat seat, const BlockLayout& layout, Handed handed, MulticastOutcome multicast,
+        std::shared_ptr<MulticastKeeper> keeper)
       : seat_(seat),
         layout_(layout),
         peers_(std::move(handed.peers)),
         remote_(std::move(handed.remote)),
         no_fabric_(std::move(handed.no_fabric)),
+        keeper_(std::move(keeper)),
         multicast_(std::move(multicast)) {}
+  ~Peers() {
+    if (multicast_.multicast == nullptr) return;
+    keeper_->take({peers_[seat_.rank].memory, std::move(multicast_.multicast)});
+  }
+  Peers(const Peers&) = delete;
+  Peers& operator=(const Peers&) = delete;
 
   const Seat& seat() const { return seat_; }
   size_t buffer_bytes() const { return layout_.buffer_bytes; }
@@ -85,7 +94,8 @@ class Peers {
   const std::vector<Peer> peers_;
   const std::unique_ptr<const RemoteMemory> remote_;
   const std::string no_fabric_;
-  const MulticastOutcome multicast_;  // last, so that it goes before the memory that is bound to it
+  const std::shared_ptr<MulticastKeeper> keeper_;  // the circle's; also owned by it
+  MulticastOutcome multicast_;  // its memory, which is bound to it, goes after it
 };
 
 class PeerHandle {

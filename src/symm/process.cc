@@ -58,6 +58,12 @@ Result<std::unique_ptr<Process>> Process::start(const ProcessOptions& options) {
   return process;
 }
 
+Status Process::not_here() {
+  return Status::usage(
+      "this heap, or what is made of it, is of the process that this one was forked off: in a "
+      "child, make a heap and join a group anew");
+}
+
 namespace {
 
 template <typename Thing>

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "device/last_error.h"
 #include "symm/brought.h"
 #include "symm/circle.h"
 #include "symm/hash.h"
@@ -79,6 +80,7 @@ Result<std::shared_ptr<const Peers>> Circle::share_memory(size_t bytes, Deadline
 
 Result<std::shared_ptr<const Peers>> Circle::meet(const Block& block, const Carving* carving,
                                                   Deadline deadline) {
+  const FailuresBefore before;
   reach(Phase::kRecording);
   std::shared_ptr<const Peers> known =
       carving == nullptr ? nullptr : arena_.peers_of(block, roster_.token);
@@ -103,8 +105,9 @@ Result<std::shared_ptr<const Peers>> Circle::meet(const Block& block, const Carv
   if (!handed.ok()) return handed.status();
   Result<MulticastOutcome> multicast = set_up_multicast(block, all, deadline);
   if (!multicast.ok()) return multicast.status();
-  return std::shared_ptr<const Peers>(
-      std::make_shared<Peers>(seat_, block.layout, *std::move(handed), *std::move(multicast)));
+  before.restore();  // what was gone on without is in the reasons
+  return std::shared_ptr<const Peers>(std::make_shared<Peers>(
+      seat_, block.layout, *std::move(handed), *std::move(multicast), multicast_keeper_));
 }
 
 Circle::Sharing Circle::share_with_remotes(const Block& block, Brought& own) {

@@ -9,6 +9,7 @@
 #include "symm/channel/message.h"
 #include "symm/hash.h"
 #include "symm/store/checked_look.h"
+#include "symm/store/fade.h"
 #include "symm/transport.h"
 
 namespace ashlar::symm {
@@ -17,8 +18,8 @@ namespace {
 using std::chrono::nanoseconds;
 
 constexpr uint32_t kRosterMagic = 0x6a687361;  // "ashj"
-constexpr uint16_t kRosterVersion = 4;
-constexpr size_t kMostReasonBytes = 1024;
+constexpr uint16_t kRosterVersion = 5;
+constexpr size_t kMostWayReasonBytes = 1024;
 constexpr nanoseconds kFirstRosterRest = std::chrono::microseconds(100);
 constexpr nanoseconds kLongestRosterRest = std::chrono::milliseconds(10);
 
@@ -73,8 +74,8 @@ class Gathering {
       }
       if (missing.empty()) return roster();
       if (deadline.has_passed()) {
-        return fail(Status::timeout(text(name_ranks(missing), " of group ", options_.group,
-                                         " did not come to join before the deadline")));
+        take_back(missing);
+        return fail(late(missing));
       }
       std::this_thread::sleep_for(std::min(pause, deadline.left()));
       pause = std::min(2 * pause, kLongestRosterRest);
@@ -93,6 +94,7 @@ class Gathering {
       std::optional<std::string>& record = (*found)[rank];
       if (rank == seat_.rank) {
         if (record != own_bytes_) {
+          is_contested_ |= record && !records_[rank].empty();
           Status set = store_.set(keys[rank], own_bytes_, options_.key_life, deadline);
           if (!set.ok()) return set;
         }
@@ -134,6 +136,24 @@ class Gathering {
     (void)store_.erase(here_key(options_, token_, seat_.rank), deadline).ok();
   }
 
+  Status late(const std::vector<int>& missing) const {
+    return Status::timeout(text(name_ranks(missing), " of group ", options_.group,
+                                " did not come to join before the deadline",
+                                is_contested_ ? text("; somebody else joins as rank ", seat_.rank,
+                                                     ", too: give each its own number")
+                                              : std::string()));
+  }
+
+  // What a rank published that never came may be left from a crash. One that is only late publishes
+  // it again at its next look.
+  void take_back(const std::vector<int>& missing) {
+    const Deadline deadline = Deadline::after(std::chrono::seconds(1));
+    for (const int rank : missing) {
+      if (records_[rank].empty()) continue;
+      (void)store_.erase(join_key(options_, rank), deadline).ok();
+    }
+  }
+
   Status fail(const Status& why) {
     const Deadline deadline = Deadline::after(std::chrono::seconds(1));
     leave_meeting(deadline);
@@ -154,6 +174,7 @@ class Gathering {
   const std::string own_bytes_;
   std::vector<std::string> records_;
   Token token_{};
+  bool is_contested_ = false;  // our record was written over after we had published it
 };
 
 }  // namespace
@@ -165,10 +186,11 @@ std::string to_bytes(const JoinRecord& record) {
   writer.raw(view_of(record.attempt)).raw(view_of(record.process)).text(record.host);
   writer.text(record.channel.name).raw(view_of(record.channel.token));
   writer.text(record.backend).raw(view_of(record.device)).number(record.pad_bytes);
-  writer.text(std::string_view(record.no_fd).substr(0, kMostReasonBytes));
-  writer.text(std::string_view(record.no_fabric).substr(0, kMostReasonBytes));
+  writer.text(std::string_view(record.no_fd).substr(0, kMostWayReasonBytes));
+  writer.text(std::string_view(record.no_fabric).substr(0, kMostWayReasonBytes));
   writer.number(uint16_t{record.wants_fabric});
   writer.number(uint16_t{record.may_share_device}).number(uint16_t{record.measures_thresholds});
+  writer.number(record.lease_ms);
   return writer.text(record.transport).text(record.cores.bytes()).take();
 }
 
@@ -188,11 +210,12 @@ Result<JoinRecord> parse_join_record(std::string_view bytes) {
   record.backend = reader.text(100);
   read_into(reader, record.device);
   record.pad_bytes = reader.number<uint64_t>();
-  record.no_fd = reader.text(kMostReasonBytes);
-  record.no_fabric = reader.text(kMostReasonBytes);
+  record.no_fd = reader.text(kMostWayReasonBytes);
+  record.no_fabric = reader.text(kMostWayReasonBytes);
   record.wants_fabric = reader.number<uint16_t>() != 0;
   record.may_share_device = reader.number<uint16_t>() != 0;
   record.measures_thresholds = reader.number<uint16_t>() != 0;
+  record.lease_ms = reader.number<int64_t>();
   record.transport = reader.text(Transport::kMostAddressBytes);
   record.cores = Cores(reader.text(Cores::kMostBytes));
   if (!has_magic || !is_known || !reader.is_done()) {
@@ -210,6 +233,25 @@ void clear_roster(Store& store, const RosterOptions& options, const Token& token
                   Deadline deadline) {
   (void)store.erase(join_key(options, rank), deadline).ok();
   (void)store.erase(here_key(options, token, rank), deadline).ok();
+}
+
+// All have read all records, or nobody would have a roster. Those of a later joining are left
+// alone.
+void abandon_roster(Store& store, const RosterOptions& options, const Roster& roster,
+                    std::span<const int> ranks, Deadline deadline) {
+  std::vector<std::string> joins;
+  std::vector<std::string> heres;
+  for (const int rank : ranks) {
+    joins.push_back(join_key(options, rank));
+    heres.push_back(here_key(options, roster.token, rank));
+  }
+  fade(store, heres, options.parting_life, deadline);
+  const auto found = checked_look(store, joins, deadline);
+  if (!found.ok()) return;
+  for (size_t i = 0; i < joins.size(); ++i) {
+    if ((*found)[i] != to_bytes(roster.records[ranks[i]])) continue;
+    (void)store.erase(joins[i], deadline).ok();
+  }
 }
 
 }  // namespace ashlar::symm

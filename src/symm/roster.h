@@ -5,6 +5,7 @@
 #pragma once
 
 #include <chrono>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,7 @@ struct JoinRecord {
   bool wants_fabric = false;      // if it can
   bool may_share_device = false;  // these are of the group's options, and the same for all
   bool measures_thresholds = false;
+  int64_t lease_ms = 0;     // as long as the verdict must be there for it to be read
   uint64_t pad_bytes = 0;   // of the group's own pad
   std::string transport{};  // where other machines reach it; empty: nowhere
   Cores cores{};            // that it may use
@@ -49,13 +51,19 @@ struct RosterOptions {
   std::string prefix{};  // of all keys of groups with this name and these members
   std::string group{};   // for sentences
   std::chrono::milliseconds key_life{};
+  std::chrono::milliseconds parting_life = std::chrono::seconds(15);  // as of an exchange
 };
 
 // kTimeout names the ranks that did not come.
 Result<Roster> gather_roster(Store& store, const RosterOptions& options, const JoinRecord& own,
                              Deadline deadline);
-// Takes what the rank published out of the store. REQUIRES: all ranks have their roster.
+// Takes what the rank published out of the store. REQUIRES: all ranks have their roster, as one
+// that has met them knows.
 void clear_roster(Store& store, const RosterOptions& options, const Token& token, int rank,
                   Deadline deadline);
+// Instead, where the group has failed, for ranks that may be dead: whoever has not seen yet that
+// they are here has the parting life for it.
+void abandon_roster(Store& store, const RosterOptions& options, const Roster& roster,
+                    std::span<const int> ranks, Deadline deadline);
 
 }  // namespace ashlar::symm

@@ -79,6 +79,10 @@ Status Verdict::announce(const Status& reason) {
   } else if (place.ok()) {
     WireWriter writer;
     writer.number(passed_.load(std::memory_order_relaxed)).raw(to_bytes(known));
+    {
+      MutexLock lock(mutex_);
+      is_own_ = true;  // before others, of this rank too, can read it and part
+    }
     (void)store_->set(key_, writer.take(), key_life_, deadline).ok();
   }
   return keep(known);

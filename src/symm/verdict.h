@@ -26,7 +26,8 @@ Status parse_status(std::string_view bytes);
 
 class Verdict {
  public:
-  // Keys live for so long.
+  // Keys live for so long, which is all the time that there is to read them in: whoever lives looks
+  // at every beat of its heart (leases.h).
   Verdict(std::shared_ptr<Store> store, std::string prefix, std::shared_ptr<Failure> failure,
           std::chrono::milliseconds key_life);
 
@@ -37,6 +38,11 @@ class Verdict {
   // Fails the group for `reason`, unless it has failed before: returns why it did, as the store has
   // it. Tries to let the others know, and does not insist: the store may be what failed.
   Status announce(const Status& reason) ASHLAR_EXCLUDES(mutex_);
+  // It is this rank that writes it down.
+  bool is_own() const ASHLAR_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    return is_own_;
+  }
   // What somebody else wrote under key().
   Status adopt(std::string_view bytes) ASHLAR_EXCLUDES(mutex_);
 
@@ -58,8 +64,9 @@ class Verdict {
 
   // What the store has, ok as long as that is not known. `failure` may have another reason: that
   // which this rank noticed first.
-  Mutex mutex_;
+  mutable Mutex mutex_;
   Status said_ ASHLAR_GUARDED_BY(mutex_);
+  bool is_own_ ASHLAR_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace ashlar::symm

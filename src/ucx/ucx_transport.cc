@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "base/birthplace.h"
 #include "base/text.h"
 #include "symm/transport.h"
 #include "ucx/envelope.h"
@@ -159,7 +160,7 @@ Result<std::unique_ptr<Region>> UcxTransport::share(std::span<std::byte> memory)
 Result<std::shared_ptr<Transport>> open_ucx_transport(const UcxOptions& options) {
   Result<std::shared_ptr<UcxWorker>> worker = UcxWorker::open(options);
   if (!worker.ok()) return worker.status();
-  return std::shared_ptr<Transport>(std::make_shared<UcxTransport>(*std::move(worker)));
+  return std::shared_ptr<Transport>(make_shared_here<UcxTransport>(*std::move(worker)));
 }
 
 }  // namespace ashlar::symm

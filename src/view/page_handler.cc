@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "view/json_text.h"
 #include "view/recording.h"
 
 namespace ashlar::view {
@@ -19,7 +20,7 @@ constexpr uint64_t kMostFileBytes = uint64_t{16} << 30;  // as sent
 Answer json(int code, const Json& value) {
   Answer answer;
   answer.code = code;
-  answer.body = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  answer.body = json_text(value);
   return answer;
 }
 

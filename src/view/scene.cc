@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <utility>
 
 #include "base/text.h"
+#include "view/json_text.h"
 #include "view/tile.h"
 
 namespace ashlar::view {
@@ -17,14 +17,9 @@ using Json = nlohmann::ordered_json;
 // Of annotations, and of OOMs: how many there were in all is told beside them.
 constexpr size_t kMostMarks = 10'000;
 
-// Text from files may hold any bytes, JSON may not: what is not UTF-8 is replaced.
-std::string as_text(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 struct Mark {
   uint32_t entry = 0;
-  std::string text{};
+  const Annotation* annotation = nullptr;  // null: the entry is one itself
 };
 
 // The last entry that is not later; times ascend, but for what a file may say.
@@ -56,34 +51,36 @@ std::vector<Mark> marks_of(const Document& document) {
   std::vector<Mark> marks;
   for (const Annotation& annotation : snapshot.annotations) {
     if (annotation.device != document.device()) continue;
-    marks.push_back({entry_at(document, annotation.time_us), words_of(annotation)});
+    marks.push_back({entry_at(document, annotation.time_us), &annotation});
   }
   const std::vector<TraceEntry>& trace = document.trace();
   for (uint32_t i = 0; i < trace.size(); ++i) {
-    if (trace[i].action != TraceAction::kAnnotate) continue;
-    const uint32_t words = trace[i].user_metadata.value();
-    const bool is_known = words < snapshot.tables.strings.size();
-    marks.push_back({i, is_known ? snapshot.tables.strings[words] : ""});
+    if (trace[i].action == TraceAction::kAnnotate) marks.push_back({i});
   }
   std::stable_sort(marks.begin(), marks.end(),
                    [](const Mark& a, const Mark& b) { return a.entry < b.entry; });
   return marks;
 }
 
+std::string words_of(const Document& document, const Mark& mark) {
+  if (mark.annotation != nullptr) return words_of(*mark.annotation);
+  const std::vector<std::string>& texts = document.recording().snapshot.tables.strings;
+  const uint32_t words = document.trace()[mark.entry].user_metadata.value();
+  return words < texts.size() ? texts[words] : "";
+}
+
 // The first ones, and how many there were.
 struct Listed {
   Json first = Json::array();
   size_t count = 0;
-
-  void add(Json each) {
-    if (count++ < kMostMarks) first.push_back(std::move(each));
-  }
 };
 
 Listed annotations_of(const Document& document) {
-  Listed annotations;
-  for (const Mark& mark : marks_of(document)) {
-    annotations.add({{"entry", mark.entry}, {"text", mark.text}});
+  const std::vector<Mark> marks = marks_of(document);
+  Listed annotations{.count = marks.size()};
+  for (const Mark& mark : marks) {
+    if (annotations.first.size() == kMostMarks) break;
+    annotations.first.push_back({{"entry", mark.entry}, {"text", words_of(document, mark)}});
   }
   return annotations;
 }
@@ -92,8 +89,9 @@ Listed ooms_of(const Document& document) {
   Listed ooms;
   const std::vector<TraceEntry>& trace = document.trace();
   for (uint32_t i = 0; i < trace.size(); ++i) {
-    if (trace[i].action != TraceAction::kOom) continue;
-    ooms.add({{"entry", i}, {"wanted", trace[i].bytes}, {"free", trace[i].address.value()}});
+    if (trace[i].action != TraceAction::kOom || ooms.count++ >= kMostMarks) continue;
+    ooms.first.push_back(
+        {{"entry", i}, {"wanted", trace[i].bytes}, {"free", trace[i].address.value()}});
   }
   return ooms;
 }
@@ -161,7 +159,8 @@ std::string scene_json(const std::vector<SceneDocument>& documents, const SceneF
   Json all = Json::array();
   for (const SceneDocument& each : documents) all.push_back(document_json(each));
   const Json live = frame.live.empty() ? Json() : Json(frame.live);
-  return as_text({{"version", 1}, {"program", frame.program}, {"live", live}, {"documents", all}});
+  return json_text(
+      {{"version", 1}, {"program", frame.program}, {"live", live}, {"documents", all}});
 }
 
 std::string stacks_json(const Document& document) {
@@ -180,7 +179,7 @@ std::string stacks_json(const Document& document) {
     }
     stacks.push_back(std::move(stack));
   }
-  return as_text({{"frames", frames}, {"stacks", stacks}});
+  return json_text({{"frames", frames}, {"stacks", stacks}});
 }
 
 }  // namespace ashlar::view

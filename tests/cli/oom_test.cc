@@ -15,6 +15,7 @@ using ::testing::HasSubstr;
 using Json = nlohmann::json;
 
 const std::string kOomTrace = ASHLAR_GOLDEN_FOLDER "/traces/oom.1.pickle.xz";
+const std::string kGraphs = ASHLAR_GOLDEN_FOLDER "/traces/graph_pools.1.pickle.xz";
 const std::string kOtherTrace = ASHLAR_GOLDEN_FOLDER "/traces/unet_multires.1.pickle.xz";
 constexpr int64_t kCapBytes = 150109880320 / 50;
 
@@ -87,7 +88,7 @@ TEST(OomCommand, SettingsThatWouldHaveFittedDoSoWhenReplayed) {
 }
 
 TEST(OomCommand, WhereOnlyThePagedEngineFitsNothingIsToBePasted) {
-  const CliOutcome outcome = run_cli({{"oom", kOomTrace, "--capacity", "2760MiB"}});
+  const CliOutcome outcome = run_cli({{"oom", kGraphs, "--capacity", "475MiB"}});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("None of PyTorch's settings completes"));
   EXPECT_THAT(outcome.out, HasSubstr("PyTorch has no setting for it"));

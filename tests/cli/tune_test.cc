@@ -15,6 +15,7 @@ using ::testing::Not;
 using Json = nlohmann::json;
 
 const std::string kSmallTrace = ASHLAR_GOLDEN_FOLDER "/traces/oom.1.pickle.xz";
+const std::string kGraphs = ASHLAR_GOLDEN_FOLDER "/traces/graph_pools.1.pickle.xz";
 const std::string kCapped = ASHLAR_GOLDEN_FOLDER "/traces/gpt2_capped.1.pickle.xz";
 
 TEST(TuneCommand, JsonHasAResultForEachSettingAndTheBest) {
@@ -37,7 +38,7 @@ TEST(TuneCommand, JsonHasAResultForEachSettingAndTheBest) {
 }
 
 TEST(TuneCommand, JsonHasThePagedEngineBesideTheBestOfPyTorchsSettings) {
-  const Json answer = Json::parse(run_cli({{"tune", kSmallTrace, "--json"}}).out);
+  const Json answer = Json::parse(run_cli({{"tune", kGraphs, "--json"}}).out);
   const auto has = [&](const char* conf) {
     for (const Json& result : answer["results"]) {
       if (result["engine"] == "paged" && result["conf"] == conf) return true;
@@ -54,13 +55,13 @@ TEST(TuneCommand, JsonHasThePagedEngineBesideTheBestOfPyTorchsSettings) {
 }
 
 TEST(TuneCommand, WhereOnlyThePagedEngineFitsThereIsNothingToPaste) {
-  const CliOutcome outcome = run_cli({{"tune", kSmallTrace, "--capacity", "2760MiB", "--json"}});
+  const CliOutcome outcome = run_cli({{"tune", kGraphs, "--capacity", "475MiB", "--json"}});
   EXPECT_EQ(outcome.exit_code, 1);
   const Json answer = Json::parse(outcome.out);
   EXPECT_TRUE(answer["best"].is_null());
   EXPECT_TRUE(answer["paste"].is_null());
   EXPECT_EQ(answer["paged"]["ooms"], 0);
-  const CliOutcome text = run_cli({{"tune", kSmallTrace, "--capacity", "2760MiB"}});
+  const CliOutcome text = run_cli({{"tune", kGraphs, "--capacity", "475MiB"}});
   EXPECT_THAT(text.out, HasSubstr("None of PyTorch's settings completes"));
   EXPECT_THAT(text.out, HasSubstr("Ashlar's paged engine would have reserved"));
   EXPECT_THAT(text.out, HasSubstr("PyTorch has no setting for it"));

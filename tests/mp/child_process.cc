@@ -46,6 +46,8 @@ void ChildProcess::kill() {
   wait();
 }
 
+void ChildProcess::go_on() { EXPECT_TRUE(pid_ > 0 && ::kill(pid_, SIGCONT) == 0); }
+
 int ChildProcess::wait() {
   int status = 0;
   if (pid_ <= 0) {  // to the system, -1 is any child

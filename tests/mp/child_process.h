@@ -20,6 +20,8 @@ class ChildProcess {
   int socket_fd() const { return socket_.get(); }
   // Ends it as `kill -9` does, and waits until it is gone.
   void kill();
+  // After a SIGSTOP.
+  void go_on();
   // Waits for it to end by itself: its exit status, or 128 + the signal that ended it.
   int wait();
 

@@ -9,21 +9,6 @@
 #include "symm/cuda/kernel_image.h"
 
 namespace ashlar::symm {
-namespace {
-
-// A group of one: all that is opened once has been.
-void warm_up(Device& device) {
-  HeapOptions options = SymmetricRank::heap_options();
-  options.device = &device;
-  Heap heap(options);
-  Group group = Group::join(heap, make_memory_store(), gpu_group_options({0, 1, nullptr}));
-  Buffer buffer = heap.allocate(kMiB);
-  const Handle handle = group.rendezvous(buffer, kPatience);
-  group.leave(kPatience);
-}
-
-}  // namespace
-
 bool is_on_hardware() {
   const char* wanted = std::getenv("ASHLAR_TEST_DEVICE");
   return wanted != nullptr && std::string_view(wanted) == "cuda";
@@ -36,6 +21,16 @@ std::unique_ptr<DeviceSet> open_under_test() {
   options.capacity_bytes = kGiB;
   standin::control_of(ASHLAR_CUDA_STANDIN).restart(options, {});
   return *open_cuda({.library = ASHLAR_CUDA_STANDIN});
+}
+
+void warm_up(Device& device) {
+  HeapOptions options = SymmetricRank::heap_options();
+  options.device = &device;
+  Heap heap(options);
+  Group group = Group::join(heap, make_memory_store(), gpu_group_options({0, 1, nullptr}));
+  Buffer buffer = heap.allocate(kMiB);
+  const Handle handle = group.rendezvous(buffer, kPatience);
+  group.leave(kPatience);
 }
 
 GroupOptions gpu_group_options(const BareRank& rank, bool may_share) {

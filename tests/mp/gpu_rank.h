@@ -22,6 +22,9 @@ std::unique_ptr<DeviceSet> open_under_test();
 // The options of a rank that may share its device, or may not.
 GroupOptions gpu_group_options(const BareRank& rank, bool may_share = true);
 
+// A group of one on the device: all that is opened once has been.
+void warm_up(Device& device);
+
 // What a rank does on its device. A driver, once loaded, keeps descriptors of its own until the
 // process ends, so that only those are counted here that come later.
 BareBody on_gpu(const std::function<std::string(const BareRank& rank, Device& device)>& body);

@@ -14,6 +14,9 @@ std::string OwnGpuRank::leftovers() const {
   if (const size_t count = driver.extent_count(); count != 0) {
     left += text(" [", count, " extents are left]");
   }
+  if (const size_t count = open_fd_count(); count != open_fds) {
+    left += text(" [", open_fds, " descriptors were open, and ", count, " are left]");
+  }
   return left;
 }
 
@@ -26,8 +29,9 @@ BareBody on_own_gpu(const std::function<OwnDriver(int rank)>& driver_of, const O
     options.capacity_bytes = kGiB;
     driver.restart(options, wanted.abilities);
     const std::unique_ptr<DeviceSet> devices = *open_cuda({.library = wanted.library});
-    const OwnGpuRank own{rank, devices->device(DeviceIndex(static_cast<uint64_t>(rank.rank))),
-                         driver};
+    Device& device = devices->device(DeviceIndex(static_cast<uint64_t>(rank.rank)));
+    warm_up(device);
+    const OwnGpuRank own{rank, device, driver, open_fd_count()};
     std::string said;
     try {
       said = body(own);

@@ -21,8 +21,9 @@ struct OwnGpuRank {
   const BareRank& rank;
   Device& device;
   const standin::ControlTable& driver;  // what can be done to it
+  size_t open_fds = 0;                  // before there was anything of the test's
 
-  // Of the library, while there is nothing but what `body` made.
+  // Of the library and of descriptors, while there is nothing but what `body` made.
   std::string leftovers() const;
 };
 

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -40,23 +43,53 @@ Ranks::Ranks(int world_size, const BareBody& body) {
   }
 }
 
-std::vector<std::string> Ranks::outcomes(int killed_last) {
+std::string Ranks::outcome(int rank) {
+  const int ended = children_[rank]->wait();
+  if (ended > 128) return "killed";
+  std::ifstream file(said_.path() + "/" + std::to_string(rank));
+  std::string said{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  if (ended != 0) said += " [ended with " + std::to_string(ended) + "]";
+  return said;
+}
+
+std::vector<std::string> Ranks::outcomes_but(int rank) {
   std::vector<std::string> all(children_.size());
-  const auto collect = [&](int rank) {
-    const int ended = children_[rank]->wait();
-    std::ifstream file(said_.path() + "/" + std::to_string(rank));
-    all[rank] = {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-    if (ended > 128) all[rank] = "killed";
-    if (ended != 0 && ended <= 128) all[rank] += " [ended with " + std::to_string(ended) + "]";
-  };
-  for (int rank = 0; rank < static_cast<int>(children_.size()); ++rank) {
-    if (rank != killed_last) collect(rank);
+  for (int each = 0; each < static_cast<int>(children_.size()); ++each) {
+    if (each != rank) all[each] = outcome(each);
   }
+  return all;
+}
+
+std::vector<std::string> Ranks::outcomes_with_late(int stopped) {
+  std::vector<std::string> all = outcomes_but(stopped);
+  children_[stopped]->go_on();
+  all[stopped] = outcome(stopped);
+  return all;
+}
+
+std::vector<std::string> Ranks::outcomes(int killed_last) {
+  std::vector<std::string> all = outcomes_but(killed_last);
   if (killed_last >= 0) {
     children_[killed_last]->kill();
     all[killed_last] = "killed";
   }
   return all;
+}
+
+// By the head of each file (file_store.cc): eight bytes of magic, then when it is over.
+std::vector<std::string> Ranks::left_in_store_after_parting() const {
+  const auto then = std::chrono::system_clock::now() + 3 * RankParts::quick().lease;
+  std::vector<std::string> left;
+  for (const std::string& name : left_in_store()) {
+    if (fs::is_directory(folder_.path() + "/" + name)) continue;
+    std::array<char, 16> head{};
+    std::ifstream(folder_.path() + "/" + name, std::ios::binary).read(head.data(), head.size());
+    uint64_t end_ns = 0;
+    std::memcpy(&end_ns, head.data() + 8, sizeof(end_ns));
+    const auto end = std::chrono::system_clock::time_point(std::chrono::nanoseconds(end_ns));
+    if (end_ns == 0 || end > then) left.push_back(name);
+  }
+  return left;
 }
 
 std::vector<std::string> Ranks::left_in_store() const {

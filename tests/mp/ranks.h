@@ -58,10 +58,18 @@ class Ranks {
   // By rank, when all have ended; "killed" for one that a signal ended. `killed_last` is killed
   // when the others are done: it is stopped.
   std::vector<std::string> outcomes(int killed_last = -1);
+  // The same, but it goes on when the others are done, and has its say.
+  std::vector<std::string> outcomes_with_late(int stopped);
   // Names in the store that are left of what the ranks put there.
   std::vector<std::string> left_in_store() const;
+  // Those of them that will still be there in three leases from now: the parting life of a group
+  // that has failed.
+  std::vector<std::string> left_in_store_after_parting() const;
 
  private:
+  std::string outcome(int rank);
+  std::vector<std::string> outcomes_but(int rank);
+
   TemporaryFolder folder_;
   TemporaryFolder said_;
   std::vector<std::unique_ptr<ChildProcess>> children_;

@@ -16,10 +16,12 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using ::testing::AnyOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 constexpr size_t kBytes = 100'000;
 
@@ -215,6 +217,7 @@ TEST(SymmetricProcesses, AGroupCanBeFormedAgainAfterACrash) {
 struct Blow {
   int signal = 0;
   Phase phase = Phase::kJoining;
+  bool goes_on = false;  // when the others are done: it was only stopped
   std::string name{};
 };
 
@@ -222,13 +225,15 @@ void PrintTo(const Blow& blow, std::ostream* out) { *out << blow.name; }
 
 std::vector<Blow> all_blows() {
   const std::pair<Phase, const char*> phases[] = {
-      {Phase::kJoining, "Joining"},     {Phase::kLinking, "Linking"},
-      {Phase::kRecording, "Recording"}, {Phase::kHandingOver, "HandingOver"},
-      {Phase::kMapping, "Mapping"},     {Phase::kAgreeing, "Agreeing"}};
+      {Phase::kJoining, "Joining"},         {Phase::kMeeting, "Meeting"},
+      {Phase::kLinking, "Linking"},         {Phase::kRecording, "Recording"},
+      {Phase::kHandingOver, "HandingOver"}, {Phase::kMapping, "Mapping"},
+      {Phase::kAgreeing, "Agreeing"}};
   std::vector<Blow> blows;
   for (const auto& [phase, name] : phases) {
-    blows.push_back({SIGKILL, phase, text("KilledWhile", name)});
-    blows.push_back({SIGSTOP, phase, text("StoppedWhile", name)});
+    blows.push_back({SIGKILL, phase, false, text("KilledWhile", name)});
+    blows.push_back({SIGSTOP, phase, false, text("StoppedWhile", name)});
+    blows.push_back({SIGSTOP, phase, true, text("StoppedForAWhileWhile", name)});
   }
   return blows;
 }
@@ -238,7 +243,7 @@ class SymmetricDeaths : public ::testing::TestWithParam<Blow> {};
 INSTANTIATE_TEST_SUITE_P(Phases, SymmetricDeaths, ::testing::ValuesIn(all_blows()),
                          [](const auto& each) { return each.param.name; });
 
-TEST_P(SymmetricDeaths, AllSurvivorsNameTheRankWithinTheirDeadline) {
+TEST_P(SymmetricDeaths, AllSurvivorsNameTheRankWithinTheirDeadlineAndNothingIsLeft) {
   const Blow blow = GetParam();
   Ranks ranks(3, [&](RankParts& parts) -> std::string {
     CircleOptions options = parts.options();
@@ -260,11 +265,19 @@ TEST_P(SymmetricDeaths, AllSurvivorsNameTheRankWithinTheirDeadline) {
     if (left.message() != lost.message()) return "another reason: " + left.message();
     return lost.to_string() + late();
   });
-  std::vector<std::string> said = ranks.outcomes(blow.signal == SIGSTOP ? 1 : -1);
-  EXPECT_EQ(said[1], "killed");
+  std::vector<std::string> said =
+      blow.goes_on ? ranks.outcomes_with_late(1) : ranks.outcomes(blow.signal == SIGSTOP ? 1 : -1);
+  const std::string of_the_rank = said[1];
   said.erase(said.begin() + 1);
   EXPECT_THAT(said, Each(HasSubstr("rank 1")));
   EXPECT_THAT(said, Each(Not(HasSubstr("["))));
+  // One that goes on learns it from the others, or finds them gone.
+  if (blow.goes_on) {
+    EXPECT_THAT(of_the_rank, AnyOf(StartsWith("peer lost: rank"), StartsWith("timeout: rank")));
+  } else {
+    EXPECT_EQ(of_the_rank, "killed");
+  }
+  EXPECT_THAT(ranks.left_in_store_after_parting(), IsEmpty());
 }
 
 }  // namespace

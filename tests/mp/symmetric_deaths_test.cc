@@ -20,6 +20,7 @@ std::vector<std::string> survivors_say(int signal, const GroupCall& act) {
   std::vector<std::string> said = ranks.outcomes(signal == SIGSTOP ? 1 : -1);
   EXPECT_EQ(said[1], "killed");
   said.erase(said.begin() + 1);
+  EXPECT_THAT(ranks.left_in_store_after_parting(), IsEmpty());
   return said;
 }
 
@@ -57,6 +58,7 @@ TEST(SymmetricMemory, Row22AGroupThatIsDroppedFailsForTheOthersAndNothingIsLeft)
     return thrown_by([&] { own.group.barrier(0, kPatience); });
   });
   EXPECT_THAT(ranks.outcomes(), Each(AllOf(HasSubstr("rank 0"), Not(HasSubstr("[")))));
+  EXPECT_THAT(ranks.left_in_store_after_parting(), IsEmpty());
 }
 
 }  // namespace

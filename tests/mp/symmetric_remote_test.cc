@@ -8,6 +8,7 @@
 
 #include "ashlar/redis_store.h"
 #include "ashlar/ucx_transport.h"
+#include "mp/forked_rank.h"
 #include "mp/lost_rank.h"
 #include "mp/symmetric_program.h"
 #include "mp/two_machines.h"
@@ -158,6 +159,11 @@ TEST(SymmetricMemory, Row19ADeathFailsAllWaitersAsIfOnTwoMachines) {
     said.pop_back();
     EXPECT_THAT(said, Each(kNamesTheLast));
   }
+}
+
+TEST(SymmetricMemory, Row19AChildOfARankLeavesItsGroupAloneAsIfOnTwoMachines) {
+  Ranks ranks(2, as_if_on_two([](SymmetricRank& own, Store&) { return fork_and_go_on(own); }));
+  EXPECT_THAT(ranks.outcomes(), Each(IsEmpty()));
 }
 
 // --- a rank on the other machine that stands still: no connection breaks

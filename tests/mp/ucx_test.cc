@@ -268,6 +268,22 @@ TEST(UcxProcesses, AreLostForThoseToWhomTheyDidNotSayFarewell) {
   EXPECT_THAT(ranks.outcomes()[0], HasSubstr("peer lost: rank 1 of group tested: the connection"));
 }
 
+TEST(UcxProcesses, EndInAForkedChildWithoutATransportThatIsTheParents) {
+  Ranks ranks(1, BareBody([](const BareRank&) -> std::string {
+                std::shared_ptr<Transport> transport =
+                    must(open_ucx_transport({.transports = kTcp}));
+                ChildProcess child([&](int) {
+                  ::alarm(60);  // instead of waiting for ever for a thread that is not there
+                  transport.reset();
+                  return 0;
+                });
+                if (child.wait() != 0) return "the child does not end";
+                transport->progress();
+                return {};
+              }));
+  EXPECT_THAT(ranks.outcomes(), Each(IsEmpty()));
+}
+
 TEST(UcxProcesses, MayGoAfterAFarewell) {
   Ranks ranks(2, [&](RankParts& parts) -> std::string {
     UcxRank self(parts, kTcp);

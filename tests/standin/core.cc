@@ -130,6 +130,7 @@ Code Core::create(size_t on, size_t bytes, const CreateOptions& options, uint64_
   if (!abilities_.virtual_memory || (options.export_fd && !abilities_.fd)) return kNotSupported;
   // As where the service behind fabric handles is not running.
   if (options.export_fabric && !abilities_.fabric) return kNotPermitted;
+  if (options.export_fd && options.export_fabric && !abilities_.both) return kNotPermitted;
   const Result<ExtentId> made = device(on).create(bytes, options);
   if (!made.ok()) return code_of(made);
   extent = made->value();

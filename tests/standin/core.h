@@ -44,6 +44,7 @@ struct Abilities {
   bool alias = true;
   bool fd = true;
   bool fabric = true;
+  bool both = true;  // descriptors and fabric handles, of one extent
   bool share = true;
   bool pools = true;
   bool alignment = true;  // of reservations, beyond the granularity

@@ -14,14 +14,15 @@ Status GpuDevice::multicast_availability() const {
   return Status::unsupported("this device has no virtual memory, which multicast needs");
 }
 
-// It does not depend on what exactly is wanted, as far as is known; two devices are the fewest.
+// It does not depend on what exactly is wanted, as far as is known; two devices are the fewest, and
+// objects travel by one way, so that a driver is not asked for both at once.
 Result<size_t> GpuDevice::multicast_granularity() {
   return call([&]() -> Result<size_t> {
     Driver::Multicast wanted;
     wanted.device_count = 2;
     wanted.bytes = properties_.granularity_bytes;
     wanted.export_fd = properties_.can_export_fd;
-    wanted.export_fabric = properties_.can_export_fabric;
+    wanted.export_fabric = properties_.can_export_fabric && !wanted.export_fd;
     size_t bytes = 0;
     const Outcome asked = driver().multicast_granularity(wanted, bytes);
     if (Status answered = done(asked); !answered.ok()) return answered;

@@ -10,8 +10,11 @@ namespace {
 
 // So many times what was ever live: above the first saving is urgent, and above the second it may
 // cost anything.
-double much_held(PagedPolicy policy) { return policy == PagedPolicy::kFast ? 1.5 : 1.25; }
+double much_held(PagedPolicy policy) { return policy == PagedPolicy::kFast ? 1.5 : 1.04; }
 constexpr double kTooMuchHeld = 2;
+
+// A part of less than this is a part of little, and not worth a debt.
+constexpr double kLeastToOweFor = double(kGiB);
 
 }  // namespace
 
@@ -21,9 +24,9 @@ bool PagedEngine::can_afford_to_stitch(const Search& search) {
   const auto held = static_cast<double>(held_bytes_ + search.bytes);  // if it must be new
   if (held > kTooMuchHeld * live) return true;
   const bool is_urgent = held > much_held(options_.policy) * live;
-  return search.pool->budget.is_left(is_urgent ? Budget::Need::kUrgent : Budget::Need::kUsual,
-                                     static_cast<double>(ample_bytes(search)) / held,
-                                     clock_.now_ns());
+  return search.pool->budget.is_left(
+      is_urgent ? Budget::Need::kUrgent : Budget::Need::kUsual,
+      static_cast<double>(ample_bytes(search)) / std::max(held, kLeastToOweFor), clock_.now_ns());
 }
 
 // At the driver's usual price, or what it really took, if that was more: drivers differ. But a host
@@ -48,6 +51,7 @@ Plan PagedEngine::plan_ample_growth(const Search& search) const {
   Plan plan;
   plan.fresh_bytes = align_up_to(ample_bytes(search), growth_step_bytes(search));
   plan.exists = !is_above_limit(plan.fresh_bytes);
+  place_new_memory(search, plan);
   return plan;
 }
 

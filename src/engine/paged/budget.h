@@ -51,7 +51,7 @@ class Budget {
  private:
   static constexpr int64_t kNever = INT64_MIN;
   static constexpr std::array<double, 2> kFactors = {1, 4};  // times as much of both, by need
-  static constexpr double kYoungFactor = 5;
+  static constexpr double kYoungFactor = 2;
   static constexpr double kYoungNs = 3e9;
   // A hundredth of the time is the driver's, and a little more for looking. A visit takes some 5
   // ns, and more in a program whose own data is in the caches. They are counted, not measured, so

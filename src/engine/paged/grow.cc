@@ -27,10 +27,16 @@ Status PagedEngine::check_limit(Search& search, size_t more_bytes) {
 
 // --- views --------------------------------------------------------------------------------------
 
-// With room to grow at its end, if the device has the addresses.
+// With room to grow at its end, if the device has the addresses: a stream's first view of large
+// blocks is where its new memory goes (`place_new_memory`).
 Result<View*> PagedEngine::new_view(Search& search, size_t bytes) {
+  const bool is_first =
+      std::none_of(search.pool->views.begin(), search.pool->views.end(), [&](const auto& view) {
+        return view->arena == search.arena && view->is_small == search.is_small;
+      });
+  const size_t room = capacity_bytes_ / (is_first && !search.is_small ? 4 : 16);
   const size_t least = align_up_to(std::max(grown_bytes(search), bytes), granule_bytes_);
-  const size_t ample = align_up_to(std::max(capacity_bytes_ / 16, 2 * bytes), granule_bytes_);
+  const size_t ample = align_up_to(std::max(room, 2 * bytes), granule_bytes_);
   const bool is_crowded = address_bytes_ + ample > most_address_bytes();
   size_t reserved_bytes = is_crowded ? least : std::max(least, ample);
   Result<DeviceAddress> at = device_.reserve(reserved_bytes);

@@ -22,7 +22,7 @@ size_t usable_granule_bytes(const DeviceProperties& properties) {
 double tolerance_of(PagedPolicy policy) {
   switch (policy) {
     case PagedPolicy::kFast: return 0.5;
-    case PagedPolicy::kBalanced: return 0.05;
+    case PagedPolicy::kBalanced: return 0.1;
     case PagedPolicy::kLean: return 0.02;
   }
   return 0;

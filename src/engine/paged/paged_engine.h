@@ -167,6 +167,7 @@ class PagedEngine final : public Engine {
       ASHLAR_REQUIRES(mutex_);
   std::vector<Extent*> idle_to_be_mapped(const Search& search) const ASHLAR_REQUIRES(mutex_);
   Plan plan_growth(const Search& search) ASHLAR_REQUIRES(mutex_);
+  void place_new_memory(const Search& search, Plan& plan) const ASHLAR_REQUIRES(mutex_);
   Plan pieces_for(const Search& search, View* view, size_t have_bytes,
                   const std::vector<Extent*>& idle) ASHLAR_REQUIRES(mutex_);
   double cost_of(const Search& search, const Plan& plan) const ASHLAR_REQUIRES(mutex_);

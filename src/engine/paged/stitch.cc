@@ -25,10 +25,10 @@ constexpr int64_t kLongPatience = 1024;
 size_t share_of(PagedPolicy policy) {
   switch (policy) {
     case PagedPolicy::kFast: return 32;
-    case PagedPolicy::kBalanced: return 128;
+    case PagedPolicy::kBalanced: return 160;
     case PagedPolicy::kLean: return 1024;
   }
-  return 128;
+  return 160;
 }
 
 }  // namespace
@@ -133,8 +133,8 @@ std::vector<Extent*> PagedEngine::idle_to_be_mapped(const Search& search) const 
   return idle;
 }
 
-// A new view, or more behind the end of one: whatever takes the least new memory, then the fewest
-// driver calls.
+// Behind the free end of a view, or wherever there is room: whatever takes the least new memory,
+// then the fewest driver calls.
 Plan PagedEngine::plan_growth(const Search& search) {
   const std::vector<Extent*> idle = idle_to_be_mapped(search);
   size_t idle_bytes = 0;
@@ -164,7 +164,29 @@ Plan PagedEngine::plan_growth(const Search& search) {
     best = std::move(plan);
     best_cost = cost;
   }
+  place_new_memory(search, best);
   return best;
+}
+
+// New memory that could be anywhere goes behind the largest view of its stream: what is taken bit
+// by bit lies side by side then, and once it is free it serves blocks of any size without being
+// mapped.
+void PagedEngine::place_new_memory(const Search& search, Plan& plan) const {
+  if (plan.view != nullptr || plan.fresh_bytes == 0) return;
+  const size_t grown = std::max(grown_bytes(search), plan.fresh_bytes);
+  for (const auto& each : search.pool->views) {
+    View& view = *each;
+    const bool is_of_its_kind = !view.is_plain && !view.is_retired && view.arena == search.arena &&
+                                view.is_small == search.is_small;
+    const bool has_room = view.mapped_bytes + grown <= view.reserved.bytes;
+    const bool is_larger = plan.view == nullptr || view.mapped_bytes > plan.view->mapped_bytes;
+    if (!is_of_its_kind || !has_room || !is_larger) continue;
+    const bool has_some =
+        std::any_of(plan.pieces.begin(), plan.pieces.end(),
+                    [&](const Extent* piece) { return piece->is_mapped_in(&view); });
+    if (!has_some) plan.view = &view;
+  }
+  if (plan.view != nullptr) plan.offset = plan.view->mapped_bytes;
 }
 
 // The largest ones first, as long as they fit; then the smallest that covers the rest, unless that

@@ -7,6 +7,7 @@
 
 #include "base/align.h"
 #include "base/text.h"
+#include "device/last_error.h"
 #include "device/relaxed_capture.h"
 #include "symm/cuda/kernel_image.h"
 
@@ -66,10 +67,8 @@ Status CudaKernels::find_all() {
 // Sums with a sign and without have the same bits.
 void CudaKernels::find_multimem() {
   if (!device_.multicast_availability().ok()) return;
-  if (!find(kernels::kMultimemStoreName, multimem_store_).ok()) {
-    (void)device_.take_last_error().ok();  // nobody's mistake
-    return;
-  }
+  const FailuresBefore before;
+  if (!find(kernels::kMultimemStoreName, multimem_store_).ok()) return before.restore();
   const std::pair<ElementType, ElementType> sums[] = {
       {ElementType::kF32, ElementType::kF32},   {ElementType::kF16, ElementType::kF16},
       {ElementType::kBf16, ElementType::kBf16}, {ElementType::kF64, ElementType::kF64},
@@ -80,6 +79,7 @@ void CudaKernels::find_multimem() {
     const std::string own = text(kernels::kMultimemSumPrefix, name(as));
     (void)find(own, multimem_sum_[static_cast<size_t>(type)]).ok();
   }
+  before.restore();
 }
 
 Status CudaKernels::find(const std::string& name, gpu::Handle& kernel) {

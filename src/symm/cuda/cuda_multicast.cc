@@ -2,6 +2,7 @@
 #include "symm/cuda/cuda_multicast.h"
 
 #include "base/text.h"
+#include "device/last_error.h"
 #include "symm/device/device_backend.h"
 
 namespace ashlar::symm {
@@ -9,9 +10,11 @@ namespace ashlar::symm {
 CudaMulticast::CudaMulticast(gpu::GpuDevice& device)
     : device_(device), availability_(device.multicast_availability()) {
   if (!availability_.ok()) return;
+  const FailuresBefore before;
   const Result<size_t> granularity = device.multicast_granularity();
   availability_ = granularity.status();
   if (granularity.ok()) granularity_bytes_ = *granularity;
+  if (!granularity.ok()) before.restore();  // the reason has it
 }
 
 Result<CudaMulticast::Object> CudaMulticast::create(const Shape& shape) {

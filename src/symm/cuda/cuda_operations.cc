@@ -60,6 +60,11 @@ void write_shares(kernels::Record& record, const std::vector<Share>& shares) {
   }
 }
 
+// Of other ends all ranks are told.
+bool is_without_others(const kernels::Ending& ending) {
+  return ending.kind == End::kTimeout || ending.kind == End::kFailed;
+}
+
 }  // namespace
 
 // --- making -------------------------------------------------------------------------------------
@@ -302,17 +307,32 @@ Status CudaOperations::take_bad_end() {
   kernels::Ending ending{};
   {
     MutexLock lock(mutex_);
-    kernels::Board& board = *board_;
-    const std::atomic_ref<uint32_t> told(board.told);
-    const uint32_t next = told.load(std::memory_order_relaxed) + 1;
-    if (std::atomic_ref(board.ending.state).load(std::memory_order_acquire) != next) return {};
-    ending = board.ending;
-    told.store(next, std::memory_order_release);
+    const std::optional<uint32_t> untold = untold_end();
+    if (!untold) return {};
+    ending = board_->ending;
+    if (is_without_others(ending)) has_told_bad_end_ = true;  // together with `told`
+    std::atomic_ref(board_->told).store(*untold, std::memory_order_release);
   }
   return status_of(ending);
 }
 
+std::optional<uint32_t> CudaOperations::untold_end() const {
+  kernels::Board& board = *board_;
+  const uint32_t next = std::atomic_ref(board.told).load(std::memory_order_relaxed) + 1;
+  const uint32_t state = std::atomic_ref(board.ending.state).load(std::memory_order_acquire);
+  return state == next ? std::optional(next) : std::nullopt;
+}
+
+bool CudaOperations::has_ended_badly() {
+  MutexLock lock(mutex_);
+  return has_told_bad_end_ || (untold_end() && is_without_others(board_->ending));
+}
+
 Status CudaOperations::status_of(const kernels::Ending& ending) {
+  if (is_without_others(ending)) {
+    MutexLock lock(mutex_);
+    has_told_bad_end_ = true;
+  }
   switch (ending.kind) {
     case End::kNone: return {};
     case End::kFailed: return options_.failure->reason();

@@ -5,6 +5,7 @@
 
 #include "base/align.h"
 #include "base/text.h"
+#include "device/last_error.h"
 #include "device/relaxed_capture.h"
 
 namespace ashlar::symm {
@@ -14,11 +15,12 @@ namespace {
 // is waited for by handles and groups (in_flight.h), and a user's own work is the user's.
 class MappedExtent final : public Memory {
  public:
-  MappedExtent(Device& device, ExtentId extent, AddressRange range)
+  MappedExtent(Device& device, ExtentId extent, AddressRange range, Status no_fabric)
       : Memory(reinterpret_cast<std::byte*>(range.begin.value()), range.bytes),
         device_(device),
         extent_(extent),
-        range_(range) {}
+        range_(range),
+        no_fabric_(std::move(no_fabric)) {}
   // In reverse order. A device that is lost keeps what it has until the process ends.
   ~MappedExtent() override {
     (void)device_.unmap(range_).ok();
@@ -28,11 +30,14 @@ class MappedExtent final : public Memory {
 
   Device& device() const { return device_; }
   ExtentId extent() const { return extent_; }
+  // Why it does not travel as a fabric handle, although the device has them; ok: it does.
+  const Status& no_fabric() const { return no_fabric_; }
 
  private:
   Device& device_;
   const ExtentId extent_;
   const AddressRange range_;
+  const Status no_fabric_;
 };
 
 }  // namespace
@@ -55,9 +60,9 @@ Result<std::shared_ptr<Memory>> DeviceBackend::allocate(size_t bytes, size_t zer
   if (!rounded) {
     return Status::out_of_memory(text("symmetric memory of ", bytes, " bytes: more than there is"));
   }
-  const Result<ExtentId> extent = create(*rounded);
-  if (!extent.ok()) return extent.status();
-  Result<std::shared_ptr<Memory>> mapped = map(*extent, *rounded);
+  Result<Created> created = create(*rounded);
+  if (!created.ok()) return created.status();
+  Result<std::shared_ptr<Memory>> mapped = map(*std::move(created), *rounded);
   if (!mapped.ok() || zero_bytes == 0) return mapped;
   const DeviceAddress base(reinterpret_cast<uint64_t>((*mapped)->base()));
   if (Status zeroed = zero(base, zero_bytes); !zeroed.ok()) return zeroed;
@@ -65,18 +70,27 @@ Result<std::shared_ptr<Memory>> DeviceBackend::allocate(size_t bytes, size_t zer
 }
 
 // For every way that the device has: which one is taken depends on who will be met. The service
-// behind fabric handles may have ended since the device was tried; descriptors do without it.
-Result<ExtentId> DeviceBackend::create(size_t bytes) {
+// behind fabric handles may have ended since the device was tried, or the driver may have either
+// and not both at once; descriptors do without it, and the memory remembers why.
+Result<DeviceBackend::Created> DeviceBackend::create(size_t bytes) {
   const DeviceProperties& can = device_.properties();
   CreateOptions options;
   options.export_fd = can.can_export_fd;
   options.export_fabric = can.can_export_fabric;
-  Result<ExtentId> extent = device_.create(bytes, options);
-  const bool is_over = extent.ok() || extent.status().is(StatusKind::kOutOfMemory) ||
-                       extent.status().is(StatusKind::kDeviceLost);
-  if (is_over || !options.export_fabric || !options.export_fd) return extent;
+  const FailuresBefore before;
+  const Result<ExtentId> extent = device_.create(bytes, options);
+  if (extent.ok()) return Created{*extent, {}};
+  const Status& refused = extent.status();
+  const bool is_over = refused.is(StatusKind::kOutOfMemory) || refused.is(StatusKind::kDeviceLost);
+  if (is_over || !options.export_fabric || !options.export_fd) return refused;
+  before.restore();
   options.export_fabric = false;
-  return device_.create(bytes, options);
+  const Result<ExtentId> without = device_.create(bytes, options);
+  if (!without.ok()) return without.status();
+  return Created{*without,
+                 Status::unsupported(text("memory that travels as a descriptor and as a fabric "
+                                          "handle was refused, and is here as a descriptor alone: ",
+                                          refused.call(), ": ", refused.message()))};
 }
 
 size_t DeviceBackend::granularity_bytes() const {
@@ -85,7 +99,8 @@ size_t DeviceBackend::granularity_bytes() const {
   return std::max(own, multicast_->granularity_bytes());
 }
 
-Result<std::shared_ptr<Memory>> DeviceBackend::map(ExtentId extent, size_t bytes) {
+Result<std::shared_ptr<Memory>> DeviceBackend::map(Created created, size_t bytes) {
+  const ExtentId extent = created.extent;
   const Result<DeviceAddress> at = device_.reserve(bytes);
   if (!at.ok()) {
     (void)device_.release(extent).ok();
@@ -96,7 +111,8 @@ Result<std::shared_ptr<Memory>> DeviceBackend::map(ExtentId extent, size_t bytes
   if (mapped.ok()) {
     mapped = device_.set_access(range, device_.properties().index, Access::kReadWrite);
     if (mapped.ok()) {
-      return std::shared_ptr<Memory>(std::make_shared<MappedExtent>(device_, extent, range));
+      return std::shared_ptr<Memory>(
+          std::make_shared<MappedExtent>(device_, extent, range, std::move(created.no_fabric)));
     }
     (void)device_.unmap(range).ok();
   }
@@ -145,6 +161,7 @@ Status DeviceBackend::fabric_availability() const {
 
 Result<FabricHandle> DeviceBackend::export_fabric(const Memory& memory) {
   const auto& own = static_cast<const MappedExtent&>(memory);
+  if (!own.no_fabric().ok()) return own.no_fabric();
   return own.device().export_fabric(own.extent());
 }
 
@@ -161,7 +178,7 @@ Result<std::shared_ptr<Memory>> DeviceBackend::map_imported(const Result<ExtentI
         text("what came is no symmetric memory of ", bytes, " bytes: ", extent.status().message()));
   }
   if (!extent.ok()) return extent.status();
-  return map(*extent, bytes);
+  return map({*extent, {}}, bytes);
 }
 
 // Another device of this process has addresses that are good for that one alone.

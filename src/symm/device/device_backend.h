@@ -38,12 +38,16 @@ class DeviceBackend final : public Backend {
  private:
   DeviceBackend(Device& device, std::unique_ptr<MulticastDriver> multicast)
       : device_(device), multicast_(std::move(multicast)) {}
-  Result<ExtentId> create(size_t bytes);
+  struct Created {
+    ExtentId extent;
+    Status no_fabric{};  // why it does not travel as a fabric handle, although the device has them
+  };
+  Result<Created> create(size_t bytes);
   // An extent that was imported as `what`, or why not.
   Result<std::shared_ptr<Memory>> map_imported(const Result<ExtentId>& extent, size_t bytes);
   Status cannot(std::string_view what) const;
   // Puts an extent behind addresses of its own, for this device. Takes the extent in any case.
-  Result<std::shared_ptr<Memory>> map(ExtentId extent, size_t bytes);
+  Result<std::shared_ptr<Memory>> map(Created created, size_t bytes);
   Status zero(DeviceAddress at, size_t bytes);
   // Of all that is allocated, so that it can be bound to multicast where there is such.
   size_t granularity_bytes() const;

@@ -46,7 +46,7 @@ Status SimOperations::run(const Collective& what, const When& when) {
   const auto kept =
       std::make_shared<SeenByDevice>(*std::move(seen));  // copies of a kernel share it
   const auto kernel = [this, kept](const Limits& limits) {
-    return perform(team(), kept->collective(), limits);
+    return noted(perform(team(), kept->collective(), limits));
   };
   return submit({kernel, true}, when);
 }
@@ -113,6 +113,18 @@ Status SimOperations::take_bad_end() {
 void SimOperations::keep_bad_end(const Status& ended) {
   MutexLock lock(mutex_);
   if (bad_end_.ok()) bad_end_ = ended;
+}
+
+Status SimOperations::noted(Status ended) {
+  if (ended.ok() || ended.is(StatusKind::kUsage)) return ended;  // all ranks were told the same
+  MutexLock lock(mutex_);
+  has_ended_badly_ = true;
+  return ended;
+}
+
+bool SimOperations::has_ended_badly() {
+  MutexLock lock(mutex_);
+  return has_ended_badly_;
 }
 
 Status SimOperations::bad_end() const {

@@ -26,6 +26,7 @@ class SimOperations final : public DeviceOperations {
   Status run(const Collective& what, const When& when) override;
   Result<uint64_t> counter_value(int from, int channel) override;
   Status finish(StreamId stream) override;
+  bool has_ended_badly() override ASHLAR_EXCLUDES(mutex_);
 
  private:
   using Kernel = std::function<Status(const Limits& limits)>;
@@ -43,6 +44,8 @@ class SimOperations final : public DeviceOperations {
   // What ended badly in a stream and was not told yet; told now.
   Status take_bad_end() ASHLAR_EXCLUDES(mutex_);
   void keep_bad_end(const Status& ended) ASHLAR_EXCLUDES(mutex_);
+  // Returns it, noted.
+  Status noted(Status ended) ASHLAR_EXCLUDES(mutex_);
   Status bad_end() const ASHLAR_EXCLUDES(mutex_);
 
   sim::SimDevice& device_;
@@ -51,6 +54,7 @@ class SimOperations final : public DeviceOperations {
 
   mutable Mutex mutex_;
   Status bad_end_ ASHLAR_GUARDED_BY(mutex_);
+  bool has_ended_badly_ ASHLAR_GUARDED_BY(mutex_) = false;  // ever
 
   InFlight in_flight_;  // of what no handle counts; waits, and goes first
 };

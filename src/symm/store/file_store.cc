@@ -100,6 +100,21 @@ Result<std::optional<Record>> read_record(int folder_fd, const std::string& path
   return std::optional<Record>(std::move(record));
 }
 
+// Until its end. Let go of by name and not by closing: a child that was forked off meanwhile has a
+// copy of the descriptor, and would keep it locked.
+class HeldLock {
+ public:
+  explicit HeldLock(UniqueFd locked) : file_(std::move(locked)) {}
+  HeldLock(HeldLock&&) = default;
+  HeldLock& operator=(HeldLock&&) = delete;
+  ~HeldLock() {
+    if (file_.valid()) (void)::flock(file_.get(), LOCK_UN);
+  }
+
+ private:
+  UniqueFd file_;
+};
+
 class FileStore final : public Store {
  public:
   FileStore(UniqueFd folder, std::string name)
@@ -116,7 +131,7 @@ class FileStore final : public Store {
 
  private:
   // Held until the descriptor goes. Each has its own, since threads would share one.
-  Result<UniqueFd> lock(Deadline deadline) const;
+  Result<HeldLock> lock(Deadline deadline) const;
   Status put(const std::string& path, std::string_view value, milliseconds time_to_live);
   Status make_folders(const std::string& path) const;
   Result<bool> remove(const std::string& path) const;
@@ -141,7 +156,7 @@ Status FileStore::set(std::string_view key, std::string_view value, milliseconds
                       Deadline deadline) {
   if (Status good = check_key(key); !good.ok()) return good;
   if (Status good = check_value(value); !good.ok()) return good;
-  const Result<UniqueFd> held = lock(deadline);
+  const Result<HeldLock> held = lock(deadline);
   if (!held.ok()) return held.status();
   return put(path_of(key), value, time_to_live);
 }
@@ -163,7 +178,7 @@ Result<int64_t> FileStore::add(std::string_view key, int64_t amount, millisecond
                                Deadline deadline) {
   if (Status good = check_key(key); !good.ok()) return good;
   const std::string path = path_of(key);
-  const Result<UniqueFd> held = lock(deadline);
+  const Result<HeldLock> held = lock(deadline);
   if (!held.ok()) return held.status();
   const Result<std::optional<Record>> before = read_record(folder_.get(), path);
   if (!before.ok()) return before.status();
@@ -178,7 +193,7 @@ Result<int64_t> FileStore::add(std::string_view key, int64_t amount, millisecond
 Result<bool> FileStore::erase(std::string_view key, Deadline deadline) {
   if (Status good = check_key(key); !good.ok()) return good;
   const std::string path = path_of(key);
-  const Result<UniqueFd> held = lock(deadline);
+  const Result<HeldLock> held = lock(deadline);
   if (!held.ok()) return held.status();
   const Result<std::optional<Record>> before = read_record(folder_.get(), path);
   const bool is_over = before.ok() && before->has_value() && (*before)->is_over();
@@ -187,13 +202,13 @@ Result<bool> FileStore::erase(std::string_view key, Deadline deadline) {
 }
 
 Status FileStore::sweep(Deadline deadline) {
-  const Result<UniqueFd> held = lock(deadline);
+  const Result<HeldLock> held = lock(deadline);
   if (!held.ok()) return held.status();
   sweep_locked();
   return {};
 }
 
-Result<UniqueFd> FileStore::lock(Deadline deadline) const {
+Result<HeldLock> FileStore::lock(Deadline deadline) const {
   UniqueFd file(
       ::openat(folder_.get(), kLockName, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file.valid()) return file_fault("open", kLockName);
@@ -207,7 +222,7 @@ Result<UniqueFd> FileStore::lock(Deadline deadline) const {
     std::this_thread::sleep_for(std::min(pause, deadline.left()));
     pause = std::min<std::chrono::nanoseconds>(2 * pause, kLongestLockRest);
   }
-  return file;
+  return HeldLock(std::move(file));
 }
 
 // REQUIRES: the lock is held, here and below.

@@ -3,8 +3,8 @@
 //   embed_page PAGE.html OUT.cc [SOURCES]
 //
 // A page that is not there gives an empty one, and one that is older than a file in the folder
-// SOURCES is complained of. OUT.cc is left alone where it would not change, so
-// that nothing is compiled for it. Runs while building; part of no library.
+// SOURCES is complained of. OUT.cc is left alone where it would not change, so that nothing is
+// compiled for it. Runs while building; part of no library.
 #include <zlib.h>
 
 #include <cstdio>

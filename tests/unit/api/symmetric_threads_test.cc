@@ -72,6 +72,41 @@ TEST_P(SymmetricThreadsConcurrency, Row17PoolsOfRanksThatDoTheSameHaveTheSamePla
   EXPECT_THAT(ended, Each(IsEmpty()));
 }
 
+// What a rank writes down when the group fails is there for three of its leases.
+TEST(SymmetricLeasesConcurrency, ThatDifferAreRefusedAlike) {
+  const auto ended = on_threads(2, [](const BareRank& rank) {
+    const Heap heap({.lease = std::chrono::seconds(30 + rank.rank)});
+    Group::join(heap, rank.store, SymmetricRank::group_options(rank));
+  });
+  EXPECT_THAT(ended[0], HasSubstr("have different leases, in ms: rank 0: 30000, rank 1: 31000"));
+  EXPECT_EQ(ended[0], ended[1]);
+}
+
+// More ranks than a barrier in one step is for, and more than there are cores: leases are long.
+TEST(SymmetricThreadsConcurrency, Row08BarriersAndReductionsWorkFor80Ranks) {
+  constexpr int kRanks = 80;
+  const auto ended = on_threads(kRanks, [](const BareRank& rank) {
+    HeapOptions patient = SymmetricRank::heap_options();
+    patient.lease = kPatience;
+    SymmetricRank own(rank, 64, patient);
+    const Reduction sum{ElementType::kI32, ReduceOp::kSum};
+    for (int round = 1; round <= 10; ++round) {
+      own.buffer.as<int>()[0] = rank.rank + round;
+      own.group.barrier(round % 2, kPatience);
+      const int seen = own.handle.view<int>((rank.rank + 7 * round) % kRanks, 1)[0];
+      EXPECT_EQ(seen, (rank.rank + 7 * round) % kRanks + round);
+      own.group.barrier(0, kPatience);
+      const CollectiveOptions in_place{.timeout = kPatience};
+      if (round % 2 == 0) own.handle.one_shot_all_reduce(1, sum, in_place);
+      if (round % 2 == 1) own.handle.two_shot_all_reduce(1, sum, in_place);
+      EXPECT_EQ(own.buffer.as<int>()[0], kRanks * (kRanks - 1) / 2 + kRanks * round);
+      own.group.barrier(0, kPatience);
+    }
+    own.group.leave(kPatience);
+  });
+  EXPECT_THAT(ended, Each(IsEmpty()));
+}
+
 TEST_P(SymmetricThreadsConcurrency, EachOnADeviceOfItsOwn) {
   const std::unique_ptr<sim::Machine> machine = machine_for(GetParam());
   const auto ended = on_threads(GetParam(), [&](const BareRank& rank) {

@@ -133,7 +133,7 @@ class OtherBackend final : public Backend {
   }
 };
 
-TEST(Backends, CanBeChosenUntilOneIsUsed) {
+TEST(Backends, Row16CanBeChosenAndChosenAgainUntilOneIsUsed) {
   Backends backends;
   EXPECT_THAT(backends.names(), ElementsAre("host"));
   EXPECT_THAT(backends.choose("other").message(), HasSubstr("is called other: there are host"));

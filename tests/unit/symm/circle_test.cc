@@ -96,6 +96,43 @@ TEST_P(GroupConcurrency, APersistentBlockKeepsItsPeers) {
   });
 }
 
+// The host's memory under a device's UUID, or without one.
+class WithUuid final : public Backend {
+ public:
+  explicit WithUuid(uint8_t first) { uuid_[0] = first; }
+  std::string_view name() const override { return "devices"; }
+  DeviceUuid device() const override { return uuid_; }
+  Result<std::shared_ptr<Memory>> allocate(size_t bytes, size_t zero_bytes) override {
+    return host_->allocate(bytes, zero_bytes);
+  }
+  Result<UniqueFd> export_fd(const Memory& memory) override { return host_->export_fd(memory); }
+  Result<std::shared_ptr<Memory>> import_fd(UniqueFd fd, size_t bytes) override {
+    return host_->import_fd(std::move(fd), bytes);
+  }
+
+ private:
+  const std::unique_ptr<Backend> host_ = make_host_backend();
+  DeviceUuid uuid_{};
+};
+
+// Which ways there are hangs on it: ranks that differ would choose different ones.
+TEST_P(GroupConcurrency, RanksWithAndWithoutTheUuidOfADeviceAreRefusedAlike) {
+  for (const int odd : {0, GetParam() - 1}) {
+    on_all_ranks([&](Arena&, const CircleOptions& options) {
+      WithUuid backend(options.rank == odd ? 0 : static_cast<uint8_t>(options.rank + 1));
+      Arena arena(*process_, backend, {});
+      const Status joined = Circle::join(arena, store_, options, patience()).status();
+      if (GetParam() == 1) {
+        EXPECT_TRUE(joined.ok()) << "nobody differs: " << joined.to_string();
+        return;
+      }
+      EXPECT_EQ(joined.kind(), StatusKind::kUsage);
+      EXPECT_THAT(joined.message(), HasSubstr("whether their memory has the UUID of a device: "));
+      EXPECT_THAT(joined.message(), HasSubstr("rank " + std::to_string(odd) + ": false"));
+    });
+  }
+}
+
 // Two ranks, of which the second comes to no rendezvous until it is told to. The first has a thread
 // that waits in one without a deadline.
 class RendezvousTurnConcurrency : public ::testing::Test {

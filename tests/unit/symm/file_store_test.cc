@@ -4,13 +4,17 @@
 #include <gtest/gtest.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <thread>
 
 #include "ashlar/store.h"
 #include "ashlar/unique_fd.h"
+#include "mp/child_process.h"
 #include "unit/symm/store_places.h"
 
 namespace ashlar::symm {
@@ -97,6 +101,22 @@ TEST_F(FileStoreTest, SaysWhyAFolderCannotBeAStore) {
   EXPECT_EQ(refused.kind(), StatusKind::kDeviceFault);
   EXPECT_THAT(refused.message(), HasSubstr("Not a directory"));
   EXPECT_FALSE(open_file_store(folder_.path() + "/no/such").ok());
+}
+
+// Each has a copy of the lock's descriptor, if a thread of ours had just opened it.
+TEST_F(FileStoreTest, ChildrenThatWereForkedOffKeepNobodyOut) {
+  std::atomic<bool> is_over{false};
+  std::thread writing([&] {
+    while (!is_over) (void)store_->set("key", "value", kNoEnd, patience()).ok();
+  });
+  std::vector<std::unique_ptr<ChildProcess>> children;
+  for (int i = 0; i < 20; ++i) {
+    children.push_back(std::make_unique<ChildProcess>([](int) { return ::pause(); }));
+  }
+  is_over = true;
+  writing.join();
+  EXPECT_TRUE(store_->set("key", "value", kNoEnd, patience()).ok());
+  for (const auto& child : children) child->kill();
 }
 
 TEST(StoreLifetimes, LongerThanAnyClockCountsAreForEver) {

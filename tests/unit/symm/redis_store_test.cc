@@ -37,6 +37,21 @@ class RedisStoreTest : public ::testing::Test {
   std::shared_ptr<Store> store_;
 };
 
+// Over one connection they would read each other's answers.
+TEST_F(RedisStoreTest, AChildThatWasForkedOffHasConnectionsOfItsOwn) {
+  const auto count_up = [this](const std::string& key) {
+    for (int64_t i = 1; i <= 300; ++i) {
+      const Result<int64_t> sum = store_->add(key, 1, kNoEnd, patience());
+      if (!sum.ok() || *sum != i) return 1;
+    }
+    return 0;
+  };
+  ASSERT_TRUE(store_->set("key", "value", kNoEnd, patience()).ok());  // it is connected
+  ChildProcess child([&](int) { return count_up("child"); });
+  EXPECT_EQ(count_up("parent"), 0);
+  EXPECT_EQ(child.wait(), 0);
+}
+
 TEST_F(RedisStoreTest, AWaitOutlivesARestartOfTheServer) {
   ChildProcess waiter([this](int socket_fd) {
     const std::shared_ptr<Store> store = open();

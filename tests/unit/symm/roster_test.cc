@@ -28,6 +28,7 @@ JoinRecord record_of(int rank, int world_size) {
   record.channel = {"name", {4, 5}};
   record.backend = "host";
   record.device = {6};
+  record.lease_ms = 5000;
   record.pad_bytes = 77;
   record.transport = "ucx";
   record.cores = Cores("\x05");
@@ -94,6 +95,31 @@ TEST(Roster, ARankWhoseOldRecordIsThereHasNotCome) {
   EXPECT_THAT(late.message(), HasSubstr("rank 1 of group test did not come to join"));
   const std::string own[] = {"p/join/0"};
   EXPECT_FALSE((*store->look(own, patience()))[0]);  // it takes back its own
+  const std::string old[] = {"p/join/1"};
+  EXPECT_FALSE((*store->look(old, patience()))[0]);  // and what nobody stands behind
+}
+
+TEST(Roster, TwoThatJoinAsTheSameRankAreToldSo) {
+  UserStore store;
+  store.before_look = [](Store& memory) {  // the other one, at each of its looks
+    ASSERT_TRUE(memory.set("p/join/0", to_bytes(record_of(0, 2)), kNoEnd, patience()).ok());
+  };
+  const Status late =
+      gather_roster(store, kRosterOptions, record_of(0, 2), Deadline::after(milliseconds(30)))
+          .status();
+  EXPECT_EQ(late.kind(), StatusKind::kTimeout);
+  EXPECT_THAT(late.message(),
+              AllOf(HasSubstr("rank 1 of group test did not come to join"),
+                    HasSubstr("somebody else joins as rank 0, too: give each its own number")));
+}
+
+TEST(Roster, ARecordOfOnesOwnThatACrashLeftIsNobodyElses) {
+  const std::shared_ptr<Store> store = make_memory_store();
+  ASSERT_TRUE(store->set("p/join/0", to_bytes(record_of(0, 2)), kNoEnd, patience()).ok());
+  const Status late =
+      gather_roster(*store, kRosterOptions, record_of(0, 2), Deadline::after(milliseconds(30)))
+          .status();
+  EXPECT_THAT(late.message(), Not(HasSubstr("somebody else")));
 }
 
 // A device of somebody's own, on host memory.

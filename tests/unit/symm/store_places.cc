@@ -72,6 +72,12 @@ std::vector<StoreKind> all_store_kinds() {
   return kinds;
 }
 
+std::vector<StoreKind> kinds_for_processes() {
+  std::vector<StoreKind> kinds = all_store_kinds();
+  std::erase_if(kinds, [](const StoreKind& kind) { return !kind.is_for_processes; });
+  return kinds;
+}
+
 void PrintTo(const StoreKind& kind, std::ostream* out) { *out << kind.name; }
 
 }  // namespace ashlar::symm

@@ -25,6 +25,7 @@ struct StoreKind {
 };
 
 std::vector<StoreKind> all_store_kinds();
+std::vector<StoreKind> kinds_for_processes();
 void PrintTo(const StoreKind& kind, std::ostream* out);
 
 // A folder that goes with it.

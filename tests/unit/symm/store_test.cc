@@ -46,12 +46,6 @@ class StoreConcurrency : public StoreContract {};
 // And with processes.
 class StoreProcesses : public StoreContract {};
 
-std::vector<StoreKind> kinds_for_processes() {
-  std::vector<StoreKind> kinds = all_store_kinds();
-  std::erase_if(kinds, [](const StoreKind& kind) { return !kind.is_for_processes; });
-  return kinds;
-}
-
 const auto kind_name = [](const auto& each) { return each.param.name; };
 INSTANTIATE_TEST_SUITE_P(Kinds, StoreContract, ::testing::ValuesIn(all_store_kinds()), kind_name);
 INSTANTIATE_TEST_SUITE_P(Kinds, StoreConcurrency, ::testing::ValuesIn(all_store_kinds()),

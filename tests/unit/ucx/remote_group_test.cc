@@ -2,6 +2,7 @@
 // reach through UCX, and how it ends.
 
 #include <thread>
+#include <vector>
 
 #include "ashlar/ucx_transport.h"
 #include "mp/symmetric_program.h"
@@ -14,6 +15,16 @@ struct Machines {
   int world_size = 2;
   int count = 2;  // rank r is on machine r % count
   bool has_transport = true;
+  std::vector<int> sizes{};  // instead: the first ranks on the first machine, and so on
+
+  int of(int rank) const {
+    if (sizes.empty()) return rank % count;
+    int machine = 0;
+    for (int left = rank; left >= sizes[static_cast<size_t>(machine)]; ++machine) {
+      left -= sizes[static_cast<size_t>(machine)];
+    }
+    return machine;
+  }
 };
 
 // What each rank said in the end, or threw.
@@ -27,7 +38,7 @@ std::vector<std::string> on_machines(const Machines& machines, const SymmetricBo
       try {
         HeapOptions heap = SymmetricRank::heap_options();
         heap.lease = std::chrono::seconds(30);  // the machine may be busy, and who is lost is told
-        heap.machine = text("machine", rank % machines.count);
+        heap.machine = text("machine", machines.of(rank));
         GroupOptions group = SymmetricRank::group_options(bare);
         if (machines.has_transport) {
           group.transport = must(open_ucx_transport({.transports = "tcp", .devices = "lo"}));
@@ -55,6 +66,47 @@ INSTANTIATE_TEST_SUITE_P(Machines, RemoteGroupConcurrency,
 
 TEST_P(RemoteGroupConcurrency, TheSameProgramPassesAsOnOneMachine) {
   EXPECT_THAT(on_machines(GetParam(), run_program), Each(IsEmpty()));
+}
+
+// Six, three and one: machines with many, few and no ranks for which another speaks.
+const Machines kUneven{.world_size = 10, .sizes = {6, 3, 1}};
+
+// What every rank wrote before a barrier, its neighbours read after it, on whichever machine.
+TEST(RemoteGroupConcurrency, Row08BarriersAcrossThreeUnevenMachinesKeepAllInStep) {
+  const auto said = on_machines(kUneven, [](SymmetricRank& own) -> std::string {
+    const Handle& handle = own.handle;
+    const int ranks = handle.world_size();
+    for (int round = 1; round <= 20; ++round) {
+      own.buffer.as<int>()[round % 2] = round;
+      handle.barrier(round % 3, kPatience);
+      for (const int step : {1, ranks / 2, ranks - 1}) {
+        int seen = 0;
+        handle.get((handle.rank() + step) % ranks, std::as_writable_bytes(std::span(&seen, 1)),
+                   static_cast<int64_t>(sizeof(int)) * (round % 2));
+        if (seen != round) return text("passed too early: ", seen, " instead of ", round);
+      }
+    }
+    handle.barrier(0, kPatience);
+    own.buffer.as<int>()[0] = handle.rank();
+    handle.all_reduce(1, {ElementType::kI32, ReduceOp::kSum}, {.timeout = kPatience});
+    return own.buffer.as<int>()[0] == ranks * (ranks - 1) / 2 ? "" : "another sum";
+  });
+  EXPECT_THAT(said, Each(IsEmpty()));
+}
+
+// Rank 7 is one for which rank 6 speaks.
+TEST(RemoteGroupConcurrency, ABarrierAcrossThreeUnevenMachinesNamesWhoIsLate) {
+  const auto said = on_machines(kUneven, [](SymmetricRank& own) -> std::string {
+    std::string late = "for rank 7;";
+    if (own.group.rank() != 7) {
+      late = thrown_by([&] { own.group.barrier(5, milliseconds(500)); });
+    }
+    own.group.barrier(0, kPatience);
+    own.group.barrier(5, kPatience);
+    own.group.leave(kPatience);
+    return late;
+  });
+  EXPECT_THAT(said, Each(HasSubstr("for rank 7;")));
 }
 
 TEST(RemoteGroupConcurrency, WithoutATransportAllRanksSayWhoIsOnAnotherMachine) {

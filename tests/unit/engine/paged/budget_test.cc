@@ -47,11 +47,11 @@ TEST(BudgetTest, WhereSavingIsUrgentItMayTakeFourTimesAsMuch) {
   EXPECT_FALSE(budget.is_left(kUsual, kLittle, kGrownUpNs + 10'000 * kMs)) << "spent for all";
 }
 
-TEST(BudgetTest, InTheFirstSecondsItMayTakeFiveTimesAsMuch) {
+TEST(BudgetTest, InTheFirstSecondsItMayTakeTwiceAsMuch) {
   Budget budget;
   (void)budget.is_left(kUsual, kLittle, 0);
   const auto visits = static_cast<double>(visits_between(budget, kUsual, 0, 3000 * kMs));
-  EXPECT_NEAR(visits, (5 + 3000 * 0.075) * kVisitsInMs, 2000);
+  EXPECT_NEAR(visits, (5 + 3000 * 0.03) * kVisitsInMs, 2000);
 }
 
 TEST(BudgetTest, WhatIsLeftOverIsKeptUpToATenthOfASecond) {
@@ -111,9 +111,9 @@ TEST(BudgetTest, TheDriverMayTakeAHundredthOfTheTimeAndSomethingAtFirst) {
   EXPECT_TRUE(budget.is_left(kUsual, kLittle, 0));
   budget.spend_us(2'000);
   EXPECT_FALSE(budget.is_left(kUsual, kLittle, 0));
-  EXPECT_TRUE(budget.is_left(kUsual, kLittle, 21 * kMs)) << "five times as much while it is young";
+  EXPECT_TRUE(budget.is_left(kUsual, kLittle, 51 * kMs)) << "twice as much while it is young";
   EXPECT_TRUE(budget.is_left(kUsual, kLittle, kGrownUpNs));
-  budget.spend_us(5'000 - 6'000 + 150'000 + 10'000 + 2'000);  // all of it, and 2 ms
+  budget.spend_us(5'000 - 6'000 + 60'000 + 10'000 + 2'000);  // all of it, and 2 ms
   EXPECT_FALSE(budget.is_left(kUsual, kLittle, kGrownUpNs + 150 * kMs));
   EXPECT_TRUE(budget.is_left(kUrgent, kLittle, kGrownUpNs + 150 * kMs));
   EXPECT_TRUE(budget.is_left(kUsual, kLittle, kGrownUpNs + 210 * kMs));
@@ -203,6 +203,21 @@ TEST_F(SpendingTest, ADriverThatTakesLongerIsAskedLess) {
   const double slow = mapped_again(std::chrono::milliseconds(3));
   EXPECT_GT(slow, 0);
   EXPECT_LT(slow, quick / 2);
+}
+
+// A few hundred MiB, of which no time passes: what it may owe is for its part of a GiB.
+TEST_F(SpendingTest, AProgramThatHoldsLittleOwesLittle) {
+  start_by_clock();
+  std::vector<Block*> live(100, nullptr);
+  for (int i = 0; i < 20'000; ++i) {
+    Block*& block = live[random_.below(live.size())];
+    if (block != nullptr) free(block);
+    block = allocate(kMiB + random_.below(15 * kMiB));
+  }
+  const auto mapped_again =
+      static_cast<double>(calls(DeviceCall::kMap) - calls(DeviceCall::kCreate));
+  EXPECT_GT(mapped_again, 0);
+  EXPECT_LE(mapped_again * 34, 5'000 + 40'000) << "us: what it begins with, and a part of a second";
 }
 
 TEST_F(SpendingTest, WhereNoTimeIsSpentElsewhereWhatIsHeldHasABound) {

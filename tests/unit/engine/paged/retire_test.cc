@@ -110,14 +110,15 @@ TEST_F(RetireTest, MappingsThatQueuedWorkMayUseStayUntilItIsDone) {
 TEST_F(RetireTest, AViewThatNeverGotMemoryIsGivenBackWhenAddressesAreShort) {
   start_with(PagedPolicy::kBalanced);
   live_.push_back(allocate(4 * kMiB));
+  const StreamId other = new_stream();
   machine_->inject({.call = DeviceCall::kCreate});
   machine_->inject({.call = DeviceCall::kFreeAddresses});
-  EXPECT_FALSE(engine_->allocate({8 * kMiB, kDefaultStream}).ok());
-  EXPECT_FALSE(engine_->allocate({8 * kMiB, kDefaultStream}).ok()) << "that is told now";
+  EXPECT_FALSE(engine_->allocate({8 * kMiB, other}).ok());
+  EXPECT_FALSE(engine_->allocate({8 * kMiB, other}).ok()) << "that is told now";
   EXPECT_EQ(calls(DeviceCall::kFreeAddresses), 0U);
   machine_->inject(
       {.call = DeviceCall::kReserve, .count = 4, .status = Status::out_of_memory("no addresses")});
-  live_.push_back(allocate(8 * kMiB));
+  live_.push_back(allocate(8 * kMiB, new_stream()));
   EXPECT_EQ(calls(DeviceCall::kFreeAddresses), 1U);
 }
 

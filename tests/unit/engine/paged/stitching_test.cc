@@ -37,6 +37,16 @@ TEST_F(StitchingTest, OnlyWhatIsMissingComesFromTheDevice) {
   EXPECT_LE(more, static_cast<int64_t>(48 * kMiB));
 }
 
+TEST_F(StitchingTest, WhatWasTakenBitByBitLiesSideBySide) {
+  start();  // with a quarter of its memory for addresses
+  std::vector<Block*> blocks;
+  for (const size_t mib : {6, 40, 10, 24, 2, 18}) blocks.push_back(allocate(mib * kMiB));
+  for (Block* block : blocks) free(block);
+  forget_calls();
+  EXPECT_NE(allocate(100 * kMiB), nullptr);
+  EXPECT_EQ(calls(DeviceCall::kMap) + calls(DeviceCall::kCreate), 0U);
+}
+
 TEST_F(StitchingTest, AddressesThatWereStitchedBeforeAreUsedAgainWithoutTheDriver) {
   start();
   const std::vector<Block*> left = leave_holes(8 * kMiB, 16);
