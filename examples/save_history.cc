@@ -24,7 +24,7 @@ int main(int argument_count, char** arguments) {
     }
   }
   const Snapshot snapshot = allocator.snapshot();
-  std::printf("%zu entries, %zu segments\n", snapshot.device_traces[0].size(),
+  std::printf("%zu entries; segments: %zu\n", snapshot.device_traces[0].size(),
               snapshot.segments.size());
   if (argument_count > 1) save_snapshot(snapshot, arguments[1]);
 }

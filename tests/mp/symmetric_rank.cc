@@ -44,4 +44,15 @@ std::string thrown_by(const std::function<void()>& act) {
   return "nothing";
 }
 
+bool is_refused(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const UsageError&) {
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+  return false;
+}
+
 }  // namespace ashlar::symm

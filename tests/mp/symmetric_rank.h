@@ -50,5 +50,7 @@ class SymmetricMemory : public ::testing::TestWithParam<int> {};
 
 // What `act` throws, in words; "nothing" if it does not.
 std::string thrown_by(const std::function<void()>& act);
+// By a UsageError, and nothing else.
+bool is_refused(const std::function<void()>& act);
 
 }  // namespace ashlar::symm

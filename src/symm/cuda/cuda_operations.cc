@@ -250,7 +250,10 @@ Status CudaOperations::run_now(const Plan& plan, const AllToAllV* rows, const Wh
     }
     if (rows != nullptr) copy_rows(**record, *rows);
     const kernels::Ending& ending = (*record)->ending;
-    if (ending.kind != End::kSkipped) return status_of(ending);
+    if (ending.kind != End::kSkipped) {
+      note_end(ending);
+      return status_of(ending);
+    }
     // Unless somebody else was told just now, and the way is free.
     if (Status before = take_bad_end(); !before.ok()) return before;
   }
@@ -310,7 +313,7 @@ Status CudaOperations::take_bad_end() {
     const std::optional<uint32_t> untold = untold_end();
     if (!untold) return {};
     ending = board_->ending;
-    if (is_without_others(ending)) has_told_bad_end_ = true;  // together with `told`
+    note_end_locked(ending);  // together with `told`
     std::atomic_ref(board_->told).store(*untold, std::memory_order_release);
   }
   return status_of(ending);
@@ -328,11 +331,16 @@ bool CudaOperations::has_ended_badly() {
   return has_told_bad_end_ || (untold_end() && is_without_others(board_->ending));
 }
 
+void CudaOperations::note_end(const kernels::Ending& ending) {
+  MutexLock lock(mutex_);
+  note_end_locked(ending);
+}
+
+void CudaOperations::note_end_locked(const kernels::Ending& ending) {
+  if (is_without_others(ending)) has_told_bad_end_ = true;
+}
+
 Status CudaOperations::status_of(const kernels::Ending& ending) {
-  if (is_without_others(ending)) {
-    MutexLock lock(mutex_);
-    has_told_bad_end_ = true;
-  }
   switch (ending.kind) {
     case End::kNone: return {};
     case End::kFailed: return options_.failure->reason();

@@ -65,7 +65,10 @@ class CudaOperations final : public DeviceOperations {
 
   // What ended badly in a stream and was not told yet; told now.
   Status take_bad_end() ASHLAR_EXCLUDES(mutex_);
-  Status status_of(const kernels::Ending& ending) ASHLAR_EXCLUDES(mutex_);
+  // The caller is about to be told of it.
+  void note_end(const kernels::Ending& ending) ASHLAR_EXCLUDES(mutex_);
+  void note_end_locked(const kernels::Ending& ending) ASHLAR_REQUIRES(mutex_);
+  Status status_of(const kernels::Ending& ending);
   // Of what was not told yet, its number on the board; what is there is told by storing it.
   std::optional<uint32_t> untold_end() const ASHLAR_REQUIRES(mutex_);
 

@@ -130,7 +130,7 @@ class FileStore final : public Store {
   Status sweep(Deadline deadline);
 
  private:
-  // Held until the descriptor goes. Each has its own, since threads would share one.
+  // Each caller has a descriptor of its own: threads would share the lock of one.
   Result<HeldLock> lock(Deadline deadline) const;
   Status put(const std::string& path, std::string_view value, milliseconds time_to_live);
   Status make_folders(const std::string& path) const;
