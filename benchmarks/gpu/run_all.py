@@ -3,11 +3,13 @@
 suites, the benchmarks, PyTorch and the stress on the device, prints one table, and writes it to
 benchmarks/results/<gpu>.md with the date and the command. scripts/gpu is how to call it.
 
-  scripts/gpu                          all steps: build, tests, bench, train, stress, sanitizer
+  scripts/gpu                          all steps: build, tests, bench, train, oom, stress,
+                                       sanitizer
   --only STEP[,STEP...]                only these; the others' latest outcomes are kept
   --tests DIR                          where the programs of the suites are, for a machine without
                                        GoogleTest: build them elsewhere with ASHLAR_PORTABLE_TESTS
   --seconds S                          how long each training runs, about; default: 6
+  --rounds N                           how often, in each way; default: 2
   --results DIR                        default: benchmarks/results
   --without-gpu                        tries this script itself, on the simulated device; no results
 
@@ -74,7 +76,8 @@ def answer_of(*command):
 
 
 def run_steps(asked, command):
-    """Runs what was asked for; gives the outcomes of all steps that ever ran in this build."""
+    """Runs what was asked for; gives the outcomes of all steps that ever ran in this build, after
+    each step: what ends a long run early must not cost what it has measured."""
     kept = {}
     if KEPT.is_file() and asked.only != list(steps.STEPS) and not asked.without_gpu:
         kept = json.loads(KEPT.read_text(encoding="utf-8"))
@@ -92,7 +95,7 @@ def run_steps(asked, command):
         if not asked.without_gpu:  # a trial is no outcome
             KEPT.parent.mkdir(parents=True, exist_ok=True)
             KEPT.write_text(json.dumps(kept), encoding="utf-8")
-    return {name: kept[name] for name in steps.STEPS if name in kept}
+        yield {name: kept[name] for name in steps.STEPS if name in kept}
 
 
 def table(outcomes):
@@ -143,6 +146,7 @@ def parse(arguments):
     parser.add_argument("--only", default=",".join(steps.STEPS))
     parser.add_argument("--tests", default="")
     parser.add_argument("--seconds", type=float, default=6)
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--results", default=str(steps.ROOT / "benchmarks" / "results"))
     parser.add_argument("--without-gpu", action="store_true")
     asked = parser.parse_args(arguments)
@@ -152,6 +156,8 @@ def parse(arguments):
             parser.error(f"no step {name!r} (there are: {', '.join(steps.STEPS)})")
     if not 1 <= asked.seconds <= 600:
         parser.error(f"--seconds {asked.seconds} (expected 1 to 600)")
+    if not 1 <= asked.rounds <= 100:
+        parser.error(f"--rounds {asked.rounds} (expected 1 to 100)")
     if asked.tests and not pathlib.Path(asked.tests).is_dir():
         parser.error(f"--tests {asked.tests}: there is no such folder")
     return asked
@@ -177,12 +183,16 @@ def main(arguments):
     settings = os.environ.get("ASHLAR_ALLOC_CONF")  # train.py lets it count
     command = [f"ASHLAR_ALLOC_CONF={settings}"] if settings else []
     command += ["scripts/gpu", *without_results(arguments)]
-    outcomes = run_steps(asked, " ".join(command))
-    print("\n" + "\n".join(table(outcomes)))
+    path = None
     if asked.machine.gpu and not asked.without_gpu:
         path = pathlib.Path(asked.results) / asked.machine.file_name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(document(asked.machine, outcomes), encoding="utf-8")
+    outcomes = {}
+    for outcomes in run_steps(asked, " ".join(command)):
+        if path:
+            path.write_text(document(asked.machine, outcomes), encoding="utf-8")
+    print("\n" + "\n".join(table(outcomes)))
+    if path:
         print(f"\ngpu: written to {path}")
     ran = [row for name in asked.only for row in outcomes[name]["rows"]]
     return 1 if any(state.startswith("FAILED") for _, state, _ in ran) else 0

@@ -31,8 +31,10 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t kKiB = 1024;
 constexpr size_t kMiB = 1024 * kKiB;
 constexpr size_t kPairs = 20'000;  // in one measurement
-constexpr size_t kSteps = 10'000;  // of a churn
+constexpr size_t kSteps = 10'000;  // of a burst, and of each pass of a churn
 constexpr size_t kWarmUp = 200;
+constexpr std::chrono::milliseconds kChurnWarmUp{100};
+constexpr std::chrono::milliseconds kChurnTurn{250};
 constexpr int kMostThreads = 16;
 constexpr std::chrono::milliseconds kThreadsRun{60};
 constexpr std::chrono::seconds kMostPerPattern{5};  // after that, three rounds must do
@@ -97,15 +99,38 @@ class LiveBlocks {
   std::vector<typename User::Held> held_;
 };
 
-// Nanoseconds per free of one of the live blocks, and allocation of another in its place.
+// Nanoseconds per free of one of the live blocks, and allocation of another in its place: a few,
+// after a pause in which the others had their turns.
 template <typename User>
-double time_churn(const User& user, size_t live, uint64_t seed) {
+double time_burst(const User& user, size_t live, uint64_t seed) {
   const std::vector<Step> steps = draw_steps(live, kSteps, seed);
   LiveBlocks<User> blocks(user);
   for (const Step& step : draw_steps(live, live, seed + 1)) blocks.add(step.bytes);
   const auto begin = Clock::now();
   for (const Step& step : steps) blocks.replace(step);
   return nanoseconds_since(begin) / double(kSteps);
+}
+
+// The same in a program that goes on like that, for which turns are of one length for all. Each
+// pass makes the steps of the next seed; `seed_step` 0: the same ones.
+template <typename User>
+double time_churn(const User& user, size_t live, uint64_t seed, uint64_t seed_step) {
+  LiveBlocks<User> blocks(user);
+  for (const Step& step : draw_steps(live, live, seed + 1)) blocks.add(step.bytes);
+  double counted_ns = 0;
+  size_t counted_steps = 0;
+  const auto begin = Clock::now();
+  do {
+    const std::vector<Step> steps = draw_steps(live, kSteps, seed);
+    seed += seed_step;
+    const auto pass_begin = Clock::now();
+    for (const Step& step : steps) blocks.replace(step);
+    const double took_ns = nanoseconds_since(pass_begin);
+    if (pass_begin - begin < kChurnWarmUp) continue;
+    counted_ns += took_ns;
+    counted_steps += kSteps;
+  } while (counted_steps == 0 || Clock::now() - begin < kChurnTurn);
+  return counted_ns / double(counted_steps);
 }
 
 // Pairs a second of all threads together, each on a stream of its own.
@@ -149,7 +174,7 @@ double count_pairs(const std::vector<User>& users, size_t bytes) {
 // --- taking turns --------------------------------------------------------------------------------
 
 struct Pattern {
-  std::string name;  // "pair", "churn", "fresh churn", "threads"
+  std::string name;  // "pair", "churn", "fresh churn", "burst", "fresh burst", "threads"
   size_t bytes = 0;  // of each block; 0: 512 B to 16 MiB
   size_t live = 0;
   int threads = 1;
@@ -161,7 +186,7 @@ std::vector<Pattern> all_patterns() {
     patterns.push_back({"pair", bytes, 0, 1});
   }
   // The same sizes in every round, and others in every round.
-  for (const char* name : {"churn", "fresh churn"}) {
+  for (const char* name : {"churn", "fresh churn", "burst", "fresh burst"}) {
     for (const size_t live : {size_t{100}, size_t{1'000}, size_t{10'000}}) {
       patterns.push_back({name, 0, live, 1});
     }
@@ -186,10 +211,12 @@ std::function<double(const Pattern&, int)> measure_with(Users give_users) {
   return [give_users](const Pattern& pattern, int round) {
     const auto users = give_users();
     if (pattern.name == "pair") return time_pairs(users.front(), pattern.bytes);
-    if (pattern.name == "churn") return time_churn(users.front(), pattern.live, 1);
-    if (pattern.name == "fresh churn") {
-      return time_churn(users.front(), pattern.live, 1000 + 2 * uint64_t(round));
-    }
+    const uint64_t fresh_seed = 1000 * uint64_t(round + 1);
+    const auto& user = users.front();
+    if (pattern.name == "churn") return time_churn(user, pattern.live, 1, 0);
+    if (pattern.name == "fresh churn") return time_churn(user, pattern.live, fresh_seed, 2);
+    if (pattern.name == "burst") return time_burst(user, pattern.live, 1);
+    if (pattern.name == "fresh burst") return time_burst(user, pattern.live, fresh_seed);
     const std::vector some(users.begin(), users.begin() + pattern.threads);
     return count_pairs(some, pattern.bytes);
   };

@@ -95,8 +95,9 @@ def title(row):
     if row["pattern"] == "threads":
         threads = "1 thread" if row["threads"] == 1 else f"{row['threads']} threads"
         return f"{threads}, pairs of {in_bytes(row['bytes'])}"
-    sizes = "sizes that come again" if row["pattern"] == "churn" else "fresh sizes"
-    return f"churn, {row['live']:,} live, {sizes}"
+    kind = row["pattern"].removeprefix("fresh ")
+    sizes = "sizes that come again" if kind == row["pattern"] else "fresh sizes"
+    return f"{kind}, {row['live']:,} live, {sizes}"
 
 
 def cell(row, ours):

@@ -239,9 +239,6 @@ def read_json(done):
 # --- train ----------------------------------------------------------------------------------------
 
 
-TRAINING_ROUNDS = 2
-
-
 def train_all(asked):
     """Three workloads in three ways that take turns, each run a process of its own; the first says
     how many steps. Of its rounds the faster one counts: what others take of a machine is not the
@@ -253,13 +250,13 @@ def train_all(asked):
     outcome.lines = [
         "## Training with PyTorch", "",
         "Losses are compared step by step with those of PyTorch's allocator with its defaults. Ways"
-        f" took turns, {TRAINING_ROUNDS} rounds each: the faster round's speed, the higher peak.",
+        f" took turns, {asked.rounds} rounds each: the faster round's speed, the higher peak.",
         "",
         "| workload | allocator | steps | losses | steps/s | of native | peak requested | peak"
         " reserved | reserved ÷ requested |", "|---|---|--:|---|--:|--:|--:|--:|--:|"]
     for workload in train.WORKLOADS:
         runs = {}
-        for way in train.WAYS * TRAINING_ROUNDS:
+        for way in train.WAYS * asked.rounds:
             length = ["--seconds", asked.seconds]
             if runs.get("native"):
                 length = ["--steps", runs["native"]["steps"]]
@@ -334,6 +331,19 @@ def difference(done, native):
     return f"differ by {most:.1e} at most, from step {first} on"
 
 
+def oom(asked):
+    """Out of memory is PyTorch's own error."""
+    outcome = Outcome()
+    if asked.without_gpu:
+        outcome.add("out of memory under PyTorch", "not run", "no GPU")
+        return outcome
+    done = run("oom", [sys.executable, HERE / "out_of_memory.py"], 60,
+               {"ASHLAR_TORCH_LIBRARY": str(LIBRARY)})
+    outcome.add("out of memory under PyTorch", done.state,
+                "torch.OutOfMemoryError" if done.passed else done.last_words())
+    return outcome
+
+
 # --- stress ---------------------------------------------------------------------------------------
 
 
@@ -375,5 +385,5 @@ def sanitizer(asked):
     return outcome
 
 
-STEPS = {"build": build, "tests": tests, "bench": bench, "train": train_all, "stress": stress,
-         "sanitizer": sanitizer}
+STEPS = {"build": build, "tests": tests, "bench": bench, "train": train_all, "oom": oom,
+         "stress": stress, "sanitizer": sanitizer}

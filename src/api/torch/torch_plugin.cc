@@ -3,6 +3,7 @@
 
 #include "api/block_calls.h"
 #include "api/torch/torch_devices.h"
+#include "api/torch/torch_error.h"
 #include "api/unwrap.h"
 #include "base/text.h"
 
@@ -28,6 +29,14 @@ void* allocate(size_t bytes, int device, void* stream, const void* caller) {
   return memory_at(block->address);
 }
 
+// Programs that try again with less look for PyTorch's first words, where they do not know its
+// type.
+std::string as_pytorch_says(const OutOfMemory& failure, int device) {
+  const Device& full = TorchDevices::of_process().allocator(device).allocator.device();
+  const bool is_hip = full.properties().backend == "hip";
+  return text(is_hip ? "HIP" : "CUDA", " out of memory. Ashlar ", failure.what());
+}
+
 }  // namespace
 
 ashlar_status ashlar_torch_configure(const char* backend, const char* options) noexcept {
@@ -44,7 +53,13 @@ ashlar_allocator* ashlar_torch_allocator(int device) noexcept {
 }
 
 void* ashlar_torch_alloc(size_t bytes, int device, void* stream) {
-  return allocate(bytes, device, stream, __builtin_return_address(0));
+  try {
+    return allocate(bytes, device, stream, __builtin_return_address(0));
+  } catch (const OutOfMemory& failure) {
+    const std::string told = as_pytorch_says(failure, device);
+    ashlar::torch::throw_as_pytorch(told);
+    throw OutOfMemory(Status::out_of_memory(told));
+  }
 }
 
 void* ashlar_torch_pool_alloc(size_t bytes, int device, void* stream) noexcept {

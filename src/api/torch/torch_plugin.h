@@ -4,7 +4,8 @@
 //
 // A stream is a cudaStream_t or hipStream_t, which to Ashlar is the device's stream. Every function
 // may be called from any thread. But for the free, a failure is thrown, as PyTorch's own allocator
-// does: PyTorch turns it into a RuntimeError with our message.
+// does: PyTorch turns it into a RuntimeError with our message, out of memory into its own
+// torch.OutOfMemoryError.
 #pragma once
 
 #include <cstddef>

@@ -69,9 +69,9 @@ PagedBlock* Arena::best_range(Heap& heap, size_t bytes, double tolerance, size_t
     const View& view = *range->view;
     const size_t begin = view.offset_of(*range);
     const auto rest = static_cast<int64_t>(range->bytes - bytes);
+    // Nothing is better than to use only what is useless already; and those that follow are larger.
+    if (rest / 2 - static_cast<int64_t>(bytes) >= best_cost) return false;
     const auto consider = [&](size_t at) {
-      // Nothing is better than to use only what is useless already.
-      if (rest / 2 - static_cast<int64_t>(bytes) >= best_cost) return;
       const int64_t stranded = stranded_bytes(view, {range->address, range->bytes}, at, bytes);
       const int64_t cost = stranded + rest / 2;
       if (cost >= best_cost) return;

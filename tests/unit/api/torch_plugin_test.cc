@@ -3,6 +3,7 @@
 // on.
 #include "api/torch/torch_plugin.h"
 
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@
 namespace {
 
 using testing::HasSubstr;
+using testing::StartsWith;
 
 constexpr TorchPoolId kGraphPool{7, 0};
 
@@ -77,8 +79,24 @@ TEST_F(TorchPluginTest, OutOfMemoryIsThrownWithTheReportToTheWholeProcess) {
     ashlar_torch_alloc(size_t{2} << 30, 0, nullptr);
     FAIL() << "PyTorch would have been given null, and does not look";
   } catch (const std::bad_alloc& failure) {
-    EXPECT_THAT(failure.what(), HasSubstr("tried to allocate"));
+    EXPECT_THAT(failure.what(), StartsWith("CUDA out of memory. Ashlar tried to allocate"));
   }
+}
+
+// PyTorch is not here, but somebody with the symbols of its library is, and catches as it does.
+TEST_F(TorchPluginTest, WithPyTorchOutOfMemoryIsItsOwnError) {
+  void* library = dlopen(TORCH_STANDIN, RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr) << dlerror();
+  using Catch = const char* (*)(void* (*)(size_t, int, void*), size_t);
+  const auto caught_of = reinterpret_cast<Catch>(dlsym(library, "torch_standin_catch"));
+  const auto live_count = reinterpret_cast<int (*)()>(dlsym(library, "torch_standin_error_count"));
+  ASSERT_NE(caught_of, nullptr);
+  ASSERT_NE(live_count, nullptr);
+  EXPECT_THAT(caught_of(ashlar_torch_alloc, size_t{2} << 30),
+              StartsWith("OutOfMemoryError: CUDA out of memory. Ashlar tried to allocate 2"));
+  EXPECT_EQ(live_count(), 0) << "the error was not destroyed";
+  EXPECT_STREQ(caught_of(ashlar_torch_alloc, 0), "nothing");
+  dlclose(library);
 }
 
 TEST_F(TorchPluginTest, OutOfMemoryIsNullToAPool) {

@@ -1,0 +1,76 @@
+// An object of c10::Error, made by PyTorch's own constructor, is thrown as an OutOfMemoryError,
+// which adds nothing to it: what a handler catches goes by the type that is named when throwing.
+// So only the constructor's arguments must be known here, not what the object looks like.
+#include "api/torch/torch_error.h"
+
+#include <cxxabi.h>
+#include <dlfcn.h>
+
+#include <array>
+#include <cstdint>
+#include <exception>
+#include <typeinfo>
+
+namespace ashlar::torch {
+namespace {
+
+// Those that throw or catch it; each brings libc10.so, where its base is from.
+constexpr std::array kLibraries = {"libc10_cuda.so", "libc10_hip.so", "libtorch_python.so"};
+// c10::Error::Error(c10::SourceLocation, std::string)
+constexpr const char* kConstructor =
+    "_ZN3c105ErrorC1ENS_14SourceLocationENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE";
+constexpr const char* kType = "_ZTIN3c1016OutOfMemoryErrorE";
+constexpr size_t kObjectBytes = 1024;  // several times what any version needs
+
+// c10::SourceLocation
+struct SourceLocation {
+  const char* function;
+  const char* file;
+  uint32_t line;
+};
+
+// One that is in this process already, if it is.
+class Library {
+ public:
+  explicit Library(const char* name) : library_(::dlopen(name, RTLD_LAZY | RTLD_NOLOAD)) {}
+  ~Library() {
+    if (library_ != nullptr) ::dlclose(library_);
+  }
+  Library(const Library&) = delete;
+  Library& operator=(const Library&) = delete;
+
+  void* symbol(const char* name) const {
+    return library_ == nullptr ? nullptr : ::dlsym(library_, name);
+  }
+
+ private:
+  void* library_;
+};
+
+using Construct = void (*)(void* object, SourceLocation where, std::string message);
+
+// By its virtual destructor.
+void destroy(void* object) { static_cast<std::exception*>(object)->~exception(); }
+
+void throw_as_in(const Library& library, const std::string& message) {
+  const auto construct = reinterpret_cast<Construct>(library.symbol(kConstructor));
+  auto* type = static_cast<std::type_info*>(library.symbol(kType));
+  if (construct == nullptr || type == nullptr) return;
+  void* object = abi::__cxa_allocate_exception(kObjectBytes);
+  try {
+    construct(object, {"ashlar_torch_alloc", "libashlar_torch.so", 0}, message);
+  } catch (...) {
+    abi::__cxa_free_exception(object);
+    throw;
+  }
+  abi::__cxa_throw(object, type, destroy);
+}
+
+}  // namespace
+
+// Looked for each time: PyTorch may be loaded later, and this is no moment to save a microsecond.
+void throw_as_pytorch(const std::string& message) {
+  for (const char* name : kLibraries) throw_as_in(Library(name), message);
+}
+
+}  // namespace ashlar::torch
