@@ -82,6 +82,9 @@ class PagedConcurrencyStress : public ::testing::TestWithParam<PagedPolicy> {
       const AllocatorStats stats = field_->engine(device).stats();
       EXPECT_EQ(stats.allocation.all.current, static_cast<int64_t>(live_count));
       field_->mirror(device).expect_true();
+      for (const SnapshotExtent& extent : field_->engine(device).holdings().extents) {
+        if (extent.mappings.size() > 1) ++stitched_count_;
+      }
     }
     const Mismatches& mismatches = field_->mismatches();
     EXPECT_EQ(mismatches.count(), 0U) << "somebody's memory was clobbered: " << mismatches.first();
@@ -108,6 +111,7 @@ class PagedConcurrencyStress : public ::testing::TestWithParam<PagedPolicy> {
 
   uint64_t seed_ = 0;
   uint64_t round_count_ = 0;
+  uint64_t stitched_count_ = 0;  // extents at more than one address, at all quiet points together
   std::unique_ptr<Field> field_;
   std::vector<std::unique_ptr<Worker>> workers_;
 };
@@ -115,14 +119,8 @@ class PagedConcurrencyStress : public ::testing::TestWithParam<PagedPolicy> {
 TEST_P(PagedConcurrencyStress, NothingIsEverClobbered) {
   run();
   expect_nothing_lost();
-  uint64_t map_count = 0;
-  uint64_t create_count = 0;
-  for (size_t i = 0; i < kDeviceCount; ++i) {
-    const sim::CallCosts costs = field_->machine().costs(DeviceIndex(i));
-    map_count += costs.count_of(DeviceCall::kMap);
-    create_count += costs.count_of(DeviceCall::kCreate);
-  }
-  EXPECT_GT(map_count, create_count) << "no extent was ever mapped twice: nothing was stitched";
+  std::cout << stitched_count_ << " stitched\n";
+  EXPECT_GT(stitched_count_, 0U) << "no extent was ever mapped twice";
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, PagedConcurrencyStress,
