@@ -64,13 +64,13 @@ PagedBlock* Arena::best_range(Heap& heap, size_t bytes, double tolerance, size_t
     if (heap.is_small) {  // what is useless there is lost in the crowd
       best = range;
       offset = range->view->offset_of(*range);
-      return false;
+      return FreeRanges::Next::kNone;
     }
     const View& view = *range->view;
     const size_t begin = view.offset_of(*range);
     const auto rest = static_cast<int64_t>(range->bytes - bytes);
-    // Nothing is better than to use only what is useless already; and those that follow are larger.
-    if (rest / 2 - static_cast<int64_t>(bytes) >= best_cost) return false;
+    // Nothing is better than to use only what is useless already.
+    if (rest / 2 - static_cast<int64_t>(bytes) >= best_cost) return FreeRanges::Next::kNotLarger;
     const auto consider = [&](size_t at) {
       const int64_t stranded = stranded_bytes(view, {range->address, range->bytes}, at, bytes);
       const int64_t cost = stranded + rest / 2;
@@ -83,7 +83,7 @@ PagedBlock* Arena::best_range(Heap& heap, size_t bytes, double tolerance, size_t
     consider(begin);
     if (rest > 0) consider(begin + static_cast<size_t>(rest));
     const bool is_enough = --left <= 0 && (is_good() || left <= -kMoreCandidates);
-    return rest > 0 && !is_enough;
+    return rest == 0 || is_enough ? FreeRanges::Next::kNone : FreeRanges::Next::kAny;
   });
   const bool is_taken = best == nullptr || heap.is_small || is_good() || --heap.patience >= 0;
   return is_taken ? best : nullptr;

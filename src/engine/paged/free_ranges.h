@@ -13,6 +13,8 @@ namespace ashlar::paged {
 
 class FreeRanges {
  public:
+  enum class Next { kAny, kNotLarger, kNone };
+
   void insert(PagedBlock* block) {
     const size_t list = list_of(block->bytes);
     block->list_previous = nullptr;
@@ -33,9 +35,9 @@ class FreeRanges {
     if (heads_[list] == nullptr) occupied_[list / 64] &= ~(uint64_t{1} << (list % 64));
   }
 
-  // Blocks of at least `bytes`, nearly by size, until `visit` returns false. It may erase the block
-  // it is given. The list that also has smaller ones is left after a few of those, since each of
-  // them is a miss of the cache; its rest comes last.
+  // Blocks of at least `bytes`, nearly by size; `visit` says which it still wants to see. It may
+  // erase the block it is given. The list that also has smaller ones is left after a few of those,
+  // since each of them is a miss of the cache; its rest comes last.
   template <typename Visit>
   void visit_at_least(size_t bytes, const Visit& visit) const {
     const size_t first = list_of(bytes);
@@ -46,24 +48,29 @@ class FreeRanges {
       rest = block->list_next;
       if (block->bytes < bytes) {
         ++too_small;
-      } else if (!visit(block)) {
+      } else if (visit(block) == Next::kNone) {
         return;
       }
     }
-    for (size_t list = next_occupied(first + 1); list < kListCount;
-         list = next_occupied(list + 1)) {
-      for (PagedBlock *block = heads_[list], *next = nullptr; block != nullptr; block = next) {
-        next = block->list_next;
-        if (!visit(block)) return;
-      }
-    }
+    if (visit_lists(first + 1, visit) == Next::kNone) return;
     for (PagedBlock* block = rest; block != nullptr; block = rest) {
       rest = block->list_next;
-      if (block->bytes >= bytes && !visit(block)) return;
+      if (block->bytes >= bytes && visit(block) == Next::kNone) return;
     }
   }
 
  private:
+  template <typename Visit>
+  Next visit_lists(size_t first, const Visit& visit) const {
+    for (size_t list = next_occupied(first); list < kListCount; list = next_occupied(list + 1)) {
+      for (PagedBlock *block = heads_[list], *next = nullptr; block != nullptr; block = next) {
+        next = block->list_next;
+        if (const Next wanted = visit(block); wanted != Next::kAny) return wanted;
+      }
+    }
+    return Next::kAny;
+  }
+
   static constexpr size_t kParts = 16;  // lists for each power of two
   static constexpr size_t kListCount = 640;
   static constexpr int kMostTooSmall = 4;

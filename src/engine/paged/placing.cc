@@ -41,7 +41,7 @@ void PagedEngine::mark_idle(PagedPool& pool, const std::set<const Arena*>& lende
     for (Heap& heap : arena->heaps) {
       heap.ranges.visit_at_least(granule_bytes_, [&, round = idle_round_](PagedBlock* block) {
         View& view = *block->view;
-        if (view.is_plain) return true;
+        if (view.is_plain) return FreeRanges::Next::kAny;
         if (std::exchange(view.idle_round, round) != round) view.idle_count = 0;
         visited += kVisitsOfRange;
         const size_t begin = view.offset_of(*block);
@@ -60,7 +60,7 @@ void PagedEngine::mark_idle(PagedPool& pool, const std::set<const Arena*>& lende
           }
           slot_begin = slot_end;
         }
-        return true;
+        return FreeRanges::Next::kAny;
       });
     }
   }

@@ -25,7 +25,7 @@ class FreeRangesTest : public ::testing::Test {
     std::vector<PagedBlock*> found;
     ranges_.visit_at_least(bytes, [&](PagedBlock* block) {
       found.push_back(block);
-      return true;
+      return FreeRanges::Next::kAny;
     });
     return found;
   }
@@ -55,15 +55,30 @@ TEST_F(FreeRangesTest, OnlyBlocksThatAreLargeEnoughAreVisited) {
 TEST_F(FreeRangesTest, AVisitEndsWhenTheVisitorHasEnough) {
   for (int i = 0; i < 10; ++i) insert(kMiB);
   int visited = 0;
-  ranges_.visit_at_least(512, [&](PagedBlock*) { return ++visited < 3; });
+  ranges_.visit_at_least(512, [&](PagedBlock*) {
+    return ++visited < 3 ? FreeRanges::Next::kAny : FreeRanges::Next::kNone;
+  });
   EXPECT_EQ(visited, 3);
+}
+
+TEST_F(FreeRangesTest, WhoWantsNoLargerOnesStillSeesTheRestOfTheFirstList) {
+  PagedBlock* hidden = insert(kMiB + kMiB / 32);
+  for (int i = 0; i < 10; ++i) insert(kMiB + 512);  // in the same list, too small, and in front
+  PagedBlock* larger = insert(2 * kMiB);
+  insert(3 * kMiB);
+  std::vector<PagedBlock*> found;
+  ranges_.visit_at_least(kMiB + kMiB / 64, [&](PagedBlock* block) {
+    found.push_back(block);
+    return FreeRanges::Next::kNotLarger;
+  });
+  EXPECT_EQ(found, (std::vector{larger, hidden}));
 }
 
 TEST_F(FreeRangesTest, TheVisitorMayEraseWhatItIsGiven) {
   for (int i = 0; i < 10; ++i) insert(kMiB);
   ranges_.visit_at_least(512, [&](PagedBlock* block) {
     ranges_.erase(block);
-    return true;
+    return FreeRanges::Next::kAny;
   });
   EXPECT_TRUE(at_least(512).empty());
 }
