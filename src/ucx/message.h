@@ -1,4 +1,5 @@
-// What two processes say to each other, over UCX's active messages: a call, and its answer.
+// What two processes say to each other, over UCX's active messages: a call, and its answer; of
+// calls that nobody waits for one by one, which were done.
 //
 // UCX has puts, gets and atomics of its own. Over TCP these are messages as well, which UCX 1.13
 // answers without asking whether the memory was ever shared; and when a peer dies while some are
@@ -17,10 +18,10 @@ namespace ashlar::symm {
 
 static_assert(std::endian::native == std::endian::little);
 
-inline constexpr uint32_t kMessageMagic = 0x31584355;  // "UCX1"
+inline constexpr uint32_t kMessageMagic = 0x32584355;  // "UCX2"
 inline constexpr unsigned kMessageId = 7;              // any: the worker has no other user
 
-enum class MessageKind : uint32_t { kHello = 1, kPut, kGet, kAtomic, kAnswer };
+enum class MessageKind : uint32_t { kHello = 1, kPut, kGet, kAtomic, kAnswer, kDone };
 enum class Outcome : uint32_t { kDone = 0, kNoRegion = 1, kBadCall = 2 };
 
 // Whoever knows it may use the region: drawn, and told to the ranks of the group alone.
@@ -38,9 +39,12 @@ struct Message {
   uint64_t operand = 0;     // kAnswer: what was there before
   uint64_t expected = 0;
   Outcome outcome = Outcome::kDone;  // kAnswer
-  uint32_t unused = 0;
+  uint32_t is_posted = 0;            // a call: once it was done, its number is told by a kDone
 };
 static_assert(std::is_trivially_copyable_v<Message> && sizeof(Message) == 80);
+
+// The data of a kDone: numbers of calls. One that failed has an answer of its own.
+inline constexpr size_t kMostDone = 1024;
 
 // Of a put or an answer in one message; more is cut.
 inline constexpr size_t kMostDataBytes = size_t{64} << 10;

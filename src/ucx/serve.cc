@@ -39,6 +39,8 @@ ucs_status_t UcxWorker::on_message(void* worker, const void* header, size_t head
   const std::span<const std::byte> with(static_cast<const std::byte*>(data), data_bytes);
   if (message.kind == MessageKind::kAnswer) {
     static_cast<UcxWorker*>(worker)->take_answer_locked(message, with);
+  } else if (message.kind == MessageKind::kDone) {
+    static_cast<UcxWorker*>(worker)->take_done_locked(with);
   } else if ((param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) != 0) {
     static_cast<UcxWorker*>(worker)->serve_locked(message, with, param->reply_ep);
   }
@@ -76,8 +78,34 @@ void UcxWorker::serve_locked(const Message& call, std::span<const std::byte> dat
       answer.outcome = Outcome::kDone;
     }
   }
+  if (call.is_posted != 0 && answer.outcome == Outcome::kDone) {
+    return note_done_locked(reply_to, call.call);
+  }
   // One that cannot be told has gone, and its own calls with it.
   (void)send_locked(reply_to, answer, got);
+}
+
+// What came together is answered together: an answer to each would cost as much as the calls.
+void UcxWorker::note_done_locked(ucp_ep_h reply_to, uint64_t call) {
+  std::vector<uint64_t>& calls = done_[reply_to];
+  calls.push_back(call);
+  if (calls.size() >= kMostDone) tell_done_locked(reply_to, calls);
+}
+
+void UcxWorker::tell_done_locked() {
+  for (auto& [reply_to, calls] : done_) {
+    if (!calls.empty()) tell_done_locked(reply_to, calls);
+  }
+}
+
+void UcxWorker::tell_done_locked(ucp_ep_h reply_to, std::vector<uint64_t>& calls) {
+  Message message;
+  message.kind = MessageKind::kDone;
+  std::vector<uint64_t> told;  // what one sends to oneself is read meanwhile
+  told.swap(calls);
+  (void)send_locked(reply_to, message, std::as_bytes(std::span(told)));
+  told.clear();
+  if (calls.empty()) calls.swap(told);
 }
 
 bool UcxWorker::may_answer_locked(ucp_ep_h reply_to) {
@@ -103,6 +131,7 @@ void UcxWorker::cut_off_locked(ucp_ep_h endpoint)
   param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK;
   param.flags = UCP_EP_CLOSE_FLAG_FORCE;
   param.cb.send = [](void* request, ucs_status_t, void*) { ::ucp_request_free(request); };
+  done_.erase(endpoint);
   const ucs_status_ptr_t closing = ::ucp_ep_close_nbx(endpoint, &param);
   if (UCS_PTR_IS_ERR(closing)) return;
   owed_.erase(endpoint);
@@ -127,6 +156,20 @@ void UcxWorker::take_answer_locked(const Message& answer, std::span<const std::b
     awaited.waiter->answer = answer.operand;
     if (awaited.waiter->outcome == Outcome::kDone) awaited.waiter->outcome = outcome;
     --awaited.waiter->left_count;
+  }
+  changed.notify_all();
+}
+
+void UcxWorker::take_done_locked(std::span<const std::byte> data)
+    ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
+  for (; data.size() >= sizeof(uint64_t); data = data.subspan(sizeof(uint64_t))) {
+    uint64_t call = 0;
+    std::memcpy(&call, data.data(), sizeof(call));
+    const auto found = awaited_.find(call);
+    if (found == awaited_.end() || !found->second.is_put) continue;
+    UcxConnection* connection = found->second.connection;
+    awaited_.erase(found);
+    connection->note_answer_locked(call, Outcome::kDone);
   }
   changed.notify_all();
 }

@@ -144,6 +144,7 @@ Status UcxConnection::ask_locked(Message message, const Awaited& awaited,
                                  std::span<const std::byte> data) {
   message.call = worker_.await_locked(awaited);
   if (awaited.is_put) {
+    message.is_posted = 1;
     unanswered_.insert(message.call);
   } else {
     ++fetching_count_;

@@ -241,6 +241,7 @@ void UcxWorker::progress_locked() {
 
 unsigned UcxWorker::step_locked() {
   const unsigned done = ::ucp_worker_progress(worker_);
+  tell_done_locked();
   for (ucp_ep_h endpoint : std::exchange(to_cut_, {})) cut_off_locked(endpoint);
   return done;
 }
@@ -270,6 +271,7 @@ void UcxWorker::destroy_locked() {
   regions_.clear();
   awaited_.clear();
   endpoints_.clear();
+  done_.clear();
   to_cut_.clear();
   if (worker_ != nullptr) ::ucp_worker_destroy(worker_);
   worker_ = nullptr;
@@ -328,7 +330,8 @@ ucs_status_t UcxWorker::send_locked(ucp_ep_h to, const Message& message,
   sending.worker = this;
   sending.message = message;
   sending.data.assign(data.begin(), data.end());
-  sending.answers = message.kind == MessageKind::kAnswer ? to : nullptr;
+  const bool is_answer = message.kind == MessageKind::kAnswer || message.kind == MessageKind::kDone;
+  sending.answers = is_answer ? to : nullptr;
   if (sending.answers != nullptr) {
     Owed& owed = owed_[to];
     ++owed.count;
@@ -341,7 +344,7 @@ ucs_status_t UcxWorker::send_locked(ucp_ep_h to, const Message& message,
   param.user_data = &sending;
   // Larger ones would be fetched by the other side, from memory that may be gone.
   param.flags = UCP_AM_SEND_FLAG_EAGER;
-  if (message.kind != MessageKind::kAnswer) param.flags |= UCP_AM_SEND_FLAG_REPLY;
+  if (!is_answer) param.flags |= UCP_AM_SEND_FLAG_REPLY;
   ucs_status_ptr_t answer =
       ::ucp_am_send_nbx(to, kMessageId, &sending.message, sizeof(sending.message),
                         sending.data.data(), sending.data.size(), &param);

@@ -107,6 +107,7 @@ class UcxWorker {
   void forget_endpoint_locked(ucp_ep_h endpoint) ASHLAR_REQUIRES(mutex) {
     endpoints_.erase(endpoint);
     owed_.erase(endpoint);
+    done_.erase(endpoint);
   }
   // What waits to be sent, in answers and calls.
   size_t waiting_bytes_locked() const ASHLAR_REQUIRES(mutex);
@@ -124,7 +125,8 @@ class UcxWorker {
   // True: it was called back.
   bool take_nap(std::chrono::microseconds time) ASHLAR_EXCLUDES(mutex, napping_);
   void wake_locked() ASHLAR_REQUIRES(mutex);
-  // Lets UCX work; then cuts off whom it found to be owed too much. 0: there was nothing to do.
+  // Lets UCX work; then tells others what was done for them meanwhile, and cuts off whom it found
+  // to be owed too much. 0: there was nothing to do.
   unsigned step_locked() ASHLAR_REQUIRES(mutex);
   void destroy_locked() ASHLAR_REQUIRES(mutex);
 
@@ -140,6 +142,10 @@ class UcxWorker {
   void cut_off_locked(ucp_ep_h endpoint) ASHLAR_REQUIRES(mutex);
   void serve_locked(const Message& call, std::span<const std::byte> data, ucp_ep_h reply_to)
       ASHLAR_REQUIRES(mutex);
+  void note_done_locked(ucp_ep_h reply_to, uint64_t call) ASHLAR_REQUIRES(mutex);
+  void tell_done_locked() ASHLAR_REQUIRES(mutex);
+  void tell_done_locked(ucp_ep_h reply_to, std::vector<uint64_t>& calls) ASHLAR_REQUIRES(mutex);
+  void take_done_locked(std::span<const std::byte> data) ASHLAR_REQUIRES(mutex);
 
   const std::chrono::microseconds busy_poll_;
   std::string address_;  // constant once started
@@ -167,6 +173,8 @@ class UcxWorker {
   std::map<uint64_t, Awaited> awaited_ ASHLAR_GUARDED_BY(mutex);
   std::map<ucp_ep_h, UcxConnection*> endpoints_ ASHLAR_GUARDED_BY(mutex);
   std::map<ucp_ep_h, Owed> owed_ ASHLAR_GUARDED_BY(mutex);
+  // Posted calls that were done and not told yet. Endpoints stay here, for the room they have.
+  std::map<ucp_ep_h, std::vector<uint64_t>> done_ ASHLAR_GUARDED_BY(mutex);
   std::vector<ucp_ep_h> to_cut_ ASHLAR_GUARDED_BY(mutex);  // once UCX has returned
   std::map<RegionToken, std::span<std::byte>> regions_ ASHLAR_GUARDED_BY(mutex);
   std::vector<std::weak_ptr<UcxConnection>> connections_ ASHLAR_GUARDED_BY(mutex);

@@ -72,6 +72,57 @@ TEST_F(UcxServeTest, RefusesAtomicsThatAreNone) {
   EXPECT_TRUE(change(0, AtomicKind::kAdd, WordBytes::k8).ok());
 }
 
+TEST_F(UcxServeTest, OfPostedCallsThatAreAnsweredTogetherThoseAreRefusedThatMustBe) {
+  {
+    MutexLock held(honest_->mutex);  // so that it finds them all at once
+    const std::array<std::byte, 1> sent = {std::byte{1}};
+    for (uint64_t offset = 0; offset < 40; ++offset) {  // 32 and more are outside
+      ASSERT_TRUE(liar_->put({token_, offset}, sent, patience()).ok());
+    }
+  }
+  EXPECT_THAT(liar_->quiet(patience()).to_string(), HasSubstr("refused"));
+  EXPECT_TRUE(liar_->quiet(patience()).ok()) << "it was told";
+  EXPECT_THAT(std::span(memory_).subspan(32, 32), Each(std::byte{1}));
+  EXPECT_THAT(std::span(memory_).subspan(64), Each(std::byte{0}));
+}
+
+// Says again and again that these were done, and answers nothing meanwhile.
+void lie(UcxWorker& liar, const UcxConnection& to, std::span<const std::byte> calls,
+         const std::function<void()>& once_begun)
+    ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
+  MutexLock held(liar.mutex);
+  once_begun();
+  Message done;
+  done.kind = MessageKind::kDone;
+  for (const Deadline soon = Deadline::after(std::chrono::milliseconds(250)); !soon.has_passed();) {
+    EXPECT_EQ(liar.send_locked(to.endpoint_locked(), done, calls), UCS_OK);
+    EXPECT_EQ(liar.send_locked(to.endpoint_locked(), done, calls.first(13)), UCS_OK);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+TEST_F(UcxServeTest, WhoIsToldThatAGetWasDoneStillWaitsForItsBytes) {
+  const auto back =
+      *UcxConnection::open(honest_, *open_envelope(EnvelopeKind::kAddress, other_->address()),
+                           {7, "told", std::make_shared<Failure>()}, patience());
+  std::array<uint64_t, 8> calls{};
+  {
+    MutexLock lock(honest_->mutex);
+    const uint64_t last = honest_->await_locked({.connection = back.get(), .is_put = true});
+    for (size_t i = 0; i < calls.size(); ++i) calls[i] = last + 1 + i;  // the get's, and others'
+  }
+  std::vector<std::byte> got(8);
+  Status found;
+  std::thread asking;
+  lie(*other_, *liar_, std::as_bytes(std::span(calls)), [&] {
+    asking = std::thread([&] {
+      found = back->get({token_, 0}, got, Deadline::after(std::chrono::milliseconds(100)));
+    });
+  });
+  asking.join();
+  EXPECT_EQ(found.kind(), StatusKind::kTimeout) << found.to_string();
+}
+
 TEST_F(UcxServeTest, IsNotAskedForAllOfALargeGetAtOnce) {
   const auto count_calls = [this] {
     MutexLock lock(other_->mutex);
