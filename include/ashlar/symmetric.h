@@ -94,6 +94,9 @@ class ASHLAR_EXPORT Group {
   int world_size() const;
   int channel_count() const;
   PeerAccess peer_access(int rank) const;
+  bool all_direct() const;  // all ranks are
+  // Which rank it is in the group that was joined, of which this may be a sub-group, however deep.
+  int global_rank(int rank) const;
   // Ok while the group works; then why it does not, for good.
   Status failure() const;
   // All-reduces of up to so many bytes are done in one shot; and the table that was measured.
@@ -150,6 +153,15 @@ struct RowExchange {
   std::span<int64_t> out_offsets{};   // and from which row on they are at `out`
 };
 
+// 32 bits each, in one rank's memory, all with one value.
+struct Words {
+  enum class Of { kBuffer, kSignalPad };
+  Of of = Of::kBuffer;
+  int64_t offset = 0;  // in words: behind the handle's offset, or from the pad's beginning
+  int64_t count = 1;   // 1 or more
+  uint32_t value = 0;
+};
+
 // Every rank's memory of one allocation, from an offset on. Keeps all of it mapped, whoever has
 // freed it. Views end with the last handle. Thread safe.
 class ASHLAR_EXPORT Handle {
@@ -157,12 +169,19 @@ class ASHLAR_EXPORT Handle {
   int rank() const;
   int world_size() const;
   const std::string& group_name() const;
-  PeerAccess peer_access(int rank) const;
+  PeerAccess peer_access(int rank) const;  // this and the next two: the group's
+  bool all_direct() const;
+  int global_rank(int rank) const;
 
   // --- where it is. By rank; null: the host's, on another machine. The beginnings, without the
   // offset.
   const std::vector<std::byte*>& buffer_ptrs() const;
   const std::vector<std::byte*>& signal_pad_ptrs() const;
+  // The same as arrays in the memory of the heap's device, for kernels of your own; of the host's
+  // memory, the arrays above. Made when one of the two is first asked for, which waits for no work
+  // of others; there as long as the handle or a copy of it is. Throws OutOfMemory, DeviceError.
+  std::byte* const* buffer_ptrs_on_device() const;
+  std::byte* const* signal_pad_ptrs_on_device() const;
   size_t buffer_bytes() const;  // as they were asked for; of a pool, those of the segment
   size_t signal_pad_bytes() const;
   size_t offset() const;  // from the buffer's beginning to the address of the rendezvous
@@ -206,6 +225,16 @@ class ASHLAR_EXPORT Handle {
   // What this process posted before is there.
   void quiet() const;
 
+  // --- one rank alone, and in a stream of the heap's device if there is one: then the call returns
+  // at once. Nobody is waited for or told, and like kernels of your own they are done whatever has
+  // become of the group's work in that stream.
+  // Who acquires one of the words sees what the stream, or the caller, did before.
+  void store_words(int to, const Words& what, std::optional<StreamId> stream = {}) const;
+  // Memory of the device, copied to the same place in every rank's memory through multicast;
+  // UsageError where there is none. The place itself is fair, but nothing that overlaps it.
+  void multimem_put(std::span<const std::byte> from, int64_t offset_bytes = 0,
+                    std::optional<StreamId> stream = {}) const;
+
   // --- two ranks. What was written before a signal is seen after the wait for it.
   // With a stream of the heap's device, they are done in its order (CollectiveOptions::stream).
   // A mailbox for one signal: put waits while the one before was not taken.
@@ -229,15 +258,20 @@ class ASHLAR_EXPORT Handle {
                            const CollectiveOptions& options = {}) const;
   void two_shot_all_reduce(int64_t count, Reduction what = {},
                            const CollectiveOptions& options = {}) const;
+  // One rank gets it: its `out` is needed, and that of the others not looked at.
+  void reduce(int64_t count, int root, Reduction what, const CollectiveOptions& options) const;
   // Each rank gets its part, of `count` elements, of the W parts; `out` is needed.
   void reduce_scatter(int64_t count, Reduction what, const CollectiveOptions& options) const;
   // All ranks' `bytes`, in rank order, in everybody's memory.
   void all_gather(const void* in, int64_t bytes, const CollectiveOptions& options = {}) const;
   void broadcast(int64_t bytes, int root, const CollectiveOptions& options = {}) const;
-  // The first in place and the second, through multicast; UsageError where there is none. Hardware
-  // adds floating-point numbers in an order of its own: other bits, but the same on all ranks.
+  // Through multicast; UsageError where there is none. Hardware adds floating-point numbers in an
+  // order of its own: other bits, but the same on all ranks, unless there is an `out`. Then each
+  // rank loads all of it by itself, in one shot, and has the bits that it was given.
   void multimem_all_reduce(int64_t count, Reduction what = {},
                            const CollectiveOptions& options = {}) const;
+  void multimem_reduce(int64_t count, int root, Reduction what,
+                       const CollectiveOptions& options) const;
   void multimem_all_gather(const void* in, int64_t bytes,
                            const CollectiveOptions& options = {}) const;
   // The memory has a share of `bytes` for each rank; `out`, from each rank, is needed.

@@ -27,6 +27,12 @@ Result<size_t> place_in_pad(size_t pad_bytes, int64_t offset_bytes, size_t bytes
 
 }  // namespace
 
+Status check_multicast(const Peers& peers, std::string_view instead) {
+  if (peers.multicast_buffer() != nullptr) return {};
+  return Status::usage(
+      text("this memory has no multicast: ", peers.no_multicast_reason(), "; use ", instead));
+}
+
 int Handle::rank() const { return parts_->group->options.rank; }
 int Handle::world_size() const { return parts_->group->options.world_size; }
 const std::string& Handle::group_name() const { return parts_->group->options.name; }
@@ -52,6 +58,44 @@ std::byte* Handle::multicast_ptr() const {
 PeerAccess Handle::peer_access(int rank) const {
   unwrap(parts_->peers.peers().seat().check_rank(rank));
   return parts_->peers.peers().access(rank);
+}
+
+bool Handle::all_direct() const {
+  const Peers& peers = parts_->peers.peers();
+  for (int rank = 0; rank < world_size(); ++rank) {
+    if (peers.access(rank) != PeerAccess::kDirect) return false;
+  }
+  return true;
+}
+
+int Handle::global_rank(int rank) const { return unwrap(parts_->group->global_rank(rank)); }
+
+// --- tables on the device -----------------------------------------------------------------------
+
+// Whoever comes second at the same time finds one there, and drops its own.
+Result<std::byte* const*> Handle::Parts::table_on_device() const {
+  if (Status elsewhere = group->heap->check_here(); !elsewhere.ok()) return elsewhere;
+  {
+    MutexLock lock(mutex);
+    if (table != nullptr) return table->at();
+  }
+  std::vector<std::byte*> all = buffers;
+  all.insert(all.end(), pads.begin(), pads.end());
+  Result<std::unique_ptr<AddressTables::Table>> made = group->tables->make(all);
+  if (!made.ok()) return made.status();
+  MutexLock lock(mutex);
+  if (table == nullptr) table = *std::move(made);
+  return table->at();
+}
+
+std::byte* const* Handle::buffer_ptrs_on_device() const {
+  if (parts_->group->tables == nullptr) return parts_->buffers.data();
+  return unwrap(parts_->table_on_device());
+}
+
+std::byte* const* Handle::signal_pad_ptrs_on_device() const {
+  if (parts_->group->tables == nullptr) return parts_->pads.data();
+  return unwrap(parts_->table_on_device()) + world_size();
 }
 
 // --- views --------------------------------------------------------------------------------------
@@ -175,6 +219,61 @@ void Handle::fence() const {
 void Handle::quiet() const {
   unwrap(parts_->group->state());
   unwrap(parts_->group->operations->quiet(parts_->peers.peers()));
+}
+
+namespace {
+
+// Where from the beginning of that rank's pad on the words are; behind it lies the buffer.
+Result<WordStore> checked_store(const PeerHandle& peers, int to, const Words& what) {
+  if (what.count < 1) return Status::usage(text("count is ", what.count, ": expected 1 or more"));
+  const Result<size_t> bytes = checked_bytes("count", what.count, sizeof(uint32_t));
+  if (!bytes.ok()) return bytes.status();
+  const Result<size_t> offset = checked_bytes("offset", what.offset, sizeof(uint32_t));
+  if (!offset.ok()) return offset.status();
+  const auto begin = static_cast<int64_t>(*offset);
+  WordStore store{
+      .rank = to, .place = 0, .count = static_cast<size_t>(what.count), .value = what.value};
+  if (what.of == Words::Of::kSignalPad) {
+    if (Status wrong = peers.peers().seat().check_rank(to); !wrong.ok()) return wrong;
+    const Result<size_t> place = place_in_pad(peers.peers().pad_bytes(), begin, *bytes);
+    if (!place.ok()) return place.status();
+    store.place = *place;
+    return store;
+  }
+  const Result<size_t> place = peers.place_of(to, begin, *bytes);
+  if (!place.ok()) return place.status();
+  if (!is_aligned(*place, sizeof(uint32_t))) {
+    return Status::usage(text("a handle at offset ", peers.offset(), " has no words of 32 bits: ",
+                              "meet at an address that is aligned to 4 bytes"));
+  }
+  store.place = peers.peers().front_bytes() + *place;
+  return store;
+}
+
+}  // namespace
+
+void Handle::store_words(int to, const Words& what, std::optional<StreamId> stream) const {
+  const WordStore store = unwrap(checked_store(parts_->peers, to, what));
+  unwrap(parts_->group->state());
+  unwrap(parts_->group->operations->store_words(
+      parts_->peers.peers(), store,
+      {.stream = stream, .timeout = {}, .in_flight = &parts_->in_flight}));
+}
+
+void Handle::multimem_put(std::span<const std::byte> from, int64_t offset_bytes,
+                          std::optional<StreamId> stream) const {
+  const Peers& peers = parts_->peers.peers();
+  unwrap(check_multicast(peers, "put to each rank"));
+  const size_t place = unwrap(parts_->peers.place_of(rank(), offset_bytes, from.size()));
+  const std::byte* own = peers.buffer(rank()) + place;
+  if (from.data() != own) {
+    unwrap(check_apart("from", from.data(), from.size(), 1, {own, from.size()}));
+  }
+  unwrap(parts_->group->state());
+  if (from.empty()) return;
+  unwrap(parts_->group->operations->spread(
+      peers, {.from = from, .place = place, .multicast = peers.multicast_buffer() + place},
+      {.stream = stream, .timeout = {}, .in_flight = &parts_->in_flight}));
 }
 
 void Handle::put_signal(int to, int channel, Timeout timeout,

@@ -3,7 +3,6 @@
 #include "api/symmetric_parts.h"
 #include "api/unwrap.h"
 #include "ashlar/symmetric.h"
-#include "base/text.h"
 #include "symm/operations.h"
 
 namespace ashlar::symm {
@@ -60,10 +59,17 @@ void Handle::reduce_scatter(int64_t count, Reduction what, const CollectiveOptio
 
 namespace {
 
-void need_multicast(const Handle& handle) {
-  if (handle.multicast_ptr() != nullptr) return;
-  unwrap(Status::usage(text("this memory has no multicast: ", handle.no_multicast_reason(),
-                            "; use the collective of the same name without multimem")));
+// That stands for all ranks' pieces.
+template <typename HandleParts>
+std::byte* multicast_of(const HandleParts& parts, const CollectiveOptions& options) {
+  const Peers& peers = parts.peers.peers();
+  unwrap(check_multicast(peers, "the collective of the same name without multimem"));
+  return peers.multicast_buffer() + piece_of(parts, options).offset_bytes;
+}
+
+// Only the root's is looked at.
+std::byte* out_at(int root, const Handle& handle, const CollectiveOptions& options) {
+  return handle.rank() == root ? out_of(options) : nullptr;
 }
 
 void refuse_out(const CollectiveOptions& options) {
@@ -75,23 +81,30 @@ void refuse_out(const CollectiveOptions& options) {
 
 void Handle::multimem_all_reduce(int64_t count, Reduction what,
                                  const CollectiveOptions& options) const {
-  need_multicast(*this);
-  if (options.out != nullptr) {
-    unwrap(Status::usage("a multimem all-reduce is done in place: leave out null"));
-  }
-  const AllReduce request{piece_of(*parts_, options), count, what, nullptr};
-  run(*parts_, MultimemAllReduce{request, multicast_ptr() + options.offset_bytes}, options);
+  std::byte* const multicast = multicast_of(*parts_, options);
+  const AllReduce request{piece_of(*parts_, options), count, what, out_of(options)};
+  run(*parts_, MultimemAllReduce{request, multicast}, options);
+}
+
+void Handle::multimem_reduce(int64_t count, int root, Reduction what,
+                             const CollectiveOptions& options) const {
+  std::byte* const multicast = multicast_of(*parts_, options);
+  const Reduce request{piece_of(*parts_, options), count, what, root, out_at(root, *this, options)};
+  run(*parts_, MultimemReduce{request, multicast}, options);
+}
+
+void Handle::reduce(int64_t count, int root, Reduction what,
+                    const CollectiveOptions& options) const {
+  run(*parts_, Reduce{piece_of(*parts_, options), count, what, root, out_at(root, *this, options)},
+      options);
 }
 
 void Handle::multimem_all_gather(const void* in, int64_t bytes,
                                  const CollectiveOptions& options) const {
-  need_multicast(*this);
+  std::byte* const multicast = multicast_of(*parts_, options);
   refuse_out(options);
   const auto* from = static_cast<const std::byte*>(in);
-  run(*parts_,
-      MultimemAllGather{{piece_of(*parts_, options), bytes, from},
-                        multicast_ptr() + options.offset_bytes},
-      options);
+  run(*parts_, MultimemAllGather{{piece_of(*parts_, options), bytes, from}, multicast}, options);
 }
 
 void Handle::all_gather(const void* in, int64_t bytes, const CollectiveOptions& options) const {
