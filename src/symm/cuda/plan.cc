@@ -9,7 +9,6 @@
 namespace ashlar::symm {
 namespace {
 
-using kernels::Act;
 using kernels::CopyKind;
 using kernels::ReduceTo;
 
@@ -350,15 +349,15 @@ kernels::SignalArguments signal_on(const Pads& pads, const PadLine& line) {
   return signal;
 }
 
-Act act_of(Signal::Kind kind) {
+kernels::Act act_of(Signal::Kind kind) {
   switch (kind) {
-    case Signal::Kind::kPut: return Act::kPut;
-    case Signal::Kind::kWait: return Act::kWait;
-    case Signal::Kind::kAdd: return Act::kAdd;
-    case Signal::Kind::kWaitForValue: return Act::kWaitForValue;
+    case Signal::Kind::kPut: return kernels::Act::kPut;
+    case Signal::Kind::kWait: return kernels::Act::kWait;
+    case Signal::Kind::kAdd: return kernels::Act::kAdd;
+    case Signal::Kind::kWaitForValue: return kernels::Act::kWaitForValue;
     case Signal::Kind::kBarrier: break;
   }
-  return Act::kBarrier;
+  return kernels::Act::kBarrier;
 }
 
 }  // namespace
@@ -384,7 +383,7 @@ Plan plan_for(const Pads& pads, const Signal& what) {
 
 Plan plan_to_look(const Pads& pads, int from, int channel) {
   kernels::SignalArguments look = signal_on(pads, pads.line(pads.rank(), channel, from));
-  look.act = Act::kLook;
+  look.act = kernels::Act::kLook;
   Plan plan;
   plan.steps.emplace_back(look);
   return plan;
