@@ -34,139 +34,14 @@
 #include "ashlar/reduction.h"
 #include "ashlar/status.h"
 #include "ashlar/store.h"
+#include "ashlar/symmetric_heap.h"
 #include "ashlar/types.h"
-
-namespace ashlar {
-class Device;
-}  // namespace ashlar
 
 namespace ashlar::symm {
 
 using Timeout = std::chrono::milliseconds;
 
-class Buffer;
 class Transport;
-
-// --- memory -------------------------------------------------------------------------------------
-
-struct HeapOptions {
-  std::string backend = "host";  // where memory comes from: one of Heap::backends()
-  // The device whose memory it is, instead; outlives the heap and all that is made of it. Addresses
-  // of buffers are the device's then, and the host must not dereference them: put and get copy.
-  Device* device = nullptr;
-  size_t pad_bytes = 9216;  // the user's words in front of each buffer; on all ranks the same
-  std::chrono::milliseconds heartbeat{1000};  // between two signs of life in the store
-  // A rank without one for so long is lost; 3 heartbeats or more, and on all ranks the same.
-  std::chrono::milliseconds lease{5000};
-  // Ranks that say different things here reach each other as if they were on different machines,
-  // to try that out. Up to 64 bytes.
-  std::string machine{};
-};
-
-struct AllocateOptions {
-  // The group whose ranks allocate it; empty: all ranks do.
-  std::string group{};
-  // The same address again for the same id (in this heap, for this group), once it was freed.
-  std::optional<uint64_t> persistent_id{};
-};
-
-// The symmetric memory of one rank. All ranks allocate the same in the same order; a rendezvous
-// checks it. Heaps of one process share what can be shared. Lives on in its buffers, groups and
-// handles. Thread safe. After a fork it stays the parent's, with all that was made of it, whose
-// groups go on: in the child, calls that reach other ranks are UsageErrors and its end does
-// nothing. Views stay what they are, shared memory.
-class ASHLAR_EXPORT Heap {
- public:
-  // Throws UsageError: no such back end, another is in use, or the device has no memory to share.
-  explicit Heap(const HeapOptions& options = {});
-
-  // Not collective. Aligned to 128 bytes; the pad in front is zero at first (a persistent id that
-  // is taken again finds it as it was left), the buffer is not promised to be. Throws UsageError:
-  // the persistent id is in use, or had another size, or no group can have that name; OutOfMemory.
-  Buffer allocate(size_t bytes, const AllocateOptions& options = {});
-  // How many buffers there are.
-  size_t live_count() const;
-  std::vector<std::string> backends() const;
-
- private:
-  friend class Group;
-  friend class Pool;
-  struct Parts;
-  explicit Heap(std::shared_ptr<Parts> parts) : parts_(std::move(parts)) {}
-
-  std::shared_ptr<Parts> parts_;  // also owned by buffers and groups
-};
-
-// This rank's part of a symmetric allocation. Freed where its scope ends: others who have it mapped
-// keep it, and so do handles. One of a pool goes back to the pool.
-class ASHLAR_EXPORT Buffer {
- public:
-  Buffer() = default;
-  Buffer(Buffer&& other) noexcept;
-  Buffer& operator=(Buffer&& other) noexcept;
-  ~Buffer() { reset(); }
-
-  std::byte* data() const { return data_; }
-  size_t bytes() const { return bytes_; }
-  explicit operator bool() const { return data_ != nullptr; }
-  // As many T as there are.
-  template <typename T>
-  std::span<T> as() const {
-    static_assert(std::is_trivially_copyable_v<T>);
-    return {reinterpret_cast<T*>(data_), bytes_ / sizeof(T)};
-  }
-
-  void reset() noexcept;
-
- private:
-  friend class Heap;
-  friend class Pool;
-  struct Origin;  // a heap or a pool
-  Buffer(std::shared_ptr<Origin> origin, std::byte* data, size_t bytes)
-      : origin_(std::move(origin)), data_(data), bytes_(bytes) {}
-
-  std::shared_ptr<Origin> origin_;
-  std::byte* data_ = nullptr;
-  size_t bytes_ = 0;
-};
-
-struct PoolOptions {
-  std::string name = "pool";                // pools of one heap have different names
-  size_t segment_bytes = size_t{64} << 20;  // it grows by so many, or by what a buffer needs
-};
-
-struct PoolUse {
-  size_t segment_count = 0;
-  size_t segment_bytes = 0;    // of all segments together
-  size_t used_bytes = 0;       // by buffers, rounded up
-  size_t buffer_count = 0;     // that are not freed
-  uint64_t act_count = 0;      // how often anything was allocated, freed or trimmed
-  uint64_t sequence_hash = 0;  // of all of that, in order
-};
-
-// Many buffers in few allocations of a heap, its segments, which nothing else is put into. Where a
-// buffer goes depends on the order of calls alone, so that ranks that allocate and free the same in
-// the same order have it at the same place; the rendezvous for each buffer compares all that was
-// done before, and if ranks did different things, all get a UsageError that names the first. A
-// segment is handed over and mapped once, for all of its buffers.
-//
-// A freed buffer's place may be another's at once: let all ranks be done with it (a barrier) before
-// any frees it. Lives on in its buffers. Thread safe.
-class ASHLAR_EXPORT Pool {
- public:
-  // Throws UsageError: the heap has a pool of that name, or the name or the size makes no sense.
-  explicit Pool(const Heap& heap, const PoolOptions& options = {});
-
-  // Not collective. Aligned to 128 bytes, not promised to be zero. Throws OutOfMemory.
-  Buffer allocate(size_t bytes);
-  // Gives segments back that no buffer is in.
-  void trim();
-  PoolUse use() const;
-
- private:
-  struct Parts;
-  std::shared_ptr<Parts> parts_;  // also owned by buffers
-};
 
 // --- ranks --------------------------------------------------------------------------------------
 
@@ -219,6 +94,9 @@ class ASHLAR_EXPORT Group {
   int world_size() const;
   int channel_count() const;
   PeerAccess peer_access(int rank) const;
+  bool all_direct() const;  // all ranks are
+  // Which rank it is in the group that was joined, of which this may be a sub-group, however deep.
+  int global_rank(int rank) const;
   // Ok while the group works; then why it does not, for good.
   Status failure() const;
   // All-reduces of up to so many bytes are done in one shot; and the table that was measured.
@@ -275,6 +153,15 @@ struct RowExchange {
   std::span<int64_t> out_offsets{};   // and from which row on they are at `out`
 };
 
+// 32 bits each, in one rank's memory, all with one value.
+struct Words {
+  enum class Of { kBuffer, kSignalPad };
+  Of of = Of::kBuffer;
+  int64_t offset = 0;  // in words: behind the handle's offset, or from the pad's beginning
+  int64_t count = 1;   // 1 or more
+  uint32_t value = 0;
+};
+
 // Every rank's memory of one allocation, from an offset on. Keeps all of it mapped, whoever has
 // freed it. Views end with the last handle. Thread safe.
 class ASHLAR_EXPORT Handle {
@@ -282,12 +169,19 @@ class ASHLAR_EXPORT Handle {
   int rank() const;
   int world_size() const;
   const std::string& group_name() const;
-  PeerAccess peer_access(int rank) const;
+  PeerAccess peer_access(int rank) const;  // this and the next two: the group's
+  bool all_direct() const;
+  int global_rank(int rank) const;
 
   // --- where it is. By rank; null: the host's, on another machine. The beginnings, without the
   // offset.
   const std::vector<std::byte*>& buffer_ptrs() const;
   const std::vector<std::byte*>& signal_pad_ptrs() const;
+  // The same as arrays in the memory of the heap's device, for kernels of your own; of the host's
+  // memory, the arrays above. Made when one of the two is first asked for, which waits for no work
+  // of others; there as long as the handle or a copy of it is. Throws OutOfMemory, DeviceError.
+  std::byte* const* buffer_ptrs_on_device() const;
+  std::byte* const* signal_pad_ptrs_on_device() const;
   size_t buffer_bytes() const;  // as they were asked for; of a pool, those of the segment
   size_t signal_pad_bytes() const;
   size_t offset() const;  // from the buffer's beginning to the address of the rendezvous
@@ -331,6 +225,16 @@ class ASHLAR_EXPORT Handle {
   // What this process posted before is there.
   void quiet() const;
 
+  // --- one rank alone, and in a stream of the heap's device if there is one: then the call returns
+  // at once. Nobody is waited for or told, and like kernels of your own they are done whatever has
+  // become of the group's work in that stream.
+  // Who acquires one of the words sees what the stream, or the caller, did before.
+  void store_words(int to, const Words& what, std::optional<StreamId> stream = {}) const;
+  // Memory of the device, copied to the same place in every rank's memory through multicast;
+  // UsageError where there is none. The place itself is fair, but nothing that overlaps it.
+  void multimem_put(std::span<const std::byte> from, int64_t offset_bytes = 0,
+                    std::optional<StreamId> stream = {}) const;
+
   // --- two ranks. What was written before a signal is seen after the wait for it.
   // With a stream of the heap's device, they are done in its order (CollectiveOptions::stream).
   // A mailbox for one signal: put waits while the one before was not taken.
@@ -354,15 +258,20 @@ class ASHLAR_EXPORT Handle {
                            const CollectiveOptions& options = {}) const;
   void two_shot_all_reduce(int64_t count, Reduction what = {},
                            const CollectiveOptions& options = {}) const;
+  // One rank gets it: its `out` is needed, and that of the others not looked at.
+  void reduce(int64_t count, int root, Reduction what, const CollectiveOptions& options) const;
   // Each rank gets its part, of `count` elements, of the W parts; `out` is needed.
   void reduce_scatter(int64_t count, Reduction what, const CollectiveOptions& options) const;
   // All ranks' `bytes`, in rank order, in everybody's memory.
   void all_gather(const void* in, int64_t bytes, const CollectiveOptions& options = {}) const;
   void broadcast(int64_t bytes, int root, const CollectiveOptions& options = {}) const;
-  // The first in place and the second, through multicast; UsageError where there is none. Hardware
-  // adds floating-point numbers in an order of its own: other bits, but the same on all ranks.
+  // Through multicast; UsageError where there is none. Hardware adds floating-point numbers in an
+  // order of its own: other bits, but the same on all ranks, unless there is an `out`. Then each
+  // rank loads all of it by itself, in one shot, and has the bits that it was given.
   void multimem_all_reduce(int64_t count, Reduction what = {},
                            const CollectiveOptions& options = {}) const;
+  void multimem_reduce(int64_t count, int root, Reduction what,
+                       const CollectiveOptions& options) const;
   void multimem_all_gather(const void* in, int64_t bytes,
                            const CollectiveOptions& options = {}) const;
   // The memory has a share of `bytes` for each rank; `out`, from each rank, is needed.

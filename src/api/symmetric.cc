@@ -1,4 +1,6 @@
-// Handles: every argument is checked here or in the call below, before anybody is told anything.
+// Handles: what they are, and what one rank does, or two; collectives are in
+// symmetric_collectives.cc. Every argument is checked here or in the call below, before anybody is
+// told anything.
 #include "ashlar/symmetric.h"
 
 #include <algorithm>
@@ -13,26 +15,23 @@
 namespace ashlar::symm {
 namespace {
 
-// `offset_bytes` of what `begin` is the first byte of, and of which `available` are there.
-struct Room {
-  const char* what = "";
-  size_t begin = 0;
-  size_t available = 0;
-};
-
-Result<size_t> place_of(const Room& room, int64_t offset_bytes, size_t bytes) {
-  if (offset_bytes < 0) {
-    return Status::usage(text("offset ", offset_bytes, ": expected 0 to ", room.available));
-  }
+// REQUIRES: no negative offset.
+Result<size_t> place_in_pad(size_t pad_bytes, int64_t offset_bytes, size_t bytes) {
   const auto offset = static_cast<uint64_t>(offset_bytes);
-  if (offset > room.available || bytes > room.available - offset) {
-    return Status::usage(text(bytes, " bytes at offset ", offset_bytes, ": the ", room.what,
-                              " has ", room.available, " bytes"));
+  if (offset > pad_bytes || bytes > pad_bytes - offset) {
+    return Status::usage(
+        text(bytes, " bytes at offset ", offset, ": the pad has ", pad_bytes, " bytes"));
   }
-  return room.begin + offset;
+  return offset;
 }
 
 }  // namespace
+
+Status check_multicast(const Peers& peers, std::string_view instead) {
+  if (peers.multicast_buffer() != nullptr) return {};
+  return Status::usage(
+      text("this memory has no multicast: ", peers.no_multicast_reason(), "; use ", instead));
+}
 
 int Handle::rank() const { return parts_->group->options.rank; }
 int Handle::world_size() const { return parts_->group->options.world_size; }
@@ -59,6 +58,44 @@ std::byte* Handle::multicast_ptr() const {
 PeerAccess Handle::peer_access(int rank) const {
   unwrap(parts_->peers.peers().seat().check_rank(rank));
   return parts_->peers.peers().access(rank);
+}
+
+bool Handle::all_direct() const {
+  const Peers& peers = parts_->peers.peers();
+  for (int rank = 0; rank < world_size(); ++rank) {
+    if (peers.access(rank) != PeerAccess::kDirect) return false;
+  }
+  return true;
+}
+
+int Handle::global_rank(int rank) const { return unwrap(parts_->group->global_rank(rank)); }
+
+// --- tables on the device -----------------------------------------------------------------------
+
+// Whoever comes second at the same time finds one there, and drops its own.
+Result<std::byte* const*> Handle::Parts::table_on_device() const {
+  if (Status elsewhere = group->heap->check_here(); !elsewhere.ok()) return elsewhere;
+  {
+    MutexLock lock(mutex);
+    if (table != nullptr) return table->at();
+  }
+  std::vector<std::byte*> all = buffers;
+  all.insert(all.end(), pads.begin(), pads.end());
+  Result<std::unique_ptr<AddressTables::Table>> made = group->tables->make(all);
+  if (!made.ok()) return made.status();
+  MutexLock lock(mutex);
+  if (table == nullptr) table = *std::move(made);
+  return table->at();
+}
+
+std::byte* const* Handle::buffer_ptrs_on_device() const {
+  if (parts_->group->tables == nullptr) return parts_->buffers.data();
+  return unwrap(parts_->table_on_device());
+}
+
+std::byte* const* Handle::signal_pad_ptrs_on_device() const {
+  if (parts_->group->tables == nullptr) return parts_->pads.data();
+  return unwrap(parts_->table_on_device()) + world_size();
 }
 
 // --- views --------------------------------------------------------------------------------------
@@ -104,8 +141,7 @@ void* Handle::pad_of(int rank, const Extent& extent) const {
                                     this->rank(), "'s: it cannot be reached by pointer")));
   }
   const Wanted wanted = unwrap(wanted_of(extent));
-  const Room room{.what = "pad", .available = signal_pad_bytes()};
-  const size_t at = unwrap(place_of(room, wanted.offset_bytes, wanted.bytes));
+  const size_t at = unwrap(place_in_pad(signal_pad_bytes(), wanted.offset_bytes, wanted.bytes));
   return aligned_to(extent.alignment, parts_->pads[static_cast<size_t>(rank)] + at);
 }
 
@@ -185,6 +221,61 @@ void Handle::quiet() const {
   unwrap(parts_->group->operations->quiet(parts_->peers.peers()));
 }
 
+namespace {
+
+// Where from the beginning of that rank's pad on the words are; behind it lies the buffer.
+Result<WordStore> checked_store(const PeerHandle& peers, int to, const Words& what) {
+  if (what.count < 1) return Status::usage(text("count is ", what.count, ": expected 1 or more"));
+  const Result<size_t> bytes = checked_bytes("count", what.count, sizeof(uint32_t));
+  if (!bytes.ok()) return bytes.status();
+  const Result<size_t> offset = checked_bytes("offset", what.offset, sizeof(uint32_t));
+  if (!offset.ok()) return offset.status();
+  const auto begin = static_cast<int64_t>(*offset);
+  WordStore store{
+      .rank = to, .place = 0, .count = static_cast<size_t>(what.count), .value = what.value};
+  if (what.of == Words::Of::kSignalPad) {
+    if (Status wrong = peers.peers().seat().check_rank(to); !wrong.ok()) return wrong;
+    const Result<size_t> place = place_in_pad(peers.peers().pad_bytes(), begin, *bytes);
+    if (!place.ok()) return place.status();
+    store.place = *place;
+    return store;
+  }
+  const Result<size_t> place = peers.place_of(to, begin, *bytes);
+  if (!place.ok()) return place.status();
+  if (!is_aligned(*place, sizeof(uint32_t))) {
+    return Status::usage(text("a handle at offset ", peers.offset(), " has no words of 32 bits: ",
+                              "meet at an address that is aligned to 4 bytes"));
+  }
+  store.place = peers.peers().front_bytes() + *place;
+  return store;
+}
+
+}  // namespace
+
+void Handle::store_words(int to, const Words& what, std::optional<StreamId> stream) const {
+  const WordStore store = unwrap(checked_store(parts_->peers, to, what));
+  unwrap(parts_->group->state());
+  unwrap(parts_->group->operations->store_words(
+      parts_->peers.peers(), store,
+      {.stream = stream, .timeout = {}, .in_flight = &parts_->in_flight}));
+}
+
+void Handle::multimem_put(std::span<const std::byte> from, int64_t offset_bytes,
+                          std::optional<StreamId> stream) const {
+  const Peers& peers = parts_->peers.peers();
+  unwrap(check_multicast(peers, "put to each rank"));
+  const size_t place = unwrap(parts_->peers.place_of(rank(), offset_bytes, from.size()));
+  const std::byte* own = peers.buffer(rank()) + place;
+  if (from.data() != own) {
+    unwrap(check_apart("from", from.data(), from.size(), 1, {own, from.size()}));
+  }
+  unwrap(parts_->group->state());
+  if (from.empty()) return;
+  unwrap(parts_->group->operations->spread(
+      peers, {.from = from, .place = place, .multicast = peers.multicast_buffer() + place},
+      {.stream = stream, .timeout = {}, .in_flight = &parts_->in_flight}));
+}
+
 void Handle::put_signal(int to, int channel, Timeout timeout,
                         std::optional<StreamId> stream) const {
   const Signal what{.kind = Signal::Kind::kPut, .rank = to, .channel = channel, .value = 0};
@@ -219,122 +310,6 @@ uint64_t Handle::counter_value(int from, int channel) const {
 void Handle::barrier(int channel, Timeout timeout, std::optional<StreamId> stream) const {
   const Signal all{.kind = Signal::Kind::kBarrier, .rank = 0, .channel = channel, .value = 0};
   unwrap(parts_->group->signal(all, timeout, stream, parts_->in_flight));
-}
-
-// --- all ranks ----------------------------------------------------------------------------------
-
-namespace {
-
-std::byte* out_of(const CollectiveOptions& options) { return static_cast<std::byte*>(options.out); }
-
-// The handle's memory from the offset on; how much of it is needed the collective checks.
-template <typename HandleParts>
-Piece piece_of(const HandleParts& parts, const CollectiveOptions& options) {
-  const size_t begin = parts.peers.offset();
-  const size_t end = parts.peers.end();
-  const Room room{.what = "handle", .begin = begin, .available = end - begin};
-  const size_t at = unwrap(place_of(room, options.offset_bytes, 0));
-  return {.bases = parts.buffers,
-          .buffer_bytes = end,
-          .offset_bytes = static_cast<int64_t>(at),
-          .memory = parts.peers.number(),
-          .remote = parts.peers.peers().remote(),
-          .remote_begin = parts.peers.peers().front_bytes()};
-}
-
-template <typename HandleParts>
-void run(const HandleParts& parts, const Collective& what, const CollectiveOptions& options) {
-  unwrap(parts.group->run(what, options.timeout, options.stream, parts.in_flight));
-}
-
-template <typename HandleParts>
-void reduce_all(const HandleParts& parts, const AllReduce& request, size_t one_shot_bytes,
-                const CollectiveOptions& options) {
-  run(parts, ChosenAllReduce{request, one_shot_bytes}, options);
-}
-
-}  // namespace
-
-void Handle::all_reduce(int64_t count, Reduction what, const CollectiveOptions& options) const {
-  const AllReduce request{piece_of(*parts_, options), count, what, out_of(options)};
-  reduce_all(*parts_, request, parts_->group->thresholds.one_shot_bytes, options);
-}
-
-void Handle::one_shot_all_reduce(int64_t count, Reduction what,
-                                 const CollectiveOptions& options) const {
-  const AllReduce request{piece_of(*parts_, options), count, what, out_of(options)};
-  reduce_all(*parts_, request, SIZE_MAX, options);
-}
-
-void Handle::two_shot_all_reduce(int64_t count, Reduction what,
-                                 const CollectiveOptions& options) const {
-  const AllReduce request{piece_of(*parts_, options), count, what, out_of(options)};
-  reduce_all(*parts_, request, 0, options);
-}
-
-void Handle::reduce_scatter(int64_t count, Reduction what, const CollectiveOptions& options) const {
-  run(*parts_, ReduceScatter{piece_of(*parts_, options), count, what, out_of(options)}, options);
-}
-
-namespace {
-
-void need_multicast(const Handle& handle) {
-  if (handle.multicast_ptr() != nullptr) return;
-  unwrap(Status::usage(text("this memory has no multicast: ", handle.no_multicast_reason(),
-                            "; use the collective of the same name without multimem")));
-}
-
-void refuse_out(const CollectiveOptions& options) {
-  if (options.out == nullptr) return;
-  unwrap(Status::usage("all_gather has no out: what it gathers is in the handle's memory"));
-}
-
-}  // namespace
-
-void Handle::multimem_all_reduce(int64_t count, Reduction what,
-                                 const CollectiveOptions& options) const {
-  need_multicast(*this);
-  if (options.out != nullptr) {
-    unwrap(Status::usage("a multimem all-reduce is done in place: leave out null"));
-  }
-  const AllReduce request{piece_of(*parts_, options), count, what, nullptr};
-  run(*parts_, MultimemAllReduce{request, multicast_ptr() + options.offset_bytes}, options);
-}
-
-void Handle::multimem_all_gather(const void* in, int64_t bytes,
-                                 const CollectiveOptions& options) const {
-  need_multicast(*this);
-  refuse_out(options);
-  const auto* from = static_cast<const std::byte*>(in);
-  run(*parts_,
-      MultimemAllGather{{piece_of(*parts_, options), bytes, from},
-                        multicast_ptr() + options.offset_bytes},
-      options);
-}
-
-void Handle::all_gather(const void* in, int64_t bytes, const CollectiveOptions& options) const {
-  refuse_out(options);
-  const auto* from = static_cast<const std::byte*>(in);
-  run(*parts_, AllGather{piece_of(*parts_, options), bytes, from}, options);
-}
-
-void Handle::broadcast(int64_t bytes, int root, const CollectiveOptions& options) const {
-  run(*parts_, Broadcast{piece_of(*parts_, options), bytes, root, out_of(options)}, options);
-}
-
-void Handle::all_to_all(int64_t bytes, const CollectiveOptions& options) const {
-  run(*parts_, AllToAll{piece_of(*parts_, options), bytes, out_of(options)}, options);
-}
-
-void Handle::all_to_all_v(const RowExchange& rows, const CollectiveOptions& options) const {
-  const AllToAllV request{piece_of(*parts_, options),
-                          rows.row_bytes,
-                          rows.splits,
-                          out_of(options),
-                          rows.out_bytes,
-                          rows.out_splits,
-                          rows.out_offsets};
-  run(*parts_, request, options);
 }
 
 }  // namespace ashlar::symm

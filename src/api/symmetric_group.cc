@@ -41,6 +41,11 @@ Status Group::Parts::check_channel(int channel) const {
                             "; GroupOptions::channel_count makes more"));
 }
 
+Result<int> Group::Parts::global_rank(int rank) const {
+  if (Status wrong = circle->seat().check_rank(rank); !wrong.ok()) return wrong;
+  return static_cast<int>(circle->member(rank));
+}
+
 Status Group::Parts::signal(const Signal& what, Timeout timeout, std::optional<StreamId> stream,
                             InFlight& keeper) const {
   if (Status wrong = check_channel(what.channel); !wrong.ok()) return wrong;
@@ -116,6 +121,11 @@ Group Group::join_as(const Heap& heap, std::shared_ptr<Store> store, const Group
                                      .failure = parts->circle->failure(),
                                      .patience = parts->circle->patience()};
   parts->operations = unwrap(heap.parts_->operations(operations));
+  if (heap.parts_->device != nullptr) {
+    const auto ranks = static_cast<size_t>(options.world_size);
+    parts->tables = std::make_unique<AddressTables>(*heap.parts_->device,
+                                                    *heap.parts_->device_backend, 2 * ranks);
+  }
   parts->thresholds.one_shot_bytes = options.one_shot_bytes;
   if (options.measure_thresholds) {
     const Status measured = parts->measure(deadline);
@@ -151,6 +161,15 @@ PeerAccess Group::peer_access(int rank) const {
   unwrap(parts_->circle->seat().check_rank(rank));
   return parts_->circle->peer_access(rank);
 }
+
+bool Group::all_direct() const {
+  for (int rank = 0; rank < world_size(); ++rank) {
+    if (parts_->circle->peer_access(rank) != PeerAccess::kDirect) return false;
+  }
+  return true;
+}
+
+int Group::global_rank(int rank) const { return unwrap(parts_->global_rank(rank)); }
 
 Status Group::failure() const {
   if (Status elsewhere = parts_->heap->check_here(); !elsewhere.ok()) return elsewhere;

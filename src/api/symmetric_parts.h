@@ -6,12 +6,14 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ashlar/symmetric.h"
 #include "symm/arena.h"
 #include "symm/circle.h"
 #include "symm/cuda/cuda_kernels.h"
+#include "symm/device/address_tables.h"
 #include "symm/in_flight.h"
 #include "symm/operations.h"
 #include "symm/process.h"
@@ -21,6 +23,9 @@ namespace ashlar::symm {
 
 // kUsage: negative. 0 is for ever.
 Result<Deadline> deadline_of(Timeout timeout);
+
+// kUsage: the memory has none, and what to use `instead`.
+Status check_multicast(const Peers& peers, std::string_view instead);
 
 // Whom a buffer goes back to.
 struct Buffer::Origin {
@@ -80,6 +85,7 @@ struct Group::Parts {
   // Ok: it can be worked with. Otherwise it is of another process, was left, or has failed.
   Status state() const;
   Status check_channel(int channel) const;
+  Result<int> global_rank(int rank) const;
   // The facade's way to all operations: the group is as it should be, the arguments make sense.
   template <typename What>
   Status run(const What& what, Timeout timeout, std::optional<StreamId> stream,
@@ -99,6 +105,7 @@ struct Group::Parts {
   // Constant once joined.
   std::unique_ptr<Circle> circle;
   std::unique_ptr<Operations> operations;
+  std::unique_ptr<AddressTables> tables;  // null: the host's memory
   Thresholds thresholds;
 
   InFlight in_flight;  // of the group's own; handles count theirs
@@ -118,11 +125,19 @@ struct Handle::Parts {
   Parts(const Parts&) = delete;
   Parts& operator=(const Parts&) = delete;
 
+  // Where the buffers' addresses begin on the device, and behind them the pads'.
+  // REQUIRES: it is a device's memory.
+  Result<std::byte* const*> table_on_device() const ASHLAR_EXCLUDES(mutex);
+
   std::shared_ptr<Group::Parts> group;
   PeerHandle peers;
   std::vector<std::byte*> buffers;
   std::vector<std::byte*> pads;
   mutable InFlight in_flight;  // of work with this memory: it waits, and goes first
+
+  mutable Mutex mutex;
+  // Made when it is first asked for.
+  mutable std::unique_ptr<AddressTables::Table> table ASHLAR_GUARDED_BY(mutex);
 };
 
 }  // namespace ashlar::symm

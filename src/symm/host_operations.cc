@@ -1,6 +1,7 @@
 // Inline, and at once.
 #include "symm/host_operations.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 
@@ -13,6 +14,7 @@ namespace ashlar::symm {
 namespace {
 
 constexpr int kMeasuringRounds = 3;
+constexpr size_t kMostWordsAtOnce = 16384;  // that are on their way to another machine
 
 // Another machine counts from the pad on.
 AtomicCall behind_front(const Peers& peers, AtomicCall what) {
@@ -92,6 +94,25 @@ Status HostOperations::fence(const Peers& peers) {
 Status HostOperations::quiet(const Peers& peers) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   return peers.remote() == nullptr ? Status() : peers.remote()->quiet(Deadline::never());
+}
+
+// Each with release: on most processors that costs nothing.
+Status HostOperations::store_words(const Peers& peers, const WordStore& what, const When& when) {
+  if (Status wrong = refuse(when); !wrong.ok()) return wrong;
+  if (peers.access(what.rank) != PeerAccess::kRemote) {
+    store_words_at(peers.pad(what.rank) + what.place, what);
+    return {};
+  }
+  const RemoteMemory& remote = *peers.remote();
+  if (Status before = remote.fence(what.rank, Deadline::never()); !before.ok()) return before;
+  const std::vector<uint32_t> words(std::min(what.count, kMostWordsAtOnce), what.value);
+  for (size_t done = 0; done < what.count; done += words.size()) {
+    const std::span<const uint32_t> next(words.data(), std::min(words.size(), what.count - done));
+    Status sent = remote.put(what.rank, what.place + done * sizeof(uint32_t), std::as_bytes(next),
+                             Deadline::never());
+    if (!sent.ok()) return sent;
+  }
+  return remote.quiet(what.rank, Deadline::never());
 }
 
 Status HostOperations::run(const Signal& what, const When& when) {

@@ -22,6 +22,7 @@ class HostOperations final : public Operations {
   Result<uint64_t> fetch(const Peers& peers, int at, const AtomicCall& what) override;
   Status fence(const Peers& peers) override;
   Status quiet(const Peers& peers) override;
+  Status store_words(const Peers& peers, const WordStore& what, const When& when) override;
   Status run(const Signal& what, const When& when) override;
   Status run(const Collective& what, const When& when) override;
   Result<uint64_t> counter_value(int from, int channel) override;

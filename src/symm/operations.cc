@@ -2,6 +2,7 @@
 #include "symm/operations.h"
 
 #include "symm/barrier.h"
+#include "symm/shared_memory.h"
 #include "symm/signals.h"
 
 namespace ashlar::symm {
@@ -20,6 +21,7 @@ Status check(const Team& team, const Collective& what) {
   return std::visit(
       Match{[&](const ChosenAllReduce& each) { return check_request(team, each.request); },
             [&](const MultimemAllReduce& each) { return check_request(team, each.request); },
+            [&](const MultimemReduce& each) { return check_request(team, each.request); },
             [&](const MultimemAllGather& each) { return check_request(team, each.request); },
             [&](const auto& each) { return check_request(team, each); }},
       what);
@@ -31,6 +33,7 @@ Status perform(const Team& team, const Collective& what, const Limits& limits) {
           [&](const ChosenAllReduce& each) {
             return all_reduce(team, each.request, each.one_shot_bytes, limits);
           },
+          [&](const Reduce& each) { return reduce_to_root(team, each, limits); },
           [&](const ReduceScatter& each) { return reduce_scatter(team, each, limits); },
           [&](const AllGather& each) { return all_gather(team, each, limits); },
           [&](const Broadcast& each) { return broadcast(team, each, limits); },
@@ -39,6 +42,7 @@ Status perform(const Team& team, const Collective& what, const Limits& limits) {
           [&](const MultimemAllReduce& each) {
             return multimem_all_reduce(team, each.request, limits);
           },
+          [&](const MultimemReduce& each) { return multimem_reduce(team, each.request, limits); },
           [&](const MultimemAllGather& each) {
             return multimem_all_gather(team, each.request, limits);
           },
@@ -63,6 +67,13 @@ Status perform(const Pads& pads, const Signal& what, const Limits& limits) {
   return Status::usage("no such signal");
 }
 
+void store_words_at(std::byte* first, const WordStore& what) {
+  auto* words = reinterpret_cast<uint32_t*>(first);
+  for (size_t i = 0; i < what.count; ++i) {
+    SharedMemory::store(words + i, what.value, std::memory_order_release);
+  }
+}
+
 // --- what not every back end has -----------------------------------------------------------------
 
 namespace {
@@ -81,6 +92,10 @@ Status Operations::post(const Peers& /*peers*/, int /*at*/, const AtomicCall& /*
 
 Result<uint64_t> Operations::fetch(const Peers& /*peers*/, int /*at*/, const AtomicCall& /*what*/) {
   return no_words();
+}
+
+Status Operations::spread(const Peers& /*peers*/, const Spread& /*what*/, const When& /*when*/) {
+  return Status::unsupported("this back end has no multicast");
 }
 
 }  // namespace ashlar::symm

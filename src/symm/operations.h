@@ -43,13 +43,18 @@ struct MultimemAllReduce {
   AllReduce request{};
   std::byte* multicast = nullptr;
 };
+struct MultimemReduce {
+  Reduce request{};
+  std::byte* multicast = nullptr;
+};
 struct MultimemAllGather {
   AllGather request{};
   std::byte* multicast = nullptr;
 };
 
-using Collective = std::variant<ChosenAllReduce, ReduceScatter, AllGather, Broadcast, AllToAll,
-                                AllToAllV, MultimemAllReduce, MultimemAllGather>;
+using Collective =
+    std::variant<ChosenAllReduce, Reduce, ReduceScatter, AllGather, Broadcast, AllToAll, AllToAllV,
+                 MultimemAllReduce, MultimemReduce, MultimemAllGather>;
 
 // On the calling thread, by pointer. `check` finds what `perform` would refuse, and reads no
 // memory.
@@ -65,6 +70,22 @@ struct When {
   std::optional<StreamId> stream{};
   std::chrono::milliseconds timeout{0};  // 0: for ever. Begins with the work itself.
   InFlight* in_flight = nullptr;  // counts what is in a stream: memory stays as long. Not null.
+};
+
+// What one rank does alone.
+struct WordStore {
+  int rank = 0;      // whose memory
+  size_t place = 0;  // from the beginning of its pad, in front of the buffer; a multiple of 4
+  size_t count = 0;
+  uint32_t value = 0;
+};
+// By pointer, on the calling thread. `first`: the first word.
+void store_words_at(std::byte* first, const WordStore& what);
+
+struct Spread {
+  std::span<const std::byte> from{};  // the device's
+  size_t place = 0;                   // in every rank's buffer
+  std::byte* multicast = nullptr;     // that place by multicast, as above
 };
 
 struct OperationsOptions {
@@ -97,6 +118,10 @@ class Operations {
   virtual Result<uint64_t> fetch(const Peers& peers, int at, const AtomicCall& what);
   virtual Status fence(const Peers& /*peers*/) { return {}; }
   virtual Status quiet(const Peers& /*peers*/) { return {}; }
+  // Words are stored with release. REQUIRES: checked. kUnsupported: as above.
+  virtual Status store_words(const Peers& peers, const WordStore& what, const When& when) = 0;
+  // To all ranks. REQUIRES: checked, and the memory has multicast.
+  virtual Status spread(const Peers& peers, const Spread& what, const When& when);
   virtual Status run(const Signal& what, const When& when) = 0;
   virtual Status run(const Collective& what, const When& when) = 0;
   // Of this rank's counter.

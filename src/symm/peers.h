@@ -134,13 +134,13 @@ class PeerHandle {
 inline Result<size_t> PeerHandle::place_of(int rank, int64_t offset, size_t bytes) const {
   if (Status wrong = peers_->seat().check_rank(rank); !wrong.ok()) return wrong;
   const size_t available = part_.end - part_.offset;
-  const bool fits = offset >= 0 && static_cast<uint64_t>(offset) <= available &&
-                    bytes <= available - static_cast<uint64_t>(offset);
-  if (!fits) {
+  if (offset < 0) return Status::usage(text("offset ", offset, ": expected 0 to ", available));
+  const auto begin = static_cast<uint64_t>(offset);
+  if (begin > available || bytes > available - begin) {
     return Status::usage(text(bytes, " bytes at offset ", offset, ": there are ", available,
                               " bytes from the handle's offset on"));
   }
-  return part_.offset + static_cast<size_t>(offset);
+  return part_.offset + begin;
 }
 
 inline Result<std::byte*> PeerHandle::at(int rank, int64_t offset, size_t bytes) const {

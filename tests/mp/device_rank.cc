@@ -2,6 +2,8 @@
 #include "mp/device_rank.h"
 
 #include <algorithm>
+#include <array>
+#include <limits>
 
 namespace ashlar::symm {
 namespace {
@@ -72,6 +74,13 @@ struct Program {
       if (!is_all(result(out, kWords), sum)) wrong += "two-shot; ";
       wrong += check_around(own, "two-shot", kWords);
     }
+    prepare(own, kWords, handle.rank() + 1);
+    handle.reduce(kWords, count - 1, kSumOfInt, options(true));
+    if (!is_all(result(true, kWords), handle.rank() == count - 1 ? sum : kGuardWord)) {
+      wrong += "reduce; ";
+    }
+    if (!is_all(own.read<int>(kWords, kBegin), handle.rank() + 1)) wrong += "reduced in place; ";
+    wrong += check_around(own, "reduce", kWords);
     prepare(own, 5 * ranks, handle.rank() + 1);
     handle.reduce_scatter(5, kSumOfInt, options(true));
     if (!is_all(result(true, 5), sum)) wrong += "reduce-scatter; ";
@@ -108,6 +117,55 @@ struct Program {
     handle.all_to_all_v(rows, options(true));
     if (result(true, ranks) != counting || out_splits != splits) wrong += "all-to-all-v; ";
     return wrong + check_around(own, "moving", ranks);
+  }
+
+  // To the next one, in its buffer and in its pad, of which the word before stays as it was.
+  std::string try_stores() const {
+    const Handle& handle = own.handle;
+    const int next = (handle.rank() + 1) % handle.world_size();
+    const int before = (handle.rank() + handle.world_size() - 1) % handle.world_size();
+    const auto in_pad = static_cast<int64_t>(handle.signal_pad_bytes() / 4) - 1;
+    std::string wrong;
+    prepare(own, kWords, -1);
+    const auto mark = static_cast<uint32_t>(500 + handle.rank());
+    handle.store_words(next, {.offset = kBegin / 4, .count = kWords, .value = mark}, stream);
+    handle.store_words(next, {.of = Words::Of::kSignalPad, .offset = in_pad, .value = mark},
+                       stream);
+    finish();
+    handle.barrier(0, kPatience);
+    if (!is_all(own.read<int>(kWords, kBegin), 500 + before)) wrong += "other words; ";
+    std::array<int, 2> pad{};
+    const std::byte* at = handle.signal_pad_ptrs()[static_cast<size_t>(handle.rank())];
+    copy_here(pad.data(), at + 4 * (in_pad - 1), sizeof(pad));
+    if (pad != std::array{0, 500 + before}) wrong += "another pad; ";
+    return wrong + check_around(own, "stores", kWords);
+  }
+
+  // As the device's memory has them; asked for once more they are where they were.
+  std::string try_tables() const {
+    const Handle& handle = own.handle;
+    std::vector<std::byte*> found(static_cast<size_t>(handle.world_size()));
+    std::byte* const* table = handle.buffer_ptrs_on_device();
+    copy_here(found.data(), reinterpret_cast<const std::byte*>(table), 8 * found.size());
+    std::string wrong;
+    if (found != handle.buffer_ptrs()) wrong += "other buffers; ";
+    table = handle.signal_pad_ptrs_on_device();
+    copy_here(found.data(), reinterpret_cast<const std::byte*>(table), 8 * found.size());
+    if (found != handle.signal_pad_ptrs()) wrong += "other pads; ";
+    const Handle copy = handle;
+    if (copy.signal_pad_ptrs_on_device() != table) wrong += "another table; ";
+    if (own.scratch_handle.buffer_ptrs_on_device() == handle.buffer_ptrs_on_device()) {
+      wrong += "one table for two; ";
+    }
+    return wrong;
+  }
+
+  void copy_here(void* to, const std::byte* from, size_t bytes) const {
+    const DeviceAddress at(reinterpret_cast<uint64_t>(from));
+    const StreamId passing = *own.device().create_stream();
+    Status done = own.device().copy_to_host(to, at, bytes, passing);
+    if (done.ok()) done = own.device().synchronize_stream(passing);
+    if (!done.ok() || !own.device().destroy_stream(passing).ok()) std::memset(to, 0xEE, bytes);
   }
 
   std::string try_signals() const {
@@ -191,6 +249,7 @@ std::string run_device_program(RankOnDevice& own) {
   for (const std::optional<StreamId>& each : {std::optional<StreamId>(), std::optional(*stream)}) {
     const Program program{own, each};
     wrong += program.try_reducing() + program.try_moving() + program.try_signals();
+    wrong += program.try_stores() + program.try_tables();
   }
   own.handle.barrier(0, kPatience);
   if (!own.device().destroy_stream(*stream).ok()) wrong += "the stream is gone; ";
@@ -238,12 +297,24 @@ std::string make_mistakes(RankOnDevice& own) {
   options.offset_bytes = 0;
   CollectiveOptions before = options;
   before.offset_bytes = -4;
+  CollectiveOptions elsewhere = options;
+  elsewhere.out = host.data();
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
   const std::function<void()> mistakes[] = {
       [&] { own.handle.put_signal(1); },
       [&] { own.handle.wait_signal(0, 32); },
       [&] { own.group.barrier(-1); },
       [&] { own.handle.all_reduce(1, {}, before); },
       [&] { own.handle.broadcast(4, 1, options); },
+      [&] { own.handle.reduce(1, 1, {}, options); },
+      [&] { own.handle.reduce(1, 0, {}, options); },
+      [&] { own.handle.reduce(1, 0, {}, elsewhere); },
+      [&] { own.handle.store_words(1, {}, stream); },
+      [&] { own.handle.store_words(0, {.offset = -1}, stream); },
+      [&] { own.handle.store_words(0, {.count = 0}, stream); },
+      [&] { own.handle.store_words(0, {.offset = RankOnDevice::kBytes / 4}, stream); },
+      [&] { own.handle.store_words(0, {.count = kMost / 2}, stream); },
+      [&] { own.handle.store_words(0, {.of = Words::Of::kSignalPad, .offset = kMost}, stream); },
       [&] { own.handle.all_reduce(1 << 20, {}, options); },
       [&] {
         own.handle.all_reduce(1, {ElementType::kF32, ReduceOp::kAnd}, options);
@@ -253,7 +324,10 @@ std::string make_mistakes(RankOnDevice& own) {
     if (thrown_by(act).find("usage error") != 0) return thrown_by(act);
   }
   if (!own.device().begin_capture(stream, CaptureMode::kRelaxed).ok()) return "begin";
-  const std::string captured = thrown_by(reduce);
+  std::string captured = thrown_by(reduce);
+  if (captured.find("is capturing") != std::string::npos) {
+    captured = thrown_by([&] { own.handle.store_words(0, {.value = 9}, stream); });
+  }
   (void)own.device().end_capture(stream);
   if (captured.find("is capturing") == std::string::npos) return captured;
   reduce();

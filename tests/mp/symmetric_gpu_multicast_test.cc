@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "base/units.h"
+#include "mp/multimem_program.h"
 #include "mp/own_gpu_rank.h"
 #include "symm/cuda/kernel_image.h"
 
@@ -315,6 +316,63 @@ TEST_P(SymmetricCudaMulticasts, Row14MultimemCollectivesGoThroughTheSwitchWhereI
                 own.group.barrier(0, kPatience);
                 own.group.leave(kPatience);
                 return wrong;
+              }));
+  EXPECT_THAT(outcomes_of(ranks), Each(IsEmpty()));
+}
+
+// Sums to elsewhere and puts, where all is aligned and where it is not.
+TEST_P(SymmetricCudaMulticasts, Row14SumsToElsewhereAndPutsGoThroughTheSwitchToo) {
+  Ranks ranks(GetParam(), on_own_gpu([](const OwnGpuRank& rank) -> std::string {
+                RankOnDevice own = joined(rank);
+                std::string wrong = run_multimem_program(own);
+                const bool has_kernels = image_has_multimem();
+                const size_t kernels = has_kernels && rank.rank.world_size > 1 ? 1 : 0;
+                const int root = rank.rank.world_size - 1;
+                size_t before = rank.driver.multimem_count();
+                const auto expect = [&](size_t launched, const char* what) {
+                  const size_t now = rank.driver.multimem_count();
+                  if (now - std::exchange(before, now) != launched) wrong += what;
+                };
+                wrong += try_multimem_to_out(own, {.root = {}, .offset = 16});
+                expect(kernels, "no switch; ");
+                wrong += try_multimem_to_out(own, {.root = root});
+                expect(rank.rank.rank == root ? kernels : 0, "no switch at the root; ");
+                wrong += try_multimem_to_out(own, {.root = root, .shift = 4});
+                expect(0, "a switch, but not aligned; ");
+                wrong += try_multimem_put(own, 16, 1000, {});
+                expect(has_kernels ? 1 : 0, "put otherwise; ");
+                wrong += try_multimem_put(own, 4, 1000, {});
+                expect(0, "put there, but not aligned; ");
+                own.group.leave(kPatience);
+                return wrong;
+              }));
+  EXPECT_THAT(outcomes_of(ranks), Each(IsEmpty()));
+}
+
+TEST_F(SymmetricCudaMulticast, Row13MistakesAreRefusedBeforeAnythingIsLaunched) {
+  Ranks ranks(2, on_own_gpu([](const OwnGpuRank& rank) -> std::string {
+                RankOnDevice own = joined(rank);
+                const size_t before = rank.driver.multimem_count();
+                std::string wrong = rank.rank.rank == 1 ? make_multimem_mistakes(own) : "";
+                if (rank.driver.multimem_count() != before) wrong += "launched";
+                wrong += try_multimem_put(own, 0, 100, {});
+                own.group.leave(kPatience);
+                return wrong;
+              }));
+  EXPECT_THAT(outcomes_of(ranks), Each(IsEmpty()));
+}
+
+// Tables go with the group, and nothing of them is left in the driver.
+TEST_F(SymmetricCudaMulticast, TablesOfAddressesAreFreedWithTheGroup) {
+  Ranks ranks(2, on_own_gpu([](const OwnGpuRank& rank) -> std::string {
+                RankOnDevice own = joined(rank);
+                const size_t extents = rank.driver.extent_count();
+                (void)own.handle.buffer_ptrs_on_device();
+                (void)own.handle.signal_pad_ptrs_on_device();
+                (void)own.scratch_handle.buffer_ptrs_on_device();
+                if (rank.driver.extent_count() != extents + 1) return "not one piece of memory";
+                own.group.leave(kPatience);
+                return {};
               }));
   EXPECT_THAT(outcomes_of(ranks), Each(IsEmpty()));
 }

@@ -98,6 +98,7 @@ TEST(SymmetricHip, Row18WhatNeedsKernelsSaysThatThereAreNone) {
     const std::string said = thrown_by([&] { own.handle.all_reduce(1); }) +
                              thrown_by([&] { own.group.barrier(); }) +
                              thrown_by([&] { (void)own.handle.counter_value(0); }) +
+                             thrown_by([&] { own.handle.store_words(0, {}); }) +
                              thrown_by([&] { own.handle.multimem_all_reduce(1); });
     own.group.leave(kPatience);
     return said;
@@ -106,6 +107,7 @@ TEST(SymmetricHip, Row18WhatNeedsKernelsSaysThatThereAreNone) {
               Each(AllOf(HasSubstr("no kernels for the collectives of back end hip"),
                          HasSubstr("no kernels for the signals and barriers"),
                          HasSubstr("no kernels for the counters"),
+                         HasSubstr("no kernels for the stores of words"),
                          HasSubstr("this memory has no multicast: "))));
 }
 

@@ -370,6 +370,7 @@ TEST(SymmetricMulticast, Row14WhereThereIsNoneCollectivesThatNeedItAreRefusedWit
     options.use_multicast = false;
     DeviceRank off(rank, *machine, rank.rank, options);
     said += thrown_by([&] { off.handle.multimem_all_gather(nullptr, 4); }) + '\n';
+    said += thrown_by([&] { off.handle.multimem_put({off.scratch.data(), 4}); }) + '\n';
     off.group.leave(kPatience);
     options.use_multicast = true;
     options.may_share_device = true;
@@ -380,7 +381,8 @@ TEST(SymmetricMulticast, Row14WhereThereIsNoneCollectivesThatNeedItAreRefusedWit
   });
   EXPECT_THAT(ranks.outcomes(),
               Each(AllOf(HasSubstr("this memory has no multicast: back end host has none"),
-                         HasSubstr("switched off"), HasSubstr("may share devices"))));
+                         HasSubstr("switched off"), HasSubstr("; use put to each rank"),
+                         HasSubstr("may share devices"))));
 }
 
 }  // namespace

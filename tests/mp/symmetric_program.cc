@@ -75,12 +75,38 @@ std::string try_reducing(const Trial& trial) {
     handle.two_shot_all_reduce(10, kSumOfInt, trial.to(out.data()));
     return all_are(out, trial.sum()) && all_are(words, trial.rank() + 1);
   });
+  std::ranges::fill(out, -1);
+  const int root = trial.count() - 1;
+  wrong += trial.run("reduce", 40, [&] {
+    handle.reduce(10, root, kSumOfInt, trial.to(out.data()));
+    const int expected = trial.rank() == root ? trial.sum() : -1;
+    return all_are(out, expected) && all_are(words, trial.rank() + 1);
+  });
   out.resize(3);
   wrong += trial.run("reduce-scatter", 12 * static_cast<size_t>(trial.count()), [&] {
     handle.reduce_scatter(3, kSumOfInt, trial.to(out.data()));
     return all_are(out, trial.sum());
   });
   return wrong;
+}
+
+// The last words of the next one's pad, and no others.
+std::string try_words_of_pads(const Handle& handle) {
+  const int count = handle.world_size();
+  const int before = (handle.rank() + count - 1) % count;
+  const auto pad = handle.signal_pad(handle.rank());
+  const auto last = static_cast<int64_t>(pad.size()) - 2;
+  for (const uint32_t value : {uint32_t{7}, uint32_t{0}}) {
+    const uint32_t mine = value == 0 ? 0 : value + static_cast<uint32_t>(handle.rank());
+    handle.store_words((handle.rank() + 1) % count,
+                       {.of = Words::Of::kSignalPad, .offset = last, .count = 2, .value = mine});
+    handle.barrier(1, kPatience);
+    const uint32_t expected = value == 0 ? 0 : value + static_cast<uint32_t>(before);
+    if (pad[pad.size() - 2] != expected || pad.back() != expected) return "stored pad; ";
+    if (pad[pad.size() - 3] != 0) return "stored before, in the pad; ";
+    handle.barrier(1, kPatience);
+  }
+  return {};
 }
 
 std::string try_moving(const Trial& trial) {
@@ -117,7 +143,14 @@ std::string try_moving(const Trial& trial) {
     handle.get(next, std::as_writable_bytes(std::span(&got, 1)));
     return got == mine;
   });
-  return wrong;
+  wrong += trial.run("stored words", 20, [&] {
+    handle.store_words(next, {.offset = 2, .count = 3, .value = static_cast<uint32_t>(mine)});
+    handle.barrier(1, kPatience);
+    const int before = (trial.rank() + trial.count() - 1) % trial.count();
+    return all_are(trial.words().subspan(2, 3), 70 + before) &&
+           all_are(trial.words().first(2), trial.rank() + 1);
+  });
+  return wrong + try_words_of_pads(handle);
 }
 
 // Numbers whose sum depends on the order in which they are added.

@@ -44,7 +44,11 @@ std::string check_access(const SymmetricRank& own, const BareRank& rank) {
     const std::string view = thrown_by([&] { (void)own.handle.view<int>(other, 1); });
     const std::string pad = thrown_by([&] { (void)own.handle.signal_pad(other); });
     if ((view == "nothing") != is_here || (pad == "nothing") != is_here) return view + pad;
+    if (own.handle.buffer_ptrs_on_device()[other] != own.handle.buffer_ptrs()[other])
+      return "table";
   }
+  const bool is_alone = rank.world_size == 1;
+  if (own.group.all_direct() != is_alone || own.handle.all_direct() != is_alone) return "direct";
   return {};
 }
 

@@ -45,10 +45,11 @@ CollectiveOptions at(int64_t offset_bytes, void* out = nullptr) {
 
 // What is not refused as it should be.
 std::string not_refused(std::span<const std::function<void()>> mistakes) {
+  std::string wrong;
   for (size_t i = 0; i < mistakes.size(); ++i) {
-    if (!is_refused(mistakes[i])) return text("mistake ", i, ": ", thrown_by(mistakes[i]));
+    if (!is_refused(mistakes[i])) wrong += text("mistake ", i, ": ", thrown_by(mistakes[i]), "; ");
   }
-  return {};
+  return wrong;
 }
 
 constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
@@ -74,6 +75,14 @@ std::string mistakes_in_collectives(SymmetricRank& own) {
       [&] {
         handle.all_reduce(1, {ElementType::kI32, static_cast<ReduceOp>(-1)});
       },
+      [&] { handle.reduce(1, 3, kSumOfI32, at(0, out.data())); },
+      [&] { handle.reduce(1, -1, kSumOfI32, at(0, out.data())); },
+      [&] { handle.reduce(1, 1, kSumOfI32, at(0)); },
+      [&] { handle.reduce(1, 1, kSumOfI32, at(0, out.data() + 1)); },
+      [&] { handle.reduce(1, 1, kSumOfI32, at(0, own.buffer.data())); },
+      [&] { handle.reduce(-1, 1, kSumOfI32, at(0, out.data())); },
+      [&] { handle.reduce(kMost, 1, kSumOfI32, at(0, out.data())); },
+      [&] { handle.reduce(1, 1, kSumOfI32, at(kBytes, out.data())); },
       [&] { handle.reduce_scatter(kBytes / 4 / 3 + 1, kSumOfI32, at(0, out.data())); },
       [&] { handle.reduce_scatter(1, kSumOfI32, at(0)); },
       [&] { handle.all_gather(out.data(), kBytes / 3 + 1); },
@@ -93,12 +102,31 @@ std::string mistakes_in_collectives(SymmetricRank& own) {
 
 std::string mistakes_of_one_rank(SymmetricRank& own) {
   const Handle& handle = own.handle;
+  const Handle odd = own.group.rendezvous(own.buffer.data() + 2, kPatience);
   std::vector<std::byte> out(64);
   const std::function<void()> mistakes[] = {
       [&] { handle.put(3, out); },
       [&] { handle.put(0, out, -1); },
       [&] { handle.get(0, out, kBytes - 63); },
       [&] { handle.get(0, out, kMost); },
+      [&] { handle.store_words(3, {}); },
+      [&] { handle.store_words(-1, {}); },
+      [&] { handle.store_words(0, {.count = 0}); },
+      [&] { handle.store_words(0, {.count = -1}); },
+      [&] { handle.store_words(0, {.count = kMost}); },
+      [&] { handle.store_words(0, {.count = kBytes / 4 + 1}); },
+      [&] { handle.store_words(0, {.offset = -1}); },
+      [&] { handle.store_words(0, {.offset = kBytes / 4}); },
+      [&] { handle.store_words(0, {.offset = kMost}); },
+      [&] { handle.store_words(0, {.offset = kMost / 4}); },
+      [&] { handle.store_words(3, {.of = Words::Of::kSignalPad}); },
+      [&] { handle.store_words(0, {.of = Words::Of::kSignalPad, .offset = 9216 / 4}); },
+      [&] { handle.store_words(0, {.of = Words::Of::kSignalPad, .offset = 9215 / 4, .count = 2}); },
+      [&] { handle.store_words(0, {.of = Words::Of::kSignalPad, .offset = -1}); },
+      [&] { odd.store_words(0, {}); },
+      [&] { (void)handle.global_rank(3); },
+      [&] { (void)handle.global_rank(-1); },
+      [&] { (void)own.group.global_rank(3); },
       [&] { handle.put_signal(3); },
       [&] { handle.put_signal(1, 32); },
       [&] { handle.wait_signal(-1); },
@@ -154,6 +182,14 @@ TEST(SymmetricMemory, Row18WhatIsNotSupportedIsRefusedAndNotIgnored) {
                       own.handle.all_gather(&in, 4, {0, &in, kPatience});
                     },
                     [&] { own.handle.all_to_all(4, {}); },
+                    [&] {
+                      own.handle.multimem_all_reduce(1, {}, {0, &in, kPatience});
+                    },
+                    [&] {
+                      own.handle.multimem_reduce(1, 0, {}, {0, &in, kPatience});
+                    },
+                    [&] { own.handle.multimem_put(std::as_bytes(std::span(&in, 1))); },
+                    [&] { own.handle.store_words(0, {}, kDefaultStream); },
                     [&] { const Heap heap({.backend = "cuda"}); },
                 };
                 return not_refused(unsupported);

@@ -58,6 +58,7 @@ constexpr std::array kKernels{
     host_kernel<SignalArguments, run_signal>(kSignalName),
     host_kernel<MeetArguments, run_meet>(kMeetName),
     host_kernel<CopyArguments, run_copy>(kCopyName),
+    host_kernel<StoreArguments, run_store>(kStoreName),
     host_kernel<ReduceArguments, run_reduce_bits>(kReduceBitsName),
     reduction<float>("ashlar_symm_reduce_f32"),
     reduction<symm::F16>("ashlar_symm_reduce_f16"),

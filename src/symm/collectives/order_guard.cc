@@ -11,14 +11,24 @@
 namespace ashlar::symm {
 namespace {
 
-constexpr std::array<std::string_view, 9> kOperations{
-    "one-shot all-reduce", "two-shot all-reduce", "reduce-scatter",
-    "all-gather",          "broadcast",           "all-to-all",
-    "all-to-all-v",        "multimem all-reduce", "multimem all-gather"};
+constexpr std::array<std::string_view, 11> kOperations{"one-shot all-reduce", "two-shot all-reduce",
+                                                       "reduce-scatter",      "all-gather",
+                                                       "broadcast",           "all-to-all",
+                                                       "all-to-all-v",        "multimem all-reduce",
+                                                       "multimem all-gather", "reduce",
+                                                       "multimem reduce"};
 
-bool is_reduction(size_t operation) {
-  return operation <= static_cast<size_t>(Operation::kReduceScatter) ||
-         operation == static_cast<size_t>(Operation::kMultimemAllReduce);
+bool is_all_reduce(Operation operation) {
+  return operation <= Operation::kTwoShotAllReduce || operation == Operation::kMultimemAllReduce;
+}
+
+bool is_to_root(Operation operation) {
+  return operation == Operation::kReduce || operation == Operation::kMultimemReduce;
+}
+
+bool is_reduction(Operation operation) {
+  return is_all_reduce(operation) || is_to_root(operation) ||
+         operation == Operation::kReduceScatter;
 }
 
 }  // namespace
@@ -29,19 +39,17 @@ uint64_t Call::code_of(Operation operation, Reduction what, int root) {
 }
 
 std::string Call::to_string() const {
-  const size_t operation = code & 0xFF;
-  if (operation >= kOperations.size()) return "something unknown";
-  std::string words = text(kOperations[operation], " (");
+  const size_t number = code & 0xFF;
+  if (number >= kOperations.size()) return "something unknown";
+  const auto operation = static_cast<Operation>(number);
+  std::string words = text(kOperations[number], " (");
   if (is_reduction(operation)) {
     words += text(name(static_cast<ReduceOp>(code >> 16 & 0xFF)), " of ",
                   name(static_cast<ElementType>(code >> 8 & 0xFF)), ", ");
   }
-  if (operation <= static_cast<size_t>(Operation::kTwoShotAllReduce) && code >> 32 == 0) {
-    words += "in place, ";
-  }
-  if (operation == static_cast<size_t>(Operation::kBroadcast)) {
-    words += text("from rank ", code >> 32, ", ");
-  }
+  if (is_all_reduce(operation) && code >> 32 == 0) words += "in place, ";
+  if (is_to_root(operation)) words += text("to rank ", code >> 32, ", ");
+  if (operation == Operation::kBroadcast) words += text("from rank ", code >> 32, ", ");
   words += text(bytes, " bytes at ", offset_bytes);
   if (memory != 0) words += text(" of memory ", std::hex, memory);
   return words + ")";

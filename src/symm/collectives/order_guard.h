@@ -29,6 +29,8 @@ enum class Operation : uint8_t {
   kAllToAllV,
   kMultimemAllReduce,
   kMultimemAllGather,
+  kReduce,
+  kMultimemReduce,
 };
 
 // An operation with all that must be the same on every rank. Fits the notes of a pad's line, where

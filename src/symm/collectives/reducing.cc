@@ -1,4 +1,4 @@
-// All-reduce and reduce-scatter.
+// All-reduce, reduce and reduce-scatter.
 #include "symm/collectives/reducing.h"
 
 #include <algorithm>
@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "base/text.h"
 #include "symm/collectives/part.h"
 
 namespace ashlar::symm {
@@ -138,18 +139,25 @@ Status run_two_shot_across(const Team& team, Sources& sources, const AllReduce& 
                          doing(spread), meet_again(team, limits)});
 }
 
+// Whoever has an `out` reduces everything to it.
+Status run_to_out(const Team& team, const AllReduce& request, const Call& call,
+                  const Limits& limits) {
+  Sources sources(team, request.piece, call.bytes);
+  const Part whole{.begin_bytes = 0, .bytes = call.bytes};
+  const auto work = [&](Scratch&) -> Status {
+    if (request.out == nullptr) return {};
+    return sources.reduce_to(request.out, request.what, whole, limits.deadline);
+  };
+  return team.order.run(call, limits.deadline,
+                        {meet_for(team, call, limits), doing(work), meet_again(team, limits)});
+}
+
 Status run_one_shot(const Team& team, const AllReduce& request, size_t bytes,
                     const Limits& limits) {
+  const Call call = call_for(Operation::kOneShotAllReduce, request, bytes);
+  if (request.out != nullptr) return run_to_out(team, request, call, limits);
   Sources sources(team, request.piece, bytes);
   const Part whole{.begin_bytes = 0, .bytes = bytes};
-  const Call call = call_for(Operation::kOneShotAllReduce, request, bytes);
-  if (request.out != nullptr) {
-    const auto work = [&](Scratch&) {
-      return sources.reduce_to(request.out, request.what, whole, limits.deadline);
-    };
-    return team.order.run(call, limits.deadline,
-                          {meet_for(team, call, limits), doing(work), meet_again(team, limits)});
-  }
   // Others read this rank's input until they meet again; only then is it written over. Once they
   // have met a third time, everybody's memory holds the result.
   const auto work = [&](Scratch& scratch) {
@@ -211,6 +219,27 @@ Status run_two_shot(const Team& team, const AllReduce& request, size_t bytes,
        doing(put_back), meet_again(team, limits)});
 }
 
+AllReduce without_root(const Reduce& request) {
+  return {request.piece, request.count, request.what, request.out};
+}
+
+Result<size_t> check(const Team& team, const Reduce& request) {
+  if (Status wrong = team.pads.slots().check_rank(request.root); !wrong.ok()) {
+    return Status::usage(text("root: ", wrong.message()));
+  }
+  const Result<size_t> bytes = check(team, without_root(request));
+  if (!bytes.ok() || *bytes == 0 || team.rank() != request.root) return bytes;
+  if (request.out == nullptr) return Status::usage("out is null, and this rank is the root");
+  return bytes;
+}
+
+Status run_to_root(const Team& team, const Reduce& request, Operation operation,
+                   const Limits& limits) {
+  const Result<size_t> bytes = check(team, request);
+  if (!bytes.ok()) return bytes.status();
+  return run_to_out(team, without_root(request), call_for(operation, request, *bytes), limits);
+}
+
 // The bytes of all parts, or what is wrong with the request.
 Result<size_t> check_scatter(const Team& team, const ReduceScatter& request) {
   if (Status wrong = check_reducible(request.what.type, request.what.op); !wrong.ok()) return wrong;
@@ -235,12 +264,20 @@ Call call_for(Operation operation, const AllReduce& request, size_t bytes) {
   return call_on(request.piece, Call::code_of(operation, request.what, is_elsewhere), bytes);
 }
 
+Call call_for(Operation operation, const Reduce& request, size_t bytes) {
+  return call_on(request.piece, Call::code_of(operation, request.what, request.root), bytes);
+}
+
 Call call_for(const ReduceScatter& request, size_t total_bytes) {
   return call_on(request.piece, Call::code_of(Operation::kReduceScatter, request.what),
                  total_bytes);
 }
 
 Status check_request(const Team& team, const AllReduce& request) {
+  return check(team, request).status();
+}
+
+Status check_request(const Team& team, const Reduce& request) {
   return check(team, request).status();
 }
 
@@ -261,11 +298,9 @@ Status two_shot_all_reduce(const Team& team, const AllReduce& request, const Lim
 Status multimem_all_reduce(const Team& team, const AllReduce& request, const Limits& limits) {
   const Result<size_t> bytes = check(team, request);
   if (!bytes.ok()) return bytes.status();
-  if (request.out != nullptr) {
-    return Status::usage("a multimem all-reduce is done in place: leave out null");
-  }
-  Sources sources(team, request.piece, part_of(0, team.world_size(), *bytes).bytes);
   const Call call = call_for(Operation::kMultimemAllReduce, request, *bytes);
+  if (request.out != nullptr) return run_to_out(team, request, call, limits);
+  Sources sources(team, request.piece, part_of(0, team.world_size(), *bytes).bytes);
   const auto work = [&](Scratch&) { return reduce_and_send(team, sources, request, *bytes); };
   return team.order.run(call, limits.deadline,
                         {meet_for(team, call, limits), doing(work), meet_again(team, limits)});
@@ -277,6 +312,14 @@ Status all_reduce(const Team& team, const AllReduce& request, size_t one_shot_by
   if (!bytes.ok()) return bytes.status();
   return *bytes <= one_shot_bytes ? run_one_shot(team, request, *bytes, limits)
                                   : run_two_shot(team, request, *bytes, limits);
+}
+
+Status reduce_to_root(const Team& team, const Reduce& request, const Limits& limits) {
+  return run_to_root(team, request, Operation::kReduce, limits);
+}
+
+Status multimem_reduce(const Team& team, const Reduce& request, const Limits& limits) {
+  return run_to_root(team, request, Operation::kMultimemReduce, limits);
 }
 
 Status reduce_scatter(const Team& team, const ReduceScatter& request, const Limits& limits) {

@@ -1,4 +1,4 @@
-// Collectives that compute: all-reduce in one step or two, and reduce-scatter.
+// Collectives that compute: all-reduce in one step or two, reduce and reduce-scatter.
 //
 // Any number of ranks. Elements are combined in rank order (symm/reduce/reduce.h), so all ranks get
 // the same bits. Once a call has returned, what it does is done on all ranks: also a peer's memory
@@ -28,9 +28,9 @@ struct AllReduce {
 Status one_shot_all_reduce(const Team& team, const AllReduce& request, const Limits& limits);
 // Each rank reduces a part and all collect the parts. For what is large.
 Status two_shot_all_reduce(const Team& team, const AllReduce& request, const Limits& limits);
-// The second, in place, through multicast: each rank's part is loaded combined and stored to all.
-// Without hardware a rank reaches all others by itself, with the same bits as two_shot_all_reduce.
-// kUsage: there is an `out`.
+// Through multicast, the second if it is in place: each rank's part is loaded combined and stored
+// to all. With an `out` the first: each loads all of it. Without hardware a rank reaches all others
+// by itself, with the same bits.
 Status multimem_all_reduce(const Team& team, const AllReduce& request, const Limits& limits);
 // One of the first two: the one-shot up to `one_shot_bytes` (thresholds.h).
 Status all_reduce(const Team& team, const AllReduce& request, size_t one_shot_bytes,
@@ -41,6 +41,21 @@ Status all_reduce(const Team& team, const AllReduce& request, size_t one_shot_by
 Status check_request(const Team& team, const AllReduce& request);
 // What a rank tells the others that it calls, and of how many bytes in all.
 Call call_for(Operation operation, const AllReduce& request, size_t bytes);
+
+struct Reduce {
+  Piece piece{};
+  int64_t count = 0;  // of elements
+  Reduction what{};
+  int root = 0;
+  // Where the root wants it: nowhere in its piece. REQUIRES: null on the other ranks.
+  std::byte* out = nullptr;
+};
+
+Status reduce_to_root(const Team& team, const Reduce& request, const Limits& limits);
+// The same through multicast: the root loads all of it combined.
+Status multimem_reduce(const Team& team, const Reduce& request, const Limits& limits);
+Status check_request(const Team& team, const Reduce& request);
+Call call_for(Operation operation, const Reduce& request, size_t bytes);
 
 struct ReduceScatter {
   Piece piece{};

@@ -54,6 +54,7 @@ Status CudaKernels::find_all() {
   if (Status found = find(kernels::kSignalName, signal_); !found.ok()) return found;
   if (Status found = find(kernels::kMeetName, meet_); !found.ok()) return found;
   if (Status found = find(kernels::kCopyName, copy_); !found.ok()) return found;
+  if (Status found = find(kernels::kStoreName, store_); !found.ok()) return found;
   if (Status found = find(kernels::kReduceBitsName, reduce_bits_); !found.ok()) return found;
   for (size_t i = 0; i < reduce_.size(); ++i) {
     const std::string own = text(kernels::kReducePrefix, name(static_cast<ElementType>(i)));
@@ -108,6 +109,10 @@ Status CudaKernels::launch(const kernels::MeetArguments& what, StreamId stream) 
 Status CudaKernels::launch(const kernels::CopyArguments& what, uint64_t bytes,
                            StreamId stream) const {
   return device_.launch(working(copy_, bytes, &what), stream);
+}
+
+Status CudaKernels::launch(const kernels::StoreArguments& what, StreamId stream) const {
+  return device_.launch(working(store_, what.count * sizeof(uint32_t), &what), stream);
 }
 
 Status CudaKernels::launch(ElementType type, const kernels::ReduceArguments& what,

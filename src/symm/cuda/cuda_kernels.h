@@ -29,6 +29,7 @@ class CudaKernels {
   Status launch(const kernels::SignalArguments& what, StreamId stream) const;
   Status launch(const kernels::MeetArguments& what, StreamId stream) const;
   Status launch(const kernels::CopyArguments& what, uint64_t bytes, StreamId stream) const;
+  Status launch(const kernels::StoreArguments& what, StreamId stream) const;
   Status launch(ElementType type, const kernels::ReduceArguments& what, StreamId stream) const;
   // REQUIRES: can_multimem.
   Status launch(std::optional<ElementType> sum_of, const kernels::MultimemArguments& what,
@@ -52,6 +53,7 @@ class CudaKernels {
   gpu::Handle signal_ = 0;
   gpu::Handle meet_ = 0;
   gpu::Handle copy_ = 0;
+  gpu::Handle store_ = 0;
   gpu::Handle reduce_bits_ = 0;
   std::array<gpu::Handle, kElementTypeCount> reduce_{};  // by type
   gpu::Handle multimem_store_ = 0;                       // 0, here and below: there is none

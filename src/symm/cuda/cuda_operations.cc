@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "device/relaxed_capture.h"
 #include "symm/cuda/endings.h"
-#include "symm/device/elsewhere.h"
+#include "symm/device/up_to_event.h"
 
 namespace ashlar::symm {
 namespace {
@@ -17,36 +17,6 @@ namespace {
 using kernels::End;
 
 uint64_t address_of(const Memory& memory) { return reinterpret_cast<uint64_t>(memory.base()); }
-
-// Work in a stream up to an event. A device that is lost has ended it. Whoever captures a graph
-// meanwhile is not to notice that it is asked for.
-class UpToEvent final : public Asked {
- public:
-  static Result<std::unique_ptr<UpToEvent>> make(Device& device) {
-    const Result<EventId> event = device.create_event();
-    if (!event.ok()) return event.status();
-    return std::make_unique<UpToEvent>(device, *event);
-  }
-  UpToEvent(Device& device, EventId event) : device_(device), event_(event) {}
-  ~UpToEvent() override { (void)device_.destroy_event(event_).ok(); }
-  UpToEvent(const UpToEvent&) = delete;
-  UpToEvent& operator=(const UpToEvent&) = delete;
-
-  EventId event() const { return event_; }
-  bool has_ended() override {
-    const RelaxedCapture relaxed(device_);
-    const Result<bool> done = device_.is_done(event_);
-    return done.ok() ? *done : done.status().is(StatusKind::kDeviceLost);
-  }
-  void wait() override {
-    const RelaxedCapture relaxed(device_);
-    (void)device_.synchronize_event(event_).ok();
-  }
-
- private:
-  Device& device_;
-  const EventId event_;
-};
 
 void copy_rows(const kernels::Record& record, const AllToAllV& rows) {
   if (record.has_rows == 0) return;
@@ -114,17 +84,25 @@ Status CudaOperations::run(const Signal& what, const When& when) {
 
 Status CudaOperations::run(const Collective& what, const When& when) {
   if (Status wrong = check(team(), what); !wrong.ok()) return wrong;
-  if (Status wrong = check_elsewhere(what); !wrong.ok()) return wrong;
+  if (Status wrong =
+          check_usable(std::visit([](const auto& each) { return elsewhere_of(each); }, what));
+      !wrong.ok()) {
+    return wrong;
+  }
   const Result<Plan> plan = plan_for(team(), as_can_be(what));
   if (!plan.ok()) return plan.status();
   return submit(*plan, std::get_if<AllToAllV>(&what), when);
 }
 
 Collective CudaOperations::as_can_be(Collective what) const {
-  if (auto* reduce = std::get_if<MultimemAllReduce>(&what)) {
-    const Reduction& wanted = reduce->request.what;
-    const bool can = wanted.op == ReduceOp::kSum && kernels_.can_multimem(wanted.type);
-    if (!can) reduce->multicast = nullptr;
+  const auto can = [this](const Reduction& wanted) {
+    return wanted.op == ReduceOp::kSum && kernels_.can_multimem(wanted.type);
+  };
+  if (auto* all = std::get_if<MultimemAllReduce>(&what)) {
+    if (!can(all->request.what)) all->multicast = nullptr;
+  }
+  if (auto* one = std::get_if<MultimemReduce>(&what)) {
+    if (!can(one->request.what)) one->multicast = nullptr;
   }
   if (auto* gather = std::get_if<MultimemAllGather>(&what)) {
     if (!kernels_.can_multimem(std::nullopt)) gather->multicast = nullptr;
@@ -132,8 +110,7 @@ Collective CudaOperations::as_can_be(Collective what) const {
   return what;
 }
 
-Status CudaOperations::check_elsewhere(const Collective& what) {
-  const Elsewhere other = std::visit([](const auto& each) { return elsewhere_of(each); }, what);
+Status CudaOperations::check_usable(const Elsewhere& other) {
   if (other.address == nullptr || other.bytes == 0) return {};
   const AddressRange range{DeviceAddress(reinterpret_cast<uint64_t>(other.address)), other.bytes};
   const Status usable = device_.check_access(range, Access::kReadWrite);

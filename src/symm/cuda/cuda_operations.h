@@ -7,6 +7,7 @@
 // is a word on that board, too, which every kernel that waits looks at.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "symm/cuda/cuda_kernels.h"
 #include "symm/cuda/plan.h"
 #include "symm/device/device_operations.h"
+#include "symm/device/elsewhere.h"
 
 namespace ashlar::symm {
 
@@ -30,6 +32,8 @@ class CudaOperations final : public DeviceOperations {
                                                   const OperationsOptions& options);
   ~CudaOperations() override;
 
+  Status store_words(const Peers& peers, const WordStore& what, const When& when) override;
+  Status spread(const Peers& peers, const Spread& what, const When& when) override;
   Status run(const Signal& what, const When& when) override;
   Status run(const Collective& what, const When& when) override;
   Result<uint64_t> counter_value(int from, int channel) override;
@@ -43,7 +47,8 @@ class CudaOperations final : public DeviceOperations {
                  PinnedPool::Piece<kernels::Board> board, std::shared_ptr<Memory> desk);
 
   Team team() { return {.pads = pads_, .order = unused_, .channel = options_.channel_count - 1}; }
-  Status check_elsewhere(const Collective& what);
+  // kUsage: the device may not read and write it.
+  Status check_usable(const Elsewhere& other);
   // Without the address of multicast where there is no kernel that could use it.
   Collective as_can_be(Collective what) const;
 
@@ -62,6 +67,10 @@ class CudaOperations final : public DeviceOperations {
   Status run_now(const Plan& plan, const AllToAllV* rows, const When& when);
   Result<Places> places_for(const Plan& plan, const When& when);
   Result<uint64_t> scratch_of(size_t bytes) ASHLAR_EXCLUDES(mutex_);
+
+  // --- cuda_stores.cc: what is no part of the group's work
+  // Puts it into the stream, or into one of its own, and waits.
+  Status run_alone(const std::function<Status(StreamId stream)>& launch, const When& when);
 
   // What ended badly in a stream and was not told yet; told now.
   Status take_bad_end() ASHLAR_EXCLUDES(mutex_);

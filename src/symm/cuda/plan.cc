@@ -9,7 +9,6 @@
 namespace ashlar::symm {
 namespace {
 
-using kernels::Act;
 using kernels::CopyKind;
 using kernels::ReduceTo;
 
@@ -109,21 +108,34 @@ class Planner {
   }
 
   // Through the switch, whole packs from the beginning; how many bytes those are. 0: not at all.
-  size_t multimem(std::optional<ElementType> sum_of, const std::byte* multicast,
-                  const std::byte* from, size_t bytes) {
-    const uint64_t to = address_of(multicast);
+  struct Through {
+    std::optional<ElementType> sum_of{};
+    const std::byte* multicast = nullptr;  // null: there is none
+    const std::byte* from = nullptr;       // of a store
+    const std::byte* to = nullptr;         // of a sum; null: to all
+  };
+  size_t multimem(const Through& way, size_t bytes) {
     const size_t whole = bytes / kPackBytes * kPackBytes;
-    if (multicast == nullptr || whole == 0 || !is_aligned(to | address_of(from), kPackBytes)) {
-      return 0;
-    }
-    MultimemStep step{.sum_of = sum_of, .arguments = {}};
+    const uint64_t all = address_of(way.multicast) | address_of(way.from) | address_of(way.to);
+    if (way.multicast == nullptr || whole == 0 || !is_aligned(all, kPackBytes)) return 0;
+    MultimemStep step{.sum_of = way.sum_of, .arguments = {}};
     step.arguments.own = meeting_.own;
     step.arguments.meeting = meeting_.meeting - 1;
-    step.arguments.multicast = to;
-    step.arguments.from = address_of(from);
+    step.arguments.multicast = address_of(way.multicast);
+    step.arguments.from = address_of(way.from);
+    step.arguments.to = address_of(way.to);
     step.arguments.bytes = whole;
     plan_.steps.emplace_back(step);
     return whole;
+  }
+
+  // All of the piece, combined here; what the switch does not do is read from all ranks' memory.
+  void combine(const Reduction& what, size_t bytes, const std::byte* multicast,
+               const std::byte* out) {
+    const size_t done =
+        multimem({.sum_of = what.type, .multicast = multicast, .from = nullptr, .to = out}, bytes);
+    reduce(what, {.begin_bytes = done, .bytes = bytes - done},
+           {.to = ReduceTo::kOut, .out = out + done});
   }
 
   // Of an all-to-all-v: who is sent what.
@@ -197,6 +209,20 @@ Result<Plan> plan(const Team& team, const ChosenAllReduce& each) {
   const size_t bytes = static_cast<size_t>(request.count) * element_bytes(request.what.type);
   return bytes <= each.one_shot_bytes ? plan_one_shot(team, request, bytes)
                                       : plan_two_shot(team, request, bytes);
+}
+
+Plan plan_to_root(const Team& team, const Reduce& request, Operation operation,
+                  const std::byte* multicast) {
+  const size_t bytes = static_cast<size_t>(request.count) * element_bytes(request.what.type);
+  const Call call = call_for(operation, request, bytes);
+  if (team.world_size() == 1) return plan_alone(team, request.piece, call, request.out);
+  Planner planner(team, request.piece, call);
+  if (request.out != nullptr) planner.combine(request.what, bytes, multicast, request.out);
+  return planner.finish();
+}
+
+Result<Plan> plan(const Team& team, const Reduce& request) {
+  return plan_to_root(team, request, Operation::kReduce, nullptr);
 }
 
 Result<Plan> plan(const Team& team, const ReduceScatter& request) {
@@ -276,16 +302,25 @@ Result<Plan> plan(const Team& team, const MultimemAllReduce& each) {
   const AllReduce& request = each.request;
   const size_t bytes = static_cast<size_t>(request.count) * element_bytes(request.what.type);
   const Call call = call_for(Operation::kMultimemAllReduce, request, bytes);
-  if (team.world_size() == 1) return plan_alone(team, request.piece, call, nullptr);
+  if (team.world_size() == 1) return plan_alone(team, request.piece, call, request.out);
   Planner planner(team, request.piece, call);
+  if (request.out != nullptr) {
+    planner.combine(request.what, bytes, each.multicast, request.out);
+    return planner.finish();
+  }
   Part part = part_of(team.rank(), team.world_size(), bytes);
   if (each.multicast != nullptr) {
     const std::byte* at = each.multicast + part.begin_bytes;
-    const size_t done = planner.multimem(request.what.type, at, nullptr, part.bytes);
+    const size_t done =
+        planner.multimem({.sum_of = request.what.type, .multicast = at}, part.bytes);
     part = {.begin_bytes = part.begin_bytes + done, .bytes = part.bytes - done};
   }
   planner.reduce(request.what, part, {.to = ReduceTo::kAll});
   return planner.finish();
+}
+
+Result<Plan> plan(const Team& team, const MultimemReduce& each) {
+  return plan_to_root(team, each.request, Operation::kMultimemReduce, each.multicast);
 }
 
 Result<Plan> plan(const Team& team, const MultimemAllGather& each) {
@@ -296,7 +331,7 @@ Result<Plan> plan(const Team& team, const MultimemAllGather& each) {
   const size_t begin = bytes * static_cast<size_t>(team.rank());
   size_t done = 0;
   if (each.multicast != nullptr) {
-    done = planner.multimem(std::nullopt, each.multicast + begin, request.in, bytes);
+    done = planner.multimem({.multicast = each.multicast + begin, .from = request.in}, bytes);
   }
   kernels::CopyArguments push{};
   push.kind = CopyKind::kPush;
@@ -314,15 +349,15 @@ kernels::SignalArguments signal_on(const Pads& pads, const PadLine& line) {
   return signal;
 }
 
-Act act_of(Signal::Kind kind) {
+kernels::Act act_of(Signal::Kind kind) {
   switch (kind) {
-    case Signal::Kind::kPut: return Act::kPut;
-    case Signal::Kind::kWait: return Act::kWait;
-    case Signal::Kind::kAdd: return Act::kAdd;
-    case Signal::Kind::kWaitForValue: return Act::kWaitForValue;
+    case Signal::Kind::kPut: return kernels::Act::kPut;
+    case Signal::Kind::kWait: return kernels::Act::kWait;
+    case Signal::Kind::kAdd: return kernels::Act::kAdd;
+    case Signal::Kind::kWaitForValue: return kernels::Act::kWaitForValue;
     case Signal::Kind::kBarrier: break;
   }
-  return Act::kBarrier;
+  return kernels::Act::kBarrier;
 }
 
 }  // namespace
@@ -348,7 +383,7 @@ Plan plan_for(const Pads& pads, const Signal& what) {
 
 Plan plan_to_look(const Pads& pads, int from, int channel) {
   kernels::SignalArguments look = signal_on(pads, pads.line(pads.rank(), channel, from));
-  look.act = Act::kLook;
+  look.act = kernels::Act::kLook;
   Plan plan;
   plan.steps.emplace_back(look);
   return plan;

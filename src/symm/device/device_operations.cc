@@ -28,6 +28,11 @@ Status DeviceOperations::get(const Peers& peers, int from, size_t place, std::sp
   });
 }
 
+Status DeviceOperations::store_words(const Peers& /*peers*/, const WordStore& /*what*/,
+                                     const When& /*when*/) {
+  return refuse("stores of words");
+}
+
 Status DeviceOperations::run(const Signal& /*what*/, const When& /*when*/) {
   return refuse("signals and barriers");
 }

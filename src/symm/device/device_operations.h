@@ -25,6 +25,7 @@ class DeviceOperations : public Operations {
 
   Status put(const Peers& peers, int to, size_t place, std::span<const std::byte> from) override;
   Status get(const Peers& peers, int from, size_t place, std::span<std::byte> to) override;
+  Status store_words(const Peers& peers, const WordStore& what, const When& when) override;
   Status run(const Signal& what, const When& when) override;
   Status run(const Collective& what, const When& when) override;
   Result<uint64_t> counter_value(int from, int channel) override;

@@ -8,15 +8,16 @@ namespace {
 
 size_t bytes_of(int64_t count, size_t each) { return static_cast<size_t>(count) * each; }
 
-}  // namespace
-
-Elsewhere elsewhere_of(const ChosenAllReduce& each) {
-  const AllReduce& request = each.request;
-  return {"out", request.out, bytes_of(request.count, element_bytes(request.what.type))};
-}
-Elsewhere elsewhere_of(const ReduceScatter& each) {
+template <typename Request>
+Elsewhere out_of_reduction(const Request& each) {
   return {"out", each.out, bytes_of(each.count, element_bytes(each.what.type))};
 }
+
+}  // namespace
+
+Elsewhere elsewhere_of(const ChosenAllReduce& each) { return out_of_reduction(each.request); }
+Elsewhere elsewhere_of(const Reduce& each) { return out_of_reduction(each); }
+Elsewhere elsewhere_of(const ReduceScatter& each) { return out_of_reduction(each); }
 Elsewhere elsewhere_of(const AllGather& each) {
   return {"in", const_cast<std::byte*>(each.in), bytes_of(each.bytes, 1)};
 }
@@ -24,10 +25,14 @@ Elsewhere elsewhere_of(const Broadcast& each) { return {"out", each.out, bytes_o
 Elsewhere elsewhere_of(const AllToAll& each) {
   return {"out", each.out, bytes_of(each.bytes, each.piece.bases.size())};
 }
-Elsewhere elsewhere_of(const MultimemAllReduce& /*each*/) { return {}; }
+Elsewhere elsewhere_of(const MultimemAllReduce& each) { return out_of_reduction(each.request); }
+Elsewhere elsewhere_of(const MultimemReduce& each) { return out_of_reduction(each.request); }
 Elsewhere elsewhere_of(const MultimemAllGather& each) { return elsewhere_of(each.request); }
 Elsewhere elsewhere_of(const AllToAllV& each) {
   return {"out", each.out, bytes_of(each.out_bytes, 1)};
+}
+Elsewhere elsewhere_of(const Spread& each) {
+  return {"from", const_cast<std::byte*>(each.from.data()), each.from.size()};
 }
 
 Status not_elsewhere(const Elsewhere& other, const Status& reason) {

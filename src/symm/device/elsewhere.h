@@ -16,13 +16,16 @@ struct Elsewhere {
 
 // REQUIRES: checked.
 Elsewhere elsewhere_of(const ChosenAllReduce& each);
+Elsewhere elsewhere_of(const Reduce& each);
 Elsewhere elsewhere_of(const ReduceScatter& each);
 Elsewhere elsewhere_of(const AllGather& each);
 Elsewhere elsewhere_of(const Broadcast& each);
 Elsewhere elsewhere_of(const AllToAll& each);
 Elsewhere elsewhere_of(const AllToAllV& each);
 Elsewhere elsewhere_of(const MultimemAllReduce& each);
+Elsewhere elsewhere_of(const MultimemReduce& each);
 Elsewhere elsewhere_of(const MultimemAllGather& each);
+Elsewhere elsewhere_of(const Spread& each);
 
 // kUsage: the device cannot use it, for that reason.
 Status not_elsewhere(const Elsewhere& other, const Status& reason);

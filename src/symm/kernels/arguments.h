@@ -16,6 +16,7 @@ inline constexpr uint32_t kMostRanks = 256;
 inline constexpr const char* kSignalName = "ashlar_symm_signal";
 inline constexpr const char* kMeetName = "ashlar_symm_meet";
 inline constexpr const char* kCopyName = "ashlar_symm_copy";
+inline constexpr const char* kStoreName = "ashlar_symm_store";
 inline constexpr const char* kReduceBitsName = "ashlar_symm_reduce_bits";  // and, or, xor
 inline constexpr const char* kReducePrefix = "ashlar_symm_reduce_";        // the type follows
 // Where multicast is: not in every image.
@@ -195,14 +196,24 @@ struct CopyArguments {
   uint64_t pieces[kMostRanks];
 };
 
-// Of a sum, all ranks' parts at the address, which all of them get; of a store, what all get.
+// Of a sum, all ranks' parts at the address, which all of them get, or this one; of a store, what
+// all get.
 struct MultimemArguments {
   Common own;
   uint32_t meeting;
-  uint32_t reserved;
-  uint64_t multicast;  // this and the next are aligned to 16 bytes
+  uint32_t is_alone;   // no part of a collective: it comes after no meeting, and `own` is not used
+  uint64_t multicast;  // this and the next two are aligned to 16 bytes
   uint64_t from;       // of a store
+  uint64_t to;         // of a sum; 0: all ranks get it
   uint64_t bytes;      // a multiple of 16
+};
+
+// Words of one rank's memory, all the same.
+struct StoreArguments {
+  uint64_t at;  // aligned to 4 bytes
+  uint64_t count;
+  uint32_t value;
+  uint32_t reserved;
 };
 
 static_assert(sizeof(MeetArguments) <= 4096 && sizeof(ReduceArguments) <= 4096 &&

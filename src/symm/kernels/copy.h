@@ -1,4 +1,4 @@
-// Bytes moved between ranks' pieces and elsewhere, after a meeting.
+// Bytes moved between ranks' pieces and elsewhere, after a meeting; words stored without one.
 #pragma once
 
 #include "symm/kernels/meet.h"
@@ -63,6 +63,14 @@ ASHLAR_ON_DEVICE void run_copy(const CopyArguments& what) {
     const uint32_t peer = what.own.rank + step;
     copy_for(what, peer < world_size ? peer : peer - world_size);
   }
+}
+
+// Whoever acquires one of them sees what was done before in the stream: that comes before this
+// kernel, and each store releases it to the whole system.
+ASHLAR_ON_DEVICE void run_store(const StoreArguments& what) {
+  for_units<uint32_t>(0, what.count * sizeof(uint32_t), [&](uint64_t at) {
+    store_release(device_memory<uint32_t>(what.at + at), what.value);
+  });
 }
 
 }  // namespace ashlar::symm::kernels

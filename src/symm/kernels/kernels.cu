@@ -13,6 +13,7 @@ using namespace ashlar::symm::kernels;
 ASHLAR_KERNEL ashlar_symm_signal(const SignalArguments what) { run_signal(what); }
 ASHLAR_KERNEL ashlar_symm_meet(const MeetArguments what) { run_meet(what); }
 ASHLAR_KERNEL ashlar_symm_copy(const CopyArguments what) { run_copy(what); }
+ASHLAR_KERNEL ashlar_symm_store(const StoreArguments what) { run_store(what); }
 
 ASHLAR_KERNEL ashlar_symm_reduce_bits(const ReduceArguments what) { run_reduce_bits(what); }
 ASHLAR_KERNEL ashlar_symm_reduce_f32(const ReduceArguments what) { run_reduce<float>(what); }

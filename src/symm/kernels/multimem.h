@@ -125,12 +125,17 @@ template <typename Stored>
 ASHLAR_ON_DEVICE void run_multimem_sum(const MultimemArguments& what) {
   if (!is_to_be_done(what.own, what.meeting)) return;
   for_units<Sixteen>(0, what.bytes, [&](uint64_t at) {
-    multimem_store(what.multicast + at, multimem_sum<Stored>(what.multicast + at));
+    const Sixteen sum = multimem_sum<Stored>(what.multicast + at);
+    if (what.to == 0) {
+      multimem_store(what.multicast + at, sum);
+    } else {
+      write_pack(device_memory<Sixteen>(what.to + at), sum);
+    }
   });
 }
 
 ASHLAR_ON_DEVICE void run_multimem_store(const MultimemArguments& what) {
-  if (!is_to_be_done(what.own, what.meeting)) return;
+  if (what.is_alone == 0 && !is_to_be_done(what.own, what.meeting)) return;
   for_units<Sixteen>(0, what.bytes, [&](uint64_t at) {
     multimem_store(what.multicast + at, read_pack(device_memory<Sixteen>(what.from + at)));
   });

@@ -11,6 +11,7 @@ namespace {
 
 Piece& piece_of(ChosenAllReduce& each) { return each.request.piece; }
 Piece& piece_of(MultimemAllReduce& each) { return each.request.piece; }
+Piece& piece_of(MultimemReduce& each) { return each.request.piece; }
 Piece& piece_of(MultimemAllGather& each) { return each.request.piece; }
 template <typename Request>
 Piece& piece_of(Request& each) {
@@ -20,6 +21,7 @@ Piece& piece_of(Request& each) {
 void set_elsewhere(ChosenAllReduce& each, std::byte* seen) { each.request.out = seen; }
 void set_elsewhere(AllGather& each, std::byte* seen) { each.in = seen; }
 void set_elsewhere(MultimemAllReduce& each, std::byte* seen) { each.request.out = seen; }
+void set_elsewhere(MultimemReduce& each, std::byte* seen) { each.request.out = seen; }
 void set_elsewhere(MultimemAllGather& each, std::byte* seen) { each.request.in = seen; }
 template <typename Request>
 void set_elsewhere(Request& each, std::byte* seen) {

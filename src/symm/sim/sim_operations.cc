@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "symm/device/elsewhere.h"
 #include "symm/signals.h"
 #include "symm/sim/seen_by_device.h"
 
@@ -67,6 +68,46 @@ Result<uint64_t> SimOperations::counter_value(int from, int channel) {
   });
   return done.ok() ? *value : done;
 }
+
+// --- one rank alone -----------------------------------------------------------------------------
+
+Status SimOperations::store_words(const Peers& peers, const WordStore& what, const When& when) {
+  const std::byte* first = peers.pad(what.rank) + what.place;
+  const Result<std::byte*> seen = seen_by(device_, first, what.count * sizeof(uint32_t));
+  if (!seen.ok()) return seen.status();
+  return submit_alone([first = *seen, what] { store_words_at(first, what); }, when);
+}
+
+Status SimOperations::spread(const Peers& peers, const Spread& what, const When& when) {
+  const size_t bytes = what.from.size();
+  const Result<std::byte*> from = seen_by(device_, what.from.data(), bytes);
+  if (!from.ok()) return not_elsewhere(elsewhere_of(what), from.status());
+  std::vector<std::byte*> all;
+  for (int rank = 0; rank < options_.seat.world_size; ++rank) {
+    const Result<std::byte*> seen = seen_by(device_, peers.buffer(rank) + what.place, bytes);
+    if (!seen.ok()) return seen.status();
+    all.push_back(*seen);
+  }
+  const auto copy = [from = *from, bytes, all = std::move(all)] {
+    for (std::byte* const to : all) copy_bytes(to, from, bytes);
+  };
+  return submit_alone(copy, when);
+}
+
+Status SimOperations::submit_alone(const std::function<void()>& act, const When& when) {
+  const auto kernel = [act, running = when.in_flight->begin()]() -> Status {
+    act();
+    return {};
+  };
+  const auto launch = [&](StreamId stream) { return device_.launch(stream, kernel); };
+  if (!when.stream) return or_lost(own_streams_.run(launch));
+  if (Status capture = refuse_capture(device_, *when.stream); !capture.ok()) {
+    return or_lost(capture);
+  }
+  return or_lost(launch(*when.stream));
+}
+
+// --- in streams ---------------------------------------------------------------------------------
 
 Status SimOperations::submit(const Submission& work, const When& when) {
   if (Status before = take_bad_end(); !before.ok()) return before;

@@ -22,6 +22,8 @@ class SimOperations final : public DeviceOperations {
   static Result<std::unique_ptr<Operations>> make(sim::SimDevice& device,
                                                   const OperationsOptions& options);
 
+  Status store_words(const Peers& peers, const WordStore& what, const When& when) override;
+  Status spread(const Peers& peers, const Spread& what, const When& when) override;
   Status run(const Signal& what, const When& when) override;
   Status run(const Collective& what, const When& when) override;
   Result<uint64_t> counter_value(int from, int channel) override;
@@ -40,6 +42,8 @@ class SimOperations final : public DeviceOperations {
     bool is_ordered = false;
   };
   Status submit(const Submission& work, const When& when);
+  // What is no part of the group's work.
+  Status submit_alone(const std::function<void()>& act, const When& when);
   Status launch(const Submission& work, StreamId stream, const std::function<Status()>& kernel);
   // What ended badly in a stream and was not told yet; told now.
   Status take_bad_end() ASHLAR_EXCLUDES(mutex_);

@@ -11,6 +11,7 @@
 #include "symm/cuda/plan.h"
 #include "symm/kernels/copy.h"
 #include "symm/kernels/meet.h"
+#include "symm/kernels/multimem.h"
 #include "symm/kernels/reduce.h"
 #include "symm/kernels/signal.h"
 
@@ -25,8 +26,18 @@ class PlainMachine final : public kernels::HostMachine {
   void* see(uint64_t address, uint64_t /*bytes*/) override {
     return reinterpret_cast<void*>(address);
   }
+  // What is behind multicast: memory of each rank, at the same place.
+  uint32_t copy_count(uint64_t /*address*/) override {
+    return static_cast<uint32_t>(copies.size());
+  }
+  void* see_copy(uint64_t address, uint64_t /*bytes*/, uint32_t copy) override {
+    return copies[copy] + (address - multicast);
+  }
   void rest(uint32_t /*turn*/) override {}
   uint64_t now_ns() const override { return ++now_; }
+
+  std::vector<std::byte*> copies;
+  uint64_t multicast = 0;
 
  private:
   mutable uint64_t now_ = 1;
@@ -35,6 +46,7 @@ class PlainMachine final : public kernels::HostMachine {
 constexpr int kChannels = 2;
 constexpr int kRanks = 2;
 constexpr size_t kWords = 64;
+constexpr uint64_t kMulticast = uint64_t{1} << 40;  // no memory of anybody's
 
 struct alignas(64) Pad {
   std::byte bytes[sizeof(PadLine) * kChannels * kRanks] = {};
@@ -59,6 +71,8 @@ class KernelsTest : public ::testing::Test {
       pads_.push_back(each->pad.bytes);
       buffers_.push_back(reinterpret_cast<std::byte*>(each->words));
     }
+    machine_.copies = buffers_;
+    machine_.multicast = kMulticast;
     kernels::running_machine() = &machine_;
   }
   ~KernelsTest() override { kernels::running_machine() = nullptr; }
@@ -103,6 +117,10 @@ class KernelsTest : public ::testing::Test {
       kernels::CopyArguments arguments = copy->arguments;
       arguments.own = seat;
       on_threads(8, [&] { kernels::run_copy(arguments); });
+    } else if (const auto* multimem = std::get_if<MultimemStep>(&wanted)) {
+      kernels::MultimemArguments arguments = multimem->arguments;
+      arguments.own = seat;
+      on_threads(8, [&] { kernels::run_multimem_sum<uint32_t>(arguments); });
     }
   }
   void run_from(int rank, const Plan& plan, size_t first, size_t end) {
@@ -110,6 +128,10 @@ class KernelsTest : public ::testing::Test {
     for (size_t step = first; step < end; ++step) run(rank, plan, step);
   }
   End ending(int rank) { return own(rank).record.ending.kind; }
+  template <typename Body>
+  void alone(uint32_t threads, const Body& body) {
+    on_threads(threads, body);
+  }
 
   bool is_in_stream = false;
 
@@ -227,6 +249,61 @@ TEST_F(KernelsTest, ATwoShotToElsewhereMeetsFourTimesAndPutsItsInputBack) {
   EXPECT_EQ(own(1).out[0], 11);
   EXPECT_EQ(own(0).words[0], 10);
   EXPECT_EQ(own(1).words[0], 1);
+}
+
+// Ten words: two packs go through the switch, the rest is read from all ranks' memory.
+TEST_F(KernelsTest, AMultimemSumToElsewhereIsLoadedAndStoredHereAlone) {
+  auto* const multicast = reinterpret_cast<std::byte*>(kMulticast);
+  for (int rank = 0; rank < kRanks; ++rank) {
+    for (size_t i = 0; i < kWords; ++i) own(rank).words[i] = static_cast<int32_t>(i) + 100 * rank;
+  }
+  AllReduce all = sum(0, true);
+  all.count = 10;
+  Reduce one{.piece = piece(), .count = 10, .what = all.what, .root = 0, .out = all.out};
+  for (const Collective& what : {Collective(MultimemAllReduce{all, multicast}),
+                                 Collective(MultimemReduce{one, multicast})}) {
+    std::memset(own(0).out, 0, sizeof(own(0).out));
+    const Plan first = plan(0, what);
+    ASSERT_EQ(first.steps.size(), 4u);
+    ASSERT_TRUE(std::holds_alternative<MultimemStep>(first.steps[1]));
+    Collective other = what;
+    if (auto* reduce = std::get_if<MultimemReduce>(&other)) reduce->request.out = nullptr;
+    if (auto* reduce = std::get_if<MultimemAllReduce>(&other)) {
+      reduce->request.out = reinterpret_cast<std::byte*>(own(1).out);
+    }
+    const Plan second = plan(1, other);
+    EXPECT_EQ(second.steps.size(), std::holds_alternative<MultimemReduce>(what) ? 2u : 4u);
+    run(1, second, 0);  // it has told, and does not wait for long
+    run_from(0, first, 0, 3);
+    for (size_t i = 0; i < kWords; ++i) {
+      EXPECT_EQ(own(0).out[i], i < 10 ? 2 * static_cast<int32_t>(i) + 100 : 0);
+      EXPECT_EQ(own(0).words[i], static_cast<int32_t>(i));
+    }
+    run_from(1, second, 0, second.steps.size());
+    run_from(0, first, 3, 4);
+    run_from(1, second, 0, second.steps.size());
+    EXPECT_EQ(ending(0), End::kNone);
+    EXPECT_EQ(ending(1), End::kNone);
+  }
+}
+
+// Nothing of a call is begun, and nothing keeps it from being done.
+TEST_F(KernelsTest, WordsAndBytesForAllAreStoredOutsideOfAnyCall) {
+  const kernels::StoreArguments words{
+      .at = reinterpret_cast<uint64_t>(&own(1).words[3]), .count = 5, .value = 9, .reserved = 0};
+  alone(3, [&] { kernels::run_store(words); });
+  for (size_t i = 0; i < kWords; ++i) EXPECT_EQ(own(1).words[i], i >= 3 && i < 8 ? 9 : 0);
+  kernels::MultimemArguments bytes{};
+  bytes.is_alone = 1;
+  bytes.multicast = kMulticast + 64;
+  bytes.from = reinterpret_cast<uint64_t>(own(0).out);
+  bytes.bytes = 32;
+  for (size_t i = 0; i < 8; ++i) own(0).out[i] = static_cast<int32_t>(i) + 1;
+  alone(3, [&] { kernels::run_multimem_store(bytes); });
+  for (int rank = 0; rank < kRanks; ++rank) {
+    for (size_t i = 0; i < 8; ++i) EXPECT_EQ(own(rank).words[16 + i], static_cast<int32_t>(i) + 1);
+    EXPECT_EQ(own(rank).words[24], 0);
+  }
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// All-reduce and reduce-scatter, by threads and by processes, against one reduction of everything.
+// All-reduce, reduce and reduce-scatter, by threads and by processes, against one reduction of
+// everything. Long because all of them are compared with that one, and try the same mistakes.
 #include "symm/collectives/reducing.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +20,7 @@ using ::testing::HasSubstr;
 using testing::World;
 
 using Algorithm = Status (*)(const Team&, const AllReduce&, const Limits&);
-constexpr Algorithm kAlgorithms[] = {one_shot_all_reduce, two_shot_all_reduce};
+constexpr Algorithm kAlgorithms[] = {one_shot_all_reduce, two_shot_all_reduce, multimem_all_reduce};
 
 const Failure kNoFailure;
 
@@ -299,6 +300,77 @@ TEST(AllReduceConcurrency, CallsOfOneRanksThreadsTakeTurns) {
     }
   });
   EXPECT_EQ(world.team(0).pads.line(0, 1, 0).barrier, 300u);
+}
+
+// --- to one rank --------------------------------------------------------------------------------
+
+using ToRoot = Status (*)(const Team&, const Reduce&, const Limits&);
+
+void reduce_to_every_root(World& world, int rank, const Shape& shape, ToRoot algorithm) {
+  const std::vector<std::byte> untouched(shape.bytes(), std::byte{0x77});
+  for (int root = 0; root < world.size(); ++root) {
+    const auto seed = static_cast<unsigned>(root);
+    const std::vector<std::byte> input = World::draw(rank, shape.bytes(), seed);
+    std::vector<std::byte> out = untouched;
+    const Reduce request{.piece = world.piece(static_cast<int64_t>(shape.offset)),
+                         .count = static_cast<int64_t>(shape.count),
+                         .what = shape.what,
+                         .root = root,
+                         .out = rank == root ? out.data() : nullptr};
+    world.fill(rank, shape.offset, input);
+    ASSERT_TRUE(algorithm(world.team(rank), request, soon()).ok());
+    EXPECT_EQ(out,
+              rank == root ? reduced(world.size(), shape.bytes(), shape.what, seed) : untouched);
+    EXPECT_EQ(world.read(rank, shape.offset, shape.bytes()), input);
+  }
+}
+
+TEST(ReduceConcurrency, GivesTheRootTheBitsOfAllReduceAndLeavesTheInput) {
+  for (const ToRoot algorithm : {reduce_to_root, multimem_reduce}) {
+    for (const int world_size : {1, 2, 3, 5}) {
+      for (const size_t count : {0, 1, 333}) {
+        const Shape shape{.count = count, .offset = 8, .what = {ElementType::kBf16}};
+        World world(world_size, shape.offset + shape.bytes());
+        testing::run_as_threads(
+            world_size, [&](int rank) { reduce_to_every_root(world, rank, shape, algorithm); });
+        EXPECT_TRUE(world.buffers().guards_are_whole());
+      }
+    }
+  }
+}
+
+TEST(Reduce, RefusesWhatCannotBeBeforeAnythingStarts) {
+  World world(2, 64);
+  std::vector<std::byte> out(64);
+  const auto refusal = [&](const Reduce& request) {
+    const Status one = reduce_to_root(world.team(0), request, {kNoFailure, a_moment()});
+    EXPECT_EQ(one.kind(), StatusKind::kUsage);
+    EXPECT_EQ(one.message(),
+              multimem_reduce(world.team(0), request, {kNoFailure, a_moment()}).message());
+    return one.message();
+  };
+  const Piece piece = world.piece();
+  EXPECT_THAT(refusal({.piece = piece, .count = 1, .root = 2}), HasSubstr("root: "));
+  EXPECT_THAT(refusal({.piece = piece, .count = 1, .root = -1}), HasSubstr("root: "));
+  EXPECT_THAT(refusal({.piece = piece, .count = 1}), HasSubstr("out is null"));
+  EXPECT_THAT(refusal({.piece = piece, .count = 4, .out = out.data() + 1}),
+              HasSubstr("out is not aligned"));
+  EXPECT_THAT(refusal({.piece = piece, .count = 16, .out = world.buffers().of(0) + 60}),
+              HasSubstr("out overlaps"));
+  EXPECT_THAT(refusal({.piece = piece, .count = 17, .root = 1}), HasSubstr("not within"));
+  EXPECT_EQ(world.team(0).pads.line(1, 1, 0).barrier, 0u);
+}
+
+TEST(ReduceConcurrency, OfDifferentRootsFailsOnAll) {
+  World world(2, 64);
+  testing::run_as_threads(2, [&](int rank) {
+    std::vector<std::byte> out(64);
+    const Reduce request{.piece = world.piece(), .count = 16, .root = rank, .out = out.data()};
+    EXPECT_THAT(reduce_to_root(world.team(rank), request, soon()).message(),
+                AllOf(HasSubstr("rank 0 a reduce (sum of f32, to rank 0, 64 bytes at 0)"),
+                      HasSubstr("rank 1 a reduce (sum of f32, to rank 1, 64 bytes at 0)")));
+    reduce_to_every_root(world, rank, {.count = 16}, reduce_to_root);
+  });
 }
 
 void reduce_scatter_once(World& world, int rank, const Shape& shape, bool is_in_place) {
