@@ -321,8 +321,15 @@ void Circle::part(const Status& reason) {
   if (!reason.ok()) abandon_keys(deadline);
   arena_.process().heart().remove(leases_);
   leases_.end(deadline);
+  if (reason.ok()) {
+    arena_.forget_group(roster_.token);
+    multicast_keeper_->let_go();
+    return;
+  }
+  // Nobody says any more whether it is done. Whoever lives has heard of it when the verdict ends.
+  multicast_keeper_->keep_from_now_on();
   arena_.forget_group(roster_.token);
-  multicast_keeper_->let_go();
+  arena_.let_go_later(multicast_keeper_, Deadline::after(parting_life(arena_)));
 }
 
 // A rank sees to its own; the one that wrote down why also to the others', some of whom are dead.
