@@ -14,7 +14,7 @@
 namespace ashlar::symm {
 namespace {
 
-constexpr std::chrono::seconds kPartingPatience{3};
+constexpr std::chrono::milliseconds kPartingPatience{3000};
 // What a rank leaves in the store when its group has failed, and the verdict itself, are there for
 // so many leases: a rank that has its own beats within each, and reads the verdict when it does.
 constexpr int kPartingLeases = 3;
@@ -317,7 +317,8 @@ void Circle::part(const Status& reason) {
   if (links_ != nullptr) links_->say_goodbye(reason);
   links_.reset();
   remotes_.reset();
-  const Deadline deadline = Deadline::after(kPartingPatience);
+  const Deadline deadline =
+      Deadline::after(exchange_.has_lost_store() ? kLostStorePatience : kPartingPatience);
   if (!reason.ok()) abandon_keys(deadline);
   arena_.process().heart().remove(leases_);
   leases_.end(deadline);
