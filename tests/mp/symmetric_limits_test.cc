@@ -15,7 +15,7 @@ namespace ashlar::symm {
 namespace {
 
 constexpr size_t kSmall = 4096;
-constexpr size_t kLarge = size_t{64} << 20;
+constexpr size_t kLarge = size_t{1} << 30;  // of which nobody touches much
 
 // The limit of this process while it is there.
 class Limit {
@@ -71,7 +71,7 @@ TEST(SymmetricLimits, MemoryBeyondTheLimitForFilesIsOutOfMemoryAndEndsNobody) {
                   const size_t mappings = symmetric_mapping_count();
                   const std::string said =
                       out_of_memory_in([&] { (void)own.heap.allocate(kLarge); });
-                  if (said.find("symmetric memory of 67118080 bytes") == std::string::npos)
+                  if (said.find("symmetric memory of 1073751040 bytes") == std::string::npos)
                     return said;
                   if (open_fd_count() != fds) return "descriptors are left";
                   if (symmetric_mapping_count() != mappings) return "memory is left";
