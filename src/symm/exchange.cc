@@ -120,7 +120,9 @@ Result<std::vector<std::string>> Exchange::gather(const std::string& own_record,
   const std::string own_key = key(sequence_, seat.rank);
   bool is_set = false;
   nanoseconds pause = kFirstExchangeRest;
-  const auto set_own = [&] { return store_->set(own_key, own_record, life, deadline); };
+  const auto set_own = [&] {
+    return store_->set(own_key, own_record, life, with_a_last_look(deadline));
+  };
   for (;;) {
     if (!is_set) {
       if (Status set = set_own(); !set.ok()) return own_trouble(set);
@@ -130,7 +132,8 @@ Result<std::vector<std::string>> Exchange::gather(const std::string& own_record,
     const bool is_late = deadline.has_passed();
     std::vector<std::string> keys = {own_key, verdict_.key()};
     for (int rank : waited_for) keys.push_back(key(sequence_, rank));
-    Result<std::vector<std::optional<std::string>>> found = checked_look(*store_, keys, deadline);
+    Result<std::vector<std::optional<std::string>>> found =
+        checked_look(*store_, keys, with_a_last_look(deadline));
     if (!found.ok()) return own_trouble(found.status());
     is_set = (*found)[0].has_value();
     std::vector<int> still;

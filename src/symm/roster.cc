@@ -97,12 +97,14 @@ class Gathering {
     nanoseconds pause = kFirstRosterRest;
     for (;;) {
       std::vector<int> missing;
-      if (Status read = read_records(missing, deadline); !read.ok()) return lose_store(read);
+      const bool is_late = deadline.has_passed();
+      const Deadline look = with_a_last_look(deadline);
+      if (Status read = read_records(missing, look); !read.ok()) return lose_store(read);
       if (missing.empty()) {
-        if (Status met = meet(missing, deadline); !met.ok()) return lose_store(met);
+        if (Status met = meet(missing, look); !met.ok()) return lose_store(met);
       }
       if (missing.empty()) return roster();
-      if (deadline.has_passed()) return give_up(missing);
+      if (is_late) return give_up(missing);
       std::this_thread::sleep_for(std::min(pause, deadline.left()));
       pause = std::min(2 * pause, kLongestRosterRest);
     }

@@ -88,6 +88,15 @@ class ExchangeTest : public ::testing::Test {
   std::shared_ptr<Store> store_ = make_memory_store();
 };
 
+TEST_F(ExchangeTest, AStoreThatIsSlowAtTheDeadlineIsNotNamedInPlaceOfWhoeverDidNotCome) {
+  const auto store = std::make_shared<UserStore>();
+  store->answering_time = milliseconds(100);
+  Member own(store, {0, 2});
+  const Status late = own.exchange.barrier(Deadline::after(milliseconds(200)));
+  EXPECT_EQ(late.kind(), StatusKind::kTimeout);
+  EXPECT_THAT(late.message(), HasSubstr("rank 1 of group test did not come to exchange 0"));
+}
+
 // What is given to the last barrier does not live long, and may be over when all have come.
 TEST_F(ExchangeTest, WhoGetsThroughTheLastBarrierIsSeenByThoseWhoLookLater) {
   const auto store = std::make_shared<UserStore>();

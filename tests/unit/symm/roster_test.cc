@@ -132,6 +132,14 @@ TEST(RosterConcurrency, WhoIsLeftBehindSaysWhatTheOneSaidWhoGaveUp) {
   EXPECT_EQ(late.kind(), StatusKind::kTimeout);
 }
 
+TEST(Roster, AStoreThatIsSlowAtTheDeadlineIsNotNamedInPlaceOfWhoeverDidNotCome) {
+  UserStore store;
+  store.answering_time = milliseconds(100);
+  const Status late = try_to_join(store, 0, milliseconds(200));
+  EXPECT_EQ(late.kind(), StatusKind::kTimeout);
+  EXPECT_THAT(late.message(), HasSubstr("ranks 1 and 2 of group test did not come to join"));
+}
+
 TEST(Roster, TwoThatJoinAsTheSameRankAreToldSo) {
   UserStore store;
   store.before_look = [](Store& memory) {  // the other one, at each of its looks
