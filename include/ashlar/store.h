@@ -77,7 +77,8 @@ ASHLAR_EXPORT std::shared_ptr<Store> make_memory_store();
 
 // For processes that see the same folder, on one machine or on a shared file system with locks; it
 // is made if it is not there. Whoever ends in the middle of a call leaves nobody waiting. Time to
-// live is counted by the machines' clocks, which had better agree.
+// live is counted by the clock by which the file system notes when files are touched: on most
+// shared ones the server's, so that machines' own clocks need not agree.
 ASHLAR_EXPORT Result<std::shared_ptr<Store>> open_file_store(const std::string& folder);
 
 // The part of `store` whose keys begin with `prefix` and a slash. kUsage: the prefix is no key.

@@ -26,8 +26,8 @@ struct UcxOptions {
   std::chrono::microseconds busy_poll{50};
 };
 
-// Opens this process' side and starts the thread that answers others. A child of a fork must not
-// use it; the end of its copy does nothing.
+// Opens this process' side and starts the thread that answers others. A child of a fork is
+// refused whatever it asks of it (kUsage), and the end of its copy does nothing.
 // kUsage: UCX does not take the options.
 ASHLAR_EXPORT Result<std::shared_ptr<Transport>> open_ucx_transport(const UcxOptions& options);
 

@@ -59,6 +59,7 @@ Result<std::byte*> Arena::allocate_again(Block& block, size_t bytes) {
 }
 
 Result<std::shared_ptr<Block>> Arena::make(size_t bytes, size_t pad_bytes) {
+  let_go_of_multicast(Deadline::Clock::now());
   if (bytes > kMostBlockBytes || pad_bytes > kMostBlockBytes) {
     return Status::out_of_memory(
         text("a symmetric block of ", bytes, " bytes: more than there can be"));
@@ -135,6 +136,23 @@ std::shared_ptr<const Peers> Arena::peers_of(const Block& block, const Token& gr
 void Arena::keep_peers(Block& block, const Token& group, std::shared_ptr<const Peers> peers) {
   MutexLock lock(mutex_);
   block.peers.insert_or_assign(group, std::move(peers));
+}
+
+void Arena::let_go_later(std::shared_ptr<MulticastKeeper> keeper, Deadline deadline) {
+  MutexLock lock(mutex_);
+  kept_.push_back({std::move(keeper), deadline});
+}
+
+void Arena::let_go_of_multicast(Deadline::Clock::time_point then) {
+  std::vector<Keeping> over;
+  {
+    MutexLock lock(mutex_);
+    const auto is_kept = [then](const Keeping& each) { return each.until.at() > then; };
+    const auto first = std::stable_partition(kept_.begin(), kept_.end(), is_kept);
+    over.assign(std::move_iterator(first), std::move_iterator(kept_.end()));
+    kept_.erase(first, kept_.end());
+  }
+  for (const Keeping& each : over) each.keeper->let_go();
 }
 
 void Arena::forget_group(const Token& group) {

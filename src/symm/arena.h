@@ -12,6 +12,7 @@
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "base/mutex.h"
 #include "symm/peers.h"
@@ -62,6 +63,7 @@ class Arena {
   // `process` outlives it, with the back end.
   Arena(Process& process, Backend& backend, const Options& options)
       : process_(process), backend_(backend), options_(options) {}
+  ~Arena() { let_go_of_multicast(Deadline::Clock::time_point::max()); }
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
@@ -86,6 +88,10 @@ class Arena {
   // The group is over: tables that only its blocks know go.
   void forget_group(const Token& group);
 
+  // Of a group that has failed: what its keeper has, and gets, goes with the first allocation after
+  // that time, or with the arena.
+  void let_go_later(std::shared_ptr<MulticastKeeper> keeper, Deadline deadline);
+
   // A block that no user sees, and that is not counted: memory of a group's own.
   Result<std::shared_ptr<Block>> make_hidden(size_t bytes, std::string scope, uint64_t ordinal);
 
@@ -96,7 +102,14 @@ class Arena {
   };
   using PersistentKey = std::pair<std::string, uint64_t>;
 
+  struct Keeping {
+    std::shared_ptr<MulticastKeeper> keeper{};  // also owned by tables of peers
+    Deadline until = Deadline::never();
+  };
+
   Result<std::shared_ptr<Block>> make(size_t bytes, size_t pad_bytes);
+  // What was to be kept until then, or for less.
+  void let_go_of_multicast(Deadline::Clock::time_point then) ASHLAR_EXCLUDES(mutex_);
   Result<std::byte*> allocate_again(Block& block, size_t bytes) ASHLAR_REQUIRES(mutex_);
 
   Process& process_;
@@ -108,6 +121,7 @@ class Arena {
   std::map<const std::byte*, std::shared_ptr<Block>> blocks_ ASHLAR_GUARDED_BY(mutex_);
   std::map<PersistentKey, std::shared_ptr<Block>> persistent_ ASHLAR_GUARDED_BY(mutex_);
   std::map<std::string, Sequence> sequences_ ASHLAR_GUARDED_BY(mutex_);
+  std::vector<Keeping> kept_ ASHLAR_GUARDED_BY(mutex_);
 };
 
 }  // namespace ashlar::symm

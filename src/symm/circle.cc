@@ -14,7 +14,7 @@
 namespace ashlar::symm {
 namespace {
 
-constexpr std::chrono::seconds kPartingPatience{3};
+constexpr std::chrono::milliseconds kPartingPatience{3000};
 // What a rank leaves in the store when its group has failed, and the verdict itself, are there for
 // so many leases: a rank that has its own beats within each, and reads the verdict when it does.
 constexpr int kPartingLeases = 3;
@@ -317,12 +317,20 @@ void Circle::part(const Status& reason) {
   if (links_ != nullptr) links_->say_goodbye(reason);
   links_.reset();
   remotes_.reset();
-  const Deadline deadline = Deadline::after(kPartingPatience);
+  const Deadline deadline =
+      Deadline::after(exchange_.has_lost_store() ? kLostStorePatience : kPartingPatience);
   if (!reason.ok()) abandon_keys(deadline);
   arena_.process().heart().remove(leases_);
   leases_.end(deadline);
+  if (reason.ok()) {
+    arena_.forget_group(roster_.token);
+    multicast_keeper_->let_go();
+    return;
+  }
+  // Nobody says any more whether it is done. Whoever lives has heard of it when the verdict ends.
+  multicast_keeper_->keep_from_now_on();
   arena_.forget_group(roster_.token);
-  multicast_keeper_->let_go();
+  arena_.let_go_later(multicast_keeper_, Deadline::after(parting_life(arena_)));
 }
 
 // A rank sees to its own; the one that wrote down why also to the others', some of whom are dead.

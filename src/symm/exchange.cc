@@ -26,13 +26,22 @@ Exchange::Exchange(std::shared_ptr<Store> store, Verdict& verdict, Options optio
     : store_(std::move(store)), verdict_(verdict), options_(std::move(options)) {}
 
 Result<std::vector<std::string>> Exchange::all_gather(std::string_view bytes, Deadline deadline) {
+  return all_gather(bytes, options_.key_life, deadline);
+}
+
+Result<std::vector<std::string>> Exchange::all_gather(std::string_view bytes,
+                                                      std::chrono::milliseconds life,
+                                                      Deadline deadline) {
   if (verdict_.failure().has_happened()) return verdict_.announce(verdict_.failure().reason());
   const Seat& seat = options_.seat;
   WireWriter writer;
   writer.number(kExchangeMagic).number(kExchangeVersion).number(sequence_);
   writer.number(seat.rank).number(seat.world_size).text(bytes);
-  Result<std::vector<std::string>> records = gather(writer.take(), deadline);
-  if (!records.ok()) return verdict_.announce(records.status());
+  Result<std::vector<std::string>> records = gather(writer.take(), life, deadline);
+  if (!records.ok()) {
+    return verdict_.announce(records.status(),
+                             has_lost_store_ ? kLostStorePatience : kTellingPatience);
+  }
   for (int rank = 0; rank < seat.world_size; ++rank) {
     Result<std::string> given = checked(rank, (*records)[rank]);
     if (!given.ok()) return verdict_.announce(given.status());
@@ -61,10 +70,14 @@ Status Exchange::agree(const Status& own, Deadline deadline) {
 }
 
 // Whoever comes last through the closing barrier clears away the keys of all. One that dies on its
-// way keeps anybody from being the last, so each sees to its own before.
+// way keeps anybody from being the last, so that from the first step on nothing of a rank lives
+// long: what it gives to the barrier is given again if it ends while others are waited for.
 Status Exchange::finish(Deadline deadline) {
-  if (Status met = barrier(deadline); !met.ok()) return met;
-  fade(*store_, {{key(sequence_ - 1, options_.seat.rank)}}, options_.parting_life, deadline);
+  if (sequence_ > 0 && !verdict_.failure().has_happened()) {
+    fade(*store_, {{key(sequence_ - 1, options_.seat.rank)}}, options_.parting_life, deadline);
+  }
+  const auto met = all_gather({}, options_.parting_life, deadline);
+  if (!met.ok()) return met.status();
   const std::string gone = options_.prefix + "/gone";
   const Result<int64_t> place = store_->add(gone, 1, options_.parting_life, deadline);
   if (!place.ok()) return place.status();
@@ -95,6 +108,7 @@ std::string Exchange::key(uint64_t sequence, int rank) const {
 
 // Our own record is looked for, too: a store that was restarted has forgotten it.
 Result<std::vector<std::string>> Exchange::gather(const std::string& own_record,
+                                                  std::chrono::milliseconds life,
                                                   Deadline deadline) {
   const Seat& seat = options_.seat;
   std::vector<std::string> records(seat.world_size);
@@ -107,7 +121,7 @@ Result<std::vector<std::string>> Exchange::gather(const std::string& own_record,
   bool is_set = false;
   nanoseconds pause = kFirstExchangeRest;
   const auto set_own = [&] {
-    return store_->set(own_key, own_record, options_.key_life, deadline);
+    return store_->set(own_key, own_record, life, with_a_last_look(deadline));
   };
   for (;;) {
     if (!is_set) {
@@ -118,7 +132,8 @@ Result<std::vector<std::string>> Exchange::gather(const std::string& own_record,
     const bool is_late = deadline.has_passed();
     std::vector<std::string> keys = {own_key, verdict_.key()};
     for (int rank : waited_for) keys.push_back(key(sequence_, rank));
-    Result<std::vector<std::optional<std::string>>> found = checked_look(*store_, keys, deadline);
+    Result<std::vector<std::optional<std::string>>> found =
+        checked_look(*store_, keys, with_a_last_look(deadline));
     if (!found.ok()) return own_trouble(found.status());
     is_set = (*found)[0].has_value();
     std::vector<int> still;
@@ -131,8 +146,9 @@ Result<std::vector<std::string>> Exchange::gather(const std::string& own_record,
     const std::optional<std::string>& verdict = (*found)[1];
     const bool is_over = verdict && !Verdict::has_passed(*verdict, sequence_);
     if (waited_for.empty() && !is_over) {
-      // Forgotten only now: not all others need have seen it.
-      if (Status set = is_set ? Status() : set_own(); !set.ok()) return own_trouble(set);
+      // Forgotten only now, or about to be over: not all others need have seen it.
+      const bool is_lasting = is_set && life == options_.key_life;
+      if (Status set = is_lasting ? Status() : set_own(); !set.ok()) return own_trouble(set);
       return records;
     }
     if (verdict) return verdict_.adopt(*verdict);
@@ -167,7 +183,8 @@ Result<std::string> Exchange::checked(int rank, std::string_view record) const {
 }
 
 // The others are going to read it, too.
-Status Exchange::own_trouble(const Status& status) const {
+Status Exchange::own_trouble(const Status& status) {
+  has_lost_store_ = true;
   return make_status(status.kind(), text("rank ", options_.seat.rank, " of group ", options_.group,
                                          " lost the store: ", status.message()));
 }

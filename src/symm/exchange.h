@@ -36,6 +36,8 @@ class Exchange {
   const Seat& seat() const { return options_.seat; }
   // Of the next call: the same on all ranks.
   uint64_t sequence() const { return sequence_; }
+  // It did not answer, and need not be waited for again.
+  bool has_lost_store() const { return has_lost_store_; }
 
   // What every rank gave, by rank. kTimeout names the ranks that did not come; kPeerLost the one
   // that died meanwhile.
@@ -51,15 +53,20 @@ class Exchange {
 
  private:
   std::string key(uint64_t sequence, int rank) const;
-  Result<std::vector<std::string>> gather(const std::string& own_record, Deadline deadline);
+  // `life`: of what this rank gives.
+  Result<std::vector<std::string>> all_gather(std::string_view bytes,
+                                              std::chrono::milliseconds life, Deadline deadline);
+  Result<std::vector<std::string>> gather(const std::string& own_record,
+                                          std::chrono::milliseconds life, Deadline deadline);
   Result<std::string> checked(int rank, std::string_view record) const;
-  Status own_trouble(const Status& status) const;
+  Status own_trouble(const Status& status);
   Status missing(const std::vector<int>& ranks) const;
 
   const std::shared_ptr<Store> store_;
   Verdict& verdict_;
   const Options options_;
   uint64_t sequence_ = 0;
+  bool has_lost_store_ = false;
 };
 
 }  // namespace ashlar::symm

@@ -1,6 +1,8 @@
 // By this machine's clock alone: numbers have no meaning but that they change.
 #include "symm/leases.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "symm/store/checked_look.h"
 
@@ -15,7 +17,9 @@ Leases::Leases(std::shared_ptr<Store> store, Verdict& verdict, Options options)
 
 void Leases::beat(Deadline deadline) {
   if (verdict_.failure().has_happened()) {
-    (void)verdict_.announce(verdict_.failure().reason()).ok();
+    // Whoever parts waits for this beat; what is not told now is told at the next.
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline.left());
+    (void)verdict_.announce(verdict_.failure().reason(), std::min(left, kTellingPatience)).ok();
     return;
   }
   const std::string number = text(++own_number_);

@@ -11,6 +11,7 @@
 #include "symm/store/checked_look.h"
 #include "symm/store/fade.h"
 #include "symm/transport.h"
+#include "symm/verdict.h"
 
 namespace ashlar::symm {
 namespace {
@@ -18,6 +19,7 @@ namespace {
 using std::chrono::nanoseconds;
 
 constexpr uint32_t kRosterMagic = 0x6a687361;  // "ashj"
+constexpr uint32_t kNoticeMagic = 0x67687361;  // "ashg"
 constexpr uint16_t kRosterVersion = 5;
 constexpr size_t kMostWayReasonBytes = 1024;
 constexpr nanoseconds kFirstRosterRest = std::chrono::microseconds(100);
@@ -38,8 +40,34 @@ std::string join_key(const RosterOptions& options, int rank) {
   return text(options.prefix, "/join/", rank);
 }
 
+std::string meeting_prefix(const RosterOptions& options, const Token& token) {
+  return text(options.prefix, '/', to_hex(token));
+}
+
 std::string here_key(const RosterOptions& options, const Token& token, int rank) {
-  return text(options.prefix, '/', to_hex(token), "/here/", rank);
+  return text(meeting_prefix(options, token), "/here/", rank);
+}
+
+// What takes the place of a rank's record when it gives up: why, for those who have read that.
+struct Notice {
+  Token attempt{};
+  Status why{};
+};
+
+std::string notice_bytes(const Notice& notice) {
+  WireWriter writer;
+  return writer.number(kNoticeMagic).raw(view_of(notice.attempt)).raw(to_bytes(notice.why)).take();
+}
+
+std::optional<Notice> parse_notice(std::string_view bytes) {
+  WireReader reader(bytes);
+  Notice notice;
+  const bool has_magic = reader.number<uint32_t>() == kNoticeMagic;
+  read_into(reader, notice.attempt);
+  const size_t head_bytes = sizeof(uint32_t) + notice.attempt.size();
+  if (!has_magic || bytes.size() < head_bytes) return std::nullopt;
+  notice.why = parse_status(bytes.substr(head_bytes));
+  return notice;
 }
 
 Token token_of(const std::vector<std::string>& records) {
@@ -61,6 +89,7 @@ class Gathering {
       : store_(store),
         options_(options),
         seat_(own.seat),
+        attempt_(own.attempt),
         own_bytes_(to_bytes(own)),
         records_(static_cast<size_t>(seat_.world_size)) {}
 
@@ -68,15 +97,14 @@ class Gathering {
     nanoseconds pause = kFirstRosterRest;
     for (;;) {
       std::vector<int> missing;
-      if (Status read = read_records(missing, deadline); !read.ok()) return fail(read);
+      const bool is_late = deadline.has_passed();
+      const Deadline look = with_a_last_look(deadline);
+      if (Status read = read_records(missing, look); !read.ok()) return lose_store(read);
       if (missing.empty()) {
-        if (Status met = meet(missing, deadline); !met.ok()) return fail(met);
+        if (Status met = meet(missing, look); !met.ok()) return lose_store(met);
       }
       if (missing.empty()) return roster();
-      if (deadline.has_passed()) {
-        take_back(missing);
-        return fail(late(missing));
-      }
+      if (is_late) return give_up(missing);
       std::this_thread::sleep_for(std::min(pause, deadline.left()));
       pause = std::min(2 * pause, kLongestRosterRest);
     }
@@ -105,10 +133,30 @@ class Gathering {
           record ? parse_join_record(*record) : Result<JoinRecord>(Status::format("none"));
       const bool is_sound =
           parsed.ok() && parsed->seat.rank == rank && parsed->seat.world_size == seat_.world_size;
-      if (is_sound) records_[rank] = *std::move(record);
+      if (!is_sound && record) note_parting(rank, *record);
+      if (is_sound && *record != records_[rank]) {
+        if (!records_[rank].empty()) heard_ = {};  // it has come again
+        records_[rank] = *std::move(record);
+      }
       if (records_[rank].empty()) missing.push_back(rank);
     }
     return {};
+  }
+
+  // Of one whose record we have.
+  void note_parting(int rank, std::string_view bytes) {
+    if (records_[rank].empty() || !heard_.ok()) return;
+    const std::optional<Notice> notice = parse_notice(bytes);
+    const bool is_its_last =
+        notice && notice->attempt == parse_join_record(records_[rank])->attempt;
+    if (is_its_last) heard_ = notice->why;
+  }
+
+  // Others who have met here, too, read in the same place why one of them gave up.
+  Verdict verdict() const {
+    const std::shared_ptr<Store> borrowed(std::shared_ptr<Store>(), &store_);
+    return Verdict(borrowed, meeting_prefix(options_, token_), std::make_shared<Failure>(),
+                   options_.parting_life);
   }
 
   Status meet(std::vector<int>& missing, Deadline deadline) {
@@ -121,12 +169,14 @@ class Gathering {
     for (int rank = 0; rank < seat_.world_size; ++rank) {
       keys.push_back(here_key(options_, token_, rank));
     }
+    keys.push_back(verdict().key());
     const Result<std::vector<std::optional<std::string>>> found =
         checked_look(store_, keys, deadline);
     if (!found.ok()) return found.status();
     for (int rank = 0; rank < seat_.world_size; ++rank) {
       if (!(*found)[rank]) missing.push_back(rank);
     }
+    if (heard_.ok() && found->back()) heard_ = Verdict::said_in(*found->back());
     if ((*found)[seat_.rank]) return {};
     return store_.set(keys[seat_.rank], "here", options_.key_life, deadline);
   }
@@ -154,8 +204,27 @@ class Gathering {
     }
   }
 
-  Status fail(const Status& why) {
+  // The first who gives up says why, where the others find it; then it goes, or they would name it,
+  // too.
+  Status give_up(const std::vector<int>& missing) {
     const Deadline deadline = Deadline::after(std::chrono::seconds(1));
+    const std::string own_key = join_key(options_, seat_.rank);
+    const bool has_met = token_ != Token{};
+    Status why = heard_.ok() ? late(missing) : heard_;
+    if (has_met && heard_.ok()) why = verdict().announce(why);
+    if (has_met) {
+      leave_meeting(deadline);
+      (void)store_.erase(own_key, deadline).ok();
+    } else {  // it is those to tell who have our record
+      const std::string notice = notice_bytes({attempt_, why});
+      (void)store_.set(own_key, notice, options_.parting_life, deadline).ok();
+    }
+    take_back(missing);
+    return why;
+  }
+
+  Status lose_store(const Status& why) {
+    const Deadline deadline = Deadline::after(kLostStorePatience);
     leave_meeting(deadline);
     (void)store_.erase(join_key(options_, seat_.rank), deadline).ok();
     return why;
@@ -171,9 +240,11 @@ class Gathering {
   Store& store_;
   const RosterOptions& options_;
   const Seat seat_;
+  const Token attempt_;
   const std::string own_bytes_;
   std::vector<std::string> records_;
   Token token_{};
+  Status heard_;               // what one said who gave up; ok: nobody has
   bool is_contested_ = false;  // our record was written over after we had published it
 };
 

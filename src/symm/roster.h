@@ -54,7 +54,8 @@ struct RosterOptions {
   std::chrono::milliseconds parting_life = std::chrono::seconds(15);  // as of an exchange
 };
 
-// kTimeout names the ranks that did not come.
+// kTimeout names the ranks that did not come. Whoever gives up tells those that it has met, or that
+// know its record, and they say the same in the end; until then they wait for it to come again.
 Result<Roster> gather_roster(Store& store, const RosterOptions& options, const JoinRecord& own,
                              Deadline deadline);
 // Takes what the rank published out of the store. REQUIRES: all ranks have their roster, as one

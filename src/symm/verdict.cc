@@ -11,8 +11,6 @@ namespace {
 
 constexpr uint32_t kStatusMagic = 0x73687361;  // "ashs"
 constexpr size_t kMostStatusText = 4000;
-// For telling others, after all is lost here.
-constexpr std::chrono::seconds kTellingPatience{2};
 
 }  // namespace
 
@@ -64,18 +62,19 @@ Verdict::Verdict(std::shared_ptr<Store> store, std::string prefix, std::shared_p
       key_life_(key_life) {}
 
 // One is elected to write, so that two who fail at once do not say different things.
-Status Verdict::announce(const Status& reason) {
+Status Verdict::announce(const Status& reason, std::chrono::milliseconds patience) {
   {
     MutexLock lock(mutex_);
     if (!said_.ok()) return said_;
   }
   failure_->report(reason);
   const Status known = failure_->reason();
-  const Deadline deadline = Deadline::after(kTellingPatience);
+  const Deadline deadline = Deadline::after(patience);
   const Result<int64_t> place = store_->add(election_key_, 1, key_life_, deadline);
   if (place.ok() && *place > 1) {
     const Result<std::string> written = store_->get(key_, deadline);
     if (written.ok()) return adopt(*written);
+    if (patience < kTellingPatience) return known;  // it may be written yet
   } else if (place.ok()) {
     WireWriter writer;
     writer.number(passed_.load(std::memory_order_relaxed)).raw(to_bytes(known));
@@ -88,10 +87,14 @@ Status Verdict::announce(const Status& reason) {
   return keep(known);
 }
 
-Status Verdict::adopt(std::string_view bytes) {
+Status Verdict::said_in(std::string_view bytes) {
   const std::string_view status = bytes.substr(std::min(bytes.size(), sizeof(uint64_t)));
   Status reason = parse_status(status);
-  if (reason.ok()) reason = Status::format("a rank failed for no reason");
+  return reason.ok() ? Status::format("a rank failed for no reason") : reason;
+}
+
+Status Verdict::adopt(std::string_view bytes) {
+  Status reason = said_in(bytes);
   failure_->report(reason);
   return keep(std::move(reason));
 }

@@ -24,6 +24,11 @@ std::string to_bytes(const Status& status);
 // kFormat in place of what cannot be read.
 Status parse_status(std::string_view bytes);
 
+// For what is still to be said in the store, after all is lost here; and where it is the store that
+// did not answer: whoever waits has waited for it already.
+inline constexpr std::chrono::milliseconds kTellingPatience{2000};
+inline constexpr std::chrono::milliseconds kLostStorePatience{250};
+
 class Verdict {
  public:
   // Keys live for so long, which is all the time that there is to read them in: whoever lives looks
@@ -36,14 +41,17 @@ class Verdict {
   Failure& failure() { return *failure_; }
 
   // Fails the group for `reason`, unless it has failed before: returns why it did, as the store has
-  // it. Tries to let the others know, and does not insist: the store may be what failed.
-  Status announce(const Status& reason) ASHLAR_EXCLUDES(mutex_);
+  // it. Tries to let the others know for so long, and does not insist: the store may be what
+  // failed.
+  Status announce(const Status& reason, std::chrono::milliseconds patience = kTellingPatience)
+      ASHLAR_EXCLUDES(mutex_);
   // It is this rank that writes it down.
   bool is_own() const ASHLAR_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     return is_own_;
   }
-  // What somebody else wrote under key().
+  // Why the group failed, in what somebody wrote under key(); and the same for this rank.
+  static Status said_in(std::string_view bytes);
   Status adopt(std::string_view bytes) ASHLAR_EXCLUDES(mutex_);
 
   // How many exchanges this rank has got through; goes with what it announces.

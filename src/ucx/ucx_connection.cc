@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "base/birthplace.h"
 #include "base/text.h"
 
 namespace ashlar::symm {
@@ -42,7 +43,7 @@ Message atomic_message(const RegionToken& region, const AtomicCall& wanted) {
 Result<std::shared_ptr<UcxConnection>> UcxConnection::open(std::shared_ptr<UcxWorker> worker,
                                                            const Envelope& address, RemotePeer peer,
                                                            Deadline deadline) {
-  const auto opened = std::make_shared<UcxConnection>(worker, std::move(peer));
+  const auto opened = make_shared_here<UcxConnection>(worker, std::move(peer));
   worker->add(opened);
   ucs_status_t status = opened->create(address, UCP_ERR_HANDLING_MODE_PEER);
   if (status == UCS_ERR_UNREACHABLE || status == UCS_ERR_UNSUPPORTED) {
@@ -124,6 +125,7 @@ Result<uint64_t> UcxConnection::fetch(const RegionToken& region, const AtomicCal
 
 Status UcxConnection::ask(const Message& message, const Awaited& awaited,
                           std::span<const std::byte> data, Deadline deadline) {
+  if (Status here = worker_.check_here(); !here.ok()) return here;
   const Hush hush;
   const auto has_room = [this, &awaited]() ASHLAR_REQUIRES(worker_.mutex) {
     return (awaited.is_put ? unanswered_.size() : fetching_count_) < kMostUnanswered;
@@ -157,6 +159,7 @@ Status UcxConnection::ask_locked(Message message, const Awaited& awaited,
 }
 
 Status UcxConnection::quiet(Deadline deadline) {
+  if (Status here = worker_.check_here(); !here.ok()) return here;
   const Hush hush;
   uint64_t last = 0;
   {
@@ -178,6 +181,7 @@ Status UcxConnection::finish(Status asked, Waiter& waiter, const char* what, Dea
   const auto is_done = [&waiter] { return waiter.left_count == 0; };
   Status done = asked.ok() ? wait(is_done, what, deadline) : std::move(asked);
   if (done.ok()) return outcome_status(waiter.outcome);
+  if (!worker_.is_here()) return done;
   MutexLock lock(worker_.mutex);
   worker_.stop_awaiting_locked(waiter);
   return done;
@@ -214,6 +218,7 @@ Status UcxConnection::wait(IsDone is_done, const char* what, Deadline deadline) 
 }
 
 Status UcxConnection::check() {
+  if (Status here = worker_.check_here(); !here.ok()) return here;
   MutexLock lock(worker_.mutex);
   return check_locked();
 }
@@ -251,11 +256,13 @@ void UcxConnection::lose_locked(const char* why) {
 }
 
 void UcxConnection::farewell() {
+  if (!worker_.is_here()) return;
   MutexLock lock(worker_.mutex);
   is_parting_ = true;
 }
 
 void UcxConnection::close() {
+  if (!worker_.is_here()) return;
   const Hush hush;
   ucs_status_ptr_t closing = nullptr;
   {

@@ -26,6 +26,7 @@ class UcxConnection {
   UcxConnection(const UcxConnection&) = delete;
   UcxConnection& operator=(const UcxConnection&) = delete;
 
+  // Ok: it can be used. To be asked before anything that follows.
   Status check();
   struct Place {
     RegionToken region{};

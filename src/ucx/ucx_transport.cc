@@ -18,7 +18,9 @@ class UcxRegion final : public Region {
  public:
   UcxRegion(std::shared_ptr<UcxWorker> worker, const RegionToken& token, std::string key)
       : worker_(std::move(worker)), token_(token), key_(std::move(key)) {}
-  ~UcxRegion() override { worker_->forget(token_); }
+  ~UcxRegion() override {
+    if (worker_->is_here()) worker_->forget(token_);
+  }
 
   const std::string& key() const override { return key_; }
 
@@ -88,6 +90,7 @@ class UcxEndpoint final : public Endpoint {
       : connection_(std::move(connection)) {}
 
   Result<std::unique_ptr<RemoteRegion>> open(std::string_view key) override {
+    if (Status good = connection_->check(); !good.ok()) return good;
     const Result<Envelope> opened = open_envelope(EnvelopeKind::kKey, key);
     if (!opened.ok()) return opened.status();
     RegionToken token{};
@@ -95,7 +98,6 @@ class UcxEndpoint final : public Endpoint {
       return Status::format("these bytes are no key of UCX");
     }
     std::memcpy(token.data(), opened->content.data(), sizeof(token));
-    if (Status good = connection_->check(); !good.ok()) return good;
     return std::unique_ptr<RemoteRegion>(std::make_unique<UcxRemoteRegion>(
         connection_, token, UcxRemoteRegion::Range{opened->base, opened->bytes}));
   }
@@ -117,6 +119,7 @@ class UcxTransport final : public Transport {
 
   Result<std::unique_ptr<Endpoint>> connect(std::string_view address, const RemotePeer& peer,
                                             Deadline deadline) override {
+    if (Status here = worker_->check_here(); !here.ok()) return here;
     if (peer.failure == nullptr) return Status::usage("an endpoint needs its group's failure");
     const Result<Envelope> opened = open_envelope(EnvelopeKind::kAddress, address);
     if (!opened.ok()) return opened.status();
@@ -129,7 +132,8 @@ class UcxTransport final : public Transport {
   Result<std::unique_ptr<Region>> share(std::span<std::byte> memory) override;
 
   Status quiet(Deadline deadline) override {
-    Status first;
+    Status first = worker_->check_here();
+    if (!first.ok()) return first;
     for (const auto& connection : worker_->connections()) {
       Status flushed = connection->quiet(deadline);
       if (first.ok()) first = std::move(flushed);
@@ -144,6 +148,7 @@ class UcxTransport final : public Transport {
 };
 
 Result<std::unique_ptr<Region>> UcxTransport::share(std::span<std::byte> memory) {
+  if (Status here = worker_->check_here(); !here.ok()) return here;
   if (memory.empty()) return Status::usage("no memory to share: expected at least 1 byte");
   const Result<RegionToken> token = worker_->share(memory);
   if (!token.ok()) return token.status();

@@ -87,7 +87,11 @@ Result<std::shared_ptr<UcxWorker>> UcxWorker::open(const UcxOptions& options) {
     return Status::usage(
         text("busy_poll of ", options.busy_poll.count(), " microseconds: expected 0 to 1000000"));
   }
-  std::shared_ptr<UcxWorker> opened(new UcxWorker(options));
+  const auto end_here = [](UcxWorker* worker) {  // as make_shared_here does
+    std::unique_ptr<UcxWorker> last(worker);
+    if (!last->is_here()) static_cast<void>(last.release());
+  };
+  std::shared_ptr<UcxWorker> opened(new UcxWorker(options), end_here);
   if (Status started = opened->start(options); !started.ok()) return started;
   if (Status started = opened->start_thread(); !started.ok()) return started;
   return opened;
@@ -222,6 +226,7 @@ void UcxWorker::call_back() {
 }
 
 void UcxWorker::progress() {
+  if (!is_here()) return;
   const Hush hush;
   MutexLock lock(mutex);
   progress_locked();
@@ -247,6 +252,7 @@ unsigned UcxWorker::step_locked() {
 }
 
 void UcxWorker::end() {
+  if (!is_here()) return;
   MutexLock one(ending_);
   const Hush hush;
   for (const auto& connection : connections()) connection->close();

@@ -18,6 +18,7 @@
 
 #include "ashlar/status.h"
 #include "ashlar/ucx_transport.h"
+#include "base/birthplace.h"
 #include "base/mutex.h"
 #include "ucx/message.h"
 
@@ -76,6 +77,14 @@ class UcxWorker {
   UcxWorker& operator=(const UcxWorker&) = delete;
 
   const std::string& address() const { return address_; }
+  // kUsage: this is a child of the process that opened it, without its thread, and maybe with a
+  // lock that nobody lets go of. Whoever gets another answer may call what follows.
+  Status check_here() const {
+    if (is_here()) return {};
+    return Status::usage(
+        "this transport (UCX) is of the process that this one was forked off: open another");
+  }
+  bool is_here() const { return birthplace_.is_here(); }
   void progress() ASHLAR_EXCLUDES(mutex);
   // Whoever has looked until now waits on without looking: the thread is to do it.
   void call_back() ASHLAR_EXCLUDES(napping_);
@@ -147,6 +156,7 @@ class UcxWorker {
   void tell_done_locked(ucp_ep_h reply_to, std::vector<uint64_t>& calls) ASHLAR_REQUIRES(mutex);
   void take_done_locked(std::span<const std::byte> data) ASHLAR_REQUIRES(mutex);
 
+  const Birthplace birthplace_;
   const std::chrono::microseconds busy_poll_;
   std::string address_;  // constant once started
   int event_fd_ = -1;    // UCX's own; likewise

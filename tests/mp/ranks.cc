@@ -76,18 +76,20 @@ std::vector<std::string> Ranks::outcomes(int killed_last) {
   return all;
 }
 
-// By the head of each file (file_store.cc): eight bytes of magic, then when it is over.
+// By the head of each file (file_store.cc): eight bytes of magic, then how long it lives from when
+// it was touched.
 std::vector<std::string> Ranks::left_in_store_after_parting() const {
-  const auto then = std::chrono::system_clock::now() + 3 * RankParts::quick().lease;
+  const auto then = fs::file_time_type::clock::now() + 3 * RankParts::quick().lease;
   std::vector<std::string> left;
   for (const std::string& name : left_in_store()) {
-    if (fs::is_directory(folder_.path() + "/" + name)) continue;
+    const std::string path = folder_.path() + "/" + name;
+    if (fs::is_directory(path)) continue;
     std::array<char, 16> head{};
-    std::ifstream(folder_.path() + "/" + name, std::ios::binary).read(head.data(), head.size());
-    uint64_t end_ns = 0;
-    std::memcpy(&end_ns, head.data() + 8, sizeof(end_ns));
-    const auto end = std::chrono::system_clock::time_point(std::chrono::nanoseconds(end_ns));
-    if (end_ns == 0 || end > then) left.push_back(name);
+    std::ifstream(path, std::ios::binary).read(head.data(), head.size());
+    uint64_t life_ns = 0;
+    std::memcpy(&life_ns, head.data() + 8, sizeof(life_ns));
+    const auto end = fs::last_write_time(path) + std::chrono::nanoseconds(life_ns);
+    if (life_ns == 0 || end > then) left.push_back(name);
   }
   return left;
 }

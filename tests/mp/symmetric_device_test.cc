@@ -313,6 +313,33 @@ TEST(SymmetricDevices, Row22ALostDeviceEndsCallsAndItsKernelsEndWithTheGroup) {
   EXPECT_THAT(said[1], HasSubstr("rank 0"));
 }
 
+// Each device has a heap, and each heap ids of its own.
+TEST(SymmetricDevices, Row15PersistentIdsAreScopedByDevice) {
+  const std::unique_ptr<sim::Machine> machine = machine_for(2);
+  const auto heap_on = [&](uint64_t index) {
+    HeapOptions options = SymmetricRank::heap_options();
+    options.device = &machine->device(DeviceIndex(index));
+    return Heap(options);
+  };
+  Heap heaps[] = {heap_on(0), heap_on(1)};
+  const AllocateOptions seventh{.group = {}, .persistent_id = 7};
+  Buffer first = heaps[0].allocate(4096, seventh);
+  Buffer second = heaps[1].allocate(128, seventh);  // neither in use, nor of another size
+  const std::byte* const addresses[] = {first.data(), second.data()};
+  EXPECT_NE(addresses[0], addresses[1]);
+  for (size_t i = 0; i < 2; ++i) {
+    const auto at = DeviceAddress(reinterpret_cast<uint64_t>(addresses[i]));
+    EXPECT_EQ(machine->device(DeviceIndex(i)).describe(at)->device, DeviceIndex(i));
+  }
+  second.reset();
+  EXPECT_THAT(thrown_by([&] { (void)heaps[0].allocate(4096, seventh); }), HasSubstr("in use"));
+  second = heaps[1].allocate(128, seventh);
+  first.reset();
+  first = heaps[0].allocate(4096, seventh);
+  EXPECT_EQ(first.data(), addresses[0]);
+  EXPECT_EQ(second.data(), addresses[1]);
+}
+
 TEST(SymmetricDevices, Row20ADeathEndsWorkInStreams) {
   Ranks ranks(3, [](const BareRank& rank) -> std::string {
     const std::unique_ptr<sim::Machine> machine = machine_for(rank.world_size);

@@ -3,8 +3,10 @@
 // hardware's own calls.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <set>
+#include <thread>
 
 #include "base/text.h"
 #include "base/units.h"
@@ -210,6 +212,70 @@ TEST_F(SymmetricCudaMulticast, Row05ItIsReleasedBeforeTheLocalMemoryWhoeverFrees
                 }));
     EXPECT_THAT(outcomes_of(ranks), Each(IsEmpty()));
   }
+}
+
+// Objects of a driver that a passing handle takes with it.
+size_t gone_with_a_handle(const OwnGpuRank& rank, RankOnDevice& own) {
+  Buffer buffer = own.heap.allocate(4096);
+  std::optional<Handle> handle = own.group.rendezvous(buffer, kPatience);
+  const size_t objects = rank.driver.multicast_count();
+  handle.reset();
+  buffer.reset();
+  return objects - rank.driver.multicast_count();
+}
+
+// Nobody stores anything because of a signal that did not come; a collective may have others in the
+// middle.
+TEST_F(SymmetricCudaMulticast, Row05ItStaysAfterACollectiveThatTimedOutAndNotAfterASignal) {
+  Ranks ranks(2, on_own_gpu([](const OwnGpuRank& rank) -> std::string {
+                RankOnDevice own = joined(rank);
+                const StreamId stream = *own.device().create_stream();
+                const milliseconds soon(20);
+                const auto after = [&](const std::function<void()>& act) -> size_t {
+                  if (rank.rank.rank == 0 && thrown_by(act).find("timeout") != 0) return 100;
+                  own.group.barrier(0, kPatience);
+                  return gone_with_a_handle(rank, own);
+                };
+                std::string wrong;
+                if (after([&] { own.handle.wait_signal(1, 3, soon); }) != 1) wrong += "signal; ";
+                const auto in_stream = [&] {
+                  own.handle.wait_signal(1, 3, soon, stream);
+                  own.group.finish(stream);
+                };
+                if (after(in_stream) != 1) wrong += "signal in a stream; ";
+                const auto barrier = [&] { own.group.barrier(5, soon); };
+                if (after(barrier) != 1) wrong += "barrier; ";
+                CollectiveOptions options = patient();
+                options.timeout = soon;
+                const auto reduce = [&] { own.handle.two_shot_all_reduce(10, {}, options); };
+                if (after(reduce) != (rank.rank.rank == 0 ? 0U : 1U)) wrong += "collective; ";
+                own.handle.two_shot_all_reduce(10, {}, patient());
+                own.group.barrier(5, kPatience);
+                own.group.leave(kPatience);
+                return wrong;
+              }));
+  EXPECT_THAT(outcomes_of(ranks), Each(IsEmpty()));
+}
+
+// Rank 1 is gone. Rank 0 drops all but its heap, while rank 2 may be storing through the switch.
+TEST_F(SymmetricCudaMulticast, Row20ItStaysWithTheHeapWhenAGroupThatFailedIsDropped) {
+  Ranks ranks(3, on_own_gpu([](const OwnGpuRank& rank) -> std::string {
+                std::optional<RankOnDevice> own = joined(rank);
+                if (rank.rank.rank == 1) ::raise(SIGKILL);
+                const Deadline end = Deadline::after(kPatience);
+                while (own->group.failure().ok()) {
+                  if (end.has_passed()) return "nobody is lost";
+                  std::this_thread::sleep_for(milliseconds(5));
+                }
+                const size_t objects = rank.driver.multicast_count();
+                const Heap heap = own->heap;
+                own.reset();
+                return rank.driver.multicast_count() == objects ? "" : "let go of";
+              }));
+  std::vector<std::string> said = outcomes_of(ranks);
+  EXPECT_EQ(said[1], "killed");
+  said.erase(said.begin() + 1);
+  EXPECT_THAT(said, Each(IsEmpty()));
 }
 
 // --- kernels that go through it -----------------------------------------------------------------

@@ -5,6 +5,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <thread>
@@ -281,6 +283,50 @@ TEST(UcxProcesses, EndInAForkedChildWithoutATransportThatIsTheParents) {
                 transport->progress();
                 return {};
               }));
+  EXPECT_THAT(ranks.outcomes(), Each(IsEmpty()));
+}
+
+// The thread that would answer it is its parent's, and so may be a lock.
+TEST(UcxProcesses, AreRefusedInAForkedChildWhateverTheyAskOfTheParents) {
+  Ranks ranks(2, [](RankParts& parts) -> std::string {
+    UcxRank self(parts, kTcp);
+    std::string wrong;
+    if (parts.rank == 0) {
+      ChildProcess child([&](int) {
+        ::alarm(60);
+        const Deadline soon = Deadline::after(seconds(5));
+        std::array<std::byte, 8> word{};
+        Transport& transport = *self.transport;
+        const std::vector<Status> refused = {
+            transport.share(word).status(),
+            transport.connect(transport.address(), {0, "tested", self.failure}, soon).status(),
+            transport.quiet(soon),
+            self.endpoint(1).open("").status(),
+            self.endpoint(1).fence(soon),
+            self.endpoint(1).quiet(soon),
+            self.at(1).put(0, word, soon),
+            self.at(1).get(0, word, soon),
+            self.at(1).post(add(0, 1), soon),
+            self.at(1).fetch(add(0, 1), soon).status()};
+        const auto is_refused = [](const Status& said) {
+          return said.is(StatusKind::kUsage) && said.message().find("forked") != std::string::npos;
+        };
+        transport.progress();
+        self.endpoint(1).farewell();
+        transport.end();
+        { const UcxRank last = std::move(self); }
+        const auto not_refused = std::ranges::find_if_not(refused, is_refused);
+        return not_refused == refused.end() ? 0
+                                            : 1 + static_cast<int>(not_refused - refused.begin());
+      });
+      const int ended = child.wait();
+      if (ended != 0) wrong = text("the child ended with ", ended);
+    }
+    self.barrier();
+    must(self.at(1 - parts.rank).post(add(0, 1), patience()));
+    self.leave();
+    return wrong;
+  });
   EXPECT_THAT(ranks.outcomes(), Each(IsEmpty()));
 }
 

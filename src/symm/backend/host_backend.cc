@@ -1,6 +1,7 @@
 // memfd: what is mapped from it is shared by whoever has its descriptor.
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -24,6 +25,12 @@ Status memory_fault(std::string_view call, size_t bytes) {
     return Status::out_of_memory(std::move(said));
   }
   return Status::device_fault(call, code, std::move(said));
+}
+
+// Whoever makes a file larger than that is ended by a signal (SIGXFSZ), as memory is a file here.
+uint64_t most_file_bytes() {
+  rlimit files{};
+  return ::getrlimit(RLIMIT_FSIZE, &files) == 0 ? files.rlim_cur : RLIM_INFINITY;
 }
 
 class HostMemory final : public Memory {
@@ -58,6 +65,10 @@ class HostBackend final : public Backend {
     if (!rounded || *rounded > static_cast<uint64_t>(INT64_MAX)) {
       return Status::out_of_memory(
           text("symmetric memory of ", bytes, " bytes: more than there is"));
+    }
+    if (*rounded > most_file_bytes()) {
+      errno = EFBIG;
+      return memory_fault("ftruncate", bytes);
     }
     UniqueFd fd(::memfd_create("ashlar-symm", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (!fd.valid()) return memory_fault("memfd_create", bytes);

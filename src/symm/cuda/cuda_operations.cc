@@ -30,11 +30,6 @@ void write_shares(kernels::Record& record, const std::vector<Share>& shares) {
   }
 }
 
-// Of other ends all ranks are told.
-bool is_without_others(const kernels::Ending& ending) {
-  return ending.kind == End::kTimeout || ending.kind == End::kFailed;
-}
-
 }  // namespace
 
 // --- making -------------------------------------------------------------------------------------
@@ -227,10 +222,7 @@ Status CudaOperations::run_now(const Plan& plan, const AllToAllV* rows, const Wh
     }
     if (rows != nullptr) copy_rows(**record, *rows);
     const kernels::Ending& ending = (*record)->ending;
-    if (ending.kind != End::kSkipped) {
-      note_end(ending);
-      return status_of(ending);
-    }
+    if (ending.kind != End::kSkipped) return status_of(ending);
     // Unless somebody else was told just now, and the way is free.
     if (Status before = take_bad_end(); !before.ok()) return before;
   }
@@ -290,7 +282,6 @@ Status CudaOperations::take_bad_end() {
     const std::optional<uint32_t> untold = untold_end();
     if (!untold) return {};
     ending = board_->ending;
-    note_end_locked(ending);  // together with `told`
     std::atomic_ref(board_->told).store(*untold, std::memory_order_release);
   }
   return status_of(ending);
@@ -304,17 +295,7 @@ std::optional<uint32_t> CudaOperations::untold_end() const {
 }
 
 bool CudaOperations::has_ended_badly() {
-  MutexLock lock(mutex_);
-  return has_told_bad_end_ || (untold_end() && is_without_others(board_->ending));
-}
-
-void CudaOperations::note_end(const kernels::Ending& ending) {
-  MutexLock lock(mutex_);
-  note_end_locked(ending);
-}
-
-void CudaOperations::note_end_locked(const kernels::Ending& ending) {
-  if (is_without_others(ending)) has_told_bad_end_ = true;
+  return std::atomic_ref(board_->has_cut).load(std::memory_order_acquire) != 0;
 }
 
 Status CudaOperations::status_of(const kernels::Ending& ending) {

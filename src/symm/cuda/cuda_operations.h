@@ -38,7 +38,7 @@ class CudaOperations final : public DeviceOperations {
   Status run(const Collective& what, const When& when) override;
   Result<uint64_t> counter_value(int from, int channel) override;
   Status finish(StreamId stream) override;
-  bool has_ended_badly() override ASHLAR_EXCLUDES(mutex_);
+  bool has_ended_badly() override;
 
  private:
   using Record = PinnedPool::Piece<kernels::Record>;
@@ -74,9 +74,6 @@ class CudaOperations final : public DeviceOperations {
 
   // What ended badly in a stream and was not told yet; told now.
   Status take_bad_end() ASHLAR_EXCLUDES(mutex_);
-  // The caller is about to be told of it.
-  void note_end(const kernels::Ending& ending) ASHLAR_EXCLUDES(mutex_);
-  void note_end_locked(const kernels::Ending& ending) ASHLAR_REQUIRES(mutex_);
   Status status_of(const kernels::Ending& ending);
   // Of what was not told yet, its number on the board; what is there is told by storing it.
   std::optional<uint32_t> untold_end() const ASHLAR_REQUIRES(mutex_);
@@ -90,7 +87,6 @@ class CudaOperations final : public DeviceOperations {
   const std::shared_ptr<Memory> desk_;  // also its backend's, as all memory is
 
   Mutex mutex_;
-  bool has_told_bad_end_ ASHLAR_GUARDED_BY(mutex_) = false;  // ever
   // The last is the largest; others may still be in use by work in streams.
   std::vector<std::shared_ptr<Memory>> scratches_ ASHLAR_GUARDED_BY(mutex_);
 };

@@ -69,6 +69,7 @@ struct Ending {
 struct Board {
   uint32_t has_failed;  // the host sets it, and no kernel of the group waits any longer
   uint32_t told;        // how many bad ends users were told
+  uint32_t has_cut;     // a collective has ended before its end, told or not: others may be in it
   Ending ending;        // of work in streams: the first that ended badly since
 };
 

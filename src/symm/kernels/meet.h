@@ -209,6 +209,7 @@ ASHLAR_ON_DEVICE void end_early(const MeetArguments& what, Ending& ending, Waite
     desk->is_unfinished = waited == Waited::kTimeout ? 1 : 0;
     // Stream order: what comes before a meeting is done when it begins.
     desk->is_worked = 1;
+    store_release(&board_of(what.own)->has_cut, uint32_t{1});
   }
   tell(what.own, ending);
 }

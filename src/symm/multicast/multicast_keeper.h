@@ -2,7 +2,8 @@
 // that ended well are over for all ranks. One that ended badly, by a timeout or with its group,
 // says nothing about the others: they may still store through the switch into memory that this rank
 // frees, whatever it has caught. So from then on what goes is kept here, as it is set up, until all
-// ranks have left the group or it is over. Thread safe.
+// ranks have left the group; or, where it has failed and nobody can be asked, until all that live
+// must have heard of it: the arena sees to that. Thread safe.
 #pragma once
 
 #include <memory>
@@ -25,7 +26,7 @@ class MulticastKeeper {
   void keep_from_now_on() ASHLAR_EXCLUDES(mutex_);
   // Lets go of it, or keeps it.
   void take(Kept going) ASHLAR_EXCLUDES(mutex_);
-  // They are, or nobody is left to ask: lets go of all, and of what comes later at once.
+  // They are, as far as anybody knows: lets go of all, and of what comes later at once.
   void let_go() ASHLAR_EXCLUDES(mutex_);
 
  private:

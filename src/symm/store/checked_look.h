@@ -1,6 +1,8 @@
-// Stores may be users' own: an answer is counted before anybody indexes it.
+// Looks of those who wait. Stores may be users' own: an answer is counted before anybody indexes
+// it.
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,6 +22,13 @@ inline Result<std::vector<std::optional<std::string>>> checked_look(
         text("the store was asked for ", keys.size(), " keys and answered for ", found->size()));
   }
   return found;
+}
+
+// For a look that is the last when the deadline has passed: a store that is only slow has this long
+// to answer, or it would be named in place of those who did not come.
+inline Deadline with_a_last_look(Deadline deadline) {
+  const Deadline least = Deadline::after(std::chrono::milliseconds(500));
+  return least.at() > deadline.at() ? least : deadline;
 }
 
 }  // namespace ashlar::symm

@@ -4,6 +4,9 @@
 // any way; whoever reads needs none, since a file is there whole or not at all (rename). There is
 // only one name for what is being written, so that a writer who was killed leaves no more behind
 // than the next one overwrites. Contents are not believed: kinds, sizes and heads are checked.
+//
+// Time is the folder's own: a record counts from when its file was touched, and what time it is now
+// the folder says when it is touched. Machines that share it need no clock in common.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -27,8 +30,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::string_view kFileMagic = "ashstor1";
-constexpr size_t kFileHeadBytes = 8 + 8 + 4;
+constexpr std::string_view kFileMagic = "ashstor2";
+constexpr size_t kFileHeadBytes = 8 + 8 + 4;  // and how long it lives in ns, and the value's length
 constexpr const char* kLockName = "lock";
 constexpr const char* kBeingWritten = "being_written";
 constexpr std::string_view kFolderEnd = ".d";  // so that no part of a key is "..", or a file's name
@@ -42,18 +45,19 @@ Status file_fault(std::string_view call, std::string_view path) {
                               text("the store's file ", path, ": ", std::strerror(code)));
 }
 
-// Machines have no other clock in common.
-uint64_t now_ns() {
-  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
-  return static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(since_1970).count());
+int64_t touched_ns(const struct stat& found) {
+  return int64_t{found.st_mtim.tv_sec} * 1'000'000'000 + found.st_mtim.tv_nsec;
 }
 
 struct Record {
   std::string value;
-  uint64_t end_ns = 0;  // 0: it has no end
+  uint64_t life_ns = 0;  // 0: it has no end
+  int64_t touched_ns = 0;
 
-  bool is_over() const { return end_ns != 0 && now_ns() >= end_ns; }
+  bool is_over(int64_t now_ns) const {
+    return life_ns != 0 && now_ns >= touched_ns &&
+           static_cast<uint64_t>(now_ns - touched_ns) >= life_ns;
+  }
 };
 
 Status write_all(int fd, std::string_view bytes, std::string_view path) {
@@ -91,11 +95,12 @@ Result<std::optional<Record>> read_record(int folder_fd, const std::string& path
   WireReader reader(bytes);
   const bool has_magic = reader.raw(kFileMagic.size()) == kFileMagic;
   Record record;
-  record.end_ns = reader.number<uint64_t>();
+  record.life_ns = reader.number<uint64_t>();
+  record.touched_ns = touched_ns(found);
   record.value = reader.text(Store::kMostValueBytes);
   if (!has_magic || !reader.is_done()) {
     return Status::format(text("the store's file ", path, " holds no value: ", found.st_size,
-                               " bytes, expected ", kFileMagic, ", an end and a value"));
+                               " bytes, expected ", kFileMagic, ", a life and a value"));
   }
   return std::optional<Record>(std::move(record));
 }
@@ -132,6 +137,9 @@ class FileStore final : public Store {
  private:
   // Each caller has a descriptor of its own: threads would share the lock of one.
   Result<HeldLock> lock(Deadline deadline) const;
+  Result<int64_t> now_ns() const;
+  // The record, if it is there and not over. `now` is asked for once, and only if it matters.
+  Result<std::optional<Record>> find(const std::string& path, std::optional<int64_t>& now) const;
   Status put(const std::string& path, std::string_view value, milliseconds time_to_live);
   Status make_folders(const std::string& path) const;
   Result<bool> remove(const std::string& path) const;
@@ -164,12 +172,12 @@ Status FileStore::set(std::string_view key, std::string_view value, milliseconds
 Result<std::vector<std::optional<std::string>>> FileStore::look(std::span<const std::string> keys,
                                                                 Deadline /*deadline*/) {
   std::vector<std::optional<std::string>> values;
+  std::optional<int64_t> now;
   for (const std::string& key : keys) {
     if (Status good = check_key(key); !good.ok()) return good;
-    Result<std::optional<Record>> record = read_record(folder_.get(), path_of(key));
+    Result<std::optional<Record>> record = find(path_of(key), now);
     if (!record.ok()) return record.status();
-    const bool is_there = record->has_value() && !(*record)->is_over();
-    values.push_back(is_there ? std::move((*record)->value) : std::optional<std::string>());
+    values.push_back(*record ? std::move((*record)->value) : std::optional<std::string>());
   }
   return values;
 }
@@ -180,11 +188,11 @@ Result<int64_t> FileStore::add(std::string_view key, int64_t amount, millisecond
   const std::string path = path_of(key);
   const Result<HeldLock> held = lock(deadline);
   if (!held.ok()) return held.status();
-  const Result<std::optional<Record>> before = read_record(folder_.get(), path);
+  std::optional<int64_t> now;
+  const Result<std::optional<Record>> before = find(path, now);
   if (!before.ok()) return before.status();
-  const bool is_there = before->has_value() && !(*before)->is_over();
   const Result<int64_t> sum =
-      sum_of(key, is_there ? std::string_view((*before)->value) : "0", amount);
+      sum_of(key, *before ? std::string_view((*before)->value) : "0", amount);
   if (!sum.ok()) return sum;
   if (Status written = put(path, text(*sum), time_to_live); !written.ok()) return written;
   return sum;
@@ -195,8 +203,9 @@ Result<bool> FileStore::erase(std::string_view key, Deadline deadline) {
   const std::string path = path_of(key);
   const Result<HeldLock> held = lock(deadline);
   if (!held.ok()) return held.status();
-  const Result<std::optional<Record>> before = read_record(folder_.get(), path);
-  const bool is_over = before.ok() && before->has_value() && (*before)->is_over();
+  std::optional<int64_t> now;
+  const Result<std::optional<Record>> before = find(path, now);
+  const bool is_over = before.ok() && !*before;
   Result<bool> removed = remove(path);
   return removed.ok() && is_over ? Result<bool>(false) : removed;
 }
@@ -225,12 +234,33 @@ Result<HeldLock> FileStore::lock(Deadline deadline) const {
   return HeldLock(std::move(file));
 }
 
+// By whatever clock answers to a touch: on a shared file system it is the server's.
+Result<int64_t> FileStore::now_ns() const {
+  struct stat found {};
+  if (::futimens(folder_.get(), nullptr) != 0) return file_fault("futimens", name_);
+  if (::fstat(folder_.get(), &found) != 0) return file_fault("fstat", name_);
+  return touched_ns(found);
+}
+
+Result<std::optional<Record>> FileStore::find(const std::string& path,
+                                              std::optional<int64_t>& now) const {
+  Result<std::optional<Record>> record = read_record(folder_.get(), path);
+  if (!record.ok() || !*record || (*record)->life_ns == 0) return record;
+  if (!now) {
+    const Result<int64_t> told = now_ns();
+    if (!told.ok()) return told.status();
+    now = *told;
+  }
+  if ((*record)->is_over(*now)) return std::optional<Record>();
+  return record;
+}
+
 // REQUIRES: the lock is held, here and below.
 Status FileStore::put(const std::string& path, std::string_view value, milliseconds time_to_live) {
   const std::optional<std::chrono::nanoseconds> lifetime = lifetime_of(time_to_live);
-  const uint64_t end_ns = lifetime ? now_ns() + static_cast<uint64_t>(lifetime->count()) : 0;
+  const uint64_t life_ns = lifetime ? static_cast<uint64_t>(lifetime->count()) : 0;
   WireWriter record;
-  record.raw(kFileMagic).number(end_ns).text(value);
+  record.raw(kFileMagic).number(life_ns).text(value);
   {
     const UniqueFd file(::openat(folder_.get(), kBeingWritten,
                                  O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
@@ -238,6 +268,9 @@ Status FileStore::put(const std::string& path, std::string_view value, milliseco
     if (Status written = write_all(file.get(), record.take(), kBeingWritten); !written.ok()) {
       return written;
     }
+    // As the folder is touched to learn what time it is: writing alone may leave it to this
+    // machine.
+    if (::futimens(file.get(), nullptr) != 0) return file_fault("futimens", kBeingWritten);
   }
   if (Status made = make_folders(path); !made.ok()) return made;
   if (::renameat(folder_.get(), kBeingWritten, folder_.get(), path.c_str()) != 0) {
@@ -277,6 +310,8 @@ Result<bool> FileStore::remove(const std::string& path) const {
 // What is over goes; what cannot be read is left alone, since it is not ours.
 void FileStore::sweep_locked() const {
   namespace fs = std::filesystem;
+  const Result<int64_t> now = now_ns();
+  if (!now.ok()) return;
   std::vector<std::string> over;
   std::error_code failed;
   fs::recursive_directory_iterator at(name_, fs::directory_options::skip_permission_denied, failed);
@@ -284,7 +319,7 @@ void FileStore::sweep_locked() const {
     const std::string path = at->path().lexically_relative(name_).string();
     if (!path.ends_with(kFileEnd)) continue;
     const Result<std::optional<Record>> record = read_record(folder_.get(), path);
-    if (record.ok() && record->has_value() && (*record)->is_over()) over.push_back(path);
+    if (record.ok() && record->has_value() && (*record)->is_over(*now)) over.push_back(path);
   }
   for (const std::string& path : over) (void)remove(path).ok();
 }

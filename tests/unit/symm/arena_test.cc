@@ -29,6 +29,24 @@ class ArenaTest : public ::testing::Test {
   Arena arena_{*process_, process_->backends().use(), {}};
 };
 
+TEST_F(ArenaTest, MulticastOfAGroupThatFailedGoesWithTheFirstAllocationAfterItsTime) {
+  const auto keeper = std::make_shared<MulticastKeeper>();
+  keeper->keep_from_now_on();
+  std::weak_ptr<Memory> bound[2];
+  for (std::weak_ptr<Memory>& each : bound) {
+    std::shared_ptr<Memory> memory = *process_->backends().use().allocate(64, 0);
+    each = memory;
+    if (&each == &bound[1]) arena_.let_go_later(keeper, Deadline::after(std::chrono::hours(1)));
+    keeper->take({std::move(memory), nullptr});
+  }
+  allocate(64);
+  EXPECT_FALSE(bound[0].expired() || bound[1].expired());
+  arena_.let_go_later(keeper, Deadline::after(std::chrono::nanoseconds(0)));
+  EXPECT_FALSE(bound[0].expired());
+  allocate(64);
+  EXPECT_TRUE(bound[0].expired() && bound[1].expired());
+}
+
 TEST_F(ArenaTest, ABlockIsAPadOfZeroesAndAnAlignedBuffer) {
   for (size_t bytes : {size_t{0}, size_t{1}, size_t{4097}, size_t{1} << 20}) {
     std::byte* buffer = allocate(bytes);

@@ -21,8 +21,8 @@ using ::testing::Not;
 
 // One rank, as a group would have it.
 struct Member {
-  Member(const std::shared_ptr<Store>& store, Seat seat)
-      : verdict(store, "g", failure, std::chrono::minutes(1)),
+  Member(const std::shared_ptr<Store>& store, Seat seat, const char* failing_as = "g")
+      : verdict(store, failing_as, failure, std::chrono::minutes(1)),
         exchange(store, verdict, {"g", "test", seat, std::chrono::minutes(1)}) {}
 
   std::shared_ptr<Failure> failure = std::make_shared<Failure>();
@@ -87,6 +87,31 @@ class ExchangeTest : public ::testing::Test {
  protected:
   std::shared_ptr<Store> store_ = make_memory_store();
 };
+
+TEST_F(ExchangeTest, AStoreThatIsSlowAtTheDeadlineIsNotNamedInPlaceOfWhoeverDidNotCome) {
+  const auto store = std::make_shared<UserStore>();
+  store->answering_time = milliseconds(100);
+  Member own(store, {0, 2});
+  const Status late = own.exchange.barrier(Deadline::after(milliseconds(200)));
+  EXPECT_EQ(late.kind(), StatusKind::kTimeout);
+  EXPECT_THAT(late.message(), HasSubstr("rank 1 of group test did not come to exchange 0"));
+}
+
+// What is given to the last barrier does not live long, and may be over when all have come.
+TEST_F(ExchangeTest, WhoGetsThroughTheLastBarrierIsSeenByThoseWhoLookLater) {
+  const auto store = std::make_shared<UserStore>();
+  store->change_answers = [&](UserStore::Answers& answers) {
+    const bool has_all = answers.size() == 3 && answers[0] && answers[2];
+    if (has_all) (void)store->memory().erase("g/0/0", patience()).ok();
+  };
+  const std::shared_ptr<Store> memory(store, &store->memory());
+  Member other(memory, {1, 2}, "h");  // its giving up is not told
+  EXPECT_FALSE(other.exchange.barrier(at_once()).ok());
+  Member own(store, {0, 2});
+  EXPECT_TRUE(own.exchange.finish(patience()).ok());
+  const std::string keys[] = {"g/0/0"};
+  EXPECT_TRUE((*memory->look(keys, patience()))[0]);
+}
 
 TEST_F(ExchangeTest, NamesAllRanksThatDidNotCome) {
   Member member(store_, {1, 4});

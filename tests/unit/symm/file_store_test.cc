@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -16,6 +17,7 @@
 #include "ashlar/unique_fd.h"
 #include "mp/child_process.h"
 #include "unit/symm/store_places.h"
+#include "unit/symm/wall_clock.h"
 
 namespace ashlar::symm {
 namespace {
@@ -59,11 +61,34 @@ TEST_F(FileStoreTest, SweepsOutWhatIsOverWhenItIsOpened) {
   EXPECT_THAT(left(), ElementsAre("lock"));
 }
 
+// --- machines whose clocks differ
+
+TEST_F(FileStoreTest, AMachineThatIsAheadFindsWhatOthersSetAndSweepsNoneOfItOut) {
+  ASSERT_TRUE(store_->set("key", "1", std::chrono::minutes(1), patience()).ok());
+  ASSERT_TRUE(store_->add("count", 5, std::chrono::minutes(1), patience()).ok());
+  const auto before = std::chrono::system_clock::now();
+  const WallClockAhead ahead(std::chrono::hours(1));
+  ASSERT_GE(std::chrono::system_clock::now() - before, std::chrono::hours(1));
+  const std::shared_ptr<Store> there = *open_file_store(folder_.path());
+  EXPECT_TRUE((*there->look(Keys{"key"}, patience()))[0]);
+  EXPECT_EQ(*there->add("count", 1, std::chrono::minutes(1), patience()), 6);
+  EXPECT_TRUE(*there->erase("key", patience()));
+}
+
+TEST_F(FileStoreTest, WhatAMachineSetThatIsAheadIsOverInTime) {
+  {
+    const WallClockAhead ahead(std::chrono::hours(1));
+    ASSERT_TRUE(store_->set("key", "1", milliseconds(20), patience()).ok());
+  }
+  std::this_thread::sleep_for(milliseconds(60));
+  EXPECT_FALSE((*store_->look(Keys{"key"}, patience()))[0]);
+}
+
 TEST_F(FileStoreTest, DoesNotBelieveWhatOthersPutThere) {
-  write("short.v", "ashstor1");
+  write("short.v", "ashstor2");
   write("other.v", std::string(64, 'x'));
-  write("cut.v", std::string("ashstor1\0\0\0\0\0\0\0\0\xff\0\0\0abc", 23));
-  write("more.v", std::string("ashstor1\0\0\0\0\0\0\0\0\1\0\0\0abc", 23));
+  write("cut.v", std::string("ashstor2\0\0\0\0\0\0\0\0\xff\0\0\0abc", 23));
+  write("more.v", std::string("ashstor2\0\0\0\0\0\0\0\0\1\0\0\0abc", 23));
   fs::create_symlink("/etc/passwd", fs::path(folder_.path()) / "link.v");
   fs::create_directory(fs::path(folder_.path()) / "folder.v");
   ASSERT_EQ(::mkfifo((fs::path(folder_.path()) / "fifo.v").c_str(), 0600), 0);
@@ -76,7 +101,7 @@ TEST_F(FileStoreTest, DoesNotBelieveWhatOthersPutThere) {
 }
 
 TEST_F(FileStoreTest, RefusesAFileThatIsTooLongWithoutReadingIt) {
-  write("huge.v", "ashstor1");
+  write("huge.v", "ashstor2");
   fs::resize_file(fs::path(folder_.path()) / "huge.v", uint64_t{1} << 40);
   EXPECT_EQ(look("huge").kind(), StatusKind::kFormat);
 }

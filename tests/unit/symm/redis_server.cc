@@ -9,10 +9,13 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <filesystem>
+#include <memory>
 
 #include "ashlar/unique_fd.h"
 
@@ -79,6 +82,35 @@ void RedisServer::stop() {
   int status = 0;
   EXPECT_EQ(::waitpid(pid_, &status, 0), pid_);
   pid_ = -1;
+}
+
+// In the server's own words: no library of a client is needed for one answer.
+std::string RedisServer::keys_that_outlive(std::chrono::milliseconds time) const {
+  const std::string script =
+      "EVAL \"local left = '' for _, key in ipairs(redis.call('KEYS', '*')) do "
+      "local life = redis.call('PTTL', key) if life == -1 or life > " +
+      std::to_string(time.count()) + " then left = left .. key .. ' ' end end return left\" 0\r\n";
+  UniqueFd client(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  socket_path_.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  const timeval patience{30, 0};
+  ::setsockopt(client.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+  if (::connect(client.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0 ||
+      ::write(client.get(), script.data(), script.size()) != static_cast<ssize_t>(script.size())) {
+    return "the server cannot be asked";
+  }
+  // A line with "$" and a length, then the names and an end of line.
+  const std::unique_ptr<FILE, int (*)(FILE*)> answer(::fdopen(client.release(), "r"), ::fclose);
+  char head[32] = {};
+  size_t bytes = 0;
+  if (std::fgets(head, sizeof(head), answer.get()) == nullptr ||
+      std::sscanf(head, "$%zu", &bytes) != 1) {
+    return "no answer";
+  }
+  std::string names(bytes, ' ');
+  const bool is_whole = std::fread(names.data(), 1, bytes, answer.get()) == bytes;
+  return is_whole ? names : "half an answer";
 }
 
 void RedisServer::suspend() { EXPECT_EQ(::kill(pid_, SIGSTOP), 0); }

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 
@@ -29,6 +30,10 @@ class RedisServer {
   RedisServer& operator=(const RedisServer&) = delete;
 
   const std::string& socket_path() const { return socket_path_; }
+  // For whoever ends it from another process; stop() is to follow here.
+  pid_t pid() const { return pid_; }
+  // Names of keys that will still be there after so long.
+  std::string keys_that_outlive(std::chrono::milliseconds time) const;
   // Starts it, again after stop; whoever connects has to wait for it.
   void start();
   void stop();

@@ -99,6 +99,47 @@ TEST(Roster, ARankWhoseOldRecordIsThereHasNotCome) {
   EXPECT_FALSE((*store->look(old, patience()))[0]);  // and what nobody stands behind
 }
 
+// What a rank says that joins with two others, and gives up after so long.
+Status try_to_join(Store& store, int rank, milliseconds time) {
+  return gather_roster(store, kRosterOptions, record_of(rank, 3), Deadline::after(time)).status();
+}
+
+// Rank 2 published its record, and died. Whoever gives up last finds the first gone, too.
+TEST(RosterConcurrency, AllThatGiveUpOnOneWhoseRecordIsThereNameTheSame) {
+  const std::shared_ptr<Store> store = make_memory_store();
+  ASSERT_TRUE(store->set("p/join/2", to_bytes(record_of(2, 3)), kNoEnd, patience()).ok());
+  Status first;
+  std::thread early([&] { first = try_to_join(*store, 0, milliseconds(100)); });
+  const Status last = try_to_join(*store, 1, milliseconds(300));
+  early.join();
+  EXPECT_EQ(first.kind(), StatusKind::kTimeout);
+  EXPECT_THAT(first.message(), HasSubstr("rank 2 of group test did not come to join"));
+  EXPECT_EQ(last.message(), first.message());
+}
+
+// Rank 0 gives up just before rank 2 comes, and the others are left with each other.
+TEST(RosterConcurrency, WhoIsLeftBehindSaysWhatTheOneSaidWhoGaveUp) {
+  const std::shared_ptr<Store> store = make_memory_store();
+  Status first;
+  Status left_behind;
+  std::thread early([&] { first = try_to_join(*store, 0, milliseconds(200)); });
+  std::thread patient([&] { left_behind = try_to_join(*store, 1, milliseconds(800)); });
+  early.join();
+  const Status late = try_to_join(*store, 2, milliseconds(100));
+  patient.join();
+  EXPECT_THAT(first.message(), HasSubstr("rank 2 of group test did not come to join"));
+  EXPECT_EQ(left_behind.message(), first.message());
+  EXPECT_EQ(late.kind(), StatusKind::kTimeout);
+}
+
+TEST(Roster, AStoreThatIsSlowAtTheDeadlineIsNotNamedInPlaceOfWhoeverDidNotCome) {
+  UserStore store;
+  store.answering_time = milliseconds(100);
+  const Status late = try_to_join(store, 0, milliseconds(200));
+  EXPECT_EQ(late.kind(), StatusKind::kTimeout);
+  EXPECT_THAT(late.message(), HasSubstr("ranks 1 and 2 of group test did not come to join"));
+}
+
 TEST(Roster, TwoThatJoinAsTheSameRankAreToldSo) {
   UserStore store;
   store.before_look = [](Store& memory) {  // the other one, at each of its looks
@@ -197,6 +238,57 @@ TEST(RosterConcurrency, OneDeviceForTwoRanksIsRefusedUnlessItIsMeantSo) {
 
 TEST(RosterConcurrency, DifferentKindsOfMemoryAreRefused) {
   EXPECT_THAT(join_with(1, 99, {})[0].message(), HasSubstr("rank 0: device, rank 1: another"));
+}
+
+// Looks as if rank 1 were never there.
+class BlindStore final : public Store {
+ public:
+  explicit BlindStore(std::shared_ptr<Store> store) : store_(std::move(store)) {}
+  Status set(std::string_view key, std::string_view value, milliseconds time_to_live,
+             Deadline deadline) override {
+    return store_->set(key, value, time_to_live, deadline);
+  }
+  Result<std::vector<std::optional<std::string>>> look(std::span<const std::string> keys,
+                                                       Deadline deadline) override {
+    auto found = store_->look(keys, deadline);
+    for (size_t i = 0; found.ok() && i < keys.size(); ++i) {
+      if (keys[i].ends_with("/here/1")) (*found)[i].reset();
+    }
+    return found;
+  }
+  Result<int64_t> add(std::string_view key, int64_t amount, milliseconds time_to_live,
+                      Deadline deadline) override {
+    return store_->add(key, amount, time_to_live, deadline);
+  }
+  Result<bool> erase(std::string_view key, Deadline deadline) override {
+    return store_->erase(key, deadline);
+  }
+
+ private:
+  const std::shared_ptr<Store> store_;
+};
+
+// Rank 1 has met all, and rank 0 gave up at that very moment: it did not see the last one come.
+TEST(RosterConcurrency, WhoHasMetHearsWhatTheOneSaidWhoGaveUpMeanwhile) {
+  const std::shared_ptr<Store> store = make_memory_store();
+  const std::shared_ptr<Store> stores[] = {std::make_shared<BlindStore>(store), store};
+  std::vector<Status> said(2);
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < 2; ++rank) {
+    ranks.emplace_back([&, rank] {
+      const std::unique_ptr<Process> process = *Process::start({});
+      Arena arena(*process, process->backends().use(), {});
+      CircleOptions options;
+      options.rank = rank;
+      options.world_size = 2;
+      const Deadline deadline = Deadline::after(rank == 0 ? milliseconds(200) : milliseconds(4000));
+      said[rank] = Circle::join(arena, stores[rank], options, deadline).status();
+    });
+  }
+  for (std::thread& each : ranks) each.join();
+  EXPECT_EQ(said[0].kind(), StatusKind::kTimeout);
+  EXPECT_THAT(said[0].message(), HasSubstr("rank 1 of group world did not come to join"));
+  EXPECT_EQ(said[1].message(), said[0].message());
 }
 
 TEST(RosterConcurrency, AllHearThatOneHasNoMemoryForThePad) {

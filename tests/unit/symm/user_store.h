@@ -1,6 +1,7 @@
 // A store as a user might have written it, which does not do what it should.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -19,6 +20,8 @@ class UserStore final : public Store {
   // Empty functions change nothing.
   std::function<void(Store&)> before_look{};
   std::function<void(Answers&)> change_answers{};
+  // Whoever has less time left than that gets no answer.
+  std::chrono::milliseconds answering_time{0};
 
   // Answers for one key too few.
   static std::shared_ptr<UserStore> that_answers_too_little() {
@@ -31,9 +34,11 @@ class UserStore final : public Store {
 
   Status set(std::string_view key, std::string_view value, std::chrono::milliseconds time_to_live,
              Deadline deadline) override {
+    if (deadline.left() < answering_time) return Status::timeout("no answer");
     return memory_->set(key, value, time_to_live, deadline);
   }
   Result<Answers> look(std::span<const std::string> keys, Deadline deadline) override {
+    if (deadline.left() < answering_time) return Status::timeout("no answer");
     if (before_look) before_look(*memory_);
     Result<Answers> found = memory_->look(keys, deadline);
     if (found.ok() && change_answers) change_answers(*found);
