@@ -6,7 +6,8 @@
 // than the next one overwrites. Contents are not believed: kinds, sizes and heads are checked.
 //
 // Time is the folder's own: a record counts from when its file was touched, and what time it is now
-// the folder says when it is touched. Machines that share it need no clock in common.
+// the folder says when it is touched. Machines that share it need no clock in common. It is touched
+// rarely, since that is a write: between, each process counts on by its own steady clock.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -38,6 +39,10 @@ constexpr std::string_view kFolderEnd = ".d";  // so that no part of a key is ".
 constexpr std::string_view kFileEnd = ".v";
 constexpr uint64_t kFileWritesBetweenSweeps = 1024;
 constexpr milliseconds kLongestLockRest{2};
+// How old the folder's last word on the time may be: to find that nothing is over, and to end a
+// record.
+constexpr std::chrono::seconds kOldestTime{10};
+constexpr milliseconds kOldestTimeOfAnEnd{100};
 
 Status file_fault(std::string_view call, std::string_view path) {
   const int code = errno;
@@ -137,9 +142,10 @@ class FileStore final : public Store {
  private:
   // Each caller has a descriptor of its own: threads would share the lock of one.
   Result<HeldLock> lock(Deadline deadline) const;
-  Result<int64_t> now_ns() const;
-  // The record, if it is there and not over. `now` is asked for once, and only if it matters.
-  Result<std::optional<Record>> find(const std::string& path, std::optional<int64_t>& now) const;
+  // What time it is in the folder, which was asked no longer ago than that.
+  Result<int64_t> now_ns(std::chrono::nanoseconds most_age) const;
+  // The record, if it is there and not over.
+  Result<std::optional<Record>> find(const std::string& path) const;
   Status put(const std::string& path, std::string_view value, milliseconds time_to_live);
   Status make_folders(const std::string& path) const;
   Result<bool> remove(const std::string& path) const;
@@ -148,6 +154,11 @@ class FileStore final : public Store {
   const UniqueFd folder_;
   const std::string name_;
   std::atomic<uint64_t> write_count_{0};  // orders nothing: it only says when to sweep
+  // When the folder was asked, by the steady clock (0: never), and how far it is ahead of that.
+  // Neither orders anything: whoever sees one without the other has an earlier difference. No lock,
+  // which a child of a fork might find taken.
+  mutable std::atomic<int64_t> asked_ns_{0};
+  mutable std::atomic<int64_t> ahead_ns_{0};
 };
 
 // "a/b" is a.d/b.v
@@ -172,10 +183,9 @@ Status FileStore::set(std::string_view key, std::string_view value, milliseconds
 Result<std::vector<std::optional<std::string>>> FileStore::look(std::span<const std::string> keys,
                                                                 Deadline /*deadline*/) {
   std::vector<std::optional<std::string>> values;
-  std::optional<int64_t> now;
   for (const std::string& key : keys) {
     if (Status good = check_key(key); !good.ok()) return good;
-    Result<std::optional<Record>> record = find(path_of(key), now);
+    Result<std::optional<Record>> record = find(path_of(key));
     if (!record.ok()) return record.status();
     values.push_back(*record ? std::move((*record)->value) : std::optional<std::string>());
   }
@@ -188,8 +198,7 @@ Result<int64_t> FileStore::add(std::string_view key, int64_t amount, millisecond
   const std::string path = path_of(key);
   const Result<HeldLock> held = lock(deadline);
   if (!held.ok()) return held.status();
-  std::optional<int64_t> now;
-  const Result<std::optional<Record>> before = find(path, now);
+  const Result<std::optional<Record>> before = find(path);
   if (!before.ok()) return before.status();
   const Result<int64_t> sum =
       sum_of(key, *before ? std::string_view((*before)->value) : "0", amount);
@@ -203,8 +212,7 @@ Result<bool> FileStore::erase(std::string_view key, Deadline deadline) {
   const std::string path = path_of(key);
   const Result<HeldLock> held = lock(deadline);
   if (!held.ok()) return held.status();
-  std::optional<int64_t> now;
-  const Result<std::optional<Record>> before = find(path, now);
+  const Result<std::optional<Record>> before = find(path);
   const bool is_over = before.ok() && !*before;
   Result<bool> removed = remove(path);
   return removed.ok() && is_over ? Result<bool>(false) : removed;
@@ -235,24 +243,30 @@ Result<HeldLock> FileStore::lock(Deadline deadline) const {
 }
 
 // By whatever clock answers to a touch: on a shared file system it is the server's.
-Result<int64_t> FileStore::now_ns() const {
+Result<int64_t> FileStore::now_ns(std::chrono::nanoseconds most_age) const {
+  const int64_t steady_ns = Deadline::Clock::now().time_since_epoch().count();
+  const int64_t asked_ns = asked_ns_.load(std::memory_order_relaxed);
+  if (asked_ns != 0 && steady_ns - asked_ns < most_age.count()) {
+    return steady_ns + ahead_ns_.load(std::memory_order_relaxed);
+  }
   struct stat found {};
   if (::futimens(folder_.get(), nullptr) != 0) return file_fault("futimens", name_);
   if (::fstat(folder_.get(), &found) != 0) return file_fault("fstat", name_);
+  ahead_ns_.store(touched_ns(found) - steady_ns, std::memory_order_relaxed);
+  asked_ns_.store(steady_ns, std::memory_order_relaxed);
   return touched_ns(found);
 }
 
-Result<std::optional<Record>> FileStore::find(const std::string& path,
-                                              std::optional<int64_t>& now) const {
+Result<std::optional<Record>> FileStore::find(const std::string& path) const {
   Result<std::optional<Record>> record = read_record(folder_.get(), path);
   if (!record.ok() || !*record || (*record)->life_ns == 0) return record;
-  if (!now) {
-    const Result<int64_t> told = now_ns();
-    if (!told.ok()) return told.status();
-    now = *told;
+  for (const std::chrono::nanoseconds most_age :
+       {std::chrono::nanoseconds(kOldestTime), std::chrono::nanoseconds(kOldestTimeOfAnEnd)}) {
+    const Result<int64_t> now = now_ns(most_age);
+    if (!now.ok()) return now.status();
+    if (!(*record)->is_over(*now)) return record;
   }
-  if ((*record)->is_over(*now)) return std::optional<Record>();
-  return record;
+  return std::optional<Record>();
 }
 
 // REQUIRES: the lock is held, here and below.
@@ -310,7 +324,7 @@ Result<bool> FileStore::remove(const std::string& path) const {
 // What is over goes; what cannot be read is left alone, since it is not ours.
 void FileStore::sweep_locked() const {
   namespace fs = std::filesystem;
-  const Result<int64_t> now = now_ns();
+  const Result<int64_t> now = now_ns(std::chrono::nanoseconds(0));
   if (!now.ok()) return;
   std::vector<std::string> over;
   std::error_code failed;
