@@ -14,6 +14,7 @@ namespace {
 // call for each thread.
 constexpr size_t kMostOwedBytes = size_t{32} << 20;
 constexpr size_t kMostOwedAnswers = 8192;
+constexpr size_t kMostIdle = 128;  // messages of 64 KiB at most
 
 bool is_within(const Message& call, uint64_t bytes, std::span<const std::byte> region) {
   return call.offset <= region.size() && bytes <= region.size() - call.offset;
@@ -179,6 +180,17 @@ void UcxWorker::on_sent(void* request, ucs_status_t, void* sending)
   Sending& sent = *static_cast<Sending*>(sending);
   ::ucp_request_free(request);
   sent.worker->take_back_locked(sent);
+}
+
+void UcxWorker::take_back_locked(Sending& sending) {
+  if (const auto found = owed_.find(sending.answers); found != owed_.end()) {
+    Owed& owed = found->second;
+    --owed.count;
+    owed.bytes -= sending.data.size();
+    if (owed.count == 0 && !owed.is_cut) owed_.erase(found);
+  }
+  idle_.splice(idle_.end(), with_ucx_, sending.place);
+  if (idle_.size() > kMostIdle) idle_.pop_back();
 }
 
 }  // namespace ashlar::symm

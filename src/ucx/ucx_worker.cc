@@ -30,7 +30,6 @@ constexpr uint64_t kLooksOfDrivers = 32;
 // lasts.
 constexpr microseconds kShortestNap{50};
 constexpr microseconds kLongestNap{400};
-constexpr size_t kMostIdle = 128;  // of 64 KiB at most
 
 thread_local int hush_depth = 0;
 
@@ -360,17 +359,6 @@ ucs_status_t UcxWorker::send_locked(ucp_ep_h to, const Message& message,
   }
   take_back_locked(sending);
   return UCS_PTR_STATUS(answer);
-}
-
-void UcxWorker::take_back_locked(Sending& sending) {
-  if (const auto found = owed_.find(sending.answers); found != owed_.end()) {
-    Owed& owed = found->second;
-    --owed.count;
-    owed.bytes -= sending.data.size();
-    if (owed.count == 0 && !owed.is_cut) owed_.erase(found);
-  }
-  idle_.splice(idle_.end(), with_ucx_, sending.place);
-  if (idle_.size() > kMostIdle) idle_.pop_back();
 }
 
 uint64_t UcxWorker::await_locked(const Awaited& awaited) {

@@ -1,6 +1,6 @@
 // Multicast of CUDA devices with real processes, by the calls of a stand-in driver: set up together
 // or not at all, for one reason that all know, and nothing of it left. Row 14 of the checklist, for
-// hardware's own calls.
+// hardware's own calls. Long because each way in which one set-up can end is tried.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
