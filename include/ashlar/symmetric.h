@@ -74,6 +74,25 @@ struct SubGroupOptions {
   Timeout timeout{0};
 };
 
+// What one rank's calls of a group came to, so far.
+struct GroupUse {
+  struct Operation {
+    std::string name{};  // of the call: "put", "all_reduce"
+    uint64_t count = 0;  // that went well; in a stream: that were put there
+    uint64_t bytes = 0;  // of this rank's, in all of them together; of signals none
+  };
+  // Of joining, and of each rendezvous that was not at hand: those of the group's own memory, too.
+  struct Phase {
+    std::string name{};  // "mapping"
+    uint64_t count = 0;
+    std::chrono::nanoseconds time{0};  // in all of them together, also waiting for others
+  };
+  std::vector<Operation> operations{};  // those that there were
+  std::vector<Phase> phases{};          // in the order in which they come
+
+  ASHLAR_EXPORT std::string to_string() const;  // a line for each
+};
+
 class Handle;
 
 // Ranks that have met. Operations of one group are kept in order, whichever thread calls them;
@@ -102,6 +121,8 @@ class ASHLAR_EXPORT Group {
   // All-reduces of up to so many bytes are done in one shot; and the table that was measured.
   size_t one_shot_bytes() const;
   std::string thresholds() const;
+  // How often this rank did what, and where the time of joining and rendezvous went.
+  GroupUse use() const;
 
   // What all ranks wrote before it, all see after it. One that timed out is finished by calling it
   // again. Channels are independent.
@@ -228,7 +249,8 @@ class ASHLAR_EXPORT Handle {
   // --- one rank alone, and in a stream of the heap's device if there is one: then the call returns
   // at once. Nobody is waited for or told, and like kernels of your own they are done whatever has
   // become of the group's work in that stream.
-  // Who acquires one of the words sees what the stream, or the caller, did before.
+  // Who acquires one of the words sees what the stream, or the caller, did before; on another
+  // machine, what the caller did to that rank's memory.
   void store_words(int to, const Words& what, std::optional<StreamId> stream = {}) const;
   // Memory of the device, copied to the same place in every rank's memory through multicast;
   // UsageError where there is none. The place itself is fair, but nothing that overlaps it.

@@ -120,7 +120,8 @@ Group Group::join_as(const Heap& heap, std::shared_ptr<Store> store, const Group
                                      .pads = parts->circle->pads(),
                                      .failure = parts->circle->failure(),
                                      .patience = parts->circle->patience()};
-  parts->operations = unwrap(heap.parts_->operations(operations));
+  parts->operations =
+      std::make_unique<CountedOperations>(unwrap(heap.parts_->operations(operations)));
   if (heap.parts_->device != nullptr) {
     const auto ranks = static_cast<size_t>(options.world_size);
     parts->tables = std::make_unique<AddressTables>(*heap.parts_->device,
@@ -170,6 +171,36 @@ bool Group::all_direct() const {
 }
 
 int Group::global_rank(int rank) const { return unwrap(parts_->global_rank(rank)); }
+
+GroupUse Group::use() const {
+  GroupUse use;
+  for (size_t kind = 0; kind < CountedOperations::kKindCount; ++kind) {
+    const CountedOperations::Line line = parts_->operations->line(kind);
+    if (line.count == 0) continue;
+    use.operations.push_back({CountedOperations::name(kind), line.count, line.bytes});
+  }
+  const std::array<PhaseTimes::Line, kPhaseCount> phases = parts_->circle->times().lines();
+  for (size_t phase = 0; phase < kPhaseCount; ++phase) {
+    if (phases[phase].count == 0) continue;
+    use.phases.push_back(
+        {symm::name(static_cast<Phase>(phase)), phases[phase].count, phases[phase].time});
+  }
+  return use;
+}
+
+std::string GroupUse::to_string() const {
+  std::string words;
+  for (const Operation& each : operations) {
+    words += text(each.name, ": ", each.count, each.count == 1 ? " call" : " calls");
+    words += each.bytes == 0 ? "\n" : text(", ", each.bytes, " bytes\n");
+  }
+  for (const Phase& each : phases) {
+    const double us = std::chrono::duration<double, std::micro>(each.time).count();
+    words += text(each.name, ": ", each.count, each.count == 1 ? " time, " : " times, ",
+                  static_cast<int64_t>(us), " us\n");
+  }
+  return words;
+}
 
 Status Group::failure() const {
   if (Status elsewhere = parts_->heap->check_here(); !elsewhere.ok()) return elsewhere;

@@ -12,6 +12,7 @@
 #include "ashlar/symmetric.h"
 #include "symm/arena.h"
 #include "symm/circle.h"
+#include "symm/counted_operations.h"
 #include "symm/cuda/cuda_kernels.h"
 #include "symm/device/address_tables.h"
 #include "symm/in_flight.h"
@@ -104,7 +105,7 @@ struct Group::Parts {
   const GroupOptions options;
   // Constant once joined.
   std::unique_ptr<Circle> circle;
-  std::unique_ptr<Operations> operations;
+  std::unique_ptr<CountedOperations> operations;
   std::unique_ptr<AddressTables> tables;  // null: the host's memory
   Thresholds thresholds;
 

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "symm/hash.h"
 #include "symm/pad.h"
+#include "symm/store/checked_look.h"
 
 namespace ashlar::symm {
 namespace {
@@ -109,13 +110,16 @@ Result<std::unique_ptr<Circle>> Circle::join(Arena& arena, std::shared_ptr<Store
   own.pad_bytes = options.pad_bytes;
   if (options.transport != nullptr) own.transport = options.transport->address();
   own.cores = Cores::of_thread();
+  const auto began = PhaseTimes::Clock::now();
   if (options.on_phase) options.on_phase(Phase::kJoining);
   Result<Roster> roster = gather_roster(*store, roster_options(options, arena), own, deadline);
   if (!roster.ok()) return roster.status();
 
   std::unique_ptr<Circle> group(new Circle(arena, std::move(store), options, *std::move(roster)));
+  group->times_.reach(Phase::kJoining, began);
   group->reach(Phase::kMeeting);
   if (Status introduced = group->introduce(deadline); !introduced.ok()) return introduced;
+  group->times_.end();
   if (options.pad_bytes > 0) {
     Result<std::shared_ptr<const Peers>> pads = group->share_memory(options.pad_bytes, deadline);
     if (!pads.ok()) {
@@ -163,7 +167,7 @@ Status Circle::introduce(Deadline deadline) {
   Status met = exchange_.barrier(deadline);
   if (met.ok()) {
     clear_roster(*store_, roster_options(options_, arena_), roster_.token, seat_.rank,
-                 Deadline::after(kPartingPatience));
+                 sooner(Deadline::after(kPartingPatience), with_a_last_look(deadline)));
     reach(Phase::kLinking);
     const Status fits = check_roster();
     // All find the same, without a word.
@@ -344,7 +348,8 @@ void Circle::abandon_keys(Deadline deadline) {
   abandon_roster(*store_, roster_options(options_, arena_), roster_, ranks, deadline);
 }
 
-void Circle::reach(Phase phase) const {
+void Circle::reach(Phase phase) {
+  times_.reach(phase);
   if (options_.on_phase) options_.on_phase(phase);
 }
 

@@ -24,6 +24,7 @@
 #include "symm/leases.h"
 #include "symm/multicast/multicast.h"
 #include "symm/peers.h"
+#include "symm/phase_times.h"
 #include "symm/remotes.h"
 #include "symm/roster.h"
 #include "symm/turn.h"
@@ -31,18 +32,6 @@
 #include "symm/wait.h"
 
 namespace ashlar::symm {
-
-// How far a rank has got, for whoever wants to watch (or, in tests, to interfere).
-enum class Phase {
-  kJoining,      // before it is known to others
-  kMeeting,      // all records are read; nobody has been met yet
-  kLinking,      // all records agree; connections are made next
-  kRecording,    // before it says what it brings to a rendezvous
-  kHandingOver,  // all records agree; memory is handed over next
-  kMapping,      // handed over; the others' is mapped next
-  kAgreeing,     // done; the others say next whether they are
-  kMulticast,    // all have mapped; multicast is set up next, if all can
-};
 
 struct Brought;
 
@@ -89,6 +78,8 @@ class Circle {
   PeerAccess peer_access(int rank) const;
   // Of waits for ranks on this machine, as suits the cores that all of them may use.
   Patience patience() const;
+  // Where the time of joining and of all rendezvous went.
+  const PhaseTimes& times() const { return times_; }
   // The group's own pad: Peers::pad(rank) is pad_bytes of zeroes at first. Null: pad_bytes is 0.
   const std::shared_ptr<const Peers>& pads() const { return pads_; }
 
@@ -122,7 +113,7 @@ class Circle {
   Status finish(Deadline deadline) ASHLAR_REQUIRES(turn_);
   void part(const Status& reason) ASHLAR_REQUIRES(turn_);
   void abandon_keys(Deadline deadline) ASHLAR_REQUIRES(turn_);
-  void reach(Phase phase) const;
+  void reach(Phase phase);
 
   // --- rendezvous.cc
   // Null: the ranks are to meet first.
@@ -191,6 +182,7 @@ class Circle {
   // Also owned by tables of peers, which may be the last to go.
   const std::shared_ptr<MulticastKeeper> multicast_keeper_ = std::make_shared<MulticastKeeper>();
 
+  PhaseTimes times_;
   Turn turn_;  // one collective act at a time
   Exchange exchange_ ASHLAR_GUARDED_BY(turn_);
   std::unique_ptr<Links> links_ ASHLAR_GUARDED_BY(turn_);

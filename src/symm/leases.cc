@@ -18,8 +18,7 @@ Leases::Leases(std::shared_ptr<Store> store, Verdict& verdict, Options options)
 void Leases::beat(Deadline deadline) {
   if (verdict_.failure().has_happened()) {
     // Whoever parts waits for this beat; what is not told now is told at the next.
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline.left());
-    (void)verdict_.announce(verdict_.failure().reason(), std::min(left, kTellingPatience)).ok();
+    (void)verdict_.tell(verdict_.failure().reason(), deadline);
     return;
   }
   const std::string number = text(++own_number_);

@@ -118,7 +118,8 @@ class Operations {
   virtual Result<uint64_t> fetch(const Peers& peers, int at, const AtomicCall& what);
   virtual Status fence(const Peers& /*peers*/) { return {}; }
   virtual Status quiet(const Peers& /*peers*/) { return {}; }
-  // Words are stored with release. REQUIRES: checked. kUnsupported: as above.
+  // Words are stored with release; on another machine, put there after a fence. REQUIRES: checked.
+  // kUnsupported: as above.
   virtual Status store_words(const Peers& peers, const WordStore& what, const When& when) = 0;
   // To all ranks. REQUIRES: checked, and the memory has multicast.
   virtual Status spread(const Peers& peers, const Spread& what, const When& when);

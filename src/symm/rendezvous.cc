@@ -81,6 +81,7 @@ Result<std::shared_ptr<const Peers>> Circle::share_memory(size_t bytes, Deadline
 Result<std::shared_ptr<const Peers>> Circle::meet(const Block& block, const Carving* carving,
                                                   Deadline deadline) {
   const FailuresBefore before;
+  const PhaseEnd end(times_);
   reach(Phase::kRecording);
   std::shared_ptr<const Peers> known =
       carving == nullptr ? nullptr : arena_.peers_of(block, roster_.token);

@@ -196,8 +196,7 @@ class Gathering {
 
   // What a rank published that never came may be left from a crash. One that is only late publishes
   // it again at its next look.
-  void take_back(const std::vector<int>& missing) {
-    const Deadline deadline = Deadline::after(std::chrono::seconds(1));
+  void take_back(const std::vector<int>& missing, Deadline deadline) {
     for (const int rank : missing) {
       if (records_[rank].empty()) continue;
       (void)store_.erase(join_key(options_, rank), deadline).ok();
@@ -207,11 +206,12 @@ class Gathering {
   // The first who gives up says why, where the others find it; then it goes, or they would name it,
   // too.
   Status give_up(const std::vector<int>& missing) {
-    const Deadline deadline = Deadline::after(std::chrono::seconds(1));
+    const std::chrono::milliseconds patience{1000};  // for all of it
+    const Deadline deadline = Deadline::after(patience);
     const std::string own_key = join_key(options_, seat_.rank);
     const bool has_met = token_ != Token{};
     Status why = heard_.ok() ? late(missing) : heard_;
-    if (has_met && heard_.ok()) why = verdict().announce(why);
+    if (has_met && heard_.ok()) why = verdict().announce(why, patience);
     if (has_met) {
       leave_meeting(deadline);
       (void)store_.erase(own_key, deadline).ok();
@@ -219,7 +219,7 @@ class Gathering {
       const std::string notice = notice_bytes({attempt_, why});
       (void)store_.set(own_key, notice, options_.parting_life, deadline).ok();
     }
-    take_back(missing);
+    take_back(missing, deadline);
     return why;
   }
 

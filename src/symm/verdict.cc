@@ -61,30 +61,42 @@ Verdict::Verdict(std::shared_ptr<Store> store, std::string prefix, std::shared_p
       election_key_(prefix + "/failing"),
       key_life_(key_life) {}
 
-// One is elected to write, so that two who fail at once do not say different things.
 Status Verdict::announce(const Status& reason, std::chrono::milliseconds patience) {
+  const Told told = tell(reason, Deadline::after(patience));
+  const Status known = failure_->reason();
+  // It may be written yet; a store that is lost is not waited for again.
+  if (told == Told::kNotByThem && patience < kTellingPatience) return known;
+  return keep(known);
+}
+
+// One is elected to write, so that two who fail at once do not say different things.
+Verdict::Told Verdict::tell(const Status& reason, Deadline deadline) {
+  bool is_elected = false;  // before; the store did not take it then
   {
     MutexLock lock(mutex_);
-    if (!said_.ok()) return said_;
+    if (!said_.ok()) return Told::kYes;
+    is_elected = is_own_;
   }
   failure_->report(reason);
   const Status known = failure_->reason();
-  const Deadline deadline = Deadline::after(patience);
-  const Result<int64_t> place = store_->add(election_key_, 1, key_life_, deadline);
-  if (place.ok() && *place > 1) {
-    const Result<std::string> written = store_->get(key_, deadline);
-    if (written.ok()) return adopt(*written);
-    if (patience < kTellingPatience) return known;  // it may be written yet
-  } else if (place.ok()) {
-    WireWriter writer;
-    writer.number(passed_.load(std::memory_order_relaxed)).raw(to_bytes(known));
-    {
-      MutexLock lock(mutex_);
-      is_own_ = true;  // before others, of this rank too, can read it and part
+  if (!is_elected) {
+    const Result<int64_t> place = store_->add(election_key_, 1, key_life_, deadline);
+    if (!place.ok()) return Told::kNotByStore;
+    if (*place > 1) {
+      const Result<std::string> written = store_->get(key_, deadline);
+      if (!written.ok()) return Told::kNotByThem;
+      (void)adopt(*written).ok();
+      return Told::kYes;
     }
-    (void)store_->set(key_, writer.take(), key_life_, deadline).ok();
+    MutexLock lock(mutex_);
+    is_own_ = true;  // before others, of this rank too, can read it and part
   }
-  return keep(known);
+  WireWriter writer;
+  writer.number(passed_.load(std::memory_order_relaxed)).raw(to_bytes(known));
+  const bool is_written = store_->set(key_, writer.take(), key_life_, deadline).ok();
+  if (!is_written) return Told::kNotByStore;
+  (void)keep(known).ok();
+  return Told::kYes;
 }
 
 Status Verdict::said_in(std::string_view bytes) {

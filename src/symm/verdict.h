@@ -45,6 +45,9 @@ class Verdict {
   // failed.
   Status announce(const Status& reason, std::chrono::milliseconds patience = kTellingPatience)
       ASHLAR_EXCLUDES(mutex_);
+  // The same for one who comes again: what the store does not take in time is left for then.
+  enum class Told { kYes, kNotByThem, kNotByStore };  // not yet: by the rank that is to; at all
+  Told tell(const Status& reason, Deadline deadline) ASHLAR_EXCLUDES(mutex_);
   // It is this rank that writes it down.
   bool is_own() const ASHLAR_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);

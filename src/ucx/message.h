@@ -39,7 +39,7 @@ struct Message {
   uint64_t operand = 0;     // kAnswer: what was there before
   uint64_t expected = 0;
   Outcome outcome = Outcome::kDone;  // kAnswer
-  uint32_t is_posted = 0;            // a call: once it was done, its number is told by a kDone
+  uint32_t is_posted = 0;            // a call: once it was done, a kDone may tell its number
 };
 static_assert(std::is_trivially_copyable_v<Message> && sizeof(Message) == 80);
 

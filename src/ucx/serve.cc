@@ -79,7 +79,8 @@ void UcxWorker::serve_locked(const Message& call, std::span<const std::byte> dat
       answer.outcome = Outcome::kDone;
     }
   }
-  if (call.is_posted != 0 && answer.outcome == Outcome::kDone) {
+  // An endpoint that only the other side made may be gone when UCX returns.
+  if (call.is_posted != 0 && answer.outcome == Outcome::kDone && endpoints_.contains(reply_to)) {
     return note_done_locked(reply_to, call.call);
   }
   // One that cannot be told has gone, and its own calls with it.
@@ -132,7 +133,6 @@ void UcxWorker::cut_off_locked(ucp_ep_h endpoint)
   param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK;
   param.flags = UCP_EP_CLOSE_FLAG_FORCE;
   param.cb.send = [](void* request, ucs_status_t, void*) { ::ucp_request_free(request); };
-  done_.erase(endpoint);
   const ucs_status_ptr_t closing = ::ucp_ep_close_nbx(endpoint, &param);
   if (UCS_PTR_IS_ERR(closing)) return;
   owed_.erase(endpoint);

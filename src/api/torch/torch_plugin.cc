@@ -32,9 +32,12 @@ void* allocate(size_t bytes, int device, void* stream, const void* caller) {
 // Programs that try again with less look for PyTorch's first words, where they do not know its
 // type.
 std::string as_pytorch_says(const OutOfMemory& failure, int device) {
-  const Device& full = TorchDevices::of_process().allocator(device).allocator.device();
-  const bool is_hip = full.properties().backend == "hip";
-  return text(is_hip ? "HIP" : "CUDA", " out of memory. Ashlar ", failure.what());
+  const char* vendor = "CUDA";
+  (void)guarded([&] {  // there may be no device: opening it ran out of memory
+    const Device& full = TorchDevices::of_process().allocator(device).allocator.device();
+    if (full.properties().backend == "hip") vendor = "HIP";
+  });
+  return text(vendor, " out of memory. Ashlar ", failure.what());
 }
 
 }  // namespace

@@ -60,6 +60,7 @@ PagedBlock* Arena::best_range(Heap& heap, size_t bytes, double tolerance, size_t
   int left = kCandidates;
   const double good_bytes = tolerance * static_cast<double>(bytes);
   const auto is_good = [&] { return static_cast<double>(best_stranded) <= good_bytes; };
+  const auto is_enough = [&] { return left <= -kMoreCandidates || (left <= 0 && is_good()); };
   heap.ranges.visit_at_least(bytes, [&](PagedBlock* range) {
     if (heap.is_small) {  // what is useless there is lost in the crowd
       best = range;
@@ -69,8 +70,11 @@ PagedBlock* Arena::best_range(Heap& heap, size_t bytes, double tolerance, size_t
     const View& view = *range->view;
     const size_t begin = view.offset_of(*range);
     const auto rest = static_cast<int64_t>(range->bytes - bytes);
+    --left;
     // Nothing is better than to use only what is useless already.
-    if (rest / 2 - static_cast<int64_t>(bytes) >= best_cost) return FreeRanges::Next::kNotLarger;
+    if (rest / 2 - static_cast<int64_t>(bytes) >= best_cost) {
+      return is_enough() ? FreeRanges::Next::kNone : FreeRanges::Next::kNotLarger;
+    }
     const auto consider = [&](size_t at) {
       const int64_t stranded = stranded_bytes(view, {range->address, range->bytes}, at, bytes);
       const int64_t cost = stranded + rest / 2;
@@ -82,8 +86,7 @@ PagedBlock* Arena::best_range(Heap& heap, size_t bytes, double tolerance, size_t
     };
     consider(begin);
     if (rest > 0) consider(begin + static_cast<size_t>(rest));
-    const bool is_enough = --left <= 0 && (is_good() || left <= -kMoreCandidates);
-    return rest == 0 || is_enough ? FreeRanges::Next::kNone : FreeRanges::Next::kAny;
+    return rest == 0 || is_enough() ? FreeRanges::Next::kNone : FreeRanges::Next::kAny;
   });
   const bool is_taken = best == nullptr || heap.is_small || is_good() || --heap.patience >= 0;
   return is_taken ? best : nullptr;

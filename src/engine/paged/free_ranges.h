@@ -37,7 +37,8 @@ class FreeRanges {
 
   // Blocks of at least `bytes`, nearly by size; `visit` says which it still wants to see. It may
   // erase the block it is given. The list that also has smaller ones is left after a few of those,
-  // since each of them is a miss of the cache; its rest comes last.
+  // since each of them is a miss of the cache; its rest comes last, and for whoever wants no larger
+  // ones only a few of it.
   template <typename Visit>
   void visit_at_least(size_t bytes, const Visit& visit) const {
     const size_t first = list_of(bytes);
@@ -52,8 +53,11 @@ class FreeRanges {
         return;
       }
     }
-    if (visit_lists(first + 1, visit) == Next::kNone) return;
-    for (PagedBlock* block = rest; block != nullptr; block = rest) {
+    const Next wanted = visit_lists(first + 1, visit);
+    if (wanted == Next::kNone) return;
+    for (int seen = 0; rest != nullptr; ++seen) {
+      if (wanted == Next::kNotLarger && seen == kMostTooSmall) return;
+      PagedBlock* block = rest;
       rest = block->list_next;
       if (block->bytes >= bytes && visit(block) == Next::kNone) return;
     }

@@ -142,7 +142,7 @@ Status run_two_shot_across(const Team& team, Sources& sources, const AllReduce& 
 // Whoever has an `out` reduces everything to it.
 Status run_to_out(const Team& team, const AllReduce& request, const Call& call,
                   const Limits& limits) {
-  Sources sources(team, request.piece, call.bytes);
+  Sources sources(team, request.piece, request.out == nullptr ? 0 : call.bytes);
   const Part whole{.begin_bytes = 0, .bytes = call.bytes};
   const auto work = [&](Scratch&) -> Status {
     if (request.out == nullptr) return {};

@@ -31,4 +31,6 @@ inline Deadline with_a_last_look(Deadline deadline) {
   return least.at() > deadline.at() ? least : deadline;
 }
 
+inline Deadline sooner(Deadline one, Deadline other) { return one.at() < other.at() ? one : other; }
+
 }  // namespace ashlar::symm

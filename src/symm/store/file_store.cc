@@ -18,6 +18,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <thread>
 
 #include "ashlar/store.h"
@@ -50,8 +51,11 @@ Status file_fault(std::string_view call, std::string_view path) {
                               text("the store's file ", path, ": ", std::strerror(code)));
 }
 
+// Whoever may write here may set it to any time: one that fits is made of it.
 int64_t touched_ns(const struct stat& found) {
-  return int64_t{found.st_mtim.tv_sec} * 1'000'000'000 + found.st_mtim.tv_nsec;
+  const int64_t most = std::numeric_limits<int64_t>::max() / 1'000'000'000 - 1;
+  const int64_t seconds = std::clamp<int64_t>(found.st_mtim.tv_sec, -most, most);
+  return seconds * 1'000'000'000 + found.st_mtim.tv_nsec;
 }
 
 struct Record {

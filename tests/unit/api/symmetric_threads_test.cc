@@ -20,6 +20,7 @@ namespace {
 using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::StartsWith;
 
 // What each rank, on a thread of its own, ended with: nothing, or what it threw.
 std::vector<std::string> on_threads(int world_size,
@@ -67,6 +68,37 @@ TEST_P(SymmetricThreadsConcurrency, Row17PoolsOfRanksThatDoTheSameHaveTheSamePla
       handle.barrier(0, kPatience);
     }
     EXPECT_EQ(pool.use().buffer_count, live.size());
+    own.group.leave(kPatience);
+  });
+  EXPECT_THAT(ended, Each(IsEmpty()));
+}
+
+TEST(SymmetricThreadsConcurrency, AGroupCountsWhatARankDidAndTimesItsPhases) {
+  const auto ended = on_threads(2, [](const BareRank& rank) {
+    SymmetricRank own(rank, 64);  // one rendezvous; another was for the group's pad
+    const auto before = own.group.use();
+    EXPECT_THAT(before.operations, IsEmpty());
+    const std::vector<std::string> phases = {"joining",      "meeting", "linking", "recording",
+                                             "handing over", "mapping", "agreeing"};
+    ASSERT_EQ(before.phases.size(), phases.size());
+    for (size_t i = 0; i < phases.size(); ++i) {
+      EXPECT_EQ(before.phases[i].name, phases[i]);
+      EXPECT_EQ(before.phases[i].count, i < 3 ? 1U : 2U) << phases[i];
+    }
+    EXPECT_GT(before.phases[0].time.count(), 0);
+
+    const std::array<std::byte, 8> bytes{};
+    own.handle.put(1 - rank.rank, bytes);
+    own.handle.put(1 - rank.rank, bytes, 8);
+    EXPECT_THROW(own.handle.put(7, bytes), UsageError);  // is none
+    own.handle.fetch(0, {.kind = AtomicKind::kAdd, .offset = 16, .operand = 1});
+    own.group.barrier(0, kPatience);
+    own.handle.all_reduce(3, {}, {.offset_bytes = 32, .out = nullptr, .timeout = kPatience});
+    EXPECT_THAT(own.group.use().to_string(),
+                StartsWith("put: 2 calls, 16 bytes\nfetch: 1 call, 8 bytes\nbarrier: 1 call\n"
+                           "all_reduce: 1 call, 12 bytes\njoining: 1 time, "));
+    own.group.rendezvous(own.buffer, kPatience);  // at hand
+    EXPECT_EQ(own.group.use().phases[3].count, 2U);
     own.group.leave(kPatience);
   });
   EXPECT_THAT(ended, Each(IsEmpty()));

@@ -117,5 +117,23 @@ TEST(HeartConcurrency, DoesNotWaitAnIntervalForTheFirstBeat) {
   heart->remove(pulse);
 }
 
+// A beat has little time: what it cannot write, the next one does.
+TEST(Verdict, ThatTheStoreDidNotTakeIsWrittenTheNextTime) {
+  const auto store = std::make_shared<UserStore>();
+  const auto failure = std::make_shared<Failure>();
+  Verdict verdict(store, "p", failure, std::chrono::seconds(60));
+  const Status lost = Status::peer_lost("rank 1 is gone");
+  store->refuses = [](std::string_view key) { return key.ends_with("/failing"); };
+  EXPECT_EQ(verdict.tell(lost, patience()), Verdict::Told::kNotByStore);
+  EXPECT_EQ(failure->reason().message(), "rank 1 is gone");
+  store->refuses = [](std::string_view key) { return key.ends_with("/failed"); };
+  EXPECT_EQ(verdict.tell(lost, patience()), Verdict::Told::kNotByStore);
+  store->refuses = {};
+  EXPECT_EQ(verdict.tell(lost, patience()), Verdict::Told::kYes);
+  EXPECT_TRUE(store->memory().get(verdict.key(), patience()).ok());
+  EXPECT_EQ(*store->memory().get("p/failing", patience()), "1") << "it was elected once";
+  EXPECT_EQ(verdict.announce(Status::timeout("another")).message(), "rank 1 is gone");
+}
+
 }  // namespace
 }  // namespace ashlar::symm

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <latch>
 #include <thread>
 
 #include "symm/circle.h"
@@ -108,10 +109,11 @@ Status try_to_join(Store& store, int rank, milliseconds time) {
 TEST(RosterConcurrency, AllThatGiveUpOnOneWhoseRecordIsThereNameTheSame) {
   const std::shared_ptr<Store> store = make_memory_store();
   ASSERT_TRUE(store->set("p/join/2", to_bytes(record_of(2, 3)), kNoEnd, patience()).ok());
-  Status first;
-  std::thread early([&] { first = try_to_join(*store, 0, milliseconds(100)); });
-  const Status last = try_to_join(*store, 1, milliseconds(300));
-  early.join();
+  Status last;
+  std::thread patient([&] { last = try_to_join(*store, 1, milliseconds(3000)); });
+  ASSERT_TRUE(store->get("p/join/1", patience()).ok());
+  const Status first = try_to_join(*store, 0, milliseconds(100));
+  patient.join();
   EXPECT_EQ(first.kind(), StatusKind::kTimeout);
   EXPECT_THAT(first.message(), HasSubstr("rank 2 of group test did not come to join"));
   EXPECT_EQ(last.message(), first.message());
@@ -120,11 +122,10 @@ TEST(RosterConcurrency, AllThatGiveUpOnOneWhoseRecordIsThereNameTheSame) {
 // Rank 0 gives up just before rank 2 comes, and the others are left with each other.
 TEST(RosterConcurrency, WhoIsLeftBehindSaysWhatTheOneSaidWhoGaveUp) {
   const std::shared_ptr<Store> store = make_memory_store();
-  Status first;
   Status left_behind;
-  std::thread early([&] { first = try_to_join(*store, 0, milliseconds(200)); });
-  std::thread patient([&] { left_behind = try_to_join(*store, 1, milliseconds(800)); });
-  early.join();
+  std::thread patient([&] { left_behind = try_to_join(*store, 1, milliseconds(3000)); });
+  ASSERT_TRUE(store->get("p/join/1", patience()).ok());
+  const Status first = try_to_join(*store, 0, milliseconds(200));
   const Status late = try_to_join(*store, 2, milliseconds(100));
   patient.join();
   EXPECT_THAT(first.message(), HasSubstr("rank 2 of group test did not come to join"));
@@ -273,6 +274,7 @@ TEST(RosterConcurrency, WhoHasMetHearsWhatTheOneSaidWhoGaveUpMeanwhile) {
   const std::shared_ptr<Store> store = make_memory_store();
   const std::shared_ptr<Store> stores[] = {std::make_shared<BlindStore>(store), store};
   std::vector<Status> said(2);
+  std::latch is_joining(1);
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < 2; ++rank) {
     ranks.emplace_back([&, rank] {
@@ -281,7 +283,11 @@ TEST(RosterConcurrency, WhoHasMetHearsWhatTheOneSaidWhoGaveUpMeanwhile) {
       CircleOptions options;
       options.rank = rank;
       options.world_size = 2;
-      const Deadline deadline = Deadline::after(rank == 0 ? milliseconds(200) : milliseconds(4000));
+      options.on_phase = [&](Phase phase) {
+        if (rank == 1 && phase == Phase::kJoining) is_joining.count_down();
+      };
+      if (rank == 0) is_joining.wait();
+      const Deadline deadline = rank == 0 ? Deadline::after(milliseconds(1000)) : patience();
       said[rank] = Circle::join(arena, stores[rank], options, deadline).status();
     });
   }

@@ -20,6 +20,7 @@ class UserStore final : public Store {
   // Empty functions change nothing.
   std::function<void(Store&)> before_look{};
   std::function<void(Answers&)> change_answers{};
+  std::function<bool(std::string_view)> refuses{};  // what is written under that key
   // Whoever has less time left than that gets no answer.
   std::chrono::milliseconds answering_time{0};
 
@@ -35,6 +36,7 @@ class UserStore final : public Store {
   Status set(std::string_view key, std::string_view value, std::chrono::milliseconds time_to_live,
              Deadline deadline) override {
     if (deadline.left() < answering_time) return Status::timeout("no answer");
+    if (refuses && refuses(key)) return Status::timeout("no answer");
     return memory_->set(key, value, time_to_live, deadline);
   }
   Result<Answers> look(std::span<const std::string> keys, Deadline deadline) override {
@@ -46,6 +48,7 @@ class UserStore final : public Store {
   }
   Result<int64_t> add(std::string_view key, int64_t amount, std::chrono::milliseconds time_to_live,
                       Deadline deadline) override {
+    if (refuses && refuses(key)) return Status::timeout("no answer");
     return memory_->add(key, amount, time_to_live, deadline);
   }
   Result<bool> erase(std::string_view key, Deadline deadline) override {
