@@ -106,6 +106,9 @@ TEST(SymmetricLimits, ARankWithoutAddressesForTheOthersMemoryMakesAllSayOutOfMem
 
 // Of sixteen descriptors a group takes some, and each buffer more, until there are none.
 TEST(SymmetricLimits, SixteenDescriptorsAreSoonUsedUpAndAllAreToldWhose) {
+#if defined(ASHLAR_SANITIZED)
+  GTEST_SKIP() << "NOT TESTED: clang's sanitizers look at memory through pipes of their own";
+#endif
   Ranks ranks(3, [](const BareRank& rank) -> std::string {
     std::optional<Limit> few;
     if (rank.rank == 1) few.emplace(RLIMIT_NOFILE, 16);

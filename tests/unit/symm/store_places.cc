@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <ostream>
@@ -48,13 +47,8 @@ class RedisPlace final : public StorePlace {
 
 }  // namespace
 
-// In memory, if possible: whoever writes to a disk that others keep busy may wait for longer than
-// leases are.
 TemporaryFolder::TemporaryFolder() {
-  const char* memory = "/dev/shm";
-  const std::filesystem::path parent =
-      ::access(memory, W_OK) == 0 ? memory : std::filesystem::temp_directory_path();
-  path_ = (parent / "ashlar_store_XXXXXX").string();
+  path_ = (std::filesystem::temp_directory_path() / "ashlar_store_XXXXXX").string();
   EXPECT_NE(::mkdtemp(path_.data()), nullptr);
 }
 
