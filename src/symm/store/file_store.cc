@@ -54,7 +54,7 @@ Status file_fault(std::string_view call, std::string_view path) {
 // Whoever may write here may set it to any time: one that fits is made of it.
 int64_t touched_ns(const struct stat& found) {
   const int64_t most = std::numeric_limits<int64_t>::max() / 1'000'000'000 - 1;
-  const int64_t seconds = std::clamp<int64_t>(found.st_mtim.tv_sec, -most, most);
+  const int64_t seconds = std::clamp<int64_t>(found.st_mtim.tv_sec, 0, most);
   return seconds * 1'000'000'000 + found.st_mtim.tv_nsec;
 }
 
@@ -159,8 +159,8 @@ class FileStore final : public Store {
   const std::string name_;
   std::atomic<uint64_t> write_count_{0};  // orders nothing: it only says when to sweep
   // When the folder was asked, by the steady clock (0: never), and how far it is ahead of that.
-  // Neither orders anything: whoever sees one without the other has an earlier difference. No lock,
-  // which a child of a fork might find taken.
+  // Released by the first, which comes last: whoever sees that it was asked has that answer or a
+  // later one. No lock, which a child of a fork might find taken.
   mutable std::atomic<int64_t> asked_ns_{0};
   mutable std::atomic<int64_t> ahead_ns_{0};
 };
@@ -249,7 +249,7 @@ Result<HeldLock> FileStore::lock(Deadline deadline) const {
 // By whatever clock answers to a touch: on a shared file system it is the server's.
 Result<int64_t> FileStore::now_ns(std::chrono::nanoseconds most_age) const {
   const int64_t steady_ns = Deadline::Clock::now().time_since_epoch().count();
-  const int64_t asked_ns = asked_ns_.load(std::memory_order_relaxed);
+  const int64_t asked_ns = asked_ns_.load(std::memory_order_acquire);
   if (asked_ns != 0 && steady_ns - asked_ns < most_age.count()) {
     return steady_ns + ahead_ns_.load(std::memory_order_relaxed);
   }
@@ -257,7 +257,7 @@ Result<int64_t> FileStore::now_ns(std::chrono::nanoseconds most_age) const {
   if (::futimens(folder_.get(), nullptr) != 0) return file_fault("futimens", name_);
   if (::fstat(folder_.get(), &found) != 0) return file_fault("fstat", name_);
   ahead_ns_.store(touched_ns(found) - steady_ns, std::memory_order_relaxed);
-  asked_ns_.store(steady_ns, std::memory_order_relaxed);
+  asked_ns_.store(steady_ns, std::memory_order_release);
   return touched_ns(found);
 }
 
