@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "mp/ranks.h"
+#include "unit/symm/forwarding_store.h"
 
 namespace ashlar::symm {
 namespace {
@@ -20,30 +21,18 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 
 // Whoever sets a key that ends so sets no other.
-class DeadlyStore final : public Store {
+class DeadlyStore final : public ForwardingStore {
  public:
   DeadlyStore(std::shared_ptr<Store> store, std::string key_end)
-      : store_(std::move(store)), key_end_(std::move(key_end)) {}
+      : ForwardingStore(std::move(store)), key_end_(std::move(key_end)) {}
   Status set(std::string_view key, std::string_view value, milliseconds time_to_live,
              Deadline deadline) override {
-    Status done = store_->set(key, value, time_to_live, deadline);
+    Status done = ForwardingStore::set(key, value, time_to_live, deadline);
     if (key.ends_with(key_end_)) ::raise(SIGKILL);
     return done;
   }
-  Result<std::vector<std::optional<std::string>>> look(std::span<const std::string> keys,
-                                                       Deadline deadline) override {
-    return store_->look(keys, deadline);
-  }
-  Result<int64_t> add(std::string_view key, int64_t amount, milliseconds time_to_live,
-                      Deadline deadline) override {
-    return store_->add(key, amount, time_to_live, deadline);
-  }
-  Result<bool> erase(std::string_view key, Deadline deadline) override {
-    return store_->erase(key, deadline);
-  }
 
  private:
-  const std::shared_ptr<Store> store_;
   const std::string key_end_;
 };
 

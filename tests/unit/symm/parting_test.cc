@@ -13,6 +13,7 @@
 #include "contract/waiting.h"
 #include "mp/child_process.h"
 #include "symm/circle.h"
+#include "unit/symm/forwarding_store.h"
 #include "unit/symm/store_places.h"
 
 namespace ashlar::symm {
@@ -49,38 +50,35 @@ class SeenKeys {
 };
 
 // One rank's way to the store, which may be cut.
-class CuttableStore final : public Store {
+class CuttableStore final : public ForwardingStore {
  public:
   CuttableStore(std::shared_ptr<Store> store, SeenKeys& seen)
-      : store_(std::move(store)), seen_(seen) {}
+      : ForwardingStore(std::move(store)), seen_(seen) {}
   void cut() { is_cut_ = true; }
 
   Status set(std::string_view key, std::string_view value, milliseconds time_to_live,
              Deadline deadline) override {
     if (is_cut_) return unreached();
     seen_.add(key);
-    return store_->set(key, value, time_to_live, deadline);
+    return ForwardingStore::set(key, value, time_to_live, deadline);
   }
   Result<std::vector<std::optional<std::string>>> look(std::span<const std::string> keys,
                                                        Deadline deadline) override {
-    if (is_cut_) return unreached();
-    return store_->look(keys, deadline);
+    return is_cut_ ? unreached() : ForwardingStore::look(keys, deadline);
   }
   Result<int64_t> add(std::string_view key, int64_t amount, milliseconds time_to_live,
                       Deadline deadline) override {
     if (is_cut_) return unreached();
     seen_.add(key);
-    return store_->add(key, amount, time_to_live, deadline);
+    return ForwardingStore::add(key, amount, time_to_live, deadline);
   }
   Result<bool> erase(std::string_view key, Deadline deadline) override {
-    if (is_cut_) return unreached();
-    return store_->erase(key, deadline);
+    return is_cut_ ? unreached() : ForwardingStore::erase(key, deadline);
   }
 
  private:
   static Status unreached() { return Status::timeout("the store does not answer"); }
 
-  const std::shared_ptr<Store> store_;
   SeenKeys& seen_;
   std::atomic<bool> is_cut_{false};
 };

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "symm/circle.h"
+#include "unit/symm/forwarding_store.h"
 #include "unit/symm/store_places.h"
 #include "unit/symm/user_store.h"
 
@@ -242,31 +243,17 @@ TEST(RosterConcurrency, DifferentKindsOfMemoryAreRefused) {
 }
 
 // Looks as if rank 1 were never there.
-class BlindStore final : public Store {
+class BlindStore final : public ForwardingStore {
  public:
-  explicit BlindStore(std::shared_ptr<Store> store) : store_(std::move(store)) {}
-  Status set(std::string_view key, std::string_view value, milliseconds time_to_live,
-             Deadline deadline) override {
-    return store_->set(key, value, time_to_live, deadline);
-  }
+  using ForwardingStore::ForwardingStore;
   Result<std::vector<std::optional<std::string>>> look(std::span<const std::string> keys,
                                                        Deadline deadline) override {
-    auto found = store_->look(keys, deadline);
+    auto found = ForwardingStore::look(keys, deadline);
     for (size_t i = 0; found.ok() && i < keys.size(); ++i) {
       if (keys[i].ends_with("/here/1")) (*found)[i].reset();
     }
     return found;
   }
-  Result<int64_t> add(std::string_view key, int64_t amount, milliseconds time_to_live,
-                      Deadline deadline) override {
-    return store_->add(key, amount, time_to_live, deadline);
-  }
-  Result<bool> erase(std::string_view key, Deadline deadline) override {
-    return store_->erase(key, deadline);
-  }
-
- private:
-  const std::shared_ptr<Store> store_;
 };
 
 // Rank 1 has met all, and rank 0 gave up at that very moment: it did not see the last one come.
