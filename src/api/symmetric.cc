@@ -60,13 +60,7 @@ PeerAccess Handle::peer_access(int rank) const {
   return parts_->peers.peers().access(rank);
 }
 
-bool Handle::all_direct() const {
-  const Peers& peers = parts_->peers.peers();
-  for (int rank = 0; rank < world_size(); ++rank) {
-    if (peers.access(rank) != PeerAccess::kDirect) return false;
-  }
-  return true;
-}
+bool Handle::all_direct() const { return parts_->group->all_direct(); }
 
 int Handle::global_rank(int rank) const { return unwrap(parts_->group->global_rank(rank)); }
 

@@ -60,11 +60,9 @@ void Handle::reduce_scatter(int64_t count, Reduction what, const CollectiveOptio
 namespace {
 
 // That stands for all ranks' pieces.
-template <typename HandleParts>
-std::byte* multicast_of(const HandleParts& parts, const CollectiveOptions& options) {
-  const Peers& peers = parts.peers.peers();
+std::byte* multicast_of(const Peers& peers, const Piece& piece) {
   unwrap(check_multicast(peers, "the collective of the same name without multimem"));
-  return peers.multicast_buffer() + piece_of(parts, options).offset_bytes;
+  return peers.multicast_buffer() + piece.offset_bytes;
 }
 
 // Only the root's is looked at.
@@ -81,15 +79,15 @@ void refuse_out(const CollectiveOptions& options) {
 
 void Handle::multimem_all_reduce(int64_t count, Reduction what,
                                  const CollectiveOptions& options) const {
-  std::byte* const multicast = multicast_of(*parts_, options);
   const AllReduce request{piece_of(*parts_, options), count, what, out_of(options)};
+  std::byte* const multicast = multicast_of(parts_->peers.peers(), request.piece);
   run(*parts_, MultimemAllReduce{request, multicast}, options);
 }
 
 void Handle::multimem_reduce(int64_t count, int root, Reduction what,
                              const CollectiveOptions& options) const {
-  std::byte* const multicast = multicast_of(*parts_, options);
   const Reduce request{piece_of(*parts_, options), count, what, root, out_at(root, *this, options)};
+  std::byte* const multicast = multicast_of(parts_->peers.peers(), request.piece);
   run(*parts_, MultimemReduce{request, multicast}, options);
 }
 
@@ -101,10 +99,10 @@ void Handle::reduce(int64_t count, int root, Reduction what,
 
 void Handle::multimem_all_gather(const void* in, int64_t bytes,
                                  const CollectiveOptions& options) const {
-  std::byte* const multicast = multicast_of(*parts_, options);
   refuse_out(options);
-  const auto* from = static_cast<const std::byte*>(in);
-  run(*parts_, MultimemAllGather{{piece_of(*parts_, options), bytes, from}, multicast}, options);
+  const AllGather request{piece_of(*parts_, options), bytes, static_cast<const std::byte*>(in)};
+  std::byte* const multicast = multicast_of(parts_->peers.peers(), request.piece);
+  run(*parts_, MultimemAllGather{request, multicast}, options);
 }
 
 void Handle::all_gather(const void* in, int64_t bytes, const CollectiveOptions& options) const {

@@ -41,6 +41,13 @@ Status Group::Parts::check_channel(int channel) const {
                             "; GroupOptions::channel_count makes more"));
 }
 
+bool Group::Parts::all_direct() const {
+  for (int rank = 0; rank < options.world_size; ++rank) {
+    if (circle->peer_access(rank) != PeerAccess::kDirect) return false;
+  }
+  return true;
+}
+
 Result<int> Group::Parts::global_rank(int rank) const {
   if (Status wrong = circle->seat().check_rank(rank); !wrong.ok()) return wrong;
   return static_cast<int>(circle->member(rank));
@@ -163,12 +170,7 @@ PeerAccess Group::peer_access(int rank) const {
   return parts_->circle->peer_access(rank);
 }
 
-bool Group::all_direct() const {
-  for (int rank = 0; rank < world_size(); ++rank) {
-    if (parts_->circle->peer_access(rank) != PeerAccess::kDirect) return false;
-  }
-  return true;
-}
+bool Group::all_direct() const { return parts_->all_direct(); }
 
 int Group::global_rank(int rank) const { return unwrap(parts_->global_rank(rank)); }
 
@@ -195,9 +197,9 @@ std::string GroupUse::to_string() const {
     words += each.bytes == 0 ? "\n" : text(", ", each.bytes, " bytes\n");
   }
   for (const Phase& each : phases) {
-    const double us = std::chrono::duration<double, std::micro>(each.time).count();
+    const auto time = std::chrono::duration_cast<std::chrono::microseconds>(each.time);
     words += text(each.name, ": ", each.count, each.count == 1 ? " time, " : " times, ",
-                  static_cast<int64_t>(us), " us\n");
+                  time.count(), " us\n");
   }
   return words;
 }

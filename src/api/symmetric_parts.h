@@ -86,6 +86,7 @@ struct Group::Parts {
   // Ok: it can be worked with. Otherwise it is of another process, was left, or has failed.
   Status state() const;
   Status check_channel(int channel) const;
+  bool all_direct() const;
   Result<int> global_rank(int rank) const;
   // The facade's way to all operations: the group is as it should be, the arguments make sense.
   template <typename What>

@@ -3,8 +3,6 @@
 
 #include <numeric>
 
-#include "symm/reduce/element.h"
-
 namespace ashlar::symm {
 namespace {
 
@@ -16,16 +14,14 @@ constexpr std::array<const char*, CountedOperations::kKindCount> kNames{
     "all_reduce", "reduce", "reduce_scatter", "all_gather", "broadcast", "all_to_all",
     "all_to_all_v", "multimem_all_reduce", "multimem_reduce", "multimem_all_gather"};
 
+static_assert(kNames.back() != nullptr);
+
 // Of arguments that were found to be good.
 struct BytesOf {
-  template <typename Reducing>
-  static size_t of_elements(const Reducing& each) {
-    return static_cast<size_t>(each.count) * element_bytes(each.what.type);
-  }
-  size_t operator()(const ChosenAllReduce& each) const { return of_elements(each.request); }
-  size_t operator()(const Reduce& each) const { return of_elements(each); }
+  size_t operator()(const ChosenAllReduce& each) const { return reduced_bytes(each.request); }
+  size_t operator()(const Reduce& each) const { return reduced_bytes(each); }
   size_t operator()(const ReduceScatter& each) const {
-    return of_elements(each) * each.piece.bases.size();
+    return reduced_bytes(each) * each.piece.bases.size();
   }
   size_t operator()(const AllGather& each) const { return static_cast<size_t>(each.bytes); }
   size_t operator()(const Broadcast& each) const { return static_cast<size_t>(each.bytes); }
@@ -36,8 +32,8 @@ struct BytesOf {
     const int64_t rows = std::accumulate(each.splits.begin(), each.splits.end(), int64_t{0});
     return static_cast<size_t>(rows * each.row_bytes);
   }
-  size_t operator()(const MultimemAllReduce& each) const { return of_elements(each.request); }
-  size_t operator()(const MultimemReduce& each) const { return of_elements(each.request); }
+  size_t operator()(const MultimemAllReduce& each) const { return reduced_bytes(each.request); }
+  size_t operator()(const MultimemReduce& each) const { return reduced_bytes(each.request); }
   size_t operator()(const MultimemAllGather& each) const { return (*this)(each.request); }
 };
 

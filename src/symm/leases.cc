@@ -1,8 +1,6 @@
 // By this machine's clock alone: numbers have no meaning but that they change.
 #include "symm/leases.h"
 
-#include <algorithm>
-
 #include "base/text.h"
 #include "symm/store/checked_look.h"
 

@@ -129,8 +129,8 @@ class Operations {
   virtual Result<uint64_t> counter_value(int from, int channel) = 0;
   // Waits for all that is in the stream, and says what ended badly. kUnsupported: no streams here.
   virtual Status finish(StreamId stream) = 0;
-  // Whether a collective ended by a timeout or with the group, told or not: what
-  // other ranks do with this one's memory may then go on.
+  // Whether a collective ended by a timeout or with the group, told or not: what other ranks do
+  // with this one's memory may then go on.
   virtual bool has_ended_badly() { return false; }
   // Which all-reduce is the quicker, if that can be measured here.
   virtual Result<std::optional<Thresholds>> measure(const Peers& room, size_t bytes,

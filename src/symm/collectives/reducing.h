@@ -69,4 +69,10 @@ Status reduce_scatter(const Team& team, const ReduceScatter& request, const Limi
 Status check_request(const Team& team, const ReduceScatter& request);
 Call call_for(const ReduceScatter& request, size_t total_bytes);
 
+// Of the result, of any of these. REQUIRES: checked.
+template <typename Request>
+size_t reduced_bytes(const Request& request) {
+  return static_cast<size_t>(request.count) * element_bytes(request.what.type);
+}
+
 }  // namespace ashlar::symm

@@ -7,8 +7,6 @@
 namespace ashlar::symm {
 namespace {
 
-constexpr size_t kStoredAtOnce = 16;  // what a thread stores through the switch at once
-
 uint64_t address_at(const std::byte* memory) { return reinterpret_cast<uint64_t>(memory); }
 
 }  // namespace
@@ -29,8 +27,8 @@ Status CudaOperations::spread(const Peers& peers, const Spread& what, const When
   through.multicast = address_at(what.multicast);
   through.from = address_at(what.from.data());
   if (kernels_.can_multimem(std::nullopt) &&
-      is_aligned(through.multicast | through.from, kStoredAtOnce)) {
-    through.bytes = what.from.size() / kStoredAtOnce * kStoredAtOnce;
+      is_aligned(through.multicast | through.from, kPackBytes)) {
+    through.bytes = what.from.size() / kPackBytes * kPackBytes;
   }
   const std::span<const std::byte> rest = what.from.subspan(through.bytes);
   const auto launch = [&](StreamId stream) -> Status {

@@ -12,8 +12,6 @@ namespace {
 using kernels::CopyKind;
 using kernels::ReduceTo;
 
-constexpr uint64_t kPackBytes = 16;  // what a thread moves at once
-
 uint64_t address_of(const std::byte* memory) { return reinterpret_cast<uint64_t>(memory); }
 
 kernels::Common seat_of(const Pads& pads) {
@@ -206,14 +204,14 @@ Plan plan_two_shot(const Team& team, const AllReduce& request, size_t bytes) {
 
 Result<Plan> plan(const Team& team, const ChosenAllReduce& each) {
   const AllReduce& request = each.request;
-  const size_t bytes = static_cast<size_t>(request.count) * element_bytes(request.what.type);
+  const size_t bytes = reduced_bytes(request);
   return bytes <= each.one_shot_bytes ? plan_one_shot(team, request, bytes)
                                       : plan_two_shot(team, request, bytes);
 }
 
 Plan plan_to_root(const Team& team, const Reduce& request, Operation operation,
                   const std::byte* multicast) {
-  const size_t bytes = static_cast<size_t>(request.count) * element_bytes(request.what.type);
+  const size_t bytes = reduced_bytes(request);
   const Call call = call_for(operation, request, bytes);
   if (team.world_size() == 1) return plan_alone(team, request.piece, call, request.out);
   Planner planner(team, request.piece, call);
@@ -226,7 +224,7 @@ Result<Plan> plan(const Team& team, const Reduce& request) {
 }
 
 Result<Plan> plan(const Team& team, const ReduceScatter& request) {
-  const size_t bytes = static_cast<size_t>(request.count) * element_bytes(request.what.type);
+  const size_t bytes = reduced_bytes(request);
   const Call call = call_for(request, bytes * static_cast<size_t>(team.world_size()));
   if (team.world_size() == 1) return plan_alone(team, request.piece, call, request.out);
   Planner planner(team, request.piece, call);
@@ -300,7 +298,7 @@ Result<Plan> plan(const Team& team, const AllToAllV& request) {
 // What the switch cannot add, and what is left over, is combined from all ranks' memory.
 Result<Plan> plan(const Team& team, const MultimemAllReduce& each) {
   const AllReduce& request = each.request;
-  const size_t bytes = static_cast<size_t>(request.count) * element_bytes(request.what.type);
+  const size_t bytes = reduced_bytes(request);
   const Call call = call_for(Operation::kMultimemAllReduce, request, bytes);
   if (team.world_size() == 1) return plan_alone(team, request.piece, call, request.out);
   Planner planner(team, request.piece, call);

@@ -12,6 +12,8 @@
 
 namespace ashlar::symm {
 
+inline constexpr uint64_t kPackBytes = 16;  // what a thread of a kernel moves at once
+
 struct ReduceStep {
   ElementType type = ElementType::kF32;
   kernels::ReduceArguments arguments{};

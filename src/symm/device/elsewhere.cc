@@ -10,7 +10,7 @@ size_t bytes_of(int64_t count, size_t each) { return static_cast<size_t>(count) 
 
 template <typename Request>
 Elsewhere out_of_reduction(const Request& each) {
-  return {"out", each.out, bytes_of(each.count, element_bytes(each.what.type))};
+  return {"out", each.out, reduced_bytes(each)};
 }
 
 }  // namespace
