@@ -84,6 +84,19 @@ TEST_F(FileStoreTest, WhatAMachineSetThatIsAheadIsOverInTime) {
   EXPECT_FALSE((*store_->look(Keys{"key"}, patience()))[0]);
 }
 
+// Whoever may write there may set times; a file system keeps of them what it can.
+TEST_F(FileStoreTest, ATimeThatIsFarAwayIsPastOrFuture) {
+  const std::string path = folder_.path() + "/key.v";
+  const auto is_there_since = [&](time_t seconds) {
+    EXPECT_TRUE(store_->set("key", "1", std::chrono::minutes(1), patience()).ok());
+    const timespec times[2] = {{seconds, 0}, {seconds, 0}};
+    EXPECT_EQ(::utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
+    return (*store_->look(Keys{"key"}, patience()))[0].has_value();
+  };
+  EXPECT_FALSE(is_there_since(-9'300'000'000));
+  EXPECT_TRUE(is_there_since(15'000'000'000));
+}
+
 TEST_F(FileStoreTest, DoesNotBelieveWhatOthersPutThere) {
   write("short.v", "ashstor2");
   write("other.v", std::string(64, 'x'));
