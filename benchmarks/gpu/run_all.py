@@ -3,9 +3,10 @@
 suites, the benchmarks, PyTorch and the stress on the device, prints one table, and writes it to
 benchmarks/results/<gpu>.md with the date and the command. scripts/gpu is how to call it.
 
-  scripts/gpu                          all steps: build, tests, bench, train, oom, stress,
-                                       sanitizer
-  --only STEP[,STEP...]                only these; the others' latest outcomes are kept
+  scripts/gpu                          all steps: build, tests, bench, transformer, convolution,
+                                       experts, oom, stress, sanitizer
+  --only STEP[,STEP...]                only these; the others' latest outcomes are kept. train
+                                       stands for transformer, convolution and experts
   --tests DIR                          where the programs of the suites are, for a machine without
                                        GoogleTest: build them elsewhere with ASHLAR_PORTABLE_TESTS
   --seconds S                          how long each training runs, about; default: 6
@@ -13,8 +14,8 @@ benchmarks/results/<gpu>.md with the date and the command. scripts/gpu is how to
   --results DIR                        default: benchmarks/results
   --without-gpu                        tries this script itself, on the simulated device; no results
 
-Needs an NVIDIA driver, nvcc, cmake, ninja, g++ and, for bench and train, PyTorch in python3. What
-is missing is said in its row. Exit: 0 all that ran passed, 1 something failed, 2 usage."""
+Needs an NVIDIA driver, nvcc, cmake, ninja, g++ and, for bench and training, PyTorch in python3.
+What is missing is said in its row. Exit: 0 all that ran passed, 1 something failed, 2 usage."""
 
 import argparse
 import dataclasses
@@ -150,7 +151,9 @@ def parse(arguments):
     parser.add_argument("--results", default=str(steps.ROOT / "benchmarks" / "results"))
     parser.add_argument("--without-gpu", action="store_true")
     asked = parser.parse_args(arguments)
-    asked.only = [name for name in asked.only.split(",") if name]
+    named = [step for name in asked.only.split(",") if name
+             for step in (steps.TRAININGS if name == "train" else [name])]
+    asked.only = list(dict.fromkeys(named))  # each once
     for name in asked.only:
         if name not in steps.STEPS:
             parser.error(f"no step {name!r} (there are: {', '.join(steps.STEPS)})")

@@ -3,6 +3,7 @@ and, where there is more to tell, lines of Markdown. A step that fails says so i
 stops the others. run_all.py calls them."""
 
 import dataclasses
+import functools
 import json
 import os
 import pathlib
@@ -239,35 +240,34 @@ def read_json(done):
 # --- train ----------------------------------------------------------------------------------------
 
 
-def train_all(asked):
-    """Three workloads in three ways that take turns, each run a process of its own; the first says
-    how many steps. Of its rounds the faster one counts: what others take of a machine is not the
-    allocator's, and is far more than allocators differ by."""
+def train_one(workload, asked):
+    """Three ways that take turns, each run a process of its own; the first says how many steps. Of
+    its rounds the fastest one counts: what others take of a machine is not the allocator's, and is
+    far more than allocators differ by."""
     outcome = Outcome()
     if asked.without_gpu:
-        outcome.add("training", "not run", "no GPU")
+        outcome.add(f"training: {workload}", "not run", "no GPU")
         return outcome
     outcome.lines = [
-        "## Training with PyTorch", "",
+        f"## Training with PyTorch: {workload}", "",
         "Losses are compared step by step with those of PyTorch's allocator with its defaults. Ways"
-        f" took turns, {asked.rounds} rounds each: the faster round's speed, the higher peak.",
+        f" took turns, {asked.rounds} rounds each: the fastest round's speed, the highest peak.",
         "",
         "| workload | allocator | steps | losses | steps/s | of native | peak requested | peak"
         " reserved | reserved ÷ requested |", "|---|---|--:|---|--:|--:|--:|--:|--:|"]
-    for workload in train.WORKLOADS:
-        runs = {}
-        for way in train.WAYS * asked.rounds:
-            length = ["--seconds", asked.seconds]
-            if runs.get("native"):
-                length = ["--steps", runs["native"]["steps"]]
-            done = run(f"train_{workload}_{way}", [
-                sys.executable, HERE / "train.py", workload, "--way", way, *length],
-                120 + 4 * asked.seconds, {"ASHLAR_TORCH_LIBRARY": str(LIBRARY)})
-            result = read_json(done) if done.passed else {}
-            if not result:
-                outcome.add(f"training: {workload}, {way}", done.state, done.last_words())
-            runs[way] = faster(runs.get(way), result)
-        add_training(outcome, workload, runs)
+    runs = {}
+    for way in train.WAYS * asked.rounds:
+        length = ["--seconds", asked.seconds]
+        if runs.get("native"):
+            length = ["--steps", runs["native"]["steps"]]
+        done = run(f"train_{workload}_{way}", [
+            sys.executable, HERE / "train.py", workload, "--way", way, *length],
+            120 + 4 * asked.seconds, {"ASHLAR_TORCH_LIBRARY": str(LIBRARY)})
+        result = read_json(done) if done.passed else {}
+        if not result:
+            outcome.add(f"training: {workload}, {way}", done.state, done.last_words())
+        runs[way] = faster(runs.get(way), result)
+    add_training(outcome, workload, runs)
     return outcome
 
 
@@ -385,5 +385,6 @@ def sanitizer(asked):
     return outcome
 
 
-STEPS = {"build": build, "tests": tests, "bench": bench, "train": train_all, "oom": oom,
+TRAININGS = {name: functools.partial(train_one, name) for name in train.WORKLOADS}
+STEPS = {"build": build, "tests": tests, "bench": bench, **TRAININGS, "oom": oom,
          "stress": stress, "sanitizer": sanitizer}

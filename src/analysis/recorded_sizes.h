@@ -1,5 +1,5 @@
-// How large the block of a recorded request was: what the engine of the recording made of it, which
-// traces do not tell.
+// How large the block of a recorded request was at least: what the engine of the recording made of
+// it, which traces do not tell.
 #pragma once
 
 #include "ashlar/options.h"

@@ -17,7 +17,7 @@ enum class BlockState : uint8_t {
   kAllocated,  // handed to the caller
   kPending,    // freed by the caller, but work on another stream may still be using it
   kFree,       // in its pool, ready for the stream it belongs to
-  kQuick,      // free, but not merged: waits for a request of its very size (paged)
+  kQuick,      // free, but not merged: waits for a request of about its size (paged)
   kUnmapped,   // addresses with no memory behind them at the moment
 };
 

@@ -1,6 +1,5 @@
 // What trackers were told, added up, and held against what the engine says and the device has.
 #include "base/text.h"
-#include "engine/paged/size_classes.h"
 #include "paged_run.h"
 
 namespace ashlar::model {
@@ -8,12 +7,11 @@ namespace ashlar::model {
 void PagedRun::listen(const TraceEntry& entry) {
   switch (entry.action) {
     case TraceAction::kAlloc: {
-      const size_t bytes = paged::SizeClasses::block_bytes(entry.bytes);
-      const Active active{bytes, entry.bytes, entry.stream, entry.pool};
+      // How large its block is, and that it counts, is noted once the run has it.
+      const Active active{0, entry.bytes, entry.stream, entry.pool};
       if (!active_.emplace(entry.address, active).second) {
         disagree(text("two blocks at ", entry.address));
       }
-      count(active, 1, /*allocated=*/true, /*is_active=*/true);
       break;
     }
     case TraceAction::kFreeRequested: {
@@ -80,10 +78,13 @@ void PagedRun::count(const Active& active, int64_t sign, bool allocated, bool is
   }
 }
 
-// Which parts of which extents the block has. None of them may be another active block's.
-void PagedRun::take_pieces(const Block& block) {
+// What the block counts for, and which parts of which extents it has. None of them may be another
+// active block's.
+void PagedRun::take_account(const Block& block) {
   const auto found = active_.find(block.address);
   if (found == active_.end()) return disagree("a block that trackers do not know");
+  found->second.bytes = block.bytes;
+  count(found->second, 1, /*allocated=*/true, /*is_active=*/true);
   const BlockMemory memory = engine_->memory_of(&block);
   if (!memory.range.contains(AddressRange{block.address, block.bytes})) {
     return disagree("a block outside of its memory");

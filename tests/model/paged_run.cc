@@ -109,11 +109,14 @@ void PagedRun::allocate(const Operation& operation, StreamId stream) {
     if (!block.status().is_out_of_memory()) must(block.status(), "allocate");
     return;
   }
-  if ((*block)->bytes != paged::SizeClasses::block_bytes(bytes)) {
+  const size_t least_bytes = paged::SizeClasses::block_bytes(bytes);
+  const bool may_be_larger = bytes > paged::SizeClasses::kExactBytes && SizePolicy::is_small(bytes);
+  const size_t most_bytes = least_bytes + (may_be_larger ? least_bytes / 8 : 0);
+  if ((*block)->bytes < least_bytes || (*block)->bytes > most_bytes) {
     return disagree(text((*block)->bytes, " B were handed out for ", bytes));
   }
   if ((*block)->stream != stream) return disagree("a block of a foreign stream");
-  take_pieces(**block);
+  take_account(**block);
   const Live live{*block, operation.id, {(*block)->address, (*block)->bytes, ++last_name_}};
   live_.push_back(live);
   if (setting_.has_contents) {

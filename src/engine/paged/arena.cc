@@ -1,6 +1,7 @@
 // Finding the range that a block spoils least, cutting it, and merging what is freed.
 #include "engine/paged/arena.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
@@ -15,19 +16,27 @@ constexpr int kMoreCandidates = 12;  // where those were bad
 
 }  // namespace
 
-int64_t stranded_bytes(const View& view, AddressRange range, size_t offset, size_t bytes) {
-  if (view.is_plain) return 0;
+EndCosts stranded_bytes(const View& view, AddressRange range, size_t bytes) {
+  if (view.is_plain) return {};
   const size_t begin = range.begin - view.reserved.begin;
   const size_t end = begin + range.bytes;
-  // Only the slots at the ends can be partly outside.
-  size_t slot = view.slot_at(offset);
-  const size_t first_begin = view.slot_begin(slot);
-  const size_t whole_begin = first_begin >= begin ? first_begin : view.slot_end(slot);
-  if (view.slot_end(slot) < offset + bytes) slot = view.slot_at(offset + bytes - 1);
-  const size_t last_end = view.slot_end(slot);
-  const size_t whole_end = last_end <= end ? last_end : view.slot_begin(slot);
-  const size_t touched_bytes = whole_end > whole_begin ? whole_end - whole_begin : 0;
-  return static_cast<int64_t>(touched_bytes) - static_cast<int64_t>(bytes);
+  const auto wanted = static_cast<int64_t>(bytes);
+  // Whole extents inside; only those at the ends can be partly outside.
+  const size_t first = view.slot_at(begin);
+  const size_t last = view.slot_at(end - 1);
+  const size_t whole_begin = view.slot_begin(first) == begin ? begin : view.slot_end(first);
+  const size_t whole_end = view.slot_end(last) == end ? end : view.slot_begin(last);
+  if (whole_begin >= whole_end) return {-wanted, -wanted};
+  EndCosts costs{-wanted, -wanted};
+  if (begin + bytes > whole_begin) {
+    const size_t touched_end = view.slot_end(view.slot_at(begin + bytes - 1));
+    costs.at_begin += static_cast<int64_t>(std::min(touched_end, whole_end) - whole_begin);
+  }
+  if (end - bytes < whole_end) {
+    const size_t touched_begin = view.slot_begin(view.slot_at(end - bytes));
+    costs.at_end += static_cast<int64_t>(whole_end - std::max(touched_begin, whole_begin));
+  }
+  return costs;
 }
 
 PagedBlock* Arena::take_range(Heap& heap, size_t bytes, double tolerance) {
@@ -60,7 +69,9 @@ PagedBlock* Arena::best_range(Heap& heap, size_t bytes, double tolerance, size_t
   int left = kCandidates;
   const double good_bytes = tolerance * static_cast<double>(bytes);
   const auto is_good = [&] { return static_cast<double>(best_stranded) <= good_bytes; };
-  const auto is_enough = [&] { return left <= -kMoreCandidates || (left <= 0 && is_good()); };
+  // Looking at more of them is for whoever would look at all views otherwise.
+  const int most = heap.patience > 0 ? 0 : kMoreCandidates;
+  const auto is_enough = [&] { return left <= -most || (left <= 0 && is_good()); };
   heap.ranges.visit_at_least(bytes, [&](PagedBlock* range) {
     if (heap.is_small) {  // what is useless there is lost in the crowd
       best = range;
@@ -75,29 +86,32 @@ PagedBlock* Arena::best_range(Heap& heap, size_t bytes, double tolerance, size_t
     if (rest / 2 - static_cast<int64_t>(bytes) >= best_cost) {
       return is_enough() ? FreeRanges::Next::kNone : FreeRanges::Next::kNotLarger;
     }
-    const auto consider = [&](size_t at) {
-      const int64_t stranded = stranded_bytes(view, {range->address, range->bytes}, at, bytes);
-      const int64_t cost = stranded + rest / 2;
-      if (cost >= best_cost) return;
+    const EndCosts ends = stranded_bytes(view, {range->address, range->bytes}, bytes);
+    if (ends.least() + rest / 2 < best_cost) {
       best = range;
-      best_cost = cost;
-      best_stranded = stranded;
-      offset = at;
-    };
-    consider(begin);
-    if (rest > 0) consider(begin + static_cast<size_t>(rest));
+      best_cost = ends.least() + rest / 2;
+      best_stranded = ends.least();
+      offset = ends.is_best_at_begin() ? begin : begin + static_cast<size_t>(rest);
+    }
     return rest == 0 || is_enough() ? FreeRanges::Next::kNone : FreeRanges::Next::kAny;
   });
   const bool is_taken = best == nullptr || heap.is_small || is_good() || --heap.patience >= 0;
   return is_taken ? best : nullptr;
 }
 
-void Arena::flush() {
-  for (Heap& heap : heaps) flush(heap);
+int64_t Arena::flush() {
+  int64_t count = 0;
+  for (Heap& heap : heaps) count += flush(heap);
+  return count;
 }
 
-void Arena::flush(Heap& heap) {
-  heap.quick.flush([this](PagedBlock* block) { add_free(block); });
+int64_t Arena::flush(Heap& heap) {
+  int64_t count = 0;
+  heap.quick.flush([&](PagedBlock* block) {
+    add_free(block);
+    ++count;
+  });
+  return count;
 }
 
 // --- levels

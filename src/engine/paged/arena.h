@@ -5,6 +5,7 @@
 // serials, and only by who holds the engine's lock or its lock of counters.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <optional>
@@ -47,8 +48,9 @@ class Arena {
   Heap& heap(bool is_small) { return heaps[is_small ? 1 : 0]; }
   const Heap& heap(bool is_small) const { return heaps[is_small ? 1 : 0]; }
 
-  // A free block of exactly `bytes`, in no list any more, if that would not leave too much beside
-  // it unusable: more than `tolerance` of it. Null: there is none.
+  // A free block of `bytes`, or a small one that is an eighth larger at most, in no list any more,
+  // if that would not leave too much beside it unusable: more than `tolerance` of it. Null: there
+  // is none.
   PagedBlock* take(size_t bytes, double tolerance) {
     Heap& heap = this->heap(SizePolicy::is_small(bytes));
     PagedBlock* block = heap.quick.take(bytes);
@@ -60,8 +62,8 @@ class Arena {
   void put(PagedBlock* block) {
     if (!heap(block->is_small).quick.put(block)) add_free(block);
   }
-  // Merges what was freed.
-  void flush();
+  // Merges what was freed; gives how many blocks that were.
+  int64_t flush();
 
   // --- how far counters may rise unseen ----------------------------------------------------------
   Amount net() const;
@@ -116,7 +118,7 @@ class Arena {
  private:
   // The heap is above its level. False: so is the arena, or the heap above its own.
   bool renew_levels(Heap& heap);
-  void flush(Heap& heap);
+  int64_t flush(Heap& heap);
   PagedBlock* take_range(Heap& heap, size_t bytes, double tolerance);
   PagedBlock* best_range(Heap& heap, size_t bytes, double tolerance, size_t& offset);
   static bool frees_guest(const PagedBlock& block, AddressRange freed);
@@ -131,8 +133,16 @@ class Arena {
   PagedBlock* spare_ = nullptr;
 };
 
-// The bytes of whole extents, free until now, that a block at [offset, offset + bytes) of a free
-// range [begin, end) would touch, less its own: what it makes useless to others.
-int64_t stranded_bytes(const View& view, AddressRange range, size_t offset, size_t bytes);
+// What a block at the beginning of a free range, or at its end, makes useless to others: the bytes
+// of whole extents, free until now, that it would touch, less its own.
+struct EndCosts {
+  int64_t at_begin = 0;
+  int64_t at_end = 0;
+
+  int64_t least() const { return std::min(at_begin, at_end); }
+  bool is_best_at_begin() const { return at_begin <= at_end; }
+  friend bool operator==(const EndCosts&, const EndCosts&) = default;
+};
+EndCosts stranded_bytes(const View& view, AddressRange range, size_t bytes);
 
 }  // namespace ashlar::paged

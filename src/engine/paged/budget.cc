@@ -16,6 +16,10 @@ constexpr double kTooMuchHeld = 2;
 // A part of less than this is a part of little, and not worth a debt.
 constexpr double kLeastToOweFor = double(kGiB);
 
+// Of the time for mapping while the stream has work to do, or waits for that of a lender: the
+// device goes on, and the program hardly notices.
+constexpr double kPartNoticed = 0.25;
+
 }  // namespace
 
 bool PagedEngine::can_afford_to_stitch(const Search& search) {
@@ -31,14 +35,16 @@ bool PagedEngine::can_afford_to_stitch(const Search& search) {
 
 // At the driver's usual price, or what it really took, if that was more: drivers differ. But a host
 // may be held up by others meanwhile, so not for any amount. New memory is not charged.
-void PagedEngine::charge_mapping(PagedPool& pool, size_t borrowed_count, size_t all_count,
+void PagedEngine::charge_mapping(const Search& search, size_t borrowed_count, size_t all_count,
                                  int64_t begin_ns) {
   if (borrowed_count == 0) return;
   const auto borrowed = static_cast<double>(borrowed_count);
   const double part = borrowed / static_cast<double>(std::max(borrowed_count, all_count));
   const double took_us = static_cast<double>(clock_.now_ns() - begin_ns) / 1000 * part;
   const double usual_us = kMapUs * borrowed;
-  pool.budget.spend_us(std::clamp(took_us, usual_us, 10 * usual_us));
+  const Result<bool> idle = ask_idle(search.arena->stream);  // who does not answer pays in full
+  const double part_noticed = idle.ok() && !*idle ? kPartNoticed : 1;
+  search.pool->budget.spend_us(part_noticed * std::clamp(took_us, usual_us, 10 * usual_us));
 }
 
 // For large blocks more than is asked for, so that this happens less and less often.

@@ -37,9 +37,11 @@ class Budget {
     const double young_ns = std::min(passed_ns, young_left_ns_);
     young_left_ns_ -= young_ns;
     visits_at_once_ = std::min(visits_at_once_ + kVisitsAtOncePerNs * passed_ns, most_at_once());
+    const auto times = [&](double factor) {
+      return std::max(factor, kYoungFactor) * young_ns + factor * (passed_ns - young_ns);
+    };
     for (size_t i = 0; i < purses_.size(); ++i) {
-      const double factor = kFactors[i];
-      purses_[i].fill(std::max(factor, kYoungFactor) * young_ns + factor * (passed_ns - young_ns));
+      purses_[i].fill(times(kDriverFactors[i]), times(kLookingFactors[i]));
     }
     if (visits_at_once_ < (need == Need::kUrgent ? -most_at_once() : 0)) return false;
     const Purse& purse = purses_[static_cast<size_t>(need)];
@@ -50,10 +52,11 @@ class Budget {
 
  private:
   static constexpr int64_t kNever = INT64_MIN;
-  static constexpr std::array<double, 2> kFactors = {1, 4};  // times as much of both, by need
+  static constexpr std::array<double, 2> kDriverFactors = {1, 4};  // times as much, by need
+  static constexpr std::array<double, 2> kLookingFactors = {1, 2};
   static constexpr double kYoungFactor = 2;
   static constexpr double kYoungNs = 3e9;
-  // A hundredth of the time is the driver's, and a little more for looking. A visit takes some 5
+  // A hundredth of the time is the driver's, and a little less for looking. A visit takes some 5
   // ns, and more in a program whose own data is in the caches. They are counted, not measured, so
   // that a replay does as the program would have done.
   static constexpr double kUsPerNs = 0.01 / 1000;
@@ -61,8 +64,8 @@ class Budget {
   static constexpr double kMostUs = 1'000'000;
   static constexpr double kOwedForAllUs = 1'000'000;
   static constexpr double kVisitsPerMs = 200'000;
-  static constexpr double kVisitsPerNs = 0.015 * kVisitsPerMs / 1e6;
-  static constexpr double kVisitsAtOncePerNs = 0.1 * kVisitsPerMs / 1e6;
+  static constexpr double kVisitsPerNs = 0.0075 * kVisitsPerMs / 1e6;
+  static constexpr double kVisitsAtOncePerNs = 0.02 * kVisitsPerMs / 1e6;
   static constexpr double kMostVisitsAtOnceYoung = 5 * kVisitsPerMs;
   static constexpr double kMostVisitsAtOnce = 1.6 * kVisitsPerMs;
   static constexpr double kFirstVisits = 5 * kVisitsPerMs;
@@ -75,9 +78,9 @@ class Budget {
     double visits = kFirstVisits;
     double highest_visits = kFirstVisits;  // that there were so far
 
-    void fill(double passed_ns) {
-      us = std::min(us + kUsPerNs * passed_ns, kMostUs);
-      visits = std::min(visits + kVisitsPerNs * passed_ns, kMostVisits);
+    void fill(double driver_ns, double looking_ns) {
+      us = std::min(us + kUsPerNs * driver_ns, kMostUs);
+      visits = std::min(visits + kVisitsPerNs * looking_ns, kMostVisits);
       highest_visits = std::max(highest_visits, visits);
     }
   };

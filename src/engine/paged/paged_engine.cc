@@ -106,12 +106,13 @@ PagedEngine::~PagedEngine() {
   const OwnedLock lock(last.arena->lock);
   if (!lock.is_held()) return nullptr;
   Heap& heap = last.arena->heap(SizePolicy::is_small(request.bytes));
-  PagedBlock* block = heap.quick.find(request.bytes);
+  PagedBlock*& head = heap.quick.head_for(request.bytes);
+  PagedBlock* block = head;
   if (block == nullptr) return nullptr;
   Amount net = heap.counters.net();
   net.add({1, static_cast<int64_t>(block->bytes), static_cast<int64_t>(request.bytes)});
   if (!heap.levels.allow(net)) return nullptr;
-  heap.quick.take(request.bytes);
+  head = block->list_next;
   count_out(heap, block, request);
   if (history_.is_on()) [[unlikely]]
     record_taken(*block);

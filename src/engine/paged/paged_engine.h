@@ -203,8 +203,8 @@ class PagedEngine final : public Engine {
   static constexpr double kMapUs = 34;
   bool can_afford_to_stitch(const Search& search) ASHLAR_REQUIRES(mutex_)
       ASHLAR_EXCLUDES(counting_mutex_);
-  void charge_mapping(PagedPool& pool, size_t borrowed_count, size_t all_count, int64_t begin_ns)
-      ASHLAR_REQUIRES(mutex_);
+  void charge_mapping(const Search& search, size_t borrowed_count, size_t all_count,
+                      int64_t begin_ns) ASHLAR_REQUIRES(mutex_);
   size_t ample_bytes(const Search& search) const ASHLAR_REQUIRES(mutex_);
   Plan plan_ample_growth(const Search& search) const ASHLAR_REQUIRES(mutex_);
 
@@ -299,6 +299,7 @@ class PagedEngine final : public Engine {
   size_t release_segments(PagedPool& pool, size_t wanted_bytes, TrimWait wait)
       ASHLAR_REQUIRES(mutex_);
   void ask_progress(Arena& arena, Progress& progress) ASHLAR_REQUIRES(mutex_);
+  Result<bool> ask_idle(StreamId stream) ASHLAR_REQUIRES(mutex_);
   bool is_stream_idle(StreamId stream) ASHLAR_REQUIRES(mutex_);
   bool are_all_idle() ASHLAR_REQUIRES(mutex_);
   std::vector<Extent*> take_idle(PagedPool& pool, size_t wanted_bytes, TrimWait wait,

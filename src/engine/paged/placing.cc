@@ -15,13 +15,12 @@ namespace {
 constexpr double kBorrowing = 0.25;
 
 // Looking at more finds nothing better that is worth its time (docs/design/paged.md).
-constexpr int64_t kEnoughVisits = 1000;
-constexpr int64_t kFewVisits = 200;  // likewise, where looking is scarce
+constexpr int64_t kEnoughVisits = 200;
 
 // What is counted as a visit takes about as long as a look at a block that is in no cache.
 constexpr int64_t kVisitsOfRange = 2;
 constexpr int64_t kVisitsOfPlaces = 4;  // looking closer at both ends of a stretch
-constexpr size_t kPackedInVisit = 8;
+constexpr size_t kPackedInVisit = 2;
 
 int64_t visits_of_packed(size_t count) { return static_cast<int64_t>(count / kPackedInVisit) + 1; }
 
@@ -79,8 +78,7 @@ Plan PagedEngine::plan_placement(const Search& search) {
   BestPlace best{search.bytes};
   const bool must_see_all = options_.policy == PagedPolicy::kLean;
   const bool is_scarce = !must_see_all && search.pool->budget.is_scarce();
-  const int64_t enough =
-      must_see_all ? INT64_MAX : visited_count_ + (is_scarce ? kFewVisits : kEnoughVisits);
+  const int64_t enough = must_see_all ? INT64_MAX : visited_count_ + kEnoughVisits;
   for (const auto& view : search.pool->views) {
     const bool is_good = best.cost <= static_cast<int64_t>(search.bytes);
     if ((visited_count_ >= enough && is_good) || (is_scarce && best.is_perfect)) break;
@@ -112,16 +110,15 @@ void BestPlace::consider(View& view, const Run& run) {
   const double borrowed = static_cast<double>(run.borrowed_bytes) / static_cast<double>(run_bytes) *
                           static_cast<double>(wanted_bytes);
   const auto waiting = static_cast<int64_t>(kBorrowing * borrowed);
-  for (const size_t offset : {run.begin, run.end - wanted_bytes}) {
-    const int64_t costs = stranded_bytes(view, range, offset, wanted_bytes) + rest / 2 + waiting;
-    if (costs >= cost) continue;
-    cost = costs;
-    is_perfect = rest == 0 && costs <= 0;
-    plan.view = &view;
-    plan.from = run.first;
-    plan.offset = offset;
-    plan.exists = true;
-  }
+  const EndCosts ends = stranded_bytes(view, range, wanted_bytes);
+  const int64_t costs = ends.least() + rest / 2 + waiting;
+  if (costs >= cost) return;
+  cost = costs;
+  is_perfect = rest == 0 && costs <= 0;
+  plan.view = &view;
+  plan.from = run.first;
+  plan.offset = ends.is_best_at_begin() ? run.begin : run.end - wanted_bytes;
+  plan.exists = true;
 }
 
 // Its addresses: a view of another stream that somebody uses stays there. What is at home in it and

@@ -1,6 +1,7 @@
 // Blocks that were freed a moment ago, each in the list of its very size: most programs ask for the
-// same sizes again. They are not merged with their neighbours until a request comes that none of
-// them fits, and for which, if it is a small one, nothing else is free. Not thread safe.
+// same sizes again, or, small ones, about the same. They are not merged with their neighbours until
+// a request comes that none of them fits, and for which, if it is a small one, nothing else is
+// free. Not thread safe.
 #pragma once
 
 #include <array>
@@ -14,16 +15,18 @@ namespace ashlar::paged {
 
 class QuickLists {
  public:
-  // The block that `take` would give for a request, or for a block's size. Null: there is none.
-  PagedBlock* find(size_t bytes) const {
-    const List& list = lists_[index_of(bytes)];
-    const bool is_right = is_small(bytes) || list.bytes == SizeClasses::block_bytes(bytes);
-    return is_right ? list.first : nullptr;
+  // Where the block for a request, or for a block's size, is: whoever takes it puts the next one
+  // there. Null: there is none.
+  PagedBlock*& head_for(size_t bytes) {
+    List& own = lists_[index_of(bytes)];
+    if (is_small(bytes)) return own.first != nullptr ? own.first : larger_for(bytes);
+    return own.bytes == SizeClasses::block_bytes(bytes) ? own.first : none_;
   }
   // What becomes of it is the caller's to say.
   PagedBlock* take(size_t bytes) {
-    PagedBlock* block = find(bytes);
-    if (block != nullptr) lists_[index_of(bytes)].first = block->list_next;
+    PagedBlock*& head = head_for(bytes);
+    PagedBlock* block = head;
+    if (block != nullptr) head = block->list_next;
     return block;
   }
   // False: there is no list for blocks of that size, or another has it, and the block must be
@@ -65,6 +68,14 @@ class QuickLists {
     const size_t units = (bytes - 1) / kMinBlockBytes + 1;
     return SizeClasses::kCount + ((units * 0x9e3779b97f4a7c15ULL) >> 58);
   }
+  // Where a small block of its very size is not there, the next two sizes will do: an eighth more
+  // at most is less than it costs to cut one, and to merge it again.
+  PagedBlock*& larger_for(size_t bytes) {
+    if (bytes <= SizeClasses::kExactBytes) return none_;
+    const size_t next = SizeClasses::class_of(bytes) + 1;
+    if (next < SizeClasses::kCount && lists_[next].first != nullptr) return lists_[next].first;
+    return next + 1 < SizeClasses::kCount ? lists_[next + 1].first : none_;
+  }
   // These have lists of their own, which need not be asked for whom. 0 is none of them.
   static bool is_small(size_t bytes) { return bytes - 1 < kSmallLimitBytes; }
   bool take_over(List& list, size_t bytes) {
@@ -77,6 +88,7 @@ class QuickLists {
 
   std::array<List, kListCount> lists_{};
   std::array<uint64_t, kListCount / 64> marked_{};  // a bit for each list
+  PagedBlock* none_ = nullptr;                      // never any other
 };
 
 }  // namespace ashlar::paged

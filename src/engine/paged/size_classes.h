@@ -17,11 +17,12 @@ namespace ashlar::paged {
 
 class SizeClasses {
   static constexpr size_t kParts = 16;     // sizes for each power of two
-  static constexpr size_t kExactBits = 5;  // up to so many units there is every size
+  static constexpr size_t kExactBits = 5;  // 2^5 units: up to these there is every size
   static constexpr size_t kSmallUnits = kSmallLimitBytes / kMinBlockBytes;
   static constexpr size_t kMostShift = std::bit_width(kSmallUnits - 1) - kExactBits;
 
  public:
+  static constexpr size_t kExactBytes = kMinBlockBytes << kExactBits;  // and every size up to this
   static constexpr size_t kCount = (2 + kMostShift) * kParts;
 
   // 0 for 0, and for what is as good as the largest number.

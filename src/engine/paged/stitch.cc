@@ -21,6 +21,9 @@ constexpr double kCreateUs = 13;
 constexpr int64_t kPatience = 16;
 constexpr int64_t kLongPatience = 1024;
 
+// What is merged has to be cut again for whoever wants it next.
+constexpr int64_t kVisitsOfMerging = 12;
+
 // How many extents all of the memory should be cut into, about.
 size_t share_of(PagedPolicy policy) {
   switch (policy) {
@@ -42,7 +45,9 @@ Result<Block*> PagedEngine::stitch(Search& search) {
   Claim claim;
   {
     AllArenas lock(*search.pool);
-    for (const auto& [stream, arena] : search.pool->arenas) arena->flush();
+    int64_t merged = 0;
+    for (const auto& [stream, arena] : search.pool->arenas) merged += arena->flush();
+    search.pool->budget.spend_visits(kVisitsOfMerging * merged);
     bring_back(*search.arena);
     if (search.is_ample) search.arena->heap(search.is_small).patience = kLongPatience;
     // Something may have become free since it was last looked for: waited for, or by other threads.
@@ -76,7 +81,7 @@ Result<Block*> PagedEngine::stitch(Search& search) {
     claim.pieces.insert(claim.pieces.end(), fresh->begin(), fresh->end());
     return map_behind(claim, search);
   }();
-  charge_mapping(*search.pool, plan.pieces.size(), claim.pieces.size(), begin_ns);
+  charge_mapping(search, plan.pieces.size(), claim.pieces.size(), begin_ns);
   if (!ready.ok()) {
     give_up(claim);
     if (claim.view != nullptr && claim.view->slots.empty()) release_view(*claim.view);
@@ -98,8 +103,7 @@ std::set<const Arena*> PagedEngine::find_lenders(const Search& search) {
         (!arena->is_gone || arena->is_quiet) && !waiting_.is_capturing({&device_, stream});
     if (arena.get() == search.arena || !is_waitable) continue;
     if (options_.policy == PagedPolicy::kFast) {
-      // Where captures go on, any stream may begin one even now, and asking would break it.
-      const Result<bool> idle = waiting_.capture_count() == 0 ? device_.is_idle(stream) : false;
+      const Result<bool> idle = ask_idle(stream);
       if (!idle.ok() || !*idle) continue;
     }
     lenders.insert(arena.get());

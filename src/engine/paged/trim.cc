@@ -156,11 +156,23 @@ void PagedEngine::ask_progress(Arena& arena, Progress& progress) {
   give_back_event(*std::exchange(arena.marker, std::nullopt));
 }
 
-// A stream that was destroyed says nothing about what it had left to do.
+// kUsage: asking could break a capture, of which nobody may have told; or the stream is gone, and
+// says nothing about what it had left to do.
+Result<bool> PagedEngine::ask_idle(StreamId stream) {
+  // Where captures go on, any stream may begin one even now.
+  if (waiting_.capture_count() > 0) return Status::usage("a capture goes on");
+  const RelaxedCapture relaxed(device_);
+  if (!relaxed.status().ok()) return relaxed.status();
+  if (device_.properties().has_capture) {
+    const Result<CaptureState> state = device_.capture_state(stream);
+    if (!state.ok()) return state.status();
+    if (state->status != CaptureStatus::kNone) return Status::usage("the stream captures");
+  }
+  return device_.is_idle(stream);
+}
+
 bool PagedEngine::is_stream_idle(StreamId stream) {
-  // Where captures go on, any stream may begin one even now, and asking about it would break it.
-  if (waiting_.capture_count() > 0) return false;
-  Result<bool> idle = device_.is_idle(stream);
+  const Result<bool> idle = ask_idle(stream);
   if (!idle.ok() && !idle.status().is(StatusKind::kUsage)) note_late(idle.status());
   return idle.ok() && *idle;
 }

@@ -68,7 +68,8 @@ TEST_F(ArenaTest, ABlockIsCutFromARangeAndMergedBackIntoIt) {
   EXPECT_EQ(block->bytes, 3 * kMiB);
   EXPECT_EQ(sizes(view).size(), 2U);
   arena_.put(block);
-  arena_.flush();
+  EXPECT_EQ(arena_.flush(), 1);
+  EXPECT_EQ(arena_.flush(), 0);
   EXPECT_EQ(sizes(view), std::vector{8 * kMiB});
 }
 
@@ -182,25 +183,29 @@ TEST_F(ArenaTest, RandomActsAlwaysTileTheViewAndMergeIntoOneInTheEnd) {
 // --- stranded_bytes -----------------------------------------------------------------------------
 
 TEST_F(ArenaTest, WholeExtentsThatABlockTouchesAreStrandedButForItsOwnBytes) {
-  const View& view = add_view({4 * kMiB, 8 * kMiB, 4 * kMiB});
+  const View& view = add_view({4 * kMiB, 8 * kMiB, 2 * kMiB});
   const AddressRange all{view.reserved.begin, view.mapped_bytes};
   const auto mib = static_cast<int64_t>(kMiB);
-  EXPECT_EQ(stranded_bytes(view, all, 0, 4 * kMiB), 0);
-  EXPECT_EQ(stranded_bytes(view, all, 0, kMiB), 3 * mib);
-  EXPECT_EQ(stranded_bytes(view, all, 3 * kMiB, 2 * kMiB), 10 * mib);
-  EXPECT_EQ(stranded_bytes(view, all, 0, 16 * kMiB), 0);
+  EXPECT_EQ(stranded_bytes(view, all, 4 * kMiB), (EndCosts{0, 6 * mib}));
+  EXPECT_EQ(stranded_bytes(view, all, kMiB), (EndCosts{3 * mib, 1 * mib}));
+  EXPECT_EQ(stranded_bytes(view, all, 5 * kMiB), (EndCosts{7 * mib, 5 * mib}));
+  EXPECT_EQ(stranded_bytes(view, all, 14 * kMiB), (EndCosts{0, 0}));
 }
 
 TEST_F(ArenaTest, AnExtentThatIsUsedInPartAlreadyIsNotStrandedAgain) {
   const View& view = add_view({4 * kMiB, 8 * kMiB, 4 * kMiB});
   const AddressRange rest{view.reserved.begin + 2 * kMiB, view.mapped_bytes - 2 * kMiB};
-  EXPECT_EQ(stranded_bytes(view, rest, 2 * kMiB, 2 * kMiB), -static_cast<int64_t>(2 * kMiB));
+  const auto mib = static_cast<int64_t>(kMiB);
+  EXPECT_EQ(stranded_bytes(view, rest, 2 * kMiB), (EndCosts{-2 * mib, 2 * mib}));
+  EXPECT_EQ(stranded_bytes(view, rest, 3 * kMiB), (EndCosts{5 * mib, mib}));
+  const AddressRange inside{view.reserved.begin + kMiB, 9 * kMiB};
+  EXPECT_EQ(stranded_bytes(view, inside, 9 * kMiB), (EndCosts{-9 * mib, -9 * mib}));
 }
 
 TEST_F(ArenaTest, APlainSegmentStrandsNothing) {
   View& view = add_view({8 * kMiB});
   view.is_plain = true;
-  EXPECT_EQ(stranded_bytes(view, {view.reserved.begin, 8 * kMiB}, 0, kMiB), 0);
+  EXPECT_EQ(stranded_bytes(view, {view.reserved.begin, 8 * kMiB}, kMiB), EndCosts{});
 }
 
 }  // namespace

@@ -60,10 +60,43 @@ TEST(QuickListsTest, ARequestFindsTheBlockThatIsLargeEnough) {
   for (const size_t bytes : {512 * size_t{1}, 17 * kKiB, kMiB, kMiB + 512, 64 * kMiB}) {
     PagedBlock block = block_of(bytes);
     ASSERT_TRUE(quick.put(&block));
-    EXPECT_EQ(quick.find(bytes - 511), &block);
-    EXPECT_EQ(quick.find(bytes + 1), nullptr);
+    EXPECT_EQ(quick.head_for(bytes - 511), &block);
+    EXPECT_EQ(quick.head_for(bytes + 1), nullptr);
     EXPECT_EQ(quick.take(bytes - 1), &block);
   }
+}
+
+TEST(QuickListsTest, TheNextTwoSizesServeASmallRequestToo) {
+  QuickLists quick;
+  PagedBlock larger = block_of(18 * kKiB);
+  PagedBlock largest = block_of(19 * kKiB);
+  ASSERT_TRUE(quick.put(&larger));
+  ASSERT_TRUE(quick.put(&largest));
+  EXPECT_EQ(quick.head_for(16 * kKiB), nullptr) << "each of these has a size of its own";
+  EXPECT_EQ(quick.take(17 * kKiB), &larger);
+  EXPECT_EQ(quick.take(17 * kKiB), &largest);
+  EXPECT_EQ(quick.take(17 * kKiB), nullptr);
+  ASSERT_TRUE(quick.put(&largest));
+  EXPECT_EQ(quick.take(16 * kKiB + 1), &largest);
+  ASSERT_TRUE(quick.put(&largest));
+  EXPECT_EQ(quick.take(20 * kKiB), nullptr) << "a smaller one";
+}
+
+TEST(QuickListsTest, ALargeBlockServesNoSmallRequest) {
+  QuickLists quick;
+  std::array<PagedBlock, 500> large;
+  for (size_t i = 0; i < large.size(); ++i) {
+    large[i].bytes = kMiB + 512 * (i + 1);
+    (void)quick.put(&large[i]);
+  }
+  for (size_t bytes = kMiB / 2; bytes <= kMiB; bytes += 512) {
+    EXPECT_EQ(quick.head_for(bytes), nullptr);
+  }
+  PagedBlock small = block_of(kMiB);
+  ASSERT_TRUE(quick.put(&small));
+  EXPECT_EQ(quick.head_for(kMiB - 64 * kKiB + 1), &small);
+  EXPECT_EQ(quick.head_for(kMiB - 64 * kKiB), &small) << "two sizes less";
+  EXPECT_EQ(quick.head_for(kMiB - 96 * kKiB), nullptr);
 }
 
 // It would be smaller than what others of its list are taken for.
@@ -71,11 +104,11 @@ TEST(QuickListsTest, ABlockOfASizeThatNobodyAsksForIsMerged) {
   QuickLists quick;
   PagedBlock odd = block_of(16 * kKiB + 512);
   EXPECT_FALSE(quick.put(&odd));
-  EXPECT_EQ(quick.find(17 * kKiB), nullptr);
+  EXPECT_EQ(quick.head_for(17 * kKiB), nullptr);
   PagedBlock even = block_of(17 * kKiB);
   EXPECT_TRUE(quick.put(&even));
   EXPECT_FALSE(quick.put(&odd));
-  EXPECT_EQ(quick.find(17 * kKiB), &even);
+  EXPECT_EQ(quick.head_for(17 * kKiB), &even);
 }
 
 // Hits look before anybody has checked what is asked for.
@@ -85,7 +118,7 @@ TEST(QuickListsTest, WhatNobodyCanHaveIsNotThere) {
   for (size_t bytes = 512; bytes <= 2 * kMiB; bytes += 512) blocks.push_back(block_of(bytes));
   for (PagedBlock& block : blocks) (void)quick.put(&block);
   for (const size_t bytes : {size_t{0}, SIZE_MAX, SIZE_MAX - 510, kUnreasonableBytes}) {
-    EXPECT_EQ(quick.find(bytes), nullptr) << bytes;
+    EXPECT_EQ(quick.head_for(bytes), nullptr) << bytes;
   }
 }
 

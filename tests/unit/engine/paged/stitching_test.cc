@@ -27,6 +27,34 @@ TEST_F(StitchingTest, MemoryBetweenLiveBlocksServesALargeRequestWithoutMore) {
   EXPECT_EQ(stats().reserved_bytes.all.current, reserved);
 }
 
+// What mapping costs depends on whether the stream has work to do, which must not be asked of one
+// that captures; nor of any by a thread that is bound by the rules of captures.
+TEST_F(StitchingTest, CapturesThatNobodyToldOfGoOn) {
+  start();
+  const StreamId stream = new_stream();
+  leave_holes(8 * kMiB, 16, stream);
+  for (const StreamId captured : {new_stream(), stream}) {
+    forget_calls();
+    must(device().begin_capture(captured, CaptureMode::kGlobal));
+    EXPECT_NE(allocate(24 * kMiB, stream), nullptr);
+    EXPECT_GT(calls(DeviceCall::kMap), 0U);
+    EXPECT_EQ(calls(DeviceCall::kCreate), 0U);
+    EXPECT_EQ(calls(DeviceCall::kIsIdle) > 0, captured != stream);
+    EXPECT_EQ(device().capture_state(captured)->status, CaptureStatus::kActive);
+    must(device().end_capture(captured).status());
+  }
+}
+
+TEST_F(StitchingTest, ADeviceThatDoesNotSayWhetherAStreamHasWorkFailsNoRequest) {
+  for (const DeviceCall call : {DeviceCall::kIsIdle, DeviceCall::kExchangeCaptureMode}) {
+    start();
+    leave_holes(8 * kMiB, 16);
+    machine_->inject({.call = call, .count = sim::FaultRule::kForever});
+    EXPECT_NE(allocate(24 * kMiB), nullptr);
+    must(engine_->validate());
+  }
+}
+
 TEST_F(StitchingTest, OnlyWhatIsMissingComesFromTheDevice) {
   start();
   leave_holes(8 * kMiB, 8);
