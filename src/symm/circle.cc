@@ -164,6 +164,7 @@ Status Circle::introduce(Deadline deadline) {
   if (!turn_.take(deadline)) return Turn::not_taken("a rendezvous");
   const TurnTaken taken(turn_);
   arena_.process().heart().add(leases_);
+  links_ = std::make_unique<Links>(arena_.process().channel(), link_options(), failure_);
   Status met = exchange_.barrier(deadline);
   if (met.ok()) {
     clear_roster(*store_, roster_options(options_, arena_), roster_.token, seat_.rank,
@@ -255,7 +256,7 @@ Status Circle::check_transports() const {
                             "group, such as ashlar::ucx's"));
 }
 
-Status Circle::connect(Deadline deadline) {
+Links::Options Circle::link_options() const {
   Links::Options options;
   options.group = roster_.token;
   options.group_name = options_.name;
@@ -265,11 +266,12 @@ Status Circle::connect(Deadline deadline) {
     const bool is_reached = each.process != own.process && each.host == own.host;
     options.peers.push_back(is_reached ? std::optional(each.channel) : std::nullopt);
   }
-  Result<std::unique_ptr<Links>> links =
-      Links::connect(arena_.process().channel(), options, failure_, deadline);
-  if (!links.ok()) return links.status();
-  links_ = *std::move(links);
-  return connect_remotes(deadline);
+  return options;
+}
+
+Status Circle::connect(Deadline deadline) {
+  const Status linked = links_->connect(deadline);
+  return linked.ok() ? connect_remotes(deadline) : linked;
 }
 
 Status Circle::connect_remotes(Deadline deadline) {

@@ -108,6 +108,7 @@ class Circle {
   Status check_roster() const;
   Status check_transports() const;
   Status check_devices() const;
+  Links::Options link_options() const;
   Status connect(Deadline deadline) ASHLAR_REQUIRES(turn_);
   Status connect_remotes(Deadline deadline) ASHLAR_REQUIRES(turn_);
   Status finish(Deadline deadline) ASHLAR_REQUIRES(turn_);

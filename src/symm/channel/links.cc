@@ -25,21 +25,32 @@ std::span<const uint8_t> span_of(const std::string& bytes) {
 
 }  // namespace
 
-Result<std::unique_ptr<Links>> Links::connect(Channel& channel, const Options& options,
-                                              std::shared_ptr<Failure> failure, Deadline deadline) {
-  std::unique_ptr<Links> made(new Links(channel, options, std::move(failure)));
-  for (int rank = 0; rank < options.seat.world_size; ++rank) {
-    const std::optional<ChannelAddress>& address = options.peers[rank];
+Links::Links(Channel& channel, const Options& options, std::shared_ptr<Failure> failure)
+    : channel_(channel),
+      options_(options),
+      failure_(std::move(failure)),
+      links_(options.seat.world_size) {}
+
+Links::~Links() {
+  for (const auto& link : links_) {
+    if (link != nullptr) channel_.unwatch(*link);
+  }
+}
+
+Status Links::connect(Deadline deadline) {
+  for (int rank = 0; rank < options_.seat.world_size; ++rank) {
+    const std::optional<ChannelAddress>& address = options_.peers[rank];
     if (!address) continue;
-    Result<UniqueFd> socket = made->reach(rank, *address, deadline);
+    Result<UniqueFd> socket = reach(rank, *address, deadline);
     if (!socket.ok()) {
-      if (socket.status().is(StatusKind::kPeerLost)) made->failure_->report(socket.status());
-      made->give_up(rank, socket.status());
+      if (socket.status().is(StatusKind::kPeerLost)) failure_->report(socket.status());
+      // Nobody else can know of our own trouble; that somebody is late all find, or find out why.
+      if (!socket.status().is(StatusKind::kTimeout)) say_goodbye(socket.status());
       return socket.status();
     }
-    made->add(rank, *std::move(socket));
+    add(rank, *std::move(socket));
   }
-  return made;
+  return {};
 }
 
 void Links::add(int rank, UniqueFd socket) {
@@ -52,27 +63,14 @@ void Links::add(int rank, UniqueFd socket) {
   channel_.watch(std::move(link));
 }
 
-// Those who called already are told why, too, or they would take us for dead.
-void Links::give_up(int first_unreached, const Status& reason) {
+// Or they would take us for dead.
+void Links::answer_callers() {
   const Failure none;
-  for (int rank = first_unreached; rank < options_.seat.world_size; ++rank) {
-    if (!options_.peers[rank] || rank < options_.seat.rank) continue;
+  for (int rank = options_.seat.rank + 1; rank < options_.seat.world_size; ++rank) {
+    if (!options_.peers[rank] || links_[rank] != nullptr) continue;
     Result<UniqueFd> socket = channel_.fetch({options_.group, rank, options_.seat.rank}, none,
                                              Deadline::after(std::chrono::nanoseconds(0)));
     if (socket.ok()) add(rank, *std::move(socket));
-  }
-  say_goodbye(reason);
-}
-
-Links::Links(Channel& channel, const Options& options, std::shared_ptr<Failure> failure)
-    : channel_(channel),
-      options_(options),
-      failure_(std::move(failure)),
-      links_(options.seat.world_size) {}
-
-Links::~Links() {
-  for (const auto& link : links_) {
-    if (link != nullptr) channel_.unwatch(*link);
   }
 }
 
@@ -137,17 +135,19 @@ Result<UniqueFd> Links::receive(int rank, uint64_t sequence, Deadline deadline) 
 }
 
 void Links::say_goodbye(const Status& reason) {
+  answer_callers();
   Message message;
   message.kind = reason.ok() ? MessageKind::kFarewell : MessageKind::kFailed;
   message.group = options_.group;
   message.from = options_.seat.rank;
   if (!reason.ok()) message.text = to_bytes(reason);
-  for (const auto& link : links_) {
+  for (auto& link : links_) {
     if (link == nullptr) continue;
     message.to = link->peer;
     const std::string bytes = to_bytes(message);
     (void)send_message(link->socket.get(), span_of(bytes), -1, kGoodbyePatience).ok();
     channel_.unwatch(*link);
+    link.reset();
   }
 }
 

@@ -23,15 +23,16 @@ class Links {
     std::vector<std::optional<ChannelAddress>> peers{};
   };
 
-  // The higher of two ranks calls the lower one. `channel` outlives it.
-  static Result<std::unique_ptr<Links>> connect(Channel& channel, const Options& options,
-                                                std::shared_ptr<Failure> failure,
-                                                Deadline deadline);
+  // No connection yet, but others may call from now on. `channel` outlives it.
+  Links(Channel& channel, const Options& options, std::shared_ptr<Failure> failure);
   // Whoever has not said anything is taken for dead by the others.
   ~Links();
   Links(const Links&) = delete;
   Links& operator=(const Links&) = delete;
 
+  // The higher of two ranks calls the lower one. What was reached by the deadline stays connected,
+  // until the reason is known: that one of them did not call is seldom all there is to say.
+  Status connect(Deadline deadline);
   bool reaches(int rank) const { return links_[rank] != nullptr; }
   // `fd` stays the caller's; -1: an empty hand. REQUIRES: reaches(rank).
   Status send(int rank, uint64_t sequence, int fd, Deadline deadline);
@@ -39,15 +40,14 @@ class Links {
   // group's failure too. REQUIRES: reaches(rank).
   Result<UniqueFd> receive(int rank, uint64_t sequence, Deadline deadline);
 
-  // The connections are about to end: because all are done (ok), or for `reason`.
+  // The connections end: because all are done (ok), or for `reason`. Those who called and have had
+  // no answer are told, too. Nothing is said a second time.
   void say_goodbye(const Status& reason);
 
  private:
-  Links(Channel& channel, const Options& options, std::shared_ptr<Failure> failure);
-
   Result<UniqueFd> reach(int rank, const ChannelAddress& address, Deadline deadline);
   void add(int rank, UniqueFd socket);
-  void give_up(int first_unreached, const Status& reason);
+  void answer_callers();
   Status lost(int rank) const;
 
   Channel& channel_;

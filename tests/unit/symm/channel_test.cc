@@ -55,9 +55,20 @@ class TwoRanks {
  public:
   TwoRanks() {
     for (int rank = 0; rank < 2; ++rank) channels_[rank] = *Channel::open();
-    std::thread other([this] { connect(1); });
-    connect(0);
+    for (int rank = 0; rank < 2; ++rank) {
+      links_[rank] = std::make_unique<Links>(*channels_[rank], options(rank), failures_[rank]);
+    }
+  }
+  static TwoRanks connected() {
+    TwoRanks ranks;
+    std::thread other([&] { ranks.connect(1); });
+    ranks.connect(0);
     other.join();
+    return ranks;
+  }
+  void connect(int rank) {
+    const Status linked = links_[rank]->connect(patience());
+    EXPECT_TRUE(linked.ok()) << linked.to_string();
   }
   Links::Options options(int rank) const {
     Links::Options options;
@@ -70,16 +81,10 @@ class TwoRanks {
   }
   Links& links(int rank) { return *links_[rank]; }
   Failure& failure(int rank) { return *failures_[rank]; }
-  Channel& channel(int rank) { return *channels_[rank]; }
+  Channel& channel(int rank) const { return *channels_[rank]; }
   void end_links(int rank) { links_[rank].reset(); }
 
  private:
-  void connect(int rank) {
-    auto made = Links::connect(*channels_[rank], options(rank), failures_[rank], patience());
-    EXPECT_TRUE(made.ok()) << made.status().to_string();
-    if (made.ok()) links_[rank] = *std::move(made);
-  }
-
   std::unique_ptr<Channel> channels_[2];
   std::shared_ptr<Failure> failures_[2] = {std::make_shared<Failure>(),
                                            std::make_shared<Failure>()};
@@ -87,7 +92,7 @@ class TwoRanks {
 };
 
 TEST(ChannelConcurrency, DescriptorsArriveUnderTheirNumber) {
-  TwoRanks ranks;
+  TwoRanks ranks = TwoRanks::connected();
   const UniqueFd memory(::memfd_create("test", MFD_CLOEXEC));
   ASSERT_EQ(::ftruncate(memory.get(), 4096), 0);
   ASSERT_TRUE(ranks.links(0).send(1, 3, memory.get(), patience()).ok());
@@ -101,7 +106,7 @@ TEST(ChannelConcurrency, DescriptorsArriveUnderTheirNumber) {
 }
 
 TEST(ChannelConcurrency, ALinkThatEndsWithoutAFarewellIsADeath) {
-  TwoRanks ranks;
+  TwoRanks ranks = TwoRanks::connected();
   ranks.end_links(1);
   ASSERT_TRUE(eventually([&] { return ranks.failure(0).has_happened(); }));
   EXPECT_EQ(ranks.failure(0).reason().kind(), StatusKind::kPeerLost);
@@ -111,7 +116,7 @@ TEST(ChannelConcurrency, ALinkThatEndsWithoutAFarewellIsADeath) {
 }
 
 TEST(ChannelConcurrency, AFarewellIsNoDeath) {
-  TwoRanks ranks;
+  TwoRanks ranks = TwoRanks::connected();
   ASSERT_TRUE(ranks.links(0).send(1, 0, -1, patience()).ok());
   ranks.links(1).say_goodbye({});
   ranks.end_links(1);
@@ -119,7 +124,7 @@ TEST(ChannelConcurrency, AFarewellIsNoDeath) {
 }
 
 TEST(ChannelConcurrency, WhoGivesUpSaysWhy) {
-  TwoRanks ranks;
+  TwoRanks ranks = TwoRanks::connected();
   ranks.links(1).say_goodbye(Status::peer_lost("rank 5 of group test died"));
   ranks.end_links(1);
   ASSERT_TRUE(eventually([&] { return ranks.failure(0).has_happened(); }));
@@ -127,15 +132,46 @@ TEST(ChannelConcurrency, WhoGivesUpSaysWhy) {
 }
 
 TEST(ChannelConcurrency, WhoIsWaitedForAndGivesUpSaysWhy) {
-  TwoRanks ranks;
+  TwoRanks ranks = TwoRanks::connected();
   ranks.links(1).say_goodbye(Status::timeout("rank 1 of group test has no time"));
   const Status told = ranks.links(0).receive(1, 0, patience()).status();
   EXPECT_EQ(told.kind(), StatusKind::kTimeout);
   EXPECT_EQ(told.message(), "rank 1 of group test has no time");
 }
 
-TEST(ChannelConcurrency, AReceiverWaitsNoLongerThanItsDeadline) {
+// It calls, and the other one ends before it has come to where it would answer.
+TEST(ChannelConcurrency, WhoCalledAndHadNoAnswerIsToldWhy) {
   TwoRanks ranks;
+  ranks.connect(1);
+  ASSERT_TRUE(eventually([&] {  // once the call has come in
+    ranks.links(0).say_goodbye(Status::timeout("rank 0 of group test lost the store"));
+    return ranks.failure(1).has_happened();
+  }));
+  EXPECT_EQ(ranks.failure(1).reason().message(), "rank 0 of group test lost the store");
+}
+
+// That one of three did not call is no reason to hang up on the second: the reason comes later.
+TEST(ChannelConcurrency, WhoIsLateWithOneStaysConnectedToTheOthersUntilItSaysWhy) {
+  const TwoRanks ranks;
+  const auto failures = std::array{std::make_shared<Failure>(), std::make_shared<Failure>()};
+  Links::Options options[2] = {ranks.options(0), ranks.options(1)};
+  for (Links::Options& each : options) {
+    each.seat.world_size = 3;
+    each.peers.push_back(ranks.channel(0).address());  // rank 2 would be the one to call
+  }
+  Links first(ranks.channel(0), options[0], failures[0]);
+  Links second(ranks.channel(1), options[1], failures[1]);
+  EXPECT_EQ(second.connect(Deadline::after(milliseconds(20))).kind(), StatusKind::kTimeout);
+  EXPECT_EQ(first.connect(Deadline::after(milliseconds(20))).kind(), StatusKind::kTimeout);
+  EXPECT_TRUE(first.reaches(1));
+  EXPECT_TRUE(contract::stays([&] { return !failures[0]->has_happened(); }));
+  second.say_goodbye(Status::timeout("rank 1 of group test lost the store"));
+  ASSERT_TRUE(eventually([&] { return failures[0]->has_happened(); }));
+  EXPECT_EQ(failures[0]->reason().message(), "rank 1 of group test lost the store");
+}
+
+TEST(ChannelConcurrency, AReceiverWaitsNoLongerThanItsDeadline) {
+  TwoRanks ranks = TwoRanks::connected();
   const Status late = ranks.links(0).receive(1, 0, Deadline::after(milliseconds(30))).status();
   EXPECT_EQ(late.kind(), StatusKind::kTimeout);
   EXPECT_THAT(late.message(), HasSubstr("rank 1 of group test sent nothing"));
@@ -212,7 +248,7 @@ TEST(Channel, WhoHasNoDescriptorsLeftHimselfCallsNobodyDead) {
 TEST(ChannelConcurrency, LeavesNoDescriptorOpen) {
   const size_t before = open_fd_count();
   for (int i = 0; i < 3; ++i) {
-    TwoRanks ranks;
+    TwoRanks ranks = TwoRanks::connected();
     const UniqueFd memory(::memfd_create("test", MFD_CLOEXEC));
     ASSERT_TRUE(ranks.links(0).send(1, 0, memory.get(), patience()).ok());
     const Result<UniqueFd> unfetched =
