@@ -21,6 +21,7 @@ struct Returning {
   ThreadRecord** own = nullptr;
   ~Returning() {
     if (own == nullptr) return;
+    (*own)->mark.store(0, std::memory_order_relaxed);
     MutexLock lock(spare_mutex);
     (*own)->next = spare;
     spare = std::exchange(*own, nullptr);
@@ -36,13 +37,13 @@ constinit thread_local ThreadRecord* ThreadRecord::own = nullptr;
 ThreadRecord* ThreadRecord::take_mine() {
   thread_local Returning returning;
   returning.own = &own;
-  MutexLock lock(spare_mutex);
-  if (spare != nullptr) {
+  {
+    MutexLock lock(spare_mutex);
     own = spare;
-    spare = spare->next;
-  } else {
-    own = std::make_unique<ThreadRecord>().release();
+    if (own != nullptr) spare = own->next;
   }
+  if (own == nullptr) own = std::make_unique<ThreadRecord>().release();
+  own->mark.store(thread_mark(), std::memory_order_relaxed);
   return own;
 }
 

@@ -12,6 +12,7 @@
 #include <atomic>
 
 #include "base/spin_mutex.h"
+#include "base/thread_mark.h"
 
 namespace ashlar {
 
@@ -22,10 +23,11 @@ enum class LockRank : uint8_t { kArena, kHistory };
 // Written with every lock, and so alone on its lines of the cache.
 struct alignas(128) ThreadRecord {
   std::array<std::atomic<bool>, 2> is_inside{};  // a lock that it owns, for each rank
+  std::atomic<uintptr_t> mark{0};                // of the thread; 0: nobody's
   ThreadRecord* next = nullptr;                  // in the list of spare ones
 
   static ThreadRecord* mine() { return own != nullptr ? own : take_mine(); }
-  static ThreadRecord* mine_if_any() { return own; }
+  bool is_mine() const { return mark.load(std::memory_order_relaxed) == thread_mark(); }
 
  private:
   static ThreadRecord* take_mine();
@@ -104,15 +106,15 @@ template <LockRank kRank>
 class ASHLAR_SCOPED_CAPABILITY BiasedLock {
  public:
   [[gnu::always_inline]] explicit BiasedLock(BiasedMutex<kRank>& mutex) ASHLAR_ACQUIRE(mutex)
-      : mutex_(mutex), me_(ThreadRecord::mine()) {
-    if (mutex_.owner_.load(std::memory_order_relaxed) == me_) [[likely]] {
+      : mutex_(mutex), me_(mutex.owner_.load(std::memory_order_relaxed)) {
+    if (me_ != nullptr && me_->is_mine()) [[likely]] {
       mutex_.inside(me_).store(true, std::memory_order_relaxed);
       std::atomic_signal_fence(std::memory_order_seq_cst);
       if (mutex_.owner_.load(std::memory_order_relaxed) == me_) [[likely]]
         return;
       mutex_.inside(me_).store(false, std::memory_order_release);
     }
-    mutex_.lock_with_others(me_);
+    mutex_.lock_with_others(ThreadRecord::mine());
     me_ = nullptr;
   }
   [[gnu::always_inline]] ~BiasedLock() ASHLAR_RELEASE()
@@ -137,8 +139,8 @@ template <LockRank kRank>
 class OwnedLock {
  public:
   [[gnu::always_inline]] explicit OwnedLock(const BiasedMutex<kRank>& mutex)
-      : me_(ThreadRecord::mine_if_any()) {
-    if (me_ == nullptr || mutex.owner_.load(std::memory_order_relaxed) != me_) {
+      : me_(mutex.owner_.load(std::memory_order_relaxed)) {
+    if (me_ == nullptr || !me_->is_mine()) {
       me_ = nullptr;
       return;
     }

@@ -125,10 +125,19 @@ Amount Arena::net() const {
 
 void Arena::set_levels(const Levels& together, const std::array<Levels, 2>& own) {
   levels_ = together;
-  const Levels half = together.room_above(net()).half();
+  for (Heap& heap : heaps) heap.own_levels = own[heap.is_small ? 1 : 0];
+  divide_levels(heaps[0], {});
+}
+
+// From where the heap will be when it has risen.
+void Arena::divide_levels(const Heap& rising, const Amount& more) {
+  Amount together = net();
+  together.add(more);
+  const Levels half = levels_.room_above(together).half();
   for (Heap& heap : heaps) {
-    heap.own_levels = own[heap.is_small ? 1 : 0];
-    heap.levels = Levels::lower(Levels::above(heap.counters.net(), half), heap.own_levels);
+    Amount from = heap.counters.net();
+    if (&heap == &rising) from.add(more);
+    heap.levels = Levels::lower(Levels::above(from, half), heap.own_levels);
   }
 }
 
@@ -148,11 +157,14 @@ void Arena::lower_levels(Heap& heap, const Amount& freed) {
   heap.own_levels = heap.own_levels.below(freed);
 }
 
-bool Arena::renew_levels(Heap& heap) {
-  const Amount together = net();
-  const bool is_allowed = levels_.allow(together) && heap.own_levels.allow(heap.counters.net());
-  if (is_allowed) set_levels(levels_, {heaps[0].own_levels, heaps[1].own_levels});
-  return is_allowed;
+bool Arena::may_rise_at_others_expense(Heap& heap, const Amount& more) {
+  Amount together = net();
+  together.add(more);
+  Amount own = heap.counters.net();
+  own.add(more);
+  if (!levels_.allow(together) || !heap.own_levels.allow(own)) return false;
+  divide_levels(heap, more);
+  return true;
 }
 
 // --- blocks

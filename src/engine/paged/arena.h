@@ -79,10 +79,12 @@ class Arena {
   // That much was freed, but not for sums of what is active: no more is handed out unseen than
   // before.
   void lower_levels(Heap& heap, const Amount& freed);
-  // Somebody must look. Where only the heap's part is used up, it grows at the expense of the
-  // other's.
-  bool is_above_levels(Heap& heap) {
-    return !heap.levels.allow(heap.counters.net()) && !renew_levels(heap);
+  // False: somebody must look. Where only the heap's part is used up, it grows at the expense of
+  // the other's. `more` is still to be counted, or none.
+  [[gnu::always_inline]] bool may_rise(Heap& heap, const Amount& more) {
+    Amount net = heap.counters.net();
+    net.add(more);
+    return heap.levels.allow(net) || may_rise_at_others_expense(heap, more);
   }
 
   // --- blocks, for whoever rearranges views ------------------------------------------------------
@@ -116,8 +118,8 @@ class Arena {
   uint64_t marker_round = 0;
 
  private:
-  // The heap is above its level. False: so is the arena, or the heap above its own.
-  bool renew_levels(Heap& heap);
+  [[gnu::noinline]] bool may_rise_at_others_expense(Heap& heap, const Amount& more);
+  void divide_levels(const Heap& rising, const Amount& more);
   int64_t flush(Heap& heap);
   PagedBlock* take_range(Heap& heap, size_t bytes, double tolerance);
   PagedBlock* best_range(Heap& heap, size_t bytes, double tolerance, size_t& offset);

@@ -11,8 +11,6 @@
 namespace ashlar::paged {
 namespace {
 
-std::atomic<uint64_t> last_serial{0};
-
 // What a view needs of a device. 0: it does not have that.
 size_t usable_granule_bytes(const DeviceProperties& properties) {
   return properties.has_virtual_memory && properties.can_alias ? properties.granularity_bytes : 0;
@@ -48,7 +46,6 @@ PagedEngine::PagedEngine(Device& device, const AllocatorOptions& options, Clock*
       capacity_bytes_(device.properties().capacity_bytes),
       granule_bytes_(usable_granule_bytes(device.properties())),
       tolerance_(tolerance_of(options.policy)),
-      serial_(++last_serial),
       waiting_(device, options.capture_stream_reuse),
       accessors_{device.properties().index},
       memory_fraction_(options.memory_fraction),
@@ -95,23 +92,22 @@ PagedEngine::~PagedEngine() {
 
 // --- allocate -----------------------------------------------------------------------------------
 
-// What nearly every request is: on the stream that this thread used last, of a size that was freed
-// a moment ago, seen by nobody but the history. No calls from here unless that is on, which is half
-// of why it is fast. Null: there is more to it.
+// What nearly every request is: on a stream that this thread alone works on, of a size that was
+// freed a moment ago, seen by nobody but the history. No calls from here unless that is on, which
+// is half of why it is fast. Null: there is more to it.
 [[gnu::always_inline]] inline PagedBlock* PagedEngine::take_at_once(const Request& request) {
-  const LastArena& last = last_arena_used;
-  const bool is_simple = last.engine == serial_ && last.stream == request.stream &&
-                         !needs_care_.load(std::memory_order_relaxed) && !hooks_.has_trackers();
+  Arena* arena = default_arenas_.find(request.stream);
+  const bool is_simple =
+      arena != nullptr && !needs_care_.load(std::memory_order_relaxed) && !hooks_.has_trackers();
   if (!is_simple) return nullptr;
-  const OwnedLock lock(last.arena->lock);
+  const OwnedLock lock(arena->lock);
   if (!lock.is_held()) return nullptr;
-  Heap& heap = last.arena->heap(SizePolicy::is_small(request.bytes));
+  Heap& heap = arena->heap(SizePolicy::is_small(request.bytes));
   PagedBlock*& head = heap.quick.head_for(request.bytes);
   PagedBlock* block = head;
   if (block == nullptr) return nullptr;
-  Amount net = heap.counters.net();
-  net.add({1, static_cast<int64_t>(block->bytes), static_cast<int64_t>(request.bytes)});
-  if (!heap.levels.allow(net)) return nullptr;
+  const Amount more{1, static_cast<int64_t>(block->bytes), static_cast<int64_t>(request.bytes)};
+  if (!arena->may_rise(heap, more)) return nullptr;
   head = block->list_next;
   count_out(heap, block, request);
   if (history_.is_on()) [[unlikely]]
@@ -202,7 +198,7 @@ bool PagedEngine::is_above_levels(const Block& handed_out) {
   const auto& block = static_cast<const PagedBlock&>(handed_out);
   Arena& arena = *block.arena;
   BiasedLock lock(arena.lock);
-  return arena.is_above_levels(arena.heap(block.is_small));
+  return !arena.may_rise(arena.heap(block.is_small), {});
 }
 
 Result<Block*> PagedEngine::allocate_locked(Search& search) {

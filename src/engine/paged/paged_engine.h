@@ -42,6 +42,7 @@
 #include "base/routes.h"
 #include "engine/engine.h"
 #include "engine/hooks.h"
+#include "engine/paged/arenas_by_stream.h"
 #include "engine/paged/paged_pool.h"
 #include "engine/paged/search.h"
 #include "engine/remap_observers.h"
@@ -132,7 +133,7 @@ class PagedEngine final : public Engine {
     Heap& heap = arena.heap(block->is_small);
     count_out(heap, block, request);
     note(TraceAction::kAlloc, *block, request.bytes, request.stack);
-    return arena.is_above_levels(heap);
+    return !arena.may_rise(heap, {});
   }
   static bool is_above_levels(const Block& handed_out);
   void take_back(PagedBlock* block, StackId stack) {
@@ -347,9 +348,8 @@ class PagedEngine final : public Engine {
   void keep_events_of(PagedPool& pool) ASHLAR_REQUIRES(mutex_);
   Arena& arena_of(PagedPool& pool, StreamId stream) ASHLAR_REQUIRES(mutex_);
   Arena& default_arena(StreamId stream) {
-    const LastArena& last = last_arena_used;
-    const bool is_same = last.engine == serial_ && last.stream == stream;
-    return is_same ? *last.arena : find_default_arena(stream);
+    Arena* arena = default_arenas_.find(stream);
+    return arena != nullptr ? *arena : find_default_arena(stream);
   }
   Arena& find_default_arena(StreamId stream) ASHLAR_EXCLUDES(mutex_);
 
@@ -406,15 +406,6 @@ class PagedEngine final : public Engine {
   static View* view_around(const PagedPool& pool, AddressRange range);
   Block* allocate_at(PagedPool& pool, const Place& place) ASHLAR_REQUIRES(mutex_);
 
-  // A thread mostly works on one stream of one engine, and arenas of the default pool live as long
-  // as their engine, whose serial nobody else ever has.
-  struct LastArena {
-    uint64_t engine = 0;
-    StreamId stream{};
-    Arena* arena = nullptr;
-  };
-  static constinit thread_local LastArena last_arena_used;
-
   Device& device_;
   Clock& clock_;
   const AllocatorOptions options_;
@@ -423,7 +414,6 @@ class PagedEngine final : public Engine {
   const size_t capacity_bytes_;
   const size_t granule_bytes_;  // 0: the device has no views for us, and all pools are plain
   const double tolerance_;      // how much of a request may become useless beside it, unasked
-  const uint64_t serial_;       // no two engines of a process share one
 
   std::atomic<bool> needs_care_{false};  // the fast way is closed
   // How many more requests come that are not served at once before somebody looks whether what
@@ -435,6 +425,7 @@ class PagedEngine final : public Engine {
   mutable Mutex mutex_;
   std::map<PoolId, std::unique_ptr<PagedPool>> pools_ ASHLAR_GUARDED_BY(mutex_);
   PagedPool* default_pool_ = nullptr;
+  ArenasByStream default_arenas_;  // its own, which live as long as the engine
   Routes routes_ ASHLAR_GUARDED_BY(mutex_);
   int route_count_ ASHLAR_GUARDED_BY(mutex_) = 0;
   WaitingFrees waiting_ ASHLAR_GUARDED_BY(mutex_);

@@ -124,12 +124,11 @@ Arena& PagedEngine::arena_of(PagedPool& pool, StreamId stream) {
   return *arena;
 }
 
-constinit thread_local PagedEngine::LastArena PagedEngine::last_arena_used;
-
 Arena& PagedEngine::find_default_arena(StreamId stream) {
   MutexLock lock(mutex_);
-  last_arena_used = {serial_, stream, &arena_of(*default_pool_, stream)};
-  return *last_arena_used.arena;
+  Arena& arena = arena_of(*default_pool_, stream);
+  default_arenas_.note(arena);
+  return arena;
 }
 
 }  // namespace ashlar::paged

@@ -76,6 +76,57 @@ TEST_F(HotPathTest, AHitIsThereAtOnceAndIsCountedAndRecorded) {
   must(engine_->free(block));
 }
 
+// More streams than there are places for them: some are found the slow way, none is mistaken.
+TEST_F(HotPathTest, AThreadMayWorkOnManyStreams) {
+  if (!bias::is_possible()) GTEST_SKIP() << "NOT TESTED: no thread owns a lock here";
+  start();
+  std::vector<StreamId> streams;
+  for (int i = 0; i < 100; ++i) streams.push_back(new_stream());
+  std::vector<Block*> all;  // peaks that the rest stays below
+  for (const StreamId stream : streams) all.push_back(allocate(512, stream));
+  for (Block* block : all) free(block);
+  int at_once_count = 0;
+  for (int round = 0; round < 200; ++round) {
+    for (const StreamId stream : streams) {
+      Block* block = engine_->allocate_at_once(512, stream);
+      at_once_count += block != nullptr ? 1 : 0;
+      if (block == nullptr) block = *engine_->allocate({512, stream});
+      ASSERT_EQ(block->stream, stream);
+      must(engine_->free(block));
+    }
+  }
+  EXPECT_GT(at_once_count, 2'000) << "of 20,000";
+  const StreamId two[] = {streams[0], streams[1]};
+  for (int i = 0; i < 100; ++i) {
+    for (const StreamId stream : two) must(engine_->free(*engine_->allocate({512, stream})));
+  }
+  for (int i = 0; i < 10; ++i) {
+    for (const StreamId stream : two) {
+      Block* block = engine_->allocate_at_once(512, stream);
+      ASSERT_NE(block, nullptr) << "turns between two streams are as good as none";
+      must(engine_->free(block));
+    }
+  }
+}
+
+// A small one takes the place of a large one: what may be handed out unseen is divided anew.
+TEST_F(HotPathTest, AHitIsThereAtOnceWhereSmallAndLargeBlocksTakeTurns) {
+  if (!bias::is_possible()) GTEST_SKIP() << "NOT TESTED: no thread owns a lock here";
+  start();
+  allocate(512);
+  for (int i = 0; i < 200; ++i) {
+    free(allocate(512));
+    free(allocate(4 * kMiB));
+  }
+  for (const size_t bytes : {size_t{512}, 4 * kMiB, size_t{512}, 4 * kMiB}) {
+    Block* block = engine_->allocate_at_once(bytes, kDefaultStream);
+    ASSERT_NE(block, nullptr) << bytes;
+    must(engine_->free(block));
+  }
+  EXPECT_EQ(stats().allocation.all.peak, 2);
+  EXPECT_EQ(stats().allocated_bytes.all.peak, static_cast<int64_t>(4 * kMiB + 512));
+}
+
 TEST_F(HotPathTest, HitsOfManySizesCostNothing) {
   start();
   expect_hits_cost_nothing({512, 1024, 5000, 100'000, 700, 300'000, 4096});

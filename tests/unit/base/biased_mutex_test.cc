@@ -1,0 +1,103 @@
+// A lock that a thread may own: only ever one is inside, whoever owned it, lives, or has ended.
+#include "base/biased_mutex.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <thread>
+#include <vector>
+
+namespace ashlar {
+namespace {
+
+using Lock = BiasedMutex<LockRank::kArena>;
+using Guard = BiasedLock<LockRank::kArena>;
+using OwnersGuard = OwnedLock<LockRank::kArena>;
+
+void take_often(Lock& lock) {
+  for (int i = 0; i < 200; ++i) const Guard guard(lock);
+}
+
+bool is_owned(const Lock& lock) { return OwnersGuard(lock).is_held(); }
+
+class BiasedMutexConcurrency : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!bias::is_possible()) GTEST_SKIP() << "NOT TESTED: no thread owns a lock here";
+  }
+  Lock lock_;
+};
+
+TEST(ThreadMark, TellsThreadsApartThatLiveAtTheSameTime) {
+  std::set<uintptr_t> marks = {thread_mark()};
+  EXPECT_EQ(marks.count(0), 0U);
+  EXPECT_EQ(marks.count(thread_mark()), 1U) << "it stays the same";
+  std::atomic<int> seen_count{0};
+  std::vector<uintptr_t> others(8);
+  std::vector<std::thread> threads;
+  for (uintptr_t& mark : others) {
+    threads.emplace_back([&] {
+      mark = thread_mark();
+      ++seen_count;
+      while (seen_count < 8) std::this_thread::yield();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  marks.insert(others.begin(), others.end());
+  EXPECT_EQ(marks.size(), 9U);
+}
+
+TEST_F(BiasedMutexConcurrency, IsItsThreadsAfterAWhileAndNobodyElses) {
+  EXPECT_FALSE(is_owned(lock_));
+  take_often(lock_);
+  EXPECT_TRUE(is_owned(lock_));
+  std::thread([&] {
+    EXPECT_FALSE(is_owned(lock_));
+    const Guard guard(lock_);
+  }).join();
+  EXPECT_FALSE(is_owned(lock_)) << "the other one took it away";
+}
+
+// What it owned becomes that of the thread that takes over its record: of one at most.
+TEST_F(BiasedMutexConcurrency, IsFreeForOthersWhenItsThreadHasEnded) {
+  for (int i = 0; i < 50; ++i) {
+    std::thread([&] { take_often(lock_); }).join();
+    EXPECT_FALSE(is_owned(lock_)) << "by a thread that never had it";
+    std::atomic<int> owner_count{0};
+    std::atomic<int> asked_count{0};
+    std::vector<std::thread> threads;
+    for (int each = 0; each < 3; ++each) {
+      threads.emplace_back([&] {
+        Lock another;
+        take_often(another);  // nobody has a record before it takes a lock
+        owner_count += is_owned(lock_) ? 1 : 0;
+        ++asked_count;
+        while (asked_count < 3) std::this_thread::yield();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_LE(owner_count, 1);
+    const Guard guard(lock_);
+  }
+}
+
+TEST_F(BiasedMutexConcurrency, LetsOneInAtATimeWhileOwnersChange) {
+  int64_t count = 0;  // by the lock
+  constexpr int kRounds = 300;
+  const auto work = [&] {
+    for (int round = 0; round < kRounds; ++round) {
+      for (int i = 0; i < 100; ++i) {  // long enough to become its owner
+        const Guard guard(lock_);
+        ++count;
+      }
+      std::this_thread::yield();
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) threads.emplace_back(work);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(count, 3 * kRounds * 100);
+}
+
+}  // namespace
+}  // namespace ashlar
