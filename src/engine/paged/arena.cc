@@ -261,7 +261,7 @@ void Arena::add_free(PagedBlock* block) {
     block = before;
   }
   heap.ranges.insert(block);
-  if (!view.has_guests || view.is_listed || !frees_guest(*block, freed)) return;
+  if (view.guest_count == 0 || view.is_listed || !frees_guest(*block, freed)) return;
   view.is_listed = true;
   hosts.push_back(&view);
 }

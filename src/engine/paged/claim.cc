@@ -1,6 +1,8 @@
 // Taking memory from where it lies idle to where it is wanted. A claim belongs to one request from
 // the moment the arenas are unlocked: driver calls come in between, and whatever fails is given up
 // such that the memory stays idle and in order.
+#include <utility>
+
 #include "base/check.h"
 #include "engine/paged/all_arenas.h"
 #include "engine/paged/paged_engine.h"
@@ -154,7 +156,9 @@ void PagedEngine::send_guests_off(PagedBlock* block, std::vector<Extent*>& guest
 }
 
 void PagedEngine::leave_home(Extent& extent) {
-  extent.home->slots[extent.home_slot].left_at = ++move_count_;
+  Slot& left = extent.home->slots[extent.home_slot];
+  left.left_at = ++move_count_;
+  if (std::exchange(left.has_guest, false)) --extent.home->guest_count;
   extent.home->arena->pool.idle.set_home(extent, 0);
   --extent.home->home_count;
   extent.home = nullptr;
@@ -163,7 +167,10 @@ void PagedEngine::leave_home(Extent& extent) {
 void PagedEngine::come_home(Extent& extent, View& view, size_t slot) {
   extent.home = &view;
   extent.home_slot = slot;
-  view.slots[slot].has_guest = view.is_guest(extent);
+  // `lean` maps at any price, and holds less where memory stays where it was used last.
+  const bool may_stay = options_.policy == PagedPolicy::kLean;
+  view.slots[slot].has_guest = !may_stay && view.is_guest(extent);
+  if (view.slots[slot].has_guest) ++view.guest_count;
   view.arena->pool.idle.set_home(extent, view.id);
   ++view.home_count;
   view.arena->pool.idle.set_active(extent);

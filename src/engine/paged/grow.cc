@@ -113,9 +113,6 @@ Status PagedEngine::map_behind(Claim& claim, Search& search) {
   for (Extent* extent : mapped) {
     extent->mappings.push_back({&view, view.slots.size()});
     if (extent->origin.view == nullptr) extent->origin = extent->mappings.back();
-    // `lean` maps at any price, and holds less where memory stays where it was used last.
-    const bool may_stay = options_.policy == PagedPolicy::kLean;
-    if (extent->origin.view != &view && !may_stay) view.has_guests = true;
     ++mapping_count_;
     has_mapped_ = true;
     Slot slot{view.mapped_bytes, extent->bytes, extent};

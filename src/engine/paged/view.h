@@ -86,7 +86,7 @@ struct Slot {
   uint64_t retirement = 0;     // nobody may use it any more: it is unmapped with that one
   uint64_t left_at = 0;        // when its memory last went elsewhere, as the engine counts
   PagedBlock* away = nullptr;  // its block, while its memory is elsewhere
-  bool has_guest = false;      // its memory belonged elsewhere when it came here
+  bool has_guest = false;      // its memory, at home here, belonged elsewhere when it came
   uint64_t mapped_ticks = 0;   // when it was mapped, by ticks_now; a pause does not count
   size_t end() const { return offset + bytes; }
   bool is_retired() const { return retirement != 0; }
@@ -113,9 +113,9 @@ struct alignas(64) View {
   Arena* arena = nullptr;
   bool is_small = false;
   bool is_plain = false;     // one allocation of the device, or of a source
-  bool has_guests = false;   // memory that belongs to other views is, or was, here
   bool is_listed = false;    // among its arena's views to be looked at for that
   bool is_retired = false;   // all its slots are, and its addresses go with them
+  uint32_t guest_count = 0;  // of slots with a guest
   size_t granule_bytes = 1;  // of the device: slots end at multiples of it
   AddressRange reserved{};   // of a plain view: all that the device, or the source, gave
   size_t mapped_bytes = 0;   // from the beginning
