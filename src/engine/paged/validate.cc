@@ -40,11 +40,16 @@ Status check_homes(const View& view) {
   }
   if (end != view.mapped_bytes) return broken("slots do not tile their view");
   size_t home_count = 0;
+  size_t guest_count = 0;
   for (size_t i = 0; i < view.slots.size(); ++i) {
-    const Extent* extent = view.slots[i].extent;
-    home_count += extent != nullptr && extent->is_at_home_in(view, i) ? 1 : 0;
+    const Slot& slot = view.slots[i];
+    const bool is_home = slot.extent != nullptr && slot.extent->is_at_home_in(view, i);
+    if (slot.has_guest && !is_home) return broken("a guest is not at home where it is one");
+    home_count += is_home ? 1 : 0;
+    guest_count += slot.has_guest ? 1 : 0;
   }
   if (home_count != view.home_count) return broken("the count of extents at home is off");
+  if (guest_count != view.guest_count) return broken("the count of guests is off");
   for (const PagedBlock* block = view.first; block != nullptr; block = block->next) {
     const size_t begin = view.offset_of(*block);
     for (size_t i = view.slot_at(begin);
