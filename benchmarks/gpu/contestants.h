@@ -1,11 +1,12 @@
-// Who is measured by side_by_side.cc: each can take memory and give it back, on its stream, and
-// throws where it fails.
+// Who is measured by side_by_side.cc: each can take memory and give it back, on its stream, says
+// how much it holds from the device, and throws where it fails.
 //
 // ASHLAR_WITH_TORCH and ASHLAR_WITH_CUDART say who takes part, so that a machine without a GPU can
 // try the rest, over a stand-in driver or the simulated device.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <stdexcept>
 
 #include "ashlar/c/ashlar.h"
@@ -23,6 +24,13 @@ inline void must(ashlar_status status) {
   if (status != ASHLAR_OK) throw std::runtime_error(ashlar_last_message());
 }
 
+inline size_t reserved_by(const ashlar_allocator* allocator) {
+  ashlar_stats stats{};
+  stats.struct_size = sizeof stats;
+  must(ashlar_get_stats(allocator, &stats));
+  return size_t(stats.reserved_bytes.current);
+}
+
 struct AddressUser {
   using Held = void*;
   ashlar_allocator* allocator;
@@ -33,6 +41,7 @@ struct AddressUser {
     return memory;
   }
   void give(Held held) const { must(ashlar_free(allocator, held)); }
+  size_t reserved_bytes() const { return reserved_by(allocator); }
 };
 
 struct BlockUser {
@@ -45,6 +54,7 @@ struct BlockUser {
     return block;
   }
   void give(Held held) const { must(ashlar_free_block(allocator, held)); }
+  size_t reserved_bytes() const { return reserved_by(allocator); }
 };
 
 #if ASHLAR_WITH_TORCH
@@ -55,6 +65,11 @@ struct TorchUser {
     return c10::cuda::CUDACachingAllocator::raw_alloc_with_stream(bytes, stream);
   }
   void give(Held held) const { c10::cuda::CUDACachingAllocator::raw_delete(held); }
+  size_t reserved_bytes() const {
+    constexpr size_t kOfAllPools = 0;
+    const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(0);
+    return size_t(stats.reserved_bytes[kOfAllPools].current);
+  }
 };
 #endif
 
@@ -72,6 +87,13 @@ struct AsyncUser {
     return memory;
   }
   void give(Held held) const { must(cudaFreeAsync(held, stream)); }
+  size_t reserved_bytes() const {
+    cudaMemPool_t pool = nullptr;
+    uint64_t bytes = 0;
+    must(cudaDeviceGetDefaultMemPool(&pool, 0));
+    must(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &bytes));
+    return bytes;
+  }
 };
 #endif
 

@@ -1,50 +1,40 @@
 // Pairs and churn of the paged engine, through its C interface, beside PyTorch's caching allocator
 // and the driver's stream-ordered pool, all in one process. A shared object: side_by_side.py builds
 // it, and calls it after PyTorch has taken the device into use.
-// Who takes part is in contestants.h.
+// Who takes part is in contestants.h, churn in churn.h.
 // No streams of the standard library here: beside PyTorch, which brings one, a compiler may have
 // linked a second one into this object, and the two do not share their locales.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <functional>
 #include <latch>
 #include <memory>
-#include <random>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "ashlar/c/ashlar.h"
+#include "churn.h"
 #include "contestants.h"
 
 namespace side_by_side {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr size_t kKiB = 1024;
 constexpr size_t kMiB = 1024 * kKiB;
 constexpr size_t kPairs = 20'000;  // in one measurement
-constexpr size_t kSteps = 10'000;  // of a burst, and of each pass of a churn
 constexpr size_t kWarmUp = 200;
-constexpr std::chrono::milliseconds kChurnWarmUp{100};
-constexpr std::chrono::milliseconds kChurnTurn{250};
 constexpr int kMostThreads = 16;
 constexpr std::chrono::milliseconds kThreadsRun{60};
 constexpr std::chrono::seconds kMostPerPattern{5};  // after that, three rounds must do
 constexpr int kLeastRounds = 3;
 
 // --- patterns ------------------------------------------------------------------------------------
-
-double nanoseconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double, std::nano>(Clock::now() - begin).count();
-}
 
 template <typename User>
 void make_pairs(const User& user, size_t bytes, size_t count) {
@@ -58,79 +48,6 @@ double time_pairs(const User& user, size_t bytes) {
   const auto begin = Clock::now();
   make_pairs(user, bytes, kPairs);
   return nanoseconds_since(begin) / double(kPairs);
-}
-
-struct Step {
-  size_t slot;
-  size_t bytes;
-};
-
-// 512 B to 16 MiB, log-uniform.
-std::vector<Step> draw_steps(size_t live, size_t count, uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::uniform_real_distribution<double> exponent(9, 24);
-  std::vector<Step> steps;
-  for (size_t i = 0; i < count; ++i) {
-    steps.push_back({random() % live, size_t(std::exp2(exponent(random)))});
-  }
-  return steps;
-}
-
-// Live blocks, which are given back at the end, also where an allocation failed in between.
-template <typename User>
-class LiveBlocks {
- public:
-  explicit LiveBlocks(const User& user) : user_(user) {}
-  LiveBlocks(const LiveBlocks&) = delete;
-  LiveBlocks& operator=(const LiveBlocks&) = delete;
-  ~LiveBlocks() {
-    for (typename User::Held each : held_) {
-      if (each != nullptr) user_.give(each);
-    }
-  }
-  void add(size_t bytes) { held_.push_back(user_.take(bytes)); }
-  void replace(const Step& step) {
-    user_.give(std::exchange(held_[step.slot], nullptr));
-    held_[step.slot] = user_.take(step.bytes);
-  }
-
- private:
-  const User& user_;
-  std::vector<typename User::Held> held_;
-};
-
-// Nanoseconds per free of one of the live blocks, and allocation of another in its place: a few,
-// after a pause in which the others had their turns.
-template <typename User>
-double time_burst(const User& user, size_t live, uint64_t seed) {
-  const std::vector<Step> steps = draw_steps(live, kSteps, seed);
-  LiveBlocks<User> blocks(user);
-  for (const Step& step : draw_steps(live, live, seed + 1)) blocks.add(step.bytes);
-  const auto begin = Clock::now();
-  for (const Step& step : steps) blocks.replace(step);
-  return nanoseconds_since(begin) / double(kSteps);
-}
-
-// The same in a program that goes on like that, for which turns are of one length for all. Each
-// pass makes the steps of the next seed; `seed_step` 0: the same ones.
-template <typename User>
-double time_churn(const User& user, size_t live, uint64_t seed, uint64_t seed_step) {
-  LiveBlocks<User> blocks(user);
-  for (const Step& step : draw_steps(live, live, seed + 1)) blocks.add(step.bytes);
-  double counted_ns = 0;
-  size_t counted_steps = 0;
-  const auto begin = Clock::now();
-  do {
-    const std::vector<Step> steps = draw_steps(live, kSteps, seed);
-    seed += seed_step;
-    const auto pass_begin = Clock::now();
-    for (const Step& step : steps) blocks.replace(step);
-    const double took_ns = nanoseconds_since(pass_begin);
-    if (pass_begin - begin < kChurnWarmUp) continue;
-    counted_ns += took_ns;
-    counted_steps += kSteps;
-  } while (counted_steps == 0 || Clock::now() - begin < kChurnTurn);
-  return counted_ns / double(counted_steps);
 }
 
 // Pairs a second of all threads together, each on a stream of its own.
@@ -200,25 +117,25 @@ std::vector<Pattern> all_patterns() {
 // Each pattern begins anew, with nothing cached.
 struct Contestant {
   std::string name;
-  std::function<double(const Pattern&, int round)> measure;
+  std::function<Figures(const Pattern&, int round)> measure;
   std::function<void()> begin;
   std::function<void()> end;
 };
 
 // `give_users`: a function that gives a user for each stream.
 template <typename Users>
-std::function<double(const Pattern&, int)> measure_with(Users give_users) {
-  return [give_users](const Pattern& pattern, int round) {
+std::function<Figures(const Pattern&, int)> measure_with(Users give_users) {
+  return [give_users](const Pattern& pattern, int round) -> Figures {
     const auto users = give_users();
-    if (pattern.name == "pair") return time_pairs(users.front(), pattern.bytes);
+    if (pattern.name == "pair") return {time_pairs(users.front(), pattern.bytes)};
     const uint64_t fresh_seed = 1000 * uint64_t(round + 1);
     const auto& user = users.front();
     if (pattern.name == "churn") return time_churn(user, pattern.live, 1, 0);
     if (pattern.name == "fresh churn") return time_churn(user, pattern.live, fresh_seed, 2);
-    if (pattern.name == "burst") return time_burst(user, pattern.live, 1);
-    if (pattern.name == "fresh burst") return time_burst(user, pattern.live, fresh_seed);
+    if (pattern.name == "burst") return {time_burst(user, pattern.live, 1)};
+    if (pattern.name == "fresh burst") return {time_burst(user, pattern.live, fresh_seed)};
     const std::vector some(users.begin(), users.begin() + pattern.threads);
-    return count_pairs(some, pattern.bytes);
+    return {count_pairs(some, pattern.bytes)};
   };
 }
 
@@ -290,6 +207,8 @@ std::vector<Contestant> all_contestants(const char* backend) {
 
 struct Outcome {
   std::vector<double> values;
+  size_t reserved_bytes = 0;   // at the end
+  size_t most_live_bytes = 0;  // ever
   std::string failure;
 };
 
@@ -308,8 +227,11 @@ std::vector<Outcome> take_turns(const std::vector<Contestant>& contestants, cons
         std::fprintf(stderr, "%s: %s\n", contestants[i].name.c_str(), pattern.name.c_str());
       }
       try {
-        const double value = contestants[i].measure(pattern, round);
-        if (round > 0) outcomes[i].values.push_back(value);
+        const Figures figures = contestants[i].measure(pattern, round);
+        if (round > 0) outcomes[i].values.push_back(figures.value);
+        outcomes[i].reserved_bytes = figures.reserved_bytes;
+        outcomes[i].most_live_bytes =
+            std::max(outcomes[i].most_live_bytes, figures.most_live_bytes);
       } catch (const std::exception& failure) {
         outcomes[i].failure = failure.what();
         if (outcomes[i].failure.empty()) outcomes[i].failure = "failed without a word";
@@ -322,10 +244,10 @@ std::vector<Outcome> take_turns(const std::vector<Contestant>& contestants, cons
 
 // --- the answer ----------------------------------------------------------------------------------
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + std::ptrdiff_t(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+std::string listed(const std::vector<double>& values) {
+  std::string list;
+  for (const double each : values) list += (list.empty() ? "" : ", ") + std::to_string(each);
+  return '[' + list + ']';
 }
 
 std::string quoted(const std::string& text) {
@@ -341,13 +263,17 @@ std::string row(const Pattern& pattern, const Contestant& who, const Outcome& ou
   const std::string beginning =
       "{\"pattern\": " + quoted(pattern.name) + ", \"bytes\": " + std::to_string(pattern.bytes) +
       ", \"live\": " + std::to_string(pattern.live) +
-      ", \"threads\": " + std::to_string(pattern.threads) + ", \"allocator\": " + quoted(who.name) +
-      ", \"rounds\": " + std::to_string(outcome.values.size());
+      ", \"threads\": " + std::to_string(pattern.threads) + ", \"allocator\": " + quoted(who.name);
   if (!outcome.failure.empty() || outcome.values.empty()) {
     return beginning + ", \"failure\": " + quoted(outcome.failure) + "}";
   }
   const char* unit = pattern.name == "threads" ? "pairs_per_second" : "ns";
-  return beginning + ", \"" + unit + "\": " + std::to_string(median(outcome.values)) + "}";
+  std::string held;
+  if (outcome.most_live_bytes > 0) {
+    const double ratio = double(outcome.reserved_bytes) / double(outcome.most_live_bytes);
+    held = ", \"reserved_by_most_live\": " + std::to_string(ratio);
+  }
+  return beginning + ", \"" + unit + "\": " + listed(outcome.values) + held + "}";
 }
 
 }  // namespace
@@ -355,7 +281,8 @@ std::string row(const Pattern& pattern, const Contestant& who, const Outcome& ou
 
 using namespace side_by_side;
 
-// JSON: {"results": [...]}, or {"failure": "..."}. The text stays until the next call.
+// JSON: {"results": [...]}, or {"failure": "..."}; times and rates are of each round, in order. The
+// text stays until the next call.
 extern "C" ASHLAR_C_API const char* ashlar_side_by_side(const char* backend, int rounds) {
   static std::string answer;
   try {

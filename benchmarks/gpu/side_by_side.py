@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """What allocating and freeing costs on a GPU: the paged engine through its C interface, PyTorch's
-caching allocator and cudaMallocAsync take turns in one process; medians of the rounds.
+caching allocator and cudaMallocAsync take turns in one process; medians of the rounds. How many
+times as fast one is as another is the median of what each round says, since whatever else the host
+does changes within seconds, and each round is over in one.
 
   benchmarks/gpu/side_by_side.py            builds side_by_side.cc beside the library, and runs it
   --library PATH                            default: build/gpu/lib/libashlar_torch.so
@@ -16,6 +18,7 @@ import importlib
 import json
 import os
 import pathlib
+import statistics
 import subprocess
 import sys
 
@@ -100,6 +103,23 @@ def title(row):
     return f"{kind}, {row['live']:,} live, {sizes}"
 
 
+def by_pattern(results):
+    """The rows of each pattern, by allocator."""
+    rows = {}
+    for row in results:
+        key = (row["pattern"], row["bytes"], row["live"], row["threads"])
+        rows.setdefault(key, {})[row["allocator"]] = row
+    return rows.values()
+
+
+def times_as_fast(ours, theirs):
+    """How many times as fast we are, by the rounds that both took part in; None: in none."""
+    rates = zip(ours.get("pairs_per_second", []), theirs.get("pairs_per_second", []))
+    times = zip(theirs.get("ns", []), ours.get("ns", []))
+    ratios = [more / less for more, less in (*rates, *times)]
+    return statistics.median(ratios) if ratios else None
+
+
 def cell(row, ours):
     """The figure, and for others how many times ours is faster."""
     if row is None:
@@ -107,29 +127,40 @@ def cell(row, ours):
     if "failure" in row:
         return "failed"
     if row["pattern"] == "threads":
-        text = f"{row['pairs_per_second'] / 1e6:,.2f} M/s"
-        ratio = ours.get("pairs_per_second", 0) / row["pairs_per_second"]
+        text = f"{statistics.median(row['pairs_per_second']) / 1e6:,.2f} M/s"
     else:
-        text = f"{row['ns']:,.1f} ns"
-        ratio = row["ns"] / ours["ns"] if "ns" in ours else 0
+        text = f"{statistics.median(row['ns']):,.1f} ns"
+    ratio = times_as_fast(ours, row)
     is_other = not row["allocator"].startswith("ashlar")
     return f"{text} ({ratio:.1f}×)" if is_other and ratio else text
 
 
+def held_cell(row, _):
+    return f"{row['reserved_by_most_live']:.3f}" if row else ""
+
+
 def markdown(results):
     """The table, as lines. In brackets: how many times as fast Ashlar's plain address is."""
-    columns = [name for name in COLUMNS if any(row["allocator"] == name for row in results)]
-    lines = ["| pattern | " + " | ".join(columns) + " |", "|---|" + "--:|" * len(columns)]
-    rows = {}
-    for row in results:
-        rows.setdefault(title(row), {})[row["allocator"]] = row
-    for name, by_allocator in rows.items():
-        ours = by_allocator.get("ashlar", {})
-        cells = [cell(by_allocator.get(column), ours) for column in columns]
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    lines = table(results, cell)
     for row in results:
         if "failure" in row:
             lines += ["", f"{row['allocator']}, {title(row)}: {row['failure'][:300]}"]
+    return lines
+
+
+def held_markdown(results):
+    """What churn holds from the device in the end, by the most that was ever live; as lines."""
+    return table([row for row in results if "reserved_by_most_live" in row], held_cell)
+
+
+def table(results, write):
+    """A line for each pattern; `write` gives what a row says, beside our own."""
+    columns = [name for name in COLUMNS if any(row["allocator"] == name for row in results)]
+    lines = ["| pattern | " + " | ".join(columns) + " |", "|---|" + "--:|" * len(columns)]
+    for rows in by_pattern(results):
+        ours = rows.get("ashlar", {})
+        cells = [write(rows.get(column), ours) for column in columns]
+        lines.append(f"| {title(next(iter(rows.values())))} | " + " | ".join(cells) + " |")
     return lines
 
 
@@ -146,7 +177,10 @@ def main():
     answer = measure(asked)
     if "failure" in answer:
         sys.exit(f"side_by_side: {answer['failure']}")
-    print(json.dumps(answer) if asked.json else "\n".join(markdown(answer["results"])))
+    results = answer["results"]
+    lines = [*markdown(results), "", "Reserved in the end ÷ most that was live:", "",
+             *held_markdown(results)]
+    print(json.dumps(answer) if asked.json else "\n".join(lines))
     return 0
 
 

@@ -197,27 +197,22 @@ def bench(asked):
                 headline(results))
     outcome.lines = ["## Allocating and freeing, side by side", "",
                      "One process, taking turns, medians; for others in brackets how many times as"
-                     " fast Ashlar's plain address is. Threads: all together, each on its own"
-                     " stream.", "",
-                     *side_by_side.markdown(results)]
+                     " fast Ashlar's plain address is, by the median of what each round says."
+                     " Threads: all together, each on its own stream.", "",
+                     *side_by_side.markdown(results), "",
+                     "What churn holds from the device in the end, by the most that was ever live:",
+                     "",
+                     *side_by_side.held_markdown(results)]
     return outcome
 
 
 def headline(results):
     """How many times as fast as PyTorch's allocator, at the least: by pattern."""
-    figures = {}
-    for row in results:
-        key = (row["pattern"], row["bytes"], row["live"], row["threads"])
-        figures.setdefault(key, {})[row["allocator"]] = row
     least = {}
-    for (pattern, *_), by in figures.items():
-        ours, theirs = by.get("ashlar", {}), by.get("PyTorch", {})
-        ratio = None
-        if "ns" in ours and "ns" in theirs:
-            ratio = theirs["ns"] / ours["ns"]
-        elif "pairs_per_second" in ours and "pairs_per_second" in theirs:
-            ratio = ours["pairs_per_second"] / theirs["pairs_per_second"]
+    for rows in side_by_side.by_pattern(results):
+        ratio = side_by_side.times_as_fast(rows.get("ashlar", {}), rows.get("PyTorch", {}))
         if ratio is not None:
+            pattern = rows["ashlar"]["pattern"]
             least[pattern] = min(ratio, least.get(pattern, ratio))
     if not least:
         return "PyTorch took no part"

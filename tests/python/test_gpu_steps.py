@@ -104,19 +104,28 @@ class RunTest(unittest.TestCase):
 
 class SideBySideTest(unittest.TestCase):
     def results(self):
-        common = {"bytes": 512, "live": 0, "threads": 1, "rounds": 9}
-        return [{**common, "pattern": "pair", "allocator": "ashlar", "ns": 20.0},
-                {**common, "pattern": "pair", "allocator": "PyTorch", "ns": 400.0},
-                {**common, "pattern": "threads", "allocator": "ashlar", "pairs_per_second": 5e7},
+        common = {"bytes": 512, "live": 0, "threads": 1}
+        churn = {**common, "bytes": 0, "live": 100, "pattern": "churn"}
+        # The host is twice as fast in the second round, and only for us in the third.
+        return [{**common, "pattern": "pair", "allocator": "ashlar", "ns": [40.0, 20.0, 20.0]},
+                {**common, "pattern": "pair", "allocator": "PyTorch", "ns": [800.0, 400.0, 800.0]},
+                {**churn, "allocator": "ashlar", "ns": [100.0], "reserved_by_most_live": 1.1},
+                {**churn, "allocator": "PyTorch", "ns": [900.0], "reserved_by_most_live": 1.8},
+                {**common, "pattern": "threads", "allocator": "ashlar", "pairs_per_second": [5e7]},
                 {**common, "pattern": "threads", "allocator": "PyTorch",
                  "failure": "out of memory"}]
 
     def test_ratios_say_how_many_times_as_fast_ours_is(self):
         lines = side_by_side.markdown(self.results())
-        self.assertIn("| pair, 512 B | 20.0 ns | 400.0 ns (20.0×) |", lines)
+        self.assertIn("| pair, 512 B | 20.0 ns | 800.0 ns (20.0×) |", lines)
         self.assertIn("| 1 thread, pairs of 512 B | 50.00 M/s | failed |", lines)
         self.assertIn("PyTorch, 1 thread, pairs of 512 B: out of memory", lines)
-        self.assertTrue(steps.headline(self.results()).endswith("pair 20.0×"))
+        self.assertTrue(steps.headline(self.results()).endswith("pair 20.0×, churn 9.0×"))
+
+    def test_what_churn_holds_is_a_table_of_its_own(self):
+        lines = side_by_side.held_markdown(self.results())
+        self.assertEqual(lines[0], "| pattern | ashlar | PyTorch |")
+        self.assertEqual(lines[2:], ["| churn, 100 live, sizes that come again | 1.100 | 1.800 |"])
 
 
 if __name__ == "__main__":
