@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/spread.h"
 #include "engine/block.h"
 
 namespace ashlar {
@@ -58,7 +59,7 @@ class BlockTable {
   };
 
   // Their upper bits are what counts.
-  static uint64_t first_hash(uint64_t key) { return key * 0x9E3779B97F4A7C15; }
+  static uint64_t first_hash(uint64_t key) { return spread(key); }
   static uint64_t second_hash(uint64_t key) { return (key ^ key >> 21) * 0xD1B54A32D192ED03; }
 
   const Entry* entry_of(DeviceAddress address) const {

@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 
+#include "base/spread.h"
 #include "engine/paged/arena.h"
 
 namespace ashlar::paged {
@@ -26,9 +27,7 @@ class ArenasByStream {
   static constexpr int kBits = 6;
 
   // Handles of streams are addresses, or count from zero.
-  static size_t place_of(StreamId stream) {
-    return stream.value() * 0x9E3779B97F4A7C15 >> (64 - kBits);
-  }
+  static size_t place_of(StreamId stream) { return spread(stream.value()) >> (64 - kBits); }
 
   std::array<std::atomic<Arena*>, size_t{1} << kBits> places_{};
 };

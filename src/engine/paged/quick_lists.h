@@ -8,6 +8,7 @@
 #include <bit>
 
 #include "base/align.h"
+#include "base/spread.h"
 #include "engine/paged/size_classes.h"
 #include "engine/paged/view.h"
 
@@ -66,7 +67,7 @@ class QuickLists {
   static size_t index_of(size_t bytes) {
     if (is_small(bytes)) return SizeClasses::class_of(bytes);
     const size_t units = (bytes - 1) / kMinBlockBytes + 1;
-    return SizeClasses::kCount + ((units * 0x9e3779b97f4a7c15ULL) >> 58);
+    return SizeClasses::kCount + (spread(units) >> 58);
   }
   // Where a small block of its very size is not there, the next two sizes will do: an eighth more
   // at most is less than it costs to cut one, and to merge it again.
