@@ -27,6 +27,7 @@ struct alignas(128) ThreadRecord {
   ThreadRecord* next = nullptr;                  // in the list of spare ones
 
   static ThreadRecord* mine() { return own != nullptr ? own : take_mine(); }
+  // The calling thread's.
   bool is_mine() const { return mark.load(std::memory_order_relaxed) == thread_mark(); }
 
  private:

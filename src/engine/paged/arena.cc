@@ -114,8 +114,7 @@ int64_t Arena::flush(Heap& heap) {
   return count;
 }
 
-// --- levels
-// -----------------------------------------------------------------------------------------
+// --- levels -------------------------------------------------------------------------------------
 
 Amount Arena::net() const {
   Amount sum = heaps[0].counters.net();
@@ -125,19 +124,10 @@ Amount Arena::net() const {
 
 void Arena::set_levels(const Levels& together, const std::array<Levels, 2>& own) {
   levels_ = together;
-  for (Heap& heap : heaps) heap.own_levels = own[heap.is_small ? 1 : 0];
-  divide_levels(heaps[0], {});
-}
-
-// From where the heap will be when it has risen.
-void Arena::divide_levels(const Heap& rising, const Amount& more) {
-  Amount together = net();
-  together.add(more);
-  const Levels half = levels_.room_above(together).half();
+  const Levels half = together.room_above(net()).half();
   for (Heap& heap : heaps) {
-    Amount from = heap.counters.net();
-    if (&heap == &rising) from.add(more);
-    heap.levels = Levels::lower(Levels::above(from, half), heap.own_levels);
+    heap.own_levels = own[heap.is_small ? 1 : 0];
+    heap.rise_from(heap.counters.net(), half);
   }
 }
 
@@ -158,17 +148,20 @@ void Arena::lower_levels(Heap& heap, const Amount& freed) {
 }
 
 bool Arena::may_rise_at_others_expense(Heap& heap, const Amount& more) {
-  Amount together = net();
-  together.add(more);
+  Heap& other = this->heap(!heap.is_small);
+  const Amount others = other.counters.net();
   Amount own = heap.counters.net();
   own.add(more);
+  Amount together = own;
+  together.add(others);
   if (!levels_.allow(together) || !heap.own_levels.allow(own)) return false;
-  divide_levels(heap, more);
+  const Levels half = levels_.room_above(together).half();
+  heap.rise_from(own, half);
+  other.rise_from(others, half);
   return true;
 }
 
-// --- blocks
-// -----------------------------------------------------------------------------------------
+// --- blocks -------------------------------------------------------------------------------------
 
 PagedBlock* Arena::take_block() {
   if (spare_ == nullptr) {

@@ -36,6 +36,10 @@ struct Heap {
   int64_t patience = 0;
 
   Levels need() const { return highest.need_above(counters.net()); }
+  // As far above that as there is room, but not above its own.
+  void rise_from(const Amount& net, const Levels& room) {
+    levels = Levels::lower(Levels::above(net, room), own_levels);
+  }
 };
 
 class Arena {
@@ -119,7 +123,6 @@ class Arena {
 
  private:
   [[gnu::noinline]] bool may_rise_at_others_expense(Heap& heap, const Amount& more);
-  void divide_levels(const Heap& rising, const Amount& more);
   int64_t flush(Heap& heap);
   PagedBlock* take_range(Heap& heap, size_t bytes, double tolerance);
   PagedBlock* best_range(Heap& heap, size_t bytes, double tolerance, size_t& offset);

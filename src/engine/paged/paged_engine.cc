@@ -93,8 +93,9 @@ PagedEngine::~PagedEngine() {
 // --- allocate -----------------------------------------------------------------------------------
 
 // What nearly every request is: on a stream that this thread alone works on, of a size that was
-// freed a moment ago, seen by nobody but the history. No calls from here unless that is on, which
-// is half of why it is fast. Null: there is more to it.
+// freed a moment ago, seen by nobody but the history. No calls from here unless that is on, or what
+// small and large blocks may do unseen is divided anew, which is half of why it is fast. Null:
+// there is more to it.
 [[gnu::always_inline]] inline PagedBlock* PagedEngine::take_at_once(const Request& request) {
   Arena* arena = default_arenas_.find(request.stream);
   const bool is_simple =
