@@ -246,10 +246,11 @@ def train_one(workload, asked):
     outcome.lines = [
         f"## Training with PyTorch: {workload}", "",
         "Losses are compared step by step with those of PyTorch's allocator with its defaults. Ways"
-        f" took turns, {asked.rounds} rounds each: the fastest round's speed, the highest peak.",
-        "",
-        "| workload | allocator | steps | losses | steps/s | of native | peak requested | peak"
-        " reserved | reserved ÷ requested |", "|---|---|--:|---|--:|--:|--:|--:|--:|"]
+        f" took turns, {asked.rounds} rounds each: the fastest round's speed, with all of them"
+        " beside it, and the highest peak.", "",
+        "| workload | allocator | steps | losses | steps/s | each round | of native | peak"
+        " requested | peak reserved | reserved ÷ requested |",
+        "|---|---|--:|---|--:|---|--:|--:|--:|--:|"]
     runs = {}
     for way in train.WAYS * asked.rounds:
         length = ["--seconds", asked.seconds]
@@ -268,13 +269,16 @@ def train_one(workload, asked):
 
 def faster(before, now):
     """One run for two of the same: its speed is the faster one's, its peak the higher one."""
+    if now:
+        now = {**now, "each_round": [now["steps_per_second"]]}
     if not before or not now:
         return before or now
     best = max(before, now, key=lambda each: each["steps_per_second"])
     peaks = {key: max(before[key], now[key])
              for key in ("peak_reserved_bytes", "peak_requested_bytes")}
     is_same = before.get("is_repeatable", True) and before["losses"] == now["losses"]
-    return {**best, **peaks, "is_repeatable": is_same}
+    return {**best, **peaks, "is_repeatable": is_same,
+            "each_round": before["each_round"] + now["each_round"]}
 
 
 def add_training(outcome, workload, runs):
@@ -305,6 +309,7 @@ def waste(done):
 def training_row(workload, way, done, native):
     cells = [workload, way, f"{done['steps']:,}", difference(done, native) if native else "",
              f"{done['steps_per_second']:.2f}",
+             ", ".join(f"{speed:.2f}" for speed in done["each_round"]),
              f"{done['steps_per_second'] / native['steps_per_second']:.3f}" if native else "",
              f"{done['peak_requested_bytes'] / 2**30:.3f} GiB",
              f"{done['peak_reserved_bytes'] / 2**30:.3f} GiB",

@@ -30,9 +30,11 @@ SUITE = """[ RUN      ] Gpu/SharingContract.AnImportIsExported/Cuda
 """
 
 
-def trained(losses, reserved=105):
-    return {"steps": len(losses), "steps_per_second": 2.0, "losses": losses,
-            "peak_reserved_bytes": reserved, "peak_requested_bytes": 100}
+def trained(losses, reserved=105, speed=2.0):
+    """What one round comes to."""
+    return steps.faster(None, {
+        "steps": len(losses), "steps_per_second": speed, "losses": losses,
+        "peak_reserved_bytes": reserved, "peak_requested_bytes": 100})
 
 
 def quietly(act, *arguments):
@@ -73,6 +75,18 @@ class TrainingTest(unittest.TestCase):
         row = self.row(native=trained([nothing]), expandable=trained([3.0]),
                        ashlar=trained([nothing]))
         self.assertNotIn("equal;", row[2])
+
+    def test_of_several_rounds_the_fastest_and_the_highest_peak_count_and_all_are_told(self):
+        native = trained([3.0], speed=4.0)
+        ours = trained([3.0], speed=3.0, reserved=103)
+        for speed, reserved in ((5.0, 101), (2.0, 104)):
+            ours = steps.faster(ours, {**ours, "steps_per_second": speed,
+                                       "peak_reserved_bytes": reserved})
+        ours = steps.faster(ours, {})  # a round that failed has its own row
+        outcome = steps.Outcome()
+        quietly(steps.add_training, outcome, "transformer", {"native": native, "ashlar": ours})
+        self.assertIn("1.250 of native's speed; reserved ÷ requested 1.040", outcome.rows[0][2])
+        self.assertIn("| 5.00 | 3.00, 5.00, 2.00 | 1.250 |", outcome.lines[-1])
 
 
 class RunTest(unittest.TestCase):
