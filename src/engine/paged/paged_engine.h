@@ -168,6 +168,7 @@ class PagedEngine final : public Engine {
       ASHLAR_REQUIRES(mutex_);
   std::vector<Extent*> idle_to_be_mapped(const Search& search) const ASHLAR_REQUIRES(mutex_);
   Plan plan_growth(const Search& search) ASHLAR_REQUIRES(mutex_);
+  std::vector<Tail> tails_to_grow(const Search& search) ASHLAR_REQUIRES(mutex_);
   void place_new_memory(const Search& search, Plan& plan) const ASHLAR_REQUIRES(mutex_);
   Plan pieces_for(const Search& search, View* view, size_t have_bytes,
                   const std::vector<Extent*>& idle) ASHLAR_REQUIRES(mutex_);
@@ -187,7 +188,7 @@ class PagedEngine final : public Engine {
   void mark_idle(PagedPool& pool, const std::set<const Arena*>& lenders, const Arena* asking)
       ASHLAR_REQUIRES(mutex_);
   Plan plan_placement(const Search& search) ASHLAR_REQUIRES(mutex_);
-  Tail find_tail(const View& view, const Search& search) ASHLAR_REQUIRES(mutex_);
+  Tail find_tail(View& view, const Search& search) ASHLAR_REQUIRES(mutex_);
   bool may_use(const View& view, const Search& search) const ASHLAR_REQUIRES(mutex_);
   void consider_runs(View& view, const IdleMap& idle, BestPlace& best) ASHLAR_REQUIRES(mutex_);
   static Run run_around(const View& view, size_t first, size_t end, const IdleMap& idle);
@@ -450,6 +451,7 @@ class PagedEngine final : public Engine {
   StackId acting_stack_ ASHLAR_GUARDED_BY(mutex_);
   int64_t visited_count_ ASHLAR_GUARDED_BY(mutex_) = 0;  // by the last plan; see placing.cc
   uint64_t idle_round_ ASHLAR_GUARDED_BY(mutex_) = 0;    // likewise; see View
+  uint64_t seen_round_ ASHLAR_GUARDED_BY(mutex_) = 0;
   std::optional<EventId> handover_ ASHLAR_GUARDED_BY(mutex_);
   std::vector<EventId> spare_events_ ASHLAR_GUARDED_BY(mutex_);  // free to be recorded again
   std::thread::id changer_ ASHLAR_GUARDED_BY(mutex_);  // who pauses or resumes now; nobody at most

@@ -177,8 +177,8 @@ Run PagedEngine::run_around(const View& view, size_t first, size_t end, const Id
 }
 
 // The stretch at the end, which is empty where that is in use.
-Tail PagedEngine::find_tail(const View& view, const Search& search) {
-  const Tail nothing{nullptr, view.mapped_bytes};
+Tail PagedEngine::find_tail(View& view, const Search& search) {
+  const Tail nothing{&view, nullptr, view.mapped_bytes};
   if (!may_use(view, search)) return nothing;
   const IdleMap& idle = search.pool->idle;
   size_t first = view.packed.size();
@@ -186,10 +186,10 @@ Tail PagedEngine::find_tail(const View& view, const Search& search) {
   visited_count_ += 1 + visits_of_packed(view.packed.size() - first);
   if (first < view.packed.size()) {
     const Run run = run_around(view, first, view.packed.size(), idle);
-    return {run.first, run.begin};
+    return {&view, run.first, run.begin};
   }
   const bool is_free = view.last != nullptr && view.last->is_in_ranges();
-  return is_free ? Tail{view.last, view.offset_of(*view.last)} : nothing;
+  return is_free ? Tail{&view, view.last, view.offset_of(*view.last)} : nothing;
 }
 
 PackedSlot PagedEngine::packed(const View& view, size_t index) const {

@@ -61,8 +61,11 @@ struct BestPlace {
 
 // The end of a view, as far as it could be used.
 struct Tail {
+  View* view = nullptr;
   PagedBlock* first = nullptr;  // null: nothing of it
   size_t begin = 0;
+
+  size_t bytes() const { return view->mapped_bytes - begin; }
 };
 
 // What a plan has taken: a block that is nobody else's, around the place of the one to come.

@@ -137,30 +137,40 @@ std::vector<Extent*> PagedEngine::idle_to_be_mapped(const Search& search) const 
   return idle;
 }
 
-// Behind the free end of a view, or wherever there is room: whatever takes the least new memory,
-// then the fewest driver calls.
-Plan PagedEngine::plan_growth(const Search& search) {
-  const std::vector<Extent*> idle = idle_to_be_mapped(search);
-  size_t idle_bytes = 0;
-  for (const Extent* extent : idle) idle_bytes += extent->bytes;
-  // Of a plan that has so much to map: with the largest extents, and no new memory as far as idle
-  // memory reaches.
-  const auto least_cost = [&](size_t missing) {
-    if (missing > idle_bytes) return static_cast<double>(missing - idle_bytes);
-    return kMapUs * kBytesPerUs * static_cast<double>(missing) /
-           static_cast<double>(idle.front()->bytes);
-  };
-  Plan best = pieces_for(search, nullptr, 0, idle);
-  double best_cost = cost_of(search, best);
+// Of the views that could grow by what is missing; the longest first, since the less a plan has to
+// map, the less it costs.
+std::vector<Tail> PagedEngine::tails_to_grow(const Search& search) {
+  std::vector<Tail> tails;
   for (const auto& each : search.pool->views) {
     View& view = *each;
     if (view.is_plain || view.is_small != search.is_small) continue;
     const Tail tail = find_tail(view, search);
-    const size_t have_bytes = view.mapped_bytes - tail.begin;
     const bool has_room = tail.begin + grown_bytes(search) <= view.reserved.bytes;
-    if (have_bytes == 0 || have_bytes >= search.bytes || !has_room) continue;
-    if (least_cost(search.bytes - have_bytes) >= best_cost) continue;
-    Plan plan = pieces_for(search, &view, have_bytes, idle);
+    if (tail.bytes() > 0 && tail.bytes() < search.bytes && has_room) tails.push_back(tail);
+  }
+  std::stable_sort(tails.begin(), tails.end(),
+                   [](const Tail& a, const Tail& b) { return a.bytes() > b.bytes(); });
+  return tails;
+}
+
+// Behind the free end of a view, or wherever there is room: whatever takes the least new memory,
+// then the fewest driver calls.
+Plan PagedEngine::plan_growth(const Search& search) {
+  const std::vector<Extent*> idle = idle_to_be_mapped(search);
+  std::vector<size_t> reach = {0};  // of the largest one, of the two largest, ...
+  for (const Extent* extent : idle) reach.push_back(reach.back() + extent->bytes);
+  // Of a plan that has so much to map: with the largest extents, and no new memory as far as idle
+  // memory reaches.
+  const auto least_cost = [&](size_t missing) {
+    if (missing > reach.back()) return static_cast<double>(missing - reach.back());
+    const auto enough = std::lower_bound(reach.begin(), reach.end(), missing);
+    return kMapUs * kBytesPerUs * static_cast<double>(enough - reach.begin());
+  };
+  Plan best = pieces_for(search, nullptr, 0, idle);
+  double best_cost = cost_of(search, best);
+  for (const Tail& tail : tails_to_grow(search)) {
+    if (least_cost(search.bytes - tail.bytes()) >= best_cost) break;
+    Plan plan = pieces_for(search, tail.view, tail.bytes(), idle);
     plan.from = tail.first;
     plan.offset = tail.begin;
     const double cost = cost_of(search, plan);
@@ -201,19 +211,26 @@ Plan PagedEngine::pieces_for(const Search& search, View* view, size_t have_bytes
   plan.view = view;
   plan.exists = true;
   size_t missing = search.bytes - have_bytes;
+  const uint64_t round = ++seen_round_;
+  if (view != nullptr) {
+    for (const Slot& slot : view->slots) {
+      if (slot.extent != nullptr) slot.extent->seen_round = round;
+    }
+  }
+  const auto is_there = [round](const Extent* extent) { return extent->seen_round == round; };
   Extent* larger = nullptr;  // the smallest that was larger than what was missing at its turn
   for (auto next = idle.begin(); missing > 0 && next != idle.end();) {
     const auto passed = next;
     next = std::partition_point(next, idle.end(),
                                 [&](const Extent* extent) { return extent->bytes > missing; });
     for (auto at = next; at != passed; --at) {
-      if ((*std::prev(at))->is_mapped_in(view)) continue;
+      if (is_there(*std::prev(at))) continue;
       larger = *std::prev(at);
       break;
     }
     if (next == idle.end()) break;
     Extent* extent = *next++;
-    if (extent->is_mapped_in(view)) continue;  // it is there already
+    if (is_there(extent)) continue;
     plan.pieces.push_back(extent);
     missing -= extent->bytes;
   }

@@ -44,6 +44,7 @@ struct Extent {
   bool is_small = false;      // counted with the small ones
   AddressRange shown{};       // where trackers believe it to be
   uint64_t marked_round = 0;  // of its arena's markers: set apart by a trim before that; 0: not
+  uint64_t seen_round = 0;    // of plans: seen in the view that one would grow
   bool is_leaving = false;    // on its way to the device: nobody may use it any more
   bool is_dropped = false;    // while its pool is paused: it has no memory, and `id` says nothing
   Backup backup{};            // of a paused pool
