@@ -4,7 +4,7 @@ suites, the benchmarks, PyTorch and the stress on the device, prints one table, 
 benchmarks/results/<gpu>.md with the date and the command. scripts/gpu is how to call it.
 
   scripts/gpu                          all steps: build, tests, bench, transformer, convolution,
-                                       experts, oom, stress, sanitizer
+                                       experts, oom, hooks, stress, sanitizer
   --only STEP[,STEP...]                only these; the others' latest outcomes are kept. train
                                        stands for transformer, convolution and experts
   --tests DIR                          where the programs of the suites are, for a machine without
@@ -15,7 +15,8 @@ benchmarks/results/<gpu>.md with the date and the command. scripts/gpu is how to
   --without-gpu                        tries this script itself, on the simulated device; no results
 
 Needs an NVIDIA driver, nvcc, cmake, ninja, g++ and, for bench and training, PyTorch in python3.
-What is missing is said in its row. Exit: 0 all that ran passed, 1 something failed, 2 usage."""
+What is missing is said in its row, and which goals are missed (README.md). Exit: 0 all that ran
+passed, 1 something failed or missed its goal, 2 usage."""
 
 import argparse
 import dataclasses
@@ -198,7 +199,7 @@ def main(arguments):
     if path:
         print(f"\ngpu: written to {path}")
     ran = [row for name in asked.only for row in outcomes[name]["rows"]]
-    return 1 if any(state.startswith("FAILED") for _, state, _ in ran) else 0
+    return 1 if any(state.startswith(("FAILED", "MISSED")) for _, state, _ in ran) else 0
 
 
 if __name__ == "__main__":

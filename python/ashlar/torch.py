@@ -82,7 +82,7 @@ def is_enabled() -> bool:
 
 def mem_pool(conf: Optional[str] = None, backend: Optional[str] = None) -> Any:
     """A torch.cuda.MemPool whose segments come from Ashlar, for `torch.cuda.use_mem_pool`. The
-    first call configures, as `enable` does; later ones must say nothing, or the same."""
+    first call configures, as `enable` does; later ones say neither."""
     global _pool_allocator
     torch = importlib.import_module("torch")
     if _enabled is not None:

@@ -319,6 +319,18 @@ TEST_P(EnginePoolsContract, APoolThatSaidSoLendsWhatItHasCachedWhenNothingElseIs
   }
 }
 
+TEST_P(EnginePoolsContract, APoolThatWasLetGoLendsNothing) {
+  const auto source = std::make_shared<CountingSource>(device());
+  must(engine().create_pool(kFirst, {.source = source, .use_on_oom = true}));
+  route(kFirst);
+  Block* kept = allocate(20 * kMiB);
+  free(allocate(20 * kMiB));
+  end_route(kFirst);
+  must(engine().release_pool(kFirst));
+  for (Block* block : fill_up(20 * kMiB)) EXPECT_FALSE(source->covers(block));
+  free(kept);
+}
+
 TEST_P(EnginePoolsContract, APoolWithATagIsPausedOrTheEngineSaysThatItCannotBe) {
   PoolOptions options;
   options.tag = "weights";

@@ -8,7 +8,7 @@ namespace ashlar::model {
 std::optional<ClassicModel::Place> ClassicModel::climb(const Wanted& wanted) {
   if (wanted.list.pool.is_default()) {
     for (const auto& [id, pool] : pools_) {
-      if (!pool.use_on_oom) continue;
+      if (!pool.use_on_oom || pool.freeable) continue;
       const List lender{id, wanted.list.is_small};
       if (std::optional<Place> lent = best_fit(wanted, lender, false)) return lent;
     }

@@ -85,8 +85,13 @@ class TrainingTest(unittest.TestCase):
         ours = steps.faster(ours, {})  # a round that failed has its own row
         outcome = steps.Outcome()
         quietly(steps.add_training, outcome, "transformer", {"native": native, "ashlar": ours})
+        self.assertEqual(outcome.rows[0][1], "passed")
         self.assertIn("1.250 of native's speed; reserved ÷ requested 1.040", outcome.rows[0][2])
         self.assertIn("| 5.00 | 3.00, 5.00, 2.00 | 1.250 |", outcome.lines[-1])
+
+    def test_a_goal_that_is_missed_is_said_and_has_not_passed(self):
+        row = self.row(native=trained([3.0]), ashlar=trained([3.0], speed=1.9, reserved=106))
+        self.assertEqual(row[1], "MISSED (speed 0.950 < 0.98, reserved 1.060 > 1.05)")
 
 
 class RunTest(unittest.TestCase):
@@ -140,6 +145,17 @@ class SideBySideTest(unittest.TestCase):
         lines = side_by_side.held_markdown(self.results())
         self.assertEqual(lines[0], "| pattern | ashlar | PyTorch |")
         self.assertEqual(lines[2:], ["| churn, 100 live, sizes that come again | 1.100 | 1.800 |"])
+
+    def test_goals_are_those_of_the_pattern(self):
+        self.assertEqual(steps.judged(steps.missed_by_speed(self.results())), "passed")
+        slow = self.results()
+        slow[2]["ns"] = [200.0]  # churn
+        slow[5] = {**slow[4], "allocator": "PyTorch", "pairs_per_second": [4.9e6]}
+        self.assertEqual(steps.judged(steps.missed_by_speed(slow)),
+                         "MISSED (churn, 100 live, sizes that come again: 4.5 < 5)")
+        for row in slow[4:]:
+            row["threads"] = 16
+        self.assertIn("16 threads, pairs of 512 B: 10.2 < 100", steps.missed_by_speed(slow))
 
 
 if __name__ == "__main__":

@@ -43,11 +43,12 @@ Result<ClassicBlock*> ClassicEngine::empty_and_retry(Search& search) {
   }
 }
 
-// Cached blocks of pools that said they may serve others; such a pool does not grow for it.
+// Cached blocks of pools that said they may serve others, as long as somebody holds them; such a
+// pool does not grow for it.
 ClassicBlock* ClassicEngine::borrow_from_overflow_pools(const Search& search) {
   if (search.pool->owner() != nullptr) return nullptr;
   for (auto& [id, pool] : pools_) {
-    if (!pool->options.use_on_oom) continue;
+    if (!pool->options.use_on_oom || routes_.is_freeable(id)) continue;
     FreePool& lender = search.pool->is_small() ? pool->small : pool->large;
     const Wanted wanted{search.request.stream, search.block_bytes, false};
     if (ClassicBlock* block = lender.take_best_fit(wanted, sizes_)) return block;

@@ -65,11 +65,12 @@ void PagedEngine::set_quiet(PagedPool& pool, bool is_quiet) {
   for (const auto& [stream, arena] : pool.arenas) arena->is_quiet = is_quiet && arena->is_gone;
 }
 
-// Cached blocks of pools that said they may serve others; such a pool does not grow for it.
+// Cached blocks of pools that said they may serve others, as long as somebody holds them; such a
+// pool does not grow for it.
 Block* PagedEngine::borrow_from_overflow_pools(Search& search) {
   if (search.pool != default_pool_) return nullptr;
   for (const auto& [id, pool] : pools_) {
-    if (!pool->options.use_on_oom || pool->is_paused) continue;
+    if (!pool->options.use_on_oom || pool->is_paused || routes_.is_freeable(id)) continue;
     const auto arena = pool->arenas.find(search.request.stream);
     if (arena == pool->arenas.end()) continue;
     Search lent = search;

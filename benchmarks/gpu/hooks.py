@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+"""What PyTorch asks of an allocator besides memory, asked of Ashlar by PyTorch itself: graphs and
+their pools, uses on other streams, emptying the cache, limits, pools of their own. Each check looks
+at numbers that come out wrong, or at memory that is not held, where a hook is.
+
+  benchmarks/gpu/hooks.py process      with ashlar.torch.enable()
+  benchmarks/gpu/hooks.py pool         with ashlar.torch.mem_pool()
+
+Exit: 0 all is as it should be, 1 not. Needs PyTorch, a GPU and libashlar_torch.so
+(ASHLAR_TORCH_LIBRARY)."""
+
+import ctypes
+import gc
+import json
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "python"))
+
+import ashlar.torch as ours  # noqa: E402: its folder comes first
+
+MIB = 1 << 20
+LONG = 200_000_000  # cycles of the device: a tenth of a second
+
+
+def expect(what, holds):
+    if not holds:
+        sys.exit(f"hooks: {what}")
+
+
+def is_all(tensor, value):
+    return bool((tensor == value).all().item())
+
+
+# --- with enable() --------------------------------------------------------------------------------
+
+
+def graphs(torch):
+    """What a graph has in it stays its own: what comes and goes between launches does not touch it;
+    a second graph may share its pool; and afterwards all of it comes back."""
+    given = torch.zeros(4 * MIB, device="cuda")
+    graph, second = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        between = given * 2
+        answer = between + 1
+        del between
+    with torch.cuda.graph(second, pool=graph.pool()):
+        after = (answer * 10).clone()
+    held = ours.memory_reserved()
+    for value in range(1, 4):
+        others = [torch.full((4 * MIB,), -1.0, device="cuda") for _ in range(4)]
+        given.fill_(value)
+        graph.replay()
+        second.replay()
+        expect("a graph's memory was given to others", is_all(answer, 2 * value + 1))
+        expect("the second graph went wrong", is_all(after, 10 * (2 * value + 1)))
+        expect("others' memory was used by a graph", all(is_all(each, -1.0) for each in others))
+        del others
+    del graph, second, answer, after, given
+    gc.collect()
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    expect("the memory of graphs did not come back", ours.memory_reserved() < held)
+
+
+def other_streams(torch):
+    """Freed while another stream still reads: not before that has ended does somebody get it."""
+    side = torch.cuda.Stream()
+    kept = torch.full((8 * MIB,), 7.0, device="cuda")
+    place = kept.data_ptr()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        torch.cuda._sleep(LONG)
+        copy = kept.clone()
+        kept.record_stream(side)
+    del kept
+    early = torch.full((8 * MIB,), -1.0, device="cuda")
+    expect("memory was given away while another stream read it", early.data_ptr() != place)
+    torch.cuda.synchronize()
+    expect("another stream read what came later", is_all(copy, 7.0))
+
+
+def memory_of_others(torch):
+    """What Ashlar did not allocate is none of its business."""
+    driver = ctypes.CDLL("libcuda.so.1")
+    address = ctypes.c_uint64()
+    expect("the driver has no memory",
+           driver.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(4 * MIB)) == 0)
+
+    class Foreign:
+        __cuda_array_interface__ = {"shape": (MIB,), "typestr": "<f4", "version": 3,
+                                    "data": (address.value, False)}
+
+    seen = torch.as_tensor(Foreign(), device="cuda")
+    seen.fill_(3.0)
+    seen.record_stream(torch.cuda.Stream())
+    expect("memory of others holds something else", is_all(seen, 3.0))
+    del seen
+    torch.cuda.synchronize()
+    driver.cuMemFree_v2(address)
+
+
+def limits(torch):
+    """A share of the device, and its cache given back."""
+    total = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.set_per_process_memory_fraction(2 * 2**30 / total)
+    try:
+        torch.empty(3 * 2**30, dtype=torch.uint8, device="cuda")
+    except torch.OutOfMemoryError:
+        pass
+    else:
+        sys.exit("hooks: more was given than the limit allows")
+    torch.cuda.set_per_process_memory_fraction(1.0)
+    some = torch.empty(3 * 2**30, dtype=torch.uint8, device="cuda")
+    del some
+    expect("a cache was not kept", ours.memory_reserved() >= 3 * 2**30)
+    torch.cuda.empty_cache()
+    expect("a cache was not given back", ours.memory_reserved() < 2**30)
+
+
+def check_process(torch):
+    ours.enable()
+    for check in (graphs, other_streams, memory_of_others, limits):
+        check(torch)
+        print(f"hooks: {check.__name__}", flush=True)
+    return 4
+
+
+# --- with mem_pool() ------------------------------------------------------------------------------
+
+
+def segments(torch):
+    """They come from Ashlar as long as the pool is used, and go back with it."""
+    pool = ours.mem_pool()
+    with torch.cuda.use_mem_pool(pool):
+        inside = torch.full((16 * MIB,), 5.0, device="cuda")
+    held = ours.memory_allocated()
+    expect("a pool's segments came from elsewhere", held >= inside.nbytes)
+    outside = torch.full((16 * MIB,), 6.0, device="cuda")
+    expect("PyTorch's own memory came from here, too", ours.memory_allocated() == held)
+    expect("wrong numbers", is_all(inside, 5.0) and is_all(outside, 6.0))
+    del inside, outside, pool
+    gc.collect()
+    torch.cuda.empty_cache()
+    expect("a pool's segments did not come back", ours.memory_allocated() == 0)
+
+
+def graph_in_a_pool(torch):
+    pool = ours.mem_pool()
+    given = torch.zeros(4 * MIB, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, pool=pool.id):
+        answer = given * 2 + 1
+    expect("a graph's segments came from elsewhere", ours.memory_allocated() >= answer.nbytes)
+    for value in range(1, 4):
+        given.fill_(value)
+        graph.replay()
+        expect("a graph in a pool went wrong", is_all(answer, 2 * value + 1))
+
+
+def check_pool(torch):
+    for check in (segments, graph_in_a_pool):
+        check(torch)
+        print(f"hooks: {check.__name__}", flush=True)
+    return 2
+
+
+WAYS = {"process": check_process, "pool": check_pool}
+
+
+def main():
+    if len(sys.argv) != 2 or sys.argv[1] not in WAYS:
+        sys.exit(f"hooks: expected one of {', '.join(WAYS)}")
+    import torch
+    print(json.dumps({"checks": WAYS[sys.argv[1]](torch)}))
+
+
+if __name__ == "__main__":
+    main()
