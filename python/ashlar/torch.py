@@ -94,7 +94,9 @@ def mem_pool(conf: Optional[str] = None, backend: Optional[str] = None) -> Any:
         _pool_allocator = plugged  # segments are given back long after the pool is gone
     elif conf is not None or backend is not None:
         raise RuntimeError("ashlar.torch is configured already (expected no conf and no backend)")
-    return torch.cuda.MemPool(_pool_allocator.allocator())
+    pool = torch.cuda.MemPool(_pool_allocator.allocator())
+    _allocator(None)  # its device cannot be opened while something captures
+    return pool
 
 
 def _configure(torch: Any, conf: Optional[str], backend: Optional[str]) -> None:

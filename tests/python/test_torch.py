@@ -2,7 +2,7 @@
 """ashlar.torch on the simulated device, with a PyTorch that is not there: a module of the same
 shape, which calls the plug-in's functions as the real one does.
 
-  test_torch.py LIBRARY    (in a process of its own, since an allocator is for good)"""
+  test_torch.py LIBRARY STANDIN    (in a process of its own, since an allocator is for good)"""
 
 import ctypes
 import os
@@ -237,6 +237,28 @@ class ProcessTest(unittest.TestCase):
             "plugged.free(segment, 20 << 20, 0, None); print(ashlar.torch.memory_allocated())")
         self.assertEqual(done.stdout, "0\n", done.stderr)
 
+    def test_a_pool_gets_segments_while_a_graph_is_captured(self):
+        done = in_a_process(
+            "import test_torch; torch = sys.modules['torch'] = test_torch.fake_torch()\n"
+            "import ashlar.torch, ctypes, os; ashlar.torch.mem_pool()\n"
+            "driver = ctypes.CDLL(os.environ['CUDA_STANDIN'])\n"
+            "stream, other, graph, context = (ctypes.c_void_p() for _ in range(4))\n"
+            "assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0\n"
+            "assert driver.cuCtxPushCurrent_v2(context) == 0\n"
+            "for each in (stream, other):\n"
+            "    assert driver.cuStreamCreateWithPriority(ctypes.byref(each), 1, 0) == 0\n"
+            "plugged = ashlar.torch._pool_allocator\n"
+            "cached = plugged.alloc(64 << 20, 0, other)\n"
+            "plugged.free(cached, 64 << 20, 0, other)\n"
+            "assert driver.cuStreamBeginCapture_v2(stream, 0) == 0\n"
+            "segment = plugged.alloc(20 << 20, 0, stream)\n"
+            "assert segment, 'out of memory'\n"
+            "assert driver.cuStreamEndCapture(stream, ctypes.byref(graph)) == 0, 'broken'\n"
+            "assert not cached <= segment < cached + (64 << 20), 'it would have to be waited for'\n"
+            "print(ashlar.torch.memory_allocated() >> 20)",
+            ASHLAR_TORCH_BACKEND="cuda", ASHLAR_CUDA_DRIVER=os.environ["CUDA_STANDIN"])
+        self.assertEqual(done.stdout, "20\n", done.stderr)
+
     def test_a_library_that_is_not_there_is_said(self):
         done = in_a_process("import test_torch; sys.modules['torch'] = test_torch.fake_torch()\n"
                             "import ashlar.torch; ashlar.torch.enable()",
@@ -246,6 +268,7 @@ class ProcessTest(unittest.TestCase):
 
 if __name__ == "__main__":
     os.environ["ASHLAR_TORCH_LIBRARY"] = sys.argv.pop(1)
+    os.environ["CUDA_STANDIN"] = sys.argv.pop(1)
     os.environ["ASHLAR_TORCH_BACKEND"] = "sim"
     os.environ["ASHLAR_SIM_CAPACITY"] = "1GiB"
     os.environ.pop("ASHLAR_ALLOC_CONF", None)

@@ -6,6 +6,7 @@
 #include "api/torch/torch_error.h"
 #include "api/unwrap.h"
 #include "base/text.h"
+#include "device/relaxed_capture.h"
 
 using namespace ashlar;
 using namespace ashlar::c_api;
@@ -18,6 +19,29 @@ std::optional<std::string> given(const char* text) {
 }
 
 PoolId pool_of(TorchPoolId pool) { return {pool.first, pool.second}; }
+
+// PyTorch asks for segments of a MemPool while it captures, too, and tells nobody of that: what the
+// engine does for it must be no part of the capture, and the engine must take no part in it.
+class UntoldCapture {
+ public:
+  UntoldCapture(Engine& engine, StreamId stream) : engine_(engine), relaxed_(engine.device()) {
+    if (!engine.device().properties().has_capture) return;
+    const Result<CaptureState> state = engine.device().capture_state(stream);
+    is_capturing_ = state.ok() && state->status != CaptureStatus::kNone;
+    if (is_capturing_) engine_.capture_began();
+  }
+  // What cannot be freed after a capture is tried again, and told, by later calls.
+  ~UntoldCapture() {
+    if (is_capturing_) (void)code_of(engine_.capture_ended());
+  }
+  UntoldCapture(const UntoldCapture&) = delete;
+  UntoldCapture& operator=(const UntoldCapture&) = delete;
+
+ private:
+  Engine& engine_;
+  const RelaxedCapture relaxed_;
+  bool is_capturing_ = false;
+};
 
 // 0 B give null. Throws.
 void* allocate(size_t bytes, int device, void* stream, const void* caller) {
@@ -68,7 +92,11 @@ void* ashlar_torch_alloc(size_t bytes, int device, void* stream) {
 void* ashlar_torch_pool_alloc(size_t bytes, int device, void* stream) noexcept {
   void* memory = nullptr;
   const void* caller = __builtin_return_address(0);
-  (void)guarded([&] { memory = allocate(bytes, device, stream, caller); });
+  (void)guarded([&] {
+    const UntoldCapture capture(TorchDevices::of_process().allocator(device).engine,
+                                stream_id(stream));
+    memory = allocate(bytes, device, stream, caller);
+  });
   return memory;
 }
 
