@@ -1,6 +1,8 @@
 """The steps of scripts/gpu: building, the suites, the benchmarks. Each gives rows for the table
 and, where there is more to tell, lines of Markdown. A step that fails says so in its row; none
-stops the others. run_all.py calls them."""
+stops the others. run_all.py calls them.
+
+Long because it is all steps in their order, each of which is short."""
 
 import dataclasses
 import functools

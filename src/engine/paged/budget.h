@@ -4,7 +4,8 @@
 // meets most of its sizes in its first seconds, where the part is larger; and what saves much may
 // be paid for later. Looking has a bound for each moment, too, closer after those seconds: a loop
 // that does nothing but allocate, and pauses now and then, is not to spend on each allocation what
-// its pauses brought in. Guarded by the engine's lock.
+// its pauses brought in; but a few large blocks are not to take a tenth more memory because there
+// was no time to look for a moment. Guarded by the engine's lock.
 #pragma once
 
 #include <algorithm>
@@ -43,7 +44,9 @@ class Budget {
     for (size_t i = 0; i < purses_.size(); ++i) {
       purses_[i].fill(times(kDriverFactors[i]), times(kLookingFactors[i]));
     }
-    if (visits_at_once_ < (need == Need::kUrgent ? -most_at_once() : 0)) return false;
+    const double may_be_owed_at_once = (need == Need::kUrgent ? most_at_once() : 0) +
+                                       kOwedForAllAtOnce * std::max(saved_part - kSmallPart, 0.0);
+    if (visits_at_once_ < -may_be_owed_at_once) return false;
     const Purse& purse = purses_[static_cast<size_t>(need)];
     return purse.visits > -kOwedForAllVisits * saved_part && purse.us > -kOwedForAllUs * saved_part;
   }
@@ -72,6 +75,8 @@ class Budget {
   static constexpr double kMostVisits = 100 * kVisitsPerMs;
   static constexpr double kMostOwedVisits = 32 * kVisitsPerMs;
   static constexpr double kOwedForAllVisits = 100 * kVisitsPerMs;
+  static constexpr double kOwedForAllAtOnce = 500 * kVisitsPerMs;
+  static constexpr double kSmallPart = 1.0 / 64;  // no more than any growth takes
 
   struct Purse {
     double us = kFirstUs;

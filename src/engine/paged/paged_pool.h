@@ -13,6 +13,22 @@
 
 namespace ashlar::paged {
 
+// How large the large blocks are that misses ask for: each counts by its bytes, so that it is the
+// size that most of the memory is cut into.
+class UsualSize {
+ public:
+  void add(size_t bytes) {
+    const auto added = static_cast<double>(bytes);
+    sum_ += added;
+    sum_of_squares_ += added * added;
+  }
+  size_t bytes() const { return sum_ == 0 ? 0 : static_cast<size_t>(sum_of_squares_ / sum_); }
+
+ private:
+  double sum_ = 0;
+  double sum_of_squares_ = 0;
+};
+
 // A private one is gone once it is freeable (base/routes.h), holds no memory any more, and nobody
 // is allocating from it.
 struct PagedPool {
@@ -27,6 +43,7 @@ struct PagedPool {
   bool is_baked = false;     // a graph or a checkpoint knows its addresses
   int trim_count = 0;        // trims on their way, likewise
   Budget budget{};           // of stitching
+  UsualSize usual_size{};    // of what is stitched
   int search_count = 0;      // allocations on their way, which may have unlocked meanwhile
   std::map<StreamId, std::unique_ptr<Arena>> arenas;
   std::vector<std::unique_ptr<View>> views;

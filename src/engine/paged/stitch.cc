@@ -24,15 +24,23 @@ constexpr int64_t kLongPatience = 1024;
 // What is merged has to be cut again for whoever wants it next.
 constexpr int64_t kVisitsOfMerging = 12;
 
-// How many extents all of the memory should be cut into, about.
-size_t share_of(PagedPolicy policy) {
+// How many extents all of the memory should be cut into: few are mapped quickly, many waste little.
+struct ExtentCount {
+  size_t least = 160;
+  size_t most = 320;
+};
+
+ExtentCount extent_count(PagedPolicy policy) {
   switch (policy) {
-    case PagedPolicy::kFast: return 32;
-    case PagedPolicy::kBalanced: return 160;
-    case PagedPolicy::kLean: return 1024;
+    case PagedPolicy::kFast: return {32, 32};
+    case PagedPolicy::kBalanced: return {160, 320};
+    case PagedPolicy::kLean: return {1024, 1024};
   }
-  return 160;
+  return {};
 }
+
+// And a block of the usual size, as far as those allow.
+constexpr size_t kExtentsOfBlock = 8;
 
 }  // namespace
 
@@ -40,6 +48,7 @@ Result<Block*> PagedEngine::stitch(Search& search) {
   const RelaxedCapture relaxed(device_, waiting_.capture_count());
   if (!relaxed.status().ok()) return relaxed.status();
   const std::set<const Arena*> lenders = find_lenders(search);
+  if (!search.is_small) search.pool->usual_size.add(search.bytes);
   search.is_ample = !can_afford_to_stitch(search);  // before arenas are locked: it looks at sums
   Plan plan;
   Claim claim;
@@ -283,7 +292,10 @@ size_t PagedEngine::fresh_extent_bytes(const Search& search) const {
   if (is_shareable()) return shared_extent_bytes(search.is_small);
   if (search.is_small) return small_extent_bytes();
   constexpr size_t kLargest = 64 * kMiB;
-  const size_t share = (held_bytes_ + search.bytes) / share_of(options_.policy);
+  const size_t all_bytes = held_bytes_ + search.bytes;
+  const ExtentCount count = extent_count(options_.policy);
+  const size_t share = std::clamp(search.pool->usual_size.bytes() / kExtentsOfBlock,
+                                  all_bytes / count.most, all_bytes / count.least);
   return align_up_to(std::clamp(share, small_extent_bytes(), kLargest), granule_bytes_);
 }
 

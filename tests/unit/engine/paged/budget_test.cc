@@ -83,6 +83,19 @@ TEST(BudgetTest, NoMoreThanAPartOfTheTimeIsSpentOnLookingAtOnce) {
   EXPECT_NEAR(visits, (1.6 + 0.02 * 19) * kVisitsInMs, 2000);
 }
 
+// Or a moment without time to look would cost a large block's memory, for good.
+TEST(BudgetTest, WhatSavesMuchMayBeLookedForAtOnce) {
+  Budget budget = grown_up();
+  const int64_t now_ns = kGrownUpNs + 60'000 * kMs;
+  (void)budget.is_left(kUsual, kLittle, now_ns);
+  budget.spend_visits(6 * kVisitsInMs);
+  EXPECT_FALSE(budget.is_left(kUrgent, kLittle, now_ns));
+  EXPECT_FALSE(budget.is_left(kUrgent, 1.0 / 64, now_ns)) << "any growth takes that";
+  EXPECT_TRUE(budget.is_left(kUrgent, 1.0 / 40, now_ns));
+  budget.spend_visits(150 * kVisitsInMs);
+  EXPECT_FALSE(budget.is_left(kUrgent, 1.0 / 40, now_ns)) << "all of it counts";
+}
+
 TEST(BudgetTest, WhatSavesMuchMayBeLookedForNow) {
   Budget budget = grown_up();
   budget.spend_visits(16 * kVisitsInMs);
