@@ -4,7 +4,10 @@
 // and come in phases, small and large, under `policy:lean`: new memory is taken only where none can
 // be stitched.
 //
-//   gpu_stress [--seconds N] [--short]    exit: 0 all bytes right, 1 mismatches, 2 something failed
+//   gpu_stress [--seconds N] [--short] [--conf OPTIONS]
+//
+// With other options ("engine:async") it asks another engine the same. Exit: 0 all bytes right, 1
+// mismatches, 2 something failed.
 //
 // nvcc builds it for a GPU (scripts/gpu). A C++ compiler builds it, too, with copies in place of
 // the kernels, so that the rest can be tried with `--backend sim` or over a stand-in driver.
@@ -34,6 +37,7 @@ constexpr int kPhase = 64;  // blocks of small sizes, and then of large ones
 
 struct Options {
   const char* backend = "cuda";
+  const char* conf = "engine:paged,policy:lean";
   double seconds = 10;
   uint64_t most_steps = UINT64_MAX;  // of each stream
   size_t most_bytes = 64 * kMiB;     // of a block
@@ -266,7 +270,7 @@ int run(const Options& options) {
   Shared shared;
   shared.options = options;
   must(ashlar_device_open(options.backend, 0, &shared.device));
-  must(ashlar_allocator_create(shared.device, "engine:paged,policy:lean", &shared.allocator));
+  must(ashlar_allocator_create(shared.device, options.conf, &shared.allocator));
   shared.streams.resize(kStreams);
   for (ashlar_stream& stream : shared.streams) {
     must(ashlar_stream_create(shared.device, 0, &stream));
@@ -310,9 +314,13 @@ int main(int argument_count, char** arguments) {
       options.seconds = std::atof(arguments[++i]);
     } else if (std::strcmp(arguments[i], "--backend") == 0 && has_value) {
       options.backend = arguments[++i];
+    } else if (std::strcmp(arguments[i], "--conf") == 0 && has_value) {
+      options.conf = arguments[++i];
     } else {
-      std::fprintf(stderr, "gpu_stress: what is %s? (expected --seconds N, --short, --backend B)\n",
-                   arguments[i]);
+      std::fprintf(
+          stderr,
+          "gpu_stress: what is %s? (expected --seconds N, --short, --backend B, --conf O)\n",
+          arguments[i]);
       return 2;
     }
   }
