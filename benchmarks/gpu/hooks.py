@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What PyTorch asks of an allocator besides memory, asked of Ashlar by PyTorch itself: graphs and
 their pools, uses on other streams, emptying the cache, limits, pools of their own. Each check looks
-at numbers that come out wrong, or at memory that is not held, where a hook is.
+at numbers that come out wrong, or at memory that stays, where a hook is missing or wrong.
 
   benchmarks/gpu/hooks.py process      with ashlar.torch.enable()
   benchmarks/gpu/hooks.py pool         with ashlar.torch.mem_pool()
@@ -40,6 +40,8 @@ def graphs(torch):
     """What a graph has in it stays its own: what comes and goes between launches does not touch it;
     a second graph may share its pool; and afterwards all of it comes back."""
     given = torch.zeros(4 * MIB, device="cuda")
+    torch.cuda.empty_cache()
+    before = ours.memory_reserved()
     graph, second = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         between = given * 2
@@ -47,7 +49,6 @@ def graphs(torch):
         del between
     with torch.cuda.graph(second, pool=graph.pool()):
         after = (answer * 10).clone()
-    held = ours.memory_reserved()
     for value in range(1, 4):
         others = [torch.full((4 * MIB,), -1.0, device="cuda") for _ in range(4)]
         given.fill_(value)
@@ -57,11 +58,13 @@ def graphs(torch):
         expect("the second graph went wrong", is_all(after, 10 * (2 * value + 1)))
         expect("others' memory was used by a graph", all(is_all(each, -1.0) for each in others))
         del others
-    del graph, second, answer, after, given
+    expect("graphs have no memory of their own",
+           ours.memory_reserved() >= before + 2 * given.nbytes)
+    del graph, second, answer, after
     gc.collect()
     torch.cuda.synchronize()
     torch.cuda.empty_cache()
-    expect("the memory of graphs did not come back", ours.memory_reserved() < held)
+    expect("the memory of graphs did not come back", ours.memory_reserved() <= before)
 
 
 def other_streams(torch):
@@ -76,7 +79,8 @@ def other_streams(torch):
         kept.record_stream(side)
     del kept
     early = torch.full((8 * MIB,), -1.0, device="cuda")
-    expect("memory was given away while another stream read it", early.data_ptr() != place)
+    expect("memory was given away while another stream read it",
+           early.data_ptr() != place or side.query())
     torch.cuda.synchronize()
     expect("another stream read what came later", is_all(copy, 7.0))
 
@@ -119,12 +123,16 @@ def limits(torch):
     expect("a cache was not given back", ours.memory_reserved() < 2**30)
 
 
-def check_process(torch):
-    ours.enable()
-    for check in (graphs, other_streams, memory_of_others, limits):
+def run_all(checks, torch):
+    for check in checks:
         check(torch)
         print(f"hooks: {check.__name__}", flush=True)
-    return 4
+    return len(checks)
+
+
+def check_process(torch):
+    ours.enable()
+    return run_all((graphs, other_streams, memory_of_others, limits), torch)
 
 
 # --- with mem_pool() ------------------------------------------------------------------------------
@@ -157,13 +165,15 @@ def graph_in_a_pool(torch):
         given.fill_(value)
         graph.replay()
         expect("a graph in a pool went wrong", is_all(answer, 2 * value + 1))
+    torch.cuda.synchronize()
+    del graph, answer, pool
+    gc.collect()
+    torch.cuda.empty_cache()
+    expect("a graph's segments did not come back", ours.memory_allocated() == 0)
 
 
 def check_pool(torch):
-    for check in (segments, graph_in_a_pool):
-        check(torch)
-        print(f"hooks: {check.__name__}", flush=True)
-    return 2
+    return run_all((segments, graph_in_a_pool), torch)
 
 
 WAYS = {"process": check_process, "pool": check_pool}

@@ -15,8 +15,8 @@ benchmarks/results/<gpu>.md with the date and the command. scripts/gpu is how to
   --without-gpu                        tries this script itself, on the simulated device; no results
 
 Needs an NVIDIA driver, nvcc, cmake, ninja, g++ and, for bench and training, PyTorch in python3.
-What is missing is said in its row, and which goals are missed (README.md). Exit: 0 all that ran
-passed, 1 something failed or missed its goal, 2 usage."""
+What is missing is said in its row, and which goals are missed (benchmarks/README.md). Exit: 0 all
+that ran passed, 1 something failed or missed its goal, 2 usage."""
 
 import argparse
 import dataclasses

@@ -27,12 +27,11 @@ class UntoldCapture {
   UntoldCapture(Engine& engine, StreamId stream) : engine_(engine), relaxed_(engine.device()) {
     if (!engine.device().properties().has_capture) return;
     const Result<CaptureState> state = engine.device().capture_state(stream);
-    is_capturing_ = state.ok() && state->status != CaptureStatus::kNone;
+    is_capturing_ = !state.ok() || state->status != CaptureStatus::kNone;  // or nobody can tell
     if (is_capturing_) engine_.capture_began();
   }
-  // What cannot be freed after a capture is tried again, and told, by later calls.
   ~UntoldCapture() {
-    if (is_capturing_) (void)code_of(engine_.capture_ended());
+    if (is_capturing_) (void)engine_.capture_ended().ok();  // it began above
   }
   UntoldCapture(const UntoldCapture&) = delete;
   UntoldCapture& operator=(const UntoldCapture&) = delete;

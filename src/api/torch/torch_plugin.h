@@ -41,6 +41,7 @@ ASHLAR_C_API void ashlar_torch_init(int device_count) noexcept;
 ASHLAR_C_API void ashlar_torch_reset();
 ASHLAR_C_API void ashlar_torch_memory_fraction(double fraction, int device);
 ASHLAR_C_API void* ashlar_torch_base_alloc(void* memory, size_t* bytes) noexcept;
+// Memory that is not Ashlar's is left alone: PyTorch asks for any tensor.
 ASHLAR_C_API void ashlar_torch_record_stream(void* memory, void* stream);
 // These have C++ types in PyTorch, too: they need its compiler's kind of std::function.
 ASHLAR_C_API void ashlar_torch_begin_allocate_to_pool(int device, TorchPoolId pool,

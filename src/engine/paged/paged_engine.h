@@ -451,7 +451,7 @@ class PagedEngine final : public Engine {
   StackId acting_stack_ ASHLAR_GUARDED_BY(mutex_);
   int64_t visited_count_ ASHLAR_GUARDED_BY(mutex_) = 0;  // by the last plan; see placing.cc
   uint64_t idle_round_ ASHLAR_GUARDED_BY(mutex_) = 0;    // likewise; see View
-  uint64_t seen_round_ ASHLAR_GUARDED_BY(mutex_) = 0;
+  uint64_t seen_round_ ASHLAR_GUARDED_BY(mutex_) = 0;    // of a view that would grow; see Extent
   std::optional<EventId> handover_ ASHLAR_GUARDED_BY(mutex_);
   std::vector<EventId> spare_events_ ASHLAR_GUARDED_BY(mutex_);  // free to be recorded again
   std::thread::id changer_ ASHLAR_GUARDED_BY(mutex_);  // who pauses or resumes now; nobody at most

@@ -39,7 +39,7 @@ ExtentCount extent_count(PagedPolicy policy) {
   return {};
 }
 
-// And a block of the usual size, as far as those allow.
+// And how many a block of the usual size should be cut into, as far as those bounds allow.
 constexpr size_t kExtentsOfBlock = 8;
 
 }  // namespace
