@@ -230,6 +230,7 @@ Result<Block*> PagedEngine::find_or_grow(Search& search) {
     block = take_cached(search, tolerance_);
   }
   if (block != nullptr) return block;
+  if (!search.is_small) search.pool->usual_size.add(search.bytes);
   Result<Block*> grown = grow(search);
   if (grown.ok() || !grown.status().is_out_of_memory()) return grown;
   return reclaim_and_retry(search, grown.status());

@@ -43,7 +43,7 @@ struct PagedPool {
   bool is_baked = false;     // a graph or a checkpoint knows its addresses
   int trim_count = 0;        // trims on their way, likewise
   Budget budget{};           // of stitching
-  UsualSize usual_size{};    // of what is stitched
+  UsualSize usual_size{};    // of what was not in the cache
   int search_count = 0;      // allocations on their way, which may have unlocked meanwhile
   std::map<StreamId, std::unique_ptr<Arena>> arenas;
   std::vector<std::unique_ptr<View>> views;

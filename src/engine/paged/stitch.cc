@@ -48,7 +48,6 @@ Result<Block*> PagedEngine::stitch(Search& search) {
   const RelaxedCapture relaxed(device_, waiting_.capture_count());
   if (!relaxed.status().ok()) return relaxed.status();
   const std::set<const Arena*> lenders = find_lenders(search);
-  if (!search.is_small) search.pool->usual_size.add(search.bytes);
   search.is_ample = !can_afford_to_stitch(search);  // before arenas are locked: it looks at sums
   Plan plan;
   Claim claim;

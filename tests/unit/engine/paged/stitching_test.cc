@@ -65,6 +65,19 @@ TEST_F(StitchingTest, OnlyWhatIsMissingComesFromTheDevice) {
   EXPECT_LE(more, static_cast<int64_t>(48 * kMiB));
 }
 
+// Small blocks are put together from few extents whatever those are, large ones from many.
+TEST_F(StitchingTest, AProgramWithLargeBlocksHasLargerExtents) {
+  const auto extents_of_one_more = [&](size_t usual_bytes) {
+    start({}, 16 * kGiB);
+    for (size_t i = 0; i < 4 * kGiB / usual_bytes; ++i) allocate(usual_bytes);
+    forget_calls();
+    allocate(512 * kMiB);
+    return calls(DeviceCall::kCreate);
+  };
+  EXPECT_NEAR(static_cast<double>(extents_of_one_more(16 * kMiB)), 320 / 9.0, 4) << "a 320th each";
+  EXPECT_NEAR(static_cast<double>(extents_of_one_more(512 * kMiB)), 160 / 9.0, 2) << "a 160th";
+}
+
 TEST_F(StitchingTest, WhatWasTakenBitByBitLiesSideBySide) {
   start();  // with a quarter of its memory for addresses
   std::vector<Block*> blocks;
