@@ -44,9 +44,8 @@ class Budget {
     for (size_t i = 0; i < purses_.size(); ++i) {
       purses_[i].fill(times(kDriverFactors[i]), times(kLookingFactors[i]));
     }
-    const double may_be_owed_at_once = (need == Need::kUrgent ? most_at_once() : 0) +
-                                       kOwedForAllAtOnce * std::max(saved_part - kSmallPart, 0.0);
-    if (visits_at_once_ < -may_be_owed_at_once) return false;
+    const double least_at_once = need == Need::kUrgent ? -most_at_once() : 0;
+    if (saved_part < kLargePart && visits_at_once_ < least_at_once) return false;
     const Purse& purse = purses_[static_cast<size_t>(need)];
     return purse.visits > -kOwedForAllVisits * saved_part && purse.us > -kOwedForAllUs * saved_part;
   }
@@ -75,8 +74,7 @@ class Budget {
   static constexpr double kMostVisits = 100 * kVisitsPerMs;
   static constexpr double kMostOwedVisits = 32 * kVisitsPerMs;
   static constexpr double kOwedForAllVisits = 100 * kVisitsPerMs;
-  static constexpr double kOwedForAllAtOnce = 500 * kVisitsPerMs;
-  static constexpr double kSmallPart = 1.0 / 64;  // no more than any growth takes
+  static constexpr double kLargePart = 1.0 / 50;  // any growth takes a 64th
 
   struct Purse {
     double us = kFirstUs;

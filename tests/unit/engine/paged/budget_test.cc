@@ -92,8 +92,9 @@ TEST(BudgetTest, WhatSavesMuchMayBeLookedForAtOnce) {
   EXPECT_FALSE(budget.is_left(kUrgent, kLittle, now_ns));
   EXPECT_FALSE(budget.is_left(kUrgent, 1.0 / 64, now_ns)) << "any growth takes that";
   EXPECT_TRUE(budget.is_left(kUrgent, 1.0 / 40, now_ns));
+  EXPECT_TRUE(budget.is_left(kUsual, 1.0 / 40, now_ns));
   budget.spend_visits(150 * kVisitsInMs);
-  EXPECT_FALSE(budget.is_left(kUrgent, 1.0 / 40, now_ns)) << "all of it counts";
+  EXPECT_FALSE(budget.is_left(kUrgent, 1.0 / 40, now_ns)) << "it counts all the same";
 }
 
 TEST(BudgetTest, WhatSavesMuchMayBeLookedForNow) {
