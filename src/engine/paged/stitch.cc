@@ -156,8 +156,9 @@ std::vector<Tail> PagedEngine::tails_to_grow(const Search& search) {
     const bool has_room = tail.begin + grown_bytes(search) <= view.reserved.bytes;
     if (tail.bytes() > 0 && tail.bytes() < search.bytes && has_room) tails.push_back(tail);
   }
-  std::stable_sort(tails.begin(), tails.end(),
-                   [](const Tail& a, const Tail& b) { return a.bytes() > b.bytes(); });
+  std::sort(tails.begin(), tails.end(), [](const Tail& a, const Tail& b) {
+    return a.bytes() != b.bytes() ? a.bytes() > b.bytes() : a.view->id < b.view->id;
+  });
   return tails;
 }
 
