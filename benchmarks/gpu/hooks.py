@@ -49,6 +49,8 @@ def graphs(torch):
         del between
     with torch.cuda.graph(second, pool=graph.pool()):
         after = (answer * 10).clone()
+    expect("graphs have no memory of their own",
+           ours.memory_reserved() >= before + 2 * given.nbytes)
     for value in range(1, 4):
         others = [torch.full((4 * MIB,), -1.0, device="cuda") for _ in range(4)]
         given.fill_(value)
@@ -58,13 +60,13 @@ def graphs(torch):
         expect("the second graph went wrong", is_all(after, 10 * (2 * value + 1)))
         expect("others' memory was used by a graph", all(is_all(each, -1.0) for each in others))
         del others
-    expect("graphs have no memory of their own",
-           ours.memory_reserved() >= before + 2 * given.nbytes)
     del graph, second, answer, after
     gc.collect()
     torch.cuda.synchronize()
     torch.cuda.empty_cache()
-    expect("the memory of graphs did not come back", ours.memory_reserved() <= before)
+    # PyTorch keeps a few bytes for the random numbers of graphs to come.
+    expect("the memory of graphs did not come back",
+           ours.memory_reserved() < before + given.nbytes)
 
 
 def other_streams(torch):
