@@ -71,7 +71,17 @@ Status PluginEngine::begin_routing(PoolId pool, RouteFilter filter) {
     MutexLock lock(filters_mutex_);
     filters_[pool] = std::move(copy);
   }
-  return plugin().begin_routing(index(), pool, {ask_filter, told});
+  Status begun_there = plugin().begin_routing(index(), pool, {ask_filter, told});
+  if (!begun_there.ok()) stop_routing(pool);
+  return begun_there;
+}
+
+// As if nobody had asked: what begins a route holds its pool, too.
+void PluginEngine::stop_routing(PoolId pool) {
+  (void)ClassicEngine::end_routing(pool).ok();
+  (void)ClassicEngine::release_pool(pool).ok();
+  MutexLock lock(filters_mutex_);
+  filters_.erase(pool);
 }
 
 Status PluginEngine::end_routing(PoolId pool) {

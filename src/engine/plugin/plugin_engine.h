@@ -37,6 +37,7 @@ class PluginEngine final : public classic::ClassicEngine {
         plugin_source_(source) {}
   const Plugin& plugin() const { return plugin_source_->plugin(); }
   DeviceIndex index() const { return device().properties().index; }
+  void stop_routing(PoolId pool);
 
   const std::shared_ptr<PluginSource> plugin_source_;  // shared with the engine below and its pools
   Mutex filters_mutex_;                                // never held while the plug-in is called

@@ -302,6 +302,20 @@ TEST_F(PluginTest, AnExceptionInAFreeIsToldByTheNextCall) {
   EXPECT_NO_THROW(allocator.trim());
 }
 
+TEST_F(PluginTest, WhereItRefusesAPoolNothingIsRoutedThere) {
+  AllocatorOptions throwing = options();
+  throwing.plugin = {kThrowing, "plain_alloc", "throwing_free", "throwing_hooks"};
+  Allocator allocator(device(), throwing);
+  const PoolId pool = allocator.make_pool({});
+  const auto all = [](StreamId) { return true; };
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THROW(allocator.begin_routing(pool, all), DeviceError) << "each time";
+  }
+  EXPECT_EQ(allocator.pool_use_count(pool), 1) << "whoever made it holds it";
+  const Buffer buffer = allocator.allocate(100);
+  EXPECT_EQ(allocator.snapshot({.pool = pool}).segments.size(), 0U);
+}
+
 TEST_F(PluginTest, MemoryThatIsGivenTwiceIsRefused) {
   AllocatorOptions throwing = options();
   throwing.plugin = {kThrowing, "plain_alloc", "throwing_free", {}};
