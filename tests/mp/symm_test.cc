@@ -250,7 +250,7 @@ TEST_P(SymmetricDeaths, AllSurvivorsNameTheRankWithinTheirDeadlineAndNothingIsLe
     options.on_phase = [&](Phase phase) {
       if (parts.rank != 1 || phase != blow.phase) return;
       // Not while another thread of ours writes: then all wait for the lock, and say that.
-      if (blow.signal == SIGSTOP) (void)parts.store->erase("nobody's", patience()).ok();
+      if (blow.signal == SIGSTOP) (void)parts.store->erase("nobody", patience()).ok();
       ::raise(blow.signal);
     };
     // Before anybody has met, only the deadline tells that somebody is missing.

@@ -26,17 +26,17 @@ constexpr int64_t kVisitsOfMerging = 12;
 
 // How many extents all of the memory should be cut into: few are mapped quickly, many waste little.
 struct ExtentCount {
-  size_t least = 160;
-  size_t most = 320;
+  size_t least = 0;
+  size_t most = 0;
 };
 
 ExtentCount extent_count(PagedPolicy policy) {
   switch (policy) {
     case PagedPolicy::kFast: return {32, 32};
-    case PagedPolicy::kBalanced: return {160, 320};
     case PagedPolicy::kLean: return {1024, 1024};
+    case PagedPolicy::kBalanced: break;
   }
-  return {};
+  return {160, 320};
 }
 
 // And how many a block of the usual size should be cut into, as far as those bounds allow.

@@ -137,6 +137,9 @@ TEST_F(TorchPluginTest, MemoryOfOtherLibrariesIsNoneOfItsBusiness) {
   int elsewhere = 0;
   EXPECT_NO_THROW(ashlar_torch_record_stream(&elsewhere, new_stream()));
   EXPECT_NO_THROW(ashlar_torch_record_stream(nullptr, new_stream()));
+  void* freed = ashlar_torch_alloc(4 << 20, 0, nullptr);
+  ashlar_torch_free(freed, 4 << 20, 0, nullptr);
+  EXPECT_NO_THROW(ashlar_torch_record_stream(freed, new_stream())) << "it is nobody's";
   EXPECT_EQ(stats().active_bytes.current, 0);
 }
 
