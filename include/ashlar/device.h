@@ -282,7 +282,7 @@ class ASHLAR_EXPORT Device {
   virtual Status call_host(StreamId stream, std::function<void()> function) = 0;
 
   // --- the driver's stream-ordered pool -----------------------------------------------------
-  // Not in a capturing stream (kUnsupported).
+  // Not in a capturing stream (kUnsupported), and all of these might wait unseen (see below).
 
   // Usable by work queued in `stream` from here on. kOutOfMemory as for allocate.
   virtual Result<DeviceAddress> allocate_async(size_t bytes, StreamId stream) = 0;
@@ -303,9 +303,10 @@ class ASHLAR_EXPORT Device {
   // These fail with kUsage and invalidate the capture: waiting for or querying its streams and
   // events (synchronize_device too, while a stream of the device captures); waiting in it for an
   // event recorded outside; and the calls that might wait unseen (allocate, free, allocate_host,
-  // free_host, synchronize_*, is_idle, is_done, on any device): in mode kGlobal from any thread, in
-  // kThreadLocal from the capturing thread, in kRelaxed none. A thread that exchanged its own mode
-  // to kRelaxed may always make the latter; one in kThreadLocal is bound by its own captures only.
+  // free_host, synchronize_*, is_idle, is_done, and all of the stream-ordered pool, on any device):
+  // in mode kGlobal from any thread, in kThreadLocal from the capturing thread, in kRelaxed none. A
+  // thread that exchanged its own mode to kRelaxed may always make the latter; one in kThreadLocal
+  // is bound by its own captures only.
   // An invalidated capture takes no more work (kUsage) and is still to be ended.
 
   // kUsage: the stream is capturing. kUnsupported: the default stream, where that cannot be.

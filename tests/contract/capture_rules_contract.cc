@@ -22,6 +22,9 @@ void CaptureRulesContract::SetUp() {
   bystander_stream_ = new_stream();
   bystander_event_ = new_event();
   bystander_ = must(device().allocate(granule_bytes()));
+  if (properties().has_stream_pool) {
+    bystander_pooled_ = must(device().allocate_async(4096, bystander_stream_));
+  }
   bystander_host_ = must(device().allocate_host(granule_bytes()));
 }
 
@@ -29,13 +32,16 @@ void CaptureRulesContract::TearDown() {
   if (bystander_host_ != nullptr) {
     if (state_of(stream_).status != CaptureStatus::kNone) (void)device().end_capture(stream_);
     EXPECT_TRUE(ok(device().free(bystander_)));
+    if (properties().has_stream_pool) {
+      EXPECT_TRUE(ok(device().free_async(bystander_pooled_, bystander_stream_)));
+    }
     EXPECT_TRUE(ok(device().free_host(bystander_host_)));
   }
   CaptureContract::TearDown();
 }
 
 std::vector<CaptureRulesContract::NamedCall> CaptureRulesContract::calls_that_might_wait() {
-  return {
+  std::vector<NamedCall> calls = {
       {"allocate",
        [this] {
          const Result<DeviceAddress> made = device().allocate(granule_bytes());
@@ -65,6 +71,28 @@ std::vector<CaptureRulesContract::NamedCall> CaptureRulesContract::calls_that_mi
       {"synchronize_stream", [this] { return device().synchronize_stream(bystander_stream_); }},
       {"synchronize_event", [this] { return device().synchronize_event(bystander_event_); }},
   };
+  if (!properties().has_stream_pool) return calls;
+  const std::vector<NamedCall> of_the_pool = {
+      {"allocate_async",
+       [this] {
+         const Result<DeviceAddress> made = device().allocate_async(4096, bystander_stream_);
+         return made.ok() ? device().free_async(*made, bystander_stream_) : made.status();
+       }},
+      {"free_async",
+       [this] {
+         Status freed = device().free_async(bystander_pooled_, bystander_stream_);
+         if (!freed.ok()) return freed;
+         const Result<DeviceAddress> again = device().allocate_async(4096, bystander_stream_);
+         if (again.ok()) bystander_pooled_ = *again;
+         return again.status();
+       }},
+      {"pool_use", [this] { return device().pool_use().status(); }},
+      {"reset_pool_peaks", [this] { return device().reset_pool_peaks(); }},
+      {"set_pool_threshold", [this] { return device().set_pool_threshold(0); }},
+      {"trim_pool", [this] { return device().trim_pool(0); }},
+  };
+  calls.insert(calls.end(), of_the_pool.begin(), of_the_pool.end());
+  return calls;
 }
 
 void CaptureRulesContract::expect_invalidates(CaptureMode mode, const NamedCall& call,

@@ -285,6 +285,7 @@ class CaptureRulesContract : public CaptureContract {
   StreamId bystander_stream_;  // these take no part in the capture
   EventId bystander_event_;
   DeviceAddress bystander_;
+  DeviceAddress bystander_pooled_;
   void* bystander_host_ = nullptr;
 };
 class ConcurrencyContract : public DeviceContract {

@@ -129,12 +129,12 @@ TEST_P(EngineMemoryContract, TrimGivesEverythingBackWhenNothingIsInUse) {
 TEST_P(EngineMemoryContract, TrimLeavesBlocksInUseAlone) {
   Block* small = allocate(512);
   Block* large = allocate(20 * kMiB);
-  free(allocate(40 * kMiB, new_stream()));
+  free(allocate(64 * kMiB, new_stream()));  // a driver's pool gives back 32 MiB at a time
   fill(small, 3);
   fill(large, 4);
   const size_t used = used_bytes();
   must(engine().trim());
-  EXPECT_LE(used_bytes(), used - 40 * kMiB);
+  EXPECT_LE(used_bytes(), used - 64 * kMiB);
   EXPECT_TRUE(holds(small, 3));
   EXPECT_TRUE(holds(large, 4));
 }

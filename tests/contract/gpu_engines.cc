@@ -62,13 +62,12 @@ EngineUnderTest async_engine() {
           .tells_all = false};
 }
 
-// A real driver's pool is left out: it takes 32 MiB at a time, and makes a stream wait for another
-// whose freed memory it uses, where the suite counts less, and holds that other stream up.
 std::vector<EngineUnderTest> all_engines() {
   const char* wanted = std::getenv("ASHLAR_TEST_DEVICE");
   if (wanted != nullptr && std::string_view(wanted) == "cuda") {
     return {on_real_cuda(classic_engine("Classic", false)),
-            on_real_cuda(classic_engine("ClassicExpandable", true)), on_real_cuda(paged_engine())};
+            on_real_cuda(classic_engine("ClassicExpandable", true)), on_real_cuda(paged_engine()),
+            on_real_cuda(async_engine())};
   }
   return {on_cuda(classic_engine("Classic", false)),
           on_cuda(paged_engine()),

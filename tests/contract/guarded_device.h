@@ -10,6 +10,7 @@
 #include "ashlar/clock.h"
 #include "base/mutex.h"
 #include "device/forwarding_device.h"
+#include "device/relaxed_capture.h"
 #include "device/sim/faults.h"
 
 namespace ashlar::contract {
@@ -38,7 +39,10 @@ class GuardedDevice final : public ForwardingDevice {
   Result<MemoryUse> memory_use() override {
     return gated(DeviceCall::kMemoryUse, [&]() -> Result<MemoryUse> {
       Result<PoolUse> pool = PoolUse{};
-      if (uses_pool_.load()) pool = ForwardingDevice::pool_use();  // which breaks captures
+      if (uses_pool_.load()) {
+        const RelaxedCapture relaxed(device());
+        pool = ForwardingDevice::pool_use();
+      }
       if (!pool.ok()) return pool.status();
       MutexLock lock(mutex_);
       size_t used_bytes = used_bytes_ + pool->reserved_bytes;

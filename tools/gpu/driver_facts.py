@@ -42,6 +42,11 @@ class AllocationProp(ctypes.Structure):
                 ("win32", c_void_p), ("flags", ctypes.c_ubyte * 8)]
 
 
+class PoolProps(ctypes.Structure):
+    _fields_ = [("alloc_type", c_int), ("handle_types", c_int), ("location", Location),
+                ("win32", c_void_p), ("max_size", c_size_t), ("rest", ctypes.c_ubyte * 56)]
+
+
 class AccessDesc(ctypes.Structure):
     _fields_ = [("location", Location), ("flags", c_int)]
 
@@ -223,6 +228,30 @@ def in_capture(name, action, mode=GLOBAL, other_thread=False, own_mode=None):
     cu.cuStreamDestroy_v2(s)
 
 
+def pool_acts(stream):
+    """What is done with a stream-ordered pool: its figures, and memory for another stream."""
+    of_device = PoolProps(alloc_type=1, location=Location(type=1))
+    pool = c_void_p()
+    must(cu.cuMemPoolCreate(byref(pool), byref(of_device)))
+    threshold, reserved_now, reserved_peak = 4, 5, 6
+
+    def allocate_and_free(_):
+        at = c_uint64()
+        code = cu.cuMemAllocFromPoolAsync(byref(at), c_size_t(MIB), pool, stream)
+        return code or cu.cuMemFreeAsync(at, stream)
+
+    return [
+        ("pool_use", lambda s: cu.cuMemPoolGetAttribute(pool, c_int(reserved_now),
+                                                        byref(c_uint64()))),
+        ("reset_pool_peaks", lambda s: cu.cuMemPoolSetAttribute(pool, c_int(reserved_peak),
+                                                                byref(c_uint64()))),
+        ("set_pool_threshold", lambda s: cu.cuMemPoolSetAttribute(pool, c_int(threshold),
+                                                                  byref(c_uint64(MIB)))),
+        ("trim_pool", lambda s: cu.cuMemPoolTrimTo(pool, c_size_t(0))),
+        ("allocate_async and free_async in another stream", allocate_and_free),
+    ]
+
+
 def captures():
     other, done = stream(), event()
     must(cu.cuEventRecord(done, other))
@@ -274,6 +303,9 @@ def captures():
                lambda s: cu.cuStreamEndCapture(other, byref(c_void_p())))
     in_capture("begin_capture twice", lambda s: cu.cuStreamBeginCapture_v2(s, c_int(GLOBAL)))
     in_capture("allocate_async", lambda s: cu.cuMemAllocAsync(byref(c_uint64()), c_size_t(MIB), s))
+    for name, act in pool_acts(other):
+        in_capture(name, act)
+        in_capture(f"{name}, this thread relaxed", act, own_mode=RELAXED)
 
     def fork(s):
         must(cu.cuEventRecord(forked, s))

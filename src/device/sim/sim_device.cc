@@ -341,6 +341,7 @@ Result<DeviceAddress> SimDevice::allocate_async(size_t bytes, StreamId id) {
     if (parts_.captures.capturing(**stream)) {
       return Status::unsupported("allocate_async in a capturing stream");
     }
+    if (Status ok = parts_.captures.allow_unsafe("allocate_async"); !ok.ok()) return ok;
     return pool_.allocate(bytes, id);
   });
 }
@@ -353,32 +354,39 @@ Status SimDevice::free_async(DeviceAddress address, StreamId id) {
       return Status::unsupported("free_async in a capturing stream");
     }
     if (Status known = pool_.check_allocated(address); !known.ok()) return known;
+    if (Status ok = parts_.captures.allow_unsafe("free_async"); !ok.ok()) return ok;
     return pool_.free(address, id, (*stream)->mark());
   });
 }
 
 Result<PoolUse> SimDevice::pool_use() {
-  return call(DeviceCall::kPoolUse, [&](CallSize&) -> Result<PoolUse> { return pool_.use(); });
+  return call(DeviceCall::kPoolUse, [&](CallSize&) -> Result<PoolUse> {
+    if (Status ok = parts_.captures.allow_unsafe("pool_use"); !ok.ok()) return ok;
+    return pool_.use();
+  });
 }
 
 Status SimDevice::reset_pool_peaks() {
-  return call(DeviceCall::kResetPoolPeaks, [&](CallSize&) {
+  return call(DeviceCall::kResetPoolPeaks, [&](CallSize&) -> Status {
+    if (Status ok = parts_.captures.allow_unsafe("reset_pool_peaks"); !ok.ok()) return ok;
     pool_.reset_peaks();
-    return Status();
+    return {};
   });
 }
 
 Status SimDevice::set_pool_threshold(size_t keep_bytes) {
-  return call(DeviceCall::kSetPoolThreshold, [&](CallSize&) {
+  return call(DeviceCall::kSetPoolThreshold, [&](CallSize&) -> Status {
+    if (Status ok = parts_.captures.allow_unsafe("set_pool_threshold"); !ok.ok()) return ok;
     pool_.set_threshold(keep_bytes);
-    return Status();
+    return {};
   });
 }
 
 Status SimDevice::trim_pool(size_t keep_bytes) {
-  return call(DeviceCall::kTrimPool, [&](CallSize&) {
+  return call(DeviceCall::kTrimPool, [&](CallSize&) -> Status {
+    if (Status ok = parts_.captures.allow_unsafe("trim_pool"); !ok.ok()) return ok;
     pool_.trim(keep_bytes);
-    return Status();
+    return {};
   });
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "device/relaxed_capture.h"
 #include "device/stream_use.h"
 
 namespace ashlar {
@@ -17,6 +18,8 @@ Result<std::shared_ptr<DriverPoolSource>> DriverPoolSource::create(Device& devic
              device.properties().index, " (", device.properties().name,
              ") does not have: use engine:paged or engine:classic"));
   }
+  const RelaxedCapture relaxed(device);
+  if (!relaxed.status().ok()) return relaxed.status();
   if (Status kept = device.set_pool_threshold(SIZE_MAX); !kept.ok()) return kept;
   if (Status reset = device.reset_pool_peaks(); !reset.ok()) return reset;
   return std::shared_ptr<DriverPoolSource>(new DriverPoolSource(device));
@@ -119,6 +122,8 @@ Status DriverPoolSource::free_of_gone_stream(const Freed& freed) {
 // --- giving back --------------------------------------------------------------------------------
 
 Status DriverPoolSource::trim() {
+  const RelaxedCapture relaxed(device_);
+  if (!relaxed.status().ok()) return relaxed.status();
   const Status freed = free_left(Wait::kForDevice);
   const Status waited = wait_for_frees();
   const Status trimmed = device_.trim_pool(0);
@@ -157,13 +162,17 @@ Status DriverPoolSource::wait_for_frees() {
 
 // --- looking ------------------------------------------------------------------------------------
 
+// Even to look at the pool's figures would break a capture, whoever has one under way.
 PoolUse DriverPoolSource::use() const {
+  const RelaxedCapture relaxed(device_);
+  if (!relaxed.status().ok()) return {};
   const Result<PoolUse> use = device_.pool_use();
   return use.ok() ? *use : PoolUse{};
 }
 
 void DriverPoolSource::reset_peaks() {
-  Status reset = device_.reset_pool_peaks();
+  const RelaxedCapture relaxed(device_);
+  Status reset = relaxed.status().ok() ? device_.reset_pool_peaks() : relaxed.status();
   if (reset.ok()) return;
   MutexLock lock(mutex_);
   if (late_error_.ok()) late_error_ = std::move(reset);

@@ -1,7 +1,8 @@
 // The driver's stream-ordered pool as the source of an engine's blocks. Each is allocated and freed
 // on its own stream, and the driver decides when its memory serves again. What the driver cannot
 // take back yet, because the stream is capturing, is gone, or the device failed, waits here and is
-// tried again. Thread safe; no lock is held while the device is called.
+// tried again. Thread safe; no lock is held while the device is called. REQUIRES, of whoever
+// allocates, frees or calls trim_to: a RelaxedCapture.
 #pragma once
 
 #include <functional>
