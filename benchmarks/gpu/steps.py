@@ -411,7 +411,7 @@ def stress(asked):
 def stress_figures(told):
     return (f"{told['mismatches']} mismatches in {told['blocks']:,} blocks,"
             f" {told['checked_bytes'] / 2**30:.1f} GiB; {told['device_allocs']:,} calls for memory;"
-            f" reserved ÷ requested {waste(told):.3f}")
+            f" {told['stitches']:,} stitches; reserved ÷ requested {waste(told):.3f}")
 
 
 def sanitizer(asked):
@@ -427,7 +427,8 @@ def sanitizer(asked):
                              "--error-exitcode", 9, STRESS, "--short", "--seconds", 60], 150)
     summary = re.search(r"ERROR SUMMARY: .*", done.output + done.errors)
     told = read_json(done)
-    mismatches = f"; {told['mismatches']} mismatches" if told else ""
+    mismatches = (f"; {told['mismatches']} mismatches, {told['stitches']:,} stitches" if told else
+                  "")
     outcome.add("compute-sanitizer, short stress", done.state,
                 (summary.group() if summary else done.last_words()) + mismatches)
     return outcome

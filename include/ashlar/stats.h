@@ -87,6 +87,7 @@ struct AllocatorStats {
   int64_t sync_all_streams = 0;        // times the host waited for all pending frees
   int64_t device_allocs = 0;           // calls that got memory from the device
   int64_t device_frees = 0;            // calls that gave it back
+  int64_t stitches = 0;                // blocks that free memory of other places was mapped for
   int64_t max_split_bytes = -1;        // the option; -1: unlimited
   std::map<PoolId, UsageStats> pools;  // {0, 0} is the default one; a pool that is gone is not here
   std::map<StreamId, UsageStats> streams;  // every stream that memory was allocated on

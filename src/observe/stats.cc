@@ -37,6 +37,7 @@ void for_each_quantity(Stats& stats, const Visit& visit) {
   visit("num_oom_rejections", stats.oom_rejections);
   visit("num_ooms", stats.ooms);
   visit("num_sync_all_streams", stats.sync_all_streams);
+  visit("num_stitches", stats.stitches);
   for (auto& [id, usage] : stats.pools) {
     const std::string pool = std::to_string(id.capture) + "_" + std::to_string(id.user);
     for_each_of_usage("pool." + pool, usage, visit);

@@ -329,6 +329,7 @@ typedef struct ashlar_stats {
   int64_t ooms;                 // failures reported to the caller
   int64_t device_allocs;        // calls that got memory from the device
   int64_t device_frees;         // calls that gave it back
+  int64_t stitches;             // blocks that free memory of other places was mapped for
 } ashlar_stats;
 ASHLAR_C_API ashlar_status ashlar_get_stats(const ashlar_allocator* allocator,
                                             ashlar_stats* stats) ASHLAR_C_NOEXCEPT;

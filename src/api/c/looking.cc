@@ -39,6 +39,7 @@ ashlar_status ashlar_get_stats(const ashlar_allocator* allocator, ashlar_stats* 
     values.ooms = found.ooms;
     values.device_allocs = found.device_allocs;
     values.device_frees = found.device_frees;
+    values.stitches = found.stitches;
     write_struct(values, stats);
   });
 }

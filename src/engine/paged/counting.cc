@@ -196,6 +196,11 @@ void PagedEngine::count_reserved(const Arena& arena, bool is_small, int64_t byte
   }
 }
 
+void PagedEngine::count_stitch() {
+  MutexLock lock(counting_mutex_);
+  ++stats_.stitches;
+}
+
 // Plain ones only: extents are no segments.
 void PagedEngine::count_segments(bool is_small, int64_t more) {
   MutexLock lock(counting_mutex_);

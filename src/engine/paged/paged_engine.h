@@ -356,6 +356,7 @@ class PagedEngine final : public Engine {
 
   // --- counting.cc
   void count_reserved(const Arena& arena, bool is_small, int64_t bytes) ASHLAR_REQUIRES(mutex_);
+  void count_stitch() ASHLAR_REQUIRES(mutex_);
   void count_segments(bool is_small, int64_t more) ASHLAR_REQUIRES(mutex_);
   void count_lent(const Extent& extent, const Arena& to, bool is_small) ASHLAR_REQUIRES(mutex_);
   AllocatorStats stats_locked() const ASHLAR_REQUIRES(mutex_);

@@ -95,6 +95,7 @@ Result<Block*> PagedEngine::stitch(Search& search) {
     if (claim.view != nullptr && claim.view->slots.empty()) release_view(*claim.view);
     return ready;
   }
+  if (!plan.pieces.empty()) count_stitch();
   return finish_claim(claim, search);
 }
 

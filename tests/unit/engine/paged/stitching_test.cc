@@ -25,6 +25,7 @@ TEST_F(StitchingTest, MemoryBetweenLiveBlocksServesALargeRequestWithoutMore) {
   EXPECT_EQ(calls(DeviceCall::kCreate), 0U);
   EXPECT_EQ(calls(DeviceCall::kAllocate), 0U);
   EXPECT_EQ(stats().reserved_bytes.all.current, reserved);
+  EXPECT_EQ(stats().stitches, 1);
 }
 
 // What mapping costs depends on whether the stream has work to do, which must not be asked of one
@@ -100,6 +101,7 @@ TEST_F(StitchingTest, AddressesThatWereStitchedBeforeAreUsedAgainWithoutTheDrive
   forget_calls();
   EXPECT_EQ(allocate(48 * kMiB)->address, address);
   EXPECT_EQ(calls(DeviceCall::kMap) + calls(DeviceCall::kCreate) + calls(DeviceCall::kUnmap), 0U);
+  EXPECT_EQ(stats().stitches, 1) << "the first time";
 }
 
 TEST_F(StitchingTest, LentMemoryGoesBackToWhereItBelongsAndCanBeLentAgain) {
