@@ -83,7 +83,7 @@ class EngineContract : public testing::TestWithParam<EngineUnderTest> {
 
   // --- work -------------------------------------------------------------------------------------
 
-  StreamId new_stream() { return must(device().create_stream()); }
+  StreamId new_stream();
   // A value in all the bytes that were asked for.
   void fill(const Block* block, uint8_t value) { fill(block, value, block->stream); }
   void fill(const Block* block, uint8_t value, StreamId stream) {
@@ -132,6 +132,7 @@ class EngineContract : public testing::TestWithParam<EngineUnderTest> {
   std::map<DeviceAddress, size_t> in_use_;
   std::map<DeviceAddress, PoolId> pools_;
   std::set<std::pair<DeviceIndex, StreamId>> held_;
+  std::vector<StreamId> spare_streams_;  // from before any was held
 };
 
 // --- one suite per group of behaviours ----------------------------------------------------------

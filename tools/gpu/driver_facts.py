@@ -4,6 +4,8 @@
 Each fact is one line: a name and the driver's answer. Needs a GPU and libcuda.so.1, nothing else:
     python3 tools/gpu/driver_facts.py
 docs/design/driver_facts.md holds the answers the contract and the cost model were built on.
+
+Long because it is all questions in their order, each of which is short.
 """
 
 import ctypes
