@@ -7,6 +7,7 @@
 #include "device/relaxed_capture.h"
 #include "device/stream_use.h"
 #include "engine/classic/act.h"
+#include "engine/device_users.h"
 
 namespace ashlar::classic {
 
@@ -359,6 +360,7 @@ Status ClassicEngine::report_oom(const Search& search, const Status& why) {
   const OomNotice notice{index, search.segment_bytes, limit_bytes(), device_free_bytes};
   Pause pause(*this);
   hooks_.tell_oom(notice, search.rejected);
+  if (!search.rejected) message += users_of(device_, reserved);
   return Status::out_of_memory(std::move(message));
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "base/units.h"
+#include "engine/device_users.h"
 #include "engine/paged/paged_engine.h"
 
 namespace ashlar::paged {
@@ -142,6 +143,7 @@ Status PagedEngine::report_oom(const Search& search) {
   const OomNotice notice{index_, search.device_bytes, limit_bytes(), device_free_bytes};
   MutexUnlock unlocked(mutex_);
   hooks_.tell_oom(notice, search.rejected);
+  if (!search.rejected) message += users_of(device_, reserved_bytes);
   return Status::out_of_memory(std::move(message));
 }
 

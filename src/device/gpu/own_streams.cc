@@ -1,0 +1,55 @@
+// Made, retired, taken again.
+#include "device/gpu/own_streams.h"
+
+namespace ashlar::gpu {
+
+void OwnStreams::add(StreamId stream, int priority) {
+  MutexLock lock(mutex_);
+  priorities_[stream] = priority;
+}
+
+bool OwnStreams::contains(StreamId stream) const {
+  MutexLock lock(mutex_);
+  return priorities_.contains(stream);
+}
+
+bool OwnStreams::retire(StreamId stream) {
+  MutexLock lock(mutex_);
+  const auto found = priorities_.find(stream);
+  if (found == priorities_.end()) return false;
+  retired_.insert(stream);
+  by_priority_[found->second].push_back(stream);
+  priorities_.erase(found);
+  any_retired_.store(true, std::memory_order_release);
+  return true;
+}
+
+bool OwnStreams::is_retired(StreamId stream) const {
+  if (!any_retired_.load(std::memory_order_acquire)) return false;
+  MutexLock lock(mutex_);
+  return retired_.contains(stream);
+}
+
+// Only the oldest is asked: where that one is at work, the younger ones are as a rule.
+std::optional<StreamId> OwnStreams::take_retired(int priority,
+                                                 const std::function<bool(StreamId)>& is_idle) {
+  MutexLock lock(mutex_);
+  std::deque<StreamId>& waiting = by_priority_[priority];
+  if (waiting.empty()) return std::nullopt;
+  const StreamId oldest = waiting.front();
+  waiting.pop_front();
+  if (!is_idle(oldest)) {
+    waiting.push_back(oldest);
+    return std::nullopt;
+  }
+  retired_.erase(oldest);
+  priorities_[oldest] = priority;
+  return oldest;
+}
+
+std::vector<StreamId> OwnStreams::retired() const {
+  MutexLock lock(mutex_);
+  return {retired_.begin(), retired_.end()};
+}
+
+}  // namespace ashlar::gpu

@@ -1,0 +1,52 @@
+// The list of the device, as sentences.
+#include "engine/device_users.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "base/text.h"
+#include "base/units.h"
+
+namespace ashlar {
+namespace {
+
+constexpr size_t kMostNamed = 4;
+
+std::string others_as_text(const std::vector<ProcessUse>& others) {
+  const size_t named = std::min(others.size(), kMostNamed);
+  std::string list;
+  for (size_t i = 0; i < named; ++i) {
+    list += text(i == 0 ? "" : ", ", "process ", others[i].pid, " has ",
+                 format_bytes(others[i].used_bytes));
+  }
+  if (named == others.size()) return list;
+  size_t rest_bytes = 0;
+  for (size_t i = named; i < others.size(); ++i) rest_bytes += others[i].used_bytes;
+  return text(list, ", ", others.size() - named, " more have ", format_bytes(rest_bytes));
+}
+
+}  // namespace
+
+std::string users_of(Device& device, size_t reserved_bytes) {
+  const Result<std::vector<ProcessUse>> listed = device.processes();
+  if (!listed.ok()) return {};
+  std::string message;
+  std::vector<ProcessUse> others;
+  for (const ProcessUse& each : *listed) {
+    if (each.pid != ::getpid()) {
+      others.push_back(each);
+    } else if (each.used_bytes > reserved_bytes) {
+      message = text(" In all, this process has ", format_bytes(each.used_bytes),
+                     " of the device's memory.");
+    }
+  }
+  if (others.empty()) return message;
+  std::sort(others.begin(), others.end(), [](const ProcessUse& a, const ProcessUse& b) {
+    return a.used_bytes != b.used_bytes ? a.used_bytes > b.used_bytes : a.pid < b.pid;
+  });
+  return text(message, " Others use the device, too: ", others_as_text(others), ".");
+}
+
+}  // namespace ashlar

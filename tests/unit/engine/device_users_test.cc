@@ -1,0 +1,97 @@
+// Out of memory, and who else has the device's: in the message of each engine.
+#include "engine/device_users.h"
+
+#include <unistd.h>
+
+#include "device/forwarding_device.h"
+#include "engine/classic/classic_engine.h"
+#include "engine/paged/paged_engine.h"
+#include "sim_fixture.h"
+
+namespace ashlar {
+namespace {
+
+// A device that says who uses it.
+class WatchedDevice final : public ForwardingDevice {
+ public:
+  using ForwardingDevice::ForwardingDevice;
+  Result<std::vector<ProcessUse>> processes() override { return list; }
+
+  Result<std::vector<ProcessUse>> list = std::vector<ProcessUse>{};
+};
+
+class DeviceUsersTest : public SimFixture {
+ protected:
+  ProcessUse self(size_t bytes) const { return {::getpid(), bytes}; }
+  ProcessUse other(int number, size_t bytes) const { return {::getpid() + number, bytes}; }
+  std::string name(int number) const {
+    return "process " + std::to_string(::getpid() + number) + " has ";
+  }
+
+  WatchedDevice device_{[this]() -> Device& {
+    make_machine();
+    return machine_->device(kDevice);
+  }()};
+};
+
+TEST_F(DeviceUsersTest, WhoIsAloneAndHasNoMoreThanWasSaidIsNotNamed) {
+  device_.list = std::vector{self(2 * kGiB)};
+  EXPECT_EQ(users_of(device_, 2 * kGiB), "");
+}
+
+TEST_F(DeviceUsersTest, WhatThisProcessHasBesideTheAllocatorsIsTold) {
+  device_.list = std::vector{self(3 * kGiB)};
+  EXPECT_EQ(users_of(device_, 2 * kGiB),
+            " In all, this process has 3.00 GiB of the device's memory.");
+}
+
+TEST_F(DeviceUsersTest, OthersAreNamedTheLargestFirst) {
+  device_.list = std::vector{other(1, kGiB), self(kGiB), other(2, 5 * kGiB)};
+  EXPECT_EQ(users_of(device_, kGiB),
+            " Others use the device, too: " + name(2) + "5.00 GiB, " + name(1) + "1.00 GiB.");
+}
+
+TEST_F(DeviceUsersTest, OfManyAFewAreNamed) {
+  std::vector<ProcessUse> many;
+  for (int i = 1; i <= 6; ++i) many.push_back(other(i, kGiB));
+  device_.list = many;
+  EXPECT_EQ(users_of(device_, 0), " Others use the device, too: " + name(1) + "1.00 GiB, " +
+                                      name(2) + "1.00 GiB, " + name(3) + "1.00 GiB, " + name(4) +
+                                      "1.00 GiB, 2 more have 2.00 GiB.");
+}
+
+TEST_F(DeviceUsersTest, ADeviceThatDoesNotTellAddsNothing) {
+  device_.list = Status::unsupported("the driver does not tell");
+  EXPECT_EQ(users_of(device_, 0), "");
+}
+
+TEST_F(DeviceUsersTest, EveryEngineSaysIt) {
+  device_.list = std::vector{other(1, 5 * kGiB)};
+  const std::string said = name(1) + "5.00 GiB.";
+  classic::ClassicEngine classic(device_, {});
+  paged::PagedEngine paged(device_, {});
+  for (Engine* engine : std::initializer_list<Engine*>{&classic, &paged}) {
+    const size_t too_much = 2 * device_.properties().capacity_bytes;
+    const Status refused = engine->allocate({.bytes = too_much}).status();
+    EXPECT_NE(refused.message().find(said), std::string::npos) << refused.message();
+  }
+}
+
+// A limit of the process's own is nobody else's fault.
+TEST_F(DeviceUsersTest, WhereTheDeviceWasNotAskedNobodyIsNamed) {
+  device_.list = std::vector{other(1, 5 * kGiB)};
+  AllocatorOptions options;
+  options.reject_before_device_oom = true;
+  options.memory_fraction = 0.01;
+  classic::ClassicEngine classic(device_, options);
+  paged::PagedEngine paged(device_, options);
+  for (Engine* engine : std::initializer_list<Engine*>{&classic, &paged}) {
+    const Status refused =
+        engine->allocate({.bytes = device_.properties().capacity_bytes}).status();
+    EXPECT_TRUE(refused.is_out_of_memory());
+    EXPECT_EQ(refused.message().find(name(1)), std::string::npos) << refused.message();
+  }
+}
+
+}  // namespace
+}  // namespace ashlar
