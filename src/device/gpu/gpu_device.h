@@ -15,9 +15,8 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
+#include <optional>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "ashlar/device.h"
@@ -25,6 +24,7 @@
 #include "device/gpu/driver.h"
 #include "device/gpu/events.h"
 #include "device/gpu/graphs.h"
+#include "device/gpu/own_streams.h"
 #include "device/gpu/pinned_ranges.h"
 #include "device/gpu/places.h"
 #include "device/last_error.h"
@@ -174,8 +174,10 @@ class GpuDevice final : public Device {
   template <typename Body>
   auto call_on(StreamId stream, const Body& body) -> decltype(body());
   Status check_stream(StreamId stream) const;
+  bool has_finished(StreamId stream);
 
-  // Takes the device into use, once; ok ever after, or the same failure.
+  // Takes the device into use, once; ok ever after, or the same failure. Only where there was no
+  // memory for it, which others may give back, it is tried again with the next call.
   Status ready() const;
   Status open();
   Status lost_status() const;
@@ -220,15 +222,17 @@ class GpuDevice final : public Device {
 
   Common& common_;
   const DeviceFacts facts_;
-  mutable std::once_flag opened_;
-  // Set once, by the first call; read after it.
+  // Set by the first call that succeeds in opening; read after it.
   DeviceProperties properties_;
-  Status opening_;
-  bool is_open_ = false;
+  std::atomic<bool> is_ready_{false};  // released when the device was opened
+  mutable Mutex opening_mutex_;
+  std::optional<Status> opening_failure_ ASHLAR_GUARDED_BY(opening_mutex_);  // for good
+  bool is_open_ = false;  // its context is in use; under `opening_mutex_` until it is ready
 
   LastError last_error_;
   std::atomic<bool> is_lost_{false};  // released after lost_ is set, acquired before it is read
   Graphs graphs_;
+  OwnStreams own_streams_;
 
   // Held across the driver calls that change what is mapped, so that what was checked stays true.
   Mutex mapping_mutex_;
@@ -236,11 +240,6 @@ class GpuDevice final : public Device {
   mutable Mutex mutex_;
   Status lost_ ASHLAR_GUARDED_BY(mutex_);
   std::unordered_map<ExtentId, Extent> extents_ ASHLAR_GUARDED_BY(mutex_);
-  std::unordered_set<StreamId> streams_ ASHLAR_GUARDED_BY(mutex_);  // those this device made
-  // And has destroyed. A driver uses handles again: what it gives us anew is there again, but what
-  // it gave others is refused for ever.
-  std::unordered_set<StreamId> gone_streams_ ASHLAR_GUARDED_BY(mutex_);
-  std::atomic<bool> any_gone_{false};          // asked first, with every call
   Handle pool_ ASHLAR_GUARDED_BY(mutex_) = 0;  // made when first asked for
 };
 

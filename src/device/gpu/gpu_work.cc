@@ -30,51 +30,44 @@ Result<StreamId> GpuDevice::create_stream(const StreamOptions& options) {
       return Status::usage(text("a priority of ", options.priority, " (expected 0 to ",
                                 properties_.greatest_priority, ")"));
     }
+    const std::optional<StreamId> again = own_streams_.take_retired(
+        options.priority, [this](StreamId retired) { return has_finished(retired); });
+    if (again) return *again;
     StreamId stream;
     if (Status made = done(driver().create_stream(options.priority, stream)); !made.ok()) {
       return made;
     }
-    MutexLock lock(mutex_);
-    streams_.insert(stream);
-    gone_streams_.erase(stream);
+    own_streams_.add(stream, options.priority);
     return stream;
   });
 }
 
-// Foreign streams can be used, and are not ours to destroy.
+// Of a stream that captures nothing. A capture that goes on elsewhere must not notice.
+bool GpuDevice::has_finished(StreamId stream) {
+  CaptureMode mode = CaptureMode::kRelaxed;
+  if (!driver().exchange_capture_mode(mode).ok()) return false;
+  const bool finished = driver().query_stream(stream).ok();
+  return driver().exchange_capture_mode(mode).ok() && finished;
+}
+
+// Foreign streams can be used, and are not ours to destroy. Our own ones stay with the driver.
 Status GpuDevice::destroy_stream(StreamId stream) {
   return call([&]() -> Status {
-    {
-      MutexLock lock(mutex_);
-      if (!streams_.contains(stream)) {
-        return Status::usage(text("stream ", stream, " was not made by device ", index()));
-      }
-    }
+    const auto unknown = [&] {
+      return Status::usage(text("stream ", stream, " was not made by device ", index()));
+    };
+    if (!own_streams_.contains(stream)) return unknown();
     const Result<CaptureFacts> facts = capture_facts(stream);
     if (!facts.ok()) return facts.status();
     if (facts->status != CaptureStatus::kNone) {
       return Status::usage(text("stream ", stream, " is capturing; end the capture first"));
     }
-    {
-      MutexLock lock(mutex_);
-      streams_.erase(stream);
-      gone_streams_.insert(stream);
-      any_gone_.store(true, std::memory_order_release);
-    }
-    Status destroyed = done(driver().destroy_stream(stream));
-    if (!destroyed.ok()) {
-      MutexLock lock(mutex_);
-      streams_.insert(stream);
-      gone_streams_.erase(stream);
-    }
-    return destroyed;
+    return own_streams_.retire(stream) ? Status() : unknown();
   });
 }
 
 Status GpuDevice::check_stream(StreamId stream) const {
-  if (!any_gone_.load(std::memory_order_acquire)) return {};
-  MutexLock lock(mutex_);
-  if (!gone_streams_.contains(stream)) return {};
+  if (!own_streams_.is_retired(stream)) return {};
   return Status::usage(text("stream ", stream, " was destroyed"));
 }
 

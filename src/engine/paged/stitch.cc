@@ -47,6 +47,7 @@ constexpr size_t kExtentsOfBlock = 8;
 Result<Block*> PagedEngine::stitch(Search& search) {
   const RelaxedCapture relaxed(device_, waiting_.capture_count());
   if (!relaxed.status().ok()) return relaxed.status();
+  search.arena->is_gone = false;  // whoever asks is there, if only again: ids come back
   const std::set<const Arena*> lenders = find_lenders(search);
   search.is_ample = !can_afford_to_stitch(search);  // before arenas are locked: it looks at sums
   Plan plan;

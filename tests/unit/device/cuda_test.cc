@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/make_engine.h"
 #include "unit/device/gpu_fixture.h"
 
 namespace ashlar {
@@ -170,6 +171,40 @@ TEST_F(BesideOthersTest, StreamsOfOthersAreUsedAndNotDestroyed) {
   EXPECT_EQ(device().destroy_stream(stream).kind(), StatusKind::kUsage);
 }
 
+// Or somebody else could be given its handle, and be taken for one that is gone.
+TEST_F(BesideOthersTest, AStreamThatIsDestroyedStaysWithTheDriverUntilSomebodyWantsOne) {
+  const StreamId ours = *device().create_stream();
+  const StreamId urgent = *device().create_stream({.priority = 1});
+  ASSERT_TRUE(device().destroy_stream(ours).ok());
+  ASSERT_TRUE(device().destroy_stream(urgent).ok());
+  EXPECT_EQ(device().synchronize_stream(ours).kind(), StatusKind::kUsage);
+  EXPECT_EQ(device().destroy_stream(ours).kind(), StatusKind::kUsage);
+  for (int i = 0; i < 16; ++i) {
+    const StreamId theirs = id_of(foreign_stream());
+    EXPECT_TRUE(theirs != ours && theirs != urgent);
+    EXPECT_TRUE(device().synchronize_stream(theirs).ok());
+  }
+  EXPECT_EQ(*device().create_stream({.priority = 1}), urgent);
+  EXPECT_EQ(*device().create_stream(), ours);
+  EXPECT_TRUE(device().synchronize_stream(ours).ok());
+}
+
+TEST_F(BesideOthersTest, AStreamThatIsDestroyedAtWorkIsNotTakenForANewOne) {
+  const StreamId busy = *device().create_stream();
+  ASSERT_TRUE(control().hold(DeviceIndex(0), busy).ok());
+  ASSERT_TRUE(device().call_host(busy, [] {}).ok());
+  ASSERT_TRUE(device().destroy_stream(busy).ok());
+  const StreamId captured = *device().create_stream();
+  EXPECT_NE(captured, busy);
+  ASSERT_TRUE(device().begin_capture(captured, CaptureMode::kGlobal).ok());
+  EXPECT_NE(*device().create_stream(), busy);
+  EXPECT_EQ(device().capture_state(captured)->status, CaptureStatus::kActive);
+  ASSERT_TRUE(device().end_capture(captured).ok());
+  ASSERT_TRUE(control().resume(DeviceIndex(0), busy).ok());
+  ASSERT_TRUE(device().synchronize_device().ok());
+  EXPECT_EQ(*device().create_stream(), busy);
+}
+
 TEST_F(BesideOthersTest, ACaptureOfOthersIsSeenAndItsNodesAreForgottenAtItsEnd) {
   const gpu::abi::Stream theirs = foreign_stream();
   const StreamId stream = id_of(theirs);
@@ -225,7 +260,6 @@ TEST_F(CudaTest, WhatCouldNotBeTakenBackCanBeTakenBackAgain) {
       {DeviceCall::kFreeAddresses, [&] { return device().free_addresses(range); }},
       {DeviceCall::kFreeAsync, [&] { return device().free_async(*pooled, *stream); }},
       {DeviceCall::kFreeHost, [&] { return device().free_host(*host); }},
-      {DeviceCall::kDestroyStream, [&] { return device().destroy_stream(*stream); }},
   };
   for (const auto& [call, take_back] : calls) {
     control().inject({.call = call});
@@ -277,6 +311,23 @@ TEST_F(CudaTest, ADeviceThatCannotBeUsedSaysSoInEveryCall) {
   control().lose(DeviceIndex(0), Status::device_lost("work", 700, "an illegal access"));
   EXPECT_EQ(device().properties().name, "Ashlar stand-in GPU");
   EXPECT_EQ(device().allocate(kMiB).status().kind(), StatusKind::kDeviceLost);
+}
+
+// Others may have given memory back since.
+TEST_F(CudaTest, WhereThereWasNoMemoryToUseADeviceTheNextCallTriesAgain) {
+  constexpr int kOutOfMemory = 2;
+  open();
+  control().tell("cuDevicePrimaryCtxRetain", kOutOfMemory);
+  EXPECT_TRUE(device().memory_use().status().is_out_of_memory());
+  EXPECT_FALSE(device().properties().has_virtual_memory) << "not known yet";
+  const Result<std::unique_ptr<Engine>> none = make_engine(device(), {});
+  EXPECT_TRUE(none.status().is_out_of_memory()) << "it would never map memory";
+
+  control().tell("cuDevicePrimaryCtxRetain", 0);
+  EXPECT_TRUE(device().memory_use().ok());
+  EXPECT_TRUE(device().properties().has_virtual_memory);
+  EXPECT_TRUE(make_engine(device(), {}).ok());
+  EXPECT_EQ(control().use_count(0), 1);
 }
 
 // --- host functions in graphs -------------------------------------------------------------------

@@ -56,6 +56,25 @@ TEST_F(StitchingTest, ADeviceThatDoesNotSayWhetherAStreamHasWorkFailsNoRequest) 
   }
 }
 
+// Drivers use ids again. A stream that was found gone, and asks for memory, lends as any other.
+TEST_F(StitchingTest, AStreamThatIsThereAgainLendsAgain) {
+  start();
+  const StreamId lender = new_stream();
+  free(allocate(64 * kMiB, lender));
+  machine_->inject({.call = DeviceCall::kRecordEvent, .status = Status::usage("it is gone")});
+  EXPECT_NE(allocate(48 * kMiB), nullptr);
+  const int64_t reserved = stats().reserved_bytes.all.current;
+  EXPECT_GT(reserved, static_cast<int64_t>(100 * kMiB)) << "nobody could be waited for";
+  EXPECT_NE(allocate(48 * kMiB), nullptr) << "and nobody is asked";
+  EXPECT_GT(stats().reserved_bytes.all.current, reserved);
+
+  Block* more = allocate(100 * kMiB, lender);
+  free(more);
+  const int64_t held = stats().reserved_bytes.all.current;
+  EXPECT_NE(allocate(96 * kMiB), nullptr);
+  EXPECT_EQ(stats().reserved_bytes.all.current, held);
+}
+
 TEST_F(StitchingTest, OnlyWhatIsMissingComesFromTheDevice) {
   start();
   leave_holes(8 * kMiB, 8);
