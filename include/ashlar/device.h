@@ -237,7 +237,8 @@ class ASHLAR_EXPORT Device {
   // --- streams ---------------------------------------------------------------------------
 
   virtual Result<StreamId> create_stream(const StreamOptions& options = {}) = 0;
-  // Work already queued still runs. REQUIRES: not the default stream, not capturing.
+  // Work already queued still runs. Later the id may be another stream's. REQUIRES: not the default
+  // stream, not capturing.
   virtual Status destroy_stream(StreamId stream) = 0;
   // True when everything queued so far has finished, the last piece included.
   virtual Result<bool> is_idle(StreamId stream) = 0;

@@ -4,10 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "base/text.h"
 #include "base/units.h"
+#include "device/last_error.h"
 
 namespace ashlar {
 namespace {
@@ -30,17 +32,23 @@ std::string others_as_text(const std::vector<ProcessUse>& others) {
 }  // namespace
 
 std::string users_of(Device& device, size_t reserved_bytes) {
+  const FailuresBefore before;
   const Result<std::vector<ProcessUse>> listed = device.processes();
-  if (!listed.ok()) return {};
-  std::string message;
+  if (!listed.ok()) {
+    before.restore();  // the failure to find is the one that there is no memory
+    return {};
+  }
+  std::optional<size_t> own_bytes;
   std::vector<ProcessUse> others;
   for (const ProcessUse& each : *listed) {
-    if (each.pid != ::getpid()) {
-      others.push_back(each);
-    } else if (each.used_bytes > reserved_bytes) {
-      message = text(" In all, this process has ", format_bytes(each.used_bytes),
-                     " of the device's memory.");
-    }
+    if (each.pid == ::getpid()) own_bytes = each.used_bytes;
+    if (each.pid != ::getpid() && each.used_bytes > 0) others.push_back(each);
+  }
+  if (!own_bytes) return {};  // one of the others may be us
+  std::string message;
+  if (*own_bytes > reserved_bytes) {
+    message =
+        text(" In all, this process has ", format_bytes(*own_bytes), " of the device's memory.");
   }
   if (others.empty()) return message;
   std::sort(others.begin(), others.end(), [](const ProcessUse& a, const ProcessUse& b) {

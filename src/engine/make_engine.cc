@@ -33,14 +33,6 @@ Status check_plugin(const AllocatorOptions& options) {
       "plugin_library needs plugin_alloc and plugin_free, the names of its two functions");
 }
 
-// What a device can do is not known while it has no memory even to be used. An engine would take it
-// for one without virtual memory, and do without for ever.
-Status check_device(Device& device) {
-  if (device.properties().has_virtual_memory) return {};
-  Status used = device.memory_use().status();
-  return used.is_out_of_memory() ? used : Status();
-}
-
 MadeEngine make_plugin(Device& device, const AllocatorOptions& options) {
   Result<std::shared_ptr<const Plugin>> plugin = Plugin::load(options.plugin);
   if (!plugin.ok()) return plugin.status();
@@ -74,7 +66,6 @@ MadeEngine make_classic(Device& device, const AllocatorOptions& options) {
 
 MadeEngine make_engine(Device& device, const AllocatorOptions& options, Clock* clock) {
   if (Status checked = check_plugin(options); !checked.ok()) return checked;
-  if (Status usable = check_device(device); !usable.ok()) return usable;
   switch (options.engine) {
     case EngineKind::kClassic: break;
     case EngineKind::kPaged:

@@ -13,8 +13,7 @@ namespace ashlar {
 
 // `device` and `clock` outlive the engine; without a clock it is the host's. REQUIRES: options that
 // src/config would accept.
-// kOutOfMemory: the device has none even to be used. Else it fails only for engines that need
-// something. kUsage: a plug-in cannot be loaded, options that go
+// Fails only for engines that need something. kUsage: a plug-in cannot be loaded, options that go
 // with it are missing, or the engine has no use for it. kUnsupported: the device has no
 // stream-ordered pool. kDeviceFault: the plug-in threw, or the device failed.
 Result<std::unique_ptr<Engine>> make_engine(Device& device, const AllocatorOptions& options,

@@ -43,23 +43,15 @@ GpuDevice::~GpuDevice() {
 
 Status GpuDevice::ready() const {
   // The first call, const or not, makes the device what its properties say.
-  if (is_ready_.load(std::memory_order_acquire)) return {};
   GpuDevice& self = const_cast<GpuDevice&>(*this);
-  MutexLock lock(opening_mutex_);
-  if (is_ready_.load(std::memory_order_relaxed)) return {};
-  if (opening_failure_) return *opening_failure_;
-  Status opened = self.open();
-  if (opened.ok()) self.is_ready_.store(true, std::memory_order_release);
-  if (!opened.ok() && !opened.is_out_of_memory()) self.opening_failure_ = opened;
-  return opened;
+  std::call_once(opened_, [&self] { self.opening_ = self.open(); });
+  return opening_;
 }
 
 // A capture that goes on elsewhere in the process must not notice.
 Status GpuDevice::open() {
-  if (!is_open_) {
-    if (Status used = done(driver().use(ordinal())); !used.ok()) return used;
-    is_open_ = true;
-  }
+  if (Status used = done(driver().use(ordinal())); !used.ok()) return used;
+  is_open_ = true;
   const Stay stay(driver(), ordinal());
   if (!stay.outcome().ok()) return done(stay.outcome());
   CaptureMode mode = CaptureMode::kRelaxed;

@@ -15,7 +15,7 @@
 
 #include <atomic>
 #include <memory>
-#include <optional>
+#include <mutex>
 #include <unordered_map>
 #include <vector>
 
@@ -176,8 +176,7 @@ class GpuDevice final : public Device {
   Status check_stream(StreamId stream) const;
   bool has_finished(StreamId stream);
 
-  // Takes the device into use, once; ok ever after, or the same failure. Only where there was no
-  // memory for it, which others may give back, it is tried again with the next call.
+  // Takes the device into use, once; ok ever after, or the same failure.
   Status ready() const;
   Status open();
   Status lost_status() const;
@@ -222,12 +221,11 @@ class GpuDevice final : public Device {
 
   Common& common_;
   const DeviceFacts facts_;
-  // Set by the first call that succeeds in opening; read after it.
+  mutable std::once_flag opened_;
+  // Set once, by the first call; read after it.
   DeviceProperties properties_;
-  std::atomic<bool> is_ready_{false};  // released when the device was opened
-  mutable Mutex opening_mutex_;
-  std::optional<Status> opening_failure_ ASHLAR_GUARDED_BY(opening_mutex_);  // for good
-  bool is_open_ = false;  // its context is in use; under `opening_mutex_` until it is ready
+  Status opening_;
+  bool is_open_ = false;
 
   LastError last_error_;
   std::atomic<bool> is_lost_{false};  // released after lost_ is set, acquired before it is read

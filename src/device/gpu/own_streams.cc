@@ -33,13 +33,18 @@ bool OwnStreams::is_retired(StreamId stream) const {
 // Only the oldest is asked: where that one is at work, the younger ones are as a rule.
 std::optional<StreamId> OwnStreams::take_retired(int priority,
                                                  const std::function<bool(StreamId)>& is_idle) {
+  StreamId oldest;
+  {
+    MutexLock lock(mutex_);
+    std::deque<StreamId>& waiting = by_priority_[priority];
+    if (waiting.empty()) return std::nullopt;
+    oldest = waiting.front();
+    waiting.pop_front();
+  }
+  const bool is_free = is_idle(oldest);
   MutexLock lock(mutex_);
-  std::deque<StreamId>& waiting = by_priority_[priority];
-  if (waiting.empty()) return std::nullopt;
-  const StreamId oldest = waiting.front();
-  waiting.pop_front();
-  if (!is_idle(oldest)) {
-    waiting.push_back(oldest);
+  if (!is_free) {
+    by_priority_[priority].push_back(oldest);
     return std::nullopt;
   }
   retired_.erase(oldest);

@@ -25,7 +25,7 @@ class OwnStreams {
   bool retire(StreamId stream);
   bool is_retired(StreamId stream) const;
   // One of that priority that was retired and has nothing left to do, so that it is as good as a
-  // new one; it is there again.
+  // new one; it is there again. `is_idle` is called with no lock held.
   std::optional<StreamId> take_retired(int priority, const std::function<bool(StreamId)>& is_idle);
   // All that were retired and not taken again.
   std::vector<StreamId> retired() const;

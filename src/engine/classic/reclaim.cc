@@ -360,7 +360,8 @@ Status ClassicEngine::report_oom(const Search& search, const Status& why) {
   const OomNotice notice{index, search.segment_bytes, limit_bytes(), device_free_bytes};
   Pause pause(*this);
   hooks_.tell_oom(notice, search.rejected);
-  if (!search.rejected) message += users_of(device_, reserved);
+  // What a limit or a source of its own refused is nobody else's fault.
+  if (device_free_bytes < search.segment_bytes) message += users_of(device_, reserved);
   return Status::out_of_memory(std::move(message));
 }
 

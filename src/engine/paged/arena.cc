@@ -116,6 +116,12 @@ int64_t Arena::flush(Heap& heap) {
 
 // --- levels -------------------------------------------------------------------------------------
 
+int64_t Arena::uses() const {
+  int64_t sum = 0;
+  for (const Heap& heap : heaps) sum += heap.counters.risen.count + heap.counters.fallen.count;
+  return sum;
+}
+
 Amount Arena::net() const {
   Amount sum = heaps[0].counters.net();
   sum.add(heaps[1].counters.net());

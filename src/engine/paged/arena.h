@@ -69,6 +69,15 @@ class Arena {
   // Merges what was freed; gives how many blocks that were.
   int64_t flush();
 
+  // How often its memory was handed out or taken back, since totals were reset.
+  int64_t uses() const;
+  bool is_quiet() const { return quiet_uses == uses(); }
+  // The stream is there, or there again.
+  void is_back() {
+    is_gone = false;
+    quiet_uses.reset();
+  }
+
   // --- how far counters may rise unseen ----------------------------------------------------------
   Amount net() const;
   void remember_highest();
@@ -113,8 +122,10 @@ class Arena {
   std::vector<View*> hosts;
   UsageStats* pool_usage = nullptr;  // where its counters are added up
   UsageStats* stream_usage = nullptr;
-  bool is_gone = false;     // the stream was destroyed: no event tells when its work is done
-  bool is_quiet = false;    // somebody has waited for all of the device since
+  bool is_gone = false;  // the stream was destroyed: no event tells when its work is done
+  // Somebody has waited for all of the device since: the uses that there were before. Ids come
+  // back, so that what was used since may be at work again.
+  std::optional<int64_t> quiet_uses;
   bool is_lending = false;  // in the plan that is made: its memory counts as idle. The engine's
   // An event in the stream, and how many there were so far. What a trim set apart before the last
   // one was recorded is not in use any more once that is done. The engine's, under its lock.

@@ -208,9 +208,10 @@ Status PagedEngine::hand_over(const std::set<Arena*>& lenders, Arena& borrower) 
   }
   for (Arena* lender : lenders) {
     Status ordered = device_.record_event(*handover_, lender->stream);
-    lender->is_gone = ordered.is(StatusKind::kUsage);
-    if (lender->is_gone && lender->is_quiet) continue;
-    if (lender->is_gone) {
+    if (ordered.ok()) lender->is_back();
+    if (ordered.is(StatusKind::kUsage)) {
+      lender->is_gone = true;
+      if (lender->quiet_uses) continue;  // what is lent was quiet when it was claimed
       return Status::out_of_memory("memory of a stream that is gone must be waited for");
     }
     // Whoever waits for an event that became part of a capture becomes part of it, too.

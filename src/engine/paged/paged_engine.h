@@ -164,6 +164,7 @@ class PagedEngine final : public Engine {
   // --- stitch.cc
   Result<Block*> stitch(Search& search) ASHLAR_REQUIRES(mutex_);
   std::set<const Arena*> find_lenders(const Search& search) ASHLAR_REQUIRES(mutex_);
+  static void leave_out_gone(PagedPool& pool, std::set<const Arena*>& lenders);
   Plan best_plan(const Search& search, const std::set<const Arena*>& lenders)
       ASHLAR_REQUIRES(mutex_);
   std::vector<Extent*> idle_to_be_mapped(const Search& search) const ASHLAR_REQUIRES(mutex_);
@@ -259,7 +260,7 @@ class PagedEngine final : public Engine {
   Result<Block*> grow(Search& search) ASHLAR_REQUIRES(mutex_);
   Block* borrow_from_overflow_pools(Search& search) ASHLAR_REQUIRES(mutex_);
   Status wait_for_waiting(PoolId pool) ASHLAR_REQUIRES(mutex_);
-  void set_quiet(PagedPool& pool, bool is_quiet) ASHLAR_REQUIRES(mutex_);
+  static std::map<Arena*, int64_t> uses_of_gone(const PagedPool& pool);
   Status report_oom(const Search& search) ASHLAR_REQUIRES(mutex_);
 
   // --- retire.cc

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "engine/device_users.h"
+#include "engine/paged/all_arenas.h"
 #include "engine/paged/paged_engine.h"
 
 namespace ashlar::paged {
@@ -43,13 +44,14 @@ Result<Block*> PagedEngine::reclaim_and_retry(Search& search, Status why) {
     if (grown.ok() || !grown.status().is_out_of_memory()) return grown;
   }
   // What this pool has idle was used already, but for what streams that are gone have left.
-  const bool any_gone = std::any_of(search.pool->arenas.begin(), search.pool->arenas.end(),
-                                    [](const auto& each) { return each.second->is_gone; });
-  if (any_gone && waiting_.capture_count() == 0) {
+  // Twice, since others may use some of it while we wait.
+  for (int i = 0; i < 2 && waiting_.capture_count() == 0; ++i) {
+    const std::map<Arena*, int64_t> gone = uses_of_gone(*search.pool);
+    if (gone.empty()) break;
     if (Status waited = device_.synchronize_device(); !waited.ok()) return waited;
-    set_quiet(*search.pool, true);
+    for (const auto& [arena, uses] : gone) arena->quiet_uses = uses;
     grown = grow(search);
-    set_quiet(*search.pool, false);
+    for (const auto& [arena, uses] : gone) arena->quiet_uses.reset();
     if (grown.ok() || !grown.status().is_out_of_memory()) return grown;
   }
   // The memory of others: whole segments, pools that were let go, and extents of another size.
@@ -61,9 +63,14 @@ Result<Block*> PagedEngine::reclaim_and_retry(Search& search, Status why) {
   return grow(search);
 }
 
-// Of streams that were gone when the device was waited for: others may get work, and go, even now.
-void PagedEngine::set_quiet(PagedPool& pool, bool is_quiet) {
-  for (const auto& [stream, arena] : pool.arenas) arena->is_quiet = is_quiet && arena->is_gone;
+// Of streams that are gone: others may get work, and go, even now.
+std::map<Arena*, int64_t> PagedEngine::uses_of_gone(const PagedPool& pool) {
+  std::map<Arena*, int64_t> uses;
+  const AllArenas lock(pool);
+  for (const auto& [stream, arena] : pool.arenas) {
+    if (arena->is_gone) uses[arena.get()] = arena->uses();
+  }
+  return uses;
 }
 
 // Cached blocks of pools that said they may serve others, as long as somebody holds them; such a
@@ -143,7 +150,8 @@ Status PagedEngine::report_oom(const Search& search) {
   const OomNotice notice{index_, search.device_bytes, limit_bytes(), device_free_bytes};
   MutexUnlock unlocked(mutex_);
   hooks_.tell_oom(notice, search.rejected);
-  if (!search.rejected) message += users_of(device_, reserved_bytes);
+  // What a limit refused is nobody else's fault.
+  if (device_free_bytes < search.device_bytes) message += users_of(device_, reserved_bytes);
   return Status::out_of_memory(std::move(message));
 }
 

@@ -47,8 +47,8 @@ constexpr size_t kExtentsOfBlock = 8;
 Result<Block*> PagedEngine::stitch(Search& search) {
   const RelaxedCapture relaxed(device_, waiting_.capture_count());
   if (!relaxed.status().ok()) return relaxed.status();
-  search.arena->is_gone = false;  // whoever asks is there, if only again: ids come back
-  const std::set<const Arena*> lenders = find_lenders(search);
+  search.arena->is_back();  // whoever asks is there
+  std::set<const Arena*> lenders = find_lenders(search);
   search.is_ample = !can_afford_to_stitch(search);  // before arenas are locked: it looks at sums
   Plan plan;
   Claim claim;
@@ -65,6 +65,7 @@ Result<Block*> PagedEngine::stitch(Search& search) {
       hand_out(*search.arena, block, search.request);
       return block;
     }
+    leave_out_gone(*search.pool, lenders);
     if (search.is_ample) plan = plan_ample_growth(search);
     if (!plan.exists) plan = best_plan(search, lenders);
     if (!search.is_ample && options_.policy != PagedPolicy::kLean) {
@@ -110,7 +111,7 @@ std::set<const Arena*> PagedEngine::find_lenders(const Search& search) {
   if (waiting_.is_capturing({&device_, search.arena->stream})) return lenders;
   for (const auto& [stream, arena] : search.pool->arenas) {
     const bool is_waitable =
-        (!arena->is_gone || arena->is_quiet) && !waiting_.is_capturing({&device_, stream});
+        (!arena->is_gone || arena->quiet_uses) && !waiting_.is_capturing({&device_, stream});
     if (arena.get() == search.arena || !is_waitable) continue;
     if (options_.policy == PagedPolicy::kFast) {
       const Result<bool> idle = ask_idle(stream);
@@ -119,6 +120,14 @@ std::set<const Arena*> PagedEngine::find_lenders(const Search& search) {
     lenders.insert(arena.get());
   }
   return lenders;
+}
+
+// Streams that are gone, unless nothing can be at work in what they left. Under the arenas' locks.
+void PagedEngine::leave_out_gone(PagedPool& pool, std::set<const Arena*>& lenders) {
+  for (const auto& [stream, arena] : pool.arenas) {
+    if (!arena->is_quiet()) arena->quiet_uses.reset();
+    if (arena->is_gone && !arena->quiet_uses) lenders.erase(arena.get());
+  }
 }
 
 Plan PagedEngine::best_plan(const Search& search, const std::set<const Arena*>& lenders) {

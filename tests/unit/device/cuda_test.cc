@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "engine/make_engine.h"
 #include "unit/device/gpu_fixture.h"
 
 namespace ashlar {
@@ -311,23 +310,6 @@ TEST_F(CudaTest, ADeviceThatCannotBeUsedSaysSoInEveryCall) {
   control().lose(DeviceIndex(0), Status::device_lost("work", 700, "an illegal access"));
   EXPECT_EQ(device().properties().name, "Ashlar stand-in GPU");
   EXPECT_EQ(device().allocate(kMiB).status().kind(), StatusKind::kDeviceLost);
-}
-
-// Others may have given memory back since.
-TEST_F(CudaTest, WhereThereWasNoMemoryToUseADeviceTheNextCallTriesAgain) {
-  constexpr int kOutOfMemory = 2;
-  open();
-  control().tell("cuDevicePrimaryCtxRetain", kOutOfMemory);
-  EXPECT_TRUE(device().memory_use().status().is_out_of_memory());
-  EXPECT_FALSE(device().properties().has_virtual_memory) << "not known yet";
-  const Result<std::unique_ptr<Engine>> none = make_engine(device(), {});
-  EXPECT_TRUE(none.status().is_out_of_memory()) << "it would never map memory";
-
-  control().tell("cuDevicePrimaryCtxRetain", 0);
-  EXPECT_TRUE(device().memory_use().ok());
-  EXPECT_TRUE(device().properties().has_virtual_memory);
-  EXPECT_TRUE(make_engine(device(), {}).ok());
-  EXPECT_EQ(control().use_count(0), 1);
 }
 
 // --- host functions in graphs -------------------------------------------------------------------

@@ -54,6 +54,8 @@ TEST_F(DeviceUsersTest, OthersAreNamedTheLargestFirst) {
 TEST_F(DeviceUsersTest, OfManyAFewAreNamed) {
   std::vector<ProcessUse> many;
   for (int i = 1; i <= 6; ++i) many.push_back(other(i, kGiB));
+  many.push_back(self(0));
+  many.push_back(other(7, 0));  // what it has is not told
   device_.list = many;
   EXPECT_EQ(users_of(device_, 0), " Others use the device, too: " + name(1) + "1.00 GiB, " +
                                       name(2) + "1.00 GiB, " + name(3) + "1.00 GiB, " + name(4) +
@@ -65,8 +67,22 @@ TEST_F(DeviceUsersTest, ADeviceThatDoesNotTellAddsNothing) {
   EXPECT_EQ(users_of(device_, 0), "");
 }
 
+// In a container ids may be those of the host, and one of the others be this process.
+TEST_F(DeviceUsersTest, WhereThisProcessIsNotKnownNobodyIs) {
+  device_.list = std::vector{other(1, kGiB), other(2, kGiB)};
+  EXPECT_EQ(users_of(device_, 0), "");
+}
+
+TEST_F(DeviceUsersTest, TheFailureToFindAfterwardsIsTheOneOfTheAllocation) {
+  machine_->inject({.call = DeviceCall::kProcesses, .count = sim::FaultRule::kForever});
+  paged::PagedEngine engine(machine_->device(kDevice), {});
+  EXPECT_FALSE(engine.allocate({.bytes = kGiB - 4 * kMiB}).status().is_out_of_memory());
+  EXPECT_TRUE(engine.allocate({.bytes = kGiB / 2}).status().is_out_of_memory());
+  EXPECT_TRUE(machine_->device(kDevice).take_last_error().is_out_of_memory());
+}
+
 TEST_F(DeviceUsersTest, EveryEngineSaysIt) {
-  device_.list = std::vector{other(1, 5 * kGiB)};
+  device_.list = std::vector{self(0), other(1, 5 * kGiB)};
   const std::string said = name(1) + "5.00 GiB.";
   classic::ClassicEngine classic(device_, {});
   paged::PagedEngine paged(device_, {});
@@ -78,18 +94,19 @@ TEST_F(DeviceUsersTest, EveryEngineSaysIt) {
 }
 
 // A limit of the process's own is nobody else's fault.
-TEST_F(DeviceUsersTest, WhereTheDeviceWasNotAskedNobodyIsNamed) {
-  device_.list = std::vector{other(1, 5 * kGiB)};
-  AllocatorOptions options;
-  options.reject_before_device_oom = true;
-  options.memory_fraction = 0.01;
-  classic::ClassicEngine classic(device_, options);
-  paged::PagedEngine paged(device_, options);
-  for (Engine* engine : std::initializer_list<Engine*>{&classic, &paged}) {
-    const Status refused =
-        engine->allocate({.bytes = device_.properties().capacity_bytes}).status();
-    EXPECT_TRUE(refused.is_out_of_memory());
-    EXPECT_EQ(refused.message().find(name(1)), std::string::npos) << refused.message();
+TEST_F(DeviceUsersTest, WhereTheDeviceHadEnoughNobodyIsNamed) {
+  device_.list = std::vector{self(0), other(1, 5 * kGiB)};
+  for (const bool reject : {false, true}) {
+    AllocatorOptions options;
+    options.reject_before_device_oom = reject;
+    options.memory_fraction = 0.01;
+    classic::ClassicEngine classic(device_, options);
+    paged::PagedEngine paged(device_, options);
+    for (Engine* engine : std::initializer_list<Engine*>{&classic, &paged}) {
+      const Status refused = engine->allocate({.bytes = kGiB / 2}).status();
+      EXPECT_TRUE(refused.is_out_of_memory());
+      EXPECT_EQ(refused.message().find(name(1)), std::string::npos) << refused.message();
+    }
   }
 }
 

@@ -121,6 +121,24 @@ TEST_F(PagedConcurrency, AStreamThatGoesWhileItsMemoryIsTakenIsWaitedForAsWell) 
   taker.join();
 }
 
+// Its id may be another stream's by now, and that one be at work in it.
+TEST_F(PagedConcurrency, WhatAGoneStreamLeftIsNotTrustedIfItWasUsedDuringTheWait) {
+  start({}, 128 * kMiB);
+  const StreamId gone = new_stream();
+  Block* left = allocate(8 * kMiB, gone);
+  free(allocate(80 * kMiB, gone));
+  machine_->inject({.call = DeviceCall::kRecordEvent,
+                    .count = sim::FaultRule::kForever,
+                    .status = Status::usage("it is gone")});
+  stop_at(DeviceCall::kSynchronizeDevice);
+  std::thread taker([&] { EXPECT_TRUE(engine_->allocate({100 * kMiB, kDefaultStream}).ok()); });
+  ASSERT_TRUE(contract::eventually([&] { return is_stopped(); }));
+  free(left);
+  machine_->release_hangs();
+  taker.join();
+  EXPECT_EQ(calls(DeviceCall::kSynchronizeDevice), 2U);
+}
+
 TEST_F(PagedConcurrency, ACaptureThatBeginsWhileItsStreamLendsIsLeftAlone) {
   const StreamId captured = new_stream();
   const StreamId other = new_stream();
