@@ -215,28 +215,36 @@ TEST(SymmetricMemory, Row11ARankThatStandsStillOnTheOtherMachineIsNamedWhenTheDe
   }
 }
 
-// Whichever way it is noticed: nobody waits for the dead.
+// What both ranks say when the second one dies at that phase of joining.
+std::vector<std::string> said_beside_a_death_at(Phase phase) {
+  Ranks ranks(2, [phase](const BareRank& rank) -> std::string {
+    ProcessOptions own = RankParts::quick();
+    own.machine = text("machine", rank.rank);
+    const std::unique_ptr<Process> process = must(Process::start(own));
+    Arena arena(*process, process->backends().use(), {});
+    CircleOptions options;
+    options.rank = rank.rank;
+    options.world_size = rank.world_size;
+    options.pad_bytes = 256;
+    options.transport = must(open_ucx_transport({.transports = "tcp", .devices = "lo"}));
+    if (rank.rank == 1) {
+      options.on_phase = [phase](Phase at) {
+        if (at == phase) ::raise(SIGKILL);
+      };
+    }
+    return Circle::join(arena, rank.store, options, patience()).status().to_string();
+  });
+  return ranks.outcomes();
+}
+
+// Whichever way it is noticed: nobody waits for the dead. Where the other side dies while both
+// connect to each other, UCX 1.13 now and then ends the process itself, by an assertion of its TCP
+// transport ("tcp_ep.c … CTX_TYPE_TX"): once in 305 deaths counted. So one more is allowed.
 TEST(SymmetricMemory, Row19ADeathAtAnyPhaseOfJoiningIsToldByNameAsIfOnTwoMachines) {
   for (const Phase phase : {Phase::kLinking, Phase::kRecording, Phase::kHandingOver,
                             Phase::kMapping, Phase::kAgreeing}) {
-    Ranks ranks(2, [phase](const BareRank& rank) -> std::string {
-      ProcessOptions own = RankParts::quick();
-      own.machine = text("machine", rank.rank);
-      const std::unique_ptr<Process> process = must(Process::start(own));
-      Arena arena(*process, process->backends().use(), {});
-      CircleOptions options;
-      options.rank = rank.rank;
-      options.world_size = rank.world_size;
-      options.pad_bytes = 256;
-      options.transport = must(open_ucx_transport({.transports = "tcp", .devices = "lo"}));
-      if (rank.rank == 1) {
-        options.on_phase = [phase](Phase at) {
-          if (at == phase) ::raise(SIGKILL);
-        };
-      }
-      return Circle::join(arena, rank.store, options, patience()).status().to_string();
-    });
-    const std::vector<std::string> said = ranks.outcomes();
+    std::vector<std::string> said = said_beside_a_death_at(phase);
+    if (said[0] == "killed") said = said_beside_a_death_at(phase);
     EXPECT_EQ(said[1], "killed");
     EXPECT_THAT(said[0], AllOf(HasSubstr("rank 1"), Not(HasSubstr("["))));
   }
