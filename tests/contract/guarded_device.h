@@ -39,7 +39,7 @@ class GuardedDevice final : public ForwardingDevice {
   Result<MemoryUse> memory_use() override {
     return gated(DeviceCall::kMemoryUse, [&]() -> Result<MemoryUse> {
       Result<PoolUse> pool = PoolUse{};
-      if (uses_pool_.load()) {
+      if (uses_pool_.load()) {  // or asking would make one
         const RelaxedCapture relaxed(device());
         pool = ForwardingDevice::pool_use();
       }

@@ -2,6 +2,7 @@
 #include "base/text.h"
 #include "device/gpu/driver_errors.h"
 #include "device/gpu/gpu_device.h"
+#include "device/relaxed_capture.h"
 
 namespace ashlar::gpu {
 namespace {
@@ -44,10 +45,8 @@ Result<StreamId> GpuDevice::create_stream(const StreamOptions& options) {
 
 // Of a stream that captures nothing. A capture that goes on elsewhere must not notice.
 bool GpuDevice::has_finished(StreamId stream) {
-  CaptureMode mode = CaptureMode::kRelaxed;
-  if (!driver().exchange_capture_mode(mode).ok()) return false;
-  const bool finished = driver().query_stream(stream).ok();
-  return driver().exchange_capture_mode(mode).ok() && finished;
+  const RelaxedCapture relaxed(*this);
+  return relaxed.status().ok() && driver().query_stream(stream).ok();
 }
 
 // Foreign streams can be used, and are not ours to destroy. Our own ones stay with the driver.

@@ -32,9 +32,10 @@ class OwnStreams {
 
  private:
   mutable Mutex mutex_;
-  std::unordered_map<StreamId, int> priorities_ ASHLAR_GUARDED_BY(mutex_);
+  std::unordered_map<StreamId, int> priorities_ ASHLAR_GUARDED_BY(mutex_);  // of those in use
   std::unordered_set<StreamId> retired_ ASHLAR_GUARDED_BY(mutex_);
-  std::map<int, std::deque<StreamId>> by_priority_ ASHLAR_GUARDED_BY(mutex_);  // oldest first
+  // Those of `retired_` that nobody is about to take, oldest first.
+  std::map<int, std::deque<StreamId>> by_priority_ ASHLAR_GUARDED_BY(mutex_);
   std::atomic<bool> any_retired_{false};  // ever; asked first, with every call
 };
 

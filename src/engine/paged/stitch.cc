@@ -125,8 +125,9 @@ std::set<const Arena*> PagedEngine::find_lenders(const Search& search) {
 // Streams that are gone, unless nothing can be at work in what they left. Under the arenas' locks.
 void PagedEngine::leave_out_gone(PagedPool& pool, std::set<const Arena*>& lenders) {
   for (const auto& [stream, arena] : pool.arenas) {
-    if (!arena->is_quiet()) arena->quiet_uses.reset();
-    if (arena->is_gone && !arena->quiet_uses) lenders.erase(arena.get());
+    if (!arena->is_gone || arena->is_quiet()) continue;
+    arena->quiet_uses.reset();
+    lenders.erase(arena.get());
   }
 }
 
