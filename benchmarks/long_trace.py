@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Where the time goes when a long recorded run is looked at: each command on FILE, its time and its
 largest resident memory, beside decompression alone.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Makes a recorded run of any length that nobody recorded, as a pickle: for seeing how the tools do
 on files that are longer than any we have.
 

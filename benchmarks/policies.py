@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What the paged engine reserves, and what its driver calls would cost: each recorded run replayed
 under each policy, on the simulated device with the costs of an H200.
 

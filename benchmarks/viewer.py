@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """How long `ashlar view` takes on FILE: from the command to the first tile of the timeline, then
 for random tiles of every level, maps, stacks and the table, as a browser asks; and its memory.
 

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+#
 # Installs the library (and ashlar::redis, ashlar::ucx and ashlar::shmem, where they were built),
 # its headers, a package config for find_package(ashlar), the tool, the plug-in for PyTorch, and the
 # Python package.

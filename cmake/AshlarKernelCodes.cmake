@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+#
 # Which code nvcc makes of the kernels: for whom, and in which form.
 #
 # ashlar_kernel_codes(<listed> <result>)

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+#
 # The kernels of symmetric memory on CUDA devices, as a file that the library carries: machine code
 # by nvcc for the kinds of GPUs that it knows, and PTX for later ones; or PTX alone by clang, which
 # needs no toolkit for it. The library itself is compiled without either.

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+#
 # ashlar_look_for(<package>...): these, and what src/files needs. What is not found is added to
 # `missing`. A macro, since packages leave variables behind that others use.
 macro(ashlar_look_for)

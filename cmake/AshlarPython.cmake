@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+#
 # The Python package: its files in Python, for builds and installs, and its extension module where
 # it is built. Without the module the package is still ashlar.torch, which needs nothing but Python.
 set(ASHLAR_PYTHON_FILES

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+#
 # The viewer's page, for `ashlar view`: one HTML file, made by npm, that the tool carries.
 #
 #   ASHLAR_VIEWER_PAGE   the file; by default viewer/dist/index.html. Where it is missing the tool

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+#
 # The warnings our own code is free of, as a target to link: ashlar_warnings. Never handed on to
 # those who use the library.
 add_library(ashlar_warnings INTERFACE)

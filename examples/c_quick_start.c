@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The allocator from C: a text goes to the device and back, on a stream of its own.
 #include <stdio.h>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Numbers go to a device through pinned memory, which is ready for the next round as soon as the
 // copy is done.
 #include <cstdio>

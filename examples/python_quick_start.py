@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Python in two minutes, without a GPU: allocate, look, analyse. With one, say "cuda:0"."""
 
 import numpy

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The first thing to try, quoted in README.md: three numbers go to memory of a simulated device,
 // work on the device doubles them there, and they come back.
 #include <cstdio>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Records what an allocator does, with stacks, and saves it as PyTorch saves its snapshots.
 #include <cstdio>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // OpenSHMEM over Ashlar: each PE writes to its neighbour, and all add up what they got.
 // Run it with: ashlar symm-run -n 4 shmem_ring
 #include <shmem.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Four processes add up their vectors: each writes its own into symmetric memory, and one call
 // leaves the sum in everybody's. A folder is where they meet. With a number as argument, so many.
 #include <sys/wait.h>

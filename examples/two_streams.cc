@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The allocator on a simulated device: memory for one stream, used by a second, freed while that
 // one may still be working on it. Quoted in docs/guide/allocator.md.
 #include <cstdio>
@@ -29,5 +31,5 @@ int main() {
               static_cast<long long>(stats.allocated_bytes.all.current),
               static_cast<long long>(stats.reserved_bytes.all.current));
   allocator.trim();  // waits for `side`, and gives the memory back
-  return device.memory_use()->free_bytes == device.properties().capacity_bytes ? 0 : 1;
+  return device.memory_stats()->free_bytes == device.properties().capacity_bytes ? 0 : 1;
 }

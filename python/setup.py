@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builds the extension module and the plug-in for PyTorch by CMake, for pip:
 
     pip install --no-build-isolation ./python

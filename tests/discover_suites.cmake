@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+#
 # Run by ctest when it starts, for each executable of cheap tests: one test for each suite. One for
 # each test would take more time for starting processes than for testing, with a sanitizer ten times
 # as much. A suite that fails prints which of its tests did. Those on a GPU are left to

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Rewrites the golden files of the command line tool, tests/golden/cli/*.txt, from what the tool
 prints now. Look at the difference before you commit it: it is what users will see.
 

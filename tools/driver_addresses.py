@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Checks on a real card the rule by which a driver places plain allocations.
 
   tools/driver_addresses.py [--acts 5000] [--seed 1] [--device 0]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Tests tidy.py: every rule finds what it forbids, and leaves alone what it allows."""
 
 import datetime
@@ -125,7 +126,14 @@ class CppRuleTest(RuleTest):
 
     def test_head_comment(self):
         self.assert_finds(tidy_cpp.head_comment, "a.cc", "#include <a>\n", "no head comment")
-        self.assert_clean(tidy_cpp.head_comment, "a.cc", "// What lives here.\n")
+        self.assert_finds(tidy_cpp.head_comment, "a.cc",
+                          f"// {tidy_cpp.LICENSE_TAG}\n//\n#include <a>\n", "no head comment")
+        self.assert_clean(tidy_cpp.head_comment, "a.cc", "// Parses options.\n")
+
+    def test_license_tag(self):
+        self.assert_finds(tidy_cpp.license_tag, "a.cc", "// Parses options.\n", "no licence")
+        self.assert_clean(tidy_cpp.license_tag, "a.cc", f"// {tidy_cpp.LICENSE_TAG}\n")
+        self.assert_clean(tidy_cpp.license_tag, "a.py", f"#!python\n# {tidy_cpp.LICENSE_TAG}\n")
 
     def test_pragma_once(self):
         self.assert_finds(tidy_cpp.pragma_once, "a.h", "// #pragma once\n", "no `#pragma once`")

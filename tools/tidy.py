@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Holds the tree to the rules of the house that a tool can check: layers, sizes, words that have a
 home, and documents that tell the truth. Formatting is left to clang-format, bugs to clang-tidy.
 

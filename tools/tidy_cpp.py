@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rules of tidy.py for C++: size, shape, and the words that have a home elsewhere. Each rule is
 a function from the tree to findings."""
 
@@ -30,6 +31,8 @@ def file_length(tree):
     """A file has at most 800 lines, and above 400 says "Long because ..." in its head."""
     for file in tree.cpp() + tree.with_suffix(".py"):
         count = len(file.lines)
+        if file.lines and "SPDX-License-Identifier" in file.lines[0]:
+            count -= 2  # the licence and the line below it
         if count > MAX_FILE_LINES:
             yield file.finding(1, f"{count} lines (at most {MAX_FILE_LINES}): split it")
         elif count > MAX_UNEXPLAINED_FILE_LINES and not any(
@@ -49,11 +52,25 @@ def function_length(tree):
                     f" (at most {MAX_FUNCTION_LINES}): give its parts names")
 
 
+LICENSE_TAG = "SPDX-License-Identifier: Apache-2.0"
+
+
+def license_tag(tree):
+    """Every source file names its licence in its first line, or in the one below `#!`."""
+    for file in tree.cpp() + tree.with_suffix(".py") + tree.with_suffix(".ts") \
+            + tree.with_suffix(".tsx"):
+        if file.text.strip() and not any(LICENSE_TAG in line for line in file.lines[:2]):
+            yield file.finding(1, f"no licence (expected in the first line: {LICENSE_TAG})")
+
+
 def head_comment(tree):
-    """Every C++ file starts with a comment that says what lives there."""
+    """Every C++ file starts with a comment that says what it provides, below its licence."""
     for file in tree.cpp():
-        if not file.head:
-            yield file.finding(1, "no head comment (wanted: what lives here, in `//` lines)")
+        text = [line for line in file.head.split("\n") if line.strip("/ ")
+                and LICENSE_TAG not in line]
+        if not text:
+            yield file.finding(1, "no head comment (expected: what the file provides, in `//`"
+                               " lines)")
 
 
 def pragma_once(tree):
@@ -210,7 +227,7 @@ def disabled_tests(tree, today=None):
 
 
 RULES = [
-    line_length, file_length, function_length, head_comment, pragma_once, macros, environment,
-    printing, exceptions, new_and_delete, to_do, commented_out_code, side_effects_in_checks,
-    for_testing, disabled_tests,
+    line_length, file_length, function_length, license_tag, head_comment, pragma_once, macros,
+    environment, printing, exceptions, new_and_delete, to_do, commented_out_code,
+    side_effects_in_checks, for_testing, disabled_tests,
 ]

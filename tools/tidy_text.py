@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the rules of tidy.py look at: source files with their comments and code told apart, and the
 tree of them. Reads text; knows no rule."""
 

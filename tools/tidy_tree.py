@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rules of tidy.py for the tree: layers, lists of sources, and documents that tell the truth.
 Each rule is a function from the tree to findings."""
 

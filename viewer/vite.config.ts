@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Builds the page into one file, dist/index.html, with nothing to fetch: `ashlar view` serves it as
 // it is, and a self-contained report is the same file with answers put in.
 import { defineConfig } from "vitest/config";

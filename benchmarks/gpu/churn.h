@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Blocks of 512 B to 16 MiB that come and go in random order, among many that stay: what a step
 // takes, and what is held for it in the end.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Who is measured by side_by_side.cc: each can take memory and give it back, on its stream, says
 // how much it holds from the device, and throws where it fails.
 //

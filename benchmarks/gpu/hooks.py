@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What PyTorch asks of an allocator besides memory, asked of Ashlar by PyTorch itself: graphs and
 their pools, uses on other streams, emptying the cache, limits, pools of their own. Each check looks
 at numbers that come out wrong, or at memory that stays, where a hook is missing or wrong.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """PyTorch under Ashlar runs out of memory, in the program's own thread and in autograd's: each time
 it is a torch.OutOfMemoryError with Ashlar's report, and the program goes on with what it has.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """All that is claimed about a real GPU, in one run: builds from the checkout alone, runs the
 suites, the benchmarks, PyTorch and the stress on the device, prints one table, and writes it to
 benchmarks/results/<gpu>.md with the date and the command. scripts/gpu is how to call it.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Pairs and churn of the paged engine, through its C interface, beside PyTorch's caching allocator
 // and the driver's stream-ordered pool, all in one process. A shared object: side_by_side.py builds
 // it, and calls it after PyTorch has taken the device into use.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What allocating and freeing costs on a GPU: the paged engine through its C interface, PyTorch's
 caching allocator and cudaMallocAsync take turns in one process; medians of the rounds. How many
 times as fast one is as another is the median of what each round says, since whatever else the host

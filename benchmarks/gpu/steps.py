@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The steps of scripts/gpu: building, the suites, the benchmarks. Each gives rows for the table
 and, where there is more to tell, lines of Markdown. A step that fails says so in its row; none
 stops the others. run_all.py calls them.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Memory that moves must never carry one block's bytes into another: eight streams, each with a
 // thread of its own, allocate through the C interface, fill every block by a kernel, and have a
 // kernel check it before it is freed, every fourth time on a neighbour's stream. Sizes never repeat

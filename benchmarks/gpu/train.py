@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Trains a small model on the GPU, the same from the same seed whatever the allocator, and prints
 what it did as JSON: its losses, steps a second, and how much memory was held at most.
 

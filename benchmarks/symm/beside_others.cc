@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Symmetric memory beside others, between processes that do the same in turns in one run: barriers
 // beside a plain compare-and-swap barrier and Open MPI's, put and get beside memcpy, all-reduce
 // beside Open MPI's; and with two ranks put, get and atomics beside UCX alone, over TCP and over

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Ratios that are to hold, and whether they did.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Ways to do the same, measured in turns within one run: what else the machine does then meets all
 // of them.
 #pragma once

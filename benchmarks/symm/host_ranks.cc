@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What the host's signals, barriers and collectives cost, each beside the plainest way to do the
 // same: a barrier of two compare-and-swaps for each pair, memcpy, and for all-reduce the other
 // algorithm. Ranks are processes (or threads, with --threads) on one piece of shared memory.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Where the ranks of an MPI program find each other by Ashlar's own means.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // On the side that answers, UCX alone is called all the time, Ashlar has its own thread.
 #include "pair_contest.h"
 

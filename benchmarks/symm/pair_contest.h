@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Two ranks beside UCX alone: rank 0 puts, gets and changes words at rank 1, one by one and many at
 // once.
 #pragma once

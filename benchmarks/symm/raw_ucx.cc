@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // In the order of UCX's own example: context, worker, endpoint, memory, key.
 #include "raw_ucx.h"
 

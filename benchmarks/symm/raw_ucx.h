@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Puts, gets and atomics of two ranks with UCX alone, as its own documentation does them: what a
 // program without Ashlar would write.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Device memory for a C++ program: fast, ordered by streams, cached between uses.
 //
 //   ashlar::Allocator allocator(device);
@@ -55,7 +57,7 @@ class ASHLAR_EXPORT Buffer {
   size_t bytes() const { return bytes_; }             // as asked for
   explicit operator bool() const { return !address_.is_null(); }
 
-  // A stream uses the buffer, on its own device or on another. Throws UsageError if empty.
+  // A stream uses the buffer, on its own device or on another. Throws InvalidArgument if empty.
   void record_stream(StreamId stream);
   void record_stream(Device& device, StreamId stream);
 
@@ -109,7 +111,7 @@ struct PauseOptions {
 class ASHLAR_EXPORT Allocator {
  public:
   // The device outlives the allocator, the allocator its buffers. Without options, those that the
-  // environment asks for. Throws UsageError for options that make no sense.
+  // environment asks for. Throws InvalidArgument for options that make no sense.
   explicit Allocator(Device& device);
   Allocator(Device& device, const AllocatorOptions& options);
   // Gives all memory back to the device, also what is still in use.
@@ -123,7 +125,7 @@ class ASHLAR_EXPORT Allocator {
   Buffer allocate(size_t bytes, StreamId stream = kDefaultStream);
 
   // The same with plain addresses, for code that cannot keep a Buffer. 0 B give the null address,
-  // and freeing that does nothing. An address that is not an allocation's: UsageError, nothing
+  // and freeing that does nothing. An address that is not an allocation's: InvalidArgument, nothing
   // changed.
   DeviceAddress allocate_raw(size_t bytes, StreamId stream = kDefaultStream);
   void free_raw(DeviceAddress address);
@@ -137,8 +139,8 @@ class ASHLAR_EXPORT Allocator {
   // queued work may still use stays, and a later call finds it. What nobody will ask for again goes
   // first, then what is cheapest to have again.
   size_t trim_to(size_t reserved_bytes, const TrimOptions& options = {});
-  // At most this share of the device's capacity; 1 lifts the limit. Throws UsageError outside [0,
-  // 1].
+  // At most this share of the device's capacity; 1 lifts the limit. Throws InvalidArgument outside
+  // [0, 1].
   void set_memory_fraction(double fraction);
   double memory_fraction() const;
   // While caching is off, each allocation is the device's own, and goes back to it when it is free:
@@ -162,7 +164,7 @@ class ASHLAR_EXPORT Allocator {
   std::vector<ExpandableUse> expandable_segments() const;
 
   // --- history: what was done, and from where ---------------------------------------------------
-  // Records from here on; again, goes on under other options. Throws UsageError if stacks are
+  // Records from here on; again, goes on under other options. Throws InvalidArgument if stacks are
   // wanted but none can be had.
   void start_history(HistoryOptions options = {});
   // Ends recording, and forgets.
@@ -183,7 +185,7 @@ class ASHLAR_EXPORT Allocator {
   // Let go by all who held it, a pool's memory goes back to the device with the next trim.
   void release_pool(PoolId pool);
   // Of one pool; leaves it alone while somebody holds it, and has nothing to do once it is gone.
-  // Throws UsageError if it was never made.
+  // Throws InvalidArgument if it was never made.
   void trim(PoolId pool);
   int pool_use_count(PoolId pool) const;
   // Between begin and end, what the filter accepts is allocated from the pool; begin also holds it.
@@ -195,7 +197,7 @@ class ASHLAR_EXPORT Allocator {
   // What the pool has handed out, by address.
   std::vector<DeviceAddress> live_in_pool(PoolId pool) const;
   // The state of a pool, and setting it back to that: what was allocated then is allocated again,
-  // at the same addresses, and nothing else. For graphs that share a pool. Throws UsageError,
+  // at the same addresses, and nothing else. For graphs that share a pool. Throws InvalidArgument,
   // with nothing changed: a block still waits for other streams, or a segment is gone since.
   PoolCheckpoint checkpoint(PoolId pool);
   RestoredPool restore(const PoolCheckpoint& checkpoint);
@@ -205,30 +207,31 @@ class ASHLAR_EXPORT Allocator {
   // addresses; waits for work on those blocks only. Until resumed, nothing can be allocated there,
   // and no work may use the blocks; they can be freed. Doing either twice is doing it once. A
   // failure half-way leaves the pools paused, with nothing lost: call either again. Throws
-  // UsageError: no pool has the tag, a block is shared with other processes, or the engine or the
-  // pool's kind cannot be paused. OutOfMemory: of the host for the backup, or of the device for
+  // InvalidArgument: no pool has the tag, a block is shared with other processes, or the engine or
+  // the pool's kind cannot be paused. OutOfMemory: of the host for the backup, or of the device for
   // resuming.
   void pause(std::string_view tag, const PauseOptions& options = {});
   void resume(std::string_view tag);
 
   // --- other processes: see sharing.h -----------------------------------------------------------
   // The whole block, named by its buffer or by the address that allocate_raw gave. Throws
-  // UsageError for memory that cannot be shared: expandable segments need expandable_segments_ipc.
+  // InvalidArgument for memory that cannot be shared: expandable segments need
+  // expandable_segments_ipc.
   Share share(const Buffer& buffer);
   Share share(DeviceAddress address);
   // Opens a block that another allocator shared. It is for work on `stream`, as if allocated there.
   // The same handle again gives the same address. Throws FormatError: not a handle, or from a newer
-  // version. UsageError: of another device, or of this very allocator. DeviceError: the exporter is
-  // gone, or has ended the share.
+  // version. InvalidArgument: of another device, or of this very allocator. DeviceError: the
+  // exporter is gone, or has ended the share.
   SharedBuffer open_shared(std::string_view handle, StreamId stream = kDefaultStream);
-  // The allocation of the device that the block is part of. Throws UsageError for blocks of
+  // The allocation of the device that the block is part of. Throws InvalidArgument for blocks of
   // expandable segments, which are part of none.
   AddressRange base_allocation(const Buffer& buffer) const;
   AddressRange base_allocation(DeviceAddress address) const;
 
   // --- other devices ----------------------------------------------------------------------------
   // From here on, `accessor` may touch what this allocator has, what it will have, and what it
-  // opened of other processes. Throws UsageError where the devices cannot.
+  // opened of other processes. Throws InvalidArgument where the devices cannot.
   void enable_peer_access(Device& accessor);
   // Copies from this allocator's memory to another's, in the best way there is. Queued, like all
   // work.
@@ -241,7 +244,7 @@ class ASHLAR_EXPORT Allocator {
   void add_rejection_observer(std::function<void(const OomNotice&)> observer);
   void add_free_memory_callback(std::function<bool()> callback);
   // Hears of every range that is mapped or will be unmapped, what is mapped already first. Throws
-  // UsageError if the engine cannot tell.
+  // InvalidArgument if the engine cannot tell.
   void add_remap_observer(RemapObserver observer);
 
  private:

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The state of a pool at one moment, to be restored later: for graphs that share a pool, where one
 // must be captured as if another had just been launched. A value; it holds nothing of the pool.
 #pragma once

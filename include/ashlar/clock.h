@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Time, injected: whoever needs to know or to wait for time is given a `Clock`.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // By when something must be over: one moment, handed down through every step, so that a call with
 // many waits takes no longer than its caller said.
 #pragma once

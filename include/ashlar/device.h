@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The contract between Ashlar and an accelerator. A back end (sim, cuda, hip, or yours) implements
 // `Device`; everything above speaks to devices through this header alone. `tests/contract/` holds
 // the suite that every implementation must pass.
@@ -5,7 +7,8 @@
 // RULES FOR EVERY FUNCTION, unless it says otherwise
 //
 //  Failure        Each call returns a Status or a Result. A failed call changed nothing.
-//    kUsage         a precondition below does not hold: a size of 0, a misaligned address, a sum
+//    kInvalidArgument         a precondition below does not hold: a size of 0, a misaligned
+//    address, a sum
 //                   that overflows, a range that is not what it should be, or an id that this
 //                   device did not give out or has taken back already.
 //    kOutOfMemory   there is no room, and the device is as healthy as before. Never used for
@@ -70,11 +73,12 @@ struct DeviceProperties {
   bool can_share_allocations = false;  // memory from allocate can be opened by other processes
   bool has_stream_pool = false;        // allocate_async and its relatives
   bool has_capture = false;            // begin_capture and its relatives
-  bool checks_stream_ids = false;      // a foreign or destroyed stream id is answered with kUsage
-  int greatest_priority = 0;           // stream priorities run from 0 up to this
+  bool checks_stream_ids =
+      false;                  // a foreign or destroyed stream id is answered with kInvalidArgument
+  int greatest_priority = 0;  // stream priorities run from 0 up to this
 };
 
-struct MemoryUse {
+struct MemoryStats {
   size_t free_bytes = 0;
   size_t total_bytes = 0;
 };
@@ -121,7 +125,7 @@ struct EventOptions {
 };
 
 // The stream-ordered pool, as the driver accounts for it.
-struct PoolUse {
+struct DriverPoolStats {
   size_t reserved_bytes = 0;
   size_t used_bytes = 0;
   size_t reserved_peak_bytes = 0;
@@ -148,7 +152,7 @@ class ASHLAR_EXPORT Device {
   // --- identity ----------------------------------------------------------------------------
 
   virtual const DeviceProperties& properties() const = 0;
-  virtual Result<MemoryUse> memory_use() = 0;
+  virtual Result<MemoryStats> memory_stats() = 0;
   // kUnsupported where the driver does not tell.
   virtual Result<std::vector<ProcessUse>> processes() = 0;
 
@@ -177,7 +181,7 @@ class ASHLAR_EXPORT Device {
   // Physical memory with no address. REQUIRES: multiple of the granularity.
   virtual Result<ExtentId> create(size_t bytes, const CreateOptions& options = {}) = 0;
   // Gives up the id. The memory returns to the device when its last mapping and the last import of
-  // it are gone too. A descriptor keeps the bytes alive, but counts for nothing in memory_use.
+  // it are gone too. A descriptor keeps the bytes alive, but counts for nothing in memory_stats.
   virtual Status release(ExtentId extent) = 0;
 
   // Puts a whole extent behind [at, at + its size): parts of extents cannot be mapped. It is not
@@ -198,18 +202,20 @@ class ASHLAR_EXPORT Device {
   // The exporter's memory under an id of this process; works after the exporter released it or
   // died. The descriptor stays the caller's. Any device of the back end may import it. REQUIRES:
   // `bytes` is the extent's size.
-  // kUsage: the descriptor is not an exported extent of that size.
+  // kInvalidArgument: the descriptor is not an exported extent of that size.
   virtual Result<ExtentId> import_fd(int fd, size_t bytes) = 0;
 
   // REQUIRES: created with `export_fabric`, or imported so. kUnsupported: as for export_fd.
   virtual Result<FabricHandle> export_fabric(ExtentId extent) = 0;
-  // kDeviceFault: the exporter is gone or has released the extent. kUsage: not a fabric handle.
+  // kDeviceFault: the exporter is gone or has released the extent. kInvalidArgument: not a fabric
+  // handle.
   virtual Result<ExtentId> import_fabric(const FabricHandle& handle, size_t bytes) = 0;
 
   // REQUIRES: `address` is the start of an allocation. The exporter keeps it allocated while
   // others have it open.
   virtual Result<AllocationHandle> share_allocation(DeviceAddress address) = 0;
-  // For other processes; in the exporter's own it may be kUnsupported. kUsage: not a handle.
+  // For other processes; in the exporter's own it may be kUnsupported. kInvalidArgument: not a
+  // handle.
   virtual Result<DeviceAddress> open_allocation(const AllocationHandle& handle) = 0;
   // REQUIRES: `address` came from open_allocation and was not closed since.
   virtual Status close_allocation(DeviceAddress address) = 0;
@@ -268,7 +274,7 @@ class ASHLAR_EXPORT Device {
   // All of it is queued, and ranges are checked when queued: device ranges must be mapped and
   // accessible to this device. Host memory is read or written when the work runs, and must live
   // until then; if it is not pinned, the call may wait for the stream. A null host pointer and an
-  // empty function are kUsage.
+  // empty function are kInvalidArgument.
 
   virtual Status copy_to_device(DeviceAddress to, const void* from, size_t bytes,
                                 StreamId stream) = 0;
@@ -289,7 +295,7 @@ class ASHLAR_EXPORT Device {
   virtual Result<DeviceAddress> allocate_async(size_t bytes, StreamId stream) = 0;
   // Takes effect when the stream gets there. REQUIRES: came from allocate_async, not freed since.
   virtual Status free_async(DeviceAddress address, StreamId stream) = 0;
-  virtual Result<PoolUse> pool_use() = 0;
+  virtual Result<DriverPoolStats> driver_pool_stats() = 0;
   virtual Status reset_pool_peaks() = 0;
   // How much the pool keeps, unused, when the host synchronizes. 0 at first.
   virtual Status set_pool_threshold(size_t keep_bytes) = 0;
@@ -301,20 +307,22 @@ class ASHLAR_EXPORT Device {
   // Another stream joins the capture by waiting for an event recorded in it, and must be joined
   // back, by an event, before the end. Begin and end belong in one thread.
   //
-  // These fail with kUsage and invalidate the capture: waiting for or querying its streams and
-  // events (synchronize_device too, while a stream of the device captures); waiting in it for an
-  // event recorded outside; and the calls that might wait unseen (allocate, free, allocate_host,
-  // free_host, synchronize_*, is_idle, is_done, and all of the stream-ordered pool, on any device):
-  // in mode kGlobal from any thread, in kThreadLocal from the capturing thread, in kRelaxed none. A
-  // thread that exchanged its own mode to kRelaxed may always make the latter; one in kThreadLocal
-  // is bound by its own captures only.
-  // An invalidated capture takes no more work (kUsage) and is still to be ended.
+  // These fail with kInvalidArgument and invalidate the capture: waiting for or querying its
+  // streams and events (synchronize_device too, while a stream of the device captures); waiting in
+  // it for an event recorded outside; and the calls that might wait unseen (allocate, free,
+  // allocate_host, free_host, synchronize_*, is_idle, is_done, and all of the stream-ordered pool,
+  // on any device): in mode kGlobal from any thread, in kThreadLocal from the capturing thread, in
+  // kRelaxed none. A thread that exchanged its own mode to kRelaxed may always make the latter; one
+  // in kThreadLocal is bound by its own captures only. An invalidated capture takes no more work
+  // (kInvalidArgument) and is still to be ended.
 
-  // kUsage: the stream is capturing. kUnsupported: the default stream, where that cannot be.
+  // kInvalidArgument: the stream is capturing. kUnsupported: the default stream, where that cannot
+  // be.
   virtual Status begin_capture(StreamId stream, CaptureMode mode) = 0;
-  // Ends the capture. kUsage, without a graph: it was invalidated, or a stream that joined was not
-  // joined back. kUsage, and it goes on, invalidated: the stream only joined it; it must be ended
-  // where it began. kUsage, and nothing changed: the stream is not capturing.
+  // Ends the capture. kInvalidArgument, without a graph: it was invalidated, or a stream that
+  // joined was not joined back. kInvalidArgument, and it goes on, invalidated: the stream only
+  // joined it; it must be ended where it began. kInvalidArgument, and nothing changed: the stream
+  // is not capturing.
   virtual Result<GraphId> end_capture(StreamId stream) = 0;
   virtual Result<CaptureState> capture_state(StreamId stream) = 0;
   // What must finish before the node starts. REQUIRES: a node of a graph that still exists.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A name for every function of the device contract: for counting calls, charging their modelled
 // cost, and making them fail on purpose.
 #pragma once
@@ -12,7 +14,7 @@ namespace ashlar {
 
 // In the order of `Device`. Each enumerator is the function's name; name() gives it as text.
 enum class DeviceCall {
-  kMemoryUse,
+  kMemoryStats,
   kProcesses,
   kAllocate,
   kFree,
@@ -58,7 +60,7 @@ enum class DeviceCall {
   kCallHost,
   kAllocateAsync,
   kFreeAsync,
-  kPoolUse,
+  kDriverPoolStats,
   kResetPoolPeaks,
   kSetPoolThreshold,
   kTrimPool,

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The way to a vendor's devices, for programs that make their own allocators: the driver is looked
 // for when asked, so that one binary runs on machines with and without it.
 #pragma once
@@ -53,7 +55,7 @@ ASHLAR_EXPORT Result<std::unique_ptr<DeviceSet>> open_accelerators(
     const AcceleratorOptions& options = {});
 
 // The number in "cuda:1", or in "hip:1", which is accepted and never written; "cuda" alone is 0.
-// kUsage: anything else.
+// kInvalidArgument: anything else.
 ASHLAR_EXPORT Result<DeviceIndex> accelerator_named(std::string_view name);
 
 }  // namespace ashlar

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What the public facades throw. Inside the library failures are values (`Status`); they become
 // exceptions at one place, on their way out.
 #pragma once
@@ -37,7 +39,7 @@ class ASHLAR_EXPORT Error : public std::runtime_error {
 };
 
 // The caller's mistake; nothing changed.
-class ASHLAR_EXPORT UsageError : public Error {
+class ASHLAR_EXPORT InvalidArgument : public Error {
  public:
   using Error::Error;
 };

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // An expandable segment, as far as it shows: many addresses, some of them with memory behind them.
 #pragma once
 

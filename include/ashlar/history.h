@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What an allocator remembers of its acts, and from where it was called.
 //
 // Off until asked for. On, each act goes into a ring of the last `max_entries`; with stacks, the

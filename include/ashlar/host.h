@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Pinned host memory for a C++ program: what a device copies from and to without stopping, cached
 // between uses, since pinning is slow.
 //
@@ -51,7 +53,7 @@ class ASHLAR_EXPORT HostBuffer {
   }
 
   // Work queued in the stream uses the buffer. If the stream is capturing, so does the graph: see
-  // HostAllocator::release_capture. Throws UsageError if empty, or if there is no such stream.
+  // HostAllocator::release_capture. Throws InvalidArgument if empty, or if there is no such stream.
   void record_stream(StreamId stream);
   void record_stream(Device& device, StreamId stream);
 
@@ -72,7 +74,7 @@ class ASHLAR_EXPORT HostAllocator {
  public:
   // Memory pinned for `device`, which outlives the allocator, as the allocator its buffers. Of the
   // options, `pinned` and `pytorch_compatible` count; all are checked. Takes the reserve segment,
-  // if one is asked for. Throws UsageError for options that make no sense, OutOfMemory or
+  // if one is asked for. Throws InvalidArgument for options that make no sense, OutOfMemory or
   // DeviceError for a reserve segment that cannot be had.
   explicit HostAllocator(Device& device, const AllocatorOptions& options = {});
   // The same, with time from a clock that outlives the allocator: statistics measure by it, and the
@@ -95,7 +97,7 @@ class ASHLAR_EXPORT HostAllocator {
 
   // The same with plain pointers, for code that cannot keep a HostBuffer. 0 B give null, and
   // freeing that does nothing. A pointer that did not come from allocate_raw, or was freed:
-  // UsageError, nothing changed.
+  // InvalidArgument, nothing changed.
   void* allocate_raw(size_t bytes, StreamId stream = kDefaultStream);
   void free_raw(void* memory);
 
@@ -109,15 +111,15 @@ class ASHLAR_EXPORT HostAllocator {
   // capture's graph: freed or not, it is not used again before this call, which says that nothing
   // captured then will be launched again, the graph being destroyed or never made. The capture is
   // what Device::capture_state told before its end. Launches may still be running in the streams
-  // named. A capture that used nothing of ours, or was released before, is fine. Throws UsageError
-  // for a stream without a device; nothing changed.
+  // named. A capture that used nothing of ours, or was released before, is fine. Throws
+  // InvalidArgument for a stream without a device; nothing changed.
   void release_capture(CaptureId capture, std::span<const StreamUse> launched_on = {});
 
   // A pool keeps its memory apart: what was allocated from it is used again only by it. Between
   // begin and end, what the filter accepts is allocated from the pool; of several, from the one
   // begun last. Begin makes the pool if there is none, under any id but the default's (such as one
   // that an Allocator gave), and holds it. Let go as often as it was held, its memory goes back to
-  // the host with the next trim. Throws UsageError for a pool that is not there, or not in the
+  // the host with the next trim. Throws InvalidArgument for a pool that is not there, or not in the
   // state named.
   void begin_routing(PoolId pool, RouteFilter filter);
   void end_routing(PoolId pool);

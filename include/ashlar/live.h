@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A process that lets itself be watched: `ashlar top PID` in a terminal, `ashlar view --live PID`
 // in the browser, and Prometheus. docs/guide/viewer.md shows how, docs/formats/live.md what is
 // told.
@@ -31,8 +33,8 @@ struct LiveOptions {
 
 class ASHLAR_EXPORT LiveServer {
  public:
-  // Throws UsageError: the token is too short or has other characters, or comes without a port.
-  // DeviceError: the port is taken, or the system refuses.
+  // Throws InvalidArgument: the token is too short or has other characters, or comes without a
+  // port. DeviceError: the port is taken, or the system refuses.
   explicit LiveServer(const LiveOptions& options = {});
   // Whoever is being answered is hung up on.
   ~LiveServer();

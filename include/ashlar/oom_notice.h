@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What an out-of-memory observer is told.
 #pragma once
 

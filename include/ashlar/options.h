@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // How an allocator behaves: plain values, given to it when it is made. Each allocator has its own.
 // The same as text: "expandable_segments:True,max_split_size_mb:512", under the names that
 // `ashlar config` lists and docs/guide/options.md explains.
@@ -100,8 +102,8 @@ struct AllocatorOptions {
   friend bool operator==(const AllocatorOptions&, const AllocatorOptions&) = default;
 };
 
-// `base` with the changes that the text asks for. Throws UsageError, which names the option, the
-// value and what was expected.
+// `base` with the changes that the text asks for. Throws InvalidArgument, which names the option,
+// the value and what was expected.
 ASHLAR_EXPORT AllocatorOptions parse_options(std::string_view text,
                                              const AllocatorOptions& base = {});
 // What is not as it is by default, as text that reads back to the same.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // How a rank reaches another rank's symmetric memory.
 #pragma once
 

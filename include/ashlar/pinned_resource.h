@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Pinned host memory for containers of the standard library:
 //
 //   ashlar::HostAllocator host(device);
@@ -33,7 +35,7 @@ class ASHLAR_EXPORT PinnedResource final : public std::pmr::memory_resource {
   // Never null, also for 0 B.
   void* do_allocate(size_t bytes, size_t alignment) override;
   // A device's failure is told by the HostAllocator's next call. Memory that is not of it:
-  // UsageError.
+  // InvalidArgument.
   void do_deallocate(void* memory, size_t bytes, size_t alignment) override;
   bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override;
 

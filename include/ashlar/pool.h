@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What a pool of an allocator can be given: a source of segments of its own, a tag, and rules.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Redis as the place where ranks meet: for ranks on several machines. In a library of its own,
 // ashlar::redis, since the core needs no other's.
 #pragma once

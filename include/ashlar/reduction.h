@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What collectives compute with: the types of elements, and the operations on them.
 #pragma once
 

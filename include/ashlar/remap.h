@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Who wants to know which addresses have memory behind them: a registration with a network card, or
 // with another library, must be made after memory is mapped and undone before it is unmapped.
 #pragma once

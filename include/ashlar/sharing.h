@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A block of an allocator, seen by two processes.
 //
 //   Share share = allocator.share(buffer);              // in one, which then sends share.handle()
@@ -62,14 +64,14 @@ class ASHLAR_EXPORT SharedBuffer {
   explicit operator bool() const { return parts_ != nullptr; }
 
   // Work on a stream other than the one it was opened for uses the buffer: it is not closed before
-  // that stream has got past what is queued there when the buffer is reset. Throws UsageError if
-  // empty.
+  // that stream has got past what is queued there when the buffer is reset. Throws InvalidArgument
+  // if empty.
   void record_stream(StreamId stream);
   void record_stream(Device& device, StreamId stream);
 
   // Whether the exporter's allocator still is there. If not, memory of expandable segments stays
   // as it is; a plain allocation may be gone with a real driver, and is not to be touched.
-  // Of a bare allocation handle nobody knows: true. Throws UsageError if empty.
+  // Of a bare allocation handle nobody knows: true. Throws InvalidArgument if empty.
   bool is_exporter_alive() const;
 
   // Closes it, without waiting: the mapping goes when the streams are done. A failure surfaces at

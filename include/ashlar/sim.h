@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The simulated machine: any number of accelerators of any capacity, with real memory and real
 // asynchrony, and no GPU. What `Device` promises, a simulated device does; this header adds what
 // only a simulation can offer: kernels written as host functions, a look behind the curtain,
@@ -55,12 +57,12 @@ class Machine;
 // that need to look. It stays valid until the memory is unmapped or freed.
 class ASHLAR_EXPORT DeviceMemory {
  public:
-  // `count` values from `at`, for reading if T is const. kUsage: some part of them is not
+  // `count` values from `at`, for reading if T is const. kInvalidArgument: some part of them is not
   // accessible so to the device. kUnsupported: in bookkeeping there are no bytes to see.
   template <typename T>
   Result<std::span<T>> view(DeviceAddress at, size_t count) const {
     if (at.value() % alignof(T) != 0)
-      return Status::usage("the address is not aligned for the type");
+      return Status::invalid_argument("the address is not aligned for the type");
     const size_t wanted_bytes = count > SIZE_MAX / sizeof(T) ? SIZE_MAX : count * sizeof(T);
     const Access access = std::is_const_v<T> ? Access::kRead : Access::kReadWrite;
     Result<void*> memory = bytes(at, wanted_bytes, access);
@@ -116,7 +118,7 @@ struct CallCosts {
 
 class ASHLAR_EXPORT Machine {
  public:
-  // kUsage: an option makes no sense; the message names it.
+  // kInvalidArgument: an option makes no sense; the message names it.
   static Result<std::unique_ptr<Machine>> create(const Options& options);
   // Waits for the work that is running, drops what is queued.
   ~Machine();

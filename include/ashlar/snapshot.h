@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What an allocator held at one moment, and how it came to that: values with no policy, copied out
 // of an allocator or read from a file. The words are PyTorch's where it has them, so that its
 // snapshot files and ours say the same things.

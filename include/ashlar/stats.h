@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What an allocator has done, in numbers: values, copied out at one moment. flatten() gives them
 // under the names PyTorch uses ("allocated_bytes.all.peak"), which docs/guide/statistics.md
 // explains.

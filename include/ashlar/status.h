@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // How a call says that it failed: `Status`, and `Result<T>` for calls that return something.
 // Nothing in the library below the public facades throws; these two carry every failure.
 #pragma once
@@ -16,14 +18,14 @@ namespace ashlar {
 // What kind of failure it is decides what a caller can do about it.
 enum class StatusKind {
   kOk,
-  kOutOfMemory,  // there is no room; give something back and try again. Nothing changed.
-  kUsage,        // the caller's mistake: a precondition does not hold. Nothing changed.
-  kUnsupported,  // this device cannot do that; its properties say so. Nothing changed.
-  kDeviceFault,  // a driver or system call failed for a reason of its own; see code().
-  kDeviceLost,   // the device failed for good: every later call on it fails the same way.
-  kFormat,       // unreadable input: the message says where, and what was expected.
-  kTimeout,      // a deadline passed; the message says what was waited for, and for whom.
-  kPeerLost,     // another rank died or gave up: its group has failed for good.
+  kOutOfMemory,      // there is no room; give something back and try again. Nothing changed.
+  kInvalidArgument,  // the caller's mistake: a precondition does not hold. Nothing changed.
+  kUnsupported,      // this device cannot do that; its properties say so. Nothing changed.
+  kDeviceFault,      // a driver or system call failed for a reason of its own; see code().
+  kDeviceLost,       // the device failed for good: every later call on it fails the same way.
+  kFormat,           // unreadable input: the message says where, and what was expected.
+  kTimeout,          // a deadline passed; the message says what was waited for, and for whom.
+  kPeerLost,         // another rank died or gave up: its group has failed for good.
 };
 
 ASHLAR_EXPORT std::string_view name(StatusKind kind);
@@ -40,7 +42,7 @@ class [[nodiscard]] ASHLAR_EXPORT Status {
   ~Status() = default;
 
   static Status out_of_memory(std::string message);
-  static Status usage(std::string message);
+  static Status invalid_argument(std::string message);
   static Status unsupported(std::string message);
   static Status format(std::string message);
   static Status timeout(std::string message);

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Where ranks meet: keys and bytes that all of them see. A store introduces ranks to each other and
 // notes that they live; no data goes through it. Three come with Ashlar: for threads of one
 // process, for processes that see one folder (both here), and Redis (ashlar/redis_store.h). Whoever
@@ -23,7 +25,7 @@ namespace ashlar::symm {
 // that has passed already still gets one look.
 //
 // A key is 1 to 512 printable characters (ASCII, no space); the parts between slashes have 1 to 200
-// each. A value has at most 1 MiB. Anything else is kUsage.
+// each. A value has at most 1 MiB. Anything else is kInvalidArgument.
 class ASHLAR_EXPORT Store {
  public:
   static constexpr size_t kMostKeyBytes = 512;
@@ -41,11 +43,11 @@ class ASHLAR_EXPORT Store {
   virtual Status set(std::string_view key, std::string_view value,
                      std::chrono::milliseconds time_to_live, Deadline deadline) = 0;
   // The values as they are, without waiting for them; none where the key is not there.
-  virtual Result<std::vector<std::optional<std::string>>> look(std::span<const std::string> keys,
-                                                               Deadline deadline) = 0;
+  virtual Result<std::vector<std::optional<std::string>>> try_get(std::span<const std::string> keys,
+                                                                  Deadline deadline) = 0;
   // Adds to a counter, at once for all who look, and returns what it came to. A key that is not
   // there counts as 0; others read the counter as decimal digits. The time to live begins anew.
-  // kFormat: the value is no number. kUsage: it would not fit 64 bits.
+  // kFormat: the value is no number. kInvalidArgument: it would not fit 64 bits.
   virtual Result<int64_t> add(std::string_view key, int64_t amount,
                               std::chrono::milliseconds time_to_live, Deadline deadline) = 0;
   // Whether it was there.
@@ -63,13 +65,13 @@ class ASHLAR_EXPORT Store {
   Status barrier(std::string_view key, int64_t count, std::chrono::milliseconds time_to_live,
                  Deadline deadline);
 
-  // kUsage: this is no key.
+  // kInvalidArgument: this is no key.
   static Status check_key(std::string_view key);
   static Status check_value(std::string_view value);
 
  protected:
   // Waits until something may have been set, at most for so long. By default it sleeps.
-  virtual void rest(std::chrono::nanoseconds most);
+  virtual void wait_for_change(std::chrono::nanoseconds most);
 };
 
 // For ranks that are threads of one process.
@@ -81,7 +83,8 @@ ASHLAR_EXPORT std::shared_ptr<Store> make_memory_store();
 // shared ones the server's, so that machines' own clocks need not agree.
 ASHLAR_EXPORT Result<std::shared_ptr<Store>> open_file_store(const std::string& folder);
 
-// The part of `store` whose keys begin with `prefix` and a slash. kUsage: the prefix is no key.
+// The part of `store` whose keys begin with `prefix` and a slash. kInvalidArgument: the prefix is
+// no key.
 ASHLAR_EXPORT Result<std::shared_ptr<Store>> make_prefix_store(std::shared_ptr<Store> store,
                                                                std::string prefix);
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // An allocator's device memory for code written against CCCL's cuda::mr concepts (Thrust, CUB,
 // RAPIDS):
 //
@@ -46,7 +48,7 @@ class ASHLAR_EXPORT StreamOrderedMemory {
   Allocator& allocator() const { return *allocator_; }
 
   // For work queued in the stream from here on. 0 B give null. Throws OutOfMemory, which is a
-  // std::bad_alloc; DeviceError; UsageError for an alignment that is no power of two up to
+  // std::bad_alloc; DeviceError; InvalidArgument for an alignment that is no power of two up to
   // kAlignmentBytes, and for the stream "of each thread", which is many streams under one handle.
   void* take(size_t bytes, size_t alignment, StreamId stream) const;
   // The same for any stream, at once: waits for the default stream. Not during a capture.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A stream with the device that runs it: streams are numbered by each device for itself.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Symmetric memory: ranks allocate the same buffer everywhere, read and write each other's, signal,
 // wait and reduce. Ranks are threads or processes, on one machine or on several; memory is the
 // host's or devices'.
@@ -13,8 +15,8 @@
 // ever; one that passes is a TimeoutError that says who was waited for. A rank that dies fails its
 // group: whoever waits, and every later call, gets a PeerError with the same sentence. One that was
 // only stopped gets one when it goes on, after at most one barrier that the others had come to
-// before. Mistakes are UsageErrors, before anything is read or written. docs/guide/symmetric.md has
-// the rest.
+// before. Mistakes are InvalidArgument exceptions, before anything is read or written.
+// docs/guide/symmetric.md has the rest.
 #pragma once
 
 #include <chrono>
@@ -28,7 +30,7 @@
 #include <utility>
 #include <vector>
 
-#include "ashlar/atomic_call.h"
+#include "ashlar/atomic_op.h"
 #include "ashlar/export.h"
 #include "ashlar/peer_access.h"
 #include "ashlar/reduction.h"
@@ -75,7 +77,7 @@ struct SubGroupOptions {
 };
 
 // What one rank's calls of a group came to, so far.
-struct GroupUse {
+struct GroupStats {
   struct Operation {
     std::string name{};  // of the call: "put", "all_reduce"
     uint64_t count = 0;  // that went well; in a stream: that were put there
@@ -122,7 +124,7 @@ class ASHLAR_EXPORT Group {
   size_t one_shot_bytes() const;
   std::string thresholds() const;
   // How often this rank did what, and where the time of joining and rendezvous went.
-  GroupUse use() const;
+  GroupStats stats() const;
 
   // What all ranks wrote before it, all see after it. One that timed out is finished by calling it
   // again. Channels are independent.
@@ -175,7 +177,7 @@ struct RowExchange {
 };
 
 // 32 bits each, in one rank's memory, all with one value.
-struct Words {
+struct WordFill {
   enum class Of { kBuffer, kSignalPad };
   Of of = Of::kBuffer;
   int64_t offset = 0;  // in words: behind the handle's offset, or from the pad's beginning
@@ -236,11 +238,11 @@ class ASHLAR_EXPORT Handle {
   // --- one rank alone, without waiting: several of these are on their way at once
   // Bytes may be changed when it returns; they are copied once `quiet` has.
   void post(int to, std::span<const std::byte> from, int64_t offset_bytes = 0) const;
-  // A step on a word, done once `quiet` has returned; not a swap, which has an answer. UsageError,
-  // here and below: the memory is a device's.
-  void post(int at, const AtomicCall& what) const;
+  // A step on a word, done once `quiet` has returned; not a swap, which has an answer.
+  // InvalidArgument, here and below: the memory is a device's.
+  void post(int at, const AtomicOp& what) const;
   // The same at once; returns what was there before.
-  uint64_t fetch(int at, const AtomicCall& what) const;
+  uint64_t fetch(int at, const AtomicOp& what) const;
   // What this process posted before is seen by all of them before what it does afterwards.
   void fence() const;
   // What this process posted before is there.
@@ -251,9 +253,9 @@ class ASHLAR_EXPORT Handle {
   // become of the group's work in that stream.
   // Who acquires one of the words sees what the stream, or the caller, did before; on another
   // machine, what the caller did to that rank's memory.
-  void store_words(int to, const Words& what, std::optional<StreamId> stream = {}) const;
+  void store_words(int to, const WordFill& what, std::optional<StreamId> stream = {}) const;
   // Memory of the device, copied to the same place in every rank's memory through multicast;
-  // UsageError where there is none. The place itself is fair, but nothing that overlaps it.
+  // InvalidArgument where there is none. The place itself is fair, but nothing that overlaps it.
   void multimem_put(std::span<const std::byte> from, int64_t offset_bytes = 0,
                     std::optional<StreamId> stream = {}) const;
 
@@ -287,8 +289,8 @@ class ASHLAR_EXPORT Handle {
   // All ranks' `bytes`, in rank order, in everybody's memory.
   void all_gather(const void* in, int64_t bytes, const CollectiveOptions& options = {}) const;
   void broadcast(int64_t bytes, int root, const CollectiveOptions& options = {}) const;
-  // Through multicast; UsageError where there is none. Hardware adds floating-point numbers in an
-  // order of its own: other bits, but the same on all ranks, unless there is an `out`. Then each
+  // Through multicast; InvalidArgument where there is none. Hardware adds floating-point numbers in
+  // an order of its own: other bits, but the same on all ranks, unless there is an `out`. Then each
   // rank loads all of it by itself, in one shot, and has the bits that it was given.
   void multimem_all_reduce(int64_t count, Reduction what = {},
                            const CollectiveOptions& options = {}) const;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The memory of symmetric.h, where it begins: a rank's heap, its buffers, and pools of many
 // buffers. Included by it; what ranks do with each other's memory is there.
 #pragma once
@@ -47,16 +49,18 @@ struct AllocateOptions {
 // The symmetric memory of one rank. All ranks allocate the same in the same order; a rendezvous
 // checks it. Heaps of one process share what can be shared. Lives on in its buffers, groups and
 // handles. Thread safe. After a fork it stays the parent's, with all that was made of it, whose
-// groups go on: in the child, calls that reach other ranks are UsageErrors and its end does
-// nothing. Views stay what they are, shared memory.
+// groups go on: in the child, calls that reach other ranks are InvalidArgument exceptions and its
+// end does nothing. Views stay what they are, shared memory.
 class ASHLAR_EXPORT Heap {
  public:
-  // Throws UsageError: no such back end, another is in use, or the device has no memory to share.
+  // Throws InvalidArgument: no such back end, another is in use, or the device has no memory to
+  // share.
   explicit Heap(const HeapOptions& options = {});
 
   // Not collective. Aligned to 128 bytes; the pad in front is zero at first (a persistent id that
-  // is taken again finds it as it was left), the buffer is not promised to be. Throws UsageError:
-  // the persistent id is in use, or had another size, or no group can have that name; OutOfMemory.
+  // is taken again finds it as it was left), the buffer is not promised to be. Throws
+  // InvalidArgument: the persistent id is in use, or had another size, or no group can have that
+  // name; OutOfMemory.
   Buffer allocate(size_t bytes, const AllocateOptions& options = {});
   // How many buffers there are.
   size_t live_count() const;
@@ -109,7 +113,7 @@ struct PoolOptions {
   size_t segment_bytes = size_t{64} << 20;  // it grows by so many, or by what a buffer needs
 };
 
-struct PoolUse {
+struct PoolStats {
   size_t segment_count = 0;
   size_t segment_bytes = 0;    // of all segments together
   size_t used_bytes = 0;       // by buffers, rounded up
@@ -121,21 +125,22 @@ struct PoolUse {
 // Many buffers in few allocations of a heap, its segments, which nothing else is put into. Where a
 // buffer goes depends on the order of calls alone, so that ranks that allocate and free the same in
 // the same order have it at the same place; the rendezvous for each buffer compares all that was
-// done before, and if ranks did different things, all get a UsageError that names the first. A
+// done before, and if ranks did different things, all get a InvalidArgument that names the first. A
 // segment is handed over and mapped once, for all of its buffers.
 //
 // A freed buffer's place may be another's at once: let all ranks be done with it (a barrier) before
 // any frees it. Lives on in its buffers. Thread safe.
 class ASHLAR_EXPORT Pool {
  public:
-  // Throws UsageError: the heap has a pool of that name, or the name or the size makes no sense.
+  // Throws InvalidArgument: the heap has a pool of that name, or the name or the size makes no
+  // sense.
   explicit Pool(const Heap& heap, const PoolOptions& options = {});
 
   // Not collective. Aligned to 128 bytes, not promised to be zero. Throws OutOfMemory.
   Buffer allocate(size_t bytes);
   // Gives segments back that no buffer is in.
   void trim();
-  PoolUse use() const;
+  PoolStats stats() const;
 
  private:
   struct Parts;

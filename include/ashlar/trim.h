@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Giving cached memory back to the device, as far as asked for.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The words every other header uses: typed ids, device addresses, and ranges of them.
 // Values only; no policy, no device. Safe to copy between threads.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // UCX as the way to ranks on other machines. In a library of its own, ashlar::ucx, since the core
 // needs no other's.
 //
@@ -27,8 +29,8 @@ struct UcxOptions {
 };
 
 // Opens this process' side and starts the thread that answers others. A child of a fork is
-// refused whatever it asks of it (kUsage), and the end of its copy does nothing.
-// kUsage: UCX does not take the options.
+// refused whatever it asks of it (kInvalidArgument), and the end of its copy does nothing.
+// kInvalidArgument: UCX does not take the options.
 ASHLAR_EXPORT Result<std::shared_ptr<Transport>> open_ucx_transport(const UcxOptions& options);
 
 }  // namespace ashlar::symm

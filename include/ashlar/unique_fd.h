@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A file descriptor with one owner. Closing is the owner's last act; errors of close(2) are
 // ignored, since nothing can be done about them and the descriptor is gone either way.
 #pragma once

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ashlar, a memory system for accelerators, from Python.
 
     import ashlar
@@ -16,7 +17,7 @@ import pathlib
 from typing import TYPE_CHECKING, Any, List
 
 from ashlar.errors import (DeviceError, Error, FileError, FormatError, OutOfMemory,
-                           OutOfMemoryError, PeerError, TimeoutError, UsageError)
+                           OutOfMemoryError, PeerError, TimeoutError, InvalidArgument)
 
 if TYPE_CHECKING:
     from ashlar import errors, torch
@@ -32,7 +33,7 @@ __all__ = [
     "Allocator", "Array", "Buffer", "Causes", "Device", "DeviceError", "Diff", "Event", "FileError",
     "FormatError", "HostAllocator", "HostBuffer", "HostStats", "HostView", "Leaks", "Machine",
     "OutOfMemory", "OutOfMemoryError", "Peaks", "PeerError", "Pool", "Recording", "Stats", "Stream",
-    "Tuning", "UsageError", "devices", "load",
+    "Tuning", "InvalidArgument", "devices", "load",
 ]
 
 # Where a name comes from, loaded when it is first asked for.

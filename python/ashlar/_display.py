@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How answers show themselves: as tables in notebooks, and in texts. In HTML all text is escaped:
 files of strangers have it."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finds and loads libashlar_torch.so, and speaks its C interface (include/ashlar/c/ashlar.h) by
 ctypes."""
 
@@ -8,7 +9,7 @@ import pathlib
 from typing import Any, Callable, Iterator
 
 from ashlar.errors import (DeviceError, Error, FormatError, OutOfMemoryError, PeerError,
-                           TimeoutError, UsageError)
+                           TimeoutError, InvalidArgument)
 
 AshlarError = Error  # as programs know it that were written before ashlar.errors
 
@@ -19,8 +20,8 @@ STATUS_OK = 0
 # What each ashlar_status is raised as; any other is an Error.
 _RAISED = {
     1: OutOfMemoryError,  # of the device
-    2: UsageError,
-    3: UsageError,  # unsupported
+    2: InvalidArgument,
+    3: InvalidArgument,  # unsupported
     4: DeviceError,  # a fault
     5: DeviceError,  # lost
     6: FormatError,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recorded runs: what `ashlar report`, `leaks`, `diff`, `replay`, `tune` and `oom` say with --json,
 as dicts and lists; and allocators, which can be asked the same of themselves."""
 
@@ -80,8 +81,8 @@ class Recording:
     def to_html(self, *others: "Recording") -> str:
         """The page of `ashlar view` with this run in it, and others to compare it with: one file
         that needs no network and no server, of 8 MB at most for one run of ordinary length. To
-        keep it: pathlib.Path("run.html").write_text(run.to_html()). Raises UsageError where the
-        package was built without the page."""
+        keep it: pathlib.Path("run.html").write_text(run.to_html()). Raises InvalidArgument
+        where the package was built without the page."""
         for other in others:
             _require_recording(other)
         return _ashlar._page_of([each._run for each in (self, *others)])

@@ -1,9 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
 """What Ashlar raises. Each class is that of include/ashlar/errors.h, and also the one of Python's
 own that programs catch for such a thing.
 
     Error                     any failure: a RuntimeError
     ├── OutOfMemoryError      the device has no memory, after everything was tried: a MemoryError
-    ├── UsageError            the caller's mistake; nothing changed: a ValueError
+    ├── InvalidArgument       the caller's mistake; nothing changed: a ValueError
     ├── FormatError           unreadable input, or text that makes no sense: a ValueError
     ├── FileError             a file cannot be opened, read or written: an OSError
     ├── DeviceError           a driver or system call failed, or the device is lost
@@ -14,14 +15,14 @@ import builtins
 
 __all__ = [
     "DeviceError", "Error", "FileError", "FormatError", "OutOfMemory", "OutOfMemoryError",
-    "PeerError", "TimeoutError", "UsageError",
+    "PeerError", "TimeoutError", "InvalidArgument",
 ]
 
 
 class Error(RuntimeError):
     """A failure of the library; the text is its own."""
 
-    kind: str = ""  # "out of memory", "usage", and so on
+    kind: str = ""  # "out of memory", "invalid argument", and so on
     call: str = ""  # the driver's or system's call that failed, if one did
     code: int = 0  # its own number for why
 
@@ -33,7 +34,7 @@ class OutOfMemoryError(Error, MemoryError):
 OutOfMemory = OutOfMemoryError  # as C++ calls it
 
 
-class UsageError(Error, ValueError):
+class InvalidArgument(Error, ValueError):
     """The caller's mistake; nothing changed."""
 
 

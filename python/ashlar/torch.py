@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ashlar under PyTorch.
 
     import ashlar.torch
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Dict, Optional, Union
 from ashlar import _library
 from ashlar._display import Stats
 from ashlar._library import AshlarError, OutOfMemoryError
-from ashlar.errors import UsageError
+from ashlar.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from ashlar._recording import Recording
@@ -172,7 +173,7 @@ def save_snapshot(path: Path, device: DeviceLike = None) -> None:
     """The same into a file: for `ashlar report`, and for PyTorch's viewer."""
     name = os.fsencode(path)
     if b"\0" in name:
-        raise UsageError(f"path: no file can be called {path!r} (expected a name without NUL)")
+        raise InvalidArgument(f"path: no file can be called {path!r} (expected a name without NUL)")
     _library.check(_library.load().ashlar_save_snapshot(_allocator(device), name))
 
 

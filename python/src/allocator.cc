@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Allocators: making them, memory, limits.
 #include "allocator.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Arrays: device memory as elements, for libraries that work on the device.
 #include <pybind11/stl.h>
 

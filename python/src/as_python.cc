@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // One kind of value after the other.
 #include "as_python.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Answers for programs (src/answers) as dicts and lists.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Buffers: what they are, freeing them, and moving bytes.
 #include "buffer.h"
 
@@ -23,10 +25,10 @@ struct Part {
 Part part_of(const Memory& memory, size_t offset, size_t bytes) {
   const size_t whole = memory.buffer.bytes();
   if (offset > whole || bytes > whole - offset) {
-    unwrap(Status::usage(text(bytes, " B from byte ", offset,
-                              " on are not in the buffer, which "
-                              "has ",
-                              whole, " B")));
+    unwrap(Status::invalid_argument(text(bytes, " B from byte ", offset,
+                                         " on are not in the buffer, which "
+                                         "has ",
+                                         whole, " B")));
   }
   return {memory.buffer.address() + offset, bytes};
 }
@@ -48,11 +50,11 @@ class HostPart {
 
   void* data() const { return view_.buf; }
   size_t bytes() const { return static_cast<size_t>(view_.len); }
-  // Throws UsageError unless its elements lie one after the other, row by row.
+  // Throws InvalidArgument unless its elements lie one after the other, row by row.
   void require_rows(const char* argument) const {
     if (PyBuffer_IsContiguous(&view_, 'C') != 0) return;
     const bool is_by_columns = PyBuffer_IsContiguous(&view_, 'F') != 0;
-    unwrap(Status::usage(text(
+    unwrap(Status::invalid_argument(text(
         argument, is_by_columns ? " lies column by column" : " has gaps",
         " (expected elements one after the other, row by row: numpy.ascontiguousarray copies)")));
   }
@@ -192,7 +194,7 @@ void bind_protocols(BufferClass& buffers) {
 }  // namespace
 
 std::shared_ptr<Memory> BufferUser::memory() const {
-  if (memory_ == nullptr) unwrap(Status::usage("the buffer was freed"));
+  if (memory_ == nullptr) unwrap(Status::invalid_argument("the buffer was freed"));
   require_made_here(memory_->device().made_at);
   return memory_;
 }

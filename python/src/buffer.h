@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Device memory in Python: a Buffer of bytes, and an Array of elements over one.
 #pragma once
 
@@ -16,8 +18,8 @@ class BufferUser {
 
   bool is_freed() const { return memory_ == nullptr; }
   bool is_of_this_process() const;
-  // Throws UsageError if it was freed, or is a parent process's. A copy of its own, since another
-  // thread may free it as soon as the GIL is released.
+  // Throws InvalidArgument if it was freed, or is a parent process's. A copy of its own, since
+  // another thread may free it as soon as the GIL is released.
   std::shared_ptr<Memory> memory() const;
   void free();
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Devices by name, and the simulated machine for programs that want one of their own.
 #include "devices.h"
 
@@ -49,7 +51,7 @@ std::shared_ptr<sim::Machine> process_machine() {
 
 DeviceUse device_of(const std::shared_ptr<sim::Machine>& machine, size_t index) {
   if (index >= machine->device_count()) {
-    unwrap(Status::usage(
+    unwrap(Status::invalid_argument(
         text("there is no device ", index, " of sim, which has ", machine->device_count())));
   }
   return {.machine = machine, .device = &machine->device(DeviceIndex(index))};
@@ -84,8 +86,8 @@ py::dict properties_of(const DeviceUse& use) {
   return all;
 }
 
-py::dict memory_use_of(const DeviceUse& use) {
-  const MemoryUse found = without_gil([&] { return unwrap(use.here().memory_use()); });
+py::dict memory_stats_of(const DeviceUse& use) {
+  const MemoryStats found = without_gil([&] { return unwrap(use.here().memory_stats()); });
   py::dict all;
   all["free_bytes"] = found.free_bytes;
   all["total_bytes"] = found.total_bytes;
@@ -100,7 +102,8 @@ void bind_device(py::module_& module) {
            py::arg("name") = "sim:0", "Finds the device; a driver is loaded when first asked for.")
       .def_property_readonly("name", &DeviceUse::name, "\"sim:0\".")
       .def_property_readonly("properties", properties_of, "What the device is and can do.")
-      .def("memory_use", memory_use_of, "{\"free_bytes\", \"total_bytes\"}, as the driver has it.")
+      .def("memory_stats", memory_stats_of,
+           "{\"free_bytes\", \"total_bytes\"}, as the driver has it.")
       .def(
           "synchronize",
           [](const DeviceUse& use) {
@@ -137,7 +140,7 @@ struct MachineUser {
     require_made_here(made_at);
     return *machine;
   }
-  // Throws UsageError for a number that is none of a device of it.
+  // Throws InvalidArgument for a number that is none of a device of it.
   DeviceUse device(const py::object& index) const {
     require_made_here(made_at);
     return device_of(machine, number_of(index, "index"));
@@ -171,7 +174,7 @@ py::dict costs_of(const MachineUser& user, const py::object& index) {
 void set_held(const MachineUser& user, const StreamUser& stream, bool is_held) {
   sim::Machine& machine = user.here();
   if (stream.own->device().machine != user.machine) {
-    unwrap(Status::usage("the stream is of another machine"));
+    unwrap(Status::invalid_argument("the stream is of another machine"));
   }
   const DeviceIndex device = stream.own->device().index();
   without_gil([&] {
@@ -248,7 +251,7 @@ DeviceUse device_named(const std::string& name) {
     const char* end = name.data() + name.size();
     const std::from_chars_result read = std::from_chars(begin, end, index);
     if (begin == end || read.ec != std::errc{} || read.ptr != end) {
-      unwrap(Status::usage(
+      unwrap(Status::invalid_argument(
           text("\"", name, "\" names no device (expected a back end and a number: sim:0)")));
     }
   }
@@ -259,8 +262,9 @@ DeviceUse device_named(const std::string& name) {
 DeviceUse device_argument(const py::object& device) {
   if (py::isinstance<DeviceUse>(device)) return device.cast<DeviceUse>();
   if (!py::isinstance<py::str>(device)) {
-    unwrap(Status::usage(text("device: ", repr_of(device),
-                              " is no device (expected an ashlar.Device, or a name: sim:0)")));
+    unwrap(Status::invalid_argument(
+        text("device: ", repr_of(device),
+             " is no device (expected an ashlar.Device, or a name: sim:0)")));
   }
   const std::string name = utf8_of(device);
   return without_gil([&] { return device_named(name); });

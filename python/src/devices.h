@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Devices, streams and events, as Python's objects and the library's calls share them.
 #pragma once
 
@@ -23,7 +25,7 @@ struct DeviceUse {
   Device* device = nullptr;
   int made_at = fork_count();
 
-  // The device, for calls of it. Throws UsageError if it is that of a parent process.
+  // The device, for calls of it. Throws InvalidArgument if it is that of a parent process.
   Device& here() const {
     require_made_here(made_at);
     return *device;
@@ -36,9 +38,10 @@ struct DeviceUse {
 // In the child of a fork: the machine behind "sim:0" is to be made again.
 void forget_process_machine();
 
-// "sim:0", "cuda:1", "hip:0"; without a number, the first. Throws UsageError for any other name.
+// "sim:0", "cuda:1", "hip:0"; without a number, the first. Throws InvalidArgument for any other
+// name.
 DeviceUse device_named(const std::string& name);
-// A Device, or a name. Throws UsageError for anything else. REQUIRES: the GIL is held.
+// A Device, or a name. Throws InvalidArgument for anything else. REQUIRES: the GIL is held.
 DeviceUse device_argument(const py::object& device);
 
 // A stream of a device; one that was made here is destroyed with its last user: its handle in
@@ -72,8 +75,8 @@ struct StreamArgument {
 };
 
 // None, a Stream, a number (a driver's handle), or an object with such a number: as the protocol
-// __cuda_stream__ has it, or as PyTorch's and CuPy's have it. Throws UsageError for anything else,
-// and for a Stream of another device.
+// __cuda_stream__ has it, or as PyTorch's and CuPy's have it. Throws InvalidArgument for anything
+// else, and for a Stream of another device.
 StreamArgument stream_of(const py::object& stream, const DeviceUse& device);
 
 void bind_devices(py::module_& module);

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The structures as the protocol lays them out, and the capsules around them.
 #include "dlpack.h"
 

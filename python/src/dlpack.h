@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Memory handed to other libraries without a copy, by the DLPack protocol: in capsules, which
 // whoever takes the tensor renames, so that its owner is told of its end exactly once.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The table, and the arithmetic of shapes.
 #include "element_type.h"
 
@@ -41,8 +43,8 @@ const ElementType* find_type(std::string_view name) {
 [[noreturn]] void refuse(const py::object& dtype, const char* why) {
   std::string names;
   for (const ElementType& each : kElementTypes) names += text(names.empty() ? "" : ", ", each.name);
-  throw_failure(
-      Status::usage(text("dtype: ", repr_of(dtype), why, " (expected one of ", names, ")")));
+  throw_failure(Status::invalid_argument(
+      text("dtype: ", repr_of(dtype), why, " (expected one of ", names, ")")));
 }
 
 // Numpy's types know how their bytes lie; the devices have them the other way round.
@@ -68,23 +70,26 @@ py::object as_numpy_type(const py::object& dtype) {
 
 int64_t extent_of(py::handle number) {
   if (PyIndex_Check(number.ptr()) == 0) {
-    unwrap(Status::usage(text("shape: ", repr_of(number), " is not a number of elements")));
+    unwrap(
+        Status::invalid_argument(text("shape: ", repr_of(number), " is not a number of elements")));
   }
   const Py_ssize_t extent = PyNumber_AsSsize_t(number.ptr(), PyExc_OverflowError);
   if (extent == -1 && PyErr_Occurred() != nullptr) {
     if (PyErr_ExceptionMatches(PyExc_OverflowError) == 0) throw py::error_already_set();
     PyErr_Clear();
-    unwrap(Status::usage(text("shape: ", repr_of(number), " elements do not fit anywhere")));
+    unwrap(Status::invalid_argument(
+        text("shape: ", repr_of(number), " elements do not fit anywhere")));
   }
-  if (extent < 0) unwrap(Status::usage(text("shape: ", extent, " is below 0")));
+  if (extent < 0) unwrap(Status::invalid_argument(text("shape: ", extent, " is below 0")));
   return extent;
 }
 
 std::vector<int64_t> extents_of(const py::object& shape) {
   if (PyIndex_Check(shape.ptr()) != 0) return {extent_of(shape)};
   if (!py::isinstance<py::iterable>(shape)) {
-    unwrap(Status::usage(text("shape: ", repr_of(shape),
-                              " is none (expected a number, a sequence of numbers, or None)")));
+    unwrap(Status::invalid_argument(
+        text("shape: ", repr_of(shape),
+             " is none (expected a number, a sequence of numbers, or None)")));
   }
   std::vector<int64_t> extents;
   for (py::handle extent : shape) extents.push_back(extent_of(extent));
@@ -143,8 +148,8 @@ ArrayShape array_shape(const py::object& dtype, const py::object& shape, size_t 
     left = extent == 0 ? left : left / static_cast<size_t>(extent);
   }
   if (!is_empty && left == 0) {
-    unwrap(Status::usage(text("shape: ", shape_text(wanted), " does not fit into ", room_bytes,
-                              " B (expected at most ", room, " elements)")));
+    unwrap(Status::invalid_argument(text("shape: ", shape_text(wanted), " does not fit into ",
+                                         room_bytes, " B (expected at most ", room, " elements)")));
   }
   return wanted;
 }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Types of elements under numpy's names, and what the protocols call them.
 #pragma once
 
@@ -21,8 +23,8 @@ struct ElementType {
   size_t bytes() const { return bits / 8; }
 };
 
-// A name, or whatever PyTorch or numpy takes for a type. Throws UsageError, with the names that
-// there are.
+// A name, or whatever PyTorch or numpy takes for a type. Throws InvalidArgument, with the names
+// that there are.
 const ElementType& element_type(const pybind11::object& dtype);
 
 // Elements in rows, without gaps.
@@ -34,8 +36,8 @@ struct ArrayShape {
   std::vector<int64_t> strides() const;  // in elements
 };
 
-// shape: None (as many as fit), a number, or a sequence of numbers. Throws UsageError if it does
-// not fit into `room_bytes`.
+// shape: None (as many as fit), a number, or a sequence of numbers. Throws InvalidArgument if it
+// does not fit into `room_bytes`.
 ArrayShape array_shape(const pybind11::object& dtype, const pybind11::object& shape,
                        size_t room_bytes);
 

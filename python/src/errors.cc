@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // One class of Python's for each of C++.
 #include "errors.h"
 
@@ -56,8 +58,8 @@ void translate(std::exception_ptr thrown) {
     raise("OutOfMemoryError", failure.status());
   } catch (const FileFailure& failure) {
     raise(failure);
-  } catch (const UsageError& failure) {
-    raise("UsageError", failure.status());
+  } catch (const InvalidArgument& failure) {
+    raise("InvalidArgument", failure.status());
   } catch (const DeviceError& failure) {
     raise("DeviceError", failure.status());
   } catch (const FormatError& failure) {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Failures of the library as the exceptions of python/ashlar/errors.py.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What each part of the module does in a child.
 #include "fork.h"
 
@@ -31,7 +33,7 @@ int fork_count() { return count(); }
 
 void require_made_here(int made_at) {
   if (made_at == fork_count()) return;
-  unwrap(Status::usage(
+  unwrap(Status::invalid_argument(
       "it was made before this process was forked, and is the parent's (expected one that the "
       "child made)"));
 }

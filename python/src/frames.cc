@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Frames are walked with the GIL, which the thread that allocates has released; what a line is
 // called is asked once.
 #include "frames.h"

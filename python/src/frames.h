@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The stacks of Python's threads, for histories.
 #pragma once
 

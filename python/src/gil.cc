@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The gate, and what goes through it.
 #include "gil.h"
 

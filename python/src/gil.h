@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Python's lock (the GIL), and the end of the interpreter.
 //
 // Rules of this folder: every call of the library that can take a lock or time runs without the GIL

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Functions of Python that an allocator calls: with none of its locks held, and with the GIL. What
 // they raise is reported by sys.unraisablehook and goes no further.
 #include <chrono>

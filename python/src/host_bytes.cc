@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // One object with the buffer protocol, which everything else is made of.
 #include "host_bytes.h"
 
@@ -23,7 +25,7 @@ py::buffer_info info_of(const HostBytes& bytes) {
 
 py::object as_memoryview(HostBytes bytes) {
   if (bytes.shape.type->format == nullptr) {
-    unwrap(Status::usage(
+    unwrap(Status::invalid_argument(
         text("numpy knows no ", bytes.shape.type->name, " (expected another dtype, or DLPack)")));
   }
   const py::object exporter = py::cast(std::move(bytes));

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Memory that the host can read, as numpy, the buffer protocol and DLPack see it.
 #pragma once
 
@@ -18,7 +20,7 @@ struct HostBytes {
   bool is_writable = true;
 };
 
-// Over the memory itself. Both throw UsageError for a type that numpy does not know.
+// Over the memory itself. Both throw InvalidArgument for a type that numpy does not know.
 py::object as_memoryview(HostBytes bytes);
 py::object as_numpy(HostBytes bytes);
 

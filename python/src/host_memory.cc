@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Allocators of pinned memory, and their buffers, which numpy and others see as they are.
 #include "host_memory.h"
 
@@ -29,7 +31,7 @@ class OwnHostAllocator {
   const DeviceUse& device() const { return device_; }
   const AllocatorOptions& options() const { return options_; }
   KeptStreams& streams() { return streams_; }
-  // Throws UsageError in another process than the one that made it.
+  // Throws InvalidArgument in another process than the one that made it.
   HostAllocator& allocator() {
     require_made_here(device_.made_at);
     return allocator_;
@@ -78,9 +80,9 @@ class HostBufferUser {
   explicit HostBufferUser(std::shared_ptr<PinnedMemory> memory) : memory_(std::move(memory)) {}
 
   bool is_freed() const { return memory_ == nullptr; }
-  // Throws UsageError if it was freed, or is a parent process's.
+  // Throws InvalidArgument if it was freed, or is a parent process's.
   std::shared_ptr<PinnedMemory> memory() const {
-    if (memory_ == nullptr) unwrap(Status::usage("the buffer was freed"));
+    if (memory_ == nullptr) unwrap(Status::invalid_argument("the buffer was freed"));
     require_made_here(memory_->device().made_at);
     return memory_;
   }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Pinned host memory in Python: include/ashlar/host.h.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Host views: memory of the simulated device as numpy sees it, through the guard that
 // sim::DeviceMemory is. It is valid as long as the block is, and so each array keeps the block, and
 // not the view, which can let go while arrays stay.
@@ -64,11 +66,12 @@ class HostView {
       : memory_(std::move(memory)), shape_(std::move(shape)), is_writable_(is_writable) {}
 
   void open() {
-    if (access_ != nullptr) unwrap(Status::usage("the view is open already"));
+    if (access_ != nullptr) unwrap(Status::invalid_argument("the view is open already"));
     wait_for_stream(memory_->device(), memory_->stream.id, memory_);
     std::shared_ptr<HostAccess> access = without_gil(
         [&] { return make_shared_without_gil<HostAccess>(memory_, shape_.bytes(), is_writable_); });
-    if (access_ != nullptr) unwrap(Status::usage("the view is open already"));  // meanwhile
+    if (access_ != nullptr)
+      unwrap(Status::invalid_argument("the view is open already"));  // meanwhile
     access_ = std::move(access);
   }
   void close() noexcept { std::exchange(access_, nullptr).reset(); }
@@ -76,10 +79,10 @@ class HostView {
   bool is_open() const { return access_ != nullptr; }
   const ArrayShape& shape() const { return shape_; }
   bool is_writable() const { return is_writable_; }
-  // Throws UsageError outside of the with statement.
+  // Throws InvalidArgument outside of the with statement.
   const std::shared_ptr<HostAccess>& access() const {
     if (access_ == nullptr) {
-      unwrap(Status::usage(
+      unwrap(Status::invalid_argument(
           "the view is not open (expected: with buffer.host_view(...) as view: ...)"));
     }
     return access_;
@@ -123,8 +126,8 @@ py::object make_host_view(const BufferUser& buffer, const py::object& dtype,
                           const py::object& shape, bool writable) {
   std::shared_ptr<Memory> memory = buffer.memory();
   if (!memory->device().is_simulated()) {
-    unwrap(Status::usage(text("the host cannot see memory of ", memory->device().name(),
-                              " (expected a simulated device; read() copies)")));
+    unwrap(Status::invalid_argument(text("the host cannot see memory of ", memory->device().name(),
+                                         " (expected a simulated device; read() copies)")));
   }
   ArrayShape wanted = array_shape(dtype, shape, memory->buffer.bytes());
   return py::cast(HostView(std::move(memory), std::move(wanted), writable));

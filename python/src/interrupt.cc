@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Who the main thread is, and waiting for streams.
 #include "interrupt.h"
 

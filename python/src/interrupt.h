@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Calls that may wait for long, and Ctrl-C. Python handles signals on its main thread, and only
 // where that runs Python: a call that waits would keep them waiting, too. So the main thread has
 // such a call made by another one, and looks for signals until it is done.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What an allocator tells: statistics, history, snapshots.
 #include <pybind11/stl.h>
 
@@ -31,8 +33,8 @@ RecordContext context_of(const std::optional<std::string>& stacks) {
   if (*stacks == "state") return RecordContext::kState;
   if (*stacks == "alloc") return RecordContext::kAlloc;
   if (*stacks == "all") return RecordContext::kAll;
-  unwrap(Status::usage(text("stacks: \"", *stacks,
-                            "\" is unknown (expected \"state\", \"alloc\", \"all\" or None)")));
+  unwrap(Status::invalid_argument(text(
+      "stacks: \"", *stacks, "\" is unknown (expected \"state\", \"alloc\", \"all\" or None)")));
   return RecordContext::kNever;
 }
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What users of an allocator share besides it.
 #include "memory.h"
 
@@ -16,7 +18,7 @@ void OwnAllocator::begin_host_access() {
   require_made_here(device_.made_at);
   MutexLock lock(mutex_);
   if (changing_count_ > 0) {
-    unwrap(Status::usage(
+    unwrap(Status::invalid_argument(
         "memory of the allocator is being paused or resumed (expected a view before or after)"));
   }
   ++host_access_count_;
@@ -31,9 +33,10 @@ void OwnAllocator::begin_pausing() {
   require_made_here(device_.made_at);
   MutexLock lock(mutex_);
   if (host_access_count_ > 0) {
-    unwrap(Status::usage(text("host views of the allocator's memory are open: ", host_access_count_,
-                              ", and none may be while any of it is paused (expected that they "
-                              "and arrays made of them are gone)")));
+    unwrap(Status::invalid_argument(
+        text("host views of the allocator's memory are open: ", host_access_count_,
+             ", and none may be while any of it is paused (expected that they "
+             "and arrays made of them are gone)")));
   }
   ++changing_count_;
 }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Who owns what: allocators and their memory, as Python's objects and foreign tensors share them.
 //
 //   Buffer (Python) ─┐
@@ -37,7 +39,7 @@ class OwnAllocator {
 
   const DeviceUse& device() const { return device_; }
   const AllocatorOptions& options() const { return options_; }
-  // Throws UsageError in another process than the one that made it.
+  // Throws InvalidArgument in another process than the one that made it.
   Allocator& allocator() {
     require_made_here(device_.made_at);
     return allocator_;
@@ -49,8 +51,8 @@ class OwnAllocator {
   }
 
   // Hosts that look at memory, and those who pause, which takes it away, keep each other out. Both
-  // throw UsageError where the other is at it. Resuming only keeps others from beginning to look:
-  // what is in the memory may not be back yet. Each is to be ended.
+  // throw InvalidArgument where the other is at it. Resuming only keeps others from beginning to
+  // look: what is in the memory may not be back yet. Each is to be ended.
   void begin_host_access();
   void end_host_access();
   void begin_pausing();

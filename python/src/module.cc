@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // ashlar._ashlar: the library for Python. Each file here binds one part of it; the package in
 // python/ashlar adds what is better said in Python.
 #include <pybind11/pybind11.h>

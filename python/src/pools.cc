@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Pools: memory held apart from the rest, by with statements; and pausing them.
 #include <pybind11/stl.h>
 
@@ -44,7 +46,7 @@ struct PoolUser {
   // What this thread allocates goes to the pool.
   void enter() {
     if (routed_by) {
-      unwrap(Status::usage(text("pool ", own->id(), " is in a with statement already")));
+      unwrap(Status::invalid_argument(text("pool ", own->id(), " is in a with statement already")));
     }
     const std::thread::id self = std::this_thread::get_id();
     routed_by = self;
@@ -93,7 +95,8 @@ class Changing {
 void pause(const AllocatorUser& user, const std::string& tag,
            const std::optional<std::string>& backup) {
   if (backup && *backup != "host") {
-    unwrap(Status::usage(text("backup: \"", *backup, "\" is unknown (expected \"host\" or None)")));
+    unwrap(Status::invalid_argument(
+        text("backup: \"", *backup, "\" is unknown (expected \"host\" or None)")));
   }
   const PauseOptions options = {.backup = backup ? PauseBackup::kHost : PauseBackup::kNone};
   without_gil([&] {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A recorded run, and its answers: those that the tool prints with --json, as dicts and lists.
 // python/ashlar/_recording.py makes a class for people of it.
 #include "recording.h"
@@ -128,7 +130,8 @@ py::object leaks(const RunUser& user) {
 
 py::object diff(const RunUser& user, const RunUser& other, const std::string& at) {
   if (at != "end" && at != "peak") {
-    unwrap(Status::usage(text("at: \"", at, "\" is unknown (expected \"end\" or \"peak\")")));
+    unwrap(Status::invalid_argument(
+        text("at: \"", at, "\" is unknown (expected \"end\" or \"peak\")")));
   }
   const std::shared_ptr<const RecordedRun> now = other.run;
   const ComparedAt moment = at == "end" ? ComparedAt::kEnd : ComparedAt::kPeak;
@@ -141,7 +144,8 @@ py::object diff(const RunUser& user, const RunUser& other, const std::string& at
 std::optional<size_t> limit_of(const py::object& limit, const char* argument) {
   if (limit.is_none()) return std::nullopt;
   const size_t bytes = bytes_of(limit, argument);
-  if (bytes == 0) unwrap(Status::usage(text(argument, ": 0 is no limit (expected more)")));
+  if (bytes == 0)
+    unwrap(Status::invalid_argument(text(argument, ": 0 is no limit (expected more)")));
   return bytes;
 }
 

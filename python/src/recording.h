@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Recorded runs in Python, and what they answer.
 #pragma once
 

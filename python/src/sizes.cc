@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Numbers, or text with a unit.
 #include "sizes.h"
 
@@ -24,7 +26,7 @@ uint64_t number_of(const py::object& number, const char* argument, uint64_t most
   const std::optional<uint64_t> found = try_number_of(number);
   if (!found || *found > most) {
     const std::string end = most == UINT64_MAX ? "0 or more" : text("0 to ", most);
-    unwrap(Status::usage(
+    unwrap(Status::invalid_argument(
         text(argument, ": ", repr_of(number), " is not such a number (expected ", end, ")")));
   }
   return *found;
@@ -33,13 +35,15 @@ uint64_t number_of(const py::object& number, const char* argument, uint64_t most
 size_t bytes_of(const py::object& size, const char* argument) {
   if (py::isinstance<py::str>(size)) {
     const Result<size_t> bytes = parse_bytes(utf8_of(size));
-    if (!bytes.ok()) unwrap(Status::usage(text(argument, ": ", bytes.status().message())));
+    if (!bytes.ok())
+      unwrap(Status::invalid_argument(text(argument, ": ", bytes.status().message())));
     return *bytes;
   }
   const std::optional<uint64_t> bytes = try_number_of(size);
   if (!bytes) {
-    unwrap(Status::usage(text(argument, ": ", repr_of(size),
-                              " is not a size (expected bytes, or a text such as 80GiB)")));
+    unwrap(
+        Status::invalid_argument(text(argument, ": ", repr_of(size),
+                                      " is not a size (expected bytes, or a text such as 80GiB)")));
   }
   return *bytes;
 }

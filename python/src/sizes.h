@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Numbers and sizes as Python's callers say them. Numpy's integers are numbers, too; True is none.
 #pragma once
 
@@ -11,10 +13,10 @@ namespace ashlar::python {
 
 namespace py = pybind11;
 
-// 1024, or "1KiB". Throws UsageError, which names the argument, for anything else.
+// 1024, or "1KiB". Throws InvalidArgument, which names the argument, for anything else.
 size_t bytes_of(const py::object& size, const char* argument);
 
-// A number from 0 to `most`. Throws UsageError, which names the argument, for anything else.
+// A number from 0 to `most`. Throws InvalidArgument, which names the argument, for anything else.
 uint64_t number_of(const py::object& number, const char* argument, uint64_t most = UINT64_MAX);
 
 // The same, but unset for anything else.

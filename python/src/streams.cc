@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Streams and events.
 #include "api/unwrap.h"
 #include "base/text.h"
@@ -165,15 +167,16 @@ StreamArgument stream_of(const py::object& stream, const DeviceUse& device) {
   if (py::isinstance<StreamUser>(stream)) {
     const auto& user = stream.cast<const StreamUser&>();
     if (user.own->device().device != device.device) {
-      unwrap(Status::usage(text("the stream is of ", user.own->device().name(),
-                                " (expected one of ", device.name(), ")")));
+      unwrap(Status::invalid_argument(text("the stream is of ", user.own->device().name(),
+                                           " (expected one of ", device.name(), ")")));
     }
     return {.id = user.own->id(), .own = user.own};
   }
   const std::optional<uint64_t> handle = try_number_of(handle_of(stream));
   if (!handle) {
-    unwrap(Status::usage(text("stream: ", repr_of(stream),
-                              " is no stream (expected an ashlar.Stream, a handle, or None)")));
+    unwrap(Status::invalid_argument(
+        text("stream: ", repr_of(stream),
+             " is no stream (expected an ashlar.Stream, a handle, or None)")));
   }
   return {.id = StreamId(*handle)};
 }

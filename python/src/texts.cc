@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Encoding and decoding.
 #include "texts.h"
 
@@ -28,8 +30,9 @@ std::string path_of(const py::object& path) {
   }
   if (PyErr_ExceptionMatches(PyExc_ValueError) == 0) throw py::error_already_set();
   PyErr_Clear();
-  unwrap(Status::usage(text("path: no file can be called ", repr_of(path),
-                            " (expected a name without NUL, in the system's encoding)")));
+  unwrap(
+      Status::invalid_argument(text("path: no file can be called ", repr_of(path),
+                                    " (expected a name without NUL, in the system's encoding)")));
   return {};
 }
 

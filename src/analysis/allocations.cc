@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // One pass over the trace, with the allocation that lives at each address now.
 #include "analysis/allocations.h"
 

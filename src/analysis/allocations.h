@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The allocations of a recorded run: each from its making to its end, where a trace has them as
 // separate entries. What everything that asks about a trace begins with. Pure functions.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Where the gap between what is reserved and what was asked for goes, at one moment. Every reserved
 // byte is counted once: the causes add up to the gap exactly. Pure functions.
 #pragma once

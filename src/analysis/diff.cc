@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Both sides are added up under the same keys.
 #include "analysis/diff.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Two snapshots side by side: who holds how much memory in each, by stack, by size and by stream.
 // Pure functions.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Two lists, side by side.
 #include "analysis/fidelity.h"
 

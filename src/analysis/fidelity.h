@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // How well a replay reproduced what was recorded: acts on segments, one by one. Pure functions.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // An allocation that finds no room frees segments and then takes one, or fails: what follows, and
 // whether there was room, tells the two apart.
 #include "analysis/flushes.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Where a recorded run gave its cache back: stretches of freed segments, and why. A program that
 // empties the cache does so under any settings; an allocation that ran out of memory does so by
 // itself if it runs out again. Pure functions.

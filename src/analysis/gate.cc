@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Limits from text, and the comparisons.
 #include "analysis/gate.h"
 
@@ -14,9 +16,9 @@ namespace {
 constexpr double kTolerance = 1e-7;
 
 Status not_a_limit(std::string_view given) {
-  return Status::usage(text("\"", given,
-                            "\" is not a limit (expected how much more is still well, ",
-                            "such as +2% or +100MiB)"));
+  return Status::invalid_argument(text("\"", given,
+                                       "\" is not a limit (expected how much more is still well, ",
+                                       "such as +2% or +100MiB)"));
 }
 
 // Digits and a point, nothing else.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Whether a run got worse than the one before it, by limits that somebody set: for continuous
 // integration. Pure functions.
 #pragma once
@@ -29,7 +31,7 @@ struct GateLimit {
 };
 
 // "+2%", "2.5%", "+100MiB".
-// kUsage: anything else.
+// kInvalidArgument: anything else.
 Result<GateLimit> parse_gate_limit(std::string_view text);
 
 // Without a limit, a figure is not judged.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A stream with work that is held back, for each block.
 #include "analysis/held_frees.h"
 

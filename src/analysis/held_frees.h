@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Frees of a replay that took their time: some other stream was still using the block. We play that
 // stream. Not thread safe.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Backwards from the end, where the segments are known.
 #include "analysis/infer_pools.h"
 

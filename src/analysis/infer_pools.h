@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Which pools the entries of a trace belong to, where the file does not tell: PyTorch names them
 // since 2026 only. What a file does tell is the pool of every segment at its end.
 #pragma once

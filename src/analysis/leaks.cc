@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The allocations are sorted into groups; then each group's beginnings and ends are walked in
 // order.
 #include "analysis/leaks.h"

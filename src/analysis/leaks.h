@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Who keeps taking memory: groups of allocations, by the stack that made them, whose live bytes
 // grow from the beginning of a trace to its end. Steady use, one-time set-up and seasons are not
 // leaks: what counts is the floor, below which a group never falls in one part of the trace. Pure.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What was unseen asks the driver or the kernel like everybody else: it lies where it lay if that
 // is free, and otherwise where the rule puts it.
 #include "analysis/likely_addresses.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Where segments would have lain if the recorded process had run under other settings: the driver's
 // rule, and beside it the unseen acts of the recorded process, each at its moment. Under the
 // recorded settings that gives the recorded addresses. Not thread safe.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Peaks by one pass over the entries' allocations; the packing is packing.cc's.
 #include "analysis/lower_bound.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The least memory that a recorded run could have done with: a bound that nobody can beat, and a
 // packing of all its allocations that shows how close one can come. Pure functions.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The failure is replayed under the recorded settings, the segments are looked at where it happens,
 // and then other settings are tried.
 #include "analysis/oom.h"

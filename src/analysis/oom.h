@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Why an allocation found no memory: what it asked for, what was free, what kept that from being
 // used, and which settings would have had room. Settings are proven by replay under the same limit.
 #pragma once

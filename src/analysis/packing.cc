@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Greedy placement in several orders, each allocation into the lowest hole that takes it; then the
 // best order again and again, each time with what stood highest placed first. The same input gives
 // the same packing: work is counted, not timed.

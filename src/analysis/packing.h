@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Packing allocations whose lifetimes are all known: an address for each, so that no two that exist
 // at the same time overlap, and the highest address is as low as we can make it. Finding the lowest
 // is NP-hard; this finds a good one within a bounded amount of work. Pure functions.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The two indexes that packing.cc keeps of what it has placed. Both are trees over the lifetimes in
 // the order in which they begin (their ranks), kept in arrays: the children of node n are 2n and
 // 2n + 1.

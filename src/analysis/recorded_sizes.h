@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // How large the block of a recorded request was at least: what the engine of the recording made of
 // it, which traces do not tell.
 #pragma once

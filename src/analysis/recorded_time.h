@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The time of a recorded run, for whoever lives through it again: a clock that goes from act to act
 // as the trace says. An engine that measures its own costs by time then does as it would have.
 #pragma once

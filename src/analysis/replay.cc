@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The order of things is the trace's; everything else is the engine's doing. Long because all acts
 // of a run share its state.
 #include "analysis/replay.h"
@@ -396,8 +398,9 @@ size_t assumed_capacity_bytes(const Snapshot& snapshot, DeviceIndex device) {
 Result<ReplayResult> replay(const Snapshot& snapshot, const Allocations& allocations,
                             const ReplayOptions& options) {
   if (options.device.value() >= snapshot.device_traces.size()) {
-    return Status::usage(text("there is no device ", options.device, " in the snapshot, which has ",
-                              snapshot.device_traces.size()));
+    return Status::invalid_argument(text("there is no device ", options.device,
+                                         " in the snapshot, which has ",
+                                         snapshot.device_traces.size()));
   }
   Run run(snapshot, allocations, options);
   if (Status ready = run.set_up(); !ready.ok()) return ready;

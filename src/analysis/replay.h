@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A recorded run lived through again: the real engine on the simulated device, allocation by
 // allocation. Under the settings of the recording it does what was done; under others, it tells
 // what would have been.
@@ -73,8 +75,8 @@ struct ReplayResult {
 // the recorded run had, if that is more.
 size_t assumed_capacity_bytes(const Snapshot& snapshot, DeviceIndex device);
 
-// kUsage: the options make no sense, or there is no such device in the snapshot. kTimeout: nobody
-// wants it any more.
+// kInvalidArgument: the options make no sense, or there is no such device in the snapshot.
+// kTimeout: nobody wants it any more.
 Result<ReplayResult> replay(const Snapshot& snapshot, const Allocations& allocations,
                             const ReplayOptions& options);
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The engine that a recorded run is lived through with again.
 #pragma once
 
@@ -11,8 +13,8 @@
 
 namespace ashlar {
 
-// Puts it into `engine`, which both outlive. kUsage: the options name a plug-in. They may come from
-// a file that somebody sent, which must not name code to run.
+// Puts it into `engine`, which both outlive. kInvalidArgument: the options name a plug-in. They may
+// come from a file that somebody sent, which must not name code to run.
 Status make_replayed(Device& device, const AllocatorOptions& options, Clock& clock,
                      std::unique_ptr<Engine>& engine);
 

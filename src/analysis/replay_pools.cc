@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // At most one pool is routed to at a time: an allocation then costs the same, however many there
 // are.
 #include "analysis/replay_pools.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The pools of a replay: allocations go where they went in the recording. Not thread safe.
 #pragma once
 

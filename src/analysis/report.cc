@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // One replay finds the peak. Then, side by side: another looks at it, and others try what would
 // have been better.
 #include "analysis/report.h"
@@ -77,7 +79,7 @@ Result<Report> make_report(const Snapshot& snapshot, const Allocations& allocati
   looking.look_after = peak;
   looking.progress = nullptr;
 
-  Result<ReplayResult> looked = Status::usage("not looked yet");
+  Result<ReplayResult> looked = Status::invalid_argument("not looked yet");
   Result<std::thread> other = start_thread([&] {
     looked = replay(snapshot, allocations, looking);
     report.bound = find_lower_bound(allocations);

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // All that one page says about a recorded run: how much it had and needed, where the rest went, who
 // had it, and what would have been better, each with a number.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // One row for each setting.
 #include "analysis/settings.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The settings worth trying on a recorded run, and how one writes them down. Pure functions.
 #pragma once
 
@@ -40,7 +42,7 @@ bool same_policy(const AllocatorOptions& a, const AllocatorOptions& b);
 
 // The setting that a text stands for, "" for the defaults: with the recorded engine, acting as
 // PyTorch if the recorded run did, and under the limit that the recorded settings carry, unless
-// the text says otherwise. kFormat or kUsage: as parse_allocator_options().
+// the text says otherwise. kFormat or kInvalidArgument: as parse_allocator_options().
 Result<Setting> setting_of(std::string_view conf, const AllocatorOptions& recorded);
 
 struct SettingsQuestion {

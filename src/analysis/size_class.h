@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Sizes by powers of two, for tables that people read.
 #pragma once
 

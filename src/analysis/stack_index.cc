@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Frames are numbered by content first, so that a stack is a short list of numbers.
 #include "analysis/stack_index.h"
 

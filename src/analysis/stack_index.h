@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Stacks by content: two stacks that tell a reader the same are one, whichever table they stand in.
 // What PyTorch's own tools leave out of a stack is left out here (the interpreter's and the
 // dispatcher's frames), and what is left must agree in name, file and line. Not thread safe.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Backwards through the acts on segments, then the allocations that were there before.
 #include "analysis/starting_state.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What a device's allocator held before the first entry of its trace: nothing, if the trace is
 // whole; otherwise, the segments of the end with every act undone. Pure functions.
 #pragma once

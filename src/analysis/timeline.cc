@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // One pass forwards over the entries; sums wrap where a file holds nonsense, and harm nobody.
 #include "analysis/timeline.h"
 

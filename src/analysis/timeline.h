@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // How much memory a device's program had at each step of its trace, and when it had the most. Bytes
 // as requested: what blocks were made of them is only known to a replay. Pure functions.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The workers take settings one by one from a shared counter; the caller's thread waits, and tells
 // how far they are.
 #include "analysis/tune.h"

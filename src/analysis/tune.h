@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A recorded run replayed under many settings, side by side: which would have needed the least?
 #pragma once
 
@@ -49,7 +51,7 @@ struct TuneResult {
 };
 
 // In parallel; the result does not depend on the order in which things happen.
-// kUsage and kTimeout: as replay(). kDeviceFault: the host has no thread for us.
+// kInvalidArgument and kTimeout: as replay(). kDeviceFault: the host has no thread for us.
 Result<TuneResult> tune(const Snapshot& snapshot, const Allocations& allocations,
                         const TuneOptions& options);
 

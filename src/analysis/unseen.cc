@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The recorded segments are given to the rule one by one; whatever it gets wrong is mended.
 #include "analysis/unseen.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What a trace does not show but its addresses betray: memory that the driver, other libraries and
 // the host's own mappings took or gave back in the recorded process. The driver's rule says where
 // each recorded segment should have gone; where it went elsewhere, something unseen was in the way,

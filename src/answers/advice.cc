@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What to do about a recorded run: sentences that are proven by replay, or by what was found.
 #include <fmt/format.h>
 

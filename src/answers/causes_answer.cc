@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A report, and then all settings that are worth trying.
 #include "answers/causes_answer.h"
 

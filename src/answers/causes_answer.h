@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What `ashlar report` and `ashlar tune` find out about a document, for its page.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Comparing, then the answer.
 #include "answers/diff_answer.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Two recorded runs at one moment each, and what `ashlar diff` answers to programs.
 #pragma once
 

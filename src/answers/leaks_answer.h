@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What `ashlar leaks` answers to programs.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What was asked for, what was there, and what would have fitted.
 #include "answers/oom_answer.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Reading, and choosing the device.
 #include "answers/recorded_run.h"
 
@@ -25,10 +27,10 @@ Result<DeviceIndex> choose_device(const Snapshot& snapshot, std::optional<uint64
   if (!wanted) return busiest_device(snapshot);
   const std::set<uint64_t> known = devices_in(snapshot);
   if (known.contains(*wanted)) return DeviceIndex(*wanted);
-  if (known.empty()) return Status::usage("the file knows nothing of any device");
+  if (known.empty()) return Status::invalid_argument("the file knows nothing of any device");
   std::string names;
   for (uint64_t each : known) names += text(names.empty() ? "" : ", ", each);
-  return Status::usage(
+  return Status::invalid_argument(
       text("the file knows nothing of device ", *wanted, " (expected one of ", names, ")"));
 }
 

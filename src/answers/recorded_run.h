@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A recorded run, read and looked through once: the file, the device, and the first answers. All
 // questions about recorded runs begin here, whether the tool or Python asks them.
 #pragma once
@@ -31,7 +33,7 @@ struct RecordedRun {
   std::optional<double> seconds() const;
 };
 
-// kFormat: the file cannot be read. kUsage: it knows nothing of the device.
+// kFormat: the file cannot be read. kInvalidArgument: it knows nothing of the device.
 Result<RecordedRun> load_run(const std::string& file, std::optional<uint64_t> device);
 
 // The same of a snapshot that is in memory, under a name for people.

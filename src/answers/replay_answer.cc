@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The settings, then the answer.
 #include "answers/replay_answer.h"
 

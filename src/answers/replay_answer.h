@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What `ashlar replay` is asked, and what it answers to programs.
 #pragma once
 
@@ -18,7 +20,7 @@ struct ReplaySettings {
 };
 
 // All but the limits; the capacity is the one to assume.
-// kFormat or kUsage: as parse_allocator_options().
+// kFormat or kInvalidArgument: as parse_allocator_options().
 Result<ReplayOptions> replay_options(const ReplaySettings& asked, const RecordedRun& recording);
 
 struct Replayed {

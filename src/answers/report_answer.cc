@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Making the report, then the answer; the advice is in advice.cc.
 #include "answers/report_answer.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What `ashlar report` answers to programs, and what of it people are told in the same words.
 #pragma once
 

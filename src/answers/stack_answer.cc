@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Nothing is shortened: whoever asks has room.
 #include "answers/stack_answer.h"
 

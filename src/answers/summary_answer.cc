@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Figures that the timeline has already.
 #include "answers/summary_answer.h"
 

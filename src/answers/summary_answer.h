@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What a recorded run was, as recorded: nothing is replayed.
 #pragma once
 

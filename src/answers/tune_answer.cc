@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // One object for each setting.
 #include "answers/tune_answer.h"
 

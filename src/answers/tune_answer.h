@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What `ashlar tune` answers to programs; of settings that were tried, what others say of them,
 // too.
 #pragma once

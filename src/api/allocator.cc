@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The allocator a program sees: checks arguments, calls the engine, turns failures into exceptions.
 #include "ashlar/allocator.h"
 
@@ -42,7 +44,8 @@ Buffer Allocator::allocate(size_t bytes, StreamId stream) {
 // ------------------------------------------------------------------------------
 
 Status not_an_allocation(DeviceAddress address) {
-  return Status::usage(text(address, " is not an allocation of this allocator, or was freed"));
+  return Status::invalid_argument(
+      text(address, " is not an allocation of this allocator, or was freed"));
 }
 
 Block* Allocator::Parts::block_at(DeviceAddress address) {
@@ -109,7 +112,8 @@ std::string Allocator::stream_class(StreamId stream) const {
 
 void Allocator::set_default_class_fraction(const std::string& name, double capacity_fraction) {
   if (!(capacity_fraction > 0)) {
-    unwrap(Status::usage(text("a share of ", capacity_fraction, " (expected more than 0)")));
+    unwrap(Status::invalid_argument(
+        text("a share of ", capacity_fraction, " (expected more than 0)")));
   }
   parts_->engine->set_default_class_fraction(name, capacity_fraction);
 }
@@ -148,7 +152,7 @@ void Allocator::trim(PoolId pool) {
                         pool.capture <= parts_->last_capture_pool.load(std::memory_order_relaxed);
   Engine& engine = *parts_->engine;
   Status trimmed = engine.trim(pool, freeing_stack(engine, __builtin_return_address(0)));
-  if (trimmed.is(StatusKind::kUsage) && was_made) return;
+  if (trimmed.is(StatusKind::kInvalidArgument) && was_made) return;
   unwrap(std::move(trimmed));
 }
 
@@ -157,7 +161,7 @@ int Allocator::pool_use_count(PoolId pool) const {
 }
 
 void Allocator::begin_routing(PoolId pool, RouteFilter filter) {
-  if (!filter) unwrap(Status::usage("there is no filter to route by"));
+  if (!filter) unwrap(Status::invalid_argument("there is no filter to route by"));
   unwrap(parts_->engine->begin_routing(pool, std::move(filter)));
 }
 
@@ -236,12 +240,12 @@ Buffer& Buffer::operator=(Buffer&& other) noexcept {
 }
 
 void Buffer::record_stream(StreamId stream) {
-  if (block_ == nullptr) unwrap(Status::usage("an empty buffer is used by no stream"));
+  if (block_ == nullptr) unwrap(Status::invalid_argument("an empty buffer is used by no stream"));
   record_stream(engine_->device(), stream);
 }
 
 void Buffer::record_stream(Device& device, StreamId stream) {
-  if (block_ == nullptr) unwrap(Status::usage("an empty buffer is used by no stream"));
+  if (block_ == nullptr) unwrap(Status::invalid_argument("an empty buffer is used by no stream"));
   unwrap(engine_->record_stream(block_, {&device, stream}));
 }
 

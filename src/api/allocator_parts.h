@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What an Allocator is made of. For src/api alone.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // How the facades get blocks and give them back: at once where nothing has to be done for it, and
 // with the stack of whoever called where the history wants one. `caller` is where that call
 // returns.
@@ -18,11 +20,10 @@ inline StackId freeing_stack(Engine& engine, const void* caller) {
 }
 
 // Null: ask Engine::allocate, with a stack.
-[[gnu::always_inline]] inline Block* allocate_at_once(Engine& engine, size_t bytes,
-                                                      StreamId stream) {
+[[gnu::always_inline]] inline Block* allocate_fast(Engine& engine, size_t bytes, StreamId stream) {
   if (engine.history().wants_stacks(RecordContext::kState)) [[unlikely]]
     return nullptr;
-  return engine.allocate_at_once(bytes, stream);
+  return engine.allocate_fast(bytes, stream);
 }
 
 // Functions of their own, so that the calls which they make cost those nothing that need none.
@@ -37,7 +38,7 @@ inline StackId freeing_stack(Engine& engine, const void* caller) {
 // Throws.
 [[gnu::always_inline]] inline Block* allocate_block(Engine& engine, size_t bytes, StreamId stream,
                                                     const void* caller) {
-  Block* block = allocate_at_once(engine, bytes, stream);
+  Block* block = allocate_fast(engine, bytes, stream);
   if (block != nullptr) [[likely]]
     return block;
   return allocate_otherwise(engine, bytes, stream, caller);

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Pinned host memory as a program sees it: checks arguments, calls PinnedAllocator, turns failures
 // into exceptions.
 #include "ashlar/host.h"
@@ -92,7 +94,7 @@ void HostAllocator::free_raw(void* memory) {
     }
   }
   if (block == nullptr) {
-    unwrap(Status::usage(text(memory, " did not come from allocate_raw, or was freed")));
+    unwrap(Status::invalid_argument(text(memory, " did not come from allocate_raw, or was freed")));
   }
   unwrap(parts_->pinned->free(block));
 }
@@ -111,7 +113,8 @@ bool HostAllocator::record_stream(const void* memory, Device& device, StreamId s
 void HostAllocator::release_capture(CaptureId capture, std::span<const StreamUse> launched_on) {
   const auto has_no_device = [](const StreamUse& use) { return use.device == nullptr; };
   if (std::any_of(launched_on.begin(), launched_on.end(), has_no_device)) {
-    unwrap(Status::usage("a graph was launched on a stream without a device (expected both)"));
+    unwrap(Status::invalid_argument(
+        "a graph was launched on a stream without a device (expected both)"));
   }
   parts_->pinned->release_capture(capture, launched_on);
 }
@@ -161,12 +164,12 @@ HostBuffer& HostBuffer::operator=(HostBuffer&& other) noexcept {
 }
 
 void HostBuffer::record_stream(StreamId stream) {
-  if (block_ == nullptr) unwrap(Status::usage("an empty buffer is used by no stream"));
+  if (block_ == nullptr) unwrap(Status::invalid_argument("an empty buffer is used by no stream"));
   record_stream(allocator_->device(), stream);
 }
 
 void HostBuffer::record_stream(Device& device, StreamId stream) {
-  if (block_ == nullptr) unwrap(Status::usage("an empty buffer is used by no stream"));
+  if (block_ == nullptr) unwrap(Status::invalid_argument("an empty buffer is used by no stream"));
   static_cast<void>(unwrap(allocator_->record_stream(block_, {&device, stream})));
 }
 

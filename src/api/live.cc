@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What is shown of this process, and to whom.
 #include "ashlar/live.h"
 
@@ -87,7 +89,7 @@ class ProcessShowcase final : public live::Showcase {
       taken = allocator.snapshot(options);
     };
     if (ShownAllocators::of_process().visit(wanted.allocator, take)) return taken;
-    return Status::usage(text("there is no allocator ", wanted.allocator));
+    return Status::invalid_argument(text("there is no allocator ", wanted.allocator));
   }
 
  private:
@@ -136,9 +138,10 @@ Status check_token(const std::string& token) {
                        std::all_of(token.begin(), token.end(), is_plain);
   if (is_good) return {};
   // The token itself stands in no message.
-  return Status::usage(text("the token of ", token.size(),
-                            " characters will not do (expected 16 to 128 letters, digits, - and "
-                            "_): head -c 16 /dev/urandom | xxd -p makes a good one"));
+  return Status::invalid_argument(
+      text("the token of ", token.size(),
+           " characters will not do (expected 16 to 128 letters, digits, - and "
+           "_): head -c 16 /dev/urandom | xxd -p makes a good one"));
 }
 
 }  // namespace
@@ -149,7 +152,7 @@ LiveShow::LiveShow(std::string trouble)
 
 Result<std::unique_ptr<LiveShow>> LiveShow::open(const LiveOptions& options, std::string trouble) {
   if (!options.port && !options.token.empty()) {
-    return Status::usage("a token without a port: the Unix socket needs none");
+    return Status::invalid_argument("a token without a port: the Unix socket needs none");
   }
   auto show = std::make_unique<LiveShow>(std::move(trouble));
   if (options.port) {

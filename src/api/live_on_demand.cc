@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Once in each process, also in one that was forked off.
 #include "api/live_on_demand.h"
 
@@ -36,7 +38,7 @@ class OnDemand {
  private:
   void open(const LiveOptions& wanted) {
     Result<std::unique_ptr<LiveShow>> opened = LiveShow::open(wanted);
-    if (opened.status().is(StatusKind::kUsage)) unwrap(opened.status());
+    if (opened.status().is(StatusKind::kInvalidArgument)) unwrap(opened.status());
     if (!opened.ok() && wanted.port) opened = LiveShow::open({}, opened.status().message());
     if (opened.ok()) show_ = *std::move(opened);
   }

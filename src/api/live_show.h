@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Showing this process's allocators: what is copied out of them, and the servers that tell it. For
 // whoever asks for it by name (LiveServer), and for the environment (live_on_demand.cc).
 #pragma once
@@ -16,7 +18,8 @@ namespace ashlar {
 class LiveShow {
  public:
   // `trouble`: what is told to whoever looks; empty: nothing.
-  // kUsage: the token will not do. kDeviceFault: the port is taken, or the system refuses.
+  // kInvalidArgument: the token will not do. kDeviceFault: the port is taken, or the system
+  // refuses.
   static Result<std::unique_ptr<LiveShow>> open(const LiveOptions& options,
                                                 std::string trouble = {});
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Options as text, for programs.
 #include "ashlar/options.h"
 

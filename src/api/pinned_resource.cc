@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Alignment is what HostAllocator does not promise beyond pages.
 #include "ashlar/pinned_resource.h"
 
@@ -34,7 +36,8 @@ void* real_before(void* aligned) {
 
 void* PinnedResource::do_allocate(size_t bytes, size_t alignment) {
   if (!std::has_single_bit(alignment)) {
-    unwrap(Status::usage(text("an alignment of ", alignment, " B (expected a power of two)")));
+    unwrap(Status::invalid_argument(
+        text("an alignment of ", alignment, " B (expected a power of two)")));
   }
   const size_t wanted = std::max<size_t>(bytes, 1);
   if (alignment <= kPageBytes) return host_->allocate_raw(wanted);

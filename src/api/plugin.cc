@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Plug-ins as a program sees them: failures become exceptions.
 #include "ashlar/plugin.h"
 

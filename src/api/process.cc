@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The registry that is made once and never ends.
 #include "api/process.h"
 
@@ -37,12 +39,13 @@ Result<Device*> process_device(std::string_view backend, size_t index) {
     for (const Backend& each : (*registry)->backends()) {
       names += text(names.empty() ? "" : ", ", each.name());
     }
-    return Status::usage(text("no back end is called ", backend, " (expected one of ", names, ")"));
+    return Status::invalid_argument(
+        text("no back end is called ", backend, " (expected one of ", names, ")"));
   }
   if (!found->is_available()) return found->availability();
   if (index >= found->devices().size()) {
-    return Status::usage(text("there is no device ", index, " of ", backend, ", which has ",
-                              found->devices().size()));
+    return Status::invalid_argument(text("there is no device ", index, " of ", backend,
+                                         ", which has ", found->devices().size()));
   }
   return found->devices()[index];
 }

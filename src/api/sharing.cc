@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The facade's part in sharing: blocks with other processes, and with other devices.
 #include "ashlar/sharing.h"
 
@@ -22,9 +24,11 @@ Share Allocator::share(DeviceAddress address) {
 }
 
 Block* Allocator::block_of(const Buffer& buffer) const {
-  if (buffer.block_ == nullptr) unwrap(Status::usage("an empty buffer has no memory to share"));
+  if (buffer.block_ == nullptr)
+    unwrap(Status::invalid_argument("an empty buffer has no memory to share"));
   if (buffer.engine_ != parts_->engine.get()) {
-    unwrap(Status::usage(text("the buffer at ", buffer.address(), " is of another allocator")));
+    unwrap(Status::invalid_argument(
+        text("the buffer at ", buffer.address(), " is of another allocator")));
   }
   return buffer.block_;
 }
@@ -62,7 +66,8 @@ struct SharedBuffer::Parts {
 SharedBuffer Allocator::open_shared(std::string_view handle, StreamId stream) {
   const ShareHandle parsed = unwrap(parse_share_handle(handle));
   if (!parsed.is_bare && parts_->shares.is_own(parsed.exporter)) {
-    unwrap(Status::usage("this allocator shared that block itself: it has its address already"));
+    unwrap(Status::invalid_argument(
+        "this allocator shared that block itself: it has its address already"));
   }
   std::shared_ptr<Import> import = unwrap(parts_->imports.open(handle));
   const StreamUse first{&parts_->device, stream};
@@ -89,19 +94,19 @@ DeviceAddress SharedBuffer::address() const {
 size_t SharedBuffer::bytes() const { return parts_ == nullptr ? 0 : parts_->import->block.bytes; }
 
 void SharedBuffer::record_stream(StreamId stream) {
-  if (parts_ == nullptr) unwrap(Status::usage("an empty buffer is used by no stream"));
+  if (parts_ == nullptr) unwrap(Status::invalid_argument("an empty buffer is used by no stream"));
   record_stream(parts_->device, stream);
 }
 
 void SharedBuffer::record_stream(Device& device, StreamId stream) {
-  if (parts_ == nullptr) unwrap(Status::usage("an empty buffer is used by no stream"));
+  if (parts_ == nullptr) unwrap(Status::invalid_argument("an empty buffer is used by no stream"));
   const StreamUse use{&device, stream};
   std::vector<StreamUse>& uses = parts_->uses;
   if (std::find(uses.begin(), uses.end(), use) == uses.end()) uses.push_back(use);
 }
 
 bool SharedBuffer::is_exporter_alive() const {
-  if (parts_ == nullptr) unwrap(Status::usage("an empty buffer has no exporter"));
+  if (parts_ == nullptr) unwrap(Status::invalid_argument("an empty buffer has no exporter"));
   const std::optional<Lease>& lease = parts_->import->lease;
   return !lease || lease->is_exporter_alive();
 }
@@ -127,7 +132,7 @@ AddressRange Allocator::base_of(const Block* block) const {
   const bool is_mapped = memory.origin == BlockMemory::Origin::kExtents ||
                          memory.origin == BlockMemory::Origin::kPaused;
   if (is_mapped) {
-    unwrap(Status::usage(
+    unwrap(Status::invalid_argument(
         "the block's memory (of the paged engine, or of an expandable segment) is no allocation of "
         "the device and cannot be shared between processes as one: use Allocator::share with "
         "expandable_segments_ipc, or engine:classic with expandable_segments:False in the "
@@ -142,8 +147,8 @@ void Allocator::enable_peer_access(Device& accessor) {
   const DeviceProperties& own = parts_->device.properties();
   const DeviceProperties& theirs = accessor.properties();
   if (own.backend != theirs.backend) {
-    unwrap(Status::usage(text("a device of back end ", theirs.backend,
-                              " cannot reach memory of back end ", own.backend)));
+    unwrap(Status::invalid_argument(text("a device of back end ", theirs.backend,
+                                         " cannot reach memory of back end ", own.backend)));
   }
   unwrap(accessor.enable_peer_access(own.index));
   unwrap(parts_->engine->add_accessor(theirs.index));

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A count of visits for each; the last one out says so.
 #include "api/shown_allocators.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // All allocators of this process, of device memory and of pinned host memory, for those who look at
 // them from outside (live.cc). An allocator enters when it is made, and leaves before it ends:
 // leaving waits for those who are looking at it, which nobody does for longer than it takes to copy

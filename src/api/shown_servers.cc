@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // All locks are held while the process forks, so that the child finds everything whole. The
 // compiler's analysis knows of no lock that is let go of in another process.
 #include "api/shown_servers.h"

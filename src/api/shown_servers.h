@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // All servers by which this process shows itself, for the moments when it forks: pthread_atfork(3)
 // has no handlers that could be taken back. A child keeps none of their doors. Thread safe.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What an allocator remembers and holds, for programs: history on and off, annotations, snapshots.
 #include <map>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Arguments checked, and the allocator called.
 #include "ashlar/stream_ordered_resource.h"
 
@@ -21,8 +23,9 @@ void* memory_at(DeviceAddress address) { return reinterpret_cast<void*>(address.
 
 void check_alignment(size_t alignment) {
   if (std::has_single_bit(alignment) && alignment <= StreamOrderedMemory::kAlignmentBytes) return;
-  unwrap(Status::usage(text("an alignment of ", alignment, " B (expected a power of two up to ",
-                            StreamOrderedMemory::kAlignmentBytes, ")")));
+  unwrap(Status::invalid_argument(text("an alignment of ", alignment,
+                                       " B (expected a power of two up to ",
+                                       StreamOrderedMemory::kAlignmentBytes, ")")));
 }
 
 }  // namespace
@@ -64,7 +67,7 @@ StreamId StreamOrderedMemory::stream_of(uint64_t handle) const {
   const bool has_handles = allocator_->device().properties().backend != "sim";
   if (!has_handles || handle > kStreamOfEachThread) return StreamId(handle);
   if (handle == kStreamOfEachThread) {
-    unwrap(Status::usage(
+    unwrap(Status::invalid_argument(
         "the per-thread default stream is another stream in each thread, under one handle "
         "(expected a stream that the program made, or the legacy default stream)"));
   }

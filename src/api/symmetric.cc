@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Handles: what they are, and what one rank does, or two; collectives are in
 // symmetric_collectives.cc. Every argument is checked here or in the call below, before anybody is
 // told anything.
@@ -19,7 +21,7 @@ namespace {
 Result<size_t> place_in_pad(size_t pad_bytes, int64_t offset_bytes, size_t bytes) {
   const auto offset = static_cast<uint64_t>(offset_bytes);
   if (offset > pad_bytes || bytes > pad_bytes - offset) {
-    return Status::usage(
+    return Status::invalid_argument(
         text(bytes, " bytes at offset ", offset, ": the pad has ", pad_bytes, " bytes"));
   }
   return offset;
@@ -29,7 +31,7 @@ Result<size_t> place_in_pad(size_t pad_bytes, int64_t offset_bytes, size_t bytes
 
 Status check_multicast(const Peers& peers, std::string_view instead) {
   if (peers.multicast_buffer() != nullptr) return {};
-  return Status::usage(
+  return Status::invalid_argument(
       text("this memory has no multicast: ", peers.no_multicast_reason(), "; use ", instead));
 }
 
@@ -104,7 +106,7 @@ struct Wanted {
 template <typename Extent>
 Result<Wanted> wanted_of(const Extent& extent) {
   if (extent.offset < 0)
-    return Status::usage(text("offset ", extent.offset, ": expected 0 or more"));
+    return Status::invalid_argument(text("offset ", extent.offset, ": expected 0 or more"));
   const Result<size_t> bytes = checked_bytes("count", extent.count, extent.element_bytes);
   if (!bytes.ok()) return bytes.status();
   const Result<size_t> offset = checked_bytes("offset", extent.offset, extent.element_bytes);
@@ -114,9 +116,9 @@ Result<Wanted> wanted_of(const Extent& extent) {
 
 std::byte* aligned_to(size_t alignment, std::byte* address) {
   if (!is_aligned(reinterpret_cast<uintptr_t>(address), alignment)) {
-    unwrap(
-        Status::usage(text(static_cast<const void*>(address), " is not aligned to the element's ",
-                           alignment, " bytes: use another offset")));
+    unwrap(Status::invalid_argument(text(static_cast<const void*>(address),
+                                         " is not aligned to the element's ", alignment,
+                                         " bytes: use another offset")));
   }
   return address;
 }
@@ -162,42 +164,43 @@ void Handle::post(int to, std::span<const std::byte> from, int64_t offset_bytes)
 namespace {
 
 // Where in that rank's buffer the word is.
-Result<size_t> word_place(const PeerHandle& peers, int at, const AtomicCall& what) {
+Result<size_t> word_place(const PeerHandle& peers, int at, const AtomicOp& what) {
   const auto word_bytes = static_cast<size_t>(what.word);
   if (what.word != WordBytes::k4 && what.word != WordBytes::k8) {
-    return Status::usage(text("a word of ", word_bytes, " bytes: expected 4 or 8"));
+    return Status::invalid_argument(text("a word of ", word_bytes, " bytes: expected 4 or 8"));
   }
   if (!is_known(what.kind)) {
-    return Status::usage(text("step ", static_cast<int>(what.kind), " on a word is unknown"));
+    return Status::invalid_argument(
+        text("step ", static_cast<int>(what.kind), " on a word is unknown"));
   }
   const auto most = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
   Result<size_t> place =
       peers.place_of(at, static_cast<int64_t>(std::min(what.offset, most)), word_bytes);
   if (place.ok() && !is_aligned(*place, word_bytes)) {
-    return Status::usage(text("a word of ", word_bytes, " bytes at offset ", what.offset,
-                              " of a handle at offset ", peers.offset(),
-                              " is not aligned to its size: use another offset"));
+    return Status::invalid_argument(text("a word of ", word_bytes, " bytes at offset ", what.offset,
+                                         " of a handle at offset ", peers.offset(),
+                                         " is not aligned to its size: use another offset"));
   }
   return place;
 }
 
-AtomicCall with_offset(AtomicCall call, uint64_t offset) {
+AtomicOp with_offset(AtomicOp call, uint64_t offset) {
   call.offset = offset;
   return call;
 }
 
 }  // namespace
 
-void Handle::post(int at, const AtomicCall& what) const {
+void Handle::post(int at, const AtomicOp& what) const {
   if (what.kind == AtomicKind::kSwap || what.kind == AtomicKind::kCompareAndSwap) {
-    unwrap(Status::usage("a swap has an answer: use fetch"));
+    unwrap(Status::invalid_argument("a swap has an answer: use fetch"));
   }
   const size_t place = unwrap(word_place(parts_->peers, at, what));
   unwrap(parts_->group->state());
   unwrap(parts_->group->operations->post(parts_->peers.peers(), at, with_offset(what, place)));
 }
 
-uint64_t Handle::fetch(int at, const AtomicCall& what) const {
+uint64_t Handle::fetch(int at, const AtomicOp& what) const {
   const size_t place = unwrap(word_place(parts_->peers, at, what));
   unwrap(parts_->group->state());
   return unwrap(
@@ -218,8 +221,9 @@ void Handle::quiet() const {
 namespace {
 
 // Where from the beginning of that rank's pad on the words are; behind it lies the buffer.
-Result<WordStore> checked_store(const PeerHandle& peers, int to, const Words& what) {
-  if (what.count < 1) return Status::usage(text("count is ", what.count, ": expected 1 or more"));
+Result<WordStore> checked_store(const PeerHandle& peers, int to, const WordFill& what) {
+  if (what.count < 1)
+    return Status::invalid_argument(text("count is ", what.count, ": expected 1 or more"));
   const Result<size_t> bytes = checked_bytes("count", what.count, sizeof(uint32_t));
   if (!bytes.ok()) return bytes.status();
   const Result<size_t> offset = checked_bytes("offset", what.offset, sizeof(uint32_t));
@@ -227,7 +231,7 @@ Result<WordStore> checked_store(const PeerHandle& peers, int to, const Words& wh
   const auto begin = static_cast<int64_t>(*offset);
   WordStore store{
       .rank = to, .place = 0, .count = static_cast<size_t>(what.count), .value = what.value};
-  if (what.of == Words::Of::kSignalPad) {
+  if (what.of == WordFill::Of::kSignalPad) {
     if (Status wrong = peers.peers().seat().check_rank(to); !wrong.ok()) return wrong;
     const Result<size_t> place = place_in_pad(peers.peers().pad_bytes(), begin, *bytes);
     if (!place.ok()) return place.status();
@@ -237,8 +241,9 @@ Result<WordStore> checked_store(const PeerHandle& peers, int to, const Words& wh
   const Result<size_t> place = peers.place_of(to, begin, *bytes);
   if (!place.ok()) return place.status();
   if (!is_aligned(*place, sizeof(uint32_t))) {
-    return Status::usage(text("a handle at offset ", peers.offset(), " has no words of 32 bits: ",
-                              "meet at an address that is aligned to 4 bytes"));
+    return Status::invalid_argument(
+        text("a handle at offset ", peers.offset(),
+             " has no words of 32 bits: ", "meet at an address that is aligned to 4 bytes"));
   }
   store.place = peers.peers().front_bytes() + *place;
   return store;
@@ -246,7 +251,7 @@ Result<WordStore> checked_store(const PeerHandle& peers, int to, const Words& wh
 
 }  // namespace
 
-void Handle::store_words(int to, const Words& what, std::optional<StreamId> stream) const {
+void Handle::store_words(int to, const WordFill& what, std::optional<StreamId> stream) const {
   const WordStore store = unwrap(checked_store(parts_->peers, to, what));
   unwrap(parts_->group->state());
   unwrap(parts_->group->operations->store_words(

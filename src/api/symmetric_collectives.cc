@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Handles: what all ranks do together. What is wrong with the arguments is found here or in the
 // call below, before anybody is told anything.
 #include "api/symmetric_parts.h"
@@ -72,7 +74,8 @@ std::byte* out_at(int root, const Handle& handle, const CollectiveOptions& optio
 
 void refuse_out(const CollectiveOptions& options) {
   if (options.out == nullptr) return;
-  unwrap(Status::usage("all_gather has no out: what it gathers is in the handle's memory"));
+  unwrap(
+      Status::invalid_argument("all_gather has no out: what it gathers is in the handle's memory"));
 }
 
 }  // namespace

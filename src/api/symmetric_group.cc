@@ -1,10 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Groups: joined, measured, met in, left.
 #include <algorithm>
 #include <utility>
 
 #include "api/symmetric_parts.h"
 #include "api/unwrap.h"
-#include "base/birthplace.h"
+#include "base/fork_guard.h"
 #include "base/text.h"
 #include "base/units.h"
 
@@ -17,7 +19,7 @@ constexpr size_t kMostMeasuringBytes = 64 * kMiB;
 
 Status check_options(const GroupOptions& options) {
   if (options.channel_count < 1 || options.channel_count >= kMaxChannels) {
-    return Status::usage(
+    return Status::invalid_argument(
         text("channel_count is ", options.channel_count, ": expected 1 to ", kMaxChannels - 1));
   }
   return {};
@@ -30,15 +32,16 @@ Status check_options(const GroupOptions& options) {
 Status Group::Parts::state() const {
   if (Status elsewhere = heap->check_here(); !elsewhere.ok()) return elsewhere;
   if (is_left.load(std::memory_order_relaxed))
-    return Status::usage(text("group ", options.name, " was left already"));
+    return Status::invalid_argument(text("group ", options.name, " was left already"));
   const Failure& failure = *circle->failure();
   return failure.has_happened() ? failure.reason() : Status();
 }
 
 Status Group::Parts::check_channel(int channel) const {
   if (channel >= 0 && channel < options.channel_count) return {};
-  return Status::usage(text("channel ", channel, ": expected 0 to ", options.channel_count - 1,
-                            "; GroupOptions::channel_count makes more"));
+  return Status::invalid_argument(text("channel ", channel, ": expected 0 to ",
+                                       options.channel_count - 1,
+                                       "; GroupOptions::channel_count makes more"));
 }
 
 bool Group::Parts::all_direct() const {
@@ -93,9 +96,9 @@ Group Group::sub_group(const SubGroupOptions& options) const {
     members.push_back(parent.circle->member(rank));
   }
   if (own.rank < 0) {
-    unwrap(Status::usage(text("rank ", parent.options.rank, " of group ", parent.options.name,
-                              " is none of the ranks of sub-group ", options.name,
-                              ": only those call sub_group")));
+    unwrap(Status::invalid_argument(text("rank ", parent.options.rank, " of group ",
+                                         parent.options.name, " is none of the ranks of sub-group ",
+                                         options.name, ": only those call sub_group")));
   }
   Heap heap(parent.heap);
   return join_as(heap, parent.store, own, members);
@@ -119,7 +122,7 @@ Group Group::join_as(const Heap& heap, std::shared_ptr<Store> store, const Group
   circle.use_fabric = options.use_fabric;
   circle.transport = options.transport;
 
-  auto parts = make_shared_here<Parts>(heap.parts_, std::move(store), options);
+  auto parts = make_fork_guarded<Parts>(heap.parts_, std::move(store), options);
   heap.parts_->prepare();
   parts->circle = unwrap(Circle::join(*heap.parts_->arena, parts->store, circle, deadline));
   const OperationsOptions operations{.seat = parts->circle->seat(),
@@ -148,7 +151,7 @@ void Group::leave(Timeout timeout) {
   const Deadline deadline = unwrap(deadline_of(timeout));
   unwrap(parts_->heap->check_here());
   if (parts_->is_left.exchange(true, std::memory_order_relaxed)) {
-    unwrap(Status::usage(text("group ", parts_->options.name, " was left already")));
+    unwrap(Status::invalid_argument(text("group ", parts_->options.name, " was left already")));
   }
   unwrap(parts_->circle->leave(deadline));
 }
@@ -174,8 +177,8 @@ bool Group::all_direct() const { return parts_->all_direct(); }
 
 int Group::global_rank(int rank) const { return unwrap(parts_->global_rank(rank)); }
 
-GroupUse Group::use() const {
-  GroupUse use;
+GroupStats Group::stats() const {
+  GroupStats use;
   for (size_t kind = 0; kind < CountedOperations::kKindCount; ++kind) {
     const CountedOperations::Line line = parts_->operations->line(kind);
     if (line.count == 0) continue;
@@ -190,7 +193,7 @@ GroupUse Group::use() const {
   return use;
 }
 
-std::string GroupUse::to_string() const {
+std::string GroupStats::to_string() const {
   std::string words;
   for (const Operation& each : operations) {
     words += text(each.name, ": ", each.count, each.count == 1 ? " call" : " calls");
@@ -228,7 +231,7 @@ Handle Group::rendezvous(const void* address, Timeout timeout) {
   const Deadline deadline = unwrap(deadline_of(timeout));
   unwrap(parts_->state());
   PeerHandle met = unwrap(parts_->circle->rendezvous(address, deadline));
-  auto made = make_shared_here<Handle::Parts>(parts_, std::move(met));
+  auto made = make_fork_guarded<Handle::Parts>(parts_, std::move(met));
   const Peers& peers = made->peers.peers();
   made->buffers = peers.buffers();
   for (int rank = 0; rank < world_size(); ++rank) made->pads.push_back(peers.pad(rank));
@@ -236,7 +239,7 @@ Handle Group::rendezvous(const void* address, Timeout timeout) {
 }
 
 Handle Group::rendezvous(const Buffer& buffer, Timeout timeout) {
-  if (!buffer) unwrap(Status::usage("an empty buffer has no memory to meet for"));
+  if (!buffer) unwrap(Status::invalid_argument("an empty buffer has no memory to meet for"));
   return rendezvous(static_cast<const void*>(buffer.data()), timeout);
 }
 

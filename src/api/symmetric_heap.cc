@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Heaps, pools and their buffers, and the part that all heaps of a process share.
 #include <pthread.h>
 
@@ -6,7 +8,7 @@
 
 #include "api/symmetric_parts.h"
 #include "api/unwrap.h"
-#include "base/birthplace.h"
+#include "base/fork_guard.h"
 #include "base/text.h"
 #include "device/last_error.h"
 #include "device/sim/sim_device.h"
@@ -69,15 +71,15 @@ class Processes {
 
 Result<Deadline> deadline_of(Timeout timeout) {
   if (timeout.count() >= 0) return Deadline::of_timeout(timeout);
-  return Status::usage(
+  return Status::invalid_argument(
       text("a timeout of ", timeout.count(), " ms: expected 0, which is for ever, or more"));
 }
 
 // --- Heap ---------------------------------------------------------------------------------------
 
-Heap::Heap(const HeapOptions& options) : parts_(make_shared_here<Parts>()) {
+Heap::Heap(const HeapOptions& options) : parts_(make_fork_guarded<Parts>()) {
   if (options.heartbeat.count() < 1) {
-    unwrap(Status::usage(
+    unwrap(Status::invalid_argument(
         text("a heartbeat every ", options.heartbeat.count(), " ms: expected 1 or more")));
   }
   parts_->process = unwrap(Processes::all().with(
@@ -203,21 +205,21 @@ void Pool::Parts::take_back(std::byte* data) noexcept {
 Pool::Pool(const Heap& heap, const PoolOptions& options) {
   unwrap(heap.parts_->check_here());
   if (options.name.empty() || options.name.size() > kMostPoolNameBytes) {
-    unwrap(Status::usage(text("a pool's name of ", options.name.size(), " bytes: expected 1 to ",
-                              kMostPoolNameBytes)));
+    unwrap(Status::invalid_argument(text("a pool's name of ", options.name.size(),
+                                         " bytes: expected 1 to ", kMostPoolNameBytes)));
   }
   if (options.segment_bytes == 0 || options.segment_bytes > kMostBlockBytes) {
-    unwrap(Status::usage(
+    unwrap(Status::invalid_argument(
         text("segments of ", options.segment_bytes, " bytes: expected 1 to ", kMostBlockBytes)));
   }
   {
     MutexLock lock(heap.parts_->mutex);
     if (!heap.parts_->pool_names.insert(options.name).second) {
-      unwrap(Status::usage(
+      unwrap(Status::invalid_argument(
           text("this heap has a pool called ", options.name, ": give this one another name")));
     }
   }
-  parts_ = make_shared_here<Parts>(heap.parts_, options);
+  parts_ = make_fork_guarded<Parts>(heap.parts_, options);
 }
 
 Buffer Pool::allocate(size_t bytes) {
@@ -230,9 +232,9 @@ void Pool::trim() {
   parts_->pool.trim();
 }
 
-PoolUse Pool::use() const {
+PoolStats Pool::stats() const {
   unwrap(parts_->heap->check_here());
-  const SegmentPool::Use use = parts_->pool.use();
+  const SegmentPool::Stats use = parts_->pool.stats();
   return {.segment_count = use.segment_count,
           .segment_bytes = use.segment_bytes,
           .used_bytes = use.used_bytes,

@@ -1,5 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What the public types of symmetric memory are made of. Each part keeps alive what it needs, and
-// is made by make_shared_here: where a process forks, nothing of it ends in the child.
+// is made by make_fork_guarded: where a process forks, nothing of it ends in the child.
 #pragma once
 
 #include <atomic>
@@ -22,10 +24,10 @@
 
 namespace ashlar::symm {
 
-// kUsage: negative. 0 is for ever.
+// kInvalidArgument: negative. 0 is for ever.
 Result<Deadline> deadline_of(Timeout timeout);
 
-// kUsage: the memory has none, and what to use `instead`.
+// kInvalidArgument: the memory has none, and what to use `instead`.
 Status check_multicast(const Peers& peers, std::string_view instead);
 
 // Whom a buffer goes back to.
@@ -41,7 +43,7 @@ struct Buffer::Origin {
 struct Heap::Parts final : Buffer::Origin {
   void take_back(std::byte* data) noexcept override;
 
-  // kUsage: this is a child of the process that made it, and has none of its threads.
+  // kInvalidArgument: this is a child of the process that made it, and has none of its threads.
   Status check_here() const { return process->check_here(); }
   // What may wait for the device, before ranks meet: afterwards kernels of another may wait for
   // this one. What could not be had, `operations` says.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The kinds, one by one.
 #include "api/unwrap.h"
 
@@ -9,8 +11,8 @@ void throw_failure(Status status) {
   switch (status.kind()) {
     case StatusKind::kOk: break;
     case StatusKind::kOutOfMemory: throw OutOfMemory(std::move(status));
-    case StatusKind::kUsage:
-    case StatusKind::kUnsupported: throw UsageError(std::move(status));
+    case StatusKind::kInvalidArgument:
+    case StatusKind::kUnsupported: throw InvalidArgument(std::move(status));
     case StatusKind::kDeviceFault:
     case StatusKind::kDeviceLost: throw DeviceError(std::move(status));
     case StatusKind::kFormat: throw FormatError(std::move(status));

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The one place where a Status becomes an exception.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Arithmetic on sizes and alignments. Alignments are powers of two.
 #pragma once
 

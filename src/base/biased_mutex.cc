@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Records of threads, and the barrier.
 #include "base/biased_mutex.h"
 

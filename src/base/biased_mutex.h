@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A lock that nearly always is taken by the same thread, such as an arena's by the thread that
 // works on its stream. Once a thread has taken it many times in a row it is that thread's: taking
 // it then costs two plain stores, without the atomic exchange that is half the price of a short

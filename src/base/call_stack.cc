@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // By the unwinder of the C++ runtime, which needs no frame pointers.
 #include "base/call_stack.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The return addresses of the calling thread, and the names behind them.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What happens when an invariant of ours is broken.
 #include "base/check.h"
 

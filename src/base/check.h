@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Checks of our own invariants. A caller's mistake is never checked here: it gets a Status.
 //
 //   ASHLAR_CHECK    always on; for what must hold or memory would be handed out wrongly.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Unix sockets: listen, connect, and SCM_RIGHTS.
 #include "base/fd_passing.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Messages with file descriptors attached, between processes of one user on one machine: the
 // little of Unix sockets that sharing memory needs. Sockets are sequenced packets (one message is
 // one packet), unless said otherwise, under abstract names, so nothing is left behind in any file

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // An ordered set of things that carry their own place in it: no memory of its own, nothing moves.
 // T derives from TreeNode, and is in one tree at a time. `Less` is a strict order in which no two
 // members are equal. The tree never owns what it holds. Not thread safe.

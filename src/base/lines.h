@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Text, line by line. Pure functions.
 #pragma once
 

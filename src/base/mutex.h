@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Mutexes whose rules clang checks: which field needs which lock, which function needs it held.
 // Plain std::mutex underneath; with other compilers the annotations vanish.
 #pragma once

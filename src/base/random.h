@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Reproducible random numbers: the same seed gives the same numbers on every machine and with
 // every standard library, which std::uniform_int_distribution does not promise.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Such files have no size: they are read until nothing more comes.
 #include "base/read_system_file.h"
 

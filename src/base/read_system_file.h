@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Files that the kernel writes while they are read, such as those below /proc.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Holding pools, and routing to them.
 #include "base/routes.h"
 
@@ -8,14 +10,16 @@
 
 namespace ashlar {
 
-Status no_such_pool(PoolId pool) { return Status::usage(text("there is no pool ", pool)); }
+Status no_such_pool(PoolId pool) {
+  return Status::invalid_argument(text("there is no pool ", pool));
+}
 
 // --- holding ------------------------------------------------------------------------------------
 
 Status Routes::create(PoolId pool) {
-  if (pool.is_default()) return Status::usage("the default pool is always there");
+  if (pool.is_default()) return Status::invalid_argument("the default pool is always there");
   if (!use_counts_.emplace(pool, 1).second) {
-    return Status::usage(text("there is a pool ", pool, " already"));
+    return Status::invalid_argument(text("there is a pool ", pool, " already"));
   }
   return {};
 }
@@ -23,7 +27,7 @@ Status Routes::create(PoolId pool) {
 Status Routes::retain(PoolId pool) {
   const auto found = use_counts_.find(pool);
   if (found == use_counts_.end()) return no_such_pool(pool);
-  if (is_freeable(pool)) return Status::usage(text("pool ", pool, " was let go"));
+  if (is_freeable(pool)) return Status::invalid_argument(text("pool ", pool, " was let go"));
   ++found->second;
   return {};
 }
@@ -32,7 +36,7 @@ Status Routes::release(PoolId pool) {
   const auto found = use_counts_.find(pool);
   if (found == use_counts_.end()) return no_such_pool(pool);
   if (found->second == 0) {
-    return Status::usage(text("pool ", pool, " was let go more often than held"));
+    return Status::invalid_argument(text("pool ", pool, " was let go more often than held"));
   }
   --found->second;
   return {};
@@ -52,10 +56,10 @@ bool Routes::is_freeable(PoolId pool) const {
 // --- routing ------------------------------------------------------------------------------------
 
 Status Routes::begin(PoolId pool, RouteFilter&& filter) {
-  if (pool.is_default()) return Status::usage("the default pool needs no routing");
-  if (!filter) return Status::usage("there is no filter to route by");
+  if (pool.is_default()) return Status::invalid_argument("the default pool needs no routing");
+  if (!filter) return Status::invalid_argument("there is no filter to route by");
   if (is_routed_to(pool)) {
-    return Status::usage(text("allocations are routed to pool ", pool, " already"));
+    return Status::invalid_argument(text("allocations are routed to pool ", pool, " already"));
   }
   if (Status held = has(pool) ? retain(pool) : create(pool); !held.ok()) return held;
   routes_.push_back({pool, std::move(filter)});
@@ -66,7 +70,7 @@ Result<RouteFilter> Routes::end(PoolId pool) {
   const auto same = [&](const Route& route) { return route.pool == pool; };
   const auto found = std::find_if(routes_.begin(), routes_.end(), same);
   if (found == routes_.end()) {
-    return Status::usage(text("allocations are not routed to pool ", pool));
+    return Status::invalid_argument(text("allocations are not routed to pool ", pool));
   }
   RouteFilter filter = std::move(found->filter);
   routes_.erase(found);

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The pools beside the default one, by name: who holds each of them, and which requests go to
 // which. The same for device memory and for pinned memory; what is in a pool is its owner's
 // business.
@@ -16,8 +18,8 @@ namespace ashlar {
 
 class Routes {
  public:
-  // kUsage, in all of these: there is no such pool, or it is not in the state named; nothing
-  // changed.
+  // kInvalidArgument, in all of these: there is no such pool, or it is not in the state named;
+  // nothing changed.
   Status create(PoolId pool);  // and holds it
   Status retain(PoolId pool);
   Status release(PoolId pool);
@@ -51,7 +53,7 @@ class Routes {
   std::vector<Route> routes_;         // in the order they were named; pools there are
 };
 
-// kUsage, for whoever looks for a pool that is not there.
+// kInvalidArgument, for whoever looks for a pool that is not there.
 Status no_such_pool(PoolId pool);
 
 }  // namespace ashlar

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A lock for a few dozen instructions, such as an arena's: one exchange to take it, one store to
 // let go. Whoever finds it taken spins for a moment and then gives its turn away, since the holder
 // may be waiting for the very same core.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Status: one pointer to an immutable description, or null.
 #include "ashlar/status.h"
 
@@ -16,7 +18,7 @@ std::string_view name(StatusKind kind) {
   switch (kind) {
     case StatusKind::kOk: return "ok";
     case StatusKind::kOutOfMemory: return "out of memory";
-    case StatusKind::kUsage: return "usage error";
+    case StatusKind::kInvalidArgument: return "invalid argument";
     case StatusKind::kUnsupported: return "unsupported";
     case StatusKind::kDeviceFault: return "device fault";
     case StatusKind::kDeviceLost: return "device lost";
@@ -42,8 +44,8 @@ Status Status::out_of_memory(std::string message) {
   return Status({StatusKind::kOutOfMemory, std::move(message), {}, 0});
 }
 
-Status Status::usage(std::string message) {
-  return Status({StatusKind::kUsage, std::move(message), {}, 0});
+Status Status::invalid_argument(std::string message) {
+  return Status({StatusKind::kInvalidArgument, std::move(message), {}, 0});
 }
 
 Status Status::unsupported(std::string message) {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // How our own types read in messages.
 #include "base/text.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Building messages: text(a, b, c) puts its arguments one after the other.
 #pragma once
 

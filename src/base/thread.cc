@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Signals are blocked in the caller while the thread is made, so that it never sees any. Those that
 // a thread brings upon itself (SIGSEGV and its like) stay as they are.
 #include "base/thread.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Starting threads of our own: they take no signals meant for the program, and a thread that cannot
 // be had is a Status.
 #pragma once

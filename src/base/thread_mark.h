@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What tells the threads that live at the same time apart, in one instruction. Asking for a
 // thread_local is a call in a shared object, which an allocation would feel.
 #pragma once

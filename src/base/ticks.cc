@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The line through two moments.
 #include "base/ticks.h"
 

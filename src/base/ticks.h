@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Time in the processor's own counter: a few nanoseconds to read, and turned into the calendar's
 // time only when somebody looks. Exact to about a microsecond over hours.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Closing file descriptors.
 #include "ashlar/unique_fd.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Reading and writing sizes.
 #include "base/units.h"
 

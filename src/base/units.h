@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Sizes as people write them: "141GiB", "512", "1.5 MiB"; and back. Counts, too.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Numbers and texts one after the other as bytes, little-endian, for records that other processes
 // read, perhaps on other machines. Reading believes nothing: what is cut short or too long makes
 // the reader not ok, and everything read from then on is zero or empty.

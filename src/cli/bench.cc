@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // `ashlar bench`: what allocating and freeing costs, beside the same on mimalloc, in one run.
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>

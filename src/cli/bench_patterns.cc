@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The contestants, the patterns, and taking turns.
 #include "cli/bench_patterns.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What `ashlar bench` measures, and of whom: the same patterns of allocating and freeing on our
 // engines (on a simulated device that keeps books only, so that their own cost is what is seen) and
 // on mimalloc, the reference for what a memory allocator can cost at all.

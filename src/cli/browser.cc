@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // No shell reads the address.
 #include "cli/browser.h"
 

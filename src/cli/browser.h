@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Starting the user's browser, where there is one.
 #pragma once
 

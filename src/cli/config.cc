@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // `ashlar config`: every option of an allocator, with what the environment makes of it; and, with
 // --check, what a text of settings comes to. For people as tables, for scripts as one JSON object.
 #include <fmt/format.h>

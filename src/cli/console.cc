@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // write(2) instead of stdio: its errors are seen where they happen, not at exit.
 #include "cli/console.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Where the commands write: answers to standard output, messages to standard error. The only place
 // that prints. A reader that closes the pipe has read enough: what is printed after that goes
 // nowhere, quietly. For one thread at a time.

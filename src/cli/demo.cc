@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // `ashlar demo`: the guided tour. First the allocators, one program under each (demo_engines.cc).
 // Then the simulated machine below them at work, told so that one can follow it: with threads, as
 // programs run, and with a seed, as tests do (demo_workload.cc).

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The program makes the same requests in the same order under every setting: it never asks where
 // its blocks lie.
 #include "cli/demo_engines.h"
@@ -154,7 +156,7 @@ Result<EngineRun> run_under(const Contestant& contestant, const TrainingLoad& lo
   run.stats = allocator.stats();
   allocator.trim();
   run.driver = (*machine)->costs(kOnly);
-  const Result<MemoryUse> use = device.memory_use();
+  const Result<MemoryStats> use = device.memory_stats();
   if (!use.ok()) return use.status();
   run.gave_all_back = use->free_bytes == use->total_bytes;
   return run;

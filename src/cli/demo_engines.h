@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // One program under several settings of an allocator, for `ashlar demo`: what would it have
 // reserved under each? The allocators are the real ones; the device below them keeps books only.
 #pragma once

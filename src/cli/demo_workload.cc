@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The workload in the order of its steps: Workload::run is the table of contents.
 #include "cli/demo_workload.h"
 
@@ -356,7 +358,7 @@ Status Workload::give_back() {
 
   bool is_empty = true;
   for (DeviceIndex index : {kFirst, kSecond}) {
-    Result<MemoryUse> use = machine_->device(index).memory_use();
+    Result<MemoryStats> use = machine_->device(index).memory_stats();
     if (!use.ok()) return use.status();
     is_empty = is_empty && use->free_bytes == use->total_bytes;
   }

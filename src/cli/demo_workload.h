@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The workload that `ashlar demo` shows: two simulated devices, four streams, one result. It asks
 // for everything a memory system needs of a device, and keeps a record of what happened.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // `ashlar diff`: what two recorded runs hold, side by side: by stack, by size and by stream.
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // `ashlar export`: a snapshot in another format: PyTorch's pickle, JSON, a trace for Perfetto's
 // viewer, or a table. The answer goes to a file, or with "-o -" to standard output.
 #include <CLI/CLI.hpp>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Which pieces of the demo's work have finished, in their order. The streams' threads write to it,
 // so it is thread safe.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // `ashlar gate`: whether a recorded run needs more memory than the one before it, beyond what is
 // allowed. For continuous integration: the exit code is the answer.
 #include <CLI/CLI.hpp>
@@ -95,13 +97,13 @@ ExitCode run_gate(const GateOptions& asked, const Session& session) {
 
 // "--peak: " before what is wrong with its text.
 Status wrong(std::string_view option, const Status& failure) {
-  return Status::usage(std::string(option) + ": " + failure.message());
+  return Status::invalid_argument(std::string(option) + ": " + failure.message());
 }
 
 Result<GateLimits> limits_in(const GateOptions& asked) {
   // Standard output is for one answer.
   if (asked.junit == "-" || asked.markdown == "-") {
-    return Status::usage("--junit and --markdown need the name of a file, not -");
+    return Status::invalid_argument("--junit and --markdown need the name of a file, not -");
   }
   if (!asked.peak && !asked.fragmentation) {
     return GateLimits{.peak = GateLimit{.part = 0.02}, .fragmentation_part = 0.01};
@@ -116,8 +118,8 @@ Result<GateLimits> limits_in(const GateOptions& asked) {
     const Result<GateLimit> limit = parse_gate_limit(*asked.fragmentation);
     if (!limit.ok()) return wrong("--fragmentation", limit.status());
     if (!asked.fragmentation->ends_with('%')) {
-      return Status::usage("--fragmentation: \"" + *asked.fragmentation +
-                           "\" is a size (expected per cent, such as +1%)");
+      return Status::invalid_argument("--fragmentation: \"" + *asked.fragmentation +
+                                      "\" is a size (expected per cent, such as +1%)");
     }
     limits.fragmentation_part = limit->part;
   }

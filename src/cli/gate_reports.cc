@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The same few cells, laid out three times.
 #include "cli/gate_reports.h"
 

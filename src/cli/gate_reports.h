@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What a gate found, in the forms that continuous integration shows.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // `ashlar info`: which back ends this build has and why one cannot be used here, which devices
 // there are, and what they can do. For people as tables, for scripts as one JSON object.
 #include <fmt/format.h>
@@ -76,7 +78,7 @@ std::string uuid_text(const std::array<uint8_t, 16>& uuid) {
 
 // Empty where the device does not tell.
 std::optional<size_t> free_bytes_of(Device& device) {
-  const Result<MemoryUse> use = device.memory_use();
+  const Result<MemoryStats> use = device.memory_stats();
   if (!use.ok()) return std::nullopt;
   return use->free_bytes;
 }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The same for every command.
 #include "cli/json_answer.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Answers for programs: the flag that asks for one, and its text.
 #pragma once
 

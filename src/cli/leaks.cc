@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // `ashlar leaks`: whose live bytes keep growing over a recorded run, and how fast.
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Reading them; what is not given is assumed.
 #include "cli/limits.h"
 
@@ -15,7 +17,7 @@ Result<std::optional<size_t>> size_of(const std::optional<std::string>& text,
   if (!text) return std::optional<size_t>();
   const Result<size_t> bytes = parse_bytes(*text);
   if (bytes.ok() && *bytes > 0) return std::optional<size_t>(*bytes);
-  return Status::usage(fmt::format(
+  return Status::invalid_argument(fmt::format(
       "{}: {} is not a size (expected a number and a unit, such as 80GiB)", option, *text));
 }
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // How much memory a replay may have: --capacity and --cap, for every command that replays.
 #pragma once
 
@@ -24,7 +26,7 @@ struct Limits {
 // `asked` outlives the parser.
 void add_limit_options(CLI::App& parser, LimitArguments& asked);
 
-// kUsage: one is not a size.
+// kInvalidArgument: one is not a size.
 Result<Limits> limits_of(const LimitArguments& asked, const RecordedRun& recording);
 
 }  // namespace ashlar

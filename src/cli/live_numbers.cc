@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Field by field, each with its kind.
 #include "cli/live_numbers.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What a process tells of itself at /stats (docs/formats/live.md), as its watchers use it. The
 // other process may be anybody's program: whatever it says is checked. Pure functions.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The front door of the command line: finds the sub-command, parses its options and the
 // environment, runs it, and turns what happened into an exit code. The commands themselves are one
 // file each; see subcommand.h.
@@ -42,7 +44,7 @@ ExitCode run(const std::vector<std::string>& arguments, Console& console) {
   const std::vector<Prepared> commands = prepare_all(parser);
   if (std::optional<std::string> message = unknown_command(arguments)) {
     console.complain(*message);
-    return ExitCode::kUsage;
+    return ExitCode::kInvalidArgument;
   }
   try {
     // CLI11 takes them last first.
@@ -54,12 +56,12 @@ ExitCode run(const std::vector<std::string>& arguments, Console& console) {
     return ExitCode::kDone;
   } catch (const CLI::ParseError& error) {
     console.complain(usage_message(parser, error));
-    return ExitCode::kUsage;
+    return ExitCode::kInvalidArgument;
   }
   for (const Prepared& command : commands) {
     if (command.parser->parsed()) return run_prepared(command.run, console);
   }
-  return ExitCode::kUsage;
+  return ExitCode::kInvalidArgument;
 }
 
 std::vector<Prepared> prepare_all(CLI::App& parser) {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // `ashlar oom`: why an allocation found no memory, and which settings would have had room.
 #include "analysis/oom.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // fork, exec, and one loop that waits for signals: children that end are signals, too.
 #include "cli/pe_processes.h"
 
@@ -205,7 +207,8 @@ class PeProcesses {
     says.reset();
     int error = 0;
     if (::read(hears.get(), &error, sizeof(error)) == static_cast<ssize_t>(sizeof(error))) {
-      return Status::usage(text(options_.command[0], " cannot be run: ", std::strerror(error)));
+      return Status::invalid_argument(
+          text(options_.command[0], " cannot be run: ", std::strerror(error)));
     }
     return {};
   }

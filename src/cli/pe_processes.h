@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The processes behind `ashlar symm-run`: started together, ended together.
 #pragma once
 

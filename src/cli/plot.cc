@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A grid of characters, filled series by series, and the frame around it.
 #include "cli/plot.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Bytes over time, drawn with characters: areas and lines over a common axis.
 #pragma once
 

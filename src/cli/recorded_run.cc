@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Reading, and the plot of it all.
 #include "cli/recorded_run.h"
 
@@ -12,8 +14,8 @@ namespace ashlar {
 Result<RecordedRun> read_run(const std::string& file, std::optional<uint64_t> device) {
   Result<RecordedRun> run = load_run(file, device);
   // The only thing that somebody can have said wrongly, but for the file.
-  if (!run.status().is(StatusKind::kUsage)) return run;
-  return Status::usage("--device: " + run.status().message());
+  if (!run.status().is(StatusKind::kInvalidArgument)) return run;
+  return Status::invalid_argument("--device: " + run.status().message());
 }
 
 Result<RecordedRun> read_history(const std::string& file, std::optional<uint64_t> device,

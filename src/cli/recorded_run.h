@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What the commands that look at a recorded run have in common: their arguments, and the heading
 // that says what is being looked at.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // `ashlar replay`: a recorded run lived through again, under its own settings or others.
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>

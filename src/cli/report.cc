@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // `ashlar report`: one page about a recorded run: what peaked, what was wasted and why, who had it,
 // and what to do about it.
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // termios(3), signalfd(2), and the few escape sequences that every terminal has had for decades.
 #include "cli/screen.h"
 

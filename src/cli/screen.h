@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The whole terminal for one command: another page of it, keys as they are pressed, and all as it
 // was before when this ends, also by SIGINT, SIGTERM or SIGHUP, and while it is suspended (Ctrl-Z).
 // For the main thread, before others are started: signals are taken for the whole process.

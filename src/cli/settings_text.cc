@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // One row for each trial.
 #include "cli/settings_text.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Settings that were tried, for people: what `ashlar tune` and `ashlar oom` share.
 #pragma once
 

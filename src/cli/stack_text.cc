@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Shortening, and making safe: names and paths come from files of strangers.
 #include "cli/stack_text.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // signalfd(2).
 #include "cli/stop_signals.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // SIGINT and SIGTERM as something to wait for, so that a command that serves ends in order. They
 // are taken for the whole process, for as long as this lives. For the main thread.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What a sub-command is: a row of the table in main.cc. To add one, write its file, declare its
 // row here, and list it there.
 #pragma once

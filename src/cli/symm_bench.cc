@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // `ashlar symm-bench`: what symmetric memory costs between processes of this machine.
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>

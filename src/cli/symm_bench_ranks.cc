@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Each rank measures along; what rank 0 found, or why a rank could not, comes back in a file.
 #include "cli/symm_bench_ranks.h"
 

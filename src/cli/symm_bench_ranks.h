@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The measuring behind `ashlar symm-bench`: ranks as processes that meet in a folder.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // `ashlar symm-run`: starts the PEs of a program of ashlar::shmem on this machine, and ends them
 // together.
 #include <fmt/format.h>
@@ -54,7 +56,7 @@ ExitCode run_command(const Session& session, const PeOptions& options) {
         options.command.empty() ? "symm-run: a program is needed; see ashlar symm-run --help"
                                 : fmt::format("\"{}\" was not expected; see ashlar symm-run --help",
                                               options.command.front()));
-    return ExitCode::kUsage;
+    return ExitCode::kInvalidArgument;
   }
   const Result<PeEnd> end = run_pes(options, session.environment);
   if (!end.ok()) return complain(end.status(), session);

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Column widths, padding, and the folding of the last column.
 #include "cli/table.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // ioctl(2) for the size; the locale's name for the characters, since the locale itself need not be
 // installed for a terminal to show UTF-8.
 #include "cli/terminal.h"

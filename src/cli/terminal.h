@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What the terminal that shows an answer can do.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // `ashlar top`: the counters of a running process, again and again; or which processes can be
 // watched.
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A heading, a row for each allocator, and a picture of the last minutes as far as there is room.
 #include "cli/top_text.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What `ashlar top` shows of a process: lines for a screen, or for a pipe. Pure functions of what
 // the process has told so far.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // `ashlar tune`: a recorded run replayed under many settings, and the best of them to paste.
 #include "analysis/tune.h"
 

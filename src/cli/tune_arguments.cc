@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Declaring and reading them.
 #include "cli/tune_arguments.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What one may say to every command that replays a run under many settings: `ashlar tune` and
 // `ashlar oom`.
 #pragma once
@@ -24,7 +26,7 @@ struct TuneArguments {
 void add_tune_arguments(CLI::App& parser, TuneArguments& asked);
 
 // With progress on the console, which outlives them.
-// kUsage: a limit is not a size.
+// kInvalidArgument: a limit is not a size.
 Result<TuneOptions> tune_options_of(const TuneArguments& asked, const RecordedRun& recording,
                                     const Session& session);
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Both texts come from the one table in config/environment.cc.
 #include "cli/variables.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The environment variables as text, for `ashlar info` and `ashlar --help`.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The version this binary was built as; the build sets ASHLAR_VERSION.
 #pragma once
 

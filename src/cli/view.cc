@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // `ashlar view`: recorded runs in the browser, served on this machine only.
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -79,7 +81,7 @@ ExitCode write_file(const ViewRequest& asked, const std::string& page, const Ses
 ExitCode run_view(const ViewRequest& asked, const Session& session) {
   if (asked.files.empty() && asked.live_pid == 0) {
     session.console.complain("FILE, or --live PID, is needed; see ashlar view --help");
-    return ExitCode::kUsage;
+    return ExitCode::kInvalidArgument;
   }
   std::string page = view::built_in_page();
   if (!asked.page.empty()) {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Each question has a connection of its own, so that none waits for another.
 #include "cli/view_live.h"
 
@@ -16,7 +18,7 @@ namespace {
 
 // It was there when the page was opened, so that its absence means its end.
 Status after_the_start(const Status& failure, pid_t pid) {
-  if (!failure.is(StatusKind::kUsage)) return failure;
+  if (!failure.is(StatusKind::kInvalidArgument)) return failure;
   return process_is_gone(pid);
 }
 
@@ -26,7 +28,7 @@ Result<std::string> LivePage::name() const {
   const Result<LiveNumbers> numbers = WatchedProcess(pid_, stop_fd_).look();
   if (!numbers.ok()) return numbers.status();
   if (numbers->allocators.empty()) {
-    return Status::usage(
+    return Status::invalid_argument(
         fmt::format("process {} has no allocator yet: there is nothing to look at", pid_));
   }
   return fmt::format("{}, process {}", printable(numbers->program), pid_);
@@ -45,14 +47,16 @@ Result<std::vector<std::shared_ptr<const view::Recording>>> LivePage::take_snaps
   std::vector<std::shared_ptr<const view::Recording>> taken;
   for (const AllocatorNumbers& each : numbers->allocators) {
     Result<Snapshot> snapshot = process.take_snapshot(each.number);
-    if (!snapshot.ok() && snapshot.status().is(StatusKind::kUsage)) continue;  // ended meanwhile
+    if (!snapshot.ok() && snapshot.status().is(StatusKind::kInvalidArgument))
+      continue;  // ended meanwhile
     if (!snapshot.ok()) return snapshot.status();
     const std::string name =
         fmt::format("{} {}, allocator {}, {:%H:%M:%S}", printable(numbers->program), pid_,
                     each.number, fmt::localtime(std::time(nullptr)));
     taken.push_back(view::make_recording(name, *std::move(snapshot)));
   }
-  if (taken.empty()) return Status::usage("the process has no allocator: there is nothing to take");
+  if (taken.empty())
+    return Status::invalid_argument("the process has no allocator: there is nothing to take");
   return taken;
 }
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The process that `ashlar view --live` watches, as the page's server asks it. Thread safe.
 #pragma once
 
@@ -14,8 +16,8 @@ class LivePage final : public view::Live {
   // `stop_fd` becomes readable when nobody wants answers any more.
   LivePage(pid_t pid, int stop_fd) : pid_(pid), stop_fd_(stop_fd) {}
 
-  // "train, process 4711". kUsage: there is no such process, it shows nothing, or it has no
-  // allocator; kTimeout: it does not answer.
+  // "train, process 4711". kInvalidArgument: there is no such process, it shows nothing, or it has
+  // no allocator; kTimeout: it does not answer.
   Result<std::string> name() const;
 
   Result<std::string> numbers() override;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A thread reads; the main thread waits for it, or for a signal.
 #include "cli/view_loading.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Reading the files that are to be looked at while the page is being served already.
 #pragma once
 

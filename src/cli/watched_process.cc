@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A connection that is kept, and made anew where it was lost.
 #include "cli/watched_process.h"
 
@@ -51,7 +53,7 @@ Result<Snapshot> WatchedProcess::take_snapshot(uint64_t allocator) {
   const std::string name = text("process ", pid_, ", allocator ", allocator);
   const Result<http::Reply> reply = ask(text("/snapshot?allocator=", allocator), limits);
   if (!reply.ok()) return reply.status();
-  if (reply->code == 404) return Status::usage(text(name, " is gone"));
+  if (reply->code == 404) return Status::invalid_argument(text(name, " is gone"));
   if (reply->code != 200) {
     return Status::format(text(name, ": no snapshot was taken: ",
                                printable(std::string_view(reply->body).substr(0, 200))));
@@ -67,7 +69,7 @@ Result<http::Reply> WatchedProcess::ask(const std::string& target,
   if (!reply.ok() && was_connected && reply.status().is(StatusKind::kDeviceFault)) {
     reply = ask_once(target, limits);
   }
-  const bool is_gone = !reply.ok() && (reply.status().is(StatusKind::kUsage) ||
+  const bool is_gone = !reply.ok() && (reply.status().is(StatusKind::kInvalidArgument) ||
                                        reply.status().is(StatusKind::kDeviceFault));
   if (was_seen_ && is_gone) return process_is_gone(pid_);
   was_seen_ = was_seen_ || reply.ok();

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Another process that shows itself, asked again and again. For one thread at a time.
 #pragma once
 
@@ -25,10 +27,10 @@ class WatchedProcess {
 
   pid_t pid() const { return pid_; }
 
-  // kUsage: there is no such process, or it shows nothing. kPeerLost: it did, and does no more.
-  // kTimeout: it does not answer. kFormat: what it says makes no sense.
+  // kInvalidArgument: there is no such process, or it shows nothing. kPeerLost: it did, and does no
+  // more. kTimeout: it does not answer. kFormat: what it says makes no sense.
   Result<LiveNumbers> look();
-  // The same; also kUsage: it has no such allocator.
+  // The same; also kInvalidArgument: it has no such allocator.
   Result<Snapshot> take_snapshot(uint64_t allocator);
 
  private:

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Additions that do not wait for each other: as many at once as a core can do alone.
 #include "cli/yardstick.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // How fast this processor is at the moment. Where two of them share a core, a neighbour can halve
 // that, whom this system may not even see: figures of one run can be compared only if they were
 // measured at the same speed.

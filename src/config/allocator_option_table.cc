@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The table of options: one row each. A new option is a field of AllocatorOptions and a row here;
 // docs/guide/options.md says what it is good for, and a test holds the two together. Long because
 // there are so many.

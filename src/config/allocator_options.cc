@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // From text to options and back, row by row. What a row accepts is its own business.
 #include "config/allocator_options.h"
 
@@ -65,7 +67,7 @@ Status check_allocator_options(const AllocatorOptions& options) {
   // Only now that there is no NaN, which is not even equal to itself.
   for (const OptionRow& row : allocator_option_table()) {
     if (*print_and_read(row, options) == options) continue;
-    return Status::usage(
+    return Status::invalid_argument(
         text(row.name, ": this value cannot be written (expected ", row.range, ")"));
   }
   return Status();
@@ -95,8 +97,8 @@ Result<const OptionRow*> find_row(std::string_view name) {
   const std::string problem = text(excerpt(name), ": no such option");
   const std::optional<std::string_view> meant =
       name.size() > kLongestMistypedName ? std::nullopt : nearest_name(name, known);
-  if (meant) return Status::usage(text(problem, "; did you mean ", *meant, "?"));
-  return Status::usage(text(problem, " (ashlar config lists all)"));
+  if (meant) return Status::invalid_argument(text(problem, "; did you mean ", *meant, "?"));
+  return Status::invalid_argument(text(problem, " (ashlar config lists all)"));
 }
 
 // In the order in which they are to be set: the size of a large segment first, since others are
@@ -110,7 +112,7 @@ Result<std::vector<Setting>> read_settings(std::string_view given) {
     if (!row.ok()) return row.status();
     const auto is_same = [&](const Setting& earlier) { return earlier.row == *row; };
     if (std::any_of(settings.begin(), settings.end(), is_same)) {
-      return Status::usage(
+      return Status::invalid_argument(
           text(each.name, ": ", in_quotes(each.value), " is its second value (expected one)"));
     }
     settings.push_back({.row = *row, .given = std::move(each)});

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The options of an allocator as text, "expandable_segments:True,max_split_size_mb:512": PyTorch's
 // names and grammar, so that its settings can be brought along, but strict: whatever is not
 // understood is an error that names the option, the value, and what was expected. The one table of
@@ -24,7 +26,7 @@ struct OptionRow {
   std::string_view default_text;  // a value with the same effect as none
   std::string_view range;         // completes "expected …"
   std::string_view help;
-  // kUsage: the value is wrong; then `options` is untouched.
+  // kInvalidArgument: the value is wrong; then `options` is untouched.
   Status (*set)(const OptionRow& row, const OptionAssignment& given, AllocatorOptions& options);
   // The value, in a form that `set` reads back to the same.
   std::string (*print)(const OptionRow& row, const AllocatorOptions& options);
@@ -39,7 +41,7 @@ std::string engine_text(EngineKind engine);
 // that PyTorch resets when its settings are read again go back to their defaults unless the text
 // sets them: max_split_size_mb, max_non_split_rounding_mb, roundup_power2_divisions and
 // garbage_collection_threshold. A text with compat:pytorch that names no engine means the classic.
-// kUsage: the text is wrong, or the result is (see check_allocator_options).
+// kInvalidArgument: the text is wrong, or the result is (see check_allocator_options).
 Result<AllocatorOptions> parse_allocator_options(std::string_view text,
                                                  const AllocatorOptions& base = {});
 
@@ -48,8 +50,8 @@ Result<AllocatorOptions> parse_allocator_options(std::string_view text,
 // parses back to the same options if check_allocator_options finds nothing wrong with them.
 std::string format_allocator_options(const AllocatorOptions& options);
 
-// For options that were not read from text. kUsage: a value is out of its range, or does not go
-// together with another; the message names the option.
+// For options that were not read from text. kInvalidArgument: a value is out of its range, or does
+// not go together with another; the message names the option.
 Status check_allocator_options(const AllocatorOptions& options);
 
 }  // namespace ashlar

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The table of environment variables and the functions that read their values. A new variable is
 // one row of kVariables and, unless it is for allocators, one parse function.
 // Long because it is the one table of all variables, with a reader for each kind of value.
@@ -249,7 +251,7 @@ Result<std::string> torch_backend_from(const Environment& environment) {
   if (Status status = refuse_unknown_variables(environment); !status.ok()) return status;
   const std::string_view value = environment.value(kTorchBackend).value_or("cuda");
   if (value == "cuda" || value == "hip" || value == "sim") return std::string(value);
-  return Status::usage(
+  return Status::invalid_argument(
       text(kTorchBackend, ": \"", value, "\" is not a back end (expected cuda, hip or sim)"));
 }
 
@@ -260,15 +262,15 @@ Result<std::optional<LiveOptions>> live_options_from(const Environment& environm
   if (value == "on") return std::optional(options);
   const std::optional<uint64_t> port = parse_whole_number(value);
   if (!port || *port < 1 || *port > 65535) {
-    return Status::usage(
+    return Status::invalid_argument(
         text(kLive, ": \"", value,
              "\" is not understood (expected off, on, or a port from 1 to 65535)"));
   }
   options.port = static_cast<uint16_t>(*port);
   options.token = environment.value(kLiveToken).value_or("");
   if (options.token.empty()) {
-    return Status::usage(text(kLive, " is a port, and needs ", kLiveToken,
-                              " (expected 16 to 128 letters, digits, - and _)"));
+    return Status::invalid_argument(text(kLive, " is a port, and needs ", kLiveToken,
+                                         " (expected 16 to 128 letters, digits, - and _)"));
   }
   return std::optional(std::move(options));
 }
@@ -283,7 +285,7 @@ Result<AllocatorOptions> allocator_options_from(const Environment& environment) 
   // A text that PyTorch takes and we do not is no reason to change what PyTorch gets.
   const std::string_view advice =
       row->name == kOwnSettings ? "" : "; where ASHLAR_ALLOC_CONF is set, it is read instead";
-  return Status::usage(text(row->name, ": ", options.status().message(), advice));
+  return Status::invalid_argument(text(row->name, ": ", options.status().message(), advice));
 }
 
 const EnvironmentVariable* allocator_variable_in(const Environment& environment) {
@@ -324,11 +326,13 @@ Status refuse_unknown_variables(const Environment& environment) {
     if (!name.starts_with(kPrefix)) continue;
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     const std::optional<std::string_view> meant = nearest_name(name, known);
-    if (meant) return Status::usage(text(name, ": no such variable; did you mean ", *meant, "?"));
+    if (meant)
+      return Status::invalid_argument(text(name, ": no such variable; did you mean ", *meant, "?"));
     std::string list;
     for (std::string_view each : known) list += text(list.empty() ? "" : ", ", each);
-    return Status::usage(text(name, ": no such variable (expected one of ", list,
-                              "); unset it, since ", kPrefix, "* is Ashlar's own prefix"));
+    return Status::invalid_argument(text(name, ": no such variable (expected one of ", list,
+                                         "); unset it, since ", kPrefix,
+                                         "* is Ashlar's own prefix"));
   }
   return Status();
 }
@@ -360,7 +364,8 @@ namespace {
 // `ASHLAR_SIM_CAPACITY: "12x" is not a size (expected …)`.
 Status wrong_value(const EnvironmentVariable& row, std::string_view value, std::string_view problem,
                    std::string_view expected) {
-  return Status::usage(text(row.name, ": \"", value, "\" ", problem, " (expected ", expected, ")"));
+  return Status::invalid_argument(
+      text(row.name, ": \"", value, "\" ", problem, " (expected ", expected, ")"));
 }
 
 // The defaults, less what single switches say.

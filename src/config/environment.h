@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The environment variables Ashlar listens to: one table with a row for each, and the only place
 // that reads the process's environment. The CLI, the public facades and tests turn it into
 // `sim::Options` and `AllocatorOptions` here and hand those down; nothing below ever asks the
@@ -65,7 +67,7 @@ struct EnvironmentVariable {
   std::string_view default_text;  // a value with the same effect as none; empty: there is none
   std::string_view help;          // why one would set it
   // Sets its option; null for all scopes but kSimulatedMachine.
-  // kUsage: the value is wrong; then `options` is untouched.
+  // kInvalidArgument: the value is wrong; then `options` is untouched.
   Status (*parse)(const EnvironmentVariable& row, std::string_view value, sim::Options& options);
   std::string_view option = {};       // of kAllocatorSwitch: the option it sets
   std::string_view when_on = "True";  // and to what, when the switch is on
@@ -78,12 +80,12 @@ inline bool is_for_allocators(const EnvironmentVariable& row) {
   return row.scope == VariableScope::kAllocator || row.scope == VariableScope::kAllocatorSwitch;
 }
 
-// kUsage: there is a variable whose name starts with ASHLAR_ that is not in the table.
+// kInvalidArgument: there is a variable whose name starts with ASHLAR_ that is not in the table.
 Status refuse_unknown_variables(const Environment& environment);
 
 // The simulated machine that the environment asks for.
-// kUsage: a value is wrong, or there is a variable whose name starts with ASHLAR_ that is not in
-// the table. The message names the variable, the value, and what was expected.
+// kInvalidArgument: a value is wrong, or there is a variable whose name starts with ASHLAR_ that is
+// not in the table. The message names the variable, the value, and what was expected.
 Result<sim::Options> sim_options_from(const Environment& environment);
 
 // The vendors' drivers that the environment names.
@@ -97,7 +99,8 @@ Drivers drivers_from(const Environment& environment);
 Result<std::string> torch_backend_from(const Environment& environment);
 
 // How the process shows its allocators to others; none: not at all.
-// kUsage: the value is wrong, or a port comes without a token, which stands in no message.
+// kInvalidArgument: the value is wrong, or a port comes without a token, which stands in no
+// message.
 Result<std::optional<LiveOptions>> live_options_from(const Environment& environment);
 
 // The settings that the environment gives to allocators that are not told otherwise. Fails as

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Edit distance in the variant of optimal string alignment, since swapped neighbours are one slip
 // of the fingers and not two. The names are short and few; the quadratic table is cheap.
 #include "config/nearest_name.h"

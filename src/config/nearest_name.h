@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // "Did you mean …?": the known name that a mistyped one most likely stood for. Used wherever an
 // unknown name is an error: environment variables, sub-commands, options.
 #pragma once

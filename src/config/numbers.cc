@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // std::from_chars and std::to_chars do the work; here is what we do not take from them.
 #include "config/numbers.h"
 

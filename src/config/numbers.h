@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Numbers as text and back, the same in every locale. Pure functions.
 #pragma once
 

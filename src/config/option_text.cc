@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A reader that walks the text once, from left to right, and names the first thing out of place.
 #include "config/option_text.h"
 
@@ -44,7 +46,8 @@ Result<OptionAssignment> Reader::read_assignment() {
   OptionAssignment assignment;
   assignment.name = read_word();
   if (assignment.name.empty()) {
-    return Status::usage(text("an option is missing before ", found(), " (expected name:value)"));
+    return Status::invalid_argument(
+        text("an option is missing before ", found(), " (expected name:value)"));
   }
   if (!take(':')) return missing_value(assignment.name);
   const std::string_view from_value = rest_;
@@ -60,19 +63,21 @@ Result<OptionAssignment> Reader::read_assignment() {
 }
 
 Status Reader::missing_value(std::string_view option) const {
-  return Status::usage(
+  return Status::invalid_argument(
       text(excerpt(option), ": a value is missing before ", found(), " (expected name:value)"));
 }
 
 Status Reader::read_comma_or_end(const OptionAssignment& before) {
   if (at_end()) return Status();
   if (!take(',')) {
-    return Status::usage(text(excerpt(before.name), ": ", in_quotes(before.value),
-                              " is followed by ", found(), " (expected a comma or the end)"));
+    return Status::invalid_argument(text(excerpt(before.name), ": ", in_quotes(before.value),
+                                         " is followed by ", found(),
+                                         " (expected a comma or the end)"));
   }
   if (!at_end()) return Status();
-  return Status::usage(text(excerpt(before.name), ": ", in_quotes(before.value),
-                            " is followed by a comma and the end (expected another name:value)"));
+  return Status::invalid_argument(
+      text(excerpt(before.name), ": ", in_quotes(before.value),
+           " is followed by a comma and the end (expected another name:value)"));
 }
 
 Status Reader::read_list(OptionAssignment& assignment) {
@@ -83,8 +88,9 @@ Status Reader::read_list(OptionAssignment& assignment) {
     assignment.entries.push_back(*entry);
     if (take(']')) return Status();
     if (take(',')) continue;
-    return Status::usage(text(excerpt(assignment.name), ": in the list, ", in_quotes(entry->value),
-                              " is followed by ", found(), " (expected a comma or ])"));
+    return Status::invalid_argument(text(excerpt(assignment.name), ": in the list, ",
+                                         in_quotes(entry->value), " is followed by ", found(),
+                                         " (expected a comma or ])"));
   }
 }
 
@@ -92,13 +98,14 @@ Result<ListEntry> Reader::read_entry(std::string_view option) {
   ListEntry entry;
   entry.name = read_word();
   if (entry.name.empty()) {
-    return Status::usage(text(excerpt(option), ": in the list, an entry is missing before ",
-                              found(), " (expected name:value)"));
+    return Status::invalid_argument(text(excerpt(option),
+                                         ": in the list, an entry is missing before ", found(),
+                                         " (expected name:value)"));
   }
   if (take(':')) entry.value = read_word();
   if (!entry.value.empty()) return entry;
-  return Status::usage(text(excerpt(option), ": in the list, ", in_quotes(entry.name),
-                            " is followed by ", found(), " (expected name:value)"));
+  return Status::invalid_argument(text(excerpt(option), ": in the list, ", in_quotes(entry.name),
+                                       " is followed by ", found(), " (expected name:value)"));
 }
 
 std::string_view Reader::read_word() {

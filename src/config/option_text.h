@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The grammar of options as text: "name:value,name:[entry:value,entry:value]", with whitespace
 // around the words dropped. It knows no option; allocator_options.h says what the names mean.
 // Pure functions.
@@ -26,7 +28,7 @@ struct OptionAssignment {
 };
 
 // In their order. A text of nothing but whitespace holds none.
-// kUsage: not of that form; the message says where, and what was expected.
+// kInvalidArgument: not of that form; the message says where, and what was expected.
 Result<std::vector<OptionAssignment>> read_option_text(std::string_view text);
 
 // Text that somebody gave us, for use in a message: on one line, and not too long.

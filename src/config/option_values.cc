@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Reading and writing values, kind by kind in the order of the header.
 #include "config/option_values.h"
 
@@ -28,8 +30,8 @@ std::optional<size_t> whole_bytes(double number, size_t unit_bytes) {
 }  // namespace
 
 Status wrong_value(const Reading& reading, std::string_view problem) {
-  return Status::usage(text(reading.given.name, ": ", in_quotes(reading.given.value), " ", problem,
-                            " (expected ", reading.expected, ")"));
+  return Status::invalid_argument(text(reading.given.name, ": ", in_quotes(reading.given.value),
+                                       " ", problem, " (expected ", reading.expected, ")"));
 }
 
 Result<bool> read_boolean(const Reading& reading) {

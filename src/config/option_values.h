@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The values that options have: how each kind is read from text, with what is said when it is
 // wrong, and how it is written so that it reads back the same. allocator_option_table.cc says which
 // option has which. Pure functions.
@@ -15,7 +17,7 @@
 
 namespace ashlar {
 
-// What a read function needs to know. All of them return kUsage for a wrong value.
+// What a read function needs to know. All of them return kInvalidArgument for a wrong value.
 struct Reading {
   const OptionAssignment& given;
   std::string_view expected;        // completes "expected …" in messages

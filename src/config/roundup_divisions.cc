@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Slot i of the array is for requests of [2^i, 2^(i+1)) MiB; the first and the last also take what
 // is smaller and larger.
 #include "config/roundup_divisions.h"

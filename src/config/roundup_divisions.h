@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The value of roundup_power2_divisions, PyTorch's way of rounding requests up to one of a few
 // steps between two powers of two. Pure functions.
 //

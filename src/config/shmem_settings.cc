@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Which launcher started this, and the values one by one.
 #include "config/shmem_settings.h"
 
@@ -27,7 +29,7 @@ constexpr std::array kLaunchers = {
 };
 
 Status wrong(std::string_view name, std::string_view value, std::string_view expected) {
-  return Status::usage(text(name, " is \"", value, "\" (expected ", expected, ")"));
+  return Status::invalid_argument(text(name, " is \"", value, "\" (expected ", expected, ")"));
 }
 
 Status read_seat(const Environment& environment, ShmemSettings& settings) {
@@ -36,8 +38,8 @@ Status read_seat(const Environment& environment, ShmemSettings& settings) {
     const std::optional<std::string_view> size = environment.value(each.world_size);
     if (!rank && !size) continue;
     if (!rank || !size) {
-      return Status::usage(text(rank ? each.rank : each.world_size, " is set, but not ",
-                                rank ? each.world_size : each.rank, ": set both"));
+      return Status::invalid_argument(text(rank ? each.rank : each.world_size, " is set, but not ",
+                                           rank ? each.world_size : each.rank, ": set both"));
     }
     const std::optional<uint64_t> count = parse_whole_number(*size);
     if (!count || *count < 1 || *count > kMostRanks) {
@@ -102,9 +104,10 @@ Result<ShmemSettings> shmem_settings_from(const Environment& environment) {
   settings.job = environment.value("ASHLAR_SHMEM_JOB").value_or(settings.job);
   settings.machine = environment.value("ASHLAR_SHMEM_MACHINE").value_or("");
   if (settings.store.empty() && settings.world_size > 1) {
-    return Status::usage(text("there are ", settings.world_size,
-                              " PEs, and ASHLAR_SHMEM_STORE does not say where they meet: set it "
-                              "to a folder that all of them see, or to redis://host:port"));
+    return Status::invalid_argument(
+        text("there are ", settings.world_size,
+             " PEs, and ASHLAR_SHMEM_STORE does not say where they meet: set it "
+             "to a folder that all of them see, or to redis://host:port"));
   }
   if (Status bad = read_heap_bytes(environment, settings); !bad.ok()) return bad;
   if (Status bad = read_transport(environment, settings); !bad.ok()) return bad;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What the environment says to a program of ashlar::shmem: which PE it is, of how many, and where
 // they meet. Launchers set it: `ashlar symm-run`, or others whose variables are simple.
 #pragma once
@@ -25,7 +27,7 @@ struct ShmemSettings {
   std::chrono::milliseconds timeout{0};  // of meeting; 0: none
 };
 
-// kUsage: a value is wrong, or one is missing that another needs.
+// kInvalidArgument: a value is wrong, or one is missing that another needs.
 Result<ShmemSettings> shmem_settings_from(const Environment& environment);
 // What this process was given. For the library of that name, which does not see inside this one.
 ASHLAR_EXPORT Result<ShmemSettings> shmem_settings_of_process();

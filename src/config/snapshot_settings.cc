@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Both ways. The text of all settings says more than the single values, but these are what was in
 // force: they come last.
 #include "config/snapshot_settings.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The settings that a snapshot carries, under PyTorch's names, from an allocator's options and back
 // to them. Pure functions.
 #pragma once

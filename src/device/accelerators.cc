@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Devices of several vendors in one row, under the name that programs know.
 #include <array>
 #include <charconv>
@@ -73,8 +75,9 @@ Result<std::unique_ptr<DeviceSet>> open_accelerators(const AcceleratorOptions& o
 
 Result<DeviceIndex> accelerator_named(std::string_view name) {
   const auto refuse = [&] {
-    return Status::usage(text("\"", name, "\" names no accelerator (expected ", kPublicName, " or ",
-                              kPublicName, ":0, ", kPublicName, ":1, …)"));
+    return Status::invalid_argument(text("\"", name, "\" names no accelerator (expected ",
+                                         kPublicName, " or ", kPublicName, ":0, ", kPublicName,
+                                         ":1, …)"));
   };
   for (const std::string_view spelling : kSpellings) {
     if (!name.starts_with(spelling)) continue;

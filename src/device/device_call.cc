@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The names of the contract's functions.
 #include "ashlar/device_call.h"
 
@@ -8,7 +10,7 @@ namespace ashlar {
 namespace {
 
 constexpr std::array<std::string_view, kDeviceCallCount> kNames = {
-    "memory_use",
+    "memory_stats",
     "processes",
     "allocate",
     "free",
@@ -54,7 +56,7 @@ constexpr std::array<std::string_view, kDeviceCallCount> kNames = {
     "call_host",
     "allocate_async",
     "free_async",
-    "pool_use",
+    "driver_pool_stats",
     "reset_pool_peaks",
     "set_pool_threshold",
     "trim_pool",

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // dlopen(3) and its reasons.
 #include "device/driver_library.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A vendor's driver, found at run time: one binary runs on machines with and without it.
 // Who opens one: the vendors' back ends, and their tools for monitoring.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A device that hands every call on to another: the beginning of one that differs from it in a few
 // functions, and overrides those (presented_device.h). A function that is added to `Device` and
 // forgotten here does not compile. Thread safe, as the device is.
@@ -17,7 +19,7 @@ class ForwardingDevice : public Device {
   explicit ForwardingDevice(Device& device) : device_(device) {}
 
   const DeviceProperties& properties() const override { return device_.properties(); }
-  Result<MemoryUse> memory_use() override { return device_.memory_use(); }
+  Result<MemoryStats> memory_stats() override { return device_.memory_stats(); }
   Result<std::vector<ProcessUse>> processes() override { return device_.processes(); }
   Status last_error() override { return device_.last_error(); }
   Status take_last_error() override { return device_.take_last_error(); }
@@ -124,7 +126,7 @@ class ForwardingDevice : public Device {
   Status free_async(DeviceAddress address, StreamId stream) override {
     return device_.free_async(address, stream);
   }
-  Result<PoolUse> pool_use() override { return device_.pool_use(); }
+  Result<DriverPoolStats> driver_pool_stats() override { return device_.driver_pool_stats(); }
   Status reset_pool_peaks() override { return device_.reset_pool_peaks(); }
   Status set_pool_threshold(size_t keep_bytes) override {
     return device_.set_pool_threshold(keep_bytes);

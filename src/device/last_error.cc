@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Each thread keeps the failures it has seen, by device.
 #include "device/last_error.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The last failure per thread and device, for back ends that keep Device::last_error's promise
 // themselves. One object per device; any thread.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The few functions that numbers of devices go through.
 #include "device/presented_device.h"
 
@@ -34,10 +36,11 @@ bool PresentedDevice::is_of_own_set(DeviceIndex peer) const {
 
 Result<DeviceIndex> PresentedDevice::own_number(DeviceIndex peer) {
   if (is_of_own_set(peer)) return DeviceIndex(peer.value() - presentation_.first.value());
-  const Status refused = peer.value() < presentation_.all_count
-                             ? Status::unsupported(text("device ", peer, " is another vendor's"))
-                             : Status::usage(text("there is no device ", peer, " (there are ",
-                                                  presentation_.all_count, ")"));
+  const Status refused =
+      peer.value() < presentation_.all_count
+          ? Status::unsupported(text("device ", peer, " is another vendor's"))
+          : Status::invalid_argument(
+                text("there is no device ", peer, " (there are ", presentation_.all_count, ")"));
   (void)device().take_last_error();
   last_error_.note(refused);
   return refused;

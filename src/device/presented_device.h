@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A device under another name and number: what a program sees when devices of several vendors stand
 // in one row (accelerators.cc). Everything is the device's own but its identity, and the numbers of
 // devices that go in and come out: functions that have none are handed on. Thread safe, as the
@@ -40,8 +42,8 @@ class PresentedDevice final : public ForwardingDevice {
 
  private:
   bool is_of_own_set(DeviceIndex peer) const;
-  // The peer as the device's own set numbers it. kUnsupported: it is another vendor's. kUsage:
-  // there is no such device.
+  // The peer as the device's own set numbers it. kUnsupported: it is another vendor's.
+  // kInvalidArgument: there is no such device.
   Result<DeviceIndex> own_number(DeviceIndex peer);
 
   const DeviceIndex own_index_;

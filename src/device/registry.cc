@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The table of back ends. A new back end is one row: its name, and the function that opens it or
 // says why it cannot be used here.
 #include "device/registry.h"
@@ -31,7 +33,7 @@ Result<Registry> Registry::create(const BackendOptions& options) {
   for (const BackendRow& row : kBackends) {
     OpenedDevices opened = row.open(options);
     // Options that make no sense are the caller's to mend; anything else is a reason to tell.
-    if (opened.status().is(StatusKind::kUsage)) return opened.status();
+    if (opened.status().is(StatusKind::kInvalidArgument)) return opened.status();
     backends.emplace_back(row.name, std::move(opened));
   }
   return Registry(std::move(backends));

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The way to a device: the back ends of this build, whether each can be used here and why not, and
 // the devices behind them. One row of the table in registry.cc per back end; the simulated one
 // is always there, unless the system refuses it memory.
@@ -46,7 +48,7 @@ class Backend {
 class Registry {
  public:
   // Opens every back end that this machine can offer. A vendor's driver that is not there is no
-  // failure: its back end says so. kUsage: an option makes no sense.
+  // failure: its back end says so. kInvalidArgument: an option makes no sense.
   static Result<Registry> create(const BackendOptions& options);
 
   // In the order of the table: sim first, since it is always there.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Permission for the calling thread to make the calls that might wait unseen (allocate, free,
 // allocate_host, is_done and the like) although a capture goes on: for allocators, which know that
 // what they do is no part of the capture.

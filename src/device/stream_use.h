@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Whether a stream that uses some memory is capturing: what every allocator must know before it
 // hands the memory out again.
 #pragma once
@@ -16,7 +18,7 @@ inline Result<CaptureState> capture_state(const StreamUse& use) {
 // left, and then only waiting for the whole device is sure to cover it.
 inline Status wait_for(const StreamUse& use) {
   Status waited = use.device->synchronize_stream(use.stream);
-  return waited.is(StatusKind::kUsage) ? use.device->synchronize_device() : waited;
+  return waited.is(StatusKind::kInvalidArgument) ? use.device->synchronize_device() : waited;
 }
 
 }  // namespace ashlar

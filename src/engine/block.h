@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A block: a contiguous range of device memory, in one of four states. "Active" is allocated or
 // pending. What every engine has of it; each adds its own.
 #pragma once
@@ -25,7 +27,7 @@ struct Block {
   BlockState state = BlockState::kFree;
   bool is_uncached = false;  // a segment of its own, which goes back to the device when it is free
   bool is_listed = false;    // in the engine's table of plain addresses
-  uint32_t hold_count = 0;   // while not 0 it does not become free, whoever frees it
+  uint32_t pin_count = 0;    // while not 0 it does not become free, whoever frees it
   uint32_t event_count = 0;  // events that must be done before it is free; only when pending
   StackId stack{};           // of whoever allocated it; none unless active
   DeviceAddress address;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Entering, taking out, and growing.
 #include "engine/block_table.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Which block an address stands for, for callers that keep plain addresses. Thread safe, and nobody
 // waits in it: a block is entered by one atomic exchange, found and taken out without any.
 //
@@ -11,8 +13,8 @@
 #include <memory>
 #include <vector>
 
+#include "base/hash_mix.h"
 #include "base/mutex.h"
-#include "base/spread.h"
 #include "engine/block.h"
 
 namespace ashlar {
@@ -59,7 +61,7 @@ class BlockTable {
   };
 
   // Their upper bits are what counts.
-  static uint64_t first_hash(uint64_t key) { return spread(key); }
+  static uint64_t first_hash(uint64_t key) { return hash_mix(key); }
   static uint64_t second_hash(uint64_t key) { return (key ^ key >> 21) * 0xD1B54A32D192ED03; }
 
   const Entry* entry_of(DeviceAddress address) const {

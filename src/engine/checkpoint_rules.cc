@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The rules, in the order in which they are told; see checkpoint_rules.h.
 #include "engine/checkpoint_rules.h"
 
@@ -8,7 +10,8 @@ namespace {
 
 // What stands in the way, and what to do about it.
 Status in_the_way(const Block& block, PoolId pool, const char* why) {
-  return Status::usage(text("the block at ", block.address, " of pool ", pool, " ", why));
+  return Status::invalid_argument(
+      text("the block at ", block.address, " of pool ", pool, " ", why));
 }
 
 }  // namespace
@@ -24,7 +27,7 @@ Status check_recordable(const Block& block, PoolId pool) {
 }
 
 Status check_restorable(const Block& block, PoolId pool) {
-  if (block.hold_count > 0) {
+  if (block.pin_count > 0) {
     return in_the_way(block, pool, "is shared with other processes: end that before a restore");
   }
   if (Status recordable = check_recordable(block, pool); !recordable.ok()) return recordable;

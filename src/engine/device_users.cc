@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The list of the device, as sentences.
 #include "engine/device_users.h"
 

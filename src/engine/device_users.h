@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Who has a device's memory, for the message that there is none left: the engine knows its own, and
 // what fills a device is often somebody else's.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What an engine answers that cannot do all of it.
 #include "engine/engine.h"
 
@@ -18,6 +20,6 @@ Status Engine::add_remap_observer(RemapObserver) {
   return Status::unsupported("this engine does not tell what it maps: use engine:paged");
 }
 
-Block* Engine::allocate_at_once(size_t /*bytes*/, StreamId /*stream*/) noexcept { return nullptr; }
+Block* Engine::allocate_fast(size_t /*bytes*/, StreamId /*stream*/) noexcept { return nullptr; }
 
 }  // namespace ashlar

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A policy that hands out the memory of one device. Everything above speaks to engines through
 // this interface; `tests/contract/engine_contract.h` has the suite that each must pass.
 //
@@ -75,14 +77,14 @@ class Engine {
   BlockTable& addresses() { return addresses_; }
 
   // At a multiple of 256, as drivers promise and kernels rely on. kOutOfMemory: after everything
-  // was tried; the message is the report. kUsage: a size of 0.
+  // was tried; the message is the report. kInvalidArgument: a size of 0.
   virtual Result<Block*> allocate(const Request& request) = 0;
   // The same where nothing has to be done for it, for whom no stack is wanted. Null: ask
   // `allocate`. All it is told and tells stays in registers.
-  virtual Block* allocate_at_once(size_t bytes, StreamId stream) noexcept;
+  virtual Block* allocate_fast(size_t bytes, StreamId stream) noexcept;
   // REQUIRES: `block` came from allocate, and has not been allocated again since it was freed, if
-  // it was. From any thread. kUsage: it was. If the device fails, the block stays pending, and is
-  // tried again with the next allocation.
+  // it was. From any thread. kInvalidArgument: it was. If the device fails, the block stays
+  // pending, and is tried again with the next allocation.
   virtual Status free(Block* block, StackId stack = {}) = 0;
   // The same for destructors: a failure is reported by the next allocate or trim.
   virtual void free_quietly(Block* block, StackId stack = {}) = 0;
@@ -93,9 +95,9 @@ class Engine {
   // --- sharing and peers --------------------------------------------------------------------
   // A held block that is freed stays pending, memory and all, until everybody who held it has let
   // go; then the free goes on as usual. REQUIRES: the block is allocated, or held already.
-  virtual void hold(Block* block) = 0;
+  virtual void pin(Block* block) = 0;
   // From any thread. REQUIRES: held. If the device fails, the next allocate or trim says so.
-  virtual void let_go(Block* block) = 0;
+  virtual void unpin(Block* block) = 0;
   // What it says stays true while the block is held, or allocated in a pool that is not paused.
   virtual BlockMemory memory_of(const Block* block) const = 0;
   // Another device may touch this one's memory: what there is, and what will be.
@@ -106,7 +108,7 @@ class Engine {
   // --- giving back --------------------------------------------------------------------------
   // Gives cached memory back to the device: all of it, or what one pool has. Waits for pending
   // frees. A pool that somebody still holds is left as it is, which is no failure: of several
-  // holders, each may trim after letting go. kUsage: there is no such pool (any more).
+  // holders, each may trim after letting go. kInvalidArgument: there is no such pool (any more).
   virtual Status trim(PoolId pool = {}, StackId stack = {}) = 0;
   // The same for as much as is needed to have no more reserved than the target says, in whole
   // extents or segments; says how many bytes went back. Unless it is told to, it never waits:
@@ -119,14 +121,15 @@ class Engine {
   // addresses; and gets memory for them again. With `keep_contents`, the host keeps what the blocks
   // hold meanwhile; without, it is undefined afterwards. Both wait for work that uses those blocks,
   // and for nothing else; doing either twice is doing it once. If the device fails half-way, the
-  // pools count as paused, nothing that was kept is lost, and either may be called again. kUsage:
-  // no pool has the tag; some block is held, or some stream captures; from an observer of
-  // remapping. kUnsupported: the engine, or a pool made of whole segments, cannot do this.
+  // pools count as paused, nothing that was kept is lost, and either may be called again.
+  // kInvalidArgument: no pool has the tag; some block is held, or some stream captures; from an
+  // observer of remapping. kUnsupported: the engine, or a pool made of whole segments, cannot do
+  // this.
   virtual Status pause(std::string_view tag, bool keep_contents);
   virtual Status resume(std::string_view tag);
 
   // --- limits -------------------------------------------------------------------------------
-  // Of the device's capacity. kUsage: outside of [0, 1].
+  // Of the device's capacity. kInvalidArgument: outside of [0, 1].
   virtual Status set_memory_fraction(double fraction) = 0;
   virtual double memory_fraction() const = 0;
   // While caching is off, each allocation is the device's own and goes back to it when it is free:
@@ -142,7 +145,7 @@ class Engine {
   virtual void set_default_class_fraction(const std::string& name, double capacity_fraction) = 0;
 
   // --- pools ----------------------------------------------------------------------------------
-  // kUsage, in all of these: there is no such pool, or it is not in the state named.
+  // kInvalidArgument, in all of these: there is no such pool, or it is not in the state named.
   virtual Status create_pool(PoolId pool, PoolOptions options) = 0;
   virtual Status retain_pool(PoolId pool) = 0;
   // When the last holder lets go, the pool is freeable: its memory returns with the next trim.
@@ -152,13 +155,14 @@ class Engine {
   // last. Makes the pool if there is none, and holds it; end_routing does not let go.
   virtual Status begin_routing(PoolId pool, RouteFilter filter) = 0;
   virtual Status end_routing(PoolId pool) = 0;
-  // Between these, streams of this device may be capturing. kUsage: more ends than beginnings.
+  // Between these, streams of this device may be capturing. kInvalidArgument: more ends than
+  // beginnings.
   virtual void capture_began() = 0;
   virtual Status capture_ended() = 0;
   // The addresses of the pool's allocated blocks, in order.
   virtual Result<std::vector<DeviceAddress>> live_in_pool(PoolId pool) const = 0;
-  // The state of a pool, and setting it back to that. kUsage: there is no such pool, a block still
-  // waits for other streams, or a segment is gone since; nothing changed then.
+  // The state of a pool, and setting it back to that. kInvalidArgument: there is no such pool, a
+  // block still waits for other streams, or a segment is gone since; nothing changed then.
   virtual Result<PoolCheckpoint> checkpoint(PoolId pool) = 0;
   virtual Result<CheckpointChange> restore(const PoolCheckpoint& checkpoint) = 0;
 
@@ -171,7 +175,7 @@ class Engine {
   std::vector<SnapshotSegment> segments(std::optional<PoolId> pool = {}) {
     return holdings(pool).segments;
   }
-  // Records what the user says about a live block. kUsage: none starts there.
+  // Records what the user says about a live block. kInvalidArgument: none starts there.
   virtual Status annotate(DeviceAddress address, const std::string& said) = 0;
   virtual AllocatorStats stats() const = 0;
   virtual void reset_peak_stats() = 0;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Passing over what is larger than needed, and taking the smallest of those at the end.
 #include "engine/giving_back.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Which of several pieces of cached memory go back to the device when only so much of it is wanted.
 // The same for every engine; what is preferred is for the engine to say.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Copies of the lists are taken under the lock, and called without it.
 #include "engine/hooks.h"
 
@@ -27,7 +29,7 @@ void Hooks::add_free_memory_callback(std::function<bool()> callback) {
 }
 
 Status freed_twice(const Block& block) {
-  return Status::usage(text("the block at ", block.address, " was freed already"));
+  return Status::invalid_argument(text("the block at ", block.address, " was freed already"));
 }
 
 TraceEntry entry_of(TraceAction action, const Block& block, size_t bytes) {

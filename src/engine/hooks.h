@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Who hears of an engine's acts, and who is asked about them: the history, trackers, observers and
 // callbacks. Entries are put in while the engine holds the lock that orders its acts, and told to
 // trackers without any, one thread at a time: what others put in meanwhile, trackers included, is

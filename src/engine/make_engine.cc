@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // One line for each engine, and loading a plug-in for those that want one.
 #include "engine/make_engine.h"
 
@@ -15,21 +17,21 @@ using MadeEngine = Result<std::unique_ptr<Engine>>;
 Status check_plugin(const AllocatorOptions& options) {
   const PluginOptions& plugin = options.plugin;
   if (options.engine == EngineKind::kPlugin && plugin.library.empty()) {
-    return Status::usage("engine:plugin needs a plugin_library to take its memory from");
+    return Status::invalid_argument("engine:plugin needs a plugin_library to take its memory from");
   }
   if (plugin.library.empty()) return {};
   if (options.engine == EngineKind::kPaged) {
-    return Status::usage(
+    return Status::invalid_argument(
         "plugin_library: the paged engine maps its memory itself (expected engine:plugin or "
         "engine:classic; a pool of any engine may have a plug-in as its source)");
   }
   if (options.engine == EngineKind::kAsync) {
-    return Status::usage(
+    return Status::invalid_argument(
         "plugin_library: engine:async takes its memory from the driver's pool (expected "
         "engine:plugin or engine:classic)");
   }
   if (!plugin.alloc_symbol.empty() && !plugin.free_symbol.empty()) return {};
-  return Status::usage(
+  return Status::invalid_argument(
       "plugin_library needs plugin_alloc and plugin_free, the names of its two functions");
 }
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Recording and collecting events.
 #include "engine/pending_frees.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Blocks freed by the caller that other streams may still be using: one event per such stream, one
 // queue per stream, so that a slow stream holds up only its own. Guarded by the engine's lock.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // One thread tells at a time. An observer that calls the engine may make its thread tell again,
 // from within: then the others hear first what they had not heard yet, each in its order.
 #include "engine/remap_observers.h"

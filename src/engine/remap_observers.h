@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Who is told what is mapped and what will be unmapped. Notices are put in while the engine holds
 // its locks, and told without any: to each observer in the order they were put in. Thread safe.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Who gives back is written down from taking the segments to the last source's return.
 #include "engine/returned_segments.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Segments that are no longer an engine's, on their way to the sources they came from. A source is
 // code of others and hears of them without the engine's lock. Meanwhile their memory is nobody's:
 // who finds the device full first waits for what is on its way. Thread safe.

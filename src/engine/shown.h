@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A block in the words of a snapshot, and adding blocks up to a segment: the same for every engine.
 #pragma once
 

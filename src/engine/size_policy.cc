@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Rounding, as PyTorch does it.
 #include "engine/size_policy.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // How large things are: the bytes of a block for a request, which pool it belongs to, the segment
 // to ask the device for, and when a block is split. Pure arithmetic over the options.
 #pragma once

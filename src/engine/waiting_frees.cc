@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Setting aside, proving, and waiting.
 #include "engine/waiting_frees.h"
 
@@ -36,7 +38,7 @@ Status WaitingFrees::add(Block* block) {
   } else {
     set_aside_.push_back({block, {}});
   }
-  return added.is(StatusKind::kUsage) ? Status() : added;
+  return added.is(StatusKind::kInvalidArgument) ? Status() : added;
 }
 
 Status WaitingFrees::collect(std::vector<Block*>& finished) {
@@ -66,7 +68,7 @@ Status WaitingFrees::wait(std::vector<Block*>& finished,
 // --- captures -----------------------------------------------------------------------------------
 
 Status WaitingFrees::capture_ended() {
-  if (capture_count_ == 0) return Status::usage("no capture has begun that could end");
+  if (capture_count_ == 0) return Status::invalid_argument("no capture has begun that could end");
   --capture_count_;
   return {};
 }
@@ -76,21 +78,21 @@ bool WaitingFrees::is_capturing(const StreamUse& use) const {
   if (capture_count_ == 0 && use.device == &device_) return false;
   // A device that cannot tell leaves us on the safe side.
   const Result<CaptureState> state = capture_state(use);
-  if (state.status().is(StatusKind::kUsage)) return false;  // a stream that is gone
+  if (state.status().is(StatusKind::kInvalidArgument)) return false;  // a stream that is gone
   return !state.ok() || state->status != CaptureStatus::kNone;
 }
 
 bool WaitingFrees::is_waitable(const StreamUse& use) const {
   if (capture_count_ == 0 && use.device == &device_) return true;
   const Result<CaptureState> state = capture_state(use);
-  if (state.status().is(StatusKind::kUsage)) return use.device != &device_;  // gone
+  if (state.status().is(StatusKind::kInvalidArgument)) return use.device != &device_;  // gone
   return state.ok() && state->status == CaptureStatus::kNone;
 }
 
 Status WaitingFrees::wait_for_stream(const StreamUse& use) const {
   if (capture_count_ == 0 || use.device != &device_) return wait_for(use);
   Status waited = use.device->synchronize_stream(use.stream);
-  if (!waited.is(StatusKind::kUsage)) return waited;
+  if (!waited.is(StatusKind::kInvalidArgument)) return waited;
   return Status::device_fault("synchronize_stream", 0,
                               text("stream ", use.stream.value(),
                                    " was destroyed, and what it had left to do cannot be waited "
@@ -179,7 +181,7 @@ Status WaitingFrees::collect_set_aside(std::vector<Block*>& finished) {
     }
     drop_captured_uses(block);
     status = pending_.add(block);
-    const bool stream_is_gone = status.is(StatusKind::kUsage);
+    const bool stream_is_gone = status.is(StatusKind::kInvalidArgument);
     if (stream_is_gone) status = {};
     if (stream_is_gone || !status.ok()) {
       left.push_back(std::move(each));

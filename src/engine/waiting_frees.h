@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Blocks that their callers freed while work elsewhere may still be using them. Outside of captures
 // an event on each such stream tells when it is over (PendingFrees). While a stream that uses a
 // block is capturing, an event would become part of the graph, so the block is set aside until the

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Feeding a decoder until it gives something.
 #include "files/decoder.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Decompression as a stream: a decoder for each format, and the source that feeds it.
 #pragma once
 

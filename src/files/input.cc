@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Files and standard input, a look at the first bytes, and the sources stacked on each other.
 #include "files/input.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Opening what a user names: a file or standard input, plain or compressed. How it is compressed is
 // seen from its first bytes, never from its name. What comes out is a stream: no file, however
 // cleverly made, is held in memory as a whole.

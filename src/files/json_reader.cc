@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // nlohmann's parser calls JsonValues as it goes; the values end up where those of a pickle do.
 #include "files/json_reader.h"
 

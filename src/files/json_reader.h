@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Snapshots from JSON: the same keys as in a pickle, tuples as lists (docs/formats/snapshot.md).
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // open, write and close, with their errors.
 #include "files/output.h"
 

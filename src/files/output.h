@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Writing to what a user names: a file, or standard output for "-".
 #pragma once
 

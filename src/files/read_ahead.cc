@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A ring of buffers between two threads.
 #include "files/read_ahead.h"
 

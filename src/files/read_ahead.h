@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Reads a source in a thread of its own, a few buffers ahead of who wants the bytes: decompression
 // and reading then take the time of the longer of the two.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A look at the first byte behind any compression tells pickle from JSON.
 #include "files/read_snapshot.h"
 

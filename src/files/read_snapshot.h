@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Snapshots from files, whatever they are: pickle or JSON, plain or compressed.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A source whose first bytes can be looked at before they are read.
 #pragma once
 

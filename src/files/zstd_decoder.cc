@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Zstandard, by libzstd. Its window is bounded by the library's default, 128 MiB.
 #include <zstd.h>
 

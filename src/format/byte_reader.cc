@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Filling the buffer.
 #include "format/byte_reader.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The bytes of a ByteSource through a buffer, with their position. What a file says about its own
 // lengths is not believed: only bytes that have arrived are handed out.
 #pragma once

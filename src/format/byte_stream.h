@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Where bytes come from and where they go, so that formats know neither files nor compression.
 // Implementations are for one thread at a time.
 #pragma once

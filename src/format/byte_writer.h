@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Bytes on their way to a ByteSink, through a buffer. The first failure is kept and ends the
 // writing; finish() tells.
 #pragma once

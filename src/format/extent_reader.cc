@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // From dicts to views and extents; then all of them held against each other, by address.
 #include "format/extent_reader.h"
 

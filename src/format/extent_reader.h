@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Views and extents of a file, which stand under a key of our own; checked, so that those who get
 // them may rely on what SnapshotView and SnapshotExtent promise.
 #pragma once

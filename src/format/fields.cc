@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Checks of kind and range.
 #include "format/fields.h"
 

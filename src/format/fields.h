@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Values of a file turned into ours, one field at a time: each function checks the kind and the
 // range, and on a mismatch returns false and keeps a sentence that names the key, what was found
 // and what was expected. Callers put the place in front.

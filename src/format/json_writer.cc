@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Commas, quotes and escapes.
 #include "format/json_writer.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // JSON. Nothing can be shared in it, and its numbers are as long as they need to be.
 #pragma once
 

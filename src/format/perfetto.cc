@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // One process per device, its counters as tracks, its annotations as a thread.
 #include "format/perfetto.h"
 

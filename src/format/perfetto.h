@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Traces for ui.perfetto.dev and chrome://tracing: trace-event JSON with counters of memory over
 // time, annotations as slices, and OOMs as instants (docs/formats/exports.md).
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The opcodes, in the order of the table at the end. Each handler returns whether to go on.
 // Long because the language of pickles is.
 #include "format/pickle_machine.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Runs the program that a pickle is, as far as it only builds values: opcodes of protocols 2 to 5,
 // whoever wrote them. Opcodes that call or import something are refused, so that reading a file
 // executes nothing. The values go to a ValueStore; what they mean is snapshot_builder.cc's

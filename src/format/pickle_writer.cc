@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Opcodes and the memo.
 #include "format/pickle_writer.h"
 

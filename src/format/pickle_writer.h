@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Pickles, protocol 4, as small and as plain as PyTorch's viewer wants them: no more than a
 // thousand items at once, strings and shared things through the memo, and only opcodes that it
 // knows (docs/formats/pickle.md).

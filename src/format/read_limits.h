@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // How much a file may make its reader do. Generous for honest files: a history of three million
 // entries with stacks needs about a quarter of it.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // One walk over everything that has a position, in the order in which it is written.
 #include "format/renumber.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A hash of bytes that differs from run to run, so that no file can be made of strings that
 // collide and take quadratic time.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // From dicts to segments and blocks. Files from before requested sizes, pool ids and addresses of
 // blocks are completed from what they do have.
 #include "format/segment_reader.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Segments of a file, with their blocks; checked, so that those who get them may rely on what
 // SnapshotSegment promises.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The top of the schema, annotations and settings; entries and segments have their own readers.
 #include "format/snapshot_builder.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // From the values of a file to a Snapshot: the schema, in all its versions, whatever the syntax was
 // (docs/formats/snapshot.md). Make it with a fresh store, fill the store, then build.
 #pragma once

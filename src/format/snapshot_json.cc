@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The schema in the syntax of JSON.
 #include "format/snapshot_json.h"
 

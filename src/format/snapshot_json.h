@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Snapshots as JSON: the same keys as in a pickle, tuples as lists, as PyTorch's viewer takes it
 // too. Reading it back is for the tools: src/files/json_reader.h.
 #pragma once

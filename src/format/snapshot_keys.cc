@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The spelling of the words.
 #include "format/snapshot_keys.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The words of the snapshot schema (docs/formats/snapshot.md), PyTorch's and our own, as numbers:
 // readers give them to a fresh ValueStore first, so that comparing a key is comparing a number.
 #pragma once

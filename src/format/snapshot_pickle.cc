@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Reading: the machine builds values, the builder makes a snapshot of them. Writing: the schema in
 // the syntax of pickles.
 #include "format/snapshot_pickle.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Snapshots as pickles, PyTorch's own format: what docs/formats/pickle.md describes.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The schema, from the top down.
 #include "format/snapshot_writer.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A snapshot in PyTorch's schema, key by key in the order of its own dumps, in whatever syntax.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Interning: by identity first, which costs a look, then by content.
 #include "format/stack_reader.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Stacks of a file, each kept once in the tables of a snapshot. Most entries share theirs with
 // others: as the same list, or as an equal one.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Rows and quotes, as RFC 4180 has them.
 #include "format/trace_csv.h"
 

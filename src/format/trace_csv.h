@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Traces as a table for spreadsheets and scripts: one row per entry (docs/formats/exports.md).
 #pragma once
 

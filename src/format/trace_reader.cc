@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // From dicts to entries, and from lists of them to traces.
 #include "format/trace_reader.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Trace entries of a file. There may be millions, so each is turned into a TraceEntry as soon as
 // its dict is complete, and only then forgotten as a dict: this is the adopter of the ValueStore.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Decoding one character at a time; plain ASCII, nearly all there is, eight bytes at a time.
 #include "format/utf8.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Whether bytes are UTF-8, and where its characters end.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Flat tables of strings and containers, and the memory they are charged for.
 #include "format/value_store.h"
 

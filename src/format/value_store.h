@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The values that a pickle or a JSON text is made of, kept in flat tables: a value is 16 bytes, a
 // string is kept once, and nothing points, so that depth, cycles and sharing cost nothing to build
 // or to drop. Readers of syntax (pickle_machine.cc, JSON) fill it; snapshot_builder.cc reads it.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The syntax that snapshot_writer.cc writes in: pickle or JSON. Values are written in order, each
 // dict's as key and value in turn.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Allocate, free, record_stream. `allocate` is the table of contents for the rest.
 #include "host/pinned_allocator.h"
 
@@ -75,7 +77,7 @@ PinnedAllocator::~PinnedAllocator() {
 // --- allocate -----------------------------------------------------------------------------------
 
 Result<PinnedBlock*> PinnedAllocator::allocate(size_t bytes, StreamId stream) {
-  if (bytes == 0) return Status::usage("cannot allocate 0 B of pinned memory");
+  if (bytes == 0) return Status::invalid_argument("cannot allocate 0 B of pinned memory");
   if (bytes >= PinnedSizes::kUnreasonableBytes) {
     return out_of_memory(bytes, Status::out_of_memory("no host has an exabyte"));
   }
@@ -181,7 +183,7 @@ Status PinnedAllocator::out_of_memory(size_t bytes, const Status& why) {
 
 Status PinnedAllocator::free(PinnedBlock* block) {
   if (block == nullptr || block->owner != this) {
-    return Status::usage("the block to be freed does not belong to this allocator");
+    return Status::invalid_argument("the block to be freed does not belong to this allocator");
   }
   bool is_used = false;
   bool any_unwanted = false;
@@ -189,7 +191,8 @@ Status PinnedAllocator::free(PinnedBlock* block) {
   {
     MutexLock lock(mutex_);
     if (block->state != PinnedState::kAllocated) {
-      return Status::usage(text("the block at ", block->memory.begin, " was freed already"));
+      return Status::invalid_argument(
+          text("the block at ", block->memory.begin, " was freed already"));
     }
     is_used = settle(block);
     any_unwanted = !unwanted_.empty();
@@ -214,13 +217,14 @@ PinnedBlock* PinnedAllocator::find(const void* memory) const {
 
 Result<bool> PinnedAllocator::record_stream(PinnedBlock* block, const StreamUse& use) {
   if (block == nullptr || block->owner != this) return false;
-  if (use.device == nullptr) return Status::usage("a stream was to be recorded without a device");
+  if (use.device == nullptr)
+    return Status::invalid_argument("a stream was to be recorded without a device");
   const Result<CaptureState> capture = capture_state(use);
   if (!capture.ok()) return capture.status();
   MutexLock lock(mutex_);
   if (block->state != PinnedState::kAllocated) {
-    return Status::usage(text("a stream was recorded for the block at ", block->memory.begin,
-                              ", which was freed already"));
+    return Status::invalid_argument(text("a stream was recorded for the block at ",
+                                         block->memory.begin, ", which was freed already"));
   }
   if (capture->status != CaptureStatus::kActive) {
     add_once(block->uses, use);

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Pinned host memory of one device, cached: the way in to this folder. A request goes from here to
 // the cache of free blocks of its pool (pinned_pools.h, pinned_cache.h), and on a miss to the host
 // (pinned_source.h); a freed block that streams may still be using waits in pinned_pending.h,
@@ -49,20 +51,21 @@ class PinnedAllocator {
 
   // Memory of at least `bytes`, and no more than PinnedSizes says; contents are arbitrary. The
   // stream decides about the pool, and about nothing else.
-  // kUsage: 0 B. kOutOfMemory: the host has none, even after the cache was given back. Any other
-  // failure may be one that a free or the poller met earlier: it is told once, and trying again may
-  // well succeed.
+  // kInvalidArgument: 0 B. kOutOfMemory: the host has none, even after the cache was given back.
+  // Any other failure may be one that a free or the poller met earlier: it is told once, and trying
+  // again may well succeed.
   Result<PinnedBlock*> allocate(size_t bytes, StreamId stream = kDefaultStream);
 
   // The memory is the allocator's again; it is used again, or given back, when every stream that
   // was recorded for it has done the work queued by now. A failure on the way there is told by the
-  // next allocate or trim. kUsage: not a block of this allocator that is in use; nothing changed.
+  // next allocate or trim. kInvalidArgument: not a block of this allocator that is in use; nothing
+  // changed.
   Status free(PinnedBlock* block);
 
   // The block is used by work queued in that stream. False: this is not memory of ours, or, for a
   // pointer, no block in use. If the stream is capturing, the block belongs to that capture's graph
   // as well: freed or not, it is not used again before release_capture.
-  // kUsage: the block was freed, or there is no such stream.
+  // kInvalidArgument: the block was freed, or there is no such stream.
   Result<bool> record_stream(PinnedBlock* block, const StreamUse& use);
   // `memory` may lie anywhere inside a block.
   Result<bool> record_stream(const void* memory, const StreamUse& use);

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A block of pinned host memory: where its bytes came from, who has it, and what it waits for.
 // Blocks are never split or merged, so a block and its memory are one.
 #pragma once

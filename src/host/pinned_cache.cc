@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Best fit over size classes.
 #include "host/pinned_cache.h"
 

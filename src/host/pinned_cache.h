@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The free blocks, by size class: found again in constant time, the most recently freed first, as
 // its pages are the most likely to be in some processor's cache. It points to blocks and owns none.
 // Guarded by the allocator's lock.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Recording and collecting events.
 #include "host/pinned_pending.h"
 
@@ -63,7 +65,7 @@ PinnedPending::Recorded PinnedPending::record_uses(PinnedBlock& block) {
       spare_[use.device].push_back(*event);
     }
     keep_first(recorded.failure, done.status());
-    if (done.status().is(StatusKind::kUsage)) {
+    if (done.status().is(StatusKind::kInvalidArgument)) {
       recorded.stranded_on.push_back(use.device);
     } else {
       left.push_back(use);
@@ -145,7 +147,7 @@ void PinnedPending::collect_queue(const Key& key, std::deque<Waiting>& queue, Ro
     const auto [event, block] = queue.front();
     const Result<bool> done = key.device->is_done(event);
     keep_first(round.failure, done.status());
-    const bool lost_meaning = done.status().is(StatusKind::kUsage);
+    const bool lost_meaning = done.status().is(StatusKind::kInvalidArgument);
     if (!lost_meaning && (!done.ok() || !*done)) return;
     queue.pop_front();
     round.spare.emplace_back(key.device, event);

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Pinned blocks freed by the caller that streams may still be using: one event per such stream, and
 // one queue per stream, so that a slow stream holds up only its own blocks. Never waits, except in
 // the functions that say so.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Which pool a request goes to, and what pools give back.
 #include "host/pinned_pools.h"
 

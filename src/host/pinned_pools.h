@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The pools of a pinned allocator: caches kept apart from each other, and which requests go to
 // which. A block stays with the pool it was obtained for, until that pool is gone. Guarded by the
 // allocator's lock.

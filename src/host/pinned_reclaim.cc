@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What becomes of freed blocks: kept for a graph, pending for streams, cached, or given back to the
 // host. And the statistics, which follow blocks on that way.
 #include "base/text.h"
@@ -207,10 +209,12 @@ Status PinnedAllocator::validate() const {
     sums.graph_bytes.current += is_in_graph ? bytes : 0;
     const auto found = by_address_.find(block.memory.begin);
     if (found == by_address_.end() || found->second != &block) {
-      return Status::usage(text("the block at ", block.memory.begin, " is not in the table"));
+      return Status::invalid_argument(
+          text("the block at ", block.memory.begin, " is not in the table"));
     }
     if (is_in_graph == block.captures.empty() && block.state != PinnedState::kAllocated) {
-      return Status::usage(text("the block at ", block.memory.begin, " forgot its captures"));
+      return Status::invalid_argument(
+          text("the block at ", block.memory.begin, " forgot its captures"));
     }
   }
   const bool right = sums.allocated_bytes.current == stats_.allocated_bytes.current &&
@@ -219,9 +223,9 @@ Status PinnedAllocator::validate() const {
                      sums.requested_bytes.current == stats_.requested_bytes.current &&
                      sums.pending_bytes.current == stats_.pending_bytes.current &&
                      sums.graph_bytes.current == stats_.graph_bytes.current;
-  if (!right) return Status::usage("the counters are not the sums over the blocks");
+  if (!right) return Status::invalid_argument("the counters are not the sums over the blocks");
   if (free_count != pools_.cached_count() || memory_count != by_address_.size()) {
-    return Status::usage("the cache or the table does not hold what it should");
+    return Status::invalid_argument("the cache or the table does not hold what it should");
   }
   return {};
 }

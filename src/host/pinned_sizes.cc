@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Rounding, and the numbering of size classes.
 #include "host/pinned_sizes.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // How large a block of pinned memory is for a request, and which cached blocks may serve it.
 //
 // Ours: sizes up to 32 KiB are whole pages of 4 KiB, larger ones have eight steps per power of two.

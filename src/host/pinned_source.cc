@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Obtaining pinned memory and giving it back.
 #include "host/pinned_source.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Where pinned memory comes from: the device's allocate_host; or the host's heap, with every page
 // touched by several threads and then registered, which is much faster for large pieces; or first
 // of all a segment taken at the start. Nothing is cached here. Thread safe.

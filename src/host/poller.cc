@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The thread and its loop.
 #include "host/poller.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A thread that asks again and again, a tenth of a millisecond apart, while there is something to
 // ask for, and sleeps on a condition while there is not. It starts when first woken and ends with
 // the poller. Thread safe.

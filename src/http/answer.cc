@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The words that go with the codes, and the fields that go with every answer.
 #include "http/answer.h"
 

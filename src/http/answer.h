@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What a server says: a code, and a body with its type. Pure functions.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A head out, a head in, and as many bytes as it says.
 #include "http/client.h"
 

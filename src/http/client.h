@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Asks a server of ours at a Unix socket. For one thread at a time.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The socket does not block; poll(2) waits, for the stop as well.
 #include "http/connection.h"
 

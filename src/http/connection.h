@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // One connection's bytes: read and written with a deadline, and given up at once when the server
 // stops. For one thread.
 #pragma once

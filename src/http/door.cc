@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // bind(2) and listen(2); SO_PEERCRED for who is there.
 #include "http/door.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Where a server of ours listens, on this machine only.
 #pragma once
 

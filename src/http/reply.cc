@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Line by line; the first thing that is wrong is the end of it.
 #include "http/reply.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The head of an answer as whoever asked reads it: strict, since the other process may be anybody's
 // program. Only what a server of ours says is understood. Pure functions.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The head of an HTTP/1.1 request: the request line and the header fields, up to the empty line.
 // Strict: what a browser, curl or Prometheus would not send is refused, not guessed at. Nothing is
 // decoded and nothing of the file system is meant. Pure functions.

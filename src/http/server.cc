@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Listening, and the conversation of one connection: a head, its answer, and the next.
 #include "http/server.h"
 

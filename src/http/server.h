@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A small HTTP/1.1 server for this machine only: it listens on 127.0.0.1 and answers those who know
 // its token, or at a Unix socket for processes of its own user; and never waits long for anybody.
 // What it serves is the handler's business; no path leads to the file system. A thread for each

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // /proc/net/tcp says whose a socket is: loopback has no SO_PEERCRED.
 #include "http/ticket.h"
 

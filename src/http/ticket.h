@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A way in that works once: an address may be seen by other users, who can list processes with
 // their arguments, so a browser is handed a ticket instead of the token, and exchanges it. Who
 // comes with it must be a process of the same user. Thread safe.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Hexadecimal digits are enough.
 #include "http/token.h"
 

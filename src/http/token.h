@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The word that opens the door: whoever knows it may ask. It is drawn anew for every server.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What heads of requests and of answers are made of. Pure functions.
 #pragma once
 

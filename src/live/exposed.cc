@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // /proc/net/unix, connect(2), and SO_PEERCRED for who is there.
 #include "live/exposed.h"
 
@@ -83,7 +85,7 @@ Result<std::vector<Exposed>> find_exposed() {
 }
 
 Result<Exposed> connect_to_exposed(pid_t pid) {
-  if (pid <= 0) return Status::usage(text(pid, " is not the number of a process"));
+  if (pid <= 0) return Status::invalid_argument(text(pid, " is not the number of a process"));
   Result<std::vector<std::string>> names = listed_names();
   if (!names.ok()) return names.status();
   // The others, too: in a container, a process goes by another number than outside.
@@ -95,13 +97,13 @@ Result<Exposed> connect_to_exposed(pid_t pid) {
     if (each && each->pid == pid) return *std::move(each);
   }
   if (::kill(pid, 0) != 0 && errno == ESRCH) {
-    return Status::usage(text("there is no process ", pid,
-                              "; ashlar top lists those that can be "
-                              "watched"));
+    return Status::invalid_argument(text("there is no process ", pid,
+                                         "; ashlar top lists those that can be "
+                                         "watched"));
   }
-  return Status::usage(text("process ", pid,
-                            " shows nothing, or not to this user: start it with "
-                            "ASHLAR_LIVE=on, or let it make an ashlar::LiveServer"));
+  return Status::invalid_argument(text("process ", pid,
+                                       " shows nothing, or not to this user: start it with "
+                                       "ASHLAR_LIVE=on, or let it make an ashlar::LiveServer"));
 }
 
 }  // namespace ashlar::live

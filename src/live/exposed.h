@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The processes that show themselves, as others find them: Unix sockets under abstract names, which
 // the system lists. Whose a socket is, the kernel says; names are only where to look. Nothing is
 // left behind by a process that was killed. Thread safe.
@@ -33,8 +35,8 @@ struct Exposed {
 Result<std::vector<Exposed>> find_exposed();
 
 // Tries the sockets that carry the number first. Waits for nobody, as find_exposed does not.
-// kUsage: there is no such process, or it is somebody else's, or shows nothing; the message says
-// which, and what to do.
+// kInvalidArgument: there is no such process, or it is somebody else's, or shows nothing; the
+// message says which, and what to do.
 Result<Exposed> connect_to_exposed(pid_t pid);
 
 }  // namespace ashlar::live

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Three questions.
 #include "live/live_handler.h"
 
@@ -87,7 +89,7 @@ LiveHandler::Turn::~Turn() {
 Answer LiveHandler::take_snapshot(const Showcase::Wanted& wanted) {
   Result<Snapshot> taken = showcase_.snapshot(wanted);
   if (!taken.ok()) {
-    const bool is_unknown = taken.status().is(StatusKind::kUsage);
+    const bool is_unknown = taken.status().is(StatusKind::kInvalidArgument);
     return refusal(is_unknown ? 404 : 503, taken.status().message());
   }
   StringSink sink;

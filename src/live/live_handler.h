@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What http::Server asks when somebody asks a process about its allocators: docs/formats/live.md.
 // Values are copied out first and written afterwards, without any lock. Thread safe.
 #pragma once

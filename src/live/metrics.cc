@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // One row for each metric, and for each a line per allocator, of whichever kind, or per pool.
 #include "live/metrics.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The counters as OpenMetrics text, for Prometheus. The names are a contract: docs/formats/live.md.
 #pragma once
 

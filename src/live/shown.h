@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What a process shows of itself: values, copied out before a word of them is sent, so that nobody
 // who reads slowly keeps an allocator waiting. And the one who copies them.
 #pragma once
@@ -57,7 +59,7 @@ class Showcase {
     bool include_traces = true;
     int64_t since_us = 0;  // of the history
   };
-  // kUsage: there is no such allocator (any more).
+  // kInvalidArgument: there is no such allocator (any more).
   virtual Result<Snapshot> snapshot(const Wanted& wanted) = 0;
 };
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // AllocatorStats::flatten and HostStats::flatten have the names.
 #include "live/stats_json.h"
 

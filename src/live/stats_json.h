@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The counters as JSON: docs/formats/live.md.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Recording and reading.
 #include "observe/history.h"
 
@@ -41,7 +43,8 @@ std::string user_metadata() { return ThreadContext::mine().user_metadata; }
 Status History::start(HistoryOptions options) {
   const bool wants_stacks = options.context != RecordContext::kNever;
   if (wants_stacks && !options.native_stacks && options.provider == nullptr) {
-    return Status::usage("stacks are to be recorded, but neither native ones nor a provider's");
+    return Status::invalid_argument(
+        "stacks are to be recorded, but neither native ones nor a provider's");
   }
   std::shared_ptr<FrameProvider> replaced;  // a user's, and so dropped without the lock
   BiasedLock lock(mutex_);

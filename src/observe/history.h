@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The ring of an allocator's last acts. An engine records into it while it holds its own lock, so
 // that entries are in order; whoever takes a snapshot reads it. Thread safe; its lock is the last
 // of all (docs/design/locking.md).
@@ -21,7 +23,8 @@ namespace ashlar {
 
 class History {
  public:
-  // Begins, or goes on under other options. kUsage: stacks are wanted, but none of either kind.
+  // Begins, or goes on under other options. kInvalidArgument: stacks are wanted, but none of either
+  // kind.
   Status start(HistoryOptions options);
   // Ends, and forgets everything but stacks: live blocks name them.
   void stop();

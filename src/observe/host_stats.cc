@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The statistics of pinned memory under PyTorch's names, and their resets.
 #include "ashlar/host_stats.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What is done with every quantity of some statistics: reset, or told under its name. A kind of
 // statistics lists its quantities once, as a function that shows each to a visitor with its public
 // name; the visitors are here. Values only; no locks.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Interning, and reading.
 #include "observe/stack_table.h"
 

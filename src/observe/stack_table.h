@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Every distinct stack once: words on the hot path, frames with names when somebody reads. Thread
 // safe.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The statistics under PyTorch's names.
 #include "ashlar/stats.h"
 

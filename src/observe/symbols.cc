@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // libdw is found at run time, like a vendor's driver: the core needs no library to build. Its few
 // functions are declared here by hand, as their documentation has them.
 #include "observe/symbols.h"

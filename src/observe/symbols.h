@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Names for return addresses: function, file and line. With libdw where the machine has it, which
 // reads the debug information; otherwise what the dynamic linker knows. Slow, and only for reading.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What a thread has said about what it does: stamped on the entries of every allocator it calls.
 #pragma once
 

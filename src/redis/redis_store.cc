@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A store over hiredis: one command at a time on a connection, connections kept for the next call.
 //
 // A call that finds its connection broken makes a new one and asks again until its deadline. That
@@ -17,7 +19,7 @@
 #include <charconv>
 #include <thread>
 
-#include "base/birthplace.h"
+#include "base/fork_guard.h"
 #include "base/mutex.h"
 #include "base/text.h"
 
@@ -108,8 +110,8 @@ class RedisStore final : public Store {
 
   Status set(std::string_view key, std::string_view value, milliseconds time_to_live,
              Deadline deadline) override;
-  Result<std::vector<std::optional<std::string>>> look(std::span<const std::string> keys,
-                                                       Deadline deadline) override;
+  Result<std::vector<std::optional<std::string>>> try_get(std::span<const std::string> keys,
+                                                          Deadline deadline) override;
   Result<int64_t> add(std::string_view key, int64_t amount, milliseconds time_to_live,
                       Deadline deadline) override;
   Result<bool> erase(std::string_view key, Deadline deadline) override;
@@ -133,7 +135,7 @@ class RedisStore final : public Store {
   std::string address() const;
 
   const RedisOptions options_;
-  const Birthplace birthplace_;
+  const ForkGuard fork_guard_;
   Mutex mutex_;
   std::vector<Context> idle_ ASHLAR_GUARDED_BY(mutex_);
 };
@@ -162,8 +164,8 @@ Status RedisStore::set(std::string_view key, std::string_view value, millisecond
   return ask(words, deadline).status();
 }
 
-Result<std::vector<std::optional<std::string>>> RedisStore::look(std::span<const std::string> keys,
-                                                                 Deadline deadline) {
+Result<std::vector<std::optional<std::string>>> RedisStore::try_get(
+    std::span<const std::string> keys, Deadline deadline) {
   std::vector<std::optional<std::string>> values;
   if (keys.empty()) return values;
   Words words = {"MGET"};
@@ -207,7 +209,8 @@ Result<int64_t> RedisStore::add(std::string_view key, int64_t amount, millisecon
       return Status::format(text("key ", key, " holds no counter: nothing can be added to it"));
     }
     if (why.find("would overflow") != std::string::npos) {
-      return Status::usage(text("counter ", key, ": adding ", amount, " does not fit 64 bits"));
+      return Status::invalid_argument(
+          text("counter ", key, ": adding ", amount, " does not fit 64 bits"));
     }
     return reply.status();
   }
@@ -268,7 +271,7 @@ RedisStore::Attempt<Reply> RedisStore::ask_once(const Words& words, Deadline dea
 // A child of a fork has copies of its parent's connections, which are in the middle of anything,
 // and maybe of a lock that nobody lets go of there: it makes a connection for each question.
 Context RedisStore::take_idle() {
-  if (!birthplace_.is_here()) return nullptr;
+  if (!fork_guard_.is_here()) return nullptr;
   MutexLock lock(mutex_);
   if (idle_.empty()) return nullptr;
   Context context = std::move(idle_.back());
@@ -277,7 +280,7 @@ Context RedisStore::take_idle() {
 }
 
 void RedisStore::put_back(Context context) {
-  if (!birthplace_.is_here()) return;
+  if (!fork_guard_.is_here()) return;
   MutexLock lock(mutex_);
   idle_.push_back(std::move(context));
 }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What an importer and an exporter say to each other: a question, an answer, again and again on one
 // connection. The connection is the importer's lease: while it is open, the exporter keeps the
 // block. Both are on one machine, so these are plain structures; the version is for two processes

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Importing, mapping, and the way back.
 #include "share/imported_range.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Another process's memory under addresses of this one: granules imported one by one, or one plain
 // allocation opened. Knows nothing of sockets or leases. Thread safe where it says so.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Opening, and ending what was closed.
 #include "share/imports.h"
 
@@ -57,8 +59,9 @@ Result<std::shared_ptr<Import>> Imports::make(const ShareHandle& handle) {
   const AddressRange whole = import->range->range();
   import->block = handle.is_bare ? whole : AddressRange{whole.begin + handle.offset, handle.bytes};
   if (!whole.contains(import->block)) {
-    return Status::usage(text("the handle's block of ", handle.bytes, " B at offset ",
-                              handle.offset, " is not inside of the allocation, ", whole));
+    return Status::invalid_argument(text("the handle's block of ", handle.bytes, " B at offset ",
+                                         handle.offset, " is not inside of the allocation, ",
+                                         whole));
   }
   return import;
 }
@@ -66,9 +69,10 @@ Result<std::shared_ptr<Import>> Imports::make(const ShareHandle& handle) {
 Status Imports::check_device(const ShareHandle& handle) const {
   const DeviceProperties& own = device_.properties();
   if (handle.is_bare || handle.device == own.uuid) return {};
-  return Status::usage(text("the shared block lies on device ", to_hex(handle.device),
-                            ", this allocator is for device ", to_hex(own.uuid), " (", own.backend,
-                            " ", own.index, "): open it with that device's allocator"));
+  return Status::invalid_argument(text("the shared block lies on device ", to_hex(handle.device),
+                                       ", this allocator is for device ", to_hex(own.uuid), " (",
+                                       own.backend, " ", own.index,
+                                       "): open it with that device's allocator"));
 }
 
 Result<std::shared_ptr<ImportedRange>> Imports::open_allocation(const AllocationHandle& handle) {
@@ -191,7 +195,7 @@ Status Imports::record(Closing& closing) {
   Status first;
   for (const StreamUse& use : std::exchange(closing.uses, {})) {
     const Result<std::optional<EventId>> event = record(use);
-    if (event.status().is(StatusKind::kUsage)) {
+    if (event.status().is(StatusKind::kInvalidArgument)) {
       closing.gone_on.push_back(use.device);
     } else if (event.ok() && *event) {
       closing.events.push_back({use.device, **event});
@@ -204,8 +208,8 @@ Status Imports::record(Closing& closing) {
   return first;
 }
 
-// A stream that is capturing gets no event: it would become part of the graph. kUsage: there is no
-// such stream any more.
+// A stream that is capturing gets no event: it would become part of the graph. kInvalidArgument:
+// there is no such stream any more.
 Result<std::optional<EventId>> Imports::record(const StreamUse& use) {
   const Result<CaptureState> state = capture_state(use);
   if (!state.ok()) return state.status();

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The blocks of other processes that an allocator has opened. The same handle opened twice is the
 // same memory at the same address, under one lease. What is closed goes when the streams that used
 // it have got past their work: nothing here waits for a device, except `trim` and the destructor.
@@ -40,8 +42,8 @@ class Imports {
   ~Imports();
 
   // The caller shares the import with whoever else opens the handle, and with the streams that it
-  // is closed for. kFormat: not a handle. kUsage: it is one of another device. kDeviceFault: the
-  // exporter is gone or refuses. Whatever fails, nothing is left of it.
+  // is closed for. kFormat: not a handle. kInvalidArgument: it is one of another device.
+  // kDeviceFault: the exporter is gone or refuses. Whatever fails, nothing is left of it.
   Result<std::shared_ptr<Import>> open(std::string_view handle);
   // Lets go of it once the streams have finished what is queued in them now. Never waits.
   void close(std::shared_ptr<Import> import, std::vector<StreamUse> uses);

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Connecting and asking.
 #include "share/lease.h"
 
@@ -45,8 +47,8 @@ Result<Lease> Lease::connect(const ShareHandle& handle, std::chrono::millisecond
   const Result<PeerCredentials> peer = peer_credentials(lease.connection_.get());
   if (!peer.ok()) return peer.status();
   if (peer->uid != ::getuid()) {
-    return Status::usage(text("the exporter of the shared block belongs to user ", peer->uid,
-                              ", this process to ", ::getuid()));
+    return Status::invalid_argument(text("the exporter of the shared block belongs to user ",
+                                         peer->uid, ", this process to ", ::getuid()));
   }
   return lease;
 }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The importer's end of the connection to an exporter. As long as it lives, the exporter keeps the
 // block; when it ends, or its process does, the kernel tells the exporter.
 // Not thread safe, except is_exporter_alive.
@@ -14,7 +16,7 @@ namespace ashlar {
 
 class Lease {
  public:
-  // kDeviceFault: the exporter is gone. kUsage: it belongs to another user.
+  // kDeviceFault: the exporter is gone. kInvalidArgument: it belongs to another user.
   static Result<Lease> connect(const ShareHandle& handle, std::chrono::milliseconds timeout);
 
   // The first question makes it a lease. Of granules, the descriptors from `first_granule` on, as

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Things that are made once per key by whoever asks first, and are shared by all who ask while one
 // of them still has it. Making runs without the lock: others who want the same thing wait for it,
 // others who want another do not. Thread safe.
@@ -33,7 +35,7 @@ class OnceTable {
     }
     forget_expired();
     slots_[key] = {true, {}};
-    Result<Shared> made = Status::usage("not made yet");
+    Result<Shared> made = Status::invalid_argument("not made yet");
     {
       MutexUnlock unlocked(mutex_);
       made = make();

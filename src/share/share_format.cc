@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Little-endian, at fixed places; what is not named is zero, and must be.
 #include "share/share_format.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The handle of a shared block as a value, and as the bytes that travel between processes:
 // docs/formats/share_handle.md. Bytes are never trusted: whoever parses them gets a value whose
 // numbers fit together, or a status. Equal values are equal bytes, so that these can be a key.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Sharing and answering.
 #include "share/share_server.h"
 
@@ -52,13 +54,13 @@ ShareServer::~ShareServer() {
     MutexLock lock(mutex_);
     shared.swap(shared_);
   }
-  for (const auto& [id, each] : shared) engine_.let_go(each.block);
+  for (const auto& [id, each] : shared) engine_.unpin(each.block);
 }
 
 // --- sharing ------------------------------------------------------------------------------------
 
 Result<std::string> ShareServer::share(Block* block) {
-  engine_.hold(block);  // first: what is held is not paused, and its memory stays what it is
+  engine_.pin(block);  // first: what is held is not paused, and its memory stays what it is
   const BlockMemory memory = engine_.memory_of(block);
   Result<ShareHandle> handle = describe(*block, memory);
   Status ready = handle.status();
@@ -67,7 +69,7 @@ Result<std::string> ShareServer::share(Block* block) {
     ready = start_locked();
   }
   if (!ready.ok()) {
-    engine_.let_go(block);
+    engine_.unpin(block);
     return ready;
   }
   bool is_first = true;
@@ -87,7 +89,7 @@ Result<std::string> ShareServer::share(Block* block) {
     ++shared.share_count;
     bytes = shared.handle;
   }
-  if (!is_first) engine_.let_go(block);  // one hold is enough for all
+  if (!is_first) engine_.unpin(block);  // one hold is enough for all
   return bytes;
 }
 
@@ -127,7 +129,8 @@ Result<ShareHandle> ShareServer::describe(const Block& block, const BlockMemory&
       handle.granule_count = memory.extents.size();
       return handle;
     case BlockMemory::Origin::kPaused:
-      return Status::usage("the block's pool is paused: resume it before sharing the block");
+      return Status::invalid_argument(
+          "the block's pool is paused: resume it before sharing the block");
     case BlockMemory::Origin::kSource: break;
   }
   return Status::unsupported(
@@ -156,7 +159,7 @@ void ShareServer::take_back(uint64_t id, size_t Shared::*count) {
     ids_.erase(block);
     shared_.erase(found);
   }
-  engine_.let_go(block);  // without the lock: the engine may call user code
+  engine_.unpin(block);  // without the lock: the engine may call user code
 }
 
 bool ShareServer::is_own(const ExporterToken& token) const {

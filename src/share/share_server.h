@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The exporter's side of sharing: which blocks may be opened by others, and a thread that answers
 // at a local socket. Whoever asks for a block gets its file descriptors and, with the open
 // connection, a lease: the block is not reused before the share and all leases have ended. A lease

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The deprecated collectives over active sets: teams that are joined at their first use.
 // NOLINTBEGIN(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming):
 // the names and the shape of macros are OpenSHMEM's.

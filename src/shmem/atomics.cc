@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Atomics: every type is a word of 4 or 8 bytes.
 // NOLINTBEGIN(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming):
 // the names and the shape of macros are OpenSHMEM's.
@@ -9,8 +11,8 @@
 
 using ashlar::shmem::guarded;
 using ashlar::shmem::World;
-using ashlar::symm::AtomicCall;
 using ashlar::symm::AtomicKind;
+using ashlar::symm::AtomicOp;
 using ashlar::symm::WordBytes;
 
 namespace {
@@ -31,7 +33,7 @@ T value_of(uint64_t word) {
 }
 
 template <typename T>
-AtomicCall call_of(AtomicKind kind, T value, T expected = {}) {
+AtomicOp call_of(AtomicKind kind, T value, T expected = {}) {
   return {.kind = kind,
           .word = static_cast<WordBytes>(sizeof(T)),
           .operand = word_of(value),
@@ -47,13 +49,13 @@ struct Word {
 };
 
 template <typename T>
-T fetch(const Word<T>& at, const AtomicCall& call) {
+T fetch(const Word<T>& at, const AtomicOp& call) {
   World& world = World::get();
   return value_of<T>(world.fetch(world.place(at.context, at.address, sizeof(T), at.pe), call));
 }
 
 template <typename T>
-void post(const Word<T>& at, const AtomicCall& call) {
+void post(const Word<T>& at, const AtomicOp& call) {
   World& world = World::get();
   world.post(world.place(at.context, at.address, sizeof(T), at.pe), call);
 }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Collectives by those of ashlar::symm, or by puts and a barrier.
 #include "shmem/collectives.h"
 

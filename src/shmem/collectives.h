@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Collectives over the PEs of a team, whatever the type of their elements. Those of ashlar::symm
 // where it has one. All are collective, and throw what went wrong.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The one place of this library that prints and ends the process.
 #include "shmem/failing.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // How calls of OpenSHMEM fail, which has no codes for it: a sentence on standard error, and the end
 // of all PEs. Inside of this library failures are exceptions, as those of the facade are; they
 // become that here, and nowhere else.
@@ -19,7 +21,7 @@ namespace ashlar::shmem {
 // The caller's mistake.
 template <typename... Parts>
 [[noreturn]] void refuse(const Parts&... parts) {
-  throw UsageError(Status::usage(text(parts...)));
+  throw InvalidArgument(Status::invalid_argument(text(parts...)));
 }
 
 inline void check(const Status& status) {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Everything is an all-gather, which all PEs enter before anything is written, and leave when
 // everything is there: whoever reads it does so before it enters the next.
 #include "shmem/meeting.h"

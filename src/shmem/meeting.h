@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // PEs that have met: a group of ashlar::symm, with the symmetric heap as its ranks see it, and some
 // memory of its own for what collectives tell each other. Thread safe as groups are.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The symmetric heap, for C.
 #include <cstring>
 #include <limits>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Fences, barriers, contexts, locks.
 #include "ashlar/shmem/shmem.h"
 #include "shmem/failing.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Folders, redis://[user:password@]host[:port][/database], redis+unix://path; UCX.
 #include "shmem/places.h"
 
@@ -50,19 +52,21 @@ Result<symm::RedisOptions> redis_options(std::string_view address) {
     rest = rest.substr(at + 1);
     const size_t colon = user.find(':');
     if (colon == std::string_view::npos) {
-      return Status::usage("ASHLAR_SHMEM_STORE: expected redis://user:password@host:port");
+      return Status::invalid_argument(
+          "ASHLAR_SHMEM_STORE: expected redis://user:password@host:port");
     }
     options.user = user.substr(0, colon);
     options.password = user.substr(colon + 1);
   }
   if (const std::string_view database = take_behind(rest, '/');
       !database.empty() && !read_number(database, options.database)) {
-    return Status::usage(text("ASHLAR_SHMEM_STORE: \"", database, "\" is no number of a database"));
+    return Status::invalid_argument(
+        text("ASHLAR_SHMEM_STORE: \"", database, "\" is no number of a database"));
   }
   const bool is_bracketed = rest.ends_with(']');  // an address of IPv6 has colons of its own
   if (const std::string_view port = is_bracketed ? std::string_view() : take_behind(rest, ':');
       !port.empty() && !read_number(port, options.port)) {
-    return Status::usage(text("ASHLAR_SHMEM_STORE: \"", port, "\" is no port"));
+    return Status::invalid_argument(text("ASHLAR_SHMEM_STORE: \"", port, "\" is no port"));
   }
   if (rest.starts_with('[') && rest.ends_with(']')) rest = rest.substr(1, rest.size() - 2);
   if (!rest.empty()) options.host = rest;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Where PEs meet, and how they reach other machines, as the settings say.
 #pragma once
 

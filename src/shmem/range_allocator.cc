@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // First fit, and merging at once.
 #include "shmem/range_allocator.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Hands out ranges of the symmetric heap. Pure arithmetic on offsets, kept outside of the heap:
 // what programs write there by mistake harms nobody's books. The same calls in the same order give
 // the same offsets, which is what makes memory symmetric. Not thread safe.

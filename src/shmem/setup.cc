@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Beginning, end, who is who, and what can be reached.
 #include <stdlib.h>
 

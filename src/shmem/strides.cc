@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Where the other side is in one piece, and on another machine, so is what is sent.
 #include "shmem/strides.h"
 

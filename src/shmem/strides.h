@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Every n-th element of one side to every m-th of the other.
 #pragma once
 

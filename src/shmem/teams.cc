@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Looking up, joining and leaving.
 #include "shmem/teams.h"
 

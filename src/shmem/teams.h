@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Teams, active sets and contexts. Handles are looked up here, so that one that is stale is found
 // out. A team knows its PEs from the beginning, but its group is joined at its first collective:
 // most are made for translating numbers only, and an active set is never announced at all. Thread

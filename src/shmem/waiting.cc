@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Waiting for own words, and looking at them. Several words: what counts of them, and which of
 // those are as they should be, is one look; waiting is looking until it says so.
 // NOLINTBEGIN(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming):

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Beginning, end, and everything that reaches other PEs.
 #include "shmem/world.h"
 
@@ -250,12 +252,12 @@ void World::get(void* to, const Place& from, size_t bytes) {
                            static_cast<int64_t>(from.offset));
 }
 
-uint64_t World::fetch(const Place& at, symm::AtomicCall call) {
+uint64_t World::fetch(const Place& at, symm::AtomicOp call) {
   call.offset = at.offset;
   return everybody().memory().fetch(at.pe, call);
 }
 
-void World::post(const Place& at, symm::AtomicCall call) {
+void World::post(const Place& at, symm::AtomicOp call) {
   call.offset = at.offset;
   everybody().memory().post(at.pe, call);
 }

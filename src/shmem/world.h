@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What a program of OpenSHMEM has from shmem_init to shmem_finalize: all PEs, the symmetric heap
 // and who has which part of it, teams and contexts. One for each process; the functions of C, in
 // the other files of this folder, ask it. Thread safe.
@@ -11,7 +13,7 @@
 #include "ashlar/shmem/shmem_types.h"
 #include "ashlar/store.h"
 #include "ashlar/symmetric.h"
-#include "base/birthplace.h"
+#include "base/fork_guard.h"
 #include "base/mutex.h"
 #include "config/shmem_settings.h"
 #include "shmem/meeting.h"
@@ -38,7 +40,7 @@ class World {
   int world_size() const { return settings_.world_size; }
   int thread_level() const { return thread_level_; }
   // False: in a child of the process that is the PE.
-  bool is_here() const { return birthplace_.is_here(); }
+  bool is_here() const { return fork_guard_.is_here(); }
   Teams& teams() { return teams_; }
   Meeting& everybody() { return *teams_.world().meeting(); }
 
@@ -61,8 +63,8 @@ class World {
   bool is_symmetric(const void* address, size_t bytes) const;
   void put(const Place& to, const void* from, size_t bytes);
   void get(void* to, const Place& from, size_t bytes);
-  uint64_t fetch(const Place& at, symm::AtomicCall call);
-  void post(const Place& at, symm::AtomicCall call);
+  uint64_t fetch(const Place& at, symm::AtomicOp call);
+  void post(const Place& at, symm::AtomicOp call);
   void fence() { everybody().memory().fence(); }
   void quiet() { everybody().memory().quiet(); }
 
@@ -101,7 +103,7 @@ class World {
   // One turn of waiting: lets others run, and looks whether they still do.
   void rest(int turn);
 
-  const Birthplace birthplace_;
+  const ForkGuard fork_guard_;
   const ShmemSettings settings_;
   const int thread_level_;
   const std::shared_ptr<symm::Store> store_;          // also owned by groups, here and below

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Allocating, finding, freeing.
 #include "symm/arena.h"
 
@@ -46,13 +48,14 @@ Result<std::byte*> Arena::allocate(size_t bytes, const AllocationOptions& option
 
 Result<std::byte*> Arena::allocate_again(Block& block, size_t bytes) {
   if (block.is_live) {
-    return Status::usage(text("persistent allocation ", *block.persistent_id, " of ",
-                              block.layout.buffer_bytes, " bytes is still in use: free it first"));
+    return Status::invalid_argument(text("persistent allocation ", *block.persistent_id, " of ",
+                                         block.layout.buffer_bytes,
+                                         " bytes is still in use: free it first"));
   }
   if (bytes != block.layout.buffer_bytes) {
-    return Status::usage(text("persistent allocation ", *block.persistent_id, " has ",
-                              block.layout.buffer_bytes, " bytes, and ", bytes,
-                              " were asked for: use another id"));
+    return Status::invalid_argument(text("persistent allocation ", *block.persistent_id, " has ",
+                                         block.layout.buffer_bytes, " bytes, and ", bytes,
+                                         " were asked for: use another id"));
   }
   block.is_live = true;
   return block.buffer();
@@ -93,7 +96,8 @@ Status Arena::free(const void* pointer) {
   MutexLock lock(mutex_);
   const auto found = blocks_.find(static_cast<const std::byte*>(pointer));
   if (found == blocks_.end() || !found->second->is_live) {
-    return Status::usage(text(pointer, " is not the beginning of a symmetric block of this rank"));
+    return Status::invalid_argument(
+        text(pointer, " is not the beginning of a symmetric block of this rank"));
   }
   if (found->second->persistent_id) {
     found->second->is_live = false;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The symmetric memory of one rank: its blocks, in the order in which they were allocated. All
 // ranks are to allocate the same in the same order, which a rendezvous checks by ordinals and a
 // hash of the sequence. Ranks of a sub-group that allocate for themselves say so: blocks of each
@@ -72,10 +74,10 @@ class Arena {
 
   // Not collective. The buffer is aligned to 128 B; its pad is zero at first, and stays as
   // it was for a persistent id that is taken again. 0 bytes count as one.
-  // kUsage: the persistent id is in use, or was used for another size.
+  // kInvalidArgument: the persistent id is in use, or was used for another size.
   Result<std::byte*> allocate(size_t bytes, const AllocationOptions& options);
   // Peers that have it mapped keep it, and so do handles. Persistent ones stay for the next call.
-  // kUsage: not the beginning of a block.
+  // kInvalidArgument: not the beginning of a block.
   Status free(const void* pointer);
   // The live block that covers the address; of a pool's segment, what is carved from it.
   std::optional<Found> find(const void* pointer) const;

@@ -1,4 +1,6 @@
-// What an AtomicCall does to a word of this machine's memory. Peers that reach it by pointer and
+// SPDX-License-Identifier: Apache-2.0
+//
+// What an AtomicOp does to a word of this machine's memory. Peers that reach it by pointer and
 // those that ask for it through a transport end up here, so that all of them count as one.
 #pragma once
 
@@ -6,12 +8,12 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "ashlar/atomic_call.h"
+#include "ashlar/atomic_op.h"
 
 namespace ashlar::symm {
 
 template <typename Word>
-uint64_t change_word_of(std::byte* at, const AtomicCall& call) {
+uint64_t change_word_of(std::byte* at, const AtomicOp& call) {
   const std::atomic_ref<Word> word(*reinterpret_cast<Word*>(at));
   const auto operand = static_cast<Word>(call.operand);
   switch (call.kind) {
@@ -29,7 +31,7 @@ uint64_t change_word_of(std::byte* at, const AtomicCall& call) {
 
 // What was there before. REQUIRES: `at` is aligned to the word. Sequentially consistent: it stands
 // for signals and locks that users make of it.
-inline uint64_t change_word(std::byte* at, const AtomicCall& call) {
+inline uint64_t change_word(std::byte* at, const AtomicOp& call) {
   return call.word == WordBytes::k8 ? change_word_of<uint64_t>(at, call)
                                     : change_word_of<uint32_t>(at, call);
 }

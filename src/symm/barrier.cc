@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Barriers: arguments checked, then the steps of steps.h over the machine's memory.
 #include "symm/barrier.h"
 

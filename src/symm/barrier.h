@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Barriers over the group's own pads. What ranks wrote before one is seen by all after it.
 //
 // Each channel has barriers of its own, which have nothing to do with its signals and counters.
@@ -18,8 +20,8 @@ inline constexpr int kAllToAllRanks = 16;
 enum class BarrierKind { kAllToAll, kDissemination };
 
 // Where ranks are on several machines, the lowest of each speaks for it.
-// kUsage: no such channel. kUnsupported: a pad that cannot be reached. kTimeout: names who has not
-// come. The group's failure: its reason. With one rank, nothing but the checks.
+// kInvalidArgument: no such channel. kUnsupported: a pad that cannot be reached. kTimeout: names
+// who has not come. The group's failure: its reason. With one rank, nothing but the checks.
 Status barrier(const Pads& pads, int channel, const Limits& limits);
 // All ranks must use the same kind.
 Status barrier(const Pads& pads, int channel, BarrierKind kind, const Limits& limits);

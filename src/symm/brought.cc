@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Records of a rendezvous, written, read and compared.
 #include "symm/brought.h"
 
@@ -37,8 +39,8 @@ class Comparison {
     const auto of_rank = [&](int rank) { return value(all_[static_cast<size_t>(rank)]); };
     const std::string listed = list_differences(static_cast<int>(all_.size()), of_rank);
     if (listed.empty()) return *this;
-    wrong_ =
-        Status::usage(text("the ranks of group ", group_, " came with ", otherwise, ": ", listed));
+    wrong_ = Status::invalid_argument(
+        text("the ranks of group ", group_, " came with ", otherwise, ": ", listed));
     return *this;
   }
   Status take() { return std::move(wrong_); }
@@ -127,8 +129,8 @@ Status describe_other_acts(const std::string& group, const std::vector<Brought>&
   const Result<std::string> difference = first_difference(tails);
   if (!difference.ok()) return difference.status();
   if (!difference->empty()) {
-    return Status::usage(text("the ranks of group ", group, " have used ", all[0].scope,
-                              " differently, first ", *difference));
+    return Status::invalid_argument(text("the ranks of group ", group, " have used ", all[0].scope,
+                                         " differently, first ", *difference));
   }
   Comparison compared(group, all);
   return compared

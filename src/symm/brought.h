@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What a rank brings to a rendezvous: which memory it means, after which allocations, and how the
 // others get at it. Every rank reads the same records in the same order, and so finds the same.
 #pragma once
@@ -43,8 +45,8 @@ struct Brought {
 Result<std::vector<Brought>> parse_brought(const std::string& group,
                                            std::span<const std::string> records);
 
-// Whether the ranks mean the same. kUsage lists every rank's value of the first that differs;
-// kFormat: one makes no sense.
+// Whether the ranks mean the same. kInvalidArgument lists every rank's value of the first that
+// differs; kFormat: one makes no sense.
 Status check_brought(const std::string& group, const std::vector<Brought>& all);
 // Whether ranks that use one pool have done different things with it: they had better say what.
 bool has_other_acts(const std::vector<Brought>& all);

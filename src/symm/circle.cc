@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Joining and leaving. Where a rendezvous goes on: rendezvous.cc.
 #include "symm/circle.h"
 
@@ -29,15 +31,15 @@ Status check_options(const CircleOptions& options) {
   if (Status wrong = check_name("group", options.name); !wrong.ok()) return wrong;
   if (options.world_size < 1 || options.world_size > kMaxRanks || options.rank < 0 ||
       options.rank >= options.world_size) {
-    return Status::usage(text("rank ", options.rank, " of ", options.world_size,
-                              ": expected 0 <= rank < world size <= ", kMaxRanks));
+    return Status::invalid_argument(text("rank ", options.rank, " of ", options.world_size,
+                                         ": expected 0 <= rank < world size <= ", kMaxRanks));
   }
   const std::set<uint64_t> distinct(options.members.begin(), options.members.end());
   const bool has_all = options.members.size() == static_cast<size_t>(options.world_size) &&
                        distinct.size() == options.members.size();
   if (!options.members.empty() && !has_all) {
-    return Status::usage(text(options.members.size(), " members (", distinct.size(),
-                              " different ones) for ", options.world_size, " ranks"));
+    return Status::invalid_argument(text(options.members.size(), " members (", distinct.size(),
+                                         " different ones) for ", options.world_size, " ranks"));
   }
   return {};
 }
@@ -81,13 +83,14 @@ Status check_name(std::string_view what, std::string_view name) {
       Store::check_key(name).ok()) {
     return {};
   }
-  return Status::usage(text(what, " '", name.substr(0, 2 * kMostNameBytes), "': expected 1 to ",
-                            kMostNameBytes, " printable characters without spaces and slashes"));
+  return Status::invalid_argument(text(what, " '", name.substr(0, 2 * kMostNameBytes),
+                                       "': expected 1 to ", kMostNameBytes,
+                                       " printable characters without spaces and slashes"));
 }
 
 Result<std::unique_ptr<Circle>> Circle::join(Arena& arena, std::shared_ptr<Store> store,
                                              const CircleOptions& options, Deadline deadline) {
-  if (store == nullptr) return Status::usage("a group needs a store to meet in");
+  if (store == nullptr) return Status::invalid_argument("a group needs a store to meet in");
   if (Status good = check_options(options); !good.ok()) return good;
   const Result<Token> attempt = draw_token();
   if (!attempt.ok()) return attempt.status();
@@ -202,7 +205,8 @@ Status Circle::check_roster() const {
     const auto of_rank = [&](int rank) { return value(all[rank]); };
     const std::string listed = list_differences(seat_.world_size, of_rank);
     if (listed.empty()) return {};
-    return Status::usage(text("the ranks of group ", options_.name, " ", how, ": ", listed));
+    return Status::invalid_argument(
+        text("the ranks of group ", options_.name, " ", how, ": ", listed));
   };
   const auto word = [](bool is_set) { return std::string_view(is_set ? "true" : "false"); };
   using Record = const JoinRecord&;
@@ -232,8 +236,9 @@ Status Circle::check_devices() const {
   }
   for (const auto& [device, ranks] : owners) {
     if (ranks.size() == 1) continue;
-    return Status::usage(text(name_ranks(ranks), " of group ", options_.name, " use one device, ",
-                              to_hex(device), ": give each its own, or set may_share_device"));
+    return Status::invalid_argument(text(name_ranks(ranks), " of group ", options_.name,
+                                         " use one device, ", to_hex(device),
+                                         ": give each its own, or set may_share_device"));
   }
   return {};
 }
@@ -249,11 +254,11 @@ Status Circle::check_transports() const {
   }
   // A device's memory is mapped, wherever it is.
   if (remote.empty() || without.empty() || all[0].device != DeviceUuid{}) return {};
-  return Status::usage(text(name_ranks(remote), " of group ", options_.name,
-                            remote.size() == 1 ? " is" : " are",
-                            " on another machine than rank 0, and ", name_ranks(without),
-                            " brought no transport: give all ranks one in the options of the "
-                            "group, such as ashlar::ucx's"));
+  return Status::invalid_argument(
+      text(name_ranks(remote), " of group ", options_.name, remote.size() == 1 ? " is" : " are",
+           " on another machine than rank 0, and ", name_ranks(without),
+           " brought no transport: give all ranks one in the options of the "
+           "group, such as ashlar::ucx's"));
 }
 
 Links::Options Circle::link_options() const {
@@ -305,7 +310,7 @@ Status Circle::leave(Deadline deadline) {
     if (!turn_.take(Deadline::after(kPartingPatience))) return late;
   }
   const TurnTaken taken(turn_);
-  if (is_over_) return Status::usage(text("group ", options_.name, " was left already"));
+  if (is_over_) return Status::invalid_argument(text("group ", options_.name, " was left already"));
   const Status finished = finish(deadline);
   part(finished);
   return finished;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The ranks of a group that have met, know each other, and have a pad in common; what a user calls
 // a group (ashlar/symmetric.h) is made of it. Joining, leaving and rendezvous are collective: all
 // ranks of the group do them, in the same order; another thread of the same rank waits its turn,
@@ -36,7 +38,7 @@ namespace ashlar::symm {
 struct Brought;
 
 inline constexpr size_t kMostNameBytes = 64;
-// kUsage: it cannot be the name of a job or a group. `what`: "group".
+// kInvalidArgument: it cannot be the name of a job or a group. `what`: "group".
 Status check_name(std::string_view what, std::string_view name);
 
 struct CircleOptions {
@@ -85,8 +87,8 @@ class Circle {
 
   // All ranks' memory of the block that covers `pointer`. The first time for each block it is
   // collective; afterwards the same table is returned at once.
-  // kUsage: no symmetric memory of this rank (at once, and only here); or what the ranks brought
-  // does not match.
+  // kInvalidArgument: no symmetric memory of this rank (at once, and only here); or what the ranks
+  // brought does not match.
   Result<PeerHandle> rendezvous(const void* pointer, Deadline deadline) ASHLAR_EXCLUDES(turn_);
   // Zeroed memory of all ranks that no block knows: Peers::pad. Collective.
   Result<std::shared_ptr<const Peers>> share_memory(size_t bytes, Deadline deadline)
@@ -137,7 +139,7 @@ class Circle {
   bool needs_fabric() const;
   // By what the ranks said when they joined. Empty: memory is to travel as fabric handles.
   std::string why_no_fabric() const;
-  // kUsage: some rank's memory cannot get to some other.
+  // kInvalidArgument: some rank's memory cannot get to some other.
   Status check_ways() const;
   // The handle of the block, or why there is none, in what this rank brings.
   void offer(const Block& block, Brought& own) const;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The system's set of cores, as bits.
 #include "symm/cores.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The cores that ranks may use. Launchers like to give each rank cores of its own, so that one
 // rank's say nothing about how many there are for all.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What went well is counted once it has.
 #include "symm/counted_operations.h"
 
@@ -69,11 +71,11 @@ Status CountedOperations::post(const Peers& peers, int to, size_t place,
   return note(kPost, from.size(), counted_->post(peers, to, place, from));
 }
 
-Status CountedOperations::post(const Peers& peers, int at, const AtomicCall& what) {
+Status CountedOperations::post(const Peers& peers, int at, const AtomicOp& what) {
   return note(kAtomicPost, static_cast<size_t>(what.word), counted_->post(peers, at, what));
 }
 
-Result<uint64_t> CountedOperations::fetch(const Peers& peers, int at, const AtomicCall& what) {
+Result<uint64_t> CountedOperations::fetch(const Peers& peers, int at, const AtomicOp& what) {
   Result<uint64_t> before = counted_->fetch(peers, at, what);
   if (before.ok()) (void)note(kFetch, static_cast<size_t>(what.word), {}).ok();
   return before;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Operations that count what they are asked to do, and have others do it.
 #pragma once
 
@@ -32,8 +34,8 @@ class CountedOperations final : public Operations {
   Status put(const Peers& peers, int to, size_t place, std::span<const std::byte> from) override;
   Status get(const Peers& peers, int from, size_t place, std::span<std::byte> to) override;
   Status post(const Peers& peers, int to, size_t place, std::span<const std::byte> from) override;
-  Status post(const Peers& peers, int at, const AtomicCall& what) override;
-  Result<uint64_t> fetch(const Peers& peers, int at, const AtomicCall& what) override;
+  Status post(const Peers& peers, int at, const AtomicOp& what) override;
+  Result<uint64_t> fetch(const Peers& peers, int at, const AtomicOp& what) override;
   Status fence(const Peers& peers) override { return counted_->fence(peers); }
   Status quiet(const Peers& peers) override { return counted_->quiet(peers); }
   Status store_words(const Peers& peers, const WordStore& what, const When& when) override;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A rank that got through exchange n has seen that all ranks entered it, and so that all got
 // through n - 1: nobody looks at its key of that one any more, and it goes.
 #include "symm/exchange.h"

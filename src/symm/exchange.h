@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What the ranks of one group do over its store: all give something and all get everything, or
 // meet. Each call has a number, so that calls of one group do not mix and a group that sits out
 // what another does is not disturbed. One call at a time: the group's lock sees to that.

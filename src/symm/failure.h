@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Whether a group still works. Everyone who waits looks here now and then, so that one rank's death
 // ends every wait of its group, whatever it was for.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // How memory gets from rank to rank in a rendezvous: as descriptors over the channel, which is the
 // way on one machine; or as fabric handles, which are bytes and travel in the records, where that
 // is asked for or where there is no other way. Ranks that only asked for it go on with descriptors,
@@ -45,7 +47,7 @@ Status Circle::check_ways() const {
     if (each.host != all[0].host || !each.no_fd.empty()) far.push_back(each.seat.rank);
   }
   const bool is_far = !is_on_one_machine();
-  return Status::usage(text(
+  return Status::invalid_argument(text(
       name_ranks(far), " of group ", options_.name,
       is_far ? (far.size() == 1 ? " is" : " are") : (far.size() == 1 ? " has" : " have"),
       is_far ? " on another machine than rank 0" : " no descriptors to hand over",

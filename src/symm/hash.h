@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A hash that is the same on all machines. Against mistakes, not against malice.
 #pragma once
 

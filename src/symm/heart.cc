@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A round over all pulses, then a rest.
 #include "symm/heart.h"
 
@@ -8,7 +10,8 @@
 namespace ashlar::symm {
 
 Result<std::unique_ptr<Heart>> Heart::start(std::chrono::milliseconds interval) {
-  if (interval.count() < 1) return Status::usage("a heart beats at most once in a millisecond");
+  if (interval.count() < 1)
+    return Status::invalid_argument("a heart beats at most once in a millisecond");
   std::unique_ptr<Heart> heart(new Heart(interval));
   Result<std::thread> thread = start_thread([raw = heart.get()] { raw->run(); });
   if (!thread.ok()) return thread.status();

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // One thread for each process that does something for each of its groups again and again: say that
 // it lives, and look whether the others do. Thread safe.
 #pragma once

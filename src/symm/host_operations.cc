@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Inline, and at once.
 #include "symm/host_operations.h"
 
@@ -17,7 +19,7 @@ constexpr int kMeasuringRounds = 3;
 constexpr size_t kMostWordsAtOnce = 16384;  // that are on their way to another machine
 
 // Another machine counts from the pad on.
-AtomicCall behind_front(const Peers& peers, AtomicCall what) {
+AtomicOp behind_front(const Peers& peers, AtomicOp what) {
   what.offset += peers.front_bytes();
   return what;
 }
@@ -70,7 +72,7 @@ Status HostOperations::post(const Peers& peers, int to, size_t place,
   return peers.remote()->put(to, peers.front_bytes() + place, from, Deadline::never());
 }
 
-Status HostOperations::post(const Peers& peers, int at, const AtomicCall& what) {
+Status HostOperations::post(const Peers& peers, int at, const AtomicOp& what) {
   if (peers.access(at) == PeerAccess::kRemote) {
     return peers.remote()->post(at, behind_front(peers, what), Deadline::never());
   }
@@ -78,7 +80,7 @@ Status HostOperations::post(const Peers& peers, int at, const AtomicCall& what) 
   return {};
 }
 
-Result<uint64_t> HostOperations::fetch(const Peers& peers, int at, const AtomicCall& what) {
+Result<uint64_t> HostOperations::fetch(const Peers& peers, int at, const AtomicOp& what) {
   if (peers.access(at) == PeerAccess::kRemote) {
     return peers.remote()->fetch(at, behind_front(peers, what), Deadline::never());
   }

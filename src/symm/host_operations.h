@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Operations on the host's memory: the caller's thread does them, and waits. Ranks on other
 // machines are reached by the group's transport.
 #pragma once
@@ -18,8 +20,8 @@ class HostOperations final : public Operations {
   Status put(const Peers& peers, int to, size_t place, std::span<const std::byte> from) override;
   Status get(const Peers& peers, int from, size_t place, std::span<std::byte> to) override;
   Status post(const Peers& peers, int to, size_t place, std::span<const std::byte> from) override;
-  Status post(const Peers& peers, int at, const AtomicCall& what) override;
-  Result<uint64_t> fetch(const Peers& peers, int at, const AtomicCall& what) override;
+  Status post(const Peers& peers, int at, const AtomicOp& what) override;
+  Result<uint64_t> fetch(const Peers& peers, int at, const AtomicOp& what) override;
   Status fence(const Peers& peers) override;
   Status quiet(const Peers& peers) override;
   Status store_words(const Peers& peers, const WordStore& what, const When& when) override;

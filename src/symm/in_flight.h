@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Work in streams that has not ended yet, counted for whoever must not go before it: handles, which
 // keep memory mapped, and groups. Thread safe.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What is said of a wait that did not end in time: who waited for whom, how long, and what the pad
 // holds. The same whoever waited, a thread of the host or a kernel.
 #pragma once

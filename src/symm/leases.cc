@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // By this machine's clock alone: numbers have no meaning but that they change.
 #include "symm/leases.h"
 

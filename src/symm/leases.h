@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Whether the ranks of a group live, as their store tells: each writes a new number at every beat,
 // and one whose number stays the same for the length of a lease is lost: stopped, or its machine
 // gone. Deaths on this machine are noticed sooner, by the links.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Multicast for a block, set up by all ranks together in five phases: create and export, exchange,
 // import and take part, bind and map, commit. After each of them that can fail the ranks agree
 // whether all could; if not, all go on without, for the same reason, and undo what they did in

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Which function does what.
 #include "symm/operations.h"
 
@@ -64,7 +66,7 @@ Status perform(const Pads& pads, const Signal& what, const Limits& limits) {
       return wait_for_value(pads, what.rank, what.channel, what.value, limits);
     case Signal::Kind::kBarrier: return barrier(pads, what.channel, limits);
   }
-  return Status::usage("no such signal");
+  return Status::invalid_argument("no such signal");
 }
 
 void store_words_at(std::byte* first, const WordStore& what) {
@@ -86,11 +88,11 @@ Status no_words() {
 
 }  // namespace
 
-Status Operations::post(const Peers& /*peers*/, int /*at*/, const AtomicCall& /*what*/) {
+Status Operations::post(const Peers& /*peers*/, int /*at*/, const AtomicOp& /*what*/) {
   return no_words();
 }
 
-Result<uint64_t> Operations::fetch(const Peers& /*peers*/, int /*at*/, const AtomicCall& /*what*/) {
+Result<uint64_t> Operations::fetch(const Peers& /*peers*/, int /*at*/, const AtomicOp& /*what*/) {
   return no_words();
 }
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What the ranks of a group do with their memory, wherever that is: on the host's the caller's
 // thread does it (host_operations.h), on a device's a piece of work in a stream (device/). The
 // facade speaks to this alone. Results have the same bits everywhere.
@@ -11,7 +13,7 @@
 #include <span>
 #include <variant>
 
-#include "ashlar/atomic_call.h"
+#include "ashlar/atomic_op.h"
 #include "ashlar/status.h"
 #include "ashlar/types.h"
 #include "symm/collectives/moving.h"
@@ -114,8 +116,8 @@ class Operations {
   virtual Status post(const Peers& peers, int to, size_t place, std::span<const std::byte> from) {
     return put(peers, to, place, from);
   }
-  virtual Status post(const Peers& peers, int at, const AtomicCall& what);
-  virtual Result<uint64_t> fetch(const Peers& peers, int at, const AtomicCall& what);
+  virtual Status post(const Peers& peers, int at, const AtomicOp& what);
+  virtual Result<uint64_t> fetch(const Peers& peers, int at, const AtomicOp& what);
   virtual Status fence(const Peers& /*peers*/) { return {}; }
   virtual Status quiet(const Peers& /*peers*/) { return {}; }
   // Words are stored with release; on another machine, put there after a fence. REQUIRES: checked.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Pads: their sizes, their checks, and their contents as text.
 #include "symm/pad.h"
 
@@ -16,12 +18,12 @@ constexpr int kMostEntries = 16;
 
 Status check_shape(int world_size, int channel_count) {
   if (world_size < 1 || world_size > kMaxRanks) {
-    return Status::usage(
+    return Status::invalid_argument(
         text("a pad for ", world_size, " ranks: there can be 1 to ", kMaxRanks, " ranks"));
   }
   if (channel_count < 1 || channel_count > kMaxChannels) {
-    return Status::usage(text("a pad of ", channel_count, " channels: there can be 1 to ",
-                              kMaxChannels, " channels"));
+    return Status::invalid_argument(text(
+        "a pad of ", channel_count, " channels: there can be 1 to ", kMaxChannels, " channels"));
   }
   return {};
 }
@@ -29,16 +31,16 @@ Status check_shape(int world_size, int channel_count) {
 Status check_bases(int rank, const std::vector<std::byte*>& bases, size_t alignment) {
   const int world_size = static_cast<int>(bases.size());
   if (rank < 0 || rank >= world_size) {
-    return Status::usage(
+    return Status::invalid_argument(
         text("rank ", rank, " of ", world_size, ": ranks are 0 to ", world_size - 1));
   }
   if (bases[static_cast<size_t>(rank)] == nullptr) {
-    return Status::usage(text("rank ", rank, " has no pad of its own"));
+    return Status::invalid_argument(text("rank ", rank, " has no pad of its own"));
   }
   for (int owner = 0; owner < world_size; ++owner) {
     const auto address = reinterpret_cast<uintptr_t>(bases[static_cast<size_t>(owner)]);
     if (!is_aligned(address, alignment)) {
-      return Status::usage(
+      return Status::invalid_argument(
           text("the pad of rank ", owner, " is not aligned to ", alignment, " bytes"));
     }
   }
@@ -109,9 +111,9 @@ Slots::Slots(int rank, int channel_count, std::vector<std::byte*> bases, RemoteP
 
 Status Slots::check_channel(int channel) const {
   if (channel >= 0 && channel < channel_count_) return {};
-  return Status::usage(text("channel ", channel, " does not exist: with ", world_size_,
-                            " ranks this pad has channels 0 to ", channel_count_ - 1,
-                            "; a larger pad has more"));
+  return Status::invalid_argument(text("channel ", channel, " does not exist: with ", world_size_,
+                                       " ranks this pad has channels 0 to ", channel_count_ - 1,
+                                       "; a larger pad has more"));
 }
 
 Status Slots::check_reachable(int rank) const {
@@ -144,14 +146,15 @@ Result<Pads> Pads::over(int rank, int channel_count, std::vector<std::byte*> bas
 
 Result<Slots> Pads::user_slots(size_t user_pad_bytes, std::vector<std::byte*> bases) const {
   if (bases.size() != static_cast<size_t>(world_size())) {
-    return Status::usage(
+    return Status::invalid_argument(
         text(bases.size(), " user pads in a group of ", world_size(), ": each rank has one"));
   }
   if (Status wrong = check_bases(rank(), bases, sizeof(uint32_t)); !wrong.ok()) return wrong;
   const size_t channel_bytes = sizeof(uint32_t) * bases.size();
   if (user_pad_bytes < channel_bytes) {
-    return Status::usage(text("a pad of ", user_pad_bytes, " bytes has no room for one channel: ",
-                              world_size(), " ranks need ", channel_bytes, " bytes"));
+    return Status::invalid_argument(text("a pad of ", user_pad_bytes,
+                                         " bytes has no room for one channel: ", world_size(),
+                                         " ranks need ", channel_bytes, " bytes"));
   }
   const size_t channel_count = std::min<size_t>(user_pad_bytes / channel_bytes, kMaxChannels);
   Slots slots(rank(), static_cast<int>(channel_count), std::move(bases), nullptr);

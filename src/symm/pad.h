@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Pads: the words by which ranks tell each other things. Layouts, addresses and checks; what the
 // words mean is in signals.h and barrier.h.
 //
@@ -30,7 +32,7 @@ class RemotePads;
 inline constexpr int kMaxRanks = 1 << 16;
 inline constexpr int kMaxChannels = 1 << 20;
 
-// kUsage: no such pad.
+// kInvalidArgument: no such pad.
 Result<size_t> pad_bytes(int world_size, int channel_count);
 
 // Where the 32-bit slots of a kind of pad are, for every rank of a group.
@@ -44,7 +46,7 @@ class Slots {
   // How ranks on other machines are told; null: there are none.
   RemotePads* remote() const { return remote_; }
 
-  // kUsage with the range that is allowed.
+  // kInvalidArgument with the range that is allowed.
   Status check_channel(int channel) const;
   Status check_rank(int rank) const { return Seat{rank_, world_size_}.check_rank(rank); }
   // kUnsupported: that rank's pad cannot be reached by pointer.
@@ -80,7 +82,7 @@ class Pads {
  public:
   // `bases` has one pointer for each rank, null where a rank's memory cannot be reached by pointer.
   // Each is pad_bytes() of zeros, aligned to a line. `remote` reaches those, and outlives this;
-  // null: nothing does. kUsage: a wrong rank, size or alignment.
+  // null: nothing does. kInvalidArgument: a wrong rank, size or alignment.
   static Result<Pads> over(int rank, int channel_count, std::vector<std::byte*> bases,
                            RemotePads* remote = nullptr);
 
@@ -93,8 +95,8 @@ class Pads {
   // Otherwise as suits the cores that this process may use.
   void set_patience(Patience patience) { slots_.patience_ = patience; }
 
-  // The slots of a user's pads of that many bytes. kUsage: too small for one channel, or a base
-  // that is not aligned to a word.
+  // The slots of a user's pads of that many bytes. kInvalidArgument: too small for one channel, or
+  // a base that is not aligned to a word.
   Result<Slots> user_slots(size_t user_pad_bytes, std::vector<std::byte*> bases) const;
 
   // REQUIRES: all three in range, the owner reachable.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The words that one rank tells another on one channel. Also read and written by kernels of
 // devices: nothing but plain words.
 #pragma once

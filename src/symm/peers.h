@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Where every rank's memory is for this one: one table for each (block, group), made by a
 // rendezvous and shared by the block, and by all handles. Constant, so that any thread may read it;
 // keeps all that it names mapped, whoever has freed it meanwhile. And the handle, which is what
@@ -120,10 +122,11 @@ class PeerHandle {
   uint32_t number() const { return part_.number; }
 
   // Where in a rank's buffer `bytes` of it are, `offset` behind what the rendezvous was called
-  // with. kUsage: no such rank, or not within the buffer.
+  // with. kInvalidArgument: no such rank, or not within the buffer.
   Result<size_t> place_of(int rank, int64_t offset, size_t bytes) const;
   // `bytes` of a rank's memory, `offset` behind what the rendezvous was called with. Valid while a
-  // handle is. kUsage: no such rank, or not within the buffer; kUnsupported: it is remote.
+  // handle is. kInvalidArgument: no such rank, or not within the buffer; kUnsupported: it is
+  // remote.
   Result<std::byte*> at(int rank, int64_t offset, size_t bytes) const;
 
  private:
@@ -134,11 +137,12 @@ class PeerHandle {
 inline Result<size_t> PeerHandle::place_of(int rank, int64_t offset, size_t bytes) const {
   if (Status wrong = peers_->seat().check_rank(rank); !wrong.ok()) return wrong;
   const size_t available = part_.end - part_.offset;
-  if (offset < 0) return Status::usage(text("offset ", offset, ": expected 0 to ", available));
+  if (offset < 0)
+    return Status::invalid_argument(text("offset ", offset, ": expected 0 to ", available));
   const auto begin = static_cast<uint64_t>(offset);
   if (begin > available || bytes > available - begin) {
-    return Status::usage(text(bytes, " bytes at offset ", offset, ": there are ", available,
-                              " bytes from the handle's offset on"));
+    return Status::invalid_argument(text(bytes, " bytes at offset ", offset, ": there are ",
+                                         available, " bytes from the handle's offset on"));
   }
   return part_.offset + begin;
 }

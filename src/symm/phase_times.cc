@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // One clock for all phases: none overlaps another.
 #include "symm/phase_times.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Where the time of joining and of rendezvous goes, on this rank.
 #pragma once
 

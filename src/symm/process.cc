@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Starting the threads, and finding out where we are.
 #include "symm/process.h"
 
@@ -35,13 +37,13 @@ Result<std::unique_ptr<Process>> Process::start(const ProcessOptions& options) {
   // Whoever was late himself by half a lease blames nobody (leases.cc): with longer heartbeats that
   // would be everybody, always.
   if (options.heartbeat.count() < 1 || options.lease / 3 < options.heartbeat) {
-    return Status::usage(text("a lease of ", options.lease.count(), " ms and a heartbeat every ",
-                              options.heartbeat.count(),
-                              " ms: expected a lease of at least three heartbeats"));
+    return Status::invalid_argument(text("a lease of ", options.lease.count(),
+                                         " ms and a heartbeat every ", options.heartbeat.count(),
+                                         " ms: expected a lease of at least three heartbeats"));
   }
   if (options.machine.size() > kMostMachineBytes) {
-    return Status::usage(text("a machine's name of ", options.machine.size(),
-                              " bytes: expected at most ", kMostMachineBytes));
+    return Status::invalid_argument(text("a machine's name of ", options.machine.size(),
+                                         " bytes: expected at most ", kMostMachineBytes));
   }
   std::unique_ptr<Process> process(new Process(options));
   const Result<Token> token = draw_token();
@@ -59,7 +61,7 @@ Result<std::unique_ptr<Process>> Process::start(const ProcessOptions& options) {
 }
 
 Status Process::not_here() {
-  return Status::usage(
+  return Status::invalid_argument(
       "this heap, or what is made of it, is of the process that this one was forked off: in a "
       "child, make a heap and join a group anew");
 }

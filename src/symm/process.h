@@ -1,7 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What there is once in each process, for all of its ranks and groups: who it is, its channel, its
 // heart, its back ends, and what its ranks lend to each other. Outlives arenas and groups. In a
 // child of a fork, which has none of the threads, it can neither be used nor ended: the facade sees
-// to that (check_here, make_shared_here). Thread safe.
+// to that (check_here, make_fork_guarded). Thread safe.
 #pragma once
 
 #include <chrono>
@@ -9,7 +11,7 @@
 #include <memory>
 #include <string>
 
-#include "base/birthplace.h"
+#include "base/fork_guard.h"
 #include "base/mutex.h"
 #include "symm/backend/backends.h"
 #include "symm/channel/channel.h"
@@ -27,8 +29,8 @@ class Process {
  public:
   static Result<std::unique_ptr<Process>> start(const ProcessOptions& options);
 
-  // kUsage: this is a child of the process that it was started in.
-  Status check_here() const { return birthplace_.is_here() ? Status() : not_here(); }
+  // kInvalidArgument: this is a child of the process that it was started in.
+  Status check_here() const { return fork_guard_.is_here() ? Status() : not_here(); }
 
   const ProcessOptions& options() const { return options_; }
   const Token& token() const { return token_; }
@@ -51,7 +53,7 @@ class Process {
   explicit Process(const ProcessOptions& options) : options_(options) {}
   static Status not_here();
 
-  const Birthplace birthplace_;
+  const ForkGuard fork_guard_;
   const ProcessOptions options_;
   Token token_{};
   std::string host_;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // One symmetric block as it lies on other machines: this rank's, which they reach, and theirs,
 // which this rank reaches. Offsets count from the beginning of the block. Constant, and thread
 // safe; ends of waits are those of the transport.
@@ -38,11 +40,11 @@ class RemoteMemory {
     return into.empty() ? Status() : regions_[rank]->get(offset, into, deadline);
   }
   // Changes a word, some time after this returns. kTimeout: it does not.
-  Status post(int rank, const AtomicCall& call, Deadline deadline) const {
+  Status post(int rank, const AtomicOp& call, Deadline deadline) const {
     return regions_[rank]->post(call, deadline);
   }
   // What was there before.
-  Result<uint64_t> fetch(int rank, const AtomicCall& call, Deadline deadline) const {
+  Result<uint64_t> fetch(int rank, const AtomicOp& call, Deadline deadline) const {
     return regions_[rank]->fetch(call, deadline);
   }
   // What was put and added before is seen before what comes after.

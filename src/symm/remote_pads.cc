@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Each thing that is told, as changes to a line.
 #include "symm/remote_pads.h"
 
@@ -6,8 +8,8 @@
 namespace ashlar::symm {
 namespace {
 
-AtomicCall addition(uint64_t offset, WordBytes word, uint64_t amount) {
-  AtomicCall call;
+AtomicOp addition(uint64_t offset, WordBytes word, uint64_t amount) {
+  AtomicOp call;
   call.kind = AtomicKind::kAdd;
   call.word = word;
   call.offset = offset;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // How this rank tells things to ranks on other machines: changes to the lines of their pads
 // (pad.h), which they look at in their own memory. And the memory that they wait in meanwhile: one
 // that lets the transport work.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Connecting, and parting.
 #include "symm/remotes.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The ranks of a group that are on other machines, as this rank reaches them: a connection to each,
 // and who speaks for which machine. Made once all ranks have joined; constant afterwards, and
 // thread safe.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The rendezvous: from a block of this rank to a table of all ranks' memory. In order: look into
 // the cache, say what we bring, check that it matches, hand it over and map what the others handed
 // over (handing_over.cc), agree that all could, keep the table. The table is made of shared owners,
@@ -37,8 +39,9 @@ PeerHandle handle_of(const Arena::Found& found, std::shared_ptr<const Peers> pee
 Result<PeerHandle> Circle::rendezvous(const void* pointer, Deadline deadline) {
   const std::optional<Arena::Found> found = arena_.find(pointer);
   if (!found) {
-    return Status::usage(text(pointer, " is no symmetric memory of rank ", seat_.rank,
-                              ": allocate it from the arena that joined group ", options_.name));
+    return Status::invalid_argument(text(pointer, " is no symmetric memory of rank ", seat_.rank,
+                                         ": allocate it from the arena that joined group ",
+                                         options_.name));
   }
   // Without waiting for a turn, if we can.
   std::shared_ptr<const Peers> peers = table_of(*found);
@@ -47,7 +50,8 @@ Result<PeerHandle> Circle::rendezvous(const void* pointer, Deadline deadline) {
   const TurnTaken taken(turn_);
   peers = table_of(*found);
   if (peers == nullptr) {
-    if (is_over_) return Status::usage(text("group ", options_.name, " was left already"));
+    if (is_over_)
+      return Status::invalid_argument(text("group ", options_.name, " was left already"));
     Result<std::shared_ptr<const Peers>> met = meet(*found->block, found->carving.get(), deadline);
     if (!met.ok()) return met.status();
     peers = *std::move(met);
@@ -69,7 +73,7 @@ std::shared_ptr<const Peers> Circle::table_of(const Arena::Found& found) const {
 Result<std::shared_ptr<const Peers>> Circle::share_memory(size_t bytes, Deadline deadline) {
   if (!turn_.take(deadline)) return Turn::not_taken("a rendezvous");
   const TurnTaken taken(turn_);
-  if (is_over_) return Status::usage(text("group ", options_.name, " was left already"));
+  if (is_over_) return Status::invalid_argument(text("group ", options_.name, " was left already"));
   const uint64_t ordinal = hidden_count_++;
   const Result<std::shared_ptr<Block>> block =
       arena_.make_hidden(bytes, "hidden of group " + options_.name, ordinal);

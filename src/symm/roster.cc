@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Publish, read, and meet under the name of what was read.
 #include "symm/roster.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Who joins a group: a record of each rank, published in the store, on which all ranks agree before
 // anything else is done. What an earlier group of the same name left behind does no harm: the ranks
 // meet under a name made of all records as each of them read them, and one that read an old record

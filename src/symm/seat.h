@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Who we are among how many, and how sentences name ranks.
 #pragma once
 
@@ -15,10 +17,10 @@ struct Seat {
   int rank = 0;
   int world_size = 1;
 
-  // kUsage: nobody sits there.
+  // kInvalidArgument: nobody sits there.
   Status check_rank(int other) const {
     if (other >= 0 && other < world_size) return {};
-    return Status::usage(text("rank ", other, ": expected 0 to ", world_size - 1));
+    return Status::invalid_argument(text("rank ", other, ": expected 0 to ", world_size - 1));
   }
 };
 

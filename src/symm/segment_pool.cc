@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Carving, growing, giving back.
 #include "symm/segment_pool.h"
 
@@ -80,7 +82,7 @@ Status SegmentPool::free(const void* pointer) {
                        segment->second.carvings == found->block->carvings &&
                        segment->second.buffer + carving->offset == at;
   if (!is_ours) {
-    return Status::usage(
+    return Status::invalid_argument(
         text(pointer, " is not the beginning of a buffer of pool ", options_.name));
   }
   log_->note({Act::Kind::kFree, carving->ordinal});
@@ -104,16 +106,16 @@ void SegmentPool::free_segment(uint64_t number) {
   segments_.erase(segment);
 }
 
-SegmentPool::Use SegmentPool::use() {
-  Use use;
-  use.acts = log_->state();
-  if (!turn_.take(Deadline::never())) return use;
+SegmentPool::Stats SegmentPool::stats() {
+  Stats stats;
+  stats.acts = log_->state();
+  if (!turn_.take(Deadline::never())) return stats;
   const TurnTaken taken(turn_);
-  use.segment_count = segments_.size();
-  for (const auto& [number, segment] : segments_) use.segment_bytes += segment.bytes;
-  use.used_bytes = use.segment_bytes - holes_.free_bytes();
-  use.buffer_count = buffer_count_;
-  return use;
+  stats.segment_count = segments_.size();
+  for (const auto& [number, segment] : segments_) stats.segment_bytes += segment.bytes;
+  stats.used_bytes = stats.segment_bytes - holes_.free_bytes();
+  stats.buffer_count = buffer_count_;
+  return stats;
 }
 
 }  // namespace ashlar::symm

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A pool of symmetric memory: buffers carved from segments, which are blocks of an arena and serve
 // nothing else. What it decides follows from the order of calls alone, so that ranks which make the
 // same calls have every buffer in the same segment at the same offset; every call is noted, and a
@@ -28,7 +30,7 @@ class SegmentPool {
     size_t segment_bytes = size_t{64} << 20;  // at least so many at a time
   };
   // used_bytes + free_bytes == segment_bytes, all rounded up.
-  struct Use {
+  struct Stats {
     size_t segment_count = 0;
     size_t segment_bytes = 0;
     size_t used_bytes = 0;
@@ -46,13 +48,13 @@ class SegmentPool {
   // Aligned to 128 B; 0 bytes count as one. kOutOfMemory: no hole is large enough, and the arena
   // has no memory for another segment; this is noted, too.
   Result<std::byte*> allocate(size_t bytes) ASHLAR_EXCLUDES(turn_);
-  // From now on it may be part of other buffers, whoever has a handle. kUsage: not the beginning of
-  // a buffer of this pool.
+  // From now on it may be part of other buffers, whoever has a handle. kInvalidArgument: not the
+  // beginning of a buffer of this pool.
   Status free(const void* pointer) ASHLAR_EXCLUDES(turn_);
   // Gives segments back that no buffer is in.
   void trim() ASHLAR_EXCLUDES(turn_);
 
-  Use use() ASHLAR_EXCLUDES(turn_);
+  Stats stats() ASHLAR_EXCLUDES(turn_);
 
  private:
   struct Segment {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Memory that several ranks see, as signals and barriers use it: atomic steps on plain words, and
 // sleeping until a word changes. Ranks may be threads or processes; nothing here is private to one.
 //

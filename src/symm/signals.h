@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Signals from one rank to another: mailboxes that hold one, and counters that only grow.
 //
 // What the sender wrote before it signalled is seen by the receiver once it has waited. Every wait

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Signals and barriers, step by step, over any `Memory` (shared_memory.h). signals.cc and
 // barrier.cc run these over the machine's; a test runs the very same over a memory that tries all
 // orders.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What others derive from.
 #include "symm/transport.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // How ranks on other machines are reached: put, get and atomics into memory they registered. The
 // core has none; ashlar::ucx (ashlar/ucx_transport.h) is one, which users hand to a group.
 //
@@ -22,7 +24,7 @@
 #include <string>
 #include <string_view>
 
-#include "ashlar/atomic_call.h"
+#include "ashlar/atomic_op.h"
 #include "ashlar/deadline.h"
 #include "ashlar/export.h"
 #include "ashlar/status.h"
@@ -42,7 +44,7 @@ class ASHLAR_EXPORT Region {
 };
 
 // Another process' region, reached through an endpoint, which it keeps. Offsets count from its
-// beginning; what is not within it is kUsage, and nothing is sent.
+// beginning; what is not within it is kInvalidArgument, and nothing is sent.
 class ASHLAR_EXPORT RemoteRegion {
  public:
   RemoteRegion() = default;
@@ -54,11 +56,11 @@ class ASHLAR_EXPORT RemoteRegion {
   // After kTimeout the caller's memory is its own in any case; of a put, a part may arrive later.
   virtual Status put(uint64_t offset, std::span<const std::byte> from, Deadline deadline) = 0;
   virtual Status get(uint64_t offset, std::span<std::byte> into, Deadline deadline) = 0;
-  // kUsage: a compare-and-swap, or a swap, whose answer nobody wants. After kTimeout it does not
-  // happen.
-  virtual Status post(const AtomicCall& call, Deadline deadline) = 0;
+  // kInvalidArgument: a compare-and-swap, or a swap, whose answer nobody wants. After kTimeout it
+  // does not happen.
+  virtual Status post(const AtomicOp& call, Deadline deadline) = 0;
   // What was there before. After kTimeout it may have happened, and may yet.
-  virtual Result<uint64_t> fetch(const AtomicCall& call, Deadline deadline) = 0;
+  virtual Result<uint64_t> fetch(const AtomicOp& call, Deadline deadline) = 0;
 };
 
 // A connection to one rank, for one group.
@@ -99,7 +101,7 @@ class ASHLAR_EXPORT Transport {
   virtual const std::string& address() const = 0;
   // Connects at once, so that one who cannot be reached is known here, with its rank: kPeerLost or
   // kTimeout, or kDeviceFault where there is no way to such an address at all. kFormat: these bytes
-  // are no address, or one of another transport. kUsage: it has ended.
+  // are no address, or one of another transport. kInvalidArgument: it has ended.
   virtual Result<std::unique_ptr<Endpoint>> connect(std::string_view address,
                                                     const RemotePeer& peer, Deadline deadline) = 0;
   // REQUIRES: the memory outlives the region.
@@ -109,8 +111,8 @@ class ASHLAR_EXPORT Transport {
   // Does what has arrived, for those who wait for it in their own memory: sooner than the
   // transport's own thread, which does it in any case.
   virtual void progress() = 0;
-  // Closes everything; all that is called later, on whatever came from here, is kUsage. Any number
-  // of times; destruction does it, too.
+  // Closes everything; all that is called later, on whatever came from here, is kInvalidArgument.
+  // Any number of times; destruction does it, too.
   virtual void end() = 0;
 };
 

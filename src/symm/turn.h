@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // One thread of a rank at a time, for acts that wait for other ranks. Such an act may take for
 // ever, so who waits for his turn waits no longer than until his own deadline: that is what a Mutex
 // does not offer. Clang checks it like one.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Writing down why, once.
 #include "symm/verdict.h"
 
@@ -23,7 +25,7 @@ Status make_status(StatusKind kind, std::string message) {
   switch (kind) {
     case StatusKind::kOk: return {};
     case StatusKind::kOutOfMemory: return Status::out_of_memory(std::move(message));
-    case StatusKind::kUsage: return Status::usage(std::move(message));
+    case StatusKind::kInvalidArgument: return Status::invalid_argument(std::move(message));
     case StatusKind::kUnsupported: return Status::unsupported(std::move(message));
     case StatusKind::kDeviceFault: return Status::device_fault({}, 0, std::move(message));
     case StatusKind::kDeviceLost: return Status::device_lost({}, 0, std::move(message));

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A group's failure as its store knows it. The first rank to fail writes down why; all others that
 // wait in the store read it, and so fail with the same sentence. Thread safe.
 #pragma once

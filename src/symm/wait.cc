@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What waiting asks of the system: futexes, which work across processes, and the number of cores.
 #include "symm/wait.h"
 

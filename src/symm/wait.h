@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Waiting for a word of a pad: spins, then yields, then sleeps; never past the deadline, and not
 // for ranks of a group that has failed.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Writing, and reading without belief.
 #include "ucx/envelope.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Addresses and keys as bytes for the store. UCX reads its addresses without knowing where they
 // end, and believes what they say; so they travel in an envelope with their length, the release
 // that wrote them (whose formats differ) and a hash, and are opened into memory that goes on with

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What two processes say to each other, over UCX's active messages: a call, and its answer; of
 // calls that nobody waits for one by one, which were done.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What arrives: calls, which are checked, done and answered, and answers. UCX calls these from
 // progress, and so does whoever holds the mutex: clang cannot know.
 #include <cstring>

@@ -1,10 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Calls go out here; their answers arrive in serve.cc, and whoever waits finds them.
 #include "ucx/ucx_connection.h"
 
 #include <algorithm>
 #include <thread>
 
-#include "base/birthplace.h"
+#include "base/fork_guard.h"
 #include "base/text.h"
 
 namespace ashlar::symm {
@@ -26,7 +28,7 @@ void on_error(void* connection, ucp_ep_h, ucs_status_t status)
   static_cast<UcxConnection*>(connection)->lose_locked(::ucs_status_string(status));
 }
 
-Message atomic_message(const RegionToken& region, const AtomicCall& wanted) {
+Message atomic_message(const RegionToken& region, const AtomicOp& wanted) {
   Message message;
   message.kind = MessageKind::kAtomic;
   message.region = region;
@@ -43,7 +45,7 @@ Message atomic_message(const RegionToken& region, const AtomicCall& wanted) {
 Result<std::shared_ptr<UcxConnection>> UcxConnection::open(std::shared_ptr<UcxWorker> worker,
                                                            const Envelope& address, RemotePeer peer,
                                                            Deadline deadline) {
-  const auto opened = make_shared_here<UcxConnection>(worker, std::move(peer));
+  const auto opened = make_fork_guarded<UcxConnection>(worker, std::move(peer));
   worker->add(opened);
   ucs_status_t status = opened->create(address, UCP_ERR_HANDLING_MODE_PEER);
   if (status == UCS_ERR_UNREACHABLE || status == UCS_ERR_UNSUPPORTED) {
@@ -88,7 +90,7 @@ Status UcxConnection::put(const Place& to, std::span<const std::byte> from, Dead
   return {};
 }
 
-Status UcxConnection::post(const RegionToken& region, const AtomicCall& wanted, Deadline deadline) {
+Status UcxConnection::post(const RegionToken& region, const AtomicOp& wanted, Deadline deadline) {
   return send(atomic_message(region, wanted), {}, deadline);
 }
 
@@ -113,7 +115,7 @@ Status UcxConnection::get(const Place& from, std::span<std::byte> into, Deadline
   return finish(std::move(asked), waiter, "a get", deadline);
 }
 
-Result<uint64_t> UcxConnection::fetch(const RegionToken& region, const AtomicCall& wanted,
+Result<uint64_t> UcxConnection::fetch(const RegionToken& region, const AtomicOp& wanted,
                                       Deadline deadline) {
   Waiter waiter;
   Status asked =
@@ -226,7 +228,8 @@ Status UcxConnection::check() {
 Status UcxConnection::check_locked() const {
   if (Status good = worker_.check_locked(); !good.ok()) return good;
   if (!lost_.ok()) return lost_;
-  if (endpoint_ == nullptr) return Status::usage(text(who(), ": the connection is closed"));
+  if (endpoint_ == nullptr)
+    return Status::invalid_argument(text(who(), ": the connection is closed"));
   return {};
 }
 
@@ -234,10 +237,10 @@ Status UcxConnection::outcome_status(Outcome outcome) const {
   switch (outcome) {
     case Outcome::kDone: return {};
     case Outcome::kNoRegion:
-      return Status::usage(text(who(), " does not share this region any more"));
+      return Status::invalid_argument(text(who(), " does not share this region any more"));
     case Outcome::kBadCall: break;
   }
-  return Status::usage(text(who(), " refused a call: it is not within the region"));
+  return Status::invalid_argument(text(who(), " refused a call: it is not within the region"));
 }
 
 void UcxConnection::note_answer_locked(uint64_t call, Outcome outcome) {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // One endpoint of UCX, for one rank of one group: what is asked of it, waited for, and how it is
 // lost. In peer failure mode where the transport has it; shared memory has not, and then a death is
 // for others to notice. UCX never has the caller's memory, so that a call may be given up any time.
@@ -34,8 +36,8 @@ class UcxConnection {
   };
   Status put(const Place& to, std::span<const std::byte> from, Deadline deadline);
   Status get(const Place& from, std::span<std::byte> into, Deadline deadline);
-  Status post(const RegionToken& region, const AtomicCall& wanted, Deadline deadline);
-  Result<uint64_t> fetch(const RegionToken& region, const AtomicCall& wanted, Deadline deadline);
+  Status post(const RegionToken& region, const AtomicOp& wanted, Deadline deadline);
+  Result<uint64_t> fetch(const RegionToken& region, const AtomicOp& wanted, Deadline deadline);
   // Until all that was put and posted before is answered.
   Status quiet(Deadline deadline);
   void farewell();

@@ -1,10 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The transport's face: arguments are checked here, bytes of others opened; UCX is called in
 // ucx_connection.cc.
 #include "ashlar/ucx_transport.h"
 
 #include <cstring>
 
-#include "base/birthplace.h"
+#include "base/fork_guard.h"
 #include "base/text.h"
 #include "symm/transport.h"
 #include "ucx/envelope.h"
@@ -50,14 +52,14 @@ class UcxRemoteRegion final : public RemoteRegion {
     if (Status good = check(offset, into.size()); !good.ok() || into.empty()) return good;
     return connection_->get({token_, offset}, into, deadline);
   }
-  Status post(const AtomicCall& call, Deadline deadline) override {
+  Status post(const AtomicOp& call, Deadline deadline) override {
     if (call.kind == AtomicKind::kSwap || call.kind == AtomicKind::kCompareAndSwap) {
-      return Status::usage("a swap has an answer: use fetch");
+      return Status::invalid_argument("a swap has an answer: use fetch");
     }
     if (Status good = check_word(call); !good.ok()) return good;
     return connection_->post(token_, call, deadline);
   }
-  Result<uint64_t> fetch(const AtomicCall& call, Deadline deadline) override {
+  Result<uint64_t> fetch(const AtomicOp& call, Deadline deadline) override {
     if (Status good = check_word(call); !good.ok()) return good;
     return connection_->fetch(token_, call, deadline);
   }
@@ -65,18 +67,18 @@ class UcxRemoteRegion final : public RemoteRegion {
  private:
   Status check(uint64_t offset, uint64_t wanted_bytes) const {
     if (offset <= range_.bytes && wanted_bytes <= range_.bytes - offset) return {};
-    return Status::usage(
+    return Status::invalid_argument(
         text(wanted_bytes, " bytes at offset ", offset, ": the region has ", range_.bytes));
   }
-  Status check_word(const AtomicCall& call) const {
+  Status check_word(const AtomicOp& call) const {
     const auto word_bytes = static_cast<uint64_t>(call.word);
     if (call.word != WordBytes::k4 && call.word != WordBytes::k8) {
-      return Status::usage(text("a word of ", word_bytes, " bytes: expected 4 or 8"));
+      return Status::invalid_argument(text("a word of ", word_bytes, " bytes: expected 4 or 8"));
     }
     if (Status good = check(call.offset, word_bytes); !good.ok()) return good;
     if ((range_.base + call.offset) % word_bytes == 0) return {};
-    return Status::usage(text("a word of ", word_bytes, " bytes at offset ", call.offset,
-                              " is not aligned to its size"));
+    return Status::invalid_argument(text("a word of ", word_bytes, " bytes at offset ", call.offset,
+                                         " is not aligned to its size"));
   }
 
   const std::shared_ptr<UcxConnection> connection_;  // also owned by its endpoint
@@ -120,7 +122,8 @@ class UcxTransport final : public Transport {
   Result<std::unique_ptr<Endpoint>> connect(std::string_view address, const RemotePeer& peer,
                                             Deadline deadline) override {
     if (Status here = worker_->check_here(); !here.ok()) return here;
-    if (peer.failure == nullptr) return Status::usage("an endpoint needs its group's failure");
+    if (peer.failure == nullptr)
+      return Status::invalid_argument("an endpoint needs its group's failure");
     const Result<Envelope> opened = open_envelope(EnvelopeKind::kAddress, address);
     if (!opened.ok()) return opened.status();
     Result<std::shared_ptr<UcxConnection>> connection =
@@ -149,7 +152,8 @@ class UcxTransport final : public Transport {
 
 Result<std::unique_ptr<Region>> UcxTransport::share(std::span<std::byte> memory) {
   if (Status here = worker_->check_here(); !here.ok()) return here;
-  if (memory.empty()) return Status::usage("no memory to share: expected at least 1 byte");
+  if (memory.empty())
+    return Status::invalid_argument("no memory to share: expected at least 1 byte");
   const Result<RegionToken> token = worker_->share(memory);
   if (!token.ok()) return token.status();
   const auto* begin = reinterpret_cast<const char*>(token->data());
@@ -165,7 +169,7 @@ Result<std::unique_ptr<Region>> UcxTransport::share(std::span<std::byte> memory)
 Result<std::shared_ptr<Transport>> open_ucx_transport(const UcxOptions& options) {
   Result<std::shared_ptr<UcxWorker>> worker = UcxWorker::open(options);
   if (!worker.ok()) return worker.status();
-  return std::shared_ptr<Transport>(make_shared_here<UcxTransport>(*std::move(worker)));
+  return std::shared_ptr<Transport>(make_fork_guarded<UcxTransport>(*std::move(worker)));
 }
 
 }  // namespace ashlar::symm

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Opening and ending, the thread between, and who is awaited. What arrives: serve.cc.
 #include "ucx/ucx_worker.h"
 
@@ -61,7 +63,7 @@ Result<Config> read_config(const UcxOptions& options) {
         Setting{"ZCOPY_THRESH", "inf"}}) {
     if (each.value.empty()) continue;
     if (::ucp_config_modify(config.get(), each.name, each.value.c_str()) != UCS_OK) {
-      return Status::usage(text("UCX does not take '", each.value, "' as ", each.name));
+      return Status::invalid_argument(text("UCX does not take '", each.value, "' as ", each.name));
     }
   }
   return config;
@@ -83,10 +85,10 @@ Status ucx_fault(std::string_view call, ucs_status_t status, const std::string& 
 
 Result<std::shared_ptr<UcxWorker>> UcxWorker::open(const UcxOptions& options) {
   if (options.busy_poll.count() < 0 || options.busy_poll > std::chrono::seconds(1)) {
-    return Status::usage(
+    return Status::invalid_argument(
         text("busy_poll of ", options.busy_poll.count(), " microseconds: expected 0 to 1000000"));
   }
-  const auto end_here = [](UcxWorker* worker) {  // as make_shared_here does
+  const auto end_here = [](UcxWorker* worker) {  // as make_fork_guarded does
     std::unique_ptr<UcxWorker> last(worker);
     if (!last->is_here()) static_cast<void>(last.release());
   };
@@ -109,8 +111,9 @@ Status UcxWorker::start(const UcxOptions& options) {
   params.name = "ashlar";
   ucs_status_t status = ::ucp_init(&params, config->get(), &context_);
   if (status != UCS_OK) {
-    return Status::usage(text("UCX finds nothing that it could use as '", options.transports,
-                              "' over '", options.devices, "': ", ::ucs_status_string(status)));
+    return Status::invalid_argument(text("UCX finds nothing that it could use as '",
+                                         options.transports, "' over '", options.devices,
+                                         "': ", ::ucs_status_string(status)));
   }
   ucp_worker_params_t worker_params{};
   worker_params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
@@ -142,8 +145,9 @@ Status UcxWorker::publish_locked() {
   address_ = seal({EnvelopeKind::kAddress, 0, 0, {begin, begin + bytes}});
   ::ucp_worker_release_address(worker_, own);
   if (address_.size() > Transport::kMostAddressBytes) {
-    return Status::usage(text("UCX's address has ", address_.size(), " bytes, and the limit is ",
-                              Transport::kMostAddressBytes, ": name fewer devices"));
+    return Status::invalid_argument(text("UCX's address has ", address_.size(),
+                                         " bytes, and the limit is ", Transport::kMostAddressBytes,
+                                         ": name fewer devices"));
   }
   return {};
 }
@@ -289,7 +293,7 @@ void UcxWorker::destroy_locked() {
 
 Status UcxWorker::check_locked() const {
   if (worker_ != nullptr && !is_ending_.load(std::memory_order_relaxed)) return {};
-  return Status::usage("the transport (UCX) has ended already");
+  return Status::invalid_argument("the transport (UCX) has ended already");
 }
 
 void UcxWorker::add(const std::shared_ptr<UcxConnection>& connection) {

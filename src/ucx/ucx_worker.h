@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // UCX's context and worker of one process, and the thread that answers others: what is put here is
 // written by whoever calls progress here. One mutex for all calls of UCX; whoever waits for
 // something calls progress itself meanwhile, and the thread keeps out of its way.
@@ -18,7 +20,7 @@
 
 #include "ashlar/status.h"
 #include "ashlar/ucx_transport.h"
-#include "base/birthplace.h"
+#include "base/fork_guard.h"
 #include "base/mutex.h"
 #include "ucx/message.h"
 
@@ -77,14 +79,14 @@ class UcxWorker {
   UcxWorker& operator=(const UcxWorker&) = delete;
 
   const std::string& address() const { return address_; }
-  // kUsage: this is a child of the process that opened it, without its thread, and maybe with a
-  // lock that nobody lets go of. Whoever gets another answer may call what follows.
+  // kInvalidArgument: this is a child of the process that opened it, without its thread, and maybe
+  // with a lock that nobody lets go of. Whoever gets another answer may call what follows.
   Status check_here() const {
     if (is_here()) return {};
-    return Status::usage(
+    return Status::invalid_argument(
         "this transport (UCX) is of the process that this one was forked off: open another");
   }
-  bool is_here() const { return birthplace_.is_here(); }
+  bool is_here() const { return fork_guard_.is_here(); }
   void progress() ASHLAR_EXCLUDES(mutex);
   // Whoever has looked until now waits on without looking: the thread is to do it.
   void call_back() ASHLAR_EXCLUDES(napping_);
@@ -95,7 +97,7 @@ class UcxWorker {
   Result<RegionToken> share(std::span<std::byte> memory) ASHLAR_EXCLUDES(mutex);
   void forget(const RegionToken& region) ASHLAR_EXCLUDES(mutex);
 
-  // kUsage: it has ended.
+  // kInvalidArgument: it has ended.
   Status check_locked() const ASHLAR_REQUIRES(mutex);
   ucp_worker_h worker() const ASHLAR_REQUIRES(mutex) { return worker_; }
   // For those who wait; whoever calls it again and again keeps the thread away.
@@ -156,7 +158,7 @@ class UcxWorker {
   void tell_done_locked(ucp_ep_h reply_to, std::vector<uint64_t>& calls) ASHLAR_REQUIRES(mutex);
   void take_done_locked(std::span<const std::byte> data) ASHLAR_REQUIRES(mutex);
 
-  const Birthplace birthplace_;
+  const ForkGuard fork_guard_;
   const std::chrono::microseconds busy_poll_;
   std::string address_;  // constant once started
   int event_fd_ = -1;    // UCX's own; likewise

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Segments from the pieces that are mapped, then the allocations in them, then what lies between.
 #include "view/address_map.h"
 

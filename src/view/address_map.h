@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What lies where at a moment: segments and their blocks. Pure functions.
 #pragma once
 

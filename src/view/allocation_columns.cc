@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // One column after the other.
 #include "view/allocation_columns.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The columns that tell of allocations, wherever they stand. Pure functions.
 #pragma once
 

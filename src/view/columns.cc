@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The table says where each column begins, which is known when all are there.
 #include "view/columns.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Answers as the page reads them fastest: typed columns in one piece of little-endian bytes, as
 // docs/formats/view.md lays them out.
 #pragma once

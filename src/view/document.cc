@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Built once, in passes over the trace; each grows with its length, and none with its square.
 #include "view/document.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // One device's part of one recorded run, prepared so that any question about it is answered in a
 // moment: what is there when, in the order in which it came, and how much of it. Constant once
 // built, and so thread safe.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // One thread, behind all others: a page that is being looked at comes first.
 #include "view/explanations.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Answers that take long, made in the background, one after the other, when they are first asked
 // for. Thread safe.
 #pragma once

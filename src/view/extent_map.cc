@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Mappings that were there, then homes by what the program had mapped, then both cut by segments.
 #include "view/extent_map.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The physical memory behind the addresses of a map: which extent is where at a moment, and where
 // else it is mapped. For recordings of engines that have extents; of others there are none. Pure
 // functions.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Two sums for each group; the greatest are found by them.
 #include "view/groups.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Allocations by who made them: by stack, by stream, or by pool. A page can show some groups apart;
 // which those are is the same for the whole document. Constant once built, and so thread safe.
 #pragma once

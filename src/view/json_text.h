@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // JSON for the page.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A process that is watched while its page is open: what page_handler.cc asks it for.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A list is the one before it, less what went, and what came.
 #include "view/lives.h"
 

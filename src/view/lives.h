@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Things that come with an entry and go with another, such as allocations and segments: which of
 // them are there at a moment? Answered by lists made now and then, so that the time for an answer
 // grows with what is there, not with the trace. All lists together are no longer than the trace.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Decompressed when it is asked for.
 #include "view/page.h"
 

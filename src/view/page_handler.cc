@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The page itself, what is said while there is nothing to show, and files that come in.
 #include "view/page_handler.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Serves the page and its questions: what http::Server asks when a browser asks it. While files are
 // being read, it says how far that is. Thread safe.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What is too small to be seen. Nothing here knows a screen: it has fewer pixels than this.
 #pragma once
 

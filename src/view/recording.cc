@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Pools are found before anybody counts by them.
 #include "view/recording.h"
 

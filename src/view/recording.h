@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A recorded run as its documents share it: the snapshot, what it was recorded under, and its
 // stacks by content. Constant once made, and so thread safe.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What there is to look at, as JSON: the documents, and the stacks of one. Pure functions.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Backwards to the beginning, forwards to the end, and then: what was ever side by side is one.
 #include "view/segment_history.h"
 

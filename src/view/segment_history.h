@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The segments that there were at any moment of a device's trace: those of the end with every act
 // undone, and then one act after the other. Of engines with extents the trace tells where memory
 // was used last, and the snapshot where it is: that is what the last moment has. Constant once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Answers are added step by step. A step is there as a whole or not at all, so that a level of
 // tiles has no holes.
 #include "view/self_contained.h"
@@ -191,7 +193,8 @@ void fill(std::vector<DocumentPack>& documents) {
 Result<std::string> self_contained(const View& view, std::string_view page, size_t most_bytes) {
   const size_t place = page.find(kAnswersMark);
   if (place == std::string_view::npos) {
-    return Status::usage(text("the page has no place for answers (expected ", kAnswersMark, ")"));
+    return Status::invalid_argument(
+        text("the page has no place for answers (expected ", kAnswersMark, ")"));
   }
   const std::vector<const Document*> documents = view.documents();
   // The scene comes last, when it is known what is there; its marks are most of it.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Short ranges are looked through; the pyramid begins above them, and so takes little room.
 #include "view/series.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // How many bytes there were at each moment, and where within a range of moments the most: a pyramid
 // of extremes over the entries. Constant once built, and so thread safe.
 #pragma once

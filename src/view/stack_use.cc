@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The same sums as `ashlar report` makes at the peak.
 #include "view/stack_use.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Live bytes by stack at a moment. Pure functions.
 #pragma once
 

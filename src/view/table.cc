@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Filtered, then sorted, then remembered.
 #include "view/table.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The table of a document's allocations: any stretch of it, in any order, of all or of some. Orders
 // and searches are remembered, so that scrolling costs nothing. Thread safe.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Which allocations live at one of a tile's moments, and from which of its columns to which. Found
 // by one pass over those that were made within the tile, after those that it begins with.
 #include "view/tile.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A tile of the timeline: some hundred columns of it, at one resolution. Pure functions.
 #pragma once
 

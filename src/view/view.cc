@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A question is taken apart, its arguments are checked, and the file that knows is asked.
 #include "view/view.h"
 
@@ -120,8 +122,9 @@ Result<std::vector<uint32_t>> View::add(const std::shared_ptr<const Recording>& 
   }
   MutexLock lock(mutex_);
   if (exhibits_.size() + made.size() > kMostDocuments) {
-    return Status::usage(text("there are ", exhibits_.size(), " documents already (expected ",
-                              kMostDocuments, " at most): start another view"));
+    return Status::invalid_argument(text("there are ", exhibits_.size(),
+                                         " documents already (expected ", kMostDocuments,
+                                         " at most): start another view"));
   }
   std::vector<uint32_t> numbers;
   for (std::unique_ptr<const Exhibit>& each : made) {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The documents that are being looked at, and the answers to all questions about them: those of
 // docs/formats/view.md, whoever asks, a page through a server or a self-contained file. Documents
 // come, and never go. Thread safe.
@@ -28,7 +30,8 @@ class View {
   View(std::string program, Explain explain, std::string live = {})
       : program_(std::move(program)), live_(std::move(live)), explanations_(std::move(explain)) {}
 
-  // Makes a document of each device. Their numbers; kUsage: there are too many documents already.
+  // Makes a document of each device. Their numbers; kInvalidArgument: there are too many documents
+  // already.
   Result<std::vector<uint32_t>> add(const std::shared_ptr<const Recording>& recording);
 
   // What is asked, such as "d/0/tile" and "by=allocation&level=0&index=0&detail=0". Unknown

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Holds the C interface together: every function that the header declares is exported by the list
 of symbols and called by the test program, and nothing else is listed.
 

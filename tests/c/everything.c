@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A program in C11 that uses every function of include/ashlar/c/ashlar.h, on the simulated device,
 // and says which expectation did not hold. tests/c/check_calls.py holds it to "every". Long because
 // there are so many.
@@ -37,13 +39,13 @@ static ashlar_device* devices(void) {
   ASHLAR_EXPECT_OK(ashlar_device_open("sim", 0, &again));
   ASHLAR_EXPECT(device == again);
 
-  ASHLAR_EXPECT(ashlar_device_open("abacus", 0, &again) == ASHLAR_USAGE);
+  ASHLAR_EXPECT(ashlar_device_open("abacus", 0, &again) == ASHLAR_INVALID_ARGUMENT);
   ASHLAR_EXPECT(strstr(ashlar_last_message(), "abacus") != NULL);
   ASHLAR_EXPECT(strstr(ashlar_last_message(), "sim") != NULL);
-  ASHLAR_EXPECT(ashlar_device_count("abacus", &count) == ASHLAR_USAGE);
-  ASHLAR_EXPECT(ashlar_device_open("sim", 99, &again) == ASHLAR_USAGE);
-  ASHLAR_EXPECT(ashlar_device_open(NULL, 0, &again) == ASHLAR_USAGE);
-  ASHLAR_EXPECT(ashlar_device_open("sim", 0, NULL) == ASHLAR_USAGE);
+  ASHLAR_EXPECT(ashlar_device_count("abacus", &count) == ASHLAR_INVALID_ARGUMENT);
+  ASHLAR_EXPECT(ashlar_device_open("sim", 99, &again) == ASHLAR_INVALID_ARGUMENT);
+  ASHLAR_EXPECT(ashlar_device_open(NULL, 0, &again) == ASHLAR_INVALID_ARGUMENT);
+  ASHLAR_EXPECT(ashlar_device_open("sim", 0, NULL) == ASHLAR_INVALID_ARGUMENT);
   ASHLAR_EXPECT(strcmp(ashlar_last_message(), "device is null") == 0);
   ASHLAR_EXPECT(again == device);
 
@@ -80,9 +82,9 @@ static void sizes_of_structs(ashlar_device* device, ashlar_allocator* allocator)
   ASHLAR_EXPECT_OK(ashlar_get_stats(allocator, &newer.known));
   ASHLAR_EXPECT(newer.later == 0);
   newer.known.struct_size = 0;
-  ASHLAR_EXPECT(ashlar_get_stats(allocator, &newer.known) == ASHLAR_USAGE);
+  ASHLAR_EXPECT(ashlar_get_stats(allocator, &newer.known) == ASHLAR_INVALID_ARGUMENT);
   newer.known.struct_size = (size_t)-1;
-  ASHLAR_EXPECT(ashlar_get_stats(allocator, &newer.known) == ASHLAR_USAGE);
+  ASHLAR_EXPECT(ashlar_get_stats(allocator, &newer.known) == ASHLAR_INVALID_ARGUMENT);
 
   struct {
     ashlar_pool_options known;
@@ -101,7 +103,7 @@ static void streams_and_work(ashlar_device* device, ashlar_allocator* allocator)
   ashlar_stream second = NULL;
   ASHLAR_EXPECT_OK(ashlar_stream_create(device, 0, &first));
   ASHLAR_EXPECT_OK(ashlar_stream_create(device, 0, &second));
-  ASHLAR_EXPECT(ashlar_stream_create(device, -1, &second) == ASHLAR_USAGE);
+  ASHLAR_EXPECT(ashlar_stream_create(device, -1, &second) == ASHLAR_INVALID_ARGUMENT);
   ashlar_event event = 0;
   ASHLAR_EXPECT_OK(ashlar_event_create(device, &event));
 
@@ -131,7 +133,7 @@ static void streams_and_work(ashlar_device* device, ashlar_allocator* allocator)
   ASHLAR_EXPECT_OK(ashlar_event_destroy(device, event));
   ASHLAR_EXPECT_OK(ashlar_stream_destroy(device, first));
   ASHLAR_EXPECT_OK(ashlar_stream_destroy(device, second));
-  ASHLAR_EXPECT(ashlar_stream_destroy(device, second) == ASHLAR_USAGE);
+  ASHLAR_EXPECT(ashlar_stream_destroy(device, second) == ASHLAR_INVALID_ARGUMENT);
 }
 
 static void memory(ashlar_device* device, ashlar_allocator* allocator) {
@@ -141,11 +143,11 @@ static void memory(ashlar_device* device, ashlar_allocator* allocator) {
   ASHLAR_EXPECT_OK(ashlar_free(allocator, NULL));
   ASHLAR_EXPECT_OK(ashlar_allocate(allocator, 1000, NULL, &memory));
   ASHLAR_EXPECT(memory != NULL && (uintptr_t)memory % 256 == 0);
-  ASHLAR_EXPECT(ashlar_free(allocator, (char*)memory + 512) == ASHLAR_USAGE);
+  ASHLAR_EXPECT(ashlar_free(allocator, (char*)memory + 512) == ASHLAR_INVALID_ARGUMENT);
   ASHLAR_EXPECT_OK(ashlar_free(allocator, memory));
-  ASHLAR_EXPECT(ashlar_free(allocator, memory) == ASHLAR_USAGE);
+  ASHLAR_EXPECT(ashlar_free(allocator, memory) == ASHLAR_INVALID_ARGUMENT);
   ASHLAR_EXPECT(strstr(ashlar_last_message(), "was freed") != NULL);
-  ASHLAR_EXPECT(ashlar_record_stream(allocator, memory, NULL) == ASHLAR_USAGE);
+  ASHLAR_EXPECT(ashlar_record_stream(allocator, memory, NULL) == ASHLAR_INVALID_ARGUMENT);
 
   void* untouched = (void*)1;
   ASHLAR_EXPECT(ashlar_allocate(allocator, (size_t)1 << 40, NULL, &untouched) ==
@@ -155,13 +157,13 @@ static void memory(ashlar_device* device, ashlar_allocator* allocator) {
   ASHLAR_EXPECT(ashlar_last_code() == 0 && ashlar_last_call()[0] == '\0');
 
   ashlar_block* block = NULL;
-  ASHLAR_EXPECT(ashlar_allocate_block(allocator, 0, NULL, &block) == ASHLAR_USAGE);
+  ASHLAR_EXPECT(ashlar_allocate_block(allocator, 0, NULL, &block) == ASHLAR_INVALID_ARGUMENT);
   ASHLAR_EXPECT_OK(ashlar_allocate_block(allocator, 5000, NULL, &block));
   ASHLAR_EXPECT(ashlar_block_bytes(block) == 5000);
-  ASHLAR_EXPECT(ashlar_free(allocator, ashlar_block_address(block)) == ASHLAR_USAGE);
+  ASHLAR_EXPECT(ashlar_free(allocator, ashlar_block_address(block)) == ASHLAR_INVALID_ARGUMENT);
   ASHLAR_EXPECT_OK(ashlar_record_block_stream(allocator, block, NULL));
   ASHLAR_EXPECT_OK(ashlar_free_block(allocator, block));
-  ASHLAR_EXPECT(ashlar_free_block(allocator, block) == ASHLAR_USAGE);
+  ASHLAR_EXPECT(ashlar_free_block(allocator, block) == ASHLAR_INVALID_ARGUMENT);
   ASHLAR_EXPECT(ashlar_block_address(NULL) == NULL && ashlar_block_bytes(NULL) == 0);
 
   ashlar_allocator* classic = NULL;
@@ -171,7 +173,8 @@ static void memory(ashlar_device* device, ashlar_allocator* allocator) {
   size_t base_bytes = 0;
   ASHLAR_EXPECT_OK(ashlar_base_allocation(classic, memory, &base, &base_bytes));
   ASHLAR_EXPECT(base == memory && base_bytes == (size_t)2 << 20);
-  ASHLAR_EXPECT(ashlar_base_allocation(classic, NULL, &base, &base_bytes) == ASHLAR_USAGE);
+  ASHLAR_EXPECT(ashlar_base_allocation(classic, NULL, &base, &base_bytes) ==
+                ASHLAR_INVALID_ARGUMENT);
   ashlar_allocator_destroy(classic);
   ashlar_allocator_destroy(NULL);
 
@@ -179,11 +182,11 @@ static void memory(ashlar_device* device, ashlar_allocator* allocator) {
   double fraction = 0;
   ASHLAR_EXPECT_OK(ashlar_memory_fraction(allocator, &fraction));
   ASHLAR_EXPECT(fraction == 0.5);
-  ASHLAR_EXPECT(ashlar_set_memory_fraction(allocator, 1.5) == ASHLAR_USAGE);
+  ASHLAR_EXPECT(ashlar_set_memory_fraction(allocator, 1.5) == ASHLAR_INVALID_ARGUMENT);
   ASHLAR_EXPECT_OK(ashlar_set_memory_fraction(allocator, 1));
-  ASHLAR_EXPECT(ashlar_allocate(NULL, 1, NULL, &memory) == ASHLAR_USAGE);
-  ASHLAR_EXPECT(ashlar_allocate(allocator, 1, NULL, NULL) == ASHLAR_USAGE);
-  ASHLAR_EXPECT(ashlar_free(NULL, memory) == ASHLAR_USAGE);
+  ASHLAR_EXPECT(ashlar_allocate(NULL, 1, NULL, &memory) == ASHLAR_INVALID_ARGUMENT);
+  ASHLAR_EXPECT(ashlar_allocate(allocator, 1, NULL, NULL) == ASHLAR_INVALID_ARGUMENT);
+  ASHLAR_EXPECT(ashlar_free(NULL, memory) == ASHLAR_INVALID_ARGUMENT);
 }
 
 static void count_option(const ashlar_option* option, void* context) {
@@ -195,10 +198,10 @@ static void count_option(const ashlar_option* option, void* context) {
 
 static void options(ashlar_device* device, ashlar_allocator* allocator) {
   ASHLAR_EXPECT_OK(ashlar_check_options("engine:paged,policy:lean"));
-  ASHLAR_EXPECT(ashlar_check_options("engine:stone") == ASHLAR_USAGE);
+  ASHLAR_EXPECT(ashlar_check_options("engine:stone") == ASHLAR_INVALID_ARGUMENT);
   ASHLAR_EXPECT(strstr(ashlar_last_message(), "stone") != NULL);
   ashlar_allocator* none = NULL;
-  ASHLAR_EXPECT(ashlar_allocator_create(device, "engin:paged", &none) == ASHLAR_USAGE);
+  ASHLAR_EXPECT(ashlar_allocator_create(device, "engin:paged", &none) == ASHLAR_INVALID_ARGUMENT);
   ASHLAR_EXPECT(none == NULL);
   ASHLAR_EXPECT_OK(ashlar_allocator_create(device, NULL, &none));
   ashlar_allocator_destroy(none);
@@ -211,7 +214,7 @@ static void options(ashlar_device* device, ashlar_allocator* allocator) {
   int found = 0;
   ASHLAR_EXPECT_OK(ashlar_visit_options(count_option, &found));
   ASHLAR_EXPECT(found == 1);
-  ASHLAR_EXPECT(ashlar_visit_options(NULL, NULL) == ASHLAR_USAGE);
+  ASHLAR_EXPECT(ashlar_visit_options(NULL, NULL) == ASHLAR_INVALID_ARGUMENT);
 }
 
 static int only_default_stream(ashlar_stream stream, void* context) {
@@ -260,30 +263,32 @@ static void pools(ashlar_device* device, ashlar_allocator* allocator) {
   ASHLAR_EXPECT_OK(ashlar_copy_to_host(device, &byte, memory, 1, NULL));
   ASHLAR_EXPECT_OK(ashlar_stream_synchronize(device, NULL));
   ASHLAR_EXPECT(byte == 9);
-  ASHLAR_EXPECT(ashlar_pause(allocator, "none", 0) == ASHLAR_USAGE);
+  ASHLAR_EXPECT(ashlar_pause(allocator, "none", 0) == ASHLAR_INVALID_ARGUMENT);
 
   ASHLAR_EXPECT_OK(ashlar_free(allocator, memory));
   for (int i = 0; i < 3; ++i) ASHLAR_EXPECT_OK(ashlar_pool_release(allocator, pool));
   ASHLAR_EXPECT_OK(ashlar_pool_trim(allocator, pool));
-  ASHLAR_EXPECT(ashlar_pool_use_count(allocator, pool, &count) == ASHLAR_USAGE);
+  ASHLAR_EXPECT(ashlar_pool_use_count(allocator, pool, &count) == ASHLAR_INVALID_ARGUMENT);
 
   ashlar_pool captured = {0, 0};
   ASHLAR_EXPECT_OK(ashlar_capture_pool_create(allocator, &captured));
   ASHLAR_EXPECT(captured.capture != 0 && captured.user == 0);
   ASHLAR_EXPECT_OK(ashlar_capture_began(allocator));
   ASHLAR_EXPECT_OK(ashlar_capture_ended(allocator));
-  ASHLAR_EXPECT(ashlar_capture_ended(allocator) == ASHLAR_USAGE);
+  ASHLAR_EXPECT(ashlar_capture_ended(allocator) == ASHLAR_INVALID_ARGUMENT);
   ASHLAR_EXPECT_OK(ashlar_pool_release(allocator, captured));
 }
 
 static void plugins(ashlar_device* device, ashlar_allocator* allocator, const char* library) {
   ashlar_plugin* plugin = NULL;
-  ASHLAR_EXPECT(ashlar_plugin_load(device, "/nowhere.so", "a", "f", &plugin) == ASHLAR_USAGE);
-  ASHLAR_EXPECT(ashlar_plugin_load(device, library, "none", "dummy_free", &plugin) == ASHLAR_USAGE);
+  ASHLAR_EXPECT(ashlar_plugin_load(device, "/nowhere.so", "a", "f", &plugin) ==
+                ASHLAR_INVALID_ARGUMENT);
+  ASHLAR_EXPECT(ashlar_plugin_load(device, library, "none", "dummy_free", &plugin) ==
+                ASHLAR_INVALID_ARGUMENT);
   ASHLAR_EXPECT(strstr(ashlar_last_message(), "has no symbol none") != NULL);
   ASHLAR_EXPECT_OK(ashlar_plugin_load(device, library, "dummy_alloc", "dummy_free", &plugin));
   ashlar_plugin_destroy(plugin);
-  ASHLAR_EXPECT(ashlar_plugin_wrap(device, NULL, NULL, NULL, &plugin) == ASHLAR_USAGE);
+  ASHLAR_EXPECT(ashlar_plugin_wrap(device, NULL, NULL, NULL, &plugin) == ASHLAR_INVALID_ARGUMENT);
   ASHLAR_EXPECT_OK(ashlar_plugin_wrap(device, invented_alloc, invented_free, NULL, &plugin));
 
   ashlar_pool_options options = {.struct_size = sizeof options, .source = plugin};
@@ -331,7 +336,7 @@ static void history(ashlar_allocator* allocator, const char* folder) {
       .struct_size = sizeof options, .max_entries = 100, .stacks = ASHLAR_STACKS_ALL, .clear = 1};
   ASHLAR_EXPECT_OK(ashlar_history_start(allocator, &options));
   options.stacks = 77;
-  ASHLAR_EXPECT(ashlar_history_start(allocator, &options) == ASHLAR_USAGE);
+  ASHLAR_EXPECT(ashlar_history_start(allocator, &options) == ASHLAR_INVALID_ARGUMENT);
   ASHLAR_EXPECT_OK(ashlar_annotate(allocator, "step 1", "START"));
   void* memory = NULL;
   ASHLAR_EXPECT_OK(ashlar_allocate(allocator, 12345, NULL, &memory));
@@ -344,7 +349,7 @@ static void history(ashlar_allocator* allocator, const char* folder) {
   ASHLAR_EXPECT(ashlar_bytes_size(snapshot) > 100);
   ASHLAR_EXPECT((unsigned char)ashlar_bytes_data(snapshot)[0] == 0x80);
   ashlar_bytes_destroy(snapshot);
-  ASHLAR_EXPECT(ashlar_snapshot(allocator, 9, &snapshot) == ASHLAR_USAGE);
+  ASHLAR_EXPECT(ashlar_snapshot(allocator, 9, &snapshot) == ASHLAR_INVALID_ARGUMENT);
 
   char path[4096];
   snprintf(path, sizeof path, "%s/everything.pickle", folder);
@@ -359,7 +364,7 @@ static void history(ashlar_allocator* allocator, const char* folder) {
 
 static void being_watched(void) {
   ashlar_live* live = NULL;
-  ASHLAR_EXPECT(ashlar_live_start(NULL, NULL) == ASHLAR_USAGE);
+  ASHLAR_EXPECT(ashlar_live_start(NULL, NULL) == ASHLAR_INVALID_ARGUMENT);
   ASHLAR_EXPECT_OK(ashlar_live_start(NULL, &live));
   ashlar_bytes* address = NULL;
   ASHLAR_EXPECT_OK(ashlar_live_address(live, &address));
@@ -377,7 +382,7 @@ static void being_watched(void) {
   ashlar_bytes_destroy(address);
   ashlar_live_stop(live);
   options.token = "short";
-  ASHLAR_EXPECT(ashlar_live_start(&options, &live) == ASHLAR_USAGE);
+  ASHLAR_EXPECT(ashlar_live_start(&options, &live) == ASHLAR_INVALID_ARGUMENT);
 }
 
 static void count_entry(const ashlar_trace_entry* entry, void* context) {
@@ -400,7 +405,7 @@ static void hooks(ashlar_device* device) {
   ASHLAR_EXPECT_OK(ashlar_add_tracker(allocator, count_entry, &entries));
   ASHLAR_EXPECT_OK(ashlar_add_oom_observer(allocator, count_notice, &notices));
   ASHLAR_EXPECT_OK(ashlar_add_free_memory_callback(allocator, count_question, &questions));
-  ASHLAR_EXPECT(ashlar_add_tracker(allocator, NULL, NULL) == ASHLAR_USAGE);
+  ASHLAR_EXPECT(ashlar_add_tracker(allocator, NULL, NULL) == ASHLAR_INVALID_ARGUMENT);
   void* memory = NULL;
   ASHLAR_EXPECT_OK(ashlar_allocate(allocator, 4321, NULL, &memory));
   ASHLAR_EXPECT(ashlar_allocate(allocator, (size_t)2 << 30, NULL, &memory) == ASHLAR_OUT_OF_MEMORY);

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Compares what a shared library exports with a list that is checked in: the C functions must be
 exactly those, and all else must be Ashlar's own C++ (or the standard library's templates).
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The command line as others depend on it: exit codes, what goes to which stream, the JSON, and
 // the sentences that say what was wrong. Every test runs the real tool.
 #include <dlfcn.h>
@@ -35,7 +37,7 @@ using ::testing::StartsWith;
 
 constexpr int kDone = 0;
 constexpr int kNo = 1;
-constexpr int kUsage = 2;
+constexpr int kInvalidArgument = 2;
 
 const CliRun kEightLargeDevices = {
     .arguments = {"info", "--json"},
@@ -191,7 +193,7 @@ TEST_P(CliWrongVariableTest, EndsWithUsageAndSaysWhatWasExpected) {
   for (const char* command : {"info", "config", "demo"}) {
     const CliOutcome outcome =
         run_cli({.arguments = {command}, .environment = {{GetParam().name, GetParam().value}}});
-    EXPECT_EQ(outcome.exit_code, kUsage);
+    EXPECT_EQ(outcome.exit_code, kInvalidArgument);
     EXPECT_EQ(outcome.out, "");
     EXPECT_EQ(outcome.err, std::string("ashlar: ") + GetParam().message + "\n");
   }
@@ -218,14 +220,14 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(CliUsageTest, AMistypedCommandGetsTheNearestOneSuggested) {
   const CliOutcome outcome = run_cli({.arguments = {"inof", "--json"}});
-  EXPECT_EQ(outcome.exit_code, kUsage);
+  EXPECT_EQ(outcome.exit_code, kInvalidArgument);
   EXPECT_EQ(outcome.out, "");
   EXPECT_EQ(outcome.err, "ashlar: there is no command \"inof\"; did you mean info?\n");
 }
 
 TEST(CliUsageTest, AnUnknownCommandGetsTheListOfAll) {
   const CliOutcome outcome = run_cli({.arguments = {"frobnicate"}});
-  EXPECT_EQ(outcome.exit_code, kUsage);
+  EXPECT_EQ(outcome.exit_code, kInvalidArgument);
   EXPECT_THAT(outcome.err,
               AllOf(HasSubstr("\"frobnicate\""), HasSubstr("report, view, top, replay, "),
                     HasSubstr("ashlar --help")));
@@ -233,14 +235,14 @@ TEST(CliUsageTest, AnUnknownCommandGetsTheListOfAll) {
 
 TEST(CliUsageTest, NoCommandAtAllIsWrongUsage) {
   const CliOutcome outcome = run_cli({});
-  EXPECT_EQ(outcome.exit_code, kUsage);
+  EXPECT_EQ(outcome.exit_code, kInvalidArgument);
   EXPECT_EQ(outcome.out, "");
   EXPECT_THAT(outcome.err, HasSubstr("ashlar --help"));
 }
 
 TEST(CliUsageTest, AMistypedOptionGetsTheNearestOneSuggested) {
   const CliOutcome outcome = run_cli({.arguments = {"info", "--jsn"}});
-  EXPECT_EQ(outcome.exit_code, kUsage);
+  EXPECT_EQ(outcome.exit_code, kInvalidArgument);
   EXPECT_EQ(outcome.out, "");
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("--jsn"), HasSubstr("did you mean --json?")));
 }
@@ -248,7 +250,7 @@ TEST(CliUsageTest, AMistypedOptionGetsTheNearestOneSuggested) {
 TEST(CliUsageTest, AWordTooManyIsWrongUsage) {
   for (const char* extra : {"again", "demo", "--no-such-option", "-x"}) {
     const CliOutcome outcome = run_cli({.arguments = {"info", extra}});
-    EXPECT_EQ(outcome.exit_code, kUsage) << extra;
+    EXPECT_EQ(outcome.exit_code, kInvalidArgument) << extra;
     EXPECT_EQ(outcome.out, "") << extra;
     EXPECT_THAT(outcome.err, HasSubstr(extra));
   }
@@ -256,7 +258,7 @@ TEST(CliUsageTest, AWordTooManyIsWrongUsage) {
 
 TEST(CliUsageTest, AnOptionInPlaceOfACommandIsWrongUsage) {
   const CliOutcome outcome = run_cli({.arguments = {"--json"}});
-  EXPECT_EQ(outcome.exit_code, kUsage);
+  EXPECT_EQ(outcome.exit_code, kInvalidArgument);
   EXPECT_EQ(outcome.out, "");
   EXPECT_THAT(outcome.err, StartsWith("ashlar: "));
 }

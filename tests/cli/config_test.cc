@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // `ashlar config` as others depend on it: the table of options, where settings come from, and the
 // check of a text. Every test runs the real tool.
 #include <gmock/gmock.h>
@@ -18,7 +20,7 @@ using ::testing::Not;
 using ::testing::StartsWith;
 
 constexpr int kDone = 0;
-constexpr int kUsage = 2;
+constexpr int kInvalidArgument = 2;
 
 CliOutcome check(const std::string& settings) {
   return run_cli({.arguments = {"config", "--check", settings}});
@@ -109,7 +111,7 @@ TEST(CliConfigTest, TheTableForPeopleNamesEveryOptionAndWhatIsSet) {
 TEST(CliConfigTest, AWrongVariableIsWrongUsageAndNamed) {
   const CliOutcome outcome = run_cli(
       {.arguments = {"config"}, .environment = {{"ASHLAR_ALLOC_CONF", "max_split_size_mb:12x"}}});
-  EXPECT_EQ(outcome.exit_code, kUsage);
+  EXPECT_EQ(outcome.exit_code, kInvalidArgument);
   EXPECT_EQ(outcome.out, "");
   EXPECT_EQ(outcome.err,
             "ashlar: ASHLAR_ALLOC_CONF: max_split_size_mb: \"12x\" is not a number (expected "
@@ -158,7 +160,7 @@ TEST(CliConfigTest, CheckOfAWrongTextIsWrongUsageAndExplained) {
     CliRun run = {.arguments = {"config", "--check", "max_split_size_mb:12x"}};
     if (as_json) run.arguments.push_back("--json");
     const CliOutcome outcome = run_cli(run);
-    EXPECT_EQ(outcome.exit_code, kUsage);
+    EXPECT_EQ(outcome.exit_code, kInvalidArgument);
     EXPECT_EQ(outcome.out, "");
     EXPECT_EQ(outcome.err,
               "ashlar: max_split_size_mb: \"12x\" is not a number (expected 20–1048576 or "
@@ -166,7 +168,7 @@ TEST(CliConfigTest, CheckOfAWrongTextIsWrongUsageAndExplained) {
   }
   EXPECT_EQ(check("max_split_size:64").err,
             "ashlar: max_split_size: no such option; did you mean max_split_size_mb?\n");
-  EXPECT_EQ(check("[a:1]").exit_code, kUsage);
+  EXPECT_EQ(check("[a:1]").exit_code, kInvalidArgument);
 }
 
 TEST(CliConfigTest, CheckIsAboutItsTextAndNotAboutTheEnvironment) {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // `ashlar export` as a shell sees it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What the commands print for people, held to files that a person has looked at. A golden file
 // starts with its command; tools/bless.py writes the rest.
 #include <gtest/gtest.h>

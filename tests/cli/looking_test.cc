@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The commands that look at recorded runs: the JSON that programs read, exit codes, and what is
 // said about bad input. oom and tune have files of their own.
 #include <gmock/gmock.h>
@@ -29,7 +31,7 @@ using ::testing::Not;
 
 constexpr int kDone = 0;
 constexpr int kNo = 1;
-constexpr int kUsage = 2;
+constexpr int kInvalidArgument = 2;
 constexpr int kUnreadableInput = 3;
 
 constexpr size_t kMiB = 1 << 20;
@@ -171,7 +173,7 @@ TEST(CliGateTest, WrongLimitsAreWrongUsageBeforeAnythingIsRead) {
     CliRun run = {.arguments = {"gate", "missing", "missing"}};
     run.arguments.insert(run.arguments.end(), wrong.begin(), wrong.end());
     const CliOutcome outcome = run_cli(run);
-    EXPECT_EQ(outcome.exit_code, kUsage) << wrong[0];
+    EXPECT_EQ(outcome.exit_code, kInvalidArgument) << wrong[0];
     EXPECT_EQ(outcome.out, "");
     EXPECT_THAT(outcome.err, HasSubstr(wrong[0]));
   }
@@ -276,15 +278,17 @@ TEST(CliLookingTest, EveryCommandThatReplaysSaysWhichSettingsItLeavesOut) {
 
 TEST(CliLookingTest, JsonIsAFlagThatTakesNoValue) {
   for (const char* command : {"bench", "config", "info", "symm-bench"}) {
-    EXPECT_EQ(run_cli({.arguments = {command, "--json=false"}}).exit_code, kUsage) << command;
+    EXPECT_EQ(run_cli({.arguments = {command, "--json=false"}}).exit_code, kInvalidArgument)
+        << command;
   }
   for (const char* command : {"leaks", "oom", "replay", "report", "tune"}) {
-    EXPECT_EQ(run_cli({.arguments = {command, trace("leaky"), "--json=false"}}).exit_code, kUsage)
+    EXPECT_EQ(run_cli({.arguments = {command, trace("leaky"), "--json=false"}}).exit_code,
+              kInvalidArgument)
         << command;
   }
   for (const char* command : {"diff", "gate"}) {
     const std::vector<std::string> both = {command, trace("leaky"), trace("leaky"), "--json=false"};
-    EXPECT_EQ(run_cli({.arguments = both}).exit_code, kUsage) << command;
+    EXPECT_EQ(run_cli({.arguments = both}).exit_code, kInvalidArgument) << command;
   }
 }
 
@@ -296,7 +300,7 @@ TEST(CliLookingTest, SymmBenchMeasuresEverythingBetweenItsRanks) {
   for (const char* name : {"barrier", "memcpy", "put", "get", "all-reduce"}) {
     EXPECT_THAT(outcome.out, HasSubstr("\"name\": \"" + std::string(name)));
   }
-  EXPECT_EQ(run_cli({.arguments = {"symm-bench", "--ranks", "0"}}).exit_code, kUsage);
+  EXPECT_EQ(run_cli({.arguments = {"symm-bench", "--ranks", "0"}}).exit_code, kInvalidArgument);
 }
 
 TEST(CliLookingTest, SymmBenchMeasuresTheNetworkToo) {
@@ -309,7 +313,8 @@ TEST(CliLookingTest, SymmBenchMeasuresTheNetworkToo) {
     EXPECT_EQ(outcome.exit_code, kNo);
     EXPECT_THAT(outcome.err, HasSubstr("built without UCX"));
   }
-  EXPECT_EQ(run_cli({.arguments = {"symm-bench", "--transport", "tcp"}}).exit_code, kUsage);
+  EXPECT_EQ(run_cli({.arguments = {"symm-bench", "--transport", "tcp"}}).exit_code,
+            kInvalidArgument);
 }
 
 // Of this thread, and what it starts: the system refuses to fork. Threads, and what posix_spawn
@@ -370,7 +375,7 @@ TEST(CliLookingTest, WrongUsageExitsWithTwo) {
            {"diff", trace("leaky"), trace("leaky"), "--at", "noon"},
            {"gate", trace("leaky")}}) {
     const CliOutcome outcome = run_cli({.arguments = arguments});
-    EXPECT_EQ(outcome.exit_code, kUsage) << arguments.back();
+    EXPECT_EQ(outcome.exit_code, kInvalidArgument) << arguments.back();
     EXPECT_EQ(outcome.out, "");
     EXPECT_NE(outcome.err, "");
   }
@@ -378,7 +383,7 @@ TEST(CliLookingTest, WrongUsageExitsWithTwo) {
 
 TEST(CliLookingTest, ADeviceThatTheFileDoesNotKnowIsWrongUsage) {
   const CliOutcome outcome = run_cli({.arguments = {"leaks", trace("leaky"), "--device", "7"}});
-  EXPECT_EQ(outcome.exit_code, kUsage);
+  EXPECT_EQ(outcome.exit_code, kInvalidArgument);
   EXPECT_EQ(outcome.err,
             "ashlar: --device: the file knows nothing of device 7 (expected one of 0)\n");
 }

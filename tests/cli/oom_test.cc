@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // `ashlar oom` as a shell sees it, on a real failure: a process that was allowed 2 % of a device
 // (tests/golden/traces/oom.1.pickle.xz).
 #include <gmock/gmock.h>

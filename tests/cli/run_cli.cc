@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // posix_spawn(3), files without names for the streams, and wait4(2) for how it ended and what it
 // took.
 #include "cli/run_cli.h"

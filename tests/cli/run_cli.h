@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Runs the real command line tool as a process of its own, as a user's shell would.
 #pragma once
 

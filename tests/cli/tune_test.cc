@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // `ashlar tune` as a shell sees it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // `ashlar view` as a user starts it: what it prints, what it serves, how it ends, and the file that
 // it writes.
 #include <gmock/gmock.h>
@@ -33,7 +35,7 @@ using ::testing::MatchesRegex;
 using ::testing::Not;
 
 constexpr int kNo = 1;
-constexpr int kUsage = 2;
+constexpr int kInvalidArgument = 2;
 constexpr int kUnreadableInput = 3;
 
 std::string trace(const std::string& name) {
@@ -190,13 +192,13 @@ TEST(CliViewTest, ABadFileIsCalledOneAsOtherCommandsDo) {
 
 TEST(CliViewTest, AFileOrAProcessIsNeeded) {
   const CliOutcome neither = run_cli({.arguments = {"view", "--no-browser"}});
-  EXPECT_EQ(neither.exit_code, kUsage);
+  EXPECT_EQ(neither.exit_code, kInvalidArgument);
   EXPECT_THAT(neither.err, HasSubstr("FILE, or --live PID, is needed"));
   const CliOutcome nobody = run_cli({.arguments = {"view", "--live", "1073741824"}});
-  EXPECT_EQ(nobody.exit_code, kUsage);
+  EXPECT_EQ(nobody.exit_code, kInvalidArgument);
   EXPECT_THAT(nobody.err, HasSubstr("there is no process 1073741824"));
   const CliOutcome both = run_cli({.arguments = {"view", "--live", "1", "-o", "x.html"}});
-  EXPECT_EQ(both.exit_code, kUsage);
+  EXPECT_EQ(both.exit_code, kInvalidArgument);
 }
 
 // A process that is watched: this one.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The engines' contract suite on the driver's stream-ordered pool, as the simulated device has one.
 #include "engine/async/async_engine.h"
 #include "engine_contract.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Capture: how work becomes a graph, how streams join and leave, and what a graph does when it is
 // launched. What a capture forbids is in capture_rules_contract.cc.
 #include <algorithm>
@@ -308,9 +310,9 @@ TEST_P(CaptureContract, AnotherDevicesGraphIsRefused) {
   const NodeId node = state_of(mine).tail.at(0);
   const GraphId graph = captured(mine);
   const StreamId theirs = new_stream(other());
-  expect_refused(StatusKind::kUsage, other(), other().launch_graph(graph, theirs));
-  expect_refused(StatusKind::kUsage, other(), other().destroy_graph(graph));
-  expect_refused(StatusKind::kUsage, other(), other().node_dependencies(node));
+  expect_refused(StatusKind::kInvalidArgument, other(), other().launch_graph(graph, theirs));
+  expect_refused(StatusKind::kInvalidArgument, other(), other().destroy_graph(graph));
+  expect_refused(StatusKind::kInvalidArgument, other(), other().node_dependencies(node));
   must(device().launch_graph(graph, mine));
   must(device().synchronize_stream(mine));
   EXPECT_EQ(read_back(address, 4096), Bytes(4096, 5));

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What a capture forbids and allows: calls that invalidate it, in which mode and from which
 // thread, calls that it refuses without harm, and calls that go on as ever.
 #include <thread>
@@ -86,7 +88,7 @@ std::vector<CaptureRulesContract::NamedCall> CaptureRulesContract::calls_that_mi
          if (again.ok()) bystander_pooled_ = *again;
          return again.status();
        }},
-      {"pool_use", [this] { return device().pool_use().status(); }},
+      {"driver_pool_stats", [this] { return device().driver_pool_stats().status(); }},
       {"reset_pool_peaks", [this] { return device().reset_pool_peaks(); }},
       {"set_pool_threshold", [this] { return device().set_pool_threshold(0); }},
       {"trim_pool", [this] { return device().trim_pool(0); }},
@@ -325,7 +327,7 @@ TEST_P(CaptureRulesContract, VirtualMemoryGoesOnDuringACapture) {
   release_now(mapped.extent);
   free_addresses_now(mapped.range);
   EXPECT_EQ(must(device().describe(bystander_)).kind, MemoryKind::kDevice);
-  EXPECT_TRUE(ok(device().memory_use()));
+  EXPECT_TRUE(ok(device().memory_stats()));
   EXPECT_EQ(state_of(stream_).status, CaptureStatus::kActive);
   captured(stream_);
 }

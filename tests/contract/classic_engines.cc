@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The engines' contract suite on the classic engine, under the settings that change its ways. The
 // only file of the suite that knows an engine.
 #include <utility>

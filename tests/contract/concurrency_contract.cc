@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Any function from any thread at any time: several threads on their own things and on shared
 // ones. Meant to be run under TSan too, which sees what these tests cannot.
 #include <algorithm>
@@ -176,7 +178,7 @@ TEST_P(ConcurrencyContract, StreamsComeAndGoWhileOthersWaitForTheDevice) {
     for (size_t round = 0; round < kRoundCount; ++round) {
       if (thread == 0) {
         must(device().synchronize_device());
-        must(device().memory_use());
+        must(device().memory_stats());
         continue;
       }
       const StreamId stream = must(device().create_stream());
@@ -218,11 +220,11 @@ TEST_P(ConcurrencyContract, ThreadsShareTheStreamOrderedPool) {
       must(device().free_async(address, stream));
       must(device().synchronize_stream(stream));
       EXPECT_EQ(found, Bytes(bytes, value));
-      EXPECT_TRUE(ok(device().pool_use()));
+      EXPECT_TRUE(ok(device().driver_pool_stats()));
     }
     must(device().destroy_stream(stream));
   });
-  EXPECT_EQ(must(device().pool_use()).used_bytes, 0U);
+  EXPECT_EQ(must(device().driver_pool_stats()).used_bytes, 0U);
 }
 
 TEST_P(ConcurrencyContract, ThreadsCaptureAtOnceWithoutDisturbingEachOther) {

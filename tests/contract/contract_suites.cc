@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What the suites of single groups add to the fixture: when they skip, and the things that only
 // they obtain and take back.
 #include "device_contract.h"

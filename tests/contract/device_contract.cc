@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The fixture of the contract suite; see device_contract.h.
 #include "device_contract.h"
 
@@ -316,12 +318,12 @@ DeviceContract::Untouched::~Untouched() {
   }
 }
 
-size_t DeviceContract::free_bytes(Device& on) { return must(on.memory_use()).free_bytes; }
+size_t DeviceContract::free_bytes(Device& on) { return must(on.memory_stats()).free_bytes; }
 
 std::vector<size_t> DeviceContract::free_bytes_everywhere() {
   std::vector<size_t> all;
   for (size_t i = 0; i < device_count(); ++i) {
-    Result<MemoryUse> use = device_at(i).memory_use();
+    Result<MemoryStats> use = device_at(i).memory_stats();
     EXPECT_TRUE(ok(use));
     all.push_back(use.ok() ? use->free_bytes : 0);
   }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The suite that every back end of `Device` must pass: its fixture, and one test suite per group
 // of device.h (see the *_contract.cc files). A back end joins by one file that opens its devices
 // and instantiates the suites; `sim_backend.cc` shows how.
@@ -5,7 +7,7 @@
 // Nothing here knows a back end, so the tests ask only for what hardware can give:
 //  * device memory is looked at through copies;
 //  * what a device lacks is read from its properties, and such a test skips and says why;
-//  * the devices are ours alone while a test runs, since it compares what memory_use says before
+//  * the devices are ours alone while a test runs, since it compares what memory_stats says before
 //    and after; what a driver takes for itself is `accounting_slack_bytes`;
 //  * while a gate is closed, no test frees plain or host memory, copies pageable host memory or
 //    uses the default stream: a driver may wait for the whole device there.
@@ -166,7 +168,7 @@ class DeviceContract : public testing::TestWithParam<BackendUnderTest> {
   template <typename Outcome>
   void expect_usage(const Outcome& outcome, const char* file = __builtin_FILE(),
                     int line = __builtin_LINE()) {
-    expect_refused(StatusKind::kUsage, device(), outcome, file, line);
+    expect_refused(StatusKind::kInvalidArgument, device(), outcome, file, line);
   }
   template <typename Outcome>
   void expect_out_of_memory(const Outcome& outcome, const char* file = __builtin_FILE(),

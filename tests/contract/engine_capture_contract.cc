@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Captures: their allocations come from a pool that keeps what the graph's addresses mean, and no
 // call of the engine disturbs them.
 #include "engine_contract.h"
@@ -233,10 +235,10 @@ TEST_P(EngineCaptureContract, ACaptureThatIsBrokenOffLeavesAWorkingEngine) {
 }
 
 TEST_P(EngineCaptureContract, MoreEndsThanBeginningsAreRefused) {
-  EXPECT_EQ(engine().capture_ended().kind(), StatusKind::kUsage);
+  EXPECT_EQ(engine().capture_ended().kind(), StatusKind::kInvalidArgument);
   engine().capture_began();
   EXPECT_TRUE(ok(engine().capture_ended()));
-  EXPECT_EQ(engine().capture_ended().kind(), StatusKind::kUsage);
+  EXPECT_EQ(engine().capture_ended().kind(), StatusKind::kInvalidArgument);
 }
 
 }  // namespace ashlar::contract

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Checkpoints: a pool set back to what it was, at the same addresses, whatever became of its memory
 // since; and what forbids that.
 #include <algorithm>
@@ -159,13 +161,13 @@ TEST_P(EngineCheckpointContract, ASharedBlockForbidsARestoreUntilItIsLetGo) {
   Block* block = allocate(kMiB);
   const Sight before = sight_of({block});
   const PoolCheckpoint checkpoint = take();
-  engine().hold(block);
+  engine().pin(block);
   expect_no_restore(checkpoint, "shared with other processes");
   EXPECT_TRUE(block->is_allocated());
   const AddressRange held = free_in_use(block);
   expect_no_restore(checkpoint, "shared with other processes");
   expect_no_checkpoint("was freed but is still in use");
-  engine().let_go(block);
+  engine().unpin(block);
   is_over(held);
   EXPECT_EQ(sight_of(restore(checkpoint).allocated), before);
   end_route(kPool);
@@ -224,10 +226,12 @@ TEST_P(EngineCheckpointContract, AnotherShapeOfTheMemoryIsFoundBeforeAnythingIsF
 }
 
 TEST_P(EngineCheckpointContract, UnknownPoolsAndThoseLetGoHaveNone) {
-  EXPECT_EQ(engine().checkpoint({7, 0}).status().kind(), StatusKind::kUsage);
-  EXPECT_EQ(engine().restore({{7, 0}, {}}).status().kind(), StatusKind::kUsage);
-  EXPECT_EQ(engine().checkpoint({}).status().kind(), StatusKind::kUsage) << "the default pool";
-  EXPECT_EQ(engine().restore({}).status().kind(), StatusKind::kUsage) << "the default pool";
+  EXPECT_EQ(engine().checkpoint({7, 0}).status().kind(), StatusKind::kInvalidArgument);
+  EXPECT_EQ(engine().restore({{7, 0}, {}}).status().kind(), StatusKind::kInvalidArgument);
+  EXPECT_EQ(engine().checkpoint({}).status().kind(), StatusKind::kInvalidArgument)
+      << "the default pool";
+  EXPECT_EQ(engine().restore({}).status().kind(), StatusKind::kInvalidArgument)
+      << "the default pool";
   allocate(kKiB);
   end_route(kPool);
   must(engine().release_pool(kPool));

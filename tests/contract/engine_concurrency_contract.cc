@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Many threads on one engine: own and shared streams, frees by other threads, pools, trims and
 // looks in between. Contents tell whether two blocks ever shared memory; ThreadSanitizer the rest.
 #include <atomic>

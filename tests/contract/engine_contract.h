@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The suite that every `Engine` must pass: its fixture, and one test suite per group of behaviours
 // (see the engine_*_contract.cc files). An engine joins by one file that makes it and instantiates
 // the suites; `classic_engines.cc` shows how.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A device that fails, once or for good: every failure is told by its kind, and no memory is lost.
 #include "engine_contract.h"
 

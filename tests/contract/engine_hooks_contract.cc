@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Trackers: they see every act, in order, and may call back.
 #include <map>
 #include <set>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The simulated machine by itself, and behind a stand-in driver; and a real one.
 #include "engine_machine.h"
 
@@ -55,7 +57,7 @@ class StandInMachine final : public EngineMachine {
     devices_ = must(open({.library = library}));
     // Taken into use before anything is made to fail.
     for (const DeviceIndex index : {DeviceIndex(0), DeviceIndex(1)}) {
-      must(device(index).memory_use());
+      must(device(index).memory_stats());
     }
   }
 
@@ -72,7 +74,7 @@ class StandInMachine final : public EngineMachine {
   void revive(DeviceIndex) override {}
   bool stays_lost() const override { return true; }
   bool is_lost(DeviceIndex index) override {
-    return device(index).memory_use().status().is(StatusKind::kDeviceLost);
+    return device(index).memory_stats().status().is(StatusKind::kDeviceLost);
   }
 
  private:
@@ -94,7 +96,7 @@ class GuardedMachine final : public EngineMachine {
         guarded_(devices_->device(DeviceIndex(0)), capacity_bytes) {}
 
   Device& device(DeviceIndex index) override {
-    if (index != DeviceIndex(0)) must(Status::usage("one device is guarded"));
+    if (index != DeviceIndex(0)) must(Status::invalid_argument("one device is guarded"));
     return guarded_;
   }
   bool has_two_devices() const override { return false; }

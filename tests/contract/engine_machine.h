@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What the engines' contract suite runs on: two devices that are the test's alone (one, where that
 // is all there is), with streams that can be held and calls that can be made to fail.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Pools: what is allocated from them, what it shares with others, and when it goes.
 #include <atomic>
 #include <chrono>
@@ -108,7 +110,7 @@ TEST_P(EnginePoolsContract, ABlockReturnsToItsOwnPoolWhateverIsRoutedThen) {
 TEST_P(EnginePoolsContract, MistakesWithPoolsAreToldAndChangeNothing) {
   const RouteFilter all = [](StreamId) { return true; };
   const auto expect_usage = [](const Status& status) {
-    EXPECT_EQ(status.kind(), StatusKind::kUsage) << status.to_string();
+    EXPECT_EQ(status.kind(), StatusKind::kInvalidArgument) << status.to_string();
   };
   expect_usage(engine().create_pool({}, {}));
   expect_usage(engine().begin_routing({}, all));

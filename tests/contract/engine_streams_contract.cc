@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Blocks belong to streams: reuse in their own is in order, others are waited for.
 #include <atomic>
 #include <thread>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Memory back to the device as far as asked for, and with no wait unless asked for.
 #include "engine_contract.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Events: what they mean, when they are done, and who can wait for them.
 #include <algorithm>
 #include <cmath>

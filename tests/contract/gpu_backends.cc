@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The contract suite on the vendors' back ends: over the stand-in drivers, which every machine has,
 // or, where ASHLAR_TEST_DEVICE=cuda asks for it, over the real CUDA driver.
 #include <cstdlib>

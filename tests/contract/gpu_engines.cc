@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The engines' contract suite on vendors' back ends, over their stand-in drivers: enough engines to
 // see every call that engines make of a device. Or, where ASHLAR_TEST_DEVICE=cuda asks for it, on
 // the real CUDA device.

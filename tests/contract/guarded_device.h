@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A real device as the engines' contract suite needs it: it seems to have as much memory as the
 // test says, none of it used, and its calls can be made to fail. All else is the device's own.
 #pragma once
@@ -36,18 +38,18 @@ class GuardedDevice final : public ForwardingDevice {
 
   // --- memory: counted, and refused above the capacity -------------------------------------------
 
-  Result<MemoryUse> memory_use() override {
-    return gated(DeviceCall::kMemoryUse, [&]() -> Result<MemoryUse> {
-      Result<PoolUse> pool = PoolUse{};
+  Result<MemoryStats> memory_stats() override {
+    return gated(DeviceCall::kMemoryStats, [&]() -> Result<MemoryStats> {
+      Result<DriverPoolStats> pool = DriverPoolStats{};
       if (uses_pool_.load()) {  // or asking would make one
         const RelaxedCapture relaxed(device());
-        pool = ForwardingDevice::pool_use();
+        pool = ForwardingDevice::driver_pool_stats();
       }
       if (!pool.ok()) return pool.status();
       MutexLock lock(mutex_);
       size_t used_bytes = used_bytes_ + pool->reserved_bytes;
       for (const auto& [address, bytes] : pooled_) used_bytes -= bytes;
-      return MemoryUse{capacity_bytes_ - std::min(used_bytes, capacity_bytes_), capacity_bytes_};
+      return MemoryStats{capacity_bytes_ - std::min(used_bytes, capacity_bytes_), capacity_bytes_};
     });
   }
   Result<DeviceAddress> allocate(size_t bytes) override {
@@ -89,8 +91,9 @@ class GuardedDevice final : public ForwardingDevice {
 
   // --- what engines call besides -----------------------------------------------------------------
 
-  Result<PoolUse> pool_use() override {
-    return gated(DeviceCall::kPoolUse, [&] { return ForwardingDevice::pool_use(); });
+  Result<DriverPoolStats> driver_pool_stats() override {
+    return gated(DeviceCall::kDriverPoolStats,
+                 [&] { return ForwardingDevice::driver_pool_stats(); });
   }
   Status reset_pool_peaks() override {
     return gated(DeviceCall::kResetPoolPeaks, [&] { return ForwardingDevice::reset_pool_peaks(); });

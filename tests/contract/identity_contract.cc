@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What a device says about itself, its memory and its last error.
 #include <bit>
 #include <set>
@@ -52,7 +54,7 @@ TEST_P(IdentityContract, PropertiesStayTheSameWhateverHappens) {
 }
 
 TEST_P(IdentityContract, MemoryUseStaysWithinTheCapacity) {
-  const MemoryUse use = must(device().memory_use());
+  const MemoryStats use = must(device().memory_stats());
   EXPECT_GT(use.free_bytes, 0U);
   EXPECT_LE(use.free_bytes, use.total_bytes);
   EXPECT_LE(use.total_bytes, properties().capacity_bytes);
@@ -114,14 +116,14 @@ TEST_P(IdentityContract, LastErrorBelongsToTheThreadThatMadeTheCall) {
     EXPECT_EQ(device().last_error().kind(), StatusKind::kOutOfMemory);
   });
   another.join();
-  EXPECT_EQ(device().take_last_error().kind(), StatusKind::kUsage);
+  EXPECT_EQ(device().take_last_error().kind(), StatusKind::kInvalidArgument);
 }
 
 TEST_P(IdentityContract, LastErrorBelongsToTheDeviceThatWasCalled) {
   if (!has_other()) GTEST_SKIP() << kNeedsTwoDevices;
   ASSERT_FALSE(other().allocate(0).ok());
   EXPECT_TRUE(ok(device().take_last_error()));
-  EXPECT_EQ(other().take_last_error().kind(), StatusKind::kUsage);
+  EXPECT_EQ(other().take_last_error().kind(), StatusKind::kInvalidArgument);
 }
 
 // Every group of functions that the properties deny is answered with kUnsupported.
@@ -164,7 +166,7 @@ TEST_P(IdentityContract, WhatThePropertiesDenyIsUnsupported) {
   }
   if (!has.has_stream_pool) {
     expect_unsupported(device().allocate_async(bytes, new_stream()).status());
-    expect_unsupported(device().pool_use().status());
+    expect_unsupported(device().driver_pool_stats().status());
   }
   if (!has.has_capture) {
     expect_unsupported(device().begin_capture(new_stream(), CaptureMode::kGlobal));

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Where addresses and physical memory meet: map, set_access, unmap.
 #include <vector>
 
@@ -210,12 +212,14 @@ TEST_P(VirtualMemoryContract, AnotherDeviceReachesTheRangeOnceItHasAccess) {
   if (!must(other().can_access_peer(properties().index))) GTEST_SKIP() << "no peer access";
   const MappedRange mapped = mapped_range(granule_bytes());
   const StreamId stream = new_stream(other());
-  expect_refused(StatusKind::kUsage, other(), other().fill(mapped.range.begin, 1, 1, stream));
+  expect_refused(StatusKind::kInvalidArgument, other(),
+                 other().fill(mapped.range.begin, 1, 1, stream));
   must(device().set_access(mapped.range, other().properties().index, Access::kReadWrite));
   write(mapped.range.begin, pattern(512, 40), other());
   EXPECT_EQ(read_back(mapped.range.begin, 512), pattern(512, 40));
   must(device().set_access(mapped.range, other().properties().index, Access::kNone));
-  expect_refused(StatusKind::kUsage, other(), other().fill(mapped.range.begin, 1, 1, stream));
+  expect_refused(StatusKind::kInvalidArgument, other(),
+                 other().fill(mapped.range.begin, 1, 1, stream));
 }
 
 // Ranges that neither set_access nor unmap takes, around [begin, begin + 2 granules), which holds

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The engines' contract suite on the paged engine, under its policies, and on a device
 // that has no views for it.
 #include <utility>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Peers: what one device may do with another's plain memory, and copies between the two. Access to
 // mapped memory is in mapping_contract.cc.
 #include "device_contract.h"
@@ -56,7 +58,7 @@ TEST_P(PeersContract, EnablingOneDirectionDoesNotEnableTheOther) {
   const DeviceAddress mine = allocated(granule_bytes());
   const StreamId theirs = new_stream(other());
   must(device().enable_peer_access(peer));
-  expect_refused(StatusKind::kUsage, other(), other().fill(mine, 1, 1, theirs));
+  expect_refused(StatusKind::kInvalidArgument, other(), other().fill(mine, 1, 1, theirs));
   must(device().disable_peer_access(peer));
 }
 

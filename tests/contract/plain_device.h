@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A device as older accelerators are: all that another one can do, but virtual memory. For engines,
 // which must do without where a device has none.
 #pragma once

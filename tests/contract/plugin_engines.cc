@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The engines' contract suite on memory of somebody else: as a whole engine, and as the source of
 // the classic one's segments. The plug-in takes its memory from the simulated device, by the calls
 // that a user's would make.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The driver's stream-ordered pool: allocate_async, free_async, and how the pool accounts for and
 // gives back its memory.
 #include <algorithm>
@@ -57,14 +59,14 @@ TEST_P(PoolContract, AllocateAsyncRefusesNoBytes) {
 
 TEST_P(PoolContract, AllocateAsyncOfMoreThanThereIsIsOutOfMemory) {
   const StreamId stream = new_stream();
-  const size_t used = must(device().pool_use()).used_bytes;
+  const size_t used = must(device().driver_pool_stats()).used_bytes;
   {
     const Untouched untouched(*this);
     expect_out_of_memory(device().allocate_async(properties().capacity_bytes * 2, stream));
     expect_out_of_memory(device().allocate_async(size_t{1} << 62, stream));
     expect_out_of_memory(device().allocate_async(SIZE_MAX, stream));
   }
-  EXPECT_EQ(must(device().pool_use()).used_bytes, used);
+  EXPECT_EQ(must(device().driver_pool_stats()).used_bytes, used);
   const DeviceAddress address = allocated_async(4096, stream);
   must(device().synchronize_stream(stream));
   EXPECT_TRUE(holds_bytes(address)) << "the device is as healthy as before";
@@ -159,7 +161,8 @@ TEST_P(PoolContract, FreeAsyncRefusesWhatAllocateAsyncDidNotGiveOut) {
     expect_usage(device().free_async(plain, stream));
     expect_usage(device().free_async(never_given<DeviceAddress>(), stream));
     if (has_other() && other().properties().has_stream_pool) {
-      expect_refused(StatusKind::kUsage, other(), other().free_async(address, kDefaultStream));
+      expect_refused(StatusKind::kInvalidArgument, other(),
+                     other().free_async(address, kDefaultStream));
     }
   }
   EXPECT_TRUE(holds_bytes(plain));
@@ -211,11 +214,11 @@ TEST_P(PoolContract, FreeAsyncRefusesAForeignStreamAndKeepsTheMemory) {
 
 TEST_P(PoolContract, PoolUseCountsWhatIsAllocated) {
   const StreamId stream = new_stream();
-  const PoolUse before = must(device().pool_use());
+  const DriverPoolStats before = must(device().driver_pool_stats());
   const size_t free_before = free_bytes();
   const DeviceAddress address = allocated_async(kLarge, stream);
   must(device().synchronize_stream(stream));
-  const PoolUse during = must(device().pool_use());
+  const DriverPoolStats during = must(device().driver_pool_stats());
   EXPECT_EQ(during.used_bytes, before.used_bytes + kLarge);
   EXPECT_GE(during.reserved_bytes, during.used_bytes);
   EXPECT_GE(during.used_peak_bytes, during.used_bytes);
@@ -223,7 +226,7 @@ TEST_P(PoolContract, PoolUseCountsWhatIsAllocated) {
   EXPECT_LE(free_bytes(), free_before - kLarge + GetParam().accounting_slack_bytes);
   free_async_now(address, stream);
   must(device().synchronize_stream(stream));
-  EXPECT_EQ(must(device().pool_use()).used_bytes, before.used_bytes);
+  EXPECT_EQ(must(device().driver_pool_stats()).used_bytes, before.used_bytes);
 }
 
 TEST_P(PoolContract, AtFirstAnIdlePoolKeepsNothingWhenTheHostSynchronizes) {
@@ -231,7 +234,7 @@ TEST_P(PoolContract, AtFirstAnIdlePoolKeepsNothingWhenTheHostSynchronizes) {
   const size_t before = free_bytes();
   free_async_now(allocated_async(kLarge, stream), stream);
   must(device().synchronize_stream(stream));
-  EXPECT_EQ(must(device().pool_use()).reserved_bytes, 0U);
+  EXPECT_EQ(must(device().driver_pool_stats()).reserved_bytes, 0U);
   EXPECT_TRUE(same_use(free_bytes(), before));
 }
 
@@ -240,14 +243,15 @@ TEST_P(PoolContract, ThePoolKeepsUnusedMemoryUpToTheThreshold) {
   must(device().set_pool_threshold(SIZE_MAX));
   free_async_now(allocated_async(kLarge, stream), stream);
   must(device().synchronize_stream(stream));
-  const size_t kept = must(device().pool_use()).reserved_bytes;
+  const size_t kept = must(device().driver_pool_stats()).reserved_bytes;
   EXPECT_GE(kept, kLarge);
   free_async_now(allocated_async(kLarge, stream), stream);
   must(device().synchronize_stream(stream));
-  EXPECT_EQ(must(device().pool_use()).reserved_bytes, kept) << "what was kept was not used again";
+  EXPECT_EQ(must(device().driver_pool_stats()).reserved_bytes, kept)
+      << "what was kept was not used again";
   must(device().set_pool_threshold(0));
   must(device().synchronize_stream(stream));
-  EXPECT_EQ(must(device().pool_use()).reserved_bytes, 0U);
+  EXPECT_EQ(must(device().driver_pool_stats()).reserved_bytes, 0U);
 }
 
 TEST_P(PoolContract, TrimGivesBackUnusedMemoryAndKeepsWhatIsUsed) {
@@ -258,12 +262,13 @@ TEST_P(PoolContract, TrimGivesBackUnusedMemoryAndKeepsWhatIsUsed) {
   must(device().fill(used, 45, 4096, stream));
   free_async_now(unused, stream);
   must(device().synchronize_stream(stream));
-  const PoolUse before = must(device().pool_use());
+  const DriverPoolStats before = must(device().driver_pool_stats());
   EXPECT_GE(before.reserved_bytes, 2 * kLarge);
   must(device().trim_pool(before.reserved_bytes));
-  EXPECT_EQ(must(device().pool_use()).reserved_bytes, before.reserved_bytes) << "nothing to trim";
+  EXPECT_EQ(must(device().driver_pool_stats()).reserved_bytes, before.reserved_bytes)
+      << "nothing to trim";
   must(device().trim_pool(0));
-  const PoolUse after = must(device().pool_use());
+  const DriverPoolStats after = must(device().driver_pool_stats());
   EXPECT_LT(after.reserved_bytes, before.reserved_bytes);
   EXPECT_GE(after.reserved_bytes, after.used_bytes);
   EXPECT_EQ(after.used_bytes, before.used_bytes);
@@ -277,11 +282,11 @@ TEST_P(PoolContract, TrimLeavesNoMoreThanWasAskedFor) {
   for (int i = 0; i < 4; ++i) all.push_back(allocated_async(kLarge, stream));
   for (const DeviceAddress address : all) free_async_now(address, stream);
   must(device().synchronize_stream(stream));
-  ASSERT_GE(must(device().pool_use()).reserved_bytes, 4 * kLarge);
+  ASSERT_GE(must(device().driver_pool_stats()).reserved_bytes, 4 * kLarge);
   must(device().trim_pool(2 * kLarge));
-  EXPECT_LE(must(device().pool_use()).reserved_bytes, 2 * kLarge);
+  EXPECT_LE(must(device().driver_pool_stats()).reserved_bytes, 2 * kLarge);
   must(device().trim_pool(0));
-  EXPECT_EQ(must(device().pool_use()).reserved_bytes, 0U);
+  EXPECT_EQ(must(device().driver_pool_stats()).reserved_bytes, 0U);
 }
 
 TEST_P(PoolContract, PeaksStayUntilTheyAreReset) {
@@ -289,14 +294,14 @@ TEST_P(PoolContract, PeaksStayUntilTheyAreReset) {
   free_async_now(allocated_async(kLarge, stream), stream);
   must(device().synchronize_stream(stream));
   const DeviceAddress small = allocated_async(granule_bytes(), stream);
-  const PoolUse high = must(device().pool_use());
+  const DriverPoolStats high = must(device().driver_pool_stats());
   EXPECT_GE(high.used_peak_bytes, kLarge) << "a smaller use later lowers no peak";
   EXPECT_GE(high.reserved_peak_bytes, kLarge);
   free_async_now(small, stream);
   must(device().synchronize_stream(stream));
   must(device().reset_pool_peaks());
   allocated_async(granule_bytes(), stream);
-  const PoolUse low = must(device().pool_use());
+  const DriverPoolStats low = must(device().driver_pool_stats());
   EXPECT_GE(low.used_peak_bytes, granule_bytes());
   EXPECT_LT(low.used_peak_bytes, kLarge);
   EXPECT_LT(low.reserved_peak_bytes, high.reserved_peak_bytes);

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Export and import within one process: file descriptors, fabric handles, shared allocations. What
 // crosses processes, and processes that die, are tested elsewhere.
 #include <fcntl.h>
@@ -137,7 +139,7 @@ TEST_P(SharingContract, ExportFdRefusesAnotherDevicesExtent) {
   if (!properties().can_export_fd) GTEST_SKIP() << kNoFd;
   if (!has_other()) GTEST_SKIP() << kNeedsTwoDevices;
   const ExtentId mine = created(granule_bytes(), kByFd);
-  expect_refused(StatusKind::kUsage, other(), other().export_fd(mine));
+  expect_refused(StatusKind::kInvalidArgument, other(), other().export_fd(mine));
   EXPECT_TRUE(ok(device().export_fd(mine)));
 }
 
@@ -278,7 +280,7 @@ TEST_P(SharingContract, ShareAllocationRefusesWhatIsNotTheStartOfOne) {
     expect_usage(device().share_allocation(freed));
     expect_usage(device().share_allocation(never_given<DeviceAddress>()));
     if (has_other()) {
-      expect_refused(StatusKind::kUsage, other(), other().share_allocation(address));
+      expect_refused(StatusKind::kInvalidArgument, other(), other().share_allocation(address));
     }
   }
   EXPECT_TRUE(ok(device().share_allocation(address)));

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The contract suite on the simulated device: two devices, small enough to be filled, with streams
 // that run on threads of their own. The only file of the suite that knows the back end.
 #include <utility>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The functions are called by the driver's own names, since no part of Ashlar needs them.
 #include "stream_holder.h"
 
@@ -37,7 +39,7 @@ StreamHolder::StreamHolder(Device& device) : device_(device) {
 
 Status StreamHolder::hold(StreamId stream) {
   if (held_.contains(stream)) return {};
-  if (next_ == kWordCount) return Status::usage("all words of the holder are used");
+  if (next_ == kWordCount) return Status::invalid_argument("all words of the holder are used");
   push_(context_);
   const size_t word = next_++;
   const int code = wait_(reinterpret_cast<void*>(stream.value()),

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Holds streams of a real CUDA device back: the driver's own wait for a word in pinned memory,
 // which needs no thread of the host, so that any number of streams can be held at once.
 #pragma once

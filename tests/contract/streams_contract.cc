@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Streams: order within one, independence of two, waiting for them, and their end.
 #include <atomic>
 #include <numeric>

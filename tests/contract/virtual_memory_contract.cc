@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Addresses and physical memory, each by itself: reserve, free_addresses, create, release. What
 // happens when they meet is in mapping_contract.cc.
 #include <algorithm>

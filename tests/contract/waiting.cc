@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Waiting with a deadline; see waiting.h.
 #include "waiting.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Waiting in tests, always with a deadline: `eventually` for what must come to pass, `stays` for
 // what must not, and `Gate`, which holds a stream on any hardware. A broken device makes these
 // fail; it does not make them hang.

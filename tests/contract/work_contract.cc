@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Work: copies, fills and host functions, and the ranges they refuse. Copies to a peer are in
 // peers_contract.cc.
 #include <algorithm>

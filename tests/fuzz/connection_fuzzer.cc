@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Any bytes from whoever connects to a server, in pieces of any size: a real one, at a port or at a
 // Unix socket, with a page behind it or a process that shows itself. All that it says is answers,
 // whole and well-formed, and nothing but refusals to those who lack the token; and it says the same
@@ -57,7 +59,7 @@ class ShownSample final : public live::Showcase {
   live::ShownProcess look() override { return live::hostile_process(); }
   std::vector<uint64_t> numbers() override { return {3, 4}; }
   Result<Snapshot> snapshot(const Wanted& wanted) override {
-    if (wanted.allocator != 3) return Status::usage("there is no such allocator");
+    if (wanted.allocator != 3) return Status::invalid_argument("there is no such allocator");
     return view::random_snapshot({.seed = 2, .entry_count = 20});
   }
 };

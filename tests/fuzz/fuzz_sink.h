@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What the fuzzers of formats share: a sink, and limits small enough that a leak of memory beyond
 // them is seen.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Any bytes as JSON: they are read or refused. What was read can be written, and is then read as
 // the same.
 #include "base/check.h"

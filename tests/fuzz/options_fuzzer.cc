@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Any text as the settings of an allocator: it is read or refused. What was read can be printed,
 // and is then read as the same.
 #include <cstddef>
@@ -14,7 +16,7 @@ namespace {
 void fuzz(std::string_view text) {
   const Result<AllocatorOptions> options = parse_allocator_options(text);
   if (!options.ok()) {
-    ASHLAR_CHECK(options.status().is(StatusKind::kUsage));
+    ASHLAR_CHECK(options.status().is(StatusKind::kInvalidArgument));
     return;
   }
   const std::string printed = format_allocator_options(*options);

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Any bytes as the head of an answer, and as the system's lists of sockets: what is read was sent.
 #include <cstddef>
 #include <cstdint>

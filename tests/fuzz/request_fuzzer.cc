@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Any bytes as the head of a request: it is read or refused with a code, and what was read is made
 // of what was sent. Its arguments and percent signs are read as well.
 #include <cstddef>

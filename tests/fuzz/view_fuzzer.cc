@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Any bytes as a question to `ashlar view`: it is answered, or refused with a code and a sentence,
 // and the same question gets the same answer again.
 #include <algorithm>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Recorded snapshots: read as Python reads them, and written so that Python finds them unchanged.
 #include <gtest/gtest.h>
 #include <unistd.h>

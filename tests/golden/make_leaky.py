@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes tests/golden/traces/leaky.pickle.xz: a made-up training loop that keeps a little of every
 step, in the form in which PyTorch writes snapshots. No recorded run of ours leaks.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Recorded PyTorch runs, replayed: the same segments at the same point, the same blocks at the same
 // addresses, the same figures; and predicted under other settings, against what PyTorch itself came
 // to (traces/pytorch_truth.tsv, from torch.cuda.memory_stats).

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Figures of a snapshot, by Python's own reader, for the golden tests to compare ours with:
 segments, blocks, entries, sums. Given two files, prints whether Python finds them equal instead.
 For files that come with the repository only: unpickling executes what the file says."""

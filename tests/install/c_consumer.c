@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What somebody else's program in C would do first: open a device, allocate, and free. It knows
 // nothing of Ashlar but its C header.
 #include <ashlar/c/ashlar.h>

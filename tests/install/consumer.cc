@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What somebody else's program would do first: make a machine, allocate, copy there and back, and
 // compare. It knows nothing of Ashlar but its public headers.
 #include <ashlar/sim.h>

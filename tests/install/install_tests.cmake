@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+#
 # Uses Ashlar from another project in the three ways people do: installed, as a sub-directory, and
 # as a shared library. All of it stays below the build folder. The library is built just once more:
 # the one that is a sub-directory is shared, unoptimized, compiled several sources in one go, and

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // OpenSHMEM in somebody else's project: one PE, which finds the header by its own name.
 #include <shmem.h>
 

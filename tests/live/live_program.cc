@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A program that uses Ashlar and can be watched, for tests of whoever watches. It does what it is
 // told on standard input, one word a line, and says "done" after each; at the end of its input it
 // ends.

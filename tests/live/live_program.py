@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A running live_program (live_program.cc), for tests in Python."""
 
 import subprocess

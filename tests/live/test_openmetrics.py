@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What a process tells Prometheus, read by Prometheus's own strict parser of OpenMetrics.
 
   test_openmetrics.py LIVE_PROGRAM"""

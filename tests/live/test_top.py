@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """`ashlar top` in a real terminal: tmux has one that can be looked at.
 
   test_top.py ASHLAR LIVE_PROGRAM"""

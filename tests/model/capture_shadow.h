@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What a capture has come to, by the test's own book-keeping: which streams take part, and which
 // nodes come before whatever each does next.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Searching, splitting, merging and growing, one element after the other.
 #include "classic_model.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The classic policy once more, written as naively as possible: a flat list of segments, each a
 // list of parts, and linear search for everything. Where new segments lie is decided beforehand,
 // for the simulated device as for the model, so that every address is predicted.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The model's ladder, its trim, and its collection by age.
 #include <algorithm>
 

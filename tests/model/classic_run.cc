@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The run itself: each operation on the engine, then on the model, then a comparison.
 #include "classic_run.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A list of operations, run on the engine and on the model side by side: drawn from a seed, printed
 // in words, and cut down to the few that matter when the two disagree.
 #pragma once

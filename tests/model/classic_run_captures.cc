@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A run's captures: what the engine must set aside while they go on, and when it has it back.
 #include <algorithm>
 

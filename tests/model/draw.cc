@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Drawing settings and operations from a seed, and putting them into words.
 #include <array>
 #include <cmath>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Seed after seed, or the one that the environment names; see model_runs.h.
 #include "model_runs.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Random runs, one for each of many seeds, until one of them disagrees: what the tests of all
 // engines have in common.
 //

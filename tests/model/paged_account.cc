@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What trackers were told, added up, and held against what the engine says and the device has.
 #include "base/text.h"
 #include "paged_run.h"
@@ -168,7 +170,7 @@ void PagedRun::check_shown() {
     end = begin + bytes;
     shown_bytes += bytes;
   }
-  const MemoryUse use = *device().memory_use();
+  const MemoryStats use = *device().memory_stats();
   if (shown_bytes != use.total_bytes - use.free_bytes) {
     disagree(text("trackers know of ", shown_bytes, " B of ", use.total_bytes - use.free_bytes));
   }

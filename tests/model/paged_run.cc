@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The acts of a run; paged_account.cc keeps the account.
 #include "paged_run.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // One run of the paged engine against what must hold whatever it decides: no memory serves two
 // blocks, through whichever views; what trackers were told adds up to what is there; sums and peaks
 // are those of an account kept here. Where memory comes from is the engine's business, so unlike

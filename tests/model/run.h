@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // One run: an engine and the model, each operation on the one, then on the other, then a
 // comparison. classic_run.cc has memory, pools and the comparison, classic_run_captures.cc the
 // captures.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Cutting a list of operations down to the few that matter.
 #include "model_runs.h"
 

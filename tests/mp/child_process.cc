@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // fork, socketpair, kill, wait.
 #include "mp/child_process.h"
 

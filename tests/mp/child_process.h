@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A second process for tests that cross processes: it runs a function with one end of a socket and
 // ends with the function's answer; the test holds the other end, and may kill it at any moment.
 #pragma once

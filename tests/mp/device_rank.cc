@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The same program for ranks in processes and in threads.
 #include "mp/device_rank.h"
 
@@ -129,7 +131,7 @@ struct Program {
     prepare(own, kWords, -1);
     const auto mark = static_cast<uint32_t>(500 + handle.rank());
     handle.store_words(next, {.offset = kBegin / 4, .count = kWords, .value = mark}, stream);
-    handle.store_words(next, {.of = Words::Of::kSignalPad, .offset = in_pad, .value = mark},
+    handle.store_words(next, {.of = WordFill::Of::kSignalPad, .offset = in_pad, .value = mark},
                        stream);
     finish();
     handle.barrier(0, kPatience);
@@ -314,14 +316,14 @@ std::string make_mistakes(RankOnDevice& own) {
       [&] { own.handle.store_words(0, {.count = 0}, stream); },
       [&] { own.handle.store_words(0, {.offset = RankOnDevice::kBytes / 4}, stream); },
       [&] { own.handle.store_words(0, {.count = kMost / 2}, stream); },
-      [&] { own.handle.store_words(0, {.of = Words::Of::kSignalPad, .offset = kMost}, stream); },
+      [&] { own.handle.store_words(0, {.of = WordFill::Of::kSignalPad, .offset = kMost}, stream); },
       [&] { own.handle.all_reduce(1 << 20, {}, options); },
       [&] {
         own.handle.all_reduce(1, {ElementType::kF32, ReduceOp::kAnd}, options);
       },
   };
   for (const auto& act : mistakes) {
-    if (thrown_by(act).find("usage error") != 0) return thrown_by(act);
+    if (thrown_by(act).find("invalid argument") != 0) return thrown_by(act);
   }
   if (!own.device().begin_capture(stream, CaptureMode::kRelaxed).ok()) return "begin";
   std::string captured = thrown_by(reduce);

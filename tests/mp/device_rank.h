@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // One rank of symmetric memory on a device, as a user's program has it: the host reaches
 // memory by put and get, or by kernels.
 #pragma once

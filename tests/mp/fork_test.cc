@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A process that forks while it has a simulated machine: the child's copy must do the parent no
 // harm.
 #include <gtest/gtest.h>

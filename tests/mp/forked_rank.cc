@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What the child tries, and what the parent does afterwards.
 #include "mp/forked_rank.h"
 
@@ -26,7 +28,7 @@ std::vector<NamedCall> calls_of_a_heap(SymmetricRank& own, Pool& pool, Store& st
           {"Pool", [&] { const Pool another(own.heap, {.name = "another"}); }},
           {"Pool::allocate", [&] { (void)pool.allocate(8); }},
           {"Pool::trim", [&] { pool.trim(); }},
-          {"Pool::use", [&] { (void)pool.use(); }},
+          {"Pool::stats", [&] { (void)pool.stats(); }},
           {"Group::join", [&] {
              // Not owned: it outlives the call.
              const std::shared_ptr<Store> shared(&store, [](Store*) {});
@@ -41,7 +43,7 @@ std::vector<NamedCall> calls_of_a_group(SymmetricRank& own) {
       {"Group::failure",
        [&] {
          const Status found = own.group.failure();
-         if (found.is(StatusKind::kUsage)) throw UsageError(found);
+         if (found.is(StatusKind::kInvalidArgument)) throw InvalidArgument(found);
        }},
       {"Group::finish", [&] { own.group.finish(kDefaultStream); }},
       {"Group::rendezvous", [&] { (void)own.group.rendezvous(own.buffer, kPatience); }},
@@ -53,7 +55,7 @@ std::vector<NamedCall> calls_of_a_handle(const Handle& handle) {
   static std::array<std::byte, 256> bytes{};
   static const CollectiveOptions out{.out = bytes.data(), .timeout = kPatience};
   static const CollectiveOptions in_place{.timeout = kPatience};
-  const AtomicCall add{.kind = AtomicKind::kAdd};
+  const AtomicOp add{.kind = AtomicKind::kAdd};
   return {{"put", [&] { handle.put(1, bytes); }},
           {"get", [&] { handle.get(1, bytes); }},
           {"post", [&] { handle.post(1, bytes); }},
@@ -82,10 +84,10 @@ std::string find_not_refused(const std::vector<NamedCall>& calls) {
     std::string said = "nothing";
     try {
       each.call();
-    } catch (const UsageError& refused) {
+    } catch (const InvalidArgument& refused) {
       said = refused.what();
     } catch (const std::exception& other) {
-      said = std::string("no UsageError: ") + other.what();
+      said = std::string("no InvalidArgument: ") + other.what();
     }
     if (said.find("forked off") == std::string::npos) wrong += text(each.name, ": ", said, "; ");
   }

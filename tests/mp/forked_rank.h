@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A rank that forks in the middle of its group.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Opening a driver, and what it leaves behind.
 #include "mp/gpu_rank.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Ranks of symmetric memory on a vendor's device, several on one: over the stand-in driver, or with
 // ASHLAR_TEST_DEVICE=cuda on the real one. A driver does not survive fork, so each rank opens its
 // own.

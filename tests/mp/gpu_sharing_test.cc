@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Blocks on a vendor's device shared between real processes, and what is left when one is killed:
 // over the stand-in drivers, or with ASHLAR_TEST_DEVICE=cuda on the real device. A driver does not
 // survive fork, so the test itself opens no device: one child exports, another imports, and the

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The blow comes from a thread of the victim's own.
 #include "mp/lost_rank.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A rank that dies, or stands still, inside of an operation, and what the others say of it.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The same program for simulated devices and for the stand-in driver's.
 #include "mp/multimem_program.h"
 

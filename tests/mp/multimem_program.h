@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What ranks on devices with multicast do through it, whichever devices they are.
 #pragma once
 

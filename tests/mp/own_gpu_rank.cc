@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A stand-in with a device for every rank, of which each rank uses its own.
 #include "mp/own_gpu_rank.h"
 

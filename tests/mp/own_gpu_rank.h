@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Ranks of symmetric memory with a device of the stand-in driver each, which may differ from rank
 // to rank in what it can do. Never on hardware: tests have one GPU there.
 #pragma once

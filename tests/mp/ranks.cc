@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // fork, run, collect.
 #include "mp/ranks.h"
 

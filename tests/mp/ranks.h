@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Ranks of symmetric memory as real processes: each runs a function and says how it went.
 #pragma once
 

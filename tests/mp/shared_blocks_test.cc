@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Blocks of an allocator shared between real processes: contents, lifetimes, and what is left when
 // either side is killed.
 #include <gtest/gtest.h>
@@ -40,7 +42,7 @@ class Process {
   Allocator& allocator() { return *allocator_; }
   void end_allocator() { allocator_.reset(); }
   size_t used_bytes() {
-    const MemoryUse use = *device().memory_use();
+    const MemoryStats use = *device().memory_stats();
     return use.total_bytes - use.free_bytes;
   }
   int64_t active_bytes() { return allocator_->stats().active_bytes.all.current; }
@@ -276,7 +278,7 @@ TEST_P(SharedBlocksTest, AnotherUsersBlockIsNotOpened) {
   Process process(GetParam());
   const std::string handle = receive_handle(child.socket_fd());
   if (handle.empty()) GTEST_SKIP() << "this test must be root to become somebody else";
-  EXPECT_THROW((void)process.allocator().open_shared(handle), UsageError);
+  EXPECT_THROW((void)process.allocator().open_shared(handle), InvalidArgument);
 }
 
 }  // namespace

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Simulated device memory shared between real processes, and what is left when one is killed.
 #include <gtest/gtest.h>
 
@@ -123,7 +125,7 @@ TEST_F(SharingTest, TwoProcessesSeeEachOthersWritesByFd) {
   ASSERT_TRUE(process.write(at + 64, 222));
   ASSERT_TRUE(tell(child.socket_fd()));
   EXPECT_EQ(child.wait(), 0);
-  EXPECT_EQ(process.device().memory_use()->free_bytes, kGiB) << "an import uses no capacity here";
+  EXPECT_EQ(process.device().memory_stats()->free_bytes, kGiB) << "an import uses no capacity here";
 }
 
 TEST_F(SharingTest, KillingTheExporterLeavesTheImporterWorking) {
@@ -156,9 +158,9 @@ TEST_F(SharingTest, KillingTheImporterLeavesTheExporterWorkingAndItsMemoryAccoun
   child.kill();
   const DeviceAddress at = process.map(extent);
   EXPECT_EQ(process.read(at), 444u);
-  EXPECT_EQ(process.device().memory_use()->free_bytes, kGiB - kExtentBytes);
+  EXPECT_EQ(process.device().memory_stats()->free_bytes, kGiB - kExtentBytes);
   process.unmap(at);
-  EXPECT_EQ(process.device().memory_use()->free_bytes, kGiB);
+  EXPECT_EQ(process.device().memory_stats()->free_bytes, kGiB);
 }
 
 TEST_F(SharingTest, AFabricHandleWorksAcrossProcessesUntilTheExporterIsGone) {
@@ -174,7 +176,7 @@ TEST_F(SharingTest, AFabricHandleWorksAcrossProcessesUntilTheExporterIsGone) {
   const FabricHandle handle = receive_handle(child.socket_fd());
   const Status wrong_size =
       process.device().import_fabric(handle, kExtentBytes + 2 * kMiB).status();
-  EXPECT_EQ(wrong_size.kind(), StatusKind::kUsage) << wrong_size.to_string();
+  EXPECT_EQ(wrong_size.kind(), StatusKind::kInvalidArgument) << wrong_size.to_string();
   Result<ExtentId> extent = process.device().import_fabric(handle, kExtentBytes);
   ASSERT_TRUE(extent.ok()) << extent.status().to_string();
   const DeviceAddress at = process.map(*extent);
@@ -225,7 +227,7 @@ TEST_F(SharingTest, APlainAllocationCanBeOpenedByAnotherProcess) {
   child.kill();
   EXPECT_EQ(process.read(*at), 777u) << "what is open stays, though the owner was killed";
   EXPECT_TRUE(process.device().close_allocation(*at).ok());
-  EXPECT_EQ(process.device().close_allocation(*at).kind(), StatusKind::kUsage);
+  EXPECT_EQ(process.device().close_allocation(*at).kind(), StatusKind::kInvalidArgument);
 }
 
 TEST_F(SharingTest, DevicesHaveTheSameIdentityInEveryProcess) {

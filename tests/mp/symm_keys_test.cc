@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A rank that is killed just after it has put something into the store: the others name it, and see
 // to what it left there.
 #include <gmock/gmock.h>

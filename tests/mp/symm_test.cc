@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Groups and rendezvous between real processes: what they share, how they disagree, how they die.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -130,9 +132,10 @@ TEST(SymmetricProcesses, AllFailWithTheSameSentenceWhereSizesDifferAndGoOn) {
     if (Status left = group->leave(patience()); !left.ok()) return left.to_string();
     return refused.to_string();
   });
-  EXPECT_THAT(ranks.outcomes(),
-              Each("usage error: the ranks of group world came with buffers of different sizes in "
-                   "bytes: rank 0: 16, rank 1: 32, rank 2: 16"));
+  EXPECT_THAT(
+      ranks.outcomes(),
+      Each("invalid argument: the ranks of group world came with buffers of different sizes in "
+           "bytes: rank 0: 16, rank 1: 32, rank 2: 16"));
   EXPECT_THAT(ranks.left_in_store(), IsEmpty());
 }
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Row 20 of the acceptance checklist, at exact points: a rank dies, or stands still, after it has
 // met the others in an all-reduce and before it has finished, and between coming to a barrier and
 // leaving it. Tripwires (mp/tripwire.h) say where.

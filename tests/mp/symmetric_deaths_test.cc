@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Rows 20 and 22 of the acceptance checklist: a rank dies, or stands still, inside of an operation.
 #include <signal.h>
 #include <unistd.h>

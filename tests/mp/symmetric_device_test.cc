@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Symmetric memory of simulated devices, with real processes: the rows of the checklist that mean
 // something else for memory that the host cannot touch.
 #include <gmock/gmock.h>
@@ -39,7 +41,7 @@ BareBody on_devices(const DeviceBody& body) {
       if (wrong.empty()) own.group.leave(kPatience);
     }
     Device& device = machine->device(DeviceIndex(static_cast<uint64_t>(rank.rank)));
-    const Result<MemoryUse> use = device.memory_use();
+    const Result<MemoryStats> use = device.memory_stats();
     if (use->free_bytes != use->total_bytes) wrong += " [device memory is left]";
     return wrong;
   };
@@ -191,8 +193,7 @@ TEST(SymmetricDevices, Row13ArgumentsAreCheckedBeforeAnythingIsLaunched) {
                   return refusal.find("single words") != std::string::npos;
                 };
                 if (!is_refused(thrown_by([&] { own.handle.fetch(0, {}); }))) return "fetch";
-                if (!is_refused(thrown_by([&] { own.handle.post(0, AtomicCall{}); })))
-                  return "post";
+                if (!is_refused(thrown_by([&] { own.handle.post(0, AtomicOp{}); }))) return "post";
                 return {};
               }));
   EXPECT_THAT(ranks.outcomes(), Each(IsEmpty()));
@@ -209,7 +210,7 @@ TEST(SymmetricDevices, RanksOfOneDeviceAreRefusedByItsUuidUnlessTheyMay) {
         DeviceRank own(rank, *machine, 1, options);
         said = run_device_program(own);
         own.group.leave(kPatience);
-      } catch (const UsageError& refused) {
+      } catch (const InvalidArgument& refused) {
         return refused.what();
       }
       return said;
@@ -287,7 +288,7 @@ TEST(SymmetricDevices, Row17PoolsOfDeviceMemoryHaveTheSamePlaces) {
                   if (found != 10 * round + (own.group.rank() + 2) % 3) return "elsewhere";
                   handle.barrier(0, kPatience);
                 }
-                return pool.use().segment_count == 1 ? "" : "more segments";
+                return pool.stats().segment_count == 1 ? "" : "more segments";
               }));
   EXPECT_THAT(ranks.outcomes(), Each(IsEmpty()));
 }

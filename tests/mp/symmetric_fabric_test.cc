@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Memory of devices that travels from rank to rank as fabric handles: because ranks asked for it,
 // or because they are on different machines, which here are processes that say so. All ranks by the
 // same way, or none; and who could not, and why, is told to all.

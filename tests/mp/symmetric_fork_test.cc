@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A rank that forks: its child has none of its threads, and leaves what it inherited alone.
 #include <unistd.h>
 

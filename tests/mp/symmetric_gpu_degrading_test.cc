@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What becomes of it when ranks on CUDA devices go on without multicast or fabric handles, or when
 // one lets go while others may not be done: over the stand-in driver, with real processes.
 // Descriptors are counted as everything else is: on_own_gpu.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Multicast of CUDA devices with real processes, by the calls of a stand-in driver: set up together
 // or not at all, for one reason that all know, and nothing of it left. Row 14 of the checklist, for
 // hardware's own calls. Long because each way in which one set-up can end is tried.

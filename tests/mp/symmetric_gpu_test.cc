@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Symmetric memory on a vendor's device, with real processes, several on one device: memory and
 // copies. What needs kernels is in symmetric_kernels_test.cc.
 #include <gmock/gmock.h>

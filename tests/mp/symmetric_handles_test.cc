@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What groups and handles tell about ranks, and what one rank does alone with words and tables,
 // with real processes on the host's memory and on simulated devices. On all kinds of memory:
 // symmetric_program.cc and device_rank.cc.
@@ -133,7 +135,7 @@ TEST(SymmetricHandles, ThereAreAsManyTablesAsHandles) {
   Ranks ranks(1, [](const BareRank& rank) -> std::string {
     const std::unique_ptr<sim::Machine> machine = machine_for(1);
     DeviceRank own(rank, *machine);
-    const size_t first = own.device().memory_use()->free_bytes;
+    const size_t first = own.device().memory_stats()->free_bytes;
     for (int round = 0; round < 2; ++round) {
       std::vector<Handle> handles;
       std::vector<std::byte* const*> tables;
@@ -144,7 +146,7 @@ TEST(SymmetricHandles, ThereAreAsManyTablesAsHandles) {
       std::ranges::sort(tables);
       if (std::ranges::adjacent_find(tables) != tables.end()) return "one table for two";
     }
-    const size_t used = first - own.device().memory_use()->free_bytes;
+    const size_t used = first - own.device().memory_stats()->free_bytes;
     own.group.leave(kPatience);
     return used == (size_t{4} << 20) ? "" : text(used, " bytes for tables");
   });

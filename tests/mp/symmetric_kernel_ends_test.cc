@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // How the kernels of symmetric memory end when something goes wrong, with real processes, all on
 // one device: timeouts, mistakes, deaths. Over the stand-in driver, or with ASHLAR_TEST_DEVICE=cuda
 // on a real one.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The kernels of symmetric memory, with real processes, all on one device: what they come to,
 // against the host's. What goes wrong is in symmetric_kernel_ends_test.cc. Over the stand-in
 // driver, which runs the very functions that are compiled for GPUs; with ASHLAR_TEST_DEVICE=cuda on

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Row 21 of the acceptance checklist: what a group puts into its store.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,9 +25,9 @@ class RememberingStore : public Store {
     remember(key, time_to_live);
     return store_->set(key, value, time_to_live, deadline);
   }
-  Result<std::vector<std::optional<std::string>>> look(std::span<const std::string> keys,
-                                                       Deadline deadline) override {
-    return store_->look(keys, deadline);
+  Result<std::vector<std::optional<std::string>>> try_get(std::span<const std::string> keys,
+                                                          Deadline deadline) override {
+    return store_->try_get(keys, deadline);
   }
   Result<int64_t> add(std::string_view key, int64_t amount, milliseconds time_to_live,
                       Deadline deadline) override {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Ranks that have no memory, or no descriptors, left: what one lacks, all are told by type and by
 // name; the group goes on, and nothing is left open or mapped.
 #include <sys/resource.h>

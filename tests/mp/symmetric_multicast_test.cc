@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Row 14 of the checklist of symmetric memory, and what row 5 says of multicast, with real
 // processes on simulated devices: set up together or not at all, with one reason for all, and
 // undone in reverse order. Long because the driver that is watched is here, too.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What goes through multicast, with real processes on simulated devices, where it is emulated: the
 // results of the calls without it, and mistakes that are found before anything is launched. How
 // multicast comes about is in symmetric_multicast_test.cc; hardware's own, in

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The program, part by part.
 #include "mp/symmetric_program.h"
 
@@ -99,7 +101,7 @@ std::string try_words_of_pads(const Handle& handle) {
   for (const uint32_t value : {uint32_t{7}, uint32_t{0}}) {
     const uint32_t mine = value == 0 ? 0 : value + static_cast<uint32_t>(handle.rank());
     handle.store_words((handle.rank() + 1) % count,
-                       {.of = Words::Of::kSignalPad, .offset = last, .count = 2, .value = mine});
+                       {.of = WordFill::Of::kSignalPad, .offset = last, .count = 2, .value = mine});
     handle.barrier(1, kPatience);
     const uint32_t expected = value == 0 ? 0 : value + static_cast<uint32_t>(before);
     if (pad[pad.size() - 2] != expected || pad.back() != expected) return "stored pad; ";

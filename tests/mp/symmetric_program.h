@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What a program does with symmetric memory, and whether it comes out right: the same wherever the
 // ranks are. It uses no view of another rank's memory.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Joining and leaving as all tests do.
 #include "mp/symmetric_rank.h"
 
@@ -47,7 +49,7 @@ std::string thrown_by(const std::function<void()>& act) {
 bool is_refused(const std::function<void()>& act) {
   try {
     act();
-  } catch (const UsageError&) {
+  } catch (const InvalidArgument&) {
     return true;
   } catch (const Error&) {
     return false;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // One rank of symmetric memory, as a user's program has it, for tests with real processes.
 #pragma once
 
@@ -50,7 +52,7 @@ class SymmetricMemory : public ::testing::TestWithParam<int> {};
 
 // What `act` throws, in words; "nothing" if it does not.
 std::string thrown_by(const std::function<void()>& act);
-// By a UsageError, and nothing else.
+// By a InvalidArgument, and nothing else.
 bool is_refused(const std::function<void()>& act);
 
 }  // namespace ashlar::symm

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Row 20 of the acceptance checklist where ranks meet in Redis and reach each other over UCX: one
 // dies, or stands still, at each step; or the store does. Two machines are as if: ranks say so.
 #include <signal.h>

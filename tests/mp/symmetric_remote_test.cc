@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Row 19 of the acceptance checklist: ranks on other machines. Real machines are two namespaces
 // with Redis and UCX between them; where these cannot be made, ranks of one machine that say they
 // are on two, with UCX over its loopback.

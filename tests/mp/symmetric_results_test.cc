@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The rows of the acceptance checklist that are about results: of collectives with real processes,
 // at offsets, bit by bit, and of calls that are refused.
 #include <gmock/gmock.h>
@@ -119,10 +121,12 @@ std::string mistakes_of_one_rank(SymmetricRank& own) {
       [&] { handle.store_words(0, {.offset = kBytes / 4}); },
       [&] { handle.store_words(0, {.offset = kMost}); },
       [&] { handle.store_words(0, {.offset = kMost / 4}); },
-      [&] { handle.store_words(3, {.of = Words::Of::kSignalPad}); },
-      [&] { handle.store_words(0, {.of = Words::Of::kSignalPad, .offset = 9216 / 4}); },
-      [&] { handle.store_words(0, {.of = Words::Of::kSignalPad, .offset = 9215 / 4, .count = 2}); },
-      [&] { handle.store_words(0, {.of = Words::Of::kSignalPad, .offset = -1}); },
+      [&] { handle.store_words(3, {.of = WordFill::Of::kSignalPad}); },
+      [&] { handle.store_words(0, {.of = WordFill::Of::kSignalPad, .offset = 9216 / 4}); },
+      [&] {
+        handle.store_words(0, {.of = WordFill::Of::kSignalPad, .offset = 9215 / 4, .count = 2});
+      },
+      [&] { handle.store_words(0, {.of = WordFill::Of::kSignalPad, .offset = -1}); },
       [&] { odd.store_words(0, {}); },
       [&] { (void)handle.global_rank(3); },
       [&] { (void)handle.global_rank(-1); },

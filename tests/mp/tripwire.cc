@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // mprotect, and a handler of SIGSEGV, which is called by the very instruction.
 #include "mp/tripwire.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A blow at an exact point of an operation, with no help of the library: memory that the operation
 // is going to touch is protected, and whoever touches it gets a signal.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // ip netns add, link add, and entering.
 #include "mp/two_machines.h"
 

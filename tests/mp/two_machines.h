@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // "Two machines" on one: network namespaces with a cable between them, and host names and /dev/shm
 // of their own. Making them needs the system's permission; where it is not given, tests are
 // skipped.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The transport between two machines, by itself.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -45,7 +47,7 @@ TEST(TwoMachinesTest, PutGetAndAddAcross) {
     std::vector<std::byte> got(part);
     must(self.at((parts.rank + 1) % 4).get(part * 2, got, patience()));
     if (got[part - 1] != std::byte{12}) return "get";
-    const AtomicCall swap{AtomicKind::kCompareAndSwap, WordBytes::k8, 0, 100, 4};
+    const AtomicOp swap{AtomicKind::kCompareAndSwap, WordBytes::k8, 0, 100, 4};
     if (parts.rank == 3 && must(self.at(0).fetch(swap, patience())) != 4) return "swap";
     self.barrier();
     if (parts.rank == 0 && self.own_word(0) != 100) return "swapped";

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Meeting in the store, and leaving.
 #include "mp/ucx_ranks.h"
 

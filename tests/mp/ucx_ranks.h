@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Ranks that reach each other over UCX alone, for tests: each has some memory that all others know.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A plug-in as a user would write it in C: two functions in PyTorch's shape, a table of hooks, and
 // counters that the tests look at. Its addresses are invented; nobody touches them here.
 #include <stdatomic.h>

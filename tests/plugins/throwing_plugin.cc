@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A plug-in that throws, which the shape of its functions does not forbid.
 #include <cstddef>
 #include <stdexcept>

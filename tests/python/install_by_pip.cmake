@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+#
 # Installs the Python package by pip into a virtual environment, as the guide says, and uses it from
 # there. pip itself is the system's, where Debian has it apart from venv.
 #   cmake -DPYTHON=... -DSOURCE=... -DFOLDER=... -P install_by_pip.cmake

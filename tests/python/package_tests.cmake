@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+#
 # The tests of the Python package, file by file, by pytest; and the example of its guide. They need
 # numpy, too; where one of the two is missing they are left out.
 execute_process(

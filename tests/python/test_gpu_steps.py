@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What scripts/gpu makes of the words of others: GoogleTest's counts, PyTorch's losses, programs
 that fail. Runs without a GPU and without PyTorch.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """ashlar.torch on the simulated device, with a PyTorch that is not there: a module of the same
 shape, which calls the plug-in's functions as the real one does.
 
@@ -174,8 +175,8 @@ class EnabledTest(unittest.TestCase):
             self.ashlar.save_snapshot("/nowhere/at/all.pickle")
         self.assertEqual((caught.exception.call, caught.exception.code), ("open", 2))
         for status, kind, name in (
-                (1, errors.OutOfMemoryError, "out of memory"), (2, errors.UsageError, "usage"),
-                (3, errors.UsageError, "unsupported"), (4, errors.DeviceError, "device fault"),
+                (1, errors.OutOfMemoryError, "out of memory"), (2, errors.InvalidArgument, "usage"),
+                (3, errors.InvalidArgument, "unsupported"), (4, errors.DeviceError, "device fault"),
                 (5, errors.DeviceError, "device lost"), (6, errors.FormatError, "format"),
                 (9, errors.TimeoutError, "timeout"), (10, errors.PeerError, "peer lost"),
                 (77, errors.Error, "")):
@@ -216,7 +217,7 @@ class ProcessTest(unittest.TestCase):
     def test_options_that_make_no_sense_are_refused(self):
         done = in_a_process("import test_torch; sys.modules['torch'] = test_torch.fake_torch()\n"
                             "import ashlar.torch; ashlar.torch.enable(conf='engine:stone')")
-        self.assertRegex(done.stderr, "UsageError: engine: \"stone\" is not an engine")
+        self.assertRegex(done.stderr, "InvalidArgument: engine: \"stone\" is not an engine")
 
     def test_the_environment_may_say_the_options(self):
         done = in_a_process("import test_torch; sys.modules['torch'] = test_torch.fake_torch()\n"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What the programs of this folder say when something is wrong: the line, and how all PEs end.
 #pragma once
 

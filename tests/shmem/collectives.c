@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Collectives of every type over the world, teams and active sets, with every number of PEs.
 #include <complex.h>
 #include <string.h>

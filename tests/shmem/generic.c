@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The names without a type: each chooses by its pointer, with a context in front and without.
 #include <complex.h>
 

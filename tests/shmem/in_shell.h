@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Programs of this folder that a shell starts: without a launcher.
 #pragma once
 

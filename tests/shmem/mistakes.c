@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What goes wrong, by name: each ends all PEs, with a sentence or a status. The test says which.
 #include <signal.h>
 #include <stdlib.h>

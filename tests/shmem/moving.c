@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Put and get of every type and shape: a ring, all to all, strides, signals; and what the heap
 // does, and what a child of a PE does not.
 #include <stdlib.h>

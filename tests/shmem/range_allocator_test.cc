@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Ranges of the symmetric heap: they tile it, merge, and are the same for the same calls.
 #include "shmem/range_allocator.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Programs of OpenSHMEM with several threads (threads.c), where a sanitizer can look at them.
 #include <gtest/gtest.h>
 

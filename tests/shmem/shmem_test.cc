@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Programs of OpenSHMEM, in C and as real processes: what test suites of it check (moving.c,
 // words.c, collectives.c, threads.c), for every number of PEs, on one machine and as if on two; how
 // they are started and ended; and what is said when something is wrong (mistakes.c).

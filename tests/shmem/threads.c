@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Several threads of every PE at once: collectives on different teams, which each PE's threads
 // begin in another order; storms of puts, atomics and waits; one lock for all.
 #include <pthread.h>

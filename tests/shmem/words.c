@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Atomics of every type in a storm of all PEs, waits of every kind, locks that are fought for.
 #include <sched.h>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Finding the control functions, for tests.
 #include "standin/control.h"
 

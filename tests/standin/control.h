@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What a test can do to a stand-in driver besides calling it: give it another machine, hold its
 // streams, make its calls fail. The library is loaded as a back end loads it, and stays.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The control functions, inside of a stand-in driver.
 #include "standin/control.h"
 #include "standin/exported.h"

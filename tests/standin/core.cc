@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A driver's calls over the simulated machine: devices and memory. Streams and graphs are in
 // core_work.cc.
 #include "standin/core.h"
@@ -17,7 +19,7 @@ Code code_of(const Status& status) {
   switch (status.kind()) {
     case StatusKind::kOk: return kDone;
     case StatusKind::kOutOfMemory: return kNoMemory;
-    case StatusKind::kUsage:
+    case StatusKind::kInvalidArgument:
     case StatusKind::kFormat: return kInvalidValue;
     case StatusKind::kUnsupported: return kNotSupported;
     case StatusKind::kTimeout:
@@ -219,7 +221,7 @@ Code Core::import_fd(size_t on, int fd, uint64_t& extent) {
   if (::fstat(fd, &file) != 0 || file.st_size <= 0) return kUnknown;
   const auto bytes = static_cast<size_t>(file.st_size);
   const Result<ExtentId> made = device(on).import_fd(fd, bytes);
-  if (made.status().is(StatusKind::kUsage)) return kUnknown;
+  if (made.status().is(StatusKind::kInvalidArgument)) return kUnknown;
   if (!made.ok()) return code_of(made);
   extent = made->value();
   keep_extent(extent, {on, bytes, true});

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What the stand-in drivers are made of: the calls of a GPU driver, by the numbers and habits that
 // NVIDIA's and AMD's have in common, over a simulated machine. shared_*.cc, cuda.cc and hip.cc give
 // them the vendors' names.

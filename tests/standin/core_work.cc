@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A driver's calls over the simulated machine: streams, events, captures and graphs.
 #include "standin/core.h"
 #include "standin/must_have.h"

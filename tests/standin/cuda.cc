@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The stand-in for libcuda.so.1, as far as Ashlar calls it: contexts, peers, and what else only
 // CUDA has.
 #include <cstring>

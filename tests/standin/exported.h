@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // For the functions of stand-in drivers: they are what the library shows.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // For the functions of the stand-ins: the device that the calling thread is in, and the drivers'
 // types as the numbers that the core (core.h) keeps. shared_*.cc has what both vendors have, in
 // cuda.cc and hip.cc is the rest.

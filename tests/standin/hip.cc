@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The stand-in for libamdhip64.so, as far as Ashlar calls it: the thread's device and last error,
 // peers, and what else only HIP has.
 #include <cstring>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Kernels in the stand-in for libcuda.so.1: the very functions that are compiled for GPUs
 // (src/symm/kernels), compiled for the host and run in the streams of simulated devices, thread by
 // thread. What a kernel touches besides its own device's memory, or beyond its end, loses the

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Multicast in the stand-in for libcuda.so.1. A driver from before CUDA 12.1 is one without this
 // file.
 #include "device/cuda/cuda_driver.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The page that processes share, and the rules.
 #include "standin/multicasts.h"
 

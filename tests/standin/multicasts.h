@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Multicast objects of a stand-in driver: known to all processes that import them, by a page that
 // they share. Strict where a driver waits for ever or misbehaves: binding and mapping before all
 // devices were added, importing after the creator let go too early, adding a device twice,

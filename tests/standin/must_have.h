@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Looking a handle up as a driver does: one that was never given out ends the process.
 #pragma once
 

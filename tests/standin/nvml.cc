@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The stand-in for libnvidia-ml.so.1, in the same library as the stand-in for the driver: every
 // process is this one, listed twice, as parts of a device list it.
 #include <unistd.h>
@@ -47,7 +49,7 @@ ASHLAR_STANDIN int nvmlDeviceGetComputeRunningProcesses_v3(cuda::Nvml::DeviceHan
     return kNvmlTooSmall;
   }
   const size_t index = reinterpret_cast<uintptr_t>(device) - 1;
-  const Result<MemoryUse> use = Core::get().device(index).memory_use();
+  const Result<MemoryStats> use = Core::get().device(index).memory_stats();
   if (!use.ok()) return code_of(use);
   *count = 2;
   records[0] = {static_cast<unsigned>(getpid()), use->total_bytes - use->free_bytes, 0, 0};

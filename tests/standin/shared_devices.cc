@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The functions that the stand-ins for both vendors' drivers have: devices and memory.
 #include <cstring>
 #include <string>
@@ -72,7 +74,7 @@ ASHLAR_STANDIN_FOR(cuDeviceCanAccessPeer, hipDeviceCanAccessPeer)(int* can, int 
 
 ASHLAR_STANDIN_FOR(cuMemGetInfo_v2, hipMemGetInfo)(size_t* free_bytes, size_t* total_bytes) {
   return here([&](size_t on) {
-    const Result<MemoryUse> use = Core::get().device(on).memory_use();
+    const Result<MemoryStats> use = Core::get().device(on).memory_stats();
     if (!use.ok()) return code_of(use);
     *free_bytes = use->free_bytes;
     *total_bytes = use->total_bytes;

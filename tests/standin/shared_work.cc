@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The functions that the stand-ins for both vendors' drivers have: streams, events, work, the pool,
 // captures and graphs.
 #include <algorithm>
@@ -104,7 +106,7 @@ ASHLAR_STANDIN_FOR(cuEventElapsedTime_v2, hipEventElapsedTime)(float* ms, Event 
   const EventId last(number(end));
   const Result<double> elapsed = owner.elapsed_ms(first, last);
   if (elapsed.ok()) *ms = static_cast<float>(*elapsed);
-  if (!elapsed.status().is(StatusKind::kUsage)) return code_of(elapsed);
+  if (!elapsed.status().is(StatusKind::kInvalidArgument)) return code_of(elapsed);
   const Result<bool> first_done = owner.is_done(first);
   const Result<bool> last_done = owner.is_done(last);
   const bool is_done = first_done.ok() && *first_done && last_done.ok() && *last_done;
@@ -178,7 +180,7 @@ ASHLAR_STANDIN_FOR(cuMemFreeAsync, hipFreeAsync)(Pointer at, Stream stream) {
 
 ASHLAR_STANDIN_FOR(cuMemPoolGetAttribute, hipMemPoolGetAttribute)
 (MemoryPool pool, int attribute, void* value) {
-  const Result<PoolUse> use = device_of_pool(pool).pool_use();
+  const Result<DriverPoolStats> use = device_of_pool(pool).driver_pool_stats();
   if (!use.ok()) return code_of(use);
   uint64_t& bytes = *static_cast<uint64_t*>(value);
   switch (attribute) {

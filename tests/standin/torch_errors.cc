@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // PyTorch's errors, for tests without PyTorch: the symbols that libashlar_torch.so looks for, and
 // somebody who catches as PyTorch does. Other than there, the base and the derived error are in one
 // library.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Every call that an engine makes, but those without which the stress cannot tell right from wrong:
 // work itself, the end of a capture, and what a stream captures.
 #include "faults.h"
@@ -19,7 +21,7 @@ sim::FaultRule draw_fault(Random& random) {
                                  DeviceCall::kFreeAddresses,
                                  DeviceCall::kAllocate,
                                  DeviceCall::kFree,
-                                 DeviceCall::kMemoryUse,
+                                 DeviceCall::kMemoryStats,
                                  DeviceCall::kCreateStream,
                                  DeviceCall::kDestroyStream,
                                  DeviceCall::kIsIdle,

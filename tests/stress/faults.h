@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Which call of a device goes wrong next, and how.
 #pragma once
 

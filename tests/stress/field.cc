@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Devices, streams and engines of the stress, and the hand that holds streams back.
 #include "field.h"
 
@@ -38,7 +40,7 @@ Field::~Field() { calm_down(); }
 
 Result<Held> Field::allocate(size_t device, const Request& request) {
   // As the facades do it.
-  Block* at_once = engine(device).allocate_at_once(request.bytes, request.stream);
+  Block* at_once = engine(device).allocate_fast(request.bytes, request.stream);
   const Result<Block*> block =
       at_once != nullptr ? Result<Block*>(at_once) : engine(device).allocate(request);
   expect_clear(block.status());

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Where the stress takes place: four small devices with eight streams each, an engine on each, a
 // hand that holds streams back and lets them go on, and a place where threads leave blocks for
 // others to free. And what all who act there do: allocate, look, free.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Captures and replays. A capture is one act: others go on meanwhile, and must not disturb it.
 #include "graphs.h"
 

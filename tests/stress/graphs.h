@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What one thread captures on streams of its own, and replays. The memory that a graph works on is
 // the graph's for as long as it may be replayed, freed or not: whatever is freed during the capture
 // serves this capture and later ones of the same pool, and nobody else. As with any such pool,

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Blocks that somebody may use and free, and what must be in them.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The observer, and what is held against what it was told.
 #include "mirror.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What somebody would know who registers memory elsewhere: the ranges that an engine has told its
 // observer. Thread safe.
 #pragma once

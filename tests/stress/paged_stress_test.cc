@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Nothing is ever clobbered: every block is stamped by device work on its stream and checked before
 // it is freed, while memory moves between views, streams and threads, streams are held back at
 // random and destroyed, work is captured and replayed, pools are paused and resumed, calls fail,
@@ -103,7 +105,7 @@ class PagedConcurrencyStress : public ::testing::TestWithParam<PagedPolicy> {
       EXPECT_TRUE(trimmed.ok()) << trimmed.to_string();
       EXPECT_EQ(field_->engine(i).stats().active.all.current, 0);
       EXPECT_EQ(field_->engine(i).stats().reserved_bytes.all.current, 0);
-      const MemoryUse use = *device.memory_use();
+      const MemoryStats use = *device.memory_stats();
       EXPECT_EQ(use.free_bytes, use.total_bytes);
     }
     expect_in_order();

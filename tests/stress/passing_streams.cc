@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A stream, what is allocated on it, and what is left when it is gone.
 #include "passing_streams.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Streams that one thread makes and destroys: their blocks live on, or were freed while there was
 // still work on them.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Allocations of one thread that go to a pool: the filter of each pool asks which one its caller
 // wants.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The life of a session.
 #include "session.h"
 
@@ -20,7 +22,8 @@ Session::~Session() {
   expect_clear(engine.end_routing(pool_));
   let_go_of_pool(engine, pool_);
   const Status trimmed = engine.trim(pool_);
-  if (!trimmed.is(StatusKind::kUsage)) expect_clear(trimmed);  // another thread's trim came first
+  if (!trimmed.is(StatusKind::kInvalidArgument))
+    expect_clear(trimmed);  // another thread's trim came first
 }
 
 Result<Held> Session::allocate(const Request& request) {

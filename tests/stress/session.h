@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A pool where one thread's allocations on a device go for a while. Its blocks may outlive it.
 #pragma once
 

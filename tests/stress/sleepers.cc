@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Asleep or awake. Nobody else has these blocks, so that nobody works on memory that is not there.
 #include "sleepers.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A pool with a tag, and what one thread has in it: paused and resumed, with its contents kept or
 // written anew, while the others use the memory.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What a block holds, as simulated device work writes and reads it: a word of its own in each of
 // the smallest units that memory is handed out in. Whatever else touches any part of the block is
 // seen, at an eighth of the price of writing every byte.

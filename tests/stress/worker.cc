@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What a thread of the stress does, one act after the other.
 #include "worker.h"
 
@@ -71,10 +73,10 @@ void Worker::free(const Held& held) {
   if (random_.below(20) != 0) return field_.free(held);
   // Somebody else has it open: it stays as it is until they let go.
   paged::PagedEngine& engine = field_.engine(held.device);
-  engine.hold(held.block);
+  engine.pin(held.block);
   field_.free(held);
   field_.check(held);
-  engine.let_go(held.block);
+  engine.unpin(held.block);
 }
 
 void Worker::free_half() {

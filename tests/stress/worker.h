@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // One thread of the stress: random acts on all devices and streams, one after the other. Whatever
 // it allocates is stamped at once by work on the block's stream, and checked by work queued before
 // the block is freed, without the host ever waiting in between.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The n-th call to the device fails, for every n, in every way: the classic engine ends in a clear
 // error or a success, and never loses memory. Afterwards everything can be given back; of a lost
 // device, once it is well again.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The n-th call to the device fails, for every n, in every way: the paged engine ends in a clear
 // error or a success, and never loses memory. Its invariants hold, and afterwards everything can be
 // given back; of a lost device, once it is well again. Memory goes from view to view and from
@@ -41,7 +43,8 @@ class PagedWorkload final : public sweep::Workload {
     expect_clear(engine_.add_accessor(kPeer));  // in whatever comes
   }
   void touch(const Block& block, size_t bytes, StreamId stream) override {
-    expect_clear(device().fill(block.address, 1, bytes, stream));  // kUsage: not accessible
+    expect_clear(
+        device().fill(block.address, 1, bytes, stream));  // kInvalidArgument: not accessible
     if (!has_peer() || !has_views_) return;
     expect_clear(machine().device(kPeer).fill(block.address, 1, bytes, kDefaultStream));
   }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The part of the workload that every engine goes through, and the checks; see sweep.h.
 #include "sweep/sweep.h"
 
@@ -161,7 +163,7 @@ void Workload::expect_nothing_lost() {
   EXPECT_EQ(stats.inactive_split_bytes.all.current, 0);
   EXPECT_FALSE(engine().pool_use_count(kPool).ok()) << "the pool was not destroyed";
   EXPECT_FALSE(engine().pool_use_count(kCapturePool).ok()) << "the pool was not destroyed";
-  const MemoryUse use = *device().memory_use();
+  const MemoryStats use = *device().memory_stats();
   EXPECT_EQ(use.free_bytes, use.total_bytes);
 }
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The n-th call to the device fails, for every n, in every way: what the sweeps of all engines have
 // in common. An engine brings a Workload of its own; sweep.cc has the part that each goes through,
 // and what must be true afterwards.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Asks an NVIDIA driver what it does where the device contract had to choose, and what it costs.
 
 Each fact is one line: a name and the driver's answer. Needs a GPU and libcuda.so.1, nothing else:
@@ -243,7 +244,7 @@ def pool_acts(stream):
         return code or cu.cuMemFreeAsync(at, stream)
 
     return [
-        ("pool_use", lambda s: cu.cuMemPoolGetAttribute(pool, c_int(reserved_now),
+        ("driver_pool_stats", lambda s: cu.cuMemPoolGetAttribute(pool, c_int(reserved_now),
                                                         byref(c_uint64()))),
         ("reset_pool_peaks", lambda s: cu.cuMemPoolSetAttribute(pool, c_int(reserved_peak),
                                                                 byref(c_uint64()))),
@@ -392,7 +393,7 @@ def costs():
     _, at = allocate(MIB)
     handle = ctypes.create_string_buffer(64)
     cost("python calling cuDriverGetVersion", lambda: cu.cuDriverGetVersion(byref(c_int())))
-    cost("memory_use", lambda: cu.cuMemGetInfo_v2(byref(c_size_t()), byref(c_size_t())))
+    cost("memory_stats", lambda: cu.cuMemGetInfo_v2(byref(c_size_t()), byref(c_size_t())))
     for size in (2 * MIB, 256 * MIB, 8192 * MIB):
         extent_costs(size)
     for size in (2 * MIB, 64 * MIB, 512 * MIB):

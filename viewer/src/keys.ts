@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The keyboard: one table of keys, from which the help page is written too. Keys that mean
 // something in one view only are registered by that view while it is shown.
 import { signal } from "@preact/signals";

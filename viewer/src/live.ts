@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Watching: asks the process for its numbers once a second for as long as the page is open, so that
 // curves have no gaps while other views are shown; and takes snapshots of it.
 import { signal } from "@preact/signals";

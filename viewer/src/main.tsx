@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The front door: finds where answers come from, shows the page, and starts asking.
 // Next room: session.ts for what is open, views/app.tsx for what is shown.
 import { render } from "preact";

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What is selected, and what belongs to it: a selected allocation has a stack, a stream and a pool,
 // which views that show those mark, too.
 import { computed, effect, signal } from "@preact/signals";

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What is open: the scene, how far reading is, what went wrong, and of the shown document what
 // every view needs. Views ask `answers` for the rest.
 import { computed, effect, signal } from "@preact/signals";

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The one state that all views share: which document, which moment, what is selected. It is written
 // into the address behind the #, so that a view can be sent to somebody else.
 import { batch, computed, effect, signal } from "@preact/signals";

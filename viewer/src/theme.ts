@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Light or dark: as the system wants it until somebody chooses, then as chosen.
 import { computed, effect, signal } from "@preact/signals";
 import type { Theme } from "./model/colors.ts";

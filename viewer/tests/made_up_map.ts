@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Address maps made up on the spot.
 import { type AddressMap, BlockState, kNone } from "../src/ask/scene.ts";
 

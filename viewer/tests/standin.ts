@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A small run made up on the spot, and the answers that `ashlar view` would give about it, worked
 // out the slow and obvious way. Unit tests hold the page's arithmetic against it.
 import { kNone } from "../src/ask/scene.ts";

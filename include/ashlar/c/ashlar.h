@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Device memory for C, and for whatever calls C: fast, ordered by streams, cached between uses.
 // C11 and C++. What ashlar/allocator.h is for C++, with the same meaning; docs/guide/c_api.md shows
 // how to use it. Long because other languages bind to one header.
@@ -17,7 +19,8 @@
 //            failed changed nothing, and wrote nothing through its out parameters.
 //  Threads   Any function may be called from any thread at any time. Destroying a thing while
 //            another thread uses it is the caller's race.
-//  Handles   Pointers to opaque structs; null is ASHLAR_USAGE, except for the functions that
+//  Handles   Pointers to opaque structs; null is ASHLAR_INVALID_ARGUMENT, except for the functions
+//  that
 //            destroy, which do nothing then.
 //  Structs   Those with a `struct_size` may grow at their end. The caller sets it to sizeof; a
 //            library that is older or newer does with the fields that both know, and the others
@@ -59,7 +62,7 @@ typedef int32_t ashlar_status;
 enum {
   ASHLAR_OK = 0,
   ASHLAR_OUT_OF_MEMORY = 1,       // of the device, after everything was tried; or of pinned memory
-  ASHLAR_USAGE = 2,               // the caller's mistake
+  ASHLAR_INVALID_ARGUMENT = 2,    // the caller's mistake
   ASHLAR_UNSUPPORTED = 3,         // this device, or this version, cannot do that
   ASHLAR_DEVICE_FAULT = 4,        // a driver or system call failed; see ashlar_last_code
   ASHLAR_DEVICE_LOST = 5,         // the device failed for good
@@ -176,7 +179,7 @@ ASHLAR_C_API ashlar_status ashlar_allocator_create(ashlar_device* device, const 
 ASHLAR_C_API void ashlar_allocator_destroy(ashlar_allocator* allocator) ASHLAR_C_NOEXCEPT;
 
 // Memory for work on the stream. 0 bytes give null, and freeing null does nothing. An address that
-// is not an allocation's, or was freed: ASHLAR_USAGE.
+// is not an allocation's, or was freed: ASHLAR_INVALID_ARGUMENT.
 ASHLAR_C_API ashlar_status ashlar_allocate(ashlar_allocator* allocator, size_t bytes,
                                            ashlar_stream stream, void** memory) ASHLAR_C_NOEXCEPT;
 ASHLAR_C_API ashlar_status ashlar_free(ashlar_allocator* allocator, void* memory) ASHLAR_C_NOEXCEPT;
@@ -193,8 +196,8 @@ ASHLAR_C_API ashlar_status ashlar_base_allocation(ashlar_allocator* allocator, v
                                                   void** base, size_t* bytes) ASHLAR_C_NOEXCEPT;
 
 // The same by handle, which saves looking the address up. A block is not freed by its address, nor
-// an address by its block. 0 bytes: ASHLAR_USAGE. A block that was freed must not be used again;
-// ASHLAR_USAGE where it is noticed.
+// an address by its block. 0 bytes: ASHLAR_INVALID_ARGUMENT. A block that was freed must not be
+// used again; ASHLAR_INVALID_ARGUMENT where it is noticed.
 ASHLAR_C_API ashlar_status ashlar_allocate_block(ashlar_allocator* allocator, size_t bytes,
                                                  ashlar_stream stream,
                                                  ashlar_block** block) ASHLAR_C_NOEXCEPT;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What a memory allocator of somebody else looks like to Ashlar: two functions in PyTorch's shape,
 // found by name in a shared object, and a table of further ones that it may export. For C11 and
 // C++. docs/guide/plugins.md tells how they are used.

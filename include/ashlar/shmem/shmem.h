@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // OpenSHMEM 1.5 over Ashlar's symmetric memory: for programs and test suites that are written
 // against it. docs/guide/shmem.md says how PEs are started, and what differs:
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Steps on one word of another PE that nobody sees half done, whichever PE and way they come from.
 // Included by shmem.h. Those that fetch return what was there before; the others, set excepted, are
 // done by shmem_quiet.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Collectives: over teams, and, deprecated, over active sets. Included by shmem.h. Called by all
 // PEs of the team, in the same order, with the same sizes and symmetric addresses; they return 0.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // One name for all types, in C11: shmem_put(dest, source, 10, pe) is shmem_int_put where `dest` is
 // an int*. With a context in front, too. Included by shmem.h; C++ has the typed names only.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Put and get. Included by shmem.h.
 //
 // Both sides may be any memory here, the other side is symmetric. A put has returned: `source` may

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What the other headers of this folder are made of: constants, handles, and the tables of types
 // that OpenSHMEM has every typed function for. Included by shmem.h.
 #pragma once

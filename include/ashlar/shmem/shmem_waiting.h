@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Waiting for words of this PE's symmetric memory that others change, and looking at them. Included
 // by shmem.h. `status` of several: words whose entry is not 0 do not count; null: all count.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Allocators for C, but for allocating: made and ended, options, limits, pools, plug-ins.
 #include <thread>
 
@@ -73,7 +75,7 @@ ashlar_status ashlar_allocator_options(const ashlar_allocator* allocator,
 // The table's texts are literals, each followed by a null byte.
 ashlar_status ashlar_visit_options(ashlar_option_visitor visitor, void* context) noexcept {
   return guarded([&] {
-    if (visitor == nullptr) unwrap(Status::usage("visitor is null"));
+    if (visitor == nullptr) unwrap(Status::invalid_argument("visitor is null"));
     for (const OptionRow& row : allocator_option_table()) {
       ashlar_option option{};
       option.struct_size = sizeof option;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The thread's last failure: plain bytes, so that noting one needs no memory and a thread's end
 // destroys nothing.
 #include "api/c/border.h"
@@ -30,7 +32,7 @@ ashlar_status code_of(StatusKind kind) {
   switch (kind) {
     case StatusKind::kOk: return ASHLAR_OK;
     case StatusKind::kOutOfMemory: return ASHLAR_OUT_OF_MEMORY;
-    case StatusKind::kUsage: return ASHLAR_USAGE;
+    case StatusKind::kInvalidArgument: return ASHLAR_INVALID_ARGUMENT;
     case StatusKind::kUnsupported: return ASHLAR_UNSUPPORTED;
     case StatusKind::kDeviceFault: return ASHLAR_DEVICE_FAULT;
     case StatusKind::kDeviceLost: return ASHLAR_DEVICE_LOST;
@@ -62,7 +64,7 @@ ashlar_status failed(const Status& status) noexcept {
 
 ashlar_status failed_usage(const char* message) noexcept {
   note({message});
-  return ASHLAR_USAGE;
+  return ASHLAR_INVALID_ARGUMENT;
 }
 
 ashlar_status failed_by_exception() noexcept {
@@ -94,7 +96,7 @@ const char* ashlar_status_name(ashlar_status status) noexcept {
   switch (status) {
     case ASHLAR_OK: return "ok";
     case ASHLAR_OUT_OF_MEMORY: return "out of memory";
-    case ASHLAR_USAGE: return "usage error";
+    case ASHLAR_INVALID_ARGUMENT: return "invalid argument";
     case ASHLAR_UNSUPPORTED: return "unsupported";
     case ASHLAR_DEVICE_FAULT: return "device fault";
     case ASHLAR_DEVICE_LOST: return "device lost";

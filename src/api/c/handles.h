@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What stands behind the opaque handles of include/ashlar/c/ashlar.h.
 #pragma once
 

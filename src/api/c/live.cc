@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Being watched, for C.
 #include "ashlar/live.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What C programs see of an allocator: statistics, history, snapshots; and the hooks.
 #include "api/c/handles.h"
 #include "api/unwrap.h"
@@ -12,7 +14,7 @@ namespace {
 // Callbacks of C may be null, which a pointer to data may be, too, but is no function.
 template <typename Function>
 void require_function(Function function, const char* name) {
-  if (function == nullptr) unwrap(Status::usage(std::string(name) + " is null"));
+  if (function == nullptr) unwrap(Status::invalid_argument(std::string(name) + " is null"));
 }
 
 ashlar_stat values_of(const Stat& stat) {
@@ -77,7 +79,8 @@ ashlar_status ashlar_history_start(ashlar_allocator* allocator,
     require(allocator, "allocator");
     const ashlar_history_options given = read_struct(options);
     if (given.stacks < ASHLAR_STACKS_NEVER || given.stacks > ASHLAR_STACKS_ALL) {
-      unwrap(Status::usage("stacks is none of ASHLAR_STACKS_NEVER to ASHLAR_STACKS_ALL"));
+      unwrap(
+          Status::invalid_argument("stacks is none of ASHLAR_STACKS_NEVER to ASHLAR_STACKS_ALL"));
     }
     HistoryOptions wanted;
     if (given.max_entries != 0) wanted.max_entries = given.max_entries;
@@ -111,7 +114,8 @@ ashlar_status ashlar_snapshot(ashlar_allocator* allocator, ashlar_format format,
     require(snapshot, "snapshot");
     const bool is_json = format == ASHLAR_FORMAT_JSON;
     if (!is_json && format != ASHLAR_FORMAT_PICKLE) {
-      unwrap(Status::usage("format is neither ASHLAR_FORMAT_PICKLE nor ASHLAR_FORMAT_JSON"));
+      unwrap(Status::invalid_argument(
+          "format is neither ASHLAR_FORMAT_PICKLE nor ASHLAR_FORMAT_JSON"));
     }
     const Snapshot taken = allocator->allocator.snapshot();
     StringSink sink;

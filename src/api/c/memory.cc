@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Allocate and free for C: straight to the engine, with no exception, string, lock or heap
 // allocation of its own on the way. All else is in the files beside this one.
 #include "api/block_calls.h"
@@ -12,7 +14,7 @@ constexpr const char* kNoAllocator = "allocator is null";
 constexpr const char* kNoBlock = "block is null, or was freed";
 
 Result<Block*> allocate(Engine& engine, size_t bytes, StreamId stream, const void* caller) {
-  Block* block = allocate_at_once(engine, bytes, stream);
+  Block* block = allocate_fast(engine, bytes, stream);
   if (block != nullptr) [[likely]]
     return block;
   return engine.allocate({bytes, stream, allocating_stack(engine, caller)});

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Making an allocator for a device of PyTorch's.
 #include "api/torch/torch_devices.h"
 
@@ -19,7 +21,8 @@ Status TorchDevices::configure(std::optional<std::string> backend,
                                std::optional<std::string> options) {
   MutexLock lock(mutex_);
   if (is_used_) {
-    return Status::usage("memory was allocated already: configure before the first use of PyTorch");
+    return Status::invalid_argument(
+        "memory was allocated already: configure before the first use of PyTorch");
   }
   backend_ = std::move(backend);
   options_ = std::move(options);
@@ -28,7 +31,8 @@ Status TorchDevices::configure(std::optional<std::string> backend,
 
 ashlar_allocator& TorchDevices::make(int device) {
   if (device < 0 || static_cast<size_t>(device) >= kMostDevices) {
-    unwrap(Status::usage(text("device ", device, " (expected 0 to ", kMostDevices - 1, ")")));
+    unwrap(Status::invalid_argument(
+        text("device ", device, " (expected 0 to ", kMostDevices - 1, ")")));
   }
   const auto index = static_cast<size_t>(device);
   MutexLock lock(mutex_);

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The allocators behind PyTorch's device numbers: one for each, made when it is first asked for,
 // and kept until the process ends, since PyTorch frees to the very end. Thread safe; one that is
 // there is found without a lock.
@@ -19,9 +21,9 @@ class TorchDevices {
 
   static TorchDevices& of_process();
 
-  // kUsage: some allocator is there already.
+  // kInvalidArgument: some allocator is there already.
   Status configure(std::optional<std::string> backend, std::optional<std::string> options);
-  // Throws what ashlar::Allocator throws, and UsageError for a number that no device has.
+  // Throws what ashlar::Allocator throws, and InvalidArgument for a number that no device has.
   ashlar_allocator& allocator(int device) {
     const auto index = static_cast<size_t>(device);
     if (index < kMostDevices) {

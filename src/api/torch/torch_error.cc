@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // An object of c10::Error, made by PyTorch's own constructor, is thrown as an OutOfMemoryError,
 // which adds nothing to it: what a handler catches goes by the type that is named when throwing.
 // So only the constructor's arguments must be known here, not what the object looks like.

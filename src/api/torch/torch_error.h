@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // PyTorch's own OutOfMemoryError, thrown by a library that was built without PyTorch.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // From PyTorch's functions to an allocator's. Allocating and freeing go straight to the engine.
 #include "api/torch/torch_plugin.h"
 
@@ -152,7 +154,7 @@ void ashlar_torch_record_stream(void* memory, void* stream) {
 // PyTorch begins a pool for a capture; that of a MemPool is PyTorch's own, and not told here.
 void ashlar_torch_begin_allocate_to_pool(int device, TorchPoolId pool,
                                          std::function<bool(void*)> filter) {
-  if (!filter) unwrap(Status::usage("there is no filter to route by"));
+  if (!filter) unwrap(Status::invalid_argument("there is no filter to route by"));
   Allocator& allocator = TorchDevices::of_process().allocator(device).allocator;
   allocator.begin_routing(pool_of(pool), [filter = std::move(filter)](StreamId stream) {
     return filter(stream_handle(stream));

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What libashlar_torch.so shows to PyTorch, beside the C interface: functions in the shapes that
 // torch.cuda.memory.CUDAPluggableAllocator and its hooks take. python/ashlar/torch.py puts them in
 // place; docs/guide/pytorch.md tells how to do it by hand.
@@ -20,8 +22,8 @@ using TorchPoolId = std::pair<unsigned long long, unsigned long long>;
 extern "C" {
 
 // Which back end and which options, as for ashlar_allocator_create; null: as the environment says.
-// ASHLAR_USAGE: memory was allocated already. For a program that says nothing, the first allocation
-// does it.
+// ASHLAR_INVALID_ARGUMENT: memory was allocated already. For a program that says nothing, the first
+// allocation does it.
 ASHLAR_C_API ashlar_status ashlar_torch_configure(const char* backend,
                                                   const char* options) noexcept;
 // The allocator of a device of PyTorch's, for statistics and snapshots; null: it cannot be had, and

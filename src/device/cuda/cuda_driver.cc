@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Contexts, peers, and how CUDA says what went wrong.
 #include "device/cuda/cuda_driver.h"
 

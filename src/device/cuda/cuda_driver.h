@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The CUDA driver behind the neutral functions of gpu/driver.h: what it does in its own way.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Three functions of the monitor.
 #include "device/cuda/nvml.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // NVIDIA's monitor, where it is installed: which processes use a device's memory. The driver itself
 // does not tell.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // From the name of a library to devices.
 #include "ashlar/devices.h"
 #include "base/text.h"

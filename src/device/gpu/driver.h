@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What the shared logic (gpu_device.h) asks of a vendor's driver: one function for each driver call
 // it makes, under a neutral name. vendor_driver.h answers for the calls that vendors have in
 // common.
@@ -90,7 +92,7 @@ class Driver {
   virtual Result<std::vector<ProcessUse>> processes(const DeviceFacts& facts) = 0;
 
   virtual Outcome greatest_priority(int& priority) = 0;
-  virtual Outcome memory_use(MemoryUse& use) = 0;
+  virtual Outcome memory_stats(MemoryStats& use) = 0;
 
   // --- plain memory ---------------------------------------------------------------------------
 

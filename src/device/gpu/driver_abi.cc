@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The names of the functions, CUDA's and HIP's; the finder takes those of its vendor. A suffix
 // fixes the binary interface for good: a driver keeps old versions beside the new, so asking for
 // the one that was declared is enough, and nothing depends on which version a plain name stands for

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The part of the drivers' binary interface that we use and that NVIDIA's and AMD's have in common,
 // declared anew: so that Ashlar builds without the vendors' headers, and one binary serves every
 // CUDA driver from 11.4 and every ROCm from 6.0 on. HIP took over CUDA's structures and numbers;

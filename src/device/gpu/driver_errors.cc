@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The kinds of failure, by number.
 #include "device/gpu/driver_errors.h"
 
@@ -60,7 +62,7 @@ Status status_of(const Driver& driver, const Outcome& outcome) {
   }
   if (code == kOutOfMemory) return Status::out_of_memory(explain(driver, outcome));
   if (has(kMistakes, code) || is_about_capture(code)) {
-    return Status::usage(explain(driver, outcome));
+    return Status::invalid_argument(explain(driver, outcome));
   }
   if (has(kCannot, code)) return Status::unsupported(explain(driver, outcome));
   return Status::device_fault(outcome.call, code, driver.error_text(code));

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What a driver's numbers mean for the contract. CUDA's numbers; HIP took them over, name by name.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A function of a driver, found by name when the driver is loaded: called, it says by that name how
 // the call ended.
 #pragma once

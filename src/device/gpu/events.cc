@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A table.
 #include "device/gpu/events.h"
 
@@ -15,7 +17,7 @@ EventId Events::add(DeviceIndex owner, Handle event) {
 Result<Handle> Events::find(EventId event) const {
   ReaderLock lock(mutex_);
   const auto found = events_.find(event);
-  if (found == events_.end()) return Status::usage(text("there is no event ", event));
+  if (found == events_.end()) return Status::invalid_argument(text("there is no event ", event));
   return found->second.handle;
 }
 
@@ -23,7 +25,7 @@ Result<Handle> Events::find(EventId event, DeviceIndex owner) const {
   ReaderLock lock(mutex_);
   const auto found = events_.find(event);
   if (found == events_.end() || found->second.owner != owner) {
-    return Status::usage(text("event ", event, " is not an event of device ", owner));
+    return Status::invalid_argument(text("event ", event, " is not an event of device ", owner));
   }
   return found->second.handle;
 }
@@ -32,7 +34,7 @@ Result<Handle> Events::remove(EventId event, DeviceIndex owner) {
   WriterLock lock(mutex_);
   const auto found = events_.find(event);
   if (found == events_.end() || found->second.owner != owner) {
-    return Status::usage(text("event ", event, " is not an event of device ", owner));
+    return Status::invalid_argument(text("event ", event, " is not an event of device ", owner));
   }
   const Handle handle = found->second.handle;
   events_.erase(found);

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The events of all devices of one back end. A driver handed an event that it never gave out may
 // end the process, so ids are looked up here first. Thread safe; calls no driver.
 #pragma once
@@ -13,7 +15,7 @@ namespace ashlar::gpu {
 class Events {
  public:
   EventId add(DeviceIndex owner, Handle event);
-  // kUsage: no event, of any device; or of that one.
+  // kInvalidArgument: no event, of any device; or of that one.
   Result<Handle> find(EventId event) const;
   Result<Handle> find(EventId event, DeviceIndex owner) const;
   // The handle, and the id is gone. Fails as find does.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Captures and graphs, and the driver's stream-ordered pool, which must stay out of them.
 #include "base/text.h"
 #include "device/gpu/driver_errors.h"
@@ -130,7 +132,7 @@ Result<DeviceAddress> GpuDevice::allocate_async(size_t bytes, StreamId stream) {
   return call_on(stream, [&]() -> Result<DeviceAddress> {
     const Result<Handle> from = pool();
     if (!from.ok()) return from.status();
-    if (bytes == 0) return Status::usage("cannot allocate 0 B");
+    if (bytes == 0) return Status::invalid_argument("cannot allocate 0 B");
     if (Status outside = refuse_capturing(stream, "allocate_async"); !outside.ok()) return outside;
     if (Status fits = refuse_too_large(bytes); !fits.ok()) return fits;
     DeviceAddress at;
@@ -152,8 +154,8 @@ Status GpuDevice::free_async(DeviceAddress address, StreamId stream) {
   });
 }
 
-Result<PoolUse> GpuDevice::pool_use() {
-  return call([&]() -> Result<PoolUse> {
+Result<DriverPoolStats> GpuDevice::driver_pool_stats() {
+  return call([&]() -> Result<DriverPoolStats> {
     const Result<Handle> of = pool();
     if (!of.ok()) return of.status();
     Status read;
@@ -162,7 +164,7 @@ Result<PoolUse> GpuDevice::pool_use() {
       if (read.ok()) read = done(driver().pool_figure(*of, wanted, bytes));
       return bytes;
     };
-    PoolUse use;
+    DriverPoolStats use;
     use.reserved_bytes = figure(PoolFigure::kReserved);
     use.used_bytes = figure(PoolFigure::kUsed);
     use.reserved_peak_bytes = figure(PoolFigure::kReservedPeak);

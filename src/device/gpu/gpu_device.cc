@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A device from its first call to its end: identity, plain memory, pinned host memory.
 #include "device/gpu/gpu_device.h"
 
@@ -96,10 +98,10 @@ const DeviceProperties& GpuDevice::properties() const {
   return properties_;
 }
 
-Result<MemoryUse> GpuDevice::memory_use() {
-  return call([&]() -> Result<MemoryUse> {
-    MemoryUse use;
-    if (Status asked = done(driver().memory_use(use)); !asked.ok()) return asked;
+Result<MemoryStats> GpuDevice::memory_stats() {
+  return call([&]() -> Result<MemoryStats> {
+    MemoryStats use;
+    if (Status asked = done(driver().memory_stats(use)); !asked.ok()) return asked;
     return use;
   });
 }
@@ -123,7 +125,7 @@ Status GpuDevice::take_last_error() {
 
 Result<DeviceAddress> GpuDevice::allocate(size_t bytes) {
   return call([&]() -> Result<DeviceAddress> {
-    if (bytes == 0) return Status::usage("cannot allocate 0 B");
+    if (bytes == 0) return Status::invalid_argument("cannot allocate 0 B");
     if (Status fits = refuse_too_large(bytes); !fits.ok()) return fits;
     DeviceAddress at;
     if (Status made = done(driver().allocate(bytes, at)); !made.ok()) return made;
@@ -167,7 +169,7 @@ Result<AddressDescription> GpuDevice::describe(DeviceAddress address) {
 
 Result<void*> GpuDevice::allocate_host(size_t bytes) {
   return call([&]() -> Result<void*> {
-    if (bytes == 0) return Status::usage("cannot allocate 0 B of host memory");
+    if (bytes == 0) return Status::invalid_argument("cannot allocate 0 B of host memory");
     if (bytes > kMostHostBytes) return Status::out_of_memory(text("no host has ", bytes, " B"));
     const Result<Pinned> pinned = allocate_pages(bytes);
     if (!pinned.ok()) return pinned.status();
@@ -208,7 +210,7 @@ Status GpuDevice::register_host(void* memory, size_t bytes) {
   return call([&]() -> Status {
     const AddressRange range{DeviceAddress(reinterpret_cast<uint64_t>(memory)), bytes};
     if (memory == nullptr || bytes == 0 || range.overflows()) {
-      return Status::usage(text("cannot pin ", range, ": expected host memory"));
+      return Status::invalid_argument(text("cannot pin ", range, ": expected host memory"));
     }
     Status free = common_.pinned.add({PinnedKind::kRegistered, index(), range, memory});
     if (!free.ok()) return free;

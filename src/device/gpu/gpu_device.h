@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // One device of a vendor: the contract of `Device` over the vendor's driver (driver.h). What the
 // contract promises and a driver does not is done here: ids, addresses and ranges are looked up
 // before the driver is asked (places.h, events.h, graphs.h), and its numbers become kinds of
@@ -54,7 +56,7 @@ class GpuDevice final : public Device {
   GpuDevice& operator=(const GpuDevice&) = delete;
 
   const DeviceProperties& properties() const override;
-  Result<MemoryUse> memory_use() override;
+  Result<MemoryStats> memory_stats() override;
   Result<std::vector<ProcessUse>> processes() override;
   Status last_error() override;
   Status take_last_error() override;
@@ -112,7 +114,7 @@ class GpuDevice final : public Device {
 
   Result<DeviceAddress> allocate_async(size_t bytes, StreamId stream) override;
   Status free_async(DeviceAddress address, StreamId stream) override;
-  Result<PoolUse> pool_use() override;
+  Result<DriverPoolStats> driver_pool_stats() override;
   Status reset_pool_peaks() override;
   Status set_pool_threshold(size_t keep_bytes) override;
   Status trim_pool(size_t keep_bytes) override;
@@ -132,7 +134,7 @@ class GpuDevice final : public Device {
   Status unload_kernels(Handle kernels);
   Result<Handle> find_kernel(Handle kernels, const char* name);
   Status launch(const Driver::Launch& launch, StreamId stream);
-  // kUsage: some byte of it is not memory that this device may touch so.
+  // kInvalidArgument: some byte of it is not memory that this device may touch so.
   Status check_access(AddressRange range, Access wanted);
 
   // --- and multicast, in gpu_multicast.cc: the driver's calls, in the context of this device.
@@ -204,7 +206,7 @@ class GpuDevice final : public Device {
 
   Result<Pinned> allocate_pages(size_t bytes);
 
-  // kUsage: the accessor may not touch the range so.
+  // kInvalidArgument: the accessor may not touch the range so.
   Status check_memory(DeviceIndex accessor, AddressRange range, Access wanted);
   Status check_memory(AddressRange range, Access wanted) {
     return check_memory(index(), range, wanted);

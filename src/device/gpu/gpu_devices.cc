@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Asking the driver for its devices, and owning them.
 #include "device/gpu/gpu_devices.h"
 

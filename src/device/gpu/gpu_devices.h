@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The devices that a vendor's driver shows, as one set.
 #pragma once
 

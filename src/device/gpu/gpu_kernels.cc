@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Kernels of our own: loaded, found and launched. Users launch theirs by the vendor's means.
 #include "device/gpu/gpu_device.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Multicast objects: created or imported, joined, bound, mapped; and all of it undone. Who does
 // what when, so that nobody waits in the driver for ever, is the caller's part
 // (symm/multicast_set_up.cc).

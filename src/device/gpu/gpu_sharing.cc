@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What crosses processes and devices: exported and imported extents, shared allocations, peers.
 #include <fcntl.h>
 
@@ -12,7 +14,7 @@ namespace {
 // is not there and a device that is lost are not.
 Status not_a_handle(Status failed) {
   if (failed.is(StatusKind::kOutOfMemory) || failed.is(StatusKind::kDeviceLost)) return failed;
-  return Status::usage(text("not a handle of exported memory: ", failed.message()));
+  return Status::invalid_argument(text("not a handle of exported memory: ", failed.message()));
 }
 
 }  // namespace
@@ -24,7 +26,7 @@ Result<UniqueFd> GpuDevice::export_fd(ExtentId id) {
     const Result<Extent> extent = find_extent(id);
     if (!extent.ok()) return extent.status();
     if (!extent->exportable.export_fd) {
-      return Status::usage(text("extent ", id, " was not created with export_fd"));
+      return Status::invalid_argument(text("extent ", id, " was not created with export_fd"));
     }
     if (Status own = refuse_imported(id, *extent); !own.ok()) return own;
     return exported_fd(extent->handle);
@@ -46,7 +48,8 @@ Result<ExtentId> GpuDevice::import_fd(int fd, size_t bytes) {
   return call([&]() -> Result<ExtentId> {
     if (!properties_.can_export_fd) return Status::unsupported("no file descriptors here");
     if (Status sized = check_granules("import", bytes); !sized.ok()) return sized;
-    if (::fcntl(fd, F_GETFD) < 0) return Status::usage(text(fd, " is no open file descriptor"));
+    if (::fcntl(fd, F_GETFD) < 0)
+      return Status::invalid_argument(text(fd, " is no open file descriptor"));
     Extent extent{0, bytes, {.export_fd = true}, true};
     Status imported = done(driver().import_fd(fd, extent.handle));
     if (!imported.ok()) return not_a_handle(std::move(imported));
@@ -59,7 +62,7 @@ Result<FabricHandle> GpuDevice::export_fabric(ExtentId id) {
     const Result<Extent> extent = find_extent(id);
     if (!extent.ok()) return extent.status();
     if (!extent->exportable.export_fabric) {
-      return Status::usage(text("extent ", id, " was not created with export_fabric"));
+      return Status::invalid_argument(text("extent ", id, " was not created with export_fabric"));
     }
     if (Status own = refuse_imported(id, *extent); !own.ok()) return own;
     FabricHandle handle{};
@@ -88,7 +91,7 @@ Status GpuDevice::refuse_imported(ExtentId id, const Extent& extent) const {
 Result<ExtentId> GpuDevice::adopt(Extent imported) {
   if (has_size(imported.handle, imported.bytes)) return keep_extent(imported);
   (void)driver().release(imported.handle);
-  return Status::usage(text("the extent does not have ", imported.bytes, " B"));
+  return Status::invalid_argument(text("the extent does not have ", imported.bytes, " B"));
 }
 
 // No driver tells the size of an imported extent, but it maps only the whole of it.
@@ -152,7 +155,7 @@ Status GpuDevice::close_allocation(DeviceAddress address) {
 
 Status GpuDevice::check_peer(DeviceIndex peer) const {
   if (peer.value() < common_.devices.size()) return {};
-  return Status::usage(
+  return Status::invalid_argument(
       text("there is no device ", peer, " (there are ", common_.devices.size(), ")"));
 }
 

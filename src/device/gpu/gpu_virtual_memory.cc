@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Addresses, extents, and where they meet.
 #include <algorithm>
 #include <bit>
@@ -18,8 +20,9 @@ Status GpuDevice::check_granules(const char* act, size_t bytes) const {
   if (!properties_.has_virtual_memory) return no_virtual_memory();
   const size_t granularity = properties_.granularity_bytes;
   if (bytes != 0 && is_aligned(bytes, granularity)) return {};
-  return Status::usage(text("cannot ", act, " ", bytes,
-                            " B: expected a positive multiple of the granularity, ", granularity));
+  return Status::invalid_argument(text("cannot ", act, " ", bytes,
+                                       " B: expected a positive multiple of the granularity, ",
+                                       granularity));
 }
 
 // --- addresses ----------------------------------------------------------------------------------
@@ -28,7 +31,7 @@ Result<DeviceAddress> GpuDevice::reserve(size_t bytes, const ReserveOptions& opt
   return call([&]() -> Result<DeviceAddress> {
     if (Status sized = check_granules("reserve", bytes); !sized.ok()) return sized;
     if (options.alignment_bytes != 0 && !std::has_single_bit(options.alignment_bytes)) {
-      return Status::usage(
+      return Status::invalid_argument(
           text("cannot align to ", options.alignment_bytes, ": expected a power of two"));
     }
     const size_t alignment = std::max(options.alignment_bytes, properties_.granularity_bytes);
@@ -61,7 +64,8 @@ Result<AddressRange> GpuDevice::reserve_range(size_t bytes, size_t alignment_byt
   }
   // Which of its numbers a driver uses for a range that is too large is anybody's guess.
   Status failed = done(reserved);
-  if (!failed.is(StatusKind::kUsage) && !failed.is(StatusKind::kUnsupported)) return failed;
+  if (!failed.is(StatusKind::kInvalidArgument) && !failed.is(StatusKind::kUnsupported))
+    return failed;
   return Status::out_of_memory(text("no ", bytes, " B of addresses: ", failed.message()));
 }
 
@@ -106,7 +110,8 @@ Status GpuDevice::release(ExtentId id) {
     {
       MutexLock lock(mutex_);
       if (extents_.erase(id) == 0) {
-        return Status::usage(text("extent ", id, " is being released by another thread"));
+        return Status::invalid_argument(
+            text("extent ", id, " is being released by another thread"));
       }
     }
     Status released = done(driver().release(extent->handle));
@@ -122,7 +127,7 @@ Result<GpuDevice::Extent> GpuDevice::find_extent(ExtentId id) const {
   MutexLock lock(mutex_);
   const auto found = extents_.find(id);
   if (found == extents_.end()) {
-    return Status::usage(text("extent ", id, " is not an extent of device ", index()));
+    return Status::invalid_argument(text("extent ", id, " is not an extent of device ", index()));
   }
   return found->second;
 }
@@ -143,13 +148,15 @@ Status GpuDevice::map(DeviceAddress at, ExtentId id) {
     if (!extent.ok()) return extent.status();
     const AddressRange range{at, extent->bytes};
     if (!is_aligned(at.value(), properties_.granularity_bytes)) {
-      return Status::usage(text("cannot map at ", at, ": expected a multiple of the granularity, ",
-                                properties_.granularity_bytes));
+      return Status::invalid_argument(text("cannot map at ", at,
+                                           ": expected a multiple of the granularity, ",
+                                           properties_.granularity_bytes));
     }
     MutexLock lock(mapping_mutex_);
     if (Status free = common_.places.check_free(range, index()); !free.ok()) return free;
     if (!properties_.can_alias && common_.places.is_mapped(id)) {
-      return Status::usage(text("extent ", id, " is mapped already, and this device maps it once"));
+      return Status::invalid_argument(
+          text("extent ", id, " is mapped already, and this device maps it once"));
     }
     if (Status mapped = done(driver().map(range, extent->handle)); !mapped.ok()) return mapped;
     common_.places.add_mapping(range, id, index());
@@ -175,7 +182,7 @@ Status GpuDevice::set_access(AddressRange range, DeviceIndex accessor, Access ac
     }
     Status set = done(driver().set_access(range, accessor_ordinal, access));
     // The range is right, so it must be the kind of access that the driver does not know.
-    if (set.is(StatusKind::kUsage) && access == Access::kRead) {
+    if (set.is(StatusKind::kInvalidArgument) && access == Access::kRead) {
       return Status::unsupported(set.message());
     }
     if (set.ok()) common_.places.set_access(range, accessor, access);

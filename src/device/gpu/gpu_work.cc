@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Streams, events, and the work queued in them.
 #include "base/text.h"
 #include "device/gpu/driver_errors.h"
@@ -28,8 +30,8 @@ void drop(void* box) noexcept { const std::unique_ptr<HostCall> call(static_cast
 Result<StreamId> GpuDevice::create_stream(const StreamOptions& options) {
   return call([&]() -> Result<StreamId> {
     if (options.priority < 0 || options.priority > properties_.greatest_priority) {
-      return Status::usage(text("a priority of ", options.priority, " (expected 0 to ",
-                                properties_.greatest_priority, ")"));
+      return Status::invalid_argument(text("a priority of ", options.priority, " (expected 0 to ",
+                                           properties_.greatest_priority, ")"));
     }
     const std::optional<StreamId> again = own_streams_.take_retired(
         options.priority, [this](StreamId retired) { return has_finished(retired); });
@@ -53,13 +55,14 @@ bool GpuDevice::has_finished(StreamId stream) {
 Status GpuDevice::destroy_stream(StreamId stream) {
   return call([&]() -> Status {
     const auto unknown = [&] {
-      return Status::usage(text("stream ", stream, " was not made by device ", index()));
+      return Status::invalid_argument(text("stream ", stream, " was not made by device ", index()));
     };
     if (!own_streams_.contains(stream)) return unknown();
     const Result<CaptureFacts> facts = capture_facts(stream);
     if (!facts.ok()) return facts.status();
     if (facts->status != CaptureStatus::kNone) {
-      return Status::usage(text("stream ", stream, " is capturing; end the capture first"));
+      return Status::invalid_argument(
+          text("stream ", stream, " is capturing; end the capture first"));
     }
     return own_streams_.retire(stream) ? Status() : unknown();
   });
@@ -67,7 +70,7 @@ Status GpuDevice::destroy_stream(StreamId stream) {
 
 Status GpuDevice::check_stream(StreamId stream) const {
   if (!own_streams_.is_retired(stream)) return {};
-  return Status::usage(text("stream ", stream, " was destroyed"));
+  return Status::invalid_argument(text("stream ", stream, " was destroyed"));
 }
 
 Result<bool> GpuDevice::is_idle(StreamId stream) {
@@ -146,7 +149,8 @@ Result<double> GpuDevice::elapsed_ms(EventId begin, EventId end) {
     if (!last.ok()) return last.status();
     float elapsed = 0;
     const Outcome asked = driver().elapsed_ms(*first, *last, elapsed);
-    if (asked.code == kNotReady) return Status::usage("an event without a time: it is not done");
+    if (asked.code == kNotReady)
+      return Status::invalid_argument("an event without a time: it is not done");
     if (!asked.ok()) return done(asked);
     return double{elapsed};
   });
@@ -160,14 +164,14 @@ Status GpuDevice::check_memory(DeviceIndex accessor, AddressRange range, Access 
   Location found;
   if (Status asked = done(driver().locate(range.begin, found)); !asked.ok()) return asked;
   if (found.kind == MemoryKind::kDevice && found.range.contains(range)) return {};
-  return Status::usage(text("no device memory at ", range));
+  return Status::invalid_argument(text("no device memory at ", range));
 }
 
 Status GpuDevice::check_host_pointer(const void* memory) const {
-  if (memory == nullptr) return Status::usage("null where host memory was expected");
+  if (memory == nullptr) return Status::invalid_argument("null where host memory was expected");
   const DeviceAddress at(reinterpret_cast<uint64_t>(memory));
   if (!common_.places.describe(at)) return {};
-  return Status::usage(text(at, " is a device address where host memory was expected"));
+  return Status::invalid_argument(text(at, " is a device address where host memory was expected"));
 }
 
 Status GpuDevice::copy_to_device(DeviceAddress to, const void* from, size_t bytes,
@@ -193,8 +197,8 @@ Status GpuDevice::check_transfer(DeviceIndex to_accessor, DeviceAddress to, Devi
   if (!target.ok()) return target;
   if (Status source = check_memory({from, bytes}, Access::kRead); !source.ok()) return source;
   if (to < from + bytes && from < to + bytes) {
-    return Status::usage(text("the ranges ", AddressRange{to, bytes}, " and ",
-                              AddressRange{from, bytes}, " overlap"));
+    return Status::invalid_argument(text("the ranges ", AddressRange{to, bytes}, " and ",
+                                         AddressRange{from, bytes}, " overlap"));
   }
   return {};
 }
@@ -226,7 +230,7 @@ Status GpuDevice::fill(DeviceAddress at, uint8_t value, size_t bytes, StreamId s
 
 Status GpuDevice::call_host(StreamId stream, std::function<void()> function) {
   return call_on(stream, [&]() -> Status {
-    if (!function) return Status::usage("there is no function to call");
+    if (!function) return Status::invalid_argument("there is no function to call");
     const Result<CaptureFacts> facts = capture_facts(stream);
     if (!facts.ok()) return facts.status();
     if (facts->status == CaptureStatus::kActive) {

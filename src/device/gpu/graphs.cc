@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Three tables.
 #include "device/gpu/graphs.h"
 
@@ -32,7 +34,8 @@ void Graphs::note_more(NodeId like, const std::vector<NodeId>& nodes) {
 Status Graphs::check(NodeId node) const {
   MutexLock lock(mutex_);
   if (nodes_.contains(node)) return {};
-  return Status::usage(text("node ", node, " is not a node of a graph that still exists"));
+  return Status::invalid_argument(
+      text("node ", node, " is not a node of a graph that still exists"));
 }
 
 void Graphs::add(GraphId graph) {
@@ -44,7 +47,8 @@ Result<std::shared_ptr<CapturedGraph>> Graphs::find(GraphId graph) const {
   MutexLock lock(mutex_);
   const auto found = graphs_.find(graph);
   if (found == graphs_.end()) {
-    return Status::usage(text("graph ", graph, " is not a captured graph of this device"));
+    return Status::invalid_argument(
+        text("graph ", graph, " is not a captured graph of this device"));
   }
   return found->second;
 }
@@ -53,7 +57,8 @@ Result<std::shared_ptr<CapturedGraph>> Graphs::remove(GraphId graph) {
   MutexLock lock(mutex_);
   const auto found = graphs_.find(graph);
   if (found == graphs_.end()) {
-    return Status::usage(text("graph ", graph, " is not a captured graph of this device"));
+    return Status::invalid_argument(
+        text("graph ", graph, " is not a captured graph of this device"));
   }
   std::shared_ptr<CapturedGraph> removed = std::move(found->second);
   graphs_.erase(found);

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The graphs that one device captured, and the nodes it has named: a driver handed a graph or a
 // node that is gone may end the process, so both are looked up here first. Ids are the driver's own
 // handles, since a program that captures by itself knows its graphs by these. Thread safe.
@@ -26,11 +28,11 @@ class Graphs {
   void note(StreamId stream, const CaptureFacts& facts);
   // Nodes that belong to the same graph as `like`.
   void note_more(NodeId like, const std::vector<NodeId>& nodes);
-  // kUsage: no node of a graph that still exists, as far as this device knows.
+  // kInvalidArgument: no node of a graph that still exists, as far as this device knows.
   Status check(NodeId node) const;
 
   void add(GraphId graph);
-  // kUsage: no graph of this device whose capture has ended.
+  // kInvalidArgument: no graph of this device whose capture has ended.
   Result<std::shared_ptr<CapturedGraph>> find(GraphId graph) const;
   // The same, and it is gone, with its nodes.
   Result<std::shared_ptr<CapturedGraph>> remove(GraphId graph);

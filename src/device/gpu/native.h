@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A driver's handles as the numbers that the shared logic keeps, and back.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Made, retired, taken again.
 #include "device/gpu/own_streams.h"
 

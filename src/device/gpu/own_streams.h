@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The streams that a device made. One that is destroyed is not given back to the driver, but kept
 // for whoever wants a stream next: a driver uses handles again, and somebody else's stream by an
 // old handle could not be told from ours that is gone, which a driver may crash with. Thread safe.

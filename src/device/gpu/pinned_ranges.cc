@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // One ordered map.
 #include "device/gpu/pinned_ranges.h"
 
@@ -13,7 +15,7 @@ Status PinnedRanges::add(const Pinned& pinned) {
   const bool hits_previous =
       after != ranges_.begin() && std::prev(after)->second.range.end() > range.begin;
   if (hits_next || hits_previous) {
-    return Status::usage(text("some part of ", range, " is pinned already"));
+    return Status::invalid_argument(text("some part of ", range, " is pinned already"));
   }
   ranges_.emplace(range.begin, pinned);
   return {};
@@ -24,9 +26,9 @@ Result<Pinned> PinnedRanges::remove(PinnedKind kind, const void* memory, DeviceI
   MutexLock lock(mutex_);
   const auto found = ranges_.find(at);
   if (found == ranges_.end() || found->second.kind != kind || found->second.owner != owner) {
-    return Status::usage(text("no host memory that device ", owner,
-                              kind == PinnedKind::kAllocated ? " allocated" : " registered",
-                              " starts at ", at));
+    return Status::invalid_argument(
+        text("no host memory that device ", owner,
+             kind == PinnedKind::kAllocated ? " allocated" : " registered", " starts at ", at));
   }
   const Pinned pinned = found->second;
   ranges_.erase(found);

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Which host memory is pinned, and by which device of one back end: what it allocated, and what
 // programs registered with it. Thread safe; calls no driver.
 #pragma once
@@ -21,9 +23,9 @@ struct Pinned {
 
 class PinnedRanges {
  public:
-  // kUsage: some part of the range is in here already.
+  // kInvalidArgument: some part of the range is in here already.
   Status add(const Pinned& pinned);
-  // What was added, which is gone now. kUsage: none of that kind and owner starts there.
+  // What was added, which is gone now. kInvalidArgument: none of that kind and owner starts there.
   Result<Pinned> remove(PinnedKind kind, const void* memory, DeviceIndex owner);
   std::optional<AddressDescription> describe(DeviceAddress at) const;
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Two ordered maps and the questions about them.
 #include "device/gpu/places.h"
 
@@ -37,7 +39,8 @@ Status Places::check_start(PlaceKind kind, DeviceAddress at, DeviceIndex owner) 
   if (found != places_.end() && found->second.kind == kind && found->second.owner == owner) {
     return {};
   }
-  return Status::usage(text("nothing of this kind starts at ", at, " on device ", owner));
+  return Status::invalid_argument(
+      text("nothing of this kind starts at ", at, " on device ", owner));
 }
 
 // --- reserved addresses -------------------------------------------------------------------------
@@ -53,13 +56,14 @@ Result<Places::Reservation> Places::find_empty_reservation(AddressRange range,
   const auto found = reservations_.find(range.begin);
   if (found == reservations_.end() || found->second.range != range ||
       found->second.owner != owner) {
-    return Status::usage(
+    return Status::invalid_argument(
         text("cannot free the addresses ", range, ": not one reservation of device ", owner));
   }
   const auto mapped = places_.lower_bound(range.begin);
   if (mapped != places_.end() && mapped->first < range.end()) {
-    return Status::usage(text("cannot free the addresses ", range, ": an extent is mapped at ",
-                              mapped->first, "; unmap it first"));
+    return Status::invalid_argument(text("cannot free the addresses ", range,
+                                         ": an extent is mapped at ", mapped->first,
+                                         "; unmap it first"));
   }
   return found->second;
 }
@@ -76,13 +80,14 @@ Status Places::check_free(AddressRange range, DeviceIndex owner) const {
   const Reservation* reservation = reservation_at(range.begin);
   if (reservation == nullptr || reservation->owner != owner ||
       !reservation->range.contains(range)) {
-    return Status::usage(
+    return Status::invalid_argument(
         text("cannot map ", range, ": not inside one reservation of device ", owner));
   }
   const auto next = places_.lower_bound(range.begin);
   if (place_at(range.begin) != places_.end() ||
       (next != places_.end() && next->first < range.end())) {
-    return Status::usage(text("cannot map ", range, ": something is mapped there already"));
+    return Status::invalid_argument(
+        text("cannot map ", range, ": something is mapped there already"));
   }
   return {};
 }
@@ -102,7 +107,7 @@ bool Places::is_mapped(ExtentId extent) const {
 
 Status Places::check_whole_extents(AddressRange range, DeviceIndex owner) const {
   const auto refuse = [&](std::string_view why) {
-    return Status::usage(
+    return Status::invalid_argument(
         text("the range ", range, " ", why, ": expected whole mapped extents without a hole"));
   };
   if (range.bytes == 0) return refuse("is empty");
@@ -155,20 +160,20 @@ std::optional<AddressDescription> Places::describe(DeviceAddress at) const {
 }
 
 std::optional<Status> Places::check(DeviceIndex accessor, AddressRange range, Access wanted) const {
-  if (range.bytes == 0) return Status::usage("a range of 0 B");
-  if (range.overflows()) return Status::usage(text("the range ", range, " overflows"));
+  if (range.bytes == 0) return Status::invalid_argument("a range of 0 B");
+  if (range.overflows()) return Status::invalid_argument(text("the range ", range, " overflows"));
   ReaderLock lock(mutex_);
   DeviceAddress at = range.begin;
   auto place = place_at(at);
   if (place == places_.end() && reservation_at(at) == nullptr) return std::nullopt;
   while (at < range.end()) {
     if (place == places_.end() || place->first > at) {
-      return Status::usage(text("no memory at ", at, ", in the range ", range));
+      return Status::invalid_argument(text("no memory at ", at, ", in the range ", range));
     }
     if (!may_access(place->second, accessor, wanted)) {
-      return Status::usage(text("device ", accessor, " may not ",
-                                wanted == Access::kRead ? "read" : "write", " at ", at,
-                                ", which is memory of device ", place->second.owner));
+      return Status::invalid_argument(text("device ", accessor, " may not ",
+                                           wanted == Access::kRead ? "read" : "write", " at ", at,
+                                           ", which is memory of device ", place->second.owner));
     }
     at = place->first + place->second.bytes;
     ++place;

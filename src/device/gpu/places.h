@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What lies where in device memory, of all devices of one back end: allocations, reservations, what
 // is mapped in them and who may touch it. A driver handed an address or a range that it did not
 // expect says nothing, or ends the process; so they are looked up here before it is asked.
@@ -26,7 +28,7 @@ class Places {
   // --- memory with an address of its own: all kinds but kMapped ---------------------------------
 
   void add(PlaceKind kind, AddressRange range, DeviceIndex owner);
-  // The range that was added. kUsage: none of that kind and owner starts there.
+  // The range that was added. kInvalidArgument: none of that kind and owner starts there.
   Result<AddressRange> find(PlaceKind kind, DeviceAddress at, DeviceIndex owner) const;
   // The same, and it is gone.
   Result<AddressRange> remove(PlaceKind kind, DeviceAddress at, DeviceIndex owner);
@@ -40,17 +42,17 @@ class Places {
     DeviceIndex owner;
   };
   void add(const Reservation& reservation);
-  // kUsage: not exactly one reservation of the owner, or something is mapped in it.
+  // kInvalidArgument: not exactly one reservation of the owner, or something is mapped in it.
   Result<Reservation> find_empty_reservation(AddressRange range, DeviceIndex owner) const;
   void remove_reservation(DeviceAddress begin);
 
   // --- mapped extents ---------------------------------------------------------------------------
 
-  // kUsage: not free addresses inside one reservation of the owner.
+  // kInvalidArgument: not free addresses inside one reservation of the owner.
   Status check_free(AddressRange range, DeviceIndex owner) const;
   void add_mapping(AddressRange range, ExtentId extent, DeviceIndex owner);
   bool is_mapped(ExtentId extent) const;
-  // kUsage: not whole mapped extents of the owner without a hole, or no such accessor.
+  // kInvalidArgument: not whole mapped extents of the owner without a hole, or no such accessor.
   Status check_whole_extents(AddressRange range, DeviceIndex owner) const;
   // REQUIRES: check_whole_extents.
   void set_access(AddressRange range, DeviceIndex accessor, Access access);
@@ -61,8 +63,8 @@ class Places {
   void set_peer_access(DeviceIndex accessor, DeviceIndex owner, bool enabled);
   // Empty: nothing of ours is there. A bare reservation is ours, and kUnknown.
   std::optional<AddressDescription> describe(DeviceAddress at) const;
-  // kUsage: some byte of it is not memory that the accessor may touch so. Empty: nothing of ours is
-  // at its beginning, so somebody else must know.
+  // kInvalidArgument: some byte of it is not memory that the accessor may touch so. Empty: nothing
+  // of ours is at its beginning, so somebody else must know.
   std::optional<Status> check(DeviceIndex accessor, AddressRange range, Access wanted) const;
 
  private:

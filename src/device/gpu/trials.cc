@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Each trial undoes what it did, whatever came of it.
 #include "device/gpu/trials.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What a device can do, found out by doing it once: drivers claim more than they keep (fabric
 // handles without the service behind them, file descriptors in some virtual machines), and HIP
 // says nothing of mapping one extent twice.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The neutral functions that both vendors have: devices and memory here, streams and graphs in
 // vendor_driver_work.cc.
 #include "device/gpu/vendor_driver.h"
@@ -81,7 +83,7 @@ Outcome VendorDriver::greatest_priority(int& priority) {
   return got;
 }
 
-Outcome VendorDriver::memory_use(MemoryUse& use) {
+Outcome VendorDriver::memory_stats(MemoryStats& use) {
   return api_.mem_get_info(&use.free_bytes, &use.total_bytes);
 }
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What NVIDIA's and AMD's drivers do in the same way: the neutral functions of driver.h through the
 // functions that both have (driver_abi.h), one line each where that is enough. cuda/cuda_driver.h
 // and hip/hip_driver.h add what differs: errors as text, contexts, peers, and small habits.
@@ -23,7 +25,7 @@ class VendorDriver : public Driver {
   // All but what a device can do.
   Outcome look_at(int device, DeviceFacts& facts) override;
   Outcome greatest_priority(int& priority) override;
-  Outcome memory_use(MemoryUse& use) override;
+  Outcome memory_stats(MemoryStats& use) override;
 
   Outcome allocate(size_t bytes, DeviceAddress& at) override;
   Outcome free(DeviceAddress at) override;

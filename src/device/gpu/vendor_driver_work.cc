@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The neutral functions that both vendors have: streams, events, work, the pool, captures and
 // graphs.
 #include "device/gpu/driver_errors.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The thread's device, peers, and how HIP says what went wrong.
 #include "device/hip/hip_driver.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Reservations, mappings and who may touch them. What the kernel is told of it is in
 // address_space_shadow.cc, moving bytes in address_space_transfer.cc.
 #include "device/sim/address_space.h"
@@ -70,11 +72,13 @@ Result<DeviceAddress> AddressSpace::reserve(size_t bytes, const ReserveOptions& 
                                             DeviceIndex owner) {
   const size_t alignment = options.alignment_bytes;
   if (bytes == 0 || !is_aligned(bytes, granularity_bytes_)) {
-    return Status::usage(text("cannot reserve ", bytes, " B: expected a positive multiple of the ",
-                              "granularity, ", granularity_bytes_));
+    return Status::invalid_argument(text("cannot reserve ", bytes,
+                                         " B: expected a positive multiple of the ",
+                                         "granularity, ", granularity_bytes_));
   }
   if (alignment != 0 && !std::has_single_bit(alignment)) {
-    return Status::usage(text("cannot align to ", alignment, ": expected a power of two"));
+    return Status::invalid_argument(
+        text("cannot align to ", alignment, ": expected a power of two"));
   }
   WriterLock lock(mutex_);
   return reserve_locked(bytes, options, owner);
@@ -131,13 +135,14 @@ Status AddressSpace::free_addresses(AddressRange range, DeviceIndex owner) {
   const auto reservation = reservations_.find(range.begin);
   if (reservation == reservations_.end() || reservation->second.bytes != range.bytes ||
       reservation->second.plain || reservation->second.owner != owner) {
-    return Status::usage(
+    return Status::invalid_argument(
         text("cannot free the addresses ", range, ": not one reservation of device ", owner));
   }
   const auto mapping = mappings_.lower_bound(range.begin);
   if (mapping != mappings_.end() && mapping->first < range.end()) {
-    return Status::usage(text("cannot free the addresses ", range, ": an extent is mapped at ",
-                              mapping->first, "; unmap it first"));
+    return Status::invalid_argument(text("cannot free the addresses ", range,
+                                         ": an extent is mapped at ", mapping->first,
+                                         "; unmap it first"));
   }
   drop_reservation_locked(reservation);
   return {};
@@ -158,20 +163,21 @@ void AddressSpace::drop_reservation_locked(Reservations::iterator reservation) {
 Status AddressSpace::map(DeviceAddress at, std::shared_ptr<Extent> extent, DeviceIndex owner) {
   const AddressRange range{at, extent->bytes()};
   if (!is_aligned(at.value(), granularity_bytes_)) {
-    return Status::usage(text("cannot map at ", at, ": expected a multiple of the granularity, ",
-                              granularity_bytes_));
+    return Status::invalid_argument(text(
+        "cannot map at ", at, ": expected a multiple of the granularity, ", granularity_bytes_));
   }
   WriterLock lock(mutex_);
   const auto reservation = reservation_of(at);
   if (reservation == reservations_.end() || reservation->second.plain ||
       reservation->second.owner != owner ||
       !AddressRange{reservation->first, reservation->second.bytes}.contains(range)) {
-    return Status::usage(
+    return Status::invalid_argument(
         text("cannot map ", range, ": not inside one reservation of device ", owner));
   }
   const auto next = mappings_.lower_bound(at);
   if (mapping_of(at) != mappings_.end() || (next != mappings_.end() && next->first < range.end())) {
-    return Status::usage(text("cannot map ", range, ": something is mapped there already"));
+    return Status::invalid_argument(
+        text("cannot map ", range, ": something is mapped there already"));
   }
   const std::vector<Access> nobody(device_count_, Access::kNone);
   const auto mapping =
@@ -189,7 +195,7 @@ Status AddressSpace::too_many_mappings() const {
 Result<size_t> AddressSpace::set_access(AddressRange range, const Grant& grant, DeviceIndex owner) {
   const DeviceIndex accessor = grant.accessor;
   if (accessor.value() >= device_count_) {
-    return Status::usage(
+    return Status::invalid_argument(
         text("cannot give access to device ", accessor, ": there are ", device_count_));
   }
   WriterLock lock(mutex_);
@@ -227,7 +233,7 @@ Result<size_t> AddressSpace::unmap(AddressRange range, DeviceIndex owner) {
 
 Result<size_t> AddressSpace::count_tiles_locked(AddressRange range, DeviceIndex owner) const {
   const auto refuse = [&](std::string_view why) -> Result<size_t> {
-    return Status::usage(
+    return Status::invalid_argument(
         text("the range ", range, " ", why, ": expected whole mapped extents without a hole"));
   };
   if (range.bytes == 0) return refuse("is empty");
@@ -277,7 +283,8 @@ Result<size_t> AddressSpace::remove(DeviceAddress at, DeviceIndex owner, Mapping
   const auto mapping = mappings_.find(at);
   if (mapping == mappings_.end() || mapping->second.kind != kind ||
       mapping->second.owner != owner) {
-    return Status::usage(text("nothing of this kind starts at ", at, " on device ", owner));
+    return Status::invalid_argument(
+        text("nothing of this kind starts at ", at, " on device ", owner));
   }
   extent = erase_locked(mapping);
   drop_reservation_locked(reservations_.find(at));
@@ -290,7 +297,8 @@ Result<std::shared_ptr<Extent>> AddressSpace::placed(DeviceAddress at, DeviceInd
   const auto mapping = mappings_.find(at);
   if (mapping == mappings_.end() || mapping->second.kind != kind ||
       mapping->second.owner != owner) {
-    return Status::usage(text("nothing of this kind starts at ", at, " on device ", owner));
+    return Status::invalid_argument(
+        text("nothing of this kind starts at ", at, " on device ", owner));
   }
   return mapping->second.extent;
 }

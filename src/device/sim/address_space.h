@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The addresses of the simulated machine: which are reserved, what is mapped where, and who may
 // touch it. One per machine, as addresses are unique across devices.
 //
@@ -57,10 +59,10 @@ class AddressSpace {
 
   // Reserves, maps and opens `extent` to its owner and the owner's enabled peers.
   Result<DeviceAddress> place(std::shared_ptr<Extent> extent, DeviceIndex owner, MappingKind kind);
-  // Undoes place, and says how large it was. kUsage: no mapping of that kind and owner starts
-  // there.
+  // Undoes place, and says how large it was. kInvalidArgument: no mapping of that kind and owner
+  // starts there.
   Result<size_t> remove(DeviceAddress at, DeviceIndex owner, MappingKind kind);
-  // The extent placed at `at`. kUsage as for remove.
+  // The extent placed at `at`. kInvalidArgument as for remove.
   Result<std::shared_ptr<Extent>> placed(DeviceAddress at, DeviceIndex owner,
                                          MappingKind kind) const;
 
@@ -77,7 +79,7 @@ class AddressSpace {
 
   AddressDescription describe(DeviceAddress at) const;
   bool is_reserved(DeviceAddress at) const;
-  // kUsage: some byte of the range is not mapped, or not accessible in the wanted way.
+  // kInvalidArgument: some byte of the range is not mapped, or not accessible in the wanted way.
   Status check(DeviceIndex accessor, AddressRange range, Access wanted) const;
   // Where the host finds the range. Null in bookkeeping.
   Result<void*> shadow(DeviceIndex accessor, AddressRange range, Access wanted) const;

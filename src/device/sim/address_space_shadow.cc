@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The shadow of AddressSpace: what the kernel has mapped, made to follow what the books say.
 #include <sys/mman.h>
 

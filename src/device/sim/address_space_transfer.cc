@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The questions and transfers of AddressSpace: who may touch what, and moving the bytes.
 #include <sys/mman.h>
 
@@ -50,22 +52,24 @@ Status AddressSpace::check(DeviceIndex accessor, AddressRange range, Access want
 }
 
 Status AddressSpace::check_locked(DeviceIndex accessor, AddressRange range, Access wanted) const {
-  if (range.bytes == 0) return Status::usage("a range of 0 B: expected at least one byte");
-  if (range.overflows()) return Status::usage(text("the range ", range, " overflows"));
+  if (range.bytes == 0)
+    return Status::invalid_argument("a range of 0 B: expected at least one byte");
+  if (range.overflows()) return Status::invalid_argument(text("the range ", range, " overflows"));
   const auto reservation = reservation_of(range.begin);
   if (reservation == reservations_.end() ||
       !AddressRange{reservation->first, reservation->second.bytes}.contains(range)) {
-    return Status::usage(text("the range ", range, " is not device memory of this machine"));
+    return Status::invalid_argument(
+        text("the range ", range, " is not device memory of this machine"));
   }
   DeviceAddress at = range.begin;
   for (auto it = mapping_of(at); at < range.end(); ++it) {
     if (it == mappings_.end() || it->first > at) {
-      return Status::usage(text("nothing is mapped at ", at, ", in the range ", range));
+      return Status::invalid_argument(text("nothing is mapped at ", at, ", in the range ", range));
     }
     if (!may_access_locked(it->second, accessor, wanted)) {
-      return Status::usage(text("device ", accessor, " may not ",
-                                wanted == Access::kRead ? "read" : "write", " at ", at,
-                                ", in the range ", range, ": set_access or enable_peer_access"));
+      return Status::invalid_argument(
+          text("device ", accessor, " may not ", wanted == Access::kRead ? "read" : "write", " at ",
+               at, ", in the range ", range, ": set_access or enable_peer_access"));
     }
     at = it->first + it->second.extent->bytes();
   }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Entering and accounting for calls.
 #include "device/sim/call_gate.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What every call on a simulated device passes through: is the device lost, does a fault strike,
 // and afterwards what the call cost. One per device. Thread safe.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Capturing work as graphs.
 #include "device/sim/captures.h"
 
@@ -15,7 +17,8 @@ CaptureMode& mode_of_this_thread() {
 }
 
 Status invalidated(std::string_view call) {
-  return Status::usage(text(call, " is not allowed here during a capture, and has invalidated it"));
+  return Status::invalid_argument(
+      text(call, " is not allowed here during a capture, and has invalidated it"));
 }
 
 void merge_into(std::vector<NodeId>& tail, const std::vector<NodeId>& nodes) {
@@ -51,7 +54,8 @@ std::set<NodeId> with_ancestors(const Graph& graph, const std::vector<NodeId>& t
 
 Status Captures::begin(const Stream& stream, CaptureMode mode) {
   MutexLock lock(mutex_);
-  if (of_locked(stream) != nullptr) return Status::usage("the stream is capturing already");
+  if (of_locked(stream) != nullptr)
+    return Status::invalid_argument("the stream is capturing already");
   Capture capture;
   capture.id = CaptureId(++last_capture_);
   capture.mode = mode;
@@ -70,10 +74,10 @@ Result<GraphId> Captures::end(const Stream& stream) {
   Capture ended;  // let go after unlocking: captured work may be anything
   MutexLock lock(mutex_);
   Capture* found = of_locked(stream);
-  if (found == nullptr) return Status::usage("the stream is not capturing");
+  if (found == nullptr) return Status::invalid_argument("the stream is not capturing");
   if (found->origin != &stream) {
     found->invalidated = true;
-    return Status::usage(
+    return Status::invalid_argument(
         "the capture began in another stream, and must be ended there; it is now "
         "invalidated");
   }
@@ -86,12 +90,13 @@ Result<GraphId> Captures::end(const Stream& stream) {
 }
 
 Status Captures::check_ended_well(const Capture& capture) {
-  if (capture.invalidated) return Status::usage("the capture was invalidated; there is no graph");
+  if (capture.invalidated)
+    return Status::invalid_argument("the capture was invalidated; there is no graph");
   const std::set<NodeId> joined = with_ancestors(*capture.graph, capture.tails.at(capture.origin));
   for (const auto& [stream, tail] : capture.tails) {
     for (NodeId node : tail) {
       if (joined.contains(node)) continue;
-      return Status::usage(
+      return Status::invalid_argument(
           "a stream that joined the capture was not joined back: record an event "
           "in it and let the first stream wait for that; there is no graph");
     }
@@ -135,8 +140,9 @@ bool Captures::capturing(const Stream& stream) const {
 Status Captures::add(const Stream& stream, std::function<void()> run, int64_t modelled_ns) {
   MutexLock lock(mutex_);
   Capture* capture = of_locked(stream);
-  if (capture == nullptr) return Status::usage("the stream is not capturing any more");
-  if (capture->invalidated) return Status::usage("the stream's capture was invalidated; end it");
+  if (capture == nullptr) return Status::invalid_argument("the stream is not capturing any more");
+  if (capture->invalidated)
+    return Status::invalid_argument("the stream's capture was invalidated; end it");
   const NodeId id(++last_node_);
   std::vector<NodeId>& tail = capture->tails[&stream];
   capture->graph->nodes.push_back({id, tail, std::move(run), modelled_ns});
@@ -147,7 +153,7 @@ Status Captures::add(const Stream& stream, std::function<void()> run, int64_t mo
 Result<CapturedMark> Captures::mark(const Stream& stream) const {
   MutexLock lock(mutex_);
   const Capture* capture = of_locked(stream);
-  if (capture == nullptr) return Status::usage("the stream is not capturing any more");
+  if (capture == nullptr) return Status::invalid_argument("the stream is not capturing any more");
   return CapturedMark{capture->id, capture->tails.at(&stream)};
 }
 
@@ -157,13 +163,14 @@ Status Captures::join(const Stream& stream, const CapturedMark& mark) {
   Capture* current = of_locked(stream);
   if (found == captures_.end()) {
     if (current != nullptr) current->invalidated = true;
-    return Status::usage("the event was recorded in a capture that has ended");
+    return Status::invalid_argument("the event was recorded in a capture that has ended");
   }
   Capture& joined = found->second;
   if (current != nullptr && current != &joined) {
     current->invalidated = true;
     joined.invalidated = true;
-    return Status::usage("the stream and the event belong to different captures; both are invalid");
+    return Status::invalid_argument(
+        "the stream and the event belong to different captures; both are invalid");
   }
   merge_into(joined.tails[&stream], mark.nodes);
   return {};
@@ -192,7 +199,8 @@ Status Captures::allow_query(const Event& event, std::string_view call) {
   MutexLock lock(mutex_);
   const auto found = captures_.find(event.captured->capture);
   if (found != captures_.end()) found->second.invalidated = true;
-  return Status::usage(text(call, ": the event was recorded in a capture, and stands for no work"));
+  return Status::invalid_argument(
+      text(call, ": the event was recorded in a capture, and stands for no work"));
 }
 
 Status Captures::allow_unsafe(std::string_view call) {
@@ -224,7 +232,8 @@ Result<std::shared_ptr<const Graph>> Captures::find_graph(DeviceIndex device, Gr
   MutexLock lock(mutex_);
   const auto found = graphs_.find(id);
   if (found == graphs_.end() || found->second->device != device) {
-    return Status::usage(text("graph ", id, " is not a finished graph of device ", device));
+    return Status::invalid_argument(
+        text("graph ", id, " is not a finished graph of device ", device));
   }
   return found->second;
 }
@@ -233,7 +242,8 @@ Status Captures::destroy_graph(DeviceIndex device, GraphId id) {
   Result<std::shared_ptr<const Graph>> graph = find_graph(device, id);
   if (!graph.ok()) return graph.status();
   MutexLock lock(mutex_);
-  if (graphs_.erase(id) == 0) return Status::usage(text("graph ", id, " was destroyed already"));
+  if (graphs_.erase(id) == 0)
+    return Status::invalid_argument(text("graph ", id, " was destroyed already"));
   return {};
 }
 
@@ -248,7 +258,7 @@ Result<std::vector<NodeId>> Captures::dependencies(DeviceIndex device, NodeId no
   for (const auto& [id, graph] : graphs_) {
     if (const GraphNode* found = look_in(*graph)) return found->after;
   }
-  return Status::usage(text("there is no node ", node, " on device ", device));
+  return Status::invalid_argument(text("there is no node ", node, " on device ", device));
 }
 
 Captures::Capture* Captures::of_locked(const Stream& stream) {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Captures in progress and the graphs that came out of them. A graph's nodes are kept in the order
 // they were captured, which is one of the orders their dependencies allow; a launch runs them so.
 // Thread safe. docs/design/sim_device.md lists what is refused during a capture.
@@ -47,7 +49,7 @@ class Captures {
   // The stream is capturing and was to wait for work outside of the capture.
   Status refuse_outside_work(const Stream& stream);
 
-  // kUsage, and the capture is invalidated, if the call would disturb one.
+  // kInvalidArgument, and the capture is invalidated, if the call would disturb one.
   Status allow_query(const Stream& stream, std::string_view call);
   Status allow_query(const Event& event, std::string_view call);
   Status allow_unsafe(std::string_view call);

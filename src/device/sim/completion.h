@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The end of a piece of work, as something others can wait for. Shared by the work, by the events
 // recorded on it and by whoever waits; it becomes done once and stays so.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The table of measured costs, and reading between its lines.
 #include "device/sim/cost_model.h"
 
@@ -73,7 +75,7 @@ double modelled_us(DeviceCall call, const CallSize& size) {
     case DeviceCall::kImportFd: return 18.8;
     case DeviceCall::kAllocateHost: return per_mib(kAllocateHostPerMiB, size.bytes);
     case DeviceCall::kFreeHost: return per_mib(kFreeHostPerMiB, size.bytes);
-    case DeviceCall::kMemoryUse: return 5.0;
+    case DeviceCall::kMemoryStats: return 5.0;
     case DeviceCall::kCreateStream: return 2.7;
     case DeviceCall::kSynchronizeStream: return 0.55;
     case DeviceCall::kSynchronizeDevice: return 0.3;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What driver calls cost on a real card: one H200 under driver 580, medians. The figures and how
 // they were taken are in docs/design/cost_model.md. Pure arithmetic.
 #pragma once

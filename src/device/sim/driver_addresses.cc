@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // First the holes, then a new chunk.
 #include "device/sim/driver_addresses.h"
 

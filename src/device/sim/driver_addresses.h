@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Where a driver puts plain allocations: among equal free blocks an allocator takes the one with
 // the lowest address, so a replay that must guess addresses needs the driver's own rule. Not thread
 // safe.

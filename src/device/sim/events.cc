@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The table of events.
 #include "device/sim/events.h"
 
@@ -6,7 +8,7 @@
 namespace ashlar::sim {
 namespace {
 
-Status unknown(EventId id) { return Status::usage(text("there is no event ", id)); }
+Status unknown(EventId id) { return Status::invalid_argument(text("there is no event ", id)); }
 
 }  // namespace
 
@@ -33,7 +35,7 @@ Result<Event> Events::find(EventId id) const {
 Result<Event> Events::find(DeviceIndex device, EventId id) const {
   Result<Event> event = find(id);
   if (event.ok() && event->device != device) {
-    return Status::usage(
+    return Status::invalid_argument(
         text("event ", id, " belongs to device ", event->device, ", not to ", device));
   }
   return event;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The events of the machine: what each was last recorded for. An event changes its meaning by
 // pointing to another completion; whoever waits for the old one keeps it. Thread safe.
 #pragma once
@@ -28,7 +30,7 @@ struct Event {
 class Events {
  public:
   EventId create(DeviceIndex device, const EventOptions& options);
-  // kUsage, in all of these: there is no such event (on that device).
+  // kInvalidArgument, in all of these: there is no such event (on that device).
   Status destroy(DeviceIndex device, EventId id);
   Result<Event> find(EventId id) const;
   Result<Event> find(DeviceIndex device, EventId id) const;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Handles, the socket behind them, and the short conversation across it.
 #include "device/sim/fabric.h"
 
@@ -64,18 +66,19 @@ std::string socket_name(const std::array<uint8_t, 16>& name) {
 Result<Layout> parse(const HandleBytes& handle, HandleKind kind) {
   Layout layout;
   std::memcpy(&layout, handle.data(), sizeof(layout));
-  if (layout.magic != kMagic) return Status::usage("these 64 bytes are not a simulated handle");
+  if (layout.magic != kMagic)
+    return Status::invalid_argument("these 64 bytes are not a simulated handle");
   if (layout.version != kVersion) {
-    return Status::usage(
+    return Status::invalid_argument(
         text("the handle is of version ", int{layout.version}, ", this is ", int{kVersion}));
   }
   if (layout.kind != static_cast<uint8_t>(kind)) {
-    return Status::usage(kind == HandleKind::kExtent
-                             ? "the handle stands for an allocation, not for an extent"
-                             : "the handle stands for an extent, not for an allocation");
+    return Status::invalid_argument(kind == HandleKind::kExtent
+                                        ? "the handle stands for an allocation, not for an extent"
+                                        : "the handle stands for an extent, not for an allocation");
   }
   if (layout.zero != Layout().zero || layout.rest != Layout().rest) {
-    return Status::usage("the handle has bytes set where none belong");
+    return Status::invalid_argument("the handle has bytes set where none belong");
   }
   return layout;
 }
@@ -131,13 +134,15 @@ Result<std::shared_ptr<Extent>> Fabric::import_extent(const HandleBytes& handle,
   if (!layout.ok()) return layout.status();
   if (is_own(layout->socket_name)) {
     std::shared_ptr<Extent> own = find_export(layout->secret, kind);
-    return own ? Result(own) : exporter_gone(layout->pid, Status::usage("it has released it"));
+    return own ? Result(own)
+               : exporter_gone(layout->pid, Status::invalid_argument("it has released it"));
   }
   Result<UniqueFd> connection = connect_abstract(socket_name(layout->socket_name), timeout_);
   if (!connection.ok()) return exporter_gone(layout->pid, connection.status());
   Result<PeerCredentials> peer = peer_credentials(connection->get());
   if (!peer.ok()) return peer.status();
-  if (peer->uid != ::getuid()) return Status::usage("the handle's exporter is another user");
+  if (peer->uid != ::getuid())
+    return Status::invalid_argument("the handle's exporter is another user");
 
   Question question{layout->secret, static_cast<uint8_t>(kind)};
   Status asked = send_message(connection->get(), bytes_of(question), -1, timeout_);
@@ -146,7 +151,7 @@ Result<std::shared_ptr<Extent>> Fabric::import_extent(const HandleBytes& handle,
   Result<ReceivedMessage> received = receive_message(connection->get(), bytes_of(answer), timeout_);
   if (!received.ok()) return exporter_gone(layout->pid, received.status());
   if (received->bytes != sizeof(answer) || answer.bytes == 0 || !received->fd.valid()) {
-    return exporter_gone(layout->pid, Status::usage("it has released it"));
+    return exporter_gone(layout->pid, Status::invalid_argument("it has released it"));
   }
   return PhysicalMemory::import_part(received->fd.get(), answer.offset, answer.bytes);
 }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Handles of 64 bytes that stand for memory of another process: the simulated fabric, and the way
 // plain allocations are shared. A handle holds the address of the exporter's local socket and a
 // secret; whoever shows the secret there is given the memory's file descriptor. Nothing needs
@@ -34,7 +36,7 @@ class Fabric {
   // The handle works while the extent exists. Exporting again gives the same handle.
   Result<HandleBytes> export_extent(const std::shared_ptr<Extent>& extent, HandleKind kind);
   // An extent over the exporter's memory; the very extent if the exporter is this process.
-  // kUsage: not a handle of that kind. kDeviceFault: the exporter or its memory is gone.
+  // kInvalidArgument: not a handle of that kind. kDeviceFault: the exporter or its memory is gone.
   Result<std::shared_ptr<Extent>> import_extent(const HandleBytes& handle, HandleKind kind);
 
  private:

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Counting calls and picking the ones that fail.
 #include "device/sim/faults.h"
 

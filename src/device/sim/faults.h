@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Failing on purpose: the rules of `sim::FaultRule`, applied to each call as it comes in.
 // Thread safe; without rules it costs one atomic load.
 #pragma once

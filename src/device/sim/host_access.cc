@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A SIGSEGV handler that says when the host touched simulated device memory. It only reads atomics
 // and writes to standard error; then the previous handler, or the default, does what it would have
 // done. This is the one place in the library that prints, and only when asked to.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Which host addresses stand for simulated device memory, in a form that a signal handler may
 // read: so that `explain_host_access` can name a wrong dereference.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The table of pinned ranges. Nothing is really pinned: a simulated device reaches any host memory,
 // and pinning for real would only run into RLIMIT_MEMLOCK.
 #include "device/sim/host_memory.h"
@@ -14,7 +16,7 @@ DeviceAddress address_of(const void* memory) {
 }
 
 Status not_allocated(const void* memory, DeviceIndex device) {
-  return Status::usage(
+  return Status::invalid_argument(
       text(address_of(memory), " is not pinned memory allocated by device ", device));
 }
 
@@ -56,7 +58,8 @@ Result<size_t> HostMemory::free(void* memory, DeviceIndex device) {
 Status HostMemory::add(void* memory, size_t bytes, DeviceIndex device) {
   const AddressRange range{address_of(memory), bytes};
   if (memory == nullptr || bytes == 0 || range.overflows()) {
-    return Status::usage(text("cannot pin ", range, ": expected memory of at least 1 B"));
+    return Status::invalid_argument(
+        text("cannot pin ", range, ": expected memory of at least 1 B"));
   }
   MutexLock lock(mutex_);
   const auto next = ranges_.lower_bound(range.begin);
@@ -64,7 +67,7 @@ Status HostMemory::add(void* memory, size_t bytes, DeviceIndex device) {
   const bool overlaps_previous = next != ranges_.begin() && range.begin - std::prev(next)->first <
                                                                 std::prev(next)->second.bytes;
   if (overlaps_next || overlaps_previous) {
-    return Status::usage(text("cannot pin ", range, ": a part of it is pinned already"));
+    return Status::invalid_argument(text("cannot pin ", range, ": a part of it is pinned already"));
   }
   ranges_[range.begin] = {bytes, device, false};
   return {};
@@ -74,8 +77,8 @@ Status HostMemory::remove(void* memory, DeviceIndex device) {
   MutexLock lock(mutex_);
   const auto found = find_locked(memory, device, false);
   if (found == ranges_.end()) {
-    return Status::usage(text(address_of(memory), " is not the start of memory registered with ",
-                              "device ", device));
+    return Status::invalid_argument(text(
+        address_of(memory), " is not the start of memory registered with ", "device ", device));
   }
   ranges_.erase(found);
   return {};

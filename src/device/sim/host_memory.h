@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Pinned host memory of the machine: allocated here, or registered by its owner. Thread safe.
 #pragma once
 
@@ -14,7 +16,7 @@ class HostMemory {
 
   // REQUIRES: bytes is not 0.
   Result<void*> allocate(size_t bytes, DeviceIndex device);
-  // kUsage: not the start of memory that the device allocated.
+  // kInvalidArgument: not the start of memory that the device allocated.
   Status check_allocated(const void* memory, DeviceIndex device) const;
   // Says how large it was.
   Result<size_t> free(void* memory, DeviceIndex device);

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Making a machine from options, and what it offers beside its devices.
 #include <unistd.h>
 
@@ -21,21 +23,22 @@ constexpr size_t kAllocationAlignmentBytes = 512;
 
 Status check(const Options& options) {
   if (options.device_count < 1 || options.device_count > kMostDevices) {
-    return Status::usage(
+    return Status::invalid_argument(
         text("device_count: ", options.device_count, " (expected 1 to ", kMostDevices, ")"));
   }
   const size_t granularity = options.granularity_bytes;
   if (!std::has_single_bit(granularity) || granularity < kLeastGranularityBytes) {
-    return Status::usage(text("granularity_bytes: ", granularity, " (expected a power of two from ",
-                              kLeastGranularityBytes, ")"));
+    return Status::invalid_argument(text("granularity_bytes: ", granularity,
+                                         " (expected a power of two from ", kLeastGranularityBytes,
+                                         ")"));
   }
   if (options.capacity_bytes < granularity || options.capacity_bytes > kMostCapacityBytes) {
-    return Status::usage(text("capacity_bytes: ", options.capacity_bytes, " (expected ",
-                              granularity, " to ", kMostCapacityBytes, ")"));
+    return Status::invalid_argument(text("capacity_bytes: ", options.capacity_bytes, " (expected ",
+                                         granularity, " to ", kMostCapacityBytes, ")"));
   }
   constexpr std::chrono::hours kLongest{1};
   if (options.ipc_timeout <= options.ipc_timeout.zero() || options.ipc_timeout > kLongest) {
-    return Status::usage(
+    return Status::invalid_argument(
         text("ipc_timeout: ", options.ipc_timeout.count(), " ms (expected 1 ms to an hour)"));
   }
   return {};
@@ -148,8 +151,9 @@ Clock& Machine::clock() { return parts_->clock; }
 // --- device work and memory ---------------------------------------------------------------------
 
 Status Machine::launch(DeviceIndex device, StreamId stream, Kernel kernel) {
-  if (device.value() >= device_count()) return Status::usage(text("there is no device ", device));
-  if (!kernel) return Status::usage("there is no kernel to launch");
+  if (device.value() >= device_count())
+    return Status::invalid_argument(text("there is no device ", device));
+  if (!kernel) return Status::invalid_argument("there is no kernel to launch");
   const bool has_bytes = parts_->options.backing == Backing::kMemory;
   auto work = [this, device, has_bytes, kernel = std::move(kernel)] {
     return has_bytes ? kernel(DeviceMemory(*this, device)) : Status();
@@ -177,21 +181,24 @@ void Machine::place_by(DeviceIndex device, std::function<DeviceAddress(size_t by
 // --- the order of things ------------------------------------------------------------------------
 
 Status Machine::hold(DeviceIndex device, StreamId stream) {
-  if (device.value() >= device_count()) return Status::usage(text("there is no device ", device));
+  if (device.value() >= device_count())
+    return Status::invalid_argument(text("there is no device ", device));
   Result<std::shared_ptr<Stream>> found = parts_->streams.find(device, stream);
   if (found.ok()) (*found)->hold();
   return found.status();
 }
 
 Status Machine::hold_until_waited(DeviceIndex device, StreamId stream) {
-  if (device.value() >= device_count()) return Status::usage(text("there is no device ", device));
+  if (device.value() >= device_count())
+    return Status::invalid_argument(text("there is no device ", device));
   Result<std::shared_ptr<Stream>> found = parts_->streams.find(device, stream);
   if (found.ok()) (*found)->hold_until_waited();
   return found.status();
 }
 
 Status Machine::resume(DeviceIndex device, StreamId stream) {
-  if (device.value() >= device_count()) return Status::usage(text("there is no device ", device));
+  if (device.value() >= device_count())
+    return Status::invalid_argument(text("there is no device ", device));
   Result<std::shared_ptr<Stream>> found = parts_->streams.find(device, stream);
   if (found.ok()) (*found)->resume();
   return found.status();

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Files are recognised by device and inode, whatever descriptor they come under.
 #include "device/sim/own_exports.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Which files of exported extents are this machine's own, so that importing one's own memory gives
 // the very same extent: one capacity, one lifetime. Thread safe.
 #pragma once

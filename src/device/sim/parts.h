@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What a simulated machine is made of. Members are destroyed from the last to the first: streams
 // go before everything their work may touch, mappings before the memory they keep.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // memfds: made, sealed, punched.
 #include "device/sim/physical_memory.h"
 
@@ -64,7 +66,8 @@ Result<uint64_t> size_of_device_file(int fd) {
   const int mode = ::fcntl(fd, F_GETFL);
   const bool sealed_right = seals >= 0 && (seals & (kNeeded | kForbidden)) == kNeeded;
   if (!sealed_right || mode < 0 || (mode & O_ACCMODE) != O_RDWR || ::fstat(fd, &described) != 0) {
-    return Status::usage(text("file descriptor ", fd, " is not memory of a simulated device"));
+    return Status::invalid_argument(
+        text("file descriptor ", fd, " is not memory of a simulated device"));
   }
   return static_cast<uint64_t>(described.st_size);
 }
@@ -131,7 +134,8 @@ Result<std::shared_ptr<Extent>> PhysicalMemory::import_extent(int fd, size_t byt
   Result<uint64_t> file_bytes = size_of_device_file(fd);
   if (!file_bytes.ok()) return file_bytes.status();
   if (*file_bytes != bytes) {
-    return Status::usage(text("the extent has ", *file_bytes, " B, ", bytes, " B were expected"));
+    return Status::invalid_argument(
+        text("the extent has ", *file_bytes, " B, ", bytes, " B were expected"));
   }
   Result<std::shared_ptr<Extent>> extent = import_part(fd, 0, bytes);
   if (extent.ok()) (*extent)->exportable_.export_fd = true;  // what came by fd can go on by fd
@@ -143,10 +147,11 @@ Result<std::shared_ptr<Extent>> PhysicalMemory::import_part(int fd, uint64_t off
   if (!file_bytes.ok()) return file_bytes.status();
   constexpr uint64_t kLargestPage = 64 * kKiB;
   if (bytes == 0 || !is_aligned(bytes | offset, kLargestPage)) {
-    return Status::usage(text(bytes, " B at offset ", offset, " are no whole pages"));
+    return Status::invalid_argument(text(bytes, " B at offset ", offset, " are no whole pages"));
   }
   if (offset > *file_bytes || bytes > *file_bytes - offset) {
-    return Status::usage(text("the device's memory ends before ", bytes, " B at offset ", offset));
+    return Status::invalid_argument(
+        text("the device's memory ends before ", bytes, " B at offset ", offset));
   }
   std::shared_ptr<Extent> extent(new Extent);
   extent->own_fd_.reset(::fcntl(fd, F_DUPFD_CLOEXEC, 0));

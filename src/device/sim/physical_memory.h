@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The bytes of one simulated device: extents within a capacity.
 //
 // Extents that stay in the process are ranges of one sparse memfd, given out in rising order and
@@ -53,9 +55,9 @@ class PhysicalMemory {
   // kOutOfMemory: less than `bytes` is free.
   Result<std::shared_ptr<Extent>> create_extent(size_t bytes, const CreateOptions& exportable);
 
-  // kUsage, in both: the file is not memory of a simulated device that can be written to.
+  // kInvalidArgument, in both: the file is not memory of a simulated device that can be written to.
   // Somebody else's extent, by its own file, which is duplicated. Uses nobody's capacity here.
-  // kUsage: not of that size.
+  // kInvalidArgument: not of that size.
   static Result<std::shared_ptr<Extent>> import_extent(int fd, size_t bytes);
   // The same for a part of their device's file.
   static Result<std::shared_ptr<Extent>> import_part(int fd, uint64_t offset, size_t bytes);

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Drawing the next stream.
 #include "device/sim/scheduler.h"
 

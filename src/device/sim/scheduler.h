@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The order of things on a seeded machine: no threads; tasks run inside device calls, one at a
 // time, and which stream goes next follows from the seed. The same calls from one thread therefore
 // give the same interleaving. Thread safe, though calls from several threads bring an order of

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The simulated device's memory: plain, virtual, shared, peers', pinned, pooled.
 #include "device/sim/sim_device.h"
 
@@ -28,10 +30,10 @@ SimDevice::SimDevice(Machine::Parts& parts, DeviceProperties properties, Physica
 
 // --- identity -----------------------------------------------------------------------------------
 
-Result<MemoryUse> SimDevice::memory_use() {
-  return call(DeviceCall::kMemoryUse, [&](CallSize&) -> Result<MemoryUse> {
+Result<MemoryStats> SimDevice::memory_stats() {
+  return call(DeviceCall::kMemoryStats, [&](CallSize&) -> Result<MemoryStats> {
     const size_t total = memory_.capacity_bytes();
-    return MemoryUse{total - memory_.used_bytes(), total};
+    return MemoryStats{total - memory_.used_bytes(), total};
   });
 }
 
@@ -54,7 +56,7 @@ Status SimDevice::take_last_error() {
 
 Result<DeviceAddress> SimDevice::allocate(size_t bytes) {
   return call(DeviceCall::kAllocate, [&](CallSize& size) -> Result<DeviceAddress> {
-    if (bytes == 0) return Status::usage("cannot allocate 0 B");
+    if (bytes == 0) return Status::invalid_argument("cannot allocate 0 B");
     if (Status ok = parts_.captures.allow_unsafe("allocate"); !ok.ok()) return ok;
     const auto rounded = try_align_up(bytes, kAllocationGranularity);
     if (!rounded) return Status::out_of_memory(text("no device has ", bytes, " B"));
@@ -104,8 +106,9 @@ Result<ExtentId> SimDevice::create(size_t bytes, const CreateOptions& options) {
   return call(DeviceCall::kCreate, [&](CallSize& size) -> Result<ExtentId> {
     size.bytes = bytes;
     if (bytes == 0 || !is_aligned(bytes, properties_.granularity_bytes)) {
-      return Status::usage(text("cannot create ", bytes, " B: expected a positive multiple of the ",
-                                "granularity, ", properties_.granularity_bytes));
+      return Status::invalid_argument(text("cannot create ", bytes,
+                                           " B: expected a positive multiple of the ",
+                                           "granularity, ", properties_.granularity_bytes));
     }
     if ((options.export_fd && !properties_.can_export_fd) ||
         (options.export_fabric && !properties_.can_export_fabric)) {
@@ -124,7 +127,7 @@ Status SimDevice::release(ExtentId id) {
     MutexLock lock(extents_mutex_);
     const auto found = extents_.find(id);
     if (found == extents_.end()) {
-      return Status::usage(text("extent ", id, " is not an extent of device ", index()));
+      return Status::invalid_argument(text("extent ", id, " is not an extent of device ", index()));
     }
     extent = std::move(found->second);
     extents_.erase(found);
@@ -162,7 +165,7 @@ Result<std::shared_ptr<Extent>> SimDevice::find_extent(ExtentId id) const {
   MutexLock lock(extents_mutex_);
   const auto found = extents_.find(id);
   if (found == extents_.end()) {
-    return Status::usage(text("extent ", id, " is not an extent of device ", index()));
+    return Status::invalid_argument(text("extent ", id, " is not an extent of device ", index()));
   }
   return found->second;
 }
@@ -182,7 +185,7 @@ Result<UniqueFd> SimDevice::export_fd(ExtentId id) {
     if (!extent.ok()) return extent.status();
     size.bytes = (*extent)->bytes();
     if (!(*extent)->exportable().export_fd) {
-      return Status::usage(text("extent ", id, " was not created with export_fd"));
+      return Status::invalid_argument(text("extent ", id, " was not created with export_fd"));
     }
     UniqueFd fd(::fcntl((*extent)->fd(), F_DUPFD_CLOEXEC, 0));
     if (!fd.valid()) return Status::device_fault("fcntl", errno, std::strerror(errno));
@@ -196,8 +199,8 @@ Result<ExtentId> SimDevice::import_fd(int fd, size_t bytes) {
     size.bytes = bytes;
     if (!properties_.can_export_fd) return Status::unsupported("no bytes in bookkeeping");
     if (bytes == 0 || !is_aligned(bytes, properties_.granularity_bytes)) {
-      return Status::usage(text("cannot import ", bytes, " B: expected a multiple of ",
-                                properties_.granularity_bytes));
+      return Status::invalid_argument(text("cannot import ", bytes, " B: expected a multiple of ",
+                                           properties_.granularity_bytes));
     }
     // The check of size and seals also holds for memory of our own.
     Result<std::shared_ptr<Extent>> extent = PhysicalMemory::import_extent(fd, bytes);
@@ -213,7 +216,7 @@ Result<FabricHandle> SimDevice::export_fabric(ExtentId id) {
     if (!extent.ok()) return extent.status();
     size.bytes = (*extent)->bytes();
     if (!(*extent)->exportable().export_fabric) {
-      return Status::usage(text("extent ", id, " was not created with export_fabric"));
+      return Status::invalid_argument(text("extent ", id, " was not created with export_fabric"));
     }
     return parts_.fabric.export_extent(*extent, HandleKind::kExtent);
   });
@@ -224,14 +227,14 @@ Result<ExtentId> SimDevice::import_fabric(const FabricHandle& handle, size_t byt
     size.bytes = bytes;
     if (!properties_.can_export_fabric) return Status::unsupported("no bytes in bookkeeping");
     if (bytes == 0 || !is_aligned(bytes, properties_.granularity_bytes)) {
-      return Status::usage(text("cannot import ", bytes, " B: expected a multiple of ",
-                                properties_.granularity_bytes));
+      return Status::invalid_argument(text("cannot import ", bytes, " B: expected a multiple of ",
+                                           properties_.granularity_bytes));
     }
     Result<std::shared_ptr<Extent>> extent =
         parts_.fabric.import_extent(handle, HandleKind::kExtent);
     if (!extent.ok()) return extent.status();
     if ((*extent)->bytes() != bytes) {
-      return Status::usage(
+      return Status::invalid_argument(
           text("the extent has ", (*extent)->bytes(), " B, ", bytes, " B were expected"));
     }
     return keep_extent(*std::move(extent));
@@ -269,7 +272,7 @@ Status SimDevice::close_allocation(DeviceAddress address) {
 
 Status SimDevice::check_peer(DeviceIndex peer) const {
   if (peer.value() < parts_.options.device_count) return {};
-  return Status::usage(
+  return Status::invalid_argument(
       text("there is no device ", peer, " (there are ", parts_.options.device_count, ")"));
 }
 
@@ -303,7 +306,7 @@ Status SimDevice::disable_peer_access(DeviceIndex peer) {
 Result<void*> SimDevice::allocate_host(size_t bytes) {
   return call(DeviceCall::kAllocateHost, [&](CallSize& size) -> Result<void*> {
     size.bytes = bytes;
-    if (bytes == 0) return Status::usage("cannot allocate 0 B of host memory");
+    if (bytes == 0) return Status::invalid_argument("cannot allocate 0 B of host memory");
     if (Status ok = parts_.captures.allow_unsafe("allocate_host"); !ok.ok()) return ok;
     return parts_.host_memory.allocate(bytes, index());
   });
@@ -359,10 +362,10 @@ Status SimDevice::free_async(DeviceAddress address, StreamId id) {
   });
 }
 
-Result<PoolUse> SimDevice::pool_use() {
-  return call(DeviceCall::kPoolUse, [&](CallSize&) -> Result<PoolUse> {
-    if (Status ok = parts_.captures.allow_unsafe("pool_use"); !ok.ok()) return ok;
-    return pool_.use();
+Result<DriverPoolStats> SimDevice::driver_pool_stats() {
+  return call(DeviceCall::kDriverPoolStats, [&](CallSize&) -> Result<DriverPoolStats> {
+    if (Status ok = parts_.captures.allow_unsafe("driver_pool_stats"); !ok.ok()) return ok;
+    return pool_.stats();
   });
 }
 

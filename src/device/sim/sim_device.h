@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // One simulated device: the contract of `Device`, each function by way of the part of the machine
 // that knows about it. Every call passes the same gate (faults, loss, cost) in `call`.
 //
@@ -33,7 +35,7 @@ class SimDevice final : public Device {
   bool runs_in_calls() const { return parts_.options.seed.has_value(); }
 
   const DeviceProperties& properties() const override { return properties_; }
-  Result<MemoryUse> memory_use() override;
+  Result<MemoryStats> memory_stats() override;
   Result<std::vector<ProcessUse>> processes() override;
   Status last_error() override;
   Status take_last_error() override;
@@ -91,7 +93,7 @@ class SimDevice final : public Device {
 
   Result<DeviceAddress> allocate_async(size_t bytes, StreamId stream) override;
   Status free_async(DeviceAddress address, StreamId stream) override;
-  Result<PoolUse> pool_use() override;
+  Result<DriverPoolStats> driver_pool_stats() override;
   Status reset_pool_peaks() override;
   Status set_pool_threshold(size_t keep_bytes) override;
   Status trim_pool(size_t keep_bytes) override;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The simulated device's work: streams, events, copies, host calls, captures and graphs.
 #include <exception>
 
@@ -25,8 +27,8 @@ Status run_guarded(const std::function<Status()>& work) {
 Result<StreamId> SimDevice::create_stream(const StreamOptions& options) {
   return call(DeviceCall::kCreateStream, [&](CallSize&) -> Result<StreamId> {
     if (options.priority < 0 || options.priority > properties_.greatest_priority) {
-      return Status::usage(text("a priority of ", options.priority, " (expected 0 to ",
-                                properties_.greatest_priority, ")"));
+      return Status::invalid_argument(text("a priority of ", options.priority, " (expected 0 to ",
+                                           properties_.greatest_priority, ")"));
     }
     return parts_.streams.create(index(), options.priority);
   });
@@ -37,7 +39,7 @@ Status SimDevice::destroy_stream(StreamId id) {
     Result<std::shared_ptr<Stream>> stream = parts_.streams.find(index(), id);
     if (!stream.ok()) return stream.status();
     if (parts_.captures.capturing(**stream)) {
-      return Status::usage(text("stream ", id, " is capturing; end the capture first"));
+      return Status::invalid_argument(text("stream ", id, " is capturing; end the capture first"));
     }
     return parts_.streams.destroy(index(), id);
   });
@@ -161,8 +163,9 @@ Result<double> SimDevice::elapsed_ms(EventId begin, EventId end) {
       Result<Event> event = parts_.events.find(index(), ids[i]);
       if (!event.ok()) return event.status();
       if (!event->timing || !event->recorded || !event->recorded->done()) {
-        return Status::usage(text("event ", ids[i], " has no time: expected one made with timing, ",
-                                  "recorded and done"));
+        return Status::invalid_argument(text("event ", ids[i],
+                                             " has no time: expected one made with timing, ",
+                                             "recorded and done"));
       }
       events[i] = *std::move(event);
     }
@@ -215,10 +218,10 @@ Result<void*> SimDevice::view(AddressRange range, Access access) {
 }
 
 Status SimDevice::check_host_pointer(const void* memory) const {
-  if (memory == nullptr) return Status::usage("null where host memory was expected");
+  if (memory == nullptr) return Status::invalid_argument("null where host memory was expected");
   const DeviceAddress at(reinterpret_cast<uint64_t>(memory));
   if (!parts_.addresses.is_reserved(at)) return {};
-  return Status::usage(text(at, " is a device address where host memory was expected"));
+  return Status::invalid_argument(text(at, " is a device address where host memory was expected"));
 }
 
 Status SimDevice::copy_to_device(DeviceAddress to, const void* from, size_t bytes,
@@ -271,8 +274,8 @@ Status SimDevice::transfer(DeviceIndex to_accessor, DeviceAddress to, DeviceAddr
   Status source = parts_.addresses.check(index(), {from, bytes}, Access::kRead);
   if (!source.ok()) return source;
   if (to < from + bytes && from < to + bytes) {
-    return Status::usage(text("the ranges ", AddressRange{to, bytes}, " and ",
-                              AddressRange{from, bytes}, " overlap"));
+    return Status::invalid_argument(text("the ranges ", AddressRange{to, bytes}, " and ",
+                                         AddressRange{from, bytes}, " overlap"));
   }
   auto work = [this, to_accessor, to, from, bytes] {
     return parts_.addresses.transfer({to_accessor, to}, {index(), from}, bytes);
@@ -294,7 +297,7 @@ Status SimDevice::fill(DeviceAddress at, uint8_t value, size_t bytes, StreamId s
 
 Status SimDevice::call_host(StreamId stream, std::function<void()> function) {
   return call(DeviceCall::kCallHost, [&](CallSize&) -> Status {
-    if (!function) return Status::usage("there is no function to call");
+    if (!function) return Status::invalid_argument("there is no function to call");
     auto work = [function = std::move(function)] {
       function();
       return Status();

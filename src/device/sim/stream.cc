@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A queue and its worker.
 #include "device/sim/stream.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // One stream: tasks in order, and what it takes to run them one at a time. Who runs them is up to
 // the machine: the stream's own worker thread, started with its first task, or, with a seed, the
 // scheduler (scheduler.h). Thread safe.

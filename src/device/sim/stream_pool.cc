@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Taking, giving back and trimming pool blocks.
 #include "device/sim/stream_pool.h"
 
@@ -16,7 +18,7 @@ constexpr size_t kBlockAlignment = 64 * kKiB;
 
 Result<DeviceAddress> StreamPool::allocate(size_t bytes, StreamId stream) {
   const auto rounded = try_align_up(bytes, kBlockAlignment);
-  if (bytes == 0) return Status::usage("cannot allocate 0 B");
+  if (bytes == 0) return Status::invalid_argument("cannot allocate 0 B");
   if (!rounded) return Status::out_of_memory(text("no device has ", bytes, " B"));
   MutexLock lock(mutex_);
   DeviceAddress at = take_reusable_locked(*rounded, stream);
@@ -65,7 +67,7 @@ Status StreamPool::check_allocated(DeviceAddress at) const {
   MutexLock lock(mutex_);
   const auto found = blocks_.find(at.value());
   if (found != blocks_.end() && found->second.in_use) return {};
-  return Status::usage(text(at, " is not allocated from the pool of device ", device_));
+  return Status::invalid_argument(text(at, " is not allocated from the pool of device ", device_));
 }
 
 Status StreamPool::free(DeviceAddress at, StreamId stream,
@@ -73,7 +75,7 @@ Status StreamPool::free(DeviceAddress at, StreamId stream,
   MutexLock lock(mutex_);
   const auto found = blocks_.find(at.value());
   if (found == blocks_.end() || !found->second.in_use) {
-    return Status::usage(text(at, " was freed already"));
+    return Status::invalid_argument(text(at, " was freed already"));
   }
   Block& block = found->second;
   block.in_use = false;
@@ -84,7 +86,7 @@ Status StreamPool::free(DeviceAddress at, StreamId stream,
   return {};
 }
 
-PoolUse StreamPool::use() const {
+DriverPoolStats StreamPool::stats() const {
   MutexLock lock(mutex_);
   return use_;
 }

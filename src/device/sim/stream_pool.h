@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The simulated driver's stream-ordered pool of one device: whole blocks, each with an address of
 // its own, reused when the stream that freed them asks again, or when the free has happened.
 // A stand-in for what drivers offer, not a policy to admire. Thread safe.
@@ -22,12 +24,12 @@ class StreamPool {
       : device_(device), memory_(memory), addresses_(addresses) {}
 
   Result<DeviceAddress> allocate(size_t bytes, StreamId stream);
-  // kUsage: not allocated here, or freed already.
+  // kInvalidArgument: not allocated here, or freed already.
   Status check_allocated(DeviceAddress at) const;
   // The free happens with `completion`. REQUIRES: check_allocated(at) was ok.
   Status free(DeviceAddress at, StreamId stream, std::shared_ptr<const Completion> completion);
 
-  PoolUse use() const;
+  DriverPoolStats stats() const;
   void reset_peaks();
   void set_threshold(size_t keep_bytes);
   void trim(size_t keep_bytes);
@@ -54,7 +56,7 @@ class StreamPool {
   mutable Mutex mutex_;
   std::unordered_map<uint64_t, Block> blocks_ ASHLAR_GUARDED_BY(mutex_);       // by address
   std::set<std::pair<size_t, DeviceAddress>> free_ ASHLAR_GUARDED_BY(mutex_);  // by size
-  PoolUse use_ ASHLAR_GUARDED_BY(mutex_);
+  DriverPoolStats use_ ASHLAR_GUARDED_BY(mutex_);
   size_t threshold_bytes_ ASHLAR_GUARDED_BY(mutex_) = 0;
 };
 

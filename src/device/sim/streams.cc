@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The table of streams.
 #include "device/sim/streams.h"
 
@@ -43,13 +45,14 @@ Result<std::shared_ptr<Stream>> Streams::find(DeviceIndex device, StreamId id) c
   ReaderLock lock(mutex_);
   const auto found = streams_.find(id);
   if (found == streams_.end() || found->second->device() != device) {
-    return Status::usage(text("stream ", id, " is not a stream of device ", device));
+    return Status::invalid_argument(text("stream ", id, " is not a stream of device ", device));
   }
   return found->second;
 }
 
 Status Streams::destroy(DeviceIndex device, StreamId id) {
-  if (id == kDefaultStream) return Status::usage("the default stream cannot be destroyed");
+  if (id == kDefaultStream)
+    return Status::invalid_argument("the default stream cannot be destroyed");
   Result<std::shared_ptr<Stream>> stream = find(device, id);
   if (!stream.ok()) return stream.status();
   (*stream)->close();

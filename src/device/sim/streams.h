@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The streams of the machine, by device and id: made, found, retired; and waiting for their work.
 // Thread safe.
 #pragma once
@@ -23,7 +25,7 @@ class Streams {
   ~Streams();
 
   StreamId create(DeviceIndex device, int priority);
-  // kUsage: not a stream of this device, or its default one.
+  // kInvalidArgument: not a stream of this device, or its default one.
   Result<std::shared_ptr<Stream>> find(DeviceIndex device, StreamId id) const;
   Status destroy(DeviceIndex device, StreamId id);
   std::vector<std::shared_ptr<Stream>> of_device(DeviceIndex device) const;

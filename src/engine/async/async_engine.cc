@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What the driver's pool adds to the engine below: its figures, and giving back what it keeps.
 #include "engine/async/async_engine.h"
 
@@ -41,7 +43,7 @@ size_t AsyncEngine::most_pool_bytes() const {
 }
 
 size_t AsyncEngine::kept_bytes(size_t given_bytes) const {
-  return std::max(pool_->use().reserved_bytes, given_bytes) - given_bytes;
+  return std::max(pool_->stats().reserved_bytes, given_bytes) - given_bytes;
 }
 
 size_t AsyncEngine::reserved_bytes() const {
@@ -66,7 +68,7 @@ Result<size_t> AsyncEngine::trim_to(const TrimTarget& target) {
   if (target.wait == TrimWait::kForWork) {
     if (Status waited = pool_->wait_for_frees(); !waited.ok()) return waited;
   }
-  const size_t pool_bytes = pool_->use().reserved_bytes;
+  const size_t pool_bytes = pool_->stats().reserved_bytes;
   const size_t keep_bytes = pool_bytes - std::min(pool_bytes, excess_bytes(reserved_bytes()));
   if (keep_bytes < pool_bytes) {
     if (Status trimmed = pool_->trim_to(keep_bytes); !trimmed.ok()) return trimmed;
@@ -91,7 +93,7 @@ Status AsyncEngine::capture_ended() {
 
 AllocatorStats AsyncEngine::stats() const {
   AllocatorStats stats = ClassicEngine::stats();
-  const PoolUse use = pool_->use();
+  const DriverPoolStats use = pool_->stats();
   StatTriple& given = stats.pools[PoolId{}].reserved_bytes;
   const auto kept =
       std::max(static_cast<int64_t>(use.reserved_bytes), given.all.current) - given.all.current;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The driver's stream-ordered pool as an engine, with what drivers do not give: statistics,
 // history, snapshots, limits, and pools. How blocks are counted, kept and told of is
 // ClassicEngine's business, whose default pool passes each on to DriverPoolSource; here is what the

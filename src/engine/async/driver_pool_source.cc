@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Allocating, freeing in stream order, and what could not be freed at once.
 #include "engine/async/driver_pool_source.h"
 
@@ -34,9 +36,10 @@ Result<DeviceAddress> DriverPoolSource::allocate(size_t bytes, StreamId stream) 
   (void)free_left(Wait::kNever).ok();  // told by the next trim, if it stays so
   const Result<DeviceAddress> at = device_.allocate_async(bytes, stream);
   if (at.status().is(StatusKind::kUnsupported)) {
-    return Status::usage(text("stream ", stream.value(),
-                              " is capturing, and the driver's pool has no memory for captures: "
-                              "route its allocations to a pool (begin_routing)"));
+    return Status::invalid_argument(
+        text("stream ", stream.value(),
+             " is capturing, and the driver's pool has no memory for captures: "
+             "route its allocations to a pool (begin_routing)"));
   }
   if (!at.ok()) return at;
   {
@@ -54,11 +57,11 @@ Result<DeviceAddress> DriverPoolSource::allocate(size_t bytes, StreamId stream) 
 // The driver says how much it took only afterwards.
 Status DriverPoolSource::stay_below(size_t most_bytes) {
   if (most_bytes == SIZE_MAX) return {};
-  Result<PoolUse> use = device_.pool_use();
+  Result<DriverPoolStats> use = device_.driver_pool_stats();
   if (use.ok() && use->reserved_bytes <= most_bytes) return {};
   if (use.ok()) {
     if (Status trimmed = device_.trim_pool(most_bytes); !trimmed.ok()) return trimmed;
-    use = device_.pool_use();
+    use = device_.driver_pool_stats();
   }
   if (!use.ok()) return use.status();
   if (use->reserved_bytes <= most_bytes) return {};
@@ -78,13 +81,13 @@ void DriverPoolSource::free(DeviceAddress address, size_t) {
   }
   Status done = free_on(freed, freed.stream);
   if (done.ok()) return;
-  const bool waits = done.is(StatusKind::kUnsupported) || done.is(StatusKind::kUsage);
+  const bool waits = done.is(StatusKind::kUnsupported) || done.is(StatusKind::kInvalidArgument);
   MutexLock lock(mutex_);
   left_.push_back(freed);
   if (!waits && late_error_.ok()) late_error_ = std::move(done);
 }
 
-// kUnsupported: the stream is capturing. kUsage: it is gone.
+// kUnsupported: the stream is capturing. kInvalidArgument: it is gone.
 Status DriverPoolSource::free_on(const Freed& freed, StreamId stream) {
   Status done = device_.free_async(freed.address, stream);
   if (!done.ok()) return done;
@@ -102,9 +105,10 @@ Status DriverPoolSource::free_left(Wait wait) {
   Status first;
   for (const Freed& each : left) {
     Status done = free_on(each, each.stream);
-    if (done.is(StatusKind::kUsage) && wait == Wait::kForDevice) done = free_of_gone_stream(each);
+    if (done.is(StatusKind::kInvalidArgument) && wait == Wait::kForDevice)
+      done = free_of_gone_stream(each);
     if (done.ok()) continue;
-    const bool waits = done.is(StatusKind::kUnsupported) || done.is(StatusKind::kUsage);
+    const bool waits = done.is(StatusKind::kUnsupported) || done.is(StatusKind::kInvalidArgument);
     if (!waits && first.ok()) first = std::move(done);
     MutexLock lock(mutex_);
     left_.push_back(each);
@@ -150,7 +154,7 @@ Status DriverPoolSource::wait_for_frees() {
     if (has_captures && is_capturing(stream)) continue;
     Status waited =
         has_captures ? device_.synchronize_stream(stream) : wait_for({&device_, stream});
-    if (waited.is(StatusKind::kUsage)) continue;  // gone: after the capture
+    if (waited.is(StatusKind::kInvalidArgument)) continue;  // gone: after the capture
     if (!waited.ok()) return waited;
     MutexLock lock(mutex_);
     const auto found = freed_on_.find(stream);
@@ -163,11 +167,11 @@ Status DriverPoolSource::wait_for_frees() {
 // --- looking ------------------------------------------------------------------------------------
 
 // Even to look at the pool's figures would break a capture, whoever has one under way.
-PoolUse DriverPoolSource::use() const {
+DriverPoolStats DriverPoolSource::stats() const {
   const RelaxedCapture relaxed(device_);
   if (!relaxed.status().ok()) return {};
-  const Result<PoolUse> use = device_.pool_use();
-  return use.ok() ? *use : PoolUse{};
+  const Result<DriverPoolStats> use = device_.driver_pool_stats();
+  return use.ok() ? *use : DriverPoolStats{};
 }
 
 void DriverPoolSource::reset_peaks() {
@@ -203,7 +207,7 @@ bool DriverPoolSource::has_captures() const {
 // A device that cannot tell leaves us on the safe side; a stream that is gone captures nothing.
 bool DriverPoolSource::is_capturing(StreamId stream) const {
   const Result<CaptureState> state = capture_state({&device_, stream});
-  if (state.status().is(StatusKind::kUsage)) return false;
+  if (state.status().is(StatusKind::kInvalidArgument)) return false;
   return !state.ok() || state->status != CaptureStatus::kNone;
 }
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The driver's stream-ordered pool as the source of an engine's blocks. Each is allocated and freed
 // on its own stream, and the driver decides when its memory serves again. What the driver cannot
 // take back yet, because the stream is capturing, is gone, or the device failed, waits here and is
@@ -28,7 +30,7 @@ class DriverPoolSource final : public SegmentSource {
   // first, and with no limit it says SIZE_MAX.
   void limit_to(std::function<size_t()> most_bytes) { most_bytes_ = std::move(most_bytes); }
 
-  // kUsage: the stream is capturing. kDeviceFault: also of an earlier free.
+  // kInvalidArgument: the stream is capturing. kDeviceFault: also of an earlier free.
   Result<DeviceAddress> allocate(size_t bytes, StreamId stream) override;
   void free(DeviceAddress address, size_t bytes) override;
 
@@ -40,7 +42,7 @@ class DriverPoolSource final : public SegmentSource {
   Status wait_for_frees();
 
   // Nothing if the device does not tell.
-  PoolUse use() const;
+  DriverPoolStats stats() const;
   void reset_peaks();
 
   void capture_began();

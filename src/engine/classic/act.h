@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // How ClassicEngine holds its lock: for an act of a caller, and not while code of others runs.
 #pragma once
 

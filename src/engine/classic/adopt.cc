@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Taking over a segment as a snapshot has it, for replays that begin in the middle of a run.
 #include "base/text.h"
 #include "engine/classic/classic_engine.h"
@@ -9,12 +11,13 @@ Result<std::vector<ClassicBlock*>> ClassicEngine::adopt(const SnapshotSegment& s
   for (const SnapshotBlock& block : segment.blocks) {
     const bool follows = block.address == segment.address + tiled_bytes && block.bytes > 0;
     if (!follows)
-      return Status::usage(text("the blocks of the segment do not tile it at ", block.address));
+      return Status::invalid_argument(
+          text("the blocks of the segment do not tile it at ", block.address));
     tiled_bytes += block.bytes;
   }
   if (tiled_bytes != segment.total_bytes || segment.is_expandable) {
-    return Status::usage(text("cannot take over the segment at ", segment.address,
-                              ": it is expandable, or its blocks do not add up"));
+    return Status::invalid_argument(text("cannot take over the segment at ", segment.address,
+                                         ": it is expandable, or its blocks do not add up"));
   }
   MutexLock lock(mutex_);
   Search search;

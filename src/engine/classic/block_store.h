@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Where blocks live: taken and given back in constant time, never moved. The engine that owns the
 // store owns the blocks; everything else points to them. Guarded by the engine's lock.
 #pragma once

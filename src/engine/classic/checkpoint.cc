@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Taking and restoring the state of a private pool.
 #include "ashlar/checkpoint.h"
 
@@ -12,8 +14,8 @@ namespace ashlar::classic {
 namespace {
 
 Status cannot_find(DeviceAddress address, PoolId pool) {
-  return Status::usage(text("could not find the segment at ", address, " of pool ", pool,
-                            ": it was given back since the checkpoint"));
+  return Status::invalid_argument(text("could not find the segment at ", address, " of pool ", pool,
+                                       ": it was given back since the checkpoint"));
 }
 
 BlockRecord::State recorded_state(const ClassicBlock& block) {
@@ -45,7 +47,7 @@ Result<PoolCheckpoint> ClassicEngine::checkpoint(PoolId id) {
   const PrivatePool* pool = find_pool(id);
   if (pool == nullptr) return no_such_pool(id);
   if (routes_.is_freeable(id)) {
-    return Status::usage(text("pool ", id, " was let go: it has no checkpoint"));
+    return Status::invalid_argument(text("pool ", id, " was let go: it has no checkpoint"));
   }
   if (Status collected = collect_set_aside(); !collected.ok()) return collected;
   PoolCheckpoint taken{id, {}};

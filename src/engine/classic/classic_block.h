@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A block of the classic engine: part of a segment, and for ever of that segment's stream.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Allocate, free, record_stream. `allocate_locked` is the table of contents for the rest.
 #include "engine/classic/classic_engine.h"
 
@@ -53,7 +55,7 @@ ClassicEngine::~ClassicEngine() {
 // --- allocate -----------------------------------------------------------------------------------
 
 Result<Block*> ClassicEngine::allocate(const Request& request) {
-  if (request.bytes == 0) return Status::usage("cannot allocate 0 B");
+  if (request.bytes == 0) return Status::invalid_argument("cannot allocate 0 B");
   if (request.bytes >= kUnreasonableBytes) {
     return Status::out_of_memory(
         text("tried to allocate ", request.bytes, " B: no device has an exabyte"));
@@ -212,7 +214,7 @@ Status ClassicEngine::free_locked(ClassicBlock* block) {
   block->state = BlockState::kPending;
   count_free_requested(*block);
   note(TraceAction::kFreeRequested, *block, block->requested_bytes);
-  return block->hold_count > 0 ? Status() : finish_free(block);
+  return block->pin_count > 0 ? Status() : finish_free(block);
 }
 
 Status ClassicEngine::finish_free(ClassicBlock* block) {

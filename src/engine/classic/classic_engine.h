@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // PyTorch's caching allocator policy, as an engine. One lock for all of it, as there.
 //
 // act.h               the lock, held for an act and not while code of others runs
@@ -65,8 +67,8 @@ class ClassicEngine : public Engine {
   Status free(Block* block, StackId stack = {}) override;
   void free_quietly(Block* block, StackId stack = {}) override;
   Status record_stream(Block* block, const StreamUse& use) override;
-  void hold(Block* block) override;
-  void let_go(Block* block) override;
+  void pin(Block* block) override;
+  void unpin(Block* block) override;
   BlockMemory memory_of(const Block* block) const override;
   Status add_accessor(DeviceIndex accessor) override;
   bool is_accessor(DeviceIndex device) const override;
@@ -104,7 +106,7 @@ class ClassicEngine : public Engine {
 
   // Takes over a segment as it was in a recorded run: memory from the device, and the same blocks
   // in use, which it gives in the order of their addresses. Nobody is told. For replays.
-  // kUsage: it is expandable, or its blocks do not tile it.
+  // kInvalidArgument: it is expandable, or its blocks do not tile it.
   Result<std::vector<ClassicBlock*>> adopt(const SnapshotSegment& segment);
 
   // Every invariant above; the first one that does not hold, in words.

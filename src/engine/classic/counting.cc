@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The counters, where blocks and memory change hands: for the whole engine, for the pool, and for
 // the stream.
 #include "engine/classic/classic_engine.h"

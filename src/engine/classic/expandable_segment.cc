@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Growing and shrinking in place.
 #include "engine/classic/expandable_segment.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A segment that grows in place: many more addresses than memory, and memory mapped behind them
 // one granule at a time, where it is needed. Guarded by the engine's lock.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Best fit.
 #include "engine/classic/free_pool.h"
 

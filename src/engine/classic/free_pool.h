@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The free blocks of one size class of one pool, by stream and size; and the unmapped ones, by
 // stream and address. An index only: segments' chains hold the blocks. Guarded by the engine's
 // lock.

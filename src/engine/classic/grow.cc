@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Memory from the device: a plain segment for the request, or more of an expandable one.
 #include <algorithm>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What the engine tells: statistics, what is cached, and the hooks, which run without the lock.
 #include <algorithm>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Private pools: who holds them, and which allocations go to them.
 #include <algorithm>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A pool beside the default one: for the memory of a capture, or of a user's choice.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Memory back to the device: the rungs of the ladder that an allocation climbs when the device is
 // full, trim, and collection by age.
 #include <algorithm>
@@ -310,7 +312,7 @@ void ClassicEngine::destroy_expandable(ClassicBlock* block) {
 
 Status ClassicEngine::set_memory_fraction(double fraction) {
   if (!(fraction >= 0 && fraction <= 1)) {
-    return Status::usage(text("a memory fraction of ", fraction, " (expected 0 to 1)"));
+    return Status::invalid_argument(text("a memory fraction of ", fraction, " (expected 0 to 1)"));
   }
   MutexLock lock(mutex_);
   memory_fraction_ = fraction;
@@ -323,7 +325,7 @@ double ClassicEngine::memory_fraction() const {
 }
 
 Status ClassicEngine::report_oom(const Search& search, const Status& why) {
-  const Result<MemoryUse> use = device_.memory_use();
+  const Result<MemoryStats> use = device_.memory_stats();
   const size_t device_free_bytes = use.ok() ? use->free_bytes : 0;
   const bool limited = memory_fraction_ < 1;
   const PrivatePool* owner = search.pool->owner();

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Blocks that other processes or other devices see: who holds them, where their memory lies, and
 // who may touch it.
 #include <algorithm>
@@ -7,19 +9,19 @@
 
 namespace ashlar::classic {
 
-void ClassicEngine::hold(Block* block) {
+void ClassicEngine::pin(Block* block) {
   MutexLock lock(mutex_);
-  ASHLAR_CHECK(block->is_allocated() || block->hold_count > 0);
-  ++block->hold_count;
+  ASHLAR_CHECK(block->is_allocated() || block->pin_count > 0);
+  ++block->pin_count;
 }
 
 // A held block that was freed is pending and waits for no event yet: those are recorded now, so
 // that work queued since the free counts too.
-void ClassicEngine::let_go(Block* block) {
+void ClassicEngine::unpin(Block* block) {
   Act act(*this, {});
-  ASHLAR_CHECK(block->hold_count > 0);
-  --block->hold_count;
-  if (block->hold_count > 0 || block->is_allocated()) return;
+  ASHLAR_CHECK(block->pin_count > 0);
+  --block->pin_count;
+  if (block->pin_count > 0 || block->is_allocated()) return;
   if (Status freed = finish_free(as_classic(block)); !freed.ok()) note_late(freed);
 }
 

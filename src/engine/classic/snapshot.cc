@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What the engine holds, block by block, in the words of a snapshot.
 #include <algorithm>
 
@@ -57,7 +59,7 @@ Status ClassicEngine::annotate(DeviceAddress address, const std::string& said) {
   blocks_.for_each([&](const ClassicBlock* block) {
     if (block->is_allocated() && block->address == address) found = block;
   });
-  if (found == nullptr) return Status::usage(text("no live block starts at ", address));
+  if (found == nullptr) return Status::invalid_argument(text("no live block starts at ", address));
   TraceEntry entry = entry_of(TraceAction::kAnnotate, *found, found->requested_bytes);
   if (const PrivatePool* owner = found->pool->owner()) entry.pool = owner->id;
   hooks_.put_said(entry, said);

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Memory back to the device as far as asked for: whole segments, and whole granules of expandable
 // ones.
 #include <algorithm>

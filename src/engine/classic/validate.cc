@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The invariants of the classic engine, as code: what tests and the dev preset check after every
 // operation.
 #include "base/text.h"

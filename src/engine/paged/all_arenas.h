@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The locks of many arenas at once, in the order of their serials.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Finding the range that a block spoils least, cutting it, and merging what is freed.
 #include "engine/paged/arena.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The free ranges of one stream in one pool, and what was handed out of them. Streams that threads
 // use side by side have arenas of their own, so that those threads never wait for each other.
 //

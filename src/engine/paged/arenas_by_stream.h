@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Which arena serves a stream, asked with every allocation: no lock, and nothing of the thread's,
 // so that one thread may work on many streams. Two streams that share a place push each other out,
 // and are found the slow way then. Thread safe.
@@ -6,7 +8,7 @@
 #include <array>
 #include <atomic>
 
-#include "base/spread.h"
+#include "base/hash_mix.h"
 #include "engine/paged/arena.h"
 
 namespace ashlar::paged {
@@ -27,7 +29,7 @@ class ArenasByStream {
   static constexpr int kBits = 6;
 
   // Handles of streams are addresses, or count from zero.
-  static size_t place_of(StreamId stream) { return spread(stream.value()) >> (64 - kBits); }
+  static size_t place_of(StreamId stream) { return hash_mix(stream.value()) >> (64 - kBits); }
 
   std::array<std::atomic<Arena*>, size_t{1} << kBits> places_{};
 };

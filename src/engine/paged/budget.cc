@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Where the budget is used up, memory is taken that would not be needed; up to a bound.
 #include <algorithm>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What a pool may spend on saving memory: time of the driver for stitching, and of the host for
 // looking where to stitch. Both are a small part of the time that passes, so that saving costs a
 // program that much and no more; what is left over is kept for later, up to a bound. A program

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Taking and restoring the state of a private pool. As long as the pool is held none of its
 // mappings goes, so that whatever was allocated once can be allocated there again.
 #include "ashlar/checkpoint.h"
@@ -23,7 +25,8 @@ Result<PoolCheckpoint> PagedEngine::checkpoint(PoolId id) {
   MutexLock lock(mutex_);
   PagedPool* pool = find_pool(id);
   if (pool == nullptr || id.is_default()) return no_such_pool(id);
-  if (routes_.is_freeable(id)) return Status::usage("a pool that was let go has no checkpoint");
+  if (routes_.is_freeable(id))
+    return Status::invalid_argument("a pool that was let go has no checkpoint");
   std::vector<Block*> finished;
   Status collected = waiting_.collect(finished);
   make_all_free(finished);
@@ -74,8 +77,8 @@ Result<CheckpointChange> PagedEngine::restore_locked(const PoolCheckpoint& check
       if (record.state != BlockRecord::State::kAllocated) continue;
       View* view = view_around(*pool, record.range);
       if (view == nullptr) {
-        return Status::usage(text("could not find the memory at ", record.range.begin,
-                                  ": it was given back since the checkpoint"));
+        return Status::invalid_argument(text("could not find the memory at ", record.range.begin,
+                                             ": it was given back since the checkpoint"));
       }
       places.push_back({view, record, segment.stream});
     }

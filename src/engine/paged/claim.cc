@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Taking memory from where it lies idle to where it is wanted. A claim belongs to one request from
 // the moment the arenas are unlocked: driver calls come in between, and whatever fails is given up
 // such that the memory stays idle and in order.
@@ -209,7 +211,7 @@ Status PagedEngine::hand_over(const std::set<Arena*>& lenders, Arena& borrower) 
   for (Arena* lender : lenders) {
     Status ordered = device_.record_event(*handover_, lender->stream);
     if (ordered.ok()) lender->is_back();
-    if (ordered.is(StatusKind::kUsage)) {
+    if (ordered.is(StatusKind::kInvalidArgument)) {
       lender->is_gone = true;
       if (lender->quiet_uses) continue;  // what is lent was quiet when it was claimed
       return Status::out_of_memory("memory of a stream that is gone must be waited for");

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What an arena has handed out, counted where it happens. Sums over arenas are made when somebody
 // reads them; only their peaks need care. No arena may go above its `Levels` without all counters
 // being summed up, and levels are set so that as long as none does, no sum has a new peak. What its

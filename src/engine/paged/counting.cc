@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Statistics. Arenas count for themselves; sums are made here, when somebody reads them or when an
 // arena reaches the level up to which nobody needs to look.
 #include <algorithm>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The free blocks of an arena, by size: lists for sizes that differ by at most a sixteenth, and a
 // bit for each list that says whether it has any. Taking, adding and finding cost the same with a
 // thousand blocks as with a million. Not thread safe.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Driver calls: extents, mappings and addresses; and plain segments, where those are wanted.
 #include <algorithm>
 

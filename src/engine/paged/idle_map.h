@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What a plan asks of every extent of a pool: whether it is idle, and where. Packed, as PackedSlot
 // is, and numbered like the pool's list of extents, from 1 on. Guarded by the engine's lock.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What the engine tells: acts as they happen, its blocks one by one, and what it allows. What it
 // holds as a whole is in snapshot.cc.
 #include <algorithm>
@@ -105,7 +107,7 @@ Status PagedEngine::annotate(DeviceAddress address, const std::string& said) {
     entry.pool = block.arena->pool.id;
     hooks_.put_said(entry, said);
   });
-  return is_found ? Status() : Status::usage(text("no live block starts at ", address));
+  return is_found ? Status() : Status::invalid_argument(text("no live block starts at ", address));
 }
 
 // The largest block that some stream could have at once.
@@ -145,23 +147,23 @@ std::vector<ExpandableUse> PagedEngine::expandable_segments() const {
 // --- sharing and peers
 // ------------------------------------------------------------------------------
 
-void PagedEngine::hold(Block* block) {
+void PagedEngine::pin(Block* block) {
   BiasedLock lock(static_cast<PagedBlock*>(block)->arena->lock);
-  ASHLAR_CHECK(block->is_allocated() || block->hold_count > 0);
-  ++block->hold_count;
+  ASHLAR_CHECK(block->is_allocated() || block->pin_count > 0);
+  ++block->pin_count;
 }
 
 // A held block that was freed is pending and waits for no event yet: those are recorded now, so
 // that work queued since the free counts too.
-void PagedEngine::let_go(Block* held) {
+void PagedEngine::unpin(Block* held) {
   auto* block = static_cast<PagedBlock*>(held);
   {
     MutexLock lock(mutex_);
     {
       BiasedLock arena_lock(block->arena->lock);
-      ASHLAR_CHECK(block->hold_count > 0);
-      --block->hold_count;
-      if (block->hold_count > 0 || block->is_allocated()) return;
+      ASHLAR_CHECK(block->pin_count > 0);
+      --block->pin_count;
+      if (block->pin_count > 0 || block->is_allocated()) return;
     }
     acting_stack_ = {};
     if (Status freed = finish_free(block); !freed.ok()) note_late(std::move(freed));
@@ -227,7 +229,7 @@ bool PagedEngine::is_accessor(DeviceIndex device) const {
 
 Status PagedEngine::set_memory_fraction(double fraction) {
   if (!(fraction >= 0 && fraction <= 1)) {
-    return Status::usage(text("a memory fraction of ", fraction, " (expected 0 to 1)"));
+    return Status::invalid_argument(text("a memory fraction of ", fraction, " (expected 0 to 1)"));
   }
   MutexLock lock(mutex_);
   memory_fraction_ = fraction;

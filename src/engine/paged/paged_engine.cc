@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Allocate, free, record_stream. The fast way is at the top; `find_or_grow` is the table of
 // contents for the rest.
 #include "engine/paged/paged_engine.h"
@@ -129,7 +131,7 @@ PagedEngine::~PagedEngine() {
   return true;
 }
 
-Block* PagedEngine::allocate_at_once(size_t bytes, StreamId stream) noexcept {
+Block* PagedEngine::allocate_fast(size_t bytes, StreamId stream) noexcept {
   return take_at_once({bytes, stream, {}});
 }
 
@@ -153,7 +155,7 @@ void PagedEngine::record_put(const PagedBlock& block, StackId stack) {
 
 // A hit that needs more than that.
 Result<Block*> PagedEngine::allocate_from_arena(const Request& request) {
-  if (request.bytes == 0) return Status::usage("cannot allocate 0 B");
+  if (request.bytes == 0) return Status::invalid_argument("cannot allocate 0 B");
   if (request.bytes >= kUnreasonableBytes) {
     return Status::out_of_memory(
         text("tried to allocate ", request.bytes, " B: no device has an exabyte"));
@@ -314,7 +316,7 @@ Status PagedEngine::free_slowly(PagedBlock* block, StackId stack) {
       heap.counters.pending.add(amount);
       block->arena->lower_levels(heap, amount);
       note(TraceAction::kFreeRequested, *block, block->requested_bytes, stack);
-      is_held = block->hold_count > 0;
+      is_held = block->pin_count > 0;
     }
     Status status = is_held ? Status() : finish_free(block);
     give_back_to_sources();

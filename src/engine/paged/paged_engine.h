@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Memory that does not fragment: physical memory moves from view to view instead of lying idle
 // between live blocks. docs/design/paged.md tells why it is built like this.
 // Long because it names every step of the files below.
@@ -62,12 +64,12 @@ class PagedEngine final : public Engine {
 
   Device& device() const override { return device_; }
   Result<Block*> allocate(const Request& request) override;
-  Block* allocate_at_once(size_t bytes, StreamId stream) noexcept override;
+  Block* allocate_fast(size_t bytes, StreamId stream) noexcept override;
   Status free(Block* block, StackId stack = {}) override;
   void free_quietly(Block* block, StackId stack = {}) override;
   Status record_stream(Block* block, const StreamUse& use) override;
-  void hold(Block* block) override;
-  void let_go(Block* block) override;
+  void pin(Block* block) override;
+  void unpin(Block* block) override;
   BlockMemory memory_of(const Block* block) const override;
   Status add_accessor(DeviceIndex accessor) override;
   bool is_accessor(DeviceIndex device) const override;
@@ -146,8 +148,7 @@ class PagedEngine final : public Engine {
   }
   // Nothing has to happen before it is free.
   static bool is_simple(const PagedBlock& block) {
-    return block.is_allocated() && block.uses.empty() && block.hold_count == 0 &&
-           !block.is_uncached;
+    return block.is_allocated() && block.uses.empty() && block.pin_count == 0 && !block.is_uncached;
   }
   [[gnu::noinline]] Status free_to_arena(PagedBlock* block, StackId stack);
   [[gnu::noinline]] void free_to_arena_quietly(PagedBlock* block, StackId stack);
@@ -313,7 +314,8 @@ class PagedEngine final : public Engine {
   void release_empty_views(PagedPool& pool) ASHLAR_REQUIRES(mutex_);
   void give_back_to_sources() ASHLAR_REQUIRES(mutex_);
   void wait_for_sources() ASHLAR_REQUIRES(mutex_);
-  // An event after all that the arena's stream has been given so far; kUsage: the stream is gone.
+  // An event after all that the arena's stream has been given so far; kInvalidArgument: the stream
+  // is gone.
   Result<EventId> record_on(const Arena& arena) ASHLAR_REQUIRES(mutex_);
   void give_back_event(EventId event) ASHLAR_REQUIRES(mutex_) { spare_events_.push_back(event); }
 

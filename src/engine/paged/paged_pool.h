@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The default pool, or a private one: memory that is kept apart from that of the others, and lent
 // from stream to stream within.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Pause and resume: pools with a tag lose their memory, and keep their addresses. Views, slots and
 // blocks stay as they are; only extents are dropped, and made anew. Each step is remembered where
 // it was taken (Extent, Slot), so that a call that failed half-way is finished by the next one, in
@@ -28,7 +30,7 @@ Status PagedEngine::change_tagged(std::string_view tag, Change change) {
   const Status changed = [&]() -> Status {
     MutexLock lock(mutex_);
     if (changer_ == std::this_thread::get_id() || remaps_.is_telling_here()) {
-      return Status::usage("an observer of remapping can neither pause nor resume");
+      return Status::invalid_argument("an observer of remapping can neither pause nor resume");
     }
     Result<std::vector<PagedPool*>> pools = tagged_pools(tag);
     while (pools.ok() && (changer_ != std::thread::id() || is_any_trimmed(*pools))) {
@@ -58,12 +60,13 @@ Status PagedEngine::change_tagged(std::string_view tag, Change change) {
 }
 
 Result<std::vector<PagedPool*>> PagedEngine::tagged_pools(std::string_view tag) const {
-  if (tag.empty()) return Status::usage("an empty tag is no pool's (expected a PoolOptions::tag)");
+  if (tag.empty())
+    return Status::invalid_argument("an empty tag is no pool's (expected a PoolOptions::tag)");
   std::vector<PagedPool*> pools;
   for (const auto& [id, pool] : pools_) {
     if (pool->options.tag == tag) pools.push_back(pool.get());
   }
-  if (pools.empty()) return Status::usage(text("no pool has the tag \"", tag, "\""));
+  if (pools.empty()) return Status::invalid_argument(text("no pool has the tag \"", tag, "\""));
   return pools;
 }
 
@@ -73,7 +76,7 @@ bool PagedEngine::is_any_trimmed(const std::vector<PagedPool*>& pools) {
 }
 
 Status PagedEngine::paused(const PagedPool& pool) {
-  return Status::usage(
+  return Status::invalid_argument(
       text("the pool is paused: resume \"", pool.options.tag, "\" before allocating from it"));
 }
 
@@ -111,9 +114,10 @@ Status PagedEngine::check_pausable(PagedPool& pool) {
   for (const auto& view : pool.views) {
     for (const PagedBlock* block = view->first; block != nullptr; block = block->next) {
       if (!block->is_active()) continue;
-      if (block->hold_count > 0) {
-        return Status::usage(text("the block at ", block->address,
-                                  " is shared with other processes: end the sharing first"));
+      if (block->pin_count > 0) {
+        return Status::invalid_argument(
+            text("the block at ", block->address,
+                 " is shared with other processes: end the sharing first"));
       }
       if (view->is_plain) {
         return Status::unsupported(text("the block at ", block->address,
@@ -145,13 +149,14 @@ Status PagedEngine::wait_for_users(const std::vector<PagedPool*>& pools) {
   }
   for (const StreamUse& use : uses) {
     if (!waiting_.is_waitable(use)) {  // asked again for each: captures begin while we wait
-      return Status::usage(text("stream ", use.stream.value(),
-                                ", which uses the pool, is capturing, or gone while others "
-                                "capture: end the capture first"));
+      return Status::invalid_argument(
+          text("stream ", use.stream.value(),
+               ", which uses the pool, is capturing, or gone while others "
+               "capture: end the capture first"));
     }
     MutexUnlock unlocked(mutex_);
     Status waited = use.device->synchronize_stream(use.stream);
-    if (!waited.ok() && !waited.is(StatusKind::kUsage)) return waited;
+    if (!waited.ok() && !waited.is(StatusKind::kInvalidArgument)) return waited;
     is_gone = is_gone || !waited.ok();
   }
   // No capture begins while we are locked, which the wait for a whole device would break.
@@ -164,8 +169,9 @@ Status PagedEngine::wait_for_users(const std::vector<PagedPool*>& pools) {
     for (const auto& view : pool->views) {
       for (const PagedBlock* block = view->first; block != nullptr; block = block->next) {
         if (block->state != BlockState::kPending) continue;
-        return Status::usage(text("the block at ", block->address,
-                                  " was freed, and waits for a capture: end the capture first"));
+        return Status::invalid_argument(
+            text("the block at ", block->address,
+                 " was freed, and waits for a capture: end the capture first"));
       }
     }
   }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Where a view has room for a miss: stretches of its addresses whose memory is free there, or idle
 // elsewhere and could come back. Plans look at packed numbers first, and at a block or a slot only
 // where those promise enough.

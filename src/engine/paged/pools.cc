@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Private pools: who holds them, and which allocations go to them. And the arenas, which are made
 // when a stream first asks.
 #include <algorithm>
@@ -50,9 +52,10 @@ void PagedEngine::keep_events_of(PagedPool& pool) {
 
 Status PagedEngine::create_pool(PoolId pool, PoolOptions options) {
   if (options.never_remap && !options.tag.empty()) {
-    return Status::usage(text("the tag \"", options.tag,
-                              "\" is for pausing, which maps memory anew: a pool that never remaps "
-                              "cannot have one"));
+    return Status::invalid_argument(
+        text("the tag \"", options.tag,
+             "\" is for pausing, which maps memory anew: a pool that never remaps "
+             "cannot have one"));
   }
   MutexLock lock(mutex_);
   if (Status created = routes_.create(pool); !created.ok()) return created;

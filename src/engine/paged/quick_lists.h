@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Blocks that were freed a moment ago, each in the list of its very size: most programs ask for the
 // same sizes again, or, small ones, about the same. They are not merged with their neighbours until
 // a request comes that none of them fits, and for which, if it is a small one, nothing else is
@@ -8,7 +10,7 @@
 #include <bit>
 
 #include "base/align.h"
-#include "base/spread.h"
+#include "base/hash_mix.h"
 #include "engine/paged/size_classes.h"
 #include "engine/paged/view.h"
 
@@ -67,7 +69,7 @@ class QuickLists {
   static size_t index_of(size_t bytes) {
     if (is_small(bytes)) return SizeClasses::class_of(bytes);
     const size_t units = (bytes - 1) / kMinBlockBytes + 1;
-    return SizeClasses::kCount + (spread(units) >> 58);
+    return SizeClasses::kCount + (hash_mix(units) >> 58);
   }
   // Where a small block of its very size is not there, the next two sizes will do: an eighth more
   // at most is less than it costs to cut one, and to merge it again.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What an allocation tries when there is no more memory, and the report when nothing helped.
 #include <algorithm>
 
@@ -109,7 +111,7 @@ Status PagedEngine::wait_for_waiting(PoolId pool) {
 // -----------------------------------------------------------------------------------
 
 Status PagedEngine::report_oom(const Search& search) {
-  const Result<MemoryUse> use = device_.memory_use();
+  const Result<MemoryStats> use = device_.memory_stats();
   const size_t device_free_bytes = use.ok() ? use->free_bytes : 0;
   settle();
   size_t allocated_bytes = 0;

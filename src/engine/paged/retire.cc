@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Mappings that nobody needs any more. Memory that moves from view to view leaves its old mappings
 // behind, to be used again for nothing; a program whose sizes never come again would pile them up,
 // and addresses with them. Above a bound, those that were left longest ago are retired.

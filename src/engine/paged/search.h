@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What the steps of a miss hand to each other: the request, the plan for it, and what it has taken;
 // and what a trim and a retirement find out before they decide.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // How large a block is for a request. Large ones are as large as was asked for, to 512 B: they are
 // most of the memory. Small ones above 16 KiB have one of sixteen sizes for each power of two, so
 // that what one of them leaves behind fits the next though no size ever comes again. That costs a

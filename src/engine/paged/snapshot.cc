@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What the engine holds, in the words of a snapshot: blocks in segments, as PyTorch's tools want
 // them, and the views and extents that these are made of.
 #include <algorithm>

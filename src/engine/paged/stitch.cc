@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What a miss does. In this order: a place in some view whose memory is free or idle elsewhere,
 // which costs nothing; idle extents mapped behind one another; new memory from the device for what
 // is missing.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Memory back to the device because somebody asks for it: whole extents that nobody uses, and whole
 // segments. They are taken out of circulation first; then whoever used them must be done, which the
 // host waits for or looks at; and only then the device gets them back.
@@ -156,24 +158,25 @@ void PagedEngine::ask_progress(Arena& arena, Progress& progress) {
   give_back_event(*std::exchange(arena.marker, std::nullopt));
 }
 
-// kUsage: asking could break a capture, of which nobody may have told; or the stream is gone, and
-// says nothing about what it had left to do.
+// kInvalidArgument: asking could break a capture, of which nobody may have told; or the stream is
+// gone, and says nothing about what it had left to do.
 Result<bool> PagedEngine::ask_idle(StreamId stream) {
   // Where captures go on, any stream may begin one even now.
-  if (waiting_.capture_count() > 0) return Status::usage("a capture goes on");
+  if (waiting_.capture_count() > 0) return Status::invalid_argument("a capture goes on");
   const RelaxedCapture relaxed(device_);
   if (!relaxed.status().ok()) return relaxed.status();
   if (device_.properties().has_capture) {
     const Result<CaptureState> state = device_.capture_state(stream);
     if (!state.ok()) return state.status();
-    if (state->status != CaptureStatus::kNone) return Status::usage("the stream captures");
+    if (state->status != CaptureStatus::kNone)
+      return Status::invalid_argument("the stream captures");
   }
   return device_.is_idle(stream);
 }
 
 bool PagedEngine::is_stream_idle(StreamId stream) {
   const Result<bool> idle = ask_idle(stream);
-  if (!idle.ok() && !idle.status().is(StatusKind::kUsage)) note_late(idle.status());
+  if (!idle.ok() && !idle.status().is(StatusKind::kInvalidArgument)) note_late(idle.status());
   return idle.ok() && *idle;
 }
 
@@ -344,7 +347,8 @@ Result<EventId> PagedEngine::record_on(const Arena& arena) {
   Status recorded = device_.record_event(*event, arena.stream);
   if (recorded.ok()) return event;
   give_back_event(*event);
-  if (!recorded.is(StatusKind::kUsage)) note_late(recorded);  // a stream that is gone is no mistake
+  if (!recorded.is(StatusKind::kInvalidArgument))
+    note_late(recorded);  // a stream that is gone is no mistake
   return recorded;
 }
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The invariants of the paged engine, as code.
 #include <algorithm>
 #include <map>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The three things the paged engine is made of.
 //
 //   Extent       physical memory from one create call

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Loading, checking, and calling.
 #include "engine/plugin/plugin.h"
 
@@ -25,8 +27,9 @@ struct Library {
   Result<void*> required(const std::string& symbol) const {
     void* found = dlsym(handle, symbol.c_str());
     if (found != nullptr) return found;
-    return Status::usage(text("plug-in ", name, " has no symbol ", symbol, ": ", loader_reason(),
-                              " (expected a function with C linkage and default visibility)"));
+    return Status::invalid_argument(
+        text("plug-in ", name, " has no symbol ", symbol, ": ", loader_reason(),
+             " (expected a function with C linkage and default visibility)"));
   }
 };
 
@@ -44,14 +47,14 @@ Result<ashlar_plugin_hooks> checked(const ashlar_plugin_hooks* given, const std:
   ashlar_plugin_hooks hooks{};
   if (given == nullptr) return hooks;
   if (given->abi_version != ASHLAR_PLUGIN_ABI_VERSION) {
-    return Status::usage(text("the hooks of plug-in ", name, " are of version ", given->abi_version,
-                              " (expected ", ASHLAR_PLUGIN_ABI_VERSION,
-                              "): compile it with the plugin.h of this version"));
+    return Status::invalid_argument(
+        text("the hooks of plug-in ", name, " are of version ", given->abi_version, " (expected ",
+             ASHLAR_PLUGIN_ABI_VERSION, "): compile it with the plugin.h of this version"));
   }
   constexpr size_t kLeastBytes = 2 * sizeof(uint32_t);
   if (given->struct_size < kLeastBytes) {
-    return Status::usage(text("the hooks of plug-in ", name, " say that they have ",
-                              given->struct_size, " B (expected sizeof the struct)"));
+    return Status::invalid_argument(text("the hooks of plug-in ", name, " say that they have ",
+                                         given->struct_size, " B (expected sizeof the struct)"));
   }
   std::memcpy(&hooks, given, std::min<size_t>(given->struct_size, sizeof hooks));
   return hooks;
@@ -63,7 +66,8 @@ Result<std::shared_ptr<const Plugin>> Plugin::load(const PluginOptions& options)
   // Now, so that what is missing is told here and not in the middle of a run.
   void* handle = dlopen(options.library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
-    return Status::usage(text("plug-in ", options.library, " cannot be loaded: ", loader_reason()));
+    return Status::invalid_argument(
+        text("plug-in ", options.library, " cannot be loaded: ", loader_reason()));
   }
   const Library library{options.library, handle};
   const Result<void*> alloc = library.required(options.alloc_symbol);
@@ -82,7 +86,7 @@ Result<std::shared_ptr<const Plugin>> Plugin::load(const PluginOptions& options)
 
 Result<std::shared_ptr<const Plugin>> Plugin::wrap(PluginFunctions functions) {
   if (functions.alloc == nullptr || functions.free == nullptr) {
-    return Status::usage(text(functions.name, " needs both functions, alloc and free"));
+    return Status::invalid_argument(text(functions.name, " needs both functions, alloc and free"));
   }
   const Result<ashlar_plugin_hooks> hooks = checked(functions.hooks, functions.name);
   if (!hooks.ok()) return hooks.status();

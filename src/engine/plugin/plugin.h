@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Somebody else's allocator: the functions of include/ashlar/c/plugin.h, loaded from a shared
 // object or given as they are. Every call into it is made here, so that what escapes from it as an
 // exception is caught here. Constant after construction; thread safe as far as the plug-in is.
@@ -24,7 +26,8 @@ struct PluginFunctions {
 class Plugin {
  public:
   // The library stays loaded for good: a plug-in may have started threads.
-  // kUsage: the library cannot be loaded, a symbol is missing, or its table is of another version.
+  // kInvalidArgument: the library cannot be loaded, a symbol is missing, or its table is of another
+  // version.
   static Result<std::shared_ptr<const Plugin>> load(const PluginOptions& options);
   static Result<std::shared_ptr<const Plugin>> wrap(PluginFunctions functions);
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What the engine below does, and then what the plug-in is told.
 #include "engine/plugin/plugin_engine.h"
 
@@ -42,7 +44,7 @@ Status PluginEngine::record_stream(Block* block, const StreamUse& use) {
 
 Status PluginEngine::trim(PoolId pool, StackId stack) {
   Status trimmed = ClassicEngine::trim(pool, stack);
-  if (trimmed.is(StatusKind::kUsage)) return trimmed;
+  if (trimmed.is(StatusKind::kInvalidArgument)) return trimmed;
   const RelaxedCapture relaxed(device());
   return first_failure(std::move(trimmed),
                        first_failure(plugin().reset(), plugin_source_->take_late_error()));

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A plug-in as a whole engine: it sees every allocation and free, as under PyTorch, but with
 // statistics, history, snapshots, limits and pools. How blocks are counted, kept and told of is
 // ClassicEngine's business, whose memory comes from the plug-in; here are the plug-in's hooks.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What was given is forgotten before the plug-in hears of the free: it may hand it out again while
 // we are still on our way back.
 #include "engine/plugin/plugin_source.h"

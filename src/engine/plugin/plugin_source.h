@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A plug-in as the source of an engine's segments, or of a pool's. It remembers what it was asked
 // for, since the plug-in's free is told. Thread safe; the plug-in is called with no lock held.
 #pragma once

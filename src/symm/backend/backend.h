@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Where symmetric memory comes from, and how another process gets at it: allocate here, export,
 // import there. `host` is memory of the system (memfd); devices bring back ends of their own.
 // Knows no ranks. Thread safe.

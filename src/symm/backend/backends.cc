@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Every back end stays in the one table, chosen or not: choosing another and the first one again
 // must work.
 #include "symm/backend/backends.h"
@@ -30,7 +32,7 @@ Status Backends::add(std::unique_ptr<Backend> backend) {
   MutexLock lock(mutex_);
   const std::string name(backend->name());
   if (!backends_.try_emplace(name, std::move(backend)).second) {
-    return Status::usage(text("there is a back end called ", name, " already"));
+    return Status::invalid_argument(text("there is a back end called ", name, " already"));
   }
   return {};
 }
@@ -40,13 +42,14 @@ Status Backends::choose(std::string_view name) {
   if (!backends_.contains(name)) {
     std::string known;
     for (const auto& each : backends_) known += text(known.empty() ? "" : ", ", each.first);
-    return Status::usage(
+    return Status::invalid_argument(
         text("no back end of symmetric memory is called ", name, ": there are ", known));
   }
   if (name == chosen_) return {};
   if (is_used_) {
-    return Status::usage(text("back end ", chosen_, " is in use, and ", name,
-                              " cannot take its place: choose before the first allocation"));
+    return Status::invalid_argument(
+        text("back end ", chosen_, " is in use, and ", name,
+             " cannot take its place: choose before the first allocation"));
   }
   chosen_ = name;
   return {};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The back ends that there are, and the one in use. One can be chosen as often as anyone likes
 // until it is first used: memory of two kinds would not meet. Thread safe.
 #pragma once
@@ -18,9 +20,9 @@ class Backends {
   // With `host`, which is chosen until another is.
   Backends();
 
-  // kUsage: there is one of that name.
+  // kInvalidArgument: there is one of that name.
   Status add(std::unique_ptr<Backend> backend);
-  // kUsage: there is none of that name, or another has been used.
+  // kInvalidArgument: there is none of that name, or another has been used.
   Status choose(std::string_view name);
   std::string chosen() const;
   std::vector<std::string> names() const;

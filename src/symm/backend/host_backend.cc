@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // memfd: what is mapped from it is shared by whoever has its descriptor.
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Taking calls, and noticing ends.
 #include "symm/channel/channel.h"
 
@@ -104,8 +106,9 @@ Result<UniqueFd> Channel::call(const ChannelAddress& address, const LinkName& na
   const Result<PeerCredentials> peer = peer_credentials(socket->get());
   if (!peer.ok()) return peer.status();
   if (peer->uid != ::getuid()) {
-    return Status::usage(text("rank ", name.to, " runs as user ", peer->uid, ", this one as ",
-                              ::getuid(), ": ranks on one machine must have one user"));
+    return Status::invalid_argument(text("rank ", name.to, " runs as user ", peer->uid,
+                                         ", this one as ", ::getuid(),
+                                         ": ranks on one machine must have one user"));
   }
   Message hello;
   hello.group = name.group;

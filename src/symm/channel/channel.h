@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // How processes on one machine reach each other: every process listens at one local socket, under a
 // name and with a token that it draws at random and publishes to its peers. A connection is for two
 // ranks of one group, so that nothing has to be sorted, and a group's end closes what is its own.

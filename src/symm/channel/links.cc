@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Calling, being called, sending, receiving.
 #include "symm/channel/links.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The connections of one rank of a group to those of the others that it reaches through the
 // channel: on this machine, and in other processes. Thread safe as far as one act (a rendezvous) at
 // a time sends and receives; ends are noticed by the channel meanwhile.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What is said on a connection between two ranks: a kind, a number that says which act it belongs
 // to, and a few bytes. Both ends are on one machine, perhaps with different versions of Ashlar.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // All-to-all with shares of different sizes. How large they are, and where in the sender's piece
 // they begin, each rank writes into the notes of the others before they meet.
 #include <cstring>
@@ -49,8 +51,8 @@ Status compare(const Team& team, const AllToAllV& request) {
   return {};
 }
 
-// Where all that comes goes. kUsage: not into that little room. Each word of a peer is read once,
-// into `heard`, which has room for all: what was checked is what is used.
+// Where all that comes goes. kInvalidArgument: not into that little room. Each word of a peer is
+// read once, into `heard`, which has room for all: what was checked is what is used.
 Status make_places(const Team& team, const AllToAllV& request, std::span<Call> heard) {
   const auto row_bytes = static_cast<uint64_t>(request.row_bytes);
   uint64_t begin = 0;
@@ -93,13 +95,15 @@ Status receive(const Team& team, const AllToAllV& request, std::span<const Call>
 Result<std::vector<Share>> shares_of(const Team& team, const AllToAllV& request) {
   const auto ranks = static_cast<size_t>(team.world_size());
   if (request.row_bytes < 1) {
-    return Status::usage(text("rows of ", request.row_bytes, " bytes: there is at least one"));
+    return Status::invalid_argument(
+        text("rows of ", request.row_bytes, " bytes: there is at least one"));
   }
   for (const auto& [name, size] : {std::pair("splits", request.splits.size()),
                                    {"out_splits", request.out_splits.size()},
                                    {"out_offsets", request.out_offsets.size()}}) {
     if (size == ranks) continue;
-    return Status::usage(text(name, " has ", size, " entries: there are ", ranks, " ranks"));
+    return Status::invalid_argument(
+        text(name, " has ", size, " entries: there are ", ranks, " ranks"));
   }
   std::vector<Share> shares;
   uint64_t begin = 0;
@@ -108,12 +112,14 @@ Result<std::vector<Share>> shares_of(const Team& team, const AllToAllV& request)
     const Result<size_t> bytes =
         checked_bytes("a split", rows, static_cast<uint64_t>(request.row_bytes));
     if (!bytes.ok()) {
-      return Status::usage(text("the split for rank ", rank, ": ", bytes.status().message()));
+      return Status::invalid_argument(
+          text("the split for rank ", rank, ": ", bytes.status().message()));
     }
     shares.push_back({.begin_bytes = begin, .bytes = *bytes});
     begin += *bytes;  // of two numbers below 2^63
     if (begin > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
-      return Status::usage(text("the splits up to rank ", rank, " add up to more than 2^63 bytes"));
+      return Status::invalid_argument(
+          text("the splits up to rank ", rank, " add up to more than 2^63 bytes"));
     }
   }
   return shares;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What is said when the ranks of a collective do not agree, or one of them cannot go on: the same
 // whoever found it out, a thread of the host or a kernel.
 #pragma once

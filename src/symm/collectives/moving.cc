@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // All-gather, broadcast and all-to-all.
 #include "symm/collectives/moving.h"
 
@@ -37,7 +39,7 @@ Result<size_t> check(const Team& team, const Broadcast& request) {
   if (!bytes.ok()) return bytes.status();
   if (Status wrong = check_piece(team, request.piece, *bytes, 1); !wrong.ok()) return wrong;
   if (Status wrong = team.pads.slots().check_rank(request.root); !wrong.ok()) {
-    return Status::usage(text("root: ", wrong.message()));
+    return Status::invalid_argument(text("root: ", wrong.message()));
   }
   if (request.out != nullptr) {
     const std::byte* own = request.piece.of(team.rank());

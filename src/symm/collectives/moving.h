@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Collectives that only move bytes: all-gather, broadcast, all-to-all with equal and with different
 // shares. The rules are those of reducing.h.
 #pragma once
@@ -51,7 +53,7 @@ struct AllToAllV {
   std::span<int64_t> out_offsets{};
 };
 // Every rank may have other splits; how much it gets it finds out here. If that does not fit `out`,
-// it gets kUsage with both sizes and out_splits filled in, and the others do not notice.
+// it gets kInvalidArgument with both sizes and out_splits filled in, and the others do not notice.
 Status all_to_all_v(const Team& team, const AllToAllV& request, const Limits& limits);
 Status check_request(const Team& team, const AllToAllV& request);
 
@@ -60,7 +62,7 @@ struct Share {
   uint64_t begin_bytes = 0;
   uint64_t bytes = 0;
 };
-// By rank. kUsage: the splits make no sense.
+// By rank. kInvalidArgument: the splits make no sense.
 Result<std::vector<Share>> shares_of(const Team& team, const AllToAllV& request);
 Call call_for(const AllToAllV& request, size_t total_bytes);
 

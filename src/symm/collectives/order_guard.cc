@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The order of a group's operations, and calls as words.
 #include "symm/collectives/order_guard.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Keeps the operations of one group, on one rank, one after the other: they share the group's pad.
 //
 // An operation is a row of steps, of which those that wait can end too early: at a deadline. Then
@@ -60,8 +62,8 @@ class OrderGuard {
   using Step = std::function<Status(Progress&)>;
 
   // The outcome of all steps in order, which have the same deadline. kTimeout: call it again. Every
-  // other failure of a step, such as the group's own, ends the operation. kUsage: another one is
-  // unfinished.
+  // other failure of a step, such as the group's own, ends the operation. kInvalidArgument: another
+  // one is unfinished.
   Status run(const Call& call, Deadline deadline, std::initializer_list<Step> steps)
       ASHLAR_EXCLUDES(turn_);
 

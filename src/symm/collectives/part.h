@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // How an all-reduce in two steps divides its bytes among the ranks.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // All-reduce, reduce and reduce-scatter.
 #include "symm/collectives/reducing.h"
 
@@ -225,11 +227,12 @@ AllReduce without_root(const Reduce& request) {
 
 Result<size_t> check(const Team& team, const Reduce& request) {
   if (Status wrong = team.pads.slots().check_rank(request.root); !wrong.ok()) {
-    return Status::usage(text("root: ", wrong.message()));
+    return Status::invalid_argument(text("root: ", wrong.message()));
   }
   const Result<size_t> bytes = check(team, without_root(request));
   if (!bytes.ok() || *bytes == 0 || team.rank() != request.root) return bytes;
-  if (request.out == nullptr) return Status::usage("out is null, and this rank is the root");
+  if (request.out == nullptr)
+    return Status::invalid_argument("out is null, and this rank is the root");
   return bytes;
 }
 

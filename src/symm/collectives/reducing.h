@@ -1,10 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Collectives that compute: all-reduce in one step or two, reduce and reduce-scatter.
 //
 // Any number of ranks. Elements are combined in rank order (symm/reduce/reduce.h), so all ranks get
 // the same bits. Once a call has returned, what it does is done on all ranks: also a peer's memory
 // can be read. Arguments are checked before anybody is told anything. Every rank must call the
-// same with the same arguments, `out` excepted; if not, all get kUsage with what was called. A call
-// that ended with kTimeout can be made again (order_guard.h).
+// same with the same arguments, `out` excepted; if not, all get kInvalidArgument with what was
+// called. A call that ended with kTimeout can be made again (order_guard.h).
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The checks before a collective, and the meeting at its start.
 #include "symm/collectives/team.h"
 
@@ -38,10 +40,11 @@ Status compare(const Team& team) {
 
 Result<size_t> checked_bytes(const char* what, int64_t a, uint64_t b) {
   uint64_t product = 0;
-  if (a < 0) return Status::usage(text(what, " is ", a, ": it cannot be negative"));
+  if (a < 0) return Status::invalid_argument(text(what, " is ", a, ": it cannot be negative"));
   if (__builtin_mul_overflow(static_cast<uint64_t>(a), b, &product) ||
       product > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
-    return Status::usage(text(what, " is ", a, ": times ", b, " bytes that is more than 2^63"));
+    return Status::invalid_argument(
+        text(what, " is ", a, ": times ", b, " bytes that is more than 2^63"));
   }
   return static_cast<size_t>(product);
 }
@@ -49,7 +52,7 @@ Result<size_t> checked_bytes(const char* what, int64_t a, uint64_t b) {
 Status check_piece(const Team& team, const Piece& piece, size_t bytes, size_t alignment) {
   if (Status wrong = team.pads.slots().check_channel(team.channel); !wrong.ok()) return wrong;
   if (piece.bases.size() != static_cast<size_t>(team.world_size())) {
-    return Status::usage(
+    return Status::invalid_argument(
         text(piece.bases.size(), " buffers for ", team.world_size(), " ranks: each rank has one"));
   }
   for (int rank = 0; rank < team.world_size(); ++rank) {
@@ -59,20 +62,21 @@ Status check_piece(const Team& team, const Piece& piece, size_t bytes, size_t al
                                       rank, ", neither by pointer nor by a transport"));
     }
     if (!is_aligned(reinterpret_cast<uintptr_t>(base), alignment)) {
-      return Status::usage(
+      return Status::invalid_argument(
           text("the buffer of rank ", rank, " is not aligned to ", alignment, " bytes"));
     }
   }
   if (piece.offset_bytes < 0) {
-    return Status::usage(text("offset ", piece.offset_bytes, ": it cannot be negative"));
+    return Status::invalid_argument(text("offset ", piece.offset_bytes, ": it cannot be negative"));
   }
   const auto offset = static_cast<uint64_t>(piece.offset_bytes);
   if (offset > piece.buffer_bytes || bytes > piece.buffer_bytes - offset) {
-    return Status::usage(text(bytes, " bytes at offset ", offset, " are not within a buffer of ",
-                              piece.buffer_bytes, " bytes"));
+    return Status::invalid_argument(text(bytes, " bytes at offset ", offset,
+                                         " are not within a buffer of ", piece.buffer_bytes,
+                                         " bytes"));
   }
   if (!is_aligned(offset, alignment)) {
-    return Status::usage(
+    return Status::invalid_argument(
         text("offset ", offset, " is not a multiple of the element's ", alignment, " bytes"));
   }
   return {};
@@ -81,14 +85,16 @@ Status check_piece(const Team& team, const Piece& piece, size_t bytes, size_t al
 Status check_apart(const char* name, const std::byte* other, size_t bytes, size_t alignment,
                    std::span<const std::byte> own) {
   if (bytes == 0) return {};
-  if (other == nullptr) return Status::usage(text(name, " is null"));
+  if (other == nullptr) return Status::invalid_argument(text(name, " is null"));
   const auto begin = reinterpret_cast<uintptr_t>(other);
   if (!is_aligned(begin, alignment)) {
-    return Status::usage(text(name, " is not aligned to the element's ", alignment, " bytes"));
+    return Status::invalid_argument(
+        text(name, " is not aligned to the element's ", alignment, " bytes"));
   }
   const auto own_begin = reinterpret_cast<uintptr_t>(own.data());
   if (begin < own_begin + own.size() && own_begin < begin + bytes) {
-    return Status::usage(text(name, " overlaps this rank's buffer, which others read or write"));
+    return Status::invalid_argument(
+        text(name, " overlaps this rank's buffer, which others read or write"));
   }
   return {};
 }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What every collective begins with: who takes part, the memory it works on, the checks of it, and
 // meeting the others.
 #pragma once
@@ -47,13 +49,14 @@ struct Piece {
   Status settle(Deadline deadline) const;
 };
 
-// a * b, or kUsage with `what` it was if one is negative or it does not fit a buffer.
+// a * b, or kInvalidArgument with `what` it was if one is negative or it does not fit a buffer.
 Result<size_t> checked_bytes(const char* what, int64_t a, uint64_t b);
 
-// kUsage: the channel does not exist, there is not a buffer for each rank, `bytes` at the offset
-// are not within them, or not aligned. kUnsupported: a buffer that cannot be reached.
+// kInvalidArgument: the channel does not exist, there is not a buffer for each rank, `bytes` at the
+// offset are not within them, or not aligned. kUnsupported: a buffer that cannot be reached.
 Status check_piece(const Team& team, const Piece& piece, size_t bytes, size_t alignment);
-// kUsage: `other` is null though bytes are wanted, not aligned, or shares some with `own`.
+// kInvalidArgument: `other` is null though bytes are wanted, not aligned, or shares some with
+// `own`.
 Status check_apart(const char* name, const std::byte* other, size_t bytes, size_t alignment,
                    std::span<const std::byte> own);
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Measuring all-reduces: both algorithms take turns at each size.
 #include "symm/collectives/thresholds.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Which algorithm for which size, measured on the machine at hand by the ranks that will use it.
 #pragma once
 

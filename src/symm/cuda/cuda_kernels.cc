@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Names, and how many threads.
 #include "symm/cuda/cuda_kernels.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The kernels of symmetric memory on one CUDA device: loaded once for a heap, launched by all of
 // its groups. Thread safe.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // From objects to the driver's handles.
 #include "symm/cuda/cuda_multicast.h"
 
@@ -62,7 +64,7 @@ Status CudaMulticast::bind(Object object, const std::shared_ptr<Memory>& memory)
   const Result<Entry> entry = find(object);
   if (!entry.ok()) return entry.status();
   if (memory->bytes() != entry->shape.bytes) {
-    return Status::usage(
+    return Status::invalid_argument(
         text(memory->bytes(), " bytes for a multicast object of ", entry->shape.bytes));
   }
   return device_.bind_multicast(entry->handle, DeviceBackend::extent_of(*memory));
@@ -81,7 +83,7 @@ Status CudaMulticast::unmap(Object object, std::byte* at) {
   const Result<Entry> entry = find(object);
   if (!entry.ok()) return entry.status();
   if (!entry->mapped || entry->mapped->begin.value() != reinterpret_cast<uint64_t>(at)) {
-    return Status::usage("the multicast object is not mapped there");
+    return Status::invalid_argument("the multicast object is not mapped there");
   }
   Status unmapped = device_.unmap_multicast(*entry->mapped);
   if (unmapped.ok()) note_mapped(object, std::nullopt);
@@ -113,7 +115,8 @@ CudaMulticast::Object CudaMulticast::keep(gpu::Handle handle, const Shape& shape
 Result<CudaMulticast::Entry> CudaMulticast::find(Object object) const {
   MutexLock lock(mutex_);
   const auto found = objects_.find(object);
-  if (found == objects_.end()) return Status::usage(text("there is no multicast object ", object));
+  if (found == objects_.end())
+    return Status::invalid_argument(text("there is no multicast object ", object));
   return found->second;
 }
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Multicast between CUDA devices, by the driver's own calls (device/gpu/gpu_multicast.cc). What the
 // driver is not asked for it does not tell, so what each object is for is remembered here. Thread
 // safe.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // From calls to kernels, and from what they said to statuses.
 #include "symm/cuda/cuda_operations.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Operations on the memory of CUDA devices: each is a row of kernels in a stream (plan.h), which
 // use the words of the pads as the host's threads do. So are results, waits, timeouts and failures
 // the same, and several processes may share a device.
@@ -47,7 +49,7 @@ class CudaOperations final : public DeviceOperations {
                  PinnedPool::Piece<kernels::Board> board, std::shared_ptr<Memory> desk);
 
   Team team() { return {.pads = pads_, .order = unused_, .channel = options_.channel_count - 1}; }
-  // kUsage: the device may not read and write it.
+  // kInvalidArgument: the device may not read and write it.
   Status check_usable(const Elsewhere& other);
   // Without the address of multicast where there is no kernel that could use it.
   Collective as_can_be(Collective what) const;

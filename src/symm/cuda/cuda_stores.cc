@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What a rank does alone on CUDA devices: words stored by a kernel, bytes copied to all ranks by
 // one that goes through the switch, or one rank after the other.
 #include "base/align.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Sentences, from words.
 #include "symm/cuda/endings.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What kernels said of how they ended, as the host says it of itself.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The image is put into the object by the assembler, from the file that CMake names.
 #include "symm/cuda/kernel_image.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The kernels of symmetric memory as the library carries them: what nvcc or clang made of
 // symm/kernels/kernels.cu when this was built.
 #pragma once

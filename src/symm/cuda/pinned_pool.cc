@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Pieces that fit either use.
 #include "symm/cuda/pinned_pool.h"
 

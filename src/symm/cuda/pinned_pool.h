@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Pinned host memory for kernels of symmetric memory to say things in: pieces of one size, many to
 // an allocation, used again and again. Getting such memory and freeing it may wait for all that the
 // device does, ranks that wait for this one included, so there is some before the first call, and

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // One function for each collective, which reads as the table in docs/design/symm.md.
 #include "symm/cuda/plan.h"
 

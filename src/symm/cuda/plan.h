@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A call as kernels in a row: what waits meets the others (kernels/meet.h), what lies between two
 // meetings reads and writes. The steps are those of the host's algorithms (collectives/reducing.cc,
 // collectives/moving.cc), so that results have the same bits.

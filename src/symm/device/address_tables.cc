@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Places in slabs, and copies to them.
 #include "symm/device/address_tables.h"
 

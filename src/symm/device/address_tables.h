@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Tables of addresses in a device's memory, for kernels of the user's: as many for each group as
 // its handles ask for, many to an allocation. Nothing here waits for anybody's work: memory is
 // mapped, not allocated by a call that may, and filled in a stream of its own. Thread safe.

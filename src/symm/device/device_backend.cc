@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Create, map, zero; export and import.
 #include "symm/device/device_backend.h"
 
@@ -173,7 +175,7 @@ Result<std::shared_ptr<Memory>> DeviceBackend::import_fabric(const FabricHandle&
 // The driver cannot tell how large it is, but a mapping that is larger than what is there fails.
 Result<std::shared_ptr<Memory>> DeviceBackend::map_imported(const Result<ExtentId>& extent,
                                                             size_t bytes) {
-  if (extent.status().is(StatusKind::kUsage)) {
+  if (extent.status().is(StatusKind::kInvalidArgument)) {
     return Status::format(
         text("what came is no symmetric memory of ", bytes, " bytes: ", extent.status().message()));
   }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Symmetric memory of a device, whichever it is: extents that are created to travel as descriptors
 // and, where the device can, as fabric handles; mapped here and at every other rank's device.
 // Written to the contract of `Device` alone.

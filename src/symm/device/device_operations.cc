@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Copies, and refusals that say why.
 #include "symm/device/device_operations.h"
 

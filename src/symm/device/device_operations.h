@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Operations on a device's memory as far as the contract of `Device` goes: bytes are put and got by
 // copies, whichever device it is. Signals and collectives are work that a device does by itself,
 // which every vendor has another way for: here they are refused, and a back end that has kernels

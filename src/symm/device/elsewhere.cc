@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Each kind of collective names its memory differently.
 #include "symm/device/elsewhere.h"
 
@@ -36,8 +38,9 @@ Elsewhere elsewhere_of(const Spread& each) {
 }
 
 Status not_elsewhere(const Elsewhere& other, const Status& reason) {
-  return Status::usage(text(other.name, " is not ", other.bytes,
-                            " bytes of memory that the device can use: ", reason.message()));
+  return Status::invalid_argument(
+      text(other.name, " is not ", other.bytes,
+           " bytes of memory that the device can use: ", reason.message()));
 }
 
 }  // namespace ashlar::symm

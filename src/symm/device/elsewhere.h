@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The memory of a collective that is not the ranks' pieces: a device must reach it, too.
 #pragma once
 
@@ -27,7 +29,7 @@ Elsewhere elsewhere_of(const MultimemReduce& each);
 Elsewhere elsewhere_of(const MultimemAllGather& each);
 Elsewhere elsewhere_of(const Spread& each);
 
-// kUsage: the device cannot use it, for that reason.
+// kInvalidArgument: the device cannot use it, for that reason.
 Status not_elsewhere(const Elsewhere& other, const Status& reason);
 
 }  // namespace ashlar::symm

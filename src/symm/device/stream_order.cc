@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // One event says how far the group is.
 #include "symm/device/stream_order.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Keeps what one group does in the streams of a device in the order of the calls, whichever streams
 // they name: its ranks meet on the same words of their pads. Only what goes through here is
 // ordered, not whole streams. Thread safe.

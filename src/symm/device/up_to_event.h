@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Work in a stream up to an event, for in_flight.h. A device that is lost has ended it. Whoever
 // captures a graph meanwhile is not to notice that it is asked for.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What kernels of symmetric memory are told, what they keep from one to the next, and how they say
 // what went wrong: plain words, the same for the host that launches them and for the device.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Bytes moved between ranks' pieces and elsewhere, after a meeting; words stored without one.
 #pragma once
 

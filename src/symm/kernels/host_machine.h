@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The host in a device's place, for machine.h: the threads of a kernel run one after the other on
 // the thread that runs the stream. Whoever runs kernels so says here which thread it is, and how
 // addresses of the device are seen.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The kernels of symmetric memory by their names. Compiled by nvcc to machine code, or by clang to
 // PTX, and carried by the library (cmake/AshlarKernels.cmake); for tests on simulated devices the
 // same functions are compiled for the host.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What kernels ask of the machine that they run on: a GPU, in PTX, from compute capability 7.0 on;
 // or the host, where tests run them thread by thread on simulated devices (host_machine.h).
 //

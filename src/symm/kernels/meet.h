@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Meeting the other ranks: a barrier, or one of the meetings of a collective, with what OrderGuard
 // does on the host: a collective that timed out is gone on with by the same call, and no other.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Work on multicast addresses: what is loaded there is the sum of what all ranks have, and what is
 // stored there reaches all. The switch between the GPUs does it, from compute capability 9.0 on,
 // for GPUs that are compiled for (ASHLAR_HAS_MULTIMEM); in which order it adds is its own affair.

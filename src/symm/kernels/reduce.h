@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // All ranks' elements of a part, combined in rank order, with the bits that the host gives
 // (symm/reduce/reduce.h): halves as f32 with one rounding, integers wrapped, their mean exact.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // One signal: a slot filled or emptied, a counter added to, waited for or looked at. What the words
 // mean is said in symm/signals.h. One thread.
 #pragma once

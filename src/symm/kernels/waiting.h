@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // How kernels wait, and how they say what went wrong. A kernel never traps: that would take the
 // device from the whole process.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Forward in steps, and back in reverse.
 #include "symm/multicast/multicast.h"
 

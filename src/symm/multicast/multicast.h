@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Multicast: one address through which a rank's stores reach every rank's memory of a block, and
 // loads combine all of it. What a device's driver offers for it, call by call, and what is left in
 // a rank's hands when all ranks have set it up (multicast_set_up.cc). Thread safe.

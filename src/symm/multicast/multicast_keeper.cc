@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Nothing is let go of under the lock: that is the driver's work.
 #include "symm/multicast/multicast_keeper.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What a rank's multicast becomes when its table goes. Usually it is let go of at once: collectives
 // that ended well are over for all ranks. One that ended badly, by a timeout or with its group,
 // says nothing about the others: they may still store through the switch into memory that this rank

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Noting, telling, comparing.
 #include "symm/pool/act_log.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What was done with a pool, act by act: a hash over all of them, which a rendezvous compares, and
 // the last ones themselves, so that ranks whose hashes differ can say where they parted. Thread
 // safe.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Finding by offset; a carving that is gone has met nobody.
 #include "symm/pool/carvings.h"
 

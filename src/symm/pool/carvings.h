@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The buffers that a pool has carved from one of its segments, for whoever has an address and wants
 // to know whose it is; and which of them the ranks of a group have met for. Owned by the segment's
 // block and by the pool. Thread safe.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Taking, and giving back with merging.
 #include "symm/pool/holes.h"
 

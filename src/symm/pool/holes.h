@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Which parts of a pool's segments are free, and which of them a request gets: the smallest that is
 // large enough, of equal ones that in the oldest segment, there the first. Segments have numbers
 // and parts have offsets; no address has a say, so that ranks that ask the same get the same.

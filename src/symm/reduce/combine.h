@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What each reduction does with two elements. rows.cc makes loops of it for the host's processors,
 // kernels for devices (symm/kernels/reduce.h); constexpr, so that those may call it.
 #pragma once

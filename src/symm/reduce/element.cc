@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Types of elements and operations: names, sizes, and which go together.
 #include "symm/reduce/element.h"
 
@@ -55,18 +57,19 @@ bool is_float(ElementType type) {
 
 Status check_reducible(ElementType type, ReduceOp op) {
   if (!is_known(type)) {
-    return Status::usage(text("element type ", static_cast<int>(type),
-                              " does not exist: they are 0 to ", kElementTypeCount - 1));
+    return Status::invalid_argument(text("element type ", static_cast<int>(type),
+                                         " does not exist: they are 0 to ", kElementTypeCount - 1));
   }
   if (!is_known(op)) {
-    return Status::usage(text("reduction ", static_cast<int>(op), " does not exist: they are 0 to ",
-                              kReduceOpCount - 1));
+    return Status::invalid_argument(text("reduction ", static_cast<int>(op),
+                                         " does not exist: they are 0 to ", kReduceOpCount - 1));
   }
   const bool is_bitwise = op == ReduceOp::kAnd || op == ReduceOp::kOr || op == ReduceOp::kXor;
   if (is_bitwise && is_float(type)) {
-    return Status::usage(text("reduction ", name(op), " of ", name(type),
-                              ": only integers have bits to combine; use sum, min, max, prod or "
-                              "avg"));
+    return Status::invalid_argument(
+        text("reduction ", name(op), " of ", name(type),
+             ": only integers have bits to combine; use sum, min, max, prod or "
+             "avg"));
   }
   return {};
 }

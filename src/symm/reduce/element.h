@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Which types of elements there are, and which operations go with them; ashlar/reduction.h names
 // both.
 #pragma once
@@ -12,7 +14,8 @@ inline constexpr int kReduceOpCount = 8;
 
 bool is_float(ElementType type);
 
-// kUsage: one of the two is none of those above, or bits of a floating-point number are asked for.
+// kInvalidArgument: one of the two is none of those above, or bits of a floating-point number are
+// asked for.
 Status check_reducible(ElementType type, ReduceOp op);
 
 }  // namespace ashlar::symm

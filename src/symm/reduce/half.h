@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // 16-bit floating-point numbers to f32 and back, in plain integer steps that compilers vectorise:
 // rounded to nearest, ties to even; what is too large becomes infinity; a NaN stays one, quiet,
 // with the upper bits of its payload, as processors do it. constexpr, so that kernels of devices

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Reductions: row by row through a buffer that stays in the nearest cache.
 #include "symm/reduce/reduce.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Several rows of elements reduced to one. Knows no ranks.
 //
 // Sources are combined one after the other in the order given, each element by itself, so that who

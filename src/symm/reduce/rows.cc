@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The loops of a reduction, written once as bodies that are compiled for several instruction sets.
 // AVX-512 is not among them: past the caches the loops wait for memory, and within them 32 bytes at
 // a time keep up with the copies around them.

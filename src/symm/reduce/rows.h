@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The loops of a reduction: each works on rows of a few KiB, in the instructions that suit the
 // processor. reduce.cc puts them together.
 #pragma once

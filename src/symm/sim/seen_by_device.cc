@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Each kind of collective names its memory differently.
 #include "symm/sim/seen_by_device.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Requests by device addresses, as a simulated kernel needs them: by pointers to what the device
 // sees there. What it does not see is refused before anything runs.
 #pragma once
@@ -12,7 +14,7 @@
 
 namespace ashlar::symm {
 
-// kUsage: some of it is not memory that the device may read and write.
+// kInvalidArgument: some of it is not memory that the device may read and write.
 Result<std::byte*> seen_by(sim::SimDevice& device, const std::byte* address, size_t bytes);
 
 class SeenByDevice {

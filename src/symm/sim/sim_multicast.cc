@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The object is a sealed page that every rank maps: how large it is, and how many take part.
 #include "symm/sim/sim_multicast.h"
 
@@ -43,8 +45,9 @@ SimMulticast::~SimMulticast() {
 
 Result<SimMulticast::Object> SimMulticast::create(const Shape& shape) {
   if (shape.device_count < 1 || shape.bytes == 0) {
-    return Status::usage(text("a multicast object of ", shape.bytes, " bytes for ",
-                              shape.device_count, " devices: expected at least one of each"));
+    return Status::invalid_argument(text("a multicast object of ", shape.bytes, " bytes for ",
+                                         shape.device_count,
+                                         " devices: expected at least one of each"));
   }
   Entry entry;
   entry.fd = UniqueFd(::memfd_create("ashlar-multicast", MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -74,7 +77,8 @@ Result<SimMulticast::Object> SimMulticast::keep(Entry entry) {
 
 Result<SimMulticast::Entry*> SimMulticast::find(Object object) {
   const auto found = objects_.find(object);
-  if (found == objects_.end()) return Status::usage(text("there is no multicast object ", object));
+  if (found == objects_.end())
+    return Status::invalid_argument(text("there is no multicast object ", object));
   return &found->second;
 }
 
@@ -123,13 +127,14 @@ Status SimMulticast::add_device(Object object) {
   const Result<Entry*> entry = find(object);
   if (!entry.ok()) return entry.status();
   Shared& shared = *(*entry)->shared;
-  if ((*entry)->is_added) return Status::usage("this device takes part in the multicast already");
+  if ((*entry)->is_added)
+    return Status::invalid_argument("this device takes part in the multicast already");
   const uint32_t before =
       SharedMemory::add(&shared.added_count, uint32_t{1}, std::memory_order_acq_rel);
   if (before >= shared.device_count) {
     SharedMemory::add(&shared.added_count, uint32_t{0} - 1, std::memory_order_acq_rel);
-    return Status::usage(text("a multicast object for ", shared.device_count,
-                              " devices: there are as many already"));
+    return Status::invalid_argument(text("a multicast object for ", shared.device_count,
+                                         " devices: there are as many already"));
   }
   (*entry)->is_added = true;
   return {};
@@ -147,8 +152,9 @@ Status SimMulticast::bind(Object object, const std::shared_ptr<Memory>& memory) 
                                      " devices take part: hardware would wait for ever"));
   }
   if ((*entry)->is_bound || memory->bytes() != (*entry)->shape.bytes) {
-    return Status::usage(text(memory->bytes(), " bytes for a multicast object of ",
-                              (*entry)->shape.bytes, (*entry)->is_bound ? ", bound already" : ""));
+    return Status::invalid_argument(text(memory->bytes(), " bytes for a multicast object of ",
+                                         (*entry)->shape.bytes,
+                                         (*entry)->is_bound ? ", bound already" : ""));
   }
   (*entry)->is_bound = true;
   (*entry)->bound = memory;
@@ -161,7 +167,7 @@ Result<std::byte*> SimMulticast::map(Object object) {
   const Result<Entry*> entry = find(object);
   if (!entry.ok()) return entry.status();
   if (!(*entry)->is_bound || (*entry)->mapped_at != nullptr) {
-    return Status::usage("a multicast object is mapped once, and after it was bound");
+    return Status::invalid_argument("a multicast object is mapped once, and after it was bound");
   }
   const Result<DeviceAddress> at = device_.reserve((*entry)->shape.bytes);
   if (!at.ok()) return at.status();
@@ -174,7 +180,7 @@ Status SimMulticast::unmap(Object object, std::byte* at) {
   const Result<Entry*> entry = find(object);
   if (!entry.ok()) return entry.status();
   if (at == nullptr || (*entry)->mapped_at != at) {
-    return Status::usage("the multicast object is not mapped there");
+    return Status::invalid_argument("the multicast object is not mapped there");
   }
   (*entry)->mapped_at = nullptr;
   return device_.free_addresses(
@@ -186,7 +192,8 @@ Status SimMulticast::unbind(Object object) {
   const Result<Entry*> entry = find(object);
   if (!entry.ok()) return entry.status();
   if (!(*entry)->is_bound || (*entry)->mapped_at != nullptr) {
-    return Status::usage("the multicast object is still mapped, or nothing is bound to it");
+    return Status::invalid_argument(
+        "the multicast object is still mapped, or nothing is bound to it");
   }
   if ((*entry)->bound.expired()) {
     return Status::device_fault("unbind", 0, "the memory that is bound was freed before");
@@ -199,7 +206,8 @@ Status SimMulticast::release(Object object) {
   MutexLock lock(mutex_);
   const Result<Entry*> entry = find(object);
   if (!entry.ok()) return entry.status();
-  if ((*entry)->is_bound) return Status::usage("memory is still bound to the multicast object");
+  if ((*entry)->is_bound)
+    return Status::invalid_argument("memory is still bound to the multicast object");
   undo(**entry);
   objects_.erase(object);
   return {};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Multicast between simulated devices: the calls of a driver and their rules, over an object that
 // ranks of any process share. Its address has nothing behind it: what goes through it is done by
 // kernels that reach every rank by itself (collectives/), which is what a switch does.
@@ -50,7 +52,7 @@ class SimMulticast final : public MulticastDriver {
   };
 
   Result<Object> keep(Entry entry) ASHLAR_EXCLUDES(mutex_);
-  // kUsage: no such object.
+  // kInvalidArgument: no such object.
   Result<Entry*> find(Object object) ASHLAR_REQUIRES(mutex_);
   void undo(Entry& entry);
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // From device addresses to what kernels see, and from calls to kernels.
 #include "symm/sim/sim_operations.h"
 
@@ -13,7 +15,7 @@ namespace ashlar::symm {
 Result<std::unique_ptr<Operations>> SimOperations::make(sim::SimDevice& device,
                                                         const OperationsOptions& options) {
   if (device.runs_in_calls()) {
-    return Status::usage(
+    return Status::invalid_argument(
         "a simulated machine with a seed does one thing at a time, and ranks of symmetric memory "
         "wait for each other: make it without a seed");
   }
@@ -157,7 +159,8 @@ void SimOperations::keep_bad_end(const Status& ended) {
 }
 
 Status SimOperations::noted(Status ended) {
-  if (ended.ok() || ended.is(StatusKind::kUsage)) return ended;  // all ranks were told the same
+  if (ended.ok() || ended.is(StatusKind::kInvalidArgument))
+    return ended;  // all ranks were told the same
   MutexLock lock(mutex_);
   has_ended_badly_ = true;
   return ended;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Operations on the memory of simulated devices: each is a simulated kernel, which takes the steps
 // that the host takes for its own memory, by the device's view of all ranks' memory. So results
 // have the same bits, and waiting, timeouts and failures are the same.
@@ -17,8 +19,8 @@ namespace ashlar::symm {
 
 class SimOperations final : public DeviceOperations {
  public:
-  // `device` outlives it. kUsage: it has no bytes, or runs one thing at a time (a seed), so that
-  // ranks would wait for each other for ever.
+  // `device` outlives it. kInvalidArgument: it has no bytes, or runs one thing at a time (a seed),
+  // so that ranks would wait for each other for ever.
   static Result<std::unique_ptr<Operations>> make(sim::SimDevice& device,
                                                   const OperationsOptions& options);
 

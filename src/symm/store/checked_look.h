@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Looks of those who wait. Stores may be users' own: an answer is counted before anybody indexes
 // it.
 #pragma once
@@ -16,7 +18,7 @@ namespace ashlar::symm {
 // Store::look, with an answer for each key. kFormat: there were more, or fewer.
 inline Result<std::vector<std::optional<std::string>>> checked_look(
     Store& store, std::span<const std::string> keys, Deadline deadline) {
-  Result<std::vector<std::optional<std::string>>> found = store.look(keys, deadline);
+  Result<std::vector<std::optional<std::string>>> found = store.try_get(keys, deadline);
   if (found.ok() && found->size() != keys.size()) {
     return Status::format(
         text("the store was asked for ", keys.size(), " keys and answered for ", found->size()));

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Counters as stores keep them: decimal digits.
 #pragma once
 
@@ -11,7 +13,7 @@
 
 namespace ashlar::symm {
 
-// kFormat: `digits` is no number. kUsage: the sum does not fit.
+// kFormat: `digits` is no number. kInvalidArgument: the sum does not fit.
 inline Result<int64_t> sum_of(std::string_view key, std::string_view digits, int64_t amount) {
   int64_t value = 0;
   const char* end = digits.data() + digits.size();
@@ -21,7 +23,7 @@ inline Result<int64_t> sum_of(std::string_view key, std::string_view digits, int
   }
   int64_t sum = 0;
   if (__builtin_add_overflow(value, amount, &sum)) {
-    return Status::usage(
+    return Status::invalid_argument(
         text("counter ", key, ": ", value, " and ", amount, " do not fit 64 bits"));
   }
   return sum;

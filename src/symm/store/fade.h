@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // How keys end that somebody may still need, and nobody is going to erase.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A folder: one file for each key, in folders named after the parts before its slashes.
 //
 // Whoever writes holds the lock of one file, which the kernel lets go of when its holder ends in
@@ -136,8 +138,8 @@ class FileStore final : public Store {
 
   Status set(std::string_view key, std::string_view value, milliseconds time_to_live,
              Deadline deadline) override;
-  Result<std::vector<std::optional<std::string>>> look(std::span<const std::string> keys,
-                                                       Deadline deadline) override;
+  Result<std::vector<std::optional<std::string>>> try_get(std::span<const std::string> keys,
+                                                          Deadline deadline) override;
   Result<int64_t> add(std::string_view key, int64_t amount, milliseconds time_to_live,
                       Deadline deadline) override;
   Result<bool> erase(std::string_view key, Deadline deadline) override;
@@ -184,8 +186,8 @@ Status FileStore::set(std::string_view key, std::string_view value, milliseconds
   return put(path_of(key), value, time_to_live);
 }
 
-Result<std::vector<std::optional<std::string>>> FileStore::look(std::span<const std::string> keys,
-                                                                Deadline /*deadline*/) {
+Result<std::vector<std::optional<std::string>>> FileStore::try_get(
+    std::span<const std::string> keys, Deadline /*deadline*/) {
   std::vector<std::optional<std::string>> values;
   for (const std::string& key : keys) {
     if (Status good = check_key(key); !good.ok()) return good;

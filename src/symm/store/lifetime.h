@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // How long what is set stays, for every store that counts the time itself.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A table under a lock, for ranks that are threads.
 #include <condition_variable>
 #include <map>
@@ -27,8 +29,8 @@ class MemoryStore final : public Store {
     return {};
   }
 
-  Result<std::vector<std::optional<std::string>>> look(std::span<const std::string> keys,
-                                                       Deadline /*deadline*/) override
+  Result<std::vector<std::optional<std::string>>> try_get(std::span<const std::string> keys,
+                                                          Deadline /*deadline*/) override
       ASHLAR_EXCLUDES(mutex_) {
     std::vector<std::optional<std::string>> found;
     MutexLock lock(mutex_);
@@ -60,7 +62,7 @@ class MemoryStore final : public Store {
   }
 
  protected:
-  void rest(std::chrono::nanoseconds most) override ASHLAR_EXCLUDES(mutex_) {
+  void wait_for_change(std::chrono::nanoseconds most) override ASHLAR_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     lock.wait_until(changed_, Clock::now() + most);
   }

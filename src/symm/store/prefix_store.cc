@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A part of another store.
 #include "ashlar/store.h"
 #include "base/text.h"
@@ -17,11 +19,11 @@ class PrefixStore final : public Store {
     return store_->set(whole(key), value, time_to_live, deadline);
   }
 
-  Result<std::vector<std::optional<std::string>>> look(std::span<const std::string> keys,
-                                                       Deadline deadline) override {
+  Result<std::vector<std::optional<std::string>>> try_get(std::span<const std::string> keys,
+                                                          Deadline deadline) override {
     std::vector<std::string> whole_keys;
     for (const std::string& key : keys) whole_keys.push_back(whole(key));
-    return store_->look(whole_keys, deadline);
+    return store_->try_get(whole_keys, deadline);
   }
 
   Result<int64_t> add(std::string_view key, int64_t amount, milliseconds time_to_live,
@@ -43,7 +45,7 @@ class PrefixStore final : public Store {
 }  // namespace
 
 Result<std::shared_ptr<Store>> make_prefix_store(std::shared_ptr<Store> store, std::string prefix) {
-  if (store == nullptr) return Status::usage("a part of no store: expected one");
+  if (store == nullptr) return Status::invalid_argument("a part of no store: expected one");
   if (Status good = Store::check_key(prefix); !good.ok()) return good;
   return std::shared_ptr<Store>(std::make_shared<PrefixStore>(std::move(store), std::move(prefix)));
 }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // One key, and digits.
 #include "symm/store/shmem_exit.h"
 
@@ -10,7 +12,7 @@ namespace ashlar {
 std::optional<int> shmem_exit_status(symm::Store& store, const std::string& job,
                                      Deadline deadline) {
   const std::string key = shmem_exit_key(job);
-  const auto found = store.look(std::span(&key, 1), deadline);
+  const auto found = store.try_get(std::span(&key, 1), deadline);
   if (!found.ok() || found->empty() || !found->front()) return std::nullopt;
   const std::string& digits = *found->front();
   int status = 0;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Where in the store of an OpenSHMEM job it stands that all PEs are to end, and with which status:
 // PEs write it, and their launcher looks.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What all stores have in common: which keys there may be, waiting, and meeting at a barrier.
 #include "ashlar/store.h"
 
@@ -30,7 +32,7 @@ Status missing_keys(std::span<const std::string> keys) {
 
 Store::~Store() = default;
 
-void Store::rest(std::chrono::nanoseconds most) { std::this_thread::sleep_for(most); }
+void Store::wait_for_change(std::chrono::nanoseconds most) { std::this_thread::sleep_for(most); }
 
 Result<std::vector<std::string>> Store::multi_get(std::span<const std::string> keys,
                                                   Deadline deadline) {
@@ -56,7 +58,7 @@ Result<std::vector<std::string>> Store::multi_get(std::span<const std::string> k
     missing.swap(left);
     if (missing.empty()) break;
     if (deadline.has_passed()) return missing_keys(missing);
-    rest(std::min(pause, deadline.left()));
+    wait_for_change(std::min(pause, deadline.left()));
     pause = std::min<std::chrono::nanoseconds>(2 * pause, kLongestStoreRest);
   }
   return values;
@@ -77,7 +79,8 @@ Status Store::wait(std::span<const std::string> keys, Deadline deadline) {
 // looks at the first any more by then.
 Status Store::barrier(std::string_view key, int64_t count, std::chrono::milliseconds time_to_live,
                       Deadline deadline) {
-  if (count < 1) return Status::usage(text("a barrier of ", count, " is none: expected 1 or more"));
+  if (count < 1)
+    return Status::invalid_argument(text("a barrier of ", count, " is none: expected 1 or more"));
   const std::string come[] = {text(key, "/come")};
   const std::string gone = text(key, "/gone");
   const Result<int64_t> own = add(come[0], 1, time_to_live, deadline);
@@ -95,7 +98,7 @@ Status Store::barrier(std::string_view key, int64_t count, std::chrono::millisec
       return Status::timeout(
           text(arrived, " of ", count, " came to the barrier ", key, " before the deadline"));
     }
-    rest(std::min(pause, deadline.left()));
+    wait_for_change(std::min(pause, deadline.left()));
     pause = std::min<std::chrono::nanoseconds>(2 * pause, kLongestStoreRest);
   }
   const Result<int64_t> last = add(gone, 1, time_to_live, deadline);
@@ -110,15 +113,16 @@ Status Store::check_key(std::string_view key) {
   const auto is_printable = [](char c) { return c > ' ' && c <= '~'; };
   if (key.empty() || key.size() > kMostKeyBytes ||
       !std::all_of(key.begin(), key.end(), is_printable)) {
-    return Status::usage(text("a key of ", key.size(), " bytes: expected 1 to ", kMostKeyBytes,
-                              " printable characters without spaces"));
+    return Status::invalid_argument(text("a key of ", key.size(), " bytes: expected 1 to ",
+                                         kMostKeyBytes, " printable characters without spaces"));
   }
   for (std::string_view left = key;;) {
     const size_t slash = left.find('/');
     const std::string_view part = left.substr(0, slash);
     if (part.empty() || part.size() > kMostKeyPartBytes) {
-      return Status::usage(text("key ", key, ": between slashes, 1 to ", kMostKeyPartBytes,
-                                " characters are expected, not ", part.size()));
+      return Status::invalid_argument(text("key ", key, ": between slashes, 1 to ",
+                                           kMostKeyPartBytes, " characters are expected, not ",
+                                           part.size()));
     }
     if (slash == std::string_view::npos) return {};
     left.remove_prefix(slash + 1);
@@ -127,8 +131,9 @@ Status Store::check_key(std::string_view key) {
 
 Status Store::check_value(std::string_view value) {
   if (value.size() <= kMostValueBytes) return {};
-  return Status::usage(text("a value of ", value.size(), " bytes: a store takes at most ",
-                            kMostValueBytes, ", and is no place for data"));
+  return Status::invalid_argument(text("a value of ", value.size(),
+                                       " bytes: a store takes at most ", kMostValueBytes,
+                                       ", and is no place for data"));
 }
 
 }  // namespace ashlar::symm

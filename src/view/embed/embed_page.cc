@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Makes a source file of the page, compressed, for the command line tool to carry:
 //
 //   embed_page PAGE.html OUT.cc [SOURCES]

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The page as the build found it, compressed (zlib): what embed_page.cc makes a source of.
 #pragma once
 

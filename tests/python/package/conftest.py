@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the tests of the Python package share: small simulated machines, and words for what is held.
 
 Run by ctest; by hand: PYTHONPATH=build/release/python pytest tests/python/package"""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A CUDA device, which a stand-in driver plays: the protocols of libraries that work on GPUs."""
 
 import os
@@ -60,7 +61,7 @@ def test_the_host_copies_but_does_not_look(allocator):
     buffer = allocator.allocate(4)
     buffer.write(b"abcd")
     assert buffer.read() == b"abcd"
-    with pytest.raises(ashlar.UsageError, match="the host cannot see memory of cuda:0"):
+    with pytest.raises(ashlar.InvalidArgument, match="the host cannot see memory of cuda:0"):
         buffer.host_view()
 
 

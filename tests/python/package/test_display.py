@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Answers show themselves as tables in notebooks, and stay the dicts that they are."""
 
 import html.parser

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The end of the interpreter: with memory in use, with hooks, with threads that go on."""
 
 import pytest

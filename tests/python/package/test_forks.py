@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Children of forks: they make their own, and what the parent made is refused, not waited for."""
 
 import pytest
@@ -21,7 +22,7 @@ def in_a_child(work):
 def refused(work):
     try:
         work()
-    except ashlar.UsageError as failure:
+    except ashlar.InvalidArgument as failure:
         assert "before this process was forked" in str(failure), failure
         return True
     return False

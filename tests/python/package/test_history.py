@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """History, snapshots, and hooks."""
 
 import errno
@@ -102,7 +103,7 @@ def test_the_history_is_bounded_and_can_begin_anew(allocator):
     assert len(actions(allocator.snapshot())) == 5
     allocator.start_history(None, clear=True)
     assert "alloc" not in actions(allocator.snapshot())
-    with pytest.raises(ashlar.UsageError, match='stacks: "some" is unknown'):
+    with pytest.raises(ashlar.InvalidArgument, match='stacks: "some" is unknown'):
         allocator.start_history("some")
 
 
@@ -129,7 +130,7 @@ def test_a_saved_snapshot_can_be_loaded(allocator, tmp_path):
         allocator.save_snapshot(missing)
     assert isinstance(caught.value, ashlar.FileError)
     assert (caught.value.errno, caught.value.filename) == (errno.ENOENT, str(missing))
-    with pytest.raises(ashlar.UsageError, match="without NUL"):
+    with pytest.raises(ashlar.InvalidArgument, match="without NUL"):
         allocator.save_snapshot(str(path) + "\0.txt")
     strange = tmp_path / "\udcff.pickle"
     allocator.save_snapshot(strange)

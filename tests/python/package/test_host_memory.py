@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pinned host memory: its buffers are memory of numpy's and others', and are used again."""
 
 import gc
@@ -28,7 +29,7 @@ def test_a_buffer_says_what_it_is(host, machine):
     assert buffer.device == machine.device(0) == host.device
     assert "1.50 KiB" in repr(buffer) and "sim:0" in repr(host)
     for wrong in ("12x", -1, 1.5, None, True):
-        with pytest.raises(ashlar.UsageError, match="size: "):
+        with pytest.raises(ashlar.InvalidArgument, match="size: "):
             host.allocate(wrong)
 
 
@@ -76,7 +77,7 @@ def test_a_freed_buffer_is_good_for_nothing_but_freeing(host):
     assert in_use(host) == 0
     buffer.free()
     for use in (lambda: buffer.size, buffer.numpy, buffer.__dlpack__, buffer.__enter__):
-        with pytest.raises(ashlar.UsageError, match="was freed"):
+        with pytest.raises(ashlar.InvalidArgument, match="was freed"):
             use()
     with pytest.raises(BufferError, match="was freed"):
         memoryview(buffer)
@@ -134,7 +135,7 @@ def test_buffers_outlive_the_name_of_their_allocator():
 
 
 def test_options_are_checked(machine):
-    with pytest.raises(ashlar.UsageError, match="no_such_option"):
+    with pytest.raises(ashlar.InvalidArgument, match="no_such_option"):
         ashlar.HostAllocator(machine.device(0), "no_such_option:1")
     assert ashlar.HostAllocator(machine.device(0), "pinned_use_background_threads:True").options
 

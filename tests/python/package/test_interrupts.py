@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ctrl-C: calls that wait end, and hooks do not swallow it."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The package itself: loaded when needed, of use without its module, installable."""
 
 import copy

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pools, and pausing them while others look."""
 
 import threading
@@ -48,7 +49,7 @@ def test_a_pool_goes_back_when_it_is_let_go(allocator):
 def test_a_pool_is_in_one_scope_at_a_time(allocator):
     pool = allocator.make_pool()
     with pool:
-        with pytest.raises(ashlar.UsageError, match="already"):
+        with pytest.raises(ashlar.InvalidArgument, match="already"):
             pool.__enter__()
     with pool:
         pass
@@ -64,9 +65,9 @@ def test_pausing_gives_memory_back_and_keeps_addresses(allocator):
     assert allocator.stats()["reserved_bytes.all.current"] < 10 << 20
     allocator.resume("weights")
     assert buffer.address == address and buffer.read(5, 1) == b"\x07"
-    with pytest.raises(ashlar.UsageError):
+    with pytest.raises(ashlar.InvalidArgument):
         allocator.pause("no such tag")
-    with pytest.raises(ashlar.UsageError, match="backup"):
+    with pytest.raises(ashlar.InvalidArgument, match="backup"):
         allocator.pause("weights", backup="tape")
 
 
@@ -81,7 +82,7 @@ def test_pausing_and_looking_keep_each_other_out(allocator):
             try:
                 with buffer.host_view() as view:
                     looked.append(int(view.numpy()[::4096].sum()))
-            except ashlar.UsageError:
+            except ashlar.InvalidArgument:
                 pass  # paused, or about to be
 
     threads = [threading.Thread(target=look) for _ in range(2)]
@@ -90,7 +91,7 @@ def test_pausing_and_looking_keep_each_other_out(allocator):
     for _ in range(300):
         try:
             allocator.pause("weights", backup="host")
-        except ashlar.UsageError:
+        except ashlar.InvalidArgument:
             continue
         paused.append(1)
         allocator.resume("weights")
@@ -115,7 +116,7 @@ def test_nobody_begins_to_look_while_memory_goes(machine, allocator):
             try:
                 allocator.pause("weights", backup="host")
                 paused.set()
-            except ashlar.UsageError:
+            except ashlar.InvalidArgument:
                 pass  # somebody looks
 
     thread = threading.Thread(target=pause)
@@ -126,7 +127,7 @@ def test_nobody_begins_to_look_while_memory_goes(machine, allocator):
         try:
             with other.host_view():
                 pass
-        except ashlar.UsageError as failure:
+        except ashlar.InvalidArgument as failure:
             assert "being paused" in str(failure)
             refused += 1
     machine.resume(stream)
@@ -142,11 +143,11 @@ def test_pausing_refuses_while_somebody_looks(allocator):
     buffer.write(b"kept")
     with buffer.host_view() as view:
         array = view.numpy()
-        with pytest.raises(ashlar.UsageError, match="host views.*are open: 1,"):
+        with pytest.raises(ashlar.InvalidArgument, match="host views.*are open: 1,"):
             allocator.pause("weights")
     del array, view
     allocator.pause("weights", backup="host")
-    with pytest.raises(ashlar.UsageError):
+    with pytest.raises(ashlar.InvalidArgument):
         buffer.host_view().__enter__()
     allocator.resume("weights")
     assert buffer.read(0, 4) == b"kept"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recorded runs: the answers are those that the tool prints with --json."""
 
 import errno
@@ -45,7 +46,7 @@ def test_a_difference_is_that_of_the_tool():
     base, now = ashlar.load(OOM), ashlar.load(LEAKY)
     assert base.diff(now) == told_by_the_tool("diff", OOM, LEAKY)
     assert base.diff(now, at="peak") == told_by_the_tool("diff", OOM, LEAKY, "--at", "peak")
-    with pytest.raises(ashlar.UsageError, match="expected .end. or .peak."):
+    with pytest.raises(ashlar.InvalidArgument, match="expected .end. or .peak."):
         base.diff(now, at="lunch")
 
 
@@ -103,10 +104,10 @@ def test_bad_files_are_format_errors(tmp_path):
     assert caught.value.filename == str(tmp_path / "no_such_file")
     with pytest.raises(ashlar.FormatError):
         ashlar.load(tmp_path)  # a folder can be opened, but not read
-    with pytest.raises(ashlar.UsageError, match="device 7 .expected one of 0"):
+    with pytest.raises(ashlar.InvalidArgument, match="device 7 .expected one of 0"):
         ashlar.load(LEAKY, device=7)
     for wrong in (-1, "0", 1.5, 1 << 70):
-        with pytest.raises(ashlar.UsageError, match="device: "):
+        with pytest.raises(ashlar.InvalidArgument, match="device: "):
             ashlar.load(LEAKY, device=wrong)
     with pytest.raises(TypeError):
         ashlar.load(None)
@@ -115,7 +116,7 @@ def test_bad_files_are_format_errors(tmp_path):
 def test_names_that_no_file_can_have_are_refused(tmp_path):
     (tmp_path / "a").write_bytes(LEAKY.read_bytes())
     for wrong in (f"{tmp_path}/a\0b", "\ud800"):
-        with pytest.raises(ashlar.UsageError, match="path: no file can be called"):
+        with pytest.raises(ashlar.InvalidArgument, match="path: no file can be called"):
             ashlar.load(wrong)
     with pytest.raises(ashlar.FileError):
         ashlar.load("/no/\udcff.pickle")
@@ -164,7 +165,7 @@ def test_a_page_is_that_of_the_tool_and_has_as_many_runs_as_are_given(tmp_path):
     tool = run_cli("view", OOM, "-o", file)
     recording = ashlar.load(OOM)
     if tool.returncode != 0:  # built without the page
-        with pytest.raises(ashlar.UsageError) as caught:
+        with pytest.raises(ashlar.InvalidArgument) as caught:
             recording.to_html()
         assert str(caught.value) in tool.stderr
         return
@@ -180,11 +181,11 @@ def test_limits_that_are_no_sizes_are_refused():
     recording = ashlar.load(LEAKY)
     for ask in (recording.replay, recording.tune, recording.oom):
         for wrong in ("12x", -5, 0, 1.5):
-            with pytest.raises(ashlar.UsageError, match="cap: "):
+            with pytest.raises(ashlar.InvalidArgument, match="cap: "):
                 ask(cap=wrong)
     for ask in (recording.tune, recording.oom):
         for wrong in (-1, "all", 1.5):
-            with pytest.raises(ashlar.UsageError, match="jobs: "):
+            with pytest.raises(ashlar.InvalidArgument, match="jobs: "):
                 ask(jobs=wrong)
     with pytest.raises(ValueError, match="nonsense"):
         recording.replay(conf="nonsense:1")

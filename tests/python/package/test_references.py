@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nothing is left behind: each kind of call, over and over, costs no memory of Python's and keeps
 no object alive. Reference counts are ours to get right, and a sanitizer does not see them."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The stubs agree with the module: every name, every parameter, every default."""
 
 import ast

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Threads and the GIL: nothing that waits keeps Python from running, and nothing races."""
 
 import collections
@@ -158,7 +159,7 @@ def test_memory_read_while_another_thread_frees_is_there_or_refused(allocator):
             barrier.wait()
             try:
                 assert buffer.read() == b"\x05" * 1000
-            except ashlar.UsageError:
+            except ashlar.InvalidArgument:
                 pass
 
         def free():

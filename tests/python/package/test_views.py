@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory that others see: host views, DLPack, and who keeps it alive."""
 
 import ctypes
@@ -53,14 +54,14 @@ def test_a_view_waits_for_what_is_queued(machine, allocator):
 def test_a_view_is_for_its_scope(allocator):
     view = allocator.allocate(8).host_view()
     for use in (view.numpy, view.memoryview, view.__dlpack__):
-        with pytest.raises(ashlar.UsageError, match="not open"):
+        with pytest.raises(ashlar.InvalidArgument, match="not open"):
             use()
     with view:
         view.numpy()
-        with pytest.raises(ashlar.UsageError, match="open already"):
+        with pytest.raises(ashlar.InvalidArgument, match="open already"):
             view.__enter__()
     assert not view.is_open and "closed" in repr(view)
-    with pytest.raises(ashlar.UsageError, match="not open"):
+    with pytest.raises(ashlar.InvalidArgument, match="not open"):
         view.numpy()
 
 
@@ -112,7 +113,7 @@ def test_every_type_of_numpy_goes_there_and_back(allocator):
                 assert numpy.from_dlpack(view).dtype == name
         assert allocator.allocate(64).array(numpy.float32).dtype == "float32"
     with allocator.allocate(64).host_view("bfloat16") as view:
-        with pytest.raises(ashlar.UsageError, match="numpy knows no bfloat16"):
+        with pytest.raises(ashlar.InvalidArgument, match="numpy knows no bfloat16"):
             view.numpy()
         view.__dlpack__()
 
@@ -125,18 +126,18 @@ def test_shapes_must_fit(allocator):
     assert buffer.array("float32", [5, 0, 1 << 62]).size == 0
     assert buffer.array("float32", (5, 5)).size == 100
     for shape in ((26,), (5, 6), (1 << 62, 1 << 62), (1 << 63 - 1, 2)):
-        with pytest.raises(ashlar.UsageError, match="does not fit into 100 B"):
+        with pytest.raises(ashlar.InvalidArgument, match="does not fit into 100 B"):
             buffer.array("float32", shape)
-    with pytest.raises(ashlar.UsageError, match="below 0"):
+    with pytest.raises(ashlar.InvalidArgument, match="below 0"):
         buffer.array("float32", (-1, 5))
-    with pytest.raises(ashlar.UsageError, match="is not a number"):
+    with pytest.raises(ashlar.InvalidArgument, match="is not a number"):
         buffer.array("float32", ("5",))
-    with pytest.raises(ashlar.UsageError, match="do not fit anywhere"):
+    with pytest.raises(ashlar.InvalidArgument, match="do not fit anywhere"):
         buffer.array("float32", (1 << 64,))
     for wrong in (1.5, object()):
-        with pytest.raises(ashlar.UsageError, match="shape: .*expected a number"):
+        with pytest.raises(ashlar.InvalidArgument, match="shape: .*expected a number"):
             buffer.array("float32", wrong)
-    with pytest.raises(ashlar.UsageError, match="is unknown .expected one of uint8"):
+    with pytest.raises(ashlar.InvalidArgument, match="is unknown .expected one of uint8"):
         buffer.array("float33")
 
 
@@ -152,7 +153,8 @@ def test_types_are_taken_as_other_libraries_name_them(allocator):
                         (Torchs(), "bfloat16"), (complex, "complex128")):
         assert buffer.array(given).dtype == name
     for wrong in (None, 7, "", "i4,i4", object, "torch.", numpy.dtype("S4"), "\udc80"):
-        with pytest.raises(ashlar.UsageError, match="dtype: .* is unknown .expected one of uint8"):
+        with pytest.raises(ashlar.InvalidArgument,
+                           match="dtype: .* is unknown .expected one of uint8"):
             buffer.array(wrong)
 
 
@@ -160,7 +162,7 @@ def test_types_with_the_high_bytes_first_are_refused(allocator):
     buffer = allocator.allocate(64)
     for wrong in (">f4", numpy.dtype(">i8"), numpy.dtype("float32").newbyteorder(">")):
         for use in (buffer.array, buffer.host_view):
-            with pytest.raises(ashlar.UsageError, match="high bytes first"):
+            with pytest.raises(ashlar.InvalidArgument, match="high bytes first"):
                 use(wrong)
 
 

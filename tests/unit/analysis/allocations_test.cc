@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The allocations of a trace, also of one that is not whole.
 #include "analysis/allocations.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The gap between reserved and requested, explained to the byte.
 #include "analysis/causes.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Two runs, added up under the same keys.
 #include "analysis/diff.h"
 

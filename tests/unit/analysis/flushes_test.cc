@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Which segments were given back because the program said so.
 #include "analysis/flushes.h"
 

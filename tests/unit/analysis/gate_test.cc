@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Limits as people write them, and what is worse.
 #include "analysis/gate.h"
 
@@ -25,7 +27,7 @@ TEST(GateTest, WhatIsNoLimitIsWrongUsageAndNamed) {
                            "2 %", "1.2.3%", "100parsecs", "nan%", "inf%", "99999999999999%"}) {
     const Result<GateLimit> limit = parse_gate_limit(text);
     ASSERT_FALSE(limit.ok()) << text;
-    EXPECT_TRUE(limit.status().is(StatusKind::kUsage)) << text;
+    EXPECT_TRUE(limit.status().is(StatusKind::kInvalidArgument)) << text;
     EXPECT_THAT(limit.status().message(), HasSubstr("\"" + std::string(text) + "\"")) << text;
     EXPECT_THAT(limit.status().message(), HasSubstr("+2% or +100MiB"));
   }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Pools that a file does not name: what follows, and what does not. A whole run is
 // tests/golden/replay_golden_test.cc's (graph_pools).
 #include "analysis/infer_pools.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What is a leak, and what only looks like one.
 #include "analysis/leaks.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Addresses under other settings: the rule, beside what was unseen in the recorded process.
 #include "analysis/likely_addresses.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What nobody can beat, and what exists.
 #include "analysis/lower_bound.h"
 

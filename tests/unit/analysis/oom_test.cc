@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Failures explained, on traces small enough to know the answer.
 #include "analysis/oom.h"
 

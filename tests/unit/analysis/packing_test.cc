@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Packings that exist: the checker, small ones by hand, and random ones by the thousand.
 #include "analysis/packing.h"
 

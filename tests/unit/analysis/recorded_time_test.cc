@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Waiting as a trace says.
 #include "analysis/recorded_time.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Replays of traces that are not whole, small enough to know the answer; whole ones are
 // tests/golden/replay_golden_test.cc's.
 #include "analysis/replay.h"

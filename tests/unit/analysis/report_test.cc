@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What the page of a run proposes, and from what.
 #include "analysis/report.h"
 

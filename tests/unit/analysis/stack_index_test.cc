@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Stacks by content, and what is left out of them.
 #include "analysis/stack_index.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What was there before a trace that lost its beginning.
 #include "analysis/starting_state.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Bytes step by step, the peaks, and what is there at a moment.
 #include "analysis/timeline.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A trace written down by a test, entry by entry.
 #pragma once
 

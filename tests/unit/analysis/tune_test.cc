@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Many settings side by side, and the choice among them.
 #include "analysis/tune.h"
 
@@ -344,7 +346,7 @@ TEST(CapacityStep, IsFineForLittleAndNeverAbove64MiB) {
 TEST_F(TuneTest, ASnapshotWithoutTheDeviceIsAUsageError) {
   options_.device = DeviceIndex(7);
   const Result<TuneResult> result = tune(trace_.snapshot(), {}, options_);
-  EXPECT_TRUE(result.status().is(StatusKind::kUsage)) << result.status().to_string();
+  EXPECT_TRUE(result.status().is(StatusKind::kInvalidArgument)) << result.status().to_string();
 }
 
 class TuneConcurrency : public TuneTest {};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What addresses betray. The driver's rule: driver_addresses.h.
 #include "analysis/unseen.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Stacks for programs.
 #include "answers/stack_answer.h"
 

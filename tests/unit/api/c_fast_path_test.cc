@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What the border to C costs: nothing on the heap where the engine has the block at hand. And whose
 // a message is. The counting operator new serves the whole executable.
 #include <atomic>
@@ -75,11 +77,11 @@ TEST_F(CFastPathTest, APairByHandleTakesNothingFromTheHeap) {
 }
 
 TEST_F(CFastPathTest, AMessageIsTheThreadsOwn) {
-  ASSERT_EQ(ashlar_check_options("engine:mine"), ASHLAR_USAGE);
+  ASSERT_EQ(ashlar_check_options("engine:mine"), ASHLAR_INVALID_ARGUMENT);
   const std::string mine = ashlar_last_message();
   std::thread([] {
     EXPECT_STREQ(ashlar_last_message(), "");
-    EXPECT_EQ(ashlar_check_options("engine:theirs"), ASHLAR_USAGE);
+    EXPECT_EQ(ashlar_check_options("engine:theirs"), ASHLAR_INVALID_ARGUMENT);
   }).join();
   EXPECT_EQ(ashlar_last_message(), mine);
 }

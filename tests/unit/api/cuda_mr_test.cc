@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // StreamOrderedResource against CCCL's own concepts, where the machine that compiles has the
 // toolkit's headers (CMake looks for them). All of it is checked by the compiler: where this
 // compiles, it holds. stream_ordered_resource_test.cc says the same without them.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Pinned host memory as a program sees it: buffers, plain pointers, graphs, and what is thrown for
 // which mistake. How the memory is cached is tests/unit/host's business.
 #include "ashlar/host.h"
@@ -82,8 +84,8 @@ TEST_F(HostAllocatorTest, NothingIsAnEmptyBuffer) {
   EXPECT_FALSE(nothing);
   EXPECT_EQ(nothing.data(), nullptr);
   EXPECT_TRUE(nothing.as<int>().empty());
-  EXPECT_THROW(nothing.record_stream(kDefaultStream), UsageError);
-  EXPECT_THROW(nothing.record_stream(device(), kDefaultStream), UsageError);
+  EXPECT_THROW(nothing.record_stream(kDefaultStream), InvalidArgument);
+  EXPECT_THROW(nothing.record_stream(device(), kDefaultStream), InvalidArgument);
   EXPECT_EQ(host.allocate_raw(0), nullptr);
   EXPECT_NO_THROW(host.free_raw(nullptr));
   EXPECT_EQ(call_count(DeviceCall::kAllocateHost), 0U);
@@ -111,7 +113,7 @@ TEST_F(HostAllocatorTest, AStreamThatDoesNotExistIsAMistake) {
   HostAllocator host(device());
   HostBuffer buffer = host.allocate(kBytes);
   const std::byte* data = buffer.data();
-  EXPECT_THROW(buffer.record_stream(StreamId(12345)), UsageError);
+  EXPECT_THROW(buffer.record_stream(StreamId(12345)), InvalidArgument);
   buffer.reset();
   EXPECT_EQ(host.allocate(kBytes).data(), data) << "nothing is waited for";
 }
@@ -139,14 +141,14 @@ TEST_F(HostAllocatorTest, FreeingWhatIsNotAnAllocationIsAMistakeAndChangesNothin
   ASSERT_EQ(heir.data(), freed);
   int on_the_stack = 0;
   const auto before = host.stats().flatten();
-  EXPECT_THROW(host.free_raw(&on_the_stack), UsageError) << "foreign";
-  EXPECT_THROW(host.free_raw(memory + 1), UsageError) << "inside of one";
-  EXPECT_THROW(host.free_raw(buffer.data()), UsageError) << "a buffer owns it";
-  EXPECT_THROW(host.free_raw(freed), UsageError) << "twice, and a buffer has it now";
-  EXPECT_THROW(other.free_raw(memory), UsageError) << "another allocator's";
+  EXPECT_THROW(host.free_raw(&on_the_stack), InvalidArgument) << "foreign";
+  EXPECT_THROW(host.free_raw(memory + 1), InvalidArgument) << "inside of one";
+  EXPECT_THROW(host.free_raw(buffer.data()), InvalidArgument) << "a buffer owns it";
+  EXPECT_THROW(host.free_raw(freed), InvalidArgument) << "twice, and a buffer has it now";
+  EXPECT_THROW(other.free_raw(memory), InvalidArgument) << "another allocator's";
   EXPECT_EQ(host.stats().flatten(), before);
   heir.reset();
-  EXPECT_THROW(host.free_raw(freed), UsageError) << "twice";
+  EXPECT_THROW(host.free_raw(freed), InvalidArgument) << "twice";
   EXPECT_NO_THROW(host.free_raw(memory));
 }
 
@@ -203,7 +205,7 @@ TEST_F(HostAllocatorTest, ALaunchWithoutADeviceIsAMistakeAndTheGraphKeepsItsMemo
   buffer.reset();
   ASSERT_TRUE(device().end_capture(stream).ok());
   const StreamUse nowhere{nullptr, stream};
-  EXPECT_THROW(host.release_capture(capture, std::span(&nowhere, 1)), UsageError);
+  EXPECT_THROW(host.release_capture(capture, std::span(&nowhere, 1)), InvalidArgument);
   EXPECT_EQ(host.stats().graph_blocks.current, 1);
 }
 
@@ -214,10 +216,10 @@ TEST_F(HostAllocatorTest, APoolIsRoutedToAndLetGo) {
   const PoolId pool{0, 1};
   const StreamId stream = *device().create_stream();
   const auto is_ours = [stream](StreamId asked) { return asked == stream; };
-  EXPECT_THROW(host.begin_routing(pool, nullptr), UsageError);
-  EXPECT_THROW(host.end_routing(pool), UsageError);
+  EXPECT_THROW(host.begin_routing(pool, nullptr), InvalidArgument);
+  EXPECT_THROW(host.end_routing(pool), InvalidArgument);
   host.begin_routing(pool, is_ours);
-  EXPECT_THROW(host.begin_routing(pool, is_ours), UsageError);
+  EXPECT_THROW(host.begin_routing(pool, is_ours), InvalidArgument);
   const std::byte* data = host.allocate(kBytes, stream).data();
   EXPECT_NE(host.allocate(kBytes).data(), data);
   void* raw = host.allocate_raw(kBytes, stream);
@@ -226,10 +228,10 @@ TEST_F(HostAllocatorTest, APoolIsRoutedToAndLetGo) {
   host.end_routing(pool);
   EXPECT_EQ(host.pool_use_count(pool), 1);
   host.release_pool(pool);
-  EXPECT_THROW(host.release_pool(pool), UsageError);
+  EXPECT_THROW(host.release_pool(pool), InvalidArgument);
   host.trim();
   EXPECT_EQ(held_count(), 0U);
-  EXPECT_THROW(static_cast<void>(host.pool_use_count(pool)), UsageError);
+  EXPECT_THROW(static_cast<void>(host.pool_use_count(pool)), InvalidArgument);
 }
 
 // --- failures -----------------------------------------------------------------------------------
@@ -281,7 +283,7 @@ TEST_F(HostAllocatorTest, OptionsThatMakeNoSenseAreRefused) {
   const auto refuses = [&](const std::function<void(AllocatorOptions&)>& spoil) {
     AllocatorOptions options;
     spoil(options);
-    EXPECT_THROW(HostAllocator(device(), options), UsageError);
+    EXPECT_THROW(HostAllocator(device(), options), InvalidArgument);
   };
   refuses([](AllocatorOptions& options) { options.pinned.register_thread_count = 0; });
   refuses([](AllocatorOptions& options) { options.pinned.register_thread_count = 3; });
@@ -364,7 +366,7 @@ TEST_F(HostAllocatorConcurrencyTest, OfTwoThreadsThatFreeOnePointerOneIsRefused)
     const auto free_it = [&] {
       try {
         host.free_raw(memory);
-      } catch (const UsageError&) {
+      } catch (const InvalidArgument&) {
         ++refused_count;
       }
     };

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A process that shows itself, as others find it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -34,7 +36,7 @@ TEST(LiveFoundTest, IsFoundByTheNumberOfItsProcess) {
     EXPECT_EQ(reply->code, 200);
   }
   const Result<live::Exposed> gone = live::connect_to_exposed(::getpid());
-  EXPECT_EQ(gone.status().kind(), StatusKind::kUsage);
+  EXPECT_EQ(gone.status().kind(), StatusKind::kInvalidArgument);
   EXPECT_THAT(gone.status().message(), HasSubstr("ASHLAR_LIVE=on"));
   EXPECT_THAT(live::connect_to_exposed(0).status().message(), HasSubstr("0 is not"));
   EXPECT_THAT(live::connect_to_exposed(1 << 30).status().message(),

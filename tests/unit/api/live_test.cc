@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A process that shows itself, asked over its real sockets.
 #include "ashlar/live.h"
 
@@ -289,9 +291,9 @@ TEST_F(LiveServerTest, NonsenseIsAnsweredWithItsCode) {
 }
 
 TEST_F(LiveServerTest, WhatMakesNoSenseIsSaidSo) {
-  EXPECT_THROW(LiveServer({.port = 0, .token = "short"}), UsageError);
-  EXPECT_THROW(LiveServer({.port = 0, .token = "sixteen letters/"}), UsageError);
-  EXPECT_THROW(LiveServer({.port = std::nullopt, .token = kToken}), UsageError);
+  EXPECT_THROW(LiveServer({.port = 0, .token = "short"}), InvalidArgument);
+  EXPECT_THROW(LiveServer({.port = 0, .token = "sixteen letters/"}), InvalidArgument);
+  EXPECT_THROW(LiveServer({.port = std::nullopt, .token = kToken}), InvalidArgument);
   const LiveServer live({.port = 0, .token = kToken});
   EXPECT_THROW(LiveServer({.port = port_of(live), .token = kToken}), DeviceError);
 }

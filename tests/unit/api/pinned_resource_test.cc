@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Pinned memory behind containers of the standard library.
 #include "ashlar/pinned_resource.h"
 
@@ -77,7 +79,7 @@ TEST_F(PinnedResourceTest, WhatCannotBeHadIsABadAlloc) {
 }
 
 TEST_F(PinnedResourceTest, AnAlignmentThatIsNoneIsAMistake) {
-  EXPECT_THROW(take(512, 24), UsageError);
+  EXPECT_THROW(take(512, 24), InvalidArgument);
 }
 
 TEST_F(PinnedResourceTest, ResourcesAreEqualIfTheirMemoryIsTheSameAllocators) {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What a program sees of an allocator's past and present.
 #include "ashlar/snapshot.h"
 
@@ -157,7 +159,7 @@ TEST_F(SnapshotTest, RegionsAndWordsAreInTheHistory) {
   const Buffer buffer = allocator.allocate(100);
   { const Region region(allocator, "forward"); }
   allocator.annotate(buffer.address(), "the weights");
-  EXPECT_THROW(allocator.annotate(buffer.address() + 512, "nothing"), UsageError);
+  EXPECT_THROW(allocator.annotate(buffer.address() + 512, "nothing"), InvalidArgument);
   const Snapshot snapshot = allocator.snapshot();
   ASSERT_EQ(snapshot.annotations.size(), 2U);
   EXPECT_EQ(snapshot.annotations[0].fields[1].second, "START");

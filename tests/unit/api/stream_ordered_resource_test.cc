@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // An allocator's memory as CCCL's resources: the members that its concepts ask for, said by hand,
 // and what they do.
 #include "ashlar/stream_ordered_resource.h"
@@ -155,8 +157,8 @@ TEST_F(StreamOrderedResourceTest, WhatCannotBeHadIsABadAlloc) {
 
 TEST_F(StreamOrderedResourceTest, AnAlignmentBeyondWhatIsPromisedIsAMistakeAndTakesNothing) {
   for (size_t alignment : {size_t{0}, size_t{24}, size_t{512}}) {
-    EXPECT_THROW(resource().allocate(kDefaultStream, 100, alignment), UsageError) << alignment;
-    EXPECT_THROW(resource().allocate_sync(100, alignment), UsageError) << alignment;
+    EXPECT_THROW(resource().allocate(kDefaultStream, 100, alignment), InvalidArgument) << alignment;
+    EXPECT_THROW(resource().allocate_sync(100, alignment), InvalidArgument) << alignment;
   }
   EXPECT_EQ(live_count(), 0);
 }
@@ -196,7 +198,7 @@ TEST_F(StreamOrderedHandlesTest, TheDefaultStreamIsOneUnderBothItsHandles) {
 TEST_F(StreamOrderedHandlesTest, TheStreamOfEachThreadIsRefused) {
   Allocator allocator(device(), AllocatorOptions{});
   Resource resource(allocator);
-  EXPECT_THROW(resource.allocate(StreamRef(reinterpret_cast<Handle>(2)), 100), UsageError);
+  EXPECT_THROW(resource.allocate(StreamRef(reinterpret_cast<Handle>(2)), 100), InvalidArgument);
   EXPECT_EQ(allocator.stats().allocation.all.current, 0);
 }
 

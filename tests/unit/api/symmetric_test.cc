@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The facade of symmetric memory, with ranks as threads: what it offers, and what it refuses.
 #include "ashlar/symmetric.h"
 
@@ -71,7 +73,7 @@ std::vector<std::string> on_ranks(int world_size, const std::function<void(Rank&
 std::string refusal(const std::function<void()>& act) {
   try {
     act();
-  } catch (const UsageError& refused) {
+  } catch (const InvalidArgument& refused) {
     return refused.status().message();
   }
   return "not refused";
@@ -306,7 +308,7 @@ TEST_F(SymmetricMistakes, OneSidedCallsAndSignalsNameTheRangeAndTheValue) {
 }
 
 TEST_F(SymmetricMistakes, StepsOnWordsNameTheWordAndThePlace) {
-  const auto fetched = [&](int at, AtomicCall what) {
+  const auto fetched = [&](int at, AtomicOp what) {
     return refusal([&] { handle_.fetch(at, what); });
   };
   EXPECT_THAT(fetched(0, {.offset = 4096}), HasSubstr("8 bytes at offset 4096"));

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Ranks as threads of one process: pools, and devices, of which each rank has one of one machine,
 // or all share one.
 #include <gmock/gmock.h>
@@ -67,7 +69,7 @@ TEST_P(SymmetricThreadsConcurrency, Row17PoolsOfRanksThatDoTheSameHaveTheSamePla
       EXPECT_EQ(live.back().as<int32_t>()[0], 100 * round + count - 1);
       handle.barrier(0, kPatience);
     }
-    EXPECT_EQ(pool.use().buffer_count, live.size());
+    EXPECT_EQ(pool.stats().buffer_count, live.size());
     own.group.leave(kPatience);
   });
   EXPECT_THAT(ended, Each(IsEmpty()));
@@ -76,7 +78,7 @@ TEST_P(SymmetricThreadsConcurrency, Row17PoolsOfRanksThatDoTheSameHaveTheSamePla
 TEST(SymmetricThreadsConcurrency, AGroupCountsWhatARankDidAndTimesItsPhases) {
   const auto ended = on_threads(2, [](const BareRank& rank) {
     SymmetricRank own(rank, 64);  // one rendezvous; another was for the group's pad
-    const auto before = own.group.use();
+    const auto before = own.group.stats();
     EXPECT_THAT(before.operations, IsEmpty());
     const std::vector<std::string> phases = {"joining",      "meeting", "linking", "recording",
                                              "handing over", "mapping", "agreeing"};
@@ -90,15 +92,15 @@ TEST(SymmetricThreadsConcurrency, AGroupCountsWhatARankDidAndTimesItsPhases) {
     const std::array<std::byte, 8> bytes{};
     own.handle.put(1 - rank.rank, bytes);
     own.handle.put(1 - rank.rank, bytes, 8);
-    EXPECT_THROW(own.handle.put(7, bytes), UsageError);  // is none
+    EXPECT_THROW(own.handle.put(7, bytes), InvalidArgument);  // is none
     own.handle.fetch(0, {.kind = AtomicKind::kAdd, .offset = 16, .operand = 1});
     own.group.barrier(0, kPatience);
     own.handle.all_reduce(3, {}, {.offset_bytes = 32, .out = nullptr, .timeout = kPatience});
-    EXPECT_THAT(own.group.use().to_string(),
+    EXPECT_THAT(own.group.stats().to_string(),
                 StartsWith("put: 2 calls, 16 bytes\nfetch: 1 call, 8 bytes\nbarrier: 1 call\n"
                            "all_reduce: 1 call, 12 bytes\njoining: 1 time, "));
     own.group.rendezvous(own.buffer, kPatience);  // at hand
-    EXPECT_EQ(own.group.use().phases[3].count, 2U);
+    EXPECT_EQ(own.group.stats().phases[3].count, 2U);
     own.group.leave(kPatience);
   });
   EXPECT_THAT(ended, Each(IsEmpty()));
@@ -148,7 +150,7 @@ TEST_P(SymmetricThreadsConcurrency, EachOnADeviceOfItsOwn) {
   });
   EXPECT_THAT(ended, Each(IsEmpty()));
   for (int index = 0; index < GetParam(); ++index) {
-    const auto use = machine->device(DeviceIndex(static_cast<uint64_t>(index))).memory_use();
+    const auto use = machine->device(DeviceIndex(static_cast<uint64_t>(index))).memory_stats();
     EXPECT_EQ(use->free_bytes, use->total_bytes);
   }
 }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The plug-in for PyTorch, called as PyTorch calls it: libashlar_torch.so alone, on the simulated
 // device, by the functions and C++ types that PyTorch has. What is asserted is what PyTorch relies
 // on.
@@ -114,8 +116,8 @@ TEST_F(TorchPluginTest, ADeviceThatIsNotThereIsSaid) {
 
 TEST_F(TorchPluginTest, ConfiguringAfterTheFirstAllocationIsTooLate) {
   ashlar_torch_free(ashlar_torch_alloc(100, 0, nullptr), 100, 0, nullptr);
-  EXPECT_EQ(ashlar_torch_configure("sim", "engine:classic"), ASHLAR_USAGE);
-  EXPECT_EQ(ashlar_torch_configure("sim", "engine:stone"), ASHLAR_USAGE);
+  EXPECT_EQ(ashlar_torch_configure("sim", "engine:classic"), ASHLAR_INVALID_ARGUMENT);
+  EXPECT_EQ(ashlar_torch_configure("sim", "engine:stone"), ASHLAR_INVALID_ARGUMENT);
 }
 
 TEST_F(TorchPluginTest, AStreamThatWasRecordedIsWaitedForBeforeReuse) {

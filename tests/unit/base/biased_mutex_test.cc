@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A lock that a thread may own: only ever one is inside, whoever owned it, lives, or has ended.
 #include "base/biased_mutex.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Broken invariants stop the process, after telling the handler.
 #include "base/check.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Deadlines, as far as they can be told without waiting.
 #include "ashlar/deadline.h"
 

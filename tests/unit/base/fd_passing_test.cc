@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Messages with descriptors attached, and what happens when the other end misbehaves.
 #include "base/fd_passing.h"
 

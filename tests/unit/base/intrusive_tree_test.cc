@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The ordered set that carries no nodes of its own.
 #include "base/intrusive_tree.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Text taken apart into lines.
 #include "base/lines.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The generator gives the same numbers everywhere.
 #include "base/random.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Holding pools and routing to them, apart from what is in the pools.
 #include "base/routes.h"
 
@@ -16,7 +18,7 @@ RouteFilter everything() {
   return [](StreamId) { return true; };
 }
 
-bool is_misuse(const Status& status) { return status.is(StatusKind::kUsage); }
+bool is_misuse(const Status& status) { return status.is(StatusKind::kInvalidArgument); }
 
 TEST(RoutesTest, ARequestGoesToThePoolNamedLastThatAcceptsItsStream) {
   Routes routes;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Status and Result: what a failure carries.
 #include "ashlar/status.h"
 
@@ -23,15 +25,15 @@ TEST(StatusTest, AFaultNamesTheCallAndItsCode) {
 }
 
 TEST(StatusTest, CopiesSayTheSame) {
-  const Status first = Status::usage("a size of 0 B");
+  const Status first = Status::invalid_argument("a size of 0 B");
   const Status second = first;
   EXPECT_EQ(second.message(), "a size of 0 B");
-  EXPECT_TRUE(second.is(StatusKind::kUsage));
+  EXPECT_TRUE(second.is(StatusKind::kInvalidArgument));
 }
 
 TEST(StatusTest, OutOfMemoryIsToldApart) {
   EXPECT_TRUE(Status::out_of_memory("full").is_out_of_memory());
-  EXPECT_FALSE(Status::usage("full").is_out_of_memory());
+  EXPECT_FALSE(Status::invalid_argument("full").is_out_of_memory());
   EXPECT_FALSE(Status().is_out_of_memory());
 }
 

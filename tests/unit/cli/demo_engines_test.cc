@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The program that the demo runs under several allocators.
 #include "cli/demo_engines.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Verdicts for people and for continuous integration.
 #include "cli/gate_reports.h"
 

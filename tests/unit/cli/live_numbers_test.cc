@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What a process tells, and what is not believed.
 #include "cli/live_numbers.h"
 

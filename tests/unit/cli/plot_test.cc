@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Drawings, character by character.
 #include "cli/plot.h"
 

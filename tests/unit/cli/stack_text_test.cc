@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Stacks as people read them, from files that nobody vouches for.
 #include "cli/stack_text.h"
 

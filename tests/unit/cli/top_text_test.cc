@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The screen of `ashlar top`, as text.
 #include "cli/top_text.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Every option of an allocator as text: its default, values that are taken, values that are not and
 // what is said of them. The guide for users has a line for each.
 #include <gmock/gmock.h>
@@ -27,7 +29,7 @@ AllocatorOptions parse(std::string_view text, const AllocatorOptions& base = {})
 std::string complaint_about(std::string_view text) {
   const Result<AllocatorOptions> options = parse_allocator_options(text);
   EXPECT_FALSE(options.ok()) << text;
-  EXPECT_EQ(options.status().kind(), StatusKind::kUsage);
+  EXPECT_EQ(options.status().kind(), StatusKind::kInvalidArgument);
   return options.status().message();
 }
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Random options survive the way to text and back, and random text never does worse than a message
 // that says what is wrong. The seed of a failing run is printed with it.
 #include <gmock/gmock.h>
@@ -148,7 +150,8 @@ TEST(AllocatorOptionsRandomTest, RandomTextIsTakenOrExplained) {
       ASSERT_EQ(*back, *options) << "seed " << seed << ": " << text;
       continue;
     }
-    ASSERT_EQ(options.status().kind(), StatusKind::kUsage) << "seed " << seed << ": " << text;
+    ASSERT_EQ(options.status().kind(), StatusKind::kInvalidArgument)
+        << "seed " << seed << ": " << text;
     ASSERT_THAT(options.status().message(),
                 AnyOf(HasSubstr("(expected "), HasSubstr("did you mean "),
                       HasSubstr("(ashlar config lists all)")))

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // How options go together: several in one text, one text after another, and options that were not
 // read from text at all. What each option takes is the business of allocator_option_table_test.cc.
 #include "config/allocator_options.h"
@@ -26,7 +28,7 @@ AllocatorOptions parse(std::string_view text, const AllocatorOptions& base = {})
 std::string complaint_about(std::string_view text, const AllocatorOptions& base = {}) {
   const Result<AllocatorOptions> options = parse_allocator_options(text, base);
   EXPECT_FALSE(options.ok()) << text;
-  EXPECT_EQ(options.status().kind(), StatusKind::kUsage);
+  EXPECT_EQ(options.status().kind(), StatusKind::kInvalidArgument);
   return options.status().message();
 }
 
@@ -142,7 +144,7 @@ std::string complaint_after(const std::function<void(AllocatorOptions&)>& change
   AllocatorOptions options;
   change(options);
   const Status status = check_allocator_options(options);
-  EXPECT_EQ(status.kind(), StatusKind::kUsage);
+  EXPECT_EQ(status.kind(), StatusKind::kInvalidArgument);
   return status.message();
 }
 

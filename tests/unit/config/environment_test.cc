@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The environment variables: what they set, and what is said when they are wrong. Everything goes
 // through `Environment` values, but for the one test of the process's own environment.
 #include "config/environment.h"
@@ -30,7 +32,7 @@ Result<sim::Options> options_with(const std::string& name, const std::string& va
 std::string complaint_about(const std::string& name, const std::string& value) {
   const Result<sim::Options> options = options_with(name, value);
   EXPECT_FALSE(options.ok()) << name << "=" << value;
-  EXPECT_EQ(options.status().kind(), StatusKind::kUsage);
+  EXPECT_EQ(options.status().kind(), StatusKind::kInvalidArgument);
   return options.status().message();
 }
 
@@ -221,13 +223,13 @@ TEST(AllocatorVariablesTest, AnEmptyOneCountsAsUnset) {
 TEST(AllocatorVariablesTest, AWrongValueIsNamedWithTheVariableAndTheOption) {
   const Result<AllocatorOptions> ours =
       allocator_options_with("ASHLAR_ALLOC_CONF", "max_split_size_mb:12x");
-  EXPECT_EQ(ours.status().kind(), StatusKind::kUsage);
+  EXPECT_EQ(ours.status().kind(), StatusKind::kInvalidArgument);
   EXPECT_EQ(ours.status().message(),
             "ASHLAR_ALLOC_CONF: max_split_size_mb: \"12x\" is not a number (expected 20–1048576 or "
             "unlimited)");
   const Result<AllocatorOptions> theirs =
       allocator_options_with("PYTORCH_ALLOC_CONF", "backend:cudaMalloc");
-  EXPECT_EQ(theirs.status().kind(), StatusKind::kUsage);
+  EXPECT_EQ(theirs.status().kind(), StatusKind::kInvalidArgument);
   EXPECT_EQ(theirs.status().message(),
             "PYTORCH_ALLOC_CONF: backend: \"cudaMalloc\" is not a kind of allocator (expected "
             "native, cudaMallocAsync or hipMallocAsync); where ASHLAR_ALLOC_CONF is set, it is "
@@ -307,7 +309,7 @@ TEST(EnvironmentTest, NothingIsShownUnlessAskedFor) {
   EXPECT_EQ((*port)->token, "0123456789abcdef");
   for (const char* wrong : {"yes", "0", "65536", "-1", "127.0.0.1:9464", "9464x"}) {
     const auto refused = shown({{"ASHLAR_LIVE", wrong}, {"ASHLAR_LIVE_TOKEN", "0123456789abcdef"}});
-    EXPECT_EQ(refused.status().kind(), StatusKind::kUsage) << wrong;
+    EXPECT_EQ(refused.status().kind(), StatusKind::kInvalidArgument) << wrong;
     EXPECT_THAT(refused.status().message(),
                 AllOf(HasSubstr(wrong), HasSubstr("expected off, on, or a port")))
         << wrong;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What counts as a slip of the fingers, and what does not.
 #include "config/nearest_name.h"
 

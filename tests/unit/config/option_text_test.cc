@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The grammar of options as text, apart from any option: what is read, and what is said of a text
 // that is not of that form.
 #include "config/option_text.h"
@@ -19,7 +21,7 @@ std::vector<OptionAssignment> read(std::string_view text) {
 std::string complaint_about(std::string_view text) {
   const Result<std::vector<OptionAssignment>> assignments = read_option_text(text);
   EXPECT_FALSE(assignments.ok()) << text;
-  EXPECT_EQ(assignments.status().kind(), StatusKind::kUsage);
+  EXPECT_EQ(assignments.status().kind(), StatusKind::kInvalidArgument);
   return assignments.status().message();
 }
 

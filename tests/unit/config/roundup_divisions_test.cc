@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Both forms of roundup_power2_divisions, slot by slot, and the way back.
 #include "config/roundup_divisions.h"
 
@@ -26,7 +28,7 @@ RoundupDivisions divisions_of(const std::string& value) {
 std::string complaint_about(const std::string& value) {
   const Result<AllocatorOptions> options = parse(value);
   EXPECT_FALSE(options.ok()) << value;
-  EXPECT_EQ(options.status().kind(), StatusKind::kUsage);
+  EXPECT_EQ(options.status().kind(), StatusKind::kInvalidArgument);
   return options.status().message();
 }
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Options as a snapshot carries them.
 #include "config/snapshot_settings.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Our own declarations of the CUDA driver's binary interface against the vendor's header, where the
 // machine that compiles has one (CMake looks for it): sizes, places of fields, values, and the
 // types of the functions. All of it is checked by the compiler: where this compiles, it holds.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Multicast on devices of the cuda back end: the driver's calls as they are asked for, what is
 // refused, and that nothing is left of it.
 #include "device/gpu/gpu_device.h"
@@ -41,7 +43,8 @@ TEST_F(CudaMulticastTest, TwoDevicesOfAProcessJoinBindMapAndUndo) {
     const Result<AddressRange> range = gpu(each).map_multicast(objects[each], kGranule);
     ASSERT_TRUE(range.ok()) << range.status().to_string();
     // Nothing but kernels knows what to do with such addresses.
-    EXPECT_EQ(device(each).fill(range->begin, 0, 16, kDefaultStream).kind(), StatusKind::kUsage);
+    EXPECT_EQ(device(each).fill(range->begin, 0, 16, kDefaultStream).kind(),
+              StatusKind::kInvalidArgument);
     EXPECT_FALSE(gpu(each).release_multicast(objects[each]).ok());
     EXPECT_TRUE(gpu(each).unmap_multicast(*range).ok());
     EXPECT_TRUE(gpu(each).unbind_multicast(objects[each], kGranule).ok());
@@ -59,7 +62,7 @@ TEST_F(CudaMulticastTest, ADeviceTakesPartOnceAndNobodyBindsBeforeAllDo) {
   const ExtentId extent = *device(0).create(kGranule, {.export_fd = true});
   EXPECT_FALSE(gpu(0).bind_multicast(object, extent).ok());
   EXPECT_FALSE(gpu(0).map_multicast(object, kGranule).ok());
-  EXPECT_EQ(gpu(0).bind_multicast(object, ExtentId(12345)).kind(), StatusKind::kUsage);
+  EXPECT_EQ(gpu(0).bind_multicast(object, ExtentId(12345)).kind(), StatusKind::kInvalidArgument);
   EXPECT_TRUE(device(0).release(extent).ok());
   EXPECT_TRUE(gpu(0).release_multicast(object).ok());
 }

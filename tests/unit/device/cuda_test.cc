@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The cuda back end beside others in one process: contexts, foreign memory, streams and captures;
 // what it makes of a driver's failures; and drivers that lack something.
 #include <unistd.h>
@@ -52,7 +54,7 @@ TEST_F(CudaTest, ADriverThatDoesAllHasAllProperties) {
   EXPECT_TRUE(properties.can_export_fabric);
   EXPECT_TRUE(properties.can_share_allocations);
   EXPECT_TRUE(properties.has_stream_pool);
-  EXPECT_EQ(device().memory_use()->free_bytes, kGiB) << "a trial kept something";
+  EXPECT_EQ(device().memory_stats()->free_bytes, kGiB) << "a trial kept something";
 }
 
 TEST_F(CudaTest, FabricHandlesThatTheDriverClaimsAndRefusesAreNoProperty) {
@@ -93,7 +95,7 @@ TEST_F(CudaTest, ATrialDuringAGlobalCaptureDoesNotDisturbIt) {
 TEST_F(CudaTest, ADeviceIsInUseFromItsFirstCallUntilItsEnd) {
   open();
   EXPECT_EQ(control().use_count(0), 0) << "opening the set uses no device";
-  EXPECT_TRUE(device(0).memory_use().ok());
+  EXPECT_TRUE(device(0).memory_stats().ok());
   EXPECT_TRUE(device(0).allocate(kMiB).ok());
   EXPECT_EQ(control().use_count(0), 1);
   EXPECT_EQ(control().use_count(1), 0);
@@ -102,17 +104,17 @@ TEST_F(CudaTest, ADeviceIsInUseFromItsFirstCallUntilItsEnd) {
 }
 
 TEST_F(CudaTest, CallsLeaveTheThreadsContextAsItWas) {
-  EXPECT_TRUE(device(0).memory_use().ok());
-  EXPECT_TRUE(device(1).memory_use().ok());
+  EXPECT_TRUE(device(0).memory_stats().ok());
+  EXPECT_TRUE(device(1).memory_stats().ok());
   EXPECT_EQ(current_context(), nullptr);
   cuda::Context theirs = nullptr;
   ASSERT_EQ(driver("cuDevicePrimaryCtxRetain", &theirs, 1), 0);
   ASSERT_EQ(driver("cuCtxPushCurrent_v2", theirs), 0);
-  const size_t before = device(1).memory_use()->free_bytes;
+  const size_t before = device(1).memory_stats()->free_bytes;
   EXPECT_TRUE(device(0).allocate(kMiB).ok());
   EXPECT_FALSE(device(0).allocate(0).ok());
   EXPECT_EQ(current_context(), theirs);
-  EXPECT_EQ(device(1).memory_use()->free_bytes, before) << "it came from another device";
+  EXPECT_EQ(device(1).memory_stats()->free_bytes, before) << "it came from another device";
   ASSERT_EQ(driver("cuCtxPopCurrent_v2", &theirs), 0);
   EXPECT_EQ(current_context(), nullptr);
 }
@@ -123,7 +125,7 @@ class BesideOthersTest : public CudaTest {
  protected:
   void SetUp() override {
     CudaTest::SetUp();
-    ASSERT_TRUE(device().memory_use().ok());
+    ASSERT_TRUE(device().memory_stats().ok());
     ASSERT_EQ(driver("cuDevicePrimaryCtxRetain", &context_, 0), 0);
     ASSERT_EQ(driver("cuCtxPushCurrent_v2", context_), 0);
   }
@@ -153,12 +155,13 @@ TEST_F(BesideOthersTest, MemoryOfOthersIsDescribedAndWorkedOnAndNotFreed) {
   EXPECT_EQ(found->kind, MemoryKind::kDevice);
   EXPECT_EQ(found->range, (AddressRange{at, kGranule}));
   EXPECT_TRUE(device().fill(at, 7, kGranule, kDefaultStream).ok());
-  EXPECT_EQ(device().fill(at, 7, kGranule + 1, kDefaultStream).kind(), StatusKind::kUsage);
+  EXPECT_EQ(device().fill(at, 7, kGranule + 1, kDefaultStream).kind(),
+            StatusKind::kInvalidArgument);
   uint8_t last = 0;
   EXPECT_TRUE(device().copy_to_host(&last, at + (kGranule - 1), 1, kDefaultStream).ok());
   EXPECT_TRUE(device().synchronize_device().ok());
   EXPECT_EQ(last, 7);
-  EXPECT_EQ(device().free(at).kind(), StatusKind::kUsage);
+  EXPECT_EQ(device().free(at).kind(), StatusKind::kInvalidArgument);
 }
 
 TEST_F(BesideOthersTest, StreamsOfOthersAreUsedAndNotDestroyed) {
@@ -167,7 +170,7 @@ TEST_F(BesideOthersTest, StreamsOfOthersAreUsedAndNotDestroyed) {
   EXPECT_TRUE(device().fill(*at, 3, kMiB, stream).ok());
   EXPECT_TRUE(device().synchronize_stream(stream).ok());
   EXPECT_TRUE(*device().is_idle(stream));
-  EXPECT_EQ(device().destroy_stream(stream).kind(), StatusKind::kUsage);
+  EXPECT_EQ(device().destroy_stream(stream).kind(), StatusKind::kInvalidArgument);
 }
 
 // Or somebody else could be given its handle, and be taken for one that is gone.
@@ -176,8 +179,8 @@ TEST_F(BesideOthersTest, AStreamThatIsDestroyedStaysWithTheDriverUntilSomebodyWa
   const StreamId urgent = *device().create_stream({.priority = 1});
   ASSERT_TRUE(device().destroy_stream(ours).ok());
   ASSERT_TRUE(device().destroy_stream(urgent).ok());
-  EXPECT_EQ(device().synchronize_stream(ours).kind(), StatusKind::kUsage);
-  EXPECT_EQ(device().destroy_stream(ours).kind(), StatusKind::kUsage);
+  EXPECT_EQ(device().synchronize_stream(ours).kind(), StatusKind::kInvalidArgument);
+  EXPECT_EQ(device().destroy_stream(ours).kind(), StatusKind::kInvalidArgument);
   for (int i = 0; i < 16; ++i) {
     const StreamId theirs = id_of(foreign_stream());
     EXPECT_TRUE(theirs != ours && theirs != urgent);
@@ -219,14 +222,14 @@ TEST_F(BesideOthersTest, ACaptureOfOthersIsSeenAndItsNodesAreForgottenAtItsEnd) 
   ASSERT_EQ(driver("cuStreamEndCapture", theirs, &graph), 0);
   ASSERT_EQ(driver("cuGraphDestroy", graph), 0);
   EXPECT_EQ(device().capture_state(stream)->status, CaptureStatus::kNone);
-  EXPECT_EQ(device().node_dependencies(first).status().kind(), StatusKind::kUsage)
+  EXPECT_EQ(device().node_dependencies(first).status().kind(), StatusKind::kInvalidArgument)
       << "asking the driver would end the process";
 }
 
 // --- failures -----------------------------------------------------------------------------------
 
 TEST_F(CudaTest, AFaultOfTheDriverHasItsNameItsNumberAndItsText) {
-  EXPECT_TRUE(device().memory_use().ok());
+  EXPECT_TRUE(device().memory_stats().ok());
   control().inject({.call = DeviceCall::kAllocate});
   const Status fault = device().allocate(kMiB).status();
   EXPECT_EQ(fault.kind(), StatusKind::kDeviceFault);
@@ -264,7 +267,7 @@ TEST_F(CudaTest, WhatCouldNotBeTakenBackCanBeTakenBackAgain) {
     control().inject({.call = call});
     EXPECT_EQ(take_back().kind(), StatusKind::kDeviceFault) << name(call);
     EXPECT_TRUE(take_back().ok()) << name(call);
-    EXPECT_EQ(take_back().kind(), StatusKind::kUsage) << name(call);
+    EXPECT_EQ(take_back().kind(), StatusKind::kInvalidArgument) << name(call);
   }
 }
 
@@ -289,7 +292,7 @@ TEST_F(CudaTest, AnImportThatFailsHalfwayKeepsNothing) {
     EXPECT_FALSE(device().import_fd(fd->get(), kGranule).ok()) << name(call);
   }
   ASSERT_TRUE(device().release(*extent).ok());
-  EXPECT_EQ(device().memory_use()->free_bytes, kGiB);
+  EXPECT_EQ(device().memory_stats()->free_bytes, kGiB);
 }
 
 TEST_F(CudaTest, ALostDeviceStaysLostAndSaysWhy) {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Finding a driver among several names, and the reasons when there is none. Libraries of the
 // system and files made on the spot stand in for drivers.
 #include "device/driver_library.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A vendor's back end over its stand-in driver, with the driver's functions at hand, as another
 // library of the process would call them.
 #pragma once

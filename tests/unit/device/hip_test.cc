@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What is different about HIP: the device that a thread has set, the runtime's last error, which
 // others ask for; and AMD's devices under the name of NVIDIA's.
 #include <dlfcn.h>
@@ -65,11 +67,11 @@ TEST_F(HipTest, TheFirstFunctionsThatALibraryLacksAreNamed) {
 
 TEST_F(HipTest, CallsLeaveTheThreadsDeviceAsItWas) {
   ASSERT_EQ(runtime("hipSetDevice", 1), 0);
-  const size_t before = device(1).memory_use()->free_bytes;
+  const size_t before = device(1).memory_stats()->free_bytes;
   EXPECT_TRUE(device(0).allocate(kMiB).ok());
   EXPECT_FALSE(device(0).allocate(0).ok());
   EXPECT_EQ(current_device(), 1);
-  EXPECT_EQ(device(1).memory_use()->free_bytes, before);
+  EXPECT_EQ(device(1).memory_stats()->free_bytes, before);
   ASSERT_EQ(runtime("hipSetDevice", 0), 0);
 }
 
@@ -124,7 +126,7 @@ TEST_F(AcceleratorsTest, AnotherVendorsDeviceIsNoPeer) {
   EXPECT_TRUE(device(0).last_error().ok()) << "asking is no mistake";
   EXPECT_EQ(device(1).enable_peer_access(DeviceIndex(0)).kind(), StatusKind::kUnsupported);
   EXPECT_EQ(device(1).last_error().kind(), StatusKind::kUnsupported);
-  EXPECT_EQ(device(1).enable_peer_access(DeviceIndex(3)).kind(), StatusKind::kUsage);
+  EXPECT_EQ(device(1).enable_peer_access(DeviceIndex(3)).kind(), StatusKind::kInvalidArgument);
 }
 
 TEST_F(AcceleratorsTest, TheLastErrorIsTheLaterOfWhatWasRefusedAndWhatTheDriverFailed) {
@@ -151,7 +153,7 @@ TEST(AcceleratorNameTest, BothSpellingsAreAcceptedAndNothingElse) {
   EXPECT_EQ(*accelerator_named("hip:12"), DeviceIndex(12));
   for (const char* wrong : {"", "cuda:", "cuda:-1", "cuda:1x", "cuda1", "sim:0", "CUDA:0",
                             "cuda:99999999999999999999999"}) {
-    EXPECT_EQ(accelerator_named(wrong).status().kind(), StatusKind::kUsage) << wrong;
+    EXPECT_EQ(accelerator_named(wrong).status().kind(), StatusKind::kInvalidArgument) << wrong;
   }
 }
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The back ends of this build: the simulated one is always there, the others say why not.
 #include "device/registry.h"
 
@@ -51,7 +53,7 @@ TEST(RegistryTest, AWrongOptionOfTheSimulatedMachineIsTheCallersMistake) {
   options.sim.device_count = 0;
   const Result<Registry> registry = Registry::create(options);
   ASSERT_FALSE(registry.ok());
-  EXPECT_EQ(registry.status().kind(), StatusKind::kUsage);
+  EXPECT_EQ(registry.status().kind(), StatusKind::kInvalidArgument);
   EXPECT_THAT(registry.status().message(), HasSubstr("device_count"));
 }
 
@@ -107,7 +109,7 @@ TEST(RegistryTest, DevicesStayWhereTheyAreWhenTheRegistryMoves) {
   const std::vector<Device*> before = original.devices();
   const Registry moved = std::move(original);
   EXPECT_EQ(moved.devices(), before);
-  EXPECT_TRUE(before.front()->memory_use().ok());
+  EXPECT_TRUE(before.front()->memory_stats().ok());
 }
 
 }  // namespace

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The calling thread's permission to go on during a capture.
 #include "device/relaxed_capture.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The allocator a program sees: buffers, plain addresses, and what is thrown for which mistake.
 #include "ashlar/allocator.h"
 
@@ -135,7 +137,7 @@ TEST_F(AllocatorTest, OptionsAreReadFromTextAndWrittenBack) {
   const AllocatorOptions options = parse_options("expandable_segments:True");
   EXPECT_TRUE(options.expandable_segments);
   EXPECT_EQ(format_options(options), "expandable_segments:True");
-  EXPECT_THROW(parse_options("expandable_segments:yes"), UsageError);
+  EXPECT_THROW(parse_options("expandable_segments:yes"), InvalidArgument);
 }
 
 TEST_F(AllocatorTest, ExpandableSegmentsAreShown) {
@@ -166,9 +168,9 @@ TEST_F(AllocatorTest, ARestoredPoolHasWhatItHadThen) {
   EXPECT_EQ(restored.allocated[0].bytes(), 3000U);
   kept.forget();
   later.forget();
-  EXPECT_THROW(allocator.free_raw(raw), UsageError);
+  EXPECT_THROW(allocator.free_raw(raw), InvalidArgument);
   EXPECT_EQ(allocator.live_in_pool(pool), std::vector<DeviceAddress>{kept_at});
-  EXPECT_THROW(allocator.live_in_pool({0, 99}), UsageError);
+  EXPECT_THROW(allocator.live_in_pool({0, 99}), InvalidArgument);
 }
 
 TEST_F(AllocatorTest, NothingIsAnEmptyBuffer) {
@@ -176,7 +178,7 @@ TEST_F(AllocatorTest, NothingIsAnEmptyBuffer) {
   Buffer nothing = allocator.allocate(0);
   EXPECT_FALSE(nothing);
   EXPECT_TRUE(nothing.address().is_null());
-  EXPECT_THROW(nothing.record_stream(kDefaultStream), UsageError);
+  EXPECT_THROW(nothing.record_stream(kDefaultStream), InvalidArgument);
   EXPECT_TRUE(allocator.allocate_raw(0).is_null());
   EXPECT_NO_THROW(allocator.free_raw({}));
   EXPECT_EQ(used_bytes(), 0U);
@@ -213,14 +215,14 @@ TEST_F(AllocatorTest, FreeingWhatIsNotAnAllocationIsAMistakeAndChangesNothing) {
   const DeviceAddress address = allocator.allocate_raw(1024);
   const Buffer buffer = allocator.allocate(512);
   const int64_t before = allocator.stats().allocated_bytes.all.current;
-  EXPECT_THROW(allocator.free_raw(address + 512), UsageError) << "inside of one";
-  EXPECT_THROW(allocator.free_raw(DeviceAddress(4096)), UsageError) << "foreign";
-  EXPECT_THROW(allocator.free_raw(buffer.address()), UsageError) << "somebody owns it";
-  EXPECT_THROW(allocator.record_stream(address + 512, kDefaultStream), UsageError);
+  EXPECT_THROW(allocator.free_raw(address + 512), InvalidArgument) << "inside of one";
+  EXPECT_THROW(allocator.free_raw(DeviceAddress(4096)), InvalidArgument) << "foreign";
+  EXPECT_THROW(allocator.free_raw(buffer.address()), InvalidArgument) << "somebody owns it";
+  EXPECT_THROW(allocator.record_stream(address + 512, kDefaultStream), InvalidArgument);
   EXPECT_EQ(allocator.stats().allocated_bytes.all.current, before);
   allocator.free_raw(address);
-  EXPECT_THROW(allocator.free_raw(address), UsageError) << "twice";
-  EXPECT_THROW(allocator.record_stream(address, kDefaultStream), UsageError);
+  EXPECT_THROW(allocator.free_raw(address), InvalidArgument) << "twice";
+  EXPECT_THROW(allocator.record_stream(address, kDefaultStream), InvalidArgument);
   EXPECT_EQ(allocator.stats().allocation.all.current, 1);
 }
 
@@ -230,7 +232,7 @@ TEST_F(AllocatorTest, WhatABufferOwnsCannotBeFreedByItsAddress) {
   allocator.free_raw(address);
   const Buffer next = allocator.allocate(1024);
   ASSERT_EQ(next.address(), address);
-  EXPECT_THROW(allocator.free_raw(address), UsageError);
+  EXPECT_THROW(allocator.free_raw(address), InvalidArgument);
   EXPECT_EQ(allocator.stats().allocation.all.current, 1);
 }
 
@@ -250,7 +252,7 @@ TEST_F(AllocatorConcurrencyTest, OfSeveralThreadsThatFreeAnAddressAtOnceOneSucce
         try {
           allocator.free_raw(address);
           ++succeeded;
-        } catch (const UsageError&) {
+        } catch (const InvalidArgument&) {
         }
       };
       std::vector<std::thread> threads;
@@ -266,7 +268,7 @@ TEST_F(AllocatorTest, AnAddressOfAnotherAllocatorIsForeign) {
   Allocator first(device());
   Allocator second(device());
   const DeviceAddress address = first.allocate_raw(512);
-  EXPECT_THROW(second.free_raw(address), UsageError);
+  EXPECT_THROW(second.free_raw(address), InvalidArgument);
   first.free_raw(address);
 }
 
@@ -329,7 +331,7 @@ TEST_F(AllocatorTest, ABadFractionIsAMistakeAndTheOldOneStays) {
   Allocator allocator(device());
   allocator.set_memory_fraction(0.5);
   for (double fraction : {-0.25, 1.5, std::numeric_limits<double>::quiet_NaN()}) {
-    EXPECT_THROW(allocator.set_memory_fraction(fraction), UsageError);
+    EXPECT_THROW(allocator.set_memory_fraction(fraction), InvalidArgument);
   }
   EXPECT_EQ(allocator.memory_fraction(), 0.5);
 }
@@ -338,7 +340,7 @@ TEST_F(AllocatorTest, OptionsThatMakeNoSenseAreRefused) {
   const auto refuses = [&](const std::function<void(AllocatorOptions&)>& spoil) {
     AllocatorOptions options;
     spoil(options);
-    EXPECT_THROW(Allocator(device(), options), UsageError);
+    EXPECT_THROW(Allocator(device(), options), InvalidArgument);
   };
   refuses([](AllocatorOptions& options) { options.memory_fraction = -1; });
   refuses([](AllocatorOptions& options) { options.memory_fraction = 1.5; });
@@ -355,21 +357,21 @@ TEST_F(AllocatorTest, PoolsForUsersAndForCapturesCountSeparately) {
   EXPECT_EQ(allocator.make_pool(), (PoolId{0, 2}));
   EXPECT_EQ(allocator.make_capture_pool(), (PoolId{1, 0}));
   EXPECT_EQ(allocator.pool_use_count({0, 2}), 1);
-  EXPECT_THROW(static_cast<void>(allocator.pool_use_count({0, 3})), UsageError);
+  EXPECT_THROW(static_cast<void>(allocator.pool_use_count({0, 3})), InvalidArgument);
 }
 
 TEST_F(AllocatorTest, APoolIsRoutedToAndLetGo) {
   Allocator allocator(device());
   const PoolId pool = allocator.make_pool();
-  EXPECT_THROW(allocator.begin_routing(pool, nullptr), UsageError);
+  EXPECT_THROW(allocator.begin_routing(pool, nullptr), InvalidArgument);
   allocator.begin_routing(pool, [](StreamId) { return true; });
-  EXPECT_THROW(allocator.begin_routing(pool, [](StreamId) { return true; }), UsageError);
+  EXPECT_THROW(allocator.begin_routing(pool, [](StreamId) { return true; }), InvalidArgument);
   static_cast<void>(allocator.allocate(20 * kMiB));
   allocator.end_routing(pool);
-  EXPECT_THROW(allocator.end_routing(pool), UsageError);
+  EXPECT_THROW(allocator.end_routing(pool), InvalidArgument);
   allocator.release_pool(pool);
   allocator.release_pool(pool);
-  EXPECT_THROW(allocator.release_pool(pool), UsageError);
+  EXPECT_THROW(allocator.release_pool(pool), InvalidArgument);
   EXPECT_EQ(used_bytes(), 20 * kMiB);
   allocator.trim(pool);
   EXPECT_EQ(used_bytes(), 0U);
@@ -381,8 +383,8 @@ TEST_F(AllocatorTest, APoolThatIsGoneHasNothingToTrimAndOneNeverMadeIsAMistake) 
   allocator.release_pool(pool);
   allocator.trim();
   allocator.trim(pool);
-  EXPECT_THROW(allocator.trim(PoolId{0, pool.user + 1}), UsageError);
-  EXPECT_THROW(allocator.trim(PoolId{1, 0}), UsageError);
+  EXPECT_THROW(allocator.trim(PoolId{0, pool.user + 1}), InvalidArgument);
+  EXPECT_THROW(allocator.trim(PoolId{1, 0}), InvalidArgument);
 }
 
 TEST_F(AllocatorTest, TheDestructorGivesEverythingBack) {

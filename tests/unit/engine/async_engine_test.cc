@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The driver's stream-ordered pool as an engine: what it asks the driver for, what it waits for,
 // and what it cannot do. That it is an engine like others is the contract suite's business.
 #include "engine/async/async_engine.h"
@@ -119,10 +121,10 @@ TEST_F(AsyncEngineTest, BlocksAreExactlyAsLargeAsAskedForAndSegmentsOfTheirOwn) 
 TEST_F(AsyncEngineTest, WhatIsReservedIsWhatTheDriverSays) {
   const Block* small = allocate(1000);
   EXPECT_GT(reserved_bytes(), small->bytes) << "the driver rounds";
-  EXPECT_EQ(reserved_bytes(), device().pool_use()->reserved_bytes);
+  EXPECT_EQ(reserved_bytes(), device().driver_pool_stats()->reserved_bytes);
   free(allocate(40 * kMiB));
   EXPECT_EQ(engine_->stats().allocated_bytes.all.current, 1000);
-  EXPECT_EQ(reserved_bytes(), device().pool_use()->reserved_bytes);
+  EXPECT_EQ(reserved_bytes(), device().driver_pool_stats()->reserved_bytes);
   EXPECT_GE(reserved_bytes(), 40 * kMiB) << "the driver keeps it";
   const AllocatorStats stats = engine_->stats();
   EXPECT_EQ(stats.pools.at(PoolId{}).reserved_bytes.all.current, stats.reserved_bytes.all.current);
@@ -188,7 +190,7 @@ TEST_F(AsyncEngineTest, TrimToGivesBackWhatIsLeftOfPoolsFirstAndNeverWaitsUnless
   EXPECT_EQ(waits(), 0U);
   finish(busy);
   EXPECT_EQ(trim_to(30 * kMiB), 20 * kMiB) << "the pool's goes first";
-  EXPECT_EQ(device().pool_use()->reserved_bytes, 30 * kMiB);
+  EXPECT_EQ(device().driver_pool_stats()->reserved_bytes, 30 * kMiB);
   EXPECT_EQ(trim_to(0), 30 * kMiB);
 }
 
@@ -255,7 +257,7 @@ TEST_F(AsyncEngineTest, AnAllocationInACaptureThatIsRoutedNowhereSaysWhatToDo) {
   const StreamId stream = new_stream();
   begin_capture(stream);
   const Status refusal = refused(kMiB, stream);
-  expect_kind(refusal, StatusKind::kUsage);
+  expect_kind(refusal, StatusKind::kInvalidArgument);
   EXPECT_THAT(refusal.message(), AllOf(HasSubstr("is capturing"), HasSubstr("begin_routing")));
   end_capture(stream);
   free(allocate(kMiB, stream));
@@ -334,7 +336,7 @@ TEST_F(AsyncEngineTest, APlugInBesidesIsRefused) {
   AllocatorOptions options = parse_options("engine:async,plugin_alloc:a,plugin_free:b");
   options.plugin.library = "libmy.so";
   const Status refusal = make_engine(device(), options).status();
-  expect_kind(refusal, StatusKind::kUsage);
+  expect_kind(refusal, StatusKind::kInvalidArgument);
   EXPECT_THAT(refusal.message(), HasSubstr("engine:async takes its memory from the driver's pool"));
 }
 
@@ -348,7 +350,7 @@ TEST_F(AsyncOnCudaTest, ADeviceWithoutAPoolIsToldAsSuchWhenTheAllocatorIsMade) {
   try {
     const Allocator allocator(device(), parse_options("engine:async"));
     ADD_FAILURE() << "it was made";
-  } catch (const UsageError& refusal) {
+  } catch (const InvalidArgument& refusal) {
     EXPECT_THAT(refusal.what(), AllOf(HasSubstr("stream-ordered pool"),
                                       HasSubstr("use engine:paged or engine:classic")));
   }
@@ -364,7 +366,7 @@ TEST_F(AsyncOnCudaTest, AnAllocatorHasHistoryAndSnapshotsWhichTheDriverDoesNotGi
   ASSERT_EQ(snapshot.segments.size(), 1U);
   EXPECT_EQ(snapshot.segments[0].blocks.size(), 1U);
   EXPECT_GE(snapshot.device_traces[0].size(), 6U);
-  EXPECT_THROW(allocator.share(kept), UsageError);
+  EXPECT_THROW(allocator.share(kept), InvalidArgument);
 }
 
 }  // namespace

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The table of plain addresses: alone, against a map, and by several threads.
 #include "engine/block_table.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Frees during a capture: set aside until it is over, or reused within it where its graph proves
 // that to be safe.
 #include <gtest/gtest.h>
@@ -246,7 +248,7 @@ TEST_F(CaptureTest, ACaptureElsewhereIsNotDisturbedByCollectingPendingFrees) {
 
 TEST_F(CaptureTest, MoreEndsThanBeginningsAreRefused) {
   start();
-  EXPECT_EQ(engine_->capture_ended().kind(), StatusKind::kUsage);
+  EXPECT_EQ(engine_->capture_ended().kind(), StatusKind::kInvalidArgument);
   engine_->capture_began();
   EXPECT_TRUE(engine_->capture_ended().ok());
 }

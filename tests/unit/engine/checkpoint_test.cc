@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A private pool set back to what it was: with blocks too many, too few, and cut differently.
 #include "ashlar/checkpoint.h"
 
@@ -105,7 +107,7 @@ TEST_F(CheckpointTest, ASegmentGivenBackSinceIsAnErrorAndNothingChanges) {
   must(engine_->release_pool(kPool));
   trim(kPool);
   const Status refused_restore = engine_->restore(checkpoint).status();
-  EXPECT_EQ(refused_restore.kind(), StatusKind::kUsage) << refused_restore.to_string();
+  EXPECT_EQ(refused_restore.kind(), StatusKind::kInvalidArgument) << refused_restore.to_string();
   EXPECT_EQ(stats().reserved_bytes.all.current, 0);
 }
 
@@ -115,7 +117,7 @@ TEST_F(CheckpointTest, AnotherShapeOfTheMemoryIsFoundBeforeAnythingIsFreed) {
   PoolCheckpoint checkpoint = take();
   checkpoint.segments.front().blocks.front().range.begin = DeviceAddress(4096);
   const Status wrong = engine_->restore(checkpoint).status();
-  EXPECT_EQ(wrong.kind(), StatusKind::kUsage);
+  EXPECT_EQ(wrong.kind(), StatusKind::kInvalidArgument);
   EXPECT_NE(wrong.message().find("could not find"), std::string::npos) << wrong.to_string();
   EXPECT_TRUE(live->is_allocated());
 }
@@ -127,7 +129,7 @@ TEST_F(CheckpointTest, BlocksThatWaitForOtherStreamsForbidACheckpoint) {
   use_on(used, busy);
   free(used);
   const Status taken = engine_->checkpoint(kPool).status();
-  EXPECT_EQ(taken.kind(), StatusKind::kUsage);
+  EXPECT_EQ(taken.kind(), StatusKind::kInvalidArgument);
   EXPECT_NE(taken.message().find("synchronize"), std::string::npos) << taken.to_string();
   finish(busy);
   free(allocate(kKiB));
@@ -141,7 +143,7 @@ TEST_F(CheckpointTest, ABlockInUseByOtherStreamsForbidsARestoreUntilItIsFreed) {
   const StreamId other = new_stream();
   use_on(block, other);
   const Status refused = engine_->restore(checkpoint).status();
-  EXPECT_EQ(refused.kind(), StatusKind::kUsage);
+  EXPECT_EQ(refused.kind(), StatusKind::kInvalidArgument);
   EXPECT_NE(refused.message().find("of pool {1, 0} is used by other streams: free it"),
             std::string::npos)
       << refused.to_string();
@@ -160,7 +162,7 @@ TEST_F(CheckpointTest, BlocksAllocatedWhileCachingIsOffForbidBoth) {
   Block* uncached = allocate(512);
   for (const Status& status :
        {engine_->checkpoint(kPool).status(), engine_->restore(empty).status()}) {
-    EXPECT_EQ(status.kind(), StatusKind::kUsage);
+    EXPECT_EQ(status.kind(), StatusKind::kInvalidArgument);
     EXPECT_NE(status.message().find("while caching was off"), std::string::npos)
         << status.to_string();
   }
@@ -171,12 +173,12 @@ TEST_F(CheckpointTest, BlocksAllocatedWhileCachingIsOffForbidBoth) {
 
 TEST_F(CheckpointTest, UnknownAndReleasedPoolsHaveNone) {
   start_pool();
-  EXPECT_EQ(engine_->checkpoint({7, 0}).status().kind(), StatusKind::kUsage);
-  EXPECT_EQ(engine_->restore({{7, 0}, {}}).status().kind(), StatusKind::kUsage);
+  EXPECT_EQ(engine_->checkpoint({7, 0}).status().kind(), StatusKind::kInvalidArgument);
+  EXPECT_EQ(engine_->restore({{7, 0}, {}}).status().kind(), StatusKind::kInvalidArgument);
   allocate(kKiB);
   end_route(kPool);
   must(engine_->release_pool(kPool));
-  EXPECT_EQ(engine_->checkpoint(kPool).status().kind(), StatusKind::kUsage);
+  EXPECT_EQ(engine_->checkpoint(kPool).status().kind(), StatusKind::kInvalidArgument);
 }
 
 }  // namespace

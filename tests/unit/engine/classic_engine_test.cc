@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Where blocks come from and where they go: best fit, split, merge, and the sizes of segments.
 #include "engine/classic/classic_engine.h"
 
@@ -194,7 +196,7 @@ TEST_F(ClassicEngineTest, TheDestructorGivesBackWhatIsStillInUse) {
 
 TEST_F(ClassicEngineTest, ARequestForNothingIsAMistake) {
   start();
-  EXPECT_EQ(refused(0).kind(), StatusKind::kUsage);
+  EXPECT_EQ(refused(0).kind(), StatusKind::kInvalidArgument);
 }
 
 TEST_F(ClassicEngineTest, AnExabyteIsRefusedWithoutAskingTheDevice) {

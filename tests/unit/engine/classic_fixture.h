@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A classic engine on a simulated device, and what it told of its acts.
 #pragma once
 

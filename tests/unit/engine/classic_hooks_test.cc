@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Trackers, observers, callbacks, and whatever else of a user's runs: when, and that it may call
 // back.
 #include <gmock/gmock.h>
@@ -137,10 +139,10 @@ TEST_F(ClassicHooksTest, AnAllocationKeepsItsOwnStackWhateverACallbackDoes) {
 TEST_F(ClassicHooksTest, WhatLettingGoEndsIsNotPutDownToTheCallBeforeIt) {
   start();
   Block* block = *engine_->allocate({512, {}, StackId(1)});
-  engine_->hold(block);
+  engine_->pin(block);
   free(block);
   must(engine_->allocate({512, {}, StackId(2)}).status());
-  engine_->let_go(block);
+  engine_->unpin(block);
   EXPECT_EQ(trace_.back().action, kFreeCompleted);
   EXPECT_EQ(trace_.back().stack, StackId(1)) << "who allocated it is all that is known";
 }

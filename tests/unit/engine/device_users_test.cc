@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Out of memory, and who else has the device's: in the message of each engine.
 #include "engine/device_users.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // An engine on a simulated device, in a test's words: allocate, use_on, finish, free.
 // classic_fixture.h and paged/paged_fixture.h add what only those engines have.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Segments that grow in place.
 #include <gmock/gmock.h>
 

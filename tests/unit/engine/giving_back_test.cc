@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Which pieces go when only so much is wanted.
 #include "engine/giving_back.h"
 

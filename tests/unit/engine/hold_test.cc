@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Blocks that are held, as those are that another process has open: freed or not, they keep their
 // memory until everybody has let go.
 #include <algorithm>
@@ -13,7 +15,7 @@ TEST_F(HoldTest, AHeldBlockThatIsFreedIsNotReusedBeforeItIsLetGo) {
   start();
   Block* block = allocate(kMiB);
   const DeviceAddress address = block->address;
-  engine_->hold(block);
+  engine_->pin(block);
   free(block);
   EXPECT_EQ(stats().allocated_bytes.all.current, 0);
   EXPECT_EQ(stats().active_bytes.all.current, static_cast<int64_t>(kMiB)) << "it is pending";
@@ -21,7 +23,7 @@ TEST_F(HoldTest, AHeldBlockThatIsFreedIsNotReusedBeforeItIsLetGo) {
   EXPECT_NE(other->address, address);
   free(other);
 
-  engine_->let_go(block);
+  engine_->unpin(block);
   EXPECT_EQ(stats().active_bytes.all.current, 0);
   EXPECT_EQ(allocate(kMiB)->address, address);
 }
@@ -29,20 +31,20 @@ TEST_F(HoldTest, AHeldBlockThatIsFreedIsNotReusedBeforeItIsLetGo) {
 TEST_F(HoldTest, EveryHolderMustLetGo) {
   start();
   Block* block = allocate(kMiB);
-  engine_->hold(block);
-  engine_->hold(block);
+  engine_->pin(block);
+  engine_->pin(block);
   free(block);
-  engine_->let_go(block);
+  engine_->unpin(block);
   EXPECT_EQ(stats().active.all.current, 1);
-  engine_->let_go(block);
+  engine_->unpin(block);
   EXPECT_EQ(stats().active.all.current, 0);
 }
 
 TEST_F(HoldTest, LettingGoOfABlockThatIsStillAllocatedChangesNothing) {
   start();
   Block* block = allocate(kMiB);
-  engine_->hold(block);
-  engine_->let_go(block);
+  engine_->pin(block);
+  engine_->unpin(block);
   EXPECT_EQ(stats().allocation.all.current, 1);
   free(block);
   EXPECT_EQ(stats().active.all.current, 0);
@@ -54,9 +56,9 @@ TEST_F(HoldTest, TheStreamsThatUsedItAreWaitedForAfterTheLastHolderLetGo) {
   Block* block = allocate(kMiB);
   const DeviceAddress address = block->address;
   use_on(block, side);
-  engine_->hold(block);
+  engine_->pin(block);
   free(block);
-  engine_->let_go(block);
+  engine_->unpin(block);
   EXPECT_EQ(stats().active.all.current, 1) << "the stream is not done with it";
   EXPECT_NE(allocate(kMiB)->address, address);
   finish(side);
@@ -69,11 +71,11 @@ TEST_F(HoldTest, TrimLeavesTheSegmentOfAHeldBlockAlone) {
     options.expandable_segments = expandable;
     start(options);
     Block* block = allocate(30 * kMiB);
-    engine_->hold(block);
+    engine_->pin(block);
     free(block);
     trim();
     EXPECT_GE(used_bytes(), 30 * kMiB);
-    engine_->let_go(block);
+    engine_->unpin(block);
     trim();
     EXPECT_EQ(used_bytes(), 0U);
     TearDown();
@@ -83,10 +85,10 @@ TEST_F(HoldTest, TrimLeavesTheSegmentOfAHeldBlockAlone) {
 TEST_F(HoldTest, TrackersHearThatTheFreeIsCompleteWhenTheLastHolderLetsGo) {
   start();
   Block* block = allocate(kMiB);
-  engine_->hold(block);
+  engine_->pin(block);
   free(block);
   EXPECT_EQ(trace_.back().action, TraceAction::kFreeRequested);
-  engine_->let_go(block);
+  engine_->unpin(block);
   EXPECT_EQ(trace_.back().action, TraceAction::kFreeCompleted);
 }
 
@@ -98,11 +100,11 @@ TEST_F(HoldTest, APoolWithAHeldBlockCannotBeRestored) {
   Block* block = allocate(kMiB);
   end_route(pool);
   const PoolCheckpoint before = *engine_->checkpoint(pool);
-  engine_->hold(block);
+  engine_->pin(block);
   const Status refused = engine_->restore(before).status();
-  EXPECT_EQ(refused.kind(), StatusKind::kUsage);
+  EXPECT_EQ(refused.kind(), StatusKind::kInvalidArgument);
   EXPECT_NE(refused.message().find("shared with other processes"), std::string::npos);
-  engine_->let_go(block);
+  engine_->unpin(block);
   EXPECT_TRUE(engine_->restore(before).ok());
 }
 

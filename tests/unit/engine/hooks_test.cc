@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Who hears of acts, when, and in which order; without an engine. That engines tell what they do is
 // in classic_hooks_test.cc and in the contract suite.
 #include "engine/hooks.h"

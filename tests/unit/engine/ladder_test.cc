@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What an allocation tries when the device is full, in which order, and what it counts.
 #include <gmock/gmock.h>
 
@@ -253,7 +255,7 @@ TEST_F(LadderTest, TheLimitCanBeChangedAndLifted) {
 TEST_F(LadderTest, AFractionOutsideOfZeroToOneIsAMistake) {
   start();
   for (double fraction : {-0.1, 1.1, std::numeric_limits<double>::quiet_NaN()}) {
-    EXPECT_EQ(engine_->set_memory_fraction(fraction).kind(), StatusKind::kUsage);
+    EXPECT_EQ(engine_->set_memory_fraction(fraction).kind(), StatusKind::kInvalidArgument);
   }
   EXPECT_EQ(engine_->memory_fraction(), 1.0);
 }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Somebody else's allocator, loaded from a shared object: as a whole engine, as the source of the
 // classic engine's segments, and of a pool's. The tests of PyTorch that need no PyTorch are here,
 // by what they assert.
@@ -57,7 +59,7 @@ class PluginTest : public testing::Test {
   std::string complaint(const AllocatorOptions& wrong) {
     try {
       const Allocator allocator(device(), wrong);
-    } catch (const UsageError& failure) {
+    } catch (const InvalidArgument& failure) {
       return failure.status().message();
     }
     return "no complaint";

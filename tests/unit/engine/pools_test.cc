@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Pools beside the default one: routing, who holds them, where their segments come from.
 #include <gmock/gmock.h>
 
@@ -95,11 +97,13 @@ TEST_F(PoolsTest, BothEndsOfARouteAreCheckedForMistakes) {
   start();
   const auto any = [](StreamId) { return true; };
   route(kFirst);
-  EXPECT_EQ(engine_->begin_routing(kFirst, any).kind(), StatusKind::kUsage) << "routed already";
+  EXPECT_EQ(engine_->begin_routing(kFirst, any).kind(), StatusKind::kInvalidArgument)
+      << "routed already";
   EXPECT_EQ(use_count(kFirst), 1) << "a mistake holds nothing";
   end_route(kFirst);
-  EXPECT_EQ(engine_->end_routing(kFirst).kind(), StatusKind::kUsage) << "not routed";
-  EXPECT_EQ(engine_->begin_routing({}, any).kind(), StatusKind::kUsage) << "the default pool";
+  EXPECT_EQ(engine_->end_routing(kFirst).kind(), StatusKind::kInvalidArgument) << "not routed";
+  EXPECT_EQ(engine_->begin_routing({}, any).kind(), StatusKind::kInvalidArgument)
+      << "the default pool";
 }
 
 TEST_F(PoolsTest, EveryHolderMustLetGo) {
@@ -200,11 +204,11 @@ TEST_F(PoolsTest, TrimmingAPoolThatIsHeldChangesNothingAndIsNoMistake) {
 
 TEST_F(PoolsTest, TrimmingAPoolThatIsGoneOrNeverWasIsAMistake) {
   start();
-  EXPECT_EQ(engine_->trim(kFirst).kind(), StatusKind::kUsage);
+  EXPECT_EQ(engine_->trim(kFirst).kind(), StatusKind::kInvalidArgument);
   must(engine_->create_pool(kFirst, {}));
   must(engine_->release_pool(kFirst));
   trim(kFirst);
-  EXPECT_EQ(engine_->trim(kFirst).kind(), StatusKind::kUsage);
+  EXPECT_EQ(engine_->trim(kFirst).kind(), StatusKind::kInvalidArgument);
 }
 
 TEST_F(PoolsTest, APoolThatWasLetGoCannotBeUsedAgain) {
@@ -214,18 +218,19 @@ TEST_F(PoolsTest, APoolThatWasLetGoCannotBeUsedAgain) {
   end_route(kFirst);
   must(engine_->release_pool(kFirst));
   EXPECT_EQ(engine_->begin_routing(kFirst, [](StreamId) { return true; }).kind(),
-            StatusKind::kUsage);
-  EXPECT_EQ(engine_->retain_pool(kFirst).kind(), StatusKind::kUsage);
-  EXPECT_EQ(engine_->release_pool(kFirst).kind(), StatusKind::kUsage) << "below zero";
-  EXPECT_EQ(engine_->create_pool(kFirst, {}).kind(), StatusKind::kUsage) << "still there";
+            StatusKind::kInvalidArgument);
+  EXPECT_EQ(engine_->retain_pool(kFirst).kind(), StatusKind::kInvalidArgument);
+  EXPECT_EQ(engine_->release_pool(kFirst).kind(), StatusKind::kInvalidArgument) << "below zero";
+  EXPECT_EQ(engine_->create_pool(kFirst, {}).kind(), StatusKind::kInvalidArgument) << "still there";
 }
 
 TEST_F(PoolsTest, APoolNobodyMadeIsAMistake) {
   start();
-  EXPECT_EQ(engine_->release_pool(kFirst).kind(), StatusKind::kUsage);
-  EXPECT_EQ(engine_->retain_pool(kFirst).kind(), StatusKind::kUsage);
-  EXPECT_EQ(engine_->pool_use_count(kFirst).status().kind(), StatusKind::kUsage);
-  EXPECT_EQ(engine_->create_pool({}, {}).kind(), StatusKind::kUsage) << "the default pool";
+  EXPECT_EQ(engine_->release_pool(kFirst).kind(), StatusKind::kInvalidArgument);
+  EXPECT_EQ(engine_->retain_pool(kFirst).kind(), StatusKind::kInvalidArgument);
+  EXPECT_EQ(engine_->pool_use_count(kFirst).status().kind(), StatusKind::kInvalidArgument);
+  EXPECT_EQ(engine_->create_pool({}, {}).kind(), StatusKind::kInvalidArgument)
+      << "the default pool";
 }
 
 TEST_F(PoolsTest, APoolMayHaveOneBlockPerSegment) {

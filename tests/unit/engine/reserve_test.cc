@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // How many addresses expandable segments reserve: by fraction, by size, by class of stream.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A simulated machine in a test's words: streams that are busy until they finish, and what the
 // device was asked. It keeps books only, unless a test wants bytes, and follows a seed, so that the
 // same test sees the same order each time: a call that waits for a held stream fails instead of
@@ -27,7 +29,7 @@ class SimFixture : public ::testing::Test {
 
   Device& device() { return plain_ != nullptr ? *plain_ : machine_->device(kDevice); }
   size_t used_bytes() {
-    const MemoryUse use = *device().memory_use();
+    const MemoryStats use = *device().memory_stats();
     return use.total_bytes - use.free_bytes;
   }
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Sizes: the table of the specification, rounding in divisions, and what oversize means.
 #include "engine/size_policy.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The counters: what makes each rise and fall, peaks and totals, and PyTorch's names.
 #include <gmock/gmock.h>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Ownership by streams: who may reuse what, and when.
 #include "classic_fixture.h"
 

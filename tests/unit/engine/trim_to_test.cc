@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What the classic engine gives back first, and how much of it.
 #include "unit/engine/classic_fixture.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Frees that wait, without an engine: what becomes free when, in which order, and what the device
 // is asked for it. That engines wait for what they must is in the contract suite.
 #include "engine/waiting_frees.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The libraries' one-call functions.
 #include "unit/files/compressed.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Plain and compressed input, whole, damaged, cut off, and far too large.
 #include "files/input.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // JSON, as we write it and as others might.
 #include "files/json_reader.h"
 

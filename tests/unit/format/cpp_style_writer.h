@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Pickles as PyTorch's C++ writer makes them: protocol 2, each container's items at once however
 // many, equal strings and shared containers through numbered puts, addresses as signed numbers.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Views and extents of a file: what is read, and what is refused because it cannot be.
 #include "format/extent_reader.h"
 

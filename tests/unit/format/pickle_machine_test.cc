@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Every opcode, and what a hostile file might try.
 #include "format/pickle_machine.h"
 

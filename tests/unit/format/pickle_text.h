@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Pickles by hand, piece by piece: each function returns the bytes that build one value.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Snapshots from pickles that a test wrote by hand.
 #pragma once
 

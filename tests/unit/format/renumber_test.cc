@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Tables in the order of first use.
 #include "format/renumber.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // One of everything.
 #include "unit/format/sample_snapshot.h"
 

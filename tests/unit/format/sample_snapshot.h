@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A small snapshot with one of everything, its tables in the order of first use.
 #pragma once
 

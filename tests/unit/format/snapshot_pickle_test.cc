@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Written and read back.
 #include "format/snapshot_pickle.h"
 

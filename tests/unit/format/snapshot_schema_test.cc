@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What a file says and what it means: every version of PyTorch's schema, and what is wrong with
 // files that are none. Long because each version of the schema has its own file.
 #include <gmock/gmock.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // JSON, Perfetto's traces, CSV, and the text they are made of.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

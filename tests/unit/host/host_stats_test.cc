@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The statistics of pinned memory: what they count, true peaks, resets, and PyTorch's names.
 #include "ashlar/host_stats.h"
 

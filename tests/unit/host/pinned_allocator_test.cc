@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Allocating and freeing pinned memory: reuse, bad input, limits, a full host, and what is locked
 // while the device is asked.
 #include "host/pinned_allocator.h"
@@ -48,10 +50,10 @@ TEST_F(PinnedAllocatorTest, BadInputIsRefusedAndChangesNothing) {
       *PinnedAllocator::create(other_device(), options_, clock_);
   PinnedBlock* foreign = *other->allocate(kMiB);
   const auto before = pinned().stats().flatten();
-  EXPECT_EQ(pinned().allocate(0).status().kind(), StatusKind::kUsage);
-  EXPECT_EQ(pinned().free(nullptr).kind(), StatusKind::kUsage);
-  EXPECT_EQ(pinned().free(freed).kind(), StatusKind::kUsage) << "double free";
-  EXPECT_EQ(pinned().free(foreign).kind(), StatusKind::kUsage) << "another device's";
+  EXPECT_EQ(pinned().allocate(0).status().kind(), StatusKind::kInvalidArgument);
+  EXPECT_EQ(pinned().free(nullptr).kind(), StatusKind::kInvalidArgument);
+  EXPECT_EQ(pinned().free(freed).kind(), StatusKind::kInvalidArgument) << "double free";
+  EXPECT_EQ(pinned().free(foreign).kind(), StatusKind::kInvalidArgument) << "another device's";
   EXPECT_EQ(pinned().stats().flatten(), before);
   EXPECT_TRUE(pinned().validate().ok()) << pinned().validate().to_string();
 }

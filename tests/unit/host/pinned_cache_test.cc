@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Which cached block serves a request.
 #include "host/pinned_cache.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Pinned memory and captures: what the allocator does meanwhile disturbs no capture, and what a
 // graph may use is kept until its owner says that the graph is gone.
 #include <thread>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Eight threads on one allocator, on shared streams, freeing each other's blocks. Device work
 // writes to the blocks, so that a block used again too early is a race that ThreadSanitizer sees,
 // and a byte that this test sees.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Pinned memory of a simulated device, in a test's words: allocate, use_on, free; streams that
 // are busy until they are told to finish; and whether a block is used again.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A naive model of the pinned allocator: plain lists, searched from end to end, with its own
 // arithmetic. The random test does everything twice, here and there, and compares.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Pools of pinned memory: kept apart, routed to by stream, held and let go.
 #include "host/pinned_pools.h"
 
@@ -149,7 +151,9 @@ TEST_F(PinnedPoolsTest, PartsOfTheReserveSegmentOutliveTheirPoolInTheDefaultOne)
 }
 
 TEST_F(PinnedPoolsTest, MisuseIsRefusedAndChangesNothing) {
-  const auto is_misuse = [](const Status& status) { return status.is(StatusKind::kUsage); };
+  const auto is_misuse = [](const Status& status) {
+    return status.is(StatusKind::kInvalidArgument);
+  };
   const RouteFilter everything = [](StreamId) { return true; };
   EXPECT_TRUE(is_misuse(pinned().begin_routing({}, everything))) << "the default pool";
   EXPECT_TRUE(is_misuse(pinned().begin_routing(kPool, nullptr)));

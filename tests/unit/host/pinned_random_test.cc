@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Random runs against the naive model: allocations, frees, streams, captures, pools and trims, all
 // of it compared after every step. Another seed: --gtest_random_seed=N.
 #include <array>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // How large blocks are: the bounds on waste, and PyTorch's powers of two.
 #include "host/pinned_sizes.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Registered memory and the reserve segment.
 #include "host/pinned_source.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Blocks that streams use: freed for the caller, and used again only when the streams are done.
 #include <atomic>
 #include <thread>
@@ -129,10 +131,10 @@ TEST_F(PinnedStreamsTest, MemoryThatIsNotOursIsNotRecorded) {
   EXPECT_FALSE(*pinned().record_stream(static_cast<const void*>(nullptr), use));
   EXPECT_FALSE(*pinned().record_stream(freed->memory.begin, use));
   EXPECT_FALSE(*pinned().record_stream(block->memory.begin + block->bytes(), use));
-  EXPECT_EQ(pinned().record_stream(freed, use).status().kind(), StatusKind::kUsage);
+  EXPECT_EQ(pinned().record_stream(freed, use).status().kind(), StatusKind::kInvalidArgument);
   EXPECT_EQ(pinned().record_stream(block, {&device(), StreamId(12345)}).status().kind(),
-            StatusKind::kUsage);
-  EXPECT_EQ(pinned().record_stream(block, {}).status().kind(), StatusKind::kUsage);
+            StatusKind::kInvalidArgument);
+  EXPECT_EQ(pinned().record_stream(block, {}).status().kind(), StatusKind::kInvalidArgument);
   free(block);
   EXPECT_EQ(pinned().stats().active_requests.current, 0) << "nothing of it was noted";
 }
@@ -149,8 +151,8 @@ TEST_F(PinnedStreamsTest, ABlockThatWaitsIsNeitherFreedNorRecordedAgain) {
   const auto before = pinned().stats().flatten();
   for (PinnedBlock* block : {pending, in_graph}) {
     const StreamUse use{&device(), stream};
-    EXPECT_EQ(pinned().free(block).kind(), StatusKind::kUsage);
-    EXPECT_EQ(pinned().record_stream(block, use).status().kind(), StatusKind::kUsage);
+    EXPECT_EQ(pinned().free(block).kind(), StatusKind::kInvalidArgument);
+    EXPECT_EQ(pinned().record_stream(block, use).status().kind(), StatusKind::kInvalidArgument);
     EXPECT_FALSE(*pinned().record_stream(block->memory.begin, use));
   }
   EXPECT_EQ(pinned().stats().flatten(), before);
@@ -277,7 +279,7 @@ TEST_F(PinnedStreamsTest, ABlockOfADestroyedStreamComesBackWithTheNextTrim) {
   use_on(block, stream);
   ASSERT_TRUE(device().destroy_stream(stream).ok());
   free(block);
-  EXPECT_EQ(pinned().allocate(kBytes).status().kind(), StatusKind::kUsage) << "told once";
+  EXPECT_EQ(pinned().allocate(kBytes).status().kind(), StatusKind::kInvalidArgument) << "told once";
   EXPECT_NE(allocate(kBytes), block);
   EXPECT_EQ(call_count(DeviceCall::kSynchronizeDevice), 0U);
   EXPECT_TRUE(pinned().trim().ok());
@@ -291,8 +293,8 @@ TEST_F(PinnedStreamsTest, ABlockWhoseEventMeansNothingAnyMoreComesBackWithTheNex
   PinnedBlock* block = allocate(kBytes);
   free_used_on(block, stream);
   finish(stream);
-  fail_next(DeviceCall::kIsDone, Status::usage("injected: no such event"));
-  EXPECT_EQ(pinned().allocate(kBytes).status().kind(), StatusKind::kUsage);
+  fail_next(DeviceCall::kIsDone, Status::invalid_argument("injected: no such event"));
+  EXPECT_EQ(pinned().allocate(kBytes).status().kind(), StatusKind::kInvalidArgument);
   EXPECT_NE(allocate(kBytes), block);
   EXPECT_EQ(pinned().stats().pending_blocks.current, 1);
   EXPECT_TRUE(pinned().trim().ok());

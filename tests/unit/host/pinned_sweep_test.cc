@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Every device call fails once, in every way: no block is lost, nothing leaks, and once the device
 // is well again everything is as if nothing had happened.
 #include <array>
@@ -208,7 +210,7 @@ std::vector<SweepCase> failing_cases() {
   registered.reserve_segment_bytes = 256 * kKiB;
   return {{"Faults", plain},
           {"OutOfMemory", plain, sim::FaultAction::kFail, Status::out_of_memory("full")},
-          {"Usage", plain, sim::FaultAction::kFail, Status::usage("injected")},
+          {"Usage", plain, sim::FaultAction::kFail, Status::invalid_argument("injected")},
           {"FaultsWhenRegistered", registered}};
 }
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Polling in the background, on a clock that the test moves on.
 #include "host/poller.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A server that says what it was asked, for tests that ask it.
 #pragma once
 

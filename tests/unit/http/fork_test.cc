@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A server in a process that forks: its children have copies of all it has, but no threads.
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A host without memory: every allocation that the server's threads make for a connection fails
 // once, and nobody's process ends by it. The failing operator new serves the whole executable.
 #include <gtest/gtest.h>

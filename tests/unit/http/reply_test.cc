@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What is taken for an answer, and what is not.
 #include "http/reply.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The reader of requests: what is taken, and what is refused with which code.
 #include "http/request.h"
 

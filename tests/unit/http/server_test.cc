@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The server over real sockets.
 #include "http/server.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Blocking calls on a plain socket.
 #include "unit/http/socket_client.h"
 

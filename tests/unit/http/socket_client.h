@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A client that can send anything, well-formed or not, and sees every byte of the answer.
 #pragma once
 

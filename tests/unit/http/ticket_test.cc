@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Ways in that work once, and only for the same user.
 #include "http/ticket.h"
 

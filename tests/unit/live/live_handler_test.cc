@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What is answered to whoever watches, without a socket; and what it is made of.
 #include "live/live_handler.h"
 
@@ -32,7 +34,7 @@ class Sample final : public Showcase {
   Result<Snapshot> snapshot(const Wanted& wanted) override {
     asked = wanted;
     if (meanwhile) meanwhile();
-    if (wanted.allocator != 3) return Status::usage("there is no such allocator");
+    if (wanted.allocator != 3) return Status::invalid_argument("there is no such allocator");
     return Snapshot();
   }
 

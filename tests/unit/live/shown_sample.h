@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A process as a test wants it, without any allocator.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The ring of acts: what stays, in which order, with which time, text and stack.
 #include "observe/history.h"
 
@@ -325,7 +327,7 @@ TEST_F(HistoryTest, StacksOfNoKindAreAMistake) {
   HistoryOptions options;
   options.context = RecordContext::kAll;
   options.native_stacks = false;
-  EXPECT_EQ(history_.start(options).kind(), StatusKind::kUsage);
+  EXPECT_EQ(history_.start(options).kind(), StatusKind::kInvalidArgument);
   EXPECT_FALSE(history_.is_on());
 }
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Many threads share, open, close and free at once; in the end nothing is held any more.
 #include <thread>
 #include <vector>

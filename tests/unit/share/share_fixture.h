@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Two machines in one process, as two processes would have them: one allocator shares, the other
 // opens. With real memory, so that contents can be compared.
 #pragma once
@@ -30,7 +32,7 @@ class Side {
 
   Device& device(uint64_t index = 0) const { return machine->device(DeviceIndex(index)); }
   size_t used_bytes() const {
-    const MemoryUse use = *device().memory_use();
+    const MemoryStats use = *device().memory_stats();
     return use.total_bytes - use.free_bytes;
   }
   int64_t active_bytes() const { return allocator->stats().active_bytes.all.current; }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The bytes of a share handle: every field there and back, and what is said of bytes that are none.
 #include "share/share_format.h"
 

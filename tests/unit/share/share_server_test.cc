@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The exporter: what it shares, whom it answers, and that nobody can keep it from answering others.
 #include "share/share_server.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Where a shared block's memory comes from, and so how it travels: whole segments by the device's
 // handles, extents by file descriptors. The suites about sharing run with each.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Sharing as a program sees it: Share, SharedBuffer, peers, and what is thrown for which mistake.
 #include "ashlar/sharing.h"
 
@@ -53,10 +55,10 @@ TEST_P(SharingFacadeTest, APlainAddressCanBeSharedByItsStart) {
     exporter_.write(address, 5);
     EXPECT_EQ(importer_.read(importer_.allocator->open_shared(share.handle()).address()), 5U);
   }
-  EXPECT_THAT(complaint<UsageError>([&] { (void)exporter_.allocator->share(address + 512); }),
+  EXPECT_THAT(complaint<InvalidArgument>([&] { (void)exporter_.allocator->share(address + 512); }),
               HasSubstr("is not an allocation"));
   exporter_.allocator->free_raw(address);
-  EXPECT_THAT(complaint<UsageError>([&] { (void)exporter_.allocator->share(address); }),
+  EXPECT_THAT(complaint<InvalidArgument>([&] { (void)exporter_.allocator->share(address); }),
               HasSubstr("is not an allocation"));
 }
 
@@ -148,13 +150,13 @@ TEST_P(SharingFacadeTest, ATrimGivesBackWhatItCanThoughAnImportFails) {
 
 TEST_P(SharingFacadeTest, MistakesAreTypedAndChangeNothing) {
   Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
-  EXPECT_THAT(complaint<UsageError>([&] { (void)exporter_.allocator->share(Buffer()); }),
+  EXPECT_THAT(complaint<InvalidArgument>([&] { (void)exporter_.allocator->share(Buffer()); }),
               HasSubstr("an empty buffer"));
-  EXPECT_THAT(complaint<UsageError>([&] { (void)importer_.allocator->share(buffer); }),
+  EXPECT_THAT(complaint<InvalidArgument>([&] { (void)importer_.allocator->share(buffer); }),
               HasSubstr("of another allocator"));
   Share share = exporter_.allocator->share(buffer);
   EXPECT_THAT(
-      complaint<UsageError>([&] { (void)exporter_.allocator->open_shared(share.handle()); }),
+      complaint<InvalidArgument>([&] { (void)exporter_.allocator->open_shared(share.handle()); }),
       HasSubstr("shared that block itself"));
   EXPECT_THAT(complaint<FormatError>([&] { (void)importer_.allocator->open_shared("nonsense"); }),
               HasSubstr("not the handle"));
@@ -167,8 +169,8 @@ TEST_P(SharingFacadeTest, MistakesAreTypedAndChangeNothing) {
   EXPECT_THAT(complaint<DeviceError>([&] { (void)importer_.allocator->open_shared(handle); }),
               HasSubstr("ended that share"));
   SharedBuffer nothing;
-  EXPECT_THROW(nothing.record_stream(kDefaultStream), UsageError);
-  EXPECT_THROW((void)nothing.is_exporter_alive(), UsageError);
+  EXPECT_THROW(nothing.record_stream(kDefaultStream), InvalidArgument);
+  EXPECT_THROW((void)nothing.is_exporter_alive(), InvalidArgument);
   buffer.reset();
   EXPECT_EQ(exporter_.active_bytes(), 0);
 }
@@ -192,16 +194,17 @@ TEST_P(SharingFacadeTest, TheBaseAllocationIsTheSegmentAndBlocksOfExtentsHaveNon
   const Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
   const DeviceAddress raw = exporter_.allocator->allocate_raw(3 * kMiB);
   if (is_of_extents(GetParam())) {
-    EXPECT_THAT(complaint<UsageError>([&] { (void)exporter_.allocator->base_allocation(buffer); }),
-                HasSubstr("expandable_segments:False"));
-    EXPECT_THROW((void)exporter_.allocator->base_allocation(raw), UsageError);
+    EXPECT_THAT(
+        complaint<InvalidArgument>([&] { (void)exporter_.allocator->base_allocation(buffer); }),
+        HasSubstr("expandable_segments:False"));
+    EXPECT_THROW((void)exporter_.allocator->base_allocation(raw), InvalidArgument);
   } else {
     const AddressRange segment{first.address(), 20 * kMiB};
     EXPECT_EQ(exporter_.allocator->base_allocation(buffer), segment);
     EXPECT_EQ(exporter_.allocator->base_allocation(raw), segment);
   }
-  EXPECT_THROW((void)exporter_.allocator->base_allocation(DeviceAddress(1)), UsageError);
-  EXPECT_THROW((void)importer_.allocator->base_allocation(buffer), UsageError);
+  EXPECT_THROW((void)exporter_.allocator->base_allocation(DeviceAddress(1)), InvalidArgument);
+  EXPECT_THROW((void)importer_.allocator->base_allocation(buffer), InvalidArgument);
   exporter_.allocator->free_raw(raw);
 }
 
@@ -218,7 +221,7 @@ TEST_P(SharingFacadeTest, APeerMayTouchWhatThereIsAndWhatWillBe) {
   EXPECT_TRUE(peer.fill(before.address(), 1, 4, kDefaultStream).ok());
   EXPECT_TRUE(peer.fill(after.address(), 1, 4, kDefaultStream).ok());
   EXPECT_TRUE(peer.synchronize_device().ok());
-  EXPECT_THROW(exporter_.allocator->enable_peer_access(exporter_.device(0)), UsageError);
+  EXPECT_THROW(exporter_.allocator->enable_peer_access(exporter_.device(0)), InvalidArgument);
 }
 
 TEST_P(SharingFacadeTest, APeerMayTouchWhatWasOpenedOfOthers) {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A block that the paged engine put together from extents of several places, and shared: as long as
 // an importer has it, its memory is lent to nobody and given back to nobody, whatever happens.
 #include <vector>

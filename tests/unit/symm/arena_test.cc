@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The blocks of one rank: layout, addresses, ids; and the back ends that they come from.
 #include "symm/arena.h"
 
@@ -82,10 +84,10 @@ TEST_F(ArenaTest, InteriorPointersAreFoundAndOthersAreNot) {
 
 TEST_F(ArenaTest, FreesOnlyWhatBeginsABlock) {
   std::byte* buffer = allocate(1000);
-  EXPECT_EQ(arena_.free(buffer + 1).kind(), StatusKind::kUsage);
-  EXPECT_EQ(arena_.free(this).kind(), StatusKind::kUsage);
+  EXPECT_EQ(arena_.free(buffer + 1).kind(), StatusKind::kInvalidArgument);
+  EXPECT_EQ(arena_.free(this).kind(), StatusKind::kInvalidArgument);
   EXPECT_TRUE(arena_.free(buffer).ok());
-  EXPECT_EQ(arena_.free(buffer).kind(), StatusKind::kUsage);
+  EXPECT_EQ(arena_.free(buffer).kind(), StatusKind::kInvalidArgument);
   EXPECT_FALSE(arena_.find(buffer));
 }
 
@@ -101,7 +103,7 @@ TEST_F(ArenaTest, APersistentIdHasTheSameAddressAgain) {
   EXPECT_THAT(arena_.allocate(64, {{}, 7}).status().message(), HasSubstr("still in use"));
   ASSERT_TRUE(arena_.free(first).ok());
   EXPECT_FALSE(arena_.find(first));
-  EXPECT_EQ(arena_.free(first).kind(), StatusKind::kUsage);
+  EXPECT_EQ(arena_.free(first).kind(), StatusKind::kInvalidArgument);
   EXPECT_THAT(arena_.allocate(65, {{}, 7}).status().message(),
               HasSubstr("has 64 bytes, and 65 were asked for"));
   EXPECT_EQ(allocate(64, {{}, 7}), first);
@@ -156,7 +158,7 @@ TEST(Backends, Row16CanBeChosenAndChosenAgainUntilOneIsUsed) {
   EXPECT_THAT(backends.names(), ElementsAre("host"));
   EXPECT_THAT(backends.choose("other").message(), HasSubstr("is called other: there are host"));
   ASSERT_TRUE(backends.add(std::make_unique<OtherBackend>()).ok());
-  EXPECT_EQ(backends.add(std::make_unique<OtherBackend>()).kind(), StatusKind::kUsage);
+  EXPECT_EQ(backends.add(std::make_unique<OtherBackend>()).kind(), StatusKind::kInvalidArgument);
   EXPECT_TRUE(backends.choose("host").ok());  // the same one
   EXPECT_TRUE(backends.choose("other").ok());
   EXPECT_TRUE(backends.choose("host").ok());  // and back

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Barriers of threads and of processes.
 #include "symm/barrier.h"
 
@@ -72,16 +74,16 @@ TEST(Barrier, OfOneRankIsNothingButItsChecks) {
   const RankPads memory(1);
   const Failure failure;
   EXPECT_TRUE(barrier(memory.of(0), 0, {failure, a_moment()}).ok());
-  EXPECT_EQ(barrier(memory.of(0), 2, {failure}).kind(), StatusKind::kUsage);
+  EXPECT_EQ(barrier(memory.of(0), 2, {failure}).kind(), StatusKind::kInvalidArgument);
 }
 
 TEST(Barrier, IsRefusedOnAWrongChannelOrWithUnreachablePads) {
   const RankPads memory(2);
   const Failure failure;
   const Status wrong = barrier(memory.of(0), 2, {failure});
-  EXPECT_EQ(wrong.kind(), StatusKind::kUsage);
+  EXPECT_EQ(wrong.kind(), StatusKind::kInvalidArgument);
   EXPECT_THAT(wrong.message(), HasSubstr("channels 0 to 1"));
-  EXPECT_EQ(barrier(memory.of(0), -1, {failure}).kind(), StatusKind::kUsage);
+  EXPECT_EQ(barrier(memory.of(0), -1, {failure}).kind(), StatusKind::kInvalidArgument);
 
   RankMemory own(1, 128);
   const Pads pads = *Pads::over(1, 1, {nullptr, own.of(0)});

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Connections between ranks, here all in one process: who is let in, what is said, how it ends.
 #include "symm/channel/channel.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Groups whose ranks are threads of one process: what they share is the owner's own mapping.
 #include "symm/circle.h"
 
@@ -62,7 +64,7 @@ TEST_P(GroupConcurrency, PeersOfOneProcessShareTheOwnersMapping) {
     }
     EXPECT_EQ(group.pads()->pad_bytes(), 256U);
     EXPECT_TRUE(group.leave(patience()).ok());
-    EXPECT_EQ(group.leave(patience()).kind(), StatusKind::kUsage);
+    EXPECT_EQ(group.leave(patience()).kind(), StatusKind::kInvalidArgument);
   });
 }
 
@@ -89,7 +91,7 @@ TEST_P(GroupConcurrency, APersistentBlockKeepsItsPeers) {
     std::byte* buffer = *arena.allocate(64, {{}, 1});
     ASSERT_TRUE(group->rendezvous(buffer, patience()).ok());
     ASSERT_TRUE(arena.free(buffer).ok());
-    EXPECT_EQ(group->rendezvous(buffer, at_once()).status().kind(), StatusKind::kUsage);
+    EXPECT_EQ(group->rendezvous(buffer, at_once()).status().kind(), StatusKind::kInvalidArgument);
     ASSERT_EQ(*arena.allocate(64, {{}, 1}), buffer);
     EXPECT_TRUE(group->rendezvous(buffer, at_once()).ok());
     EXPECT_TRUE(group->leave(patience()).ok());
@@ -126,7 +128,7 @@ TEST_P(GroupConcurrency, RanksWithAndWithoutTheUuidOfADeviceAreRefusedAlike) {
         EXPECT_TRUE(joined.ok()) << "nobody differs: " << joined.to_string();
         return;
       }
-      EXPECT_EQ(joined.kind(), StatusKind::kUsage);
+      EXPECT_EQ(joined.kind(), StatusKind::kInvalidArgument);
       EXPECT_THAT(joined.message(), HasSubstr("whether their memory has the UUID of a device: "));
       EXPECT_THAT(joined.message(), HasSubstr("rank " + std::to_string(odd) + ": false"));
     });
@@ -225,7 +227,7 @@ TEST_F(GroupTest, RefusesWhatMakesNoSense) {
   const auto refused = [&](auto change) {
     CircleOptions options;
     change(options);
-    return join(options).kind() == StatusKind::kUsage;
+    return join(options).kind() == StatusKind::kInvalidArgument;
   };
   EXPECT_TRUE(refused([](CircleOptions& o) { o.rank = 1; }));
   EXPECT_TRUE(refused([](CircleOptions& o) { o.rank = -1; }));
@@ -235,18 +237,19 @@ TEST_F(GroupTest, RefusesWhatMakesNoSense) {
   EXPECT_TRUE(refused([](CircleOptions& o) { o.job = std::string(65, 'x'); }));
   EXPECT_TRUE(refused([](CircleOptions& o) { o.members = {1, 2}; }));
   EXPECT_TRUE(refused([](CircleOptions& o) { o.world_size = 2, o.members = {1, 1}; }));
-  EXPECT_EQ(Circle::join(arena_, nullptr, {}, patience()).status().kind(), StatusKind::kUsage);
+  EXPECT_EQ(Circle::join(arena_, nullptr, {}, patience()).status().kind(),
+            StatusKind::kInvalidArgument);
   EXPECT_EQ(Process::start({milliseconds(10), milliseconds(10)}).status().kind(),
-            StatusKind::kUsage);
+            StatusKind::kInvalidArgument);
 }
 
 TEST(ProcessOptions, ALeaseIsAtLeastThreeHeartbeats) {
   EXPECT_TRUE(Process::start({milliseconds(10), milliseconds(30)}).ok());
   const Status refused = Process::start({milliseconds(10), milliseconds(29)}).status();
-  EXPECT_EQ(refused.kind(), StatusKind::kUsage);
+  EXPECT_EQ(refused.kind(), StatusKind::kInvalidArgument);
   EXPECT_THAT(refused.message(), HasSubstr("a lease of 29 ms and a heartbeat every 10 ms"));
   EXPECT_EQ(Process::start({milliseconds(0), milliseconds(30)}).status().kind(),
-            StatusKind::kUsage);
+            StatusKind::kInvalidArgument);
 }
 
 TEST_F(GroupTest, AHandleGivesNothingOutsideItsBuffer) {
@@ -259,9 +262,9 @@ TEST_F(GroupTest, AHandleGivesNothingOutsideItsBuffer) {
       {0, 0, 91},        {0, 91, 0},       {0, -1, 1}, {0, INT64_MIN, 1},
       {0, INT64_MAX, 1}, {0, 1, SIZE_MAX}, {1, 0, 1},  {-1, 0, 1}};
   for (const auto& [rank, offset, bytes] : wrong) {
-    EXPECT_EQ(handle.at(rank, offset, bytes).status().kind(), StatusKind::kUsage);
+    EXPECT_EQ(handle.at(rank, offset, bytes).status().kind(), StatusKind::kInvalidArgument);
   }
-  EXPECT_EQ(group->rendezvous(&handle, patience()).status().kind(), StatusKind::kUsage);
+  EXPECT_EQ(group->rendezvous(&handle, patience()).status().kind(), StatusKind::kInvalidArgument);
   EXPECT_TRUE(group->leave(patience()).ok());
 }
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Which cores ranks have together, and whether they spin.
 #include "symm/cores.h"
 

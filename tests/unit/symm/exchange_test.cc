@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Ranks that give and get over a store: with threads for ranks, and what goes wrong.
 #include "symm/exchange.h"
 
@@ -110,7 +112,7 @@ TEST_F(ExchangeTest, WhoGetsThroughTheLastBarrierIsSeenByThoseWhoLookLater) {
   Member own(store, {0, 2});
   EXPECT_TRUE(own.exchange.finish(patience()).ok());
   const std::string keys[] = {"g/0/0"};
-  EXPECT_TRUE((*memory->look(keys, patience()))[0]);
+  EXPECT_TRUE((*memory->try_get(keys, patience()))[0]);
 }
 
 TEST_F(ExchangeTest, NamesAllRanksThatDidNotCome) {
@@ -215,7 +217,7 @@ TEST_F(ExchangeTest, ARankAloneIsAllThereAre) {
 TEST(Verdict, AStatusReadsAsItWasWritten) {
   const Status all[] = {Status(),
                         Status::out_of_memory("a"),
-                        Status::usage("b"),
+                        Status::invalid_argument("b"),
                         Status::unsupported("c"),
                         Status::format("d"),
                         Status::timeout("e"),

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The search over all orders of steps, and the fibers that it moves.
 #include "unit/symm/explorer.h"
 

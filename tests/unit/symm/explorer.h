@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Tries every order in which ranks can make their steps on shared memory, for algorithms that take
 // their memory as a parameter (symm/steps.h).
 //

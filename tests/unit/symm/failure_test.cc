@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What a group remembers of its end.
 #include "symm/failure.h"
 

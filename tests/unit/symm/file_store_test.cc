@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The store that is a folder: what it leaves there, and what it makes of what others put there.
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -40,7 +42,7 @@ class FileStoreTest : public ::testing::Test {
   void write(const std::string& name, const std::string& bytes) const {
     std::ofstream(fs::path(folder_.path()) / name) << bytes;
   }
-  Status look(const std::string& key) { return store_->look(Keys{key}, patience()).status(); }
+  Status look(const std::string& key) { return store_->try_get(Keys{key}, patience()).status(); }
 
   TemporaryFolder folder_;
   std::shared_ptr<Store> store_ = *open_file_store(folder_.path());
@@ -70,7 +72,7 @@ TEST_F(FileStoreTest, AMachineThatIsAheadFindsWhatOthersSetAndSweepsNoneOfItOut)
   const WallClockAhead ahead(std::chrono::hours(1));
   ASSERT_GE(std::chrono::system_clock::now() - before, std::chrono::hours(1));
   const std::shared_ptr<Store> there = *open_file_store(folder_.path());
-  EXPECT_TRUE((*there->look(Keys{"key"}, patience()))[0]);
+  EXPECT_TRUE((*there->try_get(Keys{"key"}, patience()))[0]);
   EXPECT_EQ(*there->add("count", 1, std::chrono::minutes(1), patience()), 6);
   EXPECT_TRUE(*there->erase("key", patience()));
 }
@@ -81,7 +83,7 @@ TEST_F(FileStoreTest, WhatAMachineSetThatIsAheadIsOverInTime) {
     ASSERT_TRUE(store_->set("key", "1", milliseconds(20), patience()).ok());
   }
   std::this_thread::sleep_for(milliseconds(60));
-  EXPECT_FALSE((*store_->look(Keys{"key"}, patience()))[0]);
+  EXPECT_FALSE((*store_->try_get(Keys{"key"}, patience()))[0]);
 }
 
 // Whoever may write there may set times; a file system keeps of them what it can.
@@ -91,7 +93,7 @@ TEST_F(FileStoreTest, ATimeThatIsFarAwayIsPastOrFuture) {
     EXPECT_TRUE(store_->set("key", "1", std::chrono::minutes(1), patience()).ok());
     const timespec times[2] = {{seconds, 0}, {seconds, 0}};
     EXPECT_EQ(::utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
-    return (*store_->look(Keys{"key"}, patience()))[0].has_value();
+    return (*store_->try_get(Keys{"key"}, patience()))[0].has_value();
   };
   EXPECT_FALSE(is_there_since(-9'300'000'000));
   EXPECT_TRUE(is_there_since(15'000'000'000));
@@ -165,7 +167,7 @@ TEST(StoreLifetimes, LongerThanAnyClockCountsAreForEver) {
          {milliseconds::max(), milliseconds(std::chrono::hours(2'600'000))}) {
       ASSERT_TRUE(store->set("key", "value", life, patience()).ok());
       const std::string keys[] = {"key"};
-      EXPECT_TRUE((*store->look(keys, patience()))[0]);
+      EXPECT_TRUE((*store->try_get(keys, patience()))[0]);
     }
   }
 }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A store that asks another one: for tests that come in between.
 #pragma once
 
@@ -21,9 +23,9 @@ class ForwardingStore : public Store {
              Deadline deadline) override {
     return store_->set(key, value, time_to_live, deadline);
   }
-  Result<std::vector<std::optional<std::string>>> look(std::span<const std::string> keys,
-                                                       Deadline deadline) override {
-    return store_->look(keys, deadline);
+  Result<std::vector<std::optional<std::string>>> try_get(std::span<const std::string> keys,
+                                                          Deadline deadline) override {
+    return store_->try_get(keys, deadline);
   }
   Result<int64_t> add(std::string_view key, int64_t amount, std::chrono::milliseconds time_to_live,
                       Deadline deadline) override {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Signals, counters and barriers in every order of their steps: nobody passes too early, nothing is
 // taken twice, nobody sleeps for ever.
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+#
 # Which code nvcc is asked for, by what it says it knows.
 #
 #   cmake -D CODES=cmake/AshlarKernelCodes.cmake -P tests/unit/symm/kernel_codes_test.cmake

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The kernels of symmetric memory on plain memory, one after the other on one thread, so that a
 // rank can be stopped between any two of them: what a call that timed out goes on with, and what
 // nobody does twice.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Signs of life, beaten by hand.
 #include "symm/leases.h"
 
@@ -67,7 +69,7 @@ TEST(Leases, RanksThatBeatLive) {
   here.leases.end(patience());
   there.leases.end(patience());
   const std::string keys[] = {"g/lives/0", "g/lives/1"};
-  const auto left = store->look(keys, patience());
+  const auto left = store->try_get(keys, patience());
   EXPECT_FALSE((*left)[0]);
   EXPECT_FALSE((*left)[1]);
 }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Memory order, tried on the processor at hand: message passing and store buffering through the
 // primitives, ten million times, or as often as ASHLAR_LITMUS_TURNS says.
 #include <algorithm>

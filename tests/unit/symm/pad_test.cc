@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Pads: sizes, addresses, checks, and what is said about them.
 #include "symm/pad.h"
 
@@ -82,12 +84,12 @@ TEST(Pad, SaysWhichChannelsAndRanksThereAre) {
   const Slots slots = RankPads(4, 3).of(1).slots();
   for (const int channel : {-1, 3}) {
     const Status wrong = slots.check_channel(channel);
-    EXPECT_EQ(wrong.kind(), StatusKind::kUsage);
+    EXPECT_EQ(wrong.kind(), StatusKind::kInvalidArgument);
     EXPECT_THAT(wrong.message(), HasSubstr("channels 0 to 2"));
   }
   for (const int rank : {-1, 4}) {
     const Status wrong = slots.check_rank(rank);
-    EXPECT_EQ(wrong.kind(), StatusKind::kUsage);
+    EXPECT_EQ(wrong.kind(), StatusKind::kInvalidArgument);
     EXPECT_THAT(wrong.message(), HasSubstr("expected 0 to 3"));
   }
   EXPECT_TRUE(slots.check_channel(2).ok());

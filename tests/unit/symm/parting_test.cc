@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What ranks leave in a store of any kind when their group has failed: nothing, in the end. Ranks
 // are threads here, each with all that a process has; the one that is killed is a process.
 #include <gmock/gmock.h>
@@ -35,7 +37,7 @@ class SeenKeys {
   std::vector<std::string> left_in(Store& store) ASHLAR_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     const std::vector<std::string> all(keys_.begin(), keys_.end());
-    const auto found = store.look(all, patience());
+    const auto found = store.try_get(all, patience());
     if (!found.ok()) return {found.status().to_string()};
     std::vector<std::string> left;
     for (size_t i = 0; i < all.size(); ++i) {
@@ -62,9 +64,9 @@ class CuttableStore final : public ForwardingStore {
     seen_.add(key);
     return ForwardingStore::set(key, value, time_to_live, deadline);
   }
-  Result<std::vector<std::optional<std::string>>> look(std::span<const std::string> keys,
-                                                       Deadline deadline) override {
-    return is_cut_ ? unreached() : ForwardingStore::look(keys, deadline);
+  Result<std::vector<std::optional<std::string>>> try_get(std::span<const std::string> keys,
+                                                          Deadline deadline) override {
+    return is_cut_ ? unreached() : ForwardingStore::try_get(keys, deadline);
   }
   Result<int64_t> add(std::string_view key, int64_t amount, milliseconds time_to_live,
                       Deadline deadline) override {

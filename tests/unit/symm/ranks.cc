@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Ranks for tests: memory from memfd_create, threads, and forked processes.
 #include "unit/symm/ranks.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Ranks for tests: threads of this process, or processes of their own, on memory that all of them
 // share.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Answers of Redis that do not arrive: the store asks again, and nothing is added twice.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // fork, exec, kill, wait.
 #include "unit/symm/redis_server.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A Redis server of a test's own: in a folder of its own, at a Unix socket, and at a port of this
 // machine if asked for, keeping nothing. It is ended with the test, by its id.
 #pragma once

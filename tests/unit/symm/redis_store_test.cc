@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Redis as a store: servers that are not there, that go and come back, that do not answer.
 #include "ashlar/redis_store.h"
 
@@ -102,7 +104,7 @@ TEST_F(RedisStoreTest, KeepsDatabasesApart) {
   other.database = 3;
   const std::shared_ptr<Store> third = *open_redis_store(other, patience());
   ASSERT_TRUE(third->set("key", "3", kNoEnd, patience()).ok());
-  EXPECT_FALSE((*store_->look(Keys{"key"}, patience()))[0]);
+  EXPECT_FALSE((*store_->try_get(Keys{"key"}, patience()))[0]);
 }
 
 TEST_F(RedisStoreTest, SaysThatAPasswordIsRefusedAtOnce) {
@@ -117,7 +119,7 @@ TEST_F(RedisStoreTest, DoesNotTakeAListForAValue) {
   const int pushed =
       std::system(("redis-cli -s " + server_->socket_path() + " rpush list 1 > /dev/null").c_str());
   ASSERT_EQ(pushed, 0);
-  EXPECT_FALSE((*store_->look(Keys{"list"}, patience()))[0]);
+  EXPECT_FALSE((*store_->try_get(Keys{"list"}, patience()))[0]);
   EXPECT_FALSE(store_->add("list", 1, kNoEnd, patience()).ok());
 }
 

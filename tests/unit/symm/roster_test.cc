@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Who joins: records, and what is left of earlier ones.
 #include "symm/roster.h"
 
@@ -96,9 +98,9 @@ TEST(Roster, ARankWhoseOldRecordIsThereHasNotCome) {
   EXPECT_EQ(late.kind(), StatusKind::kTimeout);
   EXPECT_THAT(late.message(), HasSubstr("rank 1 of group test did not come to join"));
   const std::string own[] = {"p/join/0"};
-  EXPECT_FALSE((*store->look(own, patience()))[0]);  // it takes back its own
+  EXPECT_FALSE((*store->try_get(own, patience()))[0]);  // it takes back its own
   const std::string old[] = {"p/join/1"};
-  EXPECT_FALSE((*store->look(old, patience()))[0]);  // and what nobody stands behind
+  EXPECT_FALSE((*store->try_get(old, patience()))[0]);  // and what nobody stands behind
 }
 
 // What a rank says that joins with two others, and gives up after so long.
@@ -220,10 +222,10 @@ TEST(RosterConcurrency, OptionsThatMustBeTheSameAreComparedAndNamed) {
   CircleOptions measures;
   measures.measures_thresholds = true;
   const std::vector<Status> sharing = join_with(7, 7, shares, {});
-  EXPECT_EQ(sharing[0].kind(), StatusKind::kUsage);
+  EXPECT_EQ(sharing[0].kind(), StatusKind::kInvalidArgument);
   EXPECT_THAT(sharing[0].message(), HasSubstr("may_share_device is: rank 0: true, rank 1: false"));
   const std::vector<Status> measuring = join_with(1, 2, {}, measures);
-  EXPECT_EQ(measuring[0].kind(), StatusKind::kUsage);
+  EXPECT_EQ(measuring[0].kind(), StatusKind::kInvalidArgument);
   EXPECT_THAT(measuring[0].message(),
               HasSubstr("measure_thresholds is: rank 0: false, rank 1: true"));
 }
@@ -231,7 +233,7 @@ TEST(RosterConcurrency, OptionsThatMustBeTheSameAreComparedAndNamed) {
 TEST(RosterConcurrency, OneDeviceForTwoRanksIsRefusedUnlessItIsMeantSo) {
   EXPECT_TRUE(join_with(1, 2, {})[0].ok());
   const Status refused = join_with(7, 7, {})[0];
-  EXPECT_EQ(refused.kind(), StatusKind::kUsage);
+  EXPECT_EQ(refused.kind(), StatusKind::kInvalidArgument);
   EXPECT_THAT(refused.message(), HasSubstr("ranks 0 and 1 of group world use one device"));
   CircleOptions options;
   options.may_share_device = true;
@@ -246,9 +248,9 @@ TEST(RosterConcurrency, DifferentKindsOfMemoryAreRefused) {
 class BlindStore final : public ForwardingStore {
  public:
   using ForwardingStore::ForwardingStore;
-  Result<std::vector<std::optional<std::string>>> look(std::span<const std::string> keys,
-                                                       Deadline deadline) override {
-    auto found = ForwardingStore::look(keys, deadline);
+  Result<std::vector<std::optional<std::string>>> try_get(std::span<const std::string> keys,
+                                                          Deadline deadline) override {
+    auto found = ForwardingStore::try_get(keys, deadline);
     for (size_t i = 0; found.ok() && i < keys.size(); ++i) {
       if (keys[i].ends_with("/here/1")) (*found)[i].reset();
     }

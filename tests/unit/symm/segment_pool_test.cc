@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Pools of symmetric memory: where buffers go, what is remembered of it, and what is not lent.
 #include "symm/segment_pool.h"
 
@@ -145,9 +147,9 @@ TEST_F(SegmentPoolTest, TheSameCallsGiveTheSamePlaces) {
       other.trim();
     }
   }
-  EXPECT_EQ(one.use().acts.hash, other.use().acts.hash);
-  EXPECT_EQ(one.use().segment_bytes, other.use().segment_bytes);
-  EXPECT_EQ(one.use().buffer_count, live.size());
+  EXPECT_EQ(one.stats().acts.hash, other.stats().acts.hash);
+  EXPECT_EQ(one.stats().segment_bytes, other.stats().segment_bytes);
+  EXPECT_EQ(one.stats().buffer_count, live.size());
 }
 
 TEST_F(SegmentPoolTest, InteriorAddressesBelongToTheirBufferAndFreePlacesToNobody) {
@@ -162,10 +164,10 @@ TEST_F(SegmentPoolTest, InteriorAddressesBelongToTheirBufferAndFreePlacesToNobod
   EXPECT_EQ(inside->block, arena_.find(first)->block);
   EXPECT_FALSE(arena_.find(first + 100));  // the rest of its 128
   EXPECT_FALSE(arena_.find(second + 1024));
-  EXPECT_TRUE(pool.free(second + 1).is(StatusKind::kUsage));
+  EXPECT_TRUE(pool.free(second + 1).is(StatusKind::kInvalidArgument));
   ASSERT_TRUE(pool.free(second).ok());
   EXPECT_FALSE(arena_.find(second));
-  EXPECT_TRUE(pool.free(second).is(StatusKind::kUsage));
+  EXPECT_TRUE(pool.free(second).is(StatusKind::kInvalidArgument));
   EXPECT_THAT(pool.free(this).message(), HasSubstr("pool pool"));
 }
 
@@ -182,23 +184,23 @@ TEST_F(SegmentPoolTest, SegmentsAreLentToNobodyAndCountedApart) {
   EXPECT_EQ(arena_.live_count(), 1U);
   EXPECT_EQ(arena_.find(own)->block->ordinal, 0U);  // as if there were no pool
   EXPECT_EQ(arena_.find(others)->block->ordinal, 0U);
-  EXPECT_TRUE(other.free(buffer).is(StatusKind::kUsage));
-  EXPECT_TRUE(pool.free(own).is(StatusKind::kUsage));
+  EXPECT_TRUE(other.free(buffer).is(StatusKind::kInvalidArgument));
+  EXPECT_TRUE(pool.free(own).is(StatusKind::kInvalidArgument));
 }
 
 TEST_F(SegmentPoolTest, ItGrowsByWhatIsNeededAndTrimmingGivesEmptySegmentsBack) {
   SegmentPool pool(arena_, {"pool", kSegmentBytes});
   std::byte* small = *pool.allocate(1);
   std::byte* large = *pool.allocate(3 * kSegmentBytes);
-  EXPECT_EQ(pool.use().segment_count, 2U);
-  EXPECT_EQ(pool.use().segment_bytes, 4 * kSegmentBytes);
-  EXPECT_EQ(pool.use().used_bytes, 128 + 3 * kSegmentBytes);
+  EXPECT_EQ(pool.stats().segment_count, 2U);
+  EXPECT_EQ(pool.stats().segment_bytes, 4 * kSegmentBytes);
+  EXPECT_EQ(pool.stats().used_bytes, 128 + 3 * kSegmentBytes);
   ASSERT_TRUE(pool.free(large).ok());
   EXPECT_EQ(*pool.allocate(2 * kSegmentBytes), large);
   ASSERT_TRUE(pool.free(large).ok());
   pool.trim();
-  EXPECT_EQ(pool.use().segment_count, 1U);
-  EXPECT_EQ(pool.use().buffer_count, 1U);
+  EXPECT_EQ(pool.stats().segment_count, 1U);
+  EXPECT_EQ(pool.stats().buffer_count, 1U);
   ASSERT_TRUE(pool.free(small).ok());
 }
 
@@ -210,9 +212,11 @@ class FullBackend final : public Backend {
   Result<std::shared_ptr<Memory>> allocate(size_t /*bytes*/, size_t /*zero_bytes*/) override {
     return Status::out_of_memory("full");
   }
-  Result<UniqueFd> export_fd(const Memory& /*memory*/) override { return Status::usage("none"); }
+  Result<UniqueFd> export_fd(const Memory& /*memory*/) override {
+    return Status::invalid_argument("none");
+  }
   Result<std::shared_ptr<Memory>> import_fd(UniqueFd /*fd*/, size_t /*bytes*/) override {
-    return Status::usage("none");
+    return Status::invalid_argument("none");
   }
 };
 
@@ -220,12 +224,12 @@ TEST_F(SegmentPoolTest, WhoHadNoMemoryIsRemembered) {
   FullBackend full;
   Arena arena(*process_, full, {});
   SegmentPool pool(arena, {"pool", kSegmentBytes});
-  const uint64_t before = pool.use().acts.number;
+  const uint64_t before = pool.stats().acts.number;
   EXPECT_TRUE(pool.allocate(SIZE_MAX).status().is_out_of_memory());
-  EXPECT_EQ(pool.use().acts.number, before);  // no rank can have so much: nothing was tried
+  EXPECT_EQ(pool.stats().acts.number, before);  // no rank can have so much: nothing was tried
   EXPECT_TRUE(pool.allocate(100).status().is_out_of_memory());
-  EXPECT_EQ(pool.use().acts.number, before + 1);
-  EXPECT_EQ(pool.use().segment_count, 0U);
+  EXPECT_EQ(pool.stats().acts.number, before + 1);
+  EXPECT_EQ(pool.stats().segment_count, 0U);
 }
 
 }  // namespace

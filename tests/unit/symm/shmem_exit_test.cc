@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What PEs leave in their store for each other and for their launcher.
 #include "symm/store/shmem_exit.h"
 

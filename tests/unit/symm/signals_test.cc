@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Signals between two ranks and more: mailboxes and counters.
 #include "symm/signals.h"
 
@@ -61,22 +63,25 @@ TEST(Signals, AreRefusedForRanksAndChannelsThatDoNotExist) {
   const Failure failure;
   const Pads pads = memory.of(0);
   for (const int rank : {-1, 2}) {
-    EXPECT_EQ(put_signal(pads.slots(), rank, 0, {failure}).kind(), StatusKind::kUsage);
-    EXPECT_EQ(wait_signal(pads.slots(), rank, 0, {failure}).kind(), StatusKind::kUsage);
-    EXPECT_EQ(try_put_signal(pads.slots(), rank, 0).status().kind(), StatusKind::kUsage);
-    EXPECT_EQ(try_wait_signal(pads.slots(), rank, 0).status().kind(), StatusKind::kUsage);
-    EXPECT_EQ(add_signal(pads, rank, 0, 1).kind(), StatusKind::kUsage);
-    EXPECT_EQ(wait_for_value(pads, rank, 0, 1, {failure}).kind(), StatusKind::kUsage);
-    EXPECT_EQ(counter_value(pads, rank, 0).status().kind(), StatusKind::kUsage);
+    EXPECT_EQ(put_signal(pads.slots(), rank, 0, {failure}).kind(), StatusKind::kInvalidArgument);
+    EXPECT_EQ(wait_signal(pads.slots(), rank, 0, {failure}).kind(), StatusKind::kInvalidArgument);
+    EXPECT_EQ(try_put_signal(pads.slots(), rank, 0).status().kind(), StatusKind::kInvalidArgument);
+    EXPECT_EQ(try_wait_signal(pads.slots(), rank, 0).status().kind(), StatusKind::kInvalidArgument);
+    EXPECT_EQ(add_signal(pads, rank, 0, 1).kind(), StatusKind::kInvalidArgument);
+    EXPECT_EQ(wait_for_value(pads, rank, 0, 1, {failure}).kind(), StatusKind::kInvalidArgument);
+    EXPECT_EQ(counter_value(pads, rank, 0).status().kind(), StatusKind::kInvalidArgument);
   }
   for (const int channel : {-1, 2}) {
-    EXPECT_EQ(put_signal(pads.slots(), 1, channel, {failure}).kind(), StatusKind::kUsage);
-    EXPECT_EQ(wait_signal(pads.slots(), 1, channel, {failure}).kind(), StatusKind::kUsage);
-    EXPECT_EQ(try_put_signal(pads.slots(), 1, channel).status().kind(), StatusKind::kUsage);
-    EXPECT_EQ(try_wait_signal(pads.slots(), 1, channel).status().kind(), StatusKind::kUsage);
-    EXPECT_EQ(add_signal(pads, 1, channel, 1).kind(), StatusKind::kUsage);
-    EXPECT_EQ(wait_for_value(pads, 1, channel, 1, {failure}).kind(), StatusKind::kUsage);
-    EXPECT_EQ(counter_value(pads, 1, channel).status().kind(), StatusKind::kUsage);
+    EXPECT_EQ(put_signal(pads.slots(), 1, channel, {failure}).kind(), StatusKind::kInvalidArgument);
+    EXPECT_EQ(wait_signal(pads.slots(), 1, channel, {failure}).kind(),
+              StatusKind::kInvalidArgument);
+    EXPECT_EQ(try_put_signal(pads.slots(), 1, channel).status().kind(),
+              StatusKind::kInvalidArgument);
+    EXPECT_EQ(try_wait_signal(pads.slots(), 1, channel).status().kind(),
+              StatusKind::kInvalidArgument);
+    EXPECT_EQ(add_signal(pads, 1, channel, 1).kind(), StatusKind::kInvalidArgument);
+    EXPECT_EQ(wait_for_value(pads, 1, channel, 1, {failure}).kind(), StatusKind::kInvalidArgument);
+    EXPECT_EQ(counter_value(pads, 1, channel).status().kind(), StatusKind::kInvalidArgument);
   }
 }
 

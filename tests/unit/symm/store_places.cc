@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Memory, a folder, a server.
 #include "unit/symm/store_places.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Every kind of store that there is, for tests that all of them must pass.
 #pragma once
 

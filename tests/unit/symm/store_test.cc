@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What every store promises, whatever it is made of: alone, among threads, among processes.
 #include "ashlar/store.h"
 
@@ -27,7 +29,7 @@ class StoreContract : public ::testing::TestWithParam<StoreKind> {
     store_ = place_->open();
   }
   bool is_there(const std::string& key) {
-    const auto found = store_->look(Keys{key}, patience());
+    const auto found = store_->try_get(Keys{key}, patience());
     EXPECT_TRUE(found.ok()) << found.status().to_string();
     return found.ok() && found->front().has_value();
   }
@@ -69,7 +71,8 @@ TEST_P(StoreContract, TakesTheLongestValueAndNoLongerOne) {
   const std::string longest(Store::kMostValueBytes, 'x');
   set("long", longest);
   EXPECT_EQ(*store_->get("long", patience()), longest);
-  EXPECT_EQ(store_->set("long", longest + "x", kNoEnd, patience()).kind(), StatusKind::kUsage);
+  EXPECT_EQ(store_->set("long", longest + "x", kNoEnd, patience()).kind(),
+            StatusKind::kInvalidArgument);
 }
 
 TEST_P(StoreContract, RefusesWhatIsNoKey) {
@@ -85,10 +88,13 @@ TEST_P(StoreContract, RefusesWhatIsNoKey) {
                       std::string(150, 'a') + "/" + std::string(150, 'b') + "/" +
                           std::string(150, 'c') + "/" + std::string(150, 'd')};
   for (const std::string& key : wrong) {
-    EXPECT_EQ(store_->set(key, "v", kNoEnd, patience()).kind(), StatusKind::kUsage) << key;
-    EXPECT_EQ(store_->look(Keys{key}, patience()).status().kind(), StatusKind::kUsage) << key;
-    EXPECT_EQ(store_->add(key, 1, kNoEnd, patience()).status().kind(), StatusKind::kUsage) << key;
-    EXPECT_EQ(store_->erase(key, patience()).status().kind(), StatusKind::kUsage) << key;
+    EXPECT_EQ(store_->set(key, "v", kNoEnd, patience()).kind(), StatusKind::kInvalidArgument)
+        << key;
+    EXPECT_EQ(store_->try_get(Keys{key}, patience()).status().kind(), StatusKind::kInvalidArgument)
+        << key;
+    EXPECT_EQ(store_->add(key, 1, kNoEnd, patience()).status().kind(), StatusKind::kInvalidArgument)
+        << key;
+    EXPECT_EQ(store_->erase(key, patience()).status().kind(), StatusKind::kInvalidArgument) << key;
   }
 }
 
@@ -109,7 +115,7 @@ TEST_P(StoreContract, TakesStrangeAndLongKeys) {
 
 TEST_P(StoreContract, LooksWithoutWaiting) {
   set("there", "1");
-  const auto found = store_->look(Keys{"there", "not/there", "there"}, Deadline::never());
+  const auto found = store_->try_get(Keys{"there", "not/there", "there"}, Deadline::never());
   ASSERT_TRUE(found.ok());
   ASSERT_EQ(found->size(), 3U);
   EXPECT_EQ((*found)[0], "1");
@@ -172,7 +178,8 @@ TEST_P(StoreContract, AddsUpToTheLimitsOf64Bits) {
   EXPECT_EQ(*store_->add("count", -10, kNoEnd, patience()), -3);
   EXPECT_EQ(*store_->get("count", patience()), "-3");
   EXPECT_EQ(*store_->add("count", most, kNoEnd, patience()), most - 3);
-  EXPECT_EQ(store_->add("count", 4, kNoEnd, patience()).status().kind(), StatusKind::kUsage);
+  EXPECT_EQ(store_->add("count", 4, kNoEnd, patience()).status().kind(),
+            StatusKind::kInvalidArgument);
   EXPECT_EQ(*store_->add("count", 3, kNoEnd, patience()), most);
 }
 
@@ -187,7 +194,7 @@ TEST_P(StoreContract, SaysHowManyCameToABarrierThatTimesOut) {
       store_->barrier("meet", 3, std::chrono::hours(1), Deadline::after(milliseconds(30)));
   EXPECT_EQ(late.kind(), StatusKind::kTimeout);
   EXPECT_THAT(late.message(), HasSubstr("1 of 3 came to the barrier meet"));
-  EXPECT_EQ(store_->barrier("none", 0, kNoEnd, patience()).kind(), StatusKind::kUsage);
+  EXPECT_EQ(store_->barrier("none", 0, kNoEnd, patience()).kind(), StatusKind::kInvalidArgument);
 }
 
 TEST_P(StoreContract, KeepsPrefixesApart) {
@@ -201,9 +208,9 @@ TEST_P(StoreContract, KeepsPrefixesApart) {
   EXPECT_EQ(*store_->get("job/2/count", patience()), "2");
   EXPECT_TRUE(*two->erase("key", patience()));
   EXPECT_TRUE(is_there("job/1/key"));
-  EXPECT_EQ(make_prefix_store(store_, "a//b").status().kind(), StatusKind::kUsage);
-  EXPECT_EQ(make_prefix_store(nullptr, "a").status().kind(), StatusKind::kUsage);
-  EXPECT_EQ(one->set("", "v", kNoEnd, patience()).kind(), StatusKind::kUsage);
+  EXPECT_EQ(make_prefix_store(store_, "a//b").status().kind(), StatusKind::kInvalidArgument);
+  EXPECT_EQ(make_prefix_store(nullptr, "a").status().kind(), StatusKind::kInvalidArgument);
+  EXPECT_EQ(one->set("", "v", kNoEnd, patience()).kind(), StatusKind::kInvalidArgument);
 }
 
 TEST_P(StoreConcurrency, WaitersSeeWhatOthersSet) {

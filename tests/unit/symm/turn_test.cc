@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Turns: one at a time, and none that is waited for too long.
 #include "symm/turn.h"
 

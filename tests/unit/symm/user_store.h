@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A store as a user might have written it, which does not do what it should.
 #pragma once
 
@@ -39,10 +41,10 @@ class UserStore final : public Store {
     if (refuses && refuses(key)) return Status::timeout("no answer");
     return memory_->set(key, value, time_to_live, deadline);
   }
-  Result<Answers> look(std::span<const std::string> keys, Deadline deadline) override {
+  Result<Answers> try_get(std::span<const std::string> keys, Deadline deadline) override {
     if (deadline.left() < answering_time) return Status::timeout("no answer");
     if (before_look) before_look(*memory_);
-    Result<Answers> found = memory_->look(keys, deadline);
+    Result<Answers> found = memory_->try_get(keys, deadline);
     if (found.ok() && change_answers) change_answers(*found);
     return found;
   }

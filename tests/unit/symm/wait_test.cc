@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Waiting on a word: when it ends, and who is woken.
 #include "symm/wait.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // In place of the C library's function, which every clock of the program asks.
 #include "unit/symm/wall_clock.h"
 

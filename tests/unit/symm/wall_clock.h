@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The wall clock of this program, which a test may set as if it were another machine's. What the
 // kernel writes down itself, such as when a file was touched, stays as it is.
 #pragma once

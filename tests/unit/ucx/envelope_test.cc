@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Bytes from others: whatever they are, UCX sees none but whole ones of its own release.
 #include "ucx/envelope.h"
 

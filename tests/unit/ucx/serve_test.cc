@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Calls that no honest rank makes: the process whose memory it is refuses them by itself.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -55,19 +57,20 @@ TEST_F(UcxServeTest, RefusesWhatIsNotWithinTheRegion) {
        {uint64_t{25}, uint64_t{33}, UINT64_MAX, UINT64_MAX - 7, UINT64_MAX - 31}) {
     EXPECT_THAT(put(offset, 8).to_string(), HasSubstr("rank 4 of group lied to refused")) << offset;
     EXPECT_THAT(get(offset, 8).to_string(), HasSubstr("rank 4 of group lied to refused")) << offset;
-    EXPECT_EQ(change(offset, AtomicKind::kAdd, WordBytes::k8).kind(), StatusKind::kUsage) << offset;
+    EXPECT_EQ(change(offset, AtomicKind::kAdd, WordBytes::k8).kind(), StatusKind::kInvalidArgument)
+        << offset;
   }
-  EXPECT_EQ(put(0, 33).kind(), StatusKind::kUsage);
-  EXPECT_EQ(get(0, size_t{1} << 20).kind(), StatusKind::kUsage);
+  EXPECT_EQ(put(0, 33).kind(), StatusKind::kInvalidArgument);
+  EXPECT_EQ(get(0, size_t{1} << 20).kind(), StatusKind::kInvalidArgument);
   EXPECT_THAT(memory_, Each(std::byte{0}));
   EXPECT_TRUE(put(24, 8).ok());  // and lives on
   EXPECT_EQ(memory_[63], std::byte{1});
 }
 
 TEST_F(UcxServeTest, RefusesAtomicsThatAreNone) {
-  EXPECT_EQ(change(4, AtomicKind::kAdd, WordBytes::k8).kind(), StatusKind::kUsage);
-  EXPECT_EQ(change(0, AtomicKind::kAdd, WordBytes{2}).kind(), StatusKind::kUsage);
-  EXPECT_EQ(change(0, AtomicKind{6}, WordBytes::k8).kind(), StatusKind::kUsage);
+  EXPECT_EQ(change(4, AtomicKind::kAdd, WordBytes::k8).kind(), StatusKind::kInvalidArgument);
+  EXPECT_EQ(change(0, AtomicKind::kAdd, WordBytes{2}).kind(), StatusKind::kInvalidArgument);
+  EXPECT_EQ(change(0, AtomicKind{6}, WordBytes::k8).kind(), StatusKind::kInvalidArgument);
   EXPECT_THAT(memory_, Each(std::byte{0}));
   EXPECT_TRUE(change(0, AtomicKind::kAdd, WordBytes::k8).ok());
 }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The transport with itself: its mistakes, its ends, what it leaves.
 #include "ashlar/ucx_transport.h"
 
@@ -77,7 +79,7 @@ TEST_F(UcxTransportTest, KnowsAllAtomics) {
 
 TEST_F(UcxTransportTest, ChangesFourBytesWhereFourAreMeant) {
   memory_.fill(std::byte{0xff});
-  const AtomicCall one{AtomicKind::kAdd, WordBytes::k4, 4, 1, 0};
+  const AtomicOp one{AtomicKind::kAdd, WordBytes::k4, 4, 1, 0};
   EXPECT_EQ(*remote_->fetch(one, patience()), 0xffff'ffff);
   EXPECT_EQ(*remote_->fetch(one, patience()), 0);
   EXPECT_EQ(memory_[3], std::byte{0xff});
@@ -88,11 +90,13 @@ TEST_F(UcxTransportTest, RefusesWhatIsNotWithinTheRegion) {
   std::array<std::byte, 16> bytes{};
   EXPECT_EQ(remote_->bytes(), memory_.size());
   for (uint64_t offset : {uint64_t{241}, uint64_t{257}, UINT64_MAX, UINT64_MAX - 7}) {
-    EXPECT_EQ(remote_->put(offset, bytes, patience()).kind(), StatusKind::kUsage) << offset;
-    EXPECT_EQ(remote_->get(offset, bytes, patience()).kind(), StatusKind::kUsage) << offset;
+    EXPECT_EQ(remote_->put(offset, bytes, patience()).kind(), StatusKind::kInvalidArgument)
+        << offset;
+    EXPECT_EQ(remote_->get(offset, bytes, patience()).kind(), StatusKind::kInvalidArgument)
+        << offset;
   }
   const auto add_at = [&](uint64_t offset) {
-    const AtomicCall call{AtomicKind::kAdd, WordBytes::k8, offset, 1, 0};
+    const AtomicOp call{AtomicKind::kAdd, WordBytes::k8, offset, 1, 0};
     EXPECT_EQ(remote_->post(call, patience()).kind(),
               remote_->fetch(call, patience()).status().kind());
     return remote_->post(call, patience()).to_string();
@@ -101,17 +105,18 @@ TEST_F(UcxTransportTest, RefusesWhatIsNotWithinTheRegion) {
   EXPECT_THAT(add_at(256), HasSubstr("8 bytes at offset 256: the region has 256"));
   EXPECT_THAT(add_at(UINT64_MAX - 7), HasSubstr("the region has 256"));
   EXPECT_EQ(remote_->post({AtomicKind::kSwap, WordBytes::k8, 0, 1, 0}, patience()).kind(),
-            StatusKind::kUsage);
+            StatusKind::kInvalidArgument);
   EXPECT_TRUE(remote_->put(256, {}, patience()).ok());
 }
 
 TEST_F(UcxTransportTest, SaysSoWhenTheOtherSideSharesARegionNoMore) {
   region_.reset();
   std::array<std::byte, 8> bytes{std::byte{1}};
-  EXPECT_THAT(remote_->get(0, bytes, patience()).to_string(),
-              HasSubstr("usage error: rank 5 of group lonely does not share this region any more"));
+  EXPECT_THAT(
+      remote_->get(0, bytes, patience()).to_string(),
+      HasSubstr("invalid argument: rank 5 of group lonely does not share this region any more"));
   EXPECT_TRUE(remote_->put(0, bytes, patience()).ok());
-  EXPECT_EQ(endpoint_->quiet(patience()).kind(), StatusKind::kUsage);
+  EXPECT_EQ(endpoint_->quiet(patience()).kind(), StatusKind::kInvalidArgument);
   EXPECT_TRUE(endpoint_->quiet(patience()).ok());  // once is enough
   EXPECT_EQ(memory_[0], std::byte{0});
 }
@@ -122,7 +127,7 @@ TEST_F(UcxTransportTest, RefusesBytesThatAreNoAddressAndNoKey) {
     EXPECT_EQ(transport_->connect(bytes, peer, patience()).status().kind(), StatusKind::kFormat);
   }
   EXPECT_EQ(endpoint_->open(transport_->address()).status().kind(), StatusKind::kFormat);
-  EXPECT_EQ(transport_->share({}).status().kind(), StatusKind::kUsage);
+  EXPECT_EQ(transport_->share({}).status().kind(), StatusKind::kInvalidArgument);
 }
 
 TEST_F(UcxTransportTest, IsOverAfterItsEndHoweverOftenItEnds) {
@@ -130,14 +135,14 @@ TEST_F(UcxTransportTest, IsOverAfterItsEndHoweverOftenItEnds) {
   transport_->end();
   transport_->progress();
   const Status refused = remote_->put(0, std::span(memory_).first(1), patience());
-  EXPECT_EQ(refused.to_string(), "usage error: the transport (UCX) has ended already");
-  EXPECT_EQ(endpoint_->quiet(patience()).kind(), StatusKind::kUsage);
-  EXPECT_EQ(transport_->share(memory_).status().kind(), StatusKind::kUsage);
-  EXPECT_EQ(endpoint_->open(region_->key()).status().kind(), StatusKind::kUsage);
+  EXPECT_EQ(refused.to_string(), "invalid argument: the transport (UCX) has ended already");
+  EXPECT_EQ(endpoint_->quiet(patience()).kind(), StatusKind::kInvalidArgument);
+  EXPECT_EQ(transport_->share(memory_).status().kind(), StatusKind::kInvalidArgument);
+  EXPECT_EQ(endpoint_->open(region_->key()).status().kind(), StatusKind::kInvalidArgument);
   EXPECT_EQ(transport_->connect(transport_->address(), {5, "lonely", failure_}, patience())
                 .status()
                 .kind(),
-            StatusKind::kUsage);
+            StatusKind::kInvalidArgument);
   EXPECT_FALSE(failure_->has_happened());
 }
 
@@ -150,10 +155,10 @@ TEST_F(UcxTransportTest, FailsAtOnceWhenTheGroupHas) {
 TEST(UcxTransportOptionsTest, ThatUcxDoesNotTakeAreTheUsersMistake) {
   UcxOptions options;
   options.transports = "pigeons";
-  EXPECT_EQ(open_ucx_transport(options).status().kind(), StatusKind::kUsage);
+  EXPECT_EQ(open_ucx_transport(options).status().kind(), StatusKind::kInvalidArgument);
   options.transports = "tcp";
   options.devices = "no_such_device";
-  EXPECT_EQ(open_ucx_transport(options).status().kind(), StatusKind::kUsage);
+  EXPECT_EQ(open_ucx_transport(options).status().kind(), StatusKind::kInvalidArgument);
   options = over_tcp();
   options.busy_poll = std::chrono::microseconds(-1);
   EXPECT_THAT(open_ucx_transport(options).status().to_string(), HasSubstr("expected 0 to 1000000"));

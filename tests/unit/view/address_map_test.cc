@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What lies where: by hand, and on random runs by what must always hold.
 #include "view/address_map.h"
 

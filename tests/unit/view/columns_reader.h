@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Reads answers made of columns as the page does, from docs/formats/view.md alone.
 #pragma once
 

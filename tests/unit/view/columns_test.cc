@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Bytes as docs/formats/view.md lays them out.
 #include "view/columns.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Which memory is behind which addresses: by hand, and of a real run of the paged engine by what
 // must always hold.
 #include "view/extent_map.h"

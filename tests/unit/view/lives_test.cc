@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What is there at a moment, found by lists, and by looking at everything.
 #include "view/lives.h"
 

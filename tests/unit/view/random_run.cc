@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Eight segments of sixteen places; whatever is possible at a place may happen next.
 #include "unit/view/random_run.h"
 

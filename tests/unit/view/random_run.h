@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Recorded runs that nobody would record: random, with all that traces can lack. Small enough for a
 // model that looks at everything.
 #pragma once

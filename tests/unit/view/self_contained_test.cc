@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A file that carries its answers, read as the page does.
 #include "view/self_contained.h"
 
@@ -134,7 +136,7 @@ TEST_F(SelfContainedTest, WithLessRoomThereIsLessAndTheWholeBeforeDetails) {
 
 TEST(SelfContainedRefusalTest, WhatIsRefusedIsNotThere) {
   View view("ashlar", [](const Document&, const std::function<bool()>&) {
-    return Result<std::string>(Status::usage("nobody can tell"));
+    return Result<std::string>(Status::invalid_argument("nobody can tell"));
   });
   ASSERT_TRUE(view.add(make_recording("run", random_snapshot({.seed = 1, .entry_count = 9}))).ok());
   const Result<std::string> file = self_contained(view, kPage, 1'000'000);

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The table of allocations, held to sorting and filtering by hand.
 #include "view/table.h"
 

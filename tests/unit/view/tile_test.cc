@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Tiles of random runs, taken apart column by column and held to a model that looks at everything.
 #include "view/tile.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Questions as the page writes them, and the handler that a server asks.
 #include "view/view.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Asks a source the questions of docs/formats/view.md and hands back what the answers mean. Small
 // answers are kept; tiles are kept by TileCache, which knows when to forget them.
 import { Columns } from "./columns.ts";

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Reads the binary answers: named columns of numbers, little-endian, each at a multiple of eight
 // bytes, so that a column is a typed array on the answer's own bytes and nothing is copied.
 import { Refused } from "./source.ts";

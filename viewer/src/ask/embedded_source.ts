@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Answers packed into the page itself, as `ashlar view FILE -o report.html` writes it: an index
 // from questions to places, and the bytes in base64, each answer compressed on its own.
 import { Refused, type Source } from "./source.ts";

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Answers from `ashlar view`, below the address of the page itself: the token in that address is
 // what lets us ask, and nothing else is ever asked.
 import { Gone, parseJson, Refused, type Source, StillLoading } from "./source.ts";

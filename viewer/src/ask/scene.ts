@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What the answers mean, as types. docs/formats/view.md says the same in words.
 
 // Stands for "never" in `freed`, and for "none" or "the others" in ids.

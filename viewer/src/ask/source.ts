@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Where answers come from. Questions and answers are those of docs/formats/view.md; a source knows
 // their text and bytes, and nothing of what they mean.
 

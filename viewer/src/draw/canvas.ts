@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What everybody needs who draws on a canvas.
 
 export function resize(

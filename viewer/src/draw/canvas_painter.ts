@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Rectangles on a plain canvas, for machines without a GPU: there WebGL2 is missing, or drawn by
 // the processor at a tenth of this speed.
 import type { Quads } from "../model/tile_quads.ts";

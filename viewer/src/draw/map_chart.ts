@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The address map on its two canvases, which are as large as the window on a page that may be
 // longer: blocks below; outlines of segments, extents, headings and the selection above.
 import { type AddressMap, kNone } from "../ask/scene.ts";

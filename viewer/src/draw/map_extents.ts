@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The memory behind the addresses, upon the map: a rail under each stretch of a view that an extent
 // is mapped at, solid where the extent is at home and hollow where its memory is away; and idle
 // extents, which have no blocks to lie under.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Draws many rectangles: by WebGL2 where a GPU does it, else on a plain canvas. Timeline and
 // address map both draw through this and nothing else.
 import type { Quads } from "../model/tile_quads.ts";

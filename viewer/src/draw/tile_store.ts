@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The tiles that were asked for and drawn: fetches the ones wanted now, a few at a time, keeps the
 // ones used lately, and forgets the rest with what the painter holds of them.
 import type { Answers, TileKey } from "../ask/answers.ts";

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The timeline on its two canvases: rectangles of tiles below, axes, lines and marks above. It is
 // told what to show and tells what lies under the pointer; it changes no state of its own accord.
 import type { TileKey } from "../ask/answers.ts";

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Everything of the timeline that is not memory itself: axes, the lines of what was reserved and
 // requested and of the lower bound, cursors, annotations and OOMs.
 import { scaleLinear } from "d3-scale";

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What a timeline is told to show, and the room around its plot.
 import type { Answers } from "../ask/answers.ts";
 import type { DocumentScene, Grouping, Tile } from "../ask/scene.ts";

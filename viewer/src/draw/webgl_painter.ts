@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Rectangles by WebGL2: one instance each, four corners from the vertex number. Places and colours
 // lie in buffers of their own, since a selection changes colours only.
 import type { Quads } from "../model/tile_quads.ts";

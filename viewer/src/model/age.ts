@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // How old an allocation is at a moment; what was there before the trace is older than it can tell.
 import { kNone } from "../ask/scene.ts";
 import { formatEntries } from "./format.ts";

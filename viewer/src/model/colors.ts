@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Colours that people with any kind of colour vision can tell apart: the seven of Okabe and Ito
 // ("Color Universal Design", 2008; black is left to text), each also lighter and darker. Within a
 // tier hues differ under every common colour blindness; between tiers lightness does. Nothing is

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Several documents side by side: which rank is worst, how uneven they are, and what two of them
 // hold that the other does not.
 import type { DocumentScene, StackBytes, Stacks } from "../ask/scene.ts";

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The memory behind addresses: which extent a place of a view has, where else that is mapped, and
 // what keeps it from being used elsewhere.
 import { type AddressMap, BlockState, kNone } from "../ask/scene.ts";

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Live bytes by stack as a tree of frames, outermost at the root, for one moment or for two.
 import { hierarchy, type HierarchyRectangularNode, partition } from "d3-hierarchy";
 import type { StackBytes, Stacks } from "../ask/scene.ts";

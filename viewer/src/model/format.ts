@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Numbers as people read them. The same forms as the command line's, so that a figure can be found
 // again in both.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Stacks as text.
 import { type Frame, kNone, type Stacks } from "../ask/scene.ts";
 

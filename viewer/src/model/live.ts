@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What a watched process has told over time: sums over its allocators, and rates between two looks.
 import type { LiveMemory, LiveNumbers } from "../ask/scene.ts";
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Lays segments out as words on a page: left to right, broken at the right edge, so that area is
 // bytes and everything fits however large single segments are. Pools are paragraphs; a pool's idle
 // extents, which are in no segment, are one more, an extent a word.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Annotations and OOMs of a document. Of very many the page is sent the first ones and their
 // number: what lies behind the last of them is not known, and is not made up.
 import type { DocumentScene } from "../ask/scene.ts";

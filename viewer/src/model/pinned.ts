@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Why a segment is still there: what lives in it, in one sentence.
 import { type AddressMap, BlockState, SegmentKind } from "../ask/scene.ts";
 import { capital, formatBytes, formatShare, plural } from "./format.ts";

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The pages of a table that were answered, and what they answer: pages of another order or search
 // may still be on their way when that changes, in any order, and several at once.
 

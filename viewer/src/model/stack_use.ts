@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What each stack holds at a moment, and held at another one.
 import type { StackBytes } from "../ask/scene.ts";
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Turns a tile into rectangles: a row of the tile is as many as it changes its height. Columns are
 // the horizontal unit, bytes the vertical one; where they land on the screen is the layer's affair.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Which tiles show which entries. A level has tiles of `columns` columns; in the deepest level a
 // column is one entry, a level up two, so the tile above (level, index) is (level - 1, index / 2).
 import type { TileKey } from "../ask/answers.ts";

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The table of allocations. The server sorts and searches, and rows come by the page as they are
 // scrolled to; a self-contained file has the first rows of each order, which are searched here.
 import { signal } from "@preact/signals";

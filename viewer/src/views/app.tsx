@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The page: header, overview, the chosen view, and beside it what is known of moment and selection.
 // Until there is something to show it says how far reading is, or why there is nothing.
 import { failure, notice, shown, waiting } from "../session.ts";

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Where the gap between reserved and requested went, and what other settings would have reserved.
 import { useState } from "preact/hooks";
 import type { Causes, Trial } from "../ask/scene.ts";

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A button that lets people choose files to read beside the ones there are.
 import type { ComponentChildren } from "preact";
 import { openFiles } from "../session.ts";

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Documents side by side: all of them as ranks, and two of them in detail.
 import type { DocumentScene } from "../ask/scene.ts";
 import { gapOf, imbalance, partnerOf, titleOf } from "../model/compare.ts";

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Two documents' memory over their own lengths, in one chart.
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";

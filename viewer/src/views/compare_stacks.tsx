@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What two documents hold at their peaks, by stack: the greatest differences first.
 import { answers, momentOf } from "../session.ts";
 import { deltaOf, type StackChange, stackChanges } from "../model/compare.ts";

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Curves over a common axis, by uPlot: what all of them have in common.
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";

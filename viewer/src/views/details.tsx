@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Beside every view: the moment, what is selected, and who holds memory at the moment.
 import { formatBytes, formatCount, formatDuration, formatShare } from "../model/format.ts";
 import type { DocumentScene, TileColumns } from "../ask/scene.ts";

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The whole page takes files that are dropped on it.
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What there is to say of an extent: where its memory is, where else it is mapped, what holds it.
 import type { AddressMap } from "../ask/scene.ts";
 import { extentSentence, extentUse, otherPlaces } from "../model/extents.ts";

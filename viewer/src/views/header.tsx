@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Name of what is shown, the views, and the few switches.
 import { helpShown } from "../keys.ts";
 import { isFile, scene, shown, waiting } from "../session.ts";

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The live blocks that hold something, the greatest first, each to be selected.
 import type { AddressMap } from "../ask/scene.ts";
 import { ageText } from "../model/age.ts";

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Keys, and what the pictures mean. Written from the tables that the keyboard itself uses.
 import { useEffect, useRef } from "preact/hooks";
 import { helpShown, type Key, kEverywhere, viewKeys } from "../keys.ts";

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Who holds memory at the moment, the greatest first; compared with the other moment, who changed
 // the most. Doubles as the legend of the colours.
 import { cssColor } from "../model/colors.ts";

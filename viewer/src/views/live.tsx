@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A running process: its memory over the last minutes, its numbers now, and a snapshot of it for
 // all other views.
 import { useEffect, useRef } from "preact/hooks";

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What is seen before there is anything to see.
 import { failure, isFile, waiting } from "../session.ts";
 import { capital } from "../model/format.ts";

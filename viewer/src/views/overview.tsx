@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A strip above every view: the whole run, where in it the cursor is, and what the timeline shows
 // of it. Clicking or dragging moves the cursor.
 import { useRef } from "preact/hooks";

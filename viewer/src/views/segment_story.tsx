@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What there is to say of a segment or a block: under the pointer, and why it is held.
 import type { ComponentChildren } from "preact";
 import { type AddressMap, BlockState, kNone, SegmentKind } from "../ask/scene.ts";

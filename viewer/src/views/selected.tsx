@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What is known of the selected allocation, stack, stream or pool.
 import { kNone } from "../ask/scene.ts";
 import {

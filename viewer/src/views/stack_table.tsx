@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The table of stacks: what each holds at the moment, and at the other one where there is one.
 import { signal } from "@preact/signals";
 import { useMemo } from "preact/hooks";

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Allocations or stacks as a table: sorted, searched, all of them or those that live at the moment.
 import { signal } from "@preact/signals";
 import { formatCount } from "../model/format.ts";

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What both tables are made of: the head, by which they are sorted, and their cells.
 import type { ComponentChildren } from "preact";
 

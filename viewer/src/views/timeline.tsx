@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Live memory over entries. The chart draws; here are the controls, what hovering tells, and what
 // wheel, pointer and keys do to the span and the cursor.
 import { computed, effect, signal } from "@preact/signals";

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What the timeline says of the place under the pointer: the moment, and the allocation or group.
 import { kNone } from "../ask/scene.ts";
 import type { UnderPointer } from "../draw/timeline_chart.ts";

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A question asked while a view is shown. The last answer stays until the next one is there, so
 // that views do not flicker while the cursor moves; but none about another document.
 import { useEffect, useState } from "preact/hooks";

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A chart that lives as long as the part of the page that it is drawn in.
 import type { RefObject } from "preact";
 import { useEffect } from "preact/hooks";

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A list of which only what is seen exists: any number of rows of one height, scrolled as one.
 // Arrow keys move from row to row, and Enter chooses one.
 import {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What changes while a view is shown: the document, the selection, the order of a table, the focus.
 import { expect, test } from "vitest";
 import { show, takePicture } from "./served.ts";

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The memory behind views: of a file, of the same as one self-contained file, and of a process that
 // runs.
 import { type ChildProcess, spawn } from "node:child_process";

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Makes the pictures of docs/guide/viewer.md from bundled traces:
 //
 //   npm run pictures

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A running process in the page: numbers as they change, a snapshot, and its end.
 import { type ChildProcess, spawn } from "node:child_process";
 import path from "node:path";

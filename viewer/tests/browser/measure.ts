@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // How quickly the page answers, and how much memory the browser takes, on a given trace:
 //
 //   npm run measure -- FILE

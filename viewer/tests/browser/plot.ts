@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Places in a plot, and the colours that a picture has there.
 import type { Page } from "playwright-core";
 import { kMargin } from "../../src/draw/timeline_wish.ts";

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What the browser tests stand on: `ashlar view` on bundled traces, a browser, and a page that
 // notes every request it makes and every error it logs.
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";

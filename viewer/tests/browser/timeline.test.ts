@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What keys, pointer and marks do in the timeline, on traces of which it is known what happened.
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Every view opens on bundled traces served by the real tool, and all follow one moment and one
 // selection. Each leaves a picture, light and dark, for a person to look at.
 import type { Page } from "playwright-core";

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The tests in a browser. They start what they need themselves, one after the other.
 import { defineConfig } from "vitest/config";
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { expect, test } from "vitest";
 import { Columns } from "../../src/ask/columns.ts";
 import { Refused } from "../../src/ask/source.ts";

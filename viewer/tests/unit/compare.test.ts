@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { expect, test } from "vitest";
 import type { DocumentScene, Frame, StackBytes } from "../../src/ask/scene.ts";
 import { deltaOf, gapOf, imbalance, partnerOf, stackChanges } from "../../src/model/compare.ts";

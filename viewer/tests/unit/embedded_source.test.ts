@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { deflateSync } from "node:zlib";
 import { expect, test } from "vitest";
 import { type AnswerIndex, EmbeddedSource } from "../../src/ask/embedded_source.ts";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { expect, test } from "vitest";
 import { BlockState, kNone } from "../../src/ask/scene.ts";
 import {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { expect, test } from "vitest";
 import type { StackBytes, Stacks } from "../../src/ask/scene.ts";
 import { flameBoxes, flameTree, pathOfNames, pathOfStack } from "../../src/model/flame_tree.ts";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { expect, test } from "vitest";
 import { kNone } from "../../src/ask/scene.ts";
 import { clipMiddle } from "../../src/draw/canvas.ts";

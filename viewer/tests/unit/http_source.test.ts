@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { afterEach, expect, test, vi } from "vitest";
 import { HttpSource } from "../../src/ask/http_source.ts";
 import { Refused, StillLoading } from "../../src/ask/source.ts";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { expect, test } from "vitest";
 import { isCommand, takesLetters } from "../../src/keys.ts";
 import { rowAfter } from "../../src/views/virtual_rows.tsx";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { beforeEach, expect, test } from "vitest";
 import type { LiveAllocator, LiveHostAllocator, LiveNumbers } from "../../src/ask/scene.ts";
 import { Gone, Refused, type Source } from "../../src/ask/source.ts";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { expect, test } from "vitest";
 import { BlockState, SegmentKind } from "../../src/ask/scene.ts";
 import { fittingBytesPerPixel, kLine, layOutMap, quadAt } from "../../src/model/map_layout.ts";

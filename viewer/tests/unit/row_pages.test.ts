@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { expect, test } from "vitest";
 import { firstPage, withError, withPage } from "../../src/model/row_pages.ts";
 

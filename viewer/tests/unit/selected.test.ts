@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { beforeEach, expect, test } from "vitest";
 import { Answers } from "../../src/ask/answers.ts";
 import type { Source } from "../../src/ask/source.ts";

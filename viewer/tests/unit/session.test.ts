@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { beforeEach, expect, test } from "vitest";
 import type { DocumentScene, Scene } from "../../src/ask/scene.ts";
 import { Refused, type Source, StillLoading } from "../../src/ask/source.ts";

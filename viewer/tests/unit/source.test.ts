@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { getPatiently, type Source, StillLoading } from "../../src/ask/source.ts";
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { beforeEach, expect, test, vi } from "vitest";
 import * as state from "../../src/state.ts";
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { expect, test } from "vitest";
 import { Answers } from "../../src/ask/answers.ts";
 import type { AllocationTile, GroupTile } from "../../src/ask/scene.ts";

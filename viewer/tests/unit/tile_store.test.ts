@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { Answers, type TileKey } from "../../src/ask/answers.ts";
 import { Refused, type Source } from "../../src/ask/source.ts";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { expect, test } from "vitest";
 import type { DocumentScene } from "../../src/ask/scene.ts";
 import * as tiles from "../../src/model/tiles.ts";

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The modelled clock: the measured figures at the measured sizes, sense in between.
 #include "device/sim/cost_model.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A driver's habits in choosing addresses.
 #include "device/sim/driver_addresses.h"
 

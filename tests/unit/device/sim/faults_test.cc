@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Faults on demand: the n-th call of a kind fails, is late, hangs, or takes the device with it.
 #include <gtest/gtest.h>
 
@@ -40,17 +42,18 @@ TEST_F(FaultsTest, TheNthCallOfAKindFailsAndTheOthersDoNot) {
   }
   using enum StatusKind;
   EXPECT_EQ(kinds, (std::vector{kOk, kOk, kOutOfMemory, kOutOfMemory, kOk, kOk}));
-  EXPECT_EQ(device().memory_use()->free_bytes, kGiB - 4 * 2 * kMiB) << "a failed call took memory";
+  EXPECT_EQ(device().memory_stats()->free_bytes, kGiB - 4 * 2 * kMiB)
+      << "a failed call took memory";
 }
 
 TEST_F(FaultsTest, ARuleCanBeForOneDeviceOnly) {
   machine_->inject({.device = kSecond, .count = FaultRule::kForever});
-  EXPECT_TRUE(device().memory_use().ok());
-  const Status struck = machine_->device(kSecond).memory_use().status();
+  EXPECT_TRUE(device().memory_stats().ok());
+  const Status struck = machine_->device(kSecond).memory_stats().status();
   EXPECT_EQ(struck.kind(), StatusKind::kDeviceFault);
-  EXPECT_EQ(struck.call(), "memory_use");
+  EXPECT_EQ(struck.call(), "memory_stats");
   machine_->clear_faults();
-  EXPECT_TRUE(machine_->device(kSecond).memory_use().ok());
+  EXPECT_TRUE(machine_->device(kSecond).memory_stats().ok());
 }
 
 TEST_F(FaultsTest, ADelayPassesOnTheInjectedClock) {
@@ -64,10 +67,10 @@ TEST_F(FaultsTest, ADelayPassesOnTheInjectedClock) {
 
 TEST_F(FaultsTest, AHangingCallGoesOnWhenReleased) {
   machine_->inject({.call = DeviceCall::kAllocate, .action = FaultAction::kHang});
-  Result<DeviceAddress> allocated = Status::usage("not called yet");
+  Result<DeviceAddress> allocated = Status::invalid_argument("not called yet");
   std::thread caller([&] { allocated = device().allocate(kMiB); });
   while (machine_->hanging_count() == 0) std::this_thread::yield();
-  EXPECT_TRUE(device().memory_use().ok()) << "other calls must not hang";
+  EXPECT_TRUE(device().memory_stats().ok()) << "other calls must not hang";
   machine_->release_hangs();
   caller.join();
   EXPECT_TRUE(allocated.ok());
@@ -77,11 +80,11 @@ TEST_F(FaultsTest, ALostDeviceFailsEveryLaterCallAndTheOtherDeviceWorksOn) {
   const DeviceAddress at = *device().allocate(kMiB);
   machine_->inject({.call = DeviceCall::kFill, .action = FaultAction::kLoseDevice});
   EXPECT_EQ(device().fill(at, 1, kMiB, kDefaultStream).kind(), StatusKind::kDeviceLost);
-  EXPECT_EQ(device().memory_use().status().kind(), StatusKind::kDeviceLost);
+  EXPECT_EQ(device().memory_stats().status().kind(), StatusKind::kDeviceLost);
   EXPECT_EQ(device().synchronize_device().kind(), StatusKind::kDeviceLost);
   EXPECT_EQ(device().take_last_error().kind(), StatusKind::kDeviceLost);
   EXPECT_EQ(device().last_error().kind(), StatusKind::kDeviceLost) << "a loss cannot be taken";
-  EXPECT_TRUE(machine_->device(kSecond).memory_use().ok());
+  EXPECT_TRUE(machine_->device(kSecond).memory_stats().ok());
   machine_->revive(kFirst);
   EXPECT_TRUE(device().free(at).ok());
 }
@@ -117,10 +120,10 @@ TEST(FaultsSeedTest, ChancesFollowFromTheSeed) {
     options.seed = seed;
     const std::unique_ptr<Machine> machine = make_machine(options);
     machine->inject(
-        {.call = DeviceCall::kMemoryUse, .count = FaultRule::kForever, .probability = 0.3});
+        {.call = DeviceCall::kMemoryStats, .count = FaultRule::kForever, .probability = 0.3});
     std::vector<bool> failed;
     for (int i = 0; i < 200; ++i) {
-      failed.push_back(!machine->device(kFirst).memory_use().ok());
+      failed.push_back(!machine->device(kFirst).memory_stats().ok());
     }
     return failed;
   };
@@ -139,7 +142,7 @@ TEST_F(FaultsTest, EveryKindOfCallCanBeMadeToFail) {
   const StreamId stream = kDefaultStream;
   char byte = 0;
   using enum DeviceCall;
-  fails(kMemoryUse, [&] { return d.memory_use().status(); });
+  fails(kMemoryStats, [&] { return d.memory_stats().status(); });
   fails(kProcesses, [&] { return d.processes().status(); });
   fails(kAllocate, [&] { return d.allocate(1).status(); });
   fails(kFree, [&] { return d.free(none); });
@@ -193,7 +196,7 @@ TEST_F(FaultsTest, EveryKindOfWorkCanBeMadeToFail) {
   fails(kCallHost, [&] { return d.call_host(stream, [] {}); });
   fails(kAllocateAsync, [&] { return d.allocate_async(1, stream).status(); });
   fails(kFreeAsync, [&] { return d.free_async(none, stream); });
-  fails(kPoolUse, [&] { return d.pool_use().status(); });
+  fails(kDriverPoolStats, [&] { return d.driver_pool_stats().status(); });
   fails(kResetPoolPeaks, [&] { return d.reset_pool_peaks(); });
   fails(kSetPoolThreshold, [&] { return d.set_pool_threshold(0); });
   fails(kTrimPool, [&] { return d.trim_pool(0); });

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A simulated machine in a test's words.
 #pragma once
 

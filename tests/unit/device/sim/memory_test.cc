@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What only the simulated device's memory promises: sparse, merged, bounded, or mere bookkeeping.
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -104,9 +106,11 @@ TEST(SimMemoryTest, AFileThatIsNotASealedExtentIsNotImported) {
   Device& device = machine->device(kFirst);
   UniqueFd unsealed(::memfd_create("trap", MFD_CLOEXEC));
   ASSERT_EQ(::ftruncate(unsealed.get(), 2 * kMiB), 0);
-  EXPECT_EQ(device.import_fd(unsealed.get(), 2 * kMiB).status().kind(), StatusKind::kUsage);
+  EXPECT_EQ(device.import_fd(unsealed.get(), 2 * kMiB).status().kind(),
+            StatusKind::kInvalidArgument);
   UniqueFd null_device(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  EXPECT_EQ(device.import_fd(null_device.get(), 2 * kMiB).status().kind(), StatusKind::kUsage);
+  EXPECT_EQ(device.import_fd(null_device.get(), 2 * kMiB).status().kind(),
+            StatusKind::kInvalidArgument);
 }
 
 TEST(SimMemoryTest, AnExportedExtentCannotBeShrunkByItsImporter) {
@@ -123,7 +127,7 @@ TEST(SimMemoryTest, TamperedHandlesAreRefused) {
   const ExtentId extent = *device.create(2 * kMiB, {.export_fabric = true});
   const FabricHandle good = *device.export_fabric(extent);
   EXPECT_TRUE(device.import_fabric(good, 2 * kMiB).ok());
-  EXPECT_EQ(device.open_allocation(good).status().kind(), StatusKind::kUsage);
+  EXPECT_EQ(device.open_allocation(good).status().kind(), StatusKind::kInvalidArgument);
   for (size_t i = 0; i < good.size(); ++i) {
     FabricHandle bad = good;  // all but the pid, which is for messages
     bad[i] = static_cast<uint8_t>(bad[i] + 1);
@@ -148,7 +152,7 @@ TEST(BookkeepingTest, ManyAllocationsNeedNoMapping) {
   EXPECT_LE(kernel_mapping_count(), before + 1000) << "the test's own and the sanitizers'";
   for (DeviceAddress at : live) ASSERT_TRUE(device.free(at).ok());
   for (int i = 0; i < 200'000; ++i) ASSERT_TRUE(device.free(*device.allocate(2 * kMiB)).ok());
-  EXPECT_EQ(device.memory_use()->free_bytes, options.capacity_bytes);
+  EXPECT_EQ(device.memory_stats()->free_bytes, options.capacity_bytes);
 }
 
 TEST(BookkeepingTest, WorkIsAcceptedAndMovesNothing) {
@@ -173,7 +177,7 @@ TEST(BookkeepingTest, WorkIsAcceptedAndMovesNothing) {
   EXPECT_FALSE(kernel_ran);
   EXPECT_EQ(machine->memory(kFirst).view<char>(at, 1).status().kind(), StatusKind::kUnsupported);
   EXPECT_EQ(device.create(2 * kMiB, {.export_fd = true}).status().kind(), StatusKind::kUnsupported);
-  EXPECT_EQ(device.fill(at + kMiB, 1, 1, kDefaultStream).kind(), StatusKind::kUsage)
+  EXPECT_EQ(device.fill(at + kMiB, 1, 1, kDefaultStream).kind(), StatusKind::kInvalidArgument)
       << "ranges are checked all the same";
 }
 
@@ -212,7 +216,7 @@ TEST(BookkeepingTest, AHintIsTakenWhereItIsFree) {
 TEST(MachineOptionsTest, OptionsThatMakeNoSenseAreNamed) {
   const auto refused = [](const Options& options, const std::string& named) {
     const Status status = Machine::create(options).status();
-    EXPECT_EQ(status.kind(), StatusKind::kUsage);
+    EXPECT_EQ(status.kind(), StatusKind::kInvalidArgument);
     EXPECT_NE(status.message().find(named), std::string::npos) << status.to_string();
   };
   refused({.device_count = 0}, "device_count: 0");

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The simulated machine when things go wrong around it: devices lost while others wait, kernels
 // that throw, descriptors that are not what they seem, and work that never stops coming.
 #include <fcntl.h>
@@ -106,7 +108,7 @@ TEST(CreateTest, AnExportableExtentThatIsTooLargeIsOutOfMemoryAndTakesNothing) {
     const Status refused = device.create(bytes, {.export_fd = true}).status();
     EXPECT_TRUE(refused.is_out_of_memory()) << refused.to_string();
   }
-  EXPECT_EQ(device.memory_use()->free_bytes, kGiB);
+  EXPECT_EQ(device.memory_stats()->free_bytes, kGiB);
 }
 
 TEST(ImportTest, DescriptorsThatCannotBeWrittenThroughAreRefused) {
@@ -115,14 +117,15 @@ TEST(ImportTest, DescriptorsThatCannotBeWrittenThroughAreRefused) {
   UniqueFd sealed(::memfd_create("trap", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(::ftruncate(sealed.get(), 2 * kMiB), 0);
   ASSERT_EQ(::fcntl(sealed.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE), 0);
-  EXPECT_EQ(device.import_fd(sealed.get(), 2 * kMiB).status().kind(), StatusKind::kUsage);
+  EXPECT_EQ(device.import_fd(sealed.get(), 2 * kMiB).status().kind(), StatusKind::kInvalidArgument);
 
   const ExtentId extent = *device.create(2 * kMiB, {.export_fd = true});
   const UniqueFd exported = *device.export_fd(extent);
   const UniqueFd read_only(
       ::open(text("/proc/self/fd/", exported.get()).c_str(), O_RDONLY | O_CLOEXEC));
   ASSERT_TRUE(read_only.valid());
-  EXPECT_EQ(device.import_fd(read_only.get(), 2 * kMiB).status().kind(), StatusKind::kUsage);
+  EXPECT_EQ(device.import_fd(read_only.get(), 2 * kMiB).status().kind(),
+            StatusKind::kInvalidArgument);
 }
 
 TEST(ImportTest, AnExtentImportedByFabricDoesNotGainTheRightToTravelByFd) {
@@ -131,7 +134,7 @@ TEST(ImportTest, AnExtentImportedByFabricDoesNotGainTheRightToTravelByFd) {
   const ExtentId extent = *device.create(2 * kMiB, {.export_fabric = true});
   const FabricHandle handle = *device.export_fabric(extent);
   const ExtentId imported = *device.import_fabric(handle, 2 * kMiB);
-  EXPECT_EQ(device.export_fd(imported).status().kind(), StatusKind::kUsage);
+  EXPECT_EQ(device.export_fd(imported).status().kind(), StatusKind::kInvalidArgument);
 }
 
 TEST(HostAccessDeathTest, RunningPastTheEndOfAnAllocationFaultsInsteadOfReachingItsBytes) {

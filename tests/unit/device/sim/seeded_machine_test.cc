@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A seeded machine: the order in which streams advance follows from the seed alone.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Streams with workers: holding, retiring, and ending a machine with work left.
 #include <gtest/gtest.h>
 
@@ -134,7 +136,7 @@ TEST(SimStreamsConcurrencyTest, ManyThreadsQueueRecordWaitAndMapAtOnce) {
   ASSERT_TRUE(device.synchronize_device().ok());
   EXPECT_EQ((*machine->memory(kFirst).view<uint64_t>(counter, 1))[0], 800u);
   ASSERT_TRUE(device.free(counter).ok());
-  EXPECT_EQ(device.memory_use()->free_bytes, kGiB);
+  EXPECT_EQ(device.memory_stats()->free_bytes, kGiB);
 }
 
 }  // namespace

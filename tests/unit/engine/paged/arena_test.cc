@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Cutting free ranges and merging them again, on views made by hand.
 #include "engine/paged/arena.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What saving memory may cost, and what a program holds that spends all of it.
 #include "engine/paged/budget.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Statistics that are summed up late and exact all the same.
 #include "engine/paged/counters.h"
 
@@ -93,14 +95,14 @@ TEST_F(CountingTest, ABlockThatIsHeldAfterItsFreeCountsTowardsThePeakOfWhatIsAct
     for (Block* block : blocks) free(block);
   }
   Block* held = allocate(4096);
-  engine_->hold(held);
+  engine_->pin(held);
   free(held);
   for (Block*& block : blocks) block = allocate(4096);
   for (Block* block : blocks) free(block);
   EXPECT_EQ(stats().active.all.peak, 9);
   EXPECT_EQ(stats().active_bytes.all.peak, 9 * 4096);
   EXPECT_EQ(stats().allocation.all.peak, 8);
-  engine_->let_go(held);
+  engine_->unpin(held);
 }
 
 // The same block again, for more of it: nothing rises but what was asked for.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // The lists of free blocks, by size.
 #include "engine/paged/free_ranges.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A hit costs neither a driver call nor an allocation on the heap: both are counted. The counting
 // operator new serves the whole executable.
 #include <atomic>
@@ -63,9 +65,9 @@ TEST_F(HotPathTest, AHitIsThereAtOnceAndIsCountedAndRecorded) {
   start();
   for (int i = 0; i < 200; ++i) free(allocate(512));
   must(engine_->history().start({}));
-  Block* block = engine_->allocate_at_once(500, kDefaultStream);
+  Block* block = engine_->allocate_fast(500, kDefaultStream);
   ASSERT_NE(block, nullptr);
-  EXPECT_EQ(engine_->allocate_at_once(500, kDefaultStream), nullptr) << "there is no second one";
+  EXPECT_EQ(engine_->allocate_fast(500, kDefaultStream), nullptr) << "there is no second one";
   EXPECT_EQ(block->requested_bytes, 500U);
   EXPECT_EQ(stats().requested_bytes.all.current, 500);
   Snapshot seen;
@@ -88,7 +90,7 @@ TEST_F(HotPathTest, AThreadMayWorkOnManyStreams) {
   int at_once_count = 0;
   for (int round = 0; round < 200; ++round) {
     for (const StreamId stream : streams) {
-      Block* block = engine_->allocate_at_once(512, stream);
+      Block* block = engine_->allocate_fast(512, stream);
       at_once_count += block != nullptr ? 1 : 0;
       if (block == nullptr) block = *engine_->allocate({512, stream});
       ASSERT_EQ(block->stream, stream);
@@ -102,7 +104,7 @@ TEST_F(HotPathTest, AThreadMayWorkOnManyStreams) {
   }
   for (int i = 0; i < 10; ++i) {
     for (const StreamId stream : two) {
-      Block* block = engine_->allocate_at_once(512, stream);
+      Block* block = engine_->allocate_fast(512, stream);
       ASSERT_NE(block, nullptr) << "turns between two streams are as good as none";
       must(engine_->free(block));
     }
@@ -119,7 +121,7 @@ TEST_F(HotPathTest, AHitIsThereAtOnceWhereSmallAndLargeBlocksTakeTurns) {
     free(allocate(4 * kMiB));
   }
   for (const size_t bytes : {size_t{512}, 4 * kMiB, size_t{512}, 4 * kMiB}) {
-    Block* block = engine_->allocate_at_once(bytes, kDefaultStream);
+    Block* block = engine_->allocate_fast(bytes, kDefaultStream);
     ASSERT_NE(block, nullptr) << bytes;
     must(engine_->free(block));
   }

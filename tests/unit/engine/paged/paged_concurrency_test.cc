@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Threads that allocate, trim, pause and resume at once.
 #include <gtest/gtest.h>
 
@@ -129,7 +131,7 @@ TEST_F(PagedConcurrency, WhatAGoneStreamLeftIsNotTrustedIfItWasUsedDuringTheWait
   free(allocate(80 * kMiB, gone));
   machine_->inject({.call = DeviceCall::kRecordEvent,
                     .count = sim::FaultRule::kForever,
-                    .status = Status::usage("it is gone")});
+                    .status = Status::invalid_argument("it is gone")});
   stop_at(DeviceCall::kSynchronizeDevice);
   std::thread taker([&] { EXPECT_TRUE(engine_->allocate({100 * kMiB, kDefaultStream}).ok()); });
   ASSERT_TRUE(contract::eventually([&] { return is_stopped(); }));

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A paged engine on a simulated device: one that keeps books only, or one whose memory holds bytes.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Pools that are paused and resumed: what they keep, what they wait for, and what a failure leaves.
 // Long because a pause touches all that an engine does.
 #include <gtest/gtest.h>
@@ -165,7 +167,7 @@ TEST_F(Pausing, APausedPoolAllocatesNothingButFrees) {
   Block* block = allocate(2 * kMiB);
   must(pause());
   const Status refused = engine_->allocate({1000, kDefaultStream}).status();
-  expect_kind(refused, StatusKind::kUsage);
+  expect_kind(refused, StatusKind::kInvalidArgument);
   EXPECT_NE(refused.to_string().find("weights"), std::string::npos) << refused.to_string();
   end_route(kPool);
   Block* outside = allocate(2 * kMiB);
@@ -182,12 +184,12 @@ TEST_F(Pausing, APausedPoolAllocatesNothingButFrees) {
 
 TEST_F(Pausing, ASharedBlockCannotBePaused) {
   Block* block = allocate(2 * kMiB);
-  engine_->hold(block);
+  engine_->pin(block);
   const Status refused = pause();
-  expect_kind(refused, StatusKind::kUsage);
+  expect_kind(refused, StatusKind::kInvalidArgument);
   EXPECT_NE(refused.to_string().find("shared"), std::string::npos) << refused.to_string();
   EXPECT_GT(used_bytes(), 0U);
-  engine_->let_go(block);
+  engine_->unpin(block);
   must(pause());
   EXPECT_EQ(engine_->memory_of(block).origin, BlockMemory::Origin::kPaused);
   free(block);
@@ -198,7 +200,7 @@ TEST_F(Pausing, AStreamThatIsCapturingIsNotWaitedFor) {
   Block* block = allocate(2 * kMiB, stream);
   engine_->capture_began();
   must(device().begin_capture(stream, CaptureMode::kRelaxed));
-  expect_kind(pause(), StatusKind::kUsage);
+  expect_kind(pause(), StatusKind::kInvalidArgument);
   EXPECT_TRUE(device().end_capture(stream).ok());
   must(engine_->capture_ended());
   must(pause());
@@ -207,13 +209,13 @@ TEST_F(Pausing, AStreamThatIsCapturingIsNotWaitedFor) {
 
 TEST_F(Pausing, MistakesAreToldAndChangeNothing) {
   allocate(2 * kMiB);
-  expect_kind(engine_->pause("", false), StatusKind::kUsage);
-  expect_kind(engine_->pause("activations", false), StatusKind::kUsage);
-  expect_kind(engine_->resume("activations"), StatusKind::kUsage);
+  expect_kind(engine_->pause("", false), StatusKind::kInvalidArgument);
+  expect_kind(engine_->pause("activations", false), StatusKind::kInvalidArgument);
+  expect_kind(engine_->resume("activations"), StatusKind::kInvalidArgument);
   PoolOptions never;
   never.tag = "weights";
   never.never_remap = true;
-  expect_kind(engine_->create_pool({0, 7}, never), StatusKind::kUsage);
+  expect_kind(engine_->create_pool({0, 7}, never), StatusKind::kInvalidArgument);
   PoolOptions whole;
   whole.tag = "weights";
   whole.no_split = true;

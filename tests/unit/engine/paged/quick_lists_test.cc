@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Blocks that were freed a moment ago.
 #include "engine/paged/quick_lists.h"
 

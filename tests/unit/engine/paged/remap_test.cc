@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Observers of remapping: a mirror that they keep covers exactly what is mapped.
 #include <gtest/gtest.h>
 
@@ -167,7 +169,7 @@ TEST_F(Remapping, ObserversMayCallTheEngineAndOthersHearInOrder) {
     --depth;
   };
   caller.before_unmap = [&](AddressRange) {
-    expect_kind(engine_->pause("none", false), StatusKind::kUsage);
+    expect_kind(engine_->pause("none", false), StatusKind::kInvalidArgument);
   };
   must(engine_->add_remap_observer(caller));
   observe(second);

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Mappings and addresses stay within bounds, however long a program goes on asking for new sizes.
 #include <map>
 

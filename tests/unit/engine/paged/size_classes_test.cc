@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // How large blocks are.
 #include "engine/paged/size_classes.h"
 

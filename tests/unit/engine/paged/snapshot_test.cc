@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Views and extents as a snapshot tells them: together they are what is held, no more and no less.
 #include <gtest/gtest.h>
 

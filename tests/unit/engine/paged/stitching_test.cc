@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // What a miss costs: memory that is idle anywhere serves it, through other addresses if need be,
 // and only what is missing comes from the device.
 #include <algorithm>
@@ -61,7 +63,8 @@ TEST_F(StitchingTest, AStreamThatIsThereAgainLendsAgain) {
   start();
   const StreamId lender = new_stream();
   free(allocate(64 * kMiB, lender));
-  machine_->inject({.call = DeviceCall::kRecordEvent, .status = Status::usage("it is gone")});
+  machine_->inject(
+      {.call = DeviceCall::kRecordEvent, .status = Status::invalid_argument("it is gone")});
   EXPECT_NE(allocate(48 * kMiB), nullptr);
   const int64_t reserved = stats().reserved_bytes.all.current;
   EXPECT_GT(reserved, static_cast<int64_t>(100 * kMiB)) << "nobody could be waited for";

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Trimming to a number of bytes: which extents go, and what becomes of those that are still in use
 // by the device.
 #include "paged_fixture.h"

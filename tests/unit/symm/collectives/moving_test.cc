@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // All-gather, broadcast and all-to-all, by threads and by processes.
 #include "symm/collectives/moving.h"
 
@@ -79,7 +81,7 @@ TEST(AllGather, RefusesWhatDoesNotFit) {
   const std::vector<std::byte> in(64);
   const auto refusal = [&](AllGather request) {
     const Status wrong = all_gather(world.team(0), request, briefly());
-    EXPECT_EQ(wrong.kind(), StatusKind::kUsage);
+    EXPECT_EQ(wrong.kind(), StatusKind::kInvalidArgument);
     return wrong.message();
   };
   EXPECT_THAT(refusal({.piece = world.piece(), .bytes = 33, .in = in.data()}),
@@ -129,7 +131,7 @@ TEST(Broadcast, RefusesARootThatDoesNotExist) {
   for (const int root : {-1, 2}) {
     const Status wrong =
         broadcast(world.team(0), {.piece = world.piece(), .bytes = 8, .root = root}, briefly());
-    EXPECT_EQ(wrong.kind(), StatusKind::kUsage);
+    EXPECT_EQ(wrong.kind(), StatusKind::kInvalidArgument);
     EXPECT_THAT(wrong.message(), HasSubstr("expected 0 to 1"));
   }
 }
@@ -248,7 +250,7 @@ TEST(AllToAllVConcurrency, SaysWhoseOutputIsTooSmallAndLetsTheOthersFinish) {
       EXPECT_TRUE(ended.ok());
       return;
     }
-    EXPECT_EQ(ended.kind(), StatusKind::kUsage);
+    EXPECT_EQ(ended.kind(), StatusKind::kInvalidArgument);
     EXPECT_THAT(ended.message(), HasSubstr("room for 8 bytes, but 16 come"));
     EXPECT_THAT(shares.out_splits, ElementsAre(4, 4));
   });
@@ -261,7 +263,7 @@ TEST(AllToAllVConcurrency, BesideSomethingElseFailsOnAll) {
     const Status ended =
         rank == 0 ? all_to_all_v(world.team(rank), shares.request(world), soon())
                   : broadcast(world.team(rank), {.piece = world.piece(), .bytes = 8}, soon());
-    EXPECT_EQ(ended.kind(), StatusKind::kUsage);
+    EXPECT_EQ(ended.kind(), StatusKind::kInvalidArgument);
     EXPECT_THAT(ended.message(), HasSubstr("the ranks call different things"));
   });
 }
@@ -271,7 +273,7 @@ TEST(AllToAllV, RefusesSplitsThatCannotBe) {
   const auto refusal = [&](std::vector<int64_t> splits, int64_t row_bytes) {
     Shares shares{.row_bytes = row_bytes, .splits = std::move(splits)};
     const Status wrong = all_to_all_v(world.team(0), shares.request(world), briefly());
-    EXPECT_EQ(wrong.kind(), StatusKind::kUsage);
+    EXPECT_EQ(wrong.kind(), StatusKind::kInvalidArgument);
     return wrong.message();
   };
   EXPECT_THAT(refusal({1, -1}, 1), HasSubstr("the split for rank 1: a split is -1"));
@@ -298,7 +300,7 @@ TEST(AllToAllVConcurrency, WithDifferentMemoryFailsOnAll) {
                             .out_splits = out_splits,
                             .out_offsets = out_offsets};
     const Status wrong = all_to_all_v(world.team(rank), request, soon());
-    EXPECT_EQ(wrong.kind(), StatusKind::kUsage);
+    EXPECT_EQ(wrong.kind(), StatusKind::kInvalidArgument);
     EXPECT_THAT(wrong.message(), HasSubstr("the ranks call different things"));
   });
 }

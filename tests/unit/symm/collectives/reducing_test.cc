@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // All-reduce, reduce and reduce-scatter, by threads and by processes, against one reduction of
 // everything. Long because all of them are compared with that one, and try the same mistakes.
 #include "symm/collectives/reducing.h"
@@ -187,7 +189,7 @@ TEST(AllReduce, RefusesWhatCannotBeBeforeAnythingStarts) {
   const auto refusal = [&](AllReduce request) {
     const Status one = one_shot_all_reduce(world.team(0), request, {kNoFailure, a_moment()});
     const Status two = two_shot_all_reduce(world.team(0), request, {kNoFailure, a_moment()});
-    EXPECT_EQ(one.kind(), StatusKind::kUsage);
+    EXPECT_EQ(one.kind(), StatusKind::kInvalidArgument);
     EXPECT_EQ(one.message(), two.message());
     return one.message();
   };
@@ -229,7 +231,7 @@ TEST(AllReduceConcurrency, OfRanksThatDisagreeFailsOnAllAndLeavesThemAbleToGoOn)
     // Two of them would meet four times, one would meet twice.
     const Algorithm algorithm = kAlgorithms[rank == 2 ? 0 : 1];
     const Status wrong = algorithm(world.team(rank), request, soon());
-    EXPECT_EQ(wrong.kind(), StatusKind::kUsage);
+    EXPECT_EQ(wrong.kind(), StatusKind::kInvalidArgument);
     EXPECT_THAT(wrong.message(),
                 AllOf(HasSubstr("rank 0 a two-shot all-reduce (sum of f32, 64 bytes at 0)"),
                       HasSubstr("rank 2 a one-shot all-reduce (sum of f32, 32 bytes at 0)")));
@@ -245,7 +247,7 @@ TEST(AllReduceConcurrency, WithDifferentMemoryFailsOnAll) {
       const uint32_t memory = 0xA0 + static_cast<uint32_t>(rank);
       const AllReduce request{.piece = world.piece(0, memory), .count = 16};
       const Status wrong = algorithm(world.team(rank), request, soon());
-      EXPECT_EQ(wrong.kind(), StatusKind::kUsage);
+      EXPECT_EQ(wrong.kind(), StatusKind::kInvalidArgument);
       EXPECT_THAT(wrong.message(), AllOf(HasSubstr("64 bytes at 0 of memory a0)"),
                                          HasSubstr("64 bytes at 0 of memory a1)")));
       all_reduce_often(world, rank, {.count = 16}, algorithm);
@@ -260,7 +262,7 @@ TEST(AllReduceConcurrency, ThatTimedOutIsNotResumedWithOtherMemory) {
             StatusKind::kTimeout);
   const AllReduce other{.piece = world.piece(0, 2), .count = 16};
   EXPECT_EQ(one_shot_all_reduce(world.team(0), other, {kNoFailure, a_moment()}).kind(),
-            StatusKind::kUsage);
+            StatusKind::kInvalidArgument);
 }
 
 TEST(AllReduceConcurrency, ThatTimedOutGoesOnWhereItStopped) {
@@ -273,7 +275,7 @@ TEST(AllReduceConcurrency, ThatTimedOutGoesOnWhereItStopped) {
               StatusKind::kTimeout);
     const AllReduce other{.piece = world.piece(), .count = 8};
     const Status refused = algorithm(world.team(0), other, soon());
-    EXPECT_EQ(refused.kind(), StatusKind::kUsage);
+    EXPECT_EQ(refused.kind(), StatusKind::kInvalidArgument);
     EXPECT_THAT(refused.message(), HasSubstr("has timed out and waits to be called again"));
     testing::run_as_threads(2, [&](int rank) {
       ASSERT_TRUE(algorithm(world.team(rank), request, soon()).ok());
@@ -344,7 +346,7 @@ TEST(Reduce, RefusesWhatCannotBeBeforeAnythingStarts) {
   std::vector<std::byte> out(64);
   const auto refusal = [&](const Reduce& request) {
     const Status one = reduce_to_root(world.team(0), request, {kNoFailure, a_moment()});
-    EXPECT_EQ(one.kind(), StatusKind::kUsage);
+    EXPECT_EQ(one.kind(), StatusKind::kInvalidArgument);
     EXPECT_EQ(one.message(),
               multimem_reduce(world.team(0), request, {kNoFailure, a_moment()}).message());
     return one.message();
@@ -433,7 +435,7 @@ TEST(ThresholdsConcurrency, AreMeasuredAlikeOnAllRanks) {
 TEST(Thresholds, NeedRoomToMeasure) {
   World world(1, 1024);
   EXPECT_EQ(measure_thresholds(world.team(0), world.piece(), 1, soon()).status().kind(),
-            StatusKind::kUsage);
+            StatusKind::kInvalidArgument);
 }
 
 }  // namespace

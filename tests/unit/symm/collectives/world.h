@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // A group for tests of collectives: pads, buffers with guards, and an order for each rank.
 #pragma once
 

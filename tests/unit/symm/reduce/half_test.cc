@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // 16-bit numbers: every one of them, and the roundings between them.
 #include "symm/reduce/half.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Reductions against a naive model, bit for bit.
 #include "symm/reduce/reduce.h"
 
@@ -284,18 +286,18 @@ TEST(Reduce, AveragesIntegersWithoutOverflow) {
 
 TEST(Reduce, RefusesBitsOfFloatsByName) {
   const Status wrong = check_reducible(ElementType::kBf16, ReduceOp::kXor);
-  EXPECT_EQ(wrong.kind(), StatusKind::kUsage);
+  EXPECT_EQ(wrong.kind(), StatusKind::kInvalidArgument);
   EXPECT_THAT(wrong.message(), ::testing::HasSubstr("reduction xor of bf16"));
   EXPECT_TRUE(check_reducible(ElementType::kU8, ReduceOp::kXor).ok());
 }
 
 TEST(Reduce, RefusesTypesAndOperationsThatDoNotExist) {
   EXPECT_EQ(check_reducible(static_cast<ElementType>(12), ReduceOp::kSum).kind(),
-            StatusKind::kUsage);
+            StatusKind::kInvalidArgument);
   EXPECT_EQ(check_reducible(static_cast<ElementType>(-1), ReduceOp::kSum).kind(),
-            StatusKind::kUsage);
+            StatusKind::kInvalidArgument);
   EXPECT_EQ(check_reducible(ElementType::kF32, static_cast<ReduceOp>(8)).kind(),
-            StatusKind::kUsage);
+            StatusKind::kInvalidArgument);
 }
 
 }  // namespace

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Which process something was made in. A child of fork(2) has a copy of everything and none of the
 // threads: what has threads, connections or shared words is its parent's, and is to be left alone
 // there. Thread safe.
@@ -15,9 +17,9 @@
 
 namespace ashlar {
 
-class Birthplace {
+class ForkGuard {
  public:
-  Birthplace() : fork_count_(count_forks()) {}
+  ForkGuard() : fork_count_(count_forks()) {}
 
   // False: in a child that was forked off since, or in a child of such a one.
   bool is_here() const { return fork_count_ == forks.load(std::memory_order_relaxed); }
@@ -40,11 +42,11 @@ class Birthplace {
 // For what ends by waiting for its threads, or by telling others: the last owner ends it in the
 // process that made it. In a child it stays as it is until the child is over.
 template <typename Thing, typename... Arguments>
-std::shared_ptr<Thing> make_shared_here(Arguments&&... arguments) {
+std::shared_ptr<Thing> make_fork_guarded(Arguments&&... arguments) {
   auto made = std::make_unique<Thing>(std::forward<Arguments>(arguments)...);
-  return {made.release(), [birthplace = Birthplace()](Thing* thing) {
+  return {made.release(), [fork_guard = ForkGuard()](Thing* thing) {
             std::unique_ptr<Thing> last(thing);
-            if (!birthplace.is_here()) static_cast<void>(last.release());
+            if (!fork_guard.is_here()) static_cast<void>(last.release());
           }};
 }
 

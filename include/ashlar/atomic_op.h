@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // One step on one word of another rank's memory, which nobody sees half done.
 #pragma once
 
@@ -11,7 +13,7 @@ constexpr bool is_known(AtomicKind kind) {
 }
 enum class WordBytes : uint8_t { k4 = 4, k8 = 8 };
 
-struct AtomicCall {
+struct AtomicOp {
   AtomicKind kind = AtomicKind::kAdd;
   WordBytes word = WordBytes::k8;
   // From the beginning of what is reached: a handle's offset, or a region. The word is aligned to
