@@ -11,14 +11,14 @@ set(ASHLAR_CUDA_KERNELS AUTO CACHE STRING
   "Who compiles the kernels for CUDA devices: AUTO, nvcc, clang or OFF")
 set_property(CACHE ASHLAR_CUDA_KERNELS PROPERTY STRINGS AUTO nvcc clang OFF)
 
-set(kernel_folder ${PROJECT_SOURCE_DIR}/src/symm/kernels)
+set(kernel_folder ${PROJECT_SOURCE_DIR}/src/symm/backends/cuda/kernels)
 set(kernel_source ${kernel_folder}/kernels.cu)
 file(GLOB kernel_depends CONFIGURE_DEPENDS ${kernel_folder}/*)
 list(APPEND kernel_depends
   ${PROJECT_SOURCE_DIR}/include/ashlar/reduction.h
-  ${PROJECT_SOURCE_DIR}/src/symm/pad_line.h
-  ${PROJECT_SOURCE_DIR}/src/symm/reduce/combine.h
-  ${PROJECT_SOURCE_DIR}/src/symm/reduce/half.h)
+  ${PROJECT_SOURCE_DIR}/src/symm/signals/pad_line.h
+  ${PROJECT_SOURCE_DIR}/src/symm/collectives/reduce/combine.h
+  ${PROJECT_SOURCE_DIR}/src/symm/collectives/reduce/half.h)
 set(kernel_includes -I${PROJECT_SOURCE_DIR}/src -I${PROJECT_SOURCE_DIR}/include)
 
 find_program(ASHLAR_NVCC nvcc HINTS /usr/local/cuda/bin)

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "bounds.h"
-#include "symm/shared_memory.h"
+#include "symm/core/shared_memory.h"
 
 namespace ashlar::symm {
 

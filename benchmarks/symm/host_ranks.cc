@@ -21,9 +21,9 @@
 #include <vector>
 
 #include "contest.h"
-#include "symm/barrier.h"
 #include "symm/collectives/reducing.h"
 #include "symm/collectives/thresholds.h"
+#include "symm/signals/barrier.h"
 
 namespace ashlar::symm {
 namespace {

@@ -12,7 +12,7 @@
 #include "api/unwrap.h"
 #include "base/align.h"
 #include "base/text.h"
-#include "symm/operations.h"
+#include "symm/operations/operations.h"
 
 namespace ashlar::symm {
 namespace {

@@ -5,7 +5,7 @@
 #include "api/symmetric_parts.h"
 #include "api/unwrap.h"
 #include "ashlar/symmetric.h"
-#include "symm/operations.h"
+#include "symm/operations/operations.h"
 
 namespace ashlar::symm {
 namespace {

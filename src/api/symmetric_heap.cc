@@ -12,13 +12,13 @@
 #include "base/text.h"
 #include "device/last_error.h"
 #include "device/sim/sim_device.h"
-#include "symm/cuda/cuda_multicast.h"
-#include "symm/cuda/cuda_operations.h"
-#include "symm/device/device_backend.h"
-#include "symm/device/device_operations.h"
-#include "symm/host_operations.h"
-#include "symm/sim/sim_multicast.h"
-#include "symm/sim/sim_operations.h"
+#include "symm/backends/cuda/cuda_multicast.h"
+#include "symm/backends/cuda/cuda_operations.h"
+#include "symm/backends/device/device_backend.h"
+#include "symm/backends/device/device_operations.h"
+#include "symm/backends/host/host_operations.h"
+#include "symm/backends/sim/sim_multicast.h"
+#include "symm/backends/sim/sim_operations.h"
 
 namespace ashlar::symm {
 namespace {

@@ -12,15 +12,15 @@
 #include <vector>
 
 #include "ashlar/symmetric.h"
-#include "symm/arena.h"
-#include "symm/circle.h"
-#include "symm/counted_operations.h"
-#include "symm/cuda/cuda_kernels.h"
-#include "symm/device/address_tables.h"
-#include "symm/in_flight.h"
-#include "symm/operations.h"
-#include "symm/process.h"
-#include "symm/segment_pool.h"
+#include "symm/backends/cuda/cuda_kernels.h"
+#include "symm/backends/device/address_tables.h"
+#include "symm/core/in_flight.h"
+#include "symm/membership/process.h"
+#include "symm/memory/rank_heap.h"
+#include "symm/memory/segment_pool.h"
+#include "symm/operations/counted_operations.h"
+#include "symm/operations/operations.h"
+#include "symm/rendezvous/communicator.h"
 
 namespace ashlar::symm {
 

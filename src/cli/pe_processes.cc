@@ -25,7 +25,7 @@
 #include "ashlar/store.h"
 #include "ashlar/unique_fd.h"
 #include "base/text.h"
-#include "symm/store/shmem_exit.h"
+#include "symm/stores/shmem_exit.h"
 
 namespace ashlar {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "ashlar/store.h"
 #include "config/shmem_settings.h"
-#include "symm/transport.h"
+#include "symm/transports/transport.h"
 
 namespace ashlar::shmem {
 

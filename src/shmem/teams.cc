@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "shmem/failing.h"
-#include "symm/hash.h"
+#include "symm/core/hash.h"
 
 namespace ashlar::shmem {
 namespace {

@@ -18,7 +18,7 @@
 #include "ashlar/shmem/shmem_types.h"
 #include "base/mutex.h"
 #include "shmem/meeting.h"
-#include "symm/turn.h"
+#include "symm/core/timed_mutex.h"
 
 namespace ashlar::shmem {
 

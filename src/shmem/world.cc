@@ -11,7 +11,7 @@
 
 #include "shmem/failing.h"
 #include "shmem/places.h"
-#include "symm/store/shmem_exit.h"
+#include "symm/stores/shmem_exit.h"
 
 namespace ashlar::shmem {
 namespace {

@@ -19,7 +19,7 @@
 #include "shmem/meeting.h"
 #include "shmem/range_allocator.h"
 #include "shmem/teams.h"
-#include "symm/transport.h"
+#include "symm/transports/transport.h"
 
 namespace ashlar::shmem {
 

@@ -8,7 +8,7 @@
 
 #include "base/units.h"
 #include "standin/control.h"
-#include "symm/cuda/kernel_image.h"
+#include "symm/backends/cuda/kernel_image.h"
 
 namespace ashlar::symm {
 bool is_on_hardware() {

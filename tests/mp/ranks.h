@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "mp/child_process.h"
-#include "symm/circle.h"
-#include "unit/symm/store_places.h"
+#include "symm/rendezvous/communicator.h"
+#include "unit/symm/stores/store_places.h"
 
 namespace ashlar::symm {
 

@@ -9,7 +9,7 @@
 #include <algorithm>
 
 #include "mp/ranks.h"
-#include "unit/symm/forwarding_store.h"
+#include "unit/symm/stores/forwarding_store.h"
 
 namespace ashlar::symm {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "mp/symmetric_rank.h"
 #include "mp/tripwire.h"
-#include "symm/host_operations.h"
+#include "symm/backends/host/host_operations.h"
 
 namespace ashlar::symm {
 namespace {

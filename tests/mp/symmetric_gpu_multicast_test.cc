@@ -14,7 +14,7 @@
 #include "base/units.h"
 #include "mp/multimem_program.h"
 #include "mp/own_gpu_rank.h"
-#include "symm/cuda/kernel_image.h"
+#include "symm/backends/cuda/kernel_image.h"
 
 namespace ashlar::symm {
 namespace {

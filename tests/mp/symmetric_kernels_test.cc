@@ -12,7 +12,7 @@
 #include <random>
 
 #include "mp/gpu_rank.h"
-#include "symm/reduce/element.h"
+#include "symm/collectives/reduce/element.h"
 
 namespace ashlar::symm {
 namespace {

@@ -78,7 +78,7 @@ TEST(SymmetricMemory, Row03ErrorsListAllRanks) {
   EXPECT_THAT(ranks.outcomes(), Each(IsEmpty()));
 }
 
-// What the messages themselves must look like: unit/symm/channel_test.cc.
+// What the messages themselves must look like: unit/symm/channel/channel_test.cc.
 TEST(SymmetricMemory, Row04MemoryIsHandedOverWithoutAFolderAndNothingStaysOpen) {
   Ranks ranks(3, [](const BareRank& rank) -> std::string {
     const std::string folder = "/nowhere/" + std::string(300, 'x');

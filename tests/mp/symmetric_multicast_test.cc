@@ -13,8 +13,8 @@
 #include <thread>
 
 #include "mp/device_rank.h"
-#include "symm/device/device_backend.h"
-#include "symm/sim/sim_multicast.h"
+#include "symm/backends/device/device_backend.h"
+#include "symm/backends/sim/sim_multicast.h"
 
 namespace ashlar::symm {
 namespace {

@@ -8,7 +8,7 @@
 #include "ashlar/ucx_transport.h"
 #include "mp/symmetric_rank.h"
 #include "mp/ucx_ranks.h"
-#include "unit/symm/redis_server.h"
+#include "unit/symm/stores/redis/redis_server.h"
 
 namespace ashlar::symm {
 namespace {

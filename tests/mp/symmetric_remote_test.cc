@@ -15,7 +15,7 @@
 #include "mp/symmetric_program.h"
 #include "mp/two_machines.h"
 #include "mp/ucx_ranks.h"
-#include "unit/symm/redis_server.h"
+#include "unit/symm/stores/redis/redis_server.h"
 
 namespace ashlar::symm {
 namespace {

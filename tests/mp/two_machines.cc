@@ -12,7 +12,7 @@
 
 #include "ashlar/unique_fd.h"
 #include "mp/child_process.h"
-#include "unit/symm/store_places.h"
+#include "unit/symm/stores/store_places.h"
 
 namespace ashlar::symm {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "ashlar/ucx_transport.h"
 #include "mp/ranks.h"
-#include "symm/transport.h"
+#include "symm/transports/transport.h"
 
 namespace ashlar::symm {
 

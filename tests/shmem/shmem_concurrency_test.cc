@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 #include "shmem/in_shell.h"
-#include "unit/symm/store_places.h"
+#include "unit/symm/stores/store_places.h"
 
 namespace ashlar {
 namespace {

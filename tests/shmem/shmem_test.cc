@@ -13,8 +13,8 @@
 #include "base/text.h"
 #include "cli/run_cli.h"
 #include "shmem/in_shell.h"
-#include "unit/symm/redis_server.h"
-#include "unit/symm/store_places.h"
+#include "unit/symm/stores/redis/redis_server.h"
+#include "unit/symm/stores/store_places.h"
 
 namespace ashlar {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Kernels in the stand-in for libcuda.so.1: the very functions that are compiled for GPUs
-// (src/symm/kernels), compiled for the host and run in the streams of simulated devices, thread by
-// thread. What a kernel touches besides its own device's memory, or beyond its end, loses the
-// device, as on hardware.
+// (src/symm/backends/cuda/kernels), compiled for the host and run in the streams of simulated
+// devices, thread by thread. What a kernel touches besides its own device's memory, or beyond its
+// end, loses the device, as on hardware.
 #include <sched.h>
 
 #include <array>
@@ -18,11 +18,11 @@
 #include "device/cuda/cuda_driver.h"
 #include "device/sim/sim_device.h"
 #include "standin/here.h"
-#include "symm/kernels/copy.h"
-#include "symm/kernels/meet.h"
-#include "symm/kernels/multimem.h"
-#include "symm/kernels/reduce.h"
-#include "symm/kernels/signal.h"
+#include "symm/backends/cuda/kernels/copy.h"
+#include "symm/backends/cuda/kernels/meet.h"
+#include "symm/backends/cuda/kernels/multimem.h"
+#include "symm/backends/cuda/kernels/reduce.h"
+#include "symm/backends/cuda/kernels/signal.h"
 
 namespace ashlar::standin {
 namespace {

@@ -2,7 +2,7 @@
 //
 // Multicast objects: created or imported, joined, bound, mapped; and all of it undone. Who does
 // what when, so that nobody waits in the driver for ever, is the caller's part
-// (symm/multicast_set_up.cc).
+// (symm/rendezvous/multicast_setup.cc).
 #include "base/text.h"
 #include "device/gpu/gpu_device.h"
 

@@ -25,7 +25,7 @@
 #include "ashlar/unique_fd.h"
 #include "base/mutex.h"
 #include "base/text.h"
-#include "symm/failure.h"
+#include "symm/core/failure.h"
 
 namespace ashlar::symm {
 

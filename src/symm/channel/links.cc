@@ -12,7 +12,7 @@
 #include "base/fd_passing.h"
 #include "base/text.h"
 #include "symm/channel/message.h"
-#include "symm/verdict.h"
+#include "symm/core/status_codec.h"
 
 namespace ashlar::symm {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "symm/channel/channel.h"
-#include "symm/seat.h"
+#include "symm/core/rank_info.h"
 
 namespace ashlar::symm {
 

@@ -12,7 +12,7 @@
 
 #include "base/wire.h"
 #include "symm/channel/channel.h"
-#include "symm/verdict.h"
+#include "symm/core/status_codec.h"
 
 namespace ashlar::symm {
 

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "symm/collectives/disagreement.h"
 #include "symm/collectives/moving.h"
-#include "symm/remote_pads.h"
+#include "symm/signals/remote_pads.h"
 
 namespace ashlar::symm {
 namespace {

@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "ashlar/status.h"
-#include "symm/pad.h"
-#include "symm/reduce/reduce.h"
-#include "symm/turn.h"
+#include "symm/collectives/reduce/reduce.h"
+#include "symm/core/timed_mutex.h"
+#include "symm/signals/pad.h"
 
 namespace ashlar::symm {
 

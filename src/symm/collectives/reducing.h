@@ -2,18 +2,18 @@
 //
 // Collectives that compute: all-reduce in one step or two, reduce and reduce-scatter.
 //
-// Any number of ranks. Elements are combined in rank order (symm/reduce/reduce.h), so all ranks get
-// the same bits. Once a call has returned, what it does is done on all ranks: also a peer's memory
-// can be read. Arguments are checked before anybody is told anything. Every rank must call the
-// same with the same arguments, `out` excepted; if not, all get kInvalidArgument with what was
-// called. A call that ended with kTimeout can be made again (order_guard.h).
+// Any number of ranks. Elements are combined in rank order (symm/collectives/reduce/reduce.h), so
+// all ranks get the same bits. Once a call has returned, what it does is done on all ranks: also a
+// peer's memory can be read. Arguments are checked before anybody is told anything. Every rank must
+// call the same with the same arguments, `out` excepted; if not, all get kInvalidArgument with what
+// was called. A call that ended with kTimeout can be made again (order_guard.h).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "symm/collectives/reduce/reduce.h"
 #include "symm/collectives/team.h"
-#include "symm/reduce/reduce.h"
 
 namespace ashlar::symm {
 

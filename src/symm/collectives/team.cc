@@ -10,7 +10,7 @@
 #include "base/align.h"
 #include "base/text.h"
 #include "symm/collectives/disagreement.h"
-#include "symm/remote_pads.h"
+#include "symm/signals/remote_pads.h"
 
 namespace ashlar::symm {
 namespace {

@@ -10,10 +10,10 @@
 #include <span>
 
 #include "ashlar/status.h"
-#include "symm/barrier.h"
 #include "symm/collectives/order_guard.h"
-#include "symm/pad.h"
-#include "symm/remote_memory.h"
+#include "symm/signals/barrier.h"
+#include "symm/signals/pad.h"
+#include "symm/transports/remote_memory.h"
 
 namespace ashlar::symm {
 

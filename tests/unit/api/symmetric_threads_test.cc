@@ -14,7 +14,7 @@
 #include "ashlar/devices.h"
 #include "ashlar/errors.h"
 #include "mp/device_rank.h"
-#include "symm/cuda/kernel_image.h"
+#include "symm/backends/cuda/kernel_image.h"
 
 namespace ashlar::symm {
 namespace {

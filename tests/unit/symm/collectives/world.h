@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "symm/collectives/team.h"
-#include "unit/symm/ranks.h"
+#include "unit/symm/signals/ranks.h"
 
 namespace ashlar::symm::testing {
 

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Names, and how many threads.
+#include "symm/backends/cuda/cuda_kernels.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/align.h"
+#include "base/text.h"
+#include "device/last_error.h"
+#include "device/relaxed_capture.h"
+#include "symm/backends/cuda/kernel_image.h"
+
+namespace ashlar::symm {
+namespace {
+
+constexpr uint64_t kWarpThreads = 32;
+// What a block is worth being started for: a few rounds of 16 bytes for each thread.
+constexpr uint64_t kBlockBytes = uint64_t{kernels::kWorkingThreads} * 16 * 4;
+
+gpu::Driver::Launch working(gpu::Handle kernel, uint64_t bytes, const void* argument) {
+  const uint64_t blocks = (bytes + kBlockBytes - 1) / kBlockBytes;
+  const uint64_t most = kernels::kMostBlocks;
+  return {.kernel = kernel,
+          .block_count = static_cast<uint32_t>(std::clamp(blocks, uint64_t{1}, most)),
+          .thread_count = kernels::kWorkingThreads,
+          .argument = argument};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<CudaKernels>> CudaKernels::load(gpu::GpuDevice& device) {
+  const void* image = kernel_image();
+  if (image == nullptr) {
+    return Status::unsupported(
+        "this library was built where neither nvcc nor clang was: build it where one is");
+  }
+  const RelaxedCapture relaxed(device);
+  const Result<gpu::Handle> loaded = device.load_kernels(image);
+  if (!loaded.ok()) {
+    return Status::unsupported(
+        text("they are for devices from compute capability 7.0 on, and the driver says: ",
+             loaded.status().message()));
+  }
+  std::unique_ptr<CudaKernels> made(new CudaKernels(device, *loaded));
+  if (Status found = made->find_all(); !found.ok()) return found;
+  (void)made->pinned().grow().ok();  // who needs more than there is tries again
+  return made;
+}
+
+CudaKernels::~CudaKernels() { (void)device_.unload_kernels(loaded_).ok(); }
+
+Status CudaKernels::find_all() {
+  if (Status found = find(kernels::kSignalName, signal_); !found.ok()) return found;
+  if (Status found = find(kernels::kMeetName, meet_); !found.ok()) return found;
+  if (Status found = find(kernels::kCopyName, copy_); !found.ok()) return found;
+  if (Status found = find(kernels::kStoreName, store_); !found.ok()) return found;
+  if (Status found = find(kernels::kReduceBitsName, reduce_bits_); !found.ok()) return found;
+  for (size_t i = 0; i < reduce_.size(); ++i) {
+    const std::string own = text(kernels::kReducePrefix, name(static_cast<ElementType>(i)));
+    if (Status found = find(own, reduce_[i]); !found.ok()) return found;
+  }
+  find_multimem();
+  return {};
+}
+
+// An image that was made for GPUs without multicast has none of them, and the device may have none.
+// Sums with a sign and without have the same bits.
+void CudaKernels::find_multimem() {
+  if (!device_.multicast_availability().ok()) return;
+  const FailuresBefore before;
+  if (!find(kernels::kMultimemStoreName, multimem_store_).ok()) return before.restore();
+  const std::pair<ElementType, ElementType> sums[] = {
+      {ElementType::kF32, ElementType::kF32},   {ElementType::kF16, ElementType::kF16},
+      {ElementType::kBf16, ElementType::kBf16}, {ElementType::kF64, ElementType::kF64},
+      {ElementType::kU32, ElementType::kU32},   {ElementType::kI32, ElementType::kU32},
+      {ElementType::kU64, ElementType::kU64},   {ElementType::kI64, ElementType::kU64},
+  };
+  for (const auto& [type, as] : sums) {
+    const std::string own = text(kernels::kMultimemSumPrefix, name(as));
+    (void)find(own, multimem_sum_[static_cast<size_t>(type)]).ok();
+  }
+  before.restore();
+}
+
+Status CudaKernels::find(const std::string& name, gpu::Handle& kernel) {
+  const Result<gpu::Handle> found = device_.find_kernel(loaded_, name.c_str());
+  if (!found.ok()) {
+    return Status::unsupported(text("kernel ", name, ": ", found.status().message()));
+  }
+  kernel = *found;
+  return {};
+}
+
+Status CudaKernels::launch(const kernels::SignalArguments& what, StreamId stream) const {
+  return device_.launch({.kernel = signal_, .block_count = 1, .thread_count = 1, .argument = &what},
+                        stream);
+}
+
+Status CudaKernels::launch(const kernels::MeetArguments& what, StreamId stream) const {
+  const uint64_t threads = align_up(uint64_t{what.own.world_size}, kWarpThreads);
+  return device_.launch({.kernel = meet_,
+                         .block_count = 1,
+                         .thread_count = static_cast<uint32_t>(threads),
+                         .argument = &what},
+                        stream);
+}
+
+Status CudaKernels::launch(const kernels::CopyArguments& what, uint64_t bytes,
+                           StreamId stream) const {
+  return device_.launch(working(copy_, bytes, &what), stream);
+}
+
+Status CudaKernels::launch(const kernels::StoreArguments& what, StreamId stream) const {
+  return device_.launch(working(store_, what.count * sizeof(uint32_t), &what), stream);
+}
+
+Status CudaKernels::launch(ElementType type, const kernels::ReduceArguments& what,
+                           StreamId stream) const {
+  const auto op = static_cast<ReduceOp>(what.op);
+  const bool is_bitwise = op == ReduceOp::kAnd || op == ReduceOp::kOr || op == ReduceOp::kXor;
+  const gpu::Handle kernel = is_bitwise ? reduce_bits_ : reduce_[static_cast<size_t>(type)];
+  return device_.launch(working(kernel, what.bytes, &what), stream);
+}
+
+Status CudaKernels::launch(std::optional<ElementType> sum_of,
+                           const kernels::MultimemArguments& what, StreamId stream) const {
+  return device_.launch(working(multimem(sum_of), what.bytes, &what), stream);
+}
+
+}  // namespace ashlar::symm

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From objects to the driver's handles.
+#include "symm/backends/cuda/cuda_multicast.h"
+
+#include "base/text.h"
+#include "device/last_error.h"
+#include "symm/backends/device/device_backend.h"
+
+namespace ashlar::symm {
+
+CudaMulticast::CudaMulticast(gpu::GpuDevice& device)
+    : device_(device), availability_(device.multicast_availability()) {
+  if (!availability_.ok()) return;
+  const FailuresBefore before;
+  const Result<size_t> granularity = device.multicast_granularity();
+  availability_ = granularity.status();
+  if (granularity.ok()) granularity_bytes_ = *granularity;
+  if (!granularity.ok()) before.restore();  // the reason has it
+}
+
+Result<CudaMulticast::Object> CudaMulticast::create(const Shape& shape) {
+  gpu::Driver::Multicast wanted;
+  wanted.device_count = shape.device_count;
+  wanted.bytes = shape.bytes;
+  wanted.export_fd = !shape.by_fabric;
+  wanted.export_fabric = shape.by_fabric;
+  const Result<gpu::Handle> created = device_.create_multicast(wanted);
+  if (!created.ok()) return created.status();
+  return keep(*created, shape);
+}
+
+Result<UniqueFd> CudaMulticast::export_fd(Object object) {
+  const Result<Entry> entry = find(object);
+  if (!entry.ok()) return entry.status();
+  return device_.export_multicast_fd(entry->handle);
+}
+
+Result<CudaMulticast::Object> CudaMulticast::import_fd(int fd, const Shape& shape) {
+  const Result<gpu::Handle> imported = device_.import_multicast_fd(fd);
+  if (!imported.ok()) return imported.status();
+  return keep(*imported, shape);
+}
+
+Result<FabricHandle> CudaMulticast::export_fabric(Object object) {
+  const Result<Entry> entry = find(object);
+  if (!entry.ok()) return entry.status();
+  return device_.export_multicast_fabric(entry->handle);
+}
+
+Result<CudaMulticast::Object> CudaMulticast::import_fabric(const FabricHandle& handle,
+                                                           const Shape& shape) {
+  const Result<gpu::Handle> imported = device_.import_multicast_fabric(handle);
+  if (!imported.ok()) return imported.status();
+  return keep(*imported, shape);
+}
+
+Status CudaMulticast::add_device(Object object) {
+  const Result<Entry> entry = find(object);
+  return entry.ok() ? device_.add_to_multicast(entry->handle) : entry.status();
+}
+
+Status CudaMulticast::bind(Object object, const std::shared_ptr<Memory>& memory) {
+  const Result<Entry> entry = find(object);
+  if (!entry.ok()) return entry.status();
+  if (memory->bytes() != entry->shape.bytes) {
+    return Status::invalid_argument(
+        text(memory->bytes(), " bytes for a multicast object of ", entry->shape.bytes));
+  }
+  return device_.bind_multicast(entry->handle, DeviceBackend::extent_of(*memory));
+}
+
+Result<std::byte*> CudaMulticast::map(Object object) {
+  const Result<Entry> entry = find(object);
+  if (!entry.ok()) return entry.status();
+  const Result<AddressRange> range = device_.map_multicast(entry->handle, entry->shape.bytes);
+  if (!range.ok()) return range.status();
+  note_mapped(object, *range);
+  return reinterpret_cast<std::byte*>(range->begin.value());
+}
+
+Status CudaMulticast::unmap(Object object, std::byte* at) {
+  const Result<Entry> entry = find(object);
+  if (!entry.ok()) return entry.status();
+  if (!entry->mapped || entry->mapped->begin.value() != reinterpret_cast<uint64_t>(at)) {
+    return Status::invalid_argument("the multicast object is not mapped there");
+  }
+  Status unmapped = device_.unmap_multicast(*entry->mapped);
+  if (unmapped.ok()) note_mapped(object, std::nullopt);
+  return unmapped;
+}
+
+Status CudaMulticast::unbind(Object object) {
+  const Result<Entry> entry = find(object);
+  if (!entry.ok()) return entry.status();
+  return device_.unbind_multicast(entry->handle, entry->shape.bytes);
+}
+
+Status CudaMulticast::release(Object object) {
+  const Result<Entry> entry = find(object);
+  if (!entry.ok()) return entry.status();
+  Status released = device_.release_multicast(entry->handle);
+  if (!released.ok()) return released;
+  MutexLock lock(mutex_);
+  objects_.erase(object);
+  return {};
+}
+
+CudaMulticast::Object CudaMulticast::keep(gpu::Handle handle, const Shape& shape) {
+  MutexLock lock(mutex_);
+  objects_.emplace(++last_, Entry{handle, shape, {}});
+  return last_;
+}
+
+Result<CudaMulticast::Entry> CudaMulticast::find(Object object) const {
+  MutexLock lock(mutex_);
+  const auto found = objects_.find(object);
+  if (found == objects_.end())
+    return Status::invalid_argument(text("there is no multicast object ", object));
+  return found->second;
+}
+
+void CudaMulticast::note_mapped(Object object, std::optional<AddressRange> range) {
+  MutexLock lock(mutex_);
+  objects_.at(object).mapped = range;
+}
+
+}  // namespace ashlar::symm

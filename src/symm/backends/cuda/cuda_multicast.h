@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Multicast between CUDA devices, by the driver's own calls (device/gpu/gpu_multicast.cc). What the
+// driver is not asked for it does not tell, so what each object is for is remembered here. Thread
+// safe.
+#pragma once
+
+#include <map>
+#include <optional>
+
+#include "base/mutex.h"
+#include "device/gpu/gpu_device.h"
+#include "symm/backends/multicast/multicast.h"
+
+namespace ashlar::symm {
+
+class CudaMulticast final : public MulticastDriver {
+ public:
+  // `device` outlives it.
+  explicit CudaMulticast(gpu::GpuDevice& device);
+
+  Status availability() const override { return availability_; }
+  size_t granularity_bytes() const override { return granularity_bytes_; }
+  Result<Object> create(const Shape& shape) override;
+  Result<UniqueFd> export_fd(Object object) override;
+  Result<Object> import_fd(int fd, const Shape& shape) override;
+  Result<FabricHandle> export_fabric(Object object) override;
+  Result<Object> import_fabric(const FabricHandle& handle, const Shape& shape) override;
+  Status add_device(Object object) override;
+  Status bind(Object object, const std::shared_ptr<Memory>& memory) override;
+  Result<std::byte*> map(Object object) override;
+  Status unmap(Object object, std::byte* at) override;
+  Status unbind(Object object) override;
+  Status release(Object object) override;
+
+ private:
+  struct Entry {
+    gpu::Handle handle = 0;
+    Shape shape{};
+    std::optional<AddressRange> mapped{};
+  };
+
+  Object keep(gpu::Handle handle, const Shape& shape) ASHLAR_EXCLUDES(mutex_);
+  // A copy: no lock is held while the driver is asked, which may wait for other processes.
+  Result<Entry> find(Object object) const ASHLAR_EXCLUDES(mutex_);
+  void note_mapped(Object object, std::optional<AddressRange> range) ASHLAR_EXCLUDES(mutex_);
+
+  gpu::GpuDevice& device_;
+  Status availability_;  // these two are constant after construction
+  size_t granularity_bytes_ = 1;
+
+  mutable Mutex mutex_;
+  Object last_ ASHLAR_GUARDED_BY(mutex_) = 0;
+  std::map<Object, Entry> objects_ ASHLAR_GUARDED_BY(mutex_);
+};
+
+}  // namespace ashlar::symm

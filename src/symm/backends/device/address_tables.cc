@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Places in slabs, and copies to them.
+#include "symm/backends/device/address_tables.h"
+
+#include "base/align.h"
+#include "device/relaxed_capture.h"
+
+namespace ashlar::symm {
+namespace {
+
+// A line of a device's cache: no two tables share one.
+constexpr uint64_t kTableAlignment = 128;
+
+}  // namespace
+
+AddressTables::AddressTables(Device& device, Backend& backend, size_t entry_count)
+    : device_(device),
+      backend_(backend),
+      table_bytes_(align_up(entry_count * sizeof(std::byte*), kTableAlignment)),
+      streams_(device) {}
+
+Result<std::unique_ptr<AddressTables::Table>> AddressTables::make(
+    std::span<std::byte* const> entries) {
+  const Result<std::byte*> place = take();
+  if (!place.ok()) return place.status();
+  auto table = std::make_unique<Table>(*this, *place);
+  const DeviceAddress at(reinterpret_cast<uint64_t>(*place));
+  const Status copied = streams_.run([&](StreamId stream) {
+    return device_.copy_to_device(at, entries.data(), entries.size_bytes(), stream);
+  });
+  if (!copied.ok()) return copied;
+  return table;
+}
+
+Result<std::byte*> AddressTables::take() {
+  MutexLock lock(mutex_);
+  if (!idle_.empty()) {
+    std::byte* const at = idle_.back();
+    idle_.pop_back();
+    return at;
+  }
+  if (slabs_.empty() || slabs_.back()->bytes() - begun_bytes_ < table_bytes_) {
+    const RelaxedCapture relaxed(device_);
+    Result<std::shared_ptr<Memory>> slab = backend_.allocate(table_bytes_, 0);
+    if (!slab.ok()) return slab.status();
+    slabs_.push_back(*std::move(slab));
+    begun_bytes_ = 0;
+  }
+  std::byte* const at = slabs_.back()->base() + begun_bytes_;
+  begun_bytes_ += table_bytes_;
+  return at;
+}
+
+void AddressTables::give_back(std::byte* at) {
+  MutexLock lock(mutex_);
+  idle_.push_back(at);
+}
+
+}  // namespace ashlar::symm

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Create, map, zero; export and import.
+#include "symm/backends/device/device_backend.h"
+
+#include <algorithm>
+
+#include "base/align.h"
+#include "base/text.h"
+#include "device/last_error.h"
+#include "device/relaxed_capture.h"
+
+namespace ashlar::symm {
+namespace {
+
+// One extent, mapped at addresses of its own. Nothing waits for work here: what ranks do together
+// is waited for by handles and groups (in_flight.h), and a user's own work is the user's.
+class MappedExtent final : public Memory {
+ public:
+  MappedExtent(Device& device, ExtentId extent, AddressRange range, Status no_fabric)
+      : Memory(reinterpret_cast<std::byte*>(range.begin.value()), range.bytes),
+        device_(device),
+        extent_(extent),
+        range_(range),
+        no_fabric_(std::move(no_fabric)) {}
+  // In reverse order. A device that is lost keeps what it has until the process ends.
+  ~MappedExtent() override {
+    (void)device_.unmap(range_).ok();
+    (void)device_.free_addresses(range_).ok();
+    (void)device_.release(extent_).ok();
+  }
+
+  Device& device() const { return device_; }
+  ExtentId extent() const { return extent_; }
+  // Why it does not travel as a fabric handle, although the device has them; ok: it does.
+  const Status& no_fabric() const { return no_fabric_; }
+
+ private:
+  Device& device_;
+  const ExtentId extent_;
+  const AddressRange range_;
+  const Status no_fabric_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Backend>> DeviceBackend::over(Device& device,
+                                                     std::unique_ptr<MulticastDriver> multicast) {
+  const DeviceProperties& can = device.properties();
+  if (!can.has_virtual_memory || (!can.can_export_fd && !can.can_export_fabric)) {
+    return Status::unsupported(text(
+        "device ", can.index, " of ", can.backend, " (", can.name, ") has ",
+        can.has_virtual_memory ? "no memory that other processes can have" : "no virtual memory",
+        ", which symmetric memory needs"));
+  }
+  return std::unique_ptr<Backend>(new DeviceBackend(device, std::move(multicast)));
+}
+
+Result<std::shared_ptr<Memory>> DeviceBackend::allocate(size_t bytes, size_t zero_bytes) {
+  const std::optional<uint64_t> rounded =
+      try_align_up(std::max<uint64_t>(bytes, 1), uint64_t{granularity_bytes()});
+  if (!rounded) {
+    return Status::out_of_memory(text("symmetric memory of ", bytes, " bytes: more than there is"));
+  }
+  Result<Created> created = create(*rounded);
+  if (!created.ok()) return created.status();
+  Result<std::shared_ptr<Memory>> mapped = map(*std::move(created), *rounded);
+  if (!mapped.ok() || zero_bytes == 0) return mapped;
+  const DeviceAddress base(reinterpret_cast<uint64_t>((*mapped)->base()));
+  if (Status zeroed = zero(base, zero_bytes); !zeroed.ok()) return zeroed;
+  return mapped;
+}
+
+// For every way that the device has: which one is taken depends on who will be met. The service
+// behind fabric handles may have ended since the device was tried, or the driver may have either
+// and not both at once; descriptors do without it, and the memory remembers why.
+Result<DeviceBackend::Created> DeviceBackend::create(size_t bytes) {
+  const DeviceProperties& can = device_.properties();
+  CreateOptions options;
+  options.export_fd = can.can_export_fd;
+  options.export_fabric = can.can_export_fabric;
+  const FailuresBefore before;
+  const Result<ExtentId> extent = device_.create(bytes, options);
+  if (extent.ok()) return Created{*extent, {}};
+  const Status& refused = extent.status();
+  const bool is_over = refused.is(StatusKind::kOutOfMemory) || refused.is(StatusKind::kDeviceLost);
+  if (is_over || !options.export_fabric || !options.export_fd) return refused;
+  before.restore();
+  options.export_fabric = false;
+  const Result<ExtentId> without = device_.create(bytes, options);
+  if (!without.ok()) return without.status();
+  return Created{*without,
+                 Status::unsupported(text("memory that travels as a descriptor and as a fabric "
+                                          "handle was refused, and is here as a descriptor alone: ",
+                                          refused.call(), ": ", refused.message()))};
+}
+
+size_t DeviceBackend::granularity_bytes() const {
+  const size_t own = device_.properties().granularity_bytes;
+  if (multicast_ == nullptr || !multicast_->availability().ok()) return own;
+  return std::max(own, multicast_->granularity_bytes());
+}
+
+Result<std::shared_ptr<Memory>> DeviceBackend::map(Created created, size_t bytes) {
+  const ExtentId extent = created.extent;
+  const Result<DeviceAddress> at = device_.reserve(bytes);
+  if (!at.ok()) {
+    (void)device_.release(extent).ok();
+    return at.status();
+  }
+  const AddressRange range{*at, bytes};
+  Status mapped = device_.map(*at, extent);
+  if (mapped.ok()) {
+    mapped = device_.set_access(range, device_.properties().index, Access::kReadWrite);
+    if (mapped.ok()) {
+      return std::shared_ptr<Memory>(
+          std::make_shared<MappedExtent>(device_, extent, range, std::move(created.no_fabric)));
+    }
+    (void)device_.unmap(range).ok();
+  }
+  (void)device_.free_addresses(range).ok();
+  (void)device_.release(extent).ok();
+  return mapped;
+}
+
+// In a stream of its own, which nothing else is in: it waits for no other work.
+Status DeviceBackend::zero(DeviceAddress at, size_t bytes) {
+  const RelaxedCapture relaxed(device_);
+  const Result<StreamId> stream = device_.create_stream();
+  if (!stream.ok()) return stream.status();
+  Status done = device_.fill(at, 0, bytes, *stream);
+  if (done.ok()) done = device_.synchronize_stream(*stream);
+  const Status destroyed = device_.destroy_stream(*stream);
+  return done.ok() ? destroyed : done;
+}
+
+ExtentId DeviceBackend::extent_of(const Memory& memory) {
+  return static_cast<const MappedExtent&>(memory).extent();
+}
+
+Result<UniqueFd> DeviceBackend::export_fd(const Memory& memory) {
+  const auto& own = static_cast<const MappedExtent&>(memory);
+  return own.device().export_fd(own.extent());
+}
+
+Result<std::shared_ptr<Memory>> DeviceBackend::import_fd(UniqueFd fd, size_t bytes) {
+  return map_imported(device_.import_fd(fd.get(), bytes), bytes);
+}
+
+Status DeviceBackend::cannot(std::string_view what) const {
+  const DeviceProperties& own = device_.properties();
+  return Status::unsupported(
+      text("device ", own.index, " of ", own.backend, " (", own.name, ") has no ", what));
+}
+
+Status DeviceBackend::fd_availability() const {
+  return device_.properties().can_export_fd ? Status() : cannot("file descriptors for its memory");
+}
+
+Status DeviceBackend::fabric_availability() const {
+  return device_.properties().can_export_fabric ? Status() : cannot("fabric handles");
+}
+
+Result<FabricHandle> DeviceBackend::export_fabric(const Memory& memory) {
+  const auto& own = static_cast<const MappedExtent&>(memory);
+  if (!own.no_fabric().ok()) return own.no_fabric();
+  return own.device().export_fabric(own.extent());
+}
+
+Result<std::shared_ptr<Memory>> DeviceBackend::import_fabric(const FabricHandle& handle,
+                                                             size_t bytes) {
+  return map_imported(device_.import_fabric(handle, bytes), bytes);
+}
+
+// The driver cannot tell how large it is, but a mapping that is larger than what is there fails.
+Result<std::shared_ptr<Memory>> DeviceBackend::map_imported(const Result<ExtentId>& extent,
+                                                            size_t bytes) {
+  if (extent.status().is(StatusKind::kInvalidArgument)) {
+    return Status::format(
+        text("what came is no symmetric memory of ", bytes, " bytes: ", extent.status().message()));
+  }
+  if (!extent.ok()) return extent.status();
+  return map({*extent, {}}, bytes);
+}
+
+// Another device of this process has addresses that are good for that one alone.
+Result<std::shared_ptr<Memory>> DeviceBackend::adopt(std::shared_ptr<Memory> lent) {
+  const auto* own = dynamic_cast<const MappedExtent*>(lent.get());
+  if (own == nullptr) return Status::format("what was lent is no memory of a device");
+  if (&own->device() == &device_) return lent;
+  const bool has_descriptors =
+      own->device().properties().can_export_fd && device_.properties().can_export_fd;
+  if (!has_descriptors) {
+    const Result<FabricHandle> handle = export_fabric(*lent);
+    if (!handle.ok()) return handle.status();
+    return import_fabric(*handle, lent->bytes());
+  }
+  Result<UniqueFd> fd = export_fd(*lent);
+  if (!fd.ok()) return fd.status();
+  return import_fd(*std::move(fd), lent->bytes());
+}
+
+}  // namespace ashlar::symm

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Copies, and refusals that say why.
+#include "symm/backends/device/device_operations.h"
+
+#include "base/text.h"
+#include "device/relaxed_capture.h"
+
+namespace ashlar::symm {
+namespace {
+
+DeviceAddress address_in(const Peers& peers, int rank, size_t place) {
+  return DeviceAddress(reinterpret_cast<uint64_t>(peers.buffer(rank) + place));
+}
+
+}  // namespace
+
+Status DeviceOperations::put(const Peers& peers, int to, size_t place,
+                             std::span<const std::byte> from) {
+  if (from.empty()) return {};
+  return own_streams_.run([&](StreamId stream) {
+    return device_.copy_to_device(address_in(peers, to, place), from.data(), from.size(), stream);
+  });
+}
+
+Status DeviceOperations::get(const Peers& peers, int from, size_t place, std::span<std::byte> to) {
+  if (to.empty()) return {};
+  return own_streams_.run([&](StreamId stream) {
+    return device_.copy_to_host(to.data(), address_in(peers, from, place), to.size(), stream);
+  });
+}
+
+Status DeviceOperations::store_words(const Peers& /*peers*/, const WordStore& /*what*/,
+                                     const When& /*when*/) {
+  return refuse("stores of words");
+}
+
+Status DeviceOperations::run(const Signal& /*what*/, const When& /*when*/) {
+  return refuse("signals and barriers");
+}
+
+Status DeviceOperations::run(const Collective& /*what*/, const When& /*when*/) {
+  return refuse("collectives");
+}
+
+Result<uint64_t> DeviceOperations::counter_value(int /*from*/, int /*channel*/) {
+  return refuse("counters");
+}
+
+Status DeviceOperations::finish(StreamId stream) {
+  const RelaxedCapture relaxed(device_);
+  return or_lost(device_.synchronize_stream(stream));
+}
+
+Status DeviceOperations::put_in(StreamId stream, const Work& work) {
+  if (!work.is_ordered) return work.launch(stream);
+  return order_.in_order(stream, [&] { return work.launch(stream); });
+}
+
+Status DeviceOperations::or_lost(const Status& ended) {
+  if (!ended.is(StatusKind::kDeviceLost)) return ended;
+  options_.failure->report(Status::device_lost(
+      "work", ended.code(),
+      text("the device of rank ", options_.seat.rank, " was lost: ", ended.message())));
+  return ended;
+}
+
+Result<std::optional<Thresholds>> DeviceOperations::measure(const Peers& /*room*/, size_t /*bytes*/,
+                                                            Deadline /*deadline*/) {
+  return std::optional<Thresholds>();
+}
+
+Status DeviceOperations::refuse(const char* what) const {
+  if (!no_kernels_.ok()) {
+    return Status::unsupported(text("the kernels for the ", what, " of back end ",
+                                    device_.properties().backend,
+                                    " cannot be used here: ", no_kernels_.message()));
+  }
+  return Status::unsupported(text("this build has no kernels for the ", what, " of back end ",
+                                  device_.properties().backend,
+                                  ": put, get and kernels of your own reach all ranks' memory"));
+}
+
+}  // namespace ashlar::symm

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Work in a stream up to an event, for in_flight.h. A device that is lost has ended it. Whoever
+// captures a graph meanwhile is not to notice that it is asked for.
+#pragma once
+
+#include <memory>
+
+#include "ashlar/device.h"
+#include "device/relaxed_capture.h"
+#include "symm/core/in_flight.h"
+
+namespace ashlar::symm {
+
+class UpToEvent final : public Asked {
+ public:
+  static Result<std::unique_ptr<UpToEvent>> make(Device& device) {
+    const Result<EventId> event = device.create_event();
+    if (!event.ok()) return event.status();
+    return std::make_unique<UpToEvent>(device, *event);
+  }
+  UpToEvent(Device& device, EventId event) : device_(device), event_(event) {}
+  ~UpToEvent() override { (void)device_.destroy_event(event_).ok(); }
+  UpToEvent(const UpToEvent&) = delete;
+  UpToEvent& operator=(const UpToEvent&) = delete;
+
+  EventId event() const { return event_; }
+  bool has_ended() override {
+    const RelaxedCapture relaxed(device_);
+    const Result<bool> done = device_.is_done(event_);
+    return done.ok() ? *done : done.status().is(StatusKind::kDeviceLost);
+  }
+  void wait() override {
+    const RelaxedCapture relaxed(device_);
+    (void)device_.synchronize_event(event_).ok();
+  }
+
+ private:
+  Device& device_;
+  const EventId event_;
+};
+
+}  // namespace ashlar::symm

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One event says how far the group is.
+#include "symm/backends/device/stream_order.h"
+
+#include "base/text.h"
+#include "device/relaxed_capture.h"
+
+namespace ashlar::symm {
+
+StreamOrder::~StreamOrder() {
+  MutexLock lock(mutex_);
+  if (event_) (void)device_.destroy_event(*event_).ok();
+}
+
+Status StreamOrder::in_order(StreamId stream, const std::function<Status()>& launch) {
+  MutexLock lock(mutex_);
+  if (!event_) {
+    const Result<EventId> event = device_.create_event();
+    if (!event.ok()) return event.status();
+    event_ = *event;
+  }
+  // Whichever stream it is: a handle may be another thread's stream, or a new one's by now.
+  if (is_recorded_) {
+    if (Status waits = device_.wait_event(stream, *event_); !waits.ok()) return waits;
+  }
+  // What was launched of it is there, also if the rest could not be.
+  const Status launched = launch();
+  const Status recorded = device_.record_event(*event_, stream);
+  is_recorded_ = is_recorded_ || recorded.ok();
+  return launched.ok() ? recorded : launched;
+}
+
+OwnStreams::~OwnStreams() {
+  MutexLock lock(mutex_);
+  for (const StreamId each : idle_) (void)device_.destroy_stream(each).ok();
+}
+
+Result<StreamId> OwnStreams::take() {
+  {
+    MutexLock lock(mutex_);
+    if (!idle_.empty()) {
+      const StreamId taken = idle_.back();
+      idle_.pop_back();
+      return taken;
+    }
+  }
+  return device_.create_stream();
+}
+
+Status OwnStreams::run(const std::function<Status(StreamId)>& act) {
+  // What waits here is no part of any capture.
+  const RelaxedCapture relaxed(device_);
+  const Result<StreamId> stream = take();
+  if (!stream.ok()) return stream.status();
+  const Status acted = act(*stream);
+  const Status waited = device_.synchronize_stream(*stream);
+  {
+    MutexLock lock(mutex_);
+    idle_.push_back(*stream);
+  }
+  return acted.ok() ? waited : acted;
+}
+
+Status refuse_capture(Device& device, StreamId stream) {
+  if (!device.properties().has_capture) return {};
+  const Result<CaptureState> state = device.capture_state(stream);
+  if (!state.ok()) return state.status();
+  if (state->status == CaptureStatus::kNone) return {};
+  return Status::unsupported(text("stream ", stream,
+                                  " is capturing, and operations of symmetric memory cannot be "
+                                  "part of a graph: call them outside of the capture"));
+}
+
+}  // namespace ashlar::symm

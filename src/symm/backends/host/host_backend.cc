@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// memfd: what is mapped from it is shared by whoever has its descriptor.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/align.h"
+#include "base/text.h"
+#include "symm/backends/backend.h"
+
+namespace ashlar::symm {
+namespace {
+
+// It stays as long as it is, and stays so.
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+Status memory_fault(std::string_view call, size_t bytes) {
+  const int code = errno;
+  std::string said = text("symmetric memory of ", bytes, " bytes: ", std::strerror(code));
+  if (code == ENOMEM || code == ENOSPC || code == EFBIG) {
+    return Status::out_of_memory(std::move(said));
+  }
+  return Status::device_fault(call, code, std::move(said));
+}
+
+// Whoever makes a file larger than that is ended by a signal (SIGXFSZ), as memory is a file here.
+uint64_t most_file_bytes() {
+  rlimit files{};
+  return ::getrlimit(RLIMIT_FSIZE, &files) == 0 ? files.rlim_cur : RLIM_INFINITY;
+}
+
+class HostMemory final : public Memory {
+ public:
+  // `fd` is only kept by whoever exports it.
+  HostMemory(std::byte* base, size_t bytes, UniqueFd fd)
+      : Memory(base, bytes), fd_(std::move(fd)) {}
+  ~HostMemory() override { ::munmap(base(), bytes()); }
+
+  int fd() const { return fd_.get(); }
+
+ private:
+  const UniqueFd fd_;
+};
+
+Result<std::shared_ptr<Memory>> map(int fd, size_t bytes, UniqueFd kept) {
+  void* base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (base == MAP_FAILED) return memory_fault("mmap", bytes);
+  return std::shared_ptr<Memory>(
+      std::make_shared<HostMemory>(static_cast<std::byte*>(base), bytes, std::move(kept)));
+}
+
+class HostBackend final : public Backend {
+ public:
+  std::string_view name() const override { return "host"; }
+  DeviceUuid device() const override { return {}; }
+
+  // All of it is zero, as the system gives it.
+  Result<std::shared_ptr<Memory>> allocate(size_t bytes, size_t /*zero_bytes*/) override {
+    const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+    const std::optional<uint64_t> rounded = try_align_up(std::max<uint64_t>(bytes, 1), page);
+    if (!rounded || *rounded > static_cast<uint64_t>(INT64_MAX)) {
+      return Status::out_of_memory(
+          text("symmetric memory of ", bytes, " bytes: more than there is"));
+    }
+    if (*rounded > most_file_bytes()) {
+      errno = EFBIG;
+      return memory_fault("ftruncate", bytes);
+    }
+    UniqueFd fd(::memfd_create("ashlar-symm", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    if (!fd.valid()) return memory_fault("memfd_create", bytes);
+    if (::ftruncate(fd.get(), static_cast<off_t>(*rounded)) != 0) {
+      return memory_fault("ftruncate", bytes);
+    }
+    if (::fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) return memory_fault("fcntl", bytes);
+    const int number = fd.get();
+    return map(number, *rounded, std::move(fd));
+  }
+
+  Result<UniqueFd> export_fd(const Memory& memory) override {
+    const auto& own = static_cast<const HostMemory&>(memory);
+    UniqueFd fd(::fcntl(own.fd(), F_DUPFD_CLOEXEC, 0));
+    if (!fd.valid()) return memory_fault("fcntl", memory.bytes());
+    return fd;
+  }
+
+  Result<std::shared_ptr<Memory>> import_fd(UniqueFd fd, size_t bytes) override {
+    struct stat found {};
+    if (::fstat(fd.get(), &found) != 0) return memory_fault("fstat", bytes);
+    const int seals = ::fcntl(fd.get(), F_GET_SEALS);
+    if (seals < 0 || (seals & kSeals) != kSeals || static_cast<size_t>(found.st_size) != bytes) {
+      return Status::format(text("what came is no symmetric memory of ", bytes, " bytes"));
+    }
+    return map(fd.get(), bytes, UniqueFd());
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_host_backend() { return std::make_unique<HostBackend>(); }
+
+}  // namespace ashlar::symm

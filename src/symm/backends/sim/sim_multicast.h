@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Multicast between simulated devices: the calls of a driver and their rules, over an object that
+// ranks of any process share. Its address has nothing behind it: what goes through it is done by
+// kernels that reach every rank by itself (collectives/), which is what a switch does.
+//
+// It is strict where hardware hangs or misbehaves: binding before all devices take part, importing
+// after the creator let go too early, letting go of what is bound, unbinding memory that is gone.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "ashlar/device.h"
+#include "base/mutex.h"
+#include "symm/backends/multicast/multicast.h"
+
+namespace ashlar::symm {
+
+class SimMulticast final : public MulticastDriver {
+ public:
+  // `device` outlives it.
+  explicit SimMulticast(Device& device) : device_(device) {}
+  ~SimMulticast() override;
+
+  Status availability() const override { return {}; }
+  Result<Object> create(const Shape& shape) override;
+  Result<UniqueFd> export_fd(Object object) override;
+  Result<Object> import_fd(int fd, const Shape& shape) override;
+  Status add_device(Object object) override;
+  Status bind(Object object, const std::shared_ptr<Memory>& memory) override;
+  Result<std::byte*> map(Object object) override;
+  Status unmap(Object object, std::byte* at) override;
+  Status unbind(Object object) override;
+  Status release(Object object) override;
+
+  // Objects that were not released.
+  size_t live_count() const ASHLAR_EXCLUDES(mutex_);
+
+ private:
+  struct Shared;
+  struct Entry {
+    UniqueFd fd{};
+    Shared* shared = nullptr;  // mapped from fd
+    Shape shape{};
+    bool is_creation = false;
+    bool is_added = false;
+    bool is_bound = false;
+    std::weak_ptr<Memory> bound{};
+    std::byte* mapped_at = nullptr;
+  };
+
+  Result<Object> keep(Entry entry) ASHLAR_EXCLUDES(mutex_);
+  // kInvalidArgument: no such object.
+  Result<Entry*> find(Object object) ASHLAR_REQUIRES(mutex_);
+  void undo(Entry& entry);
+
+  Device& device_;
+
+  mutable Mutex mutex_;
+  Object last_ ASHLAR_GUARDED_BY(mutex_) = 0;
+  std::map<Object, Entry> objects_ ASHLAR_GUARDED_BY(mutex_);
+};
+
+}  // namespace ashlar::symm

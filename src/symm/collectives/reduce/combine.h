@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What each reduction does with two elements. rows.cc makes loops of it for the host's processors,
+// kernels for devices (symm/backends/cuda/kernels/reduce.h); constexpr, so that those may call it.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+namespace ashlar::symm {
+
+// Unsigned, and wide enough that no product is computed in `int`: integers wrap.
+template <typename T>
+using Wrapping = std::conditional_t<sizeof(T) < 4, uint32_t, std::make_unsigned_t<T>>;
+
+struct Sum {
+  template <typename T>
+  [[gnu::always_inline]] static constexpr T of(T a, T b) {
+    if constexpr (std::is_floating_point_v<T>)
+      return a + b;
+    else
+      return static_cast<T>(static_cast<Wrapping<T>>(a) + static_cast<Wrapping<T>>(b));
+  }
+};
+
+struct Product {
+  template <typename T>
+  [[gnu::always_inline]] static constexpr T of(T a, T b) {
+    if constexpr (std::is_floating_point_v<T>)
+      return a * b;
+    else
+      return static_cast<T>(static_cast<Wrapping<T>>(a) * static_cast<Wrapping<T>>(b));
+  }
+};
+
+// A NaN is kept, the first one of several; of equals the first, which matters for zeros.
+template <typename T>
+[[gnu::always_inline]] constexpr T first_nan_or(T a, T b, T otherwise) {
+  if constexpr (std::is_floating_point_v<T>) {
+    // NOLINTBEGIN(misc-redundant-expression): a NaN alone is not what it is.
+    otherwise = b != b ? b : otherwise;
+    return a != a ? a : otherwise;
+    // NOLINTEND(misc-redundant-expression)
+  } else {
+    return otherwise;
+  }
+}
+
+struct Min {
+  template <typename T>
+  [[gnu::always_inline]] static constexpr T of(T a, T b) {
+    return first_nan_or(a, b, b < a ? b : a);
+  }
+};
+
+struct Max {
+  template <typename T>
+  [[gnu::always_inline]] static constexpr T of(T a, T b) {
+    return first_nan_or(a, b, a < b ? b : a);
+  }
+};
+
+struct And {
+  template <typename T>
+  [[gnu::always_inline]] static constexpr T of(T a, T b) {
+    return static_cast<T>(a & b);
+  }
+};
+
+struct Or {
+  template <typename T>
+  [[gnu::always_inline]] static constexpr T of(T a, T b) {
+    return static_cast<T>(a | b);
+  }
+};
+
+struct Xor {
+  template <typename T>
+  [[gnu::always_inline]] static constexpr T of(T a, T b) {
+    return static_cast<T>(a ^ b);
+  }
+};
+
+}  // namespace ashlar::symm

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The loops of a reduction, written once as bodies that are compiled for several instruction sets.
+// AVX-512 is not among them: past the caches the loops wait for memory, and within them 32 bytes at
+// a time keep up with the copies around them.
+#include "symm/collectives/reduce/rows.h"
+
+#include <cstdint>
+#include <type_traits>
+
+#include "symm/collectives/reduce/combine.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+// Rows may be the same, which compilers take for an overlap that forbids vectors.
+#if defined(__clang__)
+#define ASHLAR_INDEPENDENT_TURNS _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define ASHLAR_INDEPENDENT_TURNS _Pragma("GCC ivdep")
+#endif
+
+#define ASHLAR_BODY [[gnu::always_inline]] inline
+
+namespace ashlar::symm {
+namespace {
+
+template <typename T, typename Op>
+ASHLAR_BODY void combine_body(void* out, const void* a, const void* b, size_t count) {
+  T* to = static_cast<T*>(out);
+  const T* left = static_cast<const T*>(a);
+  const T* right = static_cast<const T*>(b);
+  ASHLAR_INDEPENDENT_TURNS
+  for (size_t i = 0; i < count; ++i) to[i] = Op::of(left[i], right[i]);
+}
+
+template <typename T>
+ASHLAR_BODY void divide_body(T* out, const T* in, T divisor, size_t count) {
+  ASHLAR_INDEPENDENT_TURNS
+  for (size_t i = 0; i < count; ++i) out[i] = in[i] / divisor;
+}
+
+template <typename Half>
+ASHLAR_BODY void widen_body(float* out, const Half* in, size_t count) {
+  ASHLAR_INDEPENDENT_TURNS
+  for (size_t i = 0; i < count; ++i) out[i] = widen(in[i]);
+}
+
+ASHLAR_BODY void narrow_f16_body(F16* out, const float* in, size_t count) {
+  ASHLAR_INDEPENDENT_TURNS
+  for (size_t i = 0; i < count; ++i) out[i] = narrow_to_f16(in[i]);
+}
+
+ASHLAR_BODY void narrow_bf16_body(Bf16* out, const float* in, size_t count) {
+  ASHLAR_INDEPENDENT_TURNS
+  for (size_t i = 0; i < count; ++i) out[i] = narrow_to_bf16(in[i]);
+}
+
+// The loops in the instructions of every processor of this kind.
+struct Plain {
+  template <typename T, typename Op>
+  static void combine(void* out, const void* a, const void* b, size_t count) {
+    combine_body<T, Op>(out, a, b, count);
+  }
+  static void widen_f16(float* out, const F16* in, size_t count) { widen_body(out, in, count); }
+  static void narrow_f16(F16* out, const float* in, size_t count) {
+    narrow_f16_body(out, in, count);
+  }
+  static void widen_bf16(float* out, const Bf16* in, size_t count) { widen_body(out, in, count); }
+  static void narrow_bf16(Bf16* out, const float* in, size_t count) {
+    narrow_bf16_body(out, in, count);
+  }
+  static void divide_f32(float* out, const float* in, float divisor, size_t count) {
+    divide_body(out, in, divisor, count);
+  }
+  static void divide_f64(double* out, const double* in, double divisor, size_t count) {
+    divide_body(out, in, divisor, count);
+  }
+};
+
+#if defined(__x86_64__)
+#define ASHLAR_AVX2 __attribute__((target("avx2,f16c")))
+
+struct Avx2 {
+  template <typename T, typename Op>
+  ASHLAR_AVX2 static void combine(void* out, const void* a, const void* b, size_t count) {
+    combine_body<T, Op>(out, a, b, count);
+  }
+  ASHLAR_AVX2 static void widen_f16(float* out, const F16* in, size_t count) {
+    size_t i = 0;
+    for (; i + 8 <= count; i += 8) {
+      const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(in + i));
+      _mm256_storeu_ps(out + i, _mm256_cvtph_ps(halves));
+    }
+    for (; i < count; ++i) out[i] = widen(in[i]);
+  }
+  ASHLAR_AVX2 static void narrow_f16(F16* out, const float* in, size_t count) {
+    size_t i = 0;
+    for (; i + 8 <= count; i += 8) {
+      const __m128i halves = _mm256_cvtps_ph(_mm256_loadu_ps(in + i), _MM_FROUND_TO_NEAREST_INT);
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), halves);
+    }
+    for (; i < count; ++i) out[i] = narrow_to_f16(in[i]);
+  }
+  ASHLAR_AVX2 static void widen_bf16(float* out, const Bf16* in, size_t count) {
+    widen_body(out, in, count);
+  }
+  ASHLAR_AVX2 static void narrow_bf16(Bf16* out, const float* in, size_t count) {
+    narrow_bf16_body(out, in, count);
+  }
+  ASHLAR_AVX2 static void divide_f32(float* out, const float* in, float divisor, size_t count) {
+    divide_body(out, in, divisor, count);
+  }
+  ASHLAR_AVX2 static void divide_f64(double* out, const double* in, double divisor, size_t count) {
+    divide_body(out, in, divisor, count);
+  }
+};
+#endif
+
+constexpr CombineRow& row_of(Rows& rows, ReduceOp op, ElementType type) {
+  return rows.combine[static_cast<size_t>(op)][static_cast<size_t>(type)];
+}
+
+template <typename Isa, typename T>
+constexpr void add_ordered(Rows& rows, ElementType type) {
+  row_of(rows, ReduceOp::kMin, type) = Isa::template combine<T, Min>;
+  row_of(rows, ReduceOp::kMax, type) = Isa::template combine<T, Max>;
+}
+
+template <typename Isa, typename T>
+constexpr void add_float(Rows& rows, ElementType type) {
+  row_of(rows, ReduceOp::kSum, type) = Isa::template combine<T, Sum>;
+  row_of(rows, ReduceOp::kProd, type) = Isa::template combine<T, Product>;
+  add_ordered<Isa, T>(rows, type);
+}
+
+// With or without a sign, sums, products and bits are the same.
+template <typename Isa, typename T>
+constexpr void add_integers(Rows& rows, ElementType without, ElementType with) {
+  for (const ElementType type : {without, with}) {
+    row_of(rows, ReduceOp::kSum, type) = Isa::template combine<T, Sum>;
+    row_of(rows, ReduceOp::kProd, type) = Isa::template combine<T, Product>;
+    row_of(rows, ReduceOp::kAnd, type) = Isa::template combine<T, And>;
+    row_of(rows, ReduceOp::kOr, type) = Isa::template combine<T, Or>;
+    row_of(rows, ReduceOp::kXor, type) = Isa::template combine<T, Xor>;
+  }
+  add_ordered<Isa, T>(rows, without);
+  add_ordered<Isa, std::make_signed_t<T>>(rows, with);
+}
+
+template <typename Isa>
+constexpr Rows make_rows(const char* name) {
+  Rows rows;
+  rows.name = name;
+  add_float<Isa, float>(rows, ElementType::kF32);
+  add_float<Isa, double>(rows, ElementType::kF64);
+  add_integers<Isa, uint8_t>(rows, ElementType::kU8, ElementType::kI8);
+  add_integers<Isa, uint16_t>(rows, ElementType::kU16, ElementType::kI16);
+  add_integers<Isa, uint32_t>(rows, ElementType::kU32, ElementType::kI32);
+  add_integers<Isa, uint64_t>(rows, ElementType::kU64, ElementType::kI64);
+  rows.widen_f16 = Isa::widen_f16;
+  rows.narrow_f16 = Isa::narrow_f16;
+  rows.widen_bf16 = Isa::widen_bf16;
+  rows.narrow_bf16 = Isa::narrow_bf16;
+  rows.divide_f32 = Isa::divide_f32;
+  rows.divide_f64 = Isa::divide_f64;
+  return rows;
+}
+
+constexpr Rows kPlainRows = make_rows<Plain>("plain");
+#if defined(__x86_64__)
+constexpr Rows kAvx2Rows = make_rows<Avx2>("avx2");
+#endif
+
+}  // namespace
+
+const Rows& plain_rows() { return kPlainRows; }
+
+const Rows& best_rows() {
+#if defined(__x86_64__)
+  // Every processor with AVX2 has F16C.
+  if (__builtin_cpu_supports("avx2")) return kAvx2Rows;
+#endif
+  return kPlainRows;
+}
+
+}  // namespace ashlar::symm

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The system's set of cores, as bits.
+#include "symm/core/cpu_set.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
+namespace ashlar::symm {
+
+Cores Cores::of_thread() {
+  static_assert(CPU_SETSIZE == 8 * kMostBytes);
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return {};
+  std::string bits;
+  for (size_t core = 0; core < CPU_SETSIZE; ++core) {
+    if (!CPU_ISSET(core, &allowed)) continue;
+    bits.resize(core / 8 + 1);
+    bits[core / 8] = static_cast<char>(bits[core / 8] | 1 << core % 8);
+  }
+  return Cores(bits);
+}
+
+void Cores::add(const Cores& others) {
+  bits_.resize(std::max(bits_.size(), others.bits_.size()));
+  for (size_t i = 0; i < others.bits_.size(); ++i) {
+    bits_[i] = static_cast<char>(bits_[i] | others.bits_[i]);
+  }
+}
+
+int Cores::count() const {
+  int count = 0;
+  for (const char each : bits_) count += std::popcount(static_cast<uint8_t>(each));
+  return count;
+}
+
+}  // namespace ashlar::symm

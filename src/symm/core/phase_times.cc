@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One clock for all phases: none overlaps another.
+#include "symm/core/phase_times.h"
+
+namespace ashlar::symm {
+
+const char* name(Phase phase) {
+  switch (phase) {
+    case Phase::kJoining: return "joining";
+    case Phase::kMeeting: return "meeting";
+    case Phase::kLinking: return "linking";
+    case Phase::kRecording: return "recording";
+    case Phase::kHandingOver: return "handing over";
+    case Phase::kMapping: return "mapping";
+    case Phase::kAgreeing: return "agreeing";
+    case Phase::kMulticast: return "multicast";
+  }
+  return "unknown";
+}
+
+void PhaseTimes::reach(Phase phase, Clock::time_point since) {
+  MutexLock lock(mutex_);
+  end_locked(since);
+  ++lines_[static_cast<size_t>(phase)].count;
+  current_ = phase;
+  since_ = since;
+}
+
+void PhaseTimes::end() {
+  MutexLock lock(mutex_);
+  end_locked(Clock::now());
+}
+
+void PhaseTimes::end_locked(Clock::time_point now) {
+  if (!current_) return;
+  lines_[static_cast<size_t>(*current_)].time += now - since_;
+  current_.reset();
+}
+
+std::array<PhaseTimes::Line, kPhaseCount> PhaseTimes::lines() const {
+  MutexLock lock(mutex_);
+  return lines_;
+}
+
+}  // namespace ashlar::symm

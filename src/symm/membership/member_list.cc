@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Publish, read, and meet under the name of what was read.
+#include "symm/membership/member_list.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "base/text.h"
+#include "base/wire.h"
+#include "symm/channel/message.h"
+#include "symm/core/hash.h"
+#include "symm/membership/failure_record.h"
+#include "symm/stores/checked_look.h"
+#include "symm/stores/expiry.h"
+#include "symm/transports/transport.h"
+
+namespace ashlar::symm {
+namespace {
+
+using std::chrono::nanoseconds;
+
+constexpr uint32_t kRosterMagic = 0x6a687361;  // "ashj"
+constexpr uint32_t kNoticeMagic = 0x67687361;  // "ashg"
+constexpr uint16_t kRosterVersion = 5;
+constexpr size_t kMostWayReasonBytes = 1024;
+constexpr nanoseconds kFirstRosterRest = std::chrono::microseconds(100);
+constexpr nanoseconds kLongestRosterRest = std::chrono::milliseconds(10);
+
+template <size_t N>
+std::string_view view_of(const std::array<uint8_t, N>& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), N};
+}
+
+template <size_t N>
+void read_into(WireReader& reader, std::array<uint8_t, N>& bytes) {
+  const std::string_view from = reader.raw(N);
+  std::copy(from.begin(), from.end(), bytes.begin());
+}
+
+std::string join_key(const RosterOptions& options, int rank) {
+  return text(options.prefix, "/join/", rank);
+}
+
+std::string meeting_prefix(const RosterOptions& options, const Token& token) {
+  return text(options.prefix, '/', to_hex(token));
+}
+
+std::string here_key(const RosterOptions& options, const Token& token, int rank) {
+  return text(meeting_prefix(options, token), "/here/", rank);
+}
+
+// What takes the place of a rank's record when it gives up: why, for those who have read that.
+struct Notice {
+  Token attempt{};
+  Status why{};
+};
+
+std::string notice_bytes(const Notice& notice) {
+  WireWriter writer;
+  return writer.number(kNoticeMagic).raw(view_of(notice.attempt)).raw(to_bytes(notice.why)).take();
+}
+
+std::optional<Notice> parse_notice(std::string_view bytes) {
+  WireReader reader(bytes);
+  Notice notice;
+  const bool has_magic = reader.number<uint32_t>() == kNoticeMagic;
+  read_into(reader, notice.attempt);
+  const size_t head_bytes = sizeof(uint32_t) + notice.attempt.size();
+  if (!has_magic || bytes.size() < head_bytes) return std::nullopt;
+  notice.why = parse_status(bytes.substr(head_bytes));
+  return notice;
+}
+
+Token token_of(const std::vector<std::string>& records) {
+  Token token{};
+  uint64_t halves[2] = {kHashStart, hash_on(kHashStart, "second half")};
+  for (const std::string& record : records) {
+    for (uint64_t& half : halves) half = hash_on(hash_on(half, record.size()), record);
+  }
+  for (size_t i = 0; i < token.size(); ++i) {
+    token[i] = static_cast<uint8_t>(halves[i / 8] >> (8 * (i % 8)));
+  }
+  return token;
+}
+
+// One joining. `records_` are the ranks' records as they were last read; empty: none yet.
+class Gathering {
+ public:
+  Gathering(Store& store, const RosterOptions& options, const JoinRecord& own)
+      : store_(store),
+        options_(options),
+        seat_(own.seat),
+        attempt_(own.attempt),
+        own_bytes_(to_bytes(own)),
+        records_(static_cast<size_t>(seat_.world_size)) {}
+
+  Result<Roster> run(Deadline deadline) {
+    nanoseconds pause = kFirstRosterRest;
+    for (;;) {
+      std::vector<int> missing;
+      const bool is_late = deadline.has_passed();
+      const Deadline look = with_a_last_look(deadline);
+      if (Status read = read_records(missing, look); !read.ok()) return lose_store(read);
+      if (missing.empty()) {
+        if (Status met = meet(missing, look); !met.ok()) return lose_store(met);
+      }
+      if (missing.empty()) return roster();
+      if (is_late) return give_up(missing);
+      std::this_thread::sleep_for(std::min(pause, deadline.left()));
+      pause = std::min(2 * pause, kLongestRosterRest);
+    }
+  }
+
+ private:
+  // What cannot be read is not there yet: its rank is going to write over it. What is gone was
+  // taken back by a rank that has its roster, and stays as it was.
+  Status read_records(std::vector<int>& missing, Deadline deadline) {
+    std::vector<std::string> keys;
+    for (int rank = 0; rank < seat_.world_size; ++rank) keys.push_back(join_key(options_, rank));
+    Result<std::vector<std::optional<std::string>>> found = checked_look(store_, keys, deadline);
+    if (!found.ok()) return found.status();
+    for (int rank = 0; rank < seat_.world_size; ++rank) {
+      std::optional<std::string>& record = (*found)[rank];
+      if (rank == seat_.rank) {
+        if (record != own_bytes_) {
+          is_contested_ |= record && !records_[rank].empty();
+          Status set = store_.set(keys[rank], own_bytes_, options_.key_life, deadline);
+          if (!set.ok()) return set;
+        }
+        records_[rank] = own_bytes_;
+        continue;
+      }
+      const Result<JoinRecord> parsed =
+          record ? parse_join_record(*record) : Result<JoinRecord>(Status::format("none"));
+      const bool is_sound =
+          parsed.ok() && parsed->seat.rank == rank && parsed->seat.world_size == seat_.world_size;
+      if (!is_sound && record) note_parting(rank, *record);
+      if (is_sound && *record != records_[rank]) {
+        if (!records_[rank].empty()) heard_ = {};  // it has come again
+        records_[rank] = *std::move(record);
+      }
+      if (records_[rank].empty()) missing.push_back(rank);
+    }
+    return {};
+  }
+
+  // Of one whose record we have.
+  void note_parting(int rank, std::string_view bytes) {
+    if (records_[rank].empty() || !heard_.ok()) return;
+    const std::optional<Notice> notice = parse_notice(bytes);
+    const bool is_its_last =
+        notice && notice->attempt == parse_join_record(records_[rank])->attempt;
+    if (is_its_last) heard_ = notice->why;
+  }
+
+  // Others who have met here, too, read in the same place why one of them gave up.
+  Verdict verdict() const {
+    const std::shared_ptr<Store> borrowed(std::shared_ptr<Store>(), &store_);
+    return Verdict(borrowed, meeting_prefix(options_, token_), std::make_shared<Failure>(),
+                   options_.parting_life);
+  }
+
+  Status meet(std::vector<int>& missing, Deadline deadline) {
+    const Token token = token_of(records_);
+    if (token != token_) {
+      leave_meeting(deadline);
+      token_ = token;
+    }
+    std::vector<std::string> keys;
+    for (int rank = 0; rank < seat_.world_size; ++rank) {
+      keys.push_back(here_key(options_, token_, rank));
+    }
+    keys.push_back(verdict().key());
+    const Result<std::vector<std::optional<std::string>>> found =
+        checked_look(store_, keys, deadline);
+    if (!found.ok()) return found.status();
+    for (int rank = 0; rank < seat_.world_size; ++rank) {
+      if (!(*found)[rank]) missing.push_back(rank);
+    }
+    if (heard_.ok() && found->back()) heard_ = Verdict::said_in(*found->back());
+    if ((*found)[seat_.rank]) return {};
+    return store_.set(keys[seat_.rank], "here", options_.key_life, deadline);
+  }
+
+  void leave_meeting(Deadline deadline) {
+    if (token_ == Token{}) return;
+    (void)store_.erase(here_key(options_, token_, seat_.rank), deadline).ok();
+  }
+
+  Status late(const std::vector<int>& missing) const {
+    return Status::timeout(text(name_ranks(missing), " of group ", options_.group,
+                                " did not come to join before the deadline",
+                                is_contested_ ? text("; somebody else joins as rank ", seat_.rank,
+                                                     ", too: give each its own number")
+                                              : std::string()));
+  }
+
+  // What a rank published that never came may be left from a crash. One that is only late publishes
+  // it again at its next look.
+  void take_back(const std::vector<int>& missing, Deadline deadline) {
+    for (const int rank : missing) {
+      if (records_[rank].empty()) continue;
+      (void)store_.erase(join_key(options_, rank), deadline).ok();
+    }
+  }
+
+  // The first who gives up says why, where the others find it; then it goes, or they would name it,
+  // too.
+  Status give_up(const std::vector<int>& missing) {
+    const std::chrono::milliseconds patience{1000};  // for all of it
+    const Deadline deadline = Deadline::after(patience);
+    const std::string own_key = join_key(options_, seat_.rank);
+    const bool has_met = token_ != Token{};
+    Status why = heard_.ok() ? late(missing) : heard_;
+    if (has_met && heard_.ok()) why = verdict().announce(why, patience);
+    if (has_met) {
+      leave_meeting(deadline);
+      (void)store_.erase(own_key, deadline).ok();
+    } else {  // it is those to tell who have our record
+      const std::string notice = notice_bytes({attempt_, why});
+      (void)store_.set(own_key, notice, options_.parting_life, deadline).ok();
+    }
+    take_back(missing, deadline);
+    return why;
+  }
+
+  Status lose_store(const Status& why) {
+    const Deadline deadline = Deadline::after(kLostStorePatience);
+    leave_meeting(deadline);
+    (void)store_.erase(join_key(options_, seat_.rank), deadline).ok();
+    return why;
+  }
+
+  Result<Roster> roster() const {
+    Roster made;
+    made.token = token_;
+    for (const std::string& record : records_) made.records.push_back(*parse_join_record(record));
+    return made;
+  }
+
+  Store& store_;
+  const RosterOptions& options_;
+  const Seat seat_;
+  const Token attempt_;
+  const std::string own_bytes_;
+  std::vector<std::string> records_;
+  Token token_{};
+  Status heard_;               // what one said who gave up; ok: nobody has
+  bool is_contested_ = false;  // our record was written over after we had published it
+};
+
+}  // namespace
+
+std::string to_bytes(const JoinRecord& record) {
+  WireWriter writer;
+  writer.number(kRosterMagic).number(kRosterVersion);
+  writer.number(record.seat.rank).number(record.seat.world_size).number(record.member);
+  writer.raw(view_of(record.attempt)).raw(view_of(record.process)).text(record.host);
+  writer.text(record.channel.name).raw(view_of(record.channel.token));
+  writer.text(record.backend).raw(view_of(record.device)).number(record.pad_bytes);
+  writer.text(std::string_view(record.no_fd).substr(0, kMostWayReasonBytes));
+  writer.text(std::string_view(record.no_fabric).substr(0, kMostWayReasonBytes));
+  writer.number(uint16_t{record.wants_fabric});
+  writer.number(uint16_t{record.may_share_device}).number(uint16_t{record.measures_thresholds});
+  writer.number(record.lease_ms);
+  return writer.text(record.transport).text(record.cores.bytes()).take();
+}
+
+Result<JoinRecord> parse_join_record(std::string_view bytes) {
+  WireReader reader(bytes);
+  JoinRecord record;
+  const bool has_magic = reader.number<uint32_t>() == kRosterMagic;
+  const bool is_known = reader.number<uint16_t>() == kRosterVersion;
+  record.seat.rank = reader.number<int>();
+  record.seat.world_size = reader.number<int>();
+  record.member = reader.number<uint64_t>();
+  read_into(reader, record.attempt);
+  read_into(reader, record.process);
+  record.host = reader.text(512);
+  record.channel.name = reader.text(100);
+  read_into(reader, record.channel.token);
+  record.backend = reader.text(100);
+  read_into(reader, record.device);
+  record.pad_bytes = reader.number<uint64_t>();
+  record.no_fd = reader.text(kMostWayReasonBytes);
+  record.no_fabric = reader.text(kMostWayReasonBytes);
+  record.wants_fabric = reader.number<uint16_t>() != 0;
+  record.may_share_device = reader.number<uint16_t>() != 0;
+  record.measures_thresholds = reader.number<uint16_t>() != 0;
+  record.lease_ms = reader.number<int64_t>();
+  record.transport = reader.text(Transport::kMostAddressBytes);
+  record.cores = Cores(reader.text(Cores::kMostBytes));
+  if (!has_magic || !is_known || !reader.is_done()) {
+    return Status::format("this is not the record of a rank that joins");
+  }
+  return record;
+}
+
+Result<Roster> gather_roster(Store& store, const RosterOptions& options, const JoinRecord& own,
+                             Deadline deadline) {
+  return Gathering(store, options, own).run(deadline);
+}
+
+void clear_roster(Store& store, const RosterOptions& options, const Token& token, int rank,
+                  Deadline deadline) {
+  (void)store.erase(join_key(options, rank), deadline).ok();
+  (void)store.erase(here_key(options, token, rank), deadline).ok();
+}
+
+// All have read all records, or nobody would have a roster. Those of a later joining are left
+// alone.
+void abandon_roster(Store& store, const RosterOptions& options, const Roster& roster,
+                    std::span<const int> ranks, Deadline deadline) {
+  std::vector<std::string> joins;
+  std::vector<std::string> heres;
+  for (const int rank : ranks) {
+    joins.push_back(join_key(options, rank));
+    heres.push_back(here_key(options, roster.token, rank));
+  }
+  fade(store, heres, options.parting_life, deadline);
+  const auto found = checked_look(store, joins, deadline);
+  if (!found.ok()) return;
+  for (size_t i = 0; i < joins.size(); ++i) {
+    if ((*found)[i] != to_bytes(roster.records[ranks[i]])) continue;
+    (void)store.erase(joins[i], deadline).ok();
+  }
+}
+
+}  // namespace ashlar::symm

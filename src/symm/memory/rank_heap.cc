@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Allocating, finding, freeing.
+#include "symm/memory/rank_heap.h"
+
+#include <algorithm>
+
+#include "base/align.h"
+#include "base/text.h"
+#include "symm/core/hash.h"
+
+namespace ashlar::symm {
+namespace {
+
+constexpr size_t kBufferRounding = 16;
+
+}  // namespace
+
+// The memory is made without the lock; the order is that in which blocks are counted.
+Result<std::byte*> Arena::allocate(size_t bytes, const AllocationOptions& options) {
+  if (options.persistent_id) {
+    MutexLock lock(mutex_);
+    const auto known = persistent_.find({options.group, *options.persistent_id});
+    if (known != persistent_.end()) return allocate_again(*known->second, bytes);
+  }
+  Result<std::shared_ptr<Block>> made = make(bytes, options_.pad_bytes);
+  if (!made.ok()) return made.status();
+  const std::shared_ptr<Block>& block = *made;
+  block->scope = options.group;
+  block->persistent_id = options.persistent_id;
+  block->carvings = options.carvings;
+
+  MutexLock lock(mutex_);
+  if (options.persistent_id) {
+    const PersistentKey key(options.group, *options.persistent_id);
+    const auto [known, is_new] = persistent_.try_emplace(key, block);
+    if (!is_new) return allocate_again(*known->second, bytes);
+  }
+  Sequence& sequence = sequences_.try_emplace(options.group, Sequence{0, kHashStart}).first->second;
+  sequence.hash = hash_on(sequence.hash, uint64_t{bytes});
+  sequence.hash = hash_on(sequence.hash, uint64_t{block->layout.pad_bytes});
+  sequence.hash = hash_on(sequence.hash, options.persistent_id.value_or(UINT64_MAX));
+  block->ordinal = sequence.count++;
+  block->sequence_hash = sequence.hash;
+  blocks_.emplace(block->buffer(), block);
+  return block->buffer();
+}
+
+Result<std::byte*> Arena::allocate_again(Block& block, size_t bytes) {
+  if (block.is_live) {
+    return Status::invalid_argument(text("persistent allocation ", *block.persistent_id, " of ",
+                                         block.layout.buffer_bytes,
+                                         " bytes is still in use: free it first"));
+  }
+  if (bytes != block.layout.buffer_bytes) {
+    return Status::invalid_argument(text("persistent allocation ", *block.persistent_id, " has ",
+                                         block.layout.buffer_bytes, " bytes, and ", bytes,
+                                         " were asked for: use another id"));
+  }
+  block.is_live = true;
+  return block.buffer();
+}
+
+Result<std::shared_ptr<Block>> Arena::make(size_t bytes, size_t pad_bytes) {
+  let_go_of_multicast(Deadline::Clock::now());
+  if (bytes > kMostBlockBytes || pad_bytes > kMostBlockBytes) {
+    return Status::out_of_memory(
+        text("a symmetric block of ", bytes, " bytes: more than there can be"));
+  }
+  auto block = std::make_shared<Block>();
+  block->layout.pad_bytes = pad_bytes;
+  block->layout.front_bytes = align_up(pad_bytes, kFrontAlignment);
+  block->layout.buffer_bytes = bytes;
+  const size_t front = block->layout.front_bytes;
+  Result<std::shared_ptr<Memory>> memory =
+      backend_.allocate(front + align_up(std::max<size_t>(bytes, 1), kBufferRounding), front);
+  if (!memory.ok()) return memory.status();
+  block->memory = *std::move(memory);
+  block->lent_as = process_.lend(block->memory);
+  return block;
+}
+
+Result<std::shared_ptr<Block>> Arena::make_hidden(size_t bytes, std::string scope,
+                                                  uint64_t ordinal) {
+  // All of it is front: that is what is zero.
+  Result<std::shared_ptr<Block>> made = make(0, bytes);
+  if (!made.ok()) return made;
+  (*made)->scope = std::move(scope);
+  (*made)->ordinal = ordinal;
+  (*made)->is_hidden = true;
+  return made;
+}
+
+Status Arena::free(const void* pointer) {
+  std::shared_ptr<Block> freed;  // unmapped without the lock
+  MutexLock lock(mutex_);
+  const auto found = blocks_.find(static_cast<const std::byte*>(pointer));
+  if (found == blocks_.end() || !found->second->is_live) {
+    return Status::invalid_argument(
+        text(pointer, " is not the beginning of a symmetric block of this rank"));
+  }
+  if (found->second->persistent_id) {
+    found->second->is_live = false;
+    return {};
+  }
+  freed = std::move(found->second);
+  blocks_.erase(found);
+  return {};
+}
+
+std::optional<Arena::Found> Arena::find(const void* pointer) const {
+  const auto* at = static_cast<const std::byte*>(pointer);
+  MutexLock lock(mutex_);
+  auto after = blocks_.upper_bound(at);
+  if (after == blocks_.begin()) return std::nullopt;
+  const auto& [begin, block] = *std::prev(after);
+  const auto offset = static_cast<size_t>(at - begin);
+  if (!block->is_live || offset >= std::max<size_t>(block->layout.buffer_bytes, 1)) {
+    return std::nullopt;
+  }
+  if (block->carvings == nullptr) return Found{block, offset, nullptr};
+  std::shared_ptr<const Carving> carving = block->carvings->find(offset);
+  if (carving == nullptr) return std::nullopt;
+  return Found{block, offset, std::move(carving)};
+}
+
+size_t Arena::live_count() const {
+  MutexLock lock(mutex_);
+  return static_cast<size_t>(std::count_if(blocks_.begin(), blocks_.end(), [](const auto& each) {
+    return each.second->is_live && each.second->carvings == nullptr;
+  }));
+}
+
+std::shared_ptr<const Peers> Arena::peers_of(const Block& block, const Token& group) const {
+  MutexLock lock(mutex_);
+  const auto found = block.peers.find(group);
+  return found == block.peers.end() ? nullptr : found->second;
+}
+
+void Arena::keep_peers(Block& block, const Token& group, std::shared_ptr<const Peers> peers) {
+  MutexLock lock(mutex_);
+  block.peers.insert_or_assign(group, std::move(peers));
+}
+
+void Arena::let_go_later(std::shared_ptr<MulticastKeeper> keeper, Deadline deadline) {
+  MutexLock lock(mutex_);
+  kept_.push_back({std::move(keeper), deadline});
+}
+
+void Arena::let_go_of_multicast(Deadline::Clock::time_point then) {
+  std::vector<Keeping> over;
+  {
+    MutexLock lock(mutex_);
+    const auto is_kept = [then](const Keeping& each) { return each.until.at() > then; };
+    const auto first = std::stable_partition(kept_.begin(), kept_.end(), is_kept);
+    over.assign(std::move_iterator(first), std::move_iterator(kept_.end()));
+    kept_.erase(first, kept_.end());
+  }
+  for (const Keeping& each : over) each.keeper->let_go();
+}
+
+void Arena::forget_group(const Token& group) {
+  std::vector<std::shared_ptr<const Peers>> over;  // unmapped without the lock
+  MutexLock lock(mutex_);
+  for (const auto& [begin, block] : blocks_) {
+    if (block->carvings != nullptr) block->carvings->forget_group(group);
+    const auto found = block->peers.find(group);
+    if (found == block->peers.end()) continue;
+    over.push_back(std::move(found->second));
+    block->peers.erase(found);
+  }
+}
+
+}  // namespace ashlar::symm

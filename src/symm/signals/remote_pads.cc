@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Each thing that is told, as changes to a line.
+#include "symm/signals/remote_pads.h"
+
+#include <cstddef>
+
+namespace ashlar::symm {
+namespace {
+
+AtomicOp addition(uint64_t offset, WordBytes word, uint64_t amount) {
+  AtomicOp call;
+  call.kind = AtomicKind::kAdd;
+  call.word = word;
+  call.offset = offset;
+  call.operand = amount;
+  return call;
+}
+
+}  // namespace
+
+Status RemotePads::add_to_counter(int to, int channel, uint64_t amount, Deadline deadline) {
+  const uint64_t at = own_line(channel) + offsetof(PadLine, counter);
+  return pads_.post(to, addition(at, WordBytes::k8, amount), deadline);
+}
+
+// Only this rank fills the slot, and only the other empties it: one that was seen empty stays so.
+// A compare-and-swap would do it in one, but one that timed out may have happened.
+Result<bool> RemotePads::try_put(int to, int channel, Deadline deadline) {
+  if (!turn_.take(deadline)) return Turn::not_taken("a signal to another machine");
+  const TurnTaken taken(turn_);
+  if (Status told = pads_.quiet(to, deadline); !told.ok()) return told;
+  const uint64_t at = own_line(channel) + offsetof(PadLine, signal);
+  const Result<uint64_t> seen = pads_.fetch(to, addition(at, WordBytes::k4, 0), deadline);
+  if (!seen.ok()) return seen.status();
+  if (*seen != 0) return false;
+  if (Status put = pads_.post(to, addition(at, WordBytes::k4, 1), deadline); !put.ok()) return put;
+  return true;
+}
+
+Status RemotePads::announce(int to, int channel, uint64_t number, Deadline deadline) {
+  uint64_t& told = told_[index(channel, to)];
+  if (told >= number) return {};
+  const uint64_t at = own_line(channel) + offsetof(PadLine, barrier);
+  Status added = pads_.post(to, addition(at, WordBytes::k8, number - told), deadline);
+  if (added.ok()) told = number;
+  return added;
+}
+
+Status RemotePads::put_notes(int to, int channel, const PadLine& line, Deadline deadline) {
+  const auto put = [&](size_t offset, std::span<const std::byte> from) {
+    return pads_.put(to, own_line(channel) + offset, from, deadline);
+  };
+  Status done = put(offsetof(PadLine, notes), std::as_bytes(std::span(line.notes)));
+  if (!done.ok()) return done;
+  return put(offsetof(PadLine, noted_memory), std::as_bytes(std::span(&line.noted_memory, 1)));
+}
+
+Result<uint64_t> RemotePads::barrier_heard(int owner, int channel, int source, Deadline deadline) {
+  const uint64_t at = line(channel, source) + offsetof(PadLine, barrier);
+  return pads_.fetch(owner, addition(at, WordBytes::k8, 0), deadline);
+}
+
+Result<uint32_t> RemotePads::leader_came_to(int leader, int channel, Deadline deadline) {
+  const uint64_t at = line(channel, leader) + offsetof(PadLine, barrier_sleepers);
+  const Result<uint64_t> seen = pads_.fetch(leader, addition(at, WordBytes::k4, 0), deadline);
+  if (!seen.ok()) return seen.status();
+  return static_cast<uint32_t>(*seen);
+}
+
+}  // namespace ashlar::symm

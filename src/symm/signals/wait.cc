@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What waiting asks of the system: futexes, which work across processes, and the number of cores.
+#include "symm/signals/wait.h"
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <climits>
+#include <ctime>
+
+namespace ashlar::symm {
+
+namespace {
+
+// Between ranks that take turns, a yield takes a microsecond; where others compute, as long as they
+// are left alone. A thread that met such a place sleeps instead for its next waits.
+constexpr std::chrono::microseconds kSlowYield(200);
+constexpr int kWaitsWithoutYield = 200;
+
+thread_local int waits_without_yield = 0;
+
+}  // namespace
+
+bool SharedMemory::yield() {
+  if (waits_without_yield > 0) {
+    --waits_without_yield;
+    return false;
+  }
+  const Deadline::Clock::time_point begin = Deadline::Clock::now();
+  ::sched_yield();
+  if (Deadline::Clock::now() - begin < kSlowYield) return true;
+  waits_without_yield = kWaitsWithoutYield;
+  return false;
+}
+
+void SharedMemory::sleep(const uint32_t* word, uint32_t seen, std::chrono::nanoseconds at_most) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(at_most);
+  const timespec limit{.tv_sec = static_cast<time_t>(seconds.count()),
+                       .tv_nsec = static_cast<long>((at_most - seconds).count())};
+  // Whatever the answer: the caller looks at the word, at its deadline, and comes back.
+  ::syscall(SYS_futex, word, FUTEX_WAIT, seen, &limit, nullptr, 0);
+}
+
+void SharedMemory::wake_all(const uint32_t* word) {
+  ::syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+Patience Patience::of(int world_size, int core_count) {
+  // About twenty microseconds of either: longer than waking somebody takes, shorter than the
+  // system's turns.
+  if (world_size <= core_count) return {.spin_count = 600, .yield_count = 40};
+  return {.spin_count = 0, .yield_count = 40};
+}
+
+Patience Patience::of(int world_size) {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  if (::sched_getaffinity(0, sizeof cores, &cores) != 0) return of(world_size, 1);
+  return of(world_size, CPU_COUNT(&cores));
+}
+
+}  // namespace ashlar::symm

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Waiting for a word of a pad: spins, then yields, then sleeps; never past the deadline, and not
+// for ranks of a group that has failed.
+//
+// Whoever changes a word must look whether somebody sleeps on it, and one look must be enough:
+//
+//   waiter                               waker
+//   sleepers += 1                        word = new
+//   sleep if word is still as seen       wake if sleepers != 0
+//
+// All four are sequentially consistent (the system's own look at the word is), so at least one of
+// the two sees what the other did. Nobody sleeping, the waker's look is at the cache line that it
+// has just written. A waiter that is killed asleep leaves the count too high, which costs its group
+// needless wake-ups and nothing else.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+
+#include "ashlar/deadline.h"
+#include "symm/core/failure.h"
+#include "symm/core/shared_memory.h"
+
+namespace ashlar::symm {
+
+// A word that ranks wait on, and how many of them sleep until it changes.
+template <typename T>
+struct Watched {
+  T* value = nullptr;
+  uint32_t* sleepers = nullptr;
+};
+
+// How long a waiter stays awake.
+struct Patience {
+  int spin_count = 0;
+  int yield_count = 0;
+
+  // Spinning is for ranks that all have a core: with fewer cores it keeps those from running that
+  // one waits for.
+  static Patience of(int world_size, int core_count);
+  // For this process, on the cores that it may use.
+  static Patience of(int world_size);
+};
+
+// What ends a wait before its time.
+struct WaitLimits {
+  const Failure& failure;
+  Deadline deadline;
+  Patience patience{};
+  // When spinning was given up for the first time, for messages: those that succeed before never
+  // read a clock.
+  Deadline::Clock::time_point began{};
+
+  std::chrono::nanoseconds waited() const { return Deadline::Clock::now() - began; }
+};
+
+enum class WaitEnd { kDone, kTimeout, kFailed };
+
+// So many looks come without a pause: who is only as late as a line of the cache takes from one
+// core to another is not waited for longer than that.
+inline constexpr int kEagerLooks = 100;
+
+// Failures are reported within the process only, and wake nobody.
+inline constexpr std::chrono::nanoseconds kLongestSleep = std::chrono::milliseconds(5);
+
+template <typename Memory, typename T>
+void wake_sleepers(Memory& memory, Watched<T> word) {
+  if (memory.load(word.sleepers, std::memory_order_seq_cst) != 0) {
+    memory.wake_all(half_to_sleep_on(word.value));
+  }
+}
+
+// `attempt(T* seen)` tries to get what is waited for; if that fails, it says which value it saw.
+template <typename Memory, typename T, typename Attempt>
+WaitEnd wait_asleep(Memory& memory, Watched<T> word, Attempt attempt, WaitLimits& limits) {
+  memory.add(word.sleepers, uint32_t{1}, std::memory_order_seq_cst);
+  WaitEnd end = WaitEnd::kDone;
+  T seen{};
+  while (!attempt(&seen)) {
+    if (limits.failure.has_happened()) {
+      end = WaitEnd::kFailed;
+      break;
+    }
+    const std::chrono::nanoseconds left = limits.deadline.left();
+    if (left.count() == 0) {
+      end = WaitEnd::kTimeout;
+      break;
+    }
+    memory.sleep(half_to_sleep_on(word.value), static_cast<uint32_t>(seen),
+                 std::min(left, kLongestSleep));
+  }
+  memory.add(word.sleepers, uint32_t{0} - 1, std::memory_order_seq_cst);
+  return end;
+}
+
+// As above. Succeeds if the first attempt does, whatever the limits say.
+template <typename Memory, typename T, typename Attempt>
+WaitEnd wait_until(Memory& memory, Watched<T> word, Attempt attempt, WaitLimits& limits) {
+  T seen{};
+  if (attempt(&seen)) return WaitEnd::kDone;
+  for (int spin = 0; spin < limits.patience.spin_count; ++spin) {
+    if (spin >= kEagerLooks) memory.pause();
+    if (attempt(&seen)) return WaitEnd::kDone;
+  }
+  if (limits.began == Deadline::Clock::time_point()) limits.began = Deadline::Clock::now();
+  for (int turn = 0; turn < limits.patience.yield_count; ++turn) {
+    if (limits.failure.has_happened() || limits.deadline.has_passed()) break;
+    const bool is_worth_it = memory.yield();
+    if (attempt(&seen)) return WaitEnd::kDone;
+    if (!is_worth_it) break;
+  }
+  return wait_asleep(memory, word, attempt, limits);
+}
+
+}  // namespace ashlar::symm

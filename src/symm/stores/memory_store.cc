@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A table under a lock, for ranks that are threads.
+#include <condition_variable>
+#include <map>
+
+#include "ashlar/store.h"
+#include "base/mutex.h"
+#include "symm/stores/counter.h"
+#include "symm/stores/lifetime.h"
+
+namespace ashlar::symm {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+// Whoever left without a word is swept out once in so many writes.
+constexpr uint64_t kMemoryWritesBetweenSweeps = 256;
+
+class MemoryStore final : public Store {
+ public:
+  Status set(std::string_view key, std::string_view value, milliseconds time_to_live,
+             Deadline /*deadline*/) override ASHLAR_EXCLUDES(mutex_) {
+    if (Status good = check_key(key); !good.ok()) return good;
+    if (Status good = check_value(value); !good.ok()) return good;
+    MutexLock lock(mutex_);
+    put(key, std::string(value), time_to_live);
+    return {};
+  }
+
+  Result<std::vector<std::optional<std::string>>> try_get(std::span<const std::string> keys,
+                                                          Deadline /*deadline*/) override
+      ASHLAR_EXCLUDES(mutex_) {
+    std::vector<std::optional<std::string>> found;
+    MutexLock lock(mutex_);
+    for (const std::string& key : keys) {
+      if (Status good = check_key(key); !good.ok()) return good;
+      const Entry* entry = find(key);
+      found.push_back(entry == nullptr ? std::optional<std::string>() : entry->value);
+    }
+    return found;
+  }
+
+  Result<int64_t> add(std::string_view key, int64_t amount, milliseconds time_to_live,
+                      Deadline /*deadline*/) override ASHLAR_EXCLUDES(mutex_) {
+    if (Status good = check_key(key); !good.ok()) return good;
+    MutexLock lock(mutex_);
+    const Entry* entry = find(key);
+    const Result<int64_t> sum =
+        sum_of(key, entry == nullptr ? std::string_view("0") : entry->value, amount);
+    if (sum.ok()) put(key, text(*sum), time_to_live);
+    return sum;
+  }
+
+  Result<bool> erase(std::string_view key, Deadline /*deadline*/) override ASHLAR_EXCLUDES(mutex_) {
+    if (Status good = check_key(key); !good.ok()) return good;
+    MutexLock lock(mutex_);
+    const bool was_there = find(key) != nullptr;
+    if (const auto at = entries_.find(key); at != entries_.end()) entries_.erase(at);
+    return was_there;
+  }
+
+ protected:
+  void wait_for_change(std::chrono::nanoseconds most) override ASHLAR_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    lock.wait_until(changed_, Clock::now() + most);
+  }
+
+ private:
+  struct Entry {
+    std::string value;
+    std::optional<Clock::time_point> end;  // none: it has no end
+  };
+
+  static bool is_over(const Entry& entry) { return entry.end && Clock::now() >= *entry.end; }
+
+  const Entry* find(std::string_view key) const ASHLAR_REQUIRES(mutex_) {
+    const auto at = entries_.find(key);
+    return at == entries_.end() || is_over(at->second) ? nullptr : &at->second;
+  }
+
+  void put(std::string_view key, std::string value, milliseconds time_to_live)
+      ASHLAR_REQUIRES(mutex_) {
+    Entry entry{std::move(value), {}};
+    if (const auto lifetime = lifetime_of(time_to_live)) entry.end = Clock::now() + *lifetime;
+    entries_.insert_or_assign(std::string(key), std::move(entry));
+    if (++write_count_ % kMemoryWritesBetweenSweeps == 0) {
+      std::erase_if(entries_, [](const auto& each) { return is_over(each.second); });
+    }
+    changed_.notify_all();
+  }
+
+  Mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::string, Entry, std::less<>> entries_ ASHLAR_GUARDED_BY(mutex_);
+  uint64_t write_count_ ASHLAR_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace
+
+std::shared_ptr<Store> make_memory_store() { return std::make_shared<MemoryStore>(); }
+
+}  // namespace ashlar::symm

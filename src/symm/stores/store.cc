@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What all stores have in common: which keys there may be, waiting, and meeting at a barrier.
+#include "ashlar/store.h"
+
+#include <algorithm>
+#include <charconv>
+#include <thread>
+
+#include "base/text.h"
+#include "symm/stores/checked_look.h"
+
+namespace ashlar::symm {
+namespace {
+
+// Between two looks: soon at first, since peers mostly come at the same time, and then so rarely
+// that a hundred who wait are no burden to a store.
+constexpr std::chrono::microseconds kFirstStoreRest{50};
+constexpr std::chrono::milliseconds kLongestStoreRest{10};
+constexpr size_t kMostKeysNamed = 8;
+
+Status missing_keys(std::span<const std::string> keys) {
+  std::string named;
+  for (size_t i = 0; i < std::min(keys.size(), kMostKeysNamed); ++i) {
+    named += text(i == 0 ? "" : ", ", keys[i]);
+  }
+  if (keys.size() > kMostKeysNamed) named += text(" and ", keys.size() - kMostKeysNamed, " more");
+  return Status::timeout(text("not in the store before the deadline: ", named));
+}
+
+}  // namespace
+
+Store::~Store() = default;
+
+void Store::wait_for_change(std::chrono::nanoseconds most) { std::this_thread::sleep_for(most); }
+
+Result<std::vector<std::string>> Store::multi_get(std::span<const std::string> keys,
+                                                  Deadline deadline) {
+  std::vector<std::string> values(keys.size());
+  std::vector<size_t> places(keys.size());  // of what is still missing
+  for (size_t i = 0; i < keys.size(); ++i) places[i] = i;
+  std::vector<std::string> missing(keys.begin(), keys.end());
+  std::chrono::nanoseconds pause = kFirstStoreRest;
+  while (!missing.empty()) {
+    Result<std::vector<std::optional<std::string>>> found = checked_look(*this, missing, deadline);
+    if (!found.ok()) return found.status();
+    std::vector<size_t> places_left;
+    std::vector<std::string> left;
+    for (size_t i = 0; i < missing.size(); ++i) {
+      if ((*found)[i]) {
+        values[places[i]] = *std::move((*found)[i]);
+      } else {
+        places_left.push_back(places[i]);
+        left.push_back(missing[i]);
+      }
+    }
+    places.swap(places_left);
+    missing.swap(left);
+    if (missing.empty()) break;
+    if (deadline.has_passed()) return missing_keys(missing);
+    wait_for_change(std::min(pause, deadline.left()));
+    pause = std::min<std::chrono::nanoseconds>(2 * pause, kLongestStoreRest);
+  }
+  return values;
+}
+
+Result<std::string> Store::get(std::string_view key, Deadline deadline) {
+  const std::string keys[] = {std::string(key)};
+  Result<std::vector<std::string>> values = multi_get(keys, deadline);
+  if (!values.ok()) return values.status();
+  return std::move(values->front());
+}
+
+Status Store::wait(std::span<const std::string> keys, Deadline deadline) {
+  return multi_get(keys, deadline).status();
+}
+
+// Two counters: who has come, and who has gone on. The last to go on clears both away, and nobody
+// looks at the first any more by then.
+Status Store::barrier(std::string_view key, int64_t count, std::chrono::milliseconds time_to_live,
+                      Deadline deadline) {
+  if (count < 1)
+    return Status::invalid_argument(text("a barrier of ", count, " is none: expected 1 or more"));
+  const std::string come[] = {text(key, "/come")};
+  const std::string gone = text(key, "/gone");
+  const Result<int64_t> own = add(come[0], 1, time_to_live, deadline);
+  if (!own.ok()) return own.status();
+  int64_t arrived = *own;
+  std::chrono::nanoseconds pause = kFirstStoreRest;
+  while (arrived < count) {
+    const Result<std::vector<std::string>> seen = multi_get(come, deadline);
+    if (!seen.ok()) return seen.status();
+    const std::string& digits = seen->front();
+    arrived = 0;
+    std::from_chars(digits.data(), digits.data() + digits.size(), arrived);
+    if (arrived >= count) break;
+    if (deadline.has_passed()) {
+      return Status::timeout(
+          text(arrived, " of ", count, " came to the barrier ", key, " before the deadline"));
+    }
+    wait_for_change(std::min(pause, deadline.left()));
+    pause = std::min<std::chrono::nanoseconds>(2 * pause, kLongestStoreRest);
+  }
+  const Result<int64_t> last = add(gone, 1, time_to_live, deadline);
+  if (!last.ok()) return last.status();
+  if (*last < count) return {};
+  const Result<bool> first_erased = erase(come[0], deadline);
+  if (!first_erased.ok()) return first_erased.status();
+  return erase(gone, deadline).status();
+}
+
+Status Store::check_key(std::string_view key) {
+  const auto is_printable = [](char c) { return c > ' ' && c <= '~'; };
+  if (key.empty() || key.size() > kMostKeyBytes ||
+      !std::all_of(key.begin(), key.end(), is_printable)) {
+    return Status::invalid_argument(text("a key of ", key.size(), " bytes: expected 1 to ",
+                                         kMostKeyBytes, " printable characters without spaces"));
+  }
+  for (std::string_view left = key;;) {
+    const size_t slash = left.find('/');
+    const std::string_view part = left.substr(0, slash);
+    if (part.empty() || part.size() > kMostKeyPartBytes) {
+      return Status::invalid_argument(text("key ", key, ": between slashes, 1 to ",
+                                           kMostKeyPartBytes, " characters are expected, not ",
+                                           part.size()));
+    }
+    if (slash == std::string_view::npos) return {};
+    left.remove_prefix(slash + 1);
+  }
+}
+
+Status Store::check_value(std::string_view value) {
+  if (value.size() <= kMostValueBytes) return {};
+  return Status::invalid_argument(text("a value of ", value.size(),
+                                       " bytes: a store takes at most ", kMostValueBytes,
+                                       ", and is no place for data"));
+}
+
+}  // namespace ashlar::symm

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Connecting, and parting.
+#include "symm/transports/remotes.h"
+
+namespace ashlar::symm {
+
+Result<std::shared_ptr<Remotes>> Remotes::connect(std::shared_ptr<Transport> transport,
+                                                  const Options& options, Deadline deadline) {
+  std::shared_ptr<Remotes> made(new Remotes(std::move(transport), options.leaders));
+  for (int rank = 0; rank < static_cast<int>(options.leaders.size()); ++rank) {
+    if (options.leaders[rank] == options.leaders[options.rank]) continue;
+    const RemotePeer peer{rank, options.group, options.failure};
+    Result<std::unique_ptr<Endpoint>> endpoint =
+        made->transport_->connect(options.addresses[rank], peer, deadline);
+    if (!endpoint.ok()) return endpoint.status();
+    made->endpoints_[rank] = *std::move(endpoint);
+  }
+  return made;
+}
+
+void Remotes::say_farewell(Deadline deadline) const {
+  for (const auto& each : endpoints_) {
+    if (each == nullptr) continue;
+    // One that is lost already has failed the group.
+    (void)each->quiet(deadline).ok();
+    each->farewell();
+  }
+}
+
+}  // namespace ashlar::symm

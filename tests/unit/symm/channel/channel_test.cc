@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Connections between ranks, here all in one process: who is let in, what is said, how it ends.
+#include "symm/channel/channel.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "base/fd_passing.h"
+#include "contract/waiting.h"
+#include "mp/child_process.h"
+#include "symm/channel/links.h"
+#include "symm/channel/message.h"
+#include "symm/membership/failure_record.h"
+#include "unit/symm/stores/store_places.h"
+
+namespace ashlar::symm {
+namespace {
+
+using contract::eventually;
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+
+size_t open_fd_count() {
+  size_t count = 0;
+  for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) {
+    (void)each;
+    ++count;
+  }
+  return count;
+}
+
+std::span<const uint8_t> span_of(const std::string& bytes) {
+  return {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()};
+}
+
+// The other end closed, and said nothing.
+bool is_hung_up_on(int socket_fd) {
+  std::array<uint8_t, 1> byte{};
+  const auto got = receive_descriptors(socket_fd, byte, 0, std::chrono::seconds(10));
+  return got.ok() && got->bytes == 0;
+}
+
+// Two ranks of a group, each with a channel of its own, as two processes have.
+class TwoRanks {
+ public:
+  TwoRanks() {
+    for (int rank = 0; rank < 2; ++rank) channels_[rank] = *Channel::open();
+    for (int rank = 0; rank < 2; ++rank) {
+      links_[rank] = std::make_unique<Links>(*channels_[rank], options(rank), failures_[rank]);
+    }
+  }
+  static TwoRanks connected() {
+    TwoRanks ranks;
+    std::thread other([&] { ranks.connect(1); });
+    ranks.connect(0);
+    other.join();
+    return ranks;
+  }
+  void connect(int rank) {
+    const Status linked = links_[rank]->connect(patience());
+    EXPECT_TRUE(linked.ok()) << linked.to_string();
+  }
+  Links::Options options(int rank) const {
+    Links::Options options;
+    options.group = Token{7};
+    options.group_name = "test";
+    options.seat = {rank, 2};
+    options.peers.resize(2);
+    options.peers[1 - rank] = channels_[1 - rank]->address();
+    return options;
+  }
+  Links& links(int rank) { return *links_[rank]; }
+  Failure& failure(int rank) { return *failures_[rank]; }
+  Channel& channel(int rank) const { return *channels_[rank]; }
+  void end_links(int rank) { links_[rank].reset(); }
+
+ private:
+  std::unique_ptr<Channel> channels_[2];
+  std::shared_ptr<Failure> failures_[2] = {std::make_shared<Failure>(),
+                                           std::make_shared<Failure>()};
+  std::unique_ptr<Links> links_[2];
+};
+
+TEST(ChannelConcurrency, DescriptorsArriveUnderTheirNumber) {
+  TwoRanks ranks = TwoRanks::connected();
+  const UniqueFd memory(::memfd_create("test", MFD_CLOEXEC));
+  ASSERT_EQ(::ftruncate(memory.get(), 4096), 0);
+  ASSERT_TRUE(ranks.links(0).send(1, 3, memory.get(), patience()).ok());
+  ASSERT_TRUE(ranks.links(0).send(1, 4, memory.get(), patience()).ok());
+  const auto got = ranks.links(1).receive(0, 4, patience());
+  ASSERT_TRUE(got.ok()) << got.status().to_string();
+  EXPECT_EQ(::lseek(got->get(), 0, SEEK_END), 4096);
+  EXPECT_EQ(::fcntl(got->get(), F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+  ASSERT_TRUE(ranks.links(0).send(1, 9, -1, patience()).ok());
+  EXPECT_THAT(ranks.links(1).receive(0, 5, patience()).status().message(), HasSubstr("is ahead"));
+}
+
+TEST(ChannelConcurrency, ALinkThatEndsWithoutAFarewellIsADeath) {
+  TwoRanks ranks = TwoRanks::connected();
+  ranks.end_links(1);
+  ASSERT_TRUE(eventually([&] { return ranks.failure(0).has_happened(); }));
+  EXPECT_EQ(ranks.failure(0).reason().kind(), StatusKind::kPeerLost);
+  EXPECT_EQ(ranks.failure(0).reason().message(), "rank 1 of group test died");
+  EXPECT_EQ(ranks.links(0).receive(1, 0, patience()).status().message(),
+            "rank 1 of group test died");
+}
+
+TEST(ChannelConcurrency, AFarewellIsNoDeath) {
+  TwoRanks ranks = TwoRanks::connected();
+  ASSERT_TRUE(ranks.links(0).send(1, 0, -1, patience()).ok());
+  ranks.links(1).say_goodbye({});
+  ranks.end_links(1);
+  EXPECT_TRUE(contract::stays([&] { return !ranks.failure(0).has_happened(); }));
+}
+
+TEST(ChannelConcurrency, WhoGivesUpSaysWhy) {
+  TwoRanks ranks = TwoRanks::connected();
+  ranks.links(1).say_goodbye(Status::peer_lost("rank 5 of group test died"));
+  ranks.end_links(1);
+  ASSERT_TRUE(eventually([&] { return ranks.failure(0).has_happened(); }));
+  EXPECT_EQ(ranks.failure(0).reason().message(), "rank 5 of group test died");
+}
+
+TEST(ChannelConcurrency, WhoIsWaitedForAndGivesUpSaysWhy) {
+  TwoRanks ranks = TwoRanks::connected();
+  ranks.links(1).say_goodbye(Status::timeout("rank 1 of group test has no time"));
+  const Status told = ranks.links(0).receive(1, 0, patience()).status();
+  EXPECT_EQ(told.kind(), StatusKind::kTimeout);
+  EXPECT_EQ(told.message(), "rank 1 of group test has no time");
+}
+
+// It calls, and the other one ends before it has come to where it would answer.
+TEST(ChannelConcurrency, WhoCalledAndHadNoAnswerIsToldWhy) {
+  TwoRanks ranks;
+  ranks.connect(1);
+  ASSERT_TRUE(eventually([&] {  // once the call has come in
+    ranks.links(0).say_goodbye(Status::timeout("rank 0 of group test lost the store"));
+    return ranks.failure(1).has_happened();
+  }));
+  EXPECT_EQ(ranks.failure(1).reason().message(), "rank 0 of group test lost the store");
+}
+
+// That one of three did not call is no reason to hang up on the second: the reason comes later.
+TEST(ChannelConcurrency, WhoIsLateWithOneStaysConnectedToTheOthersUntilItSaysWhy) {
+  const TwoRanks ranks;
+  const auto failures = std::array{std::make_shared<Failure>(), std::make_shared<Failure>()};
+  Links::Options options[2] = {ranks.options(0), ranks.options(1)};
+  for (Links::Options& each : options) {
+    each.seat.world_size = 3;
+    each.peers.push_back(ranks.channel(0).address());  // rank 2 would be the one to call
+  }
+  Links first(ranks.channel(0), options[0], failures[0]);
+  Links second(ranks.channel(1), options[1], failures[1]);
+  EXPECT_EQ(second.connect(Deadline::after(milliseconds(20))).kind(), StatusKind::kTimeout);
+  // Time for the call to come in, on a busy machine, too.
+  EXPECT_EQ(first.connect(Deadline::after(milliseconds(1000))).kind(), StatusKind::kTimeout);
+  EXPECT_TRUE(first.reaches(1));
+  EXPECT_TRUE(contract::stays([&] { return !failures[0]->has_happened(); }));
+  second.say_goodbye(Status::timeout("rank 1 of group test lost the store"));
+  ASSERT_TRUE(eventually([&] { return failures[0]->has_happened(); }));
+  EXPECT_EQ(failures[0]->reason().message(), "rank 1 of group test lost the store");
+}
+
+TEST(ChannelConcurrency, AReceiverWaitsNoLongerThanItsDeadline) {
+  TwoRanks ranks = TwoRanks::connected();
+  const Status late = ranks.links(0).receive(1, 0, Deadline::after(milliseconds(30))).status();
+  EXPECT_EQ(late.kind(), StatusKind::kTimeout);
+  EXPECT_THAT(late.message(), HasSubstr("rank 1 of group test sent nothing"));
+}
+
+TEST(ChannelConcurrency, OnlyWhoKnowsTheTokenIsLetIn) {
+  const std::unique_ptr<Channel> channel = *Channel::open();
+  ChannelAddress wrong = channel->address();
+  wrong.token[3] ^= 1;
+  const LinkName name{Token{7}, 1, 0};
+  const Result<UniqueFd> stranger = Channel::call(wrong, name, patience());
+  ASSERT_TRUE(stranger.ok());
+  EXPECT_TRUE(is_hung_up_on(stranger->get()));
+  const Failure none;
+  EXPECT_EQ(channel->fetch(name, none, at_once()).status().kind(), StatusKind::kTimeout);
+  const Result<UniqueFd> known = Channel::call(channel->address(), name, patience());
+  EXPECT_TRUE(channel->fetch(name, none, patience()).ok());
+}
+
+TEST(ChannelConcurrency, NonsenseAndSilenceAreHungUpOn) {
+  const std::unique_ptr<Channel> channel = *Channel::open({milliseconds(20), 8});
+  Message hello;
+  hello.text = bytes_of(channel->address().token);
+  const std::string whole = to_bytes(hello);
+  const std::string said[] = {"x", whole.substr(0, whole.size() - 1), whole + "x",
+                              std::string(kMostMessageBytes + 1, 'x')};
+  for (const std::string& bytes : said) {
+    const UniqueFd socket = *connect_abstract(channel->address().name, milliseconds(1000));
+    ASSERT_TRUE(send_message(socket.get(), span_of(bytes), -1, milliseconds(1000)).ok());
+    EXPECT_TRUE(is_hung_up_on(socket.get())) << bytes.size();
+  }
+  const UniqueFd silent = *connect_abstract(channel->address().name, milliseconds(1000));
+  EXPECT_TRUE(is_hung_up_on(silent.get()));
+}
+
+TEST(ChannelConcurrency, NobodyListensWhereAProcessHasEnded) {
+  ChannelAddress address;
+  {
+    const std::unique_ptr<Channel> channel = *Channel::open();
+    address = channel->address();
+  }
+  const Status lost = Channel::call(address, {Token{7}, 1, 0}, patience()).status();
+  EXPECT_EQ(lost.kind(), StatusKind::kPeerLost);
+  EXPECT_THAT(lost.message(), HasSubstr("rank 0 died"));
+}
+
+TEST(Channel, AListenerThatAcceptsNobodyIsNotDeadAndWaitedForUntilTheDeadline) {
+  const ChannelAddress address{text("ashlar-test-accepts-nobody-", ::getpid()), {}};
+  const UniqueFd listening = *listen_abstract(address.name);
+  ASSERT_EQ(::listen(listening.get(), 1), 0);  // no more than two in its queue
+  std::vector<UniqueFd> queued;
+  Status last;
+  while (last.ok() && queued.size() < 8) {
+    Result<UniqueFd> called = Channel::call(address, {Token{7}, 1, 0}, at_once());
+    last = called.status();
+    if (called.ok()) queued.push_back(*std::move(called));
+  }
+  EXPECT_EQ(last.kind(), StatusKind::kTimeout) << last.to_string();
+  EXPECT_THAT(last.message(), HasSubstr("rank 0 took no call"));
+}
+
+TEST(Channel, WhoHasNoDescriptorsLeftHimselfCallsNobodyDead) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{3, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const Status failed =
+      Channel::call({"ashlar-test-nobody", {}}, {Token{7}, 1, 0}, patience()).status();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(failed.kind(), StatusKind::kDeviceFault);
+  EXPECT_EQ(failed.code(), EMFILE);
+}
+
+TEST(ChannelConcurrency, LeavesNoDescriptorOpen) {
+  const size_t before = open_fd_count();
+  for (int i = 0; i < 3; ++i) {
+    TwoRanks ranks = TwoRanks::connected();
+    const UniqueFd memory(::memfd_create("test", MFD_CLOEXEC));
+    ASSERT_TRUE(ranks.links(0).send(1, 0, memory.get(), patience()).ok());
+    const Result<UniqueFd> unfetched =
+        Channel::call(ranks.channel(0).address(), {Token{9}, 1, 0}, patience());
+    ASSERT_TRUE(unfetched.ok());
+  }
+  EXPECT_EQ(open_fd_count(), before);
+}
+
+// The whole way: a process that is killed is noticed by its socket alone.
+TEST(Channel, NoticesAProcessThatIsKilled) {
+  int addresses[2] = {-1, -1};
+  ASSERT_EQ(::pipe(addresses), 0);
+  const UniqueFd from(addresses[0]);
+  const UniqueFd to(addresses[1]);
+  ChildProcess child([&](int socket_fd) {
+    ChannelAddress address{std::string(44, '\0'), {}};
+    if (::read(from.get(), address.name.data(), 44) != 44) return 1;
+    if (::read(from.get(), address.token.data(), 16) != 16) return 2;
+    const Result<UniqueFd> link = Channel::call(address, {Token{7}, 1, 0}, patience());
+    return link.ok() && tell(socket_fd) && hear(socket_fd) ? 0 : 3;
+  });
+  const std::unique_ptr<Channel> channel = *Channel::open();
+  ASSERT_EQ(channel->address().name.size(), 44U);
+  ASSERT_EQ(::write(to.get(), channel->address().name.data(), 44), 44);
+  ASSERT_EQ(::write(to.get(), channel->address().token.data(), 16), 16);
+  const auto failure = std::make_shared<Failure>();
+  auto link = std::make_shared<Link>();
+  link->socket = *channel->fetch({Token{7}, 1, 0}, *failure, patience());
+  link->peer = 1;
+  link->group = "test";
+  link->failure = failure;
+  channel->watch(link);
+  ASSERT_TRUE(hear(child.socket_fd()));
+  EXPECT_FALSE(failure->has_happened());
+  child.kill();
+  ASSERT_TRUE(eventually([&] { return failure->has_happened(); }));
+  EXPECT_EQ(failure->reason().message(), "rank 1 of group test died");
+}
+
+}  // namespace
+}  // namespace ashlar::symm

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which cores ranks have together, and whether they spin.
+#include "symm/core/cpu_set.h"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <thread>
+#include <vector>
+
+#include "contract/waiting.h"
+#include "symm/rendezvous/communicator.h"
+#include "unit/symm/stores/store_places.h"
+
+namespace ashlar::symm {
+namespace {
+
+TEST(Cores, AreCountedOnceHoweverManyHaveThem) {
+  Cores all;
+  EXPECT_EQ(all.count(), 0);
+  all.add(Cores(std::string_view("\x03", 1)));
+  all.add(Cores(std::string_view("\x06\x80", 2)));
+  all.add(Cores(std::string_view("\x01", 1)));
+  EXPECT_EQ(all.count(), 4);
+  EXPECT_EQ(all.bytes(), std::string("\x07\x80", 2));
+}
+
+TEST(Cores, OfAThreadAreThoseItMayUse) {
+  const Cores own = Cores::of_thread();
+  ASSERT_GE(own.count(), 1);
+  EXPECT_LE(own.bytes().size(), Cores::kMostBytes);
+  std::thread([&] {
+    const int here = ::sched_getcpu();
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(here, &one);
+    ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
+    const Cores bound = Cores::of_thread();
+    EXPECT_EQ(bound.count(), 1);
+    Cores both = own;
+    both.add(bound);
+    EXPECT_EQ(both.count(), own.count());
+  }).join();
+}
+
+// As launchers do it.
+void bind_to(size_t core) {
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(core, &one);
+  ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
+}
+
+std::vector<size_t> cores_at_hand() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  std::vector<size_t> found;
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return found;
+  for (size_t core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &allowed)) found.push_back(core);
+  }
+  return found;
+}
+
+// How often each of two ranks, bound to these cores, spins.
+std::vector<int> spins_of(size_t first, size_t second) {
+  const std::unique_ptr<Process> process = *Process::start({});
+  const std::shared_ptr<Store> store = make_memory_store();
+  std::vector<int> spins(2, -1);
+  std::vector<std::thread> threads;
+  for (const int rank : {0, 1}) {
+    threads.emplace_back([&, rank] {
+      bind_to(rank == 0 ? first : second);
+      Arena arena(*process, process->backends().use(), {});
+      CircleOptions options;
+      options.rank = rank;
+      options.world_size = 2;
+      const auto joined = Circle::join(arena, store, options, patience());
+      ASSERT_TRUE(joined.ok()) << joined.status().to_string();
+      spins[static_cast<size_t>(rank)] = (*joined)->patience().spin_count;
+      EXPECT_TRUE((*joined)->leave(patience()).ok());
+    });
+  }
+  for (std::thread& each : threads) each.join();
+  return spins;
+}
+
+TEST(CoresConcurrency, RanksWithACoreEachSpinAndRanksThatShareOneDoNot) {
+  const std::vector<size_t> cores = cores_at_hand();
+  if (cores.size() < 2) GTEST_SKIP() << "NOT TESTED: there are no two cores here";
+  for (const int each : spins_of(cores[0], cores[1])) EXPECT_GT(each, 0);
+  for (const int each : spins_of(cores[0], cores[0])) EXPECT_EQ(each, 0);
+}
+
+}  // namespace
+}  // namespace ashlar::symm

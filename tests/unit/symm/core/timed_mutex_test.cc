@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Turns: one at a time, and none that is waited for too long.
+#include "symm/core/timed_mutex.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+#include "contract/waiting.h"
+
+namespace ashlar::symm {
+namespace {
+
+TEST(TurnConcurrency, IsOneThreadsAtATime) {
+  Turn turn;
+  int count = 0;
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < 1000; ++round) {
+        if (!turn.take(round % 2 == 0 ? Deadline::never() : Deadline::after(contract::kDeadline))) {
+          return;
+        }
+        const TurnTaken taken(turn);
+        ++count;
+      }
+    });
+  }
+  for (std::thread& each : threads) each.join();
+  EXPECT_EQ(count, 4000);
+}
+
+TEST(TurnConcurrency, IsWaitedForNoLongerThanTheDeadline) {
+  Turn turn;
+  if (!turn.take(Deadline::never())) FAIL();
+  const TurnTaken taken(turn);
+  std::thread other([&turn] {
+    for (const std::chrono::milliseconds timeout :
+         {std::chrono::milliseconds(0), std::chrono::milliseconds(20)}) {
+      const bool is_taken = turn.take(Deadline::after(timeout));
+      EXPECT_FALSE(is_taken);
+    }
+  });
+  other.join();
+}
+
+TEST(TurnConcurrency, IsFreeForOneWhoseDeadlineHasPassed) {
+  Turn turn;
+  const bool is_taken = turn.take(Deadline::after(std::chrono::seconds(-1)));
+  if (!is_taken) FAIL();
+  const TurnTaken taken(turn);
+}
+
+}  // namespace
+}  // namespace ashlar::symm

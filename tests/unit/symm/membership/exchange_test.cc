@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ranks that give and get over a store: with threads for ranks, and what goes wrong.
+#include "symm/membership/exchange.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "unit/symm/stores/store_places.h"
+#include "unit/symm/stores/user_store.h"
+
+namespace ashlar::symm {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// One rank, as a group would have it.
+struct Member {
+  Member(const std::shared_ptr<Store>& store, Seat seat, const char* failing_as = "g")
+      : verdict(store, failing_as, failure, std::chrono::minutes(1)),
+        exchange(store, verdict, {"g", "test", seat, std::chrono::minutes(1)}) {}
+
+  std::shared_ptr<Failure> failure = std::make_shared<Failure>();
+  Verdict verdict;
+  Exchange exchange;
+};
+
+class ExchangeConcurrency : public ::testing::TestWithParam<int> {
+ protected:
+  // Runs `body` for every rank, each on a thread of its own.
+  template <typename Body>
+  void on_all_ranks(const Body& body) {
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < GetParam(); ++rank) {
+      threads.emplace_back([this, rank, &body] {
+        Member member(store_, {rank, GetParam()});
+        body(member, rank);
+      });
+    }
+    for (std::thread& each : threads) each.join();
+  }
+
+  TemporaryFolder folder_;
+  std::shared_ptr<Store> store_ = *open_file_store(folder_.path());
+};
+
+INSTANTIATE_TEST_SUITE_P(WorldSizes, ExchangeConcurrency, ::testing::Values(1, 2, 3, 5, 8),
+                         ::testing::PrintToStringParamName());
+
+TEST_P(ExchangeConcurrency, AllGetWhatEachGaveAndNothingIsLeft) {
+  on_all_ranks([](Member& member, int rank) {
+    for (int round = 0; round < 5; ++round) {
+      const auto all = member.exchange.all_gather(text("of ", rank, " in ", round), patience());
+      ASSERT_TRUE(all.ok()) << all.status().to_string();
+      for (int other = 0; other < GetParam(); ++other) {
+        EXPECT_EQ((*all)[other], text("of ", other, " in ", round));
+      }
+    }
+    EXPECT_EQ(member.exchange.sequence(), 5U);
+    EXPECT_TRUE(member.exchange.finish(patience()).ok());
+  });
+  std::vector<std::string> left;
+  for (const auto& each : fs::recursive_directory_iterator(folder_.path())) {
+    left.push_back(each.path().filename().string());
+  }
+  EXPECT_THAT(left, ElementsAre("lock"));
+}
+
+TEST_P(ExchangeConcurrency, AllAgreeOrAllSayWhoDidNotAndGoOn) {
+  on_all_ranks([](Member& member, int rank) {
+    EXPECT_TRUE(member.exchange.agree({}, patience()).ok());
+    const bool is_last = rank == GetParam() - 1;
+    const Status own = is_last ? Status::out_of_memory("no room") : Status();
+    const Status said = member.exchange.agree(own, patience());
+    EXPECT_EQ(said.kind(), StatusKind::kOutOfMemory);
+    EXPECT_EQ(said.message(), text("rank ", GetParam() - 1, ": no room"));
+    EXPECT_TRUE(member.exchange.barrier(patience()).ok());
+  });
+}
+
+class ExchangeTest : public ::testing::Test {
+ protected:
+  std::shared_ptr<Store> store_ = make_memory_store();
+};
+
+TEST_F(ExchangeTest, AStoreThatIsSlowAtTheDeadlineIsNotNamedInPlaceOfWhoeverDidNotCome) {
+  const auto store = std::make_shared<UserStore>();
+  store->answering_time = milliseconds(100);
+  Member own(store, {0, 2});
+  const Status late = own.exchange.barrier(Deadline::after(milliseconds(200)));
+  EXPECT_EQ(late.kind(), StatusKind::kTimeout);
+  EXPECT_THAT(late.message(), HasSubstr("rank 1 of group test did not come to exchange 0"));
+}
+
+// What is given to the last barrier does not live long, and may be over when all have come.
+TEST_F(ExchangeTest, WhoGetsThroughTheLastBarrierIsSeenByThoseWhoLookLater) {
+  const auto store = std::make_shared<UserStore>();
+  store->change_answers = [&](UserStore::Answers& answers) {
+    const bool has_all = answers.size() == 3 && answers[0] && answers[2];
+    if (has_all) (void)store->memory().erase("g/0/0", patience()).ok();
+  };
+  const std::shared_ptr<Store> memory(store, &store->memory());
+  Member other(memory, {1, 2}, "h");  // its giving up is not told
+  EXPECT_FALSE(other.exchange.barrier(at_once()).ok());
+  Member own(store, {0, 2});
+  EXPECT_TRUE(own.exchange.finish(patience()).ok());
+  const std::string keys[] = {"g/0/0"};
+  EXPECT_TRUE((*memory->try_get(keys, patience()))[0]);
+}
+
+TEST_F(ExchangeTest, NamesAllRanksThatDidNotCome) {
+  Member member(store_, {1, 4});
+  std::thread other([this] {
+    Member also(store_, {2, 4});
+    EXPECT_FALSE(also.exchange.barrier(Deadline::after(milliseconds(200))).ok());
+  });
+  const Status late = member.exchange.barrier(Deadline::after(milliseconds(200)));
+  other.join();
+  EXPECT_EQ(late.kind(), StatusKind::kTimeout);
+  EXPECT_THAT(late.message(), HasSubstr("ranks 0 and 3 of group test"));
+  EXPECT_TRUE(member.failure->has_happened());
+}
+
+TEST_F(ExchangeTest, WhoComesTooLateLearnsTheSameSentence) {
+  Member early(store_, {0, 2});
+  const Status late = early.exchange.barrier(Deadline::after(milliseconds(20)));
+  Member tardy(store_, {1, 2});
+  const Status told = tardy.exchange.barrier(patience());
+  EXPECT_EQ(told.kind(), StatusKind::kTimeout);
+  EXPECT_EQ(told.message(), late.message());
+  EXPECT_EQ(early.exchange.barrier(patience()).message(), late.message());
+}
+
+TEST_F(ExchangeTest, WhoFailsAfterAnExchangeDoesNotTakeItBack) {
+  Member quick(store_, {0, 2});
+  Member slow(store_, {1, 2});
+  std::thread other([&] { EXPECT_TRUE(slow.exchange.barrier(patience()).ok()); });
+  EXPECT_TRUE(quick.exchange.barrier(patience()).ok());
+  (void)quick.verdict.announce(Status::peer_lost("rank 0 of group test gave up")).ok();
+  other.join();
+  EXPECT_EQ(slow.exchange.barrier(patience()).message(), "rank 0 of group test gave up");
+}
+
+TEST_F(ExchangeTest, AFailureEndsTheWait) {
+  Member member(store_, {0, 2});
+  std::thread killer(
+      [&] { member.failure->report(Status::peer_lost("rank 1 of group test died")); });
+  const Status lost = member.exchange.barrier(patience());
+  killer.join();
+  EXPECT_EQ(lost.kind(), StatusKind::kPeerLost);
+  EXPECT_EQ(lost.message(), "rank 1 of group test died");
+}
+
+TEST_F(ExchangeTest, BelievesNoRecordThatIsNotOneOfItsOwn) {
+  const std::string records[] = {"", "nonsense that is long enough to have been a whole record",
+                                 std::string("ashx\x01\0", 6)};
+  for (const std::string& record : records) {
+    const std::shared_ptr<Store> store = make_memory_store();
+    ASSERT_TRUE(store->set("g/0/1", record, kNoEnd, patience()).ok());
+    Member member(store, {0, 2});
+    const Status bad = member.exchange.barrier(patience());
+    EXPECT_EQ(bad.kind(), StatusKind::kFormat);
+    EXPECT_THAT(bad.message(), HasSubstr("rank 1 of group test"));
+  }
+}
+
+TEST_F(ExchangeTest, SaysThatAnotherVersionIsSpoken) {
+  ASSERT_TRUE(store_->set("g/0/1", std::string("ashx\x07\0", 6), kNoEnd, patience()).ok());
+  Member member(store_, {0, 2});
+  EXPECT_THAT(member.exchange.barrier(patience()).message(), HasSubstr("speaks version 7"));
+}
+
+TEST_F(ExchangeTest, SetsItsRecordAgainWhenTheStoreForgotIt) {
+  Member member(store_, {0, 2});
+  std::thread other([this] {
+    while (!store_->get("g/0/0", patience()).ok()) {
+    }
+    EXPECT_TRUE(*store_->erase("g/0/0", patience()));  // as a restart does
+    EXPECT_TRUE(store_->get("g/0/0", patience()).ok());
+    Member late(store_, {1, 2});
+    EXPECT_TRUE(late.exchange.barrier(patience()).ok());
+  });
+  EXPECT_TRUE(member.exchange.barrier(patience()).ok());
+  other.join();
+}
+
+TEST_F(ExchangeTest, SetsItsRecordAgainAlsoWhenAllOthersHaveComeMeanwhile) {
+  Member early(store_, {1, 2});
+  EXPECT_FALSE(early.exchange.barrier(at_once()).ok());
+  const auto forgetful = std::make_shared<UserStore>();
+  ASSERT_TRUE(forgetful->set("g/0/1", *store_->get("g/0/1", patience()), kNoEnd, patience()).ok());
+  forgetful->before_look = [](Store& store) { (void)store.erase("g/0/0", patience()).ok(); };
+  Member member(forgetful, {0, 2});
+  EXPECT_TRUE(member.exchange.barrier(patience()).ok());
+  EXPECT_TRUE(forgetful->memory().get("g/0/0", at_once()).ok());
+}
+
+TEST_F(ExchangeTest, BelievesNoStoreThatAnswersTooLittle) {
+  Member member(UserStore::that_answers_too_little(), {0, 2});
+  const Status bad = member.exchange.barrier(patience());
+  EXPECT_EQ(bad.kind(), StatusKind::kFormat);
+  EXPECT_THAT(bad.message(), HasSubstr("asked for 3 keys and answered for 2"));
+}
+
+TEST_F(ExchangeTest, ARankAloneIsAllThereAre) {
+  Member member(store_, {0, 1});
+  EXPECT_THAT(*member.exchange.all_gather("mine", patience()), ElementsAre("mine"));
+}
+
+TEST(Verdict, AStatusReadsAsItWasWritten) {
+  const Status all[] = {Status(),
+                        Status::out_of_memory("a"),
+                        Status::invalid_argument("b"),
+                        Status::unsupported("c"),
+                        Status::format("d"),
+                        Status::timeout("e"),
+                        Status::peer_lost("f"),
+                        Status::device_fault("call", 3, "g"),
+                        Status::device_lost("call", 3, "h")};
+  for (const Status& each : all) {
+    EXPECT_EQ(parse_status(to_bytes(each)).kind(), each.kind());
+    EXPECT_EQ(parse_status(to_bytes(each)).message(), each.message());
+  }
+  EXPECT_EQ(parse_status("x").kind(), StatusKind::kFormat);
+  EXPECT_EQ(parse_status(std::string("ashs\x63\0\0\0\0", 9)).kind(), StatusKind::kFormat);
+}
+
+}  // namespace
+}  // namespace ashlar::symm

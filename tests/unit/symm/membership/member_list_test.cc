@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Who joins: records, and what is left of earlier ones.
+#include "symm/membership/member_list.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <latch>
+#include <thread>
+
+#include "symm/rendezvous/communicator.h"
+#include "unit/symm/stores/forwarding_store.h"
+#include "unit/symm/stores/store_places.h"
+#include "unit/symm/stores/user_store.h"
+
+namespace ashlar::symm {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+
+const RosterOptions kRosterOptions{"p", "test", std::chrono::minutes(1)};
+
+JoinRecord record_of(int rank, int world_size) {
+  JoinRecord record;
+  record.seat = {rank, world_size};
+  record.member = 40 + static_cast<uint64_t>(rank);
+  record.attempt = *draw_token();
+  record.process = {1, 2, 3};
+  record.host = "boot net";
+  record.channel = {"name", {4, 5}};
+  record.backend = "host";
+  record.device = {6};
+  record.lease_ms = 5000;
+  record.pad_bytes = 77;
+  record.transport = "ucx";
+  record.cores = Cores("\x05");
+  return record;
+}
+
+TEST(Roster, ARecordReadsAsItWasWritten) {
+  const JoinRecord record = record_of(1, 3);
+  const std::string bytes = to_bytes(record);
+  EXPECT_EQ(to_bytes(*parse_join_record(bytes)), bytes);
+  EXPECT_EQ(parse_join_record(bytes)->channel.name, "name");
+  for (size_t cut = 0; cut < bytes.size(); ++cut) {
+    EXPECT_EQ(parse_join_record(bytes.substr(0, cut)).status().kind(), StatusKind::kFormat);
+  }
+  EXPECT_FALSE(parse_join_record(bytes + "x").ok());
+}
+
+TEST(Roster, BelievesNoStoreThatAnswersTooLittle) {
+  const auto store = UserStore::that_answers_too_little();
+  const Status bad = gather_roster(*store, kRosterOptions, record_of(0, 1), patience()).status();
+  EXPECT_EQ(bad.kind(), StatusKind::kFormat);
+  EXPECT_THAT(bad.message(), HasSubstr("asked for 1 keys and answered for 0"));
+}
+
+// The records are all there; who has met is what is answered too little.
+TEST(Roster, BelievesNoStoreThatAnswersTooLittleAboutTheMeeting) {
+  UserStore store;
+  int look_count = 0;
+  store.change_answers = [&](UserStore::Answers& answers) {
+    if (++look_count == 2) answers.clear();
+  };
+  EXPECT_EQ(gather_roster(store, kRosterOptions, record_of(0, 1), patience()).status().kind(),
+            StatusKind::kFormat);
+}
+
+TEST(RosterConcurrency, WhatWasLeftByACrashDoesNoHarm) {
+  const std::shared_ptr<Store> store = make_memory_store();
+  ASSERT_TRUE(store->set("p/join/0", to_bytes(record_of(0, 3)), kNoEnd, patience()).ok());
+  ASSERT_TRUE(store->set("p/join/1", "nonsense", kNoEnd, patience()).ok());
+  ASSERT_TRUE(store->set("p/join/2", to_bytes(record_of(2, 3)), kNoEnd, patience()).ok());
+  std::vector<Token> tokens(3);
+  std::vector<std::thread> ranks;
+  for (int rank = 2; rank >= 0; --rank) {
+    ranks.emplace_back([&, rank] {
+      const auto roster = gather_roster(*store, kRosterOptions, record_of(rank, 3), patience());
+      ASSERT_TRUE(roster.ok()) << roster.status().to_string();
+      EXPECT_EQ(roster->records[1].member, 41U);
+      tokens[rank] = roster->token;
+    });
+    std::this_thread::sleep_for(milliseconds(20));  // so that the first reads what is old
+  }
+  for (std::thread& each : ranks) each.join();
+  EXPECT_EQ(tokens[0], tokens[1]);
+  EXPECT_EQ(tokens[0], tokens[2]);
+}
+
+TEST(Roster, ARankWhoseOldRecordIsThereHasNotCome) {
+  const std::shared_ptr<Store> store = make_memory_store();
+  ASSERT_TRUE(store->set("p/join/1", to_bytes(record_of(1, 2)), kNoEnd, patience()).ok());
+  const Status late =
+      gather_roster(*store, kRosterOptions, record_of(0, 2), Deadline::after(milliseconds(30)))
+          .status();
+  EXPECT_EQ(late.kind(), StatusKind::kTimeout);
+  EXPECT_THAT(late.message(), HasSubstr("rank 1 of group test did not come to join"));
+  const std::string own[] = {"p/join/0"};
+  EXPECT_FALSE((*store->try_get(own, patience()))[0]);  // it takes back its own
+  const std::string old[] = {"p/join/1"};
+  EXPECT_FALSE((*store->try_get(old, patience()))[0]);  // and what nobody stands behind
+}
+
+// What a rank says that joins with two others, and gives up after so long.
+Status try_to_join(Store& store, int rank, milliseconds time) {
+  return gather_roster(store, kRosterOptions, record_of(rank, 3), Deadline::after(time)).status();
+}
+
+// Rank 2 published its record, and died. Whoever gives up last finds the first gone, too.
+TEST(RosterConcurrency, AllThatGiveUpOnOneWhoseRecordIsThereNameTheSame) {
+  const std::shared_ptr<Store> store = make_memory_store();
+  ASSERT_TRUE(store->set("p/join/2", to_bytes(record_of(2, 3)), kNoEnd, patience()).ok());
+  Status last;
+  std::thread patient([&] { last = try_to_join(*store, 1, milliseconds(3000)); });
+  ASSERT_TRUE(store->get("p/join/1", patience()).ok());
+  const Status first = try_to_join(*store, 0, milliseconds(100));
+  patient.join();
+  EXPECT_EQ(first.kind(), StatusKind::kTimeout);
+  EXPECT_THAT(first.message(), HasSubstr("rank 2 of group test did not come to join"));
+  EXPECT_EQ(last.message(), first.message());
+}
+
+// Rank 0 gives up just before rank 2 comes, and the others are left with each other.
+TEST(RosterConcurrency, WhoIsLeftBehindSaysWhatTheOneSaidWhoGaveUp) {
+  const std::shared_ptr<Store> store = make_memory_store();
+  Status left_behind;
+  std::thread patient([&] { left_behind = try_to_join(*store, 1, milliseconds(3000)); });
+  ASSERT_TRUE(store->get("p/join/1", patience()).ok());
+  const Status first = try_to_join(*store, 0, milliseconds(200));
+  const Status late = try_to_join(*store, 2, milliseconds(100));
+  patient.join();
+  EXPECT_THAT(first.message(), HasSubstr("rank 2 of group test did not come to join"));
+  EXPECT_EQ(left_behind.message(), first.message());
+  EXPECT_EQ(late.kind(), StatusKind::kTimeout);
+}
+
+TEST(Roster, AStoreThatIsSlowAtTheDeadlineIsNotNamedInPlaceOfWhoeverDidNotCome) {
+  UserStore store;
+  store.answering_time = milliseconds(100);
+  const Status late = try_to_join(store, 0, milliseconds(200));
+  EXPECT_EQ(late.kind(), StatusKind::kTimeout);
+  EXPECT_THAT(late.message(), HasSubstr("ranks 1 and 2 of group test did not come to join"));
+}
+
+TEST(Roster, TwoThatJoinAsTheSameRankAreToldSo) {
+  UserStore store;
+  store.before_look = [](Store& memory) {  // the other one, at each of its looks
+    ASSERT_TRUE(memory.set("p/join/0", to_bytes(record_of(0, 2)), kNoEnd, patience()).ok());
+  };
+  const Status late =
+      gather_roster(store, kRosterOptions, record_of(0, 2), Deadline::after(milliseconds(30)))
+          .status();
+  EXPECT_EQ(late.kind(), StatusKind::kTimeout);
+  EXPECT_THAT(late.message(),
+              AllOf(HasSubstr("rank 1 of group test did not come to join"),
+                    HasSubstr("somebody else joins as rank 0, too: give each its own number")));
+}
+
+TEST(Roster, ARecordOfOnesOwnThatACrashLeftIsNobodyElses) {
+  const std::shared_ptr<Store> store = make_memory_store();
+  ASSERT_TRUE(store->set("p/join/0", to_bytes(record_of(0, 2)), kNoEnd, patience()).ok());
+  const Status late =
+      gather_roster(*store, kRosterOptions, record_of(0, 2), Deadline::after(milliseconds(30)))
+          .status();
+  EXPECT_THAT(late.message(), Not(HasSubstr("somebody else")));
+}
+
+// A device of somebody's own, on host memory.
+class DeviceBackend final : public Backend {
+ public:
+  explicit DeviceBackend(uint8_t id) : id_(id) {}
+  std::string_view name() const override { return id_ == 99 ? "another" : "device"; }
+  DeviceUuid device() const override { return {id_}; }
+  Result<std::shared_ptr<Memory>> allocate(size_t bytes, size_t zero_bytes) override {
+    if (id_ == 50) return Status::out_of_memory("the device is full");
+    return host_->allocate(bytes, zero_bytes);
+  }
+  Result<UniqueFd> export_fd(const Memory& memory) override { return host_->export_fd(memory); }
+  Result<std::shared_ptr<Memory>> import_fd(UniqueFd fd, size_t bytes) override {
+    return host_->import_fd(std::move(fd), bytes);
+  }
+
+ private:
+  const uint8_t id_;
+  std::unique_ptr<Backend> host_ = make_host_backend();
+};
+
+// What two ranks with these devices get to hear when they join.
+std::vector<Status> join_with(uint8_t first, uint8_t second, const CircleOptions& options,
+                              const CircleOptions& options_of_second) {
+  const std::shared_ptr<Store> store = make_memory_store();
+  std::vector<Status> said(2);
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < 2; ++rank) {
+    ranks.emplace_back([&, rank] {
+      const std::unique_ptr<Process> process = *Process::start({});
+      DeviceBackend backend(rank == 0 ? first : second);
+      Arena arena(*process, backend, {});
+      CircleOptions own = rank == 0 ? options : options_of_second;
+      own.rank = rank;
+      own.world_size = 2;
+      auto joined = Circle::join(arena, store, own, patience());
+      said[rank] = joined.status();
+      if (joined.ok()) said[rank] = (*joined)->leave(patience());
+    });
+  }
+  for (std::thread& each : ranks) each.join();
+  EXPECT_EQ(said[0].message(), said[1].message());
+  return said;
+}
+
+std::vector<Status> join_with(uint8_t first, uint8_t second, const CircleOptions& options) {
+  return join_with(first, second, options, options);
+}
+
+// Whoever decides by its own options would wait for the other, who decided otherwise.
+TEST(RosterConcurrency, OptionsThatMustBeTheSameAreComparedAndNamed) {
+  CircleOptions shares;
+  shares.may_share_device = true;
+  CircleOptions measures;
+  measures.measures_thresholds = true;
+  const std::vector<Status> sharing = join_with(7, 7, shares, {});
+  EXPECT_EQ(sharing[0].kind(), StatusKind::kInvalidArgument);
+  EXPECT_THAT(sharing[0].message(), HasSubstr("may_share_device is: rank 0: true, rank 1: false"));
+  const std::vector<Status> measuring = join_with(1, 2, {}, measures);
+  EXPECT_EQ(measuring[0].kind(), StatusKind::kInvalidArgument);
+  EXPECT_THAT(measuring[0].message(),
+              HasSubstr("measure_thresholds is: rank 0: false, rank 1: true"));
+}
+
+TEST(RosterConcurrency, OneDeviceForTwoRanksIsRefusedUnlessItIsMeantSo) {
+  EXPECT_TRUE(join_with(1, 2, {})[0].ok());
+  const Status refused = join_with(7, 7, {})[0];
+  EXPECT_EQ(refused.kind(), StatusKind::kInvalidArgument);
+  EXPECT_THAT(refused.message(), HasSubstr("ranks 0 and 1 of group world use one device"));
+  CircleOptions options;
+  options.may_share_device = true;
+  EXPECT_TRUE(join_with(7, 7, options)[0].ok());
+}
+
+TEST(RosterConcurrency, DifferentKindsOfMemoryAreRefused) {
+  EXPECT_THAT(join_with(1, 99, {})[0].message(), HasSubstr("rank 0: device, rank 1: another"));
+}
+
+// Looks as if rank 1 were never there.
+class BlindStore final : public ForwardingStore {
+ public:
+  using ForwardingStore::ForwardingStore;
+  Result<std::vector<std::optional<std::string>>> try_get(std::span<const std::string> keys,
+                                                          Deadline deadline) override {
+    auto found = ForwardingStore::try_get(keys, deadline);
+    for (size_t i = 0; found.ok() && i < keys.size(); ++i) {
+      if (keys[i].ends_with("/here/1")) (*found)[i].reset();
+    }
+    return found;
+  }
+};
+
+// Rank 1 has met all, and rank 0 gave up at that very moment: it did not see the last one come.
+TEST(RosterConcurrency, WhoHasMetHearsWhatTheOneSaidWhoGaveUpMeanwhile) {
+  const std::shared_ptr<Store> store = make_memory_store();
+  const std::shared_ptr<Store> stores[] = {std::make_shared<BlindStore>(store), store};
+  std::vector<Status> said(2);
+  std::latch is_joining(1);
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < 2; ++rank) {
+    ranks.emplace_back([&, rank] {
+      const std::unique_ptr<Process> process = *Process::start({});
+      Arena arena(*process, process->backends().use(), {});
+      CircleOptions options;
+      options.rank = rank;
+      options.world_size = 2;
+      options.on_phase = [&](Phase phase) {
+        if (rank == 1 && phase == Phase::kJoining) is_joining.count_down();
+      };
+      if (rank == 0) is_joining.wait();
+      const Deadline deadline = rank == 0 ? Deadline::after(milliseconds(1000)) : patience();
+      said[rank] = Circle::join(arena, stores[rank], options, deadline).status();
+    });
+  }
+  for (std::thread& each : ranks) each.join();
+  EXPECT_EQ(said[0].kind(), StatusKind::kTimeout);
+  EXPECT_THAT(said[0].message(), HasSubstr("rank 1 of group world did not come to join"));
+  EXPECT_EQ(said[1].message(), said[0].message());
+}
+
+TEST(RosterConcurrency, AllHearThatOneHasNoMemoryForThePad) {
+  CircleOptions options;
+  options.pad_bytes = 100;
+  const Status full = join_with(1, 50, options)[1];
+  EXPECT_TRUE(full.is_out_of_memory());
+  EXPECT_EQ(full.message(), "rank 1: the device is full");
+}
+
+}  // namespace
+}  // namespace ashlar::symm

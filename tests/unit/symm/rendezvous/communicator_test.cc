@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Groups whose ranks are threads of one process: what they share is the owner's own mapping.
+#include "symm/rendezvous/communicator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "contract/waiting.h"
+#include "unit/symm/stores/store_places.h"
+
+namespace ashlar::symm {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+
+class GroupConcurrency : public ::testing::TestWithParam<int> {
+ protected:
+  // Runs `body` for every rank on a thread of its own, each with an arena of its own.
+  template <typename Body>
+  void on_all_ranks(const Body& body) {
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < GetParam(); ++rank) {
+      threads.emplace_back([this, rank, &body] {
+        Arena arena(*process_, process_->backends().use(), {});
+        body(arena, options_of(rank));
+      });
+    }
+    for (std::thread& each : threads) each.join();
+  }
+  static CircleOptions options_of(int rank) {
+    CircleOptions options;
+    options.rank = rank;
+    options.world_size = GetParam();
+    options.pad_bytes = 256;
+    return options;
+  }
+
+  std::unique_ptr<Process> process_ = *Process::start({});
+  std::shared_ptr<Store> store_ = make_memory_store();
+};
+
+INSTANTIATE_TEST_SUITE_P(WorldSizes, GroupConcurrency, ::testing::Values(1, 2, 3, 5, 8),
+                         ::testing::PrintToStringParamName());
+
+TEST_P(GroupConcurrency, PeersOfOneProcessShareTheOwnersMapping) {
+  std::vector<std::byte*> buffers(GetParam());
+  on_all_ranks([&](Arena& arena, const CircleOptions& options) {
+    auto joined = Circle::join(arena, store_, options, patience());
+    ASSERT_TRUE(joined.ok()) << joined.status().to_string();
+    Circle& group = **joined;
+    buffers[options.rank] = *arena.allocate(64, {});
+    buffers[options.rank][3] = std::byte(options.rank);
+    const Result<PeerHandle> handle = group.rendezvous(buffers[options.rank], patience());
+    ASSERT_TRUE(handle.ok()) << handle.status().to_string();
+    for (int rank = 0; rank < GetParam(); ++rank) {
+      EXPECT_EQ(handle->peers().buffer(rank), buffers[rank]);
+      EXPECT_EQ((*handle->at(rank, 3, 1))[0], std::byte(rank));
+      EXPECT_EQ(group.peer_access(rank), PeerAccess::kDirect);
+    }
+    EXPECT_EQ(group.pads()->pad_bytes(), 256U);
+    EXPECT_TRUE(group.leave(patience()).ok());
+    EXPECT_EQ(group.leave(patience()).kind(), StatusKind::kInvalidArgument);
+  });
+}
+
+TEST_P(GroupConcurrency, TheSecondRendezvousOfABlockAsksNobody) {
+  on_all_ranks([&](Arena& arena, const CircleOptions& options) {
+    const std::unique_ptr<Circle> group = *Circle::join(arena, store_, options, patience());
+    std::byte* buffer = *arena.allocate(64, {});
+    const Result<PeerHandle> first = group->rendezvous(buffer, patience());
+    ASSERT_TRUE(first.ok());
+    if (options.rank == 0) {
+      const Result<PeerHandle> again = group->rendezvous(buffer + 16, at_once());
+      ASSERT_TRUE(again.ok()) << again.status().to_string();
+      EXPECT_EQ(&again->peers(), &first->peers());
+      EXPECT_EQ(again->offset(), 16U);
+      EXPECT_EQ(*again->at(0, 4, 4), buffer + 20);
+    }
+    EXPECT_TRUE(group->leave(patience()).ok());
+  });
+}
+
+TEST_P(GroupConcurrency, APersistentBlockKeepsItsPeers) {
+  on_all_ranks([&](Arena& arena, const CircleOptions& options) {
+    const std::unique_ptr<Circle> group = *Circle::join(arena, store_, options, patience());
+    std::byte* buffer = *arena.allocate(64, {{}, 1});
+    ASSERT_TRUE(group->rendezvous(buffer, patience()).ok());
+    ASSERT_TRUE(arena.free(buffer).ok());
+    EXPECT_EQ(group->rendezvous(buffer, at_once()).status().kind(), StatusKind::kInvalidArgument);
+    ASSERT_EQ(*arena.allocate(64, {{}, 1}), buffer);
+    EXPECT_TRUE(group->rendezvous(buffer, at_once()).ok());
+    EXPECT_TRUE(group->leave(patience()).ok());
+  });
+}
+
+// The host's memory under a device's UUID, or without one.
+class WithUuid final : public Backend {
+ public:
+  explicit WithUuid(uint8_t first) { uuid_[0] = first; }
+  std::string_view name() const override { return "devices"; }
+  DeviceUuid device() const override { return uuid_; }
+  Result<std::shared_ptr<Memory>> allocate(size_t bytes, size_t zero_bytes) override {
+    return host_->allocate(bytes, zero_bytes);
+  }
+  Result<UniqueFd> export_fd(const Memory& memory) override { return host_->export_fd(memory); }
+  Result<std::shared_ptr<Memory>> import_fd(UniqueFd fd, size_t bytes) override {
+    return host_->import_fd(std::move(fd), bytes);
+  }
+
+ private:
+  const std::unique_ptr<Backend> host_ = make_host_backend();
+  DeviceUuid uuid_{};
+};
+
+// Which ways there are hangs on it: ranks that differ would choose different ones.
+TEST_P(GroupConcurrency, RanksWithAndWithoutTheUuidOfADeviceAreRefusedAlike) {
+  for (const int odd : {0, GetParam() - 1}) {
+    on_all_ranks([&](Arena&, const CircleOptions& options) {
+      WithUuid backend(options.rank == odd ? 0 : static_cast<uint8_t>(options.rank + 1));
+      Arena arena(*process_, backend, {});
+      const Status joined = Circle::join(arena, store_, options, patience()).status();
+      if (GetParam() == 1) {
+        EXPECT_TRUE(joined.ok()) << "nobody differs: " << joined.to_string();
+        return;
+      }
+      EXPECT_EQ(joined.kind(), StatusKind::kInvalidArgument);
+      EXPECT_THAT(joined.message(), HasSubstr("whether their memory has the UUID of a device: "));
+      EXPECT_THAT(joined.message(), HasSubstr("rank " + std::to_string(odd) + ": false"));
+    });
+  }
+}
+
+// Two ranks, of which the second comes to no rendezvous until it is told to. The first has a thread
+// that waits in one without a deadline.
+class RendezvousTurnConcurrency : public ::testing::Test {
+ protected:
+  RendezvousTurnConcurrency() {
+    std::thread other([this] { circles_[1] = join(1); });
+    circles_[0] = join(0);
+    other.join();
+    for (int rank = 0; rank < 2; ++rank) buffers_[rank] = *arenas_[rank].allocate(64, {});
+    record_count_ = 0;
+    waiting_ = std::thread([this] { ended_ = rendezvous(0, Deadline::never()); });
+    EXPECT_TRUE(contract::eventually([this] { return record_count_ == 1; }));
+  }
+  Status rendezvous(int rank, Deadline deadline) {
+    return circles_[rank]->rendezvous(buffers_[rank], deadline).status();
+  }
+
+ private:
+  std::unique_ptr<Circle> join(int rank) {
+    CircleOptions options;
+    options.rank = rank;
+    options.world_size = 2;
+    if (rank == 0) {
+      options.on_phase = [this](Phase phase) { record_count_ += phase == Phase::kRecording; };
+    }
+    return *Circle::join(arenas_[rank], store_, options, patience());
+  }
+
+  std::unique_ptr<Process> process_ = *Process::start({});
+  std::shared_ptr<Store> store_ = make_memory_store();
+  Arena arenas_[2] = {{*process_, process_->backends().use(), {}},
+                      {*process_, process_->backends().use(), {}}};
+  std::byte* buffers_[2] = {};
+  std::atomic<int> record_count_{0};
+
+ protected:
+  std::unique_ptr<Circle> circles_[2];
+  Status ended_;
+  std::thread waiting_;
+};
+
+TEST_F(RendezvousTurnConcurrency, IsWaitedForUntilTheDeadlineAndLeavesTheGroupWhole) {
+  std::atomic<bool> is_late{false};
+  std::thread other([&] {
+    EXPECT_TRUE(contract::eventually([&] { return is_late.load(); }));
+    EXPECT_TRUE(rendezvous(1, patience()).ok());
+  });
+  const Status late = rendezvous(0, Deadline::after(milliseconds(50)));
+  is_late = true;
+  EXPECT_EQ(late.kind(), StatusKind::kTimeout);
+  EXPECT_THAT(late.message(), HasSubstr("another thread of this rank was in a rendezvous"));
+  other.join();
+  waiting_.join();
+  EXPECT_TRUE(ended_.ok()) << ended_.to_string();
+  EXPECT_TRUE(rendezvous(0, at_once()).ok());
+  std::thread leaving([&] { EXPECT_TRUE(circles_[1]->leave(patience()).ok()); });
+  EXPECT_TRUE(circles_[0]->leave(patience()).ok());
+  leaving.join();
+}
+
+TEST_F(RendezvousTurnConcurrency, LeavingEndsTheGroupForWhoeverIsInTheWay) {
+  const Status late = circles_[0]->leave(Deadline::after(milliseconds(50)));
+  EXPECT_EQ(late.kind(), StatusKind::kTimeout);
+  EXPECT_THAT(late.message(), HasSubstr("rank 0 of group world could not leave"));
+  waiting_.join();
+  EXPECT_EQ(ended_.message(), late.message());
+  EXPECT_EQ(rendezvous(1, patience()).message(), late.message());
+}
+
+class GroupTest : public ::testing::Test {
+ protected:
+  Status join(const CircleOptions& options) {
+    return Circle::join(arena_, store_, options, Deadline::after(milliseconds(50))).status();
+  }
+  std::unique_ptr<Process> process_ = *Process::start({});
+  Arena arena_{*process_, process_->backends().use(), {}};
+  std::shared_ptr<Store> store_ = make_memory_store();
+};
+
+TEST_F(GroupTest, NamesTheRanksThatDidNotComeToJoin) {
+  CircleOptions options;
+  options.rank = 1;
+  options.world_size = 3;
+  const Status late = join(options);
+  EXPECT_EQ(late.kind(), StatusKind::kTimeout);
+  EXPECT_THAT(late.message(), HasSubstr("ranks 0 and 2 of group world did not come to join"));
+}
+
+TEST_F(GroupTest, RefusesWhatMakesNoSense) {
+  const auto refused = [&](auto change) {
+    CircleOptions options;
+    change(options);
+    return join(options).kind() == StatusKind::kInvalidArgument;
+  };
+  EXPECT_TRUE(refused([](CircleOptions& o) { o.rank = 1; }));
+  EXPECT_TRUE(refused([](CircleOptions& o) { o.rank = -1; }));
+  EXPECT_TRUE(refused([](CircleOptions& o) { o.world_size = 0; }));
+  EXPECT_TRUE(refused([](CircleOptions& o) { o.name = ""; }));
+  EXPECT_TRUE(refused([](CircleOptions& o) { o.name = "a/b"; }));
+  EXPECT_TRUE(refused([](CircleOptions& o) { o.job = std::string(65, 'x'); }));
+  EXPECT_TRUE(refused([](CircleOptions& o) { o.members = {1, 2}; }));
+  EXPECT_TRUE(refused([](CircleOptions& o) { o.world_size = 2, o.members = {1, 1}; }));
+  EXPECT_EQ(Circle::join(arena_, nullptr, {}, patience()).status().kind(),
+            StatusKind::kInvalidArgument);
+  EXPECT_EQ(Process::start({milliseconds(10), milliseconds(10)}).status().kind(),
+            StatusKind::kInvalidArgument);
+}
+
+TEST(ProcessOptions, ALeaseIsAtLeastThreeHeartbeats) {
+  EXPECT_TRUE(Process::start({milliseconds(10), milliseconds(30)}).ok());
+  const Status refused = Process::start({milliseconds(10), milliseconds(29)}).status();
+  EXPECT_EQ(refused.kind(), StatusKind::kInvalidArgument);
+  EXPECT_THAT(refused.message(), HasSubstr("a lease of 29 ms and a heartbeat every 10 ms"));
+  EXPECT_EQ(Process::start({milliseconds(0), milliseconds(30)}).status().kind(),
+            StatusKind::kInvalidArgument);
+}
+
+TEST_F(GroupTest, AHandleGivesNothingOutsideItsBuffer) {
+  const std::unique_ptr<Circle> group = *Circle::join(arena_, store_, {}, patience());
+  std::byte* buffer = *arena_.allocate(100, {});
+  const PeerHandle handle = *group->rendezvous(buffer + 10, patience());
+  EXPECT_EQ(*handle.at(0, 90, 0), buffer + 100);
+  EXPECT_EQ(*handle.at(0, 0, 90), buffer + 10);
+  const std::tuple<int, int64_t, size_t> wrong[] = {
+      {0, 0, 91},        {0, 91, 0},       {0, -1, 1}, {0, INT64_MIN, 1},
+      {0, INT64_MAX, 1}, {0, 1, SIZE_MAX}, {1, 0, 1},  {-1, 0, 1}};
+  for (const auto& [rank, offset, bytes] : wrong) {
+    EXPECT_EQ(handle.at(rank, offset, bytes).status().kind(), StatusKind::kInvalidArgument);
+  }
+  EXPECT_EQ(group->rendezvous(&handle, patience()).status().kind(), StatusKind::kInvalidArgument);
+  EXPECT_TRUE(group->leave(patience()).ok());
+}
+
+}  // namespace
+}  // namespace ashlar::symm

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What ranks leave in a store of any kind when their group has failed: nothing, in the end. Ranks
+// are threads here, each with all that a process has; the one that is killed is a process.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <latch>
+#include <set>
+#include <thread>
+
+#include "base/mutex.h"
+#include "base/text.h"
+#include "contract/waiting.h"
+#include "mp/child_process.h"
+#include "symm/rendezvous/communicator.h"
+#include "unit/symm/stores/forwarding_store.h"
+#include "unit/symm/stores/store_places.h"
+
+namespace ashlar::symm {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// All keys that were ever set, and those of the same kind that rank 1 may have set elsewhere.
+class SeenKeys {
+ public:
+  void add(std::string_view key) ASHLAR_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    keys_.emplace(key);
+    keys_.emplace(text(key.substr(0, key.rfind('/')), "/1"));
+  }
+  std::vector<std::string> left_in(Store& store) ASHLAR_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    const std::vector<std::string> all(keys_.begin(), keys_.end());
+    const auto found = store.try_get(all, patience());
+    if (!found.ok()) return {found.status().to_string()};
+    std::vector<std::string> left;
+    for (size_t i = 0; i < all.size(); ++i) {
+      if ((*found)[i]) left.push_back(all[i]);
+    }
+    return left;
+  }
+
+ private:
+  Mutex mutex_;
+  std::set<std::string> keys_ ASHLAR_GUARDED_BY(mutex_);
+};
+
+// One rank's way to the store, which may be cut.
+class CuttableStore final : public ForwardingStore {
+ public:
+  CuttableStore(std::shared_ptr<Store> store, SeenKeys& seen)
+      : ForwardingStore(std::move(store)), seen_(seen) {}
+  void cut() { is_cut_ = true; }
+
+  Status set(std::string_view key, std::string_view value, milliseconds time_to_live,
+             Deadline deadline) override {
+    if (is_cut_) return unreached();
+    seen_.add(key);
+    return ForwardingStore::set(key, value, time_to_live, deadline);
+  }
+  Result<std::vector<std::optional<std::string>>> try_get(std::span<const std::string> keys,
+                                                          Deadline deadline) override {
+    return is_cut_ ? unreached() : ForwardingStore::try_get(keys, deadline);
+  }
+  Result<int64_t> add(std::string_view key, int64_t amount, milliseconds time_to_live,
+                      Deadline deadline) override {
+    if (is_cut_) return unreached();
+    seen_.add(key);
+    return ForwardingStore::add(key, amount, time_to_live, deadline);
+  }
+  Result<bool> erase(std::string_view key, Deadline deadline) override {
+    return is_cut_ ? unreached() : ForwardingStore::erase(key, deadline);
+  }
+
+ private:
+  static Status unreached() { return Status::timeout("the store does not answer"); }
+
+  SeenKeys& seen_;
+  std::atomic<bool> is_cut_{false};
+};
+
+class PartingConcurrency : public ::testing::TestWithParam<StoreKind> {
+ protected:
+  void SetUp() override {
+    place_ = GetParam().make();
+    if (place_ == nullptr) GTEST_SKIP() << "NOT TESTED: no redis-server is installed here";
+  }
+
+  // One of three ranks joins, and does its part.
+  template <typename Body>
+  void on_rank(int rank, const Body& body) {
+    const auto store = std::make_shared<CuttableStore>(place_->open(), seen_);
+    const std::unique_ptr<Process> process =
+        *Process::start({.heartbeat = milliseconds(100), .lease = milliseconds(2000)});
+    Arena arena(*process, process->backends().use(), {});
+    CircleOptions options;
+    options.rank = rank;
+    options.world_size = 3;
+    auto group = Circle::join(arena, store, options, patience());
+    ASSERT_TRUE(group.ok()) << group.status().to_string();
+    body(*std::move(group), *store, *arena.allocate(64, {}));
+  }
+
+  template <typename Body>
+  void on_ranks(const std::vector<int>& ranks, const Body& body) {
+    std::vector<std::thread> threads;
+    for (const int rank : ranks) {
+      threads.emplace_back([&, rank] { on_rank(rank, body); });
+    }
+    for (std::thread& each : threads) each.join();
+  }
+  template <typename Body>
+  void on_three_ranks(const Body& body) {
+    on_ranks({0, 1, 2}, body);
+  }
+
+  // The other two outlive it.
+  void lose_rank_1_by(int signal) {
+    ChildProcess rank_1([&](int) {
+      on_rank(1, [&](std::unique_ptr<Circle>, Store&, std::byte*) { ::raise(signal); });
+      return 0;
+    });
+    on_ranks({0, 2}, [](std::unique_ptr<Circle> group, Store&, std::byte* buffer) {
+      EXPECT_THAT(group->rendezvous(buffer, patience()).status().to_string(),
+                  AllOf(HasSubstr("peer lost"), HasSubstr("rank 1 of group world")));
+    });
+    rank_1.kill();
+    EXPECT_THAT(left(), IsEmpty());
+  }
+
+  std::vector<std::string> left() {
+    const std::shared_ptr<Store> store = place_->open();
+    (void)contract::eventually([&] { return seen_.left_in(*store).empty(); });
+    return seen_.left_in(*store);
+  }
+
+  std::unique_ptr<StorePlace> place_;
+  SeenKeys seen_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Kinds, PartingConcurrency, ::testing::ValuesIn(all_store_kinds()),
+                         [](const auto& each) { return each.param.name; });
+
+TEST_P(PartingConcurrency, NothingIsLeftOfAGroupThatOneRankDropped) {
+  on_three_ranks([](std::unique_ptr<Circle> group, Store&, std::byte* buffer) {
+    if (group->seat().rank == 1) return;
+    EXPECT_THAT(group->rendezvous(buffer, patience()).status().to_string(),
+                HasSubstr("rank 1 of group world went away without leaving"));
+  });
+  EXPECT_THAT(left(), IsEmpty());
+}
+
+// It can erase nothing any more: what it has left is the others' business.
+TEST_P(PartingConcurrency, NothingIsLeftOfAGroupOneRankOfWhichHasLostTheStore) {
+  std::latch others(2);
+  on_three_ranks([&](std::unique_ptr<Circle> group, CuttableStore& store, std::byte* buffer) {
+    if (group->seat().rank == 1) {
+      store.cut();
+      others.wait();
+      EXPECT_FALSE(group->rendezvous(buffer, patience()).ok());
+      return;
+    }
+    EXPECT_THAT(group->rendezvous(buffer, patience()).status().to_string(),
+                AllOf(HasSubstr("peer lost"), HasSubstr("rank 1 of group world")));
+    group.reset();
+    others.count_down();
+  });
+  EXPECT_THAT(left(), IsEmpty());
+}
+
+TEST_P(PartingConcurrency, NothingIsLeftOfAGroupThatAllLeave) {
+  on_three_ranks([](std::unique_ptr<Circle> group, Store&, std::byte* buffer) {
+    EXPECT_TRUE(group->rendezvous(buffer, patience()).ok());
+    EXPECT_TRUE(group->leave(patience()).ok());
+  });
+  EXPECT_THAT(seen_.left_in(*place_->open()), IsEmpty());
+}
+
+// --- a process ----------------------------------------------------------------------------------
+
+class PartingProcesses : public PartingConcurrency {};
+
+INSTANTIATE_TEST_SUITE_P(Kinds, PartingProcesses, ::testing::ValuesIn(kinds_for_processes()),
+                         [](const auto& each) { return each.param.name; });
+
+TEST_P(PartingProcesses, NothingIsLeftWhenOneWasKilled) { lose_rank_1_by(SIGKILL); }
+
+TEST_P(PartingProcesses, NothingIsLeftWhenOneWasStopped) { lose_rank_1_by(SIGSTOP); }
+
+}  // namespace
+}  // namespace ashlar::symm

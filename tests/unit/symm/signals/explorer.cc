@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The search over all orders of steps, and the fibers that it moves.
+#include "unit/symm/signals/explorer.h"
+
+#include "base/check.h"
+
+namespace ashlar::symm::testing {
+namespace {
+
+constexpr size_t kStackBytes = 128 * 1024;
+
+// makecontext(3) hands on no pointers.
+Explorer* starting_explorer = nullptr;
+
+uint64_t mix(uint64_t hash, uint64_t value) {
+  hash = (hash + value + 0x632BE59BD9B4E019) * 0x9E3779B97F4A7C15;
+  return hash ^ (hash >> 29);
+}
+
+}  // namespace
+
+void ExploredMemory::stop() {
+  Explorer::Fiber& self = explorer_.fibers_[static_cast<size_t>(rank_)];
+  ::swapcontext(&self.context, &explorer_.scheduler_);
+}
+
+void ExploredMemory::end_of_sleeping() {
+  explorer_.fibers_[static_cast<size_t>(rank_)].first_sleep = 0;
+}
+
+void ExploredMemory::note(uint64_t value) {
+  Explorer::Fiber& self = explorer_.fibers_[static_cast<size_t>(rank_)];
+  self.history = mix(self.history, value + 1);
+}
+
+void ExploredMemory::sleep(const uint32_t* word, uint32_t seen, std::chrono::nanoseconds) {
+  Explorer::Fiber& self = explorer_.fibers_[static_cast<size_t>(rank_)];
+  stop();
+  if (*word == seen) {
+    self.asleep_on = word;
+    stop();
+  }
+  // Whoever loops around a sleep knows no more the second time than the first.
+  if (self.first_sleep == 0) self.first_sleep = self.history;
+  self.history = self.first_sleep;
+}
+
+void ExploredMemory::wake_all(const uint32_t* word) {
+  stop();
+  for (Explorer::Fiber& fiber : explorer_.fibers_) {
+    if (fiber.asleep_on == word) fiber.asleep_on = nullptr;
+  }
+}
+
+Explorer::Findings Explorer::explore(int world_size, const std::function<Trial()>& begin) {
+  Findings findings;
+  fibers_.resize(static_cast<size_t>(world_size));
+  for (Fiber& fiber : fibers_) fiber.stack = std::make_unique<char[]>(kStackBytes);
+  do {
+    switch (run_once(begin)) {
+      case End::kFinished: ++findings.finished_count; break;
+      case End::kDeadlock: ++findings.deadlock_count; break;
+      case End::kMetBefore: break;
+    }
+  } while (next_order());
+  findings.state_count = met_.size();
+  return findings;
+}
+
+void Explorer::enter_fiber() {
+  Explorer& self = *starting_explorer;
+  const size_t index = self.running_;
+  const int rank = static_cast<int>(index);
+  ExploredMemory memory(self, rank);
+  self.trial_.act(rank, memory);
+  self.fibers_[index].is_done = true;
+}
+
+void Explorer::start_fibers() {
+  starting_explorer = this;
+  for (Fiber& fiber : fibers_) {
+    ASHLAR_CHECK(::getcontext(&fiber.context) == 0);
+    fiber.context.uc_stack.ss_sp = fiber.stack.get();
+    fiber.context.uc_stack.ss_size = kStackBytes;
+    fiber.context.uc_link = &scheduler_;
+    fiber.history = 0;
+    fiber.first_sleep = 0;
+    fiber.asleep_on = nullptr;
+    fiber.is_done = false;
+    ::makecontext(&fiber.context, &Explorer::enter_fiber, 0);
+  }
+}
+
+Explorer::End Explorer::run_once(const std::function<Trial()>& begin) {
+  trial_ = begin();
+  start_fibers();
+  for (size_t depth = 0;; ++depth) {
+    const std::vector<size_t> ready = ready_fibers();
+    if (ready.empty()) {
+      for (const Fiber& fiber : fibers_) {
+        if (!fiber.is_done) return End::kDeadlock;
+      }
+      return End::kFinished;
+    }
+    if (depth == choices_.size()) {
+      if (!met_.insert(state_key()).second) return End::kMetBefore;
+      choices_.push_back({.taken = 0, .count = ready.size()});
+    }
+    running_ = ready[choices_[depth].taken];
+    fibers_[running_].history = mix(fibers_[running_].history, 0);  // one step further
+    ::swapcontext(&scheduler_, &fibers_[running_].context);
+  }
+}
+
+std::vector<size_t> Explorer::ready_fibers() const {
+  std::vector<size_t> ready;
+  for (size_t i = 0; i < fibers_.size(); ++i) {
+    if (!fibers_[i].is_done && fibers_[i].asleep_on == nullptr) ready.push_back(i);
+  }
+  return ready;
+}
+
+uint64_t Explorer::state_key() const {
+  uint64_t key = std::hash<std::string>()(trial_.contents());
+  for (const Fiber& fiber : fibers_) {
+    key = mix(key, fiber.history);
+    key = mix(key, fiber.asleep_on == nullptr ? 0 : 1);
+  }
+  return key;
+}
+
+// To the last choice that has another way, and into that.
+bool Explorer::next_order() {
+  while (!choices_.empty() && choices_.back().taken + 1 == choices_.back().count) {
+    choices_.pop_back();
+  }
+  if (choices_.empty()) return false;
+  ++choices_.back().taken;
+  return true;
+}
+
+}  // namespace ashlar::symm::testing

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Signals, counters and barriers in every order of their steps: nobody passes too early, nothing is
+// taken twice, nobody sleeps for ever.
+#include <gtest/gtest.h>
+
+#include "symm/signals/steps.h"
+#include "unit/symm/signals/explorer.h"
+
+namespace ashlar::symm {
+namespace {
+
+using testing::ExploredMemory;
+using testing::Explorer;
+
+const Failure kNoFailure;
+
+// Straight to sleep: that is where wake-ups could get lost.
+WaitLimits forever() { return {.failure = kNoFailure, .deadline = Deadline::never()}; }
+
+// All that ranks share: a word and its sleepers for each (owner, source), and what they wrote
+// before they signalled.
+struct Shared {
+  uint64_t words[3][3] = {};
+  uint32_t slots[3][3] = {};
+  uint32_t sleepers[3][3] = {};
+  int written[3] = {};
+  bool is_broken = false;
+
+  Watched<uint64_t> word(int owner, int source) {
+    return {.value = &words[owner][source], .sleepers = &sleepers[owner][source]};
+  }
+  Watched<uint32_t> slot(int owner, int source) {
+    return {.value = &slots[owner][source], .sleepers = &sleepers[owner][source]};
+  }
+  std::string bytes() const { return {reinterpret_cast<const char*>(this), sizeof *this}; }
+};
+
+// Explores `act(rank, memory, shared)`; every order must come to an end in which nothing broke.
+template <typename Act>
+Explorer::Findings explore(int world_size, Act act, bool* is_broken) {
+  Shared shared;
+  return Explorer().explore(world_size, [&]() -> Explorer::Trial {
+    *is_broken = *is_broken || shared.is_broken;
+    shared = Shared{};
+    return {.contents = [&] { return shared.bytes(); },
+            .act = [&](int rank, ExploredMemory& memory) { act(rank, memory, shared); }};
+  });
+}
+
+template <typename Act>
+void expect_sound(int world_size, Act act) {
+  bool is_broken = false;
+  const Explorer::Findings found = explore(world_size, act, &is_broken);
+  EXPECT_FALSE(is_broken);
+  EXPECT_EQ(found.deadlock_count, 0u);
+  EXPECT_GT(found.finished_count, 0u);
+  EXPECT_GT(found.state_count, 20u);
+}
+
+// Barriers, one at once after the other: two of two ranks, one of three, which has as many orders.
+template <bool kIsDissemination>
+void meet(int rank, int world_size, ExploredMemory& memory, Shared& shared) {
+  WaitLimits limits = forever();
+  const auto words = [&](int owner, int source) { return shared.word(owner, source); };
+  for (int round = 1; round <= 4 - world_size; ++round) {
+    shared.written[rank] = round;
+    const Place me{.rank = rank, .world_size = world_size};
+    const WaitEnd end = kIsDissemination ? dissemination_barrier(memory, me, words, limits)
+                                         : all_to_all_barrier(memory, me, words, limits);
+    shared.is_broken |= end != WaitEnd::kDone;
+    for (int peer = 0; peer < world_size; ++peer) {
+      shared.is_broken |= shared.written[peer] < round;
+    }
+  }
+}
+
+TEST(Interleavings, OfAnAllToAllBarrierLetNobodyPassTooEarly) {
+  for (const int world_size : {2, 3}) {
+    expect_sound(world_size, [=](int rank, ExploredMemory& memory, Shared& shared) {
+      meet<false>(rank, world_size, memory, shared);
+    });
+  }
+}
+
+TEST(Interleavings, OfADisseminationBarrierLetNobodyPassTooEarly) {
+#if defined(ASHLAR_SANITIZED)
+  const int most_ranks = 2;  // three have a quarter of a million states
+#else
+  const int most_ranks = 3;
+#endif
+  for (int world_size = 2; world_size <= most_ranks; ++world_size) {
+    expect_sound(world_size, [=](int rank, ExploredMemory& memory, Shared& shared) {
+      meet<true>(rank, world_size, memory, shared);
+    });
+  }
+}
+
+// Two signals through one mailbox, each announcing a higher number.
+TEST(Interleavings, OfPutAndWaitDeliverEverySignalOnce) {
+  expect_sound(2, [](int rank, ExploredMemory& memory, Shared& shared) {
+    WaitLimits limits = forever();
+    for (int i = 1; i <= 2; ++i) {
+      if (rank == 0) {
+        shared.written[0] = i;
+        shared.is_broken |= put_in_slot(memory, shared.slot(1, 0), limits) != WaitEnd::kDone;
+        // At most one is in the mailbox besides those that were taken.
+        shared.is_broken |= shared.written[1] < i - 1;
+      } else {
+        // Counted before it is taken, so that the sender never sees too few.
+        shared.written[1] = i;
+        shared.is_broken |= take_from_slot(memory, shared.slot(1, 0), limits) != WaitEnd::kDone;
+        shared.is_broken |= shared.written[0] < i;
+      }
+    }
+    shared.is_broken |= rank == 1 && shared.slots[1][0] != 0;
+  });
+}
+
+TEST(Interleavings, OfTwoThreadsThatPutIntoOneSlotLoseNothing) {
+  expect_sound(3, [](int rank, ExploredMemory& memory, Shared& shared) {
+    WaitLimits limits = forever();
+    if (rank < 2) {
+      shared.is_broken |= put_in_slot(memory, shared.slot(2, 0), limits) != WaitEnd::kDone;
+      return;
+    }
+    for (int i = 0; i < 2; ++i) {
+      shared.is_broken |= take_from_slot(memory, shared.slot(2, 0), limits) != WaitEnd::kDone;
+    }
+  });
+}
+
+TEST(Interleavings, OfCountersWakeWhoeverWaitsForTheSum) {
+  expect_sound(3, [](int rank, ExploredMemory& memory, Shared& shared) {
+    WaitLimits limits = forever();
+    if (rank < 2) {
+      shared.written[rank] = 1;
+      add_to_counter(memory, shared.word(2, 0), 1);
+      return;
+    }
+    shared.is_broken |= wait_for_counter(memory, shared.word(2, 0), 2, limits) != WaitEnd::kDone;
+    shared.is_broken |= shared.written[0] + shared.written[1] != 2;
+  });
+}
+
+// The explorer must find what is wrong, or all of the above says nothing.
+TEST(Interleavings, WithoutAWakeUpEndInADeadlock) {
+  bool is_broken = false;
+  const auto forget_to_wake = [](int rank, ExploredMemory& memory, Shared& shared) {
+    WaitLimits limits = forever();
+    if (rank == 0) {
+      memory.add(&shared.words[1][0], uint64_t{1}, std::memory_order_seq_cst);
+      return;
+    }
+    wait_for_counter(memory, shared.word(1, 0), 1, limits);
+  };
+  EXPECT_GT(explore(2, forget_to_wake, &is_broken).deadlock_count, 0u);
+}
+
+TEST(Interleavings, WithALookForSleepersBeforeTheChangeEndInADeadlock) {
+  bool is_broken = false;
+  const auto look_too_early = [](int rank, ExploredMemory& memory, Shared& shared) {
+    WaitLimits limits = forever();
+    const Watched<uint64_t> word = shared.word(1, 0);
+    if (rank == 0) {
+      const bool has_sleepers = memory.load(word.sleepers, std::memory_order_seq_cst) != 0;
+      memory.add(word.value, uint64_t{1}, std::memory_order_seq_cst);
+      if (has_sleepers) memory.wake_all(half_to_sleep_on(word.value));
+      return;
+    }
+    wait_for_counter(memory, word, 1, limits);
+  };
+  EXPECT_GT(explore(2, look_too_early, &is_broken).deadlock_count, 0u);
+}
+
+TEST(Interleavings, OfABarrierThatAnnouncesWithoutWaitingAreFoundBroken) {
+  bool is_broken = false;
+  const auto do_not_wait = [](int rank, ExploredMemory& memory, Shared& shared) {
+    shared.written[rank] = 1;
+    announce(memory, shared.word(1 - rank, rank), 1);
+    shared.is_broken |= shared.written[1 - rank] != 1;
+  };
+  explore(2, do_not_wait, &is_broken);
+  EXPECT_TRUE(is_broken);
+}
+
+}  // namespace
+}  // namespace ashlar::symm

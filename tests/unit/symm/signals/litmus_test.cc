@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Memory order, tried on the processor at hand: message passing and store buffering through the
+// primitives, ten million times, or as often as ASHLAR_LITMUS_TURNS says.
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "symm/signals/barrier.h"
+#include "symm/signals/steps.h"
+#include "unit/symm/signals/ranks.h"
+
+namespace ashlar::symm {
+namespace {
+
+using testing::far_away;
+using testing::RankMemory;
+using testing::RankPads;
+
+#if defined(ASHLAR_SANITIZED)
+constexpr int kUsualTurns = 100'000;
+#else
+constexpr int kUsualTurns = 10'000'000;
+#endif
+
+// In batches, so that two ranks that do not run at the same time get on nevertheless.
+constexpr int kBatch = 1000;
+
+// A multiple of the batch, and 2'000'000'000 at most.
+int turn_count() {
+  const char* wanted = std::getenv("ASHLAR_LITMUS_TURNS");
+  const long turns = wanted == nullptr ? kUsualTurns : std::strtol(wanted, nullptr, 10);
+  const int whole = static_cast<int>(std::clamp(turns, 1L, 2'000'000'000L));
+  return std::max(whole / kBatch, 1) * kBatch;
+}
+
+// Data, then a signal; the signal seen, so must be the data be. Three sets of data in turn: a slot
+// that can be filled again says that the last but one was read.
+TEST(LitmusConcurrency, MessagesPassedBySignalsArrive) {
+  const int turns = turn_count();
+  const RankPads memory(2);
+  RankMemory user(2, sizeof(uint32_t) * 2 * kBatch);
+  std::vector<int64_t> messages(3 * kBatch);
+  testing::run_as_threads(2, [&](int rank) {
+    const Failure failure;
+    const Slots slots = *memory.of(rank).user_slots(user.bytes(), user.bases());
+    for (int turn = 0; turn < turns; ++turn) {
+      int64_t& message = messages[static_cast<size_t>(turn % (3 * kBatch))];
+      if (rank == 0) {
+        message = turn;
+        ASSERT_TRUE(put_signal(slots, 1, turn % kBatch, {failure}).ok());
+      } else {
+        ASSERT_TRUE(wait_signal(slots, 0, turn % kBatch, {failure}).ok());
+        ASSERT_EQ(message, turn);
+      }
+    }
+  });
+}
+
+TEST(LitmusConcurrency, MessagesPassedByCountersArrive) {
+  const int turns = turn_count();
+  const RankPads memory(2);
+  std::vector<int64_t> messages(2 * kBatch);
+  testing::run_as_threads(2, [&](int rank) {
+    const Failure failure;
+    const Pads pads = memory.of(rank);
+    for (int turn = 0; turn < turns; ++turn) {
+      int64_t& message = messages[static_cast<size_t>(turn % (2 * kBatch))];
+      const bool is_batch_end = turn % kBatch == kBatch - 1;
+      if (rank == 0) {
+        message = turn;
+        ASSERT_TRUE(add_signal(pads, 1, 0, 1).ok());
+        const auto read_count = static_cast<uint64_t>(turn + 1 - kBatch);
+        if (is_batch_end && turn > kBatch) {
+          ASSERT_TRUE(wait_for_value(pads, 1, 0, read_count, {failure}).ok());
+        }
+      } else {
+        ASSERT_TRUE(wait_for_value(pads, 0, 0, static_cast<uint64_t>(turn + 1), {failure}).ok());
+        ASSERT_EQ(message, turn);
+        if (is_batch_end) {
+          ASSERT_TRUE(add_signal(pads, 0, 0, kBatch).ok());
+        }
+      }
+    }
+  });
+}
+
+// A word written, then another's read, on both sides: one of them must see the other's. That is
+// what sleeping rests on. The lines are apart, so that the processor has something to delay.
+TEST(LitmusConcurrency, OfTwoThatWriteAndLookOneSeesTheOther) {
+  struct alignas(64) Line {
+    uint32_t value = 0;
+    bool has_seen = false;
+  };
+  const auto rounds = static_cast<uint32_t>(turn_count() / kBatch);
+  const RankPads memory(2);
+  std::vector<Line> lines[2] = {std::vector<Line>(kBatch), std::vector<Line>(kBatch)};
+  testing::run_as_threads(2, [&](int rank) {
+    const Failure failure;
+    const Pads pads = memory.of(rank);
+    std::vector<Line>& mine = lines[rank];
+    std::vector<Line>& theirs = lines[1 - rank];
+    for (uint32_t round = 1; round <= rounds; ++round) {
+      for (size_t i = 0; i < kBatch; ++i) {
+        SharedMemory::store(&mine[i].value, round, std::memory_order_seq_cst);
+        mine[i].has_seen = SharedMemory::load(&theirs[i].value, std::memory_order_seq_cst) == round;
+      }
+      ASSERT_TRUE(barrier(pads, 0, {failure}).ok());
+      for (size_t i = 0; i < kBatch; ++i) ASSERT_TRUE(mine[i].has_seen || theirs[i].has_seen);
+      ASSERT_TRUE(barrier(pads, 0, {failure}).ok());
+    }
+  });
+}
+
+}  // namespace
+}  // namespace ashlar::symm

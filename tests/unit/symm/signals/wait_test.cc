@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Waiting on a word: when it ends, and who is woken.
+#include "symm/signals/wait.h"
+
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include "unit/symm/signals/ranks.h"
+
+namespace ashlar::symm {
+namespace {
+
+using testing::far_away;
+
+// The machine's memory, with a count of the system calls that it makes.
+struct CountingMemory : SharedMemory {
+  void wake_all(const uint32_t* word) {
+    ++wake_count;
+    SharedMemory::wake_all(word);
+  }
+  void sleep(const uint32_t* word, uint32_t seen, std::chrono::nanoseconds at_most) {
+    ++sleep_count;
+    SharedMemory::sleep(word, seen, at_most);
+  }
+  int wake_count = 0;
+  int sleep_count = 0;
+};
+
+struct Words {
+  uint32_t value = 0;
+  uint32_t sleepers = 0;
+  Watched<uint32_t> watched() { return {.value = &value, .sleepers = &sleepers}; }
+};
+
+// Until the word is not zero.
+WaitEnd wait_for_word(CountingMemory& memory, Words& words, WaitLimits limits) {
+  return wait_until(
+      memory, words.watched(),
+      [&](uint32_t* seen) {
+        *seen = memory.load(&words.value, std::memory_order_acquire);
+        return *seen != 0;
+      },
+      limits);
+}
+
+TEST(Wait, SucceedsAtOnceEvenPastTheDeadlineAndInAFailedGroup) {
+  Failure failure;
+  failure.report(Status::peer_lost("rank 1 died"));
+  CountingMemory memory;
+  Words words{.value = 1};
+  const Deadline past = Deadline::after(std::chrono::nanoseconds(0));
+  EXPECT_EQ(wait_for_word(memory, words, {.failure = failure, .deadline = past}), WaitEnd::kDone);
+}
+
+TEST(Wait, EndsAtTheDeadlineAndLeavesNoSleeperBehind) {
+  const Failure failure;
+  CountingMemory memory;
+  Words words;
+  // Long enough that it gets to sleep, however slow the machine.
+  const Deadline soon = Deadline::after(std::chrono::milliseconds(100));
+  EXPECT_EQ(wait_for_word(memory, words, {.failure = failure, .deadline = soon}),
+            WaitEnd::kTimeout);
+  EXPECT_GT(memory.sleep_count, 0);
+  EXPECT_EQ(words.sleepers, 0);
+}
+
+TEST(Wait, NeverSleepsLongerThanTheDeadline) {
+  const Failure failure;
+  struct Memory : CountingMemory {
+    void sleep(const uint32_t* word, uint32_t seen, std::chrono::nanoseconds at_most) {
+      longest = std::max(longest, at_most);
+      CountingMemory::sleep(word, seen, at_most);
+    }
+    std::chrono::nanoseconds longest{};
+  } memory;
+  Words words;
+  WaitLimits limits{.failure = failure,
+                    .deadline = Deadline::after(std::chrono::microseconds(500))};
+  EXPECT_EQ(wait_until(
+                memory, words.watched(), [](uint32_t*) { return false; }, limits),
+            WaitEnd::kTimeout);
+  EXPECT_LE(memory.longest, std::chrono::microseconds(500));
+}
+
+TEST(WaitConcurrency, OfASleeperEndsWhenTheGroupFails) {
+  Failure failure;
+  CountingMemory memory;
+  Words words;
+  testing::run_as_threads(2, [&](int rank) {
+    if (rank == 0) {
+      EXPECT_EQ(wait_for_word(memory, words, {.failure = failure, .deadline = far_away()}),
+                WaitEnd::kFailed);
+      return;
+    }
+    while (SharedMemory::load(&words.sleepers, std::memory_order_seq_cst) == 0) {
+    }
+    failure.report(Status::peer_lost("rank 1 died"));
+  });
+  EXPECT_EQ(words.sleepers, 0);
+}
+
+TEST(Wait, CostsTheWakerNoSystemCallWhileNobodySleeps) {
+  CountingMemory memory;
+  Words words;
+  wake_sleepers(memory, words.watched());
+  EXPECT_EQ(memory.wake_count, 0);
+  words.sleepers = 1;
+  wake_sleepers(memory, words.watched());
+  EXPECT_EQ(memory.wake_count, 1);
+}
+
+TEST(Wait, SleepersOfOtherProcessesAreWoken) {
+  testing::RankMemory memory(1, 64);
+  auto* words = reinterpret_cast<Words*>(memory.of(0));
+  testing::run_as_processes(2, [&](int rank) {
+    if (rank == 1) {
+      // Far longer than the alarm that ends this process: only a wake-up helps.
+      SharedMemory::add(&words->sleepers, 1u, std::memory_order_seq_cst);
+      while (SharedMemory::load(&words->value, std::memory_order_acquire) == 0) {
+        SharedMemory::sleep(&words->value, 0, std::chrono::hours(1));
+      }
+      return;
+    }
+    while (SharedMemory::load(&words->sleepers, std::memory_order_seq_cst) == 0) {
+      SharedMemory::yield();
+    }
+    // Most likely asleep by now; if not, the system sees that the word is another.
+    ::usleep(20'000);
+    SharedMemory::store(&words->value, 1u, std::memory_order_seq_cst);
+    CountingMemory waker;
+    wake_sleepers(waker, words->watched());
+  });
+}
+
+TEST(Wait, SpinsOnlyWhereEveryRankHasACore) {
+  EXPECT_GT(Patience::of(2, 2).spin_count, 0);
+  EXPECT_EQ(Patience::of(8, 2).spin_count, 0);
+  EXPECT_GT(Patience::of(8, 2).yield_count, 0);
+}
+
+TEST(Wait, YieldsOnlyWhileThatIsWorthIt) {
+  struct Memory : CountingMemory {
+    bool yield() { return ++yield_count < 3; }
+    // Nothing else ends this wait.
+    void sleep(const uint32_t*, uint32_t, std::chrono::nanoseconds) {
+      failure.report(Status::peer_lost("rank 1 died"));
+    }
+    Failure failure;
+    int yield_count = 0;
+  } memory;
+  Words words;
+  WaitLimits limits{.failure = memory.failure,
+                    .deadline = far_away(),
+                    .patience = {.spin_count = 5, .yield_count = 40}};
+  EXPECT_EQ(wait_until(
+                memory, words.watched(), [](uint32_t*) { return false; }, limits),
+            WaitEnd::kFailed);
+  EXPECT_EQ(memory.yield_count, 3);
+}
+
+TEST(Wait, SleepsOnTheHalfOfACounterThatChangesFirst) {
+  const uint64_t counter = 0x1'0000'0007;
+  EXPECT_EQ(*half_to_sleep_on(&counter), 7u);
+}
+
+}  // namespace
+}  // namespace ashlar::symm

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Redis as a store: servers that are not there, that go and come back, that do not answer.
+#include "ashlar/redis_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "mp/child_process.h"
+#include "unit/symm/stores/redis/redis_server.h"
+#include "unit/symm/stores/store_places.h"
+
+namespace ashlar::symm {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+using Keys = std::vector<std::string>;
+
+class RedisStoreTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!RedisServer::is_installed()) {
+      GTEST_SKIP() << "redis-server is not installed: run scripts/setup";
+    }
+    server_ = std::make_unique<RedisServer>();
+    store_ = open();
+  }
+  RedisOptions options() const {
+    RedisOptions options;
+    options.unix_socket = server_->socket_path();
+    return options;
+  }
+  std::shared_ptr<Store> open() const { return *open_redis_store(options(), patience()); }
+
+  std::unique_ptr<RedisServer> server_;
+  std::shared_ptr<Store> store_;
+};
+
+// Over one connection they would read each other's answers.
+TEST_F(RedisStoreTest, AChildThatWasForkedOffHasConnectionsOfItsOwn) {
+  const auto count_up = [this](const std::string& key) {
+    for (int64_t i = 1; i <= 300; ++i) {
+      const Result<int64_t> sum = store_->add(key, 1, kNoEnd, patience());
+      if (!sum.ok() || *sum != i) return 1;
+    }
+    return 0;
+  };
+  ASSERT_TRUE(store_->set("key", "value", kNoEnd, patience()).ok());  // it is connected
+  ChildProcess child([&](int) { return count_up("child"); });
+  EXPECT_EQ(count_up("parent"), 0);
+  EXPECT_EQ(child.wait(), 0);
+}
+
+TEST_F(RedisStoreTest, AWaitOutlivesARestartOfTheServer) {
+  ChildProcess waiter([this](int socket_fd) {
+    const std::shared_ptr<Store> store = open();
+    if (!store->set("waiting", "1", kNoEnd, patience()).ok() || !tell(socket_fd)) return 1;
+    const Result<std::string> got = store->get("key", patience());
+    return got.ok() && *got == "after" ? 0 : 2;
+  });
+  ASSERT_TRUE(hear(waiter.socket_fd()));
+  server_->stop();
+  server_->start();
+  EXPECT_TRUE(store_->set("key", "after", kNoEnd, patience()).ok());  // on a broken connection
+  EXPECT_EQ(waiter.wait(), 0);
+}
+
+TEST_F(RedisStoreTest, EveryCallOutlivesARestartOfTheServer) {
+  server_->stop();
+  server_->start();
+  EXPECT_EQ(*store_->add("count", 3, kNoEnd, patience()), 3);
+  server_->stop();
+  server_->start();
+  EXPECT_FALSE(*store_->erase("count", patience()));
+}
+
+TEST_F(RedisStoreTest, SaysThatTheServerIsGoneWhenTheDeadlinePasses) {
+  server_->stop();
+  const Status late = store_->set("key", "1", kNoEnd, Deadline::after(milliseconds(50)));
+  EXPECT_EQ(late.kind(), StatusKind::kTimeout);
+  EXPECT_THAT(late.message(), HasSubstr("was not reached before the deadline"));
+}
+
+TEST_F(RedisStoreTest, DoesNotWaitLongerForAServerThatDoesNotAnswer) {
+  server_->suspend();
+  const Status late = store_->set("key", "1", kNoEnd, Deadline::after(milliseconds(50)));
+  server_->resume();
+  EXPECT_EQ(late.kind(), StatusKind::kTimeout);
+}
+
+TEST_F(RedisStoreTest, LeavesNoReceiptsOfAdditions) {
+  ASSERT_TRUE(store_->add("count", 1, kNoEnd, patience()).ok());
+  ASSERT_TRUE(*store_->erase("count", patience()));
+  const int answer =
+      std::system(("test \"$(redis-cli -s " + server_->socket_path() + " dbsize)\" = 0").c_str());
+  EXPECT_EQ(answer, 0);
+}
+
+TEST_F(RedisStoreTest, KeepsDatabasesApart) {
+  RedisOptions other = options();
+  other.database = 3;
+  const std::shared_ptr<Store> third = *open_redis_store(other, patience());
+  ASSERT_TRUE(third->set("key", "3", kNoEnd, patience()).ok());
+  EXPECT_FALSE((*store_->try_get(Keys{"key"}, patience()))[0]);
+}
+
+TEST_F(RedisStoreTest, SaysThatAPasswordIsRefusedAtOnce) {
+  RedisOptions wrong = options();
+  wrong.password = "none was set";
+  const Status refused = open_redis_store(wrong, Deadline::never()).status();
+  EXPECT_EQ(refused.kind(), StatusKind::kDeviceFault);
+  EXPECT_THAT(refused.message(), HasSubstr("refused"));
+}
+
+TEST_F(RedisStoreTest, DoesNotTakeAListForAValue) {
+  const int pushed =
+      std::system(("redis-cli -s " + server_->socket_path() + " rpush list 1 > /dev/null").c_str());
+  ASSERT_EQ(pushed, 0);
+  EXPECT_FALSE((*store_->try_get(Keys{"list"}, patience()))[0]);
+  EXPECT_FALSE(store_->add("list", 1, kNoEnd, patience()).ok());
+}
+
+TEST_F(RedisStoreTest, IsReachedByHostPortAndPasswordToo) {
+  RedisOptions options;
+  options.port = RedisServer::free_port();
+  options.password = "open sesame";
+  const RedisServer server({options.port, options.password});
+  const Result<std::shared_ptr<Store>> store = open_redis_store(options, patience());
+  ASSERT_TRUE(store.ok()) << store.status().to_string();
+  EXPECT_TRUE((*store)->set("key", "1", kNoEnd, patience()).ok());
+  EXPECT_EQ(*(*store)->get("key", patience()), "1");
+
+  options.password = "open barley";
+  EXPECT_EQ(open_redis_store(options, patience()).status().kind(), StatusKind::kDeviceFault);
+}
+
+TEST_F(RedisStoreTest, SaysWhichHostAndPortWereNotReached) {
+  RedisOptions nowhere;
+  nowhere.port = 1;
+  const Status late = open_redis_store(nowhere, Deadline::after(milliseconds(20))).status();
+  EXPECT_EQ(late.kind(), StatusKind::kTimeout);
+  EXPECT_THAT(late.message(), HasSubstr("Redis at 127.0.0.1:1"));
+}
+
+}  // namespace
+}  // namespace ashlar::symm

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What PEs leave in their store for each other and for their launcher.
+#include "symm/stores/shmem_exit.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace ashlar {
+namespace {
+
+Deadline soon() { return Deadline::after(std::chrono::seconds(30)); }
+
+// What is read where `said` stands.
+std::optional<int> status_of(const std::string& said) {
+  const std::shared_ptr<symm::Store> store = symm::make_memory_store();
+  EXPECT_TRUE(store->set(shmem_exit_key("job"), said, std::chrono::minutes(1), soon()).ok());
+  return shmem_exit_status(*store, "job", soon());
+}
+
+TEST(ShmemExitStatus, IsWhatAShellSeesOfTheNumber) {
+  EXPECT_EQ(status_of("0"), 0);
+  EXPECT_EQ(status_of("7"), 7);
+  EXPECT_EQ(status_of("256"), 0);
+  EXPECT_EQ(status_of("-1"), 255);
+}
+
+TEST(ShmemExitStatus, IsAFailureWhereItMakesNoSense) {
+  EXPECT_EQ(status_of(""), 1);
+  EXPECT_EQ(status_of("x"), 1);
+  EXPECT_EQ(status_of("0x"), 1);
+  EXPECT_EQ(status_of("99999999999999999999"), 1);
+}
+
+TEST(ShmemExitStatus, IsNoneWhereNobodySaidSo) {
+  const std::shared_ptr<symm::Store> store = symm::make_memory_store();
+  EXPECT_EQ(shmem_exit_status(*store, "job", soon()), std::nullopt);
+}
+
+}  // namespace
+}  // namespace ashlar

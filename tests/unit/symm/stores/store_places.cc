@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Memory, a folder, a server.
+#include "unit/symm/stores/store_places.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <ostream>
+
+#include "unit/symm/stores/redis/redis_server.h"
+#if defined(ASHLAR_HAS_REDIS)
+#include "ashlar/redis_store.h"
+#endif
+
+namespace ashlar::symm {
+namespace {
+
+class MemoryPlace final : public StorePlace {
+ public:
+  std::shared_ptr<Store> open() override { return store_; }
+
+ private:
+  std::shared_ptr<Store> store_ = make_memory_store();
+};
+
+class FilePlace final : public StorePlace {
+ public:
+  std::shared_ptr<Store> open() override { return *open_file_store(folder_.path()); }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+#if defined(ASHLAR_HAS_REDIS)
+class RedisPlace final : public StorePlace {
+ public:
+  std::shared_ptr<Store> open() override {
+    RedisOptions options;
+    options.unix_socket = server_.socket_path();
+    return *open_redis_store(options, patience());
+  }
+
+ private:
+  RedisServer server_;
+};
+#endif
+
+}  // namespace
+
+TemporaryFolder::TemporaryFolder() {
+  path_ = (std::filesystem::temp_directory_path() / "ashlar_store_XXXXXX").string();
+  EXPECT_NE(::mkdtemp(path_.data()), nullptr);
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+std::unique_ptr<StorePlace> make_file_place() { return std::make_unique<FilePlace>(); }
+
+std::vector<StoreKind> all_store_kinds() {
+  std::vector<StoreKind> kinds;
+  kinds.push_back({"Memory", false, [] { return std::make_unique<MemoryPlace>(); }});
+  kinds.push_back({"File", true, [] { return std::make_unique<FilePlace>(); }});
+#if defined(ASHLAR_HAS_REDIS)
+  kinds.push_back({"Redis", true, []() -> std::unique_ptr<StorePlace> {
+                     if (!RedisServer::is_installed()) return nullptr;
+                     return std::make_unique<RedisPlace>();
+                   }});
+#endif
+  return kinds;
+}
+
+std::vector<StoreKind> kinds_for_processes() {
+  std::vector<StoreKind> kinds = all_store_kinds();
+  std::erase_if(kinds, [](const StoreKind& kind) { return !kind.is_for_processes; });
+  return kinds;
+}
+
+void PrintTo(const StoreKind& kind, std::ostream* out) { *out << kind.name; }
+
+}  // namespace ashlar::symm

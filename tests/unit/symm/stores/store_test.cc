@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What every store promises, whatever it is made of: alone, among threads, among processes.
+#include "ashlar/store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <set>
+#include <thread>
+
+#include "mp/child_process.h"
+#include "unit/symm/stores/store_places.h"
+
+namespace ashlar::symm {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using Keys = std::vector<std::string>;
+
+class StoreContract : public ::testing::TestWithParam<StoreKind> {
+ protected:
+  void SetUp() override {
+    place_ = GetParam().make();
+    if (place_ == nullptr) GTEST_SKIP() << "redis-server is not installed: run scripts/setup";
+    store_ = place_->open();
+  }
+  bool is_there(const std::string& key) {
+    const auto found = store_->try_get(Keys{key}, patience());
+    EXPECT_TRUE(found.ok()) << found.status().to_string();
+    return found.ok() && found->front().has_value();
+  }
+  bool set(const std::string& key, const std::string& value) {
+    const Status done = store_->set(key, value, kNoEnd, patience());
+    EXPECT_TRUE(done.ok()) << done.to_string();
+    return done.ok();
+  }
+
+  std::unique_ptr<StorePlace> place_;
+  std::shared_ptr<Store> store_;
+};
+
+// The same with threads, under a name by which ThreadSanitizer finds it.
+class StoreConcurrency : public StoreContract {};
+// And with processes.
+class StoreProcesses : public StoreContract {};
+
+const auto kind_name = [](const auto& each) { return each.param.name; };
+INSTANTIATE_TEST_SUITE_P(Kinds, StoreContract, ::testing::ValuesIn(all_store_kinds()), kind_name);
+INSTANTIATE_TEST_SUITE_P(Kinds, StoreConcurrency, ::testing::ValuesIn(all_store_kinds()),
+                         kind_name);
+INSTANTIATE_TEST_SUITE_P(Kinds, StoreProcesses, ::testing::ValuesIn(kinds_for_processes()),
+                         kind_name);
+
+TEST_P(StoreContract, KeepsAnyBytesAndTheLastOnesSet) {
+  std::string bytes;
+  for (int i = 0; i < 256; ++i) bytes.push_back(static_cast<char>(i));
+  set("a/b", "before");
+  set("a/b", bytes);
+  set("a", "of a shorter key");
+  EXPECT_EQ(*store_->get("a/b", patience()), bytes);
+  EXPECT_EQ(*store_->get("a", patience()), "of a shorter key");
+  set("empty", "");
+  EXPECT_EQ(*store_->get("empty", patience()), "");
+}
+
+TEST_P(StoreContract, TakesTheLongestValueAndNoLongerOne) {
+  const std::string longest(Store::kMostValueBytes, 'x');
+  set("long", longest);
+  EXPECT_EQ(*store_->get("long", patience()), longest);
+  EXPECT_EQ(store_->set("long", longest + "x", kNoEnd, patience()).kind(),
+            StatusKind::kInvalidArgument);
+}
+
+TEST_P(StoreContract, RefusesWhatIsNoKey) {
+  const Keys wrong = {"",
+                      "/a",
+                      "a/",
+                      "a//b",
+                      "a b",
+                      "a\n",
+                      std::string(1, '\0'),
+                      "a\xff",
+                      std::string(201, 'a'),
+                      std::string(150, 'a') + "/" + std::string(150, 'b') + "/" +
+                          std::string(150, 'c') + "/" + std::string(150, 'd')};
+  for (const std::string& key : wrong) {
+    EXPECT_EQ(store_->set(key, "v", kNoEnd, patience()).kind(), StatusKind::kInvalidArgument)
+        << key;
+    EXPECT_EQ(store_->try_get(Keys{key}, patience()).status().kind(), StatusKind::kInvalidArgument)
+        << key;
+    EXPECT_EQ(store_->add(key, 1, kNoEnd, patience()).status().kind(), StatusKind::kInvalidArgument)
+        << key;
+    EXPECT_EQ(store_->erase(key, patience()).status().kind(), StatusKind::kInvalidArgument) << key;
+  }
+}
+
+TEST_P(StoreContract, TakesStrangeAndLongKeys) {
+  const Keys strange = {"..",
+                        "../x",
+                        ".",
+                        "a.d",
+                        "a.v",
+                        "lock",
+                        "being_written",
+                        "~!*?[]{}$&'\"\\",
+                        std::string(200, 'k') + "/" + std::string(200, 'l')};
+  for (const std::string& key : strange) set(key, "of " + key);
+  for (const std::string& key : strange) EXPECT_EQ(*store_->get(key, patience()), "of " + key);
+  for (const std::string& key : strange) EXPECT_TRUE(*store_->erase(key, patience())) << key;
+}
+
+TEST_P(StoreContract, LooksWithoutWaiting) {
+  set("there", "1");
+  const auto found = store_->try_get(Keys{"there", "not/there", "there"}, Deadline::never());
+  ASSERT_TRUE(found.ok());
+  ASSERT_EQ(found->size(), 3U);
+  EXPECT_EQ((*found)[0], "1");
+  EXPECT_EQ((*found)[1], std::nullopt);
+  EXPECT_EQ((*found)[2], "1");
+}
+
+TEST_P(StoreContract, NamesTheMissingKeysWhenTheDeadlinePasses) {
+  set("there", "1");
+  const Status late =
+      store_->wait(Keys{"missing/1", "there", "missing/2"}, Deadline::after(milliseconds(30)));
+  EXPECT_EQ(late.kind(), StatusKind::kTimeout);
+  EXPECT_THAT(late.message(), HasSubstr("missing/1, missing/2"));
+  EXPECT_THAT(late.message(), Not(HasSubstr("there")));
+}
+
+TEST_P(StoreContract, NamesOnlySomeOfManyMissingKeys) {
+  Keys keys;
+  for (int i = 0; i < 100; ++i) keys.push_back("missing/" + std::to_string(i));
+  const Status late = store_->wait(keys, at_once());
+  EXPECT_THAT(late.message(), HasSubstr("missing/7 and 92 more"));
+}
+
+TEST_P(StoreContract, LooksOnceWhenTheDeadlineHasPassedAlready) {
+  set("there", "1");
+  EXPECT_EQ(*store_->get("there", at_once()), "1");
+}
+
+TEST_P(StoreContract, ErasesAndSaysWhetherTheKeyWasThere) {
+  set("a/b/c", "1");
+  EXPECT_TRUE(*store_->erase("a/b/c", patience()));
+  EXPECT_FALSE(is_there("a/b/c"));
+  EXPECT_FALSE(*store_->erase("a/b/c", patience()));
+}
+
+TEST_P(StoreContract, ForgetsAKeyWhenItsTimeIsOver) {
+  ASSERT_TRUE(store_->set("short", "1", milliseconds(20), patience()).ok());
+  ASSERT_TRUE(store_->set("long", "1", std::chrono::hours(1), patience()).ok());
+  ASSERT_TRUE(store_->add("count", 5, milliseconds(20), patience()).ok());
+  std::this_thread::sleep_for(milliseconds(40));
+  EXPECT_FALSE(is_there("short"));
+  EXPECT_TRUE(is_there("long"));
+  EXPECT_FALSE(*store_->erase("short", patience()));
+  EXPECT_EQ(*store_->add("count", 1, kNoEnd, patience()), 1);
+}
+
+TEST_P(StoreContract, BeginsTheTimeToLiveAnewWithEachWrite) {
+  ASSERT_TRUE(store_->set("key", "1", milliseconds(20), patience()).ok());
+  ASSERT_TRUE(store_->set("key", "2", kNoEnd, patience()).ok());
+  ASSERT_TRUE(store_->add("count", 1, milliseconds(20), patience()).ok());
+  ASSERT_TRUE(store_->add("count", 1, kNoEnd, patience()).ok());
+  std::this_thread::sleep_for(milliseconds(40));
+  EXPECT_TRUE(is_there("key"));
+  EXPECT_EQ(*store_->get("count", patience()), "2");
+}
+
+TEST_P(StoreContract, AddsUpToTheLimitsOf64Bits) {
+  const int64_t most = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(*store_->add("count", 7, kNoEnd, patience()), 7);
+  EXPECT_EQ(*store_->add("count", -10, kNoEnd, patience()), -3);
+  EXPECT_EQ(*store_->get("count", patience()), "-3");
+  EXPECT_EQ(*store_->add("count", most, kNoEnd, patience()), most - 3);
+  EXPECT_EQ(store_->add("count", 4, kNoEnd, patience()).status().kind(),
+            StatusKind::kInvalidArgument);
+  EXPECT_EQ(*store_->add("count", 3, kNoEnd, patience()), most);
+}
+
+TEST_P(StoreContract, AddsToNothingButNumbers) {
+  set("word", "12x");
+  EXPECT_EQ(store_->add("word", 1, kNoEnd, patience()).status().kind(), StatusKind::kFormat);
+  EXPECT_EQ(*store_->get("word", patience()), "12x");
+}
+
+TEST_P(StoreContract, SaysHowManyCameToABarrierThatTimesOut) {
+  const Status late =
+      store_->barrier("meet", 3, std::chrono::hours(1), Deadline::after(milliseconds(30)));
+  EXPECT_EQ(late.kind(), StatusKind::kTimeout);
+  EXPECT_THAT(late.message(), HasSubstr("1 of 3 came to the barrier meet"));
+  EXPECT_EQ(store_->barrier("none", 0, kNoEnd, patience()).kind(), StatusKind::kInvalidArgument);
+}
+
+TEST_P(StoreContract, KeepsPrefixesApart) {
+  const std::shared_ptr<Store> one = *make_prefix_store(store_, "job/1");
+  const std::shared_ptr<Store> two = *make_prefix_store(store_, "job/2");
+  ASSERT_TRUE(one->set("key", "one", kNoEnd, patience()).ok());
+  ASSERT_TRUE(two->set("key", "two", kNoEnd, patience()).ok());
+  EXPECT_EQ(*one->get("key", patience()), "one");
+  EXPECT_EQ(*store_->get("job/2/key", patience()), "two");
+  EXPECT_EQ(*two->add("count", 2, kNoEnd, patience()), 2);
+  EXPECT_EQ(*store_->get("job/2/count", patience()), "2");
+  EXPECT_TRUE(*two->erase("key", patience()));
+  EXPECT_TRUE(is_there("job/1/key"));
+  EXPECT_EQ(make_prefix_store(store_, "a//b").status().kind(), StatusKind::kInvalidArgument);
+  EXPECT_EQ(make_prefix_store(nullptr, "a").status().kind(), StatusKind::kInvalidArgument);
+  EXPECT_EQ(one->set("", "v", kNoEnd, patience()).kind(), StatusKind::kInvalidArgument);
+}
+
+TEST_P(StoreConcurrency, WaitersSeeWhatOthersSet) {
+  std::vector<std::thread> setters;
+  for (int i = 0; i < 4; ++i) {
+    setters.emplace_back([i, store = place_->open()] {
+      EXPECT_TRUE(
+          store->set("from/" + std::to_string(i), std::to_string(i * i), kNoEnd, patience()).ok());
+    });
+  }
+  const auto got = store_->multi_get(Keys{"from/0", "from/1", "from/2", "from/3"}, patience());
+  for (std::thread& each : setters) each.join();
+  ASSERT_TRUE(got.ok()) << got.status().to_string();
+  EXPECT_EQ(*got, (Keys{"0", "1", "4", "9"}));
+}
+
+TEST_P(StoreConcurrency, CountersLoseNothing) {
+  std::vector<std::thread> adders;
+  std::vector<std::set<int64_t>> seen(4);
+  for (int i = 0; i < 4; ++i) {
+    adders.emplace_back([&seen, i, store = i % 2 == 0 ? store_ : place_->open()] {
+      for (int j = 0; j < 50; ++j) seen[i].insert(*store->add("count", 1, kNoEnd, patience()));
+    });
+  }
+  for (std::thread& each : adders) each.join();
+  std::set<int64_t> all;
+  for (const std::set<int64_t>& each : seen) all.insert(each.begin(), each.end());
+  EXPECT_EQ(all.size(), 200U);  // nobody got the same number as another
+  EXPECT_EQ(*all.rbegin(), 200);
+}
+
+TEST_P(StoreConcurrency, NobodyPassesABarrierBeforeAllAreThere) {
+  std::vector<std::thread> comers;
+  for (int i = 0; i < 4; ++i) {
+    comers.emplace_back([store = i % 2 == 0 ? store_ : place_->open()] {
+      for (int round = 0; round < 5; ++round) {
+        const std::string name = "round/" + std::to_string(round);
+        EXPECT_TRUE(store->add(name + "/before", 1, kNoEnd, patience()).ok());
+        EXPECT_TRUE(store->barrier(name, 4, kNoEnd, patience()).ok());
+        EXPECT_EQ(*store->get(name + "/before", patience()), "4");
+      }
+    });
+  }
+  for (std::thread& each : comers) each.join();
+  for (int round = 0; round < 5; ++round) {
+    EXPECT_FALSE(is_there("round/" + std::to_string(round) + "/come"));
+    EXPECT_FALSE(is_there("round/" + std::to_string(round) + "/gone"));
+  }
+}
+
+TEST_P(StoreProcesses, CountSetWaitAndMeet) {
+  std::vector<std::unique_ptr<ChildProcess>> children;
+  for (int i = 0; i < 4; ++i) {
+    children.push_back(std::make_unique<ChildProcess>([this, i](int) {
+      const std::shared_ptr<Store> store = place_->open();
+      for (int j = 0; j < 50; ++j) {
+        if (!store->add("count", 1, kNoEnd, patience()).ok()) return 1;
+      }
+      if (!store->set("value/" + std::to_string(i), std::to_string(i), kNoEnd, patience()).ok()) {
+        return 2;
+      }
+      if (!store->barrier("meet", 4, kNoEnd, patience()).ok()) return 3;
+      const auto all =
+          store->multi_get(Keys{"count", "value/0", "value/1", "value/2", "value/3"}, patience());
+      if (!all.ok() || *all != Keys{"200", "0", "1", "2", "3"}) return 4;
+      return 0;
+    }));
+  }
+  for (const auto& child : children) EXPECT_EQ(child->wait(), 0);
+  EXPECT_FALSE(is_there("meet/come"));
+  EXPECT_FALSE(is_there("meet/gone"));
+}
+
+// Killed again and again while it writes: the others go on, and see whole values only.
+TEST_P(StoreProcesses, OneThatIsKilledInTheMiddleOfWritingLeavesNobodyWaiting) {
+  for (int round = 0; round < 10; ++round) {
+    ChildProcess writer([this](int socket_fd) {
+      const std::shared_ptr<Store> store = place_->open();
+      for (int i = 0;; ++i) {
+        (void)store->set("big", std::string(100'000, static_cast<char>('a' + i % 26)), kNoEnd,
+                         patience());
+        (void)store->add("count", 1, kNoEnd, patience());
+        if (i == 2) (void)tell(socket_fd);
+      }
+      return 0;
+    });
+    ASSERT_TRUE(hear(writer.socket_fd()));
+    writer.kill();
+    const Result<std::string> big = store_->get("big", patience());
+    ASSERT_TRUE(big.ok()) << big.status().to_string();
+    EXPECT_EQ(*big, std::string(100'000, big->front()));
+    EXPECT_TRUE(store_->add("count", 1, kNoEnd, patience()).ok());
+    set("big", "mine");
+  }
+}
+
+}  // namespace
+}  // namespace ashlar::symm

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The transport with itself: its mistakes, its ends, what it leaves.
+#include "ashlar/ucx_transport.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <filesystem>
+#include <numeric>
+
+#include "base/text.h"
+#include "symm/transports/transport.h"
+
+namespace ashlar::symm {
+namespace {
+
+using ::testing::HasSubstr;
+
+Deadline patience() { return Deadline::after(std::chrono::seconds(30)); }
+
+UcxOptions over_tcp() {
+  UcxOptions options;
+  options.transports = "tcp,self";
+  return options;
+}
+
+class UcxTransportTest : public ::testing::Test {
+ protected:
+  alignas(8) std::array<std::byte, 256> memory_{};
+  std::shared_ptr<Failure> failure_ = std::make_shared<Failure>();
+  std::shared_ptr<Transport> transport_ = *open_ucx_transport(over_tcp());
+  std::unique_ptr<Region> region_ = *transport_->share(memory_);
+  std::unique_ptr<Endpoint> endpoint_ =
+      *transport_->connect(transport_->address(), {5, "lonely", failure_}, patience());
+  std::unique_ptr<RemoteRegion> remote_ = *endpoint_->open(region_->key());
+};
+
+TEST_F(UcxTransportTest, ReachesItself) {
+  const std::array<std::byte, 3> sent{std::byte{1}, std::byte{2}, std::byte{3}};
+  ASSERT_TRUE(remote_->put(100, sent, patience()).ok());
+  ASSERT_TRUE(transport_->quiet(patience()).ok());
+  EXPECT_EQ(memory_[102], std::byte{3});
+  std::array<std::byte, 4> got{};
+  ASSERT_TRUE(remote_->get(100, got, patience()).ok());
+  EXPECT_EQ(got[2], std::byte{3});
+  EXPECT_EQ(got[3], std::byte{0});
+}
+
+TEST_F(UcxTransportTest, PutsAndGetsMoreThanIsOnTheWayAtOnce) {
+  std::vector<uint32_t> memory(size_t{3} << 20);  // 12 MiB
+  const std::unique_ptr<Region> region =
+      *transport_->share(std::as_writable_bytes(std::span(memory)));
+  const std::unique_ptr<RemoteRegion> remote = *endpoint_->open(region->key());
+  std::vector<uint32_t> sent(memory.size());
+  std::iota(sent.begin(), sent.end(), 7U);
+  ASSERT_TRUE(remote->put(0, std::as_bytes(std::span(sent)), patience()).ok());
+  ASSERT_TRUE(transport_->quiet(patience()).ok());
+  EXPECT_TRUE(memory == sent);
+  std::vector<uint32_t> got(memory.size());
+  ASSERT_TRUE(remote->get(0, std::as_writable_bytes(std::span(got)), patience()).ok());
+  EXPECT_TRUE(got == sent);
+}
+
+TEST_F(UcxTransportTest, KnowsAllAtomics) {
+  const auto fetch = [&](AtomicKind kind, uint64_t operand, uint64_t expected = 0) {
+    return *remote_->fetch({kind, WordBytes::k8, 8, operand, expected}, patience());
+  };
+  EXPECT_EQ(fetch(AtomicKind::kSwap, 0x1'0000'00f0), 0);
+  EXPECT_EQ(fetch(AtomicKind::kAdd, 0xf), 0x1'0000'00f0);
+  EXPECT_EQ(fetch(AtomicKind::kAnd, 0x1'0000'0ff0), 0x1'0000'00ff);
+  EXPECT_EQ(fetch(AtomicKind::kOr, 0xf), 0x1'0000'00f0);
+  EXPECT_EQ(fetch(AtomicKind::kXor, 0xff), 0x1'0000'00ff);
+  EXPECT_EQ(fetch(AtomicKind::kCompareAndSwap, 7, 6), 0x1'0000'0000);
+  EXPECT_EQ(fetch(AtomicKind::kCompareAndSwap, 7, 0x1'0000'0000), 0x1'0000'0000);
+  EXPECT_EQ(fetch(AtomicKind::kAdd, 0), 7);
+}
+
+TEST_F(UcxTransportTest, ChangesFourBytesWhereFourAreMeant) {
+  memory_.fill(std::byte{0xff});
+  const AtomicOp one{AtomicKind::kAdd, WordBytes::k4, 4, 1, 0};
+  EXPECT_EQ(*remote_->fetch(one, patience()), 0xffff'ffff);
+  EXPECT_EQ(*remote_->fetch(one, patience()), 0);
+  EXPECT_EQ(memory_[3], std::byte{0xff});
+  EXPECT_EQ(memory_[8], std::byte{0xff});
+}
+
+TEST_F(UcxTransportTest, RefusesWhatIsNotWithinTheRegion) {
+  std::array<std::byte, 16> bytes{};
+  EXPECT_EQ(remote_->bytes(), memory_.size());
+  for (uint64_t offset : {uint64_t{241}, uint64_t{257}, UINT64_MAX, UINT64_MAX - 7}) {
+    EXPECT_EQ(remote_->put(offset, bytes, patience()).kind(), StatusKind::kInvalidArgument)
+        << offset;
+    EXPECT_EQ(remote_->get(offset, bytes, patience()).kind(), StatusKind::kInvalidArgument)
+        << offset;
+  }
+  const auto add_at = [&](uint64_t offset) {
+    const AtomicOp call{AtomicKind::kAdd, WordBytes::k8, offset, 1, 0};
+    EXPECT_EQ(remote_->post(call, patience()).kind(),
+              remote_->fetch(call, patience()).status().kind());
+    return remote_->post(call, patience()).to_string();
+  };
+  EXPECT_THAT(add_at(4), HasSubstr("not aligned"));
+  EXPECT_THAT(add_at(256), HasSubstr("8 bytes at offset 256: the region has 256"));
+  EXPECT_THAT(add_at(UINT64_MAX - 7), HasSubstr("the region has 256"));
+  EXPECT_EQ(remote_->post({AtomicKind::kSwap, WordBytes::k8, 0, 1, 0}, patience()).kind(),
+            StatusKind::kInvalidArgument);
+  EXPECT_TRUE(remote_->put(256, {}, patience()).ok());
+}
+
+TEST_F(UcxTransportTest, SaysSoWhenTheOtherSideSharesARegionNoMore) {
+  region_.reset();
+  std::array<std::byte, 8> bytes{std::byte{1}};
+  EXPECT_THAT(
+      remote_->get(0, bytes, patience()).to_string(),
+      HasSubstr("invalid argument: rank 5 of group lonely does not share this region any more"));
+  EXPECT_TRUE(remote_->put(0, bytes, patience()).ok());
+  EXPECT_EQ(endpoint_->quiet(patience()).kind(), StatusKind::kInvalidArgument);
+  EXPECT_TRUE(endpoint_->quiet(patience()).ok());  // once is enough
+  EXPECT_EQ(memory_[0], std::byte{0});
+}
+
+TEST_F(UcxTransportTest, RefusesBytesThatAreNoAddressAndNoKey) {
+  const RemotePeer peer{5, "lonely", failure_};
+  for (const std::string& bytes : {std::string(), std::string(100, 'x'), region_->key()}) {
+    EXPECT_EQ(transport_->connect(bytes, peer, patience()).status().kind(), StatusKind::kFormat);
+  }
+  EXPECT_EQ(endpoint_->open(transport_->address()).status().kind(), StatusKind::kFormat);
+  EXPECT_EQ(transport_->share({}).status().kind(), StatusKind::kInvalidArgument);
+}
+
+TEST_F(UcxTransportTest, IsOverAfterItsEndHoweverOftenItEnds) {
+  transport_->end();
+  transport_->end();
+  transport_->progress();
+  const Status refused = remote_->put(0, std::span(memory_).first(1), patience());
+  EXPECT_EQ(refused.to_string(), "invalid argument: the transport (UCX) has ended already");
+  EXPECT_EQ(endpoint_->quiet(patience()).kind(), StatusKind::kInvalidArgument);
+  EXPECT_EQ(transport_->share(memory_).status().kind(), StatusKind::kInvalidArgument);
+  EXPECT_EQ(endpoint_->open(region_->key()).status().kind(), StatusKind::kInvalidArgument);
+  EXPECT_EQ(transport_->connect(transport_->address(), {5, "lonely", failure_}, patience())
+                .status()
+                .kind(),
+            StatusKind::kInvalidArgument);
+  EXPECT_FALSE(failure_->has_happened());
+}
+
+TEST_F(UcxTransportTest, FailsAtOnceWhenTheGroupHas) {
+  failure_->report(Status::peer_lost("rank 3 died"));
+  EXPECT_EQ(remote_->put(0, std::span(memory_).first(1), patience()).message(), "rank 3 died");
+  EXPECT_EQ(endpoint_->quiet(patience()).message(), "rank 3 died");
+}
+
+TEST(UcxTransportOptionsTest, ThatUcxDoesNotTakeAreTheUsersMistake) {
+  UcxOptions options;
+  options.transports = "pigeons";
+  EXPECT_EQ(open_ucx_transport(options).status().kind(), StatusKind::kInvalidArgument);
+  options.transports = "tcp";
+  options.devices = "no_such_device";
+  EXPECT_EQ(open_ucx_transport(options).status().kind(), StatusKind::kInvalidArgument);
+  options = over_tcp();
+  options.busy_poll = std::chrono::microseconds(-1);
+  EXPECT_THAT(open_ucx_transport(options).status().to_string(), HasSubstr("expected 0 to 1000000"));
+}
+
+size_t count_fds() {
+  namespace fs = std::filesystem;
+  return static_cast<size_t>(
+      std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator()));
+}
+
+TEST(UcxTransportLeavingTest, NoDescriptorIsLeftOpen) {
+  const auto once = [] {
+    std::array<std::byte, 64> memory{};
+    const std::shared_ptr<Transport> transport = *open_ucx_transport(over_tcp());
+    const std::unique_ptr<Region> region = *transport->share(memory);
+    const std::unique_ptr<Endpoint> endpoint = *transport->connect(
+        transport->address(), {0, "lonely", std::make_shared<Failure>()}, patience());
+  };
+  once();  // UCX keeps what it has once in each process
+  const size_t before = count_fds();
+  for (int i = 0; i < 5; ++i) once();
+  EXPECT_EQ(count_fds(), before);
+}
+
+}  // namespace
+}  // namespace ashlar::symm
