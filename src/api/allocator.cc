@@ -178,7 +178,7 @@ PoolCheckpoint Allocator::checkpoint(PoolId pool) {
 }
 
 RestoredPool Allocator::restore(const PoolCheckpoint& checkpoint) {
-  CheckpointChange change = unwrap(parts_->engine->restore(checkpoint));
+  RestoreResult change = unwrap(parts_->engine->restore(checkpoint));
   RestoredPool restored;
   for (Block* block : change.allocated) {
     restored.allocated.push_back(

@@ -128,7 +128,7 @@ AddressRange Allocator::base_allocation(DeviceAddress address) const {
 }
 
 AddressRange Allocator::base_of(const Block* block) const {
-  const BlockMemory memory = parts_->engine->memory_of(block);
+  const BlockMemory memory = parts_->engine->block_memory(block);
   const bool is_mapped = memory.origin == BlockMemory::Origin::kExtents ||
                          memory.origin == BlockMemory::Origin::kPaused;
   if (is_mapped) {

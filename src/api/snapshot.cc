@@ -56,16 +56,16 @@ void Allocator::annotate(DeviceAddress address, const std::string& text) {
 Snapshot Allocator::snapshot(const SnapshotOptions& options) {
   Snapshot snapshot;
   Engine& engine = *parts_->engine;
-  Holdings held = engine.holdings(options.pool);
+  EngineSnapshot held = engine.take_snapshot(options.pool);
   snapshot.segments = std::move(held.segments);
   snapshot.views = std::move(held.views);
   snapshot.extents = std::move(held.extents);
   const DeviceIndex device = parts_->device.properties().index;
   snapshot.device_traces.resize(device.value() + 1);
   if (options.include_traces) {
-    engine.history().read_into(snapshot, device, held.moment);
+    engine.history().read_into(snapshot, device, held.position);
   } else {
-    engine.history().date(snapshot.extents);
+    engine.history().convert_times(snapshot.extents);
   }
   forget_before(options.since_us, snapshot);
   snapshot.settings = settings_of(parts_->options);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A block: a contiguous range of device memory, in one of four states. "Active" is allocated or
-// pending. What every engine has of it; each adds its own.
+// A contiguous range of device memory and its state: the part that all engines share. Each engine
+// derives its own block type. "Active" means allocated or pending.
 #pragma once
 
 #include <cstddef>
@@ -16,23 +16,23 @@
 namespace ashlar {
 
 enum class BlockState : uint8_t {
-  kAllocated,  // handed to the caller
+  kAllocated,  // owned by the caller
   kPending,    // freed by the caller, but work on another stream may still be using it
-  kFree,       // in its pool, ready for the stream it belongs to
-  kQuick,      // free, but not merged: waits for a request of about its size (paged)
-  kUnmapped,   // addresses with no memory behind them at the moment
+  kFree,       // available to its stream
+  kQuick,      // free and unmerged, in a list of equal sizes (paged)
+  kUnmapped,   // address space without memory
 };
 
 struct Block {
   BlockState state = BlockState::kFree;
-  bool is_uncached = false;  // a segment of its own, which goes back to the device when it is free
-  bool is_listed = false;    // in the engine's table of plain addresses
-  uint32_t pin_count = 0;    // while not 0 it does not become free, whoever frees it
-  uint32_t event_count = 0;  // events that must be done before it is free; only when pending
-  StackId stack{};           // of whoever allocated it; none unless active
+  bool is_uncached = false;     // a segment of its own; returns to the device when freed
+  bool in_block_table = false;  // in Engine::addresses()
+  uint32_t pin_count = 0;       // while positive, a freed block stays pending
+  uint32_t event_count = 0;     // pending blocks only: events that must complete first
+  StackId stack{};              // of the allocating call; active blocks only
   DeviceAddress address;
   size_t bytes = 0;
-  size_t requested_bytes = 0;  // what the caller asked for; 0 unless active
+  size_t requested_bytes = 0;  // as passed to allocate; 0 unless active
   StreamId stream;
   std::vector<StreamUse> uses;  // other streams, declared by record_stream
 
@@ -45,7 +45,15 @@ struct Block {
   }
 };
 
-// The answer to a second free.
-Status freed_twice(const Block& block);
+// The error for freeing `block` a second time.
+//
+Status double_free_error(const Block& block);
+
+// Rules for checkpoints, shared by all engines that have them.
+// kInvalidArgument: the block is pending or uncached, which a checkpoint cannot represent.
+Status check_recordable(const Block& block, PoolId pool);
+// kInvalidArgument: a restore cannot take the block from its owner, because it is not recordable,
+// is pinned, or other streams use it.
+Status check_restorable(const Block& block, PoolId pool);
 
 }  // namespace ashlar

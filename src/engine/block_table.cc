@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Entering, taking out, and growing.
+// Insertion, removal and growth of the table.
 #include "engine/block_table.h"
 
 #include "base/check.h"
@@ -8,29 +8,29 @@
 namespace ashlar {
 namespace {
 
-constexpr size_t kFirstBits = 8;  // 1,024 blocks in 16 KiB
-constexpr size_t kMoreBits = 3;
+constexpr size_t kInitialBits = 8;  // 1,024 blocks in 16 KiB
+constexpr size_t kGrowthBits = 3;
 
 }  // namespace
 
 BlockTable::BlockTable() {
   MutexLock lock(mutex_);
-  tables_.push_back(std::make_unique<Table>(kFirstBits, nullptr));
+  tables_.push_back(std::make_unique<Table>(kInitialBits, nullptr));
   newest_.store(tables_.back().get(), std::memory_order_release);
 }
 
-// NOLINTNEXTLINE(readability-function-cognitive-complexity): three loops, one thought
-void BlockTable::enter(Block* block) {
+// NOLINTNEXTLINE(readability-function-cognitive-complexity): one probe sequence
+void BlockTable::insert_slow(Block* block) {
   const uint64_t key = block->address.value();
   for (;;) {
     Table* table = newest_.load(std::memory_order_acquire);
     for (const uint64_t hash : {first_hash(key), second_hash(key)}) {
       for (Entry& entry : table->line(hash).entries) {
-        uint64_t nobody = 0;
-        if (entry.key.load(std::memory_order_relaxed) != nobody) continue;
-        if (!entry.key.compare_exchange_strong(nobody, key, std::memory_order_acq_rel)) continue;
+        uint64_t empty = 0;
+        if (entry.key.load(std::memory_order_relaxed) != empty) continue;
+        if (!entry.key.compare_exchange_strong(empty, key, std::memory_order_acq_rel)) continue;
         entry.block.store(block, std::memory_order_release);
-        block->is_listed = true;
+        block->in_block_table = true;
         return;
       }
     }
@@ -38,18 +38,18 @@ void BlockTable::enter(Block* block) {
   }
 }
 
-void BlockTable::take_out(Block* block) {
+void BlockTable::remove_slow(Block* block) {
   auto* entry = const_cast<Entry*>(entry_of(block->address));
   ASHLAR_DCHECK(entry != nullptr);
-  block->is_listed = false;
+  block->in_block_table = false;
   entry->block.store(nullptr, std::memory_order_relaxed);
   entry->key.store(0, std::memory_order_release);
 }
 
 void BlockTable::grow(const Table* full) {
   MutexLock lock(mutex_);
-  if (tables_.back().get() != full) return;  // somebody else did
-  tables_.push_back(std::make_unique<Table>(64 - full->shift + kMoreBits, full));
+  if (tables_.back().get() != full) return;  // another thread has grown it
+  tables_.push_back(std::make_unique<Table>(64 - full->shift + kGrowthBits, full));
   newest_.store(tables_.back().get(), std::memory_order_release);
 }
 

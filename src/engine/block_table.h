@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which block an address stands for, for callers that keep plain addresses. Thread safe, and nobody
-// waits in it: a block is entered by one atomic exchange, found and taken out without any.
+// Maps addresses to blocks, for callers that keep plain pointers. Thread safe and lock-free except
+// for growth: insertion is one compare-and-swap; lookup and removal are plain loads and stores.
 //
-// A hash whose buckets are lines of the cache, where an address may be in either of two. When both
-// are full, a larger table is made for whatever comes from then on; what older ones have stays
-// there until it is taken out, so that nothing ever moves while others look.
+// A hash table with cache-line buckets and two candidate buckets per address. When both are full, a
+// larger table is added for later insertions. Entries of older tables stay in place until they are
+// removed, so entries never move under concurrent readers.
 #pragma once
 
 #include <array>
@@ -25,33 +25,33 @@ class BlockTable {
   BlockTable(const BlockTable&) = delete;
   BlockTable& operator=(const BlockTable&) = delete;
 
-  // It may be in here already. REQUIRES: the block is the caller's.
+  // Does nothing if the block is already present. REQUIRES: the caller owns the block.
   void insert(Block* block) {
-    if (!block->is_listed) [[unlikely]]
-      enter(block);
+    if (!block->in_block_table) [[unlikely]]
+      insert_slow(block);
   }
-  // The block that starts there, allocated or not; null: none.
+  // The block that starts at `address`, whether allocated or not; null if none.
   Block* find(DeviceAddress address) const {
     const Entry* entry = entry_of(address);
     return entry == nullptr ? nullptr : entry->block.load(std::memory_order_acquire);
   }
-  // It may not be in here. REQUIRES: nobody else inserts or removes it.
+  // Does nothing if the block is absent. REQUIRES: no concurrent insert or remove of this block.
   void remove(Block* block) {
-    if (block->is_listed) [[unlikely]]
-      take_out(block);
+    if (block->in_block_table) [[unlikely]]
+      remove_slow(block);
   }
 
  private:
   struct Entry {
-    std::atomic<uint64_t> key{0};  // the address; 0: nobody's. Who writes it has the other, too
+    std::atomic<uint64_t> key{0};  // the address; 0 if empty. Claiming the key claims `block`
     std::atomic<Block*> block{nullptr};
   };
   struct alignas(64) Line {
     std::array<Entry, 4> entries;
   };
   struct Table {
-    Table(size_t bits, const Table* before)
-        : shift(64 - bits), older(before), lines(size_t{1} << bits) {}
+    Table(size_t bits, const Table* older_table)
+        : shift(64 - bits), older(older_table), lines(size_t{1} << bits) {}
     const size_t shift;
     const Table* const older;
     std::vector<Line> lines;
@@ -60,7 +60,7 @@ class BlockTable {
     const Line& line(uint64_t hash) const { return lines[hash >> shift]; }
   };
 
-  // Their upper bits are what counts.
+  // Only the upper bits are used.
   static uint64_t first_hash(uint64_t key) { return hash_mix(key); }
   static uint64_t second_hash(uint64_t key) { return (key ^ key >> 21) * 0xD1B54A32D192ED03; }
 
@@ -76,8 +76,8 @@ class BlockTable {
     }
     return nullptr;
   }
-  void enter(Block* block);
-  void take_out(Block* block);
+  void insert_slow(Block* block);
+  void remove_slow(Block* block);
   void grow(const Table* full);
 
   std::atomic<Table*> newest_;

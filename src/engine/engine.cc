@@ -1,9 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an engine answers that cannot do all of it.
+// Default implementations for engines without pausing, remap observers or a fast path.
 #include "engine/engine.h"
 
 namespace ashlar {
+
+void append_block(const Block& block, SnapshotSegment& segment) {
+  SnapshotBlock entry;
+  entry.address = block.address;
+  entry.bytes = block.bytes;
+  entry.requested_bytes = block.requested_bytes;
+  entry.stack = block.stack;
+  if (block.is_allocated()) entry.state = SnapshotBlockState::kAllocated;
+  if (block.state == BlockState::kPending) entry.state = SnapshotBlockState::kPendingFree;
+  segment.blocks.push_back(entry);
+  segment.total_bytes += block.bytes;
+  if (block.is_allocated()) segment.allocated_bytes += block.bytes;
+  if (!block.is_active()) return;
+  segment.active_bytes += block.bytes;
+  segment.requested_bytes += block.requested_bytes;
+}
 
 Status Engine::pause(std::string_view, bool) {
   return Status::unsupported(
@@ -12,12 +28,11 @@ Status Engine::pause(std::string_view, bool) {
 }
 
 Status Engine::resume(std::string_view) {
-  return Status::unsupported(
-      "this engine cannot pause pools, and so resumes none: use engine:paged");
+  return Status::unsupported("this engine cannot pause or resume pools: use engine:paged");
 }
 
 Status Engine::add_remap_observer(RemapObserver) {
-  return Status::unsupported("this engine does not tell what it maps: use engine:paged");
+  return Status::unsupported("this engine does not report its mappings: use engine:paged");
 }
 
 Block* Engine::allocate_fast(size_t /*bytes*/, StreamId /*stream*/) noexcept { return nullptr; }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A policy that hands out the memory of one device. Everything above speaks to engines through
-// this interface; `tests/contract/engine_contract.h` has the suite that each must pass.
+// The interface of an engine: a policy that hands out the memory of one device. Code above this
+// layer uses only this interface; `tests/contract/engine_contract.h` is the suite that every engine
+// must pass.
 //
-// Every function may be called from any thread, except that a block is the caller's alone between
-// its allocation and its free. User code (trackers, observers, sources of segments, free-memory
-// callbacks) is called with no lock held, so that it may call the engine; it must not throw.
+// Thread safe, except that a block belongs to its caller between allocate and free. User code
+// (trackers, observers, segment sources, free-memory callbacks) is called with no lock held, so it
+// may call the engine. It must not throw.
 #pragma once
 
 #include <functional>
@@ -25,178 +26,188 @@
 #include "ashlar/trace.h"
 #include "engine/block.h"
 #include "engine/block_table.h"
-#include "engine/giving_back.h"
+#include "engine/trim_selection.h"
 #include "observe/history.h"
 
 namespace ashlar {
 
-struct Request {
-  size_t bytes = 0;  // not 0
+struct AllocationRequest {
+  size_t bytes = 0;  // must not be 0
   StreamId stream{};
-  StackId stack{};  // of the caller, where history asks for it
+  StackId stack{};  // the caller's stack, if history records stacks
 };
 
-// What restoring a checkpoint changed. An address may be in both: whoever had it before has it no
-// more.
-struct CheckpointChange {
-  std::vector<DeviceAddress> freed;  // were allocated, and are not the caller's any more
-  std::vector<Block*> allocated;     // are allocated now; the caller's to free
+// The result of restoring a checkpoint. An address may appear in both lists: it was freed and then
+// allocated again, so its previous owner no longer has it.
+struct RestoreResult {
+  std::vector<DeviceAddress> freed;  // were allocated; the caller no longer owns them
+  std::vector<Block*> allocated;     // are allocated now; the caller must free them
 };
 
-// Where the memory of a block comes from: what sharing it with another process needs to know.
+// The memory behind a block, as needed to share the block with another process.
 struct BlockMemory {
   enum class Origin {
-    kAllocation,  // one plain allocation of the device: `range` is all of it
-    kExtents,     // extents mapped in a row: `range` is those that the block touches
-    kSource,      // a pool's own source of segments, of which the engine knows no more
-    kPaused,      // none at the moment: its pool is paused
+    kAllocation,  // one plain device allocation, which `range` covers
+    kExtents,     // consecutive extents; `range` covers those that the block overlaps
+    kSource,      // a pool's custom SegmentSource; the engine has no further details
+    kPaused,      // none, because the block's pool is paused
   };
   Origin origin = Origin::kAllocation;
   AddressRange range{};             // contains the block
-  std::vector<ExtentId> extents{};  // of kExtents, in address order, each of granule_bytes
+  std::vector<ExtentId> extents{};  // kExtents only: in address order, granule_bytes each
   size_t granule_bytes = 0;
-  bool can_export_fd = false;  // the extents were made so that they can travel
+  bool can_export_fd = false;  // the extents were created as exportable
 };
 
-// What an engine holds at one moment, in the words of a snapshot.
-struct Holdings {
-  std::vector<SnapshotSegment> segments{};  // by address
-  // Of engines that have them. The times of mappings are still ticks (History::date).
+// The state of an engine at one point of its history, in the types of a snapshot.
+struct EngineSnapshot {
+  std::vector<SnapshotSegment> segments{};  // in address order
+  // Empty for engines without views. Mapping times are in ticks; see History::convert_times.
   std::vector<SnapshotView> views{};
   std::vector<SnapshotExtent> extents{};
-  History::Moment moment{};  // what was recorded later is not of it
+  History::Position position{};  // entries recorded after it are not part of the snapshot
 };
+
+// Appends a block to the snapshot segment that it is the next part of, and updates its totals.
+void append_block(const Block& block, SnapshotSegment& segment);
 
 class Engine {
  public:
   virtual ~Engine() = default;
 
   virtual Device& device() const = 0;
-  // Blocks that were handed out as plain addresses: whoever does that enters them, and the engine
-  // removes them when they are merged with others. A block that is in here may have been freed.
+  // Blocks whose addresses were handed out as plain pointers. The code that hands one out inserts
+  // it; the engine removes it before merging the block. An entry may refer to a freed block.
   BlockTable& addresses() { return addresses_; }
 
-  // At a multiple of 256, as drivers promise and kernels rely on. kOutOfMemory: after everything
-  // was tried; the message is the report. kInvalidArgument: a size of 0.
-  virtual Result<Block*> allocate(const Request& request) = 0;
-  // The same where nothing has to be done for it, for whom no stack is wanted. Null: ask
-  // `allocate`. All it is told and tells stays in registers.
+  // Returns a block aligned to 256 bytes, as drivers guarantee and kernels rely on. kOutOfMemory:
+  // all reclaim steps failed; the message is a full report. kInvalidArgument: `bytes` is 0.
+  virtual Result<Block*> allocate(const AllocationRequest& request) = 0;
+  // Fast path, for callers that record no stack. Returns null if the request needs any other work;
+  // then call `allocate`. Arguments and result stay in registers.
   virtual Block* allocate_fast(size_t bytes, StreamId stream) noexcept;
-  // REQUIRES: `block` came from allocate, and has not been allocated again since it was freed, if
-  // it was. From any thread. kInvalidArgument: it was. If the device fails, the block stays
-  // pending, and is tried again with the next allocation.
+  // REQUIRES: `block` came from allocate and was not handed out again after an earlier free. May be
+  // called from any thread. kInvalidArgument: the block is already free. If the device fails, the
+  // block stays pending and the next allocation retries.
   virtual Status free(Block* block, StackId stack = {}) = 0;
-  // The same for destructors: a failure is reported by the next allocate or trim.
+  // Like free, for destructors: the next allocate or trim reports a failure.
   virtual void free_quietly(Block* block, StackId stack = {}) = 0;
-  // The block is also used by work queued so far in that stream: it is not reused before that work
-  // is done. Its own stream needs no telling.
+  // Declares that work queued so far on `use` also accesses the block, so that the block is not
+  // reused before that work finishes. Not needed for the block's own stream.
   virtual Status record_stream(Block* block, const StreamUse& use) = 0;
 
-  // --- sharing and peers --------------------------------------------------------------------
-  // A held block that is freed stays pending, memory and all, until everybody who held it has let
-  // go; then the free goes on as usual. REQUIRES: the block is allocated, or held already.
+  // Sharing and peer access.
+  //
+  // A pinned block that is freed stays pending and keeps its memory until the last unpin, which
+  // then completes the free. REQUIRES: the block is allocated or already pinned.
   virtual void pin(Block* block) = 0;
-  // From any thread. REQUIRES: held. If the device fails, the next allocate or trim says so.
+  // May be called from any thread. REQUIRES: pinned. The next allocate or trim reports a device
+  // failure.
   virtual void unpin(Block* block) = 0;
-  // What it says stays true while the block is held, or allocated in a pool that is not paused.
-  virtual BlockMemory memory_of(const Block* block) const = 0;
-  // Another device may touch this one's memory: what there is, and what will be.
+  // The result stays valid while the block is pinned, or allocated in a pool that is not paused.
+  virtual BlockMemory block_memory(const Block* block) const = 0;
+  // Grants another device access to all present and future memory of this one.
   virtual Status add_accessor(DeviceIndex accessor) = 0;
-  // Whether that was said of the device; true for the engine's own.
+  // Whether `device` has access. Always true for the engine's own device.
   virtual bool is_accessor(DeviceIndex device) const = 0;
 
-  // --- giving back --------------------------------------------------------------------------
-  // Gives cached memory back to the device: all of it, or what one pool has. Waits for pending
-  // frees. A pool that somebody still holds is left as it is, which is no failure: of several
-  // holders, each may trim after letting go. kInvalidArgument: there is no such pool (any more).
+  // Releasing memory.
+  //
+  // Returns cached memory to the device: all of it, or one pool's. Waits for pending frees. Does
+  // nothing, successfully, while the pool is retained, so that each of several owners may trim
+  // after its release. kInvalidArgument: no such pool.
   virtual Status trim(PoolId pool = {}, StackId stack = {}) = 0;
-  // The same for as much as is needed to have no more reserved than the target says, in whole
-  // extents or segments; says how many bytes went back. Unless it is told to, it never waits:
-  // memory that work may still use stays, and can be used as before. Memory of pools that nobody
-  // holds any more goes first.
+  // Returns whole extents or segments until at most `target.reserved_bytes` are reserved, and
+  // reports the number of bytes returned. Without TrimWait::kForWork it never waits: memory that
+  // queued work may use stays cached. Memory of released pools is returned first.
   virtual Result<size_t> trim_to(const TrimTarget& target) = 0;
 
-  // --- pausing ------------------------------------------------------------------------------
-  // Gives the memory of all pools with this tag back to the device, while their blocks keep their
-  // addresses; and gets memory for them again. With `keep_contents`, the host keeps what the blocks
-  // hold meanwhile; without, it is undefined afterwards. Both wait for work that uses those blocks,
-  // and for nothing else; doing either twice is doing it once. If the device fails half-way, the
-  // pools count as paused, nothing that was kept is lost, and either may be called again.
-  // kInvalidArgument: no pool has the tag; some block is held, or some stream captures; from an
-  // observer of remapping. kUnsupported: the engine, or a pool made of whole segments, cannot do
-  // this.
+  // Pausing.
+  //
+  // `pause` returns the memory of all pools with this tag to the device while their blocks keep
+  // their addresses; `resume` restores memory behind them. With `keep_contents` the contents are
+  // saved in host memory; otherwise they are undefined after resume. Both wait only for work that
+  // uses those blocks, and both are idempotent. If the device fails half-way, the pools count as
+  // paused, saved contents are kept, and either function may be called again. kInvalidArgument: no
+  // pool has the tag, a block is pinned, a stream is capturing, or the caller is a remap observer.
+  // kUnsupported: the engine, or a pool with a custom segment source, cannot pause.
   virtual Status pause(std::string_view tag, bool keep_contents);
   virtual Status resume(std::string_view tag);
 
-  // --- limits -------------------------------------------------------------------------------
-  // Of the device's capacity. kInvalidArgument: outside of [0, 1].
+  // Limits.
+  //
+  // Limits reserved memory to a fraction of the device's capacity. kInvalidArgument: not in [0, 1].
   virtual Status set_memory_fraction(double fraction) = 0;
   virtual double memory_fraction() const = 0;
-  // While caching is off, each allocation is the device's own and goes back to it when it is free:
-  // for tools that check memory accesses. What is cached already stays cached, and captures always
-  // get cached memory, which is their graph's.
+  // With caching off, each allocation is a separate device allocation that returns to the device
+  // when freed, as memory-access checkers need. Memory that is already cached stays cached.
+  // Captures always use cached memory, because it belongs to their graph.
   virtual void set_caching(bool caching) = 0;
   virtual bool is_caching() const = 0;
-  // How many addresses the stream's expandable segments reserve goes by its class, if it has one
-  // (expandable_segments_reserve_by_class); an empty class clears it. A default for a class counts
-  // where the options say nothing.
+  // The stream's class, if set, determines how much address space its expandable segments reserve
+  // (expandable_segments_reserve_by_class). An empty name clears the class. The default fraction of
+  // a class applies where the options set none.
   virtual void set_stream_class(StreamId stream, std::string name) = 0;
   virtual std::string stream_class(StreamId stream) const = 0;
   virtual void set_default_class_fraction(const std::string& name, double capacity_fraction) = 0;
 
-  // --- pools ----------------------------------------------------------------------------------
-  // kInvalidArgument, in all of these: there is no such pool, or it is not in the state named.
+  // Pools. All of these return kInvalidArgument if there is no such pool or it is in the wrong
+  // state.
   virtual Status create_pool(PoolId pool, PoolOptions options) = 0;
   virtual Status retain_pool(PoolId pool) = 0;
-  // When the last holder lets go, the pool is freeable: its memory returns with the next trim.
+  // After the last release the pool is freeable: the next trim returns its memory.
   virtual Status release_pool(PoolId pool) = 0;
   virtual Result<int> pool_use_count(PoolId pool) const = 0;
-  // From here on, allocations that `filter` accepts go to the pool; of several, to the pool named
-  // last. Makes the pool if there is none, and holds it; end_routing does not let go.
+  // Routes allocations on streams that `filter` accepts to the pool; if several filters accept a
+  // stream, the latest wins. Creates the pool if necessary and retains it; end_routing does not
+  // release it.
   virtual Status begin_routing(PoolId pool, RouteFilter filter) = 0;
   virtual Status end_routing(PoolId pool) = 0;
-  // Between these, streams of this device may be capturing. kInvalidArgument: more ends than
-  // beginnings.
+  // Streams of this device may be capturing between capture_began and capture_ended.
+  // kInvalidArgument: capture_ended without a matching capture_began.
   virtual void capture_began() = 0;
   virtual Status capture_ended() = 0;
-  // The addresses of the pool's allocated blocks, in order.
+  // The addresses of the pool's allocated blocks, in ascending order.
   virtual Result<std::vector<DeviceAddress>> live_in_pool(PoolId pool) const = 0;
-  // The state of a pool, and setting it back to that. kInvalidArgument: there is no such pool, a
-  // block still waits for other streams, or a segment is gone since; nothing changed then.
+  // Records the state of a pool; restore returns the pool to that state. kInvalidArgument: no such
+  // pool, a block is still pending, or a segment was released since. A failed call changes nothing.
   virtual Result<PoolCheckpoint> checkpoint(PoolId pool) = 0;
-  virtual Result<CheckpointChange> restore(const PoolCheckpoint& checkpoint) = 0;
+  virtual Result<RestoreResult> restore(const PoolCheckpoint& checkpoint) = 0;
 
-  // --- looking ----------------------------------------------------------------------------------
-  // The engine records into it; callers start it, capture stacks with it, and read it.
+  // Introspection.
+  //
+  // The engine records into the history; callers start it, capture stacks and read it.
   History& history() { return history_; }
-  // What is held, of one pool or of all; stacks are the history's. The look is an act of its own,
-  // and recorded.
-  virtual Holdings holdings(std::optional<PoolId> pool = {}) = 0;
+  // The state of one pool, or of all. Stack ids refer to the engine's history. Recorded in the
+  // history as TraceAction::kSnapshot.
+  virtual EngineSnapshot take_snapshot(std::optional<PoolId> pool = {}) = 0;
   std::vector<SnapshotSegment> segments(std::optional<PoolId> pool = {}) {
-    return holdings(pool).segments;
+    return take_snapshot(pool).segments;
   }
-  // Records what the user says about a live block. kInvalidArgument: none starts there.
-  virtual Status annotate(DeviceAddress address, const std::string& said) = 0;
+  // Records a user's text about a live block. kInvalidArgument: no live block starts at `address`.
+  virtual Status annotate(DeviceAddress address, const std::string& text) = 0;
   virtual AllocatorStats stats() const = 0;
   virtual void reset_peak_stats() = 0;
   virtual void reset_total_stats() = 0;
-  // The largest block that an allocation could get without asking the device, on the right stream
-  // and from the right pool. 0: nothing is cached.
+  // The largest block that can be allocated without calling the device, given the right stream and
+  // pool. 0 if nothing is cached.
   virtual size_t largest_cached_bytes() const = 0;
   virtual std::vector<ExpandableUse> expandable_segments() const = 0;
 
-  // --- hooks --------------------------------------------------------------------------------
+  // Hooks.
   virtual void add_tracker(TraceTracker tracker) = 0;
   virtual void add_oom_observer(std::function<void(const OomNotice&)> observer) = 0;
   virtual void add_rejection_observer(std::function<void(const OomNotice&)> observer) = 0;
-  // Asked after a miss; true means that something was freed, and looking again may help.
+  // Called after a cache miss. A callback returns true if it freed memory, so that the engine
+  // searches again.
   virtual void add_free_memory_callback(std::function<bool()> callback) = 0;
-  // It hears of what is mapped already before this returns. kUnsupported: the engine cannot tell.
+  // Reports the ranges mapped so far to the observer before it returns. kUnsupported: the engine
+  // does not report mappings.
   virtual Status add_remap_observer(RemapObserver observer);
 
  protected:
   BlockTable addresses_;
-  History history_;  // thread safe
+  History history_;
 };
 
 }  // namespace ashlar

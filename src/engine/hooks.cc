@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies of the lists are taken under the lock, and called without it.
+// Callback lists are copied under the lock and called without it.
 #include "engine/hooks.h"
 
 #include "base/text.h"
@@ -28,11 +28,7 @@ void Hooks::add_free_memory_callback(std::function<bool()> callback) {
   callbacks_.push_back(std::move(callback));
 }
 
-Status freed_twice(const Block& block) {
-  return Status::invalid_argument(text("the block at ", block.address, " was freed already"));
-}
-
-TraceEntry entry_of(TraceAction action, const Block& block, size_t bytes) {
+TraceEntry make_entry(TraceAction action, const Block& block, size_t bytes) {
   TraceEntry entry;
   entry.action = action;
   entry.address = block.address;
@@ -42,38 +38,38 @@ TraceEntry entry_of(TraceAction action, const Block& block, size_t bytes) {
   return entry;
 }
 
-void Hooks::put_untold(TraceEntry entry) {
+void Hooks::queue(TraceEntry entry) {
   entry.device = device_;
   MutexLock lock(mutex_);
   entries_.push_back(entry);
 }
 
-void Hooks::put_untold(const History::Act& act) {
+void Hooks::queue(const History::Operation& operation) {
   TraceEntry entry;
-  entry.action = act.action;
-  entry.stack = act.stack;
-  entry.address = act.address;
-  entry.bytes = act.bytes;
-  entry.stream = act.stream;
-  entry.pool = act.pool;
-  put_untold(entry);
+  entry.action = operation.action;
+  entry.stack = operation.stack;
+  entry.address = operation.address;
+  entry.bytes = operation.bytes;
+  entry.stream = operation.stream;
+  entry.pool = operation.pool;
+  queue(entry);
   entry.action = TraceAction::kFreeCompleted;
-  if (act.is_whole_free) put_untold(entry);
+  if (operation.is_immediate_free) queue(entry);
 }
 
-void Hooks::put_said(const TraceEntry& entry, const std::string& said) {
-  history_.record(entry, &said);
+void Hooks::record_annotation(const TraceEntry& entry, const std::string& text) {
+  history_.record(entry, &text);
 }
 
-void Hooks::forget_untold() {
+void Hooks::discard_queued() {
   MutexLock lock(mutex_);
   entries_.clear();
 }
 
-void Hooks::tell_trackers() {
+void Hooks::notify_trackers() {
   MutexLock lock(mutex_);
-  if (is_telling_) return;
-  is_telling_ = true;
+  if (is_notifying_) return;
+  is_notifying_ = true;
   while (!entries_.empty()) {
     const std::vector<TraceEntry> entries = std::exchange(entries_, {});
     const std::vector<TraceTracker> trackers = trackers_;
@@ -82,10 +78,10 @@ void Hooks::tell_trackers() {
       for (const TraceTracker& tracker : trackers) tracker(entry);
     }
   }
-  is_telling_ = false;
+  is_notifying_ = false;
 }
 
-void Hooks::tell_oom(const OomNotice& notice, bool is_rejection) {
+void Hooks::notify_oom(const OomNotice& notice, bool is_rejection) {
   std::vector<OomObserver> observers;
   {
     MutexLock lock(mutex_);
@@ -99,7 +95,7 @@ bool Hooks::has_callbacks() const {
   return !callbacks_.empty();
 }
 
-bool Hooks::ask_to_free() {
+bool Hooks::run_free_memory_callbacks() {
   std::vector<std::function<bool()>> callbacks;
   {
     MutexLock lock(mutex_);

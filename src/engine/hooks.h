@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who hears of an engine's acts, and who is asked about them: the history, trackers, observers and
-// callbacks. Entries are put in while the engine holds the lock that orders its acts, and told to
-// trackers without any, one thread at a time: what others put in meanwhile, trackers included, is
-// told by the one that is at it. Thread safe.
+// Dispatches an engine's operations to the history, trackers, observers and callbacks. The engine
+// records entries under the lock that orders its operations. Trackers are called later, without any
+// lock, by one thread at a time; that thread also delivers entries that others (trackers included)
+// record meanwhile. Thread safe.
 #pragma once
 
 #include <atomic>
@@ -20,15 +20,15 @@
 
 namespace ashlar {
 
-// What every act on a block says of it, and that whoever allocated it did it. The engine adds the
-// pool, and puts whoever really did it where that is known.
-TraceEntry entry_of(TraceAction action, const Block& block, size_t bytes);
+// An entry for an operation on a block, with the stack that allocated the block. The engine adds
+// the pool, and the stack of the operation itself where it is known.
+TraceEntry make_entry(TraceAction action, const Block& block, size_t bytes);
 
 class Hooks {
  public:
   using OomObserver = std::function<void(const OomNotice&)>;
 
-  // The engine's history, which outlives this, and the device that its entries name.
+  // `history` outlives this object. Entries carry `device`.
   Hooks(History& history, DeviceIndex device) : history_(history), device_(device) {}
 
   void add_tracker(TraceTracker tracker);
@@ -36,48 +36,47 @@ class Hooks {
   void add_rejection_observer(OomObserver observer);
   void add_free_memory_callback(std::function<bool()> callback);
 
-  // Whether there is any sense in making entries.
-  bool wants_entries() const { return history_.is_on() || has_trackers(); }
+  // Whether entries reach the history or a tracker.
+  bool is_observed() const { return history_.is_on() || has_trackers(); }
   bool has_trackers() const { return has_trackers_.load(std::memory_order_relaxed); }
-  // For the history at once, and for the trackers with the next `tell`.
-  void put(const TraceEntry& entry) {
+  // Records into the history now, and queues the entry for trackers until the next `notify`.
+  void record(const TraceEntry& entry) {
     history_.record(entry);
-    if (has_trackers()) put_untold(entry);
+    if (has_trackers()) queue(entry);
   }
-  // The same without an entry, where nobody but the history asks for one.
-  void put(const History::Act& act) {
-    history_.record(act);
-    if (has_trackers()) put_untold(act);
+  // The same from the compact form, which avoids building a TraceEntry without trackers.
+  void record(const History::Operation& operation) {
+    history_.record(operation);
+    if (has_trackers()) queue(operation);
   }
-  // What a user said of a block: for the history alone.
-  void put_said(const TraceEntry& entry, const std::string& said);
-  // Trackers never hear of what was put in so far and not told.
-  void forget_untold();
-  // Whether there is anybody to ask to free memory; if not, an engine need not unlock for it.
+  // Records a user's annotation of a block. Trackers do not receive it.
+  void record_annotation(const TraceEntry& entry, const std::string& text);
+  // Drops the entries that trackers have not received yet.
+  void discard_queued();
+  // Without callbacks an engine need not unlock to run them.
   bool has_callbacks() const;
 
-  // --- users' code is called: REQUIRES that the caller holds no lock
-  // ------------------------------
-  void tell() {
-    if (has_trackers()) tell_trackers();
+  // The following call user code. REQUIRES: the caller holds no lock.
+  void notify() {
+    if (has_trackers()) notify_trackers();
   }
-  void tell_oom(const OomNotice& notice, bool is_rejection);
-  // All of them are asked, whatever the first ones say. True: something was freed.
-  bool ask_to_free();
+  void notify_oom(const OomNotice& notice, bool is_rejection);
+  // Runs all callbacks. Returns whether any of them freed memory.
+  bool run_free_memory_callbacks();
 
  private:
-  void tell_trackers();
-  void put_untold(TraceEntry entry);
-  void put_untold(const History::Act& act);
+  void notify_trackers();
+  void queue(TraceEntry entry);
+  void queue(const History::Operation& operation);
 
   History& history_;
   const DeviceIndex device_;
-  // Relaxed: it says whether to look at the list, which is read under the lock. An act at the very
-  // moment at which the first tracker comes may go untold.
+  // Relaxed: only a hint; the list itself is read under the lock. Operations that race with the
+  // first add_tracker may not be delivered.
   std::atomic<bool> has_trackers_{false};
 
   mutable Mutex mutex_;
-  bool is_telling_ ASHLAR_GUARDED_BY(mutex_) = false;
+  bool is_notifying_ ASHLAR_GUARDED_BY(mutex_) = false;
   std::vector<TraceEntry> entries_ ASHLAR_GUARDED_BY(mutex_);
   std::vector<TraceTracker> trackers_ ASHLAR_GUARDED_BY(mutex_);
   std::vector<OomObserver> oom_observers_ ASHLAR_GUARDED_BY(mutex_);

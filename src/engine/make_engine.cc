@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One line for each engine, and loading a plug-in for those that want one.
+// Creates the engine that the options select, loading a plug-in if necessary.
 #include "engine/make_engine.h"
 
 #include "engine/async/async_engine.h"
@@ -13,7 +13,7 @@ namespace {
 
 using MadeEngine = Result<std::unique_ptr<Engine>>;
 
-// A library and its two functions come together, with an engine that has a use for them.
+// A plug-in library requires its two function names and an engine that supports plug-ins.
 Status check_plugin(const AllocatorOptions& options) {
   const PluginOptions& plugin = options.plugin;
   if (options.engine == EngineKind::kPlugin && plugin.library.empty()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The engine that the options ask for.
+// Creates engines from options.
 #pragma once
 
 #include <memory>
@@ -13,11 +13,10 @@
 
 namespace ashlar {
 
-// `device` and `clock` outlive the engine; without a clock it is the host's. REQUIRES: options that
-// src/config would accept.
-// Fails only for engines that need something. kInvalidArgument: a plug-in cannot be loaded, options
-// that go with it are missing, or the engine has no use for it. kUnsupported: the device has no
-// stream-ordered pool. kDeviceFault: the plug-in threw, or the device failed.
+// `device` and `clock` outlive the engine; a null clock means the host's. REQUIRES: options that
+// src/config accepts. kInvalidArgument: the plug-in cannot be loaded, its options are incomplete,
+// or the engine does not support plug-ins. kUnsupported: the device has no stream-ordered pool.
+// kDeviceFault: the plug-in threw, or the device failed.
 Result<std::unique_ptr<Engine>> make_engine(Device& device, const AllocatorOptions& options,
                                             Clock* clock = nullptr);
 

@@ -1,97 +1,221 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recording and collecting events.
+// Deferral, proof by graph ancestry, and waiting.
 #include "engine/pending_frees.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "device/relaxed_capture.h"
+#include "device/stream_use.h"
 
 namespace ashlar {
 
-PendingFrees::~PendingFrees() {
-  for (auto& [key, queue] : queues_) {
-    for (const Waiting& waiting : queue.waiting) {
-      (void)queue.device->destroy_event(waiting.event).ok();
-    }
-  }
-  for (auto& [device, events] : spare_) {
-    for (EventId event : events) (void)device->destroy_event(event).ok();
+void PendingFrees::record_use(Block* block, const StreamUse& use) {
+  if (use.device == &device_ && use.stream == block->stream) return;
+  const bool is_new = std::find(block->uses.begin(), block->uses.end(), use) == block->uses.end();
+  if (is_new) block->uses.push_back(use);
+  // Also used outside captures: the stream has work that needs an event.
+  if (!is_capturing(use)) {
+    const auto captured = capture_uses_.find(block);
+    if (captured != capture_uses_.end()) std::erase(captured->second, use);
+  } else if (is_new) {
+    capture_uses_[block].push_back(use);
   }
 }
 
 Status PendingFrees::add(Block* block) {
-  while (!block->uses.empty()) {
-    const StreamUse use = block->uses.back();
-    Result<EventId> event = take_event(*use.device);
-    if (!event.ok()) return event.status();
-    if (Status recorded = use.device->record_event(*event, use.stream); !recorded.ok()) {
-      give_back_event(*use.device, *event);
-      return recorded;
-    }
-    Queue& queue = queues_[{use.device->properties().index.value(), use.stream}];
-    queue.device = use.device;
-    queue.waiting.push_back({*event, block});
-    ++block->event_count;
-    block->uses.pop_back();
+  if (involves_capture(*block)) {
+    deferred_.push_back(
+        {block, reuse_within_captures_ ? free_markers(*block) : std::vector<NodeId>{}});
+    return {};
   }
+  Status added = pending_.add(block);
+  // The next allocation retries events that could not be recorded. A destroyed stream accepts none,
+  // which is no error: wait_for_destroyed_streams covers it.
+  if (added.ok()) {
+    capture_uses_.erase(block);
+  } else {
+    deferred_.push_back({block, {}});
+  }
+  return added.is(StatusKind::kInvalidArgument) ? Status() : added;
+}
+
+Status PendingFrees::collect(std::vector<Block*>& finished) {
+  if (Status collected = collect_deferred(finished); !collected.ok()) return collected;
+  if (pending_.empty()) return {};
+  const RelaxedCapture relaxed(device_, capture_count_);
+  if (!relaxed.status().ok()) return relaxed.status();
+  return pending_.collect_finished(finished);
+}
+
+Status PendingFrees::collect_for_stream(StreamId stream, std::vector<Block*>& finished) {
+  if (empty()) return {};
+  if (!is_capturing({&device_, stream})) return collect(finished);
+  if (reuse_within_captures_) collect_within_capture(stream, finished);
   return {};
 }
 
-Status PendingFrees::collect_finished(std::vector<Block*>& finished) {
-  for (auto it = queues_.begin(); it != queues_.end();) {
-    Queue& queue = it->second;
-    while (!queue.waiting.empty()) {
-      const Waiting first = queue.waiting.front();
-      Result<bool> done = queue.device->is_done(first.event);
-      if (!done.ok()) return done.status();
-      if (!*done) break;
-      queue.waiting.pop_front();
-      give_back_event(*queue.device, first.event);
-      finish_one(first.block, finished);
-    }
-    it = queue.waiting.empty() ? queues_.erase(it) : std::next(it);
-  }
+Status PendingFrees::wait(std::vector<Block*>& finished,
+                          const std::function<bool(const Block&)>& wanted) {
+  const RelaxedCapture relaxed(device_, capture_count_);
+  if (!relaxed.status().ok()) return relaxed.status();
+  if (Status collected = collect_deferred(finished); !collected.ok()) return collected;
+  if (Status waited = wait_for_destroyed_streams(finished); !waited.ok()) return waited;
+  return pending_.wait_for_all(finished, wanted);
+}
+
+// Captures.
+
+Status PendingFrees::capture_ended() {
+  if (capture_count_ == 0)
+    return Status::invalid_argument("capture_ended without a matching capture_began");
+  --capture_count_;
   return {};
 }
 
-Status PendingFrees::wait_for_all(std::vector<Block*>& finished,
-                                  const std::function<bool(const Block&)>& wanted) {
-  for (auto it = queues_.begin(); it != queues_.end();) {
-    Queue& queue = it->second;
-    std::deque<Waiting> left;
-    while (!queue.waiting.empty()) {
-      const Waiting first = queue.waiting.front();
-      if (wanted && !wanted(*first.block)) {
-        left.push_back(first);
-        queue.waiting.pop_front();
-        continue;
-      }
-      if (Status done = queue.device->synchronize_event(first.event); !done.ok()) {
-        queue.waiting.insert(queue.waiting.begin(), left.begin(), left.end());
-        return done;
-      }
-      queue.waiting.pop_front();
-      give_back_event(*queue.device, first.event);
-      finish_one(first.block, finished);
-    }
-    queue.waiting = std::move(left);
-    it = queue.waiting.empty() ? queues_.erase(it) : std::next(it);
+bool PendingFrees::is_capturing(const StreamUse& use) const {
+  // capture_count_ covers this device only.
+  if (capture_count_ == 0 && use.device == &device_) return false;
+  // If the device cannot tell, assume a capture.
+  const Result<CaptureState> state = capture_state(use);
+  if (state.status().is(StatusKind::kInvalidArgument)) return false;  // destroyed stream
+  return !state.ok() || state->status != CaptureStatus::kNone;
+}
+
+bool PendingFrees::is_waitable(const StreamUse& use) const {
+  if (capture_count_ == 0 && use.device == &device_) return true;
+  const Result<CaptureState> state = capture_state(use);
+  if (state.status().is(StatusKind::kInvalidArgument)) return use.device != &device_;  // destroyed
+  return state.ok() && state->status == CaptureStatus::kNone;
+}
+
+Status PendingFrees::wait_for_stream(const StreamUse& use) const {
+  if (capture_count_ == 0 || use.device != &device_) return wait_for(use);
+  Status waited = use.device->synchronize_stream(use.stream);
+  if (!waited.is(StatusKind::kInvalidArgument)) return waited;
+  return Status::device_fault("synchronize_stream", 0,
+                              text("stream ", use.stream.value(),
+                                   " was destroyed; its remaining work cannot be waited for "
+                                   "during a capture: retry after the capture"));
+}
+
+bool PendingFrees::involves_capture(const Block& block) const {
+  bool involved = is_capturing({&device_, block.stream});
+  for (const StreamUse& use : block.uses) involved = involved || is_capturing(use);
+  return involved;
+}
+
+// The last nodes so far of every stream that uses the block. Empty if a stream is not part of the
+// capture, because then the graph proves nothing.
+std::vector<NodeId> PendingFrees::free_markers(const Block& block) const {
+  std::vector<StreamUse> streams = block.uses;
+  streams.push_back({&device_, block.stream});
+  std::vector<NodeId> markers;
+  GraphId graph;
+  for (const StreamUse& use : streams) {
+    const Result<CaptureState> state = use.device->capture_state(use.stream);
+    const bool active = state.ok() && state->status == CaptureStatus::kActive;
+    if (!active || (graph != GraphId() && state->graph != graph)) return {};
+    graph = state->graph;
+    markers.insert(markers.end(), state->tail.begin(), state->tail.end());
   }
-  return {};
+  return markers;
 }
 
-// A block with uses left still waits for events that could not be recorded yet.
-void PendingFrees::finish_one(Block* block, std::vector<Block*>& finished) {
-  if (--block->event_count == 0 && block->uses.empty()) finished.push_back(block);
+// Collects what the graph of the stream's capture proves finished.
+void PendingFrees::collect_within_capture(StreamId stream, std::vector<Block*>& finished) {
+  const auto is_candidate = [&](const DeferredFree& each) {
+    return each.block->stream == stream && !each.markers.empty();
+  };
+  if (std::none_of(deferred_.begin(), deferred_.end(), is_candidate)) return;
+  const Result<CaptureState> state = device_.capture_state(stream);
+  if (!state.ok() || state->status != CaptureStatus::kActive) return;
+  const std::unordered_set<NodeId>& ancestors = ancestors_of(stream, *state);
+  std::erase_if(deferred_, [&](const DeferredFree& each) {
+    const bool is_finished =
+        is_candidate(each) && std::all_of(each.markers.begin(), each.markers.end(),
+                                          [&](NodeId node) { return ancestors.contains(node); });
+    if (is_finished) {
+      each.block->uses.clear();
+      capture_uses_.erase(each.block);
+      finished.push_back(each.block);
+    }
+    return is_finished;
+  });
 }
 
-Result<EventId> PendingFrees::take_event(Device& device) {
-  std::vector<EventId>& spare = spare_[&device];
-  if (spare.empty()) return device.create_event();
-  const EventId event = spare.back();
-  spare.pop_back();
-  return event;
+// All nodes that precede the stream's next node. Nodes found earlier are cached.
+const std::unordered_set<NodeId>& PendingFrees::ancestors_of(StreamId stream,
+                                                             const CaptureState& state) {
+  std::unordered_set<NodeId>& ancestors = ancestors_[{state.capture, stream}];
+  std::vector<NodeId> left = state.tail;
+  while (!left.empty()) {
+    const NodeId node = left.back();
+    left.pop_back();
+    if (!ancestors.insert(node).second) continue;
+    const Result<std::vector<NodeId>> before = device_.node_dependencies(node);
+    if (before.ok()) left.insert(left.end(), before->begin(), before->end());
+  }
+  return ancestors;
 }
 
-void PendingFrees::give_back_event(Device& device, EventId event) {
-  spare_[&device].push_back(event);
+// Uses declared during the capture belong to the graph and end with it.
+void PendingFrees::drop_captured_uses(Block* block) {
+  const auto captured = capture_uses_.find(block);
+  if (captured == capture_uses_.end()) return;
+  std::erase_if(block->uses, [&](const StreamUse& use) {
+    const std::vector<StreamUse>& uses = captured->second;
+    return std::find(uses.begin(), uses.end(), use) != uses.end();
+  });
+  capture_uses_.erase(captured);
+}
+
+Status PendingFrees::collect_deferred(std::vector<Block*>& finished) {
+  std::vector<DeferredFree> left;
+  Status status;
+  for (DeferredFree& each : std::exchange(deferred_, {})) {
+    Block* block = each.block;
+    if (!status.ok() || involves_capture(*block)) {
+      left.push_back(std::move(each));
+      continue;
+    }
+    drop_captured_uses(block);
+    status = pending_.add(block);
+    const bool stream_is_destroyed = status.is(StatusKind::kInvalidArgument);
+    if (stream_is_destroyed) status = {};
+    if (stream_is_destroyed || !status.ok()) {
+      left.push_back(std::move(each));
+    } else if (block->event_count == 0) {
+      finished.push_back(block);
+    }
+  }
+  deferred_ = std::move(left);
+  return status;
+}
+
+// Handles blocks whose streams were destroyed before an event could be recorded there. Only a
+// device-wide wait covers their remaining work, and that would break a capture.
+Status PendingFrees::wait_for_destroyed_streams(std::vector<Block*>& finished) {
+  if (capture_count_ != 0) return {};
+  std::vector<DeferredFree> left;
+  Status status;
+  for (DeferredFree& each : std::exchange(deferred_, {})) {
+    Block* block = each.block;
+    const bool may_wait = status.ok() && !involves_capture(*block);
+    while (may_wait && status.ok() && !block->uses.empty()) {
+      status = block->uses.back().device->synchronize_device();
+      if (status.ok()) block->uses.pop_back();
+    }
+    if (!may_wait || !status.ok()) {
+      left.push_back(std::move(each));
+      continue;
+    }
+    capture_uses_.erase(block);
+    if (block->event_count == 0) finished.push_back(block);
+  }
+  deferred_ = std::move(left);
+  return status;
 }
 
 }  // namespace ashlar

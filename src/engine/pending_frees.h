@@ -1,53 +1,88 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Blocks freed by the caller that other streams may still be using: one event per such stream, one
-// queue per stream, so that a slow stream holds up only its own. Guarded by the engine's lock.
+// Blocks freed by their callers while other streams may still use them. Outside captures, one event
+// per stream tells when the work is done (EventQueues). While a stream that uses the block is
+// capturing, an event would become part of the graph, so the free is deferred until the capture
+// ends or, if `reuse_within_captures` is set, until the graph proves that all uses precede the next
+// work on the block's stream. Guarded by the engine's lock.
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <map>
-#include <utility>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "engine/block.h"
+#include "engine/event_queues.h"
 
 namespace ashlar {
 
 class PendingFrees {
  public:
-  ~PendingFrees();
+  PendingFrees(Device& device, bool reuse_within_captures)
+      : device_(device), reuse_within_captures_(reuse_within_captures) {}
 
-  // Records an event on each stream that uses the block, and takes over its `uses`. A failure
-  // leaves the rest of the uses in place.
+  // Declares that another stream uses an allocated block.
+  void record_use(Block* block, const StreamUse& use);
+  // Adds a freed block. REQUIRES: block->uses is not empty. If the device fails, the free is
+  // deferred and retried by the next collection.
   Status add(Block* block);
+  // The collecting functions append blocks that became free to `finished`, in that order, even if
+  // they fail half-way.
+  Status collect(std::vector<Block*>& finished);
+  // Collects before an allocation on `stream`. If the stream is capturing, polls no event and
+  // collects only what the graph proves finished.
+  Status collect_for_stream(StreamId stream, std::vector<Block*>& finished);
+  // Collects deferred frees that nothing uses any more and records events for the others. Polls
+  // none.
+  Status collect_deferred(std::vector<Block*>& finished);
+  // Waits for all pending frees, or for those that `wanted` accepts, except frees that a capture
+  // still defers.
+  Status wait(std::vector<Block*>& finished, const std::function<bool(const Block&)>& wanted = {});
 
-  // Both append the blocks whose last event is done to `finished`, also when they fail half-way.
-  // Never waits.
-  Status collect_finished(std::vector<Block*>& finished);
-  // Waits for every event, or for those of the wanted blocks only.
-  Status wait_for_all(std::vector<Block*>& finished,
-                      const std::function<bool(const Block&)>& wanted = {});
+  bool empty() const { return deferred_.empty() && pending_.empty(); }
+  // Whether some free is deferred: by a capture, or because an event could not be recorded.
+  bool has_deferred() const { return !deferred_.empty(); }
 
-  bool empty() const { return queues_.empty(); }
+  // Captures.
+  void capture_began() { ++capture_count_; }
+  Status capture_ended();
+  int capture_count() const { return capture_count_; }
+  bool is_capturing(const StreamUse& use) const;
+  // Whether waiting for the stream breaks no capture. A destroyed stream can only be waited for by
+  // synchronizing its whole device.
+  bool is_waitable(const StreamUse& use) const;
+  // REQUIRES: waitable. kDeviceFault: the stream was destroyed meanwhile; retry after the capture.
+  Status wait_for_stream(const StreamUse& use) const;
+  // Drops cached graph ancestry, because captures may have ended.
+  void clear_graph_cache() { ancestors_.clear(); }
 
  private:
-  struct Waiting {
-    EventId event;
+  // A free deferred by a capture. `markers` are the graph nodes that use the block; empty if
+  // unknown.
+  struct DeferredFree {
     Block* block = nullptr;
+    std::vector<NodeId> markers;
   };
-  using Key = std::pair<uint64_t, StreamId>;  // device index, stream
-  struct Queue {
-    Device* device = nullptr;
-    std::deque<Waiting> waiting;
-  };
+  // Whether the block's stream, or one that uses the block, is capturing.
+  bool involves_capture(const Block& block) const;
+  std::vector<NodeId> free_markers(const Block& block) const;
+  const std::unordered_set<NodeId>& ancestors_of(StreamId stream, const CaptureState& state);
+  void collect_within_capture(StreamId stream, std::vector<Block*>& finished);
+  void drop_captured_uses(Block* block);
+  Status wait_for_destroyed_streams(std::vector<Block*>& finished);
 
-  static void finish_one(Block* block, std::vector<Block*>& finished);
-  Result<EventId> take_event(Device& device);
-  void give_back_event(Device& device, EventId event);
-
-  std::map<Key, Queue> queues_;                    // only non-empty ones
-  std::map<Device*, std::vector<EventId>> spare_;  // recorded before, free to be recorded again
+  Device& device_;
+  const bool reuse_within_captures_;
+  EventQueues pending_;
+  std::vector<DeferredFree> deferred_;
+  // Nodes known to precede the next node of a capturing stream.
+  std::map<std::pair<CaptureId, StreamId>, std::unordered_set<NodeId>> ancestors_;
+  // Uses declared during a capture. They belong to the graph and need no event afterwards. Only for
+  // allocated blocks and deferred frees.
+  std::unordered_map<Block*, std::vector<StreamUse>> capture_uses_;
+  int capture_count_ = 0;
 };
 
 }  // namespace ashlar

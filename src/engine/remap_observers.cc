@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One thread tells at a time. An observer that calls the engine may make its thread tell again,
-// from within: then the others hear first what they had not heard yet, each in its order.
+// One thread delivers at a time. An observer that calls the engine may deliver recursively: the
+// other observers then receive their remaining notices first, each in order.
 #include "engine/remap_observers.h"
 
 namespace ashlar {
@@ -15,17 +15,17 @@ void RemapObservers::add(RemapObserver observer, const std::vector<AddressRange>
   has_any_.store(true, std::memory_order_relaxed);
 }
 
-void RemapObservers::put(const Notice& notice) {
+void RemapObservers::queue(const Notice& notice) {
   if (!any()) return;
   MutexLock lock(mutex_);
   for (const auto& listener : listeners_) listener->notices.push_back(notice);
 }
 
-void RemapObservers::tell_all() {
+void RemapObservers::deliver() {
   MutexLock lock(mutex_);
-  const bool is_nested = teller_ == std::this_thread::get_id();
-  while (!is_nested && teller_ != std::thread::id()) lock.wait(told_);
-  teller_ = std::this_thread::get_id();
+  const bool is_nested = notifier_ == std::this_thread::get_id();
+  while (!is_nested && notifier_ != std::thread::id()) lock.wait(notified_);
+  notifier_ = std::this_thread::get_id();
   while (Listener* listener = next_listener()) {
     const Notice notice = listener->notices.front();
     listener->notices.pop_front();
@@ -35,13 +35,13 @@ void RemapObservers::tell_all() {
     if (hook) hook(notice.range);
   }
   if (is_nested) return;
-  teller_ = {};
-  told_.notify_all();
+  notifier_ = {};
+  notified_.notify_all();
 }
 
-bool RemapObservers::is_telling_here() {
+bool RemapObservers::is_notifying_thread() {
   MutexLock lock(mutex_);
-  return teller_ == std::this_thread::get_id();
+  return notifier_ == std::this_thread::get_id();
 }
 
 RemapObservers::Listener* RemapObservers::next_listener() {

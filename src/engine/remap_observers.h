@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who is told what is mapped and what will be unmapped. Notices are put in while the engine holds
-// its locks, and told without any: to each observer in the order they were put in. Thread safe.
+// Delivers notices about mapped and unmapped ranges to observers. The engine queues notices under
+// its locks and delivers them without any lock, to each observer in queue order. Thread safe.
 #pragma once
 
 #include <atomic>
@@ -18,20 +18,21 @@ namespace ashlar {
 
 class RemapObservers {
  public:
-  // REQUIRES: whoever puts notices in is locked out, so that `mapped` is what is mapped now.
+  // Adds an observer that first receives `mapped`. REQUIRES: the caller's lock excludes concurrent
+  // queueing, so that `mapped` is current.
   void add(RemapObserver observer, const std::vector<AddressRange>& mapped);
-  // False: nothing needs to be put in, nor told.
+  // If false, there is nothing to queue or to deliver.
   bool any() const { return has_any_.load(std::memory_order_relaxed); }
 
-  void put_mapped(AddressRange range) { put({true, range}); }
-  void put_unmapping(AddressRange range) { put({false, range}); }
-  // Calls users' code, with no lock held. When it returns, all that was put in before has been
-  // told, by whichever thread; except what this thread is telling, if it was called from there.
-  void tell() {
-    if (any()) tell_all();
+  void queue_mapped(AddressRange range) { queue({true, range}); }
+  void queue_unmapping(AddressRange range) { queue({false, range}); }
+  // Calls user code; hold no lock. On return, all notices queued before have been delivered by some
+  // thread. Exception: a call from inside an observer does not wait for the notice being delivered.
+  void notify() {
+    if (any()) deliver();
   }
-  // Whether the calling thread is an observer's.
-  bool is_telling_here();
+  // Whether the caller runs inside an observer.
+  bool is_notifying_thread();
 
  private:
   struct Notice {
@@ -40,18 +41,18 @@ class RemapObservers {
   };
   struct Listener {
     RemapObserver observer;
-    std::deque<Notice> notices;  // not told yet
+    std::deque<Notice> notices;  // not delivered yet
   };
-  void put(const Notice& notice);
-  void tell_all();
+  void queue(const Notice& notice);
+  void deliver();
   Listener* next_listener() ASHLAR_REQUIRES(mutex_);
 
-  // Relaxed: an observer that is being added sees what the engine's lock lets it see.
+  // Relaxed: the engine's lock orders additions and notices.
   std::atomic<bool> has_any_{false};
   Mutex mutex_;
-  std::condition_variable told_;
-  std::thread::id teller_ ASHLAR_GUARDED_BY(mutex_);
-  std::vector<std::unique_ptr<Listener>> listeners_ ASHLAR_GUARDED_BY(mutex_);  // never fewer
+  std::condition_variable notified_;
+  std::thread::id notifier_ ASHLAR_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<Listener>> listeners_ ASHLAR_GUARDED_BY(mutex_);  // only grows
 };
 
 }  // namespace ashlar

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rounding, as PyTorch does it.
+// Rounding rules, identical to PyTorch's.
 #include "engine/size_policy.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ size_t roundup_slot(size_t bytes) {
   return std::min(slot, AllocatorOptions::kRoundupSlotCount - 1);
 }
 
-// Up to the next of `divisions` equal steps between two powers of two.
+// Rounds up to a multiple of 1/divisions of the power of two below.
 size_t round_up_in_divisions(size_t bytes, uint32_t divisions) {
   if (std::has_single_bit(bytes)) return bytes;
   const size_t floor = std::bit_floor(bytes);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How large things are: the bytes of a block for a request, which pool it belongs to, the segment
-// to ask the device for, and when a block is split. Pure arithmetic over the options.
+// Block and segment sizes: rounding of requests, small or large pool, segment size for a request,
+// and when to split a block. Pure arithmetic over the options.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,12 @@
 
 namespace ashlar {
 
-inline constexpr size_t kMinBlockBytes = 512;                  // every block is a multiple
-inline constexpr size_t kSmallLimitBytes = size_t{1} << 20;    // larger blocks are large ones
+inline constexpr size_t kMinBlockBytes = 512;                  // all block sizes are multiples
+inline constexpr size_t kSmallLimitBytes = size_t{1} << 20;    // larger blocks use the large pool
 inline constexpr size_t kSmallSegmentBytes = size_t{2} << 20;  // also the small expandable granule
-inline constexpr size_t kOwnSegmentBytes = size_t{10} << 20;   // from here on, a segment of its own
+inline constexpr size_t kOwnSegmentBytes = size_t{10} << 20;  // larger blocks get their own segment
 inline constexpr size_t kSegmentRoundingBytes = size_t{2} << 20;
-inline constexpr size_t kUnreasonableBytes = size_t{1} << 60;  // refused without looking
+inline constexpr size_t kUnreasonableBytes = size_t{1} << 60;  // rejected without a search
 
 class SizePolicy {
  public:
@@ -27,9 +27,9 @@ class SizePolicy {
   size_t segment_bytes(size_t block_bytes) const;
   size_t expandable_granule_bytes(bool is_small) const;
 
-  // Larger blocks are never split. SIZE_MAX: there are none.
+  // Blocks above this size are never split. SIZE_MAX means no limit.
   size_t max_split_bytes() const { return max_split_bytes_; }
-  // Whether a free block may serve a request for `block_bytes`, as far as oversize goes.
+  // Whether the limits for oversize blocks let a free block serve a request for `block_bytes`.
   bool may_serve(size_t free_bytes, size_t block_bytes) const;
 
  private:

@@ -88,7 +88,7 @@ Result<PinnedBlock*> PinnedAllocator::allocate(size_t bytes, StreamId stream) {
       MutexUnlock unlocked(mutex_);
       collect_finished(IfBusy::kReturn);
     }
-    if (!late_error_.ok()) return std::exchange(late_error_, {});
+    if (!deferred_error_.ok()) return std::exchange(deferred_error_, {});
     pool = &pools_.pool_for(stream);
     if (PinnedBlock* block = take_cached(*pool, bytes)) return block;
     ++pool->search_count;

@@ -127,7 +127,7 @@ class PinnedAllocator {
       ASHLAR_EXCLUDES(mutex_);
   void release_cached() ASHLAR_EXCLUDES(mutex_);
   void give_back_unwanted() ASHLAR_EXCLUDES(mutex_);
-  void note_late(const Status& failure) ASHLAR_REQUIRES(mutex_);
+  void defer_error(const Status& failure) ASHLAR_REQUIRES(mutex_);
 
   Device& device_;
   Clock& clock_;
@@ -146,7 +146,7 @@ class PinnedAllocator {
   std::map<CaptureId, std::vector<PinnedBlock*>> captured_ ASHLAR_GUARDED_BY(mutex_);
   HostStats stats_ ASHLAR_GUARDED_BY(mutex_);  // less the counts by size class
   std::vector<int64_t> class_counts_ ASHLAR_GUARDED_BY(mutex_);
-  Status late_error_ ASHLAR_GUARDED_BY(mutex_);  // for the next allocate or trim
+  Status deferred_error_ ASHLAR_GUARDED_BY(mutex_);  // for the next allocate or trim
 
   // The last field: its thread ends before anything that it looks at.
   std::unique_ptr<Poller> poller_;  // null: allocate and free look after pending blocks

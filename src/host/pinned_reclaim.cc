@@ -56,7 +56,7 @@ void PinnedAllocator::watch(const std::vector<PinnedBlock*>& pending) {
   }
   if (!failure.ok()) {
     MutexLock lock(mutex_);
-    note_late(failure);
+    defer_error(failure);
   }
   if (poller_ != nullptr && !poller_->wake()) collect_finished(IfBusy::kReturn);
 }
@@ -96,7 +96,7 @@ void PinnedAllocator::end_collecting(const std::vector<PinnedBlock*>& finished,
   {
     MutexLock lock(mutex_);
     for (PinnedBlock* block : finished) make_free(block);
-    if (!failure.ok()) note_late(failure);
+    if (!failure.ok()) defer_error(failure);
     collecting_ = false;
     collected_.notify_all();
   }
@@ -111,7 +111,7 @@ Status PinnedAllocator::trim() {
   collect_stranded();
   release_cached();
   MutexLock lock(mutex_);
-  return std::exchange(late_error_, {});
+  return std::exchange(deferred_error_, {});
 }
 
 void PinnedAllocator::release_cached() {
@@ -142,7 +142,7 @@ void PinnedAllocator::give_back_unwanted() {
       took_ns = clock_.now_ns() - began_ns;
     }
     if (!given_back.ok()) {
-      note_late(given_back);
+      defer_error(given_back);
       by_address_.emplace(block->memory.begin, block);
       block->pool->cache.insert(block);
       continue;
@@ -158,9 +158,9 @@ void PinnedAllocator::give_back_unwanted() {
   }
 }
 
-void PinnedAllocator::note_late(const Status& failure) {
+void PinnedAllocator::defer_error(const Status& failure) {
   ++stats_.late_errors;
-  if (late_error_.ok()) late_error_ = failure;
+  if (deferred_error_.ok()) deferred_error_ = failure;
 }
 
 // --- looking

@@ -14,7 +14,7 @@ namespace ashlar {
 
 constinit thread_local ThreadContext* ThreadContext::own = nullptr;
 
-ThreadContext& ThreadContext::mine() {
+ThreadContext& ThreadContext::current() {
   // The pointer is gone before what it points to, should somebody record while the thread ends.
   struct Owned {
     ThreadContext context;
@@ -26,16 +26,18 @@ ThreadContext& ThreadContext::mine() {
 }
 
 void push_compile_context(std::string name) {
-  ThreadContext::mine().compile_contexts.push_back(std::move(name));
+  ThreadContext::current().compile_contexts.push_back(std::move(name));
 }
 
 void pop_compile_context() {
-  std::vector<std::string>& contexts = ThreadContext::mine().compile_contexts;
+  std::vector<std::string>& contexts = ThreadContext::current().compile_contexts;
   if (!contexts.empty()) contexts.pop_back();
 }
 
-void set_user_metadata(std::string text) { ThreadContext::mine().user_metadata = std::move(text); }
-std::string user_metadata() { return ThreadContext::mine().user_metadata; }
+void set_user_metadata(std::string text) {
+  ThreadContext::current().user_metadata = std::move(text);
+}
+std::string user_metadata() { return ThreadContext::current().user_metadata; }
 
 // --- beginning and ending
 // --------------------------------------------------------------------------
@@ -73,7 +75,7 @@ void History::stop() {
 }
 
 void History::clear() {
-  pieces_.clear();
+  chunks_.clear();
   count_ = next_ = 0;
   annotations_.clear();
   next_annotation_ = 0;
@@ -88,10 +90,10 @@ void History::resize(size_t max_entries) {
   for (size_t age = std::min(count_, max_entries); age > 0; --age) {
     kept.push_back(slot((next_ + count_ - age) % count_));
   }
-  pieces_.clear();
+  chunks_.clear();
   count_ = kept.size();
   for (size_t i = 0; i < count_; ++i) {
-    if (i % kPieceSlots == 0) pieces_.push_back(std::make_unique<Piece>());
+    if (i % kChunkSlots == 0) chunks_.push_back(std::make_unique<Chunk>());
     slot(i) = kept[i];
   }
   next_ = count_ % max_entries;
@@ -124,25 +126,25 @@ StackId History::capture_now(const void* first) {
   return stacks_.intern({std::span(words).first(count), provided, std::move(provider)});
 }
 
-void History::keep(Act act, const std::string* text) {
-  const ThreadContext* said = ThreadContext::mine_if_any();
+void History::record_slow(Operation operation, const std::string* text) {
+  const ThreadContext* said = ThreadContext::current_or_null();
   const std::string* metadata = text;
   if (metadata == nullptr && said != nullptr) metadata = &said->user_metadata;
   const bool has_compile_context = said != nullptr && !said->compile_contexts.empty();
   const bool has_metadata = metadata != nullptr && !metadata->empty();
   BiasedLock lock(mutex_);
   if (!is_on()) return;
-  if (skipped_ != 0 && act.is_whole_free) {
+  if (skipped_ != 0 && operation.is_immediate_free) {
     const bool skips_first = skips(TraceAction::kFreeRequested);
-    act.is_whole_free = !skips_first && !skips(TraceAction::kFreeCompleted);
-    if (skips_first) act.action = TraceAction::kFreeCompleted;
+    operation.is_immediate_free = !skips_first && !skips(TraceAction::kFreeCompleted);
+    if (skips_first) operation.action = TraceAction::kFreeCompleted;
   }
-  if (skips(act.action)) return;
+  if (skips(operation.action)) return;
   if (strings_.size() / 4 > options_.max_entries) drop_unused_strings();
-  if (next_ == pieces_.size() * kPieceSlots) pieces_.push_back(std::make_unique<Piece>());
-  if (context() < RecordContext::kAlloc) act.stack = {};
+  if (next_ == chunks_.size() * kChunkSlots) chunks_.push_back(std::make_unique<Chunk>());
+  if (context() < RecordContext::kAlloc) operation.stack = {};
   Slot& kept = slot(next_);
-  kept.act = act;
+  kept.operation = operation;
   kept.ticks = ticks_now();
   kept.compile_context = has_compile_context ? intern(said->compile_contexts.back()) : StringId();
   kept.user_metadata = has_metadata ? intern(*metadata) : StringId();
@@ -194,40 +196,40 @@ std::vector<TraceEntry> History::entries(size_t max_entries, size_t left_out) co
     if (newest_first.size() == max_entries) return;
     TraceEntry& entry = newest_first.emplace_back();
     entry.action = action;
-    entry.stack = kept.act.stack;
+    entry.stack = kept.operation.stack;
     entry.compile_context = kept.compile_context;
     entry.user_metadata = kept.user_metadata;
-    entry.address = kept.act.address;
-    entry.bytes = kept.act.bytes;
-    entry.stream = kept.act.stream;
-    entry.pool = kept.act.pool;
+    entry.address = kept.operation.address;
+    entry.bytes = kept.operation.bytes;
+    entry.stream = kept.operation.stream;
+    entry.pool = kept.operation.pool;
     entry.time_us = static_cast<int64_t>(kept.ticks);
   };
   for (size_t age = 1 + left_out; age <= count_; ++age) {
     const Slot& kept = slot((next_ + count_ - age) % count_);
-    if (kept.act.is_whole_free) add(kept, TraceAction::kFreeCompleted);
-    add(kept, kept.act.action);
+    if (kept.operation.is_immediate_free) add(kept, TraceAction::kFreeCompleted);
+    add(kept, kept.operation.action);
   }
   std::reverse(newest_first.begin(), newest_first.end());
   return newest_first;
 }
 
-History::Moment History::now() const {
+History::Position History::position() const {
   BiasedLock lock(mutex_);
   if (count_ == 0) return {};
   const size_t newest = (next_ + count_ - 1) % count_;
   return {newest, slot(newest).ticks};
 }
 
-void History::read_into(Snapshot& snapshot, DeviceIndex device, const Moment& moment) const {
+void History::read_into(Snapshot& snapshot, DeviceIndex device, const Position& position) const {
   BiasedLock lock(mutex_);
   clock_.calibrate();
   if (snapshot.device_traces.size() <= device.value()) {
     snapshot.device_traces.resize(device.value() + 1);
   }
   std::vector<TraceEntry>& trace = snapshot.device_traces[device.value()];
-  const bool is_cut = reaches(moment);
-  const size_t later_count = is_cut ? (next_ + count_ - 1 - moment.place) % count_ : 0;
+  const bool is_cut = reaches(position);
+  const size_t later_count = is_cut ? (next_ + count_ - 1 - position.index) % count_ : 0;
   trace = entries(options_.max_entries, later_count);
   for (TraceEntry& entry : trace) {
     entry.device = device;
@@ -235,21 +237,21 @@ void History::read_into(Snapshot& snapshot, DeviceIndex device, const Moment& mo
   }
   for (size_t i = 0; i < annotations_.size(); ++i) {
     Annotation annotation = annotations_[(next_annotation_ + i) % annotations_.size()];
-    if (is_cut && static_cast<uint64_t>(annotation.time_us) > moment.ticks) continue;
+    if (is_cut && static_cast<uint64_t>(annotation.time_us) > position.ticks) continue;
     annotation.time_us = clock_.unix_us(static_cast<uint64_t>(annotation.time_us));
     snapshot.annotations.push_back(std::move(annotation));
   }
   snapshot.tables.strings = strings_;
-  date_locked(snapshot.extents);
+  convert_times_locked(snapshot.extents);
 }
 
-void History::date(std::vector<SnapshotExtent>& extents) const {
+void History::convert_times(std::vector<SnapshotExtent>& extents) const {
   BiasedLock lock(mutex_);
   clock_.calibrate();
-  date_locked(extents);
+  convert_times_locked(extents);
 }
 
-void History::date_locked(std::vector<SnapshotExtent>& extents) const {
+void History::convert_times_locked(std::vector<SnapshotExtent>& extents) const {
   for (SnapshotExtent& extent : extents) {
     for (SnapshotMapping& mapping : extent.mappings) {
       mapping.made_us = clock_.unix_us(static_cast<uint64_t>(mapping.made_us));

@@ -45,45 +45,46 @@ class History {
   // Stamps time and the thread's context on the entry, and keeps it. Entries name a stack only from
   // level kAlloc on. `text` replaces what the thread has said, if it is given.
   void record(const TraceEntry& entry, const std::string* text = nullptr) {
-    if (is_on()) keep(act_of(entry), text);
+    if (is_on()) record_slow(operation_of(entry), text);
   }
   // The same for who has no entry yet, and for two of them at once.
-  struct Act {
+  struct Operation {
     TraceAction action = TraceAction::kAlloc;
-    bool is_whole_free = false;  // asked for, and done at once: kFreeRequested and kFreeCompleted
+    bool is_immediate_free =
+        false;  // asked for, and done at once: kFreeRequested and kFreeCompleted
     StackId stack{};
     DeviceAddress address{};
     size_t bytes = 0;
     StreamId stream{};
     PoolId pool{};
   };
-  void record(const Act& act) {
-    if (is_on()) keep(act, nullptr);
+  void record(const Operation& operation) {
+    if (is_on()) record_slow(operation, nullptr);
   }
   // For who counts nanoseconds: `make` gives the act, which goes from registers to the ring where
   // nothing more is to be done.
   template <typename Make>
-  [[gnu::always_inline]] void record_at_once(const Make& make) {
-    if (!keep_at_once(make)) keep(make(), nullptr);
+  [[gnu::always_inline]] void record_fast(const Make& make) {
+    if (!try_record_fast(make)) record_slow(make(), nullptr);
   }
   void annotate(DeviceIndex device, std::vector<std::pair<std::string, std::string>> fields);
 
   // A moment between two acts. Where an engine asks under its locks, it is the engine's own.
-  struct Moment {
-    size_t place = SIZE_MAX;  // in the ring, of the act before it; SIZE_MAX: there was none
-    uint64_t ticks = 0;       // of that act, which is another once its place is
+  struct Position {
+    size_t index = SIZE_MAX;  // in the ring, of the operation before it; SIZE_MAX: there was none
+    uint64_t ticks = 0;       // of that operation, which is another once its place is
   };
-  Moment now() const;
+  Position position() const;
 
   // Appends what there was at a moment to a snapshot, oldest first: entries as one device's trace,
   // annotations, and the texts they name. Stack ids are still this history's. Dates its extents,
   // too. A ring so short that nothing of then is left gives what came later.
-  void read_into(Snapshot& snapshot, DeviceIndex device, const Moment& moment) const;
+  void read_into(Snapshot& snapshot, DeviceIndex device, const Position& position) const;
   void read_into(Snapshot& snapshot, DeviceIndex device) const {
-    read_into(snapshot, device, Moment());
+    read_into(snapshot, device, Position());
   }
   // Mappings carry ticks until here; then the time that an entry of that moment would have.
-  void date(std::vector<SnapshotExtent>& extents) const;
+  void convert_times(std::vector<SnapshotExtent>& extents) const;
   const StackTable& stacks() const { return stacks_; }
 
  private:
@@ -91,32 +92,32 @@ class History {
 
   // What is kept of an act: one line of the cache.
   struct Slot {
-    Act act;
+    Operation operation;
     uint64_t ticks = 0;
     StringId compile_context{};
     StringId user_metadata{};
   };
-  static Act act_of(const TraceEntry& entry) {
+  static Operation operation_of(const TraceEntry& entry) {
     return {entry.action, false, entry.stack, entry.address, entry.bytes, entry.stream, entry.pool};
   }
-  void keep(Act act, const std::string* text);
+  void record_slow(Operation operation, const std::string* text);
   // What nearly every act is: by the thread that records all the time, which has said nothing.
   // False: there is more to it.
   template <typename Make>
-  [[gnu::always_inline]] bool keep_at_once(const Make& make)
+  [[gnu::always_inline]] bool try_record_fast(const Make& make)
       ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
     const OwnedLock lock(mutex_);
     const bool is_simple =
-        lock.is_held() && ThreadContext::mine_if_any() == nullptr && skipped_ == 0;
+        lock.is_held() && ThreadContext::current_or_null() == nullptr && skipped_ == 0;
     if (!is_simple) return false;
     if (next_ == count_) {  // never again once the ring is full
-      if (next_ == pieces_.size() * kPieceSlots) return false;
+      if (next_ == chunks_.size() * kChunkSlots) return false;
       ++count_;
     }
     Slot& kept = slot(next_);
     kept.ticks = ticks_now();  // first: it takes longest, and nothing waits for it
-    kept.act = make();
-    if (context() < RecordContext::kAlloc) kept.act.stack = {};
+    kept.operation = make();
+    if (context() < RecordContext::kAlloc) kept.operation.stack = {};
     kept.compile_context = {};
     kept.user_metadata = {};
     next_ = next_ + 1 == options_.max_entries ? 0 : next_ + 1;
@@ -127,24 +128,24 @@ class History {
   }
 
   // Grows by pieces, so that a ring of millions costs nothing before it is needed, and never moves.
-  static constexpr size_t kPieceSlots = 4096;
-  using Piece = std::array<Slot, kPieceSlots>;
+  static constexpr size_t kChunkSlots = 4096;
+  using Chunk = std::array<Slot, kChunkSlots>;
 
   Slot& slot(size_t index) ASHLAR_REQUIRES(mutex_) {
-    return (*pieces_[index / kPieceSlots])[index % kPieceSlots];
+    return (*chunks_[index / kChunkSlots])[index % kChunkSlots];
   }
   const Slot& slot(size_t index) const ASHLAR_REQUIRES(mutex_) {
-    return (*pieces_[index / kPieceSlots])[index % kPieceSlots];
+    return (*chunks_[index / kChunkSlots])[index % kChunkSlots];
   }
   // Whether the act before a moment is still in the ring.
-  bool reaches(const Moment& moment) const ASHLAR_REQUIRES(mutex_) {
-    return moment.place < count_ && slot(moment.place).ticks == moment.ticks;
+  bool reaches(const Position& position) const ASHLAR_REQUIRES(mutex_) {
+    return position.index < count_ && slot(position.index).ticks == position.ticks;
   }
   // In order of age, as many of the newest as are asked for, but for those in the newest
   // `left_out` slots; times are still ticks.
   std::vector<TraceEntry> entries(size_t max_entries, size_t left_out) const
       ASHLAR_REQUIRES(mutex_);
-  void date_locked(std::vector<SnapshotExtent>& extents) const ASHLAR_REQUIRES(mutex_);
+  void convert_times_locked(std::vector<SnapshotExtent>& extents) const ASHLAR_REQUIRES(mutex_);
   void resize(size_t max_entries) ASHLAR_REQUIRES(mutex_);
   void clear() ASHLAR_REQUIRES(mutex_);
   StringId intern(const std::string& text) ASHLAR_REQUIRES(mutex_);
@@ -160,7 +161,7 @@ class History {
   HistoryOptions options_ ASHLAR_GUARDED_BY(mutex_);
   uint32_t skipped_ ASHLAR_GUARDED_BY(mutex_) = 0;  // a bit for each action
   mutable TickClock clock_ ASHLAR_GUARDED_BY(mutex_);
-  std::vector<std::unique_ptr<Piece>> pieces_ ASHLAR_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<Chunk>> chunks_ ASHLAR_GUARDED_BY(mutex_);
   size_t count_ ASHLAR_GUARDED_BY(mutex_) = 0;  // slots in the ring
   size_t next_ ASHLAR_GUARDED_BY(mutex_) = 0;   // where the next one goes
   std::vector<Annotation> annotations_ ASHLAR_GUARDED_BY(mutex_);

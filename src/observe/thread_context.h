@@ -13,10 +13,10 @@ struct ThreadContext {
   std::string user_metadata;
 
   // The calling thread's own.
-  static ThreadContext& mine();
+  static ThreadContext& current();
   // Null: it has said nothing so far. Most threads never do, and then even looking for what they
   // said would be felt.
-  static const ThreadContext* mine_if_any() { return own; }
+  static const ThreadContext* current_or_null() { return own; }
 
  private:
   static constinit thread_local ThreadContext* own;

@@ -170,7 +170,7 @@ Status Imports::collect() {
   MutexLock lock(mutex_);
   closing_.insert(closing_.end(), std::make_move_iterator(left.begin()),
                   std::make_move_iterator(left.end()));
-  return std::exchange(late_error_, {});
+  return std::exchange(deferred_error_, {});
 }
 
 Result<bool> Imports::is_done(Closing& closing) {
@@ -282,7 +282,7 @@ void Imports::retry_leftovers() {
 void Imports::report(const Status& failure) {
   if (failure.ok()) return;
   MutexLock lock(mutex_);
-  if (late_error_.ok()) late_error_ = failure;
+  if (deferred_error_.ok()) deferred_error_ = failure;
 }
 
 }  // namespace ashlar

@@ -99,7 +99,7 @@ class Imports {
   std::vector<Closing> closing_ ASHLAR_GUARDED_BY(mutex_);
   // Whose closing failed: tried again with the next collect.
   std::vector<std::unique_ptr<ImportedRange>> leftovers_ ASHLAR_GUARDED_BY(mutex_);
-  Status late_error_ ASHLAR_GUARDED_BY(mutex_);
+  Status deferred_error_ ASHLAR_GUARDED_BY(mutex_);
 };
 
 }  // namespace ashlar

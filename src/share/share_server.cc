@@ -61,7 +61,7 @@ ShareServer::~ShareServer() {
 
 Result<std::string> ShareServer::share(Block* block) {
   engine_.pin(block);  // first: what is held is not paused, and its memory stays what it is
-  const BlockMemory memory = engine_.memory_of(block);
+  const BlockMemory memory = engine_.block_memory(block);
   Result<ShareHandle> handle = describe(*block, memory);
   Status ready = handle.status();
   if (ready.ok()) {

@@ -58,7 +58,7 @@ TEST_P(EngineCheckpointContract, BlocksAllocatedSinceAreFreedAndThoseFreedSinceA
   const std::vector<Block*> now = {kept, allocate(kKiB), allocate(2 * kMiB, side),
                                    allocate(9 * kMiB)};
   const std::vector<DeviceAddress> live = addresses(now);
-  const CheckpointChange change = restore(checkpoint);
+  const RestoreResult change = restore(checkpoint);
   EXPECT_EQ(sorted(change.freed), live);
   EXPECT_EQ(sight_of(change.allocated), before);
   EXPECT_EQ(stats().allocated_bytes.all.current, allocated_bytes);
@@ -82,7 +82,7 @@ TEST_P(EngineCheckpointContract, WhatABlockHoldsStaysIfItWasNotFreed) {
     fill(added, 0xEE);
     if (bytes > kMiB) free(added);
   }
-  const CheckpointChange change = restore(checkpoint);
+  const RestoreResult change = restore(checkpoint);
   EXPECT_EQ(sight_of(change.allocated), before);
   for (const Block* block : change.allocated) {
     const size_t bytes = block->requested_bytes;
@@ -108,7 +108,7 @@ TEST_P(EngineCheckpointContract, MemoryThatWasCutDifferentlySinceIsPutBack) {
       fill(allocate(bytes), 0xEE);
       fill(allocate(bytes + 512, side), 0xEE, side);
     }
-    const CheckpointChange change = restore(checkpoint);
+    const RestoreResult change = restore(checkpoint);
     EXPECT_EQ(change.freed.size(), 6U);
     ASSERT_EQ(sight_of(change.allocated), before) << "round " << round;
     // Each has memory of its own, and so has what comes next.
@@ -124,7 +124,7 @@ TEST_P(EngineCheckpointContract, APoolThatWasEmptyIsEmptyAgain) {
   const PoolCheckpoint checkpoint = take();
   allocate(512);
   allocate(30 * kMiB);
-  const CheckpointChange change = restore(checkpoint);
+  const RestoreResult change = restore(checkpoint);
   EXPECT_EQ(change.freed.size(), 2U);
   EXPECT_TRUE(change.allocated.empty());
   EXPECT_EQ(active_count(), 0);
@@ -146,7 +146,7 @@ TEST_P(EngineCheckpointContract, OtherPoolsAreNotTouched) {
   Block* outside = allocate(5 * kMiB);
   fill(other_pools, 1);
   fill(outside, 2);
-  const CheckpointChange change = restore(checkpoint);
+  const RestoreResult change = restore(checkpoint);
   EXPECT_TRUE(change.freed.empty());
   ASSERT_EQ(addresses(change.allocated), std::vector{inside_at});
   fill(change.allocated.front(), 3);

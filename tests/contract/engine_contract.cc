@@ -183,8 +183,8 @@ void EngineContract::route(PoolId pool, StreamId only) {
   must(engine().begin_routing(pool, [only](StreamId stream) { return stream == only; }));
 }
 
-CheckpointChange EngineContract::restore(const PoolCheckpoint& checkpoint) {
-  CheckpointChange change = must(engine().restore(checkpoint));
+RestoreResult EngineContract::restore(const PoolCheckpoint& checkpoint) {
+  RestoreResult change = must(engine().restore(checkpoint));
   for (const DeviceAddress address : change.freed) {
     EXPECT_EQ(live_.erase(address), 1U) << "nothing was allocated at " << address.value();
   }

@@ -113,7 +113,7 @@ class EngineContract : public testing::TestWithParam<EngineUnderTest> {
   void end_route(PoolId pool) { must(engine().end_routing(pool)); }
   bool exists(PoolId pool) { return engine().pool_use_count(pool).ok(); }
   // The test's blocks of that pool are those of the checkpoint now.
-  CheckpointChange restore(const PoolCheckpoint& checkpoint);
+  RestoreResult restore(const PoolCheckpoint& checkpoint);
   // Where the engine says the block came from.
   PoolId pool_of(const Block* block) const { return pools_.at(block->address); }
 

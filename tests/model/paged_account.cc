@@ -87,7 +87,7 @@ void PagedRun::take_account(const Block& block) {
   if (found == active_.end()) return disagree("a block that trackers do not know");
   found->second.bytes = block.bytes;
   count(found->second, 1, /*allocated=*/true, /*is_active=*/true);
-  const BlockMemory memory = engine_->memory_of(&block);
+  const BlockMemory memory = engine_->block_memory(&block);
   if (!memory.range.contains(AddressRange{block.address, block.bytes})) {
     return disagree("a block outside of its memory");
   }

@@ -73,13 +73,13 @@ const Reducing kTwoShot = [](const Handle& handle) {
 
 class SymmetricBlows : public ::testing::TestWithParam<Blow> {
  protected:
-  // `touch` of `memory_of`'s memory is when the blow comes.
-  static void all_reduce(const Reducing& reduce, int memory_of, Touch touch) {
+  // `touch` of `block_memory`'s memory is when the blow comes.
+  static void all_reduce(const Reducing& reduce, int block_memory, Touch touch) {
     const Blow blow = GetParam();
     Ranks ranks(3, [&](const BareRank& rank) -> std::string {
       SymmetricRank own(rank, kBytes);
       reduce(own.handle);
-      if (rank.rank == kVictim) lay_in(own, memory_of, touch, blow.signal);
+      if (rank.rank == kVictim) lay_in(own, block_memory, touch, blow.signal);
       return fail_in([&]() -> Status {
         try {
           reduce(own.handle);

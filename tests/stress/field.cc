@@ -38,7 +38,7 @@ Field::~Field() { calm_down(); }
 
 // --- memory -------------------------------------------------------------------------------------
 
-Result<Held> Field::allocate(size_t device, const Request& request) {
+Result<Held> Field::allocate(size_t device, const AllocationRequest& request) {
   // As the facades do it.
   Block* at_once = engine(device).allocate_fast(request.bytes, request.stream);
   const Result<Block*> block =

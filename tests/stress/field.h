@@ -51,7 +51,7 @@ class Field {
   // --- memory -----------------------------------------------------------------------------------
 
   // A block, stamped by work on its stream.
-  Result<Held> allocate(size_t device, const Request& request);
+  Result<Held> allocate(size_t device, const AllocationRequest& request);
   void free(const Held& held);
   void stamp(const Held& held);
 

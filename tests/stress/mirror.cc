@@ -47,7 +47,7 @@ void Mirror::expect_told(const Block& block) const {
     const std::lock_guard lock(mutex_);
     if (covers({block.address, block.bytes})) return;
   }
-  EXPECT_NE(engine_.memory_of(&block).origin, BlockMemory::Origin::kExtents)
+  EXPECT_NE(engine_.block_memory(&block).origin, BlockMemory::Origin::kExtents)
       << "the block at " << block.address.value() << " is in memory that nobody was told of";
 }
 

@@ -84,7 +84,7 @@ class PagedConcurrencyStress : public ::testing::TestWithParam<PagedPolicy> {
       const AllocatorStats stats = field_->engine(device).stats();
       EXPECT_EQ(stats.allocation.all.current, static_cast<int64_t>(live_count));
       field_->mirror(device).expect_true();
-      for (const SnapshotExtent& extent : field_->engine(device).holdings().extents) {
+      for (const SnapshotExtent& extent : field_->engine(device).take_snapshot().extents) {
         if (extent.mappings.size() > 1) ++stitched_count_;
       }
     }

@@ -26,7 +26,7 @@ Session::~Session() {
     expect_clear(trimmed);  // another thread's trim came first
 }
 
-Result<Held> Session::allocate(const Request& request) {
+Result<Held> Session::allocate(const AllocationRequest& request) {
   const Wanted wanted(pool_);
   Result<Held> held = field_.allocate(device_, request);
   if (held.ok() && options_.never_remap) expect_not_remapped(*held);
@@ -34,7 +34,7 @@ Result<Held> Session::allocate(const Request& request) {
 }
 
 void Session::expect_not_remapped(const Held& held) {
-  const BlockMemory memory = field_.engine(device_).memory_of(held.block);
+  const BlockMemory memory = field_.engine(device_).block_memory(held.block);
   if (memory.origin != BlockMemory::Origin::kExtents) return;
   const auto [known, is_new] = registered_.emplace(memory.extents.front(), memory.range.begin);
   EXPECT_EQ(known->second, memory.range.begin) << "memory is not where it was registered";

@@ -19,7 +19,7 @@ class Session {
   Session& operator=(const Session&) = delete;
 
   size_t device() const { return device_; }
-  Result<Held> allocate(const Request& request);
+  Result<Held> allocate(const AllocationRequest& request);
 
  private:
   void expect_not_remapped(const Held& held);

@@ -58,7 +58,7 @@ void Worker::allocate() {
   const size_t bytes = draw_bytes();
   while (!live_.empty() && live_.bytes() + bytes > kMostLiveBytes) free_one();
   const size_t device = session_ ? session_->device() : random_.below(kDeviceCount);
-  const Request request{bytes, field_.any_stream(device, random_)};
+  const AllocationRequest request{bytes, field_.any_stream(device, random_)};
   const Result<Held> held =
       session_ ? session_->allocate(request) : field_.allocate(device, request);
   if (held.ok()) live_.add(*held);
@@ -125,7 +125,7 @@ void Worker::trim_to() {
 // At whatever moment the others are: each extent is told once, and those at home are what segments
 // are made of. Pools that are paused, or about to be, are on their way.
 void Worker::take_snapshot() {
-  const Holdings held = field_.engine(random_.below(kDeviceCount)).holdings();
+  const EngineSnapshot held = field_.engine(random_.below(kDeviceCount)).take_snapshot();
   std::set<PoolId> paused;
   size_t segment_bytes = 0;
   for (const SnapshotSegment& segment : held.segments) {

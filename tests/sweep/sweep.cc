@@ -98,9 +98,9 @@ void Workload::hold_and_let_go() {
   use_last();
   Block* block = live_.back();
   live_.pop_back();
-  engine().hold(block);
+  engine().pin(block);
   expect_clear(engine().free(block));
-  engine().let_go(block);
+  engine().unpin(block);
 }
 
 void Workload::use_pools() {
@@ -207,7 +207,7 @@ void Workload::free_all() {
 
 void Workload::restore(const PoolCheckpoint& checkpoint) {
   const size_t before = live_.size();
-  const Result<CheckpointChange> change = engine().restore(checkpoint);
+  const Result<RestoreResult> change = engine().restore(checkpoint);
   expect_clear(change.status());
   if (!change.ok()) return;
   EXPECT_EQ(change->freed.size(), before);

@@ -84,7 +84,7 @@ void DriverPoolSource::free(DeviceAddress address, size_t) {
   const bool waits = done.is(StatusKind::kUnsupported) || done.is(StatusKind::kInvalidArgument);
   MutexLock lock(mutex_);
   left_.push_back(freed);
-  if (!waits && late_error_.ok()) late_error_ = std::move(done);
+  if (!waits && deferred_error_.ok()) deferred_error_ = std::move(done);
 }
 
 // kUnsupported: the stream is capturing. kInvalidArgument: it is gone.
@@ -179,12 +179,12 @@ void DriverPoolSource::reset_peaks() {
   Status reset = relaxed.status().ok() ? device_.reset_pool_peaks() : relaxed.status();
   if (reset.ok()) return;
   MutexLock lock(mutex_);
-  if (late_error_.ok()) late_error_ = std::move(reset);
+  if (deferred_error_.ok()) deferred_error_ = std::move(reset);
 }
 
 Status DriverPoolSource::take_late_error() {
   MutexLock lock(mutex_);
-  return std::exchange(late_error_, {});
+  return std::exchange(deferred_error_, {});
 }
 
 // --- captures -----------------------------------------------------------------------------------

@@ -73,7 +73,7 @@ class DriverPoolSource final : public SegmentSource {
   std::map<StreamId, uint64_t> freed_on_ ASHLAR_GUARDED_BY(mutex_);
   std::vector<Freed> left_ ASHLAR_GUARDED_BY(mutex_);
   int capture_count_ ASHLAR_GUARDED_BY(mutex_) = 0;
-  Status late_error_ ASHLAR_GUARDED_BY(mutex_);
+  Status deferred_error_ ASHLAR_GUARDED_BY(mutex_);
 };
 
 }  // namespace ashlar

@@ -13,12 +13,12 @@ class ASHLAR_SCOPED_CAPABILITY ClassicEngine::Act {
  public:
   Act(ClassicEngine& engine, StackId stack) ASHLAR_ACQUIRE(engine.mutex_) : engine_(engine) {
     engine_.mutex_.lock();
-    engine_.acting_stack_ = stack;
+    engine_.caller_stack_ = stack;
   }
   ~Act() ASHLAR_RELEASE() {
     engine_.give_back_to_sources();
     engine_.mutex_.unlock();
-    engine_.hooks_.tell();
+    engine_.hooks_.notify();
   }
   Act(const Act&) = delete;
   Act& operator=(const Act&) = delete;
@@ -31,12 +31,12 @@ class ASHLAR_SCOPED_CAPABILITY ClassicEngine::Act {
 class ASHLAR_SCOPED_CAPABILITY ClassicEngine::Pause {
  public:
   explicit Pause(ClassicEngine& engine) ASHLAR_RELEASE(engine.mutex_)
-      : engine_(engine), stack_(engine.acting_stack_) {
+      : engine_(engine), stack_(engine.caller_stack_) {
     engine_.mutex_.unlock();
   }
   ~Pause() ASHLAR_RELEASE() {
     engine_.mutex_.lock();
-    engine_.acting_stack_ = stack_;
+    engine_.caller_stack_ = stack_;
   }
   Pause(const Pause&) = delete;
   Pause& operator=(const Pause&) = delete;

@@ -41,7 +41,7 @@ Result<std::vector<ClassicBlock*>> ClassicEngine::adopt(const SnapshotSegment& s
     (is_active ? active : to_free).push_back(block);
   }
   for (ClassicBlock* block : to_free) (void)free_locked(block).ok();
-  hooks_.forget_untold();  // what led here is not part of the replay
+  hooks_.discard_queued();  // what led here is not part of the replay
   return active;
 }
 

@@ -7,7 +7,6 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "engine/checkpoint_rules.h"
 #include "engine/classic/act.h"
 
 namespace ashlar::classic {
@@ -49,7 +48,7 @@ Result<PoolCheckpoint> ClassicEngine::checkpoint(PoolId id) {
   if (routes_.is_freeable(id)) {
     return Status::invalid_argument(text("pool ", id, " was let go: it has no checkpoint"));
   }
-  if (Status collected = collect_set_aside(); !collected.ok()) return collected;
+  if (Status collected = collect_deferred(); !collected.ok()) return collected;
   PoolCheckpoint taken{id, {}};
   for (const ClassicBlock* first : first_blocks_of(*pool)) {
     SegmentRecord segment{first->pool->is_small(), {}, first->stream};
@@ -78,16 +77,16 @@ std::vector<ClassicBlock*> ClassicEngine::first_blocks_of(const PrivatePool& poo
 // --- restoring
 // ------------------------------------------------------------------------------------
 
-Result<CheckpointChange> ClassicEngine::restore(const PoolCheckpoint& checkpoint) {
+Result<RestoreResult> ClassicEngine::restore(const PoolCheckpoint& checkpoint) {
   Act act(*this, {});
   return restore_locked(checkpoint);
 }
 
 // Checked in full before anything changes: a restore that fails leaves the pool as it was.
-Result<CheckpointChange> ClassicEngine::restore_locked(const PoolCheckpoint& checkpoint) {
+Result<RestoreResult> ClassicEngine::restore_locked(const PoolCheckpoint& checkpoint) {
   const PrivatePool* pool = find_pool(checkpoint.pool);
   if (pool == nullptr) return no_such_pool(checkpoint.pool);
-  if (Status collected = collect_set_aside(); !collected.ok()) return collected;
+  if (Status collected = collect_deferred(); !collected.ok()) return collected;
   std::vector<AddressRange> runs_now;
   std::vector<ClassicBlock*> allocated;
   for (ClassicBlock* first : first_blocks_of(*pool)) {
@@ -111,7 +110,7 @@ Result<CheckpointChange> ClassicEngine::restore_locked(const PoolCheckpoint& che
     }
   }
 
-  CheckpointChange change;
+  RestoreResult change;
   for (ClassicBlock* block : allocated) {
     change.freed.push_back(block->address);
     if (Status freed = free_locked(block); !freed.ok()) return freed;
@@ -125,7 +124,7 @@ Result<CheckpointChange> ClassicEngine::restore_locked(const PoolCheckpoint& che
 // Each mapped run of the segment begins a free block now, which is no shorter. It is cut as
 // recorded, whatever the rules for splitting say today, and what was free then becomes free again.
 void ClassicEngine::restore_segment(const PrivatePool& pool, const SegmentRecord& segment,
-                                    CheckpointChange& change) {
+                                    RestoreResult& change) {
   const FreePool& free = segment.is_small ? pool.small : pool.large;
   std::vector<ClassicBlock*> to_free;
   ClassicBlock* rest = nullptr;  // the free block that the next record is cut from

@@ -43,18 +43,18 @@ ClassicEngine::~ClassicEngine() {
         size_t bytes = 0;
         for (const ClassicBlock* part = block; part != nullptr; part = part->next)
           bytes += part->bytes;
-        returned_.add(source, {block->address, bytes});
+        return_queue_.add(source, {block->address, bytes});
       } else {
         (void)device_.free(block->address).ok();
       }
     });
   }
-  returned_.give_back(device_);
+  return_queue_.flush(device_);
 }
 
 // --- allocate -----------------------------------------------------------------------------------
 
-Result<Block*> ClassicEngine::allocate(const Request& request) {
+Result<Block*> ClassicEngine::allocate(const AllocationRequest& request) {
   if (request.bytes == 0) return Status::invalid_argument("cannot allocate 0 B");
   if (request.bytes >= kUnreasonableBytes) {
     return Status::out_of_memory(
@@ -67,7 +67,7 @@ Result<Block*> ClassicEngine::allocate(const Request& request) {
 }
 
 Result<ClassicBlock*> ClassicEngine::allocate_locked(Search& search) {
-  if (!late_error_.ok()) return std::exchange(late_error_, {});
+  if (!deferred_error_.ok()) return std::exchange(deferred_error_, {});
   const StreamId stream = search.request.stream;
   if (Status collected = collect_waiting(stream); !collected.ok()) return collected;
   search.block_bytes = sizes_.block_bytes(search.request.bytes);
@@ -206,11 +206,11 @@ void ClassicEngine::free_quietly(Block* block, StackId stack) {
   const Status freed = free(block, stack);
   if (freed.ok()) return;
   MutexLock lock(mutex_);
-  note_late(freed);
+  defer_error(freed);
 }
 
 Status ClassicEngine::free_locked(ClassicBlock* block) {
-  if (!block->is_allocated()) return freed_twice(*block);
+  if (!block->is_allocated()) return double_free_error(*block);
   block->state = BlockState::kPending;
   count_free_requested(*block);
   note(TraceAction::kFreeRequested, *block, block->requested_bytes);
@@ -287,20 +287,20 @@ Status ClassicEngine::record_stream(Block* block, const StreamUse& use) {
   return {};
 }
 
-void ClassicEngine::note_late(const Status& failure) {
-  if (late_error_.ok()) late_error_ = failure;
+void ClassicEngine::defer_error(const Status& failure) {
+  if (deferred_error_.ok()) deferred_error_ = failure;
 }
 
 Status ClassicEngine::collect_waiting(StreamId stream) {
   std::vector<Block*> finished;
-  Status collected = waiting_.collect_for(stream, finished);
+  Status collected = waiting_.collect_for_stream(stream, finished);
   make_all_free(finished);
   return collected;
 }
 
-Status ClassicEngine::collect_set_aside() {
+Status ClassicEngine::collect_deferred() {
   std::vector<Block*> finished;
-  Status collected = waiting_.collect_set_aside(finished);
+  Status collected = waiting_.collect_deferred(finished);
   make_all_free(finished);
   return collected;
 }

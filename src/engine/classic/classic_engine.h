@@ -14,7 +14,7 @@
 // adopt.cc            segments of a recorded run taken over
 // checkpoint.cc       the state of a private pool, taken and restored
 //
-// Frees that wait for other streams and captures are in waiting_frees.cc, one folder up; who hears
+// Frees that wait for other streams and captures are in pending_frees.cc, one folder up; who hears
 // of what it does, in hooks.cc there.
 //
 // Invariants (validate.cc checks them):
@@ -35,9 +35,9 @@
 #include "engine/classic/private_pool.h"
 #include "engine/engine.h"
 #include "engine/hooks.h"
-#include "engine/returned_segments.h"
+#include "engine/pending_frees.h"
+#include "engine/return_queue.h"
 #include "engine/size_policy.h"
-#include "engine/waiting_frees.h"
 
 namespace ashlar::classic {
 
@@ -63,13 +63,13 @@ class ClassicEngine : public Engine {
   ~ClassicEngine() override;
 
   Device& device() const override { return device_; }
-  Result<Block*> allocate(const Request& request) override;
+  Result<Block*> allocate(const AllocationRequest& request) override;
   Status free(Block* block, StackId stack = {}) override;
   void free_quietly(Block* block, StackId stack = {}) override;
   Status record_stream(Block* block, const StreamUse& use) override;
   void pin(Block* block) override;
   void unpin(Block* block) override;
-  BlockMemory memory_of(const Block* block) const override;
+  BlockMemory block_memory(const Block* block) const override;
   Status add_accessor(DeviceIndex accessor) override;
   bool is_accessor(DeviceIndex device) const override;
   Status trim(PoolId pool = {}, StackId stack = {}) override;
@@ -91,8 +91,8 @@ class ClassicEngine : public Engine {
   Status capture_ended() override;
   Result<std::vector<DeviceAddress>> live_in_pool(PoolId pool) const override;
   Result<PoolCheckpoint> checkpoint(PoolId pool) override;
-  Result<CheckpointChange> restore(const PoolCheckpoint& checkpoint) override;
-  Holdings holdings(std::optional<PoolId> pool = {}) override;
+  Result<RestoreResult> restore(const PoolCheckpoint& checkpoint) override;
+  EngineSnapshot take_snapshot(std::optional<PoolId> pool = {}) override;
   Status annotate(DeviceAddress address, const std::string& said) override;
   AllocatorStats stats() const override;
   void reset_peak_stats() override;
@@ -130,7 +130,7 @@ class ClassicEngine : public Engine {
 
   // One request on its way: what it asks for, and what has been found out about it.
   struct Search {
-    Request request;
+    AllocationRequest request;
     size_t block_bytes = 0;
     size_t segment_bytes = 0;
     FreePool* pool = nullptr;
@@ -172,9 +172,9 @@ class ClassicEngine : public Engine {
   // What other streams were using, as far as they have passed; for an allocation on this one.
   Status collect_waiting(StreamId stream) ASHLAR_REQUIRES(mutex_);
   // The part of it that waited for captures only.
-  Status collect_set_aside() ASHLAR_REQUIRES(mutex_);
+  Status collect_deferred() ASHLAR_REQUIRES(mutex_);
   // Of several, the first is told: the others may well follow from it.
-  void note_late(const Status& failure) ASHLAR_REQUIRES(mutex_);
+  void defer_error(const Status& failure) ASHLAR_REQUIRES(mutex_);
   bool ask_callbacks() ASHLAR_REQUIRES(mutex_);
   // Counts and notes the failure, tells observers, and puts the numbers into words.
   Status report_oom(const Search& search, const Status& why) ASHLAR_REQUIRES(mutex_);
@@ -251,9 +251,9 @@ class ClassicEngine : public Engine {
 
   // --- checkpoint.cc
   std::vector<ClassicBlock*> first_blocks_of(const PrivatePool& pool) ASHLAR_REQUIRES(mutex_);
-  Result<CheckpointChange> restore_locked(const PoolCheckpoint& checkpoint) ASHLAR_REQUIRES(mutex_);
-  void restore_segment(const PrivatePool& pool, const SegmentRecord& segment,
-                       CheckpointChange& change) ASHLAR_REQUIRES(mutex_);
+  Result<RestoreResult> restore_locked(const PoolCheckpoint& checkpoint) ASHLAR_REQUIRES(mutex_);
+  void restore_segment(const PrivatePool& pool, const SegmentRecord& segment, RestoreResult& change)
+      ASHLAR_REQUIRES(mutex_);
 
   // --- looking.cc
   void note(TraceAction action, const ClassicBlock& block, size_t bytes) ASHLAR_REQUIRES(mutex_);
@@ -271,19 +271,19 @@ class ClassicEngine : public Engine {
   FreePool small_ ASHLAR_GUARDED_BY(mutex_){true, nullptr, stats_.pools[PoolId{}]};
   std::map<PoolId, std::unique_ptr<PrivatePool>> pools_ ASHLAR_GUARDED_BY(mutex_);
   Routes routes_ ASHLAR_GUARDED_BY(mutex_);  // knows the same pools
-  WaitingFrees waiting_ ASHLAR_GUARDED_BY(mutex_);
+  PendingFrees waiting_ ASHLAR_GUARDED_BY(mutex_);
   std::vector<DeviceIndex> accessors_ ASHLAR_GUARDED_BY(mutex_);  // outlive the segments
   std::vector<std::unique_ptr<ExpandableSegment>> expandable_ ASHLAR_GUARDED_BY(mutex_);
   std::map<StreamId, std::string> stream_classes_ ASHLAR_GUARDED_BY(mutex_);
   std::map<std::string, double> default_class_fractions_ ASHLAR_GUARDED_BY(mutex_);
   size_t held_bytes_ ASHLAR_GUARDED_BY(mutex_) = 0;     // from the device, segments of all kinds
   size_t growing_bytes_ ASHLAR_GUARDED_BY(mutex_) = 0;  // asked of the device now, unlocked
-  ReturnedSegments returned_;
+  ReturnQueue return_queue_;
   double memory_fraction_ ASHLAR_GUARDED_BY(mutex_) = 1.0;
   bool caching_ ASHLAR_GUARDED_BY(mutex_) = true;
-  Status late_error_ ASHLAR_GUARDED_BY(mutex_);  // of a free path; the next allocate reports it
+  Status deferred_error_ ASHLAR_GUARDED_BY(mutex_);  // of a free path; the next allocate reports it
 
-  StackId acting_stack_ ASHLAR_GUARDED_BY(mutex_);  // of the act that holds the lock
+  StackId caller_stack_ ASHLAR_GUARDED_BY(mutex_);  // of the act that holds the lock
 
   Hooks hooks_;
 };

@@ -107,10 +107,10 @@ Status ExpandableSegment::open(AddressRange range) {
   return {};
 }
 
-Status ExpandableSegment::unmap(AddressRange granules, Status& late_error) {
+Status ExpandableSegment::unmap(AddressRange granules, Status& deferred_error) {
   if (Status unmapped = device_.unmap(granules); !unmapped.ok()) return unmapped;
-  release_leftovers(late_error);
-  release_extents(granules, late_error);
+  release_leftovers(deferred_error);
+  release_extents(granules, deferred_error);
   return {};
 }
 
@@ -134,32 +134,32 @@ std::vector<ExtentId> ExpandableSegment::extents_in(AddressRange granules) const
   return extents;
 }
 
-void ExpandableSegment::release_extents(AddressRange range, Status& late_error) {
+void ExpandableSegment::release_extents(AddressRange range, Status& deferred_error) {
   const size_t end = std::min(granule_of(range.end()), extents_.size());
   for (size_t i = granule_of(range.begin); i < end; ++i) {
     if (!extents_[i]) continue;
-    release(*extents_[i], late_error);
+    release(*extents_[i], deferred_error);
     extents_[i].reset();
     mapped_bytes_ -= granule_bytes_;
   }
   while (!extents_.empty() && !extents_.back()) extents_.pop_back();
 }
 
-void ExpandableSegment::release(ExtentId extent, Status& late_error) {
+void ExpandableSegment::release(ExtentId extent, Status& deferred_error) {
   Status released = device_.release(extent);
   if (released.ok()) return;
-  if (late_error.ok()) late_error = released;
+  if (deferred_error.ok()) deferred_error = released;
   leftovers_.push_back(extent);
 }
 
-void ExpandableSegment::release_leftovers(Status& late_error) {
+void ExpandableSegment::release_leftovers(Status& deferred_error) {
   for (const AddressRange& stray : std::exchange(strays_, {})) {
     Status unmapped = device_.unmap(stray);
     if (unmapped.ok()) continue;
-    if (late_error.ok()) late_error = unmapped;
+    if (deferred_error.ok()) deferred_error = unmapped;
     strays_.push_back(stray);
   }
-  for (ExtentId extent : std::exchange(leftovers_, {})) release(extent, late_error);
+  for (ExtentId extent : std::exchange(leftovers_, {})) release(extent, deferred_error);
 }
 
 Status ExpandableSegment::open_to(DeviceIndex accessor) {

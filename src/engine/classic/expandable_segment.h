@@ -47,8 +47,8 @@ class ExpandableSegment {
   // All or nothing. REQUIRES: begin is at a granule, nothing of the range is mapped.
   Result<size_t> map(DeviceAddress begin, size_t bytes);
   // Unmaps whole granules. Memory that the device then fails to take back is offered again later,
-  // and `late_error` says why. REQUIRES: all of it is mapped, and no work needs it any more.
-  Status unmap(AddressRange granules, Status& late_error);
+  // and `deferred_error` says why. REQUIRES: all of it is mapped, and no work needs it any more.
+  Status unmap(AddressRange granules, Status& deferred_error);
 
   // Gives up the addresses; afterwards only the destructor may be called. If the device refuses,
   // the segment is as before and can be asked again. REQUIRES: nothing is mapped.
@@ -67,10 +67,10 @@ class ExpandableSegment {
   Status open(AddressRange range);
   // Calls `visit` with each stretch of mapped granules, until one fails.
   Status for_each_run(const std::function<Status(AddressRange)>& visit) const;
-  void release_extents(AddressRange range, Status& late_error);
-  void release(ExtentId extent, Status& late_error);
+  void release_extents(AddressRange range, Status& deferred_error);
+  void release(ExtentId extent, Status& deferred_error);
   // Tries again to undo what the device did not let us undo before.
-  void release_leftovers(Status& late_error);
+  void release_leftovers(Status& deferred_error);
 
   Device& device_;
   const StreamId stream_;

@@ -163,7 +163,7 @@ Status ClassicEngine::map_block(ClassicBlock* block, size_t bytes) {
   FreePool& pool = *block->pool;
   pool.erase_unmapped(block);
   block->state = BlockState::kFree;
-  block->segment_stack = acting_stack_;
+  block->segment_stack = caller_stack_;
   if (*mapped < block->bytes) {
     ClassicBlock* rest =
         new_part(*block, {block->address + *mapped, block->bytes - *mapped}, block, block->next);

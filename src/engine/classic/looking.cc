@@ -68,19 +68,19 @@ void ClassicEngine::add_free_memory_callback(std::function<bool()> callback) {
 bool ClassicEngine::ask_callbacks() {
   if (!hooks_.has_callbacks()) return false;
   Pause pause(*this);
-  return hooks_.ask_to_free();
+  return hooks_.run_free_memory_callbacks();
 }
 
 // Who freed it may not be known; who allocated it is the next best thing to say.
 void ClassicEngine::note(TraceAction action, const ClassicBlock& block, size_t bytes) {
-  if (!hooks_.wants_entries()) return;
+  if (!hooks_.is_observed()) return;
   const bool is_free =
       action == TraceAction::kFreeRequested || action == TraceAction::kFreeCompleted;
   const StackId fallback = is_free ? block.stack : block.segment_stack;
-  TraceEntry entry = entry_of(action, block, bytes);
+  TraceEntry entry = make_entry(action, block, bytes);
   if (const PrivatePool* owner = block.pool->owner()) entry.pool = owner->id;
-  entry.stack = acting_stack_ == StackId() ? fallback : acting_stack_;
-  hooks_.put(entry);
+  entry.stack = caller_stack_ == StackId() ? fallback : caller_stack_;
+  hooks_.record(entry);
 }
 
 }  // namespace ashlar::classic

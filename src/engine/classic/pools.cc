@@ -59,7 +59,7 @@ Status ClassicEngine::end_routing(PoolId pool) {
   Result<RouteFilter> ended = Status();  // the filter is dropped without the lock
   MutexLock lock(mutex_);
   ended = routes_.end(pool);
-  if (ended.ok()) waiting_.forget_graphs();
+  if (ended.ok()) waiting_.clear_graph_cache();
   return ended.status();
 }
 

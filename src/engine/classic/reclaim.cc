@@ -9,7 +9,7 @@
 #include "device/relaxed_capture.h"
 #include "device/stream_use.h"
 #include "engine/classic/act.h"
-#include "engine/device_users.h"
+#include "engine/device_processes.h"
 
 namespace ashlar::classic {
 
@@ -124,7 +124,7 @@ Status ClassicEngine::trim(PoolId pool, StackId stack) {
   Act act(*this, stack);
   if (!pool.is_default() && find_pool(pool) == nullptr) return no_such_pool(pool);
   Status released = release_cached(pool);
-  return released.ok() ? std::exchange(late_error_, {}) : released;
+  return released.ok() ? std::exchange(deferred_error_, {}) : released;
 }
 
 Status ClassicEngine::wait_for_waiting(PoolId pool) {
@@ -170,7 +170,7 @@ void ClassicEngine::erase_empty_pools(PoolId pool) {
         routes_.is_freeable(candidate.id) && (pool.is_default() || candidate.id == pool);
     const bool is_gone = is_meant && candidate.segment_count == 0 && candidate.search_count == 0;
     if (is_gone) {
-      if (candidate.has_custom_source()) returned_.add(candidate.options.source);
+      if (candidate.has_custom_source()) return_queue_.add(candidate.options.source);
       stats_.pools.erase(candidate.id);
       routes_.forget(candidate.id);
     }
@@ -216,10 +216,10 @@ bool ClassicEngine::release_segment(ClassicBlock* block, TrimWait wait) {
   if (freed.ok() && may_wait) freed = waiting_.wait_for_stream({&device_, block->stream});
   if (freed.ok() && source == nullptr) freed = device_.free(block->address);
   if (!freed.ok()) {
-    note_late(freed);
+    defer_error(freed);
     return false;
   }
-  if (source != nullptr) returned_.add(source, {block->address, block->bytes});
+  if (source != nullptr) return_queue_.add(source, {block->address, block->bytes});
   pool.erase(block);
   note(TraceAction::kSegmentFree, *block, block->bytes);
   if (owner != nullptr) --owner->segment_count;
@@ -229,17 +229,17 @@ bool ClassicEngine::release_segment(ClassicBlock* block, TrimWait wait) {
 }
 
 void ClassicEngine::give_back_to_sources() {
-  while (!returned_.empty()) {
+  while (!return_queue_.empty()) {
     Pause pause(*this);
-    returned_.give_back(device_);
+    return_queue_.flush(device_);
   }
 }
 
 // What other threads are giving back is nobody's until it arrives.
 void ClassicEngine::wait_for_sources() {
-  if (!returned_.are_others_giving()) return;
+  if (!return_queue_.is_flushed_elsewhere()) return;
   Pause pause(*this);
-  returned_.wait_for_others();
+  return_queue_.wait_for_others();
 }
 
 Status ClassicEngine::empty_source() {
@@ -264,9 +264,9 @@ size_t ClassicEngine::unmap_part(ClassicBlock* block, AddressRange part, TrimWai
   Status unmapped = relaxed.status();
   const bool may_wait = wait == TrimWait::kForWork;
   if (unmapped.ok() && may_wait) unmapped = waiting_.wait_for_stream({&device_, block->stream});
-  if (unmapped.ok()) unmapped = block->expandable->unmap(whole, late_error_);
+  if (unmapped.ok()) unmapped = block->expandable->unmap(whole, deferred_error_);
   if (!unmapped.ok()) {
-    note_late(unmapped);
+    defer_error(unmapped);
     return 0;
   }
   FreePool& pool = *block->pool;
@@ -298,7 +298,7 @@ size_t ClassicEngine::unmap_part(ClassicBlock* block, AddressRange part, TrimWai
 void ClassicEngine::destroy_expandable(ClassicBlock* block) {
   ExpandableSegment* segment = block->expandable;
   if (Status freed = segment->free_addresses(); !freed.ok()) {
-    note_late(freed);
+    defer_error(freed);
     return;
   }
   block->pool->erase_unmapped(block);
@@ -361,9 +361,10 @@ Status ClassicEngine::report_oom(const Search& search, const Status& why) {
   }
   const OomNotice notice{index, search.segment_bytes, limit_bytes(), device_free_bytes};
   Pause pause(*this);
-  hooks_.tell_oom(notice, search.rejected);
+  hooks_.notify_oom(notice, search.rejected);
   // What a limit or a source of its own refused is nobody else's fault.
-  if (device_free_bytes < search.segment_bytes) message += users_of(device_, reserved);
+  if (device_free_bytes < search.segment_bytes)
+    message += describe_device_processes(device_, reserved);
   return Status::out_of_memory(std::move(message));
 }
 

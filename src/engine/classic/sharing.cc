@@ -22,10 +22,10 @@ void ClassicEngine::unpin(Block* block) {
   ASHLAR_CHECK(block->pin_count > 0);
   --block->pin_count;
   if (block->pin_count > 0 || block->is_allocated()) return;
-  if (Status freed = finish_free(as_classic(block)); !freed.ok()) note_late(freed);
+  if (Status freed = finish_free(as_classic(block)); !freed.ok()) defer_error(freed);
 }
 
-BlockMemory ClassicEngine::memory_of(const Block* shared) const {
+BlockMemory ClassicEngine::block_memory(const Block* shared) const {
   const ClassicBlock* block = as_classic(shared);
   MutexLock lock(mutex_);
   BlockMemory memory;

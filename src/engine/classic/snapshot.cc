@@ -5,7 +5,6 @@
 
 #include "base/text.h"
 #include "engine/classic/act.h"
-#include "engine/shown.h"
 
 namespace ashlar::classic {
 namespace {
@@ -22,16 +21,16 @@ SnapshotSegment shown_from(const ClassicBlock& first, DeviceIndex device) {
   if (const PrivatePool* owner = first.pool->owner()) segment.pool = owner->id;
   for (const ClassicBlock* block = &first; block != nullptr && block->is_mapped();
        block = block->next) {
-    show_block(*block, segment);
+    append_block(*block, segment);
   }
   return segment;
 }
 
 }  // namespace
 
-Holdings ClassicEngine::holdings(std::optional<PoolId> pool) {
+EngineSnapshot ClassicEngine::take_snapshot(std::optional<PoolId> pool) {
   std::vector<SnapshotSegment> segments;
-  History::Moment moment;
+  History::Position position;
   {
     Act act(*this, {});
     const DeviceIndex device = device_.properties().index;
@@ -46,11 +45,11 @@ Holdings ClassicEngine::holdings(std::optional<PoolId> pool) {
     ClassicBlock nothing;
     nothing.pool = &large_;
     note(TraceAction::kSnapshot, nothing, static_cast<size_t>(stats_.active_bytes.all.current));
-    moment = history().now();
+    position = history().position();
   }
   std::sort(segments.begin(), segments.end(),
             [](const auto& a, const auto& b) { return a.address < b.address; });
-  return {.segments = std::move(segments), .moment = moment};
+  return {.segments = std::move(segments), .position = position};
 }
 
 Status ClassicEngine::annotate(DeviceAddress address, const std::string& said) {
@@ -60,9 +59,9 @@ Status ClassicEngine::annotate(DeviceAddress address, const std::string& said) {
     if (block->is_allocated() && block->address == address) found = block;
   });
   if (found == nullptr) return Status::invalid_argument(text("no live block starts at ", address));
-  TraceEntry entry = entry_of(TraceAction::kAnnotate, *found, found->requested_bytes);
+  TraceEntry entry = make_entry(TraceAction::kAnnotate, *found, found->requested_bytes);
   if (const PrivatePool* owner = found->pool->owner()) entry.pool = owner->id;
-  hooks_.put_said(entry, said);
+  hooks_.record_annotation(entry, said);
   return {};
 }
 

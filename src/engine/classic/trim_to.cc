@@ -24,7 +24,7 @@ Result<size_t> ClassicEngine::trim_to(const TrimTarget& target) {
   const size_t wanted_bytes = held_bytes_ - std::min(held_bytes_, target.reserved_bytes);
   std::map<ClassicBlock*, size_t> chosen;
   std::vector<ClassicBlock*> in_order;
-  for (const size_t i : choose_pieces(sizes, wanted_bytes)) {
+  for (const size_t i : select_for_trim(sizes, wanted_bytes)) {
     size_t& bytes = chosen[pieces[i].block];
     if (bytes == 0) in_order.push_back(pieces[i].block);
     bytes += pieces[i].bytes;
@@ -33,7 +33,7 @@ Result<size_t> ClassicEngine::trim_to(const TrimTarget& target) {
   for (ClassicBlock* block : in_order)
     given_bytes += give_back({block, chosen[block]}, target.wait);
   erase_empty_pools({});
-  if (!late_error_.ok()) return std::exchange(late_error_, {});
+  if (!deferred_error_.ok()) return std::exchange(deferred_error_, {});
   return given_bytes;
 }
 

@@ -262,8 +262,8 @@ void Arena::add_free(PagedBlock* block) {
     block = before;
   }
   heap.ranges.insert(block);
-  if (view.guest_count == 0 || view.is_listed || !frees_guest(*block, freed)) return;
-  view.is_listed = true;
+  if (view.guest_count == 0 || view.in_block_table || !frees_guest(*block, freed)) return;
+  view.in_block_table = true;
   hosts.push_back(&view);
 }
 
@@ -284,7 +284,7 @@ bool Arena::frees_guest(const PagedBlock& block, AddressRange freed) {
 }
 
 void Arena::forget_host(View& view) {
-  if (std::exchange(view.is_listed, false)) std::erase(hosts, &view);
+  if (std::exchange(view.in_block_table, false)) std::erase(hosts, &view);
 }
 
 void Arena::add_away(PagedBlock* block) {

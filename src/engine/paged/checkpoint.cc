@@ -7,7 +7,6 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "engine/checkpoint_rules.h"
 #include "engine/paged/all_arenas.h"
 #include "engine/paged/paged_engine.h"
 
@@ -48,21 +47,21 @@ Result<PoolCheckpoint> PagedEngine::checkpoint(PoolId id) {
   return taken;
 }
 
-Result<CheckpointChange> PagedEngine::restore(const PoolCheckpoint& checkpoint) {
-  Result<CheckpointChange> change = [&]() -> Result<CheckpointChange> {
+Result<RestoreResult> PagedEngine::restore(const PoolCheckpoint& checkpoint) {
+  Result<RestoreResult> change = [&]() -> Result<RestoreResult> {
     MutexLock lock(mutex_);
-    acting_stack_ = {};
-    Result<CheckpointChange> restored = restore_locked(checkpoint);
+    caller_stack_ = {};
+    Result<RestoreResult> restored = restore_locked(checkpoint);
     refresh();
     return restored;
   }();
   settle();
-  hooks_.tell();
+  hooks_.notify();
   return change;
 }
 
 // Checked in full before anything changes: a restore that fails leaves the pool as it was.
-Result<CheckpointChange> PagedEngine::restore_locked(const PoolCheckpoint& checkpoint) {
+Result<RestoreResult> PagedEngine::restore_locked(const PoolCheckpoint& checkpoint) {
   PagedPool* pool = find_pool(checkpoint.pool);
   if (pool == nullptr || checkpoint.pool.is_default()) return no_such_pool(checkpoint.pool);
   if (pool->is_paused) return paused(*pool);
@@ -84,7 +83,7 @@ Result<CheckpointChange> PagedEngine::restore_locked(const PoolCheckpoint& check
     }
   }
 
-  CheckpointChange change;
+  RestoreResult change;
   if (Status freed = free_all(*pool, change.freed); !freed.ok()) return freed;
   for (const Place& place : places) change.allocated.push_back(allocate_at(*pool, place));
   return change;
@@ -143,7 +142,7 @@ Block* PagedEngine::allocate_at(PagedPool& pool, const Place& place) {
   }
   // The restore has gone too far to fail: where no event can put work in order, the host waits.
   if (!hand_over(claim.lenders, *view.arena).ok()) {
-    if (Status waited = device_.synchronize_device(); !waited.ok()) note_late(std::move(waited));
+    if (Status waited = device_.synchronize_device(); !waited.ok()) defer_error(std::move(waited));
   }
   show_at_home(claim);
   BiasedLock lock(view.arena->lock);

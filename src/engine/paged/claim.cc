@@ -113,7 +113,7 @@ void PagedEngine::bring_back(Arena& arena) {
   while (!arena.hosts.empty()) {
     View& host = *arena.hosts.back();
     arena.hosts.pop_back();
-    host.is_listed = false;
+    host.in_block_table = false;
     std::vector<Extent*> guests;
     for (PagedBlock *block = host.first, *next = nullptr; block != nullptr; block = next) {
       next = block->next;
@@ -253,7 +253,7 @@ void PagedEngine::show(Extent& extent, AddressRange range, const Arena& arena) {
   extent.shown = range;
 }
 
-Block* PagedEngine::hand_out_of(Claim& claim, size_t bytes, const Request& request) {
+Block* PagedEngine::hand_out_of(Claim& claim, size_t bytes, const AllocationRequest& request) {
   View& view = *claim.view;
   Arena& arena = *view.arena;
   PagedBlock* block = claim.block;

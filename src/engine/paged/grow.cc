@@ -107,7 +107,7 @@ Status PagedEngine::map_behind(Claim& claim, Search& search) {
   if (!status.ok() && range.bytes > 0) {
     Status unmapped = device_.unmap(range);
     if (unmapped.ok()) mapped.clear();
-    if (!unmapped.ok()) note_late(std::move(unmapped));
+    if (!unmapped.ok()) defer_error(std::move(unmapped));
   }
   // Where even that failed, the mappings are there and nobody uses them.
   BiasedLock lock(view.arena->lock);
@@ -123,7 +123,7 @@ Status PagedEngine::map_behind(Claim& claim, Search& search) {
     view.add_slot(slot);
     pack(view, view.slots.size() - 1);
     if (status.ok()) come_home(*extent, view, view.slots.size() - 1);
-    remaps_.put_mapped({view.at(slot.offset), slot.bytes});
+    remaps_.queue_mapped({view.at(slot.offset), slot.bytes});
   }
   if (mapped.empty()) return status;
   Arena& arena = *view.arena;
@@ -151,13 +151,13 @@ bool PagedEngine::release_extent(PagedPool& pool, Extent* extent) {
     Status unmapped =
         slot.is_mapped ? device_.unmap({mapping.view->at(slot.offset), slot.bytes}) : Status();
     if (!unmapped.ok()) {
-      note_late(std::move(unmapped));
+      defer_error(std::move(unmapped));
       return false;
     }
     forget_mapping(*mapping.view, mapping.slot);
   }
   if (Status dropped = drop(*extent); !dropped.ok()) {
-    note_late(std::move(dropped));
+    defer_error(std::move(dropped));
     return false;
   }
   forget_backup(*extent);
@@ -176,12 +176,12 @@ void PagedEngine::announce_leaving(const std::vector<Extent*>& extents) {
     for (const Extent::Mapping& mapping : extent->mappings) {
       const Slot& slot = mapping.view->slots[mapping.slot];
       if (!slot.is_mapped || slot.is_announced) continue;
-      remaps_.put_unmapping({mapping.view->at(slot.offset), slot.bytes});
+      remaps_.queue_unmapping({mapping.view->at(slot.offset), slot.bytes});
     }
   }
   if (!remaps_.any() || extents.empty()) return;
   MutexUnlock unlocked(mutex_);
-  remaps_.tell();
+  remaps_.notify();
 }
 
 void PagedEngine::stay(Extent& extent) {
@@ -189,7 +189,7 @@ void PagedEngine::stay(Extent& extent) {
   for (const Extent::Mapping& mapping : extent.mappings) {
     const Slot& slot = mapping.view->slots[mapping.slot];
     if (!slot.is_mapped || slot.is_announced) continue;
-    remaps_.put_mapped({mapping.view->at(slot.offset), slot.bytes});
+    remaps_.queue_mapped({mapping.view->at(slot.offset), slot.bytes});
   }
 }
 
@@ -197,7 +197,7 @@ void PagedEngine::stay(Extent& extent) {
 bool PagedEngine::release_view(View& view) {
   show_elsewhere(view);
   if (Status freed = device_.free_addresses(view.reserved); !freed.ok()) {
-    note_late(std::move(freed));
+    defer_error(std::move(freed));
     return false;
   }
   {
@@ -257,7 +257,7 @@ Result<Block*> PagedEngine::grow_plain(Search& search, size_t segment_bytes) {
     }
   }
   growing_bytes_ -= segment_bytes;
-  acting_stack_ = search.request.stack;
+  caller_stack_ = search.request.stack;
   if (!at.ok()) return at.status();
 
   View& view = search.pool->add_view();
@@ -303,12 +303,12 @@ bool PagedEngine::release_plain(View& view, TrimWait wait) {
   }
   if (freed.ok() && view.source == nullptr) freed = device_.free(view.reserved.begin);
   if (!freed.ok()) {
-    note_late(std::move(freed));
+    defer_error(std::move(freed));
     BiasedLock lock(arena.lock);
     arena.add_free(view.first);
     return false;
   }
-  if (view.source != nullptr) returned_.add(view.source, view.reserved);
+  if (view.source != nullptr) return_queue_.add(view.source, view.reserved);
   note_memory(TraceAction::kSegmentFree, arena, view.reserved);
   held_bytes_ -= view.reserved.bytes;
   count_reserved(arena, view.is_small, -static_cast<int64_t>(view.reserved.bytes));

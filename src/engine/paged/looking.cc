@@ -45,30 +45,30 @@ Status PagedEngine::add_remap_observer(RemapObserver observer) {
     }
     remaps_.add(std::move(observer), mapped);
   }
-  remaps_.tell();
+  remaps_.notify();
   return {};
 }
 
 // Under the lock of the block's arena, so that entries of one address are in order.
 void PagedEngine::note_watched(TraceAction action, const PagedBlock& block, size_t bytes,
                                StackId stack) {
-  hooks_.put(act_on(action, block, bytes, stack));
+  hooks_.record(act_on(action, block, bytes, stack));
 }
 
 void PagedEngine::note_free(const PagedBlock& block, StackId stack) {
-  hooks_.put(act_of_free(block, stack));
+  hooks_.record(act_of_free(block, stack));
 }
 
 void PagedEngine::note_memory(TraceAction action, const Arena& arena, AddressRange range) {
-  if (!hooks_.wants_entries()) return;
+  if (!hooks_.is_observed()) return;
   TraceEntry entry;
   entry.action = action;
   entry.address = range.begin;
   entry.bytes = range.bytes;
   entry.stream = arena.stream;
   entry.pool = arena.pool.id;
-  entry.stack = acting_stack_;
-  hooks_.put(entry);
+  entry.stack = caller_stack_;
+  hooks_.record(entry);
 }
 
 // --- blocks
@@ -103,9 +103,9 @@ Status PagedEngine::annotate(DeviceAddress address, const std::string& said) {
   for_each_block([&](const PagedBlock& block) {
     if (!block.is_allocated() || block.address != address) return;
     is_found = true;
-    TraceEntry entry = entry_of(TraceAction::kAnnotate, block, block.requested_bytes);
+    TraceEntry entry = make_entry(TraceAction::kAnnotate, block, block.requested_bytes);
     entry.pool = block.arena->pool.id;
-    hooks_.put_said(entry, said);
+    hooks_.record_annotation(entry, said);
   });
   return is_found ? Status() : Status::invalid_argument(text("no live block starts at ", address));
 }
@@ -165,15 +165,15 @@ void PagedEngine::unpin(Block* held) {
       --block->pin_count;
       if (block->pin_count > 0 || block->is_allocated()) return;
     }
-    acting_stack_ = {};
-    if (Status freed = finish_free(block); !freed.ok()) note_late(std::move(freed));
+    caller_stack_ = {};
+    if (Status freed = finish_free(block); !freed.ok()) defer_error(std::move(freed));
     give_back_to_sources();
     refresh();
   }
-  hooks_.tell();
+  hooks_.notify();
 }
 
-BlockMemory PagedEngine::memory_of(const Block* of) const {
+BlockMemory PagedEngine::block_memory(const Block* of) const {
   MutexLock lock(mutex_);
   const auto& block = static_cast<const PagedBlock&>(*of);
   const View& view = *block.view;

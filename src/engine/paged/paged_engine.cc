@@ -80,7 +80,7 @@ PagedEngine::~PagedEngine() {
       }
       for (const auto& view : pool->views) {
         if (view->source != nullptr) {
-          returned_.add(view->source, view->reserved);
+          return_queue_.add(view->source, view->reserved);
         } else if (view->is_plain) {
           (void)device_.free(view->reserved.begin).ok();
         } else {
@@ -89,7 +89,7 @@ PagedEngine::~PagedEngine() {
       }
     }
   }
-  returned_.give_back(device_);
+  return_queue_.flush(device_);
 }
 
 // --- allocate -----------------------------------------------------------------------------------
@@ -98,7 +98,8 @@ PagedEngine::~PagedEngine() {
 // freed a moment ago, seen by nobody but the history. No calls from here unless that is on, or what
 // small and large blocks may do unseen is divided anew, which is half of why it is fast. Null:
 // there is more to it.
-[[gnu::always_inline]] inline PagedBlock* PagedEngine::take_at_once(const Request& request) {
+[[gnu::always_inline]] inline PagedBlock* PagedEngine::take_at_once(
+    const AllocationRequest& request) {
   Arena* arena = default_arenas_.find(request.stream);
   const bool is_simple =
       arena != nullptr && !needs_care_.load(std::memory_order_relaxed) && !hooks_.has_trackers();
@@ -135,7 +136,7 @@ Block* PagedEngine::allocate_fast(size_t bytes, StreamId stream) noexcept {
   return take_at_once({bytes, stream, {}});
 }
 
-Result<Block*> PagedEngine::allocate(const Request& request) {
+Result<Block*> PagedEngine::allocate(const AllocationRequest& request) {
   PagedBlock* block = take_at_once(request);
   if (block != nullptr) [[likely]]
     return block;
@@ -145,16 +146,16 @@ Result<Block*> PagedEngine::allocate(const Request& request) {
 // Functions of their own, and hot: in place, what is unlikely is made small instead of fast, and
 // a copy of an act by one instruction took as long as all the rest.
 void PagedEngine::record_taken(const PagedBlock& block) {
-  history_.record_at_once(
+  history_.record_fast(
       [&] { return act_on(TraceAction::kAlloc, block, block.requested_bytes, block.stack); });
 }
 
 void PagedEngine::record_put(const PagedBlock& block, StackId stack) {
-  history_.record_at_once([&] { return act_of_free(block, stack); });
+  history_.record_fast([&] { return act_of_free(block, stack); });
 }
 
 // A hit that needs more than that.
-Result<Block*> PagedEngine::allocate_from_arena(const Request& request) {
+Result<Block*> PagedEngine::allocate_from_arena(const AllocationRequest& request) {
   if (request.bytes == 0) return Status::invalid_argument("cannot allocate 0 B");
   if (request.bytes >= kUnreasonableBytes) {
     return Status::out_of_memory(
@@ -173,15 +174,15 @@ Result<Block*> PagedEngine::allocate_from_arena(const Request& request) {
   }
   if (block == nullptr) return allocate_slowly(request);
   if (is_peak) settle(&arena);
-  hooks_.tell();
-  remaps_.tell();  // another thread may have mapped this memory, and not told yet
+  hooks_.notify();
+  remaps_.notify();  // another thread may have mapped this memory, and not told yet
   return block;
 }
 
-Result<Block*> PagedEngine::allocate_slowly(const Request& request) {
+Result<Block*> PagedEngine::allocate_slowly(const AllocationRequest& request) {
   Result<Block*> block = [&] {
     MutexLock lock(mutex_);
-    acting_stack_ = request.stack;
+    caller_stack_ = request.stack;
     Search search;
     search.request = request;
     Result<Block*> allocated = allocate_locked(search);
@@ -191,8 +192,8 @@ Result<Block*> PagedEngine::allocate_slowly(const Request& request) {
     return allocated;
   }();
   if (block.ok() && is_above_levels(**block)) settle(static_cast<PagedBlock*>(*block)->arena);
-  hooks_.tell();
-  remaps_.tell();
+  hooks_.notify();
+  remaps_.notify();
   return block;
 }
 
@@ -205,7 +206,7 @@ bool PagedEngine::is_above_levels(const Block& handed_out) {
 }
 
 Result<Block*> PagedEngine::allocate_locked(Search& search) {
-  if (!late_error_.ok()) return std::exchange(late_error_, {});
+  if (!deferred_error_.ok()) return std::exchange(deferred_error_, {});
   const StreamId stream = search.request.stream;
   if (Status collected = collect_waiting(stream); !collected.ok()) return collected;
   search.bytes = SizeClasses::block_bytes(search.request.bytes);
@@ -285,7 +286,7 @@ void PagedEngine::free_to_arena_quietly(PagedBlock* block, StackId stack) {
   Status status = free_to_arena(block, stack);
   if (status.ok()) return;
   MutexLock lock(mutex_);
-  note_late(std::move(status));
+  defer_error(std::move(status));
   refresh();
 }
 
@@ -297,18 +298,18 @@ Status PagedEngine::free_to_arena(PagedBlock* block, StackId stack) {
     if (is_done) take_back(block, stack);
   }
   if (!is_done) return free_slowly(block, stack);
-  hooks_.tell();
+  hooks_.notify();
   return {};
 }
 
 Status PagedEngine::free_slowly(PagedBlock* block, StackId stack) {
   const Status freed = [&]() -> Status {
     MutexLock lock(mutex_);
-    acting_stack_ = stack;
+    caller_stack_ = stack;
     bool is_held = false;
     {
       BiasedLock arena_lock(block->arena->lock);
-      if (!block->is_allocated()) return freed_twice(*block);
+      if (!block->is_allocated()) return double_free_error(*block);
       Heap& heap = block->arena->heap(block->is_small);
       block->state = BlockState::kPending;
       const Amount amount = amount_of(*block);
@@ -323,7 +324,7 @@ Status PagedEngine::free_slowly(PagedBlock* block, StackId stack) {
     refresh();
     return status;
   }();
-  hooks_.tell();
+  hooks_.notify();
   return freed;
 }
 
@@ -343,7 +344,7 @@ void PagedEngine::make_free(PagedBlock* block) {
   {
     BiasedLock lock(block->arena->lock);
     Heap& heap = block->arena->heap(view.is_small);
-    note(TraceAction::kFreeCompleted, *block, block->requested_bytes, acting_stack_);
+    note(TraceAction::kFreeCompleted, *block, block->requested_bytes, caller_stack_);
     heap.counters.pending.subtract(amount_of(*block));
     if (!block->is_uncached) {
       block->arena->put(block);
@@ -365,7 +366,7 @@ Status PagedEngine::record_stream(Block* block, const StreamUse& use) {
 Status PagedEngine::collect_waiting(StreamId stream) {
   if (waiting_.empty()) return {};
   std::vector<Block*> finished;
-  Status collected = waiting_.collect_for(stream, finished);
+  Status collected = waiting_.collect_for_stream(stream, finished);
   vain_looks_ = finished.empty() ? std::min(vain_looks_ + 1, kMostVainLooks) : 0;
   hits_before_look_.store((1 << vain_looks_) / 8, std::memory_order_relaxed);
   make_all_free(finished);
@@ -375,19 +376,19 @@ Status PagedEngine::collect_waiting(StreamId stream) {
 bool PagedEngine::ask_callbacks() {
   if (!hooks_.has_callbacks()) return false;
   MutexUnlock unlocked(mutex_);
-  return hooks_.ask_to_free();
+  return hooks_.run_free_memory_callbacks();
 }
 
 void PagedEngine::refresh() {
-  const bool is_simple = route_count_ == 0 && !waiting_.has_set_aside() &&
-                         waiting_.capture_count() == 0 && late_error_.ok() && caching_;
+  const bool is_simple = route_count_ == 0 && !waiting_.has_deferred() &&
+                         waiting_.capture_count() == 0 && deferred_error_.ok() && caching_;
   has_waiting_.store(!waiting_.empty(), std::memory_order_relaxed);
   needs_care_.store(!is_simple, std::memory_order_relaxed);
 }
 
 // The first one is the one that explains the others.
-void PagedEngine::note_late(Status error) {
-  if (late_error_.ok()) late_error_ = std::move(error);
+void PagedEngine::defer_error(Status error) {
+  if (deferred_error_.ok()) deferred_error_ = std::move(error);
 }
 
 }  // namespace ashlar::paged

@@ -47,10 +47,10 @@
 #include "engine/paged/arenas_by_stream.h"
 #include "engine/paged/paged_pool.h"
 #include "engine/paged/search.h"
+#include "engine/pending_frees.h"
 #include "engine/remap_observers.h"
-#include "engine/returned_segments.h"
+#include "engine/return_queue.h"
 #include "engine/size_policy.h"
-#include "engine/waiting_frees.h"
 
 namespace ashlar::paged {
 
@@ -63,14 +63,14 @@ class PagedEngine final : public Engine {
   ~PagedEngine() override;
 
   Device& device() const override { return device_; }
-  Result<Block*> allocate(const Request& request) override;
+  Result<Block*> allocate(const AllocationRequest& request) override;
   Block* allocate_fast(size_t bytes, StreamId stream) noexcept override;
   Status free(Block* block, StackId stack = {}) override;
   void free_quietly(Block* block, StackId stack = {}) override;
   Status record_stream(Block* block, const StreamUse& use) override;
   void pin(Block* block) override;
   void unpin(Block* block) override;
-  BlockMemory memory_of(const Block* block) const override;
+  BlockMemory block_memory(const Block* block) const override;
   Status add_accessor(DeviceIndex accessor) override;
   bool is_accessor(DeviceIndex device) const override;
   Status trim(PoolId pool = {}, StackId stack = {}) override;
@@ -94,8 +94,8 @@ class PagedEngine final : public Engine {
   Status capture_ended() override;
   Result<std::vector<DeviceAddress>> live_in_pool(PoolId pool) const override;
   Result<PoolCheckpoint> checkpoint(PoolId pool) override;
-  Result<CheckpointChange> restore(const PoolCheckpoint& checkpoint) override;
-  Holdings holdings(std::optional<PoolId> pool = {}) override;
+  Result<RestoreResult> restore(const PoolCheckpoint& checkpoint) override;
+  EngineSnapshot take_snapshot(std::optional<PoolId> pool = {}) override;
   Status annotate(DeviceAddress address, const std::string& said) override;
   AllocatorStats stats() const override;
   void reset_peak_stats() override;
@@ -113,25 +113,25 @@ class PagedEngine final : public Engine {
 
  private:
   // --- paged_engine.cc
-  PagedBlock* take_at_once(const Request& request);
+  PagedBlock* take_at_once(const AllocationRequest& request);
   bool put_at_once(PagedBlock* block, StackId stack);
   [[gnu::noinline, gnu::hot]] void record_taken(const PagedBlock& block);
   [[gnu::noinline, gnu::hot]] void record_put(const PagedBlock& block, StackId stack);
-  [[gnu::noinline]] Result<Block*> allocate_from_arena(const Request& request);
-  Result<Block*> allocate_slowly(const Request& request);
+  [[gnu::noinline]] Result<Block*> allocate_from_arena(const AllocationRequest& request);
+  Result<Block*> allocate_slowly(const AllocationRequest& request);
   Result<Block*> allocate_locked(Search& search) ASHLAR_REQUIRES(mutex_);
   Result<Block*> find_or_grow(Search& search) ASHLAR_REQUIRES(mutex_);
   Result<Block*> allocate_uncached(Search& search) ASHLAR_REQUIRES(mutex_);
   Block* take_cached(Search& search, double tolerance) ASHLAR_REQUIRES(mutex_);
   // All need the arena's lock.
-  static void count_out(Heap& heap, PagedBlock* block, const Request& request) {
+  static void count_out(Heap& heap, PagedBlock* block, const AllocationRequest& request) {
     block->state = BlockState::kAllocated;
     block->requested_bytes = request.bytes;
     block->stack = request.stack;
     heap.counters.risen.add(amount_of(*block));
   }
   // True: the counters may have a new peak.
-  bool hand_out(Arena& arena, PagedBlock* block, const Request& request) {
+  bool hand_out(Arena& arena, PagedBlock* block, const AllocationRequest& request) {
     Heap& heap = arena.heap(block->is_small);
     count_out(heap, block, request);
     note(TraceAction::kAlloc, *block, request.bytes, request.stack);
@@ -160,7 +160,7 @@ class PagedEngine final : public Engine {
   bool ask_callbacks() ASHLAR_REQUIRES(mutex_);
   // Says whether the next allocation may take the fast way.
   void refresh() ASHLAR_REQUIRES(mutex_);
-  void note_late(Status error) ASHLAR_REQUIRES(mutex_);
+  void defer_error(Status error) ASHLAR_REQUIRES(mutex_);
 
   // --- stitch.cc
   Result<Block*> stitch(Search& search) ASHLAR_REQUIRES(mutex_);
@@ -230,7 +230,8 @@ class PagedEngine final : public Engine {
   void show_at_home(const Claim& claim) ASHLAR_REQUIRES(mutex_);
   void show(Extent& extent, AddressRange range, const Arena& arena) ASHLAR_REQUIRES(mutex_);
   // What is left and right of the block to come is free; the block itself is handed out.
-  Block* hand_out_of(Claim& claim, size_t bytes, const Request& request) ASHLAR_REQUIRES(mutex_);
+  Block* hand_out_of(Claim& claim, size_t bytes, const AllocationRequest& request)
+      ASHLAR_REQUIRES(mutex_);
   Block* finish_claim(Claim& claim, const Search& search) ASHLAR_REQUIRES(mutex_);
   void give_up(Claim& claim) ASHLAR_REQUIRES(mutex_);
 
@@ -379,8 +380,8 @@ class PagedEngine final : public Engine {
   // Asked for and done, at once.
   void note_free(const PagedBlock& block, StackId stack);
   // Who freed it may not be known; who allocated it is the next best thing to say.
-  static History::Act act_on(TraceAction action, const PagedBlock& block, size_t bytes,
-                             StackId stack) {
+  static History::Operation act_on(TraceAction action, const PagedBlock& block, size_t bytes,
+                                   StackId stack) {
     return {action,
             false,
             stack != StackId() ? stack : block.stack,
@@ -389,9 +390,10 @@ class PagedEngine final : public Engine {
             block.stream,
             block.arena->pool.id};
   }
-  static History::Act act_of_free(const PagedBlock& block, StackId stack) {
-    History::Act act = act_on(TraceAction::kFreeRequested, block, block.requested_bytes, stack);
-    act.is_whole_free = true;
+  static History::Operation act_of_free(const PagedBlock& block, StackId stack) {
+    History::Operation act =
+        act_on(TraceAction::kFreeRequested, block, block.requested_bytes, stack);
+    act.is_immediate_free = true;
     return act;
   }
   void note_memory(TraceAction action, const Arena& arena, AddressRange range)
@@ -406,7 +408,7 @@ class PagedEngine final : public Engine {
     BlockRecord record;
     StreamId stream;
   };
-  Result<CheckpointChange> restore_locked(const PoolCheckpoint& checkpoint) ASHLAR_REQUIRES(mutex_);
+  Result<RestoreResult> restore_locked(const PoolCheckpoint& checkpoint) ASHLAR_REQUIRES(mutex_);
   Status free_all(PagedPool& pool, std::vector<DeviceAddress>& freed) ASHLAR_REQUIRES(mutex_);
   static View* view_around(const PagedPool& pool, AddressRange range);
   Block* allocate_at(PagedPool& pool, const Place& place) ASHLAR_REQUIRES(mutex_);
@@ -433,7 +435,7 @@ class PagedEngine final : public Engine {
   ArenasByStream default_arenas_;  // its own, which live as long as the engine
   Routes routes_ ASHLAR_GUARDED_BY(mutex_);
   int route_count_ ASHLAR_GUARDED_BY(mutex_) = 0;
-  WaitingFrees waiting_ ASHLAR_GUARDED_BY(mutex_);
+  PendingFrees waiting_ ASHLAR_GUARDED_BY(mutex_);
   int vain_looks_ ASHLAR_GUARDED_BY(mutex_) = 0;  // in a row, at `waiting_`
   std::vector<DeviceIndex> accessors_ ASHLAR_GUARDED_BY(mutex_);
   std::map<StreamId, std::string> stream_classes_ ASHLAR_GUARDED_BY(mutex_);
@@ -448,11 +450,11 @@ class PagedEngine final : public Engine {
   uint64_t last_announcement_ ASHLAR_GUARDED_BY(mutex_) = 0;
   uint64_t move_count_ ASHLAR_GUARDED_BY(mutex_) = 0;  // of memory between views: their clock
   bool has_mapped_ ASHLAR_GUARDED_BY(mutex_) = false;  // since mappings were last retired
-  ReturnedSegments returned_;
+  ReturnQueue return_queue_;
   double memory_fraction_ ASHLAR_GUARDED_BY(mutex_) = 1.0;
   bool caching_ ASHLAR_GUARDED_BY(mutex_) = true;
-  Status late_error_ ASHLAR_GUARDED_BY(mutex_);  // of a free path; the next allocate reports it
-  StackId acting_stack_ ASHLAR_GUARDED_BY(mutex_);
+  Status deferred_error_ ASHLAR_GUARDED_BY(mutex_);  // of a free path; the next allocate reports it
+  StackId caller_stack_ ASHLAR_GUARDED_BY(mutex_);
   int64_t visited_count_ ASHLAR_GUARDED_BY(mutex_) = 0;  // by the last plan; see placing.cc
   uint64_t idle_round_ ASHLAR_GUARDED_BY(mutex_) = 0;    // likewise; see View
   uint64_t seen_round_ ASHLAR_GUARDED_BY(mutex_) = 0;    // of a view that would grow; see Extent

@@ -29,7 +29,7 @@ Status PagedEngine::resume(std::string_view tag) { return change_tagged(tag, Cha
 Status PagedEngine::change_tagged(std::string_view tag, Change change) {
   const Status changed = [&]() -> Status {
     MutexLock lock(mutex_);
-    if (changer_ == std::this_thread::get_id() || remaps_.is_telling_here()) {
+    if (changer_ == std::this_thread::get_id() || remaps_.is_notifying_thread()) {
       return Status::invalid_argument("an observer of remapping can neither pause nor resume");
     }
     Result<std::vector<PagedPool*>> pools = tagged_pools(tag);
@@ -41,7 +41,7 @@ Status PagedEngine::change_tagged(std::string_view tag, Change change) {
     const RelaxedCapture relaxed(device_);  // captures may begin while we are unlocked
     if (!relaxed.status().ok()) return relaxed.status();
     changer_ = std::this_thread::get_id();
-    acting_stack_ = {};
+    caller_stack_ = {};
     for (PagedPool* pool : *pools) pool->is_changing = true;
     Status done = change == Change::kResume ? resume_pools(*pools)
                                             : pause_pools(*pools, change == Change::kPauseAndKeep);
@@ -54,8 +54,8 @@ Status PagedEngine::change_tagged(std::string_view tag, Change change) {
     return done;
   }();
   settle();
-  hooks_.tell();
-  remaps_.tell();
+  hooks_.notify();
+  remaps_.notify();
   return changed;
 }
 
@@ -328,7 +328,7 @@ Status PagedEngine::bring_back(Extent& extent) {
     if (!slot.is_mapped) {
       if (Status mapped = device_.map(range.begin, extent.id); !mapped.ok()) return mapped;
       slot.is_mapped = true;
-      remaps_.put_mapped(range);
+      remaps_.queue_mapped(range);
     }
     for (size_t i = 0; !slot.is_open && i < accessors_.size(); ++i) {
       Status opened = device_.set_access(range, accessors_[i], Access::kReadWrite);
@@ -384,7 +384,7 @@ void PagedEngine::free_stale_backups() {
     });
   }
   stale_backups_.insert(stale_backups_.end(), stale.begin(), stale.end());
-  if (!failed.ok()) note_late(std::move(failed));
+  if (!failed.ok()) defer_error(std::move(failed));
 }
 
 }  // namespace ashlar::paged

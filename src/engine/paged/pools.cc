@@ -94,7 +94,7 @@ Status PagedEngine::end_routing(PoolId pool) {
   if (!filter.ok()) return filter.status();
   ended = *std::move(filter);
   --route_count_;
-  waiting_.forget_graphs();
+  waiting_.clear_graph_cache();
   refresh();
   return {};
 }

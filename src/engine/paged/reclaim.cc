@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 #include "base/units.h"
-#include "engine/device_users.h"
+#include "engine/device_processes.h"
 #include "engine/paged/all_arenas.h"
 #include "engine/paged/paged_engine.h"
 
@@ -146,14 +146,15 @@ Status PagedEngine::report_oom(const Search& search) {
     entry.bytes = search.bytes;
     entry.stream = search.request.stream;
     entry.pool = search.pool->id;
-    entry.stack = acting_stack_;
-    hooks_.put(entry);
+    entry.stack = caller_stack_;
+    hooks_.record(entry);
   }
   const OomNotice notice{index_, search.device_bytes, limit_bytes(), device_free_bytes};
   MutexUnlock unlocked(mutex_);
-  hooks_.tell_oom(notice, search.rejected);
+  hooks_.notify_oom(notice, search.rejected);
   // What a limit refused is nobody else's fault.
-  if (device_free_bytes < search.device_bytes) message += users_of(device_, reserved_bytes);
+  if (device_free_bytes < search.device_bytes)
+    message += describe_device_processes(device_, reserved_bytes);
   return Status::out_of_memory(std::move(message));
 }
 

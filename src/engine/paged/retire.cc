@@ -235,7 +235,7 @@ bool PagedEngine::record_behind(const Spare& spare,
 // --- unmapping ----------------------------------------------------------------------------------
 
 void PagedEngine::unmap_retired() {
-  if (remaps_.any() && remaps_.is_telling_here()) return;  // an observer is not through yet
+  if (remaps_.any() && remaps_.is_notifying_thread()) return;  // an observer is not through yet
   bool any_due = false;
   for (const auto& [id, pool] : pools_) {
     if (pool->is_changing || pool->is_paused) continue;
@@ -248,7 +248,7 @@ void PagedEngine::unmap_retired() {
   const uint64_t last = last_announcement_;
   if (remaps_.any()) {
     MutexUnlock unlocked(mutex_);
-    remaps_.tell();
+    remaps_.notify();
   }
   for (const auto& [id, pool] : pools_) {
     if (pool->is_changing || pool->is_paused) continue;
@@ -279,7 +279,7 @@ void PagedEngine::announce(Retirement& retirement) {
       const bool is_due = slot.retirement == retirement.serial && slot.is_mapped;
       if (!is_due || slot.extent->is_leaving) continue;
       slot.is_announced = true;
-      remaps_.put_unmapping({spare.view->at(slot.offset), slot.bytes});
+      remaps_.queue_unmapping({spare.view->at(slot.offset), slot.bytes});
     }
   }
 }
@@ -287,7 +287,7 @@ void PagedEngine::announce(Retirement& retirement) {
 bool PagedEngine::is_over(Retirement& retirement) {
   std::erase_if(retirement.events, [&](EventId event) ASHLAR_REQUIRES(mutex_) {
     Result<bool> done = device_.is_done(event);
-    if (!done.ok()) note_late(done.status());
+    if (!done.ok()) defer_error(done.status());
     const bool is_done = done.ok() && *done;
     if (is_done) give_back_event(event);
     return is_done;
@@ -313,12 +313,12 @@ void PagedEngine::unmap_spare(const Spare& spare, uint64_t retirement) {
       forget_mapping(view, i);
       continue;
     }
-    note_late(std::move(unmapped));
+    defer_error(std::move(unmapped));
     slot.retirement = 0;
     pack(view, i);
     slot.is_announced = false;
     --retired_count_;
-    if (!slot.extent->is_leaving) remaps_.put_mapped(range);
+    if (!slot.extent->is_leaving) remaps_.queue_mapped(range);
   }
   const bool is_empty = std::all_of(view.slots.begin(), view.slots.end(),
                                     [](const Slot& slot) { return slot.extent == nullptr; });

@@ -17,7 +17,7 @@ struct PagedPool;
 
 // One request on its way: what it asks for, and what has been found out about it.
 struct Search {
-  Request request;
+  AllocationRequest request;
   size_t bytes = 0;
   bool is_small = false;
   PagedPool* pool = nullptr;

@@ -6,7 +6,6 @@
 
 #include "engine/paged/all_arenas.h"
 #include "engine/paged/paged_engine.h"
-#include "engine/shown.h"
 
 namespace ashlar::paged {
 namespace {
@@ -25,7 +24,7 @@ SnapshotSegment shown_from(const PagedBlock& first, DeviceIndex device) {
   segment.pool = first.arena->pool.id;
   for (const PagedBlock* block = &first; block != nullptr && !block->is_away();
        block = block->next) {
-    show_block(*block, segment);
+    append_block(*block, segment);
   }
   return segment;
 }
@@ -70,8 +69,8 @@ SnapshotExtent shown(const Extent& extent, DeviceIndex device) {
 
 // At one moment, and so under all locks; no hit comes between. Extents of a paused pool have no
 // memory, and are none.
-Holdings PagedEngine::holdings(std::optional<PoolId> wanted) {
-  Holdings held;
+EngineSnapshot PagedEngine::take_snapshot(std::optional<PoolId> wanted) {
+  EngineSnapshot held;
   const DeviceIndex device = index_;
   {
     MutexLock lock(mutex_);
@@ -95,8 +94,8 @@ Holdings PagedEngine::holdings(std::optional<PoolId> wanted) {
     TraceEntry entry;
     entry.action = TraceAction::kSnapshot;
     entry.bytes = static_cast<size_t>(active_bytes);
-    hooks_.put(entry);
-    held.moment = history_.now();
+    hooks_.record(entry);
+    held.position = history_.position();
   }
   const auto by_address = [](const auto& a, const auto& b) { return a.address < b.address; };
   for (SnapshotExtent& each : held.extents) {
@@ -106,7 +105,7 @@ Holdings PagedEngine::holdings(std::optional<PoolId> wanted) {
   std::sort(held.views.begin(), held.views.end(), by_address);
   std::sort(held.extents.begin(), held.extents.end(),
             [](const auto& a, const auto& b) { return a.id < b.id; });
-  hooks_.tell();
+  hooks_.notify();
   return held;
 }
 

@@ -15,30 +15,30 @@ namespace ashlar::paged {
 Status PagedEngine::trim(PoolId pool, StackId stack) {
   const Status released = [&] {
     MutexLock lock(mutex_);
-    acting_stack_ = stack;
+    caller_stack_ = stack;
     if (!pool.is_default() && find_pool(pool) == nullptr) return no_such_pool(pool);
     Status status = release_cached(pool);
     finish_trim();
-    return status.ok() ? std::exchange(late_error_, {}) : status;
+    return status.ok() ? std::exchange(deferred_error_, {}) : status;
   }();
   settle();
-  hooks_.tell();
-  remaps_.tell();
+  hooks_.notify();
+  remaps_.notify();
   return released;
 }
 
 Result<size_t> PagedEngine::trim_to(const TrimTarget& target) {
   Result<size_t> given = [&]() -> Result<size_t> {
     MutexLock lock(mutex_);
-    acting_stack_ = target.stack;
+    caller_stack_ = target.stack;
     Result<size_t> bytes = release_down_to(target);
     finish_trim();
-    if (bytes.ok() && !late_error_.ok()) return std::exchange(late_error_, {});
+    if (bytes.ok() && !deferred_error_.ok()) return std::exchange(deferred_error_, {});
     return bytes;
   }();
   settle();
-  hooks_.tell();
-  remaps_.tell();
+  hooks_.notify();
+  remaps_.notify();
   return given;
 }
 
@@ -140,7 +140,7 @@ size_t PagedEngine::release_extents(PagedPool& pool, size_t wanted_bytes, TrimWa
     }
   }
   if (!ready.ok()) {
-    note_late(std::move(ready));
+    defer_error(std::move(ready));
     return 0;
   }
   return give_back(pool, leaving);
@@ -152,7 +152,7 @@ void PagedEngine::ask_progress(Arena& arena, Progress& progress) {
   if (is_stream_idle(arena.stream)) progress.idle.insert(&arena);
   if (!arena.marker) return;
   Result<bool> done = device_.is_done(*arena.marker);
-  if (!done.ok()) note_late(done.status());
+  if (!done.ok()) defer_error(done.status());
   if (!done.ok() || !*done) return;
   progress.passed[&arena] = arena.marker_round;
   give_back_event(*std::exchange(arena.marker, std::nullopt));
@@ -176,7 +176,7 @@ Result<bool> PagedEngine::ask_idle(StreamId stream) {
 
 bool PagedEngine::is_stream_idle(StreamId stream) {
   const Result<bool> idle = ask_idle(stream);
-  if (!idle.ok() && !idle.status().is(StatusKind::kInvalidArgument)) note_late(idle.status());
+  if (!idle.ok() && !idle.status().is(StatusKind::kInvalidArgument)) defer_error(idle.status());
   return idle.ok() && *idle;
 }
 
@@ -209,7 +209,7 @@ std::vector<Extent*> PagedEngine::take_idle(PagedPool& pool, size_t wanted_bytes
     std::vector<size_t> sizes;
     for (const Extent* extent : extents) sizes.push_back(extent->bytes);
     std::vector<Extent*> taken;
-    for (const size_t i : choose_pieces(sizes, bytes)) {
+    for (const size_t i : select_for_trim(sizes, bytes)) {
       if (extents[i]->home != nullptr) carve(*extents[i]);
       taken.push_back(extents[i]);
     }
@@ -301,7 +301,7 @@ size_t PagedEngine::release_segments(PagedPool& pool, size_t wanted_bytes, TrimW
   std::vector<size_t> sizes;
   for (const View* view : whole) sizes.push_back(view->reserved.bytes);
   size_t given_bytes = 0;
-  for (const size_t i : choose_pieces(sizes, wanted_bytes)) {
+  for (const size_t i : select_for_trim(sizes, wanted_bytes)) {
     if (release_plain(*whole[i], wait)) given_bytes += sizes[i];
   }
   return given_bytes;
@@ -317,17 +317,17 @@ bool PagedEngine::are_all_idle() {
 }
 
 void PagedEngine::give_back_to_sources() {
-  while (!returned_.empty()) {
+  while (!return_queue_.empty()) {
     MutexUnlock unlocked(mutex_);
-    returned_.give_back(device_);
+    return_queue_.flush(device_);
   }
 }
 
 // What other threads are giving back is nobody's until it arrives.
 void PagedEngine::wait_for_sources() {
-  if (!returned_.are_others_giving()) return;
+  if (!return_queue_.is_flushed_elsewhere()) return;
   MutexUnlock unlocked(mutex_);
-  returned_.wait_for_others();
+  return_queue_.wait_for_others();
 }
 
 // --- events -------------------------------------------------------------------------------------
@@ -341,14 +341,14 @@ Result<EventId> PagedEngine::record_on(const Arena& arena) {
     spare_events_.pop_back();
   }
   if (!event.ok()) {
-    note_late(event.status());
+    defer_error(event.status());
     return event;
   }
   Status recorded = device_.record_event(*event, arena.stream);
   if (recorded.ok()) return event;
   give_back_event(*event);
   if (!recorded.is(StatusKind::kInvalidArgument))
-    note_late(recorded);  // a stream that is gone is no mistake
+    defer_error(recorded);  // a stream that is gone is no mistake
   return recorded;
 }
 

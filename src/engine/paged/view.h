@@ -115,13 +115,13 @@ struct PackedSlot {
 struct alignas(64) View {
   Arena* arena = nullptr;
   bool is_small = false;
-  bool is_plain = false;     // one allocation of the device, or of a source
-  bool is_listed = false;    // among its arena's views to be looked at for that
-  bool is_retired = false;   // all its slots are, and its addresses go with them
-  uint32_t guest_count = 0;  // of slots with a guest
-  size_t granule_bytes = 1;  // of the device: slots end at multiples of it
-  AddressRange reserved{};   // of a plain view: all that the device, or the source, gave
-  size_t mapped_bytes = 0;   // from the beginning
+  bool is_plain = false;        // one allocation of the device, or of a source
+  bool in_block_table = false;  // among its arena's views to be looked at for that
+  bool is_retired = false;      // all its slots are, and its addresses go with them
+  uint32_t guest_count = 0;     // of slots with a guest
+  size_t granule_bytes = 1;     // of the device: slots end at multiples of it
+  AddressRange reserved{};      // of a plain view: all that the device, or the source, gave
+  size_t mapped_bytes = 0;      // from the beginning
   std::vector<PackedSlot> packed;
   std::vector<uint32_t> slot_of_unit;  // the one that each unit of addresses begins in
   uint32_t id = 0;                     // in its pool; no other view ever has it

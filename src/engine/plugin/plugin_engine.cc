@@ -55,8 +55,8 @@ Status PluginEngine::set_memory_fraction(double fraction) {
   return set.ok() ? plugin().set_memory_fraction(fraction, index()) : set;
 }
 
-BlockMemory PluginEngine::memory_of(const Block* block) const {
-  BlockMemory memory = ClassicEngine::memory_of(block);
+BlockMemory PluginEngine::block_memory(const Block* block) const {
+  BlockMemory memory = ClassicEngine::block_memory(block);
   if (const Result<AddressRange> base = plugin().base_of(memory.range); base.ok()) {
     memory.range = *base;
   }

@@ -26,7 +26,7 @@ class PluginEngine final : public classic::ClassicEngine {
   Status record_stream(Block* block, const StreamUse& use) override;
   Status trim(PoolId pool = {}, StackId stack = {}) override;
   Status set_memory_fraction(double fraction) override;
-  BlockMemory memory_of(const Block* block) const override;
+  BlockMemory block_memory(const Block* block) const override;
   Status begin_routing(PoolId pool, RouteFilter filter) override;
   Status end_routing(PoolId pool) override;
   Status release_pool(PoolId pool) override;

@@ -42,12 +42,12 @@ void PluginSource::free(DeviceAddress address, size_t bytes) {
   Status freed = plugin_->free({address, given.bytes}, device_, given.stream);
   if (freed.ok()) return;
   MutexLock lock(mutex_);
-  if (late_error_.ok()) late_error_ = std::move(freed);
+  if (deferred_error_.ok()) deferred_error_ = std::move(freed);
 }
 
 Status PluginSource::take_late_error() {
   MutexLock lock(mutex_);
-  return std::exchange(late_error_, {});
+  return std::exchange(deferred_error_, {});
 }
 
 }  // namespace ashlar

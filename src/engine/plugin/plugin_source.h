@@ -40,7 +40,7 @@ class PluginSource final : public SegmentSource {
   const DeviceIndex device_;
   Mutex mutex_;
   std::unordered_map<uint64_t, Given> given_ ASHLAR_GUARDED_BY(mutex_);
-  Status late_error_ ASHLAR_GUARDED_BY(mutex_);
+  Status deferred_error_ ASHLAR_GUARDED_BY(mutex_);
 };
 
 }  // namespace ashlar

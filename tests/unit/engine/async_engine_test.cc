@@ -112,7 +112,7 @@ TEST_F(AsyncEngineTest, BlocksAreExactlyAsLargeAsAskedForAndSegmentsOfTheirOwn) 
   const std::vector<SnapshotSegment> segments = engine_->segments();
   ASSERT_EQ(segments.size(), 1U);
   EXPECT_EQ(segments[0].total_bytes, 1000U);
-  EXPECT_EQ(engine_->memory_of(block).origin, BlockMemory::Origin::kSource);
+  EXPECT_EQ(engine_->block_memory(block).origin, BlockMemory::Origin::kSource);
 }
 
 // --- figures

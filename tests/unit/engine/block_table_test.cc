@@ -26,11 +26,11 @@ TEST(BlockTable, FindsWhatWasEnteredUntilItIsRemoved) {
   Block* block = add(blocks, 0x7000'0000'0200);
   EXPECT_EQ(table.find(block->address), nullptr);
   table.insert(block);
-  EXPECT_TRUE(block->is_listed);
+  EXPECT_TRUE(block->in_block_table);
   EXPECT_EQ(table.find(block->address), block);
   EXPECT_EQ(table.find(block->address + 512), nullptr);
   table.remove(block);
-  EXPECT_FALSE(block->is_listed);
+  EXPECT_FALSE(block->in_block_table);
   EXPECT_EQ(table.find(block->address), nullptr);
 }
 

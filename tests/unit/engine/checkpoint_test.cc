@@ -25,11 +25,11 @@ class CheckpointTest : public ClassicFixture {
     EXPECT_TRUE(taken.ok()) << taken.status().to_string();
     return taken.ok() ? *taken : PoolCheckpoint{};
   }
-  CheckpointChange restore(const PoolCheckpoint& checkpoint) {
-    Result<CheckpointChange> change = engine_->restore(checkpoint);
+  RestoreResult restore(const PoolCheckpoint& checkpoint) {
+    Result<RestoreResult> change = engine_->restore(checkpoint);
     EXPECT_TRUE(change.ok()) << change.status().to_string();
     must(engine_->validate());
-    return change.ok() ? *change : CheckpointChange{};
+    return change.ok() ? *change : RestoreResult{};
   }
   static std::vector<DeviceAddress> addresses(const std::vector<Block*>& blocks) {
     std::vector<DeviceAddress> found;
@@ -50,7 +50,7 @@ TEST_F(CheckpointTest, BlocksAllocatedSinceAreFreedAndThoseFreedSinceAreBack) {
   free(freed_later);
   Block* added = allocate(kKiB);
   EXPECT_EQ(added->address, freed_at) << "the freed place is used again, cut differently";
-  const CheckpointChange change = restore(checkpoint);
+  const RestoreResult change = restore(checkpoint);
   EXPECT_EQ(change.freed.size(), 2u);
   EXPECT_EQ(addresses(change.allocated), (std::vector{kept_at, freed_at}));
   EXPECT_EQ(stats().allocated_bytes.all.current, static_cast<int64_t>(512 + 64 * kKiB));
@@ -78,7 +78,7 @@ TEST_F(CheckpointTest, SegmentsMadeSinceAreLeftFree) {
   const PoolCheckpoint checkpoint = take();
   Block* large = allocate(32 * kMiB);
   const DeviceAddress large_at = large->address;
-  const CheckpointChange change = restore(checkpoint);
+  const RestoreResult change = restore(checkpoint);
   EXPECT_NE(std::find(change.freed.begin(), change.freed.end(), large_at), change.freed.end());
   EXPECT_EQ(allocate(32 * kMiB)->address, large_at);
 }
@@ -94,7 +94,7 @@ TEST_F(CheckpointTest, ExpandableSegmentsAreRestoredAroundTheirUnmappedTail) {
   const PoolCheckpoint checkpoint = take();
   free(first);
   free(second);
-  const CheckpointChange change = restore(checkpoint);
+  const RestoreResult change = restore(checkpoint);
   EXPECT_EQ(addresses(change.allocated), (std::vector{first_at, second_at}));
 }
 

@@ -115,7 +115,7 @@ TEST_F(HoldTest, APlainBlocksMemoryIsItsWholeSegment) {
   start();
   Block* first = allocate(3 * kMiB);
   Block* second = allocate(3 * kMiB);
-  const BlockMemory memory = engine_->memory_of(second);
+  const BlockMemory memory = engine_->block_memory(second);
   EXPECT_EQ(memory.origin, BlockMemory::Origin::kAllocation);
   EXPECT_EQ(memory.range, (AddressRange{first->address, 20 * kMiB}));
   EXPECT_TRUE(memory.extents.empty());
@@ -129,9 +129,9 @@ TEST_F(HoldTest, AnExpandableBlocksMemoryIsTheGranulesItTouches) {
   const Block* second = allocate(15 * kMiB);  // from 15 to 30 MiB: granules 0 and 1
   const Block* third = allocate(15 * kMiB);   // from 30 to 45 MiB: granules 1 and 2
   const DeviceAddress base = first->address;
-  const BlockMemory of_first = engine_->memory_of(first);
-  const BlockMemory of_second = engine_->memory_of(second);
-  const BlockMemory of_third = engine_->memory_of(third);
+  const BlockMemory of_first = engine_->block_memory(first);
+  const BlockMemory of_second = engine_->block_memory(second);
+  const BlockMemory of_third = engine_->block_memory(third);
   EXPECT_EQ(of_first.origin, BlockMemory::Origin::kExtents);
   EXPECT_EQ(of_first.granule_bytes, 20 * kMiB);
   EXPECT_EQ(of_first.range, (AddressRange{base, 20 * kMiB}));
@@ -158,7 +158,7 @@ TEST_F(HoldTest, MemoryOfAPoolsOwnSourceIsKnownToBeThat) {
   route(pool);
   const Block* block = allocate(kMiB);
   end_route(pool);
-  EXPECT_EQ(engine_->memory_of(block).origin, BlockMemory::Origin::kSource);
+  EXPECT_EQ(engine_->block_memory(block).origin, BlockMemory::Origin::kSource);
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ class HooksTest : public ::testing::Test {
   void put(size_t bytes) {
     TraceEntry entry;
     entry.bytes = bytes;
-    hooks_.put(entry);
+    hooks_.record(entry);
   }
   void start_history() { EXPECT_TRUE(history_.start({}).ok()); }
   Snapshot recorded() const {
@@ -55,7 +55,7 @@ TEST_F(HooksTest, AnEntrySaysWhatTheBlockIsAndWhoAllocatedIt) {
   block.bytes = 2048;
   block.stream = StreamId(7);
   block.stack = StackId(9);
-  const TraceEntry entry = entry_of(TraceAction::kFreeCompleted, block, 100);
+  const TraceEntry entry = make_entry(TraceAction::kFreeCompleted, block, 100);
   EXPECT_EQ(entry.action, TraceAction::kFreeCompleted);
   EXPECT_EQ(entry.address, DeviceAddress(512));
   EXPECT_EQ(entry.bytes, 100U);
@@ -64,13 +64,13 @@ TEST_F(HooksTest, AnEntrySaysWhatTheBlockIsAndWhoAllocatedIt) {
 }
 
 TEST_F(HooksTest, EntriesAreWantedOnceSomebodyListens) {
-  EXPECT_FALSE(hooks_.wants_entries());
+  EXPECT_FALSE(hooks_.is_observed());
   start_history();
-  EXPECT_TRUE(hooks_.wants_entries());
+  EXPECT_TRUE(hooks_.is_observed());
   history_.stop();
-  EXPECT_FALSE(hooks_.wants_entries());
+  EXPECT_FALSE(hooks_.is_observed());
   listen();
-  EXPECT_TRUE(hooks_.wants_entries());
+  EXPECT_TRUE(hooks_.is_observed());
 }
 
 TEST_F(HooksTest, TrackersHearOnceAndInOrderWhenTheyAreTold) {
@@ -78,9 +78,9 @@ TEST_F(HooksTest, TrackersHearOnceAndInOrderWhenTheyAreTold) {
   put(1);
   put(2);
   EXPECT_THAT(heard_, IsEmpty()) << "the engine is still locked";
-  hooks_.tell();
+  hooks_.notify();
   EXPECT_THAT(heard_, ElementsAre(1, 2));
-  hooks_.tell();
+  hooks_.notify();
   EXPECT_THAT(heard_, ElementsAre(1, 2));
 }
 
@@ -98,8 +98,8 @@ TEST_F(HooksTest, EntriesNameTheDevice) {
   DeviceIndex heard(0);
   hooks_.add_tracker([&](const TraceEntry& entry) { heard = entry.device; });
   put(1);
-  hooks_.put_said({}, "mine");
-  hooks_.tell();
+  hooks_.record_annotation({}, "mine");
+  hooks_.notify();
   EXPECT_EQ(heard, kDevice);
   const Snapshot snapshot = recorded();
   const std::vector<TraceEntry>& trace = snapshot.device_traces[kDevice.value()];
@@ -112,8 +112,8 @@ TEST_F(HooksTest, WhatAUserSaidIsForTheHistoryAlone) {
   listen();
   TraceEntry entry;
   entry.bytes = 1;
-  hooks_.put_said(entry, "the weights");
-  hooks_.tell();
+  hooks_.record_annotation(entry, "the weights");
+  hooks_.notify();
   EXPECT_THAT(heard_, IsEmpty());
   const Snapshot snapshot = recorded();
   const std::vector<TraceEntry>& trace = snapshot.device_traces[kDevice.value()];
@@ -125,16 +125,16 @@ TEST_F(HooksTest, ATrackerHearsNothingFromBeforeItCame) {
   put(1);
   listen();
   put(2);
-  hooks_.tell();
+  hooks_.notify();
   EXPECT_THAT(heard_, ElementsAre(2));
 }
 
 TEST_F(HooksTest, WhatIsForgottenIsNotTold) {
   listen();
   put(1);
-  hooks_.forget_untold();
+  hooks_.discard_queued();
   put(2);
-  hooks_.tell();
+  hooks_.notify();
   EXPECT_THAT(heard_, ElementsAre(2));
 }
 
@@ -142,12 +142,12 @@ TEST_F(HooksTest, WhatATrackerCausesIsToldAfterWhatItHears) {
   hooks_.add_tracker([this](const TraceEntry& entry) {
     if (entry.bytes != 1) return;
     put(3);
-    hooks_.tell();  // as the end of its call to the engine does
+    hooks_.notify();  // as the end of its call to the engine does
   });
   listen();
   put(1);
   put(2);
-  hooks_.tell();
+  hooks_.notify();
   EXPECT_THAT(heard_, ElementsAre(1, 2, 3));
 }
 
@@ -157,9 +157,9 @@ TEST_F(HooksTest, ATrackerMayBringAnother) {
     if (std::exchange(is_first, false)) listen();
   });
   put(1);
-  hooks_.tell();
+  hooks_.notify();
   put(2);
-  hooks_.tell();
+  hooks_.notify();
   EXPECT_THAT(heard_, ElementsAre(2));
 }
 
@@ -172,7 +172,7 @@ TEST_F(HooksTest, ThreadsThatTellAtOnceTellEverythingOneAtATime) {
     threads.emplace_back([this] {
       for (size_t n = 0; n < kEach; ++n) {
         put(n);
-        hooks_.tell();
+        hooks_.notify();
       }
     });
   }
@@ -184,22 +184,22 @@ TEST_F(HooksTest, RejectionsHaveObserversOfTheirOwn) {
   std::vector<std::string> heard;
   hooks_.add_oom_observer([&](const OomNotice&) { heard.emplace_back("oom"); });
   hooks_.add_rejection_observer([&](const OomNotice&) { heard.emplace_back("rejection"); });
-  hooks_.tell_oom({}, false);
+  hooks_.notify_oom({}, false);
   EXPECT_THAT(heard, ElementsAre("oom"));
-  hooks_.tell_oom({}, true);
+  hooks_.notify_oom({}, true);
   EXPECT_THAT(heard, ElementsAre("oom", "rejection"));
 }
 
 TEST_F(HooksTest, AllAreAskedToFreeAndOneThatDidIsEnough) {
   EXPECT_FALSE(hooks_.has_callbacks());
-  EXPECT_FALSE(hooks_.ask_to_free());
+  EXPECT_FALSE(hooks_.run_free_memory_callbacks());
   int asked = 0;
   hooks_.add_free_memory_callback([&] { return ++asked == 0; });
   EXPECT_TRUE(hooks_.has_callbacks());
-  EXPECT_FALSE(hooks_.ask_to_free());
+  EXPECT_FALSE(hooks_.run_free_memory_callbacks());
   hooks_.add_free_memory_callback([&] { return ++asked != 0; });
   hooks_.add_free_memory_callback([&] { return ++asked == 0; });
-  EXPECT_TRUE(hooks_.ask_to_free());
+  EXPECT_TRUE(hooks_.run_free_memory_callbacks());
   EXPECT_EQ(asked, 4);
 }
 

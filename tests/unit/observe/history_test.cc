@@ -30,14 +30,14 @@ class HistoryTest : public ::testing::Test {
     options.max_entries = entries;
     start(options);
   }
-  std::vector<uint64_t> addresses(const History::Moment& moment = History::Moment()) {
+  std::vector<uint64_t> addresses(const History::Position& position = History::Position()) {
     std::vector<uint64_t> found;
-    for (const TraceEntry& entry : trace(moment)) found.push_back(entry.address.value());
+    for (const TraceEntry& entry : trace(position)) found.push_back(entry.address.value());
     return found;
   }
-  std::vector<TraceEntry> trace(const History::Moment& moment = History::Moment()) {
+  std::vector<TraceEntry> trace(const History::Position& position = History::Position()) {
     snapshot_ = {};
-    history_.read_into(snapshot_, DeviceIndex(0), moment);
+    history_.read_into(snapshot_, DeviceIndex(0), position);
     return snapshot_.device_traces[0];
   }
   std::string said(StringId text) const { return snapshot_.tables.strings[text.value()]; }
@@ -60,18 +60,18 @@ TEST_F(HistoryTest, TheOldestEntriesGiveWay) {
 TEST_F(HistoryTest, WhatCameAfterAMomentIsLeftOut) {
   start_with_room_for(4);
   for (uint64_t i = 1; i <= 6; ++i) history_.record(act(i));
-  const History::Moment moment = history_.now();
-  EXPECT_EQ(addresses(moment), (std::vector<uint64_t>{3, 4, 5, 6}));
+  const History::Position position = history_.position();
+  EXPECT_EQ(addresses(position), (std::vector<uint64_t>{3, 4, 5, 6}));
   history_.record(act(7));
   history_.annotate(DeviceIndex(0), {{"name", "later"}});
-  EXPECT_EQ(addresses(moment), (std::vector<uint64_t>{4, 5, 6}));
+  EXPECT_EQ(addresses(position), (std::vector<uint64_t>{4, 5, 6}));
   EXPECT_TRUE(snapshot_.annotations.empty());
   history_.record(act(8));
   history_.record(act(9));
-  EXPECT_EQ(addresses(moment), (std::vector<uint64_t>{6}));
+  EXPECT_EQ(addresses(position), (std::vector<uint64_t>{6}));
   // Once nothing of then is left, what there is is better than nothing.
   history_.record(act(10));
-  EXPECT_EQ(addresses(moment), (std::vector<uint64_t>{7, 8, 9, 10}));
+  EXPECT_EQ(addresses(position), (std::vector<uint64_t>{7, 8, 9, 10}));
 }
 
 TEST_F(HistoryTest, ManyPiecesAreOneRing) {

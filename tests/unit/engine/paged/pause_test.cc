@@ -136,7 +136,7 @@ TEST_F(Pausing, WaitsForTheWorkOnItsBlocksAndForNothingElse) {
   must(machine_->hold(kDevice, stream));
   fill(block, 7);
   EXPECT_FALSE(pause_and_keep().ok()) << "its own stream is not done";
-  EXPECT_EQ(engine_->memory_of(block).origin, BlockMemory::Origin::kExtents) << "it still runs";
+  EXPECT_EQ(engine_->block_memory(block).origin, BlockMemory::Origin::kExtents) << "it still runs";
   finish(stream);
   must(pause_and_keep());
   must(resume());
@@ -191,7 +191,7 @@ TEST_F(Pausing, ASharedBlockCannotBePaused) {
   EXPECT_GT(used_bytes(), 0U);
   engine_->unpin(block);
   must(pause());
-  EXPECT_EQ(engine_->memory_of(block).origin, BlockMemory::Origin::kPaused);
+  EXPECT_EQ(engine_->block_memory(block).origin, BlockMemory::Origin::kPaused);
   free(block);
 }
 

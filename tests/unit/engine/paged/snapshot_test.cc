@@ -20,7 +20,7 @@ class PagedSnapshotTest : public PagedFixture {
   size_t reserved_bytes() const { return static_cast<size_t>(stats().reserved_bytes.all.current); }
 
   // What every snapshot of everything must be.
-  void check(const Holdings& held) {
+  void check(const EngineSnapshot& held) {
     size_t extent_bytes = 0;
     size_t home_bytes = 0;
     std::map<uint64_t, size_t> mapped;  // by address
@@ -55,14 +55,14 @@ class PagedSnapshotTest : public PagedFixture {
     EXPECT_EQ(extent_bytes + plain_bytes, reserved_bytes());
   }
 
-  static const SnapshotView* view_with(const Holdings& held, AddressRange range) {
+  static const SnapshotView* view_with(const EngineSnapshot& held, AddressRange range) {
     for (const SnapshotView& view : held.views) {
       EXPECT_LE(view.mapped_bytes, view.reserved_bytes);
       if (AddressRange{view.address, view.mapped_bytes}.contains(range)) return &view;
     }
     return nullptr;
   }
-  static bool is_in_a_segment(const Holdings& held, AddressRange range) {
+  static bool is_in_a_segment(const EngineSnapshot& held, AddressRange range) {
     return std::any_of(held.segments.begin(), held.segments.end(), [&](const auto& segment) {
       return segment.is_expandable &&
              AddressRange{segment.address, segment.total_bytes}.contains(range);
@@ -72,7 +72,7 @@ class PagedSnapshotTest : public PagedFixture {
     return *std::find_if(extent.mappings.begin(), extent.mappings.end(),
                          [&](const auto& each) { return each.address == address; });
   }
-  static size_t count_idle(const Holdings& held) {
+  static size_t count_idle(const EngineSnapshot& held) {
     return static_cast<size_t>(std::count_if(held.extents.begin(), held.extents.end(),
                                              [](const auto& each) { return !each.home; }));
   }
@@ -80,7 +80,7 @@ class PagedSnapshotTest : public PagedFixture {
 
 TEST_F(PagedSnapshotTest, NewMemoryIsAtHomeInOneView) {
   Block* block = allocate(40 * kMiB);
-  const Holdings held = engine_->holdings();
+  const EngineSnapshot held = engine_->take_snapshot();
   check(held);
   ASSERT_EQ(held.views.size(), 1U);
   EXPECT_EQ(held.views[0].address, block->address);
@@ -97,9 +97,9 @@ TEST_F(PagedSnapshotTest, NewMemoryIsAtHomeInOneView) {
 
 TEST_F(PagedSnapshotTest, StitchedMemoryTellsWhereItIsAndWhereItWas) {
   const std::vector<Block*> left = leave_holes(20 * kMiB, 8);
-  const Holdings before = engine_->holdings();
+  const EngineSnapshot before = engine_->take_snapshot();
   Block* whole = allocate(80 * kMiB);  // no hole is as large: they are put together
-  const Holdings held = engine_->holdings();
+  const EngineSnapshot held = engine_->take_snapshot();
   check(held);
   EXPECT_EQ(held.extents.size(), before.extents.size()) << "memory was made";
   const AddressRange range{whole->address, whole->bytes};
@@ -123,7 +123,7 @@ TEST_F(PagedSnapshotTest, AnExtentNamesTheStreamThatUsedItLast) {
   const StreamId other = *device().create_stream();
   free(allocate(32 * kMiB));
   Block* borrowed = allocate(32 * kMiB, other);
-  const Holdings held = engine_->holdings();
+  const EngineSnapshot held = engine_->take_snapshot();
   check(held);
   for (const SnapshotExtent& extent : held.extents) EXPECT_EQ(extent.stream, other);
   free(borrowed);
@@ -142,7 +142,7 @@ TEST_F(PagedSnapshotTest, AnExtentTellsWhereTheTraceHasIt) {
   for (Block* block : left) free(block);
   const auto traced = [&] {
     std::map<uint64_t, size_t> places;
-    for (const SnapshotExtent& extent : engine_->holdings().extents) {
+    for (const SnapshotExtent& extent : engine_->take_snapshot().extents) {
       if (extent.traced) places[extent.traced->value()] = extent.bytes;
     }
     return places;
@@ -157,7 +157,7 @@ TEST_F(PagedSnapshotTest, WhatATrimSetsApartIsIdle) {
   const StreamId busy = busy_stream();
   free(allocate(64 * kMiB, busy));
   ASSERT_TRUE(engine_->trim_to({0, TrimWait::kNever, {}}).ok());
-  const Holdings held = engine_->holdings();
+  const EngineSnapshot held = engine_->take_snapshot();
   check(held);
   EXPECT_EQ(reserved_bytes(), 64 * kMiB);
   EXPECT_GT(held.extents.size(), 0U);
@@ -175,14 +175,14 @@ TEST_F(PagedSnapshotTest, APausedPoolHasNoExtents) {
   Block* inside = allocate(32 * kMiB);
   must(engine_->end_routing(kPool));
   Block* outside = allocate(32 * kMiB);
-  EXPECT_GT(engine_->holdings(kPool).extents.size(), 0U);
+  EXPECT_GT(engine_->take_snapshot(kPool).extents.size(), 0U);
   must(engine_->pause("weights", false));
-  EXPECT_EQ(engine_->holdings(kPool).extents.size(), 0U);
-  EXPECT_EQ(engine_->holdings(kPool).views.size(), 1U);
-  check(engine_->holdings());
+  EXPECT_EQ(engine_->take_snapshot(kPool).extents.size(), 0U);
+  EXPECT_EQ(engine_->take_snapshot(kPool).views.size(), 1U);
+  check(engine_->take_snapshot());
   must(engine_->resume("weights"));
-  check(engine_->holdings());
-  for (const SnapshotExtent& extent : engine_->holdings(kPool).extents) {
+  check(engine_->take_snapshot());
+  for (const SnapshotExtent& extent : engine_->take_snapshot(kPool).extents) {
     EXPECT_EQ(extent.pool, kPool);
   }
   free(inside);
@@ -209,7 +209,7 @@ TEST_F(PagedSnapshotTest, ViewsAndExtentsAreWhatIsHeldAtAnyTime) {
     if (step % 400 == 399) must(engine_->trim());
     if (step % 25 != 0) continue;
     SCOPED_TRACE(testing::Message() << "seed " << kSeed << ", step " << step);
-    const Holdings held = engine_->holdings();
+    const EngineSnapshot held = engine_->take_snapshot();
     check(held);
     for (const SnapshotExtent& extent : held.extents) has_away |= extent.mappings.size() > 1;
     if (HasFailure()) break;

@@ -294,7 +294,7 @@ TEST_F(StitchingTest, ARestoreWaitsForALenderWhoseWorkNoEventCanPutInOrder) {
   free(allocate(64 * kMiB, lender));
   forget_calls();
   machine_->inject({.call = DeviceCall::kRecordEvent});
-  const Result<CheckpointChange> change = engine_->restore(*checkpoint);
+  const Result<RestoreResult> change = engine_->restore(*checkpoint);
   ASSERT_TRUE(change.ok()) << change.status().to_string();
   ASSERT_EQ(change->allocated.size(), 1U);
   EXPECT_EQ(change->allocated.front()->stream, kDefaultStream) << "it is another stream's now";

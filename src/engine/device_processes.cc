@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The list of the device, as sentences.
-#include "engine/device_users.h"
+// Formats the device's process list for out-of-memory messages.
+#include "engine/device_processes.h"
 
 #include <unistd.h>
 
@@ -16,10 +16,10 @@
 namespace ashlar {
 namespace {
 
-constexpr size_t kMostNamed = 4;
+constexpr size_t kMaxNamed = 4;
 
-std::string others_as_text(const std::vector<ProcessUse>& others) {
-  const size_t named = std::min(others.size(), kMostNamed);
+std::string format_others(const std::vector<ProcessUse>& others) {
+  const size_t named = std::min(others.size(), kMaxNamed);
   std::string list;
   for (size_t i = 0; i < named; ++i) {
     list += text(i == 0 ? "" : ", ", "process ", others[i].pid, " has ",
@@ -33,11 +33,11 @@ std::string others_as_text(const std::vector<ProcessUse>& others) {
 
 }  // namespace
 
-std::string users_of(Device& device, size_t reserved_bytes) {
+std::string describe_device_processes(Device& device, size_t reserved_bytes) {
   const FailuresBefore before;
   const Result<std::vector<ProcessUse>> listed = device.processes();
   if (!listed.ok()) {
-    before.restore();  // the failure to find is the one that there is no memory
+    before.restore();  // keep the out-of-memory error as the device's last error
     return {};
   }
   std::optional<size_t> own_bytes;
@@ -46,7 +46,7 @@ std::string users_of(Device& device, size_t reserved_bytes) {
     if (each.pid == ::getpid()) own_bytes = each.used_bytes;
     if (each.pid != ::getpid() && each.used_bytes > 0) others.push_back(each);
   }
-  if (!own_bytes) return {};  // one of the others may be us
+  if (!own_bytes) return {};  // one of `others` may be this process under another pid
   std::string message;
   if (*own_bytes > reserved_bytes) {
     message =
@@ -56,7 +56,7 @@ std::string users_of(Device& device, size_t reserved_bytes) {
   std::sort(others.begin(), others.end(), [](const ProcessUse& a, const ProcessUse& b) {
     return a.used_bytes != b.used_bytes ? a.used_bytes > b.used_bytes : a.pid < b.pid;
   });
-  return text(message, " Others use the device, too: ", others_as_text(others), ".");
+  return text(message, " Others use the device, too: ", format_others(others), ".");
 }
 
 }  // namespace ashlar

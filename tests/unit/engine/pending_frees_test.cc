@@ -2,7 +2,7 @@
 //
 // Frees that wait, without an engine: what becomes free when, in which order, and what the device
 // is asked for it. That engines wait for what they must is in the contract suite.
-#include "engine/waiting_frees.h"
+#include "engine/pending_frees.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ class WaitingFreesTest : public SimFixture {
     start(false);
   }
   void start(bool reuse_within_captures) {
-    frees_ = std::make_unique<WaitingFrees>(device(), reuse_within_captures);
+    frees_ = std::make_unique<PendingFrees>(device(), reuse_within_captures);
   }
   void fail(DeviceCall call, uint64_t nth = 1) { machine_->inject({.call = call, .nth = nth}); }
 
@@ -70,9 +70,9 @@ class WaitingFreesTest : public SimFixture {
     must(frees_->collect(finished));
     return finished;
   }
-  std::vector<Block*> collect_for(StreamId stream) {
+  std::vector<Block*> collect_for_stream(StreamId stream) {
     std::vector<Block*> finished;
-    must(frees_->collect_for(stream, finished));
+    must(frees_->collect_for_stream(stream, finished));
     return finished;
   }
   std::vector<Block*> wait(const std::function<bool(const Block&)>& wanted = {}) {
@@ -82,7 +82,7 @@ class WaitingFreesTest : public SimFixture {
   }
 
   std::deque<Block> blocks_;
-  std::unique_ptr<WaitingFrees> frees_;
+  std::unique_ptr<PendingFrees> frees_;
 };
 
 TEST_F(WaitingFreesTest, WhatWasSetAsideComesBeforeWhatHadItsEventsAlready) {
@@ -130,7 +130,7 @@ TEST_F(WaitingFreesTest, CollectingWhatWasSetAsideLooksAtNoEvent) {
   end_capture(captured);
   finish(busy);
   std::vector<Block*> finished;
-  must(frees_->collect_set_aside(finished));
+  must(frees_->collect_deferred(finished));
   EXPECT_THAT(finished, ElementsAre(set_aside));
   EXPECT_EQ(calls(DeviceCall::kIsDone), 0U);
   EXPECT_THAT(collect(), ElementsAre(pending));
@@ -142,9 +142,9 @@ TEST_F(WaitingFreesTest, AnAllocationOfACapturingStreamLeavesEventsAlone) {
   Block* pending = freed_after_use_on(busy);
   finish(busy);
   begin_capture(captured);
-  EXPECT_THAT(collect_for(captured), IsEmpty());
+  EXPECT_THAT(collect_for_stream(captured), IsEmpty());
   EXPECT_EQ(calls(DeviceCall::kIsDone), 0U);
-  EXPECT_THAT(collect_for(busy), ElementsAre(pending)) << "another stream may have it";
+  EXPECT_THAT(collect_for_stream(busy), ElementsAre(pending)) << "another stream may have it";
   end_capture(captured);
 }
 
@@ -152,7 +152,7 @@ TEST_F(WaitingFreesTest, WhileNothingWaitsTheDeviceIsNotAsked) {
   const StreamId captured = new_stream();
   begin_capture(captured);
   const uint64_t asked = calls(DeviceCall::kCaptureState);
-  EXPECT_THAT(collect_for(captured), IsEmpty());
+  EXPECT_THAT(collect_for_stream(captured), IsEmpty());
   EXPECT_EQ(calls(DeviceCall::kCaptureState), asked);
   end_capture(captured);
 }
@@ -281,40 +281,41 @@ class GraphProofTest : public WaitingFreesTest {
 
 TEST_F(GraphProofTest, ABlockIsFreeForItsStreamOnceThatComesAfterEveryUse) {
   Block* block = freed_by_both(main_, side_);
-  EXPECT_THAT(collect_for(main_), IsEmpty()) << "what it does next runs beside the other's work";
+  EXPECT_THAT(collect_for_stream(main_), IsEmpty())
+      << "what it does next runs beside the other's work";
   order(side_, main_);
-  EXPECT_THAT(collect_for(main_), ElementsAre(block));
+  EXPECT_THAT(collect_for_stream(main_), ElementsAre(block));
   EXPECT_TRUE(block->uses.empty());
 }
 
 TEST_F(GraphProofTest, ABlockOfAnotherStreamIsNotThisOnes) {
   Block* block = freed_by_both(side_, main_);
   order(side_, main_);
-  EXPECT_THAT(collect_for(main_), IsEmpty());
+  EXPECT_THAT(collect_for_stream(main_), IsEmpty());
   order(main_, side_);
-  EXPECT_THAT(collect_for(side_), ElementsAre(block));
+  EXPECT_THAT(collect_for_stream(side_), ElementsAre(block));
   order(side_, main_);
 }
 
 TEST_F(GraphProofTest, WhatWasWalkedIsNotWalkedAgainUnlessItIsForgotten) {
   freed_by_both(main_, side_);
-  EXPECT_THAT(collect_for(main_), IsEmpty());
+  EXPECT_THAT(collect_for_stream(main_), IsEmpty());
   const uint64_t walked = calls(DeviceCall::kNodeDependencies);
   EXPECT_GT(walked, 0U);
-  EXPECT_THAT(collect_for(main_), IsEmpty());
+  EXPECT_THAT(collect_for_stream(main_), IsEmpty());
   EXPECT_EQ(calls(DeviceCall::kNodeDependencies), walked);
-  frees_->forget_graphs();
-  EXPECT_THAT(collect_for(main_), IsEmpty());
+  frees_->clear_graph_cache();
+  EXPECT_THAT(collect_for_stream(main_), IsEmpty());
   EXPECT_EQ(calls(DeviceCall::kNodeDependencies), 2 * walked);
   order(side_, main_);
 }
 
 TEST_F(GraphProofTest, WithoutReuseNothingIsProven) {
-  frees_ = std::make_unique<WaitingFrees>(device(), false);
+  frees_ = std::make_unique<PendingFrees>(device(), false);
   frees_->capture_began();
   freed_by_both(main_, side_);
   order(side_, main_);
-  EXPECT_THAT(collect_for(main_), IsEmpty());
+  EXPECT_THAT(collect_for_stream(main_), IsEmpty());
   EXPECT_EQ(calls(DeviceCall::kNodeDependencies), 0U);
 }
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Passing over what is larger than needed, and taking the smallest of those at the end.
-#include "engine/giving_back.h"
+// Greedy selection that skips oversized pieces and adds the smallest of them at the end.
+#include "engine/trim_selection.h"
 
 #include <algorithm>
 
 namespace ashlar {
 
-std::vector<size_t> choose_pieces(const std::vector<size_t>& sizes, size_t wanted_bytes) {
+std::vector<size_t> select_for_trim(const std::vector<size_t>& sizes, size_t wanted_bytes) {
   std::vector<size_t> chosen;
   size_t missing = wanted_bytes;
-  size_t spare = sizes.size();  // the smallest that alone is more than what was missing then
+  size_t spare = sizes.size();  // the smallest piece that exceeded `missing` when visited
   for (size_t i = 0; i < sizes.size() && missing > 0; ++i) {
     if (sizes[i] > missing) {
       if (spare == sizes.size() || sizes[i] < sizes[spare]) spare = i;
@@ -20,12 +20,12 @@ std::vector<size_t> choose_pieces(const std::vector<size_t>& sizes, size_t wante
     missing -= sizes[i];
   }
   if (missing == 0 || spare == sizes.size()) return chosen;
-  // It covers what is missing, and may cover what was chosen for it, too.
+  // The spare piece covers what is missing and may make earlier choices unnecessary.
   size_t excess = sizes[spare] - missing;
   std::erase_if(chosen, [&](size_t i) {
-    const bool is_needless = sizes[i] <= excess;
-    if (is_needless) excess -= sizes[i];
-    return is_needless;
+    const bool is_unnecessary = sizes[i] <= excess;
+    if (is_unnecessary) excess -= sizes[i];
+    return is_unnecessary;
   });
   chosen.push_back(spare);
   return chosen;

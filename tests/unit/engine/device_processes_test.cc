@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Out of memory, and who else has the device's: in the message of each engine.
-#include "engine/device_users.h"
+#include "engine/device_processes.h"
 
 #include <unistd.h>
 
@@ -38,18 +38,18 @@ class DeviceUsersTest : public SimFixture {
 
 TEST_F(DeviceUsersTest, WhoIsAloneAndHasNoMoreThanWasSaidIsNotNamed) {
   device_.list = std::vector{self(2 * kGiB)};
-  EXPECT_EQ(users_of(device_, 2 * kGiB), "");
+  EXPECT_EQ(describe_device_processes(device_, 2 * kGiB), "");
 }
 
 TEST_F(DeviceUsersTest, WhatThisProcessHasBesideTheAllocatorsIsTold) {
   device_.list = std::vector{self(3 * kGiB)};
-  EXPECT_EQ(users_of(device_, 2 * kGiB),
+  EXPECT_EQ(describe_device_processes(device_, 2 * kGiB),
             " In all, this process has 3.00 GiB of the device's memory.");
 }
 
 TEST_F(DeviceUsersTest, OthersAreNamedTheLargestFirst) {
   device_.list = std::vector{other(1, kGiB), self(kGiB), other(2, 5 * kGiB)};
-  EXPECT_EQ(users_of(device_, kGiB),
+  EXPECT_EQ(describe_device_processes(device_, kGiB),
             " Others use the device, too: " + name(2) + "5.00 GiB, " + name(1) + "1.00 GiB.");
 }
 
@@ -59,20 +59,20 @@ TEST_F(DeviceUsersTest, OfManyAFewAreNamed) {
   many.push_back(self(0));
   many.push_back(other(7, 0));  // what it has is not told
   device_.list = many;
-  EXPECT_EQ(users_of(device_, 0), " Others use the device, too: " + name(1) + "1.00 GiB, " +
-                                      name(2) + "1.00 GiB, " + name(3) + "1.00 GiB, " + name(4) +
-                                      "1.00 GiB, 2 more have 2.00 GiB.");
+  EXPECT_EQ(describe_device_processes(device_, 0),
+            " Others use the device, too: " + name(1) + "1.00 GiB, " + name(2) + "1.00 GiB, " +
+                name(3) + "1.00 GiB, " + name(4) + "1.00 GiB, 2 more have 2.00 GiB.");
 }
 
 TEST_F(DeviceUsersTest, ADeviceThatDoesNotTellAddsNothing) {
   device_.list = Status::unsupported("the driver does not tell");
-  EXPECT_EQ(users_of(device_, 0), "");
+  EXPECT_EQ(describe_device_processes(device_, 0), "");
 }
 
 // In a container ids may be those of the host, and one of the others be this process.
 TEST_F(DeviceUsersTest, WhereThisProcessIsNotKnownNobodyIs) {
   device_.list = std::vector{other(1, kGiB), other(2, kGiB)};
-  EXPECT_EQ(users_of(device_, 0), "");
+  EXPECT_EQ(describe_device_processes(device_, 0), "");
 }
 
 TEST_F(DeviceUsersTest, TheFailureToFindAfterwardsIsTheOneOfTheAllocation) {

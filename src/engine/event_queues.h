@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Events that guard pending frees: one event per stream that may still use a freed block, one queue
+// per stream, so that a slow stream delays only its own blocks. Guarded by the engine's lock.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "engine/block.h"
+
+namespace ashlar {
+
+class EventQueues {
+ public:
+  ~EventQueues();
+
+  // Records an event on each stream in `block->uses` and removes the use. On failure the remaining
+  // uses stay in place.
+  Status add(Block* block);
+
+  // Both append blocks whose last event completed to `finished`, even if they fail half-way.
+  // collect_finished never waits.
+  Status collect_finished(std::vector<Block*>& finished);
+  // Waits for every event, or only for those of blocks that `wanted` accepts.
+  Status wait_for_all(std::vector<Block*>& finished,
+                      const std::function<bool(const Block&)>& wanted = {});
+
+  bool empty() const { return queues_.empty(); }
+
+ private:
+  struct PendingEvent {
+    EventId event;
+    Block* block = nullptr;
+  };
+  using Key = std::pair<uint64_t, StreamId>;  // device index, stream
+  struct Queue {
+    Device* device = nullptr;
+    std::deque<PendingEvent> events;
+  };
+
+  static void finish_one(Block* block, std::vector<Block*>& finished);
+  Result<EventId> acquire_event(Device& device);
+  void recycle_event(Device& device, EventId event);
+
+  std::map<Key, Queue> queues_;                          // never contains an empty queue
+  std::map<Device*, std::vector<EventId>> idle_events_;  // for reuse
+};
+
+}  // namespace ashlar

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Segments that left an engine and wait to be freed by their sources. A source is user code, so it
+// is called without the engine's lock. Until it returns, the memory is unavailable; an allocation
+// that finds the device full therefore waits for returns in progress. Thread safe.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "ashlar/device.h"
+#include "ashlar/pool.h"
+#include "base/mutex.h"
+
+namespace ashlar {
+
+class ReturnQueue {
+ public:
+  // Without a range, only drops the reference to `source`, whose pool was destroyed.
+  void add(std::shared_ptr<SegmentSource> source, AddressRange range = {});
+  // Lock-free, because every engine operation ends with this check.
+  bool empty() const { return is_empty_.load(std::memory_order_acquire); }
+  // Frees all queued segments without breaking captures on `device`. Call it with no lock held:
+  // sources may do anything, including calling the engine.
+  void flush(Device& device);
+  // Waits until other threads have flushed, for at most one second: a source may be blocked on
+  // something that the caller holds. Returns immediately on a thread that is flushing.
+  void wait_for_others();
+  bool is_flushed_elsewhere() const;
+
+ private:
+  struct Entry {
+    std::shared_ptr<SegmentSource> source;  // shared with its pool, which may be destroyed first
+    AddressRange range;
+  };
+  bool must_wait() const ASHLAR_REQUIRES(mutex_);
+
+  mutable Mutex mutex_;
+  std::condition_variable flushed_;
+  std::vector<Entry> entries_ ASHLAR_GUARDED_BY(mutex_);
+  std::atomic<bool> is_empty_ = true;
+  std::vector<std::thread::id> flushers_ ASHLAR_GUARDED_BY(mutex_);
+};
+
+}  // namespace ashlar

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Selects the pieces of cached memory that a partial trim returns to the device. Shared by all
+// engines; the engine orders the pieces by preference.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "ashlar/trace.h"
+#include "ashlar/trim.h"
+
+namespace ashlar {
+
+// The goal of a partial trim, and whether it may wait.
+struct TrimTarget {
+  size_t reserved_bytes = 0;  // upper bound after the trim
+  TrimWait wait = TrimWait::kNever;
+  StackId stack{};  // the caller's stack, if history records stacks
+};
+
+// Given piece sizes in order of preference, returns the indexes of pieces that add up to at least
+// `wanted_bytes`, or all of them. Drops pieces that the others make unnecessary, so that a small
+// request does not release a large piece on top of others.
+std::vector<size_t> select_for_trim(const std::vector<size_t>& sizes, size_t wanted_bytes);
+
+}  // namespace ashlar
