@@ -31,7 +31,7 @@ Status check_recordable(const Block& block, PoolId pool) {
 
 Status check_restorable(const Block& block, PoolId pool) {
   if (block.pin_count > 0) {
-    return block_error(block, pool, "is shared with other processes: stop sharing it before a restore");
+    return block_error(block, pool, "is shared with other processes: stop sharing it first");
   }
   if (Status recordable = check_recordable(block, pool); !recordable.ok()) return recordable;
   if (!block.uses.empty()) {
