@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests tidy.py: every rule finds what it forbids, and leaves alone what it allows."""
+"""Tests tidy.py: every rule reports what it forbids and accepts what it allows."""
 
 import datetime
 import unittest
@@ -146,7 +146,7 @@ class CppRuleTest(RuleTest):
 
     def test_environment(self):
         text = 'auto v = std::getenv("HOME");'
-        self.assert_finds(tidy_cpp.environment, "src/base/a.cc", text, "src/config only")
+        self.assert_finds(tidy_cpp.environment, "src/base/a.cc", text, "only src/config")
         self.assert_clean(tidy_cpp.environment, "src/config/a.cc", text)
         self.assert_clean(tidy_cpp.environment, "src/base/a.cc", "// getenv is for others")
 
@@ -198,7 +198,7 @@ class CppRuleTest(RuleTest):
             return find(tidy_cpp.disabled_tests, {"tests/a.cc": text},
                         today=datetime.date(2030, 6, 1))
 
-        self.assertIn("wanted above it", check("// some day"))
+        self.assertIn("expected above it", check("// some day"))
         self.assertIn("expired on 2030-05-31", check("// #7, expires 2030-05-31: flaky"))
         self.assertEqual(check("// #7, expires 2030-06-01: flaky"), "")
 
@@ -219,8 +219,8 @@ class TreeRuleTest(RuleTest):
         cases = [
             ("src/base/a.cc", "device/d.h", "src/base includes src/device/d.h"),
             ("src/device/a.cc", "config/c.h", "src/device includes src/config/c.h"),
-            ("src/base/a.cc", "ashlar/sim.h", "which is for src/cli, tests"),
-            ("src/base/a.cc", "lost.h", "no file of ours"),
+            ("src/base/a.cc", "ashlar/sim.h", "which is restricted to src/cli, tests"),
+            ("src/base/a.cc", "lost.h", "not a file of this project"),
             ("include/ashlar/a.h", "base/b.h", "include/ashlar includes src/base/b.h"),
         ]
         for path, name, wanted in cases:
@@ -238,7 +238,7 @@ class TreeRuleTest(RuleTest):
             ("src/base/a.cc", "cuda.h", "belongs to src/device"),
             ("src/base/a.cc", "boost/any.hpp", "nor a library"),
             ("include/ashlar/a.h", "unistd.h", "standard library only"),
-            ("include/ashlar/a.h", "stdint.h", "neither the standard's"),
+            ("include/ashlar/a.h", "stdint.h", "neither a standard"),
         ]
         for path, name, wanted in cases:
             self.assertIn(wanted, self.find_include(path, f"#include <{name}>", rule))
@@ -282,18 +282,18 @@ class TreeRuleTest(RuleTest):
                         {"README.md": readme, "examples/a.cc": "// Head.\nint a;\n"})
 
         self.assertEqual(check("int a;"), "")
-        self.assertIn("not what examples/a.cc says", check("int b;"))
+        self.assertIn("differs from examples/a.cc", check("int b;"))
         self.assert_finds(tidy_tree.quoted_files, "README.md",
                           "<!-- quoted from b.cc -->\n```\n```\n", "does not exist")
 
     def test_machine_paths(self):
         self.assert_finds(
-            tidy_tree.machine_paths, "a.md", "in /ho" + "me/somebody/src", "a path of one machine")
+            tidy_tree.machine_paths, "a.md", "in /ho" + "me/someone/src", "a path on one machine")
         self.assert_clean(tidy_tree.machine_paths, "a.md", "`build/home/x` and /usr/lib")
 
 
 class CommandTest(unittest.TestCase):
-    def test_every_rule_has_a_test_and_says_what_it_wants(self):
+    def test_every_rule_has_a_test_and_a_description(self):
         tests = dir(CppRuleTest) + dir(TreeRuleTest)
         for rule in tidy.RULES:
             self.assertIn(f"test_{rule.__name__}", tests)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds the tree to the rules of the house that a tool can check: layers, sizes, words that have a
-home, and documents that tell the truth. Formatting is left to clang-format, bugs to clang-tidy.
+"""Checks the project's own style rules: layers, sizes, restricted constructs, and references in
+documents. Formatting is left to clang-format, bugs to clang-tidy.
 
-  tools/tidy.py            checks everything; prints file:line: what was found (what is wanted)
+  tools/tidy.py            checks everything; prints file:line: found (expected)
   tools/tidy.py --rules    lists the rules
 
 Exit: 0 clean, 1 findings. Needs Python 3.11 and its standard library."""
@@ -22,7 +22,7 @@ RULES = tidy_cpp.RULES + tidy_tree.RULES
 
 
 def check(tree):
-    """The findings of all rules, sorted by place, each with its rule's name."""
+    """The findings of all rules, sorted by position, each with its rule's name."""
     findings = [(finding, rule.__name__) for rule in RULES for finding in rule(tree)]
     return sorted(findings)
 
@@ -33,7 +33,7 @@ def read_table():
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Checks the rules of the house.")
+    parser = argparse.ArgumentParser(description="Checks the project's style rules.")
     parser.add_argument("--rules", action="store_true", help="list the rules and stop")
     if parser.parse_args().rules:
         for rule in RULES:

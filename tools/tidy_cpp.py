@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of tidy.py for C++: size, shape, and the words that have a home elsewhere. Each rule is
-a function from the tree to findings."""
+"""The rules of tidy.py for C++: sizes, shape, and constructs restricted to some folders. Each rule
+is a function from the tree to findings."""
 
 import datetime
 import re
@@ -17,7 +17,7 @@ SHIPPED = ("include", "src")
 
 
 def line_length(tree):
-    """Lines of code have at most 100 columns. Prose and data may have more."""
+    """Lines of code have at most 100 columns. Markdown and data may have more."""
     for file in tree.files:
         is_data = file.path.startswith("tests/golden/") and file.path.endswith(".txt")
         if is_data or file.path.endswith((".md", ".json")):
@@ -49,7 +49,7 @@ def function_length(tree):
             if function.line_count > MAX_FUNCTION_LINES:
                 yield file.finding(
                     function.first_line, f"{function.name} has {function.line_count} lines"
-                    f" (at most {MAX_FUNCTION_LINES}): give its parts names")
+                    f" (at most {MAX_FUNCTION_LINES}): extract functions")
 
 
 LICENSE_TAG = "SPDX-License-Identifier: Apache-2.0"
@@ -81,17 +81,17 @@ def pragma_once(tree):
 
 
 def macros(tree):
-    """Macros are called ASHLAR_*, but where a standard names them."""
+    """Macros are called ASHLAR_*, except where a standard names them."""
     for file in tree.cpp():
         if file.is_in(*tree.home_of("macros")):
             continue
         for number, match in file.find(r"^\s*#\s*define\s+(?!ASHLAR_)(\w+)"):
-            yield file.finding(number, f"macro {match.group(1)} (wanted: a function or constant;"
-                               " else ASHLAR_...)")
+            yield file.finding(number, f"macro {match.group(1)} (expected: a function or constant,"
+                               " or ASHLAR_...)")
 
 
 def _outside_home(tree, thing, pattern, message):
-    """Findings for `pattern` in shipped code outside the homes of `thing`."""
+    """Findings for `pattern` in shipped code outside the folders that may use `thing`."""
     for file in tree.cpp(*SHIPPED):
         if file.is_in(*tree.home_of(thing)):
             continue
@@ -100,9 +100,9 @@ def _outside_home(tree, thing, pattern, message):
 
 
 def environment(tree):
-    """Only config/ reads the environment; everybody else is given options."""
+    """Only src/config reads the environment; other code receives options."""
     return _outside_home(tree, "environment", r"\b(secure_getenv|getenv|setenv|putenv|environ)\b",
-                         "the environment is read in src/config only")
+                         "only src/config reads the environment")
 
 
 def printing(tree):
@@ -110,18 +110,18 @@ def printing(tree):
     return _outside_home(
         tree, "printing",
         r"\bstd::(cout|cerr|clog)\b|\b(v?f?printf|f?puts|putchar|perror)\s*(?=\()",
-        "the library prints nothing (wanted: a Status, or the caller's own words)")
+        "the library prints nothing (expected: return a Status)")
 
 
 def exceptions(tree):
-    """Nothing below the public facades throws."""
+    """Nothing below the public API throws."""
     return _outside_home(tree, "exceptions", r"\bthrow\b",
-                         "nothing below the facades throws (wanted: return a Status)")
+                         "nothing below the public API throws (expected: return a Status)")
 
 
 def new_and_delete(tree):
-    """Ownership is a value or a smart pointer. Where a constructor is private, `new` may stand in
-    the expression that makes the pointer."""
+    """A value or a smart pointer owns. `new` is allowed in the expression that constructs a smart
+    pointer, for classes with a private constructor."""
     for file in tree.cpp(*SHIPPED):
         if file.is_in(*tree.home_of("new_and_delete")):
             continue
@@ -132,23 +132,24 @@ def new_and_delete(tree):
             before += file.code[number - 1][: match.start()]
             if match.group() == "new" and re.search(_MAKES_POINTER, before):
                 continue
-            yield file.finding(number, f"`{match.group()}` (wanted: a value, or std::make_unique)")
+            yield file.finding(number, f"`{match.group()}` (expected: a value or"
+                               " std::make_unique)")
 
 
 _MAKES_POINTER = r"\b(unique|shared)_ptr<[^;]*>\s*\w*\(\s*$"
 
 
 def to_do(tree):
-    """A note of work left to do names its issue."""
+    """A to-do comment names its issue."""
     marks = "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X"])
     for file in tree.files:
         for number, match in file.find(rf"\b({marks})\b(?!\(#\d+\))", file.lines):
-            yield file.finding(number, f"{match.group()} without an issue (wanted:"
+            yield file.finding(number, f"{match.group()} without an issue (expected:"
                                f" {match.group()}(#123): ...)")
 
 
 def commented_out_code(tree):
-    """Comments are sentences. Old code is in the history."""
+    """Comments are sentences; old code is in the version history."""
     code = re.compile(
         r"^\s*//\s*(?:(?:return|if|for|while|delete|using|auto|const)\b.*[;{]"
         r"|[\w:.>-]+\([^)]*\);|[\w.>*\[\]-]+ [+-]?= .*;|[{}])\s*$")
@@ -158,19 +159,19 @@ def commented_out_code(tree):
                 yield file.finding(number, f"commented-out code: {line.strip()}")
 
 
-# What a function that changes something is called, by its first word.
+# First words of the names of functions with side effects.
 _ACTS = frozenset("""
     acquire add advance allocate assign begin clear close collect commit create destroy do
     emplace end erase exchange export fetch fill free grow import insert launch lock map merge
     move notify open pop push put record release remove reserve reset resize restore run set
     signal sleep split start step stop store swap take trim try unlock unmap update wait write
 """.split())
-# Nouns that make a name with such a first word a question: free_bytes(), lock_count().
+# Last words that make such a name a getter: free_bytes(), lock_count().
 _NOUNS = ("bytes", "count", "id", "index", "size", "range", "address")
 
 
 def side_effects_in_checks(tree):
-    """A check may not be evaluated, so nothing may happen in it."""
+    """A check may be compiled out, so it has no side effects."""
     for file in tree.cpp(*SHIPPED):
         text = "\n".join(file.code)
         for match in re.finditer(r"(?<!define )\bASHLAR_D?CHECK\(", text):
@@ -179,7 +180,7 @@ def side_effects_in_checks(tree):
             if effect:
                 yield file.finding(
                     text.count("\n", 0, match.start()) + 1,
-                    f"`{effect}` inside a check (wanted: do it first, then check the outcome)")
+                    f"`{effect}` inside a check (expected: do it first, then check the result)")
 
 
 def _in_parentheses(text, start):
@@ -192,7 +193,7 @@ def _in_parentheses(text, start):
 
 
 def _side_effect(condition):
-    """The first thing in the condition that looks like an act; empty if nothing does."""
+    """The first expression in the condition that looks like a side effect, or empty."""
     operator = re.search(r"\+\+|--|(?<![=!<>])=(?!=)", re.sub(r"\[=\]", "", condition))
     if operator:
         return operator.group()
@@ -205,14 +206,14 @@ def _side_effect(condition):
 
 
 def for_testing(tree):
-    """What is called _for_testing is called by tests only."""
+    """Only tests call functions named *_for_testing."""
     for file in tree.cpp(*SHIPPED):
         for number, match in file.find(r"(?:\.|->|^\s*|\breturn )(\w+_for_testing)\s*\("):
             yield file.finding(number, f"{match.group(1)} is called outside tests/")
 
 
 def disabled_tests(tree, today=None):
-    """A disabled test names an issue and the day on which it must work again or go."""
+    """A disabled test names an issue and an expiry date."""
     today = today or datetime.date.today()
     for file in tree.cpp("tests"):
         for number, match in file.find(r"\bDISABLED_\w+"):
@@ -220,7 +221,7 @@ def disabled_tests(tree, today=None):
             issue = re.search(r"#\d+", reason)
             expiry = re.search(r"expires (\d{4}-\d{2}-\d{2})", reason)
             if not issue or not expiry:
-                yield file.finding(number, f"{match.group()} (wanted above it: `// #123, expires"
+                yield file.finding(number, f"{match.group()} (expected above it: `// #123, expires"
                                    " 2031-12-31: why`)")
             elif datetime.date.fromisoformat(expiry.group(1)) < today:
                 yield file.finding(number, f"{match.group()} expired on {expiry.group(1)}")

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the rules of tidy.py look at: source files with their comments and code told apart, and the
-tree of them. Reads text; knows no rule."""
+"""Source files for the rules of tidy.py, with comments and code separated, and the tree of them."""
 
 import dataclasses
 import functools
@@ -10,13 +9,13 @@ import re
 CPP_SUFFIXES = (".h", ".cc", ".c")  # C is held to the same rules
 TEXT_SUFFIXES = CPP_SUFFIXES + (
     ".py", ".md", ".cmake", ".toml", ".json", ".txt", ".in", ".ts", ".tsx", ".css")
-# Folders that hold no work of ours.
+# Folders without sources of this project.
 SKIPPED_FOLDERS = {".git", "build", "__pycache__", "node_modules", "dist"}
 
 
 @dataclasses.dataclass(frozen=True, order=True)
 class Finding:
-    """One breach of one rule: what was found, and what is wanted."""
+    """One violation of one rule: what was found, and what is expected."""
 
     path: str
     line: int
@@ -66,7 +65,7 @@ class SourceFile:
 
     @property
     def head(self):
-        """The comment the file starts with; empty if there is none."""
+        """The comment at the start of the file, or empty."""
         lines = []
         for line in self.lines:
             if not line.startswith("//"):
@@ -76,7 +75,7 @@ class SourceFile:
 
 
 class Tree:
-    """All files by path, with the table of layers. Tests make one from a dictionary of texts."""
+    """All files by path, with the layer table. Tests construct one from a dictionary of texts."""
 
     def __init__(self, texts, table, other_paths=()):
         self.files = [SourceFile(path, text) for path, text in sorted(texts.items())]
@@ -88,7 +87,7 @@ class Tree:
 
     @classmethod
     def read(cls, root, table):
-        """Every file below `root`. Scripts have no suffix, so a `#!` line makes a file text too."""
+        """Every file below `root`. A `#!` line marks a script without suffix as text."""
         texts, others = {}, []
         for path in sorted(root.rglob("*")):
             relative = path.relative_to(root)
@@ -101,14 +100,14 @@ class Tree:
         return cls(texts, table, others)
 
     def cpp(self, *folders):
-        """The C++ files; below these folders if any are named."""
+        """The C++ files, of the given folders if any."""
         return [f for f in self.files if f.is_cpp and (not folders or f.is_in(*folders))]
 
     def with_suffix(self, *suffixes):
         return [f for f in self.files if f.path.endswith(suffixes)]
 
     def home_of(self, thing):
-        """The files and folders where `thing`, forbidden elsewhere, has its home."""
+        """The files and folders that may use `thing`."""
         return self.table["homes"][thing]
 
 
@@ -126,7 +125,7 @@ def _blank(text):
 
 
 def split_cpp(text):
-    """The same text twice: only the code (literals emptied), and only the comments."""
+    """The text as code only (string literals blanked), and as comments only."""
     code, comments, position = [], [], 0
     for match in _CPP_PART.finditer(text):
         before, part = text[position : match.start()], match.group()
@@ -146,7 +145,7 @@ def split_cpp(text):
 
 @dataclasses.dataclass(frozen=True)
 class Function:
-    """Where a function's definition stands: the first line of its signature to its last brace."""
+    """A function definition, from the first line of its signature to its closing brace."""
 
     name: str
     first_line: int
@@ -163,17 +162,17 @@ _BEFORE_SIGNATURE = re.compile(r"\s*((public|protected|private):\s*)*")
 
 
 def functions(file):
-    """The function definitions of a C++ file, by counting braces: an estimate that holds for code
-    that clang-format has seen and that hides no braces in macros."""
+    """The function definitions of a C++ file, by matching braces. Reliable for code formatted by
+    clang-format without braces in macros."""
     directive = re.compile(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
     text = directive.sub(lambda match: _blank(match.group()), "\n".join(file.code))
 
     def line_at(position):
         return text.count("\n", 0, position) + 1
 
-    start = 0  # of the declaration we are in
-    depth = 0  # of braces that belong to it: a body's, or an initializer's
-    name, first_line = None, 0  # of the function whose body we are in
+    start = 0  # of the current declaration
+    depth = 0  # of braces inside it: of a body or of an initializer
+    name, first_line = None, 0  # of the current function
     for match in re.finditer(r"[{};]", text):
         symbol = match.group()
         if depth > 0:
@@ -195,8 +194,8 @@ def functions(file):
 
 
 def _is_initializer(declaration):
-    """Whether a brace after this text opens a value rather than a body: in a parameter list, after
-    `=`, or right behind a name. A body's brace has a space before it."""
+    """Whether a brace after this text opens an initializer rather than a body: in a parameter list,
+    after `=`, or directly after a name. A body's brace follows a space."""
     return (
         declaration.count("(") > declaration.count(")")
         or declaration.rstrip().endswith("=")

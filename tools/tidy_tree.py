@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of tidy.py for the tree: layers, lists of sources, and documents that tell the truth.
-Each rule is a function from the tree to findings."""
+"""The rules of tidy.py for the tree: layers, lists of sources, and references in documents. Each
+rule is a function from the tree to findings."""
 
 import fnmatch
 import posixpath
@@ -9,17 +9,17 @@ import re
 from tidy_text import Finding
 
 INCLUDE = r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)'
-# The standard library's headers as C has them: for files that are C.
+# Standard headers allowed in C files.
 C_STANDARD = ("complex.h", "stdatomic.h", "stddef.h", "stdint.h", "stdio.h", "stdlib.h",
               "string.h")
-# The folders whose files documents and comments may name, and must name rightly.
+# Paths below these folders, named in documents and comments, must exist.
 OUR_FOLDERS = (
     "benchmarks|cmake|docs|examples|include|python|scripts|src|tests|tools|viewer")
 
 
 def _includes(file):
-    """(line number, name, is quoted) for each include. Names are literals, so they are looked up
-    in the raw lines, at places where the code has an include."""
+    """(line number, name, is quoted) for each include. Names are string literals, which are blanked
+    in `code`, so they are read from the raw lines."""
     for number, line in enumerate(file.lines, start=1):
         match = re.match(INCLUDE, line)
         if match and file.code[number - 1].lstrip().startswith("#"):
@@ -27,7 +27,7 @@ def _includes(file):
 
 
 def _resolve(tree, file, name):
-    """The path of the file that an include names; None if it is not one of ours."""
+    """The path of the included file; None if it is not part of the project."""
     here = posixpath.dirname(file.path)
     for folder in ("src", "include", "tests", here):
         path = posixpath.normpath(posixpath.join(folder, name))
@@ -37,13 +37,13 @@ def _resolve(tree, file, name):
 
 
 def _folder_of(tree, path):
-    """The deepest folder of the table that holds the path; None if none does."""
+    """The deepest folder of the table that contains the path; None if none does."""
     folders = [f for f in tree.table["folders"] if path.startswith(f + "/")]
     return max(folders, key=len, default=None)
 
 
 def _allowed_folders(tree, folder):
-    """The folders whose files `folder` may include, its own first."""
+    """The folders whose files `folder` may include, itself first."""
     order = list(tree.table["folders"])
     listed = tree.table["folders"][folder]
     above = order[: order.index(folder)]
@@ -51,7 +51,7 @@ def _allowed_folders(tree, folder):
 
 
 def layer_table(tree):
-    """The table itself has no upward or circular line, and a place for every folder of ours."""
+    """The table has no upward or circular entry, and an entry for every source folder."""
     seen = []
     for folder, listed in tree.table["folders"].items():
         for other in listed:
@@ -69,8 +69,8 @@ def _table_finding(message):
 
 
 def layers(tree):
-    """A folder includes its own files and what the table lists for it: never a sibling, never
-    upward. Public headers that are not for everybody say for whom they are."""
+    """A folder includes its own files and those of the folders listed for it. Restricted public
+    headers list the folders that may include them."""
     for file in tree.cpp():
         folder = _folder_of(tree, file.path)
         if not folder:
@@ -79,7 +79,8 @@ def layers(tree):
             path = _resolve(tree, file, name)
             if path is None:
                 if quoted:
-                    yield file.finding(number, f'"{name}" is no file of ours (libraries: <...>)')
+                    yield file.finding(number, f'"{name}" is not a file of this project'
+                                       " (libraries: <...>)")
                 continue
             if _folder_of(tree, path) not in _allowed_folders(tree, folder):
                 yield file.finding(
@@ -87,13 +88,13 @@ def layers(tree):
                     f" {', '.join(_allowed_folders(tree, folder))}; see tools/layers.toml)")
             users = tree.table["restricted_headers"].get(path)
             if users and folder not in users and path != file.path:
-                yield file.finding(number, f"{folder} includes {path}, which is for"
+                yield file.finding(number, f"{folder} includes {path}, which is restricted to"
                                    f" {', '.join(users)}")
 
 
 def libraries(tree):
-    """The core includes the standard library and the system; every other library has its folders,
-    and public headers include the standard library only."""
+    """The core includes the standard library and system headers only; every other library is
+    restricted to some folders. Public headers include the standard library only."""
     system = tuple(tree.table["system"]["headers"])
     for file in tree.cpp():
         for number, name, quoted in _includes(file):
@@ -107,7 +108,7 @@ def libraries(tree):
             if homes and not file.is_in(*homes[0]):
                 yield file.finding(number, f"<{name}> belongs to {', '.join(homes[0])}")
             elif not homes and not name.startswith(system):
-                yield file.finding(number, f"<{name}> is neither the standard's nor the system's"
+                yield file.finding(number, f"<{name}> is neither a standard nor a system header"
                                    " nor a library of tools/layers.toml")
             elif not homes and file.is_in("include"):
                 yield file.finding(number, f"<{name}>: public headers include the standard library"
@@ -115,7 +116,7 @@ def libraries(tree):
 
 
 def listed_in_cmake(tree):
-    """Every source stands in a list of a CMakeLists.txt above it, and every public header too."""
+    """Every source and every public header is listed in a CMakeLists.txt."""
     for file in tree.cpp("src", "tests", "examples", "include"):
         if not file.is_in("include") and file.path.endswith(".h"):
             continue
@@ -132,7 +133,7 @@ def _lists(list_file, path):
 
 
 def links(tree):
-    """Relative links in documents lead somewhere."""
+    """Relative links in documents lead to existing files."""
     for file in tree.with_suffix(".md"):
         for number, match in file.find(r"\]\(([^)\s]+)\)", file.lines):
             target = match.group(1).split("#")[0]
@@ -144,8 +145,8 @@ def links(tree):
 
 
 def paths_named(tree):
-    """Files and folders that documents (in backticks) and comments name exist. The change log is
-    history, and may name what is gone."""
+    """Paths named in documents (in backticks) and in comments exist. The changelog may name deleted
+    files."""
     path = rf"(?:\./)?(?P<path>(?:{OUR_FOLDERS})/[\w./*{{}},<>-]*)"
     for file in tree.with_suffix(".md") + tree.cpp():
         if file.path == "CHANGELOG.md":
@@ -164,7 +165,7 @@ def _exists(tree, named):
 
 
 def _choices(named):
-    """`a/{b,c}.h` is a/b.h and a/c.h."""
+    """Expands `a/{b,c}.h` to a/b.h and a/c.h."""
     match = re.search(r"\{([^{}]*)\}", named)
     if not match:
         return [named]
@@ -173,8 +174,7 @@ def _choices(named):
 
 
 def quoted_files(tree):
-    """Code that a document quotes from a file is that file, less its head comment. The document
-    says so with `<!-- quoted from PATH -->` on the line before the block."""
+    """A code block after `<!-- quoted from PATH -->` equals that file without its head comment."""
     for file in tree.with_suffix(".md"):
         pattern = r"<!-- quoted from (\S+) -->\n```\w*\n(.*?)```"
         for match in re.finditer(pattern, file.text, re.DOTALL):
@@ -183,14 +183,14 @@ def quoted_files(tree):
             if source is None:
                 yield file.finding(number, f"quotes {match.group(1)}, which does not exist")
             elif match.group(2).strip() != source.text[len(source.head) :].strip():
-                yield file.finding(number, f"the quoted code is not what {source.path} says")
+                yield file.finding(number, f"the quoted code differs from {source.path}")
 
 
 def machine_paths(tree):
-    """Nothing names a folder of somebody's own machine."""
+    """No file names an absolute path of one machine."""
     for file in tree.files:
         for number, match in file.find(r"(?<![\w.>}*-])/(?:home|root|work|Users)/\w+", file.lines):
-            yield file.finding(number, f"{match.group()}: a path of one machine")
+            yield file.finding(number, f"{match.group()}: a path on one machine")
 
 
 RULES = [
