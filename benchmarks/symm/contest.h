@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "bounds.h"
-#include "symm/core/shared_memory.h"
+#include "symm/core/shared_words.h"
 
 namespace ashlar::symm {
 
@@ -88,7 +88,7 @@ inline void plain_barrier(const std::vector<std::byte*>& slots, int rank, bool m
     uint32_t expected = from;
     while (!slot.compare_exchange_weak(expected, to)) {
       expected = from;
-      if (must_yield) SharedMemory::yield();
+      if (must_yield) SharedWords::yield();
     }
   };
   for (int step = 1; step < ranks; ++step) swap((rank + step) % ranks, rank, 0, 1);

@@ -67,7 +67,7 @@ class Bench {
   Bench(const Settings& settings, const Memory& memory, int rank)
       : settings_(settings),
         memory_(memory),
-        pads_(*Pads::over(rank, kChannels, memory.pads)),
+        pads_(*SignalPads::over(rank, kChannels, memory.pads)),
         is_crowded_(settings.ranks > static_cast<int>(std::thread::hardware_concurrency())) {}
 
   void run() {
@@ -125,7 +125,7 @@ class Bench {
 
   const Settings& settings_;
   const Memory& memory_;
-  Pads pads_;
+  SignalPads pads_;
   bool is_crowded_;
   const ContestPlan plan_{.rank = pads_.rank(), .rounds = settings_.rounds, .meet = [this] {
                             meet(BarrierKind::kAllToAll);

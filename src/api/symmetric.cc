@@ -29,7 +29,7 @@ Result<size_t> place_in_pad(size_t pad_bytes, int64_t offset_bytes, size_t bytes
 
 }  // namespace
 
-Status check_multicast(const Peers& peers, std::string_view instead) {
+Status check_multicast(const PeerTable& peers, std::string_view instead) {
   if (peers.multicast_buffer() != nullptr) return {};
   return Status::invalid_argument(
       text("this memory has no multicast: ", peers.no_multicast_reason(), "; use ", instead));
@@ -58,7 +58,7 @@ std::byte* Handle::multicast_ptr() const {
 }
 
 PeerAccess Handle::peer_access(int rank) const {
-  unwrap(parts_->peers.peers().seat().check_rank(rank));
+  unwrap(parts_->peers.peers().rank_info().check_rank(rank));
   return parts_->peers.peers().access(rank);
 }
 
@@ -144,19 +144,19 @@ void* Handle::pad_of(int rank, const Extent& extent) const {
 // --- one rank, two ranks ------------------------------------------------------------------------
 
 void Handle::put(int to, std::span<const std::byte> from, int64_t offset_bytes) const {
-  const size_t place = unwrap(parts_->peers.place_of(to, offset_bytes, from.size()));
+  const size_t place = unwrap(parts_->peers.offset_in_buffer(to, offset_bytes, from.size()));
   unwrap(parts_->group->state());
   unwrap(parts_->group->operations->put(parts_->peers.peers(), to, place, from));
 }
 
 void Handle::get(int from, std::span<std::byte> to, int64_t offset_bytes) const {
-  const size_t place = unwrap(parts_->peers.place_of(from, offset_bytes, to.size()));
+  const size_t place = unwrap(parts_->peers.offset_in_buffer(from, offset_bytes, to.size()));
   unwrap(parts_->group->state());
   unwrap(parts_->group->operations->get(parts_->peers.peers(), from, place, to));
 }
 
 void Handle::post(int to, std::span<const std::byte> from, int64_t offset_bytes) const {
-  const size_t place = unwrap(parts_->peers.place_of(to, offset_bytes, from.size()));
+  const size_t place = unwrap(parts_->peers.offset_in_buffer(to, offset_bytes, from.size()));
   unwrap(parts_->group->state());
   unwrap(parts_->group->operations->post(parts_->peers.peers(), to, place, from));
 }
@@ -175,7 +175,7 @@ Result<size_t> word_place(const PeerHandle& peers, int at, const AtomicOp& what)
   }
   const auto most = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
   Result<size_t> place =
-      peers.place_of(at, static_cast<int64_t>(std::min(what.offset, most)), word_bytes);
+      peers.offset_in_buffer(at, static_cast<int64_t>(std::min(what.offset, most)), word_bytes);
   if (place.ok() && !is_aligned(*place, word_bytes)) {
     return Status::invalid_argument(text("a word of ", word_bytes, " bytes at offset ", what.offset,
                                          " of a handle at offset ", peers.offset(),
@@ -221,7 +221,7 @@ void Handle::quiet() const {
 namespace {
 
 // Where from the beginning of that rank's pad on the words are; behind it lies the buffer.
-Result<WordStore> checked_store(const PeerHandle& peers, int to, const WordFill& what) {
+Result<WordFillRequest> checked_store(const PeerHandle& peers, int to, const WordFill& what) {
   if (what.count < 1)
     return Status::invalid_argument(text("count is ", what.count, ": expected 1 or more"));
   const Result<size_t> bytes = checked_bytes("count", what.count, sizeof(uint32_t));
@@ -229,30 +229,30 @@ Result<WordStore> checked_store(const PeerHandle& peers, int to, const WordFill&
   const Result<size_t> offset = checked_bytes("offset", what.offset, sizeof(uint32_t));
   if (!offset.ok()) return offset.status();
   const auto begin = static_cast<int64_t>(*offset);
-  WordStore store{
+  WordFillRequest store{
       .rank = to, .place = 0, .count = static_cast<size_t>(what.count), .value = what.value};
   if (what.of == WordFill::Of::kSignalPad) {
-    if (Status wrong = peers.peers().seat().check_rank(to); !wrong.ok()) return wrong;
+    if (Status wrong = peers.peers().rank_info().check_rank(to); !wrong.ok()) return wrong;
     const Result<size_t> place = place_in_pad(peers.peers().pad_bytes(), begin, *bytes);
     if (!place.ok()) return place.status();
     store.place = *place;
     return store;
   }
-  const Result<size_t> place = peers.place_of(to, begin, *bytes);
+  const Result<size_t> place = peers.offset_in_buffer(to, begin, *bytes);
   if (!place.ok()) return place.status();
   if (!is_aligned(*place, sizeof(uint32_t))) {
     return Status::invalid_argument(
         text("a handle at offset ", peers.offset(),
              " has no words of 32 bits: ", "meet at an address that is aligned to 4 bytes"));
   }
-  store.place = peers.peers().front_bytes() + *place;
+  store.place = peers.peers().buffer_offset() + *place;
   return store;
 }
 
 }  // namespace
 
 void Handle::store_words(int to, const WordFill& what, std::optional<StreamId> stream) const {
-  const WordStore store = unwrap(checked_store(parts_->peers, to, what));
+  const WordFillRequest store = unwrap(checked_store(parts_->peers, to, what));
   unwrap(parts_->group->state());
   unwrap(parts_->group->operations->store_words(
       parts_->peers.peers(), store,
@@ -261,16 +261,16 @@ void Handle::store_words(int to, const WordFill& what, std::optional<StreamId> s
 
 void Handle::multimem_put(std::span<const std::byte> from, int64_t offset_bytes,
                           std::optional<StreamId> stream) const {
-  const Peers& peers = parts_->peers.peers();
+  const PeerTable& peers = parts_->peers.peers();
   unwrap(check_multicast(peers, "put to each rank"));
-  const size_t place = unwrap(parts_->peers.place_of(rank(), offset_bytes, from.size()));
+  const size_t place = unwrap(parts_->peers.offset_in_buffer(rank(), offset_bytes, from.size()));
   const std::byte* own = peers.buffer(rank()) + place;
   if (from.data() != own) {
     unwrap(check_apart("from", from.data(), from.size(), 1, {own, from.size()}));
   }
   unwrap(parts_->group->state());
   if (from.empty()) return;
-  unwrap(parts_->group->operations->spread(
+  unwrap(parts_->group->operations->multicast_put(
       peers, {.from = from, .place = place, .multicast = peers.multicast_buffer() + place},
       {.stream = stream, .timeout = {}, .in_flight = &parts_->in_flight}));
 }

@@ -16,13 +16,13 @@ std::byte* out_of(const CollectiveOptions& options) { return static_cast<std::by
 template <typename HandleParts>
 Piece piece_of(const HandleParts& parts, const CollectiveOptions& options) {
   const int own = parts.group->options.rank;
-  const size_t at = unwrap(parts.peers.place_of(own, options.offset_bytes, 0));
+  const size_t at = unwrap(parts.peers.offset_in_buffer(own, options.offset_bytes, 0));
   return {.bases = parts.buffers,
           .buffer_bytes = parts.peers.end(),
           .offset_bytes = static_cast<int64_t>(at),
           .memory = parts.peers.number(),
           .remote = parts.peers.peers().remote(),
-          .remote_begin = parts.peers.peers().front_bytes()};
+          .remote_begin = parts.peers.peers().buffer_offset()};
 }
 
 template <typename HandleParts>
@@ -33,7 +33,7 @@ void run(const HandleParts& parts, const Collective& what, const CollectiveOptio
 template <typename HandleParts>
 void reduce_all(const HandleParts& parts, const AllReduce& request, size_t one_shot_bytes,
                 const CollectiveOptions& options) {
-  run(parts, ChosenAllReduce{request, one_shot_bytes}, options);
+  run(parts, ThresholdAllReduce{request, one_shot_bytes}, options);
 }
 
 }  // namespace
@@ -62,7 +62,7 @@ void Handle::reduce_scatter(int64_t count, Reduction what, const CollectiveOptio
 namespace {
 
 // That stands for all ranks' pieces.
-std::byte* multicast_of(const Peers& peers, const Piece& piece) {
+std::byte* multicast_of(const PeerTable& peers, const Piece& piece) {
   unwrap(check_multicast(peers, "the collective of the same name without multimem"));
   return peers.multicast_buffer() + piece.offset_bytes;
 }

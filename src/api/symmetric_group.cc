@@ -33,7 +33,7 @@ Status Group::Parts::state() const {
   if (Status elsewhere = heap->check_here(); !elsewhere.ok()) return elsewhere;
   if (is_left.load(std::memory_order_relaxed))
     return Status::invalid_argument(text("group ", options.name, " was left already"));
-  const Failure& failure = *circle->failure();
+  const Failure& failure = *communicator->failure();
   return failure.has_happened() ? failure.reason() : Status();
 }
 
@@ -46,18 +46,18 @@ Status Group::Parts::check_channel(int channel) const {
 
 bool Group::Parts::all_direct() const {
   for (int rank = 0; rank < options.world_size; ++rank) {
-    if (circle->peer_access(rank) != PeerAccess::kDirect) return false;
+    if (communicator->peer_access(rank) != PeerAccess::kDirect) return false;
   }
   return true;
 }
 
 Result<int> Group::Parts::global_rank(int rank) const {
-  if (Status wrong = circle->seat().check_rank(rank); !wrong.ok()) return wrong;
-  return static_cast<int>(circle->member(rank));
+  if (Status wrong = communicator->rank_info().check_rank(rank); !wrong.ok()) return wrong;
+  return static_cast<int>(communicator->member(rank));
 }
 
 Status Group::Parts::signal(const Signal& what, Timeout timeout, std::optional<StreamId> stream,
-                            InFlight& keeper) const {
+                            InFlightWork& keeper) const {
   if (Status wrong = check_channel(what.channel); !wrong.ok()) return wrong;
   return run(what, timeout, stream, keeper);
 }
@@ -66,7 +66,8 @@ Status Group::Parts::signal(const Signal& what, Timeout timeout, std::optional<S
 Status Group::Parts::measure(Deadline deadline) {
   const auto ranks = static_cast<size_t>(options.world_size);
   const size_t bytes = std::clamp(kMostMeasuringBytes / ranks, 4 * kKiB, kMostMeasuredBytes);
-  const Result<std::shared_ptr<const Peers>> room = circle->share_memory(bytes, deadline);
+  const Result<std::shared_ptr<const PeerTable>> room =
+      communicator->allocate_internal(bytes, deadline);
   if (!room.ok()) return room.status();
   Result<std::optional<Thresholds>> measured = operations->measure(**room, bytes, deadline);
   if (!measured.ok()) return measured.status();
@@ -91,9 +92,9 @@ Group Group::sub_group(const SubGroupOptions& options) const {
   own.rank = -1;
   std::vector<uint64_t> members;
   for (const int rank : options.ranks) {
-    unwrap(parent.circle->seat().check_rank(rank));
+    unwrap(parent.communicator->rank_info().check_rank(rank));
     if (rank == parent.options.rank) own.rank = static_cast<int>(members.size());
-    members.push_back(parent.circle->member(rank));
+    members.push_back(parent.communicator->member(rank));
   }
   if (own.rank < 0) {
     unwrap(Status::invalid_argument(text("rank ", parent.options.rank, " of group ",
@@ -109,29 +110,30 @@ Group Group::join_as(const Heap& heap, std::shared_ptr<Store> store, const Group
   unwrap(heap.parts_->check_here());
   unwrap(check_options(options));
   const Deadline deadline = unwrap(deadline_of(options.timeout));
-  CircleOptions circle;
-  circle.job = options.job;
-  circle.name = options.name;
-  circle.rank = options.rank;
-  circle.world_size = options.world_size;
-  circle.members = members;
-  circle.pad_bytes = unwrap(pad_bytes(options.world_size, options.channel_count + 1));
-  circle.may_share_device = options.may_share_device;
-  circle.measures_thresholds = options.measure_thresholds;
-  circle.use_multicast = options.use_multicast;
-  circle.use_fabric = options.use_fabric;
-  circle.transport = options.transport;
+  CommunicatorOptions communicator;
+  communicator.job = options.job;
+  communicator.name = options.name;
+  communicator.rank = options.rank;
+  communicator.world_size = options.world_size;
+  communicator.members = members;
+  communicator.pad_bytes = unwrap(pad_bytes(options.world_size, options.channel_count + 1));
+  communicator.may_share_device = options.may_share_device;
+  communicator.measures_thresholds = options.measure_thresholds;
+  communicator.use_multicast = options.use_multicast;
+  communicator.use_fabric = options.use_fabric;
+  communicator.transport = options.transport;
 
   auto parts = make_fork_guarded<Parts>(heap.parts_, std::move(store), options);
   heap.parts_->prepare();
-  parts->circle = unwrap(Circle::join(*heap.parts_->arena, parts->store, circle, deadline));
-  const OperationsOptions operations{.seat = parts->circle->seat(),
+  parts->communicator =
+      unwrap(Communicator::join(*heap.parts_->rank_heap, parts->store, communicator, deadline));
+  const OperationsOptions operations{.rank_info = parts->communicator->rank_info(),
                                      .channel_count = options.channel_count + 1,
-                                     .pads = parts->circle->pads(),
-                                     .failure = parts->circle->failure(),
-                                     .patience = parts->circle->patience()};
+                                     .pads = parts->communicator->pads(),
+                                     .failure = parts->communicator->failure(),
+                                     .spin_policy = parts->communicator->spin_policy()};
   parts->operations =
-      std::make_unique<CountedOperations>(unwrap(heap.parts_->operations(operations)));
+      std::make_unique<CountingOperations>(unwrap(heap.parts_->operations(operations)));
   if (heap.parts_->device != nullptr) {
     const auto ranks = static_cast<size_t>(options.world_size);
     parts->tables = std::make_unique<AddressTables>(*heap.parts_->device,
@@ -141,7 +143,7 @@ Group Group::join_as(const Heap& heap, std::shared_ptr<Store> store, const Group
   if (options.measure_thresholds) {
     const Status measured = parts->measure(deadline);
     // What all failed in alike leaves the group whole, and all leave it.
-    if (!measured.ok()) (void)parts->circle->leave(deadline).ok();
+    if (!measured.ok()) (void)parts->communicator->leave(deadline).ok();
     unwrap(measured);
   }
   return Group(std::move(parts));
@@ -153,7 +155,7 @@ void Group::leave(Timeout timeout) {
   if (parts_->is_left.exchange(true, std::memory_order_relaxed)) {
     unwrap(Status::invalid_argument(text("group ", parts_->options.name, " was left already")));
   }
-  unwrap(parts_->circle->leave(deadline));
+  unwrap(parts_->communicator->leave(deadline));
 }
 
 Group::Group(std::shared_ptr<Parts> parts) : parts_(std::move(parts)) {}
@@ -169,8 +171,8 @@ int Group::world_size() const { return parts_->options.world_size; }
 int Group::channel_count() const { return parts_->options.channel_count; }
 
 PeerAccess Group::peer_access(int rank) const {
-  unwrap(parts_->circle->seat().check_rank(rank));
-  return parts_->circle->peer_access(rank);
+  unwrap(parts_->communicator->rank_info().check_rank(rank));
+  return parts_->communicator->peer_access(rank);
 }
 
 bool Group::all_direct() const { return parts_->all_direct(); }
@@ -179,12 +181,12 @@ int Group::global_rank(int rank) const { return unwrap(parts_->global_rank(rank)
 
 GroupStats Group::stats() const {
   GroupStats use;
-  for (size_t kind = 0; kind < CountedOperations::kKindCount; ++kind) {
-    const CountedOperations::Line line = parts_->operations->line(kind);
+  for (size_t kind = 0; kind < CountingOperations::kKindCount; ++kind) {
+    const CountingOperations::Line line = parts_->operations->line(kind);
     if (line.count == 0) continue;
-    use.operations.push_back({CountedOperations::name(kind), line.count, line.bytes});
+    use.operations.push_back({CountingOperations::name(kind), line.count, line.bytes});
   }
-  const std::array<PhaseTimes::Line, kPhaseCount> phases = parts_->circle->times().lines();
+  const std::array<PhaseTimes::Line, kPhaseCount> phases = parts_->communicator->times().lines();
   for (size_t phase = 0; phase < kPhaseCount; ++phase) {
     if (phases[phase].count == 0) continue;
     use.phases.push_back(
@@ -209,7 +211,7 @@ std::string GroupStats::to_string() const {
 
 Status Group::failure() const {
   if (Status elsewhere = parts_->heap->check_here(); !elsewhere.ok()) return elsewhere;
-  return parts_->circle->failure()->reason();
+  return parts_->communicator->failure()->reason();
 }
 
 size_t Group::one_shot_bytes() const { return parts_->thresholds.one_shot_bytes; }
@@ -230,9 +232,9 @@ void Group::finish(StreamId stream) {
 Handle Group::rendezvous(const void* address, Timeout timeout) {
   const Deadline deadline = unwrap(deadline_of(timeout));
   unwrap(parts_->state());
-  PeerHandle met = unwrap(parts_->circle->rendezvous(address, deadline));
+  PeerHandle met = unwrap(parts_->communicator->rendezvous(address, deadline));
   auto made = make_fork_guarded<Handle::Parts>(parts_, std::move(met));
-  const Peers& peers = made->peers.peers();
+  const PeerTable& peers = made->peers.peers();
   made->buffers = peers.buffers();
   for (int rank = 0; rank < world_size(); ++rank) made->pads.push_back(peers.pad(rank));
   return Handle(std::move(made));

@@ -84,7 +84,7 @@ Heap::Heap(const HeapOptions& options) : parts_(make_fork_guarded<Parts>()) {
   }
   parts_->process = unwrap(Processes::all().with(
       {.heartbeat = options.heartbeat, .lease = options.lease, .machine = options.machine}));
-  const Arena::Options arena{.pad_bytes = options.pad_bytes};
+  const RankHeap::Options rank_heap{.pad_bytes = options.pad_bytes};
   if (options.device != nullptr) {
     parts_->device = options.device;
     std::unique_ptr<MulticastDriver> multicast;
@@ -94,12 +94,13 @@ Heap::Heap(const HeapOptions& options) : parts_(make_fork_guarded<Parts>()) {
       multicast = std::make_unique<CudaMulticast>(*cuda);
     }
     parts_->device_backend = unwrap(DeviceBackend::over(*options.device, std::move(multicast)));
-    parts_->arena = std::make_unique<Arena>(*parts_->process, *parts_->device_backend, arena);
+    parts_->rank_heap =
+        std::make_unique<RankHeap>(*parts_->process, *parts_->device_backend, rank_heap);
     return;
   }
-  Backends& backends = parts_->process->backends();
-  unwrap(backends.choose(options.backend));
-  parts_->arena = std::make_unique<Arena>(*parts_->process, backends.use(), arena);
+  BackendRegistry& backends = parts_->process->backends();
+  unwrap(backends.select(options.backend));
+  parts_->rank_heap = std::make_unique<RankHeap>(*parts_->process, backends.activate(), rank_heap);
 }
 
 Result<std::unique_ptr<Operations>> Heap::Parts::operations(const OperationsOptions& options) {
@@ -147,12 +148,12 @@ Buffer Heap::allocate(size_t bytes, const AllocateOptions& options) {
   if (!options.group.empty()) unwrap(check_name("group", options.group));
   const AllocationOptions allocation{.group = options.group,
                                      .persistent_id = options.persistent_id};
-  return Buffer(parts_, unwrap(parts_->arena->allocate(bytes, allocation)), bytes);
+  return Buffer(parts_, unwrap(parts_->rank_heap->allocate(bytes, allocation)), bytes);
 }
 
 size_t Heap::live_count() const {
   unwrap(parts_->check_here());
-  return parts_->arena->live_count();
+  return parts_->rank_heap->live_count();
 }
 
 std::vector<std::string> Heap::backends() const { return parts_->process->backends().names(); }
@@ -183,7 +184,7 @@ void Buffer::reset() noexcept {
 // It is the beginning of a live block, which is all that free asks for; and so below. The copy that
 // a forked child has is not its to free.
 void Heap::Parts::take_back(std::byte* data) noexcept {
-  if (check_here().ok()) (void)arena->free(data).ok();
+  if (check_here().ok()) (void)rank_heap->free(data).ok();
 }
 
 // --- Pool ---------------------------------------------------------------------------------------
@@ -191,7 +192,7 @@ void Heap::Parts::take_back(std::byte* data) noexcept {
 Pool::Parts::Parts(std::shared_ptr<Heap::Parts> of_heap, const PoolOptions& options)
     : heap(std::move(of_heap)),
       name(options.name),
-      pool(*heap->arena, {.name = options.name, .segment_bytes = options.segment_bytes}) {}
+      pool(*heap->rank_heap, {.name = options.name, .segment_bytes = options.segment_bytes}) {}
 
 Pool::Parts::~Parts() {
   MutexLock lock(heap->mutex);
@@ -208,9 +209,9 @@ Pool::Pool(const Heap& heap, const PoolOptions& options) {
     unwrap(Status::invalid_argument(text("a pool's name of ", options.name.size(),
                                          " bytes: expected 1 to ", kMostPoolNameBytes)));
   }
-  if (options.segment_bytes == 0 || options.segment_bytes > kMostBlockBytes) {
+  if (options.segment_bytes == 0 || options.segment_bytes > kMaxBlockBytes) {
     unwrap(Status::invalid_argument(
-        text("segments of ", options.segment_bytes, " bytes: expected 1 to ", kMostBlockBytes)));
+        text("segments of ", options.segment_bytes, " bytes: expected 1 to ", kMaxBlockBytes)));
   }
   {
     MutexLock lock(heap.parts_->mutex);
@@ -239,8 +240,8 @@ PoolStats Pool::stats() const {
           .segment_bytes = use.segment_bytes,
           .used_bytes = use.used_bytes,
           .buffer_count = use.buffer_count,
-          .act_count = use.acts.number,
-          .sequence_hash = use.acts.hash};
+          .act_count = use.calls.number,
+          .sequence_hash = use.calls.hash};
 }
 
 }  // namespace ashlar::symm

@@ -14,11 +14,11 @@
 #include "ashlar/symmetric.h"
 #include "symm/backends/cuda/cuda_kernels.h"
 #include "symm/backends/device/address_tables.h"
-#include "symm/core/in_flight.h"
+#include "symm/core/in_flight_work.h"
 #include "symm/membership/process.h"
 #include "symm/memory/rank_heap.h"
 #include "symm/memory/segment_pool.h"
-#include "symm/operations/counted_operations.h"
+#include "symm/operations/counting_operations.h"
 #include "symm/operations/operations.h"
 #include "symm/rendezvous/communicator.h"
 
@@ -28,7 +28,7 @@ namespace ashlar::symm {
 Result<Deadline> deadline_of(Timeout timeout);
 
 // kInvalidArgument: the memory has none, and what to use `instead`.
-Status check_multicast(const Peers& peers, std::string_view instead);
+Status check_multicast(const PeerTable& peers, std::string_view instead);
 
 // Whom a buffer goes back to.
 struct Buffer::Origin {
@@ -57,7 +57,7 @@ struct Heap::Parts final : Buffer::Origin {
   std::shared_ptr<Process> process;  // also owned by this process's other heaps
   Device* device = nullptr;          // null: the host's memory
   std::unique_ptr<Backend> device_backend;
-  std::unique_ptr<Arena> arena;
+  std::unique_ptr<RankHeap> rank_heap;
   // Set once, under the mutex; null: not loaded, or the device is not CUDA's.
   std::unique_ptr<CudaKernels> cuda_kernels;
 
@@ -81,7 +81,7 @@ struct Group::Parts {
         GroupOptions with_options)
       : heap(std::move(of_heap)), store(std::move(of_store)), options(std::move(with_options)) {}
   // The group is over before its work in streams is waited for: that ends with it.
-  ~Parts() { circle.reset(); }
+  ~Parts() { communicator.reset(); }
   Parts(const Parts&) = delete;
   Parts& operator=(const Parts&) = delete;
 
@@ -93,13 +93,13 @@ struct Group::Parts {
   // The facade's way to all operations: the group is as it should be, the arguments make sense.
   template <typename What>
   Status run(const What& what, Timeout timeout, std::optional<StreamId> stream,
-             InFlight& keeper) const {
+             InFlightWork& keeper) const {
     if (Status time = deadline_of(timeout).status(); !time.ok()) return time;
     if (Status over = state(); !over.ok()) return over;
     return operations->run(what, {.stream = stream, .timeout = timeout, .in_flight = &keeper});
   }
   Status signal(const Signal& what, Timeout timeout, std::optional<StreamId> stream,
-                InFlight& keeper) const;
+                InFlightWork& keeper) const;
   // REQUIRES: just joined; collective.
   Status measure(Deadline deadline);
 
@@ -107,12 +107,12 @@ struct Group::Parts {
   const std::shared_ptr<Store> store;
   const GroupOptions options;
   // Constant once joined.
-  std::unique_ptr<Circle> circle;
-  std::unique_ptr<CountedOperations> operations;
+  std::unique_ptr<Communicator> communicator;
+  std::unique_ptr<CountingOperations> operations;
   std::unique_ptr<AddressTables> tables;  // null: the host's memory
   Thresholds thresholds;
 
-  InFlight in_flight;  // of the group's own; handles count theirs
+  InFlightWork in_flight;  // of the group's own; handles count theirs
   // Relaxed: it guards no memory, which stays mapped; a call that overlaps `leave` may see either.
   std::atomic<bool> is_left{false};
 };
@@ -123,8 +123,8 @@ struct Handle::Parts {
   // How the work ended is known once it was waited for.
   ~Parts() {
     in_flight.wait();
-    const bool has_failed = group->circle->failure()->has_happened();
-    if (has_failed || group->operations->has_ended_badly()) group->circle->keep_multicast();
+    const bool has_failed = group->communicator->failure()->has_happened();
+    if (has_failed || group->operations->has_failed_work()) group->communicator->keep_multicast();
   }
   Parts(const Parts&) = delete;
   Parts& operator=(const Parts&) = delete;
@@ -137,7 +137,7 @@ struct Handle::Parts {
   PeerHandle peers;
   std::vector<std::byte*> buffers;
   std::vector<std::byte*> pads;
-  mutable InFlight in_flight;  // of work with this memory: it waits, and goes first
+  mutable InFlightWork in_flight;  // of work with this memory: it waits, and goes first
 
   mutable Mutex mutex;
   // Made when it is first asked for.

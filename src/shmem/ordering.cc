@@ -79,7 +79,7 @@ namespace {
 static_assert(sizeof(long) == 8);
 constexpr uint64_t kOneCame = uint64_t{1} << 32;
 
-World::Place place_of(World& world, const long* lock) {
+World::Place offset_in_buffer(World& world, const long* lock) {
   const size_t offset = world.offset_of(lock, sizeof(*lock));
   const int keeper =
       static_cast<int>(offset / sizeof(*lock) % static_cast<size_t>(world.world_size()));
@@ -93,7 +93,7 @@ uint32_t left(uint64_t word) { return static_cast<uint32_t>(word); }
 void shmem_set_lock(long* lock) {
   guarded("shmem_set_lock", [&] {
     World& world = World::get();
-    const World::Place at = place_of(world, lock);
+    const World::Place at = offset_in_buffer(world, lock);
     const uint32_t own = came(world.fetch(at, {.operand = kOneCame}));
     world.wait([&] { return left(world.fetch(at, {})) == own; });
     world.note_lock(at.offset);
@@ -103,7 +103,7 @@ void shmem_set_lock(long* lock) {
 int shmem_test_lock(long* lock) {
   return guarded("shmem_test_lock", [&] {
     World& world = World::get();
-    const World::Place at = place_of(world, lock);
+    const World::Place at = offset_in_buffer(world, lock);
     const uint64_t seen = world.fetch(at, {});
     if (came(seen) != left(seen)) return 1;
     const uint64_t found = world.fetch(
@@ -117,7 +117,7 @@ int shmem_test_lock(long* lock) {
 void shmem_clear_lock(long* lock) {
   guarded("shmem_clear_lock", [&] {
     World& world = World::get();
-    const World::Place at = place_of(world, lock);
+    const World::Place at = offset_in_buffer(world, lock);
     if (!world.forget_lock(at.offset)) refuse("this PE does not hold the lock at ", lock);
     world.quiet();
     // Only its holder changes the lower half, which must not overflow into the upper one.

@@ -41,7 +41,7 @@ constexpr size_t kLongName = 40;
 
 std::string child_name(const std::string& parent, int child) {
   if (parent.size() <= kLongName) return text(parent, '.', child);
-  return text("team-", std::hex, symm::hash_on(symm::kHashStart, parent), std::dec, '.', child);
+  return text("team-", std::hex, symm::hash_append(symm::kHashSeed, parent), std::dec, '.', child);
 }
 
 }  // namespace
@@ -65,8 +65,9 @@ int Team::pe_of(int world_pe) const {
 
 Meeting& Team::meet(const std::function<std::unique_ptr<Meeting>()>& join) {
   if (Meeting* met = meeting(); met != nullptr) return *met;
-  if (!joining_.take(Deadline::never())) throw TimeoutError(symm::Turn::not_taken("joining"));
-  const symm::TurnTaken taken(joining_);
+  if (!joining_.try_lock_until(Deadline::never()))
+    throw TimeoutError(symm::TimedMutex::timeout_error("joining"));
+  const symm::TimedLock lock(joining_);
   if (meeting_ == nullptr) {
     meeting_ = join();
     met_.store(meeting_.get(), std::memory_order_release);

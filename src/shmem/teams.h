@@ -49,7 +49,7 @@ class Team {
   int rank_ = -1;
   int child_count_ = 0;  // teams that were made of it, the same on all its PEs
 
-  symm::Turn joining_;
+  symm::TimedMutex joining_;
   std::unique_ptr<Meeting> meeting_ ASHLAR_GUARDED_BY(joining_);
   // What meeting_ points to. Stored once, after it was made: release and acquire show it whole.
   std::atomic<Meeting*> met_{nullptr};

@@ -22,22 +22,22 @@ struct RankParts {
   RankParts(int own_rank, int ranks, std::shared_ptr<Store> shared)
       : rank(own_rank), world_size(ranks), store(std::move(shared)) {}
 
-  CircleOptions options() const {
-    CircleOptions made;
+  CommunicatorOptions options() const {
+    CommunicatorOptions made;
     made.rank = rank;
     made.world_size = world_size;
     return made;
   }
-  std::unique_ptr<Circle> join(const CircleOptions& with) {
-    return *Circle::join(arena, store, with, patience());
+  std::unique_ptr<Communicator> join(const CommunicatorOptions& with) {
+    return *Communicator::join(heap, store, with, patience());
   }
-  std::unique_ptr<Circle> join() { return join(options()); }
+  std::unique_ptr<Communicator> join() { return join(options()); }
 
   int rank;
   int world_size;
   std::shared_ptr<Store> store;
   std::unique_ptr<Process> process = *Process::start(quick());
-  Arena arena{*process, process->backends().use(), {}};
+  RankHeap heap{*process, process->backends().activate(), {}};
 };
 
 // One rank that brings its own: what a user has before it joins.

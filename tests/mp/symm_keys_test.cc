@@ -55,12 +55,12 @@ TEST_P(SymmetricKeys, OfARankThatIsKilledAreGoneWhenTheOthersHaveParted) {
     if (parts.rank == 1) parts.store = std::make_shared<DeadlyStore>(parts.store, key_end);
     // Before anybody has met, only the deadline tells that somebody is missing.
     const Deadline deadline = Deadline::after(key_end == "/join/1" ? seconds(1) : seconds(20));
-    CircleOptions options = parts.options();
+    CommunicatorOptions options = parts.options();
     options.pad_bytes = 64;
-    Result<std::unique_ptr<Circle>> group =
-        Circle::join(parts.arena, parts.store, options, deadline);
+    Result<std::unique_ptr<Communicator>> group =
+        Communicator::join(parts.heap, parts.store, options, deadline);
     if (!group.ok()) return group.status().to_string();
-    return (*group)->rendezvous(*parts.arena.allocate(64, {}), deadline).status().to_string();
+    return (*group)->rendezvous(*parts.heap.allocate(64, {}), deadline).status().to_string();
   });
   std::vector<std::string> said = ranks.outcomes();
   EXPECT_EQ(said[1], "killed");

@@ -28,15 +28,15 @@ using ::testing::StartsWith;
 constexpr size_t kBytes = 100'000;
 
 // A collective act of which nothing is left.
-Status meet(Circle& group) { return group.share_memory(64, patience()).status(); }
+Status meet(Communicator& group) { return group.allocate_internal(64, patience()).status(); }
 
 // Every rank writes its number everywhere in its buffer, and then reads all of the others'.
-std::string write_and_read(Circle& group, const PeerHandle& handle) {
-  const Seat& seat = group.seat();
-  std::byte* own = *handle.at(seat.rank, 0, kBytes);
-  std::memset(own, seat.rank + 1, kBytes);
+std::string write_and_read(Communicator& group, const PeerHandle& handle) {
+  const RankInfo& rank_info = group.rank_info();
+  std::byte* own = *handle.at(rank_info.rank, 0, kBytes);
+  std::memset(own, rank_info.rank + 1, kBytes);
   if (Status met = meet(group); !met.ok()) return met.to_string();
-  for (int rank = 0; rank < seat.world_size; ++rank) {
+  for (int rank = 0; rank < rank_info.world_size; ++rank) {
     const std::byte* from = *handle.at(rank, 0, kBytes);
     for (size_t i = 0; i < kBytes; i += 997) {
       if (from[i] != std::byte(rank + 1)) return text("rank ", rank, " is not where it should be");
@@ -56,11 +56,11 @@ INSTANTIATE_TEST_SUITE_P(WorldSizes, SymmetricProcesses, ::testing::Values(1, 2,
 
 TEST_P(SymmetricProcesses, ShareMemoryAndLeaveNothingBehind) {
   Ranks ranks(GetParam(), [](RankParts& parts) -> std::string {
-    CircleOptions options = parts.options();
+    CommunicatorOptions options = parts.options();
     options.pad_bytes = 1000;
-    const std::unique_ptr<Circle> group = parts.join(options);
+    const std::unique_ptr<Communicator> group = parts.join(options);
     if (group->pads()->pad(parts.world_size - 1)[999] != std::byte{0}) return "no pad";
-    std::byte* buffer = *parts.arena.allocate(kBytes, {});
+    std::byte* buffer = *parts.heap.allocate(kBytes, {});
     const Result<PeerHandle> handle = group->rendezvous(buffer, patience());
     if (!handle.ok()) return handle.status().to_string();
     if (std::string wrong = write_and_read(*group, *handle); !wrong.empty()) return wrong;
@@ -72,11 +72,11 @@ TEST_P(SymmetricProcesses, ShareMemoryAndLeaveNothingBehind) {
 
 TEST_P(SymmetricProcesses, KeepAPeersMemoryWhenItsOwnerFreesItFirst) {
   Ranks ranks(GetParam(), [](RankParts& parts) -> std::string {
-    const std::unique_ptr<Circle> group = parts.join();
-    std::byte* buffer = *parts.arena.allocate(kBytes, {});
+    const std::unique_ptr<Communicator> group = parts.join();
+    std::byte* buffer = *parts.heap.allocate(kBytes, {});
     const Result<PeerHandle> handle = group->rendezvous(buffer, patience());
     if (!handle.ok()) return handle.status().to_string();
-    if (parts.rank == 0 && !parts.arena.free(buffer).ok()) return "not freed";
+    if (parts.rank == 0 && !parts.heap.free(buffer).ok()) return "not freed";
     if (std::string wrong = write_and_read(*group, *handle); !wrong.empty()) return wrong;
     return group->leave(patience()).message();
   });
@@ -85,10 +85,10 @@ TEST_P(SymmetricProcesses, KeepAPeersMemoryWhenItsOwnerFreesItFirst) {
 
 TEST(SymmetricProcesses, UseOneBlockInSubGroupsInAnyOrder) {
   Ranks ranks(4, [](RankParts& parts) -> std::string {
-    std::byte* buffer = *parts.arena.allocate(kBytes, {});
+    std::byte* buffer = *parts.heap.allocate(kBytes, {});
     // Two sub-groups of one name and other members, then one that overlaps both, then the world.
     const auto sub_group = [&](const std::string& name, std::vector<uint64_t> members) {
-      CircleOptions options;
+      CommunicatorOptions options;
       options.name = name;
       options.members = members;
       options.world_size = static_cast<int>(members.size());
@@ -96,21 +96,21 @@ TEST(SymmetricProcesses, UseOneBlockInSubGroupsInAnyOrder) {
           static_cast<int>(std::find(members.begin(), members.end(), parts.rank) - members.begin());
       return parts.join(options);
     };
-    const std::unique_ptr<Circle> pair =
+    const std::unique_ptr<Communicator> pair =
         parts.rank < 2 ? sub_group("pair", {0, 1}) : sub_group("pair", {3, 2});
     const Result<PeerHandle> paired = pair->rendezvous(buffer, patience());
     if (!paired.ok()) return paired.status().to_string();
-    std::unique_ptr<Circle> middle;
+    std::unique_ptr<Communicator> middle;
     if (parts.rank == 1 || parts.rank == 2) {
       middle = sub_group("middle", {1, 2});
       const Result<PeerHandle> met = middle->rendezvous(buffer, patience());
       if (!met.ok()) return met.status().to_string();
     }
-    const std::unique_ptr<Circle> world = parts.join();
+    const std::unique_ptr<Communicator> world = parts.join();
     const Result<PeerHandle> handle = world->rendezvous(buffer, patience());
     if (!handle.ok()) return handle.status().to_string();
     if (std::string wrong = write_and_read(*world, *handle); !wrong.empty()) return wrong;
-    const int partner = 1 - pair->seat().rank;
+    const int partner = 1 - pair->rank_info().rank;
     const auto seen = static_cast<uint64_t>((*paired->at(partner, 5, 1))[0]);
     if (seen != pair->member(partner) + 1) return "the pair is another one";
     if (middle != nullptr && !middle->leave(patience()).ok()) return "middle";
@@ -123,10 +123,10 @@ TEST(SymmetricProcesses, UseOneBlockInSubGroupsInAnyOrder) {
 
 TEST(SymmetricProcesses, AllFailWithTheSameSentenceWhereSizesDifferAndGoOn) {
   Ranks ranks(3, [](RankParts& parts) -> std::string {
-    const std::unique_ptr<Circle> group = parts.join();
-    std::byte* wrong = *parts.arena.allocate(parts.rank == 1 ? 32 : 16, {{"wrong"}, {}});
+    const std::unique_ptr<Communicator> group = parts.join();
+    std::byte* wrong = *parts.heap.allocate(parts.rank == 1 ? 32 : 16, {{"wrong"}, {}});
     const Status refused = group->rendezvous(wrong, patience()).status();
-    std::byte* buffer = *parts.arena.allocate(kBytes, {});
+    std::byte* buffer = *parts.heap.allocate(kBytes, {});
     const Result<PeerHandle> handle = group->rendezvous(buffer, patience());
     if (!handle.ok()) return handle.status().to_string();
     if (Status left = group->leave(patience()); !left.ok()) return left.to_string();
@@ -141,9 +141,9 @@ TEST(SymmetricProcesses, AllFailWithTheSameSentenceWhereSizesDifferAndGoOn) {
 
 TEST(SymmetricProcesses, AllFailWhereBlocksWereAllocatedInAnotherOrder) {
   Ranks ranks(2, [](RankParts& parts) -> std::string {
-    const std::unique_ptr<Circle> group = parts.join();
-    std::byte* first = *parts.arena.allocate(64, {});
-    std::byte* second = *parts.arena.allocate(64, {});
+    const std::unique_ptr<Communicator> group = parts.join();
+    std::byte* first = *parts.heap.allocate(64, {});
+    std::byte* second = *parts.heap.allocate(64, {});
     const Status refused = group->rendezvous(parts.rank == 0 ? first : second, patience()).status();
     if (Status left = group->leave(patience()); !left.ok()) return left.to_string();
     return refused.to_string();
@@ -153,15 +153,15 @@ TEST(SymmetricProcesses, AllFailWhereBlocksWereAllocatedInAnotherOrder) {
 
 TEST(SymmetricProcesses, AllFailWhereOneHasNoDescriptorLeft) {
   Ranks ranks(3, [](RankParts& parts) -> std::string {
-    CircleOptions options = parts.options();
+    CommunicatorOptions options = parts.options();
     options.on_phase = [&](Phase phase) {
       if (phase != Phase::kMapping || parts.rank != 1) return;
       const UniqueFd next(::dup(0));  // the lowest that is free
       const rlimit few{static_cast<rlim_t>(next.get()), 4096};
       ::setrlimit(RLIMIT_NOFILE, &few);
     };
-    const std::unique_ptr<Circle> group = parts.join(options);
-    std::byte* buffer = *parts.arena.allocate(kBytes, {});
+    const std::unique_ptr<Communicator> group = parts.join(options);
+    std::byte* buffer = *parts.heap.allocate(kBytes, {});
     const Status refused = group->rendezvous(buffer, patience()).status();
     const rlimit many{1024, 4096};
     ::setrlimit(RLIMIT_NOFILE, &many);
@@ -173,8 +173,8 @@ TEST(SymmetricProcesses, AllFailWhereOneHasNoDescriptorLeft) {
 
 TEST(SymmetricProcesses, ARankThatDoesNotComeIsNamedAndLearnsTheSameWhenItDoes) {
   Ranks ranks(3, [](RankParts& parts) -> std::string {
-    const std::unique_ptr<Circle> group = parts.join();
-    std::byte* buffer = *parts.arena.allocate(kBytes, {});
+    const std::unique_ptr<Communicator> group = parts.join();
+    std::byte* buffer = *parts.heap.allocate(kBytes, {});
     if (parts.rank == 2) {  // until the others have given up
       const Deadline end = patience();
       while (!group->failure()->has_happened()) {
@@ -190,7 +190,7 @@ TEST(SymmetricProcesses, ARankThatDoesNotComeIsNamedAndLearnsTheSameWhenItDoes) 
 
 TEST(SymmetricProcesses, WhoGoesAwayWithoutLeavingFailsTheGroupForTheOthers) {
   Ranks ranks(2, [](RankParts& parts) -> std::string {
-    std::unique_ptr<Circle> group = parts.join();
+    std::unique_ptr<Communicator> group = parts.join();
     if (parts.rank == 0) {
       group.reset();
       return "gone";
@@ -203,9 +203,9 @@ TEST(SymmetricProcesses, WhoGoesAwayWithoutLeavingFailsTheGroupForTheOthers) {
 TEST(SymmetricProcesses, AGroupCanBeFormedAgainAfterACrash) {
   Ranks ranks(2, [](RankParts& parts) -> std::string {
     for (int round = 0; round < 3; ++round) {
-      const std::unique_ptr<Circle> group = parts.join();
+      const std::unique_ptr<Communicator> group = parts.join();
       if (round == 0) continue;  // it ends as after a crash
-      std::byte* buffer = *parts.arena.allocate(kBytes, {});
+      std::byte* buffer = *parts.heap.allocate(kBytes, {});
       const Result<PeerHandle> handle = group->rendezvous(buffer, patience());
       if (!handle.ok()) return handle.status().to_string();
       if (Status left = group->leave(patience()); !left.ok()) return left.to_string();
@@ -249,7 +249,7 @@ INSTANTIATE_TEST_SUITE_P(Phases, SymmetricDeaths, ::testing::ValuesIn(all_blows(
 TEST_P(SymmetricDeaths, AllSurvivorsNameTheRankWithinTheirDeadlineAndNothingIsLeft) {
   const Blow blow = GetParam();
   Ranks ranks(3, [&](RankParts& parts) -> std::string {
-    CircleOptions options = parts.options();
+    CommunicatorOptions options = parts.options();
     options.on_phase = [&](Phase phase) {
       if (parts.rank != 1 || phase != blow.phase) return;
       // Not while another thread of ours writes: then all wait for the lock, and say that.
@@ -260,10 +260,10 @@ TEST_P(SymmetricDeaths, AllSurvivorsNameTheRankWithinTheirDeadlineAndNothingIsLe
     const bool is_alone = blow.phase == Phase::kJoining;
     const Deadline deadline = Deadline::after(is_alone ? seconds(1) : seconds(20));
     const auto late = [&] { return deadline.has_passed() && !is_alone ? " [late]" : ""; };
-    Result<std::unique_ptr<Circle>> group =
-        Circle::join(parts.arena, parts.store, options, deadline);
+    Result<std::unique_ptr<Communicator>> group =
+        Communicator::join(parts.heap, parts.store, options, deadline);
     if (!group.ok()) return group.status().to_string() + late();
-    std::byte* buffer = *parts.arena.allocate(kBytes, {});
+    std::byte* buffer = *parts.heap.allocate(kBytes, {});
     const Status lost = (*group)->rendezvous(buffer, deadline).status();
     if (lost.ok()) return "all is well";
     if (!(*group)->failure()->has_happened()) return "the group did not fail";

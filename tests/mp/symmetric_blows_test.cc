@@ -121,15 +121,15 @@ class SymmetricBarrierBlows : public ::testing::TestWithParam<Blow> {
   static void barrier(int pad_of) {
     const Blow blow = GetParam();
     Ranks ranks(3, [&](RankParts& parts) -> std::string {
-      CircleOptions options = parts.options();
+      CommunicatorOptions options = parts.options();
       options.pad_bytes = *pad_bytes(parts.world_size, 1);
-      const std::unique_ptr<Circle> group = parts.join(options);
-      const auto operations = *HostOperations::make({.seat = group->seat(),
+      const std::unique_ptr<Communicator> group = parts.join(options);
+      const auto operations = *HostOperations::make({.rank_info = group->rank_info(),
                                                      .channel_count = 1,
                                                      .pads = group->pads(),
                                                      .failure = group->failure(),
-                                                     .patience = group->patience()});
-      InFlight in_flight;
+                                                     .spin_policy = group->spin_policy()});
+      InFlightWork in_flight;
       const auto meet = [&] {
         return operations->run(Signal{}, {.timeout = kPatience, .in_flight = &in_flight});
       };

@@ -53,15 +53,15 @@ uint64_t exponent_of(ElementType type) {
 // Random bits, NaNs and infinities among them. Which of several NaNs is kept is up to how a
 // compiler orders the operands of a sum, so that of each element one rank at most has one: even
 // ones, and there others have neither; infinite are odd ones on any rank.
-std::vector<std::byte> random_elements(ElementType type, Seat seat, std::mt19937& random) {
+std::vector<std::byte> random_elements(ElementType type, RankInfo rank_info, std::mt19937& random) {
   const size_t bytes = element_bytes(type);
   const uint64_t exponent = exponent_of(type);
   std::vector<std::byte> all(8000);
   for (size_t i = 0; i < all.size() / bytes; ++i) {
     uint64_t bits = uint64_t{random()} << 32 | random();
     const bool is_special = exponent != 0 && (bits & exponent) == exponent;
-    const size_t owner = i / 2 % static_cast<size_t>(seat.world_size);
-    const bool is_owner = owner == static_cast<size_t>(seat.rank);
+    const size_t owner = i / 2 % static_cast<size_t>(rank_info.world_size);
+    const bool is_owner = owner == static_cast<size_t>(rank_info.rank);
     if (is_special && i % 2 == 0 && !is_owner) bits ^= exponent & (exponent << 1);
     if (is_special && i % 2 == 1) bits &= ~((exponent & (0 - exponent)) - 1);
     std::memcpy(all.data() + i * bytes, &bits, bytes);
@@ -79,8 +79,8 @@ struct Comparison {
   static constexpr size_t kHostBytes = RankOnDevice::kBytes;
 
   void fill() {
-    const Seat seat{own.group.rank(), own.group.world_size()};
-    const std::vector<std::byte> bytes = random_elements(type, seat, random);
+    const RankInfo rank_info{own.group.rank(), own.group.world_size()};
+    const std::vector<std::byte> bytes = random_elements(type, rank_info, random);
     std::memcpy(twin.buffer.data(), bytes.data(), bytes.size());
     own.write(bytes);
     own.group.barrier(0, kPatience);

@@ -56,7 +56,7 @@ class WatchedMulticast final : public MulticastDriver {
     if (Status told = enter("add"); !told.ok()) return told;
     return noted(sim_.add_device(object));
   }
-  Status bind(Object object, const std::shared_ptr<Memory>& memory) override {
+  Status bind(Object object, const std::shared_ptr<MappedMemory>& memory) override {
     if (Status told = enter("bind"); !told.ok()) return told;
     return noted(sim_.bind(object, memory));
   }
@@ -100,20 +100,20 @@ std::string joined(const std::vector<std::string>& words) {
 
 // One rank below the facade, with a driver that can be told things.
 struct WatchedRank {
-  explicit WatchedRank(const BareRank& rank, CircleOptions options = {})
+  explicit WatchedRank(const BareRank& rank, CommunicatorOptions options = {})
       : machine(machine_for(rank.world_size)),
         device(machine->device(DeviceIndex(static_cast<uint64_t>(rank.rank)))) {
     auto watched = std::make_unique<WatchedMulticast>(device);
     driver = watched.get();
     backend = *DeviceBackend::over(device, std::move(watched));
-    arena = std::make_unique<Arena>(*process, *backend, Arena::Options{});
+    heap = std::make_unique<RankHeap>(*process, *backend, RankHeap::Options{});
     options.rank = rank.rank;
     options.world_size = rank.world_size;
-    circle = *Circle::join(*arena, rank.store, options, Deadline::after(kPatience));
+    communicator = *Communicator::join(*heap, rank.store, options, Deadline::after(kPatience));
   }
   Result<PeerHandle> meet() {
-    buffer = *arena->allocate(4096, {});
-    return circle->rendezvous(buffer, Deadline::after(kPatience));
+    buffer = *heap->allocate(4096, {});
+    return communicator->rendezvous(buffer, Deadline::after(kPatience));
   }
 
   std::unique_ptr<sim::Machine> machine;
@@ -121,8 +121,8 @@ struct WatchedRank {
   std::unique_ptr<Process> process = *Process::start(RankParts::quick());
   WatchedMulticast* driver = nullptr;
   std::unique_ptr<Backend> backend;
-  std::unique_ptr<Arena> arena;
-  std::unique_ptr<Circle> circle;
+  std::unique_ptr<RankHeap> heap;
+  std::unique_ptr<Communicator> communicator;
   std::byte* buffer = nullptr;
 };
 
@@ -173,7 +173,7 @@ const std::vector<Fault>& faults() {
 // What this rank finds wrong with how it went; the reason goes to `reasons`. `fds` are to be open
 // before: those of the block that is met for come on top.
 std::string try_fault(WatchedRank& own, const Fault& fault, size_t fds, std::string& reasons) {
-  const int rank = own.circle->seat().rank;
+  const int rank = own.communicator->rank_info().rank;
   const bool is_failing = fault.ranks.contains(rank);
   own.driver->failing = is_failing ? fault.call : "";
   own.driver->calls.clear();
@@ -221,7 +221,7 @@ TEST(SymmetricMulticast, Row14AFailureOfAnyCallOnAnyRankDegradesAllForOneReasonA
     const Result<PeerHandle> met = own.meet();
     if (!met.ok() || met->peers().multicast_buffer() == nullptr) return "no multicast any more";
     if (!own.driver->troubles.empty()) return "troubles: " + joined(own.driver->troubles);
-    const Status left = own.circle->leave(Deadline::after(kPatience));
+    const Status left = own.communicator->leave(Deadline::after(kPatience));
     return left.ok() ? reasons : left.message();
   });
   const std::vector<std::string> said = ranks.outcomes();
@@ -240,7 +240,7 @@ TEST(SymmetricMulticast, Row14IfOnlySomeRanksHaveItAllSayWho) {
     if (!met.ok()) return met.status().message();
     if (met->peers().multicast_buffer() != nullptr) return "it has";
     if (!own.driver->calls.empty()) return "called for";
-    const Status left = own.circle->leave(Deadline::after(kPatience));
+    const Status left = own.communicator->leave(Deadline::after(kPatience));
     return left.ok() ? met->peers().no_multicast_reason() : left.message();
   });
   EXPECT_THAT(ranks.outcomes(),
@@ -255,17 +255,17 @@ TEST(SymmetricMulticast, Row05ItIsReleasedBeforeTheLocalMemoryWhoeverFreesFirst)
       std::optional<PeerHandle> handle = *own.meet();
       if (handle->peers().multicast_buffer() == nullptr) return "no multicast";
       if (is_buffer_first) {
-        if (!own.arena->free(own.buffer).ok()) return "not freed";
+        if (!own.heap->free(own.buffer).ok()) return "not freed";
         handle.reset();
       } else {
         handle.reset();
-        if (!own.arena->free(own.buffer).ok()) return "not freed";
+        if (!own.heap->free(own.buffer).ok()) return "not freed";
       }
       if (own.driver->live_count() != 0) return "objects are left";
       if (!own.driver->troubles.empty()) return "troubles: " + joined(own.driver->troubles);
       const std::string ended = "unmap unbind release";
       if (!joined(own.driver->calls).ends_with(ended)) return joined(own.driver->calls);
-      const Status left = own.circle->leave(Deadline::after(kPatience));
+      const Status left = own.communicator->leave(Deadline::after(kPatience));
       return left.ok() ? std::string() : left.message();
     });
     EXPECT_THAT(ranks.outcomes(), Each(IsEmpty()));
@@ -275,7 +275,7 @@ TEST(SymmetricMulticast, Row05ItIsReleasedBeforeTheLocalMemoryWhoeverFreesFirst)
 // What those say that are left.
 std::vector<std::string> said_beside_a_loss_in_set_up(int signal) {
   Ranks ranks(3, [signal](const BareRank& rank) -> std::string {
-    CircleOptions options;
+    CommunicatorOptions options;
     if (rank.rank == 1) {
       options.on_phase = [signal](Phase phase) {
         if (phase == Phase::kMulticast) ::kill(::getpid(), signal);
@@ -284,7 +284,7 @@ std::vector<std::string> said_beside_a_loss_in_set_up(int signal) {
     WatchedRank own(rank, options);
     const Status lost = own.meet().status();
     if (own.driver->live_count() != 0) return "objects are left";
-    const Status left = own.circle->leave(Deadline::after(kPatience));
+    const Status left = own.communicator->leave(Deadline::after(kPatience));
     return left.message() == lost.message() ? lost.to_string() : "left: " + left.to_string();
   });
   std::vector<std::string> said = ranks.outcomes(signal == SIGSTOP ? 1 : -1);

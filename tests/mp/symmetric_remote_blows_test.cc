@@ -42,14 +42,15 @@ struct RemoteParts {
     return made;
   }
   // What became of a group and of a rendezvous in it.
-  Status join_and_meet(Arena& arena, Deadline deadline) {
-    Result<std::unique_ptr<Circle>> group = Circle::join(arena, store, options, deadline);
+  Status join_and_meet(RankHeap& heap, Deadline deadline) {
+    Result<std::unique_ptr<Communicator>> group =
+        Communicator::join(heap, store, options, deadline);
     if (!group.ok()) return group.status();
-    return (*group)->rendezvous(*arena.allocate(64, {}), deadline).status();
+    return (*group)->rendezvous(*heap.allocate(64, {}), deadline).status();
   }
 
   std::shared_ptr<Store> store;
-  CircleOptions options;
+  CommunicatorOptions options;
 };
 
 class SymmetricRemoteBlows : public ::testing::Test {
@@ -81,7 +82,7 @@ class SymmetricRemoteBlows : public ::testing::Test {
   static std::string be_struck(const BareRank& rank, const RedisServer& server, const Step& step,
                                int signal) {
     const std::unique_ptr<Process> process = must(Process::start(RemoteParts::as_if_on_two(rank)));
-    Arena arena(*process, process->backends().use(), {});
+    RankHeap heap(*process, process->backends().activate(), {});
     RemoteParts own(rank, server, step.name);
     own.options.transport = must(open_ucx_transport({.transports = "tcp", .devices = "lo"}));
     if (rank.rank == kVictim) {
@@ -92,7 +93,7 @@ class SymmetricRemoteBlows : public ::testing::Test {
     // Before anybody has met, only the deadline tells that somebody is missing.
     const bool is_alone = step.phase == Phase::kJoining;
     const Deadline deadline = Deadline::after(std::chrono::seconds(is_alone ? 8 : 40));
-    const Status lost = own.join_and_meet(arena, deadline);
+    const Status lost = own.join_and_meet(heap, deadline);
     const bool is_typed = lost.is(is_alone ? StatusKind::kTimeout : StatusKind::kPeerLost);
     const bool is_late = deadline.has_passed() && !is_alone;
     return text(lost.to_string(), is_typed ? "" : " [another kind]", is_late ? " [late]" : "");
@@ -127,13 +128,13 @@ TEST_P(SymmetricStoreBlows, Row20AStoreThatIsKilledFailsAllWithinTheirDeadline) 
   constexpr std::chrono::seconds kMargin{3};
   Ranks ranks(3, BareBody([&](const BareRank& rank) -> std::string {
                 const std::unique_ptr<Process> process = must(Process::start(RankParts::quick()));
-                Arena arena(*process, process->backends().use(), {});
+                RankHeap heap(*process, process->backends().activate(), {});
                 RemoteParts own(rank, server, step.name);
                 own.options.on_phase = [&](Phase phase) {
                   if (rank.rank == kVictim && phase == step.phase) ::kill(server.pid(), SIGKILL);
                 };
                 const Deadline late = Deadline::after(kTime + kMargin);
-                const Status lost = own.join_and_meet(arena, Deadline::after(kTime));
+                const Status lost = own.join_and_meet(heap, Deadline::after(kTime));
                 return text(lost.to_string(), late.has_passed() ? " [late]" : "");
               }));
   const std::vector<std::string> said = ranks.outcomes();

@@ -223,8 +223,8 @@ std::vector<std::string> said_beside_a_death_at(Phase phase) {
     ProcessOptions own = RankParts::quick();
     own.machine = text("machine", rank.rank);
     const std::unique_ptr<Process> process = must(Process::start(own));
-    Arena arena(*process, process->backends().use(), {});
-    CircleOptions options;
+    RankHeap heap(*process, process->backends().activate(), {});
+    CommunicatorOptions options;
     options.rank = rank.rank;
     options.world_size = rank.world_size;
     options.pad_bytes = 256;
@@ -234,7 +234,7 @@ std::vector<std::string> said_beside_a_death_at(Phase phase) {
         if (at == phase) ::raise(SIGKILL);
       };
     }
-    return Circle::join(arena, rank.store, options, patience()).status().to_string();
+    return Communicator::join(heap, rank.store, options, patience()).status().to_string();
   });
   return ranks.outcomes();
 }

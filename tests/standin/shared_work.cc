@@ -26,7 +26,7 @@ int ready_or_not(const Result<bool>& answer) {
 Device& device_of_pool(MemoryPool pool) { return Core::get().device(number(pool) - 1); }
 
 // The nodes that the driver lends its caller until the thread's next question.
-const GraphNode* lend(const std::vector<NodeId>& nodes) {
+const GraphNode* register_memory(const std::vector<NodeId>& nodes) {
   thread_local std::vector<GraphNode> lent;
   lent.clear();
   for (const NodeId node : nodes) lent.push_back(handle_for<GraphNode>(node.value()));
@@ -233,7 +233,7 @@ int capture_info(Stream stream, const CaptureAnswers& answers) {
     *answers.status = static_cast<int>(state.status);
     *answers.id = state.capture.value();
     *answers.graph = handle_for<Graph>(state.graph.value());
-    *answers.tail = lend(state.tail);
+    *answers.tail = register_memory(state.tail);
     *answers.count = state.tail.size();
     return kDone;
   });
@@ -244,7 +244,7 @@ int node_dependencies(GraphNode node, GraphNode* nodes, size_t* count) {
   const int code = Core::get().node_dependencies(number(node), before);
   if (code != kDone) return code;
   if (nodes != nullptr) {
-    const GraphNode* lent = lend(before);
+    const GraphNode* lent = register_memory(before);
     std::copy_n(lent, std::min(*count, before.size()), nodes);
   }
   *count = before.size();

@@ -22,18 +22,18 @@ using DeviceUuid = std::array<uint8_t, 16>;
 // A range of addresses of this process with memory behind it: its own, or another process's.
 // Unmapped when the last owner goes: the block, and every table of peers that names it. The memory
 // itself lives as long as any process has it mapped, so that its owner may be the first to go.
-class Memory {
+class MappedMemory {
  public:
-  virtual ~Memory() = default;
-  Memory(const Memory&) = delete;
-  Memory& operator=(const Memory&) = delete;
+  virtual ~MappedMemory() = default;
+  MappedMemory(const MappedMemory&) = delete;
+  MappedMemory& operator=(const MappedMemory&) = delete;
 
   // Of a device's memory, an address that only the device can use.
   std::byte* base() const { return base_; }
   size_t bytes() const { return bytes_; }
 
  protected:
-  Memory(std::byte* base, size_t bytes) : base_(base), bytes_(bytes) {}
+  MappedMemory(std::byte* base, size_t bytes) : base_(base), bytes_(bytes) {}
 
  private:
   std::byte* const base_;
@@ -55,21 +55,24 @@ class Backend {
   virtual DeviceUuid device() const = 0;
 
   // At least so many bytes, aligned to 128; the first `zero_bytes` are zero when this returns.
-  virtual Result<std::shared_ptr<Memory>> allocate(size_t bytes, size_t zero_bytes) = 0;
+  virtual Result<std::shared_ptr<MappedMemory>> allocate(size_t bytes, size_t zero_bytes) = 0;
   // What another process of this machine imports. REQUIRES: allocated here.
-  virtual Result<UniqueFd> export_fd(const Memory& memory) = 0;
+  virtual Result<UniqueFd> export_fd(const MappedMemory& memory) = 0;
   // Ok, or why there are no descriptors, or no fabric handles, which other machines import too.
   virtual Status fd_availability() const { return {}; }
   virtual Status fabric_availability() const;
   // REQUIRES, for both: allocated here; the handle is as good as the memory lives.
-  virtual Result<FabricHandle> export_fabric(const Memory& memory);
-  virtual Result<std::shared_ptr<Memory>> import_fabric(const FabricHandle& handle, size_t bytes);
+  virtual Result<FabricHandle> export_fabric(const MappedMemory& memory);
+  virtual Result<std::shared_ptr<MappedMemory>> import_fabric(const FabricHandle& handle,
+                                                              size_t bytes);
   // Null: there is none here.
   virtual MulticastDriver* multicast() { return nullptr; }
   // Memory that another rank of this process has allocated, as this one can use it.
-  virtual Result<std::shared_ptr<Memory>> adopt(std::shared_ptr<Memory> lent) { return lent; }
+  virtual Result<std::shared_ptr<MappedMemory>> adopt(std::shared_ptr<MappedMemory> lent) {
+    return lent;
+  }
   // kFormat: what came is not memory of `bytes` bytes that stays as it is.
-  virtual Result<std::shared_ptr<Memory>> import_fd(UniqueFd fd, size_t bytes) = 0;
+  virtual Result<std::shared_ptr<MappedMemory>> import_fd(UniqueFd fd, size_t bytes) = 0;
 };
 
 // Memory of the system: sealed, so that nobody can take it away from under those who mapped it.

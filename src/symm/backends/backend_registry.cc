@@ -12,23 +12,23 @@ Status Backend::fabric_availability() const {
   return Status::unsupported(text("memory of back end ", name(), " has no fabric handles"));
 }
 
-Result<FabricHandle> Backend::export_fabric(const Memory& /*memory*/) {
+Result<FabricHandle> Backend::export_fabric(const MappedMemory& /*memory*/) {
   return fabric_availability();
 }
 
-Result<std::shared_ptr<Memory>> Backend::import_fabric(const FabricHandle& /*handle*/,
-                                                       size_t /*bytes*/) {
+Result<std::shared_ptr<MappedMemory>> Backend::import_fabric(const FabricHandle& /*handle*/,
+                                                             size_t /*bytes*/) {
   return fabric_availability();
 }
 
-Backends::Backends() {
+BackendRegistry::BackendRegistry() {
   std::unique_ptr<Backend> host = make_host_backend();
   MutexLock lock(mutex_);
-  chosen_ = host->name();
-  backends_.emplace(chosen_, std::move(host));
+  selected_ = host->name();
+  backends_.emplace(selected_, std::move(host));
 }
 
-Status Backends::add(std::unique_ptr<Backend> backend) {
+Status BackendRegistry::add(std::unique_ptr<Backend> backend) {
   MutexLock lock(mutex_);
   const std::string name(backend->name());
   if (!backends_.try_emplace(name, std::move(backend)).second) {
@@ -37,7 +37,7 @@ Status Backends::add(std::unique_ptr<Backend> backend) {
   return {};
 }
 
-Status Backends::choose(std::string_view name) {
+Status BackendRegistry::select(std::string_view name) {
   MutexLock lock(mutex_);
   if (!backends_.contains(name)) {
     std::string known;
@@ -45,32 +45,32 @@ Status Backends::choose(std::string_view name) {
     return Status::invalid_argument(
         text("no back end of symmetric memory is called ", name, ": there are ", known));
   }
-  if (name == chosen_) return {};
+  if (name == selected_) return {};
   if (is_used_) {
     return Status::invalid_argument(
-        text("back end ", chosen_, " is in use, and ", name,
+        text("back end ", selected_, " is in use, and ", name,
              " cannot take its place: choose before the first allocation"));
   }
-  chosen_ = name;
+  selected_ = name;
   return {};
 }
 
-std::string Backends::chosen() const {
+std::string BackendRegistry::selected_name() const {
   MutexLock lock(mutex_);
-  return chosen_;
+  return selected_;
 }
 
-std::vector<std::string> Backends::names() const {
+std::vector<std::string> BackendRegistry::names() const {
   MutexLock lock(mutex_);
   std::vector<std::string> names;
   for (const auto& each : backends_) names.push_back(each.first);
   return names;
 }
 
-Backend& Backends::use() {
+Backend& BackendRegistry::activate() {
   MutexLock lock(mutex_);
   is_used_ = true;
-  return *backends_.find(chosen_)->second;
+  return *backends_.find(selected_)->second;
 }
 
 }  // namespace ashlar::symm

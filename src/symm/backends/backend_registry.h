@@ -15,24 +15,24 @@
 
 namespace ashlar::symm {
 
-class Backends {
+class BackendRegistry {
  public:
   // With `host`, which is chosen until another is.
-  Backends();
+  BackendRegistry();
 
   // kInvalidArgument: there is one of that name.
   Status add(std::unique_ptr<Backend> backend);
   // kInvalidArgument: there is none of that name, or another has been used.
-  Status choose(std::string_view name);
-  std::string chosen() const;
+  Status select(std::string_view name);
+  std::string selected_name() const;
   std::vector<std::string> names() const;
   // The one that is chosen, for good.
-  Backend& use();
+  Backend& activate();
 
  private:
   mutable Mutex mutex_;
   std::map<std::string, std::unique_ptr<Backend>, std::less<>> backends_ ASHLAR_GUARDED_BY(mutex_);
-  std::string chosen_ ASHLAR_GUARDED_BY(mutex_);
+  std::string selected_ ASHLAR_GUARDED_BY(mutex_);
   bool is_used_ ASHLAR_GUARDED_BY(mutex_) = false;
 };
 

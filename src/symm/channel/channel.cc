@@ -15,7 +15,7 @@
 #include "base/fd_passing.h"
 #include "base/text.h"
 #include "base/thread.h"
-#include "symm/channel/message.h"
+#include "symm/channel/channel_message.h"
 
 namespace ashlar::symm {
 namespace {
@@ -51,7 +51,7 @@ Status uncalled(int rank, const Status& why) {
 
 }  // namespace
 
-Result<Token> draw_token() {
+Result<Token> generate_token() {
   Token token{};
   const ssize_t drawn = ::getrandom(token.data(), token.size(), 0);
   if (drawn == static_cast<ssize_t>(token.size())) return token;
@@ -68,8 +68,8 @@ std::string to_hex(const Token& token) {
 }
 
 Result<std::unique_ptr<Channel>> Channel::open(const Limits& limits) {
-  const Result<Token> name = draw_token();
-  const Result<Token> token = draw_token();
+  const Result<Token> name = generate_token();
+  const Result<Token> token = generate_token();
   if (!name.ok() || !token.ok()) return name.ok() ? token.status() : name.status();
   ChannelAddress address{"ashlar-symm-" + to_hex(*name), *token};
   Result<UniqueFd> listening = listen_abstract(address.name);
@@ -99,7 +99,7 @@ Channel::~Channel() {
   if (thread_.joinable()) thread_.join();
 }
 
-Result<UniqueFd> Channel::call(const ChannelAddress& address, const LinkName& name,
+Result<UniqueFd> Channel::call(const ChannelAddress& address, const ConnectionId& name,
                                Deadline deadline) {
   Result<UniqueFd> socket = connect_abstract(address.name, timeout_of(deadline));
   if (!socket.ok()) return uncalled(name.to, socket.status());
@@ -110,7 +110,7 @@ Result<UniqueFd> Channel::call(const ChannelAddress& address, const LinkName& na
                                          ", this one as ", ::getuid(),
                                          ": ranks on one machine must have one user"));
   }
-  Message hello;
+  ChannelMessage hello;
   hello.group = name.group;
   hello.from = name.from;
   hello.to = name.to;
@@ -123,7 +123,8 @@ Result<UniqueFd> Channel::call(const ChannelAddress& address, const LinkName& na
   return socket;
 }
 
-Result<UniqueFd> Channel::fetch(const LinkName& name, const Failure& failure, Deadline deadline) {
+Result<UniqueFd> Channel::fetch(const ConnectionId& name, const Failure& failure,
+                                Deadline deadline) {
   MutexLock lock(mutex_);
   for (;;) {
     if (const auto found = waiting_.find(name); found != waiting_.end()) {
@@ -140,18 +141,18 @@ Result<UniqueFd> Channel::fetch(const LinkName& name, const Failure& failure, De
   }
 }
 
-void Channel::watch(std::shared_ptr<Link> link) {
+void Channel::watch(std::shared_ptr<PeerConnection> connection) {
   {
     MutexLock lock(mutex_);
-    links_.push_back(std::move(link));
+    connections_.push_back(std::move(connection));
   }
   wake();
 }
 
-void Channel::unwatch(const Link& link) {
+void Channel::unwatch(const PeerConnection& connection) {
   {
     MutexLock lock(mutex_);
-    std::erase_if(links_, [&](const auto& each) { return each.get() == &link; });
+    std::erase_if(connections_, [&](const auto& each) { return each.get() == &connection; });
   }
   wake();  // so that the thread lets go of it, too
 }
@@ -164,43 +165,44 @@ void Channel::wake() const {
 // --- on the channel's thread --------------------------------------------------------------------
 
 void Channel::serve() {
-  Watched watched;
-  while (wait_once(watched)) {
+  PollSet poll_set;
+  while (wait_once(poll_set)) {
   }
 }
 
 // False: it is time to stop.
-bool Channel::wait_once(Watched& watched) {
+bool Channel::wait_once(PollSet& poll_set) {
   std::vector<pollfd> polled = {{wake_.get(), POLLIN, 0}, {listening_.get(), POLLIN, 0}};
   {
     MutexLock lock(mutex_);
     if (is_stopping_) return false;
-    watched.links = links_;
+    poll_set.connections = connections_;
   }
   Deadline next = Deadline::never();
-  for (const Caller& caller : watched.callers) {
+  for (const Caller& caller : poll_set.callers) {
     polled.push_back({caller.socket.get(), POLLIN, 0});
     if (caller.deadline.at() < next.at()) next = caller.deadline;
   }
   const size_t first_link = polled.size();
-  for (const auto& link : watched.links) polled.push_back({link->socket.get(), POLLRDHUP, 0});
+  for (const auto& connection : poll_set.connections)
+    polled.push_back({connection->socket.get(), POLLRDHUP, 0});
   if (::poll(polled.data(), polled.size(), next.left_for_poll()) < 0) return true;  // interrupted
 
   if (polled[0].revents != 0) {
     uint64_t count = 0;
     (void)!::read(wake_.get(), &count, sizeof(count));
   }
-  for (size_t i = 0; i < watched.links.size(); ++i) {
-    if (polled[first_link + i].revents != 0) note_end(watched.links[i]);
+  for (size_t i = 0; i < poll_set.connections.size(); ++i) {
+    if (polled[first_link + i].revents != 0) note_end(poll_set.connections[i]);
   }
-  watched.links.clear();
-  for (size_t i = 0; i < watched.callers.size(); ++i) {
-    Caller& caller = watched.callers[i];
+  poll_set.connections.clear();
+  for (size_t i = 0; i < poll_set.callers.size(); ++i) {
+    Caller& caller = poll_set.callers[i];
     if (polled[i + 2].revents != 0) hear_out(std::move(caller.socket));
     if (caller.deadline.has_passed()) caller.socket.reset();
   }
-  std::erase_if(watched.callers, [](const Caller& caller) { return !caller.socket.valid(); });
-  if (polled[1].revents != 0) welcome(watched.callers);
+  std::erase_if(poll_set.callers, [](const Caller& caller) { return !caller.socket.valid(); });
+  if (polled[1].revents != 0) welcome(poll_set.callers);
   return true;
 }
 
@@ -219,18 +221,18 @@ void Channel::welcome(std::vector<Caller>& callers) {
 
 // Whoever says nothing that makes sense is hung up on.
 void Channel::hear_out(UniqueFd socket) {
-  std::array<uint8_t, kMostMessageBytes> buffer{};
+  std::array<uint8_t, kMaxMessageBytes> buffer{};
   const Result<ReceivedMessage> got = receive_message(socket.get(), buffer, kRightNow);
   if (!got.ok()) return;
   const std::string_view bytes(reinterpret_cast<const char*>(buffer.data()), got->bytes);
-  const std::optional<Message> hello = parse_message(bytes);
-  const bool is_for_us = hello && hello->kind == MessageKind::kHello && !got->fd.valid() &&
+  const std::optional<ChannelMessage> hello = parse_message(bytes);
+  const bool is_for_us = hello && hello->kind == ChannelMessageKind::kHello && !got->fd.valid() &&
                          hello->text == bytes_of(address_.token);
   if (!is_for_us) return;
   MutexLock lock(mutex_);
   if (waiting_.size() >= limits_.most_waiting) forget_ended_calls();
   if (waiting_.size() >= limits_.most_waiting) return;
-  waiting_.insert_or_assign(LinkName{hello->group, hello->from, hello->to}, std::move(socket));
+  waiting_.insert_or_assign(ConnectionId{hello->group, hello->from, hello->to}, std::move(socket));
   arrived_.notify_all();
 }
 
@@ -242,17 +244,17 @@ void Channel::forget_ended_calls() {
 }
 
 // What is still unread may say that this is no death.
-void Channel::note_end(const std::shared_ptr<Link>& link) {
+void Channel::note_end(const std::shared_ptr<PeerConnection>& connection) {
   {
     MutexLock lock(mutex_);
-    const auto found = std::find(links_.begin(), links_.end(), link);
-    if (found == links_.end()) return;  // given up meanwhile
-    links_.erase(found);
+    const auto found = std::find(connections_.begin(), connections_.end(), connection);
+    if (found == connections_.end()) return;  // given up meanwhile
+    connections_.erase(found);
   }
-  std::array<uint8_t, kMostMessageBytes> buffer{};
+  std::array<uint8_t, kMaxMessageBytes> buffer{};
   for (int failure_count = 0; failure_count < 2;) {
     const Result<ReceivedDescriptors> got =
-        receive_descriptors(link->socket.get(), buffer, kMostAttachedFds, kRightNow);
+        receive_descriptors(connection->socket.get(), buffer, kMostAttachedFds, kRightNow);
     // One that closed with something unread makes the first call fail, and only that.
     if (!got.ok()) {
       ++failure_count;
@@ -260,14 +262,14 @@ void Channel::note_end(const std::shared_ptr<Link>& link) {
     }
     if (got->bytes == 0) break;
     const std::string_view bytes(reinterpret_cast<const char*>(buffer.data()), got->bytes);
-    const std::optional<Message> message = parse_message(bytes);
-    if (message && message->kind == MessageKind::kFarewell) return;
-    if (const Status reason = message ? reason_in(*message) : Status(); !reason.ok()) {
-      link->failure->report(reason);
+    const std::optional<ChannelMessage> message = parse_message(bytes);
+    if (message && message->kind == ChannelMessageKind::kClosing) return;
+    if (const Status reason = message ? failure_reason(*message) : Status(); !reason.ok()) {
+      connection->failure->report(reason);
       return;
     }
   }
-  link->failure->report(death_of(*link));
+  connection->failure->report(disconnect_error(*connection));
 }
 
 }  // namespace ashlar::symm

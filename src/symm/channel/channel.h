@@ -31,7 +31,7 @@ namespace ashlar::symm {
 
 using Token = std::array<uint8_t, 16>;
 
-Result<Token> draw_token();
+Result<Token> generate_token();
 std::string to_hex(const Token& token);
 
 // Where a process listens, and what it wants to hear.
@@ -41,24 +41,24 @@ struct ChannelAddress {
 };
 
 // What a connection is for.
-struct LinkName {
+struct ConnectionId {
   Token group{};
   int from = 0;  // the rank that calls
   int to = 0;
-  friend auto operator<=>(const LinkName&, const LinkName&) = default;
+  friend auto operator<=>(const ConnectionId&, const ConnectionId&) = default;
 };
 
 // A connection to another rank, owned by its group and, while it is watched, by the channel's
 // thread.
-struct Link {
+struct PeerConnection {
   UniqueFd socket{};
   int peer = 0;
   std::string group{};                 // for sentences
   std::shared_ptr<Failure> failure{};  // the group's; its second owner, since ends come at any time
 };
 
-inline Status death_of(const Link& link) {
-  return Status::peer_lost(text("rank ", link.peer, " of group ", link.group, " died"));
+inline Status disconnect_error(const PeerConnection& connection) {
+  return Status::peer_lost(text("rank ", connection.peer, " of group ", connection.group, " died"));
 }
 
 class Channel {
@@ -77,35 +77,35 @@ class Channel {
   const ChannelAddress& address() const { return address_; }
 
   // Calls another process. kPeerLost: nobody listens there. kTimeout: it does not get to listening.
-  static Result<UniqueFd> call(const ChannelAddress& address, const LinkName& name,
+  static Result<UniqueFd> call(const ChannelAddress& address, const ConnectionId& name,
                                Deadline deadline);
   // The call under this name, when it has come. Ends with `failure` too.
-  Result<UniqueFd> fetch(const LinkName& name, const Failure& failure, Deadline deadline);
+  Result<UniqueFd> fetch(const ConnectionId& name, const Failure& failure, Deadline deadline);
 
   // From now on its end is noticed.
-  void watch(std::shared_ptr<Link> link);
+  void watch(std::shared_ptr<PeerConnection> connection);
   // Its end is nothing special any more.
-  void unwatch(const Link& link);
+  void unwatch(const PeerConnection& connection);
 
  private:
   struct Caller {
     UniqueFd socket;
     Deadline deadline;  // for saying who it is
   };
-  struct Watched {
-    std::vector<Caller> callers;               // only the thread's
-    std::vector<std::shared_ptr<Link>> links;  // as they were when it last looked
+  struct PollSet {
+    std::vector<Caller> callers;                               // only the thread's
+    std::vector<std::shared_ptr<PeerConnection>> connections;  // as they were when it last looked
   };
 
   Channel(const Limits& limits, ChannelAddress address, UniqueFd listening, UniqueFd wake);
 
   // --- on the channel's thread
   void serve();
-  bool wait_once(Watched& watched);
+  bool wait_once(PollSet& poll_set);
   void welcome(std::vector<Caller>& callers);
   void hear_out(UniqueFd socket);
   void forget_ended_calls() ASHLAR_REQUIRES(mutex_);
-  void note_end(const std::shared_ptr<Link>& link);
+  void note_end(const std::shared_ptr<PeerConnection>& connection);
   void wake() const;
 
   const Limits limits_;
@@ -116,8 +116,8 @@ class Channel {
   Mutex mutex_;
   std::condition_variable arrived_;
   bool is_stopping_ ASHLAR_GUARDED_BY(mutex_) = false;
-  std::map<LinkName, UniqueFd> waiting_ ASHLAR_GUARDED_BY(mutex_);
-  std::vector<std::shared_ptr<Link>> links_ ASHLAR_GUARDED_BY(mutex_);
+  std::map<ConnectionId, UniqueFd> waiting_ ASHLAR_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<PeerConnection>> connections_ ASHLAR_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 

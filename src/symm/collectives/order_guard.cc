@@ -58,22 +58,22 @@ std::string Call::to_string() const {
 }
 
 void Call::note_in(PadLine& line) const {
-  SharedMemory::store(&line.notes[0], code, std::memory_order_relaxed);
-  SharedMemory::store(&line.notes[1], bytes, std::memory_order_relaxed);
-  SharedMemory::store(&line.notes[2], offset_bytes, std::memory_order_relaxed);
-  SharedMemory::store(&line.noted_memory, memory, std::memory_order_relaxed);
+  SharedWords::store(&line.notes[0], code, std::memory_order_relaxed);
+  SharedWords::store(&line.notes[1], bytes, std::memory_order_relaxed);
+  SharedWords::store(&line.notes[2], offset_bytes, std::memory_order_relaxed);
+  SharedWords::store(&line.noted_memory, memory, std::memory_order_relaxed);
 }
 
 Call Call::noted_in(const PadLine& line) {
-  return {.code = SharedMemory::load(&line.notes[0], std::memory_order_relaxed),
-          .bytes = SharedMemory::load(&line.notes[1], std::memory_order_relaxed),
-          .offset_bytes = SharedMemory::load(&line.notes[2], std::memory_order_relaxed),
-          .memory = SharedMemory::load(&line.noted_memory, std::memory_order_relaxed)};
+  return {.code = SharedWords::load(&line.notes[0], std::memory_order_relaxed),
+          .bytes = SharedWords::load(&line.notes[1], std::memory_order_relaxed),
+          .offset_bytes = SharedWords::load(&line.notes[2], std::memory_order_relaxed),
+          .memory = SharedWords::load(&line.noted_memory, std::memory_order_relaxed)};
 }
 
 Status OrderGuard::run(const Call& call, Deadline deadline, std::initializer_list<Step> steps) {
-  if (!turn_.take(deadline)) return Turn::not_taken("a collective");
-  const TurnTaken taken(turn_);
+  if (!mutex_.try_lock_until(deadline)) return TimedMutex::timeout_error("a collective");
+  const TimedLock lock(mutex_);
   if (!is_unfinished_) {
     call_ = call;
     next_step_ = 0;

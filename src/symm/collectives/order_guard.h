@@ -17,7 +17,7 @@
 #include "ashlar/status.h"
 #include "symm/collectives/reduce/reduce.h"
 #include "symm/core/timed_mutex.h"
-#include "symm/signals/pad.h"
+#include "symm/signals/signal_pad.h"
 
 namespace ashlar::symm {
 
@@ -65,14 +65,14 @@ class OrderGuard {
   // other failure of a step, such as the group's own, ends the operation. kInvalidArgument: another
   // one is unfinished.
   Status run(const Call& call, Deadline deadline, std::initializer_list<Step> steps)
-      ASHLAR_EXCLUDES(turn_);
+      ASHLAR_EXCLUDES(mutex_);
 
  private:
-  Turn turn_;  // for a whole operation
-  Call call_ ASHLAR_GUARDED_BY(turn_);
-  bool is_unfinished_ ASHLAR_GUARDED_BY(turn_) = false;
-  size_t next_step_ ASHLAR_GUARDED_BY(turn_) = 0;  // of call_
-  Progress progress_ ASHLAR_GUARDED_BY(turn_);
+  TimedMutex mutex_;  // for a whole operation
+  Call call_ ASHLAR_GUARDED_BY(mutex_);
+  bool is_unfinished_ ASHLAR_GUARDED_BY(mutex_) = false;
+  size_t next_step_ ASHLAR_GUARDED_BY(mutex_) = 0;  // of call_
+  Progress progress_ ASHLAR_GUARDED_BY(mutex_);
 };
 
 }  // namespace ashlar::symm

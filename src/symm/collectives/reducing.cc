@@ -127,7 +127,7 @@ Status run_two_shot_across(const Team& team, Sources& sources, const AllReduce& 
   const auto work = [&](Scratch& scratch) {
     return sources.reduce_to(scratch.data(), request.what, part, limits.deadline);
   };
-  const auto spread = [&](Scratch& scratch) -> Status {
+  const auto multicast_put = [&](Scratch& scratch) -> Status {
     for (int step = 0; step < team.world_size(); ++step) {
       const int peer = (team.rank() + step) % team.world_size();
       Status sent =
@@ -138,7 +138,7 @@ Status run_two_shot_across(const Team& team, Sources& sources, const AllReduce& 
   };
   return team.order.run(call, limits.deadline,
                         {make_room(part.bytes), meet_for(team, call, limits), doing(work),
-                         doing(spread), meet_again(team, limits)});
+                         doing(multicast_put), meet_again(team, limits)});
 }
 
 // Whoever has an `out` reduces everything to it.

@@ -12,14 +12,14 @@
 #include "ashlar/status.h"
 #include "symm/collectives/order_guard.h"
 #include "symm/signals/barrier.h"
-#include "symm/signals/pad.h"
+#include "symm/signals/signal_pad.h"
 #include "symm/transports/remote_memory.h"
 
 namespace ashlar::symm {
 
 // The ranks of a group, as one of them sees it.
 struct Team {
-  const Pads& pads;
+  const SignalPads& pads;
   OrderGuard& order;
   int channel = 0;  // whose barriers nobody else uses
 

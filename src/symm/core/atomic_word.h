@@ -13,7 +13,7 @@
 namespace ashlar::symm {
 
 template <typename Word>
-uint64_t change_word_of(std::byte* at, const AtomicOp& call) {
+uint64_t apply_atomic_op_to(std::byte* at, const AtomicOp& call) {
   const std::atomic_ref<Word> word(*reinterpret_cast<Word*>(at));
   const auto operand = static_cast<Word>(call.operand);
   switch (call.kind) {
@@ -31,9 +31,9 @@ uint64_t change_word_of(std::byte* at, const AtomicOp& call) {
 
 // What was there before. REQUIRES: `at` is aligned to the word. Sequentially consistent: it stands
 // for signals and locks that users make of it.
-inline uint64_t change_word(std::byte* at, const AtomicOp& call) {
-  return call.word == WordBytes::k8 ? change_word_of<uint64_t>(at, call)
-                                    : change_word_of<uint32_t>(at, call);
+inline uint64_t apply_atomic_op(std::byte* at, const AtomicOp& call) {
+  return call.word == WordBytes::k8 ? apply_atomic_op_to<uint64_t>(at, call)
+                                    : apply_atomic_op_to<uint32_t>(at, call);
 }
 
 }  // namespace ashlar::symm

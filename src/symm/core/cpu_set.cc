@@ -11,8 +11,8 @@
 
 namespace ashlar::symm {
 
-Cores Cores::of_thread() {
-  static_assert(CPU_SETSIZE == 8 * kMostBytes);
+CpuSet CpuSet::of_thread() {
+  static_assert(CPU_SETSIZE == 8 * kMaxBytes);
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
   if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return {};
@@ -22,17 +22,17 @@ Cores Cores::of_thread() {
     bits.resize(core / 8 + 1);
     bits[core / 8] = static_cast<char>(bits[core / 8] | 1 << core % 8);
   }
-  return Cores(bits);
+  return CpuSet(bits);
 }
 
-void Cores::add(const Cores& others) {
+void CpuSet::add(const CpuSet& others) {
   bits_.resize(std::max(bits_.size(), others.bits_.size()));
   for (size_t i = 0; i < others.bits_.size(); ++i) {
     bits_[i] = static_cast<char>(bits_[i] | others.bits_[i]);
   }
 }
 
-int Cores::count() const {
+int CpuSet::count() const {
   int count = 0;
   for (const char each : bits_) count += std::popcount(static_cast<uint8_t>(each));
   return count;

@@ -9,19 +9,19 @@
 
 namespace ashlar::symm {
 
-class Cores {
+class CpuSet {
  public:
-  Cores() = default;
+  CpuSet() = default;
   // As `bytes` says it, in which bit b of byte i is core 8 i + b.
-  explicit Cores(std::string_view bytes) : bits_(bytes) {}
+  explicit CpuSet(std::string_view bytes) : bits_(bytes) {}
   // Of the calling thread; none if the system does not tell.
-  static Cores of_thread();
+  static CpuSet of_thread();
 
-  void add(const Cores& others);
+  void add(const CpuSet& others);
   int count() const;
-  // No more than kMostBytes.
+  // No more than kMaxBytes.
   const std::string& bytes() const { return bits_; }
-  static constexpr size_t kMostBytes = 128;
+  static constexpr size_t kMaxBytes = 128;
 
  private:
   std::string bits_;

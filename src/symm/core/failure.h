@@ -35,7 +35,7 @@ class Failure {
 
   // For those who cannot look here, such as kernels of a device: the word becomes 1 when it
   // happens, or has. It stays where it is until it is unwatched.
-  void watch_by(uint32_t* word) ASHLAR_EXCLUDES(mutex_) {
+  void add_flag(uint32_t* word) ASHLAR_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     words_.push_back(word);
     if (has_happened()) tell(word);

@@ -8,10 +8,10 @@
 
 namespace ashlar::symm {
 
-inline constexpr uint64_t kHashStart = 0xcbf29ce484222325ULL;
+inline constexpr uint64_t kHashSeed = 0xcbf29ce484222325ULL;
 
 // Fowler, Noll and Vo's 1a, continued from `hash`.
-constexpr uint64_t hash_on(uint64_t hash, std::string_view bytes) {
+constexpr uint64_t hash_append(uint64_t hash, std::string_view bytes) {
   for (char byte : bytes) {
     hash ^= static_cast<uint8_t>(byte);
     hash *= 0x100000001b3ULL;
@@ -19,7 +19,7 @@ constexpr uint64_t hash_on(uint64_t hash, std::string_view bytes) {
   return hash;
 }
 
-constexpr uint64_t hash_on(uint64_t hash, uint64_t number) {
+constexpr uint64_t hash_append(uint64_t hash, uint64_t number) {
   for (int i = 0; i < 8; ++i) {
     hash ^= (number >> (8 * i)) & 255;
     hash *= 0x100000001b3ULL;

@@ -13,7 +13,7 @@
 namespace ashlar::symm {
 
 // REQUIRES: 0 <= rank < world_size.
-struct Seat {
+struct RankInfo {
   int rank = 0;
   int world_size = 1;
 

@@ -10,7 +10,7 @@ namespace ashlar::symm {
 namespace {
 
 constexpr uint32_t kStatusMagic = 0x73687361;  // "ashs"
-constexpr size_t kMostStatusText = 4000;
+constexpr size_t kMaxStatusText = 4000;
 
 }  // namespace
 
@@ -38,14 +38,14 @@ std::string to_bytes(const Status& status) {
   const std::string_view message = status.message();
   WireWriter writer;
   writer.number(kStatusMagic).number(static_cast<uint8_t>(status.kind()));
-  return writer.text(message.substr(0, kMostStatusText)).take();
+  return writer.text(message.substr(0, kMaxStatusText)).take();
 }
 
 Status parse_status(std::string_view bytes) {
   WireReader reader(bytes);
   const bool has_magic = reader.number<uint32_t>() == kStatusMagic;
   const auto kind = static_cast<StatusKind>(reader.number<uint8_t>());
-  std::string message(reader.text(kMostStatusText));
+  std::string message(reader.text(kMaxStatusText));
   if (!has_magic || !reader.is_done()) return Status::format("another rank's status is unreadable");
   if (kind > StatusKind::kPeerLost) {
     return Status::format(text("another rank's status has the unknown kind ", int(kind)));

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One thread of a rank at a time, for acts that wait for other ranks. Such an act may take for
-// ever, so who waits for his turn waits no longer than until his own deadline: that is what a Mutex
-// does not offer. Clang checks it like one.
+// A mutex whose lock operation takes a deadline.
+//
+// It serializes the threads of one rank that run operations which wait for other ranks. Such an
+// operation can block indefinitely, so a thread that waits for the lock gives up at its own
+// deadline. Clang's thread-safety analysis treats it like a `Mutex`.
 #pragma once
 
 #include <atomic>
@@ -16,58 +18,61 @@
 
 namespace ashlar::symm {
 
-class ASHLAR_CAPABILITY("turn") Turn {
+class ASHLAR_CAPABILITY("timed mutex") TimedMutex {
  public:
-  // False: another thread still has it at the deadline. One that has passed gets one look.
-  bool take(Deadline deadline) ASHLAR_THREAD_ATTRIBUTE(try_acquire_capability(true)) {
-    State found = State::kFree;
-    return state_.compare_exchange_strong(found, State::kTaken, std::memory_order_acquire) ||
-           wait_for_it(deadline);
+  // Returns false if another thread still holds the lock at the deadline. A deadline in the past
+  // allows one attempt. Unlock with a `TimedLock`.
+  bool try_lock_until(Deadline deadline) ASHLAR_THREAD_ATTRIBUTE(try_acquire_capability(true)) {
+    State expected = State::kFree;
+    return state_.compare_exchange_strong(expected, State::kLocked, std::memory_order_acquire) ||
+           lock_slow(deadline);
   }
-  // What whoever did not get it returns. `act`: "a barrier".
-  static Status not_taken(std::string_view act) {
-    return Status::timeout(text("another thread of this rank was in ", act, " until the deadline"));
+
+  // The status of an operation that did not get the lock. `operation` has an article: "a barrier".
+  static Status timeout_error(std::string_view operation) {
+    return Status::timeout(
+        text("another thread of this rank was in ", operation, " until the deadline"));
   }
 
  private:
-  friend class TurnTaken;
-  enum class State { kFree, kTaken, kWaitedFor };
+  friend class TimedLock;
+  enum class State { kFree, kLocked, kContended };
 
-  // Whoever waits says so in the state at each look, and so does whoever takes it after a wait:
-  // others may wait, too.
-  bool wait_for_it(Deadline deadline) ASHLAR_EXCLUDES(mutex_) {
+  // A waiter stores kContended at every attempt, and so does the thread that acquires the lock
+  // after a wait, because more threads may be waiting.
+  bool lock_slow(Deadline deadline) ASHLAR_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
-    while (state_.exchange(State::kWaitedFor, std::memory_order_acquire) != State::kFree) {
+    while (state_.exchange(State::kContended, std::memory_order_acquire) != State::kFree) {
       if (deadline.has_passed()) return false;
-      if (deadline.is_never()) lock.wait(is_over_);
-      if (!deadline.is_never()) lock.wait_until(is_over_, deadline.at());
+      if (deadline.is_never()) lock.wait(unlocked_);
+      if (!deadline.is_never()) lock.wait_until(unlocked_, deadline.at());
     }
     return true;
   }
-  void end() ASHLAR_RELEASE() {
-    if (state_.exchange(State::kFree, std::memory_order_release) == State::kWaitedFor) tell();
+  void unlock() ASHLAR_RELEASE() {
+    if (state_.exchange(State::kFree, std::memory_order_release) == State::kContended) wake_one();
   }
-  // Under the lock: whoever is between its look and its sleep would not hear it.
-  void tell() ASHLAR_EXCLUDES(mutex_) {
+  // Takes the mutex, so that a waiter between its attempt and its wait does not miss the wake-up.
+  void wake_one() ASHLAR_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
-    is_over_.notify_one();
+    unlocked_.notify_one();
   }
 
   std::atomic<State> state_{State::kFree};
   Mutex mutex_;
-  std::condition_variable is_over_;
+  std::condition_variable unlocked_;
 };
 
-// Ends a turn that was taken where its scope ends.
-class ASHLAR_SCOPED_CAPABILITY TurnTaken {
+// Adopts a locked `TimedMutex` and unlocks it at the end of the scope.
+class ASHLAR_SCOPED_CAPABILITY TimedLock {
  public:
-  explicit TurnTaken(Turn& turn) ASHLAR_REQUIRES(turn) : turn_(turn) {}
-  ~TurnTaken() ASHLAR_RELEASE() { turn_.end(); }
-  TurnTaken(const TurnTaken&) = delete;
-  TurnTaken& operator=(const TurnTaken&) = delete;
+  explicit TimedLock(TimedMutex& mutex) ASHLAR_REQUIRES(mutex) : mutex_(mutex) {}
+  ~TimedLock() ASHLAR_RELEASE() { mutex_.unlock(); }
+  TimedLock(const TimedLock&) = delete;
+  TimedLock& operator=(const TimedLock&) = delete;
 
  private:
-  Turn& turn_;
+  TimedMutex& mutex_;
 };
 
 }  // namespace ashlar::symm

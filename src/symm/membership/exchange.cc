@@ -9,8 +9,7 @@
 
 #include "base/text.h"
 #include "base/wire.h"
-#include "symm/stores/checked_look.h"
-#include "symm/stores/expiry.h"
+#include "symm/stores/store_helpers.h"
 
 namespace ashlar::symm {
 namespace {
@@ -24,33 +23,34 @@ constexpr nanoseconds kLongestExchangeRest = std::chrono::milliseconds(5);
 
 }  // namespace
 
-Exchange::Exchange(std::shared_ptr<Store> store, Verdict& verdict, Options options)
-    : store_(std::move(store)), verdict_(verdict), options_(std::move(options)) {}
+Exchange::Exchange(std::shared_ptr<Store> store, FailureRecord& failure_record, Options options)
+    : store_(std::move(store)), failure_record_(failure_record), options_(std::move(options)) {}
 
 Result<std::vector<std::string>> Exchange::all_gather(std::string_view bytes, Deadline deadline) {
-  return all_gather(bytes, options_.key_life, deadline);
+  return all_gather(bytes, options_.key_ttl, deadline);
 }
 
 Result<std::vector<std::string>> Exchange::all_gather(std::string_view bytes,
                                                       std::chrono::milliseconds life,
                                                       Deadline deadline) {
-  if (verdict_.failure().has_happened()) return verdict_.announce(verdict_.failure().reason());
-  const Seat& seat = options_.seat;
+  if (failure_record_.failure().has_happened())
+    return failure_record_.publish(failure_record_.failure().reason());
+  const RankInfo& rank_info = options_.rank_info;
   WireWriter writer;
   writer.number(kExchangeMagic).number(kExchangeVersion).number(sequence_);
-  writer.number(seat.rank).number(seat.world_size).text(bytes);
+  writer.number(rank_info.rank).number(rank_info.world_size).text(bytes);
   Result<std::vector<std::string>> records = gather(writer.take(), life, deadline);
   if (!records.ok()) {
-    return verdict_.announce(records.status(),
-                             has_lost_store_ ? kLostStorePatience : kTellingPatience);
+    return failure_record_.publish(records.status(),
+                                   has_lost_store_ ? kLostStoreTimeout : kPublishTimeout);
   }
-  for (int rank = 0; rank < seat.world_size; ++rank) {
+  for (int rank = 0; rank < rank_info.world_size; ++rank) {
     Result<std::string> given = checked(rank, (*records)[rank]);
-    if (!given.ok()) return verdict_.announce(given.status());
+    if (!given.ok()) return failure_record_.publish(given.status());
     (*records)[rank] = *std::move(given);
   }
-  if (sequence_ > 0) (void)store_->erase(key(sequence_ - 1, seat.rank), deadline).ok();
-  verdict_.note_passed(++sequence_);
+  if (sequence_ > 0) (void)store_->erase(key(sequence_ - 1, rank_info.rank), deadline).ok();
+  failure_record_.set_completed_exchanges(++sequence_);
   return records;
 }
 
@@ -61,7 +61,7 @@ Status Exchange::agree(const Status& own, Deadline deadline) {
   if (!all.ok()) return all.status();
   std::string said;
   Status first;
-  for (int rank = 0; rank < options_.seat.world_size; ++rank) {
+  for (int rank = 0; rank < options_.rank_info.world_size; ++rank) {
     const Status each = parse_status((*all)[rank]);
     if (each.ok()) continue;
     if (first.ok()) first = each;
@@ -75,17 +75,18 @@ Status Exchange::agree(const Status& own, Deadline deadline) {
 // way keeps anybody from being the last, so that from the first step on nothing of a rank lives
 // long: what it gives to the barrier is given again if it ends while others are waited for.
 Status Exchange::finish(Deadline deadline) {
-  if (sequence_ > 0 && !verdict_.failure().has_happened()) {
-    fade(*store_, {{key(sequence_ - 1, options_.seat.rank)}}, options_.parting_life, deadline);
+  if (sequence_ > 0 && !failure_record_.failure().has_happened()) {
+    expire_keys(*store_, {{key(sequence_ - 1, options_.rank_info.rank)}}, options_.failure_ttl,
+                deadline);
   }
-  const auto met = all_gather({}, options_.parting_life, deadline);
+  const auto met = all_gather({}, options_.failure_ttl, deadline);
   if (!met.ok()) return met.status();
   const std::string gone = options_.prefix + "/gone";
-  const Result<int64_t> place = store_->add(gone, 1, options_.parting_life, deadline);
+  const Result<int64_t> place = store_->add(gone, 1, options_.failure_ttl, deadline);
   if (!place.ok()) return place.status();
-  if (*place < options_.seat.world_size) return {};
+  if (*place < options_.rank_info.world_size) return {};
   Status cleared;
-  for (int rank = 0; rank < options_.seat.world_size; ++rank) {
+  for (int rank = 0; rank < options_.rank_info.world_size; ++rank) {
     const Result<bool> erased = store_->erase(key(sequence_ - 1, rank), deadline);
     if (!erased.ok() && cleared.ok()) cleared = erased.status();
   }
@@ -101,7 +102,7 @@ void Exchange::abandon(std::span<const int> ranks, Deadline deadline) {
   for (uint64_t sequence = oldest; sequence <= sequence_ + 1; ++sequence) {
     for (const int rank : ranks) keys.push_back(key(sequence, rank));
   }
-  fade(*store_, keys, options_.parting_life, deadline);
+  expire_keys(*store_, keys, options_.failure_ttl, deadline);
 }
 
 std::string Exchange::key(uint64_t sequence, int rank) const {
@@ -112,30 +113,30 @@ std::string Exchange::key(uint64_t sequence, int rank) const {
 Result<std::vector<std::string>> Exchange::gather(const std::string& own_record,
                                                   std::chrono::milliseconds life,
                                                   Deadline deadline) {
-  const Seat& seat = options_.seat;
-  std::vector<std::string> records(seat.world_size);
+  const RankInfo& rank_info = options_.rank_info;
+  std::vector<std::string> records(rank_info.world_size);
   std::vector<int> waited_for;
-  for (int rank = 0; rank < seat.world_size; ++rank) {
-    if (rank != seat.rank) waited_for.push_back(rank);
+  for (int rank = 0; rank < rank_info.world_size; ++rank) {
+    if (rank != rank_info.rank) waited_for.push_back(rank);
   }
-  records[seat.rank] = own_record;
-  const std::string own_key = key(sequence_, seat.rank);
+  records[rank_info.rank] = own_record;
+  const std::string own_key = key(sequence_, rank_info.rank);
   bool is_set = false;
   nanoseconds pause = kFirstExchangeRest;
   const auto set_own = [&] {
-    return store_->set(own_key, own_record, life, with_a_last_look(deadline));
+    return store_->set(own_key, own_record, life, allow_final_attempt(deadline));
   };
   for (;;) {
     if (!is_set) {
       if (Status set = set_own(); !set.ok()) return own_trouble(set);
     }
     // Asked before looking: one that came and then failed has come.
-    const bool has_failed = verdict_.failure().has_happened();
+    const bool has_failed = failure_record_.failure().has_happened();
     const bool is_late = deadline.has_passed();
-    std::vector<std::string> keys = {own_key, verdict_.key()};
+    std::vector<std::string> keys = {own_key, failure_record_.key()};
     for (int rank : waited_for) keys.push_back(key(sequence_, rank));
     Result<std::vector<std::optional<std::string>>> found =
-        checked_look(*store_, keys, with_a_last_look(deadline));
+        checked_try_get(*store_, keys, allow_final_attempt(deadline));
     if (!found.ok()) return own_trouble(found.status());
     is_set = (*found)[0].has_value();
     std::vector<int> still;
@@ -145,16 +146,17 @@ Result<std::vector<std::string>> Exchange::gather(const std::string& own_record,
       if (record) records[waited_for[i]] = *std::move(record);
     }
     waited_for.swap(still);
-    const std::optional<std::string>& verdict = (*found)[1];
-    const bool is_over = verdict && !Verdict::has_passed(*verdict, sequence_);
+    const std::optional<std::string>& failure_record = (*found)[1];
+    const bool is_over =
+        failure_record && !FailureRecord::is_after_exchange(*failure_record, sequence_);
     if (waited_for.empty() && !is_over) {
       // Forgotten only now, or about to be over: not all others need have seen it.
-      const bool is_lasting = is_set && life == options_.key_life;
+      const bool is_lasting = is_set && life == options_.key_ttl;
       if (Status set = is_lasting ? Status() : set_own(); !set.ok()) return own_trouble(set);
       return records;
     }
-    if (verdict) return verdict_.adopt(*verdict);
-    if (has_failed) return verdict_.failure().reason();
+    if (failure_record) return failure_record_.adopt(*failure_record);
+    if (has_failed) return failure_record_.failure().reason();
     if (is_late) return missing(waited_for);
     std::this_thread::sleep_for(std::min(pause, deadline.left()));
     pause = std::min(2 * pause, kLongestExchangeRest);
@@ -175,7 +177,7 @@ Result<std::string> Exchange::checked(int rank, std::string_view record) const {
                                ": use one version of Ashlar on all ranks"));
   }
   const bool is_right = sequence == sequence_ && its_rank == rank &&
-                        its_world_size == options_.seat.world_size && reader.is_done();
+                        its_world_size == options_.rank_info.world_size && reader.is_done();
   if (!has_head || !is_right) {
     return Status::format(text("what rank ", rank, " of group ", options_.group,
                                " gave to exchange ", sequence_, " is unreadable: ", record.size(),
@@ -187,8 +189,8 @@ Result<std::string> Exchange::checked(int rank, std::string_view record) const {
 // The others are going to read it, too.
 Status Exchange::own_trouble(const Status& status) {
   has_lost_store_ = true;
-  return make_status(status.kind(), text("rank ", options_.seat.rank, " of group ", options_.group,
-                                         " lost the store: ", status.message()));
+  return make_status(status.kind(), text("rank ", options_.rank_info.rank, " of group ",
+                                         options_.group, " lost the store: ", status.message()));
 }
 
 Status Exchange::missing(const std::vector<int>& ranks) const {

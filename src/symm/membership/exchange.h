@@ -26,16 +26,16 @@ class Exchange {
   struct Options {
     std::string prefix{};  // of all keys
     std::string group{};   // for sentences
-    Seat seat{};
-    std::chrono::milliseconds key_life = std::chrono::minutes(10);  // of what a crash leaves
+    RankInfo rank_info{};
+    std::chrono::milliseconds key_ttl = std::chrono::minutes(10);  // of what a crash leaves
     // Of what is left when a rank parts, which others may not have read yet.
-    std::chrono::milliseconds parting_life = std::chrono::seconds(15);
+    std::chrono::milliseconds failure_ttl = std::chrono::seconds(15);
   };
 
   // `verdict` outlives it, and has the same prefix.
-  Exchange(std::shared_ptr<Store> store, Verdict& verdict, Options options);
+  Exchange(std::shared_ptr<Store> store, FailureRecord& failure_record, Options options);
 
-  const Seat& seat() const { return options_.seat; }
+  const RankInfo& rank_info() const { return options_.rank_info; }
   // Of the next call: the same on all ranks.
   uint64_t sequence() const { return sequence_; }
   // It did not answer, and need not be waited for again.
@@ -65,7 +65,7 @@ class Exchange {
   Status missing(const std::vector<int>& ranks) const;
 
   const std::shared_ptr<Store> store_;
-  Verdict& verdict_;
+  FailureRecord& failure_record_;
   const Options options_;
   uint64_t sequence_ = 0;
   bool has_lost_store_ = false;

@@ -20,15 +20,15 @@ namespace ashlar::symm {
 
 // For what is still to be said in the store, after all is lost here; and where it is the store that
 // did not answer: whoever waits has waited for it already.
-inline constexpr std::chrono::milliseconds kTellingPatience{2000};
-inline constexpr std::chrono::milliseconds kLostStorePatience{250};
+inline constexpr std::chrono::milliseconds kPublishTimeout{2000};
+inline constexpr std::chrono::milliseconds kLostStoreTimeout{250};
 
-class Verdict {
+class FailureRecord {
  public:
   // Keys live for so long, which is all the time that there is to read them in: whoever lives looks
   // at every beat of its heart (leases.h).
-  Verdict(std::shared_ptr<Store> store, std::string prefix, std::shared_ptr<Failure> failure,
-          std::chrono::milliseconds key_life);
+  FailureRecord(std::shared_ptr<Store> store, std::string prefix, std::shared_ptr<Failure> failure,
+                std::chrono::milliseconds key_ttl);
 
   // To be looked at by whoever waits in the store.
   const std::string& key() const { return key_; }
@@ -37,41 +37,47 @@ class Verdict {
   // Fails the group for `reason`, unless it has failed before: returns why it did, as the store has
   // it. Tries to let the others know for so long, and does not insist: the store may be what
   // failed.
-  Status announce(const Status& reason, std::chrono::milliseconds patience = kTellingPatience)
+  Status publish(const Status& reason, std::chrono::milliseconds timeout = kPublishTimeout)
       ASHLAR_EXCLUDES(mutex_);
   // The same for one who comes again: what the store does not take in time is left for then.
-  enum class Told { kYes, kNotByThem, kNotByStore };  // not yet: by the rank that is to; at all
-  Told tell(const Status& reason, Deadline deadline) ASHLAR_EXCLUDES(mutex_);
+  enum class PublishResult {
+    kPublished,
+    kAwaitingWriter,
+    kStoreUnavailable
+  };  // not yet: by the rank that is to; at all
+  PublishResult try_publish(const Status& reason, Deadline deadline) ASHLAR_EXCLUDES(mutex_);
   // It is this rank that writes it down.
-  bool is_own() const ASHLAR_EXCLUDES(mutex_) {
+  bool is_writer() const ASHLAR_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
-    return is_own_;
+    return is_writer_;
   }
   // Why the group failed, in what somebody wrote under key(); and the same for this rank.
-  static Status said_in(std::string_view bytes);
+  static Status parse_reason(std::string_view bytes);
   Status adopt(std::string_view bytes) ASHLAR_EXCLUDES(mutex_);
 
   // How many exchanges this rank has got through; goes with what it announces.
-  void note_passed(uint64_t count) { passed_.store(count, std::memory_order_relaxed); }
+  void set_completed_exchanges(uint64_t count) {
+    completed_exchanges_.store(count, std::memory_order_relaxed);
+  }
   // Whether whoever wrote `bytes` under key() had got through exchange `sequence`: then all came to
   // it, and all others are to get through it, too.
-  static bool has_passed(std::string_view bytes, uint64_t sequence);
+  static bool is_after_exchange(std::string_view bytes, uint64_t sequence);
 
  private:
-  Status keep(Status said) ASHLAR_EXCLUDES(mutex_);
+  Status remember(Status recorded) ASHLAR_EXCLUDES(mutex_);
 
   const std::shared_ptr<Store> store_;
   const std::shared_ptr<Failure> failure_;  // also owned by the group and its links
   const std::string key_;
   const std::string election_key_;
   const std::chrono::milliseconds key_life_;
-  std::atomic<uint64_t> passed_{0};  // orders nothing: a number to be written down
+  std::atomic<uint64_t> completed_exchanges_{0};  // orders nothing: a number to be written down
 
   // What the store has, ok as long as that is not known. `failure` may have another reason: that
   // which this rank noticed first.
   mutable Mutex mutex_;
-  Status said_ ASHLAR_GUARDED_BY(mutex_);
-  bool is_own_ ASHLAR_GUARDED_BY(mutex_) = false;
+  Status recorded_ ASHLAR_GUARDED_BY(mutex_);
+  bool is_writer_ ASHLAR_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace ashlar::symm

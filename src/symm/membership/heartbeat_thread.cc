@@ -9,17 +9,18 @@
 
 namespace ashlar::symm {
 
-Result<std::unique_ptr<Heart>> Heart::start(std::chrono::milliseconds interval) {
+Result<std::unique_ptr<HeartbeatThread>> HeartbeatThread::start(
+    std::chrono::milliseconds interval) {
   if (interval.count() < 1)
     return Status::invalid_argument("a heart beats at most once in a millisecond");
-  std::unique_ptr<Heart> heart(new Heart(interval));
-  Result<std::thread> thread = start_thread([raw = heart.get()] { raw->run(); });
+  std::unique_ptr<HeartbeatThread> heartbeat_thread(new HeartbeatThread(interval));
+  Result<std::thread> thread = start_thread([raw = heartbeat_thread.get()] { raw->run(); });
   if (!thread.ok()) return thread.status();
-  heart->thread_ = *std::move(thread);
-  return heart;
+  heartbeat_thread->thread_ = *std::move(thread);
+  return heartbeat_thread;
 }
 
-Heart::~Heart() {
+HeartbeatThread::~HeartbeatThread() {
   {
     MutexLock lock(mutex_);
     is_stopping_ = true;
@@ -28,37 +29,37 @@ Heart::~Heart() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Heart::add(Pulse& pulse) {
+void HeartbeatThread::add(HeartbeatTask& task) {
   MutexLock lock(mutex_);
-  pulses_.push_back(&pulse);
-  is_awaited_ = true;
+  tasks_.push_back(&task);
+  has_new_task_ = true;
   changed_.notify_all();
 }
 
-void Heart::remove(Pulse& pulse) {
+void HeartbeatThread::remove(HeartbeatTask& task) {
   MutexLock lock(mutex_);
-  std::erase(pulses_, &pulse);
-  while (beating_ == &pulse) lock.wait(changed_);
+  std::erase(tasks_, &task);
+  while (running_ == &task) lock.wait(changed_);
 }
 
-void Heart::run() {
+void HeartbeatThread::run() {
   MutexLock lock(mutex_);
   while (!is_stopping_) {
-    is_awaited_ = false;
+    has_new_task_ = false;
     const auto next = Deadline::Clock::now() + interval_;
-    const std::vector<Pulse*> round = pulses_;
-    for (Pulse* pulse : round) {
-      const bool is_gone = std::find(pulses_.begin(), pulses_.end(), pulse) == pulses_.end();
+    const std::vector<HeartbeatTask*> round = tasks_;
+    for (HeartbeatTask* task : round) {
+      const bool is_gone = std::find(tasks_.begin(), tasks_.end(), task) == tasks_.end();
       if (is_stopping_ || is_gone) continue;
-      beating_ = pulse;
+      running_ = task;
       {
         const MutexUnlock unlocked(mutex_);  // a store is asked
-        pulse->beat(Deadline::after(interval_));
+        task->run(Deadline::after(interval_));
       }
-      beating_ = nullptr;
+      running_ = nullptr;
       changed_.notify_all();
     }
-    while (!is_stopping_ && !is_awaited_ && Deadline::Clock::now() < next) {
+    while (!is_stopping_ && !has_new_task_ && Deadline::Clock::now() < next) {
       lock.wait_until(changed_, next);
     }
   }

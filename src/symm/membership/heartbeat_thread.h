@@ -17,35 +17,35 @@
 namespace ashlar::symm {
 
 // What is done.
-class Pulse {
+class HeartbeatTask {
  public:
-  virtual ~Pulse() = default;
-  virtual void beat(Deadline deadline) = 0;
+  virtual ~HeartbeatTask() = default;
+  virtual void run(Deadline deadline) = 0;
 };
 
-class Heart {
+class HeartbeatThread {
  public:
-  static Result<std::unique_ptr<Heart>> start(std::chrono::milliseconds interval);
-  ~Heart();
-  Heart(const Heart&) = delete;
-  Heart& operator=(const Heart&) = delete;
+  static Result<std::unique_ptr<HeartbeatThread>> start(std::chrono::milliseconds interval);
+  ~HeartbeatThread();
+  HeartbeatThread(const HeartbeatThread&) = delete;
+  HeartbeatThread& operator=(const HeartbeatThread&) = delete;
 
   // It beats at once, and then at every interval.
-  void add(Pulse& pulse);
+  void add(HeartbeatTask& task);
   // It does not beat any more when this returns.
-  void remove(Pulse& pulse);
+  void remove(HeartbeatTask& task);
 
  private:
-  explicit Heart(std::chrono::milliseconds interval) : interval_(interval) {}
+  explicit HeartbeatThread(std::chrono::milliseconds interval) : interval_(interval) {}
   void run();
 
   const std::chrono::milliseconds interval_;
   Mutex mutex_;
   std::condition_variable changed_;
   bool is_stopping_ ASHLAR_GUARDED_BY(mutex_) = false;
-  bool is_awaited_ ASHLAR_GUARDED_BY(mutex_) = false;  // somebody new wants a beat
-  std::vector<Pulse*> pulses_ ASHLAR_GUARDED_BY(mutex_);
-  Pulse* beating_ ASHLAR_GUARDED_BY(mutex_) = nullptr;
+  bool has_new_task_ ASHLAR_GUARDED_BY(mutex_) = false;  // somebody new wants a beat
+  std::vector<HeartbeatTask*> tasks_ ASHLAR_GUARDED_BY(mutex_);
+  HeartbeatTask* running_ ASHLAR_GUARDED_BY(mutex_) = nullptr;
   std::thread thread_;
 };
 

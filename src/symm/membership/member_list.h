@@ -20,7 +20,7 @@
 namespace ashlar::symm {
 
 struct JoinRecord {
-  Seat seat{};
+  RankInfo rank_info{};
   uint64_t member = 0;  // which member of the job it is
   Token attempt{};      // drawn for each joining, so that no two records are the same
   Token process{};
@@ -36,7 +36,7 @@ struct JoinRecord {
   int64_t lease_ms = 0;     // as long as the verdict must be there for it to be read
   uint64_t pad_bytes = 0;   // of the group's own pad
   std::string transport{};  // where other machines reach it; empty: nowhere
-  Cores cores{};            // that it may use
+  CpuSet cores{};           // that it may use
 };
 
 std::string to_bytes(const JoinRecord& record);
@@ -44,29 +44,29 @@ std::string to_bytes(const JoinRecord& record);
 Result<JoinRecord> parse_join_record(std::string_view bytes);
 
 // All records, the same on all ranks.
-struct Roster {
+struct MemberList {
   Token token{};  // of the group, as it was formed this time
   std::vector<JoinRecord> records{};
 };
 
-struct RosterOptions {
+struct MemberListOptions {
   std::string prefix{};  // of all keys of groups with this name and these members
   std::string group{};   // for sentences
-  std::chrono::milliseconds key_life{};
-  std::chrono::milliseconds parting_life = std::chrono::seconds(15);  // as of an exchange
+  std::chrono::milliseconds key_ttl{};
+  std::chrono::milliseconds failure_ttl = std::chrono::seconds(15);  // as of an exchange
 };
 
 // kTimeout names the ranks that did not come. Whoever gives up tells those that it has met, or that
 // know its record, and they say the same in the end; until then they wait for it to come again.
-Result<Roster> gather_roster(Store& store, const RosterOptions& options, const JoinRecord& own,
-                             Deadline deadline);
+Result<MemberList> gather_members(Store& store, const MemberListOptions& options,
+                                  const JoinRecord& own, Deadline deadline);
 // Takes what the rank published out of the store. REQUIRES: all ranks have their roster, as one
 // that has met them knows.
-void clear_roster(Store& store, const RosterOptions& options, const Token& token, int rank,
-                  Deadline deadline);
+void erase_join_keys(Store& store, const MemberListOptions& options, const Token& token, int rank,
+                     Deadline deadline);
 // Instead, where the group has failed, for ranks that may be dead: whoever has not seen yet that
 // they are here has the parting life for it.
-void abandon_roster(Store& store, const RosterOptions& options, const Roster& roster,
-                    std::span<const int> ranks, Deadline deadline);
+void expire_join_keys(Store& store, const MemberListOptions& options, const MemberList& member_list,
+                      std::span<const int> ranks, Deadline deadline);
 
 }  // namespace ashlar::symm

@@ -12,7 +12,7 @@
 namespace ashlar::symm {
 namespace {
 
-constexpr size_t kMostMachineBytes = 64;
+constexpr size_t kMaxMachineBytes = 64;
 
 std::string target_of(const char* link) {
   char target[128] = {};
@@ -41,12 +41,12 @@ Result<std::unique_ptr<Process>> Process::start(const ProcessOptions& options) {
                                          " ms and a heartbeat every ", options.heartbeat.count(),
                                          " ms: expected a lease of at least three heartbeats"));
   }
-  if (options.machine.size() > kMostMachineBytes) {
+  if (options.machine.size() > kMaxMachineBytes) {
     return Status::invalid_argument(text("a machine's name of ", options.machine.size(),
-                                         " bytes: expected at most ", kMostMachineBytes));
+                                         " bytes: expected at most ", kMaxMachineBytes));
   }
   std::unique_ptr<Process> process(new Process(options));
-  const Result<Token> token = draw_token();
+  const Result<Token> token = generate_token();
   if (!token.ok()) return token.status();
   process->token_ = *token;
   process->host_ = find_host(*token);
@@ -54,9 +54,10 @@ Result<std::unique_ptr<Process>> Process::start(const ProcessOptions& options) {
   Result<std::unique_ptr<Channel>> channel = Channel::open();
   if (!channel.ok()) return channel.status();
   process->channel_ = *std::move(channel);
-  Result<std::unique_ptr<Heart>> heart = Heart::start(options.heartbeat);
-  if (!heart.ok()) return heart.status();
-  process->heart_ = *std::move(heart);
+  Result<std::unique_ptr<HeartbeatThread>> heartbeat_thread =
+      HeartbeatThread::start(options.heartbeat);
+  if (!heartbeat_thread.ok()) return heartbeat_thread.status();
+  process->heartbeat_thread_ = *std::move(heartbeat_thread);
   return process;
 }
 
@@ -84,24 +85,24 @@ std::shared_ptr<Thing> find_lent(const std::map<uint64_t, std::weak_ptr<Thing>>&
 
 }  // namespace
 
-uint64_t Process::lend(const std::shared_ptr<Memory>& memory) {
+uint64_t Process::register_memory(const std::shared_ptr<MappedMemory>& memory) {
   MutexLock lock(mutex_);
   add_lent(lent_, ++last_number_, memory);
   return last_number_;
 }
 
-std::shared_ptr<Memory> Process::borrow(uint64_t number) {
+std::shared_ptr<MappedMemory> Process::find_memory(uint64_t number) {
   MutexLock lock(mutex_);
   return find_lent(lent_, number);
 }
 
-uint64_t Process::lend_fd(const std::shared_ptr<const UniqueFd>& fd) {
+uint64_t Process::register_fd(const std::shared_ptr<const UniqueFd>& fd) {
   MutexLock lock(mutex_);
   add_lent(lent_fds_, ++last_number_, fd);
   return last_number_;
 }
 
-std::shared_ptr<const UniqueFd> Process::borrow_fd(uint64_t number) {
+std::shared_ptr<const UniqueFd> Process::find_fd(uint64_t number) {
   MutexLock lock(mutex_);
   return find_lent(lent_fds_, number);
 }

@@ -38,16 +38,16 @@ class Process {
   // which abstract sockets live, one set of users.
   const std::string& host() const { return host_; }
   Channel& channel() { return *channel_; }
-  Heart& heart() { return *heart_; }
-  Backends& backends() { return backends_; }
+  HeartbeatThread& heartbeat_thread() { return *heartbeat_thread_; }
+  BackendRegistry& backends() { return backends_; }
 
   // A number by which other ranks of this process find the memory, as long as it lives.
-  uint64_t lend(const std::shared_ptr<Memory>& memory);
+  uint64_t register_memory(const std::shared_ptr<MappedMemory>& memory);
   // Null: there is none any more.
-  std::shared_ptr<Memory> borrow(uint64_t number);
+  std::shared_ptr<MappedMemory> find_memory(uint64_t number);
   // The same of descriptors.
-  uint64_t lend_fd(const std::shared_ptr<const UniqueFd>& fd);
-  std::shared_ptr<const UniqueFd> borrow_fd(uint64_t number);
+  uint64_t register_fd(const std::shared_ptr<const UniqueFd>& fd);
+  std::shared_ptr<const UniqueFd> find_fd(uint64_t number);
 
  private:
   explicit Process(const ProcessOptions& options) : options_(options) {}
@@ -58,12 +58,12 @@ class Process {
   Token token_{};
   std::string host_;
   std::unique_ptr<Channel> channel_;
-  std::unique_ptr<Heart> heart_;
-  Backends backends_;
+  std::unique_ptr<HeartbeatThread> heartbeat_thread_;
+  BackendRegistry backends_;
 
   Mutex mutex_;
   uint64_t last_number_ ASHLAR_GUARDED_BY(mutex_) = 0;
-  std::map<uint64_t, std::weak_ptr<Memory>> lent_ ASHLAR_GUARDED_BY(mutex_);
+  std::map<uint64_t, std::weak_ptr<MappedMemory>> lent_ ASHLAR_GUARDED_BY(mutex_);
   std::map<uint64_t, std::weak_ptr<const UniqueFd>> lent_fds_ ASHLAR_GUARDED_BY(mutex_);
 };
 

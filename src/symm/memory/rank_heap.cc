@@ -17,18 +17,18 @@ constexpr size_t kBufferRounding = 16;
 }  // namespace
 
 // The memory is made without the lock; the order is that in which blocks are counted.
-Result<std::byte*> Arena::allocate(size_t bytes, const AllocationOptions& options) {
+Result<std::byte*> RankHeap::allocate(size_t bytes, const AllocationOptions& options) {
   if (options.persistent_id) {
     MutexLock lock(mutex_);
     const auto known = persistent_.find({options.group, *options.persistent_id});
     if (known != persistent_.end()) return allocate_again(*known->second, bytes);
   }
-  Result<std::shared_ptr<Block>> made = make(bytes, options_.pad_bytes);
+  Result<std::shared_ptr<HeapBlock>> made = make(bytes, options_.pad_bytes);
   if (!made.ok()) return made.status();
-  const std::shared_ptr<Block>& block = *made;
+  const std::shared_ptr<HeapBlock>& block = *made;
   block->scope = options.group;
   block->persistent_id = options.persistent_id;
-  block->carvings = options.carvings;
+  block->segment_buffers = options.segment_buffers;
 
   MutexLock lock(mutex_);
   if (options.persistent_id) {
@@ -36,17 +36,17 @@ Result<std::byte*> Arena::allocate(size_t bytes, const AllocationOptions& option
     const auto [known, is_new] = persistent_.try_emplace(key, block);
     if (!is_new) return allocate_again(*known->second, bytes);
   }
-  Sequence& sequence = sequences_.try_emplace(options.group, Sequence{0, kHashStart}).first->second;
-  sequence.hash = hash_on(sequence.hash, uint64_t{bytes});
-  sequence.hash = hash_on(sequence.hash, uint64_t{block->layout.pad_bytes});
-  sequence.hash = hash_on(sequence.hash, options.persistent_id.value_or(UINT64_MAX));
+  Sequence& sequence = sequences_.try_emplace(options.group, Sequence{0, kHashSeed}).first->second;
+  sequence.hash = hash_append(sequence.hash, uint64_t{bytes});
+  sequence.hash = hash_append(sequence.hash, uint64_t{block->layout.pad_bytes});
+  sequence.hash = hash_append(sequence.hash, options.persistent_id.value_or(UINT64_MAX));
   block->ordinal = sequence.count++;
   block->sequence_hash = sequence.hash;
   blocks_.emplace(block->buffer(), block);
   return block->buffer();
 }
 
-Result<std::byte*> Arena::allocate_again(Block& block, size_t bytes) {
+Result<std::byte*> RankHeap::allocate_again(HeapBlock& block, size_t bytes) {
   if (block.is_live) {
     return Status::invalid_argument(text("persistent allocation ", *block.persistent_id, " of ",
                                          block.layout.buffer_bytes,
@@ -61,38 +61,38 @@ Result<std::byte*> Arena::allocate_again(Block& block, size_t bytes) {
   return block.buffer();
 }
 
-Result<std::shared_ptr<Block>> Arena::make(size_t bytes, size_t pad_bytes) {
-  let_go_of_multicast(Deadline::Clock::now());
-  if (bytes > kMostBlockBytes || pad_bytes > kMostBlockBytes) {
+Result<std::shared_ptr<HeapBlock>> RankHeap::make(size_t bytes, size_t pad_bytes) {
+  release_multicast(Deadline::Clock::now());
+  if (bytes > kMaxBlockBytes || pad_bytes > kMaxBlockBytes) {
     return Status::out_of_memory(
         text("a symmetric block of ", bytes, " bytes: more than there can be"));
   }
-  auto block = std::make_shared<Block>();
+  auto block = std::make_shared<HeapBlock>();
   block->layout.pad_bytes = pad_bytes;
-  block->layout.front_bytes = align_up(pad_bytes, kFrontAlignment);
+  block->layout.buffer_offset = align_up(pad_bytes, kBufferAlignment);
   block->layout.buffer_bytes = bytes;
-  const size_t front = block->layout.front_bytes;
-  Result<std::shared_ptr<Memory>> memory =
+  const size_t front = block->layout.buffer_offset;
+  Result<std::shared_ptr<MappedMemory>> memory =
       backend_.allocate(front + align_up(std::max<size_t>(bytes, 1), kBufferRounding), front);
   if (!memory.ok()) return memory.status();
   block->memory = *std::move(memory);
-  block->lent_as = process_.lend(block->memory);
+  block->registry_id = process_.register_memory(block->memory);
   return block;
 }
 
-Result<std::shared_ptr<Block>> Arena::make_hidden(size_t bytes, std::string scope,
-                                                  uint64_t ordinal) {
+Result<std::shared_ptr<HeapBlock>> RankHeap::allocate_internal(size_t bytes, std::string scope,
+                                                               uint64_t ordinal) {
   // All of it is front: that is what is zero.
-  Result<std::shared_ptr<Block>> made = make(0, bytes);
+  Result<std::shared_ptr<HeapBlock>> made = make(0, bytes);
   if (!made.ok()) return made;
   (*made)->scope = std::move(scope);
   (*made)->ordinal = ordinal;
-  (*made)->is_hidden = true;
+  (*made)->is_internal = true;
   return made;
 }
 
-Status Arena::free(const void* pointer) {
-  std::shared_ptr<Block> freed;  // unmapped without the lock
+Status RankHeap::free(const void* pointer) {
+  std::shared_ptr<HeapBlock> freed;  // unmapped without the lock
   MutexLock lock(mutex_);
   const auto found = blocks_.find(static_cast<const std::byte*>(pointer));
   if (found == blocks_.end() || !found->second->is_live) {
@@ -108,7 +108,7 @@ Status Arena::free(const void* pointer) {
   return {};
 }
 
-std::optional<Arena::Found> Arena::find(const void* pointer) const {
+std::optional<RankHeap::Found> RankHeap::find(const void* pointer) const {
   const auto* at = static_cast<const std::byte*>(pointer);
   MutexLock lock(mutex_);
   auto after = blocks_.upper_bound(at);
@@ -118,36 +118,38 @@ std::optional<Arena::Found> Arena::find(const void* pointer) const {
   if (!block->is_live || offset >= std::max<size_t>(block->layout.buffer_bytes, 1)) {
     return std::nullopt;
   }
-  if (block->carvings == nullptr) return Found{block, offset, nullptr};
-  std::shared_ptr<const Carving> carving = block->carvings->find(offset);
-  if (carving == nullptr) return std::nullopt;
-  return Found{block, offset, std::move(carving)};
+  if (block->segment_buffers == nullptr) return Found{block, offset, nullptr};
+  std::shared_ptr<const PoolBuffer> pool_buffer = block->segment_buffers->find(offset);
+  if (pool_buffer == nullptr) return std::nullopt;
+  return Found{block, offset, std::move(pool_buffer)};
 }
 
-size_t Arena::live_count() const {
+size_t RankHeap::live_count() const {
   MutexLock lock(mutex_);
   return static_cast<size_t>(std::count_if(blocks_.begin(), blocks_.end(), [](const auto& each) {
-    return each.second->is_live && each.second->carvings == nullptr;
+    return each.second->is_live && each.second->segment_buffers == nullptr;
   }));
 }
 
-std::shared_ptr<const Peers> Arena::peers_of(const Block& block, const Token& group) const {
+std::shared_ptr<const PeerTable> RankHeap::peers_of(const HeapBlock& block,
+                                                    const Token& group) const {
   MutexLock lock(mutex_);
   const auto found = block.peers.find(group);
   return found == block.peers.end() ? nullptr : found->second;
 }
 
-void Arena::keep_peers(Block& block, const Token& group, std::shared_ptr<const Peers> peers) {
+void RankHeap::add_peers(HeapBlock& block, const Token& group,
+                         std::shared_ptr<const PeerTable> peers) {
   MutexLock lock(mutex_);
   block.peers.insert_or_assign(group, std::move(peers));
 }
 
-void Arena::let_go_later(std::shared_ptr<MulticastKeeper> keeper, Deadline deadline) {
+void RankHeap::release_multicast_after(std::shared_ptr<MulticastKeeper> keeper, Deadline deadline) {
   MutexLock lock(mutex_);
   kept_.push_back({std::move(keeper), deadline});
 }
 
-void Arena::let_go_of_multicast(Deadline::Clock::time_point then) {
+void RankHeap::release_multicast(Deadline::Clock::time_point then) {
   std::vector<Keeping> over;
   {
     MutexLock lock(mutex_);
@@ -159,11 +161,11 @@ void Arena::let_go_of_multicast(Deadline::Clock::time_point then) {
   for (const Keeping& each : over) each.keeper->let_go();
 }
 
-void Arena::forget_group(const Token& group) {
-  std::vector<std::shared_ptr<const Peers>> over;  // unmapped without the lock
+void RankHeap::forget_group(const Token& group) {
+  std::vector<std::shared_ptr<const PeerTable>> over;  // unmapped without the lock
   MutexLock lock(mutex_);
   for (const auto& [begin, block] : blocks_) {
-    if (block->carvings != nullptr) block->carvings->forget_group(group);
+    if (block->segment_buffers != nullptr) block->segment_buffers->forget_group(group);
     const auto found = block->peers.find(group);
     if (found == block->peers.end()) continue;
     over.push_back(std::move(found->second));

@@ -18,56 +18,57 @@
 
 #include "base/mutex.h"
 #include "symm/membership/process.h"
-#include "symm/memory/carvings.h"
-#include "symm/memory/peers.h"
+#include "symm/memory/peer_table.h"
+#include "symm/memory/segment_buffers.h"
 
 namespace ashlar::symm {
 
 inline constexpr size_t kDefaultPadBytes = 9216;  // 32 channels of 72 ranks
-inline constexpr size_t kFrontAlignment = 128;
-inline constexpr size_t kMostBlockBytes = size_t{1} << 46;
+inline constexpr size_t kBufferAlignment = 128;
+inline constexpr size_t kMaxBlockBytes = size_t{1} << 46;
 
 // One symmetric allocation of this rank. Constant, but for what the arena guards.
-struct Block {
+struct HeapBlock {
   std::string scope{};         // the group it was allocated for; empty: for any
   uint64_t ordinal = 0;        // in its scope, from 0 on
   uint64_t sequence_hash = 0;  // of all allocations in its scope up to this one
-  BlockLayout layout{};
-  std::shared_ptr<Memory> memory{};  // also owned by tables of peers
-  uint64_t lent_as = 0;              // to other ranks of this process
+  HeapBlockLayout layout{};
+  std::shared_ptr<MappedMemory> memory{};  // also owned by tables of peers
+  uint64_t registry_id = 0;                // to other ranks of this process
   std::optional<uint64_t> persistent_id{};
   // What a pool has carved from it; null: it is one buffer. Also owned by the pool.
-  std::shared_ptr<Carvings> carvings{};
-  bool is_hidden = false;  // memory of a group's own
-  bool is_live = true;     // false: freed, and kept for its persistent id. The arena's to guard.
-  std::map<Token, std::shared_ptr<const Peers>> peers{};  // by group; the arena's to guard
+  std::shared_ptr<SegmentBuffers> segment_buffers{};
+  bool is_internal = false;  // memory of a group's own
+  bool is_live = true;       // false: freed, and kept for its persistent id. The arena's to guard.
+  std::map<Token, std::shared_ptr<const PeerTable>> peers{};  // by group; the arena's to guard
 
-  std::byte* buffer() const { return memory->base() + layout.front_bytes; }
+  std::byte* buffer() const { return memory->base() + layout.buffer_offset; }
 };
 
 struct AllocationOptions {
   std::string group{};                      // empty: all ranks allocate it
   std::optional<uint64_t> persistent_id{};  // the same address again for the same id and group
-  std::shared_ptr<Carvings> carvings{};     // it is a segment of a pool; see Block
+  std::shared_ptr<SegmentBuffers> segment_buffers{};  // it is a segment of a pool; see Block
 };
 
-class Arena {
+class RankHeap {
  public:
   struct Options {
     size_t pad_bytes = kDefaultPadBytes;  // of each block, for the user
   };
   struct Found {
-    std::shared_ptr<Block> block{};
-    size_t offset = 0;                         // in its buffer
-    std::shared_ptr<const Carving> carving{};  // of a pool's segment, the buffer that was meant
+    std::shared_ptr<HeapBlock> block{};
+    size_t offset = 0;  // in its buffer
+    std::shared_ptr<const PoolBuffer>
+        pool_buffer{};  // of a pool's segment, the buffer that was meant
   };
 
   // `process` outlives it, with the back end.
-  Arena(Process& process, Backend& backend, const Options& options)
+  RankHeap(Process& process, Backend& backend, const Options& options)
       : process_(process), backend_(backend), options_(options) {}
-  ~Arena() { let_go_of_multicast(Deadline::Clock::time_point::max()); }
-  Arena(const Arena&) = delete;
-  Arena& operator=(const Arena&) = delete;
+  ~RankHeap() { release_multicast(Deadline::Clock::time_point::max()); }
+  RankHeap(const RankHeap&) = delete;
+  RankHeap& operator=(const RankHeap&) = delete;
 
   Process& process() const { return process_; }
   Backend& backend() const { return backend_; }
@@ -85,17 +86,18 @@ class Arena {
   size_t live_count() const;
 
   // The table of a block and a group; null: there was no rendezvous yet.
-  std::shared_ptr<const Peers> peers_of(const Block& block, const Token& group) const;
-  void keep_peers(Block& block, const Token& group, std::shared_ptr<const Peers> peers);
+  std::shared_ptr<const PeerTable> peers_of(const HeapBlock& block, const Token& group) const;
+  void add_peers(HeapBlock& block, const Token& group, std::shared_ptr<const PeerTable> peers);
   // The group is over: tables that only its blocks know go.
   void forget_group(const Token& group);
 
   // Of a group that has failed: what its keeper has, and gets, goes with the first allocation after
   // that time, or with the arena.
-  void let_go_later(std::shared_ptr<MulticastKeeper> keeper, Deadline deadline);
+  void release_multicast_after(std::shared_ptr<MulticastKeeper> keeper, Deadline deadline);
 
   // A block that no user sees, and that is not counted: memory of a group's own.
-  Result<std::shared_ptr<Block>> make_hidden(size_t bytes, std::string scope, uint64_t ordinal);
+  Result<std::shared_ptr<HeapBlock>> allocate_internal(size_t bytes, std::string scope,
+                                                       uint64_t ordinal);
 
  private:
   struct Sequence {
@@ -109,10 +111,10 @@ class Arena {
     Deadline until = Deadline::never();
   };
 
-  Result<std::shared_ptr<Block>> make(size_t bytes, size_t pad_bytes);
+  Result<std::shared_ptr<HeapBlock>> make(size_t bytes, size_t pad_bytes);
   // What was to be kept until then, or for less.
-  void let_go_of_multicast(Deadline::Clock::time_point then) ASHLAR_EXCLUDES(mutex_);
-  Result<std::byte*> allocate_again(Block& block, size_t bytes) ASHLAR_REQUIRES(mutex_);
+  void release_multicast(Deadline::Clock::time_point then) ASHLAR_EXCLUDES(mutex_);
+  Result<std::byte*> allocate_again(HeapBlock& block, size_t bytes) ASHLAR_REQUIRES(mutex_);
 
   Process& process_;
   Backend& backend_;
@@ -120,8 +122,8 @@ class Arena {
 
   mutable Mutex mutex_;
   // By the address of the buffer; live ones and kept ones.
-  std::map<const std::byte*, std::shared_ptr<Block>> blocks_ ASHLAR_GUARDED_BY(mutex_);
-  std::map<PersistentKey, std::shared_ptr<Block>> persistent_ ASHLAR_GUARDED_BY(mutex_);
+  std::map<const std::byte*, std::shared_ptr<HeapBlock>> blocks_ ASHLAR_GUARDED_BY(mutex_);
+  std::map<PersistentKey, std::shared_ptr<HeapBlock>> persistent_ ASHLAR_GUARDED_BY(mutex_);
   std::map<std::string, Sequence> sequences_ ASHLAR_GUARDED_BY(mutex_);
   std::vector<Keeping> kept_ ASHLAR_GUARDED_BY(mutex_);
 };

@@ -16,10 +16,10 @@
 #include <string>
 
 #include "symm/core/timed_mutex.h"
-#include "symm/memory/act_log.h"
-#include "symm/memory/carvings.h"
-#include "symm/memory/holes.h"
+#include "symm/memory/pool_call_log.h"
 #include "symm/memory/rank_heap.h"
+#include "symm/memory/segment_buffers.h"
+#include "symm/memory/segment_free_list.h"
 
 namespace ashlar::symm {
 
@@ -35,11 +35,11 @@ class SegmentPool {
     size_t segment_bytes = 0;
     size_t used_bytes = 0;
     size_t buffer_count = 0;
-    ActLog::Noted acts{};  // how many there were, and their hash
+    PoolCallLog::State calls{};  // how many there were, and their hash
   };
 
   // `arena` outlives it.
-  SegmentPool(Arena& arena, Options options);
+  SegmentPool(RankHeap& heap, Options options);
   // Memory that other ranks have mapped stays, and so do handles.
   ~SegmentPool();
   SegmentPool(const SegmentPool&) = delete;
@@ -47,35 +47,36 @@ class SegmentPool {
 
   // Aligned to 128 B; 0 bytes count as one. kOutOfMemory: no hole is large enough, and the arena
   // has no memory for another segment; this is noted, too.
-  Result<std::byte*> allocate(size_t bytes) ASHLAR_EXCLUDES(turn_);
+  Result<std::byte*> allocate(size_t bytes) ASHLAR_EXCLUDES(mutex_);
   // From now on it may be part of other buffers, whoever has a handle. kInvalidArgument: not the
   // beginning of a buffer of this pool.
-  Status free(const void* pointer) ASHLAR_EXCLUDES(turn_);
+  Status free(const void* pointer) ASHLAR_EXCLUDES(mutex_);
   // Gives segments back that no buffer is in.
-  void trim() ASHLAR_EXCLUDES(turn_);
+  void trim() ASHLAR_EXCLUDES(mutex_);
 
-  Stats stats() ASHLAR_EXCLUDES(turn_);
+  Stats stats() ASHLAR_EXCLUDES(mutex_);
 
  private:
   struct Segment {
     std::byte* buffer = nullptr;
     size_t bytes = 0;
-    std::shared_ptr<Carvings> carvings{};  // also owned by the block
+    std::shared_ptr<SegmentBuffers> segment_buffers{};  // also owned by the block
   };
 
-  Status grow(size_t bytes) ASHLAR_REQUIRES(turn_);
-  void free_segment(uint64_t number) ASHLAR_REQUIRES(turn_);
+  Status grow(size_t bytes) ASHLAR_REQUIRES(mutex_);
+  void free_segment(uint64_t number) ASHLAR_REQUIRES(mutex_);
 
-  Arena& arena_;
+  RankHeap& heap_;
   const Options options_;
-  const std::shared_ptr<ActLog> log_ = std::make_shared<ActLog>();  // also owned by segments
+  const std::shared_ptr<PoolCallLog> log_ =
+      std::make_shared<PoolCallLog>();  // also owned by segments
 
-  Turn turn_;  // a turn, since growing waits for a device
-  Holes holes_ ASHLAR_GUARDED_BY(turn_);
-  std::map<uint64_t, Segment> segments_ ASHLAR_GUARDED_BY(turn_);  // by number
-  uint64_t next_segment_ ASHLAR_GUARDED_BY(turn_) = 0;
-  uint64_t next_ordinal_ ASHLAR_GUARDED_BY(turn_) = 0;
-  size_t buffer_count_ ASHLAR_GUARDED_BY(turn_) = 0;
+  TimedMutex mutex_;  // a turn, since growing waits for a device
+  SegmentFreeList free_list_ ASHLAR_GUARDED_BY(mutex_);
+  std::map<uint64_t, Segment> segments_ ASHLAR_GUARDED_BY(mutex_);  // by number
+  uint64_t next_segment_ ASHLAR_GUARDED_BY(mutex_) = 0;
+  uint64_t next_ordinal_ ASHLAR_GUARDED_BY(mutex_) = 0;
+  size_t buffer_count_ ASHLAR_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace ashlar::symm

@@ -3,7 +3,7 @@
 // Which function does what.
 #include "symm/operations/operations.h"
 
-#include "symm/core/shared_memory.h"
+#include "symm/core/shared_words.h"
 #include "symm/signals/barrier.h"
 #include "symm/signals/signals.h"
 
@@ -21,7 +21,7 @@ Match(Cases...) -> Match<Cases...>;
 
 Status check(const Team& team, const Collective& what) {
   return std::visit(
-      Match{[&](const ChosenAllReduce& each) { return check_request(team, each.request); },
+      Match{[&](const ThresholdAllReduce& each) { return check_request(team, each.request); },
             [&](const MultimemAllReduce& each) { return check_request(team, each.request); },
             [&](const MultimemReduce& each) { return check_request(team, each.request); },
             [&](const MultimemAllGather& each) { return check_request(team, each.request); },
@@ -32,7 +32,7 @@ Status check(const Team& team, const Collective& what) {
 Status perform(const Team& team, const Collective& what, const Limits& limits) {
   return std::visit(
       Match{
-          [&](const ChosenAllReduce& each) {
+          [&](const ThresholdAllReduce& each) {
             return all_reduce(team, each.request, each.one_shot_bytes, limits);
           },
           [&](const Reduce& each) { return reduce_to_root(team, each, limits); },
@@ -52,12 +52,12 @@ Status perform(const Team& team, const Collective& what, const Limits& limits) {
       what);
 }
 
-Status check(const Pads& pads, const Signal& what) {
+Status check(const SignalPads& pads, const Signal& what) {
   if (Status wrong = pads.slots().check_channel(what.channel); !wrong.ok()) return wrong;
   return what.kind == Signal::Kind::kBarrier ? Status() : pads.slots().check_rank(what.rank);
 }
 
-Status perform(const Pads& pads, const Signal& what, const Limits& limits) {
+Status perform(const SignalPads& pads, const Signal& what, const Limits& limits) {
   switch (what.kind) {
     case Signal::Kind::kPut: return put_signal(pads.slots(), what.rank, what.channel, limits);
     case Signal::Kind::kWait: return wait_signal(pads.slots(), what.rank, what.channel, limits);
@@ -69,10 +69,10 @@ Status perform(const Pads& pads, const Signal& what, const Limits& limits) {
   return Status::invalid_argument("no such signal");
 }
 
-void store_words_at(std::byte* first, const WordStore& what) {
+void store_words_at(std::byte* first, const WordFillRequest& what) {
   auto* words = reinterpret_cast<uint32_t*>(first);
   for (size_t i = 0; i < what.count; ++i) {
-    SharedMemory::store(words + i, what.value, std::memory_order_release);
+    SharedWords::store(words + i, what.value, std::memory_order_release);
   }
 }
 
@@ -88,15 +88,17 @@ Status no_words() {
 
 }  // namespace
 
-Status Operations::post(const Peers& /*peers*/, int /*at*/, const AtomicOp& /*what*/) {
+Status Operations::post(const PeerTable& /*peers*/, int /*at*/, const AtomicOp& /*what*/) {
   return no_words();
 }
 
-Result<uint64_t> Operations::fetch(const Peers& /*peers*/, int /*at*/, const AtomicOp& /*what*/) {
+Result<uint64_t> Operations::fetch(const PeerTable& /*peers*/, int /*at*/,
+                                   const AtomicOp& /*what*/) {
   return no_words();
 }
 
-Status Operations::spread(const Peers& /*peers*/, const Spread& /*what*/, const When& /*when*/) {
+Status Operations::multicast_put(const PeerTable& /*peers*/, const MulticastPut& /*what*/,
+                                 const RunOptions& /*when*/) {
   return Status::unsupported("this back end has no multicast");
 }
 

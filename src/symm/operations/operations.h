@@ -20,8 +20,8 @@
 #include "symm/collectives/reducing.h"
 #include "symm/collectives/thresholds.h"
 #include "symm/core/failure.h"
-#include "symm/core/in_flight.h"
-#include "symm/memory/peers.h"
+#include "symm/core/in_flight_work.h"
+#include "symm/memory/peer_table.h"
 
 namespace ashlar::symm {
 
@@ -34,7 +34,7 @@ struct Signal {
 };
 
 // One-shot up to so many bytes, and two-shot above; 0 or SIZE_MAX: always one of the two.
-struct ChosenAllReduce {
+struct ThresholdAllReduce {
   AllReduce request{};
   size_t one_shot_bytes = 0;
 };
@@ -55,47 +55,47 @@ struct MultimemAllGather {
 };
 
 using Collective =
-    std::variant<ChosenAllReduce, Reduce, ReduceScatter, AllGather, Broadcast, AllToAll, AllToAllV,
-                 MultimemAllReduce, MultimemReduce, MultimemAllGather>;
+    std::variant<ThresholdAllReduce, Reduce, ReduceScatter, AllGather, Broadcast, AllToAll,
+                 AllToAllV, MultimemAllReduce, MultimemReduce, MultimemAllGather>;
 
 // On the calling thread, by pointer. `check` finds what `perform` would refuse, and reads no
 // memory.
 Status check(const Team& team, const Collective& what);
 Status perform(const Team& team, const Collective& what, const Limits& limits);
-Status check(const Pads& pads, const Signal& what);
-Status perform(const Pads& pads, const Signal& what, const Limits& limits);
+Status check(const SignalPads& pads, const Signal& what);
+Status perform(const SignalPads& pads, const Signal& what, const Limits& limits);
 
 // In which order, and until when.
-struct When {
+struct RunOptions {
   // Empty: it is done when the call returns. Otherwise the call returns at once, and it is done in
   // the stream's order; how it ended is told by the next call, and by `finish`.
   std::optional<StreamId> stream{};
   std::chrono::milliseconds timeout{0};  // 0: for ever. Begins with the work itself.
-  InFlight* in_flight = nullptr;  // counts what is in a stream: memory stays as long. Not null.
+  InFlightWork* in_flight = nullptr;  // counts what is in a stream: memory stays as long. Not null.
 };
 
 // What one rank does alone.
-struct WordStore {
+struct WordFillRequest {
   int rank = 0;      // whose memory
   size_t place = 0;  // from the beginning of its pad, in front of the buffer; a multiple of 4
   size_t count = 0;
   uint32_t value = 0;
 };
 // By pointer, on the calling thread. `first`: the first word.
-void store_words_at(std::byte* first, const WordStore& what);
+void store_words_at(std::byte* first, const WordFillRequest& what);
 
-struct Spread {
+struct MulticastPut {
   std::span<const std::byte> from{};  // the device's
   size_t place = 0;                   // in every rank's buffer
   std::byte* multicast = nullptr;     // that place by multicast, as above
 };
 
 struct OperationsOptions {
-  Seat seat{};
-  int channel_count = 0;                // of the pad; collectives use the last
-  std::shared_ptr<const Peers> pads{};  // the group's own; also owned by its circle
-  std::shared_ptr<Failure> failure{};   // the group's; also owned by its circle
-  Patience patience{};
+  RankInfo rank_info{};
+  int channel_count = 0;                    // of the pad; collectives use the last
+  std::shared_ptr<const PeerTable> pads{};  // the group's own; also owned by its circle
+  std::shared_ptr<Failure> failure{};       // the group's; also owned by its circle
+  SpinPolicy spin_policy{};
 };
 
 // Thread safe. Outlives the InFlight of everything it was given.
@@ -108,34 +108,38 @@ class Operations {
 
   // Bytes between the caller's memory and `place` in a rank's buffer; done when they return.
   // REQUIRES: checked.
-  virtual Status put(const Peers& peers, int to, size_t place, std::span<const std::byte> from) = 0;
-  virtual Status get(const Peers& peers, int from, size_t place, std::span<std::byte> to) = 0;
+  virtual Status put(const PeerTable& peers, int to, size_t place,
+                     std::span<const std::byte> from) = 0;
+  virtual Status get(const PeerTable& peers, int from, size_t place, std::span<std::byte> to) = 0;
   // Bytes, and steps on words, that may still be on their way when these return: `fence` puts them
   // in front of what comes after it, `quiet` waits for them. The offset of a step is from the
   // beginning of the buffer. REQUIRES: checked. kUnsupported: not by this back end.
-  virtual Status post(const Peers& peers, int to, size_t place, std::span<const std::byte> from) {
+  virtual Status post(const PeerTable& peers, int to, size_t place,
+                      std::span<const std::byte> from) {
     return put(peers, to, place, from);
   }
-  virtual Status post(const Peers& peers, int at, const AtomicOp& what);
-  virtual Result<uint64_t> fetch(const Peers& peers, int at, const AtomicOp& what);
-  virtual Status fence(const Peers& /*peers*/) { return {}; }
-  virtual Status quiet(const Peers& /*peers*/) { return {}; }
+  virtual Status post(const PeerTable& peers, int at, const AtomicOp& what);
+  virtual Result<uint64_t> fetch(const PeerTable& peers, int at, const AtomicOp& what);
+  virtual Status fence(const PeerTable& /*peers*/) { return {}; }
+  virtual Status quiet(const PeerTable& /*peers*/) { return {}; }
   // Words are stored with release; on another machine, put there after a fence. REQUIRES: checked.
   // kUnsupported: as above.
-  virtual Status store_words(const Peers& peers, const WordStore& what, const When& when) = 0;
+  virtual Status store_words(const PeerTable& peers, const WordFillRequest& what,
+                             const RunOptions& run_options) = 0;
   // To all ranks. REQUIRES: checked, and the memory has multicast.
-  virtual Status spread(const Peers& peers, const Spread& what, const When& when);
-  virtual Status run(const Signal& what, const When& when) = 0;
-  virtual Status run(const Collective& what, const When& when) = 0;
+  virtual Status multicast_put(const PeerTable& peers, const MulticastPut& what,
+                               const RunOptions& run_options);
+  virtual Status run(const Signal& what, const RunOptions& run_options) = 0;
+  virtual Status run(const Collective& what, const RunOptions& run_options) = 0;
   // Of this rank's counter.
   virtual Result<uint64_t> counter_value(int from, int channel) = 0;
   // Waits for all that is in the stream, and says what ended badly. kUnsupported: no streams here.
   virtual Status finish(StreamId stream) = 0;
   // Whether a collective ended by a timeout or with the group, told or not: what other ranks do
   // with this one's memory may then go on.
-  virtual bool has_ended_badly() { return false; }
+  virtual bool has_failed_work() { return false; }
   // Which all-reduce is the quicker, if that can be measured here.
-  virtual Result<std::optional<Thresholds>> measure(const Peers& room, size_t bytes,
+  virtual Result<std::optional<Thresholds>> measure(const PeerTable& room, size_t bytes,
                                                     Deadline deadline) = 0;
 };
 

@@ -11,8 +11,8 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "symm/core/hash.h"
-#include "symm/signals/pad.h"
-#include "symm/stores/checked_look.h"
+#include "symm/signals/signal_pad.h"
+#include "symm/stores/store_helpers.h"
 
 namespace ashlar::symm {
 namespace {
@@ -22,11 +22,11 @@ constexpr std::chrono::milliseconds kPartingPatience{3000};
 // so many leases: a rank that has its own beats within each, and reads the verdict when it does.
 constexpr int kPartingLeases = 3;
 
-std::chrono::milliseconds parting_life(const Arena& arena) {
-  return kPartingLeases * arena.process().options().lease;
+std::chrono::milliseconds failure_ttl(const RankHeap& heap) {
+  return kPartingLeases * heap.process().options().lease;
 }
 
-Status check_options(const CircleOptions& options) {
+Status check_options(const CommunicatorOptions& options) {
   if (Status wrong = check_name("job", options.job); !wrong.ok()) return wrong;
   if (Status wrong = check_name("group", options.name); !wrong.ok()) return wrong;
   if (options.world_size < 1 || options.world_size > kMaxRanks || options.rank < 0 ||
@@ -44,34 +44,34 @@ Status check_options(const CircleOptions& options) {
   return {};
 }
 
-uint64_t member_of(const CircleOptions& options, int rank) {
+uint64_t member_of(const CommunicatorOptions& options, int rank) {
   return options.members.empty() ? static_cast<uint64_t>(rank) : options.members[rank];
 }
 
 // Groups of other members are others, whatever they are called.
-RosterOptions roster_options(const CircleOptions& options, const Arena& arena) {
-  uint64_t hash = hash_on(kHashStart, static_cast<uint64_t>(options.world_size));
+MemberListOptions member_list_options(const CommunicatorOptions& options, const RankHeap& heap) {
+  uint64_t hash = hash_append(kHashSeed, static_cast<uint64_t>(options.world_size));
   for (int rank = 0; rank < options.world_size; ++rank) {
-    hash = hash_on(hash, member_of(options, rank));
+    hash = hash_append(hash, member_of(options, rank));
   }
   return {text("ashlar/1/", options.job, '/', options.name, '/', std::hex, hash), options.name,
-          options.key_life, parting_life(arena)};
+          options.key_ttl, failure_ttl(heap)};
 }
 
 // By rank: the lowest rank on its machine.
-std::vector<int> leaders_of(const Roster& roster) {
+std::vector<int> leaders_of(const MemberList& member_list) {
   std::map<std::string_view, int> lowest;
   std::vector<int> leaders;
-  for (const JoinRecord& each : roster.records) {
-    leaders.push_back(lowest.try_emplace(each.host, each.seat.rank).first->second);
+  for (const JoinRecord& each : member_list.records) {
+    leaders.push_back(lowest.try_emplace(each.host, each.rank_info.rank).first->second);
   }
   return leaders;
 }
 
-std::vector<int> ranks_elsewhere(const Roster& roster, int own) {
+std::vector<int> ranks_elsewhere(const MemberList& member_list, int own) {
   std::vector<int> found;
-  for (const JoinRecord& each : roster.records) {
-    if (each.process != roster.records[own].process) found.push_back(each.seat.rank);
+  for (const JoinRecord& each : member_list.records) {
+    if (each.process != member_list.records[own].process) found.push_back(each.rank_info.rank);
   }
   return found;
 }
@@ -79,52 +79,57 @@ std::vector<int> ranks_elsewhere(const Roster& roster, int own) {
 }  // namespace
 
 Status check_name(std::string_view what, std::string_view name) {
-  if (name.size() <= kMostNameBytes && name.find('/') == std::string_view::npos &&
+  if (name.size() <= kMaxNameBytes && name.find('/') == std::string_view::npos &&
       Store::check_key(name).ok()) {
     return {};
   }
-  return Status::invalid_argument(text(what, " '", name.substr(0, 2 * kMostNameBytes),
-                                       "': expected 1 to ", kMostNameBytes,
+  return Status::invalid_argument(text(what, " '", name.substr(0, 2 * kMaxNameBytes),
+                                       "': expected 1 to ", kMaxNameBytes,
                                        " printable characters without spaces and slashes"));
 }
 
-Result<std::unique_ptr<Circle>> Circle::join(Arena& arena, std::shared_ptr<Store> store,
-                                             const CircleOptions& options, Deadline deadline) {
+Result<std::unique_ptr<Communicator>> Communicator::join(RankHeap& heap,
+                                                         std::shared_ptr<Store> store,
+                                                         const CommunicatorOptions& options,
+                                                         Deadline deadline) {
   if (store == nullptr) return Status::invalid_argument("a group needs a store to meet in");
   if (Status good = check_options(options); !good.ok()) return good;
-  const Result<Token> attempt = draw_token();
+  const Result<Token> attempt = generate_token();
   if (!attempt.ok()) return attempt.status();
-  Process& process = arena.process();
+  Process& process = heap.process();
   JoinRecord own;
-  own.seat = {options.rank, options.world_size};
+  own.rank_info = {options.rank, options.world_size};
   own.member = member_of(options, options.rank);
   own.attempt = *attempt;
   own.process = process.token();
   own.host = process.host();
   own.channel = process.channel().address();
-  own.backend = arena.backend().name();
-  own.device = arena.backend().device();
-  own.no_fd = arena.backend().fd_availability().message();
-  own.no_fabric = arena.backend().fabric_availability().message();
+  own.backend = heap.backend().name();
+  own.device = heap.backend().device();
+  own.no_fd = heap.backend().fd_availability().message();
+  own.no_fabric = heap.backend().fabric_availability().message();
   own.wants_fabric = options.use_fabric;
   own.may_share_device = options.may_share_device;
   own.measures_thresholds = options.measures_thresholds;
   own.lease_ms = process.options().lease.count();
   own.pad_bytes = options.pad_bytes;
   if (options.transport != nullptr) own.transport = options.transport->address();
-  own.cores = Cores::of_thread();
+  own.cores = CpuSet::of_thread();
   const auto began = PhaseTimes::Clock::now();
   if (options.on_phase) options.on_phase(Phase::kJoining);
-  Result<Roster> roster = gather_roster(*store, roster_options(options, arena), own, deadline);
-  if (!roster.ok()) return roster.status();
+  Result<MemberList> member_list =
+      gather_members(*store, member_list_options(options, heap), own, deadline);
+  if (!member_list.ok()) return member_list.status();
 
-  std::unique_ptr<Circle> group(new Circle(arena, std::move(store), options, *std::move(roster)));
+  std::unique_ptr<Communicator> group(
+      new Communicator(heap, std::move(store), options, *std::move(member_list)));
   group->times_.reach(Phase::kJoining, began);
   group->reach(Phase::kMeeting);
   if (Status introduced = group->introduce(deadline); !introduced.ok()) return introduced;
   group->times_.end();
   if (options.pad_bytes > 0) {
-    Result<std::shared_ptr<const Peers>> pads = group->share_memory(options.pad_bytes, deadline);
+    Result<std::shared_ptr<const PeerTable>> pads =
+        group->allocate_internal(options.pad_bytes, deadline);
     if (!pads.ok()) {
       (void)group->leave(deadline).ok();  // all do, since all failed
       return pads.status();
@@ -134,46 +139,50 @@ Result<std::unique_ptr<Circle>> Circle::join(Arena& arena, std::shared_ptr<Store
   return group;
 }
 
-Circle::Circle(Arena& arena, std::shared_ptr<Store> store, const CircleOptions& options,
-               Roster roster)
-    : arena_(arena),
+Communicator::Communicator(RankHeap& heap, std::shared_ptr<Store> store,
+                           const CommunicatorOptions& options, MemberList member_list)
+    : heap_(heap),
       store_(std::move(store)),
       options_(options),
-      seat_{options.rank, options.world_size},
-      roster_(std::move(roster)),
+      rank_info_{options.rank, options.world_size},
+      member_list_(std::move(member_list)),
       failure_(std::make_shared<Failure>()),
-      verdict_(store_, prefix(), failure_, parting_life(arena)),
-      leases_(store_, verdict_,
-              {prefix(), options.name, seat_, ranks_elsewhere(roster_, options.rank),
-               arena.process().options().lease, parting_life(arena)}),
-      exchange_(store_, verdict_,
-                {prefix(), options.name, seat_, options.key_life, parting_life(arena)}) {}
+      failure_record_(store_, prefix(), failure_, failure_ttl(heap)),
+      lease_monitor_(
+          store_, failure_record_,
+          {prefix(), options.name, rank_info_, ranks_elsewhere(member_list_, options.rank),
+           heap.process().options().lease, failure_ttl(heap)}),
+      exchange_(store_, failure_record_,
+                {prefix(), options.name, rank_info_, options.key_ttl, failure_ttl(heap)}) {}
 
-Circle::~Circle() {
+Communicator::~Communicator() {
   // Nobody can be in its way any more.
-  if (!turn_.take(Deadline::never())) return;
-  const TurnTaken taken(turn_);
+  if (!collective_mutex_.try_lock_until(Deadline::never())) return;
+  const TimedLock lock(collective_mutex_);
   if (is_over_) return;
-  part(verdict_.announce(Status::peer_lost(text("rank ", seat_.rank, " of group ", options_.name,
-                                                " went away without leaving: call leave"))));
+  part(failure_record_.publish(
+      Status::peer_lost(text("rank ", rank_info_.rank, " of group ", options_.name,
+                             " went away without leaving: call leave"))));
 }
 
-std::string Circle::prefix() const {
-  return text(roster_options(options_, arena_).prefix, '/', to_hex(roster_.token));
+std::string Communicator::prefix() const {
+  return text(member_list_options(options_, heap_).prefix, '/', to_hex(member_list_.token));
 }
 
 // From the roster to a group: the first exchange shows that all have it, so that it can go.
-Status Circle::introduce(Deadline deadline) {
-  if (!turn_.take(deadline)) return Turn::not_taken("a rendezvous");
-  const TurnTaken taken(turn_);
-  arena_.process().heart().add(leases_);
-  links_ = std::make_unique<Links>(arena_.process().channel(), link_options(), failure_);
+Status Communicator::introduce(Deadline deadline) {
+  if (!collective_mutex_.try_lock_until(deadline)) return TimedMutex::timeout_error("a rendezvous");
+  const TimedLock lock(collective_mutex_);
+  heap_.process().heartbeat_thread().add(lease_monitor_);
+  connections_ =
+      std::make_unique<PeerConnections>(heap_.process().channel(), connection_options(), failure_);
   Status met = exchange_.barrier(deadline);
   if (met.ok()) {
-    clear_roster(*store_, roster_options(options_, arena_), roster_.token, seat_.rank,
-                 sooner(Deadline::after(kPartingPatience), with_a_last_look(deadline)));
+    erase_join_keys(*store_, member_list_options(options_, heap_), member_list_.token,
+                    rank_info_.rank,
+                    sooner(Deadline::after(kPartingPatience), allow_final_attempt(deadline)));
     reach(Phase::kLinking);
-    const Status fits = check_roster();
+    const Status fits = check_members();
     // All find the same, without a word.
     met = fits.ok() ? exchange_.agree(connect(deadline), deadline) : fits;
     // All failed alike, and go in peace.
@@ -187,23 +196,23 @@ Status Circle::introduce(Deadline deadline) {
 }
 
 // Only ranks on this machine compete for its cores.
-Patience Circle::patience() const {
+SpinPolicy Communicator::spin_policy() const {
   int ranks = 0;
-  Cores cores;
-  for (const JoinRecord& each : roster_.records) {
-    if (each.host != roster_.records[seat_.rank].host) continue;
+  CpuSet cores;
+  for (const JoinRecord& each : member_list_.records) {
+    if (each.host != member_list_.records[rank_info_.rank].host) continue;
     ++ranks;
     cores.add(each.cores);
   }
-  return Patience::of(ranks, cores.count());
+  return SpinPolicy::of(ranks, cores.count());
 }
 
 // By the records alone, which are the same on all ranks: so all find the same.
-Status Circle::check_roster() const {
-  const std::vector<JoinRecord>& all = roster_.records;
+Status Communicator::check_members() const {
+  const std::vector<JoinRecord>& all = member_list_.records;
   const auto differ = [&](std::string_view how, const auto& value) -> Status {
     const auto of_rank = [&](int rank) { return value(all[rank]); };
-    const std::string listed = list_differences(seat_.world_size, of_rank);
+    const std::string listed = list_differences(rank_info_.world_size, of_rank);
     if (listed.empty()) return {};
     return Status::invalid_argument(
         text("the ranks of group ", options_.name, " ", how, ": ", listed));
@@ -221,18 +230,18 @@ Status Circle::check_roster() const {
                [&](Record own) { return word(own.may_share_device); }),
         differ("have different options: measure_thresholds is",
                [&](Record own) { return word(own.measures_thresholds); }),
-        check_transports(), check_ways(), check_devices()}) {
+        check_transports(), check_handle_types(), check_devices()}) {
     if (!checked.ok()) return checked;
   }
   return {};
 }
 
-Status Circle::check_devices() const {
-  if (roster_.records[0].may_share_device) return {};
+Status Communicator::check_devices() const {
+  if (member_list_.records[0].may_share_device) return {};
   std::map<DeviceUuid, std::vector<int>> owners;
-  for (const JoinRecord& each : roster_.records) {
+  for (const JoinRecord& each : member_list_.records) {
     if (each.device == DeviceUuid{}) continue;  // the host's memory is for all
-    owners[each.device].push_back(each.seat.rank);
+    owners[each.device].push_back(each.rank_info.rank);
   }
   for (const auto& [device, ranks] : owners) {
     if (ranks.size() == 1) continue;
@@ -244,13 +253,13 @@ Status Circle::check_devices() const {
 }
 
 // Named from where rank 0 is, so that all say the same.
-Status Circle::check_transports() const {
-  const std::vector<JoinRecord>& all = roster_.records;
+Status Communicator::check_transports() const {
+  const std::vector<JoinRecord>& all = member_list_.records;
   std::vector<int> remote;
   std::vector<int> without;
   for (const JoinRecord& each : all) {
-    if (each.host != all[0].host) remote.push_back(each.seat.rank);
-    if (each.transport.empty()) without.push_back(each.seat.rank);
+    if (each.host != all[0].host) remote.push_back(each.rank_info.rank);
+    if (each.transport.empty()) without.push_back(each.rank_info.rank);
   }
   // A device's memory is mapped, wherever it is.
   if (remote.empty() || without.empty() || all[0].device != DeviceUuid{}) return {};
@@ -261,55 +270,55 @@ Status Circle::check_transports() const {
            "group, such as ashlar::ucx's"));
 }
 
-Links::Options Circle::link_options() const {
-  Links::Options options;
-  options.group = roster_.token;
+PeerConnections::Options Communicator::connection_options() const {
+  PeerConnections::Options options;
+  options.group = member_list_.token;
   options.group_name = options_.name;
-  options.seat = seat_;
-  const JoinRecord& own = roster_.records[seat_.rank];
-  for (const JoinRecord& each : roster_.records) {
+  options.rank_info = rank_info_;
+  const JoinRecord& own = member_list_.records[rank_info_.rank];
+  for (const JoinRecord& each : member_list_.records) {
     const bool is_reached = each.process != own.process && each.host == own.host;
     options.peers.push_back(is_reached ? std::optional(each.channel) : std::nullopt);
   }
   return options;
 }
 
-Status Circle::connect(Deadline deadline) {
-  const Status linked = links_->connect(deadline);
+Status Communicator::connect(Deadline deadline) {
+  const Status linked = connections_->connect(deadline);
   return linked.ok() ? connect_remotes(deadline) : linked;
 }
 
-Status Circle::connect_remotes(Deadline deadline) {
-  Remotes::Options options;
+Status Communicator::connect_remotes(Deadline deadline) {
+  RemoteRanks::Options options;
   options.group = options_.name;
   options.failure = failure_;
-  options.rank = seat_.rank;
-  options.leaders = leaders_of(roster_);
-  const bool is_mapped = roster_.records[seat_.rank].device != DeviceUuid{};
+  options.rank = rank_info_.rank;
+  options.leaders = leaders_of(member_list_);
+  const bool is_mapped = member_list_.records[rank_info_.rank].device != DeviceUuid{};
   if (is_mapped || is_on_one_machine()) return {};
-  for (const JoinRecord& each : roster_.records) options.addresses.push_back(each.transport);
-  Result<std::shared_ptr<Remotes>> remotes =
-      Remotes::connect(options_.transport, options, deadline);
+  for (const JoinRecord& each : member_list_.records) options.addresses.push_back(each.transport);
+  Result<std::shared_ptr<RemoteRanks>> remotes =
+      RemoteRanks::connect(options_.transport, options, deadline);
   if (!remotes.ok()) return remotes.status();
   remotes_ = *std::move(remotes);
   return {};
 }
 
-PeerAccess Circle::peer_access(int rank) const {
-  const JoinRecord& own = roster_.records[seat_.rank];
-  const bool is_here = roster_.records[rank].host == own.host;
+PeerAccess Communicator::peer_access(int rank) const {
+  const JoinRecord& own = member_list_.records[rank_info_.rank];
+  const bool is_here = member_list_.records[rank].host == own.host;
   return is_here || own.device != DeviceUuid{} ? PeerAccess::kDirect : PeerAccess::kRemote;
 }
 
-Status Circle::leave(Deadline deadline) {
-  if (!turn_.take(deadline)) {
+Status Communicator::leave(Deadline deadline) {
+  if (!collective_mutex_.try_lock_until(deadline)) {
     // Whoever is in the way hears of it, and ends.
-    const Status late = verdict_.announce(Status::timeout(
-        text("rank ", seat_.rank, " of group ", options_.name,
+    const Status late = failure_record_.publish(Status::timeout(
+        text("rank ", rank_info_.rank, " of group ", options_.name,
              " could not leave: another of its threads was in a rendezvous until the deadline")));
-    if (!turn_.take(Deadline::after(kPartingPatience))) return late;
+    if (!collective_mutex_.try_lock_until(Deadline::after(kPartingPatience))) return late;
   }
-  const TurnTaken taken(turn_);
+  const TimedLock lock(collective_mutex_);
   if (is_over_) return Status::invalid_argument(text("group ", options_.name, " was left already"));
   const Status finished = finish(deadline);
   part(finished);
@@ -317,45 +326,45 @@ Status Circle::leave(Deadline deadline) {
 }
 
 // Connections may end once all have come to the last exchange.
-Status Circle::finish(Deadline deadline) {
+Status Communicator::finish(Deadline deadline) {
   if (remotes_ != nullptr) remotes_->say_farewell(deadline);
   return exchange_.finish(deadline);
 }
 
 // Signs of life go on until the very end, since the others may still be busy.
-void Circle::part(const Status& reason) {
+void Communicator::part(const Status& reason) {
   is_over_ = true;
-  if (links_ != nullptr) links_->say_goodbye(reason);
-  links_.reset();
+  if (connections_ != nullptr) connections_->close_all(reason);
+  connections_.reset();
   remotes_.reset();
   const Deadline deadline =
-      Deadline::after(exchange_.has_lost_store() ? kLostStorePatience : kPartingPatience);
+      Deadline::after(exchange_.has_lost_store() ? kLostStoreTimeout : kPartingPatience);
   if (!reason.ok()) abandon_keys(deadline);
-  arena_.process().heart().remove(leases_);
-  leases_.end(deadline);
+  heap_.process().heartbeat_thread().remove(lease_monitor_);
+  lease_monitor_.end(deadline);
   if (reason.ok()) {
-    arena_.forget_group(roster_.token);
+    heap_.forget_group(member_list_.token);
     multicast_keeper_->let_go();
     return;
   }
   // Nobody says any more whether it is done. Whoever lives has heard of it when the verdict ends.
   multicast_keeper_->keep_from_now_on();
-  arena_.forget_group(roster_.token);
-  arena_.let_go_later(multicast_keeper_, Deadline::after(parting_life(arena_)));
+  heap_.forget_group(member_list_.token);
+  heap_.release_multicast_after(multicast_keeper_, Deadline::after(failure_ttl(heap_)));
 }
 
 // A rank sees to its own; the one that wrote down why also to the others', some of whom are dead.
-void Circle::abandon_keys(Deadline deadline) {
-  std::vector<int> ranks = {seat_.rank};
-  if (verdict_.is_own()) {
-    ranks.resize(seat_.world_size);
+void Communicator::abandon_keys(Deadline deadline) {
+  std::vector<int> ranks = {rank_info_.rank};
+  if (failure_record_.is_writer()) {
+    ranks.resize(rank_info_.world_size);
     std::iota(ranks.begin(), ranks.end(), 0);
   }
   exchange_.abandon(ranks, deadline);
-  abandon_roster(*store_, roster_options(options_, arena_), roster_, ranks, deadline);
+  expire_join_keys(*store_, member_list_options(options_, heap_), member_list_, ranks, deadline);
 }
 
-void Circle::reach(Phase phase) {
+void Communicator::reach(Phase phase) {
   times_.reach(phase);
   if (options_.on_phase) options_.on_phase(phase);
 }

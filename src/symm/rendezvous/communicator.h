@@ -20,28 +20,28 @@
 
 #include "ashlar/store.h"
 #include "symm/backends/multicast/multicast.h"
-#include "symm/channel/links.h"
+#include "symm/channel/peer_connections.h"
 #include "symm/core/failure.h"
 #include "symm/core/phase_times.h"
 #include "symm/core/timed_mutex.h"
 #include "symm/membership/exchange.h"
 #include "symm/membership/failure_record.h"
-#include "symm/membership/leases.h"
+#include "symm/membership/lease_monitor.h"
 #include "symm/membership/member_list.h"
-#include "symm/memory/peers.h"
+#include "symm/memory/peer_table.h"
 #include "symm/memory/rank_heap.h"
 #include "symm/signals/wait.h"
-#include "symm/transports/remotes.h"
+#include "symm/transports/remote_ranks.h"
 
 namespace ashlar::symm {
 
-struct Brought;
+struct RendezvousRecord;
 
-inline constexpr size_t kMostNameBytes = 64;
+inline constexpr size_t kMaxNameBytes = 64;
 // kInvalidArgument: it cannot be the name of a job or a group. `what`: "group".
 Status check_name(std::string_view what, std::string_view name);
 
-struct CircleOptions {
+struct CommunicatorOptions {
   std::string job = "job";     // jobs that share a store do not meet; no slashes, here and below
   std::string name = "world";  // groups of one job do not meet, nor do those of other members
   int rank = 0;
@@ -54,24 +54,25 @@ struct CircleOptions {
   bool use_fabric = false;           // where all ranks' memory travels so, also on one machine
   // The way to ranks on other machines; null: there are none. Also owned by the user.
   std::shared_ptr<Transport> transport{};
-  std::chrono::milliseconds key_life = std::chrono::minutes(10);  // of what a crash leaves
+  std::chrono::milliseconds key_ttl = std::chrono::minutes(10);  // of what a crash leaves
   std::function<void(Phase)> on_phase{};
 };
 
-class Circle {
+class Communicator {
  public:
   // `arena` outlives it.
-  static Result<std::unique_ptr<Circle>> join(Arena& arena, std::shared_ptr<Store> store,
-                                              const CircleOptions& options, Deadline deadline);
+  static Result<std::unique_ptr<Communicator>> join(RankHeap& heap, std::shared_ptr<Store> store,
+                                                    const CommunicatorOptions& options,
+                                                    Deadline deadline);
   // Without leave before, the group fails for the others.
-  ~Circle();
-  Circle(const Circle&) = delete;
-  Circle& operator=(const Circle&) = delete;
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
 
   const std::string& name() const { return options_.name; }
-  const Seat& seat() const { return seat_; }
-  uint64_t member(int rank) const { return roster_.records[rank].member; }
-  const Token& token() const { return roster_.token; }
+  const RankInfo& rank_info() const { return rank_info_; }
+  uint64_t member(int rank) const { return member_list_.records[rank].member; }
+  const Token& token() const { return member_list_.token; }
   // Everybody who waits for the group looks here. Also owned by links, whose ends come at any time.
   const std::shared_ptr<Failure>& failure() const { return failure_; }
   // How the rank's memory is reached: direct if it is a device's, and on one machine, which is one
@@ -79,20 +80,21 @@ class Circle {
   // REQUIRES: 0 <= rank < world size.
   PeerAccess peer_access(int rank) const;
   // Of waits for ranks on this machine, as suits the cores that all of them may use.
-  Patience patience() const;
+  SpinPolicy spin_policy() const;
   // Where the time of joining and of all rendezvous went.
   const PhaseTimes& times() const { return times_; }
   // The group's own pad: Peers::pad(rank) is pad_bytes of zeroes at first. Null: pad_bytes is 0.
-  const std::shared_ptr<const Peers>& pads() const { return pads_; }
+  const std::shared_ptr<const PeerTable>& pads() const { return pads_; }
 
   // All ranks' memory of the block that covers `pointer`. The first time for each block it is
   // collective; afterwards the same table is returned at once.
   // kInvalidArgument: no symmetric memory of this rank (at once, and only here); or what the ranks
   // brought does not match.
-  Result<PeerHandle> rendezvous(const void* pointer, Deadline deadline) ASHLAR_EXCLUDES(turn_);
+  Result<PeerHandle> rendezvous(const void* pointer, Deadline deadline)
+      ASHLAR_EXCLUDES(collective_mutex_);
   // Zeroed memory of all ranks that no block knows: Peers::pad. Collective.
-  Result<std::shared_ptr<const Peers>> share_memory(size_t bytes, Deadline deadline)
-      ASHLAR_EXCLUDES(turn_);
+  Result<std::shared_ptr<const PeerTable>> allocate_internal(size_t bytes, Deadline deadline)
+      ASHLAR_EXCLUDES(collective_mutex_);
 
   // Work of this rank ended badly, and others may not be done with theirs: its multicast outlives
   // the memory's last handle, until the group is over.
@@ -100,38 +102,42 @@ class Circle {
 
   // Collective. Returns why it was no clean end; the group is over in any case, also for a thread
   // that is still in the way at the deadline.
-  Status leave(Deadline deadline) ASHLAR_EXCLUDES(turn_);
+  Status leave(Deadline deadline) ASHLAR_EXCLUDES(collective_mutex_);
 
  private:
-  Circle(Arena& arena, std::shared_ptr<Store> store, const CircleOptions& options, Roster roster);
+  Communicator(RankHeap& heap, std::shared_ptr<Store> store, const CommunicatorOptions& options,
+               MemberList member_list);
 
   std::string prefix() const;
-  Status introduce(Deadline deadline) ASHLAR_EXCLUDES(turn_);
-  Status check_roster() const;
+  Status introduce(Deadline deadline) ASHLAR_EXCLUDES(collective_mutex_);
+  Status check_members() const;
   Status check_transports() const;
   Status check_devices() const;
-  Links::Options link_options() const;
-  Status connect(Deadline deadline) ASHLAR_REQUIRES(turn_);
-  Status connect_remotes(Deadline deadline) ASHLAR_REQUIRES(turn_);
-  Status finish(Deadline deadline) ASHLAR_REQUIRES(turn_);
-  void part(const Status& reason) ASHLAR_REQUIRES(turn_);
-  void abandon_keys(Deadline deadline) ASHLAR_REQUIRES(turn_);
+  PeerConnections::Options connection_options() const;
+  Status connect(Deadline deadline) ASHLAR_REQUIRES(collective_mutex_);
+  Status connect_remotes(Deadline deadline) ASHLAR_REQUIRES(collective_mutex_);
+  Status finish(Deadline deadline) ASHLAR_REQUIRES(collective_mutex_);
+  void part(const Status& reason) ASHLAR_REQUIRES(collective_mutex_);
+  void abandon_keys(Deadline deadline) ASHLAR_REQUIRES(collective_mutex_);
   void reach(Phase phase);
 
   // --- rendezvous.cc
   // Null: the ranks are to meet first.
-  std::shared_ptr<const Peers> table_of(const Arena::Found& found) const;
+  std::shared_ptr<const PeerTable> table_of(const RankHeap::Found& found) const;
   // `carving`: the part of the block that is met for; null: all of it.
-  Result<std::shared_ptr<const Peers>> meet(const Block& block, const Carving* carving,
-                                            Deadline deadline) ASHLAR_REQUIRES(turn_);
-  Status compare_acts(const Block& block, const Carving* carving, const std::vector<Brought>& all,
-                      Deadline deadline) ASHLAR_REQUIRES(turn_);
+  Result<std::shared_ptr<const PeerTable>> meet(const HeapBlock& block,
+                                                const PoolBuffer* pool_buffer, Deadline deadline)
+      ASHLAR_REQUIRES(collective_mutex_);
+  Status compare_acts(const HeapBlock& block, const PoolBuffer* pool_buffer,
+                      const std::vector<RendezvousRecord>& all, Deadline deadline)
+      ASHLAR_REQUIRES(collective_mutex_);
   // What a rank has shared with those on other machines, or why it could not.
   struct Sharing {
     Status outcome{};
     RemoteMemory::Own remote{};
   };
-  Sharing share_with_remotes(const Block& block, Brought& own) ASHLAR_REQUIRES(turn_);
+  Sharing share_with_remotes(const HeapBlock& block, RendezvousRecord& own)
+      ASHLAR_REQUIRES(collective_mutex_);
 
   // --- handing_over.cc
   bool is_on_one_machine() const;
@@ -140,59 +146,67 @@ class Circle {
   // By what the ranks said when they joined. Empty: memory is to travel as fabric handles.
   std::string why_no_fabric() const;
   // kInvalidArgument: some rank's memory cannot get to some other.
-  Status check_ways() const;
+  Status check_handle_types() const;
   // The handle of the block, or why there is none, in what this rank brings.
-  void offer(const Block& block, Brought& own) const;
-  Result<Peers::Handed> hand_round(const Block& block, const std::vector<Brought>& all, Sharing own,
-                                   Deadline deadline) ASHLAR_REQUIRES(turn_);
-  Result<Peers::Handed> hand_by_fabric(const Block& block, const std::vector<Brought>& all,
-                                       Deadline deadline) ASHLAR_REQUIRES(turn_);
-  Result<std::shared_ptr<Memory>> import_from(const std::vector<Brought>& all, int rank);
-  Result<Peers::Handed> hand_by_descriptor(const Block& block, const std::vector<Brought>& all,
-                                           Sharing own, Deadline deadline) ASHLAR_REQUIRES(turn_);
-  Status hand_over(const Block& block, uint64_t sequence, Deadline deadline) ASHLAR_REQUIRES(turn_);
-  Result<std::vector<Peers::Peer>> take(const Block& block, const std::vector<Brought>& all,
-                                        uint64_t sequence, Deadline deadline)
-      ASHLAR_REQUIRES(turn_);
+  void offer(const HeapBlock& block, RendezvousRecord& own) const;
+  Result<PeerTable::Handed> hand_round(const HeapBlock& block,
+                                       const std::vector<RendezvousRecord>& all, Sharing own,
+                                       Deadline deadline) ASHLAR_REQUIRES(collective_mutex_);
+  Result<PeerTable::Handed> hand_by_fabric(const HeapBlock& block,
+                                           const std::vector<RendezvousRecord>& all,
+                                           Deadline deadline) ASHLAR_REQUIRES(collective_mutex_);
+  Result<std::shared_ptr<MappedMemory>> import_from(const std::vector<RendezvousRecord>& all,
+                                                    int rank);
+  Result<PeerTable::Handed> hand_by_descriptor(const HeapBlock& block,
+                                               const std::vector<RendezvousRecord>& all,
+                                               Sharing own, Deadline deadline)
+      ASHLAR_REQUIRES(collective_mutex_);
+  Status hand_over(const HeapBlock& block, uint64_t sequence, Deadline deadline)
+      ASHLAR_REQUIRES(collective_mutex_);
+  Result<std::vector<PeerTable::Peer>> take(const HeapBlock& block,
+                                            const std::vector<RendezvousRecord>& all,
+                                            uint64_t sequence, Deadline deadline)
+      ASHLAR_REQUIRES(collective_mutex_);
   bool is_of_this_process(int rank) const;
-  Result<std::shared_ptr<Memory>> at_hand(const Block& block, const std::vector<Brought>& all,
-                                          int rank);
+  Result<std::shared_ptr<MappedMemory>> at_hand(const HeapBlock& block,
+                                                const std::vector<RendezvousRecord>& all, int rank);
   Result<std::unique_ptr<const RemoteMemory>> take_remote(RemoteMemory::Own own,
-                                                          const std::vector<Brought>& all)
-      ASHLAR_REQUIRES(turn_);
+                                                          const std::vector<RendezvousRecord>& all)
+      ASHLAR_REQUIRES(collective_mutex_);
 
   // --- multicast_set_up.cc
   // Empty: this rank can, as far as it knows.
   std::string why_no_multicast() const;
   // Fails only with the group.
-  Result<MulticastOutcome> set_up_multicast(const Block& block, const std::vector<Brought>& all,
-                                            Deadline deadline) ASHLAR_REQUIRES(turn_);
+  Result<MulticastOutcome> set_up_multicast(const HeapBlock& block,
+                                            const std::vector<RendezvousRecord>& all,
+                                            Deadline deadline) ASHLAR_REQUIRES(collective_mutex_);
   Result<MulticastHandle> tell_all(const FabricHandle& created, Deadline deadline)
-      ASHLAR_REQUIRES(turn_);
+      ASHLAR_REQUIRES(collective_mutex_);
   Result<MulticastHandle> hand_out(std::shared_ptr<const UniqueFd> created, Deadline deadline)
-      ASHLAR_REQUIRES(turn_);
+      ASHLAR_REQUIRES(collective_mutex_);
   Result<MulticastOutcome> without(const Status& reason) const;
 
-  Arena& arena_;
+  RankHeap& heap_;
   const std::shared_ptr<Store> store_;
-  const CircleOptions options_;
-  const Seat seat_;
-  const Roster roster_;
+  const CommunicatorOptions options_;
+  const RankInfo rank_info_;
+  const MemberList member_list_;
   const std::shared_ptr<Failure> failure_;
-  Verdict verdict_;
-  Leases leases_;
-  std::shared_ptr<const Peers> pads_;  // constant once joined
+  FailureRecord failure_record_;
+  LeaseMonitor lease_monitor_;
+  std::shared_ptr<const PeerTable> pads_;  // constant once joined
   // Also owned by tables of peers, which may be the last to go.
   const std::shared_ptr<MulticastKeeper> multicast_keeper_ = std::make_shared<MulticastKeeper>();
 
   PhaseTimes times_;
-  Turn turn_;  // one collective act at a time
-  Exchange exchange_ ASHLAR_GUARDED_BY(turn_);
-  std::unique_ptr<Links> links_ ASHLAR_GUARDED_BY(turn_);
+  TimedMutex collective_mutex_;  // one collective act at a time
+  Exchange exchange_ ASHLAR_GUARDED_BY(collective_mutex_);
+  std::unique_ptr<PeerConnections> connections_ ASHLAR_GUARDED_BY(collective_mutex_);
   // Null: all ranks are on this machine. Also owned by what is reached through it.
-  std::shared_ptr<const Remotes> remotes_ ASHLAR_GUARDED_BY(turn_);
-  uint64_t hidden_count_ ASHLAR_GUARDED_BY(turn_) = 0;
-  bool is_over_ ASHLAR_GUARDED_BY(turn_) = false;
+  std::shared_ptr<const RemoteRanks> remotes_ ASHLAR_GUARDED_BY(collective_mutex_);
+  uint64_t internal_count_ ASHLAR_GUARDED_BY(collective_mutex_) = 0;
+  bool is_over_ ASHLAR_GUARDED_BY(collective_mutex_) = false;
 };
 
 }  // namespace ashlar::symm

@@ -15,36 +15,36 @@ namespace ashlar::symm {
 
 // --- which way ----------------------------------------------------------------------------------
 
-bool Circle::is_on_one_machine() const {
-  const std::vector<JoinRecord>& all = roster_.records;
+bool Communicator::is_on_one_machine() const {
+  const std::vector<JoinRecord>& all = member_list_.records;
   return std::ranges::all_of(all, [&](const auto& each) { return each.host == all[0].host; });
 }
 
 // The host's memory has ways of its own to other machines.
-bool Circle::needs_fabric() const {
-  const std::vector<JoinRecord>& all = roster_.records;
+bool Communicator::needs_fabric() const {
+  const std::vector<JoinRecord>& all = member_list_.records;
   if (all[0].device == DeviceUuid{}) return false;
   return !is_on_one_machine() ||
          std::ranges::any_of(all, [](const auto& each) { return !each.no_fd.empty(); });
 }
 
-std::string Circle::why_no_fabric() const {
-  const std::vector<JoinRecord>& all = roster_.records;
+std::string Communicator::why_no_fabric() const {
+  const std::vector<JoinRecord>& all = member_list_.records;
   const bool is_wanted =
       std::ranges::any_of(all, [](const auto& each) { return each.wants_fabric; });
   if (!is_wanted && !needs_fabric()) return "nobody asked for it";
-  return why_not_all("not all ranks have fabric handles", seat_.world_size,
+  return why_not_all("not all ranks have fabric handles", rank_info_.world_size,
                      [&](int rank) { return all[rank].no_fabric; });
 }
 
-Status Circle::check_ways() const {
+Status Communicator::check_handle_types() const {
   if (!needs_fabric()) return {};
   const std::string why = why_no_fabric();
   if (why.empty()) return {};
-  const std::vector<JoinRecord>& all = roster_.records;
+  const std::vector<JoinRecord>& all = member_list_.records;
   std::vector<int> far;
   for (const JoinRecord& each : all) {
-    if (each.host != all[0].host || !each.no_fd.empty()) far.push_back(each.seat.rank);
+    if (each.host != all[0].host || !each.no_fd.empty()) far.push_back(each.rank_info.rank);
   }
   const bool is_far = !is_on_one_machine();
   return Status::invalid_argument(text(
@@ -54,40 +54,42 @@ Status Circle::check_ways() const {
       ", and memory of back end ", all[0].backend, " then travels by fabric handles alone: ", why));
 }
 
-void Circle::offer(const Block& block, Brought& own) const {
+void Communicator::offer(const HeapBlock& block, RendezvousRecord& own) const {
   own.no_fabric = why_no_fabric();
   if (!own.no_fabric.empty()) return;
-  const Result<FabricHandle> handle = arena_.backend().export_fabric(*block.memory);
+  const Result<FabricHandle> handle = heap_.backend().export_fabric(*block.memory);
   own.no_fabric = with_call(handle.status()).message();
   if (handle.ok()) own.fabric.assign(handle->begin(), handle->end());
 }
 
 // --- by fabric handles, or by descriptors -------------------------------------------------------
 
-Result<Peers::Handed> Circle::hand_round(const Block& block, const std::vector<Brought>& all,
-                                         Sharing own, Deadline deadline) {
-  std::string reason = why_not_all("not all ranks gave a fabric handle", seat_.world_size,
+Result<PeerTable::Handed> Communicator::hand_round(const HeapBlock& block,
+                                                   const std::vector<RendezvousRecord>& all,
+                                                   Sharing own, Deadline deadline) {
+  std::string reason = why_not_all("not all ranks gave a fabric handle", rank_info_.world_size,
                                    [&](int rank) { return all[rank].no_fabric; });
   if (reason.empty()) {
-    Result<Peers::Handed> handed = hand_by_fabric(block, all, deadline);
+    Result<PeerTable::Handed> handed = hand_by_fabric(block, all, deadline);
     if (handed.ok() || needs_fabric() || failure_->has_happened()) return handed;
     reason = handed.status().message();
   }
   if (needs_fabric()) return Status::unsupported(reason);
-  Result<Peers::Handed> handed = hand_by_descriptor(block, all, std::move(own), deadline);
+  Result<PeerTable::Handed> handed = hand_by_descriptor(block, all, std::move(own), deadline);
   if (handed.ok()) handed->no_fabric = std::move(reason);
   return handed;
 }
 
 // The handles are there already. What was mapped goes if one rank could not.
-Result<Peers::Handed> Circle::hand_by_fabric(const Block& block, const std::vector<Brought>& all,
-                                             Deadline deadline) {
+Result<PeerTable::Handed> Communicator::hand_by_fabric(const HeapBlock& block,
+                                                       const std::vector<RendezvousRecord>& all,
+                                                       Deadline deadline) {
   reach(Phase::kHandingOver);
   reach(Phase::kMapping);
-  Peers::Handed handed;
+  PeerTable::Handed handed;
   Status own_outcome;
-  for (int rank = 0; rank < seat_.world_size && own_outcome.ok(); ++rank) {
-    Result<std::shared_ptr<Memory>> memory =
+  for (int rank = 0; rank < rank_info_.world_size && own_outcome.ok(); ++rank) {
+    Result<std::shared_ptr<MappedMemory>> memory =
         is_of_this_process(rank) ? at_hand(block, all, rank) : import_from(all, rank);
     own_outcome = memory.status();
     if (memory.ok()) handed.peers.push_back({peer_access(rank), *std::move(memory)});
@@ -97,11 +99,12 @@ Result<Peers::Handed> Circle::hand_by_fabric(const Block& block, const std::vect
   return handed;
 }
 
-Result<std::shared_ptr<Memory>> Circle::import_from(const std::vector<Brought>& all, int rank) {
+Result<std::shared_ptr<MappedMemory>> Communicator::import_from(
+    const std::vector<RendezvousRecord>& all, int rank) {
   FabricHandle handle{};
   std::memcpy(handle.data(), all[rank].fabric.data(), handle.size());
-  Result<std::shared_ptr<Memory>> memory =
-      arena_.backend().import_fabric(handle, all[rank].block_bytes);
+  Result<std::shared_ptr<MappedMemory>> memory =
+      heap_.backend().import_fabric(handle, all[rank].block_bytes);
   if (memory.ok()) return memory;
   return make_status(memory.status().kind(), text("the fabric handle of rank ", rank, ": ",
                                                   with_call(memory.status()).message()));
@@ -109,17 +112,17 @@ Result<std::shared_ptr<Memory>> Circle::import_from(const std::vector<Brought>& 
 
 // --- by descriptors -----------------------------------------------------------------------------
 
-Result<Peers::Handed> Circle::hand_by_descriptor(const Block& block,
-                                                 const std::vector<Brought>& all, Sharing own,
-                                                 Deadline deadline) {
+Result<PeerTable::Handed> Communicator::hand_by_descriptor(const HeapBlock& block,
+                                                           const std::vector<RendezvousRecord>& all,
+                                                           Sharing own, Deadline deadline) {
   Status own_outcome = std::move(own.outcome);
   const uint64_t sequence = exchange_.sequence();
   reach(Phase::kHandingOver);
   if (Status handed = hand_over(block, sequence, deadline); own_outcome.ok()) own_outcome = handed;
   reach(Phase::kMapping);
-  Peers::Handed handed;
+  PeerTable::Handed handed;
   if (own_outcome.ok()) {
-    Result<std::vector<Peers::Peer>> taken = take(block, all, sequence, deadline);
+    Result<std::vector<PeerTable::Peer>> taken = take(block, all, sequence, deadline);
     own_outcome = taken.status();
     if (taken.ok()) handed.peers = *std::move(taken);
   }
@@ -134,38 +137,39 @@ Result<Peers::Handed> Circle::hand_by_descriptor(const Block& block,
 }
 
 // Whoever cannot export says so with an empty hand: nobody is to wait for it.
-Status Circle::hand_over(const Block& block, uint64_t sequence, Deadline deadline) {
+Status Communicator::hand_over(const HeapBlock& block, uint64_t sequence, Deadline deadline) {
   Status outcome;
-  for (int rank = 0; rank < seat_.world_size; ++rank) {
-    if (!links_->reaches(rank)) continue;
+  for (int rank = 0; rank < rank_info_.world_size; ++rank) {
+    if (!connections_->reaches(rank)) continue;
     UniqueFd fd;
     if (outcome.ok()) {
-      Result<UniqueFd> exported = arena_.backend().export_fd(*block.memory);
+      Result<UniqueFd> exported = heap_.backend().export_fd(*block.memory);
       outcome = exported.status();
       if (exported.ok()) fd = *std::move(exported);
     }
-    const Status sent = links_->send(rank, sequence, fd.get(), deadline);
+    const Status sent = connections_->send(rank, sequence, fd.get(), deadline);
     if (outcome.ok()) outcome = sent;
   }
   return outcome;
 }
 
-Result<std::vector<Peers::Peer>> Circle::take(const Block& block, const std::vector<Brought>& all,
-                                              uint64_t sequence, Deadline deadline) {
-  std::vector<Peers::Peer> peers(all.size());
-  for (int rank = 0; rank < seat_.world_size; ++rank) {
-    Peers::Peer& peer = peers[rank];
+Result<std::vector<PeerTable::Peer>> Communicator::take(const HeapBlock& block,
+                                                        const std::vector<RendezvousRecord>& all,
+                                                        uint64_t sequence, Deadline deadline) {
+  std::vector<PeerTable::Peer> peers(all.size());
+  for (int rank = 0; rank < rank_info_.world_size; ++rank) {
+    PeerTable::Peer& peer = peers[rank];
     peer.access = peer_access(rank);
-    if (links_->reaches(rank)) {
-      Result<UniqueFd> got = links_->receive(rank, sequence, deadline);
+    if (connections_->reaches(rank)) {
+      Result<UniqueFd> got = connections_->receive(rank, sequence, deadline);
       if (!got.ok()) return got.status();
       if (!got->valid()) return Status::peer_lost(text("rank ", rank, " handed nothing over"));
-      Result<std::shared_ptr<Memory>> mapped =
-          arena_.backend().import_fd(*std::move(got), all[rank].block_bytes);
+      Result<std::shared_ptr<MappedMemory>> mapped =
+          heap_.backend().import_fd(*std::move(got), all[rank].block_bytes);
       if (!mapped.ok()) return mapped.status();
       peer.memory = *std::move(mapped);
     } else if (peer.access == PeerAccess::kDirect) {
-      Result<std::shared_ptr<Memory>> adopted = at_hand(block, all, rank);
+      Result<std::shared_ptr<MappedMemory>> adopted = at_hand(block, all, rank);
       if (!adopted.ok()) return adopted.status();
       peer.memory = *std::move(adopted);
     }
@@ -173,32 +177,32 @@ Result<std::vector<Peers::Peer>> Circle::take(const Block& block, const std::vec
   return peers;
 }
 
-bool Circle::is_of_this_process(int rank) const {
-  return roster_.records[rank].process == roster_.records[seat_.rank].process;
+bool Communicator::is_of_this_process(int rank) const {
+  return member_list_.records[rank].process == member_list_.records[rank_info_.rank].process;
 }
 
 // Of a rank of this process.
-Result<std::shared_ptr<Memory>> Circle::at_hand(const Block& block, const std::vector<Brought>& all,
-                                                int rank) {
-  if (rank == seat_.rank) return block.memory;
+Result<std::shared_ptr<MappedMemory>> Communicator::at_hand(
+    const HeapBlock& block, const std::vector<RendezvousRecord>& all, int rank) {
+  if (rank == rank_info_.rank) return block.memory;
   if (!is_of_this_process(rank)) {
     return Status::format(text("nothing leads to the memory of rank ", rank,
                                ", which is not of this process: its record is wrong"));
   }
-  std::shared_ptr<Memory> lent = arena_.process().borrow(all[rank].lent_as);
+  std::shared_ptr<MappedMemory> lent = heap_.process().find_memory(all[rank].registry_id);
   if (lent == nullptr) return Status::format(text("rank ", rank, "'s memory is gone"));
   if (lent->bytes() < all[rank].block_bytes) {
     return Status::format(text("rank ", rank, " brought ", all[rank].block_bytes,
                                " bytes, and lent memory of ", lent->bytes()));
   }
-  return arena_.backend().adopt(std::move(lent));
+  return heap_.backend().adopt(std::move(lent));
 }
 
 // A key is another rank's word: what it opens is held to what the rank brought.
-Result<std::unique_ptr<const RemoteMemory>> Circle::take_remote(RemoteMemory::Own own,
-                                                                const std::vector<Brought>& all) {
+Result<std::unique_ptr<const RemoteMemory>> Communicator::take_remote(
+    RemoteMemory::Own own, const std::vector<RendezvousRecord>& all) {
   std::vector<std::unique_ptr<RemoteRegion>> regions(all.size());
-  for (int rank = 0; rank < seat_.world_size; ++rank) {
+  for (int rank = 0; rank < rank_info_.world_size; ++rank) {
     if (!remotes_->contains(rank)) continue;
     if (all[rank].key.empty()) {
       return Status::peer_lost(text("rank ", rank, " shared nothing"));

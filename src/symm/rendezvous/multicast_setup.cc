@@ -50,7 +50,7 @@ class Creation {
 };
 
 // Empty: all ranks can.
-std::string why_not(const std::vector<Brought>& all) {
+std::string why_not(const std::vector<RendezvousRecord>& all) {
   const auto count = static_cast<int>(all.size());
   const auto reason = [&](int rank) { return all[static_cast<size_t>(rank)].multicast; };
   std::string not_all = why_not_all("not all ranks have multicast", count, reason);
@@ -62,27 +62,27 @@ std::string why_not(const std::vector<Brought>& all) {
 
 }  // namespace
 
-std::string Circle::why_no_multicast() const {
+std::string Communicator::why_no_multicast() const {
   if (!options_.use_multicast) return "it is switched off in the group's options";
   if (options_.may_share_device) return "ranks may share devices, which multicast cannot";
-  MulticastDriver* driver = arena_.backend().multicast();
-  if (driver == nullptr) return text("back end ", arena_.backend().name(), " has none");
+  MulticastDriver* driver = heap_.backend().multicast();
+  if (driver == nullptr) return text("back end ", heap_.backend().name(), " has none");
   return with_call(driver->availability()).message();
 }
 
-Result<MulticastOutcome> Circle::set_up_multicast(const Block& block,
-                                                  const std::vector<Brought>& all,
-                                                  Deadline deadline) {
+Result<MulticastOutcome> Communicator::set_up_multicast(const HeapBlock& block,
+                                                        const std::vector<RendezvousRecord>& all,
+                                                        Deadline deadline) {
   MulticastOutcome outcome;
   outcome.reason = why_not(all);
   if (!outcome.reason.empty()) return outcome;
-  MulticastDriver& driver = *arena_.backend().multicast();
-  const MulticastDriver::Shape shape{.device_count = seat_.world_size,
+  MulticastDriver& driver = *heap_.backend().multicast();
+  const MulticastDriver::Shape shape{.device_count = rank_info_.world_size,
                                      .bytes = block.memory->bytes(),
                                      .by_fabric = needs_fabric()};
   // 1. Destroyed last: everybody's own hold goes before.
   Creation creation;
-  Status own = seat_.rank == 0 ? creation.make(driver, shape) : Status();
+  Status own = rank_info_.rank == 0 ? creation.make(driver, shape) : Status();
   // 2. Rank 0's word is everybody's.
   reach(Phase::kMulticast);
   if (Status made = exchange_.agree(with_call(own), deadline); !made.ok()) return without(made);
@@ -110,7 +110,7 @@ Result<MulticastOutcome> Circle::set_up_multicast(const Block& block,
 }
 
 // From rank 0 to all, on any machine: it is nothing but bytes.
-Result<MulticastHandle> Circle::tell_all(const FabricHandle& created, Deadline deadline) {
+Result<MulticastHandle> Communicator::tell_all(const FabricHandle& created, Deadline deadline) {
   WireWriter own;
   own.raw({reinterpret_cast<const char*>(created.data()), created.size()});
   const Result<std::vector<std::string>> gathered = exchange_.all_gather(own.take(), deadline);
@@ -124,30 +124,30 @@ Result<MulticastHandle> Circle::tell_all(const FabricHandle& created, Deadline d
 }
 
 // The same over the channel, or within the process.
-Result<MulticastHandle> Circle::hand_out(std::shared_ptr<const UniqueFd> created,
-                                         Deadline deadline) {
-  Process& process = arena_.process();
+Result<MulticastHandle> Communicator::hand_out(std::shared_ptr<const UniqueFd> created,
+                                               Deadline deadline) {
+  Process& process = heap_.process();
   WireWriter own;
-  own.number(created == nullptr ? uint64_t{0} : process.lend_fd(created));
+  own.number(created == nullptr ? uint64_t{0} : process.register_fd(created));
   const Result<std::vector<std::string>> gathered = exchange_.all_gather(own.take(), deadline);
   if (!gathered.ok()) return gathered.status();
   const uint64_t sequence = exchange_.sequence();
-  if (seat_.rank != 0 && links_->reaches(0)) {
-    Result<UniqueFd> got = links_->receive(0, sequence, deadline);
+  if (rank_info_.rank != 0 && connections_->reaches(0)) {
+    Result<UniqueFd> got = connections_->receive(0, sequence, deadline);
     if (!got.ok()) return got.status();
     if (!got->valid()) return Status::peer_lost("rank 0 handed no multicast object over");
     return MulticastHandle{std::make_shared<const UniqueFd>(*std::move(got)), {}};
   }
-  if (seat_.rank != 0) {
+  if (rank_info_.rank != 0) {
     WireReader reader((*gathered)[0]);
-    std::shared_ptr<const UniqueFd> lent = process.borrow_fd(reader.number<uint64_t>());
+    std::shared_ptr<const UniqueFd> lent = process.find_fd(reader.number<uint64_t>());
     if (lent == nullptr) return Status::format("rank 0's multicast object is gone");
     return MulticastHandle{std::move(lent), {}};
   }
   Status outcome;
-  for (int rank = 1; rank < seat_.world_size; ++rank) {
-    if (!links_->reaches(rank)) continue;
-    const Status sent = links_->send(rank, sequence, created->get(), deadline);
+  for (int rank = 1; rank < rank_info_.world_size; ++rank) {
+    if (!connections_->reaches(rank)) continue;
+    const Status sent = connections_->send(rank, sequence, created->get(), deadline);
     if (outcome.ok()) outcome = sent;
   }
   if (!outcome.ok()) return outcome;
@@ -155,7 +155,7 @@ Result<MulticastHandle> Circle::hand_out(std::shared_ptr<const UniqueFd> created
 }
 
 // A group that has failed has no multicast, and nothing else; otherwise this is no failure.
-Result<MulticastOutcome> Circle::without(const Status& reason) const {
+Result<MulticastOutcome> Communicator::without(const Status& reason) const {
   if (failure_->has_happened()) return failure_->reason();
   MulticastOutcome outcome;
   outcome.reason = reason.message();

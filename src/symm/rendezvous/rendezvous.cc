@@ -17,81 +17,88 @@ namespace ashlar::symm {
 namespace {
 
 // A collective compares these numbers: ranks that mean different memory find out.
-uint32_t number_of(const Block& block, const Carving* carving) {
-  uint64_t hash = hash_on(hash_on(kHashStart, block.scope), block.ordinal);
-  if (carving != nullptr) hash = hash_on(hash_on(hash, carving->ordinal), carving->sequence_hash);
+uint32_t number_of(const HeapBlock& block, const PoolBuffer* pool_buffer) {
+  uint64_t hash = hash_append(hash_append(kHashSeed, block.scope), block.ordinal);
+  if (pool_buffer != nullptr)
+    hash = hash_append(hash_append(hash, pool_buffer->ordinal), pool_buffer->sequence_hash);
   return static_cast<uint32_t>(hash ^ hash >> 32);
 }
 
-PeerHandle handle_of(const Arena::Found& found, std::shared_ptr<const Peers> peers) {
-  const Carving* carving = found.carving.get();
+PeerHandle handle_of(const RankHeap::Found& found, std::shared_ptr<const PeerTable> peers) {
+  const PoolBuffer* pool_buffer = found.pool_buffer.get();
   PeerHandle::Part part;
   part.offset = found.offset;
-  part.end = carving == nullptr ? peers->buffer_bytes() : carving->offset + carving->bytes;
+  part.end =
+      pool_buffer == nullptr ? peers->buffer_bytes() : pool_buffer->offset + pool_buffer->bytes;
   // A buffer of 0 bytes has an address that counts as one.
   part.end = std::max(part.end, part.offset);
-  part.number = number_of(*found.block, carving);
+  part.number = number_of(*found.block, pool_buffer);
   return {std::move(peers), part};
 }
 
 }  // namespace
 
-Result<PeerHandle> Circle::rendezvous(const void* pointer, Deadline deadline) {
-  const std::optional<Arena::Found> found = arena_.find(pointer);
+Result<PeerHandle> Communicator::rendezvous(const void* pointer, Deadline deadline) {
+  const std::optional<RankHeap::Found> found = heap_.find(pointer);
   if (!found) {
-    return Status::invalid_argument(text(pointer, " is no symmetric memory of rank ", seat_.rank,
-                                         ": allocate it from the arena that joined group ",
-                                         options_.name));
+    return Status::invalid_argument(
+        text(pointer, " is no symmetric memory of rank ", rank_info_.rank,
+             ": allocate it from the arena that joined group ", options_.name));
   }
   // Without waiting for a turn, if we can.
-  std::shared_ptr<const Peers> peers = table_of(*found);
+  std::shared_ptr<const PeerTable> peers = table_of(*found);
   if (peers != nullptr) return handle_of(*found, std::move(peers));
-  if (!turn_.take(deadline)) return Turn::not_taken("a rendezvous");
-  const TurnTaken taken(turn_);
+  if (!collective_mutex_.try_lock_until(deadline)) return TimedMutex::timeout_error("a rendezvous");
+  const TimedLock lock(collective_mutex_);
   peers = table_of(*found);
   if (peers == nullptr) {
     if (is_over_)
       return Status::invalid_argument(text("group ", options_.name, " was left already"));
-    Result<std::shared_ptr<const Peers>> met = meet(*found->block, found->carving.get(), deadline);
+    Result<std::shared_ptr<const PeerTable>> met =
+        meet(*found->block, found->pool_buffer.get(), deadline);
     if (!met.ok()) return met.status();
     peers = *std::move(met);
-    arena_.keep_peers(*found->block, roster_.token, peers);
-    if (found->carving != nullptr) found->block->carvings->keep_met(*found->carving, roster_.token);
+    heap_.add_peers(*found->block, member_list_.token, peers);
+    if (found->pool_buffer != nullptr)
+      found->block->segment_buffers->mark_rendezvous(*found->pool_buffer, member_list_.token);
   }
   return handle_of(*found, std::move(peers));
 }
 
 // A segment may be mapped, but each buffer carved from it is met for once: otherwise nobody would
 // notice that ranks mean different ones.
-std::shared_ptr<const Peers> Circle::table_of(const Arena::Found& found) const {
-  if (found.carving != nullptr && !found.block->carvings->has_met(*found.carving, roster_.token)) {
+std::shared_ptr<const PeerTable> Communicator::table_of(const RankHeap::Found& found) const {
+  if (found.pool_buffer != nullptr &&
+      !found.block->segment_buffers->has_rendezvous(*found.pool_buffer, member_list_.token)) {
     return nullptr;
   }
-  return arena_.peers_of(*found.block, roster_.token);
+  return heap_.peers_of(*found.block, member_list_.token);
 }
 
-Result<std::shared_ptr<const Peers>> Circle::share_memory(size_t bytes, Deadline deadline) {
-  if (!turn_.take(deadline)) return Turn::not_taken("a rendezvous");
-  const TurnTaken taken(turn_);
+Result<std::shared_ptr<const PeerTable>> Communicator::allocate_internal(size_t bytes,
+                                                                         Deadline deadline) {
+  if (!collective_mutex_.try_lock_until(deadline)) return TimedMutex::timeout_error("a rendezvous");
+  const TimedLock lock(collective_mutex_);
   if (is_over_) return Status::invalid_argument(text("group ", options_.name, " was left already"));
-  const uint64_t ordinal = hidden_count_++;
-  const Result<std::shared_ptr<Block>> block =
-      arena_.make_hidden(bytes, "hidden of group " + options_.name, ordinal);
+  const uint64_t ordinal = internal_count_++;
+  const Result<std::shared_ptr<HeapBlock>> block =
+      heap_.allocate_internal(bytes, "hidden of group " + options_.name, ordinal);
   // Whoever has no memory says so where the others wait for it.
   if (Status all = exchange_.agree(block.status(), deadline); !all.ok()) return all;
   return meet(**block, nullptr, deadline);
 }
 
-Result<std::shared_ptr<const Peers>> Circle::meet(const Block& block, const Carving* carving,
-                                                  Deadline deadline) {
+Result<std::shared_ptr<const PeerTable>> Communicator::meet(const HeapBlock& block,
+                                                            const PoolBuffer* pool_buffer,
+                                                            Deadline deadline) {
   const FailuresBefore before;
   const PhaseEnd end(times_);
   reach(Phase::kRecording);
-  std::shared_ptr<const Peers> known =
-      carving == nullptr ? nullptr : arena_.peers_of(block, roster_.token);
-  Brought own = Brought::of(block, carving);
+  std::shared_ptr<const PeerTable> known =
+      pool_buffer == nullptr ? nullptr : heap_.peers_of(block, member_list_.token);
+  RendezvousRecord own = RendezvousRecord::of(block, pool_buffer);
   own.is_mapped = known == nullptr ? 0 : 1;
-  own.multicast = block.is_hidden ? "nobody asked for it" : why_no_multicast();
+  own.multicast = block.is_internal ? "nobody asked for it" : why_no_multicast();
   Sharing sharing;
   if (known == nullptr) {
     offer(block, own);
@@ -99,23 +106,25 @@ Result<std::shared_ptr<const Peers>> Circle::meet(const Block& block, const Carv
   }
   const Result<std::vector<std::string>> records = exchange_.all_gather(own.to_bytes(), deadline);
   if (!records.ok()) return records.status();
-  const Result<std::vector<Brought>> brought = parse_brought(options_.name, *records);
+  const Result<std::vector<RendezvousRecord>> brought =
+      parse_rendezvous_records(options_.name, *records);
   if (!brought.ok()) return brought.status();
-  const std::vector<Brought>& all = *brought;
-  if (Status same = compare_acts(block, carving, all, deadline); !same.ok()) return same;
-  if (Status matches = check_brought(options_.name, all); !matches.ok()) return matches;
+  const std::vector<RendezvousRecord>& all = *brought;
+  if (Status same = compare_acts(block, pool_buffer, all, deadline); !same.ok()) return same;
+  if (Status matches = check_rendezvous_records(options_.name, all); !matches.ok()) return matches;
   if (known != nullptr) return known;
 
-  Result<Peers::Handed> handed = hand_round(block, all, std::move(sharing), deadline);
+  Result<PeerTable::Handed> handed = hand_round(block, all, std::move(sharing), deadline);
   if (!handed.ok()) return handed.status();
   Result<MulticastOutcome> multicast = set_up_multicast(block, all, deadline);
   if (!multicast.ok()) return multicast.status();
   before.restore();  // what was gone on without is in the reasons
-  return std::shared_ptr<const Peers>(std::make_shared<Peers>(
-      seat_, block.layout, *std::move(handed), *std::move(multicast), multicast_keeper_));
+  return std::shared_ptr<const PeerTable>(std::make_shared<PeerTable>(
+      rank_info_, block.layout, *std::move(handed), *std::move(multicast), multicast_keeper_));
 }
 
-Circle::Sharing Circle::share_with_remotes(const Block& block, Brought& own) {
+Communicator::Sharing Communicator::share_with_remotes(const HeapBlock& block,
+                                                       RendezvousRecord& own) {
   Sharing sharing;
   if (remotes_ == nullptr) return sharing;
   const std::span<std::byte> memory(block.memory->base(), block.memory->bytes());
@@ -129,14 +138,15 @@ Circle::Sharing Circle::share_with_remotes(const Block& block, Brought& own) {
 
 // Ranks whose pools came about differently tell each other their last acts, to name the first that
 // differs.
-Status Circle::compare_acts(const Block& block, const Carving* carving,
-                            const std::vector<Brought>& all, Deadline deadline) {
-  if (!has_other_acts(all)) return {};
-  const std::string tail =
-      carving == nullptr ? ActLog().tail_up_to(0) : block.carvings->log().tail_up_to(carving->act);
+Status Communicator::compare_acts(const HeapBlock& block, const PoolBuffer* pool_buffer,
+                                  const std::vector<RendezvousRecord>& all, Deadline deadline) {
+  if (!have_pool_calls_diverged(all)) return {};
+  const std::string tail = pool_buffer == nullptr
+                               ? PoolCallLog().tail_up_to(0)
+                               : block.segment_buffers->log().tail_up_to(pool_buffer->call);
   const Result<std::vector<std::string>> tails = exchange_.all_gather(tail, deadline);
   if (!tails.ok()) return tails.status();
-  return describe_other_acts(options_.name, all, *tails);
+  return describe_pool_divergence(options_.name, all, *tails);
 }
 
 }  // namespace ashlar::symm

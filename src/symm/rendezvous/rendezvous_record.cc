@@ -13,24 +13,24 @@
 namespace ashlar::symm {
 namespace {
 
-constexpr size_t kMostScopeBytes = 1024;
-constexpr size_t kMostReasonBytes = 4096;
+constexpr size_t kMaxScopeBytes = 1024;
+constexpr size_t kMaxReasonBytes = 4096;
 constexpr size_t kFabricBytes = std::tuple_size_v<FabricHandle>;
 
 // In the order of the wire.
 template <typename Record>
 auto numbers_of(Record& record) {
-  return std::array{&record.ordinal,     &record.sequence_hash,  &record.pad_bytes,
-                    &record.front_bytes, &record.buffer_bytes,   &record.block_bytes,
-                    &record.is_carved,   &record.carved_ordinal, &record.carved_act,
-                    &record.carved_hash, &record.carved_offset,  &record.carved_bytes,
-                    &record.is_mapped,   &record.lent_as};
+  return std::array{&record.ordinal,       &record.sequence_hash,  &record.pad_bytes,
+                    &record.buffer_offset, &record.buffer_bytes,   &record.block_bytes,
+                    &record.is_pooled,     &record.pooled_ordinal, &record.pooled_call,
+                    &record.pooled_hash,   &record.pooled_offset,  &record.pooled_bytes,
+                    &record.is_mapped,     &record.registry_id};
 }
 
 // The first value that differs; `wrong` stays ok if all are at one.
 class Comparison {
  public:
-  Comparison(const std::string& group, const std::vector<Brought>& all)
+  Comparison(const std::string& group, const std::vector<RendezvousRecord>& all)
       : group_(group), all_(all) {}
 
   template <typename Value>
@@ -47,20 +47,20 @@ class Comparison {
 
  private:
   const std::string& group_;
-  const std::vector<Brought>& all_;
+  const std::vector<RendezvousRecord>& all_;
   Status wrong_;
 };
 
-Status check_sound(const std::string& group, const std::vector<Brought>& all) {
+Status check_sound(const std::string& group, const std::vector<RendezvousRecord>& all) {
   for (size_t rank = 0; rank < all.size(); ++rank) {
-    const Brought& each = all[rank];
-    const bool is_sound = each.front_bytes == all[0].front_bytes &&
+    const RendezvousRecord& each = all[rank];
+    const bool is_sound = each.buffer_offset == all[0].buffer_offset &&
                           each.is_mapped == all[0].is_mapped &&
-                          each.block_bytes >= each.front_bytes &&
-                          each.block_bytes - each.front_bytes >= each.buffer_bytes;
+                          each.block_bytes >= each.buffer_offset &&
+                          each.block_bytes - each.buffer_offset >= each.buffer_bytes;
     if (is_sound) continue;
     return Status::format(text("rank ", rank, " of group ", group, " brought ", each.block_bytes,
-                               " bytes for a front of ", each.front_bytes, " and a buffer of ",
+                               " bytes for a front of ", each.buffer_offset, " and a buffer of ",
                                each.buffer_bytes, each.is_mapped == 0 ? "" : ", mapped already"));
   }
   return {};
@@ -68,45 +68,45 @@ Status check_sound(const std::string& group, const std::vector<Brought>& all) {
 
 }  // namespace
 
-Brought Brought::of(const Block& block, const Carving* carving) {
-  Brought own;
+RendezvousRecord RendezvousRecord::of(const HeapBlock& block, const PoolBuffer* pool_buffer) {
+  RendezvousRecord own;
   own.scope = block.scope;
   own.ordinal = block.ordinal;
   own.sequence_hash = block.sequence_hash;
   own.pad_bytes = block.layout.pad_bytes;
-  own.front_bytes = block.layout.front_bytes;
+  own.buffer_offset = block.layout.buffer_offset;
   own.buffer_bytes = block.layout.buffer_bytes;
   own.block_bytes = block.memory->bytes();
-  own.lent_as = block.lent_as;
-  if (carving == nullptr) return own;
-  own.is_carved = 1;
-  own.carved_ordinal = carving->ordinal;
-  own.carved_act = carving->act;
-  own.carved_hash = carving->sequence_hash;
-  own.carved_offset = carving->offset;
-  own.carved_bytes = carving->bytes;
+  own.registry_id = block.registry_id;
+  if (pool_buffer == nullptr) return own;
+  own.is_pooled = 1;
+  own.pooled_ordinal = pool_buffer->ordinal;
+  own.pooled_call = pool_buffer->call;
+  own.pooled_hash = pool_buffer->sequence_hash;
+  own.pooled_offset = pool_buffer->offset;
+  own.pooled_bytes = pool_buffer->bytes;
   return own;
 }
 
-std::string Brought::to_bytes() const {
+std::string RendezvousRecord::to_bytes() const {
   WireWriter writer;
   writer.text(scope);
   for (const uint64_t* number : numbers_of(*this)) writer.number(*number);
-  writer.text(key).text(std::string_view(multicast).substr(0, kMostReasonBytes));
-  return writer.text(fabric).text(std::string_view(no_fabric).substr(0, kMostReasonBytes)).take();
+  writer.text(key).text(std::string_view(multicast).substr(0, kMaxReasonBytes));
+  return writer.text(fabric).text(std::string_view(no_fabric).substr(0, kMaxReasonBytes)).take();
 }
 
-Result<std::vector<Brought>> parse_brought(const std::string& group,
-                                           std::span<const std::string> records) {
-  std::vector<Brought> all(records.size());
+Result<std::vector<RendezvousRecord>> parse_rendezvous_records(
+    const std::string& group, std::span<const std::string> records) {
+  std::vector<RendezvousRecord> all(records.size());
   for (size_t rank = 0; rank < all.size(); ++rank) {
     WireReader reader(records[rank]);
-    all[rank].scope = reader.text(kMostScopeBytes);
+    all[rank].scope = reader.text(kMaxScopeBytes);
     for (uint64_t* number : numbers_of(all[rank])) *number = reader.number<uint64_t>();
-    all[rank].key = reader.text(Transport::kMostKeyBytes);
-    all[rank].multicast = reader.text(kMostReasonBytes);
+    all[rank].key = reader.text(Transport::kMaxKeyBytes);
+    all[rank].multicast = reader.text(kMaxReasonBytes);
     all[rank].fabric = reader.text(kFabricBytes);
-    all[rank].no_fabric = reader.text(kMostReasonBytes);
+    all[rank].no_fabric = reader.text(kMaxReasonBytes);
     const bool has_way = !all[rank].no_fabric.empty() || all[rank].fabric.size() == kFabricBytes ||
                          all[rank].is_mapped != 0;
     if (!reader.is_done() || !has_way) {
@@ -117,15 +117,15 @@ Result<std::vector<Brought>> parse_brought(const std::string& group,
   return all;
 }
 
-bool has_other_acts(const std::vector<Brought>& all) {
-  return std::ranges::any_of(all, [&](const Brought& each) {
-    return each.is_carved != 0 && each.scope == all[0].scope &&
-           (each.carved_hash != all[0].carved_hash || each.carved_act != all[0].carved_act);
+bool have_pool_calls_diverged(const std::vector<RendezvousRecord>& all) {
+  return std::ranges::any_of(all, [&](const RendezvousRecord& each) {
+    return each.is_pooled != 0 && each.scope == all[0].scope &&
+           (each.pooled_hash != all[0].pooled_hash || each.pooled_call != all[0].pooled_call);
   });
 }
 
-Status describe_other_acts(const std::string& group, const std::vector<Brought>& all,
-                           std::span<const std::string> tails) {
+Status describe_pool_divergence(const std::string& group, const std::vector<RendezvousRecord>& all,
+                                std::span<const std::string> tails) {
   const Result<std::string> difference = first_difference(tails);
   if (!difference.ok()) return difference.status();
   if (!difference->empty()) {
@@ -135,30 +135,34 @@ Status describe_other_acts(const std::string& group, const std::vector<Brought>&
   Comparison compared(group, all);
   return compared
       .same(text("different buffers of ", all[0].scope, ", counted in the order of allocation"),
-            [](const Brought& each) { return each.carved_ordinal; })
+            [](const RendezvousRecord& each) { return each.pooled_ordinal; })
       .take();
 }
 
-Status check_brought(const std::string& group, const std::vector<Brought>& all) {
+Status check_rendezvous_records(const std::string& group,
+                                const std::vector<RendezvousRecord>& all) {
   Comparison compared(group, all);
   compared
       .same("blocks that were allocated for different groups",
-            [](const Brought& each) { return each.scope.empty() ? "any group" : each.scope; })
+            [](const RendezvousRecord& each) {
+              return each.scope.empty() ? "any group" : each.scope;
+            })
       .same("buffers of pools and others",
-            [](const Brought& each) { return each.is_carved == 0 ? "no pool" : "pool"; })
+            [](const RendezvousRecord& each) { return each.is_pooled == 0 ? "no pool" : "pool"; })
       .same("buffers of different sizes in bytes",
-            [](const Brought& each) { return each.buffer_bytes; })
-      .same("pads of different sizes in bytes", [](const Brought& each) { return each.pad_bytes; })
+            [](const RendezvousRecord& each) { return each.buffer_bytes; })
+      .same("pads of different sizes in bytes",
+            [](const RendezvousRecord& each) { return each.pad_bytes; })
       .same(
           "different blocks, counted in the order of allocation (blocks that not all ranks "
           "allocate are to be allocated for the group of those who do)",
-          [](const Brought& each) { return each.ordinal; })
+          [](const RendezvousRecord& each) { return each.ordinal; })
       .same("blocks after different allocations; hashes of their sizes",
-            [](const Brought& each) { return text(std::hex, each.sequence_hash); })
+            [](const RendezvousRecord& each) { return text(std::hex, each.sequence_hash); })
       .same("parts of blocks at different offsets",
-            [](const Brought& each) { return each.carved_offset; })
+            [](const RendezvousRecord& each) { return each.pooled_offset; })
       .same("parts of blocks of different sizes in bytes",
-            [](const Brought& each) { return each.carved_bytes; });
+            [](const RendezvousRecord& each) { return each.pooled_bytes; });
   if (Status wrong = compared.take(); !wrong.ok()) return wrong;
   return check_sound(group, all);
 }

@@ -8,51 +8,52 @@
 
 #include "symm/core/rank_info.h"
 #include "symm/signals/remote_pads.h"
-#include "symm/signals/steps.h"
+#include "symm/signals/signal_steps.h"
 #include "symm/signals/timeout_errors.h"
 
 namespace ashlar::symm {
 namespace {
 
-Status check(const Pads& pads, int channel) {
+Status check(const SignalPads& pads, int channel) {
   if (Status wrong = pads.slots().check_channel(channel); !wrong.ok()) return wrong;
   return pads.slots().check_all_reachable();
 }
 
 // Who has not come to the barrier that this rank waits in. Where not everybody tells everybody, the
 // word that a rank writes first is in its neighbour's pad.
-std::vector<int> find_absent(const Pads& pads, int channel, BarrierKind kind, uint64_t number) {
+std::vector<int> find_absent(const SignalPads& pads, int channel, BarrierKind kind,
+                             uint64_t number) {
   std::vector<int> absent;
   for (int source = 0; source < pads.world_size(); ++source) {
     if (source == pads.rank()) continue;
     const int told =
         kind == BarrierKind::kAllToAll ? pads.rank() : (source + 1) % pads.world_size();
     const uint64_t* reached = pads.barrier(told, channel, source).value;
-    if (SharedMemory::load(reached, std::memory_order_relaxed) < number) absent.push_back(source);
+    if (SharedWords::load(reached, std::memory_order_relaxed) < number) absent.push_back(source);
   }
   return absent;
 }
 
 // One barrier of a rank in a group on several machines. The lowest rank of each, its leader, hears
 // the others of its machine, tells the other leaders and hears them, and lets its machine go on.
-class Crossing {
+class MultiMachineBarrier {
  public:
-  Crossing(const Pads& pads, int channel, const Limits& limits)
+  MultiMachineBarrier(const SignalPads& pads, int channel, const Limits& limits)
       : pads_(pads),
         remote_(*pads.remote()),
         channel_(channel),
         limits_(limits),
         memory_(remote_.transport()),
-        number_(number_of_next_barrier(pads, channel)),
+        number_(next_barrier_number(pads, channel)),
         waiting_{.failure = limits.failure,
                  .deadline = limits.deadline,
-                 .patience = pads.patience(),
+                 .spin_policy = pads.spin_policy(),
                  .began = Deadline::Clock::now()} {}
 
   Status run() {
-    const Status crossed = pads_.rank() == leader() ? lead() : follow();
-    if (!crossed.ok()) return crossed;
-    SharedMemory::store(word(pads_.rank(), pads_.rank()).value, number_, std::memory_order_relaxed);
+    const Status result = pads_.rank() == leader() ? lead() : follow();
+    if (!result.ok()) return result;
+    SharedWords::store(word(pads_.rank(), pads_.rank()).value, number_, std::memory_order_relaxed);
     memory_.catch_up();
     return {};
   }
@@ -64,15 +65,15 @@ class Crossing {
   }
 
   Status lead() {
-    SharedMemory::store(came_to(leader()), static_cast<uint32_t>(number_),
-                        std::memory_order_relaxed);
+    SharedWords::store(came_to(leader()), static_cast<uint32_t>(number_),
+                       std::memory_order_relaxed);
     for (const int rank : followers()) {
       if (Status heard = hear(rank); !heard.ok()) return heard;
     }
     for (const int other : other_leaders()) {
       const Status told = remote_.announce(other, channel_, number_, limits_.deadline);
       if (told.is(StatusKind::kTimeout))
-        return late_barrier(pads_, channel_, {&other, 1}, waiting_.waited());
+        return barrier_timeout(pads_, channel_, {&other, 1}, waiting_.waited());
       if (!told.ok()) return told;
     }
     for (const int other : other_leaders()) {
@@ -84,18 +85,18 @@ class Crossing {
 
   Status hear(int from) {
     switch (wait_for_counter(memory_, word(pads_.rank(), from), number_, waiting_)) {
-      case WaitEnd::kDone: return {};
-      case WaitEnd::kFailed: return limits_.failure.reason();
-      case WaitEnd::kTimeout: break;
+      case WaitResult::kDone: return {};
+      case WaitResult::kFailed: return limits_.failure.reason();
+      case WaitResult::kTimeout: break;
     }
-    return late_barrier(pads_, channel_, find_absent(), waiting_.waited());
+    return barrier_timeout(pads_, channel_, find_absent(), waiting_.waited());
   }
 
   // Who has come is known to the leader of each machine; others are asked, if they answer.
   std::vector<int> find_absent() {
     const Deadline deadline = Deadline::after(std::chrono::milliseconds(200));
     std::vector<int> absent;
-    if (!is_here(SharedMemory::load(came_to(leader()), std::memory_order_relaxed))) {
+    if (!is_here(SharedWords::load(came_to(leader()), std::memory_order_relaxed))) {
       absent.push_back(leader());
     }
     for (const int rank : followers()) {
@@ -103,10 +104,10 @@ class Crossing {
     }
     for (const int other : other_leaders()) {
       if (has_told(leader(), other)) continue;
-      const Result<uint32_t> came = remote_.leader_came_to(other, channel_, deadline);
+      const Result<uint32_t> came = remote_.fetch_leader_arrival(other, channel_, deadline);
       if (!came.ok() || !is_here(*came)) absent.push_back(other);
       for (const int rank : led_by(other)) {
-        const Result<uint64_t> heard = remote_.barrier_heard(other, channel_, rank, deadline);
+        const Result<uint64_t> heard = remote_.fetch_barrier(other, channel_, rank, deadline);
         if (heard.ok() && *heard < number_) absent.push_back(rank);
       }
     }
@@ -121,7 +122,7 @@ class Crossing {
     return static_cast<int32_t>(came_to - static_cast<uint32_t>(number_)) >= 0;
   }
   bool has_told(int owner, int source) const {
-    return SharedMemory::load(word(owner, source).value, std::memory_order_relaxed) >= number_;
+    return SharedWords::load(word(owner, source).value, std::memory_order_relaxed) >= number_;
   }
 
   int leader() const { return remote_.leader_of(pads_.rank()); }
@@ -140,51 +141,51 @@ class Crossing {
     }
     return found;
   }
-  Watched<uint64_t> word(int owner, int source) const {
+  WaitWord<uint64_t> word(int owner, int source) const {
     return pads_.barrier(owner, channel_, source);
   }
 
-  const Pads& pads_;
+  const SignalPads& pads_;
   RemotePads& remote_;
   const int channel_;
   const Limits& limits_;
-  ServedMemory memory_;
+  PolledWords memory_;
   const uint64_t number_;
   WaitLimits waiting_;
 };
 
-Status barrier_across(const Pads& pads, int channel, const Limits& limits) {
+Status multi_machine_barrier(const SignalPads& pads, int channel, const Limits& limits) {
   if (Status wrong = pads.slots().check_channel(channel); !wrong.ok()) return wrong;
-  return Crossing(pads, channel, limits).run();
+  return MultiMachineBarrier(pads, channel, limits).run();
 }
 
 }  // namespace
 
-Status barrier(const Pads& pads, int channel, const Limits& limits) {
-  if (pads.remote() != nullptr) return barrier_across(pads, channel, limits);
+Status barrier(const SignalPads& pads, int channel, const Limits& limits) {
+  if (pads.remote() != nullptr) return multi_machine_barrier(pads, channel, limits);
   const bool is_small = pads.world_size() <= kAllToAllRanks;
   return barrier(pads, channel, is_small ? BarrierKind::kAllToAll : BarrierKind::kDissemination,
                  limits);
 }
 
-Status barrier(const Pads& pads, int channel, BarrierKind kind, const Limits& limits) {
+Status barrier(const SignalPads& pads, int channel, BarrierKind kind, const Limits& limits) {
   if (Status wrong = check(pads, channel); !wrong.ok()) return wrong;
   if (pads.world_size() == 1) return {};
-  SharedMemory memory;
+  SharedWords memory;
   WaitLimits waiting{
-      .failure = limits.failure, .deadline = limits.deadline, .patience = pads.patience()};
+      .failure = limits.failure, .deadline = limits.deadline, .spin_policy = pads.spin_policy()};
   const auto words = [&](int owner, int source) { return pads.barrier(owner, channel, source); };
-  const Place me{.rank = pads.rank(), .world_size = pads.world_size()};
-  const WaitEnd end = kind == BarrierKind::kAllToAll
-                          ? all_to_all_barrier(memory, me, words, waiting)
-                          : dissemination_barrier(memory, me, words, waiting);
+  const RankInfo me{.rank = pads.rank(), .world_size = pads.world_size()};
+  const WaitResult end = kind == BarrierKind::kAllToAll
+                             ? all_to_all_barrier(memory, me, words, waiting)
+                             : dissemination_barrier(memory, me, words, waiting);
   switch (end) {
-    case WaitEnd::kDone: return {};
-    case WaitEnd::kFailed: return limits.failure.reason();
-    case WaitEnd::kTimeout: break;
+    case WaitResult::kDone: return {};
+    case WaitResult::kFailed: return limits.failure.reason();
+    case WaitResult::kTimeout: break;
   }
-  const uint64_t number = number_of_next_barrier(pads, channel);
-  return late_barrier(pads, channel, find_absent(pads, channel, kind, number), waiting.waited());
+  const uint64_t number = next_barrier_number(pads, channel);
+  return barrier_timeout(pads, channel, find_absent(pads, channel, kind, number), waiting.waited());
 }
 
 }  // namespace ashlar::symm

@@ -22,8 +22,8 @@ enum class BarrierKind { kAllToAll, kDissemination };
 // Where ranks are on several machines, the lowest of each speaks for it.
 // kInvalidArgument: no such channel. kUnsupported: a pad that cannot be reached. kTimeout: names
 // who has not come. The group's failure: its reason. With one rank, nothing but the checks.
-Status barrier(const Pads& pads, int channel, const Limits& limits);
+Status barrier(const SignalPads& pads, int channel, const Limits& limits);
 // All ranks must use the same kind.
-Status barrier(const Pads& pads, int channel, BarrierKind kind, const Limits& limits);
+Status barrier(const SignalPads& pads, int channel, BarrierKind kind, const Limits& limits);
 
 }  // namespace ashlar::symm

@@ -27,9 +27,10 @@ Status RemotePads::add_to_counter(int to, int channel, uint64_t amount, Deadline
 // Only this rank fills the slot, and only the other empties it: one that was seen empty stays so.
 // A compare-and-swap would do it in one, but one that timed out may have happened.
 Result<bool> RemotePads::try_put(int to, int channel, Deadline deadline) {
-  if (!turn_.take(deadline)) return Turn::not_taken("a signal to another machine");
-  const TurnTaken taken(turn_);
-  if (Status told = pads_.quiet(to, deadline); !told.ok()) return told;
+  if (!slot_mutex_.try_lock_until(deadline))
+    return TimedMutex::timeout_error("a signal to another machine");
+  const TimedLock lock(slot_mutex_);
+  if (Status announced = pads_.quiet(to, deadline); !announced.ok()) return announced;
   const uint64_t at = own_line(channel) + offsetof(PadLine, signal);
   const Result<uint64_t> seen = pads_.fetch(to, addition(at, WordBytes::k4, 0), deadline);
   if (!seen.ok()) return seen.status();
@@ -39,11 +40,11 @@ Result<bool> RemotePads::try_put(int to, int channel, Deadline deadline) {
 }
 
 Status RemotePads::announce(int to, int channel, uint64_t number, Deadline deadline) {
-  uint64_t& told = told_[index(channel, to)];
-  if (told >= number) return {};
+  uint64_t& announced = announced_[index(channel, to)];
+  if (announced >= number) return {};
   const uint64_t at = own_line(channel) + offsetof(PadLine, barrier);
-  Status added = pads_.post(to, addition(at, WordBytes::k8, number - told), deadline);
-  if (added.ok()) told = number;
+  Status added = pads_.post(to, addition(at, WordBytes::k8, number - announced), deadline);
+  if (added.ok()) announced = number;
   return added;
 }
 
@@ -56,12 +57,12 @@ Status RemotePads::put_notes(int to, int channel, const PadLine& line, Deadline 
   return put(offsetof(PadLine, noted_memory), std::as_bytes(std::span(&line.noted_memory, 1)));
 }
 
-Result<uint64_t> RemotePads::barrier_heard(int owner, int channel, int source, Deadline deadline) {
+Result<uint64_t> RemotePads::fetch_barrier(int owner, int channel, int source, Deadline deadline) {
   const uint64_t at = line(channel, source) + offsetof(PadLine, barrier);
   return pads_.fetch(owner, addition(at, WordBytes::k8, 0), deadline);
 }
 
-Result<uint32_t> RemotePads::leader_came_to(int leader, int channel, Deadline deadline) {
+Result<uint32_t> RemotePads::fetch_leader_arrival(int leader, int channel, Deadline deadline) {
   const uint64_t at = line(channel, leader) + offsetof(PadLine, barrier_sleepers);
   const Result<uint64_t> seen = pads_.fetch(leader, addition(at, WordBytes::k4, 0), deadline);
   if (!seen.ok()) return seen.status();

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "symm/signals/remote_pads.h"
-#include "symm/signals/steps.h"
+#include "symm/signals/signal_steps.h"
 #include "symm/signals/timeout_errors.h"
 
 namespace ashlar::symm {
@@ -18,35 +18,35 @@ constexpr std::chrono::microseconds kFirstPutRest(20);
 constexpr std::chrono::microseconds kLongestPutRest(1000);
 
 // Of a wait: the words are this rank's own, whether or not it reaches the source by pointer.
-Status check_source(const Slots& slots, int source, int channel) {
+Status check_source(const SignalSlots& slots, int source, int channel) {
   if (Status wrong = slots.check_rank(source); !wrong.ok()) return wrong;
   return slots.check_channel(channel);
 }
 
-Status check_target(const Slots& slots, int target, int channel) {
+Status check_target(const SignalSlots& slots, int target, int channel) {
   if (Status wrong = check_source(slots, target, channel); !wrong.ok()) return wrong;
   return slots.check_reachable(target);
 }
 
-WaitLimits within(const Limits& limits, Patience patience) {
-  return {.failure = limits.failure, .deadline = limits.deadline, .patience = patience};
+WaitLimits within(const Limits& limits, SpinPolicy spin_policy) {
+  return {.failure = limits.failure, .deadline = limits.deadline, .spin_policy = spin_policy};
 }
 
 // Null: by pointer, or not at all.
-RemotePads* remote_to(const Slots& slots, int rank) {
+RemotePads* remote_to(const SignalSlots& slots, int rank) {
   RemotePads* remote = slots.remote();
   return remote != nullptr && remote->contains(rank) ? remote : nullptr;
 }
 
 // `act(memory)` with this rank's own memory, in which it waits for whoever there is.
 template <typename Act>
-WaitEnd in_own_memory(const Slots& slots, const Act& act) {
+WaitResult in_own_memory(const SignalSlots& slots, const Act& act) {
   if (slots.remote() == nullptr) {
-    SharedMemory memory;
+    SharedWords memory;
     return act(memory);
   }
-  ServedMemory memory(slots.remote()->transport());
-  const WaitEnd end = act(memory);
+  PolledWords memory(slots.remote()->transport());
+  const WaitResult end = act(memory);
   memory.catch_up();
   return end;
 }
@@ -67,80 +67,80 @@ Status put_far(RemotePads& remote, int to, int channel, WaitLimits& waiting) {
 
 }  // namespace
 
-Status put_signal(const Slots& slots, int to, int channel, const Limits& limits) {
+Status put_signal(const SignalSlots& slots, int to, int channel, const Limits& limits) {
   if (Status wrong = check_source(slots, to, channel); !wrong.ok()) return wrong;
-  WaitLimits waiting = within(limits, slots.patience());
+  WaitLimits waiting = within(limits, slots.spin_policy());
   if (RemotePads* remote = remote_to(slots, to)) {
     const Status put = put_far(*remote, to, channel, waiting);
-    return put.is(StatusKind::kTimeout) ? late_put(slots, to, channel, waiting.waited()) : put;
+    return put.is(StatusKind::kTimeout) ? put_timeout(slots, to, channel, waiting.waited()) : put;
   }
   if (Status wrong = slots.check_reachable(to); !wrong.ok()) return wrong;
-  SharedMemory memory;
+  SharedWords memory;
   switch (put_in_slot(memory, slots.slot(to, channel, slots.rank()), waiting)) {
-    case WaitEnd::kDone: return {};
-    case WaitEnd::kFailed: return limits.failure.reason();
-    case WaitEnd::kTimeout: break;
+    case WaitResult::kDone: return {};
+    case WaitResult::kFailed: return limits.failure.reason();
+    case WaitResult::kTimeout: break;
   }
-  return late_put(slots, to, channel, waiting.waited());
+  return put_timeout(slots, to, channel, waiting.waited());
 }
 
-Status wait_signal(const Slots& slots, int from, int channel, const Limits& limits) {
+Status wait_signal(const SignalSlots& slots, int from, int channel, const Limits& limits) {
   if (Status wrong = check_source(slots, from, channel); !wrong.ok()) return wrong;
-  WaitLimits waiting = within(limits, slots.patience());
+  WaitLimits waiting = within(limits, slots.spin_policy());
   switch (in_own_memory(slots, [&](auto& memory) {
     return take_from_slot(memory, slots.slot(slots.rank(), channel, from), waiting);
   })) {
-    case WaitEnd::kDone: return {};
-    case WaitEnd::kFailed: return limits.failure.reason();
-    case WaitEnd::kTimeout: break;
+    case WaitResult::kDone: return {};
+    case WaitResult::kFailed: return limits.failure.reason();
+    case WaitResult::kTimeout: break;
   }
-  return late_wait(slots, from, channel, waiting.waited());
+  return wait_timeout(slots, from, channel, waiting.waited());
 }
 
-Result<bool> try_put_signal(const Slots& slots, int to, int channel) {
+Result<bool> try_put_signal(const SignalSlots& slots, int to, int channel) {
   if (Status wrong = check_target(slots, to, channel); !wrong.ok()) return wrong;
-  SharedMemory memory;
+  SharedWords memory;
   uint32_t seen = 0;
   return exchange_slot(memory, slots.slot(to, channel, slots.rank()), 0, &seen);
 }
 
-Result<bool> try_wait_signal(const Slots& slots, int from, int channel) {
+Result<bool> try_wait_signal(const SignalSlots& slots, int from, int channel) {
   if (Status wrong = check_source(slots, from, channel); !wrong.ok()) return wrong;
-  SharedMemory memory;
+  SharedWords memory;
   uint32_t seen = 0;
   return exchange_slot(memory, slots.slot(slots.rank(), channel, from), 1, &seen);
 }
 
-Status add_signal(const Pads& pads, int to, int channel, uint64_t amount) {
+Status add_signal(const SignalPads& pads, int to, int channel, uint64_t amount) {
   if (Status wrong = check_source(pads.slots(), to, channel); !wrong.ok()) return wrong;
   if (RemotePads* remote = remote_to(pads.slots(), to)) {
     return remote->add_to_counter(to, channel, amount, Deadline::never());
   }
   if (Status wrong = pads.slots().check_reachable(to); !wrong.ok()) return wrong;
-  SharedMemory memory;
+  SharedWords memory;
   add_to_counter(memory, pads.counter(to, channel, pads.rank()), amount);
   return {};
 }
 
-Status wait_for_value(const Pads& pads, int from, int channel, uint64_t value,
+Status wait_for_value(const SignalPads& pads, int from, int channel, uint64_t value,
                       const Limits& limits) {
   if (Status wrong = check_source(pads.slots(), from, channel); !wrong.ok()) return wrong;
-  WaitLimits waiting = within(limits, pads.patience());
-  const Watched<uint64_t> counter = pads.counter(pads.rank(), channel, from);
+  WaitLimits waiting = within(limits, pads.spin_policy());
+  const WaitWord<uint64_t> counter = pads.counter(pads.rank(), channel, from);
   switch (in_own_memory(pads.slots(), [&](auto& memory) {
     return wait_for_counter(memory, counter, value, waiting);
   })) {
-    case WaitEnd::kDone: return {};
-    case WaitEnd::kFailed: return limits.failure.reason();
-    case WaitEnd::kTimeout: break;
+    case WaitResult::kDone: return {};
+    case WaitResult::kFailed: return limits.failure.reason();
+    case WaitResult::kTimeout: break;
   }
-  return late_value(pads, from, channel, value, waiting.waited());
+  return counter_timeout(pads, from, channel, value, waiting.waited());
 }
 
-Result<uint64_t> counter_value(const Pads& pads, int from, int channel) {
+Result<uint64_t> counter_value(const SignalPads& pads, int from, int channel) {
   if (Status wrong = check_source(pads.slots(), from, channel); !wrong.ok()) return wrong;
-  return SharedMemory::load(pads.counter(pads.rank(), channel, from).value,
-                            std::memory_order_acquire);
+  return SharedWords::load(pads.counter(pads.rank(), channel, from).value,
+                           std::memory_order_acquire);
 }
 
 }  // namespace ashlar::symm

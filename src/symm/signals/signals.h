@@ -15,7 +15,7 @@
 #include "ashlar/deadline.h"
 #include "ashlar/status.h"
 #include "symm/core/failure.h"
-#include "symm/signals/pad.h"
+#include "symm/signals/signal_pad.h"
 
 namespace ashlar::symm {
 
@@ -26,20 +26,20 @@ struct Limits {
 };
 
 // Fills slot (channel, this rank) of `to`'s pad; waits while the signal before has not been taken.
-Status put_signal(const Slots& slots, int to, int channel, const Limits& limits);
+Status put_signal(const SignalSlots& slots, int to, int channel, const Limits& limits);
 // Empties slot (channel, `from`) of this rank's pad; waits until it is full.
-Status wait_signal(const Slots& slots, int from, int channel, const Limits& limits);
+Status wait_signal(const SignalSlots& slots, int from, int channel, const Limits& limits);
 
 // The same without waiting, by pointer only. False: the slot is still full, or still empty.
-Result<bool> try_put_signal(const Slots& slots, int to, int channel);
-Result<bool> try_wait_signal(const Slots& slots, int from, int channel);
+Result<bool> try_put_signal(const SignalSlots& slots, int to, int channel);
+Result<bool> try_wait_signal(const SignalSlots& slots, int from, int channel);
 
 // Adds to counter (channel, this rank) of `to`'s pad. Never waits, but for room on the way to
 // another machine.
-Status add_signal(const Pads& pads, int to, int channel, uint64_t amount);
+Status add_signal(const SignalPads& pads, int to, int channel, uint64_t amount);
 // Until counter (channel, `from`) of this rank's pad is `value` or more; it stays as it is.
-Status wait_for_value(const Pads& pads, int from, int channel, uint64_t value,
+Status wait_for_value(const SignalPads& pads, int from, int channel, uint64_t value,
                       const Limits& limits);
-Result<uint64_t> counter_value(const Pads& pads, int from, int channel);
+Result<uint64_t> counter_value(const SignalPads& pads, int from, int channel);
 
 }  // namespace ashlar::symm

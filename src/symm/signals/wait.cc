@@ -24,7 +24,7 @@ thread_local int waits_without_yield = 0;
 
 }  // namespace
 
-bool SharedMemory::yield() {
+bool SharedWords::yield() {
   if (waits_without_yield > 0) {
     --waits_without_yield;
     return false;
@@ -36,7 +36,7 @@ bool SharedMemory::yield() {
   return false;
 }
 
-void SharedMemory::sleep(const uint32_t* word, uint32_t seen, std::chrono::nanoseconds at_most) {
+void SharedWords::sleep(const uint32_t* word, uint32_t seen, std::chrono::nanoseconds at_most) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(at_most);
   const timespec limit{.tv_sec = static_cast<time_t>(seconds.count()),
                        .tv_nsec = static_cast<long>((at_most - seconds).count())};
@@ -44,18 +44,18 @@ void SharedMemory::sleep(const uint32_t* word, uint32_t seen, std::chrono::nanos
   ::syscall(SYS_futex, word, FUTEX_WAIT, seen, &limit, nullptr, 0);
 }
 
-void SharedMemory::wake_all(const uint32_t* word) {
+void SharedWords::wake_all(const uint32_t* word) {
   ::syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-Patience Patience::of(int world_size, int core_count) {
+SpinPolicy SpinPolicy::of(int world_size, int core_count) {
   // About twenty microseconds of either: longer than waking somebody takes, shorter than the
   // system's turns.
   if (world_size <= core_count) return {.spin_count = 600, .yield_count = 40};
   return {.spin_count = 0, .yield_count = 40};
 }
 
-Patience Patience::of(int world_size) {
+SpinPolicy SpinPolicy::of(int world_size) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
   if (::sched_getaffinity(0, sizeof cores, &cores) != 0) return of(world_size, 1);

@@ -21,34 +21,34 @@
 
 #include "ashlar/deadline.h"
 #include "symm/core/failure.h"
-#include "symm/core/shared_memory.h"
+#include "symm/core/shared_words.h"
 
 namespace ashlar::symm {
 
 // A word that ranks wait on, and how many of them sleep until it changes.
 template <typename T>
-struct Watched {
+struct WaitWord {
   T* value = nullptr;
   uint32_t* sleepers = nullptr;
 };
 
 // How long a waiter stays awake.
-struct Patience {
+struct SpinPolicy {
   int spin_count = 0;
   int yield_count = 0;
 
   // Spinning is for ranks that all have a core: with fewer cores it keeps those from running that
   // one waits for.
-  static Patience of(int world_size, int core_count);
+  static SpinPolicy of(int world_size, int core_count);
   // For this process, on the cores that it may use.
-  static Patience of(int world_size);
+  static SpinPolicy of(int world_size);
 };
 
 // What ends a wait before its time.
 struct WaitLimits {
   const Failure& failure;
   Deadline deadline;
-  Patience patience{};
+  SpinPolicy spin_policy{};
   // When spinning was given up for the first time, for messages: those that succeed before never
   // read a clock.
   Deadline::Clock::time_point began{};
@@ -56,7 +56,7 @@ struct WaitLimits {
   std::chrono::nanoseconds waited() const { return Deadline::Clock::now() - began; }
 };
 
-enum class WaitEnd { kDone, kTimeout, kFailed };
+enum class WaitResult { kDone, kTimeout, kFailed };
 
 // So many looks come without a pause: who is only as late as a line of the cache takes from one
 // core to another is not waited for longer than that.
@@ -65,30 +65,30 @@ inline constexpr int kEagerLooks = 100;
 // Failures are reported within the process only, and wake nobody.
 inline constexpr std::chrono::nanoseconds kLongestSleep = std::chrono::milliseconds(5);
 
-template <typename Memory, typename T>
-void wake_sleepers(Memory& memory, Watched<T> word) {
+template <typename Words, typename T>
+void wake_sleepers(Words& memory, WaitWord<T> word) {
   if (memory.load(word.sleepers, std::memory_order_seq_cst) != 0) {
-    memory.wake_all(half_to_sleep_on(word.value));
+    memory.wake_all(futex_word(word.value));
   }
 }
 
 // `attempt(T* seen)` tries to get what is waited for; if that fails, it says which value it saw.
-template <typename Memory, typename T, typename Attempt>
-WaitEnd wait_asleep(Memory& memory, Watched<T> word, Attempt attempt, WaitLimits& limits) {
+template <typename Words, typename T, typename Attempt>
+WaitResult wait_asleep(Words& memory, WaitWord<T> word, Attempt attempt, WaitLimits& limits) {
   memory.add(word.sleepers, uint32_t{1}, std::memory_order_seq_cst);
-  WaitEnd end = WaitEnd::kDone;
+  WaitResult end = WaitResult::kDone;
   T seen{};
   while (!attempt(&seen)) {
     if (limits.failure.has_happened()) {
-      end = WaitEnd::kFailed;
+      end = WaitResult::kFailed;
       break;
     }
     const std::chrono::nanoseconds left = limits.deadline.left();
     if (left.count() == 0) {
-      end = WaitEnd::kTimeout;
+      end = WaitResult::kTimeout;
       break;
     }
-    memory.sleep(half_to_sleep_on(word.value), static_cast<uint32_t>(seen),
+    memory.sleep(futex_word(word.value), static_cast<uint32_t>(seen),
                  std::min(left, kLongestSleep));
   }
   memory.add(word.sleepers, uint32_t{0} - 1, std::memory_order_seq_cst);
@@ -96,19 +96,19 @@ WaitEnd wait_asleep(Memory& memory, Watched<T> word, Attempt attempt, WaitLimits
 }
 
 // As above. Succeeds if the first attempt does, whatever the limits say.
-template <typename Memory, typename T, typename Attempt>
-WaitEnd wait_until(Memory& memory, Watched<T> word, Attempt attempt, WaitLimits& limits) {
+template <typename Words, typename T, typename Attempt>
+WaitResult wait_until(Words& memory, WaitWord<T> word, Attempt attempt, WaitLimits& limits) {
   T seen{};
-  if (attempt(&seen)) return WaitEnd::kDone;
-  for (int spin = 0; spin < limits.patience.spin_count; ++spin) {
+  if (attempt(&seen)) return WaitResult::kDone;
+  for (int spin = 0; spin < limits.spin_policy.spin_count; ++spin) {
     if (spin >= kEagerLooks) memory.pause();
-    if (attempt(&seen)) return WaitEnd::kDone;
+    if (attempt(&seen)) return WaitResult::kDone;
   }
   if (limits.began == Deadline::Clock::time_point()) limits.began = Deadline::Clock::now();
-  for (int turn = 0; turn < limits.patience.yield_count; ++turn) {
+  for (int turn = 0; turn < limits.spin_policy.yield_count; ++turn) {
     if (limits.failure.has_happened() || limits.deadline.has_passed()) break;
     const bool is_worth_it = memory.yield();
-    if (attempt(&seen)) return WaitEnd::kDone;
+    if (attempt(&seen)) return WaitResult::kDone;
     if (!is_worth_it) break;
   }
   return wait_asleep(memory, word, attempt, limits);

@@ -26,8 +26,7 @@
 #include "ashlar/store.h"
 #include "ashlar/unique_fd.h"
 #include "base/wire.h"
-#include "symm/stores/counter.h"
-#include "symm/stores/lifetime.h"
+#include "symm/stores/store_entry.h"
 
 namespace ashlar::symm {
 namespace {

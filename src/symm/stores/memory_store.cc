@@ -6,8 +6,7 @@
 
 #include "ashlar/store.h"
 #include "base/mutex.h"
-#include "symm/stores/counter.h"
-#include "symm/stores/lifetime.h"
+#include "symm/stores/store_entry.h"
 
 namespace ashlar::symm {
 namespace {

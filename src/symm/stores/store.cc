@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "base/text.h"
-#include "symm/stores/checked_look.h"
+#include "symm/stores/store_helpers.h"
 
 namespace ashlar::symm {
 namespace {
@@ -17,14 +17,14 @@ namespace {
 // that a hundred who wait are no burden to a store.
 constexpr std::chrono::microseconds kFirstStoreRest{50};
 constexpr std::chrono::milliseconds kLongestStoreRest{10};
-constexpr size_t kMostKeysNamed = 8;
+constexpr size_t kMaxKeysNamed = 8;
 
 Status missing_keys(std::span<const std::string> keys) {
   std::string named;
-  for (size_t i = 0; i < std::min(keys.size(), kMostKeysNamed); ++i) {
+  for (size_t i = 0; i < std::min(keys.size(), kMaxKeysNamed); ++i) {
     named += text(i == 0 ? "" : ", ", keys[i]);
   }
-  if (keys.size() > kMostKeysNamed) named += text(" and ", keys.size() - kMostKeysNamed, " more");
+  if (keys.size() > kMaxKeysNamed) named += text(" and ", keys.size() - kMaxKeysNamed, " more");
   return Status::timeout(text("not in the store before the deadline: ", named));
 }
 
@@ -42,7 +42,8 @@ Result<std::vector<std::string>> Store::multi_get(std::span<const std::string> k
   std::vector<std::string> missing(keys.begin(), keys.end());
   std::chrono::nanoseconds pause = kFirstStoreRest;
   while (!missing.empty()) {
-    Result<std::vector<std::optional<std::string>>> found = checked_look(*this, missing, deadline);
+    Result<std::vector<std::optional<std::string>>> found =
+        checked_try_get(*this, missing, deadline);
     if (!found.ok()) return found.status();
     std::vector<size_t> places_left;
     std::vector<std::string> left;

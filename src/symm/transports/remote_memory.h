@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "symm/backends/backend.h"
-#include "symm/transports/remotes.h"
+#include "symm/transports/remote_ranks.h"
 
 namespace ashlar::symm {
 
@@ -20,16 +20,16 @@ class RemoteMemory {
  public:
   // What is this rank's: others reach it until this is gone.
   struct Own {
-    std::shared_ptr<Memory> memory{};  // also owned by the block, and by tables of peers
-    std::unique_ptr<Region> region{};  // goes first
+    std::shared_ptr<MappedMemory> memory{};  // also owned by the block, and by tables of peers
+    std::unique_ptr<Region> region{};        // goes first
   };
 
   // `regions`: by rank, null for those on this machine.
-  RemoteMemory(std::shared_ptr<const Remotes> remotes, Own own,
+  RemoteMemory(std::shared_ptr<const RemoteRanks> remotes, Own own,
                std::vector<std::unique_ptr<RemoteRegion>> regions)
       : remotes_(std::move(remotes)), own_(std::move(own)), regions_(std::move(regions)) {}
 
-  const Remotes& remotes() const { return *remotes_; }
+  const RemoteRanks& remotes() const { return *remotes_; }
   bool contains(int rank) const { return remotes_->contains(rank); }
 
   // REQUIRES, here and below: contains(rank). Seen by nobody before `quiet`.
@@ -73,7 +73,8 @@ class RemoteMemory {
     return {};
   }
 
-  const std::shared_ptr<const Remotes> remotes_;  // also owned by the circle, and by others like it
+  const std::shared_ptr<const RemoteRanks>
+      remotes_;  // also owned by the circle, and by others like it
   const Own own_;
   const std::vector<std::unique_ptr<RemoteRegion>> regions_;
 };

@@ -89,8 +89,8 @@ struct RemotePeer {
 class ASHLAR_EXPORT Transport {
  public:
   // What fits a record in the store.
-  static constexpr size_t kMostAddressBytes = 4096;
-  static constexpr size_t kMostKeyBytes = 4096;
+  static constexpr size_t kMaxAddressBytes = 4096;
+  static constexpr size_t kMaxKeyBytes = 4096;
 
   Transport() = default;
   virtual ~Transport();

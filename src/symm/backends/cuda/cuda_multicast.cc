@@ -60,7 +60,7 @@ Status CudaMulticast::add_device(Object object) {
   return entry.ok() ? device_.add_to_multicast(entry->handle) : entry.status();
 }
 
-Status CudaMulticast::bind(Object object, const std::shared_ptr<Memory>& memory) {
+Status CudaMulticast::bind(Object object, const std::shared_ptr<MappedMemory>& memory) {
   const Result<Entry> entry = find(object);
   if (!entry.ok()) return entry.status();
   if (memory->bytes() != entry->shape.bytes) {

@@ -27,7 +27,7 @@ class CudaMulticast final : public MulticastDriver {
   Result<FabricHandle> export_fabric(Object object) override;
   Result<Object> import_fabric(const FabricHandle& handle, const Shape& shape) override;
   Status add_device(Object object) override;
-  Status bind(Object object, const std::shared_ptr<Memory>& memory) override;
+  Status bind(Object object, const std::shared_ptr<MappedMemory>& memory) override;
   Result<std::byte*> map(Object object) override;
   Status unmap(Object object, std::byte* at) override;
   Status unbind(Object object) override;

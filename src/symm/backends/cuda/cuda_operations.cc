@@ -18,7 +18,9 @@ namespace {
 
 using kernels::End;
 
-uint64_t address_of(const Memory& memory) { return reinterpret_cast<uint64_t>(memory.base()); }
+uint64_t address_of(const MappedMemory& memory) {
+  return reinterpret_cast<uint64_t>(memory.base());
+}
 
 void copy_rows(const kernels::Record& record, const AllToAllV& rows) {
   if (record.has_rows == 0) return;
@@ -38,28 +40,29 @@ void write_shares(kernels::Record& record, const std::vector<Share>& shares) {
 
 Result<std::unique_ptr<Operations>> CudaOperations::make(const Means& means,
                                                          const OperationsOptions& options) {
-  const int world_size = options.seat.world_size;
+  const int world_size = options.rank_info.world_size;
   if (world_size > static_cast<int>(kernels::kMostRanks)) {
     return Status::unsupported(text("a group of ", world_size, " ranks on CUDA devices: kernels ",
                                     "reach ", kernels::kMostRanks, " at most"));
   }
   std::vector<std::byte*> bases;
   for (int rank = 0; rank < world_size; ++rank) bases.push_back(options.pads->pad(rank));
-  Result<Pads> pads = Pads::over(options.seat.rank, options.channel_count, std::move(bases));
+  Result<SignalPads> pads =
+      SignalPads::over(options.rank_info.rank, options.channel_count, std::move(bases));
   if (!pads.ok()) return pads.status();
   if (Status remote = pads->slots().check_all_reachable(); !remote.ok()) return remote;
   Result<PinnedPool::Piece<kernels::Board>> board = means.kernels.pinned().take_board();
   if (!board.ok()) return board.status();
-  Result<std::shared_ptr<Memory>> desk =
+  Result<std::shared_ptr<MappedMemory>> desk =
       means.backend.allocate(sizeof(kernels::Desk), sizeof(kernels::Desk));
   if (!desk.ok()) return desk.status();
   return std::unique_ptr<Operations>(
       new CudaOperations(means, options, *std::move(pads), *std::move(board), *std::move(desk)));
 }
 
-CudaOperations::CudaOperations(const Means& means, const OperationsOptions& options, Pads pads,
-                               PinnedPool::Piece<kernels::Board> board,
-                               std::shared_ptr<Memory> desk)
+CudaOperations::CudaOperations(const Means& means, const OperationsOptions& options,
+                               SignalPads pads, PinnedPool::Piece<kernels::Board> board,
+                               std::shared_ptr<MappedMemory> desk)
     : DeviceOperations(means.kernels.device(), options),
       device_(means.kernels.device()),
       kernels_(means.kernels),
@@ -67,19 +70,19 @@ CudaOperations::CudaOperations(const Means& means, const OperationsOptions& opti
       pads_(std::move(pads)),
       board_(std::move(board)),
       desk_(std::move(desk)) {
-  options_.failure->watch_by(&board_->has_failed);
+  options_.failure->add_flag(&board_->has_failed);
 }
 
 CudaOperations::~CudaOperations() { options_.failure->unwatch(&board_->has_failed); }
 
 // --- calls --------------------------------------------------------------------------------------
 
-Status CudaOperations::run(const Signal& what, const When& when) {
+Status CudaOperations::run(const Signal& what, const RunOptions& run_options) {
   if (Status wrong = check(pads_, what); !wrong.ok()) return wrong;
-  return submit(plan_for(pads_, what), nullptr, when);
+  return submit(plan_for(pads_, what), nullptr, run_options);
 }
 
-Status CudaOperations::run(const Collective& what, const When& when) {
+Status CudaOperations::run(const Collective& what, const RunOptions& run_options) {
   if (Status wrong = check(team(), what); !wrong.ok()) return wrong;
   if (Status wrong =
           check_usable(std::visit([](const auto& each) { return elsewhere_of(each); }, what));
@@ -88,7 +91,7 @@ Status CudaOperations::run(const Collective& what, const When& when) {
   }
   const Result<Plan> plan = plan_for(team(), as_can_be(what));
   if (!plan.ok()) return plan.status();
-  return submit(*plan, std::get_if<AllToAllV>(&what), when);
+  return submit(*plan, std::get_if<AllToAllV>(&what), run_options);
 }
 
 Collective CudaOperations::as_can_be(Collective what) const {
@@ -107,7 +110,7 @@ Collective CudaOperations::as_can_be(Collective what) const {
   return what;
 }
 
-Status CudaOperations::check_usable(const Elsewhere& other) {
+Status CudaOperations::check_usable(const ExternalBuffer& other) {
   if (other.address == nullptr || other.bytes == 0) return {};
   const AddressRange range{DeviceAddress(reinterpret_cast<uint64_t>(other.address)), other.bytes};
   const Status usable = device_.check_access(range, Access::kReadWrite);
@@ -136,18 +139,21 @@ Status CudaOperations::finish(StreamId stream) {
 
 // --- launching ----------------------------------------------------------------------------------
 
-Status CudaOperations::submit(const Plan& plan, const AllToAllV* rows, const When& when) {
+Status CudaOperations::submit(const Plan& plan, const AllToAllV* rows,
+                              const RunOptions& run_options) {
   if (Status before = take_bad_end(); !before.ok()) return before;
-  return when.stream ? submit_in_stream(plan, rows, when) : run_now(plan, rows, when);
+  return run_options.stream ? submit_in_stream(plan, rows, run_options)
+                            : run_now(plan, rows, run_options);
 }
 
-Result<CudaOperations::Places> CudaOperations::places_for(const Plan& plan, const When& when) {
+Result<CudaOperations::Places> CudaOperations::places_for(const Plan& plan,
+                                                          const RunOptions& run_options) {
   Places places;
   using std::chrono::milliseconds;
   using std::chrono::nanoseconds;
   // What does not fit is centuries.
-  if (when.timeout < std::chrono::duration_cast<milliseconds>(nanoseconds::max())) {
-    places.timeout_ns = static_cast<uint64_t>(nanoseconds(when.timeout).count());
+  if (run_options.timeout < std::chrono::duration_cast<milliseconds>(nanoseconds::max())) {
+    places.timeout_ns = static_cast<uint64_t>(nanoseconds(run_options.timeout).count());
   }
   if (plan.scratch_bytes == 0) return places;
   const Result<uint64_t> scratch = scratch_of(plan.scratch_bytes);
@@ -163,18 +169,19 @@ Result<uint64_t> CudaOperations::scratch_of(size_t bytes) {
   const size_t largest = scratches_.empty() ? 0 : scratches_.back()->bytes();
   if (bytes > largest) {
     const RelaxedCapture relaxed(device_);
-    Result<std::shared_ptr<Memory>> made = backend_.allocate(std::max(bytes, 2 * largest), 0);
+    Result<std::shared_ptr<MappedMemory>> made = backend_.allocate(std::max(bytes, 2 * largest), 0);
     if (!made.ok()) return made.status();
     scratches_.push_back(*std::move(made));
   }
   return address_of(*scratches_.back());
 }
 
-Status CudaOperations::submit_in_stream(const Plan& plan, const AllToAllV* rows, const When& when) {
-  if (Status capture = refuse_capture(device_, *when.stream); !capture.ok()) return capture;
-  Result<Places> places = places_for(plan, when);
+Status CudaOperations::submit_in_stream(const Plan& plan, const AllToAllV* rows,
+                                        const RunOptions& run_options) {
+  if (Status capture = refuse_capture(device_, *run_options.stream); !capture.ok()) return capture;
+  Result<Places> places = places_for(plan, run_options);
   if (!places.ok()) return places.status();
-  Result<std::unique_ptr<UpToEvent>> end = UpToEvent::make(device_);
+  Result<std::unique_ptr<EventCompletion>> end = EventCompletion::make(device_);
   if (!end.ok()) return end.status();
   std::shared_ptr<Record> record;  // also of the host's function behind the kernels
   if (rows != nullptr) {
@@ -193,18 +200,19 @@ Status CudaOperations::submit_in_stream(const Plan& plan, const AllToAllV* rows,
     }
     return device_.record_event((*end)->event(), stream);
   };
-  const Status launched = put_in(*when.stream, {put, plan.is_ordered});
+  const Status launched = put_in(*run_options.stream, {put, plan.is_ordered});
   if (!launched.ok()) {
     // Some of it may be in the stream.
-    (void)device_.record_event((*end)->event(), *when.stream).ok();
+    (void)device_.record_event((*end)->event(), *run_options.stream).ok();
     if (record != nullptr) record->abandon();
   }
-  when.in_flight->add(*std::move(end));
+  run_options.in_flight->add(*std::move(end));
   return or_lost(launched);
 }
 
-Status CudaOperations::run_now(const Plan& plan, const AllToAllV* rows, const When& when) {
-  Result<Places> places = places_for(plan, when);
+Status CudaOperations::run_now(const Plan& plan, const AllToAllV* rows,
+                               const RunOptions& run_options) {
+  Result<Places> places = places_for(plan, run_options);
   if (!places.ok()) return places.status();
   for (;;) {
     Result<Record> record = kernels_.pinned().take_record();
@@ -230,12 +238,12 @@ Status CudaOperations::run_now(const Plan& plan, const AllToAllV* rows, const Wh
   }
 }
 
-kernels::Common CudaOperations::own(kernels::Common seat, const Places& places) const {
-  seat.board = board_.address();
-  seat.desk = address_of(*desk_);
-  seat.record = places.record;
-  seat.timeout_ns = places.timeout_ns;
-  return seat;
+kernels::Common CudaOperations::own(kernels::Common rank_info, const Places& places) const {
+  rank_info.board = board_.address();
+  rank_info.desk = address_of(*desk_);
+  rank_info.record = places.record;
+  rank_info.timeout_ns = places.timeout_ns;
+  return rank_info;
 }
 
 Status CudaOperations::launch(const Plan& plan, const Places& places, StreamId stream) {
@@ -296,7 +304,7 @@ std::optional<uint32_t> CudaOperations::untold_end() const {
   return state == next ? std::optional(next) : std::nullopt;
 }
 
-bool CudaOperations::has_ended_badly() {
+bool CudaOperations::has_failed_work() {
   return std::atomic_ref(board_->has_cut).load(std::memory_order_acquire) != 0;
 }
 
@@ -305,19 +313,19 @@ Status CudaOperations::status_of(const kernels::Ending& ending) {
     case End::kNone: return {};
     case End::kFailed: return options_.failure->reason();
     case End::kTimeout: break;
-    default: return status_of_disagreement(ending, options_.seat.rank);
+    default: return status_of_disagreement(ending, options_.rank_info.rank);
   }
   // The pad as it is now: the kernel could not describe it.
   const size_t bytes = options_.pads->pad_bytes();
   std::vector<PadLine> copy(bytes / sizeof(PadLine));
-  const DeviceAddress at(reinterpret_cast<uint64_t>(options_.pads->pad(options_.seat.rank)));
+  const DeviceAddress at(reinterpret_cast<uint64_t>(options_.pads->pad(options_.rank_info.rank)));
   const Status copied = own_streams_.run(
       [&](StreamId stream) { return device_.copy_to_host(copy.data(), at, bytes, stream); });
   if (!copied.ok()) return or_lost(copied);
-  std::vector<std::byte*> bases(static_cast<size_t>(options_.seat.world_size));
-  bases[static_cast<size_t>(options_.seat.rank)] = reinterpret_cast<std::byte*>(copy.data());
-  const Result<Pads> pads =
-      Pads::over(options_.seat.rank, options_.channel_count, std::move(bases));
+  std::vector<std::byte*> bases(static_cast<size_t>(options_.rank_info.world_size));
+  bases[static_cast<size_t>(options_.rank_info.rank)] = reinterpret_cast<std::byte*>(copy.data());
+  const Result<SignalPads> pads =
+      SignalPads::over(options_.rank_info.rank, options_.channel_count, std::move(bases));
   return pads.ok() ? status_of_timeout(ending, *pads) : pads.status();
 }
 

@@ -34,23 +34,25 @@ class CudaOperations final : public DeviceOperations {
                                                   const OperationsOptions& options);
   ~CudaOperations() override;
 
-  Status store_words(const Peers& peers, const WordStore& what, const When& when) override;
-  Status spread(const Peers& peers, const Spread& what, const When& when) override;
-  Status run(const Signal& what, const When& when) override;
-  Status run(const Collective& what, const When& when) override;
+  Status store_words(const PeerTable& peers, const WordFillRequest& what,
+                     const RunOptions& run_options) override;
+  Status multicast_put(const PeerTable& peers, const MulticastPut& what,
+                       const RunOptions& run_options) override;
+  Status run(const Signal& what, const RunOptions& run_options) override;
+  Status run(const Collective& what, const RunOptions& run_options) override;
   Result<uint64_t> counter_value(int from, int channel) override;
   Status finish(StreamId stream) override;
-  bool has_ended_badly() override;
+  bool has_failed_work() override;
 
  private:
   using Record = PinnedPool::Piece<kernels::Record>;
 
-  CudaOperations(const Means& means, const OperationsOptions& options, Pads pads,
-                 PinnedPool::Piece<kernels::Board> board, std::shared_ptr<Memory> desk);
+  CudaOperations(const Means& means, const OperationsOptions& options, SignalPads pads,
+                 PinnedPool::Piece<kernels::Board> board, std::shared_ptr<MappedMemory> desk);
 
   Team team() { return {.pads = pads_, .order = unused_, .channel = options_.channel_count - 1}; }
   // kInvalidArgument: the device may not read and write it.
-  Status check_usable(const Elsewhere& other);
+  Status check_usable(const ExternalBuffer& other);
   // Without the address of multicast where there is no kernel that could use it.
   Collective as_can_be(Collective what) const;
 
@@ -62,17 +64,18 @@ class CudaOperations final : public DeviceOperations {
     uint64_t timeout_ns = 0;
   };
   Status launch(const Plan& plan, const Places& places, StreamId stream);
-  kernels::Common own(kernels::Common seat, const Places& places) const;
+  kernels::Common own(kernels::Common rank_info, const Places& places) const;
   // `rows`: where an all-to-all-v says what came; null: it is none.
-  Status submit(const Plan& plan, const AllToAllV* rows, const When& when);
-  Status submit_in_stream(const Plan& plan, const AllToAllV* rows, const When& when);
-  Status run_now(const Plan& plan, const AllToAllV* rows, const When& when);
-  Result<Places> places_for(const Plan& plan, const When& when);
+  Status submit(const Plan& plan, const AllToAllV* rows, const RunOptions& run_options);
+  Status submit_in_stream(const Plan& plan, const AllToAllV* rows, const RunOptions& run_options);
+  Status run_now(const Plan& plan, const AllToAllV* rows, const RunOptions& run_options);
+  Result<Places> places_for(const Plan& plan, const RunOptions& run_options);
   Result<uint64_t> scratch_of(size_t bytes) ASHLAR_EXCLUDES(mutex_);
 
   // --- cuda_stores.cc: what is no part of the group's work
   // Puts it into the stream, or into one of its own, and waits.
-  Status run_alone(const std::function<Status(StreamId stream)>& launch, const When& when);
+  Status run_alone(const std::function<Status(StreamId stream)>& launch,
+                   const RunOptions& run_options);
 
   // What ended badly in a stream and was not told yet; told now.
   Status take_bad_end() ASHLAR_EXCLUDES(mutex_);
@@ -83,14 +86,14 @@ class CudaOperations final : public DeviceOperations {
   gpu::GpuDevice& device_;
   CudaKernels& kernels_;
   Backend& backend_;
-  const Pads pads_;    // addresses of the device: the host looks at none of it
-  OrderGuard unused_;  // the order is kept by streams, and by kernels
+  const SignalPads pads_;  // addresses of the device: the host looks at none of it
+  OrderGuard unused_;      // the order is kept by streams, and by kernels
   const PinnedPool::Piece<kernels::Board> board_;
-  const std::shared_ptr<Memory> desk_;  // also its backend's, as all memory is
+  const std::shared_ptr<MappedMemory> desk_;  // also its backend's, as all memory is
 
   Mutex mutex_;
   // The last is the largest; others may still be in use by work in streams.
-  std::vector<std::shared_ptr<Memory>> scratches_ ASHLAR_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<MappedMemory>> scratches_ ASHLAR_GUARDED_BY(mutex_);
 };
 
 }  // namespace ashlar::symm

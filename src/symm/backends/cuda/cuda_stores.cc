@@ -13,16 +13,19 @@ uint64_t address_at(const std::byte* memory) { return reinterpret_cast<uint64_t>
 
 }  // namespace
 
-Status CudaOperations::store_words(const Peers& peers, const WordStore& what, const When& when) {
+Status CudaOperations::store_words(const PeerTable& peers, const WordFillRequest& what,
+                                   const RunOptions& run_options) {
   kernels::StoreArguments arguments{};
   arguments.at = address_at(peers.pad(what.rank) + what.place);
   arguments.count = what.count;
   arguments.value = what.value;
-  return run_alone([&](StreamId stream) { return kernels_.launch(arguments, stream); }, when);
+  return run_alone([&](StreamId stream) { return kernels_.launch(arguments, stream); },
+                   run_options);
 }
 
 // What is left over goes as copies: no kernel is worth a few bytes.
-Status CudaOperations::spread(const Peers& peers, const Spread& what, const When& when) {
+Status CudaOperations::multicast_put(const PeerTable& peers, const MulticastPut& what,
+                                     const RunOptions& run_options) {
   if (Status wrong = check_usable(elsewhere_of(what)); !wrong.ok()) return wrong;
   kernels::MultimemArguments through{};
   through.is_alone = 1;
@@ -39,7 +42,7 @@ Status CudaOperations::spread(const Peers& peers, const Spread& what, const When
         return launched;
       }
     }
-    for (int rank = 0; rank < options_.seat.world_size && !rest.empty(); ++rank) {
+    for (int rank = 0; rank < options_.rank_info.world_size && !rest.empty(); ++rank) {
       const std::byte* to = peers.buffer(rank) + what.place + through.bytes;
       if (to == rest.data()) continue;
       Status copied = device_.copy(DeviceAddress(address_at(to)),
@@ -48,21 +51,21 @@ Status CudaOperations::spread(const Peers& peers, const Spread& what, const When
     }
     return {};
   };
-  return run_alone(launch, when);
+  return run_alone(launch, run_options);
 }
 
 Status CudaOperations::run_alone(const std::function<Status(StreamId stream)>& launch,
-                                 const When& when) {
-  if (!when.stream) return or_lost(own_streams_.run(launch));
-  if (Status capture = refuse_capture(device_, *when.stream); !capture.ok()) {
+                                 const RunOptions& run_options) {
+  if (!run_options.stream) return or_lost(own_streams_.run(launch));
+  if (Status capture = refuse_capture(device_, *run_options.stream); !capture.ok()) {
     return or_lost(capture);
   }
-  Result<std::unique_ptr<UpToEvent>> end = UpToEvent::make(device_);
+  Result<std::unique_ptr<EventCompletion>> end = EventCompletion::make(device_);
   if (!end.ok()) return or_lost(end.status());
   // Some of it may be in the stream, also if the rest could not be.
-  const Status launched = launch(*when.stream);
-  const Status recorded = device_.record_event((*end)->event(), *when.stream);
-  when.in_flight->add(*std::move(end));
+  const Status launched = launch(*run_options.stream);
+  const Status recorded = device_.record_event((*end)->event(), *run_options.stream);
+  run_options.in_flight->add(*std::move(end));
   return or_lost(launched.ok() ? recorded : launched);
 }
 

@@ -29,17 +29,18 @@ std::vector<int> missing_in(const kernels::Ending& ending, int world_size) {
 
 }  // namespace
 
-Status status_of_timeout(const kernels::Ending& ending, const Pads& pads) {
+Status status_of_timeout(const kernels::Ending& ending, const SignalPads& pads) {
   const std::chrono::nanoseconds waited(ending.waited_ns);
   const int peer = static_cast<int>(ending.rank);
   const int channel = static_cast<int>(ending.channel);
   switch (ending.act) {
-    case kernels::Act::kPut: return late_put(pads.slots(), peer, channel, waited);
-    case kernels::Act::kWait: return late_wait(pads.slots(), peer, channel, waited);
-    case kernels::Act::kWaitForValue: return late_value(pads, peer, channel, ending.value, waited);
+    case kernels::Act::kPut: return put_timeout(pads.slots(), peer, channel, waited);
+    case kernels::Act::kWait: return wait_timeout(pads.slots(), peer, channel, waited);
+    case kernels::Act::kWaitForValue:
+      return counter_timeout(pads, peer, channel, ending.value, waited);
     default: break;
   }
-  return late_barrier(pads, channel, missing_in(ending, pads.world_size()), waited);
+  return barrier_timeout(pads, channel, missing_in(ending, pads.world_size()), waited);
 }
 
 Status status_of_disagreement(const kernels::Ending& ending, int rank) {

@@ -16,14 +16,14 @@ using kernels::ReduceTo;
 
 uint64_t address_of(const std::byte* memory) { return reinterpret_cast<uint64_t>(memory); }
 
-kernels::Common seat_of(const Pads& pads) {
+kernels::Common seat_of(const SignalPads& pads) {
   kernels::Common own{};
   own.rank = static_cast<uint32_t>(pads.rank());
   own.world_size = static_cast<uint32_t>(pads.world_size());
   return own;
 }
 
-kernels::MeetArguments meeting_on(const Pads& pads, int channel) {
+kernels::MeetArguments meeting_on(const SignalPads& pads, int channel) {
   kernels::MeetArguments meeting{};
   meeting.own = seat_of(pads);
   meeting.channel = static_cast<uint32_t>(channel);
@@ -204,7 +204,7 @@ Plan plan_two_shot(const Team& team, const AllReduce& request, size_t bytes) {
   return planner.finish();
 }
 
-Result<Plan> plan(const Team& team, const ChosenAllReduce& each) {
+Result<Plan> plan(const Team& team, const ThresholdAllReduce& each) {
   const AllReduce& request = each.request;
   const size_t bytes = reduced_bytes(request);
   return bytes <= each.one_shot_bytes ? plan_one_shot(team, request, bytes)
@@ -342,7 +342,7 @@ Result<Plan> plan(const Team& team, const MultimemAllGather& each) {
   return planner.finish();
 }
 
-kernels::SignalArguments signal_on(const Pads& pads, const PadLine& line) {
+kernels::SignalArguments signal_on(const SignalPads& pads, const PadLine& line) {
   kernels::SignalArguments signal{};
   signal.own = seat_of(pads);
   signal.line = reinterpret_cast<uint64_t>(&line);
@@ -362,7 +362,7 @@ kernels::Act act_of(Signal::Kind kind) {
 
 }  // namespace
 
-Plan plan_for(const Pads& pads, const Signal& what) {
+Plan plan_for(const SignalPads& pads, const Signal& what) {
   Plan plan;
   if (what.kind == Signal::Kind::kBarrier) {
     plan.is_ordered = true;
@@ -381,7 +381,7 @@ Plan plan_for(const Pads& pads, const Signal& what) {
   return plan;
 }
 
-Plan plan_to_look(const Pads& pads, int from, int channel) {
+Plan plan_to_look(const SignalPads& pads, int from, int channel) {
   kernels::SignalArguments look = signal_on(pads, pads.line(pads.rank(), channel, from));
   look.act = kernels::Act::kLook;
   Plan plan;

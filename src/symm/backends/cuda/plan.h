@@ -40,8 +40,8 @@ struct Plan {
 };
 
 // REQUIRES: checked (operations.h); addresses are the device's.
-Plan plan_for(const Pads& pads, const Signal& what);
-Plan plan_to_look(const Pads& pads, int from, int channel);
+Plan plan_for(const SignalPads& pads, const Signal& what);
+Plan plan_to_look(const SignalPads& pads, int from, int channel);
 Result<Plan> plan_for(const Team& team, const Collective& what);
 
 }  // namespace ashlar::symm

@@ -42,7 +42,7 @@ Result<std::byte*> AddressTables::take() {
   }
   if (slabs_.empty() || slabs_.back()->bytes() - begun_bytes_ < table_bytes_) {
     const RelaxedCapture relaxed(device_);
-    Result<std::shared_ptr<Memory>> slab = backend_.allocate(table_bytes_, 0);
+    Result<std::shared_ptr<MappedMemory>> slab = backend_.allocate(table_bytes_, 0);
     if (!slab.ok()) return slab.status();
     slabs_.push_back(*std::move(slab));
     begun_bytes_ = 0;

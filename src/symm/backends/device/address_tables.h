@@ -54,7 +54,7 @@ class AddressTables {
   OwnStreams streams_;
 
   Mutex mutex_;
-  std::vector<std::shared_ptr<Memory>> slabs_ ASHLAR_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<MappedMemory>> slabs_ ASHLAR_GUARDED_BY(mutex_);
   size_t begun_bytes_ ASHLAR_GUARDED_BY(mutex_) = 0;  // of the last slab
   std::vector<std::byte*> idle_ ASHLAR_GUARDED_BY(mutex_);
 };

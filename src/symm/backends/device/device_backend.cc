@@ -15,10 +15,10 @@ namespace {
 
 // One extent, mapped at addresses of its own. Nothing waits for work here: what ranks do together
 // is waited for by handles and groups (in_flight.h), and a user's own work is the user's.
-class MappedExtent final : public Memory {
+class MappedExtent final : public MappedMemory {
  public:
   MappedExtent(Device& device, ExtentId extent, AddressRange range, Status no_fabric)
-      : Memory(reinterpret_cast<std::byte*>(range.begin.value()), range.bytes),
+      : MappedMemory(reinterpret_cast<std::byte*>(range.begin.value()), range.bytes),
         device_(device),
         extent_(extent),
         range_(range),
@@ -56,7 +56,7 @@ Result<std::unique_ptr<Backend>> DeviceBackend::over(Device& device,
   return std::unique_ptr<Backend>(new DeviceBackend(device, std::move(multicast)));
 }
 
-Result<std::shared_ptr<Memory>> DeviceBackend::allocate(size_t bytes, size_t zero_bytes) {
+Result<std::shared_ptr<MappedMemory>> DeviceBackend::allocate(size_t bytes, size_t zero_bytes) {
   const std::optional<uint64_t> rounded =
       try_align_up(std::max<uint64_t>(bytes, 1), uint64_t{granularity_bytes()});
   if (!rounded) {
@@ -64,7 +64,7 @@ Result<std::shared_ptr<Memory>> DeviceBackend::allocate(size_t bytes, size_t zer
   }
   Result<Created> created = create(*rounded);
   if (!created.ok()) return created.status();
-  Result<std::shared_ptr<Memory>> mapped = map(*std::move(created), *rounded);
+  Result<std::shared_ptr<MappedMemory>> mapped = map(*std::move(created), *rounded);
   if (!mapped.ok() || zero_bytes == 0) return mapped;
   const DeviceAddress base(reinterpret_cast<uint64_t>((*mapped)->base()));
   if (Status zeroed = zero(base, zero_bytes); !zeroed.ok()) return zeroed;
@@ -101,7 +101,7 @@ size_t DeviceBackend::granularity_bytes() const {
   return std::max(own, multicast_->granularity_bytes());
 }
 
-Result<std::shared_ptr<Memory>> DeviceBackend::map(Created created, size_t bytes) {
+Result<std::shared_ptr<MappedMemory>> DeviceBackend::map(Created created, size_t bytes) {
   const ExtentId extent = created.extent;
   const Result<DeviceAddress> at = device_.reserve(bytes);
   if (!at.ok()) {
@@ -113,7 +113,7 @@ Result<std::shared_ptr<Memory>> DeviceBackend::map(Created created, size_t bytes
   if (mapped.ok()) {
     mapped = device_.set_access(range, device_.properties().index, Access::kReadWrite);
     if (mapped.ok()) {
-      return std::shared_ptr<Memory>(
+      return std::shared_ptr<MappedMemory>(
           std::make_shared<MappedExtent>(device_, extent, range, std::move(created.no_fabric)));
     }
     (void)device_.unmap(range).ok();
@@ -134,16 +134,16 @@ Status DeviceBackend::zero(DeviceAddress at, size_t bytes) {
   return done.ok() ? destroyed : done;
 }
 
-ExtentId DeviceBackend::extent_of(const Memory& memory) {
+ExtentId DeviceBackend::extent_of(const MappedMemory& memory) {
   return static_cast<const MappedExtent&>(memory).extent();
 }
 
-Result<UniqueFd> DeviceBackend::export_fd(const Memory& memory) {
+Result<UniqueFd> DeviceBackend::export_fd(const MappedMemory& memory) {
   const auto& own = static_cast<const MappedExtent&>(memory);
   return own.device().export_fd(own.extent());
 }
 
-Result<std::shared_ptr<Memory>> DeviceBackend::import_fd(UniqueFd fd, size_t bytes) {
+Result<std::shared_ptr<MappedMemory>> DeviceBackend::import_fd(UniqueFd fd, size_t bytes) {
   return map_imported(device_.import_fd(fd.get(), bytes), bytes);
 }
 
@@ -161,20 +161,20 @@ Status DeviceBackend::fabric_availability() const {
   return device_.properties().can_export_fabric ? Status() : cannot("fabric handles");
 }
 
-Result<FabricHandle> DeviceBackend::export_fabric(const Memory& memory) {
+Result<FabricHandle> DeviceBackend::export_fabric(const MappedMemory& memory) {
   const auto& own = static_cast<const MappedExtent&>(memory);
   if (!own.no_fabric().ok()) return own.no_fabric();
   return own.device().export_fabric(own.extent());
 }
 
-Result<std::shared_ptr<Memory>> DeviceBackend::import_fabric(const FabricHandle& handle,
-                                                             size_t bytes) {
+Result<std::shared_ptr<MappedMemory>> DeviceBackend::import_fabric(const FabricHandle& handle,
+                                                                   size_t bytes) {
   return map_imported(device_.import_fabric(handle, bytes), bytes);
 }
 
 // The driver cannot tell how large it is, but a mapping that is larger than what is there fails.
-Result<std::shared_ptr<Memory>> DeviceBackend::map_imported(const Result<ExtentId>& extent,
-                                                            size_t bytes) {
+Result<std::shared_ptr<MappedMemory>> DeviceBackend::map_imported(const Result<ExtentId>& extent,
+                                                                  size_t bytes) {
   if (extent.status().is(StatusKind::kInvalidArgument)) {
     return Status::format(
         text("what came is no symmetric memory of ", bytes, " bytes: ", extent.status().message()));
@@ -184,7 +184,7 @@ Result<std::shared_ptr<Memory>> DeviceBackend::map_imported(const Result<ExtentI
 }
 
 // Another device of this process has addresses that are good for that one alone.
-Result<std::shared_ptr<Memory>> DeviceBackend::adopt(std::shared_ptr<Memory> lent) {
+Result<std::shared_ptr<MappedMemory>> DeviceBackend::adopt(std::shared_ptr<MappedMemory> lent) {
   const auto* own = dynamic_cast<const MappedExtent*>(lent.get());
   if (own == nullptr) return Status::format("what was lent is no memory of a device");
   if (&own->device() == &device_) return lent;

@@ -24,18 +24,19 @@ class DeviceBackend final : public Backend {
 
   std::string_view name() const override { return device_.properties().backend; }
   DeviceUuid device() const override { return device_.properties().uuid; }
-  Result<std::shared_ptr<Memory>> allocate(size_t bytes, size_t zero_bytes) override;
-  Result<UniqueFd> export_fd(const Memory& memory) override;
-  Result<std::shared_ptr<Memory>> import_fd(UniqueFd fd, size_t bytes) override;
+  Result<std::shared_ptr<MappedMemory>> allocate(size_t bytes, size_t zero_bytes) override;
+  Result<UniqueFd> export_fd(const MappedMemory& memory) override;
+  Result<std::shared_ptr<MappedMemory>> import_fd(UniqueFd fd, size_t bytes) override;
   Status fd_availability() const override;
   Status fabric_availability() const override;
-  Result<FabricHandle> export_fabric(const Memory& memory) override;
-  Result<std::shared_ptr<Memory>> import_fabric(const FabricHandle& handle, size_t bytes) override;
+  Result<FabricHandle> export_fabric(const MappedMemory& memory) override;
+  Result<std::shared_ptr<MappedMemory>> import_fabric(const FabricHandle& handle,
+                                                      size_t bytes) override;
   MulticastDriver* multicast() override { return multicast_.get(); }
-  Result<std::shared_ptr<Memory>> adopt(std::shared_ptr<Memory> lent) override;
+  Result<std::shared_ptr<MappedMemory>> adopt(std::shared_ptr<MappedMemory> lent) override;
 
   // What is behind it. REQUIRES: memory of a back end of this kind.
-  static ExtentId extent_of(const Memory& memory);
+  static ExtentId extent_of(const MappedMemory& memory);
 
  private:
   DeviceBackend(Device& device, std::unique_ptr<MulticastDriver> multicast)
@@ -46,10 +47,10 @@ class DeviceBackend final : public Backend {
   };
   Result<Created> create(size_t bytes);
   // An extent that was imported as `what`, or why not.
-  Result<std::shared_ptr<Memory>> map_imported(const Result<ExtentId>& extent, size_t bytes);
+  Result<std::shared_ptr<MappedMemory>> map_imported(const Result<ExtentId>& extent, size_t bytes);
   Status cannot(std::string_view what) const;
   // Puts an extent behind addresses of its own, for this device. Takes the extent in any case.
-  Result<std::shared_ptr<Memory>> map(Created created, size_t bytes);
+  Result<std::shared_ptr<MappedMemory>> map(Created created, size_t bytes);
   Status zero(DeviceAddress at, size_t bytes);
   // Of all that is allocated, so that it can be bound to multicast where there is such.
   size_t granularity_bytes() const;

@@ -9,13 +9,13 @@
 namespace ashlar::symm {
 namespace {
 
-DeviceAddress address_in(const Peers& peers, int rank, size_t place) {
+DeviceAddress address_in(const PeerTable& peers, int rank, size_t place) {
   return DeviceAddress(reinterpret_cast<uint64_t>(peers.buffer(rank) + place));
 }
 
 }  // namespace
 
-Status DeviceOperations::put(const Peers& peers, int to, size_t place,
+Status DeviceOperations::put(const PeerTable& peers, int to, size_t place,
                              std::span<const std::byte> from) {
   if (from.empty()) return {};
   return own_streams_.run([&](StreamId stream) {
@@ -23,23 +23,24 @@ Status DeviceOperations::put(const Peers& peers, int to, size_t place,
   });
 }
 
-Status DeviceOperations::get(const Peers& peers, int from, size_t place, std::span<std::byte> to) {
+Status DeviceOperations::get(const PeerTable& peers, int from, size_t place,
+                             std::span<std::byte> to) {
   if (to.empty()) return {};
   return own_streams_.run([&](StreamId stream) {
     return device_.copy_to_host(to.data(), address_in(peers, from, place), to.size(), stream);
   });
 }
 
-Status DeviceOperations::store_words(const Peers& /*peers*/, const WordStore& /*what*/,
-                                     const When& /*when*/) {
+Status DeviceOperations::store_words(const PeerTable& /*peers*/, const WordFillRequest& /*what*/,
+                                     const RunOptions& /*when*/) {
   return refuse("stores of words");
 }
 
-Status DeviceOperations::run(const Signal& /*what*/, const When& /*when*/) {
+Status DeviceOperations::run(const Signal& /*what*/, const RunOptions& /*when*/) {
   return refuse("signals and barriers");
 }
 
-Status DeviceOperations::run(const Collective& /*what*/, const When& /*when*/) {
+Status DeviceOperations::run(const Collective& /*what*/, const RunOptions& /*when*/) {
   return refuse("collectives");
 }
 
@@ -61,11 +62,12 @@ Status DeviceOperations::or_lost(const Status& ended) {
   if (!ended.is(StatusKind::kDeviceLost)) return ended;
   options_.failure->report(Status::device_lost(
       "work", ended.code(),
-      text("the device of rank ", options_.seat.rank, " was lost: ", ended.message())));
+      text("the device of rank ", options_.rank_info.rank, " was lost: ", ended.message())));
   return ended;
 }
 
-Result<std::optional<Thresholds>> DeviceOperations::measure(const Peers& /*room*/, size_t /*bytes*/,
+Result<std::optional<Thresholds>> DeviceOperations::measure(const PeerTable& /*room*/,
+                                                            size_t /*bytes*/,
                                                             Deadline /*deadline*/) {
   return std::optional<Thresholds>();
 }

@@ -25,15 +25,17 @@ class DeviceOperations : public Operations {
         no_kernels_(std::move(no_kernels)),
         order_(device) {}
 
-  Status put(const Peers& peers, int to, size_t place, std::span<const std::byte> from) override;
-  Status get(const Peers& peers, int from, size_t place, std::span<std::byte> to) override;
-  Status store_words(const Peers& peers, const WordStore& what, const When& when) override;
-  Status run(const Signal& what, const When& when) override;
-  Status run(const Collective& what, const When& when) override;
+  Status put(const PeerTable& peers, int to, size_t place,
+             std::span<const std::byte> from) override;
+  Status get(const PeerTable& peers, int from, size_t place, std::span<std::byte> to) override;
+  Status store_words(const PeerTable& peers, const WordFillRequest& what,
+                     const RunOptions& run_options) override;
+  Status run(const Signal& what, const RunOptions& run_options) override;
+  Status run(const Collective& what, const RunOptions& run_options) override;
   Result<uint64_t> counter_value(int from, int channel) override;
   Status finish(StreamId stream) override;
   // Nothing is: `one_shot_bytes` of the group's options decides.
-  Result<std::optional<Thresholds>> measure(const Peers& room, size_t bytes,
+  Result<std::optional<Thresholds>> measure(const PeerTable& room, size_t bytes,
                                             Deadline deadline) override;
 
  protected:

@@ -8,21 +8,21 @@
 
 #include "ashlar/device.h"
 #include "device/relaxed_capture.h"
-#include "symm/core/in_flight.h"
+#include "symm/core/in_flight_work.h"
 
 namespace ashlar::symm {
 
-class UpToEvent final : public Asked {
+class EventCompletion final : public PollableWork {
  public:
-  static Result<std::unique_ptr<UpToEvent>> make(Device& device) {
+  static Result<std::unique_ptr<EventCompletion>> make(Device& device) {
     const Result<EventId> event = device.create_event();
     if (!event.ok()) return event.status();
-    return std::make_unique<UpToEvent>(device, *event);
+    return std::make_unique<EventCompletion>(device, *event);
   }
-  UpToEvent(Device& device, EventId event) : device_(device), event_(event) {}
-  ~UpToEvent() override { (void)device_.destroy_event(event_).ok(); }
-  UpToEvent(const UpToEvent&) = delete;
-  UpToEvent& operator=(const UpToEvent&) = delete;
+  EventCompletion(Device& device, EventId event) : device_(device), event_(event) {}
+  ~EventCompletion() override { (void)device_.destroy_event(event_).ok(); }
+  EventCompletion(const EventCompletion&) = delete;
+  EventCompletion& operator=(const EventCompletion&) = delete;
 
   EventId event() const { return event_; }
   bool has_ended() override {

@@ -11,33 +11,39 @@ namespace {
 size_t bytes_of(int64_t count, size_t each) { return static_cast<size_t>(count) * each; }
 
 template <typename Request>
-Elsewhere out_of_reduction(const Request& each) {
+ExternalBuffer out_of_reduction(const Request& each) {
   return {"out", each.out, reduced_bytes(each)};
 }
 
 }  // namespace
 
-Elsewhere elsewhere_of(const ChosenAllReduce& each) { return out_of_reduction(each.request); }
-Elsewhere elsewhere_of(const Reduce& each) { return out_of_reduction(each); }
-Elsewhere elsewhere_of(const ReduceScatter& each) { return out_of_reduction(each); }
-Elsewhere elsewhere_of(const AllGather& each) {
+ExternalBuffer elsewhere_of(const ThresholdAllReduce& each) {
+  return out_of_reduction(each.request);
+}
+ExternalBuffer elsewhere_of(const Reduce& each) { return out_of_reduction(each); }
+ExternalBuffer elsewhere_of(const ReduceScatter& each) { return out_of_reduction(each); }
+ExternalBuffer elsewhere_of(const AllGather& each) {
   return {"in", const_cast<std::byte*>(each.in), bytes_of(each.bytes, 1)};
 }
-Elsewhere elsewhere_of(const Broadcast& each) { return {"out", each.out, bytes_of(each.bytes, 1)}; }
-Elsewhere elsewhere_of(const AllToAll& each) {
+ExternalBuffer elsewhere_of(const Broadcast& each) {
+  return {"out", each.out, bytes_of(each.bytes, 1)};
+}
+ExternalBuffer elsewhere_of(const AllToAll& each) {
   return {"out", each.out, bytes_of(each.bytes, each.piece.bases.size())};
 }
-Elsewhere elsewhere_of(const MultimemAllReduce& each) { return out_of_reduction(each.request); }
-Elsewhere elsewhere_of(const MultimemReduce& each) { return out_of_reduction(each.request); }
-Elsewhere elsewhere_of(const MultimemAllGather& each) { return elsewhere_of(each.request); }
-Elsewhere elsewhere_of(const AllToAllV& each) {
+ExternalBuffer elsewhere_of(const MultimemAllReduce& each) {
+  return out_of_reduction(each.request);
+}
+ExternalBuffer elsewhere_of(const MultimemReduce& each) { return out_of_reduction(each.request); }
+ExternalBuffer elsewhere_of(const MultimemAllGather& each) { return elsewhere_of(each.request); }
+ExternalBuffer elsewhere_of(const AllToAllV& each) {
   return {"out", each.out, bytes_of(each.out_bytes, 1)};
 }
-Elsewhere elsewhere_of(const Spread& each) {
+ExternalBuffer elsewhere_of(const MulticastPut& each) {
   return {"from", const_cast<std::byte*>(each.from.data()), each.from.size()};
 }
 
-Status not_elsewhere(const Elsewhere& other, const Status& reason) {
+Status not_elsewhere(const ExternalBuffer& other, const Status& reason) {
   return Status::invalid_argument(
       text(other.name, " is not ", other.bytes,
            " bytes of memory that the device can use: ", reason.message()));

@@ -10,26 +10,26 @@
 namespace ashlar::symm {
 
 // Where it is, and how much of it there is; null or 0: there is none.
-struct Elsewhere {
+struct ExternalBuffer {
   const char* name = "";
   std::byte* address = nullptr;
   size_t bytes = 0;
 };
 
 // REQUIRES: checked.
-Elsewhere elsewhere_of(const ChosenAllReduce& each);
-Elsewhere elsewhere_of(const Reduce& each);
-Elsewhere elsewhere_of(const ReduceScatter& each);
-Elsewhere elsewhere_of(const AllGather& each);
-Elsewhere elsewhere_of(const Broadcast& each);
-Elsewhere elsewhere_of(const AllToAll& each);
-Elsewhere elsewhere_of(const AllToAllV& each);
-Elsewhere elsewhere_of(const MultimemAllReduce& each);
-Elsewhere elsewhere_of(const MultimemReduce& each);
-Elsewhere elsewhere_of(const MultimemAllGather& each);
-Elsewhere elsewhere_of(const Spread& each);
+ExternalBuffer elsewhere_of(const ThresholdAllReduce& each);
+ExternalBuffer elsewhere_of(const Reduce& each);
+ExternalBuffer elsewhere_of(const ReduceScatter& each);
+ExternalBuffer elsewhere_of(const AllGather& each);
+ExternalBuffer elsewhere_of(const Broadcast& each);
+ExternalBuffer elsewhere_of(const AllToAll& each);
+ExternalBuffer elsewhere_of(const AllToAllV& each);
+ExternalBuffer elsewhere_of(const MultimemAllReduce& each);
+ExternalBuffer elsewhere_of(const MultimemReduce& each);
+ExternalBuffer elsewhere_of(const MultimemAllGather& each);
+ExternalBuffer elsewhere_of(const MulticastPut& each);
 
 // kInvalidArgument: the device cannot use it, for that reason.
-Status not_elsewhere(const Elsewhere& other, const Status& reason);
+Status not_elsewhere(const ExternalBuffer& other, const Status& reason);
 
 }  // namespace ashlar::symm

@@ -35,11 +35,11 @@ uint64_t most_file_bytes() {
   return ::getrlimit(RLIMIT_FSIZE, &files) == 0 ? files.rlim_cur : RLIM_INFINITY;
 }
 
-class HostMemory final : public Memory {
+class HostMemory final : public MappedMemory {
  public:
   // `fd` is only kept by whoever exports it.
   HostMemory(std::byte* base, size_t bytes, UniqueFd fd)
-      : Memory(base, bytes), fd_(std::move(fd)) {}
+      : MappedMemory(base, bytes), fd_(std::move(fd)) {}
   ~HostMemory() override { ::munmap(base(), bytes()); }
 
   int fd() const { return fd_.get(); }
@@ -48,10 +48,10 @@ class HostMemory final : public Memory {
   const UniqueFd fd_;
 };
 
-Result<std::shared_ptr<Memory>> map(int fd, size_t bytes, UniqueFd kept) {
+Result<std::shared_ptr<MappedMemory>> map(int fd, size_t bytes, UniqueFd kept) {
   void* base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (base == MAP_FAILED) return memory_fault("mmap", bytes);
-  return std::shared_ptr<Memory>(
+  return std::shared_ptr<MappedMemory>(
       std::make_shared<HostMemory>(static_cast<std::byte*>(base), bytes, std::move(kept)));
 }
 
@@ -61,7 +61,7 @@ class HostBackend final : public Backend {
   DeviceUuid device() const override { return {}; }
 
   // All of it is zero, as the system gives it.
-  Result<std::shared_ptr<Memory>> allocate(size_t bytes, size_t /*zero_bytes*/) override {
+  Result<std::shared_ptr<MappedMemory>> allocate(size_t bytes, size_t /*zero_bytes*/) override {
     const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
     const std::optional<uint64_t> rounded = try_align_up(std::max<uint64_t>(bytes, 1), page);
     if (!rounded || *rounded > static_cast<uint64_t>(INT64_MAX)) {
@@ -82,14 +82,14 @@ class HostBackend final : public Backend {
     return map(number, *rounded, std::move(fd));
   }
 
-  Result<UniqueFd> export_fd(const Memory& memory) override {
+  Result<UniqueFd> export_fd(const MappedMemory& memory) override {
     const auto& own = static_cast<const HostMemory&>(memory);
     UniqueFd fd(::fcntl(own.fd(), F_DUPFD_CLOEXEC, 0));
     if (!fd.valid()) return memory_fault("fcntl", memory.bytes());
     return fd;
   }
 
-  Result<std::shared_ptr<Memory>> import_fd(UniqueFd fd, size_t bytes) override {
+  Result<std::shared_ptr<MappedMemory>> import_fd(UniqueFd fd, size_t bytes) override {
     struct stat found {};
     if (::fstat(fd.get(), &found) != 0) return memory_fault("fstat", bytes);
     const int seals = ::fcntl(fd.get(), F_GET_SEALS);

@@ -16,98 +16,100 @@ namespace ashlar::symm {
 namespace {
 
 constexpr int kMeasuringRounds = 3;
-constexpr size_t kMostWordsAtOnce = 16384;  // that are on their way to another machine
+constexpr size_t kMaxWordsAtOnce = 16384;  // that are on their way to another machine
 
 // Another machine counts from the pad on.
-AtomicOp behind_front(const Peers& peers, AtomicOp what) {
-  what.offset += peers.front_bytes();
+AtomicOp behind_front(const PeerTable& peers, AtomicOp what) {
+  what.offset += peers.buffer_offset();
   return what;
 }
 
 }  // namespace
 
 HostOperations::HostOperations(const OperationsOptions& options)
-    : options_(options), channel_turns_(static_cast<size_t>(options.channel_count)) {}
+    : options_(options), channel_mutexes_(static_cast<size_t>(options.channel_count)) {}
 
 Result<std::unique_ptr<Operations>> HostOperations::make(const OperationsOptions& options) {
   std::unique_ptr<HostOperations> made(new HostOperations(options));
-  const Peers& peers = *options.pads;
+  const PeerTable& peers = *options.pads;
   std::vector<std::byte*> bases;
-  for (int rank = 0; rank < options.seat.world_size; ++rank) bases.push_back(peers.pad(rank));
+  for (int rank = 0; rank < options.rank_info.world_size; ++rank) bases.push_back(peers.pad(rank));
   if (peers.remote() != nullptr) {
     made->remote_pads_ =
-        std::make_unique<RemotePads>(*peers.remote(), options.seat, options.channel_count);
+        std::make_unique<RemotePads>(*peers.remote(), options.rank_info, options.channel_count);
   }
-  Result<Pads> pads = Pads::over(options.seat.rank, options.channel_count, std::move(bases),
-                                 made->remote_pads_.get());
+  Result<SignalPads> pads = SignalPads::over(options.rank_info.rank, options.channel_count,
+                                             std::move(bases), made->remote_pads_.get());
   if (!pads.ok()) return pads.status();
-  pads->set_patience(options.patience);
-  made->pads_ = std::make_unique<Pads>(*std::move(pads));
+  pads->set_spin_policy(options.spin_policy);
+  made->pads_ = std::make_unique<SignalPads>(*std::move(pads));
   return std::unique_ptr<Operations>(std::move(made));
 }
 
 // To another machine for as long as it takes: the group's failure ends it.
-Status HostOperations::put(const Peers& peers, int to, size_t place,
+Status HostOperations::put(const PeerTable& peers, int to, size_t place,
                            std::span<const std::byte> from) {
   if (peers.access(to) == PeerAccess::kRemote) {
     const RemoteMemory& remote = *peers.remote();
-    const Status sent = remote.put(to, peers.front_bytes() + place, from, Deadline::never());
+    const Status sent = remote.put(to, peers.buffer_offset() + place, from, Deadline::never());
     return sent.ok() ? remote.quiet(to, Deadline::never()) : sent;
   }
   if (!from.empty()) std::memmove(peers.buffer(to) + place, from.data(), from.size());
   return {};
 }
 
-Status HostOperations::get(const Peers& peers, int from, size_t place, std::span<std::byte> to) {
+Status HostOperations::get(const PeerTable& peers, int from, size_t place,
+                           std::span<std::byte> to) {
   if (peers.access(from) == PeerAccess::kRemote) {
-    return peers.remote()->get(from, peers.front_bytes() + place, to, Deadline::never());
+    return peers.remote()->get(from, peers.buffer_offset() + place, to, Deadline::never());
   }
   if (!to.empty()) std::memmove(to.data(), peers.buffer(from) + place, to.size());
   return {};
 }
 
-Status HostOperations::post(const Peers& peers, int to, size_t place,
+Status HostOperations::post(const PeerTable& peers, int to, size_t place,
                             std::span<const std::byte> from) {
   if (peers.access(to) != PeerAccess::kRemote) return put(peers, to, place, from);
-  return peers.remote()->put(to, peers.front_bytes() + place, from, Deadline::never());
+  return peers.remote()->put(to, peers.buffer_offset() + place, from, Deadline::never());
 }
 
-Status HostOperations::post(const Peers& peers, int at, const AtomicOp& what) {
+Status HostOperations::post(const PeerTable& peers, int at, const AtomicOp& what) {
   if (peers.access(at) == PeerAccess::kRemote) {
     return peers.remote()->post(at, behind_front(peers, what), Deadline::never());
   }
-  change_word(peers.buffer(at) + what.offset, what);
+  apply_atomic_op(peers.buffer(at) + what.offset, what);
   return {};
 }
 
-Result<uint64_t> HostOperations::fetch(const Peers& peers, int at, const AtomicOp& what) {
+Result<uint64_t> HostOperations::fetch(const PeerTable& peers, int at, const AtomicOp& what) {
   if (peers.access(at) == PeerAccess::kRemote) {
     return peers.remote()->fetch(at, behind_front(peers, what), Deadline::never());
   }
-  return change_word(peers.buffer(at) + what.offset, what);
+  return apply_atomic_op(peers.buffer(at) + what.offset, what);
 }
 
 // Plain stores to peers on this machine are ordered by the processor's own fence.
-Status HostOperations::fence(const Peers& peers) {
+Status HostOperations::fence(const PeerTable& peers) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   return peers.remote() == nullptr ? Status() : peers.remote()->fence(Deadline::never());
 }
 
-Status HostOperations::quiet(const Peers& peers) {
+Status HostOperations::quiet(const PeerTable& peers) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   return peers.remote() == nullptr ? Status() : peers.remote()->quiet(Deadline::never());
 }
 
 // Each with release: on most processors that costs nothing.
-Status HostOperations::store_words(const Peers& peers, const WordStore& what, const When& when) {
-  if (Status wrong = refuse(when); !wrong.ok()) return wrong;
+Status HostOperations::store_words(const PeerTable& peers, const WordFillRequest& what,
+                                   const RunOptions& run_options) {
+  if (Status wrong = refuse(run_options); !wrong.ok()) return wrong;
   if (peers.access(what.rank) != PeerAccess::kRemote) {
     store_words_at(peers.pad(what.rank) + what.place, what);
     return {};
   }
   const RemoteMemory& remote = *peers.remote();
   if (Status before = remote.fence(what.rank, Deadline::never()); !before.ok()) return before;
-  const std::vector<uint32_t> words(std::min(what.count, kMostWordsAtOnce), what.value);
+  const std::vector<uint32_t> words(std::min(what.count, kMaxWordsAtOnce), what.value);
   for (size_t done = 0; done < what.count; done += words.size()) {
     const std::span<const uint32_t> next(words.data(), std::min(words.size(), what.count - done));
     Status sent = remote.put(what.rank, what.place + done * sizeof(uint32_t), std::as_bytes(next),
@@ -117,24 +119,25 @@ Status HostOperations::store_words(const Peers& peers, const WordStore& what, co
   return remote.quiet(what.rank, Deadline::never());
 }
 
-Status HostOperations::run(const Signal& what, const When& when) {
-  if (Status wrong = refuse(when); !wrong.ok()) return wrong;
-  const Limits limits{*options_.failure, Deadline::of_timeout(when.timeout)};
+Status HostOperations::run(const Signal& what, const RunOptions& run_options) {
+  if (Status wrong = refuse(run_options); !wrong.ok()) return wrong;
+  const Limits limits{*options_.failure, Deadline::of_timeout(run_options.timeout)};
   if (what.kind == Signal::Kind::kBarrier) return barrier(what.channel, limits);
   return perform(*pads_, what, limits);
 }
 
 Status HostOperations::barrier(int channel, const Limits& limits) {
   if (Status wrong = pads_->slots().check_channel(channel); !wrong.ok()) return wrong;
-  Turn& turn = channel_turns_[static_cast<size_t>(channel)];
-  if (!turn.take(limits.deadline)) return Turn::not_taken(text("a barrier of channel ", channel));
-  const TurnTaken taken(turn);
+  TimedMutex& mutex = channel_mutexes_[static_cast<size_t>(channel)];
+  if (!mutex.try_lock_until(limits.deadline))
+    return TimedMutex::timeout_error(text("a barrier of channel ", channel));
+  const TimedLock lock(mutex);
   return symm::barrier(*pads_, channel, limits);
 }
 
-Status HostOperations::run(const Collective& what, const When& when) {
-  if (Status wrong = refuse(when); !wrong.ok()) return wrong;
-  return perform(team(), what, {*options_.failure, Deadline::of_timeout(when.timeout)});
+Status HostOperations::run(const Collective& what, const RunOptions& run_options) {
+  if (Status wrong = refuse(run_options); !wrong.ok()) return wrong;
+  return perform(team(), what, {*options_.failure, Deadline::of_timeout(run_options.timeout)});
 }
 
 Result<uint64_t> HostOperations::counter_value(int from, int channel) {
@@ -145,17 +148,17 @@ Status HostOperations::finish(StreamId stream) {
   return refuse({.stream = stream, .timeout = {}, .in_flight = nullptr});
 }
 
-Status HostOperations::refuse(const When& when) {
-  if (!when.stream) return {};
+Status HostOperations::refuse(const RunOptions& run_options) {
+  if (!run_options.stream) return {};
   return Status::unsupported(
       "the host's memory has no streams: leave the stream out, or use a device's memory "
       "(HeapOptions::device)");
 }
 
-Result<std::optional<Thresholds>> HostOperations::measure(const Peers& room, size_t bytes,
+Result<std::optional<Thresholds>> HostOperations::measure(const PeerTable& room, size_t bytes,
                                                           Deadline deadline) {
   std::vector<std::byte*> bases;
-  for (int rank = 0; rank < options_.seat.world_size; ++rank) {
+  for (int rank = 0; rank < options_.rank_info.world_size; ++rank) {
     // Only peers within reach are asked which way is the quicker.
     if (room.access(rank) != PeerAccess::kDirect) return std::optional<Thresholds>();
     bases.push_back(room.pad(rank));

@@ -17,19 +17,22 @@ class HostOperations final : public Operations {
  public:
   static Result<std::unique_ptr<Operations>> make(const OperationsOptions& options);
 
-  Status put(const Peers& peers, int to, size_t place, std::span<const std::byte> from) override;
-  Status get(const Peers& peers, int from, size_t place, std::span<std::byte> to) override;
-  Status post(const Peers& peers, int to, size_t place, std::span<const std::byte> from) override;
-  Status post(const Peers& peers, int at, const AtomicOp& what) override;
-  Result<uint64_t> fetch(const Peers& peers, int at, const AtomicOp& what) override;
-  Status fence(const Peers& peers) override;
-  Status quiet(const Peers& peers) override;
-  Status store_words(const Peers& peers, const WordStore& what, const When& when) override;
-  Status run(const Signal& what, const When& when) override;
-  Status run(const Collective& what, const When& when) override;
+  Status put(const PeerTable& peers, int to, size_t place,
+             std::span<const std::byte> from) override;
+  Status get(const PeerTable& peers, int from, size_t place, std::span<std::byte> to) override;
+  Status post(const PeerTable& peers, int to, size_t place,
+              std::span<const std::byte> from) override;
+  Status post(const PeerTable& peers, int at, const AtomicOp& what) override;
+  Result<uint64_t> fetch(const PeerTable& peers, int at, const AtomicOp& what) override;
+  Status fence(const PeerTable& peers) override;
+  Status quiet(const PeerTable& peers) override;
+  Status store_words(const PeerTable& peers, const WordFillRequest& what,
+                     const RunOptions& run_options) override;
+  Status run(const Signal& what, const RunOptions& run_options) override;
+  Status run(const Collective& what, const RunOptions& run_options) override;
   Result<uint64_t> counter_value(int from, int channel) override;
   Status finish(StreamId stream) override;
-  Result<std::optional<Thresholds>> measure(const Peers& room, size_t bytes,
+  Result<std::optional<Thresholds>> measure(const PeerTable& room, size_t bytes,
                                             Deadline deadline) override;
 
  private:
@@ -37,13 +40,13 @@ class HostOperations final : public Operations {
 
   Team team() { return {.pads = *pads_, .order = order_, .channel = options_.channel_count - 1}; }
   Status barrier(int channel, const Limits& limits);
-  static Status refuse(const When& when);
+  static Status refuse(const RunOptions& run_options);
 
   const OperationsOptions options_;
   std::unique_ptr<RemotePads> remote_pads_;  // null: all ranks are on this machine
-  std::unique_ptr<Pads> pads_;               // constant once made
+  std::unique_ptr<SignalPads> pads_;         // constant once made
   OrderGuard order_;
-  std::vector<Turn> channel_turns_;  // one thread at a time is in a barrier of a channel
+  std::vector<TimedMutex> channel_mutexes_;  // one thread at a time is in a barrier of a channel
 };
 
 }  // namespace ashlar::symm

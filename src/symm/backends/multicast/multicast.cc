@@ -32,7 +32,7 @@ Status Multicast::import_and_join(const MulticastHandle& handle,
   return driver_.add_device(object_);
 }
 
-Status Multicast::bind_and_map(const std::shared_ptr<Memory>& memory) {
+Status Multicast::bind_and_map(const std::shared_ptr<MappedMemory>& memory) {
   if (Status bound = driver_.bind(object_, memory); !bound.ok()) return bound;
   is_bound_ = true;
   const Result<std::byte*> mapped = driver_.map(object_);

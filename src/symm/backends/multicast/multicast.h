@@ -45,7 +45,7 @@ class MulticastDriver {
   // This device takes part. All must, before any binds.
   virtual Status add_device(Object object) = 0;
   // This rank's memory, from its beginning on, is its part. REQUIRES: as many bytes as the object.
-  virtual Status bind(Object object, const std::shared_ptr<Memory>& memory) = 0;
+  virtual Status bind(Object object, const std::shared_ptr<MappedMemory>& memory) = 0;
   virtual Result<std::byte*> map(Object object) = 0;
   virtual Status unmap(Object object, std::byte* at) = 0;
   virtual Status unbind(Object object) = 0;
@@ -71,7 +71,7 @@ class Multicast {
 
   // Each once, in this order. What failed is undone with the rest.
   Status import_and_join(const MulticastHandle& handle, const MulticastDriver::Shape& shape);
-  Status bind_and_map(const std::shared_ptr<Memory>& memory);
+  Status bind_and_map(const std::shared_ptr<MappedMemory>& memory);
 
   // Where all ranks' blocks begin. REQUIRES: mapped.
   std::byte* base() const { return base_; }

@@ -20,7 +20,7 @@ class MulticastKeeper {
  public:
   // A multicast, and the memory that is bound to it, which is to outlive it.
   struct Kept {
-    std::shared_ptr<Memory> memory{};  // also its block's, and other tables'
+    std::shared_ptr<MappedMemory> memory{};  // also its block's, and other tables'
     std::unique_ptr<Multicast> multicast{};
   };
 

@@ -11,7 +11,7 @@
 namespace ashlar::symm {
 namespace {
 
-Piece& piece_of(ChosenAllReduce& each) { return each.request.piece; }
+Piece& piece_of(ThresholdAllReduce& each) { return each.request.piece; }
 Piece& piece_of(MultimemAllReduce& each) { return each.request.piece; }
 Piece& piece_of(MultimemReduce& each) { return each.request.piece; }
 Piece& piece_of(MultimemAllGather& each) { return each.request.piece; }
@@ -20,7 +20,7 @@ Piece& piece_of(Request& each) {
   return each.piece;
 }
 
-void set_elsewhere(ChosenAllReduce& each, std::byte* seen) { each.request.out = seen; }
+void set_elsewhere(ThresholdAllReduce& each, std::byte* seen) { each.request.out = seen; }
 void set_elsewhere(AllGather& each, std::byte* seen) { each.in = seen; }
 void set_elsewhere(MultimemAllReduce& each, std::byte* seen) { each.request.out = seen; }
 void set_elsewhere(MultimemReduce& each, std::byte* seen) { each.request.out = seen; }
@@ -49,7 +49,7 @@ Result<SeenByDevice> SeenByDevice::of(sim::SimDevice& device, const Collective& 
       seen.bases_.push_back(*at);
     }
     piece.bases = seen.bases_;
-    const Elsewhere other = elsewhere_of(each);
+    const ExternalBuffer other = elsewhere_of(each);
     if (other.address == nullptr || other.bytes == 0) return {};
     const Result<std::byte*> at = seen_by(device, other.address, other.bytes);
     if (!at.ok()) {

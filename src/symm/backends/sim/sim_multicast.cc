@@ -12,7 +12,7 @@
 #include <cstring>
 
 #include "base/text.h"
-#include "symm/core/shared_memory.h"
+#include "symm/core/shared_words.h"
 
 namespace ashlar::symm {
 
@@ -62,7 +62,7 @@ Result<SimMulticast::Object> SimMulticast::create(const Shape& shape) {
   Shared& shared = *objects_.at(*object).shared;
   shared.device_count = static_cast<uint32_t>(shape.device_count);
   shared.bytes = shape.bytes;
-  SharedMemory::store(&shared.magic, kMagic, std::memory_order_release);
+  SharedWords::store(&shared.magic, kMagic, std::memory_order_release);
   return object;
 }
 
@@ -108,12 +108,12 @@ Result<SimMulticast::Object> SimMulticast::import_fd(int fd, const Shape& shape)
   {
     MutexLock lock(mutex_);
     const Shared& shared = *objects_.at(*object).shared;
-    if (SharedMemory::load(&shared.magic, std::memory_order_acquire) != kMagic ||
+    if (SharedWords::load(&shared.magic, std::memory_order_acquire) != kMagic ||
         shared.device_count != static_cast<uint32_t>(shape.device_count) ||
         shared.bytes != shape.bytes) {
       wrong = Status::format(text("what came is no multicast object of ", shape.bytes,
                                   " bytes for ", shape.device_count, " devices"));
-    } else if (SharedMemory::load(&shared.is_lost, std::memory_order_acquire) != 0) {
+    } else if (SharedWords::load(&shared.is_lost, std::memory_order_acquire) != 0) {
       wrong = Status::device_fault("import", 0, "its creator let go of the multicast object");
     }
   }
@@ -130,9 +130,9 @@ Status SimMulticast::add_device(Object object) {
   if ((*entry)->is_added)
     return Status::invalid_argument("this device takes part in the multicast already");
   const uint32_t before =
-      SharedMemory::add(&shared.added_count, uint32_t{1}, std::memory_order_acq_rel);
+      SharedWords::add(&shared.added_count, uint32_t{1}, std::memory_order_acq_rel);
   if (before >= shared.device_count) {
-    SharedMemory::add(&shared.added_count, uint32_t{0} - 1, std::memory_order_acq_rel);
+    SharedWords::add(&shared.added_count, uint32_t{0} - 1, std::memory_order_acq_rel);
     return Status::invalid_argument(text("a multicast object for ", shared.device_count,
                                          " devices: there are as many already"));
   }
@@ -140,12 +140,12 @@ Status SimMulticast::add_device(Object object) {
   return {};
 }
 
-Status SimMulticast::bind(Object object, const std::shared_ptr<Memory>& memory) {
+Status SimMulticast::bind(Object object, const std::shared_ptr<MappedMemory>& memory) {
   MutexLock lock(mutex_);
   const Result<Entry*> entry = find(object);
   if (!entry.ok()) return entry.status();
   Shared& shared = *(*entry)->shared;
-  const uint32_t added = SharedMemory::load(&shared.added_count, std::memory_order_acquire);
+  const uint32_t added = SharedWords::load(&shared.added_count, std::memory_order_acquire);
   if (!(*entry)->is_added || added != shared.device_count) {
     return Status::device_fault("bind", 0,
                                 text(added, " of ", shared.device_count,
@@ -215,9 +215,9 @@ Status SimMulticast::release(Object object) {
 
 void SimMulticast::undo(Entry& entry) {
   Shared& shared = *entry.shared;
-  const uint32_t added = SharedMemory::load(&shared.added_count, std::memory_order_acquire);
+  const uint32_t added = SharedWords::load(&shared.added_count, std::memory_order_acquire);
   if (entry.is_creation && added < shared.device_count) {
-    SharedMemory::store(&shared.is_lost, uint32_t{1}, std::memory_order_release);
+    SharedWords::store(&shared.is_lost, uint32_t{1}, std::memory_order_release);
   }
   ::munmap(entry.shared, kPageBytes);
 }

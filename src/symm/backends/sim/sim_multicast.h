@@ -29,7 +29,7 @@ class SimMulticast final : public MulticastDriver {
   Result<UniqueFd> export_fd(Object object) override;
   Result<Object> import_fd(int fd, const Shape& shape) override;
   Status add_device(Object object) override;
-  Status bind(Object object, const std::shared_ptr<Memory>& memory) override;
+  Status bind(Object object, const std::shared_ptr<MappedMemory>& memory) override;
   Result<std::byte*> map(Object object) override;
   Status unmap(Object object, std::byte* at) override;
   Status unbind(Object object) override;
@@ -47,7 +47,7 @@ class SimMulticast final : public MulticastDriver {
     bool is_creation = false;
     bool is_added = false;
     bool is_bound = false;
-    std::weak_ptr<Memory> bound{};
+    std::weak_ptr<MappedMemory> bound{};
     std::byte* mapped_at = nullptr;
   };
 

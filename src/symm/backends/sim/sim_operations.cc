@@ -21,28 +21,29 @@ Result<std::unique_ptr<Operations>> SimOperations::make(sim::SimDevice& device,
   }
   std::unique_ptr<SimOperations> made(new SimOperations(device, options));
   std::vector<std::byte*> bases;
-  for (int rank = 0; rank < options.seat.world_size; ++rank) {
+  for (int rank = 0; rank < options.rank_info.world_size; ++rank) {
     const Result<std::byte*> seen =
         seen_by(device, options.pads->pad(rank), options.pads->pad_bytes());
     if (!seen.ok()) return seen.status();
     bases.push_back(*seen);
   }
-  Result<Pads> pads = Pads::over(options.seat.rank, options.channel_count, std::move(bases));
+  Result<SignalPads> pads =
+      SignalPads::over(options.rank_info.rank, options.channel_count, std::move(bases));
   if (!pads.ok()) return pads.status();
-  pads->set_patience(options.patience);
-  made->pads_ = std::make_unique<Pads>(*std::move(pads));
+  pads->set_spin_policy(options.spin_policy);
+  made->pads_ = std::make_unique<SignalPads>(*std::move(pads));
   return std::unique_ptr<Operations>(std::move(made));
 }
 
 // --- kernels ------------------------------------------------------------------------------------
 
-Status SimOperations::run(const Signal& what, const When& when) {
+Status SimOperations::run(const Signal& what, const RunOptions& run_options) {
   if (Status wrong = check(*pads_, what); !wrong.ok()) return wrong;
   const auto kernel = [this, what](const Limits& limits) { return perform(*pads_, what, limits); };
-  return submit({kernel, what.kind == Signal::Kind::kBarrier}, when);
+  return submit({kernel, what.kind == Signal::Kind::kBarrier}, run_options);
 }
 
-Status SimOperations::run(const Collective& what, const When& when) {
+Status SimOperations::run(const Collective& what, const RunOptions& run_options) {
   if (Status wrong = check(team(), what); !wrong.ok()) return wrong;
   Result<SeenByDevice> seen = SeenByDevice::of(device_, what);
   if (!seen.ok()) return seen.status();
@@ -51,7 +52,7 @@ Status SimOperations::run(const Collective& what, const When& when) {
   const auto kernel = [this, kept](const Limits& limits) {
     return noted(perform(team(), kept->collective(), limits));
   };
-  return submit({kernel, true}, when);
+  return submit({kernel, true}, run_options);
 }
 
 // A device that is lost ends waits though a kernel may be running: nothing of it is on a stack
@@ -73,19 +74,21 @@ Result<uint64_t> SimOperations::counter_value(int from, int channel) {
 
 // --- one rank alone -----------------------------------------------------------------------------
 
-Status SimOperations::store_words(const Peers& peers, const WordStore& what, const When& when) {
+Status SimOperations::store_words(const PeerTable& peers, const WordFillRequest& what,
+                                  const RunOptions& run_options) {
   const std::byte* first = peers.pad(what.rank) + what.place;
   const Result<std::byte*> seen = seen_by(device_, first, what.count * sizeof(uint32_t));
   if (!seen.ok()) return seen.status();
-  return submit_alone([first = *seen, what] { store_words_at(first, what); }, when);
+  return submit_alone([first = *seen, what] { store_words_at(first, what); }, run_options);
 }
 
-Status SimOperations::spread(const Peers& peers, const Spread& what, const When& when) {
+Status SimOperations::multicast_put(const PeerTable& peers, const MulticastPut& what,
+                                    const RunOptions& run_options) {
   const size_t bytes = what.from.size();
   const Result<std::byte*> from = seen_by(device_, what.from.data(), bytes);
   if (!from.ok()) return not_elsewhere(elsewhere_of(what), from.status());
   std::vector<std::byte*> all;
-  for (int rank = 0; rank < options_.seat.world_size; ++rank) {
+  for (int rank = 0; rank < options_.rank_info.world_size; ++rank) {
     const Result<std::byte*> seen = seen_by(device_, peers.buffer(rank) + what.place, bytes);
     if (!seen.ok()) return seen.status();
     all.push_back(*seen);
@@ -93,40 +96,42 @@ Status SimOperations::spread(const Peers& peers, const Spread& what, const When&
   const auto copy = [from = *from, bytes, all = std::move(all)] {
     for (std::byte* const to : all) copy_bytes(to, from, bytes);
   };
-  return submit_alone(copy, when);
+  return submit_alone(copy, run_options);
 }
 
-Status SimOperations::submit_alone(const std::function<void()>& act, const When& when) {
-  const auto kernel = [act, running = when.in_flight->begin()]() -> Status {
+Status SimOperations::submit_alone(const std::function<void()>& act,
+                                   const RunOptions& run_options) {
+  const auto kernel = [act, running = run_options.in_flight->begin()]() -> Status {
     act();
     return {};
   };
   const auto launch = [&](StreamId stream) { return device_.launch(stream, kernel); };
-  if (!when.stream) return or_lost(own_streams_.run(launch));
-  if (Status capture = refuse_capture(device_, *when.stream); !capture.ok()) {
+  if (!run_options.stream) return or_lost(own_streams_.run(launch));
+  if (Status capture = refuse_capture(device_, *run_options.stream); !capture.ok()) {
     return or_lost(capture);
   }
-  return or_lost(launch(*when.stream));
+  return or_lost(launch(*run_options.stream));
 }
 
 // --- in streams ---------------------------------------------------------------------------------
 
-Status SimOperations::submit(const Submission& work, const When& when) {
+Status SimOperations::submit(const Submission& work, const RunOptions& run_options) {
   if (Status before = take_bad_end(); !before.ok()) return before;
-  if (when.stream) {
-    if (Status capture = refuse_capture(device_, *when.stream); !capture.ok()) return capture;
-    const auto kernel = [this, run = work.kernel, timeout = when.timeout,
-                         running = when.in_flight->begin()]() -> Status {
+  if (run_options.stream) {
+    if (Status capture = refuse_capture(device_, *run_options.stream); !capture.ok())
+      return capture;
+    const auto kernel = [this, run = work.kernel, timeout = run_options.timeout,
+                         running = run_options.in_flight->begin()]() -> Status {
       if (!bad_end().ok()) return {};
       keep_bad_end(run({*options_.failure, Deadline::of_timeout(timeout)}));
       return {};
     };
-    return launch(work, *when.stream, kernel);
+    return launch(work, *run_options.stream, kernel);
   }
   // What ends badly elsewhere once this has begun is the next call's to tell.
   const auto outcome = std::make_shared<Status>();  // the kernel's until it has ended
-  const auto kernel = [this, outcome, run = work.kernel, timeout = when.timeout,
-                       running = when.in_flight->begin()]() -> Status {
+  const auto kernel = [this, outcome, run = work.kernel, timeout = run_options.timeout,
+                       running = run_options.in_flight->begin()]() -> Status {
     *outcome = take_bad_end();
     if (outcome->ok()) *outcome = run({*options_.failure, Deadline::of_timeout(timeout)});
     return {};
@@ -166,7 +171,7 @@ Status SimOperations::noted(Status ended) {
   return ended;
 }
 
-bool SimOperations::has_ended_badly() {
+bool SimOperations::has_failed_work() {
   MutexLock lock(mutex_);
   return has_ended_badly_;
 }

@@ -24,13 +24,15 @@ class SimOperations final : public DeviceOperations {
   static Result<std::unique_ptr<Operations>> make(sim::SimDevice& device,
                                                   const OperationsOptions& options);
 
-  Status store_words(const Peers& peers, const WordStore& what, const When& when) override;
-  Status spread(const Peers& peers, const Spread& what, const When& when) override;
-  Status run(const Signal& what, const When& when) override;
-  Status run(const Collective& what, const When& when) override;
+  Status store_words(const PeerTable& peers, const WordFillRequest& what,
+                     const RunOptions& run_options) override;
+  Status multicast_put(const PeerTable& peers, const MulticastPut& what,
+                       const RunOptions& run_options) override;
+  Status run(const Signal& what, const RunOptions& run_options) override;
+  Status run(const Collective& what, const RunOptions& run_options) override;
   Result<uint64_t> counter_value(int from, int channel) override;
   Status finish(StreamId stream) override;
-  bool has_ended_badly() override ASHLAR_EXCLUDES(mutex_);
+  bool has_failed_work() override ASHLAR_EXCLUDES(mutex_);
 
  private:
   using Kernel = std::function<Status(const Limits& limits)>;
@@ -43,9 +45,9 @@ class SimOperations final : public DeviceOperations {
     Kernel kernel{};
     bool is_ordered = false;
   };
-  Status submit(const Submission& work, const When& when);
+  Status submit(const Submission& work, const RunOptions& run_options);
   // What is no part of the group's work.
-  Status submit_alone(const std::function<void()>& act, const When& when);
+  Status submit_alone(const std::function<void()>& act, const RunOptions& run_options);
   Status launch(const Submission& work, StreamId stream, const std::function<Status()>& kernel);
   // What ended badly in a stream and was not told yet; told now.
   Status take_bad_end() ASHLAR_EXCLUDES(mutex_);
@@ -55,14 +57,14 @@ class SimOperations final : public DeviceOperations {
   Status bad_end() const ASHLAR_EXCLUDES(mutex_);
 
   sim::SimDevice& device_;
-  std::unique_ptr<Pads> pads_;  // as the device sees them; touched by kernels alone
+  std::unique_ptr<SignalPads> pads_;  // as the device sees them; touched by kernels alone
   OrderGuard steps_;
 
   mutable Mutex mutex_;
   Status bad_end_ ASHLAR_GUARDED_BY(mutex_);
   bool has_ended_badly_ ASHLAR_GUARDED_BY(mutex_) = false;  // ever
 
-  InFlight in_flight_;  // of what no handle counts; waits, and goes first
+  InFlightWork in_flight_;  // of what no handle counts; waits, and goes first
 };
 
 }  // namespace ashlar::symm

@@ -48,19 +48,20 @@ std::string seal(const Envelope& envelope) {
                            .number(envelope.bytes)
                            .text(std::string_view(envelope.content.data(), envelope.content.size()))
                            .take();
-  return sealed + WireWriter().number(hash_on(kHashStart, sealed)).take();
+  return sealed + WireWriter().number(hash_append(kHashSeed, sealed)).take();
 }
 
 Result<Envelope> open_envelope(EnvelopeKind kind, std::string_view sealed) {
   const size_t most =
-      kind == EnvelopeKind::kAddress ? Transport::kMostAddressBytes : Transport::kMostKeyBytes;
+      kind == EnvelopeKind::kAddress ? Transport::kMaxAddressBytes : Transport::kMaxKeyBytes;
   if (sealed.size() < kMagic.size() + kHashBytes || sealed.size() > most ||
       !sealed.starts_with(kMagic)) {
     return Status::format(text(sealed.size(), " bytes are no ", name(kind),
                                " of UCX: do all ranks use the same transport?"));
   }
   const std::string_view hashed = sealed.substr(0, sealed.size() - kHashBytes);
-  if (WireReader(sealed.substr(hashed.size())).number<uint64_t>() != hash_on(kHashStart, hashed)) {
+  if (WireReader(sealed.substr(hashed.size())).number<uint64_t>() !=
+      hash_append(kHashSeed, hashed)) {
     return Status::format(text("this ", name(kind), " of UCX was damaged on its way"));
   }
   WireReader reader(hashed);

@@ -73,11 +73,11 @@ void UcxWorker::serve_locked(const Message& call, std::span<const std::byte> dat
       got = region.subspan(call.offset, call.bytes);
       answer.outcome = Outcome::kDone;
     } else if (call.kind == MessageKind::kAtomic && is_good_atomic(call, region)) {
-      answer.operand =
-          change_word(region.data() + call.offset, {.kind = static_cast<AtomicKind>(call.atomic),
-                                                    .word = static_cast<WordBytes>(call.word_bytes),
-                                                    .operand = call.operand,
-                                                    .expected = call.expected});
+      answer.operand = apply_atomic_op(region.data() + call.offset,
+                                       {.kind = static_cast<AtomicKind>(call.atomic),
+                                        .word = static_cast<WordBytes>(call.word_bytes),
+                                        .operand = call.operand,
+                                        .expected = call.expected});
       answer.outcome = Outcome::kDone;
     }
   }

@@ -144,9 +144,9 @@ Status UcxWorker::publish_locked() {
   const auto* begin = reinterpret_cast<const char*>(own);
   address_ = seal({EnvelopeKind::kAddress, 0, 0, {begin, begin + bytes}});
   ::ucp_worker_release_address(worker_, own);
-  if (address_.size() > Transport::kMostAddressBytes) {
+  if (address_.size() > Transport::kMaxAddressBytes) {
     return Status::invalid_argument(text("UCX's address has ", address_.size(),
-                                         " bytes, and the limit is ", Transport::kMostAddressBytes,
+                                         " bytes, and the limit is ", Transport::kMaxAddressBytes,
                                          ": name fewer devices"));
   }
   return {};

@@ -20,8 +20,8 @@
 #include "base/fd_passing.h"
 #include "contract/waiting.h"
 #include "mp/child_process.h"
-#include "symm/channel/links.h"
-#include "symm/channel/message.h"
+#include "symm/channel/channel_message.h"
+#include "symm/channel/peer_connections.h"
 #include "symm/membership/failure_record.h"
 #include "unit/symm/stores/store_places.h"
 
@@ -58,7 +58,8 @@ class TwoRanks {
   TwoRanks() {
     for (int rank = 0; rank < 2; ++rank) channels_[rank] = *Channel::open();
     for (int rank = 0; rank < 2; ++rank) {
-      links_[rank] = std::make_unique<Links>(*channels_[rank], options(rank), failures_[rank]);
+      connections_[rank] =
+          std::make_unique<PeerConnections>(*channels_[rank], options(rank), failures_[rank]);
     }
   }
   static TwoRanks connected() {
@@ -69,42 +70,43 @@ class TwoRanks {
     return ranks;
   }
   void connect(int rank) {
-    const Status linked = links_[rank]->connect(patience());
+    const Status linked = connections_[rank]->connect(patience());
     EXPECT_TRUE(linked.ok()) << linked.to_string();
   }
-  Links::Options options(int rank) const {
-    Links::Options options;
+  PeerConnections::Options options(int rank) const {
+    PeerConnections::Options options;
     options.group = Token{7};
     options.group_name = "test";
-    options.seat = {rank, 2};
+    options.rank_info = {rank, 2};
     options.peers.resize(2);
     options.peers[1 - rank] = channels_[1 - rank]->address();
     return options;
   }
-  Links& links(int rank) { return *links_[rank]; }
+  PeerConnections& connections(int rank) { return *connections_[rank]; }
   Failure& failure(int rank) { return *failures_[rank]; }
   Channel& channel(int rank) const { return *channels_[rank]; }
-  void end_links(int rank) { links_[rank].reset(); }
+  void end_links(int rank) { connections_[rank].reset(); }
 
  private:
   std::unique_ptr<Channel> channels_[2];
   std::shared_ptr<Failure> failures_[2] = {std::make_shared<Failure>(),
                                            std::make_shared<Failure>()};
-  std::unique_ptr<Links> links_[2];
+  std::unique_ptr<PeerConnections> connections_[2];
 };
 
 TEST(ChannelConcurrency, DescriptorsArriveUnderTheirNumber) {
   TwoRanks ranks = TwoRanks::connected();
   const UniqueFd memory(::memfd_create("test", MFD_CLOEXEC));
   ASSERT_EQ(::ftruncate(memory.get(), 4096), 0);
-  ASSERT_TRUE(ranks.links(0).send(1, 3, memory.get(), patience()).ok());
-  ASSERT_TRUE(ranks.links(0).send(1, 4, memory.get(), patience()).ok());
-  const auto got = ranks.links(1).receive(0, 4, patience());
+  ASSERT_TRUE(ranks.connections(0).send(1, 3, memory.get(), patience()).ok());
+  ASSERT_TRUE(ranks.connections(0).send(1, 4, memory.get(), patience()).ok());
+  const auto got = ranks.connections(1).receive(0, 4, patience());
   ASSERT_TRUE(got.ok()) << got.status().to_string();
   EXPECT_EQ(::lseek(got->get(), 0, SEEK_END), 4096);
   EXPECT_EQ(::fcntl(got->get(), F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
-  ASSERT_TRUE(ranks.links(0).send(1, 9, -1, patience()).ok());
-  EXPECT_THAT(ranks.links(1).receive(0, 5, patience()).status().message(), HasSubstr("is ahead"));
+  ASSERT_TRUE(ranks.connections(0).send(1, 9, -1, patience()).ok());
+  EXPECT_THAT(ranks.connections(1).receive(0, 5, patience()).status().message(),
+              HasSubstr("is ahead"));
 }
 
 TEST(ChannelConcurrency, ALinkThatEndsWithoutAFarewellIsADeath) {
@@ -113,21 +115,21 @@ TEST(ChannelConcurrency, ALinkThatEndsWithoutAFarewellIsADeath) {
   ASSERT_TRUE(eventually([&] { return ranks.failure(0).has_happened(); }));
   EXPECT_EQ(ranks.failure(0).reason().kind(), StatusKind::kPeerLost);
   EXPECT_EQ(ranks.failure(0).reason().message(), "rank 1 of group test died");
-  EXPECT_EQ(ranks.links(0).receive(1, 0, patience()).status().message(),
+  EXPECT_EQ(ranks.connections(0).receive(1, 0, patience()).status().message(),
             "rank 1 of group test died");
 }
 
 TEST(ChannelConcurrency, AFarewellIsNoDeath) {
   TwoRanks ranks = TwoRanks::connected();
-  ASSERT_TRUE(ranks.links(0).send(1, 0, -1, patience()).ok());
-  ranks.links(1).say_goodbye({});
+  ASSERT_TRUE(ranks.connections(0).send(1, 0, -1, patience()).ok());
+  ranks.connections(1).close_all({});
   ranks.end_links(1);
   EXPECT_TRUE(contract::stays([&] { return !ranks.failure(0).has_happened(); }));
 }
 
 TEST(ChannelConcurrency, WhoGivesUpSaysWhy) {
   TwoRanks ranks = TwoRanks::connected();
-  ranks.links(1).say_goodbye(Status::peer_lost("rank 5 of group test died"));
+  ranks.connections(1).close_all(Status::peer_lost("rank 5 of group test died"));
   ranks.end_links(1);
   ASSERT_TRUE(eventually([&] { return ranks.failure(0).has_happened(); }));
   EXPECT_EQ(ranks.failure(0).reason().message(), "rank 5 of group test died");
@@ -135,8 +137,8 @@ TEST(ChannelConcurrency, WhoGivesUpSaysWhy) {
 
 TEST(ChannelConcurrency, WhoIsWaitedForAndGivesUpSaysWhy) {
   TwoRanks ranks = TwoRanks::connected();
-  ranks.links(1).say_goodbye(Status::timeout("rank 1 of group test has no time"));
-  const Status told = ranks.links(0).receive(1, 0, patience()).status();
+  ranks.connections(1).close_all(Status::timeout("rank 1 of group test has no time"));
+  const Status told = ranks.connections(0).receive(1, 0, patience()).status();
   EXPECT_EQ(told.kind(), StatusKind::kTimeout);
   EXPECT_EQ(told.message(), "rank 1 of group test has no time");
 }
@@ -146,7 +148,7 @@ TEST(ChannelConcurrency, WhoCalledAndHadNoAnswerIsToldWhy) {
   TwoRanks ranks;
   ranks.connect(1);
   ASSERT_TRUE(eventually([&] {  // once the call has come in
-    ranks.links(0).say_goodbye(Status::timeout("rank 0 of group test lost the store"));
+    ranks.connections(0).close_all(Status::timeout("rank 0 of group test lost the store"));
     return ranks.failure(1).has_happened();
   }));
   EXPECT_EQ(ranks.failure(1).reason().message(), "rank 0 of group test lost the store");
@@ -156,26 +158,27 @@ TEST(ChannelConcurrency, WhoCalledAndHadNoAnswerIsToldWhy) {
 TEST(ChannelConcurrency, WhoIsLateWithOneStaysConnectedToTheOthersUntilItSaysWhy) {
   const TwoRanks ranks;
   const auto failures = std::array{std::make_shared<Failure>(), std::make_shared<Failure>()};
-  Links::Options options[2] = {ranks.options(0), ranks.options(1)};
-  for (Links::Options& each : options) {
-    each.seat.world_size = 3;
+  PeerConnections::Options options[2] = {ranks.options(0), ranks.options(1)};
+  for (PeerConnections::Options& each : options) {
+    each.rank_info.world_size = 3;
     each.peers.push_back(ranks.channel(0).address());  // rank 2 would be the one to call
   }
-  Links first(ranks.channel(0), options[0], failures[0]);
-  Links second(ranks.channel(1), options[1], failures[1]);
+  PeerConnections first(ranks.channel(0), options[0], failures[0]);
+  PeerConnections second(ranks.channel(1), options[1], failures[1]);
   EXPECT_EQ(second.connect(Deadline::after(milliseconds(20))).kind(), StatusKind::kTimeout);
   // Time for the call to come in, on a busy machine, too.
   EXPECT_EQ(first.connect(Deadline::after(milliseconds(1000))).kind(), StatusKind::kTimeout);
   EXPECT_TRUE(first.reaches(1));
   EXPECT_TRUE(contract::stays([&] { return !failures[0]->has_happened(); }));
-  second.say_goodbye(Status::timeout("rank 1 of group test lost the store"));
+  second.close_all(Status::timeout("rank 1 of group test lost the store"));
   ASSERT_TRUE(eventually([&] { return failures[0]->has_happened(); }));
   EXPECT_EQ(failures[0]->reason().message(), "rank 1 of group test lost the store");
 }
 
 TEST(ChannelConcurrency, AReceiverWaitsNoLongerThanItsDeadline) {
   TwoRanks ranks = TwoRanks::connected();
-  const Status late = ranks.links(0).receive(1, 0, Deadline::after(milliseconds(30))).status();
+  const Status late =
+      ranks.connections(0).receive(1, 0, Deadline::after(milliseconds(30))).status();
   EXPECT_EQ(late.kind(), StatusKind::kTimeout);
   EXPECT_THAT(late.message(), HasSubstr("rank 1 of group test sent nothing"));
 }
@@ -184,7 +187,7 @@ TEST(ChannelConcurrency, OnlyWhoKnowsTheTokenIsLetIn) {
   const std::unique_ptr<Channel> channel = *Channel::open();
   ChannelAddress wrong = channel->address();
   wrong.token[3] ^= 1;
-  const LinkName name{Token{7}, 1, 0};
+  const ConnectionId name{Token{7}, 1, 0};
   const Result<UniqueFd> stranger = Channel::call(wrong, name, patience());
   ASSERT_TRUE(stranger.ok());
   EXPECT_TRUE(is_hung_up_on(stranger->get()));
@@ -196,11 +199,11 @@ TEST(ChannelConcurrency, OnlyWhoKnowsTheTokenIsLetIn) {
 
 TEST(ChannelConcurrency, NonsenseAndSilenceAreHungUpOn) {
   const std::unique_ptr<Channel> channel = *Channel::open({milliseconds(20), 8});
-  Message hello;
+  ChannelMessage hello;
   hello.text = bytes_of(channel->address().token);
   const std::string whole = to_bytes(hello);
   const std::string said[] = {"x", whole.substr(0, whole.size() - 1), whole + "x",
-                              std::string(kMostMessageBytes + 1, 'x')};
+                              std::string(kMaxMessageBytes + 1, 'x')};
   for (const std::string& bytes : said) {
     const UniqueFd socket = *connect_abstract(channel->address().name, milliseconds(1000));
     ASSERT_TRUE(send_message(socket.get(), span_of(bytes), -1, milliseconds(1000)).ok());
@@ -253,7 +256,7 @@ TEST(ChannelConcurrency, LeavesNoDescriptorOpen) {
   for (int i = 0; i < 3; ++i) {
     TwoRanks ranks = TwoRanks::connected();
     const UniqueFd memory(::memfd_create("test", MFD_CLOEXEC));
-    ASSERT_TRUE(ranks.links(0).send(1, 0, memory.get(), patience()).ok());
+    ASSERT_TRUE(ranks.connections(0).send(1, 0, memory.get(), patience()).ok());
     const Result<UniqueFd> unfetched =
         Channel::call(ranks.channel(0).address(), {Token{9}, 1, 0}, patience());
     ASSERT_TRUE(unfetched.ok());
@@ -279,7 +282,7 @@ TEST(Channel, NoticesAProcessThatIsKilled) {
   ASSERT_EQ(::write(to.get(), channel->address().name.data(), 44), 44);
   ASSERT_EQ(::write(to.get(), channel->address().token.data(), 16), 16);
   const auto failure = std::make_shared<Failure>();
-  auto link = std::make_shared<Link>();
+  auto link = std::make_shared<PeerConnection>();
   link->socket = *channel->fetch({Token{7}, 1, 0}, *failure, patience());
   link->peer = 1;
   link->group = "test";

@@ -56,7 +56,7 @@ class World {
   RankPads pads_;
   RankMemory buffers_;
   std::vector<std::byte*> bases_;
-  std::vector<Pads> views_;
+  std::vector<SignalPads> views_;
   std::vector<std::unique_ptr<OrderGuard>> orders_;
 };
 

@@ -16,29 +16,29 @@
 namespace ashlar::symm {
 namespace {
 
-TEST(Cores, AreCountedOnceHoweverManyHaveThem) {
-  Cores all;
+TEST(CpuSet, AreCountedOnceHoweverManyHaveThem) {
+  CpuSet all;
   EXPECT_EQ(all.count(), 0);
-  all.add(Cores(std::string_view("\x03", 1)));
-  all.add(Cores(std::string_view("\x06\x80", 2)));
-  all.add(Cores(std::string_view("\x01", 1)));
+  all.add(CpuSet(std::string_view("\x03", 1)));
+  all.add(CpuSet(std::string_view("\x06\x80", 2)));
+  all.add(CpuSet(std::string_view("\x01", 1)));
   EXPECT_EQ(all.count(), 4);
   EXPECT_EQ(all.bytes(), std::string("\x07\x80", 2));
 }
 
-TEST(Cores, OfAThreadAreThoseItMayUse) {
-  const Cores own = Cores::of_thread();
+TEST(CpuSet, OfAThreadAreThoseItMayUse) {
+  const CpuSet own = CpuSet::of_thread();
   ASSERT_GE(own.count(), 1);
-  EXPECT_LE(own.bytes().size(), Cores::kMostBytes);
+  EXPECT_LE(own.bytes().size(), CpuSet::kMaxBytes);
   std::thread([&] {
     const int here = ::sched_getcpu();
     cpu_set_t one;
     CPU_ZERO(&one);
     CPU_SET(here, &one);
     ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
-    const Cores bound = Cores::of_thread();
+    const CpuSet bound = CpuSet::of_thread();
     EXPECT_EQ(bound.count(), 1);
-    Cores both = own;
+    CpuSet both = own;
     both.add(bound);
     EXPECT_EQ(both.count(), own.count());
   }).join();
@@ -72,13 +72,13 @@ std::vector<int> spins_of(size_t first, size_t second) {
   for (const int rank : {0, 1}) {
     threads.emplace_back([&, rank] {
       bind_to(rank == 0 ? first : second);
-      Arena arena(*process, process->backends().use(), {});
-      CircleOptions options;
+      RankHeap heap(*process, process->backends().activate(), {});
+      CommunicatorOptions options;
       options.rank = rank;
       options.world_size = 2;
-      const auto joined = Circle::join(arena, store, options, patience());
+      const auto joined = Communicator::join(heap, store, options, patience());
       ASSERT_TRUE(joined.ok()) << joined.status().to_string();
-      spins[static_cast<size_t>(rank)] = (*joined)->patience().spin_count;
+      spins[static_cast<size_t>(rank)] = (*joined)->spin_policy().spin_count;
       EXPECT_TRUE((*joined)->leave(patience()).ok());
     });
   }

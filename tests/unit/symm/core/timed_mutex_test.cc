@@ -15,16 +15,17 @@ namespace ashlar::symm {
 namespace {
 
 TEST(TurnConcurrency, IsOneThreadsAtATime) {
-  Turn turn;
+  TimedMutex turn;
   int count = 0;
   std::vector<std::thread> threads;
   for (int thread = 0; thread < 4; ++thread) {
     threads.emplace_back([&] {
       for (int round = 0; round < 1000; ++round) {
-        if (!turn.take(round % 2 == 0 ? Deadline::never() : Deadline::after(contract::kDeadline))) {
+        if (!turn.try_lock_until(round % 2 == 0 ? Deadline::never()
+                                                : Deadline::after(contract::kDeadline))) {
           return;
         }
-        const TurnTaken taken(turn);
+        const TimedLock lock(turn);
         ++count;
       }
     });
@@ -34,13 +35,13 @@ TEST(TurnConcurrency, IsOneThreadsAtATime) {
 }
 
 TEST(TurnConcurrency, IsWaitedForNoLongerThanTheDeadline) {
-  Turn turn;
-  if (!turn.take(Deadline::never())) FAIL();
-  const TurnTaken taken(turn);
+  TimedMutex turn;
+  if (!turn.try_lock_until(Deadline::never())) FAIL();
+  const TimedLock lock(turn);
   std::thread other([&turn] {
     for (const std::chrono::milliseconds timeout :
          {std::chrono::milliseconds(0), std::chrono::milliseconds(20)}) {
-      const bool is_taken = turn.take(Deadline::after(timeout));
+      const bool is_taken = turn.try_lock_until(Deadline::after(timeout));
       EXPECT_FALSE(is_taken);
     }
   });
@@ -48,10 +49,10 @@ TEST(TurnConcurrency, IsWaitedForNoLongerThanTheDeadline) {
 }
 
 TEST(TurnConcurrency, IsFreeForOneWhoseDeadlineHasPassed) {
-  Turn turn;
-  const bool is_taken = turn.take(Deadline::after(std::chrono::seconds(-1)));
+  TimedMutex turn;
+  const bool is_taken = turn.try_lock_until(Deadline::after(std::chrono::seconds(-1)));
   if (!is_taken) FAIL();
-  const TurnTaken taken(turn);
+  const TimedLock lock(turn);
 }
 
 }  // namespace

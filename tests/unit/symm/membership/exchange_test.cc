@@ -23,12 +23,12 @@ using ::testing::Not;
 
 // One rank, as a group would have it.
 struct Member {
-  Member(const std::shared_ptr<Store>& store, Seat seat, const char* failing_as = "g")
-      : verdict(store, failing_as, failure, std::chrono::minutes(1)),
-        exchange(store, verdict, {"g", "test", seat, std::chrono::minutes(1)}) {}
+  Member(const std::shared_ptr<Store>& store, RankInfo rank_info, const char* failing_as = "g")
+      : failure_record(store, failing_as, failure, std::chrono::minutes(1)),
+        exchange(store, failure_record, {"g", "test", rank_info, std::chrono::minutes(1)}) {}
 
   std::shared_ptr<Failure> failure = std::make_shared<Failure>();
-  Verdict verdict;
+  FailureRecord failure_record;
   Exchange exchange;
 };
 
@@ -143,7 +143,7 @@ TEST_F(ExchangeTest, WhoFailsAfterAnExchangeDoesNotTakeItBack) {
   Member slow(store_, {1, 2});
   std::thread other([&] { EXPECT_TRUE(slow.exchange.barrier(patience()).ok()); });
   EXPECT_TRUE(quick.exchange.barrier(patience()).ok());
-  (void)quick.verdict.announce(Status::peer_lost("rank 0 of group test gave up")).ok();
+  (void)quick.failure_record.publish(Status::peer_lost("rank 0 of group test gave up")).ok();
   other.join();
   EXPECT_EQ(slow.exchange.barrier(patience()).message(), "rank 0 of group test gave up");
 }
@@ -214,7 +214,7 @@ TEST_F(ExchangeTest, ARankAloneIsAllThereAre) {
   EXPECT_THAT(*member.exchange.all_gather("mine", patience()), ElementsAre("mine"));
 }
 
-TEST(Verdict, AStatusReadsAsItWasWritten) {
+TEST(FailureRecord, AStatusReadsAsItWasWritten) {
   const Status all[] = {Status(),
                         Status::out_of_memory("a"),
                         Status::invalid_argument("b"),

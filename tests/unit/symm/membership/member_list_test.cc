@@ -20,13 +20,13 @@ namespace {
 using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 
-const RosterOptions kRosterOptions{"p", "test", std::chrono::minutes(1)};
+const MemberListOptions kRosterOptions{"p", "test", std::chrono::minutes(1)};
 
 JoinRecord record_of(int rank, int world_size) {
   JoinRecord record;
-  record.seat = {rank, world_size};
+  record.rank_info = {rank, world_size};
   record.member = 40 + static_cast<uint64_t>(rank);
-  record.attempt = *draw_token();
+  record.attempt = *generate_token();
   record.process = {1, 2, 3};
   record.host = "boot net";
   record.channel = {"name", {4, 5}};
@@ -35,11 +35,11 @@ JoinRecord record_of(int rank, int world_size) {
   record.lease_ms = 5000;
   record.pad_bytes = 77;
   record.transport = "ucx";
-  record.cores = Cores("\x05");
+  record.cores = CpuSet("\x05");
   return record;
 }
 
-TEST(Roster, ARecordReadsAsItWasWritten) {
+TEST(MemberList, ARecordReadsAsItWasWritten) {
   const JoinRecord record = record_of(1, 3);
   const std::string bytes = to_bytes(record);
   EXPECT_EQ(to_bytes(*parse_join_record(bytes)), bytes);
@@ -50,21 +50,21 @@ TEST(Roster, ARecordReadsAsItWasWritten) {
   EXPECT_FALSE(parse_join_record(bytes + "x").ok());
 }
 
-TEST(Roster, BelievesNoStoreThatAnswersTooLittle) {
+TEST(MemberList, BelievesNoStoreThatAnswersTooLittle) {
   const auto store = UserStore::that_answers_too_little();
-  const Status bad = gather_roster(*store, kRosterOptions, record_of(0, 1), patience()).status();
+  const Status bad = gather_members(*store, kRosterOptions, record_of(0, 1), patience()).status();
   EXPECT_EQ(bad.kind(), StatusKind::kFormat);
   EXPECT_THAT(bad.message(), HasSubstr("asked for 1 keys and answered for 0"));
 }
 
 // The records are all there; who has met is what is answered too little.
-TEST(Roster, BelievesNoStoreThatAnswersTooLittleAboutTheMeeting) {
+TEST(MemberList, BelievesNoStoreThatAnswersTooLittleAboutTheMeeting) {
   UserStore store;
   int look_count = 0;
   store.change_answers = [&](UserStore::Answers& answers) {
     if (++look_count == 2) answers.clear();
   };
-  EXPECT_EQ(gather_roster(store, kRosterOptions, record_of(0, 1), patience()).status().kind(),
+  EXPECT_EQ(gather_members(store, kRosterOptions, record_of(0, 1), patience()).status().kind(),
             StatusKind::kFormat);
 }
 
@@ -77,10 +77,11 @@ TEST(RosterConcurrency, WhatWasLeftByACrashDoesNoHarm) {
   std::vector<std::thread> ranks;
   for (int rank = 2; rank >= 0; --rank) {
     ranks.emplace_back([&, rank] {
-      const auto roster = gather_roster(*store, kRosterOptions, record_of(rank, 3), patience());
-      ASSERT_TRUE(roster.ok()) << roster.status().to_string();
-      EXPECT_EQ(roster->records[1].member, 41U);
-      tokens[rank] = roster->token;
+      const auto member_list =
+          gather_members(*store, kRosterOptions, record_of(rank, 3), patience());
+      ASSERT_TRUE(member_list.ok()) << member_list.status().to_string();
+      EXPECT_EQ(member_list->records[1].member, 41U);
+      tokens[rank] = member_list->token;
     });
     std::this_thread::sleep_for(milliseconds(20));  // so that the first reads what is old
   }
@@ -89,11 +90,11 @@ TEST(RosterConcurrency, WhatWasLeftByACrashDoesNoHarm) {
   EXPECT_EQ(tokens[0], tokens[2]);
 }
 
-TEST(Roster, ARankWhoseOldRecordIsThereHasNotCome) {
+TEST(MemberList, ARankWhoseOldRecordIsThereHasNotCome) {
   const std::shared_ptr<Store> store = make_memory_store();
   ASSERT_TRUE(store->set("p/join/1", to_bytes(record_of(1, 2)), kNoEnd, patience()).ok());
   const Status late =
-      gather_roster(*store, kRosterOptions, record_of(0, 2), Deadline::after(milliseconds(30)))
+      gather_members(*store, kRosterOptions, record_of(0, 2), Deadline::after(milliseconds(30)))
           .status();
   EXPECT_EQ(late.kind(), StatusKind::kTimeout);
   EXPECT_THAT(late.message(), HasSubstr("rank 1 of group test did not come to join"));
@@ -105,7 +106,7 @@ TEST(Roster, ARankWhoseOldRecordIsThereHasNotCome) {
 
 // What a rank says that joins with two others, and gives up after so long.
 Status try_to_join(Store& store, int rank, milliseconds time) {
-  return gather_roster(store, kRosterOptions, record_of(rank, 3), Deadline::after(time)).status();
+  return gather_members(store, kRosterOptions, record_of(rank, 3), Deadline::after(time)).status();
 }
 
 // Rank 2 published its record, and died. Whoever gives up last finds the first gone, too.
@@ -136,7 +137,7 @@ TEST(RosterConcurrency, WhoIsLeftBehindSaysWhatTheOneSaidWhoGaveUp) {
   EXPECT_EQ(late.kind(), StatusKind::kTimeout);
 }
 
-TEST(Roster, AStoreThatIsSlowAtTheDeadlineIsNotNamedInPlaceOfWhoeverDidNotCome) {
+TEST(MemberList, AStoreThatIsSlowAtTheDeadlineIsNotNamedInPlaceOfWhoeverDidNotCome) {
   UserStore store;
   store.answering_time = milliseconds(100);
   const Status late = try_to_join(store, 0, milliseconds(200));
@@ -144,13 +145,13 @@ TEST(Roster, AStoreThatIsSlowAtTheDeadlineIsNotNamedInPlaceOfWhoeverDidNotCome) 
   EXPECT_THAT(late.message(), HasSubstr("ranks 1 and 2 of group test did not come to join"));
 }
 
-TEST(Roster, TwoThatJoinAsTheSameRankAreToldSo) {
+TEST(MemberList, TwoThatJoinAsTheSameRankAreToldSo) {
   UserStore store;
   store.before_look = [](Store& memory) {  // the other one, at each of its looks
     ASSERT_TRUE(memory.set("p/join/0", to_bytes(record_of(0, 2)), kNoEnd, patience()).ok());
   };
   const Status late =
-      gather_roster(store, kRosterOptions, record_of(0, 2), Deadline::after(milliseconds(30)))
+      gather_members(store, kRosterOptions, record_of(0, 2), Deadline::after(milliseconds(30)))
           .status();
   EXPECT_EQ(late.kind(), StatusKind::kTimeout);
   EXPECT_THAT(late.message(),
@@ -158,11 +159,11 @@ TEST(Roster, TwoThatJoinAsTheSameRankAreToldSo) {
                     HasSubstr("somebody else joins as rank 0, too: give each its own number")));
 }
 
-TEST(Roster, ARecordOfOnesOwnThatACrashLeftIsNobodyElses) {
+TEST(MemberList, ARecordOfOnesOwnThatACrashLeftIsNobodyElses) {
   const std::shared_ptr<Store> store = make_memory_store();
   ASSERT_TRUE(store->set("p/join/0", to_bytes(record_of(0, 2)), kNoEnd, patience()).ok());
   const Status late =
-      gather_roster(*store, kRosterOptions, record_of(0, 2), Deadline::after(milliseconds(30)))
+      gather_members(*store, kRosterOptions, record_of(0, 2), Deadline::after(milliseconds(30)))
           .status();
   EXPECT_THAT(late.message(), Not(HasSubstr("somebody else")));
 }
@@ -173,12 +174,14 @@ class DeviceBackend final : public Backend {
   explicit DeviceBackend(uint8_t id) : id_(id) {}
   std::string_view name() const override { return id_ == 99 ? "another" : "device"; }
   DeviceUuid device() const override { return {id_}; }
-  Result<std::shared_ptr<Memory>> allocate(size_t bytes, size_t zero_bytes) override {
+  Result<std::shared_ptr<MappedMemory>> allocate(size_t bytes, size_t zero_bytes) override {
     if (id_ == 50) return Status::out_of_memory("the device is full");
     return host_->allocate(bytes, zero_bytes);
   }
-  Result<UniqueFd> export_fd(const Memory& memory) override { return host_->export_fd(memory); }
-  Result<std::shared_ptr<Memory>> import_fd(UniqueFd fd, size_t bytes) override {
+  Result<UniqueFd> export_fd(const MappedMemory& memory) override {
+    return host_->export_fd(memory);
+  }
+  Result<std::shared_ptr<MappedMemory>> import_fd(UniqueFd fd, size_t bytes) override {
     return host_->import_fd(std::move(fd), bytes);
   }
 
@@ -188,8 +191,8 @@ class DeviceBackend final : public Backend {
 };
 
 // What two ranks with these devices get to hear when they join.
-std::vector<Status> join_with(uint8_t first, uint8_t second, const CircleOptions& options,
-                              const CircleOptions& options_of_second) {
+std::vector<Status> join_with(uint8_t first, uint8_t second, const CommunicatorOptions& options,
+                              const CommunicatorOptions& options_of_second) {
   const std::shared_ptr<Store> store = make_memory_store();
   std::vector<Status> said(2);
   std::vector<std::thread> ranks;
@@ -197,11 +200,11 @@ std::vector<Status> join_with(uint8_t first, uint8_t second, const CircleOptions
     ranks.emplace_back([&, rank] {
       const std::unique_ptr<Process> process = *Process::start({});
       DeviceBackend backend(rank == 0 ? first : second);
-      Arena arena(*process, backend, {});
-      CircleOptions own = rank == 0 ? options : options_of_second;
+      RankHeap heap(*process, backend, {});
+      CommunicatorOptions own = rank == 0 ? options : options_of_second;
       own.rank = rank;
       own.world_size = 2;
-      auto joined = Circle::join(arena, store, own, patience());
+      auto joined = Communicator::join(heap, store, own, patience());
       said[rank] = joined.status();
       if (joined.ok()) said[rank] = (*joined)->leave(patience());
     });
@@ -211,15 +214,15 @@ std::vector<Status> join_with(uint8_t first, uint8_t second, const CircleOptions
   return said;
 }
 
-std::vector<Status> join_with(uint8_t first, uint8_t second, const CircleOptions& options) {
+std::vector<Status> join_with(uint8_t first, uint8_t second, const CommunicatorOptions& options) {
   return join_with(first, second, options, options);
 }
 
 // Whoever decides by its own options would wait for the other, who decided otherwise.
 TEST(RosterConcurrency, OptionsThatMustBeTheSameAreComparedAndNamed) {
-  CircleOptions shares;
+  CommunicatorOptions shares;
   shares.may_share_device = true;
-  CircleOptions measures;
+  CommunicatorOptions measures;
   measures.measures_thresholds = true;
   const std::vector<Status> sharing = join_with(7, 7, shares, {});
   EXPECT_EQ(sharing[0].kind(), StatusKind::kInvalidArgument);
@@ -235,7 +238,7 @@ TEST(RosterConcurrency, OneDeviceForTwoRanksIsRefusedUnlessItIsMeantSo) {
   const Status refused = join_with(7, 7, {})[0];
   EXPECT_EQ(refused.kind(), StatusKind::kInvalidArgument);
   EXPECT_THAT(refused.message(), HasSubstr("ranks 0 and 1 of group world use one device"));
-  CircleOptions options;
+  CommunicatorOptions options;
   options.may_share_device = true;
   EXPECT_TRUE(join_with(7, 7, options)[0].ok());
 }
@@ -268,8 +271,8 @@ TEST(RosterConcurrency, WhoHasMetHearsWhatTheOneSaidWhoGaveUpMeanwhile) {
   for (int rank = 0; rank < 2; ++rank) {
     ranks.emplace_back([&, rank] {
       const std::unique_ptr<Process> process = *Process::start({});
-      Arena arena(*process, process->backends().use(), {});
-      CircleOptions options;
+      RankHeap heap(*process, process->backends().activate(), {});
+      CommunicatorOptions options;
       options.rank = rank;
       options.world_size = 2;
       options.on_phase = [&](Phase phase) {
@@ -277,7 +280,7 @@ TEST(RosterConcurrency, WhoHasMetHearsWhatTheOneSaidWhoGaveUpMeanwhile) {
       };
       if (rank == 0) is_joining.wait();
       const Deadline deadline = rank == 0 ? Deadline::after(milliseconds(1000)) : patience();
-      said[rank] = Circle::join(arena, stores[rank], options, deadline).status();
+      said[rank] = Communicator::join(heap, stores[rank], options, deadline).status();
     });
   }
   for (std::thread& each : ranks) each.join();
@@ -287,7 +290,7 @@ TEST(RosterConcurrency, WhoHasMetHearsWhatTheOneSaidWhoGaveUpMeanwhile) {
 }
 
 TEST(RosterConcurrency, AllHearThatOneHasNoMemoryForThePad) {
-  CircleOptions options;
+  CommunicatorOptions options;
   options.pad_bytes = 100;
   const Status full = join_with(1, 50, options)[1];
   EXPECT_TRUE(full.is_out_of_memory());

@@ -21,29 +21,30 @@ using ::testing::HasSubstr;
 class ArenaTest : public ::testing::Test {
  protected:
   std::byte* allocate(size_t bytes, const AllocationOptions& options = {}) {
-    const Result<std::byte*> made = arena_.allocate(bytes, options);
+    const Result<std::byte*> made = heap_.allocate(bytes, options);
     EXPECT_TRUE(made.ok()) << made.status().to_string();
     return made.ok() ? *made : nullptr;
   }
-  std::shared_ptr<Block> block_of(const void* pointer) { return arena_.find(pointer)->block; }
+  std::shared_ptr<HeapBlock> block_of(const void* pointer) { return heap_.find(pointer)->block; }
 
   std::unique_ptr<Process> process_ = *Process::start({});
-  Arena arena_{*process_, process_->backends().use(), {}};
+  RankHeap heap_{*process_, process_->backends().activate(), {}};
 };
 
 TEST_F(ArenaTest, MulticastOfAGroupThatFailedGoesWithTheFirstAllocationAfterItsTime) {
   const auto keeper = std::make_shared<MulticastKeeper>();
   keeper->keep_from_now_on();
-  std::weak_ptr<Memory> bound[2];
-  for (std::weak_ptr<Memory>& each : bound) {
-    std::shared_ptr<Memory> memory = *process_->backends().use().allocate(64, 0);
+  std::weak_ptr<MappedMemory> bound[2];
+  for (std::weak_ptr<MappedMemory>& each : bound) {
+    std::shared_ptr<MappedMemory> memory = *process_->backends().activate().allocate(64, 0);
     each = memory;
-    if (&each == &bound[1]) arena_.let_go_later(keeper, Deadline::after(std::chrono::hours(1)));
+    if (&each == &bound[1])
+      heap_.release_multicast_after(keeper, Deadline::after(std::chrono::hours(1)));
     keeper->take({std::move(memory), nullptr});
   }
   allocate(64);
   EXPECT_FALSE(bound[0].expired() || bound[1].expired());
-  arena_.let_go_later(keeper, Deadline::after(std::chrono::nanoseconds(0)));
+  heap_.release_multicast_after(keeper, Deadline::after(std::chrono::nanoseconds(0)));
   EXPECT_FALSE(bound[0].expired());
   allocate(64);
   EXPECT_TRUE(bound[0].expired() && bound[1].expired());
@@ -52,10 +53,10 @@ TEST_F(ArenaTest, MulticastOfAGroupThatFailedGoesWithTheFirstAllocationAfterItsT
 TEST_F(ArenaTest, ABlockIsAPadOfZeroesAndAnAlignedBuffer) {
   for (size_t bytes : {size_t{0}, size_t{1}, size_t{4097}, size_t{1} << 20}) {
     std::byte* buffer = allocate(bytes);
-    const std::shared_ptr<Block> block = block_of(buffer);
+    const std::shared_ptr<HeapBlock> block = block_of(buffer);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer) % 128, 0U);
     EXPECT_EQ(block->layout.pad_bytes, 9216U);
-    EXPECT_EQ(block->layout.front_bytes, 9216U);
+    EXPECT_EQ(block->layout.buffer_offset, 9216U);
     EXPECT_EQ(block->layout.buffer_bytes, bytes);
     EXPECT_TRUE(std::all_of(block->memory->base(), buffer,
                             [](std::byte each) { return each == std::byte{0}; }));
@@ -64,47 +65,47 @@ TEST_F(ArenaTest, ABlockIsAPadOfZeroesAndAnAlignedBuffer) {
 }
 
 TEST_F(ArenaTest, AFrontIsRoundedUpAndThePadIsNot) {
-  Arena odd(*process_, process_->backends().use(), {1000});
-  const std::shared_ptr<Block> block = odd.find(*odd.allocate(8, {}))->block;
+  RankHeap odd(*process_, process_->backends().activate(), {1000});
+  const std::shared_ptr<HeapBlock> block = odd.find(*odd.allocate(8, {}))->block;
   EXPECT_EQ(block->layout.pad_bytes, 1000U);
-  EXPECT_EQ(block->layout.front_bytes, 1024U);
+  EXPECT_EQ(block->layout.buffer_offset, 1024U);
 }
 
 TEST_F(ArenaTest, InteriorPointersAreFoundAndOthersAreNot) {
   std::byte* buffer = allocate(1000);
   allocate(1000);
-  EXPECT_EQ(arena_.find(buffer + 999)->offset, 999U);
-  EXPECT_EQ(arena_.find(buffer + 999)->block, block_of(buffer));
-  EXPECT_FALSE(arena_.find(buffer + 1000));
-  EXPECT_FALSE(arena_.find(buffer - 1));  // the pad
-  EXPECT_FALSE(arena_.find(this));
-  EXPECT_FALSE(arena_.find(nullptr));
-  EXPECT_TRUE(arena_.find(allocate(0)));
+  EXPECT_EQ(heap_.find(buffer + 999)->offset, 999U);
+  EXPECT_EQ(heap_.find(buffer + 999)->block, block_of(buffer));
+  EXPECT_FALSE(heap_.find(buffer + 1000));
+  EXPECT_FALSE(heap_.find(buffer - 1));  // the pad
+  EXPECT_FALSE(heap_.find(this));
+  EXPECT_FALSE(heap_.find(nullptr));
+  EXPECT_TRUE(heap_.find(allocate(0)));
 }
 
 TEST_F(ArenaTest, FreesOnlyWhatBeginsABlock) {
   std::byte* buffer = allocate(1000);
-  EXPECT_EQ(arena_.free(buffer + 1).kind(), StatusKind::kInvalidArgument);
-  EXPECT_EQ(arena_.free(this).kind(), StatusKind::kInvalidArgument);
-  EXPECT_TRUE(arena_.free(buffer).ok());
-  EXPECT_EQ(arena_.free(buffer).kind(), StatusKind::kInvalidArgument);
-  EXPECT_FALSE(arena_.find(buffer));
+  EXPECT_EQ(heap_.free(buffer + 1).kind(), StatusKind::kInvalidArgument);
+  EXPECT_EQ(heap_.free(this).kind(), StatusKind::kInvalidArgument);
+  EXPECT_TRUE(heap_.free(buffer).ok());
+  EXPECT_EQ(heap_.free(buffer).kind(), StatusKind::kInvalidArgument);
+  EXPECT_FALSE(heap_.find(buffer));
 }
 
 TEST_F(ArenaTest, SaysThatThereIsNotThatMuchMemory) {
   for (size_t bytes : {SIZE_MAX, SIZE_MAX - 200, size_t{1} << 60}) {
-    EXPECT_TRUE(arena_.allocate(bytes, {}).status().is_out_of_memory()) << bytes;
+    EXPECT_TRUE(heap_.allocate(bytes, {}).status().is_out_of_memory()) << bytes;
   }
-  EXPECT_EQ(arena_.live_count(), 0U);
+  EXPECT_EQ(heap_.live_count(), 0U);
 }
 
 TEST_F(ArenaTest, APersistentIdHasTheSameAddressAgain) {
   std::byte* first = allocate(64, {{}, 7});
-  EXPECT_THAT(arena_.allocate(64, {{}, 7}).status().message(), HasSubstr("still in use"));
-  ASSERT_TRUE(arena_.free(first).ok());
-  EXPECT_FALSE(arena_.find(first));
-  EXPECT_EQ(arena_.free(first).kind(), StatusKind::kInvalidArgument);
-  EXPECT_THAT(arena_.allocate(65, {{}, 7}).status().message(),
+  EXPECT_THAT(heap_.allocate(64, {{}, 7}).status().message(), HasSubstr("still in use"));
+  ASSERT_TRUE(heap_.free(first).ok());
+  EXPECT_FALSE(heap_.find(first));
+  EXPECT_EQ(heap_.free(first).kind(), StatusKind::kInvalidArgument);
+  EXPECT_THAT(heap_.allocate(65, {{}, 7}).status().message(),
               HasSubstr("has 64 bytes, and 65 were asked for"));
   EXPECT_EQ(allocate(64, {{}, 7}), first);
   EXPECT_NE(allocate(64, {"other", 7}), first);  // ids are a group's own
@@ -112,10 +113,10 @@ TEST_F(ArenaTest, APersistentIdHasTheSameAddressAgain) {
 }
 
 TEST_F(ArenaTest, CountsTheAllocationsOfEachGroupApart) {
-  Arena other(*process_, process_->backends().use(), {});
-  const std::shared_ptr<Block> first = block_of(allocate(64));
+  RankHeap other(*process_, process_->backends().activate(), {});
+  const std::shared_ptr<HeapBlock> first = block_of(allocate(64));
   EXPECT_EQ(block_of(allocate(64, {"sub", {}}))->ordinal, 0U);
-  const std::shared_ptr<Block> second = block_of(allocate(128));
+  const std::shared_ptr<HeapBlock> second = block_of(allocate(128));
   EXPECT_EQ(first->ordinal, 0U);
   EXPECT_EQ(second->ordinal, 1U);
   EXPECT_EQ(other.find(*other.allocate(64, {}))->block->sequence_hash, first->sequence_hash);
@@ -126,9 +127,9 @@ TEST_F(ArenaTest, CountsTheAllocationsOfEachGroupApart) {
 
 TEST(HostBackend, ImportsWhatItExportedAndNothingElse) {
   const std::unique_ptr<Backend> host = make_host_backend();
-  const std::shared_ptr<Memory> memory = *host->allocate(5000, 0);
+  const std::shared_ptr<MappedMemory> memory = *host->allocate(5000, 0);
   memory->base()[4999] = std::byte{9};
-  const std::shared_ptr<Memory> again =
+  const std::shared_ptr<MappedMemory> again =
       *host->import_fd(*host->export_fd(*memory), memory->bytes());
   EXPECT_NE(again->base(), memory->base());
   EXPECT_EQ(again->base()[4999], std::byte{9});
@@ -144,29 +145,29 @@ class OtherBackend final : public Backend {
  public:
   std::string_view name() const override { return "other"; }
   DeviceUuid device() const override { return {1}; }
-  Result<std::shared_ptr<Memory>> allocate(size_t, size_t) override {
+  Result<std::shared_ptr<MappedMemory>> allocate(size_t, size_t) override {
     return Status::out_of_memory("none");
   }
-  Result<UniqueFd> export_fd(const Memory&) override { return Status::unsupported("none"); }
-  Result<std::shared_ptr<Memory>> import_fd(UniqueFd, size_t) override {
+  Result<UniqueFd> export_fd(const MappedMemory&) override { return Status::unsupported("none"); }
+  Result<std::shared_ptr<MappedMemory>> import_fd(UniqueFd, size_t) override {
     return Status::unsupported("none");
   }
 };
 
-TEST(Backends, Row16CanBeChosenAndChosenAgainUntilOneIsUsed) {
-  Backends backends;
+TEST(BackendRegistry, Row16CanBeChosenAndChosenAgainUntilOneIsUsed) {
+  BackendRegistry backends;
   EXPECT_THAT(backends.names(), ElementsAre("host"));
-  EXPECT_THAT(backends.choose("other").message(), HasSubstr("is called other: there are host"));
+  EXPECT_THAT(backends.select("other").message(), HasSubstr("is called other: there are host"));
   ASSERT_TRUE(backends.add(std::make_unique<OtherBackend>()).ok());
   EXPECT_EQ(backends.add(std::make_unique<OtherBackend>()).kind(), StatusKind::kInvalidArgument);
-  EXPECT_TRUE(backends.choose("host").ok());  // the same one
-  EXPECT_TRUE(backends.choose("other").ok());
-  EXPECT_TRUE(backends.choose("host").ok());  // and back
-  EXPECT_TRUE(backends.choose("other").ok());
-  EXPECT_EQ(backends.use().name(), "other");
-  EXPECT_TRUE(backends.choose("other").ok());
-  EXPECT_THAT(backends.choose("host").message(), HasSubstr("back end other is in use"));
-  EXPECT_EQ(backends.chosen(), "other");
+  EXPECT_TRUE(backends.select("host").ok());  // the same one
+  EXPECT_TRUE(backends.select("other").ok());
+  EXPECT_TRUE(backends.select("host").ok());  // and back
+  EXPECT_TRUE(backends.select("other").ok());
+  EXPECT_EQ(backends.activate().name(), "other");
+  EXPECT_TRUE(backends.select("other").ok());
+  EXPECT_THAT(backends.select("host").message(), HasSubstr("back end other is in use"));
+  EXPECT_EQ(backends.selected_name(), "other");
 }
 
 }  // namespace

@@ -18,54 +18,55 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// --- holes --------------------------------------------------------------------------------------
+// --- free_list
+// --------------------------------------------------------------------------------------
 
-TEST(Holes, TheSmallestThatFitsIsTakenAndOfEqualOnesTheOldest) {
-  Holes holes;
-  holes.add_segment(0, 1000);
-  holes.add_segment(1, 300);
-  EXPECT_EQ(*holes.take(200), (Holes::Place{1, 0}));
-  EXPECT_EQ(*holes.take(200), (Holes::Place{0, 0}));
-  EXPECT_EQ(*holes.take(100), (Holes::Place{1, 200}));
-  EXPECT_EQ(*holes.take(700), (Holes::Place{0, 200}));
-  EXPECT_EQ(holes.free_bytes(), 100U);
-  EXPECT_FALSE(holes.take(101));
-  holes.give_back({1, 200}, 100);  // as large as the one in segment 0
-  EXPECT_EQ(*holes.take(100), (Holes::Place{0, 900}));
+TEST(SegmentFreeList, TheSmallestThatFitsIsTakenAndOfEqualOnesTheOldest) {
+  SegmentFreeList free_list;
+  free_list.add_segment(0, 1000);
+  free_list.add_segment(1, 300);
+  EXPECT_EQ(*free_list.allocate(200), (SegmentFreeList::Position{1, 0}));
+  EXPECT_EQ(*free_list.allocate(200), (SegmentFreeList::Position{0, 0}));
+  EXPECT_EQ(*free_list.allocate(100), (SegmentFreeList::Position{1, 200}));
+  EXPECT_EQ(*free_list.allocate(700), (SegmentFreeList::Position{0, 200}));
+  EXPECT_EQ(free_list.free_bytes(), 100U);
+  EXPECT_FALSE(free_list.allocate(101));
+  free_list.release({1, 200}, 100);  // as large as the one in segment 0
+  EXPECT_EQ(*free_list.allocate(100), (SegmentFreeList::Position{0, 900}));
 }
 
-TEST(Holes, NeighboursBecomeOneAndSegmentsDoNot) {
-  Holes holes;
-  holes.add_segment(0, 300);
-  holes.add_segment(1, 300);
-  for (int i = 0; i < 6; ++i) ASSERT_TRUE(holes.take(100));
-  holes.give_back({0, 200}, 100);
-  holes.give_back({1, 0}, 100);
-  EXPECT_FALSE(holes.take(101));
-  holes.give_back({0, 0}, 100);
-  EXPECT_FALSE(holes.take(101));
-  EXPECT_THAT(holes.remove_empty_segments(), IsEmpty());
-  holes.give_back({0, 100}, 100);
-  EXPECT_EQ(*holes.take(300), (Holes::Place{0, 0}));
-  holes.give_back({0, 0}, 300);
-  EXPECT_THAT(holes.remove_empty_segments(), ElementsAre(0U));
-  EXPECT_EQ(holes.free_bytes(), 100U);
+TEST(SegmentFreeList, NeighboursBecomeOneAndSegmentsDoNot) {
+  SegmentFreeList free_list;
+  free_list.add_segment(0, 300);
+  free_list.add_segment(1, 300);
+  for (int i = 0; i < 6; ++i) ASSERT_TRUE(free_list.allocate(100));
+  free_list.release({0, 200}, 100);
+  free_list.release({1, 0}, 100);
+  EXPECT_FALSE(free_list.allocate(101));
+  free_list.release({0, 0}, 100);
+  EXPECT_FALSE(free_list.allocate(101));
+  EXPECT_THAT(free_list.remove_empty_segments(), IsEmpty());
+  free_list.release({0, 100}, 100);
+  EXPECT_EQ(*free_list.allocate(300), (SegmentFreeList::Position{0, 0}));
+  free_list.release({0, 0}, 300);
+  EXPECT_THAT(free_list.remove_empty_segments(), ElementsAre(0U));
+  EXPECT_EQ(free_list.free_bytes(), 100U);
 }
 
 // --- what was done ------------------------------------------------------------------------------
 
-TEST(ActLog, TheFirstDifferenceIsNamed) {
-  ActLog one;
-  ActLog other;
-  for (ActLog* log : {&one, &other}) {
-    log->note({Act::Kind::kAllocate, 512});
-    log->note({Act::Kind::kAllocate, 64});
+TEST(PoolCallLog, TheFirstDifferenceIsNamed) {
+  PoolCallLog one;
+  PoolCallLog other;
+  for (PoolCallLog* log : {&one, &other}) {
+    log->append({PoolCall::Kind::kAllocate, 512});
+    log->append({PoolCall::Kind::kAllocate, 64});
   }
   EXPECT_EQ(one.state().hash, other.state().hash);
-  one.note({Act::Kind::kFree, 0});
-  other.note({Act::Kind::kFree, 1});
-  one.note({Act::Kind::kAllocate, 7});
-  other.note({Act::Kind::kAllocate, 7});
+  one.append({PoolCall::Kind::kFree, 0});
+  other.append({PoolCall::Kind::kFree, 1});
+  one.append({PoolCall::Kind::kAllocate, 7});
+  other.append({PoolCall::Kind::kAllocate, 7});
   EXPECT_NE(one.state().hash, other.state().hash);
   const std::vector<std::string> tails = {one.tail_up_to(3), other.tail_up_to(3)};
   EXPECT_EQ(*first_difference(tails), "in act 2: rank 0 freed buffer 0, rank 1 freed buffer 1");
@@ -73,25 +74,25 @@ TEST(ActLog, TheFirstDifferenceIsNamed) {
   EXPECT_EQ(*first_difference(before), "");
 }
 
-TEST(ActLog, WhatLiesFurtherBackIsSaidToBeForgotten) {
-  ActLog one;
-  ActLog other;
-  one.note({Act::Kind::kAllocate, 1});
-  other.note({Act::Kind::kRefuse, 1});
-  for (size_t i = 0; i < ActLog::kKeptActs; ++i) {
-    one.note({Act::Kind::kTrim, 0});
-    other.note({Act::Kind::kTrim, 0});
+TEST(PoolCallLog, WhatLiesFurtherBackIsSaidToBeForgotten) {
+  PoolCallLog one;
+  PoolCallLog other;
+  one.append({PoolCall::Kind::kAllocate, 1});
+  other.append({PoolCall::Kind::kRefuse, 1});
+  for (size_t i = 0; i < PoolCallLog::kKeptCalls; ++i) {
+    one.append({PoolCall::Kind::kTrim, 0});
+    other.append({PoolCall::Kind::kTrim, 0});
   }
   const uint64_t last = one.state().number - 1;
   const std::vector<std::string> tails = {one.tail_up_to(last), other.tail_up_to(last)};
-  Brought brought;
+  RendezvousRecord brought;
   brought.scope = "pool x";
-  EXPECT_THAT(describe_other_acts("world", {brought, brought}, tails).message(),
+  EXPECT_THAT(describe_pool_divergence("world", {brought, brought}, tails).message(),
               HasSubstr("have used pool x differently, first before act 1: the last 512 acts"));
 }
 
-TEST(ActLog, ATailThatIsNoneIsRefused) {
-  const std::string good = ActLog().tail_up_to(0);
+TEST(PoolCallLog, ATailThatIsNoneIsRefused) {
+  const std::string good = PoolCallLog().tail_up_to(0);
   EXPECT_EQ(*first_difference(std::vector{good, good}), "");
   WireWriter many;
   many.number(uint64_t{0}).number(uint64_t{0}).number(uint32_t{1} << 30);
@@ -116,17 +117,17 @@ class SegmentPoolTest : public ::testing::Test {
   static constexpr size_t kSegmentBytes = 4096;
 
   std::unique_ptr<Process> process_ = *Process::start({});
-  Arena arena_{*process_, process_->backends().use(), {}};
+  RankHeap heap_{*process_, process_->backends().activate(), {}};
 };
 
 // Addresses differ, and have no say: two pools that are asked the same answer the same.
 TEST_F(SegmentPoolTest, TheSameCallsGiveTheSamePlaces) {
-  SegmentPool one(arena_, {"one", kSegmentBytes});
-  SegmentPool other(arena_, {"other", kSegmentBytes});
+  SegmentPool one(heap_, {"one", kSegmentBytes});
+  SegmentPool other(heap_, {"other", kSegmentBytes});
   std::mt19937 random(20260101);
   std::vector<std::pair<std::byte*, std::byte*>> live;
-  const auto carving_at = [&](const std::byte* at) { return *arena_.find(at)->carving; };
-  for (int act = 0; act < 2000; ++act) {
+  const auto carving_at = [&](const std::byte* at) { return *heap_.find(at)->pool_buffer; };
+  for (int call = 0; call < 2000; ++call) {
     if (live.size() > 20 || (!live.empty() && random() % 3 == 0)) {
       const size_t which = random() % live.size();
       ASSERT_TRUE(one.free(live[which].first).ok());
@@ -135,61 +136,61 @@ TEST_F(SegmentPoolTest, TheSameCallsGiveTheSamePlaces) {
     } else {
       const size_t bytes = random() % (kSegmentBytes + 1000);
       live.emplace_back(*one.allocate(bytes), *other.allocate(bytes));
-      const Carving a = carving_at(live.back().first);
-      const Carving b = carving_at(live.back().second);
+      const PoolBuffer a = carving_at(live.back().first);
+      const PoolBuffer b = carving_at(live.back().second);
       ASSERT_EQ(a.segment, b.segment);
       ASSERT_EQ(a.offset, b.offset);
       ASSERT_EQ(a.sequence_hash, b.sequence_hash);
       ASSERT_EQ(reinterpret_cast<uintptr_t>(live.back().first) % 128, 0U);
     }
-    if (act % 100 == 0) {
+    if (call % 100 == 0) {
       one.trim();
       other.trim();
     }
   }
-  EXPECT_EQ(one.stats().acts.hash, other.stats().acts.hash);
+  EXPECT_EQ(one.stats().calls.hash, other.stats().calls.hash);
   EXPECT_EQ(one.stats().segment_bytes, other.stats().segment_bytes);
   EXPECT_EQ(one.stats().buffer_count, live.size());
 }
 
 TEST_F(SegmentPoolTest, InteriorAddressesBelongToTheirBufferAndFreePlacesToNobody) {
-  SegmentPool pool(arena_, {"pool", kSegmentBytes});
+  SegmentPool pool(heap_, {"pool", kSegmentBytes});
   std::byte* first = *pool.allocate(100);
   std::byte* second = *pool.allocate(1000);
   EXPECT_EQ(second, first + 128);
-  const std::optional<Arena::Found> inside = arena_.find(second + 999);
+  const std::optional<RankHeap::Found> inside = heap_.find(second + 999);
   ASSERT_TRUE(inside);
   EXPECT_EQ(inside->offset, 128U + 999);
-  EXPECT_EQ(inside->carving->ordinal, 1U);
-  EXPECT_EQ(inside->block, arena_.find(first)->block);
-  EXPECT_FALSE(arena_.find(first + 100));  // the rest of its 128
-  EXPECT_FALSE(arena_.find(second + 1024));
+  EXPECT_EQ(inside->pool_buffer->ordinal, 1U);
+  EXPECT_EQ(inside->block, heap_.find(first)->block);
+  EXPECT_FALSE(heap_.find(first + 100));  // the rest of its 128
+  EXPECT_FALSE(heap_.find(second + 1024));
   EXPECT_TRUE(pool.free(second + 1).is(StatusKind::kInvalidArgument));
   ASSERT_TRUE(pool.free(second).ok());
-  EXPECT_FALSE(arena_.find(second));
+  EXPECT_FALSE(heap_.find(second));
   EXPECT_TRUE(pool.free(second).is(StatusKind::kInvalidArgument));
   EXPECT_THAT(pool.free(this).message(), HasSubstr("pool pool"));
 }
 
 TEST_F(SegmentPoolTest, SegmentsAreLentToNobodyAndCountedApart) {
-  SegmentPool pool(arena_, {"pool", kSegmentBytes});
-  SegmentPool other(arena_, {"other", kSegmentBytes});
+  SegmentPool pool(heap_, {"pool", kSegmentBytes});
+  SegmentPool other(heap_, {"other", kSegmentBytes});
   std::byte* buffer = *pool.allocate(100);
-  std::byte* own = *arena_.allocate(100, {});
+  std::byte* own = *heap_.allocate(100, {});
   std::byte* others = *other.allocate(100);
-  const std::byte* begin = arena_.find(buffer)->block->buffer();
+  const std::byte* begin = heap_.find(buffer)->block->buffer();
   for (const std::byte* each : {own, others}) {
     EXPECT_TRUE(each < begin || each >= begin + kSegmentBytes);
   }
-  EXPECT_EQ(arena_.live_count(), 1U);
-  EXPECT_EQ(arena_.find(own)->block->ordinal, 0U);  // as if there were no pool
-  EXPECT_EQ(arena_.find(others)->block->ordinal, 0U);
+  EXPECT_EQ(heap_.live_count(), 1U);
+  EXPECT_EQ(heap_.find(own)->block->ordinal, 0U);  // as if there were no pool
+  EXPECT_EQ(heap_.find(others)->block->ordinal, 0U);
   EXPECT_TRUE(other.free(buffer).is(StatusKind::kInvalidArgument));
   EXPECT_TRUE(pool.free(own).is(StatusKind::kInvalidArgument));
 }
 
 TEST_F(SegmentPoolTest, ItGrowsByWhatIsNeededAndTrimmingGivesEmptySegmentsBack) {
-  SegmentPool pool(arena_, {"pool", kSegmentBytes});
+  SegmentPool pool(heap_, {"pool", kSegmentBytes});
   std::byte* small = *pool.allocate(1);
   std::byte* large = *pool.allocate(3 * kSegmentBytes);
   EXPECT_EQ(pool.stats().segment_count, 2U);
@@ -209,26 +210,26 @@ class FullBackend final : public Backend {
  public:
   std::string_view name() const override { return "full"; }
   DeviceUuid device() const override { return {}; }
-  Result<std::shared_ptr<Memory>> allocate(size_t /*bytes*/, size_t /*zero_bytes*/) override {
+  Result<std::shared_ptr<MappedMemory>> allocate(size_t /*bytes*/, size_t /*zero_bytes*/) override {
     return Status::out_of_memory("full");
   }
-  Result<UniqueFd> export_fd(const Memory& /*memory*/) override {
+  Result<UniqueFd> export_fd(const MappedMemory& /*memory*/) override {
     return Status::invalid_argument("none");
   }
-  Result<std::shared_ptr<Memory>> import_fd(UniqueFd /*fd*/, size_t /*bytes*/) override {
+  Result<std::shared_ptr<MappedMemory>> import_fd(UniqueFd /*fd*/, size_t /*bytes*/) override {
     return Status::invalid_argument("none");
   }
 };
 
 TEST_F(SegmentPoolTest, WhoHadNoMemoryIsRemembered) {
   FullBackend full;
-  Arena arena(*process_, full, {});
-  SegmentPool pool(arena, {"pool", kSegmentBytes});
-  const uint64_t before = pool.stats().acts.number;
+  RankHeap heap(*process_, full, {});
+  SegmentPool pool(heap, {"pool", kSegmentBytes});
+  const uint64_t before = pool.stats().calls.number;
   EXPECT_TRUE(pool.allocate(SIZE_MAX).status().is_out_of_memory());
-  EXPECT_EQ(pool.stats().acts.number, before);  // no rank can have so much: nothing was tried
+  EXPECT_EQ(pool.stats().calls.number, before);  // no rank can have so much: nothing was tried
   EXPECT_TRUE(pool.allocate(100).status().is_out_of_memory());
-  EXPECT_EQ(pool.stats().acts.number, before + 1);
+  EXPECT_EQ(pool.stats().calls.number, before + 1);
   EXPECT_EQ(pool.stats().segment_count, 0U);
 }
 

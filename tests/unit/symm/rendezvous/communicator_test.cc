@@ -26,14 +26,14 @@ class GroupConcurrency : public ::testing::TestWithParam<int> {
     std::vector<std::thread> threads;
     for (int rank = 0; rank < GetParam(); ++rank) {
       threads.emplace_back([this, rank, &body] {
-        Arena arena(*process_, process_->backends().use(), {});
-        body(arena, options_of(rank));
+        RankHeap heap(*process_, process_->backends().activate(), {});
+        body(heap, options_of(rank));
       });
     }
     for (std::thread& each : threads) each.join();
   }
-  static CircleOptions options_of(int rank) {
-    CircleOptions options;
+  static CommunicatorOptions options_of(int rank) {
+    CommunicatorOptions options;
     options.rank = rank;
     options.world_size = GetParam();
     options.pad_bytes = 256;
@@ -49,11 +49,11 @@ INSTANTIATE_TEST_SUITE_P(WorldSizes, GroupConcurrency, ::testing::Values(1, 2, 3
 
 TEST_P(GroupConcurrency, PeersOfOneProcessShareTheOwnersMapping) {
   std::vector<std::byte*> buffers(GetParam());
-  on_all_ranks([&](Arena& arena, const CircleOptions& options) {
-    auto joined = Circle::join(arena, store_, options, patience());
+  on_all_ranks([&](RankHeap& heap, const CommunicatorOptions& options) {
+    auto joined = Communicator::join(heap, store_, options, patience());
     ASSERT_TRUE(joined.ok()) << joined.status().to_string();
-    Circle& group = **joined;
-    buffers[options.rank] = *arena.allocate(64, {});
+    Communicator& group = **joined;
+    buffers[options.rank] = *heap.allocate(64, {});
     buffers[options.rank][3] = std::byte(options.rank);
     const Result<PeerHandle> handle = group.rendezvous(buffers[options.rank], patience());
     ASSERT_TRUE(handle.ok()) << handle.status().to_string();
@@ -69,9 +69,10 @@ TEST_P(GroupConcurrency, PeersOfOneProcessShareTheOwnersMapping) {
 }
 
 TEST_P(GroupConcurrency, TheSecondRendezvousOfABlockAsksNobody) {
-  on_all_ranks([&](Arena& arena, const CircleOptions& options) {
-    const std::unique_ptr<Circle> group = *Circle::join(arena, store_, options, patience());
-    std::byte* buffer = *arena.allocate(64, {});
+  on_all_ranks([&](RankHeap& heap, const CommunicatorOptions& options) {
+    const std::unique_ptr<Communicator> group =
+        *Communicator::join(heap, store_, options, patience());
+    std::byte* buffer = *heap.allocate(64, {});
     const Result<PeerHandle> first = group->rendezvous(buffer, patience());
     ASSERT_TRUE(first.ok());
     if (options.rank == 0) {
@@ -86,13 +87,14 @@ TEST_P(GroupConcurrency, TheSecondRendezvousOfABlockAsksNobody) {
 }
 
 TEST_P(GroupConcurrency, APersistentBlockKeepsItsPeers) {
-  on_all_ranks([&](Arena& arena, const CircleOptions& options) {
-    const std::unique_ptr<Circle> group = *Circle::join(arena, store_, options, patience());
-    std::byte* buffer = *arena.allocate(64, {{}, 1});
+  on_all_ranks([&](RankHeap& heap, const CommunicatorOptions& options) {
+    const std::unique_ptr<Communicator> group =
+        *Communicator::join(heap, store_, options, patience());
+    std::byte* buffer = *heap.allocate(64, {{}, 1});
     ASSERT_TRUE(group->rendezvous(buffer, patience()).ok());
-    ASSERT_TRUE(arena.free(buffer).ok());
+    ASSERT_TRUE(heap.free(buffer).ok());
     EXPECT_EQ(group->rendezvous(buffer, at_once()).status().kind(), StatusKind::kInvalidArgument);
-    ASSERT_EQ(*arena.allocate(64, {{}, 1}), buffer);
+    ASSERT_EQ(*heap.allocate(64, {{}, 1}), buffer);
     EXPECT_TRUE(group->rendezvous(buffer, at_once()).ok());
     EXPECT_TRUE(group->leave(patience()).ok());
   });
@@ -104,11 +106,13 @@ class WithUuid final : public Backend {
   explicit WithUuid(uint8_t first) { uuid_[0] = first; }
   std::string_view name() const override { return "devices"; }
   DeviceUuid device() const override { return uuid_; }
-  Result<std::shared_ptr<Memory>> allocate(size_t bytes, size_t zero_bytes) override {
+  Result<std::shared_ptr<MappedMemory>> allocate(size_t bytes, size_t zero_bytes) override {
     return host_->allocate(bytes, zero_bytes);
   }
-  Result<UniqueFd> export_fd(const Memory& memory) override { return host_->export_fd(memory); }
-  Result<std::shared_ptr<Memory>> import_fd(UniqueFd fd, size_t bytes) override {
+  Result<UniqueFd> export_fd(const MappedMemory& memory) override {
+    return host_->export_fd(memory);
+  }
+  Result<std::shared_ptr<MappedMemory>> import_fd(UniqueFd fd, size_t bytes) override {
     return host_->import_fd(std::move(fd), bytes);
   }
 
@@ -120,10 +124,10 @@ class WithUuid final : public Backend {
 // Which ways there are hangs on it: ranks that differ would choose different ones.
 TEST_P(GroupConcurrency, RanksWithAndWithoutTheUuidOfADeviceAreRefusedAlike) {
   for (const int odd : {0, GetParam() - 1}) {
-    on_all_ranks([&](Arena&, const CircleOptions& options) {
+    on_all_ranks([&](RankHeap&, const CommunicatorOptions& options) {
       WithUuid backend(options.rank == odd ? 0 : static_cast<uint8_t>(options.rank + 1));
-      Arena arena(*process_, backend, {});
-      const Status joined = Circle::join(arena, store_, options, patience()).status();
+      RankHeap heap(*process_, backend, {});
+      const Status joined = Communicator::join(heap, store_, options, patience()).status();
       if (GetParam() == 1) {
         EXPECT_TRUE(joined.ok()) << "nobody differs: " << joined.to_string();
         return;
@@ -153,25 +157,25 @@ class RendezvousTurnConcurrency : public ::testing::Test {
   }
 
  private:
-  std::unique_ptr<Circle> join(int rank) {
-    CircleOptions options;
+  std::unique_ptr<Communicator> join(int rank) {
+    CommunicatorOptions options;
     options.rank = rank;
     options.world_size = 2;
     if (rank == 0) {
       options.on_phase = [this](Phase phase) { record_count_ += phase == Phase::kRecording; };
     }
-    return *Circle::join(arenas_[rank], store_, options, patience());
+    return *Communicator::join(arenas_[rank], store_, options, patience());
   }
 
   std::unique_ptr<Process> process_ = *Process::start({});
   std::shared_ptr<Store> store_ = make_memory_store();
-  Arena arenas_[2] = {{*process_, process_->backends().use(), {}},
-                      {*process_, process_->backends().use(), {}}};
+  RankHeap arenas_[2] = {{*process_, process_->backends().activate(), {}},
+                         {*process_, process_->backends().activate(), {}}};
   std::byte* buffers_[2] = {};
   std::atomic<int> record_count_{0};
 
  protected:
-  std::unique_ptr<Circle> circles_[2];
+  std::unique_ptr<Communicator> circles_[2];
   Status ended_;
   std::thread waiting_;
 };
@@ -206,16 +210,16 @@ TEST_F(RendezvousTurnConcurrency, LeavingEndsTheGroupForWhoeverIsInTheWay) {
 
 class GroupTest : public ::testing::Test {
  protected:
-  Status join(const CircleOptions& options) {
-    return Circle::join(arena_, store_, options, Deadline::after(milliseconds(50))).status();
+  Status join(const CommunicatorOptions& options) {
+    return Communicator::join(heap_, store_, options, Deadline::after(milliseconds(50))).status();
   }
   std::unique_ptr<Process> process_ = *Process::start({});
-  Arena arena_{*process_, process_->backends().use(), {}};
+  RankHeap heap_{*process_, process_->backends().activate(), {}};
   std::shared_ptr<Store> store_ = make_memory_store();
 };
 
 TEST_F(GroupTest, NamesTheRanksThatDidNotComeToJoin) {
-  CircleOptions options;
+  CommunicatorOptions options;
   options.rank = 1;
   options.world_size = 3;
   const Status late = join(options);
@@ -225,19 +229,19 @@ TEST_F(GroupTest, NamesTheRanksThatDidNotComeToJoin) {
 
 TEST_F(GroupTest, RefusesWhatMakesNoSense) {
   const auto refused = [&](auto change) {
-    CircleOptions options;
+    CommunicatorOptions options;
     change(options);
     return join(options).kind() == StatusKind::kInvalidArgument;
   };
-  EXPECT_TRUE(refused([](CircleOptions& o) { o.rank = 1; }));
-  EXPECT_TRUE(refused([](CircleOptions& o) { o.rank = -1; }));
-  EXPECT_TRUE(refused([](CircleOptions& o) { o.world_size = 0; }));
-  EXPECT_TRUE(refused([](CircleOptions& o) { o.name = ""; }));
-  EXPECT_TRUE(refused([](CircleOptions& o) { o.name = "a/b"; }));
-  EXPECT_TRUE(refused([](CircleOptions& o) { o.job = std::string(65, 'x'); }));
-  EXPECT_TRUE(refused([](CircleOptions& o) { o.members = {1, 2}; }));
-  EXPECT_TRUE(refused([](CircleOptions& o) { o.world_size = 2, o.members = {1, 1}; }));
-  EXPECT_EQ(Circle::join(arena_, nullptr, {}, patience()).status().kind(),
+  EXPECT_TRUE(refused([](CommunicatorOptions& o) { o.rank = 1; }));
+  EXPECT_TRUE(refused([](CommunicatorOptions& o) { o.rank = -1; }));
+  EXPECT_TRUE(refused([](CommunicatorOptions& o) { o.world_size = 0; }));
+  EXPECT_TRUE(refused([](CommunicatorOptions& o) { o.name = ""; }));
+  EXPECT_TRUE(refused([](CommunicatorOptions& o) { o.name = "a/b"; }));
+  EXPECT_TRUE(refused([](CommunicatorOptions& o) { o.job = std::string(65, 'x'); }));
+  EXPECT_TRUE(refused([](CommunicatorOptions& o) { o.members = {1, 2}; }));
+  EXPECT_TRUE(refused([](CommunicatorOptions& o) { o.world_size = 2, o.members = {1, 1}; }));
+  EXPECT_EQ(Communicator::join(heap_, nullptr, {}, patience()).status().kind(),
             StatusKind::kInvalidArgument);
   EXPECT_EQ(Process::start({milliseconds(10), milliseconds(10)}).status().kind(),
             StatusKind::kInvalidArgument);
@@ -253,8 +257,8 @@ TEST(ProcessOptions, ALeaseIsAtLeastThreeHeartbeats) {
 }
 
 TEST_F(GroupTest, AHandleGivesNothingOutsideItsBuffer) {
-  const std::unique_ptr<Circle> group = *Circle::join(arena_, store_, {}, patience());
-  std::byte* buffer = *arena_.allocate(100, {});
+  const std::unique_ptr<Communicator> group = *Communicator::join(heap_, store_, {}, patience());
+  std::byte* buffer = *heap_.allocate(100, {});
   const PeerHandle handle = *group->rendezvous(buffer + 10, patience());
   EXPECT_EQ(*handle.at(0, 90, 0), buffer + 100);
   EXPECT_EQ(*handle.at(0, 0, 90), buffer + 10);

@@ -98,13 +98,13 @@ class PartingConcurrency : public ::testing::TestWithParam<StoreKind> {
     const auto store = std::make_shared<CuttableStore>(place_->open(), seen_);
     const std::unique_ptr<Process> process =
         *Process::start({.heartbeat = milliseconds(100), .lease = milliseconds(2000)});
-    Arena arena(*process, process->backends().use(), {});
-    CircleOptions options;
+    RankHeap heap(*process, process->backends().activate(), {});
+    CommunicatorOptions options;
     options.rank = rank;
     options.world_size = 3;
-    auto group = Circle::join(arena, store, options, patience());
+    auto group = Communicator::join(heap, store, options, patience());
     ASSERT_TRUE(group.ok()) << group.status().to_string();
-    body(*std::move(group), *store, *arena.allocate(64, {}));
+    body(*std::move(group), *store, *heap.allocate(64, {}));
   }
 
   template <typename Body>
@@ -123,10 +123,10 @@ class PartingConcurrency : public ::testing::TestWithParam<StoreKind> {
   // The other two outlive it.
   void lose_rank_1_by(int signal) {
     ChildProcess rank_1([&](int) {
-      on_rank(1, [&](std::unique_ptr<Circle>, Store&, std::byte*) { ::raise(signal); });
+      on_rank(1, [&](std::unique_ptr<Communicator>, Store&, std::byte*) { ::raise(signal); });
       return 0;
     });
-    on_ranks({0, 2}, [](std::unique_ptr<Circle> group, Store&, std::byte* buffer) {
+    on_ranks({0, 2}, [](std::unique_ptr<Communicator> group, Store&, std::byte* buffer) {
       EXPECT_THAT(group->rendezvous(buffer, patience()).status().to_string(),
                   AllOf(HasSubstr("peer lost"), HasSubstr("rank 1 of group world")));
     });
@@ -148,8 +148,8 @@ INSTANTIATE_TEST_SUITE_P(Kinds, PartingConcurrency, ::testing::ValuesIn(all_stor
                          [](const auto& each) { return each.param.name; });
 
 TEST_P(PartingConcurrency, NothingIsLeftOfAGroupThatOneRankDropped) {
-  on_three_ranks([](std::unique_ptr<Circle> group, Store&, std::byte* buffer) {
-    if (group->seat().rank == 1) return;
+  on_three_ranks([](std::unique_ptr<Communicator> group, Store&, std::byte* buffer) {
+    if (group->rank_info().rank == 1) return;
     EXPECT_THAT(group->rendezvous(buffer, patience()).status().to_string(),
                 HasSubstr("rank 1 of group world went away without leaving"));
   });
@@ -159,8 +159,8 @@ TEST_P(PartingConcurrency, NothingIsLeftOfAGroupThatOneRankDropped) {
 // It can erase nothing any more: what it has left is the others' business.
 TEST_P(PartingConcurrency, NothingIsLeftOfAGroupOneRankOfWhichHasLostTheStore) {
   std::latch others(2);
-  on_three_ranks([&](std::unique_ptr<Circle> group, CuttableStore& store, std::byte* buffer) {
-    if (group->seat().rank == 1) {
+  on_three_ranks([&](std::unique_ptr<Communicator> group, CuttableStore& store, std::byte* buffer) {
+    if (group->rank_info().rank == 1) {
       store.cut();
       others.wait();
       EXPECT_FALSE(group->rendezvous(buffer, patience()).ok());
@@ -175,7 +175,7 @@ TEST_P(PartingConcurrency, NothingIsLeftOfAGroupOneRankOfWhichHasLostTheStore) {
 }
 
 TEST_P(PartingConcurrency, NothingIsLeftOfAGroupThatAllLeave) {
-  on_three_ranks([](std::unique_ptr<Circle> group, Store&, std::byte* buffer) {
+  on_three_ranks([](std::unique_ptr<Communicator> group, Store&, std::byte* buffer) {
     EXPECT_TRUE(group->rendezvous(buffer, patience()).ok());
     EXPECT_TRUE(group->leave(patience()).ok());
   });

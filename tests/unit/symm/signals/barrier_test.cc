@@ -26,7 +26,7 @@ constexpr std::array kKinds{BarrierKind::kAllToAll, BarrierKind::kDissemination}
 // Between two barriers all see what each wrote before the first, and nobody writes.
 void meet_often(const RankPads& memory, BarrierKind kind, int rank, std::span<int> written) {
   const Failure failure;
-  const Pads pads = memory.of(rank);
+  const SignalPads pads = memory.of(rank);
   for (int round = 1; round <= 200; ++round) {
     written[static_cast<size_t>(rank)] = round;
     ASSERT_TRUE(barrier(pads, round % 2, kind, {failure, far_away()}).ok());
@@ -63,7 +63,7 @@ TEST(BarrierConcurrency, OfSeventyTwoRanksWorksOnEveryChannel) {
   const RankPads memory(72, 32);
   testing::run_as_threads(72, [&](int rank) {
     const Failure failure;
-    const Pads pads = memory.of(rank);
+    const SignalPads pads = memory.of(rank);
     for (int channel = 0; channel < 32; ++channel) {
       ASSERT_TRUE(barrier(pads, channel, {failure, far_away()}).ok());
     }
@@ -86,7 +86,7 @@ TEST(Barrier, IsRefusedOnAWrongChannelOrWithUnreachablePads) {
   EXPECT_EQ(barrier(memory.of(0), -1, {failure}).kind(), StatusKind::kInvalidArgument);
 
   RankMemory own(1, 128);
-  const Pads pads = *Pads::over(1, 1, {nullptr, own.of(0)});
+  const SignalPads pads = *SignalPads::over(1, 1, {nullptr, own.of(0)});
   EXPECT_EQ(barrier(pads, 0, {failure}).kind(), StatusKind::kUnsupported);
 }
 
@@ -149,7 +149,7 @@ TEST(Barrier, WithEightProcessesOnFewCoresGetsOn) {
   const RankPads memory(8);
   testing::run_as_processes(8, [&](int rank) {
     const Failure failure;
-    const Pads pads = memory.of(rank);
+    const SignalPads pads = memory.of(rank);
     for (int round = 0; round < 5000; ++round) {
       ASSERT_TRUE(barrier(pads, 0, {failure, far_away()}).ok());
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tries every order in which ranks can make their steps on shared memory, for algorithms that take
-// their memory as a parameter (symm/signals/steps.h).
+// their memory as a parameter (symm/signals/signal_steps.h).
 //
 // Each rank is a fiber that stops before every step; a depth-first search decides who goes next,
 // and starts again from the beginning for each order. A state that was met before is not followed
@@ -47,7 +47,7 @@ class ExploredMemory {
     end_of_sleeping();
   }
   template <typename T>
-  bool exchange_if(T* word, T expected, T wanted, std::memory_order) {
+  bool compare_exchange(T* word, T expected, T wanted, std::memory_order) {
     stop();
     const bool is_expected = *word == expected;
     if (is_expected) *word = wanted;

@@ -4,7 +4,7 @@
 // taken twice, nobody sleeps for ever.
 #include <gtest/gtest.h>
 
-#include "symm/signals/steps.h"
+#include "symm/signals/signal_steps.h"
 #include "unit/symm/signals/explorer.h"
 
 namespace ashlar::symm {
@@ -27,10 +27,10 @@ struct Shared {
   int written[3] = {};
   bool is_broken = false;
 
-  Watched<uint64_t> word(int owner, int source) {
+  WaitWord<uint64_t> word(int owner, int source) {
     return {.value = &words[owner][source], .sleepers = &sleepers[owner][source]};
   }
-  Watched<uint32_t> slot(int owner, int source) {
+  WaitWord<uint32_t> slot(int owner, int source) {
     return {.value = &slots[owner][source], .sleepers = &sleepers[owner][source]};
   }
   std::string bytes() const { return {reinterpret_cast<const char*>(this), sizeof *this}; }
@@ -65,10 +65,10 @@ void meet(int rank, int world_size, ExploredMemory& memory, Shared& shared) {
   const auto words = [&](int owner, int source) { return shared.word(owner, source); };
   for (int round = 1; round <= 4 - world_size; ++round) {
     shared.written[rank] = round;
-    const Place me{.rank = rank, .world_size = world_size};
-    const WaitEnd end = kIsDissemination ? dissemination_barrier(memory, me, words, limits)
-                                         : all_to_all_barrier(memory, me, words, limits);
-    shared.is_broken |= end != WaitEnd::kDone;
+    const RankInfo me{.rank = rank, .world_size = world_size};
+    const WaitResult end = kIsDissemination ? dissemination_barrier(memory, me, words, limits)
+                                            : all_to_all_barrier(memory, me, words, limits);
+    shared.is_broken |= end != WaitResult::kDone;
     for (int peer = 0; peer < world_size; ++peer) {
       shared.is_broken |= shared.written[peer] < round;
     }
@@ -103,13 +103,13 @@ TEST(Interleavings, OfPutAndWaitDeliverEverySignalOnce) {
     for (int i = 1; i <= 2; ++i) {
       if (rank == 0) {
         shared.written[0] = i;
-        shared.is_broken |= put_in_slot(memory, shared.slot(1, 0), limits) != WaitEnd::kDone;
+        shared.is_broken |= put_in_slot(memory, shared.slot(1, 0), limits) != WaitResult::kDone;
         // At most one is in the mailbox besides those that were taken.
         shared.is_broken |= shared.written[1] < i - 1;
       } else {
         // Counted before it is taken, so that the sender never sees too few.
         shared.written[1] = i;
-        shared.is_broken |= take_from_slot(memory, shared.slot(1, 0), limits) != WaitEnd::kDone;
+        shared.is_broken |= take_from_slot(memory, shared.slot(1, 0), limits) != WaitResult::kDone;
         shared.is_broken |= shared.written[0] < i;
       }
     }
@@ -121,11 +121,11 @@ TEST(Interleavings, OfTwoThreadsThatPutIntoOneSlotLoseNothing) {
   expect_sound(3, [](int rank, ExploredMemory& memory, Shared& shared) {
     WaitLimits limits = forever();
     if (rank < 2) {
-      shared.is_broken |= put_in_slot(memory, shared.slot(2, 0), limits) != WaitEnd::kDone;
+      shared.is_broken |= put_in_slot(memory, shared.slot(2, 0), limits) != WaitResult::kDone;
       return;
     }
     for (int i = 0; i < 2; ++i) {
-      shared.is_broken |= take_from_slot(memory, shared.slot(2, 0), limits) != WaitEnd::kDone;
+      shared.is_broken |= take_from_slot(memory, shared.slot(2, 0), limits) != WaitResult::kDone;
     }
   });
 }
@@ -138,7 +138,7 @@ TEST(Interleavings, OfCountersWakeWhoeverWaitsForTheSum) {
       add_to_counter(memory, shared.word(2, 0), 1);
       return;
     }
-    shared.is_broken |= wait_for_counter(memory, shared.word(2, 0), 2, limits) != WaitEnd::kDone;
+    shared.is_broken |= wait_for_counter(memory, shared.word(2, 0), 2, limits) != WaitResult::kDone;
     shared.is_broken |= shared.written[0] + shared.written[1] != 2;
   });
 }
@@ -161,11 +161,11 @@ TEST(Interleavings, WithALookForSleepersBeforeTheChangeEndInADeadlock) {
   bool is_broken = false;
   const auto look_too_early = [](int rank, ExploredMemory& memory, Shared& shared) {
     WaitLimits limits = forever();
-    const Watched<uint64_t> word = shared.word(1, 0);
+    const WaitWord<uint64_t> word = shared.word(1, 0);
     if (rank == 0) {
       const bool has_sleepers = memory.load(word.sleepers, std::memory_order_seq_cst) != 0;
       memory.add(word.value, uint64_t{1}, std::memory_order_seq_cst);
-      if (has_sleepers) memory.wake_all(half_to_sleep_on(word.value));
+      if (has_sleepers) memory.wake_all(futex_word(word.value));
       return;
     }
     wait_for_counter(memory, word, 1, limits);

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "symm/signals/barrier.h"
-#include "symm/signals/steps.h"
+#include "symm/signals/signal_steps.h"
 #include "unit/symm/signals/ranks.h"
 
 namespace ashlar::symm {
@@ -46,7 +46,7 @@ TEST(LitmusConcurrency, MessagesPassedBySignalsArrive) {
   std::vector<int64_t> messages(3 * kBatch);
   testing::run_as_threads(2, [&](int rank) {
     const Failure failure;
-    const Slots slots = *memory.of(rank).user_slots(user.bytes(), user.bases());
+    const SignalSlots slots = *memory.of(rank).user_slots(user.bytes(), user.bases());
     for (int turn = 0; turn < turns; ++turn) {
       int64_t& message = messages[static_cast<size_t>(turn % (3 * kBatch))];
       if (rank == 0) {
@@ -66,7 +66,7 @@ TEST(LitmusConcurrency, MessagesPassedByCountersArrive) {
   std::vector<int64_t> messages(2 * kBatch);
   testing::run_as_threads(2, [&](int rank) {
     const Failure failure;
-    const Pads pads = memory.of(rank);
+    const SignalPads pads = memory.of(rank);
     for (int turn = 0; turn < turns; ++turn) {
       int64_t& message = messages[static_cast<size_t>(turn % (2 * kBatch))];
       const bool is_batch_end = turn % kBatch == kBatch - 1;
@@ -100,13 +100,13 @@ TEST(LitmusConcurrency, OfTwoThatWriteAndLookOneSeesTheOther) {
   std::vector<Line> lines[2] = {std::vector<Line>(kBatch), std::vector<Line>(kBatch)};
   testing::run_as_threads(2, [&](int rank) {
     const Failure failure;
-    const Pads pads = memory.of(rank);
+    const SignalPads pads = memory.of(rank);
     std::vector<Line>& mine = lines[rank];
     std::vector<Line>& theirs = lines[1 - rank];
     for (uint32_t round = 1; round <= rounds; ++round) {
       for (size_t i = 0; i < kBatch; ++i) {
-        SharedMemory::store(&mine[i].value, round, std::memory_order_seq_cst);
-        mine[i].has_seen = SharedMemory::load(&theirs[i].value, std::memory_order_seq_cst) == round;
+        SharedWords::store(&mine[i].value, round, std::memory_order_seq_cst);
+        mine[i].has_seen = SharedWords::load(&theirs[i].value, std::memory_order_seq_cst) == round;
       }
       ASSERT_TRUE(barrier(pads, 0, {failure}).ok());
       for (size_t i = 0; i < kBatch; ++i) ASSERT_TRUE(mine[i].has_seen || theirs[i].has_seen);

@@ -58,7 +58,9 @@ bool RankMemory::guards_are_whole() const {
 RankPads::RankPads(int world_size, int channel_count)
     : channel_count_(channel_count), memory_(world_size, *pad_bytes(world_size, channel_count)) {}
 
-Pads RankPads::of(int rank) const { return *Pads::over(rank, channel_count_, memory_.bases()); }
+SignalPads RankPads::of(int rank) const {
+  return *SignalPads::over(rank, channel_count_, memory_.bases());
+}
 
 void run_as_threads(int world_size, const std::function<void(int rank)>& act) {
   std::vector<std::thread> threads;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "symm/core/failure.h"
-#include "symm/signals/pad.h"
+#include "symm/signals/signal_pad.h"
 
 namespace ashlar::symm::testing {
 
@@ -40,7 +40,7 @@ class RankPads {
  public:
   explicit RankPads(int world_size, int channel_count = 2);
 
-  Pads of(int rank) const;
+  SignalPads of(int rank) const;
   RankMemory& memory() { return memory_; }
 
  private:

@@ -21,8 +21,8 @@ using testing::RankPads;
 TEST(Signals, FillTheSlotOfTheirSourceAndAreTakenOnce) {
   const RankPads memory(3);
   const Failure failure;
-  const Pads sender = memory.of(2);
-  const Pads receiver = memory.of(0);
+  const SignalPads sender = memory.of(2);
+  const SignalPads receiver = memory.of(0);
   ASSERT_TRUE(put_signal(sender.slots(), 0, 1, {failure}).ok());
   EXPECT_EQ(receiver.line(0, 1, 2).signal, 1u);
   EXPECT_FALSE(*try_wait_signal(receiver.slots(), 1, 1));
@@ -35,7 +35,7 @@ TEST(Signals, FillTheSlotOfTheirSourceAndAreTakenOnce) {
 TEST(Signals, ThatWereNotTakenHoldBackTheNext) {
   const RankPads memory(2);
   const Failure failure;
-  const Slots sender = memory.of(0).slots();
+  const SignalSlots sender = memory.of(0).slots();
   EXPECT_TRUE(*try_put_signal(sender, 1, 0));
   EXPECT_FALSE(*try_put_signal(sender, 1, 0));
   const Status late = put_signal(sender, 1, 0, {failure, a_moment()});
@@ -49,7 +49,7 @@ TEST(Signals, ThatWereNotTakenHoldBackTheNext) {
 TEST(Signals, ThatDoNotComeAreATimeoutThatNamesWhomAndShowsThePad) {
   const RankPads memory(4, 3);
   const Failure failure;
-  const Slots receiver = memory.of(1).slots();
+  const SignalSlots receiver = memory.of(1).slots();
   ASSERT_TRUE(*try_put_signal(memory.of(3).slots(), 1, 0));
   const Status late = wait_signal(receiver, 2, 1, {failure, a_moment()});
   EXPECT_EQ(late.kind(), StatusKind::kTimeout);
@@ -61,7 +61,7 @@ TEST(Signals, ThatDoNotComeAreATimeoutThatNamesWhomAndShowsThePad) {
 TEST(Signals, AreRefusedForRanksAndChannelsThatDoNotExist) {
   const RankPads memory(2);
   const Failure failure;
-  const Pads pads = memory.of(0);
+  const SignalPads pads = memory.of(0);
   for (const int rank : {-1, 2}) {
     EXPECT_EQ(put_signal(pads.slots(), rank, 0, {failure}).kind(), StatusKind::kInvalidArgument);
     EXPECT_EQ(wait_signal(pads.slots(), rank, 0, {failure}).kind(), StatusKind::kInvalidArgument);
@@ -88,7 +88,7 @@ TEST(Signals, AreRefusedForRanksAndChannelsThatDoNotExist) {
 TEST(Signals, AreRefusedWhereThePadCannotBeReached) {
   RankMemory memory(1, 128);
   const Failure failure;
-  const Pads pads = *Pads::over(0, 1, {memory.of(0), nullptr});
+  const SignalPads pads = *SignalPads::over(0, 1, {memory.of(0), nullptr});
   EXPECT_EQ(put_signal(pads.slots(), 1, 0, {failure}).kind(), StatusKind::kUnsupported);
   EXPECT_EQ(add_signal(pads, 1, 0, 1).kind(), StatusKind::kUnsupported);
   EXPECT_EQ(wait_signal(pads.slots(), 1, 0, {failure, a_moment()}).kind(), StatusKind::kTimeout);
@@ -98,7 +98,7 @@ TEST(Signals, EndWithTheReasonOfTheGroupsFailure) {
   const RankPads memory(2);
   Failure failure;
   failure.report(Status::peer_lost("rank 1 died"));
-  const Pads pads = memory.of(0);
+  const SignalPads pads = memory.of(0);
   EXPECT_EQ(wait_signal(pads.slots(), 1, 0, {failure}).message(), "rank 1 died");
   EXPECT_EQ(wait_for_value(pads, 1, 0, 1, {failure}).message(), "rank 1 died");
   ASSERT_TRUE(*try_put_signal(pads.slots(), 1, 0));
@@ -108,8 +108,8 @@ TEST(Signals, EndWithTheReasonOfTheGroupsFailure) {
 TEST(Signals, CountersAddUpAndStayAsTheyAre) {
   const RankPads memory(2);
   const Failure failure;
-  const Pads sender = memory.of(0);
-  const Pads receiver = memory.of(1);
+  const SignalPads sender = memory.of(0);
+  const SignalPads receiver = memory.of(1);
   ASSERT_TRUE(add_signal(sender, 1, 1, 2).ok());
   ASSERT_TRUE(add_signal(sender, 1, 1, (uint64_t{1} << 32)).ok());
   EXPECT_TRUE(wait_for_value(receiver, 0, 1, 3, {failure, a_moment()}).ok());
@@ -125,7 +125,7 @@ TEST(Signals, CountersAddUpAndStayAsTheyAre) {
 // Round and round, each signal handing on one plain number that all write.
 void pass_around(const RankPads& memory, int world_size, int rank, uint64_t* number) {
   const Failure failure;
-  const Slots slots = memory.of(rank).slots();
+  const SignalSlots slots = memory.of(rank).slots();
   const int rounds = 500;
   for (int round = 0; round < rounds; ++round) {
     if (round > 0 || rank > 0) {
@@ -167,8 +167,8 @@ TEST(SignalsConcurrency, OfUsersPadsAreSeparateFromTheGroups) {
   RankMemory user(2, 64);
   testing::run_as_threads(2, [&](int rank) {
     const Failure failure;
-    const Pads pads = memory.of(rank);
-    const Slots slots = *pads.user_slots(64, user.bases());
+    const SignalPads pads = memory.of(rank);
+    const SignalSlots slots = *pads.user_slots(64, user.bases());
     const int peer = 1 - rank;
     for (int round = 0; round < 1000; ++round) {
       const int channel = round % slots.channel_count();
@@ -185,7 +185,7 @@ TEST(SignalsConcurrency, CountersNeedNoTurns) {
   std::vector<int> told(4, 0);
   testing::run_as_threads(4, [&](int rank) {
     const Failure failure;
-    const Pads pads = memory.of(rank);
+    const SignalPads pads = memory.of(rank);
     if (rank > 0) {
       told[static_cast<size_t>(rank)] = rank;
       for (int i = 0; i < 1000; ++i) ASSERT_TRUE(add_signal(pads, 0, 0, 1).ok());

@@ -15,14 +15,14 @@ namespace {
 using testing::far_away;
 
 // The machine's memory, with a count of the system calls that it makes.
-struct CountingMemory : SharedMemory {
+struct CountingMemory : SharedWords {
   void wake_all(const uint32_t* word) {
     ++wake_count;
-    SharedMemory::wake_all(word);
+    SharedWords::wake_all(word);
   }
   void sleep(const uint32_t* word, uint32_t seen, std::chrono::nanoseconds at_most) {
     ++sleep_count;
-    SharedMemory::sleep(word, seen, at_most);
+    SharedWords::sleep(word, seen, at_most);
   }
   int wake_count = 0;
   int sleep_count = 0;
@@ -31,11 +31,11 @@ struct CountingMemory : SharedMemory {
 struct Words {
   uint32_t value = 0;
   uint32_t sleepers = 0;
-  Watched<uint32_t> watched() { return {.value = &value, .sleepers = &sleepers}; }
+  WaitWord<uint32_t> watched() { return {.value = &value, .sleepers = &sleepers}; }
 };
 
 // Until the word is not zero.
-WaitEnd wait_for_word(CountingMemory& memory, Words& words, WaitLimits limits) {
+WaitResult wait_for_word(CountingMemory& memory, Words& words, WaitLimits limits) {
   return wait_until(
       memory, words.watched(),
       [&](uint32_t* seen) {
@@ -51,7 +51,8 @@ TEST(Wait, SucceedsAtOnceEvenPastTheDeadlineAndInAFailedGroup) {
   CountingMemory memory;
   Words words{.value = 1};
   const Deadline past = Deadline::after(std::chrono::nanoseconds(0));
-  EXPECT_EQ(wait_for_word(memory, words, {.failure = failure, .deadline = past}), WaitEnd::kDone);
+  EXPECT_EQ(wait_for_word(memory, words, {.failure = failure, .deadline = past}),
+            WaitResult::kDone);
 }
 
 TEST(Wait, EndsAtTheDeadlineAndLeavesNoSleeperBehind) {
@@ -61,7 +62,7 @@ TEST(Wait, EndsAtTheDeadlineAndLeavesNoSleeperBehind) {
   // Long enough that it gets to sleep, however slow the machine.
   const Deadline soon = Deadline::after(std::chrono::milliseconds(100));
   EXPECT_EQ(wait_for_word(memory, words, {.failure = failure, .deadline = soon}),
-            WaitEnd::kTimeout);
+            WaitResult::kTimeout);
   EXPECT_GT(memory.sleep_count, 0);
   EXPECT_EQ(words.sleepers, 0);
 }
@@ -80,7 +81,7 @@ TEST(Wait, NeverSleepsLongerThanTheDeadline) {
                     .deadline = Deadline::after(std::chrono::microseconds(500))};
   EXPECT_EQ(wait_until(
                 memory, words.watched(), [](uint32_t*) { return false; }, limits),
-            WaitEnd::kTimeout);
+            WaitResult::kTimeout);
   EXPECT_LE(memory.longest, std::chrono::microseconds(500));
 }
 
@@ -91,10 +92,10 @@ TEST(WaitConcurrency, OfASleeperEndsWhenTheGroupFails) {
   testing::run_as_threads(2, [&](int rank) {
     if (rank == 0) {
       EXPECT_EQ(wait_for_word(memory, words, {.failure = failure, .deadline = far_away()}),
-                WaitEnd::kFailed);
+                WaitResult::kFailed);
       return;
     }
-    while (SharedMemory::load(&words.sleepers, std::memory_order_seq_cst) == 0) {
+    while (SharedWords::load(&words.sleepers, std::memory_order_seq_cst) == 0) {
     }
     failure.report(Status::peer_lost("rank 1 died"));
   });
@@ -117,27 +118,27 @@ TEST(Wait, SleepersOfOtherProcessesAreWoken) {
   testing::run_as_processes(2, [&](int rank) {
     if (rank == 1) {
       // Far longer than the alarm that ends this process: only a wake-up helps.
-      SharedMemory::add(&words->sleepers, 1u, std::memory_order_seq_cst);
-      while (SharedMemory::load(&words->value, std::memory_order_acquire) == 0) {
-        SharedMemory::sleep(&words->value, 0, std::chrono::hours(1));
+      SharedWords::add(&words->sleepers, 1u, std::memory_order_seq_cst);
+      while (SharedWords::load(&words->value, std::memory_order_acquire) == 0) {
+        SharedWords::sleep(&words->value, 0, std::chrono::hours(1));
       }
       return;
     }
-    while (SharedMemory::load(&words->sleepers, std::memory_order_seq_cst) == 0) {
-      SharedMemory::yield();
+    while (SharedWords::load(&words->sleepers, std::memory_order_seq_cst) == 0) {
+      SharedWords::yield();
     }
     // Most likely asleep by now; if not, the system sees that the word is another.
     ::usleep(20'000);
-    SharedMemory::store(&words->value, 1u, std::memory_order_seq_cst);
+    SharedWords::store(&words->value, 1u, std::memory_order_seq_cst);
     CountingMemory waker;
     wake_sleepers(waker, words->watched());
   });
 }
 
 TEST(Wait, SpinsOnlyWhereEveryRankHasACore) {
-  EXPECT_GT(Patience::of(2, 2).spin_count, 0);
-  EXPECT_EQ(Patience::of(8, 2).spin_count, 0);
-  EXPECT_GT(Patience::of(8, 2).yield_count, 0);
+  EXPECT_GT(SpinPolicy::of(2, 2).spin_count, 0);
+  EXPECT_EQ(SpinPolicy::of(8, 2).spin_count, 0);
+  EXPECT_GT(SpinPolicy::of(8, 2).yield_count, 0);
 }
 
 TEST(Wait, YieldsOnlyWhileThatIsWorthIt) {
@@ -153,16 +154,16 @@ TEST(Wait, YieldsOnlyWhileThatIsWorthIt) {
   Words words;
   WaitLimits limits{.failure = memory.failure,
                     .deadline = far_away(),
-                    .patience = {.spin_count = 5, .yield_count = 40}};
+                    .spin_policy = {.spin_count = 5, .yield_count = 40}};
   EXPECT_EQ(wait_until(
                 memory, words.watched(), [](uint32_t*) { return false; }, limits),
-            WaitEnd::kFailed);
+            WaitResult::kFailed);
   EXPECT_EQ(memory.yield_count, 3);
 }
 
 TEST(Wait, SleepsOnTheHalfOfACounterThatChangesFirst) {
   const uint64_t counter = 0x1'0000'0007;
-  EXPECT_EQ(*half_to_sleep_on(&counter), 7u);
+  EXPECT_EQ(*futex_word(&counter), 7u);
 }
 
 }  // namespace

@@ -81,7 +81,7 @@ template <typename Word>
 void store_release(Word* word, Word value) {
   atomic(word).store(value, std::memory_order_release);
 }
-inline bool exchange_if(uint32_t* word, uint32_t expected, uint32_t wanted) {
+inline bool compare_exchange(uint32_t* word, uint32_t expected, uint32_t wanted) {
   return atomic(word).compare_exchange_strong(expected, wanted, std::memory_order_acq_rel);
 }
 template <typename Word>

@@ -139,7 +139,7 @@ ASHLAR_ON_DEVICE void store_release(uint64_t* word, uint64_t value) {
   asm volatile("st.release.sys.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
 }
 // True: it was `expected`, and is now `wanted`. Acquires and releases.
-ASHLAR_ON_DEVICE bool exchange_if(uint32_t* word, uint32_t expected, uint32_t wanted) {
+ASHLAR_ON_DEVICE bool compare_exchange(uint32_t* word, uint32_t expected, uint32_t wanted) {
   uint32_t found;
   asm volatile("atom.acq_rel.sys.cas.b32 %0, [%1], %2, %3;"
                : "=r"(found)

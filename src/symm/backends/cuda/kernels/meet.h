@@ -77,7 +77,7 @@ ASHLAR_ON_DEVICE CallWords call_for(const MeetArguments& what, uint32_t peer) {
 }
 
 ASHLAR_ON_DEVICE Waited meet_peer(const MeetArguments& what, uint32_t peer, uint64_t number,
-                                  const Patience& patience) {
+                                  const SpinPolicy& patience) {
   const uint32_t rank = what.own.rank;
   PadLine* there = line_of(what, peer, rank);
   if (what.is_collective != 0 && what.meeting == 0) write_notes(there, call_for(what, peer));
@@ -202,7 +202,7 @@ ASHLAR_ON_DEVICE void begin_collective(const MeetArguments& what, Desk* desk, ui
 }
 
 ASHLAR_ON_DEVICE void end_early(const MeetArguments& what, Ending& ending, Waited waited,
-                                const Patience& patience) {
+                                const SpinPolicy& patience) {
   ending.kind = waited == Waited::kFailed ? End::kFailed : End::kTimeout;
   ending.waited_ns = now_ns() - patience.began_ns;
   if (what.is_collective != 0) {
@@ -217,7 +217,7 @@ ASHLAR_ON_DEVICE void end_early(const MeetArguments& what, Ending& ending, Waite
 }
 
 ASHLAR_ON_DEVICE void conclude(const MeetArguments& what, Todo todo, uint64_t number,
-                               const Patience& patience) {
+                               const SpinPolicy& patience) {
   Desk* desk = desk_of(what.own);
   const bool is_entry = what.is_collective != 0 && what.meeting == 0;
   Ending ending{};
@@ -257,8 +257,8 @@ ASHLAR_ON_DEVICE void run_meet(const MeetArguments& what) {
   Desk* desk = desk_of(what.own);
   const Todo todo = decide(what);
   const bool is_later = what.is_collective != 0 && what.meeting != 0;
-  const Patience patience{&board_of(what.own)->has_failed, is_later ? desk->began_ns : began_ns(),
-                          what.own.timeout_ns};
+  const SpinPolicy patience{&board_of(what.own)->has_failed, is_later ? desk->began_ns : began_ns(),
+                            what.own.timeout_ns};
   const uint64_t number = 1 + load(&line_of(what, what.own.rank, what.own.rank)->barrier);
   const uint32_t peer = thread_index();
   if (peer < what.own.world_size) {

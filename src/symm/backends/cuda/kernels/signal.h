@@ -11,10 +11,10 @@ namespace ashlar::symm::kernels {
 
 // A look first, so that those who wait do not take the word from each other.
 ASHLAR_ON_DEVICE bool turn_slot(uint32_t* slot, uint32_t from) {
-  return load(slot) == from && exchange_if(slot, from, 1 - from);
+  return load(slot) == from && compare_exchange(slot, from, 1 - from);
 }
 
-ASHLAR_ON_DEVICE Waited do_signal(const SignalArguments& what, const Patience& patience) {
+ASHLAR_ON_DEVICE Waited do_signal(const SignalArguments& what, const SpinPolicy& patience) {
   PadLine* line = device_memory<PadLine>(what.line);
   switch (what.act) {
     case Act::kPut: return wait_until([&] { return turn_slot(&line->signal, 0); }, patience);
@@ -39,7 +39,7 @@ ASHLAR_ON_DEVICE void run_signal(const SignalArguments& what) {
     tell(what.own, ending);
     return;
   }
-  const Patience patience{&board_of(what.own)->has_failed, began_ns(), what.own.timeout_ns};
+  const SpinPolicy patience{&board_of(what.own)->has_failed, began_ns(), what.own.timeout_ns};
   const Waited waited = do_signal(what, patience);
   if (waited == Waited::kDone) return;
   ending.kind = waited == Waited::kFailed ? End::kFailed : End::kTimeout;

@@ -11,7 +11,7 @@ namespace ashlar::symm::kernels {
 
 enum class Waited : uint32_t { kDone, kTimeout, kFailed, kSkipped };
 
-struct Patience {
+struct SpinPolicy {
   const uint32_t* has_failed;
   uint64_t began_ns;
   uint64_t timeout_ns;  // 0: for ever
@@ -19,7 +19,7 @@ struct Patience {
 
 // `attempt()` tries to get what is waited for. Succeeds if the first does, whatever the time is.
 template <typename Attempt>
-ASHLAR_ON_DEVICE Waited wait_until(const Attempt& attempt, const Patience& patience) {
+ASHLAR_ON_DEVICE Waited wait_until(const Attempt& attempt, const SpinPolicy& patience) {
   // Whether the group has failed is asked across the bus: rarely.
   constexpr uint32_t kTurnsBetweenLooks = 16;
   for (uint32_t turn = 0;; ++turn) {
@@ -71,7 +71,7 @@ ASHLAR_ON_DEVICE void tell(const Common& own, const Ending& ending) {
   if (ending.kind == End::kSkipped) return;
   Board* board = board_of(own);
   const uint32_t told = load(&board->told);
-  if (exchange_if(&desk_of(own)->claim, told, told + 1)) {
+  if (compare_exchange(&desk_of(own)->claim, told, told + 1)) {
     write_ending(&board->ending, ending, told + 1);
   }
 }

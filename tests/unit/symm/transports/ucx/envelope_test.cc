@@ -52,7 +52,7 @@ TEST(UcxEnvelopeTest, OfAnotherKindOrTooLongOrOfImpossibleMemoryIsRefused) {
   of_nothing.bytes = 0;
   EXPECT_THAT(refusal(EnvelopeKind::kKey, seal(of_nothing)), HasSubstr("cannot be"));
   Envelope long_one = a_key();
-  long_one.content.resize(Transport::kMostKeyBytes);
+  long_one.content.resize(Transport::kMaxKeyBytes);
   EXPECT_THAT(refusal(EnvelopeKind::kKey, seal(long_one)), HasSubstr("no key of UCX"));
 }
 

@@ -83,7 +83,7 @@ class KernelsTest : public ::testing::Test {
   Piece piece() const { return {.bases = buffers_, .buffer_bytes = 4 * kWords}; }
 
   Plan plan(int rank, const Collective& what) {
-    const Pads pads = *Pads::over(rank, kChannels, pads_);
+    const SignalPads pads = *SignalPads::over(rank, kChannels, pads_);
     const Team team{.pads = pads, .order = unused_, .channel = kChannels - 1};
     EXPECT_EQ(check(team, what).message(), "");
     return *plan_for(team, what);
@@ -97,31 +97,31 @@ class KernelsTest : public ::testing::Test {
 
   // The step-th kernel of the plan. Waits give up after a few looks.
   void run(int rank, const Plan& plan, size_t step) {
-    kernels::Common seat{};
-    seat.board = reinterpret_cast<uint64_t>(&own(rank).board);
-    seat.desk = reinterpret_cast<uint64_t>(&own(rank).desk);
-    seat.record = is_in_stream ? 0 : reinterpret_cast<uint64_t>(&own(rank).record);
-    seat.rank = static_cast<uint32_t>(rank);
-    seat.world_size = kRanks;
-    seat.timeout_ns = 4;
+    kernels::Common rank_info{};
+    rank_info.board = reinterpret_cast<uint64_t>(&own(rank).board);
+    rank_info.desk = reinterpret_cast<uint64_t>(&own(rank).desk);
+    rank_info.record = is_in_stream ? 0 : reinterpret_cast<uint64_t>(&own(rank).record);
+    rank_info.rank = static_cast<uint32_t>(rank);
+    rank_info.world_size = kRanks;
+    rank_info.timeout_ns = 4;
     machine_.began_ns = machine_.now_ns();
     const Step& wanted = plan.steps[step];
     if (const auto* meet = std::get_if<kernels::MeetArguments>(&wanted)) {
       kernels::MeetArguments arguments = *meet;
-      arguments.own = seat;
+      arguments.own = rank_info;
       arguments.scratch = reinterpret_cast<uint64_t>(own(rank).scratch);
       on_threads(32, [&] { kernels::run_meet(arguments); });
     } else if (const auto* reduce = std::get_if<ReduceStep>(&wanted)) {
       kernels::ReduceArguments arguments = reduce->arguments;
-      arguments.own = seat;
+      arguments.own = rank_info;
       on_threads(8, [&] { kernels::run_reduce<int32_t>(arguments); });
     } else if (const auto* copy = std::get_if<CopyStep>(&wanted)) {
       kernels::CopyArguments arguments = copy->arguments;
-      arguments.own = seat;
+      arguments.own = rank_info;
       on_threads(8, [&] { kernels::run_copy(arguments); });
     } else if (const auto* multimem = std::get_if<MultimemStep>(&wanted)) {
       kernels::MultimemArguments arguments = multimem->arguments;
-      arguments.own = seat;
+      arguments.own = rank_info;
       on_threads(8, [&] { kernels::run_multimem_sum<uint32_t>(arguments); });
     }
   }
@@ -157,8 +157,8 @@ class KernelsTest : public ::testing::Test {
 // Rank 0 has reduced, and waits at the exit; rank 1 goes through it, since rank 0 has told it that
 // it came, and writes into its memory. Rank 0 must not read that.
 TEST_F(KernelsTest, WhatWasDoneBeforeATimeoutIsNotDoneAgain) {
-  const ChosenAllReduce zero{sum(0, true), SIZE_MAX};
-  const ChosenAllReduce one{sum(1, true), SIZE_MAX};
+  const ThresholdAllReduce zero{sum(0, true), SIZE_MAX};
+  const ThresholdAllReduce one{sum(1, true), SIZE_MAX};
   const Plan first = plan(0, zero);
   const Plan other = plan(1, one);
   ASSERT_EQ(first.steps.size(), 3u);  // entry, work, exit
@@ -183,16 +183,16 @@ TEST_F(KernelsTest, WhatWasDoneBeforeATimeoutIsNotDoneAgain) {
 }
 
 TEST_F(KernelsTest, AnotherCallIsRefusedUntilTheUnfinishedOneWasCalledAgain) {
-  const Plan all = plan(0, ChosenAllReduce{sum(0, true), SIZE_MAX});
+  const Plan all = plan(0, ThresholdAllReduce{sum(0, true), SIZE_MAX});
   AllReduce fewer = sum(0, true);
   fewer.count = 3;
-  const Plan another = plan(0, ChosenAllReduce{fewer, SIZE_MAX});
+  const Plan another = plan(0, ThresholdAllReduce{fewer, SIZE_MAX});
   run_from(0, all, 0, 3);
   run_from(0, another, 0, 3);
   EXPECT_EQ(ending(0), End::kUnfinished);
   EXPECT_EQ(own(0).record.ending.called.bytes, 12u);
   EXPECT_EQ(own(0).record.ending.expected.bytes, 16u);
-  run_from(1, plan(1, ChosenAllReduce{sum(1, true), SIZE_MAX}), 0, 1);
+  run_from(1, plan(1, ThresholdAllReduce{sum(1, true), SIZE_MAX}), 0, 1);
   run_from(0, all, 0, 2);
   EXPECT_EQ(ending(0), End::kNone);
 }
@@ -200,14 +200,14 @@ TEST_F(KernelsTest, AnotherCallIsRefusedUntilTheUnfinishedOneWasCalledAgain) {
 // The first bad end in streams stays on the board until it was told, and holds up all that follows.
 TEST_F(KernelsTest, TheFirstBadEndInStreamsHoldsUpTheRestUntilItWasTold) {
   is_in_stream = true;
-  const Pads pads = *Pads::over(0, kChannels, {own(0).pad.bytes, own(1).pad.bytes});
+  const SignalPads pads = *SignalPads::over(0, kChannels, {own(0).pad.bytes, own(1).pad.bytes});
   const Plan barrier = plan_for(pads, Signal{Signal::Kind::kBarrier, 0, 0, 0});
   run_from(0, barrier, 0, 1);
   EXPECT_EQ(own(0).board.ending.state, 1u);
   EXPECT_EQ(own(0).board.ending.kind, End::kTimeout);
   // Rank 1 has come now, but nothing is done until somebody was told.
   run_from(1,
-           plan_for(*Pads::over(1, kChannels, {own(0).pad.bytes, own(1).pad.bytes}),
+           plan_for(*SignalPads::over(1, kChannels, {own(0).pad.bytes, own(1).pad.bytes}),
                     Signal{Signal::Kind::kBarrier, 0, 0, 0}),
            0, 1);
   EXPECT_EQ(pads.line(1, 0, 1).barrier, 1u);
@@ -220,7 +220,7 @@ TEST_F(KernelsTest, TheFirstBadEndInStreamsHoldsUpTheRestUntilItWasTold) {
 }
 
 TEST_F(KernelsTest, AFailedGroupIsNoTimeoutAndLeavesNothingUnfinished) {
-  const Plan all = plan(0, ChosenAllReduce{sum(0, true), SIZE_MAX});
+  const Plan all = plan(0, ThresholdAllReduce{sum(0, true), SIZE_MAX});
   own(0).board.has_failed = 1;
   run_from(0, all, 0, 3);
   EXPECT_EQ(ending(0), End::kFailed);
@@ -231,8 +231,8 @@ TEST_F(KernelsTest, AFailedGroupIsNoTimeoutAndLeavesNothingUnfinished) {
 
 // The input that stood in for the result of a part is what it was.
 TEST_F(KernelsTest, ATwoShotToElsewhereMeetsFourTimesAndPutsItsInputBack) {
-  const ChosenAllReduce zero{sum(0, true), 0};
-  const ChosenAllReduce one{sum(1, true), 0};
+  const ThresholdAllReduce zero{sum(0, true), 0};
+  const ThresholdAllReduce one{sum(1, true), 0};
   const Plan first = plan(0, zero);
   const Plan other = plan(1, one);
   own(0).words[0] = 10;

@@ -14,7 +14,7 @@
 
 namespace ashlar::symm {
 
-class SharedMemory {
+class SharedWords {
  public:
   template <typename T>
   static T load(const T* word, std::memory_order order) {
@@ -30,7 +30,7 @@ class SharedMemory {
   }
   // True: it was `expected`, and is now `wanted`.
   template <typename T>
-  static bool exchange_if(T* word, T expected, T wanted, std::memory_order order) {
+  static bool compare_exchange(T* word, T expected, T wanted, std::memory_order order) {
     return std::atomic_ref<T>(*word).compare_exchange_strong(expected, wanted, order,
                                                              std::memory_order_relaxed);
   }
@@ -46,13 +46,13 @@ class SharedMemory {
 };
 
 // The system sleeps on 32 bits. Of a 64-bit counter, those that change first.
-inline const uint32_t* half_to_sleep_on(const uint32_t* word) { return word; }
-inline const uint32_t* half_to_sleep_on(const uint64_t* word) {
+inline const uint32_t* futex_word(const uint32_t* word) { return word; }
+inline const uint32_t* futex_word(const uint64_t* word) {
   static_assert(std::endian::native == std::endian::little);
   return reinterpret_cast<const uint32_t*>(word);
 }
 
-inline void SharedMemory::pause() {
+inline void SharedWords::pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #elif defined(__aarch64__)

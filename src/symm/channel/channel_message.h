@@ -18,18 +18,18 @@ namespace ashlar::symm {
 
 inline constexpr uint32_t kMessageMagic = 0x6c687361;  // "ashl"
 inline constexpr uint16_t kMessageVersion = 1;
-inline constexpr size_t kMostMessageText = 4096;
-inline constexpr size_t kMostMessageBytes = kMostMessageText + 64;
+inline constexpr size_t kMaxMessageText = 4096;
+inline constexpr size_t kMaxMessageBytes = kMaxMessageText + 64;
 
-enum class MessageKind : uint16_t {
-  kHello = 1,     // its text is the token of whom it is said to
-  kMemory = 2,    // with a descriptor
-  kFarewell = 3,  // the end comes, and is no death
-  kFailed = 4,    // the end comes, and its text says why
+enum class ChannelMessageKind : uint16_t {
+  kHello = 1,    // its text is the token of whom it is said to
+  kMemory = 2,   // with a descriptor
+  kClosing = 3,  // the end comes, and is no death
+  kFailed = 4,   // the end comes, and its text says why
 };
 
-struct Message {
-  MessageKind kind = MessageKind::kHello;
+struct ChannelMessage {
+  ChannelMessageKind kind = ChannelMessageKind::kHello;
   Token group{};
   uint64_t sequence = 0;
   int from = 0;
@@ -41,7 +41,7 @@ inline std::string_view bytes_of(const Token& token) {
   return {reinterpret_cast<const char*>(token.data()), token.size()};
 }
 
-inline std::string to_bytes(const Message& message) {
+inline std::string to_bytes(const ChannelMessage& message) {
   WireWriter writer;
   writer.number(kMessageMagic).number(kMessageVersion);
   writer.number(static_cast<uint16_t>(message.kind)).raw(bytes_of(message.group));
@@ -50,25 +50,25 @@ inline std::string to_bytes(const Message& message) {
 }
 
 // None: this is no message of ours.
-inline std::optional<Message> parse_message(std::string_view bytes) {
+inline std::optional<ChannelMessage> parse_message(std::string_view bytes) {
   WireReader reader(bytes);
-  Message message;
+  ChannelMessage message;
   const bool has_magic = reader.number<uint32_t>() == kMessageMagic;
   const bool is_known = reader.number<uint16_t>() == kMessageVersion;
-  message.kind = static_cast<MessageKind>(reader.number<uint16_t>());
+  message.kind = static_cast<ChannelMessageKind>(reader.number<uint16_t>());
   const std::string_view group = reader.raw(message.group.size());
   std::copy(group.begin(), group.end(), message.group.begin());
   message.sequence = reader.number<uint64_t>();
   message.from = reader.number<int>();
   message.to = reader.number<int>();
-  message.text = reader.text(kMostMessageText);
+  message.text = reader.text(kMaxMessageText);
   if (!has_magic || !is_known || !reader.is_done()) return std::nullopt;
   return message;
 }
 
 // Why whoever sent it ends the connection; ok: it says nothing of the kind.
-inline Status reason_in(const Message& message) {
-  return message.kind == MessageKind::kFailed ? parse_status(message.text) : Status();
+inline Status failure_reason(const ChannelMessage& message) {
+  return message.kind == ChannelMessageKind::kFailed ? parse_status(message.text) : Status();
 }
 
 }  // namespace ashlar::symm

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counters as stores keep them: decimal digits.
+// Rules shared by the stores that keep their own entries: counters and lifetimes.
 #pragma once
 
 #include <charconv>
+#include <chrono>
 #include <cstdint>
-#include <string>
+#include <optional>
 #include <string_view>
 
 #include "ashlar/status.h"
@@ -27,6 +28,14 @@ inline Result<int64_t> sum_of(std::string_view key, std::string_view digits, int
         text("counter ", key, ": ", value, " and ", amount, " do not fit 64 bits"));
   }
   return sum;
+}
+
+// None: it has no end. 0 says so, and more than a century means it: an end beyond does not fit the
+// clocks.
+inline std::optional<std::chrono::nanoseconds> lifetime_of(std::chrono::milliseconds time_to_live) {
+  const std::chrono::hours century(24 * 36525);
+  if (time_to_live.count() <= 0 || time_to_live > century) return std::nullopt;
+  return time_to_live;
 }
 
 }  // namespace ashlar::symm

@@ -15,19 +15,19 @@
 namespace ashlar::symm {
 
 // Work that ends without telling anybody, so that it is asked.
-class Asked {
+class PollableWork {
  public:
-  virtual ~Asked() = default;
+  virtual ~PollableWork() = default;
   virtual bool has_ended() = 0;
   virtual void wait() = 0;
 };
 
-class InFlight {
+class InFlightWork {
  public:
-  InFlight() = default;
-  ~InFlight() { wait(); }
-  InFlight(const InFlight&) = delete;
-  InFlight& operator=(const InFlight&) = delete;
+  InFlightWork() = default;
+  ~InFlightWork() { wait(); }
+  InFlightWork(const InFlightWork&) = delete;
+  InFlightWork& operator=(const InFlightWork&) = delete;
 
   // One piece of work: it ends with the last copy of this, also if it never ran.
   std::shared_ptr<void> begin() ASHLAR_EXCLUDES(mutex_) {
@@ -37,8 +37,8 @@ class InFlight {
     return piece;
   }
   // The same of work that is asked. What has ended goes, the oldest first.
-  void add(std::unique_ptr<Asked> piece) ASHLAR_EXCLUDES(mutex_) {
-    std::deque<std::unique_ptr<Asked>> ended;  // goes after the lock
+  void add(std::unique_ptr<PollableWork> piece) ASHLAR_EXCLUDES(mutex_) {
+    std::deque<std::unique_ptr<PollableWork>> ended;  // goes after the lock
     MutexLock lock(mutex_);
     while (!asked_.empty() && asked_.front()->has_ended()) {
       ended.push_back(std::move(asked_.front()));
@@ -47,7 +47,7 @@ class InFlight {
     asked_.push_back(std::move(piece));
   }
   void wait() ASHLAR_EXCLUDES(mutex_) {
-    std::deque<std::unique_ptr<Asked>> asked;
+    std::deque<std::unique_ptr<PollableWork>> asked;
     {
       MutexLock lock(mutex_);
       asked = std::exchange(asked_, {});
@@ -58,11 +58,11 @@ class InFlight {
 
  private:
   struct Piece {
-    explicit Piece(InFlight& counter) : all(counter) {}
+    explicit Piece(InFlightWork& counter) : all(counter) {}
     ~Piece() { all.end(); }
     Piece(const Piece&) = delete;
     Piece& operator=(const Piece&) = delete;
-    InFlight& all;
+    InFlightWork& all;
   };
 
   // Notified under the lock: whoever waits may destroy this next.
@@ -75,7 +75,7 @@ class InFlight {
   Mutex mutex_;
   std::condition_variable has_ended_;
   uint64_t count_ ASHLAR_GUARDED_BY(mutex_) = 0;
-  std::deque<std::unique_ptr<Asked>> asked_ ASHLAR_GUARDED_BY(mutex_);
+  std::deque<std::unique_ptr<PollableWork>> asked_ ASHLAR_GUARDED_BY(mutex_);
 };
 
 }  // namespace ashlar::symm

@@ -10,18 +10,19 @@
 
 #include <cstdint>
 
+#include "symm/core/rank_info.h"
 #include "symm/signals/wait.h"
 
 namespace ashlar::symm {
 
 // A slot is a mailbox for one signal: putting waits until the one before was taken.
 // The first look is without exclusive access, so that waiters do not take the line from each other.
-template <typename Memory>
-bool exchange_slot(Memory& memory, Watched<uint32_t> slot, uint32_t from, uint32_t* seen) {
+template <typename Words>
+bool exchange_slot(Words& memory, WaitWord<uint32_t> slot, uint32_t from, uint32_t* seen) {
   *seen = memory.load(slot.value, std::memory_order_relaxed);
   if (*seen != from) return false;
   const uint32_t to = 1 - from;
-  if (!memory.exchange_if(slot.value, from, to, std::memory_order_seq_cst)) {
+  if (!memory.compare_exchange(slot.value, from, to, std::memory_order_seq_cst)) {
     *seen = to;
     return false;
   }
@@ -29,27 +30,27 @@ bool exchange_slot(Memory& memory, Watched<uint32_t> slot, uint32_t from, uint32
   return true;
 }
 
-template <typename Memory>
-WaitEnd put_in_slot(Memory& memory, Watched<uint32_t> slot, WaitLimits& limits) {
+template <typename Words>
+WaitResult put_in_slot(Words& memory, WaitWord<uint32_t> slot, WaitLimits& limits) {
   return wait_until(
       memory, slot, [&](uint32_t* seen) { return exchange_slot(memory, slot, 0, seen); }, limits);
 }
 
-template <typename Memory>
-WaitEnd take_from_slot(Memory& memory, Watched<uint32_t> slot, WaitLimits& limits) {
+template <typename Words>
+WaitResult take_from_slot(Words& memory, WaitWord<uint32_t> slot, WaitLimits& limits) {
   return wait_until(
       memory, slot, [&](uint32_t* seen) { return exchange_slot(memory, slot, 1, seen); }, limits);
 }
 
-template <typename Memory>
-void add_to_counter(Memory& memory, Watched<uint64_t> counter, uint64_t amount) {
+template <typename Words>
+void add_to_counter(Words& memory, WaitWord<uint64_t> counter, uint64_t amount) {
   memory.add(counter.value, amount, std::memory_order_seq_cst);
   wake_sleepers(memory, counter);
 }
 
-template <typename Memory>
-WaitEnd wait_for_counter(Memory& memory, Watched<uint64_t> counter, uint64_t wanted,
-                         WaitLimits& limits) {
+template <typename Words>
+WaitResult wait_for_counter(Words& memory, WaitWord<uint64_t> counter, uint64_t wanted,
+                            WaitLimits& limits) {
   return wait_until(
       memory, counter,
       [&](uint64_t* seen) {
@@ -59,57 +60,53 @@ WaitEnd wait_for_counter(Memory& memory, Watched<uint64_t> counter, uint64_t wan
       limits);
 }
 
-template <typename Memory>
-void announce(Memory& memory, Watched<uint64_t> word, uint64_t value) {
+template <typename Words>
+void announce(Words& memory, WaitWord<uint64_t> word, uint64_t value) {
   memory.store(word.value, value, std::memory_order_seq_cst);
   wake_sleepers(memory, word);
 }
-
-// Who among how many.
-struct Place {
-  int rank = 0;
-  int world_size = 1;
-};
 
 // A barrier is a number: the n-th of a channel is over for a rank once all have announced n to it.
 // Each word has one writer and only grows, so announcing n again changes nothing: a barrier that
 // ended early is finished by starting it again. `words(owner, source)` is where `source` tells
 // `owner`; on its own word, a rank notes the barriers it has finished.
-template <typename Memory, typename Words>
-WaitEnd all_to_all_barrier(Memory& memory, Place me, const Words& words, WaitLimits& limits) {
+template <typename Words, typename WordAt>
+WaitResult all_to_all_barrier(Words& memory, RankInfo me, const WordAt& word_at,
+                              WaitLimits& limits) {
   const auto [rank, world_size] = me;
-  uint64_t* finished = words(rank, rank).value;
+  uint64_t* finished = word_at(rank, rank).value;
   const uint64_t number = memory.load(finished, std::memory_order_relaxed) + 1;
   for (int step = 1; step < world_size; ++step) {
     const int peer = (rank + step) % world_size;
-    announce(memory, words(peer, rank), number);
+    announce(memory, word_at(peer, rank), number);
   }
   for (int step = 1; step < world_size; ++step) {
     const int peer = (rank + step) % world_size;
-    const WaitEnd end = wait_for_counter(memory, words(rank, peer), number, limits);
-    if (end != WaitEnd::kDone) return end;
+    const WaitResult end = wait_for_counter(memory, word_at(rank, peer), number, limits);
+    if (end != WaitResult::kDone) return end;
   }
   memory.store(finished, number, std::memory_order_relaxed);
-  return WaitEnd::kDone;
+  return WaitResult::kDone;
 }
 
 // In round k a rank tells the one 2^k further on, and hears the one 2^k before: after log2(W)
 // rounds it has heard of all, directly or not. The sources of the rounds are different ranks, so
 // the words are those of the other barrier.
-template <typename Memory, typename Words>
-WaitEnd dissemination_barrier(Memory& memory, Place me, const Words& words, WaitLimits& limits) {
+template <typename Words, typename WordAt>
+WaitResult dissemination_barrier(Words& memory, RankInfo me, const WordAt& word_at,
+                                 WaitLimits& limits) {
   const auto [rank, world_size] = me;
-  uint64_t* finished = words(rank, rank).value;
+  uint64_t* finished = word_at(rank, rank).value;
   const uint64_t number = memory.load(finished, std::memory_order_relaxed) + 1;
   for (int distance = 1; distance < world_size; distance *= 2) {
     const int to = (rank + distance) % world_size;
     const int from = (rank + world_size - distance) % world_size;
-    announce(memory, words(to, rank), number);
-    const WaitEnd end = wait_for_counter(memory, words(rank, from), number, limits);
-    if (end != WaitEnd::kDone) return end;
+    announce(memory, word_at(to, rank), number);
+    const WaitResult end = wait_for_counter(memory, word_at(rank, from), number, limits);
+    if (end != WaitResult::kDone) return end;
   }
   memory.store(finished, number, std::memory_order_relaxed);
-  return WaitEnd::kDone;
+  return WaitResult::kDone;
 }
 
 }  // namespace ashlar::symm

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Connecting, and parting.
-#include "symm/transports/remotes.h"
+#include "symm/transports/remote_ranks.h"
 
 namespace ashlar::symm {
 
-Result<std::shared_ptr<Remotes>> Remotes::connect(std::shared_ptr<Transport> transport,
-                                                  const Options& options, Deadline deadline) {
-  std::shared_ptr<Remotes> made(new Remotes(std::move(transport), options.leaders));
+Result<std::shared_ptr<RemoteRanks>> RemoteRanks::connect(std::shared_ptr<Transport> transport,
+                                                          const Options& options,
+                                                          Deadline deadline) {
+  std::shared_ptr<RemoteRanks> made(new RemoteRanks(std::move(transport), options.leaders));
   for (int rank = 0; rank < static_cast<int>(options.leaders.size()); ++rank) {
     if (options.leaders[rank] == options.leaders[options.rank]) continue;
     const RemotePeer peer{rank, options.group, options.failure};
@@ -19,7 +20,7 @@ Result<std::shared_ptr<Remotes>> Remotes::connect(std::shared_ptr<Transport> tra
   return made;
 }
 
-void Remotes::say_farewell(Deadline deadline) const {
+void RemoteRanks::say_farewell(Deadline deadline) const {
   for (const auto& each : endpoints_) {
     if (each == nullptr) continue;
     // One that is lost already has failed the group.

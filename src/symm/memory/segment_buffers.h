@@ -13,44 +13,45 @@
 
 #include "base/mutex.h"
 #include "symm/channel/channel.h"
-#include "symm/memory/act_log.h"
+#include "symm/memory/pool_call_log.h"
 
 namespace ashlar::symm {
 
 // One buffer of a pool. The same on all ranks, if they did the same.
-struct Carving {
+struct PoolBuffer {
   uint64_t ordinal = 0;        // among the pool's allocations
-  uint64_t act = 0;            // the number of the act that made it
+  uint64_t call = 0;           // the number of the act that made it
   uint64_t sequence_hash = 0;  // of that act and all before
   uint64_t segment = 0;
   size_t offset = 0;  // in the segment's buffer
   size_t bytes = 0;   // as they were asked for
 };
 
-class Carvings {
+class SegmentBuffers {
  public:
-  explicit Carvings(std::shared_ptr<const ActLog> log) : log_(std::move(log)) {}
+  explicit SegmentBuffers(std::shared_ptr<const PoolCallLog> log) : log_(std::move(log)) {}
 
-  const ActLog& log() const { return *log_; }
+  const PoolCallLog& log() const { return *log_; }
 
-  void add(const Carving& carving) ASHLAR_EXCLUDES(mutex_);
+  void add(const PoolBuffer& pool_buffer) ASHLAR_EXCLUDES(mutex_);
   // REQUIRES: one begins there.
   void remove(size_t offset) ASHLAR_EXCLUDES(mutex_);
   // The one that covers the offset. Null: that is free. One of 0 bytes has one.
-  std::shared_ptr<const Carving> find(size_t offset) const ASHLAR_EXCLUDES(mutex_);
+  std::shared_ptr<const PoolBuffer> find(size_t offset) const ASHLAR_EXCLUDES(mutex_);
 
   // Whether the group's ranks have compared what they did up to this carving, and were at one.
-  bool has_met(const Carving& carving, const Token& group) const ASHLAR_EXCLUDES(mutex_);
-  void keep_met(const Carving& carving, const Token& group) ASHLAR_EXCLUDES(mutex_);
+  bool has_rendezvous(const PoolBuffer& pool_buffer, const Token& group) const
+      ASHLAR_EXCLUDES(mutex_);
+  void mark_rendezvous(const PoolBuffer& pool_buffer, const Token& group) ASHLAR_EXCLUDES(mutex_);
   void forget_group(const Token& group) ASHLAR_EXCLUDES(mutex_);
 
  private:
   struct Entry {
-    std::shared_ptr<const Carving> carving{};  // also owned by whoever is meeting for it
+    std::shared_ptr<const PoolBuffer> pool_buffer{};  // also owned by whoever is meeting for it
     std::set<Token> met{};
   };
 
-  const std::shared_ptr<const ActLog> log_;  // the pool's, also owned by its other segments
+  const std::shared_ptr<const PoolCallLog> log_;  // the pool's, also owned by its other segments
 
   mutable Mutex mutex_;
   std::map<size_t, Entry> entries_ ASHLAR_GUARDED_BY(mutex_);  // by offset

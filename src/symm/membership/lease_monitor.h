@@ -17,22 +17,22 @@
 
 namespace ashlar::symm {
 
-class Leases final : public Pulse {
+class LeaseMonitor final : public HeartbeatTask {
  public:
   struct Options {
     std::string prefix{};  // of the keys
     std::string group{};   // for sentences
-    Seat seat{};
+    RankInfo rank_info{};
     std::vector<int> watched{};  // ranks: those of other processes
     std::chrono::milliseconds lease{5000};
-    std::chrono::milliseconds key_life = std::chrono::minutes(10);
+    std::chrono::milliseconds key_ttl = std::chrono::minutes(10);
   };
 
   // `verdict` outlives it.
-  Leases(std::shared_ptr<Store> store, Verdict& verdict, Options options);
+  LeaseMonitor(std::shared_ptr<Store> store, FailureRecord& failure_record, Options options);
 
   // On the heart's thread only.
-  void beat(Deadline deadline) override;
+  void run(Deadline deadline) override;
   // Takes the own number out of the store. REQUIRES: it beats no more.
   void end(Deadline deadline);
 
@@ -46,11 +46,11 @@ class Leases final : public Pulse {
   void judge(const std::vector<std::optional<std::string>>& numbers);
 
   const std::shared_ptr<Store> store_;
-  Verdict& verdict_;
+  FailureRecord& failure_record_;
   const Options options_;
   uint64_t own_number_ = 0;
-  std::vector<Heard> heard_;               // as watched
-  Deadline::Clock::time_point last_beat_;  // that reached the store
+  std::vector<Heard> heard_;              // as watched
+  Deadline::Clock::time_point last_run_;  // that reached the store
 };
 
 }  // namespace ashlar::symm

@@ -22,17 +22,17 @@ namespace ashlar::symm {
 
 // A block begins with the user's pad, which is zero at first; the buffer follows, aligned to 128 B:
 //   front_bytes == pad_bytes rounded up to 128.
-struct BlockLayout {
+struct HeapBlockLayout {
   size_t pad_bytes = 0;
-  size_t front_bytes = 0;
+  size_t buffer_offset = 0;
   size_t buffer_bytes = 0;  // as they were asked for
 };
 
-class Peers {
+class PeerTable {
  public:
   struct Peer {
     PeerAccess access = PeerAccess::kDirect;
-    std::shared_ptr<Memory> memory{};  // null: remote
+    std::shared_ptr<MappedMemory> memory{};  // null: remote
   };
 
   // What ranks have handed to each other.
@@ -43,30 +43,30 @@ class Peers {
   };
 
   // `keeper` decides what becomes of the multicast when this goes.
-  Peers(Seat seat, const BlockLayout& layout, Handed handed, MulticastOutcome multicast,
-        std::shared_ptr<MulticastKeeper> keeper)
-      : seat_(seat),
+  PeerTable(RankInfo rank_info, const HeapBlockLayout& layout, Handed handed,
+            MulticastOutcome multicast, std::shared_ptr<MulticastKeeper> keeper)
+      : rank_info_(rank_info),
         layout_(layout),
         peers_(std::move(handed.peers)),
         remote_(std::move(handed.remote)),
         no_fabric_(std::move(handed.no_fabric)),
         keeper_(std::move(keeper)),
         multicast_(std::move(multicast)) {}
-  ~Peers() {
+  ~PeerTable() {
     if (multicast_.multicast == nullptr) return;
-    keeper_->take({peers_[seat_.rank].memory, std::move(multicast_.multicast)});
+    keeper_->take({peers_[rank_info_.rank].memory, std::move(multicast_.multicast)});
   }
-  Peers(const Peers&) = delete;
-  Peers& operator=(const Peers&) = delete;
+  PeerTable(const PeerTable&) = delete;
+  PeerTable& operator=(const PeerTable&) = delete;
 
-  const Seat& seat() const { return seat_; }
+  const RankInfo& rank_info() const { return rank_info_; }
   size_t buffer_bytes() const { return layout_.buffer_bytes; }
   size_t pad_bytes() const { return layout_.pad_bytes; }
   // REQUIRES, here and below: 0 <= rank < world size. Null: remote.
   PeerAccess access(int rank) const { return peers_[rank].access; }
   std::byte* buffer(int rank) const {
     const auto& memory = peers_[rank].memory;
-    return memory == nullptr ? nullptr : memory->base() + layout_.front_bytes;
+    return memory == nullptr ? nullptr : memory->base() + layout_.buffer_offset;
   }
   std::byte* pad(int rank) const {
     const auto& memory = peers_[rank].memory;
@@ -76,23 +76,23 @@ class Peers {
   // The address that stands for all ranks' buffers; null: there is none, and why.
   std::byte* multicast_buffer() const {
     if (multicast_.multicast == nullptr) return nullptr;
-    return multicast_.multicast->base() + layout_.front_bytes;
+    return multicast_.multicast->base() + layout_.buffer_offset;
   }
   const std::string& no_multicast_reason() const { return multicast_.reason; }
   // Why the memory did not travel as fabric handles, the same on all ranks; empty: it did.
   const std::string& no_fabric_reason() const { return no_fabric_; }
   // Where in a remote rank's memory its buffer begins.
-  size_t front_bytes() const { return layout_.front_bytes; }
+  size_t buffer_offset() const { return layout_.buffer_offset; }
   // By rank: what algorithms over pointers take.
   std::vector<std::byte*> buffers() const {
     std::vector<std::byte*> all;
-    for (int rank = 0; rank < seat_.world_size; ++rank) all.push_back(buffer(rank));
+    for (int rank = 0; rank < rank_info_.world_size; ++rank) all.push_back(buffer(rank));
     return all;
   }
 
  private:
-  const Seat seat_;
-  const BlockLayout layout_;
+  const RankInfo rank_info_;
+  const HeapBlockLayout layout_;
   const std::vector<Peer> peers_;
   const std::unique_ptr<const RemoteMemory> remote_;
   const std::string no_fabric_;
@@ -110,10 +110,10 @@ class PeerHandle {
     uint32_t number = 0;
   };
 
-  PeerHandle(std::shared_ptr<const Peers> peers, const Part& part)
+  PeerHandle(std::shared_ptr<const PeerTable> peers, const Part& part)
       : peers_(std::move(peers)), part_(part) {}
 
-  const Peers& peers() const { return *peers_; }
+  const PeerTable& peers() const { return *peers_; }
   // From the buffer's beginning to what the rendezvous was called with.
   size_t offset() const { return part_.offset; }
   // From the buffer's beginning to the end of what the rendezvous was for: the buffer's, or that of
@@ -123,19 +123,19 @@ class PeerHandle {
 
   // Where in a rank's buffer `bytes` of it are, `offset` behind what the rendezvous was called
   // with. kInvalidArgument: no such rank, or not within the buffer.
-  Result<size_t> place_of(int rank, int64_t offset, size_t bytes) const;
+  Result<size_t> offset_in_buffer(int rank, int64_t offset, size_t bytes) const;
   // `bytes` of a rank's memory, `offset` behind what the rendezvous was called with. Valid while a
   // handle is. kInvalidArgument: no such rank, or not within the buffer; kUnsupported: it is
   // remote.
   Result<std::byte*> at(int rank, int64_t offset, size_t bytes) const;
 
  private:
-  std::shared_ptr<const Peers> peers_;  // also owned by the block, and by other handles
+  std::shared_ptr<const PeerTable> peers_;  // also owned by the block, and by other handles
   Part part_;
 };
 
-inline Result<size_t> PeerHandle::place_of(int rank, int64_t offset, size_t bytes) const {
-  if (Status wrong = peers_->seat().check_rank(rank); !wrong.ok()) return wrong;
+inline Result<size_t> PeerHandle::offset_in_buffer(int rank, int64_t offset, size_t bytes) const {
+  if (Status wrong = peers_->rank_info().check_rank(rank); !wrong.ok()) return wrong;
   const size_t available = part_.end - part_.offset;
   if (offset < 0)
     return Status::invalid_argument(text("offset ", offset, ": expected 0 to ", available));
@@ -148,11 +148,11 @@ inline Result<size_t> PeerHandle::place_of(int rank, int64_t offset, size_t byte
 }
 
 inline Result<std::byte*> PeerHandle::at(int rank, int64_t offset, size_t bytes) const {
-  const Result<size_t> place = place_of(rank, offset, bytes);
+  const Result<size_t> place = offset_in_buffer(rank, offset, bytes);
   if (!place.ok()) return place.status();
   if (peers_->access(rank) != PeerAccess::kDirect) {
     return Status::unsupported(text("rank ", rank, "'s memory is on another machine than rank ",
-                                    peers_->seat().rank, "'s: use put and get"));
+                                    peers_->rank_info().rank, "'s: use put and get"));
   }
   return peers_->buffer(rank) + *place;
 }

@@ -16,7 +16,7 @@
 
 namespace ashlar::symm {
 
-struct Act {
+struct PoolCall {
   enum class Kind : uint8_t {
     kAllocate,  // `subject` bytes
     kRefuse,    // the same, and there was no memory
@@ -24,37 +24,37 @@ struct Act {
     kTrim,
   };
   Kind kind = Kind::kAllocate;
-  uint64_t subject = 0;
+  uint64_t argument = 0;
 
   std::string to_string() const;  // "allocated 512 bytes"
-  bool operator==(const Act&) const = default;
+  bool operator==(const PoolCall&) const = default;
 };
 
-class ActLog {
+class PoolCallLog {
  public:
-  static constexpr size_t kKeptActs = 512;
+  static constexpr size_t kKeptCalls = 512;
 
-  struct Noted {
+  struct State {
     uint64_t number = 0;  // from 0 on
     uint64_t hash = 0;    // of this act and all before it
   };
 
-  Noted note(const Act& act) ASHLAR_EXCLUDES(mutex_);
+  State append(const PoolCall& call) ASHLAR_EXCLUDES(mutex_);
   // How many there were, and the hash of all.
-  Noted state() const ASHLAR_EXCLUDES(mutex_);
+  State state() const ASHLAR_EXCLUDES(mutex_);
   // The last acts up to number `last`, for other ranks. Acts long past are forgotten.
   std::string tail_up_to(uint64_t last) const ASHLAR_EXCLUDES(mutex_);
 
  private:
-  struct Kept {
-    Act act{};
+  struct Entry {
+    PoolCall call{};
     uint64_t hash_before = 0;
   };
 
   mutable Mutex mutex_;
   uint64_t count_ ASHLAR_GUARDED_BY(mutex_) = 0;
-  uint64_t hash_ ASHLAR_GUARDED_BY(mutex_) = kHashStart;
-  std::deque<Kept> kept_ ASHLAR_GUARDED_BY(mutex_);  // the last of `count_`
+  uint64_t hash_ ASHLAR_GUARDED_BY(mutex_) = kHashSeed;
+  std::deque<Entry> entries_ ASHLAR_GUARDED_BY(mutex_);  // the last of `count_`
 };
 
 // Where the ranks first did not do the same, by their tails: "in act 7: rank 0 allocated 512 bytes,

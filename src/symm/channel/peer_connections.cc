@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Calling, being called, sending, receiving.
-#include "symm/channel/links.h"
+#include "symm/channel/peer_connections.h"
 
 #include <poll.h>
 
@@ -11,7 +11,7 @@
 #include "base/check.h"
 #include "base/fd_passing.h"
 #include "base/text.h"
-#include "symm/channel/message.h"
+#include "symm/channel/channel_message.h"
 #include "symm/core/status_codec.h"
 
 namespace ashlar::symm {
@@ -27,27 +27,28 @@ std::span<const uint8_t> span_of(const std::string& bytes) {
 
 }  // namespace
 
-Links::Links(Channel& channel, const Options& options, std::shared_ptr<Failure> failure)
+PeerConnections::PeerConnections(Channel& channel, const Options& options,
+                                 std::shared_ptr<Failure> failure)
     : channel_(channel),
       options_(options),
       failure_(std::move(failure)),
-      links_(options.seat.world_size) {}
+      connections_(options.rank_info.world_size) {}
 
-Links::~Links() {
-  for (const auto& link : links_) {
-    if (link != nullptr) channel_.unwatch(*link);
+PeerConnections::~PeerConnections() {
+  for (const auto& connection : connections_) {
+    if (connection != nullptr) channel_.unwatch(*connection);
   }
 }
 
-Status Links::connect(Deadline deadline) {
-  for (int rank = 0; rank < options_.seat.world_size; ++rank) {
+Status PeerConnections::connect(Deadline deadline) {
+  for (int rank = 0; rank < options_.rank_info.world_size; ++rank) {
     const std::optional<ChannelAddress>& address = options_.peers[rank];
     if (!address) continue;
     Result<UniqueFd> socket = reach(rank, *address, deadline);
     if (!socket.ok()) {
       if (socket.status().is(StatusKind::kPeerLost)) failure_->report(socket.status());
       // Nobody else can know of our own trouble; that somebody is late all find, or find out why.
-      if (!socket.status().is(StatusKind::kTimeout)) say_goodbye(socket.status());
+      if (!socket.status().is(StatusKind::kTimeout)) close_all(socket.status());
       return socket.status();
     }
     add(rank, *std::move(socket));
@@ -55,41 +56,43 @@ Status Links::connect(Deadline deadline) {
   return {};
 }
 
-void Links::add(int rank, UniqueFd socket) {
-  auto link = std::make_shared<Link>();
-  link->socket = std::move(socket);
-  link->peer = rank;
-  link->group = options_.group_name;
-  link->failure = failure_;
-  links_[rank] = link;
-  channel_.watch(std::move(link));
+void PeerConnections::add(int rank, UniqueFd socket) {
+  auto connection = std::make_shared<PeerConnection>();
+  connection->socket = std::move(socket);
+  connection->peer = rank;
+  connection->group = options_.group_name;
+  connection->failure = failure_;
+  connections_[rank] = connection;
+  channel_.watch(std::move(connection));
 }
 
 // Or they would take us for dead.
-void Links::answer_callers() {
+void PeerConnections::answer_callers() {
   const Failure none;
-  for (int rank = options_.seat.rank + 1; rank < options_.seat.world_size; ++rank) {
-    if (!options_.peers[rank] || links_[rank] != nullptr) continue;
-    Result<UniqueFd> socket = channel_.fetch({options_.group, rank, options_.seat.rank}, none,
+  for (int rank = options_.rank_info.rank + 1; rank < options_.rank_info.world_size; ++rank) {
+    if (!options_.peers[rank] || connections_[rank] != nullptr) continue;
+    Result<UniqueFd> socket = channel_.fetch({options_.group, rank, options_.rank_info.rank}, none,
                                              Deadline::after(std::chrono::nanoseconds(0)));
     if (socket.ok()) add(rank, *std::move(socket));
   }
 }
 
-Result<UniqueFd> Links::reach(int rank, const ChannelAddress& address, Deadline deadline) {
-  const int own = options_.seat.rank;
+Result<UniqueFd> PeerConnections::reach(int rank, const ChannelAddress& address,
+                                        Deadline deadline) {
+  const int own = options_.rank_info.rank;
   if (rank < own) return Channel::call(address, {options_.group, own, rank}, deadline);
   return channel_.fetch({options_.group, rank, own}, *failure_, deadline);
 }
 
-Status Links::send(int rank, uint64_t sequence, int fd, Deadline deadline) {
+Status PeerConnections::send(int rank, uint64_t sequence, int fd, Deadline deadline) {
   ASHLAR_CHECK(reaches(rank));
-  const Message message{MessageKind::kMemory, options_.group, sequence,
-                        options_.seat.rank,   rank,           {}};
+  const ChannelMessage message{ChannelMessageKind::kMemory, options_.group, sequence,
+                               options_.rank_info.rank,     rank,           {}};
   const int left = deadline.left_for_poll();
   const std::chrono::milliseconds timeout =
       left < 0 ? std::chrono::hours(24) : std::chrono::milliseconds(left);
-  Status sent = send_message(links_[rank]->socket.get(), span_of(to_bytes(message)), fd, timeout);
+  Status sent =
+      send_message(connections_[rank]->socket.get(), span_of(to_bytes(message)), fd, timeout);
   if (sent.ok()) return sent;
   if (sent.code() == ETIMEDOUT) {
     return Status::timeout(text("rank ", rank, " of group ", options_.group_name,
@@ -98,10 +101,10 @@ Status Links::send(int rank, uint64_t sequence, int fd, Deadline deadline) {
   return sent.code() == EPIPE || sent.code() == ECONNRESET ? lost(rank) : sent;
 }
 
-Result<UniqueFd> Links::receive(int rank, uint64_t sequence, Deadline deadline) {
+Result<UniqueFd> PeerConnections::receive(int rank, uint64_t sequence, Deadline deadline) {
   ASHLAR_CHECK(reaches(rank));
-  const int socket = links_[rank]->socket.get();
-  std::array<uint8_t, kMostMessageBytes> buffer{};
+  const int socket = connections_[rank]->socket.get();
+  std::array<uint8_t, kMaxMessageBytes> buffer{};
   for (;;) {
     if (failure_->has_happened()) return failure_->reason();
     pollfd waiting{socket, POLLIN, 0};
@@ -114,18 +117,18 @@ Result<UniqueFd> Links::receive(int rank, uint64_t sequence, Deadline deadline) 
     Result<ReceivedMessage> got = receive_message(socket, buffer, std::chrono::milliseconds(0));
     if (!got.ok() && got.status().code() == EMFILE) return got.status();
     if (!got.ok()) return lost(rank);
-    const std::optional<Message> message =
+    const std::optional<ChannelMessage> message =
         parse_message({reinterpret_cast<const char*>(buffer.data()), got->bytes});
     if (!message || message->group != options_.group || message->from != rank ||
-        message->to != options_.seat.rank) {
+        message->to != options_.rank_info.rank) {
       return Status::format(
           text("rank ", rank, " of group ", options_.group_name, " sent what makes no sense"));
     }
-    if (const Status reason = reason_in(*message); !reason.ok()) {
+    if (const Status reason = failure_reason(*message); !reason.ok()) {
       failure_->report(reason);
       return failure_->reason();
     }
-    if (message->kind != MessageKind::kMemory) return lost(rank);
+    if (message->kind != ChannelMessageKind::kMemory) return lost(rank);
     if (message->sequence < sequence) continue;
     if (message->sequence > sequence) {
       return Status::format(text("rank ", rank, " of group ", options_.group_name,
@@ -136,25 +139,25 @@ Result<UniqueFd> Links::receive(int rank, uint64_t sequence, Deadline deadline) 
   }
 }
 
-void Links::say_goodbye(const Status& reason) {
+void PeerConnections::close_all(const Status& reason) {
   answer_callers();
-  Message message;
-  message.kind = reason.ok() ? MessageKind::kFarewell : MessageKind::kFailed;
+  ChannelMessage message;
+  message.kind = reason.ok() ? ChannelMessageKind::kClosing : ChannelMessageKind::kFailed;
   message.group = options_.group;
-  message.from = options_.seat.rank;
+  message.from = options_.rank_info.rank;
   if (!reason.ok()) message.text = to_bytes(reason);
-  for (auto& link : links_) {
-    if (link == nullptr) continue;
-    message.to = link->peer;
+  for (auto& connection : connections_) {
+    if (connection == nullptr) continue;
+    message.to = connection->peer;
     const std::string bytes = to_bytes(message);
-    (void)send_message(link->socket.get(), span_of(bytes), -1, kGoodbyePatience).ok();
-    channel_.unwatch(*link);
-    link.reset();
+    (void)send_message(connection->socket.get(), span_of(bytes), -1, kGoodbyePatience).ok();
+    channel_.unwatch(*connection);
+    connection.reset();
   }
 }
 
-Status Links::lost(int rank) const {
-  failure_->report(death_of(*links_[rank]));
+Status PeerConnections::lost(int rank) const {
+  failure_->report(disconnect_error(*connections_[rank]));
   return failure_->reason();
 }
 

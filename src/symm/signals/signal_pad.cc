@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Pads: their sizes, their checks, and their contents as text.
-#include "symm/signals/pad.h"
+#include "symm/signals/signal_pad.h"
 
 #include <algorithm>
 #include <utility>
@@ -13,8 +13,8 @@ namespace ashlar::symm {
 namespace {
 
 // Lines of a description, and entries of a line, before it only counts.
-constexpr int kMostLines = 16;
-constexpr int kMostEntries = 16;
+constexpr int kMaxLines = 16;
+constexpr int kMaxEntries = 16;
 
 Status check_shape(int world_size, int channel_count) {
   if (world_size < 1 || world_size > kMaxRanks) {
@@ -56,7 +56,7 @@ std::string list_values(const char* name, int world_size, Value value) {
   for (int source = 0; source < world_size; ++source) {
     const uint64_t found = value(source);
     if (found == 0) continue;
-    if (count++ < kMostEntries) {
+    if (count++ < kMaxEntries) {
       out += text(out.empty() ? name : "", " ", source, ":", found);
     } else {
       ++more_count;
@@ -78,7 +78,7 @@ std::string list_channels(int channel_count, int first, Describe describe) {
     if (channel == first) continue;
     const std::string words = describe(channel);
     if (words.empty()) continue;
-    if (count++ == kMostLines) return out + "\n  ...";
+    if (count++ == kMaxLines) return out + "\n  ...";
     out += line(channel, words);
   }
   return out;
@@ -97,37 +97,38 @@ Result<size_t> pad_bytes(int world_size, int channel_count) {
 }
 
 // Only ranks on this machine compete for its cores.
-Slots::Slots(int rank, int channel_count, std::vector<std::byte*> bases, RemotePads* remote)
+SignalSlots::SignalSlots(int rank, int channel_count, std::vector<std::byte*> bases,
+                         RemotePads* remote)
     : rank_(rank),
       world_size_(static_cast<int>(bases.size())),
       channel_count_(channel_count),
       sleeper_channel_count_(channel_count),
-      patience_(Patience::of(static_cast<int>(
+      spin_policy_(SpinPolicy::of(static_cast<int>(
           std::count_if(bases.begin(), bases.end(), [](auto* each) { return each != nullptr; })))),
       remote_(remote),
       first_unreachable_(std::find(bases.begin(), bases.end(), nullptr) - bases.begin()),
       bases_(std::move(bases)),
       sleeper_bases_(bases_) {}
 
-Status Slots::check_channel(int channel) const {
+Status SignalSlots::check_channel(int channel) const {
   if (channel >= 0 && channel < channel_count_) return {};
   return Status::invalid_argument(text("channel ", channel, " does not exist: with ", world_size_,
                                        " ranks this pad has channels 0 to ", channel_count_ - 1,
                                        "; a larger pad has more"));
 }
 
-Status Slots::check_reachable(int rank) const {
+Status SignalSlots::check_reachable(int rank) const {
   if (bases_[static_cast<size_t>(rank)] != nullptr) return {};
   return Status::unsupported(text("rank ", rank_, " cannot reach the pad of rank ", rank,
                                   " by pointer: it is on another machine"));
 }
 
-Status Slots::check_all_reachable() const {
+Status SignalSlots::check_all_reachable() const {
   return first_unreachable_ == world_size_ ? Status()
                                            : check_reachable(static_cast<int>(first_unreachable_));
 }
 
-Watched<uint32_t> Slots::slot(int owner, int channel, int source) const {
+WaitWord<uint32_t> SignalSlots::slot(int owner, int channel, int source) const {
   std::byte* base = bases_[static_cast<size_t>(owner)];
   std::byte* sleepers = sleeper_bases_[static_cast<size_t>(owner)] +
                         index(channel % sleeper_channel_count_, source) * sizeof(PadLine) +
@@ -136,15 +137,16 @@ Watched<uint32_t> Slots::slot(int owner, int channel, int source) const {
           .sleepers = reinterpret_cast<uint32_t*>(sleepers)};
 }
 
-Result<Pads> Pads::over(int rank, int channel_count, std::vector<std::byte*> bases,
-                        RemotePads* remote) {
+Result<SignalPads> SignalPads::over(int rank, int channel_count, std::vector<std::byte*> bases,
+                                    RemotePads* remote) {
   const int world_size = static_cast<int>(std::min<size_t>(bases.size(), kMaxRanks + 1));
   if (Status shape = check_shape(world_size, channel_count); !shape.ok()) return shape;
   if (Status wrong = check_bases(rank, bases, sizeof(PadLine)); !wrong.ok()) return wrong;
-  return Pads(Slots(rank, channel_count, std::move(bases), remote));
+  return SignalPads(SignalSlots(rank, channel_count, std::move(bases), remote));
 }
 
-Result<Slots> Pads::user_slots(size_t user_pad_bytes, std::vector<std::byte*> bases) const {
+Result<SignalSlots> SignalPads::user_slots(size_t user_pad_bytes,
+                                           std::vector<std::byte*> bases) const {
   if (bases.size() != static_cast<size_t>(world_size())) {
     return Status::invalid_argument(
         text(bases.size(), " user pads in a group of ", world_size(), ": each rank has one"));
@@ -157,33 +159,33 @@ Result<Slots> Pads::user_slots(size_t user_pad_bytes, std::vector<std::byte*> ba
                                          " ranks need ", channel_bytes, " bytes"));
   }
   const size_t channel_count = std::min<size_t>(user_pad_bytes / channel_bytes, kMaxChannels);
-  Slots slots(rank(), static_cast<int>(channel_count), std::move(bases), nullptr);
+  SignalSlots slots(rank(), static_cast<int>(channel_count), std::move(bases), nullptr);
   slots.stride_bytes_ = sizeof(uint32_t);
   slots.sleepers_offset_ = offsetof(PadLine, user_sleepers);
   slots.sleeper_channel_count_ = this->channel_count();
   slots.sleeper_bases_ = slots_.bases_;
-  slots.patience_ = patience();
+  slots.spin_policy_ = spin_policy();
   return slots;
 }
 
-PadLine& Pads::line(int owner, int channel, int source) const {
+PadLine& SignalPads::line(int owner, int channel, int source) const {
   std::byte* base = slots_.bases_[static_cast<size_t>(owner)];
   return reinterpret_cast<PadLine*>(base)[slots_.index(channel, source)];
 }
 
-Watched<uint64_t> Pads::counter(int owner, int channel, int source) const {
+WaitWord<uint64_t> SignalPads::counter(int owner, int channel, int source) const {
   PadLine& words = line(owner, channel, source);
   return {.value = &words.counter, .sleepers = &words.counter_sleepers};
 }
 
-Watched<uint64_t> Pads::barrier(int owner, int channel, int source) const {
+WaitWord<uint64_t> SignalPads::barrier(int owner, int channel, int source) const {
   PadLine& words = line(owner, channel, source);
   return {.value = &words.barrier, .sleepers = &words.barrier_sleepers};
 }
 
-std::string describe_pad(const Pads& pads, int channel) {
+std::string describe_pad(const SignalPads& pads, int channel) {
   const auto look = [](const auto* word) {
-    return SharedMemory::load(word, std::memory_order_relaxed);
+    return SharedWords::load(word, std::memory_order_relaxed);
   };
   const int me = pads.rank();
   const auto describe = [&](int c) {
@@ -202,11 +204,11 @@ std::string describe_pad(const Pads& pads, int channel) {
          list_channels(pads.channel_count(), channel, describe);
 }
 
-std::string describe_slots(const Slots& slots, int channel) {
+std::string describe_slots(const SignalSlots& slots, int channel) {
   const int me = slots.rank();
   const auto describe = [&](int c) {
     return list_values("full from", slots.world_size(), [&](int source) -> uint64_t {
-      return SharedMemory::load(slots.slot(me, c, source).value, std::memory_order_relaxed);
+      return SharedWords::load(slots.slot(me, c, source).value, std::memory_order_relaxed);
     });
   };
   return text("the pad of rank ", me, " (source:value):") +

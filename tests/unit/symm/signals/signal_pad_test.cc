@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Pads: sizes, addresses, checks, and what is said about them.
-#include "symm/signals/pad.h"
+#include "symm/signals/signal_pad.h"
 
 #include <set>
 
@@ -28,7 +28,7 @@ TEST(Pad, HasALineForEachChannelAndSource) {
 
 TEST(Pad, NoTwoSourcesOrChannelsShareALine) {
   const RankPads memory(72, 32);
-  const Pads pads = memory.of(71);
+  const SignalPads pads = memory.of(71);
   std::set<const PadLine*> lines;
   for (int channel = 0; channel < 32; ++channel) {
     for (int source = 0; source < 72; ++source) lines.insert(&pads.line(5, channel, source));
@@ -40,7 +40,7 @@ TEST(Pad, NoTwoSourcesOrChannelsShareALine) {
 TEST(Pad, OfAUserHasTheLayoutOfPyTorch) {
   const RankPads memory(3);
   RankMemory user(3, 60);
-  const Slots slots = *memory.of(0).user_slots(60, user.bases());
+  const SignalSlots slots = *memory.of(0).user_slots(60, user.bases());
   EXPECT_EQ(slots.channel_count(), 5);
   for (int channel = 0; channel < 5; ++channel) {
     for (int source = 0; source < 3; ++source) {
@@ -69,11 +69,14 @@ TEST(Pad, IsRefusedWhereTheBasesAreWrong) {
   const RankPads memory(2);
   RankMemory user(2, 256);
   const std::vector<std::byte*> odd{user.of(0), user.of(1) + 1};
-  EXPECT_THAT(Pads::over(0, 1, odd).status().message(), HasSubstr("rank 1 is not aligned to 64"));
-  EXPECT_THAT(Pads::over(2, 1, user.bases()).status().message(), HasSubstr("ranks are 0 to 1"));
-  EXPECT_THAT(Pads::over(-1, 1, user.bases()).status().message(), HasSubstr("ranks are 0 to 1"));
-  EXPECT_THAT(Pads::over(0, 1, {}).status().message(), HasSubstr("0 ranks"));
-  EXPECT_THAT(Pads::over(0, 1, {nullptr, user.of(1)}).status().message(),
+  EXPECT_THAT(SignalPads::over(0, 1, odd).status().message(),
+              HasSubstr("rank 1 is not aligned to 64"));
+  EXPECT_THAT(SignalPads::over(2, 1, user.bases()).status().message(),
+              HasSubstr("ranks are 0 to 1"));
+  EXPECT_THAT(SignalPads::over(-1, 1, user.bases()).status().message(),
+              HasSubstr("ranks are 0 to 1"));
+  EXPECT_THAT(SignalPads::over(0, 1, {}).status().message(), HasSubstr("0 ranks"));
+  EXPECT_THAT(SignalPads::over(0, 1, {nullptr, user.of(1)}).status().message(),
               HasSubstr("rank 0 has no pad of its own"));
   EXPECT_THAT(memory.of(0).user_slots(64, odd).status().message(), HasSubstr("aligned to 4"));
   EXPECT_THAT(memory.of(0).user_slots(64, {user.of(0)}).status().message(),
@@ -81,7 +84,7 @@ TEST(Pad, IsRefusedWhereTheBasesAreWrong) {
 }
 
 TEST(Pad, SaysWhichChannelsAndRanksThereAre) {
-  const Slots slots = RankPads(4, 3).of(1).slots();
+  const SignalSlots slots = RankPads(4, 3).of(1).slots();
   for (const int channel : {-1, 3}) {
     const Status wrong = slots.check_channel(channel);
     EXPECT_EQ(wrong.kind(), StatusKind::kInvalidArgument);
@@ -98,14 +101,14 @@ TEST(Pad, SaysWhichChannelsAndRanksThereAre) {
 
 TEST(Pad, SaysWhoCannotBeReached) {
   RankMemory memory(1, 256);
-  const Pads pads = *Pads::over(0, 1, {memory.of(0), nullptr});
+  const SignalPads pads = *SignalPads::over(0, 1, {memory.of(0), nullptr});
   EXPECT_TRUE(pads.slots().check_reachable(0).ok());
   EXPECT_EQ(pads.slots().check_reachable(1).kind(), StatusKind::kUnsupported);
 }
 
 TEST(Pad, IsDescribedWithTheChannelInQuestionFirst) {
   RankPads memory(3, 4);
-  const Pads pads = memory.of(1);
+  const SignalPads pads = memory.of(1);
   pads.line(1, 0, 2).signal = 1;
   pads.line(1, 2, 0).counter = 7;
   pads.line(1, 2, 1).barrier = 3;
@@ -118,7 +121,7 @@ TEST(Pad, IsDescribedWithTheChannelInQuestionFirst) {
 
 TEST(Pad, IsDescribedOnAScreenHoweverLargeItIs) {
   RankPads memory(72, 32);
-  const Pads pads = memory.of(0);
+  const SignalPads pads = memory.of(0);
   for (int channel = 0; channel < 32; ++channel) {
     for (int source = 0; source < 72; ++source) pads.line(0, channel, source).signal = 1;
   }

@@ -18,33 +18,33 @@
 namespace ashlar::symm {
 
 // The parts that are taken and the holes of a segment tile it; no two holes are neighbours.
-class Holes {
+class SegmentFreeList {
  public:
-  struct Place {
+  struct Position {
     uint64_t segment = 0;
     size_t offset = 0;
-    auto operator<=>(const Place&) const = default;
+    auto operator<=>(const Position&) const = default;
   };
 
   // REQUIRES: a new number.
   void add_segment(uint64_t segment, size_t bytes);
   // Nothing: no hole is large enough. REQUIRES: bytes > 0.
-  std::optional<Place> take(size_t bytes);
+  std::optional<Position> allocate(size_t bytes);
   // REQUIRES: taken, so many bytes.
-  void give_back(Place place, size_t bytes);
+  void release(Position position, size_t bytes);
   // Forgets the segments that nothing was taken from. Which they were, in order.
   std::vector<uint64_t> remove_empty_segments();
 
   size_t free_bytes() const { return free_bytes_; }
 
  private:
-  void add(Place place, size_t bytes);
-  void remove(std::map<Place, size_t>::iterator hole);
+  void add(Position position, size_t bytes);
+  void remove(std::map<Position, size_t>::iterator hole);
 
-  std::map<uint64_t, size_t> segments_;          // their bytes
-  std::map<Place, size_t> by_place_;             // bytes of each hole
-  std::set<std::tuple<size_t, Place>> by_size_;  // the same holes
-  size_t free_bytes_ = 0;                        // of all
+  std::map<uint64_t, size_t> segments_;             // their bytes
+  std::map<Position, size_t> by_position_;          // bytes of each hole
+  std::set<std::tuple<size_t, Position>> by_size_;  // the same holes
+  size_t free_bytes_ = 0;                           // of all
 };
 
 }  // namespace ashlar::symm

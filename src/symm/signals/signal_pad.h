@@ -36,29 +36,29 @@ inline constexpr int kMaxChannels = 1 << 20;
 Result<size_t> pad_bytes(int world_size, int channel_count);
 
 // Where the 32-bit slots of a kind of pad are, for every rank of a group.
-class Slots {
+class SignalSlots {
  public:
   int rank() const { return rank_; }
   int world_size() const { return world_size_; }
   int channel_count() const { return channel_count_; }
-  Patience patience() const { return patience_; }
+  SpinPolicy spin_policy() const { return spin_policy_; }
 
   // How ranks on other machines are told; null: there are none.
   RemotePads* remote() const { return remote_; }
 
   // kInvalidArgument with the range that is allowed.
   Status check_channel(int channel) const;
-  Status check_rank(int rank) const { return Seat{rank_, world_size_}.check_rank(rank); }
+  Status check_rank(int rank) const { return RankInfo{rank_, world_size_}.check_rank(rank); }
   // kUnsupported: that rank's pad cannot be reached by pointer.
   Status check_reachable(int rank) const;
   Status check_all_reachable() const;
 
   // REQUIRES: all three in range, the owner reachable.
-  Watched<uint32_t> slot(int owner, int channel, int source) const;
+  WaitWord<uint32_t> slot(int owner, int channel, int source) const;
 
  private:
-  friend class Pads;
-  Slots(int rank, int channel_count, std::vector<std::byte*> bases, RemotePads* remote);
+  friend class SignalPads;
+  SignalSlots(int rank, int channel_count, std::vector<std::byte*> bases, RemotePads* remote);
   size_t index(int channel, int source) const {
     return static_cast<size_t>(world_size_) * static_cast<size_t>(channel) +
            static_cast<size_t>(source);
@@ -70,7 +70,7 @@ class Slots {
   size_t stride_bytes_ = sizeof(PadLine);
   size_t sleepers_offset_ = offsetof(PadLine, signal_sleepers);
   int sleeper_channel_count_;
-  Patience patience_;
+  SpinPolicy spin_policy_;
   RemotePads* remote_;
   ptrdiff_t first_unreachable_;  // the world size: none
   std::vector<std::byte*> bases_;
@@ -78,43 +78,43 @@ class Slots {
 };
 
 // The group's own pads: every rank's, as this rank sees them.
-class Pads {
+class SignalPads {
  public:
   // `bases` has one pointer for each rank, null where a rank's memory cannot be reached by pointer.
   // Each is pad_bytes() of zeros, aligned to a line. `remote` reaches those, and outlives this;
   // null: nothing does. kInvalidArgument: a wrong rank, size or alignment.
-  static Result<Pads> over(int rank, int channel_count, std::vector<std::byte*> bases,
-                           RemotePads* remote = nullptr);
+  static Result<SignalPads> over(int rank, int channel_count, std::vector<std::byte*> bases,
+                                 RemotePads* remote = nullptr);
 
   int rank() const { return slots_.rank(); }
   int world_size() const { return slots_.world_size(); }
   int channel_count() const { return slots_.channel_count(); }
-  const Slots& slots() const { return slots_; }
-  Patience patience() const { return slots_.patience(); }
+  const SignalSlots& slots() const { return slots_; }
+  SpinPolicy spin_policy() const { return slots_.spin_policy(); }
   RemotePads* remote() const { return slots_.remote(); }
   // Otherwise as suits the cores that this process may use.
-  void set_patience(Patience patience) { slots_.patience_ = patience; }
+  void set_spin_policy(SpinPolicy spin_policy) { slots_.spin_policy_ = spin_policy; }
 
   // The slots of a user's pads of that many bytes. kInvalidArgument: too small for one channel, or
   // a base that is not aligned to a word.
-  Result<Slots> user_slots(size_t user_pad_bytes, std::vector<std::byte*> bases) const;
+  Result<SignalSlots> user_slots(size_t user_pad_bytes, std::vector<std::byte*> bases) const;
 
   // REQUIRES: all three in range, the owner reachable.
   PadLine& line(int owner, int channel, int source) const;
-  Watched<uint64_t> counter(int owner, int channel, int source) const;
-  Watched<uint64_t> barrier(int owner, int channel, int source) const;
+  WaitWord<uint64_t> counter(int owner, int channel, int source) const;
+  WaitWord<uint64_t> barrier(int owner, int channel, int source) const;
 
  private:
-  explicit Pads(Slots slots) : slots_(std::move(slots)) {}
+  explicit SignalPads(SignalSlots slots) : slots_(std::move(slots)) {}
 
-  Slots slots_;
+  SignalSlots slots_;
 };
 
 // For the message of a wait that did not end: what this rank's pad holds, a line of text for each
 // channel that is not all zero, `channel` first. At most a screen.
-std::string describe_pad(const Pads& pads, int channel);
+std::string describe_pad(const SignalPads& pads, int channel);
 // The same of any kind of slots: which sources' are full.
-std::string describe_slots(const Slots& slots, int channel);
+std::string describe_slots(const SignalSlots& slots, int channel);
 
 // "0.250 s".
 std::string seconds_text(std::chrono::nanoseconds duration);

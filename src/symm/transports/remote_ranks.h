@@ -13,7 +13,7 @@
 
 namespace ashlar::symm {
 
-class Remotes {
+class RemoteRanks {
  public:
   struct Options {
     std::string group{};                 // for sentences
@@ -24,8 +24,8 @@ class Remotes {
   };
 
   // Connects to every rank whose leader is another than this rank's. REQUIRES: transport not null.
-  static Result<std::shared_ptr<Remotes>> connect(std::shared_ptr<Transport> transport,
-                                                  const Options& options, Deadline deadline);
+  static Result<std::shared_ptr<RemoteRanks>> connect(std::shared_ptr<Transport> transport,
+                                                      const Options& options, Deadline deadline);
 
   // REQUIRES, here and below: 0 <= rank < world size.
   bool contains(int rank) const { return endpoints_[rank] != nullptr; }
@@ -39,7 +39,7 @@ class Remotes {
   void say_farewell(Deadline deadline) const;
 
  private:
-  Remotes(std::shared_ptr<Transport> transport, std::vector<int> leaders)
+  RemoteRanks(std::shared_ptr<Transport> transport, std::vector<int> leaders)
       : transport_(std::move(transport)),
         leaders_(std::move(leaders)),
         endpoints_(leaders_.size()) {}

@@ -15,27 +15,27 @@
 
 namespace ashlar::symm {
 
-class Links {
+class PeerConnections {
  public:
   struct Options {
     Token group{};
     std::string group_name{};  // for sentences
-    Seat seat{};
+    RankInfo rank_info{};
     // By rank. None: not reached this way (ourselves, our own process, another machine).
     std::vector<std::optional<ChannelAddress>> peers{};
   };
 
   // No connection yet, but others may call from now on. `channel` outlives it.
-  Links(Channel& channel, const Options& options, std::shared_ptr<Failure> failure);
+  PeerConnections(Channel& channel, const Options& options, std::shared_ptr<Failure> failure);
   // Whoever has not said anything is taken for dead by the others.
-  ~Links();
-  Links(const Links&) = delete;
-  Links& operator=(const Links&) = delete;
+  ~PeerConnections();
+  PeerConnections(const PeerConnections&) = delete;
+  PeerConnections& operator=(const PeerConnections&) = delete;
 
   // The higher of two ranks calls the lower one. What was reached by the deadline stays connected,
   // until the reason is known: that one of them did not call is seldom all there is to say.
   Status connect(Deadline deadline);
-  bool reaches(int rank) const { return links_[rank] != nullptr; }
+  bool reaches(int rank) const { return connections_[rank] != nullptr; }
   // `fd` stays the caller's; -1: an empty hand. REQUIRES: reaches(rank).
   Status send(int rank, uint64_t sequence, int fd, Deadline deadline);
   // What that rank sent under this number; what is left of earlier ones is dropped. Ends with the
@@ -44,7 +44,7 @@ class Links {
 
   // The connections end: because all are done (ok), or for `reason`. Those who called and have had
   // no answer are told, too. Nothing is said a second time.
-  void say_goodbye(const Status& reason);
+  void close_all(const Status& reason);
 
  private:
   Result<UniqueFd> reach(int rank, const ChannelAddress& address, Deadline deadline);
@@ -55,7 +55,8 @@ class Links {
   Channel& channel_;
   const Options options_;
   const std::shared_ptr<Failure> failure_;
-  std::vector<std::shared_ptr<Link>> links_;  // by rank; the channel's thread owns them too
+  std::vector<std::shared_ptr<PeerConnection>>
+      connections_;  // by rank; the channel's thread owns them too
 };
 
 }  // namespace ashlar::symm
