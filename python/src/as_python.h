@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Answers for programs (src/answers) as dicts and lists.
+// Answers for programs (src/analysis/report_json) as dicts and lists.
 #pragma once
 
 #include <pybind11/pybind11.h>

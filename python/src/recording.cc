@@ -18,17 +18,17 @@
 #include <string>
 #include <vector>
 
-#include "analysis/oom.h"
-#include "analysis/tune.h"
-#include "answers/causes_answer.h"
-#include "answers/diff_answer.h"
-#include "answers/leaks_answer.h"
-#include "answers/oom_answer.h"
-#include "answers/recorded_run.h"
-#include "answers/replay_answer.h"
-#include "answers/report_answer.h"
-#include "answers/summary_answer.h"
-#include "answers/tune_answer.h"
+#include "analysis/recording.h"
+#include "analysis/replay/oom.h"
+#include "analysis/replay/tune.h"
+#include "analysis/report_json/causes_json.h"
+#include "analysis/report_json/diff_json.h"
+#include "analysis/report_json/leaks_json.h"
+#include "analysis/report_json/oom_json.h"
+#include "analysis/report_json/replay_json.h"
+#include "analysis/report_json/report_json.h"
+#include "analysis/report_json/summary_json.h"
+#include "analysis/report_json/tune_json.h"
 #include "api/unwrap.h"
 #include "as_python.h"
 #include "ashlar/unique_fd.h"
@@ -41,7 +41,6 @@
 #include "sizes.h"
 #include "texts.h"
 #include "view/page.h"
-#include "view/recording.h"
 #include "view/self_contained.h"
 #include "view/view.h"
 
@@ -52,7 +51,7 @@ using Json = nlohmann::ordered_json;
 
 // Constant once it is made, so that any thread may ask without a lock.
 struct RunUser {
-  std::shared_ptr<const RecordedRun> run;  // shared with calls that other threads make of it
+  std::shared_ptr<const DeviceRecording> run;  // shared with calls that other threads make of it
 };
 
 // Says whether anybody still waits for an answer.
@@ -90,8 +89,8 @@ RunUser run_from(std::string name, const py::object& device, Open open) {
         const GateVisit visit;
         ReadOptions options;
         options.input.watch = [wanted = until(stop)](double) { return wanted(); };
-        return make_shared_without_gil<const RecordedRun>(
-            unwrap(run_of(unwrap(open(name, options)), name, index)));
+        return make_shared_without_gil<const DeviceRecording>(
+            unwrap(select_device(Recording::create(name, unwrap(open(name, options))), index)));
       })};
 }
 
@@ -113,18 +112,17 @@ RunUser load_bytes(const py::bytes& given, const py::object& name, const py::obj
 }
 
 py::object report(const RunUser& user) {
-  return answer_of(user, [](const RecordedRun& run, const IsWanted& is_wanted) {
+  return answer_of(user, [](const DeviceRecording& run, const IsWanted& is_wanted) {
     unwrap(require_history(run));
     const Report made = unwrap(report_on(run, is_wanted));
-    return report_answer(run, made, users_at_peak(run, made));
+    return report_json(run, made, users_at_peak(run, made));
   });
 }
 
 py::object leaks(const RunUser& user) {
-  return answer_of(user, [](const RecordedRun& run, const IsWanted&) {
-    StackIndex stacks;
-    const std::vector<uint32_t> numbers = stacks.add(run.snapshot.tables);
-    return leaks_answer(run, find_leaks(run.trace(), run.allocations, numbers), stacks);
+  return answer_of(user, [](const DeviceRecording& run, const IsWanted&) {
+    const std::vector<uint32_t>& stack_numbers = run.recording().stack_numbers();
+    return leaks_json(run, find_leaks(run.trace(), run.allocations(), stack_numbers));
   });
 }
 
@@ -133,10 +131,10 @@ py::object diff(const RunUser& user, const RunUser& other, const std::string& at
     unwrap(Status::invalid_argument(
         text("at: \"", at, "\" is unknown (expected \"end\" or \"peak\")")));
   }
-  const std::shared_ptr<const RecordedRun> now = other.run;
+  const std::shared_ptr<const DeviceRecording> now = other.run;
   const ComparedAt moment = at == "end" ? ComparedAt::kEnd : ComparedAt::kPeak;
-  return answer_of(user, [now, moment](const RecordedRun& base, const IsWanted&) {
-    return diff_answer(compare_runs(base, *now, moment));
+  return answer_of(user, [now, moment](const DeviceRecording& base, const IsWanted&) {
+    return diff_json(compare_runs(base, *now, moment));
   });
 }
 
@@ -153,7 +151,7 @@ py::object replay_run(const RunUser& user, const ReplaySettings& settings,
                       const py::object& capacity, const py::object& cap) {
   const std::optional<size_t> capacity_bytes = limit_of(capacity, "capacity");
   const std::optional<size_t> cap_bytes = limit_of(cap, "cap");
-  return answer_of(user, [settings, capacity_bytes, cap_bytes](const RecordedRun& run,
+  return answer_of(user, [settings, capacity_bytes, cap_bytes](const DeviceRecording& run,
                                                                const IsWanted& is_wanted) {
     unwrap(require_history(run));
     const auto started = std::chrono::steady_clock::now();
@@ -161,9 +159,9 @@ py::object replay_run(const RunUser& user, const ReplaySettings& settings,
     if (capacity_bytes) options.capacity_bytes = *capacity_bytes;
     options.cap_bytes = cap_bytes;
     options.is_wanted = is_wanted;
-    const ReplayResult result = unwrap(replay(run.snapshot, run.allocations, options));
+    const ReplayResult result = unwrap(replay(run.snapshot(), run.allocations(), options));
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
-    return replay_answer({run, options, result, seconds.count()});
+    return replay_json({run, options, result, seconds.count()});
   });
 }
 
@@ -177,13 +175,14 @@ TuneWish wish_of(const py::object& capacity, const py::object& cap, const py::ob
   return {limit_of(capacity, "capacity"), limit_of(cap, "cap"), number_of(jobs, "jobs")};
 }
 
-TuneOptions tune_options(const RecordedRun& run, const TuneWish& wish, const IsWanted& is_wanted) {
+TuneOptions tune_options(const DeviceRecording& run, const TuneWish& wish,
+                         const IsWanted& is_wanted) {
   unwrap(require_history(run));
   TuneOptions options;
-  options.recorded = run.options;
-  options.device = run.device;
+  options.recorded = run.options();
+  options.device = run.device();
   options.capacity_bytes =
-      wish.capacity_bytes.value_or(assumed_capacity_bytes(run.snapshot, run.device));
+      wish.capacity_bytes.value_or(assumed_capacity_bytes(run.snapshot(), run.device()));
   options.cap_bytes = wish.cap_bytes;
   options.worker_count = wish.jobs;
   options.is_wanted = is_wanted;
@@ -191,37 +190,38 @@ TuneOptions tune_options(const RecordedRun& run, const TuneWish& wish, const IsW
 }
 
 py::object tune_run(const RunUser& user, const TuneWish& wish, bool min_capacity) {
-  return answer_of(user, [wish, min_capacity](const RecordedRun& run, const IsWanted& is_wanted) {
-    TuneOptions options = tune_options(run, wish, is_wanted);
-    options.find_min_capacity = min_capacity;
-    const TuneResult result = unwrap(tune(run.snapshot, run.allocations, options));
-    return tune_answer({run, options, result});
-  });
+  return answer_of(
+      user, [wish, min_capacity](const DeviceRecording& run, const IsWanted& is_wanted) {
+        TuneOptions options = tune_options(run, wish, is_wanted);
+        options.find_min_capacity = min_capacity;
+        const TuneResult result = unwrap(tune(run.snapshot(), run.allocations(), options));
+        return tune_json({run, options, result});
+      });
 }
 
 py::object oom(const RunUser& user, const TuneWish& wish) {
-  return answer_of(user, [wish](const RecordedRun& run, const IsWanted& is_wanted) {
+  return answer_of(user, [wish](const DeviceRecording& run, const IsWanted& is_wanted) {
     const OomQuestion question = {.replaying = tune_options(run, wish, is_wanted),
                                   .is_limit_given = wish.capacity_bytes || wish.cap_bytes};
-    return oom_answer(run, unwrap(explain_oom(run.snapshot, run.allocations, question)));
+    return oom_json(run, unwrap(explain_oom(run.snapshot(), run.allocations(), question)));
   });
 }
 
 // Of several runs side by side; the first is shown first.
 py::str page_of(const std::vector<RunUser>& users) {
-  std::vector<std::shared_ptr<const RecordedRun>> runs;
+  std::vector<std::shared_ptr<const DeviceRecording>> runs;
   for (const RunUser& user : users) runs.push_back(user.run);
   return text_of(interruptible([runs = std::move(runs)](const std::stop_token& stop) {
     const GateVisit visit;
     const std::string page = view::built_in_page();
     if (page.empty()) unwrap(Status::unsupported(view::kNoPage));
-    const view::Explain explain = [stop](const view::Document& document,
+    const view::Explain explain = [stop](const DeviceRecording& recording,
                                          const IsWanted& is_wanted) {
-      return causes_json(document, [&] { return is_wanted() && !stop.stop_requested(); });
+      return causes_json(recording, [&] { return is_wanted() && !stop.stop_requested(); });
     };
     view::View shown(text("ashlar ", ASHLAR_VERSION), explain);
-    for (const std::shared_ptr<const RecordedRun>& run : runs) {
-      unwrap(shown.add(view::make_recording(run->file, run->snapshot)));
+    for (const std::shared_ptr<const DeviceRecording>& run : runs) {
+      unwrap(shown.add(run->share_recording()));
     }
     return unwrap(view::self_contained(shown, page));
   }));
@@ -256,8 +256,8 @@ void bind_replays(py::class_<RunUser>& runs) {
 
 py::object recorded_run_of(Snapshot snapshot, const DeviceUse& device) {
   return py::cast(RunUser{without_gil([&] {
-    return make_shared_without_gil<const RecordedRun>(
-        unwrap(run_of(std::move(snapshot), device.name(), device.index().value())));
+    return make_shared_without_gil<const DeviceRecording>(unwrap(select_device(
+        Recording::create(device.name(), std::move(snapshot)), device.index().value())));
   })});
 }
 
@@ -265,8 +265,9 @@ void bind_recordings(py::module_& module) {
   py::class_<RunUser> runs(module, "RecordedRun", "What ashlar.Recording asks.");
   runs.def("summary",
            [](const RunUser& user) {
-             return answer_of(
-                 user, [](const RecordedRun& run, const IsWanted&) { return summary_answer(run); });
+             return answer_of(user, [](const DeviceRecording& run, const IsWanted&) {
+               return summary_json(run);
+             });
            })
       .def("report", report)
       .def("leaks", leaks)

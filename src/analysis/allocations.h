@@ -4,6 +4,8 @@
 // separate entries. What everything that asks about a trace begins with. Pure functions.
 #pragma once
 
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -55,6 +57,11 @@ void for_each_change(const Allocations& allocations, Visit visit) {
     const uint32_t id = allocations.of_entry[entry];
     if (id != Allocation::kNever) visit(entry, allocations.all[id]);
   }
+}
+
+// The size class of an allocation in tables: n with 2^n <= bytes < 2^(n + 1), and 0 for 0 bytes.
+constexpr uint32_t size_class_of(size_t bytes) {
+  return bytes == 0 ? 0 : static_cast<uint32_t>(std::bit_width(bytes)) - 1;
 }
 
 // Takes a trace as it comes: without its beginning, or with kinds of entries left out. Blocks that

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <map>
 
-#include "analysis/size_class.h"
+#include "analysis/allocations.h"
 
 namespace ashlar {
 namespace {

@@ -7,7 +7,7 @@
 #include <map>
 #include <tuple>
 
-#include "analysis/starting_state.h"
+#include "analysis/recorded_sizes.h"
 
 namespace ashlar {
 namespace {

@@ -9,7 +9,7 @@
 #include <map>
 #include <utility>
 
-#include "analysis/size_class.h"
+#include "analysis/allocations.h"
 
 namespace ashlar {
 namespace {

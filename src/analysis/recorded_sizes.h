@@ -10,6 +10,10 @@
 
 namespace ashlar {
 
+// Whether a segment of this size belongs to the large-block pool. Small segments have a fixed size;
+// large ones begin at 10 MiB.
+inline bool is_large_segment(size_t bytes) { return bytes != kSmallSegmentBytes; }
+
 class RecordedSizes {
  public:
   explicit RecordedSizes(const AllocatorOptions& recorded)

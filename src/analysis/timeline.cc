@@ -46,16 +46,6 @@ const std::vector<TraceEntry>& trace_of(const Snapshot& snapshot, DeviceIndex de
   return has_trace ? snapshot.device_traces[device.value()] : none;
 }
 
-DeviceIndex busiest_device(const Snapshot& snapshot) {
-  const auto longest = std::max_element(
-      snapshot.device_traces.begin(), snapshot.device_traces.end(),
-      [](const auto& left, const auto& right) { return left.size() < right.size(); });
-  if (longest != snapshot.device_traces.end() && !longest->empty()) {
-    return DeviceIndex(static_cast<uint64_t>(longest - snapshot.device_traces.begin()));
-  }
-  return snapshot.segments.empty() ? DeviceIndex() : snapshot.segments.front().device;
-}
-
 size_t reserved_change(const TraceEntry& entry) {
   switch (entry.action) {
     case TraceAction::kSegmentAlloc:

@@ -50,8 +50,6 @@ Timeline make_timeline(const Snapshot& snapshot, DeviceIndex device,
 
 // The trace of a device; empty where it has none.
 const std::vector<TraceEntry>& trace_of(const Snapshot& snapshot, DeviceIndex device);
-// The device with the longest trace; of those without, the first with a segment; or 0.
-DeviceIndex busiest_device(const Snapshot& snapshot);
 
 // How an entry changes what is reserved, as a number that wraps.
 size_t reserved_change(const TraceEntry& entry);

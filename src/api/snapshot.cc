@@ -6,7 +6,7 @@
 #include "api/allocator_parts.h"
 #include "api/unwrap.h"
 #include "config/snapshot_settings.h"
-#include "files/output.h"
+#include "format/file_sink.h"
 #include "format/snapshot_pickle.h"
 #include "observe/symbols.h"
 

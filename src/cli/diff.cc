@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "analysis/diff.h"
-#include "answers/diff_answer.h"
+#include "analysis/report_json/diff_json.h"
 #include "base/units.h"
 #include "cli/json_answer.h"
 #include "cli/recorded_run.h"
@@ -64,13 +64,13 @@ Run prepare_diff(CLI::App& parser) {
 }
 
 ExitCode run_diff(const DiffOptions& asked, const Session& session) {
-  const Result<RecordedRun> base = read_run(asked.base, asked.device);
+  const Result<DeviceRecording> base = read_run(asked.base, asked.device);
   if (!base.ok()) return complain(base.status(), session);
-  const Result<RecordedRun> now = read_run(asked.now, asked.device);
+  const Result<DeviceRecording> now = read_run(asked.now, asked.device);
   if (!now.ok()) return complain(now.status(), session);
   const ComparedAt at = asked.at == "end" ? ComparedAt::kEnd : ComparedAt::kPeak;
   const ComparedRuns compared = compare_runs(*base, *now, at);
-  session.console.print(asked.json ? json_answer(diff_answer(compared))
+  session.console.print(asked.json ? json_answer(diff_json(compared))
                                    : diff_as_text(compared, asked));
   return ExitCode::kDone;
 }
@@ -86,9 +86,10 @@ std::string difference_text(size_t base_bytes, size_t new_bytes) {
 std::string sides_as_text(const ComparedRuns& compared) {
   Table table({{}, {"bytes", Align::kRight}, {"count", Align::kRight}, {"of"}});
   for (const ComparedSide* side : {&compared.base, &compared.now}) {
-    table.add({side == &compared.base ? "base" : "new", format_bytes(side->bytes()),
-               group_digits(side->which.size()),
-               fmt::format("{}, device {}", printable(side->run.file), side->run.device.value())});
+    table.add(
+        {side == &compared.base ? "base" : "new", format_bytes(side->bytes()),
+         group_digits(side->which.size()),
+         fmt::format("{}, device {}", printable(side->run.name()), side->run.device().value())});
   }
   table.add({"difference", difference_text(compared.base.bytes(), compared.now.bytes()), "", ""});
   return table.to_text();

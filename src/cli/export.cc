@@ -11,12 +11,11 @@
 
 #include "cli/recorded_run.h"
 #include "cli/subcommand.h"
-#include "files/output.h"
 #include "files/read_snapshot.h"
-#include "format/perfetto.h"
-#include "format/snapshot_json.h"
+#include "format/file_sink.h"
 #include "format/snapshot_pickle.h"
-#include "format/trace_csv.h"
+#include "format/snapshot_writer.h"
+#include "format/trace_export.h"
 
 namespace ashlar {
 namespace {

@@ -14,7 +14,7 @@
 #include "cli/json_answer.h"
 #include "cli/recorded_run.h"
 #include "cli/subcommand.h"
-#include "files/output.h"
+#include "format/file_sink.h"
 
 namespace ashlar {
 namespace {
@@ -74,21 +74,21 @@ Run prepare_gate(CLI::App& parser) {
 ExitCode run_gate(const GateOptions& asked, const Session& session) {
   const Result<GateLimits> limits = limits_in(asked);
   if (!limits.ok()) return complain(limits.status(), session);
-  const Result<RecordedRun> base = read_run(asked.base, asked.device);
+  const Result<DeviceRecording> base = read_run(asked.base, asked.device);
   if (!base.ok()) return complain(base.status(), session);
-  const Result<RecordedRun> now = read_run(asked.now, asked.device);
+  const Result<DeviceRecording> now = read_run(asked.now, asked.device);
   if (!now.ok()) return complain(now.status(), session);
 
   const GateReport report = {
       .base = asked.base,
       .now = asked.now,
-      .verdict = judge(gate_figures(base->timeline), gate_figures(now->timeline), *limits)};
+      .verdict = judge(gate_figures(base->timeline()), gate_figures(now->timeline()), *limits)};
   Status written = write_file(asked.junit, gate_as_junit(report));
   if (written.ok()) written = write_file(asked.markdown, gate_as_markdown(report));
   if (!written.ok()) return complain(written, session);
   if (asked.json) {
     session.console.print(
-        json_answer(gate_as_json(report, base->device.value(), now->device.value())));
+        json_answer(gate_as_json(report, base->device().value(), now->device().value())));
   } else {
     session.console.print(gate_as_text(report));
   }

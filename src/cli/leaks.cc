@@ -11,8 +11,8 @@
 #include <string>
 
 #include "analysis/leaks.h"
+#include "analysis/report_json/leaks_json.h"
 #include "analysis/stack_index.h"
-#include "answers/leaks_answer.h"
 #include "base/units.h"
 #include "cli/json_answer.h"
 #include "cli/recorded_run.h"
@@ -66,17 +66,16 @@ Run prepare_leaks(CLI::App& parser) {
 }
 
 ExitCode run_leaks(const LeaksOptions& asked, const Session& session) {
-  const Result<RecordedRun> run = read_run(asked.file, asked.device);
+  const Result<DeviceRecording> run = read_run(asked.file, asked.device);
   if (!run.ok()) return complain(run.status(), session);
-  StackIndex stacks;
-  const std::vector<uint32_t> numbers = stacks.add(run->snapshot.tables);
-  const Leaks leaks = find_leaks(run->trace(), run->allocations, numbers);
+  const Recording& recording = run->recording();
+  const Leaks leaks = find_leaks(run->trace(), run->allocations(), recording.stack_numbers());
   if (asked.json) {
-    session.console.print(json_answer(leaks_answer(*run, leaks, stacks)));
+    session.console.print(json_answer(leaks_json(*run, leaks)));
   } else {
     const std::string plot = plot_of(*run, terminal_in(session.environment));
     session.console.print(fmt::format("{}\n{}{}{}", title_of(*run), plot, plot.empty() ? "" : "\n",
-                                      leaks_as_text(leaks, stacks, asked.top)));
+                                      leaks_as_text(leaks, recording.stacks(), asked.top)));
   }
   return ExitCode::kDone;
 }

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include "analysis/replay.h"
+#include "analysis/replay/replay.h"
 #include "base/units.h"
 
 namespace ashlar {
@@ -28,7 +28,7 @@ void add_limit_options(CLI::App& parser, LimitArguments& asked) {
   parser.add_option("--cap", asked.cap, "The most the process may have, such as 14GiB");
 }
 
-Result<Limits> limits_of(const LimitArguments& asked, const RecordedRun& recording) {
+Result<Limits> limits_of(const LimitArguments& asked, const DeviceRecording& recording) {
   const Result<std::optional<size_t>> capacity = size_of(asked.capacity, "--capacity");
   if (!capacity.ok()) return capacity.status();
   const Result<std::optional<size_t>> cap = size_of(asked.cap, "--cap");
@@ -36,7 +36,7 @@ Result<Limits> limits_of(const LimitArguments& asked, const RecordedRun& recordi
   Limits limits;
   limits.capacity_bytes = capacity->has_value()
                               ? **capacity
-                              : assumed_capacity_bytes(recording.snapshot, recording.device);
+                              : assumed_capacity_bytes(recording.snapshot(), recording.device());
   limits.cap_bytes = *cap;
   return limits;
 }

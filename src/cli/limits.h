@@ -27,6 +27,6 @@ struct Limits {
 void add_limit_options(CLI::App& parser, LimitArguments& asked);
 
 // kInvalidArgument: one is not a size.
-Result<Limits> limits_of(const LimitArguments& asked, const RecordedRun& recording);
+Result<Limits> limits_of(const LimitArguments& asked, const DeviceRecording& recording);
 
 }  // namespace ashlar

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `ashlar oom`: why an allocation found no memory, and which settings would have had room.
-#include "analysis/oom.h"
+#include "analysis/replay/oom.h"
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -11,8 +11,8 @@
 #include <memory>
 #include <string>
 
-#include "answers/oom_answer.h"
-#include "answers/tune_answer.h"
+#include "analysis/report_json/oom_json.h"
+#include "analysis/report_json/tune_json.h"
 #include "base/units.h"
 #include "cli/json_answer.h"
 #include "cli/settings_text.h"
@@ -68,7 +68,7 @@ std::string limit_as_text(const OomLimit& limit) {
                      format_bytes(limit.at_least_bytes), format_bytes(limit.below_bytes));
 }
 
-std::string facts_as_text(const RecordedStacks& stacks, const OomReport& report) {
+std::string facts_as_text(const Recording& recording, const OomReport& report) {
   Table table({{}, {}});
   const std::string rounded =
       fmt::format("{} rounded up, in a segment of {}", format_bytes(report.rounded_bytes),
@@ -77,7 +77,7 @@ std::string facts_as_text(const RecordedStacks& stacks, const OomReport& report)
       {"asked for", report.requested_bytes
                         ? fmt::format("{}: {}", format_bytes(*report.requested_bytes), rounded)
                         : rounded});
-  if (const auto frames = stacks.frames(report.stack); !frames.empty()) {
+  if (const auto frames = recording.frames(report.stack); !frames.empty()) {
     const std::vector<std::string> lines = stack_lines(frames, kFramesShown);
     for (size_t i = 0; i < lines.size(); ++i) table.add({i == 0 ? "by" : "", lines[i]});
   }
@@ -97,7 +97,7 @@ std::string facts_as_text(const RecordedStacks& stacks, const OomReport& report)
   return table.to_text();
 }
 
-std::string pinned_as_text(const RecordedStacks& stacks, const OomState& state) {
+std::string pinned_as_text(const Recording& recording, const OomState& state) {
   Table table({{"segment", Align::kRight},
                {"free", Align::kRight},
                {"hole", Align::kRight},
@@ -107,7 +107,8 @@ std::string pinned_as_text(const RecordedStacks& stacks, const OomState& state) 
   for (const PinnedSegment& segment : state.pinned) {
     bool is_first = true;
     for (const PinningBlock& block : segment.largest) {
-      const std::vector<std::string> lines = stack_lines(stacks.frames(block.stack), kFramesShown);
+      const std::vector<std::string> lines =
+          stack_lines(recording.frames(block.stack), kFramesShown);
       table.add({is_first ? format_bytes(segment.total_bytes) : "",
                  is_first ? format_bytes(segment.free_bytes) : "",
                  is_first ? format_bytes(segment.largest_hole_bytes) : "",
@@ -148,38 +149,37 @@ std::string fitting_as_text(const OomReport& report) {
   return text + fmt::format("Best: {}\n", line_to_paste(best, settings.origin));
 }
 
-std::string as_text(const RecordedRun& recording, const std::optional<OomReport>& report) {
+std::string as_text(const DeviceRecording& recording, const std::optional<OomReport>& report) {
   std::string text =
-      fmt::format("{}, device {}: ", printable(recording.file), recording.device.value());
+      fmt::format("{}, device {}: ", printable(recording.name()), recording.device().value());
   if (!report) return text + "no out of memory here\n";
   text += fmt::format("out of memory {}{}\n",
                       report->entry ? "at entry " + group_digits(*report->entry)
                                     : "with what was there before the first entry",
                       report->was_recorded ? ", as recorded" : ", in the replay");
-  const RecordedStacks stacks(recording.snapshot.tables);
-  text += facts_as_text(stacks, *report);
+  text += facts_as_text(recording.recording(), *report);
   if (!report->state) {
     text +=
         "\nThe failure did not happen again in the replay, so what was held then is not known.\n";
   } else if (!report->state->pinned.empty()) {
     text += "\nWho keeps the free memory from being given back, where most of it is:\n";
-    text += pinned_as_text(stacks, *report->state);
+    text += pinned_as_text(recording.recording(), *report->state);
   }
   return text + "\n" + fitting_as_text(*report);
 }
 
 ExitCode run_oom(const OomRequest& asked, const Session& session) {
   const TuneArguments& arguments = asked.arguments;
-  const Result<RecordedRun> recording = read_history(arguments.file, arguments.device, session);
+  const Result<DeviceRecording> recording = read_history(arguments.file, arguments.device, session);
   if (!recording.ok()) return complain(recording.status(), session);
   const Result<TuneOptions> options = tune_options_of(arguments, *recording, session);
   if (!options.ok()) return complain(options.status(), session);
   const OomQuestion question = {.replaying = *options, .is_limit_given = arguments.limits.any()};
   const Result<std::optional<OomReport>> report =
-      explain_oom(recording->snapshot, recording->allocations, question);
+      explain_oom(recording->snapshot(), recording->allocations(), question);
   session.console.clear_progress();
   if (!report.ok()) return complain(report.status(), session);
-  session.console.print(asked.json ? json_answer(oom_answer(*recording, *report))
+  session.console.print(asked.json ? json_answer(oom_json(*recording, *report))
                                    : as_text(*recording, *report));
   return ExitCode::kDone;
 }

@@ -11,41 +11,42 @@
 
 namespace ashlar {
 
-Result<RecordedRun> read_run(const std::string& file, std::optional<uint64_t> device) {
-  Result<RecordedRun> run = load_run(file, device);
-  // The only thing that somebody can have said wrongly, but for the file.
-  if (!run.status().is(StatusKind::kInvalidArgument)) return run;
-  return Status::invalid_argument("--device: " + run.status().message());
+Result<DeviceRecording> read_run(const std::string& file, std::optional<uint64_t> device) {
+  Result<std::shared_ptr<const Recording>> recording = Recording::open(file);
+  if (!recording.ok()) return recording.status();
+  Result<DeviceRecording> selected = select_device(*std::move(recording), device);
+  if (!selected.ok()) return Status::invalid_argument("--device: " + selected.status().message());
+  return selected;
 }
 
-Result<RecordedRun> read_history(const std::string& file, std::optional<uint64_t> device,
-                                 const Session& session) {
-  Result<RecordedRun> run = read_run(file, device);
+Result<DeviceRecording> read_history(const std::string& file, std::optional<uint64_t> device,
+                                     const Session& session) {
+  Result<DeviceRecording> run = read_run(file, device);
   if (!run.ok()) return run;
   if (Status found = require_history(*run); !found.ok()) return found;
-  if (!run->ignored.empty()) {
-    session.console.complain("settings of the recording are left out: " + run->ignored);
-  }
+  const std::string& ignored = run->recording().ignored_settings();
+  if (!ignored.empty())
+    session.console.complain("settings of the recording are left out: " + ignored);
   return run;
 }
 
-std::string title_of(const RecordedRun& run) {
-  std::string title = fmt::format("{}, device {}: ", printable(run.file), run.device.value());
+std::string title_of(const DeviceRecording& run) {
+  std::string title = fmt::format("{}, device {}: ", printable(run.name()), run.device().value());
   if (run.trace().empty()) return title + "no trace, only what was there at the end\n";
   title += fmt::format("{} entries", group_digits(run.trace().size()));
   if (const std::optional<double> seconds = run.seconds()) {
     title += fmt::format(" over {:.2f} s", *seconds);
   }
-  if (run.allocations.before_count > 0) {
+  if (run.allocations().before_count > 0) {
     title += fmt::format("; {} allocations were there before",
-                         group_digits(run.allocations.before_count));
+                         group_digits(run.allocations().before_count));
   }
   return title + "\n";
 }
 
-std::string plot_of(const RecordedRun& run, const Terminal& terminal) {
+std::string plot_of(const DeviceRecording& run, const Terminal& terminal) {
   if (run.trace().empty()) return "";
-  const Timeline& timeline = run.timeline;
+  const Timeline& timeline = run.timeline();
   const size_t columns = plot_columns(terminal);
   Plot plot;
   plot.series = {{.name = "requested",

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "answers/recorded_run.h"
+#include "analysis/recording.h"
 #include "ashlar/status.h"
 #include "cli/subcommand.h"
 #include "cli/terminal.h"
@@ -19,18 +19,18 @@ inline constexpr const char* kSnapshotHelp =
     "Snapshot: pickle or JSON, plain or compressed (.xz, .zst, .gz); - reads standard input";
 inline constexpr const char* kDeviceHelp = "Index of the device; default: the longest trace's";
 
-// load_run(), with failures in the words of the command line.
-Result<RecordedRun> read_run(const std::string& file, std::optional<uint64_t> device);
+// Opens a recording and selects a device. Errors name the command line's options.
+Result<DeviceRecording> read_run(const std::string& file, std::optional<uint64_t> device);
 
 // The same, for commands that replay the run: it has a history, and what of its settings is left
 // out is complained of. kFormat: there is no history of the device.
-Result<RecordedRun> read_history(const std::string& file, std::optional<uint64_t> device,
-                                 const Session& session);
+Result<DeviceRecording> read_history(const std::string& file, std::optional<uint64_t> device,
+                                     const Session& session);
 
 // "run.pickle, device 0: 813 entries over 1.24 s", and what is missing.
-std::string title_of(const RecordedRun& run);
+std::string title_of(const DeviceRecording& run);
 
 // Requested and reserved bytes over the whole trace. Empty where there is no trace.
-std::string plot_of(const RecordedRun& run, const Terminal& terminal);
+std::string plot_of(const DeviceRecording& run, const Terminal& terminal);
 
 }  // namespace ashlar

@@ -9,9 +9,9 @@
 #include <memory>
 #include <string>
 
-#include "analysis/replay.h"
+#include "analysis/replay/replay.h"
+#include "analysis/report_json/replay_json.h"
 #include "analysis/settings.h"
-#include "answers/replay_answer.h"
 #include "base/units.h"
 #include "cli/json_answer.h"
 #include "cli/limits.h"
@@ -60,7 +60,7 @@ Run prepare_replay(CLI::App& parser) {
   return [asked](const Session& session) { return run_replay(*asked, session); };
 }
 
-Result<ReplayOptions> options_for(const ReplayRequest& asked, const RecordedRun& recording) {
+Result<ReplayOptions> options_for(const ReplayRequest& asked, const DeviceRecording& recording) {
   Result<ReplayOptions> options = replay_options({asked.engine, asked.conf}, recording);
   if (!options.ok()) return options;
   const Result<Limits> limits = limits_of(asked.limits, recording);
@@ -108,7 +108,7 @@ std::string as_text(const Replayed& replayed) {
                                           stats.alloc_retries)});
   table.add({"driver", fmt::format("{:.1f} ms as modelled{}", modelled_us / 1000, share)});
   if (result.fidelity) table.add({"fidelity", fidelity_as_text(*result.fidelity)});
-  std::string text = fmt::format("{}, device {}\n{}", replayed.recording.file,
+  std::string text = fmt::format("{}, device {}\n{}", replayed.recording.name(),
                                  replayed.options.device.value(), table.to_text());
   if (!result.ooms.empty()) {
     const ReplayedOom& first = result.ooms.front();
@@ -122,15 +122,16 @@ std::string as_text(const Replayed& replayed) {
 
 ExitCode run_replay(const ReplayRequest& asked, const Session& session) {
   const auto started = std::chrono::steady_clock::now();
-  const Result<RecordedRun> recording = read_history(asked.file, asked.device, session);
+  const Result<DeviceRecording> recording = read_history(asked.file, asked.device, session);
   if (!recording.ok()) return complain(recording.status(), session);
   const Result<ReplayOptions> options = options_for(asked, *recording);
   if (!options.ok()) return complain(options.status(), session);
-  const Result<ReplayResult> result = replay(recording->snapshot, recording->allocations, *options);
+  const Result<ReplayResult> result =
+      replay(recording->snapshot(), recording->allocations(), *options);
   if (!result.ok()) return complain(result.status(), session);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
   const Replayed replayed{*recording, *options, *result, seconds.count()};
-  session.console.print(asked.json ? json_answer(replay_answer(replayed)) : as_text(replayed));
+  session.console.print(asked.json ? json_answer(replay_json(replayed)) : as_text(replayed));
   return result->ooms.empty() ? ExitCode::kDone : ExitCode::kNo;
 }
 

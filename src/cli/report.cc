@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "answers/report_answer.h"
+#include "analysis/report_json/report_json.h"
 #include "base/units.h"
 #include "cli/json_answer.h"
 #include "cli/recorded_run.h"
@@ -85,12 +85,11 @@ std::string causes_as_text(const Report& report) {
                      format_bytes(causes.requested_bytes), table.to_text());
 }
 
-std::string users_as_text(const PeakUsers& at_peak, const ReportRequest& asked) {
-  const std::vector<StackUse>& users = at_peak.users;
+std::string users_as_text(const std::vector<StackUse>& users, const StackIndex& stacks,
+                          const ReportRequest& asked) {
   Table table({{{}, Align::kRight}, {{}, Align::kRight}, {}});
   for (size_t i = 0; i < std::min(users.size(), asked.top); ++i) {
-    const std::vector<std::string> lines =
-        stack_lines(at_peak.stacks.frames(users[i].stack), kFramesShown);
+    const std::vector<std::string> lines = stack_lines(stacks.frames(users[i].stack), kFramesShown);
     table.add({format_bytes(users[i].bytes), fmt::format("{} x", group_digits(users[i].count)),
                lines.front()});
     for (size_t line = 1; line < lines.size(); ++line) table.add({"", "", lines[line]});
@@ -105,19 +104,20 @@ std::string advice_as_text(const std::vector<std::string>& advice) {
 }
 
 ExitCode run_report(const ReportRequest& asked, const Session& session) {
-  const Result<RecordedRun> run = read_history(asked.file, asked.device, session);
+  const Result<DeviceRecording> run = read_history(asked.file, asked.device, session);
   if (!run.ok()) return complain(run.status(), session);
   const Result<Report> report = report_on(*run);
   if (!report.ok()) return complain(report.status(), session);
-  const PeakUsers users = users_at_peak(*run, *report);
+  const std::vector<StackUse> users = users_at_peak(*run, *report);
   if (asked.json) {
-    session.console.print(json_answer(report_answer(*run, *report, users)));
+    session.console.print(json_answer(report_json(*run, *report, users)));
     return ExitCode::kDone;
   }
-  session.console.print(fmt::format(
-      "{}\n{}\n{}\n{}\n{}\n{}", title_of(*run), plot_of(*run, terminal_in(session.environment)),
-      peaks_as_text(*report), causes_as_text(*report), users_as_text(users, asked),
-      advice_as_text(advice_of(*report, run->options))));
+  session.console.print(fmt::format("{}\n{}\n{}\n{}\n{}\n{}", title_of(*run),
+                                    plot_of(*run, terminal_in(session.environment)),
+                                    peaks_as_text(*report), causes_as_text(*report),
+                                    users_as_text(users, run->recording().stacks(), asked),
+                                    advice_as_text(advice_of(*report, run->options()))));
   return ExitCode::kDone;
 }
 

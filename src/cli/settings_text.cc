@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "answers/tune_answer.h"
+#include "analysis/report_json/tune_json.h"
 #include "base/units.h"
 #include "cli/table.h"
 

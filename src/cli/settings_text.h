@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/tune.h"
+#include "analysis/replay/tune.h"
 
 namespace ashlar {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `ashlar tune`: a recorded run replayed under many settings, and the best of them to paste.
-#include "analysis/tune.h"
+#include "analysis/replay/tune.h"
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -10,7 +10,7 @@
 #include <memory>
 #include <string>
 
-#include "answers/tune_answer.h"
+#include "analysis/report_json/tune_json.h"
 #include "base/units.h"
 #include "cli/json_answer.h"
 #include "cli/settings_text.h"
@@ -79,7 +79,7 @@ std::string gain(const Trial& best, const TuneResult& result) {
 std::string as_text(const Tuned& tuned) {
   const TuneResult& result = tuned.result;
   std::string text =
-      fmt::format("{}, device {}: {} settings replayed{}\n", printable(tuned.recording.file),
+      fmt::format("{}, device {}: {} settings replayed{}\n", printable(tuned.recording.name()),
                   tuned.options.device.value(), result.trials.size(),
                   tuned.options.cap_bytes
                       ? fmt::format(" under a cap of {}", format_bytes(*tuned.options.cap_bytes))
@@ -101,16 +101,16 @@ std::string as_text(const Tuned& tuned) {
 
 ExitCode run_tune(const TuneRequest& asked, const Session& session) {
   const TuneArguments& arguments = asked.arguments;
-  const Result<RecordedRun> recording = read_history(arguments.file, arguments.device, session);
+  const Result<DeviceRecording> recording = read_history(arguments.file, arguments.device, session);
   if (!recording.ok()) return complain(recording.status(), session);
   Result<TuneOptions> options = tune_options_of(arguments, *recording, session);
   if (!options.ok()) return complain(options.status(), session);
   options->find_min_capacity = asked.min_capacity;
-  const Result<TuneResult> result = tune(recording->snapshot, recording->allocations, *options);
+  const Result<TuneResult> result = tune(recording->snapshot(), recording->allocations(), *options);
   session.console.clear_progress();
   if (!result.ok()) return complain(result.status(), session);
   const Tuned tuned{*recording, *options, *result};
-  session.console.print(asked.json ? json_answer(tune_answer(tuned)) : as_text(tuned));
+  session.console.print(asked.json ? json_answer(tune_json(tuned)) : as_text(tuned));
   return result->best ? ExitCode::kDone : ExitCode::kNo;
 }
 

@@ -15,13 +15,13 @@ void add_tune_arguments(CLI::App& parser, TuneArguments& asked) {
       ->check(CLI::Range(1, 1024));
 }
 
-Result<TuneOptions> tune_options_of(const TuneArguments& asked, const RecordedRun& recording,
+Result<TuneOptions> tune_options_of(const TuneArguments& asked, const DeviceRecording& recording,
                                     const Session& session) {
   const Result<Limits> limits = limits_of(asked.limits, recording);
   if (!limits.ok()) return limits.status();
   TuneOptions options;
-  options.recorded = recording.options;
-  options.device = recording.device;
+  options.recorded = recording.options();
+  options.device = recording.device();
   options.capacity_bytes = limits->capacity_bytes;
   options.cap_bytes = limits->cap_bytes;
   options.worker_count = asked.jobs;

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "analysis/tune.h"
+#include "analysis/replay/tune.h"
 #include "cli/limits.h"
 #include "cli/recorded_run.h"
 #include "cli/subcommand.h"
@@ -27,7 +27,7 @@ void add_tune_arguments(CLI::App& parser, TuneArguments& asked);
 
 // With progress on the console, which outlives them.
 // kInvalidArgument: a limit is not a size.
-Result<TuneOptions> tune_options_of(const TuneArguments& asked, const RecordedRun& recording,
+Result<TuneOptions> tune_options_of(const TuneArguments& asked, const DeviceRecording& recording,
                                     const Session& session);
 
 }  // namespace ashlar

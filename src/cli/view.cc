@@ -10,7 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "answers/causes_answer.h"
+#include "analysis/recording.h"
+#include "analysis/report_json/causes_json.h"
 #include "cli/browser.h"
 #include "cli/recorded_run.h"
 #include "cli/stop_signals.h"
@@ -18,13 +19,12 @@
 #include "cli/version.h"
 #include "cli/view_live.h"
 #include "cli/view_loading.h"
-#include "files/output.h"
 #include "files/read_snapshot.h"
+#include "format/file_sink.h"
 #include "http/server.h"
 #include "http/token.h"
 #include "view/page.h"
 #include "view/page_handler.h"
-#include "view/recording.h"
 #include "view/self_contained.h"
 
 namespace ashlar {
@@ -151,7 +151,7 @@ ExitCode write_file(const ViewRequest& asked, const std::string& page, const Ses
   for (const std::string& file : asked.files) {
     Result<Snapshot> snapshot = read_snapshot(file);
     if (!snapshot.ok()) return complain(snapshot.status(), session);
-    const auto recording = view::make_recording(name_of_file(file), *std::move(snapshot));
+    const auto recording = Recording::create(name_of_file(file), *std::move(snapshot));
     if (const auto added = shown.add(recording); !added.ok()) {
       return complain(added.status(), session);
     }

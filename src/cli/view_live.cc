@@ -40,11 +40,11 @@ Result<std::string> LivePage::numbers() {
   return json_answer(live_numbers_json(*numbers, pid_));
 }
 
-Result<std::vector<std::shared_ptr<const view::Recording>>> LivePage::take_snapshots() {
+Result<std::vector<std::shared_ptr<const Recording>>> LivePage::take_snapshots() {
   WatchedProcess process(pid_, stop_fd_);
   const Result<LiveNumbers> numbers = process.look();
   if (!numbers.ok()) return after_the_start(numbers.status(), pid_);
-  std::vector<std::shared_ptr<const view::Recording>> taken;
+  std::vector<std::shared_ptr<const Recording>> taken;
   for (const AllocatorNumbers& each : numbers->allocators) {
     Result<Snapshot> snapshot = process.take_snapshot(each.number);
     if (!snapshot.ok() && snapshot.status().is(StatusKind::kInvalidArgument))
@@ -53,7 +53,7 @@ Result<std::vector<std::shared_ptr<const view::Recording>>> LivePage::take_snaps
     const std::string name =
         fmt::format("{} {}, allocator {}, {:%H:%M:%S}", printable(numbers->program), pid_,
                     each.number, fmt::localtime(std::time(nullptr)));
-    taken.push_back(view::make_recording(name, *std::move(snapshot)));
+    taken.push_back(Recording::create(name, *std::move(snapshot)));
   }
   if (taken.empty())
     return Status::invalid_argument("the process has no allocator: there is nothing to take");

@@ -21,7 +21,7 @@ class LivePage final : public view::Live {
   Result<std::string> name() const;
 
   Result<std::string> numbers() override;
-  Result<std::vector<std::shared_ptr<const view::Recording>>> take_snapshots() override;
+  Result<std::vector<std::shared_ptr<const Recording>>> take_snapshots() override;
 
  private:
   const pid_t pid_;

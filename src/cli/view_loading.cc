@@ -11,11 +11,11 @@
 #include <filesystem>
 #include <thread>
 
+#include "analysis/recording.h"
 #include "base/text.h"
 #include "base/thread.h"
 #include "files/input.h"
 #include "files/read_snapshot.h"
-#include "view/recording.h"
 
 namespace ashlar {
 
@@ -53,7 +53,7 @@ Status Loading::load_live() {
   handler_.show_progress("taking a snapshot of the process", 0);
   const auto taken = live_->take_snapshots();
   if (!taken.ok()) return taken.status();
-  for (const std::shared_ptr<const view::Recording>& each : *taken) {
+  for (const std::shared_ptr<const Recording>& each : *taken) {
     if (Status added = shown_.add(each).status(); !added.ok()) return added;
   }
   return {};
@@ -70,7 +70,7 @@ Status Loading::load_one(const std::string& file) {
   Result<Snapshot> snapshot = read_snapshot(file, options);
   if (!snapshot.ok()) return snapshot.status();
   handler_.show_progress("preparing " + name, 1);
-  return shown_.add(view::make_recording(name, *std::move(snapshot))).status();
+  return shown_.add(Recording::create(name, *std::move(snapshot))).status();
 }
 
 bool Loading::is_wanted() const {

@@ -9,7 +9,7 @@
 #include "ashlar/snapshot.h"
 #include "ashlar/status.h"
 #include "files/input.h"
-#include "format/read_limits.h"
+#include "format/value_store.h"
 
 namespace ashlar {
 

@@ -52,7 +52,4 @@ class Fields {
   std::string problem_;
 };
 
-// The most devices that a file may speak of.
-inline constexpr uint64_t kMostDevices = 4096;
-
 }  // namespace ashlar

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One process per device, its counters as tracks, its annotations as a thread.
-#include "format/perfetto.h"
+#include "format/trace_export.h"
 
 #include <algorithm>
 #include <limits>

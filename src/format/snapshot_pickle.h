@@ -6,7 +6,7 @@
 #include "ashlar/snapshot.h"
 #include "ashlar/status.h"
 #include "format/byte_stream.h"
-#include "format/read_limits.h"
+#include "format/value_store.h"
 
 namespace ashlar {
 

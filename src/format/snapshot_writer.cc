@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "format/extent_reader.h"
+#include "format/json_writer.h"
 
 namespace ashlar {
 namespace {
@@ -319,6 +320,12 @@ void SnapshotWriter::write_annotations() {
 
 void write_snapshot(const Snapshot& snapshot, ValueWriter& writer) {
   SnapshotWriter(snapshot, writer).write();
+}
+
+Status write_snapshot_json(const Snapshot& snapshot, ByteSink& sink) {
+  JsonWriter writer(sink);
+  write_snapshot(snapshot, writer);
+  return writer.finish();
 }
 
 }  // namespace ashlar

@@ -1,15 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A snapshot in PyTorch's schema, key by key in the order of its own dumps, in whatever syntax.
+// Writes a snapshot in PyTorch's schema (docs/formats/snapshot.md), with the keys in the order of
+// PyTorch's own dumps. snapshot_pickle.h writes the same schema as a pickle.
 #pragma once
 
 #include "ashlar/snapshot.h"
+#include "ashlar/status.h"
+#include "format/byte_stream.h"
 #include "format/value_writer.h"
 
 namespace ashlar {
 
-// The writer then still wants finish().
-// REQUIRES: the snapshot's positions are in its tables.
+// Writes all values. The caller then calls writer.finish().
+// REQUIRES: all table positions in the snapshot are valid.
 void write_snapshot(const Snapshot& snapshot, ValueWriter& writer);
+
+// Writes JSON with the same keys as a pickle and tuples as lists. PyTorch's viewer accepts it;
+// read_snapshot_json() in src/files/json_reader.h reads it back. Errors are the sink's.
+// REQUIRES: as for write_snapshot().
+Status write_snapshot_json(const Snapshot& snapshot, ByteSink& sink);
 
 }  // namespace ashlar

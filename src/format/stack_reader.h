@@ -11,7 +11,7 @@
 
 #include "ashlar/snapshot.h"
 #include "format/fields.h"
-#include "format/seeded_hash.h"
+#include "format/value_store.h"
 
 namespace ashlar {
 

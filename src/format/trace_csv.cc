@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Rows and quotes, as RFC 4180 has them.
-#include "format/trace_csv.h"
+#include "format/trace_export.h"
 
 #include <string>
 #include <string_view>

@@ -12,16 +12,48 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <random>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
-#include "format/read_limits.h"
-#include "format/seeded_hash.h"
-
 namespace ashlar {
+
+// Bounds on the work that a file can cause. A history of three million entries with stacks needs
+// about a quarter of them.
+struct ReadLimits {
+  // Memory for the values of one file while it is read. Excess capacity of tables is not counted.
+  size_t value_bytes = size_t{2} << 30;
+};
+
+// Device indexes in a file are below this.
+inline constexpr uint64_t kMostDevices = 4096;
+
+// A string hash with a random seed per instance, so that no file can contain strings that are
+// chosen to collide.
+class SeededHash {
+ public:
+  SeededHash() {
+    std::random_device device;
+    seed_ = uint64_t{device()} << 32 | device();
+  }
+
+  size_t operator()(std::string_view bytes) const {
+    uint64_t hash = seed_ ^ bytes.size();
+    while (!bytes.empty()) {
+      uint64_t part = 0;
+      bytes.remove_prefix(bytes.copy(reinterpret_cast<char*>(&part), sizeof(part)));
+      hash = (hash ^ part) * (seed_ | 1);
+      hash ^= hash >> 29;
+    }
+    return hash * 0x9e3779b97f4a7c15u;  // 2^64 divided by the golden ratio
+  }
+
+ private:
+  uint64_t seed_;
+};
 
 enum class ValueKind : uint8_t {
   kNone,

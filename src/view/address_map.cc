@@ -59,7 +59,7 @@ struct Placed {
 // The size of the blocks that are live at the end, where the file tells.
 std::unordered_map<uint64_t, size_t> final_block_bytes(const Document& document) {
   std::unordered_map<uint64_t, size_t> bytes;
-  for (const SnapshotSegment& segment : document.recording().snapshot.segments) {
+  for (const SnapshotSegment& segment : document.recording().snapshot().segments) {
     if (segment.device != document.device()) continue;
     for (const SnapshotBlock& block : segment.blocks) {
       if (block.state != SnapshotBlockState::kInactive && block.bytes > 0) {
@@ -265,7 +265,7 @@ void add_segments(const Document& document, const std::vector<MapSegment>& segme
   answer.add("segment_stream", segments,
              [&](Segment each) { return document.stream_of(each.stream); });
   answer.add("segment_pool", segments, [&](Segment each) { return document.pool_of(each.pool); });
-  const bool has_views = document.recording().options.engine == EngineKind::kPaged;
+  const bool has_views = document.recording().options().engine == EngineKind::kPaged;
   answer.add("segment_kind", segments, [&](Segment each) -> uint8_t {
     if (!each.comes_and_goes) return 0;
     return has_views ? 2 : 1;

@@ -12,9 +12,13 @@
 namespace ashlar::view {
 namespace {
 
-bool has_history_of(const Recording& recording, DeviceIndex device) {
-  const auto found = std::find(recording.devices.begin(), recording.devices.end(), device);
-  return recording.has_history[static_cast<size_t>(found - recording.devices.begin())];
+std::unique_ptr<const std::vector<TraceEntry>> make_placeholder(const DeviceRecording& recording) {
+  if (recording.has_history()) return nullptr;
+  TraceEntry only;
+  only.action = TraceAction::kSnapshot;
+  only.has_time = false;
+  only.device = recording.device();
+  return std::make_unique<const std::vector<TraceEntry>>(1, only);
 }
 
 template <typename Key>
@@ -25,12 +29,10 @@ void give_place(Key key, std::vector<Key>& all, std::map<Key, uint32_t>& places)
 }  // namespace
 
 Document::Document(std::shared_ptr<const Recording> recording, DeviceIndex device)
-    : recording_(std::move(recording)),
-      device_(device),
-      has_history_(has_history_of(*recording_, device)),
-      trace_(trace_of(recording_->snapshot, device)),
-      allocations_(find_allocations(recording_->snapshot, device)),
-      segments_(recording_->snapshot, device) {
+    : recording_(std::move(recording), device),
+      placeholder_(make_placeholder(recording_)),
+      trace_(placeholder_ ? placeholder_.get() : &recording_.trace()),
+      segments_(recording_.snapshot(), device, *trace_) {
   order_by_age();
   name_streams_and_pools();
   sum_up();
@@ -39,7 +41,7 @@ Document::Document(std::shared_ptr<const Recording> recording, DeviceIndex devic
 }
 
 void Document::order_by_age() {
-  const std::vector<Allocation>& all = allocations_.all;
+  const std::vector<Allocation>& all = allocations().all;
   ids_.reserve(all.size());
   for (uint32_t id = 0; id < all.size(); ++id) {
     if (all[id].was_there_before()) ids_.push_back(id);
@@ -61,7 +63,7 @@ void Document::order_by_age() {
 void Document::name_streams_and_pools() {
   give_place(StreamId(), streams_, stream_places_);
   give_place(PoolId(), pools_, pool_places_);
-  for (const Allocation& allocation : allocations_.all) {
+  for (const Allocation& allocation : allocations().all) {
     give_place(allocation.stream, streams_, stream_places_);
     give_place(allocation.pool, pools_, pool_places_);
   }
@@ -69,8 +71,8 @@ void Document::name_streams_and_pools() {
     give_place(piece.stream, streams_, stream_places_);
     give_place(piece.pool, pools_, pool_places_);
   }
-  for (const SnapshotExtent& extent : recording_->snapshot.extents) {
-    if (extent.device != device_) continue;
+  for (const SnapshotExtent& extent : recording_.snapshot().extents) {
+    if (extent.device != device()) continue;
     give_place(extent.stream, streams_, stream_places_);
     give_place(extent.pool, pools_, pool_places_);
   }
@@ -78,12 +80,12 @@ void Document::name_streams_and_pools() {
 
 uint64_t Document::block_bytes(uint64_t requested_bytes) const {
   constexpr uint64_t kMostBytes = uint64_t{1} << 48;  // what is more is nonsense
-  return RecordedSizes(recording_->options).block_bytes(std::min(requested_bytes, kMostBytes));
+  return RecordedSizes(recording_.options()).block_bytes(std::min(requested_bytes, kMostBytes));
 }
 
 // Changes first, then their sums. They wrap where a file holds nonsense, and harm nobody.
 void Document::sum_up() {
-  const RecordedSizes sizes(recording_->options);
+  const RecordedSizes sizes(recording_.options());
   constexpr uint64_t kMostBytes = uint64_t{1} << 48;
   std::vector<uint64_t> requested(entry_count());
   allocated_.resize(entry_count());
@@ -108,11 +110,11 @@ void Document::sum_up() {
 }
 
 void Document::follow_reserved() {
-  const uint64_t before = reserved_before(recording_->snapshot, device_);
+  const uint64_t before = reserved_before(recording_.snapshot(), device());
   uint64_t now = before;
   uint64_t most = before;
   for (uint32_t entry = 0; entry < entry_count(); ++entry) {
-    const uint64_t change = reserved_change(trace_[entry]);
+    const uint64_t change = reserved_change((*trace_)[entry]);
     now += change;
     if (entry == 0 || change != 0) reserved_.push_back({.entry = entry, .bytes = now});
     if (now > most) {
@@ -126,7 +128,7 @@ void Document::follow_reserved() {
   // Memory is taken from the device just before the allocation that needs it.
   const uint32_t next = reserved_peak_ + 1;
   const bool is_for_next =
-      most > before && next < entry_count() && trace_[next].action == TraceAction::kAlloc;
+      most > before && next < entry_count() && (*trace_)[next].action == TraceAction::kAlloc;
   if (is_for_next) reserved_peak_ = next;
 }
 
@@ -144,7 +146,7 @@ void Document::group() {
 }
 
 uint32_t Document::stack_of(const Allocation& allocation) const {
-  return stack_number(recording_->stack_numbers, allocation.stack);
+  return stack_number(recording().stack_numbers(), allocation.stack);
 }
 
 std::vector<Document::Step>::const_iterator Document::reserved_step(uint32_t moment) const {
@@ -164,10 +166,10 @@ uint64_t Document::most_reserved(Moments range) const {
 }
 
 double Document::time_us(uint32_t entry) const {
-  if (entry >= entry_count() || !trace_[entry].has_time) {
+  if (entry >= entry_count() || !(*trace_)[entry].has_time) {
     return std::numeric_limits<double>::quiet_NaN();
   }
-  return static_cast<double>(trace_[entry].time_us);
+  return static_cast<double>((*trace_)[entry].time_us);
 }
 
 }  // namespace ashlar::view

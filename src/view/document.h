@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "analysis/allocations.h"
+#include "analysis/recording.h"
 #include "view/groups.h"
 #include "view/lives.h"
-#include "view/recording.h"
 #include "view/segment_history.h"
 #include "view/series.h"
 
@@ -31,19 +31,22 @@ class Document {
   // REQUIRES: the recording has the device.
   Document(std::shared_ptr<const Recording> recording, DeviceIndex device);
 
-  const Recording& recording() const { return *recording_; }
-  DeviceIndex device() const { return device_; }
-  bool has_history() const { return has_history_; }
-  const std::vector<TraceEntry>& trace() const { return trace_; }
-  uint32_t entry_count() const { return static_cast<uint32_t>(trace_.size()); }
+  const Recording& recording() const { return recording_.recording(); }
+  const DeviceRecording& device_recording() const { return recording_; }
+  DeviceIndex device() const { return recording_.device(); }
+  bool has_history() const { return recording_.has_history(); }
+  // The recorded trace. Without a history, one entry of kind kSnapshot that stands for the final
+  // state, so that every document has a moment to show.
+  const std::vector<TraceEntry>& trace() const { return *trace_; }
+  uint32_t entry_count() const { return static_cast<uint32_t>(trace_->size()); }
 
   // --- allocations
-  const Allocations& allocations() const { return allocations_; }
+  const Allocations& allocations() const { return recording_.allocations(); }
   // By age rank: when they occupy memory (pending time included), how much, and their ids.
   const Lives& lives() const { return lives_; }
   const std::vector<uint64_t>& bytes() const { return bytes_; }
   const std::vector<uint32_t>& ids() const { return ids_; }
-  const Allocation& allocation(uint32_t rank) const { return allocations_.all[ids_[rank]]; }
+  const Allocation& allocation(uint32_t rank) const { return allocations().all[ids_[rank]]; }
   uint32_t stack_of(const Allocation& allocation) const;
   // Positions in streams() and pools().
   uint32_t stream_of(StreamId stream) const { return stream_places_.at(stream); }
@@ -84,11 +87,9 @@ class Document {
   void follow_reserved();
   void group();
 
-  std::shared_ptr<const Recording> recording_;  // shared with the other devices' documents
-  DeviceIndex device_;
-  bool has_history_;
-  const std::vector<TraceEntry>& trace_;  // of the recording
-  Allocations allocations_;
+  DeviceRecording recording_;
+  std::unique_ptr<const std::vector<TraceEntry>> placeholder_;  // null: there is a history
+  const std::vector<TraceEntry>* trace_;                        // the recording's or placeholder_
   Lives lives_{};
   std::vector<uint64_t> bytes_{};
   std::vector<uint32_t> ids_{};

@@ -82,7 +82,7 @@ void Explanations::work() {
 }
 
 http::Answer Explanations::explain(const Document& document) const {
-  Result<std::string> body = explain_(document, [this] { return is_wanted(); });
+  Result<std::string> body = explain_(document.device_recording(), [this] { return is_wanted(); });
   if (!body.ok()) return http::refusal(404, body.status().message());
   http::Answer answer;
   answer.body = *std::move(body);

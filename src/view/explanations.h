@@ -20,7 +20,7 @@ namespace ashlar::view {
 
 // Explains the gap between reserved and requested, as JSON. `is_wanted` may be asked by any thread;
 // false: it had better end.
-using Explain = std::function<Result<std::string>(const Document& document,
+using Explain = std::function<Result<std::string>(const DeviceRecording& recording,
                                                   const std::function<bool()>& is_wanted)>;
 
 class Explanations {

@@ -115,7 +115,7 @@ ExtentMap find_extents(const Document& document, uint32_t moment,
   ExtentMap map;
   map.stretches.resize(segments.size());
   const Finder finder(document, moment);
-  for (const SnapshotExtent& told : document.recording().snapshot.extents) {
+  for (const SnapshotExtent& told : document.recording().snapshot().extents) {
     if (told.device != document.device()) continue;
     MapExtent extent = finder.at_moment(told);
     if (!finder.is_there(extent)) continue;

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "analysis/recording.h"
 #include "ashlar/status.h"
-#include "view/recording.h"
 
 namespace ashlar::view {
 

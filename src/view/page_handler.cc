@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "analysis/recording.h"
 #include "view/json_text.h"
-#include "view/recording.h"
 
 namespace ashlar::view {
 namespace {
@@ -115,7 +115,7 @@ Answer PageHandler::read_sent(const Question& question, std::unique_ptr<ByteSour
   Result<Snapshot> snapshot = read_snapshot(*plain, std::move(body));
   if (!snapshot.ok()) return json(400, {{"error", snapshot.status().message()}});
   const Result<std::vector<uint32_t>> numbers =
-      view_.add(make_recording(*plain, *std::move(snapshot)));
+      view_.add(Recording::create(*plain, *std::move(snapshot)));
   if (!numbers.ok()) return json(400, {{"error", numbers.status().message()}});
   MutexLock lock(mutex_);
   // What could not be read at the start is past as soon as there is something else to show.

@@ -49,7 +49,7 @@ std::string words_of(const Annotation& annotation) {
 
 // All of them, in the order of entries, since two sources are mixed: only then can a list be cut.
 std::vector<Mark> marks_of(const Document& document) {
-  const Snapshot& snapshot = document.recording().snapshot;
+  const Snapshot& snapshot = document.recording().snapshot();
   std::vector<Mark> marks;
   for (const Annotation& annotation : snapshot.annotations) {
     if (annotation.device != document.device()) continue;
@@ -66,7 +66,7 @@ std::vector<Mark> marks_of(const Document& document) {
 
 std::string words_of(const Document& document, const Mark& mark) {
   if (mark.annotation != nullptr) return words_of(*mark.annotation);
-  const std::vector<std::string>& texts = document.recording().snapshot.tables.strings;
+  const std::vector<std::string>& texts = document.recording().snapshot().tables.strings;
   const uint32_t words = document.trace()[mark.entry].user_metadata.value();
   return words < texts.size() ? texts[words] : "";
 }
@@ -126,7 +126,7 @@ Json document_json(const SceneDocument& shown) {
   const Listed annotations = annotations_of(document);
   const Listed ooms = ooms_of(document);
   return {
-      {"name", document.recording().name},
+      {"name", document.recording().name()},
       {"device", document.device().value()},
       {"entries", document.entry_count()},
       {"has_history", document.has_history()},
@@ -166,7 +166,7 @@ std::string scene_json(const std::vector<SceneDocument>& documents, const SceneF
 }
 
 std::string stacks_json(const Document& document) {
-  const StackIndex& index = document.recording().stacks;
+  const StackIndex& index = document.recording().stacks();
   std::map<const Frame*, uint32_t> numbers;
   Json frames = Json::array();
   Json stacks = Json::array();

@@ -8,8 +8,6 @@
 #include <numeric>
 #include <tuple>
 
-#include "analysis/timeline.h"
-
 namespace ashlar::view {
 namespace {
 
@@ -116,10 +114,10 @@ std::vector<SegmentPiece> after_last_entry(const Snapshot& snapshot, DeviceIndex
   return pieces;
 }
 
-std::vector<SegmentPiece> before_first_entry(const Snapshot& snapshot, DeviceIndex device) {
+std::vector<SegmentPiece> before_first_entry(const Snapshot& snapshot, DeviceIndex device,
+                                             const std::vector<TraceEntry>& trace) {
   Present present;
   for (const SegmentPiece& piece : after_last_entry(snapshot, device)) present.add(piece, 0);
-  const std::vector<TraceEntry>& trace = trace_of(snapshot, device);
   for (auto entry = trace.rbegin(); entry != trace.rend(); ++entry) {
     if (gives(entry->action)) present.remove(piece_of(*entry).range, 0);
     if (takes(entry->action)) present.add(piece_of(*entry), 0);
@@ -172,10 +170,11 @@ void find_owners(const std::vector<SnapshotView>& views, std::vector<SegmentPiec
 
 }  // namespace
 
-SegmentHistory::SegmentHistory(const Snapshot& snapshot, DeviceIndex device) {
-  const std::vector<TraceEntry>& trace = trace_of(snapshot, device);
+SegmentHistory::SegmentHistory(const Snapshot& snapshot, DeviceIndex device,
+                               const std::vector<TraceEntry>& trace) {
   Present present;
-  for (const SegmentPiece& piece : before_first_entry(snapshot, device)) present.add(piece, 0);
+  for (const SegmentPiece& piece : before_first_entry(snapshot, device, trace))
+    present.add(piece, 0);
   for (uint32_t i = 0; i < trace.size(); ++i) {
     if (gives(trace[i].action)) present.add(piece_of(trace[i]), i);
     if (takes(trace[i].action)) present.remove(piece_of(trace[i]).range, i);

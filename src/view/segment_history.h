@@ -27,7 +27,8 @@ struct SegmentPiece {
 class SegmentHistory {
  public:
   SegmentHistory() = default;
-  SegmentHistory(const Snapshot& snapshot, DeviceIndex device);
+  SegmentHistory(const Snapshot& snapshot, DeviceIndex device,
+                 const std::vector<TraceEntry>& trace);
 
   // By address.
   std::vector<SegmentPiece> at(uint32_t moment) const;

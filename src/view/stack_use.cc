@@ -17,7 +17,7 @@ std::string stacks_at(const Document& document, uint32_t moment) {
   std::vector<double> bytes;
   std::vector<uint32_t> counts;
   for (const StackUse& use :
-       group_by_stack(document.allocations(), present, document.recording().stack_numbers)) {
+       group_by_stack(document.allocations(), present, document.recording().stack_numbers())) {
     stacks.push_back(use.stack);
     bytes.push_back(static_cast<double>(use.bytes));
     counts.push_back(static_cast<uint32_t>(use.count));

@@ -86,7 +86,7 @@ AllocationTable::Order AllocationTable::find(const TableQuestion& question) cons
 }
 
 std::vector<bool> AllocationTable::stacks_with(std::string_view search) const {
-  const StackIndex& stacks = document_.recording().stacks;
+  const StackIndex& stacks = document_.recording().stacks();
   std::vector<bool> wanted(stacks.size());
   for (uint32_t stack = 0; stack < stacks.size(); ++stack) {
     const std::vector<const Frame*> frames = stacks.frames(stack);

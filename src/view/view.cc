@@ -117,7 +117,7 @@ Answer answer_table(const Document& document, const AllocationTable& table, Argu
 
 Result<std::vector<uint32_t>> View::add(const std::shared_ptr<const Recording>& recording) {
   std::vector<std::unique_ptr<const Exhibit>> made;
-  for (const DeviceIndex device : recording->devices) {
+  for (const DeviceIndex device : recording->devices()) {
     made.push_back(std::make_unique<const Exhibit>(Document(recording, device)));
   }
   MutexLock lock(mutex_);

@@ -385,7 +385,7 @@ TEST(CliLookingTest, ADeviceThatTheFileDoesNotKnowIsWrongUsage) {
   const CliOutcome outcome = run_cli({.arguments = {"leaks", trace("leaky"), "--device", "7"}});
   EXPECT_EQ(outcome.exit_code, kInvalidArgument);
   EXPECT_EQ(outcome.err,
-            "ashlar: --device: the file knows nothing of device 7 (expected one of 0)\n");
+            "ashlar: --device: the file has no data of device 7 (expected one of 0)\n");
 }
 
 TEST(CliLookingTest, ASnapshotWithoutATraceStillHasAnAnswer) {

@@ -48,9 +48,9 @@ constexpr size_t kMostPieces = 32;           // each of them waits for the serve
 
 // --- what is served -----------------------------------------------------------------------------
 
-std::shared_ptr<const view::Recording> small_recording() {
+std::shared_ptr<const Recording> small_recording() {
   static const auto made =
-      view::make_recording("run", view::random_snapshot({.seed = 1, .entry_count = 40}));
+      Recording::create("run", view::random_snapshot({.seed = 1, .entry_count = 40}));
   return made;
 }
 
@@ -67,7 +67,7 @@ class ShownSample final : public live::Showcase {
 class WatchedSample final : public view::Live {
  public:
   Result<std::string> numbers() override { return std::string("{}"); }
-  Result<std::vector<std::shared_ptr<const view::Recording>>> take_snapshots() override {
+  Result<std::vector<std::shared_ptr<const Recording>>> take_snapshots() override {
     return std::vector{small_recording()};
   }
 };

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "format/byte_stream.h"
-#include "format/read_limits.h"
+#include "format/value_store.h"
 
 namespace ashlar {
 

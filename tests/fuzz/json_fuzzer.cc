@@ -4,7 +4,7 @@
 // the same.
 #include "base/check.h"
 #include "files/json_reader.h"
-#include "format/snapshot_json.h"
+#include "format/snapshot_writer.h"
 #include "fuzz/fuzz_sink.h"
 
 namespace ashlar {

@@ -23,7 +23,8 @@ const View& shown() {
     };
     // Never ended: a thread of its own may still be waiting when the process ends.
     auto* made = new View("ashlar", explain);
-    const auto recording = make_recording("run", random_snapshot({.seed = 1, .entry_count = 700}));
+    const auto recording =
+        Recording::create("run", random_snapshot({.seed = 1, .entry_count = 700}));
     ASHLAR_CHECK(made->add(recording).ok());
     static_cast<void>(made->wait_for_answer("d/0/causes.json", ""));
     return made;

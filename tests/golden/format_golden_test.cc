@@ -12,9 +12,8 @@
 
 #include "base/text.h"
 #include "files/json_reader.h"
-#include "files/output.h"
 #include "files/read_snapshot.h"
-#include "format/snapshot_json.h"
+#include "format/file_sink.h"
 #include "format/snapshot_pickle.h"
 #include "format/snapshot_writer.h"
 #include "unit/format/cpp_style_writer.h"

@@ -11,8 +11,8 @@
 #include <sstream>
 
 #include "analysis/infer_pools.h"
-#include "analysis/likely_addresses.h"
-#include "analysis/replay.h"
+#include "analysis/replay/address_predictor.h"
+#include "analysis/replay/replay.h"
 #include "base/units.h"
 #include "config/allocator_options.h"
 #include "config/snapshot_settings.h"

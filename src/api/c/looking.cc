@@ -3,8 +3,8 @@
 // What C programs see of an allocator: statistics, history, snapshots; and the hooks.
 #include "api/c/handles.h"
 #include "api/unwrap.h"
-#include "format/snapshot_json.h"
 #include "format/snapshot_pickle.h"
+#include "format/snapshot_writer.h"
 
 using namespace ashlar;
 using namespace ashlar::c_api;

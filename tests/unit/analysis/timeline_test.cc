@@ -143,18 +143,6 @@ TEST(TimelineTest, AnEntryWithoutATimeGivesAPeakWithoutATime) {
   EXPECT_FALSE(look(trace.snapshot()).timeline.requested.time_us.has_value());
 }
 
-// --- devices ---------------------------------------------------------------------------------
-
-TEST(TimelineTest, TheBusiestDeviceHasTheLongestTrace) {
-  Snapshot snapshot;
-  EXPECT_EQ(busiest_device(snapshot), DeviceIndex(0));
-  snapshot.segments = {segment_of(1)};
-  snapshot.segments[0].device = DeviceIndex(3);
-  EXPECT_EQ(busiest_device(snapshot), DeviceIndex(3));
-  snapshot.device_traces = {{{}}, {{}, {}}, {}};
-  EXPECT_EQ(busiest_device(snapshot), DeviceIndex(1));
-}
-
 TEST(TimelineTest, ADeviceWithoutATraceHasNoPoints) {
   const Snapshot snapshot;
   EXPECT_TRUE(trace_of(snapshot, DeviceIndex(9)).empty());

@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "format/snapshot_json.h"
+#include "format/snapshot_writer.h"
 #include "unit/format/pickle_text.h"
 #include "unit/format/sample_snapshot.h"
 

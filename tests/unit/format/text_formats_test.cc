@@ -7,8 +7,7 @@
 #include <limits>
 
 #include "format/json_writer.h"
-#include "format/perfetto.h"
-#include "format/trace_csv.h"
+#include "format/trace_export.h"
 #include "format/utf8.h"
 #include "unit/format/pickle_text.h"
 #include "unit/format/sample_snapshot.h"

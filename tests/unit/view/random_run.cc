@@ -134,7 +134,7 @@ class Maker {
 Snapshot random_snapshot(const RandomRun& run) { return Maker(run).take(); }
 
 Document document_of(Snapshot snapshot) {
-  const auto recording = make_recording("run.pickle", std::move(snapshot));
+  const auto recording = Recording::create("run.pickle", std::move(snapshot));
   return Document(recording, recording->devices.front());
 }
 

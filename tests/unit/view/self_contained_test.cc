@@ -57,7 +57,7 @@ class SelfContainedTest : public ::testing::Test {
  protected:
   SelfContainedTest() {
     const auto recording =
-        make_recording("run.pickle", random_snapshot({.seed = 8, .entry_count = 2100}));
+        Recording::create("run.pickle", random_snapshot({.seed = 8, .entry_count = 2100}));
     EXPECT_TRUE(view_.add(recording).ok());
   }
   void write(size_t most_bytes) {
@@ -138,7 +138,8 @@ TEST(SelfContainedRefusalTest, WhatIsRefusedIsNotThere) {
   View view("ashlar", [](const Document&, const std::function<bool()>&) {
     return Result<std::string>(Status::invalid_argument("nobody can tell"));
   });
-  ASSERT_TRUE(view.add(make_recording("run", random_snapshot({.seed = 1, .entry_count = 9}))).ok());
+  ASSERT_TRUE(
+      view.add(Recording::create("run", random_snapshot({.seed = 1, .entry_count = 9}))).ok());
   const Result<std::string> file = self_contained(view, kPage, 1'000'000);
   ASSERT_TRUE(file.ok());
   EXPECT_THAT(*file, HasSubstr("\"d/0/stacks.json\": ["));

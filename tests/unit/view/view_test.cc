@@ -31,7 +31,7 @@ Result<std::string> no_causes(const Document& /*document*/,
 class ViewTest : public ::testing::Test {
  protected:
   void add(Snapshot snapshot, const std::string& name = "run.pickle") {
-    ASSERT_TRUE(view_.add(make_recording(name, std::move(snapshot))).ok());
+    ASSERT_TRUE(view_.add(Recording::create(name, std::move(snapshot))).ok());
   }
   http::Answer ask(const std::string& question) const {
     const size_t mark = std::min(question.find('?'), question.size());
@@ -224,7 +224,7 @@ TEST(ViewConcurrencyTest, ManyAskWhileDocumentsComeAndCausesAreGivenUp) {
   for (uint64_t seed = 0; seed < 4; ++seed) {
     threads.emplace_back([&, seed] {
       const auto added =
-          view.add(make_recording("run", random_snapshot({.seed = seed, .entry_count = 600})));
+          view.add(Recording::create("run", random_snapshot({.seed = seed, .entry_count = 600})));
       ASSERT_TRUE(added.ok());
       const std::string path = "d/" + std::to_string(added->front()) + "/";
       EXPECT_EQ(view.answer(path + "causes.json", "").code, 202);

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A snapshot file opened for analysis. Every command, viewer page and Python call that examines a
+// recorded run starts here, so that all of them agree on which devices a file has and what was
+// inferred about it.
+//
+// Recording is the whole file; DeviceRecording is one device's part of it. Both are immutable and
+// therefore thread safe.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/allocations.h"
+#include "analysis/stack_index.h"
+#include "analysis/timeline.h"
+#include "ashlar/options.h"
+#include "ashlar/snapshot.h"
+#include "ashlar/status.h"
+#include "files/read_snapshot.h"
+
+namespace ashlar {
+
+class Recording {
+ public:
+  // Reads a snapshot file; "-" is standard input. The path becomes the recording's name.
+  // kFormat: the file cannot be opened or is not a snapshot. kTimeout: `options.input.watch` gave
+  // up.
+  static Result<std::shared_ptr<const Recording>> open(const std::string& path,
+                                                       const ReadOptions& options = {});
+
+  // Takes a snapshot that is already in memory. `name` identifies it in messages and reports.
+  // Trace entries without a pool get the one that infer_pools() finds.
+  static std::shared_ptr<const Recording> create(std::string name, Snapshot snapshot);
+
+  const std::string& name() const { return name_; }
+  const Snapshot& snapshot() const { return snapshot_; }
+  // The allocator's options at the time of the recording.
+  const AllocatorOptions& options() const { return options_; }
+  // Recorded settings that are unknown or malformed, as text. Empty if all were understood.
+  const std::string& ignored_settings() const { return ignored_settings_; }
+
+  // All stacks of the snapshot, numbered by content. `stack_numbers` is indexed by StackId.
+  const StackIndex& stacks() const { return stacks_; }
+  const std::vector<uint32_t>& stack_numbers() const { return stack_numbers_; }
+  // Innermost frame first. Empty if there is no such stack.
+  std::vector<const Frame*> frames(StackId stack) const;
+
+  // See devices_in(). Never empty.
+  const std::vector<DeviceIndex>& devices() const { return devices_; }
+  bool has_device(DeviceIndex device) const;
+  // The device with the longest trace; without any trace, the device of the first segment; without
+  // segments, the first of devices().
+  DeviceIndex default_device() const;
+
+ private:
+  Recording(std::string name, Snapshot snapshot);
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+
+  std::string name_;
+  Snapshot snapshot_;
+  AllocatorOptions options_;
+  std::string ignored_settings_;
+  StackIndex stacks_;  // points into snapshot_
+  std::vector<uint32_t> stack_numbers_;
+  std::vector<DeviceIndex> devices_;
+};
+
+// The devices that a snapshot has a trace entry, a segment or an extent of, in ascending order.
+// Indexes that no file may contain (kMostDevices and above) are left out. A snapshot without any
+// device counts as an empty recording of device 0.
+std::vector<DeviceIndex> devices_in(const Snapshot& snapshot);
+
+class DeviceRecording {
+ public:
+  // REQUIRES: recording->has_device(device).
+  DeviceRecording(std::shared_ptr<const Recording> recording, DeviceIndex device);
+
+  const Recording& recording() const { return *recording_; }
+  std::shared_ptr<const Recording> share_recording() const { return recording_; }
+  const std::string& name() const { return recording_->name(); }
+  const Snapshot& snapshot() const { return recording_->snapshot(); }
+  const AllocatorOptions& options() const { return recording_->options(); }
+  DeviceIndex device() const { return device_; }
+
+  // Empty if the file has only the final state of the device.
+  const std::vector<TraceEntry>& trace() const { return trace_of(snapshot(), device_); }
+  bool has_history() const { return !trace().empty(); }
+  const Allocations& allocations() const { return allocations_; }
+  // Computed on first use and cached.
+  const Timeline& timeline() const;
+
+  // Whether the trace contains a failed allocation.
+  bool has_oom() const;
+  // Time from the first trace entry to the last. Unset if the trace has no timestamps.
+  std::optional<double> seconds() const;
+
+ private:
+  struct CachedTimeline {
+    std::once_flag once{};
+    Timeline timeline{};
+  };
+
+  std::shared_ptr<const Recording> recording_;  // shared with the other devices' recordings
+  DeviceIndex device_;
+  Allocations allocations_;
+  std::unique_ptr<CachedTimeline> timeline_;
+};
+
+// Selects one device of a recording; without `device`, the default one.
+// kInvalidArgument: the recording does not have the device. The message lists those it has.
+Result<DeviceRecording> select_device(std::shared_ptr<const Recording> recording,
+                                      std::optional<uint64_t> device);
+
+// Ok if the device has a trace, which replay needs. kFormat otherwise.
+Status require_history(const DeviceRecording& recording);
+
+}  // namespace ashlar

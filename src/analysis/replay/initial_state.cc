@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Backwards through the acts on segments, then the allocations that were there before.
+#include "analysis/replay/initial_state.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+namespace ashlar {
+namespace {
+
+// By address.
+using Segments = std::map<uint64_t, SnapshotSegment>;
+
+void undo(const TraceEntry& entry, Segments& segments, StartingState& start) {
+  switch (entry.action) {
+    case TraceAction::kSegmentAlloc: segments.erase(entry.address.value()); break;
+    case TraceAction::kSegmentFree: {
+      SnapshotSegment segment;
+      segment.device = entry.device;
+      segment.address = entry.address;
+      segment.total_bytes = entry.bytes;
+      segment.stream = entry.stream;
+      segment.is_large = is_large_segment(entry.bytes);
+      segment.pool = entry.pool;
+      segments[entry.address.value()] = segment;
+      break;
+    }
+    case TraceAction::kSegmentMap:
+      start.expandable_bytes -= std::min(start.expandable_bytes, entry.bytes);
+      break;
+    case TraceAction::kSegmentUnmap: start.expandable_bytes += entry.bytes; break;
+    default: break;
+  }
+}
+
+// The size of every block at the end, for those that were never seen to end.
+std::unordered_map<uint64_t, size_t> final_block_bytes(const Snapshot& snapshot,
+                                                       DeviceIndex device) {
+  std::unordered_map<uint64_t, size_t> bytes;
+  for (const SnapshotSegment& segment : snapshot.segments) {
+    if (segment.device != device) continue;
+    for (const SnapshotBlock& block : segment.blocks) {
+      if (block.bytes > 0) bytes[block.address.value()] = block.bytes;
+    }
+  }
+  return bytes;
+}
+
+// Tiles the segment with the blocks in use, given by address, and free ones between them.
+void tile(SnapshotSegment& segment, std::vector<SnapshotBlock> used) {
+  segment.blocks.clear();
+  uint64_t at = segment.address.value();
+  const uint64_t end = at + segment.total_bytes;
+  for (size_t i = 0; i <= used.size(); ++i) {
+    const uint64_t next = i < used.size() ? used[i].address.value() : end;
+    if (next > at) {
+      segment.blocks.push_back(
+          {DeviceAddress(at), next - at, 0, SnapshotBlockState::kInactive, {}});
+    }
+    if (i == used.size()) break;
+    const uint64_t limit = i + 1 < used.size() ? used[i + 1].address.value() : end;
+    const size_t room = limit - next;
+    const size_t rest = room - std::min(room, used[i].bytes);
+    // A large block keeps what is too little to split off.
+    const bool fills = segment.is_large ? rest <= kSmallLimitBytes : rest < kMinBlockBytes;
+    if (fills) used[i].bytes = room;
+    segment.blocks.push_back(used[i]);
+    at = next + used[i].bytes;
+  }
+}
+
+}  // namespace
+
+std::vector<uint32_t> present_before(const Allocations& allocations) {
+  const auto address = [&](uint32_t id) { return allocations.all[id].address; };
+  std::vector<uint32_t> before;
+  for (uint32_t id = 0; id < allocations.all.size(); ++id) {
+    const Allocation& allocation = allocations.all[id];
+    if (allocation.was_there_before() && allocation.bytes > 0) before.push_back(id);
+  }
+  std::stable_sort(before.begin(), before.end(),
+                   [&](uint32_t a, uint32_t b) { return address(a) < address(b); });
+  const auto same = [&](uint32_t a, uint32_t b) { return address(a) == address(b); };
+  before.erase(std::unique(before.begin(), before.end(), same), before.end());
+  return before;
+}
+
+StartingState rebuild_start(const Snapshot& snapshot, DeviceIndex device,
+                            const Allocations& allocations, const RecordedSizes& sizes) {
+  StartingState start;
+  Segments segments;
+  for (const SnapshotSegment& segment : snapshot.segments) {
+    if (segment.device != device) continue;
+    if (segment.is_expandable) {
+      start.expandable_bytes += segment.reserved_bytes();
+    } else {
+      segments[segment.address.value()] = segment;
+    }
+  }
+  if (device.value() < snapshot.device_traces.size()) {
+    const std::vector<TraceEntry>& trace = snapshot.device_traces[device.value()];
+    for (auto entry = trace.rbegin(); entry != trace.rend(); ++entry) {
+      undo(*entry, segments, start);
+    }
+  }
+
+  const std::unordered_map<uint64_t, size_t> final_bytes = final_block_bytes(snapshot, device);
+  const std::vector<uint32_t> before = present_before(allocations);
+  auto next = before.begin();
+  for (auto& [address, segment] : segments) {
+    if (segment.total_bytes == 0) continue;
+    const AddressRange range{segment.address, segment.total_bytes};
+    std::vector<SnapshotBlock> used;
+    while (next != before.end() && allocations.all[*next].address < range.end()) {
+      const Allocation& allocation = allocations.all[*next++];
+      if (!range.contains(allocation.address)) continue;
+      const size_t requested = std::min(allocation.bytes, segment.total_bytes);
+      SnapshotBlock block{allocation.address, sizes.block_bytes(requested), requested,
+                          SnapshotBlockState::kAllocated, allocation.stack};
+      const auto known = final_bytes.find(allocation.address.value());
+      const bool never_ended = allocation.freed == Allocation::kNever;
+      if (never_ended && known != final_bytes.end()) block.bytes = known->second;
+      const bool overlaps =
+          !used.empty() && used.back().address + used.back().bytes > block.address;
+      if (overlaps) used.back().bytes = block.address - used.back().address;
+      used.push_back(block);
+      start.allocations.push_back(*std::prev(next));
+    }
+    tile(segment, std::move(used));
+    start.segments.push_back(std::move(segment));
+  }
+  return start;
+}
+
+}  // namespace ashlar

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The workers take settings one by one from a shared counter; the caller's thread waits, and tells
+// how far they are.
+#include "analysis/replay/tune.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <thread>
+#include <tuple>
+
+#include "analysis/replay/replay.h"
+#include "base/align.h"
+#include "base/mutex.h"
+#include "base/thread.h"
+#include "base/units.h"
+
+namespace ashlar {
+namespace {
+
+constexpr double kFirstReplayShare = 0.15;  // of a search for the smallest capacity
+
+// What workers share: who does what, and how far it is.
+class Progress {
+ public:
+  explicit Progress(size_t task_count) : shares_(task_count) {}
+
+  // The next task; as many as there are: none is left.
+  size_t take() {
+    MutexLock lock(mutex_);
+    return next_ < shares_.size() ? next_++ : shares_.size();
+  }
+
+  void set_share(size_t task, double share) {
+    MutexLock lock(mutex_);
+    shares_[task] = share;
+    is_news_ = true;
+    changed_.notify_one();
+  }
+
+  void finish(size_t task) {
+    set_share(task, 1);
+    MutexLock lock(mutex_);
+    ++finished_count_;
+    changed_.notify_one();
+  }
+
+  // Waits for news, and says how much is done; unset: everything is.
+  std::optional<double> wait() {
+    MutexLock lock(mutex_);
+    while (!is_news_ && finished_count_ < shares_.size()) lock.wait(changed_);
+    is_news_ = false;
+    if (finished_count_ == shares_.size()) return std::nullopt;
+    double sum = 0;
+    for (const double share : shares_) sum += share;
+    return sum / static_cast<double>(shares_.size());
+  }
+
+ private:
+  Mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<double> shares_ ASHLAR_GUARDED_BY(mutex_);  // by task
+  size_t next_ ASHLAR_GUARDED_BY(mutex_) = 0;
+  size_t finished_count_ ASHLAR_GUARDED_BY(mutex_) = 0;
+  bool is_news_ ASHLAR_GUARDED_BY(mutex_) = false;
+};
+
+// Replays of one setting.
+class Tuner {
+ public:
+  Tuner(const Snapshot& snapshot, const Allocations& allocations, const TuneOptions& options)
+      : snapshot_(snapshot), allocations_(allocations), options_(options) {}
+
+  using Tell = std::function<void(double share)>;
+  Result<Trial> attempt(const Setting& setting, const Tell& tell) const;
+
+ private:
+  ReplayOptions replay_options(const Setting& setting) const;
+  Result<bool> completes(ReplayOptions options, size_t capacity_bytes) const;
+  Result<std::optional<size_t>> min_capacity(const Trial& trial, const Tell& tell) const;
+
+  const Snapshot& snapshot_;
+  const Allocations& allocations_;
+  const TuneOptions& options_;
+};
+
+ReplayOptions Tuner::replay_options(const Setting& setting) const {
+  ReplayOptions replaying;
+  replaying.allocator = setting.options;
+  replaying.recorded = options_.recorded;
+  replaying.device = options_.device;
+  replaying.capacity_bytes = options_.capacity_bytes;
+  replaying.cap_bytes = options_.cap_bytes;
+  replaying.is_wanted = options_.is_wanted;
+  return replaying;
+}
+
+Result<Trial> Tuner::attempt(const Setting& setting, const Tell& tell) const {
+  Trial trial;
+  trial.setting = setting;
+  ReplayOptions replaying = replay_options(setting);
+  const double worth = options_.find_min_capacity ? kFirstReplayShare : 1;
+  replaying.progress = [&](double share) { tell(share * worth); };
+  const Result<ReplayResult> replayed = replay(snapshot_, allocations_, replaying);
+  if (!replayed.ok()) return replayed.status();
+  trial.oom_count = replayed->ooms.size();
+  trial.peak_requested_bytes = static_cast<size_t>(replayed->stats.requested_bytes.all.peak);
+  trial.peak_reserved_bytes = static_cast<size_t>(replayed->stats.reserved_bytes.all.peak);
+  trial.driver_us = static_cast<double>(replayed->driver.total_ns) / 1000;
+  if (!options_.find_min_capacity) return trial;
+  Result<std::optional<size_t>> least = min_capacity(trial, tell);
+  if (!least.ok()) return least.status();
+  trial.min_capacity_bytes = *least;
+  return trial;
+}
+
+Result<bool> Tuner::completes(ReplayOptions options, size_t capacity_bytes) const {
+  options.capacity_bytes = capacity_bytes;
+  options.stop_at_oom = true;
+  const Result<ReplayResult> replayed = replay(snapshot_, allocations_, options);
+  if (!replayed.ok()) return replayed.status();
+  return replayed->ooms.empty();
+}
+
+// Completion is not strictly monotone: with more room the cache is flushed later, blocks land
+// elsewhere, and an allocation may fail that would have fitted with less. So bisection finds a
+// capacity that suffices while one step less does not, not always the least of all. What it
+// answers was replayed and completed: `enough` only ever takes such values.
+Result<std::optional<size_t>> Tuner::min_capacity(const Trial& trial, const Tell& tell) const {
+  const std::optional<size_t> none;
+  ReplayOptions options = replay_options(trial.setting);
+  size_t peak_bytes = trial.peak_reserved_bytes;
+  if (!trial.completes()) {
+    options.capacity_bytes =
+        std::max(options.capacity_bytes, assumed_capacity_bytes(snapshot_, options_.device));
+    options.stop_at_oom = true;
+    const Result<ReplayResult> roomy = replay(snapshot_, allocations_, options);
+    if (!roomy.ok()) return roomy.status();
+    if (!roomy->ooms.empty()) return none;
+    peak_bytes = static_cast<size_t>(roomy->stats.reserved_bytes.all.peak);
+  }
+  const size_t step = capacity_step_bytes(peak_bytes);
+  const size_t needed_bytes = std::max<size_t>(trial.peak_requested_bytes, 1);
+  size_t too_little = (needed_bytes - 1) / step * step;
+  size_t enough = options.capacity_bytes;
+  double done = kFirstReplayShare;
+  size_t attempt_bytes = align_up_to(std::max(peak_bytes, step), step);
+  while (attempt_bytes > too_little && attempt_bytes < enough) {
+    const Result<bool> completed = completes(options, attempt_bytes);
+    if (!completed.ok()) return completed.status();
+    (*completed ? enough : too_little) = attempt_bytes;
+    tell(done += (1 - done) * kFirstReplayShare);
+    attempt_bytes = too_little + (enough - too_little) / 2 / step * step;
+  }
+  return std::optional<size_t>(enough);
+}
+
+class Workers {
+ public:
+  Workers(const Tuner& tuner, const std::vector<Setting>& settings)
+      : tuner_(tuner),
+        settings_(settings),
+        progress_(settings.size()),
+        results_(settings.size(), Status()) {}
+
+  Status run(size_t worker_count, const Tuner::Tell& tell) {
+    std::vector<std::thread> threads;
+    Status refused;
+    while (threads.size() < worker_count && refused.ok()) {
+      Result<std::thread> started = start_thread([this] { work(); });
+      if (started.ok()) {
+        threads.push_back(*std::move(started));
+      } else {
+        refused = started.status();
+      }
+    }
+    if (threads.empty()) return refused;  // fewer than wanted are enough
+    while (const std::optional<double> share = progress_.wait()) {
+      if (tell) tell(*share);
+    }
+    for (std::thread& thread : threads) thread.join();
+    if (tell) tell(1);
+    return {};
+  }
+
+  std::vector<Result<Trial>>& results() { return results_; }
+
+ private:
+  // Each worker writes to the places of the tasks it took, and run() reads after joining it.
+  void work() {
+    for (size_t task = progress_.take(); task < settings_.size(); task = progress_.take()) {
+      results_[task] = tuner_.attempt(
+          settings_[task], [this, task](double share) { progress_.set_share(task, share); });
+      progress_.finish(task);
+    }
+  }
+
+  const Tuner& tuner_;
+  const std::vector<Setting>& settings_;
+  Progress progress_;
+  std::vector<Result<Trial>> results_;
+};
+
+// Of those that complete and are admitted.
+template <typename Admits>
+std::optional<size_t> best_where(const std::vector<Trial>& trials, Admits admits) {
+  const auto rank = [](const Trial& trial) {
+    return std::tuple(trial.peak_reserved_bytes, trial.driver_us, trial.setting.conf.size());
+  };
+  std::optional<size_t> best;
+  for (size_t i = 0; i < trials.size(); ++i) {
+    if (!trials[i].completes() || !admits(trials[i])) continue;
+    if (!best || rank(trials[i]) < rank(trials[*best])) best = i;
+  }
+  return best;
+}
+
+}  // namespace
+
+Result<TuneResult> tune(const Snapshot& snapshot, const Allocations& allocations,
+                        const TuneOptions& options) {
+  const bool is_capped = options.cap_bytes.value_or(SIZE_MAX) < options.capacity_bytes;
+  const std::vector<Setting> settings =
+      sensible_settings({.recorded = options.recorded, .is_capped = is_capped});
+  const size_t wanted =
+      options.worker_count > 0 ? options.worker_count : std::thread::hardware_concurrency();
+  const Tuner tuner(snapshot, allocations, options);
+  Workers workers(tuner, settings);
+  Status ran = workers.run(std::clamp<size_t>(wanted, 1, settings.size()), options.progress);
+  if (!ran.ok()) return ran;
+
+  TuneResult result;
+  for (Result<Trial>& trial : workers.results()) {
+    if (!trial.ok()) return trial.status();
+    result.lower_bound_bytes = std::max(result.lower_bound_bytes, trial->peak_requested_bytes);
+    result.trials.push_back(*std::move(trial));
+  }
+  result.origin = origin_of(options.recorded);
+  result.best = best_of(result.trials, result.origin);
+  result.paged = paged_of(result.trials);
+  return result;
+}
+
+std::optional<size_t> best_of(const std::vector<Trial>& trials, Origin origin) {
+  return best_where(trials, [&](const Trial& trial) { return can_be_set(trial.setting, origin); });
+}
+
+std::optional<size_t> paged_of(const std::vector<Trial>& trials) {
+  const auto is_paged = [](const Trial& trial) {
+    return trial.setting.options.engine == EngineKind::kPaged;
+  };
+  const auto is_default = [&](const Trial& trial) {
+    return is_paged(trial) && trial.setting.conf.empty();
+  };
+  const std::optional<size_t> by_default = best_where(trials, is_default);
+  return by_default ? by_default : best_where(trials, is_paged);
+}
+
+size_t capacity_step_bytes(size_t enough_bytes) {
+  constexpr size_t kFinest = 2 * kMiB;
+  constexpr size_t kCoarsest = 64 * kMiB;
+  return std::clamp(enough_bytes / 256 / kFinest * kFinest, kFinest, kCoarsest);
+}
+
+}  // namespace ashlar

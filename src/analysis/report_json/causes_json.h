@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The viewer's causes.json: the results of `ashlar report` and `ashlar tune` in one object.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "analysis/recording.h"
+#include "ashlar/status.h"
+
+namespace ashlar {
+
+// Returns JSON text with the keys of `ashlar report --json` and `ashlar tune --json`, and takes as
+// long as both commands. `is_wanted` is polled from several threads; if it returns false, the
+// result is kTimeout. Other errors are those of make_report() and tune(). REQUIRES:
+// recording.has_history().
+Result<std::string> causes_json(const DeviceRecording& recording,
+                                const std::function<bool()>& is_wanted);
+
+}  // namespace ashlar

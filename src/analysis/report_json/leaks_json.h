@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What `ashlar leaks` answers to programs.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "analysis/leaks.h"
+#include "analysis/recording.h"
+
+namespace ashlar {
+
+nlohmann::ordered_json leaks_json(const DeviceRecording& run, const Leaks& leaks);
+
+}  // namespace ashlar

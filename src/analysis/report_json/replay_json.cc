@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The settings, then the answer.
+#include "analysis/report_json/replay_json.h"
+
+#include <nlohmann/json.hpp>
+
+#include "analysis/settings.h"
+#include "ashlar/device_call.h"
+#include "config/allocator_options.h"
+
+namespace ashlar {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json act_as_json(const std::optional<SegmentAct>& act) {
+  return act ? Json(describe(*act)) : Json();
+}
+
+Json fidelity_as_json(const std::optional<Fidelity>& fidelity) {
+  if (!fidelity) return {};
+  Json divergence;
+  if (const auto& first = fidelity->first_divergence) {
+    divergence = {{"index", first->index},
+                  {"recorded", act_as_json(first->recorded)},
+                  {"replayed", act_as_json(first->replayed)}};
+  }
+  return {{"recorded", fidelity->recorded},
+          {"matched", fidelity->matched},
+          {"first_divergence", divergence}};
+}
+
+Json driver_as_json(const ReplayResult& result) {
+  Json calls = Json::object();
+  for (size_t i = 0; i < kDeviceCallCount; ++i) {
+    const auto call = static_cast<DeviceCall>(i);
+    if (result.driver.count_of(call) == 0) continue;
+    calls[std::string(name(call))] = result.driver.count_of(call);
+  }
+  const double modelled_us = static_cast<double>(result.driver.total_ns) / 1000;
+  return {{"calls", calls},
+          {"modelled_us", modelled_us},
+          {"share_of_run", result.recorded_us ? Json(modelled_us / *result.recorded_us) : Json()}};
+}
+
+}  // namespace
+
+Result<ReplayOptions> replay_options(const ReplaySettings& asked,
+                                     const DeviceRecording& recording) {
+  ReplayOptions options;
+  options.device = recording.device();
+  options.recorded = recording.options();
+  options.allocator = recording.options();
+  options.capacity_bytes = assumed_capacity_bytes(recording.snapshot(), recording.device());
+  if (asked.conf) {
+    const Result<Setting> setting = setting_of(*asked.conf, recording.options());
+    if (!setting.ok()) return setting.status();
+    options.allocator = setting->options;
+  }
+  if (asked.engine) {
+    Result<AllocatorOptions> parsed = parse_allocator_options("engine:" + *asked.engine);
+    if (!parsed.ok()) return parsed.status();
+    options.allocator.engine = parsed->engine;
+  }
+  return options;
+}
+
+Json replay_json(const Replayed& replayed) {
+  const ReplayResult& result = replayed.result;
+  const AllocatorStats& stats = result.stats;
+  Json ooms = Json::array();
+  for (const ReplayedOom& oom : result.ooms) {
+    ooms.push_back({{"entry", oom.entry ? Json(*oom.entry) : Json()},
+                    {"was_recorded", oom.was_recorded},
+                    {"message", oom.message}});
+  }
+  return {
+      {"file", replayed.recording.name()},
+      {"engine", engine_of(replayed.options.allocator)},
+      {"conf", conf_of(replayed.options.allocator)},
+      {"device", replayed.options.device.value()},
+      {"capacity_bytes", replayed.options.capacity_bytes},
+      {"events", result.event_count},
+      {"allocs", result.alloc_count},
+      {"frees", result.free_count},
+      {"peak_requested_bytes", stats.requested_bytes.all.peak},
+      {"peak_allocated_bytes", stats.allocated_bytes.all.peak},
+      {"peak_active_bytes", stats.active_bytes.all.peak},
+      {"peak_reserved_bytes", stats.reserved_bytes.all.peak},
+      {"retries", stats.alloc_retries},
+      {"ooms", result.ooms.size()},
+      {"oom_entries", ooms},
+      {"driver", driver_as_json(result)},
+      {"fidelity", fidelity_as_json(result.fidelity)},
+      {"seconds", replayed.seconds},
+  };
+}
+
+}  // namespace ashlar

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Nothing is shortened: whoever asks has room.
+#include "analysis/report_json/stack_json.h"
+
+#include <nlohmann/json.hpp>
+
+namespace ashlar {
+
+nlohmann::ordered_json stack_json(const std::vector<const Frame*>& frames) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const Frame* frame : frames) {
+    list.push_back({{"name", frame->name}, {"filename", frame->filename}, {"line", frame->line}});
+  }
+  return list;
+}
+
+}  // namespace ashlar

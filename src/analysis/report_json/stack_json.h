@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Stacks as programs read them.
+#pragma once
+
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "ashlar/snapshot.h"
+
+namespace ashlar {
+
+// [{"name", "filename", "line"}, …], the innermost first, with paths in full.
+nlohmann::ordered_json stack_json(const std::vector<const Frame*>& frames);
+
+}  // namespace ashlar

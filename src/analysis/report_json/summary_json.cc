@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Figures that the timeline has already.
+#include "analysis/report_json/summary_json.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+#include "analysis/settings.h"
+
+namespace ashlar {
+
+nlohmann::ordered_json summary_json(const DeviceRecording& run) {
+  using Json = nlohmann::ordered_json;
+  const std::vector<TraceEntry>& trace = run.trace();
+  const std::optional<double> seconds = run.seconds();
+  const auto ooms = std::count_if(trace.begin(), trace.end(), [](const TraceEntry& entry) {
+    return entry.action == TraceAction::kOom;
+  });
+  return {{"file", run.name()},
+          {"device", run.device().value()},
+          {"engine", engine_of(run.options())},
+          {"conf", conf_of(run.options())},
+          {"entries", trace.size()},
+          {"seconds", seconds ? Json(*seconds) : Json()},
+          {"allocations", run.allocations().all.size()},
+          {"peak_requested_bytes", run.timeline().requested.bytes},
+          {"peak_reserved_bytes", run.timeline().reserved.bytes},
+          {"live_bytes_at_begin", run.timeline().before.live_bytes},
+          {"live_bytes_at_end", run.timeline().at_end().live_bytes},
+          {"ooms", ooms},
+          {"ignored_settings", run.recording().ignored_settings()}};
+}
+
+}  // namespace ashlar

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// open, write and close, with their errors.
+#include "format/file_sink.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/text.h"
+
+namespace ashlar {
+namespace {
+
+constexpr mode_t kReadableByAll = 0666;  // less what the umask takes away
+
+Status failure(std::string_view call, const std::string& path) {
+  const int code = errno;
+  return Status::device_fault(call, code, text(path, ": ", std::strerror(code)));
+}
+
+}  // namespace
+
+Result<FileSink> FileSink::open(const std::string& path) {
+  if (path == "-") return FileSink("standard output", UniqueFd());
+  UniqueFd own(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kReadableByAll));
+  if (!own.valid()) return failure("open", path);
+  return FileSink(path, std::move(own));
+}
+
+Status FileSink::write(std::string_view bytes) {
+  const int descriptor = own_.valid() ? own_.get() : STDOUT_FILENO;
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return failure("write", path_);
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+  return {};
+}
+
+Status FileSink::close() {
+  if (own_.valid() && ::close(own_.release()) != 0) return failure("close", path_);
+  return {};
+}
+
+}  // namespace ashlar

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The gap between reserved and requested, explained to the byte.
+#include "analysis/gap_causes.h"
+
+#include <gtest/gtest.h>
+
+namespace ashlar {
+namespace {
+
+SnapshotSegment segment_of(std::vector<SnapshotBlock> blocks) {
+  SnapshotSegment segment;
+  segment.is_large = true;
+  segment.blocks = std::move(blocks);
+  for (const SnapshotBlock& block : segment.blocks) {
+    segment.total_bytes += block.bytes;
+    if (block.state != SnapshotBlockState::kInactive) segment.active_bytes += block.bytes;
+  }
+  return segment;
+}
+
+SnapshotBlock used(size_t bytes, size_t requested) {
+  return {{}, bytes, requested, SnapshotBlockState::kAllocated, {}};
+}
+SnapshotBlock unused(size_t bytes) { return {{}, bytes, 7, SnapshotBlockState::kInactive, {}}; }
+
+constexpr Demand kDemand{StreamId(0), true, {}};
+
+TEST(CausesTest, EveryByteIsCountedOnce) {
+  SnapshotSegment elsewhere = segment_of({unused(1 << 20)});
+  elsewhere.stream = StreamId(5);
+  SnapshotSegment pooled = segment_of({used(512, 512), unused(1024)});
+  pooled.pool = {1, 0};
+  SnapshotSegment small = segment_of({used(1024, 1000), unused(2048)});
+  small.is_large = false;
+  SnapshotBlock pending = used(4096, 4000);
+  pending.state = SnapshotBlockState::kPendingFree;
+  const std::vector<SnapshotSegment> segments = {
+      segment_of({used(1 << 20, 1000000), unused(100000)}),
+      segment_of({unused(300000)}),
+      segment_of({pending}),
+      elsewhere,
+      pooled,
+      small};
+  const Causes causes = explain_gap(segments, kDemand);
+  EXPECT_EQ(causes.requested_bytes, 1000000U + 512 + 1000 + 4000);
+  EXPECT_EQ(causes.rounding, (1U << 20) - 1000000 + 24 + 96);
+  EXPECT_EQ(causes.beside_live, 100000U);
+  EXPECT_EQ(causes.unused, 300000U);
+  EXPECT_EQ(causes.other_stream, 1U << 20);
+  EXPECT_EQ(causes.other_pool, 1024U);
+  EXPECT_EQ(causes.other_size, 2048U);
+  size_t total = 0;
+  for (const SnapshotSegment& segment : segments) total += segment.total_bytes;
+  EXPECT_EQ(causes.reserved_bytes(), total);
+}
+
+TEST(CausesTest, NothingHasNoCause) { EXPECT_EQ(explain_gap({}, kDemand).reserved_bytes(), 0U); }
+
+TEST(DemandTest, IsWhatTheEntryAsksFor) {
+  TraceEntry entry;
+  entry.stream = StreamId(7);
+  entry.pool = {1, 0};
+  entry.bytes = (size_t{1} << 20) + 1;
+  const Demand demand = demand_at(entry);
+  SnapshotSegment segment;
+  segment.stream = StreamId(7);
+  segment.pool = {1, 0};
+  segment.is_large = true;
+  EXPECT_TRUE(can_serve(segment, demand));
+  entry.bytes = size_t{1} << 20;
+  EXPECT_FALSE(can_serve(segment, demand_at(entry))) << "a small block";
+  segment.pool = {};
+  EXPECT_FALSE(can_serve(segment, demand));
+  segment.pool = {1, 0};
+  segment.stream = {};
+  EXPECT_FALSE(can_serve(segment, demand));
+}
+
+}  // namespace
+}  // namespace ashlar

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which devices a recording has, which one is selected, and what is computed on opening it.
+#include "analysis/recording.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "unit/analysis/trace_builder.h"
+
+namespace ashlar {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+SnapshotSegment segment_on(uint64_t device) {
+  SnapshotSegment segment;
+  segment.device = DeviceIndex(device);
+  return segment;
+}
+
+SnapshotExtent extent_on(uint64_t device) {
+  SnapshotExtent extent;
+  extent.device = DeviceIndex(device);
+  return extent;
+}
+
+TEST(DevicesInTest, ListsTracesSegmentsAndExtentsInOrder) {
+  Snapshot snapshot;
+  snapshot.device_traces = {{}, {{}, {}}, {}, {{}}};
+  snapshot.segments = {segment_on(7), segment_on(0), segment_on(1)};
+  snapshot.extents = {extent_on(5), extent_on(7)};
+  EXPECT_THAT(devices_in(snapshot), ElementsAre(DeviceIndex(0), DeviceIndex(1), DeviceIndex(3),
+                                                DeviceIndex(5), DeviceIndex(7)));
+}
+
+TEST(DevicesInTest, TakesAnEmptySnapshotForDeviceZero) {
+  Snapshot snapshot;
+  EXPECT_THAT(devices_in(snapshot), ElementsAre(DeviceIndex(0)));
+  snapshot.device_traces.resize(4);
+  EXPECT_THAT(devices_in(snapshot), ElementsAre(DeviceIndex(0)));
+}
+
+TEST(DevicesInTest, IgnoresIndexesThatNoFileMayContain) {
+  Snapshot snapshot;
+  snapshot.segments = {segment_on(kMostDevices - 1), segment_on(kMostDevices),
+                       segment_on(UINT64_MAX)};
+  EXPECT_THAT(devices_in(snapshot), ElementsAre(DeviceIndex(kMostDevices - 1)));
+}
+
+TEST(RecordingTest, SelectsTheLongestTraceByDefault) {
+  Snapshot snapshot;
+  EXPECT_EQ(Recording::create("run", snapshot)->default_device(), DeviceIndex(0));
+  snapshot.extents = {extent_on(2)};
+  EXPECT_EQ(Recording::create("run", snapshot)->default_device(), DeviceIndex(2));
+  snapshot.segments = {segment_on(3), segment_on(1)};
+  EXPECT_EQ(Recording::create("run", snapshot)->default_device(), DeviceIndex(3));
+  snapshot.device_traces = {{{}}, {{}, {}}, {}};
+  EXPECT_EQ(Recording::create("run", snapshot)->default_device(), DeviceIndex(1));
+}
+
+TEST(RecordingTest, DefaultDeviceCanAlwaysBeSelected) {
+  Snapshot snapshot;
+  snapshot.extents = {extent_on(6)};
+  const Result<DeviceRecording> selected =
+      select_device(Recording::create("run", snapshot), std::nullopt);
+  ASSERT_TRUE(selected.ok()) << selected.status().message();
+  EXPECT_EQ(selected->device(), DeviceIndex(6));
+  EXPECT_FALSE(selected->has_history());
+}
+
+TEST(RecordingTest, NamesTheDevicesItHasWhenAskedForAnother) {
+  Snapshot snapshot;
+  snapshot.device_traces = {{{}}, {}, {{}}};
+  const Result<DeviceRecording> selected = select_device(Recording::create("run", snapshot), 1);
+  ASSERT_TRUE(selected.status().is(StatusKind::kInvalidArgument));
+  EXPECT_EQ(selected.status().message(), "the file has no data of device 1 (expected one of 0, 2)");
+}
+
+TEST(RecordingTest, FailsToOpenAFileThatDoesNotExist) {
+  const Result<std::shared_ptr<const Recording>> opened =
+      Recording::open("/nonexistent/run.pickle");
+  ASSERT_TRUE(opened.status().is(StatusKind::kFormat));
+  EXPECT_THAT(opened.status().message(), HasSubstr("/nonexistent/run.pickle: "));
+}
+
+TEST(RecordingTest, RequiresAHistoryForReplay) {
+  TraceBuilder trace;
+  EXPECT_TRUE(require_history(*select_device(Recording::create("run", trace.snapshot()), 0))
+                  .is(StatusKind::kFormat));
+  trace.alloc(512, 100);
+  EXPECT_TRUE(require_history(*select_device(Recording::create("run", trace.snapshot()), 0)).ok());
+}
+
+TEST(RecordingTest, KeepsTheTraceOfADeviceWithoutHistoryEmpty) {
+  TraceBuilder trace;
+  trace.ends_with(4096, 512, SnapshotBlockState::kAllocated);
+  const Result<DeviceRecording> run = select_device(Recording::create("run", trace.snapshot()), 0);
+  ASSERT_TRUE(run.ok());
+  EXPECT_THAT(run->trace(), IsEmpty());
+  EXPECT_EQ(run->allocations().all.size(), 1U);
+  EXPECT_EQ(run->timeline().before.live_bytes, 512U);
+}
+
+TEST(RecordingTest, InfersThePoolsOfEveryDevice) {
+  TraceBuilder trace;
+  trace.alloc(4096, 512).ends_with(4096, 512, SnapshotBlockState::kAllocated);
+  Snapshot snapshot = trace.snapshot();
+  snapshot.segments[0].pool = {0, 7};
+  snapshot.segments.push_back(snapshot.segments[0]);
+  snapshot.segments[1].device = DeviceIndex(1);
+  snapshot.device_traces.push_back(snapshot.device_traces[0]);
+  const auto recording = Recording::create("run", snapshot);
+  for (const std::vector<TraceEntry>& each : recording->snapshot().device_traces) {
+    EXPECT_EQ(each[0].pool, (PoolId{0, 7}));
+  }
+}
+
+TEST(RecordingConcurrencyTest, ComputesTheTimelineOnce) {
+  TraceBuilder trace;
+  trace.alloc(512, 100).free(512, 100);
+  const Result<DeviceRecording> run = select_device(Recording::create("run", trace.snapshot()), 0);
+  ASSERT_TRUE(run.ok());
+  const Timeline* seen[2] = {};
+  std::thread other([&] { seen[0] = &run->timeline(); });
+  seen[1] = &run->timeline();
+  other.join();
+  EXPECT_EQ(seen[0], seen[1]);
+  EXPECT_EQ(run->timeline().requested.bytes, 100U);
+}
+
+}  // namespace
+}  // namespace ashlar

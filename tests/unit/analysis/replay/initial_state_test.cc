@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What was there before a trace that lost its beginning.
+#include "analysis/replay/initial_state.h"
+
+#include <gtest/gtest.h>
+
+#include "unit/analysis/trace_builder.h"
+
+namespace ashlar {
+namespace {
+
+constexpr size_t kMiB = size_t{1} << 20;
+constexpr DeviceIndex kDevice{0};
+
+StartingState start_of(const Snapshot& snapshot) {
+  AllocatorOptions options;
+  options.engine = EngineKind::kClassic;
+  return rebuild_start(snapshot, kDevice, find_allocations(snapshot, kDevice),
+                       RecordedSizes(options));
+}
+
+SnapshotSegment large_segment(uint64_t address, size_t bytes) {
+  SnapshotSegment segment;
+  segment.address = DeviceAddress(address);
+  segment.total_bytes = bytes;
+  segment.is_large = true;
+  return segment;
+}
+
+TEST(StartingStateTest, AWholeTraceBeginsWithNothing) {
+  TraceBuilder trace;
+  trace.act(TraceAction::kSegmentAlloc, 4096, 20 * kMiB).alloc(4096, 2 * kMiB);
+  SnapshotSegment segment = large_segment(4096, 20 * kMiB);
+  segment.blocks = {
+      {DeviceAddress(4096), 2 * kMiB, 2 * kMiB, SnapshotBlockState::kAllocated, {}},
+      {DeviceAddress(4096 + 2 * kMiB), 18 * kMiB, 0, SnapshotBlockState::kInactive, {}}};
+  trace.snapshot().segments = {segment};
+  const StartingState start = start_of(trace.snapshot());
+  EXPECT_TRUE(start.segments.empty());
+}
+
+TEST(StartingStateTest, WhatWasFreedMeanwhileIsPutBack) {
+  TraceBuilder trace;
+  trace.free(4096, 3 * kMiB).act(TraceAction::kSegmentFree, 4096, 20 * kMiB);
+  const StartingState start = start_of(trace.snapshot());
+  ASSERT_EQ(start.segments.size(), 1U);
+  const SnapshotSegment& segment = start.segments[0];
+  EXPECT_TRUE(segment.is_large);
+  ASSERT_EQ(segment.blocks.size(), 2U);
+  EXPECT_EQ(segment.blocks[0].bytes, 3 * kMiB);
+  EXPECT_EQ(segment.blocks[0].state, SnapshotBlockState::kAllocated);
+  EXPECT_EQ(segment.blocks[1].bytes, 17 * kMiB);
+  EXPECT_EQ(start.allocations, std::vector<uint32_t>{0});
+}
+
+TEST(StartingStateTest, ALargeBlockKeepsWhatIsTooLittleToSplitOff) {
+  TraceBuilder trace;
+  trace.free(4096, 20 * kMiB - 1000).act(TraceAction::kSegmentFree, 4096, 20 * kMiB);
+  const StartingState start = start_of(trace.snapshot());
+  ASSERT_EQ(start.segments[0].blocks.size(), 1U);
+  EXPECT_EQ(start.segments[0].blocks[0].bytes, 20 * kMiB);
+}
+
+TEST(StartingStateTest, WhatIsStillThereHasTheSizeItHas) {
+  TraceBuilder trace;
+  SnapshotSegment segment = large_segment(4096, 20 * kMiB);
+  segment.blocks = {
+      {DeviceAddress(4096), 12 * kMiB, 11 * kMiB, SnapshotBlockState::kAllocated, {}},
+      {DeviceAddress(4096 + 12 * kMiB), 8 * kMiB, 0, SnapshotBlockState::kInactive, {}}};
+  trace.snapshot().segments = {segment};
+  trace.alloc(4096 + 12 * kMiB, 8 * kMiB).free(4096 + 12 * kMiB, 8 * kMiB);
+  const StartingState start = start_of(trace.snapshot());
+  ASSERT_EQ(start.segments[0].blocks.size(), 2U);
+  EXPECT_EQ(start.segments[0].blocks[0].bytes, 12 * kMiB);
+  EXPECT_EQ(start.segments[0].blocks[1].state, SnapshotBlockState::kInactive);
+}
+
+TEST(StartingStateTest, ExpandableSegmentsAreCountedOnly) {
+  TraceBuilder trace;
+  SnapshotSegment segment = large_segment(4096, 60 * kMiB);
+  segment.is_expandable = true;
+  trace.snapshot().segments = {segment};
+  trace.act(TraceAction::kSegmentMap, 4096, 20 * kMiB);
+  const StartingState start = start_of(trace.snapshot());
+  EXPECT_EQ(start.expandable_bytes, 40 * kMiB);
+}
+
+// Nothing of this may end up as a block of no bytes, which no engine would take.
+TEST(StartingStateTest, BlocksAndSegmentsOfNoBytesAreLeftOut) {
+  TraceBuilder trace;
+  trace.free(4096, 0).free(4096 + kMiB, 2 * kMiB).free(4096 + kMiB, 3 * kMiB);
+  SnapshotSegment segment = large_segment(4096, 20 * kMiB);
+  segment.blocks = {{DeviceAddress(4096 + 8 * kMiB), 0, 100, SnapshotBlockState::kAllocated, {}}};
+  trace.snapshot().segments = {segment, large_segment(40 * kMiB, 0)};
+  const StartingState start = start_of(trace.snapshot());
+  ASSERT_EQ(start.segments.size(), 1U);
+  ASSERT_EQ(start.allocations.size(), 2U) << "of two at one address the first was there";
+  size_t bytes = 0;
+  for (const SnapshotBlock& block : start.segments[0].blocks) {
+    EXPECT_GT(block.bytes, 0U) << block.address.value();
+    bytes += block.bytes;
+  }
+  EXPECT_EQ(bytes, 20 * kMiB);
+  EXPECT_EQ(start.segments[0].blocks[1].bytes, 2 * kMiB);
+}
+
+TEST(StartingStateTest, ABlockIsNeverLargerThanItsSegment) {
+  TraceBuilder trace;
+  trace.free(4096, SIZE_MAX).act(TraceAction::kSegmentFree, 4096, 20 * kMiB);
+  const StartingState start = start_of(trace.snapshot());
+  ASSERT_EQ(start.segments[0].blocks.size(), 1U);
+  EXPECT_EQ(start.segments[0].blocks[0].bytes, 20 * kMiB);
+}
+
+}  // namespace
+}  // namespace ashlar

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Failures explained, on traces small enough to know the answer.
+#include "analysis/replay/oom.h"
+
+#include <gtest/gtest.h>
+
+#include "base/units.h"
+#include "unit/analysis/trace_builder.h"
+
+namespace ashlar {
+namespace {
+
+constexpr DeviceIndex kDevice{0};
+constexpr uint64_t kFirst = 0x7f0000000000;
+constexpr uint64_t kSecond = kFirst + 100 * kMiB;
+constexpr uint64_t kThird = kFirst + 200 * kMiB;
+constexpr uint64_t kPlenty = 100 * kGiB;
+
+// Two segments of 40 MiB, of which one ends up with a hole of 20 MiB and the other with one of 19.
+class OomTest : public testing::Test {
+ protected:
+  OomTest() {
+    trace_.act(TraceAction::kSegmentAlloc, kFirst, 40 * kMiB).alloc(kFirst, 40 * kMiB);
+    trace_.act(TraceAction::kSegmentAlloc, kSecond, 40 * kMiB).alloc(kSecond, 40 * kMiB);
+    trace_.free(kFirst, 40 * kMiB).free(kSecond, 40 * kMiB);
+    trace_.alloc(kFirst, 20 * kMiB).from(3);
+    trace_.alloc(kSecond, 21 * kMiB).from(4);
+    question_.replaying.recorded.engine = EngineKind::kClassic;
+    question_.replaying.recorded.pytorch_compatible = true;
+    question_.replaying.capacity_bytes = 8 * kGiB;
+  }
+
+  void fail_to_get(size_t bytes, size_t device_free_bytes) {
+    trace_.act(TraceAction::kOom, device_free_bytes, bytes).from(5);
+  }
+
+  std::optional<OomReport> explained() {
+    const Allocations allocations = find_allocations(trace_.snapshot(), kDevice);
+    Result<std::optional<OomReport>> report =
+        explain_oom(trace_.snapshot(), allocations, question_);
+    EXPECT_TRUE(report.ok()) << report.status().to_string();
+    return report.ok() ? *std::move(report) : std::nullopt;
+  }
+
+  static bool fits(const OomReport& report, const std::string& conf) {
+    for (const Trial& trial : report.settings.trials) {
+      if (trial.setting.conf == conf) return trial.completes();
+    }
+    ADD_FAILURE() << "no setting " << conf;
+    return false;
+  }
+
+  TraceBuilder trace_;
+  OomQuestion question_;
+};
+
+TEST_F(OomTest, ARecordedFailureIsExplained) {
+  fail_to_get(30 * kMiB, kPlenty);
+  const std::optional<OomReport> report = explained();
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->entry, 10U);
+  EXPECT_TRUE(report->was_recorded);
+  EXPECT_FALSE(report->requested_bytes);
+  EXPECT_EQ(report->rounded_bytes, 30 * kMiB);
+  EXPECT_EQ(report->segment_bytes, 30 * kMiB);
+  EXPECT_EQ(report->device_free_bytes, kPlenty);
+  EXPECT_EQ(report->stack, StackId(5));
+  ASSERT_TRUE(report->state);
+  EXPECT_EQ(report->state->reserved_bytes, 80 * kMiB);
+  EXPECT_EQ(report->state->allocated_bytes, 41 * kMiB);
+  EXPECT_EQ(report->state->free_bytes, 39 * kMiB);
+  EXPECT_EQ(report->state->usable_free_bytes, 39 * kMiB);
+  EXPECT_EQ(report->state->largest_usable_hole_bytes, 20 * kMiB);
+}
+
+TEST_F(OomTest, ThoseWhoPinAreNamedWithTheirStackAndAge) {
+  fail_to_get(30 * kMiB, kPlenty);
+  const std::optional<OomReport> report = explained();
+  ASSERT_TRUE(report && report->state);
+  ASSERT_EQ(report->state->pinned.size(), 2U);
+  const PinnedSegment& most = report->state->pinned[0];
+  EXPECT_EQ(most.total_bytes, 40 * kMiB);
+  EXPECT_EQ(most.free_bytes, 20 * kMiB);
+  EXPECT_TRUE(most.is_usable);
+  ASSERT_EQ(most.largest.size(), 1U);
+  EXPECT_EQ(most.largest[0].bytes, 20 * kMiB);
+  EXPECT_EQ(most.largest[0].stack, StackId(3));
+  EXPECT_EQ(most.largest[0].made, 8U);
+  EXPECT_EQ(most.largest[0].age_us, 2);
+  EXPECT_EQ(report->state->pinned[1].largest[0].stack, StackId(4));
+}
+
+TEST_F(OomTest, TheLimitLiesBetweenWhatWasHeldAndWhatWasRefused) {
+  fail_to_get(30 * kMiB, kPlenty);
+  const std::optional<OomReport> report = explained();
+  ASSERT_TRUE(report);
+  EXPECT_TRUE(report->limit.is_inferred());
+  EXPECT_EQ(report->limit.at_least_bytes, 80 * kMiB);
+  EXPECT_EQ(report->limit.below_bytes, 110 * kMiB);
+}
+
+TEST_F(OomTest, AFullDeviceSaysHowMuchMoreThereWas) {
+  fail_to_get(30 * kMiB, 5 * kMiB);
+  const std::optional<OomReport> report = explained();
+  ASSERT_TRUE(report);
+  EXPECT_TRUE(report->limit.is_of_device);
+  EXPECT_EQ(report->limit.at_least_bytes, 85 * kMiB);
+  ASSERT_TRUE(report->state);
+  EXPECT_EQ(report->state->free_bytes, 39 * kMiB);
+  EXPECT_EQ(report->limit.below_bytes, 110 * kMiB);
+}
+
+TEST_F(OomTest, ALimitThatWasRaisedLaterIsTakenAsItWasAtTheFailure) {
+  fail_to_get(30 * kMiB, kPlenty);
+  trace_.act(TraceAction::kSegmentAlloc, kThird, 100 * kMiB).alloc(kThird, 100 * kMiB);
+  const std::optional<OomReport> report = explained();
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->limit.at_least_bytes, 80 * kMiB);
+  EXPECT_EQ(report->limit.below_bytes, 110 * kMiB);
+  EXPECT_EQ(report->entry, 10U);
+}
+
+TEST_F(OomTest, SettingsThatFitAreProvenUnderTheSameLimit) {
+  fail_to_get(30 * kMiB, kPlenty);
+  const std::optional<OomReport> report = explained();
+  ASSERT_TRUE(report);
+  EXPECT_FALSE(fits(*report, ""));
+  EXPECT_TRUE(fits(*report, "expandable_segments:True"));
+}
+
+TEST_F(OomTest, AFailureUnderAGivenLimitIsExplainedToo) {
+  const size_t asked = 30 * kMiB - 100;
+  trace_.act(TraceAction::kSegmentAlloc, kThird, 30 * kMiB).alloc(kThird, asked);
+  question_.is_limit_given = true;
+  question_.replaying.cap_bytes = 100 * kMiB;
+  const std::optional<OomReport> report = explained();
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->entry, 11U);
+  EXPECT_FALSE(report->was_recorded);
+  EXPECT_EQ(report->requested_bytes, asked);
+  EXPECT_EQ(report->rounded_bytes, 30 * kMiB);
+  EXPECT_FALSE(report->limit.is_inferred());
+  EXPECT_EQ(report->limit.at_least_bytes, 100 * kMiB);
+  EXPECT_EQ(report->device_free_bytes, 8 * kGiB - 80 * kMiB);
+}
+
+TEST_F(OomTest, WithoutAFailureThereIsNothingToExplain) {
+  EXPECT_FALSE(explained());
+  question_.is_limit_given = true;
+  question_.replaying.cap_bytes = 90 * kMiB;
+  EXPECT_FALSE(explained());
+  fail_to_get(30 * kMiB, kPlenty);
+  question_.replaying.cap_bytes = kGiB;
+  EXPECT_FALSE(explained());
+}
+
+// The file says that 10 MiB were refused, though there are holes for it.
+TEST_F(OomTest, AFailureThatTheReplayDoesNotHaveIsToldWithoutAState) {
+  fail_to_get(10 * kMiB, kPlenty);
+  const std::optional<OomReport> report = explained();
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->entry, 10U);
+  EXPECT_EQ(report->rounded_bytes, 10 * kMiB);
+  EXPECT_FALSE(report->state);
+}
+
+}  // namespace
+}  // namespace ashlar

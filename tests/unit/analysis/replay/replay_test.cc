@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Replays of traces that are not whole, small enough to know the answer; whole ones are
+// tests/golden/replay_golden_test.cc's.
+#include "analysis/replay/replay.h"
+
+#include <gtest/gtest.h>
+
+#include "base/units.h"
+#include "unit/analysis/trace_builder.h"
+
+namespace ashlar {
+namespace {
+
+constexpr uint64_t kBase = 0x7f0000000000;
+
+class ReplayTest : public testing::Test {
+ protected:
+  ReplayTest() {
+    options_.recorded.engine = EngineKind::kClassic;
+    options_.recorded.pytorch_compatible = true;
+    options_.allocator = options_.recorded;
+    options_.capacity_bytes = 8 * kGiB;
+  }
+
+  ReplayResult replayed() {
+    const Allocations allocations = find_allocations(trace_.snapshot(), options_.device);
+    Result<ReplayResult> result = replay(trace_.snapshot(), allocations, options_);
+    EXPECT_TRUE(result.ok()) << result.status().to_string();
+    return result.ok() ? *std::move(result) : ReplayResult();
+  }
+
+  TraceBuilder trace_;
+  ReplayOptions options_;
+};
+
+// --- frees that were not recorded ----------------------------------------------------------------
+
+TEST_F(ReplayTest, ABlockWhoseAddressIsHandedOutAgainIsFreedFirst) {
+  trace_.act(TraceAction::kSegmentAlloc, kBase, 20 * kMiB).alloc(kBase, 20 * kMiB);
+  trace_.alloc(kBase, 20 * kMiB);
+  const ReplayResult result = replayed();
+  EXPECT_EQ(result.stats.reserved_bytes.all.peak, 20 * kMiB);
+  EXPECT_EQ(result.same_address_count, 2U);
+}
+
+TEST_F(ReplayTest, APendingBlockWhoseAddressIsHandedOutAgainIsPendingNoMore) {
+  trace_.act(TraceAction::kSegmentAlloc, kBase, 20 * kMiB).alloc(kBase, 20 * kMiB);
+  trace_.act(TraceAction::kFreeRequested, kBase, 20 * kMiB).act(TraceAction::kSnapshot, 0, 0);
+  trace_.alloc(kBase, 20 * kMiB);
+  const ReplayResult result = replayed();
+  EXPECT_EQ(result.stats.reserved_bytes.all.peak, 20 * kMiB);
+  EXPECT_EQ(result.same_address_count, 2U);
+}
+
+// --- runs that nobody waits for ------------------------------------------------------------------
+
+TEST_F(ReplayTest, EndsWhenNobodyWantsIt) {
+  trace_.act(TraceAction::kSegmentAlloc, kBase, 20 * kMiB).alloc(kBase, 20 * kMiB);
+  const Allocations allocations = find_allocations(trace_.snapshot(), options_.device);
+  options_.is_wanted = [] { return true; };
+  EXPECT_TRUE(replay(trace_.snapshot(), allocations, options_).ok());
+  options_.is_wanted = [] { return false; };
+  EXPECT_TRUE(replay(trace_.snapshot(), allocations, options_).status().is(StatusKind::kTimeout));
+}
+
+// --- traces that lost their beginning ------------------------------------------------------------
+
+constexpr SnapshotBlockState kLive = SnapshotBlockState::kAllocated;
+constexpr SnapshotBlockState kCached = SnapshotBlockState::kInactive;
+constexpr uint64_t kSecond = kBase + 20 * kMiB;
+constexpr uint64_t kThird = kBase + 40 * kMiB;
+
+AllocatorOptions other_settings() {
+  AllocatorOptions options;
+  options.engine = EngineKind::kClassic;
+  options.pytorch_compatible = true;
+  options.max_split_bytes = 64 * kMiB;
+  return options;
+}
+
+// What comes free in a pool is of no use outside of it.
+TEST_F(ReplayTest, WhatWasThereBeforeIsInItsPoolUnderAnySettings) {
+  trace_.ends_with(kBase, 20 * kMiB, kLive).ends_with(kThird, 20 * kMiB, kLive);
+  trace_.in_pool({0, 1}).ends_with(kSecond, 20 * kMiB, kCached).free(kSecond, 20 * kMiB);
+  trace_.in_pool({}).act(TraceAction::kSegmentAlloc, kThird, 20 * kMiB);
+  trace_.alloc(kThird, 20 * kMiB);
+  for (const AllocatorOptions& settings : {options_.recorded, other_settings()}) {
+    options_.allocator = settings;
+    const ReplayResult result = replayed();
+    EXPECT_EQ(result.reserved.front().reserved_bytes, 40 * kMiB);
+    EXPECT_EQ(result.stats.reserved_bytes.all.peak, 60 * kMiB);
+    EXPECT_EQ(result.free_count, 1U);
+  }
+}
+
+TEST_F(ReplayTest, WhatWasThereBeforeAndDoesNotFitIsAFailureLikeAnyOther) {
+  trace_.ends_with(kBase, 20 * kMiB, kLive).ends_with(kSecond, 20 * kMiB, kLive);
+  trace_.alloc(kThird, kMiB);
+  for (const bool is_cap : {false, true}) {
+    options_.capacity_bytes = is_cap ? kGiB : 30 * kMiB;
+    if (is_cap) options_.cap_bytes = 30 * kMiB;
+    for (const AllocatorOptions& settings : {options_.recorded, other_settings()}) {
+      options_.allocator = settings;
+      const ReplayResult result = replayed();
+      ASSERT_EQ(result.ooms.size(), 1U);
+      EXPECT_FALSE(result.ooms[0].entry);
+      EXPECT_EQ(result.ooms[0].bytes, 20 * kMiB);
+      EXPECT_EQ(result.alloc_count, 1U) << "the run goes on";
+    }
+  }
+}
+
+TEST_F(ReplayTest, ARunThatEndsWithItsFirstFailureDoesNotBeginIfThatIsBefore) {
+  trace_.ends_with(kBase, 20 * kMiB, kLive).ends_with(kSecond, 20 * kMiB, kLive);
+  trace_.alloc(kThird, kMiB);
+  options_.capacity_bytes = 30 * kMiB;
+  options_.stop_at_oom = true;
+  const ReplayResult result = replayed();
+  EXPECT_EQ(result.alloc_count, 0U);
+  EXPECT_EQ(result.looked_at.size(), 1U);
+}
+
+TEST_F(ReplayTest, WhatWasOnlyCachedBeforeNeedNotFit) {
+  trace_.ends_with(kBase, 20 * kMiB, kCached).ends_with(kSecond, 20 * kMiB, kLive);
+  trace_.act(TraceAction::kSnapshot, 0, 0);
+  options_.capacity_bytes = 30 * kMiB;
+  const ReplayResult result = replayed();
+  EXPECT_TRUE(result.ooms.empty());
+  EXPECT_EQ(result.reserved.front().reserved_bytes, 20 * kMiB);
+}
+
+// --- pools ---------------------------------------------------------------------------------------
+
+// Both are cached when the pool is let go; the default pool keeps its segment.
+TEST_F(ReplayTest, APoolThatIsLetGoLeavesTheOtherCachesAlone) {
+  trace_.in_pool({}).act(TraceAction::kSegmentAlloc, kBase, 20 * kMiB).alloc(kBase, 20 * kMiB);
+  trace_.free(kBase, 20 * kMiB);
+  trace_.in_pool({0, 1}).act(TraceAction::kSegmentAlloc, kSecond, 20 * kMiB);
+  trace_.alloc(kSecond, 20 * kMiB).free(kSecond, 20 * kMiB);
+  trace_.act(TraceAction::kSegmentFree, kSecond, 20 * kMiB);
+  const ReplayResult result = replayed();
+  EXPECT_EQ(result.fidelity->matched, 3U);
+  EXPECT_EQ(result.stats.reserved_bytes.all.current, 20 * kMiB);
+}
+
+TEST_F(ReplayTest, APoolThatWasUsedByTurnsIsLetGoAllTheSame) {
+  trace_.in_pool({0, 1}).act(TraceAction::kSegmentAlloc, kSecond, 20 * kMiB);
+  trace_.alloc(kSecond, 20 * kMiB).free(kSecond, 20 * kMiB);
+  trace_.in_pool({}).act(TraceAction::kSegmentAlloc, kBase, 20 * kMiB).alloc(kBase, 20 * kMiB);
+  trace_.in_pool({0, 1}).alloc(kSecond, 20 * kMiB).free(kSecond, 20 * kMiB);
+  trace_.act(TraceAction::kSegmentFree, kSecond, 20 * kMiB);
+  const ReplayResult result = replayed();
+  EXPECT_EQ(result.fidelity->matched, 3U);
+  EXPECT_EQ(result.same_address_count, 3U);
+  EXPECT_EQ(result.stats.reserved_bytes.all.current, 20 * kMiB);
+}
+
+// A hostile or lossy file: the pool gave back one segment, yet lives on in another.
+TEST_F(ReplayTest, APoolThatIsUsedAfterItWasLetGoIsAnotherOne) {
+  trace_.in_pool({1, 0}).act(TraceAction::kSegmentAlloc, kBase, 20 * kMiB);
+  trace_.alloc(kBase, 20 * kMiB);
+  trace_.act(TraceAction::kSegmentFree, kThird, 20 * kMiB);
+  trace_.alloc(kSecond, 20 * kMiB).free(kSecond, 20 * kMiB);
+  options_.look_after = 3;
+  const ReplayResult result = replayed();
+  EXPECT_EQ(result.stats.reserved_bytes.all.peak, 40 * kMiB);
+  for (const SnapshotSegment& segment : result.looked_at) {
+    EXPECT_EQ(segment.pool, (PoolId{1, 0})) << "as recorded";
+  }
+}
+
+// --- time ----------------------------------------------------------------------------------------
+
+TEST_F(ReplayTest, ATraceWithoutTimesHasNoDuration) {
+  trace_.alloc(kBase, kMiB).free(kBase, kMiB);
+  EXPECT_EQ(replayed().recorded_us, 2.0);
+  for (TraceEntry& entry : trace_.snapshot().device_traces[0]) entry.has_time = false;
+  EXPECT_FALSE(replayed().recorded_us);
+}
+
+TEST_F(ReplayTest, TimesFarApartAreADurationAllTheSame) {
+  trace_.alloc(kBase, kMiB).free(kBase, kMiB);
+  std::vector<TraceEntry>& entries = trace_.snapshot().device_traces[0];
+  entries.front().time_us = INT64_MIN;
+  entries.back().time_us = INT64_MAX;
+  EXPECT_GT(replayed().recorded_us.value_or(0), 1.8e19);
+}
+
+}  // namespace
+}  // namespace ashlar

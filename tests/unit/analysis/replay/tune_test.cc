@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Many settings side by side, and the choice among them.
+#include "analysis/replay/tune.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "analysis/replay/replay.h"
+#include "base/units.h"
+#include "unit/analysis/trace_builder.h"
+
+namespace ashlar {
+namespace {
+
+using ::testing::Contains;
+using ::testing::Each;
+using ::testing::Not;
+
+constexpr DeviceIndex kDevice{0};
+constexpr uint64_t kBase = 0x7f0000000000;
+
+AllocatorOptions pytorch_defaults() {
+  AllocatorOptions options;
+  options.engine = EngineKind::kClassic;
+  options.pytorch_compatible = true;
+  return options;
+}
+
+AllocatorOptions paged_defaults() {
+  AllocatorOptions options;
+  options.engine = EngineKind::kPaged;
+  return options;
+}
+
+std::vector<std::string> confs(const std::vector<Setting>& settings) {
+  std::vector<std::string> all;
+  all.reserve(settings.size());
+  for (const Setting& setting : settings) all.push_back(setting.conf);
+  return all;
+}
+
+TEST(SettingsTest, TheRecordedOneComesFirstAndOnlyOnce) {
+  AllocatorOptions recorded = pytorch_defaults();
+  recorded.expandable_segments = true;
+  const std::vector<Setting> settings = sensible_settings({.recorded = recorded});
+  EXPECT_EQ(settings[0].conf, "expandable_segments:True");
+  EXPECT_TRUE(settings[0].is_recorded);
+  EXPECT_EQ(settings[1].conf, "");
+  const std::vector<std::string> all = confs(settings);
+  EXPECT_EQ(std::count(all.begin(), all.end(), "expandable_segments:True"), 1);
+  for (size_t i = 1; i < settings.size(); ++i) EXPECT_FALSE(settings[i].is_recorded);
+}
+
+TEST(SettingsTest, WhatPeopleAreToldToTryIsThere) {
+  const auto all = confs(sensible_settings({.recorded = pytorch_defaults()}));
+  for (const char* conf :
+       {"", "expandable_segments:True", "max_split_size_mb:64", "max_split_size_mb:128",
+        "max_split_size_mb:256", "max_split_size_mb:512", "roundup_power2_divisions:4",
+        "roundup_power2_divisions:8", "large_segment_size_mb:64"}) {
+    EXPECT_THAT(all, Contains(conf));
+  }
+  EXPECT_THAT(all, Contains(testing::HasSubstr(":[")));
+}
+
+TEST(SettingsTest, GarbageCollectionIsTriedOnlyUnderALimit) {
+  const auto mentions_it = testing::HasSubstr("garbage_collection_threshold");
+  EXPECT_THAT(confs(sensible_settings({.recorded = pytorch_defaults()})), Each(Not(mentions_it)));
+  EXPECT_THAT(confs(sensible_settings({.recorded = pytorch_defaults(), .is_capped = true})),
+              Contains(mentions_it));
+  AllocatorOptions half = pytorch_defaults();
+  half.memory_fraction = 0.5;
+  const std::vector<Setting> settings = sensible_settings({.recorded = half});
+  EXPECT_THAT(confs(settings), Contains(mentions_it));
+  for (const Setting& setting : settings) EXPECT_EQ(setting.options.memory_fraction, 0.5);
+}
+
+TEST(SettingsTest, ASettingKeepsTheRecordedLimitUnlessItHasItsOwn) {
+  AllocatorOptions half = pytorch_defaults();
+  half.memory_fraction = 0.5;
+  half.expandable_segments = true;
+  const Result<Setting> kept = setting_of("max_split_size_mb:64", half);
+  ASSERT_TRUE(kept.ok()) << kept.status().to_string();
+  EXPECT_EQ(kept->options.memory_fraction, 0.5);
+  EXPECT_FALSE(kept->options.expandable_segments) << "the text says all but the limit";
+  EXPECT_EQ(kept->conf, "max_split_size_mb:64");
+  EXPECT_EQ(setting_of("per_process_memory_fraction:1.0", half)->options.memory_fraction, 1.0);
+  EXPECT_FALSE(setting_of("max_split_size_mb:many", half).ok());
+}
+
+TEST(SettingsTest, EveryOneOfTheClassicEngineActsAsTheRecordedRunDid) {
+  for (const bool is_compatible : {true, false}) {
+    AllocatorOptions recorded = pytorch_defaults();
+    recorded.pytorch_compatible = is_compatible;
+    for (const Setting& setting : sensible_settings({.recorded = recorded})) {
+      if (setting.options.engine != EngineKind::kClassic) continue;
+      EXPECT_EQ(setting.options.pytorch_compatible, is_compatible) << setting.conf;
+    }
+  }
+}
+
+TEST(SettingsTest, ThePagedEngineComesAfterPyTorchsSettingsWithItsDefaultFirst) {
+  const std::vector<Setting> settings = sensible_settings({.recorded = pytorch_defaults()});
+  std::vector<std::string> paged;
+  for (const Setting& setting : settings) {
+    const bool is_paged = setting.options.engine == EngineKind::kPaged;
+    if (is_paged) paged.push_back(setting.conf);
+    EXPECT_EQ(is_paged, !paged.empty()) << setting.conf;
+  }
+  EXPECT_THAT(paged, testing::ElementsAre("", "policy:lean", "policy:fast"));
+}
+
+TEST(SettingsTest, ARunOfThePagedEngineIsComparedWithPyTorchsSettingsAndItsOtherPolicies) {
+  AllocatorOptions recorded = paged_defaults();
+  recorded.policy = PagedPolicy::kLean;
+  const std::vector<Setting> settings = sensible_settings({.recorded = recorded});
+  EXPECT_EQ(settings[0].conf, "policy:lean");
+  EXPECT_TRUE(settings[0].is_recorded);
+  std::vector<std::string> texts;
+  for (const Setting& setting : settings) texts.push_back(text_of(setting, Origin::kAshlar));
+  EXPECT_EQ(std::count(texts.begin(), texts.end(), "engine:paged,policy:lean"), 1);
+  for (const char* text : {"engine:paged", "engine:paged,policy:fast", "engine:classic",
+                           "engine:classic,expandable_segments:True"}) {
+    EXPECT_THAT(texts, Contains(text));
+  }
+}
+
+TEST(SettingsTest, ATextMeansTheRecordedEngineUnlessItNamesAnother) {
+  EXPECT_EQ(setting_of("", pytorch_defaults())->options.engine, EngineKind::kClassic);
+  EXPECT_EQ(setting_of("policy:lean", paged_defaults())->options.engine, EngineKind::kPaged);
+  const Result<Setting> other = setting_of("engine:paged,policy:lean", pytorch_defaults());
+  EXPECT_EQ(other->options.engine, EngineKind::kPaged);
+  EXPECT_EQ(other->conf, "policy:lean") << "the engine is named apart";
+}
+
+TEST(SettingsTest, WhatAnEngineDoesNotLookAtMakesNoOtherPolicy) {
+  AllocatorOptions classic = pytorch_defaults();
+  classic.policy = PagedPolicy::kLean;
+  EXPECT_TRUE(same_policy(classic, pytorch_defaults()));
+  AllocatorOptions paged = paged_defaults();
+  paged.expandable_segments = true;
+  paged.pytorch_compatible = true;
+  EXPECT_TRUE(same_policy(paged, paged_defaults()));
+  paged.policy = PagedPolicy::kFast;
+  EXPECT_FALSE(same_policy(paged, paged_defaults()));
+  EXPECT_FALSE(same_policy(pytorch_defaults(), paged_defaults()));
+}
+
+TEST(SettingsTest, OnlyWhatActsAsPyTorchIsTakenForARunOfPyTorchs) {
+  EXPECT_EQ(origin_of(pytorch_defaults()), Origin::kPytorch);
+  EXPECT_EQ(origin_of(paged_defaults()), Origin::kAshlar);
+  AllocatorOptions ours = pytorch_defaults();
+  ours.pytorch_compatible = false;
+  EXPECT_EQ(origin_of(ours), Origin::kAshlar);
+}
+
+TEST(SettingsTest, PyTorchIsNeverToldOfAnEngine) {
+  const Setting classic = *setting_of("max_split_size_mb:64", pytorch_defaults());
+  const Setting paged = *setting_of("engine:paged", pytorch_defaults());
+  EXPECT_TRUE(can_be_set(classic, Origin::kPytorch));
+  EXPECT_FALSE(can_be_set(paged, Origin::kPytorch));
+  EXPECT_TRUE(can_be_set(paged, Origin::kAshlar));
+  EXPECT_EQ(text_of(classic, Origin::kPytorch), "max_split_size_mb:64");
+  EXPECT_EQ(text_of(classic, Origin::kAshlar), "engine:classic,max_split_size_mb:64");
+}
+
+// --- the choice ---------------------------------------------------------------------------------
+
+Trial made_up(std::string conf, size_t peak_bytes, double driver_us, size_t oom_count = 0) {
+  Trial trial;
+  trial.setting.options.engine = EngineKind::kClassic;
+  trial.setting.conf = std::move(conf);
+  trial.peak_reserved_bytes = peak_bytes;
+  trial.driver_us = driver_us;
+  trial.oom_count = oom_count;
+  return trial;
+}
+
+Trial paged(std::string conf, size_t peak_bytes, size_t oom_count = 0) {
+  Trial trial = made_up(std::move(conf), peak_bytes, 1, oom_count);
+  trial.setting.options.engine = EngineKind::kPaged;
+  return trial;
+}
+
+std::optional<size_t> best_for_pytorch(const std::vector<Trial>& trials) {
+  return best_of(trials, Origin::kPytorch);
+}
+
+TEST(BestSetting, OneThatRunsOutOfMemoryIsNoChoice) {
+  EXPECT_EQ(best_for_pytorch({made_up("a", 10, 1, 1), made_up("b", 20, 2)}), 1U);
+  EXPECT_EQ(best_for_pytorch({made_up("a", 10, 1, 1)}), std::nullopt);
+  EXPECT_EQ(best_for_pytorch({}), std::nullopt);
+}
+
+TEST(BestSetting, TheLeastReservedWinsThenTheLeastDriverTimeThenTheShortestText) {
+  EXPECT_EQ(best_for_pytorch({made_up("a", 20, 1), made_up("bbbb", 10, 9)}), 1U);
+  EXPECT_EQ(best_for_pytorch({made_up("a", 10, 9), made_up("bbbb", 10, 1)}), 1U);
+  EXPECT_EQ(best_for_pytorch({made_up("aaaa", 10, 1), made_up("b", 10, 1)}), 1U);
+  EXPECT_EQ(best_for_pytorch({made_up("a", 10, 1), made_up("b", 10, 1)}), 0U);
+}
+
+TEST(BestSetting, AnotherEngineIsAChoiceForRunsOfAshlarOnly) {
+  const std::vector<Trial> trials = {made_up("a", 20, 1), paged("", 10)};
+  EXPECT_EQ(best_of(trials, Origin::kPytorch), 0U);
+  EXPECT_EQ(best_of(trials, Origin::kAshlar), 1U);
+  EXPECT_EQ(best_of({paged("", 10)}, Origin::kPytorch), std::nullopt);
+}
+
+TEST(BestSetting, TheDefaultPolicySpeaksForThePagedEngineWhereItCompletes) {
+  EXPECT_EQ(paged_of({made_up("", 5, 1), paged("lean", 10), paged("", 12)}), 2U);
+  EXPECT_EQ(paged_of({paged("", 12, 1), paged("fast", 11), paged("lean", 10)}), 2U);
+  EXPECT_EQ(paged_of({made_up("", 5, 1), paged("", 12, 1)}), std::nullopt);
+}
+
+// --- replays ------------------------------------------------------------------------------------
+
+// Twelve requests that each leave a hole too small for the next one: each takes a segment of its
+// own, while expandable segments need one range only.
+class TuneTest : public testing::Test {
+ protected:
+  TuneTest() {
+    uint64_t at = kBase;
+    for (size_t i = 0; i < 12; ++i) {
+      const size_t bytes = (12 + 4 * i) * kMiB;
+      trace_.act(TraceAction::kSegmentAlloc, at, bytes).alloc(at, bytes);
+      trace_.free(at, bytes);
+      at += bytes;
+    }
+    options_.recorded = pytorch_defaults();
+    options_.capacity_bytes = 8 * kGiB;
+  }
+
+  TuneResult tuned() {
+    const Allocations allocations = find_allocations(trace_.snapshot(), kDevice);
+    Result<TuneResult> result = tune(trace_.snapshot(), allocations, options_);
+    EXPECT_TRUE(result.ok()) << result.status().to_string();
+    return *std::move(result);
+  }
+
+  static const Trial& of(const TuneResult& result, const std::string& text) {
+    for (const Trial& trial : result.trials) {
+      if (text_of(trial.setting, result.origin) == text) return trial;
+    }
+    ADD_FAILURE() << "no setting " << text;
+    return result.trials.front();
+  }
+
+  TraceBuilder trace_;
+  TuneOptions options_;
+};
+
+TEST_F(TuneTest, ExpandableSegmentsWinWherePlainOnesLeaveHoles) {
+  const TuneResult result = tuned();
+  EXPECT_EQ(of(result, "").peak_reserved_bytes, 408 * kMiB);  // 12 + 16 + … + 56
+  EXPECT_EQ(of(result, "expandable_segments:True").peak_reserved_bytes, 60 * kMiB);
+  EXPECT_EQ(result.lower_bound_bytes, 56 * kMiB);
+  ASSERT_TRUE(result.best);
+  EXPECT_EQ(result.trials[*result.best].setting.conf, "expandable_segments:True");
+}
+
+TEST_F(TuneTest, ThePagedEngineStandsBesideThemAndIsNotWhatOnePastes) {
+  const TuneResult result = tuned();
+  EXPECT_EQ(of(result, "engine:paged").peak_reserved_bytes, 56 * kMiB) << "nothing is wasted";
+  ASSERT_TRUE(result.paged);
+  EXPECT_EQ(text_of(result.trials[*result.paged].setting, result.origin), "engine:paged");
+  EXPECT_EQ(result.trials[*result.best].setting.options.engine, EngineKind::kClassic);
+}
+
+TEST_F(TuneTest, ForARunOfThePagedEngineAnyEngineCanBeTheBest) {
+  options_.recorded = paged_defaults();
+  const TuneResult result = tuned();
+  EXPECT_EQ(result.origin, Origin::kAshlar);
+  ASSERT_TRUE(result.best);
+  EXPECT_EQ(result.trials[*result.best].setting.options.engine, EngineKind::kPaged);
+}
+
+TEST_F(TuneTest, NoSettingIsBestWhereNoneFits) {
+  options_.capacity_bytes = 40 * kMiB;
+  const TuneResult result = tuned();
+  EXPECT_FALSE(result.best);
+  EXPECT_FALSE(result.paged);
+  for (const Trial& trial : result.trials) EXPECT_GT(trial.oom_count, 0U) << trial.setting.conf;
+}
+
+// Under shortage the cache is flushed, so that one segment at a time is enough.
+TEST_F(TuneTest, TheSmallestCapacityIsOneThatSufficesWhileAStepLessDoesNot) {
+  options_.find_min_capacity = true;
+  const TuneResult result = tuned();
+  EXPECT_EQ(of(result, "").min_capacity_bytes, 56 * kMiB);
+  EXPECT_EQ(of(result, "expandable_segments:True").min_capacity_bytes, 60 * kMiB);
+  const Allocations allocations = find_allocations(trace_.snapshot(), kDevice);
+  for (const Trial& trial : result.trials) {
+    ASSERT_TRUE(trial.min_capacity_bytes) << trial.setting.conf;
+    ReplayOptions replaying;
+    replaying.allocator = trial.setting.options;
+    replaying.recorded = options_.recorded;
+    replaying.capacity_bytes = *trial.min_capacity_bytes;
+    EXPECT_TRUE(replay(trace_.snapshot(), allocations, replaying)->ooms.empty());
+    replaying.capacity_bytes -= capacity_step_bytes(trial.peak_reserved_bytes);
+    EXPECT_FALSE(replay(trace_.snapshot(), allocations, replaying)->ooms.empty());
+  }
+}
+
+TEST_F(TuneTest, TheSmallestCapacityIsFoundAboveADeviceThatIsTooSmall) {
+  options_.find_min_capacity = true;
+  options_.capacity_bytes = 40 * kMiB;
+  const TuneResult result = tuned();
+  EXPECT_GT(of(result, "").oom_count, 0U);
+  EXPECT_EQ(of(result, "").min_capacity_bytes, 56 * kMiB);
+}
+
+TEST_F(TuneTest, ADeviceThatIsTooSmallForWhatWasThereBeforeIsToo) {
+  TraceBuilder truncated;
+  truncated.ends_with(kBase, 20 * kMiB, SnapshotBlockState::kAllocated);
+  truncated.ends_with(kBase + 20 * kMiB, 20 * kMiB, SnapshotBlockState::kAllocated);
+  truncated.act(TraceAction::kSnapshot, 0, 0);
+  trace_ = truncated;
+  options_.find_min_capacity = true;
+  options_.capacity_bytes = 30 * kMiB;
+  const TuneResult result = tuned();
+  for (const char* conf : {"", "max_split_size_mb:64"}) {
+    EXPECT_EQ(of(result, conf).oom_count, 1U) << conf;
+    EXPECT_EQ(of(result, conf).min_capacity_bytes, 40 * kMiB) << conf;
+  }
+}
+
+TEST_F(TuneTest, NoCapacityHelpsAgainstACap) {
+  options_.find_min_capacity = true;
+  options_.cap_bytes = 40 * kMiB;
+  const TuneResult result = tuned();
+  for (const char* conf : {"", "expandable_segments:True", "max_split_size_mb:64"}) {
+    EXPECT_GT(of(result, conf).oom_count, 0U) << conf;
+    EXPECT_FALSE(of(result, conf).min_capacity_bytes) << conf;
+  }
+}
+
+TEST(CapacityStep, IsFineForLittleAndNeverAbove64MiB) {
+  EXPECT_EQ(capacity_step_bytes(0), 2 * kMiB);
+  EXPECT_EQ(capacity_step_bytes(kGiB), 4 * kMiB);
+  EXPECT_EQ(capacity_step_bytes(140 * kGiB), 64 * kMiB);
+}
+
+TEST_F(TuneTest, ASnapshotWithoutTheDeviceIsAUsageError) {
+  options_.device = DeviceIndex(7);
+  const Result<TuneResult> result = tune(trace_.snapshot(), {}, options_);
+  EXPECT_TRUE(result.status().is(StatusKind::kInvalidArgument)) << result.status().to_string();
+}
+
+class TuneConcurrency : public TuneTest {};
+
+TEST_F(TuneConcurrency, TheResultDoesNotDependOnTheNumberOfWorkers) {
+  options_.find_min_capacity = true;
+  options_.worker_count = 1;
+  const TuneResult alone = tuned();
+  options_.worker_count = 4;
+  const TuneResult together = tuned();
+  ASSERT_EQ(alone.trials.size(), together.trials.size());
+  for (size_t i = 0; i < alone.trials.size(); ++i) {
+    const Trial& a = alone.trials[i];
+    const Trial& b = together.trials[i];
+    EXPECT_EQ(a.setting.conf, b.setting.conf);
+    EXPECT_EQ(a.peak_reserved_bytes, b.peak_reserved_bytes) << a.setting.conf;
+    EXPECT_EQ(a.driver_us, b.driver_us) << a.setting.conf;
+    EXPECT_EQ(a.min_capacity_bytes, b.min_capacity_bytes) << a.setting.conf;
+  }
+  EXPECT_EQ(alone.best, together.best);
+}
+
+TEST_F(TuneConcurrency, ProgressIsToldOnTheCallersThreadAndEndsAtOne) {
+  const std::thread::id caller = std::this_thread::get_id();
+  double last = -1;
+  options_.worker_count = 4;
+  options_.progress = [&](double share) {
+    last = share;
+    EXPECT_EQ(std::this_thread::get_id(), caller);
+    EXPECT_GE(share, 0);
+    EXPECT_LE(share, 1);
+  };
+  tuned();
+  EXPECT_EQ(last, 1);
+}
+
+}  // namespace
+}  // namespace ashlar

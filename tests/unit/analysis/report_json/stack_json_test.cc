@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Stacks for programs.
+#include "analysis/report_json/stack_json.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace ashlar {
+namespace {
+
+TEST(StackAnswerTest, ProgramsGetPathsInFull) {
+  const Frame frame = {.name = "f", .filename = "/srv/llm/model.py", .line = 3};
+  EXPECT_EQ(stack_json({&frame}).dump(),
+            R"([{"name":"f","filename":"/srv/llm/model.py","line":3}])");
+}
+
+}  // namespace
+}  // namespace ashlar
