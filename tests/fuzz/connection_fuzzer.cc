@@ -91,7 +91,7 @@ class Page final : public http::Handler {
 
  private:
   void renew() {
-    const auto explain = [](const view::Document&, const std::function<bool()>&) {
+    const auto explain = [](const DeviceRecording&, const std::function<bool()>&) {
       return Result<std::string>("{}");
     };
     view_ = std::make_unique<view::View>("ashlar", explain, "a process");

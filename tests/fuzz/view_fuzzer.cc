@@ -18,7 +18,7 @@ namespace {
 // nothing.
 const View& shown() {
   static const View* const view = [] {
-    const auto explain = [](const Document&, const std::function<bool()>&) {
+    const auto explain = [](const DeviceRecording&, const std::function<bool()>&) {
       return Result<std::string>("{}");
     };
     // Never ended: a thread of its own may still be waiting when the process ends.

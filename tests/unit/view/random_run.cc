@@ -135,7 +135,7 @@ Snapshot random_snapshot(const RandomRun& run) { return Maker(run).take(); }
 
 Document document_of(Snapshot snapshot) {
   const auto recording = Recording::create("run.pickle", std::move(snapshot));
-  return Document(recording, recording->devices.front());
+  return Document(recording, recording->devices().front());
 }
 
 }  // namespace ashlar::view

@@ -73,7 +73,7 @@ class SelfContainedTest : public ::testing::Test {
   }
   json moments() const { return json::parse(answer("scene.json"))["documents"][0]["moments"]; }
 
-  View view_{"ashlar", [](const Document&, const std::function<bool()>&) {
+  View view_{"ashlar", [](const DeviceRecording&, const std::function<bool()>&) {
                return Result<std::string>("{\"causes\": 1}");
              }};
   std::string file_;
@@ -135,7 +135,7 @@ TEST_F(SelfContainedTest, WithLessRoomThereIsLessAndTheWholeBeforeDetails) {
 }
 
 TEST(SelfContainedRefusalTest, WhatIsRefusedIsNotThere) {
-  View view("ashlar", [](const Document&, const std::function<bool()>&) {
+  View view("ashlar", [](const DeviceRecording&, const std::function<bool()>&) {
     return Result<std::string>(Status::invalid_argument("nobody can tell"));
   });
   ASSERT_TRUE(

@@ -100,7 +100,7 @@ TEST(TileTest, EveryColumnShowsWhatLivedThen) {
 TEST(TileTest, AColumnStandsForItsHighestMoment) {
   const Document document = document_of(random_snapshot({.seed = 9, .entry_count = 3000}));
   const Timeline timeline =
-      make_timeline(document.recording().snapshot, document.device(), document.allocations());
+      make_timeline(document.recording().snapshot(), document.device(), document.allocations());
   const uint32_t width = 1U << (level_count(document.entry_count()) - 1);
   const ColumnsReader tile(tile_by_allocation(document, {}, 0));
   const auto entries = tile.column<uint32_t>("entry");

@@ -23,7 +23,7 @@ namespace {
 using nlohmann::json;
 using ::testing::HasSubstr;
 
-Result<std::string> no_causes(const Document& /*document*/,
+Result<std::string> no_causes(const DeviceRecording& /*recording*/,
                               const std::function<bool()>& /*asked*/) {
   return std::string("{\"causes\": 1}");
 }
@@ -215,7 +215,8 @@ TEST_F(ViewTest, CausesComeWhenTheyAreReady) {
 }
 
 TEST(ViewConcurrencyTest, ManyAskWhileDocumentsComeAndCausesAreGivenUp) {
-  const Explain until_unwanted = [](const Document&, const std::function<bool()>& is_wanted) {
+  const Explain until_unwanted = [](const DeviceRecording&,
+                                    const std::function<bool()>& is_wanted) {
     while (is_wanted()) std::this_thread::yield();
     return Result<std::string>(Status::timeout("given up"));
   };
