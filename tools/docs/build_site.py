@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Builds the documentation site into build/docs/site.
+
+Pages keep their paths in the repository, so relative links work in both places. Files that pages
+link to are copied beside them. Two parts are generated: a page for each command from its help text,
+and the API reference from the public headers (Doxygen).
+
+  tools/docs/build_site.py
+
+Needs mkdocs, its theme material, and doxygen; scripts/docs installs them."""
+
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+BUILD = ROOT / "build" / "docs"
+PAGES = BUILD / "pages"
+SITE = BUILD / "site"
+TOOL = ROOT / "build" / "release" / "bin" / "ashlar"
+
+LINK = re.compile(r"\]\(([^)\s#]+)(?:#[^)]*)?\)|\bsrc=\"([^\"]+)\"")
+SECTIONS = (
+    ("Tutorials", "docs/tutorials"), ("How-to guides", "docs/how-to"), ("Guides", "docs/guide"),
+    ("Reference", "docs/reference"), ("Formats", "docs/formats"),
+    ("Commands", "docs/reference/commands"), ("Internals", "docs/internals"),
+    ("Design", "docs/design"), ("Experiments", "docs/internals/experiments"),
+)
+
+
+def stage_pages():
+    """Copies every document, and every file of the repository that a document links to."""
+    shutil.rmtree(BUILD, ignore_errors=True)
+    pages = [ROOT / name
+             for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
+    pages += [ROOT / "src" / "README.md", ROOT / "viewer" / "README.md"]
+    pages += sorted((ROOT / "benchmarks").rglob("*.md")) + sorted((ROOT / "docs").rglob("*.md"))
+    for page in pages:
+        stage(page)
+        for match in LINK.finditer(page.read_text(encoding="utf-8")):
+            target = match.group(1) or match.group(2)
+            if re.match(r"[a-z]+:", target):
+                continue
+            linked = (page.parent / target).resolve()
+            if linked.is_file() and linked.is_relative_to(ROOT) and linked.suffix != ".md":
+                stage(linked)
+
+
+def stage(path):
+    copy = PAGES / path.relative_to(ROOT)
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(path, copy)
+
+
+def write_commands():
+    """A page for each command of the tool: its own help text."""
+    folder = PAGES / "docs" / "reference" / "commands"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in command_names():
+        text = run([TOOL, name, "--help"])
+        summary = text.strip().split("\n", 1)[0]
+        (folder / f"{name}.md").write_text(
+            f"# ashlar {name}\n\n{summary}\n\n```text\n{text.strip()}\n```\n", encoding="utf-8")
+
+
+def command_names():
+    """The names in the tool's list of commands."""
+    listed = run([TOOL, "--help"]).split("ommands:\n", 1)[-1]
+    return re.findall(r"^  ([a-z][a-z-]*)\s", listed, re.MULTILINE)
+
+
+def write_header_list():
+    """The entry page of the API reference: one line for each public header."""
+    lines = ["# API reference", "", "One page for each public header, generated from its comments.",
+             "", "| header | provides |", "|---|---|"]
+    for header in sorted((ROOT / "include" / "ashlar").rglob("*.h")):
+        name = header.relative_to(ROOT / "include").as_posix()
+        lines.append(f"| [`{name}`](../../api/{page_name(header)}) | {first_sentence(header)} |")
+    (PAGES / "docs" / "reference").mkdir(parents=True, exist_ok=True)
+    (PAGES / "docs" / "reference" / "api.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def page_name(header):
+    """Doxygen's name for the page of a header. Names that occur twice get their folder."""
+    same = list((ROOT / "include" / "ashlar").rglob(header.name))
+    path = header.name if len(same) == 1 else \
+        header.relative_to(ROOT / "include" / "ashlar").as_posix()
+    return path.replace("_", "__").replace("/", "_2").replace(".", "_8") + ".html"
+
+
+def first_sentence(header):
+    text = []
+    for line in header.read_text(encoding="utf-8").split("\n"):
+        if not line.startswith("//"):
+            break
+        if "SPDX" not in line:
+            text.append(line.lstrip("/ "))
+    sentence = re.split(r"(?<=\.)\s", " ".join(text).strip(), maxsplit=1)[0]
+    return sentence.replace("|", "\\|")
+
+
+def write_configuration():
+    """mkdocs.yml with the navigation of the staged pages."""
+    lines = [(ROOT / "tools" / "docs" / "mkdocs.yml").read_text(encoding="utf-8"),
+             f"docs_dir: {PAGES}", f"site_dir: {SITE}", "nav:", "  - Home: README.md"]
+    for title, folder in SECTIONS:
+        pages = sorted((PAGES / folder).glob("*.md"))
+        if pages:
+            lines.append(f"  - {title}:")
+            lines += [f"    - {page.relative_to(PAGES).as_posix()}" for page in pages]
+    others = [page for page in ("src/README.md", "benchmarks/README.md", "CONTRIBUTING.md",
+                                "CHANGELOG.md", "SECURITY.md") if (PAGES / page).exists()]
+    lines.append("  - Project:")
+    lines += [f"    - {page}" for page in others]
+    configuration = BUILD / "mkdocs.yml"
+    configuration.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return configuration
+
+
+def run(command):
+    done = subprocess.run([str(part) for part in command], cwd=ROOT, check=False,
+                          capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"docs: {command[0]} failed:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def main():
+    stage_pages()
+    write_commands()
+    write_header_list()
+    configuration = write_configuration()
+    run(["mkdocs", "build", "--quiet", "--config-file", configuration])
+    run(["doxygen", "tools/docs/Doxyfile"])
+    for header in sorted((ROOT / "include" / "ashlar").rglob("*.h")):
+        if not (SITE / "api" / page_name(header)).exists():
+            sys.exit(f"docs: no API page for {header.relative_to(ROOT)}")
+    print(f"docs: built {SITE.relative_to(ROOT)}/index.html")
+
+
+if __name__ == "__main__":
+    main()
