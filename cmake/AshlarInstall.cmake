@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installs the library (and ashlar::redis, ashlar::ucx and ashlar::shmem, where they were built),
-# its headers, a package config for find_package(ashlar), the tool, the plug-in for PyTorch, and the
+# Installs the library (with ashlar::redis, ashlar::ucx and ashlar::shmem, if they were built), its
+# headers, a package config for find_package(ashlar), the tool, the plug-in for PyTorch, and the
 # Python package.
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
@@ -35,7 +35,7 @@ if(TARGET ashlar_cli)
   install(TARGETS ashlar_cli)
 endif()
 
-# Component python: `cmake --install build/release --component python` installs these alone.
+# Component python: `cmake --install build/release --component python` installs only these.
 if(TARGET ashlar_torch)
   install(TARGETS ashlar_torch LIBRARY COMPONENT python)
 endif()

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Which code nvcc makes of the kernels: for whom, and in which form.
+# The GPU architectures for which nvcc compiles the kernels.
 #
 # ashlar_kernel_codes(<listed> <result>)
-# `listed`: what nvcc --list-gpu-code says. `result` is set to nvcc's arguments, or to nothing.
+# `listed`: the output of nvcc --list-gpu-code. `result` is set to nvcc's arguments, or to empty.
 #
-# Machine code runs on later GPUs of the same major number; newer compilers know no more of the
-# oldest. PTX serves GPUs that come after: of the oldest that this compiler knows, for all, and of
-# 9.0, the first with multicast, which has kernels for it. A driver takes the latest that fits.
+# Machine code also runs on later GPUs of the same major version; newer compilers drop the oldest
+# ones. PTX serves newer GPUs: for the oldest architecture that the compiler supports, and for 9.0,
+# the first with multicast. The driver selects the latest that fits.
 function(ashlar_kernel_codes listed result)
   set(codes)
   foreach(arch IN ITEMS 70 75 80 90 100 120)

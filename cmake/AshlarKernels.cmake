@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The kernels of symmetric memory on CUDA devices, as a file that the library carries: machine code
-# by nvcc for the kinds of GPUs that it knows, and PTX for later ones; or PTX alone by clang, which
-# needs no toolkit for it. The library itself is compiled without either.
+# Builds the kernels of symmetric memory on CUDA devices into an image that the library embeds: by
+# nvcc, machine code for the GPUs it supports and PTX for later ones; or by clang, PTX only, without
+# a CUDA toolkit. The library itself needs neither compiler.
 #
-# ASHLAR_CUDA_KERNELS  AUTO: nvcc where it is, or clang where that can; or one of the two; or OFF
-# ashlar_kernel_image  set to the file, or empty
-# ashlar_ptx_command   how clang compiles them, where it can; tests try it, whoever made the image
+# ASHLAR_CUDA_KERNELS  AUTO (nvcc if installed, else clang if it can), nvcc, clang, or OFF
+# ashlar_kernel_image  set to the image file, or to empty
+# ashlar_ptx_command   set to the clang command that compiles the kernels, if clang can; for tests
 set(ASHLAR_CUDA_KERNELS AUTO CACHE STRING
   "Who compiles the kernels for CUDA devices: AUTO, nvcc, clang or OFF")
 set_property(CACHE ASHLAR_CUDA_KERNELS PROPERTY STRINGS AUTO nvcc clang OFF)
@@ -25,14 +25,14 @@ find_program(ASHLAR_NVCC nvcc HINTS /usr/local/cuda/bin)
 find_program(ASHLAR_KERNEL_CLANG NAMES clang++ clang++-19 clang++-18 clang++-17 clang++-16
   clang++-15 clang++-14)
 
-# Sleeping is in PTX since 6.3, and clang writes 6.0 unless told.
+# nanosleep needs PTX 6.3; clang's default is 6.0.
 set(ashlar_ptx_command)
 if(ASHLAR_KERNEL_CLANG)
   set(ashlar_ptx_command ${ASHLAR_KERNEL_CLANG} -x cuda -std=c++20 -nocudainc -nocudalib
     --cuda-device-only --cuda-gpu-arch=sm_70 -Xclang -target-feature -Xclang +ptx63
     -Wall -Wextra -Wno-unknown-cuda-version -O2 -ffp-contract=off ${kernel_includes}
     -S ${kernel_source})
-  # Some are built without this target.
+  # Some builds of clang lack this target.
   if(NOT DEFINED ASHLAR_CLANG_HAS_PTX)
     execute_process(
       COMMAND ${ASHLAR_KERNEL_CLANG} --print-targets

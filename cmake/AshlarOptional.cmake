@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# ashlar_look_for(<package>...): these, and what src/files needs. What is not found is added to
-# `missing`. A macro, since packages leave variables behind that others use.
+# ashlar_look_for(<package>...): finds these packages and those that src/files needs, and appends
+# the missing ones to `missing`. A macro, because packages set variables that the caller uses.
 macro(ashlar_look_for)
   foreach(package IN ITEMS ${ARGN} LibLZMA PkgConfig ZLIB nlohmann_json)
     find_package(${package} QUIET)
@@ -17,8 +17,8 @@ macro(ashlar_look_for)
   endif()
 endmacro()
 
-# ASHLAR_BUILD_TESTS=AUTO: the tests are built where all that they need is found, and otherwise left
-# out with a message. ON insists, as everywhere.
+# ASHLAR_BUILD_TESTS=AUTO: builds the tests if everything they need is found, and otherwise skips
+# them with a message. ON fails instead.
 if(ASHLAR_BUILD_TESTS STREQUAL "AUTO")
   set(missing)
   ashlar_look_for(GTest)
@@ -30,11 +30,11 @@ if(ASHLAR_BUILD_TESTS STREQUAL "AUTO")
   endif()
 endif()
 
-# ASHLAR_BUILD_PYTHON: the Python package is built where all that it needs is found, and otherwise
-# left out with a message; with ASHLAR_REQUIRE_PYTHON, configuring fails instead.
+# ASHLAR_BUILD_PYTHON: builds the Python package if everything it needs is found, and otherwise
+# skips it with a message; with ASHLAR_REQUIRE_PYTHON, configuring fails instead.
 if(ASHLAR_BUILD_PYTHON)
   if(NOT Python_EXECUTABLE)
-    # HINTS come before PATH: the system's Python is the one that scripts/setup installed.
+    # HINTS precede PATH: finds the system's Python, for which scripts/setup installs modules.
     find_program(ASHLAR_PYTHON python3 HINTS /usr/bin)
     set(Python_EXECUTABLE ${ASHLAR_PYTHON})
   endif()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The Python package: its files in Python, for builds and installs, and its extension module where
-# it is built. Without the module the package is still ashlar.torch, which needs nothing but Python.
+# The Python package: its .py files, and its extension module if it is built. Without the module,
+# the package still provides ashlar.torch, which is plain Python.
 set(ASHLAR_PYTHON_FILES
   python/ashlar/__init__.py
   python/ashlar/_ashlar.pyi
@@ -12,8 +12,8 @@ set(ASHLAR_PYTHON_FILES
   python/ashlar/py.typed
   python/ashlar/torch.py)
 
-# Where `cmake --install` puts the package: a folder below the prefix, or anywhere, such as a
-# site-packages. The folder is to be on PYTHONPATH, unless Python knows it.
+# Where `cmake --install` puts the package: relative to the prefix, or absolute, such as a
+# site-packages folder. Add it to PYTHONPATH unless Python searches it already.
 set(ASHLAR_PYTHON_SITE "share/ashlar/python" CACHE PATH
   "Folder that the Python package is installed to, relative to the prefix or absolute")
 

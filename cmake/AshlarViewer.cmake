@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The viewer's page, for `ashlar view`: one HTML file, made by npm, that the tool carries.
+# The page of `ashlar view`: one HTML file, built by npm, that the tool embeds.
 #
-#   ASHLAR_VIEWER_PAGE   the file; by default viewer/dist/index.html. Where it is missing the tool
-#                        is built without a page, and says so when it is asked for it.
-#   viewer_page          the target that makes it, where Node and npm are
+#   ASHLAR_VIEWER_PAGE   the file; default: viewer/dist/index.html. If it is missing, the tool is
+#                        built without the page, and `ashlar view` reports that.
+#   viewer_page          the target that builds it, if Node.js and npm are installed
 set(ASHLAR_VIEWER_PAGE ${PROJECT_SOURCE_DIR}/viewer/dist/index.html CACHE FILEPATH
   "The viewer's page, as one HTML file")
 
-# It is looked at in every build, so that a page that was made meanwhile is found.
+# Checked in every build, so that a page built in the meantime is found.
 set(page_source ${CMAKE_CURRENT_BINARY_DIR}/page_bytes.cc)
 add_custom_target(ashlar_page_bytes
   COMMAND ashlar_embed_page ${ASHLAR_VIEWER_PAGE} ${page_source} ${PROJECT_SOURCE_DIR}/viewer/src

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The warnings our own code is free of, as a target to link: ashlar_warnings. Never handed on to
-# those who use the library.
+# ashlar_warnings, a target with the warnings that the project is free of. Not propagated to users
+# of the library.
 add_library(ashlar_warnings INTERFACE)
 target_compile_options(ashlar_warnings INTERFACE
   -Wall
@@ -16,5 +16,5 @@ target_compile_options(ashlar_warnings INTERFACE
   -Wshadow
   -Wundef
   $<$<BOOL:${ASHLAR_WERROR}>:-Werror>
-  # The rules that base/mutex.h lets us write down are worth more than a warning.
+  # Violations of the lock annotations of base/mutex.h are errors.
   $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety -Werror=thread-safety>)

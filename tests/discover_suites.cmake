@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Run by ctest when it starts, for each executable of cheap tests: one test for each suite. One for
-# each test would take more time for starting processes than for testing, with a sanitizer ten times
-# as much. A suite that fails prints which of its tests did. Those on a GPU are left to
+# Run by ctest at its start, for each executable of fast tests: adds one ctest entry for each suite.
+# With one entry for each test, starting processes would take longer than testing, ten times as long
+# with a sanitizer. A failing suite prints the names of its failed tests. Gpu/* suites are left to
 # ashlar_add_gpu_suites.
 #
 # REQUIRES: executable, label.
@@ -16,7 +16,7 @@ if(NOT outcome EQUAL 0)
   message(FATAL_ERROR "${executable} --gtest_list_tests failed: ${outcome}. Run it to see why")
 endif()
 
-# Suites are what is not indented: their name, a dot, and a comment where they have parameters.
+# Lines without indentation are suites: the name, a dot, and a comment if the suite has parameters.
 string(REGEX MATCHALL "(^|\n)[A-Za-z0-9_/]+\\." suites "${listed}")
 if(NOT suites)
   message(FATAL_ERROR "${executable} --gtest_list_tests names no suite. Has it lost its tests?")
@@ -29,6 +29,6 @@ foreach(suite IN LISTS suites)
   if(suite MATCHES "Concurrency")
     set(suite_label ${label}-concurrency)
   endif()
-  # Many tests, hence more time than the preset gives to each.
+  # A suite runs many tests, so it gets a longer timeout than the preset's.
   set_tests_properties(${suite} PROPERTIES LABELS ${suite_label} TIMEOUT 300)
 endforeach()
