@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Where the time goes when a long recorded run is looked at: each command on FILE, its time and its
-largest resident memory, beside decompression alone.
+"""Measures the time and peak memory of the analysis commands on a long recording, and of
+decompression alone.
 
   benchmarks/long_trace.py FILE.pickle.xz    such as llm_generate_long.1, 3,000,000 entries
   --cli PATH                                 the tool; default: build/release/bin/ashlar
 
-Exit: 0 done, 1 a command failed, 2 there is no such file. Needs Python 3.11 and xz."""
+Exit: 0 done, 1 a command failed, 2 the file does not exist. Needs Python 3.11 and xz."""
 
 import argparse
 import os
@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def measure(command):
-    """Seconds, and MiB resident at most; its output goes nowhere."""
+    """(seconds, peak resident MiB) of the command; its output is discarded."""
     started = time.monotonic()
     nowhere = os.open(os.devnull, os.O_WRONLY)
     child = os.posix_spawnp(command[0], command, os.environ,
@@ -35,18 +35,18 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("file", type=pathlib.Path)
     parser.add_argument("--cli", default=str(ROOT / "build" / "release" / "bin" / "ashlar"))
-    asked = parser.parse_args()
-    if not asked.file.exists():
-        print(f"long_trace: there is no {asked.file}: it is large, and not part of the project",
+    args = parser.parse_args()
+    if not args.file.exists():
+        print(f"long_trace: {args.file} does not exist (it is not part of the project)",
               file=sys.stderr)
         return 2
     with tempfile.TemporaryDirectory() as folder:
         plain = os.path.join(folder, "plain.pickle")
-        rows = [("xz alone", ["sh", "-c", f"xz -dc '{asked.file}' > '{plain}'"])]
+        rows = [("xz alone", ["sh", "-c", f"xz -dc '{args.file}' > '{plain}'"])]
         for name, arguments in [
-                ("read, plain", ["leaks", plain]), ("read, compressed", ["leaks", str(asked.file)]),
-                ("replay", ["replay", str(asked.file)]), ("report", ["report", str(asked.file)])]:
-            rows.append((name, [asked.cli, *arguments]))
+                ("read, plain", ["leaks", plain]), ("read, compressed", ["leaks", str(args.file)]),
+                ("replay", ["replay", str(args.file)]), ("report", ["report", str(args.file)])]:
+            rows.append((name, [args.cli, *arguments]))
         print(f"{'':18}{'s':>8}{'MiB':>8}")
         for name, command in rows:
             seconds, resident = measure(command)

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How long `ashlar view` takes on FILE: from the command to the first tile of the timeline, then
-for random tiles of every level, maps, stacks and the table, as a browser asks; and its memory.
+"""Measures `ashlar view` on FILE: the time from the command to the first tile of the timeline, then
+response times for random tiles of every level, maps, stacks and the table; and memory.
 
   benchmarks/viewer.py FILE                  such as llm_generate_long.1, 3,000,000 entries
   --cli PATH                                 the tool; default: build/release/bin/ashlar
 
-Exit: 0 done, 1 it does not serve. Needs Python 3.11 and its standard library."""
+Exit: 0 done, 1 the server failed. Needs Python 3.11 and its standard library."""
 
 import argparse
 import http.client
@@ -21,23 +21,23 @@ import time
 import urllib.parse
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-QUESTIONS = 15  # of each kind
+REQUESTS = 15  # of each kind
 
 
 class Browser:
-    """One connection that is kept, as a browser's."""
+    """One persistent connection, like a browser's."""
 
     def __init__(self, address):
-        self.place = urllib.parse.urlsplit(address)
-        self.connection = http.client.HTTPConnection(self.place.hostname, self.place.port)
+        self.url = urllib.parse.urlsplit(address)
+        self.connection = http.client.HTTPConnection(self.url.hostname, self.url.port)
 
-    def get(self, question):
-        """Code, bytes, milliseconds."""
+    def get(self, path):
+        """(status code, body, milliseconds)."""
         started = time.monotonic()
-        self.connection.request("GET", self.place.path + question)
-        answer = self.connection.getresponse()
-        body = answer.read()
-        return answer.status, body, 1000 * (time.monotonic() - started)
+        self.connection.request("GET", self.url.path + path)
+        response = self.connection.getresponse()
+        body = response.read()
+        return response.status, body, 1000 * (time.monotonic() - started)
 
 
 def wait_for_scene(browser):
@@ -50,10 +50,10 @@ def wait_for_scene(browser):
         time.sleep(0.02)
 
 
-def measure(browser, name, questions):
+def measure(browser, name, paths):
     times, sizes = [], []
-    for question in questions:
-        _, body, milliseconds = browser.get(question)
+    for path in paths:
+        _, body, milliseconds = browser.get(path)
         times.append(milliseconds)
         sizes.append(len(body))
     print(f"{name:34}{statistics.median(times):9.1f}{max(times):9.1f}"
@@ -61,8 +61,8 @@ def measure(browser, name, questions):
 
 
 def tiles(document, rng, by, detail):
-    """Random ones, all levels alike."""
-    for _ in range(4 * QUESTIONS):
+    """Paths of random tiles, uniform over levels."""
+    for _ in range(4 * REQUESTS):
         level = rng.randrange(document["levels"])
         width = document["columns"] << (document["levels"] - 1 - level)
         index = rng.randrange(-(-document["entries"] // width))
@@ -73,30 +73,30 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("file")
     parser.add_argument("--cli", default=str(ROOT / "build" / "release" / "bin" / "ashlar"))
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     started = time.monotonic()
-    served = subprocess.Popen([asked.cli, "view", asked.file, "--no-browser"],
+    server = subprocess.Popen([arguments.cli, "view", arguments.file, "--no-browser"],
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    browser = Browser(served.stdout.readline().strip())
+    browser = Browser(server.stdout.readline().strip())
     document = wait_for_scene(browser)
     browser.get("d/0/tile?by=allocation&level=0&index=0&detail=0")
     print(f"{document['entries']} entries; first tile after {time.monotonic() - started:.1f} s")
     rng = random.Random(1)
-    print(f"{'ms':>43}{'at most':>9}{'kB':>9}")
+    print(f"{'ms':>43}{'max':>9}{'kB':>9}")
     for by, detail in (("allocation", 0), ("allocation", 4), ("stack", 0)):
         measure(browser, f"tile by {by}, detail {detail}", tiles(document, rng, by, detail))
     top = "d/0/tile?by=allocation&level=0&index=0&detail="
-    measure(browser, "the whole, detail 0 to 4", [top + str(detail) for detail in range(5)])
+    measure(browser, "the whole run, detail 0 to 4", [top + str(detail) for detail in range(5)])
     for what in ("map", "stacks"):
-        moments = [rng.randrange(document["entries"]) for _ in range(QUESTIONS)]
+        moments = [rng.randrange(document["entries"]) for _ in range(REQUESTS)]
         measure(browser, what, [f"d/0/{what}?at={moment}" for moment in moments])
     rows = "d/0/allocations?sort={}&order=down&from={}&count=100&at=all&search="
-    measure(browser, "table, a new order", [rows.format(key, 0) for key in ("bytes", "age")])
-    measure(browser, "table, scrolled", [rows.format("age", 100 * i) for i in range(QUESTIONS)])
-    with open(f"/proc/{served.pid}/status", encoding="ascii") as status:
+    measure(browser, "table, new order", [rows.format(key, 0) for key in ("bytes", "age")])
+    measure(browser, "table, scrolled", [rows.format("age", 100 * i) for i in range(REQUESTS)])
+    with open(f"/proc/{server.pid}/status", encoding="ascii") as status:
         print("".join(line for line in status if line.startswith(("VmHWM", "VmRSS"))), end="")
-    served.send_signal(signal.SIGINT)
-    return served.wait()
+    server.send_signal(signal.SIGINT)
+    return server.wait()
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a recorded run of any length that nobody recorded, as a pickle: for seeing how the tools do
-on files that are longer than any we have.
+"""Generates a synthetic recording of any length as a pickle, to measure the tools on files larger
+than real ones.
 
-  benchmarks/made_trace.py OUT.pickle [--entries 10000000] [--seed 1]
+  benchmarks/generate_trace.py OUT.pickle [--entries 10000000] [--seed 1]
 
-A training loop's shape: weights that stay, activations that grow and shrink within a step, small
-ones that come and go at once; every free is requested and completed; 200 stacks; a segment for
-every gibibyte. Written piece by piece, so that it needs no memory. Needs Python 3.11."""
+The shape of a training loop: permanent weights, activations that grow and shrink within a step, and
+short-lived small blocks; every free is requested and completed; 200 stacks; one segment per GiB.
+The file is streamed, so memory use is constant. Needs Python 3.11."""
 
 import argparse
 import random
@@ -15,12 +15,12 @@ import struct
 import sys
 
 STACKS = 200
-STEP = 6000  # entries in a step, about
+STEP = 6000  # approximate number of entries in a step
 SEGMENT = 1 << 30
 
 
 class Writer:
-    """Opcodes of pickle's protocol 2, by hand: a list of millions of dicts never exists as such."""
+    """Writes opcodes of pickle protocol 2 directly, without building millions of dicts."""
 
     def __init__(self, file):
         self.file = file
@@ -30,7 +30,7 @@ class Writer:
         self.file.write(data)
 
     def text(self, text):
-        """Written once, then named."""
+        """Writes a string once; later uses refer to the memo."""
         if text in self.memo:
             return self.raw(b"j" + struct.pack("<I", self.memo[text]))
         data = text.encode()
@@ -43,7 +43,7 @@ class Writer:
         self.raw(b"\x8a" + bytes([size]) + number.to_bytes(size, "little", signed=True))
 
     def stacks(self):
-        """Each a list of frames in the memo."""
+        """Writes each stack, a list of frames, into the memo."""
         for stack in range(STACKS):
             self.raw(b"](")
             for depth in range(8):
@@ -66,10 +66,10 @@ class Writer:
 
 
 def acts(count, seed):
-    """(action, address, bytes, stack) of a run."""
+    """Yields (action, address, bytes, stack)."""
     rng = random.Random(seed)
     base = 0x7F0000000000
-    free = {}  # by size: addresses that were given back
+    free = {}  # freed addresses by size
     top = base
     segments_end = base
     live = []
