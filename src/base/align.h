@@ -18,17 +18,17 @@ constexpr uint64_t align_down(uint64_t value, uint64_t alignment) {
   return value & ~(alignment - 1);
 }
 
-// REQUIRES: the result fits; use try_align_up for sizes from outside.
+// REQUIRES: the result does not overflow. Use try_align_up for sizes from outside.
 constexpr uint64_t align_up(uint64_t value, uint64_t alignment) {
   return align_down(value + alignment - 1, alignment);
 }
 
-// The same for steps that need not be powers of two. REQUIRES: the result fits.
+// Like align_up, for any step. REQUIRES: the result does not overflow.
 constexpr uint64_t align_up_to(uint64_t value, uint64_t step) {
   return (value + step - 1) / step * step;
 }
 
-// Empty when the result does not fit.
+// Empty if the result overflows.
 constexpr std::optional<uint64_t> try_align_up(uint64_t value, uint64_t alignment) {
   if (value > UINT64_MAX - (alignment - 1)) return std::nullopt;
   return align_up(value, alignment);

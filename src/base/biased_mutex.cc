@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Records of threads, and the barrier.
+// Thread records and the process-wide barrier.
 #include "base/biased_mutex.h"
 
 #include <linux/membarrier.h>
@@ -15,18 +15,18 @@
 namespace ashlar {
 namespace {
 
-Mutex spare_mutex;
-ThreadRecord* spare ASHLAR_GUARDED_BY(spare_mutex) = nullptr;
+Mutex unused_mutex;
+ThreadRecord* unused ASHLAR_GUARDED_BY(unused_mutex) = nullptr;
 
-// Gives the record to whoever comes next when the thread ends.
-struct Returning {
+// Returns the record to the unused list when the thread ends.
+struct RecordReturner {
   ThreadRecord** own = nullptr;
-  ~Returning() {
+  ~RecordReturner() {
     if (own == nullptr) return;
-    (*own)->mark.store(0, std::memory_order_relaxed);
-    MutexLock lock(spare_mutex);
-    (*own)->next = spare;
-    spare = std::exchange(*own, nullptr);
+    (*own)->thread_id.store(0, std::memory_order_relaxed);
+    MutexLock lock(unused_mutex);
+    (*own)->next = unused;
+    unused = std::exchange(*own, nullptr);
   }
 };
 
@@ -36,20 +36,20 @@ long membarrier(int command) { return ::syscall(SYS_membarrier, command, 0, 0); 
 
 constinit thread_local ThreadRecord* ThreadRecord::own = nullptr;
 
-ThreadRecord* ThreadRecord::take_mine() {
-  thread_local Returning returning;
-  returning.own = &own;
+ThreadRecord* ThreadRecord::acquire() {
+  thread_local RecordReturner returner;
+  returner.own = &own;
   {
-    MutexLock lock(spare_mutex);
-    own = spare;
-    if (own != nullptr) spare = own->next;
+    MutexLock lock(unused_mutex);
+    own = unused;
+    if (own != nullptr) unused = own->next;
   }
   if (own == nullptr) own = std::make_unique<ThreadRecord>().release();
-  own->mark.store(thread_mark(), std::memory_order_relaxed);
+  own->thread_id.store(thread_id_fast(), std::memory_order_relaxed);
   return own;
 }
 
-bool bias::is_possible() {
+bool bias::is_supported() {
 #if defined(__SANITIZE_THREAD__)
   return false;
 #elif defined(__has_feature)
@@ -62,7 +62,7 @@ bool bias::is_possible() {
   return registered;
 }
 
-void bias::make_stores_visible() {
+void bias::barrier_all_threads() {
   ASHLAR_CHECK(membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0);
 }
 

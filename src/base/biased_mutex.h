@@ -1,62 +1,79 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A lock that nearly always is taken by the same thread, such as an arena's by the thread that
-// works on its stream. Once a thread has taken it many times in a row it is that thread's: taking
-// it then costs two plain stores, without the atomic exchange that is half the price of a short
-// critical section. Whoever else comes takes that privilege away again, which costs a system call
-// (membarrier) that makes the owner's stores visible.
+// A mutex that is nearly always taken by the same thread, such as the lock of an arena. After many
+// acquisitions in a row the mutex is biased to that thread, which then locks it with two plain
+// stores instead of an atomic exchange (half the cost of a short critical section). Another thread
+// first revokes the bias with a membarrier(2) system call, which makes the owner's stores visible.
 //
-// Critical sections are short, and a thread is in one of each rank at a time, unless it took all
-// with lock_plainly. Of two ranks, the lower one is taken first.
+// Critical sections must be short. A thread holds at most one mutex of each rank, except through
+// lock_unbiased. Locks of a lower rank are taken first.
 #pragma once
 
 #include <array>
 #include <atomic>
+#include <cstdint>
 
 #include "base/spin_mutex.h"
-#include "base/thread_mark.h"
 
 namespace ashlar {
 
+// Identifies the calling thread among those alive, in one instruction; never 0. Reading a
+// thread_local in a shared object is a call, which the fast path cannot afford. A later thread may
+// get the id of one that has ended.
+[[gnu::always_inline]] inline uintptr_t thread_id_fast() {
+#if defined(__x86_64__) && defined(__LP64__) && defined(__linux__)
+  uintptr_t id = 0;
+  asm("movq %%fs:0, %0" : "=r"(id));
+  return id;
+#elif defined(__aarch64__) && defined(__linux__)
+  uintptr_t id = 0;
+  asm("mrs %0, tpidr_el0" : "=r"(id));
+  return id;
+#else
+  static constinit thread_local char own = 0;
+  return reinterpret_cast<uintptr_t>(&own);
+#endif
+}
+
 enum class LockRank : uint8_t { kArena, kHistory };
 
-// What a thread shows of itself to threads that take a lock away from it. Never freed: a thread
-// that comes later takes over the record of one that has ended, and with it what that one owned.
-// Written with every lock, and so alone on its lines of the cache.
+// Per-thread state that other threads inspect to revoke a bias. Never freed: a new thread reuses
+// the record of one that has ended, including the mutexes biased to it. Written on every lock, so
+// it has its own cache lines.
 struct alignas(128) ThreadRecord {
-  std::array<std::atomic<bool>, 2> is_inside{};  // a lock that it owns, for each rank
-  std::atomic<uintptr_t> mark{0};                // of the thread; 0: nobody's
-  ThreadRecord* next = nullptr;                  // in the list of spare ones
+  std::array<std::atomic<bool>, 2>
+      is_inside{};                      // inside a critical section of a biased mutex, by rank
+  std::atomic<uintptr_t> thread_id{0};  // id of the thread; 0 if unused
+  ThreadRecord* next = nullptr;         // in the list of unused records
 
-  static ThreadRecord* mine() { return own != nullptr ? own : take_mine(); }
-  // The calling thread's.
-  bool is_mine() const { return mark.load(std::memory_order_relaxed) == thread_mark(); }
+  static ThreadRecord* current() { return own != nullptr ? own : acquire(); }
+  // Whether the record belongs to the calling thread.
+  bool is_current() const { return thread_id.load(std::memory_order_relaxed) == thread_id_fast(); }
 
  private:
-  static ThreadRecord* take_mine();
+  static ThreadRecord* acquire();
   static constinit thread_local ThreadRecord* own;
 };
 
 namespace bias {
 
-// False where the system cannot do the following, or a checker of races watches, who would not
-// understand.
-bool is_possible();
-// What every thread of the process has stored so far.
-void make_stores_visible();
+// False if the system has no membarrier, or under ThreadSanitizer, which cannot model it.
+bool is_supported();
+// Makes all stores of all threads of this process visible.
+void barrier_all_threads();
 
 }  // namespace bias
 
 template <LockRank kRank>
 class ASHLAR_CAPABILITY("mutex") BiasedMutex {
  public:
-  // For who takes many at once: no other thread owns it afterwards.
-  void lock_plainly() ASHLAR_ACQUIRE() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
+  // Locks without bias, for callers that hold many mutexes. Afterwards no other thread owns it.
+  void lock_unbiased() ASHLAR_ACQUIRE() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
     mutex_.lock();
-    ThreadRecord* me = ThreadRecord::mine();
-    if (owner_.load(std::memory_order_relaxed) != me) take_away(me);
+    ThreadRecord* me = ThreadRecord::current();
+    if (owner_.load(std::memory_order_relaxed) != me) revoke_bias(me);
   }
-  void unlock_plainly() ASHLAR_RELEASE() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
+  void unlock_unbiased() ASHLAR_RELEASE() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
     mutex_.unlock();
   }
 
@@ -65,31 +82,31 @@ class ASHLAR_CAPABILITY("mutex") BiasedMutex {
   friend class BiasedLock;
   template <LockRank>
   friend class OwnedLock;
-  static constexpr int kStreak = 64;  // times in a row that make a thread the owner
+  static constexpr int kBiasThreshold = 64;  // consecutive acquisitions that establish the bias
 
-  [[gnu::noinline]] void lock_with_others(ThreadRecord* me)
+  [[gnu::noinline]] void lock_slow(ThreadRecord* me)
       ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
     mutex_.lock();
-    take_away(me);
-    if (last_ == me && bias::is_possible()) {
-      if (++streak_ >= kStreak) owner_.store(me, std::memory_order_relaxed);
+    revoke_bias(me);
+    if (last_ == me && bias::is_supported()) {
+      if (++streak_ >= kBiasThreshold) owner_.store(me, std::memory_order_relaxed);
     } else {
       last_ = me;
       streak_ = 0;
     }
   }
   // REQUIRES: mutex_ is held.
-  void take_away(ThreadRecord* me) {
+  void revoke_bias(ThreadRecord* me) {
     ThreadRecord* owner = owner_.load(std::memory_order_relaxed);
     if (owner == nullptr) return;
     if (owner != me) wait_for_owner(owner);
     owner_.store(nullptr, std::memory_order_relaxed);
     streak_ = 0;
   }
-  // From the barrier on, either we see that the owner is inside, or it sees that it owns no more.
+  // After the barrier, either this thread sees the owner inside, or the owner sees the revocation.
   void wait_for_owner(ThreadRecord* owner) {
     owner_.store(nullptr, std::memory_order_relaxed);
-    bias::make_stores_visible();
+    bias::barrier_all_threads();
     for (int spins = 0; inside(owner).load(std::memory_order_acquire); ++spins) {
       if (spins > 64) std::this_thread::yield();
     }
@@ -101,8 +118,8 @@ class ASHLAR_CAPABILITY("mutex") BiasedMutex {
 
   SpinMutex mutex_;
   std::atomic<ThreadRecord*> owner_{nullptr};
-  ThreadRecord* last_ = nullptr;  // by mutex_
-  int streak_ = 0;                // by mutex_
+  ThreadRecord* last_ = nullptr;  // guarded by mutex_
+  int streak_ = 0;                // guarded by mutex_
 };
 
 template <LockRank kRank>
@@ -110,14 +127,14 @@ class ASHLAR_SCOPED_CAPABILITY BiasedLock {
  public:
   [[gnu::always_inline]] explicit BiasedLock(BiasedMutex<kRank>& mutex) ASHLAR_ACQUIRE(mutex)
       : mutex_(mutex), me_(mutex.owner_.load(std::memory_order_relaxed)) {
-    if (me_ != nullptr && me_->is_mine()) [[likely]] {
+    if (me_ != nullptr && me_->is_current()) [[likely]] {
       mutex_.inside(me_).store(true, std::memory_order_relaxed);
       std::atomic_signal_fence(std::memory_order_seq_cst);
       if (mutex_.owner_.load(std::memory_order_relaxed) == me_) [[likely]]
         return;
       mutex_.inside(me_).store(false, std::memory_order_release);
     }
-    mutex_.lock_with_others(ThreadRecord::mine());
+    mutex_.lock_slow(ThreadRecord::current());
     me_ = nullptr;
   }
   [[gnu::always_inline]] ~BiasedLock() ASHLAR_RELEASE()
@@ -133,17 +150,17 @@ class ASHLAR_SCOPED_CAPABILITY BiasedLock {
 
  private:
   BiasedMutex<kRank>& mutex_;
-  ThreadRecord* me_;  // null: taken in the plain way
+  ThreadRecord* me_;  // null: mutex_.mutex_ is held instead
 };
 
-// For what can be left to others when it does not work at once: takes the lock only if this thread
-// owns it. A few instructions, and never a call.
+// Locks only if the mutex is biased to this thread, in a few instructions and without a call. For
+// fast paths with a fallback.
 template <LockRank kRank>
 class OwnedLock {
  public:
   [[gnu::always_inline]] explicit OwnedLock(const BiasedMutex<kRank>& mutex)
       : me_(mutex.owner_.load(std::memory_order_relaxed)) {
-    if (me_ == nullptr || !me_->is_mine()) {
+    if (me_ == nullptr || !me_->is_current()) {
       me_ = nullptr;
       return;
     }

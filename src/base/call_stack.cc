@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// By the unwinder of the C++ runtime, which needs no frame pointers.
+// Uses the C++ runtime's unwinder, which needs no frame pointers.
 #include "base/call_stack.h"
 
 #include <unwind.h>

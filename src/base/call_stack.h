@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The return addresses of the calling thread, and the names behind them.
+// Captures the return addresses of the calling thread.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,9 @@
 
 namespace ashlar {
 
-// Fills in the callers' addresses, innermost first, and says how many there are. The stack begins
-// with the return address `first`, if that is on it: counting frames instead would go wrong with
-// every function that the compiler inlines. No lock, no heap.
+// Fills `addresses` with return addresses, innermost first, and returns their number. Starts at the
+// return address `first` if it is on the stack, because counting frames would break with inlining.
+// Takes no lock and allocates nothing.
 size_t capture_call_stack(std::span<uint64_t> addresses, const void* first);
 
 }  // namespace ashlar

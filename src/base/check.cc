@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What happens when an invariant of ours is broken.
+// Failure of an invariant.
 #include "base/check.h"
 
 #include <atomic>
@@ -11,7 +11,7 @@
 namespace ashlar {
 namespace {
 
-// Relaxed is enough: the handler is a plain function, nothing else is published with it.
+// Relaxed: no other data is published with the handler.
 std::atomic<FailureHandler> failure_handler{nullptr};
 
 }  // namespace

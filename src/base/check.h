@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks of our own invariants. A caller's mistake is never checked here: it gets a Status.
+// Checks of internal invariants. Errors of callers are reported as Status instead.
 //
-//   ASHLAR_CHECK    always on; for what must hold or memory would be handed out wrongly.
-//   ASHLAR_DCHECK   on in builds with ASHLAR_INVARIANTS (preset dev); for the costly ones.
+//   ASHLAR_CHECK    always on; for invariants whose violation would corrupt memory.
+//   ASHLAR_DCHECK   on in builds with ASHLAR_INVARIANTS (preset dev); for costly checks.
 //
-// The condition must not have side effects: it may not be evaluated.
+// The condition must have no side effects, because it may not be evaluated.
 #pragma once
 
 #include <string_view>
 
 namespace ashlar {
 
-// Called once with a description of the broken invariant; if it returns, the process aborts.
+// Called once with a description of the violation. If it returns, the process aborts.
 using FailureHandler = void (*)(std::string_view description);
 
-// Replaces the handler (null: just abort) and returns the one before. Thread safe.
+// Installs a handler (null: just abort) and returns the previous one. Thread safe.
 FailureHandler set_failure_handler(FailureHandler handler);
 
 [[noreturn]] void check_failed(const char* condition, const char* file, int line);

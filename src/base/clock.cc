@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The machine's own clock.
+// The host's clock.
 #include "ashlar/clock.h"
 
 #include <chrono>

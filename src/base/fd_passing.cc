@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unix sockets: listen, connect, and SCM_RIGHTS.
+// Unix sockets with SCM_RIGHTS.
 #include "base/fd_passing.h"
 
 #include <poll.h>
@@ -42,7 +42,7 @@ AbstractAddress abstract_address(std::string_view name) {
 Result<UniqueFd> new_socket(LocalSocket kind) {
   const int type = kind == LocalSocket::kPackets ? SOCK_SEQPACKET : SOCK_STREAM;
   UniqueFd made(::socket(AF_UNIX, type | SOCK_CLOEXEC, 0));
-  if (!made.valid()) return system_fault("socket", "cannot make a local socket");
+  if (!made.valid()) return system_fault("socket", "cannot create a local socket");
   return made;
 }
 
@@ -52,22 +52,22 @@ Status wait_ready(int socket_fd, short events, std::chrono::milliseconds timeout
   for (;;) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
         deadline - std::chrono::steady_clock::now());
-    pollfd waiting{socket_fd, events, 0};
-    const int ready = ::poll(&waiting, 1, std::max<int>(0, static_cast<int>(left.count())));
+    pollfd polled{socket_fd, events, 0};
+    const int ready = ::poll(&polled, 1, std::max<int>(0, static_cast<int>(left.count())));
     if (ready > 0) return {};
     if (ready < 0 && errno == EINTR) continue;
     if (ready < 0) return system_fault("poll", "cannot wait for the other process");
     return Status::device_fault(
         "poll", ETIMEDOUT,
-        text("the other process did not answer within ", timeout.count(), " ms"));
+        text("the other process did not respond within ", timeout.count(), " ms"));
   }
 }
 
 Status send_attached(int socket_fd, std::span<const uint8_t> bytes, std::span<const int> fds,
                      std::chrono::milliseconds timeout) {
-  ASHLAR_CHECK(fds.size() <= kMostAttachedFds);
+  ASHLAR_CHECK(fds.size() <= kMaxAttachedFds);
   iovec part{const_cast<uint8_t*>(bytes.data()), bytes.size()};
-  alignas(cmsghdr) char control[CMSG_SPACE(kMostAttachedFds * sizeof(int))] = {};
+  alignas(cmsghdr) char control[CMSG_SPACE(kMaxAttachedFds * sizeof(int))] = {};
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
@@ -86,7 +86,7 @@ Status send_attached(int socket_fd, std::span<const uint8_t> bytes, std::span<co
   return {};
 }
 
-// Every descriptor that came with the message, each with an owner.
+// Takes ownership of all descriptors of a message.
 std::vector<UniqueFd> take_descriptors(msghdr& message) {
   std::vector<UniqueFd> taken;
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
@@ -104,13 +104,18 @@ std::vector<UniqueFd> take_descriptors(msghdr& message) {
 
 }  // namespace
 
+void UniqueFd::reset(int fd) {
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = fd;
+}
+
 Result<UniqueFd> listen_abstract(std::string_view name, LocalSocket kind) {
   Result<UniqueFd> made = new_socket(kind);
   if (!made.ok()) return made;
   const AbstractAddress at = abstract_address(name);
   const auto* address = reinterpret_cast<const sockaddr*>(&at.address);
   if (::bind(made->get(), address, at.length) != 0) {
-    return system_fault("bind", text("cannot take the local address ", name));
+    return system_fault("bind", text("cannot bind the local address ", name));
   }
   if (::listen(made->get(), SOMAXCONN) != 0) return system_fault("listen", "cannot listen");
   return made;
@@ -120,31 +125,31 @@ Result<UniqueFd> connect_abstract(std::string_view name, std::chrono::millisecon
                                   LocalSocket kind) {
   Result<UniqueFd> made = new_socket(kind);
   if (!made.ok()) return made;
-  // A listener that accepts nobody would keep us waiting otherwise; and with a limit of 0, too.
+  // connect(2) blocks while the listener's queue is full; a timeout of 0 would mean forever.
   const int64_t limit_ms = std::max<int64_t>(1, timeout.count());
   const timeval limit{limit_ms / 1000, limit_ms % 1000 * 1000};
   ::setsockopt(made->get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
   const AbstractAddress at = abstract_address(name);
   const auto* address = reinterpret_cast<const sockaddr*>(&at.address);
   if (::connect(made->get(), address, at.length) != 0) {
-    return system_fault("connect", "nobody listens at the handle's address");
+    return system_fault("connect", "no process listens at the handle's address");
   }
   return made;
 }
 
 Result<UniqueFd> accept_or_stop(int listening_fd, int stop_fd) {
   for (;;) {
-    pollfd waiting[2] = {{listening_fd, POLLIN, 0}, {stop_fd, POLLIN, 0}};
-    if (::poll(waiting, 2, -1) < 0 && errno != EINTR) return system_fault("poll", "cannot wait");
-    if (waiting[1].revents != 0) return UniqueFd();
-    if (waiting[0].revents == 0) continue;
+    pollfd polled[2] = {{listening_fd, POLLIN, 0}, {stop_fd, POLLIN, 0}};
+    if (::poll(polled, 2, -1) < 0 && errno != EINTR) return system_fault("poll", "cannot wait");
+    if (polled[1].revents != 0) return UniqueFd();
+    if (polled[0].revents == 0) continue;
     UniqueFd accepted(::accept4(listening_fd, nullptr, nullptr, SOCK_CLOEXEC));
     if (accepted.valid()) return accepted;
     if (errno != EINTR && errno != ECONNABORTED) return system_fault("accept", "cannot accept");
   }
 }
 
-Result<UniqueFd> accept_waiting(int listening_fd) {
+Result<UniqueFd> accept_pending(int listening_fd) {
   UniqueFd accepted(::accept4(listening_fd, nullptr, nullptr, SOCK_CLOEXEC));
   if (!accepted.valid()) return system_fault("accept", "cannot accept");
   return accepted;
@@ -154,7 +159,7 @@ Result<PeerCredentials> peer_credentials(int socket_fd) {
   ucred credentials{};
   socklen_t length = sizeof(credentials);
   if (::getsockopt(socket_fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) {
-    return system_fault("getsockopt", "cannot tell who is at the other end");
+    return system_fault("getsockopt", "cannot read the peer's credentials");
   }
   return PeerCredentials{credentials.uid, credentials.pid};
 }
@@ -175,7 +180,8 @@ Result<ReceivedMessage> receive_message(int socket_fd, std::span<uint8_t> buffer
                                         std::chrono::milliseconds timeout) {
   Result<ReceivedDescriptors> got = receive_descriptors(socket_fd, buffer, 1, timeout);
   if (!got.ok()) return got.status();
-  if (got->bytes == 0) return Status::format("the other process closed without an answer");
+  if (got->bytes == 0)
+    return Status::format("the other process closed the connection without a response");
   ReceivedMessage received;
   received.bytes = got->bytes;
   if (!got->fds.empty()) received.fd = std::move(got->fds.front());
@@ -183,11 +189,10 @@ Result<ReceivedMessage> receive_message(int socket_fd, std::span<uint8_t> buffer
 }
 
 Result<ReceivedDescriptors> receive_descriptors(int socket_fd, std::span<uint8_t> buffer,
-                                                size_t most_fds,
-                                                std::chrono::milliseconds timeout) {
+                                                size_t max_fds, std::chrono::milliseconds timeout) {
   iovec part{buffer.data(), buffer.size()};
-  // Room for all there can be: what arrives must be closed, not lost.
-  alignas(cmsghdr) char control[CMSG_SPACE(kMostAttachedFds * sizeof(int))] = {};
+  // Room for the kernel's maximum, so that every received descriptor is closed on error.
+  alignas(cmsghdr) char control[CMSG_SPACE(kMaxAttachedFds * sizeof(int))] = {};
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
@@ -198,10 +203,10 @@ Result<ReceivedDescriptors> receive_descriptors(int socket_fd, std::span<uint8_t
   if (got < 0) return system_fault("recvmsg", "cannot receive");
 
   ReceivedDescriptors received{static_cast<size_t>(got), take_descriptors(message)};
-  if ((message.msg_flags & MSG_TRUNC) != 0 || received.fds.size() > most_fds) {
-    return Status::format("the other process sent more than was agreed");
+  if ((message.msg_flags & MSG_TRUNC) != 0 || received.fds.size() > max_fds) {
+    return Status::format("the other process sent more data than the protocol allows");
   }
-  // There was room for all: the kernel could not give us some, and we must not believe in the rest.
+  // The buffer has room for all, so the kernel dropped some. Do not use the others.
   if ((message.msg_flags & MSG_CTRUNC) != 0) {
     received.fds.clear();
     return Status::device_fault("recvmsg", EMFILE,

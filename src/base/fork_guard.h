@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which process something was made in. A child of fork(2) has a copy of everything and none of the
-// threads: what has threads, connections or shared words is its parent's, and is to be left alone
-// there. Thread safe.
+// Detects use of an object in a child process after fork(2). A child has copies of all objects but
+// none of their threads, so objects with threads, connections or shared memory must not act there.
+// Thread safe.
 //
-// Forks are counted by pthread_atfork(3), so that asking costs a load and no call of the system.
-// Processes that are made in other ways, such as vfork(2) and clone(2) themselves, are not counted.
+// pthread_atfork(3) counts forks, so a check is one load. Children of vfork(2) or raw clone(2) are
+// not detected.
 #pragma once
 
 #include <pthread.h>
@@ -21,32 +21,32 @@ class ForkGuard {
  public:
   ForkGuard() : fork_count_(count_forks()) {}
 
-  // False: in a child that was forked off since, or in a child of such a one.
-  bool is_here() const { return fork_count_ == forks.load(std::memory_order_relaxed); }
+  // False in a child forked since construction, and in its children.
+  bool in_creating_process() const { return fork_count_ == forks.load(std::memory_order_relaxed); }
 
  private:
   static uint64_t count_forks() {
-    // Refused only where there is no memory: then forks are not counted.
+    // Registration fails only without memory; then forks are not counted.
     static const int registered =
         ::pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
     static_cast<void>(registered);
     return forks.load(std::memory_order_relaxed);
   }
 
-  // Between this process and the first one that asked. Relaxed: it changes only where there is but
-  // one thread, that of a child which has just begun.
+  // Forks between the first process that used a guard and this one. Relaxed, because it changes
+  // only in a new child, which has a single thread.
   static inline constinit std::atomic<uint64_t> forks{0};
   uint64_t fork_count_;
 };
 
-// For what ends by waiting for its threads, or by telling others: the last owner ends it in the
-// process that made it. In a child it stays as it is until the child is over.
+// For types whose destructor joins threads or talks to peers: destroys the object only in the
+// process that created it. A forked child leaks its copy.
 template <typename Thing, typename... Arguments>
 std::shared_ptr<Thing> make_fork_guarded(Arguments&&... arguments) {
   auto made = std::make_unique<Thing>(std::forward<Arguments>(arguments)...);
   return {made.release(), [fork_guard = ForkGuard()](Thing* thing) {
             std::unique_ptr<Thing> last(thing);
-            if (!fork_guard.is_here()) static_cast<void>(last.release());
+            if (!fork_guard.in_creating_process()) static_cast<void>(last.release());
           }};
 }
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For tables with as many places as a power of two.
+// Multiplicative hashing for tables with a power-of-two size.
 #pragma once
 
 #include <cstdint>
 
 namespace ashlar {
 
-// The upper bits of the answer are the place: keys that are near each other, or multiples of each
-// other, come far apart. By the golden ratio.
+// Use the upper bits of the result: nearby keys and multiples of each other spread evenly. The
+// factor is 2^64 divided by the golden ratio.
 constexpr uint64_t hash_mix(uint64_t key) { return key * 0x9e3779b97f4a7c15ULL; }
 
 }  // namespace ashlar

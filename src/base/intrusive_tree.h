@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An ordered set of things that carry their own place in it: no memory of its own, nothing moves.
-// T derives from TreeNode, and is in one tree at a time. `Less` is a strict order in which no two
-// members are equal. The tree never owns what it holds. Not thread safe.
+// An ordered set whose members contain their own links: it allocates nothing and never moves or
+// owns members. T derives from TreeNode and is in at most one tree. `Less` is a strict order
+// without equal members. Not thread safe.
 //
-// A treap: a search tree by `Less`, and a heap by priorities drawn at random, which keeps it as
-// shallow as a random tree (about 2 ln n) whatever the order of insertions.
+// Implemented as a treap: a search tree by `Less` and a heap by random priorities. The expected
+// depth is about 2 ln n for any order of insertions.
 #pragma once
 
 #include <cstddef>
@@ -40,18 +40,18 @@ class IntrusiveTree {
   // REQUIRES: `item` is in this tree.
   void erase(T* item);
 
-  // Null: there is none.
+  // Null if there is none.
   T* first() const { return item_of(leftmost(root_)); }
   T* last() const { return item_of(rightmost(root_)); }
   static T* next(const T* item);
   static T* previous(const T* item);
-  // The first member for which `is_before` is false. REQUIRES: it is true for the members up to
-  // some place in the order, and false from there on.
+  // The first member for which `is_before` is false. REQUIRES: `is_before` is true for a prefix of
+  // the order and false after it.
   template <typename IsBefore>
   T* first_not(const IsBefore& is_before) const;
 
-  // For loops over all members, in order. What a loop visits must stay in the tree until it has
-  // moved on: take next(item) first where it does not.
+  // Iterates over all members in order. A loop that erases the current member must call next(item)
+  // first.
   class Iterator {
    public:
     explicit Iterator(T* at) : at_(at) {}
@@ -78,14 +78,14 @@ class IntrusiveTree {
     while (node != nullptr && node->right_ != nullptr) node = node->right_;
     return node;
   }
-  // The pointer that points to the node: its parent's, or the root.
+  // The parent's pointer to the node, or the root pointer.
   TreeNode*& link_to(TreeNode* node) {
     TreeNode* parent = node->parent_;
     if (parent == nullptr) return root_;
     return parent->left_ == node ? parent->left_ : parent->right_;
   }
   void rotate_up(TreeNode* node);
-  uint64_t draw_priority() {  // xorshift: only its evenness matters
+  uint64_t draw_priority() {  // xorshift; only needs to be uniform
     random_ ^= random_ << 13;
     random_ ^= random_ >> 7;
     random_ ^= random_ << 17;
@@ -112,7 +112,7 @@ void IntrusiveTree<T, Less>::insert(T* item) {
   while (node->parent_ != nullptr && node->priority_ < node->parent_->priority_) rotate_up(node);
 }
 
-// Sinks to the bottom, and drops off.
+// Rotates the node down to a leaf position, then unlinks it.
 template <typename T, typename Less>
 void IntrusiveTree<T, Less>::erase(T* item) {
   TreeNode* node = item;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mutexes whose rules clang checks: which field needs which lock, which function needs it held.
-// Plain std::mutex underneath; with other compilers the annotations vanish.
+// Mutexes with clang's thread-safety annotations: which lock guards a field, and which functions
+// require it. The annotations expand to nothing with other compilers.
 #pragma once
 
 #include <pthread.h>
@@ -39,7 +39,7 @@ class ASHLAR_CAPABILITY("mutex") Mutex {
   std::mutex mutex_;
 };
 
-// Holds a mutex for a scope, and can wait on a condition meanwhile.
+// Holds a mutex for a scope, and can wait on a condition variable.
 class ASHLAR_SCOPED_CAPABILITY MutexLock {
  public:
   explicit MutexLock(Mutex& mutex) ASHLAR_ACQUIRE(mutex) : lock_(mutex.mutex_) {}
@@ -47,9 +47,9 @@ class ASHLAR_SCOPED_CAPABILITY MutexLock {
   MutexLock(const MutexLock&) = delete;
   MutexLock& operator=(const MutexLock&) = delete;
 
-  // Callers loop: `while (!ready_) lock.wait(changed_);`, so that the analysis sees the lock held.
+  // Callers loop, `while (!ready_) lock.wait(changed_);`, so that the analysis sees the lock held.
   void wait(std::condition_variable& changed) { changed.wait(lock_); }
-  // False: it is that late.
+  // False on timeout.
   bool wait_until(std::condition_variable& changed, std::chrono::steady_clock::time_point end) {
     return changed.wait_until(lock_, end) == std::cv_status::no_timeout;
   }
@@ -58,7 +58,7 @@ class ASHLAR_SCOPED_CAPABILITY MutexLock {
   std::unique_lock<std::mutex> lock_;
 };
 
-// Lets go of a held mutex for a scope, for calling code that must not run under it.
+// Releases a held mutex for a scope, to call code that must not run under it.
 class ASHLAR_SCOPED_CAPABILITY MutexUnlock {
  public:
   explicit MutexUnlock(Mutex& mutex) ASHLAR_RELEASE(mutex) : mutex_(mutex) { mutex_.unlock(); }
@@ -70,8 +70,8 @@ class ASHLAR_SCOPED_CAPABILITY MutexUnlock {
   Mutex& mutex_;
 };
 
-// Writers go first: with std::shared_mutex, readers that keep coming can keep a writer out for
-// seconds. A thread must not lock it shared twice.
+// A reader-writer lock that prefers writers: with std::shared_mutex a stream of readers can delay a
+// writer for seconds. A thread must not lock it shared recursively.
 class ASHLAR_CAPABILITY("mutex") SharedMutex {
  public:
   SharedMutex() = default;

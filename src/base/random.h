@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reproducible random numbers: the same seed gives the same numbers on every machine and with
-// every standard library, which std::uniform_int_distribution does not promise.
+// Reproducible random numbers: a seed gives the same sequence on every machine and standard
+// library, which std::uniform_int_distribution does not guarantee.
 #pragma once
 
 #include <cstdint>
 
 namespace ashlar {
 
-// Steele, Lea and Flood's SplitMix64: one word of state, passes the usual batteries, and is enough
-// for choosing among a few alternatives. Not for secrets.
+// SplitMix64 (Steele, Lea and Flood). One word of state. Not cryptographically secure.
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed) {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Holding pools, and routing to them.
+// Use counts and routing.
 #include "base/routes.h"
 
 #include <algorithm>
@@ -14,12 +14,10 @@ Status no_such_pool(PoolId pool) {
   return Status::invalid_argument(text("there is no pool ", pool));
 }
 
-// --- holding ------------------------------------------------------------------------------------
-
 Status Routes::create(PoolId pool) {
-  if (pool.is_default()) return Status::invalid_argument("the default pool is always there");
+  if (pool.is_default()) return Status::invalid_argument("the default pool cannot be created");
   if (!use_counts_.emplace(pool, 1).second) {
-    return Status::invalid_argument(text("there is a pool ", pool, " already"));
+    return Status::invalid_argument(text("pool ", pool, " exists already"));
   }
   return {};
 }
@@ -27,7 +25,7 @@ Status Routes::create(PoolId pool) {
 Status Routes::retain(PoolId pool) {
   const auto found = use_counts_.find(pool);
   if (found == use_counts_.end()) return no_such_pool(pool);
-  if (is_freeable(pool)) return Status::invalid_argument(text("pool ", pool, " was let go"));
+  if (is_freeable(pool)) return Status::invalid_argument(text("pool ", pool, " was released"));
   ++found->second;
   return {};
 }
@@ -36,7 +34,7 @@ Status Routes::release(PoolId pool) {
   const auto found = use_counts_.find(pool);
   if (found == use_counts_.end()) return no_such_pool(pool);
   if (found->second == 0) {
-    return Status::invalid_argument(text("pool ", pool, " was let go more often than held"));
+    return Status::invalid_argument(text("pool ", pool, " was released more often than retained"));
   }
   --found->second;
   return {};
@@ -53,15 +51,13 @@ bool Routes::is_freeable(PoolId pool) const {
   return found != use_counts_.end() && found->second == 0 && !is_routed_to(pool);
 }
 
-// --- routing ------------------------------------------------------------------------------------
-
 Status Routes::begin(PoolId pool, RouteFilter&& filter) {
   if (pool.is_default()) return Status::invalid_argument("the default pool needs no routing");
-  if (!filter) return Status::invalid_argument("there is no filter to route by");
+  if (!filter) return Status::invalid_argument("routing needs a filter");
   if (is_routed_to(pool)) {
     return Status::invalid_argument(text("allocations are routed to pool ", pool, " already"));
   }
-  if (Status held = has(pool) ? retain(pool) : create(pool); !held.ok()) return held;
+  if (Status retained = has(pool) ? retain(pool) : create(pool); !retained.ok()) return retained;
   routes_.push_back({pool, std::move(filter)});
   return {};
 }

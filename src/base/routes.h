@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The pools beside the default one, by name: who holds each of them, and which requests go to
-// which. The same for device memory and for pinned memory; what is in a pool is its owner's
-// business.
+// The private pools of an allocator: their use counts, and which streams are routed to which pool.
+// Shared by device and pinned memory; the contents of the pools are the owner's.
 //
-// Not thread safe: guarded by its owner's lock. Filters are user code: they are called under that
-// lock, as RouteFilter says, but handed back to be dropped without it.
+// Not thread safe; guarded by the owner's lock. Filters are user code. They are called under that
+// lock (see RouteFilter) but returned to the caller, so that they are destroyed without it.
 #pragma once
 
 #include <map>
@@ -18,26 +17,26 @@ namespace ashlar {
 
 class Routes {
  public:
-  // kInvalidArgument, in all of these: there is no such pool, or it is not in the state named;
-  // nothing changed.
-  Status create(PoolId pool);  // and holds it
+  // All of these return kInvalidArgument if there is no such pool or it is in the wrong state. A
+  // failed call changes nothing.
+  Status create(PoolId pool);  // with a use count of 1
   Status retain(PoolId pool);
   Status release(PoolId pool);
   Result<int> use_count(PoolId pool) const;
 
-  // From here on, requests whose streams the filter accepts go to the pool; of several pools, to
-  // the one named last. Creates the pool if there is none, and holds it. The filter is taken only
-  // if that worked.
+  // Routes requests on streams that `filter` accepts to the pool; if several filters accept a
+  // stream, the latest wins. Creates the pool if necessary and retains it. Moves from `filter` only
+  // on success.
   Status begin(PoolId pool, RouteFilter&& filter);
-  // Does not let go of the pool.
+  // Does not release the pool.
   Result<RouteFilter> end(PoolId pool);
 
   // The default pool if no filter accepts the stream.
   PoolId pool_for(StreamId stream) const;
 
   bool has(PoolId pool) const { return use_counts_.contains(pool); }
-  // Nobody holds it or routes to it: what it has cached may go, and once it is empty it may be
-  // forgotten. A freeable pool cannot be held again.
+  // Whether the pool has no users and no route. Its cached memory may be released, and once empty
+  // it may be erased. A freeable pool cannot be retained again.
   bool is_freeable(PoolId pool) const;
   // REQUIRES: freeable.
   void forget(PoolId pool) { use_counts_.erase(pool); }
@@ -49,11 +48,11 @@ class Routes {
   };
   bool is_routed_to(PoolId pool) const;
 
-  std::map<PoolId, int> use_counts_;  // of every pool there is
-  std::vector<Route> routes_;         // in the order they were named; pools there are
+  std::map<PoolId, int> use_counts_;  // of all pools
+  std::vector<Route> routes_;         // oldest first; only existing pools
 };
 
-// kInvalidArgument, for whoever looks for a pool that is not there.
+// The kInvalidArgument error for an unknown pool.
 Status no_such_pool(PoolId pool);
 
 }  // namespace ashlar

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A lock for a few dozen instructions, such as an arena's: one exchange to take it, one store to
-// let go. Whoever finds it taken spins for a moment and then gives its turn away, since the holder
-// may be waiting for the very same core.
+// A lock for critical sections of a few dozen instructions: one exchange to lock, one store to
+// unlock. A contended lock spins briefly and then yields, because the owner may need the same core.
 #pragma once
 
 #include <atomic>
@@ -15,18 +14,18 @@ namespace ashlar {
 class ASHLAR_CAPABILITY("mutex") SpinMutex {
  public:
   void lock() ASHLAR_ACQUIRE() {
-    if (!is_taken_.exchange(true, std::memory_order_acquire)) return;
+    if (!is_locked_.exchange(true, std::memory_order_acquire)) return;
     lock_contended();
   }
-  void unlock() ASHLAR_RELEASE() { is_taken_.store(false, std::memory_order_release); }
+  void unlock() ASHLAR_RELEASE() { is_locked_.store(false, std::memory_order_release); }
 
  private:
   void lock_contended() {
     constexpr int kSpins = 64;
     do {
-      for (int i = 0; i < kSpins && is_taken_.load(std::memory_order_relaxed); ++i) pause();
-      if (is_taken_.load(std::memory_order_relaxed)) std::this_thread::yield();
-    } while (is_taken_.exchange(true, std::memory_order_acquire));
+      for (int i = 0; i < kSpins && is_locked_.load(std::memory_order_relaxed); ++i) pause();
+      if (is_locked_.load(std::memory_order_relaxed)) std::this_thread::yield();
+    } while (is_locked_.exchange(true, std::memory_order_acquire));
   }
   static void pause() {
 #if defined(__x86_64__)
@@ -36,7 +35,7 @@ class ASHLAR_CAPABILITY("mutex") SpinMutex {
 #endif
   }
 
-  std::atomic<bool> is_taken_{false};
+  std::atomic<bool> is_locked_{false};
 };
 
 class ASHLAR_SCOPED_CAPABILITY SpinLock {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Status: one pointer to an immutable description, or null.
+// Status is null, or one pointer to an immutable description.
 #include "ashlar/status.h"
 
 #include "base/text.h"

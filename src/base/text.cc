@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How our own types read in messages.
+// Output operators of Ashlar's types.
 #include "base/text.h"
 
 namespace ashlar {

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Building messages: text(a, b, c) puts its arguments one after the other.
+// String building for messages, and line splitting.
 #pragma once
 
+#include <algorithm>
 #include <locale>
 #include <sstream>
 #include <string>
+#include <string_view>
 
 #include "ashlar/types.h"
 
@@ -14,8 +16,8 @@ namespace ashlar {
 template <typename... Parts>
 std::string text(const Parts&... parts) {
   std::ostringstream out;
-  out.imbue(std::locale::classic());      // numbers read the same whatever the program's locale
-  out.exceptions(std::ios_base::badbit);  // without memory it throws, instead of leaving parts out
+  out.imbue(std::locale::classic());      // independent of the program's locale
+  out.exceptions(std::ios_base::badbit);  // throw if memory runs out, instead of truncating
   (out << ... << parts);
   return std::move(out).str();
 }
@@ -27,6 +29,13 @@ std::ostream& operator<<(std::ostream& out, const AddressRange& range);  // 0xâ€
 template <typename Tag>
 std::ostream& operator<<(std::ostream& out, Id<Tag> id) {
   return out << id.value();
+}
+
+// Removes and returns the next line of `text`, without its end. The last line may have no end.
+inline std::string_view take_line(std::string_view& text, std::string_view line_end = "\n") {
+  const std::string_view line = text.substr(0, text.find(line_end));
+  text.remove_prefix(std::min(line.size() + line_end.size(), text.size()));
+  return line;
 }
 
 }  // namespace ashlar

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Signals are blocked in the caller while the thread is made, so that it never sees any. Those that
-// a thread brings upon itself (SIGSEGV and its like) stay as they are.
+// Blocks signals in the caller while it creates the thread, which inherits the mask. Synchronous
+// signals such as SIGSEGV stay unblocked.
 #include "base/thread.h"
 
 #include <pthread.h>
@@ -14,7 +14,7 @@ namespace ashlar {
 
 namespace {
 
-// The caller has its signals back also where the host has no memory for a thread.
+// Restores the signal mask even if thread creation throws.
 class BlockedSignals {
  public:
   BlockedSignals() {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Starting threads of our own: they take no signals meant for the program, and a thread that cannot
-// be had is a Status.
+// Starts threads that receive no signals meant for the program. Failure is a Status.
 #pragma once
 
 #include <functional>
@@ -11,8 +10,7 @@
 
 namespace ashlar {
 
-// kDeviceFault: the system has no more threads for us. Passes on what the host throws that has no
-// memory.
+// kDeviceFault: the system refuses more threads. Throws std::bad_alloc if host memory runs out.
 Result<std::thread> start_thread(std::function<void()> body);
 
 }  // namespace ashlar

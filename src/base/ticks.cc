@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The line through two moments.
+// Linear interpolation between two samples.
 #include "base/ticks.h"
 
 namespace ashlar {
@@ -9,12 +9,12 @@ TickClock::TickClock() : start_(now()), last_(start_) {}
 
 void TickClock::calibrate() { last_ = now(); }
 
-TickClock::Moment TickClock::now() {
+TickClock::Sample TickClock::now() {
   const auto unix_time = std::chrono::system_clock::now().time_since_epoch();
   return {ticks_now(), std::chrono::duration_cast<std::chrono::nanoseconds>(unix_time).count()};
 }
 
-// Until the counter has moved enough to tell its pace, a tick counts for nothing.
+// Until the counter has advanced enough to measure its rate, all ticks map to the start.
 int64_t TickClock::unix_us(uint64_t ticks) const {
   const double elapsed_ticks = static_cast<double>(last_.ticks - start_.ticks);
   const double ns_per_tick =

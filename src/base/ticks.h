@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Time in the processor's own counter: a few nanoseconds to read, and turned into the calendar's
-// time only when somebody looks. Exact to about a microsecond over hours.
+// Timestamps from the processor's counter: a few nanoseconds to read, converted to calendar time
+// only on output. Accurate to about a microsecond over hours.
 #pragma once
 
 #include <chrono>
@@ -9,7 +9,7 @@
 
 namespace ashlar {
 
-// Never goes backwards on one thread; between threads as exact as the machine's counters agree.
+// Monotonic per thread. Across threads as consistent as the processor's counters.
 inline uint64_t ticks_now() {
 #if defined(__x86_64__)
   return __builtin_ia32_rdtsc();
@@ -22,25 +22,25 @@ inline uint64_t ticks_now() {
 #endif
 }
 
-// Pairs of tick and calendar time, taken at two moments; the line through them gives the rest.
+// Converts ticks to calendar time by linear interpolation between two samples of both clocks.
 class TickClock {
  public:
   TickClock();
 
-  // Reads both clocks again: for times read since, and before, the line is now the better one.
+  // Takes a new second sample, which improves conversions of past and future ticks.
   void calibrate();
   // Microseconds since 1970.
   int64_t unix_us(uint64_t ticks) const;
 
  private:
-  struct Moment {
+  struct Sample {
     uint64_t ticks = 0;
     int64_t unix_ns = 0;
   };
-  static Moment now();
+  static Sample now();
 
-  Moment start_;
-  Moment last_;
+  Sample start_;
+  Sample last_;
 };
 
 }  // namespace ashlar

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reading and writing sizes.
+// Parsing and formatting of sizes.
 #include "base/units.h"
 
 #include <array>
@@ -22,7 +22,7 @@ Status not_a_size(std::string_view given) {
 
 char lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
 
-// The power of 1024 that a unit stands for; -1 if it is none.
+// The power of 1024 that the unit denotes; -1 if it is unknown.
 int power_of(std::string_view unit) {
   if (unit.empty()) return 0;
   const char first = static_cast<char>(std::toupper(static_cast<unsigned char>(unit[0])));
@@ -47,8 +47,8 @@ Result<size_t> parse_bytes(std::string_view given) {
                          digits.find('.') == digits.rfind('.') && digits.size() <= 24;
   if (power < 0 || !is_number) return not_a_size(given);
 
-  // from_chars, unlike strtold, does not go by the program's locale. long double holds every whole
-  // number below 2^63 on x86-64 and aarch64, so whole bytes are exact.
+  // Unlike strtold, from_chars ignores the locale. On x86-64 and aarch64 a long double represents
+  // every integer below 2^63, so whole bytes are exact.
   long double number = 0;
   const char* end = digits.data() + digits.size();
   const std::from_chars_result read = std::from_chars(digits.data(), end, number);
@@ -67,7 +67,7 @@ std::string format_bytes(size_t bytes) {
   int power = 1;
   while (power < static_cast<int>(kUnitLetters.size()) && (bytes >> (10 * power)) >= kKiB) ++power;
   const size_t whole = bytes >> (10 * power);
-  // Of the part below the unit only its thousand-and-twenty-fourths matter for two decimals.
+  // Two decimals need only the remainder in 1/1024 of the unit.
   const size_t remainder = (bytes >> (10 * (power - 1))) % kKiB;
   const size_t hundredths = whole * 100 + (remainder * 100 + kKiB / 2) / kKiB;
   return text(hundredths / 100, hundredths % 100 < 10 ? ".0" : ".", hundredths % 100, " ",
@@ -80,7 +80,7 @@ std::string group_digits(uint64_t number) {
   return digits;
 }
 
-std::string times_as_text(uint64_t count) {
+std::string format_times(uint64_t count) {
   return count == 1 ? "once" : group_digits(count) + " times";
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sizes as people write them: "141GiB", "512", "1.5 MiB"; and back. Counts, too.
+// Parsing and formatting of sizes, such as "141GiB", "512" or "1.5 MiB", and of counts.
 #pragma once
 
 #include <cstddef>
@@ -16,18 +16,18 @@ inline constexpr size_t kKiB = size_t{1} << 10;
 inline constexpr size_t kMiB = size_t{1} << 20;
 inline constexpr size_t kGiB = size_t{1} << 30;
 
-// A number, whole or with decimals, and an optional unit: B, K, KB, KiB, and so on up to P.
-// All are powers of 1024, as accelerator tools mean them; case and one space do not matter.
-// kFormat: not a size, or not a whole number of bytes below 2^63.
+// Parses a number, optionally with decimals, and an optional unit: B, K, KB, KiB and so on up to P.
+// All units are powers of 1024, as in accelerator tools. Case and one space before the unit are
+// ignored. kFormat: not a size, or not a whole number of bytes below 2^63.
 Result<size_t> parse_bytes(std::string_view text);
 
-// "512 B", "20.00 MiB", "141.00 GiB": two decimals from KiB on, rounded.
+// "512 B", "20.00 MiB", "141.00 GiB": rounded to two decimals from KiB on.
 std::string format_bytes(size_t bytes);
 
 // 3145728 as "3,145,728".
 std::string group_digits(uint64_t number);
 
 // 1 as "once", 3000 as "3,000 times".
-std::string times_as_text(uint64_t count);
+std::string format_times(uint64_t count);
 
 }  // namespace ashlar

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbers and texts one after the other as bytes, little-endian, for records that other processes
-// read, perhaps on other machines. Reading believes nothing: what is cut short or too long makes
-// the reader not ok, and everything read from then on is zero or empty.
+// Little-endian serialization of numbers and strings, for records that other processes and machines
+// read. Readers do not trust their input: after truncated or oversized data the reader is not ok,
+// and every further read returns zero or an empty string.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +23,12 @@ class WireWriter {
     }
     return *this;
   }
-  // As many bytes as the reader expects by itself.
+  // Without a length prefix.
   WireWriter& raw(std::string_view bytes) {
     bytes_.append(bytes);
     return *this;
   }
-  // With its length in front.
+  // With a length prefix.
   WireWriter& text(std::string_view bytes) {
     return number(static_cast<uint32_t>(bytes.size())).raw(bytes);
   }
@@ -38,10 +38,10 @@ class WireWriter {
   std::string bytes_;
 };
 
-// `bytes` outlives it.
+// `bytes` outlives the reader.
 class WireReader {
  public:
-  explicit WireReader(std::string_view bytes) : left_(bytes) {}
+  explicit WireReader(std::string_view bytes) : remaining_(bytes) {}
 
   template <typename Number>
   Number number() {
@@ -53,26 +53,26 @@ class WireReader {
     return static_cast<Number>(bits);
   }
   std::string_view raw(size_t bytes) {
-    if (bytes > left_.size()) {
+    if (bytes > remaining_.size()) {
       is_ok_ = false;
-      left_ = {};
+      remaining_ = {};
       return {};
     }
-    const std::string_view taken = left_.substr(0, bytes);
-    left_.remove_prefix(bytes);
+    const std::string_view taken = remaining_.substr(0, bytes);
+    remaining_.remove_prefix(bytes);
     return taken;
   }
-  std::string_view text(size_t most_bytes) {
+  std::string_view text(size_t max_bytes) {
     const auto bytes = number<uint32_t>();
-    return raw(bytes > most_bytes ? SIZE_MAX : bytes);
+    return raw(bytes > max_bytes ? SIZE_MAX : bytes);
   }
-  // Nothing was missing so far.
+  // No read has failed.
   bool ok() const { return is_ok_; }
-  // Nothing was missing, and nothing is left.
-  bool is_done() const { return is_ok_ && left_.empty(); }
+  // No read has failed, and no bytes remain.
+  bool is_done() const { return is_ok_ && remaining_.empty(); }
 
  private:
-  std::string_view left_;
+  std::string_view remaining_;
   bool is_ok_ = true;
 };
 

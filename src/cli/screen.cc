@@ -14,7 +14,6 @@
 #include <cstring>
 #include <string>
 
-#include "base/lines.h"
 #include "base/text.h"
 
 namespace ashlar {

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "base/lines.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "cli/plot.h"
 #include "cli/stack_text.h"

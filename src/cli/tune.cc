@@ -64,7 +64,7 @@ std::string gain(const Trial& best, const TuneResult& result) {
   }
   if (!recorded.completes()) {
     return fmt::format("{} completes; the recorded one runs out of memory {}.", which,
-                       times_as_text(recorded.oom_count));
+                       format_times(recorded.oom_count));
   }
   const size_t saved = recorded.peak_reserved_bytes - best.peak_reserved_bytes;
   if (saved == 0) {

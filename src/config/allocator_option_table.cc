@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of options: one row each. A new option is a field of AllocatorOptions and a row here;
-// docs/guide/options.md says what it is good for, and a test holds the two together. Long because
-// there are so many.
+// The table of options, one row each. A new option is a field of AllocatorOptions and a row here.
+// docs/guide/options.md explains their use; a test checks that both agree. Long because it is the
+// table of all options.
 #include <array>
 
 #include "config/allocator_options.h"
@@ -22,7 +22,7 @@ std::string engine_text(EngineKind engine) {
 
 namespace {
 
-// --- the fields behind the rows --------------------------------------------------------------
+// Access to the fields.
 
 // The field of AllocatorOptions, or of one of its parts, that a member pointer names.
 template <auto kField, typename Options>
@@ -36,8 +36,8 @@ auto& field(Options& options) {
   }
 }
 
-// Reads with kRead. The default's text is a value as well, even where it is not of the kind that
-// kRead reads: "unlimited", "off".
+// Parses with kRead. The default's text is always accepted, even if kRead rejects it, such as
+// "unlimited" or "off".
 template <auto kField, auto kRead>
 Status set(const OptionRow& row, const OptionAssignment& given, AllocatorOptions& options) {
   if (given.value == row.default_text) {
@@ -67,21 +67,21 @@ std::string print_default(const OptionRow& row, const AllocatorOptions&) {
   return std::string(row.default_text);
 }
 
-// --- options with a meaning of their own -----------------------------------------------------
+// Options with their own parse functions.
 
-Result<EngineKind> read_engine(const Reading& reading) {
-  if (reading.given.value == "classic") return EngineKind::kClassic;
-  if (reading.given.value == "paged") return EngineKind::kPaged;
-  if (reading.given.value == "plugin") return EngineKind::kPlugin;
-  if (reading.given.value == "async") return EngineKind::kAsync;
-  return wrong_value(reading, "is not an engine of this version");
+Result<EngineKind> read_engine(const OptionInput& input) {
+  if (input.given.value == "classic") return EngineKind::kClassic;
+  if (input.given.value == "paged") return EngineKind::kPaged;
+  if (input.given.value == "plugin") return EngineKind::kPlugin;
+  if (input.given.value == "async") return EngineKind::kAsync;
+  return wrong_value(input, "is not an engine of this version");
 }
 
-Result<PagedPolicy> read_policy(const Reading& reading) {
-  if (reading.given.value == "fast") return PagedPolicy::kFast;
-  if (reading.given.value == "balanced") return PagedPolicy::kBalanced;
-  if (reading.given.value == "lean") return PagedPolicy::kLean;
-  return wrong_value(reading, "is not a policy of the paged engine");
+Result<PagedPolicy> read_policy(const OptionInput& input) {
+  if (input.given.value == "fast") return PagedPolicy::kFast;
+  if (input.given.value == "balanced") return PagedPolicy::kBalanced;
+  if (input.given.value == "lean") return PagedPolicy::kLean;
+  return wrong_value(input, "is not a policy of the paged engine");
 }
 
 std::string policy_text(PagedPolicy policy) {
@@ -93,31 +93,31 @@ std::string policy_text(PagedPolicy policy) {
   return {};
 }
 
-Result<bool> read_compat(const Reading& reading) {
-  if (reading.given.value == "pytorch") return true;
-  if (reading.given.value == "none") return false;
-  return wrong_value(reading, "is not known");
+Result<bool> read_compat(const OptionInput& input) {
+  if (input.given.value == "pytorch") return true;
+  if (input.given.value == "none") return false;
+  return wrong_value(input, "is not known");
 }
 
 std::string compat_text(bool pytorch) { return pytorch ? "pytorch" : "none"; }
 
 Status set_backend(const OptionRow& row, const OptionAssignment& given, AllocatorOptions& options) {
-  const Reading reading = {.given = given, .expected = row.range, .options = options};
+  const OptionInput input = {.given = given, .expected = row.range, .options = options};
   if (given.value == "native") return Status();
   const bool is_driver_pool = given.value == "cudaMallocAsync" || given.value == "hipMallocAsync";
-  if (!is_driver_pool) return wrong_value(reading, "is not a kind of allocator");
+  if (!is_driver_pool) return wrong_value(input, "is not a kind of allocator");
   options.engine = EngineKind::kAsync;
   return Status();
 }
 
-// Frees never throw here, so there is nothing to switch on or off.
+// Frees never throw here, so the option has no effect.
 Status set_free_catch_all(const OptionRow& row, const OptionAssignment& given,
                           AllocatorOptions& options) {
   if (given.value == row.default_text) return Status();
   return read_boolean({.given = given, .expected = row.range, .options = options}).status();
 }
 
-// --- the table -------------------------------------------------------------------------------
+// The table.
 
 constexpr std::array kOptions = {
     OptionRow{
@@ -125,8 +125,8 @@ constexpr std::array kOptions = {
         .type = "choice",
         .default_text = "paged",
         .range = "paged, classic, async or plugin",
-        .help = "Which policy hands out the memory: paged does not fragment, classic is PyTorch's, "
-                "async is the driver's stream-ordered pool, plugin is somebody else's functions.",
+        .help = "Allocation policy: paged does not fragment, classic is PyTorch's, "
+                "async is the driver's stream-ordered pool, plugin calls your functions.",
         .set = set<&AllocatorOptions::engine, read_engine>,
         .print = print<&AllocatorOptions::engine, engine_text>,
     },
@@ -144,8 +144,8 @@ constexpr std::array kOptions = {
         .type = "choice",
         .default_text = "none",
         .range = "pytorch or none",
-        .help = "With pytorch, behaves as PyTorch does to the last act, known weaknesses included; "
-                "means engine:classic unless an engine is named.",
+        .help = "pytorch reproduces PyTorch's behaviour exactly, including known weaknesses, and "
+                "selects engine:classic unless an engine is named.",
         .set = set<&AllocatorOptions::pytorch_compatible, read_compat>,
         .print = print<&AllocatorOptions::pytorch_compatible, compat_text>,
     },
@@ -154,7 +154,7 @@ constexpr std::array kOptions = {
         .type = "choice",
         .default_text = "native",
         .range = "native, cudaMallocAsync or hipMallocAsync",
-        .help = "PyTorch's switch to the driver's own pool: all but native mean engine:async.",
+        .help = "PyTorch's name for the driver's pool: any value but native selects engine:async.",
         .set = set_backend,
         .print = print_default,
     },
@@ -164,7 +164,7 @@ constexpr std::array kOptions = {
         .unit = "MiB",
         .default_text = "20",
         .range = "11–1048576",
-        .help = "Size of the segments that requests from 1 to 10 MiB share, and of the granules of "
+        .help = "Size of the segments shared by requests of 1 to 10 MiB, and of the granules of "
                 "large expandable segments.",
         .set = set<&AllocatorOptions::large_segment_bytes, read_size<11>>,
         .print = print<&AllocatorOptions::large_segment_bytes, size_text>,
@@ -175,7 +175,8 @@ constexpr std::array kOptions = {
         .unit = "MiB",
         .default_text = "unlimited",
         .range = "large_segment_size_mb–1048576 or unlimited",
-        .help = "Larger blocks are never split, and serve only requests of nearly their own size.",
+        .help =
+            "Blocks above this size are never split and serve only requests of nearly their size.",
         .set = set<&AllocatorOptions::max_split_bytes, read_size_from_large_segment>,
         .print = print<&AllocatorOptions::max_split_bytes, size_text>,
     },
@@ -185,7 +186,7 @@ constexpr std::array kOptions = {
         .unit = "MiB",
         .default_text = "large_segment_size_mb",
         .range = "large_segment_size_mb–1048576",
-        .help = "How much larger than a request above max_split_size_mb its block may be.",
+        .help = "Maximum excess of a block over a request above max_split_size_mb.",
         .set = set<&AllocatorOptions::max_non_split_rounding_bytes, read_size_from_large_segment>,
         .print = print<&AllocatorOptions::max_non_split_rounding_bytes, size_text>,
     },
@@ -194,8 +195,8 @@ constexpr std::array kOptions = {
         .type = "divisions",
         .default_text = "off",
         .range = "a power of two up to 1048576, a list such as [256:1,512:2,>:8], or off",
-        .help = "Rounds requests up to one of so many steps between two powers of two; the list "
-                "gives the number by size in MiB.",
+        .help = "Rounds requests up to one of this many steps between powers of two; a list sets "
+                "the number by size in MiB.",
         .set = set<&AllocatorOptions::roundup_power2_divisions, read_roundup_divisions>,
         .print = print<&AllocatorOptions::roundup_power2_divisions, roundup_divisions_text>,
     },
@@ -204,7 +205,7 @@ constexpr std::array kOptions = {
         .type = "boolean",
         .default_text = "False",
         .range = "True or False",
-        .help = "Segments grow in place, on devices with virtual memory.",
+        .help = "Lets segments grow in place on devices with virtual memory.",
         .set = set<&AllocatorOptions::expandable_segments, read_boolean>,
         .print = print<&AllocatorOptions::expandable_segments, boolean_text>,
     },
@@ -213,8 +214,8 @@ constexpr std::array kOptions = {
         .type = "boolean",
         .default_text = "False",
         .range = "True or False",
-        .help = "Memory of expandable segments can be shared with other processes; costs the "
-                "system one object per granule.",
+        .help = "Makes expandable segments shareable with other processes, at the cost of one "
+                "system object per granule.",
         .set = set<&AllocatorOptions::shareable_expandable_segments, read_boolean>,
         .print = print<&AllocatorOptions::shareable_expandable_segments, boolean_text>,
     },
@@ -224,9 +225,9 @@ constexpr std::array kOptions = {
         .default_text = "unset",
         .range = "a fraction above 0, GiB up to 1048576G, or unset",
         .help =
-            "Addresses that an expandable segment reserves, as a share of the device's capacity "
-            "or in GiB; unset: 9/8 of the capacity, which is also the most. A bad value is an "
-            "error even under compat:pytorch, where PyTorch warns and ignores it.",
+            "Address space reserved by an expandable segment, as a fraction of the capacity or in "
+            "GiB. Default and maximum: 9/8 of the capacity. An invalid value is an error even "
+            "under compat:pytorch, where PyTorch only warns.",
         .set = set<&AllocatorOptions::expandable_reserve, read_reserve>,
         .print = print<&AllocatorOptions::expandable_reserve, reserve_text>,
     },
@@ -235,7 +236,7 @@ constexpr std::array kOptions = {
         .type = "list",
         .default_text = "[]",
         .range = "a list such as [comm:0.1,compute:8G]",
-        .help = "The same for the streams of a class, by the name of the class.",
+        .help = "The same by stream class.",
         .set = set<&AllocatorOptions::expandable_reserve_by_class, read_reserve_by_class>,
         .print = print<&AllocatorOptions::expandable_reserve_by_class, reserve_by_class_text>,
     },
@@ -244,8 +245,9 @@ constexpr std::array kOptions = {
         .type = "boolean",
         .default_text = "True",
         .range = "True or False",
-        .help = "With False, every allocation is the device's own and goes back to it when freed: "
-                "for tools that check memory accesses.",
+        .help =
+            "With False, every allocation is a separate device allocation that is released when "
+            "freed, as memory-access checkers need.",
         .set = set<&AllocatorOptions::caching, read_boolean>,
         .print = print<&AllocatorOptions::caching, boolean_text>,
     },
@@ -254,8 +256,8 @@ constexpr std::array kOptions = {
         .type = "fraction",
         .default_text = "off",
         .range = "above 0 and below 1, or off",
-        .help = "Above this share of the limit that per_process_memory_fraction sets, segments "
-                "unused for long are given back before the device is asked for more.",
+        .help = "Above this fraction of the limit set by per_process_memory_fraction, long-unused "
+                "segments are released before the device is asked for more.",
         .set = set<&AllocatorOptions::garbage_collection_threshold, read_fraction_between>,
         .print = print<&AllocatorOptions::garbage_collection_threshold, fraction_text>,
     },
@@ -264,7 +266,7 @@ constexpr std::array kOptions = {
         .type = "fraction",
         .default_text = "1",
         .range = "0–1",
-        .help = "Share of the device's capacity that may be held; 1 sets no limit.",
+        .help = "Fraction of the device's capacity that may be reserved; 1 means no limit.",
         .set = set<&AllocatorOptions::memory_fraction, read_fraction>,
         .print = print<&AllocatorOptions::memory_fraction, fraction_text>,
     },
@@ -274,7 +276,7 @@ constexpr std::array kOptions = {
         .type = "boolean",
         .default_text = "False",
         .range = "True or False",
-        .help = "Refuses what would pass the limit without asking the device.",
+        .help = "Rejects requests above the limit without calling the device.",
         .set = set<&AllocatorOptions::reject_before_device_oom, read_boolean>,
         .print = print<&AllocatorOptions::reject_before_device_oom, boolean_text>,
     },
@@ -284,8 +286,8 @@ constexpr std::array kOptions = {
         .type = "boolean",
         .default_text = "False",
         .range = "True or False",
-        .help = "Others may allocate while one waits for the device to allocate; without "
-                "compat:pytorch they always may.",
+        .help = "Lets other threads allocate during a device allocation. Always on without "
+                "compat:pytorch.",
         .set = set<&AllocatorOptions::unlock_during_device_allocate, read_boolean>,
         .print = print<&AllocatorOptions::unlock_during_device_allocate, boolean_text>,
     },
@@ -294,7 +296,7 @@ constexpr std::array kOptions = {
         .type = "boolean",
         .default_text = "False",
         .range = "True or False",
-        .help = "Reuses blocks within a capture where its graph proves that this is safe.",
+        .help = "Reuses blocks within a capture where the graph proves it safe.",
         .set = set<&AllocatorOptions::capture_stream_reuse, read_boolean>,
         .print = print<&AllocatorOptions::capture_stream_reuse, boolean_text>,
     },
@@ -303,7 +305,7 @@ constexpr std::array kOptions = {
         .type = "boolean",
         .default_text = "False",
         .range = "True or False",
-        .help = "A thread of its own looks for pinned blocks whose work is done.",
+        .help = "A background thread polls for pinned blocks whose work has finished.",
         .set = set<&PinnedOptions::use_background_threads, read_boolean>,
         .print = print<&PinnedOptions::use_background_threads, boolean_text>,
     },
@@ -313,7 +315,7 @@ constexpr std::array kOptions = {
         .type = "boolean",
         .default_text = "False",
         .range = "True or False",
-        .help = "Pinned memory is allocated, touched and registered, instead of asked for pinned.",
+        .help = "Allocates, touches and registers host memory instead of allocating it pinned.",
         .set = set<&PinnedOptions::use_host_register, read_boolean>,
         .print = print<&PinnedOptions::use_host_register, boolean_text>,
     },
@@ -322,7 +324,7 @@ constexpr std::array kOptions = {
         .type = "count",
         .default_text = "1",
         .range = "a power of two up to 128",
-        .help = "Threads that touch the pages before they are registered.",
+        .help = "Number of threads that touch pages before registration.",
         .set = set<&PinnedOptions::register_thread_count, read_register_thread_count>,
         .print = print<&PinnedOptions::register_thread_count, count_text>,
     },
@@ -332,7 +334,7 @@ constexpr std::array kOptions = {
         .unit = "MiB",
         .default_text = "off",
         .range = "1–1048576 or off",
-        .help = "Pinned memory taken at the start and never given back.",
+        .help = "Pinned memory allocated at start and never released.",
         .set = set<&PinnedOptions::reserve_segment_bytes, read_size<1>>,
         .print = print<&PinnedOptions::reserve_segment_bytes, size_text>,
     },
@@ -342,7 +344,7 @@ constexpr std::array kOptions = {
         .unit = "MiB",
         .default_text = "unlimited",
         .range = "0–1048576 or unlimited",
-        .help = "Larger requests for pinned memory are not rounded up.",
+        .help = "Pinned requests above this size are not rounded up.",
         .set = set<&PinnedOptions::max_round_bytes, read_size<0>>,
         .print = print<&PinnedOptions::max_round_bytes, size_text>,
     },
@@ -352,7 +354,7 @@ constexpr std::array kOptions = {
         .unit = "MiB",
         .default_text = "unlimited",
         .range = "0–1048576 or unlimited",
-        .help = "Larger pinned blocks are given back instead of cached.",
+        .help = "Pinned blocks above this size are released instead of cached.",
         .set = set<&PinnedOptions::max_cached_bytes, read_size<0>>,
         .print = print<&PinnedOptions::max_cached_bytes, size_text>,
     },
@@ -361,7 +363,7 @@ constexpr std::array kOptions = {
         .type = "boolean",
         .default_text = "ignored",
         .range = "True or False",
-        .help = "Accepted for PyTorch's sake and without effect: here no free throws.",
+        .help = "Accepted for compatibility with PyTorch; has no effect, because no free throws.",
         .set = set_free_catch_all,
         .print = print_default,
     },
@@ -370,8 +372,9 @@ constexpr std::array kOptions = {
         .type = "path",
         .default_text = "none",
         .range = "the path of a shared object, without , : [ or ], or none",
-        .help = "Where memory comes from instead of the device: with engine:plugin every "
-                "allocation, with engine:classic the segments.",
+        .help =
+            "Source of memory instead of the device: of every allocation with engine:plugin, of "
+            "segments with engine:classic.",
         .set = set<&PluginOptions::library, read_path>,
         .print = print<&PluginOptions::library, plain_text>,
     },
@@ -380,7 +383,7 @@ constexpr std::array kOptions = {
         .type = "name",
         .default_text = "none",
         .range = "the name of a function, or none",
-        .help = "Its function that allocates, in PyTorch's shape: alloc(size, device, stream).",
+        .help = "The library's allocation function, as in PyTorch: alloc(size, device, stream).",
         .set = set<&PluginOptions::alloc_symbol, read_symbol>,
         .print = print<&PluginOptions::alloc_symbol, plain_text>,
     },
@@ -389,7 +392,7 @@ constexpr std::array kOptions = {
         .type = "name",
         .default_text = "none",
         .range = "the name of a function, or none",
-        .help = "Its function that frees: free(ptr, size, device, stream).",
+        .help = "The library's free function: free(ptr, size, device, stream).",
         .set = set<&PluginOptions::free_symbol, read_symbol>,
         .print = print<&PluginOptions::free_symbol, plain_text>,
     },
@@ -398,7 +401,7 @@ constexpr std::array kOptions = {
         .type = "name",
         .default_text = "auto",
         .range = "the name of a table, or auto",
-        .help = "Its table of further functions; auto: ashlar_plugin_hooks, if it has one.",
+        .help = "The library's table of hooks; auto: ashlar_plugin_hooks, if present.",
         .set = set<&PluginOptions::hooks_symbol, read_symbol>,
         .print = print<&PluginOptions::hooks_symbol, plain_text>,
     },

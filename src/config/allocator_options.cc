@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From text to options and back, row by row. What a row accepts is its own business.
+// Parsing and formatting, row by row.
 #include "config/allocator_options.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace ashlar {
 namespace {
 
-// An assignment and the row it is for.
+// An assignment and its row.
 struct Setting {
   const OptionRow* row;
   OptionAssignment given;
@@ -35,7 +35,7 @@ Result<AllocatorOptions> parse_allocator_options(std::string_view text,
     Status status = setting.row->set(*setting.row, setting.given, options);
     if (!status.ok()) return status;
   }
-  // To act as PyTorch does takes its policy.
+  // PyTorch's behaviour requires its policy.
   const bool asks_for_pytorch = options.pytorch_compatible && names(*settings, "compat");
   const bool asks_for_pool = options.engine == EngineKind::kAsync && names(*settings, "backend");
   if (asks_for_pytorch && !asks_for_pool && !names(*settings, "engine")) {
@@ -49,7 +49,7 @@ std::string format_allocator_options(const AllocatorOptions& options) {
   std::string text;
   for (const OptionRow& row : allocator_option_table()) {
     const std::string value = row.print(row, options);
-    // compat:pytorch means an engine unless one is named.
+    // compat:pytorch implies an engine unless one is named.
     const bool must_name = row.name == "engine" && options.pytorch_compatible;
     if (value == row.default_text && !must_name) continue;
     if (!text.empty()) text += ",";
@@ -58,13 +58,13 @@ std::string format_allocator_options(const AllocatorOptions& options) {
   return text;
 }
 
-// An option is right when what is printed of it can be read back, with the others as they are.
+// An option is valid if its printed form parses back with the others unchanged.
 Status check_allocator_options(const AllocatorOptions& options) {
   for (const OptionRow& row : allocator_option_table()) {
     const Result<AllocatorOptions> same = print_and_read(row, options);
     if (!same.ok()) return same.status();
   }
-  // Only now that there is no NaN, which is not even equal to itself.
+  // After the NaN check, because NaN never compares equal.
   for (const OptionRow& row : allocator_option_table()) {
     if (*print_and_read(row, options) == options) continue;
     return Status::invalid_argument(
@@ -93,7 +93,7 @@ Result<const OptionRow*> find_row(std::string_view name) {
     known.push_back(row.name);
     if (!row.alias.empty()) known.push_back(row.alias);
   }
-  constexpr size_t kLongestMistypedName = 100;  // nearest_name takes long over long ones
+  constexpr size_t kLongestMistypedName = 100;  // nearest_name is slow for long names
   const std::string problem = text(excerpt(name), ": no such option");
   const std::optional<std::string_view> meant =
       name.size() > kLongestMistypedName ? std::nullopt : nearest_name(name, known);
@@ -101,8 +101,8 @@ Result<const OptionRow*> find_row(std::string_view name) {
   return Status::invalid_argument(text(problem, " (ashlar config lists all)"));
 }
 
-// In the order in which they are to be set: the size of a large segment first, since others are
-// bounded by it.
+// Returns the settings in the order to apply: large_segment_size_mb first, because it bounds
+// others.
 Result<std::vector<Setting>> read_settings(std::string_view given) {
   Result<std::vector<OptionAssignment>> assignments = read_option_text(given);
   if (!assignments.ok()) return assignments.status();

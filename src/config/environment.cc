@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of environment variables and the functions that read their values. A new variable is
-// one row of kVariables and, unless it is for allocators, one parse function.
-// Long because it is the one table of all variables, with a reader for each kind of value.
+// The table of environment variables and the functions that parse their values. A new variable is
+// one row of kVariables and, for the simulated machine, one parse function. Long because it is
+// the table of all variables.
 #include "config/environment.h"
 
 #include <unistd.h>
@@ -55,7 +55,7 @@ constexpr EnvironmentVariable driver_variable(std::string_view name, std::string
       .sets = sets,
       .expected = "a name that the system's loader finds, or a path",
       .default_text = "",
-      .help = "For drivers that stand elsewhere than usual, and for stand-ins in tests.",
+      .help = "For drivers in unusual locations, and for stand-ins in tests.",
       .parse = nullptr,
       .option = {},
   };
@@ -88,8 +88,7 @@ constexpr EnvironmentVariable no_caching_variable(std::string_view name) {
       .sets = "option caching",
       .expected = "1, 0, True or False",
       .default_text = "0",
-      .help =
-          "PyTorch's: with 1, nothing is cached. Settings that name the option count before it.",
+      .help = "PyTorch's: 1 disables caching. Settings that name the option take precedence.",
       .parse = nullptr,
       .option = "caching",
       .when_on = "False",
@@ -103,7 +102,7 @@ constexpr std::array kVariables = {
         .sets = "devices of the simulated machine",
         .expected = "a whole number from 1 to 64",
         .default_text = "2",
-        .help = "How many accelerators there are. They can all reach each other's memory.",
+        .help = "Number of accelerators. All can access each other's memory.",
         .parse = parse_devices,
         .option = {},
     },
@@ -113,7 +112,7 @@ constexpr std::array kVariables = {
         .sets = "memory of each simulated device",
         .expected = "a number of bytes with an optional unit, such as 80GiB",
         .default_text = "141GiB",
-        .help = "2 MiB to 64 TiB. Memory nobody writes to costs the host nothing.",
+        .help = "2 MiB to 64 TiB. Memory that is never written costs the host nothing.",
         .parse = parse_capacity,
         .option = {},
     },
@@ -123,23 +122,23 @@ constexpr std::array kVariables = {
         .sets = "seed for the order in which streams advance",
         .expected = "a whole number from 0 to 18446744073709551615",
         .default_text = "",
-        .help = "Makes a run repeatable. Without it, streams run on threads of their own.",
+        .help = "Makes runs reproducible. Unset: each stream runs on its own thread.",
         .parse = parse_seed,
         .option = {},
     },
     EnvironmentVariable{
         .name = "ASHLAR_SIM_BACKING",
         .scope = VariableScope::kSimulatedMachine,
-        .sets = "what stands behind device memory",
+        .sets = "backing of device memory",
         .expected = "memory or bookkeeping",
         .default_text = "memory",
-        .help = "With bookkeeping, addresses hold nothing: for counting, not for computing.",
+        .help = "bookkeeping: addresses have no memory; for accounting only.",
         .parse = parse_backing,
         .option = {},
     },
     driver_variable(kCudaDriver, "library of the CUDA driver"),
     driver_variable(kHipDriver, "library of the HIP driver"),
-    allocator_variable(kOwnSettings, "Counts before PyTorch's variables."),
+    allocator_variable(kOwnSettings, "Takes precedence over PyTorch's variables."),
     allocator_variable("PYTORCH_CUDA_ALLOC_CONF", "PyTorch's; read if none above it is set."),
     allocator_variable("PYTORCH_HIP_ALLOC_CONF", "PyTorch's; read if none above it is set."),
     allocator_variable("PYTORCH_ALLOC_CONF", "PyTorch's; read if none above it is set."),
@@ -149,8 +148,8 @@ constexpr std::array kVariables = {
         .sets = "option expandable_segments_ipc",
         .expected = "1, 0, True or False",
         .default_text = "0",
-        .help = "PyTorch's, where it is on unless switched off. Settings that name the option "
-                "count before it.",
+        .help = "PyTorch's, where the default is on. Settings that name the option take "
+                "precedence.",
         .parse = nullptr,
         .option = "expandable_segments_ipc",
     },
@@ -159,10 +158,10 @@ constexpr std::array kVariables = {
     EnvironmentVariable{
         .name = kLive,
         .scope = VariableScope::kLive,
-        .sets = "whether the process shows its allocators to ashlar top and ashlar view --live",
+        .sets = "live monitoring by ashlar top and ashlar view --live",
         .expected = "off, on, or a port of 127.0.0.1 from 1 to 65535 for Prometheus",
         .default_text = "off",
-        .help = "Only processes of the same user are answered; at the port, who knows "
+        .help = "Accessible to processes of the same user; at the port, to clients with "
                 "ASHLAR_LIVE_TOKEN.",
         .parse = nullptr,
         .option = {},
@@ -170,20 +169,20 @@ constexpr std::array kVariables = {
     EnvironmentVariable{
         .name = kLiveToken,
         .scope = VariableScope::kLive,
-        .sets = "what must be known to be answered at the port of ASHLAR_LIVE",
+        .sets = "access token for the port of ASHLAR_LIVE",
         .expected = "16 to 128 letters, digits, - and _",
         .default_text = "",
-        .help = "Needed with a port, since nobody could learn a token that was drawn.",
+        .help = "Required with a port, because a generated token would be unknown to clients.",
         .parse = nullptr,
         .option = {},
     },
     EnvironmentVariable{
         .name = kTorchBackend,
         .scope = VariableScope::kTorch,
-        .sets = "back end that the plug-in for PyTorch takes memory from",
+        .sets = "back end of the PyTorch plug-in",
         .expected = "cuda, hip or sim",
         .default_text = "cuda",
-        .help = "With sim, the plug-in can be tried without a GPU, and without PyTorch.",
+        .help = "sim: try the plug-in without a GPU or PyTorch.",
         .parse = nullptr,
         .option = {},
     },
@@ -193,38 +192,37 @@ constexpr std::array kVariables = {
         .sets = "library that the Python package ashlar.torch loads",
         .expected = "the path of libashlar_torch.so",
         .default_text = "",
-        .help = "Without it, the package looks beside itself, in the build folder, and where the "
-                "system's loader looks.",
+        .help = "Unset: searches the package's folder, the build folder and the system's library "
+                "path.",
         .parse = nullptr,
         .option = {},
     },
     shmem_variable("ASHLAR_SHMEM_RANK",
                    {"number of this PE", "a whole number below ASHLAR_SHMEM_SIZE", "0",
-                    "ashlar symm-run sets it. Without it, OMPI_COMM_WORLD_RANK, PMI_RANK and "
-                    "SLURM_PROCID are looked for."}),
-    shmem_variable("ASHLAR_SHMEM_SIZE",
-                   {"number of PEs", "a whole number from 1 to 65536", "1",
-                    "Likewise, with OMPI_COMM_WORLD_SIZE, PMI_SIZE and SLURM_NTASKS."}),
+                    "Set by ashlar symm-run. Unset: OMPI_COMM_WORLD_RANK, PMI_RANK or "
+                    "SLURM_PROCID."}),
+    shmem_variable("ASHLAR_SHMEM_SIZE", {"number of PEs", "a whole number from 1 to 65536", "1",
+                                         "Unset: OMPI_COMM_WORLD_SIZE, PMI_SIZE or SLURM_NTASKS."}),
     shmem_variable("ASHLAR_SHMEM_STORE",
-                   {"place where PEs meet",
+                   {"rendezvous store of the PEs",
                     "a folder, redis://[user:password@]host[:port][/database] or redis+unix://path",
-                    "", "Needed for more than one PE."}),
+                    "", "Required with more than one PE."}),
     shmem_variable("ASHLAR_SHMEM_JOB", {"name of the run", "a name without slashes", "shmem",
-                                        "Runs that share a store need different ones."}),
+                                        "Concurrent runs on one store need different names."}),
     shmem_variable("ASHLAR_SHMEM_TRANSPORT",
-                   {"way to PEs on other machines", "ucx or none", "",
-                    "Without it, ucx where PEs meet in Redis. UCX_TLS and UCX_NET_DEVICES choose "
-                    "among networks."}),
-    shmem_variable("ASHLAR_SHMEM_MACHINE",
-                   {"machine that this PE says it is on", "up to 64 characters", "",
-                    "PEs that differ reach each other as if on different machines, to try that."}),
+                   {"transport to PEs on other machines", "ucx or none", "",
+                    "Unset: ucx with a Redis store. UCX_TLS and UCX_NET_DEVICES select networks."}),
+    shmem_variable(
+        "ASHLAR_SHMEM_MACHINE",
+        {"machine name that this PE reports", "up to 64 characters", "",
+         "For tests: PEs with different names communicate as if on different machines."}),
     shmem_variable("ASHLAR_SHMEM_TIMEOUT_MS",
-                   {"how long PEs wait for each other in shmem_init", "milliseconds; 0 is for ever",
-                    "60000", "No other call has a time limit."}),
+                   {"timeout of shmem_init", "milliseconds; 0 means no timeout", "60000",
+                    "No other call has a timeout."}),
     shmem_variable(
         "SHMEM_SYMMETRIC_SIZE",
         {"symmetric heap of each PE", "a number of bytes with an optional unit, such as 512M",
-         "64M", "OpenSHMEM's. Memory nobody writes to costs nothing."}),
+         "64M", "OpenSHMEM's. Memory that is never written costs nothing."}),
 };
 
 }  // namespace
@@ -269,7 +267,7 @@ Result<std::optional<LiveOptions>> live_options_from(const Environment& environm
   options.port = static_cast<uint16_t>(*port);
   options.token = environment.value(kLiveToken).value_or("");
   if (options.token.empty()) {
-    return Status::invalid_argument(text(kLive, " is a port, and needs ", kLiveToken,
+    return Status::invalid_argument(text(kLive, " is a port and requires ", kLiveToken,
                                          " (expected 16 to 128 letters, digits, - and _)"));
   }
   return std::optional(std::move(options));
@@ -282,9 +280,9 @@ Result<AllocatorOptions> allocator_options_from(const Environment& environment) 
   if (!base.ok() || row == nullptr) return base;
   Result<AllocatorOptions> options = parse_allocator_options(*environment.value(row->name), *base);
   if (options.ok()) return options;
-  // A text that PyTorch takes and we do not is no reason to change what PyTorch gets.
+  // PyTorch's variable may contain options that only PyTorch knows: suggest our own variable.
   const std::string_view advice =
-      row->name == kOwnSettings ? "" : "; where ASHLAR_ALLOC_CONF is set, it is read instead";
+      row->name == kOwnSettings ? "" : "; set ASHLAR_ALLOC_CONF to override it";
   return Status::invalid_argument(text(row->name, ": ", options.status().message(), advice));
 }
 
@@ -296,7 +294,7 @@ const EnvironmentVariable* allocator_variable_in(const Environment& environment)
   return found == kVariables.end() ? nullptr : &*found;
 }
 
-// A text that names the option counts, also where it gives the option its default.
+// A text that names the option takes precedence, even if it sets the default.
 const EnvironmentVariable* variable_behind(std::string_view option,
                                            const Environment& environment) {
   const EnvironmentVariable* texts = allocator_variable_in(environment);
@@ -347,7 +345,7 @@ Environment Environment::of_process() {
     const std::string_view variable = *entry;
     const size_t equals = variable.find('=');
     if (equals == std::string_view::npos) continue;
-    // The first of several entries of one name is the one that getenv(3) would find.
+    // Like getenv(3), the first of several entries of one name wins.
     values.emplace(variable.substr(0, equals), variable.substr(equals + 1));
   }
   return Environment(std::move(values));
@@ -361,14 +359,14 @@ std::optional<std::string_view> Environment::value(std::string_view variable) co
 
 namespace {
 
-// `ASHLAR_SIM_CAPACITY: "12x" is not a size (expected …)`.
+// The error `ASHLAR_SIM_CAPACITY: "12x" is not a size (expected …)`.
 Status wrong_value(const EnvironmentVariable& row, std::string_view value, std::string_view problem,
                    std::string_view expected) {
   return Status::invalid_argument(
       text(row.name, ": \"", value, "\" ", problem, " (expected ", expected, ")"));
 }
 
-// The defaults, less what single switches say.
+// The defaults, modified by the switches.
 Result<AllocatorOptions> options_by_switches(const Environment& environment) {
   AllocatorOptions options;
   for (const EnvironmentVariable& row : kVariables) {
@@ -400,11 +398,11 @@ Status parse_capacity(const EnvironmentVariable& row, std::string_view value,
                       sim::Options& options) {
   const Result<size_t> bytes = parse_bytes(value);
   if (!bytes.ok()) return wrong_value(row, value, "is not a size", row.expected);
-  const size_t least_bytes = options.granularity_bytes;
-  if (*bytes < least_bytes || *bytes > sim::kMostCapacityBytes) {
+  const size_t min_bytes = options.granularity_bytes;
+  if (*bytes < min_bytes || *bytes > sim::kMostCapacityBytes) {
     const std::string range =
-        text(format_bytes(least_bytes), " to ", format_bytes(sim::kMostCapacityBytes));
-    return wrong_value(row, value, *bytes < least_bytes ? "is too small" : "is too large", range);
+        text(format_bytes(min_bytes), " to ", format_bytes(sim::kMostCapacityBytes));
+    return wrong_value(row, value, *bytes < min_bytes ? "is too small" : "is too large", range);
   }
   options.capacity_bytes = *bytes;
   return Status();

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The environment variables Ashlar listens to: one table with a row for each, and the only place
-// that reads the process's environment. The CLI, the public facades and tests turn it into
-// `sim::Options` and `AllocatorOptions` here and hand those down; nothing below ever asks the
-// environment itself.
+// The environment variables of Ashlar: one table row each, and the only code that reads the
+// process's environment. The CLI, the public facades and tests convert the variables to
+// `sim::Options` and `AllocatorOptions` here; lower layers receive those.
 //
-// Pure functions over values, but for Environment::of_process, which must not run while another
-// thread changes the environment.
+// Pure functions, except Environment::of_process, which must not run while another thread changes
+// the environment.
 #pragma once
 
 #include <map>
@@ -30,85 +29,83 @@ class Environment {
 
   Environment() = default;
   explicit Environment(Values values);
-  // What this process was given.
+  // The environment of this process.
   static Environment of_process();
 
   std::optional<std::string_view> value(std::string_view variable) const;
-  // In alphabetical order; without the unset ones.
+  // The set variables, in alphabetical order.
   const Values& values() const { return values_; }
 
  private:
   Values values_;
 };
 
-// What a variable shapes.
+// The part of the system that a variable configures.
 enum class VariableScope {
   kSimulatedMachine,
-  // The library of a vendor's driver, instead of the system's.
+  // The library of a vendor's driver.
   kDriver,
-  // All settings of an allocator in one text. Of these rows the first one that is set counts, and
-  // the others are not even read.
+  // All allocator options in one text. Only the first set variable of this scope is read.
   kAllocator,
-  // One option of an allocator, named by `option`, as a switch: 1, 0, True or False. A text of
-  // settings that names the option counts before it.
+  // One allocator option, named by `option`, as a switch: 1, 0, True or False. A text that sets the
+  // option takes precedence.
   kAllocatorSwitch,
-  kShmem,  // programs of ashlar::shmem: shmem_settings.h
-  kLive,   // whether the process shows its allocators: live_options_from
-  kTorch,  // the plug-in for PyTorch: torch_backend_from, and what python/ashlar reads itself
+  kShmem,  // programs of ashlar::shmem; see shmem_settings.h
+  kLive,   // live monitoring; see live_options_from
+  kTorch,  // the PyTorch plug-in; see torch_backend_from and python/ashlar
 };
 
-// One row of the table. The texts are for people: they stand in messages, `ashlar info`,
-// `ashlar config` and `ashlar --help`.
+// One row of the table. The texts appear in messages, `ashlar info`, `ashlar config` and `ashlar
+// --help`.
 struct EnvironmentVariable {
   std::string_view name;
   VariableScope scope;
   std::string_view sets;          // "devices of the simulated machine"
   std::string_view expected;      // "a whole number from 1 to 64"; completes "expected …"
-  std::string_view default_text;  // a value with the same effect as none; empty: there is none
-  std::string_view help;          // why one would set it
-  // Sets its option; null for all scopes but kSimulatedMachine.
-  // kInvalidArgument: the value is wrong; then `options` is untouched.
+  std::string_view default_text;  // a value with the same effect as unset; empty if none
+  std::string_view help;          // when to set it
+  // Sets the option; null unless the scope is kSimulatedMachine. kInvalidArgument: the value is
+  // wrong; `options` is unchanged.
   Status (*parse)(const EnvironmentVariable& row, std::string_view value, sim::Options& options);
-  std::string_view option = {};       // of kAllocatorSwitch: the option it sets
-  std::string_view when_on = "True";  // and to what, when the switch is on
+  std::string_view option = {};  // kAllocatorSwitch only: the option it sets
+  std::string_view when_on =
+      "True";  // kAllocatorSwitch only: the option's value when the switch is on
 };
 
 std::span<const EnvironmentVariable> environment_variables();
 
-// Whether it says something about options of allocators.
+// Whether the variable sets allocator options.
 inline bool is_for_allocators(const EnvironmentVariable& row) {
   return row.scope == VariableScope::kAllocator || row.scope == VariableScope::kAllocatorSwitch;
 }
 
-// kInvalidArgument: there is a variable whose name starts with ASHLAR_ that is not in the table.
+// kInvalidArgument: a set variable starts with ASHLAR_ but is not in the table.
 Status refuse_unknown_variables(const Environment& environment);
 
-// The simulated machine that the environment asks for.
-// kInvalidArgument: a value is wrong, or there is a variable whose name starts with ASHLAR_ that is
-// not in the table. The message names the variable, the value, and what was expected.
+// The options of the simulated machine. kInvalidArgument: a value is wrong, or
+// refuse_unknown_variables fails. The message names the variable, the value and what was expected.
 Result<sim::Options> sim_options_from(const Environment& environment);
 
-// The vendors' drivers that the environment names.
+// The driver libraries that the environment selects.
 struct Drivers {
   DriverOptions cuda{};
   DriverOptions hip{};
 };
 Drivers drivers_from(const Environment& environment);
 
-// The back end whose devices PyTorch's device numbers stand for. Fails as sim_options_from does.
+// The back end that PyTorch's device numbers refer to. Errors as for sim_options_from.
 Result<std::string> torch_backend_from(const Environment& environment);
 
-// How the process shows its allocators to others; none: not at all.
-// kInvalidArgument: the value is wrong, or a port comes without a token, which stands in no
-// message.
+// The live-monitoring options; empty if monitoring is off. kInvalidArgument: the value is wrong, or
+// a port is set without a token. No message contains the token.
 Result<std::optional<LiveOptions>> live_options_from(const Environment& environment);
 
-// The settings that the environment gives to allocators that are not told otherwise. Fails as
-// sim_options_from does; variables of other scopes may be wrong.
+// The default options of allocators. Errors as for sim_options_from, except that variables of other
+// scopes are not checked.
 Result<AllocatorOptions> allocator_options_from(const Environment& environment);
-// The row of the variable with their text; null: none is set.
+// The variable that provides the options text; null if none is set.
 const EnvironmentVariable* allocator_variable_in(const Environment& environment);
-// The row of the variable that an option's value comes from; null: from none.
+// The variable that determines an option's value; null if none does.
 const EnvironmentVariable* variable_behind(std::string_view option, const Environment& environment);
 
 }  // namespace ashlar

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Edit distance in the variant of optimal string alignment, since swapped neighbours are one slip
-// of the fingers and not two. The names are short and few; the quadratic table is cheap.
+// Optimal string alignment distance, which counts swapped neighbours as one edit. Names are short
+// and few, so the quadratic algorithm is cheap.
 #include "config/nearest_name.h"
 
 #include <algorithm>
@@ -35,12 +35,12 @@ size_t edit_distance(std::string_view from, std::string_view to) {
 
 std::optional<std::string_view> nearest_name(std::string_view wanted,
                                              std::span<const std::string_view> known) {
-  // Up to a third of the letters may be wrong, and two in any case: "inof" stands for "info".
+  // Accepts up to a third of the letters wrong, and at least two: "inof" suggests "info".
   size_t best_distance = std::max<size_t>(2, wanted.size() / 3) + 1;
   std::optional<std::string_view> best;
   for (std::string_view name : known) {
     const size_t distance = edit_distance(wanted, name);
-    // A name none of whose letters was typed is not what was meant, however short it is.
+    // A name that shares no letter with the input is never suggested.
     if (distance >= best_distance || distance >= std::max(wanted.size(), name.size())) continue;
     best_distance = distance;
     best = name;

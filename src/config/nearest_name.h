@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// "Did you mean …?": the known name that a mistyped one most likely stood for. Used wherever an
-// unknown name is an error: environment variables, sub-commands, options.
+// "Did you mean …?" suggestions for unknown names of variables, sub-commands and options.
 #pragma once
 
 #include <optional>
@@ -10,8 +9,8 @@
 
 namespace ashlar {
 
-// The known name with the fewest edits (a letter inserted, removed, replaced, or swapped with its
-// neighbour) from `wanted`; the first of several. Empty when even that one is too far to be meant.
+// The first known name with the fewest edits from `wanted`, where an edit inserts, removes or
+// replaces a letter or swaps two neighbours. Empty if all are too different.
 std::optional<std::string_view> nearest_name(std::string_view wanted,
                                              std::span<const std::string_view> known);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// std::from_chars and std::to_chars do the work; here is what we do not take from them.
+// Restrictions on std::from_chars and std::to_chars.
 #include "config/numbers.h"
 
 #include <array>
@@ -16,7 +16,7 @@ std::chars_format format_of(DecimalForm form) {
   return form == DecimalForm::kPlain ? std::chars_format::fixed : std::chars_format::general;
 }
 
-// Keeps out "inf" and "nan", which std::from_chars takes for numbers.
+// Rejects "inf" and "nan", which std::from_chars accepts.
 bool starts_as_number(std::string_view word) {
   if (word.starts_with('-')) word.remove_prefix(1);
   return !word.empty() && std::string_view("0123456789.").find(word[0]) != std::string_view::npos;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A reader that walks the text once, from left to right, and names the first thing out of place.
+// A single-pass parser that reports the first error.
 #include "config/option_text.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kSeparators = ",:[]";
 constexpr std::string_view kWhitespace = " \t\n\v\f\r";
-constexpr size_t kMostExcerptBytes = 80;
+constexpr size_t kMaxExcerptBytes = 80;
 
 std::string_view trim(std::string_view word) {
   const size_t begin = word.find_first_not_of(kWhitespace);
@@ -26,20 +26,20 @@ class Reader {
 
   bool at_end() const { return rest_.empty(); }
   Result<OptionAssignment> read_assignment();
-  // The comma between two assignments, or the end.
+  // Consumes the comma between two assignments, or the end.
   Status read_comma_or_end(const OptionAssignment& before);
 
  private:
-  // What stands before the next separator; may be empty.
+  // The text before the next separator; may be empty.
   std::string_view read_word();
   bool take(char separator);
   Status read_list(OptionAssignment& assignment);
   Result<ListEntry> read_entry(std::string_view option);
   Status missing_value(std::string_view option) const;
-  // What stands where something else was expected.
+  // Describes the text at the current position, for messages.
   std::string found() const;
 
-  std::string_view rest_;  // what is left to read, without whitespace before and after it
+  std::string_view rest_;  // the unread text, trimmed
 };
 
 Result<OptionAssignment> Reader::read_assignment() {
@@ -138,8 +138,8 @@ Result<std::vector<OptionAssignment>> read_option_text(std::string_view given) {
 }
 
 std::string excerpt(std::string_view given) {
-  size_t end = std::min(given.size(), kMostExcerptBytes);
-  // No cut within a character of several bytes: all but its first are 10xxxxxx.
+  size_t end = std::min(given.size(), kMaxExcerptBytes);
+  // Do not cut inside a UTF-8 character: its continuation bytes are 10xxxxxx.
   while (end < given.size() && end > 0 && (given[end] & 0xC0) == 0x80) --end;
   std::string shown = text(given.substr(0, end), end < given.size() ? "…" : "");
   std::replace_if(

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The grammar of options as text: "name:value,name:[entry:value,entry:value]", with whitespace
-// around the words dropped. It knows no option; allocator_options.h says what the names mean.
-// Pure functions.
+// around words ignored. Independent of the options themselves; see allocator_options.h. Pure
+// functions.
 #pragma once
 
 #include <string>
@@ -13,27 +13,27 @@
 
 namespace ashlar {
 
-// "256:4" within a list.
+// One "256:4" of a list.
 struct ListEntry {
   std::string_view name;
   std::string_view value;
 };
 
-// One "name:value". All views are into the text it was read from; no word is empty.
+// One "name:value". The views refer to the parsed text; no word is empty.
 struct OptionAssignment {
   std::string_view name;
-  std::string_view value;  // as written; of a list, with its brackets
+  std::string_view value;  // as written, including the brackets of a list
   bool is_list = false;
-  std::vector<ListEntry> entries{};  // of a list; "[]" has none
+  std::vector<ListEntry> entries{};  // lists only; empty for "[]"
 };
 
-// In their order. A text of nothing but whitespace holds none.
-// kInvalidArgument: not of that form; the message says where, and what was expected.
+// Parses a text into assignments, in order. Whitespace alone contains none. kInvalidArgument: a
+// syntax error; the message gives its position and what was expected.
 Result<std::vector<OptionAssignment>> read_option_text(std::string_view text);
 
-// Text that somebody gave us, for use in a message: on one line, and not too long.
+// User text shortened to one line of limited length, for messages.
 std::string excerpt(std::string_view given);
-// The same in double quotes.
+// The excerpt in double quotes.
 std::string in_quotes(std::string_view given);
 
 }  // namespace ashlar

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The values that options have: how each kind is read from text, with what is said when it is
-// wrong, and how it is written so that it reads back the same. allocator_option_table.cc says which
-// option has which. Pure functions.
+// Parsing and formatting of option values, one pair of functions per kind of value.
+// allocator_option_table.cc assigns kinds to options. Pure functions.
 #pragma once
 
 #include <cstddef>
@@ -17,59 +16,58 @@
 
 namespace ashlar {
 
-// What a read function needs to know. All of them return kInvalidArgument for a wrong value.
-struct Reading {
+// The input of a parse function. All of them return kInvalidArgument for a wrong value.
+struct OptionInput {
   const OptionAssignment& given;
   std::string_view expected;        // completes "expected …" in messages
-  const AllocatorOptions& options;  // with large_segment_bytes as this text sets it
+  const AllocatorOptions& options;  // with large_segment_bytes already set by this text
 };
 
-// `max_split_size_mb: "12x" is not a number (expected 20–1048576)`.
-Status wrong_value(const Reading& reading, std::string_view problem);
+// The error `max_split_size_mb: "12x" is not a number (expected 20–1048576)`.
+Status wrong_value(const OptionInput& input, std::string_view problem);
 
-// Reads the value of a list's entry as if it stood alone; messages name option and entry.
+// Parses the value of a list entry. Messages name the option and the entry.
 template <typename T>
-Result<T> read_entry(const Reading& list, const ListEntry& entry,
-                     Result<T> (*read)(const Reading&)) {
+Result<T> read_entry(const OptionInput& list, const ListEntry& entry,
+                     Result<T> (*read)(const OptionInput&)) {
   const std::string name = std::string(list.given.name) + ": " + excerpt(entry.name);
   const OptionAssignment alone = {.name = name, .value = entry.value};
   return read({.given = alone, .expected = list.expected, .options = list.options});
 }
 
-Result<bool> read_boolean(const Reading& reading);
+Result<bool> read_boolean(const OptionInput& input);
 std::string boolean_text(bool value);
 
-// Sizes are in MiB. Decimals are taken where they come to whole bytes, so that every size can be
-// written.
-inline constexpr size_t kMostSizeMib = size_t{1} << 20;
-Result<size_t> read_size_from(const Reading& reading, size_t least_bytes);
-template <size_t kLeastMib>
-Result<size_t> read_size(const Reading& reading) {
-  return read_size_from(reading, kLeastMib << 20);
+// Sizes are in MiB. Decimals are accepted if they denote a whole number of bytes.
+inline constexpr size_t kMaxSizeMib = size_t{1} << 20;
+Result<size_t> read_size_from(const OptionInput& input, size_t min_bytes);
+template <size_t kMinMib>
+Result<size_t> read_size(const OptionInput& input) {
+  return read_size_from(input, kMinMib << 20);
 }
-// At least a large segment. Messages give that bound as a number.
-Result<size_t> read_size_from_large_segment(const Reading& reading);
+// At least large_segment_bytes. Messages state that bound as a number.
+Result<size_t> read_size_from_large_segment(const OptionInput& input);
 std::string size_text(size_t bytes);
 
-Result<double> read_fraction(const Reading& reading);          // [0, 1]
-Result<double> read_fraction_between(const Reading& reading);  // (0, 1)
+Result<double> read_fraction(const OptionInput& input);          // [0, 1]
+Result<double> read_fraction_between(const OptionInput& input);  // (0, 1)
 std::string fraction_text(double fraction);
 
-// A path, and the name of a symbol, both as they are.
-Result<std::string> read_path(const Reading& reading);
-Result<std::string> read_symbol(const Reading& reading);
+// A path and a symbol name, taken literally.
+Result<std::string> read_path(const OptionInput& input);
+Result<std::string> read_symbol(const OptionInput& input);
 std::string plain_text(const std::string& value);
 
 // A power of two up to 128.
-Result<size_t> read_register_thread_count(const Reading& reading);
+Result<size_t> read_register_thread_count(const OptionInput& input);
 std::string count_text(size_t count);
 
 // "0.5" of the device's capacity, or "8G" for 8 GiB.
-Result<ReserveSize> read_reserve(const Reading& reading);
+Result<ReserveSize> read_reserve(const OptionInput& input);
 std::string reserve_text(const ReserveSize& reserve);
 
 using ReserveByClass = std::map<std::string, ReserveSize>;
-Result<ReserveByClass> read_reserve_by_class(const Reading& reading);
+Result<ReserveByClass> read_reserve_by_class(const OptionInput& input);
 std::string reserve_by_class_text(const ReserveByClass& reserves);
 
 }  // namespace ashlar

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which launcher started this, and the values one by one.
+// Launcher detection and parsing of the values.
 #include "config/shmem_settings.h"
 
 #include <array>
@@ -16,7 +16,7 @@ namespace {
 constexpr uint64_t kMostRanks = 65536;
 constexpr size_t kLeastHeapBytes = 4096;
 
-// Each launcher's own names; the first that is there counts.
+// The variable names of each launcher. The first launcher found wins.
 struct LauncherVariables {
   std::string_view rank;
   std::string_view world_size;
@@ -69,7 +69,7 @@ Status read_heap_bytes(const Environment& environment, ShmemSettings& settings) 
   return {};
 }
 
-// Ranks that meet in Redis may be on several machines, those that meet in a folder mostly are not.
+// PEs that rendezvous in Redis may be on several machines; with a directory they rarely are.
 Status read_transport(const Environment& environment, ShmemSettings& settings) {
   const bool has_redis =
       settings.store.starts_with("redis://") || settings.store.starts_with("redis+unix://");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the environment says to a program of ashlar::shmem: which PE it is, of how many, and where
-// they meet. Launchers set it: `ashlar symm-run`, or others whose variables are simple.
+// Settings of an ashlar::shmem program, from the environment: its PE number, the number of PEs, and
+// the store through which they rendezvous. Set by launchers such as `ashlar symm-run`.
 #pragma once
 
 #include <chrono>
@@ -19,17 +19,17 @@ struct ShmemSettings {
 
   int rank = 0;
   int world_size = 1;
-  std::string store{};  // a folder, or redis://...; empty: there is one PE only
+  std::string store{};  // a directory or redis://…; empty with a single PE
   std::string job = "shmem";
-  std::string machine{};  // as in symm::HeapOptions
+  std::string machine{};  // see symm::HeapOptions
   Way transport = Way::kNone;
   size_t heap_bytes = 0;
-  std::chrono::milliseconds timeout{0};  // of meeting; 0: none
+  std::chrono::milliseconds timeout{0};  // for shmem_init; 0 means none
 };
 
-// kInvalidArgument: a value is wrong, or one is missing that another needs.
+// kInvalidArgument: a value is wrong, or one that another requires is missing.
 Result<ShmemSettings> shmem_settings_from(const Environment& environment);
-// What this process was given. For the library of that name, which does not see inside this one.
+// From the environment of this process. Exported for libashlar_shmem, a separate library.
 ASHLAR_EXPORT Result<ShmemSettings> shmem_settings_of_process();
 
 }  // namespace ashlar

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Both ways. The text of all settings says more than the single values, but these are what was in
-// force: they come last.
+// Conversion in both directions. The settings text is applied first and the single values last,
+// because they were in force.
 #include "config/snapshot_settings.h"
 
 #include <cmath>
@@ -23,7 +23,7 @@ constexpr const char* kRoundup = "roundup_power2_divisions";
 
 using Roundup = std::vector<std::pair<std::string, int64_t>>;
 
-// The key of a slot is its least size in MiB: "1", "2", "4", and so on.
+// The key of a slot is its minimum size in MiB: "1", "2", "4" and so on.
 std::string roundup_key(size_t slot) { return std::to_string(uint64_t{1} << slot); }
 
 Roundup roundup_of(const AllocatorOptions& options) {
@@ -43,7 +43,7 @@ void set_roundup(const Roundup& table, AllocatorOptions& options) {
   }
 }
 
-// One setting; what is not known, or not of the kind it should be, is left as it is.
+// Applies one setting. Ignores unknown names and values of the wrong type.
 void set(const std::string& name, const SettingValue& value, AllocatorOptions& options) {
   const bool* flag = std::get_if<bool>(&value);
   const int64_t* number = std::get_if<int64_t>(&value);
@@ -65,7 +65,7 @@ void set(const std::string& name, const SettingValue& value, AllocatorOptions& o
   }
 }
 
-// The engine and whether it acts as PyTorch are always said: a file that does not say is PyTorch's.
+// Always includes engine and compat: a file without them is PyTorch's.
 std::string text_of(const AllocatorOptions& options) {
   std::string text;
   for (const OptionRow& row : allocator_option_table()) {
@@ -83,8 +83,8 @@ std::string text_of(const AllocatorOptions& options) {
 SnapshotSettings settings_of(const AllocatorOptions& options) {
   const int64_t max_split =
       options.max_split_bytes ? static_cast<int64_t>(*options.max_split_bytes) : -1;
-  // One by one: out of a list in braces they would be copied, and where the host has no memory for
-  // a copy, libstdc++ 12 takes apart a std::variant that was never made.
+  // One by one: an initializer list would copy, and if memory runs out during a copy, libstdc++ 12
+  // destroys a std::variant that was never constructed.
   SnapshotSettings settings;
   settings.emplace_back(kText, text_of(options));
   settings.emplace_back(kMaxSplit, max_split);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The settings that a snapshot carries, under PyTorch's names, from an allocator's options and back
-// to them. Pure functions.
+// Conversion between allocator options and the settings in a snapshot, which have PyTorch's names.
+// Pure functions.
 #pragma once
 
 #include <string>
@@ -17,9 +17,8 @@ using SnapshotSettings = std::vector<std::pair<std::string, SettingValue>>;
 
 SnapshotSettings settings_of(const AllocatorOptions& options);
 
-// What a file was recorded under. Ours name their engine; what a file does not say is as PyTorch
-// has it, whatever an allocator of ours would do by default. `ignored` says what of it could not be
-// understood; empty: nothing.
+// The options of a recorded run. Ashlar's files name their engine; settings that a file omits get
+// PyTorch's defaults. `ignored` describes settings that were not understood.
 struct RecordedOptions {
   AllocatorOptions options;
   std::string ignored{};

@@ -11,7 +11,7 @@
 
 #include "base/align.h"
 #include "base/check.h"
-#include "base/host_page.h"
+#include "base/system_info.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "device/relaxed_capture.h"

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "base/lines.h"
+#include "base/text.h"
 #include "http/request.h"
 #include "http/words.h"
 

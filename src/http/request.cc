@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/lines.h"
+#include "base/text.h"
 #include "http/words.h"
 
 namespace ashlar::http {

@@ -12,8 +12,8 @@
 #include <charconv>
 #include <vector>
 
-#include "base/lines.h"
-#include "base/read_system_file.h"
+#include "base/system_info.h"
+#include "base/text.h"
 #include "http/token.h"
 
 namespace ashlar::http {

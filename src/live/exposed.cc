@@ -13,8 +13,7 @@
 #include <optional>
 
 #include "base/fd_passing.h"
-#include "base/lines.h"
-#include "base/read_system_file.h"
+#include "base/system_info.h"
 #include "base/text.h"
 #include "http/token.h"
 

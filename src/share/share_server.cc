@@ -222,7 +222,7 @@ bool ShareServer::wait_for_callers(int listening_fd, int stop_fd, std::vector<Ca
 
 // A stranger is hung up on without a word.
 void ShareServer::welcome(int listening_fd, std::vector<Caller>& callers) {
-  Result<UniqueFd> socket = accept_waiting(listening_fd);
+  Result<UniqueFd> socket = accept_pending(listening_fd);
   if (!socket.ok()) {
     // Out of descriptors, most likely. The importer keeps knocking; do not spin meanwhile.
     std::this_thread::sleep_for(std::chrono::milliseconds(10));

@@ -40,7 +40,7 @@ class World {
   int world_size() const { return settings_.world_size; }
   int thread_level() const { return thread_level_; }
   // False: in a child of the process that is the PE.
-  bool is_here() const { return fork_guard_.is_here(); }
+  bool is_here() const { return fork_guard_.in_creating_process(); }
   Teams& teams() { return teams_; }
   Meeting& everybody() { return *teams_.world().meeting(); }
 

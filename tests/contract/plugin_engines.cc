@@ -97,7 +97,7 @@ EngineUnderTest source_of_segments() {
           .make = [](Device& device, const AllocatorOptions& options) -> std::unique_ptr<Engine> {
             auto source = must(PluginSource::create(plugin_on(device), device));
             return std::make_unique<classic::ClassicEngine>(
-                device, options, classic::EngineSource{.source = std::move(source)});
+                device, options, classic::MemorySource{.source = std::move(source)});
           },
           .frees_itself = false};
 }

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string>
 
-#include "base/host_page.h"
+#include "base/system_info.h"
 #include "base/units.h"
 #include "standin/here.h"
 

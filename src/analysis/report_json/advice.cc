@@ -45,7 +45,7 @@ std::vector<std::string> advice_of(const Report& report, const AllocatorOptions&
     advice.push_back(fmt::format(
         "It ran out of memory {}: `ashlar oom` says what was asked for and what would have "
         "fitted.",
-        times_as_text(count)));
+        format_times(count)));
   }
   const Origin origin = origin_of(recorded);
   bool any_saves = false;

@@ -4,7 +4,7 @@
 #include "device/gpu/gpu_device.h"
 
 #include "base/align.h"
-#include "base/host_page.h"
+#include "base/system_info.h"
 #include "base/text.h"
 #include "device/gpu/driver_errors.h"
 #include "device/gpu/trials.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the driver's pool adds to the engine below: its figures, and giving back what it keeps.
+// Limits, trimming and statistics of the driver's pool.
 #include "engine/async/async_engine.h"
 
 #include <algorithm>
@@ -19,49 +19,49 @@ Result<std::unique_ptr<AsyncEngine>> AsyncEngine::create(Device& device,
 AsyncEngine::AsyncEngine(Device& device, const AllocatorOptions& options,
                          const std::shared_ptr<DriverPoolSource>& source)
     : ClassicEngine(device, options,
-                    {.source = source, .passes_each = true, .serves_pools = false, .keeps = true}),
+                    {.source = source,
+                     .is_pass_through = true,
+                     .serves_private_pools = false,
+                     .caches = true}),
       pool_(source) {
-  pool_->limit_to([this] { return most_pool_bytes(); });
+  pool_->limit_to([this] { return max_pool_bytes(); });
 }
 
 Status AsyncEngine::add_accessor(DeviceIndex accessor) {
   if (is_accessor(accessor)) return {};
   return Status::unsupported(
-      "other devices cannot be let into the driver's pool: use engine:paged or engine:classic");
+      "other devices cannot access the driver's pool: use engine:paged or engine:classic");
 }
 
-// --- limits and giving back
-// -----------------------------------------------------------------------
-
-size_t AsyncEngine::most_pool_bytes() const {
+size_t AsyncEngine::max_pool_bytes() const {
   const double fraction = memory_fraction();
   if (fraction >= 1) return SIZE_MAX;
   const auto capacity = static_cast<double>(device().properties().capacity_bytes);
   const auto limit_bytes = static_cast<size_t>(fraction * capacity);
-  const Held now = held();
-  return limit_bytes - std::min(limit_bytes, now.all_bytes - now.given_bytes);
+  const ReservedBytes now = reserved();
+  return limit_bytes - std::min(limit_bytes, now.total - now.default_pool);
 }
 
-size_t AsyncEngine::kept_bytes(size_t given_bytes) const {
-  return std::max(pool_->stats().reserved_bytes, given_bytes) - given_bytes;
+size_t AsyncEngine::source_cached_bytes(size_t in_use_bytes) const {
+  return std::max(pool_->stats().reserved_bytes, in_use_bytes) - in_use_bytes;
 }
 
 size_t AsyncEngine::reserved_bytes() const {
-  const Held now = held();
-  return now.all_bytes + kept_bytes(now.given_bytes);
+  const ReservedBytes now = reserved();
+  return now.total + source_cached_bytes(now.default_pool);
 }
 
-// First what is left of other pools, which nobody will ask for again.
+// Trims private pools first, because released ones are not requested again.
 Result<size_t> AsyncEngine::trim_to(const TrimTarget& target) {
   const auto excess_bytes = [&](size_t reserved) {
     return reserved - std::min(reserved, target.reserved_bytes);
   };
   const size_t before = reserved_bytes();
-  const size_t held_before = held().all_bytes;
+  const size_t total_before = reserved().total;
   TrimTarget others = target;
-  others.reserved_bytes = held_before - std::min(held_before, excess_bytes(before));
-  const Result<size_t> given = ClassicEngine::trim_to(others);
-  if (!given.ok()) return given;
+  others.reserved_bytes = total_before - std::min(total_before, excess_bytes(before));
+  const Result<size_t> trimmed_others = ClassicEngine::trim_to(others);
+  if (!trimmed_others.ok()) return trimmed_others;
 
   const RelaxedCapture relaxed(device());
   if (!relaxed.status().ok()) return relaxed.status();
@@ -77,9 +77,6 @@ Result<size_t> AsyncEngine::trim_to(const TrimTarget& target) {
   return before - std::min(before, after);
 }
 
-// --- captures and looking
-// -------------------------------------------------------------------------
-
 void AsyncEngine::capture_began() {
   ClassicEngine::capture_began();
   pool_->capture_began();
@@ -94,20 +91,21 @@ Status AsyncEngine::capture_ended() {
 AllocatorStats AsyncEngine::stats() const {
   AllocatorStats stats = ClassicEngine::stats();
   const DriverPoolStats use = pool_->stats();
-  StatTriple& given = stats.pools[PoolId{}].reserved_bytes;
-  const auto kept =
-      std::max(static_cast<int64_t>(use.reserved_bytes), given.all.current) - given.all.current;
-  const auto pool_peak = std::max(static_cast<int64_t>(use.reserved_peak_bytes), given.all.peak);
+  StatTriple& default_pool = stats.pools[PoolId{}].reserved_bytes;
+  const auto cached = std::max(static_cast<int64_t>(use.reserved_bytes), default_pool.all.current) -
+                      default_pool.all.current;
+  const auto pool_peak =
+      std::max(static_cast<int64_t>(use.reserved_peak_bytes), default_pool.all.peak);
   int64_t others_peak = 0;
   for (const auto& [id, usage] : stats.pools) {
     if (!id.is_default()) others_peak += usage.reserved_bytes.all.peak;
   }
   const auto add = [&](Stat& reserved, int64_t peak) {
-    reserved.current += kept;
+    reserved.current += cached;
     reserved.peak = std::max({reserved.peak, reserved.current, peak});
   };
-  add(given.all, pool_peak);
-  add(given.large_pool, 0);
+  add(default_pool.all, pool_peak);
+  add(default_pool.large_pool, 0);
   add(stats.reserved_bytes.all, pool_peak + others_peak);
   add(stats.reserved_bytes.large_pool, 0);
   return stats;

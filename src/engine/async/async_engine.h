@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The driver's stream-ordered pool as an engine, with what drivers do not give: statistics,
-// history, snapshots, limits, and pools. How blocks are counted, kept and told of is
-// ClassicEngine's business, whose default pool passes each on to DriverPoolSource; here is what the
-// driver keeps for itself.
+// The driver's stream-ordered pool as an engine, with statistics, history, snapshots, limits and
+// private pools. ClassicEngine does the bookkeeping; its default pool passes every allocation
+// through to DriverPoolSource. This class adds the memory that the driver's pool caches.
 //
-// Pools beside the default one take plain memory from the device, in segments as ClassicEngine
-// does: the driver's pool has none for captures, and a graph relies on its addresses.
+// Private pools take plain segments from the device as in ClassicEngine: the driver's pool does not
+// serve captures, and graphs rely on stable addresses.
 #pragma once
 
 #include <memory>
@@ -18,18 +17,18 @@ namespace ashlar {
 
 class AsyncEngine final : public classic::ClassicEngine {
  public:
-  // `device` outlives the engine. REQUIRES: options that src/config would accept.
-  // kUnsupported: the device has no stream-ordered pool.
+  // `device` outlives the engine. REQUIRES: options that src/config accepts. kUnsupported: the
+  // device has no stream-ordered pool.
   static Result<std::unique_ptr<AsyncEngine>> create(Device& device,
                                                      const AllocatorOptions& options);
 
-  // kUnsupported: the driver's pool is this device's alone.
+  // kUnsupported: only this device can access the driver's pool.
   Status add_accessor(DeviceIndex accessor) override;
   Result<size_t> trim_to(const TrimTarget& target) override;
   void capture_began() override;
   Status capture_ended() override;
-  // What is reserved is what the driver says of its pool, which all async engines of a device
-  // share, and what other pools hold. Its peak is at most the sum of their peaks.
+  // Reserved bytes are those of the driver's pool, which all async engines of the device share,
+  // plus those of private pools. The reserved peak is an upper bound: the sum of their peaks.
   AllocatorStats stats() const override;
   void reset_peak_stats() override;
   bool is_caching() const override { return false; }
@@ -37,12 +36,12 @@ class AsyncEngine final : public classic::ClassicEngine {
  private:
   AsyncEngine(Device& device, const AllocatorOptions& options,
               const std::shared_ptr<DriverPoolSource>& source);
-  size_t kept_bytes(size_t given_bytes) const override;
+  size_t source_cached_bytes(size_t in_use_bytes) const override;
   Status trim_source() override { return pool_->trim(); }
-  size_t most_pool_bytes() const;
+  size_t max_pool_bytes() const;
   size_t reserved_bytes() const;
 
-  const std::shared_ptr<DriverPoolSource> pool_;  // shared with the engine below
+  const std::shared_ptr<DriverPoolSource> pool_;  // shared with the base class
 };
 
 }  // namespace ashlar

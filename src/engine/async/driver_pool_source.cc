@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Allocating, freeing in stream order, and what could not be freed at once.
+// Stream-ordered allocation, frees and retries.
 #include "engine/async/driver_pool_source.h"
 
 #include <utility>
@@ -11,8 +11,8 @@
 
 namespace ashlar {
 
-// All of it is kept, as PyTorch does it: memory that goes back to the device at each wait of the
-// host would make the pool as slow as no pool.
+// The threshold keeps all memory in the pool, as PyTorch does. A pool that returned memory at every
+// host synchronization would be as slow as no pool.
 Result<std::shared_ptr<DriverPoolSource>> DriverPoolSource::create(Device& device) {
   if (!device.properties().has_stream_pool) {
     return Status::unsupported(
@@ -22,18 +22,16 @@ Result<std::shared_ptr<DriverPoolSource>> DriverPoolSource::create(Device& devic
   }
   const RelaxedCapture relaxed(device);
   if (!relaxed.status().ok()) return relaxed.status();
-  if (Status kept = device.set_pool_threshold(SIZE_MAX); !kept.ok()) return kept;
+  if (Status set = device.set_pool_threshold(SIZE_MAX); !set.ok()) return set;
   if (Status reset = device.reset_pool_peaks(); !reset.ok()) return reset;
   return std::shared_ptr<DriverPoolSource>(new DriverPoolSource(device));
 }
 
 DriverPoolSource::~DriverPoolSource() { (void)trim().ok(); }
 
-// --- allocate -----------------------------------------------------------------------------------
-
 Result<DeviceAddress> DriverPoolSource::allocate(size_t bytes, StreamId stream) {
-  if (Status late = take_late_error(); !late.ok()) return late;
-  (void)free_left(Wait::kNever).ok();  // told by the next trim, if it stays so
+  if (Status deferred = take_deferred_error(); !deferred.ok()) return deferred;
+  (void)retry_frees(Wait::kNever).ok();  // the next trim reports an error that persists
   const Result<DeviceAddress> at = device_.allocate_async(bytes, stream);
   if (at.status().is(StatusKind::kUnsupported)) {
     return Status::invalid_argument(
@@ -44,50 +42,49 @@ Result<DeviceAddress> DriverPoolSource::allocate(size_t bytes, StreamId stream) 
   if (!at.ok()) return at;
   {
     MutexLock lock(mutex_);
-    given_[at->value()] = stream;
+    live_[at->value()] = stream;
   }
-  const size_t most_bytes = most_bytes_();
-  Status below = stay_below(most_bytes);
+  const size_t max_bytes = max_bytes_();
+  Status below = stay_below(max_bytes);
   if (below.ok()) return at;
   free(*at, bytes);
-  (void)device_.trim_pool(most_bytes).ok();  // or what the driver took for it would stay there
+  (void)device_.trim_pool(max_bytes).ok();  // otherwise the driver keeps what it obtained
   return below;
 }
 
-// The driver says how much it took only afterwards.
-Status DriverPoolSource::stay_below(size_t most_bytes) {
-  if (most_bytes == SIZE_MAX) return {};
+// The driver reports the pool's size only after the allocation.
+Status DriverPoolSource::stay_below(size_t max_bytes) {
+  if (max_bytes == SIZE_MAX) return {};
   Result<DriverPoolStats> use = device_.driver_pool_stats();
-  if (use.ok() && use->reserved_bytes <= most_bytes) return {};
+  if (use.ok() && use->reserved_bytes <= max_bytes) return {};
   if (use.ok()) {
-    if (Status trimmed = device_.trim_pool(most_bytes); !trimmed.ok()) return trimmed;
+    if (Status trimmed = device_.trim_pool(max_bytes); !trimmed.ok()) return trimmed;
     use = device_.driver_pool_stats();
   }
   if (!use.ok()) return use.status();
-  if (use->reserved_bytes <= most_bytes) return {};
+  if (use->reserved_bytes <= max_bytes) return {};
   return Status::out_of_memory("above the limit of this process");
 }
-
-// --- free ---------------------------------------------------------------------------------------
 
 void DriverPoolSource::free(DeviceAddress address, size_t) {
   Freed freed{address, {}};
   {
     MutexLock lock(mutex_);
-    const auto found = given_.find(address.value());
-    if (found == given_.end()) return;  // not ours
+    const auto found = live_.find(address.value());
+    if (found == live_.end()) return;  // not from this source
     freed.stream = found->second;
-    given_.erase(found);
+    live_.erase(found);
   }
   Status done = free_on(freed, freed.stream);
   if (done.ok()) return;
-  const bool waits = done.is(StatusKind::kUnsupported) || done.is(StatusKind::kInvalidArgument);
+  const bool is_retried =
+      done.is(StatusKind::kUnsupported) || done.is(StatusKind::kInvalidArgument);
   MutexLock lock(mutex_);
-  left_.push_back(freed);
-  if (!waits && deferred_error_.ok()) deferred_error_ = std::move(done);
+  unfreed_.push_back(freed);
+  if (!is_retried && deferred_error_.ok()) deferred_error_ = std::move(done);
 }
 
-// kUnsupported: the stream is capturing. kInvalidArgument: it is gone.
+// kUnsupported: the stream is capturing. kInvalidArgument: it was destroyed.
 Status DriverPoolSource::free_on(const Freed& freed, StreamId stream) {
   Status done = device_.free_async(freed.address, stream);
   if (!done.ok()) return done;
@@ -96,50 +93,49 @@ Status DriverPoolSource::free_on(const Freed& freed, StreamId stream) {
   return {};
 }
 
-Status DriverPoolSource::free_left(Wait wait) {
-  std::vector<Freed> left;
+Status DriverPoolSource::retry_frees(Wait wait) {
+  std::vector<Freed> unfreed;
   {
     MutexLock lock(mutex_);
-    left = std::exchange(left_, {});
+    unfreed = std::exchange(unfreed_, {});
   }
   Status first;
-  for (const Freed& each : left) {
+  for (const Freed& each : unfreed) {
     Status done = free_on(each, each.stream);
     if (done.is(StatusKind::kInvalidArgument) && wait == Wait::kForDevice)
-      done = free_of_gone_stream(each);
+      done = free_of_destroyed_stream(each);
     if (done.ok()) continue;
-    const bool waits = done.is(StatusKind::kUnsupported) || done.is(StatusKind::kInvalidArgument);
-    if (!waits && first.ok()) first = std::move(done);
+    const bool is_retried =
+        done.is(StatusKind::kUnsupported) || done.is(StatusKind::kInvalidArgument);
+    if (!is_retried && first.ok()) first = std::move(done);
     MutexLock lock(mutex_);
-    left_.push_back(each);
+    unfreed_.push_back(each);
   }
   return first;
 }
 
-// What the stream had left to do is covered by waiting for the device, which would break a capture.
-Status DriverPoolSource::free_of_gone_stream(const Freed& freed) {
-  if (has_captures()) return Status::unsupported("a capture goes on");
+// A device-wide wait covers the stream's remaining work. It would break a capture.
+Status DriverPoolSource::free_of_destroyed_stream(const Freed& freed) {
+  if (has_captures()) return Status::unsupported("a capture is in progress");
   if (Status waited = device_.synchronize_device(); !waited.ok()) return waited;
   return free_on(freed, kDefaultStream);
 }
 
-// --- giving back --------------------------------------------------------------------------------
-
 Status DriverPoolSource::trim() {
   const RelaxedCapture relaxed(device_);
   if (!relaxed.status().ok()) return relaxed.status();
-  const Status freed = free_left(Wait::kForDevice);
+  const Status freed = retry_frees(Wait::kForDevice);
   const Status waited = wait_for_frees();
   const Status trimmed = device_.trim_pool(0);
-  const Status late = take_late_error();
+  const Status deferred = take_deferred_error();
   for (const Status& each : {freed, waited, trimmed}) {
     if (!each.ok()) return each;
   }
-  return late;
+  return deferred;
 }
 
 Status DriverPoolSource::trim_to(size_t keep_bytes) {
-  if (Status freed = free_left(Wait::kNever); !freed.ok()) return freed;
+  if (Status freed = retry_frees(Wait::kNever); !freed.ok()) return freed;
   return device_.trim_pool(keep_bytes);
 }
 
@@ -154,19 +150,17 @@ Status DriverPoolSource::wait_for_frees() {
     if (has_captures && is_capturing(stream)) continue;
     Status waited =
         has_captures ? device_.synchronize_stream(stream) : wait_for({&device_, stream});
-    if (waited.is(StatusKind::kInvalidArgument)) continue;  // gone: after the capture
+    if (waited.is(StatusKind::kInvalidArgument)) continue;  // destroyed: retried after the capture
     if (!waited.ok()) return waited;
     MutexLock lock(mutex_);
     const auto found = freed_on_.find(stream);
-    const bool was_all = found != freed_on_.end() && found->second == count;
-    if (was_all) freed_on_.erase(found);
+    const bool covers_all = found != freed_on_.end() && found->second == count;
+    if (covers_all) freed_on_.erase(found);
   }
   return {};
 }
 
-// --- looking ------------------------------------------------------------------------------------
-
-// Even to look at the pool's figures would break a capture, whoever has one under way.
+// Even querying statistics would break a capture, in any thread.
 DriverPoolStats DriverPoolSource::stats() const {
   const RelaxedCapture relaxed(device_);
   if (!relaxed.status().ok()) return {};
@@ -182,12 +176,10 @@ void DriverPoolSource::reset_peaks() {
   if (deferred_error_.ok()) deferred_error_ = std::move(reset);
 }
 
-Status DriverPoolSource::take_late_error() {
+Status DriverPoolSource::take_deferred_error() {
   MutexLock lock(mutex_);
   return std::exchange(deferred_error_, {});
 }
-
-// --- captures -----------------------------------------------------------------------------------
 
 void DriverPoolSource::capture_began() {
   MutexLock lock(mutex_);
@@ -204,7 +196,7 @@ bool DriverPoolSource::has_captures() const {
   return capture_count_ > 0;
 }
 
-// A device that cannot tell leaves us on the safe side; a stream that is gone captures nothing.
+// If the device cannot tell, assume a capture. A destroyed stream is not capturing.
 bool DriverPoolSource::is_capturing(StreamId stream) const {
   const Result<CaptureState> state = capture_state({&device_, stream});
   if (state.status().is(StatusKind::kInvalidArgument)) return false;

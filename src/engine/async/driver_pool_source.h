@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The driver's stream-ordered pool as the source of an engine's blocks. Each is allocated and freed
-// on its own stream, and the driver decides when its memory serves again. What the driver cannot
-// take back yet, because the stream is capturing, is gone, or the device failed, waits here and is
-// tried again. Thread safe; no lock is held while the device is called. REQUIRES, of whoever
-// allocates, frees or calls trim_to: a RelaxedCapture.
+// The driver's stream-ordered pool as a source of memory. Each block is allocated and freed on its
+// own stream; the driver decides when to reuse the memory. Frees that the driver cannot accept yet
+// (the stream is capturing or destroyed, or the device failed) are queued here and retried. Thread
+// safe; calls the device with no lock held. REQUIRES: callers of allocate, free and trim_to hold a
+// RelaxedCapture.
 #pragma once
 
 #include <functional>
@@ -21,27 +21,28 @@ namespace ashlar {
 
 class DriverPoolSource final : public SegmentSource {
  public:
-  // `device` outlives it. kUnsupported: the device has no such pool.
+  // `device` outlives the source. kUnsupported: the device has no stream-ordered pool.
   static Result<std::shared_ptr<DriverPoolSource>> create(Device& device);
-  // Waits for the frees, and leaves nothing unused in the pool.
+  // Waits for frees and trims the pool.
   ~DriverPoolSource() override;
 
-  // How much the pool may have of the device, asked after each allocation. To be set before the
-  // first, and with no limit it says SIZE_MAX.
-  void limit_to(std::function<size_t()> most_bytes) { most_bytes_ = std::move(most_bytes); }
+  // Sets a function that returns the maximum size of the pool, called after each allocation;
+  // SIZE_MAX means no limit. REQUIRES: called before the first allocation.
+  void limit_to(std::function<size_t()> max_bytes) { max_bytes_ = std::move(max_bytes); }
 
-  // kInvalidArgument: the stream is capturing. kDeviceFault: also of an earlier free.
+  // kInvalidArgument: the stream is capturing. kDeviceFault: the device failed, possibly in an
+  // earlier free.
   Result<DeviceAddress> allocate(size_t bytes, StreamId stream) override;
   void free(DeviceAddress address, size_t bytes) override;
 
-  // Waits until the frees so far have happened, except in streams that capture, and gives what is
-  // unused back to the device. Tells failures of frees that nobody heard of yet.
+  // Waits for all frees so far, except on capturing streams, and returns unused memory to the
+  // device. Reports deferred errors of frees.
   Status trim();
-  // The same until no more than that is reserved, without waiting.
+  // Returns unused memory until at most `keep_bytes` are reserved. Does not wait.
   Status trim_to(size_t keep_bytes);
   Status wait_for_frees();
 
-  // Nothing if the device does not tell.
+  // All zero if the device reports no statistics.
   DriverPoolStats stats() const;
   void reset_peaks();
 
@@ -54,24 +55,23 @@ class DriverPoolSource final : public SegmentSource {
     StreamId stream{};
   };
   explicit DriverPoolSource(Device& device) : device_(device) {}
-  Status stay_below(size_t most_bytes);
+  Status stay_below(size_t max_bytes);
   Status free_on(const Freed& freed, StreamId stream);
-  // Those that could not be freed before. What belonged to a stream that is gone takes a wait for
-  // the device.
+  // Retries queued frees. Frees on destroyed streams require a device-wide wait.
   enum class Wait { kNever, kForDevice };
-  Status free_left(Wait wait);
-  Status free_of_gone_stream(const Freed& freed);
+  Status retry_frees(Wait wait);
+  Status free_of_destroyed_stream(const Freed& freed);
   bool is_capturing(StreamId stream) const;
   bool has_captures() const;
-  Status take_late_error();
+  Status take_deferred_error();
 
   Device& device_;
-  std::function<size_t()> most_bytes_;
+  std::function<size_t()> max_bytes_;
   mutable Mutex mutex_;
-  std::unordered_map<uint64_t, StreamId> given_ ASHLAR_GUARDED_BY(mutex_);  // by address
-  // How many frees each stream got that nobody waited for.
+  std::unordered_map<uint64_t, StreamId> live_ ASHLAR_GUARDED_BY(mutex_);  // stream by address
+  // Number of frees on each stream that no wait has covered yet.
   std::map<StreamId, uint64_t> freed_on_ ASHLAR_GUARDED_BY(mutex_);
-  std::vector<Freed> left_ ASHLAR_GUARDED_BY(mutex_);
+  std::vector<Freed> unfreed_ ASHLAR_GUARDED_BY(mutex_);
   int capture_count_ ASHLAR_GUARDED_BY(mutex_) = 0;
   Status deferred_error_ ASHLAR_GUARDED_BY(mutex_);
 };

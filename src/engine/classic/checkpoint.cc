@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Taking and restoring the state of a private pool.
-#include "ashlar/checkpoint.h"
+// Recording and restoring.
+#include "engine/classic/checkpoint.h"
 
 #include <algorithm>
 
 #include "base/check.h"
 #include "base/text.h"
-#include "engine/classic/act.h"
 
 namespace ashlar::classic {
 namespace {
 
-Status cannot_find(DeviceAddress address, PoolId pool) {
+Status segment_missing(DeviceAddress address, PoolId pool) {
   return Status::invalid_argument(text("could not find the segment at ", address, " of pool ", pool,
-                                       ": it was given back since the checkpoint"));
+                                       ": it was released since the checkpoint"));
 }
 
 BlockRecord::State recorded_state(const ClassicBlock& block) {
@@ -22,7 +21,7 @@ BlockRecord::State recorded_state(const ClassicBlock& block) {
   return block.is_allocated() ? BlockRecord::State::kAllocated : BlockRecord::State::kFree;
 }
 
-// The stretches of a segment that have memory behind them.
+// The contiguous mapped ranges of a segment.
 std::vector<AddressRange> mapped_runs(const SegmentRecord& segment) {
   std::vector<AddressRange> runs;
   for (const BlockRecord& block : segment.blocks) {
@@ -36,95 +35,45 @@ std::vector<AddressRange> mapped_runs(const SegmentRecord& segment) {
   return runs;
 }
 
-}  // namespace
-
-// --- taking
-// ---------------------------------------------------------------------------------------
-
-Result<PoolCheckpoint> ClassicEngine::checkpoint(PoolId id) {
-  Act act(*this, {});
-  const PrivatePool* pool = find_pool(id);
-  if (pool == nullptr) return no_such_pool(id);
-  if (routes_.is_freeable(id)) {
-    return Status::invalid_argument(text("pool ", id, " was let go: it has no checkpoint"));
-  }
-  if (Status collected = collect_deferred(); !collected.ok()) return collected;
-  PoolCheckpoint taken{id, {}};
-  for (const ClassicBlock* first : first_blocks_of(*pool)) {
-    SegmentRecord segment{first->pool->is_small(), {}, first->stream};
-    for (const ClassicBlock* block = first; block != nullptr; block = block->next) {
-      if (Status right = check_recordable(*block, id); !right.ok()) return right;
-      segment.blocks.push_back(
-          {{block->address, block->bytes}, block->requested_bytes, recorded_state(*block)});
-    }
-    taken.segments.push_back(std::move(segment));
-  }
-  return taken;
-}
-
-// Every segment of the pool, by its first block, in address order.
-std::vector<ClassicBlock*> ClassicEngine::first_blocks_of(const PrivatePool& pool) {
-  std::vector<ClassicBlock*> first_blocks;
-  blocks_.for_each([&](ClassicBlock* block) {
-    const bool is_first = block->previous == nullptr && block->pool->owner() == &pool;
-    if (is_first) first_blocks.push_back(block);
-  });
-  std::sort(first_blocks.begin(), first_blocks.end(),
-            [](const ClassicBlock* a, const ClassicBlock* b) { return a->address < b->address; });
-  return first_blocks;
-}
-
-// --- restoring
-// ------------------------------------------------------------------------------------
-
-Result<RestoreResult> ClassicEngine::restore(const PoolCheckpoint& checkpoint) {
-  Act act(*this, {});
-  return restore_locked(checkpoint);
-}
-
-// Checked in full before anything changes: a restore that fails leaves the pool as it was.
-Result<RestoreResult> ClassicEngine::restore_locked(const PoolCheckpoint& checkpoint) {
-  const PrivatePool* pool = find_pool(checkpoint.pool);
-  if (pool == nullptr) return no_such_pool(checkpoint.pool);
-  if (Status collected = collect_deferred(); !collected.ok()) return collected;
-  std::vector<AddressRange> runs_now;
+// The present state of a pool, as far as a restore needs it.
+struct PoolState {
+  std::vector<AddressRange> mapped;
   std::vector<ClassicBlock*> allocated;
-  for (ClassicBlock* first : first_blocks_of(*pool)) {
-    SegmentRecord now;
+};
+
+Result<PoolState> restorable_state(const PrivatePool& pool, BlockHeap& heap) {
+  PoolState state;
+  for (ClassicBlock* first : heap.first_blocks(pool)) {
+    SegmentRecord segment;
     for (ClassicBlock* block = first; block != nullptr; block = block->next) {
-      if (Status right = check_restorable(*block, pool->id); !right.ok()) return right;
-      if (block->is_allocated()) allocated.push_back(block);
-      now.blocks.push_back({{block->address, block->bytes}, 0, recorded_state(*block)});
+      if (Status checked = check_restorable(*block, pool.id); !checked.ok()) return checked;
+      if (block->is_allocated()) state.allocated.push_back(block);
+      segment.blocks.push_back({{block->address, block->bytes}, 0, recorded_state(*block)});
     }
-    const std::vector<AddressRange> runs = mapped_runs(now);
-    runs_now.insert(runs_now.end(), runs.begin(), runs.end());
+    const std::vector<AddressRange> runs = mapped_runs(segment);
+    state.mapped.insert(state.mapped.end(), runs.begin(), runs.end());
   }
+  return state;
+}
+
+// An expandable segment may have grown since the checkpoint: its new part stays free.
+Status check_mapped(const PoolCheckpoint& checkpoint, const PoolState& state) {
   for (const SegmentRecord& segment : checkpoint.segments) {
     for (const AddressRange& run : mapped_runs(segment)) {
-      // An expandable segment may have grown since: what is new stays free.
-      const bool is_there =
-          std::any_of(runs_now.begin(), runs_now.end(), [&](const AddressRange& now) {
+      const bool is_mapped =
+          std::any_of(state.mapped.begin(), state.mapped.end(), [&](const AddressRange& now) {
             return now.begin == run.begin && now.bytes >= run.bytes;
           });
-      if (!is_there) return cannot_find(run.begin, pool->id);
+      if (!is_mapped) return segment_missing(run.begin, checkpoint.pool);
     }
   }
-
-  RestoreResult change;
-  for (ClassicBlock* block : allocated) {
-    change.freed.push_back(block->address);
-    if (Status freed = free_locked(block); !freed.ok()) return freed;
-  }
-  for (const SegmentRecord& segment : checkpoint.segments) {
-    restore_segment(*pool, segment, change);
-  }
-  return change;
+  return {};
 }
 
-// Each mapped run of the segment begins a free block now, which is no shorter. It is cut as
-// recorded, whatever the rules for splitting say today, and what was free then becomes free again.
-void ClassicEngine::restore_segment(const PrivatePool& pool, const SegmentRecord& segment,
-                                    RestoreResult& change) {
+// Each mapped run of the segment begins a free block that is at least as long. Cuts it as recorded,
+// regardless of the current split rules, and frees the parts that were free.
+void restore_segment(const PrivatePool& pool, const SegmentRecord& segment, BlockHeap& heap,
+                     RestoreResult& result) {
   const FreePool& free = segment.is_small ? pool.small : pool.large;
   std::vector<ClassicBlock*> to_free;
   ClassicBlock* rest = nullptr;  // the free block that the next record is cut from
@@ -135,22 +84,56 @@ void ClassicEngine::restore_segment(const PrivatePool& pool, const SegmentRecord
       while (rest != nullptr && rest->address != record.range.begin) {
         rest = FreePool::Blocks::next(rest);
       }
-      ASHLAR_CHECK(rest != nullptr);  // restore_locked found the run
+      ASHLAR_CHECK(rest != nullptr);  // check_mapped found the run
     }
     rest->pool->erase(rest);
-    Search search;
-    search.request = {record.requested_bytes, rest->stream};
-    search.block_bytes = record.range.bytes;
-    search.pool = rest->pool;
-    ClassicBlock* block = hand_out(rest, search, SplitRule::kExactly);
+    AllocParams params;
+    params.request = {record.requested_bytes, rest->stream};
+    params.block_bytes = record.range.bytes;
+    params.pool = rest->pool;
+    ClassicBlock* block = heap.allocate(rest, params, BlockHeap::SplitRule::kExact);
     if (block == rest) rest = nullptr;
     if (record.state == BlockRecord::State::kAllocated) {
-      change.allocated.push_back(block);
+      result.allocated.push_back(block);
     } else {
       to_free.push_back(block);
     }
   }
-  for (ClassicBlock* block : to_free) (void)free_locked(block).ok();
+  for (ClassicBlock* block : to_free) heap.free(block);
+}
+
+}  // namespace
+
+Result<PoolCheckpoint> take_checkpoint(const PrivatePool& pool, BlockHeap& heap) {
+  PoolCheckpoint checkpoint{pool.id, {}};
+  for (const ClassicBlock* first : heap.first_blocks(pool)) {
+    SegmentRecord segment{first->pool->is_small(), {}, first->stream};
+    for (const ClassicBlock* block = first; block != nullptr; block = block->next) {
+      if (Status checked = check_recordable(*block, pool.id); !checked.ok()) return checked;
+      segment.blocks.push_back(
+          {{block->address, block->bytes}, block->requested_bytes, recorded_state(*block)});
+    }
+    checkpoint.segments.push_back(std::move(segment));
+  }
+  return checkpoint;
+}
+
+// All checks come before the first change.
+Result<RestoreResult> restore_checkpoint(const PoolCheckpoint& checkpoint, const PrivatePool& pool,
+                                         BlockHeap& heap) {
+  const Result<PoolState> state = restorable_state(pool, heap);
+  if (!state.ok()) return state.status();
+  if (Status checked = check_mapped(checkpoint, *state); !checked.ok()) return checked;
+
+  RestoreResult result;
+  for (ClassicBlock* block : state->allocated) {
+    result.freed.push_back(block->address);
+    heap.free(block);
+  }
+  for (const SegmentRecord& segment : checkpoint.segments) {
+    restore_segment(pool, segment, heap, result);
+  }
+  return result;
 }
 
 }  // namespace ashlar::classic

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A block of the classic engine: part of a segment, and for ever of that segment's stream.
+// The classic engine's blocks: their type, and the store that owns them. A block is part of one
+// segment and of that segment's stream for its whole life. Guarded by the engine's lock.
 #pragma once
+
+#include <deque>
+#include <vector>
 
 #include "ashlar/stats.h"
 #include "base/intrusive_tree.h"
@@ -12,24 +16,63 @@ namespace ashlar::classic {
 class FreePool;
 class ExpandableSegment;
 
-// As a TreeNode it is in the index of its pool's free blocks, or of the unmapped ones.
+// The TreeNode links a free or unmapped block into its pool's index.
 struct ClassicBlock : Block, TreeNode {
   FreePool* pool = nullptr;
   ExpandableSegment* expandable = nullptr;  // null: part of a plain segment
   ClassicBlock* previous = nullptr;         // neighbours in the same segment, by address
   ClassicBlock* next = nullptr;
-  uint64_t free_since = 0;  // the pool's search count when it became free; for collection by age
-  uint64_t serial = 0;      // rises with every block made: an order for registrations; never 0
-  UsageStats* stream_usage = nullptr;  // what its stream has; of the engine's statistics
-  StackId segment_stack{};             // of whoever made the device give its memory
+  uint64_t free_since = 0;             // the pool's search_count when the block became free
+  uint64_t serial = 0;                 // in order of creation; 0 while in the store's free list
+  UsageStats* stream_usage = nullptr;  // the stream's entry in the engine's statistics
+  StackId segment_stack{};             // of the call that obtained the segment's memory
 
   bool is_split() const { return previous != nullptr || next != nullptr; }
 };
 
-// REQUIRES: it came from a classic engine.
+// REQUIRES: `block` came from a classic engine.
 inline ClassicBlock* as_classic(Block* block) { return static_cast<ClassicBlock*>(block); }
 inline const ClassicBlock* as_classic(const Block* block) {
   return static_cast<const ClassicBlock*>(block);
 }
+
+// Owns all blocks of an engine. Creation and destruction take constant time; blocks never move.
+class BlockStore {
+ public:
+  ClassicBlock* create() {
+    if (unused_.empty()) {
+      blocks_.emplace_back();
+      unused_.push_back(&blocks_.back());
+    }
+    ClassicBlock* block = unused_.back();
+    unused_.pop_back();
+    *block = ClassicBlock{};
+    block->serial = ++last_serial_;
+    return block;
+  }
+  void destroy(ClassicBlock* block) {
+    block->serial = 0;
+    unused_.push_back(block);
+  }
+
+  // Visits every live block, in no particular order.
+  template <typename Visit>
+  void for_each(const Visit& visit) {
+    for (ClassicBlock& block : blocks_) {
+      if (block.serial != 0) visit(&block);
+    }
+  }
+  template <typename Visit>
+  void for_each(const Visit& visit) const {
+    for (const ClassicBlock& block : blocks_) {
+      if (block.serial != 0) visit(&block);
+    }
+  }
+
+ private:
+  std::deque<ClassicBlock> blocks_;
+  std::vector<ClassicBlock*> unused_;
+  uint64_t last_serial_ = 0;
+};
 
 }  // namespace ashlar::classic

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Allocate, free, record_stream. `allocate_locked` is the table of contents for the rest.
+// Allocation and freeing. Start reading at `allocate_locked`.
 #include "engine/classic/classic_engine.h"
 
+#include "base/check.h"
 #include "base/text.h"
-#include "engine/classic/act.h"
+#include "device/relaxed_capture.h"
+#include "engine/classic/engine_lock.h"
+#include "engine/classic/heap_inspection.h"
 
 namespace ashlar::classic {
 namespace {
 
-// As in PyTorch, a device without virtual memory has plain segments only, whatever the option says.
+// As in PyTorch, a device without virtual memory silently uses plain segments.
 AllocatorOptions supported(AllocatorOptions options, const DeviceProperties& properties) {
   options.expandable_segments = options.expandable_segments && properties.has_virtual_memory;
   return options;
@@ -17,42 +20,39 @@ AllocatorOptions supported(AllocatorOptions options, const DeviceProperties& pro
 
 }  // namespace
 
-ClassicEngine::ClassicEngine(Device& device, const AllocatorOptions& options, EngineSource source)
+ClassicEngine::ClassicEngine(Device& device, const AllocatorOptions& options, MemorySource source)
     : device_(device),
       options_(supported(options, device.properties())),
-      source_(std::move(source)),
       sizes_(options),
-      capacity_bytes_(device.properties().capacity_bytes),
-      waiting_(device, options.capture_stream_reuse),
-      accessors_{device.properties().index},
-      memory_fraction_(options.memory_fraction),
-      caching_(options.caching),
-      hooks_(history_, device.properties().index) {
-  stats_.max_split_bytes =
-      options.max_split_bytes ? static_cast<int64_t>(*options.max_split_bytes) : -1;
-}
+      hooks_(history_, device.properties().index),
+      stats_(sizes_, options),
+      tracer_(hooks_),
+      limit_(stats_, device.properties().capacity_bytes, options.memory_fraction),
+      pools_(stats_, std::move(source)),
+      heap_({options_, sizes_, stats_, tracer_, addresses_}),
+      expandables_({device, options_, sizes_, limit_, heap_, stats_, tracer_}),
+      pending_(device, options.capture_stream_reuse),
+      reclaimer_({device, options_, sizes_, limit_, pools_, heap_, expandables_, pending_, returns_,
+                  stats_, tracer_}),
+      caching_(options.caching) {}
 
-// Plain segments are found by their first blocks; expandable ones know what they have mapped.
+// Expandable segments release their own memory.
 ClassicEngine::~ClassicEngine() {
   (void)device_.synchronize_device().ok();
   {
     MutexLock lock(mutex_);
-    blocks_.for_each([&](const ClassicBlock* block) {
+    const PoolTable* pools = &pools_;
+    heap_.for_each([&](const ClassicBlock* block) {
       if (block->previous != nullptr || block->expandable != nullptr) return;
-      if (const std::shared_ptr<SegmentSource>& source = source_of(*block->pool)) {
-        size_t bytes = 0;
-        for (const ClassicBlock* part = block; part != nullptr; part = part->next)
-          bytes += part->bytes;
-        return_queue_.add(source, {block->address, bytes});
+      if (const std::shared_ptr<SegmentSource>& source = pools->source_of(*block->pool)) {
+        returns_.add(source, segment_range(*block));
       } else {
         (void)device_.free(block->address).ok();
       }
     });
   }
-  return_queue_.flush(device_);
+  returns_.flush(device_);
 }
-
-// --- allocate -----------------------------------------------------------------------------------
 
 Result<Block*> ClassicEngine::allocate(const AllocationRequest& request) {
   if (request.bytes == 0) return Status::invalid_argument("cannot allocate 0 B");
@@ -60,145 +60,141 @@ Result<Block*> ClassicEngine::allocate(const AllocationRequest& request) {
     return Status::out_of_memory(
         text("tried to allocate ", request.bytes, " B: no device has an exabyte"));
   }
-  Act act(*this, request.stack);
-  Search search;
-  search.request = request;
-  return allocate_locked(search);
+  OperationLock lock(*this, request.stack);
+  AllocParams params;
+  params.request = request;
+  return allocate_locked(params);
 }
 
-Result<ClassicBlock*> ClassicEngine::allocate_locked(Search& search) {
-  if (!deferred_error_.ok()) return std::exchange(deferred_error_, {});
-  const StreamId stream = search.request.stream;
-  if (Status collected = collect_waiting(stream); !collected.ok()) return collected;
-  search.block_bytes = sizes_.block_bytes(search.request.bytes);
-  search.segment_bytes = sizes_.segment_bytes(search.block_bytes);
-  search.pool = &pool_for(search.block_bytes, stream);
-  search.expandable = options_.expandable_segments && source_of(*search.pool) == nullptr;
+Result<ClassicBlock*> ClassicEngine::allocate_locked(AllocParams& params) {
+  if (Status deferred = reclaimer_.take_deferred_error(); !deferred.ok()) return deferred;
+  const StreamId stream = params.request.stream;
+  if (Status collected = collect_pending(stream); !collected.ok()) return collected;
+  params.block_bytes = sizes_.block_bytes(params.request.bytes);
+  params.segment_bytes = sizes_.segment_bytes(params.block_bytes);
+  params.pool = &pools_.pool_for(params.block_bytes, stream);
+  params.expandable = options_.expandable_segments && pools_.source_of(*params.pool) == nullptr;
 
-  // What a graph has in it must be there when it is launched, freed or not.
-  const bool is_cached = caching_ || waiting_.is_capturing({&device_, stream});
+  // The memory of a captured graph must exist when the graph is launched, even if it was freed.
+  const bool may_cache = caching_ || pending_.is_capturing({&device_, stream});
 
-  // Whoever lets go of the pool while we are unlocked must not take it away.
-  PrivatePool* pinned = search.pool->owner();
-  if (pinned != nullptr) ++pinned->search_count;
-  const bool caches = is_cached && !passes_each(*search.pool);
-  Result<ClassicBlock*> found = caches ? find_or_grow(search) : allocate_uncached(search);
-  if (pinned != nullptr) --pinned->search_count;
+  // Counting the search keeps the pool alive if it is released while the lock is not held.
+  PrivatePool* owner = params.pool->owner();
+  if (owner != nullptr) ++owner->search_count;
+  const bool is_cached = may_cache && !pools_.is_pass_through(*params.pool);
+  Result<ClassicBlock*> found = is_cached ? find_or_grow(params) : allocate_uncached(params);
+  if (owner != nullptr) --owner->search_count;
   return found;
 }
 
-Result<ClassicBlock*> ClassicEngine::find_or_grow(Search& search) {
-  ClassicBlock* block = take_cached(search);
-  if (block == nullptr && ask_callbacks()) block = take_cached(search);
-  if (block != nullptr) return hand_out(block, search);
+Result<ClassicBlock*> ClassicEngine::find_or_grow(AllocParams& params) {
+  ClassicBlock* block = take_cached(params);
+  if (block == nullptr && run_free_memory_callbacks()) block = take_cached(params);
+  if (block != nullptr) return heap_.allocate(block, params);
 
-  collect_by_age();
-  Result<ClassicBlock*> grown = grow(search, false);
+  reclaimer_.release_by_age();
+  Result<ClassicBlock*> grown = grow(params);
   if (!grown.ok() && grown.status().is_out_of_memory()) {
-    grown = reclaim_and_retry(search, grown.status());
+    grown = reclaim_and_retry(params, grown.status());
   }
   if (!grown.ok()) {
     const Status& why = grown.status();
-    return why.is_out_of_memory() ? report_oom(search, why) : why;
+    return why.is_out_of_memory() ? report_oom(params, why) : why;
   }
-  return hand_out(*grown, search);
+  return heap_.allocate(*grown, params);
 }
 
-// A segment for this block alone, taken and given back with it.
-Result<ClassicBlock*> ClassicEngine::allocate_uncached(Search& search) {
-  search.expandable = false;
-  if (passes_each(*search.pool)) {
-    search.block_bytes = search.request.bytes;
-    pass_on_left();
+// Allocates a segment for this block alone, which is released with it.
+Result<ClassicBlock*> ClassicEngine::allocate_uncached(AllocParams& params) {
+  const bool is_pass_through = pools_.is_pass_through(*params.pool);
+  params.expandable = false;
+  if (is_pass_through) {
+    params.block_bytes = params.request.bytes;
+    release_leftovers();
   }
-  search.segment_bytes = search.block_bytes;
-  Result<ClassicBlock*> grown = grow(search, false);
-  if (passes_each(*search.pool) && !grown.ok() && grown.status().is_out_of_memory()) {
-    if (ask_callbacks()) grown = grow(search, false);
-    Search usual = search;
-    usual.block_bytes = sizes_.block_bytes(search.request.bytes);
-    ClassicBlock* lent = grown.ok() ? nullptr : borrow_from_overflow_pools(usual);
-    if (lent != nullptr) return hand_out(lent, usual);
+  params.segment_bytes = params.block_bytes;
+  Result<ClassicBlock*> grown = grow(params);
+  if (is_pass_through && !grown.ok() && grown.status().is_out_of_memory()) {
+    if (run_free_memory_callbacks()) grown = grow(params);
+    AllocParams rounded = params;
+    rounded.block_bytes = sizes_.block_bytes(params.request.bytes);
+    ClassicBlock* borrowed = grown.ok() ? nullptr : borrow_from_overflow_pools(rounded);
+    if (borrowed != nullptr) return heap_.allocate(borrowed, rounded);
   }
-  const bool is_full = !grown.ok() && grown.status().is_out_of_memory() && !search.rejected;
-  if (is_full) grown = empty_and_retry(search);
+  const bool is_full = !grown.ok() && grown.status().is_out_of_memory() && !params.rejected;
+  if (is_full) grown = release_all_and_retry(params);
   if (!grown.ok()) {
     const Status& why = grown.status();
-    return why.is_out_of_memory() ? report_oom(search, why) : why;
+    return why.is_out_of_memory() ? report_oom(params, why) : why;
   }
   (*grown)->is_uncached = true;
-  return hand_out(*grown, search);
+  return heap_.allocate(*grown, params);
 }
 
-ClassicBlock* ClassicEngine::take_cached(const Search& search) {
-  const bool ages_count = memory_fraction_ < 1 && options_.garbage_collection_threshold > 0;
-  if (ages_count) ++search.pool->search_count;
-  return search.pool->take_best_fit({search.request.stream, search.block_bytes, search.expandable},
+ClassicBlock* ClassicEngine::take_cached(const AllocParams& params) {
+  const bool counts_ages = limit_.is_set() && options_.garbage_collection_threshold > 0;
+  if (counts_ages) ++params.pool->search_count;
+  return params.pool->take_best_fit({params.request.stream, params.block_bytes, params.expandable},
                                     sizes_);
 }
 
-ClassicBlock* ClassicEngine::hand_out(ClassicBlock* block, const Search& search, SplitRule rule) {
-  const bool was_split = block->is_split();
-  const bool is_small = block->pool->is_small();
-  const bool is_plain = block->expandable == nullptr;
-  const bool exactly = rule == SplitRule::kExactly;
-  if (exactly ? block->bytes > search.block_bytes : should_split(*block, search)) {
-    ClassicBlock* rest = block;
-    block = split_front(block, search.block_bytes);
-    if (is_plain && was_split) {
-      count_inactive_split(is_small, 0, -static_cast<int64_t>(block->bytes));
-    } else if (is_plain) {
-      count_inactive_split(is_small, 1, static_cast<int64_t>(rest->bytes));
-    }
-  } else if (is_plain && was_split) {
-    count_inactive_split(is_small, -1, -static_cast<int64_t>(block->bytes));
+Result<ClassicBlock*> ClassicEngine::grow(AllocParams& params) {
+  // Memory that the source caches can serve only allocations from the source.
+  const bool counts_source_cache =
+      pools_.source_caches() && limit_.is_set() && !pools_.is_pass_through(*params.pool);
+  const size_t cached_bytes =
+      counts_source_cache ? source_cached_bytes(stats_.default_pool_bytes()) : 0;
+  const bool is_above_limit = limit_.is_exceeded_by(params.segment_bytes + cached_bytes);
+  if (is_above_limit && options_.reject_before_device_oom) {
+    params.rejected = true;
+    ++stats_.stats().oom_rejections;
   }
-  block->state = BlockState::kAllocated;
-  block->requested_bytes = search.request.bytes;
-  block->stack = search.request.stack;
-  note(TraceAction::kAlloc, *block, search.request.bytes);
-  count_handed_out(*block);
+  if (is_above_limit) return limit_exceeded();
+  return params.expandable ? expandables_.grow(params) : grow_plain(params);
+}
+
+Result<ClassicBlock*> ClassicEngine::grow_plain(const AllocParams& params) {
+  Result<DeviceAddress> address = allocate_segment(params);
+  if (!address.ok()) return address.status();
+  ClassicBlock* block = heap_.create(params, {*address, params.segment_bytes});
+  block->segment_stack = params.request.stack;
+  stats_.count_reserved(*block, block->bytes);
+  tracer_.record(TraceAction::kSegmentAlloc, *block, block->bytes);
   return block;
 }
 
-bool ClassicEngine::should_split(const ClassicBlock& block, const Search& search) const {
-  const PrivatePool* owner = block.pool->owner();
-  if (owner != nullptr && owner->options.no_split) return false;
-  const size_t rest = block.bytes - search.block_bytes;
-  if (block.pool->is_small() || options_.expandable_segments) return rest >= kMinBlockBytes;
-  return search.block_bytes < sizes_.max_split_bytes() && rest > kSmallLimitBytes;
+// Releases the lock for sources, which are user code, and for the device, which may be slow.
+// PyTorch keeps it unless an option says otherwise. Captures allow the device call, because private
+// pools keep the addresses in a graph valid.
+Result<DeviceAddress> ClassicEngine::allocate_segment(const AllocParams& params) {
+  const std::shared_ptr<SegmentSource> source = pools_.source_of(*params.pool);
+  const auto allocate = [&]() -> Result<DeviceAddress> {
+    const RelaxedCapture relaxed(device_);
+    if (!relaxed.status().ok()) return relaxed.status();
+    return source ? source->allocate(params.segment_bytes, params.request.stream)
+                  : device_.allocate(params.segment_bytes);
+  };
+  const bool keeps_lock =
+      source == nullptr && !options_.unlock_during_device_allocate && options_.pytorch_compatible;
+  if (keeps_lock) return allocate();
+  limit_.begin_request(params.segment_bytes);
+  Result<DeviceAddress> address = Status::out_of_memory("not requested yet");
+  {
+    Unlock unlocked(*this);
+    address = allocate();
+  }
+  limit_.end_request(params.segment_bytes);
+  return address;
 }
 
-// The rest keeps the block and goes back to its pool; the front is a new one.
-ClassicBlock* ClassicEngine::split_front(ClassicBlock* rest, size_t bytes) {
-  ClassicBlock* front = new_part(*rest, {rest->address, bytes}, rest->previous, rest);
-  rest->address = rest->address + bytes;
-  rest->bytes -= bytes;
-  rest->pool->insert(rest);
-  return front;
+bool ClassicEngine::run_free_memory_callbacks() {
+  if (!hooks_.has_callbacks()) return false;
+  Unlock unlocked(*this);
+  return hooks_.run_free_memory_callbacks();
 }
-
-ClassicBlock* ClassicEngine::new_part(const ClassicBlock& like, AddressRange range,
-                                      ClassicBlock* previous, ClassicBlock* next) {
-  ClassicBlock* part = blocks_.take();
-  part->address = range.begin;
-  part->bytes = range.bytes;
-  part->stream = like.stream;
-  part->pool = like.pool;
-  part->expandable = like.expandable;
-  part->stream_usage = like.stream_usage;
-  part->segment_stack = like.segment_stack;
-  part->previous = previous;
-  part->next = next;
-  if (previous != nullptr) previous->next = part;
-  if (next != nullptr) next->previous = part;
-  return part;
-}
-
-// --- free ---------------------------------------------------------------------------------------
 
 Status ClassicEngine::free(Block* block, StackId stack) {
-  Act act(*this, stack);
+  OperationLock lock(*this, stack);
   return free_locked(as_classic(block));
 }
 
@@ -206,103 +202,101 @@ void ClassicEngine::free_quietly(Block* block, StackId stack) {
   const Status freed = free(block, stack);
   if (freed.ok()) return;
   MutexLock lock(mutex_);
-  defer_error(freed);
+  reclaimer_.defer_error(freed);
 }
 
 Status ClassicEngine::free_locked(ClassicBlock* block) {
   if (!block->is_allocated()) return double_free_error(*block);
-  block->state = BlockState::kPending;
-  count_free_requested(*block);
-  note(TraceAction::kFreeRequested, *block, block->requested_bytes);
-  return block->pin_count > 0 ? Status() : finish_free(block);
+  heap_.request_free(block);
+  return block->pin_count > 0 ? Status() : free_unpinned(block);
 }
 
-Status ClassicEngine::finish_free(ClassicBlock* block) {
-  if (block->uses.empty()) {
-    make_free(block);
-    return {};
-  }
-  return waiting_.add(block);
-}
-
-void ClassicEngine::make_all_free(const std::vector<Block*>& finished) {
-  for (Block* block : finished) make_free(as_classic(block));
-}
-
-void ClassicEngine::make_free(ClassicBlock* block) {
-  note(TraceAction::kFreeCompleted, *block, block->requested_bytes);
-  count_freed(*block);
-  block->requested_bytes = 0;
-  block->stack = {};
-  block->state = BlockState::kFree;
-  addresses_.remove(block);
-
-  int64_t split_count = 0;
-  int64_t split_bytes = 0;
-  for (ClassicBlock* neighbour : {block->previous, block->next}) {
-    const size_t merged = merge(block, neighbour);
-    if (merged == 0) continue;
-    --split_count;
-    split_bytes -= static_cast<int64_t>(merged);
-  }
-  block->pool->insert(block);
-  if (block->is_uncached) {
-    release_segment(block);
-    return;
-  }
-  if (block->expandable != nullptr) return;
-  if (block->is_split()) {
-    ++split_count;
-    split_bytes += static_cast<int64_t>(block->bytes);
-  }
-  count_inactive_split(block->pool->is_small(), split_count, split_bytes);
-}
-
-// How many bytes the neighbour brought; 0 if it could not be merged. REQUIRES: `into` is free or
-// unmapped, and in no pool.
-size_t ClassicEngine::merge(ClassicBlock* into, ClassicBlock* neighbour) {
-  if (neighbour == nullptr || neighbour->state != into->state) return 0;
-  if (neighbour == into->previous) {
-    into->address = neighbour->address;
-    into->previous = neighbour->previous;
-    if (into->previous != nullptr) into->previous->next = into;
-  } else {
-    into->next = neighbour->next;
-    if (into->next != nullptr) into->next->previous = into;
-  }
-  if (neighbour->is_mapped()) {
-    neighbour->pool->erase(neighbour);
-  } else {
-    neighbour->pool->erase_unmapped(neighbour);
-  }
-  const size_t merged = neighbour->bytes;
-  into->bytes += merged;
-  blocks_.give_back(neighbour);
-  return merged;
-}
-
-Status ClassicEngine::record_stream(Block* block, const StreamUse& use) {
-  MutexLock lock(mutex_);
-  waiting_.record_use(block, use);
+Status ClassicEngine::free_unpinned(ClassicBlock* block) {
+  if (!block->uses.empty()) return pending_.add(block);
+  complete_free(block);
   return {};
 }
 
-void ClassicEngine::defer_error(const Status& failure) {
-  if (deferred_error_.ok()) deferred_error_ = failure;
+void ClassicEngine::complete_free(ClassicBlock* block) {
+  heap_.complete_free(block);
+  if (block->is_uncached) reclaimer_.release_segment(block);
 }
 
-Status ClassicEngine::collect_waiting(StreamId stream) {
-  std::vector<Block*> finished;
-  Status collected = waiting_.collect_for_stream(stream, finished);
-  make_all_free(finished);
+Status ClassicEngine::complete_frees(Status collected, const std::vector<Block*>& finished) {
+  for (Block* block : finished) complete_free(as_classic(block));
   return collected;
+}
+
+Status ClassicEngine::collect_pending(StreamId stream) {
+  std::vector<Block*> finished;
+  Status collected = pending_.collect_for_stream(stream, finished);
+  return complete_frees(std::move(collected), finished);
 }
 
 Status ClassicEngine::collect_deferred() {
   std::vector<Block*> finished;
-  Status collected = waiting_.collect_deferred(finished);
-  make_all_free(finished);
-  return collected;
+  Status collected = pending_.collect_deferred(finished);
+  return complete_frees(std::move(collected), finished);
+}
+
+Status ClassicEngine::record_stream(Block* block, const StreamUse& use) {
+  MutexLock lock(mutex_);
+  pending_.record_use(block, use);
+  return {};
+}
+
+void ClassicEngine::pin(Block* block) {
+  MutexLock lock(mutex_);
+  ASHLAR_CHECK(block->is_allocated() || block->pin_count > 0);
+  ++block->pin_count;
+}
+
+// Events for a freed block are recorded only now, so that they cover work queued since the free.
+void ClassicEngine::unpin(Block* block) {
+  OperationLock lock(*this, {});
+  ASHLAR_CHECK(block->pin_count > 0);
+  --block->pin_count;
+  if (block->pin_count > 0 || block->is_allocated()) return;
+  if (Status freed = free_unpinned(as_classic(block)); !freed.ok()) reclaimer_.defer_error(freed);
+}
+
+Result<std::vector<ClassicBlock*>> ClassicEngine::adopt(const SnapshotSegment& segment) {
+  size_t tiled_bytes = 0;
+  for (const SnapshotBlock& block : segment.blocks) {
+    const bool follows = block.address == segment.address + tiled_bytes && block.bytes > 0;
+    if (!follows)
+      return Status::invalid_argument(
+          text("the blocks of the segment do not tile it at ", block.address));
+    tiled_bytes += block.bytes;
+  }
+  if (tiled_bytes != segment.total_bytes || segment.is_expandable) {
+    return Status::invalid_argument(text("cannot adopt the segment at ", segment.address,
+                                         ": it is expandable, or its blocks do not add up"));
+  }
+  MutexLock lock(mutex_);
+  AllocParams params;
+  params.request.stream = segment.stream;
+  params.segment_bytes = segment.total_bytes;
+  params.pool = segment.is_large ? &pools_.large() : &pools_.small();
+  Result<ClassicBlock*> grown = grow_plain(params);
+  if (!grown.ok()) return grown.status();
+
+  // Allocates all blocks from the front and frees the inactive ones at the end, so that they merge.
+  std::vector<ClassicBlock*> active;
+  std::vector<ClassicBlock*> to_free;
+  ClassicBlock* rest = *grown;
+  for (const SnapshotBlock& wanted : segment.blocks) {
+    const bool is_active = wanted.state != SnapshotBlockState::kInactive;
+    params.block_bytes = wanted.bytes;
+    params.request.bytes = is_active ? wanted.requested_bytes : wanted.bytes;
+    const bool is_last = rest->bytes == wanted.bytes;
+    ClassicBlock* block = heap_.allocate(rest, params, BlockHeap::SplitRule::kExact);
+    if (!is_last) params.pool->erase(rest);
+    (is_active ? active : to_free).push_back(block);
+  }
+  for (ClassicBlock* block : to_free) heap_.free(block);
+  hooks_.discard_queued();  // these operations are not part of the replay
+  return active;
 }
 
 }  // namespace ashlar::classic

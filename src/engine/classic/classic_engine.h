@@ -1,38 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PyTorch's caching allocator policy, as an engine. One lock for all of it, as there.
+// PyTorch's caching allocator policy as an engine. One lock guards all of it, as in PyTorch.
 //
-// act.h               the lock, held for an act and not while code of others runs
-// classic_engine.cc   allocate, free, record_stream: the story, and hand-out
-// grow.cc             memory from the device: plain segments and expandable ones
-// reclaim.cc          memory back to the device: the ladder's rungs, trim, collection by age
-// trim_to.cc          the same, as far as asked for
-// pools.cc            private pools and routing
-// counting.cc         the statistics
-// looking.cc          what it tells: statistics, and hooks
-// snapshot.cc         what it holds, block by block
-// adopt.cc            segments of a recorded run taken over
-// checkpoint.cc       the state of a private pool, taken and restored
+// The engine decides and unlocks; its parts hold the state:
+//   PoolTable           pools, routing, and where each pool's memory comes from
+//   BlockHeap           blocks: splitting, merging, state changes
+//   ExpandableSegments  address ranges that grow in place
+//   Reclaimer           returning cached memory to the device
+//   PendingFrees        frees that wait for other streams or captures
+//   StatsRecorder, Tracer, MemoryLimit
 //
-// Frees that wait for other streams and captures are in pending_frees.cc, one folder up; who hears
-// of what it does, in hooks.cc there.
-//
-// Invariants (validate.cc checks them):
-//   blocks of a segment, in address order, tile it; no two free neighbours of equal kind stay
-//   apart; pool members == free blocks; counters == sums over blocks.
+// classic_engine.cc   allocate, grow, free
+// reclaim.cc          the reclaim ladder for a full device, trim, the out-of-memory report
+// forwarding.cc       operations that one part implements
 #pragma once
 
-#include <map>
 #include <memory>
 #include <vector>
 
 #include "ashlar/options.h"
 #include "base/mutex.h"
-#include "base/routes.h"
-#include "engine/classic/block_store.h"
-#include "engine/classic/expandable_segment.h"
-#include "engine/classic/free_pool.h"
-#include "engine/classic/private_pool.h"
+#include "engine/classic/block_heap.h"
+#include "engine/classic/expandable_segments.h"
+#include "engine/classic/pool_table.h"
+#include "engine/classic/reclaimer.h"
 #include "engine/engine.h"
 #include "engine/hooks.h"
 #include "engine/pending_frees.h"
@@ -41,25 +32,11 @@
 
 namespace ashlar::classic {
 
-// Where an engine's memory comes from, if not from the device; pools may still have sources of
-// their own.
-struct EngineSource {
-  std::shared_ptr<SegmentSource> source{};  // null: the device. Shared with whoever gave it.
-  // The default pool keeps nothing: each allocation is the source's own, of exactly the size asked
-  // for, and goes back to it while work of its own stream may still be queued. Other pools, which
-  // captures rely on, take whole segments as ever.
-  bool passes_each = false;
-  // Pools without a source of their own have this one, and not the device.
-  bool serves_pools = true;
-  // It keeps memory of the device for itself: see kept_bytes and trim_source.
-  bool keeps = false;
-};
-
 class ClassicEngine : public Engine {
  public:
-  // `device` outlives the engine. REQUIRES: options that src/config would accept.
-  ClassicEngine(Device& device, const AllocatorOptions& options, EngineSource source = {});
-  // Gives everything back to the device, blocks in use included: their addresses die with it.
+  // `device` outlives the engine. REQUIRES: options that src/config accepts.
+  ClassicEngine(Device& device, const AllocatorOptions& options, MemorySource source = {});
+  // Returns all memory to the device, including allocated blocks, whose addresses become invalid.
   ~ClassicEngine() override;
 
   Device& device() const override { return device_; }
@@ -93,7 +70,7 @@ class ClassicEngine : public Engine {
   Result<PoolCheckpoint> checkpoint(PoolId pool) override;
   Result<RestoreResult> restore(const PoolCheckpoint& checkpoint) override;
   EngineSnapshot take_snapshot(std::optional<PoolId> pool = {}) override;
-  Status annotate(DeviceAddress address, const std::string& said) override;
+  Status annotate(DeviceAddress address, const std::string& text) override;
   AllocatorStats stats() const override;
   void reset_peak_stats() override;
   void reset_total_stats() override;
@@ -104,188 +81,89 @@ class ClassicEngine : public Engine {
   void add_rejection_observer(std::function<void(const OomNotice&)> observer) override;
   void add_free_memory_callback(std::function<bool()> callback) override;
 
-  // Takes over a segment as it was in a recorded run: memory from the device, and the same blocks
-  // in use, which it gives in the order of their addresses. Nobody is told. For replays.
-  // kInvalidArgument: it is expandable, or its blocks do not tile it.
+  // Recreates a segment of a recorded run, for replays: obtains the memory and allocates the same
+  // blocks, which it returns in address order. Trackers are not notified. kInvalidArgument: the
+  // segment is expandable, or its blocks do not tile it.
   Result<std::vector<ClassicBlock*>> adopt(const SnapshotSegment& segment);
 
-  // Every invariant above; the first one that does not hold, in words.
+  // Checks all invariants and returns the first violation.
   Status validate() const;
 
  protected:
-  // What is held of the device, as far as the engine knows, and the part of it that the default
-  // pool has: of an engine that passes each on, what its source has given.
-  struct Held {
-    size_t all_bytes = 0;
-    size_t given_bytes = 0;
+  // Memory obtained from the device or the source.
+  struct ReservedBytes {
+    size_t total = 0;
+    size_t default_pool = 0;
   };
-  Held held() const;
+  ReservedBytes reserved() const;
 
  private:
-  // Of a source that keeps memory for itself. How much more that is than it has given; called with
-  // the lock held.
-  virtual size_t kept_bytes(size_t) const { return 0; }
-  // Gives that back to the device. May wait; called without the lock, and relaxed in captures.
+  // For sources that cache device memory: how much they hold beyond the `in_use_bytes` that they
+  // handed out. Called with the lock held.
+  virtual size_t source_cached_bytes(size_t /*in_use_bytes*/) const { return 0; }
+  // Returns the source's cached memory to the device. May wait. Called without the lock, in relaxed
+  // capture mode.
   virtual Status trim_source() { return {}; }
 
-  // One request on its way: what it asks for, and what has been found out about it.
-  struct Search {
-    AllocationRequest request;
-    size_t block_bytes = 0;
-    size_t segment_bytes = 0;
-    FreePool* pool = nullptr;
-    bool expandable = false;  // this request may use expandable segments
-    bool rejected = false;    // refused by our own limit, without asking the device
-  };
+  class OperationLock;
+  class Unlock;
 
-  // --- act.h
-  class Act;
-  class Pause;
+  // Allocation.
+  Result<ClassicBlock*> allocate_locked(AllocParams& params) ASHLAR_REQUIRES(mutex_);
+  Result<ClassicBlock*> find_or_grow(AllocParams& params) ASHLAR_REQUIRES(mutex_);
+  Result<ClassicBlock*> allocate_uncached(AllocParams& params) ASHLAR_REQUIRES(mutex_);
+  ClassicBlock* take_cached(const AllocParams& params) ASHLAR_REQUIRES(mutex_);
+  // Obtains memory for the request: a plain segment, or more of an expandable one.
+  Result<ClassicBlock*> grow(AllocParams& params) ASHLAR_REQUIRES(mutex_);
+  Result<ClassicBlock*> grow_plain(const AllocParams& params) ASHLAR_REQUIRES(mutex_);
+  Result<DeviceAddress> allocate_segment(const AllocParams& params) ASHLAR_REQUIRES(mutex_);
+  bool run_free_memory_callbacks() ASHLAR_REQUIRES(mutex_);
 
-  // --- classic_engine.cc
-  Result<ClassicBlock*> allocate_locked(Search& search) ASHLAR_REQUIRES(mutex_);
-  Result<ClassicBlock*> find_or_grow(Search& search) ASHLAR_REQUIRES(mutex_);
-  Result<ClassicBlock*> allocate_uncached(Search& search) ASHLAR_REQUIRES(mutex_);
-  ClassicBlock* take_cached(const Search& search) ASHLAR_REQUIRES(mutex_);
-  // Null: the device.
-  const std::shared_ptr<SegmentSource>& source_of(const FreePool& pool) const {
-    return pool.owner() == nullptr ? source_.source : pool.owner()->options.source;
-  }
-  bool passes_each(const FreePool& pool) const {
-    return source_.passes_each && pool.owner() == nullptr;
-  }
-  // What is left of a block is cut off by the usual rules, or exactly as wanted.
-  enum class SplitRule { kUsual, kExactly };
-  ClassicBlock* hand_out(ClassicBlock* block, const Search& search,
-                         SplitRule rule = SplitRule::kUsual) ASHLAR_REQUIRES(mutex_);
-  bool should_split(const ClassicBlock& block, const Search& search) const ASHLAR_REQUIRES(mutex_);
-  ClassicBlock* split_front(ClassicBlock* rest, size_t bytes) ASHLAR_REQUIRES(mutex_);
-  // A new block of the same segment, linked in between two neighbours; in no pool yet.
-  ClassicBlock* new_part(const ClassicBlock& like, AddressRange range, ClassicBlock* previous,
-                         ClassicBlock* next) ASHLAR_REQUIRES(mutex_);
+  // Freeing.
   Status free_locked(ClassicBlock* block) ASHLAR_REQUIRES(mutex_);
-  // The rest of it, once nobody holds the block.
-  Status finish_free(ClassicBlock* block) ASHLAR_REQUIRES(mutex_);
-  void make_free(ClassicBlock* block) ASHLAR_REQUIRES(mutex_);
-  void make_all_free(const std::vector<Block*>& finished) ASHLAR_REQUIRES(mutex_);
-  size_t merge(ClassicBlock* into, ClassicBlock* neighbour) ASHLAR_REQUIRES(mutex_);
-  // What other streams were using, as far as they have passed; for an allocation on this one.
-  Status collect_waiting(StreamId stream) ASHLAR_REQUIRES(mutex_);
-  // The part of it that waited for captures only.
+  // Frees a block that is not pinned, or makes its free pending.
+  Status free_unpinned(ClassicBlock* block) ASHLAR_REQUIRES(mutex_);
+  void complete_free(ClassicBlock* block) ASHLAR_REQUIRES(mutex_);
+  // Completes pending frees after `collect` has filled `finished`.
+  Status complete_frees(Status collected, const std::vector<Block*>& finished)
+      ASHLAR_REQUIRES(mutex_);
+  Status collect_pending(StreamId stream) ASHLAR_REQUIRES(mutex_);
   Status collect_deferred() ASHLAR_REQUIRES(mutex_);
-  // Of several, the first is told: the others may well follow from it.
-  void defer_error(const Status& failure) ASHLAR_REQUIRES(mutex_);
-  bool ask_callbacks() ASHLAR_REQUIRES(mutex_);
-  // Counts and notes the failure, tells observers, and puts the numbers into words.
-  Status report_oom(const Search& search, const Status& why) ASHLAR_REQUIRES(mutex_);
 
-  // --- grow.cc
-  Result<ClassicBlock*> grow(Search& search, bool is_retry) ASHLAR_REQUIRES(mutex_);
-  // What this process may take of the device.
-  size_t limit_bytes() const ASHLAR_REQUIRES(mutex_);
-  bool is_above_limit(size_t more_bytes) const ASHLAR_REQUIRES(mutex_);
-  size_t given_bytes() const ASHLAR_REQUIRES(mutex_);
-  Result<ClassicBlock*> grow_plain(const Search& search) ASHLAR_REQUIRES(mutex_);
-  Result<DeviceAddress> device_allocate(const Search& search) ASHLAR_REQUIRES(mutex_);
-  Result<ClassicBlock*> grow_expandable(const Search& search) ASHLAR_REQUIRES(mutex_);
-  Result<ClassicBlock*> find_expandable(const Search& search) ASHLAR_REQUIRES(mutex_);
-  Status map_block(ClassicBlock* block, size_t bytes) ASHLAR_REQUIRES(mutex_);
-  // What an expandable segment grows by: a multiple of what the device maps.
-  size_t granule_bytes(bool is_small) const;
-  size_t reserve_bytes(StreamId stream, size_t granule_bytes) const ASHLAR_REQUIRES(mutex_);
-  std::optional<ReserveSize> reserve_setting(StreamId stream) const ASHLAR_REQUIRES(mutex_);
-  std::string reserve_hint(const Search& search) const ASHLAR_REQUIRES(mutex_);
-
-  // --- reclaim.cc
-  Result<ClassicBlock*> reclaim_and_retry(Search& search, Status why) ASHLAR_REQUIRES(mutex_);
-  Result<ClassicBlock*> empty_and_retry(Search& search) ASHLAR_REQUIRES(mutex_);
-  ClassicBlock* borrow_from_overflow_pools(const Search& search) ASHLAR_REQUIRES(mutex_);
-  bool release_oversize(const Search& search) ASHLAR_REQUIRES(mutex_);
-  void collect_by_age() ASHLAR_REQUIRES(mutex_);
-  Status wait_for_waiting(PoolId pool) ASHLAR_REQUIRES(mutex_);
-  Status release_cached(PoolId pool) ASHLAR_REQUIRES(mutex_);
-  void release_blocks(FreePool& pool) ASHLAR_REQUIRES(mutex_);
-  // Pools that nobody holds and that have no memory: this one, or all.
-  void erase_empty_pools(PoolId pool) ASHLAR_REQUIRES(mutex_);
-  // Says whether the device took it back. If not, it stays in its pool. REQUIRES: it may wait, or
-  // the segment's stream is idle.
-  bool release_segment(ClassicBlock* block, TrimWait wait = TrimWait::kForWork)
-      ASHLAR_REQUIRES(mutex_);
-  // Tells the pools' own sources, without the lock, which segments they get back.
-  void give_back_to_sources() ASHLAR_REQUIRES(mutex_);
-  void wait_for_sources() ASHLAR_REQUIRES(mutex_);
-  Status empty_source() ASHLAR_REQUIRES(mutex_);
-  // Blocks of a pool that passes each on, which a capture kept from going back.
-  void pass_on_left() ASHLAR_REQUIRES(mutex_);
-  // The whole granules of a part of a free block, and how many bytes those were. What is left of
-  // the block at either end stays free. REQUIRES: as for release_segment.
-  size_t unmap_part(ClassicBlock* block, AddressRange part, TrimWait wait) ASHLAR_REQUIRES(mutex_);
-  void destroy_empty_expandables(FreePool& pool) ASHLAR_REQUIRES(mutex_);
-  void destroy_expandable(ClassicBlock* block) ASHLAR_REQUIRES(mutex_);
-
-  // --- trim_to.cc
-  // Free memory that the device could have back: a segment, or a granule of an expandable one.
-  struct Piece {
-    ClassicBlock* block = nullptr;
-    size_t bytes = 0;
-  };
+  // Reclaiming.
+  Result<ClassicBlock*> reclaim_and_retry(AllocParams& params, Status why) ASHLAR_REQUIRES(mutex_);
+  Result<ClassicBlock*> release_all_and_retry(AllocParams& params) ASHLAR_REQUIRES(mutex_);
+  ClassicBlock* borrow_from_overflow_pools(const AllocParams& params) ASHLAR_REQUIRES(mutex_);
+  Status wait_for_pending(PoolId pool) ASHLAR_REQUIRES(mutex_);
   Status collect_finished() ASHLAR_REQUIRES(mutex_);
-  std::vector<Piece> givable_pieces(TrimWait wait) ASHLAR_REQUIRES(mutex_);
-  void drop_busy(std::vector<ClassicBlock*>& blocks) const ASHLAR_REQUIRES(mutex_);
-  size_t give_back(const Piece& piece, TrimWait wait) ASHLAR_REQUIRES(mutex_);
-
-  // --- pools.cc
-  FreePool& pool_for(size_t block_bytes, StreamId stream) ASHLAR_REQUIRES(mutex_);
-  PrivatePool* find_pool(PoolId pool) const ASHLAR_REQUIRES(mutex_);
-  void add_pool(PoolId pool, PoolOptions options) ASHLAR_REQUIRES(mutex_);
-
-  // --- counting.cc
-  void count_handed_out(const ClassicBlock& block) ASHLAR_REQUIRES(mutex_);
-  void count_free_requested(const ClassicBlock& block) ASHLAR_REQUIRES(mutex_);
-  void count_freed(const ClassicBlock& block) ASHLAR_REQUIRES(mutex_);
-  // Memory from the device and back to it: a plain segment, or a part of an expandable one.
-  void count_reserved(const ClassicBlock& block, size_t bytes) ASHLAR_REQUIRES(mutex_);
-  void count_given_back(const ClassicBlock& block, size_t bytes) ASHLAR_REQUIRES(mutex_);
-  void count_inactive_split(bool is_small, int64_t more, int64_t more_bytes)
+  Status release_cached(PoolId pool) ASHLAR_REQUIRES(mutex_);
+  // Releases pass-through blocks that a capture kept from being released when they were freed.
+  void release_leftovers() ASHLAR_REQUIRES(mutex_);
+  // Returns queued segments to their sources, without the lock.
+  void flush_returns() ASHLAR_REQUIRES(mutex_);
+  void wait_for_returns() ASHLAR_REQUIRES(mutex_);
+  Status trim_caching_source() ASHLAR_REQUIRES(mutex_);
+  // Counts and traces the failure, notifies observers, and returns the error with the full report.
+  Status report_oom(const AllocParams& params, const Status& why) ASHLAR_REQUIRES(mutex_);
+  std::string oom_message(const AllocParams& params, const Status& why, size_t device_free_bytes)
       ASHLAR_REQUIRES(mutex_);
-
-  // --- checkpoint.cc
-  std::vector<ClassicBlock*> first_blocks_of(const PrivatePool& pool) ASHLAR_REQUIRES(mutex_);
-  Result<RestoreResult> restore_locked(const PoolCheckpoint& checkpoint) ASHLAR_REQUIRES(mutex_);
-  void restore_segment(const PrivatePool& pool, const SegmentRecord& segment, RestoreResult& change)
-      ASHLAR_REQUIRES(mutex_);
-
-  // --- looking.cc
-  void note(TraceAction action, const ClassicBlock& block, size_t bytes) ASHLAR_REQUIRES(mutex_);
 
   Device& device_;
   const AllocatorOptions options_;
-  const EngineSource source_;
   const SizePolicy sizes_;
-  const size_t capacity_bytes_;
+  Hooks hooks_;
+  ReturnQueue returns_;
 
   mutable Mutex mutex_;
-  BlockStore blocks_ ASHLAR_GUARDED_BY(mutex_);
-  AllocatorStats stats_ ASHLAR_GUARDED_BY(mutex_);
-  FreePool large_ ASHLAR_GUARDED_BY(mutex_){false, nullptr, stats_.pools[PoolId{}]};
-  FreePool small_ ASHLAR_GUARDED_BY(mutex_){true, nullptr, stats_.pools[PoolId{}]};
-  std::map<PoolId, std::unique_ptr<PrivatePool>> pools_ ASHLAR_GUARDED_BY(mutex_);
-  Routes routes_ ASHLAR_GUARDED_BY(mutex_);  // knows the same pools
-  PendingFrees waiting_ ASHLAR_GUARDED_BY(mutex_);
-  std::vector<DeviceIndex> accessors_ ASHLAR_GUARDED_BY(mutex_);  // outlive the segments
-  std::vector<std::unique_ptr<ExpandableSegment>> expandable_ ASHLAR_GUARDED_BY(mutex_);
-  std::map<StreamId, std::string> stream_classes_ ASHLAR_GUARDED_BY(mutex_);
-  std::map<std::string, double> default_class_fractions_ ASHLAR_GUARDED_BY(mutex_);
-  size_t held_bytes_ ASHLAR_GUARDED_BY(mutex_) = 0;     // from the device, segments of all kinds
-  size_t growing_bytes_ ASHLAR_GUARDED_BY(mutex_) = 0;  // asked of the device now, unlocked
-  ReturnQueue return_queue_;
-  double memory_fraction_ ASHLAR_GUARDED_BY(mutex_) = 1.0;
+  StatsRecorder stats_ ASHLAR_GUARDED_BY(mutex_);
+  Tracer tracer_ ASHLAR_GUARDED_BY(mutex_);
+  MemoryLimit limit_ ASHLAR_GUARDED_BY(mutex_);
+  PoolTable pools_ ASHLAR_GUARDED_BY(mutex_);
+  BlockHeap heap_ ASHLAR_GUARDED_BY(mutex_);
+  ExpandableSegments expandables_ ASHLAR_GUARDED_BY(mutex_);
+  PendingFrees pending_ ASHLAR_GUARDED_BY(mutex_);
+  Reclaimer reclaimer_ ASHLAR_GUARDED_BY(mutex_);
   bool caching_ ASHLAR_GUARDED_BY(mutex_) = true;
-  Status deferred_error_ ASHLAR_GUARDED_BY(mutex_);  // of a free path; the next allocate reports it
-
-  StackId caller_stack_ ASHLAR_GUARDED_BY(mutex_);  // of the act that holds the lock
-
-  Hooks hooks_;
 };
 
 }  // namespace ashlar::classic

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Growing and shrinking in place.
+// Mapping and unmapping of granules.
 #include "engine/classic/expandable_segment.h"
 
 #include <utility>
@@ -27,7 +27,7 @@ ExpandableSegment::ExpandableSegment(Device& device, const Shape& shape, DeviceA
       accessors_(accessors) {}
 
 ExpandableSegment::~ExpandableSegment() {
-  // One stretch that the device does not let go is no reason to keep the others.
+  // Continue after an error: other runs may still be unmapped.
   (void)for_each_run([this](AddressRange run) {
     (void)device_.unmap(run).ok();
     return Status();
@@ -50,14 +50,14 @@ Result<size_t> ExpandableSegment::map(DeviceAddress begin, size_t bytes) {
   if (!strays_.empty()) {
     Status left;
     release_leftovers(left);
-    if (!strays_.empty()) return left;  // they may lie where we want to map
+    if (!strays_.empty()) return left;  // they may overlap the range to map
   }
   const size_t first = granule_of(begin);
   const size_t count = (bytes + granule_bytes_ - 1) / granule_bytes_;
   Result<std::vector<ExtentId>> extents = create_extents(count);
   if (!extents.ok()) return extents.status();
   if (Status mapped = map_extents(first, *extents); !mapped.ok()) {
-    Status ignored;  // the failure to map says it all
+    Status ignored;  // the mapping error is the one to report
     for (ExtentId extent : *extents) release(extent, ignored);
     return mapped;
   }
@@ -73,7 +73,7 @@ Result<std::vector<ExtentId>> ExpandableSegment::create_extents(size_t count) {
   for (size_t i = 0; i < count; ++i) {
     Result<ExtentId> extent = device_.create(granule_bytes_, {.export_fd = can_export_fd_});
     if (!extent.ok()) {
-      Status ignored;  // the failure to create says it all
+      Status ignored;  // the creation error is the one to report
       for (ExtentId made : extents) release(made, ignored);
       return extent.status();
     }

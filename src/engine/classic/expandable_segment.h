@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A segment that grows in place: many more addresses than memory, and memory mapped behind them
-// one granule at a time, where it is needed. Guarded by the engine's lock.
+// A segment that grows in place: a large address range, with memory mapped behind it one granule at
+// a time as needed. Guarded by the engine's lock.
 #pragma once
 
 #include <functional>
@@ -20,14 +20,13 @@ class ExpandableSegment {
     bool is_small = false;
     size_t granule_bytes = 0;
     size_t reserve_bytes = 0;    // a multiple of the granule
-    bool can_export_fd = false;  // its extents are made so that other processes can open them
+    bool can_export_fd = false;  // create extents that other processes can open
   };
-  // `device` outlives the segment, and so does the list `accessors`: whatever it says when memory
-  // is mapped, the device itself included, may touch that memory.
+  // `device` and `accessors` outlive the segment. Memory is mapped with access for all devices that
+  // `accessors` contains at that time, including `device` itself.
   static Result<std::unique_ptr<ExpandableSegment>> create(
       Device& device, const Shape& shape, const std::vector<DeviceIndex>& accessors);
-  // Unmaps what is mapped, without waiting, and gives up the addresses. For what the device refuses
-  // there is nobody left to tell.
+  // Unmaps all memory without waiting, and frees the addresses. Device errors are ignored.
   ~ExpandableSegment();
 
   AddressRange range() const { return range_; }
@@ -37,24 +36,25 @@ class ExpandableSegment {
   size_t mapped_bytes() const { return mapped_bytes_; }
   bool can_export_fd() const { return can_export_fd_; }
 
-  // The whole granules that a range touches, and what is mapped there. REQUIRES: inside the
-  // segment; all of the range is mapped.
+  // The granules that `range` overlaps, the granules entirely inside it, and the extents of
+  // granules. REQUIRES: the range is inside the segment; for extents_in, all of it is mapped.
   AddressRange granules_around(AddressRange range) const;
-  AddressRange granules_inside(AddressRange range) const;  // empty: none fits
+  AddressRange granules_inside(AddressRange range) const;  // empty if none
   std::vector<ExtentId> extents_in(AddressRange granules) const;
 
-  // Maps whole granules from `begin` so that `bytes` are covered, and says how many were mapped.
-  // All or nothing. REQUIRES: begin is at a granule, nothing of the range is mapped.
+  // Maps granules from `begin` until `bytes` are covered, and returns the size mapped. All or
+  // nothing. REQUIRES: `begin` is granule-aligned and nothing in the range is mapped.
   Result<size_t> map(DeviceAddress begin, size_t bytes);
-  // Unmaps whole granules. Memory that the device then fails to take back is offered again later,
-  // and `deferred_error` says why. REQUIRES: all of it is mapped, and no work needs it any more.
+  // Unmaps whole granules. If the device then fails to release their memory, a later call retries,
+  // and `deferred_error` receives the error. REQUIRES: all granules are mapped, and no work uses
+  // them.
   Status unmap(AddressRange granules, Status& deferred_error);
 
-  // Gives up the addresses; afterwards only the destructor may be called. If the device refuses,
-  // the segment is as before and can be asked again. REQUIRES: nothing is mapped.
+  // Frees the addresses; afterwards only the destructor may be called. On failure the segment is
+  // unchanged. REQUIRES: nothing is mapped.
   Status free_addresses();
 
-  // Opens what is mapped to another device.
+  // Gives another device access to all mapped memory.
   Status open_to(DeviceIndex accessor);
 
  private:
@@ -65,11 +65,11 @@ class ExpandableSegment {
   Result<std::vector<ExtentId>> create_extents(size_t count);
   Status map_extents(size_t first_granule, const std::vector<ExtentId>& extents);
   Status open(AddressRange range);
-  // Calls `visit` with each stretch of mapped granules, until one fails.
+  // Calls `visit` for each contiguous run of mapped granules, until one call fails.
   Status for_each_run(const std::function<Status(AddressRange)>& visit) const;
   void release_extents(AddressRange range, Status& deferred_error);
   void release(ExtentId extent, Status& deferred_error);
-  // Tries again to undo what the device did not let us undo before.
+  // Retries releases and unmaps that failed earlier.
   void release_leftovers(Status& deferred_error);
 
   Device& device_;
@@ -79,9 +79,9 @@ class ExpandableSegment {
   const bool can_export_fd_;
   const AddressRange range_;
   const std::vector<DeviceIndex>& accessors_;
-  std::vector<std::optional<ExtentId>> extents_;  // by granule; only as long as needed
-  std::vector<AddressRange> strays_;  // mapped for nobody: mapping more failed, and undoing it too
-  std::vector<ExtentId> leftovers_;   // counted nowhere, but the device did not take them back yet
+  std::vector<std::optional<ExtentId>> extents_;  // by granule; ends with the last mapped one
+  std::vector<AddressRange> strays_;  // mapped by a failed `map` that could not be undone
+  std::vector<ExtentId> leftovers_;   // unmapped extents that the device has not released
   size_t mapped_bytes_ = 0;
   bool has_addresses_ = true;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Best fit.
+// Best-fit search.
 #include "engine/classic/free_pool.h"
 
 #include <tuple>
@@ -8,13 +8,13 @@
 namespace ashlar::classic {
 namespace {
 
-// The same block, if it is the stream's.
+// The block if it belongs to the stream, else null.
 ClassicBlock* of_stream(ClassicBlock* block, StreamId stream) {
   return block != nullptr && block->stream == stream ? block : nullptr;
 }
 
-// With what it could grow into. The growable tail of a segment is left alone while a block that
-// cannot grow serves as well.
+// The block's size including the unmapped space it could grow into. The search prefers blocks that
+// cannot grow, to keep the growable tail of a segment intact.
 size_t expandable_bytes(const ClassicBlock& block) {
   const ClassicBlock* next = block.next;
   return block.bytes + (next != nullptr && !next->is_mapped() ? next->bytes : 0);
@@ -30,12 +30,12 @@ bool FreePool::ByAddress::operator()(const ClassicBlock* a, const ClassicBlock* 
   return std::tie(a->stream, a->address) < std::tie(b->stream, b->address);
 }
 
-ClassicBlock* FreePool::take_best_fit(const Wanted& wanted, const SizePolicy& sizes) {
+ClassicBlock* FreePool::take_best_fit(const FitQuery& query, const SizePolicy& sizes) {
   const auto after = [&](const ClassicBlock* block) {
-    return of_stream(Blocks::next(block), wanted.stream);
+    return of_stream(Blocks::next(block), query.stream);
   };
-  ClassicBlock* found = first_of_at_least(wanted.stream, wanted.bytes);
-  if (wanted.expandable) {
+  ClassicBlock* found = first_of_at_least(query.stream, query.bytes);
+  if (query.expandable) {
     while (found != nullptr && found->expandable != nullptr) {
       ClassicBlock* next = after(found);
       if (next == nullptr || expandable_bytes(*next) >= expandable_bytes(*found)) break;
@@ -44,7 +44,7 @@ ClassicBlock* FreePool::take_best_fit(const Wanted& wanted, const SizePolicy& si
   } else {
     while (found != nullptr && found->expandable != nullptr) found = after(found);
   }
-  if (found == nullptr || !sizes.may_serve(found->bytes, wanted.bytes)) return nullptr;
+  if (found == nullptr || !sizes.may_serve(found->bytes, query.bytes)) return nullptr;
   blocks_.erase(found);
   return found;
 }

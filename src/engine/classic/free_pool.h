@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The free blocks of one size class of one pool, by stream and size; and the unmapped ones, by
-// stream and address. An index only: segments' chains hold the blocks. Guarded by the engine's
+// Index of the free blocks of one size class (small or large) of one pool, by stream and size, and
+// of the unmapped blocks, by stream and address. Does not own the blocks. Guarded by the engine's
 // lock.
 #pragma once
 
@@ -14,16 +14,16 @@ namespace ashlar::classic {
 
 struct PrivatePool;
 
-// What a search wants.
-struct Wanted {
+// The parameters of a best-fit search.
+struct FitQuery {
   StreamId stream;
   size_t bytes = 0;
-  bool expandable = false;  // expandable blocks may be taken
+  bool expandable = false;  // blocks of expandable segments qualify
 };
 
 class FreePool {
  public:
-  // `usage` outlives it: what its pool has, in the engine's statistics.
+  // `usage`, the pool's entry in the engine's statistics, outlives the index.
   FreePool(bool is_small, PrivatePool* owner, UsageStats& usage)
       : is_small_(is_small), owner_(owner), usage_(usage) {}
 
@@ -31,11 +31,11 @@ class FreePool {
   PrivatePool* owner() const { return owner_; }  // null: the default pool
   UsageStats& usage() const { return usage_; }
 
-  // Takes out the best fit: the smallest that is large enough, the lowest address among equals.
-  // Null: none.
-  ClassicBlock* take_best_fit(const Wanted& wanted, const SizePolicy& sizes);
+  // Removes and returns the best fit: the smallest block that is large enough, at the lowest
+  // address. Null if there is none.
+  ClassicBlock* take_best_fit(const FitQuery& query, const SizePolicy& sizes);
 
-  // Free and mapped blocks; `search_count` stamps their age.
+  // For free, mapped blocks. `insert` stamps them with search_count, for their age.
   void insert(ClassicBlock* block);
   void erase(ClassicBlock* block);
   void insert_unmapped(ClassicBlock* block);
@@ -54,13 +54,13 @@ class FreePool {
 
   const Blocks& blocks() const { return blocks_; }
   const UnmappedBlocks& unmapped() const { return unmapped_; }
-  // Of one stream's blocks. Null: there is none.
+  // The following search among one stream's blocks. Null if there is none.
   ClassicBlock* first_unmapped(StreamId stream) const;
   static ClassicBlock* next_unmapped(const ClassicBlock* block);
   ClassicBlock* largest(StreamId stream) const;
   ClassicBlock* first_of_at_least(StreamId stream, size_t bytes) const;
 
-  uint64_t search_count = 0;  // advanced by searches while collection by age is on
+  uint64_t search_count = 0;  // number of searches; advances only while garbage collection is on
 
  private:
   const bool is_small_;

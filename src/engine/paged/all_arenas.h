@@ -26,14 +26,14 @@ class AllArenas {
   // nothing.
   explicit AllArenas(const std::vector<Arena*>& arenas) : arenas_(arenas) { lock(); }
   ~AllArenas() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
-    for (Arena* arena : arenas_) arena->lock.unlock_plainly();
+    for (Arena* arena : arenas_) arena->lock.unlock_unbiased();
   }
   AllArenas(const AllArenas&) = delete;
   AllArenas& operator=(const AllArenas&) = delete;
 
  private:
   void lock() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
-    for (Arena* arena : arenas_) arena->lock.lock_plainly();
+    for (Arena* arena : arenas_) arena->lock.lock_unbiased();
   }
 
   std::vector<Arena*> sorted_;

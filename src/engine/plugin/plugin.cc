@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Loading, checking, and calling.
+// Loading, version checks and calls.
 #include "engine/plugin/plugin.h"
 
 #include <dlfcn.h>
@@ -19,7 +19,7 @@ std::string loader_reason() {
   return reason == nullptr ? "no reason given" : reason;
 }
 
-// A shared object, while its functions are looked for.
+// A loaded shared object, for symbol lookup.
 struct Library {
   const std::string& name;
   void* handle;
@@ -42,8 +42,8 @@ int device_number(DeviceIndex device) { return static_cast<int>(device.value());
 void* stream_handle(StreamId stream) { return reinterpret_cast<void*>(stream.value()); }
 void* memory_at(DeviceAddress address) { return reinterpret_cast<void*>(address.value()); }
 
-// The part of the table that both sides know.
-Result<ashlar_plugin_hooks> checked(const ashlar_plugin_hooks* given, const std::string& name) {
+// Copies the part of the table that both versions have.
+Result<ashlar_plugin_hooks> copy_hooks(const ashlar_plugin_hooks* given, const std::string& name) {
   ashlar_plugin_hooks hooks{};
   if (given == nullptr) return hooks;
   if (given->abi_version != ASHLAR_PLUGIN_ABI_VERSION) {
@@ -51,8 +51,8 @@ Result<ashlar_plugin_hooks> checked(const ashlar_plugin_hooks* given, const std:
         text("the hooks of plug-in ", name, " are of version ", given->abi_version, " (expected ",
              ASHLAR_PLUGIN_ABI_VERSION, "): compile it with the plugin.h of this version"));
   }
-  constexpr size_t kLeastBytes = 2 * sizeof(uint32_t);
-  if (given->struct_size < kLeastBytes) {
+  constexpr size_t kMinBytes = 2 * sizeof(uint32_t);
+  if (given->struct_size < kMinBytes) {
     return Status::invalid_argument(text("the hooks of plug-in ", name, " say that they have ",
                                          given->struct_size, " B (expected sizeof the struct)"));
   }
@@ -63,7 +63,7 @@ Result<ashlar_plugin_hooks> checked(const ashlar_plugin_hooks* given, const std:
 }  // namespace
 
 Result<std::shared_ptr<const Plugin>> Plugin::load(const PluginOptions& options) {
-  // Now, so that what is missing is told here and not in the middle of a run.
+  // RTLD_NOW reports unresolved symbols here rather than in the middle of a run.
   void* handle = dlopen(options.library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     return Status::invalid_argument(
@@ -88,12 +88,10 @@ Result<std::shared_ptr<const Plugin>> Plugin::wrap(PluginFunctions functions) {
   if (functions.alloc == nullptr || functions.free == nullptr) {
     return Status::invalid_argument(text(functions.name, " needs both functions, alloc and free"));
   }
-  const Result<ashlar_plugin_hooks> hooks = checked(functions.hooks, functions.name);
+  const Result<ashlar_plugin_hooks> hooks = copy_hooks(functions.hooks, functions.name);
   if (!hooks.ok()) return hooks.status();
   return std::shared_ptr<const Plugin>(new Plugin(std::move(functions), *hooks));
 }
-
-// --- calls ---------------------------------------------------------------------------------------
 
 template <typename Call>
 Status Plugin::call(const char* what, const Call& function) const {
@@ -131,8 +129,6 @@ Status Plugin::free(AddressRange range, DeviceIndex device, StreamId stream) con
                     stream_handle(stream));
   });
 }
-
-// --- hooks ---------------------------------------------------------------------------------------
 
 Status Plugin::begin(DeviceIndex device) const {
   if (hooks_.init == nullptr) return {};

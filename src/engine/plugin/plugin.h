@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Somebody else's allocator: the functions of include/ashlar/c/plugin.h, loaded from a shared
-// object or given as they are. Every call into it is made here, so that what escapes from it as an
-// exception is caught here. Constant after construction; thread safe as far as the plug-in is.
+// A user's allocator: the functions of include/ashlar/c/plugin.h, loaded from a shared object or
+// passed directly. All calls into the plug-in are made here, and exceptions that escape from it are
+// caught here. Immutable; as thread safe as the plug-in.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@
 
 namespace ashlar {
 
-// What the functions and the table of hooks were called, for messages.
+// `name` identifies the plug-in in messages.
 struct PluginFunctions {
   std::string name = "the plug-in";
   ashlar_plugin_alloc alloc = nullptr;
@@ -25,30 +25,28 @@ struct PluginFunctions {
 
 class Plugin {
  public:
-  // The library stays loaded for good: a plug-in may have started threads.
-  // kInvalidArgument: the library cannot be loaded, a symbol is missing, or its table is of another
-  // version.
+  // The library is never unloaded, because a plug-in may have started threads. kInvalidArgument:
+  // the library cannot be loaded, a symbol is missing, or the hook table has another version.
   static Result<std::shared_ptr<const Plugin>> load(const PluginOptions& options);
   static Result<std::shared_ptr<const Plugin>> wrap(PluginFunctions functions);
 
   const std::string& name() const { return functions_.name; }
 
-  // kOutOfMemory: it gave null, also after it was asked to give back what it caches. kDeviceFault,
-  // of all of these: it threw.
+  // kOutOfMemory: the plug-in returned null, even after `reset`. kDeviceFault (all functions): it
+  // threw.
   Result<DeviceAddress> allocate(size_t bytes, DeviceIndex device, StreamId stream) const;
   Status free(AddressRange range, DeviceIndex device, StreamId stream) const;
 
-  // --- hooks: without one, nothing happens
-  // ---------------------------------------------------------
+  // Hooks. A missing hook does nothing.
   Status begin(DeviceIndex device) const;
   Status reset() const;
   Status set_memory_fraction(double fraction, DeviceIndex device) const;
-  // What the memory is part of; without a hook, or without an answer, the range itself.
+  // The allocation that contains `range`. Without a hook or a valid result, `range` itself.
   Result<AddressRange> base_of(AddressRange range) const;
   bool waits_for_streams() const { return hooks_.record_stream != nullptr; }
   Status record_stream(DeviceAddress address, StreamId stream) const;
   bool has_pools() const { return hooks_.begin_allocate_to_pool != nullptr; }
-  // The context stays until the end of routing.
+  // `context` must stay valid until end_routing.
   struct Route {
     ashlar_plugin_filter filter = nullptr;
     void* context = nullptr;
@@ -64,7 +62,7 @@ class Plugin {
   Status call(const char* what, const Call& function) const;
 
   const PluginFunctions functions_;
-  const ashlar_plugin_hooks hooks_;  // a copy, as far as its version goes; the rest is null
+  const ashlar_plugin_hooks hooks_;  // truncated to the plug-in's struct_size; the rest is null
 };
 
 }  // namespace ashlar

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the engine below does, and then what the plug-in is told.
+// Calls the base class first, then the plug-in's hook.
 #include "engine/plugin/plugin_engine.h"
 
 #include "device/relaxed_capture.h"
@@ -8,12 +8,11 @@
 namespace ashlar {
 namespace {
 
-int ask_filter(void* stream, void* context) {
+int call_filter(void* stream, void* context) {
   const auto& filter = *static_cast<const RouteFilter*>(context);
   return filter(StreamId(reinterpret_cast<uint64_t>(stream))) ? 1 : 0;
 }
 
-// Of two outcomes, the first that is a failure.
 Status first_failure(Status first, Status second) {
   return first.ok() ? std::move(second) : std::move(first);
 }
@@ -27,18 +26,18 @@ Result<std::unique_ptr<PluginEngine>> PluginEngine::create(Device& device,
   if (!source.ok()) return source.status();
   std::unique_ptr<PluginEngine> engine(new PluginEngine(device, options, *source));
   if (options.memory_fraction < 1) {
-    Status told = engine->plugin().set_memory_fraction(options.memory_fraction, engine->index());
-    if (!told.ok()) return told;
+    Status set = engine->plugin().set_memory_fraction(options.memory_fraction, engine->index());
+    if (!set.ok()) return set;
   }
   return engine;
 }
 
-// A plug-in that waits for streams by itself must hear of the free at once; else the block waits
-// here. Memory of pools is cached here, so that their blocks always wait here.
+// A plug-in that waits for streams itself must receive the free immediately; otherwise the engine
+// defers it. Private pools are cached by the engine, so their frees are always deferred.
 Status PluginEngine::record_stream(Block* block, const StreamUse& use) {
-  const bool is_plugins =
+  const bool plugin_waits =
       classic::as_classic(block)->pool->owner() == nullptr && plugin().waits_for_streams();
-  if (!is_plugins) return ClassicEngine::record_stream(block, use);
+  if (!plugin_waits) return ClassicEngine::record_stream(block, use);
   return plugin().record_stream(block->address, use.stream);
 }
 
@@ -47,7 +46,7 @@ Status PluginEngine::trim(PoolId pool, StackId stack) {
   if (trimmed.is(StatusKind::kInvalidArgument)) return trimmed;
   const RelaxedCapture relaxed(device());
   return first_failure(std::move(trimmed),
-                       first_failure(plugin().reset(), plugin_source_->take_late_error()));
+                       first_failure(plugin().reset(), plugin_source_->take_deferred_error()));
 }
 
 Status PluginEngine::set_memory_fraction(double fraction) {
@@ -63,23 +62,23 @@ BlockMemory PluginEngine::block_memory(const Block* block) const {
   return memory;
 }
 
-// The engine asks the filter itself; the plug-in gets a copy that stays until the end.
+// The engine calls the filter itself; the plug-in gets a copy that lives until end_routing.
 Status PluginEngine::begin_routing(PoolId pool, RouteFilter filter) {
   auto copy = std::make_unique<RouteFilter>(filter);
   Status begun = ClassicEngine::begin_routing(pool, std::move(filter));
   if (!begun.ok() || !plugin().has_pools()) return begun;
-  RouteFilter* told = copy.get();
+  RouteFilter* passed = copy.get();
   {
     MutexLock lock(filters_mutex_);
     filters_[pool] = std::move(copy);
   }
-  Status begun_there = plugin().begin_routing(index(), pool, {ask_filter, told});
-  if (!begun_there.ok()) stop_routing(pool);
-  return begun_there;
+  Status plugin_begun = plugin().begin_routing(index(), pool, {call_filter, passed});
+  if (!plugin_begun.ok()) undo_routing(pool);
+  return plugin_begun;
 }
 
-// As if nobody had asked: what begins a route holds its pool, too.
-void PluginEngine::stop_routing(PoolId pool) {
+// Undoes ClassicEngine::begin_routing, which also retains the pool.
+void PluginEngine::undo_routing(PoolId pool) {
   (void)ClassicEngine::end_routing(pool).ok();
   (void)ClassicEngine::release_pool(pool).ok();
   MutexLock lock(filters_mutex_);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A plug-in as a whole engine: it sees every allocation and free, as under PyTorch, but with
-// statistics, history, snapshots, limits and pools. How blocks are counted, kept and told of is
-// ClassicEngine's business, whose memory comes from the plug-in; here are the plug-in's hooks.
+// A plug-in as an engine: it receives every allocation and free, as under PyTorch, with statistics,
+// history, snapshots, limits and private pools in addition. ClassicEngine does the bookkeeping and
+// takes its memory from the plug-in; this class calls the plug-in's hooks.
 //
-// Pools beside the default one get whole segments from the plug-in and keep them until they are let
-// go: a graph relies on its addresses.
+// Private pools get whole segments from the plug-in and keep them until they are released, because
+// graphs rely on stable addresses.
 #pragma once
 
 #include <map>
@@ -18,7 +18,7 @@ namespace ashlar {
 
 class PluginEngine final : public classic::ClassicEngine {
  public:
-  // `device` outlives the engine. REQUIRES: options that src/config would accept.
+  // `device` outlives the engine. REQUIRES: options that src/config accepts.
   static Result<std::unique_ptr<PluginEngine>> create(Device& device,
                                                       const AllocatorOptions& options,
                                                       std::shared_ptr<const Plugin> plugin);
@@ -35,15 +35,15 @@ class PluginEngine final : public classic::ClassicEngine {
  private:
   PluginEngine(Device& device, const AllocatorOptions& options,
                const std::shared_ptr<PluginSource>& source)
-      : ClassicEngine(device, options, {.source = source, .passes_each = true}),
+      : ClassicEngine(device, options, {.source = source, .is_pass_through = true}),
         plugin_source_(source) {}
   const Plugin& plugin() const { return plugin_source_->plugin(); }
   DeviceIndex index() const { return device().properties().index; }
-  void stop_routing(PoolId pool);
+  void undo_routing(PoolId pool);
 
-  const std::shared_ptr<PluginSource> plugin_source_;  // shared with the engine below and its pools
+  const std::shared_ptr<PluginSource> plugin_source_;  // shared with the base class and its pools
   Mutex filters_mutex_;                                // never held while the plug-in is called
-  // Filters that the plug-in was told of, until the end of their routing.
+  // Filters passed to the plug-in, until the end of their routing.
   std::map<PoolId, std::unique_ptr<RouteFilter>> filters_ ASHLAR_GUARDED_BY(filters_mutex_);
 };
 

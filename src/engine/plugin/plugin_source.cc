@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What was given is forgotten before the plug-in hears of the free: it may hand it out again while
-// we are still on our way back.
+// The record of an allocation is removed before the plug-in frees it, because another thread may
+// receive the same address before the call returns.
 #include "engine/plugin/plugin_source.h"
 
 #include <utility>
@@ -18,34 +18,34 @@ Result<std::shared_ptr<PluginSource>> PluginSource::create(std::shared_ptr<const
 }
 
 Result<DeviceAddress> PluginSource::allocate(size_t bytes, StreamId stream) {
-  if (Status late = take_late_error(); !late.ok()) return late;
+  if (Status deferred = take_deferred_error(); !deferred.ok()) return deferred;
   const Result<DeviceAddress> at = plugin_->allocate(bytes, device_, stream);
   if (!at.ok()) return at;
   MutexLock lock(mutex_);
-  const bool is_new = given_.emplace(at->value(), Given{bytes, stream}).second;
+  const bool is_new = live_.emplace(at->value(), Allocation{bytes, stream}).second;
   if (is_new) return at;
   return Status::device_fault(
       "alloc", 0, text("plug-in ", plugin_->name(), " gave ", *at, ", which is in use"));
 }
 
 void PluginSource::free(DeviceAddress address, size_t bytes) {
-  Given given;
+  Allocation allocation;
   {
     MutexLock lock(mutex_);
-    const auto found = given_.find(address.value());
-    if (found != given_.end()) {
-      given = found->second;
-      given_.erase(found);
+    const auto found = live_.find(address.value());
+    if (found != live_.end()) {
+      allocation = found->second;
+      live_.erase(found);
     }
   }
-  if (given.bytes == 0) given.bytes = bytes;
-  Status freed = plugin_->free({address, given.bytes}, device_, given.stream);
+  if (allocation.bytes == 0) allocation.bytes = bytes;
+  Status freed = plugin_->free({address, allocation.bytes}, device_, allocation.stream);
   if (freed.ok()) return;
   MutexLock lock(mutex_);
   if (deferred_error_.ok()) deferred_error_ = std::move(freed);
 }
 
-Status PluginSource::take_late_error() {
+Status PluginSource::take_deferred_error() {
   MutexLock lock(mutex_);
   return std::exchange(deferred_error_, {});
 }

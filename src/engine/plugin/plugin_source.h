@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A plug-in as the source of an engine's segments, or of a pool's. It remembers what it was asked
-// for, since the plug-in's free is told. Thread safe; the plug-in is called with no lock held.
+// A plug-in as the source of segments for an engine or a pool. Remembers size and stream of each
+// allocation, because the plug-in's free expects them. Thread safe; calls the plug-in with no lock
+// held.
 #pragma once
 
 #include <memory>
@@ -16,20 +17,20 @@ namespace ashlar {
 
 class PluginSource final : public SegmentSource {
  public:
-  // Tells the plug-in that it begins.
+  // Calls the plug-in's init hook.
   static Result<std::shared_ptr<PluginSource>> create(std::shared_ptr<const Plugin> plugin,
                                                       const Device& device);
 
   const Plugin& plugin() const { return *plugin_; }
 
-  // kDeviceFault: the plug-in threw, here or in an earlier free; or gave memory that is in use.
+  // kDeviceFault: the plug-in threw, now or in an earlier free, or returned memory that is in use.
   Result<DeviceAddress> allocate(size_t bytes, StreamId stream) override;
   void free(DeviceAddress address, size_t bytes) override;
-  // A failure of a free that nobody heard of yet.
-  Status take_late_error();
+  // The first error of a free since the last call.
+  Status take_deferred_error();
 
  private:
-  struct Given {
+  struct Allocation {
     size_t bytes = 0;
     StreamId stream{};
   };
@@ -39,7 +40,7 @@ class PluginSource final : public SegmentSource {
   const std::shared_ptr<const Plugin> plugin_;  // shared with other sources, and the caller
   const DeviceIndex device_;
   Mutex mutex_;
-  std::unordered_map<uint64_t, Given> given_ ASHLAR_GUARDED_BY(mutex_);
+  std::unordered_map<uint64_t, Allocation> live_ ASHLAR_GUARDED_BY(mutex_);
   Status deferred_error_ ASHLAR_GUARDED_BY(mutex_);
 };
 

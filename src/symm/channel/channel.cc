@@ -208,7 +208,7 @@ bool Channel::wait_once(PollSet& poll_set) {
 
 // A stranger is hung up on without a word.
 void Channel::welcome(std::vector<Caller>& callers) {
-  Result<UniqueFd> socket = accept_waiting(listening_.get());
+  Result<UniqueFd> socket = accept_pending(listening_.get());
   if (!socket.ok()) {
     // Out of descriptors, most likely. The caller keeps waiting; do not spin meanwhile.
     std::this_thread::sleep_for(milliseconds(10));
@@ -254,7 +254,7 @@ void Channel::note_end(const std::shared_ptr<PeerConnection>& connection) {
   std::array<uint8_t, kMaxMessageBytes> buffer{};
   for (int failure_count = 0; failure_count < 2;) {
     const Result<ReceivedDescriptors> got =
-        receive_descriptors(connection->socket.get(), buffer, kMostAttachedFds, kRightNow);
+        receive_descriptors(connection->socket.get(), buffer, kMaxAttachedFds, kRightNow);
     // One that closed with something unread makes the first call fail, and only that.
     if (!got.ok()) {
       ++failure_count;

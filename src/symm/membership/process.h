@@ -30,7 +30,7 @@ class Process {
   static Result<std::unique_ptr<Process>> start(const ProcessOptions& options);
 
   // kInvalidArgument: this is a child of the process that it was started in.
-  Status check_here() const { return fork_guard_.is_here() ? Status() : not_here(); }
+  Status check_here() const { return fork_guard_.in_creating_process() ? Status() : not_here(); }
 
   const ProcessOptions& options() const { return options_; }
   const Token& token() const { return token_; }

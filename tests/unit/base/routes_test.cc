@@ -78,7 +78,7 @@ TEST(RoutesTest, MistakesAreRefusedByNameAndChangeNothing) {
   EXPECT_EQ(*routes.use_count(kPool), 2);
   EXPECT_TRUE(routes.release(kPool).ok());
   EXPECT_TRUE(routes.release(kPool).ok());
-  EXPECT_EQ(routes.release(kPool).message(), "pool {0, 1} was let go more often than held");
+  EXPECT_EQ(routes.release(kPool).message(), "pool {0, 1} was released more often than retained");
 }
 
 // Dropping it may run a user's code, for which the caller first lets go of its lock.

@@ -255,7 +255,7 @@ TEST_F(HttpLocalServerTest, OtherUsersAreTurnedAway) {
 TEST_F(HttpLocalServerTest, WhoAnswersByteByByteDoesNotKeepUsForEver) {
   const UniqueFd listening = *listen_abstract(name_ + ".slow", LocalSocket::kStream);
   std::thread slow([&] {
-    const UniqueFd socket = *accept_waiting(listening.get());
+    const UniqueFd socket = *accept_pending(listening.get());
     std::string_view next = "HTTP/1.1 200 OK\r\nContent-Length: 16000000\r\n\r\n";
     while (::send(socket.get(), next.data(), next.size(), MSG_NOSIGNAL) > 0) {
       next = "a";

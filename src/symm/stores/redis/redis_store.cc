@@ -271,7 +271,7 @@ RedisStore::Attempt<Reply> RedisStore::ask_once(const Words& words, Deadline dea
 // A child of a fork has copies of its parent's connections, which are in the middle of anything,
 // and maybe of a lock that nobody lets go of there: it makes a connection for each question.
 Context RedisStore::take_idle() {
-  if (!fork_guard_.is_here()) return nullptr;
+  if (!fork_guard_.in_creating_process()) return nullptr;
   MutexLock lock(mutex_);
   if (idle_.empty()) return nullptr;
   Context context = std::move(idle_.back());
@@ -280,7 +280,7 @@ Context RedisStore::take_idle() {
 }
 
 void RedisStore::put_back(Context context) {
-  if (!fork_guard_.is_here()) return;
+  if (!fork_guard_.in_creating_process()) return;
   MutexLock lock(mutex_);
   idle_.push_back(std::move(context));
 }

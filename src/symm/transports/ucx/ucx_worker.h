@@ -86,7 +86,7 @@ class UcxWorker {
     return Status::invalid_argument(
         "this transport (UCX) is of the process that this one was forked off: open another");
   }
-  bool is_here() const { return fork_guard_.is_here(); }
+  bool is_here() const { return fork_guard_.in_creating_process(); }
   void progress() ASHLAR_EXCLUDES(mutex);
   // Whoever has looked until now waits on without looking: the thread is to do it.
   void call_back() ASHLAR_EXCLUDES(napping_);

@@ -61,7 +61,7 @@ TEST_F(HotPathTest, AHitOfOneSizeCostsNothing) {
 }
 
 TEST_F(HotPathTest, AHitIsThereAtOnceAndIsCountedAndRecorded) {
-  if (!bias::is_possible()) GTEST_SKIP() << "NOT TESTED: no thread owns a lock here";
+  if (!bias::is_supported()) GTEST_SKIP() << "NOT TESTED: no thread owns a lock here";
   start();
   for (int i = 0; i < 200; ++i) free(allocate(512));
   must(engine_->history().start({}));
@@ -80,7 +80,7 @@ TEST_F(HotPathTest, AHitIsThereAtOnceAndIsCountedAndRecorded) {
 
 // More streams than there are places for them: some are found the slow way, none is mistaken.
 TEST_F(HotPathTest, AThreadMayWorkOnManyStreams) {
-  if (!bias::is_possible()) GTEST_SKIP() << "NOT TESTED: no thread owns a lock here";
+  if (!bias::is_supported()) GTEST_SKIP() << "NOT TESTED: no thread owns a lock here";
   start();
   std::vector<StreamId> streams;
   for (int i = 0; i < 100; ++i) streams.push_back(new_stream());
@@ -113,7 +113,7 @@ TEST_F(HotPathTest, AThreadMayWorkOnManyStreams) {
 
 // A small one takes the place of a large one: what may be handed out unseen is divided anew.
 TEST_F(HotPathTest, AHitIsThereAtOnceWhereSmallAndLargeBlocksTakeTurns) {
-  if (!bias::is_possible()) GTEST_SKIP() << "NOT TESTED: no thread owns a lock here";
+  if (!bias::is_supported()) GTEST_SKIP() << "NOT TESTED: no thread owns a lock here";
   start();
   allocate(512);
   for (int i = 0; i < 200; ++i) {

@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The counters, where blocks and memory change hands: for the whole engine, for the pool, and for
-// the stream.
-#include "engine/classic/classic_engine.h"
+// Counter updates, for the engine, the pool and the stream.
+#include "engine/classic/stats_recorder.h"
+
+#include "engine/classic/free_pool.h"
 
 namespace ashlar::classic {
 
-void ClassicEngine::count_handed_out(const ClassicBlock& block) {
+StatsRecorder::StatsRecorder(const SizePolicy& sizes, const AllocatorOptions& options)
+    : sizes_(sizes) {
+  stats_.max_split_bytes =
+      options.max_split_bytes ? static_cast<int64_t>(*options.max_split_bytes) : -1;
+}
+
+void StatsRecorder::count_allocated(const ClassicBlock& block) {
   const bool is_small = block.pool->is_small();
   const auto bytes = static_cast<int64_t>(block.bytes);
   const auto requested_bytes = static_cast<int64_t>(block.requested_bytes);
@@ -24,7 +31,7 @@ void ClassicEngine::count_handed_out(const ClassicBlock& block) {
   }
 }
 
-void ClassicEngine::count_free_requested(const ClassicBlock& block) {
+void StatsRecorder::count_free_requested(const ClassicBlock& block) {
   const bool is_small = block.pool->is_small();
   const auto bytes = static_cast<int64_t>(block.bytes);
   stats_.allocation.fall(is_small, 1);
@@ -36,7 +43,7 @@ void ClassicEngine::count_free_requested(const ClassicBlock& block) {
   }
 }
 
-void ClassicEngine::count_freed(const ClassicBlock& block) {
+void StatsRecorder::count_free_completed(const ClassicBlock& block) {
   const bool is_small = block.pool->is_small();
   const auto bytes = static_cast<int64_t>(block.bytes);
   const auto requested_bytes = static_cast<int64_t>(block.requested_bytes);
@@ -49,9 +56,8 @@ void ClassicEngine::count_freed(const ClassicBlock& block) {
   }
 }
 
-void ClassicEngine::count_reserved(const ClassicBlock& block, size_t bytes) {
+void StatsRecorder::count_reserved(const ClassicBlock& block, size_t bytes) {
   const bool is_small = block.pool->is_small();
-  held_bytes_ += bytes;
   ++stats_.device_allocs;
   for (StatTriple* reserved : {&stats_.reserved_bytes, &block.pool->usage().reserved_bytes,
                                &block.stream_usage->reserved_bytes}) {
@@ -62,9 +68,8 @@ void ClassicEngine::count_reserved(const ClassicBlock& block, size_t bytes) {
   if (bytes >= sizes_.max_split_bytes()) stats_.oversize_segments.rise(1);
 }
 
-void ClassicEngine::count_given_back(const ClassicBlock& block, size_t bytes) {
+void StatsRecorder::count_released(const ClassicBlock& block, size_t bytes) {
   const bool is_small = block.pool->is_small();
-  held_bytes_ -= bytes;
   ++stats_.device_frees;
   for (StatTriple* reserved : {&stats_.reserved_bytes, &block.pool->usage().reserved_bytes,
                                &block.stream_usage->reserved_bytes}) {
@@ -75,14 +80,14 @@ void ClassicEngine::count_given_back(const ClassicBlock& block, size_t bytes) {
   if (bytes >= sizes_.max_split_bytes()) stats_.oversize_segments.fall(1);
 }
 
-// Free parts of plain segments that are split: how many more there are, and how many bytes more.
-void ClassicEngine::count_inactive_split(bool is_small, int64_t more, int64_t more_bytes) {
+void StatsRecorder::count_inactive_split(bool is_small, int64_t count_change,
+                                         int64_t bytes_change) {
   const auto change = [&](StatTriple& stat, int64_t by) {
     if (by > 0) stat.rise(is_small, by);
     if (by < 0) stat.fall(is_small, -by);
   };
-  change(stats_.inactive_split, more);
-  change(stats_.inactive_split_bytes, more_bytes);
+  change(stats_.inactive_split, count_change);
+  change(stats_.inactive_split_bytes, bytes_change);
 }
 
 }  // namespace ashlar::classic

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Such files have no size: they are read until nothing more comes.
-#include "base/read_system_file.h"
+// Reads until the end of the file, because files in /proc have no size.
+#include "base/system_info.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -16,12 +16,12 @@
 namespace ashlar {
 
 Result<std::string> read_system_file(const char* path) {
-  constexpr size_t kMostBytes = size_t{64} << 20;
+  constexpr size_t kMaxBytes = size_t{64} << 20;
   const UniqueFd file(::open(path, O_RDONLY | O_CLOEXEC));
   std::string bytes;
   std::array<char, 65536> buffer{};
   ssize_t got = file.valid() ? 1 : -1;
-  while (got > 0 && bytes.size() < kMostBytes) {
+  while (got > 0 && bytes.size() < kMaxBytes) {
     got = ::read(file.get(), buffer.data(), buffer.size());
     if (got > 0) bytes.append(buffer.data(), static_cast<size_t>(got));
   }

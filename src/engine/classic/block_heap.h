@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The blocks of a classic engine and their life cycle: free, allocated, pending, free again, with
+// splitting and merging, statistics and trace entries. Obtains no memory and waits for nothing.
+// Guarded by the engine's lock.
+//
+// Invariants:
+//   the blocks of a segment, in address order, tile it;
+//   no two neighbours are both free or both unmapped;
+//   every free or unmapped block is in the index of its pool.
+#pragma once
+
+#include "ashlar/options.h"
+#include "engine/block_table.h"
+#include "engine/classic/free_pool.h"
+#include "engine/classic/stats_recorder.h"
+#include "engine/classic/tracing.h"
+#include "engine/engine.h"
+#include "engine/size_policy.h"
+
+namespace ashlar::classic {
+
+// A request and what the engine has determined about it.
+struct AllocParams {
+  AllocationRequest request;
+  size_t block_bytes = 0;
+  size_t segment_bytes = 0;
+  FreePool* pool = nullptr;
+  bool expandable = false;  // expandable segments may serve the request
+  bool rejected = false;    // refused by the memory limit, without calling the device
+};
+
+class BlockHeap {
+ public:
+  // All references outlive the heap.
+  struct Parts {
+    const AllocatorOptions& options;
+    const SizePolicy& sizes;
+    StatsRecorder& stats;
+    Tracer& tracer;
+    BlockTable& addresses;
+  };
+  explicit BlockHeap(const Parts& parts) : parts_(parts) {}
+
+  // Creates the only block of a new segment. The block is free and in no index.
+  ClassicBlock* create(const AllocParams& params, AddressRange range);
+  // Creates a block of the same segment between two neighbours. The block is in no index.
+  ClassicBlock* create_neighbour(const ClassicBlock& like, AddressRange range,
+                                 ClassicBlock* previous, ClassicBlock* next);
+  void destroy(ClassicBlock* block) { blocks_.destroy(block); }
+
+  // Hands out the front of a free block. The remainder, if the rule splits it off, returns to the
+  // pool. REQUIRES: `block` is free and in no index.
+  enum class SplitRule {
+    kPolicy,  // split as the options say
+    kExact,   // split at params.block_bytes
+  };
+  ClassicBlock* allocate(ClassicBlock* block, const AllocParams& params,
+                         SplitRule rule = SplitRule::kPolicy);
+  // Allocated to pending.
+  void request_free(ClassicBlock* block);
+  // Pending to free: merges the block with its free neighbours and adds it to its pool.
+  void complete_free(ClassicBlock* block);
+  // Both, for a block that nothing uses.
+  void free(ClassicBlock* block) {
+    request_free(block);
+    complete_free(block);
+  }
+  // Merges a neighbour in the same state into `into`, and returns the neighbour's size; 0 if it
+  // cannot be merged. REQUIRES: `into` is free or unmapped, and in no index.
+  size_t merge(ClassicBlock* into, ClassicBlock* neighbour);
+
+  // Visits every block, in no particular order.
+  template <typename Visit>
+  void for_each(const Visit& visit) {
+    blocks_.for_each(visit);
+  }
+  template <typename Visit>
+  void for_each(const Visit& visit) const {
+    blocks_.for_each(visit);
+  }
+  // The first block of each segment of a pool, in address order.
+  std::vector<ClassicBlock*> first_blocks(const PrivatePool& pool);
+
+ private:
+  bool should_split(const ClassicBlock& block, const AllocParams& params) const;
+  ClassicBlock* split_front(ClassicBlock* rest, size_t bytes);
+
+  const Parts parts_;
+  BlockStore blocks_;
+};
+
+}  // namespace ashlar::classic

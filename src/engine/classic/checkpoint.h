@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Checkpoints of a private pool: records the state of its blocks, and restores it. Called with the
+// engine's lock held.
+#pragma once
+
+#include "ashlar/checkpoint.h"
+#include "engine/classic/block_heap.h"
+#include "engine/classic/pool_table.h"
+
+namespace ashlar::classic {
+
+// kInvalidArgument: a block cannot be recorded (check_recordable).
+Result<PoolCheckpoint> take_checkpoint(const PrivatePool& pool, BlockHeap& heap);
+
+// Frees all blocks of the pool and allocates the recorded ones. REQUIRES: `checkpoint` is of this
+// pool. kInvalidArgument: a block cannot be restored (check_restorable), or a segment was released
+// since; then nothing has changed.
+Result<RestoreResult> restore_checkpoint(const PoolCheckpoint& checkpoint, const PrivatePool& pool,
+                                         BlockHeap& heap);
+
+}  // namespace ashlar::classic

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Scoped locks of ClassicEngine: one for a public operation, one that releases the lock around user
+// code.
+#pragma once
+
+#include "engine/classic/classic_engine.h"
+
+namespace ashlar::classic {
+
+// Holds the engine's lock for a public operation, which is recorded under the caller's stack. On
+// destruction, returns segments to their sources and notifies trackers, both without the lock.
+class ASHLAR_SCOPED_CAPABILITY ClassicEngine::OperationLock {
+ public:
+  OperationLock(ClassicEngine& engine, StackId stack) ASHLAR_ACQUIRE(engine.mutex_)
+      : engine_(engine) {
+    engine_.mutex_.lock();
+    engine_.tracer_.set_caller_stack(stack);
+  }
+  ~OperationLock() ASHLAR_RELEASE() {
+    engine_.flush_returns();
+    engine_.mutex_.unlock();
+    engine_.hooks_.notify();
+  }
+  OperationLock(const OperationLock&) = delete;
+  OperationLock& operator=(const OperationLock&) = delete;
+
+ private:
+  ClassicEngine& engine_;
+};
+
+// Releases the lock for a scope inside an operation. Other threads may change the engine meanwhile.
+class ASHLAR_SCOPED_CAPABILITY ClassicEngine::Unlock {
+ public:
+  explicit Unlock(ClassicEngine& engine) ASHLAR_RELEASE(engine.mutex_)
+      : engine_(engine), stack_(engine.tracer_.caller_stack()) {
+    engine_.mutex_.unlock();
+  }
+  ~Unlock() ASHLAR_RELEASE() {
+    engine_.mutex_.lock();
+    engine_.tracer_.set_caller_stack(stack_);
+  }
+  Unlock(const Unlock&) = delete;
+  Unlock& operator=(const Unlock&) = delete;
+
+ private:
+  ClassicEngine& engine_;
+  const StackId stack_;
+};
+
+}  // namespace ashlar::classic

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Creation, lookup and destruction of pools.
+#include "engine/classic/pool_table.h"
+
+namespace ashlar::classic {
+
+PoolTable::PoolTable(StatsRecorder& stats, MemorySource source)
+    : stats_(stats),
+      source_(std::move(source)),
+      large_(false, nullptr, stats.pool_usage(PoolId{})),
+      small_(true, nullptr, stats.pool_usage(PoolId{})) {}
+
+FreePool& PoolTable::pool_for(size_t block_bytes, StreamId stream) {
+  const bool is_small = SizePolicy::is_small(block_bytes);
+  const PoolId id = routes_.pool_for(stream);
+  if (id.is_default()) return is_small ? small_ : large_;
+  PrivatePool& pool = *pools_.at(id);
+  return is_small ? pool.small : pool.large;
+}
+
+PrivatePool* PoolTable::find(PoolId pool) const {
+  const auto found = pools_.find(pool);
+  return found == pools_.end() ? nullptr : found->second.get();
+}
+
+Status PoolTable::create(PoolId pool, PoolOptions options) {
+  Status created = routes_.create(pool);
+  if (created.ok()) add(pool, std::move(options));
+  return created;
+}
+
+void PoolTable::add(PoolId pool, PoolOptions options) {
+  if (options.source == nullptr && source_.serves_private_pools) options.source = source_.source;
+  pools_.emplace(pool,
+                 std::make_unique<PrivatePool>(pool, std::move(options), stats_.pool_usage(pool)));
+}
+
+Status PoolTable::begin_routing(PoolId pool, RouteFilter&& filter) {
+  Status begun = routes_.begin(pool, std::move(filter));
+  if (begun.ok() && find(pool) == nullptr) add(pool, {});
+  return begun;
+}
+
+std::vector<PrivatePool*> PoolTable::private_pools() const {
+  std::vector<PrivatePool*> pools;
+  for (const auto& [id, pool] : pools_) pools.push_back(pool.get());
+  return pools;
+}
+
+std::vector<PrivatePool*> PoolTable::freeable_pools() const {
+  std::vector<PrivatePool*> pools = private_pools();
+  std::erase_if(pools, [this](const PrivatePool* pool) { return !is_freeable(pool->id); });
+  return pools;
+}
+
+std::vector<const FreePool*> PoolTable::all_free_pools() const {
+  std::vector<const FreePool*> all = {&large_, &small_};
+  for (const auto& [id, pool] : pools_) all.insert(all.end(), {&pool->large, &pool->small});
+  return all;
+}
+
+void PoolTable::erase_empty(PoolId pool, ReturnQueue& returns) {
+  for (PrivatePool* candidate : freeable_pools()) {
+    const bool is_selected = pool.is_default() || candidate->id == pool;
+    const bool is_in_use = candidate->segment_count != 0 || candidate->search_count != 0;
+    if (!is_selected || is_in_use) continue;
+    const PoolId id = candidate->id;
+    if (candidate->has_custom_source()) returns.add(candidate->options.source);
+    stats_.erase_pool(id);
+    routes_.forget(id);
+    pools_.erase(id);
+  }
+}
+
+}  // namespace ashlar::classic

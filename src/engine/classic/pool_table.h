@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The pools of a classic engine: the default pool, private pools for captures and users, and which
+// of them serves a stream. Guarded by the engine's lock.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "ashlar/pool.h"
+#include "base/routes.h"
+#include "engine/classic/free_pool.h"
+#include "engine/classic/stats_recorder.h"
+#include "engine/return_queue.h"
+
+namespace ashlar::classic {
+
+// An alternative to the device as the source of an engine's memory. Private pools may still have
+// their own sources.
+struct MemorySource {
+  std::shared_ptr<SegmentSource> source{};  // null: the device. Shared with its creator.
+  // The default pool caches nothing: each allocation is a separate allocation of the source with
+  // exactly the requested size, and is freed while work on its own stream may still be queued.
+  // Private pools always cache whole segments, because captures rely on their addresses.
+  bool is_pass_through = false;
+  // Private pools without their own source use this one instead of the device.
+  bool serves_private_pools = true;
+  // The source caches device memory itself; see ClassicEngine::source_cached_bytes.
+  bool caches = false;
+};
+
+// A pool other than the default one. Routes counts its users. Once freeable, the pool is destroyed
+// when it has no segment left and no allocation is in progress.
+struct PrivatePool {
+  PrivatePool(PoolId pool_id, PoolOptions pool_options, UsageStats& usage)
+      : id(pool_id),
+        options(std::move(pool_options)),
+        large(false, this, usage),
+        small(true, this, usage) {}
+
+  const PoolId id;
+  const PoolOptions options;
+  int64_t segment_count = 0;  // plain and expandable
+  int search_count = 0;       // allocations in progress, which may have released the lock
+  FreePool large;
+  FreePool small;
+
+  bool has_custom_source() const { return options.source != nullptr; }
+};
+
+class PoolTable {
+ public:
+  // `stats` outlives the table.
+  PoolTable(StatsRecorder& stats, MemorySource source);
+
+  FreePool& small() { return small_; }
+  FreePool& large() { return large_; }
+  FreePool& pool_for(size_t block_bytes, StreamId stream);
+  PrivatePool* find(PoolId pool) const;  // null: none
+
+  // See Routes for the following.
+  Status create(PoolId pool, PoolOptions options);
+  Status retain(PoolId pool) { return routes_.retain(pool); }
+  Status release(PoolId pool) { return routes_.release(pool); }
+  Result<int> use_count(PoolId pool) const { return routes_.use_count(pool); }
+  Status begin_routing(PoolId pool, RouteFilter&& filter);
+  Result<RouteFilter> end_routing(PoolId pool) { return routes_.end(pool); }
+  bool is_freeable(PoolId pool) const { return routes_.is_freeable(pool); }
+
+  // Where the memory of a pool comes from. Null: the device.
+  const std::shared_ptr<SegmentSource>& source_of(const FreePool& pool) const {
+    return pool.owner() == nullptr ? source_.source : pool.owner()->options.source;
+  }
+  bool is_pass_through(const FreePool& pool) const {
+    return source_.is_pass_through && pool.owner() == nullptr;
+  }
+  bool source_caches() const { return source_.caches; }
+
+  // Private pools by id; all of them, or the freeable ones.
+  std::vector<PrivatePool*> private_pools() const;
+  std::vector<PrivatePool*> freeable_pools() const;
+  // Both free lists of every pool.
+  std::vector<const FreePool*> all_free_pools() const;
+  // Destroys `pool`, or every pool if it is the default one, if freeable, empty and unused. Drops
+  // the references to custom sources through `returns`, because that may run user code.
+  void erase_empty(PoolId pool, ReturnQueue& returns);
+
+ private:
+  void add(PoolId pool, PoolOptions options);
+
+  StatsRecorder& stats_;
+  const MemorySource source_;
+  FreePool large_;
+  FreePool small_;
+  std::map<PoolId, std::unique_ptr<PrivatePool>> pools_;
+  Routes routes_;  // has the same pools
+};
+
+}  // namespace ashlar::classic

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Returns cached memory of a classic engine to the device: whole plain segments and free granules
+// of expandable ones, chosen by pool, by age, by size, or up to a target. Segments of custom
+// sources go to the ReturnQueue; the engine flushes it without its lock. Guarded by the engine's
+// lock.
+#pragma once
+
+#include <vector>
+
+#include "engine/classic/expandable_segments.h"
+#include "engine/classic/pool_table.h"
+#include "engine/pending_frees.h"
+#include "engine/trim_selection.h"
+
+namespace ashlar::classic {
+
+class Reclaimer {
+ public:
+  // All references outlive the object.
+  struct Parts {
+    Device& device;
+    const AllocatorOptions& options;
+    const SizePolicy& sizes;
+    const MemoryLimit& limit;
+    PoolTable& pools;
+    BlockHeap& heap;
+    ExpandableSegments& expandables;
+    PendingFrees& pending;
+    ReturnQueue& returns;
+    StatsRecorder& stats;
+    Tracer& tracer;
+  };
+  explicit Reclaimer(const Parts& parts) : parts_(parts) {}
+
+  // Releases the segment of a free block that is its only one. Returns false if it stays cached:
+  // its stream cannot be waited for now, or the device failed, which defers an error. REQUIRES: the
+  // segment is plain; with TrimWait::kNever, its stream is idle.
+  bool release_segment(ClassicBlock* block, TrimWait wait = TrimWait::kForWork);
+  // Releases all free memory of a pool.
+  void release_free_blocks(FreePool& pool);
+  // With a split limit, blocks above it serve few requests. Releases one that is large enough, or
+  // several of the largest that add up to the request. Returns whether it released enough.
+  bool release_oversize(const AllocParams& params);
+  // Garbage collection: releases the older half of the unused large segments, repeatedly, until
+  // reserved memory is below the threshold.
+  void release_by_age();
+  // Releases memory until at most `target.reserved_bytes` are reserved, and returns the number of
+  // bytes released.
+  size_t release_to(const TrimTarget& target);
+
+  // Keeps an error that no caller could receive for the next allocate or trim. The first one wins,
+  // because later ones may follow from it.
+  void defer_error(const Status& error) {
+    if (deferred_error_.ok()) deferred_error_ = error;
+  }
+  Status take_deferred_error() { return std::exchange(deferred_error_, {}); }
+
+ private:
+  // Free memory that the device could get back: a segment, or granules of an expandable block.
+  struct Candidate {
+    ClassicBlock* block = nullptr;
+    size_t bytes = 0;
+  };
+  std::vector<Candidate> trim_candidates(TrimWait wait);
+  void drop_busy(std::vector<ClassicBlock*>& blocks) const;
+  size_t release(const Candidate& candidate, TrimWait wait);
+  size_t unmap_inside(ClassicBlock* block, AddressRange range, TrimWait wait);
+  // Waits for the stream, if allowed, so that no queued work uses its memory.
+  Status wait_for_stream(StreamId stream, TrimWait wait) const;
+  bool release_older_half(size_t& released_bytes);
+
+  const Parts parts_;
+  Status deferred_error_;
+};
+
+}  // namespace ashlar::classic

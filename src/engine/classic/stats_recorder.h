@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The classic engine's statistics: updates every counter of the engine, the pool and the stream
+// when a block or a segment changes state. Guarded by the engine's lock.
+#pragma once
+
+#include "ashlar/stats.h"
+#include "engine/classic/classic_block.h"
+#include "engine/size_policy.h"
+
+namespace ashlar::classic {
+
+class StatsRecorder {
+ public:
+  // `sizes` outlives the recorder.
+  StatsRecorder(const SizePolicy& sizes, const AllocatorOptions& options);
+
+  // The counters themselves, for events that concern no block.
+  AllocatorStats& stats() { return stats_; }
+  const AllocatorStats& stats() const { return stats_; }
+  // Memory obtained from the device, in segments of both kinds.
+  size_t reserved_bytes() const { return static_cast<size_t>(stats_.reserved_bytes.all.current); }
+  // The part of it in the default pool.
+  size_t default_pool_bytes() const {
+    return static_cast<size_t>(stats_.pools.at(PoolId{}).reserved_bytes.all.current);
+  }
+
+  // Both create the entry if necessary. References stay valid until erase_pool.
+  UsageStats& pool_usage(PoolId pool) { return stats_.pools[pool]; }
+  UsageStats& stream_usage(StreamId stream) { return stats_.streams[stream]; }
+  void erase_pool(PoolId pool) { stats_.pools.erase(pool); }
+
+  void count_allocated(const ClassicBlock& block);
+  void count_free_requested(const ClassicBlock& block);
+  void count_free_completed(const ClassicBlock& block);
+  // `bytes` of a plain segment, or of an expandable one, were obtained or returned.
+  void count_reserved(const ClassicBlock& block, size_t bytes);
+  void count_released(const ClassicBlock& block, size_t bytes);
+  // Changes the number and bytes of free blocks in plain segments that are split.
+  void count_inactive_split(bool is_small, int64_t count_change, int64_t bytes_change);
+
+ private:
+  const SizePolicy& sizes_;
+  AllocatorStats stats_;
+};
+
+}  // namespace ashlar::classic
