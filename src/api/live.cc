@@ -17,8 +17,8 @@
 #include "base/text.h"
 #include "config/allocator_options.h"
 #include "http/server.h"
-#include "http/token.h"
-#include "live/exposed.h"
+#include "http/tokens.h"
+#include "live/discovery.h"
 #include "live/live_handler.h"
 
 namespace ashlar {
@@ -26,10 +26,10 @@ namespace {
 
 using std::chrono::steady_clock;
 
-live::ShownAllocator shown(uint64_t number, Allocator& allocator) {
+live::AllocatorStatus shown(uint64_t number, Allocator& allocator) {
   const DeviceProperties& device = allocator.device().properties();
   const AllocatorOptions& options = AllocatorParts::of(allocator).options;
-  live::ShownAllocator shown;
+  live::AllocatorStatus shown;
   shown.number = number;
   shown.backend = device.backend;
   shown.device = device.index.value();
@@ -42,9 +42,9 @@ live::ShownAllocator shown(uint64_t number, Allocator& allocator) {
   return shown;
 }
 
-live::ShownHostAllocator shown(uint64_t number, HostAllocator& allocator) {
+live::HostAllocatorStatus shown(uint64_t number, HostAllocator& allocator) {
   const DeviceProperties& device = allocator.device().properties();
-  live::ShownHostAllocator shown;
+  live::HostAllocatorStatus shown;
   shown.number = number;
   shown.backend = device.backend;
   shown.device = device.index.value();
@@ -53,18 +53,19 @@ live::ShownHostAllocator shown(uint64_t number, HostAllocator& allocator) {
   return shown;
 }
 
-class ProcessShowcase final : public live::Showcase {
+class ProcessStatusSource final : public live::StatusSource {
  public:
-  explicit ProcessShowcase(std::string trouble) : trouble_(std::move(trouble)) {}
+  explicit ProcessStatusSource(std::string trouble) : trouble_(std::move(trouble)) {}
 
-  live::ShownProcess look() override {
-    live::ShownProcess process;
+  live::ProcessStatus status() override {
+    live::ProcessStatus process;
     process.pid = ::getpid();
     process.program = ::program_invocation_short_name;
     process.version = ashlar_version();
-    process.shown_seconds = std::chrono::duration<double>(steady_clock::now() - beginning_).count();
-    process.trouble = trouble_;
-    for (const uint64_t number : numbers()) {
+    process.monitored_seconds =
+        std::chrono::duration<double>(steady_clock::now() - beginning_).count();
+    process.problem = trouble_;
+    for (const uint64_t number : allocator_numbers()) {
       ShownAllocators::of_process().visit(number, [&](Allocator& allocator) {
         process.allocators.push_back(shown(number, allocator));
       });
@@ -78,18 +79,20 @@ class ProcessShowcase final : public live::Showcase {
     return process;
   }
 
-  std::vector<uint64_t> numbers() override { return ShownAllocators::of_process().numbers(); }
+  std::vector<uint64_t> allocator_numbers() override {
+    return ShownAllocators::of_process().numbers();
+  }
 
-  Result<Snapshot> snapshot(const Wanted& wanted) override {
+  Result<Snapshot> snapshot(const SnapshotRequest& request) override {
     Snapshot taken;
     const auto take = [&](Allocator& allocator) {
       SnapshotOptions options;
-      options.include_traces = wanted.include_traces;
-      options.since_us = wanted.since_us;
+      options.include_traces = request.include_traces;
+      options.since_us = request.since_us;
       taken = allocator.snapshot(options);
     };
-    if (ShownAllocators::of_process().visit(wanted.allocator, take)) return taken;
-    return Status::invalid_argument(text("there is no allocator ", wanted.allocator));
+    if (ShownAllocators::of_process().visit(request.allocator, take)) return taken;
+    return Status::invalid_argument(text("there is no allocator ", request.allocator));
   }
 
  private:
@@ -101,20 +104,20 @@ class ProcessShowcase final : public live::Showcase {
 // none.
 class GuardedHandler final : public http::Handler {
  public:
-  explicit GuardedHandler(live::Showcase& showcase) : handler_(showcase) {}
+  explicit GuardedHandler(live::StatusSource& source) : handler_(source) {}
 
-  http::Answer answer(const http::Question& question) override {
+  http::Response handle(const http::Request& request) override {
     try {
-      return handler_.answer(question);
+      return handler_.handle(request);
     } catch (const std::exception& failure) {
-      return http::refusal(503, failure.what());
+      return http::error_response(503, failure.what());
     }
   }
-  uint64_t most_body_bytes(const http::Question& question) const override {
-    return handler_.most_body_bytes(question);
+  uint64_t max_body_bytes(const http::Request& request) const override {
+    return handler_.max_body_bytes(request);
   }
-  http::Answer answer(const http::Question& question, std::unique_ptr<ByteSource> body) override {
-    return handler_.answer(question, std::move(body));
+  http::Response handle(const http::Request& request, std::unique_ptr<ByteSource> body) override {
+    return handler_.handle(request, std::move(body));
   }
 
  private:
@@ -124,8 +127,8 @@ class GuardedHandler final : public http::Handler {
 // Few are answered at a time, and nobody for long: each is a thread of somebody else's process.
 http::ServerOptions server_options() {
   http::ServerOptions options;
-  options.limits.most_connections = 8;
-  options.limits.patience = std::chrono::seconds(5);
+  options.limits.max_connections = 8;
+  options.limits.timeout = std::chrono::seconds(5);
   return options;
 }
 
@@ -147,8 +150,8 @@ Status check_token(const std::string& token) {
 }  // namespace
 
 LiveShow::LiveShow(std::string trouble)
-    : showcase_(std::make_unique<ProcessShowcase>(std::move(trouble))),
-      handler_(std::make_unique<GuardedHandler>(*showcase_)) {}
+    : status_source_(std::make_unique<ProcessStatusSource>(std::move(trouble))),
+      handler_(std::make_unique<GuardedHandler>(*status_source_)) {}
 
 Result<std::unique_ptr<LiveShow>> LiveShow::open(const LiveOptions& options, std::string trouble) {
   if (!options.port && !options.token.empty()) {
@@ -163,13 +166,13 @@ Result<std::unique_ptr<LiveShow>> LiveShow::open(const LiveOptions& options, std
 }
 
 Status LiveShow::open_port(const LiveOptions& options) {
-  http::ServerOptions wanted = server_options();
-  wanted.port = *options.port;
-  Result<std::string> token = options.token.empty() ? http::draw_token() : options.token;
+  http::ServerOptions request = server_options();
+  request.port = *options.port;
+  Result<std::string> token = options.token.empty() ? http::generate_token() : options.token;
   if (!token.ok()) return token.status();
-  wanted.token = *std::move(token);
-  if (Status checked = check_token(wanted.token); !checked.ok()) return checked;
-  Result<std::unique_ptr<http::Server>> server = http::Server::start(*handler_, std::move(wanted));
+  request.token = *std::move(token);
+  if (Status checked = check_token(request.token); !checked.ok()) return checked;
+  Result<std::unique_ptr<http::Server>> server = http::Server::start(*handler_, std::move(request));
   if (!server.ok()) return server.status();
   loopback_ = *std::move(server);
   loopback_entry_.emplace(*loopback_);
@@ -177,12 +180,12 @@ Status LiveShow::open_port(const LiveOptions& options) {
 }
 
 Status LiveShow::open_socket() {
-  Result<std::string> name = live::draw_socket_name();
+  Result<std::string> name = live::generate_socket_name();
   if (!name.ok()) return name.status();
   socket_name_ = *std::move(name);
-  http::ServerOptions wanted = server_options();
-  wanted.local_name = socket_name_;
-  Result<std::unique_ptr<http::Server>> server = http::Server::start(*handler_, std::move(wanted));
+  http::ServerOptions request = server_options();
+  request.local_name = socket_name_;
+  Result<std::unique_ptr<http::Server>> server = http::Server::start(*handler_, std::move(request));
   if (!server.ok()) return server.status();
   local_ = *std::move(server);
   local_entry_.emplace(*local_);

@@ -11,7 +11,7 @@
 #include "api/shown_servers.h"
 #include "ashlar/live.h"
 #include "http/server.h"
-#include "live/shown.h"
+#include "live/process_status.h"
 
 namespace ashlar {
 
@@ -35,7 +35,7 @@ class LiveShow {
   Status open_port(const LiveOptions& options);
 
   std::string socket_name_{};
-  std::unique_ptr<live::Showcase> showcase_;
+  std::unique_ptr<live::StatusSource> status_source_;
   std::unique_ptr<http::Handler> handler_;
   std::unique_ptr<http::Server> loopback_{};  // servers end first
   std::unique_ptr<http::Server> local_{};

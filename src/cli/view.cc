@@ -22,7 +22,7 @@
 #include "files/read_snapshot.h"
 #include "format/file_sink.h"
 #include "http/server.h"
-#include "http/token.h"
+#include "http/tokens.h"
 #include "view/page.h"
 #include "view/page_handler.h"
 #include "view/self_contained.h"
@@ -103,7 +103,7 @@ std::string program() { return fmt::format("ashlar {}", kVersion); }
 ExitCode serve(const ViewRequest& asked, std::string page, const Session& session) {
   Result<StopSignals> signals = StopSignals::take();
   if (!signals.ok()) return complain(signals.status(), session);
-  Result<std::string> token = http::draw_token();
+  Result<std::string> token = http::generate_token();
   if (!token.ok()) return complain(token.status(), session);
   std::optional<LivePage> live;
   std::string live_name;
@@ -126,7 +126,7 @@ ExitCode serve(const ViewRequest& asked, std::string page, const Session& sessio
   // Other users can list processes with their arguments: the browser's must not tell the token.
   bool has_browser = false;
   if (!asked.no_browser) {
-    const Result<std::string> ticket = (*server)->ticket_address();
+    const Result<std::string> ticket = (*server)->one_time_address();
     has_browser = ticket.ok() && start_browser(*ticket, session.environment);
   }
   Loading loading(shown, handler, watched);

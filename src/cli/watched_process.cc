@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "cli/stack_text.h"
 #include "files/read_snapshot.h"
-#include "live/exposed.h"
+#include "live/discovery.h"
 
 namespace ashlar {
 namespace {
@@ -22,12 +22,12 @@ constexpr uint64_t kMostSnapshotBytes = uint64_t{16} << 30;
 
 http::ClientLimits looking_limits() {
   http::ClientLimits limits;
-  limits.patience = kLooking;
-  limits.whole = 2 * kLooking;
+  limits.timeout = kLooking;
+  limits.total_timeout = 2 * kLooking;
   return limits;
 }
 
-Result<LiveNumbers> numbers_in(const http::Reply& reply) {
+Result<LiveNumbers> numbers_in(const http::ClientResponse& reply) {
   if (reply.code == 200) return read_live_numbers(reply.body);
   return Status::format(text("the process answers with code ", reply.code, ": ",
                              printable(std::string_view(reply.body).substr(0, 200))));
@@ -40,18 +40,18 @@ Status process_is_gone(pid_t pid) {
 }
 
 Result<LiveNumbers> WatchedProcess::look() {
-  const Result<http::Reply> reply = ask("/stats", looking_limits());
+  const Result<http::ClientResponse> reply = ask("/stats", looking_limits());
   if (!reply.ok()) return reply.status();
   return numbers_in(*reply);
 }
 
 Result<Snapshot> WatchedProcess::take_snapshot(uint64_t allocator) {
   http::ClientLimits limits;
-  limits.patience = kSnapshotPatience;
-  limits.whole = kWholeSnapshot;
-  limits.most_body_bytes = kMostSnapshotBytes;
+  limits.timeout = kSnapshotPatience;
+  limits.total_timeout = kWholeSnapshot;
+  limits.max_body_bytes = kMostSnapshotBytes;
   const std::string name = text("process ", pid_, ", allocator ", allocator);
-  const Result<http::Reply> reply = ask(text("/snapshot?allocator=", allocator), limits);
+  const Result<http::ClientResponse> reply = ask(text("/snapshot?allocator=", allocator), limits);
   if (!reply.ok()) return reply.status();
   if (reply->code == 404) return Status::invalid_argument(text(name, " is gone"));
   if (reply->code != 200) {
@@ -62,10 +62,10 @@ Result<Snapshot> WatchedProcess::take_snapshot(uint64_t allocator) {
 }
 
 // The other side hangs up on those who are silent for a minute: then the first try is lost.
-Result<http::Reply> WatchedProcess::ask(const std::string& target,
-                                        const http::ClientLimits& limits) {
+Result<http::ClientResponse> WatchedProcess::ask(const std::string& target,
+                                                 const http::ClientLimits& limits) {
   const bool was_connected = client_.has_value();
-  Result<http::Reply> reply = ask_once(target, limits);
+  Result<http::ClientResponse> reply = ask_once(target, limits);
   if (!reply.ok() && was_connected && reply.status().is(StatusKind::kDeviceFault)) {
     reply = ask_once(target, limits);
   }
@@ -76,25 +76,25 @@ Result<http::Reply> WatchedProcess::ask(const std::string& target,
   return reply;
 }
 
-Result<http::Reply> WatchedProcess::ask_once(const std::string& target,
-                                             const http::ClientLimits& limits) {
+Result<http::ClientResponse> WatchedProcess::ask_once(const std::string& target,
+                                                      const http::ClientLimits& limits) {
   if (!client_) {
-    Result<live::Exposed> found = live::connect_to_exposed(pid_);
+    Result<live::MonitoredProcess> found = live::connect_to_monitored(pid_);
     if (!found.ok()) return found.status();
     client_.emplace(std::move(found->socket), stop_fd_);
   }
-  Result<http::Reply> reply = client_->get(target, limits);
+  Result<http::ClientResponse> reply = client_->get(target, limits);
   // The rest of an answer that was given up would be taken for the next one.
   if (!reply.ok() || !reply->keeps_alive) client_.reset();
   return reply;
 }
 
 Result<std::vector<Watchable>> watchable_processes() {
-  Result<std::vector<live::Exposed>> all = live::find_exposed();
+  Result<std::vector<live::MonitoredProcess>> all = live::find_monitored();
   if (!all.ok()) return all.status();
   std::vector<Watchable> told;
-  for (live::Exposed& each : *all) {
-    const Result<http::Reply> reply =
+  for (live::MonitoredProcess& each : *all) {
+    const Result<http::ClientResponse> reply =
         http::Client(std::move(each.socket)).get("/stats", looking_limits());
     told.push_back({each.pid, reply.ok() ? numbers_in(*reply) : reply.status()});
   }

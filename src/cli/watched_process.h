@@ -34,8 +34,9 @@ class WatchedProcess {
   Result<Snapshot> take_snapshot(uint64_t allocator);
 
  private:
-  Result<http::Reply> ask(const std::string& target, const http::ClientLimits& limits);
-  Result<http::Reply> ask_once(const std::string& target, const http::ClientLimits& limits);
+  Result<http::ClientResponse> ask(const std::string& target, const http::ClientLimits& limits);
+  Result<http::ClientResponse> ask_once(const std::string& target,
+                                        const http::ClientLimits& limits);
 
   const pid_t pid_;
   const int stop_fd_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Allocate, free, record_stream. `allocate` is the table of contents for the rest.
+// Allocation, freeing and stream use. Start reading at `allocate`.
 #include "host/pinned_allocator.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace ashlar {
 namespace {
 
-// Says whether it was new.
+// Returns whether `one` was absent.
 template <typename T>
 bool add_once(std::vector<T>& all, const T& one) {
   if (std::find(all.begin(), all.end(), one) != all.end()) return false;
@@ -48,8 +48,8 @@ PinnedAllocator::PinnedAllocator(Device& device, const AllocatorOptions& options
   poller_ = std::make_unique<Poller>(clock, [this] { return collect_finished(IfBusy::kReturn); });
 }
 
-// Blocks in use have no events yet; waiting for the devices of their streams is all that is left.
-// What fails is tried twice: there is no later call to try again, or to tell.
+// Allocated blocks have no events, so wait for the devices of their streams. Retries failures once,
+// because no later call can retry or report them.
 PinnedAllocator::~PinnedAllocator() {
   poller_.reset();
   pending_.wait_for_all();
@@ -69,12 +69,10 @@ PinnedAllocator::~PinnedAllocator() {
     (void)user->synchronize_device().ok();
   }
   for (const PinnedMemory& memory : held) {
-    if (source_.give_back(memory).ok()) continue;
-    (void)source_.give_back(memory).ok();
+    if (source_.release(memory).ok()) continue;
+    (void)source_.release(memory).ok();
   }
 }
-
-// --- allocate -----------------------------------------------------------------------------------
 
 Result<PinnedBlock*> PinnedAllocator::allocate(size_t bytes, StreamId stream) {
   if (bytes == 0) return Status::invalid_argument("cannot allocate 0 B of pinned memory");
@@ -84,7 +82,7 @@ Result<PinnedBlock*> PinnedAllocator::allocate(size_t bytes, StreamId stream) {
   PinnedPool* pool = nullptr;
   {
     MutexLock lock(mutex_);
-    if (must_look_after_pending()) {
+    if (must_poll_pending()) {
       MutexUnlock unlocked(mutex_);
       collect_finished(IfBusy::kReturn);
     }
@@ -104,7 +102,7 @@ PinnedBlock* PinnedAllocator::take_cached(PinnedPool& pool, size_t bytes) {
   return block == nullptr ? nullptr : hand_out(block, bytes);
 }
 
-// When the host is full, work that is done meanwhile often helps already, and the cache stays warm.
+// When the host is full, first collects finished blocks, which often suffices and keeps the cache.
 Result<PinnedBlock*> PinnedAllocator::grow(PinnedPool& pool, size_t bytes) {
   Result<PinnedMemory> memory = obtain(bytes);
   if (!memory.ok() && memory.status().is_out_of_memory()) {
@@ -122,7 +120,7 @@ Result<PinnedBlock*> PinnedAllocator::grow(PinnedPool& pool, size_t bytes) {
   }
   if (!memory.ok()) return memory.status();
   MutexLock lock(mutex_);
-  return hand_out(adopt(pool, *memory), bytes);
+  return hand_out(create_block(pool, *memory), bytes);
 }
 
 Result<PinnedMemory> PinnedAllocator::obtain(size_t bytes) {
@@ -136,15 +134,15 @@ Result<PinnedMemory> PinnedAllocator::obtain(size_t bytes) {
   return memory;
 }
 
-PinnedBlock* PinnedAllocator::adopt(PinnedPool& pool, const PinnedMemory& memory) {
-  if (spare_.empty()) {
+PinnedBlock* PinnedAllocator::create_block(PinnedPool& pool, const PinnedMemory& memory) {
+  if (unused_.empty()) {
     blocks_.emplace_back();
     blocks_.back().owner = this;
-    spare_.push_back(&blocks_.back());
+    unused_.push_back(&blocks_.back());
   }
-  PinnedBlock* block = spare_.back();
+  PinnedBlock* block = unused_.back();
   by_address_.emplace(memory.begin, block);
-  spare_.pop_back();
+  unused_.pop_back();
   block->memory = memory;
   block->pool = &pool;
   ++pool.block_count;
@@ -179,14 +177,12 @@ Status PinnedAllocator::out_of_memory(size_t bytes, const Status& why) {
            " were freed and are kept for graphs"));
 }
 
-// --- free ---------------------------------------------------------------------------------------
-
 Status PinnedAllocator::free(PinnedBlock* block) {
   if (block == nullptr || block->owner != this) {
     return Status::invalid_argument("the block to be freed does not belong to this allocator");
   }
   bool is_used = false;
-  bool any_unwanted = false;
+  bool any_to_release = false;
   bool any_pending = false;
   {
     MutexLock lock(mutex_);
@@ -194,12 +190,12 @@ Status PinnedAllocator::free(PinnedBlock* block) {
       return Status::invalid_argument(
           text("the block at ", block->memory.begin, " was freed already"));
     }
-    is_used = settle(block);
-    any_unwanted = !unwanted_.empty();
-    any_pending = must_look_after_pending();
+    is_used = finish_free(block);
+    any_to_release = !to_release_.empty();
+    any_pending = must_poll_pending();
   }
-  if (is_used) watch({block});
-  if (any_unwanted) give_back_unwanted();
+  if (is_used) add_pending({block});
+  if (any_to_release) release_queued();
   if (any_pending) collect_finished(IfBusy::kReturn);
   return {};
 }
@@ -212,13 +208,9 @@ PinnedBlock* PinnedAllocator::find(const void* memory) const {
   return at < block->memory.begin + block->bytes() ? block : nullptr;
 }
 
-// --- streams and captures
-// -------------------------------------------------------------------------
-
 Result<bool> PinnedAllocator::record_stream(PinnedBlock* block, const StreamUse& use) {
   if (block == nullptr || block->owner != this) return false;
-  if (use.device == nullptr)
-    return Status::invalid_argument("a stream was to be recorded without a device");
+  if (use.device == nullptr) return Status::invalid_argument("record_stream needs a device");
   const Result<CaptureState> capture = capture_state(use);
   if (!capture.ok()) return capture.status();
   MutexLock lock(mutex_);
@@ -257,16 +249,13 @@ void PinnedAllocator::release_capture(CaptureId capture, std::span<const StreamU
       if (block->state != PinnedState::kInGraph || !block->captures.empty()) continue;
       stats_.graph_blocks.fall(1);
       stats_.graph_bytes.fall(static_cast<int64_t>(block->bytes()));
-      if (settle(block)) pending.push_back(block);
+      if (finish_free(block)) pending.push_back(block);
     }
   }
-  watch(pending);
+  add_pending(pending);
   if (poller_ == nullptr) collect_finished(IfBusy::kReturn);
-  give_back_unwanted();
+  release_queued();
 }
-
-// --- pools
-// ----------------------------------------------------------------------------------------
 
 Status PinnedAllocator::begin_routing(PoolId pool, RouteFilter filter) {
   MutexLock lock(mutex_);
@@ -274,7 +263,7 @@ Status PinnedAllocator::begin_routing(PoolId pool, RouteFilter filter) {
 }
 
 Status PinnedAllocator::end_routing(PoolId pool) {
-  Result<RouteFilter> ended = Status();  // the filter is dropped without the lock
+  Result<RouteFilter> ended = Status();  // destroyed without the lock: the filter is user code
   MutexLock lock(mutex_);
   ended = pools_.end_routing(pool);
   return ended.status();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A block of pinned host memory: where its bytes came from, who has it, and what it waits for.
-// Blocks are never split or merged, so a block and its memory are one.
+// A block of pinned host memory: its origin, owner and pending uses. Blocks are never split or
+// merged.
 #pragma once
 
 #include <cstddef>
@@ -16,11 +16,11 @@ namespace ashlar {
 class PinnedAllocator;
 struct PinnedPool;
 
-// How memory was obtained decides how it is given back.
+// How memory was obtained, which determines how it is released.
 enum class PinnedOrigin {
-  kAllocated,   // allocate_host
-  kRegistered,  // from the host's heap, touched, then register_host
-  kReserved,    // a part of the segment taken at the start; stays until the allocator goes
+  kAllocated,   // Device::allocate_host
+  kRegistered,  // host heap, touched, then Device::register_host
+  kReserved,    // part of the reserve segment; kept until the allocator is destroyed
 };
 
 struct PinnedMemory {
@@ -30,24 +30,24 @@ struct PinnedMemory {
 };
 
 enum class PinnedState {
-  kAllocated,  // handed to the caller
-  kPending,    // freed by the caller; streams may still be using it, and PinnedPending has it
-  kInGraph,    // freed by the caller; kept for the graphs of `captures`
-  kFree,       // in the cache, or on its way from there to the host
-  kNone,       // there is no memory; the record waits to describe some
+  kAllocated,  // owned by the caller
+  kPending,    // freed, but streams may still use it; in PinnedPending
+  kInGraph,    // freed, but kept for the graphs of `captures`
+  kFree,       // cached, or about to be released to the host
+  kNone,       // an unused record without memory
 };
 
-// The allocator's lock guards everything, with one exception: while a block is pending, `uses` and
-// `event_count` are PinnedPending's.
+// Guarded by the allocator's lock, except that PinnedPending owns `uses` and `event_count` while
+// the block is pending.
 struct PinnedBlock {
   PinnedState state = PinnedState::kNone;
   const PinnedAllocator* owner = nullptr;
   PinnedMemory memory;
   PinnedPool* pool = nullptr;       // whose cache it returns to; null without memory
-  size_t requested_bytes = 0;       // what the caller asked for; 0 unless active
+  size_t requested_bytes = 0;       // as passed to allocate; 0 unless active
   std::vector<StreamUse> uses;      // streams whose queued work needs the block
-  std::vector<CaptureId> captures;  // captures in which it was used, and whose graphs may run
-  uint32_t event_count = 0;         // events that must be done before it is free
+  std::vector<CaptureId> captures;  // captures that used it and whose graphs may still run
+  uint32_t event_count = 0;         // events that must complete before it is free
 
   size_t bytes() const { return memory.bytes; }
   bool is_active() const {

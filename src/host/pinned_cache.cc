@@ -11,10 +11,9 @@ void PinnedCache::insert(PinnedBlock* block) {
   classes_[sizes_.class_of(block->bytes())].push_back(block);
 }
 
-// Few classes lie between the two sizes, three at most, and in the first that has a fitting block
-// is the best one.
+// At most three classes lie between the two sizes. The first class with a fit has the best one.
 PinnedBlock* PinnedCache::take(const PinnedFit& fit) {
-  const size_t last = sizes_.class_of(fit.most_bytes);
+  const size_t last = sizes_.class_of(fit.max_bytes);
   for (size_t index = sizes_.class_of(fit.block_bytes); index <= last; ++index) {
     Class& blocks = classes_[index];
     const auto best = best_of(blocks, fit);
@@ -26,28 +25,28 @@ PinnedBlock* PinnedCache::take(const PinnedFit& fit) {
   return nullptr;
 }
 
-// Blocks of one class differ in size only where requests were not rounded. Usually the last one
-// fits exactly, and nothing is searched.
+// Sizes within a class differ only if requests were not rounded. Usually the last block fits
+// exactly and ends the search.
 PinnedCache::Class::iterator PinnedCache::best_of(Class& blocks, const PinnedFit& fit) {
   auto best = blocks.end();
   for (auto it = blocks.end(); it != blocks.begin();) {
     --it;
     const size_t bytes = (*it)->bytes();
-    if (bytes < fit.block_bytes || bytes > fit.most_bytes) continue;
+    if (bytes < fit.block_bytes || bytes > fit.max_bytes) continue;
     if (best == blocks.end() || bytes < (*best)->bytes()) best = it;
     if (bytes == fit.block_bytes) break;
   }
   return best;
 }
 
-std::vector<PinnedBlock*> PinnedCache::take_returnable() {
+std::vector<PinnedBlock*> PinnedCache::take_releasable() {
   std::vector<PinnedBlock*> taken;
   for (Class& blocks : classes_) {
-    const auto returnable = std::stable_partition(
+    const auto releasable = std::stable_partition(
         blocks.begin(), blocks.end(),
         [](const PinnedBlock* block) { return block->memory.origin == PinnedOrigin::kReserved; });
-    taken.insert(taken.end(), returnable, blocks.end());
-    blocks.erase(returnable, blocks.end());
+    taken.insert(taken.end(), releasable, blocks.end());
+    blocks.erase(releasable, blocks.end());
   }
   return taken;
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The free blocks, by size class: found again in constant time, the most recently freed first, as
-// its pages are the most likely to be in some processor's cache. It points to blocks and owns none.
-// Guarded by the allocator's lock.
+// Free blocks by size class: constant-time lookup, most recently freed first, because their pages
+// are most likely in a processor cache. Does not own blocks. Guarded by the allocator's lock.
 #pragma once
 
 #include <vector>
@@ -17,18 +16,20 @@ class PinnedCache {
   explicit PinnedCache(const PinnedSizes& sizes) : sizes_(sizes), classes_(sizes.class_count()) {}
 
   void insert(PinnedBlock* block);
-  // The smallest block that fits, taken out; of equals, the one inserted last. Null if none fits.
+  // Removes and returns the smallest block that fits; among equals, the last inserted. Null if none
+  // fits.
   PinnedBlock* take(const PinnedFit& fit);
-  // Takes out everything that can go back to the host: all but parts of the reserve segment.
-  std::vector<PinnedBlock*> take_returnable();
+  // Removes and returns all blocks that can be released to the host: all but parts of the reserve
+  // segment.
+  std::vector<PinnedBlock*> take_releasable();
   std::vector<PinnedBlock*> take_all();
 
   size_t block_count() const;
 
  private:
-  using Class = std::vector<PinnedBlock*>;  // in the order of insertion
+  using Class = std::vector<PinnedBlock*>;  // in order of insertion
 
-  // The best of one class; its end if none fits.
+  // The best fit in one class; the end if none fits.
   static Class::iterator best_of(Class& blocks, const PinnedFit& fit);
 
   const PinnedSizes& sizes_;

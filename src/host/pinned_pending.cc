@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recording and collecting events.
+// Recording and polling of events.
 #include "host/pinned_pending.h"
 
 #include <set>
@@ -21,10 +21,10 @@ PinnedPending::~PinnedPending() {
   {
     MutexLock lock(mutex_);
     for (const auto& [key, queue] : queues_) {
-      for (const Waiting& waiting : queue) events.emplace_back(key.device, waiting.event);
+      for (const PendingEvent& pending : queue) events.emplace_back(key.device, pending.event);
     }
-    for (const auto& [device, spare] : spare_) {
-      for (EventId event : spare) events.emplace_back(device, event);
+    for (const auto& [device, idle] : idle_events_) {
+      for (EventId event : idle) events.emplace_back(device, event);
     }
   }
   for (const auto& [device, event] : events) {
@@ -33,23 +33,21 @@ PinnedPending::~PinnedPending() {
   }
 }
 
-// --- add ----------------------------------------------------------------------------------------
-
-// All events of a block come into the queues together: were the first one there and done before the
-// second, the block would seem finished.
+// All events of a block are queued together. Otherwise the first could complete before the second
+// is queued, and the block would seem finished.
 Status PinnedPending::add(PinnedBlock* block) {
-  const Recorded recorded = record_uses(*block);
+  const RecordedUses recorded = record_uses(*block);
   MutexLock lock(mutex_);
-  put_in_place(block, recorded);
+  enqueue(block, recorded);
   if (!block->uses.empty()) unrecorded_.push_back(block);
   return recorded.failure;
 }
 
-PinnedPending::Recorded PinnedPending::record_uses(PinnedBlock& block) {
-  Recorded recorded;
+PinnedPending::RecordedUses PinnedPending::record_uses(PinnedBlock& block) {
+  RecordedUses recorded;
   std::vector<StreamUse> left;
   for (const StreamUse& use : block.uses) {
-    Result<EventId> event = take_event(*use.device);
+    Result<EventId> event = acquire_event(*use.device);
     if (!event.ok()) {
       keep_first(recorded.failure, event.status());
       left.push_back(use);
@@ -62,7 +60,7 @@ PinnedPending::Recorded PinnedPending::record_uses(PinnedBlock& block) {
     }
     {
       MutexLock lock(mutex_);
-      spare_[use.device].push_back(*event);
+      idle_events_[use.device].push_back(*event);
     }
     keep_first(recorded.failure, done.status());
     if (done.status().is(StatusKind::kInvalidArgument)) {
@@ -75,8 +73,8 @@ PinnedPending::Recorded PinnedPending::record_uses(PinnedBlock& block) {
   return recorded;
 }
 
-// Looks again afterwards: another thread may have begun a capture meanwhile, and asking for an
-// event that was captured would invalidate it.
+// Checks again afterwards: another thread may have begun a capture meanwhile, and polling a
+// captured event would invalidate the capture.
 Result<bool> PinnedPending::record_use(const StreamUse& use, EventId event) {
   const auto is_capturing = [&]() -> Result<bool> {
     const Result<CaptureState> state = capture_state(use);
@@ -92,20 +90,20 @@ Result<bool> PinnedPending::record_use(const StreamUse& use, EventId event) {
   return after.ok() ? Result<bool>(!*after) : after;
 }
 
-Result<EventId> PinnedPending::take_event(Device& device) {
+Result<EventId> PinnedPending::acquire_event(Device& device) {
   {
     MutexLock lock(mutex_);
-    std::vector<EventId>& spare = spare_[&device];
-    if (!spare.empty()) {
-      const EventId event = spare.back();
-      spare.pop_back();
+    std::vector<EventId>& idle = idle_events_[&device];
+    if (!idle.empty()) {
+      const EventId event = idle.back();
+      idle.pop_back();
       return event;
     }
   }
   return device.create_event();
 }
 
-void PinnedPending::put_in_place(PinnedBlock* block, const Recorded& recorded) {
+void PinnedPending::enqueue(PinnedBlock* block, const RecordedUses& recorded) {
   for (const auto& [key, event] : recorded.events) {
     queues_[key].push_back({event, block});
     ++block->event_count;
@@ -119,8 +117,6 @@ void PinnedPending::put_in_place(PinnedBlock* block, const Recorded& recorded) {
 PinnedPending::Key PinnedPending::key_of(const StreamUse& use) {
   return {use.device->properties().index, use.device, use.stream};
 }
-
-// --- collect ------------------------------------------------------------------------------------
 
 Status PinnedPending::collect(std::vector<PinnedBlock*>& finished) {
   Round round;
@@ -139,19 +135,19 @@ Status PinnedPending::collect(std::vector<PinnedBlock*>& finished) {
   return round.failure;
 }
 
-// An event that the device does not know, or that was captured after all, will never be done.
-void PinnedPending::collect_queue(const Key& key, std::deque<Waiting>& queue, Round& round,
+// An event that the device does not know, or that was captured after all, will never complete.
+void PinnedPending::collect_queue(const Key& key, std::deque<PendingEvent>& queue, Round& round,
                                   std::vector<PinnedBlock*>& finished) {
   const RelaxedCapture relaxed(*key.device);
   while (!queue.empty()) {
     const auto [event, block] = queue.front();
     const Result<bool> done = key.device->is_done(event);
     keep_first(round.failure, done.status());
-    const bool lost_meaning = done.status().is(StatusKind::kInvalidArgument);
-    if (!lost_meaning && (!done.ok() || !*done)) return;
+    const bool is_lost = done.status().is(StatusKind::kInvalidArgument);
+    if (!is_lost && (!done.ok() || !*done)) return;
     queue.pop_front();
-    round.spare.emplace_back(key.device, event);
-    if (lost_meaning) {
+    round.idle_events.emplace_back(key.device, event);
+    if (is_lost) {
       round.stranded.push_back({key.device, block});
     } else if (--block->event_count == 0 && block->uses.empty()) {
       finished.push_back(block);
@@ -159,21 +155,19 @@ void PinnedPending::collect_queue(const Key& key, std::deque<Waiting>& queue, Ro
   }
 }
 
-// What was added meanwhile was recorded later, and goes behind.
+// Uses added meanwhile were recorded later and go to the back.
 void PinnedPending::put_back(Round& round) {
   std::erase_if(round.queues, [](const auto& entry) { return entry.second.empty(); });
   MutexLock lock(mutex_);
   in_round_ = false;
   round.queues.swap(queues_);
   for (const auto& [key, added] : round.queues) {
-    std::deque<Waiting>& place = queues_[key];
-    place.insert(place.end(), added.begin(), added.end());
+    std::deque<PendingEvent>& queue = queues_[key];
+    queue.insert(queue.end(), added.begin(), added.end());
   }
-  for (const auto& [device, event] : round.spare) spare_[device].push_back(event);
+  for (const auto& [device, event] : round.idle_events) idle_events_[device].push_back(event);
   stranded_.insert(stranded_.end(), round.stranded.begin(), round.stranded.end());
 }
-
-// --- waiting ------------------------------------------------------------------------------------
 
 Status PinnedPending::wait_for_stranded(std::vector<PinnedBlock*>& finished) {
   std::vector<Stranded> stranded;
@@ -203,11 +197,11 @@ Status PinnedPending::wait_for_stranded(std::vector<PinnedBlock*>& finished) {
 
 void PinnedPending::wait_for_all() {
   std::vector<std::pair<Device*, EventId>> events;
-  std::set<Device*> whole_devices;  // where an event does not stand for all the work
+  std::set<Device*> whole_devices;  // devices where events do not cover all work
   {
     MutexLock lock(mutex_);
     for (const auto& [key, queue] : queues_) {
-      for (const Waiting& waiting : queue) events.emplace_back(key.device, waiting.event);
+      for (const PendingEvent& pending : queue) events.emplace_back(key.device, pending.event);
     }
     for (const PinnedBlock* block : unrecorded_) {
       for (const StreamUse& use : block->uses) whole_devices.insert(use.device);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which pool a request goes to, and what pools give back.
+// Routing, and release of pools.
 #include "host/pinned_pools.h"
 
 namespace ashlar {
@@ -17,14 +17,12 @@ Status PinnedPools::begin_routing(PoolId pool, RouteFilter&& filter) {
   return {};
 }
 
-// --- giving back --------------------------------------------------------------------------------
-
-std::vector<PinnedBlock*> PinnedPools::take_returnable() {
-  std::vector<PinnedBlock*> taken = default_.cache.take_returnable();
+std::vector<PinnedBlock*> PinnedPools::take_releasable() {
+  std::vector<PinnedBlock*> taken = default_.cache.take_releasable();
   for (const auto& [id, pool] : pools_) {
     if (!routes_.is_freeable(id)) continue;
-    const std::vector<PinnedBlock*> returnable = pool->cache.take_returnable();
-    taken.insert(taken.end(), returnable.begin(), returnable.end());
+    const std::vector<PinnedBlock*> releasable = pool->cache.take_releasable();
+    taken.insert(taken.end(), releasable.begin(), releasable.end());
     for (PinnedBlock* block : pool->cache.take_all()) {
       block->pool = &default_;
       --pool->block_count;
@@ -35,13 +33,13 @@ std::vector<PinnedBlock*> PinnedPools::take_returnable() {
   return taken;
 }
 
-void PinnedPools::forget_empty_pools() {
+void PinnedPools::erase_empty_pools() {
   std::erase_if(pools_, [&](const auto& entry) {
     const auto& [id, pool] = entry;
-    const bool is_gone =
+    const bool is_unused =
         routes_.is_freeable(id) && pool->block_count == 0 && pool->search_count == 0;
-    if (is_gone) routes_.forget(id);
-    return is_gone;
+    if (is_unused) routes_.forget(id);
+    return is_unused;
   });
 }
 

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What becomes of freed blocks: kept for a graph, pending for streams, cached, or given back to the
-// host. And the statistics, which follow blocks on that way.
+// The states of a freed block: kept for a graph, pending, cached, or released to the host; and the
+// statistics that follow it.
 #include "base/text.h"
 #include "host/pinned_allocator.h"
 
 namespace ashlar {
 
-// --- from freed to free
-// ---------------------------------------------------------------------------
-
-bool PinnedAllocator::settle(PinnedBlock* block) {
+bool PinnedAllocator::finish_free(PinnedBlock* block) {
   const auto bytes = static_cast<int64_t>(block->bytes());
   if (!block->captures.empty()) {
     block->state = PinnedState::kInGraph;
@@ -39,15 +36,15 @@ void PinnedAllocator::make_free(PinnedBlock* block) {
   stats_.requested_bytes.fall(static_cast<int64_t>(block->requested_bytes));
   block->requested_bytes = 0;
   block->state = PinnedState::kFree;
-  // A part of the reserve segment cannot go back, so it is cached however large it is.
+  // Parts of the reserve segment cannot be released, so they are cached regardless of size.
   if (block->memory.origin == PinnedOrigin::kReserved || sizes_.is_cacheable(block->bytes())) {
     block->pool->cache.insert(block);
   } else {
-    unwanted_.push_back(block);
+    to_release_.push_back(block);
   }
 }
 
-void PinnedAllocator::watch(const std::vector<PinnedBlock*>& pending) {
+void PinnedAllocator::add_pending(const std::vector<PinnedBlock*>& pending) {
   if (pending.empty()) return;
   Status failure;
   for (PinnedBlock* block : pending) {
@@ -60,9 +57,6 @@ void PinnedAllocator::watch(const std::vector<PinnedBlock*>& pending) {
   }
   if (poller_ != nullptr && !poller_->wake()) collect_finished(IfBusy::kReturn);
 }
-
-// --- collecting
-// -----------------------------------------------------------------------------------
 
 bool PinnedAllocator::collect_finished(IfBusy if_busy) {
   if (if_busy == IfBusy::kReturn && pending_.empty()) return false;
@@ -100,11 +94,8 @@ void PinnedAllocator::end_collecting(const std::vector<PinnedBlock*>& finished,
     collecting_ = false;
     collected_.notify_all();
   }
-  give_back_unwanted();
+  release_queued();
 }
-
-// --- back to the host
-// -----------------------------------------------------------------------------
 
 Status PinnedAllocator::trim() {
   collect_finished(IfBusy::kWait);
@@ -117,32 +108,32 @@ Status PinnedAllocator::trim() {
 void PinnedAllocator::release_cached() {
   {
     MutexLock lock(mutex_);
-    const std::vector<PinnedBlock*> returnable = pools_.take_returnable();
-    unwanted_.insert(unwanted_.end(), returnable.begin(), returnable.end());
+    const std::vector<PinnedBlock*> releasable = pools_.take_releasable();
+    to_release_.insert(to_release_.end(), releasable.begin(), releasable.end());
   }
-  give_back_unwanted();
+  release_queued();
   MutexLock lock(mutex_);
-  pools_.forget_empty_pools();
+  pools_.erase_empty_pools();
 }
 
-// A block leaves the table before its memory leaves us: the host may hand the same address out
-// again at once. A failure changed nothing, so the block is as good as before, and is cached.
-void PinnedAllocator::give_back_unwanted() {
+// Removes a block from the address table before releasing its memory, because the host may hand out
+// the same address immediately. On failure the memory is unchanged, so the block is cached again.
+void PinnedAllocator::release_queued() {
   MutexLock lock(mutex_);
-  while (!unwanted_.empty()) {
-    PinnedBlock* block = unwanted_.back();
-    unwanted_.pop_back();
+  while (!to_release_.empty()) {
+    PinnedBlock* block = to_release_.back();
+    to_release_.pop_back();
     by_address_.erase(block->memory.begin);
-    Status given_back;
+    Status released;
     int64_t took_ns = 0;
     {
       MutexUnlock unlocked(mutex_);
       const int64_t began_ns = clock_.now_ns();
-      given_back = source_.give_back(block->memory);
+      released = source_.release(block->memory);
       took_ns = clock_.now_ns() - began_ns;
     }
-    if (!given_back.ok()) {
-      defer_error(given_back);
+    if (!released.ok()) {
+      defer_error(released);
       by_address_.emplace(block->memory.begin, block);
       block->pool->cache.insert(block);
       continue;
@@ -154,7 +145,7 @@ void PinnedAllocator::give_back_unwanted() {
     block->memory = {};
     --std::exchange(block->pool, nullptr)->block_count;
     block->state = PinnedState::kNone;
-    spare_.push_back(block);
+    unused_.push_back(block);
   }
 }
 
@@ -162,9 +153,6 @@ void PinnedAllocator::defer_error(const Status& failure) {
   ++stats_.late_errors;
   if (deferred_error_.ok()) deferred_error_ = failure;
 }
-
-// --- looking
-// ----------------------------------------------------------------------------------------
 
 HostStats PinnedAllocator::stats() const {
   MutexLock lock(mutex_);
@@ -214,7 +202,7 @@ Status PinnedAllocator::validate() const {
     }
     if (is_in_graph == block.captures.empty() && block.state != PinnedState::kAllocated) {
       return Status::invalid_argument(
-          text("the block at ", block.memory.begin, " forgot its captures"));
+          text("the block at ", block.memory.begin, " has the wrong state for its captures"));
     }
   }
   const bool right = sums.allocated_bytes.current == stats_.allocated_bytes.current &&
@@ -225,7 +213,7 @@ Status PinnedAllocator::validate() const {
                      sums.graph_bytes.current == stats_.graph_bytes.current;
   if (!right) return Status::invalid_argument("the counters are not the sums over the blocks");
   if (free_count != pools_.cached_count() || memory_count != by_address_.size()) {
-    return Status::invalid_argument("the cache or the table does not hold what it should");
+    return Status::invalid_argument("the cache or the address table does not match the blocks");
   }
   return {};
 }

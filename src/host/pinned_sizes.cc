@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rounding, and the numbering of size classes.
+// Rounding and size classes.
 #include "host/pinned_sizes.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace ashlar {
 namespace {
 
-// Eight pages are eight steps of one page each; from there on each power of two has eight steps.
+// Up to eight pages in steps of one page; above, eight steps per power of two.
 constexpr size_t kStepCount = 8;
 constexpr size_t kFirstPower = 15;
 constexpr size_t kLastPower = 61;
@@ -30,7 +30,7 @@ PinnedFit PinnedSizes::fit(size_t requested_bytes) const {
   const size_t class_limit = class_bytes(class_of(requested_bytes));
   if (powers_of_two_) return {rounds ? class_limit : requested_bytes, class_limit};
 
-  // Rounding serves reuse: where it would make a block too large to be cached, it serves nothing.
+  // Rounding helps reuse only if the rounded block can be cached.
   const size_t page_limit = align_up(requested_bytes, kPageBytes);
   const bool by_class = rounds && is_cacheable(class_limit);
   return {by_class ? class_limit : page_limit,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Obtaining pinned memory and giving it back.
+// Allocation, registration and release of pinned memory.
 #include "host/pinned_source.h"
 
 #include <algorithm>
@@ -20,12 +20,12 @@
 namespace ashlar {
 namespace {
 
-// Volatile: these writes have no reader, and must happen all the same.
+// Volatile, because nothing reads these writes.
 void touch(std::byte* begin, std::byte* end) {
   for (volatile std::byte* at = begin; at < end; at += PinnedSizes::kPageBytes) *at = std::byte{0};
 }
 
-// Below 1 MiB each, threads cost more than the page faults they take over.
+// Below 1 MiB per thread, starting threads costs more than the page faults.
 void touch_on_threads(std::byte* begin, size_t bytes, size_t thread_count) {
   const size_t parts = std::clamp<size_t>(bytes / kMiB, 1, std::max<size_t>(thread_count, 1));
   const size_t part_bytes = align_up(bytes / parts, PinnedSizes::kPageBytes);
@@ -40,7 +40,7 @@ void touch_on_threads(std::byte* begin, size_t bytes, size_t thread_count) {
   try {
     for (; started + 1 < parts; ++started) threads.emplace_back(touch_part, started);
   } catch (const std::system_error&) {
-    // The system has no more threads to give; this one does the rest.
+    // No more threads: this one touches the remaining parts.
   }
   for (size_t part = started; part < parts; ++part) touch_part(part);
   for (std::thread& thread : threads) thread.join();
@@ -54,8 +54,8 @@ PinnedSource::~PinnedSource() {
     MutexLock lock(mutex_);
     segment = reserve_;
   }
-  if (segment.begin == nullptr || give_back(segment).ok()) return;
-  (void)give_back(segment).ok();
+  if (segment.begin == nullptr || release(segment).ok()) return;
+  (void)release(segment).ok();
 }
 
 Status PinnedSource::reserve() {
@@ -95,7 +95,7 @@ Result<PinnedMemory> PinnedSource::obtain_fresh(size_t bytes) {
   return PinnedMemory{static_cast<std::byte*>(*memory), bytes, PinnedOrigin::kAllocated};
 }
 
-// Two registered ranges must not share a page, and pages may be larger than 4 KiB.
+// Registered ranges must not share a page, and pages may be larger than 4 KiB.
 Result<PinnedMemory> PinnedSource::obtain_registered(size_t bytes) {
   const size_t page_bytes = host_page_bytes();
   const size_t padded_bytes = align_up(bytes, page_bytes);
@@ -113,7 +113,7 @@ Result<PinnedMemory> PinnedSource::obtain_registered(size_t bytes) {
   return PinnedMemory{begin, bytes, PinnedOrigin::kRegistered};
 }
 
-Status PinnedSource::give_back(const PinnedMemory& memory) {
+Status PinnedSource::release(const PinnedMemory& memory) {
   ASHLAR_CHECK(memory.origin != PinnedOrigin::kReserved);
   const RelaxedCapture relaxed(device_);
   if (memory.origin == PinnedOrigin::kAllocated) return device_.free_host(memory.begin);

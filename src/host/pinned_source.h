@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where pinned memory comes from: the device's allocate_host; or the host's heap, with every page
-// touched by several threads and then registered, which is much faster for large pieces; or first
-// of all a segment taken at the start. Nothing is cached here. Thread safe.
+// Obtains pinned memory: from the reserve segment, then from Device::allocate_host, or from the
+// host heap with pages touched by several threads and then registered, which is much faster for
+// large sizes. Caches nothing. Thread safe.
 #pragma once
 
 #include <optional>
@@ -17,25 +17,26 @@ namespace ashlar {
 class PinnedSource {
  public:
   PinnedSource(Device& device, const PinnedOptions& options) : device_(device), options_(options) {}
-  // Gives the reserve segment back: nobody may be using any of it.
+  // Releases the reserve segment. REQUIRES: none of it is in use.
   ~PinnedSource();
   PinnedSource(const PinnedSource&) = delete;
   PinnedSource& operator=(const PinnedSource&) = delete;
 
-  // Takes the reserve segment, if the options ask for one. Once, before anything is obtained.
+  // Allocates the reserve segment if the options request one. Call once, before `obtain`.
   Status reserve();
 
-  // REQUIRES: a size below PinnedSizes::kUnreasonableBytes. kOutOfMemory: the host has none.
+  // REQUIRES: `bytes` is below PinnedSizes::kUnreasonableBytes. kOutOfMemory: the host has no
+  // memory.
   Result<PinnedMemory> obtain(size_t bytes);
-  // A failure leaves the memory as it was, pinned and usable. REQUIRES: not of the reserve segment.
-  Status give_back(const PinnedMemory& memory);
+  // On failure the memory stays pinned and usable. REQUIRES: not part of the reserve segment.
+  Status release(const PinnedMemory& memory);
 
-  // How much of the reserve segment was handed out; it is never handed out again.
+  // The part of the reserve segment handed out so far. It is never handed out twice.
   size_t reserve_used_bytes() const;
   size_t reserve_bytes() const;
 
  private:
-  // From the host itself, past the reserve segment.
+  // Bypasses the reserve segment.
   Result<PinnedMemory> obtain_fresh(size_t bytes);
   Result<PinnedMemory> obtain_registered(size_t bytes);
   std::optional<PinnedMemory> take_reserved(size_t bytes);
@@ -44,7 +45,7 @@ class PinnedSource {
   const PinnedOptions options_;
 
   mutable Mutex mutex_;
-  PinnedMemory reserve_ ASHLAR_GUARDED_BY(mutex_);  // empty: there is none
+  PinnedMemory reserve_ ASHLAR_GUARDED_BY(mutex_);  // empty if there is none
   size_t reserve_used_bytes_ ASHLAR_GUARDED_BY(mutex_) = 0;
 };
 

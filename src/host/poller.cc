@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The thread and its loop.
+// The polling thread.
 #include "host/poller.h"
 
 #include "base/thread.h"
@@ -29,7 +29,7 @@ bool Poller::wake() {
   return true;
 }
 
-// Falls asleep before it polls, so that a wake during the poll is not lost.
+// Clears awake_ before polling, so that a wake during the poll is not lost.
 void Poller::run() {
   for (;;) {
     {

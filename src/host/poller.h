@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A thread that asks again and again, a tenth of a millisecond apart, while there is something to
-// ask for, and sleeps on a condition while there is not. It starts when first woken and ends with
-// the poller. Thread safe.
+// A thread that polls every 0.1 ms while there is something to poll for, and otherwise sleeps on a
+// condition variable. Starts on the first wake; ends with the object. Thread safe.
 #pragma once
 
 #include <condition_variable>
@@ -19,15 +18,15 @@ class Poller {
  public:
   static constexpr int64_t kPeriodNs = 100'000;
 
-  // `poll` is called on the poller's thread, with no lock held; it says whether to poll again.
-  // Pauses go by the clock, which outlives the poller.
+  // `poll` runs on the poller's thread with no lock held and returns whether to poll again. `clock`
+  // times the pauses and outlives the poller.
   Poller(Clock& clock, std::function<bool()> poll) : clock_(clock), poll_(std::move(poll)) {}
-  // Waits for a poll or a pause in progress.
+  // Waits for a poll or pause in progress.
   ~Poller();
   Poller(const Poller&) = delete;
   Poller& operator=(const Poller&) = delete;
 
-  // There is something to poll for. False: the system has no thread to give, so nobody will.
+  // Requests polling. False if the system refused a thread, so nothing is polled.
   [[nodiscard]] bool wake();
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Asks a server of ours at a Unix socket. For one thread at a time.
+// An HTTP client for our own servers on Unix sockets. Not thread safe.
 #pragma once
 
 #include <chrono>
@@ -13,28 +13,28 @@
 
 namespace ashlar::http {
 
-struct Reply {
+struct ClientResponse {
   int code = 0;
   std::string body{};
-  bool keeps_alive = true;  // false: that was the last one of the connection
+  bool keeps_alive = true;  // false if the server closes the connection
 };
 
 struct ClientLimits {
-  uint64_t most_body_bytes = uint64_t{16} << 20;
-  std::chrono::milliseconds patience{10'000};  // for the head, and for every further part of a body
-  std::chrono::milliseconds whole{60'000};     // for all of it: parts may be small
+  uint64_t max_body_bytes = uint64_t{16} << 20;
+  std::chrono::milliseconds timeout{10'000};  // for the head, and for each further part of the body
+  std::chrono::milliseconds total_timeout{60'000};  // for the whole response
 };
 
 class Client {
  public:
-  // `socket` is connected. `stop_fd` becomes readable when nobody wants the answer any more; -1:
-  // that never happens.
+  // `socket` is connected. `stop_fd` becomes readable to cancel a request; -1 if never.
   explicit Client(UniqueFd socket, int stop_fd = -1) : connection_(std::move(socket), stop_fd) {}
 
-  // The answer to GET `target`, such as "/stats". Again, on the same connection.
-  // kTimeout: it was not there in time. kDeviceFault: the other side hung up, or we stop. kFormat:
-  // it is no answer, or has more bytes than the limits allow. After a failure, connect anew.
-  Result<Reply> get(std::string_view target, const ClientLimits& limits = {});
+  // Sends GET `target`, such as "/stats", and returns the response. May be called repeatedly.
+  // kTimeout: no response in time. kDeviceFault: the server closed the connection, or the request
+  // was cancelled. kFormat: not an HTTP response, or larger than the limits allow. Reconnect after
+  // a failure.
+  Result<ClientResponse> get(std::string_view target, const ClientLimits& limits = {});
 
  private:
   Connection connection_;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One connection's bytes: read and written with a deadline, and given up at once when the server
-// stops. For one thread.
+// Buffered reads and writes on one connection, with deadlines and cancellation. Not thread safe.
 #pragma once
 
 #include <chrono>
@@ -20,57 +19,58 @@ class Connection {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // `stop_fd` becomes readable when it is time to end.
+  // `stop_fd` becomes readable to cancel all operations.
   Connection(UniqueFd socket, int stop_fd) : socket_(std::move(socket)), stop_fd_(stop_fd) {}
 
-  // For asking who is there; -1 after the end.
+  // For peer credentials; -1 after `close`.
   int socket_fd() const { return socket_.get(); }
-  // The end, for the other side too: processes that were forked off may have copies of the socket,
-  // which would keep it open.
-  void hang_up();
+  // Shuts the socket down before closing it, because forked processes may have copies.
+  void close();
 
-  // What comes next, at most as much as fits; 0: the other side has no more to say.
-  // kTimeout: nothing came in time. kDeviceFault: the connection is gone, or we stop.
+  // Reads at most into.size() bytes; 0 at the end of the stream. kTimeout: nothing arrived in time.
+  // kDeviceFault: the connection failed, or was cancelled.
   Result<size_t> read_some(std::span<char> into, Time deadline);
-  // All of it, as long as the other side keeps taking some of it within `patience`.
-  Status write_all(std::string_view bytes, std::chrono::milliseconds patience);
+  // Writes all bytes. `timeout` applies to each part that the peer accepts.
+  Status write_all(std::string_view bytes, std::chrono::milliseconds timeout);
 
-  // The bytes up to an empty line, which the next read begins behind.
-  // kTimeout as above. kFormat: it is longer than heads may be. None: nothing came, in order.
-  Result<std::optional<std::string>> read_head(Time first_byte_by, std::chrono::milliseconds rest);
+  // Reads up to and including an empty line; later reads continue after it. Empty if the peer sent
+  // nothing before closing or before `first_byte_by`. kTimeout as above. kFormat: longer than
+  // kMaxHeadBytes.
+  Result<std::optional<std::string>> read_head(Time first_byte_by,
+                                               std::chrono::milliseconds head_timeout);
 
-  // Says that no more is to come, and reads on for a moment, so that the other side gets to read
-  // the last answer before its own bytes are refused.
-  void end_politely(std::chrono::milliseconds patience);
+  // Shuts down writing and drains input for a while, so that the peer can read the last response
+  // before its own data is refused.
+  void close_gracefully(std::chrono::milliseconds timeout);
 
  private:
-  enum class Wish { kRead, kWrite };
-  Status wait(Wish wish, Time deadline);
+  enum class Direction { kRead, kWrite };
+  Status wait(Direction direction, Time deadline);
 
   UniqueFd socket_;
   int stop_fd_;
-  std::string ahead_{};  // read, but not asked for yet
+  std::string buffered_{};  // received but not yet returned
 };
 
-// The body of a request, as long as it is said to be.
+// The body of a request, of known length.
 class RequestBody final : public ByteSource {
  public:
-  // `connection` outlives it. With `greets`, the other side waits for a word before it sends.
+  // `connection` outlives the body. With `expects_continue`, the client waits for "100 Continue".
   struct Expected {
     uint64_t bytes = 0;
-    bool greets = false;
+    bool expects_continue = false;
   };
-  RequestBody(Connection& connection, Expected expected, std::chrono::milliseconds patience)
-      : connection_(connection), expected_(expected), patience_(patience) {}
+  RequestBody(Connection& connection, Expected expected, std::chrono::milliseconds timeout)
+      : connection_(connection), expected_(expected), timeout_(timeout) {}
 
-  // kFormat: it ends early, or nothing came in time.
+  // kFormat: the body ends early, or nothing arrived in time.
   Result<size_t> read(std::span<char> into) override;
-  uint64_t left_bytes() const { return expected_.bytes; }
+  uint64_t remaining_bytes() const { return expected_.bytes; }
 
  private:
   Connection& connection_;
   Expected expected_;
-  std::chrono::milliseconds patience_;
+  std::chrono::milliseconds timeout_;
 };
 
 }  // namespace ashlar::http

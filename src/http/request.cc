@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Line by line; the first thing that is wrong decides the answer.
+// A line-by-line parser. The first error determines the response.
 #include "http/request.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "base/text.h"
-#include "http/words.h"
+#include "http/syntax.h"
 
 namespace ashlar::http {
 namespace {
@@ -24,13 +24,13 @@ bool is_target_char(char c) { return c > ' ' && c < '\x7f' && c != '#'; }
 class Parser {
  public:
   ParsedHead parse(std::string_view bytes) {
-    if (!bytes.ends_with(kHeadEnd)) return refuse(400, "the head of the request does not end");
+    if (!bytes.ends_with(kHeadEnd)) return refuse(400, "the request head is incomplete");
     bytes.remove_suffix(kLineEnd.size());
     size_t line_count = 0;
     while (!bytes.empty()) {
       const std::string_view line = take_line(bytes, kLineEnd);
-      if (line.size() > kMostLineBytes) return refuse(431, "a line of the head is too long");
-      if (line_count > kMostFields) return refuse(431, "there are too many header fields");
+      if (line.size() > kMaxLineBytes) return refuse(431, "a header line is too long");
+      if (line_count > kMaxFields) return refuse(431, "there are too many header fields");
       if (line_count == 0 ? !take_request_line(line) : !take_field(line)) return refused_;
       ++line_count;
     }
@@ -48,20 +48,20 @@ class Parser {
     const size_t first = line.find(' ');
     const size_t last = line.rfind(' ');
     if (first == std::string_view::npos || first == last) {
-      return fail(400, "the request line is not: method, target, version");
+      return fail(400, "malformed request line (expected: method target version)");
     }
     const std::string_view method = line.substr(0, first);
     const std::string_view target = line.substr(first + 1, last - first - 1);
     const std::string_view version = line.substr(last + 1);
-    if (!is_token(method)) return fail(400, "the method is no word");
+    if (!is_token(method)) return fail(400, "malformed method");
     const bool is_target =
         target.starts_with('/') && std::all_of(target.begin(), target.end(), is_target_char);
-    if (!is_target) return fail(400, "the target is no path");
+    if (!is_target) return fail(400, "the target is not a path");
     const bool is_version = version.size() == 8 && version.starts_with("HTTP/") &&
                             is_digit(version[5]) && version[6] == '.' && is_digit(version[7]);
-    if (!is_version) return fail(400, "the version is none of HTTP's");
-    if (version != "HTTP/1.1") return fail(505, "only HTTP/1.1 is spoken here");
-    if (method != "GET" && method != "POST") return fail(405, "only GET and POST are known here");
+    if (!is_version) return fail(400, "malformed HTTP version");
+    if (version != "HTTP/1.1") return fail(505, "only HTTP/1.1 is supported");
+    if (method != "GET" && method != "POST") return fail(405, "only GET and POST are supported");
     head_.method = method == "GET" ? Method::kGet : Method::kPost;
     const size_t question = std::min(target.find('?'), target.size());
     head_.path = target.substr(0, question);
@@ -73,59 +73,61 @@ class Parser {
     const size_t colon = line.find(':');
     const std::string_view name = line.substr(0, std::min(colon, line.size()));
     if (colon == std::string_view::npos || !is_token(name)) {
-      return fail(400, "a header field is not: name, colon, value");
+      return fail(400, "malformed header field (expected: name: value)");
     }
     const std::string_view value = trimmed(line.substr(colon + 1));
     if (!std::all_of(value.begin(), value.end(), is_value_char)) {
-      return fail(400, "a header field has a control character");
+      return fail(400, "a header field contains a control character");
     }
-    if (same_word(name, "host")) return take_host(value);
-    if (same_word(name, "content-length")) return take_length(value);
-    if (same_word(name, "authorization")) return take_authorization(value);
-    if (same_word(name, "transfer-encoding")) {
-      return fail(411, "a body comes with its Content-Length here");
+    if (equals_ignoring_case(name, "host")) return take_host(value);
+    if (equals_ignoring_case(name, "content-length")) return take_length(value);
+    if (equals_ignoring_case(name, "authorization")) return take_authorization(value);
+    if (equals_ignoring_case(name, "transfer-encoding")) {
+      return fail(411, "Content-Length is required");
     }
-    if (same_word(name, "connection") && lists(value, "close")) head_.keeps_alive = false;
-    if (same_word(name, "expect")) {
-      if (!same_word(value, "100-continue")) return fail(417, "nobody knows that expectation");
+    if (equals_ignoring_case(name, "connection") && list_contains(value, "close"))
+      head_.keeps_alive = false;
+    if (equals_ignoring_case(name, "expect")) {
+      if (!equals_ignoring_case(value, "100-continue"))
+        return fail(417, "unsupported Expect value");
       head_.expects_continue = true;
     }
     return true;
   }
 
   bool take_host(std::string_view value) {
-    if (has_host_ || value.empty()) return fail(400, "a request names one host");
+    if (has_host_ || value.empty()) return fail(400, "exactly one Host is required");
     has_host_ = true;
     head_.host = value;
     return true;
   }
 
-  // Other schemes are not ours to judge: who shows no token here may have it in the path.
+  // Other schemes are ignored: the token may be in the path instead.
   bool take_authorization(std::string_view value) {
     constexpr std::string_view kScheme = "bearer ";
-    if (has_authorization_) return fail(400, "a request has one Authorization");
+    if (has_authorization_) return fail(400, "only one Authorization is allowed");
     has_authorization_ = true;
-    if (same_word(value.substr(0, kScheme.size()), kScheme)) {
+    if (equals_ignoring_case(value.substr(0, kScheme.size()), kScheme)) {
       head_.bearer = trimmed(value.substr(kScheme.size()));
     }
     return true;
   }
 
   bool take_length(std::string_view value) {
-    const std::optional<uint64_t> bytes = natural(value);
-    if (has_length_ || !bytes) return fail(400, "the Content-Length is not one number");
+    const std::optional<uint64_t> bytes = parse_natural(value);
+    if (has_length_ || !bytes) return fail(400, "malformed Content-Length");
     has_length_ = true;
     head_.body_bytes = *bytes;
     return true;
   }
 
   ParsedHead finish() {
-    if (!has_host_) return refuse(400, "a request names one host");
+    if (!has_host_) return refuse(400, "exactly one Host is required");
     if (head_.method == Method::kPost && !has_length_) {
-      return refuse(411, "a body comes with its Content-Length here");
+      return refuse(411, "Content-Length is required");
     }
     if (head_.method == Method::kGet && head_.body_bytes > 0) {
-      return refuse(400, "GET has no body");
+      return refuse(400, "GET must not have a body");
     }
     ParsedHead parsed;
     parsed.head = std::move(head_);

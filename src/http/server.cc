@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Listening, and the conversation of one connection: a head, its answer, and the next.
+// The listening thread and the connections' threads.
 #include "http/server.h"
 
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 
 #include "base/text.h"
 #include "base/thread.h"
-#include "http/token.h"
+#include "http/tokens.h"
 
 namespace ashlar::http {
 namespace {
@@ -30,8 +30,9 @@ using std::chrono::steady_clock;
 
 constexpr std::string_view kTicketPath = "/ticket/";
 constexpr size_t kLastPartBytes = 4096;
-constexpr milliseconds kFarewell{2'000};
-constexpr milliseconds kBodyFarewell{20'000};  // a browser reads the answer after it has sent all
+constexpr milliseconds kLinger{2'000};
+constexpr milliseconds kBodyLinger{
+    20'000};  // a browser reads the response only after it has sent the body
 
 }  // namespace
 
@@ -41,7 +42,7 @@ Result<std::unique_ptr<Server>> Server::start(Handler& handler, ServerOptions op
   auto server = std::make_unique<Server>(handler, std::move(options), *std::move(sockets));
   Result<std::thread> listener = start_thread([&server = *server] { server.listen(); });
   if (!listener.ok()) return listener.status();
-  server->crew_->listener = *std::move(listener);
+  server->threads_->listening = *std::move(listener);
   return server;
 }
 
@@ -49,265 +50,268 @@ Result<Server::Sockets> Server::open_sockets(const ServerOptions& options) {
   Sockets sockets;
   sockets.stop = UniqueFd(::eventfd(0, EFD_CLOEXEC));
   if (!sockets.stop.valid()) {
-    return Status::device_fault(
-        "eventfd", errno, text("no descriptor to stop the server by: ", std::strerror(errno)));
+    return Status::device_fault("eventfd", errno,
+                                text("cannot create an eventfd: ", std::strerror(errno)));
   }
-  Result<Door> door =
-      options.local_name.empty() ? open_loopback(options.port) : open_local(options.local_name);
-  if (!door.ok()) return door.status();
-  sockets.door = *std::move(door);
+  Result<Listener> listener =
+      options.local_name.empty() ? listen_loopback(options.port) : listen_local(options.local_name);
+  if (!listener.ok()) return listener.status();
+  sockets.listener = *std::move(listener);
   return sockets;
 }
 
 Server::Server(Handler& handler, ServerOptions options, Sockets sockets)
     : handler_(handler),
       options_(std::move(options)),
-      listening_(std::move(sockets.door.listening)),
+      listening_(std::move(sockets.listener.socket)),
       stop_(std::move(sockets.stop)),
-      port_(sockets.door.port),
+      port_(sockets.listener.port),
       process_(::getpid()) {}
 
 Server::~Server() {
   if (process_ != ::getpid()) {
-    static_cast<void>(crew_.release());
+    static_cast<void>(threads_.release());
     return;
   }
   const uint64_t one = 1;
   (void)!::write(stop_.get(), &one, sizeof(one));
-  if (crew_->listener.joinable()) crew_->listener.join();
-  ::shutdown(listening_.get(), SHUT_RDWR);  // for copies of it, too, that a child may have
-  // Nobody comes any more; those who are here have yet to say that they leave.
-  std::list<Visitor> visitors;
+  if (threads_->listening.joinable()) threads_->listening.join();
+  ::shutdown(listening_.get(), SHUT_RDWR);  // also for copies in forked children
+  // No new connections arrive from here on; join the existing ones.
+  std::list<ClientConnection> connections;
   {
-    MutexLock lock(crew_->mutex);
-    visitors.swap(crew_->visitors);
+    MutexLock lock(threads_->mutex);
+    connections.swap(threads_->connections);
   }
-  for (Visitor& each : visitors) each.thread.join();
+  for (ClientConnection& each : connections) each.thread.join();
 }
 
 std::string Server::address() const {
   return is_local() ? "" : text("http://127.0.0.1:", port_, "/", options_.token, "/");
 }
 
-Result<std::string> Server::ticket_address() {
-  const Result<std::string> ticket = tickets_.issue(steady_clock::now());
-  if (!ticket.ok()) return ticket.status();
-  return text("http://127.0.0.1:", port_, kTicketPath, *ticket);
+Result<std::string> Server::one_time_address() {
+  const Result<std::string> token = one_time_tokens_.issue(steady_clock::now());
+  if (!token.ok()) return token.status();
+  return text("http://127.0.0.1:", port_, kTicketPath, *token);
 }
 
-// --- around a fork -------------------------------------------------------------------------------
+// Forking.
 
-// The compiler's analysis knows of no lock that is let go of in another process.
+// The analysis cannot model a lock that is released in another process.
 void Server::before_fork() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
-  crew_->mutex.lock();
+  threads_->mutex.lock();
 }
 
 void Server::after_fork_in_parent() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
-  crew_->mutex.unlock();
+  threads_->mutex.unlock();
 }
 
-// Something harmless takes the place of each, so that its number is not given to a file that
-// whoever still knows the number would close.
+// Replaces each descriptor instead of closing it, so that its number is not reused for a file that
+// another owner of the number would close.
 void Server::after_fork_in_child() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
   ::dup3(stop_.get(), listening_.get(), O_CLOEXEC);
-  for (const Visitor& each : crew_->visitors) {
+  for (const ClientConnection& each : threads_->connections) {
     const int socket_fd = each.connection.socket_fd();
     if (socket_fd >= 0) ::dup3(stop_.get(), socket_fd, O_CLOEXEC);
   }
-  crew_->mutex.unlock();
+  threads_->mutex.unlock();
 }
 
-// --- on the thread that listens -----------------------------------------------------------------
+// The listening thread.
 
 void Server::listen() {
-  std::array<pollfd, 2> waiting = {pollfd{listening_.get(), POLLIN, 0},
-                                   pollfd{stop_.get(), POLLIN, 0}};
+  std::array<pollfd, 2> polled = {pollfd{listening_.get(), POLLIN, 0},
+                                  pollfd{stop_.get(), POLLIN, 0}};
   while (true) {
-    const int ready = ::poll(waiting.data(), waiting.size(), -1);
+    const int ready = ::poll(polled.data(), polled.size(), -1);
     if (ready < 0 && errno != EINTR) return;
     if (ready < 0) continue;
-    if (waiting[1].revents != 0) return;
+    if (polled[1].revents != 0) return;
     UniqueFd socket(::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket.valid()) {
-      // Out of descriptors or memory: somebody has to leave first.
-      if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) ::poll(&waiting[1], 1, 100);
+      // Out of descriptors or memory: wait until a connection ends.
+      if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) ::poll(&polled[1], 1, 100);
       continue;
     }
     try {
-      welcome(std::move(socket));
+      accept_connection(std::move(socket));
     } catch (...) {
-      // The host has no memory. The peer sees that it is hung up on, and may come again; the
-      // process, which may be anybody's, has other work.
+      // Out of host memory: the connection is dropped, and the client may retry. The process, which
+      // is the user's, must not fail.
     }
   }
 }
 
-void Server::welcome(UniqueFd socket) {
-  see_off();
-  if (is_local() && !is_own_user(socket.get())) {
-    return turn_away(socket, refusal(403, "this is for processes of the same user"));
+void Server::accept_connection(UniqueFd socket) {
+  join_finished();
+  if (is_local() && !is_local_peer_own_user(socket.get())) {
+    return reject(socket, error_response(403, "only processes of the same user may connect"));
   }
   const int yes = 1;
   if (!is_local()) ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
   if (!make_room()) {
-    return turn_away(socket, refusal(503, "there are too many connections; close one"));
+    return reject(socket, error_response(503, "too many connections; close one"));
   }
-  std::list<Visitor> arriving;
-  Visitor& visitor = arriving.emplace_back(std::move(socket), stop_.get());
-  visitor.is_known = is_local();
-  Result<std::thread> thread = start_thread([this, &visitor] { converse(visitor); });
+  std::list<ClientConnection> accepted;
+  ClientConnection& client = accepted.emplace_back(std::move(socket), stop_.get());
+  client.is_authenticated = is_local();
+  Result<std::thread> thread = start_thread([this, &client] { serve_connection(client); });
   if (!thread.ok()) return;
-  visitor.thread = *std::move(thread);
-  MutexLock lock(crew_->mutex);
-  crew_->visitors.splice(crew_->visitors.end(), arriving);
+  client.thread = *std::move(thread);
+  MutexLock lock(threads_->mutex);
+  threads_->connections.splice(threads_->connections.end(), accepted);
 }
 
-void Server::turn_away(const UniqueFd& socket, const Answer& answer) {
-  const std::string bytes = head_of(answer, false) + answer.body;
+void Server::reject(const UniqueFd& socket, const Response& response) {
+  const std::string bytes = format_head(response, false) + response.body;
   (void)!::send(socket.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-// Whoever comes may know the token; whoever has been here without showing it most likely does not,
-// and must not keep others out.
+// Prefers new clients, which may have the token, over connected ones that have not presented it.
 bool Server::make_room() {
-  const size_t most = options_.limits.most_connections;
-  MutexLock lock(crew_->mutex);
-  std::list<Visitor>& all = crew_->visitors;
-  if (all.size() < most) return true;
-  const auto stranger = std::find_if(all.begin(), all.end(), [](const Visitor& each) {
-    return !each.is_known && !each.was_hung_up_on && !each.has_left;
-  });
-  // Those who leave take a moment. They may be as many as stay.
-  if (stranger == all.end() || all.size() >= 2 * most) return false;
-  stranger->was_hung_up_on = true;
-  ::shutdown(stranger->connection.socket_fd(), SHUT_RDWR);
+  const size_t max = options_.limits.max_connections;
+  MutexLock lock(threads_->mutex);
+  std::list<ClientConnection>& all = threads_->connections;
+  if (all.size() < max) return true;
+  const auto unauthenticated =
+      std::find_if(all.begin(), all.end(), [](const ClientConnection& each) {
+        return !each.is_authenticated && !each.is_evicted && !each.is_finished;
+      });
+  // Evicted connections take a moment to end. Allow as many of them as live ones.
+  if (unauthenticated == all.end() || all.size() >= 2 * max) return false;
+  unauthenticated->is_evicted = true;
+  ::shutdown(unauthenticated->connection.socket_fd(), SHUT_RDWR);
   return true;
 }
 
-void Server::see_off() {
-  std::list<Visitor> leaving;
+void Server::join_finished() {
+  std::list<ClientConnection> finished;
   {
-    MutexLock lock(crew_->mutex);
-    std::list<Visitor>& all = crew_->visitors;
+    MutexLock lock(threads_->mutex);
+    std::list<ClientConnection>& all = threads_->connections;
     for (auto each = all.begin(); each != all.end();) {
       const auto next = std::next(each);
-      if (each->has_left) leaving.splice(leaving.end(), all, each);
+      if (each->is_finished) finished.splice(finished.end(), all, each);
       each = next;
     }
   }
-  for (Visitor& each : leaving) each.thread.join();
+  for (ClientConnection& each : finished) each.thread.join();
 }
 
-// --- on a connection's thread -------------------------------------------------------------------
+// Connection threads.
 
-void Server::converse(Visitor& visitor) noexcept {
+void Server::serve_connection(ClientConnection& client) noexcept {
   try {
-    answer_all(visitor);
+    serve_requests(client);
   } catch (...) {
-    // The host has no memory, or the handler gave up: the peer sees that it is hung up on.
+    // Out of host memory, or the handler failed: the connection is closed.
   }
-  MutexLock lock(crew_->mutex);
-  visitor.connection.hang_up();
-  visitor.has_left = true;
+  MutexLock lock(threads_->mutex);
+  client.connection.close();
+  client.is_finished = true;
 }
 
-// Only who has shown the token is answered twice, and may take time until then.
-void Server::answer_all(Visitor& visitor) {
-  bool goes_on = answer_next(visitor, options_.limits.patience);
-  while (goes_on) goes_on = answer_next(visitor, options_.limits.idle);
+// Only authenticated clients get further requests and the idle timeout.
+void Server::serve_requests(ClientConnection& client) {
+  bool has_more = serve_next(client, options_.limits.timeout);
+  while (has_more) has_more = serve_next(client, options_.limits.idle_timeout);
 }
 
-bool Server::answer_next(Visitor& visitor, milliseconds until_asked) {
+bool Server::serve_next(ClientConnection& client, milliseconds first_byte_timeout) {
   const ServerLimits& limits = options_.limits;
-  Connection& connection = visitor.connection;
+  Connection& connection = client.connection;
   const Result<std::optional<std::string>> bytes =
-      connection.read_head(steady_clock::now() + until_asked, limits.patience);
+      connection.read_head(steady_clock::now() + first_byte_timeout, limits.timeout);
   if (bytes.ok() && !*bytes) return false;
-  Answer answer;
+  Response response;
   bool keeps_alive = false;
-  milliseconds farewell = kFarewell;
+  milliseconds linger = kLinger;
   if (!bytes.ok()) {
     if (bytes.status().is(StatusKind::kDeviceFault)) return false;
     const bool is_late = bytes.status().is(StatusKind::kTimeout);
-    answer = refusal(is_late ? 408 : 431, bytes.status().message());
+    response = error_response(is_late ? 408 : 431, bytes.status().message());
   } else {
     const ParsedHead parsed = parse_head(**bytes);
     if (parsed.head) {
-      answer = answer_head(*parsed.head, visitor, keeps_alive);
-      if (parsed.head->body_bytes > 0) farewell = kBodyFarewell;
+      response = dispatch(*parsed.head, client, keeps_alive);
+      if (parsed.head->body_bytes > 0) linger = kBodyLinger;
     } else {
-      answer = refusal(parsed.code, parsed.why);
+      response = error_response(parsed.code, parsed.why);
     }
   }
-  if (!connection.write_all(head_of(answer, keeps_alive), limits.patience).ok()) return false;
-  if (!send_body(answer, connection)) return false;
-  if (!keeps_alive) connection.end_politely(farewell);
+  if (!connection.write_all(format_head(response, keeps_alive), limits.timeout).ok()) return false;
+  if (!send_body(response, connection)) return false;
+  if (!keeps_alive) connection.close_gracefully(linger);
   return keeps_alive;
 }
 
-// Whoever has all of it may ask at once for what only one can have at a time: so that is given back
-// before the last part, which sockets take without anybody reading.
-bool Server::send_body(Answer& answer, Connection& connection) const {
-  const milliseconds patience = options_.limits.patience;
-  const std::string_view body = answer.body;
+// Releases `keep_until_sent` before the last part, which socket buffers accept without a reader. So
+// a client that has received everything can immediately request the exclusive resource again.
+bool Server::send_body(Response& response, Connection& connection) const {
+  const milliseconds timeout = options_.limits.timeout;
+  const std::string_view body = response.body;
   const size_t last = body.size() - std::min(body.size(), kLastPartBytes);
-  if (!connection.write_all(body.substr(0, last), patience).ok()) return false;
-  answer.until_sent.reset();
-  return connection.write_all(body.substr(last), patience).ok();
+  if (!connection.write_all(body.substr(0, last), timeout).ok()) return false;
+  response.keep_until_sent.reset();
+  return connection.write_all(body.substr(last), timeout).ok();
 }
 
-Answer Server::answer_head(const RequestHead& head, Visitor& visitor, bool& keeps_alive) {
-  Connection& connection = visitor.connection;
-  if (!is_our_host(head.host)) return refusal(421, "this server goes by another name");
-  if (!is_local() && tickets_.has_issued() && head.path.starts_with(kTicketPath)) {
-    return answer_ticket(std::string_view(head.path).substr(kTicketPath.size()), connection);
+Response Server::dispatch(const RequestHead& head, ClientConnection& client, bool& keeps_alive) {
+  Connection& connection = client.connection;
+  if (!is_expected_host(head.host)) return error_response(421, "unexpected Host");
+  if (!is_local() && one_time_tokens_.has_issued() && head.path.starts_with(kTicketPath)) {
+    return redeem_token(std::string_view(head.path).substr(kTicketPath.size()), connection);
   }
-  const std::optional<std::string_view> path = admitted_path(head);
-  if (!path) return refusal(404, "there is nothing here");
+  const std::optional<std::string_view> path = authorized_path(head);
+  if (!path) return error_response(404, "not found");
   {
-    MutexLock lock(crew_->mutex);
-    visitor.is_known = true;
+    MutexLock lock(threads_->mutex);
+    client.is_authenticated = true;
   }
-  const Question question{head.method, *path, head.query};
+  const Request request{head.method, *path, head.query};
   if (head.method == Method::kGet) {
     keeps_alive = head.keeps_alive;
-    return handler_.answer(question);
+    return handler_.handle(request);
   }
-  const uint64_t most_bytes = handler_.most_body_bytes(question);
-  if (most_bytes == 0) return refusal(405, "nothing can be posted here");
-  if (head.body_bytes > most_bytes) return refusal(413, "that is more than is taken here");
-  const RequestBody::Expected expected{.bytes = head.body_bytes, .greets = head.expects_continue};
-  return handler_.answer(
-      question, std::make_unique<RequestBody>(connection, expected, options_.limits.patience));
+  const uint64_t max_bytes = handler_.max_body_bytes(request);
+  if (max_bytes == 0) return error_response(405, "POST is not allowed here");
+  if (head.body_bytes > max_bytes) return error_response(413, "the body is too large");
+  const RequestBody::Expected expected{.bytes = head.body_bytes,
+                                       .expects_continue = head.expects_continue};
+  return handler_.handle(
+      request, std::make_unique<RequestBody>(connection, expected, options_.limits.timeout));
 }
 
-// Who comes as another user does not even use it up.
-Answer Server::answer_ticket(std::string_view ticket, const Connection& connection) {
+// A request by another user does not consume the token.
+Response Server::redeem_token(std::string_view token, const Connection& connection) {
   constexpr std::string_view kAdvice = "open the address that ashlar printed";
-  if (!is_own_users(connection.socket_fd())) {
-    return refusal(403, text("this is for programs of the same user; ", kAdvice));
+  if (!is_loopback_peer_own_user(connection.socket_fd())) {
+    return error_response(403,
+                          text("only programs of the same user may use this address; ", kAdvice));
   }
-  if (!tickets_.redeem(ticket, steady_clock::now())) {
-    return refusal(404, text("this way in works once, and was used or is too old; ", kAdvice));
+  if (!one_time_tokens_.redeem(token, steady_clock::now())) {
+    return error_response(404,
+                          text("this one-time address was used already or has expired; ", kAdvice));
   }
-  Answer answer;
-  answer.code = 303;
-  answer.location = text("/", options_.token, "/");
-  return answer;
+  Response response;
+  response.code = 303;
+  response.location = text("/", options_.token, "/");
+  return response;
 }
 
-std::optional<std::string_view> Server::admitted_path(const RequestHead& head) const {
+std::optional<std::string_view> Server::authorized_path(const RequestHead& head) const {
   const std::string_view path = std::string_view(head.path).substr(1);
   if (is_local()) return path;
-  if (!head.bearer.empty() && same_token(head.bearer, options_.token)) return path;
+  if (!head.bearer.empty() && tokens_equal(head.bearer, options_.token)) return path;
   const size_t slash = path.find('/');
   if (slash == std::string_view::npos) return std::nullopt;
-  if (!same_token(path.substr(0, slash), options_.token)) return std::nullopt;
+  if (!tokens_equal(path.substr(0, slash), options_.token)) return std::nullopt;
   return path.substr(slash + 1);
 }
 
-// A page of somebody else's whose name was made to lead here would bring its own name along.
-bool Server::is_our_host(std::string_view host) const {
+// Rejects DNS rebinding: a foreign page whose name resolves to this host sends its own name.
+bool Server::is_expected_host(std::string_view host) const {
   if (is_local()) return host == "localhost";
   return host == text("127.0.0.1:", port_) || host == text("localhost:", port_);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Three questions.
+// Routes the three requests.
 #include "live/live_handler.h"
 
 #include <cstdint>
@@ -10,16 +10,15 @@
 #include "base/text.h"
 #include "format/snapshot_pickle.h"
 #include "http/request.h"
-#include "http/words.h"
-#include "live/metrics.h"
-#include "live/stats_json.h"
+#include "http/syntax.h"
+#include "live/exporters.h"
 
 namespace ashlar::live {
 namespace {
 
-using http::Answer;
-using http::Question;
-using http::refusal;
+using http::error_response;
+using http::Request;
+using http::Response;
 
 std::string listed(const std::vector<uint64_t>& numbers) {
   std::string list;
@@ -29,72 +28,72 @@ std::string listed(const std::vector<uint64_t>& numbers) {
 
 }  // namespace
 
-Answer LiveHandler::answer(const Question& question) {
-  if (question.path == "metrics") {
-    return {.code = 200, .type = kOpenMetricsType, .body = openmetrics(showcase_.look())};
+Response LiveHandler::handle(const Request& request) {
+  if (request.path == "metrics") {
+    return {.code = 200, .type = kOpenMetricsType, .body = openmetrics(source_.status())};
   }
-  if (question.path == "stats") {
-    return {.code = 200, .type = "application/json", .body = stats_json(showcase_.look())};
+  if (request.path == "stats") {
+    return {.code = 200, .type = "application/json", .body = stats_json(source_.status())};
   }
-  if (question.path == "snapshot") return answer_snapshot(question.query);
-  return refusal(404, "nobody knows that question (expected metrics, stats or snapshot)");
+  if (request.path == "snapshot") return handle_snapshot(request.query);
+  return error_response(404, "not found (expected metrics, stats or snapshot)");
 }
 
-Answer LiveHandler::answer(const Question& /*question*/, std::unique_ptr<ByteSource> /*body*/) {
-  return refusal(405, "nothing can be posted here");
+Response LiveHandler::handle(const Request& /*request*/, std::unique_ptr<ByteSource> /*body*/) {
+  return error_response(405, "POST is not allowed here");
 }
 
-Answer LiveHandler::answer_snapshot(std::string_view query) {
-  const std::vector<uint64_t> numbers = showcase_.numbers();
-  Showcase::Wanted wanted;
+Response LiveHandler::handle_snapshot(std::string_view query) {
+  const std::vector<uint64_t> numbers = source_.allocator_numbers();
+  StatusSource::SnapshotRequest request;
   if (const std::optional<std::string_view> given = http::argument(query, "allocator")) {
-    const std::optional<uint64_t> number = http::natural(*given);
-    if (!number) return refusal(400, "allocator is not a whole number");
-    wanted.allocator = *number;
+    const std::optional<uint64_t> number = http::parse_natural(*given);
+    if (!number) return error_response(400, "allocator is not a whole number");
+    request.allocator = *number;
   } else if (numbers.size() == 1) {
-    wanted.allocator = numbers.front();
+    request.allocator = numbers.front();
   } else {
-    return refusal(400, text("say which allocator: ", listed(numbers)));
+    return error_response(400, text("specify an allocator: ", listed(numbers)));
   }
   const std::string_view traces = http::argument(query, "traces").value_or("1");
-  if (traces != "0" && traces != "1") return refusal(400, "traces is neither 0 nor 1");
-  wanted.include_traces = traces == "1";
+  if (traces != "0" && traces != "1") return error_response(400, "traces must be 0 or 1");
+  request.include_traces = traces == "1";
   const std::optional<uint64_t> since_us =
-      http::natural(http::argument(query, "since_us").value_or("0"));
+      http::parse_natural(http::argument(query, "since_us").value_or("0"));
   if (!since_us || *since_us > uint64_t{INT64_MAX}) {
-    return refusal(400, "since_us is not a time in microseconds");
+    return error_response(400, "since_us is not a time in microseconds");
   }
-  wanted.since_us = static_cast<int64_t>(*since_us);
-  // Given back also when the host has no memory for it, and an exception passes. Whoever reads
-  // slowly keeps it: there must not be as many in the process's memory as there are readers.
-  const auto turn = std::make_shared<const Turn>(*this);
-  if (!turn->is_ours()) return refusal(503, "a snapshot is being taken or sent; ask again");
-  Answer answer = take_snapshot(wanted);
-  answer.until_sent = turn;
-  return answer;
+  request.since_us = static_cast<int64_t>(*since_us);
+  // Held until the response is sent, so that slow readers cannot accumulate snapshots; also
+  // released by exceptions.
+  const auto permit = std::make_shared<const SnapshotPermit>(*this);
+  if (!permit->is_granted()) return error_response(503, "another snapshot is in progress; retry");
+  Response response = take_snapshot(request);
+  response.keep_until_sent = permit;
+  return response;
 }
 
-LiveHandler::Turn::Turn(LiveHandler& handler) : handler_(handler) {
+LiveHandler::SnapshotPermit::SnapshotPermit(LiveHandler& handler) : handler_(handler) {
   MutexLock lock(handler_.mutex_);
-  is_ours_ = !handler_.is_taking_snapshot_;
+  is_granted_ = !handler_.is_taking_snapshot_;
   handler_.is_taking_snapshot_ = true;
 }
 
-LiveHandler::Turn::~Turn() {
-  if (!is_ours_) return;
+LiveHandler::SnapshotPermit::~SnapshotPermit() {
+  if (!is_granted_) return;
   MutexLock lock(handler_.mutex_);
   handler_.is_taking_snapshot_ = false;
 }
 
-Answer LiveHandler::take_snapshot(const Showcase::Wanted& wanted) {
-  Result<Snapshot> taken = showcase_.snapshot(wanted);
+Response LiveHandler::take_snapshot(const StatusSource::SnapshotRequest& request) {
+  Result<Snapshot> taken = source_.snapshot(request);
   if (!taken.ok()) {
     const bool is_unknown = taken.status().is(StatusKind::kInvalidArgument);
-    return refusal(is_unknown ? 404 : 503, taken.status().message());
+    return error_response(is_unknown ? 404 : 503, taken.status().message());
   }
   StringSink sink;
   if (const Status written = write_snapshot_pickle(*taken, sink); !written.ok()) {
-    return refusal(500, written.message());
+    return error_response(500, written.message());
   }
   return {.code = 200, .type = "application/octet-stream", .body = std::move(sink.text)};
 }

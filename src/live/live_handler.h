@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What http::Server asks when somebody asks a process about its allocators: docs/formats/live.md.
-// Values are copied out first and written afterwards, without any lock. Thread safe.
+// Handles HTTP requests about a process's allocators; see docs/formats/live.md. Copies values first
+// and serializes them without any lock. Thread safe.
 #pragma once
 
 #include <memory>
@@ -9,39 +9,39 @@
 
 #include "base/mutex.h"
 #include "http/server.h"
-#include "live/shown.h"
+#include "live/process_status.h"
 
 namespace ashlar::live {
 
 class LiveHandler final : public http::Handler {
  public:
-  // `showcase` outlives it.
-  explicit LiveHandler(Showcase& showcase) : showcase_(showcase) {}
+  // `source` outlives the handler.
+  explicit LiveHandler(StatusSource& source) : source_(source) {}
 
-  http::Answer answer(const http::Question& question) override;
-  // Looking changes nothing, so there is nothing to post.
-  uint64_t most_body_bytes(const http::Question& /*question*/) const override { return 0; }
-  http::Answer answer(const http::Question& question, std::unique_ptr<ByteSource> body) override;
+  http::Response handle(const http::Request& request) override;
+  // Monitoring is read-only, so POST is not allowed.
+  uint64_t max_body_bytes(const http::Request& /*request*/) const override { return 0; }
+  http::Response handle(const http::Request& request, std::unique_ptr<ByteSource> body) override;
 
  private:
-  // A snapshot may be large: one is made at a time, and kept until it is sent.
-  class Turn {
+  // Permission to take a snapshot. Snapshots may be large, so only one exists until it is sent.
+  class SnapshotPermit {
    public:
-    explicit Turn(LiveHandler& handler);
-    ~Turn();
-    Turn(const Turn&) = delete;
-    Turn& operator=(const Turn&) = delete;
-    bool is_ours() const { return is_ours_; }
+    explicit SnapshotPermit(LiveHandler& handler);
+    ~SnapshotPermit();
+    SnapshotPermit(const SnapshotPermit&) = delete;
+    SnapshotPermit& operator=(const SnapshotPermit&) = delete;
+    bool is_granted() const { return is_granted_; }
 
    private:
     LiveHandler& handler_;
-    bool is_ours_ = false;
+    bool is_granted_ = false;
   };
 
-  http::Answer answer_snapshot(std::string_view query);
-  http::Answer take_snapshot(const Showcase::Wanted& wanted);
+  http::Response handle_snapshot(std::string_view query);
+  http::Response take_snapshot(const StatusSource::SnapshotRequest& request);
 
-  Showcase& showcase_;
+  StatusSource& source_;
   Mutex mutex_;
   bool is_taking_snapshot_ ASHLAR_GUARDED_BY(mutex_) = false;
 };

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// AllocatorStats::flatten and HostStats::flatten have the names.
-#include "live/stats_json.h"
+// The names come from AllocatorStats::flatten and HostStats::flatten.
+#include "live/exporters.h"
 
 #include "format/json_writer.h"
 
 namespace ashlar::live {
 namespace {
 
-// What all kinds of allocators have.
+// Fields common to all kinds of allocators.
 template <typename Allocator>
-void put_place(JsonWriter& json, const Allocator& allocator) {
+void write_identity(JsonWriter& json, const Allocator& allocator) {
   json.key("number");
   json.natural(allocator.number);
   json.key("backend");
@@ -22,7 +22,7 @@ void put_place(JsonWriter& json, const Allocator& allocator) {
 }
 
 template <typename Stats>
-void put_stats(JsonWriter& json, const Stats& stats) {
+void write_stats(JsonWriter& json, const Stats& stats) {
   json.key("stats");
   json.begin_dict();
   for (const auto& [name, value] : stats.flatten()) {
@@ -32,9 +32,9 @@ void put_stats(JsonWriter& json, const Stats& stats) {
   json.end_dict();
 }
 
-void put(JsonWriter& json, const ShownAllocator& allocator) {
+void write_allocator(JsonWriter& json, const AllocatorStatus& allocator) {
   json.begin_dict();
-  put_place(json, allocator);
+  write_identity(json, allocator);
   json.key("engine");
   json.string(allocator.engine);
   json.key("options");
@@ -43,20 +43,20 @@ void put(JsonWriter& json, const ShownAllocator& allocator) {
   json.natural(allocator.capacity_bytes);
   json.key("is_history_on");
   json.flag(allocator.is_history_on);
-  put_stats(json, allocator.stats);
+  write_stats(json, allocator.stats);
   json.end_dict();
 }
 
-void put(JsonWriter& json, const ShownHostAllocator& allocator) {
+void write_allocator(JsonWriter& json, const HostAllocatorStatus& allocator) {
   json.begin_dict();
-  put_place(json, allocator);
-  put_stats(json, allocator.stats);
+  write_identity(json, allocator);
+  write_stats(json, allocator.stats);
   json.end_dict();
 }
 
 }  // namespace
 
-std::string stats_json(const ShownProcess& process) {
+std::string stats_json(const ProcessStatus& process) {
   StringSink sink;
   JsonWriter json(sink);
   json.begin_dict();
@@ -69,19 +69,19 @@ std::string stats_json(const ShownProcess& process) {
   json.key("ashlar");
   json.string(process.version);
   json.key("shown_seconds");
-  json.real(process.shown_seconds);
+  json.real(process.monitored_seconds);
   json.key("trouble");
-  json.string(process.trouble);
+  json.string(process.problem);
   json.key("allocators");
   json.begin_list();
-  for (const ShownAllocator& each : process.allocators) put(json, each);
+  for (const AllocatorStatus& each : process.allocators) write_allocator(json, each);
   json.end_list();
   json.key("host_allocators");
   json.begin_list();
-  for (const ShownHostAllocator& each : process.host_allocators) put(json, each);
+  for (const HostAllocatorStatus& each : process.host_allocators) write_allocator(json, each);
   json.end_list();
   json.end_dict();
-  // Memory takes whatever is written.
+  // Writing to memory cannot fail.
   static_cast<void>(json.finish());
   return std::move(sink.text);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recording and reading.
+// Recording into the ring and reading from it.
 #include "observe/history.h"
 
 #include <algorithm>
@@ -9,20 +9,20 @@
 
 namespace ashlar {
 
-// --- what a thread says
-// ----------------------------------------------------------------------------
+// Thread context.
 
 constinit thread_local ThreadContext* ThreadContext::own = nullptr;
 
 ThreadContext& ThreadContext::current() {
-  // The pointer is gone before what it points to, should somebody record while the thread ends.
-  struct Owned {
+  // Resets the pointer before the context is destroyed, in case a later thread_local destructor
+  // records.
+  struct ContextOwner {
     ThreadContext context;
-    Owned() { own = &context; }
-    ~Owned() { own = nullptr; }
+    ContextOwner() { own = &context; }
+    ~ContextOwner() { own = nullptr; }
   };
-  thread_local Owned owned;
-  return owned.context;
+  thread_local ContextOwner owner;
+  return owner.context;
 }
 
 void push_compile_context(std::string name) {
@@ -39,16 +39,14 @@ void set_user_metadata(std::string text) {
 }
 std::string user_metadata() { return ThreadContext::current().user_metadata; }
 
-// --- beginning and ending
-// --------------------------------------------------------------------------
+// Start and stop.
 
 Status History::start(HistoryOptions options) {
   const bool wants_stacks = options.context != RecordContext::kNever;
   if (wants_stacks && !options.native_stacks && options.provider == nullptr) {
-    return Status::invalid_argument(
-        "stacks are to be recorded, but neither native ones nor a provider's");
+    return Status::invalid_argument("recording stacks requires native_stacks or a frame provider");
   }
-  std::shared_ptr<FrameProvider> replaced;  // a user's, and so dropped without the lock
+  std::shared_ptr<FrameProvider> replaced;  // user code; destroyed without the lock
   BiasedLock lock(mutex_);
   replaced = std::move(options_.provider);
   if (options.clear) clear();
@@ -65,7 +63,7 @@ Status History::start(HistoryOptions options) {
 }
 
 void History::stop() {
-  std::shared_ptr<FrameProvider> provider;  // a user's, and so dropped without the lock
+  std::shared_ptr<FrameProvider> provider;  // user code; destroyed without the lock
   BiasedLock lock(mutex_);
   provider = std::move(options_.provider);
   is_on_.store(false, std::memory_order_relaxed);
@@ -106,8 +104,7 @@ void History::resize(size_t max_entries) {
   annotations_.erase(annotations_.begin(), annotations_.begin() + too_many);
 }
 
-// --- recording
-// -------------------------------------------------------------------------------------
+// Recording.
 
 StackId History::capture_now(const void* first) {
   std::shared_ptr<FrameProvider> provider;
@@ -120,17 +117,18 @@ StackId History::capture_now(const void* first) {
   constexpr size_t kDeepest = 128;
   std::array<uint64_t, kDeepest> words{};
   const size_t provided = provider == nullptr ? 0 : std::min(provider->gather(words), kDeepest);
-  if (provided == 0) provider = nullptr;  // it has no part in the stack
+  if (provided == 0) provider = nullptr;  // it contributed no words
   size_t count = provided;
   if (native) count += capture_call_stack(std::span(words).subspan(provided), first);
   return stacks_.intern({std::span(words).first(count), provided, std::move(provider)});
 }
 
 void History::record_slow(Operation operation, const std::string* text) {
-  const ThreadContext* said = ThreadContext::current_or_null();
+  const ThreadContext* thread_context = ThreadContext::current_or_null();
   const std::string* metadata = text;
-  if (metadata == nullptr && said != nullptr) metadata = &said->user_metadata;
-  const bool has_compile_context = said != nullptr && !said->compile_contexts.empty();
+  if (metadata == nullptr && thread_context != nullptr) metadata = &thread_context->user_metadata;
+  const bool has_compile_context =
+      thread_context != nullptr && !thread_context->compile_contexts.empty();
   const bool has_metadata = metadata != nullptr && !metadata->empty();
   BiasedLock lock(mutex_);
   if (!is_on()) return;
@@ -146,7 +144,8 @@ void History::record_slow(Operation operation, const std::string* text) {
   Slot& kept = slot(next_);
   kept.operation = operation;
   kept.ticks = ticks_now();
-  kept.compile_context = has_compile_context ? intern(said->compile_contexts.back()) : StringId();
+  kept.compile_context =
+      has_compile_context ? intern(thread_context->compile_contexts.back()) : StringId();
   kept.user_metadata = has_metadata ? intern(*metadata) : StringId();
   count_ = std::max(count_, next_ + 1);
   next_ = next_ + 1 == options_.max_entries ? 0 : next_ + 1;
@@ -173,7 +172,7 @@ StringId History::intern(const std::string& text) {
   return place->second;
 }
 
-// An entry names two at most, so that at least half of them go.
+// An entry refers to at most two strings, so at least half of them are dropped.
 void History::drop_unused_strings() {
   const std::vector<std::string> before = std::exchange(strings_, {{}});
   string_ids_.clear();
@@ -186,10 +185,9 @@ void History::drop_unused_strings() {
   }
 }
 
-// --- reading
-// ---------------------------------------------------------------------------------------
+// Reading.
 
-std::vector<TraceEntry> History::entries(size_t max_entries, size_t left_out) const {
+std::vector<TraceEntry> History::entries(size_t max_entries, size_t skip_count) const {
   std::vector<TraceEntry> newest_first;
   newest_first.reserve(std::min(max_entries, 2 * count_));
   const auto add = [&](const Slot& kept, TraceAction action) {
@@ -205,7 +203,7 @@ std::vector<TraceEntry> History::entries(size_t max_entries, size_t left_out) co
     entry.pool = kept.operation.pool;
     entry.time_us = static_cast<int64_t>(kept.ticks);
   };
-  for (size_t age = 1 + left_out; age <= count_; ++age) {
+  for (size_t age = 1 + skip_count; age <= count_; ++age) {
     const Slot& kept = slot((next_ + count_ - age) % count_);
     if (kept.operation.is_immediate_free) add(kept, TraceAction::kFreeCompleted);
     add(kept, kept.operation.action);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The statistics of pinned memory under PyTorch's names, and their resets.
+// Pinned-memory statistics under PyTorch's names.
 #include "ashlar/host_stats.h"
 
 #include "observe/named_stats.h"
@@ -26,8 +26,8 @@ void for_each_host_quantity(Stats& stats, const Visit& visit) {
   visit("num_alloc_retries", stats.alloc_retries);
   visit("num_late_errors", stats.late_errors);
   visit("num_ooms", stats.ooms);
-  visit("reserve_bytes", GivenStat{static_cast<int64_t>(stats.reserve_bytes)});
-  visit("reserve_used_bytes", GivenStat{static_cast<int64_t>(stats.reserve_used_bytes)});
+  visit("reserve_bytes", SettingStat{static_cast<int64_t>(stats.reserve_bytes)});
+  visit("reserve_used_bytes", SettingStat{static_cast<int64_t>(stats.reserve_used_bytes)});
 }
 
 }  // namespace

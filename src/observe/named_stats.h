@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is done with every quantity of some statistics: reset, or told under its name. A kind of
-// statistics lists its quantities once, as a function that shows each to a visitor with its public
-// name; the visitors are here. Values only; no locks.
+// Visitors for statistics: reset them, or list them by name. Each statistics type has one function
+// that passes every quantity with its public name to a visitor. Pure values; no locks.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +14,8 @@
 
 namespace ashlar {
 
-// A number that is told but never reset: a setting, say.
-struct GivenStat {
+// A value that is listed but never reset, such as a setting.
+struct SettingStat {
   int64_t value = 0;
 };
 
@@ -24,16 +23,16 @@ struct GivenStat {
 struct ResetPeaks {
   void operator()(const std::string& /*name*/, auto& quantity) const { quantity.reset_peak(); }
   void operator()(const std::string& /*name*/, int64_t& /*counter*/) const {}
-  void operator()(const std::string& /*name*/, GivenStat /*given*/) const {}
+  void operator()(const std::string& /*name*/, SettingStat /*given*/) const {}
 };
 
 struct ResetTotals {
   void operator()(const std::string& /*name*/, auto& quantity) const { quantity.reset_totals(); }
   void operator()(const std::string& /*name*/, int64_t& counter) const { counter = 0; }
-  void operator()(const std::string& /*name*/, GivenStat /*given*/) const {}
+  void operator()(const std::string& /*name*/, SettingStat /*given*/) const {}
 };
 
-// PyTorch's names: "<quantity>.<value>", times in microseconds.
+// PyTorch's names, "<quantity>.<value>". Times are in microseconds.
 struct Flatten {
   std::vector<std::pair<std::string, int64_t>>& flat;
 
@@ -58,8 +57,8 @@ struct Flatten {
   void operator()(const std::string& name, int64_t counter) const {
     flat.emplace_back(name, counter);
   }
-  void operator()(const std::string& name, GivenStat given) const {
-    flat.emplace_back(name, given.value);
+  void operator()(const std::string& name, SettingStat setting) const {
+    flat.emplace_back(name, setting.value);
   }
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Interning, and reading.
+// Interning and symbolization.
 #include "observe/stack_table.h"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ StackId StackTable::intern(const RawStack& stack) {
   const auto find = [&]() ASHLAR_REQUIRES(mutex_) {
     const auto [first, last] = by_hash_.equal_range(hash);
     for (auto each = first; each != last; ++each) {
-      const Stored& stored = *stacks_[each->second];
+      const StoredStack& stored = *stacks_[each->second];
       const bool same = stored.provided_count == stack.provided_count &&
                         stored.provider == stack.provider &&
                         std::equal(stored.words.begin(), stored.words.end(), stack.words.begin(),
@@ -47,14 +47,14 @@ StackId StackTable::intern(const RawStack& stack) {
     MutexLock lock(mutex_);
     if (const StackId known = find(); known != StackId()) return known;
   }
-  // New: the provider is somebody else's code, and must not find us locked.
+  // A new stack. Call the provider, which is user code, without the lock.
   if (stack.provider != nullptr) {
     for (const uint64_t word : stack.words.first(stack.provided_count)) stack.provider->keep(word);
   }
   MutexLock lock(mutex_);
   if (const StackId known = find(); known != StackId()) return known;
-  stacks_.push_back(std::make_unique<Stored>(
-      Stored{{stack.words.begin(), stack.words.end()}, stack.provided_count, stack.provider}));
+  stacks_.push_back(std::make_unique<StoredStack>(
+      StoredStack{{stack.words.begin(), stack.words.end()}, stack.provided_count, stack.provider}));
   by_hash_.emplace(hash, static_cast<uint32_t>(stacks_.size() - 1));
   return StackId(static_cast<uint32_t>(stacks_.size()));
 }
@@ -65,7 +65,7 @@ StackId StackTable::add_to(SnapshotTables& tables, StackId stack, Added& added,
   if (const auto known = added.stacks.find(stack); known != added.stacks.end()) {
     return known->second;
   }
-  const Stored* stored = nullptr;  // never changes, and lives as long as the table
+  const StoredStack* stored = nullptr;  // immutable; lives as long as the table
   {
     MutexLock lock(mutex_);
     stored = stacks_[stack.value() - 1].get();

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every distinct stack once: words on the hot path, frames with names when somebody reads. Thread
-// safe.
+// Interned call stacks: words on the hot path, frames with names only for snapshots. Thread safe.
 #pragma once
 
 #include <map>
@@ -17,23 +16,23 @@
 
 namespace ashlar {
 
-// A stack as it was gathered: `provided_count` words of the provider first, then return addresses.
+// A captured stack: `provided_count` words of the provider, then return addresses.
 struct RawStack {
   std::span<const uint64_t> words;
   size_t provided_count = 0;
-  std::shared_ptr<FrameProvider> provider;  // null where there are no words of one
+  std::shared_ptr<FrameProvider> provider;  // null if there are no provided words
 };
 
 class StackTable {
  public:
-  // The stack's position, which it keeps. An empty stack is position 0.
+  // Returns the id of the stack, which never changes. An empty stack has id 0.
   StackId intern(const RawStack& stack);
-  // Adds frames and stack to the tables of a snapshot, and says where it is there. `added`
-  // remembers what was added before; use one for one snapshot.
+  // Adds the stack and its frames to the tables of a snapshot and returns its id there. `added`
+  // caches earlier additions; use one per snapshot.
   struct Added {
     std::map<std::pair<const FrameProvider*, uint64_t>, uint32_t> frames;
     std::map<StackId, StackId> stacks;
-    // Several addresses of one line are one frame to a reader.
+    // Several addresses on one source line become one frame.
     std::map<std::tuple<std::string, std::string, int64_t>, uint32_t> frames_by_content;
     std::map<std::vector<uint32_t>, StackId> stacks_by_content;
   };
@@ -41,13 +40,13 @@ class StackTable {
                  const class Symbols& symbols) const;
 
  private:
-  struct Stored {
+  struct StoredStack {
     std::vector<uint64_t> words;
     size_t provided_count = 0;
-    std::shared_ptr<FrameProvider> provider;  // shared with whoever records: words need it to live
+    std::shared_ptr<FrameProvider> provider;  // keeps the provider alive, which its words need
   };
   mutable Mutex mutex_;
-  std::vector<std::unique_ptr<const Stored>> stacks_ ASHLAR_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<const StoredStack>> stacks_ ASHLAR_GUARDED_BY(mutex_);
   std::unordered_multimap<uint64_t, uint32_t> by_hash_ ASHLAR_GUARDED_BY(mutex_);
 };
 

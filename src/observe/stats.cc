@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The statistics under PyTorch's names.
+// Allocator statistics under PyTorch's names.
 #include "ashlar/stats.h"
 
 #include "ashlar/trace.h"
@@ -9,7 +9,7 @@
 namespace ashlar {
 namespace {
 
-// What a pool or a stream has, but for what it reserves.
+// Everything but reserved bytes, for a pool or a stream.
 template <typename Usage, typename Visit>
 void for_each_of_usage(const std::string& name, Usage& usage, const Visit& visit) {
   visit(name + ".allocation", usage.allocation);
@@ -18,7 +18,7 @@ void for_each_of_usage(const std::string& name, Usage& usage, const Visit& visit
   visit(name + ".requested_bytes", usage.requested_bytes);
 }
 
-// In PyTorch's order of fields; ours come last.
+// In PyTorch's order; Ashlar's own come last.
 template <typename Stats, typename Visit>
 void for_each_quantity(Stats& stats, const Visit& visit) {
   visit("active", stats.active);
@@ -32,7 +32,7 @@ void for_each_quantity(Stats& stats, const Visit& visit) {
   visit("segment", stats.segment);
   visit("oversize_allocations", stats.oversize_allocations);
   visit("oversize_segments", stats.oversize_segments);
-  visit("max_split_size", GivenStat{stats.max_split_bytes});
+  visit("max_split_size", SettingStat{stats.max_split_bytes});
   visit("num_alloc_retries", stats.alloc_retries);
   visit("num_device_alloc", stats.device_allocs);
   visit("num_device_free", stats.device_frees);
@@ -43,7 +43,7 @@ void for_each_quantity(Stats& stats, const Visit& visit) {
   for (auto& [id, usage] : stats.pools) {
     const std::string pool = std::to_string(id.capture) + "_" + std::to_string(id.user);
     for_each_of_usage("pool." + pool, usage, visit);
-    // PyTorch has a name for this, but not for the default pool's.
+    // PyTorch names this quantity for private pools only.
     visit(id.is_default() ? "pool.0_0.reserved_bytes" : "reserved_bytes_by_private_pools." + pool,
           usage.reserved_bytes);
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libdw is found at run time, like a vendor's driver: the core needs no library to build. Its few
-// functions are declared here by hand, as their documentation has them.
+// libdw is loaded at run time, so that the core builds without it. Its functions are declared here
+// after its documentation.
 #include "observe/symbols.h"
 
 #include <cxxabi.h>
@@ -28,11 +28,11 @@ std::string hexadecimal(uint64_t value) {
   return out.str();
 }
 
-// What dladdr knows: exported functions, and which object an address lies in.
+// Symbolizes with dladdr: exported functions and the object of an address.
 Frame describe_by_linker(uint64_t address) {
   Frame frame;
   Dl_info found{};
-  // NOLINTNEXTLINE(performance-no-int-to-ptr): an address of code is what is asked about.
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): dladdr takes a code address.
   if (::dladdr(reinterpret_cast<const void*>(address), &found) == 0) {
     frame.name = hexadecimal(address);
     return frame;
@@ -46,16 +46,16 @@ Frame describe_by_linker(uint64_t address) {
 
 }  // namespace
 
-// --- libdw ---------------------------------------------------------------------------------------
+// libdw.
 
-class Symbols::DebugInformation {
+class Symbols::DebugInfo {
  public:
-  static std::unique_ptr<DebugInformation> open();
-  ~DebugInformation();
-  DebugInformation(const DebugInformation&) = delete;
-  DebugInformation& operator=(const DebugInformation&) = delete;
+  static std::unique_ptr<DebugInfo> open();
+  ~DebugInfo();
+  DebugInfo(const DebugInfo&) = delete;
+  DebugInfo& operator=(const DebugInfo&) = delete;
 
-  // Fills in what is known; false: nothing.
+  // Fills in what the debug information contains; false if nothing.
   bool describe(uint64_t address, Frame& frame) const;
 
  private:
@@ -65,7 +65,7 @@ class Symbols::DebugInformation {
     void* section_address;
     char** debuginfo_path;
   };
-  DebugInformation() = default;
+  DebugInfo() = default;
   void describe_by_unit(void* module, uint64_t address, Frame& frame) const;
   template <typename Function>
   bool bind(Function& function, const char* name) {
@@ -85,7 +85,7 @@ class Symbols::DebugInformation {
   const char* (*name_of_)(void*, uint64_t) = nullptr;
   void* (*line_of_)(void*, uint64_t) = nullptr;
   const char* (*line_info_)(void*, uint64_t*, int*, int*, uint64_t*, uint64_t*) = nullptr;
-  // For compilers that leave out the index of addresses: each unit is asked.
+  // For compilers that omit .debug_aranges: searches the units one by one.
   void* (*next_unit_)(void*, void*, uint64_t*) = nullptr;
   int (*unit_has_)(void*, uint64_t) = nullptr;
   void* (*line_in_unit_)(void*, uint64_t) = nullptr;
@@ -93,8 +93,8 @@ class Symbols::DebugInformation {
   int (*number_of_line_)(void*, int*) = nullptr;
 };
 
-std::unique_ptr<Symbols::DebugInformation> Symbols::DebugInformation::open() {
-  std::unique_ptr<DebugInformation> debug(new DebugInformation());
+std::unique_ptr<Symbols::DebugInfo> Symbols::DebugInfo::open() {
+  std::unique_ptr<DebugInfo> debug(new DebugInfo());
   debug->library_ = ::dlopen("libdw.so.1", RTLD_NOW | RTLD_LOCAL);
   if (debug->library_ == nullptr) return nullptr;
   const bool bound = debug->bind(debug->begin_, "dwfl_begin") &&
@@ -121,12 +121,12 @@ std::unique_ptr<Symbols::DebugInformation> Symbols::DebugInformation::open() {
   return reported ? std::move(debug) : nullptr;
 }
 
-Symbols::DebugInformation::~DebugInformation() {
+Symbols::DebugInfo::~DebugInfo() {
   if (session_ != nullptr) end_(session_);
-  // libdw stays loaded: what it registered with the process is not undone by closing it.
+  // libdw stays loaded, because unloading does not undo its process-wide registrations.
 }
 
-bool Symbols::DebugInformation::describe(uint64_t address, Frame& frame) const {
+bool Symbols::DebugInfo::describe(uint64_t address, Frame& frame) const {
   void* module = module_of_(session_, address);
   if (module == nullptr) return false;
   const char* name = name_of_(module, address);
@@ -143,9 +143,8 @@ bool Symbols::DebugInformation::describe(uint64_t address, Frame& frame) const {
   return true;
 }
 
-void Symbols::DebugInformation::describe_by_unit(void* module, uint64_t address,
-                                                 Frame& frame) const {
-  uint64_t bias = 0;  // what to subtract from an address to get the file's own
+void Symbols::DebugInfo::describe_by_unit(void* module, uint64_t address, Frame& frame) const {
+  uint64_t bias = 0;  // load address minus file address
   for (void* unit = next_unit_(module, nullptr, &bias); unit != nullptr;
        unit = next_unit_(module, unit, &bias)) {
     if (unit_has_(unit, address - bias) <= 0) continue;
@@ -159,13 +158,11 @@ void Symbols::DebugInformation::describe_by_unit(void* module, uint64_t address,
   }
 }
 
-// --- both ----------------------------------------------------------------------------------------
-
-Symbols::Symbols() : debug_(DebugInformation::open()) {}
+Symbols::Symbols() : debug_(DebugInfo::open()) {}
 Symbols::~Symbols() = default;
 
-// A return address is that of the next instruction, which may be another line's or even another
-// function's: the call is what lies before it.
+// A return address belongs to the instruction after the call, which may be on another line or in
+// another function.
 Frame Symbols::describe(uint64_t return_address) const {
   const uint64_t call = return_address - 1;
   Frame frame = describe_by_linker(call);

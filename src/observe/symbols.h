@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names for return addresses: function, file and line. With libdw where the machine has it, which
-// reads the debug information; otherwise what the dynamic linker knows. Slow, and only for reading.
+// Symbolizes return addresses: function, file and line. Uses libdw's debug information if the
+// library is installed, otherwise the dynamic linker's symbols. Slow; only for output.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,7 @@
 
 namespace ashlar {
 
-// Not thread safe. Reading the debug information once serves many addresses: keep one while
-// looking.
+// Not thread safe. Keep one object for many addresses, because it caches the debug information.
 class Symbols {
  public:
   Symbols();
@@ -20,12 +19,12 @@ class Symbols {
   Symbols(const Symbols&) = delete;
   Symbols& operator=(const Symbols&) = delete;
 
-  // Never fails: the least it says is the object and the offset into it, or the bare address.
+  // Never fails: falls back to object and offset, or to the bare address.
   Frame describe(uint64_t return_address) const;
 
  private:
-  class DebugInformation;
-  std::unique_ptr<DebugInformation> debug_;  // null: there is no libdw
+  class DebugInfo;
+  std::unique_ptr<DebugInfo> debug_;  // null without libdw
 };
 
 }  // namespace ashlar

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a thread has said about what it does: stamped on the entries of every allocator it calls.
+// A thread's annotations, which are stamped on the entries of every allocator it calls.
 #pragma once
 
 #include <string>
@@ -12,10 +12,9 @@ struct ThreadContext {
   std::vector<std::string> compile_contexts;  // innermost last
   std::string user_metadata;
 
-  // The calling thread's own.
+  // The calling thread's context; created on first use.
   static ThreadContext& current();
-  // Null: it has said nothing so far. Most threads never do, and then even looking for what they
-  // said would be felt.
+  // Null if the thread has no context, which is the common case and must be cheap to detect.
   static const ThreadContext* current_or_null() { return own; }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Importing, mapping, and the way back.
+// Importing, mapping and closing.
 #include "share/imported_range.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ Result<std::unique_ptr<ImportedGranules>> ImportedGranules::reserve(Device& devi
       new ImportedGranules(device, shape.granule_bytes, {*base, bytes}));
 }
 
-// The mapping keeps the memory, so the id is not needed any longer.
+// The mapping keeps the memory alive, so the extent is released immediately.
 Status ImportedGranules::add(int fd) {
   const DeviceAddress at = range_.begin + mapped_count_ * granule_bytes_;
   ASHLAR_CHECK(at < range_.end());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Another process's memory under addresses of this one: granules imported one by one, or one plain
-// allocation opened. Knows nothing of sockets or leases. Thread safe where it says so.
+// Another process's memory in this process's address space: granules imported one by one, or an
+// opened plain allocation. Independent of sockets and leases. Thread safe where stated.
 #pragma once
 
 #include <memory>
@@ -17,14 +17,14 @@ class ImportedRange {
   virtual ~ImportedRange() = default;
 
   virtual AddressRange range() const = 0;
-  // Another device of this process may touch it, too. Saying so twice is fine. Thread safe.
+  // Grants another device of this process access. Idempotent. Thread safe.
   virtual Status open_to(DeviceIndex accessor) = 0;
-  // Undoes the import. What fails can be tried again, and goes on where it stopped; a range that
-  // was not closed is leaked, not closed by the destructor. REQUIRES: no work uses it.
+  // Undoes the import. After a failure it can be called again and continues. A range that was never
+  // closed is leaked; the destructor does not close it. REQUIRES: no work uses the range.
   virtual Status close() = 0;
 };
 
-// Exactly as many addresses as there are granules; memory is added from the first to the last.
+// An address range of exactly granule_count granules; memory is added from first to last.
 class ImportedGranules final : public ImportedRange {
  public:
   struct Shape {
@@ -33,8 +33,8 @@ class ImportedGranules final : public ImportedRange {
   };
   static Result<std::unique_ptr<ImportedGranules>> reserve(Device& device, const Shape& shape);
 
-  // Puts the next granule in place. The descriptor stays the caller's. REQUIRES: one is missing.
-  // If it fails, the range is good for nothing but to be closed.
+  // Imports and maps the next granule. Does not take ownership of `fd`. REQUIRES: a granule is
+  // missing. After a failure the range can only be closed.
   Status add(int fd);
   size_t granule_count() const { return mapped_count_; }
 
@@ -50,7 +50,7 @@ class ImportedGranules final : public ImportedRange {
   const size_t granule_bytes_;
   const AddressRange range_;
   size_t mapped_count_ = 0;          // changed by add and close only
-  std::vector<ExtentId> leftovers_;  // whose ids the device did not take back yet
+  std::vector<ExtentId> leftovers_;  // extents that the device has not released
   bool is_reserved_ = true;
 
   Mutex mutex_;
@@ -62,10 +62,10 @@ class OpenedAllocation final : public ImportedRange {
   static Result<std::unique_ptr<OpenedAllocation>> open(Device& device,
                                                         const AllocationHandle& handle);
 
-  // Asks the device how large it is; 0 B before.
+  // Queries the size; until then `range` has 0 bytes.
   Status measure();
   AddressRange range() const override { return range_; }
-  // Plain memory is open to the peers of its device, whoever allocated it.
+  // Plain memory is accessible to all peers of its device.
   Status open_to(DeviceIndex) override { return {}; }
   Status close() override;
 

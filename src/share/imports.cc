@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Opening, and ending what was closed.
+// Opening imports, and releasing closed ones.
 #include "share/imports.h"
 
 #include <algorithm>
@@ -10,30 +10,28 @@
 
 namespace ashlar {
 
-Imports::Imports(Device& device, std::chrono::milliseconds patience)
-    : device_(device), patience_(patience), accessors_{device.properties().index} {}
+Imports::Imports(Device& device, std::chrono::milliseconds timeout)
+    : device_(device), timeout_(timeout), accessors_{device.properties().index} {}
 
 Imports::~Imports() {
-  std::vector<Closing> closing;
+  std::vector<PendingClose> closing;
   {
     MutexLock lock(mutex_);
     closing.swap(closing_);
   }
-  for (Closing& each : closing) wait(each);
+  for (PendingClose& each : closing) wait(each);
   closing.clear();
-  retry_leftovers();
+  retry_unclosed();
 }
-
-// --- opening ------------------------------------------------------------------------------------
 
 Result<std::shared_ptr<Import>> Imports::open(std::string_view bytes) {
   if (Status collected = collect(); !collected.ok()) return collected;
   const Result<ShareHandle> handle = parse_share_handle(bytes);
   if (!handle.ok()) return handle.status();
   Result<std::shared_ptr<Import>> import =
-      imports_.find_or_make(std::string(bytes), [&] { return make(*handle); });
+      imports_.find_or_create(std::string(bytes), [&] { return make(*handle); });
   if (!import.ok()) return import;
-  // Somebody may have added an accessor while we made it, and have missed it.
+  // An accessor added while the import was being created may have missed it.
   if (Status opened = open_to_all(*(*import)->range); !opened.ok()) return opened;
   return import;
 }
@@ -43,10 +41,10 @@ Result<std::shared_ptr<Import>> Imports::make(const ShareHandle& handle) {
   auto import = std::make_shared<Import>();
   std::vector<UniqueFd> fds;
   if (!handle.is_bare) {
-    Result<Lease> lease = Lease::connect(handle, patience_);
+    Result<Lease> lease = Lease::connect(handle, timeout_);
     if (!lease.ok()) return lease.status();
     import->lease = *std::move(lease);
-    Result<std::vector<UniqueFd>> first = import->lease->ask(0);
+    Result<std::vector<UniqueFd>> first = import->lease->request(0);
     if (!first.ok()) return first.status();
     fds = *std::move(first);
   }
@@ -60,8 +58,7 @@ Result<std::shared_ptr<Import>> Imports::make(const ShareHandle& handle) {
   import->block = handle.is_bare ? whole : AddressRange{whole.begin + handle.offset, handle.bytes};
   if (!whole.contains(import->block)) {
     return Status::invalid_argument(text("the handle's block of ", handle.bytes, " B at offset ",
-                                         handle.offset, " is not inside of the allocation, ",
-                                         whole));
+                                         handle.offset, " is not inside the allocation, ", whole));
   }
   return import;
 }
@@ -77,11 +74,11 @@ Status Imports::check_device(const ShareHandle& handle) const {
 
 Result<std::shared_ptr<ImportedRange>> Imports::open_allocation(const AllocationHandle& handle) {
   const std::string key(handle.begin(), handle.end());
-  return allocations_.find_or_make(key, [&]() -> Result<std::shared_ptr<ImportedRange>> {
+  return allocations_.find_or_create(key, [&]() -> Result<std::shared_ptr<ImportedRange>> {
     Result<std::unique_ptr<OpenedAllocation>> opened = OpenedAllocation::open(device_, handle);
     if (!opened.ok()) return opened.status();
     OpenedAllocation& allocation = **opened;
-    std::shared_ptr<ImportedRange> range = owned(*std::move(opened));
+    std::shared_ptr<ImportedRange> range = close_on_release(*std::move(opened));
     if (Status measured = allocation.measure(); !measured.ok()) return measured;
     return range;
   });
@@ -94,19 +91,19 @@ Result<std::shared_ptr<ImportedRange>> Imports::import_granules(const ShareHandl
       ImportedGranules::reserve(device_, {handle.granule_bytes, handle.granule_count});
   if (!reserved.ok()) return reserved.status();
   ImportedGranules& granules = **reserved;
-  std::shared_ptr<ImportedRange> range = owned(*std::move(reserved));
-  // Few descriptors are open at any time, however large the block.
+  std::shared_ptr<ImportedRange> range = close_on_release(*std::move(reserved));
+  // Fetches descriptors in batches, so that few are open at a time.
   std::vector<UniqueFd> fds = std::move(first);
   for (;;) {
     if (fds.size() > handle.granule_count - granules.granule_count()) {
-      return Status::format("the exporter gave more granules than its handle names");
+      return Status::format("the exporter sent more granules than its handle has");
     }
     for (const UniqueFd& fd : fds) {
       if (Status added = granules.add(fd.get()); !added.ok()) return added;
     }
     if (granules.granule_count() == handle.granule_count) break;
     fds.clear();
-    Result<std::vector<UniqueFd>> next = lease.ask(granules.granule_count());
+    Result<std::vector<UniqueFd>> next = lease.request(granules.granule_count());
     if (!next.ok()) return next.status();
     fds = *std::move(next);
   }
@@ -139,10 +136,8 @@ Status Imports::add_accessor(DeviceIndex accessor) {
   return {};
 }
 
-// --- closing ------------------------------------------------------------------------------------
-
 void Imports::close(std::shared_ptr<Import> import, std::vector<StreamUse> uses) {
-  Closing closing;
+  PendingClose closing;
   closing.import = std::move(import);
   closing.uses = std::move(uses);
   {
@@ -153,30 +148,30 @@ void Imports::close(std::shared_ptr<Import> import, std::vector<StreamUse> uses)
 }
 
 Status Imports::collect() {
-  std::vector<Closing> closing;
+  std::vector<PendingClose> closing;
   {
     MutexLock lock(mutex_);
     closing.swap(closing_);
   }
-  std::vector<Closing> left;
-  for (Closing& each : closing) {
+  std::vector<PendingClose> left;
+  for (PendingClose& each : closing) {
     const Result<bool> done = is_done(each);
     if (done.ok() && *done) continue;
     if (!done.ok() && !std::exchange(each.is_reported, true)) report(done.status());
     left.push_back(std::move(each));
   }
   closing.clear();
-  retry_leftovers();
+  retry_unclosed();
   MutexLock lock(mutex_);
   closing_.insert(closing_.end(), std::make_move_iterator(left.begin()),
                   std::make_move_iterator(left.end()));
   return std::exchange(deferred_error_, {});
 }
 
-Result<bool> Imports::is_done(Closing& closing) {
+Result<bool> Imports::is_done(PendingClose& closing) {
   if (Status recorded = record(closing); !recorded.ok()) return recorded;
   while (!closing.events.empty()) {
-    const Closing::Recorded last = closing.events.back();
+    const PendingClose::RecordedEvent last = closing.events.back();
     const RelaxedCapture relaxed(*last.device);
     if (!relaxed.status().ok()) return relaxed.status();
     const Result<bool> done = last.device->is_done(last.event);
@@ -186,17 +181,17 @@ Result<bool> Imports::is_done(Closing& closing) {
       return destroyed;
     }
   }
-  return closing.uses.empty() && closing.gone_on.empty();
+  return closing.uses.empty() && closing.destroyed_stream_devices.empty();
 }
 
-// Each stream for itself: one that fails is tried again later, and holds up none of the others.
-Status Imports::record(Closing& closing) {
+// Each stream on its own: one that fails is retried later and delays no other.
+Status Imports::record(PendingClose& closing) {
   std::vector<StreamUse> left;
   Status first;
   for (const StreamUse& use : std::exchange(closing.uses, {})) {
     const Result<std::optional<EventId>> event = record(use);
     if (event.status().is(StatusKind::kInvalidArgument)) {
-      closing.gone_on.push_back(use.device);
+      closing.destroyed_stream_devices.push_back(use.device);
     } else if (event.ok() && *event) {
       closing.events.push_back({use.device, **event});
     } else {
@@ -208,8 +203,8 @@ Status Imports::record(Closing& closing) {
   return first;
 }
 
-// A stream that is capturing gets no event: it would become part of the graph. kInvalidArgument:
-// there is no such stream any more.
+// Empty if the stream is capturing, because the event would become part of the graph.
+// kInvalidArgument: the stream was destroyed.
 Result<std::optional<EventId>> Imports::record(const StreamUse& use) {
   const Result<CaptureState> state = capture_state(use);
   if (!state.ok()) return state.status();
@@ -223,19 +218,19 @@ Result<std::optional<EventId>> Imports::record(const StreamUse& use) {
 }
 
 Status Imports::trim() {
-  std::vector<Closing> closing;
+  std::vector<PendingClose> closing;
   {
     MutexLock lock(mutex_);
     closing.swap(closing_);
   }
-  for (Closing& each : closing) {
-    while (!each.gone_on.empty()) {
-      Device& device = *each.gone_on.back();
+  for (PendingClose& each : closing) {
+    while (!each.destroyed_stream_devices.empty()) {
+      Device& device = *each.destroyed_stream_devices.back();
       const RelaxedCapture relaxed(device);
       const Status waited = device.synchronize_device();
       report(waited);
       if (!waited.ok()) break;
-      each.gone_on.pop_back();
+      each.destroyed_stream_devices.pop_back();
     }
   }
   {
@@ -246,37 +241,37 @@ Status Imports::trim() {
   return collect();
 }
 
-// For the destructor, which has nobody to tell: a device that cannot even wait is lost, and does no
-// work any more.
-void Imports::wait(Closing& closing) {
-  for (const Closing::Recorded& each : closing.events) {
+// For the destructor, which cannot report errors: a device that cannot be waited for is lost and
+// does no more work.
+void Imports::wait(PendingClose& closing) {
+  for (const PendingClose::RecordedEvent& each : closing.events) {
     (void)each.device->synchronize_event(each.event).ok();
     (void)each.device->destroy_event(each.event).ok();
   }
   for (const StreamUse& use : closing.uses) (void)use.device->synchronize_device().ok();
-  for (Device* device : closing.gone_on) (void)device->synchronize_device().ok();
+  for (Device* device : closing.destroyed_stream_devices) (void)device->synchronize_device().ok();
 }
 
-std::shared_ptr<ImportedRange> Imports::owned(std::unique_ptr<ImportedRange> range) {
+std::shared_ptr<ImportedRange> Imports::close_on_release(std::unique_ptr<ImportedRange> range) {
   return {range.release(),
-          [this](ImportedRange* last) { retire(std::unique_ptr<ImportedRange>(last)); }};
+          [this](ImportedRange* last) { close_range(std::unique_ptr<ImportedRange>(last)); }};
 }
 
-void Imports::retire(std::unique_ptr<ImportedRange> range) {
+void Imports::close_range(std::unique_ptr<ImportedRange> range) {
   const Status closed = range->close();
   if (closed.ok()) return;
   report(closed);
   MutexLock lock(mutex_);
-  leftovers_.push_back(std::move(range));
+  unclosed_.push_back(std::move(range));
 }
 
-void Imports::retry_leftovers() {
-  std::vector<std::unique_ptr<ImportedRange>> leftovers;
+void Imports::retry_unclosed() {
+  std::vector<std::unique_ptr<ImportedRange>> unclosed;
   {
     MutexLock lock(mutex_);
-    leftovers.swap(leftovers_);
+    unclosed.swap(unclosed_);
   }
-  for (std::unique_ptr<ImportedRange>& range : leftovers) retire(std::move(range));
+  for (std::unique_ptr<ImportedRange>& range : unclosed) close_range(std::move(range));
 }
 
 void Imports::report(const Status& failure) {

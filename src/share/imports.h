@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The blocks of other processes that an allocator has opened. The same handle opened twice is the
-// same memory at the same address, under one lease. What is closed goes when the streams that used
-// it have got past their work: nothing here waits for a device, except `trim` and the destructor.
-// Thread safe. No lock is held while a socket or the device is spoken to, except for opening an
-// import to another device.
+// The blocks of other processes that an allocator has opened. Opening a handle twice yields the
+// same memory at the same address under one lease. A closed import is released after the streams
+// that used it finish their work; only `trim` and the destructor wait for a device. Thread safe. No
+// lock is held during socket or device calls, except when granting access to another device.
 #pragma once
 
 #include <chrono>
@@ -19,56 +18,57 @@
 #include "device/stream_use.h"
 #include "share/imported_range.h"
 #include "share/lease.h"
-#include "share/once_table.h"
 #include "share/share_format.h"
+#include "share/shared_table.h"
 
 namespace ashlar {
 
-// A block opened by its handle. Everything in the range but the block is none of our business.
+// A block opened by its handle. The rest of the range must not be accessed.
 struct Import {
-  std::optional<Lease> lease;  // of a bare handle there is none; ends after the range
-  // Shared by the imports of blocks that lie in one plain allocation, which is opened once.
+  std::optional<Lease> lease;  // empty for a bare handle; ends after the range
+  // Shared by the imports of blocks in one plain allocation, which is opened once.
   std::shared_ptr<ImportedRange> range;
   AddressRange block;
 };
 
 class Imports {
  public:
-  static constexpr std::chrono::milliseconds kPatience{5000};  // for an exporter's answer
+  static constexpr std::chrono::milliseconds kTimeout{5000};  // for an exporter's response
 
-  // `device` outlives it.
-  explicit Imports(Device& device, std::chrono::milliseconds patience = kPatience);
-  // Waits for the streams that use what was closed. REQUIRES: everything was closed.
+  // `device` outlives the object.
+  explicit Imports(Device& device, std::chrono::milliseconds timeout = kTimeout);
+  // Waits for the streams that use closed imports. REQUIRES: all imports were closed.
   ~Imports();
 
-  // The caller shares the import with whoever else opens the handle, and with the streams that it
-  // is closed for. kFormat: not a handle. kInvalidArgument: it is one of another device.
-  // kDeviceFault: the exporter is gone or refuses. Whatever fails, nothing is left of it.
+  // The result is shared with other callers that open the same handle and with pending closes.
+  // kFormat: not a handle. kInvalidArgument: a handle of another device. kDeviceFault: the exporter
+  // has exited or refuses. A failed call leaves nothing behind.
   Result<std::shared_ptr<Import>> open(std::string_view handle);
-  // Lets go of it once the streams have finished what is queued in them now. Never waits.
+  // Releases the import once the work queued so far on the streams has finished. Never waits.
   void close(std::shared_ptr<Import> import, std::vector<StreamUse> uses);
-  // Ends what the streams are done with. The first failure since the last call, in ending anything.
+  // Releases imports whose streams have finished. Returns the first error of a release since the
+  // last call.
   Status collect();
-  // The same, but waits for the devices of streams that are gone: only those know whether the work
-  // queued there is done.
+  // Like collect, but first waits for the devices of destroyed streams, because only those can tell
+  // when that work has finished.
   Status trim();
 
-  // Another device may touch what is open, and what will be.
+  // Grants another device access to all present and future imports.
   Status add_accessor(DeviceIndex accessor);
 
  private:
-  // An import on its way out: with the streams that must be waited for, with the events that stand
-  // for those where one could be recorded, and with the devices of those that were destroyed.
-  struct Closing {
+  // An import to be released: the streams still to record, the recorded events, and the devices of
+  // destroyed streams.
+  struct PendingClose {
     std::shared_ptr<Import> import;
     std::vector<StreamUse> uses;
-    struct Recorded {
+    struct RecordedEvent {
       Device* device = nullptr;
       EventId event;
     };
-    std::vector<Recorded> events;
-    std::vector<Device*> gone_on;
-    bool is_reported = false;  // that something failed was said already
+    std::vector<RecordedEvent> events;
+    std::vector<Device*> destroyed_stream_devices;
+    bool is_reported = false;  // its failure was already reported
   };
 
   Result<std::shared_ptr<Import>> make(const ShareHandle& handle);
@@ -77,28 +77,28 @@ class Imports {
   Result<std::shared_ptr<ImportedRange>> import_granules(const ShareHandle& handle, Lease& lease,
                                                          std::vector<UniqueFd> first);
   Status open_to_all(ImportedRange& range);
-  // A range whose last owner closes it here, or leaves it to be closed later.
-  std::shared_ptr<ImportedRange> owned(std::unique_ptr<ImportedRange> range);
-  void retire(std::unique_ptr<ImportedRange> range);
-  void retry_leftovers();
+  // Wraps a range so that its last owner closes it, or queues it for a retry.
+  std::shared_ptr<ImportedRange> close_on_release(std::unique_ptr<ImportedRange> range);
+  void close_range(std::unique_ptr<ImportedRange> range);
+  void retry_unclosed();
 
-  // Records an event for each stream that has none yet; the first failure is told.
-  static Status record(Closing& closing);
+  // Records an event on each stream that has none yet. Returns the first error.
+  static Status record(PendingClose& closing);
   static Result<std::optional<EventId>> record(const StreamUse& use);
-  static Result<bool> is_done(Closing& closing);
-  static void wait(Closing& closing);
+  static Result<bool> is_done(PendingClose& closing);
+  static void wait(PendingClose& closing);
   void report(const Status& failure);
 
   Device& device_;
-  const std::chrono::milliseconds patience_;
-  OnceTable<ImportedRange> allocations_;  // by allocation handle
-  OnceTable<Import> imports_;             // by share handle
+  const std::chrono::milliseconds timeout_;
+  SharedTable<ImportedRange> allocations_;  // by allocation handle
+  SharedTable<Import> imports_;             // by share handle
 
   Mutex mutex_;
   std::vector<DeviceIndex> accessors_ ASHLAR_GUARDED_BY(mutex_);
-  std::vector<Closing> closing_ ASHLAR_GUARDED_BY(mutex_);
-  // Whose closing failed: tried again with the next collect.
-  std::vector<std::unique_ptr<ImportedRange>> leftovers_ ASHLAR_GUARDED_BY(mutex_);
+  std::vector<PendingClose> closing_ ASHLAR_GUARDED_BY(mutex_);
+  // Ranges that could not be closed; retried by the next collect.
+  std::vector<std::unique_ptr<ImportedRange>> unclosed_ ASHLAR_GUARDED_BY(mutex_);
   Status deferred_error_ ASHLAR_GUARDED_BY(mutex_);
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Connecting and asking.
+// Connection and requests.
 #include "share/lease.h"
 
 #include <poll.h>
@@ -11,28 +11,28 @@
 
 #include "base/fd_passing.h"
 #include "base/text.h"
-#include "share/conversation.h"
+#include "share/protocol.h"
 
 namespace ashlar {
 namespace {
 
-std::string_view reason(const Answer& answer) {
-  switch (answer.code) {
-    case AnswerCode::kGranted: return "it sent what was not asked for";
-    case AnswerCode::kNoSuchShare:
-      return "it has ended that share: it must keep its Share until all have opened it";
-    case AnswerCode::kTooMany: return "it takes no more connections";
-    case AnswerCode::kFailed: return answer.why.data();
-    case AnswerCode::kNotUnderstood: break;
+std::string_view reason(const ShareResponse& response) {
+  switch (response.code) {
+    case ShareCode::kGranted: return "it sent an unexpected response";
+    case ShareCode::kNoSuchShare:
+      return "it has ended the share: keep its Share until all importers have opened it";
+    case ShareCode::kTooMany: return "it has too many connections";
+    case ShareCode::kFailed: return response.why.data();
+    case ShareCode::kNotUnderstood: break;
   }
-  return "it did not understand: do both processes have the same version of Ashlar?";
+  return "it rejected the request: use the same version of Ashlar in both processes";
 }
 
-// Whatever went wrong, with the name of the exporter.
+// Adds the exporter to an error.
 Status refused(const ShareHandle& handle, const Status& why) {
   return Status::device_fault(why.call().empty() ? "open_shared" : why.call(), why.code(),
                               text("the exporter (process ", handle.exporter_pid,
-                                   ") did not give the shared block: ", why.message()));
+                                   ") refused the shared block: ", why.message()));
 }
 
 }  // namespace
@@ -53,38 +53,38 @@ Result<Lease> Lease::connect(const ShareHandle& handle, std::chrono::millisecond
   return lease;
 }
 
-Result<std::vector<UniqueFd>> Lease::ask(uint64_t first_granule) {
-  Question question;
-  question.exporter = handle_.exporter;
-  question.share_id = handle_.share_id;
-  question.first_granule = first_granule;
-  if (Status sent = send_message(connection_.get(), bytes_of(question), -1, timeout_); !sent.ok()) {
+Result<std::vector<UniqueFd>> Lease::request(uint64_t first_granule) {
+  ShareRequest request;
+  request.exporter = handle_.exporter;
+  request.share_id = handle_.share_id;
+  request.first_granule = first_granule;
+  if (Status sent = send_message(connection_.get(), bytes_of(request), -1, timeout_); !sent.ok()) {
     return refused(handle_, sent);
   }
-  Answer answer;
+  ShareResponse response;
   Result<ReceivedDescriptors> received =
-      receive_descriptors(connection_.get(), bytes_of(answer), kMostFdsPerAnswer, timeout_);
+      receive_descriptors(connection_.get(), bytes_of(response), kMaxFdsPerResponse, timeout_);
   if (!received.ok()) return refused(handle_, received.status());
   if (received->bytes == 0) {
-    return refused(handle_,
-                   Status::device_fault("recvmsg", ECONNRESET, "it closed without an answer"));
+    return refused(handle_, Status::device_fault("recvmsg", ECONNRESET,
+                                                 "it closed the connection without a response"));
   }
-  answer.why.back() = '\0';
+  response.why.back() = '\0';
   const bool has_granules = handle_.kind == ShareHandle::Kind::kExtents;
-  const bool is_whole = received->bytes == sizeof(answer) && answer.code == AnswerCode::kGranted &&
-                        answer.fd_count == received->fds.size() &&
-                        received->fds.empty() != has_granules;
+  const bool is_whole =
+      received->bytes == sizeof(response) && response.code == ShareCode::kGranted &&
+      response.fd_count == received->fds.size() && received->fds.empty() != has_granules;
   if (!is_whole) {
     return refused(handle_,
-                   Status::device_fault("open_shared", ENOENT, std::string(reason(answer))));
+                   Status::device_fault("open_shared", ENOENT, std::string(reason(response))));
   }
   return std::move(received->fds);
 }
 
 bool Lease::is_exporter_alive() const {
-  pollfd looked{connection_.get(), POLLIN, 0};
-  if (::poll(&looked, 1, 0) <= 0) return true;
-  return (looked.revents & (POLLHUP | POLLERR | POLLNVAL)) == 0;
+  pollfd polled{connection_.get(), POLLIN, 0};
+  if (::poll(&polled, 1, 0) <= 0) return true;
+  return (polled.revents & (POLLHUP | POLLERR | POLLNVAL)) == 0;
 }
 
 }  // namespace ashlar

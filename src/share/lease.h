@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The importer's end of the connection to an exporter. As long as it lives, the exporter keeps the
-// block; when it ends, or its process does, the kernel tells the exporter.
-// Not thread safe, except is_exporter_alive.
+// The importer's connection to an exporter. While it is open, the exporter keeps the block; when it
+// closes, or the process exits, the kernel notifies the exporter. Not thread safe, except
+// is_exporter_alive.
 #pragma once
 
 #include <chrono>
@@ -16,13 +16,13 @@ namespace ashlar {
 
 class Lease {
  public:
-  // kDeviceFault: the exporter is gone. kInvalidArgument: it belongs to another user.
+  // kDeviceFault: the exporter has exited. kInvalidArgument: it belongs to another user.
   static Result<Lease> connect(const ShareHandle& handle, std::chrono::milliseconds timeout);
 
-  // The first question makes it a lease. Of granules, the descriptors from `first_granule` on, as
-  // many as come at once: at least one. Of a plain allocation, none.
-  // kDeviceFault: the exporter ended the share, refused, or did not answer in time.
-  Result<std::vector<UniqueFd>> ask(uint64_t first_granule);
+  // Requests the share; the first request acquires the lease. For granules, returns the descriptors
+  // from `first_granule` on: at least one, and possibly not all. For a plain allocation, returns
+  // none. kDeviceFault: the exporter ended the share, refused, or did not respond in time.
+  Result<std::vector<UniqueFd>> request(uint64_t first_granule);
 
   bool is_exporter_alive() const;
 

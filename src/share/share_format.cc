@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Little-endian, at fixed places; what is not named is zero, and must be.
+// Little-endian at fixed offsets. All unnamed bytes are zero and must be.
 #include "share/share_format.h"
 
 #include <algorithm>
@@ -14,12 +14,12 @@ namespace ashlar {
 namespace {
 
 constexpr std::string_view kMagic = "ashshare";
-constexpr uint8_t kNoDescriptors = 0;    // of kind 'c'
-constexpr uint8_t kFileDescriptors = 1;  // of kind 'e'
-constexpr uint8_t kFabricHandles = 2;    // known, and not understood by this version
+constexpr uint8_t kNoDescriptors = 0;    // kind 'c'
+constexpr uint8_t kFileDescriptors = 1;  // kind 'e'
+constexpr uint8_t kFabricHandles = 2;    // reserved; not supported by this version
 
-// Where each field begins.
-enum Place : size_t {
+// Offsets of the fields.
+enum FieldOffset : size_t {
   kMagicAt = 0,
   kVersionAt = 8,
   kKindAt = 10,
@@ -39,13 +39,13 @@ enum Place : size_t {
 static_assert(kZeroAt + 32 == kShareHandleBytes);
 
 template <typename T>
-void put(std::string& bytes, Place at, T value) {
+void put(std::string& bytes, FieldOffset at, T value) {
   for (size_t i = 0; i < sizeof(T); ++i)
     bytes[at + i] = static_cast<char>((value >> (8 * i)) & 255);
 }
 
 template <typename T>
-T get(std::string_view bytes, Place at) {
+T get(std::string_view bytes, FieldOffset at) {
   T value = 0;
   for (size_t i = 0; i < sizeof(T); ++i) {
     value = static_cast<T>(value | static_cast<T>(static_cast<uint8_t>(bytes[at + i])) << (8 * i));
@@ -54,17 +54,17 @@ T get(std::string_view bytes, Place at) {
 }
 
 template <size_t N>
-void put(std::string& bytes, Place at, const std::array<uint8_t, N>& value) {
+void put(std::string& bytes, FieldOffset at, const std::array<uint8_t, N>& value) {
   std::memcpy(bytes.data() + at, value.data(), N);
 }
 
 template <size_t N>
-void get(std::string_view bytes, Place at, std::array<uint8_t, N>& value) {
+void get(std::string_view bytes, FieldOffset at, std::array<uint8_t, N>& value) {
   std::memcpy(value.data(), bytes.data() + at, N);
 }
 
 Status not_a_handle(std::string why) {
-  return Status::format(text("this is not the handle of a shared block: ", why));
+  return Status::format(text("not the handle of a shared block: ", why));
 }
 
 Status check_version(std::string_view bytes) {
@@ -88,51 +88,52 @@ bool is_zero(std::string_view bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](char byte) { return byte == 0; });
 }
 
-// What a handle of this kind must not have, or must.
+// Checks the fields that the kind requires or excludes.
 Status check_kind(std::string_view bytes, const ShareHandle& handle) {
   const auto transport = get<uint8_t>(bytes, kTransportAt);
-  if (!is_zero(bytes.substr(kZeroAt))) return not_a_handle("bytes are set where none belong");
+  if (!is_zero(bytes.substr(kZeroAt))) return not_a_handle("reserved bytes are not zero");
   switch (handle.kind) {
     case ShareHandle::Kind::kAllocation:
       if (transport != kNoDescriptors || handle.granule_bytes != 0 || handle.granule_count != 0) {
-        return not_a_handle("it is one of a plain allocation, and speaks of granules");
+        return not_a_handle("it is for a plain allocation but has granules");
       }
       return {};
     case ShareHandle::Kind::kExtents:
       if (transport == kFabricHandles) {
         return Status::format(
-            "the handle's memory travels over a fabric, which this version does "
-            "not do: share it by file descriptor");
+            "the handle's memory is shared over a fabric, which this version does "
+            "not support: share it by file descriptor");
       }
       if (transport != kFileDescriptors) {
-        return not_a_handle(text("it is to travel in an unknown way, ", int{transport}));
+        return not_a_handle(text("its transport is unknown: ", int{transport}));
       }
       if (!is_zero(bytes.substr(kAllocationAt, sizeof(AllocationHandle)))) {
-        return not_a_handle("it is one of granules, and has the handle of an allocation");
+        return not_a_handle("it is for granules but has an allocation handle");
       }
       return {};
   }
-  return not_a_handle(text("it is of an unknown kind, ", int{get<uint8_t>(bytes, kKindAt)}));
+  return not_a_handle(text("its kind is unknown: ", int{get<uint8_t>(bytes, kKindAt)}));
 }
 
 Status check_numbers(const ShareHandle& handle) {
   const uint64_t range = handle.range_bytes;
-  if (handle.bytes == 0 || range > kMostSharedBytes || handle.offset > range ||
+  if (handle.bytes == 0 || range > kMaxSharedBytes || handle.offset > range ||
       handle.bytes > range - handle.offset) {
     return not_a_handle(text("a block of ", handle.bytes, " B at offset ", handle.offset, " of ",
-                             range, " B makes no sense"));
+                             range, " B is out of range"));
   }
   if (handle.kind == ShareHandle::Kind::kAllocation) return {};
   const uint64_t granule = handle.granule_bytes;
   const uint64_t count = handle.granule_count;
-  const bool fits = count != 0 && count <= kMostSharedGranules && granule != 0 &&
+  const bool fits = count != 0 && count <= kMaxSharedGranules && granule != 0 &&
                     range % granule == 0 && range / granule == count;
   if (!fits) {
-    return not_a_handle(text(count, " granules of ", granule, " B are no range of ", range, " B"));
+    return not_a_handle(
+        text(count, " granules of ", granule, " B do not make a range of ", range, " B"));
   }
   const uint64_t behind = range - handle.offset - handle.bytes;
   if (handle.offset >= granule || behind >= granule) {
-    return not_a_handle("it has granules that the block does not touch");
+    return not_a_handle("it has granules that the block does not overlap");
   }
   return {};
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sharing and answering.
+// Sharing, and the server's thread.
 #include "share/share_server.h"
 
 #include <poll.h>
@@ -20,20 +20,20 @@
 namespace ashlar {
 namespace {
 
-// What a socket takes is sent at once or not at all.
-constexpr std::chrono::milliseconds kAtOnce{0};
+// Send what the socket accepts immediately, or fail.
+constexpr std::chrono::milliseconds kNoWait{0};
 
 Status draw(ExporterToken& token) {
   const ssize_t drawn = ::getrandom(token.data(), token.size(), 0);
   if (drawn == static_cast<ssize_t>(token.size())) return {};
-  return Status::device_fault("getrandom", errno, "no random bytes for the name of a socket");
+  return Status::device_fault("getrandom", errno, "no random bytes for a socket name");
 }
 
-Answer make_answer(AnswerCode code, std::string_view why = {}) {
-  Answer answer;
-  answer.code = code;
-  why.copy(answer.why.data(), answer.why.size() - 1);
-  return answer;
+ShareResponse make_response(ShareCode code, std::string_view why = {}) {
+  ShareResponse response;
+  response.code = code;
+  why.copy(response.why.data(), response.why.size() - 1);
+  return response;
 }
 
 }  // namespace
@@ -57,10 +57,8 @@ ShareServer::~ShareServer() {
   for (const auto& [id, each] : shared) engine_.unpin(each.block);
 }
 
-// --- sharing ------------------------------------------------------------------------------------
-
 Result<std::string> ShareServer::share(Block* block) {
-  engine_.pin(block);  // first: what is held is not paused, and its memory stays what it is
+  engine_.pin(block);  // first, because a pinned block is not paused and keeps its memory
   const BlockMemory memory = engine_.block_memory(block);
   Result<ShareHandle> handle = describe(*block, memory);
   Status ready = handle.status();
@@ -89,7 +87,7 @@ Result<std::string> ShareServer::share(Block* block) {
     ++shared.share_count;
     bytes = shared.handle;
   }
-  if (!is_first) engine_.unpin(block);  // one hold is enough for all
+  if (!is_first) engine_.unpin(block);  // one pin per share entry
   return bytes;
 }
 
@@ -134,7 +132,7 @@ Result<ShareHandle> ShareServer::describe(const Block& block, const BlockMemory&
     case BlockMemory::Origin::kSource: break;
   }
   return Status::unsupported(
-      "the block's memory comes from its pool's own source: only that could share it");
+      "the block's memory comes from its pool's custom source, which Ashlar cannot share");
 }
 
 void ShareServer::end_share(Block* block) {
@@ -143,10 +141,10 @@ void ShareServer::end_share(Block* block) {
     MutexLock lock(mutex_);
     id = ids_.at(block);
   }
-  take_back(id, &Shared::share_count);
+  release(id, &Shared::share_count);
 }
 
-void ShareServer::take_back(uint64_t id, size_t Shared::*count) {
+void ShareServer::release(uint64_t id, size_t Shared::*count) {
   Block* block = nullptr;
   {
     MutexLock lock(mutex_);
@@ -167,8 +165,6 @@ bool ShareServer::is_own(const ExporterToken& token) const {
   return thread_.joinable() && token == token_;
 }
 
-// --- answering ----------------------------------------------------------------------------------
-
 Status ShareServer::start_locked() {
   if (thread_.joinable()) return {};
   if (Status drawn = draw(token_); !drawn.ok()) return drawn;
@@ -186,109 +182,112 @@ Status ShareServer::start_locked() {
 }
 
 void ShareServer::serve(int listening_fd, int stop_fd) {
-  std::vector<Caller> callers;
-  while (wait_for_callers(listening_fd, stop_fd, callers)) {
+  std::vector<ImporterConnection> importers;
+  while (serve_once(listening_fd, stop_fd, importers)) {
   }
-  for (Caller& caller : callers) hang_up(caller);
+  for (ImporterConnection& importer : importers) close_connection(importer);
 }
 
-// Waits until something happens, and deals with it. False: it is time to stop.
-bool ShareServer::wait_for_callers(int listening_fd, int stop_fd, std::vector<Caller>& callers) {
+// Waits for the next event and handles it. False when the server stops.
+bool ShareServer::serve_once(int listening_fd, int stop_fd,
+                             std::vector<ImporterConnection>& importers) {
   using std::chrono::milliseconds;
-  std::vector<pollfd> waiting = {{stop_fd, POLLIN, 0}, {listening_fd, POLLIN, 0}};
+  std::vector<pollfd> polled = {{stop_fd, POLLIN, 0}, {listening_fd, POLLIN, 0}};
   auto now = std::chrono::steady_clock::now();
   int timeout_ms = -1;
-  for (const Caller& caller : callers) {
-    waiting.push_back({caller.socket.get(), POLLIN, 0});
-    if (caller.lease) continue;
-    const auto left = std::chrono::ceil<milliseconds>(caller.deadline - now).count();
+  for (const ImporterConnection& importer : importers) {
+    polled.push_back({importer.socket.get(), POLLIN, 0});
+    if (importer.lease) continue;
+    const auto left = std::chrono::ceil<milliseconds>(importer.deadline - now).count();
     const int left_ms = std::max(0, static_cast<int>(left));
     timeout_ms = timeout_ms < 0 ? left_ms : std::min(timeout_ms, left_ms);
   }
-  // Interrupted: nothing is ready then, and we look again.
-  if (::poll(waiting.data(), waiting.size(), timeout_ms) < 0) return true;
-  if (waiting[0].revents != 0) return false;
+  // Interrupted: nothing is ready; poll again.
+  if (::poll(polled.data(), polled.size(), timeout_ms) < 0) return true;
+  if (polled[0].revents != 0) return false;
 
   now = std::chrono::steady_clock::now();
-  for (size_t i = 0; i < callers.size(); ++i) {
-    const bool is_speaking = waiting[i + 2].revents != 0;
-    const bool is_late = !is_speaking && !callers[i].lease && now >= callers[i].deadline;
-    if (is_late || (is_speaking && !answer(callers[i]))) hang_up(callers[i]);
+  for (size_t i = 0; i < importers.size(); ++i) {
+    const bool is_readable = polled[i + 2].revents != 0;
+    const bool is_late = !is_readable && !importers[i].lease && now >= importers[i].deadline;
+    if (is_late || (is_readable && !respond(importers[i]))) close_connection(importers[i]);
   }
-  std::erase_if(callers, [](const Caller& caller) { return !caller.socket.valid(); });
-  if (waiting[1].revents != 0) welcome(listening_fd, callers);
+  std::erase_if(importers,
+                [](const ImporterConnection& importer) { return !importer.socket.valid(); });
+  if (polled[1].revents != 0) accept_importer(listening_fd, importers);
   return true;
 }
 
-// A stranger is hung up on without a word.
-void ShareServer::welcome(int listening_fd, std::vector<Caller>& callers) {
+// Closes connections of other users without a response.
+void ShareServer::accept_importer(int listening_fd, std::vector<ImporterConnection>& importers) {
   Result<UniqueFd> socket = accept_pending(listening_fd);
   if (!socket.ok()) {
-    // Out of descriptors, most likely. The importer keeps knocking; do not spin meanwhile.
+    // Probably out of descriptors. The connection stays in the backlog; avoid spinning.
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
     return;
   }
   const Result<PeerCredentials> peer = peer_credentials(socket->get());
   if (!peer.ok() || peer->uid != ::getuid()) return;
-  if (callers.size() >= limits_.most_connections) {
-    Answer full = make_answer(AnswerCode::kTooMany);
-    (void)send_message(socket->get(), bytes_of(full), -1, kAtOnce).ok();
+  if (importers.size() >= limits_.max_connections) {
+    ShareResponse full = make_response(ShareCode::kTooMany);
+    (void)send_message(socket->get(), bytes_of(full), -1, kNoWait).ok();
     return;
   }
-  Caller caller;
-  caller.socket = *std::move(socket);
-  caller.deadline = std::chrono::steady_clock::now() + limits_.patience;
-  callers.push_back(std::move(caller));
+  ImporterConnection importer;
+  importer.socket = *std::move(socket);
+  importer.deadline = std::chrono::steady_clock::now() + limits_.request_timeout;
+  importers.push_back(std::move(importer));
 }
 
-bool ShareServer::answer(Caller& caller) {
-  Question question;
+bool ShareServer::respond(ImporterConnection& importer) {
+  ShareRequest request;
   const Result<ReceivedMessage> asked =
-      receive_message(caller.socket.get(), bytes_of(question), kAtOnce);
+      receive_message(importer.socket.get(), bytes_of(request), kNoWait);
   if (!asked.ok()) return false;
   Decision decision;
-  if (asked->bytes == sizeof(question)) decision = decide(question, caller);
-  Answer answer = make_answer(decision.code);
+  if (asked->bytes == sizeof(request)) decision = decide(request, importer);
+  ShareResponse response = make_response(decision.code);
   std::vector<UniqueFd> fds;
   for (ExtentId extent : decision.extents) {
     Result<UniqueFd> fd = engine_.device().export_fd(extent);
     if (!fd.ok()) {
       fds.clear();
-      answer = make_answer(AnswerCode::kFailed, fd.status().to_string());
+      response = make_response(ShareCode::kFailed, fd.status().to_string());
       break;
     }
     fds.push_back(*std::move(fd));
   }
-  answer.fd_count = static_cast<uint32_t>(fds.size());
-  const Status sent = send_descriptors(caller.socket.get(), bytes_of(answer), fds, kAtOnce);
-  return sent.ok() && answer.code == AnswerCode::kGranted;
+  response.fd_count = static_cast<uint32_t>(fds.size());
+  const Status sent = send_descriptors(importer.socket.get(), bytes_of(response), fds, kNoWait);
+  return sent.ok() && response.code == ShareCode::kGranted;
 }
 
-// The first good question is the beginning of a lease; later ones must be about the same share.
-ShareServer::Decision ShareServer::decide(const Question& question, Caller& caller) {
+// The first valid request acquires the lease; later ones must be for the same share.
+ShareServer::Decision ShareServer::decide(const ShareRequest& request,
+                                          ImporterConnection& importer) {
   MutexLock lock(mutex_);
-  const bool is_sound =
-      question.version == kConversationVersion && question.zero == 0 && question.exporter == token_;
-  if (!is_sound || (caller.lease && *caller.lease != question.share_id)) return {};
-  const auto found = shared_.find(question.share_id);
-  if (found == shared_.end() || (!caller.lease && found->second.share_count == 0)) {
-    return {AnswerCode::kNoSuchShare, {}};
+  const bool is_valid =
+      request.version == kShareProtocolVersion && request.zero == 0 && request.exporter == token_;
+  if (!is_valid || (importer.lease && *importer.lease != request.share_id)) return {};
+  const auto found = shared_.find(request.share_id);
+  if (found == shared_.end() || (!importer.lease && found->second.share_count == 0)) {
+    return {ShareCode::kNoSuchShare, {}};
   }
   Shared& shared = found->second;
   const size_t count = shared.extents.size();
-  if (question.first_granule > count || (count > 0 && question.first_granule == count)) return {};
-  if (!caller.lease) {
-    caller.lease = question.share_id;
+  if (request.first_granule > count || (count > 0 && request.first_granule == count)) return {};
+  if (!importer.lease) {
+    importer.lease = request.share_id;
     ++shared.lease_count;
   }
-  const auto first = shared.extents.begin() + static_cast<ptrdiff_t>(question.first_granule);
-  const size_t batch = std::min(kMostFdsPerAnswer, count - question.first_granule);
-  return {AnswerCode::kGranted, {first, first + static_cast<ptrdiff_t>(batch)}};
+  const auto first = shared.extents.begin() + static_cast<ptrdiff_t>(request.first_granule);
+  const size_t batch = std::min(kMaxFdsPerResponse, count - request.first_granule);
+  return {ShareCode::kGranted, {first, first + static_cast<ptrdiff_t>(batch)}};
 }
 
-void ShareServer::hang_up(Caller& caller) {
-  caller.socket.reset();
-  if (caller.lease) take_back(*std::exchange(caller.lease, {}), &Shared::lease_count);
+void ShareServer::close_connection(ImporterConnection& importer) {
+  importer.socket.reset();
+  if (importer.lease) release(*std::exchange(importer.lease, {}), &Shared::lease_count);
 }
 
 }  // namespace ashlar

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The exporter's side of sharing: which blocks may be opened by others, and a thread that answers
-// at a local socket. Whoever asks for a block gets its file descriptors and, with the open
-// connection, a lease: the block is not reused before the share and all leases have ended. A lease
-// ends when its connection does, however that comes about, so that nothing is left of a process
-// that was killed.
+// The exporter's side of sharing: the shared blocks, and a thread that serves importers on a local
+// socket. An importer receives the block's file descriptors and, with the open connection, a lease:
+// the block is not reused before the share and all leases have ended. A lease ends when its
+// connection closes for any reason, so a killed importer leaves nothing behind.
 //
-// The socket and the thread exist from the first share on. Only processes of the same user are
-// answered, and nobody can keep the thread waiting: it sends what a peer's socket takes at once,
-// and hangs up on those who do not ask in time or ask nonsense. Thread safe.
+// The socket and the thread exist from the first share on. Serves only processes of the same user.
+// A peer cannot block the thread: it sends only what the socket accepts immediately, and closes
+// connections that do not send a valid request in time. Thread safe.
 #pragma once
 
 #include <chrono>
@@ -20,7 +19,7 @@
 
 #include "base/mutex.h"
 #include "engine/engine.h"
-#include "share/conversation.h"
+#include "share/protocol.h"
 #include "share/share_format.h"
 
 namespace ashlar {
@@ -28,62 +27,62 @@ namespace ashlar {
 class ShareServer {
  public:
   struct Limits {
-    std::chrono::milliseconds patience{1000};  // from a connection to its first question
-    size_t most_connections = 1024;            // each is a file descriptor
+    std::chrono::milliseconds request_timeout{1000};  // from connection to first request
+    size_t max_connections = 1024;                    // each needs a file descriptor
   };
 
-  // `engine` outlives it.
+  // `engine` outlives the server.
   explicit ShareServer(Engine& engine) : ShareServer(engine, Limits()) {}
   ShareServer(Engine& engine, const Limits& limits);
-  // Ends all shares and all leases, whoever still has the memory open.
+  // Ends all shares and leases, even if importers still have the memory open.
   ~ShareServer();
   ShareServer(const ShareServer&) = delete;
   ShareServer& operator=(const ShareServer&) = delete;
 
-  // The block's handle. The same again while it is shared or leased; each call is to be taken back
-  // by end_share. REQUIRES: the block is allocated.
-  // kUnsupported: such memory cannot be shared; the message says what would make it so.
+  // Returns the block's handle; the same one while it is shared or leased. Each call must be
+  // matched by end_share. REQUIRES: the block is allocated. kUnsupported: the memory cannot be
+  // shared; the message says how to enable it.
   Result<std::string> share(Block* block);
   // REQUIRES: shared.
   void end_share(Block* block);
 
-  // A handle with this token is one of ours.
+  // Whether a handle with this token comes from this server.
   bool is_own(const ExporterToken& token) const;
 
  private:
-  // Goes when both counts are 0.
+  // Erased when both counts are 0.
   struct Shared {
-    Block* block = nullptr;  // held
+    Block* block = nullptr;  // pinned
     std::vector<ExtentId> extents;
     std::string handle;
     size_t share_count = 0;
     size_t lease_count = 0;
   };
-  // A connection; with a lease from its first good question on.
-  struct Caller {
+  // A connection. Has a lease from its first valid request on.
+  struct ImporterConnection {
     UniqueFd socket;
-    std::chrono::steady_clock::time_point deadline;  // for the first question
+    std::chrono::steady_clock::time_point deadline;  // for the first request
     std::optional<uint64_t> lease;
   };
-  // What a question comes to.
+  // The response to a request.
   struct Decision {
-    AnswerCode code = AnswerCode::kNotUnderstood;
-    std::vector<ExtentId> extents;  // to be sent
+    ShareCode code = ShareCode::kNotUnderstood;
+    std::vector<ExtentId> extents;  // to send
   };
 
   Status start_locked() ASHLAR_REQUIRES(mutex_);
   Result<ShareHandle> describe(const Block& block, const BlockMemory& memory) const;
-  // Takes back one share or one lease, and lets go of the block after the last.
-  void take_back(uint64_t id, size_t Shared::*count);
+  // Ends one share or lease. Unpins the block after the last.
+  void release(uint64_t id, size_t Shared::*count);
 
-  // --- on the server's thread
+  // On the server's thread.
   void serve(int listening_fd, int stop_fd);
-  bool wait_for_callers(int listening_fd, int stop_fd, std::vector<Caller>& callers);
-  void welcome(int listening_fd, std::vector<Caller>& callers);
-  // False: hang up.
-  bool answer(Caller& caller);
-  Decision decide(const Question& question, Caller& caller);
-  void hang_up(Caller& caller);
+  bool serve_once(int listening_fd, int stop_fd, std::vector<ImporterConnection>& importers);
+  void accept_importer(int listening_fd, std::vector<ImporterConnection>& importers);
+  // False if the connection must be closed.
+  bool respond(ImporterConnection& importer);
+  Decision decide(const ShareRequest& request, ImporterConnection& importer);
+  void close_connection(ImporterConnection& importer);
 
   Engine& engine_;
   const Limits limits_;

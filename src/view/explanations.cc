@@ -25,12 +25,12 @@ Explanations::~Explanations() {
   if (worker.joinable()) worker.join();
 }
 
-http::Answer Explanations::of(const Document& document) {
+http::Response Explanations::of(const Document& document) {
   MutexLock lock(mutex_);
   return ask_locked(document).answer;
 }
 
-http::Answer Explanations::wait_for(const Document& document) {
+http::Response Explanations::wait_for(const Document& document) {
   MutexLock lock(mutex_);
   Made& made = ask_locked(document);
   while (!made.is_done) lock.wait(changed_);
@@ -44,14 +44,15 @@ Explanations::Made& Explanations::ask_locked(const Document& document) {
   made.answer.code = 202;
   made.answer.body = "{\"loading\": \"replaying the run under other settings\"}\n";
   if (!document.has_history()) {
-    made.answer = http::refusal(404, "the recording has no history of this device to replay");
+    made.answer =
+        http::error_response(404, "the recording has no history of this device to replay");
     made.is_done = true;
     return made;
   }
   if (!worker_.joinable()) {
     Result<std::thread> worker = start_thread([this] { work(); });
     if (!worker.ok()) {
-      made.answer = http::refusal(500, worker.status().message());
+      made.answer = http::error_response(500, worker.status().message());
       made.is_done = true;
       return made;
     }
@@ -74,17 +75,17 @@ void Explanations::work() {
       document = to_do_.front();
       to_do_.pop_front();
     }
-    http::Answer answer = explain(*document);
+    http::Response answer = explain(*document);
     MutexLock lock(mutex_);
     made_[document] = {.is_done = true, .answer = std::move(answer)};
     changed_.notify_all();
   }
 }
 
-http::Answer Explanations::explain(const Document& document) const {
+http::Response Explanations::explain(const Document& document) const {
   Result<std::string> body = explain_(document.device_recording(), [this] { return is_wanted(); });
-  if (!body.ok()) return http::refusal(404, body.status().message());
-  http::Answer answer;
+  if (!body.ok()) return http::error_response(404, body.status().message());
+  http::Response answer;
   answer.body = *std::move(body);
   return answer;
 }

@@ -13,7 +13,7 @@
 
 #include "ashlar/status.h"
 #include "base/mutex.h"
-#include "http/answer.h"
+#include "http/response.h"
 #include "view/document.h"
 
 namespace ashlar::view {
@@ -32,19 +32,19 @@ class Explanations {
   Explanations& operator=(const Explanations&) = delete;
 
   // 202 until it is there. `document` outlives it.
-  http::Answer of(const Document& document);
+  http::Response of(const Document& document);
   // The same, but waits.
-  http::Answer wait_for(const Document& document);
+  http::Response wait_for(const Document& document);
 
  private:
   struct Made {
     bool is_done = false;
-    http::Answer answer{};
+    http::Response answer{};
   };
 
   Made& ask_locked(const Document& document) ASHLAR_REQUIRES(mutex_);
   void work();
-  http::Answer explain(const Document& document) const;
+  http::Response explain(const Document& document) const;
   bool is_wanted() const;
 
   const Explain explain_;

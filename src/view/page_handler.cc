@@ -12,15 +12,15 @@
 namespace ashlar::view {
 namespace {
 
-using http::Answer;
-using http::Question;
-using http::refusal;
+using http::error_response;
+using http::Request;
+using http::Response;
 using Json = nlohmann::ordered_json;
 
 constexpr uint64_t kMostFileBytes = uint64_t{16} << 30;  // as sent
 
-Answer json(int code, const Json& value) {
-  Answer answer;
+Response json(int code, const Json& value) {
+  Response answer;
   answer.code = code;
   answer.body = json_text(value);
   return answer;
@@ -57,61 +57,61 @@ bool PageHandler::is_showing() const {
   return !is_loading_;
 }
 
-Answer PageHandler::answer(const Question& question) {
+Response PageHandler::handle(const Request& request) {
   bool is_loading = false;
   {
     MutexLock lock(mutex_);
     was_asked_ = true;
     is_loading = is_loading_;
   }
-  if (question.path.empty()) {
-    if (page_.empty()) return refusal(404, "this build has no page; see ashlar view --help");
+  if (request.path.empty()) {
+    if (page_.empty()) return error_response(404, "this build has no page; see ashlar view --help");
     return {.code = 200, .type = "text/html; charset=utf-8", .body = page_};
   }
-  if (is_loading && question.path == "scene.json") return answer_loading();
-  if (live_ != nullptr && question.path == "live.json") return answer_live();
-  return view_.answer(question.path, question.query);
+  if (is_loading && request.path == "scene.json") return answer_loading();
+  if (live_ != nullptr && request.path == "live.json") return answer_live();
+  return view_.answer(request.path, request.query);
 }
 
-Answer PageHandler::answer_loading() {
+Response PageHandler::answer_loading() {
   MutexLock lock(mutex_);
   if (failure_.empty()) return json(202, {{"loading", doing_}, {"done", share_}});
-  return refusal(400, failure_);
+  return error_response(400, failure_);
 }
 
-Answer PageHandler::answer_live() {
+Response PageHandler::answer_live() {
   Result<std::string> numbers = live_->numbers();
-  if (!numbers.ok()) return refusal(code_for(numbers.status()), numbers.status().message());
-  Answer answer;
+  if (!numbers.ok()) return error_response(code_for(numbers.status()), numbers.status().message());
+  Response answer;
   answer.body = *std::move(numbers);
   return answer;
 }
 
-Answer PageHandler::take_snapshots() {
+Response PageHandler::take_snapshots() {
   const auto taken = live_->take_snapshots();
-  if (!taken.ok()) return refusal(code_for(taken.status()), taken.status().message());
+  if (!taken.ok()) return error_response(code_for(taken.status()), taken.status().message());
   std::vector<uint32_t> numbers;
   for (const std::shared_ptr<const Recording>& each : *taken) {
     const Result<std::vector<uint32_t>> added = view_.add(each);
-    if (!added.ok()) return refusal(400, added.status().message());
+    if (!added.ok()) return error_response(400, added.status().message());
     numbers.insert(numbers.end(), added->begin(), added->end());
   }
   return json(200, {{"documents", numbers}});
 }
 
-uint64_t PageHandler::most_body_bytes(const Question& question) const {
-  if (live_ != nullptr && question.path == "live/snapshot") return 1;  // nothing has to be said
-  return question.path == "open" ? kMostFileBytes : 0;
+uint64_t PageHandler::max_body_bytes(const Request& request) const {
+  if (live_ != nullptr && request.path == "live/snapshot") return 1;  // nothing has to be said
+  return request.path == "open" ? kMostFileBytes : 0;
 }
 
-Answer PageHandler::answer(const Question& question, std::unique_ptr<ByteSource> body) {
-  return question.path == "open" ? read_sent(question, std::move(body)) : take_snapshots();
+Response PageHandler::handle(const Request& request, std::unique_ptr<ByteSource> body) {
+  return request.path == "open" ? read_sent(request, std::move(body)) : take_snapshots();
 }
 
-Answer PageHandler::read_sent(const Question& question, std::unique_ptr<ByteSource> body) {
-  const std::optional<std::string_view> name = http::argument(question.query, "name");
+Response PageHandler::read_sent(const Request& request, std::unique_ptr<ByteSource> body) {
+  const std::optional<std::string_view> name = http::argument(request.query, "name");
   const std::optional<std::string> plain = name ? http::percent_decoded(*name) : std::nullopt;
-  if (!plain || plain->empty()) return refusal(400, "name is missing or wrongly encoded");
+  if (!plain || plain->empty()) return error_response(400, "name is missing or wrongly encoded");
   Result<Snapshot> snapshot = read_snapshot(*plain, std::move(body));
   if (!snapshot.ok()) return json(400, {{"error", snapshot.status().message()}});
   const Result<std::vector<uint32_t>> numbers =

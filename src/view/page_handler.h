@@ -35,15 +35,15 @@ class PageHandler final : public http::Handler {
   // Whether there is something to show, which was read at the start or sent later.
   bool is_showing() const;
 
-  http::Answer answer(const http::Question& question) override;
-  uint64_t most_body_bytes(const http::Question& question) const override;
-  http::Answer answer(const http::Question& question, std::unique_ptr<ByteSource> body) override;
+  http::Response handle(const http::Request& request) override;
+  uint64_t max_body_bytes(const http::Request& request) const override;
+  http::Response handle(const http::Request& request, std::unique_ptr<ByteSource> body) override;
 
  private:
-  http::Answer answer_loading();
-  http::Answer answer_live();
-  http::Answer take_snapshots();
-  http::Answer read_sent(const http::Question& question, std::unique_ptr<ByteSource> body);
+  http::Response answer_loading();
+  http::Response answer_live();
+  http::Response take_snapshots();
+  http::Response read_sent(const http::Request& request, std::unique_ptr<ByteSource> body);
 
   View& view_;
   const std::string page_;

@@ -34,7 +34,7 @@ class Pack {
 
   // What is refused is not there: the page says so itself.
   void add(const std::string& question) {
-    const http::Answer found = answer(question);
+    const http::Response found = answer(question);
     if (found.code == 200) append(question, found.body);
   }
   void append(const std::string& question, std::string_view plain) {
@@ -69,7 +69,7 @@ class Pack {
   static constexpr size_t kAroundBytes =
       kIndexBegin.size() + kAnswersBegin.size() + 2 * kScriptEnd.size() + 2;
 
-  http::Answer answer(const std::string& question) const {
+  http::Response answer(const std::string& question) const {
     const size_t mark = std::min(question.find('?'), question.size());
     const std::string_view all = question;
     return view_.wait_for_answer(all.substr(0, mark), all.substr(std::min(mark + 1, all.size())));

@@ -16,18 +16,18 @@
 namespace ashlar::view {
 namespace {
 
-using http::Answer;
-using http::refusal;
+using http::error_response;
+using http::Response;
 
 constexpr std::string_view kColumnsType = "application/octet-stream";
 constexpr size_t kMostSearchBytes = 1024;
 constexpr std::string_view kUnknown = "nobody knows that question";
 
-Answer columns(std::string body) {
+Response columns(std::string body) {
   return {.code = 200, .type = kColumnsType, .body = std::move(body)};
 }
-Answer json(std::string body) {
-  Answer answer;
+Response json(std::string body) {
+  Response answer;
   answer.body = std::move(body);
   return answer;
 }
@@ -81,14 +81,14 @@ class Arguments {
   }
 
   bool ok() const { return why_.empty(); }
-  Answer refused() const { return refusal(400, why_); }
+  Response refused() const { return error_response(400, why_); }
 
  private:
   std::string_view query_;
   std::string why_{};
 };
 
-Answer answer_tile(const Document& document, Arguments arguments) {
+Response answer_tile(const Document& document, Arguments arguments) {
   const size_t by = arguments.word("by", {"allocation", "stack", "stream", "pool"});
   const uint32_t entries = document.entry_count();
   const uint32_t level = arguments.natural("level", level_count(entries));
@@ -100,7 +100,7 @@ Answer answer_tile(const Document& document, Arguments arguments) {
   return columns(tile_by_group(document, place, static_cast<Grouping>(by - 1)));
 }
 
-Answer answer_table(const Document& document, const AllocationTable& table, Arguments arguments) {
+Response answer_table(const Document& document, const AllocationTable& table, Arguments arguments) {
   TableQuestion question;
   question.sort = static_cast<SortKey>(arguments.word("sort", {"bytes", "made", "freed", "age"}));
   question.descends = arguments.word("order", {"up", "down"}) == 1;
@@ -134,11 +134,11 @@ Result<std::vector<uint32_t>> View::add(const std::shared_ptr<const Recording>& 
   return numbers;
 }
 
-Answer View::answer(std::string_view path, std::string_view query) const {
+Response View::answer(std::string_view path, std::string_view query) const {
   if (path == "scene.json") return scene();
   const Found found = find(path);
   if (found.exhibit == nullptr) {
-    return refusal(404, path.starts_with("d/") ? "there is no such document" : kUnknown);
+    return error_response(404, path.starts_with("d/") ? "there is no such document" : kUnknown);
   }
   const Document& document = found.exhibit->document;
   const AllocationTable& table = found.exhibit->table;
@@ -151,13 +151,13 @@ Answer View::answer(std::string_view path, std::string_view query) const {
     const uint32_t id = arguments.natural("id", document.allocations().all.size());
     return arguments.ok() ? columns(table.row(id)) : arguments.refused();
   }
-  if (found.what != "map" && found.what != "stacks") return refusal(404, kUnknown);
+  if (found.what != "map" && found.what != "stacks") return error_response(404, kUnknown);
   const uint32_t moment = arguments.natural("at", document.entry_count());
   if (!arguments.ok()) return arguments.refused();
   return columns(found.what == "map" ? map_at(document, moment) : stacks_at(document, moment));
 }
 
-Answer View::wait_for_answer(std::string_view path, std::string_view query) const {
+Response View::wait_for_answer(std::string_view path, std::string_view query) const {
   const Found found = find(path);
   const bool takes_long = found.exhibit != nullptr && found.what == "causes.json";
   return takes_long ? explanations_.wait_for(found.exhibit->document) : answer(path, query);
@@ -180,7 +180,7 @@ View::Found View::find(std::string_view path) const {
   return {exhibits_[*wanted].get(), path.substr(std::min(slash + 1, path.size()))};
 }
 
-Answer View::scene() const {
+Response View::scene() const {
   std::vector<SceneDocument> shown;
   for (const Document* document : documents()) shown.push_back({.document = document});
   return json(scene_json(shown, {.program = program_, .live = live_}));

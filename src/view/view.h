@@ -15,7 +15,7 @@
 
 #include "ashlar/status.h"
 #include "base/mutex.h"
-#include "http/answer.h"
+#include "http/response.h"
 #include "view/document.h"
 #include "view/explanations.h"
 #include "view/table.h"
@@ -36,10 +36,10 @@ class View {
 
   // What is asked, such as "d/0/tile" and "by=allocation&level=0&index=0&detail=0". Unknown
   // questions get 404, arguments out of range 400, with one sentence as {"error": …}.
-  http::Answer answer(std::string_view path, std::string_view query) const;
+  http::Response answer(std::string_view path, std::string_view query) const;
 
   // The same, but waits for what takes long.
-  http::Answer wait_for_answer(std::string_view path, std::string_view query) const;
+  http::Response wait_for_answer(std::string_view path, std::string_view query) const;
 
   // In the order of their numbers.
   std::vector<const Document*> documents() const;
@@ -58,7 +58,7 @@ class View {
   };
   // None where the path leads to no document.
   Found find(std::string_view path) const;
-  http::Answer scene() const;
+  http::Response scene() const;
 
   const std::string program_;
   const std::string live_;

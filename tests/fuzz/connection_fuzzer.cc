@@ -31,11 +31,11 @@
 #include "base/check.h"
 #include "base/fd_passing.h"
 #include "base/text.h"
-#include "http/reply.h"
 #include "http/request.h"
+#include "http/response.h"
 #include "http/server.h"
 #include "live/live_handler.h"
-#include "unit/live/shown_sample.h"
+#include "unit/live/status_sample.h"
 #include "unit/view/random_run.h"
 #include "view/page_handler.h"
 
@@ -54,12 +54,12 @@ std::shared_ptr<const Recording> small_recording() {
   return made;
 }
 
-class ShownSample final : public live::Showcase {
+class ShownSample final : public live::StatusSource {
  public:
-  live::ShownProcess look() override { return live::hostile_process(); }
-  std::vector<uint64_t> numbers() override { return {3, 4}; }
-  Result<Snapshot> snapshot(const Wanted& wanted) override {
-    if (wanted.allocator != 3) return Status::invalid_argument("there is no such allocator");
+  live::ProcessStatus status() override { return live::hostile_process(); }
+  std::vector<uint64_t> allocator_numbers() override { return {3, 4}; }
+  Result<Snapshot> snapshot(const SnapshotRequest& request) override {
+    if (request.allocator != 3) return Status::invalid_argument("there is no such allocator");
     return view::random_snapshot({.seed = 2, .entry_count = 20});
   }
 };
@@ -81,12 +81,12 @@ class Page final : public http::Handler {
     if (view_->documents().size() > 1) renew();
   }
 
-  http::Answer answer(const http::Question& question) override { return page_->answer(question); }
-  uint64_t most_body_bytes(const http::Question& question) const override {
-    return page_->most_body_bytes(question);
+  http::Response handle(const http::Request& request) override { return page_->handle(request); }
+  uint64_t max_body_bytes(const http::Request& request) const override {
+    return page_->max_body_bytes(request);
   }
-  http::Answer answer(const http::Question& question, std::unique_ptr<ByteSource> body) override {
-    return page_->answer(question, std::move(body));
+  http::Response handle(const http::Request& request, std::unique_ptr<ByteSource> body) override {
+    return page_->handle(request, std::move(body));
   }
 
  private:
@@ -246,7 +246,7 @@ std::vector<int> checked_answers(std::string_view heard, int least_digit) {
     if (heard.starts_with(kGreeting)) heard.remove_prefix(kGreeting.size());
     const auto end = http::end_of_head(heard);
     ASHLAR_CHECK(end.has_value());
-    const auto head = http::parse_reply_head(heard.substr(0, *end));
+    const auto head = http::parse_response_head(heard.substr(0, *end));
     ASHLAR_CHECK(head.has_value());
     digits.push_back(head->code / 100);
     ASHLAR_CHECK(digits.back() >= least_digit && digits.back() != 3);

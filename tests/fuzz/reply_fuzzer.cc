@@ -6,18 +6,18 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "http/reply.h"
 #include "http/request.h"
-#include "http/ticket.h"
-#include "live/exposed.h"
+#include "http/response.h"
+#include "http/tokens.h"
+#include "live/discovery.h"
 
 namespace ashlar {
 namespace {
 
 void fuzz(std::string_view bytes) {
-  if (const auto head = http::parse_reply_head(bytes)) {
+  if (const auto head = http::parse_response_head(bytes)) {
     ASHLAR_CHECK(head->code >= 100 && head->code < 600);
-    ASHLAR_CHECK(bytes.size() <= http::kMostHeadBytes && bytes.starts_with("HTTP/1.1 "));
+    ASHLAR_CHECK(bytes.size() <= http::kMaxHeadBytes && bytes.starts_with("HTTP/1.1 "));
   }
   static_cast<void>(http::peer_user_in(bytes, {.own = 0x1f90, .peer = 0xa1b2}));
   for (const std::string& name : live::socket_names_in(bytes)) {

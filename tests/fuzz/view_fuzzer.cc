@@ -36,7 +36,7 @@ void fuzz(std::string_view bytes) {
   const size_t mark = std::min(bytes.find('?'), bytes.size());
   const std::string_view path = bytes.substr(0, mark);
   const std::string_view query = bytes.substr(std::min(mark + 1, bytes.size()));
-  const http::Answer answer = shown().answer(path, query);
+  const http::Response answer = shown().answer(path, query);
   const bool is_refused = answer.code == 400 || answer.code == 404;
   ASHLAR_CHECK(answer.code == 200 || is_refused);
   ASHLAR_CHECK(is_refused == answer.body.starts_with("{\"error\": \""));

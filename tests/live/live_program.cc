@@ -19,8 +19,8 @@
 #include "ashlar/live.h"
 #include "ashlar/sim.h"
 #include "ashlar/snapshot.h"
-#include "live/metrics.h"
-#include "unit/live/shown_sample.h"
+#include "live/exporters.h"
+#include "unit/live/status_sample.h"
 
 namespace ashlar {
 namespace {

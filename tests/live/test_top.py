@@ -236,7 +236,7 @@ class PlainTest(unittest.TestCase):
                            "ASHLAR_LIVE_TOKEN": "0123456789abcdef"}
             with LiveProgram(PROGRAM, "--silent", environment=environment) as second:
                 told = json.loads(self.top(second.pid, "--json").stdout)
-                self.assertIn(f"port {port} of 127.0.0.1 cannot be had", told["trouble"])
+                self.assertIn(f"cannot bind port {port} of 127.0.0.1", told["trouble"])
 
     def test_what_cannot_be_watched_is_said_so(self):
         self.assertIn("there is no process 1073741824", self.top(1 << 30).stderr)

@@ -17,7 +17,7 @@
 #include "base/units.h"
 #include "contract/waiting.h"
 #include "mp/child_process.h"
-#include "share/conversation.h"
+#include "share/protocol.h"
 #include "share/share_format.h"
 #include "unit/share/share_sources.h"
 
@@ -253,13 +253,13 @@ TEST_P(SharedBlocksTest, AnotherUserGetsNoAnswer) {
     if (::setuid(kNobody) != 0) return kNotAllowed;
     const Result<UniqueFd> caller = connect_abstract(socket_name(handle->exporter), kPatience);
     if (!caller.ok()) return 2;
-    Question question;
+    ShareRequest question;
     question.exporter = handle->exporter;
     question.share_id = handle->share_id;
     (void)send_message(caller->get(), bytes_of(question), -1, kPatience).ok();
-    Answer answer;
+    ShareResponse answer;
     const Result<ReceivedDescriptors> said =
-        receive_descriptors(caller->get(), bytes_of(answer), kMostFdsPerAnswer, kPatience);
+        receive_descriptors(caller->get(), bytes_of(answer), kMaxFdsPerResponse, kPatience);
     return said.ok() && said->bytes > 0 ? 3 : 0;
   });
   Process process(GetParam());

@@ -13,7 +13,7 @@
 #include "base/fd_passing.h"
 #include "base/text.h"
 #include "http/client.h"
-#include "live/exposed.h"
+#include "live/discovery.h"
 
 namespace ashlar {
 namespace {
@@ -23,23 +23,23 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 TEST(LiveFoundTest, IsFoundByTheNumberOfItsProcess) {
-  EXPECT_FALSE(live::connect_to_exposed(::getpid()).ok());
+  EXPECT_FALSE(live::connect_to_monitored(::getpid()).ok());
   {
     const LiveServer live;
     EXPECT_THAT(live.socket_name(), StartsWith(text("ashlar-live.", ::getpid(), ".")));
     EXPECT_EQ(live.address(), "");
-    Result<live::Exposed> found = live::connect_to_exposed(::getpid());
+    Result<live::MonitoredProcess> found = live::connect_to_monitored(::getpid());
     ASSERT_TRUE(found.ok()) << found.status().message();
     EXPECT_EQ(found->pid, ::getpid());
-    const Result<http::Reply> reply = http::Client(std::move(found->socket)).get("/stats");
+    const Result<http::ClientResponse> reply = http::Client(std::move(found->socket)).get("/stats");
     ASSERT_TRUE(reply.ok());
     EXPECT_EQ(reply->code, 200);
   }
-  const Result<live::Exposed> gone = live::connect_to_exposed(::getpid());
+  const Result<live::MonitoredProcess> gone = live::connect_to_monitored(::getpid());
   EXPECT_EQ(gone.status().kind(), StatusKind::kInvalidArgument);
   EXPECT_THAT(gone.status().message(), HasSubstr("ASHLAR_LIVE=on"));
-  EXPECT_THAT(live::connect_to_exposed(0).status().message(), HasSubstr("0 is not"));
-  EXPECT_THAT(live::connect_to_exposed(1 << 30).status().message(),
+  EXPECT_THAT(live::connect_to_monitored(0).status().message(), HasSubstr("0 is not"));
+  EXPECT_THAT(live::connect_to_monitored(1 << 30).status().message(),
               HasSubstr("there is no process"));
 }
 
@@ -47,7 +47,7 @@ TEST(LiveFoundTest, WhoLooksForOneProcessDoesNotKnockAtAllOthers) {
   const LiveServer live;
   const UniqueFd bystander =
       *listen_abstract(text("ashlar-live.1.bystander-", ::getpid()), LocalSocket::kStream);
-  EXPECT_TRUE(live::connect_to_exposed(::getpid()).ok());
+  EXPECT_TRUE(live::connect_to_monitored(::getpid()).ok());
   pollfd waiting{bystander.get(), POLLIN, 0};
   EXPECT_EQ(::poll(&waiting, 1, 0), 0) << "somebody is at the door";
 }
@@ -55,7 +55,7 @@ TEST(LiveFoundTest, WhoLooksForOneProcessDoesNotKnockAtAllOthers) {
 TEST(LiveFoundTest, AProcessThatSeesItselfUnderAnotherNumberIsFoundAllTheSame) {
   const UniqueFd contained =
       *listen_abstract(text("ashlar-live.1.contained-", ::getpid()), LocalSocket::kStream);
-  const Result<live::Exposed> found = live::connect_to_exposed(::getpid());
+  const Result<live::MonitoredProcess> found = live::connect_to_monitored(::getpid());
   ASSERT_TRUE(found.ok()) << found.status().message();
   EXPECT_EQ(found->pid, ::getpid());
 }
@@ -72,7 +72,7 @@ TEST(LiveFoundTest, WhoAcceptsNobodyKeepsNobodyWaiting) {
     queue.push_back(*std::move(next));
   }
   const LiveServer live;
-  const Result<live::Exposed> found = live::connect_to_exposed(::getpid());
+  const Result<live::MonitoredProcess> found = live::connect_to_monitored(::getpid());
   EXPECT_TRUE(found.ok()) << found.status().message();
 }
 

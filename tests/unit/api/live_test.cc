@@ -48,16 +48,16 @@ class LiveServerTest : public ::testing::Test {
   Device& device(size_t index = 0) { return machine_->device(DeviceIndex(index)); }
 
   // What the Unix socket says to one who comes and goes.
-  static http::Reply get(const LiveServer& live, const std::string& target) {
+  static http::ClientResponse get(const LiveServer& live, const std::string& target) {
     Result<UniqueFd> socket =
         connect_abstract(live.socket_name(), seconds(10), LocalSocket::kStream);
     EXPECT_TRUE(socket.ok()) << socket.status().message();
     if (!socket.ok()) return {};
-    Result<http::Reply> reply = http::Client(*std::move(socket)).get(target);
+    Result<http::ClientResponse> reply = http::Client(*std::move(socket)).get(target);
     EXPECT_TRUE(reply.ok()) << reply.status().message();
-    return reply.ok() ? *std::move(reply) : http::Reply();
+    return reply.ok() ? *std::move(reply) : http::ClientResponse();
   }
-  static Result<Snapshot> snapshot_in(const http::Reply& reply) {
+  static Result<Snapshot> snapshot_in(const http::ClientResponse& reply) {
     return read_snapshot("answer", std::make_unique<MemorySource>(reply.body));
   }
   static uint16_t port_of(const LiveServer& live) {
@@ -242,7 +242,7 @@ TEST_F(LiveServerTest, ThePortIsForWhoKnowsTheToken) {
   EXPECT_EQ(code_of(ask(live, "/metrics", text("Authorization: Basic ", kToken, "\r\n"))), 404);
   EXPECT_EQ(code_of(ask(live, "/stats/metrics")), 404);
   EXPECT_THAT(ask(live, text("/ticket/", std::string(32, '0'))),
-              AllOf(HasSubstr(" 404 "), HasSubstr("there is nothing here")))
+              AllOf(HasSubstr(" 404 "), HasSubstr("not found")))
       << "there are no tickets for this";
   EXPECT_EQ(code_of(ask(live, text("/", kToken, "/../../etc/passwd"))), 404);
 }
@@ -307,7 +307,7 @@ TEST_F(LiveConcurrencyTest, AllocatorsComeAndGoWhileTheyAreWatched) {
   for (const char* target : {"/stats", "/metrics", "/snapshot"}) {
     watchers.emplace_back([&, target] {
       while (!is_over) {
-        const http::Reply reply = get(live, target);
+        const http::ClientResponse reply = get(live, target);
         EXPECT_NE(reply.code, 0);
       }
     });

@@ -8,8 +8,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "live/stats_json.h"
-#include "unit/live/shown_sample.h"
+#include "live/exporters.h"
+#include "unit/live/status_sample.h"
 
 namespace ashlar {
 namespace {

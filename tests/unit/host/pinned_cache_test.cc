@@ -77,7 +77,7 @@ TEST_F(PinnedCacheTest, PartsOfTheReserveSegmentCannotGoBackToTheHost) {
   PinnedBlock* reserved = insert(kMiB, PinnedOrigin::kReserved);
   PinnedBlock* allocated = insert(kMiB);
   PinnedBlock* registered = insert(2 * kMiB, PinnedOrigin::kRegistered);
-  EXPECT_EQ(cache().take_returnable(), (std::vector{allocated, registered}));
+  EXPECT_EQ(cache().take_releasable(), (std::vector{allocated, registered}));
   EXPECT_EQ(take(kMiB), reserved);
 }
 

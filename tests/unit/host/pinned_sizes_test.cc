@@ -28,8 +28,8 @@ TEST(PinnedSizesTest, NewMemoryWastesLessThanAnEighthOrAPage) {
     const PinnedFit fit = sizes.fit(bytes);
     ASSERT_GE(fit.block_bytes, bytes);
     ASSERT_LT(fit.block_bytes - bytes, std::max(bytes / 8 + 1, 4 * kKiB)) << bytes;
-    ASSERT_GE(fit.most_bytes, fit.block_bytes) << bytes;
-    ASSERT_LE(fit.most_bytes - bytes, std::max(bytes / 4, 4 * kKiB)) << bytes;
+    ASSERT_GE(fit.max_bytes, fit.block_bytes) << bytes;
+    ASSERT_LE(fit.max_bytes - bytes, std::max(bytes / 4, 4 * kKiB)) << bytes;
     ASSERT_EQ(sizes.fit(fit.block_bytes).block_bytes, fit.block_bytes) << "rounding is idempotent";
   }
 }
@@ -60,7 +60,7 @@ TEST(PinnedSizesTest, PyTorchRoundsToPowersOfTwo) {
   const PinnedSizes sizes(pytorch_options());
   for (const size_t bytes : {size_t{1}, size_t{2}, size_t{3}, size_t{513}, 5 * kMiB, 8 * kMiB}) {
     EXPECT_EQ(sizes.fit(bytes).block_bytes, std::bit_ceil(bytes));
-    EXPECT_EQ(sizes.fit(bytes).most_bytes, std::bit_ceil(bytes)) << "no other bucket is searched";
+    EXPECT_EQ(sizes.fit(bytes).max_bytes, std::bit_ceil(bytes)) << "no other bucket is searched";
   }
 }
 

@@ -21,21 +21,21 @@ inline constexpr const char* kToken = "0123456789abcdef";
 // Says what it was asked, and how long the body was.
 class Echo final : public Handler {
  public:
-  Answer answer(const Question& question) override {
-    if (question.path == "throw") throw std::bad_alloc();
-    if (question.path == "missing") return refusal(404, "a \"quoted\" reason");
-    return {.code = 200, .type = "text/plain", .body = text(question.path, "|", question.query)};
+  Response handle(const Request& request) override {
+    if (request.path == "throw") throw std::bad_alloc();
+    if (request.path == "missing") return error_response(404, "a \"quoted\" reason");
+    return {.code = 200, .type = "text/plain", .body = text(request.path, "|", request.query)};
   }
-  uint64_t most_body_bytes(const Question& question) const override {
-    return question.path == "open" ? 1'000'000 : 0;
+  uint64_t max_body_bytes(const Request& request) const override {
+    return request.path == "open" ? 1'000'000 : 0;
   }
-  Answer answer(const Question& question, std::unique_ptr<ByteSource> body) override {
-    if (question.query == "unread") return refusal(400, "not wanted");
+  Response handle(const Request& request, std::unique_ptr<ByteSource> body) override {
+    if (request.query == "unread") return error_response(400, "not wanted");
     std::vector<char> buffer(1000);
     size_t total = 0;
     while (true) {
       const Result<size_t> got = body->read(buffer);
-      if (!got.ok()) return refusal(400, got.status().message());
+      if (!got.ok()) return error_response(400, got.status().message());
       if (*got == 0) break;
       total += *got;
     }

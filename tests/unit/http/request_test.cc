@@ -40,9 +40,9 @@ TEST(RequestTest, WhatNobodyWouldSendIsRefused) {
     std::string bytes;
     int code;
   };
-  const std::string long_text(kMostLineBytes, 'a');
+  const std::string long_text(kMaxLineBytes, 'a');
   std::string many_fields;
-  for (size_t i = 0; i < kMostFields; ++i) many_fields += "X: y\r\n";
+  for (size_t i = 0; i < kMaxFields; ++i) many_fields += "X: y\r\n";
   const Row rows[] = {
       {"", 400},
       {"\r\n\r\n", 400},

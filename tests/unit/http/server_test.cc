@@ -14,7 +14,7 @@
 #include "base/fd_passing.h"
 #include "base/text.h"
 #include "http/client.h"
-#include "http/token.h"
+#include "http/tokens.h"
 #include "mp/child_process.h"
 #include "unit/http/echo_server.h"
 #include "unit/http/socket_client.h"
@@ -74,7 +74,7 @@ TEST_F(HttpServerTest, MalformedRequestsAreAnsweredAndHarmNobody) {
       {request("POST /0123456789abcdef/open"), 411},
       {request("POST /0123456789abcdef/open", "Content-Length: 1000001\r\n"), 413},
       {"GET / HTTP/3.0\r\nHost: a\r\n\r\n", 505},
-      {"GET /" + std::string(2 * kMostHeadBytes, 'a'), 431},
+      {"GET /" + std::string(2 * kMaxHeadBytes, 'a'), 431},
       {"GET /0123456789abcdef/../../etc/passwd HTTP/1.0\r\n\r\n", 505},
   };
   for (const Row& row : rows) {
@@ -117,7 +117,7 @@ TEST_F(HttpServerTest, AnAnswerArrivesThoughTheBodyIsNotRead) {
 }
 
 TEST_F(HttpServerTest, WhoNeverFinishesARequestIsToldSo) {
-  start({.patience = milliseconds(50)});
+  start({.timeout = milliseconds(50)});
   SocketClient client(server_->port());
   client.send("GET / HT");
   EXPECT_EQ(code_of(client.read_all()), 408);
@@ -126,7 +126,7 @@ TEST_F(HttpServerTest, WhoNeverFinishesARequestIsToldSo) {
 }
 
 TEST_F(HttpServerTest, ThereAreOnlySoManyConnections) {
-  start({.most_connections = 1});
+  start({.max_connections = 1});
   SocketClient first(server_->port());
   first.send(request("GET /0123456789abcdef/a"));
   EXPECT_EQ(code_of(first.read_answer()), 200);
@@ -134,13 +134,13 @@ TEST_F(HttpServerTest, ThereAreOnlySoManyConnections) {
 }
 
 TEST_F(HttpServerTest, WhatIsThrownOnTheWayToAnAnswerEndsTheConnectionAndNothingElse) {
-  start({.most_connections = 1});
+  start({.max_connections = 1});
   for (int i = 0; i < 3; ++i) EXPECT_EQ(get("/0123456789abcdef/throw"), "");
   EXPECT_EQ(code_of(get("/0123456789abcdef/still/there")), 200);
 }
 
 TEST_F(HttpServerTest, StrangersDoNotTakeUpTheRoomOfThoseWhoKnowTheToken) {
-  start({.most_connections = 2});
+  start({.max_connections = 2});
   SocketClient silent(server_->port());
   SocketClient slow(server_->port());
   slow.send("GET /");
@@ -157,7 +157,7 @@ TEST_F(HttpServerTest, APortThatIsTakenIsSaidSo) {
   const auto second = Server::start(echo_, {.port = server_->port(), .token = kToken});
   ASSERT_FALSE(second.ok());
   EXPECT_THAT(second.status().message(),
-              HasSubstr(text("port ", server_->port(), " of 127.0.0.1 cannot be had")));
+              HasSubstr(text("cannot bind port ", server_->port(), " of 127.0.0.1")));
 }
 
 using HttpServerConcurrencyTest = ServerTest;
@@ -180,8 +180,8 @@ TEST_F(HttpServerConcurrencyTest, ManyAskAtOnceAndTheServerEndsInBetween) {
 }
 
 TEST(TokenTest, IsNeverTheSameAndNeedsNoEscaping) {
-  const Result<std::string> first = draw_token();
-  const Result<std::string> second = draw_token();
+  const Result<std::string> first = generate_token();
+  const Result<std::string> second = generate_token();
   ASSERT_TRUE(first.ok() && second.ok());
   EXPECT_NE(*first, *second);
   EXPECT_EQ(first->size(), 32U);
@@ -189,9 +189,9 @@ TEST(TokenTest, IsNeverTheSameAndNeedsNoEscaping) {
 }
 
 TEST(TokenTest, OnlyTheSameTextIsTheSameToken) {
-  EXPECT_TRUE(same_token("abcd", "abcd"));
+  EXPECT_TRUE(tokens_equal("abcd", "abcd"));
   for (const char* other : {"abce", "bbcd", "abc", "abcde", ""}) {
-    EXPECT_FALSE(same_token(other, "abcd")) << other;
+    EXPECT_FALSE(tokens_equal(other, "abcd")) << other;
   }
 }
 
@@ -207,7 +207,7 @@ class HttpLocalServerTest : public ::testing::Test {
     ASSERT_TRUE(started.ok()) << started.status().message();
     server_ = *std::move(started);
   }
-  Result<Reply> get(std::string_view target) const {
+  Result<ClientResponse> get(std::string_view target) const {
     Result<UniqueFd> socket = connect_abstract(name_, milliseconds(10'000), LocalSocket::kStream);
     if (!socket.ok()) return socket.status();
     return Client(*std::move(socket)).get(target);
@@ -219,7 +219,7 @@ class HttpLocalServerTest : public ::testing::Test {
 };
 
 TEST_F(HttpLocalServerTest, ProcessesOfTheSameUserNeedNoToken) {
-  const Result<Reply> reply = get("/d/0?a=b");
+  const Result<ClientResponse> reply = get("/d/0?a=b");
   ASSERT_TRUE(reply.ok()) << reply.status().message();
   EXPECT_EQ(reply->code, 200);
   EXPECT_EQ(reply->body, "d/0|a=b");
@@ -237,7 +237,7 @@ TEST_F(HttpLocalServerTest, OneConnectionCanAskAgain) {
 TEST_F(HttpLocalServerTest, AnAnswerThatIsTooLongIsRefusedUnread) {
   Client client(*connect_abstract(name_, milliseconds(10'000), LocalSocket::kStream));
   ClientLimits limits;
-  limits.most_body_bytes = 4;
+  limits.max_body_bytes = 4;
   EXPECT_EQ(client.get("/hello", limits).status().kind(), StatusKind::kFormat);
 }
 
@@ -245,7 +245,7 @@ TEST_F(HttpLocalServerTest, OtherUsersAreTurnedAway) {
   if (::geteuid() != 0) GTEST_SKIP() << "SKIPPED: only root can become another user";
   ChildProcess stranger([&](int) {
     if (::setuid(65534) != 0) return 1;
-    const Result<Reply> reply = get("/secret");
+    const Result<ClientResponse> reply = get("/secret");
     if (!reply.ok()) return 2;
     return reply->code == 403 && reply->body.find("secret") == std::string::npos ? 0 : 3;
   });
@@ -265,7 +265,7 @@ TEST_F(HttpLocalServerTest, WhoAnswersByteByByteDoesNotKeepUsForEver) {
   {
     Client client(*connect_abstract(name_ + ".slow", milliseconds(10'000), LocalSocket::kStream));
     ClientLimits limits;
-    limits.whole = milliseconds(100);
+    limits.total_timeout = milliseconds(100);
     EXPECT_EQ(client.get("/", limits).status().kind(), StatusKind::kTimeout);
   }
   slow.join();
@@ -275,7 +275,7 @@ TEST_F(HttpLocalServerTest, WhoSaysNothingIsTimedOut) {
   const UniqueFd silent = *listen_abstract(name_ + ".silent", LocalSocket::kStream);
   Client client(*connect_abstract(name_ + ".silent", milliseconds(10'000), LocalSocket::kStream));
   ClientLimits limits;
-  limits.patience = milliseconds(20);
+  limits.timeout = milliseconds(20);
   EXPECT_EQ(client.get("/", limits).status().kind(), StatusKind::kTimeout);
 }
 

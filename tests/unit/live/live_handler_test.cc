@@ -9,44 +9,43 @@
 #include <functional>
 
 #include "format/snapshot_pickle.h"
-#include "live/exposed.h"
-#include "live/metrics.h"
-#include "live/stats_json.h"
-#include "unit/live/shown_sample.h"
+#include "live/discovery.h"
+#include "live/exporters.h"
+#include "unit/live/status_sample.h"
 
 namespace ashlar::live {
 namespace {
 
-using http::Answer;
+using http::Response;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-class Sample final : public Showcase {
+class Sample final : public StatusSource {
  public:
-  ShownProcess look() override { return process; }
-  std::vector<uint64_t> numbers() override {
+  ProcessStatus status() override { return process; }
+  std::vector<uint64_t> allocator_numbers() override {
     std::vector<uint64_t> all;
-    for (const ShownAllocator& each : process.allocators) all.push_back(each.number);
+    for (const AllocatorStatus& each : process.allocators) all.push_back(each.number);
     return all;
   }
-  Result<Snapshot> snapshot(const Wanted& wanted) override {
-    asked = wanted;
+  Result<Snapshot> snapshot(const SnapshotRequest& request) override {
+    asked = request;
     if (meanwhile) meanwhile();
-    if (wanted.allocator != 3) return Status::invalid_argument("there is no such allocator");
+    if (request.allocator != 3) return Status::invalid_argument("there is no such allocator");
     return Snapshot();
   }
 
-  ShownProcess process = hostile_process();
-  Wanted asked{};
+  ProcessStatus process = hostile_process();
+  SnapshotRequest asked{};
   std::function<void()> meanwhile{};
 };
 
 class LiveHandlerTest : public ::testing::Test {
  protected:
-  Answer ask(std::string_view path, std::string_view query = "") {
-    return handler_.answer({http::Method::kGet, path, query});
+  Response ask(std::string_view path, std::string_view query = "") {
+    return handler_.handle({http::Method::kGet, path, query});
   }
 
   Sample sample_;
@@ -54,7 +53,7 @@ class LiveHandlerTest : public ::testing::Test {
 };
 
 TEST_F(LiveHandlerTest, MetricsAreCountersAndGaugesWithUnits) {
-  const Answer answer = ask("metrics");
+  const Response answer = ask("metrics");
   EXPECT_EQ(answer.code, 200);
   EXPECT_THAT(answer.type, HasSubstr("application/openmetrics-text; version=1.0.0"));
   EXPECT_THAT(answer.body, HasSubstr("# TYPE ashlar_reserved_bytes gauge\n"
@@ -89,7 +88,7 @@ TEST_F(LiveHandlerTest, NoLabelCanEndItsLine) {
 }
 
 TEST_F(LiveHandlerTest, StatsAreOneJsonObject) {
-  const Answer answer = ask("stats");
+  const Response answer = ask("stats");
   EXPECT_EQ(answer.code, 200);
   EXPECT_EQ(answer.type, "application/json");
   EXPECT_THAT(answer.body, HasSubstr("\"pid\": 77, \"program\": \"odd \\\"program\\\"\""));
@@ -100,7 +99,7 @@ TEST_F(LiveHandlerTest, StatsAreOneJsonObject) {
 }
 
 TEST_F(LiveHandlerTest, ASnapshotIsAPickleOfTheAllocatorThatWasNamed) {
-  const Answer answer = ask("snapshot", "allocator=3&traces=0");
+  const Response answer = ask("snapshot", "allocator=3&traces=0");
   EXPECT_EQ(answer.code, 200);
   EXPECT_EQ(sample_.asked.allocator, 3U);
   EXPECT_FALSE(sample_.asked.include_traces);
@@ -111,7 +110,7 @@ TEST_F(LiveHandlerTest, ASnapshotIsAPickleOfTheAllocatorThatWasNamed) {
 
 TEST_F(LiveHandlerTest, OfOneAllocatorItNeedsNoNumber) {
   EXPECT_EQ(ask("snapshot").code, 400);
-  EXPECT_THAT(ask("snapshot").body, HasSubstr("say which allocator: 3, 4"));
+  EXPECT_THAT(ask("snapshot").body, HasSubstr("specify an allocator: 3, 4"));
   sample_.process.allocators.pop_back();
   EXPECT_EQ(ask("snapshot").code, 200);
   EXPECT_TRUE(sample_.asked.include_traces);

@@ -122,32 +122,32 @@ TEST(ShareFormatTest, AHandleOfANewerVersionIsSaidToBeOneWhateverItsLength) {
 TEST(ShareFormatTest, AnUnknownKindOrWayToTravelIsNamed) {
   std::string bytes = to_bytes(extents());
   bytes[10] = 'x';
-  EXPECT_THAT(complaint_about(bytes), HasSubstr("of an unknown kind, 120"));
+  EXPECT_THAT(complaint_about(bytes), HasSubstr("its kind is unknown: 120"));
   bytes = to_bytes(extents());
   bytes[11] = 9;
-  EXPECT_THAT(complaint_about(bytes), HasSubstr("in an unknown way, 9"));
+  EXPECT_THAT(complaint_about(bytes), HasSubstr("its transport is unknown: 9"));
   bytes[11] = 2;
   EXPECT_THAT(complaint_about(bytes), HasSubstr("over a fabric"));
   bytes = to_bytes(plain());
   bytes[11] = 1;
-  EXPECT_THAT(complaint_about(bytes), HasSubstr("speaks of granules"));
+  EXPECT_THAT(complaint_about(bytes), HasSubstr("but has granules"));
 }
 
 TEST(ShareFormatTest, EveryByteThatMustBeZeroIsHeldToIt) {
   for (size_t at = 160; at < kShareHandleBytes; ++at) {
     std::string bytes = to_bytes(plain());
     bytes[at] = 1;
-    EXPECT_THAT(complaint_about(bytes), HasSubstr("set where none belong")) << at;
+    EXPECT_THAT(complaint_about(bytes), HasSubstr("reserved bytes are not zero")) << at;
   }
   for (size_t at = 96; at < 160; ++at) {
     std::string bytes = to_bytes(extents());
     bytes[at] = 1;
-    EXPECT_THAT(complaint_about(bytes), HasSubstr("handle of an allocation")) << at;
+    EXPECT_THAT(complaint_about(bytes), HasSubstr("has an allocation handle")) << at;
   }
   for (size_t at = 80; at < 96; ++at) {
     std::string bytes = to_bytes(plain());
     bytes[at] = 1;
-    EXPECT_THAT(complaint_about(bytes), HasSubstr("speaks of granules")) << at;
+    EXPECT_THAT(complaint_about(bytes), HasSubstr("but has granules")) << at;
   }
 }
 
@@ -156,8 +156,8 @@ TEST(ShareFormatTest, NumbersThatDoNotFitTogetherAreRefused) {
     change(handle);
     return complaint_about(to_bytes(handle));
   };
-  constexpr const char* kSenseless = "makes no sense";
-  constexpr const char* kNoRange = "are no range of";
+  constexpr const char* kSenseless = "is out of range";
+  constexpr const char* kNoRange = "do not make a range";
   EXPECT_THAT(wrong(plain(), [](ShareHandle& h) { h.bytes = 0; }), HasSubstr(kSenseless));
   EXPECT_THAT(wrong(plain(), [](ShareHandle& h) { h.offset = 21 * kMiB; }), HasSubstr(kSenseless));
   EXPECT_THAT(wrong(plain(), [](ShareHandle& h) { h.bytes = 18 * kMiB; }), HasSubstr(kSenseless));

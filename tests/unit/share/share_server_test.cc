@@ -117,7 +117,7 @@ TEST_P(ShareServerTest, AnotherBlockAtTheSamePlaceGetsAnotherHandle) {
   Block* next = allocate(kMiB);
   ASSERT_EQ(next->address, address);
   EXPECT_NE(share(next), handle);
-  EXPECT_FALSE(connect(handle).ask(0).ok());
+  EXPECT_FALSE(connect(handle).request(0).ok());
   server_->end_share(next);
 }
 
@@ -127,12 +127,12 @@ TEST_P(ShareServerTest, ALeaseKeepsTheBlockUntilItsConnectionCloses) {
   const std::string handle = share(block);
   {
     Lease lease = connect(handle);
-    ASSERT_TRUE(lease.ask(0).ok());
+    ASSERT_TRUE(lease.request(0).ok());
     EXPECT_TRUE(lease.is_exporter_alive());
     server_->end_share(block);
     engine_->free_quietly(block);
     EXPECT_EQ(engine_->stats().active.all.current, 1);
-    const Status late = connect(handle).ask(0).status();
+    const Status late = connect(handle).request(0).status();
     EXPECT_EQ(late.kind(), StatusKind::kDeviceFault);
     EXPECT_THAT(late.message(), HasSubstr("it has ended that share"));
   }
@@ -144,10 +144,10 @@ TEST_P(ShareServerTest, SharingAgainWhatIsStillLeasedGivesTheSameHandle) {
   Block* block = allocate(kMiB);
   const std::string handle = share(block);
   Lease lease = connect(handle);
-  ASSERT_TRUE(lease.ask(0).ok());
+  ASSERT_TRUE(lease.request(0).ok());
   server_->end_share(block);
   EXPECT_EQ(share(block), handle);
-  EXPECT_TRUE(connect(handle).ask(0).ok());
+  EXPECT_TRUE(connect(handle).request(0).ok());
   server_->end_share(block);
 }
 
@@ -159,9 +159,9 @@ TEST_P(ExtentsServerTest, ManyGranulesComeInPartsAndNoDescriptorStaysOpen) {
   const size_t before = open_fd_count();
   size_t count = 0;
   while (count < 70) {
-    Result<std::vector<UniqueFd>> fds = lease.ask(count);
+    Result<std::vector<UniqueFd>> fds = lease.request(count);
     ASSERT_TRUE(fds.ok()) << fds.status().to_string();
-    ASSERT_LE(fds->size(), kMostFdsPerAnswer);
+    ASSERT_LE(fds->size(), kMaxFdsPerResponse);
     ASSERT_FALSE(fds->empty());
     for (const UniqueFd& fd : *fds) EXPECT_TRUE(device().import_fd(fd.get(), 20 * kMiB).ok());
     count += fds->size();
@@ -169,7 +169,7 @@ TEST_P(ExtentsServerTest, ManyGranulesComeInPartsAndNoDescriptorStaysOpen) {
   EXPECT_EQ(count, 70U);
   // Ours are closed by now; the server closes its own once it has sent them.
   EXPECT_TRUE(eventually([&] { return open_fd_count() <= before + 1; }));
-  EXPECT_FALSE(lease.ask(70).ok()) << "there is no granule 70";
+  EXPECT_FALSE(lease.request(70).ok()) << "there is no granule 70";
   server_->end_share(block);
 }
 
@@ -192,7 +192,7 @@ TEST_P(ExtentsServerTest, AFailureOfTheExportersDeviceReachesTheImporterInWords)
   machine_->inject({.call = DeviceCall::kExportFd,
                     .status = Status::device_fault("cuMemExport", 7, "no export today")});
   Lease lease = connect(handle);
-  const Status refused = lease.ask(0).status();
+  const Status refused = lease.request(0).status();
   EXPECT_EQ(refused.kind(), StatusKind::kDeviceFault);
   EXPECT_THAT(refused.message(), HasSubstr("no export today"));
   server_->end_share(block);
@@ -204,7 +204,7 @@ TEST_P(ExtentsServerTest, AFailureOfTheExportersDeviceReachesTheImporterInWords)
 // ------------------------------------------------------------------------
 
 TEST_P(ShareServerTest, WhoeverConnectsAndSaysNothingIsHungUpOn) {
-  start({.patience = milliseconds(20), .most_connections = 4});
+  start({.request_timeout = milliseconds(20), .max_connections = 4});
   const std::string handle = share(allocate(kMiB));
   EXPECT_TRUE(is_hung_up(call(handle)));
 }
@@ -213,16 +213,16 @@ TEST_P(ShareServerTest, GarbageIsHungUpOnAndOthersAreServed) {
   start();
   Block* block = allocate(kMiB);
   const std::string handle = share(block);
-  for (size_t bytes : {size_t{1}, sizeof(Question) - 1, sizeof(Question), size_t{4096}}) {
+  for (size_t bytes : {size_t{1}, sizeof(ShareRequest) - 1, sizeof(ShareRequest), size_t{4096}}) {
     const UniqueFd caller = call(handle);
     const std::vector<uint8_t> garbage(bytes, 0xa5);
     ASSERT_TRUE(send_message(caller.get(), garbage, -1, kPatience).ok());
-    Answer answer;
+    ShareResponse answer;
     const Result<ReceivedMessage> said = receive_message(caller.get(), bytes_of(answer), kPatience);
-    EXPECT_TRUE(!said.ok() || answer.code != AnswerCode::kGranted);
+    EXPECT_TRUE(!said.ok() || answer.code != ShareCode::kGranted);
     EXPECT_TRUE(is_hung_up(caller)) << bytes;
   }
-  EXPECT_TRUE(connect(handle).ask(0).ok());
+  EXPECT_TRUE(connect(handle).request(0).ok());
   server_->end_share(block);
 }
 
@@ -230,31 +230,31 @@ TEST_P(ExtentsServerTest, AQuestionWithAWrongTokenShareOrGranuleGetsNothing) {
   start();
   Block* block = allocate(kMiB);
   const ShareHandle right = *parse_share_handle(share(block));
-  const auto ask = [&](Question question) {
+  const auto ask = [&](ShareRequest question) {
     const UniqueFd caller = *connect_abstract(socket_name(right.exporter), kPatience);
     EXPECT_TRUE(send_message(caller.get(), bytes_of(question), -1, kPatience).ok());
-    Answer answer;
+    ShareResponse answer;
     EXPECT_TRUE(receive_message(caller.get(), bytes_of(answer), kPatience).ok());
     return answer.code;
   };
-  Question good;
+  ShareRequest good;
   good.exporter = right.exporter;
   good.share_id = right.share_id;
-  EXPECT_EQ(ask(good), AnswerCode::kGranted);
-  Question question = good;
+  EXPECT_EQ(ask(good), ShareCode::kGranted);
+  ShareRequest question = good;
   question.exporter[3] ^= 1;
-  EXPECT_EQ(ask(question), AnswerCode::kNotUnderstood);
+  EXPECT_EQ(ask(question), ShareCode::kNotUnderstood);
   question = good;
   question.share_id += 1;
-  EXPECT_EQ(ask(question), AnswerCode::kNoSuchShare);
+  EXPECT_EQ(ask(question), ShareCode::kNoSuchShare);
   question = good;
   question.first_granule = 1;
-  EXPECT_EQ(ask(question), AnswerCode::kNotUnderstood);
+  EXPECT_EQ(ask(question), ShareCode::kNotUnderstood);
   question.first_granule = UINT64_MAX;
-  EXPECT_EQ(ask(question), AnswerCode::kNotUnderstood);
+  EXPECT_EQ(ask(question), ShareCode::kNotUnderstood);
   question = good;
   question.version = 99;
-  EXPECT_EQ(ask(question), AnswerCode::kNotUnderstood);
+  EXPECT_EQ(ask(question), ShareCode::kNotUnderstood);
   server_->end_share(block);
   engine_->free_quietly(block);
   EXPECT_TRUE(is_free_again());
@@ -267,15 +267,15 @@ TEST_P(ExtentsServerTest, ALeaseIsForOneShareOnly) {
   const ShareHandle handle = *parse_share_handle(share(first));
   const ShareHandle other = *parse_share_handle(share(second));
   const UniqueFd caller = *connect_abstract(socket_name(handle.exporter), kPatience);
-  Question question;
+  ShareRequest question;
   question.exporter = handle.exporter;
-  Answer answer;
+  ShareResponse answer;
   for (uint64_t id : {handle.share_id, other.share_id}) {
     question.share_id = id;
     ASSERT_TRUE(send_message(caller.get(), bytes_of(question), -1, kPatience).ok());
     ASSERT_TRUE(receive_message(caller.get(), bytes_of(answer), kPatience).ok());
   }
-  EXPECT_EQ(answer.code, AnswerCode::kNotUnderstood);
+  EXPECT_EQ(answer.code, ShareCode::kNotUnderstood);
   EXPECT_TRUE(is_hung_up(caller));
   server_->end_share(first);
   server_->end_share(second);
@@ -287,31 +287,31 @@ TEST_P(ExtentsServerTest, OneWhoNeverReadsDoesNotKeepOthersWaiting) {
   const std::string handle = share(block);
   const ShareHandle parsed = *parse_share_handle(handle);
   const UniqueFd deaf = call(handle);
-  Question question;
+  ShareRequest question;
   question.exporter = parsed.exporter;
   question.share_id = parsed.share_id;
   // Until the server hangs up, since its answers are not read.
   while (send_message(deaf.get(), bytes_of(question), -1, milliseconds(1000)).ok()) {
   }
-  EXPECT_TRUE(connect(handle).ask(0).ok());
+  EXPECT_TRUE(connect(handle).request(0).ok());
   server_->end_share(block);
   engine_->free_quietly(block);
   EXPECT_TRUE(is_free_again());
 }
 
 TEST_P(ShareServerTest, MoreCallersThanAllowedAreToldSo) {
-  start({.patience = kPatience, .most_connections = 1});
+  start({.request_timeout = kPatience, .max_connections = 1});
   Block* block = allocate(kMiB);
   const std::string handle = share(block);
   {
     Lease lease = connect(handle);
-    ASSERT_TRUE(lease.ask(0).ok());
-    Answer answer;
+    ASSERT_TRUE(lease.request(0).ok());
+    ShareResponse answer;
     const UniqueFd second = call(handle);
     ASSERT_TRUE(receive_message(second.get(), bytes_of(answer), kPatience).ok());
-    EXPECT_EQ(answer.code, AnswerCode::kTooMany);
+    EXPECT_EQ(answer.code, ShareCode::kTooMany);
   }
-  EXPECT_TRUE(eventually([&] { return connect(handle).ask(0).ok(); }));
+  EXPECT_TRUE(eventually([&] { return connect(handle).request(0).ok(); }));
   server_->end_share(block);
 }
 
@@ -320,7 +320,7 @@ TEST_P(ShareServerTest, TheEndOfTheServerEndsSharesAndLeases) {
   Block* block = allocate(kMiB);
   const std::string handle = share(block);
   Lease lease = connect(handle);
-  ASSERT_TRUE(lease.ask(0).ok());
+  ASSERT_TRUE(lease.request(0).ok());
   engine_->free_quietly(block);
   server_.reset();
   EXPECT_EQ(engine_->stats().active.all.current, 0);

@@ -89,7 +89,7 @@ TEST_F(SelfContainedTest, EveryAnswerIsTheOneThatTheServerGives) {
   for (const auto& [question, place] : index_.items()) {
     if (question == "scene.json") continue;
     const size_t mark = std::min(question.find('?'), question.size());
-    const http::Answer wanted = view_.wait_for_answer(
+    const http::Response wanted = view_.wait_for_answer(
         question.substr(0, mark), question.substr(std::min(mark + 1, question.size())));
     ASSERT_EQ(wanted.code, 200) << question;
     ASSERT_EQ(answer(question), wanted.body) << question;

@@ -33,7 +33,7 @@ class ViewTest : public ::testing::Test {
   void add(Snapshot snapshot, const std::string& name = "run.pickle") {
     ASSERT_TRUE(view_.add(Recording::create(name, std::move(snapshot))).ok());
   }
-  http::Answer ask(const std::string& question) const {
+  http::Response ask(const std::string& question) const {
     const size_t mark = std::min(question.find('?'), question.size());
     return view_.answer(question.substr(0, mark),
                         question.substr(std::min(mark + 1, question.size())));
@@ -200,7 +200,7 @@ TEST_F(ViewTest, UnknownQuestionsAndArgumentsOutOfRangeAreRefused) {
       {"d/0/tile?by=pool&level=2&index=2&detail=0", 200},
   };
   for (const Row& row : rows) {
-    const http::Answer answer = ask(row.question);
+    const http::Response answer = ask(row.question);
     EXPECT_EQ(answer.code, row.code) << row.question << ": " << answer.body.substr(0, 200);
     EXPECT_EQ(answer.code != 200, answer.body.starts_with("{\"error\": \"")) << row.question;
   }
@@ -208,7 +208,7 @@ TEST_F(ViewTest, UnknownQuestionsAndArgumentsOutOfRangeAreRefused) {
 
 TEST_F(ViewTest, CausesComeWhenTheyAreReady) {
   add(random_snapshot({.seed = 1, .entry_count = 50}));
-  http::Answer answer = ask("d/0/causes.json");
+  http::Response answer = ask("d/0/causes.json");
   EXPECT_TRUE(answer.code == 202 || answer.code == 200);
   EXPECT_EQ(view_.wait_for_answer("d/0/causes.json", "").body, "{\"causes\": 1}");
   EXPECT_EQ(ask("d/0/causes.json").code, 200);
@@ -255,11 +255,11 @@ class TextSink final : public ByteSink {
 
 class PageHandlerTest : public ViewTest {
  protected:
-  http::Answer get(std::string_view path) {
-    return handler_.answer({.method = http::Method::kGet, .path = path});
+  http::Response get(std::string_view path) {
+    return handler_.handle({.method = http::Method::kGet, .path = path});
   }
-  http::Answer open(std::string_view query, std::string_view body) {
-    return handler_.answer({.method = http::Method::kPost, .path = "open", .query = query},
+  http::Response open(std::string_view query, std::string_view body) {
+    return handler_.handle({.method = http::Method::kPost, .path = "open", .query = query},
                            std::make_unique<MemorySource>(body));
   }
 
@@ -307,15 +307,15 @@ TEST_F(PageHandlerTest, WhatIsSentWhileFilesAreReadEndsNoReading) {
 TEST_F(PageHandlerTest, AFileThatIsSentBecomesADocument) {
   TextSink file;
   ASSERT_TRUE(write_snapshot_pickle(random_snapshot({.seed = 3, .entry_count = 70}), file).ok());
-  const http::Answer answer = open("name=sent%20file.pickle", file.text);
+  const http::Response answer = open("name=sent%20file.pickle", file.text);
   EXPECT_EQ(answer.body, "{\"documents\":[0]}");
   EXPECT_EQ(scene()["documents"][0]["name"], "sent file.pickle");
-  EXPECT_EQ(handler_.most_body_bytes({.path = "scene.json"}), 0U);
-  EXPECT_GT(handler_.most_body_bytes({.path = "open"}), uint64_t{1} << 30);
+  EXPECT_EQ(handler_.max_body_bytes({.path = "scene.json"}), 0U);
+  EXPECT_GT(handler_.max_body_bytes({.path = "open"}), uint64_t{1} << 30);
 }
 
 TEST_F(PageHandlerTest, ASentFileThatIsNoneIsRefusedWithTheReadersWords) {
-  const http::Answer answer = open("name=bad.pickle", "hello");
+  const http::Response answer = open("name=bad.pickle", "hello");
   EXPECT_EQ(answer.code, 400);
   EXPECT_THAT(answer.body, HasSubstr("bad.pickle: byte 0: neither a pickle nor JSON"));
   EXPECT_EQ(open("", "hello").code, 400);

@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "live/shown.h"
+#include "live/process_status.h"
 
 namespace ashlar::live {
 
 // Two allocators, every label of the first full of what could end it, and one of pinned memory.
-inline ShownProcess hostile_process() {
-  ShownAllocator odd;
+inline ProcessStatus hostile_process() {
+  AllocatorStatus odd;
   odd.number = 3;
   odd.backend = "s\"i\\m\n";
   odd.device = 1;
@@ -25,12 +25,12 @@ inline ShownProcess hostile_process() {
   odd.stats.allocation.all.fall(2);
   odd.stats.ooms = 2;
   odd.stats.pools[{1, 2}].allocated_bytes.rise(512);
-  ShownAllocator plain;
+  AllocatorStatus plain;
   plain.number = 4;
   plain.backend = "sim";
   plain.engine = "classic";
   plain.is_history_on = true;
-  ShownHostAllocator pinned;
+  HostAllocatorStatus pinned;
   pinned.number = 5;
   pinned.backend = odd.backend;
   pinned.device = 1;
@@ -45,12 +45,12 @@ inline ShownProcess hostile_process() {
   pinned.stats.host_allocs = 2;
   pinned.stats.host_frees = 1;
   pinned.stats.ooms = 6;
-  ShownProcess process;
+  ProcessStatus process;
   process.pid = 77;
   process.program = "odd \"program\"";
   process.version = "0.1.0";
-  process.shown_seconds = 12.5;
-  process.trouble = "the port was taken";
+  process.monitored_seconds = 12.5;
+  process.problem = "the port was taken";
   process.allocators = {odd, plain};
   process.host_allocators = {pinned};
   return process;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What heads of requests and of answers are made of. Pure functions.
+// Lexical rules of HTTP heads (RFC 9110). Pure functions.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ inline bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c 
 inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
 inline char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
-// RFC 9110: a token.
+// A token in the sense of RFC 9110.
 inline bool is_token_char(char c) {
   return is_letter(c) || is_digit(c) ||
          std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
@@ -27,12 +27,12 @@ inline bool is_token(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), is_token_char);
 }
 
-// Text, spaces and tabs; bytes above ASCII are nobody's business here.
+// Text, spaces and tabs, including bytes above ASCII.
 inline bool is_value_char(char c) {
   return c == '\t' || (static_cast<uint8_t>(c) >= ' ' && c != '\x7f');
 }
 
-inline bool same_word(std::string_view a, std::string_view b) {
+inline bool equals_ignoring_case(std::string_view a, std::string_view b) {
   return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(),
                                             [](char x, char y) { return lower(x) == lower(y); });
 }
@@ -43,18 +43,18 @@ inline std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t") + 1 - begin);
 }
 
-// Whether a list such as "keep-alive, Upgrade" has the word.
-inline bool lists(std::string_view list, std::string_view word) {
+// Whether a comma-separated list such as "keep-alive, Upgrade" contains the word.
+inline bool list_contains(std::string_view list, std::string_view word) {
   while (!list.empty()) {
     const size_t comma = std::min(list.find(','), list.size());
-    if (same_word(trimmed(list.substr(0, comma)), word)) return true;
+    if (equals_ignoring_case(trimmed(list.substr(0, comma)), word)) return true;
     list.remove_prefix(std::min(comma + 1, list.size()));
   }
   return false;
 }
 
-// Digits only: no sign, no spaces, and no more than the number holds.
-inline std::optional<uint64_t> natural(std::string_view text) {
+// Parses digits only: no sign, no spaces, no overflow.
+inline std::optional<uint64_t> parse_natural(std::string_view text) {
   uint64_t value = 0;
   const char* end = text.data() + text.size();
   if (text.empty() || !is_digit(text.front())) return std::nullopt;

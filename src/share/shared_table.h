@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Things that are made once per key by whoever asks first, and are shared by all who ask while one
-// of them still has it. Making runs without the lock: others who want the same thing wait for it,
-// others who want another do not. Thread safe.
+// Values created once per key by the first caller and shared with all callers that ask while it is
+// alive. Creation runs without the lock: callers with the same key wait for it, others do not.
+// Thread safe.
 #pragma once
 
 #include <condition_variable>
@@ -18,38 +18,39 @@
 namespace ashlar {
 
 template <typename Value>
-class OnceTable {
+class SharedTable {
  public:
-  // Owned by all who asked for it; the table itself only knows of it.
+  // Owned by the callers; the table has only a weak reference.
   using Shared = std::shared_ptr<Value>;
 
-  // If making fails, everybody who waited tries for itself.
-  Result<Shared> find_or_make(const std::string& key, const std::function<Result<Shared>()>& make) {
+  // If creation fails, each waiting caller tries again itself.
+  Result<Shared> find_or_create(const std::string& key,
+                                const std::function<Result<Shared>()>& create) {
     MutexLock lock(mutex_);
     for (;;) {
       const auto found = slots_.find(key);
       if (found == slots_.end()) break;
       if (Shared value = found->second.value.lock()) return value;
-      if (!found->second.is_being_made) break;
+      if (!found->second.is_being_created) break;
       lock.wait(changed_);
     }
-    forget_expired();
+    erase_expired();
     slots_[key] = {true, {}};
-    Result<Shared> made = Status::invalid_argument("not made yet");
+    Result<Shared> created = Status::invalid_argument("not created yet");
     {
       MutexUnlock unlocked(mutex_);
-      made = make();
+      created = create();
     }
-    if (made.ok()) {
-      slots_[key] = {false, *made};
+    if (created.ok()) {
+      slots_[key] = {false, *created};
     } else {
       slots_.erase(key);
     }
     changed_.notify_all();
-    return made;
+    return created;
   }
 
-  // What there is now.
+  // The values alive now.
   std::vector<Shared> values() const {
     MutexLock lock(mutex_);
     std::vector<Shared> all;
@@ -61,15 +62,15 @@ class OnceTable {
 
  private:
   struct Slot {
-    bool is_being_made = false;
+    bool is_being_created = false;
     std::weak_ptr<Value> value;
   };
 
-  // Now and then, so that each new thing pays for a constant share of it.
-  void forget_expired() ASHLAR_REQUIRES(mutex_) {
+  // Amortized: each insertion pays a constant share of the sweep.
+  void erase_expired() ASHLAR_REQUIRES(mutex_) {
     if (slots_.size() < sweep_at_) return;
     std::erase_if(slots_, [](const auto& entry) {
-      return !entry.second.is_being_made && entry.second.value.expired();
+      return !entry.second.is_being_created && entry.second.value.expired();
     });
     sweep_at_ = 2 * slots_.size() + 64;
   }
@@ -77,7 +78,7 @@ class OnceTable {
   mutable Mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, Slot> slots_ ASHLAR_GUARDED_BY(mutex_);
-  size_t sweep_at_ ASHLAR_GUARDED_BY(mutex_) = 64;  // how many there may be till then
+  size_t sweep_at_ ASHLAR_GUARDED_BY(mutex_) = 64;  // size that triggers the next sweep
 };
 
 }  // namespace ashlar

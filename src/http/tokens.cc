@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hexadecimal digits are enough.
-#include "http/token.h"
+// Token generation, comparison and expiry.
+#include "http/tokens.h"
 
 #include <sys/random.h>
 
@@ -11,7 +11,7 @@
 
 namespace ashlar::http {
 
-Result<std::string> draw_token() {
+Result<std::string> generate_token() {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::array<uint8_t, 16> bytes{};
   if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
@@ -25,7 +25,7 @@ Result<std::string> draw_token() {
   return token;
 }
 
-bool same_token(std::string_view given, std::string_view wanted) {
+bool tokens_equal(std::string_view given, std::string_view wanted) {
   if (given.size() != wanted.size()) return false;
   uint8_t difference = 0;
   for (size_t i = 0; i < given.size(); ++i) {
@@ -33,6 +33,28 @@ bool same_token(std::string_view given, std::string_view wanted) {
         difference | (static_cast<uint8_t>(given[i]) ^ static_cast<uint8_t>(wanted[i])));
   }
   return difference == 0;
+}
+
+Result<std::string> OneTimeTokens::issue(Time now) {
+  Result<std::string> token = generate_token();
+  if (!token.ok()) return token;
+  MutexLock lock(mutex_);
+  has_issued_ = true;
+  token_ = *token;
+  expires_at_ = now + kLifetime;
+  return token;
+}
+
+bool OneTimeTokens::has_issued() const {
+  MutexLock lock(mutex_);
+  return has_issued_;
+}
+
+bool OneTimeTokens::redeem(std::string_view token, Time now) {
+  MutexLock lock(mutex_);
+  const bool is_valid = !token_.empty() && now < expires_at_ && tokens_equal(token, token_);
+  if (is_valid) token_.clear();
+  return is_valid;
 }
 
 }  // namespace ashlar::http

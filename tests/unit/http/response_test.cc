@@ -1,28 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What is taken for an answer, and what is not.
-#include "http/reply.h"
+#include "http/response.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "http/answer.h"
 #include "http/request.h"
 
 namespace ashlar::http {
 namespace {
 
 TEST(ReplyTest, ReadsWhatTheServerWrites) {
-  Answer answer;
+  Response answer;
   answer.code = 404;
   answer.body = "12345";
-  const std::optional<ReplyHead> kept = parse_reply_head(head_of(answer, true));
+  const std::optional<ResponseHead> kept = parse_response_head(format_head(answer, true));
   ASSERT_TRUE(kept);
   EXPECT_EQ(kept->code, 404);
   EXPECT_EQ(kept->body_bytes, 5U);
   EXPECT_TRUE(kept->keeps_alive);
-  EXPECT_FALSE(parse_reply_head(head_of(answer, false))->keeps_alive);
+  EXPECT_FALSE(parse_response_head(format_head(answer, false))->keeps_alive);
 }
 
 TEST(ReplyTest, AnythingElseIsNone) {
@@ -37,11 +36,11 @@ TEST(ReplyTest, AnythingElseIsNone) {
         "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n",
         "HTTP/1.1 200 OK\r\nno field\r\nContent-Length: 1\r\n\r\n"}) {
-    EXPECT_FALSE(parse_reply_head(bytes)) << bytes;
+    EXPECT_FALSE(parse_response_head(bytes)) << bytes;
   }
-  const std::string long_field(kMostHeadBytes, 'a');
+  const std::string long_field(kMaxHeadBytes, 'a');
   EXPECT_FALSE(
-      parse_reply_head("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nX: " + long_field + "\r\n\r\n"));
+      parse_response_head("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nX: " + long_field + "\r\n\r\n"));
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Ways in that work once, and only for the same user.
-#include "http/ticket.h"
+#include "http/tokens.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ using ::testing::Not;
 using HttpTicketTest = ServerTest;
 
 TEST_F(HttpTicketTest, ATicketLeadsToTheTokenOnce) {
-  const std::string address = *server_->ticket_address();
+  const std::string address = *server_->one_time_address();
   ASSERT_TRUE(address.starts_with("http://" + host() + "/ticket/"));
   EXPECT_EQ(address.find(kToken), std::string::npos);
   const std::string path = address.substr(address.find("/ticket/"));
@@ -39,13 +39,13 @@ TEST_F(HttpTicketTest, ATicketLeadsToTheTokenOnce) {
 TEST_F(HttpTicketTest, BeforeThereIsATicketThereIsNoPlaceForIt) {
   const std::string path = "/ticket/" + std::string(32, '0');
   EXPECT_EQ(body_of(get(path)), body_of(get("/other")));
-  ASSERT_TRUE(server_->ticket_address().ok());
-  EXPECT_THAT(body_of(get(path)), HasSubstr("this way in works once"));
+  ASSERT_TRUE(server_->one_time_address().ok());
+  EXPECT_THAT(body_of(get(path)), HasSubstr("this one-time address"));
 }
 
 TEST_F(HttpTicketTest, ATicketIsNoUseToOtherUsers) {
   if (::geteuid() != 0) GTEST_SKIP() << "SKIPPED: only root can become another user";
-  const std::string address = *server_->ticket_address();
+  const std::string address = *server_->one_time_address();
   const std::string path = address.substr(address.find("/ticket/"));
   ChildProcess stranger([&](int) {
     if (::setuid(65534) != 0) return 1;
@@ -57,15 +57,15 @@ TEST_F(HttpTicketTest, ATicketIsNoUseToOtherUsers) {
 }
 
 TEST(TicketTest, IsForAMinuteAndReplacedByTheNext) {
-  TicketBooth booth;
-  const TicketBooth::Time now{};
+  OneTimeTokens booth;
+  const OneTimeTokens::Time now{};
   EXPECT_FALSE(booth.redeem("", now));
   const std::string first = *booth.issue(now);
   const std::string second = *booth.issue(now);
   EXPECT_NE(first, second);
   EXPECT_FALSE(booth.redeem(first, now));
-  EXPECT_FALSE(booth.redeem(second, now + TicketBooth::kValid));
-  EXPECT_TRUE(booth.redeem(second, now + TicketBooth::kValid - milliseconds(1)));
+  EXPECT_FALSE(booth.redeem(second, now + OneTimeTokens::kLifetime));
+  EXPECT_TRUE(booth.redeem(second, now + OneTimeTokens::kLifetime - milliseconds(1)));
   EXPECT_FALSE(booth.redeem(second, now));
 }
 
@@ -99,15 +99,15 @@ TEST(TicketTest, WhatNobodyHasAnyMoreIsNobodys) {
 
 TEST(TicketTest, WhoHasHungUpIsNotTakenForRoot) {
   if (::geteuid() != 0) GTEST_SKIP() << "SKIPPED: only root can become another user";
-  const Door door = *open_loopback(0);
+  const Listener listener = *listen_loopback(0);
   ChildProcess stranger([&](int) {
     if (::setuid(65534) != 0) return 1;
-    return SocketClient(door.port).send("GET") ? 0 : 2;
+    return SocketClient(listener.port).send("GET") ? 0 : 2;
   });
   EXPECT_EQ(stranger.wait(), 0);
-  const UniqueFd accepted(::accept(door.listening.get(), nullptr, nullptr));
+  const UniqueFd accepted(::accept(listener.socket.get(), nullptr, nullptr));
   ASSERT_TRUE(accepted.valid());
-  EXPECT_FALSE(is_own_users(accepted.get()));
+  EXPECT_FALSE(is_loopback_peer_own_user(accepted.get()));
 }
 
 }  // namespace

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// HTTP responses: what handlers return, and the parser that the client uses. Pure functions.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ashlar::http {
+
+struct Response {
+  int code = 200;
+  std::string_view type = "application/json";  // refers to a string literal
+  std::string body{};
+  std::string location{};  // target of a 303 redirect; empty if none
+  // Destroyed when the response has been sent or abandoned. Shared, because responses can be
+  // copied; the last copy destroys it.
+  std::shared_ptr<const void> keep_until_sent{};
+};
+
+// An error as {"error": "…"}.
+Response error_response(int code, std::string_view why);
+
+// The status line and header fields. Forbids caching, and restricts pages to their own resources:
+// scripts and styles inline, images generated in the page.
+std::string format_head(const Response& response, bool keeps_alive);
+
+struct ResponseHead {
+  int code = 0;  // 100 to 599
+  uint64_t body_bytes = 0;
+  bool keeps_alive = true;
+};
+
+// Parses a status line and header fields. `bytes` end with the empty line. Strict, because the peer
+// may be any program. Empty if it is not an HTTP/1.1 head with exactly one Content-Length.
+std::optional<ResponseHead> parse_response_head(std::string_view bytes);
+
+}  // namespace ashlar::http

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Access tokens of servers, and one-time tokens for browsers. A command line is visible to other
+// users, so a browser is started with a one-time token, which the server exchanges for the access
+// token if the browser belongs to the same user. Thread safe.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+
+#include "ashlar/status.h"
+#include "base/mutex.h"
+
+namespace ashlar::http {
+
+// 128 random bits as hexadecimal digits. kDeviceFault: the system has no random bytes.
+Result<std::string> generate_token();
+
+// Compares in time that depends only on the lengths.
+bool tokens_equal(std::string_view given, std::string_view wanted);
+
+class OneTimeTokens {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  static constexpr std::chrono::seconds kLifetime{60};
+
+  // Issues a new token and invalidates the previous one. kDeviceFault: no random bytes.
+  Result<std::string> issue(Time now);
+  // Whether a token was ever issued.
+  bool has_issued() const;
+  // True once for each token, before it expires.
+  bool redeem(std::string_view token, Time now);
+
+ private:
+  mutable Mutex mutex_;
+  bool has_issued_ ASHLAR_GUARDED_BY(mutex_) = false;
+  std::string token_ ASHLAR_GUARDED_BY(mutex_){};  // empty if none
+  Time expires_at_ ASHLAR_GUARDED_BY(mutex_){};
+};
+
+}  // namespace ashlar::http

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Serializes a process's status as OpenMetrics text for Prometheus and as JSON. The names are a
+// stable format: docs/formats/live.md.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "live/process_status.h"
+
+namespace ashlar::live {
+
+inline constexpr std::string_view kOpenMetricsType =
+    "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+// The complete text, including the end mark.
+std::string openmetrics(const ProcessStatus& process);
+
+std::string stats_json(const ProcessStatus& process);
+
+}  // namespace ashlar::live

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The status of a process as live monitoring reports it: plain values, copied before any byte is
+// sent, so that slow readers never block an allocator; and the interface that copies them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ashlar/host_stats.h"
+#include "ashlar/snapshot.h"
+#include "ashlar/stats.h"
+#include "ashlar/status.h"
+
+namespace ashlar::live {
+
+struct AllocatorStatus {
+  uint64_t number = 0;  // in order of creation; never reused
+  std::string backend{};
+  uint64_t device = 0;  // index within the back end
+  std::string device_name{};
+  std::string engine{};
+  std::string options{};  // the non-default ones
+  size_t capacity_bytes = 0;
+  bool is_history_on = false;
+  AllocatorStats stats{};
+};
+
+// Pinned host memory.
+struct HostAllocatorStatus {
+  uint64_t number = 0;  // in order of creation, counted separately
+  std::string backend{};
+  uint64_t device = 0;  // that it pins memory for
+  std::string device_name{};
+  HostStats stats{};
+};
+
+struct ProcessStatus {
+  int64_t pid = 0;  // in the process's own pid namespace
+  std::string program{};
+  std::string version{};         // of Ashlar
+  double monitored_seconds = 0;  // since monitoring started
+  std::string problem{};         // what could not be provided as requested; empty if nothing
+  std::vector<AllocatorStatus> allocators{};
+  std::vector<HostAllocatorStatus> host_allocators{};
+};
+
+// Thread safe. Calls no driver, so a process with a hung device can still be monitored.
+class StatusSource {
+ public:
+  virtual ~StatusSource() = default;
+  virtual ProcessStatus status() = 0;
+  // In ascending order.
+  virtual std::vector<uint64_t> allocator_numbers() = 0;
+  struct SnapshotRequest {
+    uint64_t allocator = 0;
+    bool include_traces = true;
+    int64_t since_us = 0;  // oldest entry of the history to include
+  };
+  // kInvalidArgument: no such allocator.
+  virtual Result<Snapshot> snapshot(const SnapshotRequest& request) = 0;
+};
+
+}  // namespace ashlar::live
